@@ -1,0 +1,130 @@
+import { admitLength, UNDECLARED } from '../../gates/body-limit.ts';
+import { type RequestHead, responseFields } from '../../gates/headers.ts';
+import type { Rejection } from '../../gates/rejection.ts';
+import * as rejection from '../../gates/rejection.ts';
+import { Exchange, noBody, type OutgoingBody } from '../exchange.ts';
+
+/** Which of the two body modes this build has. */
+export const bodyMode = 'streaming';
+
+/**
+ * Streaming mode (build feature `boxed_body`, specification 4.1): both bodies pass through as they come, each side read
+ * only as fast as the other one takes it. What has begun cannot be taken back: a response that breaks off is reset.
+ */
+export class BodyExchange extends Exchange {
+	#uploadLength = 0;
+	#uploaded = 0;
+	#uploadComplete = true;
+	#uploadPaused = false;
+	/** The client does not take its answer at the moment. */
+	#clientBlocked = false;
+
+	/** The body is not waited for: it follows the head, on the upstream's time. */
+	protected override receive(): void {
+		this.forward();
+	}
+
+	protected override admitBody(head: RequestHead): Rejection | undefined {
+		this.#uploadLength = head.bodyLength;
+		this.#uploadComplete = head.bodyLength === 0;
+		return admitLength(head.bodyLength, this.plane.limits.maxRequestBodyBytes);
+	}
+
+	protected override outgoingBody(): OutgoingBody {
+		if (this.#uploadComplete) return noBody(this.client.method);
+		return this.#uploadLength === UNDECLARED ? CHUNKED_BODY : fixedBody(this.#uploadLength);
+	}
+
+	/** A body that has gone through our hands cannot be sent again. */
+	protected override get canRepeat(): boolean {
+		return this.#uploadComplete && this.#uploaded === 0;
+	}
+
+	override onRequestBody(chunk: Buffer): void {
+		const { connection } = this;
+		// The upstream has answered without waiting for the body: the rest of it has nowhere to go.
+		if (connection === undefined) return;
+		this.#uploaded += chunk.length;
+		if (this.#uploaded > this.plane.limits.maxRequestBodyBytes) {
+			return this.fail(rejection.PAYLOAD_TOO_LARGE, 'abandoned');
+		}
+		const more = connection.write(chunk, this.#uploadLength === UNDECLARED);
+		if (!more && !this.#uploadPaused) {
+			this.#uploadPaused = true;
+			this.client.pauseBody();
+		}
+	}
+
+	override onRequestEnd(): void {
+		this.#uploadComplete = true;
+		this.connection?.finish(this.#uploadLength === UNDECLARED);
+	}
+
+	override onWritable(): void {
+		if (!this.#uploadPaused) return;
+		this.#uploadPaused = false;
+		this.client.resumeBody();
+	}
+
+	override onHead(status: number, fields: string[], length: number, hasBody: boolean): void {
+		this.settleByStatus(status);
+		const passed = responseFields(fields);
+		if (length !== UNDECLARED) passed.push('content-length', String(length));
+		this.count(status);
+		this.#expectProgress();
+		this.client.begin(status, passed, hasBody);
+	}
+
+	override onBody(chunk: Buffer): void {
+		this.#expectProgress();
+		if (this.client.write(chunk)) return;
+		this.#clientBlocked = true;
+		this.connection?.pause();
+	}
+
+	override onClientDrained(): void {
+		this.#clientBlocked = false;
+		this.#expectProgress();
+		this.connection?.resume();
+	}
+
+	override onEnd(): void {
+		this.connection = undefined;
+		// An upload that the upstream did not wait for is held up no longer; what comes of it is dropped.
+		this.onWritable();
+		this.client.end();
+	}
+
+	/** Once the answer has begun each side must move within the upstream's limit; a body as a whole may take longer. */
+	#expectProgress(): void {
+		this.plane.deadlines.upstream.add(this, this.plane.clock.now());
+	}
+
+	protected override timedOut(): void {
+		if (!this.answered) return this.fail(rejection.UPSTREAM_TIMEOUT, this.#uploadComplete ? 'failure' : 'abandoned');
+		// Whoever did not move is at fault: the upstream, unless it waits for a client that takes nothing.
+		if (this.connection !== undefined && !this.#clientBlocked) this.#responseFailed();
+		else this.fail(rejection.UPSTREAM_TIMEOUT, 'abandoned');
+	}
+
+	override onFailure(...[failure]: Parameters<Exchange['onFailure']>): void {
+		if (!this.answered) return super.onFailure(failure);
+		this.connection = undefined;
+		this.#responseFailed();
+	}
+
+	/** The status has been settled as an answer; that it breaks off is a failure all the same (decisions). */
+	#responseFailed(): void {
+		this.reopenSettlement();
+		this.fail(rejection.BAD_GATEWAY, 'failure');
+	}
+
+	/** Nothing is held beyond what the sockets buffer. */
+	protected override releaseBodies(): void {}
+}
+
+const CHUNKED_BODY: OutgoingBody = { framing: 'transfer-encoding: chunked\r\n', bytes: undefined, complete: false };
+
+function fixedBody(length: number): OutgoingBody {
+	return { framing: `content-length: ${length}\r\n`, bytes: undefined, complete: false };
+}

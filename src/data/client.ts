@@ -1,0 +1,43 @@
+import type { RequestHead } from '../gates/headers.ts';
+import type { Rejection } from '../gates/rejection.ts';
+import type { Exchange } from './exchange.ts';
+
+/**
+ * The client's side of one exchange, the same for HTTP/1.1 and HTTP/2. `http1.ts` and `http2.ts` implement it; neither
+ * the pipeline nor the body modes know which of them they talk to.
+ *
+ * Fields are flat lists of names (lower case) and values.
+ */
+export interface ClientRequest {
+	readonly method: string;
+	/** Request target in origin form. */
+	readonly target: string;
+	/** Facts and forwardable lines, or why the request cannot be understood. */
+	readonly head: RequestHead | Rejection;
+	/** `x-forwarded-for` and `x-forwarded-proto` lines of the connection. */
+	readonly forwardedLines: string;
+
+	/** Gives the whole answer; `Exchange.onAnswered` follows when the client has it, or `onClientGone`. */
+	answer(status: number, fields: string[], body: Buffer | undefined): void;
+	/** Gives an answer of the proxy's own. */
+	refuse(rejection: Rejection): void;
+
+	/** Begins an answer whose body follows by `write` and `end`. `hasBody` is false where there is none by rule. */
+	begin(status: number, fields: string[], hasBody: boolean): void;
+	/** Copies the chunk. @returns whether more may follow at once; otherwise `Exchange.onClientDrained` tells. */
+	write(chunk: Buffer): boolean;
+	end(): void;
+	/** Breaks off an answer that has begun, so that it cannot be taken for a whole one. */
+	reset(): void;
+
+	/** Lets the body come: `Exchange.onRequestBody` and `onRequestEnd`, or `onClientGone`. Sends the 100 if one is due. */
+	readBody(): void;
+	pauseBody(): void;
+	resumeBody(): void;
+}
+
+/** What a connection tells the exchange that it carries. */
+export type ExchangeEvents = Pick<
+	Exchange,
+	'onRequestBody' | 'onRequestEnd' | 'onBodyError' | 'onClientDrained' | 'onAnswered' | 'onClientGone'
+>;

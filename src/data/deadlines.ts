@@ -1,0 +1,93 @@
+import type { Clock } from '../shared/clock.ts';
+
+/**
+ * All time limits of a worker, served by one coarse timer. Deadlines of one kind all last equally long, so the order in
+ * which they were set is the order in which they fall due: a linked list is a priority queue, and setting or cancelling
+ * one costs a few pointer writes and no allocation.
+ */
+export class Deadlines {
+	readonly #queues: DeadlineQueue[] = [];
+	readonly #clock: Clock;
+	#timer: NodeJS.Timeout | undefined;
+
+	constructor(clock: Clock) {
+		this.#clock = clock;
+	}
+
+	/** @param ms how long each deadline of this queue lasts. */
+	queue(ms: number): DeadlineQueue {
+		const queue = new DeadlineQueue(ms);
+		this.#queues.push(queue);
+		return queue;
+	}
+
+	start(): void {
+		this.#timer = setInterval(() => this.tick(this.#clock.now()), TICK_MS);
+	}
+
+	stop(): void {
+		clearInterval(this.#timer);
+	}
+
+	/** Expires what is due; never early, and late by one tick at the most. */
+	tick(now: number): void {
+		for (const queue of this.#queues) queue.expire(now);
+	}
+}
+
+/** Resolution of all limits. The shortest default is a hundred times as long. */
+const TICK_MS = 50;
+
+/** Something that has at most one deadline at a time. */
+export abstract class Timed {
+	due = 0;
+	queue: DeadlineQueue | undefined = undefined;
+	earlier: Timed | undefined = undefined;
+	later: Timed | undefined = undefined;
+
+	/** Called once when the deadline has passed; by then it is no longer set. */
+	abstract onDeadline(now: number): void;
+
+	cancelDeadline(): void {
+		this.queue?.remove(this);
+	}
+}
+
+export class DeadlineQueue {
+	readonly #ms: number;
+	#first: Timed | undefined;
+	#last: Timed | undefined;
+
+	constructor(ms: number) {
+		this.#ms = ms;
+	}
+
+	/** Sets the deadline, in place of any that it had in this or another queue. */
+	add(timed: Timed, now: number): void {
+		timed.queue?.remove(timed);
+		timed.due = now + this.#ms;
+		timed.queue = this;
+		timed.earlier = this.#last;
+		if (this.#last === undefined) this.#first = timed;
+		else this.#last.later = timed;
+		this.#last = timed;
+	}
+
+	remove(timed: Timed): void {
+		const { earlier, later } = timed;
+		if (earlier === undefined) this.#first = later;
+		else earlier.later = later;
+		if (later === undefined) this.#last = earlier;
+		else later.earlier = earlier;
+		timed.earlier = undefined;
+		timed.later = undefined;
+		timed.queue = undefined;
+	}
+
+	expire(now: number): void {
+		for (let timed = this.#first; timed !== undefined && timed.due <= now; timed = this.#first) {
+			this.remove(timed);
+			timed.onDeadline(now);
+		}
+	}
+}

@@ -1,0 +1,369 @@
+import { createServer, IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { TLSSocket } from 'node:tls';
+import { BodyExchange } from '#body';
+import { type RequestHead, readHttp1Head } from '../gates/headers.ts';
+import * as rejection from '../gates/rejection.ts';
+import { Rejection } from '../gates/rejection.ts';
+import { originForm } from '../gates/target.ts';
+import { forwardedLines, refusalFields } from './answers.ts';
+import type { ClientRequest } from './client.ts';
+import { Timed } from './deadlines.ts';
+import type { DataPlane } from './plane.ts';
+
+/**
+ * The HTTP/1.1 front. Node's parser (llhttp) faces the client; this file adds what Node leaves open (time limits, one
+ * request of a connection at a time, lingering close) and presents each request to the pipeline as a `ClientRequest`.
+ */
+export class Http1Front {
+	readonly #plane: DataPlane;
+	readonly #server: Server<typeof EdgeRequest>;
+	readonly #connections = new Map<Duplex, Http1Connection>();
+	#draining = false;
+
+	constructor(plane: DataPlane) {
+		this.#plane = plane;
+		this.#server = createServer({
+			IncomingMessage: EdgeRequest,
+			maxHeaderSize: plane.limits.maxHeaderBytes,
+			insecureHTTPParser: false,
+			// Hosts and framing are judged by the gate, from the raw list; Node would look at one of two.
+			requireHostHeader: false,
+			// All time limits are ours: Node checks its own every 30 s, and never on a server that does not listen.
+			keepAliveTimeout: 0,
+			requestTimeout: 0,
+			headersTimeout: 0,
+			connectionsCheckingInterval: 2 ** 30,
+		});
+		this.#server.timeout = 0;
+		// Beyond 2000 fields Node would drop the rest without a word; the head's size is what limits them.
+		this.#server.maxHeadersCount = 0;
+		this.#server.on('request', (req, res) => this.#connectionOf(req.socket)?.onRequest(req, res));
+		this.#server.on('connect', (req, socket) => this.#connectionOf(socket)?.onConnectMethod(req));
+		this.#server.on('clientError', (error, socket) => this.#connectionOf(socket)?.onParseError(error));
+	}
+
+	/** Takes over a connection whose handshake is done. @param peer the client's IP. */
+	accept(socket: TLSSocket, peer: string): void {
+		const connection = new Http1Connection(socket, peer, this.#plane);
+		this.#connections.set(socket, connection);
+		this.#plane.stats.connections('http/1.1', 1);
+		socket.once('close', () => {
+			this.#connections.delete(socket);
+			this.#plane.stats.connections('http/1.1', -1);
+			connection.onClose();
+		});
+		if (this.#draining) connection.drain();
+		this.#server.emit('connection', socket);
+	}
+
+	/** From now on each answer is the last one of its connection. */
+	drain(): void {
+		this.#draining = true;
+		for (const connection of this.#connections.values()) connection.drain();
+	}
+
+	/** Ends connections that carry no request. */
+	closeIdle(): void {
+		for (const connection of this.#connections.values()) connection.closeIfIdle();
+	}
+
+	get size(): number {
+		return this.#connections.size;
+	}
+
+	#connectionOf(socket: Duplex): Http1Connection | undefined {
+		return this.#connections.get(socket);
+	}
+}
+
+/**
+ * Node asks each request for its header object, twice, before we see it; we work on the raw list, where nothing has been
+ * merged or dropped. An empty object spares building one that nobody needs.
+ */
+class EdgeRequest extends IncomingMessage {}
+Object.defineProperty(EdgeRequest.prototype, 'headers', { value: Object.freeze({}) });
+
+/** Pipelined requests that wait before we stop reading; what a single read brings may be more. */
+const MAX_WAITING = 8;
+
+/** One connection: which request is being served, which wait, and what it may not take too long for. */
+class Http1Connection extends Timed {
+	readonly socket: TLSSocket;
+	readonly plane: DataPlane;
+	readonly forwardedLines: string;
+	readonly #waiting: Http1Request[] = [];
+	#current: Http1Request | undefined;
+	/** No request is taken any more. */
+	#closing = false;
+	#draining = false;
+	/** The bytes behind the current request are no HTTP; told when it has been answered. */
+	#garbage: Rejection | undefined;
+
+	constructor(socket: TLSSocket, peer: string, plane: DataPlane) {
+		super();
+		this.socket = socket;
+		this.plane = plane;
+		this.forwardedLines = forwardedLines(peer);
+		plane.deadlines.firstRequest.add(this, plane.clock.now());
+	}
+
+	/** Whether the answer being given is the last one. */
+	get isLast(): boolean {
+		return this.#draining || this.#closing;
+	}
+
+	/** One request at a time: what is pipelined behind it waits its turn, and the gates see it in order. */
+	onRequest(req: IncomingMessage, res: ServerResponse): void {
+		if (this.#closing) return void res.destroy();
+		const request = new Http1Request(this, req, res);
+		if (this.#current === undefined) return this.#serve(request);
+		this.#waiting.push(request);
+		if (this.#waiting.length === MAX_WAITING) this.socket.pause();
+	}
+
+	#serve(request: Http1Request): void {
+		this.cancelDeadline();
+		this.#current = request;
+		request.exchange.start();
+	}
+
+	/** The current answer is out. */
+	onServed(): void {
+		this.#current = undefined;
+		if (this.#closing) return;
+		const next = this.#waiting.shift();
+		if (next !== undefined) {
+			if (this.#waiting.length === 0 && this.socket.isPaused()) this.socket.resume();
+			return this.#serve(next);
+		}
+		if (this.#garbage !== undefined) return this.#refuseRaw(this.#garbage);
+		if (this.#draining) return this.close();
+		this.plane.deadlines.idleClient.add(this, this.plane.clock.now());
+	}
+
+	/** Node lets go of the socket after a CONNECT; the gates speak first all the same. */
+	onConnectMethod(req: IncomingMessage): void {
+		this.socket.on('error', () => this.socket.destroy());
+		this.cancelDeadline();
+		this.#closing = true;
+		new Http1Request(this, req, undefined).exchange.start();
+	}
+
+	/** llhttp gave up, or the connection did. */
+	onParseError(error: NodeJS.ErrnoException): void {
+		const { socket } = this;
+		if (!error.code?.startsWith('HPE_') || !socket.writable) return void socket.destroy();
+		const current = this.#current;
+		const reason = error.code === 'HPE_HEADER_OVERFLOW' ? rejection.HEADERS_TOO_LARGE : rejection.BAD_REQUEST;
+		if (current === undefined) this.#refuseRaw(reason);
+		else if (current.awaitsBody) current.exchange.onBodyError();
+		else this.#garbage = reason;
+	}
+
+	/** An answer for which there is no request object. It is the connection's last. */
+	#refuseRaw(answer: Rejection): void {
+		this.plane.stats.answered(answer.status);
+		this.writeRaw(answer);
+		this.close();
+	}
+
+	writeRaw(answer: Rejection): void {
+		const fields = refusalFields(answer);
+		let head = `HTTP/1.1 ${answer.status} ${STATUS_CODES[answer.status]}\r\n`;
+		for (let i = 0; i < fields.length; i += 2) head += `${fields[i]}: ${fields[i + 1]}\r\n`;
+		this.socket.write(`${head}date: ${new Date().toUTCString()}\r\nconnection: close\r\n\r\n${answer.body}`, 'latin1');
+	}
+
+	/** The first request, the next one, or the end of a lingering close has not come in time. */
+	override onDeadline(): void {
+		this.socket.destroy();
+	}
+
+	drain(): void {
+		this.#draining = true;
+	}
+
+	closeIfIdle(): void {
+		if (this.#current === undefined && !this.#closing) this.close();
+	}
+
+	/**
+	 * Closes our side and reads on for a while. Closing both at once would make the kernel answer what the client is
+	 * still sending with a reset, which may reach the client before it has read our answer (RFC 9112 section 9.6).
+	 */
+	close(): void {
+		this.#closing = true;
+		this.socket.end();
+		this.socket.resume();
+		this.plane.deadlines.linger.add(this, this.plane.clock.now());
+	}
+
+	onClose(): void {
+		this.#closing = true;
+		this.cancelDeadline();
+		this.#waiting.length = 0;
+		this.#current?.onConnectionClosed();
+		this.#current = undefined;
+	}
+}
+
+/** One request and its answer. */
+class Http1Request implements ClientRequest {
+	readonly method: string;
+	readonly target: string;
+	readonly head: RequestHead | Rejection;
+	readonly forwardedLines: string;
+	readonly exchange: BodyExchange;
+	readonly #connection: Http1Connection;
+	readonly #req: IncomingMessage;
+	/** `undefined` after CONNECT, where Node makes none. */
+	readonly #res: ServerResponse | undefined;
+	#readingBody = false;
+	#answering = false;
+	#done = false;
+	/** What is left of a long answer. */
+	#rest: Buffer | undefined;
+
+	constructor(connection: Http1Connection, req: IncomingMessage, res: ServerResponse | undefined) {
+		this.#connection = connection;
+		this.#req = req;
+		this.#res = res;
+		this.method = req.method!;
+		this.target = originForm(req.url!);
+		this.forwardedLines = connection.forwardedLines;
+		// llhttp lets other versions pass; what they would mean is nobody's guess (RFC 9112 section 2.3).
+		const known = req.httpVersionMajor === 1 && req.httpVersionMinor <= 1;
+		this.head = known ? readHttp1Head(req.rawHeaders, req.httpVersionMinor) : rejection.BAD_REQUEST;
+		this.exchange = new BodyExchange(this, connection.plane);
+		if (res !== undefined) {
+			res.on('close', () => this.#onClose());
+		}
+	}
+
+	/** The client owes bytes of this request. */
+	get awaitsBody(): boolean {
+		return !this.#req.complete && !this.#answering;
+	}
+
+	answer(status: number, fields: string[], body: Buffer | undefined): void {
+		this.#writeHead(status, fields, body !== undefined);
+		const res = this.#res!;
+		if (body === undefined || body.length === 0) res.end();
+		// As text it leaves in one write together with the head.
+		else if (body.length <= ONE_WRITE) res.end(body.toString('latin1'), 'latin1');
+		else {
+			this.#rest = body;
+			res.on('drain', () => {
+				this.exchange.onClientDrained();
+				this.#pump();
+			});
+			this.#pump();
+		}
+	}
+
+	/** In pieces, so that a client that takes its time can be told from one that takes nothing. */
+	#pump(): void {
+		const res = this.#res!;
+		while (this.#rest !== undefined) {
+			const piece = this.#rest.subarray(0, PIECE);
+			this.#rest = piece.length === this.#rest.length ? undefined : this.#rest.subarray(PIECE);
+			if (this.#rest === undefined) res.end(piece);
+			else if (!res.write(piece)) return;
+		}
+	}
+
+	refuse(rejected: Rejection): void {
+		if (this.#res === undefined) {
+			this.#connection.writeRaw(rejected);
+			this.#connection.close();
+			this.exchange.onAnswered();
+			return;
+		}
+		const fields = refusalFields(rejected).slice();
+		this.#writeHead(rejected.status, fields, true, rejected.closes);
+		this.#res.end(rejected.body, 'latin1');
+	}
+
+	begin(status: number, fields: string[], hasBody: boolean): void {
+		this.#writeHead(status, fields, hasBody);
+		if (hasBody) this.#res!.on('drain', () => this.exchange.onClientDrained());
+	}
+
+	write(chunk: Buffer): boolean {
+		return this.#res!.write(Buffer.from(chunk));
+	}
+
+	end(): void {
+		this.#res!.end();
+	}
+
+	reset(): void {
+		this.#connection.socket.destroy();
+	}
+
+	readBody(): void {
+		this.#readingBody = true;
+		const req = this.#req;
+		const { head, exchange } = this;
+		// Only now have the gates before the body passed (RFC 9110 section 10.1.1).
+		if (!(head instanceof Rejection) && head.expectsContinue && req.httpVersionMinor === 1) this.#res!.writeContinue();
+		req.on('data', (chunk: Buffer) => exchange.onRequestBody(chunk));
+		req.on('end', () => exchange.onRequestEnd());
+		// The connection's own events tell the same, and in time.
+		req.on('error', () => {});
+	}
+
+	pauseBody(): void {
+		this.#req.pause();
+	}
+
+	resumeBody(): void {
+		this.#req.resume();
+	}
+
+	#writeHead(status: number, fields: string[], hasBody: boolean, closes = false): void {
+		this.#answering = true;
+		const res = this.#res!;
+		if (closes || this.#connection.isLast || this.#leavesTooMuchUnread()) {
+			fields.push('connection', 'close');
+			// What Node calls at the answer's end. It would not linger.
+			this.#connection.socket.destroySoon = () => this.#connection.close();
+		}
+		res.writeHead(status, fields as unknown as string[] & Record<string, never>);
+		// A framing of no body at all: Node must not announce chunks that will not come.
+		if (!hasBody) res.removeHeader('transfer-encoding');
+	}
+
+	/**
+	 * An answer before the request's end leaves its rest on the connection. A little is read and dropped; for more, or
+	 * if the client was told to wait for a 100 that will not come, the connection is not worth keeping.
+	 */
+	#leavesTooMuchUnread(): boolean {
+		const { head } = this;
+		if (this.#req.complete || head instanceof Rejection) return false;
+		if (head.expectsContinue && !this.#readingBody) return true;
+		return head.bodyLength < 0 || head.bodyLength > DROPPED_BODY;
+	}
+
+	/** Node has done with the answer, one way or the other. */
+	#onClose(): void {
+		if (this.#done) return;
+		if (!this.#res!.writableFinished) return this.onConnectionClosed();
+		this.#done = true;
+		this.exchange.onAnswered();
+		this.#connection.onServed();
+	}
+
+	onConnectionClosed(): void {
+		if (this.#done) return;
+		this.#done = true;
+		this.exchange.onClientGone();
+	}
+}
+
+/** Bodies up to this size go out as one write with their head, bytes. */
+const ONE_WRITE = 16_384;
+const PIECE = 65_536;
+/** Unread rest of a request that is not worth closing for, bytes. */
+const DROPPED_BODY = 65_536;

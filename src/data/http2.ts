@@ -1,0 +1,257 @@
+import { constants, performServerHandshake, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
+import type { TLSSocket } from 'node:tls';
+import { BodyExchange } from '#body';
+import { type Http2RequestHead, readHttp2Head } from '../gates/headers.ts';
+import { Rejection } from '../gates/rejection.ts';
+import { forwardedLines, refusalFields } from './answers.ts';
+import type { ClientRequest } from './client.ts';
+import { Timed } from './deadlines.ts';
+import type { DataPlane } from './plane.ts';
+
+/**
+ * The HTTP/2 front, on Node's core `stream` API with raw header lists: nghttp2 faces the client. This file adds time
+ * limits, pings and drain, and presents each stream to the pipeline as a `ClientRequest`.
+ */
+export class Http2Front {
+	readonly #plane: DataPlane;
+	readonly #sessions = new Set<Http2Connection>();
+	readonly #options: Parameters<typeof performServerHandshake>[1];
+	#draining = false;
+
+	constructor(plane: DataPlane) {
+		this.#plane = plane;
+		const { limits } = plane;
+		this.#options = {
+			settings: {
+				maxConcurrentStreams: limits.h2MaxConcurrentStreams,
+				maxHeaderListSize: limits.maxHeaderBytes,
+				enablePush: false,
+			},
+			// The head's size limits the fields, not their number; each counts 32 bytes (RFC 9113 section 6.5.2).
+			maxHeaderListPairs: Math.ceil(limits.maxHeaderBytes / 32) + 8,
+			// An upstream may repeat a field that should be single; it is the client's to judge, not ours to fail on.
+			strictSingleValueFields: false,
+		};
+	}
+
+	/** Takes over a connection whose handshake is done. @param peer the client's IP. */
+	accept(socket: TLSSocket, peer: string): void {
+		const session = performServerHandshake(socket, this.#options);
+		const connection = new Http2Connection(session, peer, this.#plane);
+		this.#sessions.add(connection);
+		this.#plane.stats.connections('h2', 1);
+		session.once('close', () => {
+			this.#sessions.delete(connection);
+			this.#plane.stats.connections('h2', -1);
+			connection.onClose();
+		});
+		if (this.#draining) connection.announceEnd();
+	}
+
+	/** Tells all clients to open no more streams here; those under way, and those already sent, are served. */
+	drain(): void {
+		this.#draining = true;
+		for (const session of this.#sessions) session.announceEnd();
+	}
+
+	/** Ends each connection as soon as its last stream is done. */
+	closeIdle(): void {
+		for (const session of this.#sessions) session.close();
+	}
+
+	get size(): number {
+		return this.#sessions.size;
+	}
+}
+
+const { NGHTTP2_INTERNAL_ERROR, NGHTTP2_NO_ERROR, NGHTTP2_REFUSED_STREAM } = constants;
+
+class Http2Connection extends Timed {
+	readonly plane: DataPlane;
+	readonly forwardedLines: string;
+	readonly #session: ServerHttp2Session;
+	/** Exchanges under way: streams that the client has reset may still have one for a moment. */
+	#exchanges = 0;
+	#pinging = false;
+	#served = false;
+
+	constructor(session: ServerHttp2Session, peer: string, plane: DataPlane) {
+		super();
+		this.plane = plane;
+		this.forwardedLines = forwardedLines(peer);
+		this.#session = session;
+		plane.deadlines.firstRequest.add(this, plane.clock.now());
+		session.on('stream', (stream, _headers, flags, rawHeaders) => {
+			this.#onStream(stream, flags, rawHeaders as unknown as string[]);
+		});
+		// Without a listener an error of one client would end the process. The session closes by itself.
+		session.on('error', () => {});
+	}
+
+	#onStream(stream: ServerHttp2Stream, flags: number, rawHeaders: string[]): void {
+		const { plane } = this;
+		stream.on('error', () => {});
+		// A client that opens and resets streams in a row counts with all that have not been cleared away yet.
+		if (this.#exchanges >= plane.limits.h2MaxConcurrentStreams) return stream.close(NGHTTP2_REFUSED_STREAM);
+		if (!this.#served) {
+			this.#served = true;
+			plane.deadlines.ping.add(this, plane.clock.now());
+		}
+		this.#exchanges++;
+		const endStream = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
+		new Http2Request(this, stream, rawHeaders, endStream).exchange.start();
+	}
+
+	onExchangeOver(): void {
+		this.#exchanges--;
+	}
+
+	/** No first request; or time for a ping; or a ping without answer. */
+	override onDeadline(now: number): void {
+		if (!this.#served || this.#pinging) return void this.#session.destroy();
+		this.#pinging = true;
+		this.plane.deadlines.pong.add(this, now);
+		this.#session.ping((error) => {
+			if (error !== null) return;
+			this.#pinging = false;
+			this.plane.deadlines.ping.add(this, this.plane.clock.now());
+		});
+	}
+
+	/** RFC 9113 section 6.8: a GOAWAY that excludes no stream yet, so that none which is on its way gets lost. */
+	announceEnd(): void {
+		if (!this.#session.destroyed) this.#session.goaway(NGHTTP2_NO_ERROR, 2 ** 31 - 1);
+	}
+
+	close(): void {
+		if (!this.#session.destroyed) this.#session.close();
+	}
+
+	onClose(): void {
+		this.cancelDeadline();
+	}
+}
+
+class Http2Request implements ClientRequest {
+	readonly method: string;
+	readonly target: string;
+	readonly head: Http2RequestHead | Rejection;
+	readonly forwardedLines: string;
+	readonly exchange: BodyExchange;
+	readonly #connection: Http2Connection;
+	readonly #stream: ServerHttp2Stream;
+	readonly #hasBody: boolean;
+	#answerEnded = false;
+	/** What is left of a long answer. */
+	#rest: Buffer | undefined;
+
+	constructor(connection: Http2Connection, stream: ServerHttp2Stream, rawHeaders: string[], endStream: boolean) {
+		this.#connection = connection;
+		this.#stream = stream;
+		this.#hasBody = !endStream;
+		this.forwardedLines = connection.forwardedLines;
+		const head = readHttp2Head(rawHeaders, endStream, connection.plane.limits.maxHeaderBytes);
+		this.head = head;
+		this.method = head instanceof Rejection ? '' : head.method;
+		this.target = head instanceof Rejection ? '' : head.path;
+		this.exchange = new BodyExchange(this, connection.plane);
+		stream.on('close', () => this.#onClose());
+	}
+
+	answer(status: number, fields: string[], body: Buffer | undefined): void {
+		if (body === undefined || body.length === 0) return this.#respond(status, fields, true);
+		this.#respond(status, fields, false);
+		if (body.length <= PIECE) return this.#end(body);
+		this.#rest = body;
+		this.#stream.on('drain', () => {
+			this.exchange.onClientDrained();
+			this.#pump();
+		});
+		this.#pump();
+	}
+
+	/** In pieces, so that a client that takes its time can be told from one that takes nothing. */
+	#pump(): void {
+		while (this.#rest !== undefined) {
+			const piece = this.#rest.subarray(0, PIECE);
+			this.#rest = piece.length === this.#rest.length ? undefined : this.#rest.subarray(PIECE);
+			if (this.#rest === undefined) this.#end(piece);
+			else if (!this.#stream.write(piece)) return;
+		}
+	}
+
+	refuse(rejected: Rejection): void {
+		const fields = refusalFields(rejected).slice();
+		if (this.method === 'HEAD') return this.#respond(rejected.status, fields, true);
+		this.#respond(rejected.status, fields, false);
+		this.#end(rejected.body);
+	}
+
+	begin(status: number, fields: string[], hasBody: boolean): void {
+		this.#respond(status, fields, !hasBody);
+		if (hasBody) this.#stream.on('drain', () => this.exchange.onClientDrained());
+	}
+
+	write(chunk: Buffer): boolean {
+		return this.#stream.write(Buffer.from(chunk));
+	}
+
+	end(): void {
+		if (!this.#answerEnded) this.#end();
+	}
+
+	reset(): void {
+		this.#stream.close(NGHTTP2_INTERNAL_ERROR);
+	}
+
+	readBody(): void {
+		const { exchange, head } = this;
+		if (!(head instanceof Rejection) && head.expectsContinue) this.#stream.additionalHeaders({ ':status': 100 });
+		this.#stream.on('data', (chunk: Buffer) => exchange.onRequestBody(chunk));
+		this.#stream.on('end', () => exchange.onRequestEnd());
+	}
+
+	pauseBody(): void {
+		this.#stream.pause();
+	}
+
+	resumeBody(): void {
+		this.#stream.resume();
+	}
+
+	#respond(status: number, fields: string[], endStream: boolean): void {
+		if (this.#stream.destroyed || this.#stream.closed) return;
+		fields.unshift(':status', String(status));
+		this.#answerEnded = endStream;
+		this.#stream.respond(fields as never, endStream ? END_STREAM : undefined);
+		if (endStream) this.#dropRest();
+	}
+
+	#end(bytes?: Buffer | string): void {
+		this.#answerEnded = true;
+		if (bytes === undefined) this.#stream.end();
+		else this.#stream.end(bytes, 'latin1');
+		this.#dropRest();
+	}
+
+	/** RFC 9113 section 8.1: after a whole answer, the rest of the request is asked to stay away without an error. */
+	#dropRest(): void {
+		if (!this.#hasBody || this.#stream.readableEnded) return;
+		this.#stream.resume();
+		this.#stream.once('finish', () => {
+			if (!this.#stream.readableEnded) this.#stream.close(NGHTTP2_NO_ERROR);
+		});
+	}
+
+	#onClose(): void {
+		this.#connection.onExchangeOver();
+		if (this.#answerEnded && this.#stream.writableFinished && this.#stream.rstCode === NGHTTP2_NO_ERROR) {
+			this.exchange.onAnswered();
+		} else {
+			this.exchange.onClientGone();
+		}
+	}
+}
+
+const END_STREAM = { endStream: true };
+const PIECE = 65_536;

@@ -1,0 +1,169 @@
+import { createServer as createTcpServer, type Server, type Socket } from 'node:net';
+import { createServer as createTlsServer, type TLSSocket, type Server as TlsServer } from 'node:tls';
+import { Budget } from '../shared/budget.ts';
+import type { TlsMaterial, WorkerSeed } from '../shared/messages.ts';
+import { listenerOptions, secureContextOptions } from '../shared/tls-options.ts';
+import { Timed } from './deadlines.ts';
+import { Http1Front } from './http1.ts';
+import { Http2Front } from './http2.ts';
+import type { DataPlane } from './plane.ts';
+
+/**
+ * The way in: TCP, then mutual TLS, then by ALPN to the HTTP/1.1 or the HTTP/2 front. One `tls.Server` does the
+ * handshakes of both, so that limits, counters and reload have one place.
+ */
+export class Listener {
+	readonly #plane: DataPlane;
+	readonly #connections: Budget;
+	readonly #tcp: Server;
+	readonly #tls: TlsServer;
+	readonly #http1: Http1Front;
+	readonly #http2: Http2Front;
+	/** By the client's address and port, which no two live connections share. */
+	readonly #handshakes = new Map<string, Handshake>();
+	#draining = false;
+	/** The grace of a drain is over: connections end as soon as they are idle. */
+	#closing = false;
+	#open = 0;
+	#onDrained: (() => void) | undefined;
+
+	constructor(plane: DataPlane, seed: WorkerSeed) {
+		this.#plane = plane;
+		this.#connections = new Budget(seed.connections, seed.index);
+		this.#http1 = new Http1Front(plane);
+		this.#http2 = new Http2Front(plane);
+		this.#tls = createTlsServer({
+			...listenerOptions,
+			...secureContextOptions(seed.tls),
+			// Ours counts from accept and cannot be put off by sending a byte now and then.
+			handshakeTimeout: 2 ** 31 - 1,
+		});
+		this.#tls.on('secureConnection', (socket) => this.#onSecure(socket));
+		// Counted when the connection closes; Node reports some failures twice and others not at all.
+		this.#tls.on('tlsClientError', (_error, socket) => socket.destroy());
+		this.#tcp = createTcpServer({ noDelay: true }, (socket) => this.#onConnection(socket));
+	}
+
+	/** @returns the port. @throws the error of `listen`. */
+	listen(bind: WorkerSeed['bind'], reusePort: boolean): Promise<number> {
+		return new Promise((resolve, reject) => {
+			this.#tcp.once('error', reject);
+			this.#tcp.listen({ ...bind, reusePort, backlog: 4096 }, () => {
+				this.#tcp.removeListener('error', reject);
+				// Running out of descriptors sheds the connection at hand; the listener goes on.
+				this.#tcp.on('error', (error) => this.#plane.log.error('proxy::listener', 'accept failed', { error }));
+				resolve((this.#tcp.address() as { port: number }).port);
+			});
+		});
+	}
+
+	/** New connections get the new identity and CAs; live ones keep what they shook hands with (specification 5). */
+	useTls(material: TlsMaterial): void {
+		this.#tls.setSecureContext(secureContextOptions(material));
+	}
+
+	/**
+	 * Stops accepting and lets what is in flight finish.
+	 *
+	 * @param onDrained called once, when the last connection has ended.
+	 */
+	drain(onDrained: () => void): void {
+		if (this.#draining) return;
+		this.#draining = true;
+		this.#onDrained = onDrained;
+		// One more turn of the loop takes what the kernel has accepted for us by now: closing would reset it.
+		setImmediate(() => this.#tcp.close(() => this.#checkDrained()));
+		this.#http1.drain();
+		this.#http2.drain();
+		// A client may have sent a request on an idle connection already: such a request is served, not dropped.
+		setTimeout(() => {
+			this.#closing = true;
+			this.#closeIdle();
+		}, DRAIN_GRACE_MS);
+	}
+
+	#closeIdle(): void {
+		this.#http1.closeIdle();
+		this.#http2.closeIdle();
+		for (const handshake of this.#handshakes.values()) handshake.socket.destroy();
+		this.#checkDrained();
+	}
+
+	#checkDrained(): void {
+		if (this.#open > 0 || this.#tcp.listening || this.#onDrained === undefined) return;
+		this.#onDrained();
+		this.#onDrained = undefined;
+	}
+
+	#onConnection(socket: Socket): void {
+		const address = addressOf(socket);
+		// Without an address the client has left already.
+		if (address === undefined || !this.#connections.tryTake(1)) return void socket.destroy();
+		const { clock, deadlines, stats } = this.#plane;
+		const handshake = new Handshake(socket, clock.now());
+		this.#open++;
+		stats.connections('handshake', 1);
+		this.#handshakes.set(address, handshake);
+		deadlines.handshake.add(handshake, handshake.startedAt);
+		socket.on('error', () => socket.destroy());
+		socket.once('close', () => {
+			this.#open--;
+			this.#connections.giveBack(1);
+			if (this.#handshakes.get(address) === handshake) {
+				this.#endHandshake(address, handshake);
+				stats.handshakeFailed();
+			}
+			this.#checkDrained();
+		});
+		this.#tls.emit('connection', socket);
+	}
+
+	#endHandshake(address: string, handshake: Handshake): void {
+		this.#handshakes.delete(address);
+		handshake.cancelDeadline();
+		this.#plane.stats.connections('handshake', -1);
+	}
+
+	#onSecure(socket: TLSSocket): void {
+		const address = addressOf(socket);
+		const handshake = address === undefined ? undefined : this.#handshakes.get(address);
+		if (handshake === undefined) return void socket.destroy();
+		this.#endHandshake(address!, handshake);
+		const now = this.#plane.clock.now();
+		this.#plane.stats.handshakes.record(now - handshake.startedAt, now);
+		socket.on('error', () => socket.destroy());
+		const peer = plainAddress(socket.remoteAddress!);
+		const front = socket.alpnProtocol === 'h2' ? this.#http2 : this.#http1;
+		front.accept(socket, peer);
+		if (this.#closing) front.closeIdle();
+	}
+}
+
+/** For how long after the drain has begun idle connections may still bring a request, ms. */
+const DRAIN_GRACE_MS = 500;
+
+/** A connection until it is secure. */
+class Handshake extends Timed {
+	readonly socket: Socket;
+	readonly startedAt: number;
+
+	constructor(socket: Socket, startedAt: number) {
+		super();
+		this.socket = socket;
+		this.startedAt = startedAt;
+	}
+
+	override onDeadline(): void {
+		this.socket.destroy();
+	}
+}
+
+function addressOf(socket: Socket): string | undefined {
+	const { remoteAddress, remotePort } = socket;
+	return remoteAddress === undefined || remotePort === undefined ? undefined : `${remoteAddress} ${remotePort}`;
+}
+
+/** IPv4 as IPv4, also where a dual-stack listener sees it mapped into IPv6 (RFC 4291 section 2.5.5.2). */
+function plainAddress(address: string): string {
+	return address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address;
+}

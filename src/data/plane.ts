@@ -1,0 +1,85 @@
+import type { Limits } from '../config/config.ts';
+import type { Rejection } from '../gates/rejection.ts';
+import type { RouteTable } from '../gates/routes.ts';
+import type { Authenticator } from '../shared/authenticator.ts';
+import { BreakerCell } from '../shared/breaker-cell.ts';
+import type { Budget } from '../shared/budget.ts';
+import type { Clock } from '../shared/clock.ts';
+import type { TenantLimiter } from '../shared/limiter.ts';
+import type { Logger } from '../shared/log.ts';
+import type { UpstreamSeed } from '../shared/messages.ts';
+import { UpstreamStats, type WorkerStats } from '../shared/stats.ts';
+import type { DeadlineQueue } from './deadlines.ts';
+import { UpstreamPool } from './upstream/pool.ts';
+
+/** All that one worker's exchanges share. Decided once, when the worker starts; only `routes` changes, on reload. */
+export interface DataPlane {
+	readonly clock: Clock;
+	readonly limits: Limits;
+	readonly authenticator: Authenticator;
+	/** `undefined` when tenants are not limited. */
+	readonly limiter: TenantLimiter | undefined;
+	routes: RouteTable<Route>;
+	readonly stats: WorkerStats;
+	/** Bytes of bodies that the process may hold in memory. */
+	readonly bufferedBytes: Budget;
+	readonly deadlines: PlaneDeadlines;
+	readonly log: Logger;
+	/** Called for each answer when requests are logged; `undefined` otherwise, which is the normal case. */
+	readonly logAnswer: ((answer: AnswerRecord) => void) | undefined;
+}
+
+/** One queue for each kind of limit (specification 8). */
+export interface PlaneDeadlines {
+	readonly handshake: DeadlineQueue;
+	readonly firstRequest: DeadlineQueue;
+	readonly requestBody: DeadlineQueue;
+	readonly upstream: DeadlineQueue;
+	/** An HTTP/1.1 connection between two requests. */
+	readonly idleClient: DeadlineQueue;
+	/** Until an HTTP/2 connection is pinged, and until the ping must be answered. */
+	readonly ping: DeadlineQueue;
+	readonly pong: DeadlineQueue;
+	/** A closing HTTP/1.1 connection whose client is still sending. */
+	readonly linger: DeadlineQueue;
+	readonly idleUpstream: DeadlineQueue;
+}
+
+export interface AnswerRecord {
+	readonly method: string;
+	readonly path: string;
+	readonly status: number;
+	readonly tenant: string | undefined;
+	readonly upstream: string | undefined;
+	readonly rejection: Rejection | undefined;
+	/** Milliseconds. */
+	readonly duration: number;
+}
+
+export interface Route {
+	readonly prefix: string;
+	readonly cooldownMs: number;
+	readonly upstream: Upstream;
+}
+
+/** One upstream as this worker knows it. */
+export class Upstream {
+	readonly authority: string;
+	readonly host: string;
+	readonly port: number;
+	readonly breaker: BreakerCell;
+	readonly stats: UpstreamStats;
+	readonly pool: UpstreamPool;
+	/** Rest of the request line, and the `Host` line: the same for every request to this upstream. */
+	readonly versionAndHost: string;
+
+	constructor(seed: UpstreamSeed, clock: Clock, idleDeadlines: DeadlineQueue) {
+		this.authority = seed.authority;
+		this.host = seed.host;
+		this.port = seed.port;
+		this.breaker = new BreakerCell(seed.breaker);
+		this.stats = new UpstreamStats(seed.stats);
+		this.pool = new UpstreamPool(this, clock, idleDeadlines);
+		this.versionAndHost = ` HTTP/1.1\r\nhost: ${seed.authority}\r\n`;
+	}
+}

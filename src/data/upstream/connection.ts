@@ -1,0 +1,220 @@
+import { connect, type Socket } from 'node:net';
+import { Timed } from '../deadlines.ts';
+import type { Upstream } from '../plane.ts';
+import { ProtocolError, type ResponseEvents, ResponseParser } from './response-parser.ts';
+
+/** Why a request got no complete response. */
+export type UpstreamFailure =
+	/** No connection came about; nothing was delivered. */
+	| 'unreachable'
+	/** This machine has no descriptors left; says nothing of the upstream. */
+	| 'exhausted'
+	/** A used connection closed before the first byte of the response: most likely it had timed out already. */
+	| 'stale'
+	/** It closed or broke in the middle. */
+	| 'broken'
+	/** It sent what is no HTTP/1.1 response to the request. */
+	| 'malformed';
+
+/** Who gets the response to one request. After `onEnd` or `onFailure` nothing more comes. */
+export interface ResponseHandler extends ResponseEvents {
+	onFailure(failure: UpstreamFailure): void;
+	/** The upstream takes more of the request's body again. */
+	onWritable(): void;
+}
+
+/**
+ * One HTTP/1.1 connection to an upstream, one request at a time. Whatever the upstream does that was not asked for ends
+ * the connection: a byte too many in front of the next tenant's response would be worse than any reconnect.
+ */
+export class UpstreamConnection extends Timed implements ResponseEvents {
+	/** Requests sent so far. */
+	requests = 0;
+	/** Monotonic milliseconds until which an idle connection may be used again. */
+	usableUntil = 0;
+	readonly upstream: Upstream;
+	readonly #socket: Socket;
+	readonly #parser = new ResponseParser();
+	#handler: ResponseHandler | undefined;
+	/** The request, body included, has been handed over; until then the connection cannot be used again. */
+	#sent = true;
+	#connected = false;
+	#gone = false;
+	#paused = false;
+
+	constructor(upstream: Upstream) {
+		super();
+		this.upstream = upstream;
+		const socket = connect({
+			host: upstream.host,
+			port: upstream.port,
+			noDelay: true,
+			onread: { buffer: READ_BUFFER, callback: (length: number) => this.#onRead(length) },
+		});
+		this.#socket = socket;
+		socket.on('connect', () => {
+			this.#connected = true;
+		});
+		socket.on('drain', () => this.#handler?.onWritable());
+		socket.on('end', () => this.#onEof());
+		socket.on('error', (error: NodeJS.ErrnoException) => this.#fail(this.#kindOf(error)));
+		socket.on('close', () => this.#onEof());
+	}
+
+	get isGone(): boolean {
+		return this.#gone;
+	}
+
+	/** The upstream's own promise about idle connections, from its last response. */
+	get keepAliveTimeoutMs(): number | undefined {
+		return this.#parser.keepAliveTimeoutMs;
+	}
+
+	/**
+	 * Sends a request whose head is complete text, and its body as far as it is there.
+	 *
+	 * @param last whether that is all; otherwise `write` and `finish` follow.
+	 */
+	send(method: string, head: string, body: Buffer | undefined, last: boolean, handler: ResponseHandler): void {
+		this.#handler = handler;
+		this.#sent = last;
+		this.requests++;
+		this.#parser.expect(method, this);
+		const socket = this.#socket;
+		if (body === undefined || body.length === 0) {
+			socket.write(head, 'latin1');
+			return;
+		}
+		socket.cork();
+		socket.write(head, 'latin1');
+		socket.write(body);
+		socket.uncork();
+	}
+
+	/**
+	 * Sends more of the request's body.
+	 *
+	 * @param chunked frame it as a chunk (RFC 9112 section 7.1).
+	 * @returns whether more may follow at once; otherwise `onWritable` tells.
+	 */
+	write(bytes: Buffer, chunked: boolean): boolean {
+		const socket = this.#socket;
+		if (!chunked) return socket.write(bytes);
+		// An empty chunk would be the last one.
+		if (bytes.length === 0) return true;
+		socket.cork();
+		socket.write(`${bytes.length.toString(16)}\r\n`, 'latin1');
+		socket.write(bytes);
+		const more = socket.write('\r\n', 'latin1');
+		socket.uncork();
+		return more;
+	}
+
+	/** The request's body is complete. */
+	finish(chunked: boolean): void {
+		if (chunked) this.#socket.write('0\r\n\r\n', 'latin1');
+		this.#sent = true;
+	}
+
+	/** Stops reading, so that the upstream is slowed down to its client's pace. */
+	pause(): void {
+		if (this.#paused) return;
+		this.#paused = true;
+		this.#socket.pause();
+	}
+
+	resume(): void {
+		if (!this.#paused) return;
+		this.#paused = false;
+		this.#socket.resume();
+	}
+
+	/** Ends the connection without a word to the handler: the request is no longer wanted, or nothing was asked. */
+	destroy(): void {
+		this.#handler = undefined;
+		this.#leave();
+		this.#socket.destroy();
+	}
+
+	override onDeadline(): void {
+		this.destroy();
+	}
+
+	onHead(status: number, fields: string[], length: number, hasBody: boolean): void {
+		this.#handler?.onHead(status, fields, length, hasBody);
+	}
+
+	onBody(chunk: Buffer): void {
+		this.#handler?.onBody(chunk);
+	}
+
+	onEnd(): void {
+		// What becomes of the connection is decided in `#onRead`, once it is known whether bytes follow.
+	}
+
+	#onRead(length: number): boolean {
+		if (this.#handler === undefined) {
+			// Nobody asked for anything: the connection is poisoned.
+			this.destroy();
+			return false;
+		}
+		const bytes = length === READ_BUFFER.length ? READ_BUFFER : READ_BUFFER.subarray(0, length);
+		let used: number;
+		try {
+			used = this.#parser.push(bytes);
+		} catch (error) {
+			if (!(error instanceof ProtocolError)) throw error;
+			this.#fail('malformed');
+			return false;
+		}
+		if (this.#parser.isDone) this.#complete(used === length);
+		return !this.#paused;
+	}
+
+	/** The response is whole. The connection goes back first, so that what the handler sends next can use it. */
+	#complete(clean: boolean): void {
+		const handler = this.#handler;
+		this.#handler = undefined;
+		if (clean && this.#sent && this.#parser.keepAlive && !this.#gone) {
+			this.resume();
+			this.upstream.pool.release(this);
+		} else {
+			this.destroy();
+		}
+		handler?.onEnd();
+	}
+
+	#onEof(): void {
+		if (this.#handler !== undefined && this.#parser.started && this.#parser.close()) this.#complete(false);
+		else this.#fail(this.#isStale() ? 'stale' : this.#connected ? 'broken' : 'unreachable');
+	}
+
+	#fail(failure: UpstreamFailure): void {
+		const handler = this.#handler;
+		this.destroy();
+		handler?.onFailure(failure);
+	}
+
+	#kindOf(error: NodeJS.ErrnoException): UpstreamFailure {
+		if (error.code === 'EMFILE' || error.code === 'ENFILE' || error.code === 'EADDRNOTAVAIL') return 'exhausted';
+		if (!this.#connected) return 'unreachable';
+		return this.#isStale() ? 'stale' : 'broken';
+	}
+
+	#isStale(): boolean {
+		return this.requests > 1 && !this.#parser.started;
+	}
+
+	#leave(): void {
+		if (this.#gone) return;
+		this.#gone = true;
+		this.cancelDeadline();
+		this.upstream.pool.forget(this);
+	}
+}
+
+/**
+ * One read buffer for all connections of the thread: libuv fills it and calls back before it reads again, and nothing
+ * keeps a view beyond the callback.
+ */
+const READ_BUFFER = Buffer.allocUnsafeSlow(65_536);

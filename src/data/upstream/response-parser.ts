@@ -1,0 +1,333 @@
+import { parseContentLength, UNDECLARED } from '../../gates/body-limit.ts';
+
+/** What the parser tells of a response, in this order: `onHead`, `onBody` any number of times, `onEnd`. */
+export interface ResponseEvents {
+	/**
+	 * @param fields names and values in turn, as the upstream spelled them.
+	 * @param length bytes of the body, `UNDECLARED` when only its end will tell. For a response without a body by
+	 *   rule (HEAD, 204, 304) the `content-length` it announces, or `UNDECLARED`.
+	 * @param hasBody whether body bytes may follow.
+	 */
+	onHead(status: number, fields: string[], length: number, hasBody: boolean): void;
+	/** @param chunk a view that is valid only during the call. */
+	onBody(chunk: Buffer): void;
+	onEnd(): void;
+}
+
+/** The upstream's answer breaks RFC 9112, or our stricter reading of it. Never carries bytes of the answer. */
+export class ProtocolError extends Error {}
+
+/** A head longer than this is refused, bytes. */
+const MAX_HEAD = 65_536;
+/** Interim responses before the final one; more are a flood. */
+const MAX_INTERIM = 32;
+/** A chunk-size line with its extensions, bytes. */
+const MAX_CHUNK_LINE = 1024;
+
+const HEAD = 0;
+const FIXED = 1;
+const UNTIL_CLOSE = 2;
+const CHUNK_SIZE = 3;
+const CHUNK_DATA = 4;
+const CHUNK_END = 5;
+const TRAILERS = 6;
+const DONE = 7;
+
+/**
+ * Parses HTTP/1.1 responses (RFC 9112) to known requests on one connection, from reads cut anywhere. Strict: a response
+ * that two readers could understand in two ways is an error, never repaired, since the connection behind it is shared
+ * by tenants.
+ */
+export class ResponseParser {
+	/** The connection may serve another request after this response. */
+	keepAlive = false;
+	/** Milliseconds for which the upstream promises to keep an idle connection; `undefined`: it says nothing. */
+	keepAliveTimeoutMs: number | undefined = undefined;
+	/** A byte of the current response has arrived. */
+	started = false;
+	#events: ResponseEvents | undefined;
+	#state = DONE;
+	#headRequest = false;
+	#interim = 0;
+	/** Bytes of the body or chunk still to come. */
+	#left = 0;
+	/** Head, chunk-size line or trailers, as far as a read that ended within them brought it. */
+	#pending: Buffer | undefined = undefined;
+
+	/** No response is under way. */
+	get isDone(): boolean {
+		return this.#state === DONE;
+	}
+
+	/** A request has been sent; the next bytes are its response. */
+	expect(method: string, events: ResponseEvents): void {
+		this.#events = events;
+		this.#state = HEAD;
+		this.#headRequest = method === 'HEAD';
+		this.#interim = 0;
+		this.#pending = undefined;
+		this.started = false;
+		this.keepAlive = false;
+		this.keepAliveTimeoutMs = undefined;
+	}
+
+	/**
+	 * Consumes one read.
+	 *
+	 * @returns the number of bytes that belong to the response; fewer than given means that others follow its end.
+	 * @throws ProtocolError
+	 */
+	push(bytes: Buffer): number {
+		this.started = true;
+		let chunk = bytes;
+		let before = 0;
+		if (this.#pending !== undefined) {
+			before = this.#pending.length;
+			chunk = Buffer.concat([this.#pending, bytes]);
+			this.#pending = undefined;
+		}
+		let at = 0;
+		while (at < chunk.length && this.#state !== DONE) {
+			const next = this.#step(chunk, at);
+			if (next === -1) {
+				// A copy: the read buffer is used again.
+				this.#pending = Buffer.from(chunk.subarray(at));
+				return bytes.length;
+			}
+			at = next;
+		}
+		return at - before;
+	}
+
+	/**
+	 * The upstream has closed its side.
+	 *
+	 * @returns whether that completes the response; if so `onEnd` has been called.
+	 */
+	close(): boolean {
+		if (this.#state === UNTIL_CLOSE) this.#end();
+		return this.#state === DONE;
+	}
+
+	/** One step of the message's grammar; returns where the next begins, or -1 when it needs more bytes. */
+	#step(chunk: Buffer, at: number): number {
+		switch (this.#state) {
+			case HEAD:
+				return this.#head(chunk, at);
+			case FIXED:
+			case CHUNK_DATA:
+				return this.#data(chunk, at);
+			case UNTIL_CLOSE:
+				this.#events!.onBody(at === 0 ? chunk : chunk.subarray(at));
+				return chunk.length;
+			case CHUNK_SIZE:
+				return this.#chunkSize(chunk, at);
+			case CHUNK_END:
+				return this.#chunkEnd(chunk, at);
+			default:
+				return this.#trailers(chunk, at);
+		}
+	}
+
+	#head(chunk: Buffer, at: number): number {
+		const end = chunk.indexOf('\r\n\r\n', at, 'latin1');
+		if (end === -1 ? chunk.length - at > MAX_HEAD : end - at > MAX_HEAD) throw new ProtocolError('head too long');
+		if (end === -1) {
+			// Noticing nonsense early spares waiting for an end that will not come.
+			if (!couldBeStatusLine(chunk, at)) throw new ProtocolError('no status line');
+			return -1;
+		}
+		const text = chunk.toString('latin1', at, end + 2);
+		const match = STATUS_LINE.exec(text);
+		if (match === null) throw new ProtocolError('malformed status line');
+		const status = Number(match[2]);
+		const fields = parseFields(text, match[0].length);
+		if (status < 200) this.#interimResponse(status);
+		else this.#begin(status, match[1] === '1', fields);
+		return end + 4;
+	}
+
+	/** RFC 9110 section 15.2: 100, 102, 103 are for us to swallow; 101 would leave HTTP, which nobody asked for. */
+	#interimResponse(status: number): void {
+		if (status === 101) throw new ProtocolError('switching protocols unasked');
+		if (++this.#interim > MAX_INTERIM) throw new ProtocolError('too many interim responses');
+	}
+
+	/** The message body's length, RFC 9112 section 6.3, in that order. */
+	#begin(status: number, isHttp11: boolean, fields: string[]): void {
+		const framing = readFraming(fields);
+		this.keepAlive = isHttp11 && !framing.close;
+		this.keepAliveTimeoutMs = framing.keepAliveTimeoutMs;
+		if (framing.chunked && !isHttp11) throw new ProtocolError('transfer coding in HTTP/1.0');
+		const length = framing.length ?? UNDECLARED;
+		if (this.#headRequest || status === 204 || status === 304) {
+			this.#events!.onHead(status, fields, status === 204 ? UNDECLARED : length, false);
+			this.#end();
+			return;
+		}
+		this.#left = length;
+		this.#state = framing.chunked ? CHUNK_SIZE : length === UNDECLARED ? UNTIL_CLOSE : FIXED;
+		if (this.#state === UNTIL_CLOSE) this.keepAlive = false;
+		this.#events!.onHead(status, fields, length, true);
+		if (length === 0) this.#end();
+	}
+
+	#data(chunk: Buffer, at: number): number {
+		const end = Math.min(chunk.length, at + this.#left);
+		this.#left -= end - at;
+		this.#events!.onBody(chunk.subarray(at, end));
+		if (this.#left === 0) {
+			if (this.#state === CHUNK_DATA) this.#state = CHUNK_END;
+			else this.#end();
+		}
+		return end;
+	}
+
+	/** RFC 9112 section 7.1: hexadecimal digits and nothing that another reader could add to them or leave off. */
+	#chunkSize(chunk: Buffer, at: number): number {
+		const end = chunk.indexOf('\r\n', at, 'latin1');
+		const line = chunk.toString('latin1', at, end === -1 ? chunk.length : end);
+		if (line.length > MAX_CHUNK_LINE) throw new ProtocolError('chunk extension too long');
+		if (end === -1) {
+			if (line.includes('\n')) throw new ProtocolError('bare LF in a chunk size');
+			return -1;
+		}
+		const match = CHUNK_LINE.exec(line);
+		if (match === null) throw new ProtocolError('malformed chunk size');
+		this.#left = Number.parseInt(match[1]!, 16);
+		this.#state = this.#left === 0 ? TRAILERS : CHUNK_DATA;
+		return end + 2;
+	}
+
+	#chunkEnd(chunk: Buffer, at: number): number {
+		if (chunk[at] !== CR || (chunk.length > at + 1 && chunk[at + 1] !== LF)) {
+			throw new ProtocolError('chunk without end');
+		}
+		if (chunk.length === at + 1) return -1;
+		this.#state = CHUNK_SIZE;
+		return at + 2;
+	}
+
+	/** Trailers are read, so that a malformed one is noticed, and dropped (decisions "HTTP"). */
+	#trailers(chunk: Buffer, at: number): number {
+		if (chunk[at] === CR && chunk.length > at + 1 && chunk[at + 1] === LF) {
+			this.#end();
+			return at + 2;
+		}
+		const end = chunk.indexOf('\r\n\r\n', at, 'latin1');
+		if (end === -1 ? chunk.length - at > MAX_HEAD : end - at > MAX_HEAD) throw new ProtocolError('trailers too long');
+		if (end === -1) return -1;
+		parseFields(chunk.toString('latin1', at, end + 2), 0);
+		this.#end();
+		return end + 4;
+	}
+
+	#end(): void {
+		this.#state = DONE;
+		this.#events!.onEnd();
+	}
+}
+
+const CR = 13;
+const LF = 10;
+
+/** Status codes have three digits and five classes (RFC 9110 section 15). A missing reason phrase is common. */
+const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5][0-9]{2})(?: [\t\x20-\x7e\x80-\xff]*)?\r\n/;
+/** Up to 2^52: counted exactly. Extensions are ignored, but must be text. */
+const CHUNK_LINE = /^([0-9A-Fa-f]{1,13})(?:[ \t]*;[\t\x20-\x7e\x80-\xff]*)?$/;
+
+function couldBeStatusLine(chunk: Buffer, at: number): boolean {
+	const start = chunk.toString('latin1', at, Math.min(at + 7, chunk.length));
+	return 'HTTP/1.'.startsWith(start);
+}
+
+/**
+ * Field lines (RFC 9112 section 5): token, colon, value, CRLF. No folding, no space before the colon, no bare CR or LF,
+ * no NUL: each of them is read in two ways by somebody.
+ *
+ * @param text latin1, ends with CRLF.
+ */
+function parseFields(text: string, from: number): string[] {
+	const fields: string[] = [];
+	let at = from;
+	while (at < text.length) {
+		let colon = at;
+		while (IS_TOKEN[text.charCodeAt(colon)] === 1) colon++;
+		if (colon === at || text.charCodeAt(colon) !== 0x3a) throw new ProtocolError('malformed field name');
+		let start = colon + 1;
+		while (isBlank(text.charCodeAt(start))) start++;
+		let end = start;
+		while (IS_VALUE[text.charCodeAt(end)] === 1) end++;
+		if (text.charCodeAt(end) !== CR || text.charCodeAt(end + 1) !== LF)
+			throw new ProtocolError('malformed field value');
+		const next = end + 2;
+		while (end > start && isBlank(text.charCodeAt(end - 1))) end--;
+		fields.push(text.slice(at, colon), text.slice(start, end));
+		at = next;
+	}
+	return fields;
+}
+
+interface Framing {
+	length: number | undefined;
+	chunked: boolean;
+	close: boolean;
+	keepAliveTimeoutMs: number | undefined;
+}
+
+/** What the fields say of the message's end and the connection's future. */
+function readFraming(fields: readonly string[]): Framing {
+	const framing: Framing = { length: undefined, chunked: false, close: false, keepAliveTimeoutMs: undefined };
+	for (let i = 0; i < fields.length; i += 2) {
+		const name = fields[i]!;
+		const value = fields[i + 1]!;
+		// The four names differ in length from each other and from most others.
+		switch (name.length) {
+			case 14:
+				if (name.toLowerCase() === 'content-length') readLength(framing, value);
+				break;
+			case 17:
+				if (name.toLowerCase() === 'transfer-encoding') readCoding(framing, value);
+				break;
+			case 10:
+				readConnection(framing, name.toLowerCase(), value);
+				break;
+		}
+	}
+	if (framing.chunked && framing.length !== undefined) throw new ProtocolError('both a length and a transfer coding');
+	return framing;
+}
+
+function readLength(framing: Framing, value: string): void {
+	const length = parseContentLength(value);
+	if (length === undefined || framing.length !== undefined) throw new ProtocolError('malformed or repeated length');
+	framing.length = length;
+}
+
+/** Anything but `chunked` alone: we would have to decode what we do not know, or believe where it ends. */
+function readCoding(framing: Framing, value: string): void {
+	if (framing.chunked || value.toLowerCase() !== 'chunked') throw new ProtocolError('unknown transfer coding');
+	framing.chunked = true;
+}
+
+function readConnection(framing: Framing, name: string, value: string): void {
+	if (name === 'connection') {
+		if (/(?:^|,)\s*close\s*(?:,|$)/i.test(value)) framing.close = true;
+	} else if (name === 'keep-alive') {
+		const timeout = /(?:^|[,;\s])timeout\s*=\s*([0-9]{1,6})/i.exec(value);
+		if (timeout !== null) framing.keepAliveTimeoutMs = Number(timeout[1]) * 1000;
+	}
+}
+
+function isBlank(code: number): boolean {
+	return code === 0x20 || code === 0x09;
+}
+
+/** RFC 9110 section 5.6.2. */
+const IS_TOKEN = table(/[!#$%&'*+\-.^_`|~0-9A-Za-z]/);
+/** RFC 9110 section 5.5: visible characters, blanks and obs-text. */
+const IS_VALUE = table(/[\t\x20-\x7e\x80-\xff]/);
+
+function table(pattern: RegExp): Uint8Array {
+	return Uint8Array.from({ length: 256 }, (_, code) => (pattern.test(String.fromCharCode(code)) ? 1 : 0));
+}

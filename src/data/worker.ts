@@ -1,0 +1,156 @@
+import { createSecureContext } from 'node:tls';
+import { parentPort, workerData } from 'node:worker_threads';
+import { readPublicKey } from '../gates/jwt.ts';
+import { RouteTable } from '../gates/routes.ts';
+import { Authenticator } from '../shared/authenticator.ts';
+import { Budget } from '../shared/budget.ts';
+import { type Clock, systemClock } from '../shared/clock.ts';
+import { TenantLimiter } from '../shared/limiter.ts';
+import { createLogger, parseLogFilter } from '../shared/log.ts';
+import type { FromWorker, RoutingSeed, TlsMaterial, ToWorker, WorkerSeed } from '../shared/messages.ts';
+import { WorkerStats } from '../shared/stats.ts';
+import { secureContextOptions } from '../shared/tls-options.ts';
+import { Deadlines } from './deadlines.ts';
+import { Listener } from './listener.ts';
+import { type AnswerRecord, type DataPlane, type PlaneDeadlines, type Route, Upstream } from './plane.ts';
+import { IDLE_MS } from './upstream/pool.ts';
+
+/**
+ * One data-plane thread: builds its part of the world from `workerData`, serves, and does what the control plane says
+ * (`shared/messages.ts`).
+ */
+class Worker {
+	readonly #seed: WorkerSeed;
+	readonly #plane: DataPlane;
+	readonly #listener: Listener;
+	#upstreams = new Map<SharedArrayBuffer, Upstream>();
+	/** What a `commit` will put into force. */
+	readonly #prepared = new Map<number, () => void>();
+
+	constructor(seed: WorkerSeed) {
+		this.#seed = seed;
+		const clock = systemClock(seed.clockEpoch);
+		const deadlines = new Deadlines(clock);
+		this.#plane = createPlane(seed, clock, createDeadlines(deadlines, seed));
+		this.#routing(seed.routing)();
+		this.#listener = new Listener(this.#plane, seed);
+		deadlines.start();
+	}
+
+	async listen(): Promise<void> {
+		try {
+			const port = await this.#listener.listen(this.#seed.bind, this.#seed.reusePort);
+			tell({ type: 'listening', port });
+		} catch (error) {
+			const { code = 'EUNKNOWN', message } = error as NodeJS.ErrnoException;
+			tell({ type: 'listen-failed', code, message });
+		}
+	}
+
+	onMessage(message: ToWorker): void {
+		switch (message.type) {
+			case 'prepare-tls':
+				return this.#prepare(message.id, () => this.#tls(message.tls));
+			case 'prepare-routing':
+				return this.#prepare(message.id, () => this.#routing(message.routing));
+			case 'commit':
+				this.#prepared.get(message.id)?.();
+				this.#prepared.delete(message.id);
+				return tell({ type: 'committed', id: message.id });
+			case 'discard':
+				this.#prepared.delete(message.id);
+				return;
+			case 'drain':
+				return this.#listener.drain(() => tell({ type: 'drained' }));
+		}
+	}
+
+	/** Does all that can fail; what is left to do at the commit cannot. */
+	#prepare(id: number, build: () => () => void): void {
+		try {
+			this.#prepared.set(id, build());
+			tell({ type: 'prepared', id });
+		} catch (error) {
+			tell({ type: 'refused', id, message: (error as Error).message });
+		}
+	}
+
+	#tls(material: TlsMaterial): () => void {
+		createSecureContext(secureContextOptions(material));
+		return () => this.#listener.useTls(material);
+	}
+
+	#routing(routing: RoutingSeed): () => void {
+		const { clock, deadlines } = this.#plane;
+		// An upstream is the one we know when it has the same breaker: then its connections stay, too.
+		const upstreams = routing.upstreams.map(
+			(seed) => this.#upstreams.get(seed.breaker) ?? new Upstream(seed, clock, deadlines.idleUpstream),
+		);
+		const routes = new RouteTable<Route>(
+			routing.routes.map(({ prefix, cooldownMs, upstream }) => ({
+				prefix,
+				cooldownMs,
+				upstream: upstreams[upstream]!,
+			})),
+		);
+		return () => {
+			const before = this.#upstreams;
+			this.#upstreams = new Map(upstreams.map((upstream, i) => [routing.upstreams[i]!.breaker, upstream]));
+			this.#plane.routes = routes;
+			for (const [breaker, upstream] of before) {
+				if (!this.#upstreams.has(breaker)) upstream.pool.retire();
+			}
+		};
+	}
+}
+
+function createPlane(seed: WorkerSeed, clock: Clock, deadlines: PlaneDeadlines): DataPlane {
+	const limiter = seed.limiter === undefined ? undefined : new TenantLimiter(seed.limiter, seed.tenantRps, seed.index);
+	const publicKey = readPublicKey(seed.jwt.publicKeyPem);
+	const filter = parseLogFilter(seed.logFilter);
+	const log = createLogger(
+		filter,
+		(record) => tell({ type: 'log', record }),
+		() => new Date(),
+	);
+	return {
+		clock,
+		limits: seed.limits,
+		authenticator: new Authenticator({ publicKey, issuer: seed.jwt.issuer, audience: seed.jwt.audience }, limiter),
+		limiter,
+		routes: new RouteTable([]),
+		stats: new WorkerStats(seed.stats),
+		bufferedBytes: new Budget(seed.bufferedBytes, seed.index),
+		deadlines,
+		log,
+		logAnswer: filter.enabled('debug', 'proxy::request')
+			? (answer) => log.debug('proxy::request', 'answered', fieldsOf(answer))
+			: undefined,
+	};
+}
+
+function createDeadlines(deadlines: Deadlines, { limits }: WorkerSeed): PlaneDeadlines {
+	return {
+		handshake: deadlines.queue(limits.tlsHandshakeTimeoutMs),
+		firstRequest: deadlines.queue(limits.firstRequestTimeoutMs),
+		requestBody: deadlines.queue(limits.requestBodyTimeoutMs),
+		upstream: deadlines.queue(limits.upstreamTimeoutMs),
+		idleClient: deadlines.queue(60_000),
+		ping: deadlines.queue(30_000),
+		pong: deadlines.queue(20_000),
+		linger: deadlines.queue(2_000),
+		idleUpstream: deadlines.queue(IDLE_MS),
+	};
+}
+
+function fieldsOf({ rejection, duration, ...fields }: AnswerRecord): Record<string, unknown> {
+	return { ...fields, rejection: rejection?.code, duration_ms: Math.round(duration * 1000) / 1000 };
+}
+
+function tell(message: FromWorker): void {
+	parentPort!.postMessage(message);
+}
+
+const worker = new Worker(workerData as WorkerSeed);
+parentPort!.on('message', (message: ToWorker) => worker.onMessage(message));
+await worker.listen();

@@ -1,0 +1,21 @@
+import { type Rejection, TOKEN_INVALID, TOKEN_MISSING } from './rejection.ts';
+
+/** Longest token that is looked at, in characters (decisions "JWT"). */
+export const MAX_TOKEN_LENGTH = 8192;
+
+/**
+ * The token of an `Authorization: Bearer <token>` header (RFC 6750 section 2.1): split at the first space, scheme in
+ * any case, token not empty.
+ *
+ * @param authorization the header's value, `undefined` where there is none, `null` where it came more than once: two
+ *   credentials leave open which of them a later reader would believe.
+ */
+export function bearerToken(authorization: string | null | undefined): string | Rejection {
+	if (authorization === undefined) return TOKEN_MISSING;
+	if (authorization === null) return TOKEN_INVALID;
+	const space = authorization.indexOf(' ');
+	if (space !== 6 || authorization.slice(0, 6).toLowerCase() !== 'bearer') return TOKEN_INVALID;
+	const length = authorization.length - 7;
+	if (length === 0 || length > MAX_TOKEN_LENGTH) return TOKEN_INVALID;
+	return authorization.slice(7);
+}

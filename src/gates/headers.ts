@@ -1,0 +1,305 @@
+import { parseContentLength, UNDECLARED } from './body-limit.ts';
+import { BAD_REQUEST, HEADERS_TOO_LARGE, type Rejection } from './rejection.ts';
+
+/**
+ * The header contract (specification 2.6, decisions "HTTP"): which fields of a message are facts for us, which are
+ * forwarded, which must never pass. Headers are flat lists of names and values as they came over the wire: building
+ * objects from them would cost time and lose repetitions, and the repetitions are what attacks are made of.
+ */
+
+/** What the gates need to know of a request head, and what of it is passed on. */
+export interface RequestHead {
+	/** `undefined`: none; `null`: more than one. */
+	readonly authorization: string | null | undefined;
+	/** Header lines to forward, each ended by CRLF; without those the proxy sets by itself. */
+	readonly lines: string;
+	/** Bytes of the body, 0 for none, `UNDECLARED` when the framing tells. */
+	readonly bodyLength: number;
+	/** It asks for another protocol than HTTP (RFC 9110 section 7.8); `h2c` does not count, it is just not granted. */
+	readonly wantsUpgrade: boolean;
+	/** It waits for a 100 before it sends its body (RFC 9110 section 10.1.1). */
+	readonly expectsContinue: boolean;
+}
+
+/** An HTTP/2 request head with its control data (RFC 9113 section 8.3.1). */
+export interface Http2RequestHead extends RequestHead {
+	readonly method: string;
+	readonly path: string;
+}
+
+const FORWARD = 0;
+const DROP = 1;
+const AUTHORIZATION = 2;
+const HOST = 3;
+const CONTENT_LENGTH = 4;
+const TRANSFER_ENCODING = 5;
+const CONNECTION = 6;
+const UPGRADE = 7;
+const EXPECT = 8;
+const COOKIE = 9;
+
+/** Fields with a meaning of their own on the way to the upstream, by lower-case name. All others are forwarded. */
+const REQUEST_FIELDS = new Map<string, number>([
+	['authorization', AUTHORIZATION],
+	['host', HOST],
+	['content-length', CONTENT_LENGTH],
+	['transfer-encoding', TRANSFER_ENCODING],
+	['connection', CONNECTION],
+	['upgrade', UPGRADE],
+	['expect', EXPECT],
+	['cookie', COOKIE],
+	// Hop-by-hop (RFC 9110 section 7.6.1) and what belongs to it.
+	['keep-alive', DROP],
+	['proxy-connection', DROP],
+	['proxy-authenticate', DROP],
+	['proxy-authorization', DROP],
+	['te', DROP],
+	['trailer', DROP],
+	['http2-settings', DROP],
+	// The proxy's own word on who is calling: a client does not get to say it.
+	['x-proxy-tenant', DROP],
+	['x-forwarded-for', DROP],
+	['x-forwarded-proto', DROP],
+	['forwarded', DROP],
+	['x-real-ip', DROP],
+]);
+
+/** What a response does not pass on: hop-by-hop fields, and the framing, which the answer gets anew. */
+const RESPONSE_FIELDS = new Set([
+	'content-length',
+	'connection',
+	'keep-alive',
+	'proxy-connection',
+	'proxy-authenticate',
+	'te',
+	'trailer',
+	'transfer-encoding',
+	'upgrade',
+]);
+
+/** Most fields have a length that no special field has, and need no closer look. */
+const requestLengths = lengthsOf(REQUEST_FIELDS.keys());
+const responseLengths = lengthsOf(RESPONSE_FIELDS);
+
+/**
+ * Reads an HTTP/1.1 or HTTP/1.0 request head. Framing that two readers could understand in two ways is refused
+ * (RFC 9112 section 6): the request would be one thing to us and another to the upstream.
+ *
+ * @param raw names and values in turn, names in the sender's spelling.
+ * @param minor minor version of the request line.
+ */
+export function readHttp1Head(raw: readonly string[], minor: number): RequestHead | Rejection {
+	const reader = new RequestReader();
+	for (let i = 0; i < raw.length; i += 2) reader.field(raw[i]!, raw[i + 1]!);
+	if (reader.malformed || (reader.host === undefined && minor !== 0)) return BAD_REQUEST;
+	if (reader.transferEncoding !== undefined) {
+		if (minor === 0 || reader.bodyLength !== 0 || reader.hasLength) return BAD_REQUEST;
+		if (reader.transferEncoding.toLowerCase() !== 'chunked') return BAD_REQUEST;
+		reader.bodyLength = UNDECLARED;
+	}
+	reader.finish(raw);
+	return reader;
+}
+
+/**
+ * Reads an HTTP/2 request head. Framing fields and the order of pseudo-headers are nghttp2's business (RFC 9113
+ * section 8.1.1); what is checked here is what it lets pass.
+ *
+ * @param raw names and values in turn, pseudo-headers included.
+ * @param endStream the head ends the stream: no body.
+ * @param maxBytes longest list of names and values, bytes; llhttp has its own check for HTTP/1.1.
+ */
+export function readHttp2Head(
+	raw: readonly string[],
+	endStream: boolean,
+	maxBytes: number,
+): Http2RequestHead | Rejection {
+	const reader = new RequestReader();
+	let bytes = 0;
+	for (const text of raw) bytes += text.length;
+	if (bytes > maxBytes) return HEADERS_TOO_LARGE;
+	let i = 0;
+	for (; i < raw.length && raw[i]!.charCodeAt(0) === COLON; i += 2) {
+		const value = raw[i + 1]!;
+		switch (raw[i]) {
+			case ':method':
+				reader.method = value;
+				break;
+			case ':path':
+				reader.path = value;
+				break;
+			case ':authority':
+				reader.authority = value;
+				break;
+			case ':scheme':
+				// The request came over TLS; another scheme is a lie or a request meant for a forward proxy.
+				if (value !== 'https' && value !== 'http') return BAD_REQUEST;
+				break;
+		}
+	}
+	for (; i < raw.length; i += 2) {
+		const value = raw[i + 1]!;
+		if (hasLineBreak(value) || hasLineBreak(raw[i]!)) return BAD_REQUEST;
+		reader.field(raw[i]!, value);
+	}
+	if (reader.malformed || !METHOD.test(reader.method)) return BAD_REQUEST;
+	const { authority, host } = reader;
+	// RFC 9113 section 8.3.1: the two must say the same thing, or a later reader picks the other one.
+	if (authority === undefined ? host === undefined : !AUTHORITY.test(authority)) return BAD_REQUEST;
+	if (authority !== undefined && host !== undefined && authority.toLowerCase() !== host.toLowerCase())
+		return BAD_REQUEST;
+	if (reader.transferEncoding !== undefined) return BAD_REQUEST;
+	if (endStream) {
+		if (reader.bodyLength !== 0) return BAD_REQUEST;
+	} else if (!reader.hasLength) {
+		reader.bodyLength = UNDECLARED;
+	}
+	reader.finish(raw);
+	return reader;
+}
+
+/** Whether a value could be the authority of a request (RFC 9110 section 4.2.1): host, port if any, no user info. */
+export function isAuthority(value: string): boolean {
+	return AUTHORITY.test(value);
+}
+
+/**
+ * The fields of an upstream's response that are passed on, names in lower case as HTTP/2 demands. Framing fields stay
+ * out: the data plane frames the answer anew and knows the length.
+ *
+ * @param raw names and values in turn.
+ */
+export function responseFields(raw: readonly string[]): string[] {
+	const fields: string[] = [];
+	let named: Set<string> | undefined;
+	for (let i = 0; i < raw.length; i += 2) {
+		const name = raw[i]!.toLowerCase();
+		if (responseLengths[name.length] !== 0 && RESPONSE_FIELDS.has(name)) {
+			if (name === 'connection') named = namedByConnection(raw[i + 1]!, named);
+			continue;
+		}
+		fields.push(name, raw[i + 1]!);
+	}
+	if (named === undefined) return fields;
+	const kept: string[] = [];
+	for (let i = 0; i < fields.length; i += 2) {
+		if (!named.has(fields[i]!)) kept.push(fields[i]!, fields[i + 1]!);
+	}
+	return kept;
+}
+
+const COLON = 0x3a;
+/** Upper case alone: methods are case-sensitive (RFC 9110 section 9.1), and `get` is not GET to every upstream. */
+const METHOD = /^[A-Z][A-Z_-]{0,31}$/;
+const AUTHORITY = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]+)(?::[0-9]{0,5})?$/;
+
+/** Collects facts and lines while the fields go by once. */
+class RequestReader {
+	authorization: string | null | undefined = undefined;
+	lines = '';
+	bodyLength = 0;
+	wantsUpgrade = false;
+	expectsContinue = false;
+	method = '';
+	path = '';
+	authority: string | undefined = undefined;
+	host: string | undefined = undefined;
+	hasLength = false;
+	transferEncoding: string | undefined = undefined;
+	malformed = false;
+	#named: Set<string> | undefined = undefined;
+	#cookie: string | undefined = undefined;
+
+	field(name: string, value: string): void {
+		const kind = requestLengths[name.length] === 0 ? FORWARD : kindOf(name);
+		switch (kind) {
+			case FORWARD:
+				this.lines += `${name}: ${value}\r\n`;
+				break;
+			case AUTHORIZATION:
+				this.authorization = this.authorization === undefined ? value : null;
+				this.lines += `${name}: ${value}\r\n`;
+				break;
+			case HOST:
+				if (this.host !== undefined || !AUTHORITY.test(value)) this.malformed = true;
+				this.host = value;
+				break;
+			case CONTENT_LENGTH:
+				this.#length(value);
+				break;
+			case TRANSFER_ENCODING:
+				if (this.transferEncoding !== undefined) this.malformed = true;
+				this.transferEncoding = value;
+				break;
+			case CONNECTION:
+				this.#named = namedByConnection(value, this.#named);
+				break;
+			case UPGRADE:
+				if (value.trim().toLowerCase() !== 'h2c') this.wantsUpgrade = true;
+				break;
+			case EXPECT:
+				if (value.toLowerCase() === '100-continue') this.expectsContinue = true;
+				break;
+			case COOKIE:
+				// HTTP/2 may send a cookie in crumbs; HTTP/1.1 knows one line (RFC 9113 section 8.2.3).
+				this.#cookie = this.#cookie === undefined ? value : `${this.#cookie}; ${value}`;
+				break;
+		}
+	}
+
+	#length(value: string): void {
+		const length = parseContentLength(value);
+		if (length === undefined || this.hasLength) this.malformed = true;
+		else this.bodyLength = length;
+		this.hasLength = true;
+	}
+
+	finish(raw: readonly string[]): void {
+		if (this.#named !== undefined) this.lines = withoutNamed(raw, this.#named);
+		if (this.#cookie !== undefined && !this.#named?.has('cookie')) this.lines += `cookie: ${this.#cookie}\r\n`;
+	}
+}
+
+function kindOf(name: string): number {
+	const kind = REQUEST_FIELDS.get(name) ?? REQUEST_FIELDS.get(name.toLowerCase());
+	if (kind !== undefined) return kind;
+	// CGI and its heirs fold `-` and `_` into one (RFC 3875 section 4.1.18): X_Proxy_Tenant would be believed there.
+	return name.includes('_') && REQUEST_FIELDS.has(name.toLowerCase().replaceAll('_', '-')) ? DROP : FORWARD;
+}
+
+/** Adds the fields that a `Connection` value declares hop-by-hop (RFC 9110 section 7.6.1). */
+function namedByConnection(value: string, named: Set<string> | undefined): Set<string> | undefined {
+	const lower = value.toLowerCase();
+	// What nearly every client sends names no field.
+	if (lower === 'keep-alive' || lower === 'close') return named;
+	const names = named ?? new Set<string>();
+	for (const option of lower.split(',')) names.add(option.trim());
+	return names;
+}
+
+/** The forwarded lines once more, for the rare request whose `Connection` names fields. */
+function withoutNamed(raw: readonly string[], named: ReadonlySet<string>): string {
+	let lines = '';
+	for (let i = 0; i < raw.length; i += 2) {
+		const name = raw[i]!;
+		if (name.charCodeAt(0) === COLON) continue;
+		const kind = kindOf(name);
+		if ((kind === FORWARD || kind === AUTHORIZATION) && !named.has(name.toLowerCase())) {
+			lines += `${name}: ${raw[i + 1]}\r\n`;
+		}
+	}
+	return lines;
+}
+
+/** nghttp2 refuses these; we would write them into an HTTP/1.1 head, so one reader's word is not enough. */
+function hasLineBreak(text: string): boolean {
+	return LINE_BREAK.test(text);
+}
+const LINE_BREAK = /[\r\n\0]/;
+
+/** A table that is 1 where some name has that length; longer names than any are cut off by `undefined === 0`. */
+function lengthsOf(names: Iterable<string>): Uint8Array {
+	const table = new Uint8Array(256);
+	for (const name of names) table[name.length] = 1;
+	return table;
+}

@@ -1,0 +1,51 @@
+import { BAD_PATH, type Rejection } from './rejection.ts';
+
+declare const clean: unique symbol;
+/** A request target that every upstream will read the same way; path and query as the client sent them. */
+export type CleanTarget = string & { readonly [clean]: true };
+
+/**
+ * Refuses a path that an upstream might resolve to another one (specification 4.1 gate 4, decisions "Path"). What
+ * passes is forwarded byte for byte. The query is not looked at, except for bytes that would break the request line.
+ *
+ * @param target the request target in origin form (RFC 9112 section 3.2.1): path, and query if any.
+ */
+export function cleanTarget(target: string): CleanTarget | Rejection {
+	if (!ORIGIN_FORM.test(target)) return BAD_PATH;
+	const query = target.indexOf('?');
+	const path = query === -1 ? target : target.slice(0, query);
+	// `//host/x` is a reference to another host where a reader takes it for a relative URL (RFC 3986 section 4.2).
+	if (path.startsWith('//')) return BAD_PATH;
+	if (DOUBTFUL.test(path) && !isPlain(path)) return BAD_PATH;
+	return target as CleanTarget;
+}
+
+/** The path of a clean target, without its query. */
+export function pathOf(target: CleanTarget): string {
+	const query = target.indexOf('?');
+	return query === -1 ? target : target.slice(0, query);
+}
+
+/** Visible ASCII only, and no fragment: anything else has no place on a request line (RFC 9112 section 3.2). */
+const ORIGIN_FORM = /^\/[\x21\x22\x24-\x7e]*$/;
+
+/** Whatever could make up a dot segment or an encoded separator; few honest paths have any of it. */
+const DOUBTFUL = /[%\\]|\/\./;
+
+/**
+ * What an upstream may decode a second time or decode to something dangerous: NUL, `%u` of old IIS, an encoded percent
+ * sign before a dot or separator. A `%` that begins no octet is nothing that two readers agree on.
+ */
+const DANGEROUS_ESCAPE = /%(?:00|u|25(?:2e|2f|5c)|(?![0-9a-f]{2}))/i;
+
+/** What some upstream takes for a separator of segments. */
+const SEPARATOR = /\/|%2f|%5c/i;
+
+/** `.` or `..`, each dot plain or encoded, up to a path parameter (RFC 3986 section 3.3) that some readers cut off. */
+const DOT_SEGMENT = /^(?:\.|%2e){1,2}(?:;|%3b|$)/i;
+
+function isPlain(path: string): boolean {
+	// A backslash is not a URI character (RFC 3986 section 2), and half of all software reads it as a slash.
+	if (path.includes('\\') || DANGEROUS_ESCAPE.test(path)) return false;
+	return !path.split(SEPARATOR).some((segment) => DOT_SEGMENT.test(segment));
+}

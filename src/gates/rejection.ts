@@ -1,0 +1,47 @@
+/**
+ * Refusals are data: every answer that the proxy gives by itself stands in this one table (specification 7, decisions
+ * "Bodies of the proxy's own answers"). A gate returns one of these values or the narrower type it has established;
+ * only the data plane turns them into bytes.
+ */
+export class Rejection {
+	/** Stable identifier, safe to assert in tests and to print in logs. */
+	readonly code: string;
+	readonly status: number;
+	readonly body: string;
+	/** Flat list of header names and values beyond `content-type` and `content-length`. */
+	readonly headers: readonly string[];
+	/** The message's end on the wire is in doubt: an HTTP/1.1 connection must not be used again (RFC 9112 section 6.3). */
+	readonly closes: boolean;
+
+	constructor(code: string, status: number, body: string, headers: readonly string[] = [], closes = false) {
+		this.code = code;
+		this.status = status;
+		this.body = body;
+		this.headers = headers;
+		this.closes = closes;
+		Object.freeze(this);
+	}
+}
+
+// RFC 6750 section 3: a refusal for lack of a valid token names the scheme. Which check failed stays our secret.
+const CHALLENGE = ['www-authenticate', 'Bearer'] as const;
+const RETRY = ['retry-after', '1'] as const;
+
+/** No `Authorization` header at all; told apart from `TOKEN_INVALID` by the metric's `reason` only. */
+export const TOKEN_MISSING = new Rejection('token-missing', 401, 'unauthorized', CHALLENGE);
+export const TOKEN_INVALID = new Rejection('token-invalid', 401, 'unauthorized', CHALLENGE);
+export const RATE_LIMITED = new Rejection('rate-limited', 429, 'rate limited', RETRY);
+export const BAD_REQUEST = new Rejection('bad-request', 400, 'bad request', [], true);
+export const BAD_PATH = new Rejection('bad-path', 400, 'bad path');
+export const BODY_ERROR = new Rejection('body-error', 400, 'body error', [], true);
+export const NO_ROUTE = new Rejection('no-route', 404, 'no route');
+export const METHOD_NOT_ALLOWED = new Rejection('method-not-allowed', 405, 'method not allowed');
+export const SLOW_CLIENT = new Rejection('slow-client', 408, 'slow client', [], true);
+export const PAYLOAD_TOO_LARGE = new Rejection('payload-too-large', 413, 'payload too large', [], true);
+export const HEADERS_TOO_LARGE = new Rejection('headers-too-large', 431, 'headers too large', [], true);
+export const INTERNAL_ERROR = new Rejection('internal-error', 500, 'internal error');
+export const UPGRADE_UNSUPPORTED = new Rejection('upgrade-unsupported', 501, 'protocol upgrades are not supported');
+export const BAD_GATEWAY = new Rejection('bad-gateway', 502, 'bad gateway');
+export const UPSTREAM_UNAVAILABLE = new Rejection('upstream-unavailable', 503, 'upstream unavailable');
+export const OVERLOADED = new Rejection('overloaded', 503, 'overloaded', RETRY);
+export const UPSTREAM_TIMEOUT = new Rejection('upstream-timeout', 504, 'upstream timeout');

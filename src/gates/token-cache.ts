@@ -1,0 +1,57 @@
+import type { Claims } from './jwt.ts';
+import { LEEWAY_SECONDS } from './jwt.ts';
+
+/** A verified token with all that is worth working out once for it rather than once for each request. */
+export interface Identity {
+	readonly claims: Claims;
+	/** The header line that tells the upstream who is calling, ready to write. */
+	readonly tenantHeader: string;
+	/** Key of the tenant's bucket in the limiter. */
+	readonly limiterKey: bigint;
+	/** Seconds since the epoch from which the verdict may no longer be used. */
+	readonly usableUntil: number;
+}
+
+/** Entries kept, and seconds each is kept (specification 2.3). */
+export const CACHE_CAPACITY = 10_000;
+export const CACHE_SECONDS = 300;
+
+/** When a verdict reached now stops being usable: after five minutes, or when the token's own leeway ends before that. */
+export function usableUntil(claims: Claims, nowSeconds: number): number {
+	return Math.min(nowSeconds + CACHE_SECONDS, claims.exp + LEEWAY_SECONDS);
+}
+
+/**
+ * Verdicts on tokens, by the exact token, successes only: a refusal costs a caller its own request, while a table of
+ * refusals could be filled by anybody. When full the oldest entry goes; what it covered is merely verified anew.
+ */
+export class TokenCache {
+	readonly #entries = new Map<string, Identity>();
+	readonly #capacity: number;
+
+	constructor(capacity: number = CACHE_CAPACITY) {
+		this.#capacity = capacity;
+	}
+
+	get size(): number {
+		return this.#entries.size;
+	}
+
+	/** @param nowSeconds wall-clock time, seconds since the epoch. */
+	find(token: string, nowSeconds: number): Identity | undefined {
+		const identity = this.#entries.get(token);
+		if (identity === undefined) return undefined;
+		if (nowSeconds < identity.usableUntil) return identity;
+		this.#entries.delete(token);
+		return undefined;
+	}
+
+	add(token: string, identity: Identity): void {
+		// A Map remembers the order of insertion, so its first key is the oldest.
+		if (!this.#entries.has(token) && this.#entries.size >= this.#capacity) {
+			const oldest = this.#entries.keys().next();
+			if (!oldest.done) this.#entries.delete(oldest.value);
+		}
+		this.#entries.set(token, identity);
+	}
+}

@@ -1,0 +1,21 @@
+import { performance } from 'node:perf_hooks';
+
+/** Where time comes from; everything that decides by time takes it as an argument. */
+export interface Clock {
+	/** Milliseconds, monotonic, since the process's own epoch: one scale for all its threads. */
+	now(): number;
+	/** Wall-clock time in seconds since 1970, for what certificates and tokens say. */
+	wallSeconds(): number;
+}
+
+/**
+ * @param epoch `process.hrtime.bigint()` of the moment that counts as zero. `performance.now()` starts anew in each
+ *   thread, so each works out once how far its zero lies from the common one.
+ */
+export function systemClock(epoch: bigint): Clock {
+	const offset = Number(process.hrtime.bigint() - epoch) / 1e6 - performance.now();
+	return {
+		now: () => performance.now() + offset,
+		wallSeconds: () => Date.now() / 1000,
+	};
+}

@@ -1,0 +1,106 @@
+/**
+ * A latency histogram that one thread writes and any thread reads, with quantiles over a sliding window of about a
+ * minute and sum and count over all time (specification 4.3).
+ *
+ * Buckets are logarithmic with 32 linear steps an octave, so a quantile is off by at most 1.6 %. Adding up buckets of
+ * several threads is exact: the merged histogram is the one that a single thread would have written. There is one
+ * writer a region, and aligned 64- and 32-bit words do not tear, so no operation here needs to be atomic.
+ */
+
+const STEPS = 32;
+const OCTAVES = 28;
+/** 1 microsecond to 2^28 microseconds (4.5 minutes); what lies outside counts in the first or last bucket. */
+const BUCKETS = STEPS * (OCTAVES + 1);
+/** The window: six slices that are complete or being written, and one that is being cleared. */
+const SLICES = 7;
+const SLICE_MS = 10_000;
+const VISIBLE_SLICES = 6;
+
+const TOTALS_BYTES = 16;
+const EPOCH_BYTES = SLICES * 8;
+/** Bytes of one histogram. */
+export const HISTOGRAM_BYTES = Math.ceil((TOTALS_BYTES + EPOCH_BYTES + SLICES * BUCKETS * 4) / 8) * 8;
+
+export class Histogram {
+	/** [sum of milliseconds, count] over all time. */
+	readonly #totals: Float64Array;
+	/** For each slice, which stretch of 10 s it holds. */
+	readonly #epochs: Float64Array;
+	readonly #buckets: Uint32Array;
+
+	/** @param offset bytes into the region, a multiple of 8. */
+	constructor(memory: SharedArrayBuffer, offset = 0) {
+		this.#totals = new Float64Array(memory, offset, 2);
+		this.#epochs = new Float64Array(memory, offset + TOTALS_BYTES, SLICES);
+		this.#buckets = new Uint32Array(memory, offset + TOTALS_BYTES + EPOCH_BYTES, SLICES * BUCKETS);
+	}
+
+	/**
+	 * @param ms the duration in milliseconds.
+	 * @param nowMs monotonic milliseconds, the same scale for writer and reader.
+	 */
+	record(ms: number, nowMs: number): void {
+		this.#totals[0]! += ms;
+		this.#totals[1]! += 1;
+		// Epoch 0 would be what fresh memory says, so counting begins at 1.
+		const epoch = Math.floor(nowMs / SLICE_MS) + 1;
+		const slice = epoch % SLICES;
+		if (this.#epochs[slice] !== epoch) {
+			this.#buckets.fill(0, slice * BUCKETS, (slice + 1) * BUCKETS);
+			this.#epochs[slice] = epoch;
+		}
+		this.#buckets[slice * BUCKETS + bucketOf(ms)]! += 1;
+	}
+
+	/** Adds what this region holds to a summary that is being put together. */
+	addTo(summary: Summary, nowMs: number): void {
+		summary.sumMs += this.#totals[0]!;
+		summary.count += this.#totals[1]!;
+		const newest = Math.floor(nowMs / SLICE_MS) + 1;
+		for (let slice = 0; slice < SLICES; slice++) {
+			const age = newest - this.#epochs[slice]!;
+			if (age < 0 || age >= VISIBLE_SLICES) continue;
+			for (let bucket = 0; bucket < BUCKETS; bucket++) {
+				summary.window[bucket]! += this.#buckets[slice * BUCKETS + bucket]!;
+			}
+		}
+	}
+}
+
+/** Histograms of several threads, added up. */
+export class Summary {
+	sumMs = 0;
+	count = 0;
+	readonly window = new Float64Array(BUCKETS);
+
+	/**
+	 * The duration that the fraction `q` of the window's records did not exceed, in milliseconds; `NaN` when the window
+	 * is empty, as the exposition format wants it.
+	 */
+	quantile(q: number): number {
+		const total = this.window.reduce((sum, n) => sum + n, 0);
+		if (total === 0) return Number.NaN;
+		const rank = Math.max(1, Math.ceil(q * total));
+		let seen = 0;
+		for (let bucket = 0; bucket < BUCKETS; bucket++) {
+			seen += this.window[bucket]!;
+			if (seen >= rank) return middleOf(bucket);
+		}
+		return middleOf(BUCKETS - 1);
+	}
+}
+
+/** Bucket 0..31 are 1 microsecond wide; from then on each octave has 32 equal steps. */
+function bucketOf(ms: number): number {
+	const us = Math.min(ms * 1000, 2 ** OCTAVES) | 0;
+	if (us < STEPS) return Math.max(us, 0);
+	const octave = 31 - Math.clz32(us) - 5;
+	return Math.min(STEPS * (octave + 1) + ((us >>> octave) - STEPS), BUCKETS - 1);
+}
+
+/** Milliseconds in the middle of a bucket. */
+function middleOf(bucket: number): number {
+	if (bucket < STEPS) return (bucket + 0.5) / 1000;
+	const octave = Math.floor(bucket / STEPS) - 1;
+	return ((STEPS + (bucket % STEPS) + 0.5) * 2 ** octave) / 1000;
+}

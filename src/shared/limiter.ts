@@ -1,0 +1,144 @@
+import { createHmac } from 'node:crypto';
+import { admitTenant, ticksAt } from '../gates/tenant-limit.ts';
+
+/**
+ * The tenants' buckets in memory that all threads share, so that the limit is one for the whole process.
+ *
+ * An open-addressing table of (key, full-at) pairs. `full-at` is the bucket's theoretical arrival time and the word on
+ * which threads agree by compare-and-swap. A bucket that is full again says nothing that an absent one would not, so
+ * its slot may be taken for another tenant; nothing else is ever forgotten. Taking a slot is rare and goes one thread
+ * at a time; it first claims the word, so that a thread counting on the old tenant fails its swap and looks again.
+ */
+export interface LimiterMemory {
+	readonly cells: SharedArrayBuffer;
+	/** One word: 0, or 1 + the index of the worker that is taking a slot. */
+	readonly lock: SharedArrayBuffer;
+	/** Secret of this process; nobody outside can construct two tenants with one key. */
+	readonly secret: Uint8Array;
+}
+
+/** A million tenants in debt at the same moment, in 16 MiB. */
+export const LIMITER_SLOTS = 1 << 20;
+/** Slots that a key may lie in. */
+const WINDOW = 128;
+/** `full-at` of a slot that is just being taken. */
+const CLAIMED = -1n;
+
+export function createLimiterMemory(secret: Uint8Array, slots: number = LIMITER_SLOTS): LimiterMemory {
+	return { cells: new SharedArrayBuffer(slots * 16), lock: new SharedArrayBuffer(4), secret };
+}
+
+/** Frees the lock of a worker that died with it in its hand. */
+export function releaseLimiterLock(memory: LimiterMemory, worker: number): void {
+	Atomics.compareExchange(new Int32Array(memory.lock), 0, worker + 1, 0);
+}
+
+export class TenantLimiter {
+	readonly #cells: BigInt64Array;
+	readonly #lock: Int32Array;
+	readonly #secret: Uint8Array;
+	readonly #slots: number;
+	readonly #worker: number;
+	readonly #rps: number;
+
+	/**
+	 * @param rps requests per second and burst, at least 1.
+	 * @param worker index of this thread, unique in the process.
+	 */
+	constructor(memory: LimiterMemory, rps: number, worker: number) {
+		this.#cells = new BigInt64Array(memory.cells);
+		this.#lock = new Int32Array(memory.lock);
+		this.#secret = memory.secret;
+		this.#slots = this.#cells.length / 2;
+		this.#worker = worker;
+		this.#rps = rps;
+	}
+
+	/** The key under which a tenant's bucket is found: 64 bits of a keyed hash, never zero. */
+	keyOf(sub: string): bigint {
+		return createHmac('sha256', this.#secret).update(sub).digest().readBigInt64LE() || 1n;
+	}
+
+	/**
+	 * Counts one request.
+	 *
+	 * @param nowMs monotonic milliseconds, the same scale in all threads.
+	 * @returns whether the tenant is within its limit.
+	 */
+	admit(key: bigint, nowMs: number): boolean {
+		const now = ticksAt(nowMs, this.#rps);
+		for (;;) {
+			const slot = this.#find(key);
+			const verdict = slot === -1 ? this.#take(key, now) : this.#count(slot, key, now);
+			if (verdict !== undefined) return verdict;
+		}
+	}
+
+	/** One swap on a slot that held the key a moment ago; `undefined`: somebody was faster, look again. */
+	#count(slot: number, key: bigint, now: number): boolean | undefined {
+		const fullAt = Atomics.load(this.#cells, slot + 1);
+		// Being taken for another tenant: ours was full, so it starts anew, once the other one is through.
+		if (fullAt === CLAIMED) return this.#take(key, now);
+		// The key is read again after the word: only then do the two belong together (see `#take`).
+		if (Atomics.load(this.#cells, slot) !== key) return undefined;
+		const next = admitTenant(Number(fullAt), now, this.#rps);
+		if (next === -1) return false;
+		return Atomics.compareExchange(this.#cells, slot + 1, fullAt, BigInt(next)) === fullAt ? true : undefined;
+	}
+
+	/** Index of the key's pair, or -1. */
+	#find(key: bigint): number {
+		let slot = this.#home(key);
+		for (let i = 0; i < WINDOW; i++) {
+			const found = Atomics.load(this.#cells, slot);
+			if (found === key) return slot;
+			// Slots are filled from the front of a window and never emptied, so a virgin slot ends the search.
+			if (found === 0n) return -1;
+			slot = this.#after(slot);
+		}
+		return -1;
+	}
+
+	/**
+	 * Takes a slot for a tenant that has none. Under the lock no other thread adds keys, so a second look decides.
+	 *
+	 * @returns `true`: admitted; `false`: every slot of the window belongs to a tenant in debt, and forgetting one of
+	 *   them would refill it, so this one has to wait; `undefined`: the key has appeared, count on it.
+	 */
+	#take(key: bigint, now: number): boolean | undefined {
+		const owner = this.#worker + 1;
+		while (Atomics.compareExchange(this.#lock, 0, 0, owner) !== 0);
+		try {
+			const present = this.#find(key);
+			if (present !== -1 && Atomics.load(this.#cells, present + 1) !== CLAIMED) return undefined;
+			let slot = this.#home(key);
+			for (let i = 0; i < WINDOW; i++) {
+				if (this.#claim(slot, now)) {
+					Atomics.store(this.#cells, slot, key);
+					Atomics.store(this.#cells, slot + 1, BigInt(admitTenant(0, now, this.#rps)));
+					return true;
+				}
+				slot = this.#after(slot);
+			}
+			return false;
+		} finally {
+			Atomics.store(this.#lock, 0, 0);
+		}
+	}
+
+	/** A claim that is there although we hold the lock was left by a thread that died, and is ours to finish. */
+	#claim(slot: number, now: number): boolean {
+		const fullAt = Atomics.load(this.#cells, slot + 1);
+		if (fullAt === CLAIMED) return true;
+		if (Number(fullAt) > now) return false;
+		return Atomics.compareExchange(this.#cells, slot + 1, fullAt, CLAIMED) === fullAt;
+	}
+
+	#home(key: bigint): number {
+		return (Number(BigInt.asUintN(32, key)) % this.#slots) * 2;
+	}
+
+	#after(slot: number): number {
+		return slot + 2 === this.#cells.length ? 0 : slot + 2;
+	}
+}

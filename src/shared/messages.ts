@@ -1,0 +1,90 @@
+import type { Limits } from '../config/config.ts';
+import type { BudgetMemory } from './budget.ts';
+import type { LimiterMemory } from './limiter.ts';
+import type { LogRecord } from './log.ts';
+
+/**
+ * Everything that the control plane (main thread) and the data plane (worker threads) say to each other. Neither
+ * imports the other; they meet here.
+ */
+
+/** PEM texts of the TLS identity and the CA bundle, validated by the control plane. */
+export interface TlsMaterial {
+	readonly cert: string;
+	readonly key: string;
+	readonly ca: string;
+}
+
+/** One upstream as a worker sees it. */
+export interface UpstreamSeed {
+	/** `host:port`, the metric label and the `Host` header. */
+	readonly authority: string;
+	readonly host: string;
+	readonly port: number;
+	/** For `BreakerCell`; the same memory in every worker. */
+	readonly breaker: SharedArrayBuffer;
+	/** For `UpstreamStats`; this worker's own. */
+	readonly stats: SharedArrayBuffer;
+}
+
+export interface RouteSeed {
+	readonly prefix: string;
+	readonly cooldownMs: number;
+	/** Index into `upstreams`. */
+	readonly upstream: number;
+}
+
+export interface RoutingSeed {
+	readonly upstreams: readonly UpstreamSeed[];
+	readonly routes: readonly RouteSeed[];
+}
+
+/** `workerData`: all that a worker needs to serve. */
+export interface WorkerSeed {
+	/** 0-based, stable over replacement. */
+	readonly index: number;
+	/** Zero of the monotonic clock, `process.hrtime.bigint()` of the main thread. */
+	readonly clockEpoch: bigint;
+	readonly bind: { readonly host: string; readonly port: number };
+	/** Several workers share the port (`SO_REUSEPORT`). */
+	readonly reusePort: boolean;
+	readonly limits: Limits;
+	readonly tenantRps: number;
+	readonly jwt: {
+		readonly publicKeyPem: string;
+		readonly issuer: string | undefined;
+		readonly audience: string | undefined;
+	};
+	readonly tls: TlsMaterial;
+	readonly routing: RoutingSeed;
+	/** `undefined` when `tenantRps` is 0. */
+	readonly limiter: LimiterMemory | undefined;
+	readonly bufferedBytes: BudgetMemory;
+	readonly connections: BudgetMemory;
+	readonly stats: SharedArrayBuffer;
+	/** `RUST_LOG`; workers filter before they send. */
+	readonly logFilter: string;
+}
+
+/**
+ * To a worker. `prepare-*` asks whether it could switch; nothing changes until `commit`, which cannot fail; `discard`
+ * forgets what was prepared. So all workers switch or none does.
+ */
+export type ToWorker =
+	| { readonly type: 'prepare-tls'; readonly id: number; readonly tls: TlsMaterial }
+	| { readonly type: 'prepare-routing'; readonly id: number; readonly routing: RoutingSeed }
+	| { readonly type: 'commit'; readonly id: number }
+	| { readonly type: 'discard'; readonly id: number }
+	/** Stop accepting, let what is in flight finish, then say `drained`. */
+	| { readonly type: 'drain' };
+
+export type FromWorker =
+	/** It accepts connections; `port` is the real one. */
+	| { readonly type: 'listening'; readonly port: number }
+	/** It cannot listen; it will not try again. */
+	| { readonly type: 'listen-failed'; readonly code: string; readonly message: string }
+	| { readonly type: 'prepared'; readonly id: number }
+	| { readonly type: 'refused'; readonly id: number; readonly message: string }
+	| { readonly type: 'committed'; readonly id: number }
+	| { readonly type: 'drained' }
+	| { readonly type: 'log'; readonly record: LogRecord };
