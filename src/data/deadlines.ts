@@ -6,17 +6,20 @@ import type { Clock } from '../shared/clock.ts';
  * one costs a few pointer writes and no allocation.
  */
 export class Deadlines {
+	/** Monotonic milliseconds at the last tick: time enough for limits, and it costs nothing to read. */
+	now: number;
 	readonly #queues: DeadlineQueue[] = [];
 	readonly #clock: Clock;
 	#timer: NodeJS.Timeout | undefined;
 
 	constructor(clock: Clock) {
 		this.#clock = clock;
+		this.now = clock.now();
 	}
 
 	/** @param ms how long each deadline of this queue lasts. */
 	queue(ms: number): DeadlineQueue {
-		const queue = new DeadlineQueue(ms);
+		const queue = new DeadlineQueue(this, ms);
 		this.#queues.push(queue);
 		return queue;
 	}
@@ -29,8 +32,9 @@ export class Deadlines {
 		clearInterval(this.#timer);
 	}
 
-	/** Expires what is due; never early, and late by one tick at the most. */
+	/** Expires what is due: at its time or up to two ticks later. */
 	tick(now: number): void {
+		this.now = now;
 		for (const queue of this.#queues) queue.expire(now);
 	}
 }
@@ -46,7 +50,7 @@ export abstract class Timed {
 	later: Timed | undefined = undefined;
 
 	/** Called once when the deadline has passed; by then it is no longer set. */
-	abstract onDeadline(now: number): void;
+	abstract onDeadline(): void;
 
 	cancelDeadline(): void {
 		this.queue?.remove(this);
@@ -54,18 +58,21 @@ export abstract class Timed {
 }
 
 export class DeadlineQueue {
+	readonly #wheel: Deadlines;
 	readonly #ms: number;
 	#first: Timed | undefined;
 	#last: Timed | undefined;
 
-	constructor(ms: number) {
-		this.#ms = ms;
+	constructor(wheel: Deadlines, ms: number) {
+		this.#wheel = wheel;
+		// The wheel's time may be one tick behind; nobody is cut off for that.
+		this.#ms = ms + TICK_MS;
 	}
 
 	/** Sets the deadline, in place of any that it had in this or another queue. */
-	add(timed: Timed, now: number): void {
+	add(timed: Timed): void {
 		timed.queue?.remove(timed);
-		timed.due = now + this.#ms;
+		timed.due = this.#wheel.now + this.#ms;
 		timed.queue = this;
 		timed.earlier = this.#last;
 		if (this.#last === undefined) this.#first = timed;
@@ -87,7 +94,7 @@ export class DeadlineQueue {
 	expire(now: number): void {
 		for (let timed = this.#first; timed !== undefined && timed.due <= now; timed = this.#first) {
 			this.remove(timed);
-			timed.onDeadline(now);
+			timed.onDeadline();
 		}
 	}
 }

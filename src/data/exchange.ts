@@ -66,11 +66,11 @@ export abstract class Exchange extends Timed implements ResponseHandler {
 		if (unsupported) return this.refuse(unsupported);
 
 		// Collected: the whole body, or 413, 408, 400; then on to `forward`. Streaming: `forward` at once.
-		this.receive(head);
+		this.receive(head, this.#startedAt);
 	}
 
-	/** From the route to the upstream's door. */
-	protected forward(): void {
+	/** From the route to the upstream's door. @param now monotonic milliseconds. */
+	protected forward(now: number): void {
 		const { plane } = this;
 
 		// Matching is pure, so it can come before anything is spent.
@@ -83,17 +83,16 @@ export abstract class Exchange extends Timed implements ResponseHandler {
 		if (tooLarge) return this.refuse(tooLarge);
 
 		// Last, since this may spend the one probe of a half-open breaker. From here on an outcome must be reported.
-		const now = plane.clock.now();
 		this.#admission = route.upstream.breaker.admit(now, route.cooldownMs);
 		if (this.#admission === REFUSED) return this.refuse(rejection.UPSTREAM_UNAVAILABLE);
 
 		this.#sentAt = now;
-		plane.deadlines.upstream.add(this, now);
+		plane.deadlines.upstream.add(this);
 		this.#send(route.upstream.pool.take(now));
 	}
 
 	/** Takes the request's body as the mode does, then calls `forward`. */
-	protected abstract receive(head: RequestHead): void;
+	protected abstract receive(head: RequestHead, now: number): void;
 	/** What the mode has to say against the declared length once the route is known. */
 	protected abstract admitBody(head: RequestHead): Rejection | undefined;
 	/** Framing line of the request's body, its bytes as far as they are there, and whether they are all. */
@@ -180,7 +179,7 @@ export abstract class Exchange extends Timed implements ResponseHandler {
 		else if (answer === rejection.RATE_LIMITED) stats.rateLimited();
 		this.releaseBodies();
 		this.count(answer.status, answer);
-		this.plane.deadlines.upstream.add(this, this.plane.clock.now());
+		this.plane.deadlines.upstream.add(this);
 		this.client.refuse(answer);
 	}
 

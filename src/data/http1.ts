@@ -1,4 +1,4 @@
-import { createServer, IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
+import { createServer, IncomingMessage, type Server, ServerResponse, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
 import { BodyExchange } from '#body';
@@ -17,7 +17,7 @@ import type { DataPlane } from './plane.ts';
  */
 export class Http1Front {
 	readonly #plane: DataPlane;
-	readonly #server: Server<typeof EdgeRequest>;
+	readonly #server: Server<typeof EdgeRequest, typeof EdgeResponse>;
 	readonly #connections = new Map<Duplex, Http1Connection>();
 	#draining = false;
 
@@ -25,6 +25,7 @@ export class Http1Front {
 		this.#plane = plane;
 		this.#server = createServer({
 			IncomingMessage: EdgeRequest,
+			ServerResponse: EdgeResponse,
 			maxHeaderSize: plane.limits.maxHeaderBytes,
 			insecureHTTPParser: false,
 			// Hosts and framing are judged by the gate, from the raw list; Node would look at one of two.
@@ -84,6 +85,11 @@ export class Http1Front {
 class EdgeRequest extends IncomingMessage {}
 Object.defineProperty(EdgeRequest.prototype, 'headers', { value: Object.freeze({}) });
 
+/** Knows its request, so that one listener serves all. */
+class EdgeResponse extends ServerResponse<EdgeRequest> {
+	request: Http1Request | undefined = undefined;
+}
+
 /** Pipelined requests that wait before we stop reading; what a single read brings may be more. */
 const MAX_WAITING = 8;
 
@@ -105,7 +111,7 @@ class Http1Connection extends Timed {
 		this.socket = socket;
 		this.plane = plane;
 		this.forwardedLines = forwardedLines(peer);
-		plane.deadlines.firstRequest.add(this, plane.clock.now());
+		plane.deadlines.firstRequest.add(this);
 	}
 
 	/** Whether the answer being given is the last one. */
@@ -114,7 +120,7 @@ class Http1Connection extends Timed {
 	}
 
 	/** One request at a time: what is pipelined behind it waits its turn, and the gates see it in order. */
-	onRequest(req: IncomingMessage, res: ServerResponse): void {
+	onRequest(req: IncomingMessage, res: EdgeResponse): void {
 		if (this.#closing) return void res.destroy();
 		const request = new Http1Request(this, req, res);
 		if (this.#current === undefined) return this.#serve(request);
@@ -139,7 +145,7 @@ class Http1Connection extends Timed {
 		}
 		if (this.#garbage !== undefined) return this.#refuseRaw(this.#garbage);
 		if (this.#draining) return this.close();
-		this.plane.deadlines.idleClient.add(this, this.plane.clock.now());
+		this.plane.deadlines.idleClient.add(this);
 	}
 
 	/** Node lets go of the socket after a CONNECT; the gates speak first all the same. */
@@ -196,7 +202,7 @@ class Http1Connection extends Timed {
 		this.#closing = true;
 		this.socket.end();
 		this.socket.resume();
-		this.plane.deadlines.linger.add(this, this.plane.clock.now());
+		this.plane.deadlines.linger.add(this);
 	}
 
 	onClose(): void {
@@ -218,14 +224,14 @@ class Http1Request implements ClientRequest {
 	readonly #connection: Http1Connection;
 	readonly #req: IncomingMessage;
 	/** `undefined` after CONNECT, where Node makes none. */
-	readonly #res: ServerResponse | undefined;
+	readonly #res: EdgeResponse | undefined;
 	#readingBody = false;
 	#answering = false;
 	#done = false;
 	/** What is left of a long answer. */
 	#rest: Buffer | undefined;
 
-	constructor(connection: Http1Connection, req: IncomingMessage, res: ServerResponse | undefined) {
+	constructor(connection: Http1Connection, req: IncomingMessage, res: EdgeResponse | undefined) {
 		this.#connection = connection;
 		this.#req = req;
 		this.#res = res;
@@ -237,7 +243,8 @@ class Http1Request implements ClientRequest {
 		this.head = known ? readHttp1Head(req.rawHeaders, req.httpVersionMinor) : rejection.BAD_REQUEST;
 		this.exchange = new BodyExchange(this, connection.plane);
 		if (res !== undefined) {
-			res.on('close', () => this.#onClose());
+			res.request = this;
+			res.on('close', onResponseClose);
 		}
 	}
 
@@ -347,7 +354,7 @@ class Http1Request implements ClientRequest {
 	}
 
 	/** Node has done with the answer, one way or the other. */
-	#onClose(): void {
+	onResponseClose(): void {
 		if (this.#done) return;
 		if (!this.#res!.writableFinished) return this.onConnectionClosed();
 		this.#done = true;
@@ -360,6 +367,10 @@ class Http1Request implements ClientRequest {
 		this.#done = true;
 		this.exchange.onClientGone();
 	}
+}
+
+function onResponseClose(this: EdgeResponse): void {
+	this.request?.onResponseClose();
 }
 
 /** Bodies up to this size go out as one write with their head, bytes. */

@@ -80,7 +80,7 @@ class Http2Connection extends Timed {
 		this.plane = plane;
 		this.forwardedLines = forwardedLines(peer);
 		this.#session = session;
-		plane.deadlines.firstRequest.add(this, plane.clock.now());
+		plane.deadlines.firstRequest.add(this);
 		session.on('stream', (stream, _headers, flags, rawHeaders) => {
 			this.#onStream(stream, flags, rawHeaders as unknown as string[]);
 		});
@@ -95,7 +95,7 @@ class Http2Connection extends Timed {
 		if (this.#exchanges >= plane.limits.h2MaxConcurrentStreams) return stream.close(NGHTTP2_REFUSED_STREAM);
 		if (!this.#served) {
 			this.#served = true;
-			plane.deadlines.ping.add(this, plane.clock.now());
+			plane.deadlines.ping.add(this);
 		}
 		this.#exchanges++;
 		const endStream = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
@@ -107,14 +107,14 @@ class Http2Connection extends Timed {
 	}
 
 	/** No first request; or time for a ping; or a ping without answer. */
-	override onDeadline(now: number): void {
+	override onDeadline(): void {
 		if (!this.#served || this.#pinging) return void this.#session.destroy();
 		this.#pinging = true;
-		this.plane.deadlines.pong.add(this, now);
+		this.plane.deadlines.pong.add(this);
 		this.#session.ping((error) => {
 			if (error !== null) return;
 			this.#pinging = false;
-			this.plane.deadlines.ping.add(this, this.plane.clock.now());
+			this.plane.deadlines.ping.add(this);
 		});
 	}
 
@@ -221,7 +221,7 @@ class Http2Request implements ClientRequest {
 
 	#respond(status: number, fields: string[], endStream: boolean): void {
 		if (this.#stream.destroyed || this.#stream.closed) return;
-		fields.unshift(':status', String(status));
+		fields.push(':status', String(status));
 		this.#answerEnded = endStream;
 		this.#stream.respond(fields as never, endStream ? END_STREAM : undefined);
 		if (endStream) this.#dropRest();

@@ -104,7 +104,7 @@ export class Listener {
 		this.#open++;
 		stats.connections('handshake', 1);
 		this.#handshakes.set(address, handshake);
-		deadlines.handshake.add(handshake, handshake.startedAt);
+		deadlines.handshake.add(handshake);
 		socket.on('error', () => socket.destroy());
 		socket.once('close', () => {
 			this.#open--;

@@ -31,6 +31,8 @@ export interface DataPlane {
 
 /** One queue for each kind of limit (specification 8). */
 export interface PlaneDeadlines {
+	/** Monotonic milliseconds, to the resolution of the timer. */
+	readonly now: number;
 	readonly handshake: DeadlineQueue;
 	readonly firstRequest: DeadlineQueue;
 	readonly requestBody: DeadlineQueue;
@@ -73,13 +75,13 @@ export class Upstream {
 	/** Rest of the request line, and the `Host` line: the same for every request to this upstream. */
 	readonly versionAndHost: string;
 
-	constructor(seed: UpstreamSeed, clock: Clock, idleDeadlines: DeadlineQueue) {
+	constructor(seed: UpstreamSeed, deadlines: PlaneDeadlines) {
 		this.authority = seed.authority;
 		this.host = seed.host;
 		this.port = seed.port;
 		this.breaker = new BreakerCell(seed.breaker);
 		this.stats = new UpstreamStats(seed.stats);
-		this.pool = new UpstreamPool(this, clock, idleDeadlines);
+		this.pool = new UpstreamPool(this, deadlines);
 		this.versionAndHost = ` HTTP/1.1\r\nhost: ${seed.authority}\r\n`;
 	}
 }

@@ -81,10 +81,10 @@ class Worker {
 	}
 
 	#routing(routing: RoutingSeed): () => void {
-		const { clock, deadlines } = this.#plane;
+		const { deadlines } = this.#plane;
 		// An upstream is the one we know when it has the same breaker: then its connections stay, too.
 		const upstreams = routing.upstreams.map(
-			(seed) => this.#upstreams.get(seed.breaker) ?? new Upstream(seed, clock, deadlines.idleUpstream),
+			(seed) => this.#upstreams.get(seed.breaker) ?? new Upstream(seed, deadlines),
 		);
 		const routes = new RouteTable<Route>(
 			routing.routes.map(({ prefix, cooldownMs, upstream }) => ({
@@ -131,6 +131,9 @@ function createPlane(seed: WorkerSeed, clock: Clock, deadlines: PlaneDeadlines):
 
 function createDeadlines(deadlines: Deadlines, { limits }: WorkerSeed): PlaneDeadlines {
 	return {
+		get now() {
+			return deadlines.now;
+		},
 		handshake: deadlines.queue(limits.tlsHandshakeTimeoutMs),
 		firstRequest: deadlines.queue(limits.firstRequestTimeoutMs),
 		requestBody: deadlines.queue(limits.requestBodyTimeoutMs),

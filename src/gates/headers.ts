@@ -37,6 +37,7 @@ const CONNECTION = 6;
 const UPGRADE = 7;
 const EXPECT = 8;
 const COOKIE = 9;
+const KEEP_ALIVE = 10;
 
 /** Fields with a meaning of their own on the way to the upstream, by lower-case name. All others are forwarded. */
 const REQUEST_FIELDS = new Map<string, number>([
@@ -65,21 +66,21 @@ const REQUEST_FIELDS = new Map<string, number>([
 ]);
 
 /** What a response does not pass on: hop-by-hop fields, and the framing, which the answer gets anew. */
-const RESPONSE_FIELDS = new Set([
-	'content-length',
-	'connection',
-	'keep-alive',
-	'proxy-connection',
-	'proxy-authenticate',
-	'te',
-	'trailer',
-	'transfer-encoding',
-	'upgrade',
+const RESPONSE_FIELDS = new Map<string, number>([
+	['content-length', CONTENT_LENGTH],
+	['transfer-encoding', TRANSFER_ENCODING],
+	['connection', CONNECTION],
+	['keep-alive', KEEP_ALIVE],
+	['proxy-connection', DROP],
+	['proxy-authenticate', DROP],
+	['te', DROP],
+	['trailer', DROP],
+	['upgrade', DROP],
 ]);
 
 /** Most fields have a length that no special field has, and need no closer look. */
 const requestLengths = lengthsOf(REQUEST_FIELDS.keys());
-const responseLengths = lengthsOf(RESPONSE_FIELDS);
+const responseLengths = lengthsOf(RESPONSE_FIELDS.keys());
 
 /**
  * Reads an HTTP/1.1 or HTTP/1.0 request head. Framing that two readers could understand in two ways is refused
@@ -103,7 +104,7 @@ export function readHttp1Head(raw: readonly string[], minor: number): RequestHea
 
 /**
  * Reads an HTTP/2 request head. Framing fields and the order of pseudo-headers are nghttp2's business (RFC 9113
- * section 8.1.1); what is checked here is what it lets pass.
+ * section 8.1.1), and so are CR, LF and NUL in names and values; what is checked here is what it lets pass.
  *
  * @param raw names and values in turn, pseudo-headers included.
  * @param endStream the head ends the stream: no body.
@@ -137,11 +138,7 @@ export function readHttp2Head(
 				break;
 		}
 	}
-	for (; i < raw.length; i += 2) {
-		const value = raw[i + 1]!;
-		if (hasLineBreak(value) || hasLineBreak(raw[i]!)) return BAD_REQUEST;
-		reader.field(raw[i]!, value);
-	}
+	for (; i < raw.length; i += 2) reader.field(raw[i]!, raw[i + 1]!);
 	if (reader.malformed || !METHOD.test(reader.method)) return BAD_REQUEST;
 	const { authority, host } = reader;
 	// RFC 9113 section 8.3.1: the two must say the same thing, or a later reader picks the other one.
@@ -164,28 +161,66 @@ export function isAuthority(value: string): boolean {
 }
 
 /**
- * The fields of an upstream's response that are passed on, names in lower case as HTTP/2 demands. Framing fields stay
- * out: the data plane frames the answer anew and knows the length.
- *
- * @param raw names and values in turn.
+ * Reads an upstream's response head, field by field: what is passed on to the client, and what it says of the message's
+ * end and the connection's future (RFC 9112 section 6.3). Framing fields are not passed on: the answer is framed anew.
  */
-export function responseFields(raw: readonly string[]): string[] {
-	const fields: string[] = [];
-	let named: Set<string> | undefined;
-	for (let i = 0; i < raw.length; i += 2) {
-		const name = raw[i]!.toLowerCase();
-		if (responseLengths[name.length] !== 0 && RESPONSE_FIELDS.has(name)) {
-			if (name === 'connection') named = namedByConnection(raw[i + 1]!, named);
-			continue;
+export class ResponseHeadReader {
+	/** What is passed on, names in lower case as HTTP/2 demands. */
+	fields: string[] = [];
+	/** Bytes of the body as announced; `UNDECLARED`: not announced. */
+	length = UNDECLARED;
+	chunked = false;
+	/** The connection ends with this response. */
+	close = false;
+	/** For how long the upstream keeps an idle connection, ms; `undefined`: it does not say. */
+	keepAliveTimeoutMs: number | undefined = undefined;
+	/** The framing can be understood in two ways, or in none. */
+	malformed = false;
+	#named: Set<string> | undefined = undefined;
+
+	field(name: string, value: string): void {
+		const lower = name.toLowerCase();
+		const kind = responseLengths[name.length] === 0 ? FORWARD : (RESPONSE_FIELDS.get(lower) ?? FORWARD);
+		switch (kind) {
+			case FORWARD:
+				this.fields.push(lower, value);
+				break;
+			case CONTENT_LENGTH:
+				this.#length(value);
+				break;
+			case TRANSFER_ENCODING:
+				// Anything but `chunked` alone: we would have to decode what we do not know, or believe where it ends.
+				if (this.chunked || value.toLowerCase() !== 'chunked') this.malformed = true;
+				this.chunked = true;
+				break;
+			case CONNECTION:
+				this.#named = namedByConnection(value, this.#named);
+				if (/(?:^|,)\s*close\s*(?:,|$)/i.test(value)) this.close = true;
+				break;
+			case KEEP_ALIVE:
+				this.#keepAlive(value);
+				break;
 		}
-		fields.push(name, raw[i + 1]!);
 	}
-	if (named === undefined) return fields;
-	const kept: string[] = [];
-	for (let i = 0; i < fields.length; i += 2) {
-		if (!named.has(fields[i]!)) kept.push(fields[i]!, fields[i + 1]!);
+
+	finish(): void {
+		if (this.chunked && this.length !== UNDECLARED) this.malformed = true;
+		const named = this.#named;
+		if (named !== undefined) {
+			this.fields = this.fields.filter((_, i, fields) => !named.has(fields[i - (i % 2)]!));
+		}
 	}
-	return kept;
+
+	#length(value: string): void {
+		const length = parseContentLength(value);
+		if (length === undefined || this.length !== UNDECLARED) this.malformed = true;
+		else this.length = length;
+	}
+
+	#keepAlive(value: string): void {
+		const timeout = /(?:^|[,;\s])timeout\s*=\s*([0-9]{1,6})/i.exec(value);
+		if (timeout !== null) this.keepAliveTimeoutMs = Number(timeout[1]) * 1000;
+	}
 }
 
 const COLON = 0x3a;
@@ -290,12 +325,6 @@ function withoutNamed(raw: readonly string[], named: ReadonlySet<string>): strin
 	}
 	return lines;
 }
-
-/** nghttp2 refuses these; we would write them into an HTTP/1.1 head, so one reader's word is not enough. */
-function hasLineBreak(text: string): boolean {
-	return LINE_BREAK.test(text);
-}
-const LINE_BREAK = /[\r\n\0]/;
 
 /** A table that is 1 where some name has that length; longer names than any are cut off by `undefined === 0`. */
 function lengthsOf(names: Iterable<string>): Uint8Array {

@@ -40,8 +40,9 @@ export function verifyToken(token: string, policy: TokenPolicy, nowSeconds: numb
 	const header = decodeObject(encodedHeader);
 	const signature = decodeBase64url(encodedSignature);
 	// The key decides the algorithm, never the token: RFC 8725 section 3.1. `crit` names extensions that must be
-	// understood, and we understand none: RFC 7515 section 4.1.11.
-	if (!header || !signature || header.alg !== 'RS256' || Object.hasOwn(header, 'crit')) return TOKEN_INVALID;
+	// understood, and we understand none: RFC 7515 section 4.1.11. `b64: false` is forbidden in JWTs: RFC 7797 section 7.
+	if (!header || !signature || header.alg !== 'RS256') return TOKEN_INVALID;
+	if (Object.hasOwn(header, 'crit') || header.b64 === false) return TOKEN_INVALID;
 	const signed = Buffer.from(`${encodedHeader}.${encodedPayload}`, 'latin1');
 	if (!verify('RSA-SHA256', signed, policy.publicKey, signature)) return TOKEN_INVALID;
 	const payload = decodeObject(encodedPayload);

@@ -34,9 +34,10 @@ const DOUBTFUL = /[%\\]|\/\./;
 
 /**
  * What an upstream may decode a second time or decode to something dangerous: NUL, `%u` of old IIS, an encoded percent
- * sign before a dot or separator. A `%` that begins no octet is nothing that two readers agree on.
+ * sign before the digits of a dot or separator, be they plain or encoded in turn (`%252e`, `%25%32%65`). A `%` that
+ * begins no octet is nothing that two readers agree on.
  */
-const DANGEROUS_ESCAPE = /%(?:00|u|25(?:2e|2f|5c)|(?![0-9a-f]{2}))/i;
+const DANGEROUS_ESCAPE = /%(?:00|u|25(?:(?:2|%32)(?:[ef]|%[46][56])|(?:5|%35)(?:c|%[46]3))|(?![0-9a-f]{2}))/i;
 
 /** What some upstream takes for a separator of segments. */
 const SEPARATOR = /\/|%2f|%5c/i;

@@ -88,7 +88,8 @@ export { CLOSED, HALF_OPEN, NORMAL, OPEN, REFUSED };
 const LOW_HALF = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1 ? 0 : 1;
 
 function encode(state: BreakerState): bigint {
-	return (BigInt(Math.floor(state.since)) << 22n) | BigInt((state.probe << 2) | state.circuit);
+	// Rounded up: a cooldown that began between two milliseconds must not end before its time.
+	return (BigInt(Math.ceil(state.since)) << 22n) | BigInt((state.probe << 2) | state.circuit);
 }
 
 function decode(word: bigint): BreakerState {

@@ -1,5 +1,5 @@
 import { admitLength, UNDECLARED } from '../../gates/body-limit.ts';
-import { type RequestHead, responseFields } from '../../gates/headers.ts';
+import type { RequestHead } from '../../gates/headers.ts';
 import type { Rejection } from '../../gates/rejection.ts';
 import * as rejection from '../../gates/rejection.ts';
 import { Exchange, noBody, type OutgoingBody } from '../exchange.ts';
@@ -22,15 +22,15 @@ export class BodyExchange extends Exchange {
 	#responseHasBody = false;
 	#reading = false;
 
-	protected override receive(head: RequestHead): void {
+	protected override receive(head: RequestHead, now: number): void {
 		const { client, plane } = this;
 		const tooLarge = admitLength(head.bodyLength, plane.limits.maxRequestBodyBytes);
 		if (tooLarge) return this.refuse(tooLarge);
-		if (head.bodyLength === 0) return this.forward();
+		if (head.bodyLength === 0) return this.forward(now);
 		this.#request = new ByteCollector(plane.bufferedBytes);
 		this.#requestLength = head.bodyLength;
 		this.#reading = true;
-		plane.deadlines.requestBody.add(this, plane.clock.now());
+		plane.deadlines.requestBody.add(this);
 		client.readBody();
 	}
 
@@ -46,7 +46,7 @@ export class BodyExchange extends Exchange {
 		if (!this.#reading) return;
 		this.#reading = false;
 		this.cancelDeadline();
-		this.forward();
+		this.forward(this.plane.clock.now());
 	}
 
 	/** The declared length has been judged before the body was read. */
@@ -66,7 +66,7 @@ export class BodyExchange extends Exchange {
 
 	override onHead(status: number, fields: string[], length: number, hasBody: boolean): void {
 		this.#status = status;
-		this.#fields = responseFields(fields);
+		this.#fields = fields;
 		this.#responseLength = length;
 		this.#responseHasBody = hasBody;
 	}
@@ -86,7 +86,7 @@ export class BodyExchange extends Exchange {
 		if (length !== UNDECLARED) this.#fields.push('content-length', String(length));
 		this.count(this.#status);
 		// The client gets as long to take its answer as the upstream had to give it.
-		this.plane.deadlines.upstream.add(this, this.plane.clock.now());
+		this.plane.deadlines.upstream.add(this);
 		this.client.answer(this.#status, this.#fields, this.#responseHasBody ? (body ?? EMPTY) : undefined);
 	}
 
@@ -111,7 +111,7 @@ export class BodyExchange extends Exchange {
 
 	/** Part of a long answer has gone out: the client is taking it, and gets time for the rest. */
 	override onClientDrained(): void {
-		if (this.answered) this.plane.deadlines.upstream.add(this, this.plane.clock.now());
+		if (this.answered) this.plane.deadlines.upstream.add(this);
 	}
 }
 

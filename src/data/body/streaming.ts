@@ -1,5 +1,5 @@
 import { admitLength, UNDECLARED } from '../../gates/body-limit.ts';
-import { type RequestHead, responseFields } from '../../gates/headers.ts';
+import type { RequestHead } from '../../gates/headers.ts';
 import type { Rejection } from '../../gates/rejection.ts';
 import * as rejection from '../../gates/rejection.ts';
 import { Exchange, noBody, type OutgoingBody } from '../exchange.ts';
@@ -20,8 +20,8 @@ export class BodyExchange extends Exchange {
 	#clientBlocked = false;
 
 	/** The body is not waited for: it follows the head, on the upstream's time. */
-	protected override receive(): void {
-		this.forward();
+	protected override receive(_head: RequestHead, now: number): void {
+		this.forward(now);
 	}
 
 	protected override admitBody(head: RequestHead): Rejection | undefined {
@@ -68,11 +68,10 @@ export class BodyExchange extends Exchange {
 
 	override onHead(status: number, fields: string[], length: number, hasBody: boolean): void {
 		this.settleByStatus(status);
-		const passed = responseFields(fields);
-		if (length !== UNDECLARED) passed.push('content-length', String(length));
+		if (length !== UNDECLARED) fields.push('content-length', String(length));
 		this.count(status);
 		this.#expectProgress();
-		this.client.begin(status, passed, hasBody);
+		this.client.begin(status, fields, hasBody);
 	}
 
 	override onBody(chunk: Buffer): void {
@@ -97,7 +96,7 @@ export class BodyExchange extends Exchange {
 
 	/** Once the answer has begun each side must move within the upstream's limit; a body as a whole may take longer. */
 	#expectProgress(): void {
-		this.plane.deadlines.upstream.add(this, this.plane.clock.now());
+		this.plane.deadlines.upstream.add(this);
 	}
 
 	protected override timedOut(): void {

@@ -1,6 +1,4 @@
-import type { Clock } from '../../shared/clock.ts';
-import type { DeadlineQueue } from '../deadlines.ts';
-import type { Upstream } from '../plane.ts';
+import type { PlaneDeadlines, Upstream } from '../plane.ts';
 import { UpstreamConnection } from './connection.ts';
 
 /** Idle connections are dropped after this long, or this much before the upstream would (decisions "HTTP"), ms. */
@@ -13,15 +11,13 @@ const HEAD_START_MS = 1000;
  */
 export class UpstreamPool {
 	readonly #upstream: Upstream;
-	readonly #clock: Clock;
-	readonly #idleDeadlines: DeadlineQueue;
+	readonly #deadlines: PlaneDeadlines;
 	readonly #idle: UpstreamConnection[] = [];
 	#retired = false;
 
-	constructor(upstream: Upstream, clock: Clock, idleDeadlines: DeadlineQueue) {
+	constructor(upstream: Upstream, deadlines: PlaneDeadlines) {
 		this.#upstream = upstream;
-		this.#clock = clock;
-		this.#idleDeadlines = idleDeadlines;
+		this.#deadlines = deadlines;
 	}
 
 	/** A connection for one request: idle if there is one, new otherwise. */
@@ -50,9 +46,8 @@ export class UpstreamPool {
 			connection.destroy();
 			return;
 		}
-		const now = this.#clock.now();
-		connection.usableUntil = now + idleMs;
-		this.#idleDeadlines.add(connection, now);
+		connection.usableUntil = this.#deadlines.now + idleMs;
+		this.#deadlines.idleUpstream.add(connection);
 		this.#idle.push(connection);
 		this.#upstream.stats.connections('active', -1);
 		this.#upstream.stats.connections('idle', 1);

@@ -1,9 +1,10 @@
-import { parseContentLength, UNDECLARED } from '../../gates/body-limit.ts';
+import { UNDECLARED } from '../../gates/body-limit.ts';
+import { ResponseHeadReader } from '../../gates/headers.ts';
 
 /** What the parser tells of a response, in this order: `onHead`, `onBody` any number of times, `onEnd`. */
 export interface ResponseEvents {
 	/**
-	 * @param fields names and values in turn, as the upstream spelled them.
+	 * @param fields what is passed on, names (lower case) and values in turn; without framing and hop-by-hop fields.
 	 * @param length bytes of the body, `UNDECLARED` when only its end will tell. For a response without a body by
 	 *   rule (HEAD, 204, 304) the `content-length` it announces, or `UNDECLARED`.
 	 * @param hasBody whether body bytes may follow.
@@ -141,9 +142,10 @@ export class ResponseParser {
 		const match = STATUS_LINE.exec(text);
 		if (match === null) throw new ProtocolError('malformed status line');
 		const status = Number(match[2]);
-		const fields = parseFields(text, match[0].length);
+		const head = new ResponseHeadReader();
+		parseFields(text, match[0].length, head);
 		if (status < 200) this.#interimResponse(status);
-		else this.#begin(status, match[1] === '1', fields);
+		else this.#begin(status, match[1] === '1', head);
 		return end + 4;
 	}
 
@@ -154,21 +156,20 @@ export class ResponseParser {
 	}
 
 	/** The message body's length, RFC 9112 section 6.3, in that order. */
-	#begin(status: number, isHttp11: boolean, fields: string[]): void {
-		const framing = readFraming(fields);
-		this.keepAlive = isHttp11 && !framing.close;
-		this.keepAliveTimeoutMs = framing.keepAliveTimeoutMs;
-		if (framing.chunked && !isHttp11) throw new ProtocolError('transfer coding in HTTP/1.0');
-		const length = framing.length ?? UNDECLARED;
+	#begin(status: number, isHttp11: boolean, head: ResponseHeadReader): void {
+		if (head.malformed || (head.chunked && !isHttp11)) throw new ProtocolError('ambiguous framing');
+		const { length } = head;
+		this.keepAlive = isHttp11 && !head.close;
+		this.keepAliveTimeoutMs = head.keepAliveTimeoutMs;
 		if (this.#headRequest || status === 204 || status === 304) {
-			this.#events!.onHead(status, fields, status === 204 ? UNDECLARED : length, false);
+			this.#events!.onHead(status, head.fields, status === 204 ? UNDECLARED : length, false);
 			this.#end();
 			return;
 		}
 		this.#left = length;
-		this.#state = framing.chunked ? CHUNK_SIZE : length === UNDECLARED ? UNTIL_CLOSE : FIXED;
+		this.#state = head.chunked ? CHUNK_SIZE : length === UNDECLARED ? UNTIL_CLOSE : FIXED;
 		if (this.#state === UNTIL_CLOSE) this.keepAlive = false;
-		this.#events!.onHead(status, fields, length, true);
+		this.#events!.onHead(status, head.fields, length, true);
 		if (length === 0) this.#end();
 	}
 
@@ -217,7 +218,7 @@ export class ResponseParser {
 		const end = chunk.indexOf('\r\n\r\n', at, 'latin1');
 		if (end === -1 ? chunk.length - at > MAX_HEAD : end - at > MAX_HEAD) throw new ProtocolError('trailers too long');
 		if (end === -1) return -1;
-		parseFields(chunk.toString('latin1', at, end + 2), 0);
+		parseFields(chunk.toString('latin1', at, end + 2), 0, new ResponseHeadReader());
 		this.#end();
 		return end + 4;
 	}
@@ -247,8 +248,7 @@ function couldBeStatusLine(chunk: Buffer, at: number): boolean {
  *
  * @param text latin1, ends with CRLF.
  */
-function parseFields(text: string, from: number): string[] {
-	const fields: string[] = [];
+function parseFields(text: string, from: number, reader: ResponseHeadReader): void {
 	let at = from;
 	while (at < text.length) {
 		let colon = at;
@@ -262,61 +262,10 @@ function parseFields(text: string, from: number): string[] {
 			throw new ProtocolError('malformed field value');
 		const next = end + 2;
 		while (end > start && isBlank(text.charCodeAt(end - 1))) end--;
-		fields.push(text.slice(at, colon), text.slice(start, end));
+		reader.field(text.slice(at, colon), text.slice(start, end));
 		at = next;
 	}
-	return fields;
-}
-
-interface Framing {
-	length: number | undefined;
-	chunked: boolean;
-	close: boolean;
-	keepAliveTimeoutMs: number | undefined;
-}
-
-/** What the fields say of the message's end and the connection's future. */
-function readFraming(fields: readonly string[]): Framing {
-	const framing: Framing = { length: undefined, chunked: false, close: false, keepAliveTimeoutMs: undefined };
-	for (let i = 0; i < fields.length; i += 2) {
-		const name = fields[i]!;
-		const value = fields[i + 1]!;
-		// The four names differ in length from each other and from most others.
-		switch (name.length) {
-			case 14:
-				if (name.toLowerCase() === 'content-length') readLength(framing, value);
-				break;
-			case 17:
-				if (name.toLowerCase() === 'transfer-encoding') readCoding(framing, value);
-				break;
-			case 10:
-				readConnection(framing, name.toLowerCase(), value);
-				break;
-		}
-	}
-	if (framing.chunked && framing.length !== undefined) throw new ProtocolError('both a length and a transfer coding');
-	return framing;
-}
-
-function readLength(framing: Framing, value: string): void {
-	const length = parseContentLength(value);
-	if (length === undefined || framing.length !== undefined) throw new ProtocolError('malformed or repeated length');
-	framing.length = length;
-}
-
-/** Anything but `chunked` alone: we would have to decode what we do not know, or believe where it ends. */
-function readCoding(framing: Framing, value: string): void {
-	if (framing.chunked || value.toLowerCase() !== 'chunked') throw new ProtocolError('unknown transfer coding');
-	framing.chunked = true;
-}
-
-function readConnection(framing: Framing, name: string, value: string): void {
-	if (name === 'connection') {
-		if (/(?:^|,)\s*close\s*(?:,|$)/i.test(value)) framing.close = true;
-	} else if (name === 'keep-alive') {
-		const timeout = /(?:^|[,;\s])timeout\s*=\s*([0-9]{1,6})/i.exec(value);
-		if (timeout !== null) framing.keepAliveTimeoutMs = Number(timeout[1]) * 1000;
-	}
+	reader.finish();
 }
 
 function isBlank(code: number): boolean {
