@@ -3,6 +3,10 @@
  * "Limits beyond the specification"). Every duration here is in milliseconds, every size in bytes; both are frozen.
  */
 
+import type { Limits } from '../shared/limits.ts';
+
+export type { Limits };
+
 /** Where an upstream lives. `authority` is `host:port` exactly as it goes into `Host` and into metric labels. */
 export interface UpstreamAddress {
 	readonly authority: string;
@@ -18,22 +22,6 @@ export interface RouteConfig {
 	readonly upstream: UpstreamAddress;
 	/** Breaker cooldown in ms, at least 1000. */
 	readonly cooldownMs: number;
-}
-
-/** `[limits]`; boot-only. */
-export interface Limits {
-	readonly maxRequestBodyBytes: number;
-	readonly requestBodyTimeoutMs: number;
-	readonly upstreamTimeoutMs: number;
-	readonly tlsHandshakeTimeoutMs: number;
-	readonly firstRequestTimeoutMs: number;
-	readonly h2MaxConcurrentStreams: number;
-	readonly shutdownDrainMs: number;
-	readonly maxHeaderBytes: number;
-	/** All bodies held in memory at once in the process. */
-	readonly maxBufferedBytes: number;
-	/** Client connections at once in the process; `undefined` means: derive it from the file-descriptor limit. */
-	readonly maxConnections: number | undefined;
 }
 
 export interface Config {

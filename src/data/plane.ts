@@ -1,4 +1,3 @@
-import type { Limits } from '../config/config.ts';
 import type { Rejection } from '../gates/rejection.ts';
 import type { RouteTable } from '../gates/routes.ts';
 import type { Authenticator } from '../shared/authenticator.ts';
@@ -6,6 +5,7 @@ import { BreakerCell } from '../shared/breaker-cell.ts';
 import type { Budget } from '../shared/budget.ts';
 import type { Clock } from '../shared/clock.ts';
 import type { TenantLimiter } from '../shared/limiter.ts';
+import type { Limits } from '../shared/limits.ts';
 import type { Logger } from '../shared/log.ts';
 import type { UpstreamSeed } from '../shared/messages.ts';
 import { UpstreamStats, type WorkerStats } from '../shared/stats.ts';

@@ -7,7 +7,7 @@ import { Budget } from '../shared/budget.ts';
 import { type Clock, systemClock } from '../shared/clock.ts';
 import { TenantLimiter } from '../shared/limiter.ts';
 import { createLogger, parseLogFilter } from '../shared/log.ts';
-import type { FromWorker, RoutingSeed, TlsMaterial, ToWorker, WorkerSeed } from '../shared/messages.ts';
+import type { FromWorker, RoutingSeed, TlsMaterial, ToWorker, UpstreamSeed, WorkerSeed } from '../shared/messages.ts';
 import { WorkerStats } from '../shared/stats.ts';
 import { secureContextOptions } from '../shared/tls-options.ts';
 import { Deadlines } from './deadlines.ts';
@@ -23,7 +23,7 @@ class Worker {
 	readonly #seed: WorkerSeed;
 	readonly #plane: DataPlane;
 	readonly #listener: Listener;
-	#upstreams = new Map<SharedArrayBuffer, Upstream>();
+	#upstreams = new Map<UpstreamSeed['breaker'], Upstream>();
 	/** What a `commit` will put into force. */
 	readonly #prepared = new Map<number, () => void>();
 

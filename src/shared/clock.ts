@@ -13,7 +13,12 @@ export interface Clock {
  *   thread, so each works out once how far its zero lies from the common one.
  */
 export function systemClock(epoch: bigint): Clock {
-	const offset = Number(process.hrtime.bigint() - epoch) / 1e6 - performance.now();
+	let offset = Number.NEGATIVE_INFINITY;
+	// A pause between the two readings makes the offset too small, never too large: of several, the largest is right. The
+	// first ones are slow anyway, and threads that disagree would each count the limiter's time differently.
+	for (let i = 0; i < 10; i++) {
+		offset = Math.max(offset, Number(process.hrtime.bigint() - epoch) / 1e6 - performance.now());
+	}
 	return {
 		now: () => performance.now() + offset,
 		wallSeconds: () => Date.now() / 1000,

@@ -1,6 +1,6 @@
-import type { Limits } from '../config/config.ts';
 import type { BudgetMemory } from './budget.ts';
 import type { LimiterMemory } from './limiter.ts';
+import type { Limits } from './limits.ts';
 import type { LogRecord } from './log.ts';
 
 /**

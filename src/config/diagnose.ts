@@ -1,0 +1,84 @@
+import type { z } from 'zod';
+import type { ConfigProblem } from './error.ts';
+import { KEYS } from './schema.ts';
+import { suggest } from './suggest.ts';
+import type { TomlDocument, TomlPath } from './toml.ts';
+import { quote } from './wording.ts';
+
+/** Turns what the schema found into problems with their lines. */
+export function diagnose(document: TomlDocument, issues: readonly z.core.$ZodIssue[]): ConfigProblem[] {
+	return issues.flatMap((issue) => {
+		const path = issue.path as TomlPath;
+		if (issue.code !== 'unrecognized_keys') return [problemAt(document, path, issue.message)];
+		return issue.keys.map((key) => problemAt(document, [...path, key], unknownKey(path, key)));
+	});
+}
+
+/**
+ * Two routes with one prefix (decisions "Routes"). Apart from the schema, which looks at a list as a whole only once
+ * every element is right: all problems are to be reported at once.
+ */
+export function duplicatePrefixes(document: TomlDocument): ConfigProblem[] {
+	const problems: ConfigProblem[] = [];
+	const first = new Map<string, number>();
+	const count = Array.isArray(document.root.routes) ? document.root.routes.length : 0;
+	for (let i = 0; i < count; i++) {
+		const prefix = prefixOf(document, i);
+		if (prefix === undefined) continue;
+		const taken = first.get(prefix);
+		if (taken === undefined) {
+			first.set(prefix, i);
+			continue;
+		}
+		const line = document.lineOf(['routes', taken, 'prefix']);
+		const message = `${quote(prefix)} is already the prefix of routes[${taken}] on line ${line}; remove one of the two`;
+		problems.push(problemAt(document, ['routes', i, 'prefix'], message));
+	}
+	return problems;
+}
+
+/** A missing key has no line; then the table that lacks it is to blame, if the file has that. */
+function problemAt(document: TomlDocument, path: TomlPath, message: string): ConfigProblem {
+	const line = document.lineOf(path) ?? document.lineOf(path.slice(0, -1));
+	const [list, i, key] = path;
+	const prefix = list === 'routes' && typeof i === 'number' && key !== 'prefix' ? prefixOf(document, i) : undefined;
+	return {
+		...(line !== undefined && { line }),
+		key: formatKey(path),
+		// A position in a list is hard to find by eye, a prefix is not.
+		message: prefix === undefined ? message : `${message} [route ${quote(prefix)}]`,
+	};
+}
+
+function prefixOf(document: TomlDocument, i: number): string | undefined {
+	const prefix = (document.root.routes as { prefix?: unknown }[])[i]?.prefix;
+	return typeof prefix === 'string' ? prefix : undefined;
+}
+
+function unknownKey(path: TomlPath, key: string): string {
+	const table = path.filter((part) => typeof part === 'string').join('.');
+	const known = KEYS.get(table) ?? [];
+	// In TOML a key belongs to the last header above it: a key of the top level, written at the end of the file, lands
+	// in the wrong table, and so does one that was given no table at all.
+	const home = [...KEYS].find(([, keys]) => keys.includes(key))?.[0];
+	if (home !== undefined)
+		return `unknown key; it belongs ${home === '' ? 'above the first table' : `in ${header(home)}`}`;
+	const meant = suggest(key, known);
+	if (meant !== undefined) return `unknown key; did you mean ${meant}?`;
+	return `unknown key; ${table === '' ? 'the file' : header(table)} may have ${known.join(', ')}`;
+}
+
+function header(table: string): string {
+	return table === 'routes' ? '[[routes]]' : `[${table}]`;
+}
+
+/** `routes[2].cooldown_secs`, as one would say it in most languages; positions are counted from 0. */
+function formatKey(path: TomlPath): string {
+	return path
+		.map((part) => {
+			if (typeof part === 'number') return `[${part}]`;
+			return `.${/^[\w-]+$/.test(part) ? part : quote(part)}`;
+		})
+		.join('')
+		.replace(/^\./, '');
+}

@@ -1,0 +1,29 @@
+/** One thing wrong with the configuration. */
+export interface ConfigProblem {
+	/** Line in the file, from 1; absent where no line is to blame (a missing table, a file that cannot be read). */
+	readonly line?: number;
+	/** Full key, with list positions counted from 0: `routes[2].cooldown_secs`. */
+	readonly key?: string;
+	/** What is wrong, what was found and what to write instead. */
+	readonly message: string;
+}
+
+/** The configuration cannot be used. The message has one line for every problem: `file:line: key: message`. */
+export class ConfigError extends Error {
+	override readonly name = 'ConfigError';
+	readonly path: string;
+	readonly problems: readonly ConfigProblem[];
+
+	/** @param problems at least one; they are put in the order of the file, those without a line last. */
+	constructor(path: string, problems: readonly ConfigProblem[], options?: ErrorOptions) {
+		const sorted = problems.toSorted((a, b) => (a.line ?? Infinity) - (b.line ?? Infinity) || 0);
+		super(sorted.map((problem) => describeProblem(path, problem)).join('\n'), options);
+		this.path = path;
+		this.problems = Object.freeze(sorted);
+	}
+}
+
+function describeProblem(path: string, { line, key, message }: ConfigProblem): string {
+	const place = line === undefined ? path : `${path}:${line}`;
+	return key === undefined ? `${place}: ${message}` : `${place}: ${key}: ${message}`;
+}

@@ -1,0 +1,114 @@
+import { type AST, ParseError, parseTOML } from 'toml-eslint-parser';
+import { ConfigError } from './error.ts';
+import { quote } from './wording.ts';
+
+/** Keys and list positions from the root: `['routes', 2, 'prefix']`. */
+export type TomlPath = readonly (string | number)[];
+export type TomlTable = { [key: string]: unknown };
+
+/** A TOML file as plain values, and the line that each of them stands on. */
+export interface TomlDocument {
+	/** Tables have no prototype, so that a key such as `__proto__` is a key like any other. */
+	readonly root: TomlTable;
+	/** Line of the key, the table header or the list element, from 1; `undefined` if the file has no such thing. */
+	lineOf(path: TomlPath): number | undefined;
+}
+
+/**
+ * Reads TOML 1.1.
+ *
+ * @param path name of the file, for messages only.
+ * @throws ConfigError with one problem when the text is not TOML; a parser cannot see past its first error.
+ */
+export function parseToml(text: string, path: string): TomlDocument {
+	const builder = new DocumentBuilder();
+	for (const entry of parseSyntax(text, path).body[0].body) {
+		if (entry.type === 'TOMLKeyValue') builder.addKeyValue([], entry);
+		else builder.addTable(entry);
+	}
+	return builder;
+}
+
+function parseSyntax(text: string, path: string): AST.TOMLProgram {
+	try {
+		return parseTOML(text);
+	} catch (error) {
+		if (!(error instanceof ParseError)) throw error;
+		const { line, excerpt } = locate(text, error);
+		const message = `is not valid TOML: ${error.message} (${excerpt})`;
+		throw new ConfigError(path, [{ line, message }], { cause: error });
+	}
+}
+
+function locate(text: string, error: ParseError): { line: number; excerpt: string } {
+	const lines = text.split(/\r?\n/);
+	let line = error.lineNumber;
+	let column = error.column;
+	// What is unfinished is noticed only when the file ends or goes on: lead to the text, not to the emptiness after it.
+	while (line > 1 && (lines[line - 1] ?? '').trim() === '') {
+		line--;
+		column = lines[line - 1]!.length;
+	}
+	return { line, excerpt: `column ${column + 1} of ${quote(lines[line - 1] ?? '')}` };
+}
+
+/**
+ * Turns the syntax tree into values. The parser's own `getStaticTOMLValue` will not do: it loses the lines, drops keys
+ * named `__proto__` and writes what is below them into `Object.prototype`.
+ */
+class DocumentBuilder implements TomlDocument {
+	readonly root = emptyTable();
+	readonly #lines = new Map<string, number>();
+
+	lineOf(path: TomlPath): number | undefined {
+		return this.#lines.get(JSON.stringify(path));
+	}
+
+	addTable(table: AST.TOMLTable): void {
+		this.#open(table.resolvedKey, table.loc.start.line);
+		for (const entry of table.body) this.addKeyValue(table.resolvedKey, entry);
+	}
+
+	addKeyValue(above: TomlPath, { key, value }: AST.TOMLKeyValue): void {
+		const line = key.loc.start.line;
+		const path = [...above, ...key.keys.map((part) => (part.type === 'TOMLBare' ? part.name : part.value))];
+		this.#open(path.slice(0, -1), line);
+		this.#put(path, value, line);
+	}
+
+	#put(path: TomlPath, node: AST.TOMLContentNode, line: number): void {
+		this.#setLine(path, line);
+		const parent = this.#open(path.slice(0, -1), line);
+		const name = path.at(-1)!;
+		if (node.type === 'TOMLValue') {
+			parent[name] = node.value;
+		} else if (node.type === 'TOMLArray') {
+			parent[name] = [];
+			for (const [i, element] of node.elements.entries()) this.#put([...path, i], element, element.loc.start.line);
+		} else {
+			parent[name] = emptyTable();
+			for (const entry of node.body) this.addKeyValue(path, entry);
+		}
+	}
+
+	/** Finds the table or list at `path`; makes what is not there yet. The parser has ruled out conflicts. */
+	#open(path: TomlPath, line: number): TomlTable {
+		let container = this.root;
+		for (const [depth, name] of path.entries()) {
+			container[name] ??= typeof path[depth + 1] === 'number' ? [] : emptyTable();
+			container = container[name] as TomlTable;
+			this.#setLine(path.slice(0, depth + 1), line);
+		}
+		return container;
+	}
+
+	/** The first mention counts: that is where a reader looks for it. */
+	#setLine(path: TomlPath, line: number): void {
+		const id = JSON.stringify(path);
+		if (!this.#lines.has(id)) this.#lines.set(id, line);
+	}
+}
+
+function emptyTable(): TomlTable {
+	return Object.create(null);
+}

@@ -1,0 +1,56 @@
+import { parseHostPort } from './authority.ts';
+import type { UpstreamAddress } from './config.ts';
+import { quote } from './wording.ts';
+
+const DEFAULT_PORT = 80;
+
+/**
+ * Reads `http://host[:port]` and nothing more (decisions "Routes"). Two spellings of one address get one `authority`,
+ * because breakers, connection pools and metrics are kept by it.
+ *
+ * @returns the address, or in words what is wrong with the text and what to write.
+ */
+export function parseUpstream(text: string): UpstreamAddress | string {
+	const parts = URL_PARTS.exec(text);
+	if (parts === null) return refusal(text, 'it does not begin with http://', `http://${text}`);
+	const [, scheme = '', authority = '', rest = ''] = parts;
+	if (authority.includes('@')) {
+		return refusal(
+			text,
+			'user info is not sent to upstreams',
+			`http://${authority.slice(authority.lastIndexOf('@') + 1)}`,
+		);
+	}
+	if (scheme.toLowerCase() !== 'http') {
+		return refusal(text, 'upstreams are spoken to in plain HTTP/1.1', `http://${authority}`);
+	}
+	if (rest !== '') {
+		return refusal(text, 'the path of the request is forwarded unchanged, so none goes here', `http://${authority}`);
+	}
+	const address = parseAddress(authority);
+	return typeof address === 'string' ? refusal(text, address) : address;
+}
+
+/** Scheme, authority, and all that may follow it (RFC 3986 appendix B). */
+const URL_PARTS = /^([a-z][a-z\d+.-]*):\/\/([^/?#]*)(.*)$/is;
+
+function parseAddress(authority: string): UpstreamAddress | string {
+	const parsed = parseHostPort(authority);
+	if (typeof parsed === 'string') return parsed;
+	const { host, port = DEFAULT_PORT } = parsed;
+	if (port === 0) return 'nothing can listen on port 0';
+	if (!host.includes(':')) return { authority: `${host}:${port}`, host, port };
+	// A zone means something on this machine only and must not appear in `Host` (RFC 6874 section 4).
+	if (host.includes('%')) return 'an IPv6 zone cannot be sent in Host';
+	const bracketed = new URL(`http://[${host}]`).hostname;
+	return { authority: `${bracketed}:${port}`, host: bracketed.slice(1, -1), port };
+}
+
+/** @param suggestion is shown only if it would be accepted. */
+function refusal(text: string, reason: string, suggestion?: string): string {
+	// Messages end up in logs; a password must not.
+	const shown = quote(text.replace(/\/\/.*@/s, '//***@'));
+	const works = suggestion !== undefined && suggestion !== text && typeof parseUpstream(suggestion) !== 'string';
+	const remedy = works ? quote(suggestion) : 'for example "http://localhost:3000"';
+	return `must be http://host[:port] and nothing more (got ${shown}): ${reason}; write ${remedy}`;
+}

@@ -1,0 +1,29 @@
+/** How a value is shown in a message to the operator: on one line, short, and with its type where that is the point. */
+
+const MAX_SHOWN = 80;
+
+/** Quoted as TOML and JSON would quote it, so that blanks and control characters can be seen; long texts are cut. */
+export function quote(text: string): string {
+	// Cut on code points: half a surrogate pair is not a character.
+	const shown = text.length <= MAX_SHOWN ? text : `${Array.from(text).slice(0, MAX_SHOWN).join('')}…`;
+	return JSON.stringify(shown).replace(/[\x7f-\x9f\u2028\u2029]/g, escapeCharacter);
+}
+
+/** A value as it stands in the file. */
+export function show(value: unknown): string {
+	if (typeof value === 'string') return quote(value);
+	if (Array.isArray(value)) return 'an array';
+	if (value instanceof Date) return 'a date or time';
+	if (typeof value === 'object' && value !== null) return 'a table';
+	return String(value);
+}
+
+/** The same with the name of its type, for "the wrong type" to be visible: `the string "5"`. */
+export function showWithType(value: unknown): string {
+	const type = typeof value;
+	return type === 'string' || type === 'number' || type === 'boolean' ? `the ${type} ${show(value)}` : show(value);
+}
+
+function escapeCharacter(character: string): string {
+	return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}

@@ -1,0 +1,17 @@
+/** The limits that both planes keep. Every duration is in milliseconds, every size in bytes. */
+
+/** `[limits]`; boot-only. */
+export interface Limits {
+	readonly maxRequestBodyBytes: number;
+	readonly requestBodyTimeoutMs: number;
+	readonly upstreamTimeoutMs: number;
+	readonly tlsHandshakeTimeoutMs: number;
+	readonly firstRequestTimeoutMs: number;
+	readonly h2MaxConcurrentStreams: number;
+	readonly shutdownDrainMs: number;
+	readonly maxHeaderBytes: number;
+	/** All bodies held in memory at once in the process. */
+	readonly maxBufferedBytes: number;
+	/** Client connections at once in the process; `undefined` means: derive it from the file-descriptor limit. */
+	readonly maxConnections: number | undefined;
+}

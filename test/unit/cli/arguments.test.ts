@@ -1,0 +1,245 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { type Environment, parseCommandLine, UsageError } from '../../../src/cli/arguments.ts';
+import { helpText } from '../../../src/cli/help.ts';
+import { DEMO_OPTIONS, DEMO_SWITCHES, RUN_OPTIONS } from '../../../src/cli/options.ts';
+
+const CORES = 6;
+const parse = (argv: string[], env: Environment = {}) => parseCommandLine(argv, env, CORES);
+
+describe('running the proxy', () => {
+	const defaults = {
+		command: 'run',
+		config: 'config.toml',
+		bind: { host: '0.0.0.0', port: 8443 },
+		metricsBind: { host: '0.0.0.0', port: 9090 },
+		workers: CORES,
+		logFormat: 'json',
+		rustLog: 'info',
+	};
+
+	it('needs no arguments', () => {
+		assert.deepEqual(parse([]), defaults);
+	});
+
+	it('takes every setting from its flag', () => {
+		const argv = [
+			'--config',
+			'a.toml',
+			'--bind=127.0.0.1:0',
+			'--metrics-bind',
+			'[::1]:9',
+			'--workers=3',
+			'--log-format',
+			'pretty',
+		];
+		assert.deepEqual(parse(argv), {
+			command: 'run',
+			config: 'a.toml',
+			bind: { host: '127.0.0.1', port: 0 },
+			metricsBind: { host: '::1', port: 9 },
+			workers: 3,
+			logFormat: 'pretty',
+			rustLog: 'info',
+		});
+	});
+
+	const environment = {
+		PROXY_CONFIG: 'b.toml',
+		PROXY_BIND: 'localhost:1',
+		PROXY_METRICS_BIND: '[fe80::1%eth0]:65535',
+		PROXY_WORKERS: '1024',
+		PROXY_LOG_FORMAT: 'pretty',
+		RUST_LOG: 'warn,proxy::health=debug',
+	};
+
+	it('takes every setting from the environment', () => {
+		assert.deepEqual(parse([], environment), {
+			command: 'run',
+			config: 'b.toml',
+			bind: { host: 'localhost', port: 1 },
+			metricsBind: { host: 'fe80::1%eth0', port: 65_535 },
+			workers: 1024,
+			logFormat: 'pretty',
+			rustLog: 'warn,proxy::health=debug',
+		});
+	});
+
+	it('prefers a flag to its environment variable, even to one that is wrong', () => {
+		assert.deepEqual(parse(['--workers', '2'], { PROXY_WORKERS: 'many' }), { ...defaults, workers: 2 });
+	});
+
+	it('takes an empty variable for one that is not set', () => {
+		const empty = Object.fromEntries(Object.keys(environment).map((name) => [name, '']));
+		assert.deepEqual(parse([], empty), defaults);
+	});
+
+	it('lets the last of several equal flags count', () => {
+		assert.deepEqual(parse(['--workers=2', '--workers=3']), { ...defaults, workers: 3 });
+	});
+
+	it('uses one worker for each core when told auto', () => {
+		assert.deepEqual(parse(['--workers=auto'], { PROXY_WORKERS: '2' }), defaults);
+	});
+
+	it('reads back any address that it could be given', () => {
+		const host = fc.oneof(
+			fc.domain().map((name) => [name, name]),
+			fc.ipV4().map((address) => [address, address]),
+			fc.ipV6().map((address) => [`[${address}]`, address]),
+		);
+		fc.assert(
+			fc.property(host, fc.nat(65_535), ([written, expected], port) => {
+				const parsed = parse(['--bind', `${written}:${port}`]);
+				assert.ok(parsed.command === 'run');
+				assert.deepEqual(parsed.bind, { host: expected?.toLowerCase(), port });
+			}),
+		);
+	});
+});
+
+describe('the other commands', () => {
+	it('run the demo', () => {
+		assert.deepEqual(parse(['demo']), { command: 'demo', once: false, dir: '.demo' });
+		assert.deepEqual(parse(['demo', '--dir', 'd', '--once']), { command: 'demo', once: true, dir: 'd' });
+	});
+
+	it('show the help, also beside a mistake', () => {
+		for (const argv of [['--help'], ['-h'], ['demo', '-h'], ['--bind', 'x', '--help'], ['--bnid', '-h'], ['-hV']]) {
+			assert.deepEqual(parse(argv, { PROXY_WORKERS: 'many' }), { command: 'help' }, argv.join(' '));
+		}
+	});
+
+	it('show the version', () => {
+		for (const argv of [['--version'], ['-V'], ['demo', '-V']]) assert.deepEqual(parse(argv), { command: 'version' });
+	});
+});
+
+describe('wrong usage', () => {
+	it('names the flag or the variable, what is wrong and the remedy', () => {
+		const cases: [argv: string[], env: Environment, message: string][] = [
+			[['--bnid=x'], {}, 'unknown option "--bnid"; did you mean --bind?'],
+			[['--metrics_bind=x'], {}, 'unknown option "--metrics_bind"; did you mean --metrics-bind?'],
+			[['--frobnicate'], {}, 'unknown option "--frobnicate"; see proxy --help'],
+			[['-x'], {}, 'unknown option "-x"; see proxy --help'],
+			[['--__proto__'], {}, 'unknown option "--__proto__"; see proxy --help'],
+			[['--no-help'], {}, 'unknown option "--no-help"; see proxy --help'],
+			[['--once'], {}, 'unknown option "--once"; it belongs to the demo: proxy demo --once'],
+			[['dmeo'], {}, 'unknown command "dmeo"; did you mean proxy demo?'],
+			[['serve'], {}, 'unknown command "serve"; see proxy --help'],
+			[['--config', 'a', 'b'], {}, 'unexpected argument "b"; every value needs its flag before it, see proxy --help'],
+			[['--version', '--bnid=x'], {}, 'unknown option "--bnid"; did you mean --bind?'],
+			[['--', 'b'], {}, 'unexpected argument "b"; every value needs its flag before it, see proxy --help'],
+			[['--config'], {}, '--config: needs a value; write --config=VALUE'],
+			[['--config', '--bind'], {}, '--config: needs a value; write --config=VALUE'],
+			[['--config='], {}, '--config: must be a path (got ""); name one'],
+			[['demo', '--once=no'], {}, '--once: takes no value (got "no"); leave it out'],
+			[['--version=1'], {}, '--version: takes no value (got "1"); leave it out'],
+			[
+				[],
+				{ PROXY_WORKERS: '0' },
+				'PROXY_WORKERS: must be a whole number from 1 to 1024 (got "0"); write auto for one thread a core',
+			],
+			[['--log-format', 'xml'], {}, '--log-format: must be json or pretty (got "xml"); write one of the two'],
+			[[], { PROXY_BIND: ':8443' }, 'PROXY_BIND: must be HOST:PORT (got ":8443"): it has no host; write 0.0.0.0:8443'],
+			[
+				['--bind', '9000'],
+				{},
+				'--bind: must be HOST:PORT (got "9000"): "9000" is not an IPv4 address; write 0.0.0.0:9000',
+			],
+			[
+				['--bind', 'localhost'],
+				{},
+				'--bind: must be HOST:PORT (got "localhost"): it has no port; write localhost:PORT',
+			],
+			[
+				['--bind', '::1:80'],
+				{},
+				'--bind: must be HOST:PORT (got "::1:80"): an IPv6 address stands in brackets, as in [::1]:8443; write for example 0.0.0.0:8443',
+			],
+			[
+				['--metrics-bind', 'a:65536'],
+				{},
+				'--metrics-bind: must be HOST:PORT (got "a:65536"): "65536" is not a port from 0 to 65535; write for example 0.0.0.0:8443',
+			],
+		];
+		for (const [argv, env, message] of cases) assert.equal(errorOf(argv, env).message, message);
+	});
+
+	it('is refused for whatever is no number of workers', () => {
+		for (const text of ['0', '1025', '-1', '1.5', '1e2', ' 2', '0x2', 'two', '٣']) {
+			assert.match(errorOf([`--workers=${text}`]).message, /^--workers: must be a whole number/, text);
+		}
+	});
+
+	it('is reported whole', () => {
+		const error = errorOf(['--bind=x', '--wokers=2'], { PROXY_LOG_FORMAT: 'xml' });
+		assert.deepEqual(
+			error.problems.map((problem) => problem.split(/[:;]/)[0]),
+			['unknown option "--wokers"', '--bind', 'PROXY_LOG_FORMAT'],
+		);
+		assert.equal(error.message, error.problems.join('\n'));
+		assert.equal(error.exitCode, 2);
+	});
+
+	it('is the only thing that arguments can cause, and never breaks a line', () => {
+		const argument = fc.oneof(
+			fc.constantFrom('demo', '--bind', '--workers', '--', '-h', '--once', '--config='),
+			fc.string({ unit: 'binary' }),
+			fc.string().map((text) => `--${text}`),
+		);
+		fc.assert(
+			fc.property(fc.array(argument), (argv) => {
+				try {
+					parse(argv);
+				} catch (error) {
+					assert.ok(error instanceof UsageError, String(error));
+					assert.equal(error.message.split('\n').length, error.problems.length);
+					assert.doesNotMatch(error.message, /[\0-\x09\x0b-\x1f\x7f-\x9f]/);
+				}
+			}),
+		);
+	});
+});
+
+describe('the help text', () => {
+	it('tells every flag, variable and default', () => {
+		const text = helpText();
+		for (const { flag, env, fallback } of Object.values<{ flag?: string; env?: string; fallback: string }>({
+			...RUN_OPTIONS,
+			...DEMO_OPTIONS,
+		})) {
+			if (flag !== undefined) assert.ok(text.includes(`--${flag} `), flag);
+			if (env !== undefined) assert.ok(text.includes(env), env);
+			assert.ok(text.includes(`default ${fallback}]`), fallback);
+		}
+		for (const { flag } of Object.values(DEMO_SWITCHES)) assert.ok(text.includes(`--${flag} `), flag);
+		for (const flags of ['-h, --help ', '-V, --version ']) assert.ok(text.includes(flags), flags);
+	});
+
+	it('keeps to the width of the terminal', () => {
+		for (const columns of [74, 80, 100]) {
+			const lines = helpText(columns).split('\n');
+			assert.deepEqual(
+				lines.filter((line) => line.length > columns || line !== line.trimEnd()),
+				[],
+			);
+		}
+	});
+
+	it('is not drawn out over a very wide terminal nor crushed by a narrow one', () => {
+		assert.equal(helpText(500), helpText(100));
+		assert.equal(helpText(1), helpText(60));
+	});
+});
+
+function errorOf(argv: string[], env: Environment = {}): UsageError {
+	try {
+		parse(argv, env);
+	} catch (error) {
+		assert.ok(error instanceof UsageError, String(error));
+		return error;
+	}
+	assert.fail(`accepted ${argv.join(' ')}`);
+}

@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { prefixProblem } from '../../../src/config/prefix.ts';
+import { cleanTarget } from '../../../src/gates/path.ts';
+import { Rejection } from '../../../src/gates/rejection.ts';
+import { RouteTable } from '../../../src/gates/routes.ts';
+
+describe('a route prefix', () => {
+	it('may be any path that can arrive', () => {
+		for (const prefix of [
+			'/',
+			'/a',
+			'/a/',
+			'/a/b',
+			'/.well-known',
+			'/a..b',
+			'/...',
+			'/%41',
+			"/a;b=c,d!$&'()*+:@~_-=",
+		]) {
+			assert.equal(prefixProblem(prefix), undefined, prefix);
+		}
+	});
+
+	it('is refused with the remedy when no request could match it', () => {
+		const cases: [prefix: string, message: RegExp][] = [
+			['', /must begin with "\/" \(got ""\); write "\/"/],
+			['api', /must begin with "\/" \(got "api"\); write "\/api"/],
+			['http://a/b', /must begin with "\/"/],
+			['/a?b', /without query and fragment .*; write "\/a"/],
+			['/a#b', /without query and fragment .*; write "\/a"/],
+			['/a b', /visible ASCII.*; write "\/a%20b"/],
+			['/a\n', /visible ASCII.*\(got "\/a\\n"\); write "\/a%0A"/],
+			['/é', /visible ASCII.*; write "\/%C3%A9"/],
+			['/\x7f', /visible ASCII/],
+			['/..', /can never match/],
+			['/a/./b', /can never match/],
+			['/a/%2E%2e/b', /can never match/],
+			['/a%2f..', /can never match/],
+			['/a\\b', /can never match/],
+			['/a%00', /can never match/],
+			['/a%252e', /can never match/],
+			['//a', /can never match/],
+		];
+		for (const [prefix, message] of cases) assert.match(prefixProblem(prefix) ?? 'accepted', message);
+	});
+
+	it('is refused only if indeed no clean path matches it', () => {
+		const piece = fc.constantFrom('/', '.', '..', 'a', '%2e', '%2f', ';', '%', '25', '\\', '?', ' ', 'é');
+		const path = fc.array(piece, { maxLength: 8 }).map((pieces) => `/${pieces.join('')}`);
+		fc.assert(
+			fc.property(path, path, (prefix, rest) => {
+				if (prefixProblem(prefix) === undefined) return;
+				const table = new RouteTable([{ prefix }]);
+				for (const target of [prefix, `${prefix}${rest}`]) {
+					if (typeof cleanTarget(target) !== 'string') continue;
+					assert.ok(table.match(target.split('?')[0]!) instanceof Rejection, target);
+				}
+			}),
+			{ numRuns: 1000 },
+		);
+	});
+});

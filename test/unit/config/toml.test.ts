@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { parseToml, type TomlPath } from '../../../src/config/toml.ts';
+
+const parse = (text: string) => parseToml(text, 'config.toml');
+/** Tables without prototypes compare as plain objects. */
+const valuesOf = (text: string) => structuredClone(parse(text).root);
+
+describe('a TOML document', () => {
+	it('has tables, lists of tables and values of every type', () => {
+		const text = `
+			string = "a\\nb"
+			integer = 0x10
+			float = 1.5
+			truth = true
+			[table.below]
+			"quoted key" = 'literal'
+			dotted.key = 1
+			[[list]]
+			inline = { a = 1, b = [1, [2, 3]] }
+			[[list]]
+			[list.inner]
+			x = """
+first
+second"""
+		`;
+		assert.deepEqual(valuesOf(text), {
+			string: 'a\nb',
+			integer: 16,
+			float: 1.5,
+			truth: true,
+			table: { below: { 'quoted key': 'literal', dotted: { key: 1 } } },
+			list: [{ inline: { a: 1, b: [1, [2, 3]] } }, { inner: { x: 'first\nsecond' } }],
+		});
+	});
+
+	it('knows the line of every key, header and list element', () => {
+		const document = parse('a = 1\n[t]\nx.y = [\n  1,\n  2,\n]\n[[r]]\n[[r]]\nk = { v = """\n\n""" }\nlast = 1');
+		const lines: [path: TomlPath, line: number | undefined][] = [
+			[['a'], 1],
+			[['t'], 2],
+			[['t', 'x'], 3],
+			[['t', 'x', 'y'], 3],
+			[['t', 'x', 'y', 0], 4],
+			[['t', 'x', 'y', 1], 5],
+			[['r'], 7],
+			[['r', 0], 7],
+			[['r', 1], 8],
+			[['r', 1, 'k', 'v'], 9],
+			[['r', 1, 'last'], 12],
+			[['absent'], undefined],
+			[['r', '0'], undefined],
+		];
+		for (const [path, line] of lines) assert.equal(document.lineOf(path), line, JSON.stringify(path));
+	});
+
+	it('keeps keys that name parts of JavaScript objects as keys', () => {
+		const { root } = parse('[__proto__]\npolluted = 1\n[a.constructor]\nprototype = 2');
+		assert.deepEqual(Object.keys(root), ['__proto__', 'a']);
+		assert.equal('polluted' in {}, false);
+	});
+
+	it('holds what JSON holds, when that is written as inline tables', () => {
+		const json = fc.letrec((tie) => ({
+			value: fc.oneof({ maxDepth: 3 }, fc.boolean(), fc.integer(), fc.string(), tie('list'), tie('table')),
+			list: fc.array(tie('value'), { maxLength: 3 }),
+			table: fc.dictionary(fc.string(), tie('value'), { maxKeys: 3 }),
+		})).table;
+		fc.assert(
+			fc.property(json, (table) => {
+				const text = Object.entries(table as object).map(([key, value]) => `${quote(key)} = ${toToml(value)}\n`);
+				assert.equal(JSON.stringify(parse(text.join('')).root), JSON.stringify(table));
+			}),
+		);
+	});
+});
+
+describe('text that is not TOML', () => {
+	it('is refused with line, column and the line itself', () => {
+		assert.throws(() => parse('a = 1\nb = 2\n  a = 3\n'), {
+			name: 'ConfigError',
+			message: 'config.toml:3: is not valid TOML: Defining a key multiple times is invalid (column 3 of "  a = 3")',
+		});
+	});
+
+	it('is located where it was left unfinished', () => {
+		for (const text of ['a = 1\r\nb = \r\n\r\n', 'a = 1\nb = [\n\n\n', 'a = 1\nb = {']) {
+			assert.throws(
+				() => parse(text),
+				/^ConfigError: config\.toml:2: is not valid TOML: .* \(column \d of "b = .?"\)$/,
+			);
+		}
+	});
+
+	it('cannot put control characters into the message', () => {
+		assert.throws(
+			() => parse('a = "\x1b[31m\x9b"'),
+			(error: Error) => !/[\x00-\x1f\x7f-\x9f]/.test(error.message),
+		);
+	});
+});
+
+function toToml(value: unknown): string {
+	if (typeof value === 'string') return quote(value);
+	if (Array.isArray(value)) return `[${value.map(toToml).join(', ')}]`;
+	if (typeof value !== 'object' || value === null) return String(value);
+	return `{ ${Object.entries(value)
+		.map(([key, part]) => `${quote(key)} = ${toToml(part)}`)
+		.join(', ')} }`;
+}
+
+function quote(text: string): string {
+	return JSON.stringify(text).replaceAll('\x7f', '\\u007f');
+}
