@@ -17,8 +17,11 @@ export interface ClientRequest {
 	/** `x-forwarded-for` and `x-forwarded-proto` lines of the connection. */
 	readonly forwardedLines: string;
 
-	/** Gives the whole answer; `Exchange.onAnswered` follows when the client has it, or `onClientGone`. */
-	answer(status: number, fields: string[], body: Buffer | undefined): void;
+	/**
+	 * Gives the whole answer, a body of bytes, or of latin1 text if it is short, or none by rule. `Exchange.onAnswered`
+	 * follows when the client has it, or `onClientGone`.
+	 */
+	answer(status: number, fields: string[], body: Buffer | string | undefined): void;
 	/** Gives an answer of the proxy's own. */
 	refuse(rejection: Rejection): void;
 

@@ -253,11 +253,12 @@ class Http1Request implements ClientRequest {
 		return !this.#req.complete && !this.#answering;
 	}
 
-	answer(status: number, fields: string[], body: Buffer | undefined): void {
+	answer(status: number, fields: string[], body: Buffer | string | undefined): void {
 		this.#writeHead(status, fields, body !== undefined);
 		const res = this.#res!;
 		if (body === undefined || body.length === 0) res.end();
 		// As text it leaves in one write together with the head.
+		else if (typeof body === 'string') res.end(body, 'latin1');
 		else if (body.length <= ONE_WRITE) res.end(body.toString('latin1'), 'latin1');
 		else {
 			this.#rest = body;
@@ -337,9 +338,8 @@ class Http1Request implements ClientRequest {
 			// What Node calls at the answer's end. It would not linger.
 			this.#connection.socket.destroySoon = () => this.#connection.close();
 		}
+		// Where there is no body by rule (HEAD, 204, 304), Node knows the same rule and announces no chunks.
 		res.writeHead(status, fields as unknown as string[] & Record<string, never>);
-		// A framing of no body at all: Node must not announce chunks that will not come.
-		if (!hasBody) res.removeHeader('transfer-encoding');
 	}
 
 	/**

@@ -158,10 +158,10 @@ class Http2Request implements ClientRequest {
 		stream.on('close', () => this.#onClose());
 	}
 
-	answer(status: number, fields: string[], body: Buffer | undefined): void {
+	answer(status: number, fields: string[], body: Buffer | string | undefined): void {
 		if (body === undefined || body.length === 0) return this.#respond(status, fields, true);
 		this.#respond(status, fields, false);
-		if (body.length <= PIECE) return this.#end(body);
+		if (typeof body === 'string' || body.length <= PIECE) return this.#end(body);
 		this.#rest = body;
 		this.#stream.on('drain', () => {
 			this.exchange.onClientDrained();

@@ -16,6 +16,7 @@ export class BodyExchange extends Exchange {
 	#request: ByteCollector | undefined;
 	#requestLength = 0;
 	#response: ByteCollector | undefined;
+	#short: string | undefined;
 	#status = 0;
 	#fields: string[] = [];
 	#responseLength = UNDECLARED;
@@ -72,6 +73,11 @@ export class BodyExchange extends Exchange {
 	}
 
 	override onBody(chunk: Buffer): void {
+		// A short body that is here all at once is answered in this very turn: it is passed on, not held.
+		if (chunk.length === this.#responseLength && chunk.length <= SHORT_BODY) {
+			this.#short = chunk.toString('latin1');
+			return;
+		}
 		this.#response ??= new ByteCollector(this.plane.bufferedBytes);
 		// The memory is ours, and so is the lack of it: no failure of the upstream.
 		if (!this.#response.append(chunk, this.#responseLength)) this.fail(rejection.OVERLOADED, 'abandoned');
@@ -81,7 +87,7 @@ export class BodyExchange extends Exchange {
 		this.connection = undefined;
 		this.settleByStatus(this.#status);
 		this.#request?.release();
-		const body = this.#response?.bytes;
+		const body = this.#short ?? this.#response?.bytes;
 		const length = this.#responseHasBody ? (body?.length ?? 0) : this.#responseLength;
 		if (length !== UNDECLARED) this.#fields.push('content-length', String(length));
 		this.count(this.#status);
@@ -116,3 +122,5 @@ export class BodyExchange extends Exchange {
 }
 
 const EMPTY = Buffer.alloc(0);
+/** Bytes. */
+const SHORT_BODY = 4096;
