@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { checkBody, checkFirstStatements, checkPack } from '../../../tools/checks/artefact.ts';
+import { MANIFEST } from './fake-package.ts';
+
+const COLLECTED = 'src/body/collected.ts';
+const STREAMING = 'src/body/streaming.ts';
+
+describe('an artefact', () => {
+	const collected = { features: [], modules: ['src/main.ts', COLLECTED], files: { 'main.js': `// ${COLLECTED}\n` } };
+
+	test('with its own body module and no other passes', () => {
+		assert.deepEqual(checkBody(MANIFEST.imports, collected), []);
+		const streaming = { features: ['boxed_body'], modules: [STREAMING], files: { 'chunks/a.js': `// ${STREAMING}\n` } };
+		assert.deepEqual(checkBody(MANIFEST.imports, streaming), []);
+	});
+
+	test('of the other mode is told for both modules', () => {
+		assert.deepEqual(checkBody(MANIFEST.imports, { ...collected, features: ['boxed_body'] }), [
+			`boxed_body: ${STREAMING} is not in the artefact`,
+			`boxed_body: ${COLLECTED} is in the artefact (main.js)`,
+		]);
+	});
+
+	test('that the bundler calls clean is still searched', () => {
+		const files = { ...collected.files, 'chunks/old.js': `// ${STREAMING}\n` };
+		assert.deepEqual(checkBody(MANIFEST.imports, { ...collected, files }), [
+			`default: ${STREAMING} is in the artefact (chunks/old.js)`,
+		]);
+	});
+});
+
+test('a command may load nothing but node before its first statement', () => {
+	assert.deepEqual(
+		checkFirstStatements('main.js', "#!/usr/bin/env node\nimport 'node:inspector'; await import('./a.js');"),
+		[],
+	);
+	assert.deepEqual(checkFirstStatements('main.js', "import { a } from './chunks/a.js';"), [
+		'main.js imports ./chunks/a.js before its first statement',
+	]);
+});
+
+describe('a package', () => {
+	const files = [{ path: 'package.json' }, { path: 'dist/main.js' }];
+
+	test('of its built files alone passes', () => assert.deepEqual(checkPack(MANIFEST, { size: 1000, files }), []));
+
+	test('with the pinned Node in it, without its command or too large is told', () => {
+		assert.deepEqual(checkPack(MANIFEST, { size: 50_000_000, files: [{ path: 'tools/runtime/package.json' }] }), [
+			'the package contains tools/runtime/package.json',
+			'the package lacks dist/main.js',
+			'the package has 50000000 bytes, more than 2000000',
+		]);
+	});
+});

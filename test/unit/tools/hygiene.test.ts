@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { checkLock, findTraces, tracesOf } from '../../../tools/checks/hygiene.ts';
+
+const MACHINE = { root: '/build/ann/clone', home: '/home/ann', registry: 'https://packages.example.net/npm/' };
+
+test('the clone, the folder around it, the home and the registry are traces of a machine', () => {
+	const text = ['see /build/ann/clone/src', 'cd /build/ann/other', '~ is /home/ann/', '# packages.example.net', 'ok'];
+	assert.deepEqual(findTraces('a.md', text.join('\n'), tracesOf(MACHINE)), [
+		'a.md:1: names a path of this machine',
+		'a.md:1: names a path of this machine',
+		'a.md:2: names a path of this machine',
+		'a.md:3: names a path of this machine',
+		'a.md:4: names the package registry',
+	]);
+});
+
+test('a folder that every machine has is no trace', () => {
+	const traces = tracesOf({ root: '/tmp/ann-clone', home: '/', registry: 'undefined' });
+	assert.deepEqual(findTraces('a.md', 'mkdir /tmp/x; ls /etc/', traces), []);
+	assert.equal(findTraces('a.md', 'cd /tmp/ann-clone/x', traces).length, 1);
+});
+
+test('a locked package with an address is told, a workspace is not', () => {
+	const packages = {
+		'': {},
+		'node_modules/a': { resolved: 'https://packages.example.net/a.tgz' },
+		'node_modules/b': { integrity: 'sha512-x' },
+		'node_modules/c': { resolved: 'tools/c', link: true },
+	};
+	const breaches = checkLock('package-lock.json', { packages });
+	assert.equal(breaches.length, 1);
+	assert.match(breaches[0] ?? '', /node_modules\/a has a 'resolved' address/);
+});
+
+test('a lock that lacks a platform is told', () => {
+	const packages = { 'node_modules/a': { optionalDependencies: { 'a-darwin-x64': '1.0.0' } } };
+	assert.deepEqual(checkLock('package-lock.json', { packages }), [
+		'package-lock.json: node_modules/a-darwin-x64 is missing: npm run lock',
+	]);
+});

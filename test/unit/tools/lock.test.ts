@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { missingPlatforms } from '../../../tools/lock.ts';
+
+test('a lock is completed with the platforms that it lacks, each marked so that others leave it out', () => {
+	const optionalDependencies = {
+		'@b/cli-linux-x64': '2.0.0',
+		'@b/cli-linux-x64-musl': '2.0.0',
+		'@b/cli-linux-arm-gnueabihf': '2.0.0',
+		'@b/cli-darwin-arm64': '2.0.0',
+		'@b/cli-wasm32-wasi': '2.0.0',
+	};
+	const packages = {
+		'node_modules/@b/b': { dev: true, optionalDependencies },
+		'node_modules/@b/cli-linux-x64': { version: '2.0.0' },
+	};
+	const entry = { version: '2.0.0', dev: true, optional: true };
+	assert.deepEqual(missingPlatforms({ packages }), {
+		'node_modules/@b/cli-linux-x64-musl': { ...entry, os: ['linux'], cpu: ['x64'], libc: ['musl'] },
+		'node_modules/@b/cli-linux-arm-gnueabihf': { ...entry, os: ['linux'], cpu: ['arm'], libc: ['glibc'] },
+		'node_modules/@b/cli-darwin-arm64': { ...entry, os: ['darwin'], cpu: ['arm64'] },
+		'node_modules/@b/cli-wasm32-wasi': { ...entry, cpu: ['wasm32'] },
+	});
+});
+
+test('a package that an own node_modules folder holds is not missing', () => {
+	const packages = {
+		'node_modules/a': { optionalDependencies: { 'b-linux-x64': '1.0.0' } },
+		'node_modules/a/node_modules/b-linux-x64': { version: '1.0.0' },
+	};
+	assert.deepEqual(missingPlatforms({ packages }), {});
+});
+
+for (const [name, version] of [
+	['fsevents', '2.3.3'],
+	['b-linux-x64', '^1.0.0'],
+] as const) {
+	test(`what is no platform's package in one version is not guessed: ${name}@${version}`, () => {
+		const packages = { 'node_modules/a': { optionalDependencies: { [name]: version } } };
+		assert.throws(() => missingPlatforms({ packages }), /its platform cannot be told/);
+	});
+}

@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { cpSync, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, type TestContext, test } from 'node:test';
+import { fakePackage } from './fake-package.ts';
+
+const TOOLS = join(import.meta.dirname, '../../../tools');
+const PASSING = "import { test } from 'node:test'; test('passes', () => {});";
+const MODE = `import { test } from 'node:test';
+import { bodyMode } from '#body';
+test('the mode', (t) => t.diagnostic(process.env.PROXY_TEST_BODY + ' and ' + bodyMode));`;
+const FAILS_STREAMING = `import { describe, test } from 'node:test';
+describe('body', () => test('fits', () => { if (process.env.PROXY_TEST_BODY === 'streaming') throw new Error('no'); }));`;
+const BODY = {
+	'package.json': JSON.stringify({ type: 'module', imports: { '#body': { boxed_body: './s.ts', default: './c.ts' } } }),
+	's.ts': "export const bodyMode = 'streaming';",
+	'c.ts': "export const bodyMode = 'collected';",
+};
+
+/** Runs the suites of a folder with these files. */
+function runner(t: TestContext, files: Record<string, string>, ...args: string[]) {
+	const root = fakePackage(t, { ...BODY, ...files });
+	mkdirSync(join(root, 'tools'));
+	for (const file of ['test.ts', 'test-deadline.ts']) cpSync(join(TOOLS, file), join(root, 'tools', file));
+	// Or node's test runner takes this for a test file that starts itself.
+	const { NODE_TEST_CONTEXT: _, ...outer } = process.env;
+	const env = { ...outer, PROXY_TEST_DEADLINE_MS: '2000' };
+	const command = [join(root, 'tools/test.ts'), ...args];
+	const { status, stdout, stderr } = spawnSync(process.execPath, command, { cwd: root, env, encoding: 'utf8' });
+	return { status, stdout, stderr, summaries: stdout.match(/^ℹ tests \d+$/gm) };
+}
+
+describe('npm test', () => {
+	test('runs unit tests once and wire tests in both body modes, under one summary at the end', (t) => {
+		const { status, stdout, summaries } = runner(t, { 'test/unit/a/b.test.ts': PASSING, 'test/wire/c.test.ts': MODE });
+		assert.equal(status, 0);
+		assert.deepEqual(summaries, ['ℹ tests 3']);
+		assert.match(stdout, /ℹ collected and collected/);
+		assert.match(stdout, /ℹ streaming and streaming/);
+		assert.match(stdout, /ℹ pass 3\nℹ fail 0\nℹ cancelled 0\nℹ skipped 0\nℹ todo 0\nℹ duration_ms \d+\n$/);
+	});
+
+	test('fails when one test fails in one mode, and names the mode', (t) => {
+		const { status, stdout } = runner(t, { 'test/unit/a.test.ts': PASSING, 'test/wire/c.test.ts': FAILS_STREAMING });
+		assert.equal(status, 1);
+		assert.match(stdout, /ℹ tests 3\n.*\nℹ pass 2\nℹ fail 1\n/);
+		assert.match(stdout, /failing tests:\n\n.*\n✖ fits \[streaming\]/);
+	});
+
+	test('fails when a file does not load', (t) => {
+		const { status, stdout } = runner(t, {
+			'test/unit/a.test.ts': PASSING,
+			'test/unit/b.test.ts': "import './gone.ts';",
+		});
+		assert.equal(status, 1);
+		assert.match(stdout, /ℹ fail 1\n/);
+	});
+
+	test('fails a file that leaves something open, says what, and goes on', (t) => {
+		const leak = `${PASSING} import net from 'node:net'; net.createServer().listen(0, '127.0.0.1');`;
+		const { status, stdout } = runner(t, { 'test/unit/a.test.ts': leak, 'test/unit/b.test.ts': PASSING });
+		assert.equal(status, 1);
+		assert.match(stdout, /a\.test\.ts is not over after 2 s\. It keeps open: .*TCPServerWrap/);
+		assert.match(stdout, /ℹ pass 2\nℹ fail 1\n/);
+	});
+
+	test('leaves out what needs the network or a system package until it is asked for', (t) => {
+		const files = {
+			'test/unit/a.test.ts': PASSING,
+			'test/system/a.test.ts': PASSING,
+			'test/package/a.test.ts': PASSING,
+		};
+		assert.deepEqual(runner(t, files).summaries, ['ℹ tests 1']);
+		assert.deepEqual(runner(t, files, 'package', 'system').summaries, ['ℹ tests 3']);
+	});
+
+	test('narrows to files, modes and names', (t) => {
+		const files = { 'test/wire/a.test.ts': PASSING, 'test/wire/b.test.ts': MODE };
+		assert.deepEqual(runner(t, files, 'test/wire/a.test.ts').summaries, ['ℹ tests 2']);
+		assert.deepEqual(runner(t, files, '--body', 'streaming').summaries, ['ℹ tests 2']);
+		const { stdout } = runner(t, files, '--name', '^the mode');
+		assert.match(stdout, /the mode \[collected\]/);
+		assert.doesNotMatch(stdout, /passes/);
+	});
+
+	for (const args of [['test/wire/gone.test.ts'], ['system'], ['--body', 'boxed'], ['--watch'], ['--name', '(']]) {
+		test(`refuses ${args.join(' ')} where it means nothing`, (t) => {
+			assert.equal(runner(t, { 'test/unit/a.test.ts': PASSING }, ...args).status, 2);
+		});
+	}
+
+	test('refuses to run while a file belongs to no suite', (t) => {
+		const { status, stderr } = runner(t, { 'test/unit/a.test.ts': PASSING, 'test/wier/a.test.ts': PASSING });
+		assert.equal(status, 2);
+		assert.match(stderr, /test\/wier\/a\.test\.ts belongs to no suite/);
+	});
+});

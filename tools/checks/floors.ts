@@ -1,0 +1,127 @@
+/**
+ * Proves what ARCHITECTURE.md says about src/: which folder may import which, that there are no import cycles, that
+ * the gates are pure, and that shared memory is named in src/shared alone.
+ */
+import { globSync, readFileSync } from 'node:fs';
+import { join, posix, resolve } from 'node:path';
+import { importTargets, type Manifest, readManifest } from '../build/manifest.ts';
+import { finish } from './finish.ts';
+import { readModule, type SourceModule } from './source.ts';
+
+/** Who may import whom, from the ground up. A file that stands in src/ itself is a floor by its name. */
+const FLOORS: Readonly<Record<string, readonly string[]>> = {
+	gates: [],
+	shared: ['gates'],
+	config: ['shared', 'gates'],
+	data: ['config', 'shared', 'gates'],
+	// The control plane starts the data plane's threads by URL and talks to them in the messages of src/shared.
+	control: ['config', 'shared', 'gates'],
+	embed: ['shared', 'gates'],
+	cli: ['control', 'data', 'embed', 'config', 'shared', 'gates'],
+	main: ['cli', 'control', 'data', 'embed', 'config', 'shared', 'gates'],
+};
+
+/** Gates decide on the values they are given: no I/O, no clock, no randomness, no log of their own. */
+const GATES_MAY_IMPORT = ['node:buffer', 'node:crypto'];
+const NOT_IN_GATES = [
+	'Date',
+	'performance',
+	'process',
+	'console',
+	'setTimeout',
+	'setInterval',
+	'setImmediate',
+	'fetch',
+];
+const SHARED_MEMORY = ['SharedArrayBuffer', 'Atomics'];
+
+/** The modules below src/, by their path from the package's folder. */
+type Sources = ReadonlyMap<string, SourceModule>;
+
+/** Every breach, as `file:line: what`; empty where all holds. */
+export function checkFloors(sources: Sources, imports: Manifest['imports']): string[] {
+	const breaches: string[] = [];
+	for (const [path, module] of sources) {
+		const floor = floorOf(path);
+		if (!(floor in FLOORS)) {
+			breaches.push(
+				`${path}: no floor is called ${floor}: move the file, or give ${floor} its place in tools/checks/floors.ts`,
+			);
+			continue;
+		}
+		for (const { specifier, line } of module.imports) {
+			const reason = forbidden(path, specifier, imports);
+			if (reason) breaches.push(`${path}:${line}: ${reason}`);
+		}
+		for (const { name, line } of module.names) {
+			if (floor === 'gates' && NOT_IN_GATES.includes(name))
+				breaches.push(`${path}:${line}: gates are pure, no ${name}`);
+			if (floor !== 'shared' && SHARED_MEMORY.includes(name))
+				breaches.push(`${path}:${line}: only src/shared names ${name}`);
+		}
+	}
+	return [...breaches, ...cycles(sources, imports).map((cycle) => `import cycle: ${cycle.join(' -> ')}`)];
+}
+
+/** Why `path` may not import `specifier`, or undefined where it may. */
+function forbidden(path: string, specifier: string, imports: Manifest['imports']): string | undefined {
+	const floor = floorOf(path);
+	const targets = resolveImport(path, specifier, imports);
+	if (targets.length === 0) {
+		if (floor !== 'gates' || GATES_MAY_IMPORT.includes(specifier)) return undefined;
+		return `gates are pure, no ${specifier} (but for ${GATES_MAY_IMPORT.join(', ')})`;
+	}
+	for (const target of targets) {
+		if (target === 'package.json') continue;
+		if (!target.startsWith('src/')) return `${specifier} is outside src/`;
+		const other = floorOf(target);
+		if (other !== floor && !FLOORS[floor]?.includes(other)) return `${floor} may not import ${other} (${specifier})`;
+	}
+	return undefined;
+}
+
+/** The files of this package that a specifier stands for, under any condition; none for other packages. */
+function resolveImport(path: string, specifier: string, imports: Manifest['imports']): string[] {
+	if (specifier.startsWith('#')) {
+		return Object.values(importTargets(imports, specifier)).map(posix.normalize);
+	}
+	return specifier.startsWith('.') ? [posix.join(posix.dirname(path), specifier)] : [];
+}
+
+/** `src/data/http1.ts` -> `data`, `src/main.ts` -> `main` */
+function floorOf(path: string): string {
+	return path.split('/')[1]?.replace(/\.ts$/, '') ?? '';
+}
+
+/** Import cycles at run time, each told once, from the file that comes first in it. */
+function cycles(sources: Sources, imports: Manifest['imports']): string[][] {
+	const found: string[][] = [];
+	const done = new Set<string>();
+	const visit = (path: string, trail: readonly string[]): void => {
+		const start = trail.indexOf(path);
+		if (start >= 0) found.push([...trail.slice(start), path]);
+		if (start >= 0 || done.has(path)) return;
+		const runtimeImports = sources.get(path)?.imports.filter(({ typeOnly }) => !typeOnly) ?? [];
+		for (const { specifier } of runtimeImports) {
+			for (const target of resolveImport(path, specifier, imports)) visit(target, [...trail, path]);
+		}
+		done.add(path);
+	};
+	for (const path of sources.keys()) visit(path, []);
+	return found;
+}
+
+function readSources(root: string): Sources {
+	const paths = globSync('src/**/*.ts', { cwd: root }).map((path) => path.replaceAll('\\', '/'));
+	return new Map(paths.sort().map((path) => [path, readModule(path, readFileSync(join(root, path), 'utf8'))]));
+}
+
+if (import.meta.main) {
+	const root = resolve(import.meta.dirname, '../..');
+	const sources = readSources(root);
+	finish(
+		'floors',
+		`${sources.size} modules keep to their floors, without cycles`,
+		checkFloors(sources, readManifest(root).imports),
+	);
+}

@@ -1,0 +1,17 @@
+import { cpSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+
+const NOT_COPIED = /^(?:node_modules|\.git|dist|\.demo|coverage)$|\.tgz$/;
+
+/** Does something with a copy of the package in which a build disturbs nobody: whoever is using dist/ keeps it. */
+export async function inScratchCopy<Result>(root: string, work: (copy: string) => Promise<Result>): Promise<Result> {
+	const copy = realpathSync(mkdtempSync(join(tmpdir(), 'package-')));
+	try {
+		cpSync(root, copy, { recursive: true, filter: (path) => !NOT_COPIED.test(relative(root, path)) });
+		symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
+		return await work(copy);
+	} finally {
+		rmSync(copy, { recursive: true });
+	}
+}

@@ -1,0 +1,158 @@
+/**
+ * The test suites, with one summary over all of them.
+ *
+ *   npm test                                every suite that needs nothing but this repository
+ *   npm test -- system                      only the suites named
+ *   npm test -- --body streaming            only this body mode
+ *   npm test -- test/wire/limits.test.ts    only these files
+ *   npm test -- --name burst                only tests whose name matches this regular expression
+ *
+ * Suites are the folders of test/. Those that run the real command run once for each body mode: the mode is in
+ * PROXY_TEST_BODY, and where it is `streaming` the process has the condition `boxed_body`, so that `#body` is the
+ * streaming module there, too.
+ */
+import { globSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { relative, resolve, sep } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { run } from 'node:test';
+import { spec, type TestEvent } from 'node:test/reporters';
+import { parseArgs } from 'node:util';
+
+type BodyMode = 'collected' | 'streaming';
+type Counts = Extract<TestEvent, { type: 'test:summary' }>['data']['counts'];
+
+interface Pass {
+	readonly files: string[];
+	readonly body: BodyMode;
+	/** Appended to test names, so that a report tells the modes apart. */
+	readonly suffix: string;
+}
+
+const BODY_MODES: readonly BodyMode[] = ['collected', 'streaming'];
+const SUITES: Record<string, { readonly bodyModes: readonly BodyMode[]; readonly onlyWhenAsked?: true }> = {
+	unit: { bodyModes: ['collected'] },
+	conformance: { bodyModes: ['collected'] },
+	wire: { bodyModes: BODY_MODES },
+	/** Installs what was packed from the registry. */
+	package: { bodyModes: ['collected'], onlyWhenAsked: true },
+	/** Needs Debian's packages, see .ci/run. */
+	system: { bodyModes: BODY_MODES, onlyWhenAsked: true },
+};
+
+const DEADLINE_MODULE = import.meta.resolve('./test-deadline.ts');
+
+const root = resolve(import.meta.dirname, '..');
+
+function main(): void {
+	const { body, name, asked } = readCommandLine();
+	const passes = plan(asked).filter((pass) => body === undefined || pass.body === body);
+	if (passes.length === 0) refuse(`no test file in ${asked.join(', ') || 'test/'}`);
+	// Explicit, because node:test takes over uncaught exceptions and rejections of the process it runs in.
+	pipeline(report(passes, name), new spec(), process.stdout, { end: false }).catch((error) => {
+		console.error(error);
+		process.exit(1);
+	});
+}
+
+function readCommandLine(): { body: BodyMode | undefined; name: RegExp | undefined; asked: string[] } {
+	try {
+		const { values, positionals } = parseArgs({
+			options: { body: { type: 'string' }, name: { type: 'string' } },
+			allowPositionals: true,
+		});
+		const body = BODY_MODES.find((mode) => mode === values.body);
+		if (values.body !== undefined && body === undefined) throw new Error(`there is no body mode '${values.body}'`);
+		return { body, name: values.name === undefined ? undefined : new RegExp(values.name), asked: positionals };
+	} catch (error) {
+		refuse((error as Error).message);
+	}
+}
+
+/** Which files run in which mode: the suites and files asked for, by default all that need nothing else. */
+function plan(asked: string[]): Pass[] {
+	const all = globSync('test/**/*.test.ts', { cwd: root }).sort();
+	const stray = all.find((file) => !(suiteOf(file) in SUITES));
+	if (stray !== undefined) refuse(`${stray} belongs to no suite, and would never run`);
+	const files = asked.filter((name) => !(name in SUITES)).map((name) => relative(root, resolve(name)));
+	const unknown = files.find((file) => !all.includes(file));
+	if (unknown !== undefined) refuse(`${unknown} is no test file`);
+
+	return Object.entries(SUITES).flatMap(([suite, { bodyModes, onlyWhenAsked }]) => {
+		const whole = asked.includes(suite) || (asked.length === 0 && !onlyWhenAsked);
+		const chosen = all.filter((file) => suiteOf(file) === suite && (whole || files.includes(file)));
+		if (chosen.length === 0) return [];
+		return bodyModes.map((body) => ({ files: chosen, body, suffix: bodyModes.length > 1 ? ` [${body}]` : '' }));
+	});
+}
+
+/** `test/wire/limits.test.ts` -> `wire` */
+function suiteOf(file: string): string {
+	return file.split(sep)[1] ?? '';
+}
+
+/** The events of all passes as those of one run: one stream, one summary. Sets the exit code. */
+async function* report(passes: Pass[], name: RegExp | undefined): AsyncGenerator<TestEvent> {
+	const total: Counts = { tests: 0, suites: 0, passed: 0, cancelled: 0, skipped: 0, todo: 0, topLevel: 0 };
+	const start = performance.now();
+	for (const pass of passes) {
+		for await (const event of runPass(pass, name)) {
+			if (event.type === 'test:summary' && event.data.file === undefined) {
+				for (const key of Object.keys(total) as (keyof Counts)[]) total[key] += event.data.counts[key];
+				if (!event.data.success) process.exitCode = 1;
+			} else if (!isSummaryLine(event)) {
+				yield labelled(event, pass.suffix);
+			}
+		}
+	}
+	if (total.tests === 0) process.exitCode = 1;
+	yield* summaryLines(total, performance.now() - start);
+}
+
+function runPass({ files, body }: Pass, name: RegExp | undefined): AsyncIterable<TestEvent> {
+	return run({
+		files: files.map((file) => resolve(root, file)),
+		cwd: root,
+		// Wire tests spend much of their time waiting for deadlines of the proxy: at least two files at once.
+		concurrency: Math.max(2, availableParallelism()),
+		execArgv: [`--import=${DEADLINE_MODULE}`, ...(body === 'streaming' ? ['--conditions=boxed_body'] : [])],
+		env: { ...process.env, PROXY_TEST_BODY: body },
+		...(name === undefined ? {} : { testNamePatterns: name }),
+	});
+}
+
+/** The lines that a run ends on, such as `tests 12`; a diagnostic of a test's own names its file. */
+function isSummaryLine(event: TestEvent): boolean {
+	return event.type === 'test:diagnostic' && event.data.nesting === 0 && event.data.file === undefined;
+}
+
+function labelled(event: TestEvent, suffix: string): TestEvent {
+	if (suffix === '' || !event.data || !('name' in event.data)) return event;
+	return { ...event, data: { ...event.data, name: event.data.name + suffix } } as TestEvent;
+}
+
+/** In the words and the order of node's own summary. */
+function* summaryLines(total: Counts, durationMs: number): Generator<TestEvent> {
+	const lines = {
+		tests: total.tests,
+		suites: total.suites,
+		pass: total.passed,
+		fail: total.tests - total.passed - total.cancelled - total.skipped - total.todo,
+		cancelled: total.cancelled,
+		skipped: total.skipped,
+		todo: total.todo,
+		duration_ms: Math.round(durationMs),
+	};
+	for (const [label, value] of Object.entries(lines)) {
+		const data = { nesting: 0, message: `${label} ${value}`, level: 'info' };
+		yield { type: 'test:diagnostic', data } as TestEvent;
+	}
+}
+
+function refuse(message: string): never {
+	console.error(`${message}\nusage: npm test -- [SUITE or FILE]… [--body ${BODY_MODES.join('|')}] [--name REGEXP]`);
+	console.error(`suites: ${Object.keys(SUITES).join(', ')}`);
+	process.exit(2);
+}
+
+main();
