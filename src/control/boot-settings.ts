@@ -1,0 +1,35 @@
+import type { Config, Limits } from '../config/config.ts';
+
+/** The keys that are read at the start alone (specification 2.1, decisions "Limits"), as the file spells them. */
+const LIMIT_KEYS: Readonly<Record<keyof Limits, string>> = {
+	maxRequestBodyBytes: 'max_request_body_bytes',
+	requestBodyTimeoutMs: 'request_body_timeout_secs',
+	upstreamTimeoutMs: 'upstream_timeout_secs',
+	tlsHandshakeTimeoutMs: 'tls_handshake_timeout_secs',
+	firstRequestTimeoutMs: 'first_request_timeout_secs',
+	h2MaxConcurrentStreams: 'h2_max_concurrent_streams',
+	shutdownDrainMs: 'shutdown_drain_secs',
+	maxHeaderBytes: 'max_header_bytes',
+	maxBufferedBytes: 'max_buffered_bytes',
+	maxConnections: 'max_connections',
+};
+
+/** The boot-only keys whose value in the file is another one than what the process started with. */
+export function changedBootSettings(booted: Config, current: Config): string[] {
+	const before = bootSettings(booted);
+	return [...bootSettings(current)].filter(([key, value]) => before.get(key) !== value).map(([key]) => key);
+}
+
+function bootSettings({ healthIntervalMs, tenantRps, jwt, limits }: Config): Map<string, unknown> {
+	const settings = new Map<string, unknown>([
+		['health_interval_secs', healthIntervalMs],
+		['tenant_rps', tenantRps],
+		['jwt.jwks_path', jwt.publicKeyPath],
+		['jwt.issuer', jwt.issuer],
+		['jwt.audience', jwt.audience],
+	]);
+	for (const limit of Object.keys(LIMIT_KEYS) as (keyof Limits)[]) {
+		settings.set(`limits.${LIMIT_KEYS[limit]}`, limits[limit]);
+	}
+	return settings;
+}

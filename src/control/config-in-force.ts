@@ -1,0 +1,10 @@
+import type { TlsMaterial } from '../shared/messages.ts';
+
+/** What a reload exchanges, besides the routing table (see `upstreams.ts`), and how often it did. */
+export interface ConfigInForce {
+	tls: TlsMaterial;
+	/** 1 at the start; one more with each reload that took anything over. */
+	generation: number;
+	/** Reloads asked for by SIGUSR1 that took everything over, and those that kept anything old. */
+	readonly reloads: { success: number; failure: number };
+}

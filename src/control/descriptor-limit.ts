@@ -1,0 +1,46 @@
+import { readFileSync } from 'node:fs';
+
+/** Descriptors that are not for clients: standard streams, Node's own, files being read, scrapes, probes. */
+const RESERVED = 256;
+/** And for each worker: its listener, its event loop, its share of probes. */
+const RESERVED_PER_WORKER = 32;
+/** Where the system sets no limit, memory is the limit long before this. */
+const UNLIMITED = 1_000_000;
+/** Fewer would make a proxy that refuses its own tests; the system then says no in its own way. */
+const LEAST = 16;
+
+/**
+ * How many client connections the process may hold where `max_connections` does not say: each may need one to an
+ * upstream as well.
+ *
+ * @param openFiles soft limit of open files, `Infinity` for none.
+ */
+export function connectionsFor(openFiles: number, workers: number): number {
+	const forConnections = Math.min(openFiles, UNLIMITED) - RESERVED - RESERVED_PER_WORKER * workers;
+	return Math.max(LEAST, Math.floor(forConnections / 2));
+}
+
+/** The soft limit of open files that this process runs under. Node has raised it to the hard one at its start. */
+export function openFilesLimit(): number {
+	try {
+		return parseProcLimits(readFileSync('/proc/self/limits', 'utf8'));
+	} catch {
+		return fromReport();
+	}
+}
+
+/** @param text of `/proc/self/limits`: name, soft limit, hard limit, unit. Exported for its tests. */
+export function parseProcLimits(text: string): number {
+	const soft = /^Max open files\s+(\S+)/m.exec(text)?.[1];
+	if (soft === undefined) throw new Error('no such line');
+	return soft === 'unlimited' ? Number.POSITIVE_INFINITY : Number(soft);
+}
+
+/** Where there is no `/proc`, Node's own diagnostic report knows. */
+function fromReport(): number {
+	// Otherwise it looks up the names of all peers, which takes as long as the name server likes.
+	Object.assign(process.report, { excludeNetwork: true });
+	const { userLimits } = process.report.getReport() as { userLimits?: { open_files?: { soft?: number | string } } };
+	const soft = userLimits?.open_files?.soft;
+	return typeof soft === 'number' ? soft : Number.POSITIVE_INFINITY;
+}

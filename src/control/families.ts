@@ -1,0 +1,195 @@
+import { Summary } from '../shared/histogram.ts';
+import { UpstreamStats, type WorkerStats } from '../shared/stats.ts';
+import type { ConfigInForce } from './config-in-force.ts';
+import type { Exposition } from './exposition.ts';
+import type { Upstream } from './upstreams.ts';
+
+/** What the proxy's own metrics are read from at each scrape. */
+export interface MetricSources {
+	readonly build: { readonly version: string; readonly bodyMode: string; readonly node: string };
+	/** One a worker. */
+	readonly workerStats: readonly WorkerStats[];
+	/** Workers that accept connections. */
+	readonly listening: () => number;
+	/** Of the table in force. */
+	readonly upstreams: () => Iterable<Upstream>;
+	readonly inForce: Pick<ConfigInForce, 'generation' | 'reloads'>;
+	/** Monotonic milliseconds, the scale of the histograms. */
+	readonly now: () => number;
+}
+
+/**
+ * Writes the proxy's families (specification 4.3 and the process's own), workers added up. Every family is there from
+ * the first scrape, with zeros where nothing has happened yet, so that no alert starts from a gap.
+ */
+export function writeProxyFamilies(page: Exposition, sources: MetricSources): void {
+	const now = sources.now();
+	const upstreams = Array.from(sources.upstreams(), (upstream) => readUpstream(upstream, now));
+	const workers = sources.workerStats.map((stats) => stats.read());
+	writeRequests(page, workers, upstreams);
+	writeRefusals(page, workers);
+	writeHandshakes(page, workers, sources.workerStats, now);
+	writeUpstreams(page, upstreams);
+	writeConnections(page, workers, upstreams);
+	writeState(page, sources);
+}
+
+type WorkerReading = ReturnType<WorkerStats['read']>;
+
+interface UpstreamReading {
+	/** `host:port`. */
+	readonly upstream: string;
+	readonly circuit: number;
+	readonly alive: boolean;
+	readonly answers: ReadonlyMap<number, number>;
+	readonly idle: number;
+	readonly active: number;
+	readonly roundTrips: Summary;
+}
+
+function readUpstream({ address, breaker, stats, alive }: Upstream, now: number): UpstreamReading {
+	const regions = stats.map((region) => new UpstreamStats(region));
+	const readings = regions.map((region) => region.read());
+	const roundTrips = new Summary();
+	for (const region of regions) region.roundTrips.addTo(roundTrips, now);
+	return {
+		upstream: address.authority,
+		circuit: breaker.circuit,
+		alive: alive === true,
+		// The one status that every upstream is there for, so that each has its series from the start.
+		answers: addUp([new Map([[200, 0]]), ...readings.map(({ answers }) => answers)]),
+		idle: total(readings, ({ idle }) => idle),
+		active: total(readings, ({ active }) => active),
+		roundTrips,
+	};
+}
+
+function writeRequests(
+	page: Exposition,
+	workers: readonly WorkerReading[],
+	upstreams: readonly UpstreamReading[],
+): void {
+	const requests = page.family(
+		'proxy_requests_total',
+		'counter',
+		'Answers to clients, by status and by the upstream where one was chosen.',
+	);
+	// A table without routes has no other series, and readers forget a family without samples.
+	const ownAnswers = addUp([new Map([[404, 0]]), ...workers.map(({ answers }) => answers)]);
+	for (const [status, count] of ownAnswers) requests.sample(count, { status: String(status) });
+	for (const { upstream, answers } of upstreams) {
+		for (const [status, count] of answers) requests.sample(count, { status: String(status), upstream });
+	}
+	const durations = page.family(
+		'proxy_request_duration_seconds',
+		'summary',
+		'Successful round trips to the upstream; quantiles over the last minute.',
+	);
+	for (const { upstream, roundTrips } of upstreams) durations.summary(roundTrips, { upstream });
+}
+
+function writeRefusals(page: Exposition, workers: readonly WorkerReading[]): void {
+	page
+		.family('proxy_auth_failures_total', 'counter', 'Requests without a valid token.')
+		.sample(
+			total(workers, ({ authMissing }) => authMissing),
+			{ reason: 'missing' },
+		)
+		.sample(
+			total(workers, ({ authInvalid }) => authInvalid),
+			{ reason: 'invalid' },
+		);
+	page
+		.family('proxy_ratelimited_total', 'counter', "Requests over their tenant's limit.")
+		.sample(total(workers, ({ rateLimited }) => rateLimited));
+}
+
+function writeHandshakes(
+	page: Exposition,
+	workers: readonly WorkerReading[],
+	stats: readonly WorkerStats[],
+	now: number,
+): void {
+	const handshakes = new Summary();
+	for (const { handshakes: own } of stats) own.addTo(handshakes, now);
+	page
+		.family(
+			'proxy_tls_handshake_seconds',
+			'summary',
+			'TLS handshakes that succeeded, from accept to end; quantiles over the last minute.',
+		)
+		.summary(handshakes);
+	page
+		.family(
+			'proxy_tls_handshake_failures_total',
+			'counter',
+			'Connections closed because their TLS handshake failed or took too long.',
+		)
+		.sample(total(workers, ({ handshakeFailures }) => handshakeFailures));
+}
+
+function writeUpstreams(page: Exposition, upstreams: readonly UpstreamReading[]): void {
+	const circuits = page.family('proxy_circuit_state', 'gauge', 'Circuit breaker: 0 closed, 1 open, 2 half-open.');
+	for (const { upstream, circuit } of upstreams) circuits.sample(circuit, { upstream });
+	const alive = page.family('proxy_upstream_alive', 'gauge', 'Last health probe: 1 passed, 0 failed or not made yet.');
+	for (const { upstream, alive: passed } of upstreams) alive.sample(passed ? 1 : 0, { upstream });
+}
+
+function writeConnections(
+	page: Exposition,
+	workers: readonly WorkerReading[],
+	upstreams: readonly UpstreamReading[],
+): void {
+	const clients = page.family(
+		'proxy_connections',
+		'gauge',
+		'Client connections, by the protocol they speak or are still negotiating.',
+	);
+	for (const protocol of ['handshake', 'http/1.1', 'h2'] as const) {
+		clients.sample(
+			total(workers, ({ connections }) => connections[protocol]),
+			{ protocol },
+		);
+	}
+	const connections = page.family(
+		'proxy_upstream_connections',
+		'gauge',
+		'Connections to upstreams, in use or waiting for the next request.',
+	);
+	for (const { upstream, active, idle } of upstreams) {
+		connections.sample(active, { upstream, state: 'active' }).sample(idle, { upstream, state: 'idle' });
+	}
+}
+
+function writeState(page: Exposition, { build, listening, inForce }: MetricSources): void {
+	page.family('proxy_workers', 'gauge', 'Worker threads that accept connections.').sample(listening());
+	page
+		.family('proxy_build_info', 'gauge', 'Always 1; the labels say what is running.')
+		.sample(1, { version: build.version, body_mode: build.bodyMode, node: build.node });
+	page
+		.family(
+			'proxy_config_generation',
+			'gauge',
+			'Number of the configuration in force: 1 at the start, one more with each reload that took anything over.',
+		)
+		.sample(inForce.generation);
+	const { success, failure } = inForce.reloads;
+	page
+		.family(
+			'proxy_reloads_total',
+			'counter',
+			'Reloads asked for: success took everything over, failure kept something old.',
+		)
+		.sample(success, { result: 'success' })
+		.sample(failure, { result: 'failure' });
+}
+
+function addUp(counts: readonly ReadonlyMap<number, number>[]): Map<number, number> {
+	const sums = new Map<number, number>();
+	for (const map of counts) for (const [key, count] of map) sums.set(key, (sums.get(key) ?? 0) + count);
+	return sums;
+}
+
+function total<T>(readings: readonly T[], value: (reading: T) => number): number {
+	return readings.reduce((sum, reading) => sum + value(reading), 0);
+}

@@ -1,0 +1,64 @@
+import { type ClientRequest, type IncomingMessage, request } from 'node:http';
+import type { UpstreamAddress } from '../config/config.ts';
+import type { Verdict } from './health.ts';
+
+/** Everything an upstream gets for one answer: name look-up, connection and head (decisions "Circuit breaker"). */
+const PROBE_LIMIT_MS = 2_000;
+/** A health answer's body is of no interest, but reading a small one lets the upstream end in peace. */
+const MAX_BODY_BYTES = 64 * 1024;
+
+/**
+ * `GET /health` (specification 4.2): a 2xx is healthy, everything else is not; redirects are not followed. Each probe
+ * has a connection of its own, for one that is kept alive says nothing of whether new ones are possible.
+ */
+export function httpProbe(
+	address: UpstreamAddress,
+	abandoned: AbortSignal,
+	limitMs = PROBE_LIMIT_MS,
+): Promise<Verdict> {
+	return new Promise((resolve) => {
+		const probe = request({
+			agent: false,
+			host: address.host,
+			port: address.port,
+			path: '/health',
+			headers: { host: address.authority, 'user-agent': 'mtls-edge-proxy/health' },
+			signal: abandoned,
+		});
+		const limit = setTimeout(() => {
+			resolve({ healthy: false, cause: `no answer within ${limitMs} ms` });
+			probe.destroy();
+		}, limitMs);
+		probe.on('response', (response) => {
+			resolve(verdictOn(response.statusCode!));
+			discard(response, probe);
+		});
+		probe.on('error', (error) => resolve({ healthy: false, cause: causeOf(error) }));
+		// Whatever else may end it, such as a 101 that nobody asked for.
+		probe.on('close', () => {
+			clearTimeout(limit);
+			resolve({ healthy: false, cause: 'connection closed without an answer' });
+		});
+		probe.end();
+	});
+}
+
+function verdictOn(status: number): Verdict {
+	return status >= 200 && status < 300 ? { healthy: true } : { healthy: false, cause: `status ${status}` };
+}
+
+/** The limit goes on running meanwhile, so the body can neither grow nor last. */
+function discard(response: IncomingMessage, probe: ClientRequest): void {
+	let bytes = 0;
+	response.on('data', (chunk: Buffer) => {
+		bytes += chunk.length;
+		if (bytes > MAX_BODY_BYTES) probe.destroy();
+	});
+	// The verdict has been given by the head.
+	response.on('error', () => {});
+}
+
+function causeOf(error: Error): string {
+	const { code, message } = error as NodeJS.ErrnoException;
+	return code ?? message;
+}

@@ -1,0 +1,45 @@
+import { randomBytes } from 'node:crypto';
+import { type BudgetMemory, createBudget, reclaimBudget } from '../shared/budget.ts';
+import { createLimiterMemory, type LimiterMemory, releaseLimiterLock } from '../shared/limiter.ts';
+import type { WorkerSeed } from '../shared/messages.ts';
+import { WorkerStats } from '../shared/stats.ts';
+
+/** Bodies are counted in KiB, so that 2 TiB fit a 32-bit word. */
+const BODY_UNIT = 1024;
+/** Units of a budget stay below this, so that its word cannot overflow while threads try to take more. */
+const MAX_UNITS = 2 ** 30;
+
+export interface MemorySizes {
+	readonly workers: number;
+	/** 0: no limiter. */
+	readonly tenantRps: number;
+	readonly maxBufferedBytes: number;
+	readonly maxConnections: number;
+}
+
+/** The memory that lives as long as the process, whatever becomes of single workers: one truth for all of them. */
+export class ProcessMemory {
+	/** `undefined` when no tenant is limited. */
+	readonly limiter: LimiterMemory | undefined;
+	readonly bufferedBytes: BudgetMemory;
+	readonly connections: BudgetMemory;
+	/** By worker; `stats` are the same regions, to be read. */
+	readonly statsRegions: readonly WorkerSeed['stats'][];
+	readonly stats: readonly WorkerStats[];
+
+	constructor({ workers, tenantRps, maxBufferedBytes, maxConnections }: MemorySizes) {
+		this.limiter = tenantRps === 0 ? undefined : createLimiterMemory(randomBytes(32));
+		this.bufferedBytes = createBudget(Math.min(maxBufferedBytes, MAX_UNITS * BODY_UNIT), BODY_UNIT, workers);
+		this.connections = createBudget(Math.min(maxConnections, MAX_UNITS), 1, workers);
+		this.statsRegions = Array.from({ length: workers }, () => WorkerStats.allocate());
+		this.stats = this.statsRegions.map((region) => new WorkerStats(region));
+	}
+
+	/** Takes back what a worker held that is gone. Only once its thread has ended: it must not touch the memory again. */
+	reclaim(worker: number): void {
+		if (this.limiter !== undefined) releaseLimiterLock(this.limiter, worker);
+		reclaimBudget(this.bufferedBytes, worker);
+		reclaimBudget(this.connections, worker);
+		this.stats[worker]!.clearGauges();
+	}
+}

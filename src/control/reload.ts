@@ -1,0 +1,135 @@
+import type { Config } from '../config/config.ts';
+import type { Logger } from '../shared/log.ts';
+import { changedBootSettings } from './boot-settings.ts';
+import type { ConfigInForce } from './config-in-force.ts';
+import type { HealthProber } from './health.ts';
+import type { TlsFiles } from './pem-files.ts';
+import type { Upstreams } from './upstreams.ts';
+import type { WorkerPool } from './worker-pool.ts';
+
+export interface ReloadParts {
+	/** The configuration of the start. */
+	readonly booted: Config;
+	/** Reads the file anew; throws with the reason. */
+	readonly loadConfig: () => Config;
+	/** Reads and judges the TLS files; throws with the reason. */
+	readonly readTlsFiles: (paths: Config['tls']) => TlsFiles;
+	/** What is allowed but hardly ever meant. */
+	readonly configWarnings: (config: Config) => readonly string[];
+	readonly inForce: ConfigInForce;
+	readonly upstreams: Upstreams;
+	readonly prober: Pick<HealthProber, 'probe' | 'watch'>;
+	readonly pool: Pick<WorkerPool, 'switchAll'>;
+	readonly log: Logger;
+}
+
+const TARGET = 'proxy::reload';
+
+/**
+ * Reload by SIGUSR1 (specification 3.3 and 6). TLS material and routing table are taken over independently of each
+ * other, and each by all workers or by none. A signal that arrives while a reload is running makes it run once more,
+ * however many there are: the files may have changed after they were read.
+ */
+export class Reloader {
+	readonly #parts: ReloadParts;
+	#running: Promise<void> | undefined;
+	#again = false;
+	#stopped = false;
+
+	constructor(parts: ReloadParts) {
+		this.#parts = parts;
+	}
+
+	/** Resolves when a reload that began no earlier than now has ended, whatever came of it. Never rejects. */
+	request(): Promise<void> {
+		this.#again = true;
+		this.#running ??= this.#runWhileAsked();
+		return this.#running;
+	}
+
+	/** The process is on its way out: nothing new is begun. */
+	stop(): void {
+		this.#stopped = true;
+	}
+
+	async #runWhileAsked(): Promise<void> {
+		while (this.#again && !this.#stopped) {
+			this.#again = false;
+			await this.#reload();
+		}
+		this.#running = undefined;
+	}
+
+	async #reload(): Promise<void> {
+		// A file that is wrong anywhere fails both halves: a half of a configuration is not what its author meant.
+		const config = this.#loadConfig();
+		const generation = this.#parts.inForce.generation + 1;
+		const tls = await this.#attempt('mTLS config reloaded', 'mTLS reload failed; keeping old', async () =>
+			this.#takeTls((await config).tls, generation),
+		);
+		const routes = await this.#attempt('routing table reloaded', 'route reload failed; keeping old table', async () =>
+			this.#takeRoutes((await config).routes, generation),
+		);
+		this.#parts.inForce.reloads[tls && routes ? 'success' : 'failure'] += 1;
+	}
+
+	async #attempt(success: string, failure: string, take: () => Promise<void>): Promise<boolean> {
+		const { inForce, log } = this.#parts;
+		try {
+			await take();
+			log.info(TARGET, success, { generation: inForce.generation });
+			return true;
+		} catch (error) {
+			log.error(TARGET, failure, { cause: (error as Error).message, generation: inForce.generation });
+			return false;
+		}
+	}
+
+	async #loadConfig(): Promise<Config> {
+		const { booted, loadConfig, configWarnings, log } = this.#parts;
+		const config = loadConfig();
+		for (const warning of configWarnings(config)) log.warn(TARGET, warning);
+		const changed = changedBootSettings(booted, config);
+		if (changed.length > 0) {
+			log.warn(TARGET, 'settings have changed that are read at the start alone; restart to use them', {
+				keys: changed,
+			});
+		}
+		return config;
+	}
+
+	async #takeTls(paths: Config['tls'], generation: number): Promise<void> {
+		const { readTlsFiles, pool, inForce, log } = this.#parts;
+		const { material, warnings } = readTlsFiles(paths);
+		for (const warning of warnings) log.warn(TARGET, warning);
+		this.#assertRunning();
+		await pool.switchAll(
+			(_, id) => ({ type: 'prepare-tls', id, tls: material }),
+			() => {
+				inForce.tls = material;
+				inForce.generation = generation;
+			},
+		);
+	}
+
+	async #takeRoutes(routes: Config['routes'], generation: number): Promise<void> {
+		const { upstreams, prober, pool, inForce } = this.#parts;
+		const plan = upstreams.plan(routes);
+		// A fresh breaker is open until its upstream has proved itself. Proving it before the switch leaves no moment in
+		// which requests for a healthy new upstream are answered 503.
+		await prober.probe(plan.fresh);
+		this.#assertRunning();
+		await pool.switchAll(
+			(worker, id) => ({ type: 'prepare-routing', id, routing: upstreams.seed(plan, worker) }),
+			() => {
+				upstreams.apply(plan);
+				prober.watch(plan.upstreams.values());
+				inForce.generation = generation;
+			},
+		);
+	}
+
+	#assertRunning(): void {
+		if (this.#stopped) throw new Error('the proxy is shutting down');
+	}
+}

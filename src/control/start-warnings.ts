@@ -1,0 +1,34 @@
+/** Oldest Node without the remotely reachable faults in http2 and TLS that 26.12.1 and 26.13.1 have fixed. */
+const SAFE_NODE = '26.13.1';
+
+/** @param version as `process.versions.node` has it. */
+export function nodeWarnings(version: string): string[] {
+	if (!isBelow(version, SAFE_NODE)) return [];
+	return [
+		`Node ${version} has known faults in http2 and TLS that can be reached over the network; use ${SAFE_NODE} or later`,
+	];
+}
+
+/**
+ * @param configured `limits.max_connections`, `undefined` where it is derived.
+ * @param derived what the limit of open files leaves room for.
+ */
+export function connectionWarnings(configured: number | undefined, derived: number): string[] {
+	if (configured === undefined || configured <= derived) return [];
+	return [
+		`limits.max_connections is ${configured}, but the limit of open files leaves room for about ${derived} ` +
+			'clients and as many upstream connections; raise it (ulimit -n, LimitNOFILE)',
+	];
+}
+
+/** @param platform as `process.platform` has it. */
+export function sharesPorts(platform: NodeJS.Platform): boolean {
+	// Elsewhere `reusePort` is refused, or gives all connections to one of the listeners.
+	return platform === 'linux';
+}
+
+function isBelow(version: string, least: string): boolean {
+	const [a, b] = [version, least].map((text) => text.split('.').map((part) => Number.parseInt(part, 10)));
+	for (let i = 0; i < 3; i++) if (a![i] !== b![i]) return a![i]! < b![i]!;
+	return false;
+}

@@ -1,0 +1,164 @@
+import { Worker } from 'node:worker_threads';
+import type { Config } from '../config/config.ts';
+import { loadConfig } from '../config/load.ts';
+import { configWarnings } from '../config/warnings.ts';
+import type { Logger, LogRecord } from '../shared/log.ts';
+import { Drain } from './drain.ts';
+import type { MetricSources } from './families.ts';
+import { HealthProber } from './health.ts';
+import { httpProbe } from './http-probe.ts';
+import { assertFree, formatAddress, type ListenAddress, listenProblem } from './listen.ts';
+import { startMetrics } from './metrics.ts';
+import { readTlsFiles } from './pem-files.ts';
+import { createState, type ProcessState, seedWorker } from './process-state.ts';
+import { Reloader } from './reload.ts';
+import { systemTimers } from './timers.ts';
+import { WorkerPool } from './worker-pool.ts';
+
+export interface SupervisorOptions {
+	readonly config: Config;
+	readonly bind: ListenAddress;
+	readonly metricsBind: ListenAddress;
+	/** Worker threads, at least 1. */
+	readonly workers: number;
+	/** The module that each worker thread runs. */
+	readonly workerUrl: URL;
+	/** `RUST_LOG`, for the workers. */
+	readonly logFilter: string;
+	readonly log: Logger;
+	/** Takes the records of the workers, which have been filtered. */
+	readonly writeRecord: (record: LogRecord) => void;
+	readonly version: string;
+	readonly bodyMode: string;
+	/** Ends the process. */
+	readonly exit: (code: number) => void;
+}
+
+/** The running proxy, as signals see it. */
+export interface Supervisor {
+	readonly port: number;
+	readonly metricsPort: number;
+	/** SIGUSR1. Resolves when the reload has ended, whatever came of it. */
+	reload(): Promise<void>;
+	/** SIGTERM or SIGINT. */
+	stop(signal: string): void;
+}
+
+const TARGET = 'proxy';
+
+/**
+ * Starts the control plane (main thread) and through it the workers; resolves when all of them accept connections.
+ *
+ * The order is what a client may rely on: addresses are tried first, so that a wrong one is reported at once; the
+ * listener opens only when each upstream has had its first verdict (or 2 s), so that no request meets a breaker that is
+ * open for want of a probe (decisions "Circuit breaker").
+ *
+ * @throws StartError when a file, an address or a worker is not usable.
+ */
+export async function startSupervisor(options: SupervisorOptions): Promise<Supervisor> {
+	const { config, bind, metricsBind, log } = options;
+	const state = createState(config, options.workers);
+	for (const warning of [...state.warnings, ...configWarnings(config)]) log.warn(TARGET, warning);
+	await assertFree(bind, '--bind');
+
+	const prober = createProber(options, state);
+	const pool = createPool(options, state);
+	const metrics = await startMetrics(metricsBind, metricSources(options, state, pool), log);
+	prober.watch(state.upstreams.current.upstreams.values());
+	await prober.start();
+	const port = await pool.start();
+
+	const reloader = createReloader(options, state, prober, pool);
+	const drain = createDrain(options, pool);
+	log.info(TARGET, 'ready', {
+		bind: formatAddress({ host: bind.host, port }),
+		metrics_bind: formatAddress({ host: metricsBind.host, port: metrics.port }),
+		workers: state.workers,
+		body_mode: options.bodyMode,
+		routes: config.routes.map(({ prefix, upstream }) => ({ prefix, upstream: upstream.authority })),
+		version: options.version,
+		generation: state.inForce.generation,
+	});
+	return {
+		port,
+		metricsPort: metrics.port,
+		reload: () => reloader.request(),
+		stop: (signal) => {
+			reloader.stop();
+			// Probes and metrics go on until the very end: requests in flight still have breakers to pass.
+			drain.signal(signal);
+		},
+	};
+}
+
+function createProber({ config, log }: SupervisorOptions, { clock }: ProcessState): HealthProber {
+	return new HealthProber({
+		intervalMs: config.healthIntervalMs,
+		probe: httpProbe,
+		timers: systemTimers,
+		clock,
+		log,
+	});
+}
+
+function createPool(options: SupervisorOptions, state: ProcessState): WorkerPool {
+	const { config, bind, workerUrl, logFilter, log, writeRecord } = options;
+	return new WorkerPool({
+		size: state.workers,
+		port: bind.port,
+		spawn: (index, port) =>
+			new Worker(workerUrl, {
+				name: `worker-${index}`,
+				workerData: seedWorker(state, config, { index, bind: { host: bind.host, port }, logFilter }),
+			}),
+		listenProblem: (error) => listenProblem(bind, '--bind', error),
+		reclaim: (index) => {
+			state.memory.reclaim(index);
+			state.upstreams.clearGauges(index);
+		},
+		log,
+		writeRecord,
+		timers: systemTimers,
+		clock: state.clock,
+	});
+}
+
+function metricSources({ version, bodyMode }: SupervisorOptions, state: ProcessState, pool: WorkerPool): MetricSources {
+	return {
+		build: { version, bodyMode, node: process.versions.node },
+		workerStats: state.memory.stats,
+		listening: () => pool.listening,
+		upstreams: () => state.upstreams.current.upstreams.values(),
+		inForce: state.inForce,
+		now: () => state.clock.now(),
+	};
+}
+
+function createReloader(
+	{ config, log }: SupervisorOptions,
+	{ inForce, upstreams }: ProcessState,
+	prober: HealthProber,
+	pool: WorkerPool,
+): Reloader {
+	return new Reloader({
+		booted: config,
+		loadConfig: () => loadConfig(config.path),
+		readTlsFiles: (paths) => readTlsFiles(paths, new Date()),
+		configWarnings,
+		inForce,
+		upstreams,
+		prober,
+		pool,
+		log,
+	});
+}
+
+function createDrain({ config, log, exit }: SupervisorOptions, pool: WorkerPool): Drain {
+	return new Drain({
+		drainWorkers: () => pool.drain(),
+		limitMs: config.limits.shutdownDrainMs,
+		timers: systemTimers,
+		log,
+		exit,
+	});
+}

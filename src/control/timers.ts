@@ -1,0 +1,18 @@
+/** Where the control plane gets its timers from, so that tests can move time by hand. Durations are milliseconds. */
+export interface Timers {
+	/** @returns calls it off. */
+	after(ms: number, run: () => void): () => void;
+	/** @returns calls it off. */
+	every(ms: number, run: () => void): () => void;
+}
+
+export const systemTimers: Timers = {
+	after: (ms, run) => {
+		const timer = setTimeout(run, ms);
+		return () => clearTimeout(timer);
+	},
+	every: (ms, run) => {
+		const timer = setInterval(run, ms);
+		return () => clearInterval(timer);
+	},
+};

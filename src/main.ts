@@ -1,0 +1,112 @@
+#!/usr/bin/env node
+import type { CommandLine } from './cli/arguments.ts';
+
+// The first statements, with nothing imported before them: until somebody handles SIGUSR1, Node answers it by opening
+// its inspector, and SIGTERM ends a process that handles it too late.
+const signals = {
+	/** Asked for before there was anybody to do it. */
+	reloadAsked: false,
+	onReload: () => {
+		signals.reloadAsked = true;
+	},
+	onStop: (_signal: string): void => process.exit(0),
+};
+const reload = () => signals.onReload();
+const stop = (signal: string) => signals.onStop(signal);
+process.on('SIGUSR1', reload).on('SIGTERM', stop).on('SIGINT', stop);
+
+if (Number.parseInt(process.versions.node, 10) < 24) {
+	fail(1, `needs Node 24 or later, and this is Node ${process.versions.node}`);
+}
+closeInspector();
+await main().catch((error: Error & { exitCode?: number }) => {
+	// Those that the user can do something about say all in their message; any other is a fault of ours.
+	const expected = ['UsageError', 'ConfigError', 'StartError'].includes(error.name);
+	fail(error.exitCode ?? 1, expected ? error.message : (error.stack ?? error.message));
+});
+
+async function main(): Promise<void> {
+	const { availableParallelism } = await import('node:os');
+	const { parseCommandLine } = await import('./cli/arguments.ts');
+	const commandLine = parseCommandLine(process.argv.slice(2), process.env, availableParallelism());
+	switch (commandLine.command) {
+		case 'help':
+			return print((await import('./cli/help.ts')).helpText(process.stdout.columns));
+		case 'version':
+			return print(`proxy ${await readVersion()} (${await readBodyMode()} bodies, Node ${process.version})\n`);
+		case 'demo':
+			return demo(commandLine);
+		case 'run':
+			return run(commandLine);
+	}
+}
+
+type Command<Name extends CommandLine['command']> = Extract<CommandLine, { readonly command: Name }>;
+
+async function run({ config: path, bind, metricsBind, workers, logFormat, rustLog }: Command<'run'>): Promise<void> {
+	const { loadConfig } = await import('./config/load.ts');
+	const config = loadConfig(path);
+	const { createLogger, parseLogFilter } = await import('./shared/log.ts');
+	const { createRecordWriter } = await import('./control/log-output.ts');
+	const { startSupervisor } = await import('./control/supervisor.ts');
+	const filter = parseLogFilter(rustLog);
+	const writeRecord = createRecordWriter(process.stdout, logFormat, process.env);
+	const log = createLogger(filter, writeRecord, () => new Date());
+	for (const problem of filter.problems) log.warn('proxy', `RUST_LOG: ${problem}`);
+	const supervisor = await startSupervisor({
+		config,
+		bind,
+		metricsBind,
+		workers,
+		workerUrl: new URL('./data/worker.ts', import.meta.url),
+		logFilter: rustLog,
+		log,
+		writeRecord,
+		version: await readVersion(),
+		bodyMode: await readBodyMode(),
+		exit: (code) => process.exit(code),
+	});
+	signals.onStop = supervisor.stop;
+	signals.onReload = () => void supervisor.reload();
+	// Once more, for a signal that was on its way to Node's own handler when ours took its place.
+	closeInspector();
+	if (signals.reloadAsked) signals.onReload();
+}
+
+async function demo({ once, dir }: Command<'demo'>): Promise<void> {
+	// The demo stops what it has started by itself.
+	process.off('SIGTERM', stop).off('SIGINT', stop);
+	const { runDemo } = await import('./cli/demo/run.ts');
+	process.exitCode = await runDemo({ once, dir, out: process.stdout, mainPath: import.meta.filename });
+}
+
+/** Open without having been asked for, it is a SIGUSR1 that came before our handler did: somebody wants a reload. */
+function closeInspector(): void {
+	const options = [...process.execArgv, ...(process.env.NODE_OPTIONS ?? '').split(' ')];
+	if (options.some((option) => option.startsWith('--inspect'))) return;
+	const inspector = process.getBuiltinModule('node:inspector');
+	if (inspector?.url() === undefined) return;
+	inspector.close();
+	signals.reloadAsked = true;
+}
+
+/** In the source and in the bundle alike, package.json lies one folder above this module. */
+async function readVersion(): Promise<string> {
+	const { readFileSync } = await import('node:fs');
+	const manifest = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
+	return manifest.version;
+}
+
+/** Known by the module alone that a build or `-C boxed_body` has chosen. */
+async function readBodyMode(): Promise<string> {
+	return (await import('#body')).bodyMode;
+}
+
+function print(text: string): void {
+	process.stdout.write(text);
+}
+
+function fail(exitCode: number, message: string): never {
+	process.stderr.write(`${message.replaceAll(/^/gm, 'proxy: ')}\n`);
+	process.exit(exitCode);
+}

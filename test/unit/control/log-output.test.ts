@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict';
+import { EventEmitter } from 'node:events';
+import { test } from 'node:test';
+import { createRecordWriter } from '../../../src/control/log-output.ts';
+import type { LogRecord } from '../../../src/shared/log.ts';
+
+const RECORD: LogRecord = { time: new Date(0), level: 'info', target: 'proxy', message: 'ready' };
+
+class FakeStream extends EventEmitter {
+	readonly isTTY: boolean;
+	written = '';
+
+	constructor(isTTY: boolean) {
+		super();
+		this.isTTY = isTTY;
+	}
+
+	write(text: string): void {
+		this.written += text;
+	}
+}
+
+test('a record is one line of JSON', () => {
+	const stream = new FakeStream(true);
+	createRecordWriter(stream, 'json', {})({ ...RECORD, message: 'two\nlines' });
+	assert.match(stream.written, /^[^\n]+\n$/);
+	assert.equal(JSON.parse(stream.written).message, 'two\nlines');
+});
+
+for (const [what, isTTY, env, coloured] of [
+	['a terminal', true, {}, true],
+	['a terminal with NO_COLOR', true, { NO_COLOR: '1' }, false],
+	['a terminal with an empty NO_COLOR', true, { NO_COLOR: '' }, true],
+	['a file', false, {}, false],
+] as const) {
+	test(`pretty lines on ${what} have ${coloured ? '' : 'no '}colours`, () => {
+		const stream = new FakeStream(isTTY);
+		createRecordWriter(stream, 'pretty', env)(RECORD);
+		assert.equal(stream.written.includes('\x1b['), coloured);
+	});
+}
+
+test('a reader that has gone does not hurt', () => {
+	const stream = new FakeStream(false);
+	createRecordWriter(stream, 'json', {});
+	stream.emit('error', new Error('EPIPE'));
+});

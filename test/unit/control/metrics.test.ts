@@ -1,0 +1,239 @@
+import assert from 'node:assert/strict';
+import { request } from 'node:http';
+import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { describe, test } from 'node:test';
+import type { MetricSources } from '../../../src/control/families.ts';
+import { startMetrics } from '../../../src/control/metrics.ts';
+import { Upstreams } from '../../../src/control/upstreams.ts';
+import { UpstreamStats, WorkerStats } from '../../../src/shared/stats.ts';
+import { parseMetrics, type Scrape, sampleSum } from '../../fixtures/prometheus.ts';
+import { RecordedLog } from './fixtures/recorded-log.ts';
+import { route } from './fixtures/routes.ts';
+
+const WORKERS = 2;
+
+/** Sources with everything at its beginning, and the writers' side of them. */
+function testSources(...authorities: string[]) {
+	const upstreams = new Upstreams(WORKERS, () => 0);
+	upstreams.apply(upstreams.plan(authorities.map((authority, i) => route(`/${i}`, authority))));
+	const workerStats = Array.from({ length: WORKERS }, () => new WorkerStats(WorkerStats.allocate()));
+	const inForce = { generation: 1, reloads: { success: 0, failure: 0 } };
+	const sources: MetricSources = {
+		build: { version: '0.1.0', bodyMode: 'collected', node: '26.10.0' },
+		workerStats,
+		listening: () => WORKERS,
+		upstreams: () => upstreams.current.upstreams.values(),
+		inForce,
+		now: () => 0,
+	};
+	const upstreamStats = (authority: string, worker: number) => {
+		return new UpstreamStats(upstreams.current.upstreams.get(authority)!.stats[worker]!);
+	};
+	return { sources, upstreams, workerStats, upstreamStats, inForce };
+}
+
+async function listening(sources: MetricSources) {
+	const listener = await startMetrics({ host: '127.0.0.1', port: 0 }, sources, new RecordedLog().logger);
+	return { ...listener, [Symbol.dispose]: () => listener.close() };
+}
+
+async function call(port: number, path: string, method = 'GET') {
+	const { promise, resolve, reject } = Promise.withResolvers<import('node:http').IncomingMessage>();
+	request({ port, host: '127.0.0.1', path, method, agent: false }, resolve).on('error', reject).end();
+	const response = await promise;
+	return { status: response.statusCode, headers: response.headers, body: await text(response) };
+}
+
+async function scrape(sources: MetricSources): Promise<Scrape> {
+	using listener = await listening(sources);
+	return parseMetrics((await call(listener.port, '/metrics')).body);
+}
+
+/** Specification 4.3, and what issue 2 adds. */
+const FAMILIES = {
+	proxy_requests_total: 'counter',
+	proxy_request_duration_seconds: 'summary',
+	proxy_auth_failures_total: 'counter',
+	proxy_ratelimited_total: 'counter',
+	proxy_tls_handshake_seconds: 'summary',
+	proxy_tls_handshake_failures_total: 'counter',
+	proxy_circuit_state: 'gauge',
+	proxy_upstream_alive: 'gauge',
+	proxy_build_info: 'gauge',
+	proxy_config_generation: 'gauge',
+	proxy_reloads_total: 'counter',
+	proxy_upstream_connections: 'gauge',
+	proxy_connections: 'gauge',
+	proxy_workers: 'gauge',
+	process_cpu_seconds_total: 'counter',
+	process_resident_memory_bytes: 'gauge',
+	process_start_time_seconds: 'gauge',
+	process_max_fds: 'gauge',
+	nodejs_eventloop_lag_seconds: 'gauge',
+	nodejs_heap_size_used_bytes: 'gauge',
+};
+
+describe('the first scrape', () => {
+	test('has every family, with its type and at least one sample', async () => {
+		const page = await scrape(testSources('a:1').sources);
+		for (const [name, type] of Object.entries(FAMILIES)) {
+			assert.equal(page.get(name)?.type, type, name);
+			assert.ok(page.get(name)!.samples.length > 0, `${name} has samples`);
+		}
+	});
+
+	test('has every family also where there are no routes, and a request counter to start from', async () => {
+		const page = await scrape(testSources().sources);
+		for (const name of Object.keys(FAMILIES)) assert.ok(page.has(name), name);
+		assert.equal(page.get('proxy_requests_total')!.samples.length, 1);
+	});
+
+	test('begins all counters at zero', async () => {
+		const page = await scrape(testSources('a:1', 'b:2').sources);
+		assert.equal(sampleSum(page, 'proxy_requests_total'), 0);
+		const zeros = [
+			['proxy_requests_total', { status: '200', upstream: 'a:1' }],
+			['proxy_requests_total', { status: '200', upstream: 'b:2' }],
+			['proxy_request_duration_seconds_count', { upstream: 'a:1' }],
+			['proxy_auth_failures_total', { reason: 'missing' }],
+			['proxy_auth_failures_total', { reason: 'invalid' }],
+			['proxy_ratelimited_total', {}],
+			['proxy_tls_handshake_seconds_count', {}],
+			['proxy_tls_handshake_failures_total', {}],
+			['proxy_reloads_total', { result: 'success' }],
+			['proxy_reloads_total', { result: 'failure' }],
+		] as const;
+		for (const [name, labels] of zeros) {
+			const family = page.get(name.replace(/_count$/, ''))!;
+			const [sample, ...others] = family.samples.filter((one) => {
+				return one.name === name && Object.entries(labels).every(([label, value]) => one.labels[label] === value);
+			});
+			assert.deepEqual([sample?.value, others.length], [0, 0], `${name} ${JSON.stringify(labels)}`);
+		}
+	});
+
+	test('shows breakers open and upstreams not alive before their first verdict', async () => {
+		const page = await scrape(testSources('a:1').sources);
+		assert.equal(sampleSum(page, 'proxy_circuit_state', { upstream: 'a:1' }), 1);
+		assert.equal(sampleSum(page, 'proxy_upstream_alive', { upstream: 'a:1' }), 0);
+	});
+});
+
+describe('a later scrape', () => {
+	test('adds the workers up', async () => {
+		const { sources, workerStats, upstreamStats } = testSources('a:1');
+		const [first, second] = workerStats as [WorkerStats, WorkerStats];
+		for (const stats of [first, second]) {
+			stats.authFailure('missing');
+			stats.answered(401);
+			stats.connections('h2', 2);
+			stats.handshakes.record(10, 0);
+		}
+		second.authFailure('invalid');
+		second.rateLimited();
+		first.handshakeFailed();
+		for (const worker of [0, 1]) {
+			const stats = upstreamStats('a:1', worker);
+			stats.answered(200);
+			stats.connections('idle', 1);
+			stats.roundTrips.record(50, 0);
+		}
+		upstreamStats('a:1', 1).answered(503);
+		const page = await scrape(sources);
+		const sums = [
+			['proxy_requests_total', { status: '401' }, 2],
+			['proxy_requests_total', { status: '200', upstream: 'a:1' }, 2],
+			['proxy_requests_total', { status: '503', upstream: 'a:1' }, 1],
+			['proxy_requests_total', {}, 5],
+			['proxy_request_duration_seconds_count', { upstream: 'a:1' }, 2],
+			['proxy_request_duration_seconds_sum', { upstream: 'a:1' }, 0.1],
+			['proxy_auth_failures_total', { reason: 'missing' }, 2],
+			['proxy_auth_failures_total', { reason: 'invalid' }, 1],
+			['proxy_ratelimited_total', {}, 1],
+			['proxy_tls_handshake_seconds_count', {}, 2],
+			['proxy_tls_handshake_failures_total', {}, 1],
+			['proxy_connections', { protocol: 'h2' }, 4],
+			['proxy_connections', { protocol: 'http/1.1' }, 0],
+			['proxy_upstream_connections', { upstream: 'a:1', state: 'idle' }, 2],
+			['proxy_upstream_connections', { upstream: 'a:1', state: 'active' }, 0],
+			['proxy_workers', {}, 2],
+		] as const;
+		for (const [name, labels, sum] of sums) {
+			assert.equal(sampleSum(page, name, labels), sum, `${name} ${JSON.stringify(labels)}`);
+		}
+	});
+
+	test('shows upstreams of the table in force alone', async () => {
+		const { sources, upstreams } = testSources('a:1', 'b:2');
+		upstreams.apply(upstreams.plan([route('/', 'b:2')]));
+		const page = await scrape(sources);
+		const seen = new Set(
+			Array.from(page.values()).flatMap(({ samples }) => samples.map(({ labels }) => labels.upstream)),
+		);
+		assert.deepEqual([...seen].filter(Boolean), ['b:2']);
+	});
+
+	test('shows what reloads have done', async () => {
+		const { sources, inForce } = testSources();
+		inForce.generation = 4;
+		inForce.reloads.success = 3;
+		inForce.reloads.failure = 1;
+		const page = await scrape(sources);
+		assert.equal(sampleSum(page, 'proxy_config_generation'), 4);
+		assert.equal(sampleSum(page, 'proxy_reloads_total', { result: 'success' }), 3);
+		assert.equal(sampleSum(page, 'proxy_reloads_total', { result: 'failure' }), 1);
+	});
+});
+
+describe('the metrics listener', () => {
+	test("answers GET with the format's content type, and HEAD with the same head", async () => {
+		using listener = await listening(testSources('a:1').sources);
+		const get = await call(listener.port, '/metrics');
+		assert.equal(get.status, 200);
+		assert.equal(get.headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8');
+		assert.equal(Number(get.headers['content-length']), Buffer.byteLength(get.body));
+		const head = await call(listener.port, '/metrics', 'HEAD');
+		assert.deepEqual([head.status, head.body], [200, '']);
+		assert.equal(head.headers['content-type'], get.headers['content-type']);
+	});
+
+	test('does not look at the query', async () => {
+		using listener = await listening(testSources().sources);
+		assert.equal((await call(listener.port, '/metrics?name[]=x')).status, 200);
+	});
+
+	for (const path of ['/', '/metrics/', '/metricsx', '/Metrics', '/health', '//metrics', '/%6detrics']) {
+		test(`answers ${path} with 404`, async () => {
+			using listener = await listening(testSources().sources);
+			assert.equal((await call(listener.port, path)).status, 404);
+		});
+	}
+
+	for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
+		test(`answers ${method} /metrics with 405 and what is allowed`, async () => {
+			using listener = await listening(testSources().sources);
+			const { status, headers } = await call(listener.port, '/metrics', method);
+			assert.deepEqual([status, headers.allow], [405, 'GET, HEAD']);
+		});
+	}
+
+	test('says in one line that its address is taken', async () => {
+		using listener = await listening(testSources().sources);
+		const address = { host: '127.0.0.1', port: listener.port };
+		await assert.rejects(startMetrics(address, testSources().sources, new RecordedLog().logger), {
+			name: 'StartError',
+			message: `cannot listen on 127.0.0.1:${listener.port} (--metrics-bind): the address is in use (EADDRINUSE); stop the other process or name another port`,
+		});
+	});
+
+	test('ends open connections when it is closed', async () => {
+		const listener = await listening(testSources().sources);
+		const socket = connect(listener.port, '127.0.0.1');
+		await new Promise((resolve) => socket.once('connect', resolve));
+		// Once the server has it, too.
+		await call(listener.port, '/metrics');
+		listener.close();
+		await new Promise((resolve) => socket.once('close', resolve));
+	});
+});

@@ -1,0 +1,26 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { connectionWarnings, nodeWarnings, sharesPorts } from '../../../src/control/start-warnings.ts';
+
+for (const version of ['24.0.0', '26.9.9', '26.10.0', '26.12.1', '26.13.0']) {
+	test(`Node ${version} is told of its faults`, () => {
+		const [warning, ...others] = nodeWarnings(version);
+		assert.match(warning!, new RegExp(`^Node ${version} has known faults .* use 26\\.13\\.1 or later$`));
+		assert.deepEqual(others, []);
+	});
+}
+
+for (const version of ['26.13.1', '26.13.10', '26.14.0', '27.0.0', '100.0.0', '27.0.0-nightly']) {
+	test(`Node ${version} is not`, () => assert.deepEqual(nodeWarnings(version), []));
+}
+
+test('more connections than there are descriptors for are worth a warning, fewer are not', () => {
+	assert.equal(connectionWarnings(10_000, 9_000).length, 1);
+	assert.deepEqual(connectionWarnings(9_000, 9_000), []);
+	assert.deepEqual(connectionWarnings(undefined, 9_000), []);
+});
+
+test('only Linux shares a port among listeners the way the workers need it', () => {
+	assert.equal(sharesPorts('linux'), true);
+	assert.equal(sharesPorts('darwin'), false);
+});

@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { RouteConfig } from '../../../src/config/config.ts';
+import { type Upstream, Upstreams } from '../../../src/control/upstreams.ts';
+import { CLOSED, OPEN } from '../../../src/shared/breaker-cell.ts';
+import { UpstreamStats } from '../../../src/shared/stats.ts';
+import { route } from './fixtures/routes.ts';
+
+const WORKERS = 2;
+
+/** The upstreams of a table whose breakers have all been closed by a passing probe. */
+function provenUpstreams(routes: readonly RouteConfig[]): Upstreams {
+	const upstreams = new Upstreams(WORKERS, () => 0);
+	upstreams.apply(upstreams.plan(routes));
+	for (const upstream of upstreams.current.upstreams.values()) {
+		upstream.breaker.health(true, 0);
+		upstream.alive = true;
+	}
+	return upstreams;
+}
+
+function find(upstreams: Upstreams, authority: string): Upstream {
+	return upstreams.current.upstreams.get(authority)!;
+}
+
+describe('which breakers a reload keeps', () => {
+	const before = [route('/a', 'x:1', 1_000), route('/b', 'x:1', 2_000), route('/c', 'y:2', 1_000)];
+
+	for (const [what, after, kept] of [
+		['nothing has changed', before, true],
+		['the order has changed', before.toReversed(), true],
+		['one of its rules is left', [route('/b', 'x:1', 2_000)], true],
+		['one of its rules is left and another has come', [route('/b', 'x:1', 2_000), route('/new', 'x:1', 9_000)], true],
+		['its rules have other prefixes', [route('/a2', 'x:1', 1_000)], false],
+		['its rules have other cooldowns', [route('/a', 'x:1', 5_000), route('/b', 'x:1', 5_000)], false],
+		["it has another upstream's rule", [route('/c', 'x:1', 1_000), route('/a', 'y:2', 1_000)], false],
+	] as const) {
+		test(`${what}: ${kept ? 'kept' : 'a fresh one'}`, () => {
+			const upstreams = provenUpstreams(before);
+			const old = find(upstreams, 'x:1');
+			const plan = upstreams.plan(after);
+			upstreams.apply(plan);
+			const now = find(upstreams, 'x:1');
+			assert.equal(now === old, kept);
+			assert.equal(now.breaker.circuit, kept ? CLOSED : OPEN);
+			assert.equal(plan.fresh.includes(now), !kept);
+		});
+	}
+
+	test('an upstream that was away comes back unproven', () => {
+		const upstreams = provenUpstreams(before);
+		upstreams.apply(upstreams.plan([]));
+		upstreams.apply(upstreams.plan(before));
+		assert.equal(find(upstreams, 'x:1').breaker.circuit, OPEN);
+		assert.equal(find(upstreams, 'x:1').alive, undefined);
+	});
+
+	test('a fresh breaker keeps the last verdict, so that the next one is only logged when it differs', () => {
+		const upstreams = provenUpstreams(before);
+		upstreams.apply(upstreams.plan([route('/z', 'x:1')]));
+		assert.equal(find(upstreams, 'x:1').alive, true);
+	});
+
+	test('a plan that is not applied changes nothing', () => {
+		const upstreams = provenUpstreams(before);
+		const { current } = upstreams;
+		upstreams.plan([route('/z', 'x:1'), route('/y', 'z:3')]);
+		assert.equal(upstreams.current, current);
+		assert.equal(find(upstreams, 'x:1').breaker.circuit, CLOSED);
+	});
+});
+
+describe('what a worker gets to know', () => {
+	test('each upstream once, with the shared breaker and its own counters; routes point at them', () => {
+		const upstreams = new Upstreams(WORKERS, () => 0);
+		upstreams.apply(upstreams.plan([route('/a', 'x:1', 1_000), route('/b', 'y:2'), route('/c', 'x:1')]));
+		const [first, second] = [0, 1].map((worker) => upstreams.seed(upstreams.current, worker));
+		assert.deepEqual(first!.routes, [
+			{ prefix: '/a', cooldownMs: 1_000, upstream: 0 },
+			{ prefix: '/b', cooldownMs: 30_000, upstream: 1 },
+			{ prefix: '/c', cooldownMs: 30_000, upstream: 0 },
+		]);
+		assert.deepEqual(
+			first!.upstreams.map(({ authority, host, port }) => [authority, host, port]),
+			[
+				['x:1', 'x', 1],
+				['y:2', 'y', 2],
+			],
+		);
+		assert.equal(first!.upstreams[0]!.breaker, second!.upstreams[0]!.breaker);
+		assert.notEqual(first!.upstreams[0]!.stats, second!.upstreams[0]!.stats);
+	});
+});
+
+describe('the counters of an upstream', () => {
+	const answered = (upstreams: Upstreams, authority: string) => {
+		const region = find(upstreams, authority).stats[0]!;
+		return new UpstreamStats(region).read().answers.get(200) ?? 0;
+	};
+	const count = (upstreams: Upstreams, authority: string) => {
+		new UpstreamStats(find(upstreams, authority).stats[0]!).answered(200);
+	};
+
+	test('go on with a fresh breaker, and when it comes back', () => {
+		const upstreams = provenUpstreams([route('/a', 'x:1')]);
+		count(upstreams, 'x:1');
+		upstreams.apply(upstreams.plan([route('/other', 'x:1')]));
+		assert.equal(answered(upstreams, 'x:1'), 1);
+		upstreams.apply(upstreams.plan([]));
+		upstreams.apply(upstreams.plan([route('/a', 'x:1')]));
+		assert.equal(answered(upstreams, 'x:1'), 1);
+	});
+
+	test('are forgotten when 256 others have left after it: ever new upstreams do not fill the memory', () => {
+		const upstreams = provenUpstreams([route('/a', 'first:1')]);
+		count(upstreams, 'first:1');
+		for (let i = 0; i < 257; i++) upstreams.apply(upstreams.plan([route('/a', `other-${i}:1`)]));
+		upstreams.apply(upstreams.plan([route('/a', 'first:1')]));
+		assert.equal(answered(upstreams, 'first:1'), 0);
+	});
+
+	test('a dead worker has no connections, neither here nor to upstreams that have left', () => {
+		const upstreams = provenUpstreams([route('/a', 'stays:1'), route('/b', 'leaves:2')]);
+		const regions = ['stays:1', 'leaves:2'].map((authority) => find(upstreams, authority).stats);
+		const stats = regions.map((all) => all.map((region) => new UpstreamStats(region)));
+		for (const one of stats.flat()) one.connections('idle', 3);
+		upstreams.apply(upstreams.plan([route('/a', 'stays:1')]));
+		upstreams.clearGauges(0);
+		assert.deepEqual(
+			stats.map((all) => all.map((one) => one.read().idle)),
+			[
+				[0, 3],
+				[0, 3],
+			],
+		);
+	});
+});

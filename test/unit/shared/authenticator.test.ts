@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { createTokenKey, mintToken, type TokenClaims } from '../../../src/cli/demo/tokens.ts';
+import { readPublicKey, type TokenPolicy } from '../../../src/gates/jwt.ts';
+import { Rejection, TOKEN_INVALID, TOKEN_MISSING } from '../../../src/gates/rejection.ts';
+import { Authenticator } from '../../../src/shared/authenticator.ts';
+import { createLimiterMemory, TenantLimiter } from '../../../src/shared/limiter.ts';
+
+const NOW = 1_800_000_000;
+const key = createTokenKey();
+const policy: TokenPolicy = { publicKey: readPublicKey(key.publicKeyPem), issuer: undefined, audience: undefined };
+
+const bearer = (claims: TokenClaims) => `Bearer ${mintToken(key, { sub: 'tenant-a', exp: NOW + 3600, ...claims })}`;
+
+function accepted(authenticator: Authenticator, authorization: string, now = NOW) {
+	const identity = authenticator.authenticate(authorization, now);
+	assert.ok(!(identity instanceof Rejection));
+	return identity;
+}
+
+describe('the authenticator', () => {
+	it('tells a missing header from an invalid one', () => {
+		const authenticator = new Authenticator(policy, undefined);
+		assert.equal(authenticator.authenticate(undefined, NOW), TOKEN_MISSING);
+		for (const invalid of [null, '', 'Bearer', 'Bearer x', 'Basic x']) {
+			assert.equal(authenticator.authenticate(invalid, NOW), TOKEN_INVALID);
+		}
+	});
+
+	it('has the tenant header ready, and the key of the limiter', () => {
+		const limiter = new TenantLimiter(createLimiterMemory(new Uint8Array(32), 8), 5, 0);
+		const identity = accepted(new Authenticator(policy, limiter), bearer({ sub: 'tenant a', scope: 'read' }));
+		assert.equal(identity.tenantHeader, 'x-proxy-tenant: tenant a\r\n');
+		assert.equal(identity.limiterKey, limiter.keyOf('tenant a'));
+		assert.deepEqual([identity.claims.sub, identity.claims.scope], ['tenant a', 'read']);
+	});
+
+	it('remembers the verdict on a token, and only on exactly that one', () => {
+		const authenticator = new Authenticator(policy, undefined);
+		const header = bearer({});
+		const first = accepted(authenticator, header);
+		assert.equal(accepted(authenticator, header), first);
+		assert.equal(accepted(authenticator, header.replace('Bearer', 'bearer')), first);
+		assert.equal(authenticator.authenticate(`${header}x`, NOW), TOKEN_INVALID);
+		assert.equal(authenticator.authenticate(header.slice(0, -1), NOW), TOKEN_INVALID);
+		assert.notEqual(accepted(authenticator, bearer({ jti: '2' })), first);
+	});
+
+	it('looks at the expiry on a cache hit as on the first use: 59 seconds late pass, 61 do not', () => {
+		const authenticator = new Authenticator(policy, undefined);
+		const header = bearer({ exp: NOW });
+		const first = accepted(authenticator, header, NOW - 10);
+		assert.equal(accepted(authenticator, header, NOW + 59), first);
+		assert.equal(authenticator.authenticate(header, NOW + 61), TOKEN_INVALID);
+		accepted(new Authenticator(policy, undefined), header, NOW + 59);
+		assert.equal(new Authenticator(policy, undefined).authenticate(header, NOW + 61), TOKEN_INVALID);
+	});
+
+	it('verifies anew after five minutes', () => {
+		const authenticator = new Authenticator(policy, undefined);
+		const header = bearer({});
+		const first = accepted(authenticator, header);
+		assert.equal(accepted(authenticator, header, NOW + 299), first);
+		assert.notEqual(accepted(authenticator, header, NOW + 300), first);
+	});
+
+	it('remembers no refusal', () => {
+		const authenticator = new Authenticator(policy, undefined);
+		const header = bearer({ nbf: NOW + 100 });
+		assert.equal(authenticator.authenticate(header, NOW), TOKEN_INVALID);
+		accepted(authenticator, header, NOW + 100);
+	});
+
+	it('keeps as many verdicts as its capacity says, the newest ones', () => {
+		const authenticator = new Authenticator(policy, undefined, 3);
+		const headers = [1, 2, 3, 4].map((jti) => bearer({ jti }));
+		const identities = headers.map((header) => accepted(authenticator, header));
+		for (const i of [1, 2, 3]) assert.equal(accepted(authenticator, headers[i]!), identities[i]);
+		assert.notEqual(accepted(authenticator, headers[0]!), identities[0]);
+	});
+});

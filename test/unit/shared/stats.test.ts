@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { Summary } from '../../../src/shared/histogram.ts';
+import { UpstreamStats, WorkerStats } from '../../../src/shared/stats.ts';
+
+/** Every status that an answer can have. */
+const STATUSES = Array.from({ length: 500 }, (_, i) => 100 + i);
+
+describe("a worker's stats", () => {
+	const ZERO = {
+		authMissing: 0,
+		authInvalid: 0,
+		rateLimited: 0,
+		handshakeFailures: 0,
+		connections: { handshake: 0, 'http/1.1': 0, h2: 0 },
+		answers: new Map(),
+	};
+
+	it('are all zero at first', () => {
+		assert.deepEqual(new WorkerStats(WorkerStats.allocate()).read(), ZERO);
+	});
+
+	it('count each kind of event by itself', () => {
+		for (const [event, wanted] of [
+			[(stats: WorkerStats) => stats.authFailure('missing'), { authMissing: 1 }],
+			[(stats: WorkerStats) => stats.authFailure('invalid'), { authInvalid: 1 }],
+			[(stats: WorkerStats) => stats.rateLimited(), { rateLimited: 1 }],
+			[(stats: WorkerStats) => stats.handshakeFailed(), { handshakeFailures: 1 }],
+			[(stats: WorkerStats) => stats.answered(401), { answers: new Map([[401, 1]]) }],
+		] as const) {
+			const stats = new WorkerStats(WorkerStats.allocate());
+			event(stats);
+			assert.deepEqual(stats.read(), { ...ZERO, ...wanted });
+		}
+		for (const protocol of ['handshake', 'http/1.1', 'h2'] as const) {
+			const stats = new WorkerStats(WorkerStats.allocate());
+			stats.connections(protocol, 1);
+			assert.deepEqual(stats.read(), { ...ZERO, connections: { ...ZERO.connections, [protocol]: 1 } });
+		}
+	});
+
+	it('tell every status from every other, and from all else', () => {
+		const stats = new WorkerStats(WorkerStats.allocate());
+		for (const status of STATUSES) for (let i = 0; i < status; i++) stats.answered(status);
+		assert.deepEqual(stats.read(), { ...ZERO, answers: new Map(STATUSES.map((status) => [status, status])) });
+		assert.equal(summary(stats.handshakes).count, 0);
+	});
+
+	it('count connections up and down', () => {
+		const stats = new WorkerStats(WorkerStats.allocate());
+		for (const change of [1, 1, -1, 1, -1]) stats.connections('h2', change);
+		assert.equal(stats.read().connections.h2, 1);
+	});
+
+	it('count further in the region of a worker that died, whose connections are gone', () => {
+		const memory = WorkerStats.allocate();
+		const dead = new WorkerStats(memory);
+		dead.authFailure('missing');
+		dead.answered(429);
+		dead.handshakes.record(5, 0);
+		for (const protocol of ['handshake', 'http/1.1', 'h2'] as const) dead.connections(protocol, 3);
+		const successor = new WorkerStats(memory);
+		successor.clearGauges();
+		successor.answered(429);
+		successor.handshakes.record(7, 0);
+		assert.deepEqual(successor.read(), { ...ZERO, authMissing: 1, answers: new Map([[429, 2]]) });
+		const { count, sumMs } = summary(successor.handshakes);
+		assert.deepEqual([count, sumMs], [2, 12]);
+	});
+
+	it('are seen by whoever reads the memory', () => {
+		const memory = WorkerStats.allocate();
+		new WorkerStats(memory).rateLimited();
+		assert.equal(new WorkerStats(memory).read().rateLimited, 1);
+	});
+
+	it('do not mix with the handshake times', () => {
+		const stats = new WorkerStats(WorkerStats.allocate());
+		for (let now = 0; now < 80_000; now += 10_000) stats.handshakes.record(1e9, now);
+		assert.deepEqual(stats.read(), ZERO);
+	});
+});
+
+describe("an upstream's stats", () => {
+	const ZERO = { idle: 0, active: 0, answers: new Map() };
+
+	it('are all zero at first', () => {
+		assert.deepEqual(new UpstreamStats(UpstreamStats.allocate()).read(), ZERO);
+	});
+
+	it('tell every status from every other, and from the gauges', () => {
+		const stats = new UpstreamStats(UpstreamStats.allocate());
+		for (const status of STATUSES) for (let i = 0; i < status; i++) stats.answered(status);
+		assert.deepEqual(stats.read(), { ...ZERO, answers: new Map(STATUSES.map((status) => [status, status])) });
+		assert.equal(summary(stats.roundTrips).count, 0);
+	});
+
+	it('count idle and active connections by themselves, and forget them with their worker', () => {
+		const stats = new UpstreamStats(UpstreamStats.allocate());
+		stats.connections('idle', 1);
+		stats.connections('active', 1);
+		stats.connections('active', 1);
+		stats.answered(200);
+		assert.deepEqual(stats.read(), { idle: 1, active: 2, answers: new Map([[200, 1]]) });
+		stats.clearGauges();
+		assert.deepEqual(stats.read(), { ...ZERO, answers: new Map([[200, 1]]) });
+	});
+
+	it('do not mix with the round-trip times', () => {
+		const stats = new UpstreamStats(UpstreamStats.allocate());
+		for (let now = 0; now < 80_000; now += 10_000) stats.roundTrips.record(1e9, now);
+		assert.deepEqual(stats.read(), ZERO);
+		assert.equal(summary(stats.roundTrips).count, 8);
+	});
+
+	it('count beyond 32 bits', () => {
+		const stats = new UpstreamStats(UpstreamStats.allocate());
+		stats.connections('idle', 2 ** 40);
+		stats.connections('idle', 1);
+		assert.equal(stats.read().idle, 2 ** 40 + 1);
+	});
+});
+
+function summary(histogram: WorkerStats['handshakes']): Summary {
+	const all = new Summary();
+	histogram.addTo(all, 0);
+	return all;
+}
