@@ -1,0 +1,115 @@
+/** The stage of the show, and what an act does on it: send a request, compare the outcome, report it. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Answer, type Call, call, type Identity, type Protocol } from './client.ts';
+import type { ProxyChild } from './proxy-child.ts';
+import type { SampleUpstream } from './sample-upstream.ts';
+import type { Screen } from './screen.ts';
+import type { Tenant, Workspace } from './workspace.ts';
+
+export interface Stage {
+	readonly screen: Screen;
+	readonly workspace: Workspace;
+	readonly proxy: ProxyChild;
+	readonly upstreams: { readonly a: SampleUpstream; readonly b: SampleUpstream };
+	/** Aborted when somebody has interrupted the demo or the proxy has gone, with the reason in words. */
+	readonly ended: AbortSignal;
+}
+
+/** A request as the show writes it. */
+export interface Line {
+	readonly protocol: Protocol;
+	readonly path: string;
+	/** Whose token goes along; none without. */
+	readonly tenant?: Tenant;
+	readonly token?: string;
+	/** Said beside the request. */
+	readonly note?: string;
+}
+
+const SOON_MS = 10_000;
+/** Slower than the limiter refills, so that waiting for one thing does not end in 429. */
+const POLL_MS = 250;
+
+/** Sends, compares and reports. */
+export class Act {
+	readonly stage: Stage;
+	readonly #failures: string[];
+
+	constructor(stage: Stage, failures: string[]) {
+		this.stage = stage;
+		this.#failures = failures;
+	}
+
+	report(passed: boolean, what: string, result: string): void {
+		this.stage.screen.outcome(passed, what, result);
+		if (!passed) this.#failures.push(`${what}: ${result}`);
+	}
+
+	send({ protocol, path, tenant, token }: Line): Promise<Answer> {
+		this.stage.ended.throwIfAborted();
+		const { tokens } = this.stage.workspace;
+		const request: Call = { protocol, path, token: token ?? (tenant && tokens[tenant]) };
+		return call(this.#identity(), request);
+	}
+
+	/** Sends once; anything but `status` (and a body that `fits`) is a failure. */
+	async expect(line: Line, status: number, fits: (answer: Answer) => boolean = () => true): Promise<void> {
+		const answer = await this.send(line).catch((error: Error) => error);
+		this.#judge(line, status, fits, answer);
+	}
+
+	/** Sends until the outcome is the expected one, for at most 10 s: what is expected takes its time to come about. */
+	async expectSoon(
+		line: Line,
+		status: number,
+		fits: (answer: Answer) => boolean = () => true,
+	): Promise<Answer | undefined> {
+		const deadline = performance.now() + SOON_MS;
+		for (;;) {
+			const answer = await this.send(line).catch((error: Error) => error);
+			const arrived = !(answer instanceof Error) && answer.status === status && fits(answer);
+			if (arrived || performance.now() > deadline) return this.#judge(line, status, fits, answer);
+			await sleep(POLL_MS, undefined, { signal: this.stage.ended });
+		}
+	}
+
+	async expectRefusedHandshake(): Promise<void> {
+		const { cert: _cert, key: _key, ...anonymous } = this.#identity();
+		const outcome = await call(anonymous, { protocol: 'h2', path: '/' }).catch((error: Error) => error);
+		const refused = outcome instanceof Error;
+		this.report(refused, 'h2        no client certificate', refused ? 'handshake refused' : `${outcome.status}`);
+	}
+
+	#judge(
+		{ protocol, path, tenant, note }: Line,
+		status: number,
+		fits: (answer: Answer) => boolean,
+		answer: Answer | Error,
+	): Answer | undefined {
+		const what = [protocol.padEnd(9), path, tenant ?? '', note === undefined ? '' : `(${note})`]
+			.filter(Boolean)
+			.join(' ');
+		if (answer instanceof Error) {
+			this.report(false, what, `${answer.message}, expected ${status}`);
+			return undefined;
+		}
+		const passed = answer.status === status && fits(answer);
+		const expected = passed ? '' : `, expected ${status}`;
+		this.report(passed, what, `${answer.status} ${summary(answer.body)}${expected}`);
+		return answer;
+	}
+
+	#identity(): Identity {
+		const { workspace, proxy } = this.stage;
+		const { certPem: cert, keyPem: key } = workspace.client;
+		return { port: proxy.port, ca: workspace.ca, cert, key };
+	}
+}
+
+/** What the upstream saw, in a few words; any other body as it stands. */
+function summary(body: string): string {
+	const text = body.trimEnd();
+	if (!text.startsWith('{')) return text;
+	const { upstream, tenant, 'x-forwarded-for': from, 'x-forwarded-proto': scheme } = JSON.parse(text);
+	return tenant === undefined ? text : `${upstream} saw ${tenant} from ${from} by ${scheme}`;
+}

@@ -1,0 +1,93 @@
+/** The demo's own client: one mutual-TLS connection a request, over HTTP/1.1 or HTTP/2, all of it ready to print. */
+import { connect as http2Connect } from 'node:http2';
+import { request as httpsRequest } from 'node:https';
+import type { Readable } from 'node:stream';
+import { type TLSSocket, connect as tlsConnect } from 'node:tls';
+
+export type Protocol = 'http/1.1' | 'h2';
+
+/** Where to connect, and as whom. */
+export interface Identity {
+	readonly port: number;
+	/** PEM: the authority behind the proxy's certificate, and the client's own certificate and key, if it has any. */
+	readonly ca: string;
+	readonly cert?: string;
+	readonly key?: string;
+}
+
+export interface Call {
+	readonly protocol: Protocol;
+	/** Sent as it stands: neither resolved nor encoded. */
+	readonly path: string;
+	readonly token?: string | undefined;
+}
+
+export interface Answer {
+	readonly status: number;
+	readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+	readonly body: string;
+	/** The certificate the proxy showed on this connection. */
+	readonly serverSerial: string;
+}
+
+/** ms; the proxy's own longest limit is 30 s, the demo's upstreams answer at once. */
+const TIMEOUT_MS = 10_000;
+
+/** One request on a connection of its own. Rejects when there is no whole answer within 10 s. */
+export async function call(identity: Identity, { protocol, path, token }: Call): Promise<Answer> {
+	const socket = await connect(identity, protocol);
+	const serverSerial = socket.getPeerCertificate().serialNumber;
+	try {
+		const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+		const send = protocol === 'h2' ? sendHttp2 : sendHttp1;
+		return { ...(await send(socket, path, headers)), serverSerial };
+	} finally {
+		socket.destroy();
+	}
+}
+
+function connect({ port, ...credentials }: Identity, protocol: Protocol): Promise<TLSSocket> {
+	return new Promise((resolve, reject) => {
+		const options = { host: '127.0.0.1', port, servername: 'localhost', ...credentials, ALPNProtocols: [protocol] };
+		const socket = tlsConnect(options, () => resolve(socket));
+		socket.setTimeout(TIMEOUT_MS, () => socket.destroy(new Error(`no answer within ${TIMEOUT_MS / 1000} s`)));
+		// Stays on after the handshake: what comes then rejects the request, and here must only not be unhandled.
+		socket.on('error', reject);
+	});
+}
+
+type Sent = Omit<Answer, 'serverSerial'>;
+type Headers = Readonly<Record<string, string>>;
+
+function sendHttp1(socket: TLSSocket, path: string, headers: Headers): Promise<Sent> {
+	return new Promise((resolve, reject) => {
+		// No `agent: false`: that would make an agent, and an agent connects by itself.
+		const request = httpsRequest({ createConnection: () => socket, host: 'localhost', path, headers });
+		request.on('response', (response) => {
+			const done = (body: string) => resolve({ status: response.statusCode!, headers: response.headers, body });
+			response.on('error', reject);
+			collect(response, done);
+		});
+		request.on('error', reject).end();
+	});
+}
+
+function sendHttp2(socket: TLSSocket, path: string, headers: Headers): Promise<Sent> {
+	return new Promise((resolve, reject) => {
+		const session = http2Connect('https://localhost', { createConnection: () => socket });
+		session.on('error', reject);
+		const stream = session.request({ ':path': path, ...headers });
+		stream.on('response', (head) => {
+			collect(stream, (body) => resolve({ status: Number(head[':status']), headers: head, body }));
+		});
+		stream.on('error', reject);
+		stream.on('close', () => reject(new Error('the stream was closed before the answer was whole')));
+		stream.end();
+	});
+}
+
+function collect(stream: Readable, done: (text: string) => void): void {
+	const chunks: Buffer[] = [];
+	stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+	stream.on('end', () => done(Buffer.concat(chunks).toString()));
+}

@@ -1,0 +1,53 @@
+/** Writes the configuration file of specification 2.1: for the demo, and for tests that vary one key at a time. */
+
+export type TomlValue = string | number | boolean;
+
+/** The file's keys as they are spelled in it. Keys that are `undefined` are left out. */
+export interface ConfigTables {
+	readonly health_interval_secs?: number;
+	readonly default_cooldown_secs?: number;
+	readonly tenant_rps?: number;
+	readonly tls: { readonly cert_path: string; readonly key_path: string; readonly client_ca_path: string };
+	readonly jwt: {
+		readonly jwks_path: string;
+		readonly issuer?: string | undefined;
+		readonly audience?: string | undefined;
+	};
+	readonly limits?: Readonly<Record<string, TomlValue | undefined>>;
+	readonly routes: readonly RouteEntry[];
+}
+
+export interface RouteEntry {
+	readonly prefix: string;
+	/** `http://host:port`. */
+	readonly upstream: string;
+	readonly cooldown_secs?: number;
+}
+
+/** The file's text. Keys outside any table come first, as TOML demands. */
+export function renderConfig(config: ConfigTables): string {
+	const { tls, jwt, limits, routes, ...top } = config;
+	return [
+		keys(top),
+		table('[tls]', tls),
+		table('[jwt]', jwt),
+		...(limits === undefined ? [] : [table('[limits]', limits)]),
+		...routes.map((route) => table('[[routes]]', route)),
+	].join('\n');
+}
+
+function table(header: string, entries: object): string {
+	return `${header}\n${keys(entries)}`;
+}
+
+function keys(entries: object): string {
+	return Object.entries(entries as Record<string, TomlValue | undefined>)
+		.filter(([, value]) => value !== undefined)
+		.map(([key, value]) => `${key} = ${literal(value!)}\n`)
+		.join('');
+}
+
+/** A JSON string is a TOML basic string but for DEL, which TOML wants escaped (TOML 1.0, "String"). */
+function literal(value: TomlValue): string {
+	return typeof value === 'string' ? JSON.stringify(value).replaceAll('\x7f', '\\u007f') : String(value);
+}

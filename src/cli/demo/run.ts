@@ -1,0 +1,109 @@
+/**
+ * `proxy demo`: the whole thing on loopback. Makes its own certificates and tokens, starts two sample upstreams and the
+ * real proxy, shows a request of each kind, and stays up to be played with.
+ */
+import { once } from 'node:events';
+import type { Stage } from './act.ts';
+import { curlLines } from './curl-lines.ts';
+import { type ProxyChild, startProxyChild } from './proxy-child.ts';
+import { startSampleUpstream } from './sample-upstream.ts';
+import { createScreen, type Output, type Screen } from './screen.ts';
+import { initialRoutes, playShow } from './show.ts';
+import { createWorkspace } from './workspace.ts';
+
+export interface DemoOptions {
+	/** Exit after the show instead of staying up until SIGINT or SIGTERM. */
+	readonly once: boolean;
+	/** Where certificates, keys, tokens and the configuration go; made if needed. */
+	readonly dir: string;
+	readonly out: Output;
+	/** The module of the `proxy` command. */
+	readonly mainPath: string;
+	/** Options of the runtime for the proxy, such as `-C boxed_body`. Default: this process's own. */
+	readonly execArgv?: readonly string[];
+	/** Default: this process's own. */
+	readonly env?: NodeJS.ProcessEnv;
+	/** ms since the epoch: certificates and tokens are valid from a little before it. Default: now. */
+	readonly now?: number;
+}
+
+/**
+ * Handles SIGINT and SIGTERM while it runs: the first drains the proxy, the second makes short work of it.
+ *
+ * @returns the exit code: 0 when every outcome was the expected one and the proxy drained in order, else 1.
+ */
+export async function runDemo(options: DemoOptions): Promise<number> {
+	const screen = createScreen(options.out, (options.env ?? process.env).NO_COLOR);
+	const end = new AbortController();
+	let proxy: ProxyChild | undefined;
+	const onSignal = () => {
+		if (end.signal.aborted) proxy?.stop();
+		end.abort(INTERRUPTED);
+	};
+	process.on('SIGINT', onSignal).on('SIGTERM', onSignal);
+	const upstreams = { a: await startSampleUpstream('svc-a'), b: await startSampleUpstream('svc-b') };
+	const failures: string[] = [];
+	try {
+		const stage = await setStage(options, screen, upstreams, end.signal);
+		proxy = stage.proxy;
+		void proxy.exited.then((code) => end.abort(`the proxy ended with ${code}`));
+		failures.push(...(await playShow(stage)));
+		if (!options.once && !end.signal.aborted) failures.push(...(await stayUp(stage)));
+		failures.push(...(await drain(stage)));
+	} catch (error) {
+		// A file that cannot be written, a proxy that does not start.
+		failures.push((error as Error).message);
+	} finally {
+		process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
+		await Promise.all([upstreams.a.close(), upstreams.b.close()]);
+	}
+	return conclude(screen, failures);
+}
+
+const INTERRUPTED = 'interrupted';
+
+async function setStage(
+	options: DemoOptions,
+	screen: Screen,
+	upstreams: Stage['upstreams'],
+	ended: AbortSignal,
+): Promise<Stage> {
+	const { dir, mainPath, execArgv = process.execArgv, env = process.env, now = Date.now() } = options;
+	screen.heading(`Certificates, keys, tokens and configuration go to ${dir}; the proxy starts`);
+	const workspace = await createWorkspace(dir, now);
+	workspace.writeConfig(initialRoutes(upstreams));
+	const proxy = await startProxyChild({
+		mainPath,
+		execArgv,
+		env,
+		configPath: workspace.paths.config,
+		onRecord: screen.record,
+		onStray: screen.stray,
+	});
+	return { screen, workspace, proxy, upstreams, ended };
+}
+
+/** Until somebody ends it, which is as it should be, or the proxy ends by itself. */
+async function stayUp({ screen, ended, ...stage }: Stage): Promise<string[]> {
+	screen.heading('It stays up. From another shell, in this directory:');
+	screen.text(`\n${curlLines(stage)}\nCtrl-C drains the proxy and ends the demo.`);
+	if (!ended.aborted) await once(ended, 'abort');
+	return ended.reason === INTERRUPTED ? [] : [String(ended.reason)];
+}
+
+async function drain({ screen, proxy }: Stage): Promise<string[]> {
+	screen.heading('SIGTERM: requests in flight are finished, then the proxy exits');
+	proxy.stop();
+	const code = await proxy.exited;
+	screen.outcome(code === 0, 'exit code', `${code}`);
+	return code === 0 ? [] : [`the proxy's exit code was ${code}`];
+}
+
+function conclude(screen: Screen, failures: readonly string[]): number {
+	if (failures.length === 0) {
+		screen.text('\nEvery outcome was the expected one.');
+		return 0;
+	}
+	screen.text(`\nNot as expected:\n${failures.map((failure) => `  ${failure}`).join('\n')}`);
+	return 1;
+}

@@ -1,0 +1,140 @@
+/**
+ * The show: one request of each kind through the running proxy, each with the outcome that the specification gives it.
+ * An outcome is data, so that `--once` can say which was not the expected one.
+ */
+import { get } from 'node:http';
+import { Act, type Stage } from './act.ts';
+import type { Answer, Protocol } from './client.ts';
+import type { RouteEntry } from './config-file.ts';
+import { TENANT_RPS, type Tenant } from './workspace.ts';
+
+/** The routes at the start. */
+export function initialRoutes({ a, b }: Stage['upstreams']): RouteEntry[] {
+	return [
+		{ prefix: '/svc-a', upstream: `http://${a.authority}` },
+		{ prefix: '/svc-b', upstream: `http://${b.authority}` },
+	];
+}
+
+/** Plays everything, in order, or until it is ended. @returns what did not turn out as expected; empty when all did. */
+export async function playShow(stage: Stage): Promise<string[]> {
+	const failures: string[] = [];
+	try {
+		for (const play of [ordinaryRequests, refusals, tenantLimit, outage, reload, metrics]) {
+			await play(new Act(stage, failures));
+		}
+	} catch (error) {
+		failures.push(stage.ended.aborted ? String(stage.ended.reason) : (error as Error).message);
+	}
+	return failures;
+}
+
+/** Each protocol is played by a tenant of its own, for the tenants' limit is small. */
+const PLAYERS = [
+	{ protocol: 'http/1.1', tenant: 'tenant-a' },
+	{ protocol: 'h2', tenant: 'tenant-b' },
+] as const satisfies { protocol: Protocol; tenant: Tenant }[];
+
+async function ordinaryRequests(act: Act): Promise<void> {
+	act.stage.screen.heading('Two tenants, two routes, HTTP/1.1 and HTTP/2, all over mutual TLS');
+	for (const { protocol, tenant } of PLAYERS) {
+		for (const upstream of ['svc-a', 'svc-b']) {
+			const request = { protocol, path: `/${upstream}/hello`, tenant };
+			await act.expect(request, 200, ({ body }) => {
+				const echo = JSON.parse(body);
+				return echo.upstream === upstream && echo.tenant === tenant && echo.path === request.path;
+			});
+		}
+	}
+}
+
+async function refusals(act: Act): Promise<void> {
+	act.stage.screen.heading('What does not get through');
+	await act.expectRefusedHandshake();
+	for (const { protocol, tenant } of PLAYERS) {
+		const token = act.stage.workspace.tokens[tenant];
+		const challenged = ({ headers, body }: Answer) =>
+			headers['www-authenticate'] === 'Bearer' && body === 'unauthorized';
+		const path = '/svc-a/hello';
+		await act.expect({ protocol, path, note: 'no token' }, 401, challenged);
+		await act.expect({ protocol, path, token: tampered(token), note: 'bad signature' }, 401, challenged);
+		await act.expect({ protocol, path: '/svc-a/%2e%2e/x', tenant }, 400, ({ body }) => body === 'bad path');
+		await act.expect({ protocol, path: '/nowhere', tenant }, 404, ({ body }) => body === 'no route');
+	}
+}
+
+async function tenantLimit(act: Act): Promise<void> {
+	act.stage.screen.heading(`The limit: ${TENANT_RPS} requests at once, then ${TENANT_RPS} a second, for each tenant`);
+	const burst = { protocol: 'h2', path: '/svc-a/burst', tenant: 'tenant-a' } as const;
+	const answers = await Promise.all(Array.from({ length: 3 * TENANT_RPS }, () => act.send(burst)));
+	const served = answers.filter(({ status }) => status === 200).length;
+	const limited = answers.filter(({ status, headers }) => status === 429 && headers['retry-after'] === '1').length;
+	const passed = limited > 0 && served + limited === answers.length;
+	act.report(passed, `${answers.length} at once as tenant-a`, `${served} x 200, ${limited} x 429 rate limited`);
+	await act.expect({ protocol: 'h2', path: '/svc-a/unharmed', tenant: 'tenant-b' }, 200);
+}
+
+async function outage(act: Act): Promise<void> {
+	act.stage.screen.heading('An upstream fails, and recovers');
+	const toA = { protocol: 'h2', path: '/svc-a/hello', tenant: 'tenant-a' } as const;
+	act.stage.upstreams.a.fail();
+	await act.expectSoon({ ...toA, note: 'svc-a fails' }, 503, ({ body }) => body === 'upstream unavailable');
+	await act.expectSoon({ protocol: 'h2', path: '/svc-b/hello', tenant: 'tenant-b', note: 'meanwhile' }, 200);
+	act.stage.upstreams.a.heal();
+	await act.expectSoon({ ...toA, note: 'svc-a is well again' }, 200);
+}
+
+async function reload(act: Act): Promise<void> {
+	const { screen, workspace, proxy, upstreams } = act.stage;
+	screen.heading('SIGUSR1 brings in a new route and a new server certificate; nobody is disconnected');
+	const request = { protocol: 'h2', path: '/new/hello', tenant: 'tenant-b' } as const;
+	const before = await act.expectSoon({ ...request, note: 'before' }, 404);
+	await workspace.renewServerCertificate();
+	workspace.writeConfig([...initialRoutes(upstreams), { prefix: '/new', upstream: `http://${upstreams.b.authority}` }]);
+	await proxy.reload();
+	const after = await act.expectSoon({ ...request, note: 'after' }, 200);
+	const renewed = after?.serverSerial === workspace.serverSerial() && after.serverSerial !== before?.serverSerial;
+	act.report(
+		renewed,
+		'the serial number of the server certificate',
+		`${before?.serverSerial} -> ${after?.serverSerial}`,
+	);
+}
+
+/** Section 4.3, and a few series that the acts before must have moved. */
+async function metrics(act: Act): Promise<void> {
+	act.stage.screen.heading('What a scraper sees');
+	const text = await scrape(act.stage.proxy.metricsPort);
+	const series = [
+		/^proxy_requests_total\{.*status="200".*\} [1-9]\d*$/m,
+		/^proxy_auth_failures_total\{reason="missing"\} [1-9]\d*$/m,
+		/^proxy_ratelimited_total [1-9]\d*$/m,
+		/^proxy_tls_handshake_failures_total [1-9]\d*$/m,
+		/^proxy_circuit_state\{.*\} 0$/m,
+		/^proxy_upstream_alive\{.*\} 1$/m,
+	];
+	for (const pattern of series) {
+		const found = pattern.exec(text)?.[0];
+		act.report(found !== undefined, 'GET /metrics', found ?? `nothing fits ${pattern}`);
+	}
+	act.report(!/tenant-[ab]/.test(text), 'no tenant is in a label', `${text.split('\n').length} lines`);
+}
+
+/** The same claims under a signature that is off by some bits. */
+function tampered(token: string): string {
+	const at = token.lastIndexOf('.') + 1;
+	return `${token.slice(0, at)}${token[at] === 'A' ? 'B' : 'A'}${token.slice(at + 1)}`;
+}
+
+function scrape(port: number): Promise<string> {
+	return new Promise((resolve, reject) => {
+		const request = get({ host: '127.0.0.1', port, path: '/metrics', agent: false }, (response) => {
+			let text = '';
+			response.setEncoding('utf8').on('data', (chunk: string) => {
+				text += chunk;
+			});
+			response.on('end', () => resolve(text)).on('error', reject);
+		});
+		request.on('error', reject);
+	});
+}

@@ -1,0 +1,44 @@
+/** RS256 access tokens for the demo and the tests (RFC 7519, RFC 7515 compact serialization). */
+import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
+
+export interface TokenKey {
+	readonly privateKey: KeyObject;
+	/** SPKI, PEM: the file behind `[jwt] jwks_path` (specification 2.1). */
+	readonly publicKeyPem: string;
+}
+
+/** The claims of specification 2.3, and whatever else a token shall carry. Times are seconds since the epoch. */
+export interface TokenClaims {
+	readonly sub?: unknown;
+	readonly exp?: unknown;
+	readonly nbf?: unknown;
+	readonly iss?: unknown;
+	readonly aud?: unknown;
+	readonly scope?: unknown;
+	readonly [claim: string]: unknown;
+}
+
+/** A new RSA key pair. Takes some 100 ms: finding two 1024-bit primes is a matter of luck. */
+export function createTokenKey(): TokenKey {
+	const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+	return { privateKey, publicKeyPem: publicKey.export({ type: 'spki', format: 'pem' }) as string };
+}
+
+/**
+ * Mints a token over exactly these claims: nothing is added and nothing is checked, for tests mint bad ones on purpose.
+ * `header` replaces or adds members of the protected header.
+ */
+export function mintToken(key: TokenKey, claims: TokenClaims, header: Readonly<Record<string, unknown>> = {}): string {
+	const protectedHeader = JSON.stringify({ alg: 'RS256', typ: 'JWT', ...header });
+	return signToken(key, protectedHeader, JSON.stringify(claims));
+}
+
+/** The same over JSON text as it stands, for what `JSON.stringify` cannot say: duplicate members, `1e400`. */
+export function signToken(key: TokenKey, protectedHeader: string, payload: string): string {
+	const signed = `${base64url(protectedHeader)}.${base64url(payload)}`;
+	return `${signed}.${sign('sha256', Buffer.from(signed), key.privateKey).toString('base64url')}`;
+}
+
+function base64url(text: string): string {
+	return Buffer.from(text).toString('base64url');
+}

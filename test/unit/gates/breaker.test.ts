@@ -1,0 +1,391 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import {
+	type Admission,
+	type BreakerState,
+	CLOSED,
+	HALF_OPEN,
+	INITIAL,
+	isFailureStatus,
+	NORMAL,
+	OPEN,
+	type Outcome,
+	onHealth,
+	onOutcome,
+	onRequest,
+	REFUSED,
+} from '../../../src/gates/breaker.ts';
+
+const COOLDOWN = 1000;
+
+/** A breaker over the pure transitions, as `BreakerCell` is one in shared memory. */
+class Breaker {
+	state: BreakerState;
+
+	constructor(state: BreakerState = INITIAL) {
+		this.state = state;
+	}
+
+	request(now: number, cooldown = COOLDOWN): Admission {
+		const next = onRequest(this.state, now, cooldown);
+		if (next !== undefined) this.state = next;
+		if (next !== undefined) return next.probe;
+		return this.state.circuit === CLOSED ? NORMAL : REFUSED;
+	}
+
+	report(admission: Admission, outcome: Outcome, now: number): void {
+		this.state = onOutcome(this.state, admission, outcome, now) ?? this.state;
+	}
+
+	health(healthy: boolean, now: number): void {
+		this.state = onHealth(this.state, healthy, now) ?? this.state;
+	}
+
+	static closed(): Breaker {
+		const breaker = new Breaker();
+		breaker.health(true, 0);
+		return breaker;
+	}
+
+	/** Opened at time 0 by a failure. */
+	static open(): Breaker {
+		const breaker = Breaker.closed();
+		breaker.report(NORMAL, 'failure', 0);
+		return breaker;
+	}
+}
+
+describe('the circuit breaker', () => {
+	it('starts open and unproven, and the first good health probe closes it', () => {
+		const breaker = new Breaker();
+		assert.equal(breaker.state.circuit, OPEN);
+		assert.equal(breaker.request(0), REFUSED);
+		breaker.health(true, 1);
+		assert.equal(breaker.state.circuit, CLOSED);
+		assert.equal(breaker.request(1), NORMAL);
+	});
+
+	it('lets every request through while closed', () => {
+		const breaker = Breaker.closed();
+		for (let now = 0; now < 10; now++) assert.equal(breaker.request(now), NORMAL);
+		assert.equal(breaker.state.circuit, CLOSED);
+	});
+
+	it('opens at one failure', () => {
+		const breaker = Breaker.closed();
+		breaker.report(breaker.request(5), 'failure', 6);
+		assert.equal(breaker.state.circuit, OPEN);
+		assert.equal(breaker.request(7), REFUSED);
+	});
+
+	it('is opened by 502, 503 and 504 and by no other status', () => {
+		for (let status = 100; status < 600; status++) {
+			assert.equal(isFailureStatus(status), [502, 503, 504].includes(status), `${status}`);
+		}
+	});
+
+	it('stays closed over successes and over requests that ended by the client', () => {
+		const breaker = Breaker.closed();
+		breaker.report(breaker.request(1), 'success', 2);
+		breaker.report(breaker.request(3), 'abandoned', 4);
+		assert.equal(breaker.state.circuit, CLOSED);
+	});
+
+	it('refuses until the whole cooldown has passed, then lets exactly one request through', () => {
+		const breaker = Breaker.open();
+		assert.equal(breaker.request(COOLDOWN - 0.001), REFUSED);
+		assert.equal(breaker.state.circuit, OPEN);
+		const probe = breaker.request(COOLDOWN);
+		assert.ok(probe > NORMAL);
+		assert.equal(breaker.state.circuit, HALF_OPEN);
+		for (let i = 0; i < 300; i++) assert.equal(breaker.request(COOLDOWN + i), REFUSED);
+	});
+
+	it('closes when the probe succeeds', () => {
+		const breaker = Breaker.open();
+		breaker.report(breaker.request(COOLDOWN), 'success', COOLDOWN + 5);
+		assert.equal(breaker.state.circuit, CLOSED);
+		assert.equal(breaker.request(COOLDOWN + 5), NORMAL);
+	});
+
+	it('opens when the probe fails, for a whole cooldown from then on', () => {
+		const breaker = Breaker.open();
+		breaker.report(breaker.request(COOLDOWN), 'failure', COOLDOWN + 500);
+		assert.equal(breaker.state.circuit, OPEN);
+		assert.equal(breaker.request(2 * COOLDOWN + 499), REFUSED);
+		assert.ok(breaker.request(2 * COOLDOWN + 500) > NORMAL);
+	});
+
+	it('gives the slot of an abandoned probe to the next request at once, whatever the cooldown', () => {
+		for (const cooldown of [1000, 30_000, 365 * 86_400_000]) {
+			const breaker = Breaker.open();
+			breaker.report(breaker.request(cooldown, cooldown), 'abandoned', cooldown + 1);
+			assert.notEqual(breaker.state.circuit, CLOSED);
+			assert.ok(breaker.request(cooldown + 1, cooldown) > NORMAL);
+			assert.equal(breaker.request(cooldown + 1, cooldown), REFUSED);
+		}
+	});
+
+	it('gives the slot of a probe that never reports to another after one more cooldown', () => {
+		const breaker = Breaker.open();
+		const lost = breaker.request(COOLDOWN);
+		assert.equal(breaker.request(2 * COOLDOWN - 1), REFUSED);
+		const next = breaker.request(2 * COOLDOWN);
+		assert.ok(next > NORMAL);
+		assert.notEqual(next, lost);
+		assert.equal(breaker.request(2 * COOLDOWN), REFUSED);
+	});
+
+	it('does not listen to a probe that was given up', () => {
+		for (const outcome of ['success', 'failure', 'abandoned'] as const) {
+			const breaker = Breaker.open();
+			const lost = breaker.request(COOLDOWN);
+			breaker.request(2 * COOLDOWN);
+			const before = breaker.state;
+			breaker.report(lost, outcome, 2 * COOLDOWN + 1);
+			assert.deepEqual(breaker.state, before, outcome);
+		}
+	});
+
+	it('is not closed by an old success that was sent before it opened', () => {
+		const breaker = Breaker.closed();
+		const old = breaker.request(0);
+		breaker.report(breaker.request(0), 'failure', 1);
+		breaker.report(old, 'success', 2);
+		assert.equal(breaker.state.circuit, OPEN);
+		breaker.request(1 + COOLDOWN);
+		breaker.report(old, 'success', 2 + COOLDOWN);
+		assert.equal(breaker.state.circuit, HALF_OPEN);
+	});
+
+	it('does not start the cooldown anew for a second failure of the same outage', () => {
+		const breaker = Breaker.closed();
+		const [one, two] = [breaker.request(0), breaker.request(0)];
+		breaker.report(one, 'failure', 10);
+		breaker.report(two, 'failure', 900);
+		assert.ok(breaker.request(10 + COOLDOWN) > NORMAL);
+	});
+
+	it('leaves the probe alone when an old request fails or is abandoned', () => {
+		for (const outcome of ['failure', 'abandoned'] as const) {
+			const breaker = Breaker.closed();
+			const old = breaker.request(0);
+			breaker.report(breaker.request(0), 'failure', 0);
+			const probe = breaker.request(COOLDOWN);
+			breaker.report(old, outcome, COOLDOWN + 1);
+			assert.equal(breaker.state.circuit, HALF_OPEN);
+			breaker.report(probe, 'success', COOLDOWN + 2);
+			assert.equal(breaker.state.circuit, CLOSED);
+		}
+	});
+
+	it('is closed by a good health probe from every state', () => {
+		const halfOpen = Breaker.open();
+		halfOpen.request(COOLDOWN);
+		for (const breaker of [new Breaker(), Breaker.closed(), Breaker.open(), halfOpen]) {
+			breaker.health(true, COOLDOWN + 1);
+			assert.equal(breaker.state.circuit, CLOSED);
+			assert.equal(breaker.request(COOLDOWN + 1), NORMAL);
+		}
+	});
+
+	it('is opened by a bad health probe from every state', () => {
+		const halfOpen = Breaker.open();
+		halfOpen.request(COOLDOWN);
+		for (const breaker of [new Breaker(), Breaker.closed(), Breaker.open(), halfOpen]) {
+			breaker.health(false, COOLDOWN + 1);
+			assert.equal(breaker.state.circuit, OPEN);
+			assert.equal(breaker.request(2 * COOLDOWN), REFUSED);
+		}
+	});
+
+	it('stays open as long as health probes fail within each cooldown', () => {
+		const breaker = Breaker.open();
+		for (let now = 0; now < 100 * COOLDOWN; now += COOLDOWN / 2) {
+			breaker.health(false, now);
+			assert.equal(breaker.request(now + COOLDOWN / 2 - 1), REFUSED);
+		}
+	});
+
+	it('does not listen to the probe of a half-open state that a health probe has ended', () => {
+		const breaker = Breaker.open();
+		const probe = breaker.request(COOLDOWN);
+		breaker.health(false, COOLDOWN + 1);
+		breaker.report(probe, 'success', COOLDOWN + 2);
+		assert.equal(breaker.state.circuit, OPEN);
+		breaker.report(probe, 'abandoned', COOLDOWN + 3);
+		assert.equal(breaker.request(COOLDOWN + 4), REFUSED);
+	});
+
+	it('takes the cooldown of the route that asks', () => {
+		const breaker = Breaker.open();
+		assert.equal(breaker.request(2000, 5000), REFUSED);
+		assert.ok(breaker.request(2000, 1000) > NORMAL);
+		// And so for the probe that is given up.
+		assert.equal(breaker.request(3500, 5000), REFUSED);
+		assert.ok(breaker.request(3500, 1000) > NORMAL);
+	});
+
+	it('numbers probes within 20 bits, never as a normal request, and never two in a row alike', () => {
+		let state: BreakerState = { circuit: OPEN, since: 0, probe: 2 ** 20 - 3 };
+		const seen: number[] = [];
+		for (let now = COOLDOWN; seen.length < 6; now += COOLDOWN) {
+			state = onRequest(state, now, COOLDOWN)!;
+			seen.push(state.probe);
+		}
+		assert.deepEqual(seen, [2 ** 20 - 2, 2 ** 20 - 1, 1, 2, 3, 4]);
+	});
+});
+
+describe('the circuit breaker against the table of the specification', () => {
+	it('agrees over every sequence of eight events, from the start and from closed', () => {
+		let visited = 0;
+		for (const first of [[], ['healthy']] as const) {
+			const run: Run = { state: INITIAL, reference: new Reference(), inFlight: [], now: 0 };
+			for (const event of first) step(run, event);
+			visited += explore(run, 8);
+		}
+		assert.ok(visited > 500_000, `${visited} states`);
+	});
+
+	it('agrees over long random histories', () => {
+		fc.assert(
+			fc.property(fc.array(fc.constantFrom(...EVENTS), { maxLength: 300 }), (events) => {
+				const run: Run = { state: INITIAL, reference: new Reference(), inFlight: [], now: 0 };
+				for (const event of events) if (possible(run, event)) step(run, event);
+			}),
+			{ numRuns: 500 },
+		);
+	});
+});
+
+/** Every event that a breaker can see. `oldest` and `newest` are requests in flight, probes or not. */
+const EVENTS = [
+	'half a cooldown passes',
+	'request',
+	'oldest succeeds',
+	'oldest fails',
+	'oldest is abandoned',
+	'newest succeeds',
+	'newest fails',
+	'newest is abandoned',
+	'healthy',
+	'unhealthy',
+] as const;
+type Event = (typeof EVENTS)[number];
+
+interface InFlight {
+	readonly admission: Admission;
+	/** The reference's own name for the request. */
+	readonly ticket: Ticket;
+}
+
+interface Run {
+	state: BreakerState;
+	reference: Reference;
+	inFlight: readonly InFlight[];
+	now: number;
+}
+
+/** Depth first through all that can happen; returns the number of steps taken. */
+function explore(run: Run, depth: number): number {
+	if (depth === 0) return 0;
+	let visited = 0;
+	for (const event of EVENTS) {
+		if (!possible(run, event)) continue;
+		const next = { ...run, reference: run.reference.copy() };
+		step(next, event);
+		visited += 1 + explore(next, depth - 1);
+	}
+	return visited;
+}
+
+function possible({ inFlight }: Run, event: Event): boolean {
+	if (event.startsWith('newest')) return inFlight.length > 1;
+	return event.startsWith('oldest') ? inFlight.length > 0 : true;
+}
+
+/** Does the same to both and compares. */
+function step(run: Run, event: Event): void {
+	const { reference } = run;
+	switch (event) {
+		case 'half a cooldown passes':
+			run.now += COOLDOWN / 2;
+			break;
+		case 'request': {
+			const breaker = new Breaker(run.state);
+			const admission = breaker.request(run.now);
+			run.state = breaker.state;
+			const ticket = reference.request(run.now);
+			assert.equal(admission === REFUSED, ticket === undefined, event);
+			if (ticket === undefined) break;
+			assert.equal(admission === NORMAL, !ticket.isProbe, event);
+			run.inFlight = [...run.inFlight, { admission, ticket }];
+			break;
+		}
+		case 'healthy':
+		case 'unhealthy':
+			run.state = onHealth(run.state, event === 'healthy', run.now) ?? run.state;
+			reference.health(event === 'healthy', run.now);
+			break;
+		default: {
+			const { admission, ticket } = run.inFlight.at(event.startsWith('newest') ? -1 : 0)!;
+			const outcome = event.endsWith('succeeds') ? 'success' : event.endsWith('fails') ? 'failure' : 'abandoned';
+			run.inFlight = event.startsWith('newest') ? run.inFlight.slice(0, -1) : run.inFlight.slice(1);
+			run.state = onOutcome(run.state, admission, outcome, run.now) ?? run.state;
+			reference.end(ticket, outcome, run.now);
+		}
+	}
+	const circuit = { closed: CLOSED, open: OPEN, 'half-open': HALF_OPEN }[reference.name];
+	assert.equal(run.state.circuit, circuit, event);
+}
+
+interface Ticket {
+	readonly isProbe: boolean;
+}
+
+/**
+ * The table of specification 3.1 with the decisions "Circuit breaker", in other terms than the code's: waiting time
+ * that is left instead of moments, and the identity of a ticket instead of a number.
+ */
+class Reference {
+	name: 'closed' | 'open' | 'half-open' = 'open';
+	#mayProbeFrom = COOLDOWN;
+	#probe: Ticket | undefined;
+
+	copy(): Reference {
+		const copy = new Reference();
+		copy.name = this.name;
+		copy.#mayProbeFrom = this.#mayProbeFrom;
+		copy.#probe = this.#probe;
+		return copy;
+	}
+
+	request(now: number): Ticket | undefined {
+		if (this.name === 'closed') return { isProbe: false };
+		// Open and cooled down, or half-open and the probe has been silent for another cooldown.
+		if (now < this.#mayProbeFrom) return undefined;
+		this.name = 'half-open';
+		this.#mayProbeFrom = now + COOLDOWN;
+		this.#probe = { isProbe: true };
+		return this.#probe;
+	}
+
+	end(ticket: Ticket, outcome: Outcome, now: number): void {
+		const decides = this.name === 'half-open' && ticket === this.#probe;
+		if (decides && outcome === 'success') this.#become('closed', now);
+		if (decides && outcome === 'abandoned') this.#become('open', now - COOLDOWN);
+		if ((decides || this.name === 'closed') && outcome === 'failure') this.#become('open', now);
+	}
+
+	health(healthy: boolean, now: number): void {
+		this.#become(healthy ? 'closed' : 'open', now);
+	}
+
+	#become(name: 'closed' | 'open', now: number): void {
+		this.name = name;
+		this.#mayProbeFrom = now + COOLDOWN;
+		this.#probe = undefined;
+	}
+}

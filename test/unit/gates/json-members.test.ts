@@ -1,0 +1,139 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { parseUniqueObject } from '../../../src/gates/json-members.ts';
+
+describe('JSON objects with unique member names', () => {
+	it('are read as JSON.parse reads them', () => {
+		for (const text of ['{}', ' { "a" : [1, {"a": 2}], "b":"a" }\n', '{"a":{"a":{"a":null}}}', '{"":0}']) {
+			assert.deepEqual(parseUniqueObject(text), JSON.parse(text), text);
+		}
+	});
+
+	it('are refused when a name comes twice, at any depth and in any spelling', () => {
+		for (const text of [
+			'{"sub":"a","sub":"b"}',
+			'{"sub":"a","sub":"a"}',
+			'{"sub":"a","s\\u0075b":"b"}',
+			'{"s\\u0075b":1,"\\u0073ub":2}',
+			'{"a":{"b":1,"c":2,"b":3}}',
+			'{"a":[{"b":1},{"b":1,"b":2}]}',
+			'{"a":[[[{"x":0,"x":0}]]]}',
+			'{"a":1,"b":{"a":1},"a":2}',
+			'{"":1,"":2}',
+			'{"\\"":1,"\\"":2}',
+			'{"\\\\":1,"\\u005c":2}',
+			'{"__proto__":1,"__proto__":2}',
+			'{"a" :1,"a"\t\r\n :2}',
+			'{"\\/":1,"/":2}',
+		]) {
+			assert.equal(parseUniqueObject(text), undefined, text);
+		}
+	});
+
+	it('may use one name in different objects, and as a value', () => {
+		for (const text of ['{"a":{"a":1},"b":{"a":1}}', '[{"a":1},{"a":2}]', '{"a":"a","b":"a"}', '{"x":["a","a"]}']) {
+			const wrapped = `{"top":${text}}`;
+			assert.deepEqual(parseUniqueObject(wrapped), JSON.parse(wrapped), text);
+		}
+	});
+
+	it('are not confused by strings that look like structure', () => {
+		for (const text of [
+			'{"a":"\\"a\\":1","b":"{\\"b\\":"}',
+			'{"a":"}","b":"{"}',
+			'{"a:":1,"a":":"}',
+			'{"a\\\\":1,"a":2}',
+			'{"[":"]","]":"["}',
+		]) {
+			assert.deepEqual(parseUniqueObject(text), JSON.parse(text), text);
+		}
+	});
+
+	it('are objects, and nothing else is', () => {
+		for (const text of [
+			'',
+			' ',
+			'null',
+			'1',
+			'"{}"',
+			'[]',
+			'[{}]',
+			'true',
+			'{',
+			'{}{}',
+			'{} x',
+			'\ufeff{}',
+			"{'a':1}",
+		]) {
+			assert.equal(parseUniqueObject(text), undefined, text);
+		}
+	});
+
+	it('keep a member named __proto__ as a plain member', () => {
+		const parsed = parseUniqueObject('{"__proto__":{"alg":"RS256"},"constructor":1}');
+		assert.ok(parsed);
+		assert.equal(Object.getPrototypeOf(parsed), Object.prototype);
+		assert.equal(parsed.alg, undefined);
+		assert.ok(Object.hasOwn(parsed, '__proto__'));
+	});
+
+	it('may be nested as deep as a token is long', () => {
+		const deep = `{"a":${'['.repeat(4000)}${']'.repeat(4000)}}`;
+		assert.ok(parseUniqueObject(deep));
+		const objects = `${'{"a":'.repeat(1500)}0${'}'.repeat(1500)}`;
+		assert.ok(parseUniqueObject(objects));
+		assert.equal(parseUniqueObject(objects.replace('0', '{"a":0,"a":0}')), undefined);
+	});
+
+	it('agree with a generator that knows whether it wrote a name twice', () => {
+		fc.assert(
+			fc.property(object, space, ({ text, unique }, around) => {
+				const whole = around + text + around;
+				assert.deepEqual(parseUniqueObject(whole), unique ? JSON.parse(whole) : undefined, whole);
+			}),
+			{ numRuns: 2000 },
+		);
+	});
+});
+
+interface Written {
+	readonly text: string;
+	/** No object in it, at any depth, has one name twice. */
+	readonly unique: boolean;
+}
+
+const space = fc.constantFrom('', '', ' ', '\n\t', '\r ');
+/** A string and one of its spellings in JSON. */
+const spelled = fc
+	.tuple(
+		fc.string({ unit: fc.constantFrom('a', '"', '\\', ':', '{', '}', '[', ',', '\u{1f600}'), maxLength: 2 }),
+		fc.nat(3),
+	)
+	.map(([value, style]) => {
+		const escapeAll = () =>
+			[...Array(value.length).keys()].map((i) => `\\u${value.charCodeAt(i).toString(16).padStart(4, '0')}`).join('');
+		return { value, text: style === 0 ? `"${escapeAll()}"` : JSON.stringify(value) };
+	});
+
+const { object } = fc.letrec<{ value: Written; object: Written; array: Written }>((tie) => ({
+	value: fc.oneof(
+		{ maxDepth: 4 },
+		fc.oneof(
+			fc.constantFrom('0', '-1.5e3', 'true', 'null').map((text) => ({ text, unique: true })),
+			spelled.map(({ text }) => ({ text, unique: true })),
+		),
+		tie('object'),
+		tie('array'),
+	),
+	object: fc.tuple(fc.array(fc.tuple(spelled, tie('value')), { maxLength: 4 }), space).map(([members, gap]) => ({
+		text: `{${gap}${members.map(([name, { text }]) => [name.text, ':', text].join(gap)).join(`${gap},${gap}`)}${gap}}`,
+		unique:
+			new Set(members.map(([name]) => name.value)).size === members.length &&
+			members.every(([, value]) => value.unique),
+	})),
+	array: fc.array(tie('value'), { maxLength: 3 }).map((values) => ({
+		text: `[${values.map(({ text }) => text).join(',')}]`,
+		unique: values.every(({ unique }) => unique),
+	})),
+}));

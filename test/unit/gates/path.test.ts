@@ -1,0 +1,290 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { cleanTarget, pathOf } from '../../../src/gates/path.ts';
+import { BAD_PATH } from '../../../src/gates/rejection.ts';
+
+function passes(target: string): void {
+	assert.equal(cleanTarget(target), target, `${target} is refused or changed`);
+}
+
+function refuses(target: string): void {
+	assert.equal(cleanTarget(target), BAD_PATH, `${JSON.stringify(target)} passes`);
+}
+
+/** Each dot plain or encoded, one or two of them. */
+const DOT_SEGMENTS = ['.', '%2e', '%2E'].flatMap((one) => [one, ...['.', '%2e', '%2E'].map((two) => one + two)]);
+const SEPARATORS = ['/', '%2f', '%2F', '%5c', '%5C', '\\'];
+
+describe('the path gate', () => {
+	it('refuses every spelling of a dot segment, after and before every kind of separator', () => {
+		for (const dots of DOT_SEGMENTS) {
+			refuses(`/${dots}`);
+			for (const separator of SEPARATORS) {
+				for (const path of [
+					`/a${separator}${dots}`,
+					`/${dots}${separator}a`,
+					`/a${separator}${dots}${separator}b`,
+					`/a/b${separator}${dots}/c`,
+					`/%61${separator}${dots}`,
+				]) {
+					refuses(path);
+					refuses(`${path}?query`);
+				}
+			}
+		}
+	});
+
+	it('cuts segments at a semicolon, plain or encoded, before it looks at them', () => {
+		for (const dots of DOT_SEGMENTS) {
+			for (const parameter of [';', ';x', ';a=1;b=2', '%3b', '%3Bx']) {
+				for (const path of [`/${dots}${parameter}`, `/a/${dots}${parameter}/b`, `/a%2f${dots}${parameter}`])
+					refuses(path);
+			}
+		}
+		for (const path of ['/a;..', '/a;/b', '/;', '/a;x=..;y', '/a%3b..', '/;..']) passes(path);
+	});
+
+	it('passes names that merely have dots in them', () => {
+		for (const path of [
+			'/...',
+			'/....',
+			'/a..b',
+			'/..a',
+			'/a..',
+			'/.a',
+			'/a.',
+			'/.well-known/acme',
+			'/.well-known',
+			'/a/.../b',
+			'/.git',
+			'/a.b.c/..d/e..',
+			'/%2ea',
+			'/a%2e',
+			'/a%2e%2e',
+			'/%2e%2e%2e',
+			'/..%20',
+			'/.%2e.',
+		]) {
+			passes(path);
+		}
+	});
+
+	it('refuses NUL and %u in every case', () => {
+		for (const path of ['/%00', '/a%00b', '/..%00', '/%u002e%u002e/x', '/%U002e', '/%u', '/a%u0041', '/%2f%00'])
+			refuses(path);
+	});
+
+	it('refuses a doubly encoded dot or separator', () => {
+		for (const inner of ['2e', '2E', '2f', '2F', '5c', '5C']) {
+			for (const path of [`/%25${inner}`, `/a%25${inner}b`, `/a/%25${inner}%25${inner}/b`]) refuses(path);
+		}
+		for (const path of ['/%25', '/100%25', '/%2541', '/%252', '/%25%32', '/%25zz', '/%2500', '/%252d', '/%255b'])
+			passes(path);
+	});
+
+	it('refuses a doubly encoded dot or separator also where its hex digits are what is encoded', () => {
+		for (const path of [
+			'/%25%32%65',
+			'/%25%32%45',
+			'/%252%65',
+			'/%25%32e',
+			'/%25%32E%25%32E/x',
+			'/a%25%32%66b',
+			'/%252%46',
+			'/%25%35%63',
+			'/%255%43',
+			'/%25%35c',
+		]) {
+			refuses(path);
+		}
+		for (const path of ['/%25%32%64', '/%252%67', '/%25%33e', '/%25%35%64', '/%32%65', '/%25%41']) passes(path);
+	});
+
+	it('refuses a percent sign that begins no octet', () => {
+		for (const path of ['/%', '/%2', '/a%', '/%zz', '/%2g', '/%g2', '/%%32e', '/%2%65', '/% 2e', '/%-1']) refuses(path);
+	});
+
+	it('refuses a backslash and a second slash at the beginning, which some readers take for a host', () => {
+		for (const path of ['//x', '//', '//evil.test/a', '///', '/\\evil.test', '/a\\b', '\\a', '\\\\a', '/\\'])
+			refuses(path);
+		for (const path of ['/a//b', '/a//', '/a///b', '/%2fx']) passes(path);
+	});
+
+	it('refuses what does not begin with a slash', () => {
+		for (const target of ['', '*', 'a', '?', '?a', 'http://x/', 'https://x/a', '.', '..', '%2f', 'x:443', ' /', '#/']) {
+			refuses(target);
+		}
+	});
+
+	it('refuses what has no place on a request line: controls, space, #, anything beyond ASCII', () => {
+		for (let code = 0; code <= 0x17f; code++) {
+			const char = String.fromCharCode(code);
+			const visible = code > 0x20 && code < 0x7f;
+			for (const target of [`/a${char}b`, `/${char}`, `/a?b${char}c`, `/a?${char}`]) {
+				const plain = visible && !'#\\%?;'.includes(char);
+				if (plain) target === '//' || target === '/.' ? refuses(target) : passes(target);
+				else if (!visible || char === '#') refuses(target);
+			}
+		}
+		for (const target of ['/a b HTTP/1.1\r\nHost: x', '/a\r\n', '/\u2028', '/\ud83d\ude00']) refuses(target);
+	});
+
+	it('never looks at the query for paths', () => {
+		for (const query of [
+			'/../x',
+			'..',
+			'%2e%2e',
+			'%252e',
+			'%00',
+			'%u002e',
+			'%',
+			'%zz',
+			'\\',
+			'//',
+			'?',
+			'a?b/../c',
+			'',
+		]) {
+			passes(`/a?${query}`);
+			passes(`/?${query}`);
+		}
+		refuses('/..?');
+		refuses('/../?x');
+	});
+
+	it('hands on the target byte for byte, and the path without the query', () => {
+		for (const [target, path] of [
+			['/', '/'],
+			['/a%2Fb;c?d=%2f', '/a%2Fb;c'],
+			['/a?', '/a'],
+			['/a?b?c', '/a'],
+		] as const) {
+			const clean = cleanTarget(target);
+			assert.ok(typeof clean === 'string');
+			assert.equal(clean, target);
+			assert.equal(pathOf(clean), path);
+		}
+	});
+
+	it('stays fast on long hostile paths', () => {
+		const start = performance.now();
+		for (const piece of ['%2e', '/.', '/..;', '%25', '%2f%2e', ';', '/', '%', '.'])
+			cleanTarget(`/x${piece.repeat(200_000)}`);
+		// Linear work takes some 100 ms here; quadratic work would take hours.
+		assert.ok(performance.now() - start < 10_000);
+	});
+
+	it('agrees with the decisions read one character at a time', () => {
+		let refused = 0;
+		let passed = 0;
+		fc.assert(
+			fc.property(target, (text) => {
+				const wanted = refusedByTheDecisions(text) ? BAD_PATH : text;
+				assert.equal(cleanTarget(text), wanted);
+				if (wanted === text) passed++;
+				else refused++;
+			}),
+			{ numRuns: 20_000 },
+		);
+		assert.ok(passed > 500 && refused > 500, `${passed} passed, ${refused} refused`);
+	});
+
+	it('leaves nothing for the URL standard to resolve', () => {
+		fc.assert(
+			fc.property(target, (text) => {
+				if (cleanTarget(text) !== text) return;
+				const path = text.split('?', 1)[0]!;
+				// The standard encodes some characters that RFC 3986 forbids; where there are none it changes nothing.
+				fc.pre(!/["<>^`{|}]/.test(path));
+				assert.equal(new URL(`http://host${text}`).pathname, path);
+			}),
+			{ numRuns: 20_000 },
+		);
+	});
+
+	it('leaves no dot segment to a reader that decodes twice and takes a backslash for a slash', () => {
+		fc.assert(
+			fc.property(target, (text) => {
+				if (cleanTarget(text) !== text) return;
+				const once = decodeLeniently(text.split('?', 1)[0]!);
+				for (const reading of [once, decodeLeniently(once)]) {
+					for (const segment of reading.split(/[/\\]/))
+						assert.ok(segment !== '.' && segment !== '..', `${text} -> ${reading}`);
+				}
+			}),
+			{ numRuns: 20_000 },
+		);
+	});
+});
+
+const target = fc
+	.array(
+		fc.constantFrom(
+			...['/', '/', '/', '/.', '/..', '.', '..', '%2e', '%2E', '%2f', '%5C', '\\', ';', '%3b', 'a', 'b', '...', '%61'],
+			...[
+				'%',
+				'%25',
+				'%32',
+				'%65',
+				'%35',
+				'%63',
+				'%252e',
+				'%255c',
+				'25',
+				'2',
+				'5',
+				'e',
+				'f',
+				'c',
+				'%00',
+				'%u',
+				'%U',
+				'0',
+			],
+			...['?', '#', ' ', '\u0080', '{', '"'],
+		),
+		{ maxLength: 9 },
+	)
+	.map((parts) => `/${parts.join('')}`);
+
+/** Decisions "Path", without a regular expression: tokens first, then segments of tokens. */
+function refusedByTheDecisions(text: string): boolean {
+	if (text[0] !== '/' || text[1] === '/') return true;
+	for (const char of text) if (char <= ' ' || char > '~' || char === '#') return true;
+	const query = text.indexOf('?');
+	const path = query < 0 ? text : text.slice(0, query);
+	const segments: string[][] = [[]];
+	for (let at = 0; at < path.length; ) {
+		let char = path[at]!;
+		if (char === '\\') return true;
+		if (char === '%') {
+			const octet = hex(path[at + 1]) * 16 + hex(path[at + 2]);
+			// Also `%u`: it is no octet.
+			if (Number.isNaN(octet) || octet === 0) return true;
+			char = String.fromCharCode(octet);
+			at += 2;
+		}
+		at++;
+		if (char === '/' || char === '\\') segments.push([]);
+		else segments.at(-1)!.push(char);
+	}
+	for (const segment of segments) {
+		const end = segment.indexOf(';');
+		const name = (end < 0 ? segment : segment.slice(0, end)).join('');
+		if (name === '.' || name === '..') return true;
+		// What is still encoded after one decoding was encoded twice.
+		const decoded = segment.join('').toLowerCase();
+		if (['%2e', '%2f', '%5c'].some((twice) => decoded.includes(twice))) return true;
+	}
+	return false;
+}
+
+function hex(digit: string | undefined): number {
+	const value = digit === undefined ? -1 : '0123456789abcdef'.indexOf(digit.toLowerCase());
+	return value < 0 ? Number.NaN : value;
+}
+
+function decodeLeniently(text: string): string {
+	return text.replace(/%([0-9a-f]{2})/gi, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 16)));
+}

@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { isExpired } from '../../../src/gates/jwt.ts';
+import { CACHE_CAPACITY, type Identity, TokenCache, usableUntil } from '../../../src/gates/token-cache.ts';
+
+const NOW = 1_800_000_000;
+
+function identity(exp: number, now = NOW): Identity {
+	const claims = { sub: 'tenant', scope: '', exp, payload: {} };
+	return { claims, tenantHeader: '', limiterKey: 1n, usableUntil: usableUntil(claims, now) };
+}
+
+describe('the token cache', () => {
+	it('finds an identity by the exact token', () => {
+		const cache = new TokenCache();
+		const kept = identity(NOW + 1000);
+		cache.add('a.b.c', kept);
+		assert.equal(cache.find('a.b.c', NOW), kept);
+		for (const other of ['a.b.C', 'a.b.c ', 'a.b.', '']) assert.equal(cache.find(other, NOW), undefined);
+	});
+
+	it('holds 10,000 entries: the 10,001st pushes out the oldest', () => {
+		assert.equal(CACHE_CAPACITY, 10_000);
+		const cache = new TokenCache();
+		for (let i = 0; i < 10_001; i++) {
+			cache.add(`token ${i}`, identity(NOW + 1000));
+			assert.ok(cache.size <= 10_000);
+		}
+		assert.equal(cache.size, 10_000);
+		assert.equal(cache.find('token 0', NOW), undefined);
+		for (const i of [1, 5000, 10_000]) assert.ok(cache.find(`token ${i}`, NOW), `token ${i}`);
+	});
+
+	it('pushes nobody out when a token is added again', () => {
+		const cache = new TokenCache(2);
+		cache.add('a', identity(NOW + 1000));
+		cache.add('b', identity(NOW + 1000));
+		cache.add('b', identity(NOW + 2000));
+		assert.equal(cache.size, 2);
+		assert.ok(cache.find('a', NOW));
+		assert.equal(cache.find('b', NOW)?.claims.exp, NOW + 2000);
+	});
+
+	it('forgets an entry after five minutes', () => {
+		const cache = new TokenCache();
+		cache.add('a', identity(NOW + 100_000));
+		assert.ok(cache.find('a', NOW + 299.999));
+		assert.equal(cache.find('a', NOW + 300), undefined);
+	});
+
+	it('is not kept alive by being asked', () => {
+		const cache = new TokenCache();
+		cache.add('a', identity(NOW + 100_000));
+		for (let second = 0; second < 300; second++) assert.ok(cache.find('a', NOW + second));
+		assert.equal(cache.find('a', NOW + 300), undefined);
+	});
+
+	it('never outlives the expiry and its 60 seconds of leeway', () => {
+		const cache = new TokenCache();
+		cache.add('a', identity(NOW));
+		assert.ok(cache.find('a', NOW + 59));
+		assert.equal(cache.find('a', NOW + 61), undefined);
+		cache.add('a', identity(NOW));
+		assert.equal(cache.find('a', NOW + 60), undefined);
+	});
+
+	it('lets go of what has run out once it is asked for it', () => {
+		const cache = new TokenCache();
+		cache.add('a', identity(NOW));
+		cache.find('a', NOW + 60);
+		assert.equal(cache.size, 0);
+	});
+
+	it('agrees, whatever the times, with the check of a fresh token and with the five minutes', () => {
+		fc.assert(
+			fc.property(
+				fc.double({ min: -400, max: 400, noNaN: true }),
+				fc.double({ min: 0, max: 400, noNaN: true }),
+				(ttl, age) => {
+					const exp = NOW + ttl;
+					fc.pre(!isExpired(exp, NOW));
+					const cache = new TokenCache();
+					cache.add('a', identity(exp));
+					const now = NOW + age;
+					assert.equal(cache.find('a', now) !== undefined, now < NOW + 300 && !isExpired(exp, now));
+				},
+			),
+			{ numRuns: 1000 },
+		);
+	});
+
+	it('takes names of object members for tokens like any other', () => {
+		const cache = new TokenCache();
+		for (const token of ['__proto__', 'constructor', 'toString']) assert.equal(cache.find(token, NOW), undefined);
+	});
+});
