@@ -36,6 +36,8 @@ async function main(): Promise<void> {
 			return print(`proxy ${await readVersion()} (${await readBodyMode()} bodies, Node ${process.version})\n`);
 		case 'demo':
 			return demo(commandLine);
+		case 'embed-demo':
+			return embedDemo();
 		case 'run':
 			return run(commandLine);
 	}
@@ -78,6 +80,13 @@ async function demo({ once, dir }: Command<'demo'>): Promise<void> {
 	process.off('SIGTERM', stop).off('SIGINT', stop);
 	const { runDemo } = await import('./cli/demo/run.ts');
 	process.exitCode = await runDemo({ once, dir, out: process.stdout, mainPath: import.meta.filename });
+}
+
+async function embedDemo(): Promise<void> {
+	// It drains by itself.
+	process.off('SIGTERM', stop).off('SIGINT', stop);
+	const { runEmbedDemo } = await import('./embed/example/service.ts');
+	process.exit(await runEmbedDemo(process.env, { stdout: process.stdout, stderr: process.stderr, signals: process }));
 }
 
 /** Open without having been asked for, it is a SIGUSR1 that came before our handler did: somebody wants a reload. */

@@ -33,6 +33,8 @@ export type CommandLine =
 			readonly once: boolean;
 			readonly dir: string;
 	  }
+	/** The example service of specification 4.4; its settings are the `EMBED_*` variables. */
+	| { readonly command: 'embed-demo' }
 	| { readonly command: 'help' }
 	| { readonly command: 'version' };
 
@@ -63,10 +65,11 @@ export function parseCommandLine(argv: readonly string[], env: Environment, core
 	const [first = ''] = argv;
 	if (first === '' || first.startsWith('-')) return parseRun(argv, env, cores);
 	if (first === 'demo') return parseDemo(argv.slice(1), env);
+	if (first === 'embed-demo') return parseEmbedDemo(argv.slice(1));
 	throw new UsageError([`unknown command ${quote(first)}; ${didYouMean(first, COMMANDS, 'proxy ')}`]);
 }
 
-const COMMANDS = ['demo'];
+const COMMANDS = ['demo', 'embed-demo'];
 
 function parseRun(argv: readonly string[], env: Environment, cores: number): CommandLine {
 	const given = scan(argv, RUN_OPTIONS, {});
@@ -81,6 +84,14 @@ function parseDemo(argv: readonly string[], env: Environment): CommandLine {
 	const early = helpOrVersion(given);
 	if (early !== undefined) return early;
 	return { command: 'demo', once: given.switches.has('once'), ...readValues(DEMO_OPTIONS, given, env) };
+}
+
+function parseEmbedDemo(argv: readonly string[]): CommandLine {
+	const given = scan(argv, {}, {});
+	const early = helpOrVersion(given);
+	if (early !== undefined) return early;
+	if (given.problems.length > 0) throw new UsageError(given.problems);
+	return { command: 'embed-demo' };
 }
 
 function helpOrVersion({ switches, problems }: Given): CommandLine | undefined {

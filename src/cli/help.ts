@@ -15,6 +15,7 @@ export function helpText(columns = 80): string {
 		'Usage:',
 		`${INDENT}proxy [OPTIONS]       run the proxy`,
 		`${INDENT}proxy demo [OPTIONS]  try it with its own keys and upstream`,
+		`${INDENT}proxy embed-demo      run the example of the embedded gate`,
 		...section('Options', [...values(RUN_OPTIONS), ...switches(COMMON_SWITCHES)], width),
 		...section('Options of demo', [...switches(DEMO_SWITCHES), ...values(DEMO_OPTIONS)], width),
 		...section('Signals', SIGNALS, width),

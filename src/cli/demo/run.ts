@@ -28,7 +28,7 @@ export interface DemoOptions {
 }
 
 /**
- * Handles SIGINT and SIGTERM while it runs: the first drains the proxy, the second makes short work of it.
+ * Handles SIGINT, SIGTERM and SIGHUP while it runs: the first drains the proxy, the second makes short work of it.
  *
  * @returns the exit code: 0 when every outcome was the expected one and the proxy drained in order, else 1.
  */
@@ -40,7 +40,8 @@ export async function runDemo(options: DemoOptions): Promise<number> {
 		if (end.signal.aborted) proxy?.stop();
 		end.abort(INTERRUPTED);
 	};
-	process.on('SIGINT', onSignal).on('SIGTERM', onSignal);
+	// SIGHUP, too: the proxy is in a process group of its own and would outlive its terminal.
+	for (const signal of SIGNALS) process.on(signal, onSignal);
 	const upstreams = { a: await startSampleUpstream('svc-a'), b: await startSampleUpstream('svc-b') };
 	const failures: string[] = [];
 	try {
@@ -54,12 +55,13 @@ export async function runDemo(options: DemoOptions): Promise<number> {
 		// A file that cannot be written, a proxy that does not start.
 		failures.push((error as Error).message);
 	} finally {
-		process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
+		for (const signal of SIGNALS) process.off(signal, onSignal);
 		await Promise.all([upstreams.a.close(), upstreams.b.close()]);
 	}
 	return conclude(screen, failures);
 }
 
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 const INTERRUPTED = 'interrupted';
 
 async function setStage(

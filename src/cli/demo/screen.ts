@@ -35,7 +35,7 @@ export function createScreen(out: Output, noColor: string | undefined): Screen {
 	};
 }
 
-const WHAT_COLUMNS = 52;
+const WHAT_COLUMNS = 46;
 const BOLD = 1;
 const DIM = 2;
 const RED = 31;

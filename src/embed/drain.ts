@@ -1,0 +1,57 @@
+import type { ServerResponse } from 'node:http';
+import type { Server } from 'node:https';
+import type { Socket } from 'node:net';
+
+export interface Drainable {
+	/** Stops accepting and resolves when the last connection is gone; every call gets the same promise. */
+	drain(): Promise<void>;
+	/** Cuts every connection, of either protocol and also within the handshake. */
+	closeAllConnections(): void;
+}
+
+/**
+ * Prepares a server for being drained. `server.close` alone waits for idle HTTP/1.1 connections that were busy a moment
+ * before, for handshakes, and for peers that never end.
+ *
+ * @param drainMs how long requests in flight may take to finish.
+ */
+export function drainable(server: Server, drainMs: number): Drainable {
+	const connections = new Set<Socket>();
+	const answers = new Set<ServerResponse>();
+	let drained: Promise<void> | undefined;
+
+	server.on('connection', (socket: Socket) => {
+		connections.add(socket);
+		socket.once('close', () => connections.delete(socket));
+	});
+	// HTTP/2 needs no help: `close` sends its GOAWAY and waits for the streams.
+	server.prependListener('request', (req, res) => {
+		if (req.httpVersionMajor !== 1) return;
+		answers.add(res);
+		res.once('close', () => answers.delete(res));
+		if (drained) endConnectionAfter(res);
+	});
+
+	const closeAllConnections = () => {
+		for (const socket of connections) socket.destroy();
+	};
+	const drain = () => {
+		drained ??= new Promise((resolve) => {
+			const cut = setTimeout(closeAllConnections, drainMs);
+			for (const res of answers) endConnectionAfter(res);
+			// Called with an error where the server has never listened: there is nothing to wait for then, either.
+			server.close(() => {
+				clearTimeout(cut);
+				resolve();
+			});
+		});
+		return drained;
+	};
+	return { drain, closeAllConnections };
+}
+
+function endConnectionAfter(res: ServerResponse): void {
+	const { socket } = res;
+	if (res.headersSent) res.once('finish', () => socket?.end());
+	else res.setHeader('connection', 'close');
+}

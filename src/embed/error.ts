@@ -1,0 +1,30 @@
+/** What can be wrong with how the gate is used. Codes are stable; messages are for people and may change. */
+export type GateErrorCode =
+	/** `jwtPublicKey` is not one RSA public key of at least 2048 bits. */
+	| 'ERR_GATE_PUBLIC_KEY'
+	/** `issuer` is neither a non-empty string nor `null`. */
+	| 'ERR_GATE_ISSUER'
+	/** `audience` is neither a non-empty string nor `null`. */
+	| 'ERR_GATE_AUDIENCE'
+	/** `tenantRps` is not a whole number from 0 to 1,000,000. */
+	| 'ERR_GATE_TENANT_RPS'
+	/** Claims were asked of a request that no gate has admitted. */
+	| 'ERR_GATE_NO_CLAIMS'
+	/** A certificate, key or CA file cannot be read, is not PEM, or does not fit the others. */
+	| 'ERR_TLS_MATERIAL'
+	/** The handler cannot serve HTTP/2, and `http2` was not set to `false`. */
+	| 'ERR_TLS_HTTP2_HANDLER';
+
+/**
+ * A mistake of the program or of its operator, never of a caller: callers are refused with an answer, not an error. The
+ * message says what is wrong and what is wanted; it never quotes a key or a token.
+ */
+export class GateError extends Error {
+	override readonly name = 'GateError';
+	readonly code: GateErrorCode;
+
+	constructor(code: GateErrorCode, message: string, options?: ErrorOptions) {
+		super(message, options);
+		this.code = code;
+	}
+}

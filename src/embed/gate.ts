@@ -1,0 +1,126 @@
+import { KeyObject, randomBytes } from 'node:crypto';
+import { readPublicKey } from '../gates/jwt.ts';
+import { RATE_LIMITED, Rejection } from '../gates/rejection.ts';
+import type { Identity } from '../gates/token-cache.ts';
+import { Authenticator } from '../shared/authenticator.ts';
+import { type Clock, systemClock } from '../shared/clock.ts';
+import { createLimiterMemory, TenantLimiter } from '../shared/limiter.ts';
+import { type Claims, claimsOf } from './claims.ts';
+import { GateError, type GateErrorCode } from './error.ts';
+import { type Refusal, refused } from './refusal.ts';
+
+export type { Claims, Clock, GateErrorCode, Refusal };
+export { GateError };
+
+/**
+ * The proxy's authentication and tenant limit (specification 4.4) for a server of your own. Frameworks get it through
+ * an adapter: `mtls-edge-proxy/embed/node`, `/fastify`, `/hono` or `/fetch`.
+ */
+export interface Gate {
+	/**
+	 * Judges one request, and counts it against its tenant's limit when its token is good. Never throws.
+	 *
+	 * @param authorization the value of the `Authorization` header; `undefined` or `null` where there is none. A list is
+	 *   every value that came: more than one is refused, since it leaves open which of them a later reader would believe.
+	 */
+	check(authorization: string | readonly string[] | null | undefined): Verdict;
+}
+
+/** Frozen, and shared: as long as a token is remembered, each request with it gets the same verdict object. */
+export type Verdict =
+	| { readonly ok: true; readonly claims: Claims }
+	| { readonly ok: false; readonly refusal: Refusal };
+
+export interface GateOptions {
+	/**
+	 * Verifies RS256 signatures: an RSA public key of at least 2048 bits, as PEM text (SPKI or PKCS#1) or as a
+	 * `KeyObject`. Read once; another key needs another gate.
+	 */
+	readonly jwtPublicKey: string | KeyObject;
+	/** The `iss` that every token must carry. `null` accepts any, and tokens without one. */
+	readonly issuer: string | null;
+	/** The `aud` that every token must carry, alone or in a list. `null` refuses tokens that carry any. */
+	readonly audience: string | null;
+	/**
+	 * Requests per second for each `sub`, and as many at once after a pause: a whole number from 0 to 1,000,000; 0
+	 * switches the limit off. It holds for one gate in one process: let the servers of a process share a gate.
+	 */
+	readonly tenantRps: number;
+	/** Where time comes from, for tests; the system's clocks by default. */
+	readonly clock?: Clock;
+}
+
+/** Tenants in debt at the same moment, in 1 MiB. A tenant that finds no place among them has to wait. */
+const LIMITER_SLOTS = 1 << 16;
+/** One request a microsecond; far below the rate at which the limiter's arithmetic would stop being exact. */
+const MAX_TENANT_RPS = 1_000_000;
+
+/**
+ * Creates a gate. It remembers verified tokens, at most 10,000, each for at most 5 minutes and never longer than to its
+ * `exp` and the 60 s of leeway.
+ *
+ * @throws {GateError} `ERR_GATE_PUBLIC_KEY`, `ERR_GATE_ISSUER`, `ERR_GATE_AUDIENCE` or `ERR_GATE_TENANT_RPS`.
+ */
+export function createGate({ jwtPublicKey, issuer, audience, tenantRps, clock = ownClock() }: GateOptions): Gate {
+	const policy = {
+		publicKey: readKey(jwtPublicKey),
+		issuer: readExpectation('issuer', 'ERR_GATE_ISSUER', issuer),
+		audience: readExpectation('audience', 'ERR_GATE_AUDIENCE', audience),
+	};
+	const limiter = createLimiter(tenantRps);
+	const authenticator = new Authenticator(policy, limiter);
+	// As long as the authenticator remembers an identity, and no longer.
+	const admitted = new WeakMap<Identity, Verdict>();
+
+	return {
+		check(authorization) {
+			const identity = authenticator.authenticate(onlyValue(authorization), clock.wallSeconds());
+			if (identity instanceof Rejection) return refused(identity);
+			if (limiter && !limiter.admit(identity.limiterKey, clock.now())) return refused(RATE_LIMITED);
+			let verdict = admitted.get(identity);
+			if (verdict === undefined) {
+				verdict = Object.freeze({ ok: true, claims: claimsOf(identity) });
+				admitted.set(identity, verdict);
+			}
+			return verdict;
+		},
+	};
+}
+
+/** The gates below tell "none" (`undefined`) from "more than one" (`null`). */
+function onlyValue(authorization: string | readonly string[] | null | undefined): string | null | undefined {
+	if (typeof authorization === 'string') return authorization;
+	if (authorization === null || authorization === undefined || authorization.length === 0) return undefined;
+	return authorization.length === 1 ? authorization[0] : null;
+}
+
+function ownClock(): Clock {
+	return systemClock(process.hrtime.bigint());
+}
+
+function createLimiter(tenantRps: number): TenantLimiter | undefined {
+	if (!Number.isInteger(tenantRps) || tenantRps < 0 || tenantRps > MAX_TENANT_RPS) {
+		throw new GateError('ERR_GATE_TENANT_RPS', 'tenantRps must be a whole number from 0 (no limit) to 1,000,000');
+	}
+	if (tenantRps === 0) return undefined;
+	return new TenantLimiter(createLimiterMemory(randomBytes(32), LIMITER_SLOTS), tenantRps, 0);
+}
+
+function readKey(key: string | KeyObject): KeyObject {
+	try {
+		if (typeof key === 'string') return readPublicKey(key);
+		if (key instanceof KeyObject && key.type === 'public') {
+			return readPublicKey(key.export({ type: 'spki', format: 'pem' }).toString());
+		}
+	} catch (error) {
+		throw new GateError('ERR_GATE_PUBLIC_KEY', `jwtPublicKey ${(error as Error).message}`);
+	}
+	throw new GateError('ERR_GATE_PUBLIC_KEY', 'jwtPublicKey must be PEM text or a public KeyObject');
+}
+
+/** `undefined` is refused: the check must not vanish because an environment variable is not set. */
+function readExpectation(name: string, code: GateErrorCode, value: string | null): string | undefined {
+	if (value === null) return undefined;
+	if (typeof value === 'string' && value !== '') return value;
+	throw new GateError(code, `${name} must be a non-empty string, or null to do without the check`);
+}

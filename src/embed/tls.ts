@@ -1,0 +1,163 @@
+import { readFileSync } from 'node:fs';
+import { IncomingMessage, type RequestListener } from 'node:http';
+import { createSecureServer, type ServerHttp2Session } from 'node:http2';
+import { createServer, type Server } from 'node:https';
+import { fileURLToPath } from 'node:url';
+import type { TlsMaterial } from '../shared/messages.ts';
+import { validateTlsMaterial } from '../shared/tls-material.ts';
+import { listenerOptions, secureContextOptions } from '../shared/tls-options.ts';
+import { drainable } from './drain.ts';
+import { GateError } from './error.ts';
+import { onReloadSignal } from './reload-signal.ts';
+
+export { GateError, type GateErrorCode } from './error.ts';
+
+export interface MtlsServerOptions {
+	/** The server's certificate chain, PEM, the leaf first. Read now and at every reload, like the other two. */
+	readonly certPath: string | URL;
+	/** The leaf's private key, PEM (PKCS#8, PKCS#1 or SEC1), not encrypted. */
+	readonly keyPath: string | URL;
+	/** The CAs of the clients, PEM. A client without a certificate that chains to one of them is not let in. */
+	readonly clientCaPath: string | URL;
+	/** Whether to offer `h2` beside `http/1.1`; the default is `true`. Express 5 cannot serve it: give `false`. */
+	readonly http2?: boolean;
+	/** Whether SIGUSR1 reloads the three files; the default is `true`. Worker threads get no signals: call `reload`. */
+	readonly reloadOnSignal?: boolean;
+	/** Told of every reload by signal. Without it a failure becomes a warning of the process. */
+	readonly onReload?: (reload: Reload) => void;
+	/** How long `drain` lets requests finish, in ms; the default is 25,000 (specification 8). */
+	readonly drainMs?: number;
+	/** Aborting it drains the server. */
+	readonly signal?: AbortSignal;
+}
+
+/** What came of a reload. After a failure the server goes on with what it had. */
+export type Reload =
+	| { readonly ok: true; readonly generation: number }
+	| { readonly ok: false; readonly error: GateError };
+
+/**
+ * A server of `node:https`, or of `node:http2` with HTTP/1.1 beside it; both have the members of the former. To hand it
+ * to a framework, see the examples of docs/embed.md.
+ */
+export interface MtlsServer extends Server {
+	/**
+	 * Reads the three files again and uses them for new connections; open ones keep what they have.
+	 *
+	 * @returns the generation: 1 at the start, one more after each reload.
+	 * @throws {GateError} `ERR_TLS_MATERIAL`; the server then goes on with what it had.
+	 */
+	reload(): number;
+	/** Stops accepting, lets requests in flight finish for `drainMs`, then cuts what is left. Idempotent; never rejects. */
+	drain(): Promise<void>;
+	/** The same as `drain`. */
+	[Symbol.asyncDispose](): Promise<void>;
+}
+
+/** Specification 8. */
+const HANDSHAKE_MS = 10_000;
+const FIRST_REQUEST_MS = 10_000;
+const MAX_CONCURRENT_STREAMS = 64;
+const DRAIN_MS = 25_000;
+
+/**
+ * Creates a listener with the proxy's own TLS settings (specification 5): TLS 1.2 and 1.3, a client certificate on
+ * every connection, no resumption, no renegotiation; 10 s for the handshake, 10 s for the first request after it.
+ *
+ * @param handler gets requests of either protocol. Those of HTTP/2 come through Node's compatibility layer, which has
+ *   the same members; mind that its `setHeader` returns nothing to chain on.
+ * @throws {GateError} `ERR_TLS_MATERIAL` where a file cannot be used, `ERR_TLS_HTTP2_HANDLER` for an Express
+ *   application without `http2: false`.
+ */
+export function createMtlsServer(options: MtlsServerOptions, handler: RequestListener): MtlsServer {
+	const { http2 = true, reloadOnSignal = true, drainMs = DRAIN_MS, onReload = warnOfFailure, signal } = options;
+	signal?.throwIfAborted();
+	if (http2) refuseExpress(handler);
+	const listener = {
+		...secureContextOptions(readMaterial(options)),
+		...listenerOptions,
+		ALPNProtocols: http2 ? listenerOptions.ALPNProtocols : ['http/1.1'],
+		handshakeTimeout: HANDSHAKE_MS,
+		headersTimeout: FIRST_REQUEST_MS,
+		// Node looks for requests that are overdue every 30 s unless it is told otherwise.
+		connectionsCheckingInterval: 1000,
+		// Finds peers that have gone without a word.
+		keepAlive: true,
+		keepAliveInitialDelay: 30_000,
+	};
+	const server = http2 ? createHttp2Server(listener, handler) : createServer(listener, handler);
+
+	let generation = 1;
+	const reload = (): number => {
+		server.setSecureContext(secureContextOptions(readMaterial(options)));
+		return ++generation;
+	};
+	if (reloadOnSignal) {
+		const forget = onReloadSignal(() => onReload(attempt(reload)));
+		server.once('close', forget);
+	}
+	const { drain, closeAllConnections } = drainable(server, drainMs);
+	if (signal) {
+		signal.addEventListener('abort', drain, { once: true });
+		server.once('close', () => signal.removeEventListener('abort', drain));
+	}
+	return Object.assign(server, { reload, drain, closeAllConnections, [Symbol.asyncDispose]: drain });
+}
+
+function createHttp2Server(options: object, handler: RequestListener): Server {
+	const http2 = { ...options, allowHTTP1: true, settings: { maxConcurrentStreams: MAX_CONCURRENT_STREAMS } };
+	// Node types its compatibility layer apart from what it is compatible with.
+	const server = createSecureServer(http2, handler as never) as unknown as Server;
+	return server.on('session', expectRequest);
+}
+
+/** `headersTimeout` is for HTTP/1.1 only. */
+function expectRequest(session: ServerHttp2Session): void {
+	const timer = setTimeout(() => session.destroy(), FIRST_REQUEST_MS).unref();
+	session.once('stream', () => clearTimeout(timer));
+	session.once('close', () => clearTimeout(timer));
+}
+
+/**
+ * Express gives each request the prototype of an HTTP/1.1 one; on HTTP/2 the first read of it is an error that nobody
+ * can catch, and any client could stop the process with it.
+ */
+function refuseExpress(handler: RequestListener & { request?: unknown }): void {
+	if (handler.request instanceof IncomingMessage) {
+		throw new GateError('ERR_TLS_HTTP2_HANDLER', 'Express cannot serve HTTP/2: create the server with http2: false');
+	}
+}
+
+function readMaterial({ certPath, keyPath, clientCaPath }: MtlsServerOptions): TlsMaterial {
+	try {
+		const material = { cert: read(certPath), key: read(keyPath), ca: read(clientCaPath) };
+		validateTlsMaterial(material, { cert: nameOf(certPath), key: nameOf(keyPath), ca: nameOf(clientCaPath) });
+		return material;
+	} catch (error) {
+		throw new GateError('ERR_TLS_MATERIAL', (error as Error).message);
+	}
+}
+
+function read(path: string | URL): string {
+	try {
+		return readFileSync(path, 'utf8');
+	} catch (error) {
+		throw new Error(`${nameOf(path)}: cannot be read (${(error as NodeJS.ErrnoException).code})`);
+	}
+}
+
+function nameOf(path: string | URL): string {
+	return typeof path === 'string' ? path : fileURLToPath(path);
+}
+
+function attempt(reload: () => number): Reload {
+	try {
+		return { ok: true, generation: reload() };
+	} catch (error) {
+		return { ok: false, error: error as GateError };
+	}
+}
+
+function warnOfFailure(reload: Reload): void {
+	if (!reload.ok) process.emitWarning(`mTLS reload failed; keeping old: ${reload.error.message}`);
+}

@@ -1,0 +1,89 @@
+/** The gate's four adapters, each on a real server of its framework, over mutual TLS. */
+import type { RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { getRequestListener } from '@hono/node-server';
+import express from 'express';
+import Fastify from 'fastify';
+import { Hono } from 'hono';
+import { guard as fastifyGuard } from '../../src/embed/fastify.ts';
+import { guard as fetchGuard } from '../../src/embed/fetch.ts';
+import { createGate, type Gate } from '../../src/embed/gate.ts';
+import { guard as honoGuard } from '../../src/embed/hono.ts';
+import { claimsOf, guard as nodeGuard } from '../../src/embed/node.ts';
+import { createMtlsServer, type MtlsServer, type MtlsServerOptions } from '../../src/embed/tls.ts';
+import { testPki } from '../fixtures/pki.ts';
+import type { Subject } from './subject.ts';
+
+export const adapters: readonly Subject[] = [
+	subject('node:http', ['h1', 'h2'], (gate, tls) => {
+		const guarded = nodeGuard(gate);
+		return listening(tls, (req, res) => {
+			if (req.url === '/health') return void res.end('ok');
+			guarded(req, res, () => {
+				const { sub, scope } = claimsOf(req);
+				res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ sub, scope }));
+			});
+		});
+	}),
+	subject('Express 5', ['h1'], (gate, tls) => {
+		const app = express();
+		app.get('/health', (_req, res) => void res.send('ok'));
+		app.use(nodeGuard(gate));
+		app.get('/whoami', (req, res) => {
+			const { sub, scope } = claimsOf(req);
+			res.json({ sub, scope });
+		});
+		return listening({ ...tls, http2: false }, app);
+	}),
+	subject('Fastify 5', ['h1', 'h2'], async (gate, tls) => {
+		let server: MtlsServer | undefined;
+		const app = Fastify({ serverFactory: (handler) => (server = createMtlsServer(tls, handler)) });
+		app.register(fastifyGuard, { gate });
+		app.get('/health', { config: { gate: false } }, () => 'ok');
+		app.get('/whoami', ({ claims: { sub, scope } }) => ({ sub, scope }));
+		await app.listen({ host: '127.0.0.1', port: 0 });
+		return server!;
+	}),
+	subject('Hono 4', ['h1', 'h2'], (gate, tls) => {
+		const app = new Hono();
+		app.get('/health', (c) => c.text('ok'));
+		app.get('/whoami', honoGuard(gate), (c) => {
+			const { sub, scope } = c.get('claims');
+			return c.json({ sub, scope });
+		});
+		return listening(tls, getRequestListener(app.fetch));
+	}),
+	subject('fetch', ['h1', 'h2'], (gate, tls) => {
+		const whoami = fetchGuard(gate, (_request, { sub, scope }) => Response.json({ sub, scope }));
+		const route = (request: Request) =>
+			new URL(request.url).pathname === '/health' ? new Response('ok') : whoami(request);
+		return listening(tls, getRequestListener(route));
+	}),
+];
+
+function subject(
+	name: string,
+	protocols: Subject['protocols'],
+	serve: (gate: Gate, tls: MtlsServerOptions) => Promise<MtlsServer>,
+): Subject {
+	return {
+		name,
+		protocols,
+		async start({ publicKeyPem, ...settings }) {
+			const gate = createGate({ jwtPublicKey: publicKeyPem, ...settings });
+			const { server: files, caPath } = await testPki();
+			const { certPath, keyPath } = files;
+			const server = await serve(gate, { certPath, keyPath, clientCaPath: caPath, drainMs: 1000 });
+			const { port } = server.address() as AddressInfo;
+			return { port, [Symbol.asyncDispose]: () => server.drain() };
+		},
+	};
+}
+
+function listening(tls: MtlsServerOptions, handler: RequestListener): Promise<MtlsServer> {
+	const server = createMtlsServer(tls, handler);
+	return new Promise((resolve, reject) => {
+		server.once('error', reject);
+		server.listen(0, '127.0.0.1', () => resolve(server));
+	});
+}

@@ -1,0 +1,94 @@
+/** The proxy's own gate: one worker thread of the data plane, whole, in front of an upstream that says who was let in. */
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Worker } from 'node:worker_threads';
+import { BreakerCell } from '../../src/shared/breaker-cell.ts';
+import { createBudget } from '../../src/shared/budget.ts';
+import { createLimiterMemory } from '../../src/shared/limiter.ts';
+import type { Limits } from '../../src/shared/limits.ts';
+import type { FromWorker, WorkerSeed } from '../../src/shared/messages.ts';
+import { UpstreamStats, WorkerStats } from '../../src/shared/stats.ts';
+import { testPki } from '../fixtures/pki.ts';
+import type { GateSettings, Subject } from './subject.ts';
+
+const LIMITS: Limits = {
+	maxRequestBodyBytes: 8 * 1024 * 1024,
+	requestBodyTimeoutMs: 30_000,
+	upstreamTimeoutMs: 30_000,
+	tlsHandshakeTimeoutMs: 10_000,
+	firstRequestTimeoutMs: 10_000,
+	h2MaxConcurrentStreams: 64,
+	shutdownDrainMs: 25_000,
+	maxHeaderBytes: 16_384,
+	maxBufferedBytes: 1024 ** 3,
+	maxConnections: undefined,
+};
+
+export const proxy: Subject = {
+	name: 'the proxy',
+	protocols: ['h1', 'h2'],
+	async start(settings) {
+		const upstream = await startUpstream();
+		const worker = new Worker(new URL('../../src/data/worker.ts', import.meta.url), {
+			workerData: { ...(await seed(settings, upstream)), fakeClock: settings.clock.memory },
+			execArgv: ['--import', new URL('proxy-fake-time.ts', import.meta.url).href],
+		});
+		const stop = async () => {
+			await worker.terminate();
+			upstream.closeAllConnections();
+			upstream.close();
+		};
+		try {
+			// Rejects with the error that ends the worker.
+			const [message] = (await once(worker, 'message')) as [FromWorker];
+			if (message.type !== 'listening') throw new Error(`the worker does not listen: ${JSON.stringify(message)}`);
+			return { port: message.port, [Symbol.asyncDispose]: stop };
+		} catch (error) {
+			await stop();
+			throw error;
+		}
+	},
+};
+
+async function seed(settings: GateSettings, upstream: Server): Promise<WorkerSeed> {
+	const { publicKeyPem, issuer, audience, tenantRps, clock } = settings;
+	const { server, ca } = await testPki();
+	const { port } = upstream.address() as AddressInfo;
+	const breaker = BreakerCell.allocate(clock.ms);
+	new BreakerCell(breaker).health(true, clock.ms);
+	const stats = UpstreamStats.allocate();
+	return {
+		index: 0,
+		clockEpoch: 0n,
+		bind: { host: '127.0.0.1', port: 0 },
+		reusePort: false,
+		limits: LIMITS,
+		tenantRps,
+		jwt: { publicKeyPem, issuer: issuer ?? undefined, audience: audience ?? undefined },
+		tls: { cert: server.certPem, key: server.keyPem, ca: ca.certPem },
+		routing: {
+			upstreams: [{ authority: `127.0.0.1:${port}`, host: '127.0.0.1', port, breakerId: 1, breaker, stats }],
+			routes: [{ prefix: '/', cooldownMs: 1000, upstream: 0 }],
+		},
+		limiter: tenantRps === 0 ? undefined : createLimiterMemory(randomBytes(32), 1024),
+		bufferedBytes: createBudget(LIMITS.maxBufferedBytes, 1024, 1),
+		connections: createBudget(1000, 1, 1),
+		stats: WorkerStats.allocate(),
+		logFilter: 'off',
+	};
+}
+
+/** Knows the tenant by the proxy's header; the scope it takes from the token, which is forwarded as it came. */
+async function startUpstream(): Promise<Server> {
+	const server = createServer((req, res) => {
+		const [, payload = ''] = req.headers.authorization?.split('.') ?? [];
+		const { scope } = JSON.parse(Buffer.from(payload, 'base64url').toString());
+		const body = { sub: req.headers['x-proxy-tenant'], scope: typeof scope === 'string' ? scope : '' };
+		res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+	});
+	server.listen(0, '127.0.0.1');
+	await once(server, 'listening');
+	return server;
+}

@@ -1,0 +1,230 @@
+/** What the gate promises (specification 4.4 and 5, decisions "JWT" and "Rate limit"), wherever it stands. */
+import assert from 'node:assert/strict';
+import { generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { describe, test } from 'node:test';
+import { signToken } from '../../src/cli/demo/tokens.ts';
+import type { Protocol } from '../fixtures/clients.ts';
+import { AUDIENCE, ISSUER, testPki } from '../fixtures/pki.ts';
+import { assertRateLimited, assertUnauthorized, assertUnauthorizedToHead, rawAnswer } from './answers.ts';
+import { hostileTokens } from './hostile-tokens.ts';
+import { ask, type RunningGate, start } from './running-gate.ts';
+import type { GateSettings, Subject } from './subject.ts';
+
+/** Acceptance cases 45 to 54 but for 53 (which nobody can see from outside), the limiter, and the answers themselves. */
+export function addTests(subject: Subject): void {
+	for (const protocol of subject.protocols) {
+		const run = (settings?: Partial<GateSettings>) => start(subject, protocol, settings);
+		describe(`${subject.name} over ${protocol}`, () => {
+			addTokenTests(run);
+			addClaimTests(run);
+			addLimitTests(run);
+			addAnswerTests(run, protocol);
+		});
+	}
+	describe(`${subject.name} does not start with`, () => addKeyTests(subject));
+}
+
+type Run = (settings?: Partial<GateSettings>) => Promise<RunningGate>;
+
+function addTokenTests(run: Run): void {
+	test('admits a good token and passes on who it speaks for', async () => {
+		await using gate = await run();
+		assert.deepEqual(await gate.whoami({ scope: 'read write' }), { sub: 'tenant', scope: 'read write' });
+	});
+
+	test('passes on an empty scope where the token has none, or none that is a string', async () => {
+		await using gate = await run();
+		assert.deepEqual(await gate.whoami({}), { sub: 'tenant', scope: '' });
+		assert.deepEqual(await gate.whoami({ scope: ['read'] }), { sub: 'tenant', scope: '' });
+	});
+
+	test('takes the scheme in any case and splits at the first space', async () => {
+		await using gate = await run();
+		const token = gate.mint();
+		for (const scheme of ['Bearer', 'bearer', 'BEARER', 'bEaReR']) {
+			assert.equal((await gate.ask(`${scheme} ${token}`)).status, 200, scheme);
+		}
+		const refused = [token, `Basic ${token}`, `Bearer: ${token}`, `Bearer  ${token}`, `Bearer\t${token}`, 'Bearer', ''];
+		for (const value of refused) assertUnauthorized(await gate.ask(value), JSON.stringify(value.slice(0, 20)));
+	});
+
+	test('refuses a request without a token', async () => {
+		await using gate = await run();
+		assertUnauthorized(await gate.ask(undefined));
+	});
+
+	test('refuses two Authorization headers, also when each of them is good', async () => {
+		await using gate = await run();
+		const value = `Bearer ${gate.mint()}`;
+		assert.equal((await gate.ask(value)).status, 200);
+		assert.equal(await gate.askWithTwo(value, value), 'unauthorized');
+		assert.equal(await gate.askWithTwo(value, 'Basic eA=='), 'unauthorized');
+		assert.equal(await gate.askWithTwo('Basic eA==', value), 'unauthorized');
+	});
+
+	test('refuses hostile tokens', async (t) => {
+		await using gate = await run();
+		const { tokenKey } = await testPki();
+		for (const { what, token } of hostileTokens(tokenKey, gate.claims())) {
+			await t.test(what, async () => assertUnauthorized(await gate.ask(`Bearer ${token}`)));
+		}
+	});
+
+	test('takes members called like those of every object for what they are', async () => {
+		await using gate = await run();
+		const { tokenKey } = await testPki();
+		const payload = `${JSON.stringify(gate.claims()).slice(0, -1)},"__proto__":{"scope":"root"},"constructor":1}`;
+		const token = signToken(tokenKey, '{"alg":"RS256","__proto__":{"crit":[]}}', payload);
+		assert.deepEqual(JSON.parse((await gate.ask(`Bearer ${token}`)).text), { sub: 'tenant', scope: '' });
+	});
+}
+
+function addClaimTests(run: Run): void {
+	test('lets exp be missed by 59 s and not by 61 s, on the first use', async () => {
+		await using gate = await run();
+		const exp = gate.clock.wall;
+		gate.clock.wall = exp + 59;
+		assert.equal((await gate.ask(`Bearer ${gate.mint({ exp, jti: 'first' })}`)).status, 200);
+		gate.clock.wall = exp + 61;
+		assertUnauthorized(await gate.ask(`Bearer ${gate.mint({ exp, jti: 'second' })}`));
+	});
+
+	test('lets exp be missed by 59 s and not by 61 s, on a token that it has seen before', async () => {
+		await using gate = await run();
+		const exp = gate.clock.wall + 30;
+		const value = `Bearer ${gate.mint({ exp })}`;
+		assert.equal((await gate.ask(value)).status, 200);
+		gate.clock.wall = exp + 59;
+		assert.equal((await gate.ask(value)).status, 200);
+		gate.clock.wall = exp + 61;
+		assertUnauthorized(await gate.ask(value));
+	});
+
+	test('lets nbf be missed by 59 s and not by 61 s', async () => {
+		await using gate = await run();
+		assert.equal((await gate.ask(`Bearer ${gate.mint({ nbf: gate.clock.wall + 59 })}`)).status, 200);
+		assertUnauthorized(await gate.ask(`Bearer ${gate.mint({ nbf: gate.clock.wall + 61 })}`));
+	});
+
+	test('demands the issuer and the audience that it was told', async () => {
+		await using gate = await run();
+		for (const iss of ['https://other.test', undefined, [ISSUER], null]) {
+			assertUnauthorized(await gate.ask(`Bearer ${gate.mint({ iss })}`), `iss ${JSON.stringify(iss)}`);
+		}
+		for (const aud of ['other', ['other'], [], 7, [AUDIENCE, 7], { [AUDIENCE]: true }, null, undefined]) {
+			assertUnauthorized(await gate.ask(`Bearer ${gate.mint({ aud })}`), `aud ${JSON.stringify(aud)}`);
+		}
+		for (const aud of [AUDIENCE, [AUDIENCE], ['other', AUDIENCE]]) {
+			assert.equal((await gate.ask(`Bearer ${gate.mint({ aud })}`)).status, 200, `aud ${JSON.stringify(aud)}`);
+		}
+	});
+
+	test('refuses tokens that carry any aud where it was told no audience', async () => {
+		await using gate = await run({ issuer: null, audience: null });
+		assert.equal((await gate.ask(`Bearer ${gate.mint({ aud: undefined, iss: undefined })}`)).status, 200);
+		for (const aud of [AUDIENCE, [], null]) assertUnauthorized(await gate.ask(`Bearer ${gate.mint({ aud })}`));
+	});
+}
+
+function addLimitTests(run: Run): void {
+	test('admits a burst of tenantRps, then one request a period', async () => {
+		await using gate = await run({ tenantRps: 5 });
+		const value = `Bearer ${gate.mint()}`;
+		const statuses = async (n: number) => {
+			const seen: number[] = [];
+			for (let i = 0; i < n; i++) seen.push((await gate.ask(value)).status);
+			return seen;
+		};
+		assert.deepEqual(await statuses(7), [200, 200, 200, 200, 200, 429, 429]);
+		gate.clock.ms += 199;
+		assert.deepEqual(await statuses(1), [429]);
+		gate.clock.ms += 1;
+		assert.deepEqual(await statuses(2), [200, 429]);
+		gate.clock.ms += 400;
+		assert.deepEqual(await statuses(3), [200, 200, 429]);
+		gate.clock.ms += 5000;
+		assert.deepEqual(await statuses(6), [200, 200, 200, 200, 200, 429]);
+	});
+
+	test('counts by sub: all tokens of a tenant together, tenants apart, refused tokens not at all', async () => {
+		await using gate = await run({ tenantRps: 2 });
+		for (let i = 0; i < 5; i++) assertUnauthorized(await gate.ask(`Bearer ${gate.mint({ exp: 1 })}`));
+		assert.equal((await gate.ask(`Bearer ${gate.mint({ jti: 'one' })}`)).status, 200);
+		assert.equal((await gate.ask(`Bearer ${gate.mint({ jti: 'two' })}`)).status, 200);
+		assertRateLimited(await gate.ask(`Bearer ${gate.mint({ jti: 'three' })}`));
+		assert.equal((await gate.ask(`Bearer ${gate.mint({ sub: 'Tenant' })}`)).status, 200);
+	});
+
+	test('counts exactly when requests come at the same time', async () => {
+		await using gate = await run({ tenantRps: 20 });
+		const value = `Bearer ${gate.mint()}`;
+		const connections = await Promise.all(Array.from({ length: 5 }, () => gate.open()));
+		const asked = connections.flatMap((connection) => Array.from({ length: 12 }, () => ask(connection, value)));
+		const answers = await Promise.all(asked);
+		await Promise.all(connections.map((connection) => connection.close()));
+		const refused = answers.filter(({ status }) => status !== 200);
+		assert.equal(answers.length - refused.length, 20);
+		for (const answer of refused) assertRateLimited(answer);
+	});
+
+	test('does not limit where tenantRps is 0', async () => {
+		await using gate = await run({ tenantRps: 0 });
+		const value = `Bearer ${gate.mint()}`;
+		for (let i = 0; i < 50; i++) assert.equal((await gate.ask(value)).status, 200);
+	});
+}
+
+function addAnswerTests(run: Run, protocol: Protocol): void {
+	test('leaves the body away from its answer to HEAD, and nothing else', async () => {
+		await using gate = await run();
+		assertUnauthorizedToHead(await gate.ask(undefined, 'HEAD'));
+	});
+
+	// HTTP/2 has no bytes to compare; the other tests look at every field of its answers.
+	if (protocol === 'h2') return;
+	test('answers byte for byte', async () => {
+		await using gate = await run({ tenantRps: 1 });
+		const value = `Bearer ${gate.mint()}`;
+		assert.equal((await gate.ask(value)).status, 200);
+		assert.equal(
+			await rawAnswer(gate.target, ''),
+			'HTTP/1.1 401 Unauthorized\r\ncontent-length: 12\r\ncontent-type: text/plain; charset=utf-8\r\n' +
+				'www-authenticate: Bearer\r\n\r\nunauthorized',
+		);
+		assert.equal(
+			await rawAnswer(gate.target, `Authorization: ${value}\r\n`),
+			'HTTP/1.1 429 Too Many Requests\r\ncontent-length: 12\r\ncontent-type: text/plain; charset=utf-8\r\n' +
+				'retry-after: 1\r\n\r\nrate limited',
+		);
+	});
+}
+
+function addKeyTests(subject: Subject): void {
+	const startWith = (publicKeyPem: string) => start(subject, subject.protocols[0]!, { publicKeyPem });
+	const pem = (key: KeyObject) => key.export({ type: 'spki', format: 'pem' }) as string;
+
+	test('an RSA key of 1024 bits', async () => {
+		const { publicKey } = generateKeyPairSync('rsa', { modulusLength: 1024 });
+		await assert.rejects(startWith(pem(publicKey)), /1024 bits; at least 2048/);
+	});
+
+	test('an EC key', async () => {
+		const { publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+		await assert.rejects(startWith(pem(publicKey)), /type ec; RS256 needs an RSA key/);
+	});
+
+	test('text that is no PEM', async () => {
+		await assert.rejects(startWith('ssh-rsa AAAA'), /is not one PEM public key/);
+	});
+
+	test('a private key, of which the message shows nothing', async () => {
+		const { tokenKey } = await testPki();
+		const privateKey = tokenKey.privateKey.export({ type: 'pkcs8', format: 'pem' }) as string;
+		const excerpt = privateKey.split('\n')[1]!.slice(0, 16);
+		await assert.rejects(startWith(privateKey), ({ message }: Error) => {
+			assert.match(message, /holds a private key/);
+			assert.ok(!message.includes(excerpt));
+			return true;
+		});
+	});
+}

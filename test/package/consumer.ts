@@ -1,0 +1,62 @@
+/** The package as its users get it: built, packed, and installed into projects outside of this repository. */
+import { execFile } from 'node:child_process';
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join, relative, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { build } from '../../tools/build/bundle.ts';
+import { temporaryFolder } from '../fixtures/pki.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+const NOT_COPIED = /^(?:node_modules|\.git|dist|\.demo|coverage)$|\.tgz$/;
+const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+
+/** Builds and packs a copy of the working tree. @returns the tarball's path. */
+export async function packPackage(): Promise<string> {
+	const copy = temporaryFolder('pack');
+	cpSync(ROOT, copy, { recursive: true, filter: (path) => !NOT_COPIED.test(relative(ROOT, path)) });
+	symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'));
+	await build({ root: copy, outDir: join(copy, 'dist'), features: [] });
+	const { stdout } = await run('npm', ['pack', '--ignore-scripts', '--json'], copy);
+	return join(copy, JSON.parse(stdout)[0].filename);
+}
+
+/**
+ * Makes an empty project and installs the tarball into it.
+ *
+ * @param packages what else it depends on, in the versions of this repository.
+ */
+export async function createProject(tarball: string, packages: readonly string[]): Promise<Project> {
+	const dir = temporaryFolder('project');
+	writeFileSync(join(dir, 'package.json'), JSON.stringify({ name: 'consumer', private: true, type: 'module' }));
+	const pinned = packages.map((name) => `${name}@${manifest.devDependencies[name]}`);
+	await run('npm', ['install', '--no-audit', '--no-fund', '--prefer-offline', tarball, ...pinned], dir);
+	return new Project(dir);
+}
+
+export class Project {
+	readonly dir: string;
+
+	constructor(dir: string) {
+		this.dir = dir;
+	}
+
+	write(file: string, text: string): void {
+		mkdirSync(join(this.dir, file, '..'), { recursive: true });
+		writeFileSync(join(this.dir, file), text);
+	}
+
+	/** Runs Node in it. @returns what went to standard output. Rejects with all output where that fails. */
+	async node(...args: string[]): Promise<string> {
+		return (await run(process.execPath, args, this.dir)).stdout;
+	}
+}
+
+/** Runs a program to its end; rejects with all that it said when its exit code is not 0. */
+export async function run(command: string, args: string[], cwd: string): Promise<{ stdout: string; stderr: string }> {
+	try {
+		return await promisify(execFile)(command, args, { cwd, maxBuffer: 64 * 1024 * 1024 });
+	} catch (error) {
+		const { stdout, stderr } = error as { stdout: string; stderr: string };
+		throw new Error(`${command} ${args.join(' ')}\n${stdout}\n${stderr}`);
+	}
+}

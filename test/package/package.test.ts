@@ -1,0 +1,171 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { join, resolve } from 'node:path';
+import { before, describe, test } from 'node:test';
+import { createWorkspace, type Workspace } from '../../src/cli/demo/workspace.ts';
+import { type Answer, connectTls, type Protocol, request } from '../fixtures/clients.ts';
+import { Changes, within } from '../fixtures/wait.ts';
+import { createProject, type Project, packPackage, run } from './consumer.ts';
+import { type DocExample, fragmentsIn, programsIn } from './doc-examples.ts';
+import { TYPE_CHECKS } from './type-checks.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+const PARTS = ['embed', 'embed/node', 'embed/fastify', 'embed/hono', 'embed/fetch', 'embed/tls'];
+const FRAMEWORKS = ['express', 'fastify', 'hono', '@hono/node-server'];
+const TYPES = ['typescript', '@types/node', '@types/express'];
+/** HTTP/2 where the framework has it. */
+const PROTOCOLS: Readonly<Record<string, readonly Protocol[]>> = { 'express.ts': ['h1'] };
+
+const examples = [...programsIn('docs/embed.md'), ...programsIn('README.md')];
+let tarball: string;
+let project: Project;
+let demo: Workspace;
+
+before(async () => {
+	tarball = await packPackage();
+	project = await createProject(tarball, [...FRAMEWORKS, ...TYPES]);
+	demo = await createWorkspace(join(project.dir, '.demo'), Date.now());
+});
+
+describe('the packed package', () => {
+	test('is imported in all its parts by a project that has no framework', async () => {
+		const bare = await createProject(tarball, []);
+		const imports = PARTS.map((part) => `console.log(Object.keys(await import('mtls-edge-proxy/${part}')).join());`);
+		bare.write('imports.js', imports.join('\n'));
+		assert.deepEqual((await bare.node('imports.js')).trim().split('\n'), [
+			'GateError,createGate',
+			'claimsOf,guard',
+			'default,guard',
+			'guard',
+			'guard',
+			'GateError,createMtlsServer',
+		]);
+	});
+
+	test('gives one GateError, whichever part it is imported from', async () => {
+		project.write('same.js', SAME_ERROR);
+		assert.equal(await project.node('same.js'), 'true\n');
+	});
+
+	test('has nothing that publint would tell', async () => {
+		const { stdout } = await run(bin('publint'), ['run', tarball, '--strict'], ROOT);
+		assert.match(stdout, /All good!/);
+	});
+
+	test('has nothing that "are the types wrong" would tell', async () => {
+		// It tells of every problem by its exit code. The package is ESM only, so `require` is no promise.
+		const { stdout } = await run(bin('attw'), [tarball, '--profile', 'esm-only', '--format', 'json'], ROOT);
+		const { entrypoints } = JSON.parse(stdout).analysis;
+		assert.deepEqual(
+			Object.keys(entrypoints).filter((name) => name !== './package.json'),
+			PARTS.map((part) => `./${part}`),
+		);
+	});
+});
+
+describe('types', () => {
+	const resolutions = {
+		nodenext: { module: 'nodenext', moduleResolution: 'nodenext' },
+		bundler: { module: 'esnext', moduleResolution: 'bundler' },
+	};
+	for (const [name, resolution] of Object.entries(resolutions)) {
+		test(`of the examples and the promises hold under moduleResolution ${name}`, async () => {
+			for (const { file, code } of examples) project.write(`src/${file}`, code);
+			for (const [i, code] of fragmentsIn('docs/embed.md').entries()) project.write(`src/fragment-${i}.ts`, code);
+			project.write('src/type-checks.ts', TYPE_CHECKS);
+			const common = { ...resolution, target: 'es2024', types: ['node'], strict: true, noEmit: true };
+			const variants = [
+				{ lib: ['es2024', 'esnext.disposable'], exactOptionalPropertyTypes: true, skipLibCheck: true },
+				// With everybody's declarations checked, too; those of Hono need a browser's.
+				{ lib: ['es2024', 'esnext.disposable', 'dom'], skipLibCheck: false },
+			];
+			for (const variant of variants) {
+				project.write(
+					'tsconfig.json',
+					JSON.stringify({ compilerOptions: { ...common, ...variant }, include: ['src'] }),
+				);
+				await project.node('node_modules/typescript/bin/tsc');
+			}
+		});
+	}
+});
+
+describe('the documentation', () => {
+	test('has a program for every adapter', () => {
+		const files = programsIn('docs/embed.md').map(({ file }) => file);
+		assert.deepEqual(files, ['express.ts', 'node.ts', 'fastify.ts', 'hono.ts', 'fetch.ts']);
+	});
+
+	for (const example of examples) {
+		test(`${example.source}: ${example.file} does what it says`, async () => {
+			await using program = await startExample(example);
+			for (const protocol of PROTOCOLS[example.file] ?? ['h1', 'h2']) {
+				const ask = (path: string, token: string | null): Promise<Answer> =>
+					request(protocol, program, { path, token, cert: demo.client, tls: { ca: demo.ca } });
+				assert.equal((await ask('/health', null)).text, 'ok');
+				const refused = await ask('/whoami', null);
+				assert.deepEqual([refused.status, refused.text], [401, 'unauthorized']);
+				assert.equal((await ask('/whoami', demo.tokens['tenant-a'])).text, '{"sub":"tenant-a","scope":"demo"}');
+			}
+			await assert.rejects(async () => {
+				const socket = await connectTls(program, { cert: null, tls: { ca: demo.ca } });
+				await once(socket.resume(), 'data');
+			});
+			program.child.kill('SIGTERM');
+			assert.deepEqual(await within(program.exited, 'the end of the example'), [0, null]);
+		});
+	}
+});
+
+const SAME_ERROR = `
+import { GateError as one } from 'mtls-edge-proxy/embed';
+import { GateError as other } from 'mtls-edge-proxy/embed/tls';
+console.log(one === other);
+`;
+
+function bin(name: string): string {
+	return join(ROOT, 'node_modules/.bin', name);
+}
+
+interface RunningExample extends AsyncDisposable {
+	readonly port: number;
+	readonly child: ChildProcess;
+	readonly exited: Promise<[number | null, NodeJS.Signals | null]>;
+}
+
+/** Runs it as its reader would, in the project's folder, and waits until it listens. */
+async function startExample({ file, code }: DocExample): Promise<RunningExample> {
+	project.write(file, code);
+	const port = await freePort();
+	const env = { ...process.env, PORT: String(port) };
+	const child = spawn(process.execPath, [file], { cwd: project.dir, env, stdio: ['ignore', 'pipe', 'pipe'] });
+	const exited = once(child, 'close') as RunningExample['exited'];
+	const changes = new Changes();
+	let output = '';
+	for (const stream of [child.stdout, child.stderr]) {
+		stream.setEncoding('utf8').on('data', (text: string) => {
+			output += text;
+			changes.notify();
+		});
+	}
+	await changes.until(
+		() => output.includes('listening'),
+		() => `${file} to listen: ${output}`,
+	);
+	const stop = async () => {
+		child.kill('SIGKILL');
+		await exited;
+	};
+	return { port, child, exited, [Symbol.asyncDispose]: stop };
+}
+
+async function freePort(): Promise<number> {
+	const server = createServer().listen(0, '127.0.0.1');
+	await once(server, 'listening');
+	const { port } = server.address() as AddressInfo;
+	server.close();
+	await once(server, 'close');
+	return port;
+}

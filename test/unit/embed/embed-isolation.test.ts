@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { checkIsolation } from '../../../tools/checks/embed-isolation.ts';
+
+describe('the check that the parts of the embedded gate are isolated', () => {
+	const node = {
+		name: 'embed/node',
+		loaded: ['src/embed/node.ts', 'src/embed/error.ts', 'src/gates/jwt.ts', 'node:tls'],
+	};
+	const hono = (loaded: string[]) => ({ name: 'embed/hono', loaded: ['src/embed/hono.ts', ...loaded] });
+
+	it('passes parts that load themselves and what all share', () => {
+		assert.deepEqual(checkIsolation([node, hono(['src/shared/limiter.ts'])]), []);
+	});
+
+	it('tells a part that loads another one, the proxy, the example or a package', () => {
+		for (const module of [
+			'src/embed/node.ts',
+			'src/data/exchange.ts',
+			'src/cli/help.ts',
+			'src/config/config.ts',
+			'src/main.ts',
+			'src/embed/example/service.ts',
+			'file:///elsewhere/node_modules/hono/index.js',
+		]) {
+			assert.deepEqual(checkIsolation([node, hono([module])]), [`importing embed/hono loads ${module}`]);
+		}
+	});
+
+	it('does not take a part for isolated that was not loaded at all', () => {
+		assert.deepEqual(checkIsolation([{ name: 'embed/tls', loaded: [] }]), [
+			'importing embed/tls does not load src/embed/tls.ts',
+		]);
+	});
+});

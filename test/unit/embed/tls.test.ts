@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { describe, it } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import express from 'express';
+import { createMtlsServer, GateError, type MtlsServerOptions } from '../../../src/embed/tls.ts';
+import { connectTls, h2Connect, isAccepted, request } from '../../fixtures/clients.ts';
+import { testPki } from '../../fixtures/pki.ts';
+import { answerOk, files, listening, ownFiles } from './mtls-server.ts';
+
+describe('an mTLS server', () => {
+	it('speaks HTTP/1.1 and HTTP/2, as the client asks', async () => {
+		await using server = await listening();
+		assert.equal((await request('h1', server, { token: null })).text, 'HTTP/1.1');
+		assert.equal((await request('h2', server, { token: null })).text, 'HTTP/2.0');
+	});
+
+	it('speaks HTTP/1.1 alone where it is told so', async () => {
+		await using server = await listening({ http2: false });
+		assert.equal((await request('h1', server, { token: null })).text, 'HTTP/1.1');
+		await assert.rejects(connectTls(server, { alpn: ['h2'] }));
+	});
+
+	for (const http2 of [true, false]) {
+		it(`lets nobody in whose certificate does not chain to the client CA (http2: ${http2})`, async () => {
+			const { clients } = await testPki();
+			await using server = await listening({ http2 });
+			assert.equal(await isAccepted(server), true);
+			assert.equal(await isAccepted(server, { cert: clients.fourIntermediates }), true);
+			for (const cert of [null, clients.otherCa, clients.expired, clients.notYetValid, clients.serverAuthOnly]) {
+				assert.equal(await isAccepted(server, { cert }), false);
+			}
+		});
+
+		it(`never resumes a session, which would skip that check (http2: ${http2})`, async () => {
+			await using server = await listening({ http2 });
+			for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
+				const tls = { minVersion: version, maxVersion: version };
+				const first = await connectTls(server, { tls });
+				first.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
+				await once(first, 'data');
+				const session = first.getSession();
+				first.destroy();
+				const second = await connectTls(server, { tls: { ...tls, ...(session && { session }) } });
+				assert.equal(second.isSessionReused(), false);
+				second.destroy();
+			}
+		});
+
+		it(`sets the proxy's limits (http2: ${http2})`, async () => {
+			await using running = await listening({ http2 });
+			const { headersTimeout } = running.server;
+			assert.equal(headersTimeout, 10_000);
+		});
+	}
+
+	it('refuses TLS 1.1', async () => {
+		await using server = await listening();
+		await assert.rejects(connectTls(server, { tls: { minVersion: 'TLSv1.1', maxVersion: 'TLSv1.1' } }));
+	});
+
+	it('allows 64 streams on one connection', async () => {
+		await using server = await listening();
+		await using connection = await h2Connect(server);
+		await connection.request({ token: null });
+		assert.equal(connection.session.remoteSettings.maxConcurrentStreams, 64);
+	});
+
+	it('closes an HTTP/2 connection that has asked nothing for 10 s, and no other', async (t) => {
+		await using server = await listening();
+		t.mock.timers.enable({ apis: ['setTimeout'] });
+		const connect = async () => {
+			const accepted = once(server.server, 'session');
+			const socket = await connectTls(server, { alpn: ['h2'] });
+			await accepted;
+			return socket;
+		};
+		const silent = await connect();
+		const busy = await h2Connect(server);
+		await busy.request({ token: null });
+		const closed = once(silent.resume(), 'close');
+		t.mock.timers.tick(9_999);
+		assert.equal(silent.destroyed, false);
+		t.mock.timers.tick(1);
+		await closed;
+		assert.equal((await busy.request({ token: null })).status, 200);
+		t.mock.timers.reset();
+		await busy.close();
+	});
+
+	it('takes its files as URLs, too', async () => {
+		const paths = await ownFiles();
+		await using server = await listening({ certPath: pathToFileURL(paths.certPath) });
+		assert.equal(await isAccepted(server), true);
+	});
+});
+
+describe('createMtlsServer', () => {
+	const refuses = async (overrides: Partial<MtlsServerOptions>, code: string, message: RegExp, handler = answerOk) => {
+		const options = { ...(await files()), ...overrides };
+		assert.throws(
+			() => createMtlsServer(options, handler),
+			(error) => error instanceof GateError && error.code === code && message.test(error.message),
+		);
+	};
+
+	it('names the file that it cannot use, and why', async () => {
+		const pki = await testPki();
+		const other = await pki.issueServer('other');
+		const garbage = pki.writeFile('garbage.pem', 'garbage');
+		await refuses({ certPath: '/nowhere/x.crt' }, 'ERR_TLS_MATERIAL', /^\/nowhere\/x\.crt: cannot be read \(ENOENT\)$/);
+		await refuses({ keyPath: other.keyPath }, 'ERR_TLS_MATERIAL', /other\.key: the key does not fit/);
+		await refuses({ clientCaPath: garbage }, 'ERR_TLS_MATERIAL', /garbage\.pem: holds no PEM certificate/);
+		await refuses({ clientCaPath: pki.server.certPath }, 'ERR_TLS_MATERIAL', /server\.crt: holds no CA certificate/);
+	});
+
+	it('refuses to offer an Express application over HTTP/2, which would end the process', async () => {
+		await refuses({}, 'ERR_TLS_HTTP2_HANDLER', /http2: false/, express());
+		await (await listening({ http2: false }, express())).server.drain();
+	});
+
+	it('does not begin where its signal is aborted already', async () => {
+		const options = { ...(await files()), signal: AbortSignal.abort() };
+		assert.throws(() => createMtlsServer(options, answerOk), { name: 'AbortError' });
+	});
+});
