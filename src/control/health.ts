@@ -4,7 +4,11 @@ import type { Logger } from '../shared/log.ts';
 import type { Timers } from './timers.ts';
 import type { Upstream } from './upstreams.ts';
 
-export type Verdict = { readonly healthy: true } | { readonly healthy: false; readonly cause: string };
+export type Verdict =
+	| { readonly healthy: true }
+	| { readonly healthy: false; readonly cause: string }
+	/** It could not be asked, for want of something on this machine: that says nothing of the upstream. */
+	| { readonly healthy: 'unknown'; readonly cause: string };
 
 /**
  * Asks one upstream how it is. It ends by itself, in bounded time, and does not reject.
@@ -35,6 +39,8 @@ export class HealthProber {
 	readonly #parts: ProberParts;
 	#watched: readonly Watched[] = [];
 	readonly #running = new Map<Watched, AbortController>();
+	/** Those that could not be asked the last time. */
+	readonly #unasked = new WeakSet<Watched>();
 	#stopTimer: (() => void) | undefined;
 
 	constructor(parts: ProberParts) {
@@ -76,6 +82,14 @@ export class HealthProber {
 	#apply(upstream: Watched, verdict: Verdict): void {
 		const { clock, log } = this.#parts;
 		const { authority } = upstream.address;
+		if (verdict.healthy === 'unknown') {
+			if (!this.#unasked.has(upstream)) {
+				log.warn(TARGET, 'health cannot be probed; keeping the last verdict', { upstream: authority, cause: verdict.cause });
+			}
+			this.#unasked.add(upstream);
+			return;
+		}
+		this.#unasked.delete(upstream);
 		upstream.breaker.health(verdict.healthy, clock.now());
 		if (upstream.alive === verdict.healthy) return;
 		upstream.alive = verdict.healthy;

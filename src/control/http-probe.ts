@@ -33,7 +33,7 @@ export function httpProbe(
 			resolve(verdictOn(response.statusCode!));
 			discard(response, probe);
 		});
-		probe.on('error', (error) => resolve({ healthy: false, cause: causeOf(error) }));
+		probe.on('error', (error) => resolve(failureOf(error)));
 		// Whatever else may end it, such as a 101 that nobody asked for.
 		probe.on('close', () => {
 			clearTimeout(limit);
@@ -58,7 +58,10 @@ function discard(response: IncomingMessage, probe: ClientRequest): void {
 	response.on('error', () => {});
 }
 
-function causeOf(error: Error): string {
-	const { code, message } = error as NodeJS.ErrnoException;
-	return code ?? message;
+function failureOf(error: NodeJS.ErrnoException): Verdict {
+	const { code, message } = error;
+	return { healthy: code !== undefined && EXHAUSTED.has(code) ? 'unknown' : false, cause: code ?? message };
 }
+
+/** No descriptor, port or memory left here. Clients that hold too many must not cost every upstream its breaker. */
+const EXHAUSTED = new Set(['EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUFS', 'ENOMEM']);

@@ -7,6 +7,8 @@ import { UpstreamStats } from '../shared/stats.ts';
 export interface Upstream {
 	readonly address: UpstreamAddress;
 	readonly breaker: BreakerCell;
+	/** Unique in the process. */
+	readonly breakerId: number;
 	/** What `breaker` stands on, for the workers. */
 	readonly breakerMemory: UpstreamSeed['breaker'];
 	/** One region a worker, by index. */
@@ -40,6 +42,7 @@ export class Upstreams {
 	readonly #now: () => number;
 	#current: RoutingPlan = { routes: [], upstreams: new Map(), fresh: [] };
 	readonly #departed = new Map<string, StatsRegions>();
+	#breakers = 0;
 
 	/**
 	 * @param workers number of worker threads.
@@ -89,8 +92,9 @@ export class Upstreams {
 	seed(plan: RoutingPlan, worker: number): RoutingSeed {
 		const indexes = new Map([...plan.upstreams.keys()].map((authority, index) => [authority, index]));
 		return {
-			upstreams: [...plan.upstreams.values()].map(({ address, breakerMemory, stats }) => ({
+			upstreams: [...plan.upstreams.values()].map(({ address, breakerId, breakerMemory, stats }) => ({
 				...address,
+				breakerId,
 				breaker: breakerMemory,
 				stats: stats[worker]!,
 			})),
@@ -114,7 +118,8 @@ export class Upstreams {
 			known?.stats ??
 			this.#departed.get(address.authority) ??
 			Array.from({ length: this.#workers }, () => UpstreamStats.allocate());
-		return { address, breaker: new BreakerCell(breakerMemory), breakerMemory, stats, alive: known?.alive };
+		const breakerId = ++this.#breakers;
+		return { address, breaker: new BreakerCell(breakerMemory), breakerId, breakerMemory, stats, alive: known?.alive };
 	}
 }
 

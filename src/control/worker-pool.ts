@@ -36,6 +36,8 @@ export interface PoolParts {
 const START_LIMIT_MS = 30_000;
 /** For an answer to `prepare-*` or `commit`. */
 export const ANSWER_LIMIT_MS = 10_000;
+/** For a worker to close its listener; one that is stuck must not hold up the drain of the others. */
+const CLOSE_LIMIT_MS = 2_000;
 /** A worker that lives for less has died at once; what killed it may kill the next one, too. */
 const QUICK_DEATH_MS = 10_000;
 const FIRST_PAUSE_MS = 100;
@@ -57,6 +59,8 @@ export class WorkerPool {
 	#ballot: { readonly id: number; readonly ballot: Ballot } | undefined;
 	/** While all workers switch no thread is started: it would begin with what is just being left. */
 	#switching = false;
+	/** Who has closed its listener, once all have been told to. */
+	#closing: Ballot | undefined;
 	#onDrained: (() => void) | undefined;
 
 	constructor(parts: PoolParts) {
@@ -114,8 +118,13 @@ export class WorkerPool {
 	}
 
 	/** Lets all workers end what they are doing; resolves when they have, or have died. None is replaced any more. */
-	drain(): Promise<void> {
+	async drain(): Promise<void> {
 		this.#phase = 'draining';
+		// A client that is told to leave connects anew at once. All listeners are closed by then, so that it is refused
+		// in order, instead of meeting one that is just closing.
+		this.#closing = this.#ballotOf(this.#alive, CLOSE_LIMIT_MS);
+		this.#tell({ type: 'stop-accepting' });
+		await this.#closing.result;
 		const { promise, resolve } = Promise.withResolvers<void>();
 		this.#onDrained = resolve;
 		this.#tell({ type: 'drain' });
@@ -167,6 +176,9 @@ export class WorkerPool {
 				if (this.#ballot?.id === message.id)
 					this.#ballot.ballot.cast(slot.index, { type: 'no', cause: message.message });
 				return;
+			case 'closed':
+				slot.listening = false;
+				return this.#closing?.cast(slot.index, { type: 'yes' });
 			case 'drained':
 				slot.drained = true;
 				return this.#checkDrained();
@@ -202,6 +214,7 @@ export class WorkerPool {
 		const livedMs = slot.end(clock.now());
 		reclaim(worker);
 		this.#ballot?.ballot.cast(worker, { type: 'gone' });
+		this.#closing?.cast(worker, { type: 'gone' });
 		slot.started?.reject(
 			new StartError(`worker ${worker} ended at its start: ${slot.cause ?? `exit code ${exitCode}`}`),
 		);
@@ -225,15 +238,23 @@ export class WorkerPool {
 	}
 
 	#ask(id: number, messageFor: (worker: number) => ToWorker) {
-		const alive = this.#slots.filter((slot) => slot.thread !== undefined);
-		const ballot = new Ballot(
-			alive.map((slot) => slot.index),
-			ANSWER_LIMIT_MS,
-			this.#parts.timers,
-		);
+		const alive = this.#alive;
+		const ballot = this.#ballotOf(alive, ANSWER_LIMIT_MS);
 		this.#ballot = { id, ballot };
 		for (const slot of alive) slot.thread?.postMessage(messageFor(slot.index));
 		return ballot.result;
+	}
+
+	get #alive(): Slot[] {
+		return this.#slots.filter((slot) => slot.thread !== undefined);
+	}
+
+	#ballotOf(voters: readonly Slot[], limitMs: number): Ballot {
+		return new Ballot(
+			voters.map((slot) => slot.index),
+			limitMs,
+			this.#parts.timers,
+		);
 	}
 
 	#tell(message: ToWorker): void {

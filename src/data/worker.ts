@@ -7,7 +7,7 @@ import { Budget } from '../shared/budget.ts';
 import { type Clock, systemClock } from '../shared/clock.ts';
 import { TenantLimiter } from '../shared/limiter.ts';
 import { createLogger, parseLogFilter } from '../shared/log.ts';
-import type { FromWorker, RoutingSeed, TlsMaterial, ToWorker, UpstreamSeed, WorkerSeed } from '../shared/messages.ts';
+import type { FromWorker, RoutingSeed, TlsMaterial, ToWorker, WorkerSeed } from '../shared/messages.ts';
 import { WorkerStats } from '../shared/stats.ts';
 import { secureContextOptions } from '../shared/tls-options.ts';
 import { Deadlines } from './deadlines.ts';
@@ -23,7 +23,7 @@ class Worker {
 	readonly #seed: WorkerSeed;
 	readonly #plane: DataPlane;
 	readonly #listener: Listener;
-	#upstreams = new Map<UpstreamSeed['breaker'], Upstream>();
+	#upstreams = new Map<number, Upstream>();
 	/** What a `commit` will put into force. */
 	readonly #prepared = new Map<number, () => void>();
 
@@ -60,6 +60,8 @@ class Worker {
 			case 'discard':
 				this.#prepared.delete(message.id);
 				return;
+			case 'stop-accepting':
+				return this.#listener.stopAccepting(() => tell({ type: 'closed' }));
 			case 'drain':
 				return this.#listener.drain(() => tell({ type: 'drained' }));
 		}
@@ -84,7 +86,7 @@ class Worker {
 		const { deadlines } = this.#plane;
 		// An upstream is the one we know when it has the same breaker: then its connections stay, too.
 		const upstreams = routing.upstreams.map(
-			(seed) => this.#upstreams.get(seed.breaker) ?? new Upstream(seed, deadlines),
+			(seed) => this.#upstreams.get(seed.breakerId) ?? new Upstream(seed, deadlines),
 		);
 		const routes = new RouteTable<Route>(
 			routing.routes.map(({ prefix, cooldownMs, upstream }) => ({
@@ -95,10 +97,10 @@ class Worker {
 		);
 		return () => {
 			const before = this.#upstreams;
-			this.#upstreams = new Map(upstreams.map((upstream, i) => [routing.upstreams[i]!.breaker, upstream]));
+			this.#upstreams = new Map(upstreams.map((upstream, i) => [routing.upstreams[i]!.breakerId, upstream]));
 			this.#plane.routes = routes;
-			for (const [breaker, upstream] of before) {
-				if (!this.#upstreams.has(breaker)) upstream.pool.retire();
+			for (const [breakerId, upstream] of before) {
+				if (!this.#upstreams.has(breakerId)) upstream.pool.retire();
 			}
 		};
 	}

@@ -21,6 +21,8 @@ export interface UpstreamSeed {
 	readonly authority: string;
 	readonly host: string;
 	readonly port: number;
+	/** Tells breakers apart. The memory cannot: each message wraps it in a new object. */
+	readonly breakerId: number;
 	/** For `BreakerCell`; the same memory in every worker. */
 	readonly breaker: SharedArrayBuffer;
 	/** For `UpstreamStats`; this worker's own. */
@@ -75,7 +77,9 @@ export type ToWorker =
 	| { readonly type: 'prepare-routing'; readonly id: number; readonly routing: RoutingSeed }
 	| { readonly type: 'commit'; readonly id: number }
 	| { readonly type: 'discard'; readonly id: number }
-	/** Stop accepting, let what is in flight finish, then say `drained`. */
+	/** Stop accepting, then say `closed`. */
+	| { readonly type: 'stop-accepting' }
+	/** Tell the clients, let what is in flight finish, then say `drained`. */
 	| { readonly type: 'drain' };
 
 export type FromWorker =
@@ -86,5 +90,6 @@ export type FromWorker =
 	| { readonly type: 'prepared'; readonly id: number }
 	| { readonly type: 'refused'; readonly id: number; readonly message: string }
 	| { readonly type: 'committed'; readonly id: number }
+	| { readonly type: 'closed' }
 	| { readonly type: 'drained' }
 	| { readonly type: 'log'; readonly record: LogRecord };

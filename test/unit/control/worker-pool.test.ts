@@ -265,6 +265,37 @@ describe('draining workers', () => {
 		await done;
 	});
 
+	test('no client is told to leave before all listeners are closed', async () => {
+		const test = new TestPool(2);
+		await test.pool.start();
+		test.thread(1).temper = 'silent';
+		const done = test.pool.drain();
+		await settle();
+		assert.equal(test.pool.listening, 1);
+		for (const { thread } of test.spawned) assert.deepEqual(thread.types, ['stop-accepting']);
+		test.thread(1).say({ type: 'closed' });
+		await done;
+		for (const { thread } of test.spawned) assert.deepEqual(thread.types, ['stop-accepting', 'drain']);
+	});
+
+	test('a worker that does not close its listener within 2 s is not waited for', async () => {
+		const test = new TestPool(2);
+		await test.pool.start();
+		test.thread(0).temper = 'silent';
+		const done = test.pool.drain();
+		await test.time.advance(2_000);
+		await done;
+		assert.deepEqual(test.thread(1).types, ['stop-accepting', 'drain']);
+	});
+
+	test('a worker that dies over closing its listener is not waited for', async () => {
+		const test = new TestPool(2);
+		await test.pool.start();
+		test.thread(0).temper = 'dying';
+		await test.pool.drain();
+		assert.deepEqual(test.thread(1).types, ['stop-accepting', 'drain']);
+	});
+
 	test('a worker that dies meanwhile is not replaced, and not waited for', async () => {
 		const test = new TestPool(2);
 		await test.pool.start();

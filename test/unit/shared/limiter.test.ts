@@ -424,7 +424,7 @@ describe('the limiter after the death of a thread', () => {
 		for (const key of debtors) assert.equal(drain(limiter, key, 0), RPS);
 		const before = new BigInt64Array(memory.cells).slice();
 		let heldAtDeath = 0;
-		for (let round = 0; round < 40 && heldAtDeath < 5; round++) {
+		for (let round = 0; round < 40 && heldAtDeath < 3; round++) {
 			const progress = new SharedArrayBuffer(4);
 			const workerData: VictimTask = { memory, rps: RPS, worker: DEAD, now: 1, progress };
 			const victim = new Worker(VICTIM, { workerData });

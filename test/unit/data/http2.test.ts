@@ -1,0 +1,167 @@
+import assert from 'node:assert/strict';
+import { type Duplex, duplexPair } from 'node:stream';
+import { describe, it } from 'node:test';
+import type { TLSSocket } from 'node:tls';
+import { Http2Front } from '../../../src/data/http2.ts';
+import {
+	ERROR_CODE,
+	FLAG,
+	FRAME,
+	type Frame,
+	FrameReader,
+	goawayFrame,
+	headersFrame,
+	PREFACE,
+	pingFrame,
+	settingsFrame,
+} from '../../fixtures/h2-frames.ts';
+import { until } from '../../fixtures/wait.ts';
+import { FakePlane, LIMITS, settle } from './fixtures/fake-plane.ts';
+
+/** The client's end of a connection, without any TLS. */
+class Client {
+	readonly frames: Frame[] = [];
+	readonly socket: Duplex;
+	/** The server's end. */
+	readonly served: Duplex;
+	/** Answers the server's pings. */
+	answersPings = true;
+
+	constructor(plane: FakePlane) {
+		const [socket, served] = duplexPair();
+		this.socket = socket;
+		this.served = served;
+		const reader = new FrameReader();
+		socket.on('error', () => {});
+		socket.on('data', (bytes: Buffer) => {
+			for (const frame of reader.push(bytes)) {
+				this.frames.push(frame);
+				if (frame.type === FRAME.PING && !(frame.flags & FLAG.ACK) && this.answersPings) {
+					this.send(pingFrame(frame.payload, true));
+				}
+			}
+		});
+		new Http2Front(plane).accept(served as TLSSocket, '192.0.2.1');
+		this.send(PREFACE, settingsFrame());
+	}
+
+	send(...frames: Buffer[]): void {
+		if (!this.socket.destroyed) this.socket.write(Buffer.concat(frames));
+	}
+
+	/** A request, and its answer. */
+	async request(streamId: number): Promise<void> {
+		const head = [':method', 'GET', ':path', '/', ':scheme', 'https', ':authority', 'localhost'];
+		this.send(
+			headersFrame(
+				streamId,
+				[0, 2, 4, 6].map((i) => [head[i]!, head[i + 1]!] as const),
+			),
+		);
+		await until(() => this.count(FRAME.HEADERS, streamId) === 1, 'the answer');
+		await settle();
+	}
+
+	count(type: number, streamId: number): number {
+		return this.frames.filter((frame) => frame.type === type && frame.streamId === streamId).length;
+	}
+
+	get pings(): number {
+		return this.frames.filter(({ type, flags }) => type === FRAME.PING && !(flags & FLAG.ACK)).length;
+	}
+}
+
+async function untilGone(plane: FakePlane): Promise<void> {
+	await until(() => plane.connections === 0, 'the connection to be gone');
+}
+
+describe('an HTTP/2 connection', () => {
+	it('is ended when its first request does not come in time, whatever else does', async () => {
+		const plane = new FakePlane();
+		const client = new Client(plane);
+		await plane.pass(LIMITS.firstRequest - 1000);
+		client.send(pingFrame(), settingsFrame());
+		await settle();
+		assert.equal(plane.connections, 1);
+		await plane.pass(1100);
+		await untilGone(plane);
+		assert.equal(client.served.destroyed, true);
+	});
+
+	it('is pinged every 30 s, and stays for as long as the pings are answered', async () => {
+		const plane = new FakePlane();
+		const client = new Client(plane);
+		await client.request(1);
+		for (let pings = 1; pings <= 5; pings++) {
+			await plane.pass(LIMITS.ping - 1000);
+			assert.equal(client.pings, pings - 1);
+			await plane.pass(1100);
+			await until(() => client.pings === pings, 'a ping');
+			await settle();
+		}
+		assert.equal(plane.connections, 1);
+		await client.request(3);
+		client.served.destroy();
+		await untilGone(plane);
+	});
+
+	it('is ended 20 s after a ping that is not answered', async () => {
+		const plane = new FakePlane();
+		const client = new Client(plane);
+		client.answersPings = false;
+		await client.request(1);
+		await plane.pass(LIMITS.ping + 100);
+		await until(() => client.pings === 1, 'a ping');
+		await plane.pass(LIMITS.pong - 1000);
+		assert.equal(plane.connections, 1);
+		await plane.pass(1100);
+		await untilGone(plane);
+	});
+
+	it('is ended 20 s after a ping although its client reads nothing, so that nothing can be told to it', async () => {
+		const plane = new FakePlane();
+		const client = new Client(plane);
+		await client.request(1);
+		client.socket.pause();
+		// The answers to these fill what there is of buffers.
+		for (let i = 0; i < 900; i++) client.send(pingFrame());
+		for (let i = 0; i < 200; i++) client.send(headersFrame(3 + 2 * i, [[':method', 'GET']]));
+		await settle();
+		await plane.pass(LIMITS.ping + 100);
+		await plane.pass(LIMITS.pong + 100);
+		await untilGone(plane);
+		assert.equal(client.served.destroyed, true);
+	});
+
+	it('that its client has said goodbye to ends, even if the client never closes it', async () => {
+		const plane = new FakePlane();
+		const client = new Client(plane);
+		await client.request(1);
+		client.send(goawayFrame());
+		await until(() => client.count(FRAME.GOAWAY, 0) === 1, 'the goodbye of the server');
+		await settle();
+		assert.equal(plane.connections, 1);
+		await plane.pass(LIMITS.ping + 100);
+		await untilGone(plane);
+		assert.equal(client.served.destroyed, true);
+	});
+
+	it('that its client has ended with an error is gone at once', async () => {
+		const plane = new FakePlane();
+		const client = new Client(plane);
+		await client.request(1);
+		client.send(goawayFrame(0, ERROR_CODE.PROTOCOL_ERROR));
+		await untilGone(plane);
+	});
+
+	it('is gone when its client is gone, before the first request and after it', async () => {
+		for (const requests of [0, 1]) {
+			const plane = new FakePlane();
+			const client = new Client(plane);
+			if (requests === 1) await client.request(1);
+			client.served.destroy();
+			await untilGone(plane);
+			await plane.pass(200_000);
+		}
+	});
+});
