@@ -84,7 +84,10 @@ export class HealthProber {
 		const { authority } = upstream.address;
 		if (verdict.healthy === 'unknown') {
 			if (!this.#unasked.has(upstream)) {
-				log.warn(TARGET, 'health cannot be probed; keeping the last verdict', { upstream: authority, cause: verdict.cause });
+				log.warn(TARGET, 'health cannot be probed; keeping the last verdict', {
+					upstream: authority,
+					cause: verdict.cause,
+				});
 			}
 			this.#unasked.add(upstream);
 			return;

@@ -38,8 +38,17 @@ export abstract class Exchange extends Timed implements ResponseHandler {
 		this.#startedAt = plane.clock.now();
 	}
 
-	/** The gates up to the body. */
+	/** Takes the request on. A fault of ours may cost it its answer, but not the thread's other requests theirs. */
 	start(): void {
+		try {
+			this.#pass();
+		} catch (error) {
+			this.onFault(error);
+		}
+	}
+
+	/** The gates up to the body. */
+	#pass(): void {
 		const { client, plane } = this;
 
 		// A message that two readers could understand in two ways is no request at all (RFC 9112 section 6.3).
@@ -169,6 +178,12 @@ export abstract class Exchange extends Timed implements ResponseHandler {
 		this.dropUpstream();
 		if (this.#answered) this.client.reset();
 		else this.refuse(answer);
+	}
+
+	/** Something of ours has thrown. What it was goes into the log; the client learns only that it was us. */
+	onFault(error: unknown): void {
+		this.plane.log.error('proxy::exchange', 'internal error', { error });
+		this.fail(rejection.INTERNAL_ERROR, 'abandoned');
 	}
 
 	/** Gives an answer of our own: the one place where refusals become answers and are counted. */

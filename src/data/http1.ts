@@ -9,6 +9,7 @@ import { originForm } from '../gates/target.ts';
 import { forwardedLines, refusalFields } from './answers.ts';
 import type { ClientRequest } from './client.ts';
 import { Timed } from './deadlines.ts';
+import { afterDrainGrace } from './drain-grace.ts';
 import type { DataPlane } from './plane.ts';
 
 /**
@@ -62,11 +63,6 @@ export class Http1Front {
 	drain(): void {
 		this.#draining = true;
 		for (const connection of this.#connections.values()) connection.drain();
-	}
-
-	/** Ends connections that carry no request. */
-	closeIdle(): void {
-		for (const connection of this.#connections.values()) connection.closeIfIdle();
 	}
 
 	get size(): number {
@@ -144,8 +140,9 @@ class Http1Connection extends Timed {
 			return this.#serve(next);
 		}
 		if (this.#garbage !== undefined) return this.#refuseRaw(this.#garbage);
-		if (this.#draining) return this.close();
 		this.plane.deadlines.idleClient.add(this);
+		// The answer had begun before the drain and did not say that it was the last: the next request may be on its way.
+		if (this.#draining) this.#closeAfterGrace();
 	}
 
 	/** Node lets go of the socket after a CONNECT; the gates speak first all the same. */
@@ -188,10 +185,16 @@ class Http1Connection extends Timed {
 
 	drain(): void {
 		this.#draining = true;
+		if (this.#current === undefined) this.#closeAfterGrace();
 	}
 
-	closeIfIdle(): void {
-		if (this.#current === undefined && !this.#closing) this.close();
+	#closeAfterGrace(): void {
+		const received = this.socket.bytesRead;
+		afterDrainGrace(() => {
+			if (this.#current !== undefined || this.#closing) return;
+			// Part of a head has come: that request is served, or ended by the limit of the drain.
+			if (this.socket.bytesRead === received) this.close();
+		});
 	}
 
 	/**
@@ -254,7 +257,7 @@ class Http1Request implements ClientRequest {
 	}
 
 	answer(status: number, fields: string[], body: Buffer | string | undefined): void {
-		this.#writeHead(status, fields, body !== undefined);
+		this.#writeHead(status, fields);
 		const res = this.#res!;
 		if (body === undefined || body.length === 0) res.end();
 		// As text it leaves in one write together with the head.
@@ -289,12 +292,12 @@ class Http1Request implements ClientRequest {
 			return;
 		}
 		const fields = refusalFields(rejected).slice();
-		this.#writeHead(rejected.status, fields, true, rejected.closes);
+		this.#writeHead(rejected.status, fields, rejected.closes);
 		this.#res.end(rejected.body, 'latin1');
 	}
 
 	begin(status: number, fields: string[], hasBody: boolean): void {
-		this.#writeHead(status, fields, hasBody);
+		this.#writeHead(status, fields);
 		if (hasBody) this.#res!.on('drain', () => this.exchange.onClientDrained());
 	}
 
@@ -330,7 +333,7 @@ class Http1Request implements ClientRequest {
 		this.#req.resume();
 	}
 
-	#writeHead(status: number, fields: string[], hasBody: boolean, closes = false): void {
+	#writeHead(status: number, fields: string[], closes = false): void {
 		this.#answering = true;
 		const res = this.#res!;
 		if (closes || this.#connection.isLast || this.#leavesTooMuchUnread()) {

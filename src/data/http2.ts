@@ -6,6 +6,7 @@ import { Rejection } from '../gates/rejection.ts';
 import { forwardedLines, refusalFields } from './answers.ts';
 import type { ClientRequest } from './client.ts';
 import { Timed } from './deadlines.ts';
+import { afterDrainGrace } from './drain-grace.ts';
 import type { DataPlane } from './plane.ts';
 
 /**
@@ -37,7 +38,7 @@ export class Http2Front {
 	/** Takes over a connection whose handshake is done. @param peer the client's IP. */
 	accept(socket: TLSSocket, peer: string): void {
 		const session = performServerHandshake(socket, this.#options);
-		const connection = new Http2Connection(session, peer, this.#plane);
+		const connection = new Http2Connection(session, socket, peer, this.#plane);
 		this.#sessions.add(connection);
 		this.#plane.stats.connections('h2', 1);
 		session.once('close', () => {
@@ -45,18 +46,13 @@ export class Http2Front {
 			this.#plane.stats.connections('h2', -1);
 			connection.onClose();
 		});
-		if (this.#draining) connection.announceEnd();
+		if (this.#draining) connection.drain();
 	}
 
 	/** Tells all clients to open no more streams here; those under way, and those already sent, are served. */
 	drain(): void {
 		this.#draining = true;
-		for (const session of this.#sessions) session.announceEnd();
-	}
-
-	/** Ends each connection as soon as its last stream is done. */
-	closeIdle(): void {
-		for (const session of this.#sessions) session.close();
+		for (const connection of this.#sessions) connection.drain();
 	}
 
 	get size(): number {
@@ -70,16 +66,18 @@ class Http2Connection extends Timed {
 	readonly plane: DataPlane;
 	readonly forwardedLines: string;
 	readonly #session: ServerHttp2Session;
+	readonly #socket: TLSSocket;
 	/** Exchanges under way: streams that the client has reset may still have one for a moment. */
 	#exchanges = 0;
 	#pinging = false;
 	#served = false;
 
-	constructor(session: ServerHttp2Session, peer: string, plane: DataPlane) {
+	constructor(session: ServerHttp2Session, socket: TLSSocket, peer: string, plane: DataPlane) {
 		super();
 		this.plane = plane;
 		this.forwardedLines = forwardedLines(peer);
 		this.#session = session;
+		this.#socket = socket;
 		plane.deadlines.firstRequest.add(this);
 		session.on('stream', (stream, _headers, flags, rawHeaders) => {
 			this.#onStream(stream, flags, rawHeaders as unknown as string[]);
@@ -106,25 +104,32 @@ class Http2Connection extends Timed {
 		this.#exchanges--;
 	}
 
-	/** No first request; or time for a ping; or a ping without answer. */
+	/** No first request; or time for a ping; or a ping without answer; or a client that has not hung up after the end. */
 	override onDeadline(): void {
-		if (!this.#served || this.#pinging) return void this.#session.destroy();
+		const session = this.#session;
+		// Destroying the session would first wait for the client to take what is still to be sent.
+		if (!this.#served || this.#pinging || session.destroyed) return void this.#socket.destroy();
 		this.#pinging = true;
 		this.plane.deadlines.pong.add(this);
-		this.#session.ping((error) => {
-			if (error !== null) return;
+		session.ping((error) => {
+			// After a GOAWAY no pings are sent; the streams that are left have their own limits.
+			if (error !== null && (session.destroyed || !session.closed)) return;
 			this.#pinging = false;
 			this.plane.deadlines.ping.add(this);
 		});
 	}
 
-	/** RFC 9113 section 6.8: a GOAWAY that excludes no stream yet, so that none which is on its way gets lost. */
-	announceEnd(): void {
-		if (!this.#session.destroyed) this.#session.goaway(NGHTTP2_NO_ERROR, 2 ** 31 - 1);
-	}
-
-	close(): void {
-		if (!this.#session.destroyed) this.#session.close();
+	/**
+	 * RFC 9113 section 6.8: a GOAWAY that excludes no stream yet, so that none which is on its way gets lost; later the
+	 * one that names the last stream, after which the connection ends.
+	 */
+	drain(): void {
+		const session = this.#session;
+		if (session.destroyed) return;
+		session.goaway(NGHTTP2_NO_ERROR, 2 ** 31 - 1);
+		afterDrainGrace(() => {
+			if (!session.destroyed) session.close();
+		});
 	}
 
 	onClose(): void {

@@ -4,6 +4,7 @@ import { Budget } from '../shared/budget.ts';
 import type { TlsMaterial, WorkerSeed } from '../shared/messages.ts';
 import { listenerOptions, secureContextOptions } from '../shared/tls-options.ts';
 import { Timed } from './deadlines.ts';
+import { afterDrainGrace } from './drain-grace.ts';
 import { Http1Front } from './http1.ts';
 import { Http2Front } from './http2.ts';
 import type { DataPlane } from './plane.ts';
@@ -21,10 +22,9 @@ export class Listener {
 	readonly #http2: Http2Front;
 	/** By the client's address and port, which no two live connections share. */
 	readonly #handshakes = new Map<string, Handshake>();
-	#draining = false;
-	/** The grace of a drain is over: connections end as soon as they are idle. */
-	#closing = false;
 	#open = 0;
+	/** Connections that ever came. */
+	#accepted = 0;
 	#onDrained: (() => void) | undefined;
 
 	constructor(plane: DataPlane, seed: WorkerSeed) {
@@ -63,30 +63,41 @@ export class Listener {
 	}
 
 	/**
-	 * Stops accepting and lets what is in flight finish.
+	 * Closes the listener. That would reset the connections which the kernel has accepted for us, so they are taken first:
+	 * one a turn of the loop, for libuv does no more.
+	 *
+	 * @param onClosed called once; from then on connecting is refused.
+	 */
+	stopAccepting(onClosed: () => void): void {
+		const until = this.#plane.clock.now() + LAST_ACCEPTS_MS;
+		let before = -1;
+		const turn = () => {
+			if (this.#accepted > before && this.#plane.clock.now() < until) {
+				before = this.#accepted;
+				return void setImmediate(turn);
+			}
+			this.#tcp.close(() => this.#checkDrained());
+			onClosed();
+		};
+		setImmediate(turn);
+	}
+
+	/**
+	 * Lets what is in flight finish, and tells the clients.
 	 *
 	 * @param onDrained called once, when the last connection has ended.
 	 */
 	drain(onDrained: () => void): void {
-		if (this.#draining) return;
-		this.#draining = true;
 		this.#onDrained = onDrained;
-		// One more turn of the loop takes what the kernel has accepted for us by now: closing would reset it.
-		setImmediate(() => this.#tcp.close(() => this.#checkDrained()));
 		this.#http1.drain();
 		this.#http2.drain();
-		// A client may have sent a request on an idle connection already: such a request is served, not dropped.
-		setTimeout(() => {
-			this.#closing = true;
-			this.#closeIdle();
-		}, DRAIN_GRACE_MS);
+		afterDrainGrace(() => this.#dropSilent());
+		this.#checkDrained();
 	}
 
-	#closeIdle(): void {
-		this.#http1.closeIdle();
-		this.#http2.closeIdle();
-		for (const handshake of this.#handshakes.values()) handshake.socket.destroy();
-		this.#checkDrained();
+	/** Handshakes under way have their own limit; who has not even begun one is not waited for. */
+	#dropSilent(): void {
+		for (const { socket } of this.#handshakes.values()) if (socket.bytesRead === 0) socket.destroy();
 	}
 
 	#checkDrained(): void {
@@ -96,6 +107,7 @@ export class Listener {
 	}
 
 	#onConnection(socket: Socket): void {
+		this.#accepted++;
 		const address = addressOf(socket);
 		// Without an address the client has left already.
 		if (address === undefined || !this.#connections.tryTake(1)) return void socket.destroy();
@@ -135,12 +147,11 @@ export class Listener {
 		const peer = plainAddress(socket.remoteAddress!);
 		const front = socket.alpnProtocol === 'h2' ? this.#http2 : this.#http1;
 		front.accept(socket, peer);
-		if (this.#closing) front.closeIdle();
 	}
 }
 
-/** For how long after the drain has begun idle connections may still bring a request, ms. */
-const DRAIN_GRACE_MS = 500;
+/** For how long connections are still accepted if they keep coming, ms. */
+const LAST_ACCEPTS_MS = 500;
 
 /** A connection until it is secure. */
 class Handshake extends Timed {

@@ -76,6 +76,8 @@ const RESPONSE_FIELDS = new Map<string, number>([
 	['te', DROP],
 	['trailer', DROP],
 	['upgrade', DROP],
+	// Means nothing in a response, and HTTP/2 forbids it (RFC 9113 section 8.2.2).
+	['http2-settings', DROP],
 ]);
 
 /** Most fields have a length that no special field has, and need no closer look. */
@@ -298,8 +300,11 @@ class RequestReader {
 function kindOf(name: string): number {
 	const kind = REQUEST_FIELDS.get(name) ?? REQUEST_FIELDS.get(name.toLowerCase());
 	if (kind !== undefined) return kind;
-	// CGI and its heirs fold `-` and `_` into one (RFC 3875 section 4.1.18): X_Proxy_Tenant would be believed there.
-	return name.includes('_') && REQUEST_FIELDS.has(name.toLowerCase().replaceAll('_', '-')) ? DROP : FORWARD;
+	// CGI and its heirs fold `-` and `_` into one (RFC 3875 section 4.1.18), some of them all that is no letter or digit:
+	// X_Proxy_Tenant would be believed there.
+	return /[^A-Za-z0-9-]/.test(name) && REQUEST_FIELDS.has(name.toLowerCase().replaceAll(/[^a-z0-9]/g, '-'))
+		? DROP
+		: FORWARD;
 }
 
 /** Adds the fields that a `Connection` value declares hop-by-hop (RFC 9110 section 7.6.1). */

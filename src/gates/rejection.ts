@@ -35,7 +35,11 @@ export const BAD_REQUEST = new Rejection('bad-request', 400, 'bad request', [], 
 export const BAD_PATH = new Rejection('bad-path', 400, 'bad path');
 export const BODY_ERROR = new Rejection('body-error', 400, 'body error', [], true);
 export const NO_ROUTE = new Rejection('no-route', 404, 'no route');
-export const METHOD_NOT_ALLOWED = new Rejection('method-not-allowed', 405, 'method not allowed');
+// RFC 9110 section 15.5.6: a 405 names what is allowed; beyond these, methods are the upstream's affair.
+export const METHOD_NOT_ALLOWED = new Rejection('method-not-allowed', 405, 'method not allowed', [
+	'allow',
+	'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS',
+]);
 export const SLOW_CLIENT = new Rejection('slow-client', 408, 'slow client', [], true);
 export const PAYLOAD_TOO_LARGE = new Rejection('payload-too-large', 413, 'payload too large', [], true);
 export const HEADERS_TOO_LARGE = new Rejection('headers-too-large', 431, 'headers too large', [], true);

@@ -16,9 +16,11 @@ export type UpstreamFailure =
 	/** It sent what is no HTTP/1.1 response to the request. */
 	| 'malformed';
 
-/** Who gets the response to one request. After `onEnd` or `onFailure` nothing more comes. */
+/** Who gets the response to one request. After `onEnd`, `onFailure` or `onFault` nothing more comes. */
 export interface ResponseHandler extends ResponseEvents {
 	onFailure(failure: UpstreamFailure): void;
+	/** A fault of ours while the response was handled; nothing more comes. */
+	onFault(error: unknown): void;
 	/** The upstream takes more of the request's body again. */
 	onWritable(): void;
 }
@@ -159,16 +161,20 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 			return false;
 		}
 		const bytes = length === READ_BUFFER.length ? READ_BUFFER : READ_BUFFER.subarray(0, length);
-		let used: number;
+		const handler = this.#handler;
 		try {
-			used = this.#parser.push(bytes);
+			const used = this.#parser.push(bytes);
+			if (this.#parser.isDone) this.#complete(used === length);
+			return !this.#paused;
 		} catch (error) {
-			if (!(error instanceof ProtocolError)) throw error;
-			this.#fail('malformed');
+			if (error instanceof ProtocolError) {
+				this.#fail('malformed');
+			} else {
+				this.destroy();
+				handler.onFault(error);
+			}
 			return false;
 		}
-		if (this.#parser.isDone) this.#complete(used === length);
-		return !this.#paused;
 	}
 
 	/** The response is whole. The connection goes back first, so that what the handler sends next can use it. */
