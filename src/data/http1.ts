@@ -41,7 +41,8 @@ export class Http1Front {
 		// Beyond 2000 fields Node would drop the rest without a word; the head's size is what limits them.
 		this.#server.maxHeadersCount = 0;
 		this.#server.on('request', (req, res) => this.#connectionOf(req.socket)?.onRequest(req, res));
-		this.#server.on('connect', (req, socket) => this.#connectionOf(socket)?.onConnectMethod(req));
+		// Node lets go of the socket after a CONNECT; it is refused in its turn all the same.
+		this.#server.on('connect', (req, socket) => this.#connectionOf(socket)?.onRequest(req, undefined));
 		this.#server.on('clientError', (error, socket) => this.#connectionOf(socket)?.onParseError(error));
 	}
 
@@ -57,6 +58,8 @@ export class Http1Front {
 		});
 		if (this.#draining) connection.drain();
 		this.#server.emit('connection', socket);
+		// Behind Node's own listener, which begins to read again after each request.
+		socket.on('resume', () => connection.onResume());
 	}
 
 	/** From now on each answer is the last one of its connection. */
@@ -96,32 +99,44 @@ class Http1Connection extends Timed {
 	readonly forwardedLines: string;
 	readonly #waiting: Http1Request[] = [];
 	#current: Http1Request | undefined;
+	/** The request to which the next bytes belong if it is not complete yet. */
+	#latest: Http1Request | undefined;
 	/** No request is taken any more. */
 	#closing = false;
 	#draining = false;
-	/** The bytes behind the current request are no HTTP; told when it has been answered. */
+	/** The bytes behind the last request are no HTTP; told when it has been answered. */
 	#garbage: Rejection | undefined;
+	/** Where the latest request ends cannot be known: no answer can follow its own. */
+	#broken = false;
 
 	constructor(socket: TLSSocket, peer: string, plane: DataPlane) {
 		super();
 		this.socket = socket;
 		this.plane = plane;
 		this.forwardedLines = forwardedLines(peer);
+		// What Node calls after the last answer. It would not linger.
+		socket.destroySoon = () => this.close();
 		plane.deadlines.firstRequest.add(this);
 	}
 
 	/** Whether the answer being given is the last one. */
 	get isLast(): boolean {
-		return this.#draining || this.#closing;
+		return (this.#draining || this.#broken) && this.#waiting.length === 0;
 	}
 
 	/** One request at a time: what is pipelined behind it waits its turn, and the gates see it in order. */
-	onRequest(req: IncomingMessage, res: EdgeResponse): void {
-		if (this.#closing) return void res.destroy();
+	onRequest(req: IncomingMessage, res: EdgeResponse | undefined): void {
+		// The rest of the read in which the last request was.
+		if (this.#closing) return;
 		const request = new Http1Request(this, req, res);
+		this.#latest = request;
 		if (this.#current === undefined) return this.#serve(request);
 		this.#waiting.push(request);
 		if (this.#waiting.length === MAX_WAITING) this.socket.pause();
+	}
+
+	onResume(): void {
+		if (this.#waiting.length >= MAX_WAITING && !this.#closing) this.socket.pause();
 	}
 
 	#serve(request: Http1Request): void {
@@ -139,29 +154,29 @@ class Http1Connection extends Timed {
 			if (this.#waiting.length === 0 && this.socket.isPaused()) this.socket.resume();
 			return this.#serve(next);
 		}
+		if (this.#latest?.isComplete) this.#latest = undefined;
+		if (this.#broken) return this.close();
 		if (this.#garbage !== undefined) return this.#refuseRaw(this.#garbage);
 		this.plane.deadlines.idleClient.add(this);
 		// The answer had begun before the drain and did not say that it was the last: the next request may be on its way.
 		if (this.#draining) this.#closeAfterGrace();
 	}
 
-	/** Node lets go of the socket after a CONNECT; the gates speak first all the same. */
-	onConnectMethod(req: IncomingMessage): void {
-		this.socket.on('error', () => this.socket.destroy());
-		this.cancelDeadline();
-		this.#closing = true;
-		new Http1Request(this, req, undefined).exchange.start();
-	}
-
 	/** llhttp gave up, or the connection did. */
 	onParseError(error: NodeJS.ErrnoException): void {
+		if (this.#closing) return;
 		const { socket } = this;
 		if (!error.code?.startsWith('HPE_') || !socket.writable) return void socket.destroy();
-		const current = this.#current;
 		const reason = error.code === 'HPE_HEADER_OVERFLOW' ? rejection.HEADERS_TOO_LARGE : rejection.BAD_REQUEST;
-		if (current === undefined) this.#refuseRaw(reason);
-		else if (current.awaitsBody) current.exchange.onBodyError();
-		else this.#garbage = reason;
+		if (this.#latest?.isComplete === false) {
+			this.#broken = true;
+			this.#latest.onBodyBroken();
+			if (this.#current === undefined) this.close();
+		} else if (this.#current === undefined) {
+			this.#refuseRaw(reason);
+		} else {
+			this.#garbage = reason;
+		}
 	}
 
 	/** An answer for which there is no request object. It is the connection's last. */
@@ -203,8 +218,10 @@ class Http1Connection extends Timed {
 	 */
 	close(): void {
 		this.#closing = true;
-		this.socket.end();
-		this.socket.resume();
+		const { socket } = this;
+		socket.end();
+		// What still comes is nobody's request; listening for it takes the socket away from Node's parser.
+		socket.removeAllListeners('data').on('data', drop).resume();
 		this.plane.deadlines.linger.add(this);
 	}
 
@@ -216,6 +233,8 @@ class Http1Connection extends Timed {
 		this.#current = undefined;
 	}
 }
+
+function drop(): void {}
 
 /** One request and its answer. */
 class Http1Request implements ClientRequest {
@@ -229,6 +248,7 @@ class Http1Request implements ClientRequest {
 	/** `undefined` after CONNECT, where Node makes none. */
 	readonly #res: EdgeResponse | undefined;
 	#readingBody = false;
+	#bodyBroken = false;
 	#answering = false;
 	#done = false;
 	/** What is left of a long answer. */
@@ -251,9 +271,15 @@ class Http1Request implements ClientRequest {
 		}
 	}
 
-	/** The client owes bytes of this request. */
-	get awaitsBody(): boolean {
-		return !this.#req.complete && !this.#answering;
+	/** The client owes no more bytes of this request. */
+	get isComplete(): boolean {
+		return this.#req.complete;
+	}
+
+	/** What comes of the body is no HTTP. */
+	onBodyBroken(): void {
+		this.#bodyBroken = true;
+		if (this.#readingBody && !this.#answering) this.exchange.onBodyError();
 	}
 
 	answer(status: number, fields: string[], body: Buffer | string | undefined): void {
@@ -286,6 +312,7 @@ class Http1Request implements ClientRequest {
 
 	refuse(rejected: Rejection): void {
 		if (this.#res === undefined) {
+			this.#done = true;
 			this.#connection.writeRaw(rejected);
 			this.#connection.close();
 			this.exchange.onAnswered();
@@ -323,6 +350,7 @@ class Http1Request implements ClientRequest {
 		req.on('end', () => exchange.onRequestEnd());
 		// The connection's own events tell the same, and in time.
 		req.on('error', () => {});
+		if (this.#bodyBroken) process.nextTick(() => this.onBodyBroken());
 	}
 
 	pauseBody(): void {
@@ -338,8 +366,6 @@ class Http1Request implements ClientRequest {
 		const res = this.#res!;
 		if (closes || this.#connection.isLast || this.#leavesTooMuchUnread()) {
 			fields.push('connection', 'close');
-			// What Node calls at the answer's end. It would not linger.
-			this.#connection.socket.destroySoon = () => this.#connection.close();
 		}
 		// Where there is no body by rule (HEAD, 204, 304), Node knows the same rule and announces no chunks.
 		res.writeHead(status, fields as unknown as string[] & Record<string, never>);

@@ -71,6 +71,7 @@ class Http2Connection extends Timed {
 	#exchanges = 0;
 	#pinging = false;
 	#served = false;
+	#draining = false;
 
 	constructor(session: ServerHttp2Session, socket: TLSSocket, peer: string, plane: DataPlane) {
 		super();
@@ -94,6 +95,7 @@ class Http2Connection extends Timed {
 		if (!this.#served) {
 			this.#served = true;
 			plane.deadlines.ping.add(this);
+			if (this.#draining) this.#announceEnd();
 		}
 		this.#exchanges++;
 		const endStream = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
@@ -119,17 +121,20 @@ class Http2Connection extends Timed {
 		});
 	}
 
-	/**
-	 * RFC 9113 section 6.8: a GOAWAY that excludes no stream yet, so that none which is on its way gets lost; later the
-	 * one that names the last stream, after which the connection ends.
-	 */
 	drain(): void {
 		const session = this.#session;
-		if (session.destroyed) return;
-		session.goaway(NGHTTP2_NO_ERROR, 2 ** 31 - 1);
+		this.#draining = true;
+		// A client that has only just connected is told with its first stream: told before, it could send nothing at all.
+		if (this.#served) this.#announceEnd();
+		// Names the last stream; the connection ends with it.
 		afterDrainGrace(() => {
 			if (!session.destroyed) session.close();
 		});
+	}
+
+	/** RFC 9113 section 6.8: a GOAWAY that excludes no stream yet, so that none which is on its way gets lost. */
+	#announceEnd(): void {
+		if (!this.#session.destroyed) this.#session.goaway(NGHTTP2_NO_ERROR, 2 ** 31 - 1);
 	}
 
 	onClose(): void {

@@ -20,7 +20,15 @@ export function admitLength(declared: number, limit: number): Rejection | undefi
  * @returns bytes, or `undefined` when the value is malformed or too large to count exactly.
  */
 export function parseContentLength(value: string): number | undefined {
-	if (!/^[0-9]{1,16}$/.test(value)) return undefined;
-	const length = Number(value);
+	if (value.length === 0 || value.length > MAX_DIGITS) return undefined;
+	let length = 0;
+	for (let i = 0; i < value.length; i++) {
+		const digit = value.charCodeAt(i) - 0x30;
+		if (digit < 0 || digit > 9) return undefined;
+		length = length * 10 + digit;
+	}
 	return Number.isSafeInteger(length) ? length : undefined;
 }
+
+/** More digits could only be too many bytes to count exactly, or leading zeros without end. */
+const MAX_DIGITS = 16;

@@ -37,7 +37,6 @@ const CONNECTION = 6;
 const UPGRADE = 7;
 const EXPECT = 8;
 const COOKIE = 9;
-const KEEP_ALIVE = 10;
 
 /** Fields with a meaning of their own on the way to the upstream, by lower-case name. All others are forwarded. */
 const REQUEST_FIELDS = new Map<string, number>([
@@ -65,24 +64,8 @@ const REQUEST_FIELDS = new Map<string, number>([
 	['x-real-ip', DROP],
 ]);
 
-/** What a response does not pass on: hop-by-hop fields, and the framing, which the answer gets anew. */
-const RESPONSE_FIELDS = new Map<string, number>([
-	['content-length', CONTENT_LENGTH],
-	['transfer-encoding', TRANSFER_ENCODING],
-	['connection', CONNECTION],
-	['keep-alive', KEEP_ALIVE],
-	['proxy-connection', DROP],
-	['proxy-authenticate', DROP],
-	['te', DROP],
-	['trailer', DROP],
-	['upgrade', DROP],
-	// Means nothing in a response, and HTTP/2 forbids it (RFC 9113 section 8.2.2).
-	['http2-settings', DROP],
-]);
-
 /** Most fields have a length that no special field has, and need no closer look. */
 const requestLengths = lengthsOf(REQUEST_FIELDS.keys());
-const responseLengths = lengthsOf(RESPONSE_FIELDS.keys());
 
 /**
  * Reads an HTTP/1.1 or HTTP/1.0 request head. Framing that two readers could understand in two ways is refused
@@ -160,69 +143,6 @@ export function readHttp2Head(
 /** Whether a value could be the authority of a request (RFC 9110 section 4.2.1): host, port if any, no user info. */
 export function isAuthority(value: string): boolean {
 	return AUTHORITY.test(value);
-}
-
-/**
- * Reads an upstream's response head, field by field: what is passed on to the client, and what it says of the message's
- * end and the connection's future (RFC 9112 section 6.3). Framing fields are not passed on: the answer is framed anew.
- */
-export class ResponseHeadReader {
-	/** What is passed on, names in lower case as HTTP/2 demands. */
-	fields: string[] = [];
-	/** Bytes of the body as announced; `UNDECLARED`: not announced. */
-	length = UNDECLARED;
-	chunked = false;
-	/** The connection ends with this response. */
-	close = false;
-	/** For how long the upstream keeps an idle connection, ms; `undefined`: it does not say. */
-	keepAliveTimeoutMs: number | undefined = undefined;
-	/** The framing can be understood in two ways, or in none. */
-	malformed = false;
-	#named: Set<string> | undefined = undefined;
-
-	field(name: string, value: string): void {
-		const lower = name.toLowerCase();
-		const kind = responseLengths[name.length] === 0 ? FORWARD : (RESPONSE_FIELDS.get(lower) ?? FORWARD);
-		switch (kind) {
-			case FORWARD:
-				this.fields.push(lower, value);
-				break;
-			case CONTENT_LENGTH:
-				this.#length(value);
-				break;
-			case TRANSFER_ENCODING:
-				// Anything but `chunked` alone: we would have to decode what we do not know, or believe where it ends.
-				if (this.chunked || value.toLowerCase() !== 'chunked') this.malformed = true;
-				this.chunked = true;
-				break;
-			case CONNECTION:
-				this.#named = namedByConnection(value, this.#named);
-				if (/(?:^|,)\s*close\s*(?:,|$)/i.test(value)) this.close = true;
-				break;
-			case KEEP_ALIVE:
-				this.#keepAlive(value);
-				break;
-		}
-	}
-
-	finish(): void {
-		if (this.chunked && this.length !== UNDECLARED) this.malformed = true;
-		const named = this.#named;
-		if (named !== undefined) {
-			this.fields = this.fields.filter((_, i, fields) => !named.has(fields[i - (i % 2)]!));
-		}
-	}
-
-	#length(value: string): void {
-		const length = parseContentLength(value);
-		if (length === undefined || this.length !== UNDECLARED) this.malformed = true;
-		else this.length = length;
-	}
-
-	#keepAlive(value: string): void {
-		const timeout = /(?:^|[,;\s])timeout\s*=\s*([0-9]{1,6})/i.exec(value);
-		if (timeout !== null) this.keepAliveTimeoutMs = Number(timeout[1]) * 1000;
-	}
 }
 
 const COLON = 0x3a;
@@ -308,7 +228,7 @@ function kindOf(name: string): number {
 }
 
 /** Adds the fields that a `Connection` value declares hop-by-hop (RFC 9110 section 7.6.1). */
-function namedByConnection(value: string, named: Set<string> | undefined): Set<string> | undefined {
+export function namedByConnection(value: string, named: Set<string> | undefined): Set<string> | undefined {
 	const lower = value.toLowerCase();
 	// What nearly every client sends names no field.
 	if (lower === 'keep-alive' || lower === 'close') return named;

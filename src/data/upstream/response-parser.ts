@@ -1,5 +1,5 @@
 import { UNDECLARED } from '../../gates/body-limit.ts';
-import { ResponseHeadReader } from '../../gates/headers.ts';
+import { type ResponseField, ResponseHeadReader, responseField } from '../../gates/response-head.ts';
 
 /** What the parser tells of a response, in this order: `onHead`, `onBody` any number of times, `onEnd`. */
 export interface ResponseEvents {
@@ -52,6 +52,8 @@ export class ResponseParser {
 	#interim = 0;
 	/** Bytes of the body or chunk still to come. */
 	#left = 0;
+	/** The fields of the last head. Upstreams send the same ones in the same order again and again. */
+	readonly #lastFields: ResponseField[] = [];
 	/** Head, chunk-size line or trailers, as far as a read that ended within them brought it. */
 	#pending: Buffer | undefined = undefined;
 
@@ -131,7 +133,7 @@ export class ResponseParser {
 	}
 
 	#head(chunk: Buffer, at: number): number {
-		const end = chunk.indexOf('\r\n\r\n', at, 'latin1');
+		const end = endOfHead(chunk, at);
 		if (end === -1 ? chunk.length - at > MAX_HEAD : end - at > MAX_HEAD) throw new ProtocolError('head too long');
 		if (end === -1) {
 			// Noticing nonsense early spares waiting for an end that will not come.
@@ -139,13 +141,11 @@ export class ResponseParser {
 			return -1;
 		}
 		const text = chunk.toString('latin1', at, end + 2);
-		const match = STATUS_LINE.exec(text);
-		if (match === null) throw new ProtocolError('malformed status line');
-		const status = Number(match[2]);
+		const status = readStatus(text);
 		const head = new ResponseHeadReader();
-		parseFields(text, match[0].length, head);
+		parseFields(text, endOfLine(text, STATUS_LENGTH), head, this.#lastFields);
 		if (status < 200) this.#interimResponse(status);
-		else this.#begin(status, match[1] === '1', head);
+		else this.#begin(status, text.charCodeAt(MINOR_VERSION) === 0x31, head);
 		return end + 4;
 	}
 
@@ -218,7 +218,7 @@ export class ResponseParser {
 		const end = chunk.indexOf('\r\n\r\n', at, 'latin1');
 		if (end === -1 ? chunk.length - at > MAX_HEAD : end - at > MAX_HEAD) throw new ProtocolError('trailers too long');
 		if (end === -1) return -1;
-		parseFields(chunk.toString('latin1', at, end + 2), 0, new ResponseHeadReader());
+		parseFields(chunk.toString('latin1', at, end + 2), 0, new ResponseHeadReader(), []);
 		this.#end();
 		return end + 4;
 	}
@@ -232,10 +232,53 @@ export class ResponseParser {
 const CR = 13;
 const LF = 10;
 
-/** Status codes have three digits and five classes (RFC 9110 section 15). A missing reason phrase is common. */
-const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5][0-9]{2})(?: [\t\x20-\x7e\x80-\xff]*)?\r\n/;
 /** Up to 2^52: counted exactly. Extensions are ignored, but must be text. */
 const CHUNK_LINE = /^([0-9A-Fa-f]{1,13})(?:[ \t]*;[\t\x20-\x7e\x80-\xff]*)?$/;
+
+/** Where the empty line begins that ends a head, or -1. */
+function endOfHead(chunk: Buffer, at: number): number {
+	// Most heads are short, and looking through text costs less than calling into the buffer's native search.
+	const found = chunk.toString('latin1', at, at + SHORT_HEAD).indexOf('\r\n\r\n');
+	if (found !== -1) return at + found;
+	return chunk.length - at <= SHORT_HEAD ? -1 : chunk.indexOf('\r\n\r\n', at, 'latin1');
+}
+const SHORT_HEAD = 1024;
+
+const MINOR_VERSION = 7;
+/** `HTTP/1.1 200`. */
+const STATUS_LENGTH = 12;
+
+/** Status codes have three digits and five classes (RFC 9110 section 15). A missing reason phrase is common. */
+function readStatus(text: string): number {
+	const minor = text.charCodeAt(MINOR_VERSION);
+	const next = text.charCodeAt(STATUS_LENGTH);
+	const hundreds = text.charCodeAt(9) - 0x30;
+	const tens = text.charCodeAt(10) - 0x30;
+	const ones = text.charCodeAt(11) - 0x30;
+	const wellFormed =
+		text.startsWith('HTTP/1.') &&
+		(minor === 0x30 || minor === 0x31) &&
+		text.charCodeAt(8) === 0x20 &&
+		hundreds >= 1 &&
+		hundreds <= 5 &&
+		isDigit(tens) &&
+		isDigit(ones) &&
+		(next === 0x20 || next === CR);
+	if (!wellFormed) throw new ProtocolError('malformed status line');
+	return hundreds * 100 + tens * 10 + ones;
+}
+
+function isDigit(value: number): boolean {
+	return value >= 0 && value <= 9;
+}
+
+/** Where the next line begins; only text may stand up to there. */
+function endOfLine(text: string, from: number): number {
+	let end = from;
+	while (IS_VALUE[text.charCodeAt(end)] === 1) end++;
+	if (text.charCodeAt(end) !== CR || text.charCodeAt(end + 1) !== LF) throw new ProtocolError('malformed line');
+	return end + 2;
+}
 
 function couldBeStatusLine(chunk: Buffer, at: number): boolean {
 	const start = chunk.toString('latin1', at, Math.min(at + 7, chunk.length));
@@ -247,25 +290,34 @@ function couldBeStatusLine(chunk: Buffer, at: number): boolean {
  * no NUL: each of them is read in two ways by somebody.
  *
  * @param text latin1, ends with CRLF.
+ * @param last fields of the head before this one, by position; becomes those of this one.
  */
-function parseFields(text: string, from: number, reader: ResponseHeadReader): void {
+function parseFields(text: string, from: number, reader: ResponseHeadReader, last: ResponseField[]): void {
 	let at = from;
-	while (at < text.length) {
-		let colon = at;
-		while (IS_TOKEN[text.charCodeAt(colon)] === 1) colon++;
-		if (colon === at || text.charCodeAt(colon) !== 0x3a) throw new ProtocolError('malformed field name');
-		let start = colon + 1;
+	for (let i = 0; at < text.length; i++) {
+		let field = last[i];
+		if (field === undefined || !text.startsWith(field.opening, at)) {
+			field = readFieldName(text, at);
+			if (i < MAX_REMEMBERED) last[i] = field;
+		}
+		let start = at + field.opening.length;
 		while (isBlank(text.charCodeAt(start))) start++;
-		let end = start;
-		while (IS_VALUE[text.charCodeAt(end)] === 1) end++;
-		if (text.charCodeAt(end) !== CR || text.charCodeAt(end + 1) !== LF)
-			throw new ProtocolError('malformed field value');
-		const next = end + 2;
+		at = endOfLine(text, start);
+		let end = at - 2;
 		while (end > start && isBlank(text.charCodeAt(end - 1))) end--;
-		reader.field(text.slice(at, colon), text.slice(start, end));
-		at = next;
+		reader.field(field, text.slice(start, end));
 	}
 	reader.finish();
+}
+
+const MAX_REMEMBERED = 32;
+
+function readFieldName(text: string, at: number): ResponseField {
+	let colon = at;
+	while (IS_TOKEN[text.charCodeAt(colon)] === 1) colon++;
+	if (colon === at || text.charCodeAt(colon) !== 0x3a) throw new ProtocolError('malformed field name');
+	// A copy: a part of the head would keep the whole head in memory for as long as the connection lives.
+	return responseField(Buffer.from(text.slice(at, colon), 'latin1').toString('latin1'));
 }
 
 function isBlank(code: number): boolean {

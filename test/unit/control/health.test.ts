@@ -188,6 +188,23 @@ describe('what a verdict does', () => {
 		assert.deepEqual(prober.log.fields('upstream is unhealthy'), { upstream: 'a:1', cause: 'status 503' });
 	});
 
+	test('where there is nothing left to ask with, the last verdict holds, and that is told of once', async () => {
+		const prober = new TestProber();
+		const a = upstream('a:1');
+		prober.watch([a]);
+		void prober.start();
+		const exhausted = { healthy: 'unknown', cause: 'EMFILE' } as const;
+		for (const verdict of [HEALTHY, exhausted, exhausted, HEALTHY]) {
+			await prober.answer(a, verdict);
+			assert.deepEqual([a.alive, a.breaker.circuit], [true, CLOSED]);
+			await prober.time.advance(INTERVAL_MS);
+		}
+		assert.deepEqual(prober.log.lines, [
+			'info proxy::health: upstream is healthy',
+			'warn proxy::health: health cannot be probed; keeping the last verdict',
+		]);
+	});
+
 	test('an upstream that was never healthy is told of once', async () => {
 		const prober = new TestProber();
 		const a = upstream('a:1');

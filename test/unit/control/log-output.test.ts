@@ -9,6 +9,7 @@ const RECORD: LogRecord = { time: new Date(0), level: 'info', target: 'proxy', m
 class FakeStream extends EventEmitter {
 	readonly isTTY: boolean;
 	written = '';
+	writableLength = 0;
 
 	constructor(isTTY: boolean) {
 		super();
@@ -44,4 +45,29 @@ test('a reader that has gone does not hurt', () => {
 	const stream = new FakeStream(false);
 	createRecordWriter(stream, 'json', {});
 	stream.emit('error', new Error('EPIPE'));
+});
+
+test('a reader that does not keep up costs lines, and is told how many', () => {
+	const stream = new FakeStream(false);
+	const write = createRecordWriter(stream, 'json', {});
+	write({ ...RECORD, message: 'before' });
+	stream.writableLength = 5 * 1024 * 1024;
+	write({ ...RECORD, message: 'lost' });
+	write({ ...RECORD, message: 'lost, too' });
+	stream.writableLength = 0;
+	write({ ...RECORD, message: 'after' });
+	write({ ...RECORD, message: 'later' });
+	const lines = stream.written
+		.trimEnd()
+		.split('\n')
+		.map((line) => JSON.parse(line));
+	assert.deepEqual(
+		lines.map(({ level, message, lines }) => [level, message, lines]),
+		[
+			['info', 'before', undefined],
+			['warn', 'log lines are missing here: whoever reads the log did not keep up', 2],
+			['info', 'after', undefined],
+			['info', 'later', undefined],
+		],
+	);
 });

@@ -4,6 +4,7 @@ import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
 import { Http2Front } from '../../../src/data/http2.ts';
 import {
+	dataFrame,
 	ERROR_CODE,
 	FLAG,
 	FRAME,
@@ -17,6 +18,13 @@ import {
 } from '../../fixtures/h2-frames.ts';
 import { until } from '../../fixtures/wait.ts';
 import { FakePlane, LIMITS, settle } from './fixtures/fake-plane.ts';
+
+const REQUEST = [
+	[':method', 'GET'],
+	[':path', '/'],
+	[':scheme', 'https'],
+	[':authority', 'localhost'],
+] as const;
 
 /** The client's end of a connection, without any TLS. */
 class Client {
@@ -51,13 +59,7 @@ class Client {
 
 	/** A request, and its answer. */
 	async request(streamId: number): Promise<void> {
-		const head = [':method', 'GET', ':path', '/', ':scheme', 'https', ':authority', 'localhost'];
-		this.send(
-			headersFrame(
-				streamId,
-				[0, 2, 4, 6].map((i) => [head[i]!, head[i + 1]!] as const),
-			),
-		);
+		this.send(headersFrame(streamId, REQUEST));
 		await until(() => this.count(FRAME.HEADERS, streamId) === 1, 'the answer');
 		await settle();
 	}
@@ -144,6 +146,20 @@ describe('an HTTP/2 connection', () => {
 		await plane.pass(LIMITS.ping + 100);
 		await untilGone(plane);
 		assert.equal(client.served.destroyed, true);
+	});
+
+	it('that its client has said goodbye to stays while a request is under way, although it can be pinged no more', async () => {
+		const plane = new FakePlane();
+		plane.letsPass = true;
+		const client = new Client(plane);
+		client.send(headersFrame(1, REQUEST, { endStream: false }), goawayFrame());
+		await until(() => client.count(FRAME.GOAWAY, 0) === 1, 'the goodbye of the server');
+		for (let seconds = 0; seconds < 180; seconds += 10) await plane.pass(10_000);
+		assert.equal(plane.connections, 1);
+		client.send(dataFrame(1, 'the end', true));
+		await until(() => client.count(FRAME.DATA, 1) === 1, 'the answer');
+		await plane.pass(LIMITS.ping + 100);
+		await untilGone(plane);
 	});
 
 	it('that its client has ended with an error is gone at once', async () => {

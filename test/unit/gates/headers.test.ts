@@ -6,11 +6,11 @@ import {
 	type Http2RequestHead,
 	isAuthority,
 	type RequestHead,
-	ResponseHeadReader,
 	readHttp1Head,
 	readHttp2Head,
 } from '../../../src/gates/headers.ts';
 import { BAD_REQUEST, HEADERS_TOO_LARGE, Rejection } from '../../../src/gates/rejection.ts';
+import { ResponseHeadReader, responseField } from '../../../src/gates/response-head.ts';
 
 type Field = readonly [name: string, value: string];
 
@@ -610,7 +610,7 @@ describe('a request head in HTTP/2 alone', () => {
 
 function responseHead(raw: readonly string[]): ResponseHeadReader {
 	const reader = new ResponseHeadReader();
-	for (let i = 0; i < raw.length; i += 2) reader.field(raw[i]!, raw[i + 1]!);
+	for (let i = 0; i < raw.length; i += 2) reader.field(responseField(raw[i]!), raw[i + 1]!);
 	reader.finish();
 	return reader;
 }

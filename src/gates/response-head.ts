@@ -1,0 +1,102 @@
+import { parseContentLength, UNDECLARED } from './body-limit.ts';
+import { namedByConnection } from './headers.ts';
+
+/**
+ * Reads an upstream's response head, field by field: what is passed on to the client, and what it says of the message's
+ * end and the connection's future (RFC 9112 section 6.3). Framing fields are not passed on: the answer is framed anew.
+ */
+export class ResponseHeadReader {
+	/** What is passed on, names in lower case as HTTP/2 demands. */
+	fields: string[] = [];
+	/** Bytes of the body as announced; `UNDECLARED`: not announced. */
+	length = UNDECLARED;
+	chunked = false;
+	/** The connection ends with this response. */
+	close = false;
+	/** For how long the upstream keeps an idle connection, ms; `undefined`: it does not say. */
+	keepAliveTimeoutMs: number | undefined = undefined;
+	/** The framing can be understood in two ways, or in none. */
+	malformed = false;
+	#named: Set<string> | undefined = undefined;
+
+	field({ lower, kind }: ResponseField, value: string): void {
+		switch (kind) {
+			case FORWARD:
+				this.fields.push(lower, value);
+				break;
+			case CONTENT_LENGTH:
+				this.#length(value);
+				break;
+			case TRANSFER_ENCODING:
+				// Anything but `chunked` alone: we would have to decode what we do not know, or believe where it ends.
+				if (this.chunked || value.toLowerCase() !== 'chunked') this.malformed = true;
+				this.chunked = true;
+				break;
+			case CONNECTION:
+				// What nearly every upstream sends, and it says nothing.
+				if (value === 'keep-alive') break;
+				this.#named = namedByConnection(value, this.#named);
+				if (CLOSE.test(value)) this.close = true;
+				break;
+			case KEEP_ALIVE:
+				this.#keepAlive(value);
+				break;
+		}
+	}
+
+	finish(): void {
+		if (this.chunked && this.length !== UNDECLARED) this.malformed = true;
+		const named = this.#named;
+		if (named !== undefined) {
+			this.fields = this.fields.filter((_, i, fields) => !named.has(fields[i - (i % 2)]!));
+		}
+	}
+
+	#length(value: string): void {
+		const length = parseContentLength(value);
+		if (length === undefined || this.length !== UNDECLARED) this.malformed = true;
+		else this.length = length;
+	}
+
+	#keepAlive(value: string): void {
+		const timeout = /(?:^|[,;\s])timeout\s*=\s*([0-9]{1,6})/i.exec(value);
+		if (timeout !== null) this.keepAliveTimeoutMs = Number(timeout[1]) * 1000;
+	}
+}
+
+const CLOSE = /(?:^|,)\s*close\s*(?:,|$)/i;
+
+const FORWARD = 0;
+const DROP = 1;
+const CONTENT_LENGTH = 2;
+const TRANSFER_ENCODING = 3;
+const CONNECTION = 4;
+const KEEP_ALIVE = 5;
+
+/** What a response does not pass on: hop-by-hop fields, and the framing, which the answer gets anew. */
+const RESPONSE_FIELDS = new Map<string, number>([
+	['content-length', CONTENT_LENGTH],
+	['transfer-encoding', TRANSFER_ENCODING],
+	['connection', CONNECTION],
+	['keep-alive', KEEP_ALIVE],
+	['proxy-connection', DROP],
+	['proxy-authenticate', DROP],
+	['te', DROP],
+	['trailer', DROP],
+	['upgrade', DROP],
+	// Means nothing in a response, and HTTP/2 forbids it (RFC 9113 section 8.2.2).
+	['http2-settings', DROP],
+]);
+
+/** A field's name, and what it means to us. */
+export interface ResponseField {
+	/** The name as it was spelled, and the colon. */
+	readonly opening: string;
+	readonly lower: string;
+	readonly kind: number;
+}
+
+export function responseField(name: string): ResponseField {
+	const lower = name.toLowerCase();
+	return { opening: `${name}:`, lower, kind: RESPONSE_FIELDS.get(lower) ?? FORWARD };
+}

@@ -1,0 +1,164 @@
+import assert from 'node:assert/strict';
+import { type Duplex, duplexPair } from 'node:stream';
+import { describe, it } from 'node:test';
+import type { TLSSocket } from 'node:tls';
+import { Http1Front } from '../../../src/data/http1.ts';
+import { until } from '../../fixtures/wait.ts';
+import { FakePlane, LIMITS, settle } from './fixtures/fake-plane.ts';
+
+/** The client's end of a connection, without any TLS. */
+class Client {
+	readonly socket: Duplex;
+	/** The server's end. */
+	readonly served: Duplex;
+	/** What has come and was not asked for yet. */
+	received = '';
+
+	constructor(plane: FakePlane) {
+		const [socket, served] = duplexPair();
+		this.socket = socket;
+		this.served = served;
+		socket.on('error', () => {});
+		socket.on('data', (bytes: Buffer) => {
+			this.received += bytes.toString('latin1');
+		});
+		new Http1Front(plane).accept(served as TLSSocket, '192.0.2.1');
+	}
+
+	send(text: string): void {
+		if (!this.socket.destroyed) this.socket.write(text, 'latin1');
+	}
+
+	/** A request, and its answer. */
+	async request(lines = 'Host: localhost\r\n'): Promise<string> {
+		this.send(`GET / HTTP/1.1\r\n${lines}\r\n`);
+		return await this.answer();
+	}
+
+	async answer(): Promise<string> {
+		await until(() => this.received.endsWith('unauthorized'), 'the answer');
+		await settle();
+		const { received } = this;
+		this.received = '';
+		return received;
+	}
+}
+
+async function untilGone(plane: FakePlane): Promise<void> {
+	await until(() => plane.connections === 0, 'the connection to be gone');
+}
+
+describe('an HTTP/1.1 connection', () => {
+	it('is ended when its first head is not there in time, however it comes', async () => {
+		for (const bytes of ['', 'GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: a']) {
+			const plane = new FakePlane();
+			const client = new Client(plane);
+			client.send(bytes);
+			for (let seconds = 1; seconds < LIMITS.firstRequest / 1000; seconds++) {
+				await plane.pass(1000);
+				if (bytes !== '') client.send('a');
+			}
+			await settle();
+			assert.equal(plane.connections, 1);
+			await plane.pass(1100);
+			await untilGone(plane);
+			assert.equal(client.received, '');
+		}
+	});
+
+	it('is kept for 60 s between two requests', async () => {
+		const plane = new FakePlane();
+		const client = new Client(plane);
+		for (let requests = 0; requests < 3; requests++) {
+			await client.request();
+			await plane.pass(LIMITS.idleClient - 1000);
+			assert.equal(plane.connections, 1);
+		}
+		await plane.pass(1100);
+		await untilGone(plane);
+	});
+
+	it('is ended 60 s after an answer although the next head has begun, however steadily it comes', async () => {
+		const plane = new FakePlane();
+		const client = new Client(plane);
+		await client.request();
+		client.send('GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: ');
+		for (let seconds = 0; seconds < LIMITS.idleClient / 1000 - 1; seconds++) {
+			await plane.pass(1000);
+			client.send('a');
+			await settle();
+		}
+		assert.equal(plane.connections, 1);
+		await plane.pass(1100);
+		await untilGone(plane);
+		assert.equal(client.received, '');
+	});
+
+	it('has no other limit than that of the request while one is under way', async () => {
+		const plane = new FakePlane();
+		plane.letsPass = true;
+		const client = new Client(plane);
+		client.send('POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\na');
+		await settle();
+		await plane.pass(LIMITS.requestBody - 1000);
+		assert.equal(plane.connections, 1);
+		client.send('b');
+		await until(() => client.received.endsWith('no route'), 'the answer');
+		client.served.destroy();
+		await untilGone(plane);
+	});
+
+	it('whose client does not take its answer is ended at the limit of the upstream', async () => {
+		const plane = new FakePlane();
+		const client = new Client(plane);
+		client.socket.pause();
+		for (let i = 0; i < 500; i++) client.send('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
+		await settle();
+		await plane.pass(LIMITS.upstream + 100);
+		await untilGone(plane);
+	});
+
+	it('that we end is read for 2 s more, so that the client gets to see the answer, and no longer', async () => {
+		const plane = new FakePlane();
+		const client = new Client(plane);
+		const answer = await client.request('Host: localhost\r\nConnection: close\r\n');
+		assert.match(answer, /\r\nconnection: close\r\n/i);
+		await until(() => client.socket.readableEnded, 'the end of what the server sends');
+		for (const flood of ['GET / HTTP/1.1\r\n\r\n', '\0\0\0', 'x'.repeat(100_000)]) {
+			client.send(flood);
+			await settle();
+			assert.equal(client.served.destroyed, false, JSON.stringify(flood.slice(0, 20)));
+		}
+		await plane.pass(LIMITS.linger - 1000);
+		assert.equal(plane.connections, 1);
+		await plane.pass(1100);
+		await untilGone(plane);
+	});
+
+	it('that we end because of garbage is read for 2 s more as well', async () => {
+		const plane = new FakePlane();
+		const client = new Client(plane);
+		client.send('garbage\r\n\r\n');
+		await until(() => client.socket.readableEnded, 'the end of what the server sends');
+		assert.match(client.received, /^HTTP\/1\.1 400 Bad Request\r\n(?:.|\r|\n)*\r\n\r\nbad request$/);
+		for (let i = 0; i < 3; i++) {
+			client.send('more garbage'.repeat(1000));
+			await settle();
+			assert.equal(client.served.destroyed, false);
+		}
+		await plane.pass(LIMITS.linger + 100);
+		await untilGone(plane);
+		assert.equal(plane.stats.read().answers.get(400), 1);
+	});
+
+	it('is gone when its client is gone, before the first request and after it', async () => {
+		for (const requests of [0, 1]) {
+			const plane = new FakePlane();
+			const client = new Client(plane);
+			if (requests === 1) await client.request();
+			client.served.destroy();
+			await untilGone(plane);
+			await plane.pass(400_000);
+		}
+	});
+});
