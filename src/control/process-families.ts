@@ -18,7 +18,7 @@ export async function readProcess(): Promise<ProcessReading> {
 	// The folder's own reading is open meanwhile, and counted.
 	const openFiles = await readdir('/proc/self/fd').then(
 		(entries) => entries.length - 1,
-		() => undefined,
+		({ code }: NodeJS.ErrnoException) => (code === 'EMFILE' ? maxOpenFiles : undefined),
 	);
 	return { eventLoopLag, openFiles };
 }
@@ -26,7 +26,7 @@ export async function readProcess(): Promise<ProcessReading> {
 /** The basics under the names that every dashboard knows; they are the whole process's, all threads included. */
 export function writeProcessFamilies(page: Exposition, { eventLoopLag, openFiles }: ProcessReading): void {
 	const cpu = process.cpuUsage();
-	const memory = process.memoryUsage();
+	const memory = readMemory();
 	const gauge = (name: string, help: string, value: number) => page.family(name, 'gauge', help).sample(value);
 	page
 		.family('process_cpu_seconds_total', 'counter', 'User and system CPU time, in seconds.')
@@ -44,6 +44,17 @@ export function writeProcessFamilies(page: Exposition, { eventLoopLag, openFiles
 		memory.external,
 	);
 }
+
+/** Takes a descriptor, to read `/proc`; and where there is none left, a scrape is wanted more than ever. */
+function readMemory(): NodeJS.MemoryUsage {
+	try {
+		lastMemory = process.memoryUsage();
+	} catch {
+		// What was read last will do.
+	}
+	return lastMemory;
+}
+let lastMemory = process.memoryUsage();
 
 const startSeconds = performance.timeOrigin / 1000;
 /** It does not change under a running Node. */

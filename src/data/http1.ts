@@ -181,7 +181,11 @@ class Http1Connection extends Timed {
 
 	/** An answer for which there is no request object. It is the connection's last. */
 	#refuseRaw(answer: Rejection): void {
-		this.plane.stats.answered(answer.status);
+		const { stats, logAnswer } = this.plane;
+		const { status } = answer;
+		stats.answered(status);
+		const unknown = { method: '', path: '', tenant: undefined, upstream: undefined };
+		logAnswer?.({ ...unknown, status, rejection: answer, duration: 0 });
 		this.writeRaw(answer);
 		this.close();
 	}

@@ -30,6 +30,10 @@ export class Http2Front {
 			},
 			// The head's size limits the fields, not their number; each counts 32 bytes (RFC 9113 section 6.5.2).
 			maxHeaderListPairs: Math.ceil(limits.maxHeaderBytes / 32) + 8,
+			// Compared with an upper bound of the coded size: enough for any head that an upstream may send.
+			maxSendHeaderBlockLength: 4 * 65_536,
+			// nghttp2 would drop such fields without a word; the gate refuses the request (RFC 9113 section 8.2.1).
+			strictFieldWhitespaceValidation: false,
 			// An upstream may repeat a field that should be single; it is the client's to judge, not ours to fail on.
 			strictSingleValueFields: false,
 		};
@@ -49,7 +53,7 @@ export class Http2Front {
 		if (this.#draining) connection.drain();
 	}
 
-	/** Tells all clients to open no more streams here; those under way, and those already sent, are served. */
+	/** Tells all clients to open no more streams here; those under way are served. */
 	drain(): void {
 		this.#draining = true;
 		for (const connection of this.#sessions) connection.drain();
@@ -110,7 +114,7 @@ class Http2Connection extends Timed {
 	override onDeadline(): void {
 		const session = this.#session;
 		// Destroying the session would first wait for the client to take what is still to be sent.
-		if (!this.#served || this.#pinging || session.destroyed) return void this.#socket.destroy();
+		if (!this.#served || this.#pinging || session.destroyed) return this.destroy();
 		this.#pinging = true;
 		this.plane.deadlines.pong.add(this);
 		session.ping((error) => {
@@ -126,15 +130,22 @@ class Http2Connection extends Timed {
 		this.#draining = true;
 		// A client that has only just connected is told with its first stream: told before, it could send nothing at all.
 		if (this.#served) this.#announceEnd();
-		// Names the last stream; the connection ends with it.
 		afterDrainGrace(() => {
 			if (!session.destroyed) session.close();
 		});
 	}
 
-	/** RFC 9113 section 6.8: a GOAWAY that excludes no stream yet, so that none which is on its way gets lost. */
+	/**
+	 * RFC 9113 section 6.8: the GOAWAY names the last stream that is served. A first one that excludes none would be a
+	 * promise which cannot be kept: nghttp2 ignores streams that come after a GOAWAY, unless it is a "shutdown notice",
+	 * which Node has no call for. So streams that are on their way are disowned, but at once, and may be sent elsewhere.
+	 */
 	#announceEnd(): void {
-		if (!this.#session.destroyed) this.#session.goaway(NGHTTP2_NO_ERROR, 2 ** 31 - 1);
+		if (!this.#session.destroyed) this.#session.goaway(NGHTTP2_NO_ERROR);
+	}
+
+	destroy(): void {
+		this.#socket.destroy();
 	}
 
 	onClose(): void {
@@ -152,6 +163,7 @@ class Http2Request implements ClientRequest {
 	readonly #stream: ServerHttp2Stream;
 	readonly #hasBody: boolean;
 	#answerEnded = false;
+	#wasReset = false;
 	/** What is left of a long answer. */
 	#rest: Buffer | undefined;
 
@@ -211,14 +223,21 @@ class Http2Request implements ClientRequest {
 	}
 
 	reset(): void {
+		// The client did not even take the reset: nothing will get through to it, whichever stream it is on.
+		if (this.#wasReset) return this.#connection.destroy();
+		this.#wasReset = true;
 		this.#stream.close(NGHTTP2_INTERNAL_ERROR);
+		this.#connection.plane.deadlines.linger.add(this.exchange);
 	}
 
 	readBody(): void {
 		const { exchange, head } = this;
 		if (!(head instanceof Rejection) && head.expectsContinue) this.#stream.additionalHeaders({ ':status': 100 });
 		this.#stream.on('data', (chunk: Buffer) => exchange.onRequestBody(chunk));
-		this.#stream.on('end', () => exchange.onRequestEnd());
+		this.#stream.on('end', () => {
+			// Node ends what it reads of a stream that is reset, too; such a body is not complete.
+			if (!this.#stream.closed) exchange.onRequestEnd();
+		});
 	}
 
 	pauseBody(): void {

@@ -42,7 +42,7 @@ export interface PlaneDeadlines {
 	/** Until an HTTP/2 connection is pinged, and until the ping must be answered. */
 	readonly ping: DeadlineQueue;
 	readonly pong: DeadlineQueue;
-	/** A closing HTTP/1.1 connection whose client is still sending. */
+	/** A closing HTTP/1.1 connection whose client is still sending; an HTTP/2 stream whose reset has to get through. */
 	readonly linger: DeadlineQueue;
 	readonly idleUpstream: DeadlineQueue;
 }

@@ -123,7 +123,10 @@ export function readHttp2Head(
 				break;
 		}
 	}
-	for (; i < raw.length; i += 2) reader.field(raw[i]!, raw[i + 1]!);
+	for (; i < raw.length; i += 2) {
+		if (isPadded(raw[i + 1]!)) return BAD_REQUEST;
+		reader.field(raw[i]!, raw[i + 1]!);
+	}
 	if (reader.malformed || !METHOD.test(reader.method)) return BAD_REQUEST;
 	const { authority, host } = reader;
 	// RFC 9113 section 8.3.1: the two must say the same thing, or a later reader picks the other one.
@@ -140,12 +143,21 @@ export function readHttp2Head(
 	return reader;
 }
 
+/** RFC 9113 section 8.2.1: no blank at either end. HTTP/1.1 would read the value without it. */
+function isPadded(value: string): boolean {
+	const first = value.charCodeAt(0);
+	const last = value.charCodeAt(value.length - 1);
+	return first === SPACE || first === TAB || last === SPACE || last === TAB;
+}
+
 /** Whether a value could be the authority of a request (RFC 9110 section 4.2.1): host, port if any, no user info. */
 export function isAuthority(value: string): boolean {
 	return AUTHORITY.test(value);
 }
 
 const COLON = 0x3a;
+const SPACE = 0x20;
+const TAB = 0x09;
 /** Upper case alone: methods are case-sensitive (RFC 9110 section 9.1), and `get` is not GET to every upstream. */
 const METHOD = /^[A-Z][A-Z_-]{0,31}$/;
 const AUTHORITY = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]+)(?::[0-9]{0,5})?$/;

@@ -101,8 +101,8 @@ export class BodyExchange extends Exchange {
 
 	protected override timedOut(): void {
 		if (!this.answered) return this.fail(rejection.UPSTREAM_TIMEOUT, this.#uploadComplete ? 'failure' : 'abandoned');
-		// Whoever did not move is at fault: the upstream, unless it waits for a client that takes nothing.
-		if (this.connection !== undefined && !this.#clientBlocked) this.#responseFailed();
+		// Whoever did not move is at fault: the upstream, unless it waits for a client that takes nothing or owes it a body.
+		if (this.connection !== undefined && !this.#clientBlocked && this.#uploadComplete) this.#responseFailed();
 		else this.fail(rejection.UPSTREAM_TIMEOUT, 'abandoned');
 	}
 

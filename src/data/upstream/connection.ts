@@ -181,7 +181,10 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 	#complete(clean: boolean): void {
 		const handler = this.#handler;
 		this.#handler = undefined;
-		if (clean && this.#sent && this.#parser.keepAlive && !this.#gone) {
+		// An answer that did not wait for the request's body may leave a rest of it that the upstream never reads, and the next
+		// request would stand behind it.
+		const drained = this.#sent && this.#socket.writableLength === 0;
+		if (clean && drained && this.#parser.keepAlive && !this.#gone) {
 			this.resume();
 			this.upstream.pool.release(this);
 		} else {

@@ -6,7 +6,7 @@ export interface ResponseEvents {
 	/**
 	 * @param fields what is passed on, names (lower case) and values in turn; without framing and hop-by-hop fields.
 	 * @param length bytes of the body, `UNDECLARED` when only its end will tell. For a response without a body by
-	 *   rule (HEAD, 204, 304) the `content-length` it announces, or `UNDECLARED`.
+	 *   rule (HEAD, 204, 205, 304) the `content-length` to announce, or `UNDECLARED`.
 	 * @param hasBody whether body bytes may follow.
 	 */
 	onHead(status: number, fields: string[], length: number, hasBody: boolean): void;
@@ -134,24 +134,28 @@ export class ResponseParser {
 
 	#head(chunk: Buffer, at: number): number {
 		const end = endOfHead(chunk, at);
-		if (end === -1 ? chunk.length - at > MAX_HEAD : end - at > MAX_HEAD) throw new ProtocolError('head too long');
+		if (lengthSoFar(chunk, at, end, 4) > MAX_HEAD) throw new ProtocolError('head too long');
 		if (end === -1) {
 			// Noticing nonsense early spares waiting for an end that will not come.
 			if (!couldBeStatusLine(chunk, at)) throw new ProtocolError('no status line');
+			if (hasBareLf(chunk, at)) throw new ProtocolError('bare LF in a head');
 			return -1;
 		}
 		const text = chunk.toString('latin1', at, end + 2);
 		const status = readStatus(text);
 		const head = new ResponseHeadReader();
 		parseFields(text, endOfLine(text, STATUS_LENGTH), head, this.#lastFields);
-		if (status < 200) this.#interimResponse(status);
-		else this.#begin(status, text.charCodeAt(MINOR_VERSION) === 0x31, head);
+		const isHttp11 = text.charCodeAt(MINOR_VERSION) === 0x31;
+		if (status < 200) this.#interimResponse(status, isHttp11 && !head.close);
+		else this.#begin(status, isHttp11, head);
 		return end + 4;
 	}
 
 	/** RFC 9110 section 15.2: 100, 102, 103 are for us to swallow; 101 would leave HTTP, which nobody asked for. */
-	#interimResponse(status: number): void {
+	#interimResponse(status: number, goesOn: boolean): void {
 		if (status === 101) throw new ProtocolError('switching protocols unasked');
+		// It promises another response behind it (HTTP/1.0 has none of this kind), so it cannot end the connection.
+		if (!goesOn) throw new ProtocolError('interim response that ends the connection');
 		if (++this.#interim > MAX_INTERIM) throw new ProtocolError('too many interim responses');
 	}
 
@@ -161,8 +165,11 @@ export class ResponseParser {
 		const { length } = head;
 		this.keepAlive = isHttp11 && !head.close;
 		this.keepAliveTimeoutMs = head.keepAliveTimeoutMs;
-		if (this.#headRequest || status === 204 || status === 304) {
-			this.#events!.onHead(status, head.fields, status === 204 ? UNDECLARED : length, false);
+		if (this.#headRequest || status === 204 || status === 205 || status === 304) {
+			// RFC 9110 section 15.3.6: 205 has no content, and says so by a length of 0. What follows it all the same is a byte
+			// too many, even an empty chunked body.
+			const announced = status === 204 ? UNDECLARED : status === 205 ? 0 : length;
+			this.#events!.onHead(status, head.fields, announced, false);
 			this.#end();
 			return;
 		}
@@ -188,7 +195,7 @@ export class ResponseParser {
 	#chunkSize(chunk: Buffer, at: number): number {
 		const end = chunk.indexOf('\r\n', at, 'latin1');
 		const line = chunk.toString('latin1', at, end === -1 ? chunk.length : end);
-		if (line.length > MAX_CHUNK_LINE) throw new ProtocolError('chunk extension too long');
+		if (lengthSoFar(chunk, at, end, 2) > MAX_CHUNK_LINE) throw new ProtocolError('chunk extension too long');
 		if (end === -1) {
 			if (line.includes('\n')) throw new ProtocolError('bare LF in a chunk size');
 			return -1;
@@ -216,9 +223,14 @@ export class ResponseParser {
 			return at + 2;
 		}
 		const end = chunk.indexOf('\r\n\r\n', at, 'latin1');
-		if (end === -1 ? chunk.length - at > MAX_HEAD : end - at > MAX_HEAD) throw new ProtocolError('trailers too long');
+		if (lengthSoFar(chunk, at, end, 4) > MAX_HEAD) throw new ProtocolError('trailers too long');
 		if (end === -1) return -1;
-		parseFields(chunk.toString('latin1', at, end + 2), 0, new ResponseHeadReader(), []);
+		const trailers = new ResponseHeadReader();
+		parseFields(chunk.toString('latin1', at, end + 2), 0, trailers, []);
+		// RFC 9110 section 6.5.1: a reader that merged it into the head would find another end of the message.
+		if (trailers.length !== UNDECLARED || trailers.chunked || trailers.malformed) {
+			throw new ProtocolError('framing in a trailer');
+		}
 		this.#end();
 		return end + 4;
 	}
@@ -232,8 +244,14 @@ export class ResponseParser {
 const CR = 13;
 const LF = 10;
 
-/** Up to 2^52: counted exactly. Extensions are ignored, but must be text. */
-const CHUNK_LINE = /^([0-9A-Fa-f]{1,13})(?:[ \t]*;[\t\x20-\x7e\x80-\xff]*)?$/;
+/** `;name`, `;name=token` or `;name="text"`, blanks between (RFC 9112 section 7.1.1). */
+const CHUNK_EXTENSION =
+	/[ \t]*;[ \t]*TOKEN(?:[ \t]*=[ \t]*(?:TOKEN|"(?:[\t \x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"))?/.source.replaceAll(
+		'TOKEN',
+		"[!#$%&'*+\\-.^_`|~0-9A-Za-z]+",
+	);
+/** Up to 2^52: counted exactly. Extensions are ignored, but must be well-formed. */
+const CHUNK_LINE = new RegExp(`^([0-9A-Fa-f]{1,13})(?:${CHUNK_EXTENSION})*$`);
 
 /** Where the empty line begins that ends a head, or -1. */
 function endOfHead(chunk: Buffer, at: number): number {
@@ -278,6 +296,21 @@ function endOfLine(text: string, from: number): number {
 	while (IS_VALUE[text.charCodeAt(end)] === 1) end++;
 	if (text.charCodeAt(end) !== CR || text.charCodeAt(end + 1) !== LF) throw new ProtocolError('malformed line');
 	return end + 2;
+}
+
+/**
+ * How long what ends with a delimiter is at least. As long as the delimiter has not come whole, its first bytes may be
+ * among those that are there: a limit must not depend on where a read ended.
+ */
+function lengthSoFar(chunk: Buffer, at: number, end: number, delimiter: number): number {
+	return (end === -1 ? chunk.length - (delimiter - 1) : end) - at;
+}
+
+function hasBareLf(chunk: Buffer, at: number): boolean {
+	for (let lf = chunk.indexOf(LF, at); lf !== -1; lf = chunk.indexOf(LF, lf + 1)) {
+		if (lf === at || chunk[lf - 1] !== CR) return true;
+	}
+	return false;
 }
 
 function couldBeStatusLine(chunk: Buffer, at: number): boolean {

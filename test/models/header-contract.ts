@@ -1,0 +1,55 @@
+/**
+ * The header contract (specification 2.6, decisions "HTTP"), one rule a line: what of a message's fields is passed on.
+ * Says what the code says in other terms, and is in no hurry.
+ */
+
+export type Field = readonly [name: string, value: string];
+
+/** Fields that say who is calling, from where, and that only the proxy may say. */
+export const OURS = ['x-proxy-tenant', 'x-forwarded-for', 'x-forwarded-proto', 'forwarded', 'x-real-ip'];
+
+/** What stays at the hop between client and proxy. */
+export const HOP_BY_HOP = [
+	'keep-alive',
+	'proxy-connection',
+	'proxy-authenticate',
+	'proxy-authorization',
+	'te',
+	'trailer',
+	'upgrade',
+	'http2-settings',
+];
+
+/** What stays at the hop between proxy and upstream: no credentials for a proxy go this way. */
+export const RESPONSE_HOP_BY_HOP = HOP_BY_HOP.filter((name) => name !== 'proxy-authorization');
+
+const FRAMING = ['transfer-encoding', 'content-length'];
+
+/** Of a request's fields (without pseudo-headers) those that go to the upstream, in their order, cookies joined last. */
+export function forwardedByTheContract(fields: readonly Field[]): Field[] {
+	const named = namedByConnection(fields);
+	const never = [...OURS, ...HOP_BY_HOP, ...FRAMING, 'connection', 'host', 'expect'];
+	const kept = fields.filter(([name]) => {
+		const lower = name.toLowerCase();
+		return !never.includes(lower.replaceAll('_', '-')) && !named.includes(lower);
+	});
+	const isCookie = ([name]: Field) => name.toLowerCase() === 'cookie';
+	const cookies = kept.filter(isCookie).map(([, value]) => value);
+	const others = kept.filter((field) => !isCookie(field));
+	return cookies.length === 0 ? others : [...others, ['cookie', cookies.join('; ')]];
+}
+
+/** Of a response's fields those that go to the client, names in lower case, in their order. */
+export function returnedByTheContract(fields: readonly Field[]): Field[] {
+	const named = namedByConnection(fields);
+	const never = [...RESPONSE_HOP_BY_HOP, ...FRAMING, 'connection'];
+	return fields
+		.map(([name, value]): Field => [name.toLowerCase(), value])
+		.filter(([name]) => !never.includes(name) && !named.includes(name));
+}
+
+function namedByConnection(fields: readonly Field[]): string[] {
+	return fields
+		.filter(([name]) => name.toLowerCase() === 'connection')
+		.flatMap(([, value]) => value.split(',').map((option) => option.trim().toLowerCase()));
+}
