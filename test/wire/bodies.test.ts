@@ -1,0 +1,416 @@
+/** Gates 6 and 7 of specification 4.1, section 8, decisions "HTTP" (Expect); acceptance cases 25, 30, 64. */
+import { deepEqual, equal, ok } from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+import { countedBytes, heldBody, inPieces } from '../fixtures/bodies.ts';
+import { connect, h1Raw, h2Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { CIRCUIT, type Lane, startEdge } from '../fixtures/edge.ts';
+import { dataFrame, ERROR_CODE, FRAME, headersFrame, rstStreamFrame } from '../fixtures/h2-frames.ts';
+import { assertOwnAnswer } from '../fixtures/own-answer.ts';
+import { testPki } from '../fixtures/pki.ts';
+import { BODY_MODE } from '../fixtures/proxy.ts';
+import { until } from '../fixtures/wait.ts';
+
+const LIMIT = 100_000;
+const BODY_MS = 600;
+const UPSTREAM_MS = 1200;
+const COLLECTED = BODY_MODE === 'collected';
+
+const pki = await testPki();
+const edge = await startEdge({
+	lanes: 60,
+	// One pool of connections, so that a test knows when there is an idle one.
+	workers: 1,
+	limits: {
+		max_request_body_bytes: LIMIT,
+		request_body_timeout_secs: BODY_MS / 1000,
+		upstream_timeout_secs: UPSTREAM_MS / 1000,
+	},
+});
+after(() => edge.close());
+const { proxy } = edge;
+const bearer = `Bearer ${pki.token()}`;
+
+/** A client did wrong, or went: the breaker must not care, and no body has arrived but as one that was broken off. */
+async function assertUntouched({ circuit, path, upstream }: Lane): Promise<void> {
+	equal(await circuit(), CIRCUIT.closed);
+	equal((await request('h2', proxy, { path: `${path}/next` })).status, 200, 'the next request');
+	await upstream.until(
+		({ requests }) => requests.every(({ method, state }) => state === (method === 'POST' ? 'aborted' : 'complete')),
+		'bodies to be broken off',
+	);
+	if (COLLECTED) ok(!upstream.requests.some(({ method }) => method === 'POST'), 'a part of a body was delivered');
+}
+
+/** Leaves an idle connection behind: what is sent on it leaves at once, and cannot be taken back. */
+async function warmUp({ path }: Lane): Promise<void> {
+	equal((await request('h1', proxy, { path: `${path}/warm-up` })).status, 200);
+}
+
+const untilHalf = ({ upstream }: Lane) =>
+	until(() => COLLECTED || upstream.requests.at(-1)?.body.length === 4, 'half of the body at the upstream');
+
+const untilNoConnections = () =>
+	until(async () => {
+		const scrape = (await proxy.metrics()).get('proxy_connections')!;
+		return scrape.samples.every(({ value }) => value === 0);
+	}, 'all client connections to be gone');
+
+for (const protocol of PROTOCOLS) {
+	describe(`request bodies over ${protocol}`, () => {
+		test('a body of exactly the limit passes, with and without a declared length', async () => {
+			const { path, upstream } = edge.lane();
+			const body = countedBytes(LIMIT);
+			for (const sent of [body, inPieces(body, 1, 16_384, 7, 40_000)]) {
+				equal((await request(protocol, proxy, { method: 'POST', path, body: sent })).status, 200);
+				const received = upstream.requests.at(-1)!;
+				ok(received.body.equals(body), 'the body has changed on its way');
+				const declared = COLLECTED || sent === body;
+				equal(received.header('content-length'), declared ? String(LIMIT) : undefined);
+				equal(received.header('transfer-encoding'), declared ? undefined : 'chunked');
+			}
+		});
+
+		test('a declared length of one byte more is refused before the upstream hears of it', async () => {
+			const lane = edge.lane();
+			const { path, upstream } = lane;
+			const counted = await edge.counted(async () => {
+				const body = Buffer.alloc(LIMIT + 1);
+				const answer = await request(protocol, proxy, { method: 'POST', path, body });
+				assertOwnAnswer(answer, 413, 'payload too large');
+			});
+			deepEqual(counted, COLLECTED ? { 413: 1 } : { [`413 at ${path}`]: 1 });
+			equal(upstream.bytesReceived, 0);
+			await assertUntouched(lane);
+		});
+
+		test('an undeclared body of one byte more is cut and refused, and the upstream never gets a whole request', async () => {
+			const lane = edge.lane();
+			const { path } = lane;
+			const counted = await edge.counted(async () => {
+				const body = inPieces(Buffer.alloc(LIMIT + 1), 10_000);
+				assertOwnAnswer(await request(protocol, proxy, { method: 'POST', path, body }), 413, 'payload too large');
+			});
+			deepEqual(counted, COLLECTED ? { 413: 1 } : { [`413 at ${path}`]: 1 });
+			await assertUntouched(lane);
+		});
+
+		test('a body of any method is forwarded, in one piece or in many', async () => {
+			const { path, upstream } = edge.lane();
+			for (const method of ['GET', 'DELETE', 'OPTIONS', 'POST', 'PUT', 'PATCH']) {
+				for (const body of [Buffer.from('four'), inPieces(Buffer.from('four'), 1)]) {
+					equal((await request(protocol, proxy, { method, path, body })).status, 200, method);
+					equal(upstream.requests.at(-1)!.method, method);
+					equal(String(upstream.requests.at(-1)!.body), 'four', method);
+				}
+			}
+		});
+
+		test('an empty body without a declared length is an empty body', async () => {
+			const { path, upstream } = edge.lane();
+			equal((await request(protocol, proxy, { method: 'POST', path, body: inPieces(Buffer.alloc(0), 1) })).status, 200);
+			equal(upstream.requests[0]!.body.length, 0);
+			equal(upstream.requests[0]!.header('content-length'), COLLECTED ? '0' : undefined);
+		});
+
+		test('a client that stops in the middle of its body is cut off at the limit', async () => {
+			const lane = edge.lane();
+			const { path } = lane;
+			const startedAt = performance.now();
+			const counted = await edge.counted(async () => {
+				const answer = await request(protocol, proxy, { method: 'POST', path, body: heldBody('half') });
+				if (COLLECTED) assertOwnAnswer(answer, 408, 'slow client');
+				else assertOwnAnswer(answer, 504, 'upstream timeout');
+			});
+			const elapsed = performance.now() - startedAt;
+			ok(elapsed >= (COLLECTED ? BODY_MS : UPSTREAM_MS), `after ${elapsed} ms`);
+			ok(elapsed < UPSTREAM_MS + 1500, `only after ${elapsed} ms`);
+			deepEqual(counted, COLLECTED ? { 408: 1 } : { [`504 at ${path}`]: 1 });
+			await assertUntouched(lane);
+		});
+
+		test('a client that sends a byte now and then is cut off no later', async () => {
+			const lane = edge.lane();
+			const { path } = lane;
+			const startedAt = performance.now();
+			async function* drip() {
+				while (performance.now() < startedAt + 6000) {
+					yield Buffer.from('x');
+					await new Promise((resolve) => setTimeout(resolve, 40));
+				}
+			}
+			const answer = await request(protocol, proxy, { method: 'POST', path, body: drip() });
+			equal(answer.status, COLLECTED ? 408 : 504);
+			ok(performance.now() - startedAt < UPSTREAM_MS + 1500);
+			await assertUntouched(lane);
+		});
+
+		test('100 Continue comes when the gates before the body have passed, and the upstream is not asked for it', async () => {
+			const { path, upstream } = edge.lane();
+			const options = { method: 'POST', path, headers: { expect: '100-continue' }, body: 'four' };
+			const answer = await request(protocol, proxy, options);
+			equal(answer.status, 200);
+			deepEqual(answer.informational, [100]);
+			equal(upstream.requests[0]!.header('expect'), undefined);
+			equal(String(upstream.requests[0]!.body), 'four');
+		});
+
+		test('100 Continue does not come where a gate before the body refuses', async () => {
+			const { path } = edge.lane();
+			const headers = { expect: '100-continue' };
+			const large = Buffer.alloc(LIMIT + 1);
+			const refusals: [number, Parameters<typeof request>[2]][] = [
+				[401, { path, token: null, body: 'x' }],
+				[400, { path: '/x/..', body: 'x' }],
+				[405, { path, method: 'TRACE', body: 'x' }],
+				[413, { path, body: large }],
+				...(COLLECTED ? [] : ([[404, { path: '/nowhere', body: 'x' }]] as [number, object][])),
+			];
+			for (const [status, options] of refusals) {
+				const answer = await request(protocol, proxy, { method: 'POST', headers, ...options });
+				equal(answer.status, status);
+				deepEqual(answer.informational, [], String(status));
+			}
+		});
+
+		test('a client that leaves in the middle of its body leaves no request behind', async () => {
+			const lane = edge.lane();
+			const { path } = lane;
+			await warmUp(lane);
+			await using client = await connect(protocol, proxy);
+			const answer = client.request({ method: 'POST', path, body: heldBody('half') });
+			// Served behind the first half, which has therefore arrived at the proxy.
+			if (protocol === 'h2') equal((await client.request({ path: '/nowhere' })).status, 404);
+			await untilHalf(lane);
+			client.socket.destroy();
+			equal((await answer).status, 0);
+			await untilNoConnections();
+			await assertUntouched(lane);
+		});
+	});
+}
+
+const PROTOCOL_LABEL = { h1: 'http/1.1', h2: 'h2' };
+const post = (path: string, ...lines: string[]) =>
+	[`POST ${path} HTTP/1.1`, 'host: x', `authorization: ${bearer}`, ...lines, '', ''].join('\r\n');
+const postLines = (path: string, ...more: [string, string][]): [string, string][] => [
+	[':method', 'POST'],
+	[':path', path],
+	[':scheme', 'https'],
+	[':authority', 'x'],
+	['authorization', bearer],
+	...more,
+];
+
+const getLines = (path: string): [string, string][] => [[':method', 'GET'], ...postLines(path).slice(1)];
+
+describe('request bodies that break off', () => {
+	test('HTTP/1.1: a body shorter than its length, then FIN, is no request', async () => {
+		const lane = edge.lane();
+		await warmUp(lane);
+		using raw = await h1Raw(proxy);
+		raw.send(`${post(lane.path, 'content-length: 10')}half`);
+		await untilHalf(lane);
+		raw.socket.end();
+		await raw.untilClosed();
+		await assertUntouched(lane);
+	});
+
+	test('HTTP/1.1: chunks without the last one, then FIN, are no request', async () => {
+		const lane = edge.lane();
+		await warmUp(lane);
+		using raw = await h1Raw(proxy);
+		raw.send(`${post(lane.path, 'transfer-encoding: chunked')}4\r\nhalf\r\n`);
+		await untilHalf(lane);
+		raw.socket.end();
+		await raw.untilClosed();
+		await assertUntouched(lane);
+	});
+
+	for (const garbage of [
+		'zz\r\n',
+		'0x5\r\n',
+		'-1\r\n',
+		'5 \r\n12345',
+		'5\n12345',
+		'3\r\n12345\r\n',
+		'fffffffffffffffff\r\n',
+	]) {
+		test(`HTTP/1.1: a chunk ${JSON.stringify(garbage)} is answered 400 once, and closes`, async () => {
+			const lane = edge.lane();
+			using raw = await h1Raw(proxy);
+			const counted = await edge.counted(async () => {
+				raw.send(`${post(lane.path, 'transfer-encoding: chunked')}4\r\nhalf\r\n`);
+				await untilHalf(lane);
+				raw.send(garbage);
+				const answer = await raw.readResponse();
+				equal(answer.status, 400);
+				equal(String(answer.body), 'body error');
+				await raw.untilClosed();
+			});
+			deepEqual(counted, COLLECTED ? { 400: 1 } : { [`400 at ${lane.path}`]: 1 });
+			await assertUntouched(lane);
+		});
+	}
+
+	for (const [name, code] of Object.entries({ CANCEL: ERROR_CODE.CANCEL, NO_ERROR: ERROR_CODE.NO_ERROR })) {
+		test(`HTTP/2: a stream reset with ${name} before its end is no request`, async () => {
+			const lane = edge.lane();
+			await warmUp(lane);
+			using raw = await h2Raw(proxy);
+			raw.send(headersFrame(1, postLines(lane.path), { endStream: false }), dataFrame(1, 'half'));
+			await untilHalf(lane);
+			raw.send(rstStreamFrame(1, code));
+			// What comes behind the reset is served: the reset itself has been dealt with.
+			raw.send(headersFrame(3, getLines('/nowhere')));
+			await raw.frameOf(FRAME.HEADERS, 3);
+			await assertUntouched(lane);
+		});
+	}
+
+	for (const [what, length] of Object.entries({ shorter: '10', longer: '2' })) {
+		test(`HTTP/2: DATA ${what} than content-length is no request`, async () => {
+			const lane = edge.lane();
+			await warmUp(lane);
+			using raw = await h2Raw(proxy);
+			raw.send(headersFrame(1, postLines(lane.path, ['content-length', length]), { endStream: false }));
+			raw.send(dataFrame(1, 'half', true));
+			await raw.frame(({ type }) => type === FRAME.RST_STREAM || type === FRAME.GOAWAY, 'the reset');
+			await assertUntouched(lane);
+		});
+	}
+});
+
+describe('refusals of bodies that have not come', () => {
+	test('HTTP/1.1: 413 by the declared length comes without a byte of the body, and closes', async () => {
+		const { path } = edge.lane();
+		using raw = await h1Raw(proxy);
+		raw.send(post(path, `content-length: ${LIMIT + 1}`));
+		equal((await raw.readResponse()).status, 413);
+		equal(await raw.untilClosed(), 'closed');
+	});
+
+	test('HTTP/2: 413 by the declared length comes without a byte of the body, and only the stream ends', async () => {
+		const { path } = edge.lane();
+		using raw = await h2Raw(proxy);
+		raw.send(headersFrame(1, postLines(path, ['content-length', String(LIMIT + 1)]), { endStream: false }));
+		await raw.frameOf(FRAME.DATA, 1);
+		equal(await raw.resetCode(1), ERROR_CODE.NO_ERROR);
+		raw.send(headersFrame(3, getLines(path)));
+		await raw.frameOf(FRAME.HEADERS, 3);
+	});
+
+	test('HTTP/2: the connection outlives 413, 408 and 400 of its streams', async () => {
+		const { path } = edge.lane();
+		await using client = await connect('h2', proxy);
+		const answers = await Promise.all([
+			client.request({ method: 'POST', path, body: Buffer.alloc(LIMIT + 1) }),
+			client.request({ method: 'POST', path, body: inPieces(Buffer.alloc(2 * LIMIT), 5000) }),
+			client.request({ method: 'POST', path, body: heldBody('half') }),
+			client.request({ method: 'POST', path: `${path}/..`, body: heldBody('half') }),
+		]);
+		deepEqual(
+			answers.map(({ status }) => status),
+			[413, 413, COLLECTED ? 408 : 504, 400],
+		);
+		equal((await client.request({ method: 'POST', path, body: 'four' })).status, 200);
+	});
+});
+
+describe('the default limit of 8 MiB', async () => {
+	const MiB8 = 8 * 1024 * 1024;
+	const large = await startEdge({ lanes: 2 });
+	after(() => large.close());
+	const body = countedBytes(MiB8 + 1);
+	for (const protocol of PROTOCOLS) {
+		test(`8 MiB pass and one byte more does not, with and without a declared length, over ${protocol}`, async () => {
+			const lane = large.lane();
+			const { path, upstream } = lane;
+			for (const pieces of [false, true]) {
+				const send = async (bytes: Buffer) => {
+					const sent = pieces ? inPieces(bytes, 65_536) : bytes;
+					return (await request(protocol, large.proxy, { method: 'POST', path, body: sent, ms: 30_000 })).status;
+				};
+				equal(await send(body.subarray(0, MiB8)), 200);
+				ok(upstream.requests.at(-1)!.body.equals(body.subarray(0, MiB8)));
+				equal(await send(body), 413);
+			}
+			equal(upstream.requests.filter(({ state }) => state === 'complete').length, 2);
+			equal(await lane.circuit(), CIRCUIT.closed);
+		});
+	}
+});
+
+describe('max_buffered_bytes', async () => {
+	const tight = await startEdge({ lanes: 8, limits: { max_buffered_bytes: 4 * 1024 * 1024 } });
+	after(() => tight.close());
+	const body = countedBytes(500_000);
+	const tooMuch = Buffer.alloc(5_000_000);
+
+	for (const protocol of PROTOCOLS) {
+		const post = (path: string, body: Buffer | AsyncIterable<Buffer>) =>
+			request(protocol, tight.proxy, { method: 'POST', path, body });
+
+		test(`a request body beyond it gets 503 overloaded where bodies are collected, over ${protocol}`, async () => {
+			const { path, circuit } = tight.lane();
+			const counted = await tight.counted(async () => {
+				const answer = await post(path, tooMuch);
+				if (COLLECTED) assertOwnAnswer(answer, 503, 'overloaded');
+				else equal(answer.status, 200);
+			});
+			deepEqual(counted, COLLECTED ? { 503: 1 } : { [`200 at ${path}`]: 1 });
+			equal(await circuit(), CIRCUIT.closed);
+		});
+
+		test(`a response body beyond it gets 503 overloaded where bodies are collected, over ${protocol}`, async () => {
+			const { path, circuit, upstream } = tight.lane();
+			upstream.script = (exchange) => exchange.respond({ body: tooMuch });
+			const counted = await tight.counted(async () => {
+				const answer = await request(protocol, tight.proxy, { path });
+				if (COLLECTED) assertOwnAnswer(answer, 503, 'overloaded');
+				else equal(answer.body.length, tooMuch.length);
+			});
+			deepEqual(counted, { [`${COLLECTED ? 503 : 200} at ${path}`]: 1 });
+			equal(await circuit(), CIRCUIT.closed, 'the memory is ours, and so is the lack of it');
+			upstream.script = (exchange) => exchange.respond();
+			equal((await request(protocol, tight.proxy, { path })).status, 200);
+		});
+
+		test(`it counts all bodies that are held at once, and gets back what they took, over ${protocol}`, async () => {
+			const { path, upstream } = tight.lane();
+			const half = body.subarray(0, 250_000);
+			const headers = { 'content-length': String(body.length) };
+			// Sixteen of half a megabyte: more than there is room for.
+			const held = Array.from({ length: 16 }, () => heldBody(half));
+			const clients = await Promise.all(held.map(() => connect(protocol, tight.proxy)));
+			const sent = clients.map((client, i) => client.request({ method: 'POST', path, headers, body: held[i]! }));
+			if (COLLECTED) await Promise.any(sent.map(async (one) => equal((await one).status, 503)));
+			else await until(() => upstream.requests.filter(({ body }) => body.length === half.length).length === 16, 'all');
+			for (const one of held) one.finish(body.subarray(half.length));
+			const statuses = (await Promise.all(sent)).map(({ status }) => status);
+			const served = statuses.filter((status) => status === 200).length;
+			equal(served + statuses.filter((status) => status === 503).length, 16);
+			if (COLLECTED) ok(served >= 4 && served <= 13, `${served} of 16 were served`);
+			else equal(served, 16);
+			await Promise.all(clients.map((client) => client.close()));
+			for (let i = 0; i < 5; i++) equal((await post(path, body)).status, 200);
+			for (const received of upstream.requests) ok(received.body.equals(body), 'the body has changed on its way');
+		});
+
+		test(`bodies that are refused, broken off or not answered give back what they took, over ${protocol}`, async () => {
+			const { path, upstream } = tight.lane();
+			upstream.script = (exchange) => exchange.respond({ body });
+			for (let i = 0; i < 12; i++) {
+				equal((await post('/nowhere', body)).status, 404);
+				await using client = await connect(protocol, tight.proxy);
+				const gone = client.request({ method: 'POST', path, body: heldBody(body) });
+				await until(
+					async () => (await tight.proxy.metric('proxy_connections', { protocol: PROTOCOL_LABEL[protocol] })) > 0,
+					'the connection',
+				);
+				client.socket.destroy();
+				await gone;
+				equal((await post(path, body)).body.length, body.length);
+			}
+		});
+	}
+});

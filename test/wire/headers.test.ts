@@ -1,0 +1,347 @@
+/** Specification 2.6, decisions "HTTP"; acceptance cases 23, 24, 26 and 28. */
+import { deepEqual, equal, ok } from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+import { connect, h1Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { startEdge } from '../fixtures/edge.ts';
+import type { HeaderList } from '../fixtures/http1-message.ts';
+import { testPki } from '../fixtures/pki.ts';
+import { BODY_MODE } from '../fixtures/proxy.ts';
+import type { RecordedRequest } from '../fixtures/upstream.ts';
+
+const pki = await testPki();
+const edge = await startEdge({ lanes: 2 });
+after(() => edge.close());
+const lane = edge.lane();
+const { path, upstream } = lane;
+const token = pki.token();
+const authorization: [string, string] = ['authorization', `Bearer ${token}`];
+
+/** What the proxy adds to every request, in lines of `name: value`. */
+const ownLines = () => [
+	`host: ${upstream.authority}`,
+	`authorization: Bearer ${token}`,
+	'x-forwarded-for: 127.0.0.1',
+	'x-forwarded-proto: https',
+	'x-proxy-tenant: tenant',
+];
+
+function linesOf({ headers }: RecordedRequest): string[] {
+	return headers.map(([name, value]) => `${name}: ${value}`).sort();
+}
+
+for (const protocol of PROTOCOLS) {
+	describe(`request headers over ${protocol}`, () => {
+		const connecting = connect(protocol, edge.proxy);
+		after(async () => (await connecting).close());
+
+		/** Sends these lines, and returns the whole request that arrives. */
+		const forward = async (headers: HeaderList, method = 'GET'): Promise<RecordedRequest> => {
+			const count = upstream.requests.length;
+			const answer = await (await connecting).request({ method, path, headers: [authorization, ...headers] });
+			equal(answer.status, 200, `${answer.status} ${answer.text}`);
+			equal(upstream.requests.length, count + 1);
+			return upstream.requests.at(-1)!;
+		};
+
+		test('a request goes out as HTTP/1.1 with the headers of the contract and no others', async () => {
+			const received = await forward([]);
+			equal(received.startLine, `GET ${path} HTTP/1.1`);
+			deepEqual(linesOf(received), ownLines().sort());
+		});
+
+		test('ordinary headers pass as they are: order, repetition, empty values, bytes beyond ASCII', async () => {
+			const headers: HeaderList = [
+				['accept', '*/*'],
+				['x-one', 'a'],
+				['x-two', ''],
+				['x-one', 'b, c'],
+				['x-latin', 'caf\xe9 \x80\xff'],
+				['x-inner', 'a \t b'],
+				['x_under_score', '1'],
+				['__proto__', 'p'],
+				['constructor', 'c'],
+				['x-request-id', '"<%0d%0a>"'],
+			];
+			const { headers: arrived } = await forward(headers);
+			const names = new Set(headers.map(([name]) => name));
+			deepEqual(sortedByName(arrived.filter(([name]) => names.has(name.toLowerCase()))), sortedByName(headers));
+		});
+
+		test('no spelling of x-proxy-tenant gets through but the one that the proxy writes', async () => {
+			const spellings = ['x-proxy-tenant', 'x_proxy_tenant', 'x-proxy_tenant', 'x_proxy-tenant'];
+			const cases = protocol === 'h1' ? ['X-Proxy-Tenant', 'X_PROXY_TENANT', 'x-PROXY_tenant'] : [];
+			for (const name of [...spellings, ...cases]) {
+				const received = await forward([
+					[name, 'root'],
+					['x-kept', '1'],
+					[name, 'admin'],
+				]);
+				deepEqual(linesOf(received), [...ownLines(), 'x-kept: 1'].sort(), name);
+			}
+		});
+
+		test("what the client says about itself gives way to what the proxy knows: the peer's address, https, Host", async () => {
+			const received = await forward([
+				['host', 'public.example:8443'],
+				['x-forwarded-for', '10.1.2.3'],
+				['x-forwarded-for', '10.1.2.4, 10.1.2.5'],
+				['x-forwarded-proto', 'http'],
+				['forwarded', 'for=10.1.2.3;proto=http'],
+				['x-real-ip', '10.1.2.3'],
+				['x_forwarded_for', '10.1.2.3'],
+				['x_real_ip', '10.1.2.3'],
+			]);
+			deepEqual(linesOf(received), ownLines().sort());
+		});
+
+		test('hop-by-hop headers stay at this hop', async () => {
+			const h1Only: HeaderList = [
+				['connection', 'keep-alive'],
+				['keep-alive', 'timeout=5'],
+				['proxy-connection', 'keep-alive'],
+				['te', 'trailers, deflate'],
+				['http2-settings', 'AAMAAABkAAQAoAAAAAIAAAAA'],
+			];
+			const received = await forward([
+				...(protocol === 'h1' ? h1Only : ([['te', 'trailers']] as HeaderList)),
+				['proxy-authorization', 'Basic dTpw'],
+				['proxy-authenticate', 'Basic'],
+			]);
+			deepEqual(linesOf(received), ownLines().sort());
+		});
+
+		test('a cookie in crumbs arrives as one line', async () => {
+			const received = await forward([
+				['cookie', 'a=1'],
+				['x-between', '1'],
+				['cookie', 'b=2'],
+			]);
+			equal(received.header('cookie'), 'a=1; b=2');
+		});
+
+		test('each method is forwarded as it is', async () => {
+			for (const method of [
+				'GET',
+				'HEAD',
+				'OPTIONS',
+				'DELETE',
+				'POST',
+				'PUT',
+				'PATCH',
+				'PROPFIND',
+				'PURGE',
+				'M-SEARCH',
+			]) {
+				const received = await forward([], method);
+				equal(received.startLine, `${method} ${path} HTTP/1.1`);
+				equal(received.body.length, 0);
+			}
+		});
+
+		test('of requests without a body those say so whose servers expect one', async () => {
+			const expected = { GET: undefined, HEAD: undefined, DELETE: undefined, POST: '0', PUT: '0', PATCH: '0' };
+			for (const [method, length] of Object.entries(expected)) {
+				const received = await forward([['content-length', '0']], method);
+				equal(received.header('content-length'), length, method);
+				equal(received.header('transfer-encoding'), undefined, method);
+			}
+		});
+
+		test('the tenant is written exactly as the sub spells it', async () => {
+			for (const sub of ['a', 'ACME Ltd.', 'user@host', 'x: y', 'a,b;c="d"', '%0d%0ax: y', '{}', 'a'.repeat(256)]) {
+				const answer = await (await connecting).request({ path, token: pki.token(sub) });
+				equal(answer.status, 200);
+				equal(upstream.requests.at(-1)!.header('x-proxy-tenant'), sub);
+			}
+		});
+	});
+
+	describe(`response headers over ${protocol}`, () => {
+		const connecting = connect(protocol, edge.proxy);
+		after(async () => (await connecting).close());
+
+		/** Answers with these lines, and returns what of them arrives, without what the connection to the client adds. */
+		const backward = async (headers: HeaderList): Promise<Record<string, unknown>> => {
+			upstream.script = (exchange) => exchange.respond({ headers, body: 'body' });
+			const answer = await (await connecting).request({ path });
+			equal(answer.status, 200, `${answer.status} ${answer.text}`);
+			equal(answer.text, 'body');
+			const { connection, 'keep-alive': keepAlive, ...rest } = answer.headers;
+			return rest;
+		};
+
+		test('ordinary headers pass as they are, repeated cookies apart, with bytes beyond ASCII', async () => {
+			const headers: HeaderList = [
+				['Content-Type', 'application/json'],
+				['Date', 'Tue, 15 Nov 1994 08:12:31 GMT'],
+				['Server', 'scripted/1'],
+				['Set-Cookie', 'a=1; Path=/'],
+				['Set-Cookie', 'b=2'],
+				['X-Latin', 'caf\xe9'],
+				['X-Empty', ''],
+				['__proto__', 'p'],
+				['Constructor', 'c'],
+				['X-Two', 'a'],
+				['X-Two', 'b'],
+			];
+			const { __proto__: _, ...received } = await backward(headers);
+			deepEqual(Object.fromEntries(Object.entries(received)), {
+				'content-type': 'application/json',
+				date: 'Tue, 15 Nov 1994 08:12:31 GMT',
+				server: 'scripted/1',
+				'set-cookie': ['a=1; Path=/', 'b=2'],
+				'x-latin': 'caf\xe9',
+				'x-empty': '',
+				constructor: 'c',
+				'x-two': 'a, b',
+				'content-length': '4',
+			});
+		});
+
+		test('hop-by-hop headers stay at the other hop, those that Connection names included', async () => {
+			const { date, ...received } = await backward([
+				['Connection', 'keep-alive, X-Named ,x-also,,'],
+				['Keep-Alive', 'timeout=5, max=100'],
+				['X-Named', '1'],
+				['X-Also', '2'],
+				['X-Kept', '3'],
+				['Proxy-Connection', 'keep-alive'],
+				['Proxy-Authenticate', 'Basic'],
+				['TE', 'gzip'],
+				['Trailer', 'x-late'],
+				['Upgrade', 'h2c'],
+				['HTTP2-Settings', 'AAMAAABkAAQAoAAAAAIAAAAA'],
+			]);
+			ok(date !== undefined);
+			deepEqual(Object.fromEntries(Object.entries(received)), { 'x-kept': '3', 'content-length': '4' });
+		});
+
+		test('fields that are single by rule may come twice without harm to anybody else', async () => {
+			const received = await backward([
+				['Age', '1'],
+				['Age', '2'],
+				['Content-Type', 'text/plain'],
+				['Content-Type', 'text/html'],
+				['Date', 'Tue, 15 Nov 1994 08:12:31 GMT'],
+				['Date', 'Tue, 15 Nov 1994 08:12:32 GMT'],
+				['ETag', '"1"'],
+				['ETag', '"2"'],
+				['Location', '/a'],
+				['Location', '/b'],
+			]);
+			ok(received.location !== undefined);
+		});
+
+		test('200 headers pass', async () => {
+			const headers = Array.from({ length: 200 }, (_, i): [string, string] => [`x-${i}`, `${i}`]);
+			const received = await backward(headers);
+			for (const [name, value] of headers) equal(received[name], value);
+		});
+
+		after(() => {
+			upstream.script = (exchange) => exchange.respond({ body: 'ok' });
+		});
+	});
+}
+
+test('Connection deletes what it names, but never the tenant or what the proxy writes', async () => {
+	for (const value of [
+		'x-proxy-tenant',
+		'X-Proxy-Tenant, x_proxy_tenant',
+		'x-named, x-forwarded-for,host , x-forwarded-proto, content-length',
+		'close, x-named, x-proxy-tenant, transfer-encoding',
+	]) {
+		const headers: HeaderList = [
+			['x-named', '1'],
+			['x-kept', '2'],
+			['connection', value],
+			['x-proxy-tenant', 'root'],
+		];
+		equal((await request('h1', edge.proxy, { path, headers, token })).status, 200);
+		const expected = [...ownLines(), 'x-kept: 2', ...(value.includes('x-named') ? [] : ['x-named: 1'])];
+		deepEqual(linesOf(upstream.requests.at(-1)!), expected.sort(), value);
+	}
+});
+
+test('Connection: authorization takes the credentials off, after they have been checked', async () => {
+	const headers: HeaderList = [['connection', 'authorization']];
+	equal((await request('h1', edge.proxy, { path, headers, token })).status, 200);
+	const withoutCredentials = ownLines().filter((line) => !line.startsWith('authorization'));
+	deepEqual(linesOf(upstream.requests.at(-1)!), withoutCredentials.sort());
+	equal((await request('h1', edge.proxy, { path, headers, token: null })).status, 401);
+});
+
+test('a body stays framed whatever Connection names', async () => {
+	const headers: HeaderList = [['connection', 'content-length, transfer-encoding']];
+	equal((await request('h1', edge.proxy, { method: 'POST', path, headers, token, body: 'four' })).status, 200);
+	equal(String(upstream.requests.at(-1)!.body), 'four');
+});
+
+test('names keep the spelling that an HTTP/1.1 client gave them', async () => {
+	using raw = await h1Raw(edge.proxy);
+	raw.send(`GET ${path} HTTP/1.1\r\nHOST: x\r\nAuthorization: Bearer ${token}\r\nX-MiXeD:\t v \r\n\r\n`);
+	equal((await raw.readResponse()).status, 200);
+	ok(linesOf(upstream.requests.at(-1)!).includes('X-MiXeD: v'));
+});
+
+test('Trailer stays at this hop, and so do the trailers', async () => {
+	using raw = await h1Raw(edge.proxy);
+	raw.send(`POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\ntrailer: x-proxy-tenant, x-late\r\n`);
+	raw.send('transfer-encoding: chunked\r\n\r\n4\r\nfour\r\n0\r\nx-proxy-tenant: root\r\nx-late: 1\r\n\r\n');
+	equal((await raw.readResponse()).status, 200);
+	const received = upstream.requests.at(-1)!;
+	equal(String(received.body), 'four');
+	const framing = BODY_MODE === 'collected' ? 'content-length: 4' : 'transfer-encoding: chunked';
+	deepEqual(linesOf(received), [...ownLines(), framing].sort());
+});
+
+test('over HTTP/1.0 a request is served, and goes out as HTTP/1.1', async () => {
+	using raw = await h1Raw(edge.proxy);
+	raw.send(`GET ${path} HTTP/1.0\r\nauthorization: Bearer ${token}\r\n\r\n`);
+	const answer = await raw.readResponse();
+	equal(answer.status, 200);
+	equal(String(answer.body), 'ok');
+	equal(upstream.requests.at(-1)!.startLine, `GET ${path} HTTP/1.1`);
+	deepEqual(linesOf(upstream.requests.at(-1)!), ownLines().sort());
+	equal(await raw.untilClosed(), 'closed');
+});
+
+test('Upgrade: h2c is dropped and the request served; any other upgrade is refused', async () => {
+	const h2c: HeaderList = [
+		['connection', 'upgrade, http2-settings'],
+		['upgrade', 'h2c'],
+		['http2-settings', 'AAMAAABkAAQAoAAAAAIAAAAA'],
+	];
+	equal((await request('h1', edge.proxy, { path, headers: h2c, token })).status, 200);
+	deepEqual(linesOf(upstream.requests.at(-1)!), ownLines().sort());
+	for (const upgrade of ['websocket', 'h2c, websocket', 'TLS/1.0']) {
+		const before = upstream.requests.length;
+		const headers: HeaderList = [
+			['connection', 'upgrade'],
+			['upgrade', upgrade],
+			['sec-websocket-key', 'dGhlIHNhbXBsZSBub25jZQ=='],
+			['sec-websocket-version', '13'],
+		];
+		const answer = await request('h1', edge.proxy, { path, headers, token });
+		equal(answer.status, 501, upgrade);
+		equal(upstream.requests.length, before);
+	}
+});
+
+test('x-forwarded-for writes a mapped IPv4 address as IPv4, and IPv6 as it is', async () => {
+	await using dual = await startEdge({ args: ['--bind', '[::]:0'], workers: 1 });
+	const { path, upstream } = dual.lane();
+	for (const protocol of PROTOCOLS) {
+		for (const host of ['127.0.0.1', '::1']) {
+			equal((await request(protocol, dual.proxy, { path, tls: { host } })).status, 200);
+			equal(upstream.requests.at(-1)!.header('x-forwarded-for'), host);
+		}
+	}
+});
+
+/** By name only: what came twice stays in its order. */
+function sortedByName(headers: HeaderList): HeaderList {
+	return headers
+		.map(([name, value]): [string, string] => [name.toLowerCase(), value])
+		.sort(([a], [b]) => (a < b ? -1 : Number(a > b)));
+}

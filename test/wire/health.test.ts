@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connect, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { type RecordedRequest, startUpstream, type Upstream } from '../fixtures/upstream.ts';
+import { until } from '../fixtures/wait.ts';
+
+const INTERVAL_MS = 150;
+const CONFIG = { health_interval_secs: INTERVAL_MS / 1000, default_cooldown_secs: 1, tenant_rps: 0 };
+
+describe('the health check', () => {
+	let upstream: Upstream;
+	let other: Upstream;
+	let proxy: ProxyProcess;
+	before(async () => {
+		[upstream, other] = await Promise.all([startUpstream(), startUpstream()]);
+		proxy = await startProxy({
+			config: CONFIG,
+			routes: [
+				{ prefix: '/', upstream: upstream.url },
+				{ prefix: '/other', upstream: other.url },
+			],
+		});
+	});
+	after(async () => {
+		await proxy[Symbol.asyncDispose]();
+		await Promise.all([upstream.close(), other.close()]);
+	});
+
+	const alive = () => proxy.metric('proxy_upstream_alive', { upstream: upstream.authority });
+	const circuit = () => proxy.metric('proxy_circuit_state', { upstream: upstream.authority });
+	const becomes = (healthy: boolean) =>
+		until(
+			async () => (await alive()) === Number(healthy) && (await circuit()) === Number(!healthy),
+			`the upstream to be ${healthy ? 'healthy' : 'unhealthy'}`,
+		);
+
+	test('is one GET /health an interval, on a connection of its own, from nobody in particular', async () => {
+		const seen: { at: number; request: RecordedRequest }[] = [];
+		upstream.setHealth((exchange) => {
+			seen.push({ at: performance.now(), request: exchange.request });
+			exchange.respond();
+		});
+		const connections = upstream.connections.length;
+		await until(() => seen.length >= 6, 'six probes');
+		upstream.setHealth(200);
+		const times = seen.map(({ at }) => at);
+		// The gaps between them differ as the machine is busy; on average they do not.
+		const mean = (times.at(-1)! - times[0]!) / (times.length - 1);
+		assert.ok(mean > 0.7 * INTERVAL_MS && mean < 3 * INTERVAL_MS, `one in ${mean} ms`);
+		for (const { request } of seen) {
+			assert.equal(request.startLine, 'GET /health HTTP/1.1');
+			assert.equal(request.header('host'), upstream.authority);
+			assert.deepEqual([request.header('authorization'), request.header('x-proxy-tenant')], [undefined, undefined]);
+		}
+		assert.ok(new Set(seen.map(({ request }) => request.connection)).size === seen.length);
+		assert.ok(upstream.connections.length >= connections + seen.length);
+	});
+
+	for (const status of [204, 299]) {
+		test(`is passed with ${status}`, async () => {
+			upstream.setHealth(500);
+			await becomes(false);
+			upstream.setHealth(status);
+			await becomes(true);
+			for (const protocol of PROTOCOLS) assert.equal((await request(protocol, proxy)).status, 200);
+		});
+	}
+
+	for (const status of [301, 404, 500, 503]) {
+		test(`is failed with ${status}, and opens a breaker that was closed`, async () => {
+			upstream.setHealth(200);
+			await becomes(true);
+			const { length } = upstream.requests;
+			upstream.setHealth((exchange) => exchange.respond({ status, headers: [['location', '/elsewhere']] }));
+			await becomes(false);
+			for (const protocol of PROTOCOLS) {
+				const { status, text } = await request(protocol, proxy);
+				assert.equal(`${status} ${text}`, '503 upstream unavailable');
+				assert.equal((await request(protocol, proxy, { path: '/other' })).status, 200, 'another upstream');
+			}
+			assert.equal(upstream.requests.length, length, 'neither a request nor a redirect gets there');
+		});
+	}
+
+	test('that goes on failing keeps every request away, also when the cooldown has long passed', async () => {
+		upstream.setHealth(500);
+		await becomes(false);
+		const { length } = upstream.requests;
+		await using connection = await connect('h2', proxy);
+		for (const end = performance.now() + 2_500; performance.now() < end; await sleep(20)) {
+			assert.equal((await connection.request()).text, 'upstream unavailable');
+		}
+		assert.equal(upstream.requests.length, length);
+	});
+
+	test('that passes closes the breaker at once, whatever is left of the cooldown', async () => {
+		upstream.setHealth(200);
+		await becomes(true);
+		upstream.script = (exchange) => exchange.respond({ status: 503 });
+		await request('h1', proxy);
+		upstream.script = (exchange) => exchange.respond({ body: 'ok' });
+		const opened = performance.now();
+		await until(async () => (await request('h1', proxy)).status === 200, 'the breaker to be closed');
+		assert.ok(performance.now() - opened < 900, 'before the cooldown of 1 s was over');
+	});
+
+	test('that gets no answer fails after 2 s, and keeps nobody else waiting', async () => {
+		upstream.setHealth(200);
+		await becomes(true);
+		const probes = upstream.healthProbes;
+		const others = other.healthProbes;
+		let abandoned = 0;
+		upstream.setHealth(async (exchange) => {
+			await exchange.stall();
+			abandoned++;
+		});
+		const begun = performance.now();
+		await until(async () => (await alive()) === 0, 'the verdict');
+		const took = performance.now() - begun;
+		assert.ok(took > 1_800 && took < 4_000, `${took} ms`);
+		assert.ok(upstream.healthProbes <= probes + 3, 'one that has not answered is not asked again');
+		assert.ok(other.healthProbes >= others + 5, 'the other one was asked all the time');
+		await until(() => abandoned > 0, 'the connection to be closed');
+		upstream.setHealth(200);
+		await becomes(true);
+	});
+
+	test('fails where nothing listens, and passes when something does again', async () => {
+		const { port } = other;
+		const state = () => proxy.metric('proxy_upstream_alive', { upstream: other.authority });
+		await other.stop();
+		await until(async () => (await state()) === 0, 'the verdict');
+		const { text } = await request('h1', proxy, { path: '/other' });
+		assert.equal(text, 'upstream unavailable');
+		await using again = await startUpstreamOn(port);
+		await until(async () => (await request('h1', proxy, { path: '/other' })).status === 200, 'the upstream');
+		assert.equal(again.requests.length, 1);
+	});
+
+	test('is told of in the log when it changes, and only then', async () => {
+		const lines = proxy.logs.filter(({ target }) => target === 'proxy::health');
+		const ofUpstream = lines.filter((line) => line.upstream === upstream.authority);
+		const verdicts = ofUpstream.map(({ message }) => message === 'upstream is healthy');
+		assert.ok(verdicts.length > 4);
+		for (const [i, verdict] of verdicts.entries()) assert.equal(verdict, i % 2 === 0, 'they take turns');
+		const causes = new Set(ofUpstream.filter(({ level }) => level === 'warn').map(({ cause }) => cause));
+		for (const cause of ['status 301', 'status 404', 'status 500', 'status 503', 'no answer within 2000 ms']) {
+			assert.ok(causes.has(cause), `${cause} is missing in ${[...causes].join(', ')}`);
+		}
+	});
+});
+
+async function startUpstreamOn(port: number): Promise<Upstream> {
+	const upstream = await startUpstream();
+	await upstream.stop();
+	await upstream.listen(port);
+	return upstream;
+}

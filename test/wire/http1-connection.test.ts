@@ -1,0 +1,481 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { after, before, describe, it } from 'node:test';
+import { type H1Raw, h1Raw } from '../fixtures/clients.ts';
+import { headerValues } from '../fixtures/http1-message.ts';
+import { type TestPki, testPki } from '../fixtures/pki.ts';
+import { BODY_MODE } from '../fixtures/proxy.ts';
+import { type Stage, startStage } from '../fixtures/stage.ts';
+import type { Exchange } from '../fixtures/upstream.ts';
+import { until } from '../fixtures/wait.ts';
+
+const MAX_BODY_BYTES = 1_000_000;
+
+let pki: TestPki;
+let stage: Stage;
+
+/** Answers with the target, and with the request's body behind it. */
+const echo = (exchange: Exchange) =>
+	exchange.respond({ body: Buffer.concat([Buffer.from(exchange.request.target), exchange.request.body]) });
+
+before(async () => {
+	pki = await testPki();
+	stage = await startStage({ limits: { max_request_body_bytes: MAX_BODY_BYTES }, script: echo });
+});
+after(async () => {
+	await stage.noConnections();
+	await stage[Symbol.asyncDispose]();
+});
+
+function head(requestLine: string, lines: readonly string[] = [], token = pki.token()): string {
+	return `${[requestLine, 'Host: localhost', `Authorization: Bearer ${token}`, ...lines].join('\r\n')}\r\n\r\n`;
+}
+
+const WITHOUT_TOKEN = 'POST /a HTTP/1.1\r\nHost: localhost\r\n';
+
+/** The next answer's status, body, and what it says of the connection. */
+async function next(connection: H1Raw, method = 'GET'): Promise<[number, string, string | undefined]> {
+	const response = await connection.readResponse(method);
+	assert.equal(response.ended, 'complete');
+	const [says] = headerValues(response.headers, 'connection');
+	return [response.status, String(response.body), says];
+}
+
+/** Nothing more comes, and the connection ends in order. */
+async function assertEnds(connection: H1Raw): Promise<void> {
+	assert.equal(String(await connection.readToEnd()), '');
+	connection.socket.end();
+	assert.equal(await connection.untilClosed(), 'closed');
+}
+
+describe('an HTTP/1.1 connection', () => {
+	it('serves one request after the other', async () => {
+		using connection = await h1Raw(stage.proxy);
+		for (const path of ['/a', '/b', '/c']) {
+			connection.send(head(`GET ${path} HTTP/1.1`));
+			assert.deepEqual(await next(connection), [200, path, 'keep-alive']);
+		}
+		await stage.counted({ '200 upstream': 3 });
+	});
+
+	it('ends behind the answer to a request that says so', async () => {
+		for (const option of ['close', 'Close', 'x, close']) {
+			using connection = await h1Raw(stage.proxy);
+			connection.send(head('GET /a HTTP/1.1', [`Connection: ${option}`]));
+			assert.deepEqual(await next(connection), [200, '/a', 'close']);
+			await assertEnds(connection);
+			await stage.counted({ '200 upstream': 1 });
+		}
+	});
+
+	it('of an HTTP/1.0 client ends behind the first answer, unless the client asks for more', async () => {
+		using connection = await h1Raw(stage.proxy);
+		connection.send(head('GET /a HTTP/1.0', ['Connection: keep-alive']));
+		assert.deepEqual(await next(connection), [200, '/a', 'keep-alive']);
+		connection.send(head('GET /b HTTP/1.0'));
+		assert.deepEqual(await next(connection), [200, '/b', 'close']);
+		await assertEnds(connection);
+		await stage.counted({ '200 upstream': 2 });
+	});
+
+	it('of an HTTP/1.0 client needs no Host', async () => {
+		using connection = await h1Raw(stage.proxy);
+		connection.send(head('GET /a HTTP/1.0').replace('Host: localhost\r\n', ''));
+		assert.deepEqual(await next(connection), [200, '/a', 'close']);
+		await stage.counted({ '200 upstream': 1 });
+	});
+
+	it('of an HTTP/1.0 client gets a body without length up to the end of the connection, never in chunks', async () => {
+		stage.script((exchange) => exchange.chunked(['some', 'thing']));
+		try {
+			using connection = await h1Raw(stage.proxy);
+			connection.send(head('GET /a HTTP/1.0'));
+			const response = await connection.readResponse();
+			assert.equal(String(response.body), 'something');
+			assert.deepEqual(headerValues(response.headers, 'transfer-encoding'), []);
+			await stage.counted({ '200 upstream': 1 });
+		} finally {
+			stage.script(echo);
+		}
+	});
+
+	it('may begin with empty lines, which some clients send behind a body', async () => {
+		using connection = await h1Raw(stage.proxy);
+		connection.send(`\r\n\r\n${head('GET /a HTTP/1.1')}`);
+		assert.deepEqual(await next(connection), [200, '/a', 'keep-alive']);
+		connection.send(`\r\n${head('GET /b HTTP/1.1')}`);
+		assert.deepEqual(await next(connection), [200, '/b', 'keep-alive']);
+		await stage.counted({ '200 upstream': 2 });
+	});
+
+	it('takes a request byte by byte', async () => {
+		using connection = await h1Raw(stage.proxy);
+		for (const byte of `${head('POST /a HTTP/1.1', ['Transfer-Encoding: chunked'])}2\r\nhi\r\n3\r\n yo\r\n0\r\n\r\n`) {
+			await new Promise<void>((resolve) => {
+				connection.socket.write(byte, 'latin1', () => resolve());
+			});
+		}
+		assert.deepEqual(await next(connection), [200, '/ahi yo', 'keep-alive']);
+		await stage.counted({ '200 upstream': 1 });
+	});
+
+	it('carries bodies of all sizes both ways unchanged', async () => {
+		using connection = await h1Raw(stage.proxy);
+		for (const size of [1, 1000, 16_384, 16_385, 65_536, 65_537, 131_072, 999_000]) {
+			const body = randomBytes(size);
+			connection.send(head('PUT / HTTP/1.1', [`Content-Length: ${size}`]));
+			connection.send(body);
+			const response = await connection.readResponse();
+			assert.ok(response.body.equals(Buffer.concat([Buffer.from('/'), body])), `a body of ${size} bytes`);
+		}
+		await stage.counted({ '200 upstream': 8 });
+	});
+
+	it('that its client leaves while the upstream thinks, takes the request along', async () => {
+		let abandoned: Exchange | undefined;
+		stage.script((exchange) => {
+			abandoned = exchange;
+			return exchange.stall();
+		});
+		try {
+			for (const leave of ['end', 'destroy'] as const) {
+				const before = stage.upstream.requests.length;
+				using connection = await h1Raw(stage.proxy);
+				connection.send(head('GET /a HTTP/1.1'));
+				await stage.upstream.request(before + 1, 'complete');
+				connection.socket[leave]();
+				await abandoned!.closed;
+				await stage.noConnections();
+				await stage.counted({});
+			}
+		} finally {
+			stage.script(echo);
+		}
+	});
+});
+
+describe('pipelined requests', () => {
+	it('are answered in their order, ten at once or a thousand', async () => {
+		for (const count of [10, 1000]) {
+			using connection = await h1Raw(stage.proxy);
+			const paths = Array.from({ length: count }, (_, i) => `/${i}`);
+			connection.send(paths.map((path) => head(`GET ${path} HTTP/1.1`)).join(''));
+			for (const path of paths) assert.deepEqual(await next(connection), [200, path, 'keep-alive']);
+			await stage.counted({ '200 upstream': count });
+			connection.send(head('GET /last HTTP/1.1'));
+			assert.deepEqual(await next(connection), [200, '/last', 'keep-alive']);
+			await stage.counted({ '200 upstream': 1 });
+		}
+	});
+
+	it('may have bodies, and answers of any kind between them', async () => {
+		using connection = await h1Raw(stage.proxy);
+		connection.send(
+			[
+				`${head('POST /1 HTTP/1.1', ['Content-Length: 5'])}hello`,
+				`${head('POST /2 HTTP/1.1', ['Transfer-Encoding: chunked'])}5\r\nworld\r\n0\r\n\r\n`,
+				`${WITHOUT_TOKEN}Content-Length: 3\r\n\r\nabc`,
+				head('HEAD /3 HTTP/1.1'),
+				head('GET /../4 HTTP/1.1'),
+				`${head('PUT /5 HTTP/1.1', ['Content-Length: 100000'])}${'x'.repeat(100_000)}`,
+				head('GET /6 HTTP/1.1', ['Connection: close']),
+			].join(''),
+		);
+		assert.deepEqual(await next(connection), [200, '/1hello', 'keep-alive']);
+		assert.deepEqual(await next(connection), [200, '/2world', 'keep-alive']);
+		assert.deepEqual(await next(connection), [401, 'unauthorized', 'keep-alive']);
+		assert.deepEqual(await next(connection, 'HEAD'), [200, '', 'keep-alive']);
+		assert.deepEqual(await next(connection), [400, 'bad path', 'keep-alive']);
+		assert.deepEqual(await next(connection), [200, `/5${'x'.repeat(100_000)}`, 'keep-alive']);
+		assert.deepEqual(await next(connection), [200, '/6', 'close']);
+		await assertEnds(connection);
+		await stage.counted({ '200 upstream': 5, 401: 1, missing: 1, 400: 1 });
+	});
+
+	it('go to the upstream one at a time', async () => {
+		let underWay = 0;
+		let most = 0;
+		stage.script(async (exchange) => {
+			most = Math.max(most, ++underWay);
+			await new Promise(setImmediate);
+			underWay--;
+			echo(exchange);
+		});
+		try {
+			using connection = await h1Raw(stage.proxy);
+			connection.send(head('GET /a HTTP/1.1').repeat(20));
+			for (let i = 0; i < 20; i++) assert.equal((await next(connection))[0], 200);
+			assert.equal(most, 1);
+			await stage.counted({ '200 upstream': 20 });
+		} finally {
+			stage.script(echo);
+		}
+	});
+
+	it('that wait when the client leaves never reach the upstream', async () => {
+		stage.script((exchange) => exchange.stall());
+		try {
+			const before = stage.upstream.requests.length;
+			using connection = await h1Raw(stage.proxy);
+			connection.send(head('GET /a HTTP/1.1').repeat(5));
+			await stage.upstream.request(before + 1, 'complete');
+			connection.close();
+			await stage.noConnections();
+			await stage.counted({});
+			assert.equal(stage.upstream.requests.length, before + 1);
+		} finally {
+			stage.script(echo);
+		}
+	});
+});
+
+describe('pipelined requests of a tenant with a limit', () => {
+	it('are each checked once', async () => {
+		const rps = 10;
+		await using limited = await startStage({ config: { tenant_rps: rps } });
+		for (const [tenant, count] of [
+			['ten', 10],
+			['thousand', 1000],
+		] as const) {
+			using connection = await h1Raw(limited.proxy);
+			const begun = performance.now();
+			connection.send(head('GET /a HTTP/1.1', [], pki.token(tenant)).repeat(count));
+			const statuses: number[] = [];
+			for (let i = 0; i < count; i++) statuses.push((await next(connection))[0]);
+			const seconds = (performance.now() - begun) / 1000;
+			const served = statuses.filter((status) => status === 200).length;
+			const refused = statuses.filter((status) => status === 429).length;
+			assert.equal(served + refused, count);
+			assert.deepEqual(new Set(statuses.slice(0, rps)), new Set([200]));
+			// What time has given back since the first of them.
+			assert.ok(served <= rps + rps * seconds + 1, `${served} were served in ${seconds} s`);
+			await limited.counted({ '200 upstream': served, 429: refused, 'rate limited': refused });
+		}
+	});
+});
+
+describe('a client that waits for a 100', () => {
+	const lines = ['Expect: 100-continue', 'Content-Length: 5'];
+
+	it('gets it when the gates before the body have passed, and the answer after the body', async () => {
+		using connection = await h1Raw(stage.proxy);
+		connection.send(head('POST /a HTTP/1.1', lines));
+		await until(() => connection.pending.length > 0, 'the 100');
+		assert.equal(String(connection.pending), 'HTTP/1.1 100 Continue\r\n\r\n');
+		connection.send('hello');
+		assert.deepEqual(await next(connection), [200, '/ahello', 'keep-alive']);
+		const request = stage.upstream.requests.at(-1)!;
+		assert.equal(request.header('expect'), undefined);
+		await stage.counted({ '200 upstream': 1 });
+	});
+
+	it('gets the refusal instead, and the connection ends, for the body may come or not', async () => {
+		const cases: [string, number, Record<string, number>][] = [
+			[`${WITHOUT_TOKEN}${lines.join('\r\n')}\r\n\r\n`, 401, { 401: 1, missing: 1 }],
+			[head('POST /../a HTTP/1.1', lines), 400, { 400: 1 }],
+			[head('POST /a HTTP/1.1', ['Upgrade: x', 'Connection: upgrade', ...lines]), 501, { 501: 1 }],
+			[
+				head('POST /a HTTP/1.1', [lines[0]!, `Content-Length: ${MAX_BODY_BYTES + 1}`]),
+				413,
+				{ [BODY_MODE === 'collected' ? '413' : '413 upstream']: 1 },
+			],
+		];
+		for (const [bytes, status, rises] of cases) {
+			await stage.refused(rises, async () => {
+				using connection = await h1Raw(stage.proxy);
+				connection.send(bytes);
+				const response = await connection.readResponse();
+				assert.equal(response.status, status);
+				assert.deepEqual(response.informational, []);
+				assert.deepEqual(headerValues(response.headers, 'connection'), ['close']);
+				// It sends it after all.
+				connection.send('hello');
+				await assertEnds(connection);
+			});
+		}
+	});
+
+	it('gets none when it is an HTTP/1.0 client, has sent the body along, or has none', async () => {
+		const cases: [string, string][] = [
+			[`${head('POST /a HTTP/1.0', lines)}hello`, '/ahello'],
+			[head('GET /a HTTP/1.1', ['Expect: 100-continue']), '/a'],
+		];
+		for (const [bytes, body] of cases) {
+			using connection = await h1Raw(stage.proxy);
+			connection.send(bytes);
+			const response = await connection.readResponse();
+			assert.equal(`${response.status} ${response.body}`, `200 ${body}`);
+			assert.deepEqual(response.informational, []);
+			await stage.counted({ '200 upstream': 1 });
+		}
+	});
+
+	it('may expect what we do not know: it is ignored', async () => {
+		using connection = await h1Raw(stage.proxy);
+		connection.send(`${head('POST /a HTTP/1.1', ['Expect: the-unexpected', 'Content-Length: 2'])}hi`);
+		assert.deepEqual(await next(connection), [200, '/ahi', 'keep-alive']);
+		await stage.counted({ '200 upstream': 1 });
+	});
+});
+
+describe('an answer before the end of the request', () => {
+	/** Sends the head and megabytes behind it, whatever comes back, and only then looks. */
+	async function answerToFlood(headBytes: string, chunked: boolean): Promise<H1Raw> {
+		const connection = await h1Raw(stage.proxy);
+		const piece = Buffer.alloc(64 * 1024, 'x');
+		connection.send(headBytes);
+		for (let sent = 0; sent < 10_000_000 && !connection.socket.destroyed; sent += piece.length) {
+			const bytes = chunked ? Buffer.concat([Buffer.from('10000\r\n'), piece, Buffer.from('\r\n')]) : piece;
+			const flushed = new Promise<void>((resolve) => {
+				connection.socket.write(bytes, () => resolve());
+			});
+			await Promise.race([flushed, connection.closed]);
+		}
+		return connection;
+	}
+
+	const tooLarge = BODY_MODE === 'collected' ? '413' : '413 upstream';
+	const floods: Record<string, [() => string, number, boolean, Record<string, number>]> = {
+		'401, length declared': [
+			() => `${WITHOUT_TOKEN}Content-Length: 10000000\r\n\r\n`,
+			401,
+			false,
+			{ 401: 1, missing: 1 },
+		],
+		'401, in chunks': [() => `${WITHOUT_TOKEN}Transfer-Encoding: chunked\r\n\r\n`, 401, true, { 401: 1, missing: 1 }],
+		'413, length declared': [
+			() => head('POST /a HTTP/1.1', ['Content-Length: 10000000']),
+			413,
+			false,
+			{ [tooLarge]: 1 },
+		],
+		'413, in chunks': [() => head('POST /a HTTP/1.1', ['Transfer-Encoding: chunked']), 413, true, { [tooLarge]: 1 }],
+		'400 for the head': [
+			() => head('POST /a HTTP/1.1', ['Content-Length: 10000000', 'Host: another']),
+			400,
+			false,
+			{ 400: 1 },
+		],
+		'400 for the framing': [
+			() => head('POST /a HTTP/1.1', ['Content-Length: 10000000', 'Content-Length: 10000000']),
+			400,
+			false,
+			{ 400: 1 },
+		],
+	};
+	for (const [what, [bytes, status, chunked, rises]] of Object.entries(floods)) {
+		it(`reaches a client that sends megabytes first, and the connection ends in order: ${what}`, async () => {
+			using connection = await answerToFlood(bytes(), chunked);
+			const response = await connection.readResponse();
+			assert.equal(response.status, status);
+			assert.equal(response.ended, 'complete');
+			assert.deepEqual(headerValues(response.headers, 'connection'), ['close']);
+			await assertEnds(connection);
+			await stage.counted(rises);
+		});
+	}
+
+	it('leaves the connection usable when little is left of the request, which is dropped', async () => {
+		using connection = await h1Raw(stage.proxy);
+		connection.send(`${WITHOUT_TOKEN}Content-Length: 50000\r\n\r\n`);
+		assert.deepEqual(await next(connection), [401, 'unauthorized', 'keep-alive']);
+		connection.send('x'.repeat(50_000) + head('GET /a HTTP/1.1'));
+		assert.deepEqual(await next(connection), [200, '/a', 'keep-alive']);
+		await stage.counted({ 401: 1, missing: 1, '200 upstream': 1 });
+	});
+
+	it('that says close reaches a client whose small body comes late', async () => {
+		using connection = await h1Raw(stage.proxy);
+		connection.send(`${WITHOUT_TOKEN}Connection: close\r\nContent-Length: 50000\r\n\r\n`);
+		await until(() => connection.pending.length > 0, 'the answer');
+		for (let i = 0; i < 5; i++) {
+			await new Promise<void>((resolve) => {
+				connection.socket.write('x'.repeat(10_000), () => resolve());
+			});
+		}
+		assert.deepEqual(await next(connection), [401, 'unauthorized', 'close']);
+		await assertEnds(connection);
+		await stage.counted({ 401: 1, missing: 1 });
+	});
+
+	it('of the upstream reaches the client, too', async () => {
+		stage.script((exchange) => exchange.respond({ status: 403, body: 'no need to send it all' }), true);
+		try {
+			using connection = await h1Raw(stage.proxy);
+			connection.send(head('POST /a HTTP/1.1', ['Content-Length: 900000']));
+			connection.send('x'.repeat(BODY_MODE === 'collected' ? 900_000 : 100_000));
+			const [status, body] = await next(connection);
+			assert.equal(`${status} ${body}`, '403 no need to send it all');
+			await stage.counted({ '403 upstream': 1 });
+		} finally {
+			stage.script(echo);
+		}
+	});
+});
+
+describe('an answer without a body', () => {
+	it('to HEAD, or with 204 or 304, is followed by the next answer at once', async () => {
+		stage.script((exchange) => {
+			const status = Number(exchange.request.target.slice(1));
+			exchange.respond({ status, headers: [['etag', '"a"']], body: 'body' });
+		});
+		try {
+			using connection = await h1Raw(stage.proxy);
+			for (const [method, status] of [
+				['HEAD', 200],
+				['GET', 204],
+				['GET', 304],
+				['HEAD', 404],
+				['GET', 205],
+				['GET', 200],
+			] as const) {
+				connection.send(head(`${method} /${status} HTTP/1.1`));
+				const response = await connection.readResponse(method);
+				assert.equal(response.status, status);
+				assert.deepEqual(headerValues(response.headers, 'transfer-encoding'), []);
+				assert.deepEqual(headerValues(response.headers, 'etag'), ['"a"']);
+				if (method === 'HEAD') assert.deepEqual(headerValues(response.headers, 'content-length'), ['4']);
+			}
+			await stage.counted({
+				'200 upstream': 2,
+				'204 upstream': 1,
+				'304 upstream': 1,
+				'404 upstream': 1,
+				'205 upstream': 1,
+			});
+		} finally {
+			stage.script(echo);
+		}
+	});
+
+	it('to HEAD has no chunks either where the upstream does not tell a length', async () => {
+		stage.script((exchange) => exchange.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n'));
+		try {
+			using connection = await h1Raw(stage.proxy);
+			for (let i = 0; i < 2; i++) {
+				connection.send(head('HEAD /a HTTP/1.1'));
+				assert.deepEqual(await next(connection, 'HEAD'), [200, '', 'keep-alive']);
+			}
+			await stage.counted({ '200 upstream': 2 });
+		} finally {
+			stage.script(echo);
+		}
+	});
+
+	it('comes after interim responses, which are not passed on', async () => {
+		stage.script((exchange) => {
+			for (const status of [100, 102, 103]) exchange.write(`HTTP/1.1 ${status} Interim\r\nlink: </a>\r\n\r\n`);
+			echo(exchange);
+		});
+		try {
+			using connection = await h1Raw(stage.proxy);
+			connection.send(head('GET /a HTTP/1.1'));
+			const response = await connection.readResponse();
+			assert.equal(String(response.body), '/a');
+			assert.deepEqual(response.informational, []);
+			await stage.counted({ '200 upstream': 1 });
+		} finally {
+			stage.script(echo);
+		}
+	});
+});

@@ -1,0 +1,583 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { type H1Raw, h1Raw } from '../fixtures/clients.ts';
+import { headerValues, type RawResponse } from '../fixtures/http1-message.ts';
+import { testPki } from '../fixtures/pki.ts';
+import { BODY_MODE } from '../fixtures/proxy.ts';
+import { type Rises, type Stage, startStage } from '../fixtures/stage.ts';
+import { until } from '../fixtures/wait.ts';
+
+const MAX_HEADER_BYTES = 16_384;
+const MAX_BODY_BYTES = 100_000;
+
+let stage: Stage;
+let token: string;
+
+before(async () => {
+	token = (await testPki()).token();
+	stage = await startStage({ limits: { max_request_body_bytes: MAX_BODY_BYTES } });
+});
+after(async () => {
+	await stage.noConnections();
+	await stage[Symbol.asyncDispose]();
+});
+
+/** A whole head with a valid token: what is wrong with it is what the test adds. `Host` is there unless it brings one. */
+function head(lines: readonly string[] = [], requestLine = 'GET /a HTTP/1.1'): string {
+	const host = lines.some((line) => /^host\b/i.test(line)) ? [] : ['Host: localhost'];
+	return `${[requestLine, ...host, `Authorization: Bearer ${token}`, ...lines].join('\r\n')}\r\n\r\n`;
+}
+
+interface Refusal {
+	readonly status: number;
+	readonly body: string;
+	/** Default: the status, once. */
+	readonly rises?: Rises;
+	/** Whether the connection goes with it. Default true. */
+	readonly closes?: boolean;
+}
+
+const BAD_REQUEST: Refusal = { status: 400, body: 'bad request' };
+const BAD_PATH: Refusal = { status: 400, body: 'bad path', closes: false };
+
+/** Asserts that it is this answer, and that the connection ends behind it in order, or serves on. */
+async function assertRefused(connection: H1Raw, refusal: Refusal, method = 'GET'): Promise<RawResponse> {
+	const { status, body, closes = true } = refusal;
+	const response = await connection.readResponse(method);
+	assert.equal(`${response.status} ${response.body}`, `${status} ${method === 'HEAD' ? '' : body}`);
+	assert.deepEqual(headerValues(response.headers, 'content-length'), [String(body.length)]);
+	assert.deepEqual(headerValues(response.headers, 'content-type'), ['text/plain; charset=utf-8']);
+	assert.equal(headerValues(response.headers, 'connection').includes('close'), closes);
+	if (closes) {
+		assert.equal(String(await connection.readToEnd()), '', 'more than one answer');
+		connection.socket.end();
+		assert.equal(await connection.untilClosed(), 'closed');
+	}
+	return response;
+}
+
+/** Sends the bytes on a connection of their own. They are refused as `Stage.refused` means it. */
+async function refused(bytes: string, refusal: Refusal = BAD_REQUEST, method = 'GET'): Promise<void> {
+	const { status, rises = { [status]: 1 }, closes = true } = refusal;
+	await stage.refused(closes ? rises : sum(rises, ANOTHER), async () => {
+		using connection = await h1Raw(stage.proxy);
+		connection.send(bytes);
+		try {
+			await assertRefused(connection, refusal, method);
+		} catch (error) {
+			throw new Error(`${JSON.stringify(bytes)}: ${(error as Error).message}`, { cause: error });
+		}
+		if (closes) return;
+		connection.send('GET /another HTTP/1.1\r\nHost: localhost\r\n\r\n');
+		assert.equal((await connection.readResponse()).status, 401, 'the connection does not take another request');
+	});
+}
+
+/** A request without a token, which the upstream hears nothing of. */
+const ANOTHER: Rises = { 401: 1, missing: 1 };
+
+function sum(...all: readonly Rises[]): Rises {
+	const total: Record<string, number> = {};
+	for (const rises of all) for (const [name, rise] of Object.entries(rises)) total[name] = (total[name] ?? 0) + rise;
+	return total;
+}
+
+/** What the upstream has got of the request that these bytes make, and the answer to it. */
+async function forwarded(bytes: string, method = 'GET') {
+	using connection = await h1Raw(stage.proxy);
+	const before = stage.upstream.requests.length;
+	connection.send(bytes);
+	const response = await connection.readResponse(method);
+	assert.equal(response.status, 200, `${response.status} ${response.body} for ${JSON.stringify(bytes)}`);
+	await stage.counted({ '200 upstream': 1 });
+	assert.equal(stage.upstream.requests.length, before + 1);
+	return { response, request: stage.upstream.requests[before]! };
+}
+
+describe('a request line is refused', () => {
+	it('with another version of HTTP', async () => {
+		for (const version of [
+			'HTTP/0.9',
+			'HTTP/2.0',
+			'HTTP/3.0',
+			'HTTP/1.2',
+			'HTTP/1.9',
+			'HTTP/1.11',
+			'HTTP/11',
+			'HTTP/1',
+		]) {
+			await refused(head([], `GET /a ${version}`));
+		}
+		await refused('GET /a\r\n\r\n');
+		await refused('GET /a \r\n\r\n');
+	});
+
+	it('when it is none', async () => {
+		for (const line of [
+			...[
+				'GET',
+				'GET /a',
+				'/a HTTP/1.1',
+
+				' GET /a HTTP/1.1',
+				'GET\t/a HTTP/1.1',
+			],
+			...['GET /a HTTP/1.1 ', 'GET /a http/1.1', 'GET /a HTTPS/1.1', 'GET /a\tHTTP/1.1', 'GET /a b HTTP/1.1'],
+			...['get /a HTTP/1.1', 'G\x00T /a HTTP/1.1', 'GÄT /a HTTP/1.1', 'UNKNOWN /a HTTP/1.1', 'GET: /a HTTP/1.1'],
+			...['\x16\x03\x01', '{"a": 1}', 'HTTP/1.1 200 OK'],
+		]) {
+			await refused(head([], line));
+		}
+	});
+
+	it('with a control character or a line end of its own in the target', async () => {
+		for (const target of ['/a\x00b', '/a\x01b', '/a\x0bb', '/a\x7fb', '/a\rb', '/a\nb', '/a\r b']) {
+			await refused(head([], `GET ${target} HTTP/1.1`));
+		}
+	});
+
+	it('with a target that is no path', async () => {
+		for (const target of ['*', 'ftp://localhost/a', 'http://user@localhost/a']) {
+			await refused(head([], `GET ${target} HTTP/1.1`), BAD_PATH);
+		}
+		await refused(head([], 'OPTIONS * HTTP/1.1'), BAD_PATH);
+		for (const target of ['a', 'localhost:443', 'http://localhost#a', '?a', '']) {
+			await refused(head([], `GET ${target} HTTP/1.1`));
+		}
+	});
+
+	it('with a path that two readers might understand in two ways', async () => {
+		for (const target of [
+			'//x',
+			'/a\\b',
+			'/a#b',
+			'/%',
+			'/%zz',
+			'/a/%2e%2E/b',
+			'/a/../b',
+			'/a/.;x/b',
+			'/a/%252e/b',
+			'/%00',
+		]) {
+			await refused(head([], `GET ${target} HTTP/1.1`), BAD_PATH);
+		}
+		for (const target of ['/\xe4', '/\xff']) await refused(head([], `GET ${target} HTTP/1.1`));
+	});
+});
+
+describe('a head is refused', () => {
+	it('with a line that is folded, or that only seems to end', async () => {
+		for (const lines of [
+			...[
+				['X-A: b', ' c'],
+				['X-A: b', '\tc'],
+				[' X-A: b'],
+				['X-A: b\nX-C: d'],
+				['X-A: b\rX-C: d'],
+				['X-A: b\r\rX-C: d'],
+			],
+			...[['X-A: b\n'], ['X-A: b\r'], ['\rX-A: b'], ['\nX-A: b']],
+		]) {
+			await refused(head(lines));
+		}
+		await refused(head().replaceAll('\r\n', '\n'));
+		await refused(head().replaceAll('\r\n', '\r'));
+		await refused(head().replace('\r\n\r\n', '\n\n'));
+		await refused(head().replace('\r\n\r\n', '\r\n\n'));
+		await refused(head().replace('HTTP/1.1\r\n', 'HTTP/1.1\n'));
+	});
+
+	it('with a control character in a name or a value', async () => {
+		for (const line of [
+			'X-A: \x00',
+			'X-A: b\x00c',
+			'X-A: b\x01',
+			'X-A: b\x0bc',
+			'X-A: b\x7fc',
+			'X\x00A: b',
+			'X\x01: b',
+		]) {
+			await refused(head([line]));
+		}
+	});
+
+	it('with a name that is none', async () => {
+		for (const line of [
+			': b',
+			'X-A : b',
+			'X-A\t: b',
+			'X A: b',
+			'X-A',
+			'X(A): b',
+			'X-Ä: b',
+			'"X": b',
+			'X-A;: b',
+			'@: b',
+		]) {
+			await refused(head([line]));
+		}
+	});
+
+	it('without a Host, with two, or with one that is no authority', async () => {
+		await refused(head(['Host:']));
+		for (const lines of [
+			['Host: a', 'Host: b'],
+			['Host: a', 'Host: a'],
+			['Host: a', 'hOST: a'],
+		])
+			await refused(head(lines));
+		for (const host of ['a b', 'a/b', 'http://a', 'a@b', 'a,b c', 'a:b', '[::1', 'a?b', 'a#b', 'a\\b', 'ä']) {
+			await refused(head([`Host: ${host}`]));
+		}
+		await refused(head().replace('Host: localhost\r\n', ''));
+	});
+
+	it('when it tells the length of its body in two ways, or in none that is sure', async () => {
+		for (const lines of [
+			['Content-Length: 5', 'Transfer-Encoding: chunked'],
+			['Transfer-Encoding: chunked', 'Content-Length: 5'],
+			['Content-Length: 0', 'Transfer-Encoding: chunked'],
+			['Content-Length: 5', 'Content-Length: 5'],
+			['Content-Length: 5', 'Content-Length: 6'],
+			['Content-Length: 5', 'content-length: 5'],
+			...['+5', '-5', '5, 5', '5,5', '', '99999999999999999999', '0x5', '5.0', '5 5', '5a', "'5'", '٥'].map(
+				(length) => [`Content-Length: ${length}`],
+			),
+			...[
+				...['xchunked', 'chunked, identity', 'chunked, chunked', 'gzip, chunked', 'identity', 'gzip', '', 'chunkedd'],
+				...['chunked;a=b', '"chunked"', 'chunked,', ',chunked', 'chunk ed', 'chunked\x0b', '\x0bchunked'],
+			].map((coding) => [`Transfer-Encoding: ${coding}`]),
+			['Transfer-Encoding: chunked', 'Transfer-Encoding: chunked'],
+			['Transfer-Encoding: chunked', 'Transfer-Encoding: identity'],
+			['Transfer-Encoding: identity', 'Transfer-Encoding: chunked'],
+			['Transfer-Encoding : chunked'],
+			['Transfer-Encoding:', ' chunked'],
+		]) {
+			await refused(`${head(lines, 'POST /a HTTP/1.1')}5\r\nhello\r\n0\r\n\r\n`);
+		}
+		await refused(`${head(['Transfer-Encoding: chunked'], 'POST /a HTTP/1.0')}5\r\nhello\r\n0\r\n\r\n`);
+	});
+
+	it('when it is larger than the limit, however it is made up', async () => {
+		const tooLarge: Refusal = { status: 431, body: 'headers too large' };
+		await refused(head([`X-Long: ${'a'.repeat(MAX_HEADER_BYTES)}`]), tooLarge);
+		await refused(head([], `GET /${'a'.repeat(MAX_HEADER_BYTES)} HTTP/1.1`), tooLarge);
+		await refused(head([`${'a'.repeat(MAX_HEADER_BYTES)}: b`]), tooLarge);
+		await refused(head(Array.from({ length: MAX_HEADER_BYTES / 8 }, (_, i) => `x${i}: abcdef`)), tooLarge);
+		// Megabytes that come too late to be needed: the client reads its answer all the same.
+		await refused(head([`X-Long: ${'a'.repeat(4_000_000)}`]), tooLarge);
+		const { request } = await forwarded(head([`X-Long: ${'a'.repeat(MAX_HEADER_BYTES - 1500)}`]));
+		assert.equal(request.header('x-long')?.length, MAX_HEADER_BYTES - 1500);
+	});
+
+	it('with two Authorization fields, as a token that is invalid', async () => {
+		const refusal = { status: 401, body: 'unauthorized', rises: { 401: 1, invalid: 1 }, closes: false };
+		await refused(head([`Authorization: Bearer ${token}`]), refusal);
+		await refused(head(['authorization: Basic YTpi']), refusal);
+	});
+});
+
+describe('a body that is no HTTP', () => {
+	const post = (lines: readonly string[] = ['Transfer-Encoding: chunked']) => head(lines, 'POST /a HTTP/1.1');
+	const bodyError: Refusal = { status: 400, body: 'body error' };
+
+	/** The upstream gets nothing, or, where bodies are streamed, a request that is never complete. */
+	async function broken(bytes: string): Promise<void> {
+		if (BODY_MODE === 'collected') return await refused(bytes, bodyError);
+		const before = stage.upstream.requests.length;
+		using connection = await h1Raw(stage.proxy);
+		connection.send(bytes);
+		await assertRefused(connection, bodyError);
+		await stage.counted({ '400 upstream': 1 });
+		if (stage.upstream.requests.length > before) {
+			await stage.upstream.until(({ requests }) => requests[before]!.state === 'aborted', 'the request to be aborted');
+		}
+	}
+
+	it('in the size of a chunk', async () => {
+		for (const size of [
+			'0x5',
+			'+5',
+			'-5',
+			' 5',
+			'5 ',
+			'g',
+			'',
+			'5,',
+			'ffffffffffffffffff',
+			'5\n',
+			'5\r',
+			'5;a\n',
+			'5;a\x00b',
+		]) {
+			await broken(`${post()}${size}\r\nhello\r\n0\r\n\r\n`);
+		}
+		await broken(`${post()}5\nhello\n0\n\n`);
+	});
+
+	it('in the end of a chunk', async () => {
+		for (const end of ['', '\n', '\r', 'x\r\n', '\n\r']) await broken(`${post()}5\r\nhello${end}0\r\n\r\n`);
+	});
+
+	it('in a chunk extension of 20 kB', async () => {
+		await broken(`${post()}5;${'a'.repeat(20_000)}\r\nhello\r\n0\r\n\r\n`);
+	});
+
+	it('in its trailers', async () => {
+		for (const trailer of [
+			'X A: b',
+			'X-A : b',
+			'X-A: b\x00',
+			'X-A: b\nX-C: d',
+			' X-A: b',
+			`X-A: ${'a'.repeat(20_000)}`,
+		]) {
+			await broken(`${post()}5\r\nhello\r\n0\r\n${trailer}\r\n\r\n`);
+		}
+	});
+
+	it('after a good beginning', async () => {
+		await broken(`${post()}5\r\nhello\r\n5\r\nworld\r\nx\r\n`);
+	});
+
+	it('of a pipelined request: the one before it is answered first', async () => {
+		using connection = await h1Raw(stage.proxy);
+		connection.send(`${head()}${post()}5\r\nhello\r\nx\r\n`);
+		assert.equal((await connection.readResponse()).status, 200);
+		await assertRefused(connection, bodyError);
+		await stage.counted({ '200 upstream': 1, [BODY_MODE === 'collected' ? '400' : '400 upstream']: 1 });
+	});
+
+	it('of a request that has been answered already ends the connection without another answer', async () => {
+		await stage.refused({ 401: 1, missing: 1 }, async () => {
+			using connection = await h1Raw(stage.proxy);
+			connection.send('POST /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n');
+			assert.equal((await connection.readResponse()).status, 401);
+			connection.socket.end('too little');
+			assert.equal(String(await connection.readToEnd()), '');
+			await connection.untilClosed();
+		});
+	});
+
+	it('is dropped with its trailers where they are well formed', async () => {
+		const { request } = await forwarded(
+			`${post(['Transfer-Encoding: chunked', 'Trailer: x-proxy-tenant'])}5;a=b\r\nhello\r\n0\r\nx-proxy-tenant: evil\r\nX-A: b\r\n\r\n`,
+		);
+		assert.equal(String(request.body), 'hello');
+		assert.doesNotMatch(request.raw, /evil|trailer/i);
+	});
+
+	it('but ends early: the upstream gets no complete request, and its breaker is untouched', async () => {
+		for (const lines of [['Content-Length: 10'], ['Transfer-Encoding: chunked']]) {
+			for (const leave of ['end', 'destroy'] as const) {
+				const { bytesReceived, requests } = stage.upstream;
+				const before = requests.length;
+				using connection = await h1Raw(stage.proxy);
+				await new Promise<void>((resolve) => {
+					connection.socket.write(`${post(lines)}5\r\nhe`, () => resolve());
+				});
+				if (BODY_MODE === 'streaming') await stage.upstream.request(before + 1);
+				connection.socket[leave]();
+				await stage.noConnections();
+				if (BODY_MODE === 'collected') assert.equal(stage.upstream.bytesReceived, bytesReceived);
+				else await stage.upstream.until(() => requests[before]!.state === 'aborted', 'the request to be aborted');
+				const answered = BODY_MODE === 'collected' ? '400' : '400 upstream';
+				// A client that ends its side in the middle has made an error, and may still be told. One that is gone has not
+				// been answered, but that it is gone may be noticed only by answering.
+				if (leave === 'end') await stage.counted({ [answered]: 1 });
+				else assert.match(JSON.stringify(await stage.whateverCounted()), /^\{("400( upstream)?":1)?\}$/);
+				assert.equal(await stage.proxy.metric('proxy_circuit_state'), 0);
+			}
+		}
+	});
+});
+
+describe('bytes behind a request', () => {
+	it('that are no HTTP are refused once the request has been answered', async () => {
+		for (const garbage of ['garbage\r\n\r\n', '\x00', 'GET / HTTP/9.9\r\n\r\n', ': \r\n\r\n']) {
+			using connection = await h1Raw(stage.proxy);
+			connection.send(head() + garbage);
+			assert.equal((await connection.readResponse()).status, 200);
+			await assertRefused(connection, BAD_REQUEST);
+			await stage.counted({ '200 upstream': 1, 400: 1 });
+		}
+	});
+
+	it('that come behind its last one are nobody’s', async () => {
+		for (const more of ['garbage\r\n\r\n', head(), '\x00'.repeat(100_000)]) {
+			using connection = await h1Raw(stage.proxy);
+			connection.send(head(['Connection: close']) + more);
+			assert.equal((await connection.readResponse()).status, 200);
+			assert.equal(String(await connection.readToEnd()), '');
+			connection.socket.end();
+			assert.equal(await connection.untilClosed(), 'closed');
+			await stage.counted({ '200 upstream': 1 });
+		}
+	});
+
+	it('make no request of what is the body of one', async () => {
+		const smuggled = head([], 'GET /smuggled HTTP/1.1');
+		const before = stage.upstream.requests.length;
+		using connection = await h1Raw(stage.proxy);
+		connection.send(head([`Content-Length: ${smuggled.length}`], 'POST /a HTTP/1.1') + smuggled + head());
+		for (let i = 0; i < 2; i++) assert.equal((await connection.readResponse()).status, 200);
+		await stage.counted({ '200 upstream': 2 });
+		const requests = stage.upstream.requests.slice(before);
+		assert.deepEqual(
+			requests.map(({ target, body }) => [target, body.length]),
+			[
+				['/a', smuggled.length],
+				['/a', 0],
+			],
+		);
+	});
+});
+
+describe('a method', () => {
+	it('CONNECT gets 501 as its answer, and the connection ends', async () => {
+		const refusal = { status: 501, body: 'protocol upgrades are not supported' };
+		await refused(head([], 'CONNECT localhost:443 HTTP/1.1'), refusal);
+		await refused(`${head([], 'CONNECT localhost:443 HTTP/1.1')}\x16\x03\x01 and so on`, refusal);
+		await refused(`${head(['Content-Length: 5'], 'CONNECT localhost:443 HTTP/1.1')}hello`, refusal);
+		await refused(`${head(['Transfer-Encoding: chunked'], 'CONNECT localhost:443 HTTP/1.1')}0\r\n\r\n`, refusal);
+		const unauthorized = { status: 401, body: 'unauthorized', rises: { 401: 1, missing: 1 } };
+		await refused('CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n', unauthorized);
+	});
+
+	it('CONNECT waits for its turn', async () => {
+		using connection = await h1Raw(stage.proxy);
+		connection.send(`${head()}${head()}${head([], 'CONNECT localhost:443 HTTP/1.1')}`);
+		for (let i = 0; i < 2; i++) assert.equal((await connection.readResponse()).status, 200);
+		await assertRefused(connection, { status: 501, body: 'protocol upgrades are not supported' });
+		await stage.counted({ '200 upstream': 2, 501: 1 });
+	});
+
+	it('TRACE gets 405', async () => {
+		await refused(head([], 'TRACE /a HTTP/1.1'), { status: 405, body: 'method not allowed', closes: false });
+	});
+
+	it('HEAD gets no body with a refusal, and the next answer follows it at once', async () => {
+		const missing = { status: 401, body: 'unauthorized', rises: { 401: 1, missing: 1 }, closes: false };
+		await refused('HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n', missing, 'HEAD');
+		await refused(head([], 'HEAD /../a HTTP/1.1'), BAD_PATH, 'HEAD');
+		await refused(head(['Host: a', 'Host: b'], 'HEAD /a HTTP/1.1'), BAD_REQUEST, 'HEAD');
+	});
+
+	it('that llhttp knows is passed on as it is', async () => {
+		for (const method of ['PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND', 'M-SEARCH', 'QUERY', 'PURGE', 'LINK']) {
+			const { request } = await forwarded(head([], `${method} /a HTTP/1.1`));
+			assert.equal(request.method, method);
+		}
+	});
+});
+
+describe('an upgrade', () => {
+	it('to WebSocket gets 501, and the connection serves on', async () => {
+		const refusal = { status: 501, body: 'protocol upgrades are not supported', closes: false };
+		for (const protocol of ['websocket', 'WebSocket', 'TLS/1.3', 'HTTP/2.0', 'h2c, websocket', 'anything']) {
+			const lines = [
+				`Upgrade: ${protocol}`,
+				'Connection: Upgrade',
+				'Sec-WebSocket-Key: a',
+				'Sec-WebSocket-Version: 13',
+			];
+			await refused(head(lines), refusal);
+		}
+	});
+
+	it('to WebSocket with a body gets 501, and what follows is not taken for another protocol', async () => {
+		const refusal = { status: 501, body: 'protocol upgrades are not supported', closes: false };
+		const lines = ['Upgrade: websocket', 'Connection: Upgrade', 'Content-Length: 5'];
+		await refused(`${head(lines, 'POST /a HTTP/1.1')}hello`, refusal);
+	});
+
+	it('to h2c is dropped and the request served', async () => {
+		const { request } = await forwarded(
+			head(['Upgrade: h2c', 'Connection: Upgrade, HTTP2-Settings', 'HTTP2-Settings: AAMA']),
+		);
+		assert.doesNotMatch(request.raw, /upgrade|http2-settings|h2c/i);
+	});
+});
+
+describe('what a client may not say', () => {
+	it('never reaches the upstream: the tenant in any spelling, and whatever Connection names', async () => {
+		const { request } = await forwarded(
+			head([
+				...['x-proxy-tenant', 'X-Proxy-Tenant', 'X_Proxy_Tenant', 'x-proxy_tenant', 'x_proxy-tenant'].map(
+					(n) => `${n}: evil`,
+				),
+				'Connection: x-proxy-tenant, authorization, x-forwarded-for, host, X-Mine, close',
+				'X-Mine: evil',
+				'X-Forwarded-For: 6.6.6.6',
+				'Forwarded: for=6.6.6.6',
+				'X-Real-IP: 6.6.6.6',
+				'Keep-Alive: evil',
+				'TE: trailers, evil',
+				'Proxy-Authorization: evil',
+			]),
+		);
+		assert.doesNotMatch(request.raw, /evil|6\.6\.6\.6|authorization/i);
+		assert.equal(request.header('x-proxy-tenant'), 'tenant');
+		assert.equal(request.header('host'), stage.upstream.authority);
+		assert.equal(request.header('x-forwarded-for'), '127.0.0.1');
+		assert.equal(request.header('x-forwarded-proto'), 'https');
+	});
+
+	it('is harmless where names are those of object members', async () => {
+		const { request } = await forwarded(head(['__proto__: a', 'constructor: b', 'toString: c', 'hasOwnProperty: d']));
+		assert.match(request.raw, /__proto__: a\r\nconstructor: b\r\ntoString: c\r\nhasOwnProperty: d\r\n/);
+	});
+
+	it('in the absolute form of its target: the path is taken, and the Host is ours', async () => {
+		for (const target of ['http://evil.test/a?b=c', 'https://evil.test:99/a?b=c', 'HTTP://evil.test/a?b=c']) {
+			const { request } = await forwarded(head([], `GET ${target} HTTP/1.1`));
+			assert.equal(request.target, '/a?b=c');
+			assert.equal(request.header('host'), stage.upstream.authority);
+		}
+	});
+
+	it('by thousands of fields: none beyond a number is lost without a word', async () => {
+		const lines = Array.from({ length: 2300 }, (_, i) => `x${i.toString(36)}:`);
+		const { request } = await forwarded(head(lines));
+		assert.equal(request.headers.filter(([, value]) => value === '').length, 2300);
+	});
+});
+
+describe('a client that reads nothing', () => {
+	it('and pipelines without end is not read any more either', async () => {
+		const before = stage.upstream.requests.length;
+		let release = () => {};
+		const held = new Promise<void>((resolve) => {
+			release = resolve;
+		});
+		stage.script(async (exchange) => {
+			await held;
+			exchange.respond({ body: 'ok' });
+		});
+		try {
+			using connection = await h1Raw(stage.proxy);
+			const batch = head().repeat(100);
+			const batches = 1000;
+			let taken = 0;
+			// One after the other, so that each is told when it is taken.
+			const write = () => connection.socket.write(batch, () => ++taken < batches && write());
+			write();
+			await stage.upstream.request(before + 1);
+			let last = -1;
+			const stopped = async () => {
+				last = taken;
+				await new Promise((resolve) => setTimeout(resolve, 400));
+				return taken === last;
+			};
+			await until(stopped, 'the proxy to stop reading');
+			assert.ok(taken < batches / 2, `${taken} of ${batches} batches were read`);
+			assert.ok((await stage.proxy.metric('process_resident_memory_bytes')) < 350e6);
+		} finally {
+			release();
+			stage.script((exchange) => exchange.respond({ body: 'ok' }));
+		}
+		await stage.noConnections();
+		// However many were answered until the proxy noticed that the client was gone.
+		await stage.whateverCounted();
+	});
+});

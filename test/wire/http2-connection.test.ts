@@ -1,0 +1,385 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { after, before, describe, it } from 'node:test';
+import { type H2Connection, h2Connect, h2Raw } from '../fixtures/clients.ts';
+import {
+	dataFrame,
+	ERROR_CODE,
+	FLAG,
+	FRAME,
+	headersFrame,
+	pingFrame,
+	rstStreamFrame,
+	SETTING,
+	statusOf,
+	windowUpdateFrame,
+} from '../fixtures/h2-frames.ts';
+import { testPki } from '../fixtures/pki.ts';
+import { BODY_MODE } from '../fixtures/proxy.ts';
+import { type Stage, startStage } from '../fixtures/stage.ts';
+import type { Exchange } from '../fixtures/upstream.ts';
+import { until } from '../fixtures/wait.ts';
+
+const MAX_BODY_BYTES = 1_000_000;
+
+let stage: Stage;
+let token: string;
+
+/** Answers with the target, and with the request's body behind it. */
+const echo = (exchange: Exchange) =>
+	exchange.respond({ body: Buffer.concat([Buffer.from(exchange.request.target), exchange.request.body]) });
+
+before(async () => {
+	token = (await testPki()).token();
+	stage = await startStage({ limits: { max_request_body_bytes: MAX_BODY_BYTES }, script: echo });
+});
+after(async () => {
+	await stage.noConnections();
+	await stage[Symbol.asyncDispose]();
+});
+
+function head(method: string, path: string, lines: readonly (readonly [string, string])[] = []) {
+	const pseudo = [
+		[':method', method],
+		[':path', path],
+		[':scheme', 'https'],
+		[':authority', 'localhost'],
+	] as const;
+	return [...pseudo, ['authorization', `Bearer ${token}`] as const, ...lines];
+}
+
+/** While `run` runs, the upstream answers like that. */
+async function scripted(script: (exchange: Exchange) => void | Promise<void>, run: () => Promise<void>): Promise<void> {
+	stage.script(script);
+	try {
+		await run();
+	} finally {
+		stage.script(echo);
+	}
+}
+
+describe('an HTTP/2 connection', () => {
+	it('begins with settings that tell the limits', async () => {
+		using connection = await h2Raw(stage.proxy);
+		const { payload } = await connection.frame(({ type, flags }) => type === FRAME.SETTINGS && !(flags & FLAG.ACK));
+		const settings = new Map<number, number>();
+		for (let at = 0; at < payload.length; at += 6) settings.set(payload.readUInt16BE(at), payload.readUInt32BE(at + 2));
+		assert.equal(settings.get(SETTING.MAX_CONCURRENT_STREAMS), 64);
+		assert.equal(settings.get(SETTING.MAX_HEADER_LIST_SIZE), 16_384);
+		assert.equal(settings.get(SETTING.ENABLE_PUSH), 0);
+	});
+
+	it('serves many requests side by side, as many as are allowed at any time, each with its own answer', async () => {
+		await using connection = await h2Connect(stage.proxy);
+		// From then on the client knows the limit, and keeps what goes beyond it waiting.
+		assert.equal((await connection.request()).status, 200);
+		await stage.counted({ '200 upstream': 1 });
+		const paths = Array.from({ length: 1000 }, (_, i) => `/${i}`);
+		const answers = await Promise.all(
+			paths.map((path) => connection.request({ path, method: 'PUT', body: `:${path}` })),
+		);
+		assert.deepEqual(
+			answers.map(({ status, text, ended }) => [status, text, ended]),
+			paths.map((path) => [200, `${path}:${path}`, 'complete']),
+		);
+		await stage.counted({ '200 upstream': paths.length });
+	});
+
+	it('is not held up by a stream that waits for its upstream', async () => {
+		let release = () => {};
+		const held = new Promise<void>((resolve) => {
+			release = resolve;
+		});
+		const script = async (exchange: Exchange) => {
+			if (exchange.request.target === '/slow') await held;
+			echo(exchange);
+		};
+		await scripted(script, async () => {
+			await using connection = await h2Connect(stage.proxy);
+			const slow = connection.request({ path: '/slow' });
+			for (let i = 0; i < 5; i++) assert.equal((await connection.request({ path: '/fast' })).text, '/fast');
+			release();
+			assert.equal((await slow).text, '/slow');
+			await stage.counted({ '200 upstream': 6 });
+		});
+	});
+
+	it('carries bodies of all sizes both ways unchanged, side by side', async () => {
+		await using connection = await h2Connect(stage.proxy);
+		const sizes = [0, 1, 1000, 16_384, 16_385, 65_535, 65_536, 131_072, 999_000];
+		const bodies = sizes.map((size) => randomBytes(size));
+		const answers = await Promise.all(bodies.map((body) => connection.request({ method: 'POST', body })));
+		for (const [i, answer] of answers.entries()) {
+			assert.ok(answer.body.equals(Buffer.concat([Buffer.from('/'), bodies[i]!])), `a body of ${sizes[i]} bytes`);
+			assert.equal(answer.headers['content-length'], String(1 + sizes[i]!));
+		}
+		await stage.counted({ '200 upstream': sizes.length });
+	});
+
+	it('takes a request frame by frame, padded and in pieces', async () => {
+		// Nothing of the client's own may come between.
+		using connection = await h2Raw(stage.proxy, { acknowledge: false });
+		const padded = dataFrame(1, Buffer.concat([Buffer.of(5), Buffer.from('hi'), Buffer.alloc(5)]));
+		padded[4] = FLAG.PADDED;
+		const bytes = Buffer.concat([
+			headersFrame(1, head('POST', '/a'), { endStream: false }),
+			padded,
+			dataFrame(1, '!', true),
+		]);
+		for (const byte of bytes) {
+			await new Promise<void>((resolve) => {
+				connection.socket.write(Buffer.of(byte), () => resolve());
+			});
+		}
+		const answer = await connection.frame(({ type, flags }) => type === FRAME.DATA && (flags & FLAG.END_STREAM) !== 0);
+		assert.equal(String(answer.payload), '/ahi!');
+		await stage.counted({ '200 upstream': 1 });
+	});
+
+	it('answers a PING with its own data', async () => {
+		using connection = await h2Raw(stage.proxy);
+		connection.send(pingFrame(Buffer.from('12345678')));
+		assert.equal(String((await connection.frameOf(FRAME.PING)).payload), '12345678');
+	});
+
+	it('that its client leaves takes along what is under way', async () => {
+		let abandoned: Exchange | undefined;
+		const script = (exchange: Exchange) => {
+			abandoned = exchange;
+			return exchange.stall();
+		};
+		await scripted(script, async () => {
+			const leaves = [
+				(connection: H2Connection) => connection.close(),
+				(connection: H2Connection) => connection.socket.end(),
+			];
+			for (const leave of leaves) {
+				await using connection = await h2Connect(stage.proxy);
+				abandoned = undefined;
+				void connection.request().catch(() => {});
+				await until(() => abandoned, 'the request');
+				await leave(connection);
+				await abandoned!.closed;
+				await stage.noConnections();
+				await stage.counted({});
+			}
+		});
+	});
+
+	it('loses no more than the stream that its client resets', async () => {
+		let abandoned: Exchange | undefined;
+		const script = (exchange: Exchange) => {
+			abandoned = exchange;
+			return exchange.stall();
+		};
+		await scripted(script, async () => {
+			using connection = await h2Raw(stage.proxy, { settings: [[SETTING.HEADER_TABLE_SIZE, 0]] });
+			connection.send(headersFrame(1, head('GET', '/a')));
+			await until(() => abandoned, 'the request');
+			connection.send(rstStreamFrame(1));
+			await abandoned!.closed;
+			stage.script(echo);
+			connection.send(headersFrame(3, head('GET', '/b')));
+			assert.equal(statusOf(await connection.frameOf(FRAME.HEADERS, 3)), 200);
+			await stage.counted({ '200 upstream': 1 });
+		});
+	});
+});
+
+describe('an answer over HTTP/2', () => {
+	it('to HEAD, or with 204 or 304, has no body and ends its stream', async () => {
+		const script = (exchange: Exchange) =>
+			exchange.respond({ status: Number(exchange.request.target.slice(1)), headers: [['etag', '"a"']], body: 'body' });
+		await scripted(script, async () => {
+			await using connection = await h2Connect(stage.proxy);
+			for (const [method, status, length] of [
+				['HEAD', 200, '4'],
+				['GET', 204, undefined],
+				['GET', 304, undefined],
+				['HEAD', 404, '4'],
+				['GET', 200, '4'],
+			] as const) {
+				const answer = await connection.request({ method, path: `/${status}` });
+				assert.equal(`${answer.status} ${answer.ended}`, `${status} complete`);
+				assert.equal(answer.headers['content-length'], length);
+				assert.equal(answer.headers.etag, '"a"');
+				assert.equal(answer.text, method === 'GET' && status === 200 ? 'body' : '');
+			}
+			await stage.counted({ '200 upstream': 2, '204 upstream': 1, '304 upstream': 1, '404 upstream': 1 });
+		});
+	});
+
+	it('comes after interim responses, which are not passed on', async () => {
+		const script = (exchange: Exchange) => {
+			for (const status of [100, 102, 103]) exchange.write(`HTTP/1.1 ${status} Interim\r\nlink: </a>\r\n\r\n`);
+			echo(exchange);
+		};
+		await scripted(script, async () => {
+			await using connection = await h2Connect(stage.proxy);
+			const answer = await connection.request();
+			assert.equal(answer.text, '/');
+			assert.deepEqual(answer.informational, []);
+			await stage.counted({ '200 upstream': 1 });
+		});
+	});
+
+	it('may have more fields than most, and repeat those that should be single', async () => {
+		const many = Array.from({ length: 3000 }, (_, i) => [`x${i}`, ''] as const);
+		const script = (exchange: Exchange) =>
+			exchange.respond({
+				headers: [['etag', '"a"'], ['etag', '"b"'], ['age', '1'], ['age', '2'], ...many],
+				body: 'ok',
+			});
+		await scripted(script, async () => {
+			await using connection = await h2Connect(stage.proxy);
+			// Node's own client takes no more.
+			const answer = await connection.request();
+			assert.ok(answer.status === 200 || answer.resetCode === undefined);
+			await stage.counted({ '200 upstream': 1 });
+		});
+	});
+});
+
+describe('an answer over HTTP/2 before the end of the request', () => {
+	const tooLarge = BODY_MODE === 'collected' ? '413' : '413 upstream';
+
+	async function* megabytes() {
+		for (let sent = 0; sent < 10_000_000; sent += 65_536) yield Buffer.alloc(65_536, 'x');
+	}
+
+	it('reaches a client that goes on sending; the connection stays', async () => {
+		await using connection = await h2Connect(stage.proxy);
+		for (const [headers, status, rises] of [
+			[{ authorization: 'Bearer no' }, 401, { 401: 1, invalid: 1 }],
+			[{ 'content-length': '10000000' }, 413, { [tooLarge]: 1 }],
+			[{}, 413, { [tooLarge]: 1 }],
+		] as const) {
+			const answer = await connection.request({ method: 'POST', headers, body: megabytes() });
+			assert.equal(answer.status, status);
+			assert.equal(answer.ended, 'complete');
+			assert.notEqual(answer.text, '');
+			await stage.counted(rises);
+			assert.equal((await connection.request({ path: '/next' })).text, '/next');
+			await stage.counted({ '200 upstream': 1 });
+		}
+	});
+
+	it('of the upstream reaches the client, too', async () => {
+		stage.script((exchange) => exchange.respond({ status: 403, body: 'no need to send it all' }), true);
+		try {
+			using connection = await h2Raw(stage.proxy, { settings: [[SETTING.HEADER_TABLE_SIZE, 0]] });
+			connection.send(headersFrame(1, head('POST', '/a'), { endStream: false }), dataFrame(1, 'some'));
+			if (BODY_MODE === 'collected') connection.send(dataFrame(1, '', true));
+			const { payload } = await connection.frame(({ type, payload }) => type === FRAME.DATA && payload.length > 0);
+			assert.equal(String(payload), 'no need to send it all');
+			if (BODY_MODE === 'streaming') assert.equal(await connection.resetCode(1), ERROR_CODE.NO_ERROR);
+			await stage.counted({ '403 upstream': 1 });
+		} finally {
+			stage.script(echo);
+		}
+	});
+});
+
+describe('a client over HTTP/2 that waits for a 100', () => {
+	it('gets it when the gates before the body have passed', async () => {
+		await using connection = await h2Connect(stage.proxy);
+		const answer = await connection.request({ method: 'POST', headers: { expect: '100-continue' }, body: 'hello' });
+		assert.deepEqual(answer.informational, [100]);
+		assert.equal(answer.text, '/hello');
+		await stage.counted({ '200 upstream': 1 });
+	});
+
+	it('gets the refusal instead', async () => {
+		await using connection = await h2Connect(stage.proxy);
+		const waiting = { method: 'POST', headers: { expect: '100-continue' }, body: 'hello' };
+		const unauthorized = await connection.request({ ...waiting, token: null });
+		assert.equal(unauthorized.status, 401);
+		assert.deepEqual(unauthorized.informational, []);
+		const badPath = await connection.request({ ...waiting, path: '/..' });
+		assert.equal(badPath.status, 400);
+		assert.deepEqual(badPath.informational, []);
+		await stage.counted({ 401: 1, missing: 1, 400: 1 });
+	});
+});
+
+describe('a window of nothing', () => {
+	const BODY = 3_000_000;
+	/** Room for one body and not for two. */
+	const ROOM = 5_000_000;
+	const LIMIT_MS = 600;
+	let narrow: Stage;
+	before(async () => {
+		narrow = await startStage({
+			limits: { upstream_timeout_secs: LIMIT_MS / 1000, max_buffered_bytes: ROOM },
+			script: (exchange) => exchange.respond({ body: Buffer.alloc(BODY, 'x') }),
+		});
+	});
+	after(async () => {
+		await narrow.noConnections();
+		await narrow[Symbol.asyncDispose]();
+	});
+
+	it('on the answer ends the stream at the limit, and gives its memory back', async () => {
+		using connection = await h2Raw(narrow.proxy, { settings: [[SETTING.INITIAL_WINDOW_SIZE, 0]] });
+		const begun = performance.now();
+		connection.send(headersFrame(1, head('GET', '/a')));
+		await connection.frameOf(FRAME.HEADERS, 1);
+		assert.equal(await connection.resetCode(1), ERROR_CODE.INTERNAL_ERROR);
+		const ms = performance.now() - begun;
+		assert.ok(ms >= LIMIT_MS - 10 && ms < LIMIT_MS + 2000, `reset after ${ms} ms`);
+		assert.equal(connection.frames.filter(({ type }) => type === FRAME.DATA).length, 0);
+		await narrow.counted({ '200 upstream': 1 });
+		// The upstream is not to blame, and is not kept waiting.
+		await until(() => narrow.upstream.openConnections.length <= 1, 'the upstream to be let go');
+		await using other = await h2Connect(narrow.proxy);
+		assert.equal((await other.request()).body.length, BODY);
+		await narrow.counted({ '200 upstream': 1 });
+	});
+
+	it('opened byte by byte ends the stream at the limit as well', async () => {
+		using connection = await h2Raw(narrow.proxy, { settings: [[SETTING.INITIAL_WINDOW_SIZE, 0]] });
+		connection.send(headersFrame(1, head('GET', '/a')));
+		await connection.frameOf(FRAME.HEADERS, 1);
+		const drip = setInterval(() => connection.send(windowUpdateFrame(1, 1)), 20);
+		try {
+			assert.equal(await connection.resetCode(1), ERROR_CODE.INTERNAL_ERROR);
+		} finally {
+			clearInterval(drip);
+		}
+		await narrow.counted({ '200 upstream': 1 });
+	});
+
+	it('on the connection, and a client that reads nothing at all, end at the limit and give their memory back', async () => {
+		using connection = await h2Raw(narrow.proxy, { settings: [[SETTING.INITIAL_WINDOW_SIZE, 0x7fffffff]] });
+		connection.send(headersFrame(1, head('GET', '/a')));
+		assert.equal(await connection.resetCode(1), ERROR_CODE.INTERNAL_ERROR);
+		await narrow.counted({ '200 upstream': 1 });
+		using deaf = await h2Raw(narrow.proxy, { settings: [[SETTING.INITIAL_WINDOW_SIZE, 0x7fffffff]] });
+		deaf.send(windowUpdateFrame(0, 0x7fff0000));
+		deaf.socket.pause();
+		for (let id = 1; id < 20; id += 2) {
+			deaf.send(headersFrame(id, head('GET', '/a')));
+			await until(async () => Object.keys(await narrow.whateverCounted()).length > 0, 'the answer to begin');
+		}
+		await using other = await h2Connect(narrow.proxy);
+		const served = async () => (await other.request()).status === 200;
+		await until(served, 'room for another body');
+		await narrow.whateverCounted();
+	});
+
+	it('does not keep the streams beside it from being served', async () => {
+		using connection = await h2Raw(narrow.proxy, {
+			settings: [
+				[SETTING.HEADER_TABLE_SIZE, 0],
+				[SETTING.INITIAL_WINDOW_SIZE, 0],
+			],
+		});
+		connection.send(headersFrame(1, head('GET', '/a')));
+		await connection.frameOf(FRAME.HEADERS, 1);
+		connection.send(headersFrame(3, head('GET', '/..')), windowUpdateFrame(3, 100));
+		const { payload } = await connection.frameOf(FRAME.DATA, 3);
+		assert.equal(String(payload), 'bad path');
+		await connection.resetCode(1);
+		await narrow.counted({ '200 upstream': 1, 400: 1 });
+	});
+});

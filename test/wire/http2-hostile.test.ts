@@ -1,0 +1,684 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { type H2Raw, h2Raw } from '../fixtures/clients.ts';
+import {
+	continuationFrame,
+	dataFrame,
+	ERROR_CODE,
+	FLAG,
+	FRAME,
+	frame,
+	goawayFrame,
+	headerBlock,
+	headersFrame,
+	PREFACE,
+	pingFrame,
+	priorityFrame,
+	rstStreamFrame,
+	SETTING,
+	settingsFrame,
+	statusOf,
+	windowUpdateFrame,
+} from '../fixtures/h2-frames.ts';
+import { testPki } from '../fixtures/pki.ts';
+import { BODY_MODE } from '../fixtures/proxy.ts';
+import { type Rises, type Stage, startStage } from '../fixtures/stage.ts';
+import type { Exchange } from '../fixtures/upstream.ts';
+import { until } from '../fixtures/wait.ts';
+
+const MAX_HEADER_BYTES = 16_384;
+const MAX_BODY_BYTES = 100_000;
+const MAX_STREAMS = 64;
+
+type Lines = readonly (readonly [name: string, value: string])[];
+
+let stage: Stage;
+let token: string;
+
+const respondOk = (exchange: Exchange) => exchange.respond({ body: 'ok' });
+
+before(async () => {
+	token = (await testPki()).token();
+	stage = await startStage({ limits: { max_request_body_bytes: MAX_BODY_BYTES }, script: respondOk });
+});
+after(async () => {
+	await stage.noConnections();
+	await stage[Symbol.asyncDispose]();
+});
+
+/** A whole head with a valid token; control data as given, `undefined` leaves it out. */
+function head(control: Readonly<Record<string, string | undefined>> = {}, lines: Lines = []): Lines {
+	const pseudo = { ':method': 'GET', ':path': '/a', ':scheme': 'https', ':authority': 'localhost', ...control };
+	const present = Object.entries(pseudo).filter((entry): entry is [string, string] => entry[1] !== undefined);
+	return [...present, ['authorization', `Bearer ${token}`], ...lines];
+}
+
+function post(lines: Lines = []): Lines {
+	return head({ ':method': 'POST' }, lines);
+}
+
+/** Without a dynamic table (RFC 7541 section 4.2), so that a status can be read off its frame. */
+function connect(): Promise<H2Raw> {
+	return h2Raw(stage.proxy, { settings: [[SETTING.HEADER_TABLE_SIZE, 0]] });
+}
+
+/** What becomes of a stream: `400 bad path`, `reset 1` with the error code, or `closed` with the connection. */
+async function outcome(connection: H2Raw, streamId = 1): Promise<string> {
+	const of = (type: number) => connection.frames.filter((it) => it.type === type && it.streamId === streamId);
+	const ended = () => [...of(FRAME.HEADERS), ...of(FRAME.DATA)].some(({ flags }) => flags & FLAG.END_STREAM);
+	const over = () => ended() || of(FRAME.RST_STREAM).length > 0 || connection.socket.destroyed;
+	await until(over, () => `an end of stream ${streamId}; there are ${connection.frames.length} frames`);
+	if (ended()) {
+		const body = Buffer.concat(of(FRAME.DATA).map(({ payload }) => payload));
+		return `${statusOf(of(FRAME.HEADERS).at(-1)!)} ${body}`.trim();
+	}
+	const [reset] = of(FRAME.RST_STREAM);
+	return reset === undefined ? 'closed' : `reset ${reset.payload.readUInt32BE(0)}`;
+}
+
+const PROTOCOL_ERROR = `reset ${ERROR_CODE.PROTOCOL_ERROR}`;
+const WITHOUT_TOKEN = head().filter(([name]) => name !== 'authorization');
+/** A request without a token, which the upstream hears nothing of. */
+const ANOTHER: Rises = { 401: 1, missing: 1 };
+
+/** Sends a head that is refused like this, as `Stage.refused` means it; the connection serves on. */
+async function refused(lines: Lines, expected: string, rises: Rises = {}): Promise<void> {
+	const all: Record<string, number> = { ...ANOTHER };
+	for (const [name, rise] of Object.entries(rises)) all[name] = (all[name] ?? 0) + rise;
+	await stage.refused(all, async () => {
+		using connection = await connect();
+		connection.send(headersFrame(1, lines));
+		assert.equal(await outcome(connection), expected, JSON.stringify(lines));
+		connection.send(headersFrame(3, WITHOUT_TOKEN));
+		assert.equal(await outcome(connection, 3), '401 unauthorized');
+	});
+}
+
+/** What the upstream has got of a request with this head. */
+async function forwarded(lines: Lines, ...frames: Buffer[]) {
+	using connection = await connect();
+	const before = stage.upstream.requests.length;
+	connection.send(headersFrame(1, lines, { endStream: frames.length === 0 }), ...frames);
+	assert.equal(await outcome(connection), '200 ok', JSON.stringify(lines));
+	await stage.counted({ '200 upstream': 1 });
+	return stage.upstream.requests[before]!;
+}
+
+describe('control data of an HTTP/2 request', () => {
+	it('has a path that is one, or the stream is reset', async () => {
+		for (const path of ['', 'a', 'http://localhost/a', '/a b', '/a\rb', '/a\nb', '/a\x00b', '/a\tb', '*', '?a']) {
+			await refused(head({ ':path': path }), PROTOCOL_ERROR);
+		}
+	});
+
+	it('has a path that all read in one way, or is answered with 400', async () => {
+		for (const path of ['/a\x80', '/\xe4', '/a#b', '//x', '/a\\b', '/..', '/a/%2e%2E/b', '/%00', '/%', '/a/.;x']) {
+			await refused(head({ ':path': path }), '400 bad path', { 400: 1 });
+		}
+		await refused(head({ ':method': 'OPTIONS', ':path': '*' }), '400 bad path', { 400: 1 });
+	});
+
+	it('has a method in upper case that is one', async () => {
+		for (const method of ['get', 'Get', 'GET1', 'A'.repeat(40)]) {
+			await refused(head({ ':method': method }), '400 bad request', { 400: 1 });
+		}
+		for (const method of ['', 'G T', 'G\x80', 'G\rT', 'GET\x00'])
+			await refused(head({ ':method': method }), PROTOCOL_ERROR);
+	});
+
+	it('has a method that does not leave HTTP', async () => {
+		const unsupported = '501 protocol upgrades are not supported';
+		await refused(head({ ':method': 'CONNECT', ':path': undefined, ':scheme': undefined }), unsupported, { 501: 1 });
+		await refused(head({ ':method': 'CONNECT' }), PROTOCOL_ERROR);
+		await refused(head({ ':protocol': 'websocket', ':method': 'CONNECT' }), PROTOCOL_ERROR);
+		await refused(head({ ':method': 'TRACE' }), '405 method not allowed', { 405: 1 });
+	});
+
+	it('has a scheme of HTTP', async () => {
+		for (const scheme of ['ftp', 'HTTPS', 'h2', 'https2']) {
+			await refused(head({ ':scheme': scheme }), '400 bad request', { 400: 1 });
+		}
+		for (const scheme of ['', 'a b', 'https:']) await refused(head({ ':scheme': scheme }), PROTOCOL_ERROR);
+	});
+
+	it('names one authority, which host does not contradict', async () => {
+		for (const host of ['other', 'localhost:1', 'localhost.']) {
+			await refused(head({}, [['host', host]]), '400 bad request', { 400: 1 });
+		}
+		for (const authority of ['', 'a b', 'user@localhost', 'a/b'])
+			await refused(head({ ':authority': authority }), PROTOCOL_ERROR);
+		await refused(head({ ':authority': undefined }), PROTOCOL_ERROR);
+		const twice: Lines = [...head(), ['host', 'localhost'], ['host', 'localhost']];
+		await refused(twice, PROTOCOL_ERROR);
+		for (const lines of [head({}, [['host', 'LocalHost']]), head({ ':authority': undefined }, [['host', 'x']])]) {
+			assert.equal((await forwarded(lines)).header('host'), stage.upstream.authority);
+		}
+	});
+
+	it('is there once, first, complete and known, or the stream is reset', async () => {
+		for (const [name, value] of head().slice(0, 4)) {
+			await refused([[name, value], ...head()], PROTOCOL_ERROR);
+			await refused([...head(), [name, value]], PROTOCOL_ERROR);
+			await refused([...head({ [name]: undefined }), [name, value]], PROTOCOL_ERROR);
+			await refused(head({ [name]: undefined }), PROTOCOL_ERROR);
+		}
+		for (const name of [':unknown', ':status', ':', ':Path']) await refused([[name, '200'], ...head()], PROTOCOL_ERROR);
+	});
+});
+
+describe('fields of an HTTP/2 request', () => {
+	it('with line ends, NUL or other control characters never reach the upstream', async () => {
+		for (const [name, value] of [
+			...['a\rb', 'a\nb', 'a\r\nevil: b', 'a\x00b', 'a\x01b', 'a\x7fb'].map((text) => ['x-evil', text] as const),
+			...['x\revil', 'x\nevil', 'x\r\nevil', 'x\x00evil', 'x evil', 'x:evil', 'x\x7fevil', '', 'x\xe4vil'].map(
+				(text) => [text, 'evil'] as const,
+			),
+		]) {
+			const request = await forwarded(head({}, [[name, value]]));
+			assert.doesNotMatch(request.raw, /evil|vil/, JSON.stringify([name, value]));
+		}
+	});
+
+	it('with bytes beyond ASCII in their value are passed on byte by byte', async () => {
+		// As UTF-8 these would be U+010A and U+010D, which cut down to a byte are LF and CR.
+		const request = await forwarded(head({}, [['x-bytes', '\xc4\x8a\xc4\x8d\xff']]));
+		assert.equal(request.header('x-bytes'), '\xc4\x8a\xc4\x8d\xff');
+	});
+
+	it('with blanks around their value are refused', async () => {
+		for (const value of [' a', 'a ', '\ta', 'a\t', ' ']) {
+			await refused(head({}, [['x-a', value]]), '400 bad request', { 400: 1 });
+		}
+		await refused([...WITHOUT_TOKEN, ['authorization', `Bearer ${token} `]], '400 bad request', { 400: 1 });
+	});
+
+	it('that belong to HTTP/1.1 connections are refused', async () => {
+		for (const [name, value] of [
+			['connection', 'close'],
+			['connection', 'x-proxy-tenant'],
+			['transfer-encoding', 'chunked'],
+			['keep-alive', 'timeout=5'],
+			['proxy-connection', 'keep-alive'],
+			['upgrade', 'websocket'],
+			['te', 'gzip'],
+			['te', 'trailers, gzip'],
+			['X-Upper', 'a'],
+		] as const) {
+			await refused(head({}, [[name, value]]), PROTOCOL_ERROR);
+		}
+		assert.doesNotMatch((await forwarded(head({}, [['te', 'trailers']]))).raw, /^te:/im);
+	});
+
+	it('with a length that is none are refused', async () => {
+		for (const length of ['+0', '-1', '', '0x0', '0, 0', '99999999999999999999', 'a']) {
+			await refused(head({}, [['content-length', length]]), PROTOCOL_ERROR);
+		}
+		await refused(
+			head({}, [
+				['content-length', '0'],
+				['content-length', '0'],
+			]),
+			PROTOCOL_ERROR,
+		);
+	});
+
+	it('never say who is calling', async () => {
+		const names = ['x-proxy-tenant', 'x_proxy_tenant', 'x-proxy_tenant', 'x_proxy-tenant'];
+		const ours = [
+			'x-forwarded-for',
+			'x-forwarded-proto',
+			'forwarded',
+			'x-real-ip',
+			'http2-settings',
+			'proxy-authorization',
+		];
+		const request = await forwarded(
+			head(
+				{},
+				[...names, ...ours].map((name) => [name, 'evil'] as const),
+			),
+		);
+		assert.doesNotMatch(request.raw, /evil/);
+		assert.equal(request.header('x-proxy-tenant'), 'tenant');
+		assert.equal(request.header('x-forwarded-for'), '127.0.0.1');
+	});
+
+	it('with two tokens are refused as a token that is invalid', async () => {
+		await refused(head({}, [['authorization', 'x']]), '401 unauthorized', { 401: 1, invalid: 1 });
+	});
+
+	it('get no body with a refusal of HEAD', async () => {
+		await refused(head({ ':method': 'HEAD', ':path': '/..' }), '400', { 400: 1 });
+		await refused(head({ ':method': 'HEAD' }, [['host', 'other']]), '400', { 400: 1 });
+		await refused(
+			WITHOUT_TOKEN.map(([name, value]) => [name, name === ':method' ? 'HEAD' : value]),
+			'401',
+			ANOTHER,
+		);
+	});
+});
+
+describe('the size of an HTTP/2 head', () => {
+	/** A head of that many bytes, in as many frames as it takes. */
+	function framesOf(lines: Lines, streamId: number): Buffer[] {
+		const frames: Buffer[] = [];
+		for (const [at, line] of lines.entries()) {
+			const last = at === lines.length - 1;
+			frames.push(
+				at === 0 ? headersFrame(streamId, [line], { endHeaders: last }) : continuationFrame(streamId, [line], last),
+			);
+		}
+		return frames;
+	}
+
+	it('may be that of 200 fields', async () => {
+		const request = await forwarded(
+			head(
+				{},
+				Array.from({ length: 200 }, (_, i) => [`x-${i}`, `${i}`] as const),
+			),
+		);
+		for (let i = 0; i < 200; i++) assert.equal(request.header(`x-${i}`), `${i}`);
+	});
+
+	it('is limited for the head as a whole, over all its frames', async () => {
+		for (const [count, size] of [
+			[3, 6000],
+			[5, 14_000],
+		] as const) {
+			await stage.refused({ 431: 1, ...ANOTHER }, async () => {
+				using connection = await connect();
+				const long = Array.from({ length: count }, (_, i) => [`x-${i}`, 'a'.repeat(size)] as const);
+				const [first, ...rest] = framesOf([['x', ''], ...long], 1);
+				assert.ok(first);
+				connection.send(headersFrame(1, head(), { endHeaders: false }), ...rest);
+				assert.equal(await outcome(connection), '431 headers too large');
+				connection.send(headersFrame(3, WITHOUT_TOKEN));
+				assert.equal(await outcome(connection, 3), '401 unauthorized');
+			});
+		}
+	});
+
+	it('that says more than is allowed in few bytes is refused, however often it repeats what it has said once', async () => {
+		await stage.refused(ANOTHER, async () => {
+			using connection = await connect();
+			const value = Buffer.alloc(3900, 'a');
+			// RFC 7541: a field for the dynamic table (6.2.1), then references to it (6.1) by one byte each.
+			const literal = Buffer.concat([
+				Buffer.of(0x40, 0x01, 0x78, 0x7f, 0x80 | ((3900 - 127) & 0x7f), (3900 - 127) >> 7),
+				value,
+			]);
+			const references = Buffer.alloc(10_000, 0x80 | 62);
+			const flags = FLAG.END_HEADERS | FLAG.END_STREAM;
+			connection.send(frame(FRAME.HEADERS, flags, 1, Buffer.concat([headerBlock(WITHOUT_TOKEN), literal])));
+			assert.equal(await outcome(connection), '401 unauthorized');
+			connection.send(frame(FRAME.HEADERS, flags, 3, Buffer.concat([headerBlock(head()), references])));
+			assert.equal(await outcome(connection, 3), `reset ${ERROR_CODE.ENHANCE_YOUR_CALM}`);
+		});
+	});
+
+	it('of more fields than their limit allows for is refused', async () => {
+		const fields = Array.from({ length: MAX_HEADER_BYTES / 32 + 20 }, (_, i) => [`x${i}`, ''] as const);
+		await refused(head({}, fields), `reset ${ERROR_CODE.ENHANCE_YOUR_CALM}`);
+	});
+
+	it('that never ends ends the connection', async () => {
+		const floods: Record<string, Buffer[]> = {
+			fields: Array.from({ length: 10 }, (_, i) => continuationFrame(1, [[`x-${i}`, 'a']], false)),
+			'empty frames': Array.from({ length: 10_000 }, () => frame(FRAME.CONTINUATION, 0, 1)),
+		};
+		for (const flood of Object.values(floods)) {
+			await stage.refused({}, async () => {
+				using connection = await connect();
+				connection.send(headersFrame(1, head(), { endHeaders: false }), ...flood);
+				await connection.untilClosed();
+			});
+		}
+	});
+});
+
+describe('the body of an HTTP/2 request', () => {
+	/** The upstream gets nothing, or, where bodies are streamed, a request that is never complete. Nothing is counted. */
+	async function neverComplete(...frames: Buffer[]): Promise<string> {
+		const { bytesReceived, requests } = stage.upstream;
+		const before = requests.length;
+		using connection = await connect();
+		connection.send(...frames);
+		const result = await outcome(connection);
+		connection.close();
+		await stage.noConnections();
+		await stage.counted({});
+		if (BODY_MODE === 'collected') assert.equal(stage.upstream.bytesReceived, bytesReceived);
+		else
+			await stage.upstream.until(() => requests.slice(before).every(({ state }) => state === 'aborted'), 'the abort');
+		return result;
+	}
+
+	it('that is shorter than announced resets the stream', async () => {
+		const open = headersFrame(1, post([['content-length', '10']]), { endStream: false });
+		assert.equal(await neverComplete(open, dataFrame(1, 'hello', true)), PROTOCOL_ERROR);
+		assert.equal(await neverComplete(open, dataFrame(1, '', true)), PROTOCOL_ERROR);
+		assert.equal(await neverComplete(headersFrame(1, post([['content-length', '10']]))), PROTOCOL_ERROR);
+	});
+
+	it('that is longer than announced ends the connection', async () => {
+		const open = headersFrame(1, post([['content-length', '3']]), { endStream: false });
+		// Node makes an error of the connection out of nghttp2's of the stream, as RFC 9113 section 5.4 allows.
+		assert.equal(await neverComplete(open, dataFrame(1, 'hello', true)), 'closed');
+		assert.equal(await neverComplete(open, dataFrame(1, 'hel'), dataFrame(1, 'lo', true)), 'closed');
+	});
+
+	it('that breaks off is no request', async () => {
+		for (const code of [ERROR_CODE.CANCEL, ERROR_CODE.NO_ERROR, ERROR_CODE.INTERNAL_ERROR]) {
+			for (const lines of [post(), post([['content-length', '10']])]) {
+				const before = stage.upstream.requests.length;
+				const { bytesReceived } = stage.upstream;
+				using connection = await connect();
+				connection.send(headersFrame(1, lines, { endStream: false }), dataFrame(1, 'hello'));
+				if (BODY_MODE === 'streaming') {
+					const request = await stage.upstream.request(before + 1);
+					await until(() => String(request.body) === 'hello', 'the first bytes');
+				}
+				connection.send(rstStreamFrame(1, code), headersFrame(3, WITHOUT_TOKEN));
+				assert.equal(await outcome(connection, 3), '401 unauthorized');
+				await stage.counted(ANOTHER);
+				if (BODY_MODE === 'streaming') {
+					const request = stage.upstream.requests[before]!;
+					await stage.upstream.until(() => request.state === 'aborted', 'the request to be aborted');
+				} else {
+					assert.equal(stage.upstream.bytesReceived, bytesReceived);
+				}
+			}
+		}
+	});
+
+	it('loses its trailers', async () => {
+		const trailers: Lines = [
+			['x-proxy-tenant', 'evil'],
+			['x-evil', 'evil'],
+		];
+		const request = await forwarded(post([['trailer', 'x-evil']]), dataFrame(1, 'hello'), headersFrame(1, trailers));
+		assert.equal(String(request.body), 'hello');
+		assert.doesNotMatch(request.raw, /evil|trailer/i);
+	});
+
+	it('with control data in its trailers, or with trailers that do not end it, is no request', async () => {
+		const open = headersFrame(1, post(), { endStream: false });
+		for (const [name, value] of [
+			[':path', '/evil'],
+			[':method', 'GET'],
+			['connection', 'close'],
+		] as const) {
+			assert.equal(await neverComplete(open, dataFrame(1, 'a'), headersFrame(1, [[name, value]])), PROTOCOL_ERROR);
+		}
+		const more = headersFrame(1, [['x-a', 'b']], { endStream: false });
+		assert.equal(await neverComplete(open, dataFrame(1, 'a'), more, dataFrame(1, 'b', true)), PROTOCOL_ERROR);
+	});
+
+	it('that is too large gets its answer whole, and is then asked to stay away without an error', async () => {
+		const tooLarge = BODY_MODE === 'collected' ? '413' : '413 upstream';
+		const pieces = Array.from({ length: 10 }, () => dataFrame(1, 'x'.repeat(16_000)));
+		const cases: [Rises, string, Buffer[]][] = [
+			[
+				{ [tooLarge]: 1 },
+				'413 payload too large',
+				[headersFrame(1, post([['content-length', '999999']]), { endStream: false })],
+			],
+			[
+				{ [tooLarge]: 1 },
+				'413 payload too large',
+				[headersFrame(1, post(), { endStream: false }), ...pieces.slice(0, 7)],
+			],
+			[ANOTHER, '401 unauthorized', [headersFrame(1, WITHOUT_TOKEN, { endStream: false }), ...pieces.slice(0, 3)]],
+		];
+		for (const [rises, answer, frames] of cases) {
+			using connection = await connect();
+			connection.send(...frames);
+			assert.equal(await outcome(connection), answer);
+			assert.equal(await connection.resetCode(1), ERROR_CODE.NO_ERROR);
+			await stage.counted(rises);
+			// What was on its way is nobody's, and costs the connection nothing.
+			connection.send(dataFrame(1, 'late'), dataFrame(1, 'too late', true), headersFrame(3, WITHOUT_TOKEN));
+			assert.equal(await outcome(connection, 3), '401 unauthorized');
+			await stage.counted(ANOTHER);
+		}
+	});
+});
+
+describe('a flood of', () => {
+	/** The connection ends under it; the memory of the process does not grow with it. */
+	async function endsConnection(...frames: Buffer[]): Promise<void> {
+		await stage.refused({}, async () => {
+			using connection = await connect();
+			connection.send(...frames);
+			await connection.untilClosed();
+		});
+	}
+	const times = (count: number, make: (i: number) => Buffer) => Array.from({ length: count }, (_, i) => make(i));
+
+	it('PING ends the connection when its client does not read the answers', async () => {
+		await stage.refused({}, async () => {
+			using connection = await connect();
+			connection.socket.pause();
+			for (let i = 0; i < 50 && !connection.socket.destroyed; i++) connection.send(...times(20_000, () => pingFrame()));
+			await stage.noConnections();
+		});
+	});
+
+	it('PING is answered, frame by frame, or ends the connection', async () => {
+		await stage.refused({}, async () => {
+			using connection = await connect();
+			connection.send(...times(20_000, () => pingFrame()));
+			const answers = () => connection.frames.filter(({ type }) => type === FRAME.PING).length;
+			await until(() => connection.socket.destroyed || answers() === 20_000, 'an end');
+		});
+	});
+
+	it('SETTINGS ends the connection', async () => {
+		await endsConnection(...times(20_000, () => settingsFrame([[SETTING.MAX_CONCURRENT_STREAMS, 5]])));
+	});
+
+	it('PRIORITY ends the connection', async () => {
+		await endsConnection(...times(20_000, (i) => priorityFrame(1 + 2 * (i % 1000))));
+	});
+
+	it('empty SETTINGS acknowledgements ends the connection', async () => {
+		await endsConnection(...times(20_000, () => frame(FRAME.SETTINGS, FLAG.ACK, 0)));
+	});
+
+	it('WINDOW_UPDATE by nothing ends the connection', async () => {
+		await endsConnection(...times(20_000, () => windowUpdateFrame(0, 0)));
+		await endsConnection(windowUpdateFrame(0, 0x7fffffff), windowUpdateFrame(0, 0x7fffffff));
+	});
+
+	it('empty DATA ends the connection', async () => {
+		const empty = times(20_000, () => dataFrame(1));
+		using connection = await connect();
+		connection.send(headersFrame(1, post(), { endStream: false }), ...empty);
+		await connection.untilClosed();
+		await stage.noConnections();
+		await stage.counted({});
+	});
+
+	it('resets of streams ends the connection, and there are never more requests under way than streams allowed', async () => {
+		stage.script((exchange) => exchange.stall());
+		let most = 0;
+		let reached = 0;
+		try {
+			const before = stage.upstream.requests.length;
+			using connection = await connect();
+			const watch = setInterval(() => {
+				most = Math.max(most, stage.upstream.trafficConnections.filter(({ socket }) => !socket.destroyed).length);
+			}, 1);
+			try {
+				// As many as may be open, each of them well on its way before it is reset, unless it was refused.
+				const refusals = () => connection.frames.filter(({ type }) => type === FRAME.RST_STREAM).length;
+				for (let id = 1; id < 2 * 5000 && !connection.socket.destroyed; id += 2 * MAX_STREAMS) {
+					const ids = Array.from({ length: MAX_STREAMS }, (_, i) => id + 2 * i);
+					connection.send(...ids.map((it) => headersFrame(it, head())));
+					const sent = (id - 1) / 2 + MAX_STREAMS;
+					const settled = () => stage.upstream.requests.length - before + refusals() >= sent;
+					await until(() => connection.socket.destroyed || settled(), 'the upstream');
+					connection.send(...ids.map((it) => rstStreamFrame(it)));
+				}
+				await connection.untilClosed();
+			} finally {
+				clearInterval(watch);
+			}
+			reached = stage.upstream.requests.length - before;
+			await stage.noConnections();
+			await stage.upstream.until(({ requests }) => requests.length === before + reached, 'the end of it');
+			await stage.counted({});
+		} finally {
+			stage.script(respondOk);
+		}
+		assert.ok(reached >= MAX_STREAMS && reached < 2000, `${reached} requests reached the upstream`);
+		// Those that end are still being closed when the next ones come.
+		assert.ok(most <= 2 * MAX_STREAMS, `${most} connections at once`);
+	});
+
+	it('streams that are reset at once ends the connection and costs the upstream next to nothing', async () => {
+		const rss = () => stage.proxy.metric('process_resident_memory_bytes');
+		const before = { requests: stage.upstream.requests.length, rss: await rss() };
+		for (let i = 0; i < 5; i++) {
+			using connection = await connect();
+			connection.send(
+				...times(5000, (i) => Buffer.concat([headersFrame(1 + 2 * i, head()), rstStreamFrame(1 + 2 * i)])),
+			);
+			await connection.untilClosed();
+		}
+		await stage.noConnections();
+		await stage.counted({});
+		const reached = stage.upstream.requests.length - before.requests;
+		assert.ok(reached < MAX_STREAMS, `${reached} requests reached the upstream`);
+		const grown = (await rss()) - before.rss;
+		assert.ok(grown < 60e6, `the process has grown by ${grown / 1e6} MB`);
+	});
+
+	it('streams beyond the limit is refused stream by stream', async () => {
+		stage.script((exchange) => exchange.stall());
+		const before = stage.upstream.requests.length;
+		try {
+			using connection = await connect();
+			// At once, before the client can know the limit.
+			connection.send(...times(MAX_STREAMS + 6, (i) => headersFrame(1 + 2 * i, head())));
+			for (let i = MAX_STREAMS; i < MAX_STREAMS + 6; i++) {
+				assert.equal(await outcome(connection, 1 + 2 * i), `reset ${ERROR_CODE.REFUSED_STREAM}`);
+			}
+			await stage.upstream.request(before + MAX_STREAMS);
+			connection.send(rstStreamFrame(1));
+			await stage.upstream.until(({ openConnections }) => openConnections.length < MAX_STREAMS + 2, 'one to be gone');
+			stage.script(respondOk);
+			const next = 1 + 2 * (MAX_STREAMS + 6);
+			connection.send(headersFrame(next, head()));
+			assert.equal(await outcome(connection, next), '200 ok');
+			assert.equal(stage.upstream.requests.length, before + MAX_STREAMS + 1);
+			await stage.counted({ '200 upstream': 1 });
+		} finally {
+			stage.script(respondOk);
+		}
+		await stage.noConnections();
+		await stage.counted({});
+	});
+});
+
+describe('an HTTP/2 connection ends', () => {
+	const cases: Record<string, () => Buffer[]> = {
+		'with DATA on a stream that was never opened': () => [dataFrame(1, 'x', true)],
+		'with RST_STREAM on a stream that was never opened': () => [rstStreamFrame(1)],
+		'with WINDOW_UPDATE on a stream that was never opened': () => [windowUpdateFrame(1, 1)],
+		'with a stream of an even number': () => [headersFrame(2, head())],
+		'with a request on stream 0': () => [headersFrame(0, head())],
+		'with a promise': () => [
+			frame(FRAME.PUSH_PROMISE, FLAG.END_HEADERS, 1, Buffer.concat([Buffer.of(0, 0, 0, 2), headerBlock(head())])),
+		],
+		'with a setting that is out of range': () => [settingsFrame([[SETTING.INITIAL_WINDOW_SIZE, 0x80000000]])],
+		'with SETTINGS of an odd length': () => [frame(FRAME.SETTINGS, 0, 0, 'odd')],
+		'with PING of a wrong length': () => [frame(FRAME.PING, 0, 0, 'short')],
+		'with a frame that is too large': () => [frame(FRAME.DATA, 0, 1, Buffer.alloc(20_000))],
+		'with a head that cannot be decoded': () => [
+			frame(FRAME.HEADERS, FLAG.END_HEADERS | FLAG.END_STREAM, 1, Buffer.of(0xff, 0xff, 0xff, 0xff)),
+		],
+		'with another frame in the middle of a head': () => [headersFrame(1, head(), { endHeaders: false }), pingFrame()],
+		'with a CONTINUATION of nothing': () => [continuationFrame(1, head())],
+		'with a second preface': () => [PREFACE],
+		'with HTTP/1.1': () => [Buffer.from('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n')],
+	};
+	for (const [what, frames] of Object.entries(cases)) {
+		it(what, async () => {
+			await stage.refused({}, async () => {
+				using connection = await connect();
+				connection.send(...frames());
+				await connection.untilClosed();
+			});
+		});
+	}
+
+	it('with something else than the preface', async () => {
+		for (const bytes of [
+			'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n',
+			'PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n',
+			'\x00'.repeat(100),
+		]) {
+			await stage.refused({}, async () => {
+				using connection = await h2Raw(stage.proxy, { preface: false });
+				connection.send(Buffer.from(bytes, 'latin1'));
+				await connection.untilClosed();
+			});
+		}
+	});
+
+	it('after what is under way when its client says goodbye', async () => {
+		let release = () => {};
+		const held = new Promise<void>((resolve) => {
+			release = resolve;
+		});
+		stage.script(async (exchange) => {
+			await held;
+			respondOk(exchange);
+		});
+		try {
+			const before = stage.upstream.requests.length;
+			using connection = await connect();
+			connection.send(headersFrame(1, head()));
+			await stage.upstream.request(before + 1);
+			connection.send(goawayFrame());
+			await connection.frameOf(FRAME.GOAWAY);
+			release();
+			assert.equal(await outcome(connection), '200 ok');
+			await connection.untilClosed();
+			await stage.counted({ '200 upstream': 1 });
+		} finally {
+			release();
+			stage.script(respondOk);
+		}
+	});
+
+	it('at once when its client says goodbye with an error, and takes what is under way along', async () => {
+		let abandoned: Exchange | undefined;
+		stage.script((exchange) => {
+			abandoned = exchange;
+			return exchange.stall();
+		});
+		try {
+			using connection = await connect();
+			connection.send(headersFrame(1, head()));
+			await until(() => abandoned, 'the request');
+			connection.send(goawayFrame(0, ERROR_CODE.INTERNAL_ERROR));
+			await connection.untilClosed();
+			await abandoned!.closed;
+			await stage.counted({});
+		} finally {
+			stage.script(respondOk);
+		}
+	});
+});
+
+describe('a frame of a type that nobody knows', () => {
+	it('is ignored', async () => {
+		using connection = await connect();
+		connection.send(frame(0x42, 0xff, 0, 'whatever'), frame(0x43, 0, 1, ''), headersFrame(1, head()));
+		assert.equal(await outcome(connection), '200 ok');
+		await stage.counted({ '200 upstream': 1 });
+	});
+});

@@ -1,0 +1,397 @@
+import assert from 'node:assert/strict';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { connect as connectTcp } from 'node:net';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connect, isAccepted, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { INSPECTABLE, WorkerInspector } from '../fixtures/inspect-workers.ts';
+import { testPki } from '../fixtures/pki.ts';
+import { type MetricType, parseMetrics, type Sample, type Scrape, sampleSum } from '../fixtures/prometheus.ts';
+import { BODY_MODE, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
+import { until } from '../fixtures/wait.ts';
+
+const pki = await testPki();
+
+/** One probe at the start and none behind a test's back. */
+const CONFIG = { health_interval_secs: 3600, tenant_rps: 0, default_cooldown_secs: 1 };
+const QUANTILES = ['0.5', '0.9', '0.95', '0.99', '0.999'];
+
+interface Page {
+	readonly status: number;
+	readonly headers: IncomingMessage['headers'];
+	readonly text: string;
+}
+
+function page(proxy: ProxyProcess, path = '/metrics', method = 'GET'): Promise<Page> {
+	return new Promise((resolve, reject) => {
+		const options = { host: '127.0.0.1', port: proxy.metricsPort, path, method, agent: false };
+		const asked = httpRequest(options, async (response) => {
+			let text = '';
+			for await (const chunk of response) text += chunk;
+			resolve({ status: response.statusCode!, headers: response.headers, text });
+		});
+		asked.on('error', reject).end();
+	});
+}
+
+function samples(scrape: Scrape, name: string): readonly Sample[] {
+	return scrape.get(name.replace(/_(sum|count)$/, ''))!.samples.filter((sample) => sample.name === name);
+}
+
+/** The label sets of all samples, each written as in the text. */
+function labelSets(scrape: Scrape, name: string): string[] {
+	const written = samples(scrape, name).map(({ labels }) => {
+		return Object.entries(labels)
+			.map(([label, value]) => `${label}=${value}`)
+			.join(' ');
+	});
+	return written.sort();
+}
+
+describe('the first scrape', () => {
+	let upstream: Upstream;
+	let proxy: ProxyProcess;
+	let scrape: Scrape;
+	before(async () => {
+		upstream = await startUpstream();
+		const routes = [{ prefix: '/', upstream: upstream.url }];
+		proxy = await startProxy({ config: CONFIG, routes });
+		scrape = await proxy.metrics();
+	});
+	after(async () => {
+		await proxy[Symbol.asyncDispose]();
+		await upstream.close();
+	});
+
+	// Names, types and labels of specification 4.3, and what issue 2 adds.
+	const families: Record<string, [type: MetricType, labels: (up: string) => string[]]> = {
+		proxy_requests_total: ['counter', (up) => ['status=404', `status=200 upstream=${up}`]],
+		proxy_request_duration_seconds: ['summary', (up) => QUANTILES.map((q) => `upstream=${up} quantile=${q}`)],
+		proxy_auth_failures_total: ['counter', () => ['reason=invalid', 'reason=missing']],
+		proxy_ratelimited_total: ['counter', () => ['']],
+		proxy_tls_handshake_seconds: ['summary', () => QUANTILES.map((q) => `quantile=${q}`)],
+		proxy_tls_handshake_failures_total: ['counter', () => ['']],
+		proxy_circuit_state: ['gauge', (up) => [`upstream=${up}`]],
+		proxy_upstream_alive: ['gauge', (up) => [`upstream=${up}`]],
+		proxy_connections: ['gauge', () => ['protocol=h2', 'protocol=handshake', 'protocol=http/1.1']],
+		proxy_upstream_connections: ['gauge', (up) => [`upstream=${up} state=active`, `upstream=${up} state=idle`]],
+		proxy_workers: ['gauge', () => ['']],
+		proxy_config_generation: ['gauge', () => ['']],
+		proxy_reloads_total: ['counter', () => ['result=failure', 'result=success']],
+	};
+	for (const [name, [type, labels]] of Object.entries(families)) {
+		test(`has ${name}, a ${type} with its labels and its words`, () => {
+			const family = scrape.get(name);
+			assert.ok(family, `there are: ${[...scrape.keys()].join(', ')}`);
+			assert.equal(family.type, type);
+			assert.ok(family.help.length > 10, family.help);
+			assert.deepEqual(labelSets(scrape, name), labels(upstream.authority).sort());
+			if (type !== 'summary') return;
+			for (const suffix of ['_sum', '_count']) assert.equal(samples(scrape, name + suffix).length, 1);
+		});
+	}
+
+	test('has proxy_build_info with version, body mode and Node', () => {
+		const [{ labels, value }] = samples(scrape, 'proxy_build_info') as [Sample];
+		assert.deepEqual(Object.keys(labels).sort(), ['body_mode', 'node', 'version']);
+		assert.deepEqual([value, labels.body_mode, labels.node], [1, BODY_MODE, process.versions.node]);
+	});
+
+	test('has the basics of the process under their usual names', () => {
+		const names: Record<string, [type: MetricType, least: number]> = {
+			process_cpu_seconds_total: ['counter', 0.01],
+			process_resident_memory_bytes: ['gauge', 10_000_000],
+			process_start_time_seconds: ['gauge', Date.now() / 1000 - 60],
+			process_max_fds: ['gauge', 64],
+			nodejs_eventloop_lag_seconds: ['gauge', 0],
+			nodejs_heap_size_used_bytes: ['gauge', 1_000_000],
+		};
+		for (const [name, [type, least]] of Object.entries(names)) {
+			assert.equal(scrape.get(name)?.type, type, name);
+			const value = sampleSum(scrape, name);
+			assert.ok(value >= least, `${name} ${value}`);
+		}
+		if (process.platform === 'linux') assert.ok(sampleSum(scrape, 'process_open_fds') > 10);
+	});
+
+	test('has no family that nobody knows of', () => {
+		const known = [...Object.keys(families), 'proxy_build_info'];
+		const others = [...scrape.keys()].filter((name) => !known.includes(name) && !/^(process|nodejs)_/.test(name));
+		assert.deepEqual(others, []);
+	});
+
+	test('starts from what is: breaker closed, upstream alive, all workers there, nothing counted yet', () => {
+		const values = Object.entries(families).map(([name, [type]]) => {
+			return [name, sampleSum(scrape, type === 'summary' ? `${name}_count` : name)];
+		});
+		const present = values.filter(([, value]) => value !== 0);
+		assert.deepEqual(Object.fromEntries(present), {
+			proxy_upstream_alive: 1,
+			proxy_workers: 2,
+			proxy_config_generation: 1,
+		});
+	});
+
+	test('is text of the exposition format 0.0.4', async () => {
+		const { status, headers, text } = await page(proxy);
+		assert.equal(status, 200);
+		assert.equal(headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8');
+		assert.equal(Number(headers['content-length']), Buffer.byteLength(text));
+		parseMetrics(text);
+	});
+
+	test('is for GET /metrics: other paths are 404, other methods 405', async () => {
+		for (const path of ['/', '/metrics/', '/metricsx', '/METRICS', '/health', '//metrics', '/%6detrics']) {
+			const { status, text } = await page(proxy, path);
+			assert.equal(`${path} ${status} ${text}`, `${path} 404 not found`);
+		}
+		for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH']) {
+			const { status, headers } = await page(proxy, '/metrics', method);
+			assert.deepEqual([status, headers.allow], [405, 'GET, HEAD'], method);
+		}
+		const head = await page(proxy, '/metrics', 'HEAD');
+		assert.deepEqual([head.status, head.text], [200, '']);
+		assert.equal((await page(proxy, '/metrics?from=prometheus')).status, 200);
+	});
+
+	test('may be asked for by many at once', async () => {
+		const pages = await Promise.all(Array.from({ length: 30 }, () => page(proxy)));
+		for (const { status, text } of pages) {
+			assert.equal(status, 200);
+			parseMetrics(text);
+		}
+	});
+});
+
+describe('what is counted', () => {
+	let upstream: Upstream;
+	let proxy: ProxyProcess;
+	let up: { upstream: string };
+	before(async () => {
+		upstream = await startUpstream();
+		up = { upstream: upstream.authority };
+		proxy = await startProxy({ config: CONFIG, routes: [{ prefix: '/up', upstream: upstream.url }] });
+	});
+	after(async () => {
+		await proxy[Symbol.asyncDispose]();
+		await upstream.close();
+	});
+
+	/** By how much the sums of these samples rise. */
+	async function rises(
+		names: Record<string, [name: string, labels?: Record<string, string>]>,
+		during: () => Promise<unknown>,
+	): Promise<Record<string, number>> {
+		const read = async () => {
+			const scrape = await proxy.metrics();
+			return Object.entries(names).map(([key, [name, labels]]) => [key, sampleSum(scrape, name, labels)] as const);
+		};
+		const before = new Map(await read());
+		await during();
+		return Object.fromEntries((await read()).map(([key, value]) => [key, value - before.get(key)!]));
+	}
+
+	test('is exact over all workers, and the same in every family that speaks of it', async () => {
+		upstream.script = (exchange) => exchange.respond({ body: 'ok' });
+		const CONNECTIONS = 12;
+		const REQUESTS = 25;
+		const names = {
+			requests: ['proxy_requests_total', { status: '200', ...up }],
+			all: ['proxy_requests_total'],
+			roundTrips: ['proxy_request_duration_seconds_count', up],
+			handshakes: ['proxy_tls_handshake_seconds_count'],
+		} as const satisfies Record<string, [string, Record<string, string>?]>;
+		const counted = await rises(names as never, async () => {
+			const connections = Array.from({ length: CONNECTIONS }, (_, i) => connect(PROTOCOLS[i % 2]!, proxy));
+			await Promise.all(
+				connections.map(async (connecting) => {
+					await using connection = await connecting;
+					for (let i = 0; i < REQUESTS; i++) assert.equal((await connection.request({ path: '/up' })).status, 200);
+				}),
+			);
+		});
+		const requests = CONNECTIONS * REQUESTS;
+		assert.deepEqual(counted, { requests, all: requests, roundTrips: requests, handshakes: CONNECTIONS });
+	});
+
+	test('are durations of round trips alone: as long as the upstream took, and none where there was no answer', async () => {
+		const TOOK_MS = 120;
+		upstream.script = async (exchange) => {
+			if (exchange.request.target === '/up/garbage') return exchange.write('garbage\r\n\r\n');
+			await sleep(TOOK_MS);
+			exchange.respond();
+		};
+		const names = {
+			count: ['proxy_request_duration_seconds_count', up],
+			sum: ['proxy_request_duration_seconds_sum', up],
+		} as const;
+		const slow = await rises(names as never, async () => {
+			for (const protocol of PROTOCOLS) assert.equal((await request(protocol, proxy, { path: '/up' })).status, 200);
+		});
+		assert.equal(slow.count, 2);
+		assert.ok(slow.sum! >= (2 * TOOK_MS - 5) / 1000 && slow.sum! < 2, `${slow.sum} s`);
+		const highest = samples(await proxy.metrics(), 'proxy_request_duration_seconds').at(-1)!;
+		assert.equal(highest.labels.quantile, '0.999');
+		assert.ok(highest.value >= (TOOK_MS - 5) / 1000 && highest.value < 1, `${highest.value} s`);
+		const none = await rises(names as never, async () => {
+			assert.equal((await request('h1', proxy, { path: '/up/garbage' })).status, 502);
+			assert.equal((await request('h1', proxy, { path: '/up' })).text, 'upstream unavailable');
+			assert.equal((await request('h1', proxy, { path: '/none' })).status, 404);
+		});
+		assert.deepEqual(none, { count: 0, sum: 0 });
+	});
+
+	test('are quantiles in order, of a summary whose sum and count fit them', async () => {
+		for (const name of ['proxy_request_duration_seconds', 'proxy_tls_handshake_seconds']) {
+			const scrape = await proxy.metrics();
+			const values = samples(scrape, name).map(({ value }) => value);
+			assert.equal(values.length, QUANTILES.length);
+			assert.deepEqual(
+				values,
+				values.toSorted((a, b) => a - b),
+			);
+			assert.ok(values[0]! > 0, 'in seconds, and more than none');
+			const mean = sampleSum(scrape, `${name}_sum`) / sampleSum(scrape, `${name}_count`);
+			assert.ok(mean > 0 && mean <= values.at(-1)! * 1.02, `mean ${mean}, quantiles ${values}`);
+		}
+	});
+
+	test('are the states of the breaker: 1 open, 2 half-open while its one probe is out, 0 closed', async () => {
+		const state = () => proxy.metric('proxy_circuit_state', up);
+		const gate = Promise.withResolvers<void>();
+		upstream.script = (exchange) => exchange.respond({ status: 503 });
+		// Whatever the tests before have left: the next answer that comes through trips it.
+		await until(async () => {
+			await request('h1', proxy, { path: '/up' });
+			return (await state()) === 1;
+		}, 'the breaker to be open');
+		const seen = upstream.requests.length;
+		upstream.script = async (exchange) => {
+			await gate.promise;
+			exchange.respond();
+		};
+		let probe: Promise<unknown> = Promise.resolve();
+		await until(async () => {
+			if (upstream.requests.length === seen) probe = request('h1', proxy, { path: '/up' });
+			await Promise.race([probe, sleep(50)]);
+			return upstream.requests.length > seen;
+		}, 'the cooldown to end');
+		assert.equal(await state(), 2);
+		gate.resolve();
+		await probe;
+		assert.equal(await state(), 0);
+	});
+
+	test('are connections by protocol, and upstream connections by state', async () => {
+		const gate = Promise.withResolvers<void>();
+		upstream.script = async (exchange) => {
+			await gate.promise;
+			exchange.respond();
+		};
+		const seen = upstream.requests.length;
+		await using h1 = await connect('h1', proxy);
+		await using h2 = await connect('h2', proxy);
+		const plain = connectTcp(proxy.port, '127.0.0.1').on('error', () => {});
+		const answers = [h1, h2, h2].map((connection) => connection.request({ path: '/up' }));
+		await upstream.request(seen + 3);
+		await until(
+			async () => (await proxy.metric('proxy_connections', { protocol: 'handshake' })) === 1,
+			'the handshake',
+		);
+		assert.equal(await proxy.metric('proxy_connections', { protocol: 'http/1.1' }), 1);
+		assert.equal(await proxy.metric('proxy_connections', { protocol: 'h2' }), 1);
+		assert.equal(await proxy.metric('proxy_upstream_connections', { ...up, state: 'active' }), 3);
+		gate.resolve();
+		await Promise.all(answers);
+		plain.destroy();
+		assert.equal(await proxy.metric('proxy_upstream_connections', { ...up, state: 'active' }), 0);
+		assert.ok((await proxy.metric('proxy_upstream_connections', { ...up, state: 'idle' })) >= 3);
+		await until(
+			async () => (await proxy.metric('proxy_upstream_connections', { ...up, state: 'idle' })) === 0,
+			'idle connections to go after 4 s',
+		);
+		await until(async () => (await proxy.metric('proxy_connections', { protocol: 'handshake' })) === 0, 'its end');
+	});
+
+	test('are refusals, each where it belongs and nowhere else', async () => {
+		upstream.script = (exchange) => exchange.respond();
+		const names = {
+			missing: ['proxy_auth_failures_total', { reason: 'missing' }],
+			invalid: ['proxy_auth_failures_total', { reason: 'invalid' }],
+			unauthorized: ['proxy_requests_total', { status: '401' }],
+			badPath: ['proxy_requests_total', { status: '400' }],
+			handshakes: ['proxy_tls_handshake_failures_total'],
+			ofUpstream: ['proxy_requests_total', up],
+		} as const;
+		const counted = await rises(names as never, async () => {
+			for (const protocol of PROTOCOLS) {
+				await request(protocol, proxy, { token: null });
+				await request(protocol, proxy, { token: 'x' });
+				await request(protocol, proxy, { path: '/up/../x' });
+			}
+			assert.equal(await isAccepted(proxy, { cert: null }), false);
+			await until(async () => (await proxy.metric('proxy_connections')) === 0, 'all connections to be gone');
+		});
+		const expected = { missing: 2, invalid: 2, unauthorized: 4, badPath: 2, handshakes: 1, ofUpstream: 0 };
+		assert.deepEqual(counted, expected);
+	});
+
+	test('is a bounded number of series, whoever calls, for whatever, and however often', async () => {
+		const statuses = [200, 201, 404, 418, 500];
+		upstream.script = (exchange) => exchange.respond({ status: statuses[exchange.request.target.length % 5]! });
+		const seriesOf = async () => {
+			const scrape = await proxy.metrics();
+			return [...scrape.values()].flatMap(({ samples }) => samples.map(({ name, labels }) => [name, labels]));
+		};
+		await using connection = await connect('h2', proxy);
+		const ask = (count: number, start: number) =>
+			Promise.all(
+				Array.from({ length: count }, (_, i) => {
+					const sub = `tenant-${start + i}`;
+					return connection.request({ path: `/up/${'x'.repeat(i % 5)}?${sub}`, token: pki.token(sub) });
+				}),
+			);
+		await ask(20, 0);
+		const before = await seriesOf();
+		for (let start = 20; start < 420; start += 50) await ask(50, start);
+		assert.deepEqual(await seriesOf(), before);
+		assert.ok(!JSON.stringify(before).includes('tenant-'));
+	});
+});
+
+describe('metrics', () => {
+	test('are of the upstreams in force, and go on where they were when one comes back', async () => {
+		await using one = await startUpstream();
+		await using two = await startUpstream();
+		const routes = (upstream: Upstream) => ({ routes: [{ prefix: '/', upstream: upstream.url }] });
+		await using proxy = await startProxy({ config: CONFIG, ...routes(one) });
+		const upstreams = async () => labelSets(await proxy.metrics(), 'proxy_circuit_state');
+		for (let i = 0; i < 3; i++) await request('h1', proxy);
+		proxy.writeConfig(routes(two));
+		await proxy.reload();
+		assert.deepEqual(await upstreams(), [`upstream=${two.authority}`]);
+		assert.equal(await proxy.metric('proxy_requests_total', { upstream: one.authority }), 0);
+		proxy.writeConfig(routes(one));
+		await proxy.reload();
+		await request('h1', proxy);
+		assert.equal(await proxy.metric('proxy_requests_total', { upstream: one.authority, status: '200' }), 4);
+	});
+
+	test('answer while all workers are too busy to', async () => {
+		await using proxy = await startProxy({ config: CONFIG, env: INSPECTABLE });
+		using inspector = await WorkerInspector.attach(proxy, 2);
+		for (const worker of [0, 1]) inspector.run(worker, 'for (const end = Date.now() + 2000; Date.now() < end; );');
+		let answered = false;
+		const blocked = request('h1', proxy).then(() => {
+			answered = true;
+		});
+		// Long enough for an answer, if there were anybody to give it.
+		await sleep(300);
+		const begun = performance.now();
+		assert.equal((await page(proxy)).status, 200);
+		assert.ok(performance.now() - begun < 1000);
+		assert.equal(answered, false, 'the workers were not busy');
+		await blocked;
+	});
+});

@@ -1,0 +1,123 @@
+/** Gate 4 of specification 4.1, decisions "Path"; acceptance cases 19, 21 and 22. */
+import { deepEqual, equal } from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+import { connect, h1Raw, PROTOCOLS } from '../fixtures/clients.ts';
+import { startEdge } from '../fixtures/edge.ts';
+import { assertOwnAnswer } from '../fixtures/own-answer.ts';
+import { testPki } from '../fixtures/pki.ts';
+
+const pki = await testPki();
+const edge = await startEdge({ lanes: 2 });
+after(() => edge.close());
+const lane = edge.lane();
+const other = edge.lane();
+
+/** Each is put behind the prefix of a route, so that it would be forwarded if it passed. */
+const REFUSED = [
+	...['/.', '/..', '/./x', '/../x', '/x/.', '/x/..', '/x/../y', '/x/./y', '/x/../../lane-2'],
+	...['/%2e', '/%2E', '/%2e%2e', '/.%2e', '/%2e.', '/%2E%2e/x', '/x/%2e%2E/y'],
+	...['/x%2f..', '/x%2F..%2Fy', '/..%2fx', '/%2e%2e%2f', '/x%5c..', '/x%5C..%5Cy', '/x\\..\\y', '/\\..', '/x\\y'],
+	...['/..;', '/..;x=1/y', '/.;/x', '/%2e%2e;a', '/..%3bx', '/x/..;/..;/y'],
+	...['/%00', '/x%00.js', '/%u002e', '/%U002e%U002e/x', '/%252e', '/%252e%252e/x', '/x%252fy', '/x%252Fy', '/x%255cy'],
+	...['/%25%32%65', '/%', '/x%2', '/x%zz'],
+];
+
+const PASSING = [
+	...['', '/', '/x', '/x/', '//x', '/x//y', '/...', '/..../x', '/a..b', '/..b', '/a..', '/.well-known/x', '/x.y/.z'],
+	...[
+		'/%2e%2e%2e',
+		'/a%2e%2eb',
+		'/%2ewell-known',
+		'/x%2fy',
+		'/x%5cy',
+		'/%41%7e',
+		'/x;a=..',
+		'/;..',
+		'/x%20y',
+		'/%c3%a9',
+	],
+	...[
+		'?',
+		'?x=/../..',
+		'?../',
+		'?a=%2e%2e%2f&b=%00',
+		'/x?/./',
+		'/x?a?b=%25%32%65',
+		'/x?%u002e',
+		'/:@!$&\'()*+,;="<>[]^`{|}~',
+	],
+];
+
+for (const protocol of PROTOCOLS) {
+	describe(`the path over ${protocol}`, () => {
+		const connecting = connect(protocol, edge.proxy);
+		after(async () => (await connecting).close());
+
+		for (const rest of REFUSED) {
+			test(`${rest} is refused, and no upstream hears of it`, async () => {
+				const client = await connecting;
+				const counted = await edge.counted(async () => {
+					assertOwnAnswer(await client.request({ path: lane.path + rest }), 400, 'bad path');
+				});
+				deepEqual(counted, { 400: 1 });
+				equal(lane.upstream.bytesReceived + other.upstream.bytesReceived, passed());
+			});
+		}
+
+		for (const rest of PASSING) {
+			test(`"${rest}" is forwarded byte for byte`, async () => {
+				const client = await connecting;
+				equal((await client.request({ path: lane.path + rest })).status, 200);
+				equal(lane.upstream.requests.at(-1)!.target, lane.path + rest);
+			});
+		}
+
+		test('a path that begins with // is refused', async () => {
+			const client = await connecting;
+			assertOwnAnswer(await client.request({ path: `//host${lane.path}` }), 400, 'bad path');
+		});
+
+		test('a path of 8000 characters is forwarded', async () => {
+			const path = `${lane.path}/${'x'.repeat(8000)}`;
+			equal((await (await connecting).request({ path })).status, 200);
+			equal(lane.upstream.requests.at(-1)!.target, path);
+		});
+	});
+}
+
+/** Bytes of all that has been forwarded so far: whatever else has arrived, was refused and came all the same. */
+function passed(): number {
+	return lane.upstream.requests.reduce((sum, { raw }) => sum + raw.length, 0);
+}
+
+const authorization = `authorization: Bearer ${pki.token()}\r\n`;
+
+for (const [target, forwarded] of [
+	[`https://elsewhere.test${lane.path}/x?y=1`, `${lane.path}/x?y=1`],
+	[`http://elsewhere.test:81${lane.path}`, lane.path],
+	[`HTTPS://ELSEWHERE.test${lane.path}/X`, `${lane.path}/X`],
+]) {
+	test(`of the absolute form ${target} path and query are taken, and Host is the upstream's`, async () => {
+		using raw = await h1Raw(edge.proxy);
+		raw.send(`GET ${target} HTTP/1.1\r\nhost: elsewhere.test\r\n${authorization}\r\n`);
+		equal((await raw.readResponse()).status, 200);
+		equal(lane.upstream.requests.at(-1)!.target, forwarded);
+		equal(lane.upstream.requests.at(-1)!.header('host'), lane.upstream.authority);
+	});
+}
+
+test('the absolute form is held to the same rules for its path', async () => {
+	using raw = await h1Raw(edge.proxy);
+	raw.send(`GET https://elsewhere.test${lane.path}/../x HTTP/1.1\r\nhost: x\r\n${authorization}\r\n`);
+	const answer = await raw.readResponse();
+	equal(answer.status, 400);
+	equal(String(answer.body), 'bad path');
+});
+
+for (const method of ['OPTIONS', 'GET']) {
+	test(`${method} * is refused`, async () => {
+		using raw = await h1Raw(edge.proxy);
+		raw.send(`${method} * HTTP/1.1\r\nhost: x\r\n${authorization}\r\n`);
+		equal((await raw.readResponse()).status, 400);
+	});
+}

@@ -1,0 +1,439 @@
+import assert from 'node:assert/strict';
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { type Connection, connect, connectTls, isAccepted, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { EchoUpstream, Load } from '../fixtures/load.ts';
+import { type CertFiles, testPki } from '../fixtures/pki.ts';
+import { type ConfigOverrides, type LogLine, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
+import { until } from '../fixtures/wait.ts';
+
+const pki = await testPki();
+
+/** Probes come at the start, and where a reload needs one: none of them heals a breaker behind a test's back. */
+const CONFIG = { health_interval_secs: 3600, default_cooldown_secs: 60, tenant_rps: 0 };
+
+const TLS_DONE = 'mTLS config reloaded';
+const TLS_FAILED = 'mTLS reload failed; keeping old';
+const ROUTES_DONE = 'routing table reloaded';
+const ROUTES_FAILED = 'route reload failed; keeping old table';
+
+/** Serial numbers of the certificates that several new connections get to see, so that each worker is among them. */
+async function servedSerials(proxy: ProxyProcess): Promise<string[]> {
+	const sockets = await Promise.all(Array.from({ length: 8 }, () => connectTls(proxy)));
+	const serials = sockets.map((socket) => socket.getPeerCertificate().serialNumber);
+	for (const socket of sockets) socket.destroy();
+	return [...new Set(serials)];
+}
+
+function filesOf(server: CertFiles): NonNullable<ConfigOverrides['tls']> {
+	return { cert_path: server.certPath, key_path: server.keyPath };
+}
+
+/** A reload of which both halves succeed. */
+async function reloaded(
+	proxy: ProxyProcess,
+	overrides: ConfigOverrides = {},
+): Promise<{ tls: LogLine; routes: LogLine }> {
+	proxy.writeConfig(overrides);
+	const { tls, routes } = await proxy.reload();
+	assert.deepEqual([tls.message, routes.message], [TLS_DONE, ROUTES_DONE], JSON.stringify([tls.cause, routes.cause]));
+	return { tls, routes };
+}
+
+describe('a reload', () => {
+	let upstream: Upstream;
+	let other: Upstream;
+	let proxy: ProxyProcess;
+	before(async () => {
+		[upstream, other] = await Promise.all([startUpstream(), startUpstream()]);
+		other.script = (exchange) => exchange.respond({ body: 'other' });
+		proxy = await startProxy({ config: CONFIG, routes: [{ prefix: '/', upstream: upstream.url }] });
+	});
+	after(async () => {
+		await proxy[Symbol.asyncDispose]();
+		await Promise.all([upstream.close(), other.close()]);
+	});
+	beforeEach(async () => {
+		upstream.script = (exchange) => exchange.respond({ body: 'ok' });
+		await reloaded(proxy, { tls: filesOf(pki.server), routes: [{ prefix: '/', upstream: upstream.url }] });
+	});
+
+	test('shows the new certificate to new connections, and leaves those that are up as they are', async () => {
+		const server = await pki.issueServer('renewed');
+		await using h1 = await connect('h1', proxy);
+		await using h2 = await connect('h2', proxy);
+		await reloaded(proxy, { tls: filesOf(server) });
+		assert.deepEqual(await servedSerials(proxy), [server.serialNumber]);
+		for (const connection of [h1, h2]) {
+			assert.equal((await connection.request()).status, 200);
+			assert.equal(connection.socket.getPeerCertificate().serialNumber, pki.server.serialNumber);
+		}
+	});
+
+	test('takes over a certificate that was renewed in place', async () => {
+		const before = await pki.issueServer('in-place');
+		await reloaded(proxy, { tls: filesOf(before) });
+		const server = await pki.issueServer('in-place');
+		assert.equal(server.certPath, before.certPath);
+		assert.deepEqual(await servedSerials(proxy), [before.serialNumber], 'not before it is told to');
+		await reloaded(proxy);
+		assert.deepEqual(await servedSerials(proxy), [server.serialNumber]);
+	});
+
+	for (const protocol of PROTOCOLS) {
+		const alpn = { alpn: [protocol === 'h1' ? 'http/1.1' : 'h2'] };
+
+		test(`refuses clients of a CA that was rotated out, admits those of the new one (${protocol})`, async () => {
+			await using old = await connect(protocol, proxy);
+			const failures = await proxy.metric('proxy_tls_handshake_failures_total');
+			await reloaded(proxy, { tls: { client_ca_path: pki.otherCaPath } });
+			for (let i = 0; i < 4; i++) assert.equal(await isAccepted(proxy, alpn), false);
+			await until(
+				async () => (await proxy.metric('proxy_tls_handshake_failures_total')) === failures + 4,
+				'the refused to be counted, once each',
+			);
+			assert.equal((await request(protocol, proxy, { cert: pki.clients.otherCa })).status, 200);
+			assert.equal((await old.request()).status, 200, 'live connections keep what they shook hands with');
+			await reloaded(proxy, { tls: { client_ca_path: pki.caPath } });
+			assert.equal((await request(protocol, proxy)).status, 200);
+			assert.equal(await isAccepted(proxy, { ...alpn, cert: pki.clients.otherCa }), false);
+		});
+
+		test(`adds, moves and removes routes, also for connections that are up (${protocol})`, async () => {
+			await using connection = await connect(protocol, proxy);
+			const answer = async (path: string) => (await connection.request({ path })).text;
+			await reloaded(proxy, {
+				routes: [
+					{ prefix: '/', upstream: upstream.url },
+					{ prefix: '/a', upstream: other.url },
+				],
+			});
+			assert.deepEqual([await answer('/'), await answer('/a/x')], ['ok', 'other']);
+			await reloaded(proxy, { routes: [{ prefix: '/a', upstream: upstream.url }] });
+			assert.deepEqual([await answer('/'), await answer('/a/x')], ['no route', 'ok']);
+			await reloaded(proxy, { routes: [] });
+			assert.deepEqual([await answer('/'), await answer('/a/x')], ['no route', 'no route']);
+		});
+
+		test(`leaves requests under way on the route that they were given (${protocol})`, async () => {
+			const gate = Promise.withResolvers<void>();
+			upstream.script = async (exchange) => {
+				await gate.promise;
+				exchange.respond({ body: 'late' });
+			};
+			const before = upstream.requests.length;
+			await using connection = await connect(protocol, proxy);
+			const answer = connection.request({ method: 'POST', body: 'x' });
+			await upstream.request(before + 1, 'complete');
+			await reloaded(proxy, { routes: [{ prefix: '/a', upstream: other.url }] });
+			gate.resolve();
+			const { status, text, ended } = await answer;
+			assert.deepEqual([status, text, ended], [200, 'late', 'complete']);
+			assert.equal((await connection.request()).status, 404);
+		});
+	}
+
+	test('keeps what it reads at the start alone, and says what has changed in vain', async () => {
+		const after = proxy.logs.length;
+		await reloaded(proxy, {
+			config: { ...CONFIG, tenant_rps: 1, health_interval_secs: 1 },
+			jwt: { issuer: 'https://somebody.else' },
+			limits: { max_request_body_bytes: 1 },
+		});
+		const warning = await proxy.waitForLog(({ message }) => /restart to use them/.test(message), 1000, after);
+		assert.deepEqual((warning.keys as string[]).sort(), [
+			'health_interval_secs',
+			'jwt.issuer',
+			'limits.max_request_body_bytes',
+			'tenant_rps',
+		]);
+		for (const protocol of PROTOCOLS) {
+			for (let i = 0; i < 3; i++) {
+				assert.equal((await request(protocol, proxy, { method: 'POST', body: 'more than a byte' })).status, 200);
+			}
+		}
+		await reloaded(proxy, { config: CONFIG, jwt: {}, limits: {} });
+	});
+
+	test('counts, and numbers the configuration in force in log and metrics', async () => {
+		const generation = await proxy.metric('proxy_config_generation');
+		const done = await proxy.metric('proxy_reloads_total', { result: 'success' });
+		const failed = await proxy.metric('proxy_reloads_total', { result: 'failure' });
+		const { tls, routes } = await reloaded(proxy);
+		assert.deepEqual([tls.level, tls.generation], ['info', generation + 1]);
+		assert.deepEqual([routes.level, routes.generation], ['info', generation + 1]);
+		assert.equal(await proxy.metric('proxy_config_generation'), generation + 1);
+		await until(
+			async () => (await proxy.metric('proxy_reloads_total', { result: 'success' })) === done + 1,
+			'the reload to be counted',
+		);
+		assert.equal(await proxy.metric('proxy_reloads_total', { result: 'failure' }), failed);
+	});
+
+	test('asked for fifty times at once ends with what the files say then', async () => {
+		const done = await proxy.metric('proxy_reloads_total', { result: 'success' });
+		const servers = await Promise.all(Array.from({ length: 5 }, (_, i) => pki.issueServer(`storm-${i}`)));
+		const after = proxy.logs.length;
+		for (let i = 0; i < 50; i++) {
+			proxy.writeConfig({ tls: filesOf(servers[i % 5]!), routes: [{ prefix: `/${i}`, upstream: upstream.url }] });
+			proxy.signal('SIGUSR1');
+		}
+		await until(
+			async () => (await servedSerials(proxy)).join() === servers[4]!.serialNumber,
+			'the last certificate, and no other, on all workers',
+		);
+		await until(async () => (await request('h1', proxy, { path: '/49' })).status === 200, 'the last routing table');
+		const reloads = (await proxy.metric('proxy_reloads_total', { result: 'success' })) - done;
+		assert.ok(reloads >= 1 && reloads <= 50, `${reloads} reloads`);
+		const failures = proxy.logs.slice(after).filter(({ level }) => level === 'error');
+		assert.deepEqual(failures, []);
+	});
+});
+
+describe('a breaker over a reload', () => {
+	let upstream: Upstream;
+	let proxy: ProxyProcess;
+	const rule = { prefix: '/', cooldown_secs: 60 };
+	before(async () => {
+		upstream = await startUpstream();
+		upstream.script = (exchange) => exchange.respond({ status: exchange.request.target === '/trip' ? 503 : 200 });
+		proxy = await startProxy({ config: CONFIG, workers: 1, routes: [{ ...rule, upstream: upstream.url }] });
+	});
+	after(async () => {
+		await proxy[Symbol.asyncDispose]();
+		await upstream.close();
+	});
+	beforeEach(async () => {
+		upstream.setHealth(200);
+		await reloaded(proxy, { routes: [] });
+		await reloaded(proxy, { routes: [{ ...rule, upstream: upstream.url }] });
+		assert.equal(await proxy.metric('proxy_circuit_state'), 0);
+	});
+
+	const trip = async () => {
+		assert.equal((await request('h1', proxy, { path: '/trip' })).status, 503);
+		assert.equal(await proxy.metric('proxy_circuit_state'), 1);
+	};
+	/** `upstream unavailable` is the breaker speaking. */
+	const isOpen = async (path = '/') => (await request('h1', proxy, { path })).text === 'upstream unavailable';
+
+	test('stays open where prefix, upstream and cooldown are the same', async () => {
+		await trip();
+		const { healthProbes } = upstream;
+		await reloaded(proxy);
+		assert.deepEqual([await proxy.metric('proxy_circuit_state'), await isOpen()], [1, true]);
+		assert.equal(upstream.healthProbes, healthProbes, 'and nobody asks anew');
+	});
+
+	test('stays open where one of several routes to the upstream is the same', async () => {
+		await trip();
+		await reloaded(proxy, {
+			routes: [
+				{ prefix: '/a', cooldown_secs: 5, upstream: upstream.url },
+				{ ...rule, upstream: upstream.url },
+			],
+		});
+		assert.deepEqual([await isOpen('/'), await isOpen('/a')], [true, true]);
+	});
+
+	test('stays closed where the rule is the same, whatever a probe would say now', async () => {
+		upstream.setHealth(500);
+		await reloaded(proxy);
+		assert.equal((await request('h1', proxy)).status, 200);
+	});
+
+	for (const [what, change] of [
+		['the cooldown', { cooldown_secs: 61 }],
+		['the prefix', { prefix: '/x' }],
+	] as const) {
+		test(`is a fresh one where ${what} has changed: a probe closes it before anybody meets it`, async () => {
+			await trip();
+			const { healthProbes } = upstream;
+			await reloaded(proxy, { routes: [{ ...rule, ...change, upstream: upstream.url }] });
+			assert.equal((await request('h1', proxy, { path: '/x' })).status, 200);
+			assert.equal(await proxy.metric('proxy_circuit_state'), 0);
+			assert.equal(upstream.healthProbes, healthProbes + 1);
+		});
+
+		test(`is a fresh one where ${what} has changed, and stays open where the probe fails`, async () => {
+			upstream.setHealth(500);
+			await reloaded(proxy, { routes: [{ ...rule, ...change, upstream: upstream.url }] });
+			assert.deepEqual([await isOpen('/x'), await proxy.metric('proxy_upstream_alive')], [true, 0]);
+		});
+	}
+
+	test('of a new upstream that is down costs only its own routes, and the reload no more than the probe', async () => {
+		await using silent = await startUpstream({ health: (exchange) => exchange.stall() });
+		await reloaded(proxy, {
+			routes: [
+				{ ...rule, upstream: upstream.url },
+				{ prefix: '/silent', upstream: silent.url },
+			],
+		});
+		assert.deepEqual([await isOpen('/silent'), (await request('h1', proxy)).status], [true, 200]);
+	});
+
+	test('keeps its connections with it, and one that leaves closes them', async () => {
+		await reloaded(proxy);
+		const first = upstream.requests.length;
+		await request('h1', proxy);
+		await reloaded(proxy);
+		await request('h1', proxy);
+		const [before, after] = upstream.requests.slice(first);
+		assert.equal(after!.connection, before!.connection, 'a connection that was idle goes on being used');
+		const used = upstream.connections.find(({ number }) => number === after!.connection)!;
+		await reloaded(proxy, { routes: [] });
+		await until(() => used.socket.destroyed, 'the idle connection to be closed');
+	});
+});
+
+describe('a reload that fails', () => {
+	let upstream: Upstream;
+	let proxy: ProxyProcess;
+	let live: Connection[];
+	before(async () => {
+		upstream = await startUpstream();
+		proxy = await startProxy({ config: CONFIG, routes: [{ prefix: '/old', upstream: upstream.url }] });
+		live = await Promise.all([...PROTOCOLS, ...PROTOCOLS].map((protocol) => connect(protocol, proxy)));
+	});
+	after(async () => {
+		for (const connection of live) await connection.close();
+		await proxy[Symbol.asyncDispose]();
+		await upstream.close();
+	});
+
+	const NEW_ROUTES = () => [{ prefix: '/new', upstream: upstream.url }];
+	const restored = () =>
+		reloaded(proxy, {
+			tls: { ...filesOf(pki.server), client_ca_path: pki.caPath },
+			routes: [{ prefix: '/old', upstream: upstream.url }],
+		});
+
+	/** New connections and those that are up are served by what was in force before; which table that is, `path` says. */
+	async function servesOn(path: '/old' | '/new'): Promise<void> {
+		assert.deepEqual(await servedSerials(proxy), [pki.server.serialNumber]);
+		const gone = path === '/old' ? '/new' : '/old';
+		for (const connection of live) {
+			assert.equal((await connection.request({ path })).status, 200);
+			assert.equal((await connection.request({ path: gone })).status, 404);
+		}
+		for (const protocol of PROTOCOLS) assert.equal((await request(protocol, proxy, { path })).status, 200);
+		assert.equal(await isAccepted(proxy, { cert: pki.clients.otherCa }), false, 'the CAs are the old ones, too');
+	}
+
+	async function failureCounted<T>(reload: () => Promise<T>): Promise<T> {
+		const before = await proxy.metric('proxy_reloads_total', { result: 'failure' });
+		const result = await reload();
+		await until(
+			async () => (await proxy.metric('proxy_reloads_total', { result: 'failure' })) === before + 1,
+			'the failure to be counted',
+		);
+		return result;
+	}
+
+	const route = '[[routes]]\nprefix = "/new"\nupstream = "http://127.0.0.1:9"\n';
+	const configs: [what: string, break_: () => void, cause: RegExp][] = [
+		['bad TOML', () => proxy.writeConfig('tenant_rps = \n'), /config\.toml:1: is not valid TOML/],
+		['an unknown key', () => proxy.writeConfig(`colour = 1\n${route}`), /config\.toml:1: colour: unknown key/],
+		['two routes with one prefix', () => proxy.writeConfig(route + route), /routes\[1\]\.prefix: "\/new" is already/],
+		['a cooldown of 0', () => proxy.writeConfig(`default_cooldown_secs = 0\n${route}`), /:1: default_cooldown_secs: /],
+		['a file that is gone', () => rmSync(proxy.configPath), /config\.toml: cannot be read: there is no such file/],
+		['a file that is not UTF-8', () => writeFileSync(proxy.configPath, Buffer.of(0xff)), /it is not UTF-8/],
+	];
+	for (const [what, break_, cause] of configs) {
+		test(`over ${what} keeps certificate and routes, and says why for both`, async () => {
+			const generation = await proxy.metric('proxy_config_generation');
+			break_();
+			const { tls, routes } = await failureCounted(() => proxy.reload());
+			assert.deepEqual([tls.message, tls.level, tls.generation], [TLS_FAILED, 'error', generation]);
+			assert.deepEqual([routes.message, routes.level, routes.generation], [ROUTES_FAILED, 'error', generation]);
+			for (const line of [tls, routes]) assert.match(String(line.cause), cause);
+			await servesOn('/old');
+			assert.equal(await proxy.metric('proxy_config_generation'), generation);
+			await restored();
+		});
+	}
+
+	const missing = join(pki.dir, 'missing.pem');
+	const certificate = /tls\.cert_path \(.*\): /;
+	const tls: [what: string, tls: () => Promise<NonNullable<ConfigOverrides['tls']>>, cause: RegExp][] = [
+		[
+			'a key that does not fit the certificate',
+			async () => ({ cert_path: (await pki.issueServer('misfit')).certPath }),
+			/tls\.key_path \(.*\): the key does not fit the first certificate of tls\.cert_path/,
+		],
+		['a certificate that is garbage', async () => ({ cert_path: pki.writeFile('garbage.crt', 'x') }), certificate],
+		['a key that is garbage', async () => ({ key_path: pki.writeFile('garbage.key', 'x') }), /tls\.key_path \(.*\): /],
+		['a certificate that is missing', async () => ({ cert_path: missing }), /tls\.cert_path .*there is no such file/],
+		['a CA that is missing', async () => ({ client_ca_path: missing }), /tls\.client_ca_path .*there is no such file/],
+		['no CA at all', async () => ({ client_ca_path: pki.writeFile('none.crt', '') }), /tls\.client_ca_path .*holds no/],
+		['a CA that is none', async () => ({ client_ca_path: pki.server.certPath }), /tls\.client_ca_path .*holds no CA/],
+	];
+	for (const [what, files, cause] of tls) {
+		test(`over ${what} keeps the certificate, and takes the routes all the same`, async () => {
+			const generation = await proxy.metric('proxy_config_generation');
+			// With it everything that is all right: none of the files may be taken over without the others.
+			const renewed = await pki.issueServer('renewed');
+			proxy.writeConfig({
+				tls: { ...filesOf(renewed), client_ca_path: pki.otherCaPath, ...(await files()) },
+				routes: NEW_ROUTES(),
+			});
+			const { tls, routes } = await failureCounted(() => proxy.reload());
+			assert.deepEqual([tls.message, tls.level, tls.generation], [TLS_FAILED, 'error', generation]);
+			assert.match(String(tls.cause), cause);
+			assert.deepEqual([routes.message, routes.generation], [ROUTES_DONE, generation + 1]);
+			await servesOn('/new');
+			await restored();
+		});
+	}
+
+	test('says nothing of what is in the files', () => {
+		const log = JSON.stringify(proxy.logs);
+		assert.doesNotMatch(log, /-----BEGIN/);
+		for (const line of pki.server.keyPem.split('\n').slice(1, 3)) assert.ok(!log.includes(line));
+	});
+
+	test('has dropped nobody', () => {
+		for (const { socket } of live) assert.equal(socket.destroyed, false);
+		assert.equal(proxy.stderr, '');
+	});
+});
+
+describe('reloads under load', () => {
+	test('lose no request and drop no connection, and each is in force when it says so', async () => {
+		await using first = await EchoUpstream.start();
+		await using second = await EchoUpstream.start();
+		const servers = await Promise.all(['odd', 'even'].map((name) => pki.issueServer(name)));
+		await using proxy = await startProxy({
+			config: { tenant_rps: 0 },
+			routes: [{ prefix: '/', upstream: first.url }],
+		});
+		await using load = new Load(proxy, { h1: 8, h2: 3, streams: 8 });
+		await load.answers(100);
+		for (let i = 0; i < RELOADS; i++) {
+			const server = servers[i % 2]!;
+			const routes = [{ prefix: '/', upstream: (i % 2 === 0 ? second : first).url }];
+			if (i % 3 === 0) routes.push({ prefix: '/1', upstream: first.url });
+			await reloaded(proxy, { tls: filesOf(server), routes });
+			assert.deepEqual(await servedSerials(proxy), [server.serialNumber]);
+			await load.answers(50);
+		}
+		const { losses, connections, announced, disowned, refused, sent, answered } = await load.stop();
+		assert.deepEqual(losses, []);
+		assert.deepEqual(
+			{ connections, announced, disowned, refused },
+			{ connections: 11, announced: 0, disowned: 0, refused: 0 },
+		);
+		assert.equal(answered, sent);
+		assert.equal(await proxy.metric('proxy_reloads_total', { result: 'success' }), RELOADS);
+		assert.equal(
+			await proxy.metric('proxy_requests_total', { status: '200' }),
+			await proxy.metric('proxy_requests_total'),
+		);
+	});
+});
+
+/** The long form is `bench/reload-drain.ts`. */
+const RELOADS = 15;

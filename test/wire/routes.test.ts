@@ -1,0 +1,128 @@
+/** Specification 2.4 and gate 5 of 4.1, decisions "Routes". */
+import { deepEqual, equal } from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+import { connect, PROTOCOLS } from '../fixtures/clients.ts';
+import { assertOwnAnswer } from '../fixtures/own-answer.ts';
+import { startProxy } from '../fixtures/proxy.ts';
+import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
+
+const PREFIXES = ['/a', '/a/b', '/a/b/c/', '/dir/', '/Case', '/down', '/down/deeper', '/s%20p', '/%7Euser'] as const;
+const upstreams = new Map<string, Upstream>();
+for (const prefix of PREFIXES) upstreams.set(prefix, await startUpstream());
+upstreams.get('/down/deeper')!.setHealth(500);
+const proxy = await startProxy({
+	config: { health_interval_secs: 3600 },
+	// The shortest first, so that it is not the order in the file that makes the longest win.
+	routes: PREFIXES.map((prefix) => ({ prefix, upstream: upstreams.get(prefix)!.url })),
+});
+after(async () => {
+	await proxy[Symbol.asyncDispose]();
+	for (const upstream of upstreams.values()) await upstream.close();
+});
+
+const MATCHES: Readonly<Record<string, (typeof PREFIXES)[number]>> = {
+	'/a': '/a',
+	'/a/': '/a',
+	'/a/x': '/a',
+	'/a?x=/a/b': '/a',
+	'/a/b': '/a/b',
+	'/a/b?': '/a/b',
+	'/a/b/': '/a/b',
+	'/a/bc': '/a',
+	'/a/b/c': '/a/b',
+	'/a/b/c/': '/a/b/c/',
+	'/a/b/c/d': '/a/b/c/',
+	'/a/b/cd': '/a/b',
+	'/a//b': '/a',
+	'/dir/': '/dir/',
+	'/dir/x': '/dir/',
+	'/dir//': '/dir/',
+	'/Case/x': '/Case',
+	'/s%20p/x': '/s%20p',
+	'/%7Euser': '/%7Euser',
+};
+
+const UNMATCHED = [
+	'/',
+	'/ab',
+	'/ab/c',
+	'/A',
+	'/dir',
+	'/dirx',
+	'/case',
+	'/%61',
+	'/%61/b',
+	'/a%2fb',
+	'/~user',
+	'/b',
+	'/a;x',
+];
+
+for (const protocol of PROTOCOLS) {
+	describe(`routing over ${protocol}`, () => {
+		const connecting = connect(protocol, proxy);
+		after(async () => (await connecting).close());
+
+		for (const [path, prefix] of Object.entries(MATCHES)) {
+			test(`${path} goes to the route ${prefix}, prefix included`, async () => {
+				const before = requestCounts();
+				equal((await (await connecting).request({ path })).status, 200);
+				deepEqual(requestCounts(), { ...before, [prefix]: before[prefix]! + 1 });
+				equal(upstreams.get(prefix)!.requests.at(-1)!.target, path);
+			});
+		}
+
+		for (const path of UNMATCHED) {
+			test(`${path} matches no route`, async () => {
+				const before = requestCounts();
+				const count = () => proxy.metric('proxy_requests_total', { status: '404' });
+				const counted = await count();
+				assertOwnAnswer(await (await connecting).request({ path }), 404, 'no route');
+				equal(await count(), counted + 1);
+				deepEqual(requestCounts(), before);
+			});
+		}
+
+		test('the longest match is final: where its upstream is down, a shorter one is no way around', async () => {
+			const before = requestCounts();
+			const client = await connecting;
+			assertOwnAnswer(await client.request({ path: '/down/deeper/x' }), 503, 'upstream unavailable');
+			equal((await client.request({ path: '/down/x' })).status, 200);
+			deepEqual(requestCounts(), { ...before, '/down': before['/down']! + 1 });
+		});
+	});
+}
+
+test('a 404 has no upstream label, an answer of a route has', async () => {
+	const family = (await proxy.metrics()).get('proxy_requests_total')!;
+	for (const { labels } of family.samples) equal(labels.upstream === undefined, labels.status === '404');
+});
+
+test('without any route everything is 404, and "/" takes all that no other prefix takes', async () => {
+	const [catchAll, api] = await Promise.all([startUpstream(), startUpstream()]);
+	await using empty = await startProxy({ routes: [], workers: 1 });
+	for (const protocol of PROTOCOLS) {
+		await using client = await connect(protocol, empty);
+		for (const path of ['/', '/x']) assertOwnAnswer(await client.request({ path }), 404, 'no route');
+	}
+	empty.writeConfig({ routes: [route('/', catchAll), route('/api', api)] });
+	await empty.reload();
+	for (const protocol of PROTOCOLS) {
+		await using client = await connect(protocol, empty);
+		for (const path of ['/', '/x', '/apix', '/?q', '/api']) equal((await client.request({ path })).status, 200);
+	}
+	deepEqual(
+		catchAll.requests.map(({ target }) => target),
+		['/', '/x', '/apix', '/?q', '/', '/x', '/apix', '/?q'],
+	);
+	equal(api.requests.length, 2);
+	await Promise.all([catchAll.close(), api.close()]);
+});
+
+function route(prefix: string, { url }: Upstream): { prefix: string; upstream: string } {
+	return { prefix, upstream: url };
+}
+
+function requestCounts(): Record<string, number> {
+	return Object.fromEntries([...upstreams].map(([prefix, { requests }]) => [prefix, requests.length]));
+}

@@ -1,0 +1,430 @@
+import assert from 'node:assert/strict';
+import { generateKeyPairSync } from 'node:crypto';
+import { once } from 'node:events';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer, type Server } from 'node:net';
+import { dirname, join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { renderConfig } from '../../src/cli/demo/config-file.ts';
+import { connectTls, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { temporaryFolder, testPki } from '../fixtures/pki.ts';
+import { HAS_PROC, handlesSignal, listeningPorts } from '../fixtures/proc.ts';
+import { BODY_MODE, type ProxyOptions, type ProxyProcess, spawnProxy, startProxy } from '../fixtures/proxy.ts';
+import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
+import { until, within } from '../fixtures/wait.ts';
+
+const VERSION: string = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')).version;
+
+const pki = await testPki();
+let upstream: Upstream;
+before(async () => {
+	upstream = await startUpstream();
+});
+after(() => upstream.close());
+
+/** Everything that a process which ends by itself has said. */
+async function outcome(options: ProxyOptions) {
+	await using proxy = new Ended(await spawnProxy({ workers: 1, ...options }));
+	const code = await within(proxy.process.exited, () => `it to end${proxy.process.output()}`);
+	const { logs, strayLines, stderr } = proxy.process;
+	return { code, logs, stdout: strayLines.map((line) => `${line}\n`).join(''), stderr };
+}
+
+/** A process that is meant to end by itself. */
+class Ended {
+	readonly process: ProxyProcess;
+
+	constructor(process: ProxyProcess) {
+		this.process = process;
+	}
+
+	async [Symbol.asyncDispose](): Promise<void> {
+		await this.process.kill();
+	}
+}
+
+async function listen(options: { reusePort?: boolean } = {}): Promise<Server & AsyncDisposable & { port: number }> {
+	const server = createServer().listen({ host: '127.0.0.1', port: 0, ...options });
+	await once(server, 'listening');
+	const { port } = server.address() as AddressInfo;
+	return Object.assign(server, {
+		port,
+		[Symbol.asyncDispose]: async () => void (await new Promise((resolve) => server.close(resolve))),
+	});
+}
+
+/** A port on which nobody listens at the moment. */
+async function freePort(): Promise<number> {
+	await using server = await listen();
+	return server.port;
+}
+
+describe('the first line', () => {
+	test('says addresses, workers, body mode and routes, and everything it says is true', async () => {
+		await using proxy = await startProxy({
+			workers: 3,
+			routes: [
+				{ prefix: '/', upstream: upstream.url },
+				{ prefix: '/a', upstream: upstream.url, cooldown_secs: 7 },
+			],
+		});
+		const ready = await proxy.ready();
+		assert.match(ready.timestamp, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+		assert.deepEqual(
+			{ ...ready, timestamp: '' },
+			{
+				timestamp: '',
+				level: 'info',
+				target: 'proxy',
+				message: 'ready',
+				bind: `127.0.0.1:${proxy.port}`,
+				metrics_bind: `127.0.0.1:${proxy.metricsPort}`,
+				workers: 3,
+				body_mode: BODY_MODE,
+				routes: [
+					{ prefix: '/', upstream: upstream.authority },
+					{ prefix: '/a', upstream: upstream.authority },
+				],
+				version: VERSION,
+				generation: 1,
+			},
+		);
+		assert.ok(proxy.port > 0 && proxy.metricsPort > 0, 'port 0 is no address that anybody could use');
+		for (const protocol of PROTOCOLS) assert.equal((await request(protocol, proxy)).status, 200);
+		assert.equal(await proxy.metric('proxy_workers'), 3);
+		assert.equal(await proxy.metric('proxy_build_info', { version: VERSION, body_mode: BODY_MODE }), 1);
+		assert.deepEqual(proxy.strayLines, []);
+		assert.equal(proxy.stderr, '');
+	});
+
+	test('comes when the first verdicts are there: no request meets a breaker that waits for its probe', async () => {
+		const health = Promise.withResolvers<void>();
+		await using slow = await startUpstream({
+			health: async (exchange) => {
+				await health.promise;
+				exchange.respond();
+			},
+		});
+		await using proxy = await spawnProxy({
+			routes: [
+				{ prefix: '/', upstream: upstream.url },
+				{ prefix: '/slow', upstream: slow.url },
+			],
+		});
+		await until(() => slow.healthProbes > 0, 'the probe');
+		assert.ok(!proxy.logs.some(({ message }) => message === 'ready'));
+		health.resolve();
+		await proxy.ready();
+		for (const protocol of PROTOCOLS) assert.equal((await request(protocol, proxy, { path: '/slow' })).status, 200);
+	});
+
+	test('waits 2 s at most for an upstream that says nothing, which then has its breaker open', async () => {
+		await using silent = await startUpstream({ health: (exchange) => exchange.stall() });
+		const start = performance.now();
+		await using proxy = await startProxy({
+			routes: [
+				{ prefix: '/', upstream: upstream.url },
+				{ prefix: '/silent', upstream: silent.url },
+			],
+		});
+		assert.ok(performance.now() - start >= 1_900, 'it has not waited for the verdict');
+		for (const protocol of PROTOCOLS) {
+			assert.equal((await request(protocol, proxy)).status, 200);
+			const { status, text } = await request(protocol, proxy, { path: '/silent' });
+			assert.equal(`${status} ${text}`, '503 upstream unavailable');
+		}
+		assert.equal(silent.requests.length, 0);
+	});
+});
+
+describe('the command line', { concurrency: 2 }, () => {
+	test('--version names version, body mode and Node', async () => {
+		const { code, stdout, stderr } = await outcome({ args: ['--version'] });
+		assert.equal(stdout, `proxy ${VERSION} (${BODY_MODE} bodies, Node ${process.version})\n`);
+		assert.deepEqual([code, stderr], [0, '']);
+	});
+
+	test('--help names every option, variable, signal and exit code', async () => {
+		const { code, stdout, stderr } = await outcome({ args: ['--help'] });
+		for (const name of [
+			...['--config', '--bind', '--metrics-bind', '--workers', '--log-format', '--help', '--version'],
+			...['PROXY_CONFIG', 'PROXY_BIND', 'PROXY_METRICS_BIND', 'PROXY_WORKERS', 'RUST_LOG'],
+			...['SIGUSR1', 'SIGTERM', 'SIGINT', 'Exit codes', 'demo'],
+		]) {
+			assert.ok(stdout.includes(name), `${name} is missing in\n${stdout}`);
+		}
+		assert.deepEqual([code, stderr], [0, '']);
+	});
+
+	test('each option has its environment variable, and the flag beats it', async () => {
+		const [port, metricsPort] = [await freePort(), await freePort()];
+		const { server, caPath, publicKeyPath } = pki;
+		const tls = { cert_path: server.certPath, key_path: server.keyPath, client_ca_path: caPath };
+		const config = renderConfig({ tls, jwt: { jwks_path: publicKeyPath }, routes: [] });
+		const env = {
+			PROXY_CONFIG: pki.writeFile('by-environment.toml', config),
+			PROXY_BIND: `127.0.0.1:${port}`,
+			PROXY_METRICS_BIND: `127.0.0.1:${metricsPort}`,
+			PROXY_WORKERS: '3',
+		};
+		await using byEnvironment = await startProxy({ flags: false, env });
+		const { bind, metrics_bind, workers } = await byEnvironment.ready();
+		assert.deepEqual([bind, metrics_bind, workers], [env.PROXY_BIND, env.PROXY_METRICS_BIND, 3]);
+		await using byFlag = await startProxy({
+			workers: 1,
+			env: { ...env, PROXY_CONFIG: '/nowhere/config.toml' },
+		});
+		assert.equal((await byFlag.ready()).workers, 1);
+	});
+});
+
+describe('a start that fails', { concurrency: 2 }, () => {
+	/** Exit code and one line, with neither stack nor log, and nothing of any key. */
+	async function fails(code: 1 | 2, line: RegExp, options: ProxyOptions): Promise<void> {
+		const result = await outcome(options);
+		assert.equal(result.code, code, result.stderr);
+		assert.match(result.stderr, /^proxy: [^\n]*\n$/, 'one line');
+		assert.match(result.stderr, line);
+		assert.doesNotMatch(result.stderr, /PRIVATE KEY|\n\s+at /);
+		assert.equal(result.stdout, '');
+		assert.deepEqual(
+			result.logs.filter(({ level, message }) => level !== 'warn' || message === 'ready'),
+			[],
+		);
+	}
+
+	test('names the address and its flag where a port is taken', async () => {
+		await using taken = await listen();
+		const address = `127.0.0.1:${taken.port}`;
+		const line = (flag: string) => new RegExp(`cannot listen on ${address} \\(--${flag}\\): .*in use \\(EADDRINUSE\\)`);
+		await fails(1, line('bind'), { workers: 2, args: ['--bind', address] });
+		await fails(1, line('bind'), { workers: 1, args: ['--bind', address] });
+		await fails(1, line('metrics-bind'), { args: ['--metrics-bind', address] });
+	});
+
+	test('shares no port with another instance, though both share theirs among their workers', async () => {
+		await using first = await startProxy({ routes: [{ prefix: '/', upstream: upstream.url }] });
+		const line = /cannot listen on 127\.0\.0\.1:\d+ \(--bind\): .*in use/;
+		await fails(1, line, { workers: 2, args: ['--bind', `127.0.0.1:${first.port}`] });
+		await fails(1, line, { workers: 1, args: ['--bind', `127.0.0.1:${first.port}`] });
+		for (let i = 0; i < 8; i++) assert.equal((await request('h1', first)).status, 200, 'the first one goes on');
+	});
+
+	test('shares no port with a stranger that would let it', async (t) => {
+		if (process.platform !== 'linux') return t.skip('reusePort');
+		await using stranger = await listen({ reusePort: true });
+		await fails(1, /in use/, { workers: 2, args: ['--bind', `127.0.0.1:${stranger.port}`] });
+	});
+
+	test('names an address that this machine does not have', () =>
+		fails(1, /cannot listen on 192\.0\.2\.1:8443 \(--bind\): no interface/, { args: ['--bind', '192.0.2.1:8443'] }));
+
+	const usage: [what: string, args: string[], line: RegExp][] = [
+		['an unknown flag', ['--bogus'], /unknown option "--bogus"/],
+		['a flag that is nearly one', ['--worker=2'], /unknown option "--worker"; did you mean --workers\?/],
+		['a flag without its value', ['--config'], /--config: needs a value/],
+		['no address', ['--bind', 'localhost'], /--bind: must be HOST:PORT .*it has no port/],
+		['a port beyond 65535', ['--metrics-bind', '127.0.0.1:65536'], /--metrics-bind: must be HOST:PORT/],
+		['no workers', ['--workers', '0'], /--workers: must be a whole number from 1/],
+		['an unknown log format', ['--log-format', 'xml'], /--log-format: must be json or pretty/],
+	];
+	for (const [what, args, line] of usage) test(`is wrong usage with ${what}`, () => fails(2, line, { args }));
+
+	test('names a wrong variable, too', () =>
+		fails(2, /PROXY_BIND: must be HOST:PORT/, { flags: false, env: { PROXY_BIND: 'here' } }));
+
+	const dir = temporaryFolder('start');
+	const notUtf8 = join(dir, 'latin1.toml');
+	writeFileSync(notUtf8, Buffer.from('# caf\xe9\n', 'latin1'));
+	const files: [what: string, path: string, line: RegExp][] = [
+		[
+			'a configuration that is not there',
+			join(dir, 'none.toml'),
+			/none\.toml: cannot be read: there is no such file; .*--config/,
+		],
+		['a configuration that is a directory', dir, /cannot be read: it is a directory/],
+		['a configuration that is not UTF-8', notUtf8, /latin1\.toml: cannot be read: it is not UTF-8/],
+	];
+	for (const [what, path, line] of files) test(`names ${what}`, () => fails(1, line, { args: ['--config', path] }));
+
+	test('names a file that it is not allowed to read', async (t) => {
+		const nobody = '65534';
+		// Root may read everything, so somebody else has to try; who must be able to get at Node and the source.
+		const launcher = process.getuid?.() === 0 ? ['setpriv', '--reuid', nobody, '--clear-groups'] : [];
+		if (launcher.length > 0 && !reachableForAll(import.meta.dirname)) return t.skip('the project is private to root');
+		const path = join(dir, 'secret.toml');
+		writeFileSync(path, '', { mode: 0 });
+		await fails(1, /secret\.toml: cannot be read: permission denied/, { launcher, args: ['--config', path] });
+	});
+
+	const good = '[tls]\ncert_path = "a"\nkey_path = "b"\nclient_ca_path = "c"\n[jwt]\njwks_path = "d"\n';
+	const route = (more: string) => `[[routes]]\nupstream = "http://127.0.0.1:9"\n${more}\n`;
+	const texts: [what: string, text: string, line: RegExp][] = [
+		['bad TOML', 'tenant_rps = \n', /config\.toml:1: is not valid TOML/],
+		['an unknown key', `${good}colour = 1\n`, /config\.toml:\d+: jwt\.colour: unknown key/],
+		['a key of the wrong type', `tenant_rps = "5"\n${good}`, /config\.toml:1: tenant_rps: must be a whole number/],
+		['a missing key', good.replace(/^key_path.*\n/m, ''), /config\.toml:\d+: tls\.key_path: is missing/],
+		[
+			'a cooldown of 0',
+			`${good}${route('prefix = "/"\ncooldown_secs = 0')}`,
+			/:\d+: routes\[0\]\.cooldown_secs: .*\[route "\/"\]/,
+		],
+		[
+			'two routes with one prefix',
+			`${good}${route('prefix = "/a"')}${route('prefix = "/a"')}`,
+			/:\d+: routes\[1\]\.prefix: "\/a" is already/,
+		],
+		[
+			'an upstream with a path',
+			`${good}${route('prefix = "/"').replace(':9', ':9/x')}`,
+			/routes\[0\]\.upstream: .*\[route "\/"\]/,
+		],
+	];
+	for (const [what, configText, line] of texts) {
+		test(`names file, line and key of ${what}`, () => fails(1, line, { configText }));
+	}
+
+	test('names every problem of the configuration at once, a line each', async () => {
+		const { code, stderr } = await outcome({ configText: `tenant_rps = -1\nbogus = 1\n${good}` });
+		assert.equal(code, 1);
+		assert.match(stderr, /^proxy: [^\n]*:1: tenant_rps: [^\n]*\nproxy: [^\n]*:2: bogus: unknown key[^\n]*\n$/);
+	});
+
+	const stranger = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
+	const encrypted = { type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'x' } as const;
+	const tls: [what: string, tls: () => NonNullable<ProxyOptions['tls']>, line: RegExp][] = [
+		[
+			'a certificate that is not there',
+			() => ({ cert_path: join(dir, 'none') }),
+			/tls\.cert_path \(.*none\): cannot be read: there is no such file/,
+		],
+		[
+			'a certificate that is none',
+			() => ({ cert_path: pki.writeFile('no.crt', 'hello') }),
+			/tls\.cert_path \(.*no\.crt\): holds no PEM certificate/,
+		],
+		[
+			'a certificate that is cut off',
+			() => ({ cert_path: pki.writeFile('cut.crt', pki.server.certPem.slice(0, 300)) }),
+			/tls\.cert_path \(.*cut\.crt\): .*cut off/,
+		],
+		[
+			'a certificate that is damaged',
+			() => ({ cert_path: pki.writeFile('bad.crt', pki.server.certPem.replace(/M/g, 'A')) }),
+			/tls\.cert_path \(.*bad\.crt\): .*not readable/,
+		],
+		[
+			'a key that is none',
+			() => ({ key_path: pki.writeFile('no.key', 'hello') }),
+			/tls\.key_path \(.*no\.key\): holds no PEM private key/,
+		],
+		[
+			'a key for another certificate',
+			() => ({ key_path: pki.writeFile('other.key', stranger.export({ type: 'pkcs8', format: 'pem' }) as string) }),
+			/tls\.key_path \(.*other\.key\): the key does not fit/,
+		],
+		[
+			'a key behind a pass phrase',
+			() => ({ key_path: pki.writeFile('locked.key', stranger.export(encrypted) as string) }),
+			/tls\.key_path \(.*locked\.key\): the key is encrypted/,
+		],
+		['a missing CA', () => ({ client_ca_path: join(dir, 'none') }), /tls\.client_ca_path \(.*none\): cannot be read/],
+		[
+			'an empty CA bundle',
+			() => ({ client_ca_path: pki.writeFile('empty.crt', '') }),
+			/tls\.client_ca_path \(.*empty\.crt\): holds no PEM certificate/,
+		],
+		[
+			'a CA bundle without a CA',
+			() => ({ client_ca_path: pki.server.certPath }),
+			/tls\.client_ca_path \(.*\): holds no CA certificate/,
+		],
+	];
+	for (const [what, files, line] of tls) test(`names ${what}`, () => fails(1, line, { tls: files() }));
+});
+
+/** Every folder on the way lets everybody in. */
+function reachableForAll(path: string): boolean {
+	return (statSync(path).mode & 0o005) === 0o005 && (path === '/' || reachableForAll(dirname(path)));
+}
+
+describe('a signal during the start', { concurrency: 2 }, () => {
+	/** A start that takes as long as the test likes. */
+	async function held(): Promise<{ proxy: ProxyProcess; upstream: Upstream; release: () => void }> {
+		const gate = Promise.withResolvers<void>();
+		const upstream = await startUpstream({
+			health: async (exchange) => {
+				await gate.promise;
+				exchange.respond();
+			},
+		});
+		const proxy = await spawnProxy({ routes: [{ prefix: '/', upstream: upstream.url }] });
+		await until(() => upstream.healthProbes > 0, 'the probe');
+		return { proxy, upstream, release: gate.resolve };
+	}
+
+	for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+		test(`${signal} ends it at once, with 0`, async () => {
+			const { proxy, upstream, release } = await held();
+			proxy.signal(signal);
+			assert.equal(await within(proxy.exited, 'the end', 1_500), 0, 'before the probe could have been given up');
+			assert.deepEqual([proxy.stderr, proxy.logs.filter(({ message }) => message === 'ready')], ['', []]);
+			release();
+			await proxy.kill();
+			await upstream.stop();
+		});
+	}
+
+	test('SIGUSR1 is a reload, once ready', async () => {
+		const { proxy, upstream, release } = await held();
+		const server = await pki.issueServer('early');
+		proxy.writeConfig({ tls: { cert_path: server.certPath, key_path: server.keyPath } });
+		proxy.signal('SIGUSR1');
+		release();
+		await proxy.waitForLog('routing table reloaded');
+		const messages = proxy.logs.map(({ message }) => message);
+		assert.ok(messages.indexOf('ready') < messages.indexOf('mTLS config reloaded'));
+		assert.equal(await servedSerial(proxy), server.serialNumber);
+		assert.equal(proxy.stderr, '', 'not even for a moment was there an inspector');
+		await proxy.kill();
+		await upstream.stop();
+	});
+
+	// From the moment when Node no longer dies of it, long before a line of ours has run.
+	for (const delayMs of [0, 20, 50, 100, 150, 200]) {
+		test(`SIGUSR1 ${delayMs} ms after Node can take it opens no inspector and is a reload, once ready`, async (t) => {
+			if (!HAS_PROC) return t.skip('reads /proc');
+			await using proxy = await spawnProxy({ routes: [{ prefix: '/', upstream: upstream.url }] });
+			await until(() => handlesSignal(proxy.pid, SIGUSR1), 'the first handler of SIGUSR1');
+			await sleep(delayMs);
+			proxy.signal('SIGUSR1');
+			await proxy.ready();
+			await proxy.waitForLog('mTLS config reloaded');
+			await proxy.waitForLog('routing table reloaded');
+			assert.equal(await proxy.metric('proxy_reloads_total', { result: 'success' }), 1);
+			const expected = [proxy.metricsPort, proxy.port, proxy.port].sort();
+			assert.deepEqual(listeningPorts(proxy.pid).sort(), expected, 'one for metrics and one for each worker');
+			assert.equal((await request('h1', proxy)).status, 200);
+		});
+	}
+
+	test('an inspector that was asked for stays', async () => {
+		await using proxy = await startProxy({ env: { NODE_OPTIONS: '--inspect=127.0.0.1:0' } });
+		const port = Number(/ws:\/\/127\.0\.0\.1:(\d+)/.exec(proxy.stderr)?.[1]);
+		assert.ok(port > 0, proxy.stderr);
+		const { tls } = await proxy.reload();
+		assert.equal(tls.message, 'mTLS config reloaded');
+		assert.equal((await fetch(`http://127.0.0.1:${port}/json/version`)).status, 200);
+	});
+});
+
+const SIGUSR1 = 10;
+
+/** Of the certificate that a new connection gets to see. */
+async function servedSerial(proxy: ProxyProcess): Promise<string> {
+	const socket = await connectTls(proxy);
+	const { serialNumber } = socket.getPeerCertificate();
+	socket.destroy();
+	return serialNumber;
+}

@@ -1,0 +1,164 @@
+/** Specification 8 (rate limit) and gate 3 of 4.1. */
+import { deepEqual, equal, ok } from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+import { type Connection, connect, h1Raw, PROTOCOLS, type Protocol } from '../fixtures/clients.ts';
+import { type Edge, startEdge } from '../fixtures/edge.ts';
+import { assertOwnAnswer } from '../fixtures/own-answer.ts';
+import { testPki } from '../fixtures/pki.ts';
+import { until } from '../fixtures/wait.ts';
+
+const pki = await testPki();
+/** A tenant that no other test has used. */
+let tenants = 0;
+const newTenant = () => `tenant-${++tenants}`;
+const tenantNow = () => `tenant-${tenants}`;
+
+const [slow, fast, off] = await Promise.all([
+	startEdge({ config: { tenant_rps: 5 } }),
+	startEdge({ config: { tenant_rps: 1000 } }),
+	startEdge({ config: { tenant_rps: 0 }, workers: 1 }),
+]);
+after(() => Promise.all([slow.close(), fast.close(), off.close()]));
+const lane = slow.lane();
+const { path } = lane;
+const fastPath = fast.lane().path;
+const offPath = off.lane().path;
+
+/**
+ * Does what must be done before the bucket of a new tenant gets its next token, 200 ms after the first request; once
+ * more if the machine was too busy for that.
+ */
+async function withinOnePeriod(action: (token: string) => Promise<void>): Promise<void> {
+	for (let attempt = 1; ; attempt++) {
+		const startedAt = performance.now();
+		const inTime = () => performance.now() - startedAt < 200;
+		try {
+			await action(pki.token(newTenant()));
+			if (inTime()) return;
+		} catch (error) {
+			if (inTime() || attempt === 20) throw error;
+		}
+	}
+}
+
+/** So many connections that every worker has some of them. */
+const connectAll = (edge: Edge, protocol: Protocol, count: number): Promise<Connection[]> =>
+	Promise.all(Array.from({ length: count }, () => connect(protocol, edge.proxy)));
+
+for (const protocol of PROTOCOLS) {
+	describe(`tenant_rps over ${protocol}`, () => {
+		const connecting = connect(protocol, slow.proxy);
+		after(async () => (await connecting).close());
+		const ask = async (token: string, rest = '/x') => (await connecting).request({ path: path + rest, token });
+
+		test('admits as many requests at once as its value, then refuses and counts each refusal once', () =>
+			withinOnePeriod(async (token) => {
+				for (let i = 0; i < 5; i++) equal((await ask(token)).status, 200, `request ${i + 1} of the burst`);
+				const counted = await slow.counted(async () => assertOwnAnswer(await ask(token), 429, 'rate limited'));
+				deepEqual(counted, { 429: 1, ratelimited: 1 });
+			}));
+
+		test('what is refused never reaches the upstream', () =>
+			withinOnePeriod(async (token) => {
+				for (let i = 0; i < 5; i++) await ask(token);
+				const before = lane.upstream.bytesReceived;
+				equal((await ask(token)).status, 429);
+				equal(lane.upstream.bytesReceived, before);
+			}));
+
+		test('refills one request a period, and a refused one costs nothing', async () => {
+			const token = pki.token(newTenant());
+			const startedAt = performance.now();
+			const sent = await Promise.all(Array.from({ length: 5 }, () => ask(token)));
+			deepEqual(new Set(sent.map(({ status }) => status)), new Set([200]));
+			// Asked over and over: refusals that cost something would put the next admission off for ever.
+			for (let refilled = 1; refilled <= 3; refilled++) {
+				await until(async () => (await ask(token)).status === 200, 'the next admission');
+				const elapsed = performance.now() - startedAt;
+				ok(elapsed >= refilled * 200, `admission ${refilled} after the burst came after ${elapsed} ms`);
+				ok(elapsed < refilled * 200 + 1500, `admission ${refilled} after the burst took ${elapsed} ms`);
+			}
+		});
+
+		test('counts the sub, not the token: two tokens of a tenant share, two tenants do not', () =>
+			withinOnePeriod(async (token) => {
+				const another = pki.token(tenantNow(), { jti: 'another' });
+				const statuses = [];
+				for (let i = 0; i < 6; i++) statuses.push((await ask(i % 2 === 0 ? token : another)).status);
+				deepEqual(statuses, [200, 200, 200, 200, 200, 429]);
+				equal((await ask(pki.token(newTenant()))).status, 200);
+			}));
+
+		test('charges for a bad path, a missing route and TRACE, not for a bad token', () =>
+			withinOnePeriod(async (token) => {
+				const client = await connecting;
+				const forged = pki.token(tenantNow(), { aud: 'other' });
+				for (let i = 0; i < 10; i++) equal((await ask(forged)).status, 401);
+				equal((await ask(token, '/../x')).status, 400);
+				equal((await client.request({ path: '/no-route', token })).status, 404);
+				equal((await client.request({ method: 'TRACE', path, token })).status, 405);
+				equal((await ask(token)).status, 200);
+				equal((await ask(token)).status, 200);
+				equal((await ask(token)).status, 429);
+			}));
+
+		test('refuses before the path is looked at', () =>
+			withinOnePeriod(async (token) => {
+				for (let i = 0; i < 5; i++) await ask(token);
+				assertOwnAnswer(await ask(token, '/../x'), 429, 'rate limited');
+			}));
+
+		test('is exact over all worker threads: 3000 requests at once, 20 connections', async () => {
+			const connections = await connectAll(fast, protocol, 20);
+			const token = pki.token(newTenant());
+			const startedAt = performance.now();
+			const answers = await Promise.all(
+				connections.map(async (connection) => {
+					const send = () => connection.request({ path: fastPath, token, ms: 30_000 });
+					const statuses: number[] = [];
+					// Over HTTP/1.1 these go one after another, over HTTP/2 ten at a time.
+					for (let i = 0; i < 15; i++) {
+						for (const answer of await Promise.all(Array.from({ length: 10 }, send))) statuses.push(answer.status);
+					}
+					return statuses;
+				}),
+			);
+			const elapsed = performance.now() - startedAt;
+			const admitted = answers.flat().filter((status) => status === 200).length;
+			const refused = answers.flat().filter((status) => status === 429).length;
+			equal(admitted + refused, 3000);
+			ok(admitted >= 1000, `only ${admitted} were admitted`);
+			ok(admitted <= 1000 + elapsed, `${admitted} were admitted in ${elapsed} ms`);
+			await Promise.all(connections.map((connection) => connection.close()));
+		});
+
+		test('0 switches it off', async () => {
+			const [connection] = await connectAll(off, protocol, 1);
+			const token = pki.token(newTenant());
+			for (let i = 0; i < 20; i++) {
+				const sent = Array.from({ length: 25 }, () => connection!.request({ path: offPath, token }));
+				for (const { status } of await Promise.all(sent)) equal(status, 200);
+			}
+			await connection!.close();
+		});
+	});
+}
+
+test('ten pipelined requests are ten requests to the limiter', () =>
+	withinOnePeriod(async (token) => {
+		using raw = await h1Raw(slow.proxy);
+		raw.send(`GET ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\n\r\n`.repeat(10));
+		const statuses: number[] = [];
+		for (let i = 0; i < 10; i++) statuses.push((await raw.readResponse()).status);
+		deepEqual(statuses, [200, 200, 200, 200, 200, 429, 429, 429, 429, 429]);
+	}));
+
+test('no metric is labelled by tenant', async () => {
+	const tenant = 'tenant-in-metrics';
+	await using client = await connect('h2', slow.proxy);
+	const sent = Array.from({ length: 10 }, () => client.request({ path, token: pki.token(tenant) }));
+	ok((await Promise.all(sent)).some(({ status }) => status === 429));
+	for (const family of (await slow.proxy.metrics()).values()) {
+		for (const { labels } of family.samples) ok(!Object.values(labels).includes(tenant), family.name);
+	}
+});

@@ -1,0 +1,426 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect as connectTcp, type Socket } from 'node:net';
+import { after, before, describe, it } from 'node:test';
+import type { TLSSocket } from 'node:tls';
+import { connectTls, h1Connect, h1Raw, h2Connect, isAccepted, request, type TlsOptions } from '../fixtures/clients.ts';
+import { type ClientCert, type TestPki, testPki } from '../fixtures/pki.ts';
+import { type Stage, startStage } from '../fixtures/stage.ts';
+import { until, within } from '../fixtures/wait.ts';
+
+const VERSIONS = ['TLSv1.2', 'TLSv1.3'] as const;
+type Version = (typeof VERSIONS)[number];
+
+let pki: TestPki;
+before(async () => {
+	pki = await testPki();
+});
+
+function only(version: Version): TlsOptions['tls'] & object {
+	return { minVersion: version, maxVersion: version };
+}
+
+/** A TCP connection on which no TLS has begun. */
+async function connectPlain(stage: Stage): Promise<Socket> {
+	const socket = connectTcp({ host: '127.0.0.1', port: stage.proxy.port });
+	socket.on('error', () => {});
+	await within(once(socket, 'connect'), 'the connection');
+	return socket;
+}
+
+async function untilClosed(socket: Socket): Promise<void> {
+	socket.resume();
+	if (socket.closed) return;
+	await within(new Promise((resolve) => socket.once('close', resolve)), 'the server to close the connection');
+}
+
+describe('the TLS handshake', () => {
+	let stage: Stage;
+	before(async () => {
+		stage = await startStage();
+	});
+	after(async () => {
+		await stage.noConnections();
+		await stage[Symbol.asyncDispose]();
+	});
+
+	const refusedClients: Record<string, () => ClientCert | null> = {
+		'no certificate': () => null,
+		'a certificate of an authority that is not trusted': () => pki.clients.otherCa,
+		'a certificate that has expired': () => pki.clients.expired,
+		'a certificate that is not valid yet': () => pki.clients.notYetValid,
+		'a certificate that is for servers only': () => pki.clients.serverAuthOnly,
+	};
+	for (const [what, cert] of Object.entries(refusedClients)) {
+		for (const version of VERSIONS) {
+			for (const alpn of [['http/1.1'], ['h2'], []]) {
+				it(`refuses ${what} in ${version}, ALPN ${alpn[0] ?? 'none'}`, async () => {
+					await stage.refused({ 'handshake failures': 1 }, async () => {
+						assert.equal(await isAccepted(stage.proxy, { cert: cert(), alpn, tls: only(version) }), false);
+					});
+				});
+			}
+		}
+	}
+
+	it('serves a client below four intermediate authorities', async () => {
+		for (const version of VERSIONS) {
+			const cert = pki.clients.fourIntermediates;
+			const { status } = await request('h1', stage.proxy, { cert, tls: only(version) });
+			assert.equal(status, 200);
+			await stage.counted({ '200 upstream': 1 });
+		}
+	});
+
+	it('refuses a client whose intermediates are not sent along', async () => {
+		const { certPem, keyPem } = pki.clients.fourIntermediates;
+		const leaf = certPem.slice(0, certPem.indexOf('-----END CERTIFICATE-----') + 26);
+		await stage.refused({ 'handshake failures': 1 }, async () => {
+			assert.equal(await isAccepted(stage.proxy, { cert: { certPem: leaf, keyPem } }), false);
+		});
+	});
+
+	it('refuses a client that does not have the key of its certificate', async () => {
+		await stage.refused({ 'handshake failures': 1 }, async () => {
+			const { valid, expired } = pki.clients;
+			const cert = { certPem: valid.certPem, keyPem: expired.keyPem };
+			await assert.rejects(connectTls(stage.proxy, { cert }), /mismatch/);
+			// OpenSSL will not even begin with such a pair: what the proxy sees is a client that leaves.
+			const socket = await connectPlain(stage);
+			socket.end();
+			await untilClosed(socket);
+		});
+	});
+
+	it('fails without a common ALPN protocol', async () => {
+		for (const version of VERSIONS) {
+			await stage.refused({ 'handshake failures': 1 }, async () => {
+				await assert.rejects(connectTls(stage.proxy, { alpn: ['http/1.0', 'h3', 'h2c'], tls: only(version) }));
+			});
+		}
+	});
+
+	it('without ALPN means HTTP/1.1', async () => {
+		const connection = await h1Raw(stage.proxy, { alpn: [] });
+		assert.equal(connection.socket.alpnProtocol, false);
+		connection.send(`GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${pki.token()}\r\n\r\n`);
+		assert.equal((await connection.readResponse()).status, 200);
+		connection.close();
+		await stage.counted({ '200 upstream': 1 });
+	});
+
+	it('prefers h2 where a client offers both', async () => {
+		for (const alpn of [
+			['h2', 'http/1.1'],
+			['http/1.1', 'h2'],
+		]) {
+			const socket = await connectTls(stage.proxy, { alpn });
+			assert.equal(socket.alpnProtocol, 'h2');
+			await until(async () => (await stage.openConnections()).h2 === 1, 'the server to see it so, too');
+			socket.destroy();
+			await stage.noConnections();
+		}
+	});
+
+	it('refuses TLS 1.0 and 1.1', async () => {
+		for (const version of ['TLSv1', 'TLSv1.1'] as const) {
+			await stage.refused({ 'handshake failures': 1 }, async () => {
+				const tls = { minVersion: version, maxVersion: version, ciphers: 'DEFAULT@SECLEVEL=0' };
+				await assert.rejects(connectTls(stage.proxy, { tls }), /alert protocol version/i);
+			});
+		}
+	});
+
+	it('refuses what is no TLS at all, HTTP in the clear included', async () => {
+		for (const bytes of [
+			'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n',
+			'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
+			'\x00'.repeat(100),
+		]) {
+			await stage.refused({ 'handshake failures': 1 }, async () => {
+				const socket = await connectPlain(stage);
+				socket.write(bytes, 'latin1');
+				await untilClosed(socket);
+			});
+		}
+	});
+
+	it('that its client breaks off, in order or with a reset, has failed', async () => {
+		for (const leave of [(socket: Socket) => socket.end(), (socket: Socket) => socket.resetAndDestroy()]) {
+			await stage.refused({ 'handshake failures': 1 }, async () => {
+				const socket = await connectPlain(stage);
+				await until(async () => (await stage.openConnections()).handshake === 1, 'the proxy to accept');
+				leave(socket);
+				await untilClosed(socket);
+			});
+		}
+	});
+
+	it('that succeeded is timed, and counts as no failure when its connection ends, however it does', async () => {
+		const before = await stage.proxy.metric('proxy_tls_handshake_seconds_count');
+		const endings: ((socket: TLSSocket, tcp: Socket) => void)[] = [
+			(socket) => socket.end(),
+			(socket) => socket.destroy(),
+			(_, tcp) => tcp.resetAndDestroy(),
+		];
+		for (const end of endings) {
+			for (const alpn of ['http/1.1', 'h2']) {
+				const tcp = await connectPlain(stage);
+				const socket = await connectTls(stage.proxy, { alpn: [alpn], tls: { socket: tcp } });
+				const open = async () => (await stage.openConnections())[alpn as 'h2'] === 1;
+				await until(open, 'the connection to be counted');
+				end(socket, tcp);
+				await untilClosed(socket);
+				await stage.noConnections();
+			}
+		}
+		assert.equal((await stage.proxy.metric('proxy_tls_handshake_seconds_count')) - before, 6);
+		await stage.counted({});
+	});
+
+	it('asked for once more on a connection that is up ends the connection', async () => {
+		for (const alpn of ['http/1.1', 'h2']) {
+			const socket = await connectTls(stage.proxy, { alpn: [alpn], tls: only('TLSv1.2') });
+			socket.on('error', () => {});
+			let renegotiated = false;
+			socket.renegotiate({}, (error) => {
+				renegotiated = error === null;
+			});
+			await untilClosed(socket);
+			assert.equal(renegotiated, false);
+		}
+		await stage.noConnections();
+		await stage.counted({});
+	});
+});
+
+describe('a TLS session', () => {
+	let stage: Stage;
+	before(async () => {
+		stage = await startStage();
+	});
+	after(() => stage[Symbol.asyncDispose]());
+
+	/** Everything that a client could offer for resumption after a connection on which it has been served. */
+	async function sessionsOf(cert: ClientCert, version: Version): Promise<Buffer[]> {
+		const connection = await h1Raw(stage.proxy, { cert, tls: only(version) });
+		const sessions: Buffer[] = [];
+		connection.socket.on('session', (session: Buffer) => sessions.push(session));
+		connection.send(`GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${pki.token()}\r\n\r\n`);
+		// Tickets of TLS 1.3 come with the first data at the latest.
+		assert.equal((await connection.readResponse()).status, 200);
+		await stage.counted({ '200 upstream': 1 });
+		const own = connection.socket.getSession();
+		if (own !== undefined) sessions.push(own);
+		connection.close();
+		return sessions;
+	}
+
+	it('is never resumed: each connection is a full handshake, with its certificate looked at', async () => {
+		for (const version of VERSIONS) {
+			const sessions = await sessionsOf(pki.clients.valid, version);
+			assert.notEqual(sessions.length, 0);
+			for (const session of sessions) {
+				const socket = await connectTls(stage.proxy, { tls: { ...only(version), session } });
+				assert.equal(socket.isSessionReused(), false);
+				const accepted = async () => (await stage.openConnections())['http/1.1'] === 1;
+				await until(accepted, 'the server to be through, too');
+				socket.destroy();
+				await stage.noConnections();
+				// A resumption would need no certificate.
+				await stage.refused({ 'handshake failures': 1 }, async () => {
+					assert.equal(await isAccepted(stage.proxy, { cert: null, tls: { ...only(version), session } }), false);
+				});
+			}
+		}
+	});
+
+	it('does not outlive the certificate that it was made with', async () => {
+		const notAfter = new Date(Date.now() + 2000);
+		const cert = await pki.issueClient({ notAfter });
+		const sessions = await Promise.all(VERSIONS.map(async (version) => ({ version, all: [] as Buffer[] })));
+		for (const entry of sessions) entry.all = await sessionsOf(cert, entry.version);
+		// To the second, rounded down in the certificate.
+		await until(() => Date.now() > notAfter.getTime(), 'the certificate to expire');
+		for (const { version, all } of sessions) {
+			for (const session of all) {
+				await stage.refused({ 'handshake failures': 1 }, async () => {
+					assert.equal(await isAccepted(stage.proxy, { cert, tls: { ...only(version), session } }), false);
+				});
+			}
+		}
+	});
+
+	it('does not outlive the trust in its authority; connections that are up do', async () => {
+		const sessions = new Map<Version, Buffer[]>();
+		for (const version of VERSIONS) sessions.set(version, await sessionsOf(pki.clients.valid, version));
+		await using up = await h1Connect(stage.proxy);
+		await using upToo = await h2Connect(stage.proxy);
+		const rotated = async (caPath: string) => {
+			stage.proxy.writeConfig({ tls: { client_ca_path: caPath } });
+			assert.equal((await stage.proxy.reload()).tls.message, 'mTLS config reloaded');
+		};
+		await rotated(pki.otherCaPath);
+		for (const [version, all] of sessions) {
+			for (const session of all) {
+				assert.equal(await isAccepted(stage.proxy, { tls: { ...only(version), session } }), false);
+				await stage.counted({ 'handshake failures': 1 });
+			}
+		}
+		for (const connection of [up, upToo]) assert.equal((await connection.request()).status, 200);
+		for (const protocol of ['h1', 'h2'] as const) {
+			assert.equal((await request(protocol, stage.proxy, { cert: pki.clients.otherCa })).status, 200);
+		}
+		await stage.counted({ '200 upstream': 4 });
+		await rotated(pki.caPath);
+	});
+});
+
+describe('the time limit of the handshake', () => {
+	const LIMIT_MS = 400;
+	let stage: Stage;
+	before(async () => {
+		stage = await startStage({ limits: { tls_handshake_timeout_secs: LIMIT_MS / 1000 } });
+	});
+	after(async () => {
+		await stage.noConnections();
+		await stage[Symbol.asyncDispose]();
+	});
+
+	/** A ClientHello, as a client of ours would send it. */
+	async function clientHello(): Promise<Buffer> {
+		const { createServer } = await import('node:net');
+		const server = createServer().listen(0, '127.0.0.1');
+		await once(server, 'listening');
+		const hello = new Promise<Buffer>((resolve) => {
+			server.once('connection', (socket) => {
+				socket.once('data', (bytes: Buffer) => {
+					resolve(bytes);
+					socket.destroy();
+					server.close();
+				});
+			});
+		});
+		await assert.rejects(connectTls({ port: (server.address() as { port: number }).port }));
+		return await hello;
+	}
+
+	/** How long the server keeps the connection, ms. */
+	async function kept(socket: Socket, from: number): Promise<number> {
+		await untilClosed(socket);
+		return performance.now() - from;
+	}
+
+	function assertLimited(ms: number): void {
+		assert.ok(ms >= LIMIT_MS - 10, `closed after ${ms} ms`);
+		assert.ok(ms < LIMIT_MS + 2000, `closed only after ${ms} ms`);
+	}
+
+	it('ends a connection without a ClientHello', async () => {
+		await stage.refused({ 'handshake failures': 1 }, async () => {
+			const from = performance.now();
+			assertLimited(await kept(await connectPlain(stage), from));
+		});
+	});
+
+	it('ends a connection with half a ClientHello', async () => {
+		const hello = await clientHello();
+		await stage.refused({ 'handshake failures': 1 }, async () => {
+			const from = performance.now();
+			const socket = await connectPlain(stage);
+			socket.write(hello.subarray(0, hello.length / 2));
+			assertLimited(await kept(socket, from));
+		});
+	});
+
+	it('ends a connection whose ClientHello comes a byte at a time, however steadily', async () => {
+		const hello = await clientHello();
+		await stage.refused({ 'handshake failures': 1 }, async () => {
+			const from = performance.now();
+			const socket = await connectPlain(stage);
+			let sent = 0;
+			const drip = setInterval(() => {
+				if (!socket.destroyed) socket.write(hello.subarray(sent, ++sent));
+			}, 20);
+			try {
+				assertLimited(await kept(socket, from));
+			} finally {
+				clearInterval(drip);
+			}
+			assert.ok(sent < hello.length, 'the whole ClientHello was sent');
+		});
+	});
+
+	it('ends a handshake that has begun and goes on no more', async () => {
+		const hello = await clientHello();
+		await stage.refused({ 'handshake failures': 1 }, async () => {
+			const from = performance.now();
+			const socket = await connectPlain(stage);
+			socket.write(hello);
+			await within(once(socket, 'data'), 'the ServerHello');
+			assertLimited(await kept(socket, from));
+		});
+	});
+
+	it('is over with the handshake', async () => {
+		await using connection = await h1Connect(stage.proxy);
+		const late = performance.now() + 2 * LIMIT_MS;
+		await until(() => performance.now() > late, 'the limit to pass');
+		assert.equal((await connection.request()).status, 200);
+		await stage.counted({ '200 upstream': 1 });
+	});
+});
+
+describe('the limit of connections', () => {
+	const MAX = 4;
+	let stage: Stage;
+	before(async () => {
+		stage = await startStage({ limits: { max_connections: MAX, tls_handshake_timeout_secs: 1 } });
+	});
+	after(() => stage[Symbol.asyncDispose]());
+
+	/** As many are served as the limit allows; one more is closed at once, and is no handshake that failed. */
+	async function assertRoomFor(count: number): Promise<void> {
+		const open: TLSSocket[] = [];
+		for (let i = 0; i < count; i++) {
+			const socket = await connectTls(stage.proxy);
+			socket.on('error', () => {});
+			open.push(socket);
+		}
+		for (let i = 0; i < 3; i++) await untilClosed(await connectPlain(stage));
+		assert.equal((await stage.openConnections())['http/1.1'], count);
+		for (const socket of open) assert.equal(socket.destroyed, false);
+		for (const socket of open) socket.destroy();
+		await stage.noConnections();
+	}
+
+	it('closes what is beyond it, and has room again when connections end', async () => {
+		await assertRoomFor(MAX);
+		await assertRoomFor(MAX);
+		await stage.counted({});
+	});
+
+	it('gets back what handshakes took that failed, in whichever way', async () => {
+		const { clients } = pki;
+		const failing: (() => Promise<unknown>)[] = [
+			...[null, clients.otherCa, clients.expired, clients.serverAuthOnly].flatMap((cert) =>
+				VERSIONS.map((version) => () => isAccepted(stage.proxy, { cert, tls: only(version) })),
+			),
+			() => isAccepted(stage.proxy, { alpn: ['h3'] }),
+			async () => (await connectPlain(stage)).end(),
+			async () => (await connectPlain(stage)).resetAndDestroy(),
+			async () => (await connectPlain(stage)).write('no TLS'),
+			// For the time limit.
+			async () => untilClosed(await connectPlain(stage)),
+		];
+		let failures = 0;
+		for (const fail of failing) {
+			await fail();
+			await stage.noConnections();
+			failures++;
+		}
+		assert.equal(await stage.proxy.metric('proxy_tls_handshake_failures_total'), failures);
+		await stage.counted({ 'handshake failures': failures });
+		await assertRoomFor(MAX);
+	});
+});

@@ -1,0 +1,417 @@
+/** Answers of upstreams in every framing, and what becomes of the connection behind them: decisions "HTTP"; cases 32, 57, 58, 61. */
+import { deepEqual, equal, ok } from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+import { countedBytes } from '../fixtures/bodies.ts';
+import { type Answer, h1Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { CIRCUIT, type Lane, startEdge } from '../fixtures/edge.ts';
+import { assertOwnAnswer } from '../fixtures/own-answer.ts';
+import { testPki } from '../fixtures/pki.ts';
+import { BODY_MODE } from '../fixtures/proxy.ts';
+import type { Exchange, Script } from '../fixtures/upstream.ts';
+import { until } from '../fixtures/wait.ts';
+
+const pki = await testPki();
+// One worker: one pool of connections, so that reuse is no matter of luck.
+const edge = await startEdge({ lanes: 160, workers: 1 });
+after(() => edge.close());
+const { proxy } = edge;
+
+const big = countedBytes(1_000_000);
+const ok200: Script = (exchange) => exchange.respond({ body: 'ok' });
+
+for (const protocol of PROTOCOLS) {
+	const ask = ({ path }: Lane, options = {}): Promise<Answer> => edge.request(protocol, { path, ...options });
+
+	describe(`framing over ${protocol}`, () => {
+		const bodies: [what: string, body: Buffer][] = [
+			['no bytes', Buffer.alloc(0)],
+			['one byte', Buffer.from('x')],
+			['70 kB', big.subarray(0, 70_001)],
+			['1 MB', big],
+		];
+		const framings: Record<string, (exchange: Exchange, body: Buffer) => void> = {
+			'a content-length': (exchange, body) => exchange.respond({ body }),
+			'one chunk': (exchange, body) => exchange.chunked(body.length === 0 ? [] : [body]),
+			'many chunks': (exchange, body) => exchange.chunked(pieces(body, 3000)),
+			'the end of the connection': (exchange, body) => exchange.untilClose({ body }),
+			'the end of an HTTP/1.0 connection': (exchange, body) => {
+				exchange.write(Buffer.concat([Buffer.from('HTTP/1.0 200 OK\r\n\r\n'), body]));
+				exchange.end();
+			},
+		};
+		for (const [framing, respond] of Object.entries(framings)) {
+			test(`a body delimited by ${framing} arrives whole`, async () => {
+				const lane = edge.lane();
+				for (const [what, body] of bodies) {
+					lane.upstream.script = (exchange) => respond(exchange, body);
+					const answer = await ask(lane);
+					equal(answer.status, 200, what);
+					equal(answer.ended, 'complete', what);
+					ok(answer.body.equals(body), `${what} have changed on their way`);
+					const declared = BODY_MODE === 'collected' || framing === 'a content-length';
+					equal(answer.headers['content-length'], declared ? String(body.length) : undefined, what);
+				}
+				equal(await lane.circuit(), CIRCUIT.closed);
+			});
+		}
+
+		test('an answer that comes byte by byte is the same answer', async () => {
+			const lane = edge.lane();
+			const chunked =
+				'HTTP/1.1 200 OK\r\nX-A: 1\r\ntransfer-encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n2\r\nde\r\n0\r\nx-t: 1\r\n\r\n';
+			for (const [bytes, body] of [
+				[chunked, 'abcde'],
+				['HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length:5\r\n\r\nabcde', 'abcde'],
+				['HTTP/1.1 404 \r\ncontent-length: 0\r\n\r\n', ''],
+				['HTTP/1.1 200\r\ncontent-length:\t1 \r\n\r\nx', 'x'],
+			] as const) {
+				lane.upstream.script = (exchange) => exchange.drip(bytes, 0);
+				const answer = await ask(lane);
+				equal(answer.text, body);
+				deepEqual(answer.informational, []);
+				equal(answer.headers['x-t'], undefined, 'trailers are dropped');
+			}
+			equal(lane.upstream.trafficConnections.length, 1, 'the connection was good for all of them');
+		});
+
+		test('every final status passes as it is', async () => {
+			const lane = edge.lane();
+			for (const status of [200, 201, 203, 206, 226, 300, 301, 307, 400, 401, 404, 418, 451, 499, 500, 511, 599]) {
+				lane.upstream.script = (exchange) => exchange.respond({ status, body: `says ${status}` });
+				const answer = await ask(lane);
+				equal(answer.status, status);
+				equal(answer.text, `says ${status}`);
+			}
+		});
+
+		test('HEAD, 204 and 304 carry no body, and the connection is good for more', async () => {
+			const lane = edge.lane();
+			const cases: [method: string, head: string, status: number, length: string | undefined][] = [
+				['HEAD', '200 OK\r\ncontent-length: 1000', 200, '1000'],
+				['HEAD', '200 OK\r\ncontent-length: 0', 200, '0'],
+				['HEAD', '200 OK', 200, undefined],
+				['HEAD', '200 OK\r\ntransfer-encoding: chunked', 200, undefined],
+				['HEAD', '404 Not Found\r\ncontent-length: 9', 404, '9'],
+				['GET', '204 No Content', 204, undefined],
+				['DELETE', '204 No Content', 204, undefined],
+				['GET', '304 Not Modified\r\netag: "1"', 304, undefined],
+				['GET', '304 Not Modified\r\ncontent-length: 1000', 304, '1000'],
+				['HEAD', '304 Not Modified', 304, undefined],
+				['GET', '200 OK\r\ncontent-length: 0', 200, '0'],
+			];
+			for (const [method, head, status, length] of cases) {
+				lane.upstream.script = (exchange) => exchange.write(`HTTP/1.1 ${head}\r\n\r\n`);
+				// On a connection of its own: after HEAD without a length Node's client drops the one it has.
+				const answer = await request(protocol, proxy, { method, path: lane.path });
+				equal(answer.status, status, head);
+				equal(answer.body.length, 0, head);
+				equal(answer.headers['content-length'], length, head);
+				equal(answer.headers['transfer-encoding'], undefined, head);
+				equal(answer.ended, 'complete', head);
+			}
+			equal(lane.upstream.trafficConnections.length, 1);
+		});
+
+		test('205 carries no body, whatever the upstream thinks of it', async () => {
+			const lane = edge.lane();
+			for (const head of [
+				'content-length: 0\r\n\r\n',
+				'transfer-encoding: chunked\r\n\r\n0\r\n\r\n',
+				'transfer-encoding: chunked\r\n\r\n4\r\nevil\r\n0\r\n\r\n',
+				'content-length: 4\r\n\r\nevil',
+				'\r\nevil',
+			]) {
+				lane.upstream.script = (exchange) => exchange.write(`HTTP/1.1 205 Reset Content\r\n${head}`);
+				const answer = await ask(lane);
+				equal(answer.status, 205);
+				equal(answer.text, '');
+				equal(answer.headers['content-length'], '0');
+				equal(answer.ended, 'complete');
+			}
+			lane.upstream.script = ok200;
+			equal((await ask(lane)).text, 'ok');
+			equal(await lane.circuit(), CIRCUIT.closed);
+		});
+
+		test('interim responses are swallowed, up to a flood of them', async () => {
+			const lane = edge.lane();
+			const interim = ['100 Continue', '102 Processing', '103 Early Hints\r\nlink: </x>', '199 Else'];
+			lane.upstream.script = (exchange) => {
+				exchange.write(interim.map((line) => `HTTP/1.1 ${line}\r\n\r\n`).join(''));
+				exchange.respond({ body: 'final' });
+			};
+			const answer = await ask(lane);
+			equal(answer.text, 'final');
+			deepEqual(answer.informational, []);
+			lane.upstream.script = (exchange) => {
+				exchange.write('HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n'.repeat(2000));
+				exchange.respond({ body: 'final' });
+			};
+			assertOwnAnswer(await ask(lane), 502, 'bad gateway');
+			equal(await lane.circuit(), CIRCUIT.open);
+		});
+
+		test('an answer that comes before the request’s body is passed on, and the connection is not used again', async () => {
+			const lane = edge.lane();
+			lane.upstream.early = true;
+			lane.upstream.script = (exchange) => {
+				exchange.socket.pause();
+				exchange.respond({ status: 403, body: 'no need to send more' });
+			};
+			const body = countedBytes(8_000_000);
+			const answer = await request(protocol, proxy, { method: 'POST', path: lane.path, body });
+			equal(answer.status, 403);
+			equal(answer.text, 'no need to send more');
+			lane.upstream.early = false;
+			lane.upstream.script = ok200;
+			equal((await ask(lane, { path: `${lane.path}/next`, ms: 3000 })).status, 200);
+			deepEqual(
+				lane.upstream.requests.map(({ connection }) => connection === lane.upstream.requests[0]!.connection),
+				[true, false],
+				'the next request went out behind the rest of a body that nobody reads',
+			);
+			equal(await lane.circuit(), CIRCUIT.closed);
+		});
+
+		test('an answer in front of a closed door is passed on: 413 and FIN while the body is still being sent', async () => {
+			const lane = edge.lane();
+			lane.upstream.early = true;
+			lane.upstream.script = (exchange) => exchange.untilClose({ status: 413, body: 'too much for me' });
+			for (let i = 0; i < 5; i++) {
+				// Each from a client of its own: the rest of the body stays in Node's client, which lets 10 MB pile up.
+				const body = countedBytes(4_000_000);
+				const answer = await request(protocol, proxy, { method: 'POST', path: lane.path, body });
+				equal(answer.status, 413);
+				equal(answer.text, 'too much for me');
+			}
+			equal(await lane.circuit(), CIRCUIT.closed);
+		});
+	});
+
+	describe(`connections to the upstream, over ${protocol}`, { concurrency: 6 }, () => {
+		/** Asks twice; tells whether both requests went over one connection. */
+		const reused = async (lane: Lane): Promise<boolean> => {
+			for (let i = 0; i < 2; i++) equal((await ask(lane)).status, 200);
+			const [first, second] = lane.upstream.requests.slice(-2);
+			return first!.connection === second!.connection;
+		};
+
+		test('an idle connection is used again, the last one first', async () => {
+			const lane = edge.lane();
+			ok(await reused(lane));
+			await Promise.all(protocol === 'h2' ? [ask(lane), ask(lane), ask(lane)] : [ask(lane)]);
+			const before = lane.upstream.trafficConnections.length;
+			for (let i = 0; i < 5; i++) ok(await reused(lane));
+			equal(lane.upstream.trafficConnections.length, before);
+			const { upstream } = lane;
+			equal(await proxy.metric('proxy_upstream_connections', { upstream: upstream.authority, state: 'idle' }), before);
+			equal(await proxy.metric('proxy_upstream_connections', { upstream: upstream.authority, state: 'active' }), 0);
+		});
+
+		const notReused: Record<string, Script> = {
+			'Connection: close': (exchange) => exchange.respond({ headers: [['Connection', 'close']], body: 'ok' }),
+			'close among the options of Connection': (exchange) =>
+				exchange.respond({ headers: [['Connection', 'x-y , Close']], body: 'ok' }),
+			'HTTP/1.0': (exchange) => exchange.write('HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok'),
+			'HTTP/1.0 and Connection: keep-alive': (exchange) =>
+				exchange.write('HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ncontent-length: 2\r\n\r\nok'),
+			'Keep-Alive: timeout=1': (exchange) => exchange.respond({ headers: [['Keep-Alive', 'timeout=1']], body: 'ok' }),
+			'Keep-Alive: timeout=0': (exchange) => exchange.respond({ headers: [['keep-alive', 'max=5, timeout=0']] }),
+			'a byte too many': (exchange) => exchange.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok!'),
+			'a second answer in the same breath': (exchange) => {
+				exchange.write(
+					'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil',
+				);
+			},
+			'a byte behind the last chunk': (exchange) =>
+				exchange.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n\n'),
+		};
+		for (const [what, script] of Object.entries(notReused)) {
+			test(`after ${what} the connection is not used again`, async () => {
+				const lane = edge.lane();
+				lane.upstream.script = script;
+				equal(await reused(lane), false);
+				equal(await lane.circuit(), CIRCUIT.closed);
+				await lane.upstream.until(
+					({ trafficConnections }) => trafficConnections.every(({ socket }) => socket.destroyed),
+					'the connections to be closed',
+				);
+			});
+		}
+
+		for (const [what, method, head] of [
+			['HEAD', 'HEAD', '200 OK\r\ncontent-length: 4'],
+			['204', 'GET', '204 No Content\r\ncontent-length: 4'],
+			['304', 'GET', '304 Not Modified\r\ncontent-length: 4'],
+		]) {
+			test(`a body behind ${what} is not passed on, nor taken for the next answer`, async () => {
+				const lane = edge.lane();
+				lane.upstream.script = (exchange) => exchange.write(`HTTP/1.1 ${head}\r\n\r\nevil`);
+				const answer = await ask(lane, { method });
+				equal(answer.body.length, 0);
+				equal(answer.ended, 'complete');
+				lane.upstream.script = ok200;
+				equal((await ask(lane)).text, 'ok');
+				const [first, second] = lane.upstream.requests;
+				ok(first!.connection !== second!.connection);
+				equal(await lane.circuit(), CIRCUIT.closed);
+			});
+		}
+
+		test('bytes that arrive on an idle connection poison it: the next caller gets its own answer', async () => {
+			const lane = edge.lane();
+			lane.upstream.script = (exchange) => {
+				exchange.respond({ body: 'first' });
+				setTimeout(() => exchange.write('HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil'), 5);
+			};
+			equal((await ask(lane)).text, 'first');
+			await lane.upstream.until(
+				({ trafficConnections }) => trafficConnections[0]!.socket.destroyed,
+				'the connection to be dropped',
+			);
+			lane.upstream.script = ok200;
+			equal((await ask(lane)).text, 'ok');
+			equal(await lane.circuit(), CIRCUIT.closed);
+		});
+
+		test('Keep-Alive: timeout=3 is good for two seconds', async () => {
+			const lane = edge.lane();
+			lane.upstream.script = (exchange) => exchange.respond({ headers: [['Keep-Alive', 'timeout=3']], body: 'ok' });
+			ok(await reused(lane));
+			const usedAt = performance.now();
+			await until(() => performance.now() > usedAt + 2100, 'the promise, less a second');
+			equal((await ask(lane)).status, 200);
+			equal(lane.upstream.trafficConnections.length, 2);
+		});
+
+		test('a connection that stays idle is dropped after 4 s', async () => {
+			const lane = edge.lane();
+			equal((await ask(lane)).status, 200);
+			const usedAt = performance.now();
+			await lane.upstream.until(
+				({ trafficConnections }) => trafficConnections[0]!.socket.destroyed,
+				'the connection to be dropped',
+			);
+			const idle = performance.now() - usedAt;
+			ok(idle > 3800 && idle < 6000, `after ${idle} ms`);
+		});
+	});
+
+	describe(`stale connections, over ${protocol}`, () => {
+		/** The second request on a connection finds it ended: in order or by a reset, when it arrives. */
+		const goesStale =
+			(how: 'end' | 'reset'): Script =>
+			(exchange) => {
+				const { connection, requests } = { connection: exchange.request.connection, requests: arrived(exchange) };
+				if (requests > 1) exchange[how]();
+				else exchange.respond({ body: `from ${connection}` });
+			};
+		const arrived = ({ request }: Exchange) =>
+			edgeRequests().filter(({ connection, target }) => connection === request.connection && target === request.target)
+				.length;
+		let current: Lane;
+		const edgeRequests = () => current.upstream.requests;
+
+		for (const how of ['end', 'reset'] as const) {
+			for (const method of ['GET', 'HEAD', 'OPTIONS']) {
+				test(`${method} that meets the ${how} of a used connection is sent once more, unseen by the client`, async () => {
+					current = edge.lane();
+					current.upstream.script = goesStale(how);
+					equal((await ask(current, { method })).status, 200);
+					const counted = await current.counted(async () => equal((await ask(current, { method })).status, 200));
+					deepEqual(counted, { 200: 1 });
+					deepEqual(
+						current.upstream.requests.map(({ method }) => method),
+						[method, method, method],
+					);
+					equal(await current.circuit(), CIRCUIT.closed);
+				});
+			}
+
+			for (const method of ['POST', 'PUT', 'PATCH', 'DELETE']) {
+				test(`${method} that meets the ${how} of a used connection is 502, and delivered once`, async () => {
+					current = edge.lane();
+					current.upstream.script = goesStale(how);
+					const options = { method, body: 'once' };
+					equal((await ask(current, options)).status, 200);
+					const counted = await current.counted(async () => {
+						assertOwnAnswer(await ask(current, options), 502, 'bad gateway');
+					});
+					deepEqual(counted, { 502: 1 });
+					equal(current.upstream.requests.length, 2);
+					equal(await current.circuit(), CIRCUIT.closed, 'a stale connection is nobody’s failure');
+					equal((await ask(current, options)).status, 200);
+				});
+			}
+		}
+
+		test('a GET is sent once more at most: a fresh connection that fails as well is 502, and counts', async () => {
+			current = edge.lane();
+			current.upstream.script = ok200;
+			equal((await ask(current)).status, 200);
+			current.upstream.script = (exchange) => exchange.end();
+			assertOwnAnswer(await ask(current), 502, 'bad gateway');
+			equal(current.upstream.requests.length, 3);
+			equal(await current.circuit(), CIRCUIT.open);
+		});
+
+		test('a GET on a fresh connection is not repeated', async () => {
+			current = edge.lane();
+			current.upstream.script = (exchange) => exchange.end();
+			assertOwnAnswer(await ask(current), 502, 'bad gateway');
+			equal(current.upstream.requests.length, 1);
+			equal(await current.circuit(), CIRCUIT.open);
+		});
+
+		test('once a byte of the answer has come, nothing is repeated', async () => {
+			current = edge.lane();
+			current.upstream.script = ok200;
+			equal((await ask(current)).status, 200);
+			current.upstream.script = (exchange) => {
+				exchange.write('HTTP/1.1 103 Early Hints\r\n\r\n');
+				exchange.end();
+			};
+			assertOwnAnswer(await ask(current), 502, 'bad gateway');
+			equal(current.upstream.requests.length, 2);
+			equal(await current.circuit(), CIRCUIT.open);
+		});
+
+		test('a GET with a body is repeated only where the body is still at hand', async () => {
+			current = edge.lane();
+			current.upstream.script = goesStale('end');
+			const options = { method: 'GET', body: 'body' };
+			equal((await ask(current, options)).status, 200);
+			equal((await ask(current, options)).status, BODY_MODE === 'collected' ? 200 : 502);
+			for (const { body, state } of current.upstream.requests) {
+				equal(state, 'complete');
+				equal(String(body), 'body');
+			}
+			equal(await current.circuit(), CIRCUIT.closed);
+		});
+
+		test('connections that the upstream has closed while they were idle are not even tried', async () => {
+			current = edge.lane();
+			equal((await ask(current, { method: 'POST', body: 'x' })).status, 200);
+			current.upstream.closeConnections();
+			await current.upstream.until(({ openConnections }) => openConnections.length === 0, 'the connections to end');
+			equal((await ask(current, { method: 'POST', body: 'x' })).status, 200);
+			equal(current.upstream.requests.length, 2);
+		});
+	});
+}
+
+describe('HTTP/1.0 clients', () => {
+	test('get a body of unknown length delimited by the end of the connection, not in chunks', async () => {
+		const lane = edge.lane();
+		lane.upstream.script = (exchange) => exchange.chunked(['one', 'two']);
+		using raw = await h1Raw(proxy);
+		raw.send(`GET ${lane.path} HTTP/1.0\r\nauthorization: Bearer ${pki.token()}\r\n\r\n`);
+		const text = String(await raw.readToEnd());
+		ok(text.endsWith('\r\n\r\nonetwo'), text);
+		ok(!/transfer-encoding/i.test(text), text);
+	});
+});
+
+function pieces(bytes: Buffer, size: number): Buffer[] {
+	return Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) => bytes.subarray(i * size, (i + 1) * size));
+}

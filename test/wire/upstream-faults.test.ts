@@ -1,0 +1,409 @@
+/** Upstreams that break the protocol, break off or fall silent: decisions "HTTP"; acceptance cases 55, 56, 59, 60, 63 and 65. */
+import { deepEqual, equal, notEqual, ok } from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+import { heldBody } from '../fixtures/bodies.ts';
+import { type Answer, connect, h1Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { CIRCUIT, type Lane, startEdge } from '../fixtures/edge.ts';
+import { ERROR_CODE } from '../fixtures/h2-frames.ts';
+import { assertOwnAnswer } from '../fixtures/own-answer.ts';
+import { testPki } from '../fixtures/pki.ts';
+import { BODY_MODE, startProxy } from '../fixtures/proxy.ts';
+import type { Script } from '../fixtures/upstream.ts';
+import { until } from '../fixtures/wait.ts';
+
+const COLLECTED = BODY_MODE === 'collected';
+const UPSTREAM_MS = 800;
+const pki = await testPki();
+const edge = await startEdge({
+	lanes: 220,
+	config: { default_cooldown_secs: 3600 },
+	limits: { upstream_timeout_secs: UPSTREAM_MS / 1000, request_body_timeout_secs: UPSTREAM_MS / 1000 },
+});
+after(() => edge.close());
+const { proxy } = edge;
+
+const OK = 'HTTP/1.1 200 OK\r\n';
+
+/** Heads of which no part may reach the client. Behind each comes what would make it a whole answer. */
+const MALFORMED_HEADS: Readonly<Record<string, string>> = {
+	'Content-Length before Transfer-Encoding': `${OK}content-length: 4\r\ntransfer-encoding: chunked\r\n\r\n4\r\nevil\r\n0\r\n\r\n`,
+	'Transfer-Encoding before Content-Length': `${OK}transfer-encoding: chunked\r\ncontent-length: 4\r\n\r\n4\r\nevil\r\n0\r\n\r\n`,
+	'two different Content-Lengths': `${OK}content-length: 4\r\ncontent-length: 3\r\n\r\nevil`,
+	'one Content-Length twice': `${OK}content-length: 4\r\ncontent-length: 4\r\n\r\nevil`,
+	'a list of Content-Lengths': `${OK}content-length: 4, 4\r\n\r\nevil`,
+	'a Content-Length with a sign': `${OK}content-length: +4\r\n\r\nevil`,
+	'a negative Content-Length': `${OK}content-length: -4\r\n\r\nevil`,
+	'a hexadecimal Content-Length': `${OK}content-length: 0x4\r\n\r\nevil`,
+	'an empty Content-Length': `${OK}content-length:\r\n\r\nevil`,
+	'a Content-Length beyond counting': `${OK}content-length: 99999999999999999999\r\n\r\nevil`,
+	'gzip, chunked': `${OK}transfer-encoding: gzip, chunked\r\n\r\n4\r\nevil\r\n0\r\n\r\n`,
+	xchunked: `${OK}transfer-encoding: xchunked\r\n\r\n4\r\nevil\r\n0\r\n\r\n`,
+	identity: `${OK}transfer-encoding: identity\r\n\r\nevil`,
+	'chunked, identity': `${OK}transfer-encoding: chunked, identity\r\n\r\n4\r\nevil\r\n0\r\n\r\n`,
+	'chunked twice': `${OK}transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n4\r\nevil\r\n0\r\n\r\n`,
+	'chunked in HTTP/1.0': 'HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nevil\r\n0\r\n\r\n',
+	'a folded line': `${OK}x-a: 1\r\n 2\r\ncontent-length: 4\r\n\r\nevil`,
+	'bare LF behind every line': 'HTTP/1.1 200 OK\ncontent-length: 4\n\nevil',
+	'bare LF behind the status line': 'HTTP/1.1 200 OK\ncontent-length: 4\r\n\r\nevil',
+	'bare LF in a value': `${OK}x-a: 1\nx-b: 2\r\ncontent-length: 4\r\n\r\nevil`,
+	'bare CR in a value': `${OK}x-a: 1\rx-b: 2\r\ncontent-length: 4\r\n\r\nevil`,
+	'NUL in a value': `${OK}x-a: 1\x002\r\ncontent-length: 4\r\n\r\nevil`,
+	'NUL in a name': `${OK}x\x00a: 1\r\ncontent-length: 4\r\n\r\nevil`,
+	'a space before the colon': `${OK}content-length : 4\r\n\r\nevil`,
+	'an empty name': `${OK}: 1\r\ncontent-length: 4\r\n\r\nevil`,
+	'a line without a colon': `${OK}nonsense\r\ncontent-length: 4\r\n\r\nevil`,
+	'a space at the start of the first line': `${OK} x-a: 1\r\ncontent-length: 4\r\n\r\nevil`,
+	'a head of 100 kB': `${OK}x-a: ${'a'.repeat(100_000)}\r\ncontent-length: 4\r\n\r\nevil`,
+	'a head of 100 kB in many lines': `${OK}${'x-a: a\r\n'.repeat(12_500)}content-length: 4\r\n\r\nevil`,
+	'status 099': 'HTTP/1.1 099 OK\r\ncontent-length: 4\r\n\r\nevil',
+	'status 600': 'HTTP/1.1 600 OK\r\ncontent-length: 4\r\n\r\nevil',
+	'status 20': 'HTTP/1.1 20 OK\r\ncontent-length: 4\r\n\r\nevil',
+	'status 2000': 'HTTP/1.1 2000 OK\r\ncontent-length: 4\r\n\r\nevil',
+	'status +20': 'HTTP/1.1 +20 OK\r\ncontent-length: 4\r\n\r\nevil',
+	'no status': 'HTTP/1.1 OK\r\ncontent-length: 4\r\n\r\nevil',
+	'HTTP/2.0': 'HTTP/2.0 200 OK\r\ncontent-length: 4\r\n\r\nevil',
+	'HTTP/1.2': 'HTTP/1.2 200 OK\r\ncontent-length: 4\r\n\r\nevil',
+	'HTTP/0.9': 'evil',
+	'http in small letters': 'http/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil',
+	'two spaces before the status': 'HTTP/1.1  200 OK\r\ncontent-length: 4\r\n\r\nevil',
+	'an empty line in front': `\r\n${OK}content-length: 4\r\n\r\nevil`,
+	'another protocol': 'SSH-2.0-OpenSSH_9.6\r\n',
+	'HTTP/2 frames': '\x00\x00\x00\x04\x00\x00\x00\x00\x00',
+	'101 that nobody asked for': 'HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\nevil',
+};
+
+/** What goes wrong behind a good head: the client may have part of it, and must see that it is a part. */
+const BROKEN_BODIES: Readonly<Record<string, Script>> = {
+	'ends in the middle of its length': (exchange) => exchange.truncate(10, { body: 'half' }),
+	'is reset in the middle of its length': (exchange) => exchange.truncate(10, { body: 'half', by: 'reset' }),
+	'ends without a byte of its length': (exchange) => exchange.truncate(10),
+	'is reset at the end of its head': (exchange) => exchange.truncate(10, { by: 'reset' }),
+	'ends between two chunks': (exchange) => {
+		exchange.startChunked();
+		exchange.chunk('half');
+		exchange.end();
+	},
+	'ends in the middle of a chunk': (exchange) => {
+		exchange.startChunked();
+		exchange.write('a\r\nhalf');
+		exchange.end();
+	},
+	'ends before the last line of chunks': (exchange) => {
+		exchange.startChunked();
+		exchange.chunk('half');
+		exchange.write('0\r\n');
+		exchange.end();
+	},
+	'is reset between two chunks': (exchange) => {
+		exchange.startChunked();
+		exchange.chunk('half');
+		exchange.socket.write('', () => exchange.reset());
+	},
+	'is reset while its end is to tell its length': (exchange) => {
+		exchange.write(Buffer.concat([exchange.head({ headers: [['connection', 'close']] }), Buffer.from('half')]));
+		exchange.socket.write('', () => exchange.reset());
+	},
+	...Object.fromEntries(
+		Object.entries({
+			'a chunk size that is none': 'zz\r\n',
+			'a chunk size with 0x': '0x4\r\nevil\r\n0\r\n\r\n',
+			'a chunk size with a sign': '-4\r\nevil\r\n0\r\n\r\n',
+			'a chunk size behind a space': ' 4\r\nevil\r\n0\r\n\r\n',
+			'a chunk size beyond counting': 'fffffffffffffffff\r\nevil',
+			'bare LF behind a chunk size': '4\nevil\r\n0\r\n\r\n',
+			'a chunk longer than its size': '3\r\nevil\r\n0\r\n\r\n',
+			'a chunk without its CRLF': '4\r\nevil0\r\n\r\n',
+			'20 kB of chunk extension': `4;x=${'x'.repeat(20_000)}\r\nevil\r\n0\r\n\r\n`,
+			'a trailer that is none': '0\r\nnonsense\r\n\r\n',
+			'100 kB of trailers': `0\r\n${'x-a: a\r\n'.repeat(12_500)}\r\n`,
+		}).map(([what, bytes]): [string, Script] => [
+			`has ${what}`,
+			(exchange) => {
+				exchange.startChunked();
+				exchange.chunk('half');
+				exchange.write(bytes);
+			},
+		]),
+	),
+};
+
+for (const protocol of PROTOCOLS) {
+	const ask = ({ path }: Lane, options = {}): Promise<Answer> => edge.request(protocol, { path, ...options });
+
+	/** The upstream failed: its breaker is open, and it is let go. */
+	const assertOpened = async (lane: Lane) => {
+		equal(await lane.circuit(), CIRCUIT.open);
+		await lane.upstream.until(
+			({ trafficConnections }) => trafficConnections.every(({ socket }) => socket.destroyed),
+			'the connection to be dropped',
+		);
+		equal(lane.upstream.requests.length, 1, 'requests at the upstream');
+	};
+
+	/** The client's answer is an error where it has been collected, and otherwise visibly a part. */
+	const assertBrokenOff = (answer: Answer, status = 502, body = 'bad gateway') => {
+		if (COLLECTED) return assertOwnAnswer(answer, status, body);
+		// 0 where the reset has overtaken the head.
+		ok(answer.status === 200 || answer.status === 0, `${answer.status}`);
+		notEqual(answer.ended, 'complete', 'it looks whole');
+		if (protocol === 'h2') equal(answer.resetCode, ERROR_CODE.INTERNAL_ERROR);
+	};
+	const COUNTED_BROKEN_OFF = COLLECTED ? { 502: 1 } : { 200: 1 };
+
+	describe(`malformed answers over ${protocol}`, () => {
+		for (const [what, bytes] of Object.entries(MALFORMED_HEADS)) {
+			test(`${what} is 502, opens the breaker, and nothing of it passes`, async () => {
+				const lane = edge.lane();
+				lane.upstream.script = (exchange) => exchange.write(bytes);
+				const counted = await lane.counted(async () => assertOwnAnswer(await ask(lane), 502, 'bad gateway'));
+				deepEqual(counted, { 502: 1 });
+				await assertOpened(lane);
+			});
+		}
+
+		test('a connection that ends without a byte is 502, also for POST, which is sent once', async () => {
+			const lane = edge.lane();
+			lane.upstream.script = (exchange) => exchange.end();
+			assertOwnAnswer(await ask(lane, { method: 'POST', body: 'once' }), 502, 'bad gateway');
+			await assertOpened(lane);
+		});
+
+		test('a head that breaks off is 502', async () => {
+			for (const how of ['end', 'reset'] as const) {
+				const lane = edge.lane();
+				lane.upstream.script = (exchange) => {
+					exchange.write(`${OK}content-le`);
+					exchange.socket.write('', () => exchange[how]());
+				};
+				assertOwnAnswer(await ask(lane, { method: 'POST', body: 'once' }), 502, 'bad gateway');
+				await assertOpened(lane);
+			}
+		});
+
+		test('a malformed answer to HEAD is 502 without a body', async () => {
+			const lane = edge.lane();
+			lane.upstream.script = (exchange) => exchange.write(`${OK}content-length: x\r\n\r\n`);
+			assertOwnAnswer(await ask(lane, { method: 'HEAD' }), 502, 'bad gateway', 'HEAD');
+			await assertOpened(lane);
+		});
+	});
+
+	describe(`answers that break off, over ${protocol}`, () => {
+		for (const [what, script] of Object.entries(BROKEN_BODIES)) {
+			test(`a body that ${what} never looks whole, and opens the breaker`, async () => {
+				const lane = edge.lane();
+				lane.upstream.script = script;
+				const counted = await lane.counted(async () => {
+					assertBrokenOff(await ask(lane, { method: 'POST', body: 'once' }));
+				});
+				deepEqual(counted, COUNTED_BROKEN_OFF);
+				await assertOpened(lane);
+			});
+		}
+
+		test('a body that ends after a megabyte of two never looks whole', async () => {
+			const lane = edge.lane();
+			lane.upstream.script = (exchange) => exchange.truncate(2_000_000, { body: Buffer.alloc(1_000_000) });
+			assertBrokenOff(await ask(lane));
+			await assertOpened(lane);
+		});
+
+		test('the next request is not served from what is left of the broken answer', async () => {
+			const lane = edge.lane();
+			const other = edge.lane();
+			lane.upstream.script = BROKEN_BODIES['has a chunk without its CRLF']!;
+			assertBrokenOff(await ask(lane));
+			equal((await ask(other)).text, 'ok');
+		});
+	});
+
+	describe(`silence, over ${protocol}`, { concurrency: 8 }, () => {
+		test('half a head and no more is 504 at the limit', async () => {
+			const lane = edge.lane();
+			lane.upstream.script = (exchange) => exchange.write(`${OK}content-le`);
+			const startedAt = performance.now();
+			const counted = await lane.counted(async () => {
+				assertOwnAnswer(await request(protocol, proxy, { path: lane.path }), 504, 'upstream timeout');
+			});
+			ok(performance.now() - startedAt >= UPSTREAM_MS);
+			deepEqual(counted, { 504: 1 });
+			await assertOpened(lane);
+		});
+
+		test('a head that comes byte by byte is 504 at the limit', async () => {
+			const lane = edge.lane();
+			lane.upstream.script = (exchange) => exchange.drip(`${OK}x-a: ${'a'.repeat(200)}\r\n\r\n`, 20);
+			const startedAt = performance.now();
+			const answer = await request(protocol, proxy, { path: lane.path });
+			assertOwnAnswer(answer, 504, 'upstream timeout');
+			ok(performance.now() - startedAt < UPSTREAM_MS + 1500);
+			await assertOpened(lane);
+		});
+
+		test('a body that stops in the middle is 504 where it is collected, and broken off where it streams', async () => {
+			const lane = edge.lane();
+			lane.upstream.script = (exchange) => {
+				exchange.startChunked();
+				exchange.chunk('half');
+			};
+			const startedAt = performance.now();
+			const counted = await lane.counted(async () => {
+				assertBrokenOff(await request(protocol, proxy, { path: lane.path }), 504, 'upstream timeout');
+			});
+			ok(performance.now() - startedAt >= UPSTREAM_MS);
+			deepEqual(counted, COLLECTED ? { 504: 1 } : { 200: 1 });
+			await assertOpened(lane);
+		});
+
+		test('a body that takes longer than the limit is 504 where it is collected, and passes where it streams', async () => {
+			const lane = edge.lane();
+			lane.upstream.script = async (exchange) => {
+				exchange.startChunked();
+				await exchange.drip('1\r\nx\r\n'.repeat(40), 10);
+				exchange.lastChunk();
+			};
+			const startedAt = performance.now();
+			const answer = await request(protocol, proxy, { path: lane.path });
+			if (COLLECTED) {
+				assertOwnAnswer(answer, 504, 'upstream timeout');
+				await assertOpened(lane);
+				return;
+			}
+			ok(performance.now() - startedAt > UPSTREAM_MS, 'the upstream was too fast for this test');
+			equal(answer.text, 'x'.repeat(40));
+			equal(answer.ended, 'complete');
+			equal(await lane.circuit(), CIRCUIT.closed);
+		});
+
+		test('an answer that begins while its client stops uploading does not make the upstream the culprit', async () => {
+			const lane = edge.lane();
+			lane.upstream.early = true;
+			lane.upstream.script = (exchange) => {
+				exchange.startChunked();
+				exchange.chunk('first');
+			};
+			const answer = await request(protocol, proxy, { method: 'POST', path: lane.path, body: heldBody('half') });
+			if (COLLECTED) {
+				assertOwnAnswer(answer, 408, 'slow client');
+			} else {
+				equal(answer.text, 'first');
+				notEqual(answer.ended, 'complete', 'it looks whole');
+			}
+			equal(await lane.circuit(), CIRCUIT.closed);
+		});
+	});
+
+	describe(`connections that do not come about, over ${protocol}`, () => {
+		test('a refused connection is 502 and opens the breaker', async () => {
+			const lane = edge.lane();
+			await lane.upstream.stop();
+			const counted = await lane.counted(async () => {
+				assertOwnAnswer(await ask(lane, { method: 'POST', body: 'x' }), 502, 'bad gateway');
+				assertOwnAnswer(await ask(lane), 503, 'upstream unavailable');
+			});
+			deepEqual(counted, { 502: 1, 503: 1 });
+		});
+
+		test('an upstream that fails in the middle of the upload is 502 and opens the breaker', async () => {
+			const lane = edge.lane();
+			lane.upstream.early = true;
+			lane.upstream.script = (exchange) => exchange.reset();
+			const body = COLLECTED ? 'whole' : heldBody('half');
+			const answer = await request(protocol, proxy, { method: 'POST', path: lane.path, body });
+			assertOwnAnswer(answer, 502, 'bad gateway');
+			await assertOpened(lane);
+		});
+	});
+
+	describe(`clients that leave, over ${protocol}`, () => {
+		const assertLetGo = async (lane: Lane, gone: Promise<Answer>) => {
+			notEqual((await gone).ended, 'complete');
+			await lane.upstream.until(
+				({ trafficConnections }) => trafficConnections.every(({ socket }) => socket.destroyed),
+				'the upstream to be let go',
+			);
+			const { authority } = lane.upstream;
+			await until(
+				async () => (await proxy.metric('proxy_upstream_connections', { upstream: authority })) === 0,
+				'the gauges of connections to fall',
+			);
+			equal(await lane.circuit(), CIRCUIT.closed);
+			lane.upstream.script = (exchange) => exchange.respond({ body: 'ok' });
+			lane.upstream.early = false;
+			equal((await ask(lane)).status, 200);
+		};
+
+		test('while the upstream thinks: its request is broken off, its breaker is not touched, nothing is counted', async () => {
+			const lane = edge.lane();
+			lane.upstream.script = (exchange) => exchange.stall();
+			await using client = await connect(protocol, proxy);
+			const counted = await lane.counted(async () => {
+				const gone = client.request({ method: 'POST', path: lane.path, body: 'whole' });
+				await lane.upstream.request(1, 'complete');
+				client.socket.destroy();
+				await assertLetGo(lane, gone);
+			});
+			deepEqual(counted, { 200: 1 }, 'the request that came after');
+		});
+
+		test('while the answer comes: the same', async () => {
+			const lane = edge.lane();
+			const sent = Promise.withResolvers<void>();
+			lane.upstream.script = async (exchange) => {
+				exchange.startChunked();
+				exchange.chunk(Buffer.alloc(200_000));
+				sent.resolve();
+				await exchange.stall();
+			};
+			await using client = await connect(protocol, proxy);
+			const gone = client.request({ path: lane.path });
+			await sent.promise;
+			if (!COLLECTED) {
+				const { authority } = lane.upstream;
+				const answered = { upstream: authority, status: '200' };
+				await until(() => proxy.metric('proxy_requests_total', answered), 'the answer to begin');
+			}
+			client.socket.destroy();
+			await assertLetGo(lane, gone);
+		});
+	});
+}
+
+test('over HTTP/1.1 a part of an answer ends without the terminator that would make it whole', async () => {
+	const lane = edge.lane();
+	lane.upstream.script = (exchange) => {
+		exchange.startChunked();
+		exchange.chunk('half');
+		exchange.end();
+	};
+	using raw = await h1Raw(proxy);
+	raw.send(`GET ${lane.path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${pki.token()}\r\n\r\n`);
+	const answer = await raw.readResponse();
+	if (COLLECTED) return equal(answer.status, 502);
+	equal(answer.status, 200);
+	equal(String(answer.body), 'half');
+	notEqual(answer.ended, 'complete');
+	equal(String(await raw.readToEnd()), '', 'the terminator, or anything else');
+});
+
+test('names that do not resolve and addresses that nobody has are 502 or 504, and 503 while the breaker is open', async () => {
+	await using lost = await startProxy({
+		config: { health_interval_secs: 3600, default_cooldown_secs: 1 },
+		limits: { upstream_timeout_secs: 1 },
+		routes: [
+			{ prefix: '/name', upstream: 'http://nowhere.invalid:80' },
+			{ prefix: '/port', upstream: 'http://127.0.0.1:1' },
+		],
+	});
+	for (const protocol of PROTOCOLS) {
+		for (const path of ['/name', '/port']) {
+			const answer = await until(async () => {
+				const answer = await request(protocol, lost, { path });
+				return answer.status === 503 ? undefined : answer;
+			}, 'the cooldown to be over');
+			if (path === '/port' || answer.status === 502) assertOwnAnswer(answer, 502, 'bad gateway');
+			else assertOwnAnswer(answer, 504, 'upstream timeout');
+			assertOwnAnswer(await request(protocol, lost, { path }), 503, 'upstream unavailable');
+		}
+	}
+});
