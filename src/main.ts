@@ -92,7 +92,8 @@ async function embedDemo(): Promise<void> {
 /** Open without having been asked for, it is a SIGUSR1 that came before our handler did: somebody wants a reload. */
 function closeInspector(): void {
 	const options = [...process.execArgv, ...(process.env.NODE_OPTIONS ?? '').split(' ')];
-	if (options.some((option) => option.startsWith('--inspect'))) return;
+	// `--inspect-port` and its like only say how.
+	if (options.some((option) => /^--inspect(-brk|-wait)?(=|$)/.test(option))) return;
 	const inspector = process.getBuiltinModule('node:inspector');
 	if (inspector?.url() === undefined) return;
 	inspector.close();

@@ -31,6 +31,7 @@ export class Http1Front {
 			insecureHTTPParser: false,
 			// Hosts and framing are judged by the gate, from the raw list; Node would look at one of two.
 			requireHostHeader: false,
+			shouldUpgradeCallback: stayWithHttp,
 			// All time limits are ours: Node checks its own every 30 s, and never on a server that does not listen.
 			keepAliveTimeout: 0,
 			requestTimeout: 0,
@@ -81,8 +82,20 @@ export class Http1Front {
  * Node asks each request for its header object, twice, before we see it; we work on the raw list, where nothing has been
  * merged or dropped. An empty object spares building one that nobody needs.
  */
-class EdgeRequest extends IncomingMessage {}
+class EdgeRequest extends IncomingMessage {
+	/** What follows it is lost on us. */
+	endsParsing = false;
+}
 Object.defineProperty(EdgeRequest.prototype, 'headers', { value: Object.freeze({}) });
+
+/**
+ * No upgrade is granted, but llhttp has stopped behind such a request all the same: Node drops the rest of the read and goes
+ * on with the next one, wherever in the stream that begins.
+ */
+function stayWithHttp(req: IncomingMessage): boolean {
+	(req as EdgeRequest).endsParsing = true;
+	return false;
+}
 
 /** Knows its request, so that one listener serves all. */
 class EdgeResponse extends ServerResponse<EdgeRequest> {
@@ -106,8 +119,8 @@ class Http1Connection extends Timed {
 	#draining = false;
 	/** The bytes behind the last request are no HTTP; told when it has been answered. */
 	#garbage: Rejection | undefined;
-	/** Where the latest request ends cannot be known: no answer can follow its own. */
-	#broken = false;
+	/** The latest request is the last one: where it ends, or what follows it, cannot be known. */
+	#sealed = false;
 
 	constructor(socket: TLSSocket, peer: string, plane: DataPlane) {
 		super();
@@ -121,13 +134,14 @@ class Http1Connection extends Timed {
 
 	/** Whether the answer being given is the last one. */
 	get isLast(): boolean {
-		return (this.#draining || this.#broken) && this.#waiting.length === 0;
+		return (this.#draining || this.#sealed) && this.#waiting.length === 0;
 	}
 
 	/** One request at a time: what is pipelined behind it waits its turn, and the gates see it in order. */
-	onRequest(req: IncomingMessage, res: EdgeResponse | undefined): void {
+	onRequest(req: EdgeRequest, res: EdgeResponse | undefined): void {
 		// The rest of the read in which the last request was.
-		if (this.#closing) return;
+		if (this.#closing || this.#sealed) return;
+		if (req.endsParsing) this.#sealed = true;
 		const request = new Http1Request(this, req, res);
 		this.#latest = request;
 		if (this.#current === undefined) return this.#serve(request);
@@ -155,7 +169,7 @@ class Http1Connection extends Timed {
 			return this.#serve(next);
 		}
 		if (this.#latest?.isComplete) this.#latest = undefined;
-		if (this.#broken) return this.close();
+		if (this.#sealed) return this.close();
 		if (this.#garbage !== undefined) return this.#refuseRaw(this.#garbage);
 		this.plane.deadlines.idleClient.add(this);
 		// The answer had begun before the drain and did not say that it was the last: the next request may be on its way.
@@ -169,9 +183,11 @@ class Http1Connection extends Timed {
 		if (!error.code?.startsWith('HPE_') || !socket.writable) return void socket.destroy();
 		const reason = error.code === 'HPE_HEADER_OVERFLOW' ? rejection.HEADERS_TOO_LARGE : rejection.BAD_REQUEST;
 		if (this.#latest?.isComplete === false) {
-			this.#broken = true;
+			this.#sealed = true;
 			this.#latest.onBodyBroken();
 			if (this.#current === undefined) this.close();
+		} else if (this.#sealed) {
+			return;
 		} else if (this.#current === undefined) {
 			this.#refuseRaw(reason);
 		} else {

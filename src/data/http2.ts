@@ -64,7 +64,7 @@ export class Http2Front {
 	}
 }
 
-const { NGHTTP2_INTERNAL_ERROR, NGHTTP2_NO_ERROR, NGHTTP2_REFUSED_STREAM } = constants;
+const { NGHTTP2_NO_ERROR, NGHTTP2_REFUSED_STREAM } = constants;
 
 class Http2Connection extends Timed {
 	readonly plane: DataPlane;
@@ -94,6 +94,8 @@ class Http2Connection extends Timed {
 	#onStream(stream: ServerHttp2Stream, flags: number, rawHeaders: string[]): void {
 		const { plane } = this;
 		stream.on('error', () => {});
+		// Reset in the same read that opened it: nobody waits for anything.
+		if (stream.closed) return;
 		// A client that opens and resets streams in a row counts with all that have not been cleared away yet.
 		if (this.#exchanges >= plane.limits.h2MaxConcurrentStreams) return stream.close(NGHTTP2_REFUSED_STREAM);
 		if (!this.#served) {
@@ -114,7 +116,7 @@ class Http2Connection extends Timed {
 	override onDeadline(): void {
 		const session = this.#session;
 		// Destroying the session would first wait for the client to take what is still to be sent.
-		if (!this.#served || this.#pinging || session.destroyed) return this.destroy();
+		if (!this.#served || this.#pinging || session.destroyed) return void this.#socket.destroy();
 		this.#pinging = true;
 		this.plane.deadlines.pong.add(this);
 		session.ping((error) => {
@@ -144,10 +146,6 @@ class Http2Connection extends Timed {
 		if (!this.#session.destroyed) this.#session.goaway(NGHTTP2_NO_ERROR);
 	}
 
-	destroy(): void {
-		this.#socket.destroy();
-	}
-
 	onClose(): void {
 		this.cancelDeadline();
 	}
@@ -163,7 +161,6 @@ class Http2Request implements ClientRequest {
 	readonly #stream: ServerHttp2Stream;
 	readonly #hasBody: boolean;
 	#answerEnded = false;
-	#wasReset = false;
 	/** What is left of a long answer. */
 	#rest: Buffer | undefined;
 
@@ -222,12 +219,9 @@ class Http2Request implements ClientRequest {
 		if (!this.#answerEnded) this.#end();
 	}
 
+	/** Closing the stream would end its writable side first, with a frame that makes the answer look whole. */
 	reset(): void {
-		// The client did not even take the reset: nothing will get through to it, whichever stream it is on.
-		if (this.#wasReset) return this.#connection.destroy();
-		this.#wasReset = true;
-		this.#stream.close(NGHTTP2_INTERNAL_ERROR);
-		this.#connection.plane.deadlines.linger.add(this.exchange);
+		this.#stream.destroy(BROKEN_OFF);
 	}
 
 	readBody(): void {
@@ -282,5 +276,7 @@ class Http2Request implements ClientRequest {
 	}
 }
 
+/** Has Node reset the stream with INTERNAL_ERROR. */
+const BROKEN_OFF = new Error('the answer broke off');
 const END_STREAM = { endStream: true };
 const PIECE = 65_536;

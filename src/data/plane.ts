@@ -9,8 +9,8 @@ import type { Limits } from '../shared/limits.ts';
 import type { Logger } from '../shared/log.ts';
 import type { UpstreamSeed } from '../shared/messages.ts';
 import { UpstreamStats, type WorkerStats } from '../shared/stats.ts';
-import type { DeadlineQueue } from './deadlines.ts';
-import { UpstreamPool } from './upstream/pool.ts';
+import type { DeadlineQueue, Deadlines } from './deadlines.ts';
+import { IDLE_MS, UpstreamPool } from './upstream/pool.ts';
 
 /** All that one worker's exchanges share. Decided once, when the worker starts; only `routes` changes, on reload. */
 export interface DataPlane {
@@ -42,9 +42,27 @@ export interface PlaneDeadlines {
 	/** Until an HTTP/2 connection is pinged, and until the ping must be answered. */
 	readonly ping: DeadlineQueue;
 	readonly pong: DeadlineQueue;
-	/** A closing HTTP/1.1 connection whose client is still sending; an HTTP/2 stream whose reset has to get through. */
+	/** A closing HTTP/1.1 connection whose client is still sending. */
 	readonly linger: DeadlineQueue;
 	readonly idleUpstream: DeadlineQueue;
+}
+
+/** The limits that are not in the configuration stand in decisions "HTTP". */
+export function createDeadlines(wheel: Deadlines, limits: Limits): PlaneDeadlines {
+	return {
+		get now() {
+			return wheel.now;
+		},
+		handshake: wheel.queue(limits.tlsHandshakeTimeoutMs),
+		firstRequest: wheel.queue(limits.firstRequestTimeoutMs),
+		requestBody: wheel.queue(limits.requestBodyTimeoutMs),
+		upstream: wheel.queue(limits.upstreamTimeoutMs),
+		idleClient: wheel.queue(60_000),
+		ping: wheel.queue(30_000),
+		pong: wheel.queue(20_000),
+		linger: wheel.queue(2_000),
+		idleUpstream: wheel.queue(IDLE_MS),
+	};
 }
 
 export interface AnswerRecord {

@@ -12,8 +12,14 @@ import { WorkerStats } from '../shared/stats.ts';
 import { secureContextOptions } from '../shared/tls-options.ts';
 import { Deadlines } from './deadlines.ts';
 import { Listener } from './listener.ts';
-import { type AnswerRecord, type DataPlane, type PlaneDeadlines, type Route, Upstream } from './plane.ts';
-import { IDLE_MS } from './upstream/pool.ts';
+import {
+	type AnswerRecord,
+	createDeadlines,
+	type DataPlane,
+	type PlaneDeadlines,
+	type Route,
+	Upstream,
+} from './plane.ts';
 
 /**
  * One data-plane thread: builds its part of the world from `workerData`, serves, and does what the control plane says
@@ -31,7 +37,7 @@ class Worker {
 		this.#seed = seed;
 		const clock = systemClock(seed.clockEpoch);
 		const deadlines = new Deadlines(clock);
-		this.#plane = createPlane(seed, clock, createDeadlines(deadlines, seed));
+		this.#plane = createPlane(seed, clock, createDeadlines(deadlines, seed.limits));
 		this.#routing(seed.routing)();
 		this.#listener = new Listener(this.#plane, seed);
 		deadlines.start();
@@ -128,23 +134,6 @@ function createPlane(seed: WorkerSeed, clock: Clock, deadlines: PlaneDeadlines):
 		logAnswer: filter.enabled('debug', 'proxy::request')
 			? (answer) => log.debug('proxy::request', 'answered', fieldsOf(answer))
 			: undefined,
-	};
-}
-
-function createDeadlines(deadlines: Deadlines, { limits }: WorkerSeed): PlaneDeadlines {
-	return {
-		get now() {
-			return deadlines.now;
-		},
-		handshake: deadlines.queue(limits.tlsHandshakeTimeoutMs),
-		firstRequest: deadlines.queue(limits.firstRequestTimeoutMs),
-		requestBody: deadlines.queue(limits.requestBodyTimeoutMs),
-		upstream: deadlines.queue(limits.upstreamTimeoutMs),
-		idleClient: deadlines.queue(60_000),
-		ping: deadlines.queue(30_000),
-		pong: deadlines.queue(20_000),
-		linger: deadlines.queue(2_000),
-		idleUpstream: deadlines.queue(IDLE_MS),
 	};
 }
 

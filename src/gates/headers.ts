@@ -136,7 +136,8 @@ export function readHttp2Head(
 	if (reader.transferEncoding !== undefined) return BAD_REQUEST;
 	if (endStream) {
 		if (reader.bodyLength !== 0) return BAD_REQUEST;
-	} else if (!reader.hasLength) {
+	} else if (reader.bodyLength === 0) {
+		// Also after `content-length: 0`: whether the client keeps to it is known only at the stream's end.
 		reader.bodyLength = UNDECLARED;
 	}
 	reader.finish(raw);

@@ -31,12 +31,17 @@ export function forwardedByTheContract(fields: readonly Field[]): Field[] {
 	const never = [...OURS, ...HOP_BY_HOP, ...FRAMING, 'connection', 'host', 'expect'];
 	const kept = fields.filter(([name]) => {
 		const lower = name.toLowerCase();
-		return !never.includes(lower.replaceAll('_', '-')) && !named.includes(lower);
+		return !never.includes(folded(name)) && !named.includes(lower);
 	});
 	const isCookie = ([name]: Field) => name.toLowerCase() === 'cookie';
 	const cookies = kept.filter(isCookie).map(([, value]) => value);
 	const others = kept.filter((field) => !isCookie(field));
 	return cookies.length === 0 ? others : [...others, ['cookie', cookies.join('; ')]];
+}
+
+/** As CGI and its heirs read a name (RFC 3875 section 4.1.18). */
+export function folded(name: string): string {
+	return name.toLowerCase().replaceAll(/[^a-z0-9]/g, '-');
 }
 
 /** Of a response's fields those that go to the client, names in lower case, in their order. */

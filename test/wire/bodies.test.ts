@@ -274,7 +274,9 @@ describe('request bodies that break off', () => {
 			using raw = await h2Raw(proxy);
 			raw.send(headersFrame(1, postLines(lane.path, ['content-length', length]), { endStream: false }));
 			raw.send(dataFrame(1, 'half', true));
-			await raw.frame(({ type }) => type === FRAME.RST_STREAM || type === FRAME.GOAWAY, 'the reset');
+			// nghttp2 gives up the connection of a client that sends too much.
+			if (what === 'shorter') await raw.resetCode(1);
+			else await raw.untilClosed();
 			await assertUntouched(lane);
 		});
 	}

@@ -101,7 +101,7 @@ function assertWhole({ status, text, ended }: Answer, body: string): void {
 describe('a drain', { concurrency: 2 }, () => {
 	for (const signal of ['SIGTERM', 'SIGINT'] as const) {
 		test(`by ${signal} refuses connections, lets requests in flight finish, and ends with 0`, async () => {
-			const proxy = await start();
+			await using proxy = await start();
 			const requests = await Promise.all(
 				[...PROTOCOLS, ...PROTOCOLS].map(async (protocol) => {
 					const connection = await connect(protocol, proxy);
@@ -129,7 +129,7 @@ describe('a drain', { concurrency: 2 }, () => {
 	}
 
 	test('lets a request body that is on its way arrive', async () => {
-		const proxy = await start();
+		await using proxy = await start();
 		const uploads = await Promise.all(
 			PROTOCOLS.map(async (protocol) => {
 				const body = heldBody('first, ');
@@ -154,7 +154,7 @@ describe('a drain', { concurrency: 2 }, () => {
 	});
 
 	test('ends idle connections in order, and with the last of them the process', async () => {
-		const proxy = await start();
+		await using proxy = await start();
 		using h1 = await h1Raw(proxy);
 		using h2 = await h2Raw(proxy);
 		await h2.frameOf(FRAME.SETTINGS);
@@ -168,7 +168,7 @@ describe('a drain', { concurrency: 2 }, () => {
 	});
 
 	test('tells h2 clients which stream was the last; what comes after that is never delivered', async () => {
-		const proxy = await start();
+		await using proxy = await start();
 		using h2 = await h2Raw(proxy);
 		const send = (stream: number, path: string) =>
 			h2.send(headersFrame(stream, [...pseudo(path), ['authorization', `Bearer ${pki.token()}`]]));
@@ -191,7 +191,7 @@ describe('a drain', { concurrency: 2 }, () => {
 	});
 
 	test('lets an h2 client that has only just connected send what it came for', async () => {
-		const proxy = await start();
+		await using proxy = await start();
 		using h2 = await h2Raw(proxy);
 		await h2.frameOf(FRAME.SETTINGS);
 		await terminate(proxy);
@@ -203,7 +203,7 @@ describe('a drain', { concurrency: 2 }, () => {
 	});
 
 	test('serves a request that comes on an idle connection in the meantime, as its last', async () => {
-		const proxy = await start();
+		await using proxy = await start();
 		using raw = await h1Raw(proxy);
 		await terminate(proxy);
 		await untilRefused(proxy);
@@ -215,7 +215,7 @@ describe('a drain', { concurrency: 2 }, () => {
 	});
 
 	test('waits for the rest of a request whose head has begun to come', async () => {
-		const proxy = await start({ workers: 1 });
+		await using proxy = await start({ workers: 1 });
 		using raw = await h1Raw(proxy);
 		const head = get('/in-pieces');
 		raw.send(head.slice(0, 10));
@@ -228,7 +228,7 @@ describe('a drain', { concurrency: 2 }, () => {
 	});
 
 	test('serves the request behind an answer that had begun too early to say that it was the last', async () => {
-		const proxy = await start({ workers: 1 });
+		await using proxy = await start({ workers: 1 });
 		using raw = await h1Raw(proxy);
 		const { path, arrived, release } = heldPath();
 		// With its head, and in streaming mode with it on the way to the client, before the drain begins.
@@ -263,7 +263,7 @@ describe('a drain', { concurrency: 2 }, () => {
 	});
 
 	test('serves all that was pipelined before it answered "close"', async () => {
-		const proxy = await start({ workers: 1 });
+		await using proxy = await start({ workers: 1 });
 		using raw = await h1Raw(proxy);
 		const { path, arrived, release } = heldPath();
 		raw.send(get('/one') + get(path));
@@ -279,7 +279,7 @@ describe('a drain', { concurrency: 2 }, () => {
 	for (const workers of [1, 2]) {
 		test(`serves every connection that the kernel has accepted for it (${workers} workers)`, async (t) => {
 			if (!HAS_PROC) return t.skip('reads /proc');
-			const proxy = await start({ workers });
+			await using proxy = await start({ workers });
 			await freeze(proxy);
 			const clients = Array.from({ length: 20 }, async (_, i) => {
 				return (await request(PROTOCOLS[i % 2]!, proxy, { path: `/${i}` })).text;
@@ -298,7 +298,7 @@ describe('a drain', { concurrency: 2 }, () => {
 
 	test('serves every request that has reached it when the grace ends, however busy it was', async (t) => {
 		if (!HAS_PROC) return t.skip('reads /proc');
-		const proxy = await start();
+		await using proxy = await start();
 		const connections = await Promise.all(Array.from({ length: 8 }, () => h1Raw(proxy)));
 		await terminate(proxy);
 		await untilRefused(proxy);
@@ -312,7 +312,7 @@ describe('a drain', { concurrency: 2 }, () => {
 	});
 
 	test('does not wait long for clients that do not hang up after their last answer', async () => {
-		const proxy = await start();
+		await using proxy = await start();
 		const sockets = await Promise.all(Array.from({ length: 4 }, () => h1Raw(proxy, { tls: HALF_OPEN })));
 		await terminate(proxy);
 		await untilRefused(proxy);
@@ -323,7 +323,7 @@ describe('a drain', { concurrency: 2 }, () => {
 	});
 
 	test('is bounded by shutdown_drain_secs, whatever an upstream or a client does not do', async () => {
-		const proxy = await start({ limits: { shutdown_drain_secs: 1 } });
+		await using proxy = await start({ limits: { shutdown_drain_secs: 1 } });
 		const stuck = PROTOCOLS.map((protocol) => request(protocol, proxy, { path: '/stuck' }));
 		await upstream.until(({ requests }) => requests.filter(({ target }) => target === '/stuck').length === 2, '/stuck');
 		using h2 = await h2Raw(proxy, { acknowledge: false });
@@ -344,7 +344,7 @@ describe('a drain', { concurrency: 2 }, () => {
 		['SIGINT', 'SIGTERM'],
 	] as const) {
 		test(`ends at once, with 1, when ${first} is followed by ${second}`, async () => {
-			const proxy = await start();
+			await using proxy = await start();
 			const stuck = request('h1', proxy, { path: '/stuck' }).catch(() => {});
 			const { length } = upstream.requests;
 			await upstream.until(
@@ -361,18 +361,31 @@ describe('a drain', { concurrency: 2 }, () => {
 	}
 
 	test('during a reload that takes its time ends as if there were none', async () => {
-		await using silent = await startUpstream({ health: (exchange) => exchange.stall() });
-		const proxy = await start();
-		proxy.writeConfig({ routes: [{ prefix: '/', upstream: silent.url }] });
+		const health = Promise.withResolvers<void>();
+		await using slow = await startUpstream({
+			health: async (exchange) => {
+				await health.promise;
+				exchange.respond();
+			},
+		});
+		await using proxy = await start();
+		const { path, arrived, release } = heldPath();
+		const answer = request('h2', proxy, { path });
+		await arrived();
+		proxy.writeConfig({ routes: [{ prefix: '/', upstream: slow.url }] });
 		proxy.signal('SIGUSR1');
-		await until(() => silent.healthProbes > 0, 'the reload to be under way');
-		proxy.signal('SIGTERM');
-		await endsInOrder(proxy, 1_500);
-		assert.ok(!proxy.logs.some(({ message }) => message === 'routing table reloaded'));
+		await until(() => slow.healthProbes > 0, 'the reload to be under way');
+		await terminate(proxy);
+		health.resolve();
+		const { cause } = await proxy.waitForLog('route reload failed; keeping old table');
+		assert.equal(cause, 'the proxy is shutting down');
+		release();
+		assertWhole(await answer, path);
+		await endsInOrder(proxy, 2_000);
 	});
 
 	test('takes no notice of SIGUSR1', async () => {
-		const proxy = await start();
+		await using proxy = await start();
 		const { path, arrived, release } = heldPath();
 		const answer = request('h1', proxy, { path });
 		await arrived();
@@ -386,7 +399,7 @@ describe('a drain', { concurrency: 2 }, () => {
 	});
 
 	test('is not held up by a worker that does nothing any more', async () => {
-		const proxy = await start({ env: INSPECTABLE, limits: { shutdown_drain_secs: 2.5 } });
+		await using proxy = await start({ env: INSPECTABLE, limits: { shutdown_drain_secs: 2.5 } });
 		const inspector = await WorkerInspector.attach(proxy, 2);
 		inspector.run(0, 'for (;;);');
 		const { path, arrived, release } = heldPath();
@@ -408,7 +421,7 @@ describe('a drain', { concurrency: 2 }, () => {
 	for (let round = 0; round < DRAINS; round++) {
 		test(`under load loses no request, and resets nobody (${round + 1} of ${DRAINS})`, async () => {
 			await using echo = await EchoUpstream.start();
-			const proxy = await start({ routes: [{ prefix: '/', upstream: echo.url }] });
+			await using proxy = await start({ routes: [{ prefix: '/', upstream: echo.url }] });
 			await using load = new Load(proxy, { h1: 10, h2: 3, streams: 8 });
 			await load.answers(200);
 			proxy.signal('SIGTERM');

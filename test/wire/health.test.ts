@@ -13,20 +13,16 @@ describe('the health check', () => {
 	let upstream: Upstream;
 	let other: Upstream;
 	let proxy: ProxyProcess;
+	const open = new AsyncDisposableStack();
 	before(async () => {
-		[upstream, other] = await Promise.all([startUpstream(), startUpstream()]);
-		proxy = await startProxy({
-			config: CONFIG,
-			routes: [
-				{ prefix: '/', upstream: upstream.url },
-				{ prefix: '/other', upstream: other.url },
-			],
-		});
+		[upstream, other] = [open.use(await startUpstream()), open.use(await startUpstream())];
+		const routes = [
+			{ prefix: '/', upstream: upstream.url },
+			{ prefix: '/other', upstream: other.url },
+		];
+		proxy = open.use(await startProxy({ config: CONFIG, routes }));
 	});
-	after(async () => {
-		await proxy[Symbol.asyncDispose]();
-		await Promise.all([upstream.close(), other.close()]);
-	});
+	after(() => open.disposeAsync());
 
 	const alive = () => proxy.metric('proxy_upstream_alive', { upstream: upstream.authority });
 	const circuit = () => proxy.metric('proxy_circuit_state', { upstream: upstream.authority });

@@ -472,30 +472,65 @@ describe('a method', () => {
 });
 
 describe('an upgrade', () => {
-	it('to WebSocket gets 501, and the connection serves on', async () => {
-		const refusal = { status: 501, body: 'protocol upgrades are not supported', closes: false };
-		for (const protocol of ['websocket', 'WebSocket', 'TLS/1.3', 'HTTP/2.0', 'h2c, websocket', 'anything']) {
-			const lines = [
-				`Upgrade: ${protocol}`,
-				'Connection: Upgrade',
-				'Sec-WebSocket-Key: a',
-				'Sec-WebSocket-Version: 13',
-			];
-			await refused(head(lines), refusal);
-		}
-	});
+	const refusal: Refusal = { status: 501, body: 'protocol upgrades are not supported' };
+	const websocket = ['Upgrade: websocket', 'Connection: Upgrade', 'Sec-WebSocket-Key: a', 'Sec-WebSocket-Version: 13'];
 
-	it('to WebSocket with a body gets 501, and what follows is not taken for another protocol', async () => {
-		const refusal = { status: 501, body: 'protocol upgrades are not supported', closes: false };
-		const lines = ['Upgrade: websocket', 'Connection: Upgrade', 'Content-Length: 5'];
-		await refused(`${head(lines, 'POST /a HTTP/1.1')}hello`, refusal);
+	it('to another protocol gets 501', async () => {
+		for (const protocol of ['websocket', 'WebSocket', 'TLS/1.3', 'HTTP/2.0', 'h2c, websocket', 'anything']) {
+			await refused(head([`Upgrade: ${protocol}`, 'Connection: Upgrade']), refusal);
+		}
+		await refused(head(['Upgrade: websocket']), { ...refusal, closes: false });
+		await refused(`${head([...websocket, 'Content-Length: 5'], 'POST /a HTTP/1.1')}hello`, refusal);
+		await refused(
+			`${head([...websocket, 'Transfer-Encoding: chunked'], 'POST /a HTTP/1.1')}5\r\nhello\r\n0\r\n\r\n`,
+			refusal,
+		);
 	});
 
 	it('to h2c is dropped and the request served', async () => {
-		const { request } = await forwarded(
+		const { request, response } = await forwarded(
 			head(['Upgrade: h2c', 'Connection: Upgrade, HTTP2-Settings', 'HTTP2-Settings: AAMA']),
 		);
 		assert.doesNotMatch(request.raw, /upgrade|http2-settings|h2c/i);
+		assert.deepEqual(headerValues(response.headers, 'connection'), ['close']);
+	});
+
+	it('takes nothing of what follows it for a request, in the same read or later', async () => {
+		const h2c = head(['Upgrade: h2c', 'Connection: Upgrade']);
+		const h2cPost = `${head(['Upgrade: h2c', 'Connection: Upgrade', 'Content-Length: 5'], 'POST /a HTTP/1.1')}hello`;
+		for (const [bytes, status, rises] of [
+			[h2c, 200, { '200 upstream': 1 }],
+			[h2cPost, 200, { '200 upstream': 1 }],
+			[head(websocket), 501, { 501: 1 }],
+		] as const) {
+			for (const pause of [false, true]) {
+				const before = stage.upstream.requests.length;
+				using connection = await h1Raw(stage.proxy);
+				// The second read begins inside a field of a request: what stands there is no request.
+				connection.send(`${bytes}GET /first HTTP/1.1\r\nX-A: `);
+				if (pause) await until(() => connection.pending.length > 0, 'the answer');
+				connection.send(`\r\n${head([], 'GET /second HTTP/1.1')}`);
+				assert.equal((await connection.readResponse()).status, status);
+				assert.equal(String(await connection.readToEnd()), '');
+				connection.socket.end();
+				assert.equal(await connection.untilClosed(), 'closed');
+				await stage.counted(rises);
+				const targets = stage.upstream.requests.slice(before).map(({ target }) => target);
+				assert.deepEqual(targets, status === 200 ? ['/a'] : []);
+			}
+		}
+	});
+
+	it('that is pipelined waits for its turn, and those before it are answered', async () => {
+		using connection = await h1Raw(stage.proxy);
+		connection.send(head().repeat(3) + head(websocket) + head());
+		for (let i = 0; i < 3; i++) {
+			const { status, headers } = await connection.readResponse();
+			assert.equal(status, 200);
+			assert.deepEqual(headerValues(headers, 'connection'), ['keep-alive']);
+		}
+		await assertRefused(connection, refusal);
+		await stage.counted({ '200 upstream': 3, 501: 1 });
 	});
 });
 

@@ -53,16 +53,13 @@ describe('the first scrape', () => {
 	let upstream: Upstream;
 	let proxy: ProxyProcess;
 	let scrape: Scrape;
+	const open = new AsyncDisposableStack();
 	before(async () => {
-		upstream = await startUpstream();
-		const routes = [{ prefix: '/', upstream: upstream.url }];
-		proxy = await startProxy({ config: CONFIG, routes });
+		upstream = open.use(await startUpstream());
+		proxy = open.use(await startProxy({ config: CONFIG, routes: [{ prefix: '/', upstream: upstream.url }] }));
 		scrape = await proxy.metrics();
 	});
-	after(async () => {
-		await proxy[Symbol.asyncDispose]();
-		await upstream.close();
-	});
+	after(() => open.disposeAsync());
 
 	// Names, types and labels of specification 4.3, and what issue 2 adds.
 	const families: Record<string, [type: MetricType, labels: (up: string) => string[]]> = {
@@ -168,15 +165,13 @@ describe('what is counted', () => {
 	let upstream: Upstream;
 	let proxy: ProxyProcess;
 	let up: { upstream: string };
+	const open = new AsyncDisposableStack();
 	before(async () => {
-		upstream = await startUpstream();
+		upstream = open.use(await startUpstream());
 		up = { upstream: upstream.authority };
-		proxy = await startProxy({ config: CONFIG, routes: [{ prefix: '/up', upstream: upstream.url }] });
+		proxy = open.use(await startProxy({ config: CONFIG, routes: [{ prefix: '/up', upstream: upstream.url }] }));
 	});
-	after(async () => {
-		await proxy[Symbol.asyncDispose]();
-		await upstream.close();
-	});
+	after(() => open.disposeAsync());
 
 	/** By how much the sums of these samples rise. */
 	async function rises(

@@ -46,15 +46,13 @@ describe('a reload', () => {
 	let upstream: Upstream;
 	let other: Upstream;
 	let proxy: ProxyProcess;
+	const open = new AsyncDisposableStack();
 	before(async () => {
-		[upstream, other] = await Promise.all([startUpstream(), startUpstream()]);
-		other.script = (exchange) => exchange.respond({ body: 'other' });
-		proxy = await startProxy({ config: CONFIG, routes: [{ prefix: '/', upstream: upstream.url }] });
+		upstream = open.use(await startUpstream());
+		other = open.use(await startUpstream({ script: (exchange) => exchange.respond({ body: 'other' }) }));
+		proxy = open.use(await startProxy({ config: CONFIG, routes: [{ prefix: '/', upstream: upstream.url }] }));
 	});
-	after(async () => {
-		await proxy[Symbol.asyncDispose]();
-		await Promise.all([upstream.close(), other.close()]);
-	});
+	after(() => open.disposeAsync());
 	beforeEach(async () => {
 		upstream.script = (exchange) => exchange.respond({ body: 'ok' });
 		await reloaded(proxy, { tls: filesOf(pki.server), routes: [{ prefix: '/', upstream: upstream.url }] });
@@ -196,15 +194,14 @@ describe('a breaker over a reload', () => {
 	let upstream: Upstream;
 	let proxy: ProxyProcess;
 	const rule = { prefix: '/', cooldown_secs: 60 };
+	const open = new AsyncDisposableStack();
 	before(async () => {
-		upstream = await startUpstream();
+		upstream = open.use(await startUpstream());
 		upstream.script = (exchange) => exchange.respond({ status: exchange.request.target === '/trip' ? 503 : 200 });
-		proxy = await startProxy({ config: CONFIG, workers: 1, routes: [{ ...rule, upstream: upstream.url }] });
+		const routes = [{ ...rule, upstream: upstream.url }];
+		proxy = open.use(await startProxy({ config: CONFIG, workers: 1, routes }));
 	});
-	after(async () => {
-		await proxy[Symbol.asyncDispose]();
-		await upstream.close();
-	});
+	after(() => open.disposeAsync());
 	beforeEach(async () => {
 		upstream.setHealth(200);
 		await reloaded(proxy, { routes: [] });
@@ -293,16 +290,14 @@ describe('a reload that fails', () => {
 	let upstream: Upstream;
 	let proxy: ProxyProcess;
 	let live: Connection[];
+	const open = new AsyncDisposableStack();
 	before(async () => {
-		upstream = await startUpstream();
-		proxy = await startProxy({ config: CONFIG, routes: [{ prefix: '/old', upstream: upstream.url }] });
+		upstream = open.use(await startUpstream());
+		proxy = open.use(await startProxy({ config: CONFIG, routes: [{ prefix: '/old', upstream: upstream.url }] }));
 		live = await Promise.all([...PROTOCOLS, ...PROTOCOLS].map((protocol) => connect(protocol, proxy)));
+		for (const connection of live) open.use(connection);
 	});
-	after(async () => {
-		for (const connection of live) await connection.close();
-		await proxy[Symbol.asyncDispose]();
-		await upstream.close();
-	});
+	after(() => open.disposeAsync());
 
 	const NEW_ROUTES = () => [{ prefix: '/new', upstream: upstream.url }];
 	const restored = () =>

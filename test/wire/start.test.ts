@@ -351,7 +351,7 @@ function reachableForAll(path: string): boolean {
 
 describe('a signal during the start', { concurrency: 2 }, () => {
 	/** A start that takes as long as the test likes. */
-	async function held(): Promise<{ proxy: ProxyProcess; upstream: Upstream; release: () => void }> {
+	async function held() {
 		const gate = Promise.withResolvers<void>();
 		const upstream = await startUpstream({
 			health: async (exchange) => {
@@ -361,23 +361,26 @@ describe('a signal during the start', { concurrency: 2 }, () => {
 		});
 		const proxy = await spawnProxy({ routes: [{ prefix: '/', upstream: upstream.url }] });
 		await until(() => upstream.healthProbes > 0, 'the probe');
-		return { proxy, upstream, release: gate.resolve };
+		const end = async () => {
+			await proxy.kill();
+			await upstream.stop();
+		};
+		return { proxy, release: gate.resolve, [Symbol.asyncDispose]: end };
 	}
 
 	for (const signal of ['SIGTERM', 'SIGINT'] as const) {
 		test(`${signal} ends it at once, with 0`, async () => {
-			const { proxy, upstream, release } = await held();
+			await using start = await held();
+			const { proxy } = start;
 			proxy.signal(signal);
 			assert.equal(await within(proxy.exited, 'the end', 1_500), 0, 'before the probe could have been given up');
 			assert.deepEqual([proxy.stderr, proxy.logs.filter(({ message }) => message === 'ready')], ['', []]);
-			release();
-			await proxy.kill();
-			await upstream.stop();
 		});
 	}
 
 	test('SIGUSR1 is a reload, once ready', async () => {
-		const { proxy, upstream, release } = await held();
+		await using start = await held();
+		const { proxy, release } = start;
 		const server = await pki.issueServer('early');
 		proxy.writeConfig({ tls: { cert_path: server.certPath, key_path: server.keyPath } });
 		proxy.signal('SIGUSR1');
@@ -387,15 +390,17 @@ describe('a signal during the start', { concurrency: 2 }, () => {
 		assert.ok(messages.indexOf('ready') < messages.indexOf('mTLS config reloaded'));
 		assert.equal(await servedSerial(proxy), server.serialNumber);
 		assert.equal(proxy.stderr, '', 'not even for a moment was there an inspector');
-		await proxy.kill();
-		await upstream.stop();
 	});
 
 	// From the moment when Node no longer dies of it, long before a line of ours has run.
 	for (const delayMs of [0, 20, 50, 100, 150, 200]) {
 		test(`SIGUSR1 ${delayMs} ms after Node can take it opens no inspector and is a reload, once ready`, async (t) => {
 			if (!HAS_PROC) return t.skip('reads /proc');
-			await using proxy = await spawnProxy({ routes: [{ prefix: '/', upstream: upstream.url }] });
+			await using proxy = await spawnProxy({
+				routes: [{ prefix: '/', upstream: upstream.url }],
+				// Whoever else is debugged on this machine has the usual port, and then there is nothing to be closed.
+				env: { NODE_OPTIONS: '--inspect-port=127.0.0.1:0' },
+			});
 			await until(() => handlesSignal(proxy.pid, SIGUSR1), 'the first handler of SIGUSR1');
 			await sleep(delayMs);
 			proxy.signal('SIGUSR1');

@@ -408,7 +408,12 @@ describe('the limit of connections', () => {
 			),
 			() => isAccepted(stage.proxy, { alpn: ['h3'] }),
 			async () => (await connectPlain(stage)).end(),
-			async () => (await connectPlain(stage)).resetAndDestroy(),
+			async () => {
+				const socket = await connectPlain(stage);
+				// Who is gone before that has not been accepted, and has cost nothing.
+				await until(async () => (await stage.openConnections()).handshake === 1, 'the proxy to accept');
+				socket.resetAndDestroy();
+			},
 			async () => (await connectPlain(stage)).write('no TLS'),
 			// For the time limit.
 			async () => untilClosed(await connectPlain(stage)),

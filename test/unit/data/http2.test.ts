@@ -14,6 +14,7 @@ import {
 	headersFrame,
 	PREFACE,
 	pingFrame,
+	rstStreamFrame,
 	settingsFrame,
 } from '../../fixtures/h2-frames.ts';
 import { until } from '../../fixtures/wait.ts';
@@ -35,7 +36,8 @@ class Client {
 	/** Answers the server's pings. */
 	answersPings = true;
 
-	constructor(plane: FakePlane) {
+	/** @param early what has arrived before the handshake's end is noticed, behind preface and SETTINGS. */
+	constructor(plane: FakePlane, early: readonly Buffer[] = []) {
 		const [socket, served] = duplexPair();
 		this.socket = socket;
 		this.served = served;
@@ -49,8 +51,10 @@ class Client {
 				}
 			}
 		});
+		this.send(PREFACE, settingsFrame(), ...early);
+		// What a socket has read and nobody has taken.
+		served.read(0);
 		new Http2Front(plane).accept(served as TLSSocket, '192.0.2.1');
-		this.send(PREFACE, settingsFrame());
 	}
 
 	send(...frames: Buffer[]): void {
@@ -88,6 +92,32 @@ describe('an HTTP/2 connection', () => {
 		await plane.pass(1100);
 		await untilGone(plane);
 		assert.equal(client.served.destroyed, true);
+	});
+
+	it('whose first streams are reset before they are even looked at serves on', async () => {
+		const plane = new FakePlane();
+		const early: Buffer[] = [];
+		// Fewer than may be open, for Node counts those that are gone for a turn more.
+		for (let id = 1; id < 120; id += 2) {
+			const lines = id % 4 === 1 ? REQUEST : [...REQUEST, ['expect', '100-continue'] as const];
+			const code = id % 8 < 4 ? ERROR_CODE.CANCEL : ERROR_CODE.NO_ERROR;
+			early.push(headersFrame(id, lines, { endStream: id % 16 < 8 }), rstStreamFrame(id, code));
+		}
+		for (const letsPass of [false, true]) {
+			plane.letsPass = letsPass;
+			const client = new Client(plane, early);
+			await settle();
+			await client.request(401);
+			client.served.destroy();
+			await untilGone(plane);
+		}
+		assert.deepEqual(
+			plane.stats.read().answers,
+			new Map([
+				[401, 1],
+				[404, 1],
+			]),
+		);
 	});
 
 	it('is pinged every 30 s, and stays for as long as the pings are answered', async () => {

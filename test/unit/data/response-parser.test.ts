@@ -155,13 +155,15 @@ describe('a response', () => {
 		}
 	});
 
-	it('to HEAD, with 204 and with 304 has no body, whatever its head announces', () => {
+	it('to HEAD, with 204, 205 and 304 has no body, whatever its head announces', () => {
 		const head = 'x: y\r\ncontent-length: 5\r\n\r\n';
 		const told = accepts(`${OK}${head}`, { method: 'HEAD' });
 		assert.deepEqual(told.heads, [{ status: 200, fields: ['x', 'y'], length: 5, hasBody: false }]);
 		assert.equal(accepts(`HTTP/1.1 304 Not Modified\r\n${head}`).heads[0]!.length, 5);
 		// RFC 9110 section 8.6: a 204 has no length to pass on.
 		assert.equal(accepts(`HTTP/1.1 204 No Content\r\n${head}`).heads[0]!.length, UNDECLARED);
+		// RFC 9110 section 15.3.6: a 205 has a length, which is 0.
+		assert.equal(accepts(`HTTP/1.1 205 Reset Content\r\n${head}`).heads[0]!.length, 0);
 		assert.equal(accepts('HTTP/1.1 204\r\n\r\n').keepAlive, true);
 		assert.equal(accepts(`${OK}transfer-encoding: chunked\r\n\r\n`, { method: 'HEAD' }).heads[0]!.hasBody, false);
 	});
@@ -500,7 +502,7 @@ describe('any response', () => {
 	const untilClose = bytes.map((body) => ({ head: '', body, wire: body, closes: true }));
 	const response = fc.record({
 		interims: fc.array(interim, { maxLength: 3 }),
-		status: fc.integer({ min: 200, max: 599 }).filter((status) => status !== 204 && status !== 304),
+		status: fc.integer({ min: 200, max: 599 }).filter((status) => ![204, 205, 304].includes(status)),
 		reason: fc.constantFrom('', ' ', ' OK', ' a\tb'),
 		fields,
 		content: fc.oneof(withLength, chunked, untilClose),

@@ -1,0 +1,332 @@
+/**
+ * The proxy's own answers byte for byte (specification 7, decisions "Bodies of the proxy's own answers"), and which of
+ * them wins where several would do (decisions "Order of the gates").
+ */
+import { deepEqual, equal, match } from 'node:assert/strict';
+import { STATUS_CODES } from 'node:http';
+import { after, describe, test } from 'node:test';
+import { heldBody, inPieces } from '../fixtures/bodies.ts';
+import { h1Raw, PROTOCOLS, type RequestOptions, request } from '../fixtures/clients.ts';
+import { type Lane, startEdge } from '../fixtures/edge.ts';
+import { assertOwnAnswer } from '../fixtures/own-answer.ts';
+import { testPki } from '../fixtures/pki.ts';
+import { BODY_MODE } from '../fixtures/proxy.ts';
+
+const COLLECTED = BODY_MODE === 'collected';
+const LIMIT = 1000;
+
+const pki = await testPki();
+const edge = await startEdge({
+	lanes: 40,
+	config: { tenant_rps: 1, default_cooldown_secs: 3600 },
+	limits: {
+		max_request_body_bytes: LIMIT,
+		max_buffered_bytes: 1_000_000,
+		request_body_timeout_secs: 0.4,
+		upstream_timeout_secs: 0.5,
+	},
+});
+after(() => edge.close());
+const { proxy } = edge;
+
+let tenants = 0;
+const freshToken = () => pki.token(`tenant-${++tenants}`);
+
+/** A token whose tenant has had its one request of this second. */
+async function exhaustedToken(): Promise<string> {
+	const token = freshToken();
+	equal((await edge.request('h2', { path: '/nowhere', token })).status, 404);
+	return token;
+}
+
+async function openLane(): Promise<Lane> {
+	const lane = edge.lane();
+	lane.upstream.script = (exchange) => exchange.respond({ status: 503 });
+	equal((await request('h2', proxy, { path: lane.path, token: freshToken() })).status, 503);
+	return lane;
+}
+
+interface OwnAnswer {
+	readonly status: number;
+	readonly body: string;
+	/** What provokes it. */
+	readonly request: () => Promise<RequestOptions>;
+	/** What it counts beside its status. */
+	readonly also?: Readonly<Record<string, number>>;
+	/** It has been given after an upstream was chosen. */
+	readonly atUpstream?: boolean;
+}
+
+const tooLong = Buffer.alloc(LIMIT + 1);
+const laneWith = async (script: Lane['upstream']['script']): Promise<RequestOptions> => {
+	const lane = edge.lane();
+	lane.upstream.script = script;
+	return { path: lane.path };
+};
+
+const ANSWERS: OwnAnswer[] = [
+	{
+		status: 401,
+		body: 'unauthorized',
+		request: async () => ({ token: null }),
+		also: { 'auth missing': 1 },
+	},
+	{ status: 401, body: 'unauthorized', request: async () => ({ token: 'x' }), also: { 'auth invalid': 1 } },
+	{
+		status: 429,
+		body: 'rate limited',
+		request: async () => ({ token: await exhaustedToken() }),
+		also: { ratelimited: 1 },
+	},
+	{ status: 400, body: 'bad path', request: async () => ({ path: '/a/../b' }) },
+	{ status: 405, body: 'method not allowed', request: async () => ({ method: 'TRACE' }) },
+	{ status: 404, body: 'no route', request: async () => ({ path: '/nowhere' }) },
+	{
+		status: 413,
+		body: 'payload too large',
+		request: async () => ({ method: 'POST', path: edge.lane().path, body: tooLong }),
+		atUpstream: !COLLECTED,
+	},
+	{
+		status: 413,
+		body: 'payload too large',
+		request: async () => ({ method: 'POST', path: edge.lane().path, body: inPieces(tooLong, 100) }),
+		atUpstream: !COLLECTED,
+	},
+	{
+		status: 431,
+		body: 'headers too large',
+		request: async () => ({ headers: { 'x-a': 'a'.repeat(20_000) } }),
+	},
+	{
+		status: 502,
+		body: 'bad gateway',
+		request: () => laneWith((exchange) => exchange.reset()),
+		atUpstream: true,
+	},
+	{
+		status: 503,
+		body: 'upstream unavailable',
+		request: async () => ({ path: (await openLane()).path }),
+		atUpstream: true,
+	},
+	{
+		status: 504,
+		body: 'upstream timeout',
+		request: () => laneWith((exchange) => exchange.stall()),
+		atUpstream: true,
+	},
+	...(COLLECTED
+		? [
+				{
+					status: 408,
+					body: 'slow client',
+					request: async () => ({ method: 'POST', path: edge.lane().path, body: heldBody('half') }),
+				},
+				{
+					status: 503,
+					body: 'overloaded',
+					request: () => laneWith((exchange) => exchange.respond({ body: Buffer.alloc(1_100_000) })),
+					atUpstream: true,
+				},
+			]
+		: []),
+];
+
+for (const protocol of PROTOCOLS) {
+	describe(`own answers over ${protocol}`, () => {
+		for (const { status, body, request: provoke, also = {}, atUpstream = false } of ANSWERS) {
+			const kind = Object.keys(also)[0] ?? '';
+			test(`${status} "${body}" ${kind} is exact, and counted once`, async () => {
+				const options = { token: freshToken(), ...(await provoke()) };
+				const counted = await edge.counted(async () => {
+					assertOwnAnswer(await request(protocol, proxy, options), status, body);
+				});
+				deepEqual(counted, { [atUpstream ? `${status} at ${options.path}` : status]: 1, ...also });
+			});
+		}
+
+		for (const [status, body, options] of [
+			[401, 'unauthorized', { token: null }],
+			[404, 'no route', { path: '/nowhere' }],
+			[400, 'bad path', { path: '/..' }],
+		] as const) {
+			test(`${status} to HEAD has the same headers and no body`, async () => {
+				const counted = await edge.counted(async () => {
+					const answer = await request(protocol, proxy, { token: freshToken(), method: 'HEAD', ...options });
+					assertOwnAnswer(answer, status, body, 'HEAD');
+				});
+				equal(counted[status], 1);
+			});
+		}
+	});
+}
+
+describe('own answers on the wire of HTTP/1.1', () => {
+	const head = (line: string, ...more: string[]) =>
+		[line, 'host: x', `authorization: Bearer ${freshToken()}`, ...more, '', ''].join('\r\n');
+	const NO_TOKEN = 'GET / HTTP/1.1\r\nhost: x\r\n\r\n';
+
+	/** All that the server says, with the date taken out. */
+	const exchange = async (bytes: string): Promise<string> => {
+		using raw = await h1Raw(proxy);
+		raw.send(bytes);
+		const text = (await raw.readResponse()).raw;
+		match(text, /\r\n[Dd]ate: \w{3}, \d{2} \w{3} \d{4} \d{2}:\d{2}:\d{2} GMT\r\n/);
+		return text.replace(/\r\ndate: [^\r]*/i, '').toLowerCase();
+	};
+	const expected = (status: number, length: number, connection: string, ...more: string[]) =>
+		[
+			`HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+			...more,
+			'content-type: text/plain; charset=utf-8',
+			`content-length: ${length}`,
+			`connection: ${connection}`,
+			'',
+			'',
+		]
+			.join('\r\n')
+			.toLowerCase();
+
+	const TEXTS: [what: string, sent: () => string, wanted: string][] = [
+		['401 keeps the connection', () => NO_TOKEN, expected(401, 12, 'keep-alive', 'www-authenticate: Bearer')],
+		['404 keeps the connection', () => head('GET /nowhere HTTP/1.1'), expected(404, 8, 'keep-alive')],
+		['400 keeps the connection', () => head('GET /.. HTTP/1.1'), expected(400, 8, 'keep-alive')],
+		[
+			'413 closes the connection',
+			() => head(`POST /lane-1 HTTP/1.1`, `content-length: ${LIMIT + 1}`),
+			expected(413, 17, 'close'),
+		],
+		[
+			'431 closes the connection',
+			() => head('GET / HTTP/1.1', `x-a: ${'a'.repeat(20_000)}`),
+			expected(431, 17, 'close'),
+		],
+		[
+			'400 to two lengths closes the connection',
+			() => head('POST / HTTP/1.1', 'content-length: 1', 'content-length: 2'),
+			expected(400, 11, 'close'),
+		],
+		[
+			'501 to an upgrade closes the connection, which may carry something else by now',
+			() => head('GET / HTTP/1.1', 'connection: upgrade', 'upgrade: websocket'),
+			expected(501, 35, 'close'),
+		],
+		['501 to CONNECT closes the connection', () => head('CONNECT x:443 HTTP/1.1'), expected(501, 35, 'close')],
+	];
+	for (const [what, sent, wanted] of TEXTS) test(what, async () => equal(await exchange(sent()), wanted));
+});
+
+describe('the order of the gates', () => {
+	/** Names of a lane whose breaker is open, and of a tenant that has used up its limit. */
+	let open: Lane;
+	const nowhere = '/nowhere';
+
+	interface Clash {
+		readonly what: string;
+		readonly options: () => Promise<RequestOptions> | RequestOptions;
+		readonly collected: readonly [number, string];
+		readonly streaming?: readonly [number, string];
+		readonly only?: 'h1';
+	}
+	const upgrade = { connection: 'upgrade', upgrade: 'websocket' };
+	const CLASHES: Clash[] = [
+		{
+			what: 'no token wins over all that is wrong with the rest',
+			options: () => ({ token: null, method: 'TRACE', path: '/nowhere/..', body: tooLong }),
+			collected: [401, 'unauthorized'],
+		},
+		{
+			what: 'the limit of the tenant wins over a bad path, a bad method and a body too large',
+			options: async () => ({ token: await exhaustedToken(), method: 'TRACE', path: '/x/..', body: tooLong }),
+			collected: [429, 'rate limited'],
+		},
+		{
+			what: 'a bad path wins over a bad method and a body too large',
+			options: () => ({ method: 'TRACE', path: '/nowhere/..', body: tooLong }),
+			collected: [400, 'bad path'],
+		},
+		{
+			what: 'a bad path wins over an upgrade',
+			options: () => ({ path: '/nowhere/..', headers: upgrade }),
+			collected: [400, 'bad path'],
+			only: 'h1',
+		},
+		{
+			what: 'an upgrade wins over TRACE, a body too large and a missing route',
+			options: () => ({ method: 'TRACE', path: nowhere, headers: upgrade, body: tooLong }),
+			collected: [501, 'protocol upgrades are not supported'],
+			only: 'h1',
+		},
+		{
+			what: 'TRACE wins over a body too large and a missing route',
+			options: () => ({ method: 'TRACE', path: nowhere, body: tooLong }),
+			collected: [405, 'method not allowed'],
+		},
+		{
+			what: 'a declared length too large and a missing route: the mode decides',
+			options: () => ({ method: 'POST', path: nowhere, body: tooLong }),
+			collected: [413, 'payload too large'],
+			streaming: [404, 'no route'],
+		},
+		{
+			what: 'an undeclared body too large and a missing route: the mode decides',
+			options: () => ({ method: 'POST', path: nowhere, body: inPieces(tooLong, 100) }),
+			collected: [413, 'payload too large'],
+			streaming: [404, 'no route'],
+		},
+		{
+			what: 'a slow body and a missing route: the mode decides',
+			options: () => ({ method: 'POST', path: nowhere, body: heldBody('half') }),
+			collected: [408, 'slow client'],
+			streaming: [404, 'no route'],
+		},
+		{
+			what: 'a declared length too large wins over an open breaker',
+			options: () => ({ method: 'POST', path: open.path, body: tooLong }),
+			collected: [413, 'payload too large'],
+		},
+		{
+			what: 'an undeclared body too large and an open breaker: the mode decides',
+			options: () => ({ method: 'POST', path: open.path, body: inPieces(tooLong, 100) }),
+			collected: [413, 'payload too large'],
+			streaming: [503, 'upstream unavailable'],
+		},
+		{
+			what: 'a slow body and an open breaker: the mode decides',
+			options: () => ({ method: 'POST', path: open.path, body: heldBody('half') }),
+			collected: [408, 'slow client'],
+			streaming: [503, 'upstream unavailable'],
+		},
+		{
+			what: 'a good request meets the open breaker last',
+			options: () => ({ method: 'POST', path: open.path, body: Buffer.alloc(LIMIT) }),
+			collected: [503, 'upstream unavailable'],
+		},
+	];
+
+	test('the breaker is open', async () => {
+		open = await openLane();
+	});
+
+	for (const protocol of PROTOCOLS) {
+		for (const { what, options, collected, streaming = collected, only } of CLASHES) {
+			if (only !== undefined && only !== protocol) continue;
+			test(`${what}, over ${protocol}`, async () => {
+				const seen = open.upstream.requests.length;
+				const answer = await request(protocol, proxy, { token: freshToken(), ...(await options()) });
+				assertOwnAnswer(answer, ...(COLLECTED ? collected : streaming));
+				equal(open.upstream.requests.length, seen);
+			});
+		}
+	}
+
+	test('what is no HTTP wins over a missing token', async () => {
+		using raw = await h1Raw(proxy);
+		const counted = await edge.counted(async () => {
+			raw.send('POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n');
+			equal((await raw.readResponse()).status, 400);
+		});
+		deepEqual(counted, { 400: 1 });
+	});
+});
