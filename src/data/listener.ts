@@ -22,6 +22,8 @@ export class Listener {
 	readonly #http2: Http2Front;
 	/** By the client's address and port, which no two live connections share. */
 	readonly #handshakes = new Map<string, Handshake>();
+	/** All connections. */
+	readonly #sockets = new Set<Socket>();
 	#open = 0;
 	/** Connections that ever came. */
 	#accepted = 0;
@@ -100,6 +102,12 @@ export class Listener {
 		for (const { socket } of this.#handshakes.values()) if (socket.bytesRead === 0) socket.destroy();
 	}
 
+	/** Takes and reads nothing more: this thread is about to end. */
+	abandon(): void {
+		this.#tcp.close();
+		for (const socket of this.#sockets) socket.destroy();
+	}
+
 	#checkDrained(): void {
 		if (this.#open > 0 || this.#tcp.listening || this.#onDrained === undefined) return;
 		this.#onDrained();
@@ -114,12 +122,14 @@ export class Listener {
 		const { clock, deadlines, stats } = this.#plane;
 		const handshake = new Handshake(socket, clock.now());
 		this.#open++;
+		this.#sockets.add(socket);
 		stats.connections('handshake', 1);
 		this.#handshakes.set(address, handshake);
 		deadlines.handshake.add(handshake);
 		socket.on('error', () => socket.destroy());
 		socket.once('close', () => {
 			this.#open--;
+			this.#sockets.delete(socket);
 			this.#connections.giveBack(1);
 			if (this.#handshakes.get(address) === handshake) {
 				this.#endHandshake(address, handshake);

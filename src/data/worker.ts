@@ -53,6 +53,11 @@ class Worker {
 		}
 	}
 
+	/** Takes and reads nothing more. */
+	abandon(): void {
+		this.#listener.abandon();
+	}
+
 	onMessage(message: ToWorker): void {
 		switch (message.type) {
 			case 'prepare-tls':
@@ -146,5 +151,18 @@ function tell(message: FromWorker): void {
 }
 
 const worker = new Worker(workerData as WorkerSeed);
+/**
+ * An error that nothing has caught ends the thread, but not at once. Node goes on reading once more after it has stopped
+ * the thread's JavaScript, and aborts the whole process over what an HTTP/2 session gets then (nodejs/node#64850). So the
+ * sockets go first; outside the poll, for there Node may be in the middle of a read.
+ */
+process.once('uncaughtException', (error) => {
+	setImmediate(() => {
+		worker.abandon();
+		setImmediate(() => {
+			throw error;
+		});
+	});
+});
 parentPort!.on('message', (message: ToWorker) => worker.onMessage(message));
 await worker.listen();

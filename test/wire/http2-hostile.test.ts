@@ -725,6 +725,31 @@ describe('an HTTP/2 connection ends', () => {
 	});
 });
 
+describe('a body that grows too large after the answer has begun', () => {
+	it('has the stream reset, whatever more of it comes in the same read', async () => {
+		// The answer begins with the request's head, where bodies are streamed.
+		await using small = await startStage({
+			limits: { max_request_body_bytes: 1000 },
+			script: async (exchange) => {
+				exchange.startChunked();
+				await exchange.stall();
+			},
+			early: true,
+		});
+		const tooLarge = BODY_MODE === 'collected' ? '413 payload too large' : `reset ${ERROR_CODE.INTERNAL_ERROR}`;
+		for (let i = 0; i < 20; i++) {
+			using connection = await h2Raw(small.proxy, { settings: [[SETTING.HEADER_TABLE_SIZE, 0]] });
+			connection.send(headersFrame(1, post(), { endStream: false }), dataFrame(1, 'x'));
+			if (BODY_MODE === 'streaming') await connection.frameOf(FRAME.HEADERS, 1);
+			const rest = Array.from({ length: 50 }, () => dataFrame(1, 'x'.repeat(300)));
+			connection.send(...rest, headersFrame(3, WITHOUT_TOKEN));
+			assert.equal(await outcome(connection), tooLarge);
+			assert.equal(await outcome(connection, 3), '401 unauthorized');
+			await small.counted({ ...ANOTHER, [BODY_MODE === 'collected' ? '413' : '200 upstream']: 1 });
+		}
+	});
+});
+
 describe('a frame of a type that nobody knows', () => {
 	it('is ignored', async () => {
 		using connection = await connect();

@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { connect as connectTcp, type Socket } from 'node:net';
 import { describe, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { type Connection, connect, PROTOCOLS, request } from '../fixtures/clients.ts';
+import type { TLSSocket } from 'node:tls';
+import { type Connection, connect, connectTls, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { HAS_PROC, limitOpenFiles, openFiles } from '../fixtures/proc.ts';
 import { type ProxyProcess, spawnProxy, startProxy } from '../fixtures/proxy.ts';
 import { startUpstream } from '../fixtures/upstream.ts';
@@ -11,13 +9,16 @@ import { until, within } from '../fixtures/wait.ts';
 
 const FAST_PROBES = { health_interval_secs: 0.1, tenant_rps: 0 };
 
-/** A connection that takes a descriptor and does nothing. Resolves with whether the proxy has kept it. */
-async function occupy({ port }: ProxyProcess, sockets: Socket[]): Promise<boolean> {
-	const socket = connectTcp(port, '127.0.0.1').on('error', () => {});
-	const closed = once(socket, 'close').then(() => false);
-	const kept = Promise.race([closed, sleep(100).then(() => true)]);
-	if (await kept) sockets.push(socket);
-	return kept;
+/** Connections that do nothing, each with a descriptor, as many as the proxy lets in; three more are shed at once. */
+async function occupy(proxy: ProxyProcess): Promise<TLSSocket[]> {
+	const sockets: TLSSocket[] = [];
+	for (let shed = 0; shed < 3; ) {
+		await connectTls(proxy).then(
+			(socket) => sockets.push(socket.on('error', () => {})),
+			() => shed++,
+		);
+	}
+	return sockets;
 }
 
 const NEEDS_PROC = { skip: HAS_PROC ? false : 'prlimit and /proc' };
@@ -39,9 +40,8 @@ describe('without file descriptors to spare', NEEDS_PROC, () => {
 			}
 		};
 		await served();
-		const occupied: Socket[] = [];
 		limitOpenFiles(proxy.pid, openFiles(proxy.pid) + 4);
-		for (let shed = 0; shed < 3; ) if (!(await occupy(proxy, occupied))) shed++;
+		const occupied = await occupy(proxy);
 		const crowd = await Promise.all(
 			Array.from({ length: 20 }, () =>
 				connect('h1', proxy).then(
@@ -83,9 +83,8 @@ describe('without file descriptors to spare', NEEDS_PROC, () => {
 		});
 		await using h1 = await connect('h1', proxy);
 		await using h2 = await connect('h2', proxy);
-		const occupied: Socket[] = [];
 		limitOpenFiles(proxy.pid, openFiles(proxy.pid) + 2);
-		for (let shed = 0; shed < 3; ) if (!(await occupy(proxy, occupied))) shed++;
+		const occupied = await occupy(proxy);
 		for (const connection of [h1, h2]) {
 			// Now and then a probe is through and has left its descriptor.
 			const overloaded = async () => {
@@ -109,8 +108,7 @@ describe('without file descriptors to spare', NEEDS_PROC, () => {
 			routes: [{ prefix: '/', upstream: upstream.url }],
 			launcher: ['prlimit', '--nofile=64:64'],
 		});
-		const sockets: Socket[] = [];
-		for (let shed = 0; shed < 3; ) if (!(await occupy(proxy, sockets))) shed++;
+		const sockets = await occupy(proxy);
 		assert.ok(sockets.length > 4 && sockets.length <= 16, `${sockets.length} connections`);
 		assert.ok(openFiles(proxy.pid) <= 64);
 		for (const socket of sockets) socket.destroy();

@@ -11,7 +11,7 @@ const upstreams = new Map<string, Upstream>();
 for (const prefix of PREFIXES) upstreams.set(prefix, await startUpstream());
 upstreams.get('/down/deeper')!.setHealth(500);
 const proxy = await startProxy({
-	config: { health_interval_secs: 3600 },
+	config: { health_interval_secs: 3600, default_cooldown_secs: 3600 },
 	// The shortest first, so that it is not the order in the file that makes the longest win.
 	routes: PREFIXES.map((prefix) => ({ prefix, upstream: upstreams.get(prefix)!.url })),
 });

@@ -9,6 +9,7 @@ import {
 	releaseLimiterLock,
 	TenantLimiter,
 } from '../../../src/shared/limiter.ts';
+import { ExactLimits, ms } from '../../models/exact-limits.ts';
 import type { HammerTask } from './limiter.thread.ts';
 import type { VictimTask } from './limiter-victim.thread.ts';
 import { runThreads } from './thread-pool.ts';
@@ -24,40 +25,6 @@ function drain(limiter: TenantLimiter, key: bigint, now: number): number {
 	while (limiter.admit(key, now)) admitted++;
 	return admitted;
 }
-
-/**
- * The limit in exact arithmetic, one bucket a tenant and nothing forgotten. Moments are whole multiples of 125/128 ms,
- * which fall on a tick at every rate; so time counts in ticks here, too, but as integers of any size.
- */
-class ExactLimits {
-	readonly #rps: bigint;
-	readonly #fullAt = new Map<bigint, bigint>();
-
-	constructor(rps: number) {
-		this.#rps = BigInt(rps);
-	}
-
-	/** Requests that the tenant may make at this moment of the grid. */
-	room(key: bigint, grid: number): number {
-		const now = BigInt(grid) * this.#rps;
-		const debt = (this.#fullAt.get(key) ?? now) - now;
-		return Number((this.#rps * 1024n - (debt > 0n ? debt : 0n)) / 1024n);
-	}
-
-	add(key: bigint, grid: number, requests: number): void {
-		const now = BigInt(grid) * this.#rps;
-		const fullAt = this.#fullAt.get(key) ?? now;
-		if (requests > 0) this.#fullAt.set(key, (fullAt > now ? fullAt : now) + 1024n * BigInt(requests));
-	}
-
-	inDebt(grid: number): number {
-		const now = BigInt(grid) * this.#rps;
-		return [...this.#fullAt.values()].filter((fullAt) => fullAt > now).length;
-	}
-}
-
-/** Milliseconds of a moment of the grid. */
-const ms = (grid: number) => (grid * 125) / 128;
 
 describe('the limiter on one thread', () => {
 	it('passes the burst, then one request a period, for each tenant by itself', () => {

@@ -1,0 +1,114 @@
+/**
+ * The head that goes to the upstream, as somebody else reads it: Node's own HTTP server, and whoever folds names as CGI
+ * does. Whatever the client sent, there is one tenant in it, one host, one framing, and nothing that is none of its business.
+ */
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { Duplex } from 'node:stream';
+import { after, describe, it } from 'node:test';
+import fc from 'fast-check';
+import { type RequestHead, readHttp1Head, readHttp2Head } from '../../../src/gates/headers.ts';
+import { Rejection } from '../../../src/gates/rejection.ts';
+import { type Field, folded, forwardedByTheContract, HOP_BY_HOP, OURS } from '../../models/header-contract.ts';
+
+const NAMES = [...OURS, ...HOP_BY_HOP, 'host', 'connection', 'content-length', 'transfer-encoding', 'expect', 'cookie'];
+
+/** A name that means something, in any spelling that somebody could take for it, or any other name. */
+const name = fc.oneof(
+	fc
+		.tuple(fc.constantFrom(...NAMES), fc.constantFrom('-', '_', '.', '~', '!', '^'), fc.infiniteStream(fc.boolean()))
+		.map(([text, separator, upper]) =>
+			[...text.replaceAll('-', separator)].map((char) => (upper.next().value ? char.toUpperCase() : char)).join(''),
+		),
+	fc.constantFrom('authorization', 'x-a', 'X-B', 'accept', 'x-proxy-tenants', 'xx-proxy-tenant', '__proto__'),
+	fc.stringMatching(/^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,20}$/),
+);
+/** What llhttp and nghttp2 let through. */
+const value = fc.oneof(
+	fc.constantFrom('', '1', 'close', 'x-proxy-tenant', 'host, x-proxy-tenant', 'chunked', 'victim', 'h2c', 'edge.test'),
+	fc.constantFrom('content-length, transfer-encoding', 'victim, mallory', 'x_proxy_tenant', '0', '5'),
+	fc.stringMatching(/^(?:[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]{0,20}[\x21-\x7e\x80-\xff])?)?$/),
+);
+const fields = fc.array(fc.tuple(name, value), { maxLength: 10 });
+
+const PROTOCOLS: readonly { protocol: string; read: (fields: Field[]) => RequestHead | Rejection }[] = [
+	{ protocol: 'HTTP/1.1', read: (list) => readHttp1Head(['Host', 'edge.test', ...list.flat()], 1) },
+	{
+		protocol: 'HTTP/2',
+		read: (list) => {
+			const lower = list.map(([key, text]) => [key.toLowerCase(), text]);
+			const pseudo = [':method', 'POST', ':path', '/a', ':scheme', 'https', ':authority', 'edge.test'];
+			return readHttp2Head([...pseudo, ...lower.flat()], false, 1 << 16);
+		},
+	},
+];
+
+const reader = createServer();
+after(() => reader.close());
+
+for (const { protocol, read } of PROTOCOLS) {
+	describe(`the head that goes to the upstream after ${protocol}`, () => {
+		it('has one tenant, one host, one framing and no word of the client on these, whoever reads it', async () => {
+			let forwarded = 0;
+			await fc.assert(
+				fc.asyncProperty(fields, async (list) => {
+					const head = read(list);
+					if (head instanceof Rejection) return;
+					forwarded++;
+					const received = await readByNode(
+						`POST /a HTTP/1.1\r\nhost: up.test\r\nx-forwarded-for: 10.0.0.1\r\nx-forwarded-proto: https\r\n` +
+							`x-proxy-tenant: tenant\r\n${head.lines}content-length: 0\r\n\r\n`,
+					);
+					const means = (wanted: string) => received.filter(([key]) => folded(key) === wanted).map(([, text]) => text);
+					assert.deepEqual(means('x-proxy-tenant'), ['tenant']);
+					assert.deepEqual(means('host'), ['up.test']);
+					assert.deepEqual(means('content-length'), ['0']);
+					assert.deepEqual(means('transfer-encoding'), []);
+					assert.deepEqual(means('x-forwarded-for'), ['10.0.0.1']);
+					assert.deepEqual(means('x-forwarded-proto'), ['https']);
+					for (const never of [...HOP_BY_HOP, 'connection', 'forwarded', 'x-real-ip', 'expect'])
+						assert.deepEqual(means(never), []);
+					assert.ok(means('cookie').length <= 1);
+				}),
+				{ numRuns: 2000 },
+			);
+			assert.ok(forwarded > 200, `the generator is too wild: ${forwarded} forwarded`);
+		});
+
+		it('is what the header contract leaves of what the client sent', () => {
+			fc.assert(
+				fc.property(fields, (list) => {
+					const head = read(list);
+					if (head instanceof Rejection) return;
+					const sent = protocol === 'HTTP/2' ? list.map(([key, text]): Field => [key.toLowerCase(), text]) : list;
+					const wanted = forwardedByTheContract(sent).map(([key, text]) => `${key}: ${text}\r\n`);
+					assert.equal(head.lines, wanted.join(''));
+				}),
+				{ numRuns: 2000 },
+			);
+		});
+	});
+}
+
+/** The fields of a request as Node's HTTP server sees them, repetitions and all. */
+function readByNode(text: string): Promise<Field[]> {
+	return new Promise((resolve, reject) => {
+		const socket = new Duplex({ read() {}, write: (_chunk, _encoding, done) => done() });
+		const settle = (done: () => void) => {
+			reader.removeAllListeners('request');
+			reader.removeAllListeners('clientError');
+			socket.destroy();
+			done();
+		};
+		reader.once('request', ({ rawHeaders }) => {
+			const pairs = Array.from(
+				{ length: rawHeaders.length / 2 },
+				(_, i): Field => [rawHeaders[2 * i]!, rawHeaders[2 * i + 1]!],
+			);
+			settle(() => resolve(pairs));
+		});
+		reader.once('clientError', (error) => settle(() => reject(error)));
+		reader.emit('connection', socket);
+		socket.push(text, 'latin1');
+	});
+}
