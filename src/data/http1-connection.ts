@@ -1,0 +1,163 @@
+import { STATUS_CODES } from 'node:http';
+import type { TLSSocket } from 'node:tls';
+import type { Rejection } from '../gates/rejection.ts';
+import * as rejection from '../gates/rejection.ts';
+import { forwardedLines, refusalFields } from './answers.ts';
+import { Timed } from './deadlines.ts';
+import { afterDrainGrace } from './drain-grace.ts';
+import { type EdgeRequest, type EdgeResponse, Http1Request } from './http1-request.ts';
+import type { DataPlane } from './plane.ts';
+
+/** Pipelined requests that wait before we stop reading; what a single read brings may be more. */
+const MAX_WAITING = 8;
+
+/** One connection: which request is being served, which wait, and what it may not take too long for. */
+export class Http1Connection extends Timed {
+	readonly socket: TLSSocket;
+	readonly plane: DataPlane;
+	readonly forwardedLines: string;
+	readonly #waiting: Http1Request[] = [];
+	#current: Http1Request | undefined;
+	/** The request to which the next bytes belong if it is not complete yet. */
+	#latest: Http1Request | undefined;
+	/** No request is taken any more. */
+	#closing = false;
+	#draining = false;
+	/** The bytes behind the last request are no HTTP; told when it has been answered. */
+	#garbage: Rejection | undefined;
+	/** The latest request is the last one: where it ends, or what follows it, cannot be known. */
+	#sealed = false;
+
+	constructor(socket: TLSSocket, peer: string, plane: DataPlane) {
+		super();
+		this.socket = socket;
+		this.plane = plane;
+		this.forwardedLines = forwardedLines(peer);
+		// What Node calls after the last answer. It would not linger.
+		socket.destroySoon = () => this.close();
+		plane.deadlines.firstRequest.add(this);
+	}
+
+	/** Whether the answer being given is the last one. */
+	get isLast(): boolean {
+		return (this.#draining || this.#sealed) && this.#waiting.length === 0;
+	}
+
+	/** One request at a time: what is pipelined behind it waits its turn, and the gates see it in order. */
+	onRequest(req: EdgeRequest, res: EdgeResponse | undefined): void {
+		// The rest of the read in which the last request was.
+		if (this.#closing || this.#sealed) return;
+		if (req.endsParsing) this.#sealed = true;
+		const request = new Http1Request(this, req, res);
+		this.#latest = request;
+		if (this.#current === undefined) return this.#serve(request);
+		this.#waiting.push(request);
+		if (this.#waiting.length === MAX_WAITING) this.socket.pause();
+	}
+
+	onResume(): void {
+		if (this.#waiting.length >= MAX_WAITING && !this.#closing) this.socket.pause();
+	}
+
+	#serve(request: Http1Request): void {
+		this.cancelDeadline();
+		this.#current = request;
+		request.exchange.start();
+	}
+
+	/** The current answer is out. */
+	onServed(): void {
+		this.#current = undefined;
+		if (this.#closing) return;
+		const next = this.#waiting.shift();
+		if (next !== undefined) {
+			if (this.#waiting.length === 0 && this.socket.isPaused()) this.socket.resume();
+			return this.#serve(next);
+		}
+		if (this.#latest?.isComplete) this.#latest = undefined;
+		if (this.#sealed) return this.close();
+		if (this.#garbage !== undefined) return this.#refuseRaw(this.#garbage);
+		this.plane.deadlines.idleClient.add(this);
+		// The answer had begun before the drain and did not say that it was the last: the next request may be on its way.
+		if (this.#draining) this.#closeAfterGrace();
+	}
+
+	/** llhttp gave up, or the connection did. */
+	onParseError(error: NodeJS.ErrnoException): void {
+		if (this.#closing) return;
+		const { socket } = this;
+		if (!error.code?.startsWith('HPE_') || !socket.writable) return void socket.destroy();
+		const reason = error.code === 'HPE_HEADER_OVERFLOW' ? rejection.HEADERS_TOO_LARGE : rejection.BAD_REQUEST;
+		if (this.#latest?.isComplete === false) {
+			this.#sealed = true;
+			this.#latest.onBodyBroken();
+			if (this.#current === undefined) this.close();
+		} else if (this.#sealed) {
+			return;
+		} else if (this.#current === undefined) {
+			this.#refuseRaw(reason);
+		} else {
+			this.#garbage = reason;
+		}
+	}
+
+	/** An answer for which there is no request object. It is the connection's last. */
+	#refuseRaw(answer: Rejection): void {
+		const { stats, logAnswer } = this.plane;
+		const { status } = answer;
+		stats.answered(status);
+		const unknown = { method: '', path: '', tenant: undefined, upstream: undefined };
+		logAnswer?.({ ...unknown, status, rejection: answer, duration: 0 });
+		this.writeRaw(answer);
+		this.close();
+	}
+
+	writeRaw(answer: Rejection): void {
+		const fields = refusalFields(answer);
+		let head = `HTTP/1.1 ${answer.status} ${STATUS_CODES[answer.status]}\r\n`;
+		for (let i = 0; i < fields.length; i += 2) head += `${fields[i]}: ${fields[i + 1]}\r\n`;
+		this.socket.write(`${head}date: ${new Date().toUTCString()}\r\nconnection: close\r\n\r\n${answer.body}`, 'latin1');
+	}
+
+	/** The first request, the next one, or the end of a lingering close has not come in time. */
+	override onDeadline(): void {
+		this.socket.destroy();
+	}
+
+	drain(): void {
+		this.#draining = true;
+		if (this.#current === undefined) this.#closeAfterGrace();
+	}
+
+	#closeAfterGrace(): void {
+		const received = this.socket.bytesRead;
+		afterDrainGrace(() => {
+			if (this.#current !== undefined || this.#closing) return;
+			// Part of a head has come: that request is served, or ended by the limit of the drain.
+			if (this.socket.bytesRead === received) this.close();
+		});
+	}
+
+	/**
+	 * Closes our side and reads on for a while. Closing both at once would make the kernel answer what the client is
+	 * still sending with a reset, which may reach the client before it has read our answer (RFC 9112 section 9.6).
+	 */
+	close(): void {
+		this.#closing = true;
+		const { socket } = this;
+		socket.end();
+		// What still comes is nobody's request; listening for it takes the socket away from Node's parser.
+		socket.removeAllListeners('data').on('data', drop).resume();
+		this.plane.deadlines.linger.add(this);
+	}
+
+	onClose(): void {
+		this.#closing = true;
+		this.cancelDeadline();
+		this.#waiting.length = 0;
+		this.#current?.onConnectionClosed();
+		this.#current = undefined;
+	}
+}
+
+function drop(): void {}

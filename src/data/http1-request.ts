@@ -1,0 +1,196 @@
+import { IncomingMessage, ServerResponse } from 'node:http';
+import { BodyExchange } from '#body';
+import { type RequestHead, readHttp1Head } from '../gates/headers.ts';
+import * as rejection from '../gates/rejection.ts';
+import { Rejection } from '../gates/rejection.ts';
+import { originForm } from '../gates/target.ts';
+import { refusalFields } from './answers.ts';
+import type { ClientRequest } from './client.ts';
+import type { Http1Connection } from './http1-connection.ts';
+
+/** One request and its answer. */
+export class Http1Request implements ClientRequest {
+	readonly method: string;
+	readonly target: string;
+	readonly head: RequestHead | Rejection;
+	readonly forwardedLines: string;
+	readonly exchange: BodyExchange;
+	readonly #connection: Http1Connection;
+	readonly #req: IncomingMessage;
+	/** `undefined` after CONNECT, where Node makes none. */
+	readonly #res: EdgeResponse | undefined;
+	#readingBody = false;
+	#bodyBroken = false;
+	#answering = false;
+	#done = false;
+	/** What is left of a long answer. */
+	#rest: Buffer | undefined;
+
+	constructor(connection: Http1Connection, req: IncomingMessage, res: EdgeResponse | undefined) {
+		this.#connection = connection;
+		this.#req = req;
+		this.#res = res;
+		this.method = req.method!;
+		this.target = originForm(req.url!);
+		this.forwardedLines = connection.forwardedLines;
+		// llhttp lets other versions pass; what they would mean is nobody's guess (RFC 9112 section 2.3).
+		const known = req.httpVersionMajor === 1 && req.httpVersionMinor <= 1;
+		this.head = known ? readHttp1Head(req.rawHeaders, req.httpVersionMinor) : rejection.BAD_REQUEST;
+		this.exchange = new BodyExchange(this, connection.plane);
+		if (res !== undefined) {
+			res.request = this;
+			res.on('close', onResponseClose);
+		}
+	}
+
+	/** The client owes no more bytes of this request. */
+	get isComplete(): boolean {
+		return this.#req.complete;
+	}
+
+	/** What comes of the body is no HTTP. */
+	onBodyBroken(): void {
+		this.#bodyBroken = true;
+		if (this.#readingBody && !this.#answering) this.exchange.onBodyError();
+	}
+
+	answer(status: number, fields: string[], body: Buffer | string | undefined): void {
+		this.#writeHead(status, fields);
+		const res = this.#res!;
+		if (body === undefined || body.length === 0) res.end();
+		// As text it leaves in one write together with the head.
+		else if (typeof body === 'string') res.end(body, 'latin1');
+		else if (body.length <= ONE_WRITE) res.end(body.toString('latin1'), 'latin1');
+		else {
+			this.#rest = body;
+			res.on('drain', () => {
+				this.exchange.onClientDrained();
+				this.#pump();
+			});
+			this.#pump();
+		}
+	}
+
+	/** In pieces, so that a client that takes its time can be told from one that takes nothing. */
+	#pump(): void {
+		const res = this.#res!;
+		while (this.#rest !== undefined) {
+			const piece = this.#rest.subarray(0, PIECE);
+			this.#rest = piece.length === this.#rest.length ? undefined : this.#rest.subarray(PIECE);
+			if (this.#rest === undefined) res.end(piece);
+			else if (!res.write(piece)) return;
+		}
+	}
+
+	refuse(rejected: Rejection): void {
+		if (this.#res === undefined) {
+			this.#done = true;
+			this.#connection.writeRaw(rejected);
+			this.#connection.close();
+			this.exchange.onAnswered();
+			return;
+		}
+		const fields = refusalFields(rejected).slice();
+		this.#writeHead(rejected.status, fields, rejected.closes);
+		this.#res.end(rejected.body, 'latin1');
+	}
+
+	begin(status: number, fields: string[], hasBody: boolean): void {
+		this.#writeHead(status, fields);
+		if (hasBody) this.#res!.on('drain', () => this.exchange.onClientDrained());
+	}
+
+	write(chunk: Buffer): boolean {
+		return this.#res!.write(Buffer.from(chunk));
+	}
+
+	end(): void {
+		this.#res!.end();
+	}
+
+	reset(): void {
+		this.#connection.socket.destroy();
+	}
+
+	readBody(): void {
+		this.#readingBody = true;
+		const req = this.#req;
+		const { head, exchange } = this;
+		// Only now have the gates before the body passed (RFC 9110 section 10.1.1).
+		if (!(head instanceof Rejection) && head.expectsContinue && req.httpVersionMinor === 1) this.#res!.writeContinue();
+		req.on('data', (chunk: Buffer) => exchange.onRequestBody(chunk));
+		req.on('end', () => exchange.onRequestEnd());
+		// The connection's own events tell the same, and in time.
+		req.on('error', () => {});
+		if (this.#bodyBroken) process.nextTick(() => this.onBodyBroken());
+	}
+
+	pauseBody(): void {
+		this.#req.pause();
+	}
+
+	resumeBody(): void {
+		this.#req.resume();
+	}
+
+	#writeHead(status: number, fields: string[], closes = false): void {
+		this.#answering = true;
+		const res = this.#res!;
+		if (closes || this.#connection.isLast || this.#leavesTooMuchUnread()) {
+			fields.push('connection', 'close');
+		}
+		// Where there is no body by rule (HEAD, 204, 304), Node knows the same rule and announces no chunks.
+		res.writeHead(status, fields as unknown as string[] & Record<string, never>);
+	}
+
+	/**
+	 * An answer before the request's end leaves its rest on the connection. A little is read and dropped; for more, or
+	 * if the client was told to wait for a 100 that will not come, the connection is not worth keeping.
+	 */
+	#leavesTooMuchUnread(): boolean {
+		const { head } = this;
+		if (this.#req.complete || head instanceof Rejection) return false;
+		if (head.expectsContinue && !this.#readingBody) return true;
+		return head.bodyLength < 0 || head.bodyLength > DROPPED_BODY;
+	}
+
+	/** Node has done with the answer, one way or the other. */
+	onResponseClose(): void {
+		if (this.#done) return;
+		if (!this.#res!.writableFinished) return this.onConnectionClosed();
+		this.#done = true;
+		this.exchange.onAnswered();
+		this.#connection.onServed();
+	}
+
+	onConnectionClosed(): void {
+		if (this.#done) return;
+		this.#done = true;
+		this.exchange.onClientGone();
+	}
+}
+
+function onResponseClose(this: EdgeResponse): void {
+	this.request?.onResponseClose();
+}
+
+/** Bodies up to this size go out as one write with their head, bytes. */
+const ONE_WRITE = 16_384;
+const PIECE = 65_536;
+/** Unread rest of a request that is not worth closing for, bytes. */
+const DROPPED_BODY = 65_536;
+
+/**
+ * Node asks each request for its header object, twice, before we see it; we work on the raw list, where nothing has been
+ * merged or dropped. An empty object spares building one that nobody needs.
+ */
+export class EdgeRequest extends IncomingMessage {
+	/** What follows it is lost on us. */
+	endsParsing = false;
+}
+Object.defineProperty(EdgeRequest.prototype, 'headers', { value: Object.freeze({}) });
+
+/** Knows its request, so that one listener serves all. */
+export class EdgeResponse extends ServerResponse<EdgeRequest> {
+	request: Http1Request | undefined = undefined;
+}
