@@ -368,6 +368,25 @@ describe('the body of an HTTP/2 request', () => {
 		assert.equal(await neverComplete(open, dataFrame(1, 'he'), dataFrame(1, 'llo', true)), 'closed');
 	});
 
+	it('that breaks off after its last byte, but before its end, is no request', async () => {
+		const before = stage.upstream.requests.length;
+		using connection = await connect();
+		const open = headersFrame(1, post([['content-length', '5']]), { endStream: false });
+		connection.send(open, dataFrame(1, 'hello'));
+		// Streaming: the upstream has the head by now, and must not have got the byte that makes it a request.
+		if (BODY_MODE === 'streaming') await stage.upstream.request(before + 1);
+		connection.send(rstStreamFrame(1, ERROR_CODE.CANCEL), headersFrame(3, WITHOUT_TOKEN));
+		assert.equal(await outcome(connection, 3), '401 unauthorized');
+		await stage.counted(ANOTHER);
+		if (BODY_MODE === 'streaming') {
+			const request = stage.upstream.requests[before]!;
+			await stage.upstream.until(() => request.state !== 'receiving', 'the request to end');
+			assert.equal(request.state, 'aborted');
+		} else {
+			assert.equal(stage.upstream.requests.length, before);
+		}
+	});
+
 	it('that breaks off is no request', async () => {
 		for (const code of [ERROR_CODE.CANCEL, ERROR_CODE.NO_ERROR, ERROR_CODE.INTERNAL_ERROR]) {
 			for (const lines of [post(), post([['content-length', '10']])]) {

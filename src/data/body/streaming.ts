@@ -16,6 +16,8 @@ export class BodyExchange extends Exchange {
 	#uploaded = 0;
 	#uploadComplete = true;
 	#uploadPaused = false;
+	/** The bytes that complete a body of declared length, until the client has said that it ends there. */
+	#lastChunk: Buffer | undefined;
 	/** The client does not take its answer at the moment. */
 	#clientBlocked = false;
 
@@ -48,6 +50,12 @@ export class BodyExchange extends Exchange {
 		if (this.#uploaded > this.plane.limits.maxRequestBodyBytes) {
 			return this.fail(rejection.PAYLOAD_TOO_LARGE, 'abandoned');
 		}
+		if (this.answered) this.#expectProgress();
+		// With these the request would be whole for the upstream, while an HTTP/2 client can still break it off.
+		if (this.#uploaded === this.#uploadLength) {
+			this.#lastChunk = chunk;
+			return;
+		}
 		const more = connection.write(chunk, this.#uploadLength === UNDECLARED);
 		if (!more && !this.#uploadPaused) {
 			this.#uploadPaused = true;
@@ -57,6 +65,7 @@ export class BodyExchange extends Exchange {
 
 	override onRequestEnd(): void {
 		this.#uploadComplete = true;
+		if (this.#lastChunk !== undefined) this.connection?.write(this.#lastChunk, false);
 		this.connection?.finish(this.#uploadLength === UNDECLARED);
 	}
 
