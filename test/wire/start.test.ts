@@ -123,6 +123,8 @@ describe('the first line', () => {
 		await using silent = await startUpstream({ health: (exchange) => exchange.stall() });
 		const start = performance.now();
 		await using proxy = await startProxy({
+			// No request is let through to try the upstream while the test looks.
+			config: { default_cooldown_secs: 60 },
 			routes: [
 				{ prefix: '/', upstream: upstream.url },
 				{ prefix: '/silent', upstream: silent.url },

@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict';
+import { ProtocolError, type ResponseEvents, ResponseParser } from '../../src/data/upstream/response-parser.ts';
+import type { ResponseCase } from './responses.ts';
+
+/** All that our parser tells of one response. */
+export interface ParsedResponse {
+	readonly verdict: 'complete' | 'waiting' | 'refused';
+	readonly status: number;
+	/** What is passed on, names and values in turn. */
+	readonly fields: readonly string[];
+	/** Latin1; what was told before a refusal counts, too. */
+	readonly body: string;
+	/** Bytes that belong to the response. */
+	readonly length: number;
+	readonly keepAlive: boolean;
+	/** Message of a refusal. */
+	readonly reason: string;
+}
+
+/**
+ * Parses what arrives in these pieces. Every piece is overwritten afterwards, as the read buffer is.
+ *
+ * @param parser one that has parsed complete responses before; default: a new one.
+ */
+export function parsePieces(
+	{ method, closes }: ResponseCase,
+	pieces: readonly string[],
+	parser: ResponseParser = new ResponseParser(),
+): ParsedResponse {
+	const recorder = new Recorder();
+	parser.expect(method, recorder);
+	let length = 0;
+	let reason = '';
+	try {
+		for (const piece of pieces) {
+			if (parser.isDone) break;
+			const bytes = Buffer.from(piece, 'latin1');
+			length += parser.push(bytes);
+			bytes.fill('#');
+		}
+		if (closes && !parser.isDone) parser.close();
+	} catch (error) {
+		if (!(error instanceof ProtocolError)) throw error;
+		reason = error.message;
+	}
+	assert.equal(parser.isDone, recorder.ends === 1, 'the end is told once');
+	const { status, fields, body } = recorder;
+	const told = { status, fields, body, reason };
+	if (reason !== '') return { ...told, verdict: 'refused', length: 0, keepAlive: false };
+	if (!parser.isDone) return { ...told, verdict: 'waiting', length: 0, keepAlive: false };
+	return { ...told, verdict: 'complete', length, keepAlive: parser.keepAlive };
+}
+
+class Recorder implements ResponseEvents {
+	status = 0;
+	fields: readonly string[] = [];
+	body = '';
+	ends = 0;
+
+	onHead(status: number, fields: string[]): void {
+		assert.equal(this.status, 0, 'one head');
+		this.status = status;
+		this.fields = [...fields];
+	}
+
+	onBody(chunk: Buffer): void {
+		assert.ok(this.status !== 0 && this.ends === 0, 'a body between head and end');
+		assert.notEqual(chunk.length, 0, 'no empty piece');
+		this.body += chunk.toString('latin1');
+	}
+
+	onEnd(): void {
+		assert.notEqual(this.status, 0, 'an end after the head');
+		this.ends++;
+	}
+}

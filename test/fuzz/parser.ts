@@ -1,0 +1,145 @@
+/**
+ * The parser of upstream answers against three clients of other people and against a straight reading of the whole
+ * text, cut at every byte boundary.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import { ResponseParser } from '../../src/data/upstream/response-parser.ts';
+import { type Field, returnedByTheContract } from '../models/header-contract.ts';
+import { readCorpus } from './corpus.ts';
+import { type ParsedResponse, parsePieces } from './parsed-response.ts';
+import { Random } from './random.ts';
+import { CLIENTS, type ClientName } from './response-clients.ts';
+import { type Comparison, explain } from './response-differences.ts';
+import { readWholeResponse } from './response-reading.ts';
+import { oddResponse, RESPONSE_KINDS, type ResponseCase, type ValidResponse, validResponse } from './responses.ts';
+import { Finding, type Tally, type Target } from './target.ts';
+
+/** Longer texts are not cut at every place. */
+const CUT_EVERYWHERE = 1500;
+
+export class ParserTarget implements Target {
+	readonly #tally: Tally;
+	readonly #corpus = readCorpus<ResponseCase>('parser').map(({ input }) => input);
+
+	constructor(tally: Tally) {
+		this.#tally = tally;
+	}
+
+	async batch(random: Random): Promise<void> {
+		const cases = random.list(16, () => {
+			const kind = random.weighted(RESPONSE_KINDS);
+			return { kind, input: oddResponse(random, kind, this.#corpus) };
+		});
+		// Side by side: the clients take their time in turns of the event loop.
+		await Promise.all(
+			cases.map(async ({ kind, input }) => {
+				if (kind === 'valid') checkMeaning(input as ValidResponse);
+				const { method, closes, text } = input;
+				this.#tally.add(`parser, ${kind}`, await checkResponse({ method, closes, text }, random));
+			}),
+		);
+	}
+
+	async replay(input: unknown): Promise<void> {
+		this.#tally.add('parser, corpus', await checkResponse(input as ResponseCase));
+	}
+
+	async close(): Promise<void> {}
+}
+
+/** Of a response that is right it is known what it says. */
+function checkMeaning(valid: ValidResponse): void {
+	const read = readWholeResponse(valid);
+	const { status, fields, body, text } = valid;
+	if (
+		!isDeepStrictEqual({ ...read, keepAlive: true }, { status, fields, body, length: text.length, keepAlive: true })
+	) {
+		throw new Finding('parser', `a valid response is not read as it was written: ${JSON.stringify(read)}`, valid);
+	}
+}
+
+/**
+ * Compares all readings of one response.
+ *
+ * @param random cuts what the clients get; without it they get the whole and single bytes.
+ * @returns how they agree, a line for each client.
+ * @throws Finding
+ */
+export async function checkResponse(input: ResponseCase, random?: Random): Promise<string[]> {
+	const ours = parsePieces(input, [input.text]);
+	const found = (what: string) => new Finding('parser', `${what}\n  ours: ${JSON.stringify(ours)}`, input);
+
+	for (const pieces of everyCut(input.text, random)) {
+		const cut = parsePieces(input, pieces);
+		// The same fault may be noticed by another rule first.
+		if (!isDeepStrictEqual({ ...cut, reason: '' }, { ...ours, reason: '' })) {
+			throw found(`the verdict depends on the cut after ${pieces[0]!.length}: ${JSON.stringify(cut)}`);
+		}
+	}
+
+	for (const before of [validResponse(random ?? new Random(input.text.length)), input]) {
+		const parser = new ResponseParser();
+		if (parsePieces(before, [before.text], parser).verdict !== 'complete') continue;
+		const after = parsePieces(input, [input.text], parser);
+		if (!isDeepStrictEqual(after, ours)) {
+			throw found(`the verdict depends on the response before, ${JSON.stringify(before)}: ${JSON.stringify(after)}`);
+		}
+	}
+
+	const wanted = readWholeResponse(input);
+	if (!isDeepStrictEqual(meaningOf(ours), wanted && { ...wanted, fields: returnedByTheContract(wanted.fields) })) {
+		throw found(`the decisions read it as ${JSON.stringify(wanted)}`);
+	}
+
+	const outcomes: string[] = [];
+	for (const client of Object.keys(CLIENTS) as ClientName[]) {
+		const comparison = await compare(client, input, ours, random);
+		const explanation = explain(comparison);
+		if (explanation === undefined) {
+			throw found(`${client} differs, and nothing explains it: ${JSON.stringify(comparison.theirs)}`);
+		}
+		outcomes.push(`${client}: ${explanation}`);
+	}
+	return outcomes;
+}
+
+async function compare(
+	client: ClientName,
+	input: ResponseCase,
+	ours: ParsedResponse,
+	random: Random | undefined,
+): Promise<Comparison> {
+	const { method, text } = input;
+	const pieces = (part: string) => (random === undefined ? [...part] : random.cut(part, 6));
+	if (ours.verdict !== 'complete') {
+		return { client, input, ours, theirs: await CLIENTS[client](method, pieces(text), input.closes), early: undefined };
+	}
+	// Exactly the bytes that are the response, and then one less: the end must be the same for both.
+	const own = text.slice(0, ours.length);
+	const untilClose = ours.length === text.length && input.closes;
+	const theirs = await CLIENTS[client](method, pieces(own), untilClose);
+	const early = own.length > 1 && !untilClose ? await CLIENTS[client](method, [own.slice(0, -1)], false) : undefined;
+	return { client, input, ours, theirs, early };
+}
+
+function* everyCut(text: string, random: Random | undefined): Generator<string[]> {
+	const step = Math.ceil(text.length / CUT_EVERYWHERE);
+	for (let at = 1; at < text.length; at += step) yield [text.slice(0, at), text.slice(at)];
+	// Where lines end is where it matters.
+	if (step > 1) {
+		for (const { index } of text.matchAll(/\r\n(?=.{0,9}$)|\r\n\r\n/g)) {
+			for (const at of [index - 1, index, index + 1, index + 2, index + 3]) {
+				if (at > 0 && at < text.length) yield [text.slice(0, at), text.slice(at)];
+			}
+		}
+	} else if (text !== '') {
+		yield [...text];
+	}
+	if (random !== undefined && text !== '') yield random.cut(text, 8);
+}
+
+function meaningOf({ verdict, status, fields, body, length, keepAlive }: ParsedResponse): unknown {
+	if (verdict !== 'complete') return undefined;
+	const pairs = Array.from({ length: fields.length / 2 }, (_, i): Field => [fields[2 * i]!, fields[2 * i + 1]!]);
+	return { status, fields: pairs, body, length, keepAlive };
+}

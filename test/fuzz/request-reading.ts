@@ -1,0 +1,146 @@
+import { refusedByTheDecisions } from '../models/path-decisions.ts';
+import { areExtensions, type ChunkRules, readChunks, readFields, valuesOf } from './response-reading.ts';
+import type { Field } from './responses.ts';
+
+/** A request that a client has sent. */
+export interface SentRequest {
+	readonly method: string;
+	/** Request target in origin form. */
+	readonly target: string;
+	/** Without pseudo-headers. */
+	readonly fields: readonly Field[];
+	/** Latin1; as far as it has come. */
+	readonly body: string;
+	readonly isComplete: boolean;
+}
+
+export interface SentRequests {
+	readonly requests: readonly SentRequest[];
+	/**
+	 * What the bytes behind the last request are: nothing; a request that has only begun (its head, if that is whole, is
+	 * the last of `requests`); no HTTP; or what comes after the last request of the connection.
+	 */
+	readonly end: 'clean' | 'unfinished' | 'malformed' | 'over';
+	/** What comes behind the last request seems to be a HEAD. */
+	readonly endsOnHead: boolean;
+}
+
+/**
+ * What a client has sent over HTTP/1.1, read straight down by RFC 9112 and the decisions "HTTP", on the whole text and
+ * strictly. What this reader does not find, the upstream must never see.
+ */
+export function readRequests(text: string): SentRequests {
+	const requests: SentRequest[] = [];
+	let at = 0;
+	const ends = (end: SentRequests['end']): SentRequests => ({ requests, end, endsOnHead: text.startsWith('HEAD', at) });
+	for (;;) {
+		// RFC 9112 section 2.2: empty lines before a request line. llhttp takes them in any form.
+		while (text[at] === '\r' || text[at] === '\n') at++;
+		if (at === text.length) return ends('clean');
+		const end = text.indexOf('\r\n\r\n', at);
+		if (end === -1) return ends('unfinished');
+		const head = readRequestHead(text.slice(at, end).split('\r\n'));
+		if (head === undefined) return ends('malformed');
+		const content = readRequestBody(text, end + 4, head);
+		if (content === undefined) return ends('malformed');
+		const { method, target, fields, isLast } = head;
+		requests.push({ method, target: originForm(target), fields, body: content.body, isComplete: content.isComplete });
+		if (!content.isComplete) return ends(content.isMalformed ? 'malformed' : 'unfinished');
+		if (isLast) return ends('over');
+		at = content.length;
+	}
+}
+
+interface ReadHead {
+	readonly method: string;
+	readonly target: string;
+	readonly fields: readonly Field[];
+	readonly isHttp11: boolean;
+	/** RFC 9112 section 9.3: nothing may come behind it. */
+	readonly isLast: boolean;
+}
+
+function readRequestHead([requestLine = '', ...fieldLines]: readonly string[]): ReadHead | undefined {
+	// llhttp takes several spaces for one, which RFC 9112 section 3 allows, and RTSP/1.x and ICE/1.x for HTTP/1.x; Node
+	// does not tell what stood there (docs/security.md).
+	const line = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+) +([\x21-\x7e\x80-\xff]+) +(?:HTTP|RTSP|ICE)\/1\.([01])$/.exec(
+		requestLine,
+	);
+	const fields = readFields(fieldLines);
+	if (line === null || fields === undefined) return undefined;
+	const hosts = valuesOf(fields, 'host');
+	const isHttp11 = line[3] === '1';
+	if (hosts.length > 1 || (hosts.length === 0 && isHttp11) || !hosts.every(isAuthority)) return undefined;
+	const options = valuesOf(fields, 'connection').flatMap((value) => value.toLowerCase().split(','));
+	const has = (wanted: string) => options.some((option) => option.trim() === wanted);
+	const isLast = has('close') || line[1] === 'CONNECT' || (!isHttp11 && !has('keep-alive'));
+	return { method: line[1]!, target: line[2]!, fields, isHttp11, isLast };
+}
+
+interface ReadBody {
+	readonly body: string;
+	readonly isComplete: boolean;
+	readonly isMalformed?: boolean;
+	/** Where the next request begins. */
+	readonly length: number;
+}
+
+/** RFC 9112 section 6.3. */
+function readRequestBody(text: string, at: number, { fields, isHttp11, method }: ReadHead): ReadBody | undefined {
+	const lengths = valuesOf(fields, 'content-length');
+	const codings = valuesOf(fields, 'transfer-encoding');
+	if (lengths.length + codings.length > 1) return undefined;
+	if (lengths.some((length) => !/^\d{1,16}$/.test(length) || Number(length) > Number.MAX_SAFE_INTEGER))
+		return undefined;
+	if (codings.some((coding) => coding.toLowerCase() !== 'chunked' || !isHttp11)) return undefined;
+	// RFC 9110 section 9.3.6: what follows a CONNECT is no HTTP.
+	if (method === 'CONNECT') return { body: '', isComplete: true, length: at };
+	if (codings.length === 1) {
+		const chunks = readChunks(text, at, AS_LLHTTP);
+		return chunks.isComplete ? chunks : { ...chunks, isMalformed: true };
+	}
+	const length = Number(lengths[0] ?? 0);
+	const body = text.slice(at, at + length);
+	return { body, isComplete: body.length === length, length: at + length };
+}
+
+/**
+ * llhttp takes sizes of 64 bits with any number of zeros before them, and extensions without a name, or without the value
+ * that they announce. Nothing of it changes where a chunk ends, and nothing of it is passed on.
+ */
+const AS_LLHTTP: ChunkRules = {
+	size: /^0*[0-9A-Fa-f]{1,16}(?![0-9A-Fa-f])/,
+	extensions: (text) => areExtensions(text.replaceAll(/=(?=;|$)/g, '').replaceAll(/;(?=;)/g, '')),
+};
+
+/** RFC 9112 section 3.2: of the absolute form, path and query. */
+function originForm(target: string): string {
+	const absolute = /^https?:\/\/[^/?#@\\]+/i.exec(target);
+	if (absolute === null) return target;
+	const rest = target.slice(absolute[0].length);
+	return rest.startsWith('/') ? rest : `/${rest}`;
+}
+
+export function isAuthority(value: string): boolean {
+	return /^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]+)(:\d{0,5})?$/.test(value);
+}
+
+/** The token that the request shows, if it is one that may be looked at. */
+export function tokenOf({ fields }: SentRequest): string | undefined {
+	const values = valuesOf(fields, 'authorization');
+	return values.length === 1 ? /^bearer (.+)$/i.exec(values[0]!)?.[1] : undefined;
+}
+
+/** Whether the gates behind the token let it pass: path, route, protocol change, declared length. */
+export function mayPass(
+	{ method, target, fields }: SentRequest,
+	prefixes: readonly string[],
+	maxBody: number,
+): boolean {
+	if (refusedByTheDecisions(target)) return false;
+	const path = target.split('?', 1)[0]!;
+	if (!prefixes.some((prefix) => path === prefix || path.startsWith(`${prefix}/`))) return false;
+	if (method === 'CONNECT' || method === 'TRACE') return false;
+	if (valuesOf(fields, 'upgrade').some((value) => value.toLowerCase() !== 'h2c')) return false;
+	return !valuesOf(fields, 'content-length').some((length) => Number(length) > maxBody);
+}

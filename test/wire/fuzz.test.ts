@@ -1,0 +1,30 @@
+/** The short form of `npm run fuzz` for both fronts: the corpus, and some inputs that are the same in every run. */
+import { after, describe, it } from 'node:test';
+import { BODY_MODE } from '../fixtures/proxy.ts';
+import { type CorpusName, readCorpus } from '../fuzz/corpus.ts';
+import { Http1Target } from '../fuzz/http1.ts';
+import { Http2Target } from '../fuzz/http2.ts';
+import { Random } from '../fuzz/random.ts';
+import { Tally, type Target } from '../fuzz/target.ts';
+
+/** Each is a dozen inputs. */
+const BATCHES = 15;
+
+const FRONTS: readonly { front: CorpusName; target: Target }[] = [
+	{ front: 'http1', target: new Http1Target(new Tally(), BODY_MODE) },
+	{ front: 'http2', target: new Http2Target(new Tally(), BODY_MODE) },
+];
+
+for (const { front, target } of FRONTS) {
+	describe(`hostile bytes on ${front}: the proxy lives, bystanders are served, and upstream goes only what was sent`, () => {
+		after(() => target.close());
+
+		it('with every input of the corpus', async () => {
+			for (const { input } of readCorpus(front)) await target.replay(input);
+		});
+
+		it(`with ${BATCHES * 12} inputs made up and damaged`, async () => {
+			for (let round = 0; round < BATCHES; round++) await target.batch(new Random(1, round));
+		});
+	});
+}
