@@ -8,6 +8,7 @@ import { afterDrainGrace } from './drain-grace.ts';
 import { Http1Front } from './http1.ts';
 import { Http2Front } from './http2.ts';
 import type { DataPlane } from './plane.ts';
+import { SpareDescriptor } from './spare-descriptor.ts';
 
 /**
  * The way in: TCP, then mutual TLS, then by ALPN to the HTTP/1.1 or the HTTP/2 front. One `tls.Server` does the
@@ -27,6 +28,10 @@ export class Listener {
 	#open = 0;
 	/** Connections that ever came. */
 	#accepted = 0;
+	readonly #spare = new SpareDescriptor();
+	/** The next connection was let in only to be closed. */
+	#shedNext = false;
+	#nextAcceptWarning = 0;
 	#onDrained: (() => void) | undefined;
 
 	constructor(plane: DataPlane, seed: WorkerSeed) {
@@ -52,8 +57,7 @@ export class Listener {
 			this.#tcp.once('error', reject);
 			this.#tcp.listen({ ...bind, reusePort, backlog: 4096 }, () => {
 				this.#tcp.removeListener('error', reject);
-				// Running out of descriptors sheds the connection at hand; the listener goes on.
-				this.#tcp.on('error', (error) => this.#plane.log.error('proxy::listener', 'accept failed', { error }));
+				this.#tcp.on('error', (error) => this.#onAcceptError(error));
 				resolve((this.#tcp.address() as { port: number }).port);
 			});
 		});
@@ -114,8 +118,22 @@ export class Listener {
 		this.#onDrained = undefined;
 	}
 
+	/** The process has run out of descriptors: the connection at hand is shed, those that are up go on. */
+	#onAcceptError(error: Error): void {
+		this.#shedNext = this.#spare.giveUp();
+		const now = this.#plane.clock.now();
+		if (this.#shedNext || now < this.#nextAcceptWarning) return;
+		this.#nextAcceptWarning = now + ACCEPT_WARNING_MS;
+		this.#plane.log.error('proxy::listener', 'accept failed', { error });
+	}
+
 	#onConnection(socket: Socket): void {
 		this.#accepted++;
+		if (this.#shedNext) {
+			this.#shedNext = false;
+			socket.once('close', () => this.#spare.recover()).destroy();
+			return;
+		}
 		const address = addressOf(socket);
 		// Without an address the client has left already.
 		if (address === undefined || !this.#connections.tryTake(1)) return void socket.destroy();
@@ -129,6 +147,7 @@ export class Listener {
 		socket.on('error', () => socket.destroy());
 		socket.once('close', () => {
 			this.#open--;
+			this.#spare.recover();
 			this.#sockets.delete(socket);
 			this.#connections.giveBack(1);
 			if (this.#handshakes.get(address) === handshake) {
@@ -162,6 +181,9 @@ export class Listener {
 
 /** For how long connections are still accepted if they keep coming, ms. */
 const LAST_ACCEPTS_MS = 500;
+
+/** Between two log lines about failing accepts, ms. */
+const ACCEPT_WARNING_MS = 1000;
 
 /** A connection until it is secure. */
 class Handshake extends Timed {
