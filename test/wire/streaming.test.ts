@@ -90,6 +90,33 @@ for (const protocol of PROTOCOLS) {
 			await until(() => client.received().includes('<c>'), 'the last answer');
 		});
 
+		test('an answer in a hundred thousand chunks costs the client’s connection little more than its bytes', async () => {
+			const { path, upstream } = patient.lane();
+			const pieces = 100_000;
+			upstream.script = (exchange) => {
+				exchange.startChunked();
+				exchange.write('1\r\nx\r\n'.repeat(pieces));
+				exchange.lastChunk();
+			};
+			await using client = await connect(protocol, patient.proxy);
+			const before = client.socket.bytesRead;
+			equal((await client.request({ path })).text, 'x'.repeat(pieces));
+			ok(client.socket.bytesRead - before < 1.5 * pieces, `${client.socket.bytesRead - before} bytes on the wire`);
+		});
+
+		test('a body in ten thousand pieces costs the upstream’s connection little more than its bytes', async () => {
+			const { path, upstream } = patient.lane();
+			const pieces = 10_000;
+			using client = await rawClient(protocol, patient, 'POST', path);
+			client.send(
+				Array.from({ length: pieces }, () => 'x'),
+				true,
+			);
+			const { body, raw } = await upstream.request(1, 'complete');
+			equal(String(body), 'x'.repeat(pieces));
+			ok(upstream.bytesReceived - raw.length < 1.5 * pieces, `${upstream.bytesReceived} bytes on the wire`);
+		});
+
 		test('an answer to a client that reads nothing fills sockets, not the proxy, and then arrives whole', {
 			skip: !HAS_PROC && 'needs /proc',
 		}, async () => {
@@ -245,8 +272,8 @@ async function standsStill(value: () => number): Promise<void> {
 }
 
 interface RawClient extends Disposable {
-	/** Sends a piece of the body. */
-	send(piece: string, last?: boolean): void;
+	/** Sends a piece of the body, or many at once. */
+	send(pieces: string | readonly string[], last?: boolean): void;
 	/** Everything that has come back, framing included. */
 	received(): string;
 }
@@ -261,7 +288,10 @@ async function rawClient(protocol: Protocol, { proxy }: Edge, method: string, pa
 		const framing = hasBody ? 'transfer-encoding: chunked\r\n' : '';
 		raw.send(`${method} ${path} HTTP/1.1\r\nhost: x\r\nauthorization: ${authorization}\r\n${framing}\r\n`);
 		return {
-			send: (piece, last = false) => raw.send(`${piece.length.toString(16)}\r\n${piece}\r\n${last ? '0\r\n\r\n' : ''}`),
+			send: (pieces, last = false) => {
+				const chunks = [pieces].flat().map((piece) => `${piece.length.toString(16)}\r\n${piece}\r\n`);
+				raw.send(`${chunks.join('')}${last ? '0\r\n\r\n' : ''}`);
+			},
 			received: () => raw.pending.toString('latin1'),
 			[Symbol.dispose]: () => raw.close(),
 		};
@@ -269,7 +299,10 @@ async function rawClient(protocol: Protocol, { proxy }: Edge, method: string, pa
 	const raw = await h2Raw(proxy);
 	raw.send(headersFrame(1, pseudoHeaders(method, path), { endStream: !hasBody }));
 	return {
-		send: (piece, last = false) => raw.send(dataFrame(1, piece, last)),
+		send: (pieces, last = false) => {
+			const all = [pieces].flat();
+			raw.send(...all.map((piece, i) => dataFrame(1, piece, last && i === all.length - 1)));
+		},
 		received: () =>
 			raw.frames
 				.filter(({ streamId }) => streamId === 1)

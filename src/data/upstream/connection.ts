@@ -1,7 +1,9 @@
 import { connect, type Socket } from 'node:net';
 import { Timed } from '../deadlines.ts';
 import type { Upstream } from '../plane.ts';
+import { Pieces } from './pieces.ts';
 import { ProtocolError, type ResponseEvents, ResponseParser } from './response-parser.ts';
+import { Upload } from './upload.ts';
 
 /** Why a request got no complete response. */
 export type UpstreamFailure =
@@ -38,6 +40,7 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 	readonly #socket: Socket;
 	readonly #parser = new ResponseParser();
 	#handler: ResponseHandler | undefined;
+	#upload: Upload | undefined;
 	/** The request, body included, has been handed over; until then the connection cannot be used again. */
 	#sent = true;
 	#connected = false;
@@ -100,21 +103,15 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 	 * @returns whether more may follow at once; otherwise `onWritable` tells.
 	 */
 	write(bytes: Buffer, chunked: boolean): boolean {
-		const socket = this.#socket;
-		if (!chunked) return socket.write(bytes);
-		// An empty chunk would be the last one.
-		if (bytes.length === 0) return true;
-		socket.cork();
-		socket.write(`${bytes.length.toString(16)}\r\n`, 'latin1');
-		socket.write(bytes);
-		const more = socket.write('\r\n', 'latin1');
-		socket.uncork();
-		return more;
+		this.#upload ??= new Upload(this.#socket, chunked);
+		return this.#upload.write(bytes);
 	}
 
 	/** The request's body is complete. */
 	finish(chunked: boolean): void {
-		if (chunked) this.#socket.write('0\r\n\r\n', 'latin1');
+		this.#upload ??= new Upload(this.#socket, chunked);
+		this.#upload.finish();
+		this.#upload = undefined;
 		this.#sent = true;
 	}
 
@@ -147,7 +144,7 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 	}
 
 	onBody(chunk: Buffer): void {
-		this.#handler?.onBody(chunk);
+		PIECES.add(chunk);
 	}
 
 	onEnd(): void {
@@ -164,9 +161,13 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		const handler = this.#handler;
 		try {
 			const used = this.#parser.push(bytes);
+			// Taken in any case: what stayed would be the beginning of somebody else's body.
+			const body = PIECES.take();
+			if (body !== undefined) this.#handler?.onBody(body);
 			if (this.#parser.isDone) this.#complete(used === length);
 			return !this.#paused;
 		} catch (error) {
+			PIECES.take();
 			if (error instanceof ProtocolError) {
 				this.#fail('malformed');
 			} else {
@@ -227,3 +228,5 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
  * keeps a view beyond the callback.
  */
 const READ_BUFFER = Buffer.allocUnsafeSlow(65_536);
+/** Of the read at hand, whose parsing is over before another one begins. */
+const PIECES = new Pieces(READ_BUFFER.length);

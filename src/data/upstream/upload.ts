@@ -1,0 +1,85 @@
+import type { Socket } from 'node:net';
+
+/**
+ * A request's body on its way to the upstream, piece by piece. A client may cut it into as many pieces as it likes, and
+ * each write costs us a kilobyte of bookkeeping until it is done: small pieces that come at the same moment, or while
+ * another write is under way, go on as one.
+ */
+export class Upload {
+	readonly #socket: Socket;
+	/** Whether the pieces are framed as chunks (RFC 9112 section 7.1). */
+	readonly #chunked: boolean;
+	/** What waits to be sent: one piece as it came, or several in a buffer that has room for more. */
+	#waiting: Buffer | undefined;
+	#length = 0;
+	#writes = 0;
+
+	constructor(socket: Socket, chunked: boolean) {
+		this.#socket = socket;
+		this.#chunked = chunked;
+	}
+
+	/** @returns whether more may follow at once; otherwise the socket's `drain` tells. */
+	write(piece: Buffer): boolean {
+		if (piece.length >= SMALL || this.#length + piece.length > GATHERED) this.flush();
+		if (piece.length >= SMALL) return this.#send(piece);
+		// An empty chunk would be the last one.
+		if (piece.length !== 0) this.#gather(piece);
+		return !this.#socket.writableNeedDrain;
+	}
+
+	#gather(piece: Buffer): void {
+		if (this.#length === 0) {
+			this.#waiting = piece;
+			if (this.#writes === 0) process.nextTick(flush, this);
+		} else {
+			if (this.#waiting!.length === this.#length) {
+				const several = Buffer.allocUnsafe(GATHERED);
+				several.set(this.#waiting!);
+				this.#waiting = several;
+			}
+			this.#waiting!.set(piece, this.#length);
+		}
+		this.#length += piece.length;
+	}
+
+	/** Sends what waits. */
+	flush(): void {
+		if (this.#length === 0) return;
+		const waiting = this.#waiting!.subarray(0, this.#length);
+		this.#waiting = undefined;
+		this.#length = 0;
+		this.#send(waiting);
+	}
+
+	/** The body is complete. */
+	finish(): void {
+		this.flush();
+		if (this.#chunked) this.#socket.write('0\r\n\r\n', 'latin1');
+	}
+
+	#send(bytes: Buffer): boolean {
+		const socket = this.#socket;
+		this.#writes++;
+		if (!this.#chunked) return socket.write(bytes, this.#onWritten);
+		socket.cork();
+		socket.write(`${bytes.length.toString(16)}\r\n`, 'latin1');
+		socket.write(bytes);
+		const more = socket.write('\r\n', 'latin1', this.#onWritten);
+		socket.uncork();
+		return more;
+	}
+
+	readonly #onWritten = (): void => {
+		this.#writes--;
+		if (this.#writes === 0 && !this.#socket.destroyed) this.flush();
+	};
+}
+
+function flush(upload: Upload): void {
+	upload.flush();
+}
+
+/** Pieces from this size on are worth a write of their own, bytes. */
+const SMALL = 4096;
+const GATHERED = 16_384;

@@ -1,0 +1,168 @@
+import { deepEqual, equal, ok } from 'node:assert/strict';
+import type { Socket } from 'node:net';
+import { Writable } from 'node:stream';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { Upload } from '../../../../src/data/upstream/upload.ts';
+
+/** A socket as far as an upload needs one; remembers the writes that reach the other side. */
+class Sink extends Writable {
+	readonly writes: string[] = [];
+	stalled = false;
+	#stalledWrite: (() => void) | undefined;
+
+	override _write(bytes: Buffer, _: string, done: () => void): void {
+		this.writes.push(bytes.toString('latin1'));
+		if (this.stalled) this.#stalledWrite = done;
+		else done();
+	}
+
+	/** The other side reads on. */
+	goOn(): void {
+		this.stalled = false;
+		this.#stalledWrite?.();
+	}
+
+	override _writev(chunks: { chunk: Buffer }[], done: () => void): void {
+		this._write(Buffer.concat(chunks.map(({ chunk }) => chunk)), '', done);
+	}
+
+	get text(): string {
+		return this.writes.join('');
+	}
+}
+
+const uploadTo = (sink: Sink, chunked: boolean) => new Upload(sink as unknown as Socket, chunked);
+const endOfTick = () => new Promise<void>((resolve) => process.nextTick(() => process.nextTick(resolve)));
+
+describe('an upload', () => {
+	it('sends small pieces of one moment as one, at its end', async () => {
+		const sink = new Sink();
+		const upload = uploadTo(sink, true);
+		for (const piece of ['a', 'bc', '', 'd']) equal(upload.write(Buffer.from(piece)), true);
+		equal(sink.text, '');
+		await endOfTick();
+		deepEqual(sink.writes, ['4\r\nabcd\r\n']);
+	});
+
+	it('sends pieces of different moments apart', async () => {
+		const sink = new Sink();
+		const upload = uploadTo(sink, false);
+		upload.write(Buffer.from('a'));
+		await endOfTick();
+		upload.write(Buffer.from('b'));
+		await endOfTick();
+		deepEqual(sink.writes, ['a', 'b']);
+	});
+
+	it('gathers small pieces for as long as a write is under way, and sends them when it is done', async () => {
+		const sink = new Sink();
+		sink.stalled = true;
+		const upload = uploadTo(sink, false);
+		for (const piece of ['a', 'b', 'c', 'd']) {
+			upload.write(Buffer.from(piece));
+			await endOfTick();
+		}
+		deepEqual(sink.writes, ['a']);
+		sink.goOn();
+		await endOfTick();
+		deepEqual(sink.writes, ['a', 'bcd']);
+	});
+
+	it('does not wait for what others write on the socket', async () => {
+		const sink = new Sink();
+		sink.stalled = true;
+		sink.write('head');
+		const upload = uploadTo(sink, false);
+		upload.write(Buffer.from('a'));
+		await endOfTick();
+		equal(sink.writableLength, 'heada'.length);
+	});
+
+	it('writes no more once the socket is gone', async () => {
+		const sink = new Sink();
+		sink.on('error', () => {});
+		const upload = uploadTo(sink, false);
+		upload.write(Buffer.from('a'));
+		sink.destroy();
+		await endOfTick();
+		equal(sink.text, '');
+	});
+
+	it('sends a large piece at once, behind what waits', () => {
+		const sink = new Sink();
+		const upload = uploadTo(sink, false);
+		upload.write(Buffer.from('a'));
+		upload.write(Buffer.alloc(5000, 'b'));
+		equal(sink.text, `a${'b'.repeat(5000)}`);
+	});
+
+	it('sends what waits before its end, also without bytes', () => {
+		for (const [chunked, expected] of [
+			[true, '1\r\na\r\n0\r\n\r\n'],
+			[false, 'a'],
+		] as const) {
+			const sink = new Sink();
+			const upload = uploadTo(sink, chunked);
+			upload.write(Buffer.from('a'));
+			upload.finish();
+			equal(sink.text, expected);
+		}
+		const sink = new Sink();
+		uploadTo(sink, true).finish();
+		equal(sink.text, '0\r\n\r\n');
+	});
+
+	it('sends nothing late once it has ended', async () => {
+		const sink = new Sink();
+		const upload = uploadTo(sink, true);
+		upload.write(Buffer.from('a'));
+		upload.finish();
+		const { text } = sink;
+		await endOfTick();
+		equal(sink.text, text);
+	});
+
+	it('says that no more may follow while the other side does not read', async () => {
+		const sink = new Sink({ highWaterMark: 10_000 });
+		sink.stalled = true;
+		const upload = uploadTo(sink, true);
+		let written = 0;
+		for (; upload.write(Buffer.from('x')); written++) ok(written < 1_000_000, 'it never says stop');
+		// What one moment brings is taken in steps; nothing of it is lost.
+		equal(upload.write(Buffer.from('y')), false);
+	});
+
+	it('keeps every byte and every boundary, whatever the pieces are', async () => {
+		const sizes = fc.array(fc.oneof(fc.nat(20), fc.nat(5000), fc.nat(40_000)), { maxLength: 40 });
+		const property = fc.asyncProperty(sizes, fc.boolean(), async (sizes, chunked) => {
+			const sink = new Sink();
+			const upload = uploadTo(sink, chunked);
+			let expected = '';
+			for (const [i, size] of sizes.entries()) {
+				const piece = String.fromCharCode(97 + (i % 26)).repeat(size);
+				expected += piece;
+				upload.write(Buffer.from(piece));
+				if (i % 7 === 6) await endOfTick();
+			}
+			upload.finish();
+			equal(chunked ? unchunked(sink.text) : sink.text, expected);
+		});
+		await fc.assert(property, { numRuns: 200 });
+	});
+});
+
+/** Strict: what is left behind the last chunk is returned as if it were body, and so is noticed. */
+function unchunked(text: string): string {
+	let body = '';
+	for (let at = 0; ; ) {
+		const size = /^([0-9a-f]+)\r\n/.exec(text.slice(at, at + 10));
+		ok(size !== null, 'a chunk size');
+		const start = at + size[0].length;
+		const end = start + Number.parseInt(size[1]!, 16);
+		equal(text.slice(end, end + 2), '\r\n');
+		if (end === start) return body + text.slice(end + 2);
+		body += text.slice(start, end);
+		at = end + 2;
+	}
+}
