@@ -1,0 +1,146 @@
+/**
+ * The victims, in a process of their own: well-behaved clients at a steady rate, which does not wait for answers. A
+ * request's time counts from the moment its client wants it, not from when there was a connection for it: who has to
+ * wait for others has waited.
+ */
+import { type ClientHttp2Session, connect } from 'node:http2';
+import type { TLSSocket } from 'node:tls';
+import { ByteReader } from '../fixtures/byte-reader.ts';
+import { readResponse } from '../fixtures/http1-message.ts';
+import { connectTls } from '../fixtures/tls-client.ts';
+import { type Identity, pace, tlsOptions } from './attack-identity.ts';
+
+/** What the parent asks for; each is answered with a `Window`. */
+export type VictimsOrder = { readonly start: Identity; readonly perSecond: number } | { readonly window: number };
+
+/** Times of the requests that were due within one window of time, ms. */
+export interface Window {
+	readonly requests: number;
+	readonly p50: number;
+	readonly p99: number;
+	readonly longest: number;
+	/** Not answered, or not with the right answer; the first few in words. */
+	readonly failures: readonly string[];
+	readonly failed: number;
+}
+
+const H1_CONNECTIONS = 16;
+const H2_CONNECTIONS = 4;
+
+let times: number[] = [];
+let failures: string[] = [];
+let failed = 0;
+let underWay = 0;
+let number = 0;
+
+process.on('message', async (order: VictimsOrder) => {
+	if ('start' in order) {
+		await start(order.start, order.perSecond);
+		process.send!(summary());
+		return;
+	}
+	reset();
+	setTimeout(() => process.send!(summary()), order.window);
+});
+process.on('disconnect', () => process.exit());
+
+function reset(): void {
+	times = [];
+	failures = [];
+	failed = 0;
+}
+
+function summary(): Window {
+	const sorted = times.toSorted((a, b) => a - b);
+	const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
+	return { requests: sorted.length, p50: at(0.5), p99: at(0.99), longest: at(1), failures, failed };
+}
+
+async function start(identity: Identity, perSecond: number): Promise<void> {
+	const h1 = await Promise.all(Array.from({ length: H1_CONNECTIONS }, () => h1Victim(identity)));
+	const h2 = await Promise.all(Array.from({ length: H2_CONNECTIONS }, () => h2Victim(identity)));
+	const victims = [...h1, ...h2];
+	pace(perSecond, () => {
+		const wantedAt = performance.now();
+		const victim = victims[number % victims.length]!;
+		const path = `/victim/${number++}`;
+		// Beyond this it is not the proxy's time any more that is measured.
+		if (++underWay > 5000) throw new Error('the victims cannot keep up with themselves');
+		victim(path).then(
+			(body) => settle(wantedAt, body === path ? undefined : `${path} got ${JSON.stringify(body.slice(0, 80))}`),
+			(error) => settle(wantedAt, `${path}: ${(error as Error).message}`),
+		);
+	});
+}
+
+function settle(wantedAt: number, failure: string | undefined): void {
+	underWay--;
+	times.push(performance.now() - wantedAt);
+	if (failure === undefined) return;
+	failed++;
+	if (failures.length < 5) failures.push(failure);
+}
+
+type Victim = (path: string) => Promise<string>;
+
+/** One request after the other on one connection. */
+async function h1Victim(identity: Identity): Promise<Victim> {
+	const token = identity.tokens[0]!;
+	let connection: Promise<{ socket: TLSSocket; reader: ByteReader }> | undefined;
+	const open = async () => {
+		const socket = await connectTls(identity, tlsOptions(identity, 'http/1.1'));
+		return { socket, reader: new ByteReader(socket) };
+	};
+	let last: Promise<unknown> = Promise.resolve();
+	const send = async (path: string) => {
+		connection ??= open();
+		try {
+			const { socket, reader } = await connection;
+			socket.write(`GET ${path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${token}\r\n\r\n`);
+			const { status, body } = await readResponse(reader, 'GET', 10_000);
+			return status === 200 ? body.toString() : `status ${status}: ${body}`;
+		} catch (error) {
+			connection = undefined;
+			throw error;
+		}
+	};
+	connection = open();
+	await connection;
+	return (path) => {
+		const answer = last.then(
+			() => send(path),
+			() => send(path),
+		);
+		last = answer;
+		return answer;
+	};
+}
+
+async function h2Victim(identity: Identity): Promise<Victim> {
+	const authorization = `Bearer ${identity.tokens[1]!}`;
+	let session: Promise<ClientHttp2Session> | undefined;
+	const open = async () => {
+		const socket = await connectTls(identity, tlsOptions(identity, 'h2'));
+		const opened = connect('https://localhost', { createConnection: () => socket });
+		opened.on('error', () => {});
+		opened.on('close', () => {
+			session = undefined;
+		});
+		return opened;
+	};
+	session = open();
+	await session;
+	return async (path) => {
+		session ??= open();
+		const stream = (await session).request({ ':path': path, authorization });
+		let text = '';
+		stream.setEncoding('utf8').on('data', (piece: string) => {
+			text += piece;
+		});
+		await new Promise<void>((resolve, reject) => {
+			stream.on('error', reject);
+			stream.on('close', resolve);
+		});
+		return text;
+	};
+}

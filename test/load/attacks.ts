@@ -1,0 +1,333 @@
+/**
+ * Attackers with a valid certificate and, where it says so, a valid token: the worst that can get as far as they do. Each
+ * has a rate that it never exceeds, so that what is measured is what the proxy makes of it, and can be measured again.
+ */
+import { randomBytes } from 'node:crypto';
+import { connect as connectTcp } from 'node:net';
+import type { TLSSocket } from 'node:tls';
+import {
+	continuationFrame,
+	dataFrame,
+	FrameReader,
+	headersFrame,
+	PREFACE,
+	pingFrame,
+	rstStreamFrame,
+	SETTING,
+	settingsAck,
+	settingsFrame,
+} from '../fixtures/h2-frames.ts';
+import { connectTls } from '../fixtures/tls-client.ts';
+import { type Identity, pace, tlsOptions } from './attack-identity.ts';
+
+export interface Attack {
+	readonly name: string;
+	/** What is done, with its rate, for the table. */
+	readonly rate: string;
+	/** @returns stops it and drops its connections. */
+	start(attacker: Attacker): () => void;
+}
+
+/** Who attacks: keeps a given number of connections up, and counts what comes of them. */
+export class Attacker {
+	readonly identity: Identity;
+	/** What the attackers have got, by its first line. */
+	readonly seen = new Map<string, number>();
+	readonly #sockets = new Set<TLSSocket>();
+	readonly #windows = new WeakMap<TLSSocket, Windows>();
+
+	constructor(identity: Identity) {
+		this.identity = identity;
+	}
+
+	count(what: string): void {
+		this.seen.set(what, (this.seen.get(what) ?? 0) + 1);
+	}
+
+	token(i: number): string {
+		return this.identity.tokens[i % this.identity.tokens.length]!;
+	}
+
+	/** One connection; `undefined` when it does not come about. */
+	async connect(alpn: 'http/1.1' | 'h2'): Promise<TLSSocket | undefined> {
+		try {
+			const socket = await connectTls(this.identity, tlsOptions(this.identity, alpn));
+			this.#sockets.add(socket);
+			socket.on('error', () => {});
+			socket.once('close', () => this.#sockets.delete(socket));
+			return socket;
+		} catch {
+			this.count('no connection');
+			return undefined;
+		}
+	}
+
+	/** Statuses of HTTP/1.1 answers, as they begin. */
+	watchH1(socket: TLSSocket): void {
+		socket.on('data', (bytes: Buffer) => {
+			const status = /^HTTP\/1\.1 (\d{3})/.exec(bytes.toString('latin1', 0, 12))?.[1];
+			if (status !== undefined) this.count(status);
+		});
+		socket.once('close', () => this.count('closed'));
+	}
+
+	/** An HTTP/2 connection with its preface sent, whose frames are read and forgotten. */
+	async connectH2(settings: readonly (readonly [number, number])[] = []): Promise<TLSSocket | undefined> {
+		const socket = await this.connect('h2');
+		if (socket === undefined) return undefined;
+		const frames = new FrameReader();
+		const names = ['data', 'headers', '', 'reset', '', '', '', 'goaway'];
+		const windows: Windows = { connection: 65_535, stream: 65_535 };
+		this.#windows.set(socket, windows);
+		socket.on('data', (bytes: Buffer) => {
+			for (const { type, flags, streamId, payload } of frames.push(bytes)) {
+				if (type === 8) windows[streamId === 0 ? 'connection' : 'stream'] += payload.readUInt32BE(0);
+				if (type === 4 && !(flags & 1)) socket.write(settingsAck());
+				if (type === 6 && !(flags & 1)) socket.write(pingFrame(payload, true));
+				if (names[type]) this.count(names[type]);
+			}
+		});
+		socket.once('close', () => this.count('closed'));
+		socket.write(Buffer.concat([PREFACE, settingsFrame(settings)]));
+		return socket;
+	}
+
+	/** Whether stream 1 may send so many bytes more; if so, they are taken off its windows (RFC 9113 section 5.2). */
+	mayUpload(socket: TLSSocket, bytes: number): boolean {
+		const windows = this.#windows.get(socket)!;
+		if (Math.min(windows.connection, windows.stream) < bytes) return false;
+		windows.connection -= bytes;
+		windows.stream -= bytes;
+		return true;
+	}
+
+	/** Keeps `count` of them up, opening at most `perSecond` in a second. */
+	keep(count: number, perSecond: number, open: () => Promise<TLSSocket | undefined>): () => void {
+		let up = 0;
+		return pace(perSecond, () => {
+			if (up >= count) return;
+			up++;
+			void open().then((socket) => {
+				if (socket === undefined) up--;
+				else if (socket.destroyed) up--;
+				else socket.once('close', () => up--);
+			});
+		});
+	}
+
+	/** Drops all connections. */
+	leave(): void {
+		for (const socket of this.#sockets) socket.destroy();
+	}
+}
+
+/** What stream 1 and its connection may still send, bytes. */
+interface Windows {
+	connection: number;
+	stream: number;
+}
+
+const MIB = 2 ** 20;
+
+export const ATTACKS: readonly Attack[] = [
+	{
+		name: 'rapid reset',
+		rate: '2 000 streams/s opened and reset',
+		start: (attacker) => {
+			const streams = new Map<TLSSocket, number>();
+			const stop = attacker.keep(4, 20, async () => {
+				const socket = await attacker.connectH2();
+				if (socket !== undefined) streams.set(socket, 1);
+				socket?.once('close', () => streams.delete(socket));
+				return socket;
+			});
+			const stopResets = pace(500, () => {
+				for (const [socket, id] of streams) {
+					socket.write(Buffer.concat([request(id, attacker.token(id)), rstStreamFrame(id)]));
+					streams.set(socket, id + 2);
+				}
+			});
+			return both(stop, stopResets);
+		},
+	},
+	{
+		name: 'slow heads',
+		rate: '400 connections, a byte a second each',
+		start: (attacker) => {
+			const sockets = new Set<TLSSocket>();
+			const stop = attacker.keep(400, 50, async () => {
+				const socket = await attacker.connect('http/1.1');
+				if (socket === undefined) return undefined;
+				attacker.watchH1(socket);
+				sockets.add(socket);
+				socket.once('close', () => sockets.delete(socket));
+				socket.write('GET / HTTP/1.1\r\nhost: localhost\r\nx-slow: ');
+				return socket;
+			});
+			return both(stop, dripTo(sockets, 1));
+		},
+	},
+	{
+		name: 'slow bodies',
+		rate: '200 uploads, a byte every 200 ms each',
+		start: (attacker) => {
+			const sockets = new Set<TLSSocket>();
+			const stop = attacker.keep(200, 50, async () => {
+				const socket = await attacker.connect('http/1.1');
+				if (socket === undefined) return undefined;
+				attacker.watchH1(socket);
+				sockets.add(socket);
+				socket.once('close', () => sockets.delete(socket));
+				socket.write(h1Post(attacker.token(sockets.size), MIB));
+				return socket;
+			});
+			return both(stop, dripTo(sockets, 5));
+		},
+	},
+	{
+		name: 'zero windows',
+		rate: '10 connections × 64 answers of 256 KiB, never taken',
+		start: (attacker) => {
+			return attacker.keep(10, 5, async () => {
+				const socket = await attacker.connectH2([[SETTING.INITIAL_WINDOW_SIZE, 0]]);
+				const requests = Array.from({ length: 64 }, (_, i) => request(2 * i + 1, attacker.token(i), '/big'));
+				socket?.write(Buffer.concat(requests));
+				return socket;
+			});
+		},
+	},
+	{
+		name: 'handshake flood',
+		rate: '100 handshakes/s, a third without a certificate',
+		start: (attacker) => {
+			let i = 0;
+			return pace(100, () => {
+				if (i++ % 3 > 0) return void attacker.connect('http/1.1').then((socket) => socket?.destroy());
+				const options = { ...tlsOptions(attacker.identity, 'h2'), cert: null };
+				connectTls(attacker.identity, options).then(
+					(socket) => socket.destroy(),
+					() => attacker.count('refused'),
+				);
+			});
+		},
+	},
+	{
+		name: 'connection flood',
+		rate: '500 TCP connections/s, silent, held for 2 s',
+		start: (attacker) => {
+			return pace(500, () => {
+				const socket = connectTcp({ host: '127.0.0.1', port: attacker.identity.port });
+				socket.on('error', () => attacker.count('error'));
+				setTimeout(() => socket.destroy(), 2000);
+			});
+		},
+	},
+	{
+		name: '8 MiB bodies',
+		rate: '40 clients at once, 1 MiB/s each, never the last byte',
+		start: (attacker) => {
+			const uploads = new Set<() => void>();
+			let i = 0;
+			const stop = attacker.keep(40, 100, async () => {
+				const h2 = i++ % 2 === 0;
+				const socket = h2 ? await attacker.connectH2() : await attacker.connect('http/1.1');
+				if (socket === undefined) return undefined;
+				if (!h2) attacker.watchH1(socket);
+				socket.write(h2 ? request(1, attacker.token(i), '/', 8 * MIB) : h1Post(attacker.token(i), 8 * MIB));
+				let left = 8 * MIB - 1;
+				const send = () => {
+					const piece = PIECE.subarray(0, Math.min(left, PIECE.length));
+					if (left === 0 || socket.writableNeedDrain) return;
+					if (h2 && !attacker.mayUpload(socket, piece.length)) return;
+					left -= piece.length;
+					socket.write(h2 ? dataFrame(1, piece) : piece);
+				};
+				uploads.add(send);
+				socket.once('close', () => uploads.delete(send));
+				return socket;
+			});
+			const stopPieces = pace(MIB / PIECE.length, () => {
+				for (const send of uploads) send();
+			});
+			return both(stop, stopPieces);
+		},
+	},
+	{
+		name: 'bad tokens',
+		rate: '2 000 requests/s, each with another signature',
+		start: (attacker) => {
+			const sockets = new Set<TLSSocket>();
+			const stop = attacker.keep(20, 50, async () => {
+				const socket = await attacker.connect('http/1.1');
+				if (socket === undefined) return undefined;
+				attacker.watchH1(socket);
+				sockets.add(socket);
+				socket.once('close', () => sockets.delete(socket));
+				return socket;
+			});
+			let i = 0;
+			const stopRequests = pace(100, () => {
+				for (const socket of sockets) {
+					const [header, claims] = attacker.token(i++).split('.');
+					const token = `${header}.${claims}.${randomBytes(256).toString('base64url')}`;
+					socket.write(`GET / HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${token}\r\n\r\n`);
+				}
+			});
+			return both(stop, stopRequests);
+		},
+	},
+	{
+		name: 'endless heads',
+		rate: '500 CONTINUATION frames/s, 5 connections',
+		start: (attacker) => {
+			const sockets = new Set<TLSSocket>();
+			const stop = attacker.keep(5, 20, async () => {
+				const socket = await attacker.connectH2();
+				if (socket === undefined) return undefined;
+				sockets.add(socket);
+				socket.once('close', () => sockets.delete(socket));
+				socket.write(headersFrame(1, [[':method', 'GET']], { endHeaders: false }));
+				return socket;
+			});
+			const stopFrames = pace(100, () => {
+				for (const socket of sockets) socket.write(continuationFrame(1, [['x-more', 'x'.repeat(100)]], false));
+			});
+			return both(stop, stopFrames);
+		},
+	},
+];
+
+const PIECE = Buffer.alloc(16_384, 'attack ');
+
+function request(id: number, token: string, path = '/', length?: number): Buffer {
+	const lines: [string, string][] = [
+		[':method', length === undefined ? 'GET' : 'POST'],
+		[':path', path],
+		[':scheme', 'https'],
+		[':authority', 'localhost'],
+		['authorization', `Bearer ${token}`],
+	];
+	if (length !== undefined) lines.push(['content-length', String(length)]);
+	return headersFrame(id, lines, { endStream: length === undefined });
+}
+
+function h1Post(token: string, length: number): string {
+	return `POST / HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${token}\r\ncontent-length: ${length}\r\n\r\n`;
+}
+
+/** A byte to each of them `perSecond` times a second, not to all of them at the same moment. */
+function dripTo(sockets: ReadonlySet<TLSSocket>, perSecond: number): () => void {
+	const turns = 100;
+	let turn = 0;
+	return pace(perSecond * turns, () => {
+		let i = 0;
+		for (const socket of sockets) if (i++ % turns === turn) socket.write('x');
+		turn = (turn + 1) % turns;
+	});
+}
+
+function both(...stops: (() => void)[]): () => void {
+	return () => {
+		for (const stop of stops) stop();
+	};
+}

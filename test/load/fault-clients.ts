@@ -1,0 +1,274 @@
+/** Clients that send what a plan says and tell exactly what came of it; one interface for HTTP/1.1 and HTTP/2. */
+import { type ClientHttp2Session, connect, constants } from 'node:http2';
+import type { Writable } from 'node:stream';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { TLSSocket } from 'node:tls';
+import { ByteReader, EndedEarly } from '../fixtures/byte-reader.ts';
+import { headerValues, readResponse } from '../fixtures/http1-message.ts';
+import { testPki } from '../fixtures/pki.ts';
+import { connectTls, type Target } from '../fixtures/tls-client.ts';
+import { within } from '../fixtures/wait.ts';
+import { chunk } from './answer-image.ts';
+import { checkedBody } from './checked-body.ts';
+import type { Reply } from './ledger.ts';
+import type { Plan } from './plan.ts';
+
+export interface FaultClient {
+	/**
+	 * Rejects with `ConnectFailed` when there is no connecting, and with another error when the proxy's answer is no HTTP
+	 * or never ends.
+	 */
+	send(plan: Plan, prefix: string): Promise<Reply>;
+	close(): Promise<void>;
+}
+
+/** No connection to the proxy came about; nothing has been sent. */
+export class ConnectFailed extends Error {}
+
+/** For an answer, ms; far beyond all limits of the proxy in these runs. */
+const ANSWER_MS = 20_000;
+/** Who resets thousands of streams on one connection is taken for an attacker, and rightly. */
+const REQUESTS_PER_SESSION = 1000;
+
+type Seen = Pick<Reply, 'status' | 'resetCode' | 'header' | 'body' | 'complete'>;
+
+const NOTHING: Seen = {
+	status: 0,
+	resetCode: undefined,
+	header: () => undefined,
+	body: Buffer.alloc(0),
+	complete: false,
+};
+
+/** One connection at a time, one request at a time. */
+export class H1FaultClient implements FaultClient {
+	readonly #target: Target;
+	#connection: { readonly socket: TLSSocket; readonly reader: ByteReader; readonly port: number } | undefined;
+
+	constructor(target: Target) {
+		this.#target = target;
+	}
+
+	async send(plan: Plan, prefix: string): Promise<Reply> {
+		const { socket, reader, port } = await this.#connect();
+		const startedAt = performance.now();
+		const chunked = plan.uploadLength !== undefined && !plan.uploadDeclared;
+		const lines = (await headLines(plan)).map(([name, value]) => `${name}: ${value}\r\n`).join('');
+		const framing = chunked ? 'transfer-encoding: chunked\r\n' : '';
+		socket.write(`${plan.method} ${prefix}/${plan.id} HTTP/1.1\r\nhost: localhost\r\n${lines}${framing}\r\n`);
+		const uploaded = writeUpload(socket, plan, chunked ? chunk : undefined).then((all) => {
+			if (all && chunked) socket.write('0\r\n\r\n');
+		});
+		let left = false;
+		const leaving = leaveLater(plan, () => {
+			left = true;
+			socket.destroy();
+		});
+		const seen = await this.#receive(reader, plan).finally(() => clearTimeout(leaving));
+		if (!seen.lasting) this.#drop();
+		else await within(uploaded, 'the proxy to take the rest of a body, or to close', ANSWER_MS);
+		return { ...seen, left: left && !seen.complete, ms: performance.now() - startedAt, port };
+	}
+
+	async close(): Promise<void> {
+		this.#drop();
+	}
+
+	async #receive(reader: ByteReader, { method }: Plan): Promise<Seen & { readonly lasting: boolean }> {
+		try {
+			const { status, headers, body, ended } = await readResponse(reader, method, ANSWER_MS);
+			const complete = ended === 'complete';
+			const closes = headerValues(headers, 'connection').some((value) => value.toLowerCase() === 'close');
+			const header = (name: string) => headerValues(headers, name)[0];
+			return { status, resetCode: undefined, header, body, complete, lasting: complete && !closes };
+		} catch (error) {
+			this.#drop();
+			if (!(error instanceof EndedEarly)) throw error;
+			return { ...NOTHING, lasting: false };
+		}
+	}
+
+	async #connect() {
+		// One that was ended behind our backs would be a fault of the proxy: it shows in the next request.
+		if (this.#connection === undefined) {
+			const socket = await connectOrFail(this.#target, 'http/1.1');
+			this.#connection = { socket, reader: new ByteReader(socket), port: socket.localPort! };
+		}
+		return this.#connection;
+	}
+
+	#drop(): void {
+		this.#connection?.socket.destroy();
+		this.#connection = undefined;
+	}
+}
+
+interface Session {
+	readonly session: ClientHttp2Session;
+	readonly port: number;
+}
+
+/** One connection, which many use at once. */
+export class H2FaultClient implements FaultClient {
+	readonly #target: Target;
+	readonly #onEnd: () => void;
+	#session: Promise<Session> | undefined;
+	/** What `#session` has become. */
+	#current: ClientHttp2Session | undefined;
+	readonly #retired = new Set<ClientHttp2Session>();
+	#requests = 0;
+	#closing = false;
+
+	/** @param onEnd called when the proxy has ended a connection, for which it has no reason. */
+	constructor(target: Target, onEnd: () => void) {
+		this.#target = target;
+		this.#onEnd = onEnd;
+	}
+
+	async send(plan: Plan, prefix: string): Promise<Reply> {
+		const lines = await headLines(plan);
+		const { session, port } = await this.#sessionFor();
+		const startedAt = performance.now();
+		const path = `${prefix}/${plan.id}`;
+		const pseudo = [':method', plan.method, ':path', path, ':scheme', 'https', ':authority', 'localhost'];
+		const stream = session.request([...pseudo, ...lines.flat()], { endStream: plan.uploadLength === undefined });
+		const closed = new Promise<void>((resolve) => stream.once('close', resolve));
+		const chunks: Buffer[] = [];
+		let head: Pick<Seen, 'status' | 'header'> = NOTHING;
+		let ended = false;
+		let left = false;
+		stream.on('error', () => {});
+		stream.on('response', (headers) => {
+			const header = (name: string) => headers[name] as string | undefined;
+			head = { status: Number(headers[':status']), header };
+		});
+		stream.on('data', (bytes: Buffer) => chunks.push(bytes));
+		stream.on('end', () => {
+			ended = true;
+		});
+		const leaving = leaveLater(plan, () => {
+			if (ended) return;
+			left = true;
+			// Node would end the writable in order first, and so send a half body as a whole one.
+			Object.assign(stream, { _final: (done: () => void) => done() });
+			stream.close(constants.NGHTTP2_CANCEL);
+			stream.destroy();
+		});
+		const limit = setTimeout(() => stream.close(constants.NGHTTP2_INTERNAL_ERROR), ANSWER_MS);
+		if (plan.uploadLength !== undefined) {
+			void writeUpload(stream, plan).then((all) => {
+				if (all) stream.end();
+			});
+		}
+		await closed;
+		clearTimeout(leaving);
+		clearTimeout(limit);
+		const { rstCode: resetCode } = stream;
+		const complete = ended && resetCode === constants.NGHTTP2_NO_ERROR;
+		return { ...head, resetCode, body: Buffer.concat(chunks), complete, left, ms: performance.now() - startedAt, port };
+	}
+
+	async close(): Promise<void> {
+		this.#closing = true;
+		for (const session of this.#retired) session.destroy();
+		(await this.#session)?.session.destroy();
+	}
+
+	#sessionFor(): Promise<Session> {
+		if (this.#session !== undefined && ++this.#requests < REQUESTS_PER_SESSION) return this.#session;
+		void this.#session?.then(({ session }) => this.#retire(session));
+		this.#requests = 0;
+		this.#current = undefined;
+		const connecting = this.#connect();
+		this.#session = connecting;
+		connecting.catch(() => {
+			if (this.#session === connecting) this.#session = undefined;
+		});
+		return connecting;
+	}
+
+	async #connect(): Promise<Session> {
+		const socket = await connectOrFail(this.#target, 'h2');
+		// Node's client does not give back what it had reserved for uploads that the server has cut short, and then refuses
+		// all answers: its 10 MB are soon used up.
+		const session = connect('https://localhost', { createConnection: () => socket, maxSessionMemory: 4000 });
+		const port = socket.localPort!;
+		this.#current = session;
+		session.on('error', () => {});
+		// GOAWAY, or no word at all.
+		session.on('goaway', () => this.#ended(session)).on('close', () => this.#ended(session));
+		return { session, port };
+	}
+
+	/** Closes it when what has just been begun on it is surely under way. */
+	#retire(session: ClientHttp2Session): void {
+		this.#retired.add(session);
+		session.once('close', () => this.#retired.delete(session));
+		setTimeout(() => session.close(), 1000).unref();
+	}
+
+	#ended(session: ClientHttp2Session): void {
+		if (this.#current !== session) return;
+		this.#current = undefined;
+		this.#session = undefined;
+		if (!this.#closing) this.#onEnd();
+	}
+}
+
+async function connectOrFail(target: Target, alpn: string): Promise<TLSSocket> {
+	try {
+		return await connectTls(target, { alpn: [alpn] });
+	} catch (error) {
+		throw new ConnectFailed((error as Error).message);
+	}
+}
+
+const tokens = new Map<string, string>();
+
+async function headLines({ id, tenant, uploadLength, uploadDeclared }: Plan): Promise<[string, string][]> {
+	let token = tokens.get(tenant);
+	if (token === undefined) {
+		// A run may last for longer than a usual token.
+		token = (await testPki()).token(tenant, { exp: Math.floor(Date.now() / 1000) + 7 * 86_400 });
+		tokens.set(tenant, token);
+	}
+	const lines: [string, string][] = [
+		['authorization', `Bearer ${token}`],
+		['x-request-id', id],
+	];
+	if (uploadLength !== undefined && uploadDeclared) lines.push(['content-length', String(uploadLength)]);
+	return lines;
+}
+
+/**
+ * Sends the body in pieces, as fast as it is taken. A client that is going to leave sends half of a long one.
+ *
+ * @returns whether that was all of it.
+ */
+async function writeUpload(to: Writable, plan: Plan, framed?: (bytes: Buffer) => Buffer): Promise<boolean> {
+	const { uploadLength = 0, clientRandom: random, kind } = plan;
+	if (uploadLength === 0) return true;
+	const body = checkedBody('up', plan, uploadLength);
+	const whole = !(kind.leavesAfter !== undefined && kind.longUpload);
+	const end = whole ? body.length : Math.floor(body.length / 2);
+	const largest = Math.max(1, Math.ceil(body.length / random.between(1, 4)));
+	for (let at = 0; at < end && !to.destroyed; at += largest) {
+		const bytes = body.subarray(at, Math.min(end, at + largest));
+		if (!to.write(framed?.(bytes) ?? bytes)) await writable(to);
+		else if (random.chance(0.3)) await nextTurn();
+	}
+	return whole && !to.destroyed;
+}
+
+async function writable(to: Writable): Promise<void> {
+	if (to.destroyed) return;
+	const { promise, resolve } = Promise.withResolvers<void>();
+	to.on('drain', resolve).on('close', resolve);
+	await promise;
+	to.off('drain', resolve).off('close', resolve);
+}
+
+function leaveLater({ kind, clientRandom }: Plan, leave: () => void): NodeJS.Timeout | undefined {
+	if (kind.leavesAfter === undefined) return undefined;
+	return setTimeout(leave, clientRandom.between(0, 2 * kind.leavesAfter));
+}

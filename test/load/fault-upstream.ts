@@ -1,0 +1,334 @@
+/**
+ * The bad upstream: one server a lane, each with a breaker of its own at the proxy. It reads requests strictly, tells the
+ * ledger of each, and answers as the request's kind says. `/health` it answers in any case: a breaker that a fault has
+ * opened is closed again by the next probe, and the lane is used again.
+ */
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { ByteReader, EndedEarly } from '../fixtures/byte-reader.ts';
+import {
+	declaredFraming,
+	headerValues,
+	MalformedMessage,
+	type MessageHead,
+	readBody,
+	readHead,
+} from '../fixtures/http1-message.ts';
+import type { Changes } from '../fixtures/wait.ts';
+import { faultOfBody } from './checked-body.ts';
+import { type Act, poison, type Solo } from './fault-kinds.ts';
+import { type Entry, type Ledger, nameOf } from './ledger.ts';
+import { goodAnswer } from './plan.ts';
+import type { Random } from './random.ts';
+
+export class Lane {
+	readonly prefix: string;
+	readonly #ledger: Ledger;
+	readonly #changes: Changes;
+	readonly #connections = new Set<LaneConnection>();
+	#server: Server;
+	#port = 0;
+	/** Probes that have been answered. */
+	#probes = 0;
+	/** Not to be used before that many. */
+	#restsUntil = 0;
+	#busy = false;
+	/** What becomes of a connection that comes now. */
+	#onAccept: Solo | undefined;
+
+	private constructor(number: number, ledger: Ledger, changes: Changes) {
+		this.prefix = `/lane-${number}`;
+		this.#ledger = ledger;
+		this.#changes = changes;
+		this.#server = this.#createServer();
+	}
+
+	/** @param changes notified when the lane may have become usable. */
+	static async start(number: number, ledger: Ledger, changes: Changes): Promise<Lane> {
+		const lane = new Lane(number, ledger, changes);
+		await lane.#listen(0);
+		lane.#port = (lane.#server.address() as AddressInfo).port;
+		return lane;
+	}
+
+	get url(): string {
+		return `http://${this.authority}`;
+	}
+
+	get authority(): string {
+		return `127.0.0.1:${this.#port}`;
+	}
+
+	get openConnections(): number {
+		return this.#connections.size;
+	}
+
+	/** Its breaker is closed, as far as can be told from here. */
+	get isUsable(): boolean {
+		return this.#probes >= this.#restsUntil && !this.#busy;
+	}
+
+	/** Its breaker has opened: it is left alone until a probe has passed that began after this moment. */
+	rest(): void {
+		// One may be under way; the next one is surely asked later than now.
+		this.#restsUntil = this.#probes + 2;
+	}
+
+	/** Until `alone` is over, nobody else uses it. */
+	reserve(): void {
+		this.#busy = true;
+	}
+
+	/** Does with the next connections as `solo` says, while `run` sends requests; the lane has been reserved. */
+	async alone<T>(solo: Solo, run: () => Promise<T>): Promise<T> {
+		try {
+			await this.#closeConnections();
+			if (solo === 'refuse') await this.#stopListening();
+			else this.#onAccept = solo;
+			return await run();
+		} finally {
+			this.#onAccept = undefined;
+			if (!this.#server.listening) await this.#listen(this.#port);
+			this.#busy = false;
+			this.#changes.notify();
+		}
+	}
+
+	/**
+	 * Says what nobody has asked for on each connection that is idle, and waits until the proxy has dropped them all.
+	 *
+	 * @returns whether it has.
+	 */
+	async poisonIdle(random: Random): Promise<boolean> {
+		const idle = this.#used.filter((connection) => connection.isIdle);
+		for (const connection of idle) connection.poison(poison(random));
+		const gone = () => idle.every((connection) => !this.#connections.has(connection));
+		return this.#changes.until(gone, 'the proxy to drop the poisoned connections', POISON_MS).catch(() => false);
+	}
+
+	async stop(): Promise<void> {
+		await this.#stopListening();
+		for (const connection of this.#connections) connection.destroy();
+	}
+
+	/** As an idle limit of the upstream would. Resolves when they are gone. */
+	async #closeConnections(): Promise<void> {
+		for (const connection of this.#used) connection.destroy();
+		await this.#changes.until(() => this.#used.length === 0, 'the connections to close');
+	}
+
+	/** Without those of health probes, whose end would open the breaker. */
+	get #used(): LaneConnection[] {
+		return [...this.#connections].filter(({ requests }) => requests > 0);
+	}
+
+	async #stopListening(): Promise<void> {
+		// Without waiting for the connections that are left.
+		this.#server.close();
+	}
+
+	async #listen(port: number): Promise<void> {
+		// A closed one is not used again: its late events would be taken for the new one's.
+		this.#server = this.#createServer();
+		await new Promise<void>((resolve, reject) => {
+			this.#server.once('error', reject);
+			this.#server.listen({ port, host: '127.0.0.1', backlog: 1024 }, resolve);
+		});
+	}
+
+	#createServer(): Server {
+		return createServer({ noDelay: true, pauseOnConnect: true }, (socket) => this.#accept(socket));
+	}
+
+	#accept(socket: Socket): void {
+		const connection = new LaneConnection(socket, this.#ledger, () => {
+			this.#probes++;
+			this.#changes.notify();
+		});
+		this.#connections.add(connection);
+		socket.once('close', () => {
+			this.#connections.delete(connection);
+			this.#changes.notify();
+		});
+		switch (this.#onAccept) {
+			case 'reset on accept':
+				return void socket.resetAndDestroy();
+			case 'close on accept':
+				return void socket.destroySoon();
+			case 'stall on accept':
+				// What is never read does not tell of its end either; but a probe's connection must not last for ever.
+				socket.setTimeout(STALLED_MS, () => socket.destroy());
+				return;
+		}
+		socket.resume();
+		void connection.serve();
+	}
+}
+
+/** For the proxy to drop a connection on which something arrived that it had not asked for, ms. */
+const POISON_MS = 5_000;
+const STALLED_MS = 10_000;
+
+class LaneConnection {
+	/** No request is under way. */
+	isIdle = true;
+	readonly #socket: Socket;
+	readonly #reader: ByteReader;
+	readonly #ledger: Ledger;
+	readonly #onProbe: () => void;
+	readonly #closed: Promise<void>;
+	/** Without health probes. */
+	requests = 0;
+	/** Why it must not carry another request. */
+	#spoiledBy: string | undefined;
+	/** Our side has been closed. */
+	#ended = false;
+
+	constructor(socket: Socket, ledger: Ledger, onProbe: () => void) {
+		this.#socket = socket;
+		this.#reader = new ByteReader(socket);
+		this.#ledger = ledger;
+		this.#onProbe = onProbe;
+		this.#closed = new Promise((resolve) => socket.once('close', () => resolve()));
+	}
+
+	destroy(): void {
+		this.#socket.destroy();
+	}
+
+	poison(bytes: Buffer): void {
+		this.#spoiledBy = 'poison';
+		this.#socket.write(bytes);
+	}
+
+	async serve(): Promise<void> {
+		try {
+			// A request that comes when our side has been closed is not seen any more, as with any server.
+			while (!this.#ended) {
+				const head = await readHead(this.#reader, Number.POSITIVE_INFINITY);
+				this.isIdle = false;
+				if (head.startLine === 'GET /health HTTP/1.1') this.#answerProbe();
+				else await this.#serveRequest(head);
+				this.isIdle = true;
+			}
+		} catch (error) {
+			// The end of the connection is how this loop ends.
+			if (error instanceof EndedEarly) return;
+			this.#ledger.violate(
+				error instanceof MalformedMessage
+					? `the upstream got ${error.message}`
+					: `the upstream failed: ${(error as Error).stack}`,
+			);
+			this.destroy();
+		}
+	}
+
+	#answerProbe(): void {
+		this.#socket.write('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n');
+		this.#onProbe();
+	}
+
+	async #serveRequest(head: MessageHead): Promise<void> {
+		const reused = this.requests++ > 0;
+		const entry = this.#identify(head);
+		if (entry === undefined) return this.#leave();
+		const { kind } = entry.plan;
+		if (this.#spoiledBy !== undefined) {
+			this.#ledger.violate(`${nameOf(entry.plan)} came on a connection that was spoiled by '${this.#spoiledBy}'`);
+		}
+		this.#ledger.delivered(entry, reused);
+		// Too late: the client has its outcome.
+		if (entry.settled) return this.#leave();
+		const early = kind.early ? this.#play(entry) : undefined;
+		const chunks: Buffer[] = [];
+		await readBody(
+			this.#reader,
+			declaredFraming(head.headers) ?? { length: 0 },
+			(bytes) => chunks.push(bytes),
+			Number.POSITIVE_INFINITY,
+		);
+		this.#judgeUpload(entry, Buffer.concat(chunks));
+		await (early ?? this.#play(entry));
+	}
+
+	/** Reads no further: what has arrived already would be taken for a request. */
+	#leave(): never {
+		this.destroy();
+		throw new EndedEarly('closed', Buffer.alloc(0));
+	}
+
+	/** Whose request it is; and whether all that says so agrees. */
+	#identify(head: MessageHead): Entry | undefined {
+		const only = (name: string) => {
+			const values = headerValues(head.headers, name);
+			return values.length === 1 ? values[0] : `${values.length} values`;
+		};
+		const id = only('x-request-id');
+		const entry = this.#ledger.find(id);
+		if (entry === undefined) {
+			this.#ledger.violate(`a request that nobody has sent: ${JSON.stringify(head.raw)}`);
+			return undefined;
+		}
+		const { plan } = entry;
+		const seen = `${head.startLine} for ${only('x-proxy-tenant')}`;
+		const expected = new RegExp(`^${plan.method} /lane-\\d+/${plan.id} HTTP/1\\.1 for ${plan.tenant}$`);
+		if (!expected.test(seen)) this.#ledger.violate(`${nameOf(plan)} arrived as ${seen}`);
+		return entry;
+	}
+
+	/** Only a body that is complete by its framing gets here. */
+	#judgeUpload({ plan }: Entry, body: Buffer): void {
+		const length = plan.uploadLength ?? 0;
+		const fault = length === 0 || body.length !== length ? undefined : faultOfBody(body, 'up', plan);
+		if (body.length !== length) this.#ledger.violate(`${nameOf(plan)} arrived with ${body.length} bytes for ${length}`);
+		else if (fault !== undefined) this.#ledger.violate(`${nameOf(plan)} arrived with ${fault}`);
+		else this.#ledger.checkedBytes += length;
+	}
+
+	async #play(entry: Entry): Promise<void> {
+		const { plan } = entry;
+		const { kind, framing, random } = plan;
+		const socket = this.#socket;
+		const image = goodAnswer(plan);
+		const write = (bytes: Buffer | string) => {
+			if (!socket.destroyed && !this.#ended) socket.write(bytes as string, 'latin1');
+		};
+		const fin = () => {
+			this.#ended = true;
+			socket.end();
+		};
+		const reset = () => {
+			this.#ended = true;
+			// Only once the bytes are out: a reset throws away what has not been sent. In the same moment, if possible:
+			// then both arrive at once, and a reader may take the one for the other.
+			if (socket.writableLength === 0 && random.chance(0.5)) socket.resetAndDestroy();
+			else socket.write('', () => socket.resetAndDestroy());
+		};
+		const act: Act = {
+			random,
+			framing,
+			image,
+			socket,
+			closed: this.#closed,
+			write,
+			fin,
+			reset,
+		};
+		const endsConnection = framing === 'close' && image.bytes.length > image.headEnd;
+		entry.played = true;
+		if (entry.deliveries > 1 && ENDS_UNANSWERED.has(kind.name)) {
+			// The same once more would teach nothing: the second attempt is served.
+			entry.repeated = true;
+			write(image.bytes);
+			if (endsConnection) fin();
+			return;
+		}
+		if (!ENDS_UNANSWERED.has(kind.name)) entry.repeatable = false;
+		const lastOfItsConnection = endsConnection || kind.spoils || !kind.fate.startsWith('whole');
+		if (lastOfItsConnection) this.#spoiledBy ??= kind.name;
+		await kind.play(act);
+		if (kind.fate === 'whole' && endsConnection && !this.#ended) fin();
+	}
+}
+
+/** After these a GET may be sent again, if the connection had been used before. */
+const ENDS_UNANSWERED: ReadonlySet<string> = new Set(['closes before the answer', 'resets before the answer']);

@@ -1,0 +1,76 @@
+/**
+ * The proxy before a bad upstream: every kind of failure, over HTTP/1.1 and HTTP/2, with each framing, in both body modes.
+ * Checked of each request: it got its own answer, whole or not at all; it was delivered once, or twice where it may be
+ * repeated; its body and its tenant arrived as they were sent.
+ *
+ *   npm run faults -- [--requests 100000] [--seed 1] [--mode collected|streaming] [--kind NAME]
+ *
+ * `--requests` is the sum over both modes of those that reached the upstream and got from it what their kind says. The
+ * same seed gives the same requests and the same faults; how they meet in time it does not decide. Exit code 1 for any
+ * breach.
+ */
+import { parseArgs } from 'node:util';
+import type { BodyMode } from '../fixtures/proxy.ts';
+import { FAULT_KINDS } from './fault-kinds.ts';
+import { FaultRun } from './fault-run.ts';
+import { type Ledger, OUTCOMES } from './ledger.ts';
+import { faultsLeft, processLeft } from './leftovers.ts';
+import { table } from './table.ts';
+
+const { values } = parseArgs({
+	options: {
+		requests: { type: 'string', default: '100000' },
+		seed: { type: 'string', default: '1' },
+		mode: { type: 'string' },
+		kind: { type: 'string' },
+	},
+});
+const kinds = FAULT_KINDS.filter(({ name }) => values.kind === undefined || name.includes(values.kind));
+if (kinds.length === 0) throw new Error(`no kind of fault is called '${values.kind}'`);
+const modes = (['collected', 'streaming'] as const).filter((mode) => values.mode === undefined || mode === values.mode);
+
+let breaches = 0;
+let total = 0;
+for (const mode of modes) {
+	const { ledger, leftovers, seconds } = await runMode(mode, Math.ceil(Number(values.requests) / modes.length));
+	print(mode, ledger, seconds);
+	for (const violation of [...ledger.violations, ...leftovers]) console.log(`BREACH: ${violation}`);
+	breaches += ledger.violationCount + leftovers.length;
+	total += ledger.played;
+}
+console.log(`\n${total} requests with a fault or an answer of the upstream, ${breaches} breaches; seed ${values.seed}`);
+if (breaches > 0) process.exitCode = 1;
+
+async function runMode(mode: BodyMode, requests: number) {
+	await using run = await FaultRun.start({ mode, seed: Number(values.seed), kinds });
+	const { ledger } = run;
+	const before = processLeft(run.proxy);
+	const startedAt = performance.now();
+	const progress = setInterval(() => {
+		if (process.stderr.isTTY) process.stderr.write(`\r${mode}: ${ledger.played} of ${requests} `);
+	}, 500);
+	await run.send(() => ledger.played >= requests || ledger.violationCount > 1000);
+	clearInterval(progress);
+	if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
+	const seconds = (performance.now() - startedAt) / 1000;
+	await run.closeClients();
+	const leftovers = await faultsLeft(run, before);
+	return { ledger, leftovers, seconds };
+}
+
+function print(mode: BodyMode, ledger: Ledger, seconds: number): void {
+	console.log(
+		`\n${mode}: ${ledger.requests} requests in ${seconds.toFixed(1)} s, ${ledger.played} of them got to the upstream`,
+	);
+	const rows = kinds.map(({ name }) => {
+		const counts = ledger.counts.get(name) ?? new Map();
+		const sum = [...counts.values()].reduce((a: number, b: number) => a + b, 0);
+		return [name, sum, ...OUTCOMES.map((outcome) => counts.get(outcome) ?? 0)];
+	});
+	console.log(table(['what the upstream does', 'tried', ...OUTCOMES], rows));
+	const crosses = [...ledger.crosses].sort().map(([name, count]) => `${name} ${count}`);
+	console.log(`by client and framing of the answer: ${crosses.join(', ')}`);
+	console.log(
+		`bytes of bodies with the right checksum: ${ledger.checkedBytes}; requests sent to the upstream again: ${ledger.retries}`,
+	);
+}

@@ -1,0 +1,29 @@
+/**
+ * The short form of `npm run faults`: every kind of failure that the bad upstream knows, a few times each, over both
+ * protocols. A client gets its own answer, whole, or is told that there is none.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { BODY_MODE } from '../fixtures/proxy.ts';
+import { FAULT_KINDS } from '../load/fault-kinds.ts';
+import { FaultRun } from '../load/fault-run.ts';
+import { faultsLeft, processLeft } from '../load/leftovers.ts';
+
+const REQUESTS = 800;
+/** So that those that are rare in a long run have their turn in a short one. */
+const KINDS = FAULT_KINDS.map((kind) => ({ ...kind, weight: Math.min(kind.weight, 5) }));
+
+test('whatever an upstream does, no answer is cut unseen, doubled, mixed up or kept from its client', async () => {
+	await using run = await FaultRun.start({ mode: BODY_MODE, seed: 1, kinds: KINDS });
+	const { ledger } = run;
+	const before = processLeft(run.proxy);
+	await run.send(() => ledger.played >= REQUESTS || ledger.violationCount > 50);
+	await run.closeClients();
+	assert.deepEqual(ledger.violations, []);
+	assert.deepEqual(await faultsLeft(run, before), []);
+	assert.deepEqual(
+		KINDS.map(({ name }) => name).filter((name) => !ledger.counts.has(name)),
+		[],
+		'kinds that had no turn',
+	);
+});
