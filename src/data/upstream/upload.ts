@@ -2,8 +2,8 @@ import type { Socket } from 'node:net';
 
 /**
  * A request's body on its way to the upstream, piece by piece. A client may cut it into as many pieces as it likes, and
- * each write costs us a kilobyte of bookkeeping until it is done: small pieces that come at the same moment, or while
- * another write is under way, go on as one.
+ * each write costs us a system call, and a kilobyte of bookkeeping until it is done: small pieces that come at the same
+ * moment, or while another write is under way, go on as one.
  */
 export class Upload {
 	readonly #socket: Socket;
@@ -31,7 +31,8 @@ export class Upload {
 	#gather(piece: Buffer): void {
 		if (this.#length === 0) {
 			this.#waiting = piece;
-			if (this.#writes === 0) process.nextTick(flush, this);
+			// Not the next tick: Node's HTTP parser has one after each chunk of a read.
+			if (this.#writes === 0) setImmediate(flush, this);
 		} else {
 			if (this.#waiting!.length === this.#length) {
 				const several = Buffer.allocUnsafe(GATHERED);

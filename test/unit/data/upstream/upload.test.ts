@@ -33,7 +33,7 @@ class Sink extends Writable {
 }
 
 const uploadTo = (sink: Sink, chunked: boolean) => new Upload(sink as unknown as Socket, chunked);
-const endOfTick = () => new Promise<void>((resolve) => process.nextTick(() => process.nextTick(resolve)));
+const endOfMoment = () => new Promise<void>((resolve) => setImmediate(() => setImmediate(resolve)));
 
 describe('an upload', () => {
 	it('sends small pieces of one moment as one, at its end', async () => {
@@ -41,7 +41,7 @@ describe('an upload', () => {
 		const upload = uploadTo(sink, true);
 		for (const piece of ['a', 'bc', '', 'd']) equal(upload.write(Buffer.from(piece)), true);
 		equal(sink.text, '');
-		await endOfTick();
+		await endOfMoment();
 		deepEqual(sink.writes, ['4\r\nabcd\r\n']);
 	});
 
@@ -49,9 +49,9 @@ describe('an upload', () => {
 		const sink = new Sink();
 		const upload = uploadTo(sink, false);
 		upload.write(Buffer.from('a'));
-		await endOfTick();
+		await endOfMoment();
 		upload.write(Buffer.from('b'));
-		await endOfTick();
+		await endOfMoment();
 		deepEqual(sink.writes, ['a', 'b']);
 	});
 
@@ -61,11 +61,11 @@ describe('an upload', () => {
 		const upload = uploadTo(sink, false);
 		for (const piece of ['a', 'b', 'c', 'd']) {
 			upload.write(Buffer.from(piece));
-			await endOfTick();
+			await endOfMoment();
 		}
 		deepEqual(sink.writes, ['a']);
 		sink.goOn();
-		await endOfTick();
+		await endOfMoment();
 		deepEqual(sink.writes, ['a', 'bcd']);
 	});
 
@@ -75,7 +75,7 @@ describe('an upload', () => {
 		sink.write('head');
 		const upload = uploadTo(sink, false);
 		upload.write(Buffer.from('a'));
-		await endOfTick();
+		await endOfMoment();
 		equal(sink.writableLength, 'heada'.length);
 	});
 
@@ -85,7 +85,7 @@ describe('an upload', () => {
 		const upload = uploadTo(sink, false);
 		upload.write(Buffer.from('a'));
 		sink.destroy();
-		await endOfTick();
+		await endOfMoment();
 		equal(sink.text, '');
 	});
 
@@ -119,7 +119,7 @@ describe('an upload', () => {
 		upload.write(Buffer.from('a'));
 		upload.finish();
 		const { text } = sink;
-		await endOfTick();
+		await endOfMoment();
 		equal(sink.text, text);
 	});
 
@@ -143,7 +143,7 @@ describe('an upload', () => {
 				const piece = String.fromCharCode(97 + (i % 26)).repeat(size);
 				expected += piece;
 				upload.write(Buffer.from(piece));
-				if (i % 7 === 6) await endOfTick();
+				if (i % 7 === 6) await endOfMoment();
 			}
 			upload.finish();
 			equal(chunked ? unchunked(sink.text) : sink.text, expected);
