@@ -18,6 +18,8 @@ export class Http2Front {
 	readonly #sessions = new Set<Http2Connection>();
 	readonly #options: Parameters<typeof performServerHandshake>[1];
 	#draining = false;
+	/** Streams that have been opened in this turn of the loop. */
+	#opened: Opened[] = [];
 
 	constructor(plane: DataPlane) {
 		this.#plane = plane;
@@ -43,6 +45,12 @@ export class Http2Front {
 	accept(socket: TLSSocket, peer: string): void {
 		const session = performServerHandshake(socket, this.#options);
 		const connection = new Http2Connection(session, socket, peer, this.#plane);
+		session.on('stream', (stream, _headers, flags, rawHeaders) => {
+			stream.on('error', ignore);
+			if (this.#opened.push({ connection, stream, flags, rawHeaders: rawHeaders as unknown as string[] }) === 1) {
+				setImmediate(this.#serveOpened);
+			}
+		});
 		this.#sessions.add(connection);
 		this.#plane.stats.connections('h2', 1);
 		session.once('close', () => {
@@ -52,6 +60,16 @@ export class Http2Front {
 		});
 		if (this.#draining) connection.drain();
 	}
+
+	/**
+	 * Serves what has been opened at the end of the loop's turn: whoever opens streams and resets them at once (rapid
+	 * reset, CVE-2023-44487) has done both by then, and nobody has gone to an upstream in vain.
+	 */
+	readonly #serveOpened = (): void => {
+		const opened = this.#opened;
+		this.#opened = [];
+		for (const { connection, stream, flags, rawHeaders } of opened) connection.onStream(stream, flags, rawHeaders);
+	};
 
 	/** Tells all clients to open no more streams here; those under way are served. */
 	drain(): void {
@@ -63,6 +81,16 @@ export class Http2Front {
 		return this.#sessions.size;
 	}
 }
+
+/** A stream, as Node has announced it. */
+interface Opened {
+	readonly connection: Http2Connection;
+	readonly stream: ServerHttp2Stream;
+	readonly flags: number;
+	readonly rawHeaders: string[];
+}
+
+function ignore(): void {}
 
 const { NGHTTP2_NO_ERROR, NGHTTP2_REFUSED_STREAM } = constants;
 
@@ -84,17 +112,13 @@ class Http2Connection extends Timed {
 		this.#session = session;
 		this.#socket = socket;
 		plane.deadlines.firstRequest.add(this);
-		session.on('stream', (stream, _headers, flags, rawHeaders) => {
-			this.#onStream(stream, flags, rawHeaders as unknown as string[]);
-		});
 		// Without a listener an error of one client would end the process. The session closes by itself.
 		session.on('error', () => {});
 	}
 
-	#onStream(stream: ServerHttp2Stream, flags: number, rawHeaders: string[]): void {
+	onStream(stream: ServerHttp2Stream, flags: number, rawHeaders: string[]): void {
 		const { plane } = this;
-		stream.on('error', () => {});
-		// Reset in the same read that opened it: nobody waits for anything.
+		// Reset since it was opened: nobody waits for anything.
 		if (stream.closed) return;
 		// A client that opens and resets streams in a row counts with all that have not been cleared away yet.
 		if (this.#exchanges >= plane.limits.h2MaxConcurrentStreams) return stream.close(NGHTTP2_REFUSED_STREAM);

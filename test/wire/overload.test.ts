@@ -21,6 +21,12 @@ async function occupy(proxy: ProxyProcess): Promise<TLSSocket[]> {
 	return sockets;
 }
 
+/** Waits until the proxy has noticed the end of all other connections; until then it may have no descriptor for a scrape. */
+async function onlyLeft(proxy: ProxyProcess, count: number): Promise<void> {
+	const connections = () => proxy.metric('proxy_connections').catch(() => 'no descriptor for the scrape');
+	await until(async () => (await connections()) === count, `${count} connections to be left`);
+}
+
 const NEEDS_PROC = { skip: HAS_PROC ? false : 'prlimit and /proc' };
 
 describe('without file descriptors to spare', NEEDS_PROC, () => {
@@ -63,8 +69,7 @@ describe('without file descriptors to spare', NEEDS_PROC, () => {
 		);
 
 		for (const socket of occupied) socket.destroy();
-		const connections = () => proxy.metric('proxy_connections').catch(() => 'no descriptor for the scrape');
-		await until(async () => (await connections()) === live.length, 'their end to be noticed');
+		await onlyLeft(proxy, live.length);
 		const answer = () =>
 			request('h1', proxy).then(
 				({ status }) => status,
@@ -98,6 +103,7 @@ describe('without file descriptors to spare', NEEDS_PROC, () => {
 			await until(overloaded, 'the refusal');
 		}
 		for (const socket of occupied) socket.destroy();
+		await onlyLeft(proxy, 2);
 		await until(async () => (await h1.request()).status === 200, 'it to be served again');
 		assert.equal((await h2.request()).status, 200);
 		assert.equal(await proxy.metric('proxy_circuit_state'), 0);
