@@ -55,6 +55,7 @@ async function run({ config: path, bind, metricsBind, workers, logFormat, rustLo
 	const writeRecord = createRecordWriter(process.stdout, logFormat, process.env);
 	const log = createLogger(filter, writeRecord, () => new Date());
 	for (const problem of filter.problems) log.warn('proxy', `RUST_LOG: ${problem}`);
+	let stopAsked: string | undefined;
 	const supervisor = await startSupervisor({
 		config,
 		bind,
@@ -66,13 +67,21 @@ async function run({ config: path, bind, metricsBind, workers, logFormat, rustLo
 		writeRecord,
 		version: await readVersion(),
 		bodyMode: await readBodyMode(),
+		// The first worker may have requests to finish before the last one is up.
+		onAccepting: () => {
+			signals.onStop = (signal) => {
+				if (stopAsked !== undefined) process.exit(1);
+				stopAsked = signal;
+			};
+		},
 		exit: (code) => process.exit(code),
 	});
 	signals.onStop = supervisor.stop;
 	signals.onReload = () => void supervisor.reload();
 	// Once more, for a signal that was on its way to Node's own handler when ours took its place.
 	closeInspector();
-	if (signals.reloadAsked) signals.onReload();
+	if (stopAsked !== undefined) signals.onStop(stopAsked);
+	else if (signals.reloadAsked) signals.onReload();
 }
 
 async function demo({ once, dir }: Command<'demo'>): Promise<void> {

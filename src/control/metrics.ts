@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Logger } from '../shared/log.ts';
+import { keepSpareDescriptor } from '../shared/spare-descriptor.ts';
 import { EXPOSITION_TYPE, Exposition } from './exposition.ts';
 import { type MetricSources, writeProxyFamilies } from './families.ts';
 import { type ListenAddress, listenProblem } from './listen.ts';
@@ -37,6 +38,8 @@ export async function startMetrics(
 	server.maxConnections = 128;
 	server.on('request', (request, response) => void answer(request, response, sources, log));
 	await listen(server, address);
+	keepSpareDescriptor();
+	server.on('error', (error) => log.error(TARGET, 'accept failed', { cause: error }));
 	return {
 		port: (server.address() as AddressInfo).port,
 		close: () => {

@@ -30,6 +30,8 @@ export interface SupervisorOptions {
 	readonly writeRecord: (record: LogRecord) => void;
 	readonly version: string;
 	readonly bodyMode: string;
+	/** From here on there are connections: whoever wants the process to end has to drain it. */
+	readonly onAccepting: () => void;
 	/** Ends the process. */
 	readonly exit: (code: number) => void;
 }
@@ -66,6 +68,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	const metrics = await startMetrics(metricsBind, metricSources(options, state, pool), log);
 	prober.watch(state.upstreams.current.upstreams.values());
 	await prober.start();
+	options.onAccepting();
 	const port = await pool.start();
 
 	const reloader = createReloader(options, state, prober, pool);

@@ -17,7 +17,8 @@ import type { ResponseHandler, UpstreamConnection, UpstreamFailure } from './ups
 export abstract class Exchange extends Timed implements ResponseHandler {
 	protected readonly client: ClientRequest;
 	protected readonly plane: DataPlane;
-	readonly #startedAt: number;
+	/** Monotonic milliseconds when it was the request's turn: what is pipelined waits before that. */
+	#startedAt = 0;
 	#head: RequestHead | undefined;
 	#identity: Identity | undefined;
 	#target: CleanTarget | undefined;
@@ -35,11 +36,11 @@ export abstract class Exchange extends Timed implements ResponseHandler {
 		super();
 		this.client = client;
 		this.plane = plane;
-		this.#startedAt = plane.clock.now();
 	}
 
 	/** Takes the request on. A fault of ours may cost it its answer, but not the thread's other requests theirs. */
 	start(): void {
+		this.#startedAt = this.plane.clock.now();
 		try {
 			this.#pass();
 		} catch (error) {

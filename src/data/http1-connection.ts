@@ -23,6 +23,8 @@ export class Http1Connection extends Timed {
 	/** No request is taken any more. */
 	#closing = false;
 	#draining = false;
+	/** Bytes read up to the one that ended the last request; what has come since is part of the next one's head. */
+	#consumed = 0;
 	/** The bytes behind the last request are no HTTP; told when it has been answered. */
 	#garbage: Rejection | undefined;
 	/** The latest request is the last one: where it ends, or what follows it, cannot be known. */
@@ -50,9 +52,15 @@ export class Http1Connection extends Timed {
 		if (req.endsParsing) this.#sealed = true;
 		const request = new Http1Request(this, req, res);
 		this.#latest = request;
+		this.#consumed = this.socket.bytesRead;
 		if (this.#current === undefined) return this.#serve(request);
 		this.#waiting.push(request);
 		if (this.#waiting.length === MAX_WAITING) this.socket.pause();
+	}
+
+	/** The whole of a request with a body has come. */
+	onBodyEnd(): void {
+		this.#consumed = this.socket.bytesRead;
 	}
 
 	onResume(): void {
@@ -130,11 +138,10 @@ export class Http1Connection extends Timed {
 	}
 
 	#closeAfterGrace(): void {
-		const received = this.socket.bytesRead;
 		afterDrainGrace(() => {
 			if (this.#current !== undefined || this.#closing) return;
 			// Part of a head has come: that request is served, or ended by the limit of the drain.
-			if (this.socket.bytesRead === received) this.close();
+			if (this.socket.bytesRead === this.#consumed) this.close();
 		});
 	}
 

@@ -128,7 +128,8 @@ class Http2Connection extends Timed {
 			if (this.#draining) this.#announceEnd();
 		}
 		this.#exchanges++;
-		const endStream = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
+		// A body that has ended since without a byte is none; Node has already told its end.
+		const endStream = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0 || stream.readableEnded;
 		new Http2Request(this, stream, rawHeaders, endStream).exchange.start();
 	}
 

@@ -2,13 +2,13 @@ import { createServer as createTcpServer, type Server, type Socket } from 'node:
 import { createServer as createTlsServer, type TLSSocket, type Server as TlsServer } from 'node:tls';
 import { Budget } from '../shared/budget.ts';
 import type { TlsMaterial, WorkerSeed } from '../shared/messages.ts';
-import { listenerOptions, secureContextOptions } from '../shared/tls-options.ts';
+import { keepSpareDescriptor } from '../shared/spare-descriptor.ts';
+import { listenerOptions, secureContextOptions, useSecureContext } from '../shared/tls-options.ts';
 import { Timed } from './deadlines.ts';
 import { afterDrainGrace } from './drain-grace.ts';
 import { Http1Front } from './http1.ts';
 import { Http2Front } from './http2.ts';
 import type { DataPlane } from './plane.ts';
-import { SpareDescriptor } from './spare-descriptor.ts';
 
 /**
  * The way in: TCP, then mutual TLS, then by ALPN to the HTTP/1.1 or the HTTP/2 front. One `tls.Server` does the
@@ -21,17 +21,13 @@ export class Listener {
 	readonly #tls: TlsServer;
 	readonly #http1: Http1Front;
 	readonly #http2: Http2Front;
-	/** By the client's address and port, which no two live connections share. */
+	/** By both addresses, which no two live connections share. */
 	readonly #handshakes = new Map<string, Handshake>();
 	/** All connections. */
 	readonly #sockets = new Set<Socket>();
 	#open = 0;
 	/** Connections that ever came. */
 	#accepted = 0;
-	readonly #spare = new SpareDescriptor();
-	/** The next connection was let in only to be closed. */
-	#shedNext = false;
-	#nextAcceptWarning = 0;
 	#onDrained: (() => void) | undefined;
 
 	constructor(plane: DataPlane, seed: WorkerSeed) {
@@ -45,6 +41,7 @@ export class Listener {
 			// Ours counts from accept and cannot be put off by sending a byte now and then.
 			handshakeTimeout: 2 ** 31 - 1,
 		});
+		useSecureContext(this.#tls, seed.tls);
 		this.#tls.on('secureConnection', (socket) => this.#onSecure(socket));
 		// Counted when the connection closes; Node reports some failures twice and others not at all.
 		this.#tls.on('tlsClientError', (_error, socket) => socket.destroy());
@@ -57,7 +54,8 @@ export class Listener {
 			this.#tcp.once('error', reject);
 			this.#tcp.listen({ ...bind, reusePort, backlog: 4096 }, () => {
 				this.#tcp.removeListener('error', reject);
-				this.#tcp.on('error', (error) => this.#onAcceptError(error));
+				keepSpareDescriptor();
+				this.#tcp.on('error', (error) => this.#plane.log.error('proxy::listener', 'accept failed', { error }));
 				resolve((this.#tcp.address() as { port: number }).port);
 			});
 		});
@@ -65,7 +63,7 @@ export class Listener {
 
 	/** New connections get the new identity and CAs; live ones keep what they shook hands with (specification 5). */
 	useTls(material: TlsMaterial): void {
-		this.#tls.setSecureContext(secureContextOptions(material));
+		useSecureContext(this.#tls, material);
 	}
 
 	/**
@@ -118,26 +116,15 @@ export class Listener {
 		this.#onDrained = undefined;
 	}
 
-	/** The process has run out of descriptors: the connection at hand is shed, those that are up go on. */
-	#onAcceptError(error: Error): void {
-		this.#shedNext = this.#spare.giveUp();
-		const now = this.#plane.clock.now();
-		if (this.#shedNext || now < this.#nextAcceptWarning) return;
-		this.#nextAcceptWarning = now + ACCEPT_WARNING_MS;
-		this.#plane.log.error('proxy::listener', 'accept failed', { error });
-	}
-
 	#onConnection(socket: Socket): void {
 		this.#accepted++;
-		if (this.#shedNext) {
-			this.#shedNext = false;
-			socket.once('close', () => this.#spare.recover()).destroy();
-			return;
-		}
 		const address = addressOf(socket);
 		// Without an address the client has left already.
 		if (address === undefined || !this.#connections.tryTake(1)) return void socket.destroy();
 		const { clock, deadlines, stats } = this.#plane;
+		// The kernel has given both addresses anew: what had them before is dead, and Node has yet to say so.
+		const dead = this.#handshakes.get(address);
+		if (dead !== undefined) this.#failHandshake(address, dead);
 		const handshake = new Handshake(socket, clock.now());
 		this.#open++;
 		this.#sockets.add(socket);
@@ -147,13 +134,9 @@ export class Listener {
 		socket.on('error', () => socket.destroy());
 		socket.once('close', () => {
 			this.#open--;
-			this.#spare.recover();
 			this.#sockets.delete(socket);
 			this.#connections.giveBack(1);
-			if (this.#handshakes.get(address) === handshake) {
-				this.#endHandshake(address, handshake);
-				stats.handshakeFailed();
-			}
+			if (this.#handshakes.get(address) === handshake) this.#failHandshake(address, handshake);
 			this.#checkDrained();
 		});
 		this.#tls.emit('connection', socket);
@@ -163,6 +146,11 @@ export class Listener {
 		this.#handshakes.delete(address);
 		handshake.cancelDeadline();
 		this.#plane.stats.connections('handshake', -1);
+	}
+
+	#failHandshake(address: string, handshake: Handshake): void {
+		this.#endHandshake(address, handshake);
+		this.#plane.stats.handshakeFailed();
 	}
 
 	#onSecure(socket: TLSSocket): void {
@@ -182,9 +170,6 @@ export class Listener {
 /** For how long connections are still accepted if they keep coming, ms. */
 const LAST_ACCEPTS_MS = 500;
 
-/** Between two log lines about failing accepts, ms. */
-const ACCEPT_WARNING_MS = 1000;
-
 /** A connection until it is secure. */
 class Handshake extends Timed {
 	readonly socket: Socket;
@@ -201,9 +186,11 @@ class Handshake extends Timed {
 	}
 }
 
+/** Ours belongs to it: where there are several, a client may use one port of its own for each. */
 function addressOf(socket: Socket): string | undefined {
-	const { remoteAddress, remotePort } = socket;
-	return remoteAddress === undefined || remotePort === undefined ? undefined : `${remoteAddress} ${remotePort}`;
+	const { remoteAddress, remotePort, localAddress } = socket;
+	if (remoteAddress === undefined || remotePort === undefined || localAddress === undefined) return undefined;
+	return `${remoteAddress} ${remotePort} ${localAddress}`;
 }
 
 /** IPv4 as IPv4, also where a dual-stack listener sees it mapped into IPv6 (RFC 4291 section 2.5.5.2). */

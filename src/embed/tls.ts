@@ -5,7 +5,7 @@ import { createServer, type Server } from 'node:https';
 import { fileURLToPath } from 'node:url';
 import type { TlsMaterial } from '../shared/messages.ts';
 import { validateTlsMaterial } from '../shared/tls-material.ts';
-import { listenerOptions, secureContextOptions } from '../shared/tls-options.ts';
+import { listenerOptions, secureContextOptions, useSecureContext } from '../shared/tls-options.ts';
 import { drainable } from './drain.ts';
 import { GateError } from './error.ts';
 import { onReloadSignal } from './reload-signal.ts';
@@ -73,8 +73,9 @@ export function createMtlsServer(options: MtlsServerOptions, handler: RequestLis
 	const { http2 = true, reloadOnSignal = true, drainMs = DRAIN_MS, onReload = warnOfFailure, signal } = options;
 	signal?.throwIfAborted();
 	if (http2) refuseExpress(handler);
+	const material = readMaterial(options);
 	const listener = {
-		...secureContextOptions(readMaterial(options)),
+		...secureContextOptions(material),
 		...listenerOptions,
 		ALPNProtocols: http2 ? listenerOptions.ALPNProtocols : ['http/1.1'],
 		handshakeTimeout: HANDSHAKE_MS,
@@ -86,10 +87,11 @@ export function createMtlsServer(options: MtlsServerOptions, handler: RequestLis
 		keepAliveInitialDelay: 30_000,
 	};
 	const server = http2 ? createHttp2Server(listener, handler) : createServer(listener, handler);
+	useSecureContext(server, material);
 
 	let generation = 1;
 	const reload = (): number => {
-		server.setSecureContext(secureContextOptions(readMaterial(options)));
+		useSecureContext(server, readMaterial(options));
 		return ++generation;
 	};
 	if (reloadOnSignal) {

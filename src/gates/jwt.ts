@@ -85,7 +85,8 @@ export function readPublicKey(pem: string): KeyObject {
 function checkClaims(payload: Record<string, unknown>, policy: TokenPolicy, nowSeconds: number): Claims | Rejection {
 	const { exp, nbf, sub, scope } = payload;
 	if (!isFiniteNumber(exp) || isExpired(exp, nowSeconds)) return TOKEN_INVALID;
-	if (nbf !== undefined && !(isFiniteNumber(nbf) && nowSeconds >= nbf - LEEWAY_SECONDS)) return TOKEN_INVALID;
+	if (nbf !== undefined && !(isFiniteNumber(nbf) && nbf >= 0 && nowSeconds >= nbf - LEEWAY_SECONDS))
+		return TOKEN_INVALID;
 	if (policy.issuer !== undefined && payload.iss !== policy.issuer) return TOKEN_INVALID;
 	if (!isForAudience(payload.aud, policy.audience)) return TOKEN_INVALID;
 	// An identity that cannot be passed on in a header is not an identity.

@@ -10,7 +10,10 @@ export class Rejection {
 	readonly body: string;
 	/** Flat list of header names and values beyond `content-type` and `content-length`. */
 	readonly headers: readonly string[];
-	/** The message's end on the wire is in doubt: an HTTP/1.1 connection must not be used again (RFC 9112 section 6.3). */
+	/**
+	 * The message's end on the wire is in doubt (RFC 9112 section 6.3), or its sender hostile: an HTTP/1.1 connection must
+	 * not be used again.
+	 */
 	readonly closes: boolean;
 
 	constructor(code: string, status: number, body: string, headers: readonly string[] = [], closes = false) {
@@ -32,7 +35,7 @@ export const TOKEN_MISSING = new Rejection('token-missing', 401, 'unauthorized',
 export const TOKEN_INVALID = new Rejection('token-invalid', 401, 'unauthorized', CHALLENGE);
 export const RATE_LIMITED = new Rejection('rate-limited', 429, 'rate limited', RETRY);
 export const BAD_REQUEST = new Rejection('bad-request', 400, 'bad request', [], true);
-export const BAD_PATH = new Rejection('bad-path', 400, 'bad path');
+export const BAD_PATH = new Rejection('bad-path', 400, 'bad path', [], true);
 export const BODY_ERROR = new Rejection('body-error', 400, 'body error', [], true);
 export const NO_ROUTE = new Rejection('no-route', 404, 'no route');
 // RFC 9110 section 15.5.6: a 405 names what is allowed; beyond these, methods are the upstream's affair.

@@ -1,5 +1,6 @@
-import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
+import { createPrivateKey, type KeyObject, type X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
+import { nth, readCertificates } from './certificates.ts';
 import type { TlsMaterial } from './messages.ts';
 import { secureContextOptions } from './tls-options.ts';
 
@@ -43,7 +44,10 @@ export function tlsWarnings(material: TlsMaterial, names: TlsNames, now: Date): 
 	const authorities = readCertificates(material.ca, names.ca);
 	const warnings = [
 		...chain.flatMap((certificate, i) => validityWarning(certificate, i === 0 ? 'the leaf' : nth(i), names.cert, now)),
-		...authorities.flatMap((certificate, i) => validityWarning(certificate, nth(i), names.ca, now)),
+		...authorities.flatMap((certificate, i) => [
+			...validityWarning(certificate, nth(i), names.ca, now),
+			...(certificate.ca ? [] : [`${names.ca}: ${nth(i)} is no CA (basicConstraints CA:TRUE) and counts for nothing`]),
+		]),
 	];
 	const stray = chain.findIndex((certificate, i) => i > 0 && !chain[i - 1]!.checkIssued(certificate));
 	if (stray !== -1) {
@@ -52,21 +56,6 @@ export function tlsWarnings(material: TlsMaterial, names: TlsNames, now: Date): 
 		);
 	}
 	return warnings;
-}
-
-/** All certificates of a PEM text, at least one. Text between the blocks is allowed, as `openssl x509 -text` writes it. */
-function readCertificates(pem: string, name: string): X509Certificate[] {
-	const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
-	const begun = pem.match(/-----BEGIN CERTIFICATE-----/g)?.length ?? 0;
-	if (begun === 0) throw new Error(`${name}: holds no PEM certificate ("BEGIN CERTIFICATE")`);
-	if (blocks.length < begun) throw new Error(`${name}: a certificate in it is cut off or damaged; write the file anew`);
-	return blocks.map((block, i) => {
-		try {
-			return new X509Certificate(block);
-		} catch {
-			throw new Error(`${name}: ${nth(i)} is not readable; write the file anew`);
-		}
-	});
 }
 
 function readPrivateKey(pem: string, name: string): KeyObject {
@@ -98,11 +87,6 @@ function validityWarning(certificate: X509Certificate, which: string, name: stri
 	if (now > validToDate) return [`${name}: ${which} expired on ${validToDate.toISOString()}; renew it`];
 	if (now < validFromDate) return [`${name}: ${which} is not valid before ${validFromDate.toISOString()}`];
 	return [];
-}
-
-/** @param index from 0. */
-function nth(index: number): string {
-	return `certificate ${index + 1}`;
 }
 
 /** OpenSSL's own words, as "ee key too small"; they name rules, never data. */

@@ -106,6 +106,8 @@ function badTimes(key: TokenKey, good: TokenClaims): HostileToken[] {
 		{ what: 'an nbf that is a string', token: mintToken(key, { ...good, nbf: '0' }) },
 		{ what: 'an nbf of 1e400', token: raw(`"exp":${good.exp},"nbf":1e400`) },
 		{ what: 'an nbf of -1e400', token: raw(`"exp":${good.exp},"nbf":-1e400`) },
+		{ what: 'an nbf of NaN', token: raw(`"exp":${good.exp},"nbf":NaN`) },
+		{ what: 'a negative nbf', token: mintToken(key, { ...good, nbf: -1 }) },
 		{ what: 'an nbf of null', token: mintToken(key, { ...good, nbf: null }) },
 	];
 }
@@ -116,6 +118,10 @@ function duplicateMembers(key: TokenKey, good: TokenClaims): HostileToken[] {
 		{ what: 'sub twice', token: signToken(key, RS256, `${payload},"sub":"root"}`) },
 		{ what: 'sub twice, once in escapes', token: signToken(key, RS256, `${payload},"s\\u0075b":"root"}`) },
 		{ what: 'a nested name twice', token: signToken(key, RS256, `${payload},"deep":[{"a":1,"a":2}]}`) },
+		{
+			what: 'claims that stand in __proto__ only',
+			token: signToken(key, RS256, `{"__proto__":${JSON.stringify(good)}}`),
+		},
 		{ what: 'alg twice', token: signToken(key, '{"alg":"none","alg":"RS256"}', JSON.stringify(good)) },
 	];
 }

@@ -16,6 +16,9 @@ export type AttackOrder =
 /** Bytes of the answer to `/big`. */
 const BIG = Buffer.alloc(2 ** 18, 'big ');
 
+/** How long `/slow` takes. */
+const SLOW_MS = 100;
+
 let attacker: Attacker | undefined;
 let stop: (() => void) | undefined;
 
@@ -23,7 +26,8 @@ process.on('message', (order: AttackOrder) => {
 	if ('serve' in order) {
 		const upstream = createServer((request, response) => {
 			request.resume();
-			response.end(request.url === '/big' ? BIG : 'ok');
+			if (request.url === '/slow') setTimeout(() => response.end('ok'), SLOW_MS);
+			else response.end(request.url === '/big' ? BIG : 'ok');
 		});
 		upstream.listen(0, '127.0.0.1', () => process.send!((upstream.address() as AddressInfo).port));
 		return;

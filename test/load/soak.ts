@@ -41,7 +41,7 @@ const WARM_UP_MS = Math.min(10_000, seconds * 250);
  * What resident memory may grow by, bytes. A thread that takes a killed one's place does not get back what the allocator has
  * kept of its predecessor, so this is not zero; a leak of one answer in a thousand would be more.
  */
-const MEMORY_SLACK = 128 * 2 ** 20;
+const MEMORY_SLACK = 256 * 2 ** 20;
 
 /** What the proxy says of threads that are killed; that nothing else failed is checked where it is caused. */
 const EXPECTED = [

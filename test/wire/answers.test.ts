@@ -191,7 +191,7 @@ describe('own answers on the wire of HTTP/1.1', () => {
 	const TEXTS: [what: string, sent: () => string, wanted: string][] = [
 		['401 keeps the connection', () => NO_TOKEN, expected(401, 12, 'keep-alive', 'www-authenticate: Bearer')],
 		['404 keeps the connection', () => head('GET /nowhere HTTP/1.1'), expected(404, 8, 'keep-alive')],
-		['400 keeps the connection', () => head('GET /.. HTTP/1.1'), expected(400, 8, 'keep-alive')],
+		['400 to a bad path closes the connection', () => head('GET /.. HTTP/1.1'), expected(400, 8, 'close')],
 		[
 			'413 closes the connection',
 			() => head(`POST /lane-1 HTTP/1.1`, `content-length: ${LIMIT + 1}`),

@@ -227,6 +227,87 @@ describe('a drain', { concurrency: 2 }, () => {
 		await endsInOrder(proxy, 2_000);
 	});
 
+	/** What a connection has served before half a head comes on it. */
+	const servedBefore: [what: string, requests: () => string[]][] = [
+		['a new connection', () => []],
+		['a connection that has served a request', () => [get('/before')]],
+		['a connection that has served a request with a body', () => [post('/before')]],
+		[
+			'a connection that has served a chunked body and more',
+			() => [get('/1'), postChunked('/2'), get('/3'), post('/4')],
+		],
+	];
+	for (const [what, requests] of servedBefore) {
+		test(`waits for the rest of a head, of which nothing comes for longer than the grace, on ${what}`, async () => {
+			await using proxy = await start({ workers: 1 });
+			using raw = await h1Raw(proxy);
+			for (const request of requests()) {
+				raw.send(request);
+				assert.equal((await raw.readResponse()).status, 200);
+			}
+			const head = get('/late-rest');
+			raw.send(head.slice(0, 30));
+			await terminateAndTell(proxy);
+			await untilRefused(proxy);
+			await graceOver();
+			raw.send(head.slice(30));
+			const { status, body, headers } = await raw.readResponse();
+			assert.deepEqual([status, String(body), headerValues(headers, 'connection')], [200, '/late-rest', ['close']]);
+			assert.equal(await raw.untilClosed(), 'closed');
+			await endsInOrder(proxy, 2_000);
+		});
+
+		test(`ends with the grace, when nothing comes, ${what}`, async () => {
+			await using proxy = await start({ workers: 1 });
+			using raw = await h1Raw(proxy);
+			for (const request of requests()) {
+				raw.send(request);
+				assert.equal((await raw.readResponse()).status, 200);
+			}
+			await terminateAndTell(proxy);
+			assert.equal(String(await raw.readToEnd()), '');
+			assert.equal(await raw.untilClosed(), 'closed');
+			await endsInOrder(proxy, 4_000);
+		});
+	}
+
+	for (const [method, make] of [
+		['GET', get],
+		['POST', post],
+	] as const) {
+		test(`waits for the rest of a head that has begun to come while a ${method} was being served`, async () => {
+			await using proxy = await start({ workers: 1 });
+			using raw = await h1Raw(proxy);
+			const { path, arrived, release } = heldPath();
+			const head = get('/late-rest');
+			raw.send(make(path));
+			await arrived();
+			raw.send(head.slice(0, 30));
+			// What another client gets answered afterwards was read afterwards.
+			assert.equal((await request('h1', proxy, { path: '/turn' })).status, 200);
+			release();
+			assert.equal((await raw.readResponse()).status, 200);
+			await terminateAndTell(proxy);
+			await untilRefused(proxy);
+			await graceOver();
+			raw.send(head.slice(30));
+			assert.equal((await raw.readResponse()).status, 200);
+			await endsInOrder(proxy, 2_000);
+		});
+	}
+
+	test('ends a connection with the grace whose last answer came before the body that nobody wanted', async () => {
+		await using proxy = await start({ workers: 1 });
+		using raw = await h1Raw(proxy);
+		raw.send('POST / HTTP/1.1\r\nhost: test\r\ncontent-length: 5\r\n\r\n');
+		assert.equal((await raw.readResponse()).status, 401);
+		raw.send('later');
+		assert.equal((await request('h1', proxy, { path: '/turn' })).status, 200);
+		await terminateAndTell(proxy);
+		assert.equal(await raw.untilClosed(), 'closed');
+		await endsInOrder(proxy, 4_000);
+	});
+
 	test('serves the request behind an answer that had begun too early to say that it was the last', async () => {
 		await using proxy = await start({ workers: 1 });
 		using raw = await h1Raw(proxy);
@@ -449,6 +530,21 @@ function pseudo(path: string): [string, string][] {
 
 function get(path: string): string {
 	return `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${pki.token()}\r\n\r\n`;
+}
+
+function post(path: string): string {
+	return get(path).replace('GET', 'POST').replace('\r\n\r\n', '\r\nContent-Length: 4\r\n\r\nbody');
+}
+
+function postChunked(path: string): string {
+	const head = get(path).replace('GET', 'POST').replace('\r\n\r\n', '\r\nTransfer-Encoding: chunked\r\n\r\n');
+	return `${head}4\r\nbody\r\n0\r\n\r\n`;
+}
+
+/** Until whoever has brought nothing by then is closed, and a while longer. */
+async function graceOver(): Promise<void> {
+	const from = performance.now();
+	await until(() => performance.now() > from + 2 * GRACE_MS, 'the grace to be over');
 }
 
 function tcp({ port }: ProxyProcess): Promise<Socket> {

@@ -38,7 +38,7 @@ interface Refusal {
 }
 
 const BAD_REQUEST: Refusal = { status: 400, body: 'bad request' };
-const BAD_PATH: Refusal = { status: 400, body: 'bad path', closes: false };
+const BAD_PATH: Refusal = { status: 400, body: 'bad path' };
 
 /** Asserts that it is this answer, and that the connection ends behind it in order, or serves on. */
 async function assertRefused(connection: H1Raw, refusal: Refusal, method = 'GET'): Promise<RawResponse> {

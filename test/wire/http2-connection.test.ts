@@ -136,6 +136,20 @@ describe('an HTTP/2 connection', () => {
 		await stage.counted({ '200 upstream': 1 });
 	});
 
+	it('takes a body that ends without a byte, in the packet of its head or behind it', async () => {
+		for (const together of [true, false]) {
+			for (const method of ['POST', 'GET']) {
+				using connection = await h2Raw(stage.proxy);
+				const frames = [headersFrame(1, head(method, '/a'), { endStream: false }), dataFrame(1, '', true)];
+				if (together) connection.send(Buffer.concat(frames));
+				else connection.send(...frames);
+				const answer = await connection.frameOf(FRAME.DATA);
+				assert.equal(String(answer.payload), '/a');
+				await stage.counted({ '200 upstream': 1 });
+			}
+		}
+	});
+
 	it('answers a PING with its own data', async () => {
 		using connection = await h2Raw(stage.proxy);
 		connection.send(pingFrame(Buffer.from('12345678')));

@@ -1,7 +1,7 @@
 /** Gate 4 of specification 4.1, decisions "Path"; acceptance cases 19, 21 and 22. */
 import { deepEqual, equal } from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
-import { connect, h1Raw, PROTOCOLS } from '../fixtures/clients.ts';
+import { connect, h1Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { startEdge } from '../fixtures/edge.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { testPki } from '../fixtures/pki.ts';
@@ -55,9 +55,8 @@ for (const protocol of PROTOCOLS) {
 
 		for (const rest of REFUSED) {
 			test(`${rest} is refused, and no upstream hears of it`, async () => {
-				const client = await connecting;
 				const counted = await edge.counted(async () => {
-					assertOwnAnswer(await client.request({ path: lane.path + rest }), 400, 'bad path');
+					assertOwnAnswer(await request(protocol, edge.proxy, { path: lane.path + rest }), 400, 'bad path');
 				});
 				deepEqual(counted, { 400: 1 });
 				equal(lane.upstream.bytesReceived + other.upstream.bytesReceived, passed());
@@ -73,8 +72,7 @@ for (const protocol of PROTOCOLS) {
 		}
 
 		test('a path that begins with // is refused', async () => {
-			const client = await connecting;
-			assertOwnAnswer(await client.request({ path: `//host${lane.path}` }), 400, 'bad path');
+			assertOwnAnswer(await request(protocol, edge.proxy, { path: `//host${lane.path}` }), 400, 'bad path');
 		});
 
 		test('a path of 8000 characters is forwarded', async () => {

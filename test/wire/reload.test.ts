@@ -432,4 +432,4 @@ describe('reloads under load', () => {
 });
 
 /** The long form is `bench/reload-drain.ts`. */
-const RELOADS = 15;
+const RELOADS = 100;

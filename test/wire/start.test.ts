@@ -380,6 +380,77 @@ describe('a signal during the start', { concurrency: 2 }, () => {
 		});
 	}
 
+	/** A start whose first worker accepts connections, and whose second one waits for `release` before its first line. */
+	async function halfStarted() {
+		const gate = join(temporaryFolder('start'), 'released');
+		const wait = `import { existsSync } from 'node:fs';
+			import { threadName } from 'node:worker_threads';
+			const never = new Int32Array(new SharedArrayBuffer(4));
+			if (threadName === 'worker-1') while (!existsSync(${JSON.stringify(gate)})) Atomics.wait(never, 0, 0, 10);`;
+		const preload = pki.writeFile('second-worker-waits.mjs', wait);
+		const answered = Promise.withResolvers<void>();
+		const upstream = await startUpstream({
+			script: async (exchange) => {
+				await Promise.race([answered.promise, exchange.closed]);
+				exchange.respond({ body: 'in flight' });
+			},
+		});
+		const port = await freePort();
+		const proxy = await spawnProxy({
+			workers: 2,
+			args: ['--bind', `127.0.0.1:${port}`],
+			routes: [{ prefix: '/', upstream: upstream.url }],
+			env: { NODE_OPTIONS: `--import=${preload}` },
+		});
+		const serves = () =>
+			connectTls({ port }).then(
+				(socket) => socket.destroy(),
+				() => undefined,
+			);
+		// Its port is looked at for a moment, to see whether it is free, long before.
+		const isUp = async () => listeningPorts(proxy.pid).includes(port) && (await serves()) !== undefined;
+		await until(isUp, () => `the first worker${proxy.output()}`);
+		const end = async () => {
+			await proxy.kill();
+			await upstream.stop();
+		};
+		const release = () => writeFileSync(gate, '');
+		return { proxy, port, upstream, release, answer: answered.resolve, [Symbol.asyncDispose]: end };
+	}
+	const isReady = ({ logs }: ProxyProcess) => logs.some(({ message }) => message === 'ready');
+
+	for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+		test(`${signal} between the first and the last worker is a drain: what is in flight is answered`, async (t) => {
+			if (!HAS_PROC) return t.skip('reads /proc');
+			await using start = await halfStarted();
+			const { proxy, port, upstream, release, answer } = start;
+			const answers = PROTOCOLS.map((protocol) => request(protocol, { port }));
+			await upstream.request(answers.length);
+			assert.equal(isReady(proxy), false);
+			proxy.signal(signal);
+			release();
+			assert.equal((await proxy.waitForLog('draining')).signal, signal);
+			answer();
+			for (const { status, text } of await Promise.all(answers)) assert.equal(`${status} ${text}`, '200 in flight');
+			assert.equal(await within(proxy.exited, () => `the end of the drain${proxy.output()}`), 0);
+			assert.equal(proxy.stderr, '');
+		});
+	}
+
+	test('a second one between the first and the last worker ends it at once, with 1', async (t) => {
+		if (!HAS_PROC) return t.skip('reads /proc');
+		await using start = await halfStarted();
+		const { proxy, port, upstream } = start;
+		const lost = request('h1', { port });
+		await upstream.request(1);
+		// Two kinds: of one kind the second might be lost in the first.
+		proxy.signal('SIGTERM');
+		proxy.signal('SIGINT');
+		assert.equal(await within(proxy.exited, 'the end', 5_000), 1);
+		assert.equal(isReady(proxy), false);
+		assert.equal((await lost).status, 0);
+	});
+
 	test('SIGUSR1 is a reload, once ready', async () => {
 		await using start = await held();
 		const { proxy, release } = start;

@@ -1,7 +1,7 @@
 /** Specification 8 (rate limit) and gate 3 of 4.1. */
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
-import { type Connection, connect, h1Raw, PROTOCOLS, type Protocol } from '../fixtures/clients.ts';
+import { type Connection, connect, h1Raw, PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
 import { type Edge, startEdge } from '../fixtures/edge.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { testPki } from '../fixtures/pki.ts';
@@ -94,7 +94,7 @@ for (const protocol of PROTOCOLS) {
 				const client = await connecting;
 				const forged = pki.token(tenantNow(), { aud: 'other' });
 				for (let i = 0; i < 10; i++) equal((await ask(forged)).status, 401);
-				equal((await ask(token, '/../x')).status, 400);
+				equal((await request(protocol, slow.proxy, { path: `${path}/../x`, token })).status, 400);
 				equal((await client.request({ path: '/no-route', token })).status, 404);
 				equal((await client.request({ method: 'TRACE', path, token })).status, 405);
 				equal((await ask(token)).status, 200);

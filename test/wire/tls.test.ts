@@ -3,8 +3,19 @@ import { once } from 'node:events';
 import { connect as connectTcp, type Socket } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
-import { connectTls, h1Connect, h1Raw, h2Connect, isAccepted, request, type TlsOptions } from '../fixtures/clients.ts';
+import type { Authority } from '../../src/cli/demo/pki.ts';
+import {
+	connectTls,
+	h1Connect,
+	h1Raw,
+	h2Connect,
+	isAccepted,
+	PROTOCOLS,
+	request,
+	type TlsOptions,
+} from '../fixtures/clients.ts';
 import { type ClientCert, type TestPki, testPki } from '../fixtures/pki.ts';
+import { HAS_PROC } from '../fixtures/proc.ts';
 import { type Stage, startStage } from '../fixtures/stage.ts';
 import { until, within } from '../fixtures/wait.ts';
 
@@ -194,6 +205,102 @@ describe('the TLS handshake', () => {
 	});
 });
 
+describe('a CA bundle with an issuing authority alone, which another authority has signed', () => {
+	let caPath: string;
+	/** Each of them with its intermediates, and below one root. */
+	let own: ClientCert;
+	let below: ClientCert;
+	let strangers: Record<string, ClientCert>;
+	before(async () => {
+		const issuing = await pki.issueAuthority('Issuing CA');
+		caPath = pki.writeFile('issuing.crt', issuing.certPem);
+		own = await pki.issueClient({}, issuing);
+		below = await pki.issueClient({}, await pki.issueAuthority('Below the issuing CA', issuing));
+		strangers = {
+			'a client of the root': pki.clients.valid,
+			'a client of a sister': await pki.issueClient({}, await pki.issueAuthority('Sister CA')),
+			// Only its key tells the one from the other.
+			'a client of a sister of the same name': await pki.issueClient({}, await pki.issueAuthority('Issuing CA')),
+			'a client of another root': pki.clients.otherCa,
+			'an expired client': await pki.issueClient({ notAfter: new Date(Date.now() - 60_000) }, issuing),
+		};
+	});
+
+	/** Without the intermediates that it sends along otherwise. */
+	function leafOf({ certPem, keyPem }: ClientCert): ClientCert {
+		return { certPem: certPem.slice(0, certPem.indexOf('-----END CERTIFICATE-----') + 26), keyPem };
+	}
+
+	async function assertOwnAlone(stage: Stage): Promise<void> {
+		for (const version of VERSIONS) {
+			for (const protocol of PROTOCOLS) {
+				for (const cert of [own, leafOf(own), below]) {
+					assert.equal((await request(protocol, stage.proxy, { cert, tls: only(version) })).status, 200);
+				}
+				await stage.counted({ '200 upstream': 3 });
+			}
+			for (const [who, cert] of Object.entries(strangers)) {
+				for (const alpn of [['http/1.1'], ['h2']]) {
+					assert.equal(await isAccepted(stage.proxy, { cert, alpn, tls: only(version) }), false, `${who}, ${alpn}`);
+				}
+				await stage.counted({ 'handshake failures': 2 });
+			}
+		}
+	}
+
+	it('lets in its clients and nobody else', async () => {
+		await using stage = await startStage({ tls: { client_ca_path: caPath } });
+		await assertOwnAlone(stage);
+	});
+
+	it('does so from a reload on', async () => {
+		await using stage = await startStage();
+		for (const cert of [own, pki.clients.valid]) {
+			for (const protocol of PROTOCOLS) assert.equal((await request(protocol, stage.proxy, { cert })).status, 200);
+		}
+		await stage.counted({ '200 upstream': 4 });
+		stage.proxy.writeConfig({ tls: { client_ca_path: caPath } });
+		assert.equal((await stage.proxy.reload()).tls.message, 'mTLS config reloaded');
+		await assertOwnAlone(stage);
+	});
+});
+
+describe('a leaf that lies in the CA bundle', () => {
+	let issuing: Authority;
+	let leaf: ClientCert;
+	before(async () => {
+		issuing = await pki.issueAuthority('Issuing CA');
+		leaf = await pki.issueClient({}, issuing);
+	});
+
+	/** Who is let in, by protocol and version, is as `expected` with the leaf beside this authority. */
+	async function assertBeside(authority: Authority, expected: boolean): Promise<void> {
+		const [certificate] = leaf.certPem.split(/(?<=-----END CERTIFICATE-----\n)/);
+		const { keyPem } = leaf;
+		for (const [i, bundle] of [authority.certPem + certificate, certificate + authority.certPem].entries()) {
+			const caPath = pki.writeFile(`with-leaf-${i}.crt`, bundle);
+			await using stage = await startStage({ tls: { client_ca_path: caPath } });
+			const lookAgain = async () => {
+				for (const version of VERSIONS) {
+					for (const alpn of [['http/1.1'], ['h2']]) {
+						for (const certPem of [certificate!, leaf.certPem]) {
+							const accepted = await isAccepted(stage.proxy, { cert: { certPem, keyPem }, alpn, tls: only(version) });
+							assert.equal(accepted, expected, `${version}, ${alpn}`);
+						}
+					}
+				}
+			};
+			await lookAgain();
+			await stage.proxy.reload();
+			await lookAgain();
+		}
+	}
+
+	it('lets nobody in who has its key', () => assertBeside(pki.otherCa, false));
+
+	it('keeps nobody out whom the authority beside it has certified', () => assertBeside(issuing, true));
+});
+
 describe('a TLS session', () => {
 	let stage: Stage;
 	before(async () => {
@@ -367,6 +474,80 @@ describe('the time limit of the handshake', () => {
 		const late = performance.now() + 2 * LIMIT_MS;
 		await until(() => performance.now() > late, 'the limit to pass');
 		assert.equal((await connection.request()).status, 200);
+		await stage.counted({ '200 upstream': 1 });
+	});
+});
+
+describe('connections that share a port of their client', () => {
+	const LIMIT_MS = 1000;
+	let stage: Stage;
+	before(async () => {
+		// One worker, or each of them might have one of the connections.
+		stage = await startStage({
+			workers: 1,
+			args: ['--bind', '0.0.0.0:0'],
+			limits: { tls_handshake_timeout_secs: LIMIT_MS / 1000 },
+		});
+	});
+	after(() => stage[Symbol.asyncDispose]());
+
+	/** A TCP connection from this port; 0 is any that is free. */
+	async function connectFrom(localPort: number, host = '127.0.0.1'): Promise<Socket> {
+		const { port } = stage.proxy;
+		// With an address of its own the port may be used again at once, and for another address at the same time.
+		const socket = connectTcp({ host, port, localAddress: '127.0.0.1', localPort });
+		socket.on('error', () => {});
+		await within(once(socket, 'connect'), `the connection from port ${localPort} to ${host}`);
+		return socket;
+	}
+
+	for (const [which, order] of [
+		['first', ['127.0.0.1', '127.0.0.2']],
+		['last', ['127.0.0.2', '127.0.0.1']],
+	] as const) {
+		it(`to two addresses of the proxy have a handshake each: the one that came ${which} is served, the silent one ends`, async (t) => {
+			if (!HAS_PROC) return t.skip('127.0.0.2');
+			const sockets = new Map<string, Socket>();
+			let localPort = 0;
+			for (const host of order) {
+				const socket = await connectFrom(localPort, host);
+				localPort = socket.localPort!;
+				sockets.set(host, socket);
+			}
+			const silent = sockets.get('127.0.0.2')!;
+			using raw = await h1Raw(stage.proxy, { tls: { socket: sockets.get('127.0.0.1')! } });
+			assert.equal(silent.destroyed, false);
+			await untilClosed(silent);
+			await until(async () => (await stage.openConnections()).handshake === 0, 'no handshake to be left');
+			const late = performance.now() + LIMIT_MS;
+			await until(() => performance.now() > late, 'the limit to pass for the other one, too');
+			assert.deepEqual(await stage.openConnections(), { handshake: 0, 'http/1.1': 1, h2: 0 });
+			raw.send(`GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${pki.token()}\r\n\r\n`);
+			assert.equal((await raw.readResponse()).status, 200);
+			await stage.counted({ '200 upstream': 1, 'handshake failures': 1 });
+			raw.close();
+			await stage.noConnections();
+		});
+	}
+
+	it('one after the other, each of them reset as soon as it was up, leave nothing behind', async (t) => {
+		if (!HAS_PROC) return t.skip('a port is used again at once');
+		await Promise.all(
+			Array.from({ length: 4 }, async () => {
+				let localPort = 0;
+				for (let i = 0; i < 500; i++) {
+					const socket = await connectFrom(localPort);
+					localPort = socket.localPort!;
+					socket.resetAndDestroy();
+					await untilClosed(socket);
+				}
+			}),
+		);
+		await stage.noConnections();
+		await stage.whateverCounted();
+		using raw = await h1Raw(stage.proxy);
+		raw.send(`GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${pki.token()}\r\n\r\n`);
+		assert.equal((await raw.readResponse()).status, 200);
 		await stage.counted({ '200 upstream': 1 });
 	});
 });

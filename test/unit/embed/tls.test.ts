@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import express from 'express';
 import { createMtlsServer, GateError, type MtlsServerOptions } from '../../../src/embed/tls.ts';
-import { connectTls, h2Connect, isAccepted, request } from '../../fixtures/clients.ts';
+import { connectTls, h2Connect, isAccepted, PROTOCOLS, request } from '../../fixtures/clients.ts';
 import { testPki } from '../../fixtures/pki.ts';
 import { answerOk, files, listening, ownFiles } from './mtls-server.ts';
 
@@ -30,6 +31,32 @@ describe('an mTLS server', () => {
 			for (const cert of [null, clients.otherCa, clients.expired, clients.notYetValid, clients.serverAuthOnly]) {
 				assert.equal(await isAccepted(server, { cert }), false);
 			}
+		});
+
+		it(`lets in the clients of an issuing CA alone, also after a reload (http2: ${http2})`, async () => {
+			const pki = await testPki();
+			const issuing = await pki.issueAuthority('Issuing CA');
+			const own = await pki.issueClient({}, issuing);
+			const sister = await pki.issueClient({}, await pki.issueAuthority('Sister CA'));
+			const paths = await ownFiles();
+			const assertOwnAlone = async () => {
+				for (const protocol of http2 ? PROTOCOLS : (['h1'] as const)) {
+					assert.equal((await request(protocol, server, { cert: own, token: null })).status, 200);
+				}
+				for (const alpn of http2 ? [['http/1.1'], ['h2']] : [['http/1.1']]) {
+					for (const cert of [sister, pki.clients.valid, pki.clients.otherCa]) {
+						assert.equal(await isAccepted(server, { cert, alpn }), false);
+					}
+				}
+			};
+			await using server = await listening({ ...paths, http2 });
+			assert.equal(await isAccepted(server, { cert: sister }), true);
+			writeFileSync(paths.clientCaPath, issuing.certPem);
+			server.server.reload();
+			await assertOwnAlone();
+			await using another = await listening({ ...paths, http2 });
+			assert.equal(await isAccepted(another, { cert: own }), true);
+			assert.equal(await isAccepted(another, { cert: sister }), false);
 		});
 
 		it(`never resumes a session, which would skip that check (http2: ${http2})`, async () => {

@@ -312,7 +312,7 @@ describe('exp and nbf', () => {
 		accepts(withClaims({ nbf: undefined }));
 		accepts(withClaims({ nbf: NOW - 10 }));
 		for (const nbf of [null, `${NOW - 60}`, '', true, false, [NOW - 60], {}]) refuses(withClaims({ nbf }));
-		for (const nbf of ['1e400', '-1e400', 'NaN', '9e300']) {
+		for (const nbf of ['1e400', '-1e400', '-1', 'NaN', '9e300']) {
 			refuses(withPayload(`{"sub":"a","exp":9e9,"nbf":${nbf}}`), lax);
 		}
 	});
@@ -666,7 +666,7 @@ describe('the verification key', () => {
 function byTheDecisions(claims: Record<string, unknown>, { issuer, audience }: TokenPolicy): boolean {
 	const { exp, nbf, iss, aud, sub } = claims;
 	if (typeof exp !== 'number' || exp + 60 <= NOW) return false;
-	if (nbf !== undefined && (typeof nbf !== 'number' || nbf - 60 > NOW)) return false;
+	if (nbf !== undefined && (typeof nbf !== 'number' || nbf < 0 || nbf - 60 > NOW)) return false;
 	if (issuer !== undefined && iss !== issuer) return false;
 	const audiences: unknown[] = Array.isArray(aud) ? aud : [aud];
 	if (audience === undefined && aud !== undefined) return false;

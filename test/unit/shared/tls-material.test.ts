@@ -143,6 +143,16 @@ describe('what an operator is told of usable material', () => {
 		]);
 	});
 
+	test('a certificate of the CA bundle that is no CA', () => {
+		const [leaf] = blocks(other.certPem);
+		assert.deepEqual(warnings({ ca: root.certPem + leaf! }), [
+			'CA: certificate 2 is no CA (basicConstraints CA:TRUE) and counts for nothing',
+		]);
+		assert.deepEqual(warnings({ ca: leaf! + intermediate.certPem + root.certPem }), [
+			'CA: certificate 1 is no CA (basicConstraints CA:TRUE) and counts for nothing',
+		]);
+	});
+
 	test('a certificate in the chain that is none of its issuers', () => {
 		assert.deepEqual(warnings({ cert: server.certPem + other.certPem }), [
 			'CERT: certificate 3 did not issue the one before it; give the leaf, then each issuer in turn',
