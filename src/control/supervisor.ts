@@ -104,12 +104,6 @@ function createProber({ config, log }: SupervisorOptions, { clock }: ProcessStat
 	});
 }
 
-/**
- * For V8's young generation of each worker; its default would be 48. What outlives one collection of it is copied while
- * requests wait, so a smaller one pauses for less, and what is left after the copying fits the processor's caches better.
- */
-const YOUNG_GENERATION_MIB = 24;
-
 function createPool(options: SupervisorOptions, state: ProcessState): WorkerPool {
 	const { config, bind, workerUrl, logFilter, log, writeRecord } = options;
 	return new WorkerPool({
@@ -118,7 +112,6 @@ function createPool(options: SupervisorOptions, state: ProcessState): WorkerPool
 		spawn: (index, port) =>
 			new Worker(workerUrl, {
 				name: `worker-${index}`,
-				resourceLimits: { maxYoungGenerationSizeMb: YOUNG_GENERATION_MIB },
 				workerData: seedWorker(state, config, { index, bind: { host: bind.host, port }, logFilter }),
 			}),
 		listenProblem: (error) => listenProblem(bind, '--bind', error),

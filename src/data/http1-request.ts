@@ -5,6 +5,7 @@ import * as rejection from '../gates/rejection.ts';
 import { Rejection } from '../gates/rejection.ts';
 import { originForm } from '../gates/target.ts';
 import { refusalFields } from './answers.ts';
+import { gatherSmallPieces } from './body/small-pieces.ts';
 import type { ClientRequest } from './client.ts';
 import type { Http1Connection } from './http1-connection.ts';
 
@@ -37,8 +38,11 @@ export class Http1Request implements ClientRequest {
 		const known = req.httpVersionMajor === 1 && req.httpVersionMinor <= 1;
 		this.head = known ? readHttp1Head(req.rawHeaders, req.httpVersionMinor) : rejection.BAD_REQUEST;
 		this.exchange = new BodyExchange(this, connection.plane);
-		// Also when nobody reads it: Node drops the rest then, and comes to its end.
-		if (!(this.head instanceof Rejection) && this.head.bodyLength !== 0) req.once('end', () => connection.onBodyEnd());
+		if (this.head instanceof Rejection || this.head.bodyLength !== 0) {
+			gatherSmallPieces(req);
+			// Also when nobody reads it: Node drops the rest then, and comes to its end.
+			req.once('end', () => connection.onBodyEnd());
+		}
 		if (res !== undefined) {
 			res.request = this;
 			res.on('close', onResponseClose);
@@ -189,46 +193,7 @@ const DROPPED_BODY = 65_536;
 export class EdgeRequest extends IncomingMessage {
 	/** What follows it is lost on us. */
 	endsParsing = false;
-	/** Small pieces of the body that nobody takes yet, put together: each by itself costs many times its bytes. */
-	#gathered: Buffer | undefined;
-	#gatheredLength = 0;
-
-	/** Node's parser gives each piece of the body as it comes, and `null` at the end. @returns whether to go on. */
-	override push(piece: Buffer | null): boolean {
-		const taken = this.readableFlowing === true && this.#gatheredLength === 0;
-		if (piece !== null && !taken && piece.length < SMALL_PIECE) {
-			this.#gather(piece);
-			return this.readableLength + this.#gatheredLength < this.readableHighWaterMark;
-		}
-		this.#flush();
-		return super.push(piece);
-	}
-
-	/** The body is wanted (again). */
-	override resume(): this {
-		this.#flush();
-		return super.resume();
-	}
-
-	#gather(piece: Buffer): void {
-		if (this.#gatheredLength + piece.length > GATHERED) this.#flush();
-		this.#gathered ??= Buffer.allocUnsafeSlow(GATHERED);
-		this.#gatheredLength += piece.copy(this.#gathered, this.#gatheredLength);
-	}
-
-	#flush(): void {
-		if (this.#gatheredLength === 0) return;
-		const gathered = this.#gathered!.subarray(0, this.#gatheredLength);
-		this.#gathered = undefined;
-		this.#gatheredLength = 0;
-		super.push(gathered);
-	}
 }
-
-/** Pieces from this size on are kept as they are, bytes. */
-const SMALL_PIECE = 4096;
-const GATHERED = 16_384;
-
 Object.defineProperty(EdgeRequest.prototype, 'headers', { value: Object.freeze({}) });
 
 /** Knows its request, so that one listener serves all. */
