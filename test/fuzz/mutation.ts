@@ -132,26 +132,3 @@ function nthOf(random: Random, text: string, pattern: RegExp): RegExp {
 	if (places.length === 0) return /(?!)/;
 	return new RegExp(`(?<=^[^]{${random.pick(places)}})[^]`);
 }
-
-/**
- * The shortest input found that still `fails`, by leaving out ever smaller stretches (Zeller's delta debugging).
- *
- * @param attempts how often `fails` may be asked.
- */
-export async function shrink(
-	text: string,
-	fails: (text: string) => Promise<boolean> | boolean,
-	attempts = 500,
-): Promise<string> {
-	let shortest = text;
-	let left = attempts;
-	for (let size = Math.ceil(text.length / 2); size > 0 && left > 0; size = Math.floor(size / 2)) {
-		for (let at = 0; at < shortest.length && left > 0; ) {
-			left--;
-			const shorter = shortest.slice(0, at) + shortest.slice(at + size);
-			if (await fails(shorter)) shortest = shorter;
-			else at += size;
-		}
-	}
-	return shortest;
-}
