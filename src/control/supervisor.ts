@@ -6,6 +6,7 @@ import type { Logger, LogRecord } from '../shared/log.ts';
 import { Drain } from './drain.ts';
 import type { MetricSources } from './families.ts';
 import { HealthProber } from './health.ts';
+import { configureHeaps } from './heap.ts';
 import { httpProbe } from './http-probe.ts';
 import { assertFree, formatAddress, type ListenAddress, listenProblem } from './listen.ts';
 import { startMetrics } from './metrics.ts';
@@ -59,6 +60,7 @@ const TARGET = 'proxy';
  */
 export async function startSupervisor(options: SupervisorOptions): Promise<Supervisor> {
 	const { config, bind, metricsBind, log } = options;
+	configureHeaps();
 	const state = createState(config, options.workers);
 	for (const warning of [...state.warnings, ...configWarnings(config)]) log.warn(TARGET, warning);
 	await assertFree(bind, '--bind');

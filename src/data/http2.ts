@@ -8,6 +8,7 @@ import type { ClientRequest } from './client.ts';
 import { Timed } from './deadlines.ts';
 import { afterDrainGrace } from './drain-grace.ts';
 import type { DataPlane } from './plane.ts';
+import { useStreamTable } from './stream-table.ts';
 
 /**
  * The HTTP/2 front, on Node's core `stream` API with raw header lists: nghttp2 faces the client. This file adds time
@@ -44,6 +45,7 @@ export class Http2Front {
 	/** Takes over a connection whose handshake is done. @param peer the client's IP. */
 	accept(socket: TLSSocket, peer: string): void {
 		const session = performServerHandshake(socket, this.#options);
+		useStreamTable(session);
 		const connection = new Http2Connection(session, socket, peer, this.#plane);
 		session.on('stream', (stream, _headers, flags, rawHeaders) => {
 			stream.on('error', ignore);

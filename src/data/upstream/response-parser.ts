@@ -133,7 +133,11 @@ export class ResponseParser {
 	}
 
 	#head(chunk: Buffer, at: number): number {
-		const end = endOfHead(chunk, at);
+		// Most heads are short, and looking through text costs less than calling into the buffer's native search.
+		const short = chunk.toString('latin1', at, at + SHORT_HEAD);
+		const found = short.indexOf('\r\n\r\n');
+		const isLong = found === -1 && chunk.length - at > SHORT_HEAD;
+		const end = found !== -1 ? at + found : isLong ? chunk.indexOf('\r\n\r\n', at, 'latin1') : -1;
 		if (lengthSoFar(chunk, at, end, 4) > MAX_HEAD) throw new ProtocolError('head too long');
 		if (end === -1) {
 			// Noticing nonsense early spares waiting for an end that will not come.
@@ -141,10 +145,10 @@ export class ResponseParser {
 			if (hasBareLf(chunk, at)) throw new ProtocolError('bare LF in a head');
 			return -1;
 		}
-		const text = chunk.toString('latin1', at, end + 2);
+		const text = isLong ? chunk.toString('latin1', at, end + 2) : short;
 		const status = readStatus(text);
 		const head = new ResponseHeadReader();
-		parseFields(text, endOfLine(text, STATUS_LENGTH), head, this.#lastFields);
+		parseFields(text, endOfLine(text, STATUS_LENGTH), end + 2 - at, head, this.#lastFields);
 		const isHttp11 = text.charCodeAt(MINOR_VERSION) === 0x31;
 		if (status < 200) this.#interimResponse(status, isHttp11 && !head.close);
 		else this.#begin(status, isHttp11, head);
@@ -226,7 +230,7 @@ export class ResponseParser {
 		if (lengthSoFar(chunk, at, end, 4) > MAX_HEAD) throw new ProtocolError('trailers too long');
 		if (end === -1) return -1;
 		const trailers = new ResponseHeadReader();
-		parseFields(chunk.toString('latin1', at, end + 2), 0, trailers, []);
+		parseFields(chunk.toString('latin1', at, end + 2), 0, end + 2 - at, trailers, []);
 		// RFC 9110 section 6.5.1: a reader that merged it into the head would find another end of the message.
 		if (trailers.length !== UNDECLARED || trailers.chunked || trailers.malformed) {
 			throw new ProtocolError('framing in a trailer');
@@ -253,13 +257,7 @@ const CHUNK_EXTENSION =
 /** Up to 2^52: counted exactly. Extensions are ignored, but must be well-formed. */
 const CHUNK_LINE = new RegExp(`^([0-9A-Fa-f]{1,13})(?:${CHUNK_EXTENSION})*$`);
 
-/** Where the empty line begins that ends a head, or -1. */
-function endOfHead(chunk: Buffer, at: number): number {
-	// Most heads are short, and looking through text costs less than calling into the buffer's native search.
-	const found = chunk.toString('latin1', at, at + SHORT_HEAD).indexOf('\r\n\r\n');
-	if (found !== -1) return at + found;
-	return chunk.length - at <= SHORT_HEAD ? -1 : chunk.indexOf('\r\n\r\n', at, 'latin1');
-}
+/** Bytes. */
 const SHORT_HEAD = 1024;
 
 const MINOR_VERSION = 7;
@@ -322,12 +320,13 @@ function couldBeStatusLine(chunk: Buffer, at: number): boolean {
  * Field lines (RFC 9112 section 5): token, colon, value, CRLF. No folding, no space before the colon, no bare CR or LF,
  * no NUL: each of them is read in two ways by somebody.
  *
- * @param text latin1, ends with CRLF.
+ * @param text latin1.
+ * @param to behind the CRLF of the last line.
  * @param last fields of the head before this one, by position; becomes those of this one.
  */
-function parseFields(text: string, from: number, reader: ResponseHeadReader, last: ResponseField[]): void {
+function parseFields(text: string, from: number, to: number, reader: ResponseHeadReader, last: ResponseField[]): void {
 	let at = from;
-	for (let i = 0; at < text.length; i++) {
+	for (let i = 0; at < to; i++) {
 		let field = last[i];
 		if (field === undefined || !text.startsWith(field.opening, at)) {
 			field = readFieldName(text, at);

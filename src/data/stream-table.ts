@@ -1,0 +1,104 @@
+import type { ServerHttp2Session } from 'node:http2';
+
+/**
+ * Has a session keep its streams in a `StreamTable` instead of a `Map`.
+ *
+ * V8's Map does not clear its table when it makes a new one, every few dozen insertions and deletions: the old table
+ * points to the new one, for iterators that are under way. Once a full collection has moved one table of a session into
+ * the old generation, its successors hang from it as garbage that only the next full collection can tell from the
+ * living, and with each of them the streams that were open at its end. Every stream then is copied twice by the young
+ * generation's collections before it dies: a tenth of a worker's time under load (`bench/RESULTS.md`).
+ *
+ * The Map is private to Node. Where it is not found as in the versions that were looked at, all stays as it is.
+ *
+ * @param session new, without streams.
+ * @returns whether it was done.
+ */
+export function useStreamTable(session: ServerHttp2Session, nodeVersion: string = process.versions.node): boolean {
+	if (!KNOWN_VERSION.test(nodeVersion)) return false;
+	const symbol = Object.getOwnPropertySymbols(session).find(({ description }) => description === 'state');
+	const state = symbol && (session as unknown as Record<symbol, { streams?: { readonly size?: unknown } }>)[symbol];
+	if (state?.streams?.size !== 0) return false;
+	state.streams = new StreamTable();
+	return true;
+}
+
+/** Node's `lib/internal/http2/core.js` calls on it what `StreamTable` has, and nothing else. */
+const KNOWN_VERSION = /^26\./;
+
+/**
+ * Values by stream identifier: a hash table with open addressing. Identifiers of a client are consecutive odd numbers
+ * (RFC 9113 section 5.1.1), so half of one is as good as any hash of it. Holds no more than what is in it, and is at
+ * most half full.
+ */
+export class StreamTable<Stream> {
+	size = 0;
+	/** Zero: nothing is here. No stream has that identifier. */
+	#ids = new Int32Array(MIN_CAPACITY);
+	#streams = new Array<Stream | undefined>(MIN_CAPACITY).fill(undefined);
+
+	get(id: number): Stream | undefined {
+		return this.#streams[this.#find(id)];
+	}
+
+	set(id: number, stream: Stream): this {
+		let at = this.#find(id);
+		if (this.#ids[at] === 0) {
+			if (++this.size * 2 > this.#ids.length) {
+				this.#grow();
+				at = this.#find(id);
+			}
+			this.#ids[at] = id;
+		}
+		this.#streams[at] = stream;
+		return this;
+	}
+
+	/** What stands behind in the same run moves up, so that no search ends too early. */
+	delete(id: number): boolean {
+		const ids = this.#ids;
+		const mask = ids.length - 1;
+		let hole = this.#find(id);
+		if (ids[hole] === 0) return false;
+		for (let at = (hole + 1) & mask; ids[at] !== 0; at = (at + 1) & mask) {
+			const fromHome = (at - (ids[at]! >>> 1)) & mask;
+			if (fromHome < ((at - hole) & mask)) continue;
+			ids[hole] = ids[at]!;
+			this.#streams[hole] = this.#streams[at];
+			hole = at;
+		}
+		ids[hole] = 0;
+		this.#streams[hole] = undefined;
+		this.size--;
+		return true;
+	}
+
+	/** @param callback may delete. */
+	forEach(callback: (stream: Stream) => void): void {
+		for (const stream of this.#streams.filter((stream) => stream !== undefined)) callback(stream);
+	}
+
+	/** Where it is, or where it would be. */
+	#find(id: number): number {
+		const ids = this.#ids;
+		const mask = ids.length - 1;
+		let at = (id >>> 1) & mask;
+		while (ids[at] !== id && ids[at] !== 0) at = (at + 1) & mask;
+		return at;
+	}
+
+	#grow(): void {
+		const ids = this.#ids;
+		const streams = this.#streams;
+		this.#ids = new Int32Array(ids.length * 2);
+		this.#streams = new Array<Stream | undefined>(ids.length * 2).fill(undefined);
+		for (let i = 0; i < ids.length; i++) {
+			if (ids[i] === 0) continue;
+			const at = this.#find(ids[i]!);
+			this.#ids[at] = ids[i]!;
+			this.#streams[at] = streams[i];
+		}
+	}
+}
+
+const MIN_CAPACITY = 16;
