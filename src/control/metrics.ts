@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Logger } from '../shared/log.ts';
-import { keepSpareDescriptor } from '../shared/spare-descriptor.ts';
+import { descriptorsExhausted, keepSpareDescriptor } from '../shared/spare-descriptor.ts';
 import { EXPOSITION_TYPE, Exposition } from './exposition.ts';
 import { type MetricSources, writeProxyFamilies } from './families.ts';
 import { type ListenAddress, listenProblem } from './listen.ts';
@@ -36,6 +36,7 @@ export async function startMetrics(
 		maxHeaderSize: 8 * 1024,
 	});
 	server.maxConnections = 128;
+	server.on('connection', (socket) => descriptorsExhausted() && socket.destroy());
 	server.on('request', (request, response) => void answer(request, response, sources, log));
 	await listen(server, address);
 	keepSpareDescriptor();

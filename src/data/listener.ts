@@ -2,7 +2,7 @@ import { createServer as createTcpServer, type Server, type Socket } from 'node:
 import { createServer as createTlsServer, type TLSSocket, type Server as TlsServer } from 'node:tls';
 import { Budget } from '../shared/budget.ts';
 import type { TlsMaterial, WorkerSeed } from '../shared/messages.ts';
-import { keepSpareDescriptor } from '../shared/spare-descriptor.ts';
+import { descriptorsExhausted, keepSpareDescriptor } from '../shared/spare-descriptor.ts';
 import { listenerOptions, secureContextOptions, useSecureContext } from '../shared/tls-options.ts';
 import { Timed } from './deadlines.ts';
 import { afterDrainGrace } from './drain-grace.ts';
@@ -120,7 +120,7 @@ export class Listener {
 		this.#accepted++;
 		const address = addressOf(socket);
 		// Without an address the client has left already.
-		if (address === undefined || !this.#connections.tryTake(1)) return void socket.destroy();
+		if (address === undefined || descriptorsExhausted() || !this.#connections.tryTake(1)) return void socket.destroy();
 		const { clock, deadlines, stats } = this.#plane;
 		// The kernel has given both addresses anew: what had them before is dead, and Node has yet to say so.
 		const dead = this.#handshakes.get(address);

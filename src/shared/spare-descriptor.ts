@@ -6,12 +6,13 @@ import { devNull } from 'node:os';
  * For the moment when the process has run out of descriptors. libuv keeps a spare one in each thread: it gives it up to
  * accept the connection at hand, closes that, and takes it back. If another thread is quicker it has lost it: then it
  * neither accepts nor sheds, and tries again without a pause, until a descriptor comes free. So each thread that listens
- * keeps one more, and hands it to libuv.
+ * keeps one more, and hands it to libuv; and what was taken comes back, for nobody keeps a connection that has the last
+ * descriptor (`descriptorsExhausted`).
  */
 export function keepSpareDescriptor(): void {
 	let spare = open();
 	const look = () => {
-		if (spare !== undefined && isExhausted()) {
+		if (spare !== undefined && descriptorsExhausted()) {
 			closeSync(spare);
 			// Whenever it makes a handle for a stream, libuv replaces a spare descriptor that it has lost.
 			connect({ host: 'never.invalid', port: 1, lookup: neverAnswer }).destroy();
@@ -25,7 +26,8 @@ export function keepSpareDescriptor(): void {
 /** How long a listener may be without its spare descriptor, ms. */
 const LOOK_MS = 100;
 
-function isExhausted(): boolean {
+/** Whether the process has no descriptor left. A listener asks on each connection, which is closed where it took the last one. */
+export function descriptorsExhausted(): boolean {
 	const descriptor = open();
 	if (descriptor !== undefined) closeSync(descriptor);
 	return descriptor === undefined;

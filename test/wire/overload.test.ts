@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { connect as connectTcp, type Socket } from 'node:net';
 import { describe, test } from 'node:test';
 import type { TLSSocket } from 'node:tls';
-import { type Connection, connect, connectTls, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { type Answer, type Connection, connect, connectTls, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { freeFiles, HAS_PROC, limitOpenFiles, openFiles } from '../fixtures/proc.ts';
 import { type ProxyProcess, spawnProxy, startProxy } from '../fixtures/proxy.ts';
-import { startUpstream } from '../fixtures/upstream.ts';
+import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until, within } from '../fixtures/wait.ts';
 
 const FAST_PROBES = { health_interval_secs: 0.1, tenant_rps: 0 };
@@ -26,6 +26,34 @@ async function occupy(proxy: ProxyProcess): Promise<TLSSocket[]> {
 async function onlyLeft(proxy: ProxyProcess, count: number): Promise<void> {
 	const connections = () => proxy.metric('proxy_connections').catch(() => 'no descriptor for the scrape');
 	await until(async () => (await connections()) === count, `${count} connections to be left`);
+}
+
+/** Requests that their upstream answers when it is told to: each has a descriptor there if there was one left. */
+class Held {
+	readonly #released = Promise.withResolvers<void>();
+	readonly #answers: Promise<Answer>[] = [];
+
+	/** Resolves when each request has reached the upstream, or has its answer. */
+	async add(upstream: Upstream, connections: readonly Connection[]): Promise<void> {
+		upstream.script = async (exchange) => {
+			if (exchange.request.target === '/held') await this.#released.promise;
+			exchange.respond({ body: 'ok' });
+		};
+		for (const connection of connections) {
+			const arrived = upstream.request(upstream.requests.length + 1);
+			const answer = connection.request({ path: '/held' });
+			this.#answers.push(answer);
+			await Promise.race([arrived, answer]);
+			arrived.catch(() => {});
+		}
+	}
+
+	/** Resolves with what became of them. */
+	async release(): Promise<string[]> {
+		this.#released.resolve();
+		const answers = await Promise.all(this.#answers);
+		return answers.map(({ status, text }) => `${status} ${text}`);
+	}
 }
 
 type Outcome = 'served' | 'shed' | 'hung';
@@ -88,8 +116,11 @@ describe('without file descriptors to spare', NEEDS_PROC, () => {
 		const closed = crowd.filter((outcome) => outcome === 'closed').length;
 		assert.ok(closed >= 10, `${closed} of 20 closed`);
 
+		const held = new Held();
+		await held.add(upstream, live);
 		const warning = await proxy.waitForLog(({ message }) => /^health cannot be probed/.test(message));
 		assert.deepEqual([warning.level, warning.cause], ['warn', 'EMFILE']);
+		for (const outcome of await held.release()) assert.match(outcome, /^(200 ok|503 overloaded)$/);
 		await served();
 		assert.deepEqual(
 			proxy.logs.filter(({ message }) => message === 'upstream is unhealthy'),
@@ -119,6 +150,7 @@ describe('without file descriptors to spare', NEEDS_PROC, () => {
 		});
 		await using h1 = await connect('h1', proxy);
 		await using h2 = await connect('h2', proxy);
+		await using other = await connect('h1', proxy);
 		limitOpenFiles(proxy.pid, openFiles(proxy.pid) + 2);
 		const occupied = await occupy(proxy);
 		for (const connection of [h1, h2]) {
@@ -126,14 +158,17 @@ describe('without file descriptors to spare', NEEDS_PROC, () => {
 			const overloaded = async () => {
 				upstream.closeConnections();
 				occupied.push(...(await occupy(proxy)));
+				const held = new Held();
+				await held.add(upstream, [other]);
 				const { status, text, headers } = await connection.request();
+				await held.release();
 				assert.ok(status === 200 || `${status} ${text}` === '503 overloaded', `${status} ${text}`);
 				return status === 503 && headers['retry-after'] === '1';
 			};
 			await until(overloaded, 'the refusal');
 		}
 		for (const socket of occupied) socket.destroy();
-		await onlyLeft(proxy, 2);
+		await onlyLeft(proxy, 3);
 		await until(async () => (await h1.request()).status === 200, 'it to be served again');
 		assert.equal((await h2.request()).status, 200);
 		// The last descriptor may be in use at this moment.
@@ -165,11 +200,12 @@ describe('without file descriptors to spare', NEEDS_PROC, () => {
 		const occupyAll = async () => {
 			let looks = 0;
 			const exhausted = () => {
-				looks = freeFiles(proxy.pid).length === 0 ? looks + 1 : 0;
-				if (looks === 0) occupied.push(tcp(proxy.port));
+				// A connection that gets the last one is closed.
+				looks = freeFiles(proxy.pid).length <= 1 ? looks + 1 : 0;
+				if (looks < 10) occupied.push(tcp(proxy.port));
 				return looks > 50;
 			};
-			await until(exhausted, () => `no descriptor to be free; there are ${freeFiles(proxy.pid)}`);
+			await until(exhausted, () => `no descriptor but one to be free; there are ${freeFiles(proxy.pid)}`);
 		};
 		await occupyAll();
 
@@ -188,16 +224,18 @@ describe('without file descriptors to spare', NEEDS_PROC, () => {
 		}
 		limitOpenFiles(proxy.pid, limit);
 		const seen = new Set<Outcome>();
-		for (let round = 0; round < 3; round++) {
+		for (let round = 0; round < 10; round++) {
 			await occupyAll();
+			const held = new Held();
+			await held.add(upstream, live);
 			const outcomes = await Promise.all([
 				...Array.from({ length: 3 }, () => outcomeOf(proxy.metrics())),
 				...Array.from({ length: 20 }, () => outcomeOf(connectTls(proxy).then((socket) => socket.destroy()))),
 			]);
 			assert.ok(!outcomes.includes('hung'), `${outcomes}`);
 			for (const one of outcomes) seen.add(one);
+			await held.release();
 		}
-		// What one thread gives up for a moment may let in one more at another.
 		assert.ok(seen.has('shed'));
 
 		limitOpenFiles(proxy.pid, limit + 1000);
