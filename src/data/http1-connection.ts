@@ -5,7 +5,8 @@ import * as rejection from '../gates/rejection.ts';
 import { forwardedLines, refusalFields } from './answers.ts';
 import { Timed } from './deadlines.ts';
 import { afterDrainGrace } from './drain-grace.ts';
-import { type EdgeRequest, type EdgeResponse, Http1Request } from './http1-request.ts';
+import type { Http1Answer } from './http1-answer.ts';
+import { type EdgeRequest, Http1Request } from './http1-request.ts';
 import type { DataPlane } from './plane.ts';
 
 /** Pipelined requests that wait before we stop reading; what a single read brings may be more. */
@@ -46,7 +47,7 @@ export class Http1Connection extends Timed {
 	}
 
 	/** One request at a time: what is pipelined behind it waits its turn, and the gates see it in order. */
-	onRequest(req: EdgeRequest, res: EdgeResponse | undefined): void {
+	onRequest(req: EdgeRequest, res: Http1Answer | undefined): void {
 		// The rest of the read in which the last request was.
 		if (this.#closing || this.#sealed) return;
 		if (req.endsParsing) this.#sealed = true;
@@ -71,6 +72,10 @@ export class Http1Connection extends Timed {
 		this.cancelDeadline();
 		this.#current = request;
 		request.exchange.start();
+	}
+
+	onDrain(): void {
+		this.#current?.onDrain();
 	}
 
 	/** The current answer is out. */

@@ -1,4 +1,4 @@
-import { IncomingMessage, ServerResponse } from 'node:http';
+import { IncomingMessage } from 'node:http';
 import { BodyExchange } from '#body';
 import { type RequestHead, readHttp1Head } from '../gates/headers.ts';
 import * as rejection from '../gates/rejection.ts';
@@ -7,6 +7,7 @@ import { originForm } from '../gates/target.ts';
 import { refusalFields } from './answers.ts';
 import { gatherSmallPieces } from './body/small-pieces.ts';
 import type { ClientRequest } from './client.ts';
+import type { Http1Answer } from './http1-answer.ts';
 import type { Http1Connection } from './http1-connection.ts';
 
 /** One request and its answer. */
@@ -19,7 +20,7 @@ export class Http1Request implements ClientRequest {
 	readonly #connection: Http1Connection;
 	readonly #req: IncomingMessage;
 	/** `undefined` after CONNECT, where Node makes none. */
-	readonly #res: EdgeResponse | undefined;
+	readonly #res: Http1Answer | undefined;
 	#readingBody = false;
 	#bodyBroken = false;
 	#answering = false;
@@ -27,7 +28,7 @@ export class Http1Request implements ClientRequest {
 	/** What is left of a long answer. */
 	#rest: Buffer | undefined;
 
-	constructor(connection: Http1Connection, req: IncomingMessage, res: EdgeResponse | undefined) {
+	constructor(connection: Http1Connection, req: IncomingMessage, res: Http1Answer | undefined) {
 		this.#connection = connection;
 		this.#req = req;
 		this.#res = res;
@@ -43,10 +44,7 @@ export class Http1Request implements ClientRequest {
 			// Also when nobody reads it: Node drops the rest then, and comes to its end.
 			req.once('end', () => connection.onBodyEnd());
 		}
-		if (res !== undefined) {
-			res.request = this;
-			res.on('close', onResponseClose);
-		}
+		if (res !== undefined) res.onOut = () => this.#onOut();
 	}
 
 	/** The client owes no more bytes of this request. */
@@ -61,20 +59,11 @@ export class Http1Request implements ClientRequest {
 	}
 
 	answer(status: number, fields: string[], body: Buffer | string | undefined): void {
-		this.#writeHead(status, fields);
-		const res = this.#res!;
-		if (body === undefined || body.length === 0) res.end();
-		// As text it leaves in one write together with the head.
-		else if (typeof body === 'string') res.end(body, 'latin1');
-		else if (body.length <= ONE_WRITE) res.end(body.toString('latin1'), 'latin1');
-		else {
-			this.#rest = body;
-			res.on('drain', () => {
-				this.exchange.onClientDrained();
-				this.#pump();
-			});
-			this.#pump();
-		}
+		const hasBody = body !== undefined;
+		this.#begin(status, fields, hasBody, false);
+		if (body === undefined || typeof body === 'string' || body.length <= PIECE) return this.#res!.end(body);
+		this.#rest = body;
+		this.#pump();
 	}
 
 	/** In pieces, so that a client that takes its time can be told from one that takes nothing. */
@@ -84,8 +73,15 @@ export class Http1Request implements ClientRequest {
 			const piece = this.#rest.subarray(0, PIECE);
 			this.#rest = piece.length === this.#rest.length ? undefined : this.#rest.subarray(PIECE);
 			if (this.#rest === undefined) res.end(piece);
-			else if (!res.write(piece)) return;
+			else if (!res.writeKept(piece)) return;
 		}
+	}
+
+	/** The client takes more of its answer. */
+	onDrain(): void {
+		if (!this.#answering) return;
+		this.exchange.onClientDrained();
+		this.#pump();
 	}
 
 	refuse(rejected: Rejection): void {
@@ -96,18 +92,18 @@ export class Http1Request implements ClientRequest {
 			this.exchange.onAnswered();
 			return;
 		}
-		const fields = refusalFields(rejected).slice();
-		this.#writeHead(rejected.status, fields, rejected.closes);
-		this.#res.end(rejected.body, 'latin1');
+		const hasBody = this.method !== 'HEAD';
+		this.#begin(rejected.status, refusalFields(rejected), hasBody, rejected.closes);
+		this.#res.end(hasBody ? rejected.body : '');
 	}
 
 	begin(status: number, fields: string[], hasBody: boolean): void {
-		this.#writeHead(status, fields);
-		if (hasBody) this.#res!.on('drain', () => this.exchange.onClientDrained());
+		this.#begin(status, fields, hasBody, false);
+		this.#res!.flushSoon();
 	}
 
 	write(chunk: Buffer): boolean {
-		return this.#res!.write(Buffer.from(chunk));
+		return this.#res!.write(chunk);
 	}
 
 	end(): void {
@@ -139,14 +135,10 @@ export class Http1Request implements ClientRequest {
 		this.#req.resume();
 	}
 
-	#writeHead(status: number, fields: string[], closes = false): void {
+	#begin(status: number, fields: readonly string[], hasBody: boolean, closes: boolean): void {
 		this.#answering = true;
-		const res = this.#res!;
-		if (closes || this.#connection.isLast || this.#leavesTooMuchUnread()) {
-			fields.push('connection', 'close');
-		}
-		// Where there is no body by rule (HEAD, 204, 304), Node knows the same rule and announces no chunks.
-		res.writeHead(status, fields as unknown as string[] & Record<string, never>);
+		const isLast = closes || this.#connection.isLast || this.#leavesTooMuchUnread();
+		this.#res!.begin(status, fields, hasBody, isLast, this.#connection.plane.clock.wallSeconds());
 	}
 
 	/**
@@ -160,10 +152,9 @@ export class Http1Request implements ClientRequest {
 		return head.bodyLength < 0 || head.bodyLength > DROPPED_BODY;
 	}
 
-	/** Node has done with the answer, one way or the other. */
-	onResponseClose(): void {
+	/** The answer is out. */
+	#onOut(): void {
 		if (this.#done) return;
-		if (!this.#res!.writableFinished) return this.onConnectionClosed();
 		this.#done = true;
 		this.exchange.onAnswered();
 		this.#connection.onServed();
@@ -176,12 +167,7 @@ export class Http1Request implements ClientRequest {
 	}
 }
 
-function onResponseClose(this: EdgeResponse): void {
-	this.request?.onResponseClose();
-}
-
-/** Bodies up to this size go out as one write with their head, bytes. */
-const ONE_WRITE = 16_384;
+/** Bytes. */
 const PIECE = 65_536;
 /** Unread rest of a request that is not worth closing for, bytes. */
 const DROPPED_BODY = 65_536;
@@ -195,8 +181,3 @@ export class EdgeRequest extends IncomingMessage {
 	endsParsing = false;
 }
 Object.defineProperty(EdgeRequest.prototype, 'headers', { value: Object.freeze({}) });
-
-/** Knows its request, so that one listener serves all. */
-export class EdgeResponse extends ServerResponse<EdgeRequest> {
-	request: Http1Request | undefined = undefined;
-}

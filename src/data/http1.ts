@@ -1,8 +1,9 @@
-import { createServer, type IncomingMessage, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
+import { Http1Answer } from './http1-answer.ts';
 import { Http1Connection } from './http1-connection.ts';
-import { EdgeRequest, EdgeResponse } from './http1-request.ts';
+import { EdgeRequest } from './http1-request.ts';
 import type { DataPlane } from './plane.ts';
 
 /**
@@ -11,7 +12,7 @@ import type { DataPlane } from './plane.ts';
  */
 export class Http1Front {
 	readonly #plane: DataPlane;
-	readonly #server: Server<typeof EdgeRequest, typeof EdgeResponse>;
+	readonly #server: Server<typeof EdgeRequest>;
 	readonly #connections = new Map<Duplex, Http1Connection>();
 	#draining = false;
 
@@ -19,7 +20,7 @@ export class Http1Front {
 		this.#plane = plane;
 		this.#server = createServer({
 			IncomingMessage: EdgeRequest,
-			ServerResponse: EdgeResponse,
+			ServerResponse: Http1Answer as unknown as typeof ServerResponse<EdgeRequest>,
 			maxHeaderSize: plane.limits.maxHeaderBytes,
 			insecureHTTPParser: false,
 			// Hosts and framing are judged by the gate, from the raw list; Node would look at one of two.
@@ -34,7 +35,9 @@ export class Http1Front {
 		this.#server.timeout = 0;
 		// Beyond 2000 fields Node would drop the rest without a word; the head's size is what limits them.
 		this.#server.maxHeadersCount = 0;
-		this.#server.on('request', (req, res) => this.#connectionOf(req.socket)?.onRequest(req, res));
+		this.#server.on('request', (req, res) =>
+			this.#connectionOf(req.socket)?.onRequest(req, res as unknown as Http1Answer),
+		);
 		// Node lets go of the socket after a CONNECT; it is refused in its turn all the same.
 		this.#server.on('connect', (req, socket) => this.#connectionOf(socket)?.onRequest(req, undefined));
 		this.#server.on('clientError', (error, socket) => this.#connectionOf(socket)?.onParseError(error));
@@ -54,6 +57,7 @@ export class Http1Front {
 		this.#server.emit('connection', socket);
 		// Behind Node's own listener, which begins to read again after each request.
 		socket.on('resume', () => connection.onResume());
+		socket.on('drain', () => connection.onDrain());
 	}
 
 	/** From now on each answer is the last one of its connection. */

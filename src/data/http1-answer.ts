@@ -1,0 +1,180 @@
+import { type IncomingMessage, STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
+
+/**
+ * One HTTP/1.1 answer, written straight to its socket (RFC 9112). Node's server makes one for each request where it would
+ * make a `ServerResponse`, and by it keeps the requests of a connection in order. Its own would build each head from a
+ * table, look at every byte of it again and tell by events what we know: a good part of what a request costs.
+ */
+export class Http1Answer {
+	/** Set by Node: the connection may stay, by the request's version and `Connection` (RFC 9112 section 9.3). */
+	shouldKeepAlive = true;
+	/** Read by Node when the answer is out: nothing follows it on this connection. */
+	_last = false;
+	/** Read by Node, which would emit events on us. */
+	readonly _closed = true;
+	readonly finished = true;
+	/** Called once, when the kernel has the whole answer. */
+	onOut: () => void = nothing;
+	readonly #socket: Socket;
+	readonly #isHttp11: boolean;
+	#chunked = false;
+	/** What has been given and not been written yet: the head at least waits for what comes in the same turn. */
+	#held = '';
+	#finish: () => void = nothing;
+
+	constructor(request: IncomingMessage) {
+		this.#socket = request.socket;
+		this.#isHttp11 = request.httpVersionMinor !== 0;
+	}
+
+	/**
+	 * Begins the answer.
+	 *
+	 * @param fields names (lower case) and values in turn, without hop-by-hop fields.
+	 * @param hasBody whether a body follows. Without `content-length` among the fields it is chunked, or ends with the
+	 *   connection where the client knows no chunks (RFC 9112 section 6.3).
+	 * @param closes the connection is not to be used again.
+	 * @param wallSeconds for an answer that brings no `date` (RFC 9110 section 6.6.1).
+	 */
+	begin(status: number, fields: readonly string[], hasBody: boolean, closes: boolean, wallSeconds: number): void {
+		let head = statusLine(status);
+		let sized = false;
+		let dated = false;
+		for (let i = 0; i < fields.length; i += 2) {
+			const name = fields[i]!;
+			head += `${name}: ${fields[i + 1]}\r\n`;
+			if (name === 'content-length') sized = true;
+			else if (name === 'date') dated = true;
+		}
+		if (!dated) head += dateLine(wallSeconds);
+		const unsized = hasBody && !sized;
+		this.#chunked = unsized && this.#isHttp11;
+		if (this.#chunked) head += 'transfer-encoding: chunked\r\n';
+		this._last = closes || !this.shouldKeepAlive || (unsized && !this.#isHttp11);
+		// HTTP/1.0 clients need to be told that it stays, and some of the others look for it, too.
+		this.#held = head + (this._last ? 'connection: close\r\n\r\n' : 'connection: keep-alive\r\n\r\n');
+	}
+
+	/** The client has been told to wait for this before it sends the body (RFC 9110 section 10.1.1). */
+	writeContinue(): void {
+		this.#write('HTTP/1.1 100 Continue\r\n\r\n');
+	}
+
+	/** Copies the chunk. @returns whether the client takes more at once; otherwise the socket's `drain` tells. */
+	write(chunk: Buffer): boolean {
+		// An empty chunk would be the last one.
+		if (chunk.length === 0) return true;
+		const opening = this.#chunked ? `${this.#held}${chunk.length.toString(16)}\r\n` : this.#held;
+		const closing = this.#chunked ? '\r\n' : '';
+		if (opening.length + chunk.length <= ONE_WRITE) {
+			if (this.#held === '') this.flushSoon();
+			this.#held = opening + chunk.toString('latin1') + closing;
+			return !this.#socket.writableNeedDrain;
+		}
+		const bytes = Buffer.allocUnsafeSlow(opening.length + chunk.length + closing.length);
+		bytes.write(opening, 'latin1');
+		bytes.set(chunk, opening.length);
+		bytes.write(closing, opening.length + chunk.length, 'latin1');
+		this.#held = '';
+		return this.#write(bytes);
+	}
+
+	/** Writes without copying what is the caller's to keep; for bodies with a `content-length`. @returns as `write`. */
+	writeKept(chunk: Buffer): boolean {
+		return this.#writeBehindHeld(chunk);
+	}
+
+	/** @param rest the last bytes of a body with a `content-length`, or all of them; as text latin1. */
+	end(rest: Buffer | string = ''): void {
+		if (rest.length > ONE_WRITE) return void this.#writeBehindHeld(rest, this.#onFlushed);
+		const text = typeof rest === 'string' ? rest : rest.toString('latin1');
+		const held = this.#held;
+		this.#held = '';
+		this.#write(held + (this.#chunked ? LAST_CHUNK : text), this.#onFlushed);
+	}
+
+	/** What has been given goes out at the end of this turn, if nothing else has taken it along by then. */
+	flushSoon(): void {
+		process.nextTick(flush, this);
+	}
+
+	flush(): void {
+		if (this.#held === '') return;
+		const held = this.#held;
+		this.#held = '';
+		this.#write(held);
+	}
+
+	#writeBehindHeld(bytes: Buffer | string, onFlushed?: (error?: Error | null) => void): boolean {
+		if (this.#held === '') return this.#write(bytes, onFlushed);
+		this.#socket.cork();
+		this.flush();
+		const more = this.#write(bytes, onFlushed);
+		this.#socket.uncork();
+		return more;
+	}
+
+	/** On a connection that is closing nothing more is said; its `close` ends whatever waits for it. */
+	#write(bytes: Buffer | string, onFlushed?: (error?: Error | null) => void): boolean {
+		return this.#socket.writable && this.#socket.write(bytes as string, 'latin1', onFlushed);
+	}
+
+	readonly #onFlushed = (error?: Error | null): void => {
+		if (error) return;
+		this.#finish();
+		this.onOut();
+	};
+
+	// --- What Node's server calls.
+
+	on(event: string, listener: () => void): this {
+		if (event === 'finish') this.#finish = listener;
+		return this;
+	}
+
+	assignSocket(socket: Socket): void {
+		(socket as AnsweringSocket)._httpMessage = this;
+	}
+
+	detachSocket(socket: Socket): void {
+		(socket as AnsweringSocket)._httpMessage = null;
+	}
+
+	/** The connection is gone, and tells its requests itself. */
+	destroy(): void {}
+}
+
+/** Where Node looks for the answer that is being given. */
+interface AnsweringSocket extends Socket {
+	_httpMessage: Http1Answer | null;
+}
+
+function nothing(): void {}
+
+function flush(answer: Http1Answer): void {
+	answer.flush();
+}
+
+/** Up to this size what is given is put together in one write, bytes. */
+const ONE_WRITE = 16_384;
+const LAST_CHUNK = '0\r\n\r\n';
+
+const statusLines: (string | undefined)[] = [];
+
+function statusLine(status: number): string {
+	statusLines[status] ??= `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Unknown'}\r\n`;
+	return statusLines[status];
+}
+
+let dateSecond = 0;
+let dateText = '';
+
+function dateLine(wallSeconds: number): string {
+	const second = Math.floor(wallSeconds);
+	if (second !== dateSecond) {
+		dateSecond = second;
+		dateText = `date: ${new Date(second * 1000).toUTCString()}\r\n`;
+	}
+	return dateText;
+}
