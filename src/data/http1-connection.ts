@@ -6,7 +6,8 @@ import { forwardedLines, refusalFields } from './answers.ts';
 import { Timed } from './deadlines.ts';
 import { afterDrainGrace } from './drain-grace.ts';
 import type { Http1Answer } from './http1-answer.ts';
-import { type EdgeRequest, Http1Request } from './http1-request.ts';
+import type { Http1Incoming } from './http1-incoming.ts';
+import { Http1Request } from './http1-request.ts';
 import type { DataPlane } from './plane.ts';
 
 /** Pipelined requests that wait before we stop reading; what a single read brings may be more. */
@@ -47,7 +48,7 @@ export class Http1Connection extends Timed {
 	}
 
 	/** One request at a time: what is pipelined behind it waits its turn, and the gates see it in order. */
-	onRequest(req: EdgeRequest, res: Http1Answer | undefined): void {
+	onRequest(req: Http1Incoming, res: Http1Answer | undefined): void {
 		// The rest of the read in which the last request was.
 		if (this.#closing || this.#sealed) return;
 		if (req.endsParsing) this.#sealed = true;

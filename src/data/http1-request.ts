@@ -1,14 +1,13 @@
-import { IncomingMessage } from 'node:http';
 import { BodyExchange } from '#body';
 import { type RequestHead, readHttp1Head } from '../gates/headers.ts';
 import * as rejection from '../gates/rejection.ts';
 import { Rejection } from '../gates/rejection.ts';
 import { originForm } from '../gates/target.ts';
 import { refusalFields } from './answers.ts';
-import { gatherSmallPieces } from './body/small-pieces.ts';
 import type { ClientRequest } from './client.ts';
 import type { Http1Answer } from './http1-answer.ts';
 import type { Http1Connection } from './http1-connection.ts';
+import type { Http1Incoming } from './http1-incoming.ts';
 
 /** One request and its answer. */
 export class Http1Request implements ClientRequest {
@@ -18,7 +17,7 @@ export class Http1Request implements ClientRequest {
 	readonly forwardedLines: string;
 	readonly exchange: BodyExchange;
 	readonly #connection: Http1Connection;
-	readonly #req: IncomingMessage;
+	readonly #req: Http1Incoming;
 	/** `undefined` after CONNECT, where Node makes none. */
 	readonly #res: Http1Answer | undefined;
 	#readingBody = false;
@@ -28,21 +27,19 @@ export class Http1Request implements ClientRequest {
 	/** What is left of a long answer. */
 	#rest: Buffer | undefined;
 
-	constructor(connection: Http1Connection, req: IncomingMessage, res: Http1Answer | undefined) {
+	constructor(connection: Http1Connection, req: Http1Incoming, res: Http1Answer | undefined) {
 		this.#connection = connection;
 		this.#req = req;
 		this.#res = res;
-		this.method = req.method!;
-		this.target = originForm(req.url!);
+		this.method = req.method;
+		this.target = originForm(req.url);
 		this.forwardedLines = connection.forwardedLines;
 		// llhttp lets other versions pass; what they would mean is nobody's guess (RFC 9112 section 2.3).
 		const known = req.httpVersionMajor === 1 && req.httpVersionMinor <= 1;
 		this.head = known ? readHttp1Head(req.rawHeaders, req.httpVersionMinor) : rejection.BAD_REQUEST;
 		this.exchange = new BodyExchange(this, connection.plane);
 		if (this.head instanceof Rejection || this.head.bodyLength !== 0) {
-			gatherSmallPieces(req);
-			// Also when nobody reads it: Node drops the rest then, and comes to its end.
-			req.once('end', () => connection.onBodyEnd());
+			req.onComplete = () => connection.onBodyEnd();
 		}
 		if (res !== undefined) res.onOut = () => this.#onOut();
 	}
@@ -120,10 +117,7 @@ export class Http1Request implements ClientRequest {
 		const { head, exchange } = this;
 		// Only now have the gates before the body passed (RFC 9110 section 10.1.1).
 		if (!(head instanceof Rejection) && head.expectsContinue && req.httpVersionMinor === 1) this.#res!.writeContinue();
-		req.on('data', (chunk: Buffer) => exchange.onRequestBody(chunk));
-		req.on('end', () => exchange.onRequestEnd());
-		// The connection's own events tell the same, and in time.
-		req.on('error', () => {});
+		req.take(exchange);
 		if (this.#bodyBroken) process.nextTick(() => this.onBodyBroken());
 	}
 
@@ -156,6 +150,7 @@ export class Http1Request implements ClientRequest {
 	#onOut(): void {
 		if (this.#done) return;
 		this.#done = true;
+		this.#req.drop();
 		this.exchange.onAnswered();
 		this.#connection.onServed();
 	}
@@ -171,13 +166,3 @@ export class Http1Request implements ClientRequest {
 const PIECE = 65_536;
 /** Unread rest of a request that is not worth closing for, bytes. */
 const DROPPED_BODY = 65_536;
-
-/**
- * Node asks each request for its header object, twice, before we see it; we work on the raw list, where nothing has been
- * merged or dropped. An empty object spares building one that nobody needs.
- */
-export class EdgeRequest extends IncomingMessage {
-	/** What follows it is lost on us. */
-	endsParsing = false;
-}
-Object.defineProperty(EdgeRequest.prototype, 'headers', { value: Object.freeze({}) });

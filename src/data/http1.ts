@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
 import { Http1Answer } from './http1-answer.ts';
 import { Http1Connection } from './http1-connection.ts';
-import { EdgeRequest } from './http1-request.ts';
+import { Http1Incoming } from './http1-incoming.ts';
 import type { DataPlane } from './plane.ts';
 
 /**
@@ -12,15 +12,16 @@ import type { DataPlane } from './plane.ts';
  */
 export class Http1Front {
 	readonly #plane: DataPlane;
-	readonly #server: Server<typeof EdgeRequest>;
+	readonly #server: Server;
 	readonly #connections = new Map<Duplex, Http1Connection>();
 	#draining = false;
 
 	constructor(plane: DataPlane) {
 		this.#plane = plane;
 		this.#server = createServer({
-			IncomingMessage: EdgeRequest,
-			ServerResponse: Http1Answer as unknown as typeof ServerResponse<EdgeRequest>,
+			// Node calls on these two only what `http1-incoming.ts` and `http1-answer.ts` say; their tests watch that.
+			IncomingMessage: Http1Incoming as unknown as typeof IncomingMessage,
+			ServerResponse: Http1Answer as unknown as typeof ServerResponse,
 			maxHeaderSize: plane.limits.maxHeaderBytes,
 			insecureHTTPParser: false,
 			// Hosts and framing are judged by the gate, from the raw list; Node would look at one of two.
@@ -35,11 +36,9 @@ export class Http1Front {
 		this.#server.timeout = 0;
 		// Beyond 2000 fields Node would drop the rest without a word; the head's size is what limits them.
 		this.#server.maxHeadersCount = 0;
-		this.#server.on('request', (req, res) =>
-			this.#connectionOf(req.socket)?.onRequest(req, res as unknown as Http1Answer),
-		);
+		this.#server.on('request', (req, res) => this.#onRequest(req.socket, req, res));
 		// Node lets go of the socket after a CONNECT; it is refused in its turn all the same.
-		this.#server.on('connect', (req, socket) => this.#connectionOf(socket)?.onRequest(req, undefined));
+		this.#server.on('connect', (req, socket) => this.#onRequest(socket, req, undefined));
 		this.#server.on('clientError', (error, socket) => this.#connectionOf(socket)?.onParseError(error));
 	}
 
@@ -70,6 +69,10 @@ export class Http1Front {
 		return this.#connections.size;
 	}
 
+	#onRequest(socket: Duplex, req: unknown, res: unknown): void {
+		this.#connectionOf(socket)?.onRequest(req as Http1Incoming, res as Http1Answer | undefined);
+	}
+
 	#connectionOf(socket: Duplex): Http1Connection | undefined {
 		return this.#connections.get(socket);
 	}
@@ -80,6 +83,6 @@ export class Http1Front {
  * on with the next one, wherever in the stream that begins.
  */
 function stayWithHttp(req: IncomingMessage): boolean {
-	(req as EdgeRequest).endsParsing = true;
+	(req as unknown as Http1Incoming).endsParsing = true;
 	return false;
 }

@@ -54,6 +54,24 @@ for (const protocol of PROTOCOLS) {
 			}
 		});
 
+		test('the head of an answer reaches the client before a byte of its body exists, unless it is collected', async () => {
+			const { path, upstream } = patient.lane();
+			upstream.script = (exchange) => {
+				if (exchange.request.target !== path) return exchange.respond();
+				exchange.startChunked({ headers: [['Content-Type', 'text/event-stream']] });
+			};
+			using client = await rawClient(protocol, patient, 'GET', path);
+			await upstream.request(1);
+			if (COLLECTED) {
+				for (let i = 0; i < 5; i++) {
+					equal((await request(protocol, patient.proxy, { path: `${path}/other` })).status, 200);
+				}
+				equal(client.received(), '');
+			} else {
+				await until(() => client.received() !== '', 'the head of the answer');
+			}
+		});
+
 		test('the beginning of a body reaches the upstream before its end exists, unless it is collected', async () => {
 			const { path, upstream } = patient.lane();
 			using client = await rawClient(protocol, patient, 'POST', path);

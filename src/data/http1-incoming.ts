@@ -1,0 +1,153 @@
+import { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import { KeptPieces } from './body/kept-pieces.ts';
+
+/** Who takes a request's body. */
+export interface BodyTaker {
+	onRequestBody(chunk: Buffer): void;
+	onRequestEnd(): void;
+}
+
+/**
+ * One HTTP/1.1 request as it comes from Node's parser (llhttp), which makes one where it would make an `IncomingMessage`.
+ * That is a stream with all its events and turns of the loop; most requests have no body, and those that have one have a
+ * single reader, who is known.
+ */
+export class Http1Incoming {
+	// --- Set by Node, in this order. The class names them so that all requests have one shape.
+	readonly socket: Socket;
+	httpVersionMajor = 1;
+	httpVersionMinor = 1;
+	httpVersion = '';
+	joinDuplicateHeaders: unknown = undefined;
+	url = '';
+	upgrade: boolean | null = null;
+	method = '';
+	/** All of the request has come. */
+	complete = false;
+	/** Names and values in turn, as they came. */
+	rawHeaders: string[] = [];
+
+	/** The parser has stopped behind this request: what follows it is lost on us. */
+	endsParsing = false;
+	/** Called when the request is complete, and has a body. */
+	onComplete: (() => void) | undefined = undefined;
+	#taker: BodyTaker | undefined = undefined;
+	#paused = true;
+	#ended = false;
+	/** What nobody has taken yet. */
+	#kept: KeptPieces | undefined = undefined;
+
+	// --- Read by Node.
+	/** Nobody wants the body any more. */
+	_dumped = false;
+	/** Node need not see to it that the body is read. */
+	readonly _consuming = true;
+	/** Node lets go of the request then. */
+	get readableEnded(): boolean {
+		return this.complete;
+	}
+
+	constructor(socket: Socket) {
+		this.socket = socket;
+	}
+
+	// --- Called by the request's exchange.
+
+	/** Hands on the body from here on: what is there now, the rest as it comes. */
+	take(taker: BodyTaker): void {
+		this.#taker = taker;
+		this.resume();
+	}
+
+	pause(): void {
+		this.#paused = true;
+	}
+
+	resume(): void {
+		if (this.#taker === undefined) return;
+		this.#paused = false;
+		this.#handOn();
+		if (!this.#paused) this.#readOn();
+	}
+
+	/** Nobody wants the rest of the body: it is read, as far as it comes, and forgotten. */
+	drop(): void {
+		this._dumped = true;
+		this.#taker = undefined;
+		this.#kept = undefined;
+		this.#readOn();
+	}
+
+	#handOn(): void {
+		const kept = this.#kept;
+		while (kept !== undefined && kept.length > 0) {
+			if (this.#paused) return;
+			this.#taker?.onRequestBody(kept.shift()!);
+		}
+		if (this.#paused || this.#ended || !this.complete) return;
+		this.#ended = true;
+		this.#taker?.onRequestEnd();
+	}
+
+	/** If there is more to come, and unless Node has stopped reading for its own reasons. */
+	#readOn(): void {
+		const socket = this.socket as Socket & { _paused?: boolean };
+		if (!this.complete && socket.isPaused() && socket._paused !== true && socket.readable) socket.resume();
+	}
+
+	// --- Called by Node.
+
+	/** @param fields the head's or, when it is complete, the trailers', which are dropped (decisions "HTTP"). */
+	_addHeaderLines(fields: string[]): void {
+		if (!this.complete) this.rawHeaders = fields;
+	}
+
+	/**
+	 * @param chunk `null` is the end of the request.
+	 * @returns whether more may follow; if not Node stops reading the connection.
+	 */
+	push(chunk: Buffer | null): boolean {
+		if (chunk === null) {
+			this.onComplete?.();
+			this.#handOn();
+			return true;
+		}
+		if (!this.#paused) {
+			this.#taker?.onRequestBody(chunk);
+			return true;
+		}
+		this.#kept ??= new KeptPieces();
+		this.#kept.add(chunk);
+		return this.#kept.length < MAX_KEPT;
+	}
+
+	on(): this {
+		return this;
+	}
+
+	emit(): boolean {
+		return false;
+	}
+
+	/** The connection is gone, and tells its requests itself. */
+	destroy(): void {
+		this.drop();
+	}
+
+	_dump(): void {}
+}
+
+/**
+ * We work on the raw list, where nothing has been merged or dropped. Node asks for `headers` to decide on a few things that
+ * the gates decide; an empty object spares building one that nobody needs.
+ */
+Object.defineProperty(Http1Incoming.prototype, 'headers', { value: Object.freeze({}) });
+
+// What Node calls by private names belongs to the abort signal of an `IncomingMessage`. There is none here.
+for (const name of Object.getOwnPropertySymbols(IncomingMessage.prototype)) {
+	Object.defineProperty(Http1Incoming.prototype, name, { value: () => {} });
+}
+
+/** As much of a body that nobody takes yet is read ahead, bytes. */
+const MAX_KEPT = 65_536;
