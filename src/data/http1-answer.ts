@@ -70,7 +70,7 @@ export class Http1Answer {
 		if (opening.length + chunk.length <= ONE_WRITE) {
 			if (this.#held === '') this.flushSoon();
 			this.#held = opening + chunk.toString('latin1') + closing;
-			return !this.#socket.writableNeedDrain;
+			return this.#socket.writable && !this.#socket.writableNeedDrain;
 		}
 		const bytes = Buffer.allocUnsafeSlow(opening.length + chunk.length + closing.length);
 		bytes.write(opening, 'latin1');

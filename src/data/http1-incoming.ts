@@ -110,6 +110,8 @@ export class Http1Incoming {
 	push(chunk: Buffer | null): boolean {
 		if (chunk === null) {
 			this.onComplete?.();
+			// Node may hold on to us until the next request.
+			this.onComplete = undefined;
 			this.#handOn();
 			return true;
 		}

@@ -6,7 +6,7 @@ export class KeptPieces {
 	/** Bytes. */
 	length = 0;
 	readonly #pieces: Buffer[] = [];
-	#gathered: Buffer | undefined = undefined;
+	#gathered = NOTHING;
 	#gatheredLength = 0;
 
 	/** @param piece kept as it is where it is large: nobody else may write to it. */
@@ -15,9 +15,10 @@ export class KeptPieces {
 		const small = piece.length < SMALL_PIECE;
 		if (!small || this.#gatheredLength + piece.length > GATHERED) this.#seal();
 		if (!small) return void this.#pieces.push(piece);
-		this.#gathered ??= Buffer.allocUnsafeSlow(GATHERED);
+		const end = this.#gatheredLength + piece.length;
+		if (end > this.#gathered.length) this.#grow(end);
 		this.#gathered.set(piece, this.#gatheredLength);
-		this.#gatheredLength += piece.length;
+		this.#gatheredLength = end;
 	}
 
 	/** The next bytes, in the order of their coming, or `undefined` when there are none. */
@@ -28,10 +29,17 @@ export class KeptPieces {
 		return piece;
 	}
 
+	/** By doubling: many requests may wait on one connection, each with a few bytes. */
+	#grow(needed: number): void {
+		const grown = Buffer.allocUnsafeSlow(Math.min(GATHERED, Math.max(needed, 2 * this.#gathered.length, FIRST_ROOM)));
+		grown.set(this.#gathered.subarray(0, this.#gatheredLength));
+		this.#gathered = grown;
+	}
+
 	#seal(): void {
-		if (this.#gathered === undefined) return;
+		if (this.#gatheredLength === 0) return;
 		this.#pieces.push(this.#gathered.subarray(0, this.#gatheredLength));
-		this.#gathered = undefined;
+		this.#gathered = NOTHING;
 		this.#gatheredLength = 0;
 	}
 }
@@ -39,3 +47,5 @@ export class KeptPieces {
 /** Pieces from this size on are kept as they are, bytes. */
 const SMALL_PIECE = 4096;
 const GATHERED = 16_384;
+const FIRST_ROOM = 64;
+const NOTHING = Buffer.alloc(0);

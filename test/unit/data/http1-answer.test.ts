@@ -235,6 +235,18 @@ describe('an HTTP/1.1 answer', () => {
 		}
 	});
 
+	it('asks for no more of a streamed body on a connection that is closing', () => {
+		const wire = new Wire();
+		wire.hold = true;
+		const answer = answerOn(wire);
+		answer.begin(200, [], true, false, NEW_YEAR_2027);
+		assert.equal(answer.write(Buffer.alloc(20_000)), true);
+		// The client's FIN: Node ends our side behind what is under way, and the client takes nothing of that.
+		wire.end();
+		assert.equal(answer.write(Buffer.from('small')), false);
+		assert.equal(answer.write(Buffer.alloc(20_000)), false);
+	});
+
 	it('tells a client that waits for it to go on', () => {
 		const wire = new Wire();
 		answerOn(wire).writeContinue();
