@@ -1,31 +1,30 @@
-import { type IncomingMessage, STATUS_CODES } from 'node:http';
+import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 
 /**
- * One HTTP/1.1 answer, written straight to its socket (RFC 9112). Node's server makes one for each request where it would
- * make a `ServerResponse`, and by it keeps the requests of a connection in order. Its own would build each head from a
- * table, look at every byte of it again and tell by events what we know: a good part of what a request costs.
+ * One HTTP/1.1 answer, written straight to its socket (RFC 9112). A `ServerResponse` would build each head from a table, look
+ * at every byte of it again and tell by events what we know: a good part of what a request costs.
  */
 export class Http1Answer {
-	/** Set by Node: the connection may stay, by the request's version and `Connection` (RFC 9112 section 9.3). */
-	shouldKeepAlive = true;
-	/** Read by Node when the answer is out: nothing follows it on this connection. */
-	_last = false;
-	/** Read by Node, which would emit events on us. */
-	readonly _closed = true;
-	readonly finished = true;
-	/** Called once, when the kernel has the whole answer. */
-	onOut: () => void = nothing;
+	/** Nothing follows it on this connection. */
+	isLast = false;
 	readonly #socket: Socket;
 	readonly #isHttp11: boolean;
+	readonly #mayStay: boolean;
+	readonly #onOut: () => void;
 	#chunked = false;
 	/** What has been given and not been written yet: the head at least waits for what comes in the same turn. */
 	#held = '';
-	#finish: () => void = nothing;
 
-	constructor(request: IncomingMessage) {
-		this.#socket = request.socket;
-		this.#isHttp11 = request.httpVersionMinor !== 0;
+	/**
+	 * @param mayStay whether the connection may, by the request's version and `Connection` (RFC 9112 section 9.3).
+	 * @param onOut called once, when the kernel has the whole answer.
+	 */
+	constructor(socket: Socket, isHttp11: boolean, mayStay: boolean, onOut: () => void) {
+		this.#socket = socket;
+		this.#isHttp11 = isHttp11;
+		this.#mayStay = mayStay;
+		this.#onOut = onOut;
 	}
 
 	/**
@@ -51,9 +50,9 @@ export class Http1Answer {
 		const unsized = hasBody && !sized;
 		this.#chunked = unsized && this.#isHttp11;
 		if (this.#chunked) head += 'transfer-encoding: chunked\r\n';
-		this._last = closes || !this.shouldKeepAlive || (unsized && !this.#isHttp11);
+		this.isLast = closes || !this.#mayStay || (unsized && !this.#isHttp11);
 		// HTTP/1.0 clients need to be told that it stays, and some of the others look for it, too.
-		this.#held = head + (this._last ? 'connection: close\r\n\r\n' : 'connection: keep-alive\r\n\r\n');
+		this.#held = head + (this.isLast ? 'connection: close\r\n\r\n' : 'connection: keep-alive\r\n\r\n');
 	}
 
 	/** The client has been told to wait for this before it sends the body (RFC 9110 section 10.1.1). */
@@ -121,36 +120,9 @@ export class Http1Answer {
 	}
 
 	readonly #onFlushed = (error?: Error | null): void => {
-		if (error) return;
-		this.#finish();
-		this.onOut();
+		if (!error) this.#onOut();
 	};
-
-	// --- What Node's server calls.
-
-	on(event: string, listener: () => void): this {
-		if (event === 'finish') this.#finish = listener;
-		return this;
-	}
-
-	assignSocket(socket: Socket): void {
-		(socket as AnsweringSocket)._httpMessage = this;
-	}
-
-	detachSocket(socket: Socket): void {
-		(socket as AnsweringSocket)._httpMessage = null;
-	}
-
-	/** The connection is gone, and tells its requests itself. */
-	destroy(): void {}
 }
-
-/** Where Node looks for the answer that is being given. */
-interface AnsweringSocket extends Socket {
-	_httpMessage: Http1Answer | null;
-}
-
-function nothing(): void {}
 
 function flush(answer: Http1Answer): void {
 	answer.flush();

@@ -5,7 +5,6 @@ import * as rejection from '../gates/rejection.ts';
 import { forwardedLines, refusalFields } from './answers.ts';
 import { Timed } from './deadlines.ts';
 import { afterDrainGrace } from './drain-grace.ts';
-import type { Http1Answer } from './http1-answer.ts';
 import type { Http1Incoming } from './http1-incoming.ts';
 import { Http1Request } from './http1-request.ts';
 import type { DataPlane } from './plane.ts';
@@ -37,8 +36,6 @@ export class Http1Connection extends Timed {
 		this.socket = socket;
 		this.plane = plane;
 		this.forwardedLines = forwardedLines(peer);
-		// What Node calls after the last answer. It would not linger.
-		socket.destroySoon = () => this.close();
 		plane.deadlines.firstRequest.add(this);
 	}
 
@@ -48,11 +45,15 @@ export class Http1Connection extends Timed {
 	}
 
 	/** One request at a time: what is pipelined behind it waits its turn, and the gates see it in order. */
-	onRequest(req: Http1Incoming, res: Http1Answer | undefined): void {
+	onRequest(req: Http1Incoming, mayStay: boolean): void {
+		// No upgrade is granted, but llhttp has stopped behind such a request all the same: Node drops the rest of the read and
+		// goes on with the next one, wherever in the stream that begins.
+		const endsParsing = req.upgrade;
+		req.upgrade = false;
 		// The rest of the read in which the last request was.
 		if (this.#closing || this.#sealed) return;
-		if (req.endsParsing) this.#sealed = true;
-		const request = new Http1Request(this, req, res);
+		if (endsParsing) this.#sealed = true;
+		const request = new Http1Request(this, req, mayStay);
 		this.#latest = request;
 		this.#consumed = this.socket.bytesRead;
 		if (this.#current === undefined) return this.#serve(request);
@@ -122,11 +123,11 @@ export class Http1Connection extends Timed {
 		stats.answered(status);
 		const unknown = { method: '', path: '', tenant: undefined, upstream: undefined };
 		logAnswer?.({ ...unknown, status, rejection: answer, duration: 0 });
-		this.writeRaw(answer);
+		this.#writeRaw(answer);
 		this.close();
 	}
 
-	writeRaw(answer: Rejection): void {
+	#writeRaw(answer: Rejection): void {
 		const fields = refusalFields(answer);
 		let head = `HTTP/1.1 ${answer.status} ${STATUS_CODES[answer.status]}\r\n`;
 		for (let i = 0; i < fields.length; i += 2) head += `${fields[i]}: ${fields[i + 1]}\r\n`;

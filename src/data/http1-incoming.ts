@@ -1,4 +1,3 @@
-import { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { KeptPieces } from './body/kept-pieces.ts';
 
@@ -21,6 +20,7 @@ export class Http1Incoming {
 	httpVersion = '';
 	joinDuplicateHeaders: unknown = undefined;
 	url = '';
+	/** CONNECT, or `Upgrade`: llhttp has stopped behind it. */
 	upgrade: boolean | null = null;
 	method = '';
 	/** All of the request has come. */
@@ -28,8 +28,6 @@ export class Http1Incoming {
 	/** Names and values in turn, as they came. */
 	rawHeaders: string[] = [];
 
-	/** The parser has stopped behind this request: what follows it is lost on us. */
-	endsParsing = false;
 	/** Called when the request is complete, and has a body. */
 	onComplete: (() => void) | undefined = undefined;
 	#taker: BodyTaker | undefined = undefined;
@@ -38,15 +36,8 @@ export class Http1Incoming {
 	/** What nobody has taken yet. */
 	#kept: KeptPieces | undefined = undefined;
 
-	// --- Read by Node.
-	/** Nobody wants the body any more. */
+	/** Read by Node: nobody wants the body any more. */
 	_dumped = false;
-	/** Node need not see to it that the body is read. */
-	readonly _consuming = true;
-	/** Node lets go of the request then. */
-	get readableEnded(): boolean {
-		return this.complete;
-	}
 
 	constructor(socket: Socket) {
 		this.socket = socket;
@@ -71,9 +62,10 @@ export class Http1Incoming {
 		if (!this.#paused) this.#readOn();
 	}
 
-	/** Nobody wants the rest of the body: it is read, as far as it comes, and forgotten. */
+	/** The request is over. What still comes of it is read and forgotten; Node holds on to us until the next one. */
 	drop(): void {
 		this._dumped = true;
+		this.rawHeaders = NO_FIELDS;
 		this.#taker = undefined;
 		this.#kept = undefined;
 		this.#readOn();
@@ -90,10 +82,10 @@ export class Http1Incoming {
 		this.#taker?.onRequestEnd();
 	}
 
-	/** If there is more to come, and unless Node has stopped reading for its own reasons. */
+	/** There is more to come, and the connection may have been paused because of what was there. */
 	#readOn(): void {
-		const socket = this.socket as Socket & { _paused?: boolean };
-		if (!this.complete && socket.isPaused() && socket._paused !== true && socket.readable) socket.resume();
+		const { socket } = this;
+		if (!this.complete && socket.isPaused() && socket.readable) socket.resume();
 	}
 
 	// --- Called by Node.
@@ -110,7 +102,6 @@ export class Http1Incoming {
 	push(chunk: Buffer | null): boolean {
 		if (chunk === null) {
 			this.onComplete?.();
-			// Node may hold on to us until the next request.
 			this.onComplete = undefined;
 			this.#handOn();
 			return true;
@@ -123,33 +114,8 @@ export class Http1Incoming {
 		this.#kept.add(chunk);
 		return this.#kept.length < MAX_KEPT;
 	}
-
-	on(): this {
-		return this;
-	}
-
-	emit(): boolean {
-		return false;
-	}
-
-	/** The connection is gone, and tells its requests itself. */
-	destroy(): void {
-		this.drop();
-	}
-
-	_dump(): void {}
 }
 
-/**
- * We work on the raw list, where nothing has been merged or dropped. Node asks for `headers` to decide on a few things that
- * the gates decide; an empty object spares building one that nobody needs.
- */
-Object.defineProperty(Http1Incoming.prototype, 'headers', { value: Object.freeze({}) });
-
-// What Node calls by private names belongs to the abort signal of an `IncomingMessage`. There is none here.
-for (const name of Object.getOwnPropertySymbols(IncomingMessage.prototype)) {
-	Object.defineProperty(Http1Incoming.prototype, name, { value: () => {} });
-}
-
+const NO_FIELDS: string[] = [];
 /** As much of a body that nobody takes yet is read ahead, bytes. */
 const MAX_KEPT = 65_536;

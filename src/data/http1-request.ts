@@ -5,7 +5,7 @@ import { Rejection } from '../gates/rejection.ts';
 import { originForm } from '../gates/target.ts';
 import { refusalFields } from './answers.ts';
 import type { ClientRequest } from './client.ts';
-import type { Http1Answer } from './http1-answer.ts';
+import { Http1Answer } from './http1-answer.ts';
 import type { Http1Connection } from './http1-connection.ts';
 import type { Http1Incoming } from './http1-incoming.ts';
 
@@ -18,8 +18,7 @@ export class Http1Request implements ClientRequest {
 	readonly exchange: BodyExchange;
 	readonly #connection: Http1Connection;
 	readonly #req: Http1Incoming;
-	/** `undefined` after CONNECT, where Node makes none. */
-	readonly #res: Http1Answer | undefined;
+	readonly #res: Http1Answer;
 	#readingBody = false;
 	#bodyBroken = false;
 	#answering = false;
@@ -27,10 +26,10 @@ export class Http1Request implements ClientRequest {
 	/** What is left of a long answer. */
 	#rest: Buffer | undefined;
 
-	constructor(connection: Http1Connection, req: Http1Incoming, res: Http1Answer | undefined) {
+	constructor(connection: Http1Connection, req: Http1Incoming, mayStay: boolean) {
 		this.#connection = connection;
 		this.#req = req;
-		this.#res = res;
+		this.#res = new Http1Answer(connection.socket, req.httpVersionMinor !== 0, mayStay, () => this.#onOut());
 		this.method = req.method;
 		this.target = originForm(req.url);
 		this.forwardedLines = connection.forwardedLines;
@@ -41,7 +40,6 @@ export class Http1Request implements ClientRequest {
 		if (this.head instanceof Rejection || this.head.bodyLength !== 0) {
 			req.onComplete = () => connection.onBodyEnd();
 		}
-		if (res !== undefined) res.onOut = () => this.#onOut();
 	}
 
 	/** The client owes no more bytes of this request. */
@@ -58,14 +56,14 @@ export class Http1Request implements ClientRequest {
 	answer(status: number, fields: string[], body: Buffer | string | undefined): void {
 		const hasBody = body !== undefined;
 		this.#begin(status, fields, hasBody, false);
-		if (body === undefined || typeof body === 'string' || body.length <= PIECE) return this.#res!.end(body);
+		if (body === undefined || typeof body === 'string' || body.length <= PIECE) return this.#res.end(body);
 		this.#rest = body;
 		this.#pump();
 	}
 
 	/** In pieces, so that a client that takes its time can be told from one that takes nothing. */
 	#pump(): void {
-		const res = this.#res!;
+		const res = this.#res;
 		while (this.#rest !== undefined) {
 			const piece = this.#rest.subarray(0, PIECE);
 			this.#rest = piece.length === this.#rest.length ? undefined : this.#rest.subarray(PIECE);
@@ -82,13 +80,6 @@ export class Http1Request implements ClientRequest {
 	}
 
 	refuse(rejected: Rejection): void {
-		if (this.#res === undefined) {
-			this.#done = true;
-			this.#connection.writeRaw(rejected);
-			this.#connection.close();
-			this.exchange.onAnswered();
-			return;
-		}
 		const hasBody = this.method !== 'HEAD';
 		this.#begin(rejected.status, refusalFields(rejected), hasBody, rejected.closes);
 		this.#res.end(hasBody ? rejected.body : '');
@@ -96,15 +87,15 @@ export class Http1Request implements ClientRequest {
 
 	begin(status: number, fields: string[], hasBody: boolean): void {
 		this.#begin(status, fields, hasBody, false);
-		this.#res!.flushSoon();
+		this.#res.flushSoon();
 	}
 
 	write(chunk: Buffer): boolean {
-		return this.#res!.write(chunk);
+		return this.#res.write(chunk);
 	}
 
 	end(): void {
-		this.#res!.end();
+		this.#res.end();
 	}
 
 	reset(): void {
@@ -116,7 +107,7 @@ export class Http1Request implements ClientRequest {
 		const req = this.#req;
 		const { head, exchange } = this;
 		// Only now have the gates before the body passed (RFC 9110 section 10.1.1).
-		if (!(head instanceof Rejection) && head.expectsContinue && req.httpVersionMinor === 1) this.#res!.writeContinue();
+		if (!(head instanceof Rejection) && head.expectsContinue && req.httpVersionMinor === 1) this.#res.writeContinue();
 		req.take(exchange);
 		if (this.#bodyBroken) process.nextTick(() => this.onBodyBroken());
 	}
@@ -132,7 +123,7 @@ export class Http1Request implements ClientRequest {
 	#begin(status: number, fields: readonly string[], hasBody: boolean, closes: boolean): void {
 		this.#answering = true;
 		const isLast = closes || this.#connection.isLast || this.#leavesTooMuchUnread();
-		this.#res!.begin(status, fields, hasBody, isLast, this.#connection.plane.clock.wallSeconds());
+		this.#res.begin(status, fields, hasBody, isLast, this.#connection.plane.clock.wallSeconds());
 	}
 
 	/**
@@ -151,6 +142,7 @@ export class Http1Request implements ClientRequest {
 		if (this.#done) return;
 		this.#done = true;
 		this.#req.drop();
+		if (this.#res.isLast) this.#connection.close();
 		this.exchange.onAnswered();
 		this.#connection.onServed();
 	}

@@ -1,7 +1,6 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
-import { Http1Answer } from './http1-answer.ts';
 import { Http1Connection } from './http1-connection.ts';
 import { Http1Incoming } from './http1-incoming.ts';
 import type { DataPlane } from './plane.ts';
@@ -19,14 +18,9 @@ export class Http1Front {
 	constructor(plane: DataPlane) {
 		this.#plane = plane;
 		this.#server = createServer({
-			// Node calls on these two only what `http1-incoming.ts` and `http1-answer.ts` say; their tests watch that.
 			IncomingMessage: Http1Incoming as unknown as typeof IncomingMessage,
-			ServerResponse: Http1Answer as unknown as typeof ServerResponse,
 			maxHeaderSize: plane.limits.maxHeaderBytes,
 			insecureHTTPParser: false,
-			// Hosts and framing are judged by the gate, from the raw list; Node would look at one of two.
-			requireHostHeader: false,
-			shouldUpgradeCallback: stayWithHttp,
 			// All time limits are ours: Node checks its own every 30 s, and never on a server that does not listen.
 			keepAliveTimeout: 0,
 			requestTimeout: 0,
@@ -36,9 +30,6 @@ export class Http1Front {
 		this.#server.timeout = 0;
 		// Beyond 2000 fields Node would drop the rest without a word; the head's size is what limits them.
 		this.#server.maxHeadersCount = 0;
-		this.#server.on('request', (req, res) => this.#onRequest(req.socket, req, res));
-		// Node lets go of the socket after a CONNECT; it is refused in its turn all the same.
-		this.#server.on('connect', (req, socket) => this.#onRequest(socket, req, undefined));
 		this.#server.on('clientError', (error, socket) => this.#connectionOf(socket)?.onParseError(error));
 	}
 
@@ -54,6 +45,11 @@ export class Http1Front {
 		});
 		if (this.#draining) connection.drain();
 		this.#server.emit('connection', socket);
+		// In place of what makes a `ServerResponse`, keeps answers in their order, and decides on `Expect` and upgrades.
+		(socket as ParsedSocket).parser.onIncoming = (req, mayStay) => {
+			connection.onRequest(req, mayStay);
+			return READ_BODY;
+		};
 		// Behind Node's own listener, which begins to read again after each request.
 		socket.on('resume', () => connection.onResume());
 		socket.on('drain', () => connection.onDrain());
@@ -69,20 +65,16 @@ export class Http1Front {
 		return this.#connections.size;
 	}
 
-	#onRequest(socket: Duplex, req: unknown, res: unknown): void {
-		this.#connectionOf(socket)?.onRequest(req as Http1Incoming, res as Http1Answer | undefined);
-	}
-
 	#connectionOf(socket: Duplex): Http1Connection | undefined {
 		return this.#connections.get(socket);
 	}
 }
 
-/**
- * No upgrade is granted, but llhttp has stopped behind such a request all the same: Node drops the rest of the read and goes
- * on with the next one, wherever in the stream that begins.
- */
-function stayWithHttp(req: IncomingMessage): boolean {
-	(req as unknown as Http1Incoming).endsParsing = true;
-	return false;
+/** What Node's HTTP server has put on the socket. */
+interface ParsedSocket extends TLSSocket {
+	/** Reads the socket, and calls this with each head. */
+	readonly parser: { onIncoming: (req: Http1Incoming, shouldKeepAlive: boolean) => number };
 }
+
+/** What llhttp is told when a head is complete: go on as the framing says. */
+const READ_BODY = 0;
