@@ -79,14 +79,19 @@ export class Http1Answer {
 		return this.#write(bytes);
 	}
 
-	/** Writes without copying what is the caller's to keep; for bodies with a `content-length`. @returns as `write`. */
-	writeKept(chunk: Buffer): boolean {
-		return this.#writeBehindHeld(chunk);
+	/** Writes without copying what nobody changes any more; for bodies with a `content-length`. @returns as `write`. */
+	writeKept(bytes: Buffer | string, onFlushed?: (error?: Error | null) => void): boolean {
+		if (this.#held === '') return this.#write(bytes, onFlushed);
+		this.#socket.cork();
+		this.flush();
+		const more = this.#write(bytes, onFlushed);
+		this.#socket.uncork();
+		return more;
 	}
 
 	/** @param rest the last bytes of a body with a `content-length`, or all of them; as text latin1. */
 	end(rest: Buffer | string = ''): void {
-		if (rest.length > ONE_WRITE) return void this.#writeBehindHeld(rest, this.#onFlushed);
+		if (rest.length > ONE_WRITE) return void this.writeKept(rest, this.#onFlushed);
 		const text = typeof rest === 'string' ? rest : rest.toString('latin1');
 		const held = this.#held;
 		this.#held = '';
@@ -103,15 +108,6 @@ export class Http1Answer {
 		const held = this.#held;
 		this.#held = '';
 		this.#write(held);
-	}
-
-	#writeBehindHeld(bytes: Buffer | string, onFlushed?: (error?: Error | null) => void): boolean {
-		if (this.#held === '') return this.#write(bytes, onFlushed);
-		this.#socket.cork();
-		this.flush();
-		const more = this.#write(bytes, onFlushed);
-		this.#socket.uncork();
-		return more;
 	}
 
 	/** On a connection that is closing nothing more is said; its `close` ends whatever waits for it. */

@@ -1,10 +1,10 @@
-import { STATUS_CODES } from 'node:http';
 import type { TLSSocket } from 'node:tls';
 import type { Rejection } from '../gates/rejection.ts';
 import * as rejection from '../gates/rejection.ts';
 import { forwardedLines, refusalFields } from './answers.ts';
 import { Timed } from './deadlines.ts';
 import { afterDrainGrace } from './drain-grace.ts';
+import { Http1Answer } from './http1-answer.ts';
 import type { Http1Incoming } from './http1-incoming.ts';
 import { Http1Request } from './http1-request.ts';
 import type { DataPlane } from './plane.ts';
@@ -118,20 +118,15 @@ export class Http1Connection extends Timed {
 
 	/** An answer for which there is no request object. It is the connection's last. */
 	#refuseRaw(answer: Rejection): void {
-		const { stats, logAnswer } = this.plane;
+		const { clock, stats, logAnswer } = this.plane;
 		const { status } = answer;
 		stats.answered(status);
 		const unknown = { method: '', path: '', tenant: undefined, upstream: undefined };
 		logAnswer?.({ ...unknown, status, rejection: answer, duration: 0 });
-		this.#writeRaw(answer);
+		const refusal = new Http1Answer(this.socket, true, false, () => {});
+		refusal.begin(status, refusalFields(answer), true, true, clock.wallSeconds());
+		refusal.end(answer.body);
 		this.close();
-	}
-
-	#writeRaw(answer: Rejection): void {
-		const fields = refusalFields(answer);
-		let head = `HTTP/1.1 ${answer.status} ${STATUS_CODES[answer.status]}\r\n`;
-		for (let i = 0; i < fields.length; i += 2) head += `${fields[i]}: ${fields[i + 1]}\r\n`;
-		this.socket.write(`${head}date: ${new Date().toUTCString()}\r\nconnection: close\r\n\r\n${answer.body}`, 'latin1');
 	}
 
 	/** The first request, the next one, or the end of a lingering close has not come in time. */

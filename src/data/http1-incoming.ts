@@ -1,11 +1,9 @@
 import type { Socket } from 'node:net';
 import { KeptPieces } from './body/kept-pieces.ts';
+import type { ExchangeEvents } from './client.ts';
 
 /** Who takes a request's body. */
-export interface BodyTaker {
-	onRequestBody(chunk: Buffer): void;
-	onRequestEnd(): void;
-}
+export type BodyTaker = Pick<ExchangeEvents, 'onRequestBody' | 'onRequestEnd'>;
 
 /**
  * One HTTP/1.1 request as it comes from Node's parser (llhttp), which makes one where it would make an `IncomingMessage`.
