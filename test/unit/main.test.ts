@@ -113,6 +113,36 @@ describe('signals during the start', () => {
 	});
 });
 
+describe('malloc', { skip: process.platform !== 'linux' && 'reads /proc' }, () => {
+	const args = [MAIN, '--config', '', ...LOCAL];
+	before(() => {
+		args[2] = configPath;
+	});
+
+	test('is tuned when the command runs, by a process that is otherwise the same', async () => {
+		using command = new ProxyProcess(['--stack-size=900', ...args]);
+		await command.line('ready');
+		assert.equal(environmentOf(command.pid).get('GLIBC_TUNABLES'), 'glibc.malloc.tcache_count=512');
+		const [, ...given] = readFileSync(`/proc/${command.pid}/cmdline`, 'utf8').split('\0').slice(0, -1);
+		assert.deepEqual(given, ['--stack-size=900', ...args]);
+		assert.equal(command.stderr, '');
+	});
+
+	for (const own of ['', 'glibc.malloc.tcache_count=100']) {
+		test(`is left to whoever sets GLIBC_TUNABLES, here to "${own}"`, async () => {
+			using command = new ProxyProcess(args, { GLIBC_TUNABLES: own });
+			await command.line('ready');
+			assert.equal(environmentOf(command.pid).get('GLIBC_TUNABLES'), own);
+		});
+	}
+
+	test('is left alone where a process may not become another one', async () => {
+		using command = new ProxyProcess(['--permission', '--allow-fs-read=*', '--allow-worker', '--allow-net', ...args]);
+		await command.line('ready');
+		assert.equal(environmentOf(command.pid).get('GLIBC_TUNABLES'), undefined);
+	});
+});
+
 describe('the running command', () => {
 	test('drains on SIGTERM and on SIGINT, with 0', async () => {
 		for (const signal of ['SIGTERM', 'SIGINT'] as const) {
@@ -136,6 +166,12 @@ describe('the running command', () => {
 		assert.equal(command.stderr, '');
 	});
 });
+
+/** That a process began with (`proc_pid_environ(5)`). */
+function environmentOf(pid: number): Map<string, string> {
+	const entries = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0');
+	return new Map(entries.map((entry) => [entry.slice(0, entry.indexOf('=')), entry.slice(entry.indexOf('=') + 1)]));
+}
 
 /** Whether a process has a handler for a signal, by number (`proc_pid_status(5)`). */
 function catches(pid: number, signal: number): boolean {
