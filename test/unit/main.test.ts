@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { renderConfig } from '../../src/cli/demo/config-file.ts';
 import { type TestPki, testPki } from '../fixtures/pki.ts';
+import { environmentOf, HAS_PROC, handlesSignal, listeningPorts } from '../fixtures/proc.ts';
 import { sampleSum } from '../fixtures/prometheus.ts';
 import { until } from '../fixtures/wait.ts';
 import { ProxyProcess } from './control/fixtures/proxy-process.ts';
@@ -91,15 +92,15 @@ describe('signals during the start', () => {
 	});
 
 	test('SIGUSR1 is a reload once ready, however early it comes, and opens no inspector', async (t) => {
-		if (process.platform !== 'linux') return t.skip('reads /proc');
+		if (!HAS_PROC) return t.skip('reads /proc');
 		using command = new ProxyProcess([MAIN, '--config', configPath, ...LOCAL]);
 		// The moment when Node would not die of it any more, long before a line of ours has run.
-		await until(() => catches(command.pid, 10), 'the first handler of SIGUSR1');
+		await until(() => handlesSignal(command.pid, 10), 'the first handler of SIGUSR1');
 		command.signal('SIGUSR1');
 		await command.line('ready');
 		await command.line('routing table reloaded');
 		assert.equal(sampleSum(await command.metrics(), 'proxy_reloads_total', { result: 'success' }), 1);
-		assert.equal(listeners(command.pid), 2, 'TLS and metrics, and no inspector');
+		assert.equal(listeningPorts(command.pid).length, 2, 'TLS and metrics, and no inspector');
 	});
 
 	test('SIGUSR1 while waiting for the first verdicts is a reload once ready', async () => {
@@ -113,7 +114,7 @@ describe('signals during the start', () => {
 	});
 });
 
-describe('malloc', { skip: process.platform !== 'linux' && 'reads /proc' }, () => {
+describe('malloc', { skip: HAS_PROC ? false : 'reads /proc' }, () => {
 	const args = [MAIN, '--config', '', ...LOCAL];
 	before(() => {
 		args[2] = configPath;
@@ -166,34 +167,3 @@ describe('the running command', () => {
 		assert.equal(command.stderr, '');
 	});
 });
-
-/** That a process began with (`proc_pid_environ(5)`). */
-function environmentOf(pid: number): Map<string, string> {
-	const entries = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0');
-	return new Map(entries.map((entry) => [entry.slice(0, entry.indexOf('=')), entry.slice(entry.indexOf('=') + 1)]));
-}
-
-/** Whether a process has a handler for a signal, by number (`proc_pid_status(5)`). */
-function catches(pid: number, signal: number): boolean {
-	const mask = /^SigCgt:\s+([0-9a-f]+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]!;
-	return ((BigInt(`0x${mask}`) >> BigInt(signal - 1)) & 1n) === 1n;
-}
-
-/** How many TCP sockets of a process listen (`proc_net_tcp(5)`: column 4 is the state, 0A is LISTEN, column 10 the inode). */
-function listeners(pid: number): number {
-	const own = new Set(readdirSync(`/proc/${pid}/fd`).map((fd) => linkOf(`/proc/${pid}/fd/${fd}`)));
-	const rows = readFileSync(`/proc/${pid}/net/tcp`, 'utf8')
-		.trim()
-		.split('\n')
-		.map((row) => row.trim().split(/\s+/));
-	return rows.filter((row) => row[3] === '0A' && own.has(`socket:[${row[9]}]`)).length;
-}
-
-function linkOf(path: string): string {
-	try {
-		return readlinkSync(path);
-	} catch {
-		// Closed since the folder was read.
-		return '';
-	}
-}
