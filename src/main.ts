@@ -46,7 +46,6 @@ async function main(): Promise<void> {
 type Command<Name extends CommandLine['command']> = Extract<CommandLine, { readonly command: Name }>;
 
 async function run({ config: path, bind, metricsBind, workers, logFormat, rustLog }: Command<'run'>): Promise<void> {
-	await startOverTuned();
 	const { loadConfig } = await import('./config/load.ts');
 	const config = loadConfig(path);
 	const { createLogger, parseLogFilter } = await import('./shared/log.ts');
@@ -85,23 +84,6 @@ async function run({ config: path, bind, metricsBind, workers, logFormat, rustLo
 	else if (signals.reloadAsked) signals.onReload();
 }
 
-/** Has malloc serve the workers well (`control/allocator.ts`). The process keeps its number, its arguments and its streams. */
-async function startOverTuned(): Promise<void> {
-	// Whoever has attached to this process wants to see this one.
-	if (isInspectorAskedFor()) return;
-	const { reloadAskedBefore, tunedEnvironment } = await import('./control/allocator.ts');
-	signals.reloadAsked ||= reloadAskedBefore(process.env);
-	// A whole turn of the loop: signals that have come would be forgotten with what is replaced here.
-	await new Promise((resolve) => setImmediate(setImmediate, resolve));
-	const environment = tunedEnvironment(process.platform, process.env, signals.reloadAsked);
-	if (environment === undefined) return;
-	try {
-		process.execve?.(process.execPath, [process.argv0, ...process.execArgv, ...process.argv.slice(1)], environment);
-	} catch {
-		// Not permitted, or Node's file is not there any more. All works as well without, only slower.
-	}
-}
-
 async function demo({ once, dir }: Command<'demo'>): Promise<void> {
 	// The demo stops what it has started by itself.
 	process.off('SIGTERM', stop).off('SIGINT', stop);
@@ -118,17 +100,13 @@ async function embedDemo(): Promise<void> {
 
 /** Open without having been asked for, it is a SIGUSR1 that came before our handler did: somebody wants a reload. */
 function closeInspector(): void {
-	if (isInspectorAskedFor()) return;
+	const options = [...process.execArgv, ...(process.env.NODE_OPTIONS ?? '').split(' ')];
+	// `--inspect-port` and its like only say how.
+	if (options.some((option) => /^--inspect(-brk|-wait)?(=|$)/.test(option))) return;
 	const inspector = process.getBuiltinModule('node:inspector');
 	if (inspector?.url() === undefined) return;
 	inspector.close();
 	signals.reloadAsked = true;
-}
-
-function isInspectorAskedFor(): boolean {
-	const options = [...process.execArgv, ...(process.env.NODE_OPTIONS ?? '').split(' ')];
-	// `--inspect-port` and its like only say how.
-	return options.some((option) => /^--inspect(-brk|-wait)?(=|$)/.test(option));
 }
 
 /** In the source and in the bundle alike, package.json lies one folder above this module. */

@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { renderConfig } from '../../src/cli/demo/config-file.ts';
 import { type TestPki, testPki } from '../fixtures/pki.ts';
-import { environmentOf, HAS_PROC, handlesSignal, listeningPorts } from '../fixtures/proc.ts';
+import { HAS_PROC, handlesSignal, listeningPorts } from '../fixtures/proc.ts';
 import { sampleSum } from '../fixtures/prometheus.ts';
 import { until } from '../fixtures/wait.ts';
 import { ProxyProcess } from './control/fixtures/proxy-process.ts';
@@ -111,36 +111,6 @@ describe('signals during the start', () => {
 		const messages = command.logged.map(({ message }) => message);
 		assert.ok(messages.indexOf('ready') < messages.indexOf('mTLS config reloaded'));
 		assert.equal(command.stderr, '', 'not even for a moment');
-	});
-});
-
-describe('malloc', { skip: HAS_PROC ? false : 'reads /proc' }, () => {
-	const args = [MAIN, '--config', '', ...LOCAL];
-	before(() => {
-		args[2] = configPath;
-	});
-
-	test('is tuned when the command runs, by a process that is otherwise the same', async () => {
-		using command = new ProxyProcess(['--stack-size=900', ...args]);
-		await command.line('ready');
-		assert.equal(environmentOf(command.pid).get('GLIBC_TUNABLES'), 'glibc.malloc.tcache_count=512');
-		const [, ...given] = readFileSync(`/proc/${command.pid}/cmdline`, 'utf8').split('\0').slice(0, -1);
-		assert.deepEqual(given, ['--stack-size=900', ...args]);
-		assert.equal(command.stderr, '');
-	});
-
-	for (const own of ['', 'glibc.malloc.tcache_count=100']) {
-		test(`is left to whoever sets GLIBC_TUNABLES, here to "${own}"`, async () => {
-			using command = new ProxyProcess(args, { GLIBC_TUNABLES: own });
-			await command.line('ready');
-			assert.equal(environmentOf(command.pid).get('GLIBC_TUNABLES'), own);
-		});
-	}
-
-	test('is left alone where a process may not become another one', async () => {
-		using command = new ProxyProcess(['--permission', '--allow-fs-read=*', '--allow-worker', '--allow-net', ...args]);
-		await command.line('ready');
-		assert.equal(environmentOf(command.pid).get('GLIBC_TUNABLES'), undefined);
 	});
 });
 
