@@ -73,7 +73,7 @@ export class Http1Connection extends Timed {
 	#serve(request: Http1Request): void {
 		this.cancelDeadline();
 		this.#current = request;
-		request.exchange.start();
+		this.plane.requests.add(request);
 	}
 
 	onDrain(): void {

@@ -20,6 +20,7 @@ import {
 	type Route,
 	Upstream,
 } from './plane.ts';
+import { RequestQueue } from './request-queue.ts';
 
 /**
  * One data-plane thread: builds its part of the world from `workerData`, serves, and does what the control plane says
@@ -135,6 +136,7 @@ function createPlane(seed: WorkerSeed, clock: Clock, deadlines: PlaneDeadlines):
 		stats: new WorkerStats(seed.stats),
 		bufferedBytes: new Budget(seed.bufferedBytes, seed.index),
 		deadlines,
+		requests: new RequestQueue(),
 		log,
 		logAnswer: filter.enabled('debug', 'proxy::request')
 			? (answer) => log.debug('proxy::request', 'answered', fieldsOf(answer))

@@ -3,6 +3,7 @@ import { type Duplex, duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
 import { Http1Front } from '../../../src/data/http1.ts';
+import type { QueuedRequest } from '../../../src/data/request-queue.ts';
 import { until } from '../../fixtures/wait.ts';
 import { FakePlane, LIMITS, settle } from './fixtures/fake-plane.ts';
 
@@ -113,7 +114,9 @@ describe('an HTTP/1.1 connection', () => {
 		const client = new Client(plane);
 		client.socket.pause();
 		for (let i = 0; i < 500; i++) client.send('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
-		await settle();
+		const answers = () => plane.stats.read().answers.get(401);
+		for (let before: number | undefined = -1; before !== answers(); await settle()) before = answers();
+		assert.equal(plane.connections, 1);
 		await plane.pass(LIMITS.upstream + 100);
 		await untilGone(plane);
 	});
@@ -160,5 +163,18 @@ describe('an HTTP/1.1 connection', () => {
 			await untilGone(plane);
 			await plane.pass(400_000);
 		}
+	});
+
+	it('that is gone before it was its request’s turn has that request served no more', async () => {
+		const plane = new FakePlane();
+		const queued: QueuedRequest[] = [];
+		plane.requests.add = (request) => queued.push(request);
+		const client = new Client(plane);
+		client.send('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
+		await until(() => queued.length === 1, 'the request');
+		assert.equal(queued[0]!.isGone, false);
+		client.served.destroy();
+		await untilGone(plane);
+		assert.equal(queued[0]!.isGone, true);
 	});
 });
