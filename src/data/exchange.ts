@@ -7,6 +7,7 @@ import type { Identity } from '../gates/token-cache.ts';
 import { refuseProtocolChange } from '../gates/upgrade.ts';
 import type { ClientRequest } from './client.ts';
 import { Timed } from './deadlines.ts';
+import type { Dispatched } from './dispatch-queue.ts';
 import type { DataPlane, Route } from './plane.ts';
 import type { ResponseHandler, UpstreamConnection, UpstreamFailure } from './upstream/connection.ts';
 
@@ -14,7 +15,7 @@ import type { ResponseHandler, UpstreamConnection, UpstreamFailure } from './ups
  * One request's way through the proxy: the gates of specification 4.1 in their order, from here to the upstream. What
  * a body mode does differently stands in `body/collected.ts` and `body/streaming.ts`, which extend this class.
  */
-export abstract class Exchange extends Timed implements ResponseHandler {
+export abstract class Exchange extends Timed implements Dispatched, ResponseHandler {
 	protected readonly client: ClientRequest;
 	protected readonly plane: DataPlane;
 	/** Monotonic milliseconds when it was the request's turn: what is pipelined waits before that. */
@@ -31,6 +32,8 @@ export abstract class Exchange extends Timed implements ResponseHandler {
 	#retried = false;
 	/** An answer has begun; from then on there is no other one to give. */
 	#answered = false;
+	/** The client has left. */
+	isGone = false;
 
 	constructor(client: ClientRequest, plane: DataPlane) {
 		super();
@@ -79,7 +82,7 @@ export abstract class Exchange extends Timed implements ResponseHandler {
 		this.receive(head, this.#startedAt);
 	}
 
-	/** From the route to the upstream's door. @param now monotonic milliseconds. */
+	/** From the route to the queue before the upstream's door. @param now monotonic milliseconds. */
 	protected forward(now: number): void {
 		const { plane } = this;
 
@@ -91,6 +94,24 @@ export abstract class Exchange extends Timed implements ResponseHandler {
 		// Streaming: a body that announces too much is refused before the upstream hears of it.
 		const tooLarge = this.admitBody(this.#head!);
 		if (tooLarge) return this.refuse(tooLarge);
+
+		// A few go to the upstreams in each turn of the loop: `dispatch` follows when it is this one's turn.
+		plane.dispatches.add(this, now);
+	}
+
+	/** This one's turn has come. As in `start`, a fault of ours costs no other request anything. */
+	dispatch(now: number): void {
+		try {
+			this.#dispatch(now);
+		} catch (error) {
+			this.onFault(error);
+		}
+	}
+
+	/** Through the upstream's door. */
+	#dispatch(now: number): void {
+		const { plane } = this;
+		const route = this.route!;
 
 		// Last, since this may spend the one probe of a half-open breaker. From here on an outcome must be reported.
 		this.#admission = route.upstream.breaker.admit(now, route.cooldownMs);
@@ -247,6 +268,7 @@ export abstract class Exchange extends Timed implements ResponseHandler {
 
 	/** The client has left: nobody waits for the upstream's answer any more, and it is no fault of the upstream. */
 	onClientGone(): void {
+		this.isGone = true;
 		this.cancelDeadline();
 		this.settle('abandoned');
 		this.dropUpstream();

@@ -73,7 +73,7 @@ export class Http1Connection extends Timed {
 	#serve(request: Http1Request): void {
 		this.cancelDeadline();
 		this.#current = request;
-		this.plane.requests.add(request);
+		request.exchange.start();
 	}
 
 	onDrain(): void {

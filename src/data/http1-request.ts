@@ -8,10 +8,9 @@ import type { ClientRequest } from './client.ts';
 import { Http1Answer } from './http1-answer.ts';
 import type { Http1Connection } from './http1-connection.ts';
 import type { Http1Incoming } from './http1-incoming.ts';
-import type { QueuedRequest } from './request-queue.ts';
 
 /** One request and its answer. */
-export class Http1Request implements ClientRequest, QueuedRequest {
+export class Http1Request implements ClientRequest {
 	readonly method: string;
 	readonly target: string;
 	readonly head: RequestHead | Rejection;
@@ -41,14 +40,6 @@ export class Http1Request implements ClientRequest, QueuedRequest {
 		if (this.head instanceof Rejection || this.head.bodyLength !== 0) {
 			req.onComplete = () => connection.onBodyEnd();
 		}
-	}
-
-	get isGone(): boolean {
-		return this.#done;
-	}
-
-	start(): void {
-		this.exchange.start();
 	}
 
 	/** The client owes no more bytes of this request. */

@@ -8,7 +8,6 @@ import type { ClientRequest } from './client.ts';
 import { Timed } from './deadlines.ts';
 import { afterDrainGrace } from './drain-grace.ts';
 import type { DataPlane } from './plane.ts';
-import type { QueuedRequest } from './request-queue.ts';
 import { useStreamTable } from './stream-table.ts';
 
 /**
@@ -20,6 +19,8 @@ export class Http2Front {
 	readonly #sessions = new Set<Http2Connection>();
 	readonly #options: Parameters<typeof performServerHandshake>[1];
 	#draining = false;
+	/** Streams that have been opened in this turn of the loop. */
+	#opened: Opened[] = [];
 
 	constructor(plane: DataPlane) {
 		this.#plane = plane;
@@ -48,7 +49,9 @@ export class Http2Front {
 		const connection = new Http2Connection(session, socket, peer, this.#plane);
 		session.on('stream', (stream, _headers, flags, rawHeaders) => {
 			stream.on('error', ignore);
-			this.#plane.requests.add(new OpenedStream(connection, stream, flags, rawHeaders as unknown as string[]));
+			if (this.#opened.push({ connection, stream, flags, rawHeaders: rawHeaders as unknown as string[] }) === 1) {
+				setImmediate(this.#serveOpened);
+			}
 		});
 		this.#sessions.add(connection);
 		this.#plane.stats.connections('h2', 1);
@@ -59,6 +62,16 @@ export class Http2Front {
 		});
 		if (this.#draining) connection.drain();
 	}
+
+	/**
+	 * Serves what has been opened at the end of the loop's turn: whoever opens streams and resets them at once (rapid
+	 * reset, CVE-2023-44487) has done both by then, and nobody has gone to an upstream in vain.
+	 */
+	readonly #serveOpened = (): void => {
+		const opened = this.#opened;
+		this.#opened = [];
+		for (const { connection, stream, flags, rawHeaders } of opened) connection.onStream(stream, flags, rawHeaders);
+	};
 
 	/** Tells all clients to open no more streams here; those under way are served. */
 	drain(): void {
@@ -72,26 +85,11 @@ export class Http2Front {
 }
 
 /** A stream, as Node has announced it. */
-class OpenedStream implements QueuedRequest {
-	readonly #connection: Http2Connection;
-	readonly #stream: ServerHttp2Stream;
-	readonly #flags: number;
-	readonly #rawHeaders: string[];
-
-	constructor(connection: Http2Connection, stream: ServerHttp2Stream, flags: number, rawHeaders: string[]) {
-		this.#connection = connection;
-		this.#stream = stream;
-		this.#flags = flags;
-		this.#rawHeaders = rawHeaders;
-	}
-
-	get isGone(): boolean {
-		return this.#stream.closed;
-	}
-
-	start(): void {
-		this.#connection.onStream(this.#stream, this.#flags, this.#rawHeaders);
-	}
+interface Opened {
+	readonly connection: Http2Connection;
+	readonly stream: ServerHttp2Stream;
+	readonly flags: number;
+	readonly rawHeaders: string[];
 }
 
 function ignore(): void {}
@@ -122,6 +120,8 @@ class Http2Connection extends Timed {
 
 	onStream(stream: ServerHttp2Stream, flags: number, rawHeaders: string[]): void {
 		const { plane } = this;
+		// Reset since it was opened: nobody waits for anything.
+		if (stream.closed) return;
 		// A client that opens and resets streams in a row counts with all that have not been cleared away yet.
 		if (this.#exchanges >= plane.limits.h2MaxConcurrentStreams) return stream.close(NGHTTP2_REFUSED_STREAM);
 		if (!this.#served) {

@@ -10,7 +10,7 @@ import type { Logger } from '../shared/log.ts';
 import type { UpstreamSeed } from '../shared/messages.ts';
 import { UpstreamStats, type WorkerStats } from '../shared/stats.ts';
 import type { DeadlineQueue, Deadlines } from './deadlines.ts';
-import type { RequestQueue } from './request-queue.ts';
+import type { DispatchQueue } from './dispatch-queue.ts';
 import { IDLE_MS, UpstreamPool } from './upstream/pool.ts';
 
 /** All that one worker's exchanges share. Decided once, when the worker starts; only `routes` changes, on reload. */
@@ -25,8 +25,8 @@ export interface DataPlane {
 	/** Bytes of bodies that the process may hold in memory. */
 	readonly bufferedBytes: Budget;
 	readonly deadlines: PlaneDeadlines;
-	/** Where the fronts put what is to be served. */
-	readonly requests: RequestQueue;
+	/** Requests on their way to the upstreams. */
+	readonly dispatches: DispatchQueue;
 	readonly log: Logger;
 	/** Called for each answer when requests are logged; `undefined` otherwise, which is the normal case. */
 	readonly logAnswer: ((answer: AnswerRecord) => void) | undefined;

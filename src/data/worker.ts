@@ -11,6 +11,7 @@ import type { FromWorker, RoutingSeed, TlsMaterial, ToWorker, WorkerSeed } from 
 import { WorkerStats } from '../shared/stats.ts';
 import { secureContextOptions } from '../shared/tls-options.ts';
 import { Deadlines } from './deadlines.ts';
+import { DispatchQueue } from './dispatch-queue.ts';
 import { Listener } from './listener.ts';
 import {
 	type AnswerRecord,
@@ -20,7 +21,6 @@ import {
 	type Route,
 	Upstream,
 } from './plane.ts';
-import { RequestQueue } from './request-queue.ts';
 
 /**
  * One data-plane thread: builds its part of the world from `workerData`, serves, and does what the control plane says
@@ -136,7 +136,7 @@ function createPlane(seed: WorkerSeed, clock: Clock, deadlines: PlaneDeadlines):
 		stats: new WorkerStats(seed.stats),
 		bufferedBytes: new Budget(seed.bufferedBytes, seed.index),
 		deadlines,
-		requests: new RequestQueue(),
+		dispatches: new DispatchQueue(clock),
 		log,
 		logAnswer: filter.enabled('debug', 'proxy::request')
 			? (answer) => log.debug('proxy::request', 'answered', fieldsOf(answer))
