@@ -253,6 +253,8 @@ class Http2Request implements ClientRequest {
 
 	readBody(): void {
 		const { exchange, head } = this;
+		// A body without a byte may have ended since: Node has told that when nobody listened.
+		if (this.#stream.readableEnded) return exchange.onRequestEnd();
 		if (!(head instanceof Rejection) && head.expectsContinue) this.#stream.additionalHeaders({ ':status': 100 });
 		this.#stream.on('data', (chunk: Buffer) => exchange.onRequestBody(chunk));
 		this.#stream.on('end', () => {

@@ -2,10 +2,7 @@ import assert from 'node:assert/strict';
 import { type Duplex, duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
-import type { Dispatched } from '../../../src/data/dispatch-queue.ts';
 import { Http1Front } from '../../../src/data/http1.ts';
-import type { Upstream } from '../../../src/data/plane.ts';
-import { RouteTable } from '../../../src/gates/routes.ts';
 import { until } from '../../fixtures/wait.ts';
 import { FakePlane, LIMITS, settle } from './fixtures/fake-plane.ts';
 
@@ -163,20 +160,5 @@ describe('an HTTP/1.1 connection', () => {
 			await untilGone(plane);
 			await plane.pass(400_000);
 		}
-	});
-
-	it('that is gone before its request went to an upstream leaves nothing to be sent there', async () => {
-		const plane = new FakePlane();
-		plane.letsPass = true;
-		plane.routes = new RouteTable([{ prefix: '/', cooldownMs: 1000, upstream: {} as Upstream }]);
-		const queued: Dispatched[] = [];
-		plane.dispatches.add = (request) => void queued.push(request);
-		const client = new Client(plane);
-		client.send('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
-		await until(() => queued.length === 1, 'the request');
-		assert.equal(queued[0]!.isGone, false);
-		client.served.destroy();
-		await untilGone(plane);
-		assert.equal(queued[0]!.isGone, true);
 	});
 });
