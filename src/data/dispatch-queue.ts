@@ -54,7 +54,7 @@ export class DispatchQueue {
 		const next = this.#waiting.filter((request) => !request.isGone);
 		const count = Math.max(PER_TURN, Math.ceil(next.length * PART));
 		this.#waiting = next.splice(count);
-		this.#room = Math.max(0, count - next.length);
+		this.#room = count - next.length;
 		const now = this.#clock.now();
 		for (const request of next) request.dispatch(now);
 	};
