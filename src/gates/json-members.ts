@@ -1,61 +1,58 @@
 /**
  * `JSON.parse` keeps the last of two members with one name and says nothing; another reader may keep the first. RFC 7519
  * section 4 lets us refuse such a token, and an identity that two readers see differently is worth refusing.
+ *
+ * Nor is a name always what `JSON.parse` says: V8 12.8 to 14.6 (Node 24 and 26) can give one that is spelled with an escape
+ * the name of a member that the thread has parsed before, be it of another tenant's token (nodejs/node#63785).
  */
+
+type JsonObject = Record<string, unknown>;
+
+/** What matters of a text that is JSON: strings, brackets, and numbers or words. */
+const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\]]|[^\s,:{}[\]"]+/g;
 
 /**
  * Parses a JSON object whose member names are unique at every depth.
  *
  * @returns the object, or `undefined` for anything else: no JSON, no object at the top, a name twice.
  */
-export function parseUniqueObject(text: string): Record<string, unknown> | undefined {
-	let value: unknown;
+export function parseUniqueObject(text: string): JsonObject | undefined {
 	try {
-		value = JSON.parse(text);
+		// For its judgement only.
+		JSON.parse(text);
 	} catch {
 		return undefined;
 	}
-	if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
-	return hasUniqueNames(text) ? (value as Record<string, unknown>) : undefined;
+	const tokens = text.match(TOKENS)!;
+	return tokens[0] === '{' ? build(tokens) : undefined;
 }
 
-/** `text` is known to be JSON, so only strings and brackets need attention. */
-function hasUniqueNames(text: string): boolean {
-	// One entry for each open bracket: the names seen so far, or null inside an array.
-	const open: (Set<string> | null)[] = [];
-	let position = 0;
-	while (position < text.length) {
-		const char = text[position];
-		if (char === '"') {
-			const end = endOfString(text, position);
-			const names = open.at(-1);
-			if (names && isName(text, end)) {
-				// Decoded, since "sub" and "s\u0075b" are one name.
-				const name = JSON.parse(text.slice(position, end)) as string;
-				if (names.has(name)) return false;
-				names.add(name);
-			}
-			position = end;
-			continue;
+/** @param tokens of one JSON object. @returns `undefined` if a name comes twice in it or in an object inside. */
+function build(tokens: readonly string[]): JsonObject | undefined {
+	const top: unknown[] = [];
+	// A stack of our own: a token may nest values deeper than calls can be nested.
+	const open: (JsonObject | unknown[])[] = [top];
+	let name: string | undefined;
+	for (const token of tokens) {
+		const parent = open.at(-1)!;
+		if (token === '}' || token === ']') {
+			open.pop();
+		} else if (name === undefined && !Array.isArray(parent)) {
+			name = token.includes('\\') ? (JSON.parse(token) as string) : token.slice(1, -1);
+			if (Object.hasOwn(parent, name)) return undefined;
+		} else {
+			const value: unknown = token === '{' ? {} : token === '[' ? [] : JSON.parse(token);
+			if (Array.isArray(parent)) parent.push(value);
+			else addMember(parent, name!, value);
+			name = undefined;
+			if (typeof value === 'object' && value !== null) open.push(value as JsonObject | unknown[]);
 		}
-		if (char === '{') open.push(new Set());
-		else if (char === '[') open.push(null);
-		else if (char === '}' || char === ']') open.pop();
-		position++;
 	}
-	return true;
+	return top[0] as JsonObject;
 }
 
-/** Index just behind the closing quote of the string that opens at `start`. */
-function endOfString(text: string, start: number): number {
-	let position = start + 1;
-	while (text[position] !== '"') position += text[position] === '\\' ? 2 : 1;
-	return position + 1;
-}
-
-/** In valid JSON a string is a member's name exactly when a colon follows it. */
-function isName(text: string, end: number): boolean {
-	let position = end;
-	while (/[ \t\r\n]/.test(text[position] ?? '')) position++;
-	return text[position] === ':';
+function addMember(object: JsonObject, name: string, value: unknown): void {
+	// An assignment to `__proto__` would make no member.
+	if (name !== '__proto__') object[name] = value;
+	else Object.defineProperty(object, name, { value, writable: true, enumerable: true, configurable: true });
 }

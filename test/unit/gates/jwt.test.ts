@@ -54,6 +54,16 @@ describe('the JWT gate', () => {
 		refuses(mintToken(strangersKey, good));
 	});
 
+	it('reads the names of the claims, and not what a stranger has made of them', () => {
+		const claims = { edition: 1, 'http://x.test/role': 'user', ...good };
+		const spelled = JSON.stringify(claims).replaceAll('/', '\\/');
+		// A header is read before the signature is checked.
+		refuses(
+			signToken(strangersKey, spelled.replace('"http:\\/\\/x.test\\/role"', '"http:\\\\/\\\\/x.test\\\\/r"'), '{}'),
+		);
+		assert.deepEqual(accepts(withPayload(spelled)).payload, claims);
+	});
+
 	it('has no use for typ, cty or kid', () => {
 		for (const header of [{ typ: 'at+jwt' }, { typ: undefined }, { cty: 'x' }, { kid: 'k1' }]) {
 			accepts(mintToken(key, good, header));
