@@ -130,10 +130,10 @@ class StreamReader {
 
 	#data(flags: number, id: number, payload: string): void {
 		if (id === 0 || id > this.#highest) throw new ConnectionError('DATA on no stream');
-		const text = unpadded(flags, payload);
 		const stream = this.#streams.get(id);
+		// Dropped without a look at its padding.
 		if (stream === undefined || stream.ended || stream.reset) return;
-		stream.body += text;
+		stream.body += unpadded(flags, payload);
 		if (flags & FLAG.END_STREAM) stream.ended = true;
 	}
 
