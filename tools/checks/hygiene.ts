@@ -50,7 +50,11 @@ function check(root: string): { files: number; breaches: string[] } {
 	});
 	const traces = tracesOf({ root, home: homedir(), registry: registry.trim() });
 	// Also what is not committed yet, so that it is found before it is.
-	const listing = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: root });
+	const listing = execFileSync(
+		'git',
+		['-c', 'safe.directory=*', 'ls-files', '-z', '--cached', '--others', '--exclude-standard'],
+		{ cwd: root },
+	);
 	const files = listing
 		.toString()
 		.split('\0')

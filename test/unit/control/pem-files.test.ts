@@ -51,9 +51,10 @@ describe('the JWT key', () => {
 
 	test('that is a private one is refused by key and path', () => {
 		const path = pki.writeFile('private.pem', pki.server.keyPem);
-		assert.throws(() => readJwtKeyFile(path), {
-			message: new RegExp(`^jwt\\.jwks_path \\(${path}\\): holds a private key`),
-		});
+		assert.throws(
+			() => readJwtKeyFile(path),
+			({ message }: Error) => message.startsWith(`jwt.jwks_path (${path}): holds a private key`),
+		);
 	});
 
 	test('that is not there is named', () => {

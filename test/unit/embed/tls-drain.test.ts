@@ -11,7 +11,7 @@ describe('draining', () => {
 		it(`lets requests in flight finish, then ends the connection (${protocol})`, async () => {
 			const release = Promise.withResolvers<void>();
 			const started = Promise.withResolvers<void>();
-			const running = await listening({}, async (_req, res) => {
+			const running = await listening({ drainMs: 60_000 }, async (_req, res) => {
 				started.resolve();
 				await release.promise;
 				res.end('late');

@@ -123,7 +123,7 @@ describe('the breaker cell', () => {
 			fc.record({ type: fc.constant('health' as const), healthy: fc.boolean() }),
 		);
 		fc.assert(
-			fc.property(fc.nat(2 ** 38), fc.array(event, { maxLength: 100 }), (start, events) => {
+			fc.property(fc.nat(2 ** 38), fc.array(event, { maxLength: 100, size: 'max' }), (start, events) => {
 				const memory = BreakerCell.allocate(start);
 				const cell = new BreakerCell(memory);
 				let state: BreakerState = { ...INITIAL, since: start };

@@ -80,7 +80,7 @@ describe('the limiter on one thread', () => {
 				fc.integer({ min: 1, max: 6 }),
 				fc.integer({ min: 1, max: 4 }),
 				fc.boolean(),
-				fc.array(request, { minLength: 1, maxLength: 200 }),
+				fc.array(request, { minLength: 1, maxLength: 200, size: 'max' }),
 				(slots, rps, oneHome, requests) => {
 					const limiter = new TenantLimiter(createLimiterMemory(SECRET, slots), rps, 0);
 					const exact = new ExactLimits(rps);
@@ -391,11 +391,13 @@ describe('the limiter after the death of a thread', () => {
 		for (const key of debtors) assert.equal(drain(limiter, key, 0), RPS);
 		const before = new BigInt64Array(memory.cells).slice();
 		let heldAtDeath = 0;
-		for (let round = 0; round < 40 && heldAtDeath < 3; round++) {
+		for (let round = 0; round < 100 && heldAtDeath < 3; round++) {
 			const progress = new SharedArrayBuffer(4);
 			const workerData: VictimTask = { memory, rps: RPS, worker: DEAD, now: 1, progress };
 			const victim = new Worker(VICTIM, { workerData });
 			await Atomics.waitAsync(new Int32Array(progress), 0, 0).value;
+			// Killed as soon as it is seen with the lock; where it is not seen, at random.
+			for (let looks = 0; looks < 1e6 && Atomics.load(lock, 0) === 0; looks++);
 			await victim.terminate();
 			if (lock[0] !== 0) heldAtDeath++;
 			assert.ok(lock[0] === 0 || lock[0] === DEAD + 1);

@@ -23,8 +23,8 @@ function runner(t: TestContext, files: Record<string, string>, ...args: string[]
 	const root = fakePackage(t, { ...BODY, ...files });
 	mkdirSync(join(root, 'tools'));
 	for (const file of ['test.ts', 'test-deadline.ts']) cpSync(join(TOOLS, file), join(root, 'tools', file));
-	// Or node's test runner takes this for a test file that starts itself.
-	const { NODE_TEST_CONTEXT: _, ...outer } = process.env;
+	// Or node's test runner takes this for a test file that starts itself. It sets the other where there is a terminal.
+	const { NODE_TEST_CONTEXT: _, FORCE_COLOR: _colours, ...outer } = process.env;
 	const env = { ...outer, PROXY_TEST_DEADLINE_MS: '2000' };
 	const command = [join(root, 'tools/test.ts'), ...args];
 	const { status, stdout, stderr } = spawnSync(process.execPath, command, { cwd: root, env, encoding: 'utf8' });
