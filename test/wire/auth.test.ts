@@ -2,10 +2,10 @@
 import { deepEqual, equal, match, notEqual, ok } from 'node:assert/strict';
 import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
-import { after, describe, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { createTokenKey, mintToken, signToken, type TokenClaims } from '../../src/cli/demo/tokens.ts';
 import { hostileTokens } from '../conformance/hostile-tokens.ts';
-import { type Answer, connect, PROTOCOLS, type RequestOptions, request } from '../fixtures/clients.ts';
+import { type Answer, type Connection, connect, PROTOCOLS, type RequestOptions, request } from '../fixtures/clients.ts';
 import { startEdge } from '../fixtures/edge.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { AUDIENCE, ISSUER, testPki } from '../fixtures/pki.ts';
@@ -64,10 +64,13 @@ function padded(length: number): string {
 
 for (const protocol of PROTOCOLS) {
 	describe(`authentication over ${protocol}`, () => {
-		const client = connect(protocol, edge.proxy);
-		after(async () => (await client).close());
+		let client: Connection;
+		before(async () => {
+			client = await connect(protocol, edge.proxy);
+		});
+		after(() => client.close());
 		const ask = async (options: RequestOptions): Promise<Answer> =>
-			(await client).request({ path: `${lane.path}/auth`, ...options });
+			client.request({ path: `${lane.path}/auth`, ...options });
 
 		const refuses = async (reason: 'missing' | 'invalid', options: RequestOptions) => {
 			const before = lane.upstream.bytesReceived;

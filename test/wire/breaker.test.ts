@@ -10,9 +10,8 @@ import { type Script, startUpstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 
 const COOLDOWN_MS = 2000;
-/** Where silence is what the test is about. */
-const SHORT_COOLDOWN_MS = 1000;
-const SHORT_LIMIT_MS = 800;
+/** Where silence is what the test is about: below the cooldown, after which a silent request would be given up. */
+const SHORT_LIMIT_MS = 1600;
 const [edge, cooling, impatient] = await Promise.all([
 	startEdge({ lanes: 30, config: { default_cooldown_secs: 3600 } }),
 	startEdge({
@@ -22,7 +21,7 @@ const [edge, cooling, impatient] = await Promise.all([
 	}),
 	startEdge({
 		lanes: 8,
-		config: { default_cooldown_secs: SHORT_COOLDOWN_MS / 1000 },
+		config: { default_cooldown_secs: COOLDOWN_MS / 1000 },
 		limits: { upstream_timeout_secs: SHORT_LIMIT_MS / 1000, request_body_timeout_secs: SHORT_LIMIT_MS / 1000 },
 	}),
 ]);
@@ -60,8 +59,8 @@ describe('the circuit breaker', { concurrency: 6 }, () => {
 			lane.upstream.script = ok200;
 			return performance.now();
 		};
-		const cooledDown = (openedAt: number, cooldownMs = COOLDOWN_MS) =>
-			until(() => performance.now() > openedAt + cooldownMs + 5, 'the cooldown to be over');
+		const cooledDown = (openedAt: number) =>
+			until(() => performance.now() > openedAt + COOLDOWN_MS + 5, 'the cooldown to be over');
 		/** @param validUntil an answer that came later than this proves nothing. */
 		const assertUnavailable = async (lane: Lane, validUntil = Number.POSITIVE_INFINITY) => {
 			const before = lane.upstream.requests.length;
@@ -157,8 +156,8 @@ describe('the circuit breaker', { concurrency: 6 }, () => {
 				equal(await lane.circuit(), CIRCUIT.closed);
 			});
 
-			const reopens = async (lane: Lane, cooldownMs: number, script: Script, status: number) => {
-				await cooledDown(await open(lane), cooldownMs);
+			const reopens = async (lane: Lane, script: Script, status: number) => {
+				await cooledDown(await open(lane));
 				lane.upstream.script = script;
 				const sentAt = performance.now();
 				equal((await ask(lane)).status, status);
@@ -166,20 +165,20 @@ describe('the circuit breaker', { concurrency: 6 }, () => {
 				equal(await lane.circuit(), CIRCUIT.open);
 				lane.upstream.script = ok200;
 				// It has opened anew at the earliest when this was sent.
-				while (performance.now() < sentAt + cooldownMs - 200) await assertUnavailable(lane, sentAt + cooldownMs);
-				await cooledDown(reopenedAt, cooldownMs);
+				while (performance.now() < sentAt + COOLDOWN_MS - 200) await assertUnavailable(lane, sentAt + COOLDOWN_MS);
+				await cooledDown(reopenedAt);
 				equal((await ask(lane)).status, 200);
 				equal(await lane.circuit(), CIRCUIT.closed);
 			};
 
 			test('503 to the one request opens it for another whole cooldown', () =>
-				reopens(cooling.lane(), COOLDOWN_MS, answerWith(503), 503));
+				reopens(cooling.lane(), answerWith(503), 503));
 
 			test('a transport error to the one request opens it for another whole cooldown', () =>
-				reopens(cooling.lane(), COOLDOWN_MS, (exchange) => exchange.reset(), 502));
+				reopens(cooling.lane(), (exchange) => exchange.reset(), 502));
 
 			test('silence to the one request opens it for another whole cooldown', () =>
-				reopens(impatient.lane(), SHORT_COOLDOWN_MS, (exchange) => exchange.stall(), 504));
+				reopens(impatient.lane(), (exchange) => exchange.stall(), 504));
 
 			test('500 to the one request is an answer and closes it', async () => {
 				const lane = cooling.lane();
@@ -225,7 +224,7 @@ describe('the circuit breaker', { concurrency: 6 }, () => {
 
 			test('a client that does not finish its body is no verdict, either', async () => {
 				const lane = impatient.lane();
-				await cooledDown(await open(lane), SHORT_COOLDOWN_MS);
+				await cooledDown(await open(lane));
 				const answer = await ask(lane, { method: 'POST', body: heldBody('half') });
 				equal(answer.status, BODY_MODE === 'streaming' ? 504 : 408);
 				equal(await lane.circuit(), CIRCUIT.open);

@@ -19,9 +19,9 @@ import { BODY_MODE } from '../fixtures/proxy.ts';
 import { type Stage, startStage } from '../fixtures/stage.ts';
 import { until } from '../fixtures/wait.ts';
 
-const FIRST_REQUEST_MS = 400;
-const REQUEST_BODY_MS = 500;
-const UPSTREAM_MS = 700;
+const FIRST_REQUEST_MS = 1000;
+const REQUEST_BODY_MS = 1000;
+const UPSTREAM_MS = 1500;
 /** The body of a client that is too slow, by mode: what it gets, how it is counted, and when. */
 const SLOW_BODY =
 	BODY_MODE === 'collected'

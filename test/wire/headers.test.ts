@@ -1,7 +1,7 @@
 /** Specification 2.6, decisions "HTTP"; acceptance cases 23, 24, 26 and 28. */
 import { deepEqual, equal, ok } from 'node:assert/strict';
-import { after, describe, test } from 'node:test';
-import { connect, h1Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { after, before, describe, test } from 'node:test';
+import { type Connection, connect, h1Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { startEdge } from '../fixtures/edge.ts';
 import type { HeaderList } from '../fixtures/http1-message.ts';
 import { testPki } from '../fixtures/pki.ts';
@@ -31,13 +31,16 @@ function linesOf({ headers }: RecordedRequest): string[] {
 
 for (const protocol of PROTOCOLS) {
 	describe(`request headers over ${protocol}`, () => {
-		const connecting = connect(protocol, edge.proxy);
-		after(async () => (await connecting).close());
+		let client: Connection;
+		before(async () => {
+			client = await connect(protocol, edge.proxy);
+		});
+		after(() => client.close());
 
 		/** Sends these lines, and returns the whole request that arrives. */
 		const forward = async (headers: HeaderList, method = 'GET'): Promise<RecordedRequest> => {
 			const count = upstream.requests.length;
-			const answer = await (await connecting).request({ method, path, headers: [authorization, ...headers] });
+			const answer = await client.request({ method, path, headers: [authorization, ...headers] });
 			equal(answer.status, 200, `${answer.status} ${answer.text}`);
 			equal(upstream.requests.length, count + 1);
 			return upstream.requests.at(-1)!;
@@ -149,7 +152,7 @@ for (const protocol of PROTOCOLS) {
 
 		test('the tenant is written exactly as the sub spells it', async () => {
 			for (const sub of ['a', 'ACME Ltd.', 'user@host', 'x: y', 'a,b;c="d"', '%0d%0ax: y', '{}', 'a'.repeat(256)]) {
-				const answer = await (await connecting).request({ path, token: pki.token(sub) });
+				const answer = await client.request({ path, token: pki.token(sub) });
 				equal(answer.status, 200);
 				equal(upstream.requests.at(-1)!.header('x-proxy-tenant'), sub);
 			}
@@ -157,13 +160,16 @@ for (const protocol of PROTOCOLS) {
 	});
 
 	describe(`response headers over ${protocol}`, () => {
-		const connecting = connect(protocol, edge.proxy);
-		after(async () => (await connecting).close());
+		let client: Connection;
+		before(async () => {
+			client = await connect(protocol, edge.proxy);
+		});
+		after(() => client.close());
 
 		/** Answers with these lines, and returns what of them arrives, without what the connection to the client adds. */
 		const backward = async (headers: HeaderList): Promise<Record<string, unknown>> => {
 			upstream.script = (exchange) => exchange.respond({ headers, body: 'body' });
-			const answer = await (await connecting).request({ path });
+			const answer = await client.request({ path });
 			equal(answer.status, 200, `${answer.status} ${answer.text}`);
 			equal(answer.text, 'body');
 			const { connection, 'keep-alive': keepAlive, ...rest } = answer.headers;

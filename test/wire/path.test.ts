@@ -1,7 +1,7 @@
 /** Gate 4 of specification 4.1, decisions "Path"; acceptance cases 19, 21 and 22. */
 import { deepEqual, equal } from 'node:assert/strict';
-import { after, describe, test } from 'node:test';
-import { connect, h1Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { after, before, describe, test } from 'node:test';
+import { type Connection, connect, h1Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { startEdge } from '../fixtures/edge.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { testPki } from '../fixtures/pki.ts';
@@ -50,8 +50,11 @@ const PASSING = [
 
 for (const protocol of PROTOCOLS) {
 	describe(`the path over ${protocol}`, () => {
-		const connecting = connect(protocol, edge.proxy);
-		after(async () => (await connecting).close());
+		let client: Connection;
+		before(async () => {
+			client = await connect(protocol, edge.proxy);
+		});
+		after(() => client.close());
 
 		for (const rest of REFUSED) {
 			test(`${rest} is refused, and no upstream hears of it`, async () => {
@@ -65,7 +68,6 @@ for (const protocol of PROTOCOLS) {
 
 		for (const rest of PASSING) {
 			test(`"${rest}" is forwarded byte for byte`, async () => {
-				const client = await connecting;
 				equal((await client.request({ path: lane.path + rest })).status, 200);
 				equal(lane.upstream.requests.at(-1)!.target, lane.path + rest);
 			});
@@ -77,7 +79,7 @@ for (const protocol of PROTOCOLS) {
 
 		test('a path of 8000 characters is forwarded', async () => {
 			const path = `${lane.path}/${'x'.repeat(8000)}`;
-			equal((await (await connecting).request({ path })).status, 200);
+			equal((await client.request({ path })).status, 200);
 			equal(lane.upstream.requests.at(-1)!.target, path);
 		});
 	});

@@ -1,7 +1,7 @@
 /** Specification 2.4 and gate 5 of 4.1, decisions "Routes". */
 import { deepEqual, equal } from 'node:assert/strict';
-import { after, describe, test } from 'node:test';
-import { connect, PROTOCOLS } from '../fixtures/clients.ts';
+import { after, before, describe, test } from 'node:test';
+import { type Connection, connect, PROTOCOLS } from '../fixtures/clients.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { startProxy } from '../fixtures/proxy.ts';
 import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
@@ -60,13 +60,16 @@ const UNMATCHED = [
 
 for (const protocol of PROTOCOLS) {
 	describe(`routing over ${protocol}`, () => {
-		const connecting = connect(protocol, proxy);
-		after(async () => (await connecting).close());
+		let client: Connection;
+		before(async () => {
+			client = await connect(protocol, proxy);
+		});
+		after(() => client.close());
 
 		for (const [path, prefix] of Object.entries(MATCHES)) {
 			test(`${path} goes to the route ${prefix}, prefix included`, async () => {
 				const before = requestCounts();
-				equal((await (await connecting).request({ path })).status, 200);
+				equal((await client.request({ path })).status, 200);
 				deepEqual(requestCounts(), { ...before, [prefix]: before[prefix]! + 1 });
 				equal(upstreams.get(prefix)!.requests.at(-1)!.target, path);
 			});
@@ -77,7 +80,7 @@ for (const protocol of PROTOCOLS) {
 				const before = requestCounts();
 				const count = () => proxy.metric('proxy_requests_total', { status: '404' });
 				const counted = await count();
-				assertOwnAnswer(await (await connecting).request({ path }), 404, 'no route');
+				assertOwnAnswer(await client.request({ path }), 404, 'no route');
 				equal(await count(), counted + 1);
 				deepEqual(requestCounts(), before);
 			});
@@ -85,7 +88,6 @@ for (const protocol of PROTOCOLS) {
 
 		test('the longest match is final: where its upstream is down, a shorter one is no way around', async () => {
 			const before = requestCounts();
-			const client = await connecting;
 			assertOwnAnswer(await client.request({ path: '/down/deeper/x' }), 503, 'upstream unavailable');
 			equal((await client.request({ path: '/down/x' })).status, 200);
 			deepEqual(requestCounts(), { ...before, '/down': before['/down']! + 1 });

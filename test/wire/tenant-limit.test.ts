@@ -1,6 +1,6 @@
 /** Specification 8 (rate limit) and gate 3 of 4.1. */
 import { deepEqual, equal, ok } from 'node:assert/strict';
-import { after, describe, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { type Connection, connect, h1Raw, PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
 import { type Edge, startEdge } from '../fixtures/edge.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
@@ -47,9 +47,12 @@ const connectAll = (edge: Edge, protocol: Protocol, count: number): Promise<Conn
 
 for (const protocol of PROTOCOLS) {
 	describe(`tenant_rps over ${protocol}`, () => {
-		const connecting = connect(protocol, slow.proxy);
-		after(async () => (await connecting).close());
-		const ask = async (token: string, rest = '/x') => (await connecting).request({ path: path + rest, token });
+		let client: Connection;
+		before(async () => {
+			client = await connect(protocol, slow.proxy);
+		});
+		after(() => client.close());
+		const ask = async (token: string, rest = '/x') => client.request({ path: path + rest, token });
 
 		test('admits as many requests at once as its value, then refuses and counts each refusal once', () =>
 			withinOnePeriod(async (token) => {
@@ -91,7 +94,6 @@ for (const protocol of PROTOCOLS) {
 
 		test('charges for a bad path, a missing route and TRACE, not for a bad token', () =>
 			withinOnePeriod(async (token) => {
-				const client = await connecting;
 				const forged = pki.token(tenantNow(), { aud: 'other' });
 				for (let i = 0; i < 10; i++) equal((await ask(forged)).status, 401);
 				equal((await request(protocol, slow.proxy, { path: `${path}/../x`, token })).status, 400);
