@@ -22,8 +22,8 @@ const edge = await startEdge({
 	limits: {
 		max_request_body_bytes: LIMIT,
 		max_buffered_bytes: 1_000_000,
-		request_body_timeout_secs: 0.4,
-		upstream_timeout_secs: 0.5,
+		request_body_timeout_secs: 1,
+		upstream_timeout_secs: 1.2,
 	},
 });
 after(() => edge.close());

@@ -249,11 +249,12 @@ describe('the circuit breaker', { concurrency: 6 }, () => {
 				lane.upstream.script = early.script;
 				const answer = ask(lane);
 				await lane.upstream.request(1);
+				const validUntil = performance.now() + COOLDOWN_MS;
 				await open(lane);
 				early.release();
 				equal((await answer).status, 200);
 				equal(await lane.circuit(), CIRCUIT.open);
-				await assertUnavailable(lane);
+				await assertUnavailable(lane, validUntil);
 			});
 		});
 	}
@@ -307,7 +308,7 @@ describe('the circuit breaker', { concurrency: 6 }, () => {
 				config: { health_interval_secs: 3600, default_cooldown_secs: 3600 },
 				routes: [
 					{ prefix: '/patient', upstream: upstream.url },
-					{ prefix: '/hasty', upstream: upstream.url, cooldown_secs: 1 },
+					{ prefix: '/hasty', upstream: upstream.url, cooldown_secs: 3 },
 				],
 			});
 			upstream.script = answerWith(503);
@@ -316,7 +317,7 @@ describe('the circuit breaker', { concurrency: 6 }, () => {
 			const openedAt = performance.now();
 			equal(await status(proxy, '/hasty'), 503);
 			equal(upstream.requests.length, 1, 'the other route has opened it');
-			await until(() => performance.now() > openedAt + 1005, 'the shorter cooldown');
+			await until(() => performance.now() > openedAt + 3005, 'the shorter cooldown');
 			equal(await status(proxy, '/patient'), 503);
 			equal(await status(proxy, '/hasty'), 200);
 			equal(await status(proxy, '/patient'), 200);
@@ -341,7 +342,9 @@ describe('the circuit breaker', { concurrency: 6 }, () => {
 });
 
 describe('the end of a cooldown under load', async () => {
-	const loaded = await startEdge({ lanes: 2, config: { default_cooldown_secs: COOLDOWN_MS / 1000 } });
+	/** All refusals must be through before it has passed again. */
+	const cooldownMs = 5000;
+	const loaded = await startEdge({ lanes: 2, config: { default_cooldown_secs: cooldownMs / 1000 } });
 	after(() => loaded.close());
 
 	for (const protocol of PROTOCOLS) {
@@ -354,7 +357,7 @@ describe('the end of a cooldown under load', async () => {
 			const openedAt = performance.now();
 			const probe = held();
 			upstream.script = probe.script;
-			await until(() => performance.now() > openedAt + COOLDOWN_MS + 5, 'the cooldown to be over');
+			await until(() => performance.now() > openedAt + cooldownMs + 5, 'the cooldown to be over');
 			const statuses: number[] = [];
 			const sent = clients.flatMap((client) =>
 				Array.from({ length: 300 / count }, async () => {

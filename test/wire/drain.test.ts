@@ -485,7 +485,7 @@ describe('a drain', { concurrency: 2 }, () => {
 		inspector.run(0, 'for (;;);');
 		const { path, arrived, release } = heldPath();
 		// A connection that the stuck worker gets is not answered; one of the others soon is.
-		const answer = Promise.any(Array.from({ length: 12 }, () => request('h1', proxy, { path, ms: 8_000 })));
+		const answer = Promise.any(Array.from({ length: 24 }, () => request('h1', proxy, { path, ms: 8_000 })));
 		answer.catch(() => {});
 		await arrived();
 		// Node would wait for the debugger to leave.

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { type H1Raw, h1Raw } from '../fixtures/clients.ts';
-import { headerValues, type RawResponse } from '../fixtures/http1-message.ts';
+import { headerValues, type RawResponse, withoutToken } from '../fixtures/http1-message.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { BODY_MODE } from '../fixtures/proxy.ts';
 import { type Rises, type Stage, startStage } from '../fixtures/stage.ts';
@@ -364,7 +364,7 @@ describe('a body that is no HTTP', () => {
 			`${post(['Transfer-Encoding: chunked', 'Trailer: x-proxy-tenant'])}5;a=b\r\nhello\r\n0\r\nx-proxy-tenant: evil\r\nX-A: b\r\n\r\n`,
 		);
 		assert.equal(String(request.body), 'hello');
-		assert.doesNotMatch(request.raw, /evil|trailer/i);
+		assert.doesNotMatch(withoutToken(request.raw), /evil|trailer/i);
 	});
 
 	it('but ends early: the upstream gets no complete request, and its breaker is untouched', async () => {
@@ -491,7 +491,7 @@ describe('an upgrade', () => {
 		const { request, response } = await forwarded(
 			head(['Upgrade: h2c', 'Connection: Upgrade, HTTP2-Settings', 'HTTP2-Settings: AAMA']),
 		);
-		assert.doesNotMatch(request.raw, /upgrade|http2-settings|h2c/i);
+		assert.doesNotMatch(withoutToken(request.raw), /upgrade|http2-settings|h2c/i);
 		assert.deepEqual(headerValues(response.headers, 'connection'), ['close']);
 	});
 

@@ -20,6 +20,7 @@ import {
 	statusOf,
 	windowUpdateFrame,
 } from '../fixtures/h2-frames.ts';
+import { withoutToken } from '../fixtures/http1-message.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { BODY_MODE } from '../fixtures/proxy.ts';
 import { type Rises, type Stage, startStage } from '../fixtures/stage.ts';
@@ -175,7 +176,7 @@ describe('fields of an HTTP/2 request', () => {
 			),
 		]) {
 			const request = await forwarded(head({}, [[name, value]]));
-			assert.doesNotMatch(request.raw, /evil|vil/, JSON.stringify([name, value]));
+			assert.doesNotMatch(withoutToken(request.raw), /evil|vil/, JSON.stringify([name, value]));
 		}
 	});
 
@@ -238,7 +239,7 @@ describe('fields of an HTTP/2 request', () => {
 				[...names, ...ours].map((name) => [name, 'evil'] as const),
 			),
 		);
-		assert.doesNotMatch(request.raw, /evil/);
+		assert.doesNotMatch(withoutToken(request.raw), /evil/);
 		assert.equal(request.header('x-proxy-tenant'), 'tenant');
 		assert.equal(request.header('x-forwarded-for'), '127.0.0.1');
 	});
@@ -418,7 +419,7 @@ describe('the body of an HTTP/2 request', () => {
 		];
 		const request = await forwarded(post([['trailer', 'x-evil']]), dataFrame(1, 'hello'), headersFrame(1, trailers));
 		assert.equal(String(request.body), 'hello');
-		assert.doesNotMatch(request.raw, /evil|trailer/i);
+		assert.doesNotMatch(withoutToken(request.raw), /evil|trailer/i);
 	});
 
 	it('with control data in its trailers, or with trailers that do not end it, is no request', async () => {

@@ -36,7 +36,7 @@ async function withinOnePeriod(action: (token: string) => Promise<void>): Promis
 			await action(pki.token(newTenant()));
 			if (inTime()) return;
 		} catch (error) {
-			if (inTime() || attempt === 20) throw error;
+			if (inTime() || attempt >= 20) throw error;
 		}
 	}
 }

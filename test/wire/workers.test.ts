@@ -197,8 +197,8 @@ describe('a worker that dies', () => {
 			await gate.promise;
 			exchange.respond({ body: 'late' });
 		};
-		const answers = Array.from({ length: 12 }, () => request('h1', proxy));
-		await until(async () => (await proxy.metric('proxy_upstream_connections', { state: 'active' })) === 12, 'requests');
+		const answers = Array.from({ length: 24 }, () => request('h1', proxy));
+		await until(async () => (await proxy.metric('proxy_upstream_connections', { state: 'active' })) === 24, 'requests');
 		const exited = proxy.stop();
 		await proxy.waitForLog('draining');
 		inspector.run(0, `throw new Error('killed by the test')`);
