@@ -1,10 +1,10 @@
 import type { Rejection } from '../gates/rejection.ts';
 
-const known = new Map<Rejection, readonly string[]>();
+const known = new Map<string, readonly string[]>();
 
-/** Header fields of a refusal, names and values in turn; built once each. */
+/** Header fields of a refusal, names and values in turn; built once for each code. */
 export function refusalFields(rejection: Rejection): readonly string[] {
-	let fields = known.get(rejection);
+	let fields = known.get(rejection.code);
 	if (fields === undefined) {
 		fields = Object.freeze([
 			...rejection.headers,
@@ -13,7 +13,7 @@ export function refusalFields(rejection: Rejection): readonly string[] {
 			'content-length',
 			String(Buffer.byteLength(rejection.body)),
 		]);
-		known.set(rejection, fields);
+		known.set(rejection.code, fields);
 	}
 	return fields;
 }

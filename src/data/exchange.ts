@@ -211,9 +211,9 @@ export abstract class Exchange extends Timed implements Dispatched, ResponseHand
 	/** Gives an answer of our own: the one place where refusals become answers and are counted. */
 	refuse(answer: Rejection): void {
 		const { stats } = this.plane;
-		if (answer === rejection.TOKEN_MISSING) stats.authFailure('missing');
-		else if (answer === rejection.TOKEN_INVALID) stats.authFailure('invalid');
-		else if (answer === rejection.RATE_LIMITED) stats.rateLimited();
+		if (answer.is(rejection.TOKEN_MISSING)) stats.authFailure('missing');
+		else if (answer.is(rejection.TOKEN_INVALID)) stats.authFailure('invalid');
+		else if (answer.is(rejection.RATE_LIMITED)) stats.rateLimited();
 		this.releaseBodies();
 		this.count(answer.status, answer);
 		this.plane.deadlines.upstream.add(this);

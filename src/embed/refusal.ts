@@ -13,8 +13,8 @@ export interface Refusal {
 
 type RefusalVerdict = { readonly ok: false; readonly refusal: Refusal };
 
-const VERDICTS = new Map<Rejection, RefusalVerdict>(
-	[TOKEN_MISSING, TOKEN_INVALID, RATE_LIMITED].map((rejection) => [rejection, verdictOn(rejection)]),
+const VERDICTS = new Map<string, RefusalVerdict>(
+	[TOKEN_MISSING, TOKEN_INVALID, RATE_LIMITED].map((rejection) => [rejection.code, verdictOn(rejection)]),
 );
 
 /**
@@ -23,7 +23,7 @@ const VERDICTS = new Map<Rejection, RefusalVerdict>(
  * @internal
  */
 export function refused(rejection: Rejection): RefusalVerdict {
-	return VERDICTS.get(rejection)!;
+	return VERDICTS.get(rejection.code)!;
 }
 
 function verdictOn({ code, status, body, headers }: Rejection): RefusalVerdict {

@@ -15,14 +15,37 @@ export class Rejection {
 	 * not be used again.
 	 */
 	readonly closes: boolean;
+	/**
+	 * For operators alone: which check has failed, in a few words (`expired 12 s ago`, `two content-lengths`). No answer ever
+	 * holds it, and it never quotes what the client sent.
+	 */
+	readonly reason: string | undefined;
 
-	constructor(code: string, status: number, body: string, headers: readonly string[] = [], closes = false) {
+	constructor(
+		code: string,
+		status: number,
+		body: string,
+		headers: readonly string[] = [],
+		closes = false,
+		reason?: string,
+	) {
 		this.code = code;
 		this.status = status;
 		this.body = body;
 		this.headers = headers;
 		this.closes = closes;
+		this.reason = reason;
 		Object.freeze(this);
+	}
+
+	/** The same refusal with its reason. Make it once, where the reason is a fixed one. */
+	because(reason: string): Rejection {
+		return new Rejection(this.code, this.status, this.body, this.headers, this.closes, reason);
+	}
+
+	/** Whether the two are the same refusal, whatever their reasons. */
+	is(other: Rejection): boolean {
+		return this.code === other.code;
 	}
 }
 

@@ -1,0 +1,8 @@
+import { claim, file, table } from './kinds.ts';
+
+/** `[jwt]` (specification 2.1). */
+export const jwt = table('[jwt]', {
+	jwks_path: file('the RSA public key that tokens are verified with, PEM'),
+	issuer: claim('iss').optional(),
+	audience: claim('aud').optional(),
+});

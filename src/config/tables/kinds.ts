@@ -1,0 +1,69 @@
+import { z } from 'zod';
+import { show, showWithType } from '../wording.ts';
+
+/**
+ * The kinds of values that the tables beside this file are made of: types and ranges, and the words for what is wrong with
+ * a value and what to write instead.
+ */
+
+/** Node's timers fire at once when asked to wait for more than 2³¹ - 1 ms. */
+export const MAX_SECONDS = 2_147_483;
+/** Budgets are counted in KiB in 32-bit words; half their range leaves room for all threads to overshoot. */
+export const MAX_BYTES = 2 ** 40;
+
+export function table<Shape extends z.ZodRawShape>(header: string, shape: Shape) {
+	return z.strictObject(shape, { error: expected('a table', `write ${header} on a line of its own above its keys`) });
+}
+
+/** An absent table is read as an empty one, so that each of its required keys is named as missing. */
+export function emptyIfAbsent<Table extends z.ZodObject>(table: Table) {
+	return table.prefault({} as z.input<Table>);
+}
+
+export function text(wanted: string, remedy: string) {
+	return z.string({ error: expected(wanted, remedy) });
+}
+
+export function file(content: string) {
+	const error = expected('the path of a file', `set it to the file with ${content}`);
+	// The operating system would cut the path at a NUL.
+	return z.string({ error }).regex(/^[^\0]+$/, { error });
+}
+
+export function claim(name: string) {
+	const error = expected(`the "${name}" that tokens must carry`, `leave it out to leave "${name}" unchecked`);
+	return z.string({ error }).min(1, { error });
+}
+
+/** Seconds, also fractions of one; they end up as whole milliseconds. */
+export function seconds(fallback: number) {
+	const error = expected('a number of seconds above 0', `leave it out for ${fallback}`);
+	const tooBig = expected(`a number of seconds, at most ${MAX_SECONDS}`, `leave it out for ${fallback}`);
+	return z.number({ error }).positive({ error }).max(MAX_SECONDS, { error: tooBig }).default(fallback);
+}
+
+export function wholeNumberOr(fallback: number, least: number, most: number, of?: string) {
+	return wholeNumber(least, most, String(fallback), of).default(fallback);
+}
+
+/** @param unset what holds if the key is left out. */
+export function wholeNumber(least: number, most: number, unset: string, of?: string) {
+	const wanted = of === undefined ? 'a whole number' : `a whole number ${of}`;
+	const tooSmall = expected(`${wanted}, at least ${least}`, `set it to ${least} or more, or leave it out for ${unset}`);
+	const tooBig = expected(`${wanted}, at most ${most}`, `set it to ${most} or less, or leave it out for ${unset}`);
+	const error = (issue: RawIssue) => (Number(issue.input) > most ? tooBig(issue) : tooSmall(issue));
+	return z.number({ error }).refine((n) => Number.isInteger(n) && n >= least && n <= most, { error });
+}
+
+interface RawIssue {
+	readonly code?: string | undefined;
+	readonly input?: unknown;
+}
+
+/** Words a zod issue: what the value must be, what it is, and what to do about it. */
+export function expected(wanted: string, remedy: string): (issue: RawIssue) => string {
+	return ({ code, input }) => {
+		if (input === undefined) return `is missing; ${remedy}`;
+		return `must be ${wanted} (got ${code === 'invalid_type' ? showWithType(input) : show(input)}); ${remedy}`;
+	};
+}

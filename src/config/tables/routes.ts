@@ -1,0 +1,24 @@
+import { z } from 'zod';
+import { prefixProblem } from '../prefix.ts';
+import { parseUpstream } from '../upstream.ts';
+import { MAX_SECONDS, table, text, wholeNumber } from './kinds.ts';
+
+/** One `[[routes]]` (specification 2.1). */
+export const route = table('[[routes]]', {
+	prefix: text('a path that begins with "/"', 'set it to the paths to route, for example "/api"').superRefine(
+		(prefix, context) => {
+			const problem = prefixProblem(prefix);
+			if (problem !== undefined) context.addIssue(problem);
+		},
+	),
+	upstream: text(
+		'http://host[:port]',
+		'set it to the address to route to, for example "http://localhost:3000"',
+	).transform((address, context) => {
+		const upstream = parseUpstream(address);
+		if (typeof upstream !== 'string') return upstream;
+		context.addIssue(upstream);
+		return z.NEVER;
+	}),
+	cooldown_secs: wholeNumber(1, MAX_SECONDS, 'default_cooldown_secs', 'of seconds').optional(),
+});
