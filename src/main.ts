@@ -2,18 +2,18 @@
 import type { CommandLine } from './cli/arguments.ts';
 
 // The first statements, with nothing imported before them: until somebody handles SIGUSR1, Node answers it by opening
-// its inspector, and SIGTERM ends a process that handles it too late.
+// its inspector, and SIGHUP and SIGTERM end a process that handles them too late.
 const signals = {
-	/** Asked for before there was anybody to do it. */
-	reloadAsked: false,
-	onReload: () => {
-		signals.reloadAsked = true;
+	/** The signal that asked for a reload before there was anybody to do it. */
+	reloadAsked: undefined as string | undefined,
+	onReload: (signal: string) => {
+		signals.reloadAsked = signal;
 	},
 	onStop: (_signal: string): void => process.exit(0),
 };
-const reload = () => signals.onReload();
+const reload = (signal: string) => signals.onReload(signal);
 const stop = (signal: string) => signals.onStop(signal);
-process.on('SIGUSR1', reload).on('SIGTERM', stop).on('SIGINT', stop);
+process.on('SIGUSR1', reload).on('SIGHUP', reload).on('SIGTERM', stop).on('SIGINT', stop);
 
 if (Number.parseInt(process.versions.node, 10) < 24) {
 	fail(1, `needs Node 24 or later, and this is Node ${process.versions.node}`);
@@ -47,10 +47,11 @@ type Command<Name extends CommandLine['command']> = Extract<CommandLine, { reado
 
 async function run({ config: path, bind, metricsBind, workers, logFormat, rustLog }: Command<'run'>): Promise<void> {
 	const { loadConfig } = await import('./config/load.ts');
-	const config = loadConfig(path);
 	const { createLogger, parseLogFilter } = await import('./shared/log.ts');
 	const { createRecordWriter } = await import('./control/log-output.ts');
 	const { startSupervisor } = await import('./control/supervisor.ts');
+	// Nothing that takes time comes between this and the watch over the file (`reload_on_change`).
+	const config = await loadConfig(path);
 	const filter = parseLogFilter(rustLog);
 	const writeRecord = createRecordWriter(process.stdout, logFormat, process.env);
 	const log = createLogger(filter, writeRecord, () => new Date());
@@ -77,23 +78,23 @@ async function run({ config: path, bind, metricsBind, workers, logFormat, rustLo
 		exit: (code) => process.exit(code),
 	});
 	signals.onStop = supervisor.stop;
-	signals.onReload = () => void supervisor.reload();
+	signals.onReload = (signal) => void supervisor.reload(signal);
 	// Once more, for a signal that was on its way to Node's own handler when ours took its place.
 	closeInspector();
 	if (stopAsked !== undefined) signals.onStop(stopAsked);
-	else if (signals.reloadAsked) signals.onReload();
+	else if (signals.reloadAsked !== undefined) signals.onReload(signals.reloadAsked);
 }
 
 async function demo({ once, dir }: Command<'demo'>): Promise<void> {
 	// The demo stops what it has started by itself.
-	process.off('SIGTERM', stop).off('SIGINT', stop);
+	process.off('SIGTERM', stop).off('SIGINT', stop).off('SIGHUP', reload);
 	const { runDemo } = await import('./cli/demo/run.ts');
 	process.exitCode = await runDemo({ once, dir, out: process.stdout, mainPath: import.meta.filename });
 }
 
 async function embedDemo(): Promise<void> {
-	// It drains by itself.
-	process.off('SIGTERM', stop).off('SIGINT', stop);
+	// It drains by itself; SIGHUP ends it, as it ends any command whose terminal goes.
+	process.off('SIGTERM', stop).off('SIGINT', stop).off('SIGHUP', reload);
 	const { runEmbedDemo } = await import('./embed/example/service.ts');
 	process.exit(await runEmbedDemo(process.env, { stdout: process.stdout, stderr: process.stderr, signals: process }));
 }
@@ -106,7 +107,7 @@ function closeInspector(): void {
 	const inspector = process.getBuiltinModule('node:inspector');
 	if (inspector?.url() === undefined) return;
 	inspector.close();
-	signals.reloadAsked = true;
+	signals.reloadAsked = 'SIGUSR1';
 }
 
 /** In the source and in the bundle alike, package.json lies one folder above this module. */

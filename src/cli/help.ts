@@ -35,7 +35,7 @@ interface Entry {
 }
 
 const SIGNALS = [
-	entry('SIGUSR1', 'reload the TLS files and the routes; connections live on'),
+	entry('SIGUSR1, SIGHUP', 'reload the TLS files and the routes; connections live on'),
 	entry('SIGTERM, SIGINT', 'finish what is in flight, then exit; a second one exits at once'),
 ];
 

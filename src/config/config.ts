@@ -30,6 +30,8 @@ export interface Config {
 	readonly healthIntervalMs: number;
 	/** Requests per second for each `sub`; 0 disables limiting. */
 	readonly tenantRps: number;
+	/** Whether the files that a reload reads are watched, and a change of theirs is one. */
+	readonly reloadOnChange: boolean;
 	readonly tls: { readonly certPath: string; readonly keyPath: string; readonly clientCaPath: string };
 	readonly jwt: {
 		readonly publicKeyPath: string;

@@ -54,6 +54,7 @@ function toConfig(path: string, file: ConfigFile): Config {
 		path,
 		healthIntervalMs: milliseconds(file.health_interval_secs),
 		tenantRps: file.tenant_rps,
+		reloadOnChange: file.reload_on_change,
 		tls: { certPath: file.tls.cert_path, keyPath: file.tls.key_path, clientCaPath: file.tls.client_ca_path },
 		jwt: { publicKeyPath: file.jwt.jwks_path, issuer: file.jwt.issuer, audience: file.jwt.audience },
 		routes: file.routes.map(({ prefix, upstream, cooldown_secs = file.default_cooldown_secs }) => ({
@@ -74,6 +75,7 @@ function toLimits(limits: ConfigFile['limits']): Limits {
 		firstRequestTimeoutMs: milliseconds(limits.first_request_timeout_secs),
 		h2MaxConcurrentStreams: limits.h2_max_concurrent_streams,
 		shutdownDrainMs: milliseconds(limits.shutdown_drain_secs),
+		shutdownDelayMs: limits.shutdown_delay_secs === 0 ? 0 : milliseconds(limits.shutdown_delay_secs),
 		maxHeaderBytes: limits.max_header_bytes,
 		maxBufferedBytes: limits.max_buffered_bytes,
 		maxConnections: limits.max_connections,

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { jwt } from './tables/jwt.ts';
-import { emptyIfAbsent, expected, MAX_SECONDS, seconds, wholeNumberOr } from './tables/kinds.ts';
+import { emptyIfAbsent, expected, flag, MAX_SECONDS, seconds, wholeNumberOr } from './tables/kinds.ts';
 import { limits } from './tables/limits.ts';
 import { route } from './tables/routes.ts';
 import { tls } from './tables/tls.ts';
@@ -14,6 +14,7 @@ export const configFile = z.strictObject({
 	default_cooldown_secs: wholeNumberOr(30, 1, MAX_SECONDS, 'of seconds'),
 	// Ticks of the limiter (`gates/tenant-limit.ts`) stay exact in a double for 28 years of uptime at this rate.
 	tenant_rps: wholeNumberOr(1000, 0, 10_000_000, 'of requests per second'),
+	reload_on_change: flag(false),
 	tls: emptyIfAbsent(tls),
 	jwt: emptyIfAbsent(jwt),
 	routes: z.array(route, { error: expected('a list of tables', 'write [[routes]], with two brackets') }).default([]),

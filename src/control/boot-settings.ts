@@ -9,6 +9,7 @@ const LIMIT_KEYS: Readonly<Record<keyof Limits, string>> = {
 	firstRequestTimeoutMs: 'first_request_timeout_secs',
 	h2MaxConcurrentStreams: 'h2_max_concurrent_streams',
 	shutdownDrainMs: 'shutdown_drain_secs',
+	shutdownDelayMs: 'shutdown_delay_secs',
 	maxHeaderBytes: 'max_header_bytes',
 	maxBufferedBytes: 'max_buffered_bytes',
 	maxConnections: 'max_connections',
@@ -20,10 +21,11 @@ export function changedBootSettings(booted: Config, current: Config): string[] {
 	return [...bootSettings(current)].filter(([key, value]) => before.get(key) !== value).map(([key]) => key);
 }
 
-function bootSettings({ healthIntervalMs, tenantRps, jwt, limits }: Config): Map<string, unknown> {
+function bootSettings({ healthIntervalMs, tenantRps, reloadOnChange, jwt, limits }: Config): Map<string, unknown> {
 	const settings = new Map<string, unknown>([
 		['health_interval_secs', healthIntervalMs],
 		['tenant_rps', tenantRps],
+		['reload_on_change', reloadOnChange],
 		['jwt.jwks_path', jwt.publicKeyPath],
 		['jwt.issuer', jwt.issuer],
 		['jwt.audience', jwt.audience],

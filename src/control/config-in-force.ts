@@ -5,6 +5,6 @@ export interface ConfigInForce {
 	tls: TlsMaterial;
 	/** 1 at the start; one more with each reload that took anything over. */
 	generation: number;
-	/** Reloads asked for by SIGUSR1 that took everything over, and those that kept anything old. */
+	/** Reloads that took everything over, and those that kept anything old. */
 	readonly reloads: { success: number; failure: number };
 }

@@ -1,5 +1,5 @@
 import type { Config } from '../config/config.ts';
-import type { Logger } from '../shared/log.ts';
+import type { LogFields, Logger } from '../shared/log.ts';
 import { changedBootSettings } from './boot-settings.ts';
 import type { ConfigInForce } from './config-in-force.ts';
 import type { HealthProber } from './health.ts';
@@ -11,7 +11,7 @@ export interface ReloadParts {
 	/** The configuration of the start. */
 	readonly booted: Config;
 	/** Reads the file anew; throws with the reason. */
-	readonly loadConfig: () => Config;
+	readonly loadConfig: () => Config | Promise<Config>;
 	/** Reads and judges the TLS files; throws with the reason. */
 	readonly readTlsFiles: (paths: Config['tls']) => TlsFiles;
 	/** What is allowed but hardly ever meant. */
@@ -26,8 +26,8 @@ export interface ReloadParts {
 const TARGET = 'proxy::reload';
 
 /**
- * Reload by SIGUSR1 (specification 3.3 and 6). TLS material and routing table are taken over independently of each
- * other, and each by all workers or by none. A signal that arrives while a reload is running makes it run once more,
+ * Reload by SIGUSR1 (specification 3.3 and 6), by SIGHUP, or because files have changed. TLS material and routing table are taken over independently of each
+ * other, and each by all workers or by none. Whoever asks while a reload is running makes it run once more,
  * however many there are: the files may have changed after they were read.
  */
 export class Reloader {
@@ -40,8 +40,13 @@ export class Reloader {
 		this.#parts = parts;
 	}
 
-	/** Resolves when a reload that began no earlier than now has ended, whatever came of it. Never rejects. */
-	request(): Promise<void> {
+	/**
+	 * Resolves when a reload that began no earlier than now has ended, whatever came of it. Never rejects.
+	 *
+	 * @param cause who asks, for the log.
+	 */
+	request(cause: LogFields = {}): Promise<void> {
+		if (!this.#stopped) this.#parts.log.info(TARGET, 'reading the files again', cause);
 		this.#again = true;
 		this.#running ??= this.#runWhileAsked();
 		return this.#running;
@@ -87,7 +92,7 @@ export class Reloader {
 
 	async #loadConfig(): Promise<Config> {
 		const { booted, loadConfig, configWarnings, log } = this.#parts;
-		const config = loadConfig();
+		const config = await loadConfig();
 		for (const warning of configWarnings(config)) log.warn(TARGET, warning);
 		const changed = changedBootSettings(booted, config);
 		if (changed.length > 0) {

@@ -5,6 +5,7 @@ import { configWarnings } from '../config/warnings.ts';
 import type { Logger, LogRecord } from '../shared/log.ts';
 import { Drain } from './drain.ts';
 import type { MetricSources } from './families.ts';
+import { FileWatch, stampOf } from './file-watch.ts';
 import { HealthProber } from './health.ts';
 import { configureHeaps } from './heap.ts';
 import { httpProbe } from './http-probe.ts';
@@ -12,6 +13,7 @@ import { assertFree, formatAddress, type ListenAddress, listenProblem } from './
 import { startMetrics } from './metrics.ts';
 import { readTlsFiles } from './pem-files.ts';
 import { createState, type ProcessState, seedWorker } from './process-state.ts';
+import { Readiness } from './readiness.ts';
 import { Reloader } from './reload.ts';
 import { systemTimers } from './timers.ts';
 import { WorkerPool } from './worker-pool.ts';
@@ -41,8 +43,8 @@ export interface SupervisorOptions {
 export interface Supervisor {
 	readonly port: number;
 	readonly metricsPort: number;
-	/** SIGUSR1. Resolves when the reload has ended, whatever came of it. */
-	reload(): Promise<void>;
+	/** SIGUSR1 or SIGHUP. Resolves when the reload has ended, whatever came of it. */
+	reload(signal: string): Promise<void>;
 	/** SIGTERM or SIGINT. */
 	stop(signal: string): void;
 }
@@ -54,27 +56,32 @@ const TARGET = 'proxy';
  *
  * The order is what a client may rely on: addresses are tried first, so that a wrong one is reported at once; the
  * listener opens only when each upstream has had its first verdict (or 2 s), so that no request meets a breaker that is
- * open for want of a probe (decisions "Circuit breaker").
+ * open for want of a probe (decisions "Circuit breaker"). Metrics are up before that, and `/readyz` says "starting".
  *
  * @throws StartError when a file, an address or a worker is not usable.
  */
 export async function startSupervisor(options: SupervisorOptions): Promise<Supervisor> {
 	const { config, bind, metricsBind, log } = options;
 	configureHeaps();
+	const watch = config.reloadOnChange ? createWatch(config) : undefined;
+	await watch?.reading();
 	const state = createState(config, options.workers);
 	for (const warning of [...state.warnings, ...configWarnings(config)]) log.warn(TARGET, warning);
 	await assertFree(bind, '--bind');
 
 	const prober = createProber(options, state);
 	const pool = createPool(options, state);
-	const metrics = await startMetrics(metricsBind, metricSources(options, state, pool), log);
+	const readiness = new Readiness(() => pool.listening);
+	const metrics = await startMetrics(metricsBind, metricSources(options, state, pool), readiness, log);
 	prober.watch(state.upstreams.current.upstreams.values());
 	await prober.start();
 	options.onAccepting();
 	const port = await pool.start();
 
-	const reloader = createReloader(options, state, prober, pool);
+	const reloader = createReloader(options, state, prober, pool, watch);
 	const drain = createDrain(options, pool);
+	watch?.start((changed) => void reloader.request({ changed }));
+	readiness.serving();
 	log.info(TARGET, 'ready', {
 		bind: formatAddress({ host: bind.host, port }),
 		metrics_bind: formatAddress({ host: metricsBind.host, port: metrics.port }),
@@ -87,8 +94,10 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	return {
 		port,
 		metricsPort: metrics.port,
-		reload: () => reloader.request(),
+		reload: (signal) => reloader.request({ signal }),
 		stop: (signal) => {
+			readiness.stopping();
+			watch?.stop();
 			reloader.stop();
 			// Probes and metrics go on until the very end: requests in flight still have breakers to pass.
 			drain.signal(signal);
@@ -144,10 +153,16 @@ function createReloader(
 	{ inForce, upstreams }: ProcessState,
 	prober: HealthProber,
 	pool: WorkerPool,
+	watch: FileWatch | undefined,
 ): Reloader {
 	return new Reloader({
 		booted: config,
-		loadConfig: () => loadConfig(config.path),
+		loadConfig: async () => {
+			await watch?.reading();
+			const current = await loadConfig(config.path);
+			await watch?.follow(reloadedFiles(current));
+			return current;
+		},
 		readTlsFiles: (paths) => readTlsFiles(paths, new Date()),
 		configWarnings,
 		inForce,
@@ -158,9 +173,19 @@ function createReloader(
 	});
 }
 
+function createWatch(config: Config): FileWatch {
+	return new FileWatch({ stampOf, timers: systemTimers }, reloadedFiles(config));
+}
+
+/** What a reload reads; `jwks_path` is read at the start alone. */
+function reloadedFiles({ path, tls }: Config): string[] {
+	return [path, tls.certPath, tls.keyPath, tls.clientCaPath];
+}
+
 function createDrain({ config, log, exit }: SupervisorOptions, pool: WorkerPool): Drain {
 	return new Drain({
 		drainWorkers: () => pool.drain(),
+		delayMs: config.limits.shutdownDelayMs,
 		limitMs: config.limits.shutdownDrainMs,
 		timers: systemTimers,
 		log,

@@ -9,6 +9,8 @@ export interface Limits {
 	readonly firstRequestTimeoutMs: number;
 	readonly h2MaxConcurrentStreams: number;
 	readonly shutdownDrainMs: number;
+	/** From the signal to the drain; 0 for none. */
+	readonly shutdownDelayMs: number;
 	readonly maxHeaderBytes: number;
 	/** All bodies held in memory at once in the process. */
 	readonly maxBufferedBytes: number;

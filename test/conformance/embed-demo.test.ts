@@ -135,6 +135,12 @@ describe('the example service', () => {
 		assert.equal(await isAccepted(demo, { cert: pki.clients.otherCa }), true);
 	});
 
+	test('ends with its terminal, which a reload by SIGHUP is for the proxy alone', async () => {
+		await using demo = await startEmbedDemo();
+		demo.signal('SIGHUP');
+		assert.equal(await demo.exitCode(), null, 'no code, but the signal');
+	});
+
 	test('exits at once with 1 when it is told to stop a second time', async () => {
 		await using demo = await startEmbedDemo();
 		await using connection = await connect('h1', demo);

@@ -21,6 +21,7 @@ const LIMITS: Limits = {
 	firstRequestTimeoutMs: 10_000,
 	h2MaxConcurrentStreams: 64,
 	shutdownDrainMs: 25_000,
+	shutdownDelayMs: 0,
 	maxHeaderBytes: 16_384,
 	maxBufferedBytes: 1024 ** 3,
 	maxConnections: undefined,

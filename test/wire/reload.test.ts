@@ -70,6 +70,19 @@ describe('a reload', () => {
 		}
 	});
 
+	test('is what SIGHUP asks for, too, and the log says who did', async () => {
+		for (const signal of ['SIGHUP', 'SIGUSR1'] as const) {
+			const server = await pki.issueServer(signal);
+			const after = proxy.logs.length;
+			proxy.writeConfig({ tls: filesOf(server) });
+			proxy.signal(signal);
+			await proxy.waitForLog(ROUTES_DONE, undefined, after);
+			const { level, signal: asked } = await proxy.waitForLog('reading the files again', undefined, after);
+			assert.deepEqual([level, asked], ['info', signal]);
+			assert.deepEqual(await servedSerials(proxy), [server.serialNumber]);
+		}
+	});
+
 	test('takes over a certificate that was renewed in place', async () => {
 		const before = await pki.issueServer('in-place');
 		await reloaded(proxy, { tls: filesOf(before) });

@@ -152,7 +152,7 @@ describe('the command line', { concurrency: 2 }, () => {
 		for (const name of [
 			...['--config', '--bind', '--metrics-bind', '--workers', '--log-format', '--help', '--version'],
 			...['PROXY_CONFIG', 'PROXY_BIND', 'PROXY_METRICS_BIND', 'PROXY_WORKERS', 'RUST_LOG'],
-			...['SIGUSR1', 'SIGTERM', 'SIGINT', 'Exit codes', 'demo'],
+			...['SIGUSR1', 'SIGHUP', 'SIGTERM', 'SIGINT', 'Exit codes', 'demo'],
 		]) {
 			assert.ok(stdout.includes(name), `${name} is missing in\n${stdout}`);
 		}
@@ -487,6 +487,22 @@ describe('a signal during the start', { concurrency: 2 }, () => {
 		});
 	}
 
+	// From our first statement on, long before anything is loaded that could read a file again.
+	for (const delayMs of [0, 50, 150]) {
+		test(`SIGHUP ${delayMs} ms after it can be taken ends nothing and is a reload, once ready`, async (t) => {
+			if (!HAS_PROC) return t.skip('reads /proc');
+			await using proxy = await spawnProxy({ routes: [{ prefix: '/', upstream: upstream.url }] });
+			await until(() => handlesSignal(proxy.pid, SIGHUP), 'the handler of SIGHUP');
+			await sleep(delayMs);
+			proxy.signal('SIGHUP');
+			await proxy.ready();
+			await proxy.waitForLog('routing table reloaded');
+			assert.equal((await proxy.waitForLog('reading the files again')).signal, 'SIGHUP');
+			assert.equal(await proxy.metric('proxy_reloads_total', { result: 'success' }), 1);
+			assert.equal((await request('h1', proxy)).status, 200);
+		});
+	}
+
 	test('an inspector that was asked for stays', async () => {
 		await using proxy = await startProxy({ env: { NODE_OPTIONS: '--inspect=127.0.0.1:0' } });
 		const port = Number(/ws:\/\/127\.0\.0\.1:(\d+)/.exec(proxy.stderr)?.[1]);
@@ -497,6 +513,7 @@ describe('a signal during the start', { concurrency: 2 }, () => {
 	});
 });
 
+const SIGHUP = 1;
 const SIGUSR1 = 10;
 
 /** Of the certificate that a new connection gets to see. */

@@ -7,6 +7,7 @@ export interface ConfigTables {
 	readonly health_interval_secs?: number;
 	readonly default_cooldown_secs?: number;
 	readonly tenant_rps?: number;
+	readonly reload_on_change?: boolean;
 	readonly tls: { readonly cert_path: string; readonly key_path: string; readonly client_ca_path: string };
 	readonly jwt: {
 		readonly jwks_path: string;

@@ -42,6 +42,18 @@ export function seconds(fallback: number) {
 	return z.number({ error }).positive({ error }).max(MAX_SECONDS, { error: tooBig }).default(fallback);
 }
 
+/** The same for what can be done without: 0, also by default, is none. */
+export function secondsOrNone() {
+	const error = expected('a number of seconds, 0 or more', 'leave it out for 0');
+	const tooBig = expected(`a number of seconds, at most ${MAX_SECONDS}`, 'leave it out for 0');
+	return z.number({ error }).nonnegative({ error }).max(MAX_SECONDS, { error: tooBig }).default(0);
+}
+
+/** `true` or `false`. */
+export function flag(fallback: boolean) {
+	return z.boolean({ error: expected('true or false', `leave it out for ${fallback}`) }).default(fallback);
+}
+
 export function wholeNumberOr(fallback: number, least: number, most: number, of?: string) {
 	return wholeNumber(least, most, String(fallback), of).default(fallback);
 }

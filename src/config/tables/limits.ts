@@ -1,4 +1,4 @@
-import { MAX_BYTES, seconds, table, wholeNumber, wholeNumberOr } from './kinds.ts';
+import { MAX_BYTES, seconds, secondsOrNone, table, wholeNumber, wholeNumberOr } from './kinds.ts';
 
 /** `[limits]` (decisions "Limits beyond the specification"). */
 export const limits = table('[limits]', {
@@ -10,6 +10,7 @@ export const limits = table('[limits]', {
 	// RFC 9113 section 5.1.1: a connection has no more client-initiated streams than this.
 	h2_max_concurrent_streams: wholeNumberOr(64, 1, 2 ** 30),
 	shutdown_drain_secs: seconds(25),
+	shutdown_delay_secs: secondsOrNone(),
 	max_header_bytes: wholeNumberOr(16_384, 256, 1024 * 1024, 'of bytes'),
 	max_buffered_bytes: wholeNumberOr(1024 ** 3, 1, MAX_BYTES, 'of bytes'),
 	max_connections: wholeNumber(1, 2 ** 30, 'what the file limit allows').optional(),

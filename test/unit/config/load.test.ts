@@ -18,6 +18,7 @@ describe('a configuration that is right', () => {
 			path: 'config.toml',
 			healthIntervalMs: 5000,
 			tenantRps: 1000,
+			reloadOnChange: false,
 			tls: { certPath: 'server.pem', keyPath: 'server.key', clientCaPath: 'ca.pem' },
 			jwt: { publicKeyPath: 'jwt.pem', issuer: undefined, audience: undefined },
 			routes: [],
@@ -29,6 +30,7 @@ describe('a configuration that is right', () => {
 				firstRequestTimeoutMs: 10_000,
 				h2MaxConcurrentStreams: 64,
 				shutdownDrainMs: 25_000,
+				shutdownDelayMs: 0,
 				maxHeaderBytes: 16_384,
 				maxBufferedBytes: 1_073_741_824,
 				maxConnections: undefined,
@@ -73,6 +75,9 @@ describe('a configuration that is right', () => {
 			['first_request_timeout_secs', '4', 'firstRequestTimeoutMs', 4000],
 			['h2_max_concurrent_streams', '5', 'h2MaxConcurrentStreams', 5],
 			['shutdown_drain_secs', '6.5', 'shutdownDrainMs', 6500],
+			['shutdown_delay_secs', '7.5', 'shutdownDelayMs', 7500],
+			['shutdown_delay_secs', '0', 'shutdownDelayMs', 0],
+			['shutdown_delay_secs', '0.0001', 'shutdownDelayMs', 1],
 			['max_header_bytes', '8192', 'maxHeaderBytes', 8192],
 			['max_buffered_bytes', '1_000_000', 'maxBufferedBytes', 1_000_000],
 			['max_connections', '10', 'maxConnections', 10],
@@ -80,6 +85,10 @@ describe('a configuration that is right', () => {
 		for (const [key, value, field, expected] of cases) {
 			assert.equal(parse(`${MINIMAL}[limits]\n${key} = ${value}`).limits[field], expected, key);
 		}
+	});
+
+	it('watches its files where it says so', () => {
+		assert.equal(parse(`reload_on_change = true${MINIMAL}`).reloadOnChange, true);
 	});
 
 	it('accepts fractions of a second between probes and never rounds them down to none', () => {
@@ -202,6 +211,8 @@ cert_path = ""`).split('\n'),
 			['tenant_rps = 2026-01-01', /\(got a date or time\)/],
 			['tenant_rps = [5]', /\(got an array\)/],
 			['tenant_rps = nan', /\(got the number NaN\)/],
+			['reload_on_change = "yes"', /must be true or false \(got the string "yes"\); leave it out for false/],
+			['limits = { shutdown_delay_secs = "5" }', /must be a number of seconds, 0 or more \(got the string "5"\)/],
 			['tls = 5', /tls: must be a table \(got the number 5\)/],
 			['jwt = { jwks_path = 5 }', /jwt\.jwks_path: must be the path of a file \(got the number 5\)/],
 		];
@@ -214,6 +225,7 @@ cert_path = ""`).split('\n'),
 			['default_cooldown_secs', 1, 2_147_483, 1],
 			['health_interval_secs', 0.001, 2_147_483, 0.001],
 			['limits.upstream_timeout_secs', 0.001, 2_147_483, 0.001],
+			['limits.shutdown_delay_secs', 0, 2_147_483, 0.001],
 			['limits.max_request_body_bytes', 1, 2 ** 40, 1],
 			['limits.max_header_bytes', 256, 1024 * 1024, 1],
 			['limits.h2_max_concurrent_streams', 1, 2 ** 30, 1],

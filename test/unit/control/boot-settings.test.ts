@@ -16,12 +16,14 @@ test('every boot-only setting is named as the file spells it', () => {
 		...booted,
 		healthIntervalMs: 1,
 		tenantRps: 1,
+		reloadOnChange: true,
 		jwt: { publicKeyPath: 'other.pub', issuer: 'other', audience: 'other' },
 		limits: limits as typeof booted.limits,
 	});
 	assert.deepEqual(changed, [
 		'health_interval_secs',
 		'tenant_rps',
+		'reload_on_change',
 		'jwt.jwks_path',
 		'jwt.issuer',
 		'jwt.audience',
@@ -32,6 +34,7 @@ test('every boot-only setting is named as the file spells it', () => {
 		'limits.first_request_timeout_secs',
 		'limits.h2_max_concurrent_streams',
 		'limits.shutdown_drain_secs',
+		'limits.shutdown_delay_secs',
 		'limits.max_header_bytes',
 		'limits.max_buffered_bytes',
 		'limits.max_connections',

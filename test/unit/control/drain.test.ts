@@ -4,19 +4,24 @@ import { Drain } from '../../../src/control/drain.ts';
 import { FakeTime, settle } from './fixtures/fake-time.ts';
 import { RecordedLog } from './fixtures/recorded-log.ts';
 
-function testDrain() {
+function testDrain(delayMs = 0) {
 	const time = new FakeTime();
 	const log = new RecordedLog();
 	const workers = Promise.withResolvers<void>();
 	const exits: number[] = [];
+	let drains = 0;
 	const drain = new Drain({
-		drainWorkers: () => workers.promise,
+		drainWorkers: () => {
+			drains++;
+			return workers.promise;
+		},
+		delayMs,
 		limitMs: 25_000,
 		timers: time,
 		log: log.logger,
 		exit: (code) => exits.push(code),
 	});
-	return { drain, time, log, workers, exits };
+	return { drain, time, log, workers, exits, drained: () => drains };
 }
 
 describe('the drain', () => {
@@ -47,5 +52,43 @@ describe('the drain', () => {
 		drain.signal('SIGTERM');
 		drain.signal('SIGINT');
 		assert.deepEqual(exits, [1]);
+	});
+});
+
+describe('the shutdown delay', () => {
+	test('goes before the drain, which then has all of its time', async () => {
+		const { drain, time, exits, log, drained } = testDrain(5_000);
+		drain.signal('SIGTERM');
+		await time.advance(4_999);
+		assert.deepEqual(log.lines, ['info proxy: not ready any more; serving on until the drain']);
+		assert.deepEqual(log.fields('not ready any more; serving on until the drain'), {
+			signal: 'SIGTERM',
+			delay_ms: 5_000,
+		});
+		assert.equal(drained(), 0, 'no worker has been told');
+		await time.advance(1);
+		assert.equal(drained(), 1);
+		assert.deepEqual(log.fields('draining'), { signal: 'SIGTERM', limit_ms: 25_000 });
+		await time.advance(24_999);
+		assert.deepEqual(exits, []);
+		await time.advance(1);
+		assert.deepEqual(exits, [0]);
+	});
+
+	test('ends with the process, with 1, at the second signal', async () => {
+		const { drain, time, exits, log, drained } = testDrain(5_000);
+		drain.signal('SIGTERM');
+		await time.advance(1_000);
+		drain.signal('SIGTERM');
+		assert.deepEqual(exits, [1]);
+		assert.equal(log.lines.at(-1), 'warn proxy: second signal during the shutdown delay; exiting at once');
+		assert.equal(drained(), 0);
+	});
+
+	test('of 0 is none: the drain begins with the signal', () => {
+		const { drain, time, drained } = testDrain(0);
+		drain.signal('SIGTERM');
+		assert.equal(drained(), 1);
+		assert.equal(time.pending, 1, 'the limit of the drain, and no other timer');
 	});
 });

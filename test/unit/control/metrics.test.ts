@@ -12,6 +12,7 @@ import { RecordedLog } from './fixtures/recorded-log.ts';
 import { route } from './fixtures/routes.ts';
 
 const WORKERS = 2;
+const READY = { obstacle: undefined };
 
 /** Sources with everything at its beginning, and the writers' side of them. */
 function testSources(...authorities: string[]) {
@@ -33,8 +34,8 @@ function testSources(...authorities: string[]) {
 	return { sources, upstreams, workerStats, upstreamStats, inForce };
 }
 
-async function listening(sources: MetricSources) {
-	const listener = await startMetrics({ host: '127.0.0.1', port: 0 }, sources, new RecordedLog().logger);
+async function listening(sources: MetricSources, readiness: { obstacle: string | undefined } = READY) {
+	const listener = await startMetrics({ host: '127.0.0.1', port: 0 }, sources, readiness, new RecordedLog().logger);
 	return { ...listener, [Symbol.dispose]: () => listener.close() };
 }
 
@@ -203,7 +204,17 @@ describe('the metrics listener', () => {
 		assert.equal((await call(listener.port, '/metrics?name[]=x')).status, 200);
 	});
 
-	for (const path of ['/', '/metrics/', '/metricsx', '/Metrics', '/health', '//metrics', '/%6detrics']) {
+	for (const path of [
+		'/',
+		'/metrics/',
+		'/metricsx',
+		'/Metrics',
+		'/health',
+		'/livez/',
+		'/ready',
+		'//metrics',
+		'/%6detrics',
+	]) {
 		test(`answers ${path} with 404`, async () => {
 			using listener = await listening(testSources().sources);
 			assert.equal((await call(listener.port, path)).status, 404);
@@ -211,17 +222,42 @@ describe('the metrics listener', () => {
 	}
 
 	for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
-		test(`answers ${method} /metrics with 405 and what is allowed`, async () => {
+		test(`answers ${method} with 405 and what is allowed`, async () => {
 			using listener = await listening(testSources().sources);
-			const { status, headers } = await call(listener.port, '/metrics', method);
-			assert.deepEqual([status, headers.allow], [405, 'GET, HEAD']);
+			for (const path of ['/metrics', '/livez', '/readyz']) {
+				const { status, headers } = await call(listener.port, path, method);
+				assert.deepEqual([status, headers.allow], [405, 'GET, HEAD'], path);
+			}
 		});
 	}
+
+	test('says at /readyz whether it is ready, and why not, whatever it said before', async () => {
+		const readiness: { obstacle: string | undefined } = { obstacle: 'starting' };
+		using listener = await listening(testSources().sources, readiness);
+		const said = async (method: string) => {
+			const { status, headers, body } = await call(listener.port, '/readyz?verbose', method);
+			assert.deepEqual([headers['content-type'], headers['cache-control']], ['text/plain; charset=utf-8', 'no-store']);
+			return `${status} ${body}`;
+		};
+		assert.deepEqual([await said('GET'), await said('HEAD')], ['503 not ready: starting', '503 ']);
+		readiness.obstacle = undefined;
+		assert.deepEqual([await said('GET'), await said('HEAD')], ['200 ready', '200 ']);
+		readiness.obstacle = 'shutting down';
+		assert.equal(await said('GET'), '503 not ready: shutting down');
+	});
+
+	test('says at /livez that it is alive, ready or not', async () => {
+		using listener = await listening(testSources().sources, { obstacle: 'starting' });
+		const { status, headers, body } = await call(listener.port, '/livez');
+		assert.deepEqual([status, headers['cache-control'], body], [200, 'no-store', 'alive']);
+		const head = await call(listener.port, '/livez', 'HEAD');
+		assert.deepEqual([head.status, head.body], [200, '']);
+	});
 
 	test('says in one line that its address is taken', async () => {
 		using listener = await listening(testSources().sources);
 		const address = { host: '127.0.0.1', port: listener.port };
-		await assert.rejects(startMetrics(address, testSources().sources, new RecordedLog().logger), {
+		await assert.rejects(startMetrics(address, testSources().sources, READY, new RecordedLog().logger), {
 			name: 'StartError',
 			message: `cannot listen on 127.0.0.1:${listener.port} (--metrics-bind): the address is in use (EADDRINUSE); stop the other process or name another port`,
 		});

@@ -1,0 +1,31 @@
+/**
+ * Whether new connections are welcome: what `/readyz` says. Not ready are a proxy that is still starting, one that is told
+ * to stop, and one whose workers have all died and are not replaced yet. Breakers do not count: upstreams that are down
+ * are down for every instance, and the other routes of this one go on.
+ */
+export class Readiness {
+	readonly #listening: () => number;
+	#phase: 'starting' | 'serving' | 'stopping' = 'starting';
+
+	/** @param listening how many workers accept connections. */
+	constructor(listening: () => number) {
+		this.#listening = listening;
+	}
+
+	/** The start is complete. */
+	serving(): void {
+		this.#phase = 'serving';
+	}
+
+	/** A signal has asked for the end; there is no way back. */
+	stopping(): void {
+		this.#phase = 'stopping';
+	}
+
+	/** Why it is not ready, in words; `undefined` when it is. */
+	get obstacle(): string | undefined {
+		if (this.#phase === 'starting') return 'starting';
+		if (this.#phase === 'stopping') return 'shutting down';
+		return this.#listening() === 0 ? 'no worker accepts connections' : undefined;
+	}
+}

@@ -1,0 +1,24 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { describe, test } from 'node:test';
+import { parseConfig } from '../../../src/config/load.ts';
+import { MINIMAL } from '../config/minimal.ts';
+
+const root = resolve(import.meta.dirname, '../../..');
+const unit = readFileSync(resolve(root, 'deploy/systemd/edge.service'), 'utf8');
+
+describe('the unit for systemd', () => {
+	test('is in the README as it is in deploy/', () => {
+		const readme = readFileSync(resolve(root, 'README.md'), 'utf8');
+		const [, block] = /^```ini\n(# \/etc\/systemd\/system\/edge\.service\n.*?)^```$/ms.exec(readme) ?? [];
+		assert.equal(block, unit);
+	});
+
+	test('gives the proxy the time that it takes by default to drain, and asks for a reload as the proxy expects it', () => {
+		const { shutdownDelayMs, shutdownDrainMs } = parseConfig(MINIMAL, 'config.toml').limits;
+		const stopLimitMs = Number(/^TimeoutStopSec=(\d+)$/m.exec(unit)?.[1]) * 1000;
+		assert.ok(stopLimitMs > shutdownDelayMs + shutdownDrainMs, `${stopLimitMs} ms`);
+		assert.match(unit, /^ExecReload=\/bin\/kill -HUP \$MAINPID$/m);
+	});
+});

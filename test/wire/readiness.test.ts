@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { PROTOCOLS, request } from '../fixtures/clients.ts';
+import { INSPECTABLE, WorkerInspector } from '../fixtures/inspect-workers.ts';
+import { temporaryFolder, testPki } from '../fixtures/pki.ts';
+import { spawnProxy, startProxy } from '../fixtures/proxy.ts';
+import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
+import { until, within } from '../fixtures/wait.ts';
+
+let upstream: Upstream;
+before(async () => {
+	upstream = await startUpstream();
+});
+after(() => upstream.close());
+
+/** What the listener for metrics says, as `status body`. */
+async function said(metricsPort: number, path: '/livez' | '/readyz', method = 'GET'): Promise<string> {
+	const response = await fetch(`http://127.0.0.1:${metricsPort}${path}`, { method });
+	assert.equal(response.headers.get('cache-control'), 'no-store');
+	return `${response.status} ${await response.text()}`;
+}
+
+describe('/livez and /readyz', { concurrency: 2 }, () => {
+	test('are there before the first probe has passed: alive, and not ready until the start is complete', async () => {
+		const health = Promise.withResolvers<void>();
+		await using slow = await startUpstream({
+			health: async (exchange) => {
+				await health.promise;
+				exchange.respond();
+			},
+		});
+		const metricsPort = await freePort();
+		await using proxy = await spawnProxy({
+			args: ['--metrics-bind', `127.0.0.1:${metricsPort}`],
+			routes: [{ prefix: '/', upstream: slow.url }],
+		});
+		await until(() => slow.healthProbes > 0, 'the probe');
+		assert.equal(await said(metricsPort, '/readyz'), '503 not ready: starting');
+		assert.equal(await said(metricsPort, '/livez'), '200 alive');
+		health.resolve();
+		await proxy.ready();
+		assert.equal(await said(metricsPort, '/readyz'), '200 ready');
+		assert.equal(await said(metricsPort, '/readyz', 'HEAD'), '200 ');
+	});
+
+	test('do not mind an upstream that is down', async () => {
+		await using proxy = await startProxy({ routes: [{ prefix: '/', upstream: 'http://127.0.0.1:9' }] });
+		assert.equal(await proxy.metric('proxy_upstream_alive'), 0);
+		assert.equal(await said(proxy.metricsPort, '/readyz'), '200 ready');
+	});
+
+	test('not ready as long as no worker accepts connections, and ready again when one does', async () => {
+		const gate = join(temporaryFolder('readiness'), 'released');
+		await using proxy = await startProxy({
+			workers: 1,
+			routes: [{ prefix: '/', upstream: upstream.url }],
+			env: { NODE_OPTIONS: `${INSPECTABLE.NODE_OPTIONS} --import=${await secondThreadWaitsFor(gate)}` },
+		});
+		using inspector = await WorkerInspector.attach(proxy, 1);
+		inspector.run(0, "throw new Error('killed by the test')");
+		await proxy.waitForLog('worker died; replacing it');
+		assert.equal(await said(proxy.metricsPort, '/readyz'), '503 not ready: no worker accepts connections');
+		assert.equal(await said(proxy.metricsPort, '/livez'), '200 alive');
+		writeFileSync(gate, '');
+		await proxy.waitForLog('worker replaced');
+		assert.equal(await said(proxy.metricsPort, '/readyz'), '200 ready');
+	});
+
+	test('not ready from the first moment of the drain on, and alive until it ends', async () => {
+		const answered = Promise.withResolvers<void>();
+		await using slow = await startUpstream({
+			script: async (exchange) => {
+				await answered.promise;
+				exchange.respond({ body: 'in flight' });
+			},
+		});
+		await using proxy = await startProxy({ routes: [{ prefix: '/', upstream: slow.url }] });
+		const answers = PROTOCOLS.map((protocol) => request(protocol, proxy));
+		await slow.request(answers.length);
+		proxy.signal('SIGTERM');
+		await proxy.waitForLog('draining');
+		assert.equal(await said(proxy.metricsPort, '/readyz'), '503 not ready: shutting down');
+		assert.equal(await said(proxy.metricsPort, '/livez'), '200 alive');
+		answered.resolve();
+		for (const { text } of await Promise.all(answers)) assert.equal(text, 'in flight');
+		assert.equal(await within(proxy.exited, 'the end of the drain'), 0);
+		await proxy.kill();
+	});
+});
+
+describe('shutdown_delay_secs', { concurrency: 2 }, () => {
+	const LONG = 3600;
+
+	for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+		test(`after ${signal}: not ready, and every new connection is served as before`, async () => {
+			await using proxy = await startProxy({
+				routes: [{ prefix: '/', upstream: upstream.url }],
+				limits: { shutdown_delay_secs: LONG },
+			});
+			proxy.signal(signal);
+			const line = await proxy.waitForLog('not ready any more; serving on until the drain');
+			assert.deepEqual([line.level, line.signal, line.delay_ms], ['info', signal, LONG * 1000]);
+			assert.equal(await said(proxy.metricsPort, '/readyz'), '503 not ready: shutting down');
+			assert.equal(await said(proxy.metricsPort, '/livez'), '200 alive');
+			for (const protocol of [...PROTOCOLS, ...PROTOCOLS]) {
+				const { status, headers } = await request(protocol, proxy);
+				assert.equal(status, 200);
+				assert.notEqual(headers.connection, 'close');
+			}
+			assert.equal(await proxy.metric('proxy_workers'), 2);
+			assert.ok(!proxy.logs.some(({ message }) => message === 'draining'));
+			proxy.signal(signal === 'SIGTERM' ? 'SIGINT' : 'SIGTERM');
+			assert.equal(await within(proxy.exited, 'the end, at the second signal'), 1);
+			await proxy.kill();
+		});
+	}
+
+	test('drains when it is over', async () => {
+		await using proxy = await startProxy({ limits: { shutdown_delay_secs: 0.05 } });
+		proxy.signal('SIGTERM');
+		assert.equal(await within(proxy.exited, 'the end of the drain'), 0);
+		const messages = proxy.logs.map(({ message }) => message);
+		const order = ['not ready any more; serving on until the drain', 'draining', 'drained'];
+		assert.deepEqual(
+			messages.filter((message) => order.includes(message)),
+			order,
+		);
+		await proxy.kill();
+	});
+});
+
+/** A module that lets the first thread go on at once, and any other one when the file `gate` is there. */
+async function secondThreadWaitsFor(gate: string): Promise<string> {
+	const code = `import { existsSync, writeFileSync } from 'node:fs';
+		import { isMainThread } from 'node:worker_threads';
+		const [gate, first] = [${JSON.stringify(gate)}, ${JSON.stringify(`${gate}.first`)}];
+		const never = new Int32Array(new SharedArrayBuffer(4));
+		if (!isMainThread && existsSync(first)) while (!existsSync(gate)) Atomics.wait(never, 0, 0, 10);
+		else if (!isMainThread) writeFileSync(first, '');`;
+	return (await testPki()).writeFile('second-thread-waits.mjs', code);
+}
+
+/** A port on which nobody listens at the moment. */
+async function freePort(): Promise<number> {
+	const server = createServer().listen(0, '127.0.0.1');
+	await once(server, 'listening');
+	const { port } = server.address() as AddressInfo;
+	await new Promise((resolve) => server.close(resolve));
+	return port;
+}
