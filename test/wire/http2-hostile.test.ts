@@ -119,10 +119,7 @@ describe('control data of an HTTP/2 request', () => {
 		await refused(head({ ':method': 'OPTIONS', ':path': '*' }), '400 bad path', { 400: 1 });
 	});
 
-	it('has a method in upper case that is one', async () => {
-		for (const method of ['get', 'Get', 'GET1', 'A'.repeat(40)]) {
-			await refused(head({ ':method': method }), '400 bad request', { 400: 1 });
-		}
+	it('has a method that is one', async () => {
 		for (const method of ['', 'G T', 'G\x80', 'G\rT', 'GET\x00'])
 			await refused(head({ ':method': method }), PROTOCOL_ERROR);
 	});
