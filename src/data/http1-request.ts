@@ -78,7 +78,7 @@ export class Http1Request implements ClientRequest {
 	/** The client takes more of its answer. */
 	onDrain(): void {
 		if (!this.#answering) return;
-		this.exchange.onClientDrained();
+		this.exchange.onClientDrained(this.#rest?.length ?? 0);
 		this.#pump();
 	}
 
@@ -102,6 +102,7 @@ export class Http1Request implements ClientRequest {
 	}
 
 	reset(): void {
+		this.#rest = undefined;
 		this.#connection.socket.destroy();
 	}
 
