@@ -433,6 +433,17 @@ describe('bytes behind a request', () => {
 	});
 });
 
+describe('a length', () => {
+	it('of seventeen digits and more is refused, whatever they are', async () => {
+		for (const length of ['00000000000000005', '10000000000000000', '9'.repeat(400)]) {
+			await refused(`${head([`Content-Length: ${length}`], 'POST /a HTTP/1.1')}hello`);
+		}
+		// One digit less is a number that can be counted.
+		const { request } = await forwarded(`${head(['Content-Length: 0000000000000005'], 'POST /a HTTP/1.1')}hello`);
+		assert.equal(String(request.body), 'hello');
+	});
+});
+
 describe('a method', () => {
 	it('CONNECT gets 501 as its answer, and the connection ends', async () => {
 		const refusal = { status: 501, body: 'protocol upgrades are not supported' };

@@ -124,6 +124,16 @@ describe('control data of an HTTP/2 request', () => {
 			await refused(head({ ':method': method }), PROTOCOL_ERROR);
 	});
 
+	it('has a length of sixteen digits at most', async () => {
+		const request = await forwarded(post([['content-length', '0000000000000005']]), dataFrame(1, 'hello', true));
+		assert.equal(String(request.body), 'hello');
+		await stage.refused({ 400: 1 }, async () => {
+			using connection = await connect();
+			connection.send(headersFrame(1, post([['content-length', '00000000000000005']]), { endStream: false }));
+			assert.equal(await outcome(connection), '400 bad request');
+		});
+	});
+
 	it('has a method that does not leave HTTP', async () => {
 		const unsupported = '501 protocol upgrades are not supported';
 		await refused(head({ ':method': 'CONNECT', ':path': undefined, ':scheme': undefined }), unsupported, { 501: 1 });
