@@ -53,11 +53,10 @@ export class ByteCollector {
 
 	#grow(needed: number, expected: number): Rejection | undefined {
 		// A client that announces 8 MiB and sends nothing takes no 8 MiB: at most four times what is there.
-		const size = Math.max(
-			needed,
-			Math.min(expected, Math.max(needed * 4, FIRST_BYTES)),
-			needed === expected ? 0 : 2 * this.#buffer.length,
-		);
+		const size =
+			expected >= needed
+				? Math.min(expected, Math.max(needed * 4, FIRST_BYTES))
+				: Math.max(needed, 2 * this.#buffer.length);
 		const refusal = this.#budget.take(this.#tenant, size);
 		if (refusal) return refusal;
 		const bigger = Buffer.allocUnsafe(size);
