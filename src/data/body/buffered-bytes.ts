@@ -28,4 +28,4 @@ export class BufferedBytes {
 }
 
 const TENANT_HOLDS_ITS_SHARE = OVERLOADED.because('this tenant holds its share of max_buffered_bytes');
-const ALL_IS_HELD = OVERLOADED.because('bodies of max_buffered_bytes are held');
+const ALL_IS_HELD = OVERLOADED.because('all of max_buffered_bytes is held');

@@ -3,7 +3,8 @@ import type { BufferedBytes } from './buffered-bytes.ts';
 
 /**
  * Puts a body together in memory. Its bytes are copied into one buffer that grows by doubling, so a body sent in tiny
- * pieces takes no more room than any other; what the buffer takes is drawn from the budget of the process and the tenant's share of it first.
+ * pieces takes no more room than any other; what the buffer takes is drawn from the budget of the process, and from the
+ * tenant's share of it, first.
  */
 export class ByteCollector {
 	readonly #budget: BufferedBytes;

@@ -128,7 +128,8 @@ export class BodyExchange extends Exchange {
 
 	/** Part of a long answer has gone out: a client that takes it fast enough gets time for the rest. */
 	override onClientDrained(left: number): void {
-		if (!this.answered) return;
+		// With the last of it nothing is held any more: `onAnswered` follows.
+		if (!this.answered || left === 0) return;
 		const { deadlines, limits } = this.plane;
 		this.#pace ??= new AnswerPace(limits.minAnswerBytesPerSec ?? LEAST_RATE, limits.upstreamTimeoutMs);
 		const inTime = this.#pace.took(this.#untaken - left, deadlines.now - this.#lastTakenAt);

@@ -38,7 +38,7 @@ describe('a body that is put together in memory', () => {
 		assert.equal(new ByteCollector(bytes, A).append(Buffer.alloc(128 * KIB), 128 * KIB), undefined);
 		const refusal = new ByteCollector(bytes, B).append(Buffer.alloc(100 * KIB), 100 * KIB)!;
 		assert.ok(refusal.is(OVERLOADED));
-		assert.equal(refusal.reason, 'bodies of max_buffered_bytes are held');
+		assert.equal(refusal.reason, 'all of max_buffered_bytes is held');
 		assert.deepEqual(held(), [128, 128, 0]);
 	});
 

@@ -130,6 +130,12 @@ describe('a client that takes a collected answer', () => {
 		assert.equal(await cutAfter(collected(100, 0), msPerPiece(400), 90), undefined);
 	});
 
+	it('is not cut off once it has taken everything, however long that took', async () => {
+		const { client, take } = collected(1);
+		await take(LIMITS.upstream);
+		assert.equal(client.cut, false);
+	});
+
 	it('is cut off as before if it takes nothing for too long', async () => {
 		const { plane, client } = collected(100, 0);
 		await plane.pass(LIMITS.upstream + 2000);
