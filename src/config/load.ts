@@ -78,8 +78,19 @@ function toLimits(limits: ConfigFile['limits']): Limits {
 		shutdownDelayMs: limits.shutdown_delay_secs === 0 ? 0 : milliseconds(limits.shutdown_delay_secs),
 		maxHeaderBytes: limits.max_header_bytes,
 		maxBufferedBytes: limits.max_buffered_bytes,
+		maxBufferedBytesPerTenant: limits.max_buffered_bytes_per_tenant ?? tenantShare(limits),
+		minAnswerBytesPerSec: limits.min_answer_bytes_per_sec,
 		maxConnections: limits.max_connections,
 	};
+}
+
+/**
+ * Half of the memory for bodies: however many bodies one tenant has held back, the others have the other half. Where memory is
+ * scarce, still as much as one request of the largest size may need, whose buffer grows into one of up to twice its size.
+ */
+function tenantShare(limits: ConfigFile['limits']): number {
+	const { max_buffered_bytes, max_request_body_bytes } = limits;
+	return Math.min(max_buffered_bytes, Math.max(Math.ceil(max_buffered_bytes / 2), 3 * max_request_body_bytes));
 }
 
 /** Whole milliseconds, at least one: to Node's timers zero means "no limit" in some places and "at once" in others. */

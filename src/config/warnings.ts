@@ -20,5 +20,10 @@ export function configWarnings({ jwt, routes, limits }: Config): string[] {
 			'limits.max_buffered_bytes is less than limits.max_request_body_bytes: the largest bodies allowed can never be held',
 		);
 	}
+	if (limits.maxBufferedBytesPerTenant < Math.min(limits.maxRequestBodyBytes, limits.maxBufferedBytes)) {
+		warnings.push(
+			'limits.max_buffered_bytes_per_tenant is less than limits.max_request_body_bytes: the largest bodies allowed can never be held',
+		);
+	}
 	return warnings;
 }

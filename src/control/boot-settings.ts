@@ -12,6 +12,8 @@ const LIMIT_KEYS: Readonly<Record<keyof Limits, string>> = {
 	shutdownDelayMs: 'shutdown_delay_secs',
 	maxHeaderBytes: 'max_header_bytes',
 	maxBufferedBytes: 'max_buffered_bytes',
+	maxBufferedBytesPerTenant: 'max_buffered_bytes_per_tenant',
+	minAnswerBytesPerSec: 'min_answer_bytes_per_sec',
 	maxConnections: 'max_connections',
 };
 

@@ -3,6 +3,7 @@ import { type BudgetMemory, createBudget, reclaimBudget } from '../shared/budget
 import { createLimiterMemory, type LimiterMemory, releaseLimiterLock } from '../shared/limiter.ts';
 import type { WorkerSeed } from '../shared/messages.ts';
 import { WorkerStats } from '../shared/stats.ts';
+import { createTenantShares, reclaimTenantShares, type TenantSharesMemory } from '../shared/tenant-shares.ts';
 
 /** Bodies are counted in KiB, so that 2 TiB fit a 32-bit word. */
 const BODY_UNIT = 1024;
@@ -14,22 +15,33 @@ export interface MemorySizes {
 	/** 0: no limiter. */
 	readonly tenantRps: number;
 	readonly maxBufferedBytes: number;
+	/** Of `maxBufferedBytes`. */
+	readonly maxBufferedBytesPerTenant: number;
 	readonly maxConnections: number;
 }
 
 /** The memory that lives as long as the process, whatever becomes of single workers: one truth for all of them. */
 export class ProcessMemory {
+	/** Keys the tenants in `limiter` and `tenantShares`. */
+	readonly tenantSecret: Uint8Array = randomBytes(32);
 	/** `undefined` when no tenant is limited. */
 	readonly limiter: LimiterMemory | undefined;
 	readonly bufferedBytes: BudgetMemory;
+	/** `undefined` when one tenant may hold all. */
+	readonly tenantShares: TenantSharesMemory | undefined;
 	readonly connections: BudgetMemory;
 	/** By worker; `stats` are the same regions, to be read. */
 	readonly statsRegions: readonly WorkerSeed['stats'][];
 	readonly stats: readonly WorkerStats[];
 
-	constructor({ workers, tenantRps, maxBufferedBytes, maxConnections }: MemorySizes) {
-		this.limiter = tenantRps === 0 ? undefined : createLimiterMemory(randomBytes(32));
+	constructor(sizes: MemorySizes) {
+		const { workers, tenantRps, maxBufferedBytes, maxBufferedBytesPerTenant, maxConnections } = sizes;
+		this.limiter = tenantRps === 0 ? undefined : createLimiterMemory(this.tenantSecret);
 		this.bufferedBytes = createBudget(Math.min(maxBufferedBytes, MAX_UNITS * BODY_UNIT), BODY_UNIT, workers);
+		this.tenantShares =
+			maxBufferedBytesPerTenant < maxBufferedBytes
+				? createTenantShares(Math.min(maxBufferedBytesPerTenant, MAX_UNITS * BODY_UNIT), BODY_UNIT, workers)
+				: undefined;
 		this.connections = createBudget(Math.min(maxConnections, MAX_UNITS), 1, workers);
 		this.statsRegions = Array.from({ length: workers }, () => WorkerStats.allocate());
 		this.stats = this.statsRegions.map((region) => new WorkerStats(region));
@@ -39,6 +51,7 @@ export class ProcessMemory {
 	reclaim(worker: number): void {
 		if (this.limiter !== undefined) releaseLimiterLock(this.limiter, worker);
 		reclaimBudget(this.bufferedBytes, worker);
+		if (this.tenantShares !== undefined) reclaimTenantShares(this.tenantShares, worker);
 		reclaimBudget(this.connections, worker);
 		this.stats[worker]!.clearGauges();
 	}

@@ -66,7 +66,7 @@ export abstract class Exchange extends Timed implements Dispatched, ResponseHand
 		this.#identity = identity;
 
 		// Only now is there somebody to charge. Everything after this costs the tenant one request.
-		const withinLimit = plane.limiter?.admit(identity.limiterKey, this.#startedAt) ?? true;
+		const withinLimit = plane.limiter?.admit(identity.tenantKey, this.#startedAt) ?? true;
 		if (!withinLimit) return this.refuse(rejection.RATE_LIMITED);
 
 		// The proxy and the upstream must see the same path, or the route that is matched is not the one that is served.
@@ -237,6 +237,11 @@ export abstract class Exchange extends Timed implements Dispatched, ResponseHand
 		});
 	}
 
+	/** Of whom what the bodies hold is counted. */
+	protected get tenantKey(): bigint {
+		return this.#identity!.tenantKey;
+	}
+
 	protected get answered(): boolean {
 		return this.#answered;
 	}
@@ -253,7 +258,8 @@ export abstract class Exchange extends Timed implements Dispatched, ResponseHand
 
 	abstract onRequestBody(chunk: Buffer): void;
 	abstract onRequestEnd(): void;
-	abstract onClientDrained(): void;
+	/** The client has taken what it was given. @param left bytes of a whole answer that have not been given yet. */
+	abstract onClientDrained(left: number): void;
 
 	/** The body's framing is broken (HTTP/1.1 only; nghttp2 resets the stream). */
 	onBodyError(): void {

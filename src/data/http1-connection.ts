@@ -1,11 +1,11 @@
 import type { TLSSocket } from 'node:tls';
 import type { Rejection } from '../gates/rejection.ts';
-import * as rejection from '../gates/rejection.ts';
 import { forwardedLines, refusalFields } from './answers.ts';
 import { Timed } from './deadlines.ts';
 import { afterDrainGrace } from './drain-grace.ts';
 import { Http1Answer } from './http1-answer.ts';
 import type { Http1Incoming } from './http1-incoming.ts';
+import { type ParseError, refusalOf } from './http1-parse-error.ts';
 import { Http1Request } from './http1-request.ts';
 import type { DataPlane } from './plane.ts';
 
@@ -98,11 +98,11 @@ export class Http1Connection extends Timed {
 	}
 
 	/** llhttp gave up, or the connection did. */
-	onParseError(error: NodeJS.ErrnoException): void {
+	onParseError(error: ParseError): void {
 		if (this.#closing) return;
 		const { socket } = this;
 		if (!error.code?.startsWith('HPE_') || !socket.writable) return void socket.destroy();
-		const reason = error.code === 'HPE_HEADER_OVERFLOW' ? rejection.HEADERS_TOO_LARGE : rejection.BAD_REQUEST;
+		const reason = refusalOf(error);
 		if (this.#latest?.isComplete === false) {
 			this.#sealed = true;
 			this.#latest.onBodyBroken();

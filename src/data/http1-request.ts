@@ -1,5 +1,6 @@
 import { BodyExchange } from '#body';
 import { type RequestHead, readHttp1Head } from '../gates/headers.ts';
+import { refuseMethod } from '../gates/method.ts';
 import * as rejection from '../gates/rejection.ts';
 import { Rejection } from '../gates/rejection.ts';
 import { originForm } from '../gates/target.ts';
@@ -35,7 +36,9 @@ export class Http1Request implements ClientRequest {
 		this.forwardedLines = connection.forwardedLines;
 		// llhttp lets other versions pass; what they would mean is nobody's guess (RFC 9112 section 2.3).
 		const known = req.httpVersionMajor === 1 && req.httpVersionMinor <= 1;
-		this.head = known ? readHttp1Head(req.rawHeaders, req.httpVersionMinor) : rejection.BAD_REQUEST;
+		this.head = known
+			? (refuseMethod(req.method) ?? readHttp1Head(req.rawHeaders, req.httpVersionMinor))
+			: rejection.BAD_REQUEST;
 		this.exchange = new BodyExchange(this, connection.plane);
 		if (this.head instanceof Rejection || this.head.bodyLength !== 0) {
 			req.onComplete = () => connection.onBodyEnd();
@@ -75,7 +78,7 @@ export class Http1Request implements ClientRequest {
 	/** The client takes more of its answer. */
 	onDrain(): void {
 		if (!this.#answering) return;
-		this.exchange.onClientDrained();
+		this.exchange.onClientDrained(this.#rest?.length ?? 0);
 		this.#pump();
 	}
 
@@ -99,6 +102,7 @@ export class Http1Request implements ClientRequest {
 	}
 
 	reset(): void {
+		this.#rest = undefined;
 		this.#connection.socket.destroy();
 	}
 

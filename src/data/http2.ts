@@ -210,7 +210,7 @@ class Http2Request implements ClientRequest {
 		if (typeof body === 'string' || body.length <= PIECE) return this.#end(body);
 		this.#rest = body;
 		this.#stream.on('drain', () => {
-			this.exchange.onClientDrained();
+			this.exchange.onClientDrained(this.#rest?.length ?? 0);
 			this.#pump();
 		});
 		this.#pump();
@@ -235,7 +235,7 @@ class Http2Request implements ClientRequest {
 
 	begin(status: number, fields: string[], hasBody: boolean): void {
 		this.#respond(status, fields, !hasBody);
-		if (hasBody) this.#stream.on('drain', () => this.exchange.onClientDrained());
+		if (hasBody) this.#stream.on('drain', () => this.exchange.onClientDrained(0));
 	}
 
 	write(chunk: Buffer): boolean {
@@ -248,6 +248,7 @@ class Http2Request implements ClientRequest {
 
 	/** Closing the stream would end its writable side first, with a frame that makes the answer look whole. */
 	reset(): void {
+		this.#rest = undefined;
 		this.#stream.destroy(BROKEN_OFF);
 	}
 

@@ -2,13 +2,13 @@ import type { Rejection } from '../gates/rejection.ts';
 import type { RouteTable } from '../gates/routes.ts';
 import type { Authenticator } from '../shared/authenticator.ts';
 import { BreakerCell } from '../shared/breaker-cell.ts';
-import type { Budget } from '../shared/budget.ts';
 import type { Clock } from '../shared/clock.ts';
 import type { TenantLimiter } from '../shared/limiter.ts';
 import type { Limits } from '../shared/limits.ts';
 import type { Logger } from '../shared/log.ts';
 import type { UpstreamSeed } from '../shared/messages.ts';
 import { UpstreamStats, type WorkerStats } from '../shared/stats.ts';
+import type { BufferedBytes } from './body/buffered-bytes.ts';
 import type { DeadlineQueue, Deadlines } from './deadlines.ts';
 import type { DispatchQueue } from './dispatch-queue.ts';
 import { IDLE_MS, UpstreamPool } from './upstream/pool.ts';
@@ -22,8 +22,7 @@ export interface DataPlane {
 	readonly limiter: TenantLimiter | undefined;
 	routes: RouteTable<Route>;
 	readonly stats: WorkerStats;
-	/** Bytes of bodies that the process may hold in memory. */
-	readonly bufferedBytes: Budget;
+	readonly bufferedBytes: BufferedBytes;
 	readonly deadlines: PlaneDeadlines;
 	/** Requests on their way to the upstreams. */
 	readonly dispatches: DispatchQueue;

@@ -9,7 +9,10 @@ import { TenantLimiter } from '../shared/limiter.ts';
 import { createLogger, parseLogFilter } from '../shared/log.ts';
 import type { FromWorker, RoutingSeed, TlsMaterial, ToWorker, WorkerSeed } from '../shared/messages.ts';
 import { WorkerStats } from '../shared/stats.ts';
+import { tenantKey } from '../shared/tenant-key.ts';
+import { TenantShares } from '../shared/tenant-shares.ts';
 import { secureContextOptions } from '../shared/tls-options.ts';
+import { BufferedBytes } from './body/buffered-bytes.ts';
 import { Deadlines } from './deadlines.ts';
 import { DispatchQueue } from './dispatch-queue.ts';
 import { Listener } from './listener.ts';
@@ -130,11 +133,17 @@ function createPlane(seed: WorkerSeed, clock: Clock, deadlines: PlaneDeadlines):
 	return {
 		clock,
 		limits: seed.limits,
-		authenticator: new Authenticator({ publicKey, issuer: seed.jwt.issuer, audience: seed.jwt.audience }, limiter),
+		authenticator: new Authenticator(
+			{ publicKey, issuer: seed.jwt.issuer, audience: seed.jwt.audience },
+			{ keyOf: (sub) => tenantKey(seed.tenantSecret, sub) },
+		),
 		limiter,
 		routes: new RouteTable([]),
 		stats: new WorkerStats(seed.stats),
-		bufferedBytes: new Budget(seed.bufferedBytes, seed.index),
+		bufferedBytes: new BufferedBytes(
+			new Budget(seed.bufferedBytes, seed.index),
+			seed.tenantShares && new TenantShares(seed.tenantShares, seed.index),
+		),
 		deadlines,
 		dispatches: new DispatchQueue(clock),
 		log,

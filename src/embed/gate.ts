@@ -76,7 +76,7 @@ export function createGate({ jwtPublicKey, issuer, audience, tenantRps, clock = 
 		check(authorization) {
 			const identity = authenticator.authenticate(onlyValue(authorization), clock.wallSeconds());
 			if (identity instanceof Rejection) return refused(identity);
-			if (limiter && !limiter.admit(identity.limiterKey, clock.now())) return refused(RATE_LIMITED);
+			if (limiter && !limiter.admit(identity.tenantKey, clock.now())) return refused(RATE_LIMITED);
 			let verdict = admitted.get(identity);
 			if (verdict === undefined) {
 				verdict = Object.freeze({ ok: true, claims: claimsOf(identity) });

@@ -1,4 +1,5 @@
 import { parseContentLength, UNDECLARED } from './body-limit.ts';
+import { refuseMethod } from './method.ts';
 import { BAD_REQUEST, HEADERS_TOO_LARGE, type Rejection } from './rejection.ts';
 
 /**
@@ -123,11 +124,13 @@ export function readHttp2Head(
 				break;
 		}
 	}
+	const unknownMethod = refuseMethod(reader.method);
+	if (unknownMethod) return unknownMethod;
 	for (; i < raw.length; i += 2) {
 		if (isPadded(raw[i + 1]!)) return BAD_REQUEST;
 		reader.field(raw[i]!, raw[i + 1]!);
 	}
-	if (reader.malformed || !METHOD.test(reader.method)) return BAD_REQUEST;
+	if (reader.malformed) return BAD_REQUEST;
 	const { authority, host } = reader;
 	// RFC 9113 section 8.3.1: the two must say the same thing, or a later reader picks the other one.
 	if (authority === undefined ? host === undefined : !AUTHORITY.test(authority)) return BAD_REQUEST;
@@ -159,8 +162,6 @@ export function isAuthority(value: string): boolean {
 const COLON = 0x3a;
 const SPACE = 0x20;
 const TAB = 0x09;
-/** Upper case alone: methods are case-sensitive (RFC 9110 section 9.1), and `get` is not GET to every upstream. */
-const METHOD = /^[A-Z][A-Z_-]{0,31}$/;
 const AUTHORITY = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]+)(?::[0-9]{0,5})?$/;
 
 /** Collects facts and lines while the fields go by once. */

@@ -71,6 +71,8 @@ export const PAYLOAD_TOO_LARGE = new Rejection('payload-too-large', 413, 'payloa
 export const HEADERS_TOO_LARGE = new Rejection('headers-too-large', 431, 'headers too large', [], true);
 export const INTERNAL_ERROR = new Rejection('internal-error', 500, 'internal error');
 export const UPGRADE_UNSUPPORTED = new Rejection('upgrade-unsupported', 501, 'protocol upgrades are not supported');
+// RFC 9110 section 9.1. Over HTTP/1.1 the parser has stopped behind such a method.
+export const METHOD_NOT_IMPLEMENTED = new Rejection('method-not-implemented', 501, 'method not implemented', [], true);
 export const BAD_GATEWAY = new Rejection('bad-gateway', 502, 'bad gateway');
 export const UPSTREAM_UNAVAILABLE = new Rejection('upstream-unavailable', 503, 'upstream unavailable');
 export const OVERLOADED = new Rejection('overloaded', 503, 'overloaded', RETRY);

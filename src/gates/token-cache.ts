@@ -6,8 +6,8 @@ export interface Identity {
 	readonly claims: Claims;
 	/** The header line that tells the upstream who is calling, ready to write. */
 	readonly tenantHeader: string;
-	/** Key of the tenant's bucket in the limiter. */
-	readonly limiterKey: bigint;
+	/** Under which the tenant is counted: its bucket in the limiter, its share of the memory for bodies. */
+	readonly tenantKey: bigint;
 	/** Seconds since the epoch from which the verdict may no longer be used. */
 	readonly usableUntil: number;
 }

@@ -2,7 +2,6 @@ import { bearerToken } from '../gates/bearer.ts';
 import { type TokenPolicy, verifyToken } from '../gates/jwt.ts';
 import { Rejection } from '../gates/rejection.ts';
 import { CACHE_CAPACITY, type Identity, TokenCache, usableUntil } from '../gates/token-cache.ts';
-import type { TenantLimiter } from './limiter.ts';
 
 /**
  * From an `Authorization` header to an identity (specification 5): bearer syntax, then the cache, then the signature and
@@ -10,13 +9,13 @@ import type { TenantLimiter } from './limiter.ts';
  */
 export class Authenticator {
 	readonly #policy: TokenPolicy;
-	readonly #limiter: TenantLimiter | undefined;
+	readonly #keys: TenantKeys | undefined;
 	readonly #cache: TokenCache;
 
-	/** @param limiter whose key goes into each identity, so that it is worked out once a token; `undefined`: no limit. */
-	constructor(policy: TokenPolicy, limiter: TenantLimiter | undefined, capacity: number = CACHE_CAPACITY) {
+	/** @param keys gives each identity its tenant's key, so that it is worked out once a token; `undefined`: nobody needs it. */
+	constructor(policy: TokenPolicy, keys: TenantKeys | undefined, capacity: number = CACHE_CAPACITY) {
 		this.#policy = policy;
-		this.#limiter = limiter;
+		this.#keys = keys;
 		this.#cache = new TokenCache(capacity);
 	}
 
@@ -34,10 +33,15 @@ export class Authenticator {
 		const identity: Identity = {
 			claims,
 			tenantHeader: `x-proxy-tenant: ${claims.sub}\r\n`,
-			limiterKey: this.#limiter?.keyOf(claims.sub) ?? 0n,
+			tenantKey: this.#keys?.keyOf(claims.sub) ?? 0n,
 			usableUntil: usableUntil(claims, wallSeconds),
 		};
 		this.#cache.add(token, identity);
 		return identity;
 	}
+}
+
+/** Keys of tenants in memory that threads share (`tenantKey`). */
+export interface TenantKeys {
+	keyOf(sub: string): bigint;
 }

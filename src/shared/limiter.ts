@@ -1,5 +1,5 @@
-import { createHmac } from 'node:crypto';
 import { admitTenant, ticksAt } from '../gates/tenant-limit.ts';
+import { tenantKey } from './tenant-key.ts';
 
 /**
  * The tenants' buckets in memory that all threads share, so that the limit is one for the whole process.
@@ -54,9 +54,9 @@ export class TenantLimiter {
 		this.#rps = rps;
 	}
 
-	/** The key under which a tenant's bucket is found: 64 bits of a keyed hash, never zero. */
+	/** The key under which a tenant's bucket is found. */
 	keyOf(sub: string): bigint {
-		return createHmac('sha256', this.#secret).update(sub).digest().readBigInt64LE() || 1n;
+		return tenantKey(this.#secret, sub);
 	}
 
 	/**

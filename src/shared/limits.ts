@@ -14,6 +14,10 @@ export interface Limits {
 	readonly maxHeaderBytes: number;
 	/** All bodies held in memory at once in the process. */
 	readonly maxBufferedBytes: number;
+	/** Of them, the bodies of one tenant's requests. */
+	readonly maxBufferedBytesPerTenant: number;
+	/** Average that a client must take its answer at, 0 for any; `undefined` means: what the body mode has of itself. */
+	readonly minAnswerBytesPerSec: number | undefined;
 	/** Client connections at once in the process; `undefined` means: derive it from the file-descriptor limit. */
 	readonly maxConnections: number | undefined;
 }

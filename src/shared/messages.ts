@@ -2,6 +2,7 @@ import type { BudgetMemory } from './budget.ts';
 import type { LimiterMemory } from './limiter.ts';
 import type { Limits } from './limits.ts';
 import type { LogRecord } from './log.ts';
+import type { TenantSharesMemory } from './tenant-shares.ts';
 
 /**
  * Everything that the control plane (main thread) and the data plane (worker threads) say to each other. Neither
@@ -61,7 +62,11 @@ export interface WorkerSeed {
 	readonly routing: RoutingSeed;
 	/** `undefined` when `tenantRps` is 0. */
 	readonly limiter: LimiterMemory | undefined;
+	/** Of the process: keys tenants by a hash that nobody outside can foretell. */
+	readonly tenantSecret: Uint8Array;
 	readonly bufferedBytes: BudgetMemory;
+	/** What each tenant holds of `bufferedBytes`; `undefined` when one may hold all. */
+	readonly tenantShares: TenantSharesMemory | undefined;
 	readonly connections: BudgetMemory;
 	readonly stats: SharedArrayBuffer;
 	/** `RUST_LOG`; workers filter before they send. */

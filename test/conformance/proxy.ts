@@ -24,6 +24,8 @@ const LIMITS: Limits = {
 	shutdownDelayMs: 0,
 	maxHeaderBytes: 16_384,
 	maxBufferedBytes: 1024 ** 3,
+	maxBufferedBytesPerTenant: 1024 ** 3,
+	minAnswerBytesPerSec: undefined,
 	maxConnections: undefined,
 };
 
@@ -60,6 +62,7 @@ async function seed(settings: GateSettings, upstream: Server): Promise<WorkerSee
 	const breaker = BreakerCell.allocate(clock.ms);
 	new BreakerCell(breaker).health(true, clock.ms);
 	const stats = UpstreamStats.allocate();
+	const tenantSecret = randomBytes(32);
 	return {
 		index: 0,
 		clockEpoch: 0n,
@@ -73,7 +76,9 @@ async function seed(settings: GateSettings, upstream: Server): Promise<WorkerSee
 			upstreams: [{ authority: `127.0.0.1:${port}`, host: '127.0.0.1', port, breakerId: 1, breaker, stats }],
 			routes: [{ prefix: '/', cooldownMs: 1000, upstream: 0 }],
 		},
-		limiter: tenantRps === 0 ? undefined : createLimiterMemory(randomBytes(32), 1024),
+		limiter: tenantRps === 0 ? undefined : createLimiterMemory(tenantSecret, 1024),
+		tenantSecret,
+		tenantShares: undefined,
 		bufferedBytes: createBudget(LIMITS.maxBufferedBytes, 1024, 1),
 		connections: createBudget(1000, 1, 1),
 		stats: WorkerStats.allocate(),

@@ -150,7 +150,10 @@ async function nextAnswer(raw: H1Raw, method: string): Promise<RawResponse | und
 		return answer;
 	} catch (error) {
 		// What llhttp refuses is answered without knowing the method: a HEAD gets the body of its 400, too.
-		if (error instanceof EndedEarly && /^(bad request|headers too large)?$/.test(error.partial.toString()))
+		if (
+			error instanceof EndedEarly &&
+			/^(bad request|headers too large|method not implemented)?$/.test(error.partial.toString())
+		)
 			return undefined;
 		throw error;
 	}

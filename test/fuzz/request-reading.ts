@@ -1,3 +1,4 @@
+import { METHODS } from 'node:http';
 import { refusedByTheDecisions } from '../models/path-decisions.ts';
 import { areExtensions, type ChunkRules, readChunks, readFields, valuesOf } from './response-reading.ts';
 import type { Field } from './responses.ts';
@@ -140,7 +141,7 @@ export function mayPass(
 	if (refusedByTheDecisions(target)) return false;
 	const path = target.split('?', 1)[0]!;
 	if (!prefixes.some((prefix) => path === prefix || path.startsWith(`${prefix}/`))) return false;
-	if (method === 'CONNECT' || method === 'TRACE') return false;
+	if (!METHODS.includes(method) || method === 'CONNECT' || method === 'TRACE') return false;
 	if (valuesOf(fields, 'upgrade').some((value) => value.toLowerCase() !== 'h2c')) return false;
 	return !valuesOf(fields, 'content-length').some((length) => Number(length) > maxBody);
 }

@@ -220,7 +220,7 @@ function asRequest({ fields, body, ended, reset, malformed }: Stream): SentReque
 	const path = control.get(':path');
 	const scheme = control.get(':scheme');
 	if (method === undefined || path === undefined || scheme === undefined) return undefined;
-	if (!/^[A-Z][A-Z_-]{0,31}$/.test(method) || !/^https?$/.test(scheme)) return undefined;
+	if (!/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(method) || !/^https?$/.test(scheme)) return undefined;
 	// nghttp2 leaves out a field with a malformed name or value, and Node does not hear of it (docs/security.md).
 	const taken = regular.filter(
 		([name, value]) => /^[!#$%&'*+\-.^_`|~0-9a-z]+$/.test(name) && /^[\t\x20-\x7e\x80-\xff]*$/.test(value),

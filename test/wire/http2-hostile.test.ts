@@ -119,12 +119,19 @@ describe('control data of an HTTP/2 request', () => {
 		await refused(head({ ':method': 'OPTIONS', ':path': '*' }), '400 bad path', { 400: 1 });
 	});
 
-	it('has a method in upper case that is one', async () => {
-		for (const method of ['get', 'Get', 'GET1', 'A'.repeat(40)]) {
-			await refused(head({ ':method': method }), '400 bad request', { 400: 1 });
-		}
+	it('has a method that is one', async () => {
 		for (const method of ['', 'G T', 'G\x80', 'G\rT', 'GET\x00'])
 			await refused(head({ ':method': method }), PROTOCOL_ERROR);
+	});
+
+	it('has a length of sixteen digits at most', async () => {
+		const request = await forwarded(post([['content-length', '0000000000000005']]), dataFrame(1, 'hello', true));
+		assert.equal(String(request.body), 'hello');
+		await stage.refused({ 400: 1 }, async () => {
+			using connection = await connect();
+			connection.send(headersFrame(1, post([['content-length', '00000000000000005']]), { endStream: false }));
+			assert.equal(await outcome(connection), '400 bad request');
+		});
 	});
 
 	it('has a method that does not leave HTTP', async () => {

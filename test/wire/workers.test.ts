@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
+import { heldBody } from '../fixtures/bodies.ts';
 import { type Connection, connect, connectTls, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { INSPECTABLE, WorkerInspector } from '../fixtures/inspect-workers.ts';
 import { type TestPki, testPki } from '../fixtures/pki.ts';
-import { type ProxyOptions, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { BODY_MODE, type ProxyOptions, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until, within } from '../fixtures/wait.ts';
 
@@ -158,6 +159,30 @@ describe('a worker that dies', () => {
 		await rig.kill(0);
 		assert.equal(await proxy.metric('proxy_circuit_state'), 1);
 		assert.equal((await request('h1', proxy)).text, 'upstream unavailable');
+	});
+
+	test('gives back what its tenants held of the memory for bodies', { skip: BODY_MODE !== 'collected' }, async () => {
+		await using rig = await startRig(1, {
+			limits: { max_buffered_bytes: 16_000_000, max_buffered_bytes_per_tenant: 6_000_000 },
+		});
+		const { proxy } = rig;
+		// Two of them and what a third one takes are more than the share; one alone never is, also while its buffer grows.
+		const body = Buffer.alloc(2_500_000);
+		const statusOf = async (token: string) => (await request('h1', proxy, { method: 'POST', body, token })).status;
+		const holders = await Promise.all([1, 2].map(() => connect('h1', proxy)));
+		const gone = holders.map((holder) =>
+			holder.request({
+				method: 'POST',
+				body: heldBody(body.subarray(0, 1_500_000)),
+				headers: { 'content-length': '2000000' },
+			}),
+		);
+		await until(async () => (await statusOf(pki.token('tenant'))) === 503, 'its tenant to hold its share');
+		assert.equal(await statusOf(pki.token('other')), 200);
+		await rig.kill(0);
+		for (const answer of await Promise.all(gone)) assert.equal(answer.status, 0);
+		for (const holder of holders) await holder.close();
+		for (let i = 0; i < 3; i++) assert.equal(await statusOf(pki.token('tenant')), 200);
 	});
 
 	test('with requests under way leaves none of them hanging, and the upstream is told', async () => {

@@ -1,3 +1,4 @@
+import { AnswerPace } from '../../gates/answer-pace.ts';
 import { admitLength, UNDECLARED } from '../../gates/body-limit.ts';
 import type { RequestHead } from '../../gates/headers.ts';
 import type { Rejection } from '../../gates/rejection.ts';
@@ -22,13 +23,19 @@ export class BodyExchange extends Exchange {
 	#responseLength = UNDECLARED;
 	#responseHasBody = false;
 	#reading = false;
+	/** Of a client that does not take a long answer at once. */
+	#pace: AnswerPace | undefined;
+	/** Bytes of the answer that the kernel, or the stream's window, has yet to take. */
+	#untaken = 0;
+	/** Monotonic milliseconds. */
+	#lastTakenAt = 0;
 
 	protected override receive(head: RequestHead, now: number): void {
 		const { client, plane } = this;
 		const tooLarge = admitLength(head.bodyLength, plane.limits.maxRequestBodyBytes);
 		if (tooLarge) return this.refuse(tooLarge);
 		if (head.bodyLength === 0) return this.forward(now);
-		this.#request = new ByteCollector(plane.bufferedBytes);
+		this.#request = new ByteCollector(plane.bufferedBytes, this.tenantKey);
 		this.#requestLength = head.bodyLength;
 		this.#reading = true;
 		plane.deadlines.requestBody.add(this);
@@ -40,7 +47,8 @@ export class BodyExchange extends Exchange {
 		const { maxRequestBodyBytes } = this.plane.limits;
 		const collector = this.#request!;
 		if (collector.length + chunk.length > maxRequestBodyBytes) return this.refuse(rejection.PAYLOAD_TOO_LARGE);
-		if (!collector.append(chunk, this.#requestLength)) this.refuse(rejection.OVERLOADED);
+		const noRoom = collector.append(chunk, this.#requestLength);
+		if (noRoom) this.refuse(noRoom);
 	}
 
 	override onRequestEnd(): void {
@@ -78,9 +86,10 @@ export class BodyExchange extends Exchange {
 			this.#short = chunk.toString('latin1');
 			return;
 		}
-		this.#response ??= new ByteCollector(this.plane.bufferedBytes);
+		this.#response ??= new ByteCollector(this.plane.bufferedBytes, this.tenantKey);
 		// The memory is ours, and so is the lack of it: no failure of the upstream.
-		if (!this.#response.append(chunk, this.#responseLength)) this.fail(rejection.OVERLOADED, 'abandoned');
+		const noRoom = this.#response.append(chunk, this.#responseLength);
+		if (noRoom) this.fail(noRoom, 'abandoned');
 	}
 
 	override onEnd(): void {
@@ -91,8 +100,10 @@ export class BodyExchange extends Exchange {
 		const length = this.#responseHasBody ? (body?.length ?? 0) : this.#responseLength;
 		if (length !== UNDECLARED) this.#fields.push('content-length', String(length));
 		this.count(this.#status);
-		// The client gets as long to take its answer as the upstream had to give it.
+		// The client gets as long to take a part of its answer as the upstream had to give all of it.
 		this.plane.deadlines.upstream.add(this);
+		this.#untaken = body?.length ?? 0;
+		this.#lastTakenAt = this.plane.deadlines.now;
 		this.client.answer(this.#status, this.#fields, this.#responseHasBody ? (body ?? EMPTY) : undefined);
 	}
 
@@ -115,12 +126,23 @@ export class BodyExchange extends Exchange {
 	/** The request's body went with its head. */
 	override onWritable(): void {}
 
-	/** Part of a long answer has gone out: the client is taking it, and gets time for the rest. */
-	override onClientDrained(): void {
-		if (this.answered) this.plane.deadlines.upstream.add(this);
+	/** Part of a long answer has gone out: a client that takes it fast enough gets time for the rest. */
+	override onClientDrained(left: number): void {
+		// With the last of it nothing is held any more: `onAnswered` follows.
+		if (!this.answered || left === 0) return;
+		const { deadlines, limits } = this.plane;
+		this.#pace ??= new AnswerPace(limits.minAnswerBytesPerSec ?? LEAST_RATE, limits.upstreamTimeoutMs);
+		const inTime = this.#pace.took(this.#untaken - left, deadlines.now - this.#lastTakenAt);
+		// Its memory is not to be had for as long as somebody likes to hold it.
+		if (!inTime) return this.client.reset();
+		this.#untaken = left;
+		this.#lastTakenAt = deadlines.now;
+		deadlines.upstream.add(this);
 	}
 }
 
 const EMPTY = Buffer.alloc(0);
 /** Bytes. */
 const SHORT_BODY = 4096;
+/** Bytes per second: what the slowest mobile plans are throttled to (32 kbit/s). */
+const LEAST_RATE = 4096;

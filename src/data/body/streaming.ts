@@ -1,7 +1,9 @@
+import { AnswerPace } from '../../gates/answer-pace.ts';
 import { admitLength, UNDECLARED } from '../../gates/body-limit.ts';
 import type { RequestHead } from '../../gates/headers.ts';
 import type { Rejection } from '../../gates/rejection.ts';
 import * as rejection from '../../gates/rejection.ts';
+import type { Limits } from '../../shared/limits.ts';
 import { Exchange, noBody, type OutgoingBody } from '../exchange.ts';
 
 /** Which of the two body modes this build has. */
@@ -20,6 +22,12 @@ export class BodyExchange extends Exchange {
 	#lastChunk: Buffer | undefined;
 	/** The client does not take its answer at the moment. */
 	#clientBlocked = false;
+	/** Monotonic milliseconds. */
+	#blockedAt = 0;
+	/** Bytes of the answer that have been given since the client was last known to have taken all. */
+	#given = 0;
+	/** `undefined` unless a least rate is configured. */
+	readonly #pace = paceOf(this.plane.limits);
 
 	/** The body is not waited for: it follows the head, on the upstream's time. */
 	protected override receive(_head: RequestHead, now: number): void {
@@ -85,15 +93,26 @@ export class BodyExchange extends Exchange {
 
 	override onBody(chunk: Buffer): void {
 		this.#expectProgress();
+		this.#given += chunk.length;
 		if (this.client.write(chunk)) return;
 		this.#clientBlocked = true;
+		this.#blockedAt = this.plane.deadlines.now;
 		this.connection?.pause();
 	}
 
-	override onClientDrained(): void {
+	override onClientDrained(_left: number): void {
+		if (this.#isTooSlow()) return this.fail(rejection.UPSTREAM_TIMEOUT, 'abandoned');
 		this.#clientBlocked = false;
 		this.#expectProgress();
 		this.connection?.resume();
+	}
+
+	/** A client that takes less than it has to, while the upstream waits for it. */
+	#isTooSlow(): boolean {
+		if (this.#pace === undefined || !this.#clientBlocked || this.connection === undefined) return false;
+		const given = this.#given;
+		this.#given = 0;
+		return !this.#pace.took(given, this.plane.deadlines.now - this.#blockedAt);
 	}
 
 	override onEnd(): void {
@@ -135,4 +154,9 @@ const CHUNKED_BODY: OutgoingBody = { framing: 'transfer-encoding: chunked\r\n', 
 
 function fixedBody(length: number): OutgoingBody {
 	return { framing: `content-length: ${length}\r\n`, bytes: undefined, complete: false };
+}
+
+/** Nothing is held for a client beyond what the sockets buffer, so there is no least rate unless somebody wants one. */
+function paceOf({ minAnswerBytesPerSec = 0, upstreamTimeoutMs }: Limits): AnswerPace | undefined {
+	return minAnswerBytesPerSec === 0 ? undefined : new AnswerPace(minAnswerBytesPerSec, upstreamTimeoutMs);
 }

@@ -33,6 +33,8 @@ describe('a configuration that is right', () => {
 				shutdownDelayMs: 0,
 				maxHeaderBytes: 16_384,
 				maxBufferedBytes: 1_073_741_824,
+				maxBufferedBytesPerTenant: 536_870_912,
+				minAnswerBytesPerSec: undefined,
 				maxConnections: undefined,
 			},
 		});
@@ -80,6 +82,8 @@ describe('a configuration that is right', () => {
 			['shutdown_delay_secs', '0.0001', 'shutdownDelayMs', 1],
 			['max_header_bytes', '8192', 'maxHeaderBytes', 8192],
 			['max_buffered_bytes', '1_000_000', 'maxBufferedBytes', 1_000_000],
+			['max_buffered_bytes_per_tenant', '2_000_000', 'maxBufferedBytesPerTenant', 2_000_000],
+			['min_answer_bytes_per_sec', '0', 'minAnswerBytesPerSec', 0],
 			['max_connections', '10', 'maxConnections', 10],
 		];
 		for (const [key, value, field, expected] of cases) {
@@ -89,6 +93,14 @@ describe('a configuration that is right', () => {
 
 	it('watches its files where it says so', () => {
 		assert.equal(parse(`reload_on_change = true${MINIMAL}`).reloadOnChange, true);
+	});
+
+	it('gives a tenant half of the memory for bodies, and as much as one of its requests may need', () => {
+		const share = (text: string) => parse(`${MINIMAL}[limits]\n${text}`).limits.maxBufferedBytesPerTenant;
+		assert.equal(share('max_buffered_bytes = 1_000_000_001'), 500_000_001);
+		assert.equal(share('max_buffered_bytes = 1_000\nmax_request_body_bytes = 200'), 600);
+		assert.equal(share('max_buffered_bytes = 1_000\nmax_request_body_bytes = 400'), 1000);
+		assert.equal(share('max_buffered_bytes = 1_000\nmax_buffered_bytes_per_tenant = 5'), 5);
 	});
 
 	it('accepts fractions of a second between probes and never rounds them down to none', () => {

@@ -25,5 +25,8 @@ describe('the warnings about a configuration', () => {
 		const limits = (held: number) => `${QUIET}[limits]\nmax_request_body_bytes = 100\nmax_buffered_bytes = ${held}`;
 		assert.deepEqual(warningsOf(limits(100)), []);
 		assert.match(warningsOf(limits(99)).join(), /^limits\.max_buffered_bytes is less/);
+		const share = (bytes: number) => `${limits(200)}\nmax_buffered_bytes_per_tenant = ${bytes}`;
+		assert.deepEqual(warningsOf(share(100)), []);
+		assert.match(warningsOf(share(99)).join(), /^limits\.max_buffered_bytes_per_tenant is less/);
 	});
 });

@@ -37,6 +37,8 @@ test('every boot-only setting is named as the file spells it', () => {
 		'limits.shutdown_delay_secs',
 		'limits.max_header_bytes',
 		'limits.max_buffered_bytes',
+		'limits.max_buffered_bytes_per_tenant',
+		'limits.min_answer_bytes_per_sec',
 		'limits.max_connections',
 	]);
 });

@@ -15,6 +15,7 @@ const CONTRACT: Record<string, { status: number; body: string; headers?: string[
 	PAYLOAD_TOO_LARGE: { status: 413, body: 'payload too large' },
 	HEADERS_TOO_LARGE: { status: 431, body: 'headers too large' },
 	UPGRADE_UNSUPPORTED: { status: 501, body: 'protocol upgrades are not supported' },
+	METHOD_NOT_IMPLEMENTED: { status: 501, body: 'method not implemented' },
 	BAD_GATEWAY: { status: 502, body: 'bad gateway' },
 	UPSTREAM_UNAVAILABLE: { status: 503, body: 'upstream unavailable' },
 	OVERLOADED: { status: 503, body: 'overloaded', headers: ['retry-after', '1'] },
@@ -50,7 +51,14 @@ describe('the table of refusals', () => {
 
 	it('closes the connection where the end of the request is in doubt', () => {
 		const closing = rejections.filter(([, { closes }]) => closes).map(([name]) => name);
-		for (const name of ['BAD_REQUEST', 'BODY_ERROR', 'SLOW_CLIENT', 'PAYLOAD_TOO_LARGE', 'HEADERS_TOO_LARGE']) {
+		for (const name of [
+			'BAD_REQUEST',
+			'BODY_ERROR',
+			'SLOW_CLIENT',
+			'PAYLOAD_TOO_LARGE',
+			'HEADERS_TOO_LARGE',
+			'METHOD_NOT_IMPLEMENTED',
+		]) {
 			assert.ok(closing.includes(name), name);
 		}
 	});

@@ -8,7 +8,7 @@ const NOW = 1_800_000_000;
 
 function identity(exp: number, now = NOW): Identity {
 	const claims = { sub: 'tenant', scope: '', exp, payload: {} };
-	return { claims, tenantHeader: '', limiterKey: 1n, usableUntil: usableUntil(claims, now) };
+	return { claims, tenantHeader: '', tenantKey: 1n, usableUntil: usableUntil(claims, now) };
 }
 
 describe('the token cache', () => {

@@ -27,11 +27,11 @@ describe('the authenticator', () => {
 		}
 	});
 
-	it('has the tenant header ready, and the key of the limiter', () => {
+	it('has the tenant header ready, and the key of the tenant', () => {
 		const limiter = new TenantLimiter(createLimiterMemory(new Uint8Array(32), 8), 5, 0);
 		const identity = accepted(new Authenticator(policy, limiter), bearer({ sub: 'tenant a', scope: 'read' }));
 		assert.equal(identity.tenantHeader, 'x-proxy-tenant: tenant a\r\n');
-		assert.equal(identity.limiterKey, limiter.keyOf('tenant a'));
+		assert.equal(identity.tenantKey, limiter.keyOf('tenant a'));
 		assert.deepEqual([identity.claims.sub, identity.claims.scope], ['tenant a', 'read']);
 	});
 

@@ -1,0 +1,10 @@
+import { createHmac } from 'node:crypto';
+
+/**
+ * The key under which a tenant is counted in memory that threads share: 64 bits of a keyed hash, never zero.
+ *
+ * @param secret of this process: nobody outside can construct two tenants with one key.
+ */
+export function tenantKey(secret: Uint8Array, sub: string): bigint {
+	return createHmac('sha256', secret).update(sub).digest().readBigInt64LE() || 1n;
+}

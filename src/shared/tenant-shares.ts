@@ -1,0 +1,88 @@
+/**
+ * What each tenant holds of a budget, counted over all threads, so that none holds more than its share.
+ *
+ * The counters are a count-min sketch: each tenant is counted in one cell of each of two rows, and holds at most what the
+ * lesser of the two says. So there are no keys to find or to forget, no locks, and the memory does not grow with the
+ * tenants. No tenant is ever granted more than the share. A tenant is refused for what others hold only if heavy tenants
+ * share both of its cells: where all together hold four shares at most, as few as four cells of a row are full.
+ *
+ * As in `Budget`, what each thread holds is kept beside the counters, so that what a dead thread held can be given back.
+ */
+export class TenantShares {
+	readonly #cells: Int32Array;
+	readonly #own: Int32Array;
+	readonly #limit: number;
+	readonly #unit: number;
+
+	/** @param worker index of the thread that draws. */
+	constructor(memory: TenantSharesMemory, worker: number) {
+		this.#cells = new Int32Array(memory.cells);
+		this.#own = new Int32Array(memory.workers[worker]!);
+		this.#unit = memory.unit;
+		this.#limit = Math.floor(memory.limit / memory.unit);
+	}
+
+	/**
+	 * @param tenant its key (`tenantKey`).
+	 * @returns whether the amount is within the tenant's share; if so, exactly as much has to be given back.
+	 */
+	tryTake(tenant: bigint, amount: number): boolean {
+		const units = Math.ceil(amount / this.#unit);
+		const [one, other] = cellsOf(tenant);
+		const before = Math.min(Atomics.add(this.#cells, one, units), Atomics.add(this.#cells, other, units));
+		if (before + units > this.#limit) {
+			Atomics.sub(this.#cells, one, units);
+			Atomics.sub(this.#cells, other, units);
+			return false;
+		}
+		this.#own[one]! += units;
+		this.#own[other]! += units;
+		return true;
+	}
+
+	giveBack(tenant: bigint, amount: number): void {
+		const units = Math.ceil(amount / this.#unit);
+		for (const cell of cellsOf(tenant)) {
+			this.#own[cell]! -= units;
+			Atomics.sub(this.#cells, cell, units);
+		}
+	}
+}
+
+export interface TenantSharesMemory {
+	/** Units held, row by row. */
+	readonly cells: SharedArrayBuffer;
+	/** The same cells for each worker alone. */
+	readonly workers: readonly SharedArrayBuffer[];
+	/** What one tenant may hold, in the measure of amounts. */
+	readonly limit: number;
+	readonly unit: number;
+}
+
+export function createTenantShares(limit: number, unit: number, workers: number): TenantSharesMemory {
+	const rows = () => new SharedArrayBuffer(2 * ROW * Int32Array.BYTES_PER_ELEMENT);
+	return { cells: rows(), workers: Array.from({ length: workers }, rows), limit, unit };
+}
+
+/** Gives back all that a dead worker held. */
+export function reclaimTenantShares(memory: TenantSharesMemory, worker: number): void {
+	const cells = new Int32Array(memory.cells);
+	const own = new Int32Array(memory.workers[worker]!);
+	for (const [cell, units] of own.entries()) if (units !== 0) Atomics.sub(cells, cell, units);
+	own.fill(0);
+}
+
+/** What a tenant holds at most, in the measure of amounts: for tests and diagnostics. */
+export function tenantHolds(memory: TenantSharesMemory, tenant: bigint): number {
+	const cells = new Int32Array(memory.cells);
+	return Math.min(...cellsOf(tenant).map((cell) => Atomics.load(cells, cell))) * memory.unit;
+}
+
+/** Cells in a row: 128 KiB for both, and as much again for each worker. A power of two. */
+const ROW = 1 << 14;
+
+/** The tenant's cell in each row, by bits of the key that have nothing to do with each other. */
+function cellsOf(tenant: bigint): [number, number] {
+	const bits = Number(BigInt.asUintN(28, tenant));
+	return [bits % ROW, ROW + Math.floor(bits / ROW)];
+}

@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { BufferedBytes } from '../../../../src/data/body/buffered-bytes.ts';
+import { ByteCollector } from '../../../../src/data/body/byte-collector.ts';
+import { UNDECLARED } from '../../../../src/gates/body-limit.ts';
+import { OVERLOADED } from '../../../../src/gates/rejection.ts';
+import { Budget, budgetInUse, createBudget } from '../../../../src/shared/budget.ts';
+import { createTenantShares, TenantShares, tenantHolds } from '../../../../src/shared/tenant-shares.ts';
+
+const KIB = 1024;
+const [A, B] = [1n, (2n << 14n) + 2n];
+
+function memory(allKib: number, shareKib: number) {
+	const all = createBudget(allKib * KIB, KIB, 1);
+	const shares = createTenantShares(shareKib * KIB, KIB, 1);
+	const bytes = new BufferedBytes(new Budget(all, 0), new TenantShares(shares, 0));
+	return {
+		bytes,
+		held: () => [budgetInUse(all), tenantHolds(shares, A), tenantHolds(shares, B)].map((held) => held / KIB),
+	};
+}
+
+describe('a body that is put together in memory', () => {
+	it('is refused beyond the share of its tenant, and says so; others have their own', () => {
+		const { bytes, held } = memory(300, 128);
+		const one = new ByteCollector(bytes, A);
+		assert.equal(one.append(Buffer.alloc(100 * KIB), 100 * KIB), undefined);
+		const refusal = new ByteCollector(bytes, A).append(Buffer.alloc(29 * KIB), 29 * KIB)!;
+		assert.ok(refusal.is(OVERLOADED));
+		assert.equal(refusal.reason, 'this tenant holds its share of max_buffered_bytes');
+		assert.equal(new ByteCollector(bytes, B).append(Buffer.alloc(128 * KIB), 128 * KIB), undefined);
+		assert.deepEqual(held(), [228, 100, 128]);
+	});
+
+	it('is refused beyond what the process has, and takes nothing of the share then', () => {
+		const { bytes, held } = memory(200, 128);
+		assert.equal(new ByteCollector(bytes, A).append(Buffer.alloc(128 * KIB), 128 * KIB), undefined);
+		const refusal = new ByteCollector(bytes, B).append(Buffer.alloc(100 * KIB), 100 * KIB)!;
+		assert.ok(refusal.is(OVERLOADED));
+		assert.equal(refusal.reason, 'all of max_buffered_bytes is held');
+		assert.deepEqual(held(), [128, 128, 0]);
+	});
+
+	it('has all of the budget where tenants have no shares', () => {
+		const all = createBudget(200 * KIB, KIB, 1);
+		const bytes = new BufferedBytes(new Budget(all, 0), undefined);
+		const body = new ByteCollector(bytes, A);
+		assert.equal(body.append(Buffer.alloc(200 * KIB), 200 * KIB), undefined);
+		body.release();
+		assert.equal(budgetInUse(all), 0);
+	});
+
+	it('of a declared length never holds more than that, and no more than four times what has come', () => {
+		const { bytes, held } = memory(10_000, 10_000);
+		const body = new ByteCollector(bytes, A);
+		for (let length = 64; length <= 1984; length += 64) {
+			assert.equal(body.append(Buffer.alloc(64 * KIB), 2000 * KIB), undefined);
+			assert.ok(held()[0]! <= Math.min(2000, 4 * length), `${held()[0]} KiB for ${length}`);
+		}
+		assert.deepEqual(held(), [2000, 2000, 0]);
+	});
+
+	it('gives back exactly what it took, however it comes and wherever it ends, also when it is released twice', () => {
+		const step = fc.record({ body: fc.nat(5), bytes: fc.nat(60_000), declared: fc.boolean(), ends: fc.nat(9) });
+		fc.assert(
+			fc.property(fc.array(step), (steps) => {
+				const { bytes, held } = memory(400, 200);
+				const bodies = Array.from({ length: 6 }, (_, i) => new ByteCollector(bytes, i % 2 === 0 ? A : B));
+				for (const { body, bytes: length, declared, ends } of steps) {
+					const collector = bodies[body]!;
+					const before = collector.length;
+					const refusal = collector.append(Buffer.alloc(length, 1), declared ? before + length : UNDECLARED);
+					assert.equal(collector.length, refusal === undefined ? before + length : before);
+					if (ends === 0) collector.release();
+					const [all, a, b] = held() as [number, number, number];
+					assert.ok(all <= 400 && a <= 200 && b <= 200 && all === a + b, `${held()}`);
+				}
+				for (const collector of bodies) collector.release();
+				for (const collector of bodies) collector.release();
+				assert.deepEqual(held(), [0, 0, 0]);
+			}),
+		);
+	});
+});

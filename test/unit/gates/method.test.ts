@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict';
+import { METHODS } from 'node:http';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { isMethodByte, refuseMethod } from '../../../src/gates/method.ts';
+import { BAD_REQUEST, METHOD_NOT_IMPLEMENTED } from '../../../src/gates/rejection.ts';
+
+describe('a method', () => {
+	it('passes if the HTTP/1.1 parser reads it: otherwise it would pass over HTTP/2 alone', () => {
+		for (const method of METHODS) assert.equal(refuseMethod(method), undefined, method);
+	});
+
+	it('is refused with 501 if it is another one, whatever it looks like', () => {
+		for (const method of [
+			'FOO',
+			'CHECKIN',
+			'LABEL',
+			'PRI',
+			'DESCRIBE',
+			'get',
+			'Get',
+			'GETX',
+			'GE',
+			'G',
+			'!',
+			'A'.repeat(9999),
+		]) {
+			assert.equal(refuseMethod(method), METHOD_NOT_IMPLEMENTED, method);
+		}
+	});
+
+	it('is refused with 400 if it is none', () => {
+		for (const method of ['', ' ', 'G T', 'GET ', ' GET', 'GET\n', 'G(T', 'G\x80', 'G\0', 'G/', '{}']) {
+			assert.equal(refuseMethod(method), BAD_REQUEST, JSON.stringify(method));
+		}
+	});
+
+	it('is the same list for both protocols: nothing else that is a token passes', () => {
+		const known = new Set(METHODS);
+		const bytes = fc.array(fc.integer({ min: 0, max: 255 }), { maxLength: 12 });
+		fc.assert(
+			fc.property(
+				fc.oneof(
+					bytes,
+					fc.constantFrom(...METHODS).map((method) => [...Buffer.from(method)]),
+				),
+				(codes) => {
+					const method = String.fromCharCode(...codes);
+					const isToken = codes.length > 0 && codes.every(isMethodByte);
+					const expected = known.has(method) ? undefined : isToken ? METHOD_NOT_IMPLEMENTED : BAD_REQUEST;
+					assert.equal(refuseMethod(method), expected);
+				},
+			),
+		);
+	});
+});

@@ -1,0 +1,120 @@
+/** How slowly an answer may be taken (`min_answer_bytes_per_sec`), in both body modes. */
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { connect, h1Raw, h2Raw, PROTOCOLS, type Protocol } from '../fixtures/clients.ts';
+import { FRAME, headersFrame, SETTING, windowUpdateFrame } from '../fixtures/h2-frames.ts';
+import { testPki } from '../fixtures/pki.ts';
+import { BODY_MODE } from '../fixtures/proxy.ts';
+import { type Stage, startStage } from '../fixtures/stage.ts';
+import { until } from '../fixtures/wait.ts';
+
+const COLLECTED = BODY_MODE === 'collected';
+const BODY = 24_000_000;
+/** Room for one such body, also while it is copied into a larger buffer, and not for two. */
+const ROOM = 46_000_000;
+const LIMIT_MS = 1500;
+const TICK_MS = 50;
+
+/** Bytes in each tick: a pace that is far above what has to move within `upstream_timeout_secs`. */
+const PER_TICK = 200_000;
+const BYTES_PER_SEC = (PER_TICK * 1000) / TICK_MS;
+
+let token: string;
+before(async () => {
+	token = (await testPki()).token();
+});
+
+function stageWith(minAnswerBytesPerSec: number | undefined): Promise<Stage> {
+	const least = minAnswerBytesPerSec === undefined ? {} : { min_answer_bytes_per_sec: minAnswerBytesPerSec };
+	return startStage({
+		limits: {
+			upstream_timeout_secs: LIMIT_MS / 1000,
+			max_buffered_bytes: ROOM,
+			max_buffered_bytes_per_tenant: ROOM,
+			...least,
+		},
+		script: (exchange) => exchange.respond({ body: Buffer.alloc(BODY, 'x') }),
+	});
+}
+
+/** Asks for the answer and takes so much of it in each tick. @returns how many bytes have come, whole or cut off. */
+function take(protocol: Protocol, stage: Stage, perTick: number): Promise<number> {
+	return protocol === 'h1' ? takeH1(stage, perTick) : takeH2(stage, perTick);
+}
+
+async function takeH1(stage: Stage, perTick: number): Promise<number> {
+	using connection = await h1Raw(stage.proxy);
+	const { socket } = connection;
+	let allowed = 0;
+	socket.on('data', (bytes: Buffer) => {
+		allowed -= bytes.length;
+		if (allowed <= 0) socket.pause();
+	});
+	const ticks = setInterval(() => {
+		allowed = Math.min(allowed, 0) + perTick;
+		if (allowed > 0) socket.resume();
+	}, TICK_MS);
+	try {
+		connection.send(`GET /a HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${token}\r\n\r\n`);
+		const { status, body } = await connection.readResponse('GET', 60_000);
+		assert.equal(status, 200);
+		return body.length;
+	} finally {
+		clearInterval(ticks);
+	}
+}
+
+async function takeH2(stage: Stage, perTick: number): Promise<number> {
+	using connection = await h2Raw(stage.proxy, { settings: [[SETTING.INITIAL_WINDOW_SIZE, 65_535]] });
+	const pseudo = { ':method': 'GET', ':path': '/a', ':scheme': 'https', ':authority': 'a' };
+	connection.send(headersFrame(1, [...Object.entries(pseudo), ['authorization', `Bearer ${token}`]]));
+	const ticks = setInterval(() => {
+		connection.send(windowUpdateFrame(0, perTick), windowUpdateFrame(1, perTick));
+	}, TICK_MS);
+	const of = (type: number) => connection.frames.filter((frame) => frame.type === type && frame.streamId === 1);
+	const taken = () => of(FRAME.DATA).reduce((sum, { payload }) => sum + payload.length, 0);
+	try {
+		await until(() => taken() === BODY || of(FRAME.RST_STREAM).length > 0, 'the end of the stream', 60_000);
+		return taken();
+	} finally {
+		clearInterval(ticks);
+	}
+}
+
+describe('an answer that is taken more slowly than it may be', () => {
+	let stage: Stage;
+	before(async () => {
+		stage = await stageWith(10 * BYTES_PER_SEC);
+	});
+	after(async () => {
+		await stage.noConnections();
+		await stage[Symbol.asyncDispose]();
+	});
+
+	for (const protocol of PROTOCOLS) {
+		it(`is cut off, though something of it is taken all the time, and gives its memory back, over ${protocol}`, async () => {
+			assert.ok((await take(protocol, stage, PER_TICK)) < BODY);
+			await stage.counted({ '200 upstream': 1 });
+			await until(
+				async () => (await stage.proxy.metric('proxy_upstream_connections', { state: 'active' })) === 0,
+				'the upstream to be let go',
+			);
+			await using other = await connect('h2', stage.proxy);
+			assert.equal((await other.request()).body.length, BODY);
+			await stage.counted({ '200 upstream': 1 });
+		});
+	}
+});
+
+describe('an answer that is taken slowly, and fast enough', () => {
+	for (const [what, rate] of [
+		['the rate that is asked for', BYTES_PER_SEC / 20],
+		[COLLECTED ? 'the rate of collected answers' : 'none, since none is asked for', undefined],
+	] as const) {
+		it(`comes whole: above ${what}`, async () => {
+			await using stage = await stageWith(rate);
+			for (const protocol of PROTOCOLS) assert.equal(await take(protocol, stage, 4 * PER_TICK), BODY, protocol);
+			await stage.counted({ '200 upstream': 2 });
+		});
+	}
+});
