@@ -30,7 +30,13 @@ export interface Config {
 	readonly healthIntervalMs: number;
 	/** Requests per second for each `sub`; 0 disables limiting. */
 	readonly tenantRps: number;
-	readonly tls: { readonly certPath: string; readonly keyPath: string; readonly clientCaPath: string };
+	readonly tls: {
+		readonly certPath: string;
+		readonly keyPath: string;
+		readonly clientCaPath: string;
+		/** Default 1.2. */
+		readonly minVersion?: '1.2' | '1.3' | undefined;
+	};
 	readonly jwt: {
 		readonly publicKeyPath: string;
 		readonly issuer: string | undefined;

@@ -1,4 +1,3 @@
-import { createSecureContext } from 'node:tls';
 import { parentPort, workerData } from 'node:worker_threads';
 import { readPublicKey } from '../gates/jwt.ts';
 import { RouteTable } from '../gates/routes.ts';
@@ -9,7 +8,7 @@ import { TenantLimiter } from '../shared/limiter.ts';
 import { createLogger, parseLogFilter } from '../shared/log.ts';
 import type { FromWorker, RoutingSeed, TlsMaterial, ToWorker, WorkerSeed } from '../shared/messages.ts';
 import { WorkerStats } from '../shared/stats.ts';
-import { secureContextOptions } from '../shared/tls-options.ts';
+import { createListenerContext } from '../shared/tls-options.ts';
 import { Deadlines } from './deadlines.ts';
 import { DispatchQueue } from './dispatch-queue.ts';
 import { Listener } from './listener.ts';
@@ -90,8 +89,8 @@ class Worker {
 	}
 
 	#tls(material: TlsMaterial): () => void {
-		createSecureContext(secureContextOptions(material));
-		return () => this.#listener.useTls(material);
+		const context = createListenerContext(material);
+		return () => this.#listener.useTls(context);
 	}
 
 	#routing(routing: RoutingSeed): () => void {
