@@ -7,7 +7,12 @@ export interface ConfigTables {
 	readonly health_interval_secs?: number;
 	readonly default_cooldown_secs?: number;
 	readonly tenant_rps?: number;
-	readonly tls: { readonly cert_path: string; readonly key_path: string; readonly client_ca_path: string };
+	readonly tls: {
+		readonly cert_path: string;
+		readonly key_path: string;
+		readonly client_ca_path: string;
+		readonly min_version?: string;
+	};
 	readonly jwt: {
 		readonly jwks_path: string;
 		readonly issuer?: string | undefined;
