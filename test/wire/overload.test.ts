@@ -115,6 +115,9 @@ describe('without file descriptors to spare', NEEDS_PROC, () => {
 		// A descriptor that comes free meanwhile (an idle upstream connection has aged, a probe has ended) lets one more in.
 		const closed = crowd.filter((outcome) => outcome === 'closed').length;
 		assert.ok(closed >= 10, `${closed} of 20 closed`);
+		const { level } = await proxy.waitForLog(({ reason }) => reason === 'descriptors');
+		assert.equal(level, 'warn');
+		assert.ok((await proxy.metric('proxy_connections_refused_total', { reason: 'descriptors' })) > 0);
 
 		const held = new Held();
 		await held.add(upstream, live);
