@@ -43,7 +43,7 @@ export class Handshake extends Timed {
 		this.socket.on('secure', () => this.#judge());
 		// Where OpenSSL has an alert to send, it is on its way by now.
 		this.socket.on('error', ({ code }: NodeJS.ErrnoException) => {
-			this.#refuse(refusalOfError(code), code);
+			this.#refuse(refusalOfError(code, tcp.bytesRead), code);
 			this.socket.destroy();
 		});
 		tcp.once('close', () => this.#refuse(refusalOfClose(tcp.bytesRead)));

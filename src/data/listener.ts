@@ -157,7 +157,9 @@ export class Listener implements HandshakeEvents {
 	onRefused(handshake: Handshake, reason: HandshakeRefusal, error: string | undefined): void {
 		this.#endHandshake(handshake);
 		this.#plane.stats.handshakeFailed(reason);
-		this.#refusals.write('info', 'proxy::tls', 'handshake failed', reason, () => {
+		// Load balancers look whether the port is open all the time; that is no news.
+		const level = reason === 'nothing sent' ? 'debug' : 'info';
+		this.#refusals.write(level, 'proxy::tls', 'handshake failed', reason, () => {
 			const certificate = handshake.socket.getPeerX509Certificate();
 			return { reason, peer: handshake.peer, error, ...(certificate && namesOf(certificate)) };
 		});

@@ -28,7 +28,7 @@ export const HANDSHAKE_REFUSALS = [
 	'refused by client',
 	/** Not complete within `limits.tls_handshake_timeout_secs`. */
 	'timeout',
-	/** Closed without a byte, as load balancers do to see whether a port is open. */
+	/** Closed or reset without a byte, as load balancers do to see whether a port is open. */
 	'nothing sent',
 	/** Closed or reset in the middle. */
 	'aborted',
@@ -38,12 +38,16 @@ export const HANDSHAKE_REFUSALS = [
 
 export type HandshakeRefusal = (typeof HANDSHAKE_REFUSALS)[number];
 
-/** @param code of the error with which OpenSSL or the kernel ended the handshake: `ERR_SSL_…`, `ECONNRESET`. */
-export function refusalOfError(code: string | undefined): HandshakeRefusal {
+/**
+ * @param code of the error with which OpenSSL or the kernel ended the handshake: `ERR_SSL_…`, `ECONNRESET`.
+ * @param bytesRead bytes that the client has sent.
+ */
+export function refusalOfError(code: string | undefined, bytesRead: number): HandshakeRefusal {
 	if (code === undefined) return 'other';
 	// `ERR_SSL_TLSV1_ALERT_UNKNOWN_CA`, `ERR_SSL_SSL/TLS_ALERT_HANDSHAKE_FAILURE`: alerts received, never those sent.
 	if (code.includes('_ALERT_')) return 'refused by client';
-	return BY_ERROR.get(code) ?? 'other';
+	const reason = BY_ERROR.get(code) ?? 'other';
+	return reason === 'aborted' ? refusalOfClose(bytesRead) : reason;
 }
 
 /** @param code of OpenSSL's verdict on a certificate chain, as `authorizationError` has it: `CERT_HAS_EXPIRED`. */
@@ -51,7 +55,7 @@ export function refusalOfCertificate(code: string | undefined): HandshakeRefusal
 	return BY_VERDICT.get(code ?? '') ?? 'bad certificate';
 }
 
-/** @param bytesRead bytes that the client had sent when its connection ended, without an error, amid the handshake. */
+/** @param bytesRead bytes that the client has sent by the end of its connection, which came amid the handshake. */
 export function refusalOfClose(bytesRead: number): HandshakeRefusal {
 	return bytesRead === 0 ? 'nothing sent' : 'aborted';
 }

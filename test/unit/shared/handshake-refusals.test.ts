@@ -49,8 +49,9 @@ const BY_VERDICT: Record<string, HandshakeRefusal> = {
 };
 
 test('an error of OpenSSL or the kernel has its reason', () => {
-	for (const [code, reason] of Object.entries(BY_ERROR)) assert.equal(refusalOfError(code), reason, code);
-	assert.equal(refusalOfError(undefined), 'other');
+	for (const [code, reason] of Object.entries(BY_ERROR)) assert.equal(refusalOfError(code, 100), reason, code);
+	assert.equal(refusalOfError(undefined, 100), 'other');
+	assert.equal(refusalOfError('ECONNRESET', 0), 'nothing sent');
 });
 
 test('a verdict on a certificate has its reason', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { KeyObject, webcrypto } from 'node:crypto';
+import { KeyObject, webcrypto, X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect as connectTcp, createServer as createTcpServer } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { type ConnectionOptions, connect, createServer, getCiphers, type Server } from 'node:tls';
 import type { TlsMaterial } from '../../../src/shared/messages.ts';
@@ -95,6 +95,62 @@ describe('the cipher suites of TLS 1.2', () => {
 			});
 		});
 	}
+});
+
+describe('the chain of the server', () => {
+	/** The certificates that a client receives, DER, in their order: those of TLS 1.2 are in the clear. */
+	async function sent(material: TlsMaterial): Promise<Buffer[]> {
+		const server = await listen(material);
+		const bytes: Buffer[] = [];
+		const relay = createTcpServer((client) => {
+			const upstream = connectTcp((server.address() as AddressInfo).port, '127.0.0.1');
+			upstream.on('data', (chunk: Buffer) => bytes.push(chunk));
+			for (const socket of [client, upstream]) socket.on('error', () => {});
+			client.pipe(upstream).pipe(client);
+		}).listen(0, '127.0.0.1');
+		await once(relay, 'listening');
+		const port = (relay.address() as AddressInfo).port;
+		const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false, maxVersion: 'TLSv1.2' });
+		socket.on('error', () => {});
+		await new Promise((resolve) => socket.once('close', resolve));
+		server.close();
+		relay.close();
+		return certificatesOf(Buffer.concat(bytes));
+	}
+
+	/** RFC 5246 sections 6.2.1, 7.4 and 7.4.2. */
+	function certificatesOf(bytes: Buffer): Buffer[] {
+		const fragments: Buffer[] = [];
+		for (let at = 0; bytes[at] === 22; at += 5 + bytes.readUInt16BE(at + 3)) {
+			fragments.push(bytes.subarray(at + 5, at + 5 + bytes.readUInt16BE(at + 3)));
+		}
+		const messages = Buffer.concat(fragments);
+		let at = 0;
+		while (messages[at] !== 11) at += 4 + messages.readUIntBE(at + 1, 3);
+		const end = at + 4 + messages.readUIntBE(at + 1, 3);
+		const certificates: Buffer[] = [];
+		for (at += 7; at < end; at += 3 + messages.readUIntBE(at, 3)) {
+			certificates.push(messages.subarray(at + 3, at + 3 + messages.readUIntBE(at, 3)));
+		}
+		return certificates;
+	}
+
+	function der(...pems: string[]): Buffer[] {
+		return pems.map((pem) => new X509Certificate(pem).raw);
+	}
+
+	it('is that of the file where it holds more than the leaf, or where the leaf has no issuer in the CA bundle', async () => {
+		const issuing = await pki.issueAuthority('Issuing CA');
+		const { certPem, keyPem } = await pki.issueServer('below', issuing);
+		const ca = issuing.certPem + pki.ca.certPem;
+		assert.deepEqual(await sent({ cert: certPem, key: keyPem, ca }), der(certPem, issuing.certPem));
+		assert.deepEqual(await sent({ ...material, ca: pki.otherCa.certPem }), der(material.cert));
+	});
+
+	// OpenSSL's SSL_MODE_NO_AUTO_CHAIN cannot be set from Node (docs/security.md). If this fails, it has become possible.
+	it('of the leaf alone is completed with its issuer, where that is in the CA bundle', async () => {
+		assert.deepEqual(await sent(material), der(material.cert, material.ca));
+	});
 });
 
 describe('the least version', () => {
