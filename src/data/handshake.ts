@@ -6,7 +6,7 @@ import {
 	refusalOfClose,
 	refusalOfError,
 } from '../shared/handshake-refusals.ts';
-import { listenerOptions } from '../shared/tls-options.ts';
+import { type ListenerContexts, listenerOptions } from '../shared/tls-options.ts';
 import { Timed } from './deadlines.ts';
 
 /** How a handshake ends: one of the two is called, once. */
@@ -33,13 +33,14 @@ export class Handshake extends Timed {
 	readonly #events: HandshakeEvents;
 	#over = false;
 
-	constructor(tcp: Socket, peer: string, context: SecureContext, startedAt: number, events: HandshakeEvents) {
+	constructor(tcp: Socket, peer: string, contexts: ListenerContexts, startedAt: number, events: HandshakeEvents) {
 		super();
 		this.#tcp = tcp;
 		this.peer = peer;
 		this.startedAt = startedAt;
 		this.#events = events;
-		this.socket = new TLSSocket(tcp, { ...listenerOptions, isServer: true, secureContext: context });
+		this.socket = new TLSSocket(tcp, { ...listenerOptions, isServer: true, secureContext: contexts.identity });
+		judgeBy(this.socket as ServerSocket, contexts.trust);
 		this.socket.on('secure', () => this.#judge());
 		// Where OpenSSL has an alert to send, it is on its way by now.
 		this.socket.on('error', ({ code }: NodeJS.ErrnoException) => {
@@ -87,11 +88,28 @@ export class Handshake extends Timed {
 	}
 }
 
+/**
+ * Gives the socket the CAs of another context than its own, when the ClientHello has come: what Node does for a name with a
+ * context of its own (SNI), here for every client. Without it nobody would be let in, for the own context has no CA.
+ */
+function judgeBy({ _handle: handle }: ServerSocket, trust: SecureContext): void {
+	handle.oncertcb = () => {
+		handle.sni_context = trust.context;
+		handle.certCbDone();
+	};
+	handle.enableCertCb();
+}
+
 /** The parts of a server's socket that `tls.Server` uses and the types do not have (Node 24 to 26). */
 interface ServerSocket extends Omit<TLSSocket, 'authorized'> {
 	authorized: boolean;
 	secureConnecting: boolean;
 	readonly _handle: {
+		enableCertCb(): void;
+		oncertcb: () => void;
+		certCbDone(): void;
+		/** What `certCbDone` takes certificate, key and CAs from. */
+		sni_context: unknown;
 		/** OpenSSL's verdict on the client's chain: nothing if it is good. */
 		verifyError(): (Error & { readonly code: string }) | null | undefined;
 	};

@@ -1,6 +1,5 @@
 import type { X509Certificate } from 'node:crypto';
 import { createServer as createTcpServer, type Server, type Socket } from 'node:net';
-import type { SecureContext } from 'node:tls';
 import { Budget } from '../shared/budget.ts';
 import type { HandshakeRefusal } from '../shared/handshake-refusals.ts';
 import type { LogFields } from '../shared/log.ts';
@@ -8,7 +7,7 @@ import type { WorkerSeed } from '../shared/messages.ts';
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import { descriptorsExhausted, keepSpareDescriptor } from '../shared/spare-descriptor.ts';
 import type { ConnectionRefusal } from '../shared/stats.ts';
-import { createListenerContext } from '../shared/tls-options.ts';
+import { createListenerContexts, type ListenerContexts } from '../shared/tls-options.ts';
 import { afterDrainGrace } from './drain-grace.ts';
 import { Handshake, type HandshakeEvents } from './handshake.ts';
 import { Http1Front } from './http1.ts';
@@ -26,7 +25,7 @@ export class Listener implements HandshakeEvents {
 	readonly #http1: Http1Front;
 	readonly #http2: Http2Front;
 	/** Of the certificate files as they were last loaded. */
-	#tls: SecureContext;
+	#tls: ListenerContexts;
 	/** Under way. */
 	readonly #handshakes = new Set<Handshake>();
 	/** All connections. */
@@ -42,7 +41,7 @@ export class Listener implements HandshakeEvents {
 		this.#connections = new Budget(seed.connections, seed.index);
 		this.#http1 = new Http1Front(plane);
 		this.#http2 = new Http2Front(plane);
-		this.#tls = createListenerContext(seed.tls);
+		this.#tls = createListenerContexts(seed.tls);
 		this.#refusals = new RateLimitedLog(plane.log, plane.clock);
 		this.#tcp = createTcpServer({ noDelay: true }, (socket) => this.#onConnection(socket));
 	}
@@ -63,8 +62,8 @@ export class Listener implements HandshakeEvents {
 	}
 
 	/** New connections get the new identity and CAs; live ones keep what they shook hands with (specification 5). */
-	useTls(context: SecureContext): void {
-		this.#tls = context;
+	useTls(contexts: ListenerContexts): void {
+		this.#tls = contexts;
 	}
 
 	/**

@@ -8,7 +8,7 @@ import { TenantLimiter } from '../shared/limiter.ts';
 import { createLogger, parseLogFilter } from '../shared/log.ts';
 import type { FromWorker, RoutingSeed, TlsMaterial, ToWorker, WorkerSeed } from '../shared/messages.ts';
 import { WorkerStats } from '../shared/stats.ts';
-import { createListenerContext } from '../shared/tls-options.ts';
+import { createListenerContexts } from '../shared/tls-options.ts';
 import { Deadlines } from './deadlines.ts';
 import { DispatchQueue } from './dispatch-queue.ts';
 import { Listener } from './listener.ts';
@@ -89,8 +89,8 @@ class Worker {
 	}
 
 	#tls(material: TlsMaterial): () => void {
-		const context = createListenerContext(material);
-		return () => this.#listener.useTls(context);
+		const contexts = createListenerContexts(material);
+		return () => this.#listener.useTls(contexts);
 	}
 
 	#routing(routing: RoutingSeed): () => void {

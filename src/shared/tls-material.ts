@@ -1,7 +1,7 @@
 import { createPrivateKey, type KeyObject, type X509Certificate } from 'node:crypto';
 import { nth, readCertificates } from './certificates.ts';
 import type { TlsMaterial } from './messages.ts';
-import { createListenerContext } from './tls-options.ts';
+import { createListenerContexts } from './tls-options.ts';
 
 /**
  * Judges the PEM texts of a TLS identity and its CA bundle before any listener sees them (decisions "TLS"). Nothing of
@@ -26,7 +26,7 @@ export function validateTlsMaterial(material: TlsMaterial, names: TlsNames): voi
 		);
 	}
 	try {
-		createListenerContext(material);
+		createListenerContexts(material);
 	} catch (error) {
 		// What is left is policy: a key that is too short, a digest that is too weak.
 		throw new Error(`${names.cert}, ${names.key}, ${names.ca}: refused by OpenSSL: ${opensslReason(error)}`);

@@ -45,17 +45,32 @@ const CIPHERS = [
 	'ECDHE-RSA-CHACHA20-POLY1305',
 ].join(':');
 
+/** The proxy's listener between two reloads; see `data/handshake.ts` for how the two come together. */
+export interface ListenerContexts {
+	/** It knows no CA: OpenSSL would complete the chain of the server from those that are for clients. */
+	readonly identity: SecureContext;
+	/** With the CAs that clients are judged by. */
+	readonly trust: SecureContext;
+}
+
 /**
  * The identity and the CAs of a listener. A chain may end at any CA of the bundle, also at one that another CA has issued
  * (specification 2.1): of its sisters, which trusting the root would let in, nobody has spoken.
  *
  * @throws the error of OpenSSL where it refuses the material.
  */
-export function createListenerContext(material: TlsMaterial): SecureContext {
-	return createSecureContext({ ...secureContextOptions(material), allowPartialTrustChain: true });
+export function createListenerContexts(material: TlsMaterial): ListenerContexts {
+	const options = secureContextOptions(material);
+	return {
+		identity: createSecureContext({ ...options, ca: [] }),
+		trust: createSecureContext({ ...options, allowPartialTrustChain: true }),
+	};
 }
 
-/** The same for a `tls.Server`, at the start and at each reload; live connections keep what they have. */
+/**
+ * The same for a `tls.Server`, at the start and at each reload; live connections keep what they have. It has one context for
+ * both, so a chain of the leaf alone is completed from the bundle.
+ */
 export function useSecureContext(server: Server, material: TlsMaterial): void {
 	server.setSecureContext(secureContextOptions(material));
 	// The option `allowPartialTrustChain` is not among those that `tls.Server` hands on to its own context (Node 26.10).

@@ -97,7 +97,7 @@ describe('the cipher suites of TLS 1.2', () => {
 	}
 });
 
-describe('the chain of the server', () => {
+describe('the chain of an embedded server', () => {
 	/** The certificates that a client receives, DER, in their order: those of TLS 1.2 are in the clear. */
 	async function sent(material: TlsMaterial): Promise<Buffer[]> {
 		const server = await listen(material);
@@ -147,7 +147,7 @@ describe('the chain of the server', () => {
 		assert.deepEqual(await sent({ ...material, ca: pki.otherCa.certPem }), der(material.cert));
 	});
 
-	// OpenSSL's SSL_MODE_NO_AUTO_CHAIN cannot be set from Node (docs/security.md). If this fails, it has become possible.
+	// A `tls.Server` cannot be told otherwise (docs/security.md). If this fails, it can.
 	it('of the leaf alone is completed with its issuer, where that is in the CA bundle', async () => {
 		assert.deepEqual(await sent(material), der(material.cert, material.ca));
 	});
