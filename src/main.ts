@@ -46,6 +46,8 @@ async function main(): Promise<void> {
 type Command<Name extends CommandLine['command']> = Extract<CommandLine, { readonly command: Name }>;
 
 async function run({ config: path, bind, metricsBind, workers, logFormat, rustLog }: Command<'run'>): Promise<void> {
+	const { assertEnoughFiles, openFilesLimit } = await import('./control/descriptor-limit.ts');
+	assertEnoughFiles(openFilesLimit(), workers);
 	const { loadConfig } = await import('./config/load.ts');
 	const { createLogger, parseLogFilter } = await import('./shared/log.ts');
 	const { createRecordWriter } = await import('./control/log-output.ts');

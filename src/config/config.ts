@@ -32,7 +32,13 @@ export interface Config {
 	readonly tenantRps: number;
 	/** Whether the files that a reload reads are watched, and a change of theirs is one. */
 	readonly reloadOnChange: boolean;
-	readonly tls: { readonly certPath: string; readonly keyPath: string; readonly clientCaPath: string };
+	readonly tls: {
+		readonly certPath: string;
+		readonly keyPath: string;
+		readonly clientCaPath: string;
+		/** Default 1.2. */
+		readonly minVersion?: '1.2' | '1.3' | undefined;
+	};
 	readonly jwt: {
 		readonly publicKeyPath: string;
 		readonly issuer: string | undefined;

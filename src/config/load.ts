@@ -55,7 +55,12 @@ function toConfig(path: string, file: ConfigFile): Config {
 		healthIntervalMs: milliseconds(file.health_interval_secs),
 		tenantRps: file.tenant_rps,
 		reloadOnChange: file.reload_on_change,
-		tls: { certPath: file.tls.cert_path, keyPath: file.tls.key_path, clientCaPath: file.tls.client_ca_path },
+		tls: {
+			certPath: file.tls.cert_path,
+			keyPath: file.tls.key_path,
+			clientCaPath: file.tls.client_ca_path,
+			minVersion: file.tls.min_version,
+		},
 		jwt: { publicKeyPath: file.jwt.jwks_path, issuer: file.jwt.issuer, audience: file.jwt.audience },
 		routes: file.routes.map(({ prefix, upstream, cooldown_secs = file.default_cooldown_secs }) => ({
 			prefix,

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { StartError } from './start-error.ts';
 
 /** Descriptors that are not for clients: standard streams, Node's own, files being read, scrapes, probes. */
 const RESERVED = 256;
@@ -18,6 +19,25 @@ const LEAST = 16;
 export function connectionsFor(openFiles: number, workers: number): number {
 	const forConnections = Math.min(openFiles, UNLIMITED) - RESERVED - RESERVED_PER_WORKER * workers;
 	return Math.max(LEAST, Math.floor(forConnections / 2));
+}
+
+/** What the main thread holds at its start, and what reading a file, a probe and a scrape take: counted, and rounded up. */
+const LEAST_OPEN_FILES = 32;
+/** What each worker's event loop and listener hold. */
+const LEAST_PER_WORKER = 8;
+
+/**
+ * Node and its threads end in many ways where they get no descriptor, some without a word; so this comes before them.
+ *
+ * @throws StartError where the process could not start, or not serve a single request.
+ */
+export function assertEnoughFiles(openFiles: number, workers: number): void {
+	const least = LEAST_OPEN_FILES + LEAST_PER_WORKER * workers;
+	if (openFiles >= least) return;
+	throw new StartError(
+		`the limit of open files is ${openFiles}, and with ${workers} ${workers === 1 ? 'worker' : 'workers'} the proxy needs ` +
+			`at least ${least}; raise it (ulimit -n, LimitNOFILE)`,
+	);
 }
 
 /** The soft limit of open files that this process runs under. Node has raised it to the hard one at its start. */

@@ -125,7 +125,15 @@ function writeHandshakes(
 			'counter',
 			'Connections closed because their TLS handshake failed or took too long.',
 		)
-		.sample(total(workers, ({ handshakeFailures }) => handshakeFailures));
+		.sample(total(workers, ({ handshakeRefusals }) => sum(handshakeRefusals.values())));
+	const refusals = page.family(
+		'proxy_tls_handshake_refusals_total',
+		'counter',
+		'The handshakes that failed, by the reason; together they are proxy_tls_handshake_failures_total.',
+	);
+	for (const [reason, count] of addUp(workers.map(({ handshakeRefusals }) => handshakeRefusals))) {
+		refusals.sample(count, { reason });
+	}
 }
 
 function writeUpstreams(page: Exposition, upstreams: readonly UpstreamReading[]): void {
@@ -150,6 +158,14 @@ function writeConnections(
 			total(workers, ({ connections }) => connections[protocol]),
 			{ protocol },
 		);
+	}
+	const refused = page.family(
+		'proxy_connections_refused_total',
+		'counter',
+		'Client connections closed before their handshake, for max_connections or for want of file descriptors.',
+	);
+	for (const [reason, count] of addUp(workers.map(({ connectionRefusals }) => connectionRefusals))) {
+		refused.sample(count, { reason });
 	}
 	const connections = page.family(
 		'proxy_upstream_connections',
@@ -184,10 +200,16 @@ function writeState(page: Exposition, { build, listening, inForce }: MetricSourc
 		.sample(failure, { result: 'failure' });
 }
 
-function addUp(counts: readonly ReadonlyMap<number, number>[]): Map<number, number> {
-	const sums = new Map<number, number>();
+function addUp<Key>(counts: readonly ReadonlyMap<Key, number>[]): Map<Key, number> {
+	const sums = new Map<Key, number>();
 	for (const map of counts) for (const [key, count] of map) sums.set(key, (sums.get(key) ?? 0) + count);
 	return sums;
+}
+
+function sum(counts: Iterable<number>): number {
+	let sum = 0;
+	for (const count of counts) sum += count;
+	return sum;
 }
 
 function total<T>(readings: readonly T[], value: (reading: T) => number): number {

@@ -25,6 +25,7 @@ export function readTlsFiles(paths: Config['tls'], now: Date): TlsFiles {
 		cert: readText(paths.certPath, names.cert),
 		key: readText(paths.keyPath, names.key),
 		ca: readText(paths.clientCaPath, names.ca),
+		minVersion: paths.minVersion,
 	};
 	validateTlsMaterial(material, names);
 	return { material, warnings: tlsWarnings(material, names, now) };

@@ -14,12 +14,21 @@ export function nodeWarnings(version: string): string[] {
  * @param derived what the limit of open files leaves room for.
  */
 export function connectionWarnings(configured: number | undefined, derived: number): string[] {
+	if (configured === undefined && derived < FEW_CONNECTIONS) {
+		return [
+			`the limit of open files leaves room for ${derived} clients only; raise it (ulimit -n, LimitNOFILE), ` +
+				'or set limits.max_connections to what you want',
+		];
+	}
 	if (configured === undefined || configured <= derived) return [];
 	return [
 		`limits.max_connections is ${configured}, but the limit of open files leaves room for about ${derived} ` +
 			'clients and as many upstream connections; raise it (ulimit -n, LimitNOFILE)',
 	];
 }
+
+/** Fewer clients than this are hardly ever meant: the default of 1,024 files leaves room for some 350. */
+const FEW_CONNECTIONS = 1024;
 
 /** @param platform as `process.platform` has it. */
 export function sharesPorts(platform: NodeJS.Platform): boolean {

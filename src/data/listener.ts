@@ -1,30 +1,36 @@
+import type { X509Certificate } from 'node:crypto';
 import { createServer as createTcpServer, type Server, type Socket } from 'node:net';
-import { createServer as createTlsServer, type TLSSocket, type Server as TlsServer } from 'node:tls';
 import { Budget } from '../shared/budget.ts';
-import type { TlsMaterial, WorkerSeed } from '../shared/messages.ts';
+import type { HandshakeRefusal } from '../shared/handshake-refusals.ts';
+import type { LogFields } from '../shared/log.ts';
+import type { WorkerSeed } from '../shared/messages.ts';
+import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import { descriptorsExhausted, keepSpareDescriptor } from '../shared/spare-descriptor.ts';
-import { listenerOptions, secureContextOptions, useSecureContext } from '../shared/tls-options.ts';
-import { Timed } from './deadlines.ts';
+import type { ConnectionRefusal } from '../shared/stats.ts';
+import { createListenerContexts, type ListenerContexts } from '../shared/tls-options.ts';
 import { afterDrainGrace } from './drain-grace.ts';
+import { Handshake, type HandshakeEvents } from './handshake.ts';
 import { Http1Front } from './http1.ts';
 import { Http2Front } from './http2.ts';
 import type { DataPlane } from './plane.ts';
 
 /**
- * The way in: TCP, then mutual TLS, then by ALPN to the HTTP/1.1 or the HTTP/2 front. One `tls.Server` does the
- * handshakes of both, so that limits, counters and reload have one place.
+ * The way in: TCP, then mutual TLS, then by ALPN to the HTTP/1.1 or the HTTP/2 front. The handshakes of both are done
+ * here, so that limits, counters and reload have one place.
  */
-export class Listener {
+export class Listener implements HandshakeEvents {
 	readonly #plane: DataPlane;
 	readonly #connections: Budget;
 	readonly #tcp: Server;
-	readonly #tls: TlsServer;
 	readonly #http1: Http1Front;
 	readonly #http2: Http2Front;
-	/** By both addresses, which no two live connections share. */
-	readonly #handshakes = new Map<string, Handshake>();
+	/** Of the certificate files as they were last loaded. */
+	#tls: ListenerContexts;
+	/** Under way. */
+	readonly #handshakes = new Set<Handshake>();
 	/** All connections. */
 	readonly #sockets = new Set<Socket>();
+	readonly #refusals: RateLimitedLog;
 	#open = 0;
 	/** Connections that ever came. */
 	#accepted = 0;
@@ -35,16 +41,8 @@ export class Listener {
 		this.#connections = new Budget(seed.connections, seed.index);
 		this.#http1 = new Http1Front(plane);
 		this.#http2 = new Http2Front(plane);
-		this.#tls = createTlsServer({
-			...listenerOptions,
-			...secureContextOptions(seed.tls),
-			// Ours counts from accept and cannot be put off by sending a byte now and then.
-			handshakeTimeout: 2 ** 31 - 1,
-		});
-		useSecureContext(this.#tls, seed.tls);
-		this.#tls.on('secureConnection', (socket) => this.#onSecure(socket));
-		// Counted when the connection closes; Node reports some failures twice and others not at all.
-		this.#tls.on('tlsClientError', (_error, socket) => socket.destroy());
+		this.#tls = createListenerContexts(seed.tls);
+		this.#refusals = new RateLimitedLog(plane.log, plane.clock);
 		this.#tcp = createTcpServer({ noDelay: true }, (socket) => this.#onConnection(socket));
 	}
 
@@ -55,15 +53,17 @@ export class Listener {
 			this.#tcp.listen({ ...bind, reusePort, backlog: 4096 }, () => {
 				this.#tcp.removeListener('error', reject);
 				keepSpareDescriptor();
-				this.#tcp.on('error', (error) => this.#plane.log.error('proxy::listener', 'accept failed', { error }));
+				this.#tcp.on('error', (error: NodeJS.ErrnoException) => {
+					this.#refusals.write('error', LISTENER, 'accept failed', `accept ${error.code}`, () => ({ error }));
+				});
 				resolve((this.#tcp.address() as { port: number }).port);
 			});
 		});
 	}
 
 	/** New connections get the new identity and CAs; live ones keep what they shook hands with (specification 5). */
-	useTls(material: TlsMaterial): void {
-		useSecureContext(this.#tls, material);
+	useTls(contexts: ListenerContexts): void {
+		this.#tls = contexts;
 	}
 
 	/**
@@ -101,7 +101,7 @@ export class Listener {
 
 	/** Handshakes under way have their own limit; who has not even begun one is not waited for. */
 	#dropSilent(): void {
-		for (const { socket } of this.#handshakes.values()) if (socket.bytesRead === 0) socket.destroy();
+		for (const { bytesRead, socket } of this.#handshakes) if (bytesRead === 0) socket.destroy();
 	}
 
 	/** Takes and reads nothing more: this thread is about to end. */
@@ -118,82 +118,89 @@ export class Listener {
 
 	#onConnection(socket: Socket): void {
 		this.#accepted++;
-		const address = addressOf(socket);
+		const { remoteAddress } = socket;
 		// Without an address the client has left already.
-		if (address === undefined || descriptorsExhausted() || !this.#connections.tryTake(1)) return void socket.destroy();
+		if (remoteAddress === undefined) return void socket.destroy();
+		const peer = plainAddress(remoteAddress);
+		if (descriptorsExhausted()) return this.#refuse(socket, 'descriptors', peer);
+		if (!this.#connections.tryTake(1)) return this.#refuse(socket, 'max_connections', peer);
 		const { clock, deadlines, stats } = this.#plane;
-		// The kernel has given both addresses anew: what had them before is dead, and Node has yet to say so.
-		const dead = this.#handshakes.get(address);
-		if (dead !== undefined) this.#failHandshake(address, dead);
-		const handshake = new Handshake(socket, clock.now());
 		this.#open++;
 		this.#sockets.add(socket);
-		stats.connections('handshake', 1);
-		this.#handshakes.set(address, handshake);
-		deadlines.handshake.add(handshake);
 		socket.on('error', () => socket.destroy());
+		const handshake = new Handshake(socket, peer, this.#tls, clock.now(), this);
+		stats.connections('handshake', 1);
+		this.#handshakes.add(handshake);
+		deadlines.handshake.add(handshake);
 		socket.once('close', () => {
 			this.#open--;
 			this.#sockets.delete(socket);
 			this.#connections.giveBack(1);
-			if (this.#handshakes.get(address) === handshake) this.#failHandshake(address, handshake);
 			this.#checkDrained();
 		});
-		this.#tls.emit('connection', socket);
 	}
 
-	#endHandshake(address: string, handshake: Handshake): void {
-		this.#handshakes.delete(address);
+	#refuse(socket: Socket, reason: ConnectionRefusal, peer: string): void {
+		socket.destroy();
+		this.#plane.stats.connectionRefused(reason);
+		this.#refusals.write('warn', LISTENER, REFUSED[reason], reason, () => ({ reason, peer }));
+	}
+
+	#endHandshake(handshake: Handshake): void {
+		this.#handshakes.delete(handshake);
 		handshake.cancelDeadline();
 		this.#plane.stats.connections('handshake', -1);
 	}
 
-	#failHandshake(address: string, handshake: Handshake): void {
-		this.#endHandshake(address, handshake);
-		this.#plane.stats.handshakeFailed();
+	/** For `Handshake`. */
+	onRefused(handshake: Handshake, reason: HandshakeRefusal, error: string | undefined): void {
+		this.#endHandshake(handshake);
+		this.#plane.stats.handshakeFailed(reason);
+		// Load balancers look whether the port is open all the time; that is no news.
+		const level = reason === 'nothing sent' ? 'debug' : 'info';
+		this.#refusals.write(level, 'proxy::tls', 'handshake failed', reason, () => {
+			const certificate = handshake.socket.getPeerX509Certificate();
+			return { reason, peer: handshake.peer, error, ...(certificate && namesOf(certificate)) };
+		});
 	}
 
-	#onSecure(socket: TLSSocket): void {
-		const address = addressOf(socket);
-		const handshake = address === undefined ? undefined : this.#handshakes.get(address);
-		if (handshake === undefined) return void socket.destroy();
-		this.#endHandshake(address!, handshake);
+	/** For `Handshake`. */
+	onSecure(handshake: Handshake): void {
+		this.#endHandshake(handshake);
+		const { socket, peer, startedAt } = handshake;
 		const now = this.#plane.clock.now();
-		this.#plane.stats.handshakes.record(now - handshake.startedAt, now);
-		socket.on('error', () => socket.destroy());
-		const peer = plainAddress(socket.remoteAddress!);
+		this.#plane.stats.handshakes.record(now - startedAt, now);
 		const front = socket.alpnProtocol === 'h2' ? this.#http2 : this.#http1;
 		front.accept(socket, peer);
 	}
 }
 
+const LISTENER = 'proxy::listener';
+
+const REFUSED: Readonly<Record<ConnectionRefusal, string>> = {
+	max_connections: 'connection refused: limits.max_connections are open',
+	descriptors: 'connection refused: no file descriptor is left; raise the limit (ulimit -n, LimitNOFILE)',
+};
+
 /** For how long connections are still accepted if they keep coming, ms. */
 const LAST_ACCEPTS_MS = 500;
-
-/** A connection until it is secure. */
-class Handshake extends Timed {
-	readonly socket: Socket;
-	readonly startedAt: number;
-
-	constructor(socket: Socket, startedAt: number) {
-		super();
-		this.socket = socket;
-		this.startedAt = startedAt;
-	}
-
-	override onDeadline(): void {
-		this.socket.destroy();
-	}
-}
-
-/** Ours belongs to it: where there are several, a client may use one port of its own for each. */
-function addressOf(socket: Socket): string | undefined {
-	const { remoteAddress, remotePort, localAddress } = socket;
-	if (remoteAddress === undefined || remotePort === undefined || localAddress === undefined) return undefined;
-	return `${remoteAddress} ${remotePort} ${localAddress}`;
-}
 
 /** IPv4 as IPv4, also where a dual-stack listener sees it mapped into IPv6 (RFC 4291 section 2.5.5.2). */
 function plainAddress(address: string): string {
 	return address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address;
 }
+
+/** Whose certificate it is, as it says itself: the client may have written anything into it, and as much as it liked. */
+function namesOf({ subject, issuer, serialNumber }: X509Certificate): LogFields {
+	return { subject: oneLine(subject), serial: oneLine(serialNumber), issuer: oneLine(issuer) };
+}
+
+/** Node puts each attribute of a name on a line of its own. */
+function oneLine(text: string | undefined): string | undefined {
+	if (text === undefined) return undefined;
+	const shown = text.slice(0, MAX_NAME).replaceAll('\n', ', ');
+	return text.length > MAX_NAME ? `${shown}…` : shown;
+}
+
+/** Characters of a certificate's name in the log. */
+const MAX_NAME = 256;

@@ -1,4 +1,3 @@
-import { createSecureContext } from 'node:tls';
 import { parentPort, workerData } from 'node:worker_threads';
 import { readPublicKey } from '../gates/jwt.ts';
 import { RouteTable } from '../gates/routes.ts';
@@ -11,7 +10,7 @@ import type { FromWorker, RoutingSeed, TlsMaterial, ToWorker, WorkerSeed } from 
 import { WorkerStats } from '../shared/stats.ts';
 import { tenantKey } from '../shared/tenant-key.ts';
 import { TenantShares } from '../shared/tenant-shares.ts';
-import { secureContextOptions } from '../shared/tls-options.ts';
+import { createListenerContexts } from '../shared/tls-options.ts';
 import { BufferedBytes } from './body/buffered-bytes.ts';
 import { Deadlines } from './deadlines.ts';
 import { DispatchQueue } from './dispatch-queue.ts';
@@ -93,8 +92,8 @@ class Worker {
 	}
 
 	#tls(material: TlsMaterial): () => void {
-		createSecureContext(secureContextOptions(material));
-		return () => this.#listener.useTls(material);
+		const contexts = createListenerContexts(material);
+		return () => this.#listener.useTls(contexts);
 	}
 
 	#routing(routing: RoutingSeed): () => void {

@@ -1,3 +1,4 @@
+import { HANDSHAKE_REFUSALS, type HandshakeRefusal } from './handshake-refusals.ts';
 import { HISTOGRAM_BYTES, Histogram } from './histogram.ts';
 
 /**
@@ -13,14 +14,20 @@ const CELL = {
 	authMissing: 0,
 	authInvalid: 1,
 	rateLimited: 2,
-	handshakeFailures: 3,
 	connectionsHandshaking: 4,
 	connectionsHttp1: 5,
 	connectionsHttp2: 6,
 	/** Answers without an upstream, by status. */
 	answers: 8,
+	/** Handshakes that failed, in the order of `HANDSHAKE_REFUSALS`. */
+	handshakeRefusals: 8 + STATUSES,
+	/** In the order of `CONNECTION_REFUSALS`. */
+	connectionRefusals: 8 + STATUSES + HANDSHAKE_REFUSALS.length,
 } as const;
-const WORKER_CELLS = CELL.answers + STATUSES;
+/** Why a connection is closed before anything of it is read. */
+export const CONNECTION_REFUSALS = ['max_connections', 'descriptors'] as const;
+export type ConnectionRefusal = (typeof CONNECTION_REFUSALS)[number];
+const WORKER_CELLS = CELL.connectionRefusals + CONNECTION_REFUSALS.length;
 
 export class WorkerStats {
 	readonly cells: Float64Array;
@@ -44,8 +51,12 @@ export class WorkerStats {
 		this.cells[CELL.rateLimited]! += 1;
 	}
 
-	handshakeFailed(): void {
-		this.cells[CELL.handshakeFailures]! += 1;
+	handshakeFailed(reason: HandshakeRefusal): void {
+		this.cells[CELL.handshakeRefusals + HANDSHAKE_REFUSALS.indexOf(reason)]! += 1;
+	}
+
+	connectionRefused(reason: ConnectionRefusal): void {
+		this.cells[CELL.connectionRefusals + CONNECTION_REFUSALS.indexOf(reason)]! += 1;
 	}
 
 	/** An answer given before an upstream was chosen. */
@@ -67,7 +78,8 @@ export class WorkerStats {
 		authMissing: number;
 		authInvalid: number;
 		rateLimited: number;
-		handshakeFailures: number;
+		handshakeRefusals: Map<HandshakeRefusal, number>;
+		connectionRefusals: Map<ConnectionRefusal, number>;
 		connections: Record<ConnectionProtocol, number>;
 		answers: Map<number, number>;
 	} {
@@ -76,13 +88,14 @@ export class WorkerStats {
 			authMissing: c[CELL.authMissing]!,
 			authInvalid: c[CELL.authInvalid]!,
 			rateLimited: c[CELL.rateLimited]!,
-			handshakeFailures: c[CELL.handshakeFailures]!,
+			handshakeRefusals: named(HANDSHAKE_REFUSALS, c, CELL.handshakeRefusals),
+			connectionRefusals: named(CONNECTION_REFUSALS, c, CELL.connectionRefusals),
 			connections: {
 				handshake: c[CELL.connectionsHandshaking]!,
 				'http/1.1': c[CELL.connectionsHttp1]!,
 				h2: c[CELL.connectionsHttp2]!,
 			},
-			answers: nonZero(c.subarray(CELL.answers)),
+			answers: nonZero(c.subarray(CELL.answers, CELL.answers + STATUSES)),
 		};
 	}
 }
@@ -142,4 +155,9 @@ function nonZero(cells: Float64Array): Map<number, number> {
 		if (n !== 0) found.set(status, n);
 	});
 	return found;
+}
+
+/** All of them, zeros included: no alert may start from a gap. */
+function named<Name extends string>(names: readonly Name[], cells: Float64Array, first: number): Map<Name, number> {
+	return new Map(names.map((name, i) => [name, cells[first + i]!]));
 }

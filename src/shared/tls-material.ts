@@ -1,8 +1,7 @@
 import { createPrivateKey, type KeyObject, type X509Certificate } from 'node:crypto';
-import { createSecureContext } from 'node:tls';
 import { nth, readCertificates } from './certificates.ts';
 import type { TlsMaterial } from './messages.ts';
-import { secureContextOptions } from './tls-options.ts';
+import { createListenerContexts } from './tls-options.ts';
 
 /**
  * Judges the PEM texts of a TLS identity and its CA bundle before any listener sees them (decisions "TLS"). Nothing of
@@ -10,7 +9,7 @@ import { secureContextOptions } from './tls-options.ts';
  */
 
 /** What messages call the three texts: a configuration key and the file, or a variable. */
-export type TlsNames = Readonly<Record<keyof TlsMaterial, string>>;
+export type TlsNames = Readonly<Record<'cert' | 'key' | 'ca', string>>;
 
 /**
  * @throws Error naming the text that is to blame and the remedy: unreadable or missing certificates, an unreadable or
@@ -27,7 +26,7 @@ export function validateTlsMaterial(material: TlsMaterial, names: TlsNames): voi
 		);
 	}
 	try {
-		createSecureContext(secureContextOptions(material));
+		createListenerContexts(material);
 	} catch (error) {
 		// What is left is policy: a key that is too short, a digest that is too weak.
 		throw new Error(`${names.cert}, ${names.key}, ${names.ca}: refused by OpenSSL: ${opensslReason(error)}`);

@@ -1,5 +1,11 @@
 import { constants } from 'node:crypto';
-import type { SecureContextOptions, Server, TlsOptions } from 'node:tls';
+import {
+	createSecureContext,
+	type SecureContext,
+	type SecureContextOptions,
+	type Server,
+	type TlsOptions,
+} from 'node:tls';
 import { authoritiesOf } from './certificates.ts';
 import type { TlsMaterial } from './messages.ts';
 
@@ -12,20 +18,58 @@ export function secureContextOptions(material: TlsMaterial): SecureContextOption
 		key: material.key,
 		// Never empty (see `tls-material.ts`): without a CA of ours Node would trust all public ones.
 		ca: authoritiesOf(material.ca),
-		minVersion: 'TLSv1.2',
+		minVersion: `TLSv${material.minVersion ?? '1.2'}`,
 		maxVersion: 'TLSv1.3',
 		// A resumed session skips the check of the client's certificate, which may have expired or lost its CA since.
 		// Without tickets a session could only be found in a cache, and there is none. A renegotiation would let a
 		// client change its identity under a connection that has been judged.
 		secureOptions: constants.SSL_OP_NO_TICKET | constants.SSL_OP_NO_RENEGOTIATION,
+		ciphers: CIPHERS,
 		honorCipherOrder: true,
 	};
 }
 
 /**
- * Gives a listener its identity and its CAs, at the start and at each reload; live connections keep what they have. A chain
- * may end at any CA of the bundle, also at one that another CA has issued (specification 2.1): of its sisters, which
- * trusting the root would let in, nobody has spoken.
+ * The three suites of TLS 1.3, and of TLS 1.2 those with forward secrecy and authenticated encryption. RFC 9113 appendix A
+ * prohibits nearly all others for HTTP/2, and RFC 9325 section 4.2 advises against them for anything else.
+ */
+const CIPHERS = [
+	'TLS_AES_256_GCM_SHA384',
+	'TLS_CHACHA20_POLY1305_SHA256',
+	'TLS_AES_128_GCM_SHA256',
+	'ECDHE-ECDSA-AES128-GCM-SHA256',
+	'ECDHE-RSA-AES128-GCM-SHA256',
+	'ECDHE-ECDSA-AES256-GCM-SHA384',
+	'ECDHE-RSA-AES256-GCM-SHA384',
+	'ECDHE-ECDSA-CHACHA20-POLY1305',
+	'ECDHE-RSA-CHACHA20-POLY1305',
+].join(':');
+
+/** The proxy's listener between two reloads; see `data/handshake.ts` for how the two come together. */
+export interface ListenerContexts {
+	/** It knows no CA: OpenSSL would complete the chain of the server from those that are for clients. */
+	readonly identity: SecureContext;
+	/** With the CAs that clients are judged by. */
+	readonly trust: SecureContext;
+}
+
+/**
+ * The identity and the CAs of a listener. A chain may end at any CA of the bundle, also at one that another CA has issued
+ * (specification 2.1): of its sisters, which trusting the root would let in, nobody has spoken.
+ *
+ * @throws the error of OpenSSL where it refuses the material.
+ */
+export function createListenerContexts(material: TlsMaterial): ListenerContexts {
+	const options = secureContextOptions(material);
+	return {
+		identity: createSecureContext({ ...options, ca: [] }),
+		trust: createSecureContext({ ...options, allowPartialTrustChain: true }),
+	};
+}
+
+/**
+ * The same for a `tls.Server`, at the start and at each reload; live connections keep what they have. It has one context for
+ * both, so a chain of the leaf alone is completed from the bundle.
  */
 export function useSecureContext(server: Server, material: TlsMaterial): void {
 	server.setSecureContext(secureContextOptions(material));

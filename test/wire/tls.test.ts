@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect as connectTcp, type Socket } from 'node:net';
 import { after, before, describe, it } from 'node:test';
-import type { TLSSocket } from 'node:tls';
+import type { DetailedPeerCertificate, TLSSocket } from 'node:tls';
 import type { Authority } from '../../src/cli/demo/pki.ts';
 import {
 	connectTls,
@@ -101,6 +101,40 @@ describe('the TLS handshake', () => {
 			socket.end();
 			await untilClosed(socket);
 		});
+	});
+
+	it('shows the chain of the file, and nothing from the CA bundle', async () => {
+		const issuing = await pki.issueAuthority('Issuing CA');
+		const { certPath, keyPath } = await pki.issueServer('below', issuing);
+		const bundle = pki.writeFile('both.crt', issuing.certPem + pki.ca.certPem);
+		const shown = async (tls: TlsOptions['tls'] & object) => {
+			// A client without a CA finds no issuer but those that are sent.
+			const socket = await connectTls(stage.proxy, { tls: { ...tls, ca: [], rejectUnauthorized: false } });
+			const subjects: string[] = [];
+			let certificate: DetailedPeerCertificate | undefined = socket.getPeerCertificate(true);
+			for (; certificate?.subject !== undefined; certificate = certificate.issuerCertificate) {
+				subjects.push(`${certificate.subject.CN}`);
+				if (certificate.issuerCertificate === certificate) break;
+			}
+			socket.destroy();
+			await stage.noConnections();
+			return subjects;
+		};
+		const own = { cert_path: pki.server.certPath, key_path: pki.server.keyPath, client_ca_path: pki.caPath };
+		for (const [files, chain] of [
+			[own, ['server']],
+			[{ cert_path: certPath, key_path: keyPath, client_ca_path: bundle }, ['below', 'Issuing CA']],
+			[own, ['server']],
+		] as const) {
+			stage.proxy.writeConfig({ tls: files });
+			assert.equal((await stage.proxy.reload()).tls.message, 'mTLS config reloaded');
+			for (const version of VERSIONS) {
+				for (const servername of ['localhost', '']) {
+					assert.deepEqual(await shown({ ...only(version), servername }), chain, `${version}, ${servername}`);
+				}
+			}
+		}
+		await stage.whateverCounted();
 	});
 
 	it('fails without a common ALPN protocol', async () => {

@@ -8,7 +8,12 @@ export interface ConfigTables {
 	readonly default_cooldown_secs?: number;
 	readonly tenant_rps?: number;
 	readonly reload_on_change?: boolean;
-	readonly tls: { readonly cert_path: string; readonly key_path: string; readonly client_ca_path: string };
+	readonly tls: {
+		readonly cert_path: string;
+		readonly key_path: string;
+		readonly client_ca_path: string;
+		readonly min_version?: string;
+	};
 	readonly jwt: {
 		readonly jwks_path: string;
 		readonly issuer?: string | undefined;

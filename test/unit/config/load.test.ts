@@ -19,7 +19,7 @@ describe('a configuration that is right', () => {
 			healthIntervalMs: 5000,
 			tenantRps: 1000,
 			reloadOnChange: false,
-			tls: { certPath: 'server.pem', keyPath: 'server.key', clientCaPath: 'ca.pem' },
+			tls: { certPath: 'server.pem', keyPath: 'server.key', clientCaPath: 'ca.pem', minVersion: undefined },
 			jwt: { publicKeyPath: 'jwt.pem', issuer: undefined, audience: undefined },
 			routes: [],
 			limits: {
@@ -66,6 +66,18 @@ describe('a configuration that is right', () => {
 			},
 			{ prefix: '/', upstream: { authority: '[::1]:80', host: '::1', port: 80 }, cooldownMs: 1000 },
 		]);
+	});
+
+	it('may ask for TLS 1.3, or say what holds anyway', () => {
+		for (const version of ['1.2', '1.3']) {
+			const text = MINIMAL.replace('[jwt]', `min_version = "${version}"\n[jwt]`);
+			assert.equal(parse(text).tls.minVersion, version);
+		}
+		for (const wrong of ['"1.1"', '1.3', '"TLSv1.3"', '""']) {
+			const text = MINIMAL.replace('[jwt]', `min_version = ${wrong}\n[jwt]`);
+			const problem = /config\.toml:6: tls\.min_version: must be "1\.2" or "1\.3" \(got .*\); leave it out for "1\.2"$/;
+			assert.throws(() => parse(text), problem);
+		}
 	});
 
 	it('reads each limit into the field of its name, seconds as milliseconds', () => {

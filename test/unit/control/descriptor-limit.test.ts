@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { connectionsFor, openFilesLimit, parseProcLimits } from '../../../src/control/descriptor-limit.ts';
+import {
+	assertEnoughFiles,
+	connectionsFor,
+	openFilesLimit,
+	parseProcLimits,
+} from '../../../src/control/descriptor-limit.ts';
 
 const PROC_LIMITS = `Limit                     Soft Limit           Hard Limit           Units     
 Max processes             63448                63448                processes 
@@ -18,6 +23,23 @@ test('without a limit of the system there is one all the same', () => {
 
 test('a tiny limit still leaves room for some clients', () => {
 	assert.equal(connectionsFor(64, 8), 16);
+});
+
+test('what a start needs grows with the workers, and less is refused with the remedy', () => {
+	for (const [files, workers] of [
+		[40, 1],
+		[48, 2],
+		[96, 8],
+		[Number.POSITIVE_INFINITY, 256],
+	] as const) {
+		assert.doesNotThrow(() => assertEnoughFiles(files, workers));
+	}
+	assert.throws(() => assertEnoughFiles(39, 1), {
+		name: 'StartError',
+		message:
+			'the limit of open files is 39, and with 1 worker the proxy needs at least 40; raise it (ulimit -n, LimitNOFILE)',
+	});
+	assert.throws(() => assertEnoughFiles(95, 8), /with 8 workers the proxy needs at least 96/);
 });
 
 test('the soft limit is the one that counts', () => {

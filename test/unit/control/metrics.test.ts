@@ -6,6 +6,7 @@ import { describe, test } from 'node:test';
 import type { MetricSources } from '../../../src/control/families.ts';
 import { startMetrics } from '../../../src/control/metrics.ts';
 import { Upstreams } from '../../../src/control/upstreams.ts';
+import { HANDSHAKE_REFUSALS } from '../../../src/shared/handshake-refusals.ts';
 import { UpstreamStats, WorkerStats } from '../../../src/shared/stats.ts';
 import { parseMetrics, type Scrape, sampleSum } from '../../fixtures/prometheus.ts';
 import { RecordedLog } from './fixtures/recorded-log.ts';
@@ -59,6 +60,8 @@ const FAMILIES = {
 	proxy_ratelimited_total: 'counter',
 	proxy_tls_handshake_seconds: 'summary',
 	proxy_tls_handshake_failures_total: 'counter',
+	proxy_tls_handshake_refusals_total: 'counter',
+	proxy_connections_refused_total: 'counter',
 	proxy_circuit_state: 'gauge',
 	proxy_upstream_alive: 'gauge',
 	proxy_build_info: 'gauge',
@@ -102,6 +105,9 @@ describe('the first scrape', () => {
 			['proxy_ratelimited_total', {}],
 			['proxy_tls_handshake_seconds_count', {}],
 			['proxy_tls_handshake_failures_total', {}],
+			...HANDSHAKE_REFUSALS.map((reason) => ['proxy_tls_handshake_refusals_total', { reason }] as const),
+			['proxy_connections_refused_total', { reason: 'max_connections' }],
+			['proxy_connections_refused_total', { reason: 'descriptors' }],
 			['proxy_reloads_total', { result: 'success' }],
 			['proxy_reloads_total', { result: 'failure' }],
 		] as const;
@@ -133,7 +139,9 @@ describe('a later scrape', () => {
 		}
 		second.authFailure('invalid');
 		second.rateLimited();
-		first.handshakeFailed();
+		first.handshakeFailed('expired');
+		second.handshakeFailed('unknown CA');
+		second.connectionRefused('max_connections');
 		for (const worker of [0, 1]) {
 			const stats = upstreamStats('a:1', worker);
 			stats.answered(200);
@@ -153,7 +161,11 @@ describe('a later scrape', () => {
 			['proxy_auth_failures_total', { reason: 'invalid' }, 1],
 			['proxy_ratelimited_total', {}, 1],
 			['proxy_tls_handshake_seconds_count', {}, 2],
-			['proxy_tls_handshake_failures_total', {}, 1],
+			['proxy_tls_handshake_failures_total', {}, 2],
+			['proxy_tls_handshake_refusals_total', { reason: 'expired' }, 1],
+			['proxy_tls_handshake_refusals_total', {}, 2],
+			['proxy_connections_refused_total', { reason: 'max_connections' }, 1],
+			['proxy_connections_refused_total', {}, 1],
 			['proxy_connections', { protocol: 'h2' }, 4],
 			['proxy_connections', { protocol: 'http/1.1' }, 0],
 			['proxy_upstream_connections', { upstream: 'a:1', state: 'idle' }, 2],

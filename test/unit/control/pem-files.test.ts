@@ -16,7 +16,10 @@ before(async () => {
 describe('the TLS files', () => {
 	test('are read whole', () => {
 		const { material, warnings } = readTlsFiles(paths, new Date());
-		assert.deepEqual(material, { cert: pki.server.certPem, key: pki.server.keyPem, ca: pki.ca.certPem });
+		const texts = { cert: pki.server.certPem, key: pki.server.keyPem, ca: pki.ca.certPem };
+		assert.deepEqual(material, { ...texts, minVersion: undefined });
+		const strict = readTlsFiles({ ...paths, minVersion: '1.3' }, new Date());
+		assert.deepEqual(strict.material, { ...texts, minVersion: '1.3' });
 		assert.deepEqual(warnings, []);
 	});
 

@@ -18,6 +18,10 @@ test('more connections than there are descriptors for are worth a warning, fewer
 	assert.equal(connectionWarnings(10_000, 9_000).length, 1);
 	assert.deepEqual(connectionWarnings(9_000, 9_000), []);
 	assert.deepEqual(connectionWarnings(undefined, 9_000), []);
+	assert.deepEqual(connectionWarnings(undefined, 1024), []);
+	assert.match(connectionWarnings(undefined, 1023).join(), /room for 1023 clients only; raise it/);
+	// Somebody has thought about it.
+	assert.deepEqual(connectionWarnings(500, 600), []);
 });
 
 test('only Linux shares a port among listeners the way the workers need it', () => {

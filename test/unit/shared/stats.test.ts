@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { HANDSHAKE_REFUSALS } from '../../../src/shared/handshake-refusals.ts';
 import { Summary } from '../../../src/shared/histogram.ts';
-import { UpstreamStats, WorkerStats } from '../../../src/shared/stats.ts';
+import { CONNECTION_REFUSALS, UpstreamStats, WorkerStats } from '../../../src/shared/stats.ts';
 
 /** Every status that an answer can have. */
 const STATUSES = Array.from({ length: 500 }, (_, i) => 100 + i);
@@ -11,7 +12,8 @@ describe("a worker's stats", () => {
 		authMissing: 0,
 		authInvalid: 0,
 		rateLimited: 0,
-		handshakeFailures: 0,
+		handshakeRefusals: new Map(HANDSHAKE_REFUSALS.map((reason) => [reason, 0])),
+		connectionRefusals: new Map(CONNECTION_REFUSALS.map((reason) => [reason, 0])),
 		connections: { handshake: 0, 'http/1.1': 0, h2: 0 },
 		answers: new Map(),
 	};
@@ -25,7 +27,6 @@ describe("a worker's stats", () => {
 			[(stats: WorkerStats) => stats.authFailure('missing'), { authMissing: 1 }],
 			[(stats: WorkerStats) => stats.authFailure('invalid'), { authInvalid: 1 }],
 			[(stats: WorkerStats) => stats.rateLimited(), { rateLimited: 1 }],
-			[(stats: WorkerStats) => stats.handshakeFailed(), { handshakeFailures: 1 }],
 			[(stats: WorkerStats) => stats.answered(401), { answers: new Map([[401, 1]]) }],
 		] as const) {
 			const stats = new WorkerStats(WorkerStats.allocate());
@@ -37,6 +38,19 @@ describe("a worker's stats", () => {
 			stats.connections(protocol, 1);
 			assert.deepEqual(stats.read(), { ...ZERO, connections: { ...ZERO.connections, [protocol]: 1 } });
 		}
+	});
+
+	it('count each reason of a refusal by itself, and apart from all else', () => {
+		const stats = new WorkerStats(WorkerStats.allocate());
+		for (const [i, reason] of HANDSHAKE_REFUSALS.entries()) for (let n = 0; n <= i; n++) stats.handshakeFailed(reason);
+		for (const [i, reason] of CONNECTION_REFUSALS.entries())
+			for (let n = 0; n <= i; n++) stats.connectionRefused(reason);
+		assert.deepEqual(stats.read(), {
+			...ZERO,
+			handshakeRefusals: new Map(HANDSHAKE_REFUSALS.map((reason, i) => [reason, i + 1])),
+			connectionRefusals: new Map(CONNECTION_REFUSALS.map((reason, i) => [reason, i + 1])),
+		});
+		assert.equal(summary(stats.handshakes).count, 0);
 	});
 
 	it('tell every status from every other, and from all else', () => {

@@ -1,0 +1,117 @@
+import type { Socket } from 'node:net';
+import { type SecureContext, TLSSocket } from 'node:tls';
+import {
+	type HandshakeRefusal,
+	refusalOfCertificate,
+	refusalOfClose,
+	refusalOfError,
+} from '../shared/handshake-refusals.ts';
+import { type ListenerContexts, listenerOptions } from '../shared/tls-options.ts';
+import { Timed } from './deadlines.ts';
+
+/** How a handshake ends: one of the two is called, once. */
+export interface HandshakeEvents {
+	onSecure(handshake: Handshake): void;
+	/**
+	 * Called while the socket can still be asked for the client's certificate, unless the connection is gone.
+	 *
+	 * @param error the code behind the reason, from OpenSSL or the kernel, where there is one.
+	 */
+	onRefused(handshake: Handshake, reason: HandshakeRefusal, error: string | undefined): void;
+}
+
+/**
+ * One connection's TLS handshake. It does what a `tls.Server` does with each connection, because that one destroys the
+ * socket of a refused certificate before anybody can ask whose it is, reports some failures twice, and others never.
+ */
+export class Handshake extends Timed {
+	readonly socket: TLSSocket;
+	readonly startedAt: number;
+	/** The client's IP. */
+	readonly peer: string;
+	readonly #tcp: Socket;
+	readonly #events: HandshakeEvents;
+	#over = false;
+
+	constructor(tcp: Socket, peer: string, contexts: ListenerContexts, startedAt: number, events: HandshakeEvents) {
+		super();
+		this.#tcp = tcp;
+		this.peer = peer;
+		this.startedAt = startedAt;
+		this.#events = events;
+		this.socket = new TLSSocket(tcp, { ...listenerOptions, isServer: true, secureContext: contexts.identity });
+		judgeBy(this.socket as ServerSocket, contexts.trust);
+		this.socket.on('secure', () => this.#judge());
+		// Where OpenSSL has an alert to send, it is on its way by now.
+		this.socket.on('error', ({ code }: NodeJS.ErrnoException) => {
+			this.#refuse(refusalOfError(code, tcp.bytesRead), code);
+			this.socket.destroy();
+		});
+		tcp.once('close', () => this.#refuse(refusalOfClose(tcp.bytesRead)));
+	}
+
+	/** Bytes that the client has sent. */
+	get bytesRead(): number {
+		return this.#tcp.bytesRead;
+	}
+
+	override onDeadline(): void {
+		this.#refuse('timeout');
+		this.#tcp.destroy();
+	}
+
+	/**
+	 * Node lets OpenSSL finish the handshake whatever it thinks of the certificate; what it thinks is asked for here. Only the
+	 * client without any certificate has been refused before.
+	 */
+	#judge(): void {
+		const socket = this.socket as ServerSocket;
+		const verdict = socket._handle.verifyError();
+		if (verdict || socket.getPeerX509Certificate() === undefined) {
+			this.#refuse(refusalOfCertificate(verdict?.code), verdict?.code);
+			return void socket.destroy();
+		}
+		// A client that asks for a renegotiation, and is refused it, brings us here once more.
+		if (this.#over) return;
+		socket.authorized = true;
+		socket.secureConnecting = false;
+		// From here on errors are reported by `error`, like those of any other socket.
+		socket._releaseControl();
+		this.#over = true;
+		this.#events.onSecure(this);
+	}
+
+	#refuse(reason: HandshakeRefusal, error?: string): void {
+		if (this.#over) return;
+		this.#over = true;
+		this.#events.onRefused(this, reason, error);
+	}
+}
+
+/**
+ * Gives the socket the CAs of another context than its own, when the ClientHello has come: what Node does for a name with a
+ * context of its own (SNI), here for every client. Without it nobody would be let in, for the own context has no CA.
+ */
+function judgeBy({ _handle: handle }: ServerSocket, trust: SecureContext): void {
+	handle.oncertcb = () => {
+		handle.sni_context = trust.context;
+		handle.certCbDone();
+	};
+	handle.enableCertCb();
+}
+
+/** The parts of a server's socket that `tls.Server` uses and the types do not have (Node 24 to 26). */
+interface ServerSocket extends Omit<TLSSocket, 'authorized'> {
+	authorized: boolean;
+	secureConnecting: boolean;
+	readonly _handle: {
+		enableCertCb(): void;
+		oncertcb: () => void;
+		certCbDone(): void;
+		/** What `certCbDone` takes certificate, key and CAs from. */
+		sni_context: unknown;
+		/** OpenSSL's verdict on the client's chain: nothing if it is good. */
+		verifyError(): (Error & { readonly code: string }) | null | undefined;
+	};
+	_releaseControl(): boolean;
+}

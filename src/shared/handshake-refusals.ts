@@ -1,0 +1,98 @@
+/**
+ * Why a TLS handshake failed, in the words of the log and of `proxy_tls_handshake_refusals_total{reason}`. The list is
+ * fixed: whatever a client sends, there is no other series.
+ */
+export const HANDSHAKE_REFUSALS = [
+	/** The client sent none. */
+	'no certificate',
+	/** The client's chain ends at no CA of the bundle. */
+	'unknown CA',
+	'expired',
+	'not yet valid',
+	/** The client's certificate is not for clients (extended key usage). */
+	'wrong purpose',
+	'revoked',
+	/** Any other fault of the client's certificate or chain, or a client without the key of its certificate. */
+	'bad certificate',
+	/** An HTTP request without TLS. */
+	'plain HTTP',
+	/** Anything else that is no TLS record. */
+	'not TLS',
+	/** TLS below `tls.min_version`. */
+	'protocol version',
+	/** No cipher suite, group or signature algorithm in common. */
+	'no shared cipher',
+	/** ALPN without `h2` and `http/1.1` (RFC 7301 section 3.2). */
+	'no shared protocol',
+	/** The client sent a fatal alert: mostly it does not trust the server's certificate. */
+	'refused by client',
+	/** Not complete within `limits.tls_handshake_timeout_secs`. */
+	'timeout',
+	/** Closed or reset without a byte, as load balancers do to see whether a port is open. */
+	'nothing sent',
+	/** Closed or reset in the middle. */
+	'aborted',
+	/** The log's field `error` says more. */
+	'other',
+] as const;
+
+export type HandshakeRefusal = (typeof HANDSHAKE_REFUSALS)[number];
+
+/**
+ * @param code of the error with which OpenSSL or the kernel ended the handshake: `ERR_SSL_…`, `ECONNRESET`.
+ * @param bytesRead bytes that the client has sent.
+ */
+export function refusalOfError(code: string | undefined, bytesRead: number): HandshakeRefusal {
+	if (code === undefined) return 'other';
+	// `ERR_SSL_TLSV1_ALERT_UNKNOWN_CA`, `ERR_SSL_SSL/TLS_ALERT_HANDSHAKE_FAILURE`: alerts received, never those sent.
+	if (code.includes('_ALERT_')) return 'refused by client';
+	const reason = BY_ERROR.get(code) ?? 'other';
+	return reason === 'aborted' ? refusalOfClose(bytesRead) : reason;
+}
+
+/** @param code of OpenSSL's verdict on a certificate chain, as `authorizationError` has it: `CERT_HAS_EXPIRED`. */
+export function refusalOfCertificate(code: string | undefined): HandshakeRefusal {
+	return BY_VERDICT.get(code ?? '') ?? 'bad certificate';
+}
+
+/** @param bytesRead bytes that the client has sent by the end of its connection, which came amid the handshake. */
+export function refusalOfClose(bytesRead: number): HandshakeRefusal {
+	return bytesRead === 0 ? 'nothing sent' : 'aborted';
+}
+
+const BY_ERROR = new Map<string, HandshakeRefusal>([
+	['ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE', 'no certificate'],
+	['ERR_SSL_BAD_SIGNATURE', 'bad certificate'],
+	['ERR_SSL_WRONG_SIGNATURE_TYPE', 'bad certificate'],
+	['ERR_SSL_HTTP_REQUEST', 'plain HTTP'],
+	['ERR_SSL_HTTPS_PROXY_REQUEST', 'plain HTTP'],
+	['ERR_SSL_WRONG_VERSION_NUMBER', 'not TLS'],
+	['ERR_SSL_UNSUPPORTED_PROTOCOL', 'protocol version'],
+	['ERR_SSL_NO_PROTOCOLS_AVAILABLE', 'protocol version'],
+	['ERR_SSL_NO_SHARED_CIPHER', 'no shared cipher'],
+	['ERR_SSL_NO_SUITABLE_KEY_SHARE', 'no shared cipher'],
+	['ERR_SSL_NO_SUITABLE_GROUPS', 'no shared cipher'],
+	['ERR_SSL_NO_SHARED_GROUPS', 'no shared cipher'],
+	['ERR_SSL_NO_SUITABLE_SIGNATURE_ALGORITHM', 'no shared cipher'],
+	['ERR_SSL_NO_SHARED_SIGNATURE_ALGORITHMS', 'no shared cipher'],
+	['ERR_SSL_NO_APPLICATION_PROTOCOL', 'no shared protocol'],
+	['ERR_SSL_UNEXPECTED_EOF_WHILE_READING', 'aborted'],
+	['ECONNRESET', 'aborted'],
+	['EPIPE', 'aborted'],
+	['ETIMEDOUT', 'aborted'],
+]);
+
+const BY_VERDICT = new Map<string, HandshakeRefusal>([
+	['UNABLE_TO_GET_ISSUER_CERT', 'unknown CA'],
+	['UNABLE_TO_GET_ISSUER_CERT_LOCALLY', 'unknown CA'],
+	['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'unknown CA'],
+	['DEPTH_ZERO_SELF_SIGNED_CERT', 'unknown CA'],
+	['SELF_SIGNED_CERT_IN_CHAIN', 'unknown CA'],
+	['CERT_UNTRUSTED', 'unknown CA'],
+	// The CA of that name has another key: it has been replaced, or it is somebody else's.
+	['CERT_SIGNATURE_FAILURE', 'unknown CA'],
+	['CERT_HAS_EXPIRED', 'expired'],
+	['CERT_NOT_YET_VALID', 'not yet valid'],
+	['INVALID_PURPOSE', 'wrong purpose'],
+	['CERT_REVOKED', 'revoked'],
+]);

@@ -1,0 +1,333 @@
+import assert from 'node:assert/strict';
+import { X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
+import { connect as connectTcp, createServer, type Socket } from 'node:net';
+import { after, before, describe, it } from 'node:test';
+import type { ConnectionOptions, TLSSocket } from 'node:tls';
+import { connectTls, isAccepted, request, type TlsOptions } from '../fixtures/clients.ts';
+import { type ClientCert, type TestPki, testPki } from '../fixtures/pki.ts';
+import type { LogLine } from '../fixtures/proxy.ts';
+import { type Stage, startStage } from '../fixtures/stage.ts';
+import { until, within } from '../fixtures/wait.ts';
+
+const MAX_CONNECTIONS = 6;
+const VERSIONS = ['TLSv1.2', 'TLSv1.3'] as const;
+type Version = (typeof VERSIONS)[number];
+
+let pki: TestPki;
+let stage: Stage;
+before(async () => {
+	pki = await testPki();
+	// One worker: each of them limits its lines by itself.
+	stage = await startStage({
+		workers: 1,
+		limits: { max_connections: MAX_CONNECTIONS, tls_handshake_timeout_secs: 1 },
+	});
+});
+after(async () => {
+	await stage.noConnections();
+	await stage[Symbol.asyncDispose]();
+});
+
+function only(version: Version): ConnectionOptions {
+	return { minVersion: version, maxVersion: version };
+}
+
+async function connectPlain(): Promise<Socket> {
+	const socket = connectTcp({ host: '127.0.0.1', port: stage.proxy.port });
+	socket.on('error', () => {});
+	await within(once(socket, 'connect'), 'the connection');
+	return socket;
+}
+
+async function untilClosed(socket: Socket): Promise<void> {
+	socket.resume();
+	if (!socket.closed) await within(new Promise((resolve) => socket.once('close', resolve)), 'the connection to close');
+}
+
+/** Sends this without TLS, and returns what comes back until the proxy closes. */
+async function exchange(bytes: Buffer | string): Promise<Buffer> {
+	const socket = await connectPlain();
+	const received: Buffer[] = [];
+	socket.on('data', (chunk: Buffer) => received.push(chunk));
+	socket.write(bytes);
+	await untilClosed(socket);
+	return Buffer.concat(received);
+}
+
+async function refusals(): Promise<Record<string, number>> {
+	const { samples } = (await stage.proxy.metrics()).get('proxy_tls_handshake_refusals_total')!;
+	return Object.fromEntries(samples.map(({ labels, value }) => [labels.reason!, value]));
+}
+
+/**
+ * What `attempt` does fails once, for this reason: so say the metrics, the labelled and the unlabelled, and the log.
+ *
+ * @returns the line of the log, `undefined` where there have been enough of its kind.
+ */
+async function refusedFor(reason: string, attempt: () => Promise<unknown>): Promise<LogLine | undefined> {
+	const linesBefore = stage.proxy.logs.length;
+	const before = await refusals();
+	await stage.refused({ 'handshake failures': 1 }, attempt);
+	const rises = Object.entries(await refusals()).filter(([name, count]) => count !== before[name]);
+	assert.deepEqual(rises, [[reason, before[reason]! + 1]]);
+	const written = lines.get(reason) ?? 0;
+	lines.set(reason, written + 1);
+	// Five in ten seconds (rate-limited-log.ts).
+	if (written >= 5) return undefined;
+	if (reason === 'nothing sent') {
+		// At `debug`, which is off here.
+		assert.deepEqual(stage.proxy.logs.slice(linesBefore), []);
+		return undefined;
+	}
+	const isOurs = (line: LogLine) => line.target === 'proxy::tls' && line.reason === reason;
+	const line = await stage.proxy.waitForLog(isOurs, undefined, linesBefore);
+	assert.deepEqual([line.level, line.message, line.peer], ['info', 'handshake failed', '127.0.0.1']);
+	return line;
+}
+const lines = new Map<string, number>();
+
+/** What a client of ours sends first. */
+async function clientHello(options: TlsOptions = {}): Promise<Buffer> {
+	const server = createServer().listen(0, '127.0.0.1');
+	await once(server, 'listening');
+	const hello = new Promise<Buffer>((resolve) => {
+		server.once('connection', (socket) => {
+			socket.once('data', (bytes: Buffer) => {
+				resolve(bytes);
+				socket.destroy();
+				server.close();
+			});
+		});
+	});
+	await assert.rejects(connectTls({ port: (server.address() as { port: number }).port }, options));
+	return hello;
+}
+
+/** Everything that the proxy sends in a handshake, beneath TLS. */
+async function sentTo(options: TlsOptions): Promise<{ type: number; body: Buffer }[]> {
+	const received: Buffer[] = [];
+	const relay = createServer((client) => {
+		const proxy = connectTcp({ host: '127.0.0.1', port: stage.proxy.port });
+		proxy.on('data', (chunk: Buffer) => received.push(chunk));
+		for (const socket of [client, proxy]) socket.on('error', () => {});
+		client.pipe(proxy).pipe(client);
+	}).listen(0, '127.0.0.1');
+	await once(relay, 'listening');
+	try {
+		assert.equal(await isAccepted({ port: (relay.address() as { port: number }).port }, options), false);
+	} finally {
+		relay.close();
+	}
+	return recordsOf(Buffer.concat(received));
+}
+
+/** RFC 5246 section 6.2.1. */
+function recordsOf(bytes: Buffer): { type: number; body: Buffer }[] {
+	const records: { type: number; body: Buffer }[] = [];
+	for (let at = 0; at < bytes.length; ) {
+		const end = at + 5 + bytes.readUInt16BE(at + 3);
+		records.push({ type: bytes[at]!, body: bytes.subarray(at + 5, end) });
+		at = end;
+	}
+	return records;
+}
+
+const ALERT = 21;
+/** RFC 8446 section 6, RFC 7301 section 3.2. */
+const FATAL = { unexpectedMessage: 10, handshakeFailure: 40, protocolVersion: 70, noApplicationProtocol: 120 };
+
+function alertOf(bytes: Buffer): number | undefined {
+	const last = recordsOf(bytes).at(-1);
+	if (last?.type !== ALERT) return undefined;
+	assert.deepEqual([last.body.length, last.body[0]], [2, 2]);
+	return last.body[1];
+}
+
+describe('a client whose certificate is refused', () => {
+	const refused: [reason: string, cert: () => ClientCert, error: RegExp][] = [
+		// Which of the two depends on whether the client has sent its root along.
+		['unknown CA', () => pki.clients.otherCa, /^(UNABLE_TO_GET_ISSUER_CERT_LOCALLY|SELF_SIGNED_CERT_IN_CHAIN)$/],
+		['expired', () => pki.clients.expired, /^CERT_HAS_EXPIRED$/],
+		['not yet valid', () => pki.clients.notYetValid, /^CERT_NOT_YET_VALID$/],
+		['wrong purpose', () => pki.clients.serverAuthOnly, /^INVALID_PURPOSE$/],
+	];
+	for (const [reason, certOf, error] of refused) {
+		it(`is reported as "${reason}", and by its certificate`, async () => {
+			const cert = certOf();
+			for (const version of VERSIONS) {
+				for (const alpn of [['h2'], []]) {
+					const line = await refusedFor(reason, async () => {
+						assert.equal(await isAccepted(stage.proxy, { cert, alpn, tls: only(version) }), false);
+					});
+					const { serialNumber } = new X509Certificate(cert.certPem);
+					assert.deepEqual([line!.subject, line!.issuer, line!.serial], ['CN=client', 'CN=Test CA', serialNumber]);
+					assert.match(line!.error as string, error);
+				}
+			}
+		});
+	}
+
+	it('of TLS 1.2 gets no alert: Node judges it when OpenSSL has finished (docs/security.md)', async () => {
+		await refusedFor('expired', async () => {
+			const records = await sentTo({ cert: pki.clients.expired, tls: only('TLSv1.2') });
+			assert.deepEqual(
+				records.filter(({ type }) => type === ALERT),
+				[],
+			);
+		});
+	});
+
+	it('can write what it likes into its name: the line stays one line, and short', async () => {
+		const commonName = `a\u202e\x1b[31m${'x'.repeat(20_000)}`;
+		const authority = await pki.issueAuthority(commonName, pki.otherCa);
+		const line = await refusedFor('unknown CA', async () => {
+			assert.equal(await isAccepted(stage.proxy, { cert: await pki.issueClient({}, authority) }), false);
+		});
+		assert.equal((line!.issuer as string).length, 257);
+		assert.ok(JSON.stringify(line).length < 1000);
+		assert.deepEqual(stage.proxy.strayLines, []);
+	});
+
+	it('that it has none of is told so by an alert', async () => {
+		for (const [version, code] of [
+			['TLSv1.2', 'ERR_SSL_SSL/TLS_ALERT_HANDSHAKE_FAILURE'],
+			['TLSv1.3', 'ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED'],
+		] as const) {
+			const line = await refusedFor('no certificate', async () => {
+				assert.equal(await alertAtClient({ cert: null, tls: only(version) }), code);
+			});
+			assert.deepEqual([line!.subject, line!.serial], [undefined, undefined]);
+		}
+		await refusedFor('no certificate', async () => {
+			const records = await sentTo({ cert: null, tls: only('TLSv1.2') });
+			const { type, body } = records.at(-1)!;
+			assert.deepEqual([type, [...body]], [ALERT, [2, FATAL.handshakeFailure]]);
+		});
+	});
+
+	/** The code of the error that the client ends with, which sends a request as soon as it believes to be through. */
+	async function alertAtClient(options: TlsOptions): Promise<string | undefined> {
+		let socket: TLSSocket;
+		try {
+			socket = await connectTls(stage.proxy, options);
+		} catch (error) {
+			return (error as NodeJS.ErrnoException).code;
+		}
+		const failed = once(socket, 'error');
+		socket.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
+		const [error] = await within(failed as Promise<[NodeJS.ErrnoException]>, 'the alert');
+		return error.code;
+	}
+});
+
+describe('what fails before any certificate', () => {
+	it('is told from the rest, and answered by an alert where it was TLS', async () => {
+		const only12 = { tls: only('TLSv1.2') };
+		const old = { minVersion: 'TLSv1.1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' } as const;
+		const cases: [reason: string, bytes: Buffer | string, alert: number | undefined][] = [
+			['plain HTTP', 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n', undefined],
+			['plain HTTP', 'DELETE /a HTTP/1.1\r\n\r\n', undefined],
+			['plain HTTP', 'CONNECT localhost:443 HTTP/1.1\r\n\r\n', undefined],
+			['not TLS', 'SSH-2.0-OpenSSH_9.9\r\n', undefined],
+			['not TLS', '\0'.repeat(100), undefined],
+			['protocol version', await clientHello({ tls: old }), FATAL.protocolVersion],
+			['no shared protocol', await clientHello({ ...only12, alpn: ['h3'] }), FATAL.noApplicationProtocol],
+			[
+				'no shared cipher',
+				await clientHello({ tls: { maxVersion: 'TLSv1.2', ciphers: 'AES128-SHA' } }),
+				FATAL.handshakeFailure,
+			],
+			['other', Buffer.from('1703030005aaaaaaaaaa', 'hex'), FATAL.unexpectedMessage],
+		];
+		for (const [reason, bytes, alert] of cases) {
+			await refusedFor(reason, async () => assert.equal(alertOf(await exchange(bytes)), alert, reason));
+		}
+	});
+
+	it('is the client itself, where it sends an alert', async () => {
+		const hello = await clientHello({ tls: only('TLSv1.2') });
+		const line = await refusedFor('refused by client', async () => {
+			const socket = await connectPlain();
+			socket.write(hello);
+			await within(once(socket, 'data'), 'the ServerHello');
+			// unknown_ca (48): it does not know the CA of the server's certificate.
+			socket.write(Buffer.from('15030300020230', 'hex'));
+			await untilClosed(socket);
+		});
+		assert.match(line!.error as string, /ALERT_UNKNOWN_CA/);
+	});
+
+	it('is the time limit, silence, or a client that goes', async () => {
+		const hello = await clientHello();
+		await refusedFor('timeout', async () => untilClosed(await connectPlain()));
+		const cases: [reason: string, bytes: Buffer | undefined, leave: (socket: Socket) => void][] = [
+			['nothing sent', undefined, (socket) => socket.end()],
+			['nothing sent', undefined, (socket) => socket.resetAndDestroy()],
+			['aborted', hello.subarray(0, 10), (socket) => socket.end()],
+		];
+		for (const [reason, bytes, leave] of cases) {
+			await refusedFor(reason, async () => {
+				const socket = await connectPlain();
+				await until(async () => (await stage.openConnections()).handshake === 1, 'the proxy to accept');
+				if (bytes !== undefined) await new Promise((resolve) => socket.write(bytes, resolve));
+				leave(socket);
+				await untilClosed(socket);
+			});
+		}
+	});
+});
+
+describe('lines about failed handshakes', () => {
+	it('are few, however many there are', async () => {
+		const from = stage.proxy.logs.length;
+		for (let i = 0; i < 20; i++) await exchange('GET / HTTP/1.1\r\n\r\n');
+		await stage.counted({ 'handshake failures': 20 });
+		const written = stage.proxy.logs.slice(from).filter(({ reason }) => reason === 'plain HTTP').length;
+		// Five in ten seconds, and the twenty may fall into two such periods.
+		assert.ok(written <= 10, `${written} lines`);
+	});
+});
+
+describe('tls.min_version', () => {
+	it('of 1.3 refuses TLS 1.2 from a reload on, and 1.2 lets it in again', async () => {
+		for (const [minVersion, with12] of [
+			['1.3', false],
+			['1.2', true],
+		] as const) {
+			stage.proxy.writeConfig({ tls: { min_version: minVersion } });
+			assert.equal((await stage.proxy.reload()).tls.message, 'mTLS config reloaded');
+			assert.equal((await request('h2', stage.proxy, { tls: only('TLSv1.3') })).status, 200);
+			await stage.counted({ '200 upstream': 1 });
+			if (with12) {
+				assert.equal((await request('h1', stage.proxy, { tls: only('TLSv1.2') })).status, 200);
+				await stage.counted({ '200 upstream': 1 });
+			} else {
+				const hello = await clientHello({ tls: only('TLSv1.2') });
+				await refusedFor('protocol version', async () => {
+					assert.equal(alertOf(await exchange(hello)), FATAL.protocolVersion);
+				});
+			}
+		}
+	});
+});
+
+describe('connections beyond max_connections', () => {
+	it('are counted, and warned of', async () => {
+		const refused = () => stage.proxy.metric('proxy_connections_refused_total', { reason: 'max_connections' });
+		const before = await refused();
+		const room = MAX_CONNECTIONS - (await stage.proxy.metric('proxy_connections'));
+		const open = await Promise.all(Array.from({ length: room }, () => connectTls(stage.proxy)));
+		for (let i = 0; i < 10; i++) await untilClosed(await connectPlain());
+		await until(async () => (await refused()) === before + 10, 'all to be counted');
+		const isOurs = ({ target, reason }: LogLine) => target === 'proxy::listener' && reason === 'max_connections';
+		const { level, message, peer } = await stage.proxy.waitForLog(isOurs);
+		assert.deepEqual(
+			[level, message, peer],
+			['warn', 'connection refused: limits.max_connections are open', '127.0.0.1'],
+		);
+		assert.ok(stage.proxy.logs.filter(isOurs).length <= 10);
+		for (const socket of open) socket.destroy();
+		await stage.counted({});
+	});
+});
