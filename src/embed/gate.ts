@@ -1,5 +1,5 @@
 import { KeyObject, randomBytes } from 'node:crypto';
-import { readPublicKey } from '../gates/jwt.ts';
+import { readPublicKey } from '../gates/public-key.ts';
 import { RATE_LIMITED, Rejection } from '../gates/rejection.ts';
 import type { Identity } from '../gates/token-cache.ts';
 import { Authenticator } from '../shared/authenticator.ts';

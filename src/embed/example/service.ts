@@ -2,7 +2,7 @@ import type { KeyObject } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
-import { readPublicKey } from '../../gates/jwt.ts';
+import { readPublicKey } from '../../gates/public-key.ts';
 import { createLogger, formatJson, formatPretty, type Logger, parseLogFilter } from '../../shared/log.ts';
 import { createGate, GateError } from '../gate.ts';
 import { createMtlsServer, type MtlsServer, type Reload } from '../tls.ts';

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { createTokenKey, mintToken, type TokenClaims } from '../../../src/cli/demo/tokens.ts';
-import { readPublicKey, type TokenPolicy } from '../../../src/gates/jwt.ts';
+import type { TokenPolicy } from '../../../src/gates/jwt.ts';
+import { readPublicKey } from '../../../src/gates/public-key.ts';
 import { Rejection, TOKEN_INVALID, TOKEN_MISSING } from '../../../src/gates/rejection.ts';
 import { Authenticator } from '../../../src/shared/authenticator.ts';
 import { createLimiterMemory, TenantLimiter } from '../../../src/shared/limiter.ts';
