@@ -1,7 +1,7 @@
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
+import { authorizationIn } from './authorization.ts';
 import { GateError } from './error.ts';
 import type { Claims, Gate } from './gate.ts';
-import { authorizationIn } from './raw-authorization.ts';
 
 declare module 'fastify' {
 	interface FastifyRequest {

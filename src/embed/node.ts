@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
+import { authorizationIn } from './authorization.ts';
 import { GateError } from './error.ts';
 import type { Claims, Gate } from './gate.ts';
-import { authorizationIn } from './raw-authorization.ts';
 
 declare module 'node:http' {
 	interface IncomingMessage {

@@ -13,8 +13,8 @@ const strangersKey = createTokenKey();
 
 /** An RSA public key with this exponent: `verify` would take it, whatever it is. */
 function withExponent(exponent: string): string {
-	const { n } = createPublicKey(key.publicKeyPem).export({ format: 'jwk' });
-	const jwk = { kty: 'RSA', n, e: Buffer.from(exponent, 'hex').toString('base64url') } as const;
+	const e = Buffer.from(exponent, 'hex').toString('base64url');
+	const jwk = { ...createPublicKey(key.publicKeyPem).export({ format: 'jwk' }), e };
 	return createPublicKey({ key: jwk, format: 'jwk' }).export({ type: 'spki', format: 'pem' }) as string;
 }
 

@@ -57,6 +57,19 @@ describe('the authenticator', () => {
 		assert.equal(new Authenticator(policy, undefined).authenticate(header, NOW + 61), TOKEN_INVALID);
 	});
 
+	it('admits nobody without a time, known or not: no token would ever have expired', () => {
+		const authenticator = new Authenticator(policy, undefined);
+		const [good, expired] = [bearer({}), bearer({ exp: NOW - 3600 })];
+		for (const nothing of [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]) {
+			for (const header of [good, expired]) {
+				const verdict = authenticator.authenticate(header, nothing);
+				assert.ok(verdict instanceof Rejection && verdict.is(TOKEN_INVALID));
+				assert.match(verdict.reason!, /clock/);
+			}
+			accepted(authenticator, good);
+		}
+	});
+
 	it('verifies anew after five minutes', () => {
 		const authenticator = new Authenticator(policy, undefined);
 		const header = bearer({});
