@@ -14,7 +14,7 @@ export type GateErrorCode =
 	| 'ERR_GATE_REQUEST'
 	/** A certificate, key or CA file cannot be read, is not PEM, or does not fit the others. */
 	| 'ERR_TLS_MATERIAL'
-	/** The handler cannot serve HTTP/2, and `http2` was not set to `false`. */
+	/** The handler cannot serve HTTP/2, and `http2` was set to `true`. */
 	| 'ERR_TLS_HTTP2_HANDLER';
 
 /**

@@ -33,7 +33,7 @@ export const adapters: readonly Subject[] = [
 			const { sub, scope } = claimsOf(req);
 			res.json({ sub, scope });
 		});
-		return listening({ ...tls, http2: false }, app);
+		return listening(tls, app);
 	}),
 	subject('Fastify 5', ['h1', 'h2'], async (gate, tls) => {
 		let server: MtlsServer | undefined;
@@ -73,7 +73,8 @@ function subject(
 			const gate = createGate({ jwtPublicKey: publicKeyPem, ...settings });
 			const { server: files, caPath } = await testPki();
 			const { certPath, keyPath } = files;
-			const server = await serve(gate, { certPath, keyPath, clientCaPath: caPath, drainMs: 1000 });
+			const http2 = protocols.includes('h2');
+			const server = await serve(gate, { certPath, keyPath, clientCaPath: caPath, http2, drainMs: 1000 });
 			const { port } = server.address() as AddressInfo;
 			return { port, [Symbol.asyncDispose]: () => server.drain() };
 		},
