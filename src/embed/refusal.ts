@@ -39,6 +39,20 @@ export class RefusedError extends Error {
 		this.headers = signalHeaders(refusal);
 		Object.defineProperty(this, 'refusal', { value: refusal });
 	}
+
+	/** For Hono, whose default error handler asks for it. */
+	getResponse(): Response {
+		return responseTo(this.refusal);
+	}
+}
+
+/**
+ * The gate's own answer as a web-standard response.
+ *
+ * @internal
+ */
+export function responseTo({ status, headers, body }: Refusal): Response {
+	return new Response(body, { status, headers });
 }
 
 /**
