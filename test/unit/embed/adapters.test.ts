@@ -4,9 +4,11 @@ import { once } from 'node:events';
 import { IncomingMessage, type ServerResponse } from 'node:http';
 import { type AddressInfo, Socket } from 'node:net';
 import { before, describe, it } from 'node:test';
+import cors from 'cors';
 import express from 'express';
 import Fastify, { type FastifyInstance } from 'fastify';
 import { Hono } from 'hono';
+import { cors as honoCors } from 'hono/cors';
 import { createTokenKey, mintToken } from '../../../src/cli/demo/tokens.ts';
 import fastifyGuardDefault, {
 	type GuardOptions as FastifyOptions,
@@ -339,5 +341,44 @@ describe('onRefused', () => {
 			new Request('https://localhost/', { headers: { authorization } }),
 		);
 		assert.match(String(reasons[0]), /clock/);
+	});
+});
+
+describe('CORS in front of the gate', () => {
+	const origin = 'https://app.test';
+	const preflight = {
+		method: 'OPTIONS',
+		headers: { origin, 'access-control-request-method': 'GET', 'access-control-request-headers': 'authorization' },
+	} as const;
+	/** A preflight has no token; a refusal that lacks the header is one that the page cannot read. */
+	const assertWorks = async (ask: (init: RequestInit) => Response | Promise<Response>) => {
+		const asked = await ask(preflight);
+		assert.equal(asked.status, 204);
+		assert.equal(asked.headers.get('access-control-allow-origin'), origin);
+		assert.match(asked.headers.get('access-control-allow-headers') ?? '', /authorization/i);
+		const refused = await ask({ headers: { origin } });
+		assert.equal(refused.status, 401);
+		assert.equal(refused.headers.get('access-control-allow-origin'), origin);
+		const admitted = await ask({ headers: { origin, authorization } });
+		assert.equal(await admitted.text(), 'tenant');
+		assert.equal(admitted.headers.get('access-control-allow-origin'), origin);
+	};
+
+	it('with the package cors, on Express', async () => {
+		const app = express();
+		app.use(cors({ origin }));
+		app.use(nodeGuard(gate));
+		app.get('/', (req, res) => void res.send(claimsOf(req).sub));
+		const server = app.listen(0, '127.0.0.1');
+		await once(server, 'listening');
+		await assertWorks((init) => fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`, init));
+		server.close();
+	});
+
+	it("with Hono's own", async () => {
+		const app = new Hono();
+		app.use(honoCors({ origin }));
+		app.get('/', honoGuard(gate), (c) => c.text(c.get('claims').sub));
+		await assertWorks((init) => app.request('/', init));
 	});
 });
