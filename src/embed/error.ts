@@ -14,6 +14,8 @@ export type GateErrorCode =
 	| 'ERR_GATE_REQUEST'
 	/** A certificate, key or CA file cannot be read, is not PEM, or does not fit the others. */
 	| 'ERR_TLS_MATERIAL'
+	/** `minVersion` is neither `TLSv1.2` nor `TLSv1.3`. */
+	| 'ERR_TLS_MIN_VERSION'
 	/** The handler cannot serve HTTP/2, and `http2` was set to `true`. */
 	| 'ERR_TLS_HTTP2_HANDLER';
 

@@ -27,6 +27,8 @@ export interface MtlsServerOptions {
 	 * Koa, fetch handlers and plain listeners are; Express is not.
 	 */
 	readonly http2?: boolean;
+	/** Clients that cannot do this version are refused; the default is `TLSv1.2`. */
+	readonly minVersion?: 'TLSv1.2' | 'TLSv1.3';
 	/** Whether SIGUSR1 reloads the three files; the default is `true`. Worker threads get no signals: call `reload`. */
 	readonly reloadOnSignal?: boolean;
 	/** Told of every reload by signal. Without it a failure becomes a warning of the process. */
@@ -79,12 +81,13 @@ const DRAIN_MS = 25_000;
  * @param handler gets the requests. None of its faults ends the process (see `onError`). Those of HTTP/2 come through Node's compatibility layer, which has
  *   the same members; mind that its `setHeader` returns nothing to chain on.
  * @throws {GateError} `ERR_TLS_MATERIAL` where a file cannot be used, `ERR_TLS_HTTP2_HANDLER` for an Express
- *   application with `http2: true`.
+ *   application with `http2: true`, `ERR_TLS_MIN_VERSION` for another version than the two.
  */
 export function createMtlsServer(options: MtlsServerOptions, handler: RequestListener): MtlsServer {
 	const { http2 = false, reloadOnSignal = true, drainMs = DRAIN_MS, onReload = warnOfFailure, signal } = options;
 	signal?.throwIfAborted();
 	if (http2) refuseExpress(handler);
+	refuseOtherVersions(options.minVersion);
 	const material = readMaterial(options);
 	const listener = {
 		...secureContextOptions(material),
@@ -144,12 +147,19 @@ function refuseExpress(handler: RequestListener & { request?: unknown }): void {
 	}
 }
 
-function readMaterial({ certPath, keyPath, clientCaPath }: MtlsServerOptions): TlsMaterial {
+/** A slip in the spelling must not mean the older version. */
+function refuseOtherVersions(minVersion: string | undefined): void {
+	if (minVersion === undefined || minVersion === 'TLSv1.2' || minVersion === 'TLSv1.3') return;
+	throw new GateError('ERR_TLS_MIN_VERSION', "minVersion must be 'TLSv1.2' or 'TLSv1.3'");
+}
+
+function readMaterial({ certPath, keyPath, clientCaPath, minVersion }: MtlsServerOptions): TlsMaterial {
 	try {
-		const material = {
+		const material: TlsMaterial = {
 			cert: readSmallFile(certPath),
 			key: readSmallFile(keyPath),
 			ca: readSmallFile(clientCaPath),
+			minVersion: minVersion === 'TLSv1.3' ? '1.3' : '1.2',
 		};
 		validateTlsMaterial(material, { cert: nameOf(certPath), key: nameOf(keyPath), ca: nameOf(clientCaPath) });
 		return material;

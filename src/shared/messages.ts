@@ -8,12 +8,16 @@ import type { LogRecord } from './log.ts';
  * imports the other; they meet here.
  */
 
-/** PEM texts of the TLS identity and the CA bundle, validated by the control plane. */
+/** What a TLS listener is made of: PEM texts of the identity and the CA bundle, validated by the control plane. */
 export interface TlsMaterial {
 	readonly cert: string;
 	readonly key: string;
 	readonly ca: string;
+	/** Clients that cannot do this version are refused; the default is 1.2. */
+	readonly minVersion?: TlsVersion | undefined;
 }
+
+export type TlsVersion = '1.2' | '1.3';
 
 /** One upstream as a worker sees it. */
 export interface UpstreamSeed {

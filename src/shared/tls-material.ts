@@ -10,7 +10,7 @@ import { secureContextOptions } from './tls-options.ts';
  */
 
 /** What messages call the three texts: a configuration key and the file, or a variable. */
-export type TlsNames = Readonly<Record<keyof TlsMaterial, string>>;
+export type TlsNames = Readonly<Record<'cert' | 'key' | 'ca', string>>;
 
 /**
  * @throws Error naming the text that is to blame and the remedy: unreadable or missing certificates, an unreadable or

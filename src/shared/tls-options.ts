@@ -12,7 +12,7 @@ export function secureContextOptions(material: TlsMaterial): SecureContextOption
 		key: material.key,
 		// Never empty (see `tls-material.ts`): without a CA of ours Node would trust all public ones.
 		ca: authoritiesOf(material.ca),
-		minVersion: 'TLSv1.2',
+		minVersion: `TLSv${material.minVersion ?? '1.2'}`,
 		maxVersion: 'TLSv1.3',
 		// A resumed session skips the check of the client's certificate, which may have expired or lost its CA since.
 		// Without tickets a session could only be found in a cache, and there is none. A renegotiation would let a

@@ -83,6 +83,19 @@ describe('an mTLS server', () => {
 		});
 	}
 
+	for (const http2 of [true, false]) {
+		it(`refuses TLS 1.2 where it is told to, also after a reload (http2: ${http2})`, async () => {
+			await using running = await listening({ http2, minVersion: 'TLSv1.3' });
+			for (let reloads = 0; reloads < 2; reloads++) {
+				await assert.rejects(connectTls(running, { tls: { maxVersion: 'TLSv1.2' } }));
+				const socket = await connectTls(running);
+				assert.equal(socket.getProtocol(), 'TLSv1.3');
+				socket.destroy();
+				running.server.reload();
+			}
+		});
+	}
+
 	it('refuses TLS 1.1', async () => {
 		await using server = await listening({ http2: true });
 		await assert.rejects(connectTls(server, { tls: { minVersion: 'TLSv1.1', maxVersion: 'TLSv1.1' } }));
@@ -163,6 +176,12 @@ describe('createMtlsServer', () => {
 	it('refuses to offer an Express application over HTTP/2, which it was not made for', async () => {
 		await refuses({ http2: true }, 'ERR_TLS_HTTP2_HANDLER', /without http2: true/, express());
 		await (await listening({}, express())).server.drain();
+	});
+
+	it('takes no other word for a version', async () => {
+		for (const minVersion of ['TLSv1.1', 'tlsv1.3', '1.3', '']) {
+			await refuses({ minVersion: minVersion as 'TLSv1.3' }, 'ERR_TLS_MIN_VERSION', /'TLSv1.2' or 'TLSv1.3'/);
+		}
 	});
 
 	it('does not begin where its signal is aborted already', async () => {
