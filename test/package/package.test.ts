@@ -88,9 +88,11 @@ describe('types', () => {
 				{ lib: ['es2024', 'esnext.disposable', 'dom'], skipLibCheck: false },
 			];
 			for (const variant of variants) {
+				// Koa's declarations do not fit those of a package that they name.
+				const exclude = variant.skipLibCheck ? [] : ['src/koa.ts'];
 				project.write(
 					'tsconfig.json',
-					JSON.stringify({ compilerOptions: { ...common, ...variant }, include: ['src'] }),
+					JSON.stringify({ compilerOptions: { ...common, ...variant }, include: ['src'], exclude }),
 				);
 				await project.node('node_modules/typescript/bin/tsc');
 			}
