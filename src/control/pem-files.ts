@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
-import { readPublicKey } from '../gates/jwt.ts';
+import { readPublicKey } from '../gates/public-key.ts';
 import type { TlsMaterial } from '../shared/messages.ts';
 import { type TlsNames, tlsWarnings, validateTlsMaterial } from '../shared/tls-material.ts';
 

@@ -1,5 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { readPublicKey } from '../gates/jwt.ts';
+import { readPublicKey } from '../gates/public-key.ts';
 import { RouteTable } from '../gates/routes.ts';
 import { Authenticator } from '../shared/authenticator.ts';
 import { Budget } from '../shared/budget.ts';

@@ -1,6 +1,6 @@
 /** What can be wrong with how the gate is used. Codes are stable; messages are for people and may change. */
 export type GateErrorCode =
-	/** `jwtPublicKey` is not one RSA public key of at least 2048 bits. */
+	/** `jwtPublicKey` is not one RSA public key of at least 2048 bits with a public exponent of at least 65537. */
 	| 'ERR_GATE_PUBLIC_KEY'
 	/** `issuer` is neither a non-empty string nor `null`. */
 	| 'ERR_GATE_ISSUER'
@@ -10,9 +10,13 @@ export type GateErrorCode =
 	| 'ERR_GATE_TENANT_RPS'
 	/** Claims were asked of a request that no gate has admitted. */
 	| 'ERR_GATE_NO_CLAIMS'
+	/** What was given as a request has no headers that can be read. */
+	| 'ERR_GATE_REQUEST'
 	/** A certificate, key or CA file cannot be read, is not PEM, or does not fit the others. */
 	| 'ERR_TLS_MATERIAL'
-	/** The handler cannot serve HTTP/2, and `http2` was not set to `false`. */
+	/** `minVersion` is neither `TLSv1.2` nor `TLSv1.3`. */
+	| 'ERR_TLS_MIN_VERSION'
+	/** The handler cannot serve HTTP/2, and `http2` was set to `true`. */
 	| 'ERR_TLS_HTTP2_HANDLER';
 
 /**

@@ -1,7 +1,9 @@
-import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import { authorizationIn } from './authorization.ts';
 import { GateError } from './error.ts';
 import type { Claims, Gate } from './gate.ts';
-import { authorizationIn } from './raw-authorization.ts';
+
+import { type Refusal, RefusedError, signalHeaders } from './refusal.ts';
 
 declare module 'fastify' {
 	interface FastifyRequest {
@@ -20,6 +22,12 @@ declare module 'fastify' {
 
 export interface GuardOptions {
 	readonly gate: Gate;
+	/**
+	 * Answers a refused request in place of the gate's plain text: by `reply.send`, by a payload that it returns or resolves with,
+	 * or by throwing, as a `RefusedError`, for the application's error handler. Status and `www-authenticate` or `retry-after`
+	 * are set already. The request never goes on to the handlers behind the gate.
+	 */
+	readonly onRefused?: (refusal: Refusal, request: FastifyRequest, reply: FastifyReply) => unknown;
 }
 
 const ADMITTED = Symbol('mtls-edge-proxy.claims');
@@ -31,7 +39,7 @@ type Guarded = FastifyRequest & { [ADMITTED]: Claims | null };
  * runs before the body is read), except routes with `config: { gate: false }`. A refused request is answered with 401
  * `unauthorized` or 429 `rate limited` (specification 4.4), an admitted one has `request.claims`.
  */
-export const guard: FastifyPluginAsync<GuardOptions> = async (app, { gate }) => {
+export const guard: FastifyPluginAsync<GuardOptions> = async (app, { gate, onRefused }) => {
 	if (!app.hasRequestDecorator(ADMITTED)) {
 		// Both in advance, so that all requests have one shape.
 		app.decorateRequest(ADMITTED, null);
@@ -44,10 +52,44 @@ export const guard: FastifyPluginAsync<GuardOptions> = async (app, { gate }) => 
 			(request as Guarded)[ADMITTED] = verdict.claims;
 			return next();
 		}
-		const { status, headers, body } = verdict.refusal;
-		reply.code(status).headers(headers).send(body);
+		if (onRefused) leaveTo(onRefused, verdict.refusal, request, reply, next);
+		else answer(reply, verdict.refusal);
 	});
 };
+
+function leaveTo(
+	onRefused: NonNullable<GuardOptions['onRefused']>,
+	refusal: Refusal,
+	request: FastifyRequest,
+	reply: FastifyReply,
+	next: (error: Error) => void,
+): void {
+	reply.code(refusal.status).headers(signalHeaders(refusal));
+	// Fastify takes a hook that is done without an error for one that lets the request through.
+	const fail = (error: unknown) => next(error instanceof Error ? error : new RefusedError(refusal));
+	try {
+		const outcome = onRefused(refusal, request, reply);
+		// A reply can be awaited, too.
+		if (outcome instanceof Promise) {
+			outcome.then((payload) => finish(reply, refusal, payload)).catch(fail);
+		} else if (outcome !== undefined && outcome !== reply && !reply.sent) {
+			reply.send(outcome);
+		}
+	} catch (error) {
+		fail(error);
+	}
+}
+
+/** Nothing more will come of the hook: without an answer the request would hang. */
+function finish(reply: FastifyReply, refusal: Refusal, payload: unknown): void {
+	if (reply.sent) return;
+	if (payload === undefined || payload === reply) answer(reply, refusal);
+	else reply.send(payload);
+}
+
+function answer(reply: FastifyReply, { status, headers, body }: Refusal): void {
+	reply.code(status).headers(headers).send(body);
+}
 
 function claimsOf(this: FastifyRequest): Claims {
 	const claims = (this as Guarded)[ADMITTED];

@@ -1,4 +1,10 @@
 import type { Claims, Gate } from './gate.ts';
+import { type Refusal, responseTo } from './refusal.ts';
+
+export interface GuardOptions<Rest extends unknown[] = unknown[]> {
+	/** Answers a refused request in place of the gate's plain text; status and headers are the hook's as well. */
+	readonly onRefused?: (refusal: Refusal, request: Request, ...rest: Rest) => Response | Promise<Response>;
+}
 
 /**
  * Puts a gate in front of a handler of web-standard requests: refuses the request (401 `unauthorized`, 429 `rate
@@ -9,12 +15,12 @@ import type { Claims, Gate } from './gate.ts';
 export function guard<Rest extends unknown[]>(
 	gate: Gate,
 	handler: (request: Request, claims: Claims, ...rest: Rest) => Response | Promise<Response>,
+	{ onRefused }: GuardOptions<Rest> = {},
 ): (request: Request, ...rest: Rest) => Response | Promise<Response> {
 	return (request, ...rest) => {
 		// Two headers arrive as one value with a comma in it, which no token has: refused, as two must be.
 		const verdict = gate.check(request.headers.get('authorization'));
 		if (verdict.ok) return handler(request, verdict.claims, ...rest);
-		const { status, headers, body } = verdict.refusal;
-		return new Response(body, { status, headers });
+		return onRefused ? onRefused(verdict.refusal, request, ...rest) : responseTo(verdict.refusal);
 	};
 }

@@ -1,16 +1,17 @@
-import { KeyObject, randomBytes } from 'node:crypto';
-import { readPublicKey } from '../gates/jwt.ts';
-import { RATE_LIMITED, Rejection } from '../gates/rejection.ts';
+import { randomBytes } from 'node:crypto';
+import { RATE_LIMITED, Rejection, TOKEN_INVALID } from '../gates/rejection.ts';
 import type { Identity } from '../gates/token-cache.ts';
 import { Authenticator } from '../shared/authenticator.ts';
 import { type Clock, systemClock } from '../shared/clock.ts';
 import { createLimiterMemory, TenantLimiter } from '../shared/limiter.ts';
+import { type AnyRequest, authorizationOf } from './authorization.ts';
 import { type Claims, claimsOf } from './claims.ts';
 import { GateError, type GateErrorCode } from './error.ts';
-import { type Refusal, refused } from './refusal.ts';
+import { type Refusal, RefusedError, refused } from './refusal.ts';
+import { readVerificationKey, type VerificationKey } from './verification-key.ts';
 
-export type { Claims, Clock, GateErrorCode, Refusal };
-export { GateError };
+export type { AnyRequest, Claims, Clock, GateErrorCode, Refusal, VerificationKey };
+export { authorizationOf, GateError, RefusedError };
 
 /**
  * The proxy's authentication and tenant limit (specification 4.4) for a server of your own. Frameworks get it through
@@ -18,10 +19,12 @@ export { GateError };
  */
 export interface Gate {
 	/**
-	 * Judges one request, and counts it against its tenant's limit when its token is good. Never throws.
+	 * Judges one request, and counts it against its tenant's limit when its token is good. Never throws: whatever it is given,
+	 * and whatever the clock says, a request that cannot be judged is refused.
 	 *
-	 * @param authorization the value of the `Authorization` header; `undefined` or `null` where there is none. A list is
-	 *   every value that came: more than one is refused, since it leaves open which of them a later reader would believe.
+	 * @param authorization the value of the `Authorization` header, best read with `authorizationOf`; `undefined` or `null`
+	 *   where there is none. A list is every value that came: more than one is refused, since it leaves open which of them a
+	 *   later reader would believe.
 	 */
 	check(authorization: string | readonly string[] | null | undefined): Verdict;
 }
@@ -32,11 +35,8 @@ export type Verdict =
 	| { readonly ok: false; readonly refusal: Refusal };
 
 export interface GateOptions {
-	/**
-	 * Verifies RS256 signatures: an RSA public key of at least 2048 bits, as PEM text (SPKI or PKCS#1) or as a
-	 * `KeyObject`. Read once; another key needs another gate.
-	 */
-	readonly jwtPublicKey: string | KeyObject;
+	/** Verifies RS256 signatures. Read once; another key needs another gate. */
+	readonly jwtPublicKey: VerificationKey;
 	/** The `iss` that every token must carry. `null` accepts any, and tokens without one. */
 	readonly issuer: string | null;
 	/** The `aud` that every token must carry, alone or in a list. `null` refuses tokens that carry any. */
@@ -63,7 +63,7 @@ const MAX_TENANT_RPS = 1_000_000;
  */
 export function createGate({ jwtPublicKey, issuer, audience, tenantRps, clock = ownClock() }: GateOptions): Gate {
 	const policy = {
-		publicKey: readKey(jwtPublicKey),
+		publicKey: readVerificationKey(jwtPublicKey),
 		issuer: readExpectation('issuer', 'ERR_GATE_ISSUER', issuer),
 		audience: readExpectation('audience', 'ERR_GATE_AUDIENCE', audience),
 	};
@@ -72,26 +72,43 @@ export function createGate({ jwtPublicKey, issuer, audience, tenantRps, clock = 
 	// As long as the authenticator remembers an identity, and no longer.
 	const admitted = new WeakMap<Identity, Verdict>();
 
+	const judge = (authorization: unknown): Verdict => {
+		const identity = authenticator.authenticate(onlyValue(authorization), clock.wallSeconds());
+		if (identity instanceof Rejection) return refused(identity);
+		if (limiter && !limiter.admit(identity.tenantKey, clock.now())) return refused(RATE_LIMITED);
+		let verdict = admitted.get(identity);
+		if (verdict === undefined) {
+			verdict = Object.freeze({ ok: true, claims: claimsOf(identity) });
+			admitted.set(identity, verdict);
+		}
+		return verdict;
+	};
+
 	return {
 		check(authorization) {
-			const identity = authenticator.authenticate(onlyValue(authorization), clock.wallSeconds());
-			if (identity instanceof Rejection) return refused(identity);
-			if (limiter && !limiter.admit(identity.tenantKey, clock.now())) return refused(RATE_LIMITED);
-			let verdict = admitted.get(identity);
-			if (verdict === undefined) {
-				verdict = Object.freeze({ ok: true, claims: claimsOf(identity) });
-				admitted.set(identity, verdict);
+			try {
+				return judge(authorization);
+			} catch {
+				// A list that throws when it is read, or a clock that does.
+				return refused(NOT_JUDGED);
 			}
-			return verdict;
 		},
 	};
 }
 
-/** The gates below tell "none" (`undefined`) from "more than one" (`null`). */
-function onlyValue(authorization: string | readonly string[] | null | undefined): string | null | undefined {
+const NOT_JUDGED = TOKEN_INVALID.because('could not be judged: the value or the clock threw');
+
+/**
+ * The gates below tell "none" (`undefined`) from what they cannot trust (`null`): more than one value, or something that is no
+ * string, as JavaScript may give.
+ */
+function onlyValue(authorization: unknown): string | null | undefined {
 	if (typeof authorization === 'string') return authorization;
-	if (authorization === null || authorization === undefined || authorization.length === 0) return undefined;
-	return authorization.length === 1 ? authorization[0] : null;
+	if (authorization === null || authorization === undefined) return undefined;
+	if (!Array.isArray(authorization)) return null;
+	if (authorization.length === 0) return undefined;
+	const [only]: unknown[] = authorization;
+	return authorization.length === 1 && typeof only === 'string' ? only : null;
 }
 
 function ownClock(): Clock {
@@ -104,18 +121,6 @@ function createLimiter(tenantRps: number): TenantLimiter | undefined {
 	}
 	if (tenantRps === 0) return undefined;
 	return new TenantLimiter(createLimiterMemory(randomBytes(32), LIMITER_SLOTS), tenantRps, 0);
-}
-
-function readKey(key: string | KeyObject): KeyObject {
-	try {
-		if (typeof key === 'string') return readPublicKey(key);
-		if (key instanceof KeyObject && key.type === 'public') {
-			return readPublicKey(key.export({ type: 'spki', format: 'pem' }).toString());
-		}
-	} catch (error) {
-		throw new GateError('ERR_GATE_PUBLIC_KEY', `jwtPublicKey ${(error as Error).message}`);
-	}
-	throw new GateError('ERR_GATE_PUBLIC_KEY', 'jwtPublicKey must be PEM text or a public KeyObject');
 }
 
 /** `undefined` is refused: the check must not vanish because an environment variable is not set. */

@@ -1,16 +1,34 @@
-import type { MiddlewareHandler } from 'hono';
+import type { Context, MiddlewareHandler } from 'hono';
+import { GateError } from './error.ts';
 import type { Claims, Gate } from './gate.ts';
+import { type Refusal, responseTo, signalHeaders } from './refusal.ts';
 
-/** Hono's types for applications and handlers behind the gate: `new Hono<GateEnv>()`, `c.get('claims')`. */
+/**
+ * Hono's type of an application of which some routes are behind the gate: `new Hono<GateEnv>()`. There `c.get('claims')` may be
+ * `undefined`; use `claimsOf(c)`.
+ */
 export interface GateEnv {
+	Variables: { claims?: Claims };
+}
+
+/** Hono's type of what is certainly behind the gate: handlers that are given to a route together with `guard(gate)`. */
+export interface GuardedEnv {
 	Variables: { claims: Claims };
+}
+
+export interface GuardOptions {
+	/**
+	 * Answers a refused request in place of the gate's plain text. Status and `www-authenticate` or `retry-after` are set
+	 * already for `c.text`, `c.json` and the like. What it throws, as a `RefusedError`, goes to `app.onError`.
+	 */
+	readonly onRefused?: (refusal: Refusal, c: Context) => Response | Promise<Response>;
 }
 
 /**
  * Middleware for Hono 4: refuses the request (401 `unauthorized`, 429 `rate limited`; specification 4.4) or sets the
  * variable `claims`.
  */
-export function guard(gate: Gate): MiddlewareHandler<GateEnv> {
+export function guard(gate: Gate, { onRefused }: GuardOptions = {}): MiddlewareHandler<GuardedEnv> {
 	return async (c, next) => {
 		// Two headers arrive as one value with a comma in it, which no token has: refused, as two must be.
 		const verdict = gate.check(c.req.header('authorization'));
@@ -18,7 +36,23 @@ export function guard(gate: Gate): MiddlewareHandler<GateEnv> {
 			c.set('claims', verdict.claims);
 			return next();
 		}
-		const { status, headers, body } = verdict.refusal;
-		return new Response(body, { status, headers });
+		const { refusal } = verdict;
+		if (!onRefused) return responseTo(refusal);
+		c.status(refusal.status);
+		for (const [name, value] of Object.entries(signalHeaders(refusal))) c.header(name, value);
+		// Hono takes a middleware without a response for one that has none to give, and answers 404.
+		return (await onRefused(refusal, c)) ?? responseTo(refusal);
 	};
+}
+
+/**
+ * The claims of a request that `guard` has let through.
+ *
+ * @throws {GateError} `ERR_GATE_NO_CLAIMS` where it has not, so that a handler outside the gate fails instead of serving nobody in
+ *   particular.
+ */
+export function claimsOf(c: Context): Claims {
+	const claims: Claims | undefined = c.get('claims');
+	if (claims) return claims;
+	throw new GateError('ERR_GATE_NO_CLAIMS', 'this request has passed no gate: put guard(gate) in front of the handler');
 }

@@ -1,8 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
+import { authorizationIn } from './authorization.ts';
 import { GateError } from './error.ts';
 import type { Claims, Gate } from './gate.ts';
-import { authorizationIn } from './raw-authorization.ts';
+import { type Refusal, signalHeaders } from './refusal.ts';
+
+export { guardUpgrade, type UpgradeHandler, type UpgradeOptions } from './upgrade.ts';
 
 declare module 'node:http' {
 	interface IncomingMessage {
@@ -20,11 +23,23 @@ declare module 'node:http2' {
 type Request = IncomingMessage | Http2ServerRequest;
 type Response = ServerResponse | Http2ServerResponse;
 
+export interface GuardOptions<Req = Request, Res = Response> {
+	/**
+	 * Answers a refused request in place of the gate's plain text. Status and `www-authenticate` or `retry-after` are set
+	 * already; the body is the hook's. What it throws, as a `RefusedError`, goes to the error handler of Express or Connect.
+	 * There is no way on from here to the handlers behind the gate.
+	 */
+	readonly onRefused?: (refusal: Refusal, req: Req, res: Res) => void;
+}
+
 /**
  * Middleware for Express 5, Connect and plain `node:http` and `node:http2` listeners: refuses the request (401
  * `unauthorized`, 429 `rate limited`; specification 4.4) or sets `req.claims` and calls `next`.
  */
-export function guard(gate: Gate): (req: Request, res: Response, next: () => void) => void {
+export function guard<Req extends Request = Request, Res extends Response = Response>(
+	gate: Gate,
+	{ onRefused }: GuardOptions<Req, Res> = {},
+): (req: Req, res: Res, next: () => void) => void {
 	return (req, res, next) => {
 		const verdict = gate.check(authorizationIn(req.rawHeaders));
 		if (verdict.ok) {
@@ -32,19 +47,36 @@ export function guard(gate: Gate): (req: Request, res: Response, next: () => voi
 			next();
 			return;
 		}
-		const { status, headers, body } = verdict.refusal;
-		// The two kinds of response share these members, but not a call signature that TypeScript could choose.
-		(res as ServerResponse).writeHead(status, headers).end(body);
+		if (onRefused) leaveTo(onRefused, verdict.refusal, req, res);
+		else answer(res, verdict.refusal);
 	};
 }
 
 /**
- * The claims of a request that `guard` has let through.
+ * The claims of a request that `guard` or `guardUpgrade` has let through.
  *
- * @throws {GateError} `ERR_GATE_NO_CLAIMS` where it has not, so that a handler outside the gate fails instead of
+ * @throws {GateError} `ERR_GATE_NO_CLAIMS` where none has, so that a handler outside the gate fails instead of
  *   serving nobody in particular.
  */
 export function claimsOf(req: Request): Claims {
 	if (req.claims) return req.claims;
 	throw new GateError('ERR_GATE_NO_CLAIMS', 'this request has passed no gate: put guard(gate) in front of the handler');
+}
+
+function leaveTo<Req extends Request, Res extends Response>(
+	onRefused: NonNullable<GuardOptions<Req, Res>['onRefused']>,
+	refusal: Refusal,
+	req: Req,
+	res: Res,
+): void {
+	res.statusCode = refusal.status;
+	for (const [name, value] of Object.entries(signalHeaders(refusal))) res.setHeader(name, value);
+	const outcome: unknown = onRefused(refusal, req, res);
+	// An async function fits the type. Frameworks differ in whether they look at its rejection; unseen it would end the process.
+	if (outcome instanceof Promise) outcome.catch(() => res.headersSent || answer(res, refusal));
+}
+
+function answer(res: Response, { status, headers, body }: Refusal): void {
+	// The two kinds of response share these members, but not a call signature that TypeScript could choose.
+	(res as ServerResponse).writeHead(status, headers).end(body);
 }

@@ -9,6 +9,60 @@ export interface Refusal {
 	readonly headers: Readonly<Record<string, string>>;
 	/** ASCII. */
 	readonly body: string;
+	/**
+	 * For operators alone: which check has failed, in a few words, where that is known (`expired 12 s ago`). Do not send it: it
+	 * tells an attacker how far a token got. It is not enumerable, so that it does not go out with the rest of the object.
+	 */
+	readonly reason: string | undefined;
+}
+
+/**
+ * A refusal as an error, for a framework's own error handler: throw it from `onRefused`, or give it to `next`. It has the members
+ * that frameworks take an answer from. None of them tells a missing token from an invalid one.
+ */
+export class RefusedError extends Error {
+	override readonly name = 'RefusedError';
+	readonly code = 'ERR_GATE_REFUSED';
+	readonly status: Refusal['status'];
+	readonly statusCode: Refusal['status'];
+	/** What the answer should have beside its body: `www-authenticate` or `retry-after`. */
+	readonly headers: Readonly<Record<string, string>>;
+	/** The message may be shown. */
+	readonly expose = true;
+	/** Not enumerable, since its `reason` is for operators alone. */
+	declare readonly refusal: Refusal;
+
+	constructor(refusal: Refusal) {
+		super(refusal.body);
+		this.status = refusal.status;
+		this.statusCode = refusal.status;
+		this.headers = signalHeaders(refusal);
+		Object.defineProperty(this, 'refusal', { value: refusal });
+	}
+
+	/** For Hono, whose default error handler asks for it. */
+	getResponse(): Response {
+		return responseTo(this.refusal);
+	}
+}
+
+/**
+ * The gate's own answer as a web-standard response.
+ *
+ * @internal
+ */
+export function responseTo({ status, headers, body }: Refusal): Response {
+	return new Response(body, { status, headers });
+}
+
+/**
+ * The headers that say what the status means, without those that describe the body.
+ *
+ * @internal
+ */
+export function signalHeaders({ headers }: Refusal): Record<string, string> {
+	const { 'content-type': _type, 'content-length': _length, ...rest } = headers;
+	return rest;
 }
 
 type RefusalVerdict = { readonly ok: false; readonly refusal: Refusal };
@@ -18,12 +72,14 @@ const VERDICTS = new Map<string, RefusalVerdict>(
 );
 
 /**
- * @param rejection one of the three that the gate can give.
+ * @param rejection one of the three that the gate can give, with or without a reason. Reasons may differ from request to
+ *   request, so only verdicts without one are kept.
  *
  * @internal
  */
 export function refused(rejection: Rejection): RefusalVerdict {
-	return VERDICTS.get(rejection.code)!;
+	const verdict = VERDICTS.get(rejection.code)!;
+	return rejection.reason === undefined ? verdict : withReason(verdict.refusal, rejection.reason);
 }
 
 function verdictOn({ code, status, body, headers }: Rejection): RefusalVerdict {
@@ -32,6 +88,10 @@ function verdictOn({ code, status, body, headers }: Rejection): RefusalVerdict {
 		'content-length': String(Buffer.byteLength(body)),
 	};
 	for (let i = 0; i < headers.length; i += 2) all[headers[i]!] = headers[i + 1]!;
-	const refusal = Object.freeze({ code, status, headers: Object.freeze(all), body }) as Refusal;
-	return Object.freeze({ ok: false, refusal });
+	return withReason({ code, status, headers: Object.freeze(all), body } as Refusal, undefined);
+}
+
+function withReason({ code, status, headers, body }: Refusal, reason: string | undefined): RefusalVerdict {
+	const refusal = Object.defineProperty({ code, status, headers, body }, 'reason', { value: reason }) as Refusal;
+	return Object.freeze({ ok: false, refusal: Object.freeze(refusal) });
 }

@@ -1,15 +1,18 @@
-import { readFileSync } from 'node:fs';
 import { IncomingMessage, type RequestListener } from 'node:http';
 import { createSecureServer, type ServerHttp2Session } from 'node:http2';
 import { createServer, type Server } from 'node:https';
-import { fileURLToPath } from 'node:url';
 import type { TlsMaterial } from '../shared/messages.ts';
 import { validateTlsMaterial } from '../shared/tls-material.ts';
 import { listenerOptions, secureContextOptions, useSecureContext } from '../shared/tls-options.ts';
+import { contained, type FaultReport } from './contained.ts';
 import { drainable } from './drain.ts';
 import { GateError } from './error.ts';
+import { faultReport } from './fault-report.ts';
+import { Http2Request } from './http2-members.ts';
+import { nameOf, readSmallFile } from './read-file.ts';
 import { onReloadSignal } from './reload-signal.ts';
 
+export type { FaultReport } from './contained.ts';
 export { GateError, type GateErrorCode } from './error.ts';
 
 export interface MtlsServerOptions {
@@ -19,12 +22,23 @@ export interface MtlsServerOptions {
 	readonly keyPath: string | URL;
 	/** The CAs of the clients, PEM. A client without a certificate that chains to one of them is not let in. */
 	readonly clientCaPath: string | URL;
-	/** Whether to offer `h2` beside `http/1.1`; the default is `true`. Express 5 cannot serve it: give `false`. */
+	/**
+	 * Whether to offer `h2` beside `http/1.1`; the default is `false`, since a handler has to be made for it. Fastify, Hono,
+	 * Koa, fetch handlers and plain listeners are; Express is not.
+	 */
 	readonly http2?: boolean;
+	/** Clients that cannot do this version are refused; the default is `TLSv1.2`. */
+	readonly minVersion?: 'TLSv1.2' | 'TLSv1.3';
 	/** Whether SIGUSR1 reloads the three files; the default is `true`. Worker threads get no signals: call `reload`. */
 	readonly reloadOnSignal?: boolean;
 	/** Told of every reload by signal. Without it a failure becomes a warning of the process. */
 	readonly onReload?: (reload: Reload) => void;
+	/**
+	 * Told of every fault of the handler: what it has thrown, a promise of its that has rejected, an error of its request or
+	 * response that nobody listens for. The request has its answer by then or gets 500 `internal error`, and the process goes
+	 * on. Without this, faults become warnings of the process, a few at a time.
+	 */
+	readonly onError?: FaultReport;
 	/** How long `drain` lets requests finish, in ms; the default is 25,000 (specification 8). */
 	readonly drainMs?: number;
 	/** Aborting it drains the server. */
@@ -64,15 +78,16 @@ const DRAIN_MS = 25_000;
  * Creates a listener with the proxy's own TLS settings (specification 5): TLS 1.2 and 1.3, a client certificate on
  * every connection, no resumption, no renegotiation; 10 s for the handshake, 10 s for the first request after it.
  *
- * @param handler gets requests of either protocol. Those of HTTP/2 come through Node's compatibility layer, which has
+ * @param handler gets the requests. None of its faults ends the process (see `onError`). Those of HTTP/2 come through Node's compatibility layer, which has
  *   the same members; mind that its `setHeader` returns nothing to chain on.
  * @throws {GateError} `ERR_TLS_MATERIAL` where a file cannot be used, `ERR_TLS_HTTP2_HANDLER` for an Express
- *   application without `http2: false`.
+ *   application with `http2: true`, `ERR_TLS_MIN_VERSION` for another version than the two.
  */
 export function createMtlsServer(options: MtlsServerOptions, handler: RequestListener): MtlsServer {
-	const { http2 = true, reloadOnSignal = true, drainMs = DRAIN_MS, onReload = warnOfFailure, signal } = options;
+	const { http2 = false, reloadOnSignal = true, drainMs = DRAIN_MS, onReload = warnOfFailure, signal } = options;
 	signal?.throwIfAborted();
 	if (http2) refuseExpress(handler);
+	refuseOtherVersions(options.minVersion);
 	const material = readMaterial(options);
 	const listener = {
 		...secureContextOptions(material),
@@ -86,7 +101,8 @@ export function createMtlsServer(options: MtlsServerOptions, handler: RequestLis
 		keepAlive: true,
 		keepAliveInitialDelay: 30_000,
 	};
-	const server = http2 ? createHttp2Server(listener, handler) : createServer(listener, handler);
+	const safe = contained(handler, faultReport(options.onError));
+	const server = http2 ? createHttp2Server(listener, safe) : createServer(listener, safe);
 	useSecureContext(server, material);
 
 	let generation = 1;
@@ -107,7 +123,8 @@ export function createMtlsServer(options: MtlsServerOptions, handler: RequestLis
 }
 
 function createHttp2Server(options: object, handler: RequestListener): Server {
-	const http2 = { ...options, allowHTTP1: true, settings: { maxConcurrentStreams: MAX_CONCURRENT_STREAMS } };
+	const settings = { maxConcurrentStreams: MAX_CONCURRENT_STREAMS };
+	const http2 = { ...options, allowHTTP1: true, settings, Http2ServerRequest: Http2Request };
 	// Node types its compatibility layer apart from what it is compatible with.
 	const server = createSecureServer(http2, handler as never) as unknown as Server;
 	return server.on('session', expectRequest);
@@ -121,35 +138,34 @@ function expectRequest(session: ServerHttp2Session): void {
 }
 
 /**
- * Express gives each request the prototype of an HTTP/1.1 one; on HTTP/2 the first read of it is an error that nobody
- * can catch, and any client could stop the process with it.
+ * Express gives each request the prototype of an HTTP/1.1 one. `http2-members.ts` keeps that from doing harm, for an application
+ * within a function of its own cannot be told from other handlers; but what Express reads of the request, as its host, is wrong.
  */
 function refuseExpress(handler: RequestListener & { request?: unknown }): void {
 	if (handler.request instanceof IncomingMessage) {
-		throw new GateError('ERR_TLS_HTTP2_HANDLER', 'Express cannot serve HTTP/2: create the server with http2: false');
+		throw new GateError('ERR_TLS_HTTP2_HANDLER', 'Express cannot serve HTTP/2: create the server without http2: true');
 	}
 }
 
-function readMaterial({ certPath, keyPath, clientCaPath }: MtlsServerOptions): TlsMaterial {
+/** A slip in the spelling must not mean the older version. */
+function refuseOtherVersions(minVersion: string | undefined): void {
+	if (minVersion === undefined || minVersion === 'TLSv1.2' || minVersion === 'TLSv1.3') return;
+	throw new GateError('ERR_TLS_MIN_VERSION', "minVersion must be 'TLSv1.2' or 'TLSv1.3'");
+}
+
+function readMaterial({ certPath, keyPath, clientCaPath, minVersion }: MtlsServerOptions): TlsMaterial {
 	try {
-		const material = { cert: read(certPath), key: read(keyPath), ca: read(clientCaPath) };
+		const material: TlsMaterial = {
+			cert: readSmallFile(certPath),
+			key: readSmallFile(keyPath),
+			ca: readSmallFile(clientCaPath),
+			minVersion: minVersion === 'TLSv1.3' ? '1.3' : '1.2',
+		};
 		validateTlsMaterial(material, { cert: nameOf(certPath), key: nameOf(keyPath), ca: nameOf(clientCaPath) });
 		return material;
 	} catch (error) {
 		throw new GateError('ERR_TLS_MATERIAL', (error as Error).message);
 	}
-}
-
-function read(path: string | URL): string {
-	try {
-		return readFileSync(path, 'utf8');
-	} catch (error) {
-		throw new Error(`${nameOf(path)}: cannot be read (${(error as NodeJS.ErrnoException).code})`);
-	}
-}
-
-function nameOf(path: string | URL): string {
-	return typeof path === 'string' ? path : fileURLToPath(path);
 }
 
 function attempt(reload: () => number): Reload {

@@ -1,4 +1,4 @@
-import { createPublicKey, type KeyObject, verify } from 'node:crypto';
+import { type KeyObject, verify } from 'node:crypto';
 import { parseUniqueObject } from './json-members.ts';
 import { type Rejection, TOKEN_INVALID } from './rejection.ts';
 
@@ -53,33 +53,6 @@ export function verifyToken(token: string, policy: TokenPolicy, nowSeconds: numb
 /** The 60 s leeway holds on the first use and on every use of a cached verdict. */
 export function isExpired(exp: number, nowSeconds: number): boolean {
 	return nowSeconds >= exp + LEEWAY_SECONDS;
-}
-
-/**
- * Reads the key of `[jwt] jwks_path`: one RSA public key of at least 2048 bits, PEM, SPKI or PKCS#1.
- *
- * @throws Error that says what is wrong with the text and what is wanted; it never quotes the text.
- */
-export function readPublicKey(pem: string): KeyObject {
-	const labels = [...pem.matchAll(/-----BEGIN ([A-Z0-9 ]+)-----/g)].map((match) => match[1]);
-	if (labels.some((label) => label?.includes('PRIVATE KEY'))) {
-		throw new Error('holds a private key; give the public key alone (openssl pkey -in KEY -pubout)');
-	}
-	if (labels.length !== 1 || (labels[0] !== 'PUBLIC KEY' && labels[0] !== 'RSA PUBLIC KEY')) {
-		throw new Error('is not one PEM public key ("BEGIN PUBLIC KEY" or "BEGIN RSA PUBLIC KEY")');
-	}
-	let key: KeyObject;
-	try {
-		key = createPublicKey(pem);
-	} catch {
-		throw new Error('is not a readable PEM public key');
-	}
-	if (key.asymmetricKeyType !== 'rsa') {
-		throw new Error(`holds a key of type ${key.asymmetricKeyType}; RS256 needs an RSA key`);
-	}
-	const bits = key.asymmetricKeyDetails?.modulusLength ?? 0;
-	if (bits < 2048) throw new Error(`holds an RSA key of ${bits} bits; at least 2048 are needed (RFC 7518 section 3.3)`);
-	return key;
 }
 
 function checkClaims(payload: Record<string, unknown>, policy: TokenPolicy, nowSeconds: number): Claims | Rejection {

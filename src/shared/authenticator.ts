@@ -1,7 +1,9 @@
 import { bearerToken } from '../gates/bearer.ts';
 import { type TokenPolicy, verifyToken } from '../gates/jwt.ts';
-import { Rejection } from '../gates/rejection.ts';
+import { Rejection, TOKEN_INVALID } from '../gates/rejection.ts';
 import { CACHE_CAPACITY, type Identity, TokenCache, usableUntil } from '../gates/token-cache.ts';
+
+const NO_TIME = TOKEN_INVALID.because('the clock gives no finite number');
 
 /**
  * From an `Authorization` header to an identity (specification 5): bearer syntax, then the cache, then the signature and
@@ -21,11 +23,13 @@ export class Authenticator {
 
 	/**
 	 * @param authorization `undefined`: no such header; `null`: more than one.
-	 * @param wallSeconds seconds since the epoch.
+	 * @param wallSeconds seconds since the epoch; without a finite number every token is refused.
 	 */
 	authenticate(authorization: string | null | undefined, wallSeconds: number): Identity | Rejection {
 		const token = bearerToken(authorization);
 		if (token instanceof Rejection) return token;
+		// Every comparison with NaN is false, and no token would ever have expired.
+		if (!Number.isFinite(wallSeconds)) return NO_TIME;
 		const known = this.#cache.find(token, wallSeconds);
 		if (known !== undefined) return known;
 		const claims = verifyToken(token, this.#policy, wallSeconds);

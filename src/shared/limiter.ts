@@ -63,9 +63,10 @@ export class TenantLimiter {
 	 * Counts one request.
 	 *
 	 * @param nowMs monotonic milliseconds, the same scale in all threads.
-	 * @returns whether the tenant is within its limit.
+	 * @returns whether the tenant is within its limit; without a finite time nobody can be shown to be.
 	 */
 	admit(key: bigint, nowMs: number): boolean {
+		if (!Number.isFinite(nowMs)) return false;
 		const now = ticksAt(nowMs, this.#rps);
 		for (;;) {
 			const slot = this.#find(key);

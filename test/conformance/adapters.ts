@@ -1,18 +1,23 @@
-/** The gate's four adapters, each on a real server of its framework, over mutual TLS. */
-import type { RequestListener } from 'node:http';
+/** The gate's adapters and recipes, each on a real server of its framework, over mutual TLS. */
+import 'reflect-metadata';
+import type { IncomingMessage, RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { getRequestListener } from '@hono/node-server';
+import { Controller, Get, Module, Req } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { ExpressAdapter } from '@nestjs/platform-express';
 import express from 'express';
 import Fastify from 'fastify';
 import { Hono } from 'hono';
+import Koa from 'koa';
 import { guard as fastifyGuard } from '../../src/embed/fastify.ts';
 import { guard as fetchGuard } from '../../src/embed/fetch.ts';
-import { createGate, type Gate } from '../../src/embed/gate.ts';
+import { authorizationOf, createGate, type Gate } from '../../src/embed/gate.ts';
 import { guard as honoGuard } from '../../src/embed/hono.ts';
 import { claimsOf, guard as nodeGuard } from '../../src/embed/node.ts';
 import { createMtlsServer, type MtlsServer, type MtlsServerOptions } from '../../src/embed/tls.ts';
 import { testPki } from '../fixtures/pki.ts';
-import type { Subject } from './subject.ts';
+import type { Subject, WhoAmI } from './subject.ts';
 
 export const adapters: readonly Subject[] = [
 	subject('node:http', ['h1', 'h2'], (gate, tls) => {
@@ -33,7 +38,38 @@ export const adapters: readonly Subject[] = [
 			const { sub, scope } = claimsOf(req);
 			res.json({ sub, scope });
 		});
-		return listening({ ...tls, http2: false }, app);
+		return listening(tls, app);
+	}),
+	subject('Nest 12 on Express', ['h1'], async (gate, tls) => {
+		const app = express();
+		const nest = await NestFactory.create(AppModule, new ExpressAdapter(app), { logger: false });
+		app.get('/health', (_req, res) => void res.send('ok'));
+		nest.use(nodeGuard(gate));
+		await nest.init();
+		return listening(tls, app);
+	}),
+	subject('Koa 3', ['h1', 'h2'], (gate, tls) => {
+		const app = new Koa();
+		app.use((ctx, next) => {
+			if (ctx.path !== '/health') return next();
+			ctx.body = 'ok';
+		});
+		app.use((ctx, next) => {
+			const verdict = gate.check(authorizationOf(ctx.req));
+			if (verdict.ok) {
+				ctx.state.claims = verdict.claims;
+				return next();
+			}
+			const { status, headers, body } = verdict.refusal;
+			ctx.status = status;
+			ctx.body = body;
+			ctx.set(headers);
+		});
+		app.use((ctx) => {
+			const { sub, scope } = ctx.state.claims;
+			ctx.body = { sub, scope };
+		});
+		return listening(tls, app.callback());
 	}),
 	subject('Fastify 5', ['h1', 'h2'], async (gate, tls) => {
 		let server: MtlsServer | undefined;
@@ -61,6 +97,21 @@ export const adapters: readonly Subject[] = [
 	}),
 ];
 
+class WhoAmIController {
+	whoami(req: IncomingMessage): WhoAmI {
+		const { sub, scope } = claimsOf(req);
+		return { sub, scope };
+	}
+}
+class AppModule {}
+
+// What decorators do, which Node does not compile.
+const { prototype } = WhoAmIController;
+Get('whoami')(prototype, 'whoami', Object.getOwnPropertyDescriptor(prototype, 'whoami')!);
+Req()(prototype, 'whoami', 0);
+Controller()(WhoAmIController);
+Module({ controllers: [WhoAmIController] })(AppModule);
+
 function subject(
 	name: string,
 	protocols: Subject['protocols'],
@@ -73,7 +124,8 @@ function subject(
 			const gate = createGate({ jwtPublicKey: publicKeyPem, ...settings });
 			const { server: files, caPath } = await testPki();
 			const { certPath, keyPath } = files;
-			const server = await serve(gate, { certPath, keyPath, clientCaPath: caPath, drainMs: 1000 });
+			const http2 = protocols.includes('h2');
+			const server = await serve(gate, { certPath, keyPath, clientCaPath: caPath, http2, drainMs: 1000 });
 			const { port } = server.address() as AddressInfo;
 			return { port, [Symbol.asyncDispose]: () => server.drain() };
 		},

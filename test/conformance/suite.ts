@@ -214,7 +214,7 @@ function addKeyTests(subject: Subject): void {
 	});
 
 	test('text that is no PEM', async () => {
-		await assert.rejects(startWith('ssh-rsa AAAA'), /is not one PEM public key/);
+		await assert.rejects(startWith('ssh-rsa AAAA'), /holds an OpenSSH key/);
 	});
 
 	test('a private key, of which the message shows nothing', async () => {

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import { before, describe, test } from 'node:test';
+import { WebSocket } from 'ws';
 import { createWorkspace, type Workspace } from '../../src/cli/demo/workspace.ts';
 import { type Answer, connectTls, type Protocol, request } from '../fixtures/clients.ts';
 import { Changes, within } from '../fixtures/wait.ts';
@@ -13,10 +14,15 @@ import { TYPE_CHECKS } from './type-checks.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const PARTS = ['embed', 'embed/node', 'embed/fastify', 'embed/hono', 'embed/fetch', 'embed/tls'];
-const FRAMEWORKS = ['express', 'fastify', 'hono', '@hono/node-server'];
-const TYPES = ['typescript', '@types/node', '@types/express'];
+const FRAMEWORKS = ['express', 'fastify', 'hono', '@hono/node-server', 'koa', 'cors', 'ws'];
+const NEST = ['@nestjs/core', '@nestjs/common', '@nestjs/platform-express', 'reflect-metadata', 'rxjs'];
+const TYPES = ['typescript', '@types/node', '@types/express', '@types/koa', '@types/cors', '@types/ws'];
 /** HTTP/2 where the framework has it. */
-const PROTOCOLS: Readonly<Record<string, readonly Protocol[]>> = { 'express.ts': ['h1'] };
+const PROTOCOLS: Readonly<Record<string, readonly Protocol[]>> = {
+	'express.ts': ['h1'],
+	'cors.ts': ['h1'],
+	'nest.ts': ['h1'],
+};
 
 const examples = [...programsIn('docs/embed.md'), ...programsIn('README.md')];
 let tarball: string;
@@ -25,7 +31,7 @@ let demo: Workspace;
 
 before(async () => {
 	tarball = await packPackage();
-	project = await createProject(tarball, [...FRAMEWORKS, ...TYPES]);
+	project = await createProject(tarball, [...FRAMEWORKS, ...NEST, ...TYPES]);
 	demo = await createWorkspace(join(project.dir, '.demo'), Date.now());
 });
 
@@ -35,10 +41,10 @@ describe('the packed package', () => {
 		const imports = PARTS.map((part) => `console.log(Object.keys(await import('mtls-edge-proxy/${part}')).join());`);
 		bare.write('imports.js', imports.join('\n'));
 		assert.deepEqual((await bare.node('imports.js')).trim().split('\n'), [
-			'GateError,createGate',
-			'claimsOf,guard',
+			'GateError,RefusedError,authorizationOf,createGate',
+			'claimsOf,guard,guardUpgrade',
 			'default,guard',
-			'guard',
+			'claimsOf,guard',
 			'guard',
 			'GateError,createMtlsServer',
 		]);
@@ -75,16 +81,18 @@ describe('types', () => {
 			for (const { file, code } of examples) project.write(`src/${file}`, code);
 			for (const [i, code] of fragmentsIn('docs/embed.md').entries()) project.write(`src/fragment-${i}.ts`, code);
 			project.write('src/type-checks.ts', TYPE_CHECKS);
-			const common = { ...resolution, target: 'es2024', types: ['node'], strict: true, noEmit: true };
+			const common = { ...resolution, target: 'es2024', types: ['node'], strict: true, noEmit: true, ...DECORATORS };
 			const variants = [
 				{ lib: ['es2024', 'esnext.disposable'], exactOptionalPropertyTypes: true, skipLibCheck: true },
 				// With everybody's declarations checked, too; those of Hono need a browser's.
 				{ lib: ['es2024', 'esnext.disposable', 'dom'], skipLibCheck: false },
 			];
 			for (const variant of variants) {
+				// Koa's declarations do not fit those of a package that they name.
+				const exclude = variant.skipLibCheck ? [] : ['src/koa.ts'];
 				project.write(
 					'tsconfig.json',
-					JSON.stringify({ compilerOptions: { ...common, ...variant }, include: ['src'] }),
+					JSON.stringify({ compilerOptions: { ...common, ...variant }, include: ['src'], exclude }),
 				);
 				await project.node('node_modules/typescript/bin/tsc');
 			}
@@ -95,7 +103,10 @@ describe('types', () => {
 describe('the documentation', () => {
 	test('has a program for every adapter', () => {
 		const files = programsIn('docs/embed.md').map(({ file }) => file);
-		assert.deepEqual(files, ['express.ts', 'node.ts', 'fastify.ts', 'hono.ts', 'fetch.ts']);
+		assert.deepEqual(files, [
+			...['express.ts', 'node.ts', 'fastify.ts', 'hono.ts', 'fetch.ts'],
+			...['koa.ts', 'nest.ts', 'websocket.ts', 'cors.ts'],
+		]);
 	});
 
 	for (const example of examples) {
@@ -109,6 +120,7 @@ describe('the documentation', () => {
 				assert.deepEqual([refused.status, refused.text], [401, 'unauthorized']);
 				assert.equal((await ask('/whoami', demo.tokens['tenant-a'])).text, '{"sub":"tenant-a","scope":"demo"}');
 			}
+			await BEYOND[example.file]?.(program);
 			await assert.rejects(async () => {
 				const socket = await connectTls(program, { cert: null, tls: { ca: demo.ca } });
 				await once(socket.resume(), 'data');
@@ -118,6 +130,39 @@ describe('the documentation', () => {
 		});
 	}
 });
+
+/** What some examples show beside `/whoami`. */
+const BEYOND: Readonly<Record<string, (program: RunningExample) => Promise<void>>> = {
+	'websocket.ts': async ({ port }) => {
+		const connect = (headers: Record<string, string>) => {
+			const { certPem: cert, keyPem: key } = demo.client;
+			return new WebSocket(`wss://localhost:${port}`, { ca: demo.ca, cert, key, headers });
+		};
+		const [, refused] = await once(
+			connect({}).on('error', () => {}),
+			'unexpected-response',
+		);
+		assert.equal(refused.statusCode, 401);
+		const ws = connect({ authorization: `Bearer ${demo.tokens['tenant-a']}` });
+		assert.equal(String((await once(ws, 'message'))[0]), '{"sub":"tenant-a","scope":"demo"}');
+		ws.terminate();
+	},
+	'cors.ts': async (program) => {
+		const headers = { origin: 'https://app.example', 'access-control-request-method': 'GET' };
+		const options = { path: '/whoami', token: null, headers, cert: demo.client, tls: { ca: demo.ca } };
+		for (const [method, status] of [
+			['OPTIONS', 204],
+			['GET', 401],
+		] as const) {
+			const answer = await request('h1', program, { ...options, method });
+			assert.equal(answer.status, status);
+			assert.equal(answer.headers['access-control-allow-origin'], 'https://app.example');
+		}
+	},
+};
+
+/** As Nest has its projects compiled. */
+const DECORATORS = { experimentalDecorators: true, emitDecoratorMetadata: true };
 
 const SAME_ERROR = `
 import { GateError as one } from 'mtls-edge-proxy/embed';
@@ -138,9 +183,10 @@ interface RunningExample extends AsyncDisposable {
 /** Runs it as its reader would, in the project's folder, and waits until it listens. */
 async function startExample({ file, code }: DocExample): Promise<RunningExample> {
 	project.write(file, code);
+	const program = code.includes('@Controller') ? await compile(file) : file;
 	const port = await freePort();
 	const env = { ...process.env, PORT: String(port) };
-	const child = spawn(process.execPath, [file], { cwd: project.dir, env, stdio: ['ignore', 'pipe', 'pipe'] });
+	const child = spawn(process.execPath, [program], { cwd: project.dir, env, stdio: ['ignore', 'pipe', 'pipe'] });
 	const exited = once(child, 'close') as RunningExample['exited'];
 	const changes = new Changes();
 	let output = '';
@@ -159,6 +205,15 @@ async function startExample({ file, code }: DocExample): Promise<RunningExample>
 		await exited;
 	};
 	return { port, child, exited, [Symbol.asyncDispose]: stop };
+}
+
+/** For what Node does not run as it stands: decorators. @returns the file to run. */
+async function compile(file: string): Promise<string> {
+	const module = { module: 'nodenext', target: 'es2024', types: ['node'], strict: true, skipLibCheck: true };
+	const compilerOptions = { ...module, ...DECORATORS, rootDir: '.', outDir: 'compiled' };
+	project.write('tsconfig.compile.json', JSON.stringify({ compilerOptions, files: [file] }));
+	await project.node('node_modules/typescript/bin/tsc', '--project', 'tsconfig.compile.json');
+	return join('compiled', file.replace(/ts$/, 'js'));
 }
 
 async function freePort(): Promise<number> {

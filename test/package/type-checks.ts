@@ -3,11 +3,13 @@ export const TYPE_CHECKS = `
 import { Hono } from 'hono';
 import Fastify from 'fastify';
 import express from 'express';
-import { createGate, type Gate, GateError, type GateErrorCode } from 'mtls-edge-proxy/embed';
+import { createPublicKey, type KeyObject, type webcrypto } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { authorizationOf, type Claims, createGate, type Gate, GateError, type GateErrorCode, type Refusal, RefusedError } from 'mtls-edge-proxy/embed';
 import fastifyGuard, { guard as named } from 'mtls-edge-proxy/embed/fastify';
 import { guard as fetchGuard } from 'mtls-edge-proxy/embed/fetch';
-import { type GateEnv, guard as honoGuard } from 'mtls-edge-proxy/embed/hono';
-import { claimsOf, guard } from 'mtls-edge-proxy/embed/node';
+import { claimsOf as honoClaimsOf, type GateEnv, guard as honoGuard } from 'mtls-edge-proxy/embed/hono';
+import { claimsOf, guard, guardUpgrade } from 'mtls-edge-proxy/embed/node';
 import { createMtlsServer, type MtlsServer } from 'mtls-edge-proxy/embed/tls';
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
@@ -16,6 +18,12 @@ const same = <_ extends true>(): void => {};
 export const gate: Gate = createGate({ jwtPublicKey: '', issuer: null, audience: 'a', tenantRps: 1 });
 // @ts-expect-error a variable of the environment may not be set, and must not switch the check off
 createGate({ jwtPublicKey: '', issuer: process.env.ISSUER, audience: null, tenantRps: 1 });
+for (const jwtPublicKey of [Buffer.alloc(0), new Uint8Array(), createPublicKey('') as KeyObject, createPublicKey('').export({ format: 'jwk' })]) {
+	createGate({ jwtPublicKey, issuer: null, audience: null, tenantRps: 1 });
+}
+export const withCryptoKey = (jwtPublicKey: webcrypto.CryptoKey) => createGate({ jwtPublicKey, issuer: null, audience: null, tenantRps: 1 });
+// @ts-expect-error a key is not a number
+createGate({ jwtPublicKey: 5, issuer: null, audience: null, tenantRps: 1 });
 // @ts-expect-error the audience must be there
 createGate({ jwtPublicKey: '', issuer: null, tenantRps: 1 });
 
@@ -28,6 +36,8 @@ if (verdict.ok) {
 	verdict.claims.sub = 'root';
 } else {
 	same<Equal<typeof verdict.refusal.status, 401 | 429>>();
+	same<Equal<typeof verdict.refusal.reason, string | undefined>>();
+	same<Equal<RefusedError['refusal'], Refusal>>();
 }
 
 const app = express();
@@ -39,7 +49,22 @@ app.get('/', (req, res) => {
 	res.send(req.claims.sub + sub);
 });
 
+app.use(guard(gate, { onRefused: (refusal, _req, res) => {
+	same<Equal<typeof refusal, Refusal>>();
+	res.end(refusal.body);
+} }));
+// @ts-expect-error the hook of a refused request has no way to let it through
+app.use(guard(gate, { onRefused: (_refusal, _req, _res, next) => next() }));
+
+export const readers = (req: IncomingMessage, request: Request) => [authorizationOf(req), authorizationOf(request)];
+// @ts-expect-error the parsed headers show only the first of two
+authorizationOf({ headers: { authorization: '' } });
+
 const fastify = Fastify();
+fastify.register(fastifyGuard, { gate, onRefused: (refusal, request, reply) => {
+	request.log.info(refusal.reason);
+	throw new RefusedError(refusal);
+} });
 fastify.register(fastifyGuard, { gate });
 fastify.register(named, { gate });
 // @ts-expect-error a guard needs its gate
@@ -56,18 +81,41 @@ hono.get('/', honoGuard(gate), (c) => {
 });
 const typed = new Hono<GateEnv>();
 typed.use(honoGuard(gate));
+// @ts-expect-error nobody can tell from the type whether this route is behind the gate
 typed.get('/', (c) => c.text(c.get('claims').sub));
+typed.get('/', (c) => {
+	same<Equal<ReturnType<typeof honoClaimsOf>, Claims>>();
+	return c.text(honoClaimsOf(c).sub);
+});
+typed.get('/guarded', honoGuard(gate), (c) => c.text(c.get('claims').sub));
+const outside = new Hono();
+outside.get('/', (c) => c.text(honoClaimsOf(c).sub));
 
 export const handler = fetchGuard(gate, (_request, claims, env: { region: string }) => new Response(claims.sub + env.region));
 handler(new Request('https://localhost'), { region: 'eu' });
+fetchGuard(gate, (_request, claims, env: { region: string }) => new Response(claims.sub + env.region), {
+	onRefused: (refusal, _request, env) => new Response(env.region, { status: refusal.status }),
+});
+fetchGuard(gate, () => new Response(), { onRefused: ({ status }) => new Response(null, { status }) });
+// @ts-expect-error a refused request needs an answer
+fetchGuard(gate, () => new Response(), { onRefused: () => {} });
+hono.use(honoGuard(gate, { onRefused: (refusal, c) => c.json({ title: refusal.body }) }));
+// @ts-expect-error a refused request needs an answer
+hono.use(honoGuard(gate, { onRefused: () => {} }));
 // @ts-expect-error what the handler wants beside the request must be passed on
 handler(new Request('https://localhost'));
 
 const files = { certPath: '', keyPath: '', clientCaPath: '' };
 export async function serve(): Promise<void> {
-	await using server: MtlsServer = createMtlsServer({ ...files, http2: false, onReload: (reload) => {
+	await using server: MtlsServer = createMtlsServer({ ...files, http2: true, minVersion: 'TLSv1.3', onError: (fault, req) => { same<Equal<typeof fault, unknown>>(); req.url; }, onReload: (reload) => {
 		if (!reload.ok) same<Equal<typeof reload.error.code, GateErrorCode>>();
 	} }, app);
+	// @ts-expect-error versions of TLS are spelled as Node spells them
+	createMtlsServer({ ...files, minVersion: '1.3' }, app);
+	server.on('upgrade', guardUpgrade(gate, (req, socket, head, claims) => {
+		same<Equal<typeof claims, Claims>>();
+		socket.end(head.length + claimsOf(req).sub);
+	}));
 	server.listen(0);
 	same<Equal<ReturnType<typeof server.reload>, number>>();
 }

@@ -153,7 +153,8 @@ function pem(certificate: X509Certificate): string {
  * its classes do not declare: "none" is the true answer, and a package for it would be one too many.
  */
 async function loadX509(): Promise<typeof import('@peculiar/x509')> {
-	const reflect = Reflect as { getMetadata?: () => undefined; getOwnMetadata?: () => undefined };
+	// `unknown`, since a test's framework declares these functions.
+	const reflect = Reflect as unknown as { getMetadata?: () => undefined; getOwnMetadata?: () => undefined };
 	reflect.getMetadata ??= () => undefined;
 	reflect.getOwnMetadata ??= () => undefined;
 	return import('@peculiar/x509');

@@ -1,10 +1,10 @@
 import type { KeyObject } from 'node:crypto';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
-import { readPublicKey } from '../../gates/jwt.ts';
+import { readPublicKey } from '../../gates/public-key.ts';
 import { createLogger, formatJson, formatPretty, type Logger, parseLogFilter } from '../../shared/log.ts';
 import { createGate, GateError } from '../gate.ts';
+import { readSmallFile } from '../read-file.ts';
 import { createMtlsServer, type MtlsServer, type Reload } from '../tls.ts';
 import { type Environment, EnvironmentError, readSettings, type Settings } from './environment.ts';
 import { createHandler } from './handler.ts';
@@ -59,7 +59,15 @@ async function start(settings: Settings, stdout: Output): Promise<Service> {
 		() => new Date(),
 	);
 	const gate = createGate({ jwtPublicKey: readKey(settings.jwtPublicKeyPath), issuer, audience, tenantRps });
-	const server = createMtlsServer({ ...settings, onReload: (reload) => logReload(log, reload) }, createHandler(gate));
+	const server = createMtlsServer(
+		{
+			...settings,
+			http2: true,
+			onReload: (reload) => logReload(log, reload),
+			onError: (error) => log.error(TARGET, 'request failed', { error }),
+		},
+		createHandler(gate),
+	);
 	await listen(server, settings);
 	const { address, port } = server.address() as AddressInfo;
 	log.info(TARGET, 'listening', { address, port });
@@ -67,11 +75,15 @@ async function start(settings: Settings, stdout: Output): Promise<Service> {
 }
 
 function readKey(path: string): KeyObject {
+	const text = orEnvironmentError('EMBED_JWT_PUB: ', () => readSmallFile(path));
+	return orEnvironmentError(`EMBED_JWT_PUB: ${path} `, () => readPublicKey(text));
+}
+
+function orEnvironmentError<T>(prefix: string, read: () => T): T {
 	try {
-		return readPublicKey(readFileSync(path, 'utf8'));
+		return read();
 	} catch (error) {
-		const { code, message } = error as NodeJS.ErrnoException;
-		throw new EnvironmentError(`EMBED_JWT_PUB: ${path} ${code ? `cannot be read (${code})` : message}`);
+		throw new EnvironmentError(prefix + (error as Error).message);
 	}
 }
 

@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
-import crypto, { createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
+import crypto, { createPublicKey, createSecretKey, generateKeyPairSync, type KeyObject, webcrypto } from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
 import { before, describe, it } from 'node:test';
+import { inspect } from 'node:util';
 import { createTokenKey, mintToken, type TokenClaims, type TokenKey } from '../../../src/cli/demo/tokens.ts';
-import { createGate, GateError, type GateOptions } from '../../../src/embed/gate.ts';
+import { createGate, GateError, type GateOptions, RefusedError } from '../../../src/embed/gate.ts';
+import { refused } from '../../../src/embed/refusal.ts';
+import { RATE_LIMITED, TOKEN_INVALID, TOKEN_MISSING } from '../../../src/gates/rejection.ts';
 import { FakeClock } from '../../conformance/subject.ts';
 
 let key: TokenKey;
@@ -90,12 +93,131 @@ describe('a gate', () => {
 		}
 	});
 
-	it('reads the key as PKCS#1, as SPKI and as an object', () => {
+	it('refuses whatever is no value of a header, and never throws', () => {
+		const value = bearer();
+		const throwing = new Proxy([value], {
+			get: () => {
+				throw new Error('no');
+			},
+		});
+		const revoked = Proxy.revocable([value], {});
+		revoked.revoke();
+		const getter = Object.defineProperty([value], 0, { get: () => assert.fail() });
+		const odd: unknown[] = [
+			...[5, 0, Number.NaN, 5n, true, false, Symbol('s'), () => value],
+			...[{}, { length: 0 }, { length: 1, 0: value }, new String(value), Object.create(null), new Date(), new Map()],
+			...[
+				[5],
+				[null],
+				[undefined],
+				[[value]],
+				[{}],
+				[Symbol('s')],
+				[new String(value)],
+				new Array(1),
+				new Array(2 ** 32 - 1),
+			],
+			...[Array(100_000).fill(value), throwing, revoked.proxy, getter, Buffer.from(value), new Uint8Array(0)],
+			...['\0', '\ud800', `Bearer ${'\ud800'.repeat(100)}`, `Bearer ${'['.repeat(8000)}`, 'x'.repeat(10_000_000)],
+		];
+		for (const tenantRps of [0, 5]) {
+			const gate = createGate(options({ tenantRps }));
+			for (const authorization of odd) {
+				const verdict = gate.check(authorization as string);
+				assert.ok(!verdict.ok && verdict.refusal.code === 'token-invalid', typeof authorization);
+			}
+			assert.ok(gate.check(value).ok);
+		}
+	});
+
+	it('refuses everything while its clock gives no finite number, or throws', () => {
+		const broken: unknown[] = [
+			Number.NaN,
+			Number.POSITIVE_INFINITY,
+			Number.NEGATIVE_INFINITY,
+			undefined,
+			null,
+			'1',
+			1n,
+		];
+		const clock = new FakeClock();
+		let wall: () => unknown = () => clock.wall;
+		let ms: () => unknown = () => clock.ms;
+		const gate = createGate(
+			options({ tenantRps: 5, clock: { wallSeconds: () => wall() as number, now: () => ms() as number } }),
+		);
+		const tokens = [clock.wall + 60, clock.wall - 3600].map((exp) => bearer({ exp }));
+		const code = (token = tokens[0]!) => {
+			const verdict = gate.check(token);
+			return verdict.ok ? 'admitted' : verdict.refusal.code;
+		};
+		const dies = () => {
+			throw new Error('no clock');
+		};
+		for (const warm of [false, true]) {
+			for (const nothing of [...broken.map((value) => () => value), dies]) {
+				wall = nothing;
+				for (const token of tokens) assert.equal(code(token), 'token-invalid', String(nothing));
+				wall = () => clock.wall;
+				ms = nothing;
+				if (warm) assert.equal(code(), nothing === dies ? 'token-invalid' : 'rate-limited');
+				ms = () => clock.ms;
+			}
+			assert.equal(code(), 'admitted');
+			assert.equal(code(tokens[1]), 'token-invalid');
+		}
+	});
+
+	it('reads the key in every form that keys of Node and of the web come in', async () => {
 		const object = createPublicKey(key.publicKeyPem);
-		const pkcs1 = object.export({ type: 'pkcs1', format: 'pem' }) as string;
-		for (const jwtPublicKey of [key.publicKeyPem, pkcs1, object]) {
+		const jwk = object.export({ format: 'jwk' });
+		const der = object.export({ type: 'spki', format: 'der' });
+		const rs256 = { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' };
+		for (const jwtPublicKey of [
+			key.publicKeyPem,
+			object.export({ type: 'pkcs1', format: 'pem' }) as string,
+			object,
+			Buffer.from(key.publicKeyPem),
+			new TextEncoder().encode(key.publicKeyPem),
+			der,
+			new Uint8Array(der),
+			jwk,
+			{ ...jwk, alg: 'RS256', use: 'sig', key_ops: ['verify'], kid: '1' },
+			await webcrypto.subtle.importKey('spki', der, rs256, true, ['verify']),
+		]) {
 			assert.ok(createGate(options({ jwtPublicKey })).check(bearer()).ok);
 		}
+	});
+});
+
+describe('a refusal', () => {
+	it('carries the reason of the check that failed, and does not show it where the object is sent', () => {
+		const clock = { now: () => 0, wallSeconds: () => Number.NaN };
+		const verdict = createGate(options({ clock })).check(bearer());
+		assert.ok(!verdict.ok);
+		const { refusal } = verdict;
+		assert.equal(refusal.reason, 'the clock gives no finite number');
+		assert.equal(JSON.stringify(refusal).includes('clock'), false);
+		assert.ok(Object.isFrozen(refusal) && Object.isFrozen(refusal.headers) && Object.isFrozen(verdict));
+	});
+
+	it('with a reason is the same answer as without one', () => {
+		for (const rejection of [TOKEN_MISSING, TOKEN_INVALID, RATE_LIMITED]) {
+			const [plain, reasoned] = [refused(rejection), refused(rejection.because('expired 12 s ago'))];
+			assert.deepEqual({ ...reasoned.refusal }, { ...plain.refusal });
+			assert.deepEqual([plain.refusal.reason, reasoned.refusal.reason], [undefined, 'expired 12 s ago']);
+			// Kept, since there are three of them; reasons may be as many as requests.
+			assert.equal(refused(rejection), plain);
+		}
+	});
+
+	it('becomes an error from which frameworks take the answer, and nobody the reason', () => {
+		const { refusal } = refused(TOKEN_INVALID.because('signature'));
+		const error = new RefusedError(refusal);
+		assert.equal(error.refusal, refusal);
+		assert.deepEqual([error.status, error.statusCode, error.message, error.expose], [401, 401, 'unauthorized', true]);
+		assert.deepEqual(error.headers, { 'www-authenticate': 'Bearer' });
+		assert.equal(/signature|token-invalid/.test(inspect({ ...error }) + JSON.stringify(error)), false);
 	});
 });
 
@@ -114,6 +236,60 @@ describe('createGate', () => {
 		const pem = (one: KeyObject) => one.export({ type: 'spki', format: 'pem' });
 		for (const jwtPublicKey of [short, pem(short), ec, pem(ec), pss, key.privateKey, '', 'text', undefined, 7]) {
 			refuses('ERR_GATE_PUBLIC_KEY', { jwtPublicKey });
+		}
+	});
+
+	it('says what was given instead of a key, and quotes none of it', async () => {
+		const jwk = createPublicKey(key.publicKeyPem).export({ format: 'jwk' });
+		const der = createPublicKey(key.publicKeyPem).export({ type: 'spki', format: 'der' });
+		const rs256 = { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' };
+		const import_ = (hash: string, name = 'RSASSA-PKCS1-v1_5') =>
+			webcrypto.subtle.importKey('spki', der, { name, hash }, true, name === 'RSA-OAEP' ? ['encrypt'] : ['verify']);
+		const pair = await webcrypto.subtle.generateKey(
+			{ name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256', modulusLength: 2048, publicExponent: new Uint8Array([1, 0, 1]) },
+			false,
+			['sign', 'verify'],
+		);
+		const aes = await webcrypto.subtle.generateKey({ name: 'AES-GCM', length: 256 }, false, ['encrypt']);
+		for (const [jwtPublicKey, message] of [
+			[undefined, /is undefined; give PEM text/],
+			[7, /is number; give PEM text/],
+			[null, /is object; give PEM text/],
+			[{}, /without "kty", and so no JWK/],
+			[new URL('https://issuer.test/jwks'), /without "kty"/],
+			[{ keys: [jwk] }, /is a JWK Set; give the one key/],
+			[{ kty: 'EC', crv: 'P-256' }, /another kty than RSA/],
+			[{ kty: 'oct', k: 'AAAA' }, /another kty than RSA/],
+			[key.privateKey.export({ format: 'jwk' }), /is a private JWK/],
+			[{ ...jwk, alg: 'RS512' }, /alg is not RS256/],
+			[{ ...jwk, use: 'enc' }, /use is not sig/],
+			[{ ...jwk, key_ops: ['encrypt'] }, /key_ops lack verify/],
+			[{ ...jwk, n: '*' }, /is a JWK that cannot be read|bits/],
+			[{ ...jwk, e: 'Aw' }, /public exponent 3/],
+			[key.privateKey, /holds a private key/],
+			[createSecretKey(Buffer.alloc(32)), /holds a secret key/],
+			[pair.privateKey, /holds a private key/],
+			[await import_('SHA-512'), /CryptoKey for RSASSA-PKCS1-v1_5 SHA-512/],
+			[await import_('SHA-256', 'RSA-PSS'), /CryptoKey for RSA-PSS SHA-256/],
+			[await import_('SHA-256', 'RSA-OAEP'), /CryptoKey for RSA-OAEP SHA-256/],
+			[aes, /CryptoKey for AES-GCM;/],
+			[await webcrypto.subtle.importKey('spki', der, rs256, false, ['verify']), /not extractable/],
+			[Buffer.from(''), /is empty/],
+			[Buffer.from('{"keys":[]}'), /holds a JWK Set \(JSON\)/],
+			[der.subarray(0, 40), /not a readable DER public key/],
+			[key.privateKey.export({ type: 'pkcs8', format: 'der' }), /not a readable DER public key/],
+			[new Proxy({}, { get: () => assert.fail('read') }), /read/],
+		] as const) {
+			assert.throws(
+				() => createGate(options({ jwtPublicKey: jwtPublicKey as string })),
+				(error) =>
+					error instanceof GateError &&
+					error.code === 'ERR_GATE_PUBLIC_KEY' &&
+					error.message.startsWith('jwtPublicKey ') &&
+					message.test(error.message) &&
+					!error.message.includes(String(jwk.n).slice(0, 20)),
+				String(message),
+			);
 		}
 	});
 

@@ -11,7 +11,7 @@ describe('draining', () => {
 		it(`lets requests in flight finish, then ends the connection (${protocol})`, async () => {
 			const release = Promise.withResolvers<void>();
 			const started = Promise.withResolvers<void>();
-			const running = await listening({ drainMs: 60_000 }, async (_req, res) => {
+			const running = await listening({ http2: true, drainMs: 60_000 }, async (_req, res) => {
 				started.resolve();
 				await release.promise;
 				res.end('late');
@@ -29,7 +29,7 @@ describe('draining', () => {
 
 		it(`cuts what has not finished in time (${protocol})`, async () => {
 			const started = Promise.withResolvers<void>();
-			const running = await listening({ drainMs: 20 }, () => started.resolve());
+			const running = await listening({ http2: true, drainMs: 20 }, () => started.resolve());
 			const answer = request(protocol, running, { token: null });
 			await started.promise;
 			await running.server.drain();

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { describe, it } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import express from 'express';
@@ -11,7 +13,7 @@ import { answerOk, files, listening, ownFiles } from './mtls-server.ts';
 
 describe('an mTLS server', () => {
 	it('speaks HTTP/1.1 and HTTP/2, as the client asks', async () => {
-		await using server = await listening();
+		await using server = await listening({ http2: true });
 		assert.equal((await request('h1', server, { token: null })).text, 'HTTP/1.1');
 		assert.equal((await request('h2', server, { token: null })).text, 'HTTP/2.0');
 	});
@@ -81,20 +83,33 @@ describe('an mTLS server', () => {
 		});
 	}
 
+	for (const http2 of [true, false]) {
+		it(`refuses TLS 1.2 where it is told to, also after a reload (http2: ${http2})`, async () => {
+			await using running = await listening({ http2, minVersion: 'TLSv1.3' });
+			for (let reloads = 0; reloads < 2; reloads++) {
+				await assert.rejects(connectTls(running, { tls: { maxVersion: 'TLSv1.2' } }));
+				const socket = await connectTls(running);
+				assert.equal(socket.getProtocol(), 'TLSv1.3');
+				socket.destroy();
+				running.server.reload();
+			}
+		});
+	}
+
 	it('refuses TLS 1.1', async () => {
-		await using server = await listening();
+		await using server = await listening({ http2: true });
 		await assert.rejects(connectTls(server, { tls: { minVersion: 'TLSv1.1', maxVersion: 'TLSv1.1' } }));
 	});
 
 	it('allows 64 streams on one connection', async () => {
-		await using server = await listening();
+		await using server = await listening({ http2: true });
 		await using connection = await h2Connect(server);
 		await connection.request({ token: null });
 		assert.equal(connection.session.remoteSettings.maxConcurrentStreams, 64);
 	});
 
 	it('closes an HTTP/2 connection that has asked nothing for 10 s, and no other', async (t) => {
-		await using server = await listening();
+		await using server = await listening({ http2: true });
 		t.mock.timers.enable({ apis: ['setTimeout'] });
 		const connect = async () => {
 			const accepted = once(server.server, 'session');
@@ -113,6 +128,23 @@ describe('an mTLS server', () => {
 		assert.equal((await busy.request({ token: null })).status, 200);
 		t.mock.timers.reset();
 		await busy.close();
+	});
+
+	it('reads regular files of at most 8 MiB, and waits for no FIFO', async () => {
+		const paths = await ownFiles();
+		const fifo = `${paths.certPath}.fifo`;
+		execFileSync('mkfifo', [fifo]);
+		const padding = `${'x'.repeat(1023)}\n`.repeat(8 * 1024);
+		writeFileSync(paths.clientCaPath, padding + readFileSync(paths.clientCaPath, 'utf8'));
+		const refused = (overrides: Partial<MtlsServerOptions>, message: RegExp) =>
+			assert.throws(() => createMtlsServer({ ...paths, ...overrides }, answerOk), {
+				code: 'ERR_TLS_MATERIAL',
+				message,
+			});
+		refused({}, /ca\.crt: is larger than 8 MiB$/);
+		refused({ certPath: fifo }, /fifo: is no regular file$/);
+		refused({ certPath: '/dev/zero' }, /zero: is no regular file$/);
+		refused({ keyPath: dirname(fifo) }, /is no regular file$/);
 	});
 
 	it('takes its files as URLs, too', async () => {
@@ -141,9 +173,15 @@ describe('createMtlsServer', () => {
 		await refuses({ clientCaPath: pki.server.certPath }, 'ERR_TLS_MATERIAL', /server\.crt: holds no CA certificate/);
 	});
 
-	it('refuses to offer an Express application over HTTP/2, which would end the process', async () => {
-		await refuses({}, 'ERR_TLS_HTTP2_HANDLER', /http2: false/, express());
-		await (await listening({ http2: false }, express())).server.drain();
+	it('refuses to offer an Express application over HTTP/2, which it was not made for', async () => {
+		await refuses({ http2: true }, 'ERR_TLS_HTTP2_HANDLER', /without http2: true/, express());
+		await (await listening({}, express())).server.drain();
+	});
+
+	it('takes no other word for a version', async () => {
+		for (const minVersion of ['TLSv1.1', 'tlsv1.3', '1.3', '']) {
+			await refuses({ minVersion: minVersion as 'TLSv1.3' }, 'ERR_TLS_MIN_VERSION', /'TLSv1.2' or 'TLSv1.3'/);
+		}
 	});
 
 	it('does not begin where its signal is aborted already', async () => {

@@ -5,7 +5,8 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { jwtVerify } from 'jose';
 import { createTokenKey } from '../../../src/cli/demo/tokens.ts';
-import { readPublicKey, verifyToken } from '../../../src/gates/jwt.ts';
+import { verifyToken } from '../../../src/gates/jwt.ts';
+import { readPublicKey } from '../../../src/gates/public-key.ts';
 import { Rejection } from '../../../src/gates/rejection.ts';
 
 const NOW = 1_800_000_000;

@@ -5,7 +5,8 @@ import fc from 'fast-check';
 import { type JWTPayload, jwtVerify, SignJWT } from 'jose';
 import { createTokenKey, mintToken, signToken, type TokenClaims } from '../../../src/cli/demo/tokens.ts';
 import { bearerToken } from '../../../src/gates/bearer.ts';
-import { type Claims, isExpired, readPublicKey, type TokenPolicy, verifyToken } from '../../../src/gates/jwt.ts';
+import { type Claims, isExpired, type TokenPolicy, verifyToken } from '../../../src/gates/jwt.ts';
+import { readPublicKey } from '../../../src/gates/public-key.ts';
 import { Rejection, TOKEN_INVALID } from '../../../src/gates/rejection.ts';
 
 const NOW = 1_800_000_000;
@@ -603,73 +604,6 @@ describe('what we accept, jose accepts', () => {
 			{ numRuns: 1500 },
 		);
 		assert.ok(accepted > 0);
-	});
-});
-
-describe('the verification key', () => {
-	const pem = (bits: number, type: 'spki' | 'pkcs1') =>
-		generateKeyPairSync('rsa', { modulusLength: bits }).publicKey.export({ type, format: 'pem' }) as string;
-
-	it('is read from SPKI and from PKCS#1 PEM', () => {
-		for (const type of ['spki', 'pkcs1'] as const) {
-			const read = readPublicKey(publicKey.export({ type, format: 'pem' }) as string);
-			accepts(goodToken, { ...policy, publicKey: read });
-		}
-		readPublicKey(`# our key\n${key.publicKeyPem.replaceAll('\n', '\r\n')}\n`);
-	});
-
-	it('has at least 2048 bits', () => {
-		readPublicKey(pem(2048, 'pkcs1'));
-		for (const type of ['spki', 'pkcs1'] as const)
-			assert.throws(() => readPublicKey(pem(1024, type)), /1024 bits.*2048/);
-		assert.throws(() => readPublicKey(pem(2040, 'spki')), /2040 bits.*2048/);
-	});
-
-	it('is an RSA key', () => {
-		const pairs = [
-			generateKeyPairSync('ec', { namedCurve: 'P-256' }),
-			generateKeyPairSync('ed25519'),
-			generateKeyPairSync('rsa-pss', { modulusLength: 2048 }),
-		];
-		for (const pair of pairs) {
-			const text = pair.publicKey.export({ type: 'spki', format: 'pem' }) as string;
-			assert.throws(() => readPublicKey(text), /RSA/);
-		}
-	});
-
-	it('is not a private key, not even beside a public one', () => {
-		const encrypted = { type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'x' } as const;
-		const ec = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
-		for (const text of [
-			key.privateKey.export({ type: 'pkcs8', format: 'pem' }),
-			key.privateKey.export({ type: 'pkcs1', format: 'pem' }),
-			key.privateKey.export(encrypted),
-			ec.export({ type: 'sec1', format: 'pem' }),
-		]) {
-			assert.throws(() => readPublicKey(text as string), /private key.*public/s);
-			assert.throws(() => readPublicKey(`${key.publicKeyPem}${text}`), /private key/);
-		}
-	});
-
-	it('is exactly one key and nothing else', () => {
-		const certificate = key.publicKeyPem.replaceAll('PUBLIC KEY', 'CERTIFICATE');
-		for (const text of ['', 'garbage', '{"keys":[]}', certificate, key.publicKeyPem + strangersKey.publicKeyPem]) {
-			assert.throws(() => readPublicKey(text), /PEM public key/);
-		}
-		const [begin, first, ...rest] = key.publicKeyPem.split('\n');
-		assert.throws(() => readPublicKey([begin, first!.slice(20), ...rest].join('\n')), /readable/);
-		assert.throws(() => readPublicKey(key.publicKeyPem.slice(0, -40)), /PEM public key/);
-		assert.throws(() => readPublicKey('-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n'), /readable/);
-	});
-
-	it('is never quoted in a message', () => {
-		const secret = key.privateKey.export({ type: 'pkcs8', format: 'pem' }) as string;
-		for (const text of [secret, secret.replaceAll('PRIVATE KEY', 'PUBLIC KEY'), pem(1024, 'spki')]) {
-			assert.throws(
-				() => readPublicKey(text),
-				(error: Error) => !text.split('\n').some((line) => line.length > 20 && error.message.includes(line)),
-			);
-		}
 	});
 });
 

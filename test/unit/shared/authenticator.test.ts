@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { createTokenKey, mintToken, type TokenClaims } from '../../../src/cli/demo/tokens.ts';
-import { readPublicKey, type TokenPolicy } from '../../../src/gates/jwt.ts';
+import type { TokenPolicy } from '../../../src/gates/jwt.ts';
+import { readPublicKey } from '../../../src/gates/public-key.ts';
 import { Rejection, TOKEN_INVALID, TOKEN_MISSING } from '../../../src/gates/rejection.ts';
 import { Authenticator } from '../../../src/shared/authenticator.ts';
 import { createLimiterMemory, TenantLimiter } from '../../../src/shared/limiter.ts';
@@ -54,6 +55,19 @@ describe('the authenticator', () => {
 		assert.equal(authenticator.authenticate(header, NOW + 61), TOKEN_INVALID);
 		accepted(new Authenticator(policy, undefined), header, NOW + 59);
 		assert.equal(new Authenticator(policy, undefined).authenticate(header, NOW + 61), TOKEN_INVALID);
+	});
+
+	it('admits nobody without a time, known or not: no token would ever have expired', () => {
+		const authenticator = new Authenticator(policy, undefined);
+		const [good, expired] = [bearer({}), bearer({ exp: NOW - 3600 })];
+		for (const nothing of [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]) {
+			for (const header of [good, expired]) {
+				const verdict = authenticator.authenticate(header, nothing);
+				assert.ok(verdict instanceof Rejection && verdict.is(TOKEN_INVALID));
+				assert.match(verdict.reason!, /clock/);
+			}
+			accepted(authenticator, good);
+		}
 	});
 
 	it('verifies anew after five minutes', () => {

@@ -37,6 +37,17 @@ describe('the limiter on one thread', () => {
 		assert.equal(drain(limiter, a, 10_000), 5);
 	});
 
+	it('admits nobody without a time, whether the tenant is known or not, and takes nothing from anybody for it', () => {
+		const limiter = new TenantLimiter(createLimiterMemory(SECRET), 5, 0);
+		const key = limiter.keyOf('tenant-a');
+		for (const nothing of [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]) {
+			assert.equal(limiter.admit(key, nothing), false);
+		}
+		assert.equal(limiter.admit(key, 0), true);
+		assert.equal(limiter.admit(key, Number.NaN), false);
+		assert.equal(drain(limiter, key, 0), 4);
+	});
+
 	it('lets nobody without the secret of the process find two tenants with one key', () => {
 		const one = new TenantLimiter(createLimiterMemory(SECRET, 8), 1, 0);
 		const same = new TenantLimiter(createLimiterMemory(SECRET, 64), 9, 3);

@@ -1,0 +1,58 @@
+import { type IncomingMessage, STATUS_CODES } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { authorizationIn } from './authorization.ts';
+import type { FaultReport } from './contained.ts';
+import { faultReport } from './fault-report.ts';
+import type { Claims, Gate } from './gate.ts';
+import type { Refusal } from './refusal.ts';
+
+/** Takes over a connection, for example with `handleUpgrade` of the package `ws`. */
+export type UpgradeHandler = (req: IncomingMessage, socket: Duplex, head: Buffer, claims: Claims) => unknown;
+
+export interface UpgradeOptions {
+	/** Told of what the handler throws or rejects with; the socket is then closed. By default a warning of the process. */
+	readonly onError?: FaultReport;
+}
+
+/**
+ * Puts a gate in front of `upgrade` events, which go past every middleware: `server.on('upgrade', guardUpgrade(gate, handler))`.
+ * Refuses the handshake (401 `unauthorized`, 429 `rate limited`; specification 4.4) and closes the connection, or sets
+ * `req.claims` and calls the handler. The token is looked at once: what comes over the connection later is not counted, and the
+ * connection outlives the token's `exp` unless the handler ends it.
+ */
+export function guardUpgrade(
+	gate: Gate,
+	handler: UpgradeHandler,
+	{ onError }: UpgradeOptions = {},
+): (req: IncomingMessage, socket: Duplex, head: Buffer) => void {
+	const report = faultReport(onError);
+	return (req, socket, head) => {
+		// Node no longer listens for errors of this socket; a client that resets it would end the process.
+		socket.on('error', () => socket.destroy());
+		const verdict = gate.check(authorizationIn(req.rawHeaders));
+		if (!verdict.ok) {
+			refuse(socket, verdict.refusal);
+			return;
+		}
+		req.claims = verdict.claims;
+		const fail = (error: unknown) => {
+			report(error, req);
+			socket.destroy();
+		};
+		try {
+			const outcome = handler(req, socket, head, verdict.claims);
+			if (outcome instanceof Promise) outcome.catch(fail);
+		} catch (error) {
+			fail(error);
+		}
+	};
+}
+
+/** By hand: an upgrade has no response object. */
+function refuse(socket: Duplex, { status, headers, body }: Refusal): void {
+	const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+	socket.once('finish', () => socket.destroy());
+	// What the client has sent already is read: closed over it, the connection would be reset, and the answer lost.
+	socket.resume();
+	socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}connection: close\r\n\r\n${body}`);
+}
