@@ -46,8 +46,8 @@ async function main(): Promise<void> {
 type Command<Name extends CommandLine['command']> = Extract<CommandLine, { readonly command: Name }>;
 
 async function run({ config: path, bind, metricsBind, workers, logFormat, rustLog }: Command<'run'>): Promise<void> {
-	const { loadConfig } = await import('./config/load.ts');
-	const config = loadConfig(path);
+	const { readStartFiles } = await import('./control/inspection.ts');
+	const files = await readStartFiles(path, new Date());
 	const { createLogger, parseLogFilter } = await import('./shared/log.ts');
 	const { createRecordWriter } = await import('./control/log-output.ts');
 	const { startSupervisor } = await import('./control/supervisor.ts');
@@ -57,7 +57,7 @@ async function run({ config: path, bind, metricsBind, workers, logFormat, rustLo
 	for (const problem of filter.problems) log.warn('proxy', `RUST_LOG: ${problem}`);
 	let stopAsked: string | undefined;
 	const supervisor = await startSupervisor({
-		config,
+		files,
 		bind,
 		metricsBind,
 		workers,

@@ -72,6 +72,11 @@ function header(table: string): string {
 	return table === 'routes' ? '[[routes]]' : `[${table}]`;
 }
 
+/** The line of each key, for what is judged later on: `lines['tls.key_path']`. */
+export function linesByKey(document: TomlDocument): Record<string, number> {
+	return Object.fromEntries(Array.from(document.entries(), ([path, line]) => [formatKey(path), line]));
+}
+
 /** `routes[2].cooldown_secs`, as one would say it in most languages; positions are counted from 0. */
 function formatKey(path: TomlPath): string {
 	return path

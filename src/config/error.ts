@@ -1,9 +1,11 @@
-/** One thing wrong with the configuration. */
+/** One thing wrong with the configuration, or doubtful in it. */
 export interface ConfigProblem {
 	/** Line in the file, from 1; absent where no line is to blame (a missing table, a file that cannot be read). */
 	readonly line?: number;
 	/** Full key, with list positions counted from 0: `routes[2].cooldown_secs`. */
 	readonly key?: string;
+	/** The file that the key names, where it is that file that is to blame. */
+	readonly file?: string;
 	/** What is wrong, what was found and what to write instead. */
 	readonly message: string;
 }
@@ -23,7 +25,9 @@ export class ConfigError extends Error {
 	}
 }
 
-function describeProblem(path: string, { line, key, message }: ConfigProblem): string {
+/** On one line: `config.toml:7: tls.key_path (certs/edge.key): cannot be read: there is no such file`. */
+export function describeProblem(path: string, { line, key, file, message }: ConfigProblem): string {
 	const place = line === undefined ? path : `${path}:${line}`;
-	return key === undefined ? `${place}: ${message}` : `${place}: ${key}: ${message}`;
+	if (key === undefined) return `${place}: ${message}`;
+	return `${place}: ${file === undefined ? key : `${key} (${file})`}: ${message}`;
 }

@@ -19,14 +19,20 @@ export interface TlsFinding {
 }
 
 export interface TlsJudgement {
-	/** Why the material cannot be used: unreadable or missing certificates, an unreadable or encrypted key, a key that
-	 * belongs to another certificate, a bundle without a CA, or what OpenSSL refuses. */
+	/**
+	 * Why the material cannot be used: unreadable or missing certificates, an unreadable or encrypted key, a key that
+	 * belongs to another certificate, a bundle without a CA, or what OpenSSL refuses.
+	 */
 	readonly problems: readonly TlsFinding[];
 	/** What a listener can live with and its operator should know. */
 	readonly warnings: readonly TlsFinding[];
 }
 
-/** As `judgeTlsMaterial`, for callers that only want to know whether the material can be used. */
+/**
+ * Whether the material can be used.
+ *
+ * @throws Error with a line for each problem, which names the text that is to blame and the remedy.
+ */
 export function validateTlsMaterial(material: TlsMaterial, names: TlsNames): void {
 	const { problems } = judgeTlsMaterial(material, names, new Date());
 	if (problems.length > 0) throw new Error(problems.map(({ of, message }) => `${names[of]}: ${message}`).join('\n'));

@@ -68,6 +68,15 @@ describe('an upstream address', () => {
 		}
 	});
 
+	it('is one address', () => {
+		for (const text of ['http://a:1,http://b:2', 'http://a:1, http://b:2', 'http://a:1 http://b:2', 'http://a:1;b:2', 'a:1 b:2']) {
+			const problem = String(parseUpstream(text));
+			assert.match(problem, /: a route has one upstream, and nothing here balances over several; write /, text);
+		}
+		assert.match(String(parseUpstream('http://a:1,http://b:2')), /; write "http:\/\/a:1"$/);
+		assert.doesNotMatch(String(parseUpstream('http://u:secret@a:1,http://b')), /secret/);
+	});
+
 	it('is never a number that a resolver would read as some other IPv4 address', () => {
 		for (const host of [
 			'1',
