@@ -34,6 +34,8 @@ async function main(): Promise<void> {
 			return print((await import('./cli/help.ts')).helpText(process.stdout.columns));
 		case 'version':
 			return print(`proxy ${await readVersion()} (${await readBodyMode()} bodies, Node ${process.version})\n`);
+		case 'check':
+			return check(commandLine);
 		case 'demo':
 			return demo(commandLine);
 		case 'embed-demo':
@@ -55,6 +57,8 @@ async function run({ config: path, bind, metricsBind, workers, logFormat, rustLo
 	const writeRecord = createRecordWriter(process.stdout, logFormat, process.env);
 	const log = createLogger(filter, writeRecord, () => new Date());
 	for (const problem of filter.problems) log.warn('proxy', `RUST_LOG: ${problem}`);
+	const { unknownVariables } = await import('./cli/environment.ts');
+	for (const { name, message } of unknownVariables(process.env)) log.warn('proxy', `${name}: ${message}`);
 	let stopAsked: string | undefined;
 	const supervisor = await startSupervisor({
 		files,
@@ -82,6 +86,13 @@ async function run({ config: path, bind, metricsBind, workers, logFormat, rustLo
 	closeInspector();
 	if (stopAsked !== undefined) signals.onStop(stopAsked);
 	else if (signals.reloadAsked) signals.onReload();
+}
+
+async function check(commandLine: Command<'check'>): Promise<void> {
+	const { runCheck } = await import('./cli/check.ts');
+	const code = await runCheck(commandLine, process.env, print);
+	// A read that hangs would keep the process.
+	process.stdout.write('', () => process.exit(code));
 }
 
 async function demo({ once, dir }: Command<'demo'>): Promise<void> {

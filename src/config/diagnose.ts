@@ -1,7 +1,7 @@
 import type { z } from 'zod';
+import { suggest } from '../shared/suggest.ts';
 import type { ConfigProblem } from './error.ts';
 import { KEYS } from './schema.ts';
-import { suggest } from './suggest.ts';
 import type { TomlDocument, TomlPath } from './toml.ts';
 import { quote } from './wording.ts';
 

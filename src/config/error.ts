@@ -18,11 +18,16 @@ export class ConfigError extends Error {
 
 	/** @param problems at least one; they are put in the order of the file, those without a line last. */
 	constructor(path: string, problems: readonly ConfigProblem[], options?: ErrorOptions) {
-		const sorted = problems.toSorted((a, b) => (a.line ?? Infinity) - (b.line ?? Infinity) || 0);
+		const sorted = inFileOrder(problems);
 		super(sorted.map((problem) => describeProblem(path, problem)).join('\n'), options);
 		this.path = path;
 		this.problems = Object.freeze(sorted);
 	}
+}
+
+/** Those without a line last. */
+export function inFileOrder(problems: readonly ConfigProblem[]): ConfigProblem[] {
+	return problems.toSorted((a, b) => (a.line ?? Infinity) - (b.line ?? Infinity) || 0);
 }
 
 /** On one line: `config.toml:7: tls.key_path (certs/edge.key): cannot be read: there is no such file`. */

@@ -105,7 +105,9 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 const MAX_ROUTES_SHOWN = 20;
 
 function routesShown(routes: Config['routes']) {
-	const shown = routes.slice(0, MAX_ROUTES_SHOWN).map(({ prefix, upstream }) => ({ prefix, upstream: upstream.authority }));
+	const shown = routes
+		.slice(0, MAX_ROUTES_SHOWN)
+		.map(({ prefix, upstream }) => ({ prefix, upstream: upstream.authority }));
 	return { routes: shown, ...(routes.length > shown.length && { routes_total: routes.length }) };
 }
 

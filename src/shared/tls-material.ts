@@ -136,7 +136,9 @@ function chainWarnings(chain: readonly X509Certificate[], now: Date): string[] {
 	const [leaf] = chain;
 	// Node calls the extended key usages so. Without the extension a certificate may be used for anything.
 	if (leaf!.keyUsage !== undefined && !leaf!.keyUsage.includes(SERVER_AUTH)) {
-		warnings.push('the leaf has an extended key usage without serverAuth: clients will refuse it; issue it for servers');
+		warnings.push(
+			'the leaf has an extended key usage without serverAuth: clients will refuse it; issue it for servers',
+		);
 	}
 	const stray = chain.findIndex((certificate, i) => i > 0 && !chain[i - 1]!.checkIssued(certificate));
 	if (stray !== -1) {
@@ -172,7 +174,8 @@ function validityWarning({ validFromDate, validToDate }: X509Certificate, which:
 	const leftMs = validToDate.getTime() - now.getTime();
 	if (leftMs < 0) return [`${which} expired on ${validToDate.toISOString()}; renew it`];
 	if (now < validFromDate) return [`${which} is not valid before ${validFromDate.toISOString()}`];
-	if (leftMs <= EXPIRES_SOON_MS) return [`${which} expires on ${validToDate.toISOString()}, ${inDays(leftMs)}; renew it`];
+	if (leftMs <= EXPIRES_SOON_MS)
+		return [`${which} expires on ${validToDate.toISOString()}, ${inDays(leftMs)}; renew it`];
 	return [];
 }
 

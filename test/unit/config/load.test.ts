@@ -208,14 +208,23 @@ cert_path = ""`).split('\n'),
 			messageOf(MINIMAL.replace('jwt.pem', 'https://issuer.example/.well-known/jwks.json')),
 			/:7: jwt\.jwks_path: must be the path of a file, not a URL \(got "https:.*\); nothing is fetched over the network: save the RSA public key .*, PEM and name the file$/,
 		);
-		assert.match(messageOf(MINIMAL.replace('ca.pem', 'file:///ca.pem')), /:5: tls\.client_ca_path: must be the path of a file/);
+		assert.match(
+			messageOf(MINIMAL.replace('ca.pem', 'file:///ca.pem')),
+			/:5: tls\.client_ca_path: must be the path of a file/,
+		);
 		assert.equal(parse(MINIMAL.replace('ca.pem', './c:/ca.pem')).tls.clientCaPath, './c:/ca.pem');
 	});
 
 	it('is told that a route has one upstream', () => {
 		const route = (upstream: string) => `${MINIMAL}[[routes]]\nprefix = "/"\nupstream = ${upstream}`;
-		assert.match(messageOf(route('["http://a", "http://b"]')), /upstream: must be http:\/\/host\[:port\], one address \(got an array\)/);
-		assert.match(messageOf(route('"http://a:1,http://b:2"')), /: a route has one upstream, and nothing here balances over several/);
+		assert.match(
+			messageOf(route('["http://a", "http://b"]')),
+			/upstream: must be http:\/\/host\[:port\], one address \(got an array\)/,
+		);
+		assert.match(
+			messageOf(route('"http://a:1,http://b:2"')),
+			/: a route has one upstream, and nothing here balances over several/,
+		);
 	});
 
 	it('names the type that was wanted and the one that was found', () => {

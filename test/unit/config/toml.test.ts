@@ -121,8 +121,20 @@ describe('text that is nested deeper than any configuration', () => {
 	const nested: [what: string, text: (depth: number) => string][] = [
 		['lists', (depth) => `a = ${'['.repeat(depth)}${']'.repeat(depth)}`],
 		['inline tables', (depth) => `a = ${'{a='.repeat(depth)}1${'}'.repeat(depth)}`],
-		['dotted keys', (depth) => `${Array(depth + 1).fill('a').join('.')} = 1`],
-		['dotted keys with blanks', (depth) => `${Array(depth + 1).fill('"a.b"').join(' . ')} = 1`],
+		[
+			'dotted keys',
+			(depth) =>
+				`${Array(depth + 1)
+					.fill('a')
+					.join('.')} = 1`,
+		],
+		[
+			'dotted keys with blanks',
+			(depth) =>
+				`${Array(depth + 1)
+					.fill('"a.b"')
+					.join(' . ')} = 1`,
+		],
 		['table headers', (depth) => `[${Array(depth).fill('a').join('.')}]`],
 		['lists that nobody closes', (depth) => `a = ${'['.repeat(depth)}`],
 	];

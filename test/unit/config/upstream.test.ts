@@ -69,7 +69,13 @@ describe('an upstream address', () => {
 	});
 
 	it('is one address', () => {
-		for (const text of ['http://a:1,http://b:2', 'http://a:1, http://b:2', 'http://a:1 http://b:2', 'http://a:1;b:2', 'a:1 b:2']) {
+		for (const text of [
+			'http://a:1,http://b:2',
+			'http://a:1, http://b:2',
+			'http://a:1 http://b:2',
+			'http://a:1;b:2',
+			'a:1 b:2',
+		]) {
 			const problem = String(parseUpstream(text));
 			assert.match(problem, /: a route has one upstream, and nothing here balances over several; write /, text);
 		}

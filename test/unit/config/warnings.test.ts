@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { parseConfig } from '../../../src/config/load.ts';
 import { describeProblem } from '../../../src/config/error.ts';
+import { parseConfig } from '../../../src/config/load.ts';
 import { configWarnings } from '../../../src/config/warnings.ts';
 import { MINIMAL } from './minimal.ts';
 
@@ -15,12 +15,21 @@ describe('the warnings about a configuration', () => {
 	});
 
 	it('name the claim that is not checked', () => {
-		assert.match(warningsOf(QUIET.replace(/issuer.*/, '')).join(), /^config\.toml:6: jwt\.issuer: is not set: tokens of any issuer/);
-		assert.match(warningsOf(QUIET.replace(/audience.*/, '')).join(), /^config\.toml:6: jwt\.audience: is not set: .* rejected/);
+		assert.match(
+			warningsOf(QUIET.replace(/issuer.*/, '')).join(),
+			/^config\.toml:6: jwt\.issuer: is not set: tokens of any issuer/,
+		);
+		assert.match(
+			warningsOf(QUIET.replace(/audience.*/, '')).join(),
+			/^config\.toml:6: jwt\.audience: is not set: .* rejected/,
+		);
 	});
 
 	it('tell of a proxy without routes', () => {
-		assert.match(warningsOf(QUIET.replace(/\[\[routes\]\][\s\S]*/, '')).join(), /^config\.toml: routes: there are none: every request will be answered 404/);
+		assert.match(
+			warningsOf(QUIET.replace(/\[\[routes\]\][\s\S]*/, '')).join(),
+			/^config\.toml: routes: there are none: every request will be answered 404/,
+		);
 	});
 
 	it('tell of bodies that are allowed and yet never fit', () => {
@@ -48,7 +57,17 @@ describe('the warnings about a configuration', () => {
 					`expression, but is matched as it stands; write ${JSON.stringify(literal)} for that path and all that are below it`,
 			]);
 		}
-		for (const prefix of ['/', '/a.b/c', '/a:b', '/odata/$metadata', '/(a)', '/a+b', '/.well-known', '/@x/~y', '/a;b=c']) {
+		for (const prefix of [
+			'/',
+			'/a.b/c',
+			'/a:b',
+			'/odata/$metadata',
+			'/(a)',
+			'/a+b',
+			'/.well-known',
+			'/@x/~y',
+			'/a;b=c',
+		]) {
 			assert.deepEqual(warningsOf(QUIET.replace('"/"', JSON.stringify(prefix))), [], prefix);
 		}
 	});

@@ -122,7 +122,9 @@ describe('an inspection', () => {
 	test('of what can be used gives all that the start needs, and the warnings', async () => {
 		const { files, problems, warnings } = await inspected(textWith({}));
 		assert.deepEqual(problems, []);
-		assert.deepEqual(warnings, ['config.toml: routes: there are none: every request will be answered 404; write [[routes]]']);
+		assert.deepEqual(warnings, [
+			'config.toml: routes: there are none: every request will be answered 404; write [[routes]]',
+		]);
 		assert.equal(files?.jwtPublicKeyPem, pki.tokenKey.publicKeyPem);
 		assert.equal(files?.tls.key, pki.server.keyPem);
 	});
@@ -130,7 +132,9 @@ describe('an inspection', () => {
 	test('finds what is wrong in the configuration and in each of its files at once', async () => {
 		const cert = pki.writeFile('cut.crt', pki.server.certPem.slice(0, 300));
 		const ca = pki.writeFile('empty.crt', '');
-		const text = textWith({ cert, key: '/nowhere/edge.key', ca, jwt: pki.caPath }, [{ prefix: 'x', upstream: 'ftp://a' }]);
+		const text = textWith({ cert, key: '/nowhere/edge.key', ca, jwt: pki.caPath }, [
+			{ prefix: 'x', upstream: 'ftp://a' },
+		]);
 		const { files, problems } = await inspected(text);
 		assert.equal(files, undefined);
 		assert.deepEqual(

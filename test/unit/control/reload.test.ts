@@ -140,7 +140,11 @@ describe('a reload', () => {
 	test('tells what is wrong with certificates that can be used all the same', async () => {
 		const test = await TestReload.started();
 		await test.reloader.request();
-		assert.ok(test.log.lines.includes('warn proxy::reload: config.toml:3: tls.cert_path (server.crt): the leaf expired yesterday'));
+		assert.ok(
+			test.log.lines.includes(
+				'warn proxy::reload: config.toml:3: tls.cert_path (server.crt): the leaf expired yesterday',
+			),
+		);
 	});
 });
 

@@ -39,11 +39,19 @@ describe('a PEM text', () => {
 
 	const broken: [what: string, text: string, problem: RegExp][] = [
 		['a block without its end', CERT.slice(0, 40), /^the block that begins on line 1 is cut off; write the file anew$/],
-		['an END line cut short', `${CERT}${CERT.slice(0, -4)}`, /^the block that begins on line 4 is cut off or damaged on/],
+		[
+			'an END line cut short',
+			`${CERT}${CERT.slice(0, -4)}`,
+			/^the block that begins on line 4 is cut off or damaged on/,
+		],
 		['a BEGIN line cut short', `${CERT}-----BEGIN CERTI`, /^line 4 is a cut or damaged line of a PEM block;/],
 		['the first dashes of a BEGIN line', `${CERT}---`, /^line 4 is a cut/],
 		['an END line without its block', `${TEXT}-----END CERTIFICATE-----\n`, /^line 5 is a cut/],
-		['a block inside another', `${CERT.slice(0, 30)}\n${CERT}`, /^the block that begins on line 1 is cut off or damaged on/],
+		[
+			'a block inside another',
+			`${CERT.slice(0, 30)}\n${CERT}`,
+			/^the block that begins on line 1 is cut off or damaged on/,
+		],
 		['another label at the end', CERT.replace('END C', 'END X'), /^the block that begins on line 1 .* on line 3;/],
 		['blanks before the dashes', CERT.replace('-----B', ' -----B'), /^line 1 is a cut/],
 		['text before the dashes', `x${CERT}`, /^line 1 is a cut/],
@@ -64,7 +72,11 @@ describe('a PEM text', () => {
 			const inside = blocks.some((match) => cut > match.index && cut < match.index + match[0].length);
 			const before = blocks.filter((match) => match.index + match[0].length <= cut).length;
 			const read = readPem(text.slice(0, cut));
-			assert.deepEqual(typeof read === 'string' ? 'a problem' : read.length, inside ? 'a problem' : before, `at ${cut}`);
+			assert.deepEqual(
+				typeof read === 'string' ? 'a problem' : read.length,
+				inside ? 'a problem' : before,
+				`at ${cut}`,
+			);
 		}
 	});
 

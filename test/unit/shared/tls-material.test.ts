@@ -127,7 +127,11 @@ describe('material that cannot be used', () => {
 			() => ({ ca: `${root.certPem}-----BEG` }),
 			/^CA: line \d+ is a cut or damaged line/,
 		],
-		['a key file with a rest', () => ({ key: `${server.keyPem}-----BEGIN` }), /^KEY: line \d+ is a cut or damaged line/],
+		[
+			'a key file with a rest',
+			() => ({ key: `${server.keyPem}-----BEGIN` }),
+			/^KEY: line \d+ is a cut or damaged line/,
+		],
 		...['TRUSTED CERTIFICATE', 'X509 CERTIFICATE', 'PKCS7', 'CMS'].flatMap((label): (typeof cases)[number][] => [
 			[
 				`a ${label} in the chain`,
@@ -147,7 +151,8 @@ describe('material that cannot be used', () => {
 	}
 
 	test('is reported whole, as far as there are texts', () => {
-		const judge = (material: Partial<TlsMaterial>) => judgeTlsMaterial(material, NAMES, NOW).problems.map(({ of }) => of);
+		const judge = (material: Partial<TlsMaterial>) =>
+			judgeTlsMaterial(material, NAMES, NOW).problems.map(({ of }) => of);
 		assert.deepEqual(judge({ cert: '', key: '', ca: '' }), ['cert', 'key', 'ca']);
 		assert.deepEqual(judge({ key: '', ca: '' }), ['key', 'ca']);
 		assert.deepEqual(judge({ cert: server.certPem, key: other.keyPem, ca: '' }), ['ca', 'key']);
@@ -205,7 +210,9 @@ describe('a file that was cut off while it was written', () => {
 
 describe('what an operator is told of usable material', () => {
 	const warnings = (changes: Partial<TlsMaterial>, now = NOW) =>
-		judgeTlsMaterial({ ...material, ...changes }, NAMES, now).warnings.map(({ of, message }) => `${NAMES[of]}: ${message}`);
+		judgeTlsMaterial({ ...material, ...changes }, NAMES, now).warnings.map(
+			({ of, message }) => `${NAMES[of]}: ${message}`,
+		);
 
 	test('nothing, where there is nothing to tell', () => assert.deepEqual(warnings({}), []));
 
