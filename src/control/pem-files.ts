@@ -42,7 +42,7 @@ export async function judgeTlsFiles(files: ConfigFiles, now: Date): Promise<Judg
 		...judgement.problems.map(({ of, message }) => named[of].about(message)),
 	];
 	const warnings = judgement.warnings.map(({ of, message }) => named[of].about(message));
-	const usable = problems.length === 0 && Object.values(texts).every((text) => text !== undefined);
+	const usable = problems.length === 0 && Object.values(named).every(({ text }) => text !== undefined);
 	return { ...(usable && { material: texts as TlsMaterial }), problems, warnings };
 }
 

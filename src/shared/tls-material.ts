@@ -9,12 +9,15 @@ import { secureContextOptions } from './tls-options.ts';
  * their content ever gets into a message: names, positions and remedies only.
  */
 
-/** What messages call the three texts: a configuration key and the file, or a variable. */
-export type TlsNames = Readonly<Record<keyof TlsMaterial, string>>;
+/** One of the three texts. */
+export type TlsText = 'cert' | 'key' | 'ca';
+
+/** What messages call them: a configuration key and the file, or a variable. */
+export type TlsNames = Readonly<Record<TlsText, string>>;
 
 /** One sentence about one of the texts, which it does not name. */
 export interface TlsFinding {
-	readonly of: keyof TlsMaterial;
+	readonly of: TlsText;
 	readonly message: string;
 }
 
@@ -41,7 +44,7 @@ export function validateTlsMaterial(material: TlsMaterial, names: TlsNames): voi
 /** @param material those of the three texts that there are; each is judged also where another one is missing. */
 export function judgeTlsMaterial(material: Partial<TlsMaterial>, names: TlsNames, now: Date): TlsJudgement {
 	const problems: TlsFinding[] = [];
-	const read = <T>(of: keyof TlsMaterial, reader: (pem: string) => T): T | undefined => {
+	const read = <T>(of: TlsText, reader: (pem: string) => T): T | undefined => {
 		try {
 			return material[of] === undefined ? undefined : reader(material[of]);
 		} catch (error) {
