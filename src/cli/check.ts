@@ -36,38 +36,52 @@ export async function runCheck(
 	print: (text: string) => void,
 ): Promise<number> {
 	const { files, problems, warnings } = await inspect(path, new Date());
-	const ofProcess = [
-		...parseLogFilter(rustLog).problems.map((message) => ({ key: 'RUST_LOG', message })),
-		...unknownVariables(env).map(({ name, message }) => ({ key: name, message })),
-		...(files === undefined ? [] : processLimits(files.config, workers).warnings).map((message) => ({ message })),
-	];
 	const errors = inFileOrder(problems);
 	const doubts = inFileOrder(warnings);
-	if (json) {
-		const result: CheckResult = {
-			ok: errors.length === 0,
-			errors: errors.map((problem) => finding(path, problem)),
-			warnings: [...doubts.map((problem) => finding(path, problem)), ...ofProcess.map((one) => finding(null, one))],
-		};
-		print(`${JSON.stringify(result)}\n`);
-	} else {
-		const lines = [
-			...errors.map((problem) => `error: ${describeProblem(path, problem)}`),
-			...doubts.map((problem) => `warning: ${describeProblem(path, problem)}`),
-			...ofProcess.map(({ key, message }: { key?: string; message: string }) =>
-				key === undefined ? `warning: ${message}` : `warning: ${key}: ${message}`,
-			),
-			`${path}: ${errors.length === 0 ? 'ok' : 'cannot be used'} (${counted(errors.length, 'error')}, ` +
-				`${counted(doubts.length + ofProcess.length, 'warning')})`,
-		];
-		print(`${lines.join('\n')}\n`);
-	}
+	const others = [
+		...parseLogFilter(rustLog).problems.map((message) => ({ key: 'RUST_LOG', message })),
+		...unknownVariables(env).map(({ name, message }) => ({ key: name, message })),
+		...(files === undefined ? [] : processLimits(files.config, workers).warnings.map((message) => ({ message }))),
+	];
+	print(json ? toJson(path, errors, doubts, others) : toText(path, errors, doubts, others));
 	return errors.length === 0 ? 0 : 1;
+}
+
+/** @param others warnings that are no matter of the file. */
+function toJson(
+	path: string,
+	errors: readonly ConfigProblem[],
+	doubts: readonly ConfigProblem[],
+	others: readonly ConfigProblem[],
+): string {
+	const result: CheckResult = {
+		ok: errors.length === 0,
+		errors: errors.map((problem) => finding(path, problem)),
+		warnings: [...doubts.map((problem) => finding(path, problem)), ...others.map((problem) => finding(null, problem))],
+	};
+	return `${JSON.stringify(result)}\n`;
 }
 
 function finding(path: string | null, { line, key, file, message }: ConfigProblem): Finding {
 	const text = file === undefined ? message : `${file}: ${message}`;
 	return { file: path, line: line ?? null, key: key ?? null, message: text };
+}
+
+function toText(
+	path: string,
+	errors: readonly ConfigProblem[],
+	doubts: readonly ConfigProblem[],
+	others: readonly ConfigProblem[],
+): string {
+	const verdict = errors.length === 0 ? 'ok' : 'cannot be used';
+	const counts = `${counted(errors.length, 'error')}, ${counted(doubts.length + others.length, 'warning')}`;
+	const lines = [
+		...errors.map((problem) => `error: ${describeProblem(path, problem)}`),
+		...doubts.map((problem) => `warning: ${describeProblem(path, problem)}`),
+		...others.map(({ key, message }) => `warning: ${key === undefined ? '' : `${key}: `}${message}`),
+		`${path}: ${verdict} (${counts})`,
+	];
+	return `${lines.join('\n')}\n`;
 }
 
 function counted(count: number, what: string): string {
