@@ -12,7 +12,7 @@ const DEFAULT_PORT = 80;
  */
 export function parseUpstream(text: string): UpstreamAddress | string {
 	const [first = '', ...others] = text.trim().split(/[\s,;]+/);
-	if (/[,;]/.test(text) || others.some((other) => /:\/\/|:\d+$/.test(other))) {
+	if (/^(?:[a-z][a-z\d+.-]*:\/\/)?[^/?#]*[,;]/i.test(text) || others.some((other) => /:\/\/|:\d+$/.test(other))) {
 		return refusal(text, 'a route has one upstream, and nothing here balances over several', first);
 	}
 	const parts = URL_PARTS.exec(text);

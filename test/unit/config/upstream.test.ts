@@ -35,6 +35,7 @@ describe('an upstream address', () => {
 			['tcp://a:1', 'http://a:1'],
 			['http://a:1/', 'http://a:1'],
 			['http://a:1/path', 'http://a:1'],
+			['http://a:1/a,b', 'http://a:1'],
 			['http://a:1?query', 'http://a:1'],
 			['http://a:1#fragment', 'http://a:1'],
 			['http://user@a:1', 'http://a:1'],
