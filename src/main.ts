@@ -34,6 +34,8 @@ async function main(): Promise<void> {
 			return print((await import('./cli/help.ts')).helpText(process.stdout.columns));
 		case 'version':
 			return print(`proxy ${await readVersion()} (${await readBodyMode()} bodies, Node ${process.version})\n`);
+		case 'check':
+			return check(commandLine);
 		case 'demo':
 			return demo(commandLine);
 		case 'embed-demo':
@@ -48,19 +50,20 @@ type Command<Name extends CommandLine['command']> = Extract<CommandLine, { reado
 async function run({ config: path, bind, metricsBind, workers, logFormat, rustLog }: Command<'run'>): Promise<void> {
 	const { assertEnoughFiles, openFilesLimit } = await import('./control/descriptor-limit.ts');
 	assertEnoughFiles(openFilesLimit(), workers);
-	const { loadConfig } = await import('./config/load.ts');
+	const { readStartFiles } = await import('./control/inspection.ts');
+	const files = await readStartFiles(path, new Date());
 	const { createLogger, parseLogFilter } = await import('./shared/log.ts');
 	const { createRecordWriter } = await import('./control/log-output.ts');
 	const { startSupervisor } = await import('./control/supervisor.ts');
-	// Nothing that takes time comes between this and the watch over the file (`reload_on_change`).
-	const config = await loadConfig(path);
 	const filter = parseLogFilter(rustLog);
 	const writeRecord = createRecordWriter(process.stdout, logFormat, process.env);
 	const log = createLogger(filter, writeRecord, () => new Date());
 	for (const problem of filter.problems) log.warn('proxy', `RUST_LOG: ${problem}`);
+	const { unknownVariables } = await import('./cli/environment.ts');
+	for (const { name, message } of unknownVariables(process.env)) log.warn('proxy', `${name}: ${message}`);
 	let stopAsked: string | undefined;
 	const supervisor = await startSupervisor({
-		config,
+		files,
 		bind,
 		metricsBind,
 		workers,
@@ -85,6 +88,13 @@ async function run({ config: path, bind, metricsBind, workers, logFormat, rustLo
 	closeInspector();
 	if (stopAsked !== undefined) signals.onStop(stopAsked);
 	else if (signals.reloadAsked !== undefined) signals.onReload(signals.reloadAsked);
+}
+
+async function check(commandLine: Command<'check'>): Promise<void> {
+	const { runCheck } = await import('./cli/check.ts');
+	const code = await runCheck(commandLine, process.env, print);
+	// A read that hangs would keep the process.
+	process.stdout.write('', () => process.exit(code));
 }
 
 async function demo({ once, dir }: Command<'demo'>): Promise<void> {

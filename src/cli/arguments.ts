@@ -1,8 +1,9 @@
 import { parseArgs } from 'node:util';
-import { suggest } from '../config/suggest.ts';
 import { quote } from '../config/wording.ts';
+import { suggest } from '../shared/suggest.ts';
 import {
 	type Address,
+	CHECK_SWITCHES,
 	COMMON_SWITCHES,
 	DEMO_OPTIONS,
 	DEMO_SWITCHES,
@@ -26,6 +27,15 @@ export type CommandLine =
 			readonly logFormat: LogFormat;
 			/** For `parseLogFilter`. */
 			readonly rustLog: string;
+	  }
+	| {
+			/** Finds what `run`, called in the same way, would refuse or warn of. */
+			readonly command: 'check';
+			readonly config: string;
+			readonly workers: number;
+			readonly rustLog: string;
+			/** One JSON object instead of lines for people. */
+			readonly json: boolean;
 	  }
 	| {
 			readonly command: 'demo';
@@ -53,8 +63,8 @@ export class UsageError extends Error {
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Reads the command line (specification 2.2). A flag beats its environment variable, the last of several equal flags
- * beats those before it, and an environment variable that is empty counts as not set.
+ * Reads the command line (specification 2.2). A flag beats its environment variable, and an environment variable that is
+ * empty counts as not set. A flag that is given twice is an error: which of the two was meant is anybody's guess.
  *
  * @param argv without the runtime and the script: `process.argv.slice(2)`.
  * @param cores what `--workers auto` stands for: `os.availableParallelism()`.
@@ -64,19 +74,43 @@ export function parseCommandLine(argv: readonly string[], env: Environment, core
 	// The command comes first, as its options cannot be told from their values before it is known.
 	const [first = ''] = argv;
 	if (first === '' || first.startsWith('-')) return parseRun(argv, env, cores);
+	if (first === 'check') return parseCheck(argv.slice(1), env, cores);
 	if (first === 'demo') return parseDemo(argv.slice(1), env);
 	if (first === 'embed-demo') return parseEmbedDemo(argv.slice(1));
 	throw new UsageError([`unknown command ${quote(first)}; ${didYouMean(first, COMMANDS, 'proxy ')}`]);
 }
 
-const COMMANDS = ['demo', 'embed-demo'];
+const COMMANDS = ['check', 'demo', 'embed-demo'];
 
 function parseRun(argv: readonly string[], env: Environment, cores: number): CommandLine {
 	const given = scan(argv, RUN_OPTIONS, {});
 	const early = helpOrVersion(given);
 	if (early !== undefined) return early;
+	return { command: 'run', ...readRunValues(given, env, cores) };
+}
+
+/** Takes the options of `run`, so that it can stand before the same command line. */
+function parseCheck(argv: readonly string[], env: Environment, cores: number): CommandLine {
+	const given = scan(argv, RUN_OPTIONS, CHECK_SWITCHES);
+	const early = helpOrVersion(given);
+	if (early !== undefined) return early;
+	const { config, workers, rustLog } = readRunValues(given, env, cores);
+	return { command: 'check', config, workers, rustLog, json: given.switches.has('json') };
+}
+
+function readRunValues(given: Given, env: Environment, cores: number) {
 	const { workers, ...values } = readValues(RUN_OPTIONS, given, env);
-	return { command: 'run', ...values, workers: workers === 'auto' ? cores : workers };
+	if (overlap(values.bind, values.metricsBind)) {
+		const port = values.bind.port;
+		throw new UsageError([`--metrics-bind: is the address of --bind (port ${port}); give one of them another port`]);
+	}
+	return { ...values, workers: workers === 'auto' ? cores : workers };
+}
+
+/** Whether the second one to listen would be refused; names are not looked up. */
+function overlap(a: Address, b: Address): boolean {
+	if (a.port !== b.port || a.port === 0) return false;
+	return a.host === b.host || [a.host, b.host].some((host) => host === '0.0.0.0' || host === '::');
 }
 
 function parseDemo(argv: readonly string[], env: Environment): CommandLine {
@@ -132,6 +166,9 @@ function scan(argv: readonly string[], options: ValueOptions, ownSwitches: Reado
 			else problems.push(`--${token.name}: takes no value (got ${quote(token.value)}); leave it out`);
 		} else if (token.value === undefined || (!token.inlineValue && token.value.startsWith('-'))) {
 			problems.push(`--${token.name}: needs a value; write --${token.name}=VALUE`);
+		} else if (values.has(token.name)) {
+			const [first, second] = [values.get(token.name)!, token.value].map(quote);
+			problems.push(`--${token.name}: is given twice (${first} and ${second}); give it once`);
 		} else {
 			values.set(token.name, token.value);
 		}
@@ -151,6 +188,7 @@ function parserOptions(options: ValueOptions, switches: Readonly<Record<string, 
 function remedyForUnknown(name: string, known: readonly string[]): string {
 	const demoOnly = [...Object.values(DEMO_OPTIONS), ...Object.values(DEMO_SWITCHES)];
 	if (demoOnly.some(({ flag }) => flag === name)) return `it belongs to the demo: proxy demo --${name}`;
+	if (name === CHECK_SWITCHES.json.flag) return 'it belongs to the check: proxy check --json';
 	return didYouMean(name, known, '--');
 }
 

@@ -1,4 +1,12 @@
-import { COMMON_SWITCHES, DEMO_OPTIONS, DEMO_SWITCHES, RUN_OPTIONS, type Switch, type ValueOption } from './options.ts';
+import {
+	CHECK_SWITCHES,
+	COMMON_SWITCHES,
+	DEMO_OPTIONS,
+	DEMO_SWITCHES,
+	RUN_OPTIONS,
+	type Switch,
+	type ValueOption,
+} from './options.ts';
 
 /** Narrower than this, columns would be too thin to read, and lines are allowed to be longer. */
 const MIN_COLUMNS = 60;
@@ -13,10 +21,16 @@ export function helpText(columns = 80): string {
 		...wrap(SUMMARY.split(' '), width),
 		'',
 		'Usage:',
-		`${INDENT}proxy [OPTIONS]       run the proxy`,
-		`${INDENT}proxy demo [OPTIONS]  try it with its own keys and upstream`,
-		`${INDENT}proxy embed-demo      run the example of the embedded gate`,
+		`${INDENT}proxy [OPTIONS]        run the proxy`,
+		`${INDENT}proxy check [OPTIONS]  say what it would refuse, and start nothing`,
+		`${INDENT}proxy demo [OPTIONS]   try it with its own keys and upstream`,
+		`${INDENT}proxy embed-demo       run the example of the embedded gate`,
 		...section('Options', [...values(RUN_OPTIONS), ...switches(COMMON_SWITCHES)], width),
+		...section(
+			'Options of check',
+			[entry('the same', 'so that it can stand before the same command'), ...switches(CHECK_SWITCHES)],
+			width,
+		),
 		...section('Options of demo', [...switches(DEMO_SWITCHES), ...values(DEMO_OPTIONS)], width),
 		...section('Signals', SIGNALS, width),
 		...section('Exit codes', EXIT_CODES, width),
@@ -40,8 +54,8 @@ const SIGNALS = [
 ];
 
 const EXIT_CODES = [
-	entry('0', 'drained after a signal'),
-	entry('1', 'could not start, or was told twice to stop'),
+	entry('0', 'drained after a signal; check: nothing to refuse'),
+	entry('1', 'could not start, or was told twice to stop; check: found errors'),
 	entry('2', 'wrong usage'),
 ];
 

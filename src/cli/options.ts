@@ -90,6 +90,10 @@ export const RUN_OPTIONS = {
 	},
 } satisfies Record<string, ValueOption<unknown>>;
 
+export const CHECK_SWITCHES = {
+	json: { flag: 'json', about: 'print one JSON object: ok, errors, warnings' },
+} satisfies Record<string, Switch>;
+
 export const DEMO_OPTIONS = {
 	dir: {
 		flag: 'dir',
@@ -115,6 +119,14 @@ function parseFileName(text: string): string {
 }
 
 function parseAddress(text: string): Address {
+	if (/^unix:|^[./]/.test(text)) {
+		throw malformedAddress(text, 'the listener is TCP, Unix sockets are not supported', 'for example 127.0.0.1:8443');
+	}
+	const [, inUrl] = /^[a-z][a-z\d+.-]*:\/\/([^/?#]*)/i.exec(text) ?? [];
+	if (inUrl !== undefined) {
+		const isAddress = typeof parseHostPort(inUrl) !== 'string' && /:\d+$/.test(inUrl);
+		throw malformedAddress(text, 'it is a URL, not an address', isAddress ? inUrl : 'for example 0.0.0.0:8443');
+	}
 	const parsed = parseHostPort(text);
 	if (typeof parsed === 'string') throw malformedAddress(text, parsed, 'for example 0.0.0.0:8443');
 	if (parsed.port === undefined) throw malformedAddress(text, 'it has no port', `${text}:PORT`);

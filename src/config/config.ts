@@ -27,6 +27,8 @@ export interface RouteConfig {
 export interface Config {
 	/** The file it was read from, for messages. */
 	readonly path: string;
+	/** Line of each key that the file has, by the key's full name: `tls.cert_path`, `routes[2].prefix`. */
+	readonly lines: Readonly<Record<string, number>>;
 	readonly healthIntervalMs: number;
 	/** Requests per second for each `sub`; 0 disables limiting. */
 	readonly tenantRps: number;
@@ -46,4 +48,15 @@ export interface Config {
 	};
 	readonly routes: readonly RouteConfig[];
 	readonly limits: Limits;
+}
+
+/**
+ * The files that a configuration names. A configuration has all of them; of one that is wrong elsewhere, those can be looked
+ * at all the same that it names.
+ */
+export interface ConfigFiles {
+	readonly path: string;
+	readonly lines: Config['lines'];
+	readonly tls: { readonly [Key in keyof Config['tls']]?: Config['tls'][Key] | undefined };
+	readonly jwt: { readonly publicKeyPath?: string | undefined };
 }

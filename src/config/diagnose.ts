@@ -1,7 +1,7 @@
 import type { z } from 'zod';
+import { suggest } from '../shared/suggest.ts';
 import type { ConfigProblem } from './error.ts';
 import { KEYS } from './schema.ts';
-import { suggest } from './suggest.ts';
 import type { TomlDocument, TomlPath } from './toml.ts';
 import { quote } from './wording.ts';
 
@@ -70,6 +70,11 @@ function unknownKey(path: TomlPath, key: string): string {
 
 function header(table: string): string {
 	return table === 'routes' ? '[[routes]]' : `[${table}]`;
+}
+
+/** The line of each key, for what is judged later on: `lines['tls.key_path']`. */
+export function linesByKey(document: TomlDocument): Record<string, number> {
+	return Object.fromEntries(Array.from(document.entries(), ([path, line]) => [formatKey(path), line]));
 }
 
 /** `routes[2].cooldown_secs`, as one would say it in most languages; positions are counted from 0. */

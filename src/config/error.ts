@@ -1,9 +1,11 @@
-/** One thing wrong with the configuration. */
+/** One thing wrong with the configuration, or doubtful in it. */
 export interface ConfigProblem {
 	/** Line in the file, from 1; absent where no line is to blame (a missing table, a file that cannot be read). */
 	readonly line?: number;
 	/** Full key, with list positions counted from 0: `routes[2].cooldown_secs`. */
 	readonly key?: string;
+	/** The file that the key names, where it is that file that is to blame. */
+	readonly file?: string;
 	/** What is wrong, what was found and what to write instead. */
 	readonly message: string;
 }
@@ -16,14 +18,21 @@ export class ConfigError extends Error {
 
 	/** @param problems at least one; they are put in the order of the file, those without a line last. */
 	constructor(path: string, problems: readonly ConfigProblem[], options?: ErrorOptions) {
-		const sorted = problems.toSorted((a, b) => (a.line ?? Infinity) - (b.line ?? Infinity) || 0);
+		const sorted = inFileOrder(problems);
 		super(sorted.map((problem) => describeProblem(path, problem)).join('\n'), options);
 		this.path = path;
 		this.problems = Object.freeze(sorted);
 	}
 }
 
-function describeProblem(path: string, { line, key, message }: ConfigProblem): string {
+/** Those without a line last. */
+export function inFileOrder(problems: readonly ConfigProblem[]): ConfigProblem[] {
+	return problems.toSorted((a, b) => (a.line ?? Infinity) - (b.line ?? Infinity) || 0);
+}
+
+/** On one line: `config.toml:7: tls.key_path (certs/edge.key): cannot be read: there is no such file`. */
+export function describeProblem(path: string, { line, key, file, message }: ConfigProblem): string {
 	const place = line === undefined ? path : `${path}:${line}`;
-	return key === undefined ? `${place}: ${message}` : `${place}: ${key}: ${message}`;
+	if (key === undefined) return `${place}: ${message}`;
+	return `${place}: ${file === undefined ? key : `${key} (${file})`}: ${message}`;
 }

@@ -1,9 +1,18 @@
-import { readFileSync } from 'node:fs';
-import type { Config, Limits } from './config.ts';
-import { diagnose, duplicatePrefixes } from './diagnose.ts';
-import { ConfigError } from './error.ts';
+import { FileError, readRegularFile } from '../shared/regular-file.ts';
+import type { Config, ConfigFiles, Limits } from './config.ts';
+import { diagnose, duplicatePrefixes, linesByKey } from './diagnose.ts';
+import { ConfigError, type ConfigProblem } from './error.ts';
 import { type ConfigFile, configFile } from './schema.ts';
-import { parseToml } from './toml.ts';
+import { parseToml, type TomlTable } from './toml.ts';
+
+/** What came of reading a configuration file. */
+export interface ConfigReading {
+	/** `undefined` where there are problems. */
+	readonly config: Config | undefined;
+	readonly problems: readonly ConfigProblem[];
+	/** The files that it names, also where something else in it is wrong: so that they can be judged at once. */
+	readonly files: ConfigFiles;
+}
 
 /**
  * Reads and checks the configuration file (specification 2.1). The files that it names are not looked at.
@@ -11,8 +20,18 @@ import { parseToml } from './toml.ts';
  * @param path relative to the working directory of the process, like the paths inside the file.
  * @throws ConfigError when the file cannot be read or anything in it is wrong.
  */
-export function loadConfig(path: string): Config {
-	return parseConfig(readText(path), path);
+export async function loadConfig(path: string): Promise<Config> {
+	return parseConfig(await readText(path), path);
+}
+
+/** The same for those who want to know all that is wrong, here and in the files that it names. */
+export async function readConfig(path: string): Promise<ConfigReading> {
+	try {
+		return diagnoseConfig(await readText(path), path);
+	} catch (error) {
+		if (!(error instanceof ConfigError)) throw error;
+		return { config: undefined, problems: error.problems, files: { path, lines: {}, tls: {}, jwt: {} } };
+	}
 }
 
 /**
@@ -23,35 +42,80 @@ export function loadConfig(path: string): Config {
  * @throws ConfigError naming every problem at once, each with its line.
  */
 export function parseConfig(text: string, path: string): Config {
+	const { config, problems } = diagnoseConfig(text, path);
+	if (config === undefined) throw new ConfigError(path, problems);
+	return config;
+}
+
+/** @throws ConfigError when the text is not TOML. */
+function diagnoseConfig(text: string, path: string): ConfigReading {
 	const document = parseToml(text, path);
 	// Error messages are worded from what was found, which zod keeps to itself unless asked.
 	const result = configFile.safeParse(document.root, { reportInput: true });
 	const problems = [...diagnose(document, result.error?.issues ?? []), ...duplicatePrefixes(document)];
-	if (!result.success || problems.length > 0) throw new ConfigError(path, problems);
-	return deepFreeze(toConfig(path, result.data));
+	const lines = linesByKey(document);
+	if (result.success && problems.length === 0) {
+		const config = deepFreeze(toConfig(path, lines, result.data));
+		return { config, problems, files: config };
+	}
+	return { config: undefined, problems, files: namedFiles(path, lines, document.root, problems) };
 }
 
-function readText(path: string): string {
+/** The paths that are right by themselves. */
+function namedFiles(
+	path: string,
+	lines: Config['lines'],
+	{ tls, jwt }: TomlTable,
+	problems: readonly ConfigProblem[],
+): ConfigFiles {
+	const wrong = new Set(problems.map(({ key }) => key));
+	const named = (table: 'tls' | 'jwt', key: string): string | undefined => {
+		const value = ((table === 'tls' ? tls : jwt) as TomlTable | undefined)?.[key];
+		return typeof value === 'string' && !wrong.has(`${table}.${key}`) ? value : undefined;
+	};
+	return {
+		path,
+		lines,
+		tls: {
+			certPath: named('tls', 'cert_path'),
+			keyPath: named('tls', 'key_path'),
+			clientCaPath: named('tls', 'client_ca_path'),
+		},
+		jwt: { publicKeyPath: named('jwt', 'jwks_path') },
+	};
+}
+
+/** What is larger is no configuration, and would take the parser seconds. */
+const MAX_BYTES = 1024 * 1024;
+
+async function readText(path: string): Promise<string> {
 	try {
-		return new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(path));
+		return decode(await readRegularFile(path, { maxBytes: MAX_BYTES }), path);
 	} catch (error) {
-		const { code } = error as NodeJS.ErrnoException;
-		const reason = READ_ERRORS.get(code ?? '') ?? (error as Error).message;
-		const message = `cannot be read: ${reason}; name another file with --config or PROXY_CONFIG`;
+		if (!(error instanceof FileError)) throw error;
+		const message = `cannot be read: ${error.message}; name another file with --config or PROXY_CONFIG`;
 		throw new ConfigError(path, [{ message }], { cause: error });
 	}
 }
 
-const READ_ERRORS = new Map([
-	['ENOENT', 'there is no such file'],
-	['EACCES', 'permission denied'],
-	['EISDIR', 'it is a directory'],
-	['ERR_ENCODING_INVALID_ENCODED_DATA', 'it is not UTF-8 text'],
-]);
+function decode(bytes: Buffer, path: string): string {
+	try {
+		return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+	} catch (error) {
+		// What cannot be decoded becomes U+FFFD, which is encoded as other bytes than those that it stands for.
+		const lenient = Buffer.from(bytes.toString('utf8'));
+		const at = bytes.findIndex((byte, i) => byte !== lenient[i]);
+		const line = bytes.subarray(0, at).toString('latin1').split('\n').length;
+		const hex = bytes[at]!.toString(16).padStart(2, '0');
+		const message = `is not UTF-8 text: byte ${at + 1} of the file is 0x${hex}; save it as UTF-8`;
+		throw new ConfigError(path, [{ line, message }], { cause: error });
+	}
+}
 
-function toConfig(path: string, file: ConfigFile): Config {
+function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Config {
 	return {
 		path,
+		lines,
 		healthIntervalMs: milliseconds(file.health_interval_secs),
 		tenantRps: file.tenant_rps,
 		reloadOnChange: file.reload_on_change,

@@ -8,6 +8,11 @@ import { quote } from './wording.ts';
  * @returns in words what is wrong and what to write; `undefined` for a prefix that can match.
  */
 export function prefixProblem(prefix: string): string | undefined {
+	const pattern = /^(?:~\*?\s*)?\^(.*)$/.exec(prefix)?.[1];
+	if (pattern !== undefined) {
+		const path = pattern.replace(/(?:[*+?()[\]{}|^$\\]|\.[*+?]).*$/s, '').replace(/^\/*|\/+$/g, '');
+		return `must be a path, not a regular expression (got ${quote(prefix)}); write ${quote(`/${path}`)}`;
+	}
 	if (!prefix.startsWith('/')) {
 		return `must begin with "/" (got ${quote(prefix)}); write ${quote(`/${prefix}`)}`;
 	}
@@ -27,3 +32,22 @@ export function prefixProblem(prefix: string): string | undefined {
 	}
 	return undefined;
 }
+
+/**
+ * Finds route prefixes that were meant as patterns: all but `/` in them is matched as it stands, so that no request of
+ * those that were meant will match.
+ *
+ * @returns in words what is doubtful and what to write; `undefined` for a prefix that is meant as it stands.
+ */
+export function prefixDoubt(prefix: string): string | undefined {
+	const at = prefix.search(PATTERN);
+	if (at === -1) return undefined;
+	const literal = prefix.slice(0, prefix.lastIndexOf('/', at)) || '/';
+	return (
+		`${quote(prefix)} looks like a glob, a template or a regular expression, but is matched as it stands; ` +
+		`write ${quote(literal)} for that path and all that are below it`
+	);
+}
+
+/** A star, `{id}`, `<id>`, a segment `:id`, and what regular expressions begin, choose and end with. */
+const PATTERN = /\*|\{[^}]*\}|<[^>]*>|(?<=\/):[a-z_]|\^|\$$|\.\+|\[[^\]]*\]/i;

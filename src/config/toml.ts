@@ -1,5 +1,6 @@
 import { type AST, ParseError, parseTOML } from 'toml-eslint-parser';
 import { ConfigError } from './error.ts';
+import { TOO_DEEP, tooDeepAt } from './toml-nesting.ts';
 import { quote } from './wording.ts';
 
 /** Keys and list positions from the root: `['routes', 2, 'prefix']`. */
@@ -12,15 +13,20 @@ export interface TomlDocument {
 	readonly root: TomlTable;
 	/** Line of the key, the table header or the list element, from 1; `undefined` if the file has no such thing. */
 	lineOf(path: TomlPath): number | undefined;
+	/** All that has a line, in the order of the file. */
+	entries(): Iterable<readonly [path: TomlPath, line: number]>;
 }
 
 /**
  * Reads TOML 1.1.
  *
  * @param path name of the file, for messages only.
- * @throws ConfigError with one problem when the text is not TOML; a parser cannot see past its first error.
+ * @throws ConfigError with one problem when the text is not TOML, for a parser cannot see past its first error, or nests
+ *   too deeply.
  */
 export function parseToml(text: string, path: string): TomlDocument {
+	const line = tooDeepAt(text);
+	if (line !== undefined) throw new ConfigError(path, [{ line, message: TOO_DEEP }]);
 	const builder = new DocumentBuilder();
 	for (const entry of parseSyntax(text, path).body[0].body) {
 		if (entry.type === 'TOMLKeyValue') builder.addKeyValue([], entry);
@@ -35,10 +41,28 @@ function parseSyntax(text: string, path: string): AST.TOMLProgram {
 	} catch (error) {
 		if (!(error instanceof ParseError)) throw error;
 		const { line, excerpt } = locate(text, error);
-		const message = `is not valid TOML: ${error.message} (${excerpt})`;
-		throw new ConfigError(path, [{ line, message }], { cause: error });
+		const problem = unclosedHeader(text, line) ?? { line, message: `${error.message} (${excerpt})` };
+		throw new ConfigError(path, [{ line: problem.line, message: `is not valid TOML: ${problem.message}` }], {
+			cause: error,
+		});
 	}
 }
+
+/** The parser takes the brackets for closed at the end of the line and stumbles over the next one. */
+function unclosedHeader(text: string, at: number): { line: number; message: string } | undefined {
+	const lines = text.split(/\r?\n/).slice(0, at);
+	const before = lines.findLastIndex((line, i) => i < at - 1 && !/^\s*(?:#.*)?$/.test(line));
+	for (const i of [at - 1, before]) {
+		const [, header = '', open = '', name, closed = ''] = UNCLOSED_HEADER.exec(lines[i] ?? '') ?? [];
+		if (name === undefined || open.length === closed.length) continue;
+		const whole = `${open}${name}${']'.repeat(open.length)}`;
+		return { line: i + 1, message: `the table header ${quote(header)} is not closed; write ${whole}` };
+	}
+	return undefined;
+}
+
+/** The header as it stands, its opening brackets, its name, its closing brackets. */
+const UNCLOSED_HEADER = /^\s*((\[\[?)\s*([A-Za-z_][\w-]*(?:\.[\w-]+)*)\.?(?:\s*(\]))?)\s*(?:#.*)?$/;
 
 function locate(text: string, error: ParseError): { line: number; excerpt: string } {
 	const lines = text.split(/\r?\n/);
@@ -62,6 +86,10 @@ class DocumentBuilder implements TomlDocument {
 
 	lineOf(path: TomlPath): number | undefined {
 		return this.#lines.get(JSON.stringify(path));
+	}
+
+	*entries(): Iterable<readonly [path: TomlPath, line: number]> {
+		for (const [id, line] of this.#lines) yield [JSON.parse(id), line];
 	}
 
 	addTable(table: AST.TOMLTable): void {

@@ -11,6 +11,10 @@ const DEFAULT_PORT = 80;
  * @returns the address, or in words what is wrong with the text and what to write.
  */
 export function parseUpstream(text: string): UpstreamAddress | string {
+	const [first = '', ...others] = text.trim().split(/[\s,;]+/);
+	if (/^(?:[a-z][a-z\d+.-]*:\/\/)?[^/?#]*[,;]/i.test(text) || others.some((other) => /:\/\/|:\d+$/.test(other))) {
+		return refusal(text, 'a route has one upstream, and nothing here balances over several', first);
+	}
 	const parts = URL_PARTS.exec(text);
 	if (parts === null) return refusal(text, 'it does not begin with http://', `http://${text}`);
 	const [, scheme = '', authority = '', rest = ''] = parts;

@@ -3,10 +3,9 @@ import { type Clock, systemClock } from '../shared/clock.ts';
 import type { WorkerSeed } from '../shared/messages.ts';
 import type { ConfigInForce } from './config-in-force.ts';
 import { connectionsFor, openFilesLimit } from './descriptor-limit.ts';
+import type { StartFiles } from './inspection.ts';
 import type { ListenAddress } from './listen.ts';
-import { readJwtKeyFile, readTlsFiles } from './pem-files.ts';
 import { ProcessMemory } from './process-memory.ts';
-import { StartError } from './start-error.ts';
 import { connectionWarnings, nodeWarnings, sharesPorts } from './start-warnings.ts';
 import { Upstreams } from './upstreams.ts';
 
@@ -25,15 +24,12 @@ export interface ProcessState {
 }
 
 /**
- * Reads the files that the configuration names and allocates what the workers share.
+ * Allocates what the workers share.
  *
  * @param wantedWorkers at least 1; where the platform cannot share a port among them there will be one.
- * @throws StartError when one of the files cannot be used.
  */
-export function createState(config: Config, wantedWorkers: number): ProcessState {
-	const { files, jwtPublicKeyPem } = readFiles(config);
-	const workers = sharesPorts(process.platform) ? wantedWorkers : 1;
-	const room = connectionsFor(openFilesLimit(), workers);
+export function createState({ config, tls, jwtPublicKeyPem }: StartFiles, wantedWorkers: number): ProcessState {
+	const { workers, room, warnings } = processLimits(config, wantedWorkers);
 	const clockEpoch = process.hrtime.bigint();
 	const clock = systemClock(clockEpoch);
 	const upstreams = new Upstreams(workers, () => clock.now());
@@ -43,7 +39,7 @@ export function createState(config: Config, wantedWorkers: number): ProcessState
 		clockEpoch,
 		clock,
 		jwtPublicKeyPem,
-		inForce: { tls: files.material, generation: 1, reloads: { success: 0, failure: 0 } },
+		inForce: { tls, generation: 1, reloads: { success: 0, failure: 0 } },
 		memory: new ProcessMemory({
 			workers,
 			tenantRps: config.tenantRps,
@@ -52,13 +48,20 @@ export function createState(config: Config, wantedWorkers: number): ProcessState
 			maxConnections: config.limits.maxConnections ?? room,
 		}),
 		upstreams,
-		warnings: [
-			...nodeWarnings(process.versions.node),
-			...workerWarnings(wantedWorkers, workers),
-			...connectionWarnings(config.limits.maxConnections, room),
-			...files.warnings,
-		],
+		warnings,
 	};
+}
+
+/** What this process may have, and what its operator should know of that. */
+export function processLimits(config: Config, wantedWorkers: number) {
+	const workers = sharesPorts(process.platform) ? wantedWorkers : 1;
+	const room = connectionsFor(openFilesLimit(), workers);
+	const warnings = [
+		...nodeWarnings(process.versions.node),
+		...workerWarnings(wantedWorkers, workers),
+		...connectionWarnings(config.limits.maxConnections, room),
+	];
+	return { workers, room, warnings };
 }
 
 /** What a worker begins with, at the moment it is started. */
@@ -85,17 +88,6 @@ export function seedWorker(
 		stats: memory.statsRegions[index]!,
 		logFilter,
 	};
-}
-
-function readFiles(config: Config) {
-	try {
-		return {
-			files: readTlsFiles(config.tls, new Date()),
-			jwtPublicKeyPem: readJwtKeyFile(config.jwt.publicKeyPath),
-		};
-	} catch (error) {
-		throw new StartError((error as Error).message);
-	}
 }
 
 function workerWarnings(wanted: number, workers: number): string[] {

@@ -1,4 +1,5 @@
 import type { Config } from '../config/config.ts';
+import { type ConfigProblem, describeProblem } from '../config/error.ts';
 import type { LogFields, Logger } from '../shared/log.ts';
 import { changedBootSettings } from './boot-settings.ts';
 import type { ConfigInForce } from './config-in-force.ts';
@@ -10,12 +11,12 @@ import type { WorkerPool } from './worker-pool.ts';
 export interface ReloadParts {
 	/** The configuration of the start. */
 	readonly booted: Config;
-	/** Reads the file anew; throws with the reason. */
-	readonly loadConfig: () => Config | Promise<Config>;
-	/** Reads and judges the TLS files; throws with the reason. */
-	readonly readTlsFiles: (paths: Config['tls']) => TlsFiles;
+	/** Reads the file anew; rejects with the reason. */
+	readonly loadConfig: () => Promise<Config>;
+	/** Reads and judges the TLS files; rejects with the reason. */
+	readonly readTlsFiles: (config: Config) => Promise<TlsFiles>;
 	/** What is allowed but hardly ever meant. */
-	readonly configWarnings: (config: Config) => readonly string[];
+	readonly configWarnings: (config: Config) => readonly ConfigProblem[];
 	readonly inForce: ConfigInForce;
 	readonly upstreams: Upstreams;
 	readonly prober: Pick<HealthProber, 'probe' | 'watch'>;
@@ -70,7 +71,7 @@ export class Reloader {
 		const config = this.#loadConfig();
 		const generation = this.#parts.inForce.generation + 1;
 		const tls = await this.#attempt('mTLS config reloaded', 'mTLS reload failed; keeping old', async () =>
-			this.#takeTls((await config).tls, generation),
+			this.#takeTls(await config, generation),
 		);
 		const routes = await this.#attempt('routing table reloaded', 'route reload failed; keeping old table', async () =>
 			this.#takeRoutes((await config).routes, generation),
@@ -93,7 +94,7 @@ export class Reloader {
 	async #loadConfig(): Promise<Config> {
 		const { booted, loadConfig, configWarnings, log } = this.#parts;
 		const config = await loadConfig();
-		for (const warning of configWarnings(config)) log.warn(TARGET, warning);
+		this.#warn(config, configWarnings(config));
 		const changed = changedBootSettings(booted, config);
 		if (changed.length > 0) {
 			log.warn(TARGET, 'settings have changed that are read at the start alone; restart to use them', {
@@ -103,10 +104,10 @@ export class Reloader {
 		return config;
 	}
 
-	async #takeTls(paths: Config['tls'], generation: number): Promise<void> {
-		const { readTlsFiles, pool, inForce, log } = this.#parts;
-		const { material, warnings } = readTlsFiles(paths);
-		for (const warning of warnings) log.warn(TARGET, warning);
+	async #takeTls(config: Config, generation: number): Promise<void> {
+		const { readTlsFiles, pool, inForce } = this.#parts;
+		const { material, warnings } = await readTlsFiles(config);
+		this.#warn(config, warnings);
 		this.#assertRunning();
 		await pool.switchAll(
 			(_, id) => ({ type: 'prepare-tls', id, tls: material }),
@@ -132,6 +133,10 @@ export class Reloader {
 				inForce.generation = generation;
 			},
 		);
+	}
+
+	#warn({ path }: Config, warnings: readonly ConfigProblem[]): void {
+		for (const warning of warnings) this.#parts.log.warn(TARGET, describeProblem(path, warning));
 	}
 
 	#assertRunning(): void {

@@ -1,14 +1,15 @@
 import { Worker } from 'node:worker_threads';
 import type { Config } from '../config/config.ts';
+import { describeProblem } from '../config/error.ts';
 import { loadConfig } from '../config/load.ts';
 import { configWarnings } from '../config/warnings.ts';
 import type { Logger, LogRecord } from '../shared/log.ts';
 import { Drain } from './drain.ts';
 import type { MetricSources } from './families.ts';
-import { FileWatch, stampOf } from './file-watch.ts';
 import { HealthProber } from './health.ts';
 import { configureHeaps } from './heap.ts';
 import { httpProbe } from './http-probe.ts';
+import { reloadedFiles, type StartFiles } from './inspection.ts';
 import { assertFree, formatAddress, type ListenAddress, listenProblem } from './listen.ts';
 import { startMetrics } from './metrics.ts';
 import { readTlsFiles } from './pem-files.ts';
@@ -19,7 +20,8 @@ import { systemTimers } from './timers.ts';
 import { WorkerPool } from './worker-pool.ts';
 
 export interface SupervisorOptions {
-	readonly config: Config;
+	/** The configuration and what is in the files that it names. */
+	readonly files: StartFiles;
 	readonly bind: ListenAddress;
 	readonly metricsBind: ListenAddress;
 	/** Worker threads, at least 1. */
@@ -58,15 +60,15 @@ const TARGET = 'proxy';
  * listener opens only when each upstream has had its first verdict (or 2 s), so that no request meets a breaker that is
  * open for want of a probe (decisions "Circuit breaker"). Metrics are up before that, and `/readyz` says "starting".
  *
- * @throws StartError when a file, an address or a worker is not usable.
+ * @throws StartError when an address or a worker is not usable.
  */
 export async function startSupervisor(options: SupervisorOptions): Promise<Supervisor> {
-	const { config, bind, metricsBind, log } = options;
+	const { files, bind, metricsBind, log } = options;
+	const { config, watch } = files;
 	configureHeaps();
-	const watch = config.reloadOnChange ? createWatch(config) : undefined;
-	await watch?.reading();
-	const state = createState(config, options.workers);
-	for (const warning of [...state.warnings, ...configWarnings(config)]) log.warn(TARGET, warning);
+	const state = createState(files, options.workers);
+	for (const warning of state.warnings) log.warn(TARGET, warning);
+	for (const warning of files.warnings) log.warn(TARGET, describeProblem(config.path, warning));
 	await assertFree(bind, '--bind');
 
 	const prober = createProber(options, state);
@@ -78,7 +80,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	options.onAccepting();
 	const port = await pool.start();
 
-	const reloader = createReloader(options, state, prober, pool, watch);
+	const reloader = createReloader(options, state, prober, pool);
 	const drain = createDrain(options, pool);
 	watch?.start((changed) => void reloader.request({ changed }));
 	readiness.serving();
@@ -87,7 +89,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 		metrics_bind: formatAddress({ host: metricsBind.host, port: metrics.port }),
 		workers: state.workers,
 		body_mode: options.bodyMode,
-		routes: config.routes.map(({ prefix, upstream }) => ({ prefix, upstream: upstream.authority })),
+		...routesShown(config.routes),
 		version: options.version,
 		generation: state.inForce.generation,
 	});
@@ -105,7 +107,17 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	};
 }
 
-function createProber({ config, log }: SupervisorOptions, { clock }: ProcessState): HealthProber {
+/** More would make the line longer than some collectors of logs accept. */
+const MAX_ROUTES_SHOWN = 20;
+
+function routesShown(routes: Config['routes']) {
+	const shown = routes
+		.slice(0, MAX_ROUTES_SHOWN)
+		.map(({ prefix, upstream }) => ({ prefix, upstream: upstream.authority }));
+	return { routes: shown, ...(routes.length > shown.length && { routes_total: routes.length }) };
+}
+
+function createProber({ files: { config }, log }: SupervisorOptions, { clock }: ProcessState): HealthProber {
 	return new HealthProber({
 		intervalMs: config.healthIntervalMs,
 		probe: httpProbe,
@@ -116,7 +128,8 @@ function createProber({ config, log }: SupervisorOptions, { clock }: ProcessStat
 }
 
 function createPool(options: SupervisorOptions, state: ProcessState): WorkerPool {
-	const { config, bind, workerUrl, logFilter, log, writeRecord } = options;
+	const { bind, workerUrl, logFilter, log, writeRecord } = options;
+	const { config } = options.files;
 	return new WorkerPool({
 		size: state.workers,
 		port: bind.port,
@@ -149,11 +162,10 @@ function metricSources({ version, bodyMode }: SupervisorOptions, state: ProcessS
 }
 
 function createReloader(
-	{ config, log }: SupervisorOptions,
+	{ files: { config, watch }, log }: SupervisorOptions,
 	{ inForce, upstreams }: ProcessState,
 	prober: HealthProber,
 	pool: WorkerPool,
-	watch: FileWatch | undefined,
 ): Reloader {
 	return new Reloader({
 		booted: config,
@@ -163,7 +175,7 @@ function createReloader(
 			await watch?.follow(reloadedFiles(current));
 			return current;
 		},
-		readTlsFiles: (paths) => readTlsFiles(paths, new Date()),
+		readTlsFiles: (current) => readTlsFiles(current, new Date()),
 		configWarnings,
 		inForce,
 		upstreams,
@@ -173,16 +185,7 @@ function createReloader(
 	});
 }
 
-function createWatch(config: Config): FileWatch {
-	return new FileWatch({ stampOf, timers: systemTimers }, reloadedFiles(config));
-}
-
-/** What a reload reads; `jwks_path` is read at the start alone. */
-function reloadedFiles({ path, tls }: Config): string[] {
-	return [path, tls.certPath, tls.keyPath, tls.clientCaPath];
-}
-
-function createDrain({ config, log, exit }: SupervisorOptions, pool: WorkerPool): Drain {
+function createDrain({ files: { config }, log, exit }: SupervisorOptions, pool: WorkerPool): Drain {
 	return new Drain({
 		drainWorkers: () => pool.drain(),
 		delayMs: config.limits.shutdownDelayMs,

@@ -1,31 +1,61 @@
 import { X509Certificate } from 'node:crypto';
+import { type PemBlock, readPem } from '../gates/pem.ts';
 
 /**
  * The CAs of a bundle, one PEM text each. Any other certificate in it is no CA of anybody, and must not become the end of a
  * chain: it would let in who has its key.
  */
 export function authoritiesOf(bundle: string): string[] {
-	return readCertificates(bundle, 'the CA bundle')
+	return readCertificates(bundle)
 		.filter((certificate) => certificate.ca)
 		.map((certificate) => certificate.toString());
 }
 
-/** All certificates of a PEM text, at least one. Text between the blocks is allowed, as `openssl x509 -text` writes it. */
-export function readCertificates(pem: string, name: string): X509Certificate[] {
-	const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
-	const begun = pem.match(/-----BEGIN CERTIFICATE-----/g)?.length ?? 0;
-	if (begun === 0) throw new Error(`${name}: holds no PEM certificate ("BEGIN CERTIFICATE")`);
-	if (blocks.length < begun) throw new Error(`${name}: a certificate in it is cut off or damaged; write the file anew`);
-	return blocks.map((block, i) => {
+/**
+ * All certificates of a PEM text, at least one. Other blocks may stand beside them, such as the key of a file that holds
+ * both, and text, as `openssl x509 -text` writes it.
+ *
+ * @throws Error with what is wrong and the remedy; it never quotes the text.
+ */
+export function readCertificates(pem: string): X509Certificate[] {
+	const all = readBlocks(pem);
+	const others = all.find(({ label }) => OTHER_CERTIFICATES.test(label));
+	// OpenSSL reads some of these in some places and skips them in others; a certificate must not be lost that way.
+	if (others !== undefined) {
+		throw new Error(
+			`holds a block "${others.label}" on line ${others.line}; write it as "CERTIFICATE" (openssl x509 -in FILE -out FILE)`,
+		);
+	}
+	const blocks = all.filter(({ label }) => label === 'CERTIFICATE');
+	if (blocks.length === 0) throw new Error('holds no PEM certificate ("BEGIN CERTIFICATE")');
+	return blocks.map(({ text }, i) => {
 		try {
-			return new X509Certificate(block);
+			return new X509Certificate(text);
 		} catch {
-			throw new Error(`${name}: ${nth(i)} is not readable; write the file anew`);
+			throw new Error(`${nth(i)} is not readable; write the file anew`);
 		}
 	});
+}
+
+/**
+ * The blocks of a PEM text.
+ *
+ * @throws Error with what is not whole, and the remedy.
+ */
+export function readBlocks(pem: string): PemBlock[] {
+	const blocks = readPem(pem);
+	if (typeof blocks === 'string') throw new Error(blocks);
+	return blocks;
+}
+
+export function isPrivateKey({ label }: PemBlock): boolean {
+	return label.endsWith('PRIVATE KEY');
 }
 
 /** @param index from 0. */
 export function nth(index: number): string {
 	return `certificate ${index + 1}`;
 }
+
+/** "TRUSTED CERTIFICATE" (with OpenSSL's own trust settings), "X509 CERTIFICATE" (before 1998), and whole bundles. */
+const OTHER_CERTIFICATES = /. CERTIFICATE$|^PKCS ?#?7|^CMS$/;

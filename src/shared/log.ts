@@ -1,3 +1,6 @@
+import { LOG_TARGETS } from './log-targets.ts';
+import { suggest } from './suggest.ts';
+
 /**
  * Logging without I/O: what a record is, which records are wanted (`RUST_LOG`, specification 2.2) and what a line looks
  * like (decisions "Process"). Callers never pass a token, a key or a raw header.
@@ -45,7 +48,7 @@ export function createLogger(filter: LogFilter, write: (record: LogRecord) => vo
 export interface LogFilter {
 	/** Cheap enough to ask for every record: a few string comparisons, mostly none. */
 	enabled(level: Level, target: string): boolean;
-	/** What could not be read, in words; those directives are ignored. */
+	/** What could not be read, in words, and targets that nothing logs to; those directives do nothing. */
 	readonly problems: readonly string[];
 }
 
@@ -63,8 +66,9 @@ export function parseLogFilter(rustLog: string): LogFilter {
 	for (const directive of rustLog.split(',').map((part) => part.trim())) {
 		if (directive === '') continue;
 		const parsed = parseDirective(directive);
-		if (typeof parsed === 'string') problems.push(parsed);
-		else ranks.set(parsed.target, parsed.rank);
+		const problem = typeof parsed === 'string' ? parsed : targetProblem(parsed.target);
+		if (problem !== undefined) problems.push(problem);
+		if (typeof parsed !== 'string') ranks.set(parsed.target, parsed.rank);
 	}
 	const fallback = ranks.get('') ?? (ranks.size === 0 || problems.length > 0 ? rankOf('info') : OFF);
 	ranks.delete('');
@@ -101,6 +105,15 @@ function parseDirective(directive: string): { target: string; rank: number } | s
 	if (!/^\w[\w-]*(?:::[\w-]+)*$/.test(target)) return `${JSON.stringify(target)} is not a target such as proxy::health`;
 	if (wanted !== undefined) return { target, rank: wanted };
 	return `${JSON.stringify(directive)} does not end in a level (off, ${LEVELS.join(', ')})`;
+}
+
+/** Other programs' targets, which a shared setting may name, are no mistakes; those that resemble ours are. */
+function targetProblem(target: string): string | undefined {
+	if (target === '' || LOG_TARGETS.some((known) => isWithin(known, target))) return undefined;
+	const meant = suggest(target, LOG_TARGETS);
+	if (meant !== undefined) return `nothing logs to ${JSON.stringify(target)}; did you mean ${meant}?`;
+	if (!isWithin(target, 'proxy')) return undefined;
+	return `nothing logs to ${JSON.stringify(target)}; there are ${LOG_TARGETS.join(', ')}`;
 }
 
 function parseLevel(text: string): number | undefined {

@@ -349,7 +349,16 @@ describe('a reload that fails', () => {
 		['two routes with one prefix', () => proxy.writeConfig(route + route), /routes\[1\]\.prefix: "\/new" is already/],
 		['a cooldown of 0', () => proxy.writeConfig(`default_cooldown_secs = 0\n${route}`), /:1: default_cooldown_secs: /],
 		['a file that is gone', () => rmSync(proxy.configPath), /config\.toml: cannot be read: there is no such file/],
-		['a file that is not UTF-8', () => writeFileSync(proxy.configPath, Buffer.of(0xff)), /it is not UTF-8/],
+		[
+			'a file that is not UTF-8',
+			() => writeFileSync(proxy.configPath, Buffer.of(0xff)),
+			/:1: is not UTF-8 text: byte 1 of the file is 0xff/,
+		],
+		[
+			'tables nested 5,000 deep',
+			() => proxy.writeConfig(`a = ${'['.repeat(5000)}`),
+			/:1: is nested deeper than 8 levels/,
+		],
 	];
 	for (const [what, break_, cause] of configs) {
 		test(`over ${what} keeps certificate and routes, and says why for both`, async () => {

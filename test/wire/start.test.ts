@@ -229,6 +229,21 @@ describe('a start that fails', { concurrency: 2 }, () => {
 		['no address', ['--bind', 'localhost'], /--bind: must be HOST:PORT .*it has no port/],
 		['a port beyond 65535', ['--metrics-bind', '127.0.0.1:65536'], /--metrics-bind: must be HOST:PORT/],
 		['no workers', ['--workers', '0'], /--workers: must be a whole number from 1/],
+		[
+			'a flag given twice',
+			['--log-format', 'json', '--log-format', 'pretty'],
+			/--log-format: is given twice \("json" and "pretty"\)/,
+		],
+		[
+			'one address for both listeners',
+			['--bind', '127.0.0.1:1', '--metrics-bind', '127.0.0.1:1'],
+			/--metrics-bind: is the address of --bind/,
+		],
+		[
+			'a URL for an address',
+			['--bind', 'https://127.0.0.1:1'],
+			/--bind: must be HOST:PORT .*it is a URL, not an address; write 127\.0\.0\.1:1/,
+		],
 		['an unknown log format', ['--log-format', 'xml'], /--log-format: must be json or pretty/],
 	];
 	for (const [what, args, line] of usage) test(`is wrong usage with ${what}`, () => fails(2, line, { args }));
@@ -246,7 +261,7 @@ describe('a start that fails', { concurrency: 2 }, () => {
 			/none\.toml: cannot be read: there is no such file; .*--config/,
 		],
 		['a configuration that is a directory', dir, /cannot be read: it is a directory/],
-		['a configuration that is not UTF-8', notUtf8, /latin1\.toml: cannot be read: it is not UTF-8/],
+		['a configuration that is not UTF-8', notUtf8, /latin1\.toml:1: is not UTF-8 text: byte 6 of the file is 0xe9/],
 	];
 	for (const [what, path, line] of files) test(`names ${what}`, () => fails(1, line, { args: ['--config', path] }));
 
@@ -260,7 +275,9 @@ describe('a start that fails', { concurrency: 2 }, () => {
 		await fails(1, /secret\.toml: cannot be read: permission denied/, { launcher, args: ['--config', path] });
 	});
 
-	const good = '[tls]\ncert_path = "a"\nkey_path = "b"\nclient_ca_path = "c"\n[jwt]\njwks_path = "d"\n';
+	const { server, caPath, publicKeyPath } = pki;
+	const tables = { cert_path: server.certPath, key_path: server.keyPath, client_ca_path: caPath };
+	const good = renderConfig({ tls: tables, jwt: { jwks_path: publicKeyPath }, routes: [] }).trimStart();
 	const route = (more: string) => `[[routes]]\nupstream = "http://127.0.0.1:9"\n${more}\n`;
 	const texts: [what: string, text: string, line: RegExp][] = [
 		['bad TOML', 'tenant_rps = \n', /config\.toml:1: is not valid TOML/],
@@ -286,6 +303,26 @@ describe('a start that fails', { concurrency: 2 }, () => {
 	for (const [what, configText, line] of texts) {
 		test(`names file, line and key of ${what}`, () => fails(1, line, { configText }));
 	}
+
+	test('names what is wrong in the configuration and inside the files that it names at once, a line each', async () => {
+		const tls = {
+			cert_path: pki.writeFile('cut-short.crt', pki.server.certPem.slice(0, 300)),
+			key_path: join(dir, 'none'),
+		};
+		const options = { tls, jwt: { jwks_path: pki.server.keyPath }, config: { tenant_rps: -1 } };
+		const { code, stderr } = await outcome(options);
+		assert.equal(code, 1);
+		const places = stderr
+			.trimEnd()
+			.split('\n')
+			.map((line) => /^proxy: \S+\.toml:\d+: (\S+)/.exec(line)?.[1]);
+		assert.deepEqual(places, ['tenant_rps:', 'tls.cert_path', 'tls.key_path', 'jwt.jwks_path']);
+	});
+
+	test('hangs neither for tables that are nested 5,000 deep nor for a large file', async () => {
+		await fails(1, /config\.toml:1: is nested deeper than 8 levels/, { configText: `a = ${'['.repeat(5000)}` });
+		await fails(1, /cannot be read: it is larger than 1 MiB/, { configText: '#'.repeat(9 * 1024 * 1024) });
+	});
 
 	test('names every problem of the configuration at once, a line each', async () => {
 		const { code, stderr } = await outcome({ configText: `tenant_rps = -1\nbogus = 1\n${good}` });

@@ -26,8 +26,15 @@ export function text(wanted: string, remedy: string) {
 
 export function file(content: string) {
 	const error = expected('the path of a file', `set it to the file with ${content}`);
+	const isUrl = expected(
+		'the path of a file, not a URL',
+		`nothing is fetched over the network: save ${content} and name the file`,
+	);
 	// The operating system would cut the path at a NUL.
-	return z.string({ error }).regex(/^[^\0]+$/, { error });
+	return z
+		.string({ error })
+		.regex(/^[^\0]+$/, { error })
+		.regex(/^(?![a-z][a-z\d+.-]*:\/\/)/i, { error: isUrl });
 }
 
 export function claim(name: string) {

@@ -12,7 +12,7 @@ export const route = table('[[routes]]', {
 		},
 	),
 	upstream: text(
-		'http://host[:port]',
+		'http://host[:port], one address',
 		'set it to the address to route to, for example "http://localhost:3000"',
 	).transform((address, context) => {
 		const upstream = parseUpstream(address);

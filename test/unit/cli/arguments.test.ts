@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { type Environment, parseCommandLine, UsageError } from '../../../src/cli/arguments.ts';
 import { helpText } from '../../../src/cli/help.ts';
-import { DEMO_OPTIONS, DEMO_SWITCHES, RUN_OPTIONS } from '../../../src/cli/options.ts';
+import { CHECK_SWITCHES, DEMO_OPTIONS, DEMO_SWITCHES, RUN_OPTIONS } from '../../../src/cli/options.ts';
 
 const CORES = 6;
 const parse = (argv: string[], env: Environment = {}) => parseCommandLine(argv, env, CORES);
@@ -75,10 +75,6 @@ describe('running the proxy', () => {
 		assert.deepEqual(parse([], empty), defaults);
 	});
 
-	it('lets the last of several equal flags count', () => {
-		assert.deepEqual(parse(['--workers=2', '--workers=3']), { ...defaults, workers: 3 });
-	});
-
 	it('uses one worker for each core when told auto', () => {
 		assert.deepEqual(parse(['--workers=auto'], { PROXY_WORKERS: '2' }), defaults);
 	});
@@ -100,13 +96,33 @@ describe('running the proxy', () => {
 });
 
 describe('the other commands', () => {
+	it('check what running in the same way would do', () => {
+		const found = { command: 'check', config: 'config.toml', workers: CORES, rustLog: 'info', json: false };
+		assert.deepEqual(parse(['check']), found);
+		assert.deepEqual(parse(['check', '--json', '--config=a.toml']), { ...found, config: 'a.toml', json: true });
+		assert.deepEqual(parse(['check', '--bind=[::1]:1', '--workers', '2']), { ...found, workers: 2 });
+		assert.deepEqual(parse(['check'], { PROXY_CONFIG: 'b.toml', RUST_LOG: 'warn' }), {
+			...found,
+			config: 'b.toml',
+			rustLog: 'warn',
+		});
+	});
+
 	it('run the demo', () => {
 		assert.deepEqual(parse(['demo']), { command: 'demo', once: false, dir: '.demo' });
 		assert.deepEqual(parse(['demo', '--dir', 'd', '--once']), { command: 'demo', once: true, dir: 'd' });
 	});
 
 	it('show the help, also beside a mistake', () => {
-		for (const argv of [['--help'], ['-h'], ['demo', '-h'], ['--bind', 'x', '--help'], ['--bnid', '-h'], ['-hV']]) {
+		for (const argv of [
+			['--help'],
+			['-h'],
+			['demo', '-h'],
+			['check', '-h'],
+			['--bind', 'x', '--help'],
+			['--bnid', '-h'],
+			['-hV'],
+		]) {
 			assert.deepEqual(parse(argv, { PROXY_WORKERS: 'many' }), { command: 'help' }, argv.join(' '));
 		}
 	});
@@ -126,6 +142,12 @@ describe('wrong usage', () => {
 			[['--__proto__'], {}, 'unknown option "--__proto__"; see proxy --help'],
 			[['--no-help'], {}, 'unknown option "--no-help"; see proxy --help'],
 			[['--once'], {}, 'unknown option "--once"; it belongs to the demo: proxy demo --once'],
+			[['--json'], {}, 'unknown option "--json"; it belongs to the check: proxy check --json'],
+			[['chekc'], {}, 'unknown command "chekc"; did you mean proxy check?'],
+			[['check', '--jsno'], {}, 'unknown option "--jsno"; did you mean --json?'],
+			[['check'], { PROXY_BIND: 'x' }, 'PROXY_BIND: must be HOST:PORT (got "x"): it has no port; write x:PORT'],
+			[['--workers=2', '--workers=3'], {}, '--workers: is given twice ("2" and "3"); give it once'],
+			[['--config', 'a', '--config', 'a'], {}, '--config: is given twice ("a" and "a"); give it once'],
 			[['dmeo'], {}, 'unknown command "dmeo"; did you mean proxy demo?'],
 			[['serve'], {}, 'unknown command "serve"; see proxy --help'],
 			[['--config', 'a', 'b'], {}, 'unexpected argument "b"; every value needs its flag before it, see proxy --help'],
@@ -165,6 +187,49 @@ describe('wrong usage', () => {
 			],
 		];
 		for (const [argv, env, message] of cases) assert.equal(errorOf(argv, env).message, message);
+	});
+
+	it('is an address that is no address of a TCP listener', () => {
+		const cases: [text: string, reason: string, remedy: string][] = [
+			['https://0.0.0.0:8443', 'it is a URL, not an address', '0.0.0.0:8443'],
+			['https://[::]:8443/', 'it is a URL, not an address', '[::]:8443'],
+			['tcp://edge', 'it is a URL, not an address', 'for example 0.0.0.0:8443'],
+			['unix:/run/a.sock', 'the listener is TCP, Unix sockets are not supported', 'for example 127.0.0.1:8443'],
+			['unix:///run/a.sock', 'the listener is TCP, Unix sockets are not supported', 'for example 127.0.0.1:8443'],
+			['/run/a.sock', 'the listener is TCP, Unix sockets are not supported', 'for example 127.0.0.1:8443'],
+			['./a.sock', 'the listener is TCP, Unix sockets are not supported', 'for example 127.0.0.1:8443'],
+		];
+		for (const [text, reason, remedy] of cases) {
+			for (const flag of ['--bind', '--metrics-bind']) {
+				assert.equal(
+					errorOf([flag, text]).message,
+					`${flag}: must be HOST:PORT (got "${text}"): ${reason}; write ${remedy}`,
+				);
+			}
+		}
+	});
+
+	it('is one address for both listeners', () => {
+		const cases: [bind: string, metricsBind: string][] = [
+			['127.0.0.1:8443', '127.0.0.1:8443'],
+			['0.0.0.0:9090', '127.0.0.1:9090'],
+			['[::1]:9090', '[::]:9090'],
+			['localhost:1', 'LOCALHOST:1'],
+		];
+		for (const [bind, metricsBind] of cases) {
+			assert.equal(
+				errorOf(['--bind', bind, '--metrics-bind', metricsBind]).message,
+				`--metrics-bind: is the address of --bind (port ${bind.split(':').at(-1)}); give one of them another port`,
+			);
+		}
+		assert.match(
+			errorOf(['--bind', '127.0.0.1:9090']).message,
+			/^--metrics-bind: is the address of --bind \(port 9090\)/,
+		);
+		for (const metricsBind of ['127.0.0.2:8443', '127.0.0.1:8444']) {
+			parse(['--bind', '127.0.0.1:8443', '--metrics-bind', metricsBind]);
+		}
+		parse(['--bind', '127.0.0.1:0', '--metrics-bind', '127.0.0.1:0']);
 	});
 
 	it('is refused for whatever is no number of workers', () => {
@@ -214,7 +279,10 @@ describe('the help text', () => {
 			if (env !== undefined) assert.ok(text.includes(env), env);
 			assert.ok(text.includes(`default ${fallback}]`), fallback);
 		}
-		for (const { flag } of Object.values(DEMO_SWITCHES)) assert.ok(text.includes(`--${flag} `), flag);
+		for (const { flag } of Object.values({ ...CHECK_SWITCHES, ...DEMO_SWITCHES })) {
+			assert.ok(text.includes(`--${flag} `), flag);
+		}
+		assert.match(text, /proxy check \[OPTIONS\] +\S/);
 		for (const flags of ['-h, --help ', '-V, --version ']) assert.ok(text.includes(flags), flags);
 	});
 

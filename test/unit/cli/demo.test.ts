@@ -64,9 +64,9 @@ describe('the folder of the demo', () => {
 		}
 	});
 
-	it('holds a configuration that the proxy accepts', () => {
+	it('holds a configuration that the proxy accepts', async () => {
 		workspace.writeConfig([{ prefix: '/svc-a', upstream: 'http://127.0.0.1:1' }]);
-		const config = loadConfig(workspace.paths.config);
+		const config = await loadConfig(workspace.paths.config);
 		assert.equal(config.tenantRps, 5);
 		assert.deepEqual([config.jwt.issuer, config.jwt.audience], [ISSUER, AUDIENCE]);
 		assert.equal(config.routes[0]?.cooldownMs, 1000);

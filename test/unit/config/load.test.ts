@@ -16,6 +16,14 @@ describe('a configuration that is right', () => {
 	it('needs only the TLS files and the token key', () => {
 		assert.deepEqual(parse(MINIMAL), {
 			path: 'config.toml',
+			lines: {
+				tls: 2,
+				'tls.cert_path': 3,
+				'tls.key_path': 4,
+				'tls.client_ca_path': 5,
+				jwt: 6,
+				'jwt.jwks_path': 7,
+			},
 			healthIntervalMs: 5000,
 			tenantRps: 1000,
 			reloadOnChange: false,
@@ -228,6 +236,30 @@ cert_path = ""`).split('\n'),
 		assert.match(messageOf(`${MINIMAL}[[route]]\nprefix = "/"`), /:8: route: unknown key; did you mean routes\?/);
 	});
 
+	it('is told that nothing is fetched where a path was wanted', () => {
+		assert.match(
+			messageOf(MINIMAL.replace('jwt.pem', 'https://issuer.example/.well-known/jwks.json')),
+			/:7: jwt\.jwks_path: must be the path of a file, not a URL \(got "https:.*\); nothing is fetched over the network: save the RSA public key .*, PEM and name the file$/,
+		);
+		assert.match(
+			messageOf(MINIMAL.replace('ca.pem', 'file:///ca.pem')),
+			/:5: tls\.client_ca_path: must be the path of a file/,
+		);
+		assert.equal(parse(MINIMAL.replace('ca.pem', './c:/ca.pem')).tls.clientCaPath, './c:/ca.pem');
+	});
+
+	it('is told that a route has one upstream', () => {
+		const route = (upstream: string) => `${MINIMAL}[[routes]]\nprefix = "/"\nupstream = ${upstream}`;
+		assert.match(
+			messageOf(route('["http://a", "http://b"]')),
+			/upstream: must be http:\/\/host\[:port\], one address \(got an array\)/,
+		);
+		assert.match(
+			messageOf(route('"http://a:1,http://b:2"')),
+			/: a route has one upstream, and nothing here balances over several/,
+		);
+	});
+
 	it('names the type that was wanted and the one that was found', () => {
 		const cases: [line: string, message: RegExp][] = [
 			['tenant_rps = "5"', /must be a whole number of requests per second, at least 0 \(got the string "5"\)/],
@@ -323,26 +355,39 @@ describe('loading', () => {
 		return path;
 	};
 
-	it('reads the file and remembers its path', () => {
+	it('reads the file and remembers its path', async () => {
 		const path = write(MINIMAL);
-		assert.equal(loadConfig(path).path, path);
+		assert.equal((await loadConfig(path)).path, path);
 	});
 
-	it('does not mind the byte order mark and the line ends of Windows', () => {
-		assert.equal(loadConfig(write(`\ufefftenant_rps = 5${MINIMAL}`.replaceAll('\n', '\r\n'))).tenantRps, 5);
+	it('does not mind the byte order mark and the line ends of Windows', async () => {
+		const path = write(`\ufefftenant_rps = 5${MINIMAL}`.replaceAll('\n', '\r\n'));
+		assert.equal((await loadConfig(path)).tenantRps, 5);
 	});
 
-	it('names the file that it cannot read, and the flag', () => {
+	it('names the file that it cannot read, and the flag', async () => {
 		const path = join(folder, 'absent.toml');
-		assert.throws(() => loadConfig(path), {
+		await assert.rejects(loadConfig(path), {
 			name: 'ConfigError',
 			message: `${path}: cannot be read: there is no such file; name another file with --config or PROXY_CONFIG`,
 		});
-		assert.throws(() => loadConfig(folder), /cannot be read: it is a directory;/);
+		await assert.rejects(loadConfig(folder), /cannot be read: it is a directory;/);
+		await assert.rejects(loadConfig('/dev/zero'), /cannot be read: it is a device, not a regular file;/);
 	});
 
-	it('refuses text that is not UTF-8', () => {
-		assert.throws(() => loadConfig(write(Uint8Array.of(0x61, 0xff))), /cannot be read: it is not UTF-8 text;/);
+	it('refuses a file that is larger than any configuration', async () => {
+		await assert.rejects(loadConfig(write(`#${' '.repeat(1024 * 1024)}`)), /cannot be read: it is larger than 1 MiB;/);
+	});
+
+	it('says where text is not UTF-8', async () => {
+		const cases: [text: string, line: number, message: string][] = [
+			['# caf\xe9\n', 1, 'is not UTF-8 text: byte 6 of the file is 0xe9; save it as UTF-8'],
+			['a = 1\n\xc3\xa9\n\n\xff', 4, 'is not UTF-8 text: byte 11 of the file is 0xff; save it as UTF-8'],
+			['a\n\xe2\x82', 2, 'is not UTF-8 text: byte 3 of the file is 0xe2; save it as UTF-8'],
+		];
+		for (const [text, line, message] of cases) {
+			await assert.rejects(loadConfig(write(Buffer.from(text, 'latin1'))), { problems: [{ line, message }] });
+		}
 	});
 });
 

@@ -93,11 +93,76 @@ describe('text that is not TOML', () => {
 		}
 	});
 
+	it('is located at the table header that was not closed, not at the line after it', () => {
+		const cases: [text: string, line: number, header: string, whole: string][] = [
+			['[tls\ncert_path = "x"\n', 1, '[tls', '[tls]'],
+			['a = 1\n[tls # mine\n\n# yours\nb = 1', 2, '[tls', '[tls]'],
+			['[[routes]\nprefix = "/"', 1, '[[routes]', '[[routes]]'],
+			['a = 1\n[[routes\nprefix = "/"', 2, '[[routes', '[[routes]]'],
+			['[limits', 1, '[limits', '[limits]'],
+		];
+		for (const [text, line, header, whole] of cases) {
+			assert.throws(() => parse(text), {
+				message: `config.toml:${line}: is not valid TOML: the table header "${header}" is not closed; write ${whole}`,
+			});
+		}
+		assert.throws(() => parse('[tls]\nb = [\n  [1\n  2]'), /config\.toml:4: is not valid TOML: Expected comma/);
+	});
+
 	it('cannot put control characters into the message', () => {
 		assert.throws(
 			() => parse('a = "\x1b[31m\x9b"'),
 			(error: Error) => !/[\x00-\x1f\x7f-\x9f]/.test(error.message),
 		);
+	});
+});
+
+describe('text that is nested deeper than any configuration', () => {
+	const nested: [what: string, text: (depth: number) => string][] = [
+		['lists', (depth) => `a = ${'['.repeat(depth)}${']'.repeat(depth)}`],
+		['inline tables', (depth) => `a = ${'{a='.repeat(depth)}1${'}'.repeat(depth)}`],
+		[
+			'dotted keys',
+			(depth) =>
+				`${Array(depth + 1)
+					.fill('a')
+					.join('.')} = 1`,
+		],
+		[
+			'dotted keys with blanks',
+			(depth) =>
+				`${Array(depth + 1)
+					.fill('"a.b"')
+					.join(' . ')} = 1`,
+		],
+		['table headers', (depth) => `[${Array(depth).fill('a').join('.')}]`],
+		['lists that nobody closes', (depth) => `a = ${'['.repeat(depth)}`],
+	];
+	for (const [what, text] of nested) {
+		it(`is refused before it is parsed, with its line: ${what}`, () => {
+			for (const depth of [9, 5000, 100_000]) {
+				assert.throws(() => parse(`# first\n${text(depth)}\n`), {
+					name: 'ConfigError',
+					message:
+						'config.toml:2: is nested deeper than 8 levels, which no key of the configuration is; see the README for what it may say',
+				});
+			}
+			if (!what.endsWith('closes')) parse(`# first\n${text(8)}\n`);
+		});
+	}
+
+	it('is not what stands in strings and comments, nor what stands side by side', () => {
+		const deep = '[{a.'.repeat(100);
+		const texts = [
+			`a = "${deep}\\"${deep}"`,
+			`a = '${deep}'`,
+			`a = """\n"${deep}\\"""\n${deep}"""`,
+			`a = '''\n${deep}''\n'''`,
+			`# ${deep} "\na = 1`,
+			Array.from({ length: 100 }, (_, i) => `x${i}.b = 1.5`).join('\n'),
+			`a = [${Array(100).fill('{b.c = 1.5}, [1.5]').join(',')}]`,
+		];
+		for (const text of texts) parse(text);
 	});
 });
 

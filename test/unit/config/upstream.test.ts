@@ -35,6 +35,7 @@ describe('an upstream address', () => {
 			['tcp://a:1', 'http://a:1'],
 			['http://a:1/', 'http://a:1'],
 			['http://a:1/path', 'http://a:1'],
+			['http://a:1/a,b', 'http://a:1'],
 			['http://a:1?query', 'http://a:1'],
 			['http://a:1#fragment', 'http://a:1'],
 			['http://user@a:1', 'http://a:1'],
@@ -66,6 +67,21 @@ describe('an upstream address', () => {
 			assert.equal(/write (?:for example )?"([^"]*)"$/.exec(problem)?.[1], remedy, problem);
 			assert.equal(typeof parseUpstream(remedy), 'object');
 		}
+	});
+
+	it('is one address', () => {
+		for (const text of [
+			'http://a:1,http://b:2',
+			'http://a:1, http://b:2',
+			'http://a:1 http://b:2',
+			'http://a:1;b:2',
+			'a:1 b:2',
+		]) {
+			const problem = String(parseUpstream(text));
+			assert.match(problem, /: a route has one upstream, and nothing here balances over several; write /, text);
+		}
+		assert.match(String(parseUpstream('http://a:1,http://b:2')), /; write "http:\/\/a:1"$/);
+		assert.doesNotMatch(String(parseUpstream('http://u:secret@a:1,http://b')), /secret/);
 	});
 
 	it('is never a number that a resolver would read as some other IPv4 address', () => {

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { describeProblem } from '../../../src/config/error.ts';
 import { parseConfig } from '../../../src/config/load.ts';
 import { configWarnings } from '../../../src/config/warnings.ts';
 import { MINIMAL } from './minimal.ts';
 
 const QUIET = `${MINIMAL}issuer = "i"\naudience = "a"\n[[routes]]\nprefix = "/"\nupstream = "http://a"\n`;
-const warningsOf = (text: string) => configWarnings(parseConfig(text, 'config.toml'));
+const warningsOf = (text: string) =>
+	configWarnings(parseConfig(text, 'config.toml')).map((warning) => describeProblem('config.toml', warning));
 
 describe('the warnings about a configuration', () => {
 	it('are none where nothing is doubtful', () => {
@@ -13,20 +15,67 @@ describe('the warnings about a configuration', () => {
 	});
 
 	it('name the claim that is not checked', () => {
-		assert.match(warningsOf(QUIET.replace(/issuer.*/, '')).join(), /^jwt\.issuer is not set: tokens of any issuer/);
-		assert.match(warningsOf(QUIET.replace(/audience.*/, '')).join(), /^jwt\.audience is not set: .* rejected/);
+		assert.match(
+			warningsOf(QUIET.replace(/issuer.*/, '')).join(),
+			/^config\.toml:6: jwt\.issuer: is not set: tokens of any issuer/,
+		);
+		assert.match(
+			warningsOf(QUIET.replace(/audience.*/, '')).join(),
+			/^config\.toml:6: jwt\.audience: is not set: .* rejected/,
+		);
 	});
 
 	it('tell of a proxy without routes', () => {
-		assert.match(warningsOf(QUIET.replace(/\[\[routes\]\][\s\S]*/, '')).join(), /^there are no \[\[routes\]\]/);
+		assert.match(
+			warningsOf(QUIET.replace(/\[\[routes\]\][\s\S]*/, '')).join(),
+			/^config\.toml: routes: there are none: every request will be answered 404/,
+		);
 	});
 
 	it('tell of bodies that are allowed and yet never fit', () => {
 		const limits = (held: number) => `${QUIET}[limits]\nmax_request_body_bytes = 100\nmax_buffered_bytes = ${held}`;
 		assert.deepEqual(warningsOf(limits(100)), []);
-		assert.match(warningsOf(limits(99)).join(), /^limits\.max_buffered_bytes is less/);
-		const share = (bytes: number) => `${limits(200)}\nmax_buffered_bytes_per_tenant = ${bytes}`;
+		assert.match(warningsOf(limits(99)).join(), /^config\.toml:15: limits\.max_buffered_bytes: is less/);
+	});
+
+	it('tell of a share that the largest body never fits into', () => {
+		const share = (bytes: number) =>
+			`${QUIET}[limits]\nmax_request_body_bytes = 100\nmax_buffered_bytes = 200\nmax_buffered_bytes_per_tenant = ${bytes}`;
 		assert.deepEqual(warningsOf(share(100)), []);
-		assert.match(warningsOf(share(99)).join(), /^limits\.max_buffered_bytes_per_tenant is less/);
+		assert.match(warningsOf(share(99)).join(), /limits\.max_buffered_bytes_per_tenant: is less/);
+	});
+
+	it('tell of prefixes that were meant as patterns, and of the prefix to write', () => {
+		const cases: [prefix: string, literal: string][] = [
+			['/api/*', '/api'],
+			['/api/v*/x', '/api'],
+			['/*', '/'],
+			['/users/{id}', '/users'],
+			['/users/{id}/posts', '/users'],
+			['/users/:id', '/users'],
+			['/users/<id>', '/users'],
+			['/a.+', '/'],
+			['/api/[a-z]', '/api'],
+			['/api/v1$', '/api'],
+		];
+		for (const [prefix, literal] of cases) {
+			assert.deepEqual(warningsOf(QUIET.replace('"/"', JSON.stringify(prefix))), [
+				`config.toml:11: routes[0].prefix: ${JSON.stringify(prefix)} looks like a glob, a template or a regular ` +
+					`expression, but is matched as it stands; write ${JSON.stringify(literal)} for that path and all that are below it`,
+			]);
+		}
+		for (const prefix of [
+			'/',
+			'/a.b/c',
+			'/a:b',
+			'/odata/$metadata',
+			'/(a)',
+			'/a+b',
+			'/.well-known',
+			'/@x/~y',
+			'/a;b=c',
+		]) {
+			assert.deepEqual(warningsOf(QUIET.replace('"/"', JSON.stringify(prefix))), [], prefix);
+		}
 	});
 });

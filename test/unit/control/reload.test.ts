@@ -13,6 +13,7 @@ import { configWith, route } from './fixtures/routes.ts';
 
 const OLD_TLS: TlsMaterial = { cert: 'old', key: 'old', ca: 'old' };
 const NEW_TLS: TlsMaterial = { cert: 'new', key: 'new', ca: 'new' };
+const EXPIRED = { line: 3, key: 'tls.cert_path', file: 'server.crt', message: 'the leaf expired yesterday' };
 const OLD_ROUTES = [route('/a', 'old:1')];
 
 /** A reloader over a pool of fake threads; the files are what the test says they are. */
@@ -35,8 +36,8 @@ class TestReload extends TestPool {
 		for (const { breaker } of this.upstreams.current.upstreams.values()) breaker.health(true, 0);
 		this.reloader = new Reloader({
 			booted,
-			loadConfig: () => this.readConfig(),
-			readTlsFiles: () => ({ material: this.readTls(), warnings: ['the leaf expired yesterday'] }),
+			loadConfig: async () => this.readConfig(),
+			readTlsFiles: async () => ({ material: this.readTls(), warnings: [EXPIRED] }),
 			configWarnings: () => [],
 			inForce: this.inForce,
 			upstreams: this.upstreams,
@@ -139,7 +140,11 @@ describe('a reload', () => {
 	test('tells what is wrong with certificates that can be used all the same', async () => {
 		const test = await TestReload.started();
 		await test.reloader.request();
-		assert.ok(test.log.lines.includes('warn proxy::reload: the leaf expired yesterday'));
+		assert.ok(
+			test.log.lines.includes(
+				'warn proxy::reload: config.toml:3: tls.cert_path (server.crt): the leaf expired yesterday',
+			),
+		);
 	});
 });
 

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { join } from 'node:path';
@@ -58,6 +60,21 @@ describe('the start', () => {
 		assert.equal((await proxy.askAll(WORKERS)).length, WORKERS);
 	});
 
+	test('lists at most 20 routes in that line, and then says how many there are', async () => {
+		const routes = Array.from({ length: 21 }, (_, i) => ({ prefix: `/${i}`, upstream: upstreamUrl }));
+		using many = new Supervised(writeConfig('many', { routes }), 1);
+		const ready = await many.line('ready');
+		assert.deepEqual(
+			(ready.routes as RouteEntry[]).map(({ prefix }) => prefix),
+			routes.slice(0, 20).map(({ prefix }) => prefix),
+		);
+		assert.equal(ready.routes_total, 21);
+		using few = new Supervised(writeConfig('few', { routes: routes.slice(0, 20) }), 1);
+		const { routes: listed, ...rest } = await few.line('ready');
+		assert.equal((listed as RouteEntry[]).length, 20);
+		assert.equal('routes_total' in rest, false);
+	});
+
 	test('opens the listener after the first verdict on every upstream', async () => {
 		using proxy = new Supervised(writeConfig('verdict'), 1);
 		await proxy.line('ready');
@@ -84,7 +101,10 @@ describe('the start', () => {
 		const server = { ...pki.server, keyPath: join(pki.dir, 'missing.key') };
 		using proxy = new Supervised(writeConfig('no-key', { server }), 1);
 		assert.equal(await proxy.exited, 1);
-		assert.equal(proxy.stderr, `tls.key_path (${server.keyPath}): cannot be read: there is no such file\n`);
+		assert.match(
+			proxy.stderr,
+			/^\S+no-key\.toml:\d+: tls\.key_path \(\S+missing\.key\): cannot be read: there is no such file\n$/,
+		);
 	});
 });
 
@@ -101,6 +121,48 @@ describe('a reload', () => {
 			assert.equal(cert, server.certPem);
 			assert.deepEqual(prefixes, ['/b']);
 		}
+	});
+
+	test('of files that cannot be read, or not at once, keeps the old material, and metrics answer meanwhile', async () => {
+		using proxy = new Supervised(writeConfig('special'), 1);
+		await proxy.line('ready');
+		const fifo = join(pki.dir, 'reload.fifo');
+		const large = join(pki.dir, 'reload.large');
+		if (process.platform !== 'win32') execFileSync('mkfifo', [fifo]);
+		writeFileSync(large, Buffer.alloc(9 * 1024 * 1024));
+		const cases: [path: string, reason: string][] = [
+			[fifo, 'it is a FIFO, not a regular file'],
+			[pki.dir, 'it is a directory'],
+			['/dev/zero', 'it is a device, not a regular file'],
+			[large, 'it is larger than 8 MiB'],
+		];
+		for (const [i, [certPath, reason]] of cases.entries()) {
+			writeConfig('special', { server: { ...pki.server, certPath } });
+			proxy.signal('SIGUSR1');
+			const { cause } = await proxy.line('mTLS reload failed; keeping old', i + 1);
+			assert.match(
+				String(cause),
+				new RegExp(`special\\.toml:\\d+: tls\\.cert_path \\(.*\\): cannot be read: ${reason}$`),
+			);
+			await proxy.line('routing table reloaded', i + 1);
+			assert.equal(sampleSum(await proxy.metrics(), 'proxy_reloads_total', { result: 'failure' }), i + 1);
+		}
+		assert.equal((await proxy.ask()).cert, pki.server.certPem);
+	});
+
+	test('tells of new doubts', async () => {
+		using proxy = new Supervised(writeConfig('doubts'), 1);
+		await proxy.line('ready');
+		writeConfig('doubts', { routes: [{ prefix: '/a/*', upstream: upstreamUrl }] });
+		proxy.signal('SIGUSR1');
+		await proxy.line('routing table reloaded');
+		const warnings = proxy.logged.filter(({ level, target }) => level === 'warn' && target === 'proxy::reload');
+		assert.ok(
+			warnings.some(({ message }) =>
+				/doubts\.toml:\d+: routes\[0\]\.prefix: "\/a\/\*" looks like a glob/.test(message),
+			),
+			JSON.stringify(warnings),
+		);
 	});
 
 	test('that a worker refuses reaches none', async () => {

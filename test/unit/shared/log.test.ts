@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import {
@@ -10,6 +11,7 @@ import {
 	type LogRecord,
 	parseLogFilter,
 } from '../../../src/shared/log.ts';
+import { LOG_TARGETS } from '../../../src/shared/log-targets.ts';
 
 const LEVELS: Level[] = ['error', 'warn', 'info', 'debug', 'trace'];
 const TIME = new Date('2026-03-04T05:06:07.089Z');
@@ -92,6 +94,28 @@ describe('the log filter', () => {
 			assert.equal(enabledLevels(filter, 'proxy::data'), 3, filter);
 		}
 		assert.equal(enabledLevels('error,inof', 'proxy::data'), 1);
+	});
+
+	it('reports targets that nothing logs to, names the one that was meant, and keeps logging', () => {
+		const cases: [filter: string, problem: string][] = [
+			['proxy::helth=debug', 'nothing logs to "proxy::helth"; did you mean proxy::health?'],
+			['proxy::Reload', 'nothing logs to "proxy::Reload"; did you mean proxy::reload?'],
+			['prxy::health=debug', 'nothing logs to "prxy::health"; did you mean proxy::health?'],
+			['proxy::xyzzy::plugh=debug', `nothing logs to "proxy::xyzzy::plugh"; there are ${LOG_TARGETS.join(', ')}`],
+		];
+		for (const [filter, problem] of cases) {
+			assert.deepEqual(parseLogFilter(filter).problems, [problem]);
+			assert.equal(enabledLevels(filter, 'proxy::worker'), 3, filter);
+		}
+		// A setting for several programs may name what others have.
+		assert.deepEqual(parseLogFilter('info,hyper=warn,tower_http=off').problems, []);
+	});
+
+	it('knows every target that there is in the source', () => {
+		const src = new URL('../../../src/', import.meta.url);
+		const texts = globSync('**/*.ts', { cwd: src }).map((path) => readFileSync(new URL(path, src), 'utf8'));
+		const named = texts.flatMap((text) => text.match(/(?<=')proxy(?:::\w+)+(?=')/g) ?? []);
+		assert.deepEqual([...LOG_TARGETS].sort(), [...new Set(['proxy', ...named])].sort());
 	});
 
 	it('accepts any text', () => {

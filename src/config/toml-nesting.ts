@@ -1,0 +1,37 @@
+/** Tables in lists in tables and dotted keys, all counted; the configuration needs 3. */
+const MAX_DEPTH = 8;
+
+/**
+ * Finds what is nested so deeply that the parser, and all that walks over its result, would take minutes for a few
+ * kilobytes. Cheap and without recursion, and it never says no to what is a configuration; it is no judge of syntax.
+ *
+ * @returns the line, from 1, where it becomes too deep.
+ */
+export function tooDeepAt(text: string): number | undefined {
+	let line = 1;
+	let brackets = 0;
+	let dots = 0;
+	for (const [token] of text.matchAll(TOKEN)) {
+		if (token === '.') {
+			dots++;
+		} else if (token === '[' || token === '{') {
+			brackets++;
+			dots = 0;
+		} else if (/^[\]}=,\n]$/.test(token)) {
+			if (token === ']' || token === '}') brackets = Math.max(0, brackets - 1);
+			dots = 0;
+		}
+		if (brackets + dots > MAX_DEPTH) return line;
+		line += token.split('\n').length - 1;
+	}
+	return undefined;
+}
+
+export const TOO_DEEP = `is nested deeper than ${MAX_DEPTH} levels, which no key of the configuration is; see the README for what it may say`;
+
+/**
+ * Strings and comments as one token each, and what opens, closes and divides. A string that nobody ends goes on to the end of
+ * its line, or of the file: so every character is looked at once.
+ */
+const TOKEN =
+	/"""(?:\\[\s\S]|[^\\])*?(?:"""|$)|'''[\s\S]*?(?:'''|$)|"(?:\\.|[^"\\\n])*"?|'[^'\n]*'?|#[^\n]*|[[\]{}.=,\n]/g;

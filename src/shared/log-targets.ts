@@ -1,0 +1,13 @@
+/** Where log records come from, for `RUST_LOG`; a test compares the list with the source. */
+export const LOG_TARGETS: readonly string[] = [
+	'proxy',
+	'proxy::embed',
+	'proxy::exchange',
+	'proxy::health',
+	'proxy::listener',
+	'proxy::log',
+	'proxy::metrics',
+	'proxy::reload',
+	'proxy::request',
+	'proxy::worker',
+];

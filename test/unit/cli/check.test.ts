@@ -1,0 +1,165 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
+import { before, describe, test } from 'node:test';
+import { type CheckResult, runCheck } from '../../../src/cli/check.ts';
+import { type ConfigTables, renderConfig } from '../../../src/cli/demo/config-file.ts';
+import { type TestPki, testPki } from '../../fixtures/pki.ts';
+import { ProxyProcess } from '../control/fixtures/proxy-process.ts';
+
+const MAIN = join(import.meta.dirname, '../../../src/main.ts');
+const ROUTES = [{ prefix: '/', upstream: 'http://127.0.0.1:9' }];
+
+let pki: TestPki;
+before(async () => {
+	pki = await testPki();
+});
+
+function write(name: string, tables: Partial<ConfigTables> = {}): string {
+	const tls = { cert_path: pki.server.certPath, key_path: pki.server.keyPath, client_ca_path: pki.caPath };
+	const jwt = { jwks_path: pki.publicKeyPath, issuer: 'i', audience: 'a' };
+	return pki.writeFile(name, renderConfig({ tls, jwt, routes: ROUTES, ...tables }));
+}
+
+/** Exit code and output, without what depends on the machine. */
+async function check(config: string, { json = false, rustLog = 'info', env = {} } = {}) {
+	let output = '';
+	const code = await runCheck({ command: 'check', config, workers: 1, rustLog, json }, env, (text) => {
+		output += text;
+	});
+	return { code, output: output.replaceAll(config, 'config.toml').replaceAll(pki.dir, 'pki') };
+}
+
+/** Node's own version may be one that the start warns of. */
+const ofNode = ({ message }: { readonly message: string }) => /^Node \d/.test(message);
+
+describe('the check', () => {
+	test('finds nothing to say about what is right, and ends with 0', async () => {
+		const { code, output } = await check(write('right.toml'));
+		assert.equal(code, 0);
+		assert.match(output.replace(/^warning: Node .*\n/, ''), /^config\.toml: ok \(0 errors, [01] warnings?\)\n$/);
+	});
+
+	test('names each error with its line, also those in files, and ends with 1', async () => {
+		const { keyPath } = await pki.issueServer('stranger');
+		const tls = { cert_path: pki.server.certPath, key_path: keyPath, client_ca_path: '/nowhere/ca.crt' };
+		const { code, output } = await check(write('wrong.toml', { tls, tenant_rps: -1 }));
+		assert.equal(code, 1);
+		assert.deepEqual(output.split('\n'), [
+			'error: config.toml:1: tenant_rps: must be a whole number of requests per second, at least 0 (got -1); set it to 0 or more, or leave it out for 1000',
+			'error: config.toml:5: tls.key_path (pki/stranger.key): the key does not fit the first certificate of tls.cert_path (pki/server.crt); give the key that this certificate was issued for',
+			'error: config.toml:6: tls.client_ca_path (/nowhere/ca.crt): cannot be read: there is no such file',
+			'config.toml: cannot be used (3 errors, 0 warnings)',
+			'',
+		]);
+	});
+
+	test('prints one JSON object of a fixed shape', async () => {
+		const tls = { cert_path: pki.server.certPath, key_path: pki.server.keyPath, client_ca_path: pki.server.certPath };
+		const routes = [{ prefix: '/users/{id}', upstream: 'http://127.0.0.1:9' }];
+		const bad = await check(write('bad.toml', { tls, routes }), { json: true });
+		assert.equal(bad.code, 1);
+		assert.equal(bad.output.split('\n').length, 2);
+		assert.deepEqual(Object.keys(JSON.parse(bad.output)), ['ok', 'errors', 'warnings']);
+		const { ok, errors, warnings } = JSON.parse(bad.output) as CheckResult;
+		assert.equal(ok, false);
+		assert.deepEqual(errors, [
+			{
+				file: 'config.toml',
+				line: 5,
+				key: 'tls.client_ca_path',
+				message:
+					'pki/server.crt: holds no CA certificate (basicConstraints CA:TRUE); give the CA that issues the clients',
+			},
+		]);
+		assert.deepEqual(
+			warnings.map(({ file, line, key }) => ({ file, line, key })),
+			[{ file: 'config.toml', line: 13, key: 'routes[0].prefix' }],
+		);
+		const absent = await check('/nowhere/config.toml', { json: true });
+		assert.deepEqual(JSON.parse(absent.output), {
+			ok: false,
+			errors: [
+				{
+					file: 'config.toml',
+					line: null,
+					key: null,
+					message: 'cannot be read: there is no such file; name another file with --config or PROXY_CONFIG',
+				},
+			],
+			warnings: [],
+		});
+	});
+
+	test('warns of the environment and of the process, as the start does', async () => {
+		const limits = { max_connections: 1_000_000_000 };
+		const env = { PROXY_BNID: 'secret' };
+		const { code, output } = await check(write('env.toml', { limits }), {
+			json: true,
+			rustLog: 'proxy::helth=debug',
+			env,
+		});
+		const { ok, warnings } = JSON.parse(output) as CheckResult;
+		assert.deepEqual([code, ok], [0, true]);
+		const nowhere = { file: null, line: null };
+		assert.deepEqual(
+			warnings
+				.filter((one) => !ofNode(one))
+				.map(({ message, ...rest }) => ({ ...rest, message: message.slice(0, 30) })),
+			[
+				{ ...nowhere, key: 'RUST_LOG', message: 'nothing logs to "proxy::helth"' },
+				{ ...nowhere, key: 'PROXY_BNID', message: 'is read by nobody; did you mea' },
+				{ ...nowhere, key: null, message: 'limits.max_connections is 1000' },
+			],
+		);
+		assert.doesNotMatch(output, /secret/);
+	});
+});
+
+describe('the command', () => {
+	/** Fails whoever opens a socket or starts a thread. */
+	const trap = `data:text/javascript,${encodeURIComponent(`
+		import net from 'node:net';
+		import threads from 'node:worker_threads';
+		import { syncBuiltinESMExports } from 'node:module';
+		const trap = (what) => function () { process._rawDebug(what); process.exit(99); };
+		net.Server.prototype.listen = trap('a listener');
+		net.Socket.prototype.connect = trap('a connection');
+		threads.Worker = trap('a thread');
+		syncBuiltinESMExports();
+	`)}`;
+
+	test('opens no socket, starts no thread, and ends with 0', async () => {
+		using command = new ProxyProcess(['--import', trap, MAIN, 'check', '--config', write('main.toml')]);
+		assert.equal(await command.exited, 0, command.stderr);
+		assert.match(command.stdout, /main\.toml: ok \(0 errors, /);
+		using start = new ProxyProcess(['--import', trap, MAIN, '--config', write('main.toml')]);
+		assert.equal(await start.exited, 99, 'the trap works');
+	});
+
+	test('ends with 1 where there are errors, and with 2 where it is called wrongly', async () => {
+		using wrong = new ProxyProcess([MAIN, 'check', '--config', '/nowhere/config.toml', '--json']);
+		assert.equal(await wrong.exited, 1);
+		assert.equal(wrong.logged.length, 1, 'one line of JSON');
+		using misused = new ProxyProcess([MAIN, 'check', '--jsno']);
+		assert.equal(await misused.exited, 2);
+		assert.match(misused.stderr, /^proxy: unknown option "--jsno"; did you mean --json\?\n$/);
+	});
+
+	test('and the start end at once at a FIFO, with one line', { skip: process.platform === 'win32' }, async () => {
+		const fifo = join(pki.dir, 'start.fifo');
+		execFileSync('mkfifo', [fifo]);
+		const tls = { cert_path: pki.server.certPath, key_path: fifo, client_ca_path: pki.caPath };
+		const config = write('fifo.toml', { tls });
+		const line = /fifo\.toml:4: tls\.key_path \(\S+start\.fifo\): cannot be read: it is a FIFO, not a regular file\n/;
+		using check = new ProxyProcess([MAIN, 'check', '--config', config]);
+		assert.equal(await check.exited, 1);
+		assert.match(check.stdout, line);
+		using start = new ProxyProcess([MAIN, '--config', config]);
+		assert.equal(await start.exited, 1);
+		assert.match(start.stderr, new RegExp(`^proxy: \\S+${line.source}$`));
+		using ofFifo = new ProxyProcess([MAIN, '--config', fifo]);
+		assert.equal(await ofFifo.exited, 1);
+		assert.match(ofFifo.stderr, /^proxy: \S+start\.fifo: cannot be read: it is a FIFO, not a regular file; [^\n]*\n$/);
+	});
+});
