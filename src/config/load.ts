@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
-import type { Config, Limits } from './config.ts';
+import type { Config, HealthSettings, Limits, RouteConfig } from './config.ts';
 import { diagnose, duplicatePrefixes } from './diagnose.ts';
 import { ConfigError } from './error.ts';
 import { type ConfigFile, configFile } from './schema.ts';
 import { parseToml } from './toml.ts';
+import { upstreamConflicts } from './upstream-conflicts.ts';
 
 /**
  * Reads and checks the configuration file (specification 2.1). The files that it names are not looked at.
@@ -26,7 +27,11 @@ export function parseConfig(text: string, path: string): Config {
 	const document = parseToml(text, path);
 	// Error messages are worded from what was found, which zod keeps to itself unless asked.
 	const result = configFile.safeParse(document.root, { reportInput: true });
-	const problems = [...diagnose(document, result.error?.issues ?? []), ...duplicatePrefixes(document)];
+	const problems = [
+		...diagnose(document, result.error?.issues ?? []),
+		...duplicatePrefixes(document),
+		...upstreamConflicts(document),
+	];
 	if (!result.success || problems.length > 0) throw new ConfigError(path, problems);
 	return deepFreeze(toConfig(path, result.data));
 }
@@ -56,12 +61,31 @@ function toConfig(path: string, file: ConfigFile): Config {
 		tenantRps: file.tenant_rps,
 		tls: { certPath: file.tls.cert_path, keyPath: file.tls.key_path, clientCaPath: file.tls.client_ca_path },
 		jwt: { publicKeyPath: file.jwt.jwks_path, issuer: file.jwt.issuer, audience: file.jwt.audience },
-		routes: file.routes.map(({ prefix, upstream, cooldown_secs = file.default_cooldown_secs }) => ({
-			prefix,
-			upstream,
-			cooldownMs: milliseconds(cooldown_secs),
-		})),
+		routes: file.routes.map((route) => toRoute(file, route)),
 		limits: toLimits(file.limits),
+	};
+}
+
+function toRoute(file: ConfigFile, route: ConfigFile['routes'][number]): RouteConfig {
+	return {
+		prefix: route.prefix,
+		upstream: route.upstream,
+		cooldownMs: milliseconds(route.cooldown_secs ?? file.default_cooldown_secs),
+		opening: {
+			failures: route.failures ?? file.breaker.failures,
+			tenants: route.tenants ?? file.breaker.tenants,
+		},
+		health: (route.health ?? file.health) ? toHealth(file, route) : undefined,
+		idleTimeoutMs: milliseconds(route.upstream_idle_timeout_secs ?? file.upstream_idle_timeout_secs),
+	};
+}
+
+function toHealth(file: ConfigFile, route: ConfigFile['routes'][number]): HealthSettings {
+	return {
+		path: route.health_path ?? file.health_path,
+		timeoutMs: milliseconds(route.health_timeout_secs ?? file.health_timeout_secs),
+		unhealthyAfter: route.unhealthy_after ?? file.unhealthy_after,
+		healthyAfter: route.healthy_after ?? file.healthy_after,
 	};
 }
 

@@ -1,5 +1,6 @@
 import type { Config } from '../config/config.ts';
 import { type Clock, systemClock } from '../shared/clock.ts';
+import type { Logger } from '../shared/log.ts';
 import type { WorkerSeed } from '../shared/messages.ts';
 import type { ConfigInForce } from './config-in-force.ts';
 import { connectionsFor, openFilesLimit } from './descriptor-limit.ts';
@@ -30,13 +31,13 @@ export interface ProcessState {
  * @param wantedWorkers at least 1; where the platform cannot share a port among them there will be one.
  * @throws StartError when one of the files cannot be used.
  */
-export function createState(config: Config, wantedWorkers: number): ProcessState {
+export function createState(config: Config, wantedWorkers: number, log: Logger): ProcessState {
 	const { files, jwtPublicKeyPem } = readFiles(config);
 	const workers = sharesPorts(process.platform) ? wantedWorkers : 1;
 	const room = connectionsFor(openFilesLimit(), workers);
 	const clockEpoch = process.hrtime.bigint();
 	const clock = systemClock(clockEpoch);
-	const upstreams = new Upstreams(workers, () => clock.now());
+	const upstreams = new Upstreams(workers, clock, log);
 	upstreams.apply(upstreams.plan(config.routes));
 	return {
 		workers,

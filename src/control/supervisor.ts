@@ -61,7 +61,7 @@ const TARGET = 'proxy';
 export async function startSupervisor(options: SupervisorOptions): Promise<Supervisor> {
 	const { config, bind, metricsBind, log } = options;
 	configureHeaps();
-	const state = createState(config, options.workers);
+	const state = createState(config, options.workers, log);
 	for (const warning of [...state.warnings, ...configWarnings(config)]) log.warn(TARGET, warning);
 	await assertFree(bind, '--bind');
 
