@@ -7,6 +7,11 @@ export interface ConfigTables {
 	readonly health_interval_secs?: number;
 	readonly default_cooldown_secs?: number;
 	readonly tenant_rps?: number;
+	readonly health?: boolean;
+	readonly health_path?: string;
+	readonly unhealthy_after?: number;
+	readonly healthy_after?: number;
+	readonly upstream_idle_timeout_secs?: number;
 	readonly tls: { readonly cert_path: string; readonly key_path: string; readonly client_ca_path: string };
 	readonly jwt: {
 		readonly jwks_path: string;
@@ -14,6 +19,7 @@ export interface ConfigTables {
 		readonly audience?: string | undefined;
 	};
 	readonly limits?: Readonly<Record<string, TomlValue | undefined>>;
+	readonly breaker?: { readonly failures?: number; readonly tenants?: number };
 	readonly routes: readonly RouteEntry[];
 }
 
@@ -22,16 +28,22 @@ export interface RouteEntry {
 	/** `http://host:port`. */
 	readonly upstream: string;
 	readonly cooldown_secs?: number;
+	readonly failures?: number;
+	readonly tenants?: number;
+	readonly health?: boolean;
+	readonly health_path?: string;
+	readonly upstream_idle_timeout_secs?: number;
 }
 
 /** The file's text. Keys outside any table come first, as TOML demands. */
 export function renderConfig(config: ConfigTables): string {
-	const { tls, jwt, limits, routes, ...top } = config;
+	const { tls, jwt, limits, breaker, routes, ...top } = config;
 	return [
 		keys(top),
 		table('[tls]', tls),
 		table('[jwt]', jwt),
 		...(limits === undefined ? [] : [table('[limits]', limits)]),
+		...(breaker === undefined ? [] : [table('[breaker]', breaker)]),
 		...routes.map((route) => table('[[routes]]', route)),
 	].join('\n');
 }
