@@ -135,6 +135,24 @@ for (const protocol of PROTOCOLS) {
 				'closed after 312 of 1,024 bytes',
 			],
 			[
+				'a head that breaks off',
+				(exchange) => {
+					exchange.write('HTTP/1.1 200 OK\r\nx-half');
+					return exchange.end();
+				},
+				'broken',
+				'closed within the head',
+			],
+			[
+				'a chunked answer that breaks off',
+				(exchange) => {
+					exchange.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhel');
+					return exchange.end();
+				},
+				'broken',
+				'closed within a chunked body',
+			],
+			[
 				'two lengths',
 				(exchange) => exchange.write('HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 1\r\n\r\nx'),
 				'broken',
