@@ -184,7 +184,12 @@ describe('RUST_LOG', { concurrency: 2 }, () => {
 	};
 
 	test('defaults to info, without requests', async () => {
-		assert.deepEqual(summary(await logged('')), ['error proxy::reload', 'info proxy', 'info proxy::health']);
+		assert.deepEqual(summary(await logged('')), [
+			'error proxy::reload',
+			'info proxy',
+			'info proxy::breaker',
+			'info proxy::health',
+		]);
 	});
 
 	test('takes a level', async () => {
