@@ -3,9 +3,10 @@
  * "Limits beyond the specification"). Every duration here is in milliseconds, every size in bytes; both are frozen.
  */
 
+import type { OpeningRule } from '../gates/breaker.ts';
 import type { Limits } from '../shared/limits.ts';
 
-export type { Limits };
+export type { Limits, OpeningRule };
 
 /** Where an upstream lives. `authority` is `host:port` exactly as it goes into `Host` and into metric labels. */
 export interface UpstreamAddress {
@@ -22,6 +23,22 @@ export interface RouteConfig {
 	readonly upstream: UpstreamAddress;
 	/** Breaker cooldown in ms, at least 1000. */
 	readonly cooldownMs: number;
+	/** What opens the breaker. */
+	readonly opening: OpeningRule;
+	/** How the upstream's health is probed; `undefined`: not at all. The same for all routes to one upstream. */
+	readonly health: HealthSettings | undefined;
+	/** How long an idle connection to the upstream is kept, ms. The same for all routes to one upstream. */
+	readonly idleTimeoutMs: number;
+}
+
+export interface HealthSettings {
+	/** Origin form, begins with `/`. */
+	readonly path: string;
+	/** For the answer's head, from the look-up of the name on. */
+	readonly timeoutMs: number;
+	/** So many verdicts in a row make an upstream unhealthy, and healthy again; at least 1. */
+	readonly unhealthyAfter: number;
+	readonly healthyAfter: number;
 }
 
 export interface Config {

@@ -1,9 +1,10 @@
 import { FileError, readRegularFile } from '../shared/regular-file.ts';
-import type { Config, ConfigFiles, Limits } from './config.ts';
+import type { Config, ConfigFiles, HealthSettings, Limits, RouteConfig } from './config.ts';
 import { diagnose, duplicatePrefixes, linesByKey } from './diagnose.ts';
 import { ConfigError, type ConfigProblem } from './error.ts';
 import { type ConfigFile, configFile } from './schema.ts';
 import { parseToml, type TomlTable } from './toml.ts';
+import { upstreamConflicts } from './upstream-conflicts.ts';
 
 /** What came of reading a configuration file. */
 export interface ConfigReading {
@@ -52,7 +53,11 @@ function diagnoseConfig(text: string, path: string): ConfigReading {
 	const document = parseToml(text, path);
 	// Error messages are worded from what was found, which zod keeps to itself unless asked.
 	const result = configFile.safeParse(document.root, { reportInput: true });
-	const problems = [...diagnose(document, result.error?.issues ?? []), ...duplicatePrefixes(document)];
+	const problems = [
+		...diagnose(document, result.error?.issues ?? []),
+		...duplicatePrefixes(document),
+		...upstreamConflicts(document),
+	];
 	const lines = linesByKey(document);
 	if (result.success && problems.length === 0) {
 		const config = deepFreeze(toConfig(path, lines, result.data));
@@ -126,12 +131,31 @@ function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Confi
 			minVersion: file.tls.min_version,
 		},
 		jwt: { publicKeyPath: file.jwt.jwks_path, issuer: file.jwt.issuer, audience: file.jwt.audience },
-		routes: file.routes.map(({ prefix, upstream, cooldown_secs = file.default_cooldown_secs }) => ({
-			prefix,
-			upstream,
-			cooldownMs: milliseconds(cooldown_secs),
-		})),
+		routes: file.routes.map((route) => toRoute(file, route)),
 		limits: toLimits(file.limits),
+	};
+}
+
+function toRoute(file: ConfigFile, route: ConfigFile['routes'][number]): RouteConfig {
+	return {
+		prefix: route.prefix,
+		upstream: route.upstream,
+		cooldownMs: milliseconds(route.cooldown_secs ?? file.default_cooldown_secs),
+		opening: {
+			failures: route.failures ?? file.breaker.failures,
+			tenants: route.tenants ?? file.breaker.tenants,
+		},
+		health: (route.health ?? file.health) ? toHealth(file, route) : undefined,
+		idleTimeoutMs: milliseconds(route.upstream_idle_timeout_secs ?? file.upstream_idle_timeout_secs),
+	};
+}
+
+function toHealth(file: ConfigFile, route: ConfigFile['routes'][number]): HealthSettings {
+	return {
+		path: route.health_path ?? file.health_path,
+		timeoutMs: milliseconds(route.health_timeout_secs ?? file.health_timeout_secs),
+		unhealthyAfter: route.unhealthy_after ?? file.unhealthy_after,
+		healthyAfter: route.healthy_after ?? file.healthy_after,
 	};
 }
 

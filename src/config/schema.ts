@@ -1,9 +1,11 @@
 import { z } from 'zod';
+import { breaker } from './tables/breaker.ts';
 import { jwt } from './tables/jwt.ts';
 import { emptyIfAbsent, expected, flag, MAX_SECONDS, seconds, wholeNumberOr } from './tables/kinds.ts';
 import { limits } from './tables/limits.ts';
 import { route } from './tables/routes.ts';
 import { tls } from './tables/tls.ts';
+import { upstreamKeys } from './tables/upstream-keys.ts';
 
 /**
  * The whole file: its tables, each in a file of its own, and the keys above the first of them, in the file's own names and
@@ -11,12 +13,14 @@ import { tls } from './tables/tls.ts';
  */
 export const configFile = z.strictObject({
 	health_interval_secs: seconds(5),
+	...upstreamKeys,
 	default_cooldown_secs: wholeNumberOr(30, 1, MAX_SECONDS, 'of seconds'),
 	// Ticks of the limiter (`gates/tenant-limit.ts`) stay exact in a double for 28 years of uptime at this rate.
 	tenant_rps: wholeNumberOr(1000, 0, 10_000_000, 'of requests per second'),
-	reload_on_change: flag(false),
+	reload_on_change: flag('false').default(false),
 	tls: emptyIfAbsent(tls),
 	jwt: emptyIfAbsent(jwt),
+	breaker: emptyIfAbsent(breaker),
 	routes: z.array(route, { error: expected('a list of tables', 'write [[routes]], with two brackets') }).default([]),
 	limits: emptyIfAbsent(limits),
 });
@@ -30,5 +34,6 @@ export const KEYS: ReadonlyMap<string, readonly string[]> = new Map([
 	['tls', Object.keys(tls.shape)],
 	['jwt', Object.keys(jwt.shape)],
 	['limits', Object.keys(limits.shape)],
+	['breaker', Object.keys(breaker.shape)],
 	['routes', Object.keys(route.shape)],
 ]);

@@ -1,5 +1,5 @@
 import { Summary } from '../shared/histogram.ts';
-import { UpstreamStats, type WorkerStats } from '../shared/stats.ts';
+import { TRANSITIONS, UpstreamStats, type WorkerStats } from '../shared/stats.ts';
 import type { ConfigInForce } from './config-in-force.ts';
 import type { Exposition } from './exposition.ts';
 import type { Upstream } from './upstreams.ts';
@@ -40,22 +40,26 @@ interface UpstreamReading {
 	/** `host:port`. */
 	readonly upstream: string;
 	readonly circuit: number;
-	readonly alive: boolean;
+	/** `undefined` where health is not probed. */
+	readonly alive: boolean | undefined;
+	/** By `TRANSITIONS`. */
+	readonly transitions: readonly number[];
 	readonly answers: ReadonlyMap<number, number>;
 	readonly idle: number;
 	readonly active: number;
 	readonly roundTrips: Summary;
 }
 
-function readUpstream({ address, breaker, stats, alive }: Upstream, now: number): UpstreamReading {
-	const regions = stats.map((region) => new UpstreamStats(region));
+function readUpstream({ address, breaker, counters, health, alive }: Upstream, now: number): UpstreamReading {
+	const regions = counters.stats.map((region) => new UpstreamStats(region));
 	const readings = regions.map((region) => region.read());
 	const roundTrips = new Summary();
 	for (const region of regions) region.roundTrips.addTo(roundTrips, now);
 	return {
 		upstream: address.authority,
 		circuit: breaker.circuit,
-		alive: alive === true,
+		alive: health === undefined ? undefined : alive === true,
+		transitions: TRANSITIONS.map((_, i) => total([counters, ...regions], ({ transitions }) => transitions.cells[i]!)),
 		// The one status that every upstream is there for, so that each has its series from the start.
 		answers: addUp([new Map([[200, 0]]), ...readings.map(({ answers }) => answers)]),
 		idle: total(readings, ({ idle }) => idle),
@@ -140,7 +144,20 @@ function writeUpstreams(page: Exposition, upstreams: readonly UpstreamReading[])
 	const circuits = page.family('proxy_circuit_state', 'gauge', 'Circuit breaker: 0 closed, 1 open, 2 half-open.');
 	for (const { upstream, circuit } of upstreams) circuits.sample(circuit, { upstream });
 	const alive = page.family('proxy_upstream_alive', 'gauge', 'Last health probe: 1 passed, 0 failed or not made yet.');
-	for (const { upstream, alive: passed } of upstreams) alive.sample(passed ? 1 : 0, { upstream });
+	for (const { upstream, alive: passed } of upstreams) {
+		if (passed !== undefined) alive.sample(passed ? 1 : 0, { upstream });
+	}
+	const transitions = page.family(
+		'proxy_circuit_transitions_total',
+		'counter',
+		'Changes of the circuit breaker, by what it became and why.',
+	);
+	for (const { upstream, transitions: counts } of upstreams) {
+		for (const [i, { to, reason }] of TRANSITIONS.entries()) {
+			// What alerts are made of is there from the start. All of it would be a third of the page of a thousand upstreams.
+			if (counts[i] !== 0 || to === 'open') transitions.sample(counts[i]!, { upstream, to, reason });
+		}
+	}
 }
 
 function writeConnections(

@@ -1,34 +1,36 @@
 import { type ClientRequest, type IncomingMessage, request } from 'node:http';
-import type { UpstreamAddress } from '../config/config.ts';
+import type { HealthSettings, UpstreamAddress } from '../config/config.ts';
+import { connectionCause, silenceCause } from '../shared/causes.ts';
 import type { Verdict } from './health.ts';
 
-/** Everything an upstream gets for one answer: name look-up, connection and head (decisions "Circuit breaker"). */
-const PROBE_LIMIT_MS = 2_000;
 /** A health answer's body is of no interest, but reading a small one lets the upstream end in peace. */
 const MAX_BODY_BYTES = 64 * 1024;
 
 /**
- * `GET /health` (specification 4.2): a 2xx is healthy, everything else is not; redirects are not followed. Each probe
+ * `GET /health`, or what path it has (specification 4.2): a 2xx is healthy, everything else is not; redirects are not followed. Each probe
  * has a connection of its own, for one that is kept alive says nothing of whether new ones are possible.
  */
 export function httpProbe(
 	address: UpstreamAddress,
+	{ path, timeoutMs }: HealthSettings,
 	abandoned: AbortSignal,
-	limitMs = PROBE_LIMIT_MS,
 ): Promise<Verdict> {
 	return new Promise((resolve) => {
 		const probe = request({
 			agent: false,
 			host: address.host,
 			port: address.port,
-			path: '/health',
+			path,
 			headers: { host: address.authority, 'user-agent': 'mtls-edge-proxy/health' },
 			signal: abandoned,
 		});
 		const limit = setTimeout(() => {
-			resolve({ healthy: false, cause: `no answer within ${limitMs} ms` });
-			probe.destroy();
-		}, limitMs);
+			// Timers run before sockets are read: on a busy thread an answer may be here that nobody has looked at.
+			setImmediate(() => {
+				resolve({ healthy: false, cause: silenceCause('answer', timeoutMs) });
+				probe.destroy();
+			});
+		}, timeoutMs);
 		probe.on('response', (response) => {
 			resolve(verdictOn(response.statusCode!));
 			discard(response, probe);
@@ -44,7 +46,7 @@ export function httpProbe(
 }
 
 function verdictOn(status: number): Verdict {
-	return status >= 200 && status < 300 ? { healthy: true } : { healthy: false, cause: `status ${status}` };
+	return { healthy: status >= 200 && status < 300, cause: `status ${status}`, status };
 }
 
 /** The limit goes on running meanwhile, so the body can neither grow nor last. */
@@ -59,8 +61,10 @@ function discard(response: IncomingMessage, probe: ClientRequest): void {
 }
 
 function failureOf(error: NodeJS.ErrnoException): Verdict {
-	const { code, message } = error;
-	return { healthy: code !== undefined && EXHAUSTED.has(code) ? 'unknown' : false, cause: code ?? message };
+	const { code } = error;
+	// What llhttp thinks of an answer: its words are its own, and none of the answer's.
+	const cause = code?.startsWith('HPE_') ? 'no HTTP answer' : connectionCause(error);
+	return { healthy: code !== undefined && EXHAUSTED.has(code) ? 'unknown' : false, cause };
 }
 
 /** No descriptor, port or memory left here. Clients that hold too many must not cost every upstream its breaker. */

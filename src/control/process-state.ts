@@ -1,5 +1,6 @@
 import type { Config } from '../config/config.ts';
 import { type Clock, systemClock } from '../shared/clock.ts';
+import type { Logger } from '../shared/log.ts';
 import type { WorkerSeed } from '../shared/messages.ts';
 import type { ConfigInForce } from './config-in-force.ts';
 import { connectionsFor, openFilesLimit } from './descriptor-limit.ts';
@@ -28,11 +29,15 @@ export interface ProcessState {
  *
  * @param wantedWorkers at least 1; where the platform cannot share a port among them there will be one.
  */
-export function createState({ config, tls, jwtPublicKeyPem }: StartFiles, wantedWorkers: number): ProcessState {
+export function createState(
+	{ config, tls, jwtPublicKeyPem }: StartFiles,
+	wantedWorkers: number,
+	log: Logger,
+): ProcessState {
 	const { workers, room, warnings } = processLimits(config, wantedWorkers);
 	const clockEpoch = process.hrtime.bigint();
 	const clock = systemClock(clockEpoch);
-	const upstreams = new Upstreams(workers, () => clock.now());
+	const upstreams = new Upstreams(workers, clock, log);
 	upstreams.apply(upstreams.plan(config.routes));
 	return {
 		workers,

@@ -19,7 +19,7 @@ export interface ReloadParts {
 	readonly configWarnings: (config: Config) => readonly ConfigProblem[];
 	readonly inForce: ConfigInForce;
 	readonly upstreams: Upstreams;
-	readonly prober: Pick<HealthProber, 'probe' | 'watch'>;
+	readonly prober: Pick<HealthProber, 'prove' | 'watch'>;
 	readonly pool: Pick<WorkerPool, 'switchAll'>;
 	readonly log: Logger;
 }
@@ -123,7 +123,7 @@ export class Reloader {
 		const plan = upstreams.plan(routes);
 		// A fresh breaker is open until its upstream has proved itself. Proving it before the switch leaves no moment in
 		// which requests for a healthy new upstream are answered 503.
-		await prober.probe(plan.fresh);
+		await prober.prove(plan.fresh);
 		this.#assertRunning();
 		await pool.switchAll(
 			(worker, id) => ({ type: 'prepare-routing', id, routing: upstreams.seed(plan, worker) }),

@@ -1,7 +1,11 @@
-import type { RouteConfig, UpstreamAddress } from '../config/config.ts';
-import { BreakerCell } from '../shared/breaker-cell.ts';
+import type { HealthSettings, RouteConfig, UpstreamAddress } from '../config/config.ts';
+import { BreakerCell, CLOSED, OPEN } from '../shared/breaker-cell.ts';
+import { watchCircuit } from '../shared/circuit-watch.ts';
+import type { Clock } from '../shared/clock.ts';
+import type { Logger } from '../shared/log.ts';
 import type { RoutingSeed, UpstreamSeed } from '../shared/messages.ts';
-import { UpstreamStats } from '../shared/stats.ts';
+import { RateLimitedLog } from '../shared/rate-limited-log.ts';
+import { TransitionCounts, UpstreamStats } from '../shared/stats.ts';
 
 /** One upstream of the table in force, or of one that is being prepared. */
 export interface Upstream {
@@ -11,8 +15,9 @@ export interface Upstream {
 	readonly breakerId: number;
 	/** What `breaker` stands on, for the workers. */
 	readonly breakerMemory: UpstreamSeed['breaker'];
-	/** One region a worker, by index. */
-	readonly stats: StatsRegions;
+	readonly counters: Counters;
+	/** How it is probed; `undefined`: not at all. */
+	readonly health: HealthSettings | undefined;
 	/** The last verdict of the health check; `undefined` before the first. */
 	alive: boolean | undefined;
 }
@@ -26,7 +31,13 @@ export interface RoutingPlan {
 	readonly fresh: readonly Upstream[];
 }
 
-type StatsRegions = readonly UpstreamSeed['stats'][];
+/** What is counted of one upstream. */
+export interface Counters {
+	/** One region a worker, by index. */
+	readonly stats: readonly UpstreamSeed['stats'][];
+	/** What this thread, by its health probes, has made of the circuit. */
+	readonly transitions: TransitionCounts;
+}
 
 /** Upstreams that have left and whose counters are kept; the one that left first is forgotten first. */
 const MAX_DEPARTED = 256;
@@ -39,18 +50,21 @@ const MAX_DEPARTED = 256;
  */
 export class Upstreams {
 	readonly #workers: number;
-	readonly #now: () => number;
+	readonly #clock: Clock;
+	readonly #log: Logger;
 	#current: RoutingPlan = { routes: [], upstreams: new Map(), fresh: [] };
-	readonly #departed = new Map<string, StatsRegions>();
+	readonly #departed = new Map<string, Counters>();
 	#breakers = 0;
 
 	/**
 	 * @param workers number of worker threads.
-	 * @param now monotonic milliseconds, the scale of all breakers.
+	 * @param clock the scale of all breakers.
+	 * @param log told of what health probes make of breakers.
 	 */
-	constructor(workers: number, now: () => number) {
+	constructor(workers: number, clock: Clock, log: Logger) {
 		this.#workers = workers;
-		this.#now = now;
+		this.#clock = clock;
+		this.#log = log;
 	}
 
 	get current(): RoutingPlan {
@@ -65,11 +79,11 @@ export class Upstreams {
 		const kept = new Set(routes.filter((route) => rules.has(ruleOf(route))).map(({ upstream }) => upstream.authority));
 		const upstreams = new Map<string, Upstream>();
 		const fresh: Upstream[] = [];
-		for (const { upstream: address } of routes) {
-			const { authority } = address;
+		for (const route of routes) {
+			const { authority } = route.upstream;
 			if (upstreams.has(authority)) continue;
 			const known = this.#current.upstreams.get(authority);
-			const upstream = known !== undefined && kept.has(authority) ? known : this.#create(address, known);
+			const upstream = known !== undefined && kept.has(authority) ? known : this.#create(route, known);
 			if (upstream !== known) fresh.push(upstream);
 			upstreams.set(authority, upstream);
 		}
@@ -77,8 +91,8 @@ export class Upstreams {
 	}
 
 	apply(plan: RoutingPlan): void {
-		for (const [authority, { stats }] of this.#current.upstreams) {
-			if (!plan.upstreams.has(authority)) this.#departed.set(authority, stats);
+		for (const [authority, { counters }] of this.#current.upstreams) {
+			if (!plan.upstreams.has(authority)) this.#departed.set(authority, counters);
 		}
 		this.#current = plan;
 		for (const authority of plan.upstreams.keys()) this.#departed.delete(authority);
@@ -91,16 +105,19 @@ export class Upstreams {
 	/** What one worker gets to know of a table: its own counters, and the breakers that all share. */
 	seed(plan: RoutingPlan, worker: number): RoutingSeed {
 		const indexes = new Map([...plan.upstreams.keys()].map((authority, index) => [authority, index]));
+		const idleTimeouts = new Map(plan.routes.map(({ upstream, idleTimeoutMs }) => [upstream.authority, idleTimeoutMs]));
 		return {
-			upstreams: [...plan.upstreams.values()].map(({ address, breakerId, breakerMemory, stats }) => ({
+			upstreams: [...plan.upstreams.values()].map(({ address, breakerId, breakerMemory, counters }) => ({
 				...address,
 				breakerId,
 				breaker: breakerMemory,
-				stats: stats[worker]!,
+				stats: counters.stats[worker]!,
+				idleTimeoutMs: idleTimeouts.get(address.authority)!,
 			})),
-			routes: plan.routes.map(({ prefix, cooldownMs, upstream }) => ({
+			routes: plan.routes.map(({ prefix, cooldownMs, opening, upstream }) => ({
 				prefix,
 				cooldownMs,
+				opening,
 				upstream: indexes.get(upstream.authority)!,
 			})),
 		};
@@ -108,21 +125,29 @@ export class Upstreams {
 
 	/** Nothing of a worker that is gone is connected any more. */
 	clearGauges(worker: number): void {
-		const everywhere = [...this.#current.upstreams.values()].map(({ stats }) => stats);
-		for (const stats of [...everywhere, ...this.#departed.values()]) new UpstreamStats(stats[worker]!).clearGauges();
+		const everywhere = [...this.#current.upstreams.values()].map(({ counters }) => counters);
+		for (const { stats } of [...everywhere, ...this.#departed.values()])
+			new UpstreamStats(stats[worker]!).clearGauges();
 	}
 
-	#create(address: UpstreamAddress, known: Upstream | undefined): Upstream {
-		const breakerMemory = BreakerCell.allocate(this.#now());
-		const stats =
-			known?.stats ??
-			this.#departed.get(address.authority) ??
-			Array.from({ length: this.#workers }, () => UpstreamStats.allocate());
+	#create({ upstream: address, health }: RouteConfig, known: Upstream | undefined): Upstream {
+		const { authority } = address;
+		const counters = known?.counters ?? this.#departed.get(authority) ?? this.#newCounters();
+		// Nobody will prove one that is not probed.
+		const breakerMemory = BreakerCell.allocate(this.#clock.now(), health === undefined ? CLOSED : OPEN);
+		const log = new RateLimitedLog(this.#log, this.#clock);
+		const breaker = new BreakerCell(breakerMemory, watchCircuit(authority, counters.transitions, log));
 		const breakerId = ++this.#breakers;
-		return { address, breaker: new BreakerCell(breakerMemory), breakerId, breakerMemory, stats, alive: known?.alive };
+		return { address, breaker, breakerId, breakerMemory, counters, health, alive: known?.alive };
+	}
+
+	#newCounters(): Counters {
+		const stats = Array.from({ length: this.#workers }, () => UpstreamStats.allocate());
+		return { stats, transitions: new TransitionCounts() };
 	}
 }
 
-function ruleOf({ prefix, upstream, cooldownMs }: RouteConfig): string {
-	return JSON.stringify([prefix, upstream.authority, cooldownMs]);
+/** All of a route that its breaker has to do with; a breaker that was closed by another health check is unproven. */
+function ruleOf({ prefix, upstream, cooldownMs, opening, health }: RouteConfig): string {
+	return JSON.stringify([prefix, upstream.authority, cooldownMs, opening.failures, opening.tenants, health]);
 }

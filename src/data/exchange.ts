@@ -1,10 +1,18 @@
-import { type Admission, isFailureStatus, NORMAL, type Outcome, REFUSED } from '../gates/breaker.ts';
+import {
+	type Admission,
+	type FailureReason,
+	isFailureStatus,
+	NORMAL,
+	type Outcome,
+	REFUSED,
+} from '../gates/breaker.ts';
 import type { RequestHead } from '../gates/headers.ts';
 import { type CleanTarget, cleanTarget, pathOf } from '../gates/path.ts';
 import * as rejection from '../gates/rejection.ts';
 import { Rejection } from '../gates/rejection.ts';
 import type { Identity } from '../gates/token-cache.ts';
 import { refuseProtocolChange } from '../gates/upgrade.ts';
+import { silenceCause } from '../shared/causes.ts';
 import type { ClientRequest } from './client.ts';
 import { Timed } from './deadlines.ts';
 import type { Dispatched } from './dispatch-queue.ts';
@@ -115,7 +123,7 @@ export abstract class Exchange extends Timed implements Dispatched, ResponseHand
 
 		// Last, since this may spend the one probe of a half-open breaker. From here on an outcome must be reported.
 		this.#admission = route.upstream.breaker.admit(now, route.cooldownMs);
-		if (this.#admission === REFUSED) return this.refuse(rejection.UPSTREAM_UNAVAILABLE);
+		if (this.#admission === REFUSED) return this.refuse(CIRCUIT_OPEN);
 
 		this.#sentAt = now;
 		plane.deadlines.upstream.add(this);
@@ -147,15 +155,22 @@ export abstract class Exchange extends Timed implements Dispatched, ResponseHand
 	abstract onEnd(): void;
 	abstract onWritable(): void;
 
-	onFailure(failure: UpstreamFailure): void {
+	onFailure({ kind, cause }: UpstreamFailure): void {
 		this.connection = undefined;
-		if (failure === 'stale') {
+		if (kind === 'stale') {
 			// The connection had timed out under our hands: not the upstream's fault, and nothing was answered.
 			if (this.#mayRetry()) return this.#send(this.route!.upstream.pool.open());
-			return this.fail(rejection.BAD_GATEWAY, 'abandoned');
+			return this.fail(rejection.BAD_GATEWAY.because(cause), 'abandoned');
 		}
-		if (failure === 'exhausted') return this.fail(rejection.OVERLOADED, 'abandoned');
-		this.fail(rejection.BAD_GATEWAY, 'failure');
+		if (kind === 'exhausted') return this.fail(rejection.OVERLOADED.because(cause), 'abandoned');
+		this.fail(rejection.BAD_GATEWAY.because(cause), kind === 'unreachable' ? 'connect' : 'broken');
+	}
+
+	/** The upstream's time is over before its answer has begun. @param outcome if there is a connection to blame for it. */
+	protected upstreamTimedOut(outcome: 'timeout' | 'abandoned'): void {
+		const isConnected = this.connection?.isConnected ?? true;
+		const cause = silenceCause(isConnected ? 'answer' : 'connection', this.plane.limits.upstreamTimeoutMs);
+		this.fail(rejection.UPSTREAM_TIMEOUT.because(cause), isConnected ? outcome : 'connect');
 	}
 
 	/** RFC 9112 section 9.3.1: only what can be repeated safely, only once, and only if we still have all of it. */
@@ -167,23 +182,38 @@ export abstract class Exchange extends Timed implements Dispatched, ResponseHand
 	}
 	protected abstract get canRepeat(): boolean;
 
-	/** The upstream's verdict on itself is in its status; the round trip counts in the latency summary. */
-	protected settleByStatus(status: number): void {
+	/**
+	 * The upstream's verdict on itself is in its status; the round trip counts in the latency summary.
+	 *
+	 * @param isComplete the whole response is there. Otherwise it may still break off, and then it is a failure, and no
+	 *   success: `settle` follows.
+	 */
+	protected settleByStatus(status: number, isComplete: boolean): void {
 		const now = this.plane.clock.now();
-		this.route!.upstream.stats.roundTrips.record(now - this.#sentAt, now);
-		this.settle(isFailureStatus(status) ? 'failure' : 'success', now);
-	}
-
-	/** Reports to the breaker what became of the request; what was admitted is reported exactly once. */
-	protected settle(outcome: Outcome, now: number = this.plane.clock.now()): void {
-		if (this.#admission === REFUSED) return;
-		this.route!.upstream.breaker.report(this.#admission, outcome, now);
-		this.#admission = REFUSED;
-	}
-
-	/** A response that breaks off after its head has been settled is the upstream's failure as well. */
-	protected reopenSettlement(): void {
+		const { stats, breaker } = this.route!.upstream;
+		stats.roundTrips.record(now - this.#sentAt, now);
+		if (isFailureStatus(status)) return this.settle('status', `status ${status}`, now);
+		if (isComplete) return this.settle('success');
+		// The other requests do not wait until the last byte of a probe's response. What follows of it is like any other's.
+		if (this.#admission > NORMAL) breaker.report(this.#admission, 'success');
 		this.#admission = NORMAL;
+	}
+
+	/**
+	 * Reports to the breaker what became of the request; what was admitted is reported exactly once.
+	 *
+	 * @param cause of a failure, in words for operators.
+	 */
+	protected settle(outcome: Outcome, cause = '', now?: number): void {
+		if (this.#admission === REFUSED) return;
+		const { upstream, opening } = this.route!;
+		if (outcome === 'success' || outcome === 'abandoned') {
+			upstream.breaker.report(this.#admission, outcome);
+		} else {
+			const failure = { reason: outcome, cause, tenant: this.#identity!.claims.sub };
+			upstream.breaker.fail(this.#admission, failure, opening, now ?? this.plane.clock.now());
+		}
+		this.#admission = REFUSED;
 	}
 
 	// --- How it ends. ---
@@ -194,9 +224,9 @@ export abstract class Exchange extends Timed implements Dispatched, ResponseHand
 	}
 	protected abstract timedOut(): void;
 
-	/** The request cannot be served although it was admitted. */
-	protected fail(answer: Rejection, outcome: Outcome): void {
-		this.settle(outcome);
+	/** The request cannot be served although it was admitted. The answer's reason is the failure's cause. */
+	protected fail(answer: Rejection, outcome: 'abandoned' | FailureReason): void {
+		this.settle(outcome, answer.reason);
 		this.dropUpstream();
 		if (this.#answered) this.client.reset();
 		else this.refuse(answer);
@@ -286,6 +316,8 @@ export abstract class Exchange extends Timed implements Dispatched, ResponseHand
 export function noBody(method: string): OutgoingBody {
 	return method === 'POST' || method === 'PUT' || method === 'PATCH' ? EMPTY_BODY : NO_BODY;
 }
+
+const CIRCUIT_OPEN = rejection.UPSTREAM_UNAVAILABLE.because('circuit open');
 
 const NO_BODY: OutgoingBody = { framing: '', bytes: undefined, complete: true };
 const EMPTY_BODY: OutgoingBody = { framing: 'content-length: 0\r\n', bytes: undefined, complete: true };

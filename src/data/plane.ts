@@ -1,17 +1,20 @@
+import type { OpeningRule } from '../gates/breaker.ts';
 import type { Rejection } from '../gates/rejection.ts';
 import type { RouteTable } from '../gates/routes.ts';
 import type { Authenticator } from '../shared/authenticator.ts';
 import { BreakerCell } from '../shared/breaker-cell.ts';
+import { watchCircuit } from '../shared/circuit-watch.ts';
 import type { Clock } from '../shared/clock.ts';
 import type { TenantLimiter } from '../shared/limiter.ts';
 import type { Limits } from '../shared/limits.ts';
 import type { Logger } from '../shared/log.ts';
 import type { UpstreamSeed } from '../shared/messages.ts';
+import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import { UpstreamStats, type WorkerStats } from '../shared/stats.ts';
 import type { BufferedBytes } from './body/buffered-bytes.ts';
 import type { DeadlineQueue, Deadlines } from './deadlines.ts';
 import type { DispatchQueue } from './dispatch-queue.ts';
-import { IDLE_MS, UpstreamPool } from './upstream/pool.ts';
+import { UpstreamPool } from './upstream/pool.ts';
 
 /** All that one worker's exchanges share. Decided once, when the worker starts; only `routes` changes, on reload. */
 export interface DataPlane {
@@ -46,11 +49,13 @@ export interface PlaneDeadlines {
 	readonly pong: DeadlineQueue;
 	/** A closing HTTP/1.1 connection whose client is still sending. */
 	readonly linger: DeadlineQueue;
-	readonly idleUpstream: DeadlineQueue;
+	/** A connection to an upstream between two requests. @param ms how long it is kept. */
+	readonly idleUpstream: (ms: number) => DeadlineQueue;
 }
 
 /** The limits that are not in the configuration stand in decisions "HTTP". */
 export function createDeadlines(wheel: Deadlines, limits: Limits): PlaneDeadlines {
+	const idleUpstream = new Map<number, DeadlineQueue>();
 	return {
 		get now() {
 			return wheel.now;
@@ -63,7 +68,12 @@ export function createDeadlines(wheel: Deadlines, limits: Limits): PlaneDeadline
 		ping: wheel.queue(30_000),
 		pong: wheel.queue(20_000),
 		linger: wheel.queue(2_000),
-		idleUpstream: wheel.queue(IDLE_MS),
+		idleUpstream(ms) {
+			// Deadlines of one queue last equally long; upstreams are given few different times.
+			const queue = idleUpstream.get(ms) ?? wheel.queue(ms);
+			idleUpstream.set(ms, queue);
+			return queue;
+		},
 	};
 }
 
@@ -81,6 +91,7 @@ export interface AnswerRecord {
 export interface Route {
 	readonly prefix: string;
 	readonly cooldownMs: number;
+	readonly opening: OpeningRule;
 	readonly upstream: Upstream;
 }
 
@@ -95,13 +106,14 @@ export class Upstream {
 	/** Rest of the request line, and the `Host` line: the same for every request to this upstream. */
 	readonly versionAndHost: string;
 
-	constructor(seed: UpstreamSeed, deadlines: PlaneDeadlines) {
+	constructor(seed: UpstreamSeed, { deadlines, log, clock }: Pick<DataPlane, 'deadlines' | 'log' | 'clock'>) {
 		this.authority = seed.authority;
 		this.host = seed.host;
 		this.port = seed.port;
-		this.breaker = new BreakerCell(seed.breaker);
 		this.stats = new UpstreamStats(seed.stats);
-		this.pool = new UpstreamPool(this, deadlines);
+		const observe = watchCircuit(seed.authority, this.stats.transitions, new RateLimitedLog(log, clock));
+		this.breaker = new BreakerCell(seed.breaker, observe);
+		this.pool = new UpstreamPool(this, deadlines, seed.idleTimeoutMs);
 		this.versionAndHost = ` HTTP/1.1\r\nhost: ${seed.authority}\r\n`;
 	}
 }

@@ -97,15 +97,15 @@ class Worker {
 	}
 
 	#routing(routing: RoutingSeed): () => void {
-		const { deadlines } = this.#plane;
 		// An upstream is the one we know when it has the same breaker: then its connections stay, too.
 		const upstreams = routing.upstreams.map(
-			(seed) => this.#upstreams.get(seed.breakerId) ?? new Upstream(seed, deadlines),
+			(seed) => this.#upstreams.get(seed.breakerId) ?? new Upstream(seed, this.#plane),
 		);
 		const routes = new RouteTable<Route>(
-			routing.routes.map(({ prefix, cooldownMs, upstream }) => ({
+			routing.routes.map(({ prefix, cooldownMs, opening, upstream }) => ({
 				prefix,
 				cooldownMs,
+				opening,
 				upstream: upstreams[upstream]!,
 			})),
 		);
@@ -113,6 +113,7 @@ class Worker {
 			const before = this.#upstreams;
 			this.#upstreams = new Map(upstreams.map((upstream, i) => [routing.upstreams[i]!.breakerId, upstream]));
 			this.#plane.routes = routes;
+			for (const [i, upstream] of upstreams.entries()) upstream.pool.keepIdleFor(routing.upstreams[i]!.idleTimeoutMs);
 			for (const [breakerId, upstream] of before) {
 				if (!this.#upstreams.has(breakerId)) upstream.pool.retire();
 			}

@@ -14,18 +14,52 @@ export interface BreakerState {
 	readonly since: number;
 	/** Counts the probes let through, so that only the probe of this very half-open state can decide it. */
 	readonly probe: number;
+	/** The failures in a row. Without meaning unless closed. */
+	readonly streak: Streak;
 }
 
+/** Failures in a row: no request has succeeded since the first of them. */
+export interface Streak {
+	/** Tells it from the streaks before it. */
+	readonly number: number;
+	/** Failures of all kinds, up to `MAX_FAILURES`. */
+	readonly failures: number;
+	/** Those of them that were connections which did not come about. */
+	readonly connects: number;
+	/** Of how many tenants the others were, up to `MAX_TENANTS`. */
+	readonly tenants: number;
+}
+
+/** Largest value of `failures` and of `tenants` in the configuration; what is counted stops there. */
+export const MAX_FAILURES = 100;
+export const MAX_TENANTS = 16;
+
+/** When failures open a closed breaker (`[breaker]`, and the same keys of a route). */
+export interface OpeningRule {
+	/** In a row. */
+	readonly failures: number;
+	/** Of how many tenants they must be. */
+	readonly tenants: number;
+}
+
+export const NO_STREAK: Streak = { number: 0, failures: 0, connects: 0, tenants: 0 };
+
 /** Unproven until the first health probe has passed, but any request may try once a cooldown has gone by. */
-export const INITIAL: BreakerState = { circuit: OPEN, since: 0, probe: 0 };
+export const INITIAL: BreakerState = { circuit: OPEN, since: 0, probe: 0, streak: NO_STREAK };
 
 /** Permission to send one request: `NORMAL`, or the number of the probe that it is. */
 export type Admission = number;
 export const NORMAL: Admission = 0;
 export const REFUSED = -1;
 
+/**
+ * What went wrong with a request: the upstream's status says that it cannot serve; no connection came about; no answer in
+ * time; the answer broke off or was not HTTP.
+ */
+export type FailureReason = 'status' | 'connect' | 'timeout' | 'broken';
+
 /** What a request that was let through must report in the end. */
-export type Outcome = 'success' | 'failure' | 'abandoned';
+export type Outcome = 'success' | 'abandoned' | FailureReason;
 
 /** Statuses by which an upstream says that it cannot serve; 500 is an answer (specification 3.1). */
 export function isFailureStatus(status: number): boolean {
@@ -41,34 +75,78 @@ export function isFailureStatus(status: number): boolean {
 export function onRequest(state: BreakerState, now: number, cooldownMs: number): BreakerState | undefined {
 	if (state.circuit === CLOSED || now - state.since < cooldownMs) return undefined;
 	// Open and cooled down; or half-open with a probe that has been silent for another cooldown and is given up.
-	return { circuit: HALF_OPEN, since: now, probe: nextProbe(state.probe) };
+	return { circuit: HALF_OPEN, since: now, probe: nextProbe(state.probe), streak: NO_STREAK };
 }
 
-/** A request that was let through has ended. */
-export function onOutcome(
+/**
+ * A request that was let through has been answered by a status that is no failure.
+ *
+ * @param streak number of the streak that begins where one ends.
+ */
+export function onSuccess(state: BreakerState, admission: Admission, streak: number): BreakerState | undefined {
+	// Open: an old request's success says nothing of an upstream that failed since. Only the probe closes.
+	const endsStreak = state.circuit === CLOSED && state.streak.failures > 0;
+	return endsStreak || isProbe(state, admission) ? closed(state, streak) : undefined;
+}
+
+/**
+ * A request that was let through has failed.
+ *
+ * @param counts `connect`: no connection came about, which says nothing of a tenant; otherwise whether the tenant is one
+ *   that has no failure in this streak yet.
+ */
+export function onFailure(
 	state: BreakerState,
 	admission: Admission,
-	outcome: Outcome,
+	counts: 'connect' | 'new tenant' | 'known tenant',
+	rule: OpeningRule,
 	now: number,
 ): BreakerState | undefined {
-	const isProbe = state.circuit === HALF_OPEN && admission === state.probe;
-	switch (outcome) {
-		case 'success':
-			// Only the probe closes: an old request's success says nothing of an upstream that failed since.
-			return isProbe ? { ...state, circuit: CLOSED } : undefined;
-		case 'failure':
-			return isProbe || state.circuit === CLOSED ? { ...state, circuit: OPEN, since: now } : undefined;
-		case 'abandoned':
-			// The probe ended without a verdict. Its slot is free at once: the cooldown has already been served.
-			return isProbe ? { ...state, circuit: OPEN, since: LONG_AGO } : undefined;
-	}
+	if (isProbe(state, admission)) return opened(state, now);
+	if (state.circuit !== CLOSED) return undefined;
+	const { number, failures, connects, tenants } = state.streak;
+	const streak = {
+		number,
+		failures: Math.min(failures + 1, MAX_FAILURES),
+		connects: Math.min(connects + Number(counts === 'connect'), MAX_FAILURES),
+		tenants: Math.min(tenants + Number(counts === 'new tenant'), MAX_TENANTS),
+	};
+	return opens(streak, rule) ? opened(state, now) : { ...state, streak };
 }
 
-/** The active health check has spoken. */
-export function onHealth(state: BreakerState, healthy: boolean, now: number): BreakerState | undefined {
-	if (healthy) return state.circuit === CLOSED ? undefined : { ...state, circuit: CLOSED };
+/**
+ * Enough failures in a row of enough tenants; or enough connections that did not come about, whoever asked for them. A
+ * connection that did not come about is a failure in the row of the others, but no tenant: one tenant's failures and
+ * a connection lost among them do not open a breaker that wants two tenants.
+ */
+function opens({ failures, connects, tenants }: Streak, rule: OpeningRule): boolean {
+	return connects >= rule.failures || (failures >= rule.failures && tenants >= rule.tenants);
+}
+
+/** A request that was let through has ended without a verdict. */
+export function onAbandoned(state: BreakerState, admission: Admission): BreakerState | undefined {
+	// The probe's slot is free at once: the cooldown has already been served.
+	return isProbe(state, admission) ? opened(state, LONG_AGO) : undefined;
+}
+
+/** The active health check has spoken. @param streak as in `onSuccess`. */
+export function onHealth(state: BreakerState, healthy: boolean, now: number, streak: number): BreakerState | undefined {
+	if (healthy) return state.circuit === CLOSED ? undefined : closed(state, streak);
 	// Restarting the cooldown keeps an upstream without a 2xx `/health` at 503 (specification 4.2).
-	return { ...state, circuit: OPEN, since: now };
+	return opened(state, now);
+}
+
+/** The state of an upstream that is believed to be well; no request of it has failed yet. */
+export function closed({ probe }: BreakerState, streak: number): BreakerState {
+	return { circuit: CLOSED, since: 0, probe, streak: { ...NO_STREAK, number: streak } };
+}
+
+function opened({ probe }: BreakerState, now: number): BreakerState {
+	return { circuit: OPEN, since: now, probe, streak: NO_STREAK };
+}
+
+function isProbe(state: BreakerState, admission: Admission): boolean {
+	return state.circuit === HALF_OPEN && admission === state.probe;
 }
 
 /** So far back that any cooldown has passed; times are milliseconds since the process began, so zero would not do. */

@@ -15,8 +15,8 @@ export class ResponseHeadReader {
 	close = false;
 	/** For how long the upstream keeps an idle connection, ms; `undefined`: it does not say. */
 	keepAliveTimeoutMs: number | undefined = undefined;
-	/** The framing can be understood in two ways, or in none. */
-	malformed = false;
+	/** Why the framing can be understood in two ways, or in none. */
+	malformed: string | undefined = undefined;
 	#named: Set<string> | undefined = undefined;
 
 	field({ lower, kind }: ResponseField, value: string): void {
@@ -29,7 +29,8 @@ export class ResponseHeadReader {
 				break;
 			case TRANSFER_ENCODING:
 				// Anything but `chunked` alone: we would have to decode what we do not know, or believe where it ends.
-				if (this.chunked || value.toLowerCase() !== 'chunked') this.malformed = true;
+				if (value.toLowerCase() !== 'chunked') this.malformed = 'transfer coding other than chunked';
+				else if (this.chunked) this.malformed = 'two transfer codings';
 				this.chunked = true;
 				break;
 			case CONNECTION:
@@ -45,7 +46,7 @@ export class ResponseHeadReader {
 	}
 
 	finish(): void {
-		if (this.chunked && this.length !== UNDECLARED) this.malformed = true;
+		if (this.chunked && this.length !== UNDECLARED) this.malformed ??= 'both content-length and transfer-encoding';
 		const named = this.#named;
 		if (named !== undefined) {
 			this.fields = this.fields.filter((_, i, fields) => !named.has(fields[i - (i % 2)]!));
@@ -54,7 +55,8 @@ export class ResponseHeadReader {
 
 	#length(value: string): void {
 		const length = parseContentLength(value);
-		if (length === undefined || this.length !== UNDECLARED) this.malformed = true;
+		if (length === undefined) this.malformed = 'malformed content-length';
+		else if (this.length !== UNDECLARED) this.malformed = 'two content-lengths';
 		else this.length = length;
 	}
 

@@ -1,55 +1,102 @@
+import { createHmac, randomFillSync } from 'node:crypto';
 import {
 	type Admission,
 	type BreakerState,
 	type Circuit,
 	CLOSED,
+	closed,
+	type FailureReason,
 	HALF_OPEN,
 	INITIAL,
+	MAX_TENANTS,
+	NO_STREAK,
 	NORMAL,
 	OPEN,
-	type Outcome,
+	type OpeningRule,
+	onAbandoned,
+	onFailure,
 	onHealth,
-	onOutcome,
 	onRequest,
+	onSuccess,
 	REFUSED,
+	type Streak,
 } from '../gates/breaker.ts';
+
+/** A change of the circuit. Letting another probe through, in place of one that is silent, is one as well. */
+export interface Transition {
+	readonly from: Circuit;
+	readonly to: Circuit;
+	/** `probe`: what was decided about, or by, the one request of a half-open circuit. */
+	readonly reason: TransitionReason;
+	/** In words, for operators. */
+	readonly cause: string;
+}
+export type TransitionReason = FailureReason | 'health' | 'probe';
+
+/** Told of each transition by the thread that made it, and by no other. */
+export type TransitionObserver = (transition: Transition) => void;
+
+/** What has failed. */
+export interface Failure {
+	readonly reason: FailureReason;
+	/** In words, for operators. */
+	readonly cause: string;
+	/** Whose request it was. */
+	readonly tenant: string;
+}
 
 /**
  * One upstream's breaker in memory that all threads share. The whole state is one 64-bit word, so each transition is
  * one compare-and-swap and no thread ever sees half of one:
  *
- *   bits 0-1 circuit | bits 2-21 probe number | bits 22-63 `since`, milliseconds, signed
+ *   bits 0-1 circuit | bits 2-21 probe number | open, half-open: bits 22-63 `since`, milliseconds, signed
+ *                                             | closed: 22-28 failures | 29-35 connects | 36-40 tenants | 41-63 streak number
+ *
+ * Which tenants have failed in a streak stands in slots beside the word, each as the streak's number and a keyed hash. The
+ * first `tenants` slots belong to the streak whose number is in the word. A thread with another tenant's failure first
+ * claims the next slot, then counts it in the word. A claim that is found there, and not yet counted, is another thread's,
+ * which may be slow or dead: whoever finds it counts the tenant in its stead, so nobody ever waits. What stands in a slot
+ * with another number is of a streak that is over.
  */
 export class BreakerCell {
-	readonly #word: BigInt64Array;
-	/** The word's low half, where the circuit is: reading it makes no BigInt, and nearly every request needs no more. */
+	readonly #words: BigInt64Array;
+	/** The word's low half, with circuit and failures: reading it makes no BigInt, and nearly every request needs no more. */
 	readonly #low: Int32Array;
+	readonly #observe: TransitionObserver;
 
-	constructor(memory: SharedArrayBuffer) {
-		this.#word = new BigInt64Array(memory);
+	constructor(memory: SharedArrayBuffer, observe: TransitionObserver = () => {}) {
+		this.#words = new BigInt64Array(memory);
 		this.#low = new Int32Array(memory);
+		this.#observe = observe;
 	}
 
-	/** @param now monotonic milliseconds; a fresh breaker is open and unproven from then on. */
-	static allocate(now: number): SharedArrayBuffer {
-		const memory = new SharedArrayBuffer(8);
-		new BigInt64Array(memory)[0] = encode({ ...INITIAL, since: now });
+	/**
+	 * @param now monotonic milliseconds; a fresh breaker is open and unproven from then on.
+	 * @param circuit `CLOSED` where no health probe will ever prove it.
+	 */
+	static allocate(now: number, circuit: typeof OPEN | typeof CLOSED = OPEN): SharedArrayBuffer {
+		const memory = new SharedArrayBuffer(KEY * 8 + KEY_BYTES);
+		const words = new BigInt64Array(memory);
+		words[STREAKS] = 1n;
+		words[STATE] = encode(circuit === CLOSED ? closed(INITIAL, 1) : { ...INITIAL, since: now });
+		// Nobody outside can construct two tenants with one hash.
+		randomFillSync(new Uint8Array(memory, KEY * 8));
 		return memory;
 	}
 
 	get circuit(): Circuit {
-		return (Atomics.load(this.#low, LOW_HALF) & 3) as Circuit;
+		return (Atomics.load(this.#low, LOW_HALF) & CIRCUIT_BITS) as Circuit;
 	}
 
 	/**
 	 * Asks to send one request. What is admitted must be reported, whatever becomes of it.
 	 *
 	 * @param now monotonic milliseconds.
-	 * @returns an admission for `report`, or `REFUSED`.
+	 * @returns an admission for `report` or `fail`, or `REFUSED`.
 	 */
 	admit(now: number, cooldownMs: number): Admission {
 		if (this.#isClosed()) return NORMAL;
-		const state = this.#change((current) => onRequest(current, now, cooldownMs));
+		const state = this.#change('probe', 'the cooldown is over', (current) => onRequest(current, now, cooldownMs));
 		if (state !== undefined) return state.probe;
 		// Nothing to change: it is open and cooling down, or somebody has closed it meanwhile.
 		return this.#isClosed() ? NORMAL : REFUSED;
@@ -59,40 +106,174 @@ export class BreakerCell {
 		return this.circuit === CLOSED;
 	}
 
-	report(admission: Admission, outcome: Outcome, now: number): void {
-		// Success of an ordinary request changes nothing in any state; it is also what nearly all reports are.
-		if (outcome === 'success' && admission === NORMAL) return;
-		this.#change((current) => onOutcome(current, admission, outcome, now));
+	/** A request that was admitted has ended, and has not failed. */
+	report(admission: Admission, outcome: 'success' | 'abandoned'): void {
+		if (outcome === 'abandoned') {
+			// An ordinary request without a verdict changes nothing in any state.
+			if (admission === NORMAL) return;
+			this.#change('probe', 'the probe ended without a verdict', (current) => onAbandoned(current, admission));
+			return;
+		}
+		// Success of an ordinary request only ever ends a streak; without one it is one load, as nearly all reports are.
+		if (admission === NORMAL && !this.#hasStreak()) return;
+		const streak = this.#newStreak();
+		this.#change('probe', 'the probe succeeded', (current) => onSuccess(current, admission, streak));
 	}
 
-	/** @returns whether the verdict changed what requests get: closed before and not after, or the other way round. */
-	health(healthy: boolean, now: number): boolean {
-		const before = this.circuit;
-		this.#change((current) => onHealth(current, healthy, now));
-		return (before === CLOSED) !== healthy;
+	#hasStreak(): boolean {
+		const low = Atomics.load(this.#low, LOW_HALF);
+		return (low & CIRCUIT_BITS) === CLOSED && (low & FAILURE_BITS) !== 0;
+	}
+
+	/**
+	 * A request that was admitted has failed.
+	 *
+	 * @param now monotonic milliseconds.
+	 */
+	fail(admission: Admission, failure: Failure, rule: OpeningRule, now: number): void {
+		let tag: bigint | undefined;
+		for (;;) {
+			const word = Atomics.load(this.#words, STATE);
+			const state = decode(word);
+			const { streak } = state;
+			let counts: Parameters<typeof onFailure>[2] = 'connect';
+			if (failure.reason !== 'connect') {
+				tag ??= this.#tagOf(failure.tenant);
+				counts = this.#isCounted(streak, tag) ? 'known tenant' : 'new tenant';
+			}
+			const next = onFailure(state, admission, counts, rule, now);
+			if (next === undefined) return;
+			if (next.streak.tenants > streak.tenants && !this.#claim(word, state, entryOf(streak, tag!))) continue;
+			if (this.#swap(word, state, next, failure.reason, failure.cause)) return;
+		}
+	}
+
+	/** @param cause of the verdict, in words. */
+	health(healthy: boolean, now: number, cause = ''): void {
+		if (healthy && this.#isClosed()) return;
+		const streak = healthy ? this.#newStreak() : 0;
+		this.#change('health', cause, (current) => onHealth(current, healthy, now, streak));
 	}
 
 	/** @returns the state that this call brought about, `undefined` when there was nothing to change. */
-	#change(decide: (current: BreakerState) => BreakerState | undefined): BreakerState | undefined {
+	#change(
+		reason: TransitionReason,
+		cause: string,
+		decide: (current: BreakerState) => BreakerState | undefined,
+	): BreakerState | undefined {
 		for (;;) {
-			const word = Atomics.load(this.#word, 0);
-			const next = decide(decode(word));
+			const word = Atomics.load(this.#words, STATE);
+			const state = decode(word);
+			const next = decide(state);
 			if (next === undefined) return undefined;
-			if (Atomics.compareExchange(this.#word, 0, word, encode(next)) === word) return next;
+			if (this.#swap(word, state, next, reason, cause)) return next;
+		}
+	}
+
+	/** Puts the next state in the place of `word`, unless another thread has been faster. */
+	#swap(word: bigint, state: BreakerState, next: BreakerState, reason: TransitionReason, cause: string): boolean {
+		if (Atomics.compareExchange(this.#words, STATE, word, encode(next)) !== word) return false;
+		if (next.streak.number !== state.streak.number) this.#forgetTenants(state.streak);
+		const isTransition = state.circuit !== next.circuit || next.probe !== state.probe;
+		if (isTransition) this.#observe({ from: state.circuit, to: next.circuit, reason, cause });
+		return true;
+	}
+
+	#newStreak(): number {
+		return (Number(BigInt.asUintN(32, Atomics.add(this.#words, STREAKS, 1n))) % MAX_STREAK) + 1;
+	}
+
+	// --- The tenants of a streak. ---
+
+	#tagOf(tenant: string): bigint {
+		// A copy, since not every call into OpenSSL takes memory that threads share.
+		const key = Uint8Array.from(new Uint8Array(this.#words.buffer, KEY * 8));
+		return createHmac('sha256', key).update(tenant).digest().readBigUInt64LE();
+	}
+
+	/** What this tells of a streak that is over is of no effect: the swap that would use it fails. */
+	#isCounted(streak: Streak, tag: bigint): boolean {
+		const entry = entryOf(streak, tag);
+		for (let i = 0; i < streak.tenants; i++) if (Atomics.load(this.#words, SLOTS + i) === entry) return true;
+		return false;
+	}
+
+	/**
+	 * Takes the slot behind those of the tenants that are counted.
+	 *
+	 * @returns whether it holds `entry` now; otherwise the state has changed, and has to be looked at again.
+	 */
+	#claim(word: bigint, state: BreakerState, entry: bigint): boolean {
+		const { streak } = state;
+		const slot = SLOTS + streak.tenants;
+		const found = Atomics.load(this.#words, slot);
+		// Another thread has a failure of the same tenant.
+		if (found === entry) return true;
+		if (isOf(found, streak)) {
+			const counted = { ...state, streak: { ...streak, tenants: streak.tenants + 1 } };
+			Atomics.compareExchange(this.#words, STATE, word, encode(counted));
+			return false;
+		}
+		// As long as the word is the one that was read, what stands in the slot is of a streak that is over.
+		if (Atomics.load(this.#words, STATE) !== word) return false;
+		return Atomics.compareExchange(this.#words, slot, found, entry) === found;
+	}
+
+	/** Numbers come again after millions of streaks: by then nothing of this one may stand in a slot. */
+	#forgetTenants(streak: Streak): void {
+		for (let i = 0; i <= streak.tenants && i < MAX_TENANTS; i++) {
+			const found = Atomics.load(this.#words, SLOTS + i);
+			if (isOf(found, streak)) Atomics.compareExchange(this.#words, SLOTS + i, found, 0n);
 		}
 	}
 }
 
 export { CLOSED, HALF_OPEN, NORMAL, OPEN, REFUSED };
 
+/** Words of the memory: the state, how many streaks have been numbered, the slots, the key of the tenants' hashes. */
+const STATE = 0;
+const STREAKS = 1;
+const SLOTS = 2;
+const KEY = SLOTS + MAX_TENANTS;
+const KEY_BYTES = 32;
+
 const LOW_HALF = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1 ? 0 : 1;
+const CIRCUIT_BITS = 3;
+const FAILURE_BITS = 0x7f << 22;
+
+/** Numbers of streaks have 23 bits and are never 0, so that an empty slot is of no streak. */
+const MAX_STREAK = 2 ** 23 - 1;
+const TAG_BITS = 41n;
 
 function encode(state: BreakerState): bigint {
+	const low = BigInt((state.probe << 2) | state.circuit);
 	// Rounded up: a cooldown that began between two milliseconds must not end before its time.
-	return (BigInt(Math.ceil(state.since)) << 22n) | BigInt((state.probe << 2) | state.circuit);
+	if (state.circuit !== CLOSED) return (BigInt(Math.ceil(state.since)) << 22n) | low;
+	const { number, failures, connects, tenants } = state.streak;
+	// Products and not shifts: it has more than 32 bits.
+	const counts = failures + connects * 2 ** 7 + tenants * 2 ** 14 + number * 2 ** 19;
+	return BigInt.asIntN(64, (BigInt(counts) << 22n) | low);
 }
 
 function decode(word: bigint): BreakerState {
 	const low = Number(BigInt.asUintN(22, word));
-	return { circuit: (low & 3) as Circuit, probe: low >>> 2, since: Number(word >> 22n) };
+	const circuit = (low & CIRCUIT_BITS) as Circuit;
+	const probe = low >>> 2;
+	if (circuit !== CLOSED) return { circuit, probe, since: Number(word >> 22n), streak: NO_STREAK };
+	const counts = Number(BigInt.asUintN(42, word >> 22n));
+	const streak = {
+		number: Math.floor(counts / 2 ** 19),
+		failures: counts % 2 ** 7,
+		connects: Math.floor(counts / 2 ** 7) % 2 ** 7,
+		tenants: Math.floor(counts / 2 ** 14) % 2 ** 5,
+	};
+	return { circuit, probe, since: 0, streak };
+}
+
+function entryOf({ number }: Streak, tag: bigint): bigint {
+	return BigInt.asIntN(64, (BigInt(number) << TAG_BITS) | BigInt.asUintN(Number(TAG_BITS), tag));
+}
+
+function isOf(entry: bigint, { number }: Streak): boolean {
+	return BigInt.asUintN(64, entry) >> TAG_BITS === BigInt(number);
 }

@@ -1,3 +1,4 @@
+import type { OpeningRule } from '../gates/breaker.ts';
 import type { BudgetMemory } from './budget.ts';
 import type { LimiterMemory } from './limiter.ts';
 import type { Limits } from './limits.ts';
@@ -32,11 +33,14 @@ export interface UpstreamSeed {
 	readonly breaker: SharedArrayBuffer;
 	/** For `UpstreamStats`; this worker's own. */
 	readonly stats: SharedArrayBuffer;
+	/** How long an idle connection is kept, ms. */
+	readonly idleTimeoutMs: number;
 }
 
 export interface RouteSeed {
 	readonly prefix: string;
 	readonly cooldownMs: number;
+	readonly opening: OpeningRule;
 	/** Index into `upstreams`. */
 	readonly upstream: number;
 }

@@ -1,3 +1,4 @@
+import type { TransitionReason } from './breaker-cell.ts';
 import { HANDSHAKE_REFUSALS, type HandshakeRefusal } from './handshake-refusals.ts';
 import { HISTOGRAM_BYTES, Histogram } from './histogram.ts';
 
@@ -107,18 +108,52 @@ const CONNECTION_CELLS: Record<ConnectionProtocol, number> = {
 	h2: CELL.connectionsHttp2,
 };
 
+/** The states of a circuit, as metrics and logs name them; by the numbers of `gates/breaker.ts`. */
+export const CIRCUIT_NAMES = ['closed', 'open', 'half-open'] as const;
+export type CircuitName = (typeof CIRCUIT_NAMES)[number];
+
+/** What a circuit can become, and why; each has a cell. */
+export const TRANSITIONS = [
+	{ to: 'open', reason: 'status' },
+	{ to: 'open', reason: 'connect' },
+	{ to: 'open', reason: 'timeout' },
+	{ to: 'open', reason: 'broken' },
+	{ to: 'open', reason: 'health' },
+	{ to: 'open', reason: 'probe' },
+	{ to: 'half-open', reason: 'probe' },
+	{ to: 'closed', reason: 'probe' },
+	{ to: 'closed', reason: 'health' },
+] as const satisfies readonly { to: CircuitName; reason: TransitionReason }[];
+
+/** How often one thread has changed one upstream's circuit, by `TRANSITIONS`. */
+export class TransitionCounts {
+	readonly cells: Float64Array;
+
+	constructor(cells: Float64Array = new Float64Array(TRANSITIONS.length)) {
+		this.cells = cells;
+	}
+
+	count(to: CircuitName, reason: TransitionReason): void {
+		this.cells[TRANSITIONS.findIndex((one) => one.to === to && one.reason === reason)]! += 1;
+	}
+}
+
 /** Cells of a worker's region for one upstream. */
-const UPSTREAM_CELL = { idle: 0, active: 1, answers: 2 } as const;
+const UPSTREAM_CELL = { idle: 0, active: 1, transitions: 2, answers: 2 + TRANSITIONS.length } as const;
 const UPSTREAM_CELLS = UPSTREAM_CELL.answers + STATUSES;
 
 export class UpstreamStats {
 	readonly cells: Float64Array;
 	/** Successful round trips: from the request's departure to the end of the exchange with the upstream. */
 	readonly roundTrips: Histogram;
+	/** What this worker has made of the circuit. */
+	readonly transitions: TransitionCounts;
 
 	constructor(memory: SharedArrayBuffer) {
 		this.cells = new Float64Array(memory, 0, UPSTREAM_CELLS);
 		this.roundTrips = new Histogram(memory, UPSTREAM_CELLS * 8);
+		const { transitions, answers } = UPSTREAM_CELL;
+		this.transitions = new TransitionCounts(this.cells.subarray(transitions, answers));
 	}
 
 	static allocate(): SharedArrayBuffer {

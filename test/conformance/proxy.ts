@@ -73,8 +73,10 @@ async function seed(settings: GateSettings, upstream: Server): Promise<WorkerSee
 		jwt: { publicKeyPem, issuer: issuer ?? undefined, audience: audience ?? undefined },
 		tls: { cert: server.certPem, key: server.keyPem, ca: ca.certPem },
 		routing: {
-			upstreams: [{ authority: `127.0.0.1:${port}`, host: '127.0.0.1', port, breakerId: 1, breaker, stats }],
-			routes: [{ prefix: '/', cooldownMs: 1000, upstream: 0 }],
+			upstreams: [
+				{ authority: `127.0.0.1:${port}`, host: '127.0.0.1', port, breakerId: 1, breaker, stats, idleTimeoutMs: 4000 },
+			],
+			routes: [{ prefix: '/', cooldownMs: 1000, opening: { failures: 1, tenants: 1 }, upstream: 0 }],
 		},
 		limiter: tenantRps === 0 ? undefined : createLimiterMemory(tenantSecret, 1024),
 		tenantSecret,

@@ -65,7 +65,14 @@ for (const [protocol, { accept, head, body }] of Object.entries(SENDERS)) {
 			const upstream = new FakeUpstream();
 			const queued: Dispatched[] = [];
 			plane.letsPass = true;
-			plane.routes = new RouteTable([{ prefix: '/', cooldownMs: 1000, upstream: upstream as unknown as Upstream }]);
+			plane.routes = new RouteTable([
+				{
+					prefix: '/',
+					cooldownMs: 1000,
+					opening: { failures: 1, tenants: 1 },
+					upstream: upstream as unknown as Upstream,
+				},
+			]);
 			plane.dispatches.add = (request) => void queued.push(request);
 			const [client, served] = duplexPair();
 			client.on('error', () => {}).resume();

@@ -142,7 +142,7 @@ describe('the health check', () => {
 		assert.ok(verdicts.length > 4);
 		for (const [i, verdict] of verdicts.entries()) assert.equal(verdict, i % 2 === 0, 'they take turns');
 		const causes = new Set(ofUpstream.filter(({ level }) => level === 'warn').map(({ cause }) => cause));
-		for (const cause of ['status 301', 'status 404', 'status 500', 'status 503', 'no answer within 2000 ms']) {
+		for (const cause of ['status 301', 'status 404', 'status 500', 'status 503', 'no answer within 2 s']) {
 			assert.ok(causes.has(cause), `${cause} is missing in ${[...causes].join(', ')}`);
 		}
 	});

@@ -187,6 +187,7 @@ describe('RUST_LOG', { concurrency: 2 }, () => {
 		assert.deepEqual(summary(await logged('')), [
 			'error proxy::reload',
 			'info proxy',
+			'info proxy::breaker',
 			'info proxy::health',
 			'info proxy::reload',
 		]);

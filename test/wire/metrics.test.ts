@@ -71,6 +71,16 @@ describe('the first scrape', () => {
 		proxy_tls_handshake_failures_total: ['counter', () => ['']],
 		proxy_circuit_state: ['gauge', (up) => [`upstream=${up}`]],
 		proxy_upstream_alive: ['gauge', (up) => [`upstream=${up}`]],
+		proxy_circuit_transitions_total: [
+			'counter',
+			(up) => [
+				...['broken', 'connect', 'health', 'probe', 'status', 'timeout'].map(
+					(reason) => `upstream=${up} to=open reason=${reason}`,
+				),
+				// By the first health probe; the others come when they happen.
+				`upstream=${up} to=closed reason=health`,
+			],
+		],
 		proxy_connections: ['gauge', () => ['protocol=h2', 'protocol=handshake', 'protocol=http/1.1']],
 		proxy_upstream_connections: ['gauge', (up) => [`upstream=${up} state=active`, `upstream=${up} state=idle`]],
 		proxy_workers: ['gauge', () => ['']],
@@ -118,13 +128,14 @@ describe('the first scrape', () => {
 		assert.deepEqual(others, []);
 	});
 
-	test('starts from what is: breaker closed, upstream alive, all workers there, nothing counted yet', () => {
+	test('starts from what is: breaker closed by the first probe, upstream alive, all workers there, nothing else counted yet', () => {
 		const values = Object.entries(families).map(([name, [type]]) => {
 			return [name, sampleSum(scrape, type === 'summary' ? `${name}_count` : name)];
 		});
 		const present = values.filter(([, value]) => value !== 0);
 		assert.deepEqual(Object.fromEntries(present), {
 			proxy_upstream_alive: 1,
+			proxy_circuit_transitions_total: 1,
 			proxy_workers: 2,
 			proxy_config_generation: 1,
 		});

@@ -14,12 +14,18 @@ export interface ConfigTables {
 		readonly client_ca_path: string;
 		readonly min_version?: string;
 	};
+	readonly health?: boolean;
+	readonly health_path?: string;
+	readonly unhealthy_after?: number;
+	readonly healthy_after?: number;
+	readonly upstream_idle_timeout_secs?: number;
 	readonly jwt: {
 		readonly jwks_path: string;
 		readonly issuer?: string | undefined;
 		readonly audience?: string | undefined;
 	};
 	readonly limits?: Readonly<Record<string, TomlValue | undefined>>;
+	readonly breaker?: { readonly failures?: number; readonly tenants?: number };
 	readonly routes: readonly RouteEntry[];
 }
 
@@ -28,16 +34,22 @@ export interface RouteEntry {
 	/** `http://host:port`. */
 	readonly upstream: string;
 	readonly cooldown_secs?: number;
+	readonly failures?: number;
+	readonly tenants?: number;
+	readonly health?: boolean;
+	readonly health_path?: string;
+	readonly upstream_idle_timeout_secs?: number;
 }
 
 /** The file's text. Keys outside any table come first, as TOML demands. */
 export function renderConfig(config: ConfigTables): string {
-	const { tls, jwt, limits, routes, ...top } = config;
+	const { tls, jwt, limits, breaker, routes, ...top } = config;
 	return [
 		keys(top),
 		table('[tls]', tls),
 		table('[jwt]', jwt),
 		...(limits === undefined ? [] : [table('[limits]', limits)]),
+		...(breaker === undefined ? [] : [table('[breaker]', breaker)]),
 		...routes.map((route) => table('[[routes]]', route)),
 	].join('\n');
 }

@@ -44,9 +44,19 @@ export function claim(name: string) {
 
 /** Seconds, also fractions of one; they end up as whole milliseconds. */
 export function seconds(fallback: number) {
-	const error = expected('a number of seconds above 0', `leave it out for ${fallback}`);
-	const tooBig = expected(`a number of seconds, at most ${MAX_SECONDS}`, `leave it out for ${fallback}`);
-	return z.number({ error }).positive({ error }).max(MAX_SECONDS, { error: tooBig }).default(fallback);
+	return secondsOr(String(fallback)).default(fallback);
+}
+
+/** @param unset what holds if the key is left out. */
+export function secondsOr(unset: string) {
+	const error = expected('a number of seconds above 0', `leave it out for ${unset}`);
+	const tooBig = expected(`a number of seconds, at most ${MAX_SECONDS}`, `leave it out for ${unset}`);
+	return z.number({ error }).positive({ error }).max(MAX_SECONDS, { error: tooBig });
+}
+
+/** @param unset what holds if the key is left out. */
+export function flag(unset: string) {
+	return z.boolean({ error: expected('true or false', `leave it out for ${unset}`) });
 }
 
 /** The same for what can be done without: 0, also by default, is none. */
@@ -54,11 +64,6 @@ export function secondsOrNone() {
 	const error = expected('a number of seconds, 0 or more', 'leave it out for 0');
 	const tooBig = expected(`a number of seconds, at most ${MAX_SECONDS}`, 'leave it out for 0');
 	return z.number({ error }).nonnegative({ error }).max(MAX_SECONDS, { error: tooBig }).default(0);
-}
-
-/** `true` or `false`. */
-export function flag(fallback: boolean) {
-	return z.boolean({ error: expected('true or false', `leave it out for ${fallback}`) }).default(fallback);
 }
 
 export function wholeNumberOr(fallback: number, least: number, most: number, of?: string) {

@@ -1,7 +1,9 @@
 import { z } from 'zod';
 import { prefixProblem } from '../prefix.ts';
 import { parseUpstream } from '../upstream.ts';
+import { routeBreakerKeys } from './breaker.ts';
 import { MAX_SECONDS, table, text, wholeNumber } from './kinds.ts';
+import { routeUpstreamKeys } from './upstream-keys.ts';
 
 /** One `[[routes]]` (specification 2.1). */
 export const route = table('[[routes]]', {
@@ -21,4 +23,6 @@ export const route = table('[[routes]]', {
 		return z.NEVER;
 	}),
 	cooldown_secs: wholeNumber(1, MAX_SECONDS, 'default_cooldown_secs', 'of seconds').optional(),
+	...routeBreakerKeys,
+	...routeUpstreamKeys,
 });

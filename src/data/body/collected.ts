@@ -94,7 +94,7 @@ export class BodyExchange extends Exchange {
 
 	override onEnd(): void {
 		this.connection = undefined;
-		this.settleByStatus(this.#status);
+		this.settleByStatus(this.#status, true);
 		this.#request?.release();
 		const body = this.#short ?? this.#response?.bytes;
 		const length = this.#responseHasBody ? (body?.length ?? 0) : this.#responseLength;
@@ -110,7 +110,7 @@ export class BodyExchange extends Exchange {
 	protected override timedOut(): void {
 		if (this.#reading) this.refuse(rejection.SLOW_CLIENT);
 		else if (this.answered) this.client.reset();
-		else this.fail(rejection.UPSTREAM_TIMEOUT, 'failure');
+		else this.upstreamTimedOut('timeout');
 	}
 
 	override refuse(answer: Rejection): void {

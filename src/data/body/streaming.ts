@@ -3,6 +3,7 @@ import { admitLength, UNDECLARED } from '../../gates/body-limit.ts';
 import type { RequestHead } from '../../gates/headers.ts';
 import type { Rejection } from '../../gates/rejection.ts';
 import * as rejection from '../../gates/rejection.ts';
+import { silenceCause } from '../../shared/causes.ts';
 import type { Limits } from '../../shared/limits.ts';
 import { Exchange, noBody, type OutgoingBody } from '../exchange.ts';
 
@@ -84,7 +85,7 @@ export class BodyExchange extends Exchange {
 	}
 
 	override onHead(status: number, fields: string[], length: number, hasBody: boolean): void {
-		this.settleByStatus(status);
+		this.settleByStatus(status, false);
 		if (length !== UNDECLARED) fields.push('content-length', String(length));
 		this.count(status);
 		this.#expectProgress();
@@ -117,6 +118,7 @@ export class BodyExchange extends Exchange {
 
 	override onEnd(): void {
 		this.connection = undefined;
+		this.settle('success');
 		// An upload that the upstream did not wait for is held up no longer; what comes of it is dropped.
 		this.onWritable();
 		this.client.end();
@@ -128,22 +130,25 @@ export class BodyExchange extends Exchange {
 	}
 
 	protected override timedOut(): void {
-		if (!this.answered) return this.fail(rejection.UPSTREAM_TIMEOUT, this.#uploadComplete ? 'failure' : 'abandoned');
+		if (!this.answered) return this.upstreamTimedOut(this.#uploadComplete ? 'timeout' : 'abandoned');
 		// Whoever did not move is at fault: the upstream, unless it waits for a client that takes nothing or owes it a body.
-		if (this.connection !== undefined && !this.#clientBlocked && this.#uploadComplete) this.#responseFailed();
-		else this.fail(rejection.UPSTREAM_TIMEOUT, 'abandoned');
+		if (this.connection !== undefined && !this.#clientBlocked && this.#uploadComplete) {
+			const cause = silenceCause('more of the answer', this.plane.limits.upstreamTimeoutMs);
+			this.fail(rejection.BAD_GATEWAY.because(cause), 'timeout');
+		} else this.fail(rejection.UPSTREAM_TIMEOUT, 'abandoned');
 	}
 
 	override onFailure(...[failure]: Parameters<Exchange['onFailure']>): void {
 		if (!this.answered) return super.onFailure(failure);
 		this.connection = undefined;
-		this.#responseFailed();
+		// Whatever its status was, that it breaks off is a failure (decisions).
+		this.fail(rejection.BAD_GATEWAY.because(failure.cause), 'broken');
 	}
 
-	/** The status has been settled as an answer; that it breaks off is a failure all the same (decisions). */
-	#responseFailed(): void {
-		this.reopenSettlement();
-		this.fail(rejection.BAD_GATEWAY, 'failure');
+	/** The client has left an answer that was a good one as far as it went. */
+	override onClientGone(): void {
+		if (this.answered) this.settle('success');
+		super.onClientGone();
 	}
 
 	/** Nothing is held beyond what the sockets buffer. */

@@ -1,4 +1,5 @@
 import { connect, type Socket } from 'node:net';
+import { connectionCause } from '../../shared/causes.ts';
 import { Timed } from '../deadlines.ts';
 import type { Upstream } from '../plane.ts';
 import { Pieces } from './pieces.ts';
@@ -6,7 +7,13 @@ import { ProtocolError, type ResponseEvents, ResponseParser } from './response-p
 import { Upload } from './upload.ts';
 
 /** Why a request got no complete response. */
-export type UpstreamFailure =
+export interface UpstreamFailure {
+	readonly kind: FailureKind;
+	/** In words, for operators: `connection refused`, `closed after 312 of 1,024 bytes`. */
+	readonly cause: string;
+}
+
+export type FailureKind =
 	/** No connection came about; nothing was delivered. */
 	| 'unreachable'
 	/** This machine has no descriptors left; says nothing of the upstream. */
@@ -62,12 +69,17 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		});
 		socket.on('drain', () => this.#handler?.onWritable());
 		socket.on('end', () => this.#onEof());
-		socket.on('error', (error: NodeJS.ErrnoException) => this.#fail(this.#kindOf(error)));
+		socket.on('error', (error: NodeJS.ErrnoException) => this.#fail(this.#failureOf(error)));
 		socket.on('close', () => this.#onEof());
 	}
 
 	get isGone(): boolean {
 		return this.#gone;
+	}
+
+	/** It has come about. */
+	get isConnected(): boolean {
+		return this.#connected;
 	}
 
 	/** The upstream's own promise about idle connections, from its last response. */
@@ -169,7 +181,7 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		} catch (error) {
 			PIECES.take();
 			if (error instanceof ProtocolError) {
-				this.#fail('malformed');
+				this.#fail({ kind: 'malformed', cause: String(error.cause ?? error.message) });
 			} else {
 				this.destroy();
 				handler.onFault(error);
@@ -196,7 +208,9 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 
 	#onEof(): void {
 		if (this.#handler !== undefined && this.#parser.started && this.#parser.close()) this.#complete(false);
-		else this.#fail(this.#isStale() ? 'stale' : this.#connected ? 'broken' : 'unreachable');
+		else if (this.#isStale()) this.#fail(STALE);
+		else if (this.#connected) this.#fail({ kind: 'broken', cause: `closed ${this.#parser.place}` });
+		else this.#fail(UNCONNECTED);
 	}
 
 	#fail(failure: UpstreamFailure): void {
@@ -205,10 +219,13 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		handler?.onFailure(failure);
 	}
 
-	#kindOf(error: NodeJS.ErrnoException): UpstreamFailure {
-		if (error.code === 'EMFILE' || error.code === 'ENFILE' || error.code === 'EADDRNOTAVAIL') return 'exhausted';
-		if (!this.#connected) return 'unreachable';
-		return this.#isStale() ? 'stale' : 'broken';
+	#failureOf(error: NodeJS.ErrnoException): UpstreamFailure {
+		const { code } = error;
+		const cause = connectionCause(error);
+		if (code === 'EMFILE' || code === 'ENFILE' || code === 'EADDRNOTAVAIL') return { kind: 'exhausted', cause };
+		if (!this.#connected) return { kind: 'unreachable', cause };
+		if (this.#isStale()) return STALE;
+		return { kind: 'broken', cause: this.#parser.started ? `${cause} ${this.#parser.place}` : cause };
 	}
 
 	#isStale(): boolean {
@@ -222,6 +239,10 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		this.upstream.pool.forget(this);
 	}
 }
+
+const STALE: UpstreamFailure = { kind: 'stale', cause: 'idle connection was closed by the upstream' };
+/** An error comes before the end that it causes, so this is for what Node may think of. */
+const UNCONNECTED: UpstreamFailure = { kind: 'unreachable', cause: 'connection closed before it was made' };
 
 /**
  * One read buffer for all connections of the thread: libuv fills it and calls back before it reads again, and nothing

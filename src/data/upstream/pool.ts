@@ -1,8 +1,8 @@
+import type { DeadlineQueue } from '../deadlines.ts';
 import type { PlaneDeadlines, Upstream } from '../plane.ts';
 import { UpstreamConnection } from './connection.ts';
 
-/** Idle connections are dropped after this long, or this much before the upstream would (decisions "HTTP"), ms. */
-export const IDLE_MS = 4000;
+/** Idle connections are dropped this much before the upstream would (decisions "HTTP"), ms. */
 const HEAD_START_MS = 1000;
 
 /**
@@ -12,12 +12,23 @@ const HEAD_START_MS = 1000;
 export class UpstreamPool {
 	readonly #upstream: Upstream;
 	readonly #deadlines: PlaneDeadlines;
+	#idleMs: number;
+	#idleDeadlines: DeadlineQueue;
 	readonly #idle: UpstreamConnection[] = [];
 	#retired = false;
 
-	constructor(upstream: Upstream, deadlines: PlaneDeadlines) {
+	/** @param idleMs how long an idle connection is kept. */
+	constructor(upstream: Upstream, deadlines: PlaneDeadlines, idleMs: number) {
 		this.#upstream = upstream;
 		this.#deadlines = deadlines;
+		this.#idleMs = idleMs;
+		this.#idleDeadlines = deadlines.idleUpstream(idleMs);
+	}
+
+	/** For connections that become idle from now on. */
+	keepIdleFor(ms: number): void {
+		this.#idleMs = ms;
+		this.#idleDeadlines = this.#deadlines.idleUpstream(ms);
 	}
 
 	/** A connection for one request: idle if there is one, new otherwise. */
@@ -41,13 +52,13 @@ export class UpstreamPool {
 	/** Takes back a connection that is ready for another request. */
 	release(connection: UpstreamConnection): void {
 		const promised = connection.keepAliveTimeoutMs;
-		const idleMs = promised === undefined ? IDLE_MS : Math.min(IDLE_MS, promised - HEAD_START_MS);
+		const idleMs = promised === undefined ? this.#idleMs : Math.min(this.#idleMs, promised - HEAD_START_MS);
 		if (this.#retired || idleMs <= 0) {
 			connection.destroy();
 			return;
 		}
 		connection.usableUntil = this.#deadlines.now + idleMs;
-		this.#deadlines.idleUpstream.add(connection);
+		this.#idleDeadlines.add(connection);
 		this.#idle.push(connection);
 		this.#upstream.stats.connections('active', -1);
 		this.#upstream.stats.connections('idle', 1);

@@ -15,7 +15,10 @@ export interface ResponseEvents {
 	onEnd(): void;
 }
 
-/** The upstream's answer breaks RFC 9112, or our stricter reading of it. Never carries bytes of the answer. */
+/**
+ * The upstream's answer breaks RFC 9112, or our stricter reading of it; `cause` may say more exactly how. Never carries bytes
+ * of the answer.
+ */
 export class ProtocolError extends Error {}
 
 /** A head longer than this is refused, bytes. */
@@ -52,6 +55,8 @@ export class ResponseParser {
 	#interim = 0;
 	/** Bytes of the body or chunk still to come. */
 	#left = 0;
+	/** Bytes of the body as announced. */
+	#length = UNDECLARED;
 	/** The fields of the last head. Upstreams send the same ones in the same order again and again. */
 	readonly #lastFields: ResponseField[] = [];
 	/** Head, chunk-size line or trailers, as far as a read that ended within them brought it. */
@@ -112,6 +117,15 @@ export class ResponseParser {
 		return this.#state === DONE;
 	}
 
+	/** Where in the response it stands, for one that breaks off there: `after 312 of 1,024 bytes`. */
+	get place(): string {
+		if (!this.started) return 'before an answer';
+		if (this.#state === HEAD) return 'within the head';
+		if (this.#state !== FIXED) return 'within a chunked body';
+		const inWords = (bytes: number) => bytes.toLocaleString('en-US');
+		return `after ${inWords(this.#length - this.#left)} of ${inWords(this.#length)} bytes`;
+	}
+
 	/** One step of the message's grammar; returns where the next begins, or -1 when it needs more bytes. */
 	#step(chunk: Buffer, at: number): number {
 		switch (this.#state) {
@@ -165,7 +179,8 @@ export class ResponseParser {
 
 	/** The message body's length, RFC 9112 section 6.3, in that order. */
 	#begin(status: number, isHttp11: boolean, head: ResponseHeadReader): void {
-		if (head.malformed || (head.chunked && !isHttp11)) throw new ProtocolError('ambiguous framing');
+		if (head.malformed !== undefined) throw new ProtocolError('ambiguous framing', { cause: head.malformed });
+		if (head.chunked && !isHttp11) throw new ProtocolError('ambiguous framing', { cause: 'chunked body in HTTP/1.0' });
 		const { length } = head;
 		this.keepAlive = isHttp11 && !head.close;
 		this.keepAliveTimeoutMs = head.keepAliveTimeoutMs;
@@ -177,6 +192,7 @@ export class ResponseParser {
 			this.#end();
 			return;
 		}
+		this.#length = length;
 		this.#left = length;
 		this.#state = head.chunked ? CHUNK_SIZE : length === UNDECLARED ? UNTIL_CLOSE : FIXED;
 		if (this.#state === UNTIL_CLOSE) this.keepAlive = false;
@@ -232,7 +248,7 @@ export class ResponseParser {
 		const trailers = new ResponseHeadReader();
 		parseFields(chunk.toString('latin1', at, end + 2), 0, end + 2 - at, trailers, []);
 		// RFC 9110 section 6.5.1: a reader that merged it into the head would find another end of the message.
-		if (trailers.length !== UNDECLARED || trailers.chunked || trailers.malformed) {
+		if (trailers.length !== UNDECLARED || trailers.chunked || trailers.malformed !== undefined) {
 			throw new ProtocolError('framing in a trailer');
 		}
 		this.#end();

@@ -12,6 +12,13 @@ import { MINIMAL } from './minimal.ts';
 
 const parse = (text: string) => parseConfig(text, 'config.toml');
 
+/** What holds for a route unless the file says otherwise. */
+const OF_TODAY = {
+	opening: { failures: 1, tenants: 1 },
+	health: { path: '/health', timeoutMs: 2000, unhealthyAfter: 1, healthyAfter: 1 },
+	idleTimeoutMs: 4000,
+};
+
 describe('a configuration that is right', () => {
 	it('needs only the TLS files and the token key', () => {
 		assert.deepEqual(parse(MINIMAL), {
@@ -71,8 +78,9 @@ describe('a configuration that is right', () => {
 				prefix: '/api',
 				upstream: { authority: 'api.internal:3000', host: 'api.internal', port: 3000 },
 				cooldownMs: 9000,
+				...OF_TODAY,
 			},
-			{ prefix: '/', upstream: { authority: '[::1]:80', host: '::1', port: 80 }, cooldownMs: 1000 },
+			{ prefix: '/', upstream: { authority: '[::1]:80', host: '::1', port: 80 }, cooldownMs: 1000, ...OF_TODAY },
 		]);
 	});
 
@@ -86,6 +94,68 @@ describe('a configuration that is right', () => {
 			const problem = /config\.toml:6: tls\.min_version: must be "1\.2" or "1\.3" \(got .*\); leave it out for "1\.2"$/;
 			assert.throws(() => parse(text), problem);
 		}
+	});
+
+	it('gives each route what it says itself, and otherwise what the file says for all', () => {
+		const { routes } = parse(`
+			health_path = "/ready?deep=1"
+			health_timeout_secs = 0.5
+			unhealthy_after = 3
+			healthy_after = 2
+			upstream_idle_timeout_secs = 1.5
+			${MINIMAL}
+			[breaker]
+			failures = 5
+			tenants = 2
+			[[routes]]
+			prefix = "/a"
+			upstream = "http://a"
+			[[routes]]
+			prefix = "/b"
+			upstream = "http://b"
+			failures = 100
+			tenants = 16
+			health_path = "/"
+			health_timeout_secs = 10
+			unhealthy_after = 1
+			healthy_after = 1
+			upstream_idle_timeout_secs = 60
+			[[routes]]
+			prefix = "/c"
+			upstream = "http://c"
+			health = false
+		`);
+		const settings = routes.map(({ opening, health, idleTimeoutMs }) => ({ opening, health, idleTimeoutMs }));
+		const common = { opening: { failures: 5, tenants: 2 }, idleTimeoutMs: 1500 };
+		assert.deepEqual(settings, [
+			{ ...common, health: { path: '/ready?deep=1', timeoutMs: 500, unhealthyAfter: 3, healthyAfter: 2 } },
+			{
+				opening: { failures: 100, tenants: 16 },
+				idleTimeoutMs: 60_000,
+				health: { path: '/', timeoutMs: 10_000, unhealthyAfter: 1, healthyAfter: 1 },
+			},
+			{ ...common, health: undefined },
+		]);
+		const off = parse(`health = false${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "http://a"\nhealth = true`);
+		assert.deepEqual(off.routes[0]!.health, OF_TODAY.health);
+	});
+
+	it('lets routes to one upstream say the same of it in different words', () => {
+		const { routes } = parse(`health_path = "/up"${MINIMAL}
+			[[routes]]
+			prefix = "/a"
+			upstream = "http://x:80"
+			health_path = "/up"
+			healthy_after = 1
+			failures = 2
+			[[routes]]
+			prefix = "/b"
+			upstream = "http://X"
+		`);
+		assert.deepEqual(
+			routes.map(({ opening }) => opening.failures),
+			[2, 1],
+		);
 	});
 
 	it('reads each limit into the field of its name, seconds as milliseconds', () => {
@@ -311,6 +381,51 @@ cert_path = ""`).split('\n'),
 			'17 "/a" is already the prefix of routes[0] on line 9; remove one of the two',
 			'19 "/b" is already the prefix of routes[1] on line 11; remove one of the two',
 		]);
+	});
+
+	it('finds routes to one upstream that differ in what holds for the upstream, with both lines', () => {
+		const text = `health_path = "/up"${MINIMAL}[[routes]]
+prefix = "/a"
+upstream = "http://x:80"
+health = false
+[[routes]]
+prefix = "/b"
+upstream = "http://X"
+health_path = "/down"
+upstream_idle_timeout_secs = 1
+[[routes]]
+prefix = "/c"
+upstream = "http://y"
+health = false
+`;
+		const both =
+			'which leads to the same upstream "x:80"; give both routes one value, or set it at the top of the file';
+		assert.deepEqual(messageOf(text).split('\n'), [
+			`config.toml:12: routes[1].health: is true here and false for routes[0] on line 11, ${both}`,
+			`config.toml:15: routes[1].health_path: is "/down" here and "/up" for routes[0] on line 8, ${both}`,
+			`config.toml:16: routes[1].upstream_idle_timeout_secs: is 1 here and 4 for routes[0] on line 8, ${both}`,
+		]);
+	});
+
+	it('names the bounds of what opens a breaker, since tenants are remembered in memory of a fixed size', () => {
+		const breaker = messageOf(`${MINIMAL}[breaker]\nfailures = 101\ntenants = 17`);
+		assert.match(breaker, /breaker.failures: must be a whole number of failures in a row, at most 100 \(got 101\)/);
+		assert.match(
+			breaker,
+			/breaker.tenants: must be a whole number of tenants, at most 16 \(got 17\); set it to 16 or less/,
+		);
+		const route = `${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "http://a"\nfailures = 0\ntenants = 1.5`;
+		assert.deepEqual(keysOf(route), ['routes[0].failures', 'routes[0].tenants']);
+	});
+
+	it('takes for the path of a health check what can stand in a request line', () => {
+		for (const path of ['', 'health', 'http://a/health', '/a b', '/a#b', '/ä', '/a\\n']) {
+			assert.deepEqual(keysOf(`health_path = "${path}"${MINIMAL}`), ['health_path'], path);
+		}
+		assert.match(
+			messageOf(`health = "off"${MINIMAL}`),
+			/health: must be true or false \(got the string "off"\); leave it out for true/,
+		);
 	});
 
 	it('never reveals a password that stands in an upstream address', () => {

@@ -5,15 +5,19 @@ import { type AddressInfo, createServer as createTcpServer, type Socket } from '
 import { describe, test } from 'node:test';
 import type { Verdict } from '../../../src/control/health.ts';
 import { httpProbe } from '../../../src/control/http-probe.ts';
+import { HEALTH } from './fixtures/routes.ts';
 
 const WANTED = new AbortController().signal;
 /** Generous where an answer comes, short where none does. */
 const PLENTY_MS = 5_000;
 const BRIEF_MS = 50;
 
+const settings = (timeoutMs = PLENTY_MS) => ({ ...HEALTH, timeoutMs });
+const PASSED: Verdict = { healthy: true, cause: 'status 200', status: 200 };
+
 async function probeHttp(listener: RequestListener, limitMs = PLENTY_MS): Promise<Verdict> {
 	await using server = await listening(createServer(listener));
-	return await httpProbe(server.address, WANTED, limitMs);
+	return await httpProbe(server.address, settings(limitMs), WANTED);
 }
 
 /** @param onSocket speaks raw bytes. */
@@ -24,7 +28,7 @@ async function probeTcp(onSocket: (socket: Socket) => void, limitMs = PLENTY_MS)
 			onSocket(socket);
 		}) as Server,
 	);
-	return await httpProbe(server.address, WANTED, limitMs);
+	return await httpProbe(server.address, settings(limitMs), WANTED);
 }
 
 async function listening(server: Server) {
@@ -46,7 +50,8 @@ async function listening(server: Server) {
 describe('the verdict of a health probe', () => {
 	for (const status of [200, 204, 299]) {
 		test(`${status} is healthy`, async () => {
-			assert.deepEqual(await probeHttp((_, response) => response.writeHead(status).end()), { healthy: true });
+			const verdict = await probeHttp((_, response) => response.writeHead(status).end());
+			assert.deepEqual(verdict, { healthy: true, cause: `status ${status}`, status });
 		});
 	}
 
@@ -56,8 +61,8 @@ describe('the verdict of a health probe', () => {
 				socket.end(`HTTP/1.1 ${status} Whatever\r\ncontent-length: 0\r\n\r\n`),
 			);
 			// A 1xx is no answer yet, and none follows.
-			const cause = status === 199 ? 'ECONNRESET' : `status ${status}`;
-			assert.deepEqual(verdict, { healthy: false, cause });
+			const wanted = status === 199 ? { cause: 'connection reset' } : { cause: `status ${status}`, status };
+			assert.deepEqual(verdict, { healthy: false, ...wanted });
 		});
 	}
 
@@ -67,20 +72,20 @@ describe('the verdict of a health probe', () => {
 			paths.push(request.url);
 			response.writeHead(307, { location: '/elsewhere' }).end();
 		});
-		assert.deepEqual(verdict, { healthy: false, cause: 'status 307' });
+		assert.deepEqual(verdict, { healthy: false, cause: 'status 307', status: 307 });
 		assert.deepEqual(paths, ['/health']);
 	});
 
 	test('a refused connection is unhealthy', async () => {
 		const server = await listening(createServer());
 		await server[Symbol.asyncDispose]();
-		const verdict = await httpProbe(server.address, WANTED, PLENTY_MS);
-		assert.deepEqual(verdict, { healthy: false, cause: 'ECONNREFUSED' });
+		const verdict = await httpProbe(server.address, settings(), WANTED);
+		assert.deepEqual(verdict, { healthy: false, cause: 'connection refused' });
 	});
 
 	test('no answer within the limit is unhealthy', async () => {
 		const verdict = await probeHttp(() => {}, BRIEF_MS);
-		assert.deepEqual(verdict, { healthy: false, cause: 'no answer within 50 ms' });
+		assert.deepEqual(verdict, { healthy: false, cause: 'no answer within 0.05 s' });
 	});
 
 	test('a head that comes one byte at a time is held to the same limit', async () => {
@@ -89,7 +94,7 @@ describe('the verdict of a health probe', () => {
 			socket.on('close', () => clearInterval(timer));
 			socket.write('HTTP/1.1 200 OK\r\nx: ');
 		}, BRIEF_MS);
-		assert.deepEqual(verdict, { healthy: false, cause: 'no answer within 50 ms' });
+		assert.deepEqual(verdict, { healthy: false, cause: 'no answer within 0.05 s' });
 	});
 
 	for (const [what, bytes] of [
@@ -110,7 +115,7 @@ describe('the verdict of a health probe', () => {
 		const verdict = await probeTcp((socket) => {
 			socket.end('HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n');
 		});
-		assert.deepEqual(verdict, { healthy: true });
+		assert.deepEqual(verdict, PASSED);
 	});
 });
 
@@ -124,6 +129,18 @@ describe('what a health probe costs', () => {
 		assert.match(requests.join(), /^GET \/health close 127\.0\.0\.1:\d+$/);
 	});
 
+	test('the path is that of the settings, query and all', async () => {
+		const paths: (string | undefined)[] = [];
+		await using server = await listening(
+			createServer((request, response) => {
+				paths.push(request.url);
+				response.end();
+			}),
+		);
+		await httpProbe(server.address, { ...settings(), path: '/ready?deep=1' }, WANTED);
+		assert.deepEqual(paths, ['/ready?deep=1']);
+	});
+
 	test('an endless body is cut off after the verdict', async () => {
 		const cut = Promise.withResolvers<void>();
 		await using server = await listening(
@@ -135,7 +152,7 @@ describe('what a health probe costs', () => {
 				pour();
 			}),
 		);
-		assert.deepEqual(await httpProbe(server.address, WANTED, PLENTY_MS), { healthy: true });
+		assert.deepEqual(await httpProbe(server.address, settings(), WANTED), PASSED);
 		await cut.promise;
 	});
 
@@ -146,7 +163,7 @@ describe('what a health probe costs', () => {
 				response.on('close', cut.resolve).write('x');
 			}),
 		);
-		assert.deepEqual(await httpProbe(server.address, WANTED, 1000), { healthy: true });
+		assert.deepEqual(await httpProbe(server.address, settings(1000), WANTED), PASSED);
 		await cut.promise;
 	});
 
@@ -160,7 +177,7 @@ describe('what a health probe costs', () => {
 			}),
 		);
 		const abandoned = new AbortController();
-		const probe = httpProbe(server.address, abandoned.signal, PLENTY_MS);
+		const probe = httpProbe(server.address, settings(), abandoned.signal);
 		await asked.promise;
 		abandoned.abort();
 		assert.equal((await probe).healthy, false);

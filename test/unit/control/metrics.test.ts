@@ -9,6 +9,7 @@ import { Upstreams } from '../../../src/control/upstreams.ts';
 import { HANDSHAKE_REFUSALS } from '../../../src/shared/handshake-refusals.ts';
 import { UpstreamStats, WorkerStats } from '../../../src/shared/stats.ts';
 import { parseMetrics, type Scrape, sampleSum } from '../../fixtures/prometheus.ts';
+import { FakeTime } from './fixtures/fake-time.ts';
 import { RecordedLog } from './fixtures/recorded-log.ts';
 import { route } from './fixtures/routes.ts';
 
@@ -17,7 +18,7 @@ const READY = { obstacle: undefined };
 
 /** Sources with everything at its beginning, and the writers' side of them. */
 function testSources(...authorities: string[]) {
-	const upstreams = new Upstreams(WORKERS, () => 0);
+	const upstreams = new Upstreams(WORKERS, new FakeTime(), new RecordedLog().logger);
 	upstreams.apply(upstreams.plan(authorities.map((authority, i) => route(`/${i}`, authority))));
 	const workerStats = Array.from({ length: WORKERS }, () => new WorkerStats(WorkerStats.allocate()));
 	const inForce = { generation: 1, reloads: { success: 0, failure: 0 } };
@@ -30,7 +31,7 @@ function testSources(...authorities: string[]) {
 		now: () => 0,
 	};
 	const upstreamStats = (authority: string, worker: number) => {
-		return new UpstreamStats(upstreams.current.upstreams.get(authority)!.stats[worker]!);
+		return new UpstreamStats(upstreams.current.upstreams.get(authority)!.counters.stats[worker]!);
 	};
 	return { sources, upstreams, workerStats, upstreamStats, inForce };
 }
@@ -64,6 +65,7 @@ const FAMILIES = {
 	proxy_connections_refused_total: 'counter',
 	proxy_circuit_state: 'gauge',
 	proxy_upstream_alive: 'gauge',
+	proxy_circuit_transitions_total: 'counter',
 	proxy_build_info: 'gauge',
 	proxy_config_generation: 'gauge',
 	proxy_reloads_total: 'counter',
@@ -102,6 +104,9 @@ describe('the first scrape', () => {
 			['proxy_request_duration_seconds_count', { upstream: 'a:1' }],
 			['proxy_auth_failures_total', { reason: 'missing' }],
 			['proxy_auth_failures_total', { reason: 'invalid' }],
+			...['status', 'connect', 'timeout', 'broken', 'health', 'probe'].map(
+				(reason) => ['proxy_circuit_transitions_total', { upstream: 'a:1', to: 'open', reason }] as const,
+			),
 			['proxy_ratelimited_total', {}],
 			['proxy_tls_handshake_seconds_count', {}],
 			['proxy_tls_handshake_failures_total', {}],
@@ -111,7 +116,7 @@ describe('the first scrape', () => {
 			['proxy_reloads_total', { result: 'success' }],
 			['proxy_reloads_total', { result: 'failure' }],
 		] as const;
-		for (const [name, labels] of zeros) {
+		for (const [name, labels] of zeros as readonly (readonly [string, Readonly<Record<string, string>>])[]) {
 			const family = page.get(name.replace(/_count$/, ''))!;
 			const [sample, ...others] = family.samples.filter((one) => {
 				return one.name === name && Object.entries(labels).every(([label, value]) => one.labels[label] === value);
@@ -175,6 +180,27 @@ describe('a later scrape', () => {
 		for (const [name, labels, sum] of sums) {
 			assert.equal(sampleSum(page, name, labels), sum, `${name} ${JSON.stringify(labels)}`);
 		}
+	});
+
+	test('adds up what workers and health probes have made of a circuit', async () => {
+		const { sources, upstreams, upstreamStats } = testSources('a:1');
+		for (const worker of [0, 1]) upstreamStats('a:1', worker).transitions.count('open', 'status');
+		upstreamStats('a:1', 1).transitions.count('half-open', 'probe');
+		upstreams.current.upstreams.get('a:1')!.breaker.health(true, 0);
+		const page = await scrape(sources);
+		const name = 'proxy_circuit_transitions_total';
+		assert.equal(sampleSum(page, name, { upstream: 'a:1', to: 'open', reason: 'status' }), 2);
+		assert.equal(sampleSum(page, name, { upstream: 'a:1', to: 'half-open', reason: 'probe' }), 1);
+		assert.equal(sampleSum(page, name, { upstream: 'a:1', to: 'closed', reason: 'health' }), 1);
+		assert.equal(sampleSum(page, name), 4);
+	});
+
+	test('says nothing of the health of an upstream that is not probed', async () => {
+		const { sources, upstreams } = testSources();
+		upstreams.apply(upstreams.plan([{ ...route('/', 'a:1'), health: undefined }]));
+		const page = await scrape(sources);
+		assert.equal(page.get('proxy_upstream_alive')!.samples.length, 0);
+		assert.equal(sampleSum(page, 'proxy_circuit_state', { upstream: 'a:1' }), 0);
 	});
 
 	test('shows upstreams of the table in force alone', async () => {

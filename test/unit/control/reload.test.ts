@@ -19,7 +19,7 @@ const OLD_ROUTES = [route('/a', 'old:1')];
 /** A reloader over a pool of fake threads; the files are what the test says they are. */
 class TestReload extends TestPool {
 	readonly inForce: ConfigInForce = { tls: OLD_TLS, generation: 1, reloads: { success: 0, failure: 0 } };
-	readonly upstreams = new Upstreams(2, this.time.now);
+	readonly upstreams = new Upstreams(2, this.time, this.log.logger);
 	readonly reloader: Reloader;
 	/** What is in the files now. */
 	readConfig: () => Config = () => configWith([route('/a', 'new:1')]);
@@ -42,7 +42,7 @@ class TestReload extends TestPool {
 			inForce: this.inForce,
 			upstreams: this.upstreams,
 			prober: {
-				probe: async (upstreams) => this.#probe(upstreams),
+				prove: async (upstreams) => this.#probe(upstreams),
 				watch: (upstreams) => {
 					this.watched = Array.from(upstreams, ({ address }) => address.authority);
 				},

@@ -3,14 +3,20 @@ import { describe, test } from 'node:test';
 import type { RouteConfig } from '../../../src/config/config.ts';
 import { type Upstream, Upstreams } from '../../../src/control/upstreams.ts';
 import { CLOSED, OPEN } from '../../../src/shared/breaker-cell.ts';
-import { UpstreamStats } from '../../../src/shared/stats.ts';
-import { route } from './fixtures/routes.ts';
+import { TRANSITIONS, UpstreamStats } from '../../../src/shared/stats.ts';
+import { FakeTime } from './fixtures/fake-time.ts';
+import { RecordedLog } from './fixtures/recorded-log.ts';
+import { HEALTH, route } from './fixtures/routes.ts';
 
 const WORKERS = 2;
 
+function testUpstreams(log = new RecordedLog()): Upstreams {
+	return new Upstreams(WORKERS, new FakeTime(), log.logger);
+}
+
 /** The upstreams of a table whose breakers have all been closed by a passing probe. */
 function provenUpstreams(routes: readonly RouteConfig[]): Upstreams {
-	const upstreams = new Upstreams(WORKERS, () => 0);
+	const upstreams = testUpstreams();
 	upstreams.apply(upstreams.plan(routes));
 	for (const upstream of upstreams.current.upstreams.values()) {
 		upstream.breaker.health(true, 0);
@@ -47,6 +53,29 @@ describe('which breakers a reload keeps', () => {
 		});
 	}
 
+	for (const [what, change, kept] of [
+		['the number of failures', { opening: { failures: 3, tenants: 1 } }, false],
+		['the number of tenants', { opening: { failures: 1, tenants: 2 } }, false],
+		['the path of the health check', { health: { ...HEALTH, path: '/ready' } }, false],
+		['how long idle connections are kept', { idleTimeoutMs: 1_000 }, true],
+	] as const) {
+		test(`${what} changes: ${kept ? 'kept' : 'a fresh one'}`, () => {
+			const upstreams = provenUpstreams([route('/a', 'x:1')]);
+			const old = find(upstreams, 'x:1');
+			upstreams.apply(upstreams.plan([{ ...route('/a', 'x:1'), ...change }]));
+			assert.equal(find(upstreams, 'x:1') === old, kept);
+			assert.equal(upstreams.seed(upstreams.current, 0).upstreams[0]!.idleTimeoutMs, kept ? 1_000 : 4_000);
+		});
+	}
+
+	test('an upstream that is not probed starts closed, and one that is from now on has to prove itself', () => {
+		const upstreams = testUpstreams();
+		upstreams.apply(upstreams.plan([{ ...route('/a', 'x:1'), health: undefined }]));
+		assert.equal(find(upstreams, 'x:1').breaker.circuit, CLOSED);
+		upstreams.apply(upstreams.plan([route('/a', 'x:1')]));
+		assert.equal(find(upstreams, 'x:1').breaker.circuit, OPEN);
+	});
+
 	test('an upstream that was away comes back unproven', () => {
 		const upstreams = provenUpstreams(before);
 		upstreams.apply(upstreams.plan([]));
@@ -72,13 +101,13 @@ describe('which breakers a reload keeps', () => {
 
 describe('what a worker gets to know', () => {
 	test('each upstream once, with the shared breaker and its own counters; routes point at them', () => {
-		const upstreams = new Upstreams(WORKERS, () => 0);
+		const upstreams = testUpstreams();
 		upstreams.apply(upstreams.plan([route('/a', 'x:1', 1_000), route('/b', 'y:2'), route('/c', 'x:1')]));
 		const [first, second] = [0, 1].map((worker) => upstreams.seed(upstreams.current, worker));
 		assert.deepEqual(first!.routes, [
-			{ prefix: '/a', cooldownMs: 1_000, upstream: 0 },
-			{ prefix: '/b', cooldownMs: 30_000, upstream: 1 },
-			{ prefix: '/c', cooldownMs: 30_000, upstream: 0 },
+			{ prefix: '/a', cooldownMs: 1_000, opening: { failures: 1, tenants: 1 }, upstream: 0 },
+			{ prefix: '/b', cooldownMs: 30_000, opening: { failures: 1, tenants: 1 }, upstream: 1 },
+			{ prefix: '/c', cooldownMs: 30_000, opening: { failures: 1, tenants: 1 }, upstream: 0 },
 		]);
 		assert.deepEqual(
 			first!.upstreams.map(({ authority, host, port }) => [authority, host, port]),
@@ -94,11 +123,11 @@ describe('what a worker gets to know', () => {
 
 describe('the counters of an upstream', () => {
 	const answered = (upstreams: Upstreams, authority: string) => {
-		const region = find(upstreams, authority).stats[0]!;
+		const region = find(upstreams, authority).counters.stats[0]!;
 		return new UpstreamStats(region).read().answers.get(200) ?? 0;
 	};
 	const count = (upstreams: Upstreams, authority: string) => {
-		new UpstreamStats(find(upstreams, authority).stats[0]!).answered(200);
+		new UpstreamStats(find(upstreams, authority).counters.stats[0]!).answered(200);
 	};
 
 	test('go on with a fresh breaker, and when it comes back', () => {
@@ -111,6 +140,23 @@ describe('the counters of an upstream', () => {
 		assert.equal(answered(upstreams, 'x:1'), 1);
 	});
 
+	test('go on for what health probes make of its circuit, too, which is told of', () => {
+		const log = new RecordedLog();
+		const upstreams = testUpstreams(log);
+		for (const prefix of ['/a', '/b']) {
+			upstreams.apply(upstreams.plan([route(prefix, 'x:1')]));
+			find(upstreams, 'x:1').breaker.health(true, 0, 'health: 204');
+			upstreams.apply(upstreams.plan([]));
+		}
+		upstreams.apply(upstreams.plan([route('/a', 'x:1')]));
+		const { cells } = find(upstreams, 'x:1').counters.transitions;
+		const closings = TRANSITIONS.findIndex(({ to, reason }) => to === 'closed' && reason === 'health');
+		assert.equal(cells[closings], 2);
+		assert.deepEqual(log.lines, Array(2).fill('info proxy::breaker: circuit is closed'));
+		const fields = { upstream: 'x:1', from: 'open', to: 'closed', reason: 'health', cause: 'health: 204' };
+		assert.deepEqual(log.fields('circuit is closed'), { ...fields, suppressed: undefined });
+	});
+
 	test('are forgotten when 256 others have left after it: ever new upstreams do not fill the memory', () => {
 		const upstreams = provenUpstreams([route('/a', 'first:1')]);
 		count(upstreams, 'first:1');
@@ -121,7 +167,7 @@ describe('the counters of an upstream', () => {
 
 	test('a dead worker has no connections, neither here nor to upstreams that have left', () => {
 		const upstreams = provenUpstreams([route('/a', 'stays:1'), route('/b', 'leaves:2')]);
-		const regions = ['stays:1', 'leaves:2'].map((authority) => find(upstreams, authority).stats);
+		const regions = ['stays:1', 'leaves:2'].map((authority) => find(upstreams, authority).counters.stats);
 		const stats = regions.map((all) => all.map((region) => new UpstreamStats(region)));
 		for (const one of stats.flat()) one.connections('idle', 3);
 		upstreams.apply(upstreams.plan([route('/a', 'stays:1')]));

@@ -1,8 +1,16 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import type { Outcome } from '../../../src/gates/breaker.ts';
-import { BreakerCell, CLOSED, HALF_OPEN, NORMAL, OPEN, REFUSED } from '../../../src/shared/breaker-cell.ts';
+import { type FailureReason, MAX_FAILURES, MAX_TENANTS } from '../../../src/gates/breaker.ts';
+import {
+	BreakerCell,
+	CLOSED,
+	type Failure,
+	HALF_OPEN,
+	NORMAL,
+	OPEN,
+	REFUSED,
+} from '../../../src/shared/breaker-cell.ts';
 
 /** Two routes that share an upstream, and with it the breaker, but not the cooldown; ms. */
 const COOLDOWN = { impatient: 1000, patient: 2000 } as const;
@@ -27,6 +35,83 @@ describe('a breaker that two routes with different cooldowns share', () => {
 		);
 	});
 });
+
+describe('failures in a row', () => {
+	it('open as the two routes that share the breaker say, over any history', () => {
+		const rule = fc.record({
+			failures: fc.oneof(fc.integer({ min: 1, max: 5 }), fc.integer({ min: 1, max: MAX_FAILURES })),
+			tenants: fc.oneof(fc.integer({ min: 1, max: 3 }), fc.integer({ min: 1, max: MAX_TENANTS })),
+		});
+		const event = fc.oneof(
+			{
+				weight: 12,
+				arbitrary: fc.record({ route: fc.nat(1), tenant: fc.nat(20), reason: fc.constantFrom(...REASONS) }),
+			},
+			{ weight: 1, arbitrary: fc.constant('success' as const) },
+			{ weight: 1, arbitrary: fc.constant('abandoned' as const) },
+			{ weight: 1, arbitrary: fc.constant('healthy' as const) },
+		);
+		let opened = 0;
+		fc.assert(
+			fc.property(fc.tuple(rule, rule), fc.array(event, { maxLength: 300, size: 'max' }), (rules, events) => {
+				const cell = new BreakerCell(BreakerCell.allocate(0, CLOSED));
+				let row: { readonly tenant: number; readonly reason: FailureReason }[] = [];
+				let isOpen = false;
+				for (const event of events) {
+					if (event === 'abandoned') cell.report(NORMAL, 'abandoned');
+					else if (event === 'success') {
+						cell.report(NORMAL, 'success');
+						row = [];
+					} else if (event === 'healthy') {
+						cell.health(true, 0);
+						// A probe says nothing of the requests that fail, but a circuit that was open begins anew.
+						if (isOpen) row = [];
+						isOpen = false;
+					} else {
+						const { failures, tenants } = rules[event.route]!;
+						cell.fail(NORMAL, failure(`${event.tenant}`, event.reason), { failures, tenants }, 0);
+						row.push(event);
+						const unconnected = row.filter(({ reason }) => reason === 'connect');
+						const those = new Set(row.filter((one) => !unconnected.includes(one)).map(({ tenant }) => tenant));
+						isOpen ||= unconnected.length >= failures || (row.length >= failures && those.size >= tenants);
+					}
+					assert.equal(cell.circuit, isOpen ? OPEN : CLOSED);
+					if (isOpen) opened++;
+				}
+			}),
+			{ numRuns: 300 },
+		);
+		assert.ok(opened > 1000);
+	});
+
+	it('of one tenant never open a breaker that wants two, whatever else is lost in between', () => {
+		const cell = new BreakerCell(BreakerCell.allocate(0, CLOSED));
+		const rule = { failures: 5, tenants: 2 };
+		for (let i = 0; i < 1000; i++) {
+			cell.fail(NORMAL, failure('a', REASONS[i % 3]!), rule, 0);
+			if (i % 250 === 0) cell.fail(NORMAL, failure('b', 'connect'), rule, 0);
+		}
+		assert.equal(cell.circuit, CLOSED);
+		cell.fail(NORMAL, failure('b', 'status'), rule, 0);
+		assert.equal(cell.circuit, OPEN);
+	});
+
+	it('that are connections which did not come about count alone, whoever asked for them', () => {
+		const cell = new BreakerCell(BreakerCell.allocate(0, CLOSED));
+		const rule = { failures: 3, tenants: 16 };
+		for (const circuit of [CLOSED, CLOSED, OPEN]) {
+			cell.fail(NORMAL, failure('a', 'connect'), rule, 0);
+			assert.equal(cell.circuit, circuit);
+		}
+	});
+});
+
+const FIRST = { failures: 1, tenants: 1 };
+const REASONS = ['status', 'timeout', 'broken', 'connect'] as const;
+
+function failure(tenant: string, reason: FailureReason): Failure {
+	return { reason, cause: 'x', tenant };
+}
 
 const EVENTS = [
 	'1000 ms pass',
@@ -123,12 +208,9 @@ function step(run: Run, event: Event): Run {
 		default: {
 			const isNewest = event.startsWith('the newest');
 			const { admission, ticket } = inFlight.at(isNewest ? -1 : 0)!;
-			const outcome: Outcome = event.endsWith('succeeds')
-				? 'success'
-				: event.endsWith('fails')
-					? 'failure'
-					: 'abandoned';
-			cell.report(admission, outcome, now);
+			const outcome = event.endsWith('succeeds') ? 'success' : event.endsWith('fails') ? 'failure' : 'abandoned';
+			if (outcome === 'failure') cell.fail(admission, failure('tenant', 'status'), FIRST, now);
+			else cell.report(admission, outcome);
 			decide(table, ticket, outcome, now);
 			after = { ...run, inFlight: isNewest ? inFlight.slice(0, -1) : inFlight.slice(1) };
 		}
@@ -137,7 +219,7 @@ function step(run: Run, event: Event): Run {
 	return after;
 }
 
-function decide(table: Table, ticket: number, outcome: Outcome, now: number): void {
+function decide(table: Table, ticket: number, outcome: 'success' | 'failure' | 'abandoned', now: number): void {
 	const isProbe = table.name === 'half-open' && ticket === table.probe;
 	if (outcome === 'failure' && (isProbe || table.name === 'closed')) {
 		Object.assign(table, { name: 'open', since: now, probe: 0 });

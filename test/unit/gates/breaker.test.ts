@@ -8,16 +8,28 @@ import {
 	HALF_OPEN,
 	INITIAL,
 	isFailureStatus,
+	NO_STREAK,
 	NORMAL,
 	OPEN,
-	type Outcome,
+	type OpeningRule,
+	onAbandoned,
+	onFailure,
 	onHealth,
-	onOutcome,
 	onRequest,
+	onSuccess,
 	REFUSED,
 } from '../../../src/gates/breaker.ts';
 
 const COOLDOWN = 1000;
+/** What holds unless the configuration says otherwise: the first failure opens. */
+const FIRST: OpeningRule = { failures: 1, tenants: 1 };
+
+type Outcome = 'success' | 'failure' | 'abandoned';
+
+function onOutcome(state: BreakerState, admission: Admission, outcome: Outcome, now: number): BreakerState | undefined {
+	if (outcome === 'failure') return onFailure(state, admission, 'new tenant', FIRST, now);
+	return outcome === 'success' ? onSuccess(state, admission, 1) : onAbandoned(state, admission);
+}
 
 /** A breaker over the pure transitions, as `BreakerCell` is one in shared memory. */
 class Breaker {
@@ -39,7 +51,7 @@ class Breaker {
 	}
 
 	health(healthy: boolean, now: number): void {
-		this.state = onHealth(this.state, healthy, now) ?? this.state;
+		this.state = onHealth(this.state, healthy, now, 1) ?? this.state;
 	}
 
 	static closed(): Breaker {
@@ -228,7 +240,7 @@ describe('the circuit breaker', () => {
 	});
 
 	it('numbers probes within 20 bits, never as a normal request, and never two in a row alike', () => {
-		let state: BreakerState = { circuit: OPEN, since: 0, probe: 2 ** 20 - 3 };
+		let state: BreakerState = { circuit: OPEN, since: 0, probe: 2 ** 20 - 3, streak: NO_STREAK };
 		const seen: number[] = [];
 		for (let now = COOLDOWN; seen.length < 6; now += COOLDOWN) {
 			state = onRequest(state, now, COOLDOWN)!;
@@ -326,7 +338,7 @@ function step(run: Run, event: Event): void {
 		}
 		case 'healthy':
 		case 'unhealthy':
-			run.state = onHealth(run.state, event === 'healthy', run.now) ?? run.state;
+			run.state = onHealth(run.state, event === 'healthy', run.now, 1) ?? run.state;
 			reference.health(event === 'healthy', run.now);
 			break;
 		default: {

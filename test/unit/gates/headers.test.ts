@@ -452,6 +452,18 @@ describe('the framing of a request in HTTP/1', () => {
 		assert.equal(http1([['Transfer-Encoding', 'chunked']]).lines, '');
 	});
 
+	it('is malformed for a reason, which quotes nothing of it', () => {
+		for (const [fields, reason] of [
+			[['content-length', '5', 'content-length', '5'], 'two content-lengths'],
+			[['content-length', '0x5'], 'malformed content-length'],
+			[['transfer-encoding', 'gzip'], 'transfer coding other than chunked'],
+			[['transfer-encoding', 'chunked', 'transfer-encoding', 'chunked'], 'two transfer codings'],
+			[['transfer-encoding', 'chunked', 'content-length', '5'], 'both content-length and transfer-encoding'],
+		] as const) {
+			assert.equal(responseHead([...fields]).malformed, reason);
+		}
+	});
+
 	it('is not changed by a Connection that names its fields', () => {
 		for (const connection of ['content-length', 'transfer-encoding', 'content-length, transfer-encoding']) {
 			const named: Field = ['connection', connection];
@@ -699,7 +711,7 @@ describe('the fields of a response', () => {
 describe('the framing of a response', () => {
 	it('is a declared length, chunked, or told by the end of the connection', () => {
 		const { length, chunked, malformed } = responseHead(['x-a', '1']);
-		assert.deepEqual([length, chunked, malformed], [UNDECLARED, false, false]);
+		assert.deepEqual([length, chunked, malformed], [UNDECLARED, false, undefined]);
 		for (const [text, bytes] of [
 			['0', 0],
 			['5', 5],
@@ -707,11 +719,11 @@ describe('the framing of a response', () => {
 			['9007199254740991', Number.MAX_SAFE_INTEGER],
 		] as const) {
 			const head = responseHead(['Content-Length', text]);
-			assert.deepEqual([head.length, head.chunked, head.malformed], [bytes, false, false]);
+			assert.deepEqual([head.length, head.chunked, head.malformed], [bytes, false, undefined]);
 		}
 		for (const coding of ['chunked', 'Chunked']) {
 			const head = responseHead(['Transfer-Encoding', coding]);
-			assert.deepEqual([head.length, head.chunked, head.malformed], [UNDECLARED, true, false]);
+			assert.deepEqual([head.length, head.chunked, head.malformed], [UNDECLARED, true, undefined]);
 		}
 	});
 

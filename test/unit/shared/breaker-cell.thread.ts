@@ -1,5 +1,6 @@
 import { workerData } from 'node:worker_threads';
-import { BreakerCell, NORMAL, REFUSED } from '../../../src/shared/breaker-cell.ts';
+import type { OpeningRule } from '../../../src/gates/breaker.ts';
+import { BreakerCell, type Failure, NORMAL, REFUSED } from '../../../src/shared/breaker-cell.ts';
 import { meet, type ThreadData } from './thread-pool.ts';
 
 /** What becomes of the probe of a round; `silent` never reports. */
@@ -15,6 +16,9 @@ export interface ProbeTask {
 	readonly probes: SharedArrayBuffer;
 	readonly normal: SharedArrayBuffer;
 }
+
+const FAILURE: Failure = { reason: 'status', cause: 'status 503', tenant: 'tenant' };
+const FIRST: OpeningRule = { failures: 1, tenants: 1 };
 
 const { task, barrier } = workerData as ThreadData<ProbeTask>;
 const cell = new BreakerCell(task.memory);
@@ -37,7 +41,8 @@ for (let round = 0; round < task.rounds; round++) {
 	meet(barrier);
 	if (probe === REFUSED) continue;
 	const fate = FATES[round % FATES.length]!;
-	if (fate !== 'silent') cell.report(probe, fate, now);
+	if (fate === 'failure') cell.fail(probe, FAILURE, FIRST, now);
+	else if (fate !== 'silent') cell.report(probe, fate);
 	// Open again for the next round; the failing request is one that was sent while it was closed.
-	if (fate === 'success') cell.report(NORMAL, 'failure', now);
+	if (fate === 'success') cell.fail(NORMAL, FAILURE, FIRST, now);
 }

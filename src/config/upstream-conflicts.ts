@@ -1,0 +1,54 @@
+import type { ConfigProblem } from './error.ts';
+import { upstreamKeys } from './tables/upstream-keys.ts';
+import type { TomlDocument } from './toml.ts';
+import { parseUpstream } from './upstream.ts';
+import { quote, show } from './wording.ts';
+
+/**
+ * Routes that lead to one upstream and differ in what holds for the upstream itself: there is one prober and one pool of
+ * connections for it, so one of the two would not get what it says. Like two routes with one prefix, this is looked for
+ * apart from the schema, so that all problems are reported at once.
+ */
+export function upstreamConflicts(document: TomlDocument): ConfigProblem[] {
+	const { routes } = document.root;
+	if (!Array.isArray(routes)) return [];
+	const problems: ConfigProblem[] = [];
+	const first = new Map<string, number>();
+	for (const [i, route] of routes.entries()) {
+		const authority = authorityOf(route);
+		if (authority === undefined) continue;
+		const other = first.get(authority);
+		if (other === undefined) {
+			first.set(authority, i);
+			continue;
+		}
+		for (const key of Object.keys(upstreamKeys) as UpstreamKey[]) {
+			const [theirs, ours] = [routes[other], route].map((one) => valueFor(document, one, key));
+			if (theirs === ours) continue;
+			// Whichever of the two leaves the key out has no line for it, but one for its table.
+			const lineOf = (n: number) => document.lineOf(['routes', n, key]) ?? document.lineOf(['routes', n]);
+			const line = lineOf(i);
+			problems.push({
+				...(line !== undefined && { line }),
+				key: `routes[${i}].${key}`,
+				message:
+					`is ${show(ours)} here and ${show(theirs)} for routes[${other}] on line ${lineOf(other)}, which leads to the same ` +
+					`upstream ${quote(authority)}; give both routes one value, or set it at the top of the file`,
+			});
+		}
+	}
+	return problems;
+}
+
+type UpstreamKey = keyof typeof upstreamKeys;
+
+/** What holds for the route, by the file's own words or the default. */
+function valueFor({ root }: TomlDocument, route: Record<string, unknown>, key: UpstreamKey): unknown {
+	return route[key] ?? root[key] ?? upstreamKeys[key].parse(undefined);
+}
+
+function authorityOf(route: unknown): string | undefined {
+	if (typeof route !== 'object' || route === null || !('upstream' in route)) return undefined;
+	const upstream = typeof route.upstream === 'string' ? parseUpstream(route.upstream) : '';
+	return typeof upstream === 'string' ? undefined : upstream.authority;
+}

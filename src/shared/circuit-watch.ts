@@ -1,0 +1,26 @@
+import { OPEN, type Transition, type TransitionObserver } from './breaker-cell.ts';
+import type { RateLimitedLog } from './rate-limited-log.ts';
+import { CIRCUIT_NAMES, type TransitionCounts } from './stats.ts';
+
+const TARGET = 'proxy::breaker';
+
+/**
+ * Counts and logs what this thread makes of one upstream's circuit. The log is a limited one, since clients that leave at
+ * the right moment can have a circuit open and half-open in turns, as fast as they can ask.
+ *
+ * @param upstream `host:port`.
+ * @param log of this upstream alone: one that changes often must not hide another's lines.
+ */
+export function watchCircuit(upstream: string, counts: TransitionCounts, log: RateLimitedLog): TransitionObserver {
+	return ({ from, to, reason, cause }: Transition) => {
+		const state = CIRCUIT_NAMES[to];
+		counts.count(state, reason);
+		log.write(to === OPEN ? 'warn' : 'info', TARGET, `circuit is ${state}`, `${state} ${reason}`, () => ({
+			upstream,
+			from: CIRCUIT_NAMES[from],
+			to: state,
+			reason,
+			cause,
+		}));
+	};
+}

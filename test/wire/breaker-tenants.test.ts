@@ -1,0 +1,290 @@
+/** Issue 9: one tenant must not take an upstream away from everybody, and nothing that a breaker does goes unseen. */
+import { deepEqual, equal, match, ok } from 'node:assert/strict';
+import { after, describe, test } from 'node:test';
+import { connect, PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
+import { CIRCUIT, type Edge, type Lane, startEdge } from '../fixtures/edge.ts';
+import { testPki } from '../fixtures/pki.ts';
+import { type LogLine, startProxy } from '../fixtures/proxy.ts';
+import { type Script, startUpstream } from '../fixtures/upstream.ts';
+import { until } from '../fixtures/wait.ts';
+
+const pki = await testPki();
+const [A, B] = [pki.token('tenant-a'), pki.token('tenant-b')];
+
+/** Only what a test does opens or closes a breaker here. */
+const QUIET = { default_cooldown_secs: 3600, tenant_rps: 0 };
+const limits = { upstream_timeout_secs: 1 };
+const [today, two, row] = await Promise.all([
+	startEdge({ lanes: 30, config: QUIET, limits }),
+	startEdge({ lanes: 10, config: QUIET, limits, breaker: { tenants: 2 } }),
+	startEdge({ lanes: 8, config: QUIET, limits, breaker: { failures: 3 } }),
+]);
+after(() => Promise.all([today.close(), two.close(), row.close()]));
+
+const ok200: Script = (exchange) => exchange.respond({ body: 'ok' });
+const status503: Script = (exchange) => exchange.respond({ status: 503, body: 'not now' });
+/** Healthy, but for one path. */
+const brokenPath: Script = (exchange) => (exchange.request.target.endsWith('/broken') ? status503 : ok200)(exchange);
+
+/** What B gets from an upstream that is well, while A asks for what is not, now and then and at the same moment. */
+async function bystander(edge: Edge, protocol: Protocol): Promise<{ lane: Lane; statuses: number[] }> {
+	const lane = edge.lane();
+	lane.upstream.script = brokenPath;
+	await using client = await connect(protocol, edge.proxy);
+	await using other = await connect(protocol, edge.proxy);
+	const statuses: number[] = [];
+	for (let second = 0; second < 5; second++) {
+		const failing = other.request({ path: `${lane.path}/broken`, token: A });
+		for (let i = 0; i < 20; i++) statuses.push((await client.request({ path: lane.path, token: B })).status);
+		equal((await failing).status, 503);
+	}
+	return { lane, statuses };
+}
+
+const transitions = async ({ proxy, upstream }: Lane) => {
+	const samples = (await proxy.metrics()).get('proxy_circuit_transitions_total')!.samples;
+	const own = samples.filter(({ labels, value }) => labels.upstream === upstream.authority && value > 0);
+	return Object.fromEntries(own.map(({ labels, value }) => [`${labels.to} ${labels.reason}`, value]));
+};
+const isOfCircuit = ({ target }: LogLine) => target === 'proxy::breaker';
+const logged = ({ proxy, upstream }: Lane) =>
+	proxy.logs
+		.filter((line) => isOfCircuit(line) && line.upstream === upstream.authority)
+		.map(({ level, from, to, reason, cause }) => `${level} ${from} ${to} ${reason}: ${cause}`);
+/** The lane's lines but for the first one, by which the first health probe has closed its breaker. */
+const loggedSince = async (lane: Lane, count: number) => {
+	await until(() => logged(lane).length > count, 'the log');
+	return logged(lane).slice(1);
+};
+
+for (const protocol of PROTOCOLS) {
+	describe(`a tenant that asks for what fails, over ${protocol}`, { concurrency: 4 }, () => {
+		test('takes the upstream from the others by default', async () => {
+			const { lane, statuses } = await bystander(today, protocol);
+			ok(statuses.includes(503), 'B has lost nothing');
+			equal(await lane.circuit(), CIRCUIT.open);
+		});
+
+		test('costs them no request where two tenants must fail', async () => {
+			const { lane, statuses } = await bystander(two, protocol);
+			deepEqual(new Set(statuses), new Set([200]));
+			equal(await lane.circuit(), CIRCUIT.closed);
+			deepEqual(await transitions(lane), { 'closed health': 1 });
+		});
+
+		test('opens it together with another one', async () => {
+			const lane = two.lane();
+			lane.upstream.script = status503;
+			const ask = async (token: string) => (await request(protocol, lane.proxy, { path: lane.path, token })).text;
+			for (let i = 0; i < 5; i++) equal(await ask(A), 'not now');
+			equal(await ask(B), 'not now');
+			equal(await lane.circuit(), CIRCUIT.open);
+			equal(await ask(A), 'upstream unavailable');
+			deepEqual(await loggedSince(lane, 1), ['warn closed open status: status 503']);
+			deepEqual(await transitions(lane), { 'closed health': 1, 'open status': 1 });
+		});
+
+		test('opens it alone where there is nobody to connect to: that says nothing of a tenant', async () => {
+			const lane = two.lane();
+			await lane.upstream.stop();
+			const ask = async () => (await request(protocol, lane.proxy, { path: lane.path, token: A })).text;
+			equal(await ask(), 'bad gateway');
+			equal(await ask(), 'upstream unavailable');
+			deepEqual(await loggedSince(lane, 1), ['warn closed open connect: connection refused']);
+		});
+
+		test('opens it with as many failures in a row as it takes, over all threads; a success in between ends the row', async () => {
+			const lane = row.lane();
+			const ask = async () => (await request(protocol, lane.proxy, { path: lane.path })).text;
+			for (let round = 0; round < 3; round++) {
+				lane.upstream.script = status503;
+				for (let i = 0; i < 2; i++) equal(await ask(), 'not now');
+				lane.upstream.script = (exchange) => exchange.respond({ status: 404, body: 'an answer' });
+				equal(await ask(), 'an answer');
+			}
+			lane.upstream.script = status503;
+			for (let i = 0; i < 3; i++) equal(await ask(), 'not now');
+			equal(await ask(), 'upstream unavailable');
+		});
+
+		test('answers that break off count in a row as well', async () => {
+			const lane = row.lane();
+			lane.upstream.script = (exchange) => {
+				exchange.write('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello');
+				exchange.end();
+			};
+			for (let i = 0; i < 3; i++) {
+				equal(await lane.circuit(), CIRCUIT.closed);
+				await request(protocol, lane.proxy, { path: lane.path });
+			}
+			equal(await lane.circuit(), CIRCUIT.open);
+		});
+
+		for (const [what, script, reason, cause] of [
+			['a status', status503, 'status', 'status 503'],
+			['silence', (exchange) => exchange.stall(), 'timeout', 'no answer within 1 s'],
+			['a reset', (exchange) => exchange.reset(), 'broken', 'connection reset'],
+			['an end without an answer', (exchange) => exchange.end(), 'broken', 'closed before an answer'],
+			[
+				'an answer that breaks off',
+				(exchange) => {
+					exchange.write(`HTTP/1.1 200 OK\r\ncontent-length: 1024\r\n\r\n${'x'.repeat(312)}`);
+					return exchange.end();
+				},
+				'broken',
+				'closed after 312 of 1,024 bytes',
+			],
+			[
+				'a head that breaks off',
+				(exchange) => {
+					exchange.write('HTTP/1.1 200 OK\r\nx-half');
+					return exchange.end();
+				},
+				'broken',
+				'closed within the head',
+			],
+			[
+				'a chunked answer that breaks off',
+				(exchange) => {
+					exchange.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhel');
+					return exchange.end();
+				},
+				'broken',
+				'closed within a chunked body',
+			],
+			[
+				'two lengths',
+				(exchange) => exchange.write('HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 1\r\n\r\nx'),
+				'broken',
+				'two content-lengths',
+			],
+			['what is no HTTP', (exchange) => exchange.write('SSH-2.0-OpenSSH\r\n'), 'broken', 'no status line'],
+		] satisfies [string, Script, string, string][]) {
+			test(`is found in the log and in the metrics by what failed: ${what}`, async () => {
+				const lane = today.lane();
+				lane.upstream.script = script;
+				await request(protocol, lane.proxy, { path: lane.path });
+				equal(await lane.circuit(), CIRCUIT.open);
+				deepEqual(await loggedSince(lane, 1), [`warn closed open ${reason}: ${cause}`]);
+				deepEqual(await transitions(lane), { 'closed health': 1, [`open ${reason}`]: 1 });
+			});
+		}
+	});
+}
+
+describe('what a breaker does', () => {
+	test('is told from the start to the way back, each transition once, whichever thread made it', async () => {
+		await using edge = await startEdge({ config: { default_cooldown_secs: 1, health_interval_secs: 3600 } });
+		const lane = edge.lane();
+		const ask = async () => (await request('h2', edge.proxy, { path: lane.path })).status;
+		lane.upstream.script = status503;
+		equal(await ask(), 503);
+		lane.upstream.script = ok200;
+		await until(async () => (await ask()) === 200, 'the end of the cooldown');
+		await until(() => logged(lane).length >= 4, 'the log');
+		deepEqual(logged(lane), [
+			'info open closed health: health: 200',
+			'warn closed open status: status 503',
+			'info open half-open probe: the cooldown is over',
+			'info half-open closed probe: the probe succeeded',
+		]);
+		deepEqual(await transitions(lane), {
+			'closed health': 1,
+			'open status': 1,
+			'half-open probe': 1,
+			'closed probe': 1,
+		});
+	});
+
+	test('by a health check is told with its answer', async () => {
+		await using edge = await startEdge({ config: { health_interval_secs: 0.1 }, upstream: { health: 404 } });
+		const lane = edge.lane();
+		lane.upstream.setHealth(204);
+		await lane.untilCircuit(CIRCUIT.closed);
+		lane.upstream.setHealth(404);
+		await lane.untilCircuit(CIRCUIT.open);
+		await until(() => logged(lane).length >= 2, 'the log');
+		deepEqual(logged(lane).slice(0, 2), [
+			'info open closed health: health: 204',
+			'warn closed open health: health: 404',
+		]);
+		equal((await transitions(lane))['open health'], 1);
+	});
+
+	test('by clients that come and leave does not fill the log', async () => {
+		await using edge = await startEdge({
+			config: { default_cooldown_secs: 1, health_interval_secs: 3600 },
+			workers: 1,
+		});
+		const lane = edge.lane();
+		lane.upstream.script = status503;
+		await request('h2', edge.proxy, { path: lane.path });
+		lane.upstream.script = (exchange) => exchange.stall();
+		let left = 0;
+		await until(async () => {
+			const client = await connect('h1', edge.proxy);
+			const count = lane.upstream.requests.length;
+			const gone = client.request({ path: lane.path });
+			await Promise.race([gone, lane.upstream.request(count + 1)]);
+			if (lane.upstream.requests.length > count) left++;
+			await client.close();
+			await gone;
+			return left >= 12;
+		}, 'twelve probes whose clients have left');
+		ok((await transitions(lane))['half-open probe']! >= 12);
+		const lines = logged(lane).filter((line) => line.includes('half-open probe: the cooldown is over'));
+		ok(lines.length <= 5, `${lines.length} lines`);
+	});
+});
+
+describe('an upstream without health checks', () => {
+	test('starts closed, is never asked, and says nothing of its health', async () => {
+		await using upstream = await startUpstream({ health: 500 });
+		await using proxy = await startProxy({
+			config: { health_interval_secs: 0.05, default_cooldown_secs: 3600 },
+			routes: [{ prefix: '/', upstream: upstream.url, health: false }],
+		});
+		for (const protocol of PROTOCOLS) equal((await request(protocol, proxy)).status, 200);
+		equal(upstream.healthProbes, 0);
+		const scrape = await proxy.metrics();
+		deepEqual(scrape.get('proxy_upstream_alive')!.samples, []);
+		equal(await proxy.metric('proxy_circuit_state'), CIRCUIT.closed);
+		upstream.script = status503;
+		equal((await request('h1', proxy)).text, 'not now');
+		equal((await request('h1', proxy)).text, 'upstream unavailable');
+		// From now on it is probed, and first of all.
+		proxy.writeConfig({ routes: [{ prefix: '/', upstream: upstream.url, health: true }] });
+		upstream.setHealth(200);
+		upstream.script = ok200;
+		await proxy.reload();
+		equal((await request('h1', proxy)).status, 200);
+		match(logged({ proxy, upstream } as Lane).at(-1)!, /health: 200$/);
+	});
+});
+
+describe('connections to an upstream that nobody uses', () => {
+	test('are closed when the time is over that the route has for them, also after a reload', async () => {
+		await using upstream = await startUpstream();
+		const route = { prefix: '/', upstream: upstream.url };
+		await using proxy = await startProxy({
+			workers: 1,
+			config: { health_interval_secs: 3600, upstream_idle_timeout_secs: 3600 },
+			routes: [{ ...route, upstream_idle_timeout_secs: 0.2 }],
+		});
+		const open = () => upstream.openConnections.filter(({ bytes }) => bytes > 0).length;
+		await request('h1', proxy);
+		equal(open(), 1);
+		// Well below the 4 s that hold where nothing is said.
+		await until(() => open() === 0, 'the connection to be closed', 3000);
+		const probes = upstream.healthProbes;
+		proxy.writeConfig({ routes: [route] });
+		await proxy.reload();
+		equal(upstream.healthProbes, probes, 'the breaker is the one that it was');
+		await request('h1', proxy);
+		proxy.writeConfig({ routes: [{ ...route, upstream_idle_timeout_secs: 0.2 }] });
+		await proxy.reload();
+		equal(open(), 1, 'it has become idle before');
+		await request('h1', proxy);
+		await until(() => open() === 0, 'the connection to be closed', 3000);
+	});
+});
