@@ -177,8 +177,9 @@ describe('a worker that dies', () => {
 				headers: { 'content-length': '2000000' },
 			}),
 		);
+		// What has arrived from the holders, the worker has read before it serves these.
+		for (let i = 0; i < 5; i++) assert.equal(await statusOf(pki.token('other')), 200);
 		await until(async () => (await statusOf(pki.token('tenant'))) === 503, 'its tenant to hold its share');
-		assert.equal(await statusOf(pki.token('other')), 200);
 		await rig.kill(0);
 		for (const answer of await Promise.all(gone)) assert.equal(answer.status, 0);
 		for (const holder of holders) await holder.close();
