@@ -64,7 +64,8 @@ function answerFault(req: IncomingMessage, res: ServerResponse, stream: ServerHt
 			breakOff();
 			return;
 		}
-		for (const name of res.getHeaderNames()) res.removeHeader(name);
+		// All that described another answer; `connection` is of the connection, and a drain sets it.
+		for (const name of res.getHeaderNames()) if (name !== 'connection') res.removeHeader(name);
 		const { status, body } = INTERNAL_ERROR;
 		const length = String(Buffer.byteLength(body));
 		res.writeHead(status, { 'content-type': 'text/plain; charset=utf-8', 'content-length': length }).end(body);

@@ -99,6 +99,15 @@ for (const protocol of PROTOCOLS) {
 			});
 		}
 
+		it('does not keep a connection that is to be closed', async () => {
+			await using server = await watched(protocol, (_req, res) => {
+				res.setHeader('connection', 'close');
+				throw boom();
+			});
+			const answer = await server.ask(protocol);
+			assert.deepEqual([answer.status, answer.headers.connection], [500, protocol === 'h1' ? 'close' : undefined]);
+		});
+
 		it('in the middle of an answer breaks it off, so that it does not look whole', async () => {
 			await using server = await watched(protocol, async (_req, res) => {
 				await new Promise<void>((written) => res.write('the first half', () => written()));
