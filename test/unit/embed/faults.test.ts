@@ -258,6 +258,22 @@ describe('an Express application that createMtlsServer cannot see', () => {
 		}
 	}
 
+	it('keeps what a middleware in front of it has wrapped, and takes no other `res` for a response', async () => {
+		await using server = await watched('h2', (req, res) => {
+			Object.assign(req, { res: 'not a response' });
+			const { writeHead } = res;
+			res.writeHead = function (this: typeof res, ...args: unknown[]) {
+				this.setHeader('x-wrapped', 'yes');
+				return writeHead.apply(this, args as never);
+			};
+			if (req.url === '/send') app(req, res);
+			else res.writeHead(200).end('plain');
+		});
+		const { text, headers } = await server.ask('h2', '/send');
+		assert.deepEqual([text, headers['x-wrapped']], ['sent', 'yes']);
+		assert.equal((await server.ask('h2', '/plain')).text, 'plain');
+	});
+
 	it('is told of once, where it can be seen', async () => {
 		await using server = await watched('h2', (req, res) => app(req, res));
 		for (let i = 0; i < 3; i++) assert.equal((await server.ask('h2', '/send')).text, 'sent');
