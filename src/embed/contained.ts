@@ -41,7 +41,7 @@ function once(report: FaultReport): (req: IncomingMessage) => void {
 		if (told) return;
 		told = true;
 		const message =
-			'the handler gives HTTP/2 requests the prototype of HTTP/1.1 ones, as Express does: set http2: false';
+			'the handler gives HTTP/2 requests the prototype of HTTP/1.1 ones, as Express does: leave http2 off';
 		report(new GateError('ERR_TLS_HTTP2_HANDLER', message), req);
 	};
 }
@@ -64,7 +64,8 @@ function answerFault(req: IncomingMessage, res: ServerResponse, stream: ServerHt
 			breakOff();
 			return;
 		}
-		for (const name of res.getHeaderNames()) res.removeHeader(name);
+		// All that described another answer; `connection` is of the connection, and a drain sets it.
+		for (const name of res.getHeaderNames()) if (name !== 'connection') res.removeHeader(name);
 		const { status, body } = INTERNAL_ERROR;
 		const length = String(Buffer.byteLength(body));
 		res.writeHead(status, { 'content-type': 'text/plain; charset=utf-8', 'content-length': length }).end(body);

@@ -10,22 +10,32 @@ import { Readable } from 'node:stream';
 /** The members that HTTP/1.1's prototypes have in another meaning. */
 const REQUEST_MEMBERS: PropertyDescriptorMap = {
 	...membersOf(Http2ServerRequest.prototype),
+	// IncomingMessage has one of its own.
 	_destroy: { value: Readable.prototype._destroy, writable: true, configurable: true },
 };
 const RESPONSE_MEMBERS = membersOf(Http2ServerResponse.prototype);
+
+/** What somebody else has put into `req.res`. */
+const OTHER = Symbol('other');
 
 /**
  * A request that notices Express: versions 4 and 5 set `req.res` in front of the exchange. For every request to own these
  * members from its start would cost more than the rest of the gate.
  */
 export class Http2Request extends Http2ServerRequest {
-	get res(): Http2ServerResponse | undefined {
-		return undefined;
+	declare [OTHER]?: unknown;
+
+	get res(): unknown {
+		return this[OTHER];
 	}
 
-	set res(response: Http2ServerResponse) {
-		Object.defineProperty(this, 'res', { value: response, writable: true, enumerable: true, configurable: true });
-		keepMembers(this, response);
+	set res(value: unknown) {
+		if (value instanceof Http2ServerResponse) {
+			Object.defineProperty(this, 'res', { value, writable: true, enumerable: true, configurable: true });
+			keepMembers(this, value);
+		} else {
+			this[OTHER] = value;
+		}
 	}
 }
 
@@ -39,8 +49,15 @@ export function repairPrototypes(request: object, response: object): boolean {
 }
 
 function keepMembers(request: object, response: object): void {
-	Object.defineProperties(request, REQUEST_MEMBERS);
-	Object.defineProperties(response, RESPONSE_MEMBERS);
+	makeOwn(request, REQUEST_MEMBERS);
+	makeOwn(response, RESPONSE_MEMBERS);
+}
+
+/** But for members that are its own already, such as a `writeHead` that a middleware has wrapped. */
+function makeOwn(target: object, members: PropertyDescriptorMap): void {
+	for (const key of Reflect.ownKeys(members)) {
+		if (!Object.hasOwn(target, key)) Object.defineProperty(target, key, members[key as string]!);
+	}
 }
 
 function membersOf(prototype: object): PropertyDescriptorMap {

@@ -99,6 +99,15 @@ for (const protocol of PROTOCOLS) {
 			});
 		}
 
+		it('does not keep a connection that is to be closed', async () => {
+			await using server = await watched(protocol, (_req, res) => {
+				res.setHeader('connection', 'close');
+				throw boom();
+			});
+			const answer = await server.ask(protocol);
+			assert.deepEqual([answer.status, answer.headers.connection], [500, protocol === 'h1' ? 'close' : undefined]);
+		});
+
 		it('in the middle of an answer breaks it off, so that it does not look whole', async () => {
 			await using server = await watched(protocol, async (_req, res) => {
 				await new Promise<void>((written) => res.write('the first half', () => written()));
@@ -248,6 +257,22 @@ describe('an Express application that createMtlsServer cannot see', () => {
 			});
 		}
 	}
+
+	it('keeps what a middleware in front of it has wrapped, and takes no other `res` for a response', async () => {
+		await using server = await watched('h2', (req, res) => {
+			Object.assign(req, { res: 'not a response' });
+			const { writeHead } = res;
+			res.writeHead = function (this: typeof res, ...args: unknown[]) {
+				this.setHeader('x-wrapped', 'yes');
+				return writeHead.apply(this, args as never);
+			};
+			if (req.url === '/send') app(req, res);
+			else res.writeHead(200).end('plain');
+		});
+		const { text, headers } = await server.ask('h2', '/send');
+		assert.deepEqual([text, headers['x-wrapped']], ['sent', 'yes']);
+		assert.equal((await server.ask('h2', '/plain')).text, 'plain');
+	});
 
 	it('is told of once, where it can be seen', async () => {
 		await using server = await watched('h2', (req, res) => app(req, res));

@@ -3,6 +3,7 @@ import crypto, { createPublicKey, createSecretKey, generateKeyPairSync, type Key
 import { syncBuiltinESMExports } from 'node:module';
 import { before, describe, it } from 'node:test';
 import { inspect } from 'node:util';
+import fc from 'fast-check';
 import { createTokenKey, mintToken, type TokenClaims, type TokenKey } from '../../../src/cli/demo/tokens.ts';
 import { createGate, GateError, type GateOptions, RefusedError } from '../../../src/embed/gate.ts';
 import { refused } from '../../../src/embed/refusal.ts';
@@ -128,6 +129,25 @@ describe('a gate', () => {
 			}
 			assert.ok(gate.check(value).ok);
 		}
+	});
+
+	it('refuses any value that there is, but for the token itself', () => {
+		const gate = createGate(options());
+		const anything = fc.anything({
+			withBigInt: true,
+			withBoxedValues: true,
+			withDate: true,
+			withMap: true,
+			withNullPrototype: true,
+			withSparseArray: true,
+			withTypedArray: true,
+		});
+		fc.assert(fc.property(anything, (value) => !gate.check(value as string).ok));
+		fc.assert(
+			fc.property(fc.array(fc.oneof(fc.string(), fc.constant(bearer()))), (values) => {
+				return gate.check(values).ok === (values.length === 1 && values[0]!.length > 200);
+			}),
+		);
 	});
 
 	it('refuses everything while its clock gives no finite number, or throws', () => {
