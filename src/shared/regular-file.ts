@@ -150,20 +150,19 @@ function sizeInWords(bytes: number): string {
 
 /** Paths whose reads have been given up and have not come back. */
 const hanging = new Set<string>();
-/** When each read that is under way began. */
-const since = new Set<{ readonly startedAt: number }>();
+const readsUnderWay = new Set<{ readonly startedAt: number }>();
 
 /**
  * Node joins libuv's threads when it exits, and one that hangs in a read would keep the process for as long as the file
  * system hangs, also after SIGTERM. A kill does not wait for them.
  */
 function underWay<T>(reading: Promise<T>): Promise<T> {
-	const one = { startedAt: performance.now() };
-	if (since.size === 0) process.on('exit', killIfHanging);
-	since.add(one);
+	const read = { startedAt: performance.now() };
+	if (readsUnderWay.size === 0) process.on('exit', killIfHanging);
+	readsUnderWay.add(read);
 	const forget = () => {
-		since.delete(one);
-		if (since.size === 0) process.off('exit', killIfHanging);
+		readsUnderWay.delete(read);
+		if (readsUnderWay.size === 0) process.off('exit', killIfHanging);
 	};
 	reading.then(forget, forget);
 	return reading;
@@ -171,5 +170,6 @@ function underWay<T>(reading: Promise<T>): Promise<T> {
 
 function killIfHanging(): void {
 	const now = performance.now();
-	if ([...since].some(({ startedAt }) => now - startedAt > EXIT_PATIENCE_MS)) process.kill(process.pid, 'SIGKILL');
+	if ([...readsUnderWay].some(({ startedAt }) => now - startedAt > EXIT_PATIENCE_MS))
+		process.kill(process.pid, 'SIGKILL');
 }

@@ -103,6 +103,15 @@ describe('the JWT key', () => {
 		assert.match((await problemsOf(path))[0]!.message, /^line \d+ is a cut or damaged line of a PEM block/);
 	});
 
+	test('that is cut off anywhere is refused', async () => {
+		const whole = pki.tokenKey.publicKeyPem.trimEnd();
+		for (let cut = 0; cut < whole.length; cut++) {
+			const path = pki.writeFile('cut.pub', whole.slice(0, cut));
+			assert.equal((await problemsOf(path)).length, 1, `cut at ${cut}`);
+		}
+		assert.deepEqual(await problemsOf(pki.writeFile('cut.pub', whole)), []);
+	});
+
 	test('that cannot be read is named, whatever it is', async () => {
 		for (const [what, path, reason] of special) {
 			const expected = [{ line: 8, key: 'jwt.jwks_path', file: path, message: `cannot be read: ${reason}` }];
