@@ -115,8 +115,9 @@ export class HealthProber {
 	/** @param from when the last group had its turn, monotonic ms; counted from there, so that the interval does not drift. */
 	#wait(from: number): void {
 		const { intervalMs, timers, clock } = this.#parts;
-		const due = Math.max(from + intervalMs / this.#groups, clock.now());
-		this.#stopTimer = timers.after(due - clock.now(), () => {
+		const now = clock.now();
+		const due = Math.max(from + intervalMs / this.#groups, now);
+		this.#stopTimer = timers.after(due - now, () => {
 			this.#probeGroup();
 			this.#wait(due);
 		});
