@@ -1,6 +1,7 @@
 /** Where log records come from, for `RUST_LOG`; a test compares the list with the source. */
 export const LOG_TARGETS: readonly string[] = [
 	'proxy',
+	'proxy::breaker',
 	'proxy::embed',
 	'proxy::exchange',
 	'proxy::health',
@@ -9,5 +10,6 @@ export const LOG_TARGETS: readonly string[] = [
 	'proxy::metrics',
 	'proxy::reload',
 	'proxy::request',
+	'proxy::tls',
 	'proxy::worker',
 ];

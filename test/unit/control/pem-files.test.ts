@@ -52,7 +52,10 @@ const configWith = (paths: Paths): Config => parseConfig(textWith(paths), 'confi
 describe('the TLS files', () => {
 	test('are read whole', async () => {
 		const { material, warnings } = await readTlsFiles(configWith({}), new Date());
-		assert.deepEqual(material, { cert: pki.server.certPem, key: pki.server.keyPem, ca: pki.ca.certPem });
+		const texts = { cert: pki.server.certPem, key: pki.server.keyPem, ca: pki.ca.certPem };
+		assert.deepEqual(material, { ...texts, minVersion: undefined });
+		const strict = parseConfig(textWith({}).replace('[tls]', '[tls]\nmin_version = "1.3"'), 'config.toml');
+		assert.deepEqual((await readTlsFiles(strict, new Date())).material, { ...texts, minVersion: '1.3' });
 		assert.deepEqual(warnings, []);
 	});
 
@@ -154,7 +157,7 @@ describe('an inspection', () => {
 				`config.toml:3: tls.cert_path (${cert}): the block`,
 				`config.toml:4: tls.key_path (/nowhere/edge.key): cannot be`,
 				`config.toml:5: tls.client_ca_path (${ca}): holds no`,
-				`config.toml:8: jwt.jwks_path (${pki.caPath}): is not`,
+				`config.toml:8: jwt.jwks_path (${pki.caPath}): holds a`,
 			].toSorted(),
 		);
 	});
