@@ -49,11 +49,11 @@ async function run({ config: path, bind, metricsBind, workers, logFormat, rustLo
 	const { loadConfig } = await import('./config/load.ts');
 	const config = loadConfig(path);
 	const { createLogger, parseLogFilter } = await import('./shared/log.ts');
-	const { createRecordWriter } = await import('./control/log-output.ts');
+	const { createLogOutput } = await import('./control/log-output.ts');
 	const { startSupervisor } = await import('./control/supervisor.ts');
 	const filter = parseLogFilter(rustLog);
-	const writeRecord = createRecordWriter(process.stdout, logFormat, process.env);
-	const log = createLogger(filter, writeRecord, () => new Date());
+	const output = createLogOutput(process.stdout, logFormat, process.env);
+	const log = createLogger(filter, output.writeRecord, () => new Date());
 	for (const problem of filter.problems) log.warn('proxy', `RUST_LOG: ${problem}`);
 	let stopAsked: string | undefined;
 	const supervisor = await startSupervisor({
@@ -64,7 +64,7 @@ async function run({ config: path, bind, metricsBind, workers, logFormat, rustLo
 		workerUrl: new URL('./data/worker.ts', import.meta.url),
 		logFilter: rustLog,
 		log,
-		writeRecord,
+		output,
 		version: await readVersion(),
 		bodyMode: await readBodyMode(),
 		// The first worker may have requests to finish before the last one is up.

@@ -4,6 +4,7 @@
  */
 
 import type { Limits } from '../shared/limits.ts';
+import type { LogSettings } from '../shared/messages.ts';
 
 export type { Limits };
 
@@ -38,4 +39,5 @@ export interface Config {
 	};
 	readonly routes: readonly RouteConfig[];
 	readonly limits: Limits;
+	readonly log: LogSettings;
 }

@@ -62,6 +62,7 @@ function toConfig(path: string, file: ConfigFile): Config {
 			cooldownMs: milliseconds(cooldown_secs),
 		})),
 		limits: toLimits(file.limits),
+		log: { access: file.log.access, requestId: file.log.request_id },
 	};
 }
 

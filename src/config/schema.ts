@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { jwt } from './tables/jwt.ts';
 import { emptyIfAbsent, expected, MAX_SECONDS, seconds, wholeNumberOr } from './tables/kinds.ts';
 import { limits } from './tables/limits.ts';
+import { log } from './tables/log.ts';
 import { route } from './tables/routes.ts';
 import { tls } from './tables/tls.ts';
 
@@ -18,6 +19,7 @@ export const configFile = z.strictObject({
 	jwt: emptyIfAbsent(jwt),
 	routes: z.array(route, { error: expected('a list of tables', 'write [[routes]], with two brackets') }).default([]),
 	limits: emptyIfAbsent(limits),
+	log: emptyIfAbsent(log),
 });
 
 /** What the file says, with defaults filled in. */
@@ -29,5 +31,6 @@ export const KEYS: ReadonlyMap<string, readonly string[]> = new Map([
 	['tls', Object.keys(tls.shape)],
 	['jwt', Object.keys(jwt.shape)],
 	['limits', Object.keys(limits.shape)],
+	['log', Object.keys(log.shape)],
 	['routes', Object.keys(route.shape)],
 ]);

@@ -31,6 +31,7 @@ export function writeProxyFamilies(page: Exposition, sources: MetricSources): vo
 	writeHandshakes(page, workers, sources.workerStats, now);
 	writeUpstreams(page, upstreams);
 	writeConnections(page, workers, upstreams);
+	writeLogs(page, workers);
 	writeState(page, sources);
 }
 
@@ -126,6 +127,16 @@ function writeHandshakes(
 			'Connections closed because their TLS handshake failed or took too long.',
 		)
 		.sample(total(workers, ({ handshakeFailures }) => handshakeFailures));
+}
+
+function writeLogs(page: Exposition, workers: readonly WorkerReading[]): void {
+	page
+		.family(
+			'proxy_access_log_dropped_total',
+			'counter',
+			'Lines of the access log that were dropped because whoever reads the log did not keep up.',
+		)
+		.sample(total(workers, ({ accessLinesDropped }) => accessLinesDropped));
 }
 
 function writeUpstreams(page: Exposition, upstreams: readonly UpstreamReading[]): void {

@@ -63,11 +63,12 @@ export function createState(config: Config, wantedWorkers: number): ProcessState
 /** What a worker begins with, at the moment it is started. */
 export function seedWorker(
 	{ clockEpoch, workers, jwtPublicKeyPem, inForce, upstreams, memory }: ProcessState,
-	{ limits, tenantRps, jwt }: Config,
+	{ limits, tenantRps, jwt, log }: Config,
 	{ index, bind, logFilter }: { index: number; bind: ListenAddress; logFilter: string },
 ): WorkerSeed {
 	return {
 		index,
+		workers,
 		clockEpoch,
 		bind,
 		reusePort: workers > 1,
@@ -81,6 +82,7 @@ export function seedWorker(
 		connections: memory.connections,
 		stats: memory.statsRegions[index]!,
 		logFilter,
+		log,
 	};
 }
 

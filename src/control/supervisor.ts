@@ -2,13 +2,14 @@ import { Worker } from 'node:worker_threads';
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
 import { configWarnings } from '../config/warnings.ts';
-import type { Logger, LogRecord } from '../shared/log.ts';
+import type { Logger } from '../shared/log.ts';
 import { Drain } from './drain.ts';
 import type { MetricSources } from './families.ts';
 import { HealthProber } from './health.ts';
 import { configureHeaps } from './heap.ts';
 import { httpProbe } from './http-probe.ts';
 import { assertFree, formatAddress, type ListenAddress, listenProblem } from './listen.ts';
+import type { LogOutput } from './log-output.ts';
 import { startMetrics } from './metrics.ts';
 import { readTlsFiles } from './pem-files.ts';
 import { createState, type ProcessState, seedWorker } from './process-state.ts';
@@ -27,8 +28,8 @@ export interface SupervisorOptions {
 	/** `RUST_LOG`, for the workers. */
 	readonly logFilter: string;
 	readonly log: Logger;
-	/** Takes the records of the workers, which have been filtered. */
-	readonly writeRecord: (record: LogRecord) => void;
+	/** For what the workers have to say. */
+	readonly output: LogOutput;
 	readonly version: string;
 	readonly bodyMode: string;
 	/** From here on there are connections: whoever wants the process to end has to drain it. */
@@ -107,7 +108,7 @@ function createProber({ config, log }: SupervisorOptions, { clock }: ProcessStat
 }
 
 function createPool(options: SupervisorOptions, state: ProcessState): WorkerPool {
-	const { config, bind, workerUrl, logFilter, log, writeRecord } = options;
+	const { config, bind, workerUrl, logFilter, log, output } = options;
 	return new WorkerPool({
 		size: state.workers,
 		port: bind.port,
@@ -122,7 +123,8 @@ function createPool(options: SupervisorOptions, state: ProcessState): WorkerPool
 			state.upstreams.clearGauges(index);
 		},
 		log,
-		writeRecord,
+		writeRecord: output.writeRecord,
+		writeLines: output.writeLines,
 		timers: systemTimers,
 		clock: state.clock,
 	});

@@ -1,4 +1,5 @@
-import type { Rejection } from '../gates/rejection.ts';
+import type { Correlation } from '../gates/correlation.ts';
+import type { RequestHead } from '../gates/headers.ts';
 import type { RouteTable } from '../gates/routes.ts';
 import type { Authenticator } from '../shared/authenticator.ts';
 import { BreakerCell } from '../shared/breaker-cell.ts';
@@ -8,9 +9,11 @@ import type { TenantLimiter } from '../shared/limiter.ts';
 import type { Limits } from '../shared/limits.ts';
 import type { Logger } from '../shared/log.ts';
 import type { UpstreamSeed } from '../shared/messages.ts';
+import type { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import { UpstreamStats, type WorkerStats } from '../shared/stats.ts';
 import type { DeadlineQueue, Deadlines } from './deadlines.ts';
 import type { DispatchQueue } from './dispatch-queue.ts';
+import type { RequestLog } from './request-record.ts';
 import { IDLE_MS, UpstreamPool } from './upstream/pool.ts';
 
 /** All that one worker's exchanges share. Decided once, when the worker starts; only `routes` changes, on reload. */
@@ -28,8 +31,12 @@ export interface DataPlane {
 	/** Requests on their way to the upstreams. */
 	readonly dispatches: DispatchQueue;
 	readonly log: Logger;
-	/** Called for each answer when requests are logged; `undefined` otherwise, which is the normal case. */
-	readonly logAnswer: ((answer: AnswerRecord) => void) | undefined;
+	/** For lines that anybody can provoke. */
+	readonly strangers: RateLimitedLog;
+	/** `undefined` when requests are not logged, which is the normal case. */
+	readonly requestLog: RequestLog | undefined;
+	/** Gives requests their identifiers; heads are read for them (`traced`). `undefined`: they are forwarded as they came. */
+	readonly correlate: ((head: RequestHead) => Correlation) | undefined;
 }
 
 /** One queue for each kind of limit (specification 8). */
@@ -66,17 +73,6 @@ export function createDeadlines(wheel: Deadlines, limits: Limits): PlaneDeadline
 		linger: wheel.queue(2_000),
 		idleUpstream: wheel.queue(IDLE_MS),
 	};
-}
-
-export interface AnswerRecord {
-	readonly method: string;
-	readonly path: string;
-	readonly status: number;
-	readonly tenant: string | undefined;
-	readonly upstream: string | undefined;
-	readonly rejection: Rejection | undefined;
-	/** Milliseconds. */
-	readonly duration: number;
 }
 
 export interface Route {

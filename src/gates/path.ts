@@ -57,8 +57,8 @@ const DOT_SEGMENT = /^(?:\.|%2e){1,2}(?:;|%3b|$)/i;
 function resolveDoubt(path: string): Rejection | undefined {
 	// A backslash is not a URI character (RFC 3986 section 2), and half of all software reads it as a slash.
 	if (path.includes('\\')) return BACKSLASH;
-	const [escape] = DANGEROUS_ESCAPE.exec(path) ?? [];
-	if (escape !== undefined)
-		return escape === '%00' ? ENCODED_NUL : escape.startsWith('%25') ? ENCODED_TWICE : BAD_ESCAPE;
+	const [dangerous] = DANGEROUS_ESCAPE.exec(path) ?? [];
+	if (dangerous !== undefined)
+		return dangerous === '%00' ? ENCODED_NUL : dangerous.startsWith('%25') ? ENCODED_TWICE : BAD_ESCAPE;
 	return path.split(SEPARATOR).some((segment) => DOT_SEGMENT.test(segment)) ? DOT_SEGMENTS : undefined;
 }

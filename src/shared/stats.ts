@@ -17,6 +17,7 @@ const CELL = {
 	connectionsHandshaking: 4,
 	connectionsHttp1: 5,
 	connectionsHttp2: 6,
+	accessLinesDropped: 7,
 	/** Answers without an upstream, by status. */
 	answers: 8,
 } as const;
@@ -48,6 +49,10 @@ export class WorkerStats {
 		this.cells[CELL.handshakeFailures]! += 1;
 	}
 
+	accessLineDropped(): void {
+		this.cells[CELL.accessLinesDropped]! += 1;
+	}
+
 	/** An answer given before an upstream was chosen. */
 	answered(status: number): void {
 		this.cells[CELL.answers + status]! += 1;
@@ -68,6 +73,7 @@ export class WorkerStats {
 		authInvalid: number;
 		rateLimited: number;
 		handshakeFailures: number;
+		accessLinesDropped: number;
 		connections: Record<ConnectionProtocol, number>;
 		answers: Map<number, number>;
 	} {
@@ -77,6 +83,7 @@ export class WorkerStats {
 			authInvalid: c[CELL.authInvalid]!,
 			rateLimited: c[CELL.rateLimited]!,
 			handshakeFailures: c[CELL.handshakeFailures]!,
+			accessLinesDropped: c[CELL.accessLinesDropped]!,
 			connections: {
 				handshake: c[CELL.connectionsHandshaking]!,
 				'http/1.1': c[CELL.connectionsHttp1]!,

@@ -14,6 +14,7 @@ export interface ConfigTables {
 		readonly audience?: string | undefined;
 	};
 	readonly limits?: Readonly<Record<string, TomlValue | undefined>>;
+	readonly log?: Readonly<Record<string, TomlValue | undefined>>;
 	readonly routes: readonly RouteEntry[];
 }
 
@@ -26,12 +27,13 @@ export interface RouteEntry {
 
 /** The file's text. Keys outside any table come first, as TOML demands. */
 export function renderConfig(config: ConfigTables): string {
-	const { tls, jwt, limits, routes, ...top } = config;
+	const { tls, jwt, limits, log, routes, ...top } = config;
 	return [
 		keys(top),
 		table('[tls]', tls),
 		table('[jwt]', jwt),
 		...(limits === undefined ? [] : [table('[limits]', limits)]),
+		...(log === undefined ? [] : [table('[log]', log)]),
 		...routes.map((route) => table('[[routes]]', route)),
 	].join('\n');
 }

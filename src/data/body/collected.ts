@@ -24,7 +24,7 @@ export class BodyExchange extends Exchange {
 	#reading = false;
 
 	protected override receive(head: RequestHead, now: number): void {
-		const { client, plane } = this;
+		const { plane } = this;
 		const tooLarge = admitLength(head.bodyLength, plane.limits.maxRequestBodyBytes);
 		if (tooLarge) return this.refuse(tooLarge);
 		if (head.bodyLength === 0) return this.forward(now);
@@ -32,11 +32,12 @@ export class BodyExchange extends Exchange {
 		this.#requestLength = head.bodyLength;
 		this.#reading = true;
 		plane.deadlines.requestBody.add(this);
-		client.readBody();
+		this.readBody();
 	}
 
 	override onRequestBody(chunk: Buffer): void {
 		if (!this.#reading) return;
+		this.record?.received(chunk.length);
 		const { maxRequestBodyBytes } = this.plane.limits;
 		const collector = this.#request!;
 		if (collector.length + chunk.length > maxRequestBodyBytes) return this.refuse(rejection.PAYLOAD_TOO_LARGE);
@@ -46,6 +47,7 @@ export class BodyExchange extends Exchange {
 	override onRequestEnd(): void {
 		if (!this.#reading) return;
 		this.#reading = false;
+		this.record?.bodyEnds();
 		this.cancelDeadline();
 		this.forward(this.plane.clock.now());
 	}
@@ -84,13 +86,14 @@ export class BodyExchange extends Exchange {
 	}
 
 	override onEnd(): void {
-		this.connection = undefined;
+		this.upstreamEnded();
 		this.settleByStatus(this.#status);
 		this.#request?.release();
 		const body = this.#short ?? this.#response?.bytes;
 		const length = this.#responseHasBody ? (body?.length ?? 0) : this.#responseLength;
 		if (length !== UNDECLARED) this.#fields.push('content-length', String(length));
 		this.count(this.#status);
+		if (body !== undefined) this.record?.gave(body.length);
 		// The client gets as long to take its answer as the upstream had to give it.
 		this.plane.deadlines.upstream.add(this);
 		this.client.answer(this.#status, this.#fields, this.#responseHasBody ? (body ?? EMPTY) : undefined);
@@ -98,7 +101,7 @@ export class BodyExchange extends Exchange {
 
 	protected override timedOut(): void {
 		if (this.#reading) this.refuse(rejection.SLOW_CLIENT);
-		else if (this.answered) this.client.reset();
+		else if (this.answered) this.breakOff(STOPPED_READING);
 		else this.fail(rejection.UPSTREAM_TIMEOUT, 'failure');
 	}
 
@@ -122,5 +125,6 @@ export class BodyExchange extends Exchange {
 }
 
 const EMPTY = Buffer.alloc(0);
+const STOPPED_READING = rejection.SLOW_CLIENT.because('client stopped reading');
 /** Bytes. */
 const SHORT_BODY = 4096;

@@ -47,6 +47,7 @@ export class BodyExchange extends Exchange {
 		// The upstream has answered without waiting for the body: the rest of it has nowhere to go.
 		if (connection === undefined) return;
 		this.#uploaded += chunk.length;
+		this.record?.received(chunk.length);
 		if (this.#uploaded > this.plane.limits.maxRequestBodyBytes) {
 			return this.fail(rejection.PAYLOAD_TOO_LARGE, 'abandoned');
 		}
@@ -65,6 +66,7 @@ export class BodyExchange extends Exchange {
 
 	override onRequestEnd(): void {
 		this.#uploadComplete = true;
+		this.record?.bodyEnds();
 		if (this.#lastChunk !== undefined) this.connection?.write(this.#lastChunk, false);
 		this.connection?.finish(this.#uploadLength === UNDECLARED);
 	}
@@ -85,6 +87,7 @@ export class BodyExchange extends Exchange {
 
 	override onBody(chunk: Buffer): void {
 		this.#expectProgress();
+		this.record?.gave(chunk.length);
 		if (this.client.write(chunk)) return;
 		this.#clientBlocked = true;
 		this.connection?.pause();
@@ -97,7 +100,7 @@ export class BodyExchange extends Exchange {
 	}
 
 	override onEnd(): void {
-		this.connection = undefined;
+		this.upstreamEnded();
 		// An upload that the upstream did not wait for is held up no longer; what comes of it is dropped.
 		this.onWritable();
 		this.client.end();
@@ -112,12 +115,13 @@ export class BodyExchange extends Exchange {
 		if (!this.answered) return this.fail(rejection.UPSTREAM_TIMEOUT, this.#uploadComplete ? 'failure' : 'abandoned');
 		// Whoever did not move is at fault: the upstream, unless it waits for a client that takes nothing or owes it a body.
 		if (this.connection !== undefined && !this.#clientBlocked && this.#uploadComplete) this.#responseFailed();
-		else this.fail(rejection.UPSTREAM_TIMEOUT, 'abandoned');
+		else
+			this.fail(this.connection === undefined || this.#clientBlocked ? STOPPED_READING : STOPPED_SENDING, 'abandoned');
 	}
 
 	override onFailure(...[failure]: Parameters<Exchange['onFailure']>): void {
 		if (!this.answered) return super.onFailure(failure);
-		this.connection = undefined;
+		this.upstreamEnded();
 		this.#responseFailed();
 	}
 
@@ -131,6 +135,8 @@ export class BodyExchange extends Exchange {
 	protected override releaseBodies(): void {}
 }
 
+const STOPPED_READING = rejection.SLOW_CLIENT.because('client stopped reading');
+const STOPPED_SENDING = rejection.SLOW_CLIENT.because('client stopped sending');
 const CHUNKED_BODY: OutgoingBody = { framing: 'transfer-encoding: chunked\r\n', bytes: undefined, complete: false };
 
 function fixedBody(length: number): OutgoingBody {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { test } from 'node:test';
-import { createRecordWriter } from '../../../src/control/log-output.ts';
+import { createLogOutput } from '../../../src/control/log-output.ts';
 import type { LogRecord } from '../../../src/shared/log.ts';
 
 const RECORD: LogRecord = { time: new Date(0), level: 'info', target: 'proxy', message: 'ready' };
@@ -23,7 +23,7 @@ class FakeStream extends EventEmitter {
 
 test('a record is one line of JSON', () => {
 	const stream = new FakeStream(true);
-	createRecordWriter(stream, 'json', {})({ ...RECORD, message: 'two\nlines' });
+	createLogOutput(stream, 'json', {}).writeRecord({ ...RECORD, message: 'two\nlines' });
 	assert.match(stream.written, /^[^\n]+\n$/);
 	assert.equal(JSON.parse(stream.written).message, 'two\nlines');
 });
@@ -36,20 +36,20 @@ for (const [what, isTTY, env, coloured] of [
 ] as const) {
 	test(`pretty lines on ${what} have ${coloured ? '' : 'no '}colours`, () => {
 		const stream = new FakeStream(isTTY);
-		createRecordWriter(stream, 'pretty', env)(RECORD);
+		createLogOutput(stream, 'pretty', env).writeRecord(RECORD);
 		assert.equal(stream.written.includes('\x1b['), coloured);
 	});
 }
 
 test('a reader that has gone does not hurt', () => {
 	const stream = new FakeStream(false);
-	createRecordWriter(stream, 'json', {});
+	createLogOutput(stream, 'json', {}).writeRecord;
 	stream.emit('error', new Error('EPIPE'));
 });
 
 test('a reader that does not keep up costs lines, and is told how many', () => {
 	const stream = new FakeStream(false);
-	const write = createRecordWriter(stream, 'json', {});
+	const write = createLogOutput(stream, 'json', {}).writeRecord;
 	write({ ...RECORD, message: 'before' });
 	stream.writableLength = 5 * 1024 * 1024;
 	write({ ...RECORD, message: 'lost' });
