@@ -19,7 +19,7 @@ export function accessLine(record: RequestRecord, wallMs: number): string {
 	if (route !== undefined) {
 		line += `,"route":${jsonString(route.prefix)},"upstream":${jsonString(route.upstream.authority)}`;
 	}
-	line += `${record.connection.logMembers},"bytes_in":${record.bytesIn},"bytes_out":${record.bytesOut},"duration_ms":${thousandths(
+	line += `${record.connectionMembers},"bytes_in":${record.bytesIn},"bytes_out":${record.bytesOut},"duration_ms":${thousandths(
 		record.duration,
 	)}`;
 	const { bodyDuration } = record;

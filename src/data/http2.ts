@@ -303,7 +303,8 @@ class Http2Request implements ClientRequest {
 
 	#onClose(): void {
 		this.#connection.onExchangeOver();
-		if (this.#answerEnded && this.#stream.writableFinished && this.#stream.rstCode === NGHTTP2_NO_ERROR) {
+		// Not `writableFinished`: of a request with a body Node closes the stream before it says that the answer is written.
+		if (this.#answerEnded && this.#stream.rstCode === NGHTTP2_NO_ERROR) {
 			this.exchange.onAnswered();
 		} else {
 			this.exchange.onClientGone();

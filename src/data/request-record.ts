@@ -14,7 +14,8 @@ export type Ending =
 
 /** What is kept of one request for its line in a log. There is one only while requests are logged. */
 export class RequestRecord {
-	readonly connection: ClientConnection;
+	/** Members that all requests of the connection share, ready to write (`ClientConnection.logMembers`). */
+	readonly connectionMembers: string;
 	/** Empty where the request could not be read. */
 	readonly method: string;
 	/** Request target, with its query. */
@@ -42,7 +43,8 @@ export class RequestRecord {
 
 	/** @param startedAt monotonic milliseconds. */
 	constructor(client: Loggable, clock: Clock, startedAt: number) {
-		this.connection = client.connection;
+		// Now: a connection that has closed tells nothing.
+		this.connectionMembers = client.connection.logMembers;
 		this.method = client.method;
 		this.target = client.target;
 		this.#clock = clock;

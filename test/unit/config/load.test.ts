@@ -33,7 +33,15 @@ describe('a configuration that is right', () => {
 				maxBufferedBytes: 1_073_741_824,
 				maxConnections: undefined,
 			},
+			log: { access: 'off', requestId: false },
 		});
+	});
+
+	it('says what is logged of requests', () => {
+		for (const access of ['off', 'errors', 'all']) {
+			const { log } = parse(`${MINIMAL}[log]\naccess = "${access}"\nrequest_id = true`);
+			assert.deepEqual(log, { access, requestId: true });
+		}
 	});
 
 	it('carries every key over', () => {

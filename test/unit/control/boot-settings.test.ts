@@ -18,6 +18,7 @@ test('every boot-only setting is named as the file spells it', () => {
 		tenantRps: 1,
 		jwt: { publicKeyPath: 'other.pub', issuer: 'other', audience: 'other' },
 		limits: limits as typeof booted.limits,
+		log: { access: 'all', requestId: true },
 	});
 	assert.deepEqual(changed, [
 		'health_interval_secs',
@@ -25,6 +26,8 @@ test('every boot-only setting is named as the file spells it', () => {
 		'jwt.jwks_path',
 		'jwt.issuer',
 		'jwt.audience',
+		'log.access',
+		'log.request_id',
 		'limits.max_request_body_bytes',
 		'limits.request_body_timeout_secs',
 		'limits.upstream_timeout_secs',

@@ -16,8 +16,15 @@ class FakeStream extends EventEmitter {
 		this.isTTY = isTTY;
 	}
 
-	write(text: string): void {
+	#waiting: (() => void)[] = [];
+
+	write(text: string, onWritten?: () => void): void {
 		this.written += text;
+		if (onWritten) this.#waiting.push(onWritten);
+	}
+
+	flush(): void {
+		for (const onWritten of this.#waiting.splice(0)) onWritten();
 	}
 }
 
@@ -69,5 +76,34 @@ test('a reader that does not keep up costs lines, and is told how many', () => {
 			['info', 'after', undefined],
 			['info', 'later', undefined],
 		],
+	);
+});
+
+test('lines of an access log are written as they are, and whoever sent them learns when', () => {
+	const stream = new FakeStream(false);
+	let written = 0;
+	createLogOutput(stream, 'pretty', {}).writeLines('{"a":1}\n{"b":2}\n', 0, () => written++);
+	assert.equal(stream.written, '{"a":1}\n{"b":2}\n');
+	assert.equal(written, 0);
+	stream.flush();
+	assert.equal(written, 1);
+});
+
+test('lines that were dropped before they came here are told of in front of the next ones, like its own', () => {
+	const stream = new FakeStream(false);
+	const { writeRecord, writeLines } = createLogOutput(stream, 'json', {});
+	stream.writableLength = 5 * 1024 * 1024;
+	writeRecord({ ...RECORD, message: 'lost' });
+	// The sender has a bound of its own.
+	writeLines('{"a":1}\n', 3, () => {});
+	stream.writableLength = 0;
+	writeRecord({ ...RECORD, message: 'after' });
+	const lines = stream.written
+		.trimEnd()
+		.split('\n')
+		.map((line) => JSON.parse(line));
+	assert.deepEqual(
+		lines.map(({ a, message, lines }) => a ?? [message, lines]),
+		[['log lines are missing here: whoever reads the log did not keep up', 4], 1, ['after', undefined]],
 	);
 });

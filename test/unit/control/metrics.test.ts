@@ -58,6 +58,7 @@ const FAMILIES = {
 	proxy_ratelimited_total: 'counter',
 	proxy_tls_handshake_seconds: 'summary',
 	proxy_tls_handshake_failures_total: 'counter',
+	proxy_access_log_dropped_total: 'counter',
 	proxy_circuit_state: 'gauge',
 	proxy_upstream_alive: 'gauge',
 	proxy_build_info: 'gauge',
@@ -101,6 +102,7 @@ describe('the first scrape', () => {
 			['proxy_ratelimited_total', {}],
 			['proxy_tls_handshake_seconds_count', {}],
 			['proxy_tls_handshake_failures_total', {}],
+			['proxy_access_log_dropped_total', {}],
 			['proxy_reloads_total', { result: 'success' }],
 			['proxy_reloads_total', { result: 'failure' }],
 		] as const;
@@ -133,6 +135,7 @@ describe('a later scrape', () => {
 		second.authFailure('invalid');
 		second.rateLimited();
 		first.handshakeFailed();
+		second.accessLineDropped();
 		for (const worker of [0, 1]) {
 			const stats = upstreamStats('a:1', worker);
 			stats.answered(200);
@@ -153,6 +156,7 @@ describe('a later scrape', () => {
 			['proxy_ratelimited_total', {}, 1],
 			['proxy_tls_handshake_seconds_count', {}, 2],
 			['proxy_tls_handshake_failures_total', {}, 1],
+			['proxy_access_log_dropped_total', {}, 1],
 			['proxy_connections', { protocol: 'h2' }, 4],
 			['proxy_connections', { protocol: 'http/1.1' }, 0],
 			['proxy_upstream_connections', { upstream: 'a:1', state: 'idle' }, 2],

@@ -12,6 +12,7 @@ describe("a worker's stats", () => {
 		authInvalid: 0,
 		rateLimited: 0,
 		handshakeFailures: 0,
+		accessLinesDropped: 0,
 		connections: { handshake: 0, 'http/1.1': 0, h2: 0 },
 		answers: new Map(),
 	};
@@ -26,6 +27,7 @@ describe("a worker's stats", () => {
 			[(stats: WorkerStats) => stats.authFailure('invalid'), { authInvalid: 1 }],
 			[(stats: WorkerStats) => stats.rateLimited(), { rateLimited: 1 }],
 			[(stats: WorkerStats) => stats.handshakeFailed(), { handshakeFailures: 1 }],
+			[(stats: WorkerStats) => stats.accessLineDropped(), { accessLinesDropped: 1 }],
 			[(stats: WorkerStats) => stats.answered(401), { answers: new Map([[401, 1]]) }],
 		] as const) {
 			const stats = new WorkerStats(WorkerStats.allocate());
