@@ -43,6 +43,9 @@ async function main(): Promise<void> {
 	}
 }
 
+/** For the reader of the log to take the last lines after the drain. */
+const LAST_LINES_MS = 1_000;
+
 type Command<Name extends CommandLine['command']> = Extract<CommandLine, { readonly command: Name }>;
 
 async function run({ config: path, bind, metricsBind, workers, logFormat, rustLog }: Command<'run'>): Promise<void> {
@@ -74,7 +77,8 @@ async function run({ config: path, bind, metricsBind, workers, logFormat, rustLo
 				stopAsked = signal;
 			};
 		},
-		exit: (code) => process.exit(code),
+		// What requests have left to say may still wait for the reader; a second signal does not.
+		exit: (code) => (code === 0 ? output.whenWritten(LAST_LINES_MS, () => process.exit(0)) : process.exit(code)),
 	});
 	signals.onStop = supervisor.stop;
 	signals.onReload = () => void supervisor.reload();

@@ -19,6 +19,8 @@ export interface LogOutput {
 	 * @param dropped how many lines the sender has dropped before these.
 	 */
 	writeLines(lines: string, dropped: number, onWritten: () => void): void;
+	/** Calls back once when all has been written, at the latest after that many ms: who has stopped reading holds up nothing. */
+	whenWritten(limitMs: number, then: () => void): void;
 }
 
 /** More than this does not wait for a reader that has fallen behind: it would cost the proxy its memory. */
@@ -56,6 +58,16 @@ export function createLogOutput(
 			dropped += droppedBefore;
 			confess();
 			stream.write(lines, onWritten);
+		},
+		whenWritten(limitMs, then) {
+			if (stream.writableLength === 0) return then();
+			let waits = true;
+			const end = () => {
+				if (waits) then();
+				waits = false;
+			};
+			setTimeout(end, limitMs);
+			stream.write('', end);
 		},
 	};
 }

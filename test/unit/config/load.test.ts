@@ -122,6 +122,16 @@ describe('a configuration that is right', () => {
 });
 
 describe('a configuration that is wrong', () => {
+	it('says what [log] may say', () => {
+		assert.equal(
+			messageOf(`${MINIMAL}[log]\naccess = "some"\nrequest_id = 1`),
+			[
+				'config.toml:9: log.access: must be "off", "errors" or "all" (got "some"); leave it out for "off"',
+				'config.toml:10: log.request_id: must be true or false (got the number 1); leave it out for false',
+			].join('\n'),
+		);
+	});
+
 	it('is reported whole, in the order of the file, with line, key and remedy', () => {
 		assert.deepEqual(
 			messageOf(`health_interval_secs = 0

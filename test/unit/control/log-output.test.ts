@@ -107,3 +107,22 @@ test('lines that were dropped before they came here are told of in front of the 
 		[['log lines are missing here: whoever reads the log did not keep up', 4], 1, ['after', undefined]],
 	);
 });
+
+test('the end waits for the reader, but not for long, and comes once', (t) => {
+	t.mock.timers.enable({ apis: ['setTimeout'] });
+	const stream = new FakeStream(false);
+	const { whenWritten } = createLogOutput(stream, 'json', {});
+	const ends: string[] = [];
+	whenWritten(1000, () => ends.push('nothing waits'));
+	assert.deepEqual(ends.splice(0), ['nothing waits']);
+	stream.writableLength = 1;
+	whenWritten(1000, () => ends.push('written'));
+	assert.deepEqual(ends, []);
+	stream.flush();
+	t.mock.timers.tick(1000);
+	assert.deepEqual(ends.splice(0), ['written']);
+	whenWritten(1000, () => ends.push('too late'));
+	t.mock.timers.tick(1000);
+	stream.flush();
+	assert.deepEqual(ends, ['too late']);
+});
