@@ -45,6 +45,9 @@ async function main(): Promise<void> {
 	}
 }
 
+/** For the reader of the log to take the last lines after the drain. */
+const LAST_LINES_MS = 1_000;
+
 type Command<Name extends CommandLine['command']> = Extract<CommandLine, { readonly command: Name }>;
 
 async function run({ config: path, bind, metricsBind, workers, logFormat, rustLog }: Command<'run'>): Promise<void> {
@@ -53,11 +56,11 @@ async function run({ config: path, bind, metricsBind, workers, logFormat, rustLo
 	const { readStartFiles } = await import('./control/inspection.ts');
 	const files = await readStartFiles(path, new Date());
 	const { createLogger, parseLogFilter } = await import('./shared/log.ts');
-	const { createRecordWriter } = await import('./control/log-output.ts');
+	const { createLogOutput } = await import('./control/log-output.ts');
 	const { startSupervisor } = await import('./control/supervisor.ts');
 	const filter = parseLogFilter(rustLog);
-	const writeRecord = createRecordWriter(process.stdout, logFormat, process.env);
-	const log = createLogger(filter, writeRecord, () => new Date());
+	const output = createLogOutput(process.stdout, logFormat, process.env);
+	const log = createLogger(filter, output.writeRecord, () => new Date());
 	for (const problem of filter.problems) log.warn('proxy', `RUST_LOG: ${problem}`);
 	const { unknownVariables } = await import('./cli/environment.ts');
 	for (const { name, message } of unknownVariables(process.env)) log.warn('proxy', `${name}: ${message}`);
@@ -70,7 +73,7 @@ async function run({ config: path, bind, metricsBind, workers, logFormat, rustLo
 		workerUrl: new URL('./data/worker.ts', import.meta.url),
 		logFilter: rustLog,
 		log,
-		writeRecord,
+		output,
 		version: await readVersion(),
 		bodyMode: await readBodyMode(),
 		// The first worker may have requests to finish before the last one is up.
@@ -80,7 +83,8 @@ async function run({ config: path, bind, metricsBind, workers, logFormat, rustLo
 				stopAsked = signal;
 			};
 		},
-		exit: (code) => process.exit(code),
+		// What requests have left to say may still wait for the reader; a second signal does not.
+		exit: (code) => (code === 0 ? output.whenWritten(LAST_LINES_MS, () => process.exit(0)) : process.exit(code)),
 	});
 	signals.onStop = supervisor.stop;
 	signals.onReload = (signal) => void supervisor.reload(signal);

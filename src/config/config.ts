@@ -5,6 +5,7 @@
 
 import type { OpeningRule } from '../gates/breaker.ts';
 import type { Limits } from '../shared/limits.ts';
+import type { LogSettings } from '../shared/messages.ts';
 
 export type { Limits, OpeningRule };
 
@@ -65,6 +66,7 @@ export interface Config {
 	};
 	readonly routes: readonly RouteConfig[];
 	readonly limits: Limits;
+	readonly log: LogSettings;
 }
 
 /**

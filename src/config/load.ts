@@ -133,6 +133,7 @@ function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Confi
 		jwt: { publicKeyPath: file.jwt.jwks_path, issuer: file.jwt.issuer, audience: file.jwt.audience },
 		routes: file.routes.map((route) => toRoute(file, route)),
 		limits: toLimits(file.limits),
+		log: { access: file.log.access, requestId: file.log.request_id },
 	};
 }
 

@@ -3,6 +3,7 @@ import { breaker } from './tables/breaker.ts';
 import { jwt } from './tables/jwt.ts';
 import { emptyIfAbsent, expected, flag, MAX_SECONDS, seconds, wholeNumberOr } from './tables/kinds.ts';
 import { limits } from './tables/limits.ts';
+import { log } from './tables/log.ts';
 import { route } from './tables/routes.ts';
 import { tls } from './tables/tls.ts';
 import { upstreamKeys } from './tables/upstream-keys.ts';
@@ -23,6 +24,7 @@ export const configFile = z.strictObject({
 	breaker: emptyIfAbsent(breaker),
 	routes: z.array(route, { error: expected('a list of tables', 'write [[routes]], with two brackets') }).default([]),
 	limits: emptyIfAbsent(limits),
+	log: emptyIfAbsent(log),
 });
 
 /** What the file says, with defaults filled in. */
@@ -35,5 +37,6 @@ export const KEYS: ReadonlyMap<string, readonly string[]> = new Map([
 	['jwt', Object.keys(jwt.shape)],
 	['limits', Object.keys(limits.shape)],
 	['breaker', Object.keys(breaker.shape)],
+	['log', Object.keys(log.shape)],
 	['routes', Object.keys(route.shape)],
 ]);

@@ -23,7 +23,7 @@ export function changedBootSettings(booted: Config, current: Config): string[] {
 	return [...bootSettings(current)].filter(([key, value]) => before.get(key) !== value).map(([key]) => key);
 }
 
-function bootSettings({ healthIntervalMs, tenantRps, reloadOnChange, jwt, limits }: Config): Map<string, unknown> {
+function bootSettings({ healthIntervalMs, tenantRps, reloadOnChange, jwt, limits, log }: Config): Map<string, unknown> {
 	const settings = new Map<string, unknown>([
 		['health_interval_secs', healthIntervalMs],
 		['tenant_rps', tenantRps],
@@ -31,6 +31,8 @@ function bootSettings({ healthIntervalMs, tenantRps, reloadOnChange, jwt, limits
 		['jwt.jwks_path', jwt.publicKeyPath],
 		['jwt.issuer', jwt.issuer],
 		['jwt.audience', jwt.audience],
+		['log.access', log.access],
+		['log.request_id', log.requestId],
 	]);
 	for (const limit of Object.keys(LIMIT_KEYS) as (keyof Limits)[]) {
 		settings.set(`limits.${LIMIT_KEYS[limit]}`, limits[limit]);

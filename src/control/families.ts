@@ -31,6 +31,7 @@ export function writeProxyFamilies(page: Exposition, sources: MetricSources): vo
 	writeHandshakes(page, workers, sources.workerStats, now);
 	writeUpstreams(page, upstreams);
 	writeConnections(page, workers, upstreams);
+	writeLogs(page, workers);
 	writeState(page, sources);
 }
 
@@ -138,6 +139,16 @@ function writeHandshakes(
 	for (const [reason, count] of addUp(workers.map(({ handshakeRefusals }) => handshakeRefusals))) {
 		refusals.sample(count, { reason });
 	}
+}
+
+function writeLogs(page: Exposition, workers: readonly WorkerReading[]): void {
+	page
+		.family(
+			'proxy_access_log_dropped_total',
+			'counter',
+			'Lines of the access log that were dropped because whoever reads the log did not keep up.',
+		)
+		.sample(total(workers, ({ accessLinesDropped }) => accessLinesDropped));
 }
 
 function writeUpstreams(page: Exposition, upstreams: readonly UpstreamReading[]): void {

@@ -72,11 +72,12 @@ export function processLimits(config: Config, wantedWorkers: number) {
 /** What a worker begins with, at the moment it is started. */
 export function seedWorker(
 	{ clockEpoch, workers, jwtPublicKeyPem, inForce, upstreams, memory }: ProcessState,
-	{ limits, tenantRps, jwt }: Config,
+	{ limits, tenantRps, jwt, log }: Config,
 	{ index, bind, logFilter }: { index: number; bind: ListenAddress; logFilter: string },
 ): WorkerSeed {
 	return {
 		index,
+		workers,
 		clockEpoch,
 		bind,
 		reusePort: workers > 1,
@@ -92,6 +93,7 @@ export function seedWorker(
 		connections: memory.connections,
 		stats: memory.statsRegions[index]!,
 		logFilter,
+		log,
 	};
 }
 

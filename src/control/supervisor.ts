@@ -3,7 +3,7 @@ import type { Config } from '../config/config.ts';
 import { describeProblem } from '../config/error.ts';
 import { loadConfig } from '../config/load.ts';
 import { configWarnings } from '../config/warnings.ts';
-import type { Logger, LogRecord } from '../shared/log.ts';
+import type { Logger } from '../shared/log.ts';
 import { Drain } from './drain.ts';
 import type { MetricSources } from './families.ts';
 import { HealthProber } from './health.ts';
@@ -11,6 +11,7 @@ import { configureHeaps } from './heap.ts';
 import { httpProbe } from './http-probe.ts';
 import { reloadedFiles, type StartFiles } from './inspection.ts';
 import { assertFree, formatAddress, type ListenAddress, listenProblem } from './listen.ts';
+import type { LogOutput } from './log-output.ts';
 import { startMetrics } from './metrics.ts';
 import { readTlsFiles } from './pem-files.ts';
 import { createState, type ProcessState, seedWorker } from './process-state.ts';
@@ -31,8 +32,8 @@ export interface SupervisorOptions {
 	/** `RUST_LOG`, for the workers. */
 	readonly logFilter: string;
 	readonly log: Logger;
-	/** Takes the records of the workers, which have been filtered. */
-	readonly writeRecord: (record: LogRecord) => void;
+	/** For what the workers have to say. */
+	readonly output: LogOutput;
 	readonly version: string;
 	readonly bodyMode: string;
 	/** From here on there are connections: whoever wants the process to end has to drain it. */
@@ -128,7 +129,7 @@ function createProber({ files: { config }, log }: SupervisorOptions, { clock }: 
 }
 
 function createPool(options: SupervisorOptions, state: ProcessState): WorkerPool {
-	const { bind, workerUrl, logFilter, log, writeRecord } = options;
+	const { bind, workerUrl, logFilter, log, output } = options;
 	const { config } = options.files;
 	return new WorkerPool({
 		size: state.workers,
@@ -144,7 +145,8 @@ function createPool(options: SupervisorOptions, state: ProcessState): WorkerPool
 			state.upstreams.clearGauges(index);
 		},
 		log,
-		writeRecord,
+		writeRecord: output.writeRecord,
+		writeLines: output.writeLines,
 		timers: systemTimers,
 		clock: state.clock,
 	});

@@ -2,6 +2,7 @@ import type { Clock } from '../shared/clock.ts';
 import type { Logger, LogRecord } from '../shared/log.ts';
 import type { FromWorker, ToWorker } from '../shared/messages.ts';
 import { Ballot, objection } from './ballot.ts';
+import type { LogOutput } from './log-output.ts';
 import { StartError } from './start-error.ts';
 import type { Timers } from './timers.ts';
 
@@ -28,6 +29,8 @@ export interface PoolParts {
 	readonly log: Logger;
 	/** Takes the records of the workers, which have been filtered. */
 	readonly writeRecord: (record: LogRecord) => void;
+	/** Takes lines of their access logs, and calls back when they are written. */
+	readonly writeLines: LogOutput['writeLines'];
 	readonly timers: Timers;
 	readonly clock: Clock;
 }
@@ -155,15 +158,19 @@ export class WorkerPool {
 		slot.cancelLimit = timers.after(START_LIMIT_MS, () => {
 			this.#failed(slot, `worker ${worker} did not start within ${START_LIMIT_MS / 1000} s`);
 		});
-		thread.on('message', (message) => this.#receive(slot, message));
+		thread.on('message', (message) => this.#receive(slot, thread, message));
 		thread.on('error', (error) => this.#threw(slot, error));
 		thread.on('exit', (code) => this.#ended(slot, code));
 	}
 
-	#receive(slot: Slot, message: FromWorker): void {
+	#receive(slot: Slot, thread: WorkerThread, message: FromWorker): void {
 		switch (message.type) {
 			case 'log':
 				return this.#parts.writeRecord(message.record);
+			case 'access-lines':
+				return this.#parts.writeLines(message.lines, message.dropped, () => {
+					thread.postMessage({ type: 'access-lines-written', bytes: message.lines.length });
+				});
 			case 'listening':
 				return this.#listens(slot, message.port);
 			case 'listen-failed':

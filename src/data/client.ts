@@ -1,6 +1,6 @@
 import type { RequestHead } from '../gates/headers.ts';
 import type { Rejection } from '../gates/rejection.ts';
-import type { Exchange } from './exchange.ts';
+import type { ClientConnection } from './client-connection.ts';
 
 /**
  * The client's side of one exchange, the same for HTTP/1.1 and HTTP/2. `http1.ts` and `http2.ts` implement it; neither
@@ -16,6 +16,8 @@ export interface ClientRequest {
 	readonly head: RequestHead | Rejection;
 	/** `x-forwarded-for` and `x-forwarded-proto` lines of the connection. */
 	readonly forwardedLines: string;
+	/** Shared by all requests of the connection. */
+	readonly connection: ClientConnection;
 
 	/**
 	 * Gives the whole answer, a body of bytes, or of latin1 text if it is short, or none by rule. `Exchange.onAnswered`
@@ -39,8 +41,15 @@ export interface ClientRequest {
 	resumeBody(): void;
 }
 
-/** What a connection tells the exchange that it carries. */
-export type ExchangeEvents = Pick<
-	Exchange,
-	'onRequestBody' | 'onRequestEnd' | 'onBodyError' | 'onClientDrained' | 'onAnswered' | 'onClientGone'
->;
+/** What a connection tells the exchange that it carries. Of the last two exactly one comes, once. */
+export interface ExchangeEvents {
+	onRequestBody(chunk: Buffer): void;
+	onRequestEnd(): void;
+	/** The body's framing is broken (HTTP/1.1 only; nghttp2 resets the stream). */
+	onBodyError(refusal: Rejection): void;
+	/** The client has taken what it was given. @param left bytes of a whole answer that have not been given yet. */
+	onClientDrained(left: number): void;
+	/** The answer has gone out whole. */
+	onAnswered(): void;
+	onClientGone(): void;
+}

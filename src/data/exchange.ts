@@ -6,6 +6,7 @@ import {
 	type Outcome,
 	REFUSED,
 } from '../gates/breaker.ts';
+import type { Correlation } from '../gates/correlation.ts';
 import type { RequestHead } from '../gates/headers.ts';
 import { type CleanTarget, cleanTarget, pathOf } from '../gates/path.ts';
 import * as rejection from '../gates/rejection.ts';
@@ -13,22 +14,26 @@ import { Rejection } from '../gates/rejection.ts';
 import type { Identity } from '../gates/token-cache.ts';
 import { refuseProtocolChange } from '../gates/upgrade.ts';
 import { silenceCause } from '../shared/causes.ts';
-import type { ClientRequest } from './client.ts';
+import type { ClientRequest, ExchangeEvents } from './client.ts';
 import { Timed } from './deadlines.ts';
 import type { Dispatched } from './dispatch-queue.ts';
 import type { DataPlane, Route } from './plane.ts';
+import type { RequestRecord } from './request-record.ts';
 import type { ResponseHandler, UpstreamConnection, UpstreamFailure } from './upstream/connection.ts';
 
 /**
  * One request's way through the proxy: the gates of specification 4.1 in their order, from here to the upstream. What
  * a body mode does differently stands in `body/collected.ts` and `body/streaming.ts`, which extend this class.
  */
-export abstract class Exchange extends Timed implements Dispatched, ResponseHandler {
+export abstract class Exchange extends Timed implements Dispatched, ExchangeEvents, ResponseHandler {
 	protected readonly client: ClientRequest;
 	protected readonly plane: DataPlane;
+	/** While requests are logged, and until this one has been. */
+	protected record: RequestRecord | undefined;
 	/** Monotonic milliseconds when it was the request's turn: what is pipelined waits before that. */
 	#startedAt = 0;
 	#head: RequestHead | undefined;
+	#correlation: Correlation | undefined;
 	#identity: Identity | undefined;
 	#target: CleanTarget | undefined;
 	protected route: Route | undefined;
@@ -52,6 +57,7 @@ export abstract class Exchange extends Timed implements Dispatched, ResponseHand
 	/** Takes the request on. A fault of ours may cost it its answer, but not the thread's other requests theirs. */
 	start(): void {
 		this.#startedAt = this.plane.clock.now();
+		this.record = this.plane.requestLog?.begin(this.client, this.#startedAt);
 		try {
 			this.#pass();
 		} catch (error) {
@@ -67,6 +73,7 @@ export abstract class Exchange extends Timed implements Dispatched, ResponseHand
 		const head = client.head;
 		if (head instanceof Rejection) return this.refuse(head);
 		this.#head = head;
+		this.#correlation = plane.correlate?.(head);
 
 		// Who is calling? The client certificate has opened the connection; the token names the tenant.
 		const identity = plane.authenticator.authenticate(head.authorization, plane.clock.wallSeconds());
@@ -143,9 +150,16 @@ export abstract class Exchange extends Timed implements Dispatched, ResponseHand
 		this.connection = connection;
 		const head = `${client.method} ${this.#target}${route!.upstream.versionAndHost}${client.forwardedLines}${
 			this.#identity!.tenantHeader
-		}${this.#head!.lines}${framing}\r\n`;
+		}${this.#correlation?.lines ?? ''}${this.#head!.lines}${framing}\r\n`;
+		this.record?.sent(this.#sentAt);
 		connection.send(client.method, head, bytes, complete, this);
-		if (!complete) client.readBody();
+		if (!complete) this.readBody();
+	}
+
+	/** Lets the client's body come. */
+	protected readBody(): void {
+		this.record?.bodyBegins();
+		this.client.readBody();
 	}
 
 	// --- What the upstream answers. ---
@@ -156,7 +170,7 @@ export abstract class Exchange extends Timed implements Dispatched, ResponseHand
 	abstract onWritable(): void;
 
 	onFailure({ kind, cause }: UpstreamFailure): void {
-		this.connection = undefined;
+		this.upstreamEnded();
 		if (kind === 'stale') {
 			// The connection had timed out under our hands: not the upstream's fault, and nothing was answered.
 			if (this.#mayRetry()) return this.#send(this.route!.upstream.pool.open());
@@ -228,8 +242,14 @@ export abstract class Exchange extends Timed implements Dispatched, ResponseHand
 	protected fail(answer: Rejection, outcome: 'abandoned' | FailureReason): void {
 		this.settle(outcome, answer.reason);
 		this.dropUpstream();
-		if (this.#answered) this.client.reset();
+		if (this.#answered) this.breakOff(answer);
 		else this.refuse(answer);
+	}
+
+	/** Resets the answer that has begun: it must not be taken for a whole one. */
+	protected breakOff(why: Rejection): void {
+		this.record?.breaksOff(why);
+		this.client.reset();
 	}
 
 	/** Something of ours has thrown. What it was goes into the log; the client learns only that it was us. */
@@ -241,13 +261,24 @@ export abstract class Exchange extends Timed implements Dispatched, ResponseHand
 	/** Gives an answer of our own: the one place where refusals become answers and are counted. */
 	refuse(answer: Rejection): void {
 		const { stats } = this.plane;
-		if (answer.is(rejection.TOKEN_MISSING)) stats.authFailure('missing');
-		else if (answer.is(rejection.TOKEN_INVALID)) stats.authFailure('invalid');
+		if (answer.is(rejection.TOKEN_MISSING)) this.#unauthorized(answer, 'missing');
+		else if (answer.is(rejection.TOKEN_INVALID)) this.#unauthorized(answer, 'invalid');
 		else if (answer.is(rejection.RATE_LIMITED)) stats.rateLimited();
 		this.releaseBodies();
 		this.count(answer.status, answer);
 		this.plane.deadlines.upstream.add(this);
 		this.client.refuse(answer);
+	}
+
+	/** Counts a request without a valid token, and tells operators what was wrong with it. */
+	#unauthorized({ reason = '' }: Rejection, metric: 'missing' | 'invalid'): void {
+		const { stats, strangers } = this.plane;
+		stats.authFailure(metric);
+		strangers.write('info', 'proxy::auth', 'request without a valid token', reason.replace(/\d+/, 'N'), () => ({
+			reason,
+			client: this.client.connection.ip,
+			path: this.client.target.split('?', 1)[0],
+		}));
 	}
 
 	/** Counts the answer that is about to be given. */
@@ -256,15 +287,7 @@ export abstract class Exchange extends Timed implements Dispatched, ResponseHand
 		this.#answered = true;
 		if (route === undefined) plane.stats.answered(status);
 		else route.upstream.stats.answered(status);
-		plane.logAnswer?.({
-			method: this.client.method,
-			path: this.client.target.split('?', 1)[0]!,
-			status,
-			tenant: this.#identity?.claims.sub,
-			upstream: route?.upstream.authority,
-			rejection: refusal,
-			duration: plane.clock.now() - this.#startedAt,
-		});
+		this.record?.answers(status, refusal);
 	}
 
 	/** Of whom what the bodies hold is counted. */
@@ -277,8 +300,14 @@ export abstract class Exchange extends Timed implements Dispatched, ResponseHand
 	}
 
 	protected dropUpstream(): void {
-		this.connection?.destroy();
+		if (this.connection === undefined) return;
+		this.connection.destroy();
+		this.upstreamEnded();
+	}
+
+	protected upstreamEnded(): void {
 		this.connection = undefined;
+		this.record?.upstreamEnds();
 	}
 
 	/** Gives back what the bodies of this exchange hold of the common memory budget. */
@@ -292,14 +321,15 @@ export abstract class Exchange extends Timed implements Dispatched, ResponseHand
 	abstract onClientDrained(left: number): void;
 
 	/** The body's framing is broken (HTTP/1.1 only; nghttp2 resets the stream). */
-	onBodyError(): void {
-		this.fail(rejection.BODY_ERROR, 'abandoned');
+	onBodyError(refusal: Rejection): void {
+		this.fail(refusal, 'abandoned');
 	}
 
 	/** The answer has gone out whole. */
 	onAnswered(): void {
 		this.cancelDeadline();
 		this.releaseBodies();
+		this.#log();
 	}
 
 	/** The client has left: nobody waits for the upstream's answer any more, and it is no fault of the upstream. */
@@ -309,6 +339,19 @@ export abstract class Exchange extends Timed implements Dispatched, ResponseHand
 		this.settle('abandoned');
 		this.dropUpstream();
 		this.releaseBodies();
+		this.record?.losesClient();
+		this.#log();
+	}
+
+	/** The request is over, whatever became of it. */
+	#log(): void {
+		const { record } = this;
+		if (record === undefined) return;
+		this.record = undefined;
+		record.tenant = this.#identity?.claims.sub;
+		record.route = this.route;
+		record.correlation = this.#correlation;
+		this.plane.requestLog!.end(record);
 	}
 }
 

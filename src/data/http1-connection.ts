@@ -1,6 +1,8 @@
 import type { TLSSocket } from 'node:tls';
+import { bodyRefusal } from '../gates/parse-errors.ts';
 import type { Rejection } from '../gates/rejection.ts';
 import { forwardedLines, refusalFields } from './answers.ts';
+import { ClientConnection } from './client-connection.ts';
 import { Timed } from './deadlines.ts';
 import { afterDrainGrace } from './drain-grace.ts';
 import { Http1Answer } from './http1-answer.ts';
@@ -17,6 +19,7 @@ export class Http1Connection extends Timed {
 	readonly socket: TLSSocket;
 	readonly plane: DataPlane;
 	readonly forwardedLines: string;
+	readonly client: ClientConnection;
 	readonly #waiting: Http1Request[] = [];
 	#current: Http1Request | undefined;
 	/** The request to which the next bytes belong if it is not complete yet. */
@@ -36,6 +39,7 @@ export class Http1Connection extends Timed {
 		this.socket = socket;
 		this.plane = plane;
 		this.forwardedLines = forwardedLines(peer);
+		this.client = new ClientConnection(socket, peer, 'http/1.1');
 		plane.deadlines.firstRequest.add(this);
 	}
 
@@ -102,27 +106,27 @@ export class Http1Connection extends Timed {
 		if (this.#closing) return;
 		const { socket } = this;
 		if (!error.code?.startsWith('HPE_') || !socket.writable) return void socket.destroy();
-		const reason = refusalOf(error);
 		if (this.#latest?.isComplete === false) {
 			this.#sealed = true;
-			this.#latest.onBodyBroken();
+			this.#latest.onBodyBroken(bodyRefusal(error.code));
 			if (this.#current === undefined) this.close();
 		} else if (this.#sealed) {
 			return;
 		} else if (this.#current === undefined) {
-			this.#refuseRaw(reason);
+			this.#refuseRaw(refusalOf(error));
 		} else {
-			this.#garbage = reason;
+			this.#garbage = refusalOf(error);
 		}
 	}
 
 	/** An answer for which there is no request object. It is the connection's last. */
 	#refuseRaw(answer: Rejection): void {
-		const { clock, stats, logAnswer } = this.plane;
+		const { clock, stats, requestLog } = this.plane;
 		const { status } = answer;
 		stats.answered(status);
-		const unknown = { method: '', path: '', tenant: undefined, upstream: undefined };
-		logAnswer?.({ ...unknown, status, rejection: answer, duration: 0 });
+		const record = requestLog?.begin({ connection: this.client, method: '', target: '' }, clock.now());
+		record?.answers(status, answer);
+		if (record !== undefined) requestLog!.end(record);
 		const refusal = new Http1Answer(this.socket, true, false, () => {});
 		refusal.begin(status, refusalFields(answer), true, true, clock.wallSeconds());
 		refusal.end(answer.body);

@@ -1,11 +1,11 @@
 import { BodyExchange } from '#body';
 import { type RequestHead, readHttp1Head } from '../gates/headers.ts';
 import { refuseMethod } from '../gates/method.ts';
-import * as rejection from '../gates/rejection.ts';
-import { Rejection } from '../gates/rejection.ts';
+import { BAD_REQUEST, Rejection } from '../gates/rejection.ts';
 import { originForm } from '../gates/target.ts';
 import { refusalFields } from './answers.ts';
 import type { ClientRequest } from './client.ts';
+import type { ClientConnection } from './client-connection.ts';
 import { Http1Answer } from './http1-answer.ts';
 import type { Http1Connection } from './http1-connection.ts';
 import type { Http1Incoming } from './http1-incoming.ts';
@@ -16,12 +16,13 @@ export class Http1Request implements ClientRequest {
 	readonly target: string;
 	readonly head: RequestHead | Rejection;
 	readonly forwardedLines: string;
+	readonly connection: ClientConnection;
 	readonly exchange: BodyExchange;
 	readonly #connection: Http1Connection;
 	readonly #req: Http1Incoming;
 	readonly #res: Http1Answer;
 	#readingBody = false;
-	#bodyBroken = false;
+	#bodyBroken: Rejection | undefined;
 	#answering = false;
 	#done = false;
 	/** What is left of a long answer. */
@@ -34,11 +35,13 @@ export class Http1Request implements ClientRequest {
 		this.method = req.method;
 		this.target = originForm(req.url);
 		this.forwardedLines = connection.forwardedLines;
+		this.connection = connection.client;
 		// llhttp lets other versions pass; what they would mean is nobody's guess (RFC 9112 section 2.3).
 		const known = req.httpVersionMajor === 1 && req.httpVersionMinor <= 1;
+		const traced = connection.plane.correlate !== undefined;
 		this.head = known
-			? (refuseMethod(req.method) ?? readHttp1Head(req.rawHeaders, req.httpVersionMinor))
-			: rejection.BAD_REQUEST;
+			? (refuseMethod(req.method) ?? readHttp1Head(req.rawHeaders, req.httpVersionMinor, traced))
+			: UNKNOWN_VERSION;
 		this.exchange = new BodyExchange(this, connection.plane);
 		if (this.head instanceof Rejection || this.head.bodyLength !== 0) {
 			req.onComplete = () => connection.onBodyEnd();
@@ -51,9 +54,9 @@ export class Http1Request implements ClientRequest {
 	}
 
 	/** What comes of the body is no HTTP. */
-	onBodyBroken(): void {
-		this.#bodyBroken = true;
-		if (this.#readingBody && !this.#answering) this.exchange.onBodyError();
+	onBodyBroken(refusal: Rejection): void {
+		this.#bodyBroken = refusal;
+		if (this.#readingBody && !this.#answering) this.exchange.onBodyError(refusal);
 	}
 
 	answer(status: number, fields: string[], body: Buffer | string | undefined): void {
@@ -113,7 +116,8 @@ export class Http1Request implements ClientRequest {
 		// Only now have the gates before the body passed (RFC 9110 section 10.1.1).
 		if (!(head instanceof Rejection) && head.expectsContinue && req.httpVersionMinor === 1) this.#res.writeContinue();
 		req.take(exchange);
-		if (this.#bodyBroken) process.nextTick(() => this.onBodyBroken());
+		const broken = this.#bodyBroken;
+		if (broken !== undefined) process.nextTick(() => this.onBodyBroken(broken));
 	}
 
 	pauseBody(): void {
@@ -158,6 +162,7 @@ export class Http1Request implements ClientRequest {
 	}
 }
 
+const UNKNOWN_VERSION = BAD_REQUEST.because('HTTP version');
 /** Bytes. */
 const PIECE = 65_536;
 /** Unread rest of a request that is not worth closing for, bytes. */

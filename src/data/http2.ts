@@ -5,6 +5,7 @@ import { type Http2RequestHead, readHttp2Head } from '../gates/headers.ts';
 import { Rejection } from '../gates/rejection.ts';
 import { forwardedLines, refusalFields } from './answers.ts';
 import type { ClientRequest } from './client.ts';
+import { ClientConnection } from './client-connection.ts';
 import { Timed } from './deadlines.ts';
 import { afterDrainGrace } from './drain-grace.ts';
 import type { DataPlane } from './plane.ts';
@@ -99,6 +100,7 @@ const { NGHTTP2_NO_ERROR, NGHTTP2_REFUSED_STREAM } = constants;
 class Http2Connection extends Timed {
 	readonly plane: DataPlane;
 	readonly forwardedLines: string;
+	readonly client: ClientConnection;
 	readonly #session: ServerHttp2Session;
 	readonly #socket: TLSSocket;
 	/** Exchanges under way: streams that the client has reset may still have one for a moment. */
@@ -111,6 +113,7 @@ class Http2Connection extends Timed {
 		super();
 		this.plane = plane;
 		this.forwardedLines = forwardedLines(peer);
+		this.client = new ClientConnection(socket, peer, 'h2');
 		this.#session = session;
 		this.#socket = socket;
 		plane.deadlines.firstRequest.add(this);
@@ -183,6 +186,7 @@ class Http2Request implements ClientRequest {
 	readonly target: string;
 	readonly head: Http2RequestHead | Rejection;
 	readonly forwardedLines: string;
+	readonly connection: ClientConnection;
 	readonly exchange: BodyExchange;
 	readonly #connection: Http2Connection;
 	readonly #stream: ServerHttp2Stream;
@@ -196,7 +200,9 @@ class Http2Request implements ClientRequest {
 		this.#stream = stream;
 		this.#hasBody = !endStream;
 		this.forwardedLines = connection.forwardedLines;
-		const head = readHttp2Head(rawHeaders, endStream, connection.plane.limits.maxHeaderBytes);
+		this.connection = connection.client;
+		const { limits, correlate } = connection.plane;
+		const head = readHttp2Head(rawHeaders, endStream, limits.maxHeaderBytes, correlate !== undefined);
 		this.head = head;
 		this.method = head instanceof Rejection ? '' : head.method;
 		this.target = head instanceof Rejection ? '' : head.path;
@@ -298,7 +304,8 @@ class Http2Request implements ClientRequest {
 
 	#onClose(): void {
 		this.#connection.onExchangeOver();
-		if (this.#answerEnded && this.#stream.writableFinished && this.#stream.rstCode === NGHTTP2_NO_ERROR) {
+		// Not `writableFinished`: of a request with a body Node closes the stream before it says that the answer is written.
+		if (this.#answerEnded && this.#stream.rstCode === NGHTTP2_NO_ERROR) {
 			this.exchange.onAnswered();
 		} else {
 			this.exchange.onClientGone();

@@ -1,5 +1,6 @@
 import type { OpeningRule } from '../gates/breaker.ts';
-import type { Rejection } from '../gates/rejection.ts';
+import type { Correlation } from '../gates/correlation.ts';
+import type { RequestHead } from '../gates/headers.ts';
 import type { RouteTable } from '../gates/routes.ts';
 import type { Authenticator } from '../shared/authenticator.ts';
 import { BreakerCell } from '../shared/breaker-cell.ts';
@@ -14,6 +15,7 @@ import { UpstreamStats, type WorkerStats } from '../shared/stats.ts';
 import type { BufferedBytes } from './body/buffered-bytes.ts';
 import type { DeadlineQueue, Deadlines } from './deadlines.ts';
 import type { DispatchQueue } from './dispatch-queue.ts';
+import type { RequestLog } from './request-record.ts';
 import { UpstreamPool } from './upstream/pool.ts';
 
 /** All that one worker's exchanges share. Decided once, when the worker starts; only `routes` changes, on reload. */
@@ -30,8 +32,12 @@ export interface DataPlane {
 	/** Requests on their way to the upstreams. */
 	readonly dispatches: DispatchQueue;
 	readonly log: Logger;
-	/** Called for each answer when requests are logged; `undefined` otherwise, which is the normal case. */
-	readonly logAnswer: ((answer: AnswerRecord) => void) | undefined;
+	/** For lines that anybody can provoke. */
+	readonly strangers: RateLimitedLog;
+	/** `undefined` when requests are not logged, which is the normal case. */
+	readonly requestLog: RequestLog | undefined;
+	/** Gives requests their identifiers; heads are read for them (`traced`). `undefined`: they are forwarded as they came. */
+	readonly correlate: ((head: RequestHead) => Correlation) | undefined;
 }
 
 /** One queue for each kind of limit (specification 8). */
@@ -75,17 +81,6 @@ export function createDeadlines(wheel: Deadlines, limits: Limits): PlaneDeadline
 			return queue;
 		},
 	};
-}
-
-export interface AnswerRecord {
-	readonly method: string;
-	readonly path: string;
-	readonly status: number;
-	readonly tenant: string | undefined;
-	readonly upstream: string | undefined;
-	readonly rejection: Rejection | undefined;
-	/** Milliseconds. */
-	readonly duration: number;
 }
 
 export interface Route {

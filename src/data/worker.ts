@@ -1,28 +1,26 @@
 import { parentPort, workerData } from 'node:worker_threads';
+import { correlate } from '../gates/correlation.ts';
 import { readPublicKey } from '../gates/public-key.ts';
 import { RouteTable } from '../gates/routes.ts';
 import { Authenticator } from '../shared/authenticator.ts';
 import { Budget } from '../shared/budget.ts';
 import { type Clock, systemClock } from '../shared/clock.ts';
 import { TenantLimiter } from '../shared/limiter.ts';
-import { createLogger, parseLogFilter } from '../shared/log.ts';
+import { createLogger, type Logger, parseLogFilter } from '../shared/log.ts';
 import type { FromWorker, RoutingSeed, TlsMaterial, ToWorker, WorkerSeed } from '../shared/messages.ts';
+import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import { WorkerStats } from '../shared/stats.ts';
 import { tenantKey } from '../shared/tenant-key.ts';
 import { TenantShares } from '../shared/tenant-shares.ts';
 import { createListenerContexts } from '../shared/tls-options.ts';
+import { AccessLog, accessLogShare } from './access-log.ts';
 import { BufferedBytes } from './body/buffered-bytes.ts';
 import { Deadlines } from './deadlines.ts';
 import { DispatchQueue } from './dispatch-queue.ts';
 import { Listener } from './listener.ts';
-import {
-	type AnswerRecord,
-	createDeadlines,
-	type DataPlane,
-	type PlaneDeadlines,
-	type Route,
-	Upstream,
-} from './plane.ts';
+import { createDeadlines, type DataPlane, type PlaneDeadlines, type Route, Upstream } from './plane.ts';
+import { createRandomHex } from './random-hex.ts';
+import { RequestLog, type RequestRecord } from './request-record.ts';
 
 /**
  * One data-plane thread: builds its part of the world from `workerData`, serves, and does what the control plane says
@@ -31,6 +29,8 @@ import {
 class Worker {
 	readonly #seed: WorkerSeed;
 	readonly #plane: DataPlane;
+	/** `undefined` when it is off. */
+	readonly #accessLog: AccessLog | undefined;
 	readonly #listener: Listener;
 	#upstreams = new Map<number, Upstream>();
 	/** What a `commit` will put into force. */
@@ -40,7 +40,9 @@ class Worker {
 		this.#seed = seed;
 		const clock = systemClock(seed.clockEpoch);
 		const deadlines = new Deadlines(clock);
-		this.#plane = createPlane(seed, clock, createDeadlines(deadlines, seed.limits));
+		const stats = new WorkerStats(seed.stats);
+		this.#accessLog = createAccessLog(seed, clock, stats);
+		this.#plane = createPlane(seed, clock, stats, createDeadlines(deadlines, seed.limits), this.#accessLog);
 		this.#routing(seed.routing)();
 		this.#listener = new Listener(this.#plane, seed);
 		deadlines.start();
@@ -61,6 +63,11 @@ class Worker {
 		this.#listener.abandon();
 	}
 
+	/** What requests have left to say. */
+	flush(): void {
+		this.#accessLog?.flush();
+	}
+
 	onMessage(message: ToWorker): void {
 		switch (message.type) {
 			case 'prepare-tls':
@@ -77,8 +84,18 @@ class Worker {
 			case 'stop-accepting':
 				return this.#listener.stopAccepting(() => tell({ type: 'closed' }));
 			case 'drain':
-				return this.#listener.drain(() => tell({ type: 'drained' }));
+				return this.#listener.drain(() => this.#onDrained());
+			case 'access-lines-written':
+				return this.#accessLog?.onWritten(message.bytes);
 		}
+	}
+
+	/** The last connection has closed. The requests that it carried hear of it in the same turn of the loop. */
+	#onDrained(): void {
+		setImmediate(() => {
+			this.flush();
+			tell({ type: 'drained' });
+		});
 	}
 
 	/** Does all that can fail; what is left to do at the commit cannot. */
@@ -121,7 +138,24 @@ class Worker {
 	}
 }
 
-function createPlane(seed: WorkerSeed, clock: Clock, deadlines: PlaneDeadlines): DataPlane {
+function createAccessLog({ log, workers }: WorkerSeed, clock: Clock, stats: WorkerStats): AccessLog | undefined {
+	if (log.access === 'off') return undefined;
+	return new AccessLog({
+		errorsOnly: log.access === 'errors',
+		clock,
+		send: (lines, dropped) => tell({ type: 'access-lines', lines, dropped }),
+		maxBytes: accessLogShare(workers),
+		stats,
+	});
+}
+
+function createPlane(
+	seed: WorkerSeed,
+	clock: Clock,
+	stats: WorkerStats,
+	deadlines: PlaneDeadlines,
+	accessLog: AccessLog | undefined,
+): DataPlane {
 	const limiter = seed.limiter === undefined ? undefined : new TenantLimiter(seed.limiter, seed.tenantRps, seed.index);
 	const publicKey = readPublicKey(seed.jwt.publicKeyPem);
 	const filter = parseLogFilter(seed.logFilter);
@@ -130,6 +164,9 @@ function createPlane(seed: WorkerSeed, clock: Clock, deadlines: PlaneDeadlines):
 		(record) => tell({ type: 'log', record }),
 		() => new Date(),
 	);
+	const debugs = filter.enabled('debug', 'proxy::request');
+	const writers = [...(accessLog ? [accessLog.write] : []), ...(debugs ? [debugLines(log)] : [])];
+	const randomHex = createRandomHex();
 	return {
 		clock,
 		limits: seed.limits,
@@ -139,7 +176,7 @@ function createPlane(seed: WorkerSeed, clock: Clock, deadlines: PlaneDeadlines):
 		),
 		limiter,
 		routes: new RouteTable([]),
-		stats: new WorkerStats(seed.stats),
+		stats,
 		bufferedBytes: new BufferedBytes(
 			new Budget(seed.bufferedBytes, seed.index),
 			seed.tenantShares && new TenantShares(seed.tenantShares, seed.index),
@@ -147,14 +184,27 @@ function createPlane(seed: WorkerSeed, clock: Clock, deadlines: PlaneDeadlines):
 		deadlines,
 		dispatches: new DispatchQueue(clock),
 		log,
-		logAnswer: filter.enabled('debug', 'proxy::request')
-			? (answer) => log.debug('proxy::request', 'answered', fieldsOf(answer))
-			: undefined,
+		strangers: new RateLimitedLog(log, clock),
+		requestLog: writers.length === 0 ? undefined : new RequestLog(clock, writers),
+		correlate: seed.log.requestId ? (head) => correlate(head, randomHex) : undefined,
 	};
 }
 
-function fieldsOf({ rejection, duration, ...fields }: AnswerRecord): Record<string, unknown> {
-	return { ...fields, rejection: rejection?.code, duration_ms: Math.round(duration * 1000) / 1000 };
+/** The line of `RUST_LOG=proxy::request=debug` about each answer. */
+function debugLines(log: Logger): (record: RequestRecord) => void {
+	return ({ method, path, status, tenant, route, refusal, duration }) => {
+		if (status === 0) return;
+		log.debug('proxy::request', 'answered', {
+			method,
+			path,
+			status,
+			tenant,
+			upstream: route?.upstream.authority,
+			rejection: refusal?.code,
+			reason: refusal?.reason,
+			duration_ms: Math.round(duration * 1000) / 1000,
+		});
+	};
 }
 
 function tell(message: FromWorker): void {
@@ -171,6 +221,7 @@ process.once('uncaughtException', (error) => {
 	setImmediate(() => {
 		worker.abandon();
 		setImmediate(() => {
+			worker.flush();
 			throw error;
 		});
 	});

@@ -20,6 +20,11 @@ export interface RequestHead {
 	readonly wantsUpgrade: boolean;
 	/** It waits for a 100 before it sends its body (RFC 9110 section 10.1.1). */
 	readonly expectsContinue: boolean;
+	/** Read apart from `lines` where that was asked for. `undefined`: none; `null`: more than one. */
+	readonly traceparent: string | null | undefined;
+	readonly requestId: string | null | undefined;
+	/** `tracestate` lines, each ended by CRLF: they mean something beside the `traceparent` they came with alone. */
+	readonly tracestate: string;
 }
 
 /** An HTTP/2 request head with its control data (RFC 9113 section 8.3.1). */
@@ -38,9 +43,18 @@ const CONNECTION = 6;
 const UPGRADE = 7;
 const EXPECT = 8;
 const COOKIE = 9;
+const TRACEPARENT = 10;
+const TRACESTATE = 11;
+const REQUEST_ID = 12;
 
-/** Fields with a meaning of their own on the way to the upstream, by lower-case name. All others are forwarded. */
-const REQUEST_FIELDS = new Map<string, number>([
+/** Fields with a meaning of their own, by lower-case name; all others are forwarded. */
+interface FieldTable {
+	readonly kinds: ReadonlyMap<string, number>;
+	/** 1 where a name has that length: most fields have a length that no such field has, and need no closer look. */
+	readonly lengths: Uint8Array;
+}
+
+const REQUEST_FIELDS = fieldTable([
 	['authorization', AUTHORIZATION],
 	['host', HOST],
 	['content-length', CONTENT_LENGTH],
@@ -65,8 +79,13 @@ const REQUEST_FIELDS = new Map<string, number>([
 	['x-real-ip', DROP],
 ]);
 
-/** Most fields have a length that no special field has, and need no closer look. */
-const requestLengths = lengthsOf(REQUEST_FIELDS.keys());
+/** Where requests are given identifiers (`correlation.ts`). */
+const TRACED_FIELDS = fieldTable([
+	...REQUEST_FIELDS.kinds,
+	['traceparent', TRACEPARENT],
+	['tracestate', TRACESTATE],
+	['x-request-id', REQUEST_ID],
+]);
 
 /**
  * Reads an HTTP/1.1 or HTTP/1.0 request head. Framing that two readers could understand in two ways is refused
@@ -74,14 +93,17 @@ const requestLengths = lengthsOf(REQUEST_FIELDS.keys());
  *
  * @param raw names and values in turn, names in the sender's spelling.
  * @param minor minor version of the request line.
+ * @param traced read the identifiers of traces and requests apart from the lines.
  */
-export function readHttp1Head(raw: readonly string[], minor: number): RequestHead | Rejection {
-	const reader = new RequestReader();
+export function readHttp1Head(raw: readonly string[], minor: number, traced = false): RequestHead | Rejection {
+	const reader = new RequestReader(traced);
 	for (let i = 0; i < raw.length; i += 2) reader.field(raw[i]!, raw[i + 1]!);
-	if (reader.malformed || (reader.host === undefined && minor !== 0)) return BAD_REQUEST;
+	if (reader.malformed) return reader.malformed;
+	if (reader.host === undefined && minor !== 0) return NO_HOST;
 	if (reader.transferEncoding !== undefined) {
-		if (minor === 0 || reader.bodyLength !== 0 || reader.hasLength) return BAD_REQUEST;
-		if (reader.transferEncoding.toLowerCase() !== 'chunked') return BAD_REQUEST;
+		if (minor === 0) return CODING_IN_HTTP10;
+		if (reader.bodyLength !== 0 || reader.hasLength) return TWO_FRAMINGS;
+		if (reader.transferEncoding.toLowerCase() !== 'chunked') return UNKNOWN_CODING;
 		reader.bodyLength = UNDECLARED;
 	}
 	reader.finish(raw);
@@ -95,13 +117,15 @@ export function readHttp1Head(raw: readonly string[], minor: number): RequestHea
  * @param raw names and values in turn, pseudo-headers included.
  * @param endStream the head ends the stream: no body.
  * @param maxBytes longest list of names and values, bytes; llhttp has its own check for HTTP/1.1.
+ * @param traced as for HTTP/1.1.
  */
 export function readHttp2Head(
 	raw: readonly string[],
 	endStream: boolean,
 	maxBytes: number,
+	traced = false,
 ): Http2RequestHead | Rejection {
-	const reader = new RequestReader();
+	const reader = new RequestReader(traced);
 	let bytes = 0;
 	for (const text of raw) bytes += text.length;
 	if (bytes > maxBytes) return HEADERS_TOO_LARGE;
@@ -120,25 +144,25 @@ export function readHttp2Head(
 				break;
 			case ':scheme':
 				// The request came over TLS; another scheme is a lie or a request meant for a forward proxy.
-				if (value !== 'https' && value !== 'http') return BAD_REQUEST;
+				if (value !== 'https' && value !== 'http') return WRONG_SCHEME;
 				break;
 		}
 	}
 	const unknownMethod = refuseMethod(reader.method);
 	if (unknownMethod) return unknownMethod;
 	for (; i < raw.length; i += 2) {
-		if (isPadded(raw[i + 1]!)) return BAD_REQUEST;
+		if (isPadded(raw[i + 1]!)) return PADDED_FIELD;
 		reader.field(raw[i]!, raw[i + 1]!);
 	}
-	if (reader.malformed) return BAD_REQUEST;
+	if (reader.malformed) return reader.malformed;
 	const { authority, host } = reader;
+	if (authority === undefined && host === undefined) return NO_HOST;
+	if (authority !== undefined && !AUTHORITY.test(authority)) return BAD_HOST;
 	// RFC 9113 section 8.3.1: the two must say the same thing, or a later reader picks the other one.
-	if (authority === undefined ? host === undefined : !AUTHORITY.test(authority)) return BAD_REQUEST;
-	if (authority !== undefined && host !== undefined && authority.toLowerCase() !== host.toLowerCase())
-		return BAD_REQUEST;
-	if (reader.transferEncoding !== undefined) return BAD_REQUEST;
+	if (authority !== undefined && host !== undefined && authority.toLowerCase() !== host.toLowerCase()) return TWO_HOSTS;
+	if (reader.transferEncoding !== undefined) return CODING_IN_HTTP2;
 	if (endStream) {
-		if (reader.bodyLength !== 0) return BAD_REQUEST;
+		if (reader.bodyLength !== 0) return MISSING_BODY;
 	} else if (reader.bodyLength === 0) {
 		// Also after `content-length: 0`: whether the client keeps to it is known only at the stream's end.
 		reader.bodyLength = UNDECLARED;
@@ -146,6 +170,20 @@ export function readHttp2Head(
 	reader.finish(raw);
 	return reader;
 }
+
+const NO_HOST = BAD_REQUEST.because('no host');
+const BAD_HOST = BAD_REQUEST.because('malformed host');
+const TWO_HOSTS = BAD_REQUEST.because('two hosts');
+const BAD_LENGTH = BAD_REQUEST.because('malformed content-length');
+const TWO_LENGTHS = BAD_REQUEST.because('two content-lengths');
+const TWO_CODINGS = BAD_REQUEST.because('two transfer-encodings');
+const UNKNOWN_CODING = BAD_REQUEST.because('transfer-encoding other than chunked');
+const CODING_IN_HTTP10 = BAD_REQUEST.because('transfer-encoding in HTTP/1.0');
+const CODING_IN_HTTP2 = BAD_REQUEST.because('transfer-encoding in HTTP/2');
+const TWO_FRAMINGS = BAD_REQUEST.because('content-length and transfer-encoding');
+const MISSING_BODY = BAD_REQUEST.because('content-length without a body');
+const WRONG_SCHEME = BAD_REQUEST.because('scheme other than https');
+const PADDED_FIELD = BAD_REQUEST.because('blank around a field value');
 
 /** RFC 9113 section 8.2.1: no blank at either end. HTTP/1.1 would read the value without it. */
 function isPadded(value: string): boolean {
@@ -177,12 +215,20 @@ class RequestReader {
 	host: string | undefined = undefined;
 	hasLength = false;
 	transferEncoding: string | undefined = undefined;
-	malformed = false;
+	malformed: Rejection | undefined = undefined;
+	traceparent: string | null | undefined = undefined;
+	requestId: string | null | undefined = undefined;
+	tracestate = '';
+	readonly #fields: FieldTable;
 	#named: Set<string> | undefined = undefined;
 	#cookie: string | undefined = undefined;
 
+	constructor(traced: boolean) {
+		this.#fields = traced ? TRACED_FIELDS : REQUEST_FIELDS;
+	}
+
 	field(name: string, value: string): void {
-		const kind = requestLengths[name.length] === 0 ? FORWARD : kindOf(name);
+		const kind = this.#fields.lengths[name.length] === 0 ? FORWARD : kindOf(name, this.#fields);
 		switch (kind) {
 			case FORWARD:
 				this.lines += `${name}: ${value}\r\n`;
@@ -192,14 +238,15 @@ class RequestReader {
 				this.lines += `${name}: ${value}\r\n`;
 				break;
 			case HOST:
-				if (this.host !== undefined || !AUTHORITY.test(value)) this.malformed = true;
+				if (this.host !== undefined) this.malformed ??= TWO_HOSTS;
+				else if (!AUTHORITY.test(value)) this.malformed ??= BAD_HOST;
 				this.host = value;
 				break;
 			case CONTENT_LENGTH:
 				this.#length(value);
 				break;
 			case TRANSFER_ENCODING:
-				if (this.transferEncoding !== undefined) this.malformed = true;
+				if (this.transferEncoding !== undefined) this.malformed ??= TWO_CODINGS;
 				this.transferEncoding = value;
 				break;
 			case CONNECTION:
@@ -215,30 +262,44 @@ class RequestReader {
 				// HTTP/2 may send a cookie in crumbs; HTTP/1.1 knows one line (RFC 9113 section 8.2.3).
 				this.#cookie = this.#cookie === undefined ? value : `${this.#cookie}; ${value}`;
 				break;
+			case TRACEPARENT:
+				this.traceparent = this.traceparent === undefined ? value : null;
+				break;
+			case TRACESTATE:
+				this.tracestate += `tracestate: ${value}\r\n`;
+				break;
+			case REQUEST_ID:
+				this.requestId = this.requestId === undefined ? value : null;
+				break;
 		}
 	}
 
 	#length(value: string): void {
 		const length = parseContentLength(value);
-		if (length === undefined || this.hasLength) this.malformed = true;
+		if (this.hasLength) this.malformed ??= TWO_LENGTHS;
+		else if (length === undefined) this.malformed ??= BAD_LENGTH;
 		else this.bodyLength = length;
 		this.hasLength = true;
 	}
 
 	finish(raw: readonly string[]): void {
-		if (this.#named !== undefined) this.lines = withoutNamed(raw, this.#named);
-		if (this.#cookie !== undefined && !this.#named?.has('cookie')) this.lines += `cookie: ${this.#cookie}\r\n`;
+		const named = this.#named;
+		if (named !== undefined) {
+			this.lines = withoutNamed(raw, named, this.#fields);
+			if (named.has('traceparent')) this.traceparent = undefined;
+			if (named.has('tracestate')) this.tracestate = '';
+			if (named.has('x-request-id')) this.requestId = undefined;
+		}
+		if (this.#cookie !== undefined && !named?.has('cookie')) this.lines += `cookie: ${this.#cookie}\r\n`;
 	}
 }
 
-function kindOf(name: string): number {
-	const kind = REQUEST_FIELDS.get(name) ?? REQUEST_FIELDS.get(name.toLowerCase());
+function kindOf(name: string, { kinds }: FieldTable): number {
+	const kind = kinds.get(name) ?? kinds.get(name.toLowerCase());
 	if (kind !== undefined) return kind;
 	// CGI and its heirs fold `-` and `_` into one (RFC 3875 section 4.1.18), some of them all that is no letter or digit:
 	// X_Proxy_Tenant would be believed there.
-	return /[^A-Za-z0-9-]/.test(name) && REQUEST_FIELDS.has(name.toLowerCase().replaceAll(/[^a-z0-9]/g, '-'))
-		? DROP
-		: FORWARD;
+	return /[^A-Za-z0-9-]/.test(name) && kinds.has(name.toLowerCase().replaceAll(/[^a-z0-9]/g, '-')) ? DROP : FORWARD;
 }
 
 /** Adds the fields that a `Connection` value declares hop-by-hop (RFC 9110 section 7.6.1). */
@@ -252,12 +313,12 @@ export function namedByConnection(value: string, named: Set<string> | undefined)
 }
 
 /** The forwarded lines once more, for the rare request whose `Connection` names fields. */
-function withoutNamed(raw: readonly string[], named: ReadonlySet<string>): string {
+function withoutNamed(raw: readonly string[], named: ReadonlySet<string>, fields: FieldTable): string {
 	let lines = '';
 	for (let i = 0; i < raw.length; i += 2) {
 		const name = raw[i]!;
 		if (name.charCodeAt(0) === COLON) continue;
-		const kind = kindOf(name);
+		const kind = kindOf(name, fields);
 		if ((kind === FORWARD || kind === AUTHORIZATION) && !named.has(name.toLowerCase())) {
 			lines += `${name}: ${raw[i + 1]}\r\n`;
 		}
@@ -265,9 +326,10 @@ function withoutNamed(raw: readonly string[], named: ReadonlySet<string>): strin
 	return lines;
 }
 
-/** A table that is 1 where some name has that length; longer names than any are cut off by `undefined === 0`. */
-function lengthsOf(names: Iterable<string>): Uint8Array {
-	const table = new Uint8Array(256);
-	for (const name of names) table[name.length] = 1;
-	return table;
+/** The lengths end at 256; names that are longer are told apart by `undefined === 0`. */
+function fieldTable(entries: Iterable<readonly [name: string, kind: number]>): FieldTable {
+	const kinds = new Map(entries);
+	const lengths = new Uint8Array(256);
+	for (const name of kinds.keys()) lengths[name.length] = 1;
+	return { kinds, lengths };
 }

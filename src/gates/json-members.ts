@@ -14,9 +14,9 @@ const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\]]|[^\s,:{}[\]"]+/g;
 /**
  * Parses a JSON object whose member names are unique at every depth.
  *
- * @returns the object, or `undefined` for anything else: no JSON, no object at the top, a name twice.
+ * @returns the object; `null` where a name comes twice; `undefined` where it is no JSON, or no object at the top.
  */
-export function parseUniqueObject(text: string): JsonObject | undefined {
+export function parseUniqueObject(text: string): JsonObject | null | undefined {
 	try {
 		// For its judgement only.
 		JSON.parse(text);
@@ -27,8 +27,8 @@ export function parseUniqueObject(text: string): JsonObject | undefined {
 	return tokens[0] === '{' ? build(tokens) : undefined;
 }
 
-/** @param tokens of one JSON object. @returns `undefined` if a name comes twice in it or in an object inside. */
-function build(tokens: readonly string[]): JsonObject | undefined {
+/** @param tokens of one JSON object. @returns `null` if a name comes twice in it or in an object inside. */
+function build(tokens: readonly string[]): JsonObject | null {
 	const top: unknown[] = [];
 	// A stack of our own: a token may nest values deeper than calls can be nested.
 	const open: (JsonObject | unknown[])[] = [top];
@@ -39,7 +39,7 @@ function build(tokens: readonly string[]): JsonObject | undefined {
 			open.pop();
 		} else if (name === undefined && !Array.isArray(parent)) {
 			name = token.includes('\\') ? (JSON.parse(token) as string) : token.slice(1, -1);
-			if (Object.hasOwn(parent, name)) return undefined;
+			if (Object.hasOwn(parent, name)) return null;
 		} else {
 			const value: unknown = token === '{' ? {} : token === '[' ? [] : JSON.parse(token);
 			if (Array.isArray(parent)) parent.push(value);

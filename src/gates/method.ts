@@ -54,8 +54,10 @@ const METHODS: ReadonlySet<string> = new Set([
  */
 export function refuseMethod(method: string): Rejection | undefined {
 	if (METHODS.has(method)) return undefined;
-	return TOKEN.test(method) ? METHOD_NOT_IMPLEMENTED : BAD_REQUEST;
+	return TOKEN.test(method) ? METHOD_NOT_IMPLEMENTED : BAD_METHOD;
 }
+
+const BAD_METHOD = BAD_REQUEST.because('malformed method');
 
 /** Whether a byte may stand in a method. */
 export function isMethodByte(byte: number | undefined): boolean {

@@ -11,14 +11,23 @@ export type CleanTarget = string & { readonly [clean]: true };
  * @param target the request target in origin form (RFC 9112 section 3.2.1): path, and query if any.
  */
 export function cleanTarget(target: string): CleanTarget | Rejection {
-	if (!ORIGIN_FORM.test(target)) return BAD_PATH;
+	if (!ORIGIN_FORM.test(target)) return target.startsWith('/') ? BAD_CHARACTER : NOT_ORIGIN_FORM;
 	const query = target.indexOf('?');
 	const path = query === -1 ? target : target.slice(0, query);
 	// `//host/x` is a reference to another host where a reader takes it for a relative URL (RFC 3986 section 4.2).
-	if (path.startsWith('//')) return BAD_PATH;
-	if (DOUBTFUL.test(path) && !isPlain(path)) return BAD_PATH;
-	return target as CleanTarget;
+	if (path.startsWith('//')) return TWO_SLASHES;
+	const doubt = DOUBTFUL.test(path) ? resolveDoubt(path) : undefined;
+	return doubt ?? (target as CleanTarget);
 }
+
+const NOT_ORIGIN_FORM = BAD_PATH.because('target is not a path');
+const BAD_CHARACTER = BAD_PATH.because('fragment, blank or byte outside ASCII');
+const TWO_SLASHES = BAD_PATH.because('two slashes at the start');
+const BACKSLASH = BAD_PATH.because('backslash');
+const BAD_ESCAPE = BAD_PATH.because('malformed percent-encoding');
+const ENCODED_NUL = BAD_PATH.because('encoded NUL');
+const ENCODED_TWICE = BAD_PATH.because('double-encoded');
+const DOT_SEGMENTS = BAD_PATH.because('dot segment');
 
 /** The path of a clean target, without its query. */
 export function pathOf(target: CleanTarget): string {
@@ -45,8 +54,11 @@ const SEPARATOR = /\/|%2f|%5c/i;
 /** `.` or `..`, each dot plain or encoded, up to a path parameter (RFC 3986 section 3.3) that some readers cut off. */
 const DOT_SEGMENT = /^(?:\.|%2e){1,2}(?:;|%3b|$)/i;
 
-function isPlain(path: string): boolean {
+function resolveDoubt(path: string): Rejection | undefined {
 	// A backslash is not a URI character (RFC 3986 section 2), and half of all software reads it as a slash.
-	if (path.includes('\\') || DANGEROUS_ESCAPE.test(path)) return false;
-	return !path.split(SEPARATOR).some((segment) => DOT_SEGMENT.test(segment));
+	if (path.includes('\\')) return BACKSLASH;
+	const [dangerous] = DANGEROUS_ESCAPE.exec(path) ?? [];
+	if (dangerous !== undefined)
+		return dangerous === '%00' ? ENCODED_NUL : dangerous.startsWith('%25') ? ENCODED_TWICE : BAD_ESCAPE;
+	return path.split(SEPARATOR).some((segment) => DOT_SEGMENT.test(segment)) ? DOT_SEGMENTS : undefined;
 }

@@ -54,7 +54,7 @@ const CHALLENGE = ['www-authenticate', 'Bearer'] as const;
 const RETRY = ['retry-after', '1'] as const;
 
 /** No `Authorization` header at all; told apart from `TOKEN_INVALID` by the metric's `reason` only. */
-export const TOKEN_MISSING = new Rejection('token-missing', 401, 'unauthorized', CHALLENGE);
+export const TOKEN_MISSING = new Rejection('token-missing', 401, 'unauthorized', CHALLENGE, false, 'no token');
 export const TOKEN_INVALID = new Rejection('token-invalid', 401, 'unauthorized', CHALLENGE);
 export const RATE_LIMITED = new Rejection('rate-limited', 429, 'rate limited', RETRY);
 export const BAD_REQUEST = new Rejection('bad-request', 400, 'bad request', [], true);

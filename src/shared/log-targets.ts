@@ -1,6 +1,8 @@
 /** Where log records come from, for `RUST_LOG`; a test compares the list with the source. */
 export const LOG_TARGETS: readonly string[] = [
 	'proxy',
+	'proxy::access',
+	'proxy::auth',
 	'proxy::breaker',
 	'proxy::embed',
 	'proxy::exchange',

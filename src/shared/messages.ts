@@ -50,10 +50,20 @@ export interface RoutingSeed {
 	readonly routes: readonly RouteSeed[];
 }
 
+/** What is said about requests, apart from `RUST_LOG`. */
+export interface LogSettings {
+	/** The access log: nothing, what was refused or went wrong, or each request. */
+	readonly access: 'off' | 'errors' | 'all';
+	/** Requests get a trace's and a request's identifier if they bring none. */
+	readonly requestId: boolean;
+}
+
 /** `workerData`: all that a worker needs to serve. */
 export interface WorkerSeed {
 	/** 0-based, stable over replacement. */
 	readonly index: number;
+	/** Workers in all. */
+	readonly workers: number;
 	/** Zero of the monotonic clock, `process.hrtime.bigint()` of the main thread. */
 	readonly clockEpoch: bigint;
 	readonly bind: { readonly host: string; readonly port: number };
@@ -79,6 +89,7 @@ export interface WorkerSeed {
 	readonly stats: SharedArrayBuffer;
 	/** `RUST_LOG`; workers filter before they send. */
 	readonly logFilter: string;
+	readonly log: LogSettings;
 }
 
 /**
@@ -93,7 +104,9 @@ export type ToWorker =
 	/** Stop accepting, then say `closed`. */
 	| { readonly type: 'stop-accepting' }
 	/** Tell the clients, let what is in flight finish, then say `drained`. */
-	| { readonly type: 'drain' };
+	| { readonly type: 'drain' }
+	/** So many bytes of access lines have been written, or will never be. */
+	| { readonly type: 'access-lines-written'; readonly bytes: number };
 
 export type FromWorker =
 	/** It accepts connections; `port` is the real one. */
@@ -105,4 +118,6 @@ export type FromWorker =
 	| { readonly type: 'committed'; readonly id: number }
 	| { readonly type: 'closed' }
 	| { readonly type: 'drained' }
-	| { readonly type: 'log'; readonly record: LogRecord };
+	| { readonly type: 'log'; readonly record: LogRecord }
+	/** Lines in ASCII, ready to write, and how many were dropped before them. `access-lines-written` follows. */
+	| { readonly type: 'access-lines'; readonly lines: string; readonly dropped: number };

@@ -18,6 +18,7 @@ const CELL = {
 	connectionsHandshaking: 4,
 	connectionsHttp1: 5,
 	connectionsHttp2: 6,
+	accessLinesDropped: 7,
 	/** Answers without an upstream, by status. */
 	answers: 8,
 	/** Handshakes that failed, in the order of `HANDSHAKE_REFUSALS`. */
@@ -60,6 +61,10 @@ export class WorkerStats {
 		this.cells[CELL.connectionRefusals + CONNECTION_REFUSALS.indexOf(reason)]! += 1;
 	}
 
+	accessLineDropped(): void {
+		this.cells[CELL.accessLinesDropped]! += 1;
+	}
+
 	/** An answer given before an upstream was chosen. */
 	answered(status: number): void {
 		this.cells[CELL.answers + status]! += 1;
@@ -81,6 +86,7 @@ export class WorkerStats {
 		rateLimited: number;
 		handshakeRefusals: Map<HandshakeRefusal, number>;
 		connectionRefusals: Map<ConnectionRefusal, number>;
+		accessLinesDropped: number;
 		connections: Record<ConnectionProtocol, number>;
 		answers: Map<number, number>;
 	} {
@@ -91,6 +97,7 @@ export class WorkerStats {
 			rateLimited: c[CELL.rateLimited]!,
 			handshakeRefusals: named(HANDSHAKE_REFUSALS, c, CELL.handshakeRefusals),
 			connectionRefusals: named(CONNECTION_REFUSALS, c, CELL.connectionRefusals),
+			accessLinesDropped: c[CELL.accessLinesDropped]!,
 			connections: {
 				handshake: c[CELL.connectionsHandshaking]!,
 				'http/1.1': c[CELL.connectionsHttp1]!,

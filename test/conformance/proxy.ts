@@ -65,6 +65,7 @@ async function seed(settings: GateSettings, upstream: Server): Promise<WorkerSee
 	const tenantSecret = randomBytes(32);
 	return {
 		index: 0,
+		workers: 1,
 		clockEpoch: 0n,
 		bind: { host: '127.0.0.1', port: 0 },
 		reusePort: false,
@@ -85,6 +86,7 @@ async function seed(settings: GateSettings, upstream: Server): Promise<WorkerSee
 		connections: createBudget(1000, 1, 1),
 		stats: WorkerStats.allocate(),
 		logFilter: 'off',
+		log: { access: 'off', requestId: false },
 	};
 }
 

@@ -69,6 +69,7 @@ describe('the first scrape', () => {
 		proxy_ratelimited_total: ['counter', () => ['']],
 		proxy_tls_handshake_seconds: ['summary', () => QUANTILES.map((q) => `quantile=${q}`)],
 		proxy_tls_handshake_failures_total: ['counter', () => ['']],
+		proxy_access_log_dropped_total: ['counter', () => ['']],
 		proxy_circuit_state: ['gauge', (up) => [`upstream=${up}`]],
 		proxy_upstream_alive: ['gauge', (up) => [`upstream=${up}`]],
 		proxy_circuit_transitions_total: [

@@ -26,6 +26,7 @@ export interface ConfigTables {
 	};
 	readonly limits?: Readonly<Record<string, TomlValue | undefined>>;
 	readonly breaker?: { readonly failures?: number; readonly tenants?: number };
+	readonly log?: Readonly<Record<string, TomlValue | undefined>>;
 	readonly routes: readonly RouteEntry[];
 }
 
@@ -43,13 +44,14 @@ export interface RouteEntry {
 
 /** The file's text. Keys outside any table come first, as TOML demands. */
 export function renderConfig(config: ConfigTables): string {
-	const { tls, jwt, limits, breaker, routes, ...top } = config;
+	const { tls, jwt, limits, breaker, log, routes, ...top } = config;
 	return [
 		keys(top),
 		table('[tls]', tls),
 		table('[jwt]', jwt),
 		...(limits === undefined ? [] : [table('[limits]', limits)]),
 		...(breaker === undefined ? [] : [table('[breaker]', breaker)]),
+		...(log === undefined ? [] : [table('[log]', log)]),
 		...routes.map((route) => table('[[routes]]', route)),
 	].join('\n');
 }

@@ -31,7 +31,7 @@ export class BodyExchange extends Exchange {
 	#lastTakenAt = 0;
 
 	protected override receive(head: RequestHead, now: number): void {
-		const { client, plane } = this;
+		const { plane } = this;
 		const tooLarge = admitLength(head.bodyLength, plane.limits.maxRequestBodyBytes);
 		if (tooLarge) return this.refuse(tooLarge);
 		if (head.bodyLength === 0) return this.forward(now);
@@ -39,11 +39,12 @@ export class BodyExchange extends Exchange {
 		this.#requestLength = head.bodyLength;
 		this.#reading = true;
 		plane.deadlines.requestBody.add(this);
-		client.readBody();
+		this.readBody();
 	}
 
 	override onRequestBody(chunk: Buffer): void {
 		if (!this.#reading) return;
+		this.record?.received(chunk.length);
 		const { maxRequestBodyBytes } = this.plane.limits;
 		const collector = this.#request!;
 		if (collector.length + chunk.length > maxRequestBodyBytes) return this.refuse(rejection.PAYLOAD_TOO_LARGE);
@@ -54,6 +55,7 @@ export class BodyExchange extends Exchange {
 	override onRequestEnd(): void {
 		if (!this.#reading) return;
 		this.#reading = false;
+		this.record?.bodyEnds();
 		this.cancelDeadline();
 		this.forward(this.plane.clock.now());
 	}
@@ -93,13 +95,14 @@ export class BodyExchange extends Exchange {
 	}
 
 	override onEnd(): void {
-		this.connection = undefined;
+		this.upstreamEnded();
 		this.settleByStatus(this.#status, true);
 		this.#request?.release();
 		const body = this.#short ?? this.#response?.bytes;
 		const length = this.#responseHasBody ? (body?.length ?? 0) : this.#responseLength;
 		if (length !== UNDECLARED) this.#fields.push('content-length', String(length));
 		this.count(this.#status);
+		if (body !== undefined) this.record?.gave(body.length);
 		// The client gets as long to take a part of its answer as the upstream had to give all of it.
 		this.plane.deadlines.upstream.add(this);
 		this.#untaken = body?.length ?? 0;
@@ -109,7 +112,7 @@ export class BodyExchange extends Exchange {
 
 	protected override timedOut(): void {
 		if (this.#reading) this.refuse(rejection.SLOW_CLIENT);
-		else if (this.answered) this.client.reset();
+		else if (this.answered) this.breakOff(STOPPED_READING);
 		else this.upstreamTimedOut('timeout');
 	}
 
@@ -142,6 +145,7 @@ export class BodyExchange extends Exchange {
 }
 
 const EMPTY = Buffer.alloc(0);
+const STOPPED_READING = rejection.SLOW_CLIENT.because('client stopped reading');
 /** Bytes. */
 const SHORT_BODY = 4096;
 /** Bytes per second: what the slowest mobile plans are throttled to (32 kbit/s). */

@@ -56,6 +56,7 @@ export class BodyExchange extends Exchange {
 		// The upstream has answered without waiting for the body: the rest of it has nowhere to go.
 		if (connection === undefined) return;
 		this.#uploaded += chunk.length;
+		this.record?.received(chunk.length);
 		if (this.#uploaded > this.plane.limits.maxRequestBodyBytes) {
 			return this.fail(rejection.PAYLOAD_TOO_LARGE, 'abandoned');
 		}
@@ -74,6 +75,7 @@ export class BodyExchange extends Exchange {
 
 	override onRequestEnd(): void {
 		this.#uploadComplete = true;
+		this.record?.bodyEnds();
 		if (this.#lastChunk !== undefined) this.connection?.write(this.#lastChunk, false);
 		this.connection?.finish(this.#uploadLength === UNDECLARED);
 	}
@@ -95,6 +97,7 @@ export class BodyExchange extends Exchange {
 	override onBody(chunk: Buffer): void {
 		this.#expectProgress();
 		this.#given += chunk.length;
+		this.record?.gave(chunk.length);
 		if (this.client.write(chunk)) return;
 		this.#clientBlocked = true;
 		this.#blockedAt = this.plane.deadlines.now;
@@ -117,7 +120,7 @@ export class BodyExchange extends Exchange {
 	}
 
 	override onEnd(): void {
-		this.connection = undefined;
+		this.upstreamEnded();
 		this.settle('success');
 		// An upload that the upstream did not wait for is held up no longer; what comes of it is dropped.
 		this.onWritable();
@@ -135,12 +138,15 @@ export class BodyExchange extends Exchange {
 		if (this.connection !== undefined && !this.#clientBlocked && this.#uploadComplete) {
 			const cause = silenceCause('more of the answer', this.plane.limits.upstreamTimeoutMs);
 			this.fail(rejection.BAD_GATEWAY.because(cause), 'timeout');
-		} else this.fail(rejection.UPSTREAM_TIMEOUT, 'abandoned');
+		} else {
+			const refusal = this.connection === undefined || this.#clientBlocked ? STOPPED_READING : STOPPED_SENDING;
+			this.fail(refusal, 'abandoned');
+		}
 	}
 
 	override onFailure(...[failure]: Parameters<Exchange['onFailure']>): void {
 		if (!this.answered) return super.onFailure(failure);
-		this.connection = undefined;
+		this.upstreamEnded();
 		// Whatever its status was, that it breaks off is a failure (decisions).
 		this.fail(rejection.BAD_GATEWAY.because(failure.cause), 'broken');
 	}
@@ -155,6 +161,8 @@ export class BodyExchange extends Exchange {
 	protected override releaseBodies(): void {}
 }
 
+const STOPPED_READING = rejection.SLOW_CLIENT.because('client stopped reading');
+const STOPPED_SENDING = rejection.SLOW_CLIENT.because('client stopped sending');
 const CHUNKED_BODY: OutgoingBody = { framing: 'transfer-encoding: chunked\r\n', bytes: undefined, complete: false };
 
 function fixedBody(length: number): OutgoingBody {

@@ -52,7 +52,15 @@ describe('a configuration that is right', () => {
 				minAnswerBytesPerSec: undefined,
 				maxConnections: undefined,
 			},
+			log: { access: 'off', requestId: false },
 		});
+	});
+
+	it('says what is logged of requests', () => {
+		for (const access of ['off', 'errors', 'all']) {
+			const { log } = parse(`${MINIMAL}[log]\naccess = "${access}"\nrequest_id = true`);
+			assert.deepEqual(log, { access, requestId: true });
+		}
 	});
 
 	it('carries every key over', () => {
@@ -225,6 +233,16 @@ describe('a configuration that is right', () => {
 });
 
 describe('a configuration that is wrong', () => {
+	it('says what [log] may say', () => {
+		assert.equal(
+			messageOf(`${MINIMAL}[log]\naccess = "some"\nrequest_id = 1`),
+			[
+				'config.toml:9: log.access: must be "off", "errors" or "all" (got "some"); leave it out for "off"',
+				'config.toml:10: log.request_id: must be true or false (got the number 1); leave it out for false',
+			].join('\n'),
+		);
+	});
+
 	it('is reported whole, in the order of the file, with line, key and remedy', () => {
 		assert.deepEqual(
 			messageOf(`health_interval_secs = 0

@@ -19,6 +19,7 @@ test('every boot-only setting is named as the file spells it', () => {
 		reloadOnChange: true,
 		jwt: { publicKeyPath: 'other.pub', issuer: 'other', audience: 'other' },
 		limits: limits as typeof booted.limits,
+		log: { access: 'all', requestId: true },
 	});
 	assert.deepEqual(changed, [
 		'health_interval_secs',
@@ -27,6 +28,8 @@ test('every boot-only setting is named as the file spells it', () => {
 		'jwt.jwks_path',
 		'jwt.issuer',
 		'jwt.audience',
+		'log.access',
+		'log.request_id',
 		'limits.max_request_body_bytes',
 		'limits.request_body_timeout_secs',
 		'limits.upstream_timeout_secs',

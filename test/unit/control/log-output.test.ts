@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { test } from 'node:test';
-import { createRecordWriter } from '../../../src/control/log-output.ts';
+import { createLogOutput } from '../../../src/control/log-output.ts';
 import type { LogRecord } from '../../../src/shared/log.ts';
 
 const RECORD: LogRecord = { time: new Date(0), level: 'info', target: 'proxy', message: 'ready' };
@@ -16,14 +16,21 @@ class FakeStream extends EventEmitter {
 		this.isTTY = isTTY;
 	}
 
-	write(text: string): void {
+	#waiting: (() => void)[] = [];
+
+	write(text: string, onWritten?: () => void): void {
 		this.written += text;
+		if (onWritten) this.#waiting.push(onWritten);
+	}
+
+	flush(): void {
+		for (const onWritten of this.#waiting.splice(0)) onWritten();
 	}
 }
 
 test('a record is one line of JSON', () => {
 	const stream = new FakeStream(true);
-	createRecordWriter(stream, 'json', {})({ ...RECORD, message: 'two\nlines' });
+	createLogOutput(stream, 'json', {}).writeRecord({ ...RECORD, message: 'two\nlines' });
 	assert.match(stream.written, /^[^\n]+\n$/);
 	assert.equal(JSON.parse(stream.written).message, 'two\nlines');
 });
@@ -36,20 +43,20 @@ for (const [what, isTTY, env, coloured] of [
 ] as const) {
 	test(`pretty lines on ${what} have ${coloured ? '' : 'no '}colours`, () => {
 		const stream = new FakeStream(isTTY);
-		createRecordWriter(stream, 'pretty', env)(RECORD);
+		createLogOutput(stream, 'pretty', env).writeRecord(RECORD);
 		assert.equal(stream.written.includes('\x1b['), coloured);
 	});
 }
 
 test('a reader that has gone does not hurt', () => {
 	const stream = new FakeStream(false);
-	createRecordWriter(stream, 'json', {});
+	createLogOutput(stream, 'json', {}).writeRecord;
 	stream.emit('error', new Error('EPIPE'));
 });
 
 test('a reader that does not keep up costs lines, and is told how many', () => {
 	const stream = new FakeStream(false);
-	const write = createRecordWriter(stream, 'json', {});
+	const write = createLogOutput(stream, 'json', {}).writeRecord;
 	write({ ...RECORD, message: 'before' });
 	stream.writableLength = 5 * 1024 * 1024;
 	write({ ...RECORD, message: 'lost' });
@@ -70,4 +77,52 @@ test('a reader that does not keep up costs lines, and is told how many', () => {
 			['info', 'later', undefined],
 		],
 	);
+});
+
+test('lines of an access log are written as they are, and whoever sent them learns when', () => {
+	const stream = new FakeStream(false);
+	let written = 0;
+	createLogOutput(stream, 'pretty', {}).writeLines('{"a":1}\n{"b":2}\n', 0, () => written++);
+	assert.equal(stream.written, '{"a":1}\n{"b":2}\n');
+	assert.equal(written, 0);
+	stream.flush();
+	assert.equal(written, 1);
+});
+
+test('lines that were dropped before they came here are told of in front of the next ones, like its own', () => {
+	const stream = new FakeStream(false);
+	const { writeRecord, writeLines } = createLogOutput(stream, 'json', {});
+	stream.writableLength = 5 * 1024 * 1024;
+	writeRecord({ ...RECORD, message: 'lost' });
+	// The sender has a bound of its own.
+	writeLines('{"a":1}\n', 3, () => {});
+	stream.writableLength = 0;
+	writeRecord({ ...RECORD, message: 'after' });
+	const lines = stream.written
+		.trimEnd()
+		.split('\n')
+		.map((line) => JSON.parse(line));
+	assert.deepEqual(
+		lines.map(({ a, message, lines }) => a ?? [message, lines]),
+		[['log lines are missing here: whoever reads the log did not keep up', 4], 1, ['after', undefined]],
+	);
+});
+
+test('the end waits for the reader, but not for long, and comes once', (t) => {
+	t.mock.timers.enable({ apis: ['setTimeout'] });
+	const stream = new FakeStream(false);
+	const { whenWritten } = createLogOutput(stream, 'json', {});
+	const ends: string[] = [];
+	whenWritten(1000, () => ends.push('nothing waits'));
+	assert.deepEqual(ends.splice(0), ['nothing waits']);
+	stream.writableLength = 1;
+	whenWritten(1000, () => ends.push('written'));
+	assert.equal(ends.length, 0);
+	stream.flush();
+	t.mock.timers.tick(1000);
+	assert.deepEqual(ends.splice(0), ['written']);
+	whenWritten(1000, () => ends.push('too late'));
+	t.mock.timers.tick(1000);
+	stream.flush();
+	assert.deepEqual(ends, ['too late']);
 });

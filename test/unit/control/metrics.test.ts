@@ -63,6 +63,7 @@ const FAMILIES = {
 	proxy_tls_handshake_failures_total: 'counter',
 	proxy_tls_handshake_refusals_total: 'counter',
 	proxy_connections_refused_total: 'counter',
+	proxy_access_log_dropped_total: 'counter',
 	proxy_circuit_state: 'gauge',
 	proxy_upstream_alive: 'gauge',
 	proxy_circuit_transitions_total: 'counter',
@@ -113,6 +114,7 @@ describe('the first scrape', () => {
 			...HANDSHAKE_REFUSALS.map((reason) => ['proxy_tls_handshake_refusals_total', { reason }] as const),
 			['proxy_connections_refused_total', { reason: 'max_connections' }],
 			['proxy_connections_refused_total', { reason: 'descriptors' }],
+			['proxy_access_log_dropped_total', {}],
 			['proxy_reloads_total', { result: 'success' }],
 			['proxy_reloads_total', { result: 'failure' }],
 		] as const;
@@ -147,6 +149,7 @@ describe('a later scrape', () => {
 		first.handshakeFailed('expired');
 		second.handshakeFailed('unknown CA');
 		second.connectionRefused('max_connections');
+		second.accessLineDropped();
 		for (const worker of [0, 1]) {
 			const stats = upstreamStats('a:1', worker);
 			stats.answered(200);
@@ -171,6 +174,7 @@ describe('a later scrape', () => {
 			['proxy_tls_handshake_refusals_total', {}, 2],
 			['proxy_connections_refused_total', { reason: 'max_connections' }, 1],
 			['proxy_connections_refused_total', {}, 1],
+			['proxy_access_log_dropped_total', {}, 1],
 			['proxy_connections', { protocol: 'h2' }, 4],
 			['proxy_connections', { protocol: 'http/1.1' }, 0],
 			['proxy_upstream_connections', { upstream: 'a:1', state: 'idle' }, 2],

@@ -317,3 +317,31 @@ describe('draining workers', () => {
 		assert.equal(test.spawned.length, 1);
 	});
 });
+
+describe('the access logs of workers', () => {
+	test('are written, and the worker that sent the lines learns when', async () => {
+		const test = new TestPool(2);
+		await test.pool.start();
+		test.thread(1).say({ type: 'access-lines', lines: '{}\n', dropped: 2 });
+		await settle();
+		const [sent] = test.lines;
+		assert.deepEqual([sent!.lines, sent!.dropped], ['{}\n', 2]);
+		assert.ok(!test.thread(1).types.includes('access-lines-written'));
+		sent!.onWritten();
+		assert.deepEqual(test.thread(1).received.at(-1), { type: 'access-lines-written', bytes: 3 });
+	});
+
+	test('are nothing to the thread that takes the place of the one that sent them', async () => {
+		const test = new TestPool(1);
+		await test.pool.start();
+		const dead = test.thread(0);
+		dead.say({ type: 'access-lines', lines: '{}\n', dropped: 0 });
+		dead.die();
+		await settle();
+		await test.time.advance(0);
+		await settle();
+		test.lines[0]!.onWritten();
+		assert.notEqual(test.thread(0), dead);
+		assert.ok(!test.thread(0).types.includes('access-lines-written'));
+	});
+});

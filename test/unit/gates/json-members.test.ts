@@ -27,7 +27,7 @@ describe('JSON objects with unique member names', () => {
 			'{"a" :1,"a"\t\r\n :2}',
 			'{"\\/":1,"/":2}',
 		]) {
-			assert.equal(parseUniqueObject(text), undefined, text);
+			assert.equal(parseUniqueObject(text), null, text);
 		}
 	});
 
@@ -83,7 +83,7 @@ describe('JSON objects with unique member names', () => {
 		assert.ok(parseUniqueObject(deep));
 		const objects = `${'{"a":'.repeat(1500)}0${'}'.repeat(1500)}`;
 		assert.ok(parseUniqueObject(objects));
-		assert.equal(parseUniqueObject(objects.replace('0', '{"a":0,"a":0}')), undefined);
+		assert.equal(parseUniqueObject(objects.replace('0', '{"a":0,"a":0}')), null);
 	});
 
 	it('have the names that they say, whatever this thread has parsed before', () => {
@@ -104,7 +104,7 @@ describe('JSON objects with unique member names', () => {
 		fc.assert(
 			fc.property(object, space, ({ value, text, unique }, around) => {
 				const whole = around + text + around;
-				assert.deepEqual(parseUniqueObject(whole), unique ? value : undefined, whole);
+				assert.deepEqual(parseUniqueObject(whole), unique ? value : null, whole);
 			}),
 			{ numRuns: 2000 },
 		);

@@ -126,6 +126,10 @@ function whyNot(token: string): string | undefined {
 	}
 	const head = JSON.parse(Buffer.from(header, 'base64url').toString());
 	if ('crit' in head || head.b64 === false) return 'crit, or an unencoded payload';
+	const types = ['jwt', 'at+jwt', 'application/jwt', 'application/at+jwt'];
+	if (head.typ !== undefined && !types.includes(String(head.typ).toLowerCase())) return 'a type that is not ours';
+	if (typeof head.typ === 'object') return 'a type that is no string';
+	if (header.length > 1024) return 'a header beyond 1 KiB';
 	const { sub, exp, nbf, aud } = JSON.parse(Buffer.from(payload, 'base64url').toString());
 	if (typeof sub !== 'string' || !/^[!-~]([ -~]*[!-~])?$/.test(sub) || sub.length > 256)
 		return 'a sub that is no identity';

@@ -8,6 +8,7 @@ import { bearerToken } from '../../../src/gates/bearer.ts';
 import { type Claims, isExpired, type TokenPolicy, verifyToken } from '../../../src/gates/jwt.ts';
 import { readPublicKey } from '../../../src/gates/public-key.ts';
 import { Rejection, TOKEN_INVALID } from '../../../src/gates/rejection.ts';
+import { assertRefusal } from '../../fixtures/refusal.ts';
 
 const NOW = 1_800_000_000;
 const ISSUER = 'https://issuer.test';
@@ -28,7 +29,7 @@ function accepts(token: string, under: TokenPolicy = policy, now = NOW): Claims 
 }
 
 function refuses(token: string, under: TokenPolicy = policy, now = NOW): void {
-	assert.equal(verifyToken(token, under, now), TOKEN_INVALID, token.slice(0, 300));
+	assertRefusal(verifyToken(token, under, now), TOKEN_INVALID, token.slice(0, 300));
 }
 
 /** The good claims with some replaced; `undefined` leaves one out. */
@@ -65,8 +66,8 @@ describe('the JWT gate', () => {
 		assert.deepEqual(accepts(withPayload(spelled)).payload, claims);
 	});
 
-	it('has no use for typ, cty or kid', () => {
-		for (const header of [{ typ: 'at+jwt' }, { typ: undefined }, { cty: 'x' }, { kid: 'k1' }]) {
+	it('has no use for cty or kid', () => {
+		for (const header of [{ cty: 'x' }, { kid: 'k1' }]) {
 			accepts(mintToken(key, good, header));
 		}
 	});
@@ -287,7 +288,7 @@ describe('the compact form', () => {
 			header,
 			Buffer.from(JSON.stringify({ ...good, x: 'x'.repeat(1 << 20) })).toString('base64url'),
 		);
-		assert.equal(bearerToken(`Bearer ${huge}`), TOKEN_INVALID);
+		assertRefusal(bearerToken(`Bearer ${huge}`), TOKEN_INVALID);
 		refuses('.'.repeat(1 << 20));
 		refuses('A'.repeat(1 << 20));
 	});

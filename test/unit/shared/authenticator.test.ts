@@ -6,6 +6,7 @@ import { readPublicKey } from '../../../src/gates/public-key.ts';
 import { Rejection, TOKEN_INVALID, TOKEN_MISSING } from '../../../src/gates/rejection.ts';
 import { Authenticator } from '../../../src/shared/authenticator.ts';
 import { createLimiterMemory, TenantLimiter } from '../../../src/shared/limiter.ts';
+import { assertRefusal } from '../../fixtures/refusal.ts';
 
 const NOW = 1_800_000_000;
 const key = createTokenKey();
@@ -24,7 +25,7 @@ describe('the authenticator', () => {
 		const authenticator = new Authenticator(policy, undefined);
 		assert.equal(authenticator.authenticate(undefined, NOW), TOKEN_MISSING);
 		for (const invalid of [null, '', 'Bearer', 'Bearer x', 'Basic x']) {
-			assert.equal(authenticator.authenticate(invalid, NOW), TOKEN_INVALID);
+			assertRefusal(authenticator.authenticate(invalid, NOW), TOKEN_INVALID);
 		}
 	});
 
@@ -42,8 +43,8 @@ describe('the authenticator', () => {
 		const first = accepted(authenticator, header);
 		assert.equal(accepted(authenticator, header), first);
 		assert.equal(accepted(authenticator, header.replace('Bearer', 'bearer')), first);
-		assert.equal(authenticator.authenticate(`${header}x`, NOW), TOKEN_INVALID);
-		assert.equal(authenticator.authenticate(header.slice(0, -1), NOW), TOKEN_INVALID);
+		assertRefusal(authenticator.authenticate(`${header}x`, NOW), TOKEN_INVALID);
+		assertRefusal(authenticator.authenticate(header.slice(0, -1), NOW), TOKEN_INVALID);
 		assert.notEqual(accepted(authenticator, bearer({ jti: '2' })), first);
 	});
 
@@ -52,9 +53,9 @@ describe('the authenticator', () => {
 		const header = bearer({ exp: NOW });
 		const first = accepted(authenticator, header, NOW - 10);
 		assert.equal(accepted(authenticator, header, NOW + 59), first);
-		assert.equal(authenticator.authenticate(header, NOW + 61), TOKEN_INVALID);
+		assertRefusal(authenticator.authenticate(header, NOW + 61), TOKEN_INVALID);
 		accepted(new Authenticator(policy, undefined), header, NOW + 59);
-		assert.equal(new Authenticator(policy, undefined).authenticate(header, NOW + 61), TOKEN_INVALID);
+		assertRefusal(new Authenticator(policy, undefined).authenticate(header, NOW + 61), TOKEN_INVALID);
 	});
 
 	it('admits nobody without a time, known or not: no token would ever have expired', () => {
@@ -81,7 +82,7 @@ describe('the authenticator', () => {
 	it('remembers no refusal', () => {
 		const authenticator = new Authenticator(policy, undefined);
 		const header = bearer({ nbf: NOW + 100 });
-		assert.equal(authenticator.authenticate(header, NOW), TOKEN_INVALID);
+		assertRefusal(authenticator.authenticate(header, NOW), TOKEN_INVALID);
 		accepted(authenticator, header, NOW + 100);
 	});
 

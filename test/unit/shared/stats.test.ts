@@ -14,6 +14,7 @@ describe("a worker's stats", () => {
 		rateLimited: 0,
 		handshakeRefusals: new Map(HANDSHAKE_REFUSALS.map((reason) => [reason, 0])),
 		connectionRefusals: new Map(CONNECTION_REFUSALS.map((reason) => [reason, 0])),
+		accessLinesDropped: 0,
 		connections: { handshake: 0, 'http/1.1': 0, h2: 0 },
 		answers: new Map(),
 	};
@@ -27,6 +28,7 @@ describe("a worker's stats", () => {
 			[(stats: WorkerStats) => stats.authFailure('missing'), { authMissing: 1 }],
 			[(stats: WorkerStats) => stats.authFailure('invalid'), { authInvalid: 1 }],
 			[(stats: WorkerStats) => stats.rateLimited(), { rateLimited: 1 }],
+			[(stats: WorkerStats) => stats.accessLineDropped(), { accessLinesDropped: 1 }],
 			[(stats: WorkerStats) => stats.answered(401), { answers: new Map([[401, 1]]) }],
 		] as const) {
 			const stats = new WorkerStats(WorkerStats.allocate());

@@ -1,0 +1,413 @@
+/** The access log: one line a request, whatever becomes of it; and the identifiers that find it at the upstream. */
+import assert from 'node:assert/strict';
+import { X509Certificate } from 'node:crypto';
+import { after, before, describe, test } from 'node:test';
+import { connect, h1Raw, h2Connect, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { type Edge, startEdge } from '../fixtures/edge.ts';
+import { EchoUpstream } from '../fixtures/load.ts';
+import { testPki } from '../fixtures/pki.ts';
+import { BODY_MODE, type LogLine, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { until } from '../fixtures/wait.ts';
+
+const COLLECTED = BODY_MODE === 'collected';
+const LIMIT = 1000;
+const pki = await testPki();
+const SECRET = 'hunter2-hunter2';
+
+const isAccess = ({ target }: LogLine) => target === 'proxy::access';
+
+/** The access lines that `during` brings, as many as asked for, and then no other one. */
+async function lines(proxy: ProxyProcess, count: number, during: () => Promise<unknown>): Promise<LogLine[]> {
+	const before = proxy.logs.length;
+	await during();
+	const found = () => proxy.logs.slice(before).filter(isAccess);
+	await until(
+		() => found().length >= count,
+		() => `${count} lines; there are ${found().length}`,
+	);
+	assert.equal(found().length, count);
+	return found();
+}
+
+async function line(proxy: ProxyProcess, during: () => Promise<unknown>): Promise<LogLine> {
+	return (await lines(proxy, 1, during))[0]!;
+}
+
+function assertMembers(line: LogLine, members: Readonly<Record<string, unknown>>): void {
+	assert.deepEqual(Object.fromEntries(Object.keys(members).map((name) => [name, line[name]])), members);
+}
+
+describe('access = "all" with request_id', () => {
+	let edge: Edge;
+	let proxy: ProxyProcess;
+	before(async () => {
+		edge = await startEdge({
+			lanes: 24,
+			workers: 1,
+			config: { tenant_rps: 0, default_cooldown_secs: 3600 },
+			limits: { max_request_body_bytes: LIMIT, upstream_timeout_secs: 1 },
+			log: { access: 'all', request_id: true },
+		});
+		proxy = edge.proxy;
+	});
+	after(() => edge.close());
+
+	for (const protocol of PROTOCOLS) {
+		describe(`over ${protocol}`, () => {
+			const send = (options: Parameters<typeof request>[2]) => request(protocol, proxy, options);
+
+			test('says who asked for what, by what way, and what it cost', async () => {
+				const { path, upstream } = edge.lane();
+				upstream.script = (exchange) => exchange.respond({ body: 'x'.repeat(1234) });
+				const got = await line(proxy, () =>
+					send({ method: 'POST', path: `${path}/a?secret=${SECRET}`, body: 'y'.repeat(321), token: pki.token('acme') }),
+				);
+				const certificate = new X509Certificate(pki.clients.valid.certPem);
+				assertMembers(got, {
+					level: 'info',
+					target: 'proxy::access',
+					message: 'request',
+					method: 'POST',
+					path: `${path}/a`,
+					status: 200,
+					ending: undefined,
+					reason: undefined,
+					tenant: 'acme',
+					route: path,
+					upstream: upstream.authority,
+					protocol: protocol === 'h1' ? 'http/1.1' : 'h2',
+					tls: 'TLSv1.3',
+					client: '127.0.0.1',
+					client_subject: certificate.subject.replaceAll('\n', ', '),
+					client_sha256: certificate.fingerprint256.replaceAll(':', '').toLowerCase(),
+					bytes_in: 321,
+					bytes_out: 1234,
+					attempt: 1,
+				});
+				assert.match(got.timestamp, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+				for (const name of ['duration_ms', 'body_ms', 'upstream_ms']) {
+					assert.ok(typeof got[name] === 'number' && got[name] >= 0 && got[name] < 10_000, name);
+				}
+				assert.ok(Number(got.duration_ms) >= Number(got.upstream_ms));
+				const [seen] = upstream.requests;
+				assert.equal(seen!.header('x-request-id'), got.request_id);
+				assert.match(seen!.header('traceparent')!, new RegExp(`^00-${got.trace_id}-[0-9a-f]{16}-00$`));
+			});
+
+			test('passes on what the client calls it, and replaces what is malformed or repeated', async () => {
+				const { path, upstream } = edge.lane();
+				const trace = '0af7651916cd43dd8448eb211c80319c';
+				const parent = `00-${trace}-b7ad6b7169203331-01`;
+				const [known, repeated, malformed] = await lines(proxy, 3, async () => {
+					const ours = { traceparent: parent, tracestate: 'a=1', 'x-request-id': 'my-id' };
+					await send({ path, headers: ours });
+					await send({
+						path,
+						headers: [
+							['traceparent', parent],
+							['traceparent', parent],
+							['tracestate', 'a=1'],
+							['x-request-id', 'one'],
+							['x-request-id', 'two'],
+						],
+					});
+					await send({ path, headers: { traceparent: `${parent}x`, 'x-request-id': 'a b' } });
+				});
+				assertMembers(known!, { trace_id: trace, request_id: 'my-id' });
+				const [first, ...others] = upstream.requests;
+				assert.deepEqual(
+					['traceparent', 'tracestate', 'x-request-id'].map((name) => first!.header(name)),
+					[parent, 'a=1', 'my-id'],
+				);
+				for (const [i, line] of [repeated!, malformed!].entries()) {
+					const seen = others[i]!;
+					assert.equal(seen.header('x-request-id'), line.request_id);
+					assert.equal(seen.header('traceparent')!.slice(3, 35), line.trace_id);
+					assert.notEqual(line.trace_id, trace);
+					assert.match(String(line.request_id), /^[0-9a-f]{32}$/);
+					assert.equal(seen.header('tracestate'), undefined);
+				}
+			});
+
+			test('tells why a token was refused, which the client does not learn', async () => {
+				const { path } = edge.lane();
+				const expired = pki.token('acme', { exp: Math.floor(Date.now() / 1000) - 100 });
+				const refusals = [
+					['no token', { token: null }],
+					[/^expired 10\d s ago$/, { token: expired }],
+					['malformed', { token: SECRET }],
+					['aud', { token: pki.token('acme', { aud: 'other' }) }],
+					[
+						'signature',
+						{ token: `${pki.token('a').split('.').slice(0, 2).join('.')}.${pki.token('b').split('.')[2]}` },
+					],
+					['no bearer scheme', { token: null, headers: { authorization: `Basic ${SECRET}` } }],
+				] as const;
+				const answers: string[] = [];
+				const got = await lines(proxy, refusals.length, async () => {
+					for (const [, options] of refusals) {
+						const { status, headers, body } = await send({ path: `${path}?${SECRET}`, ...options });
+						answers.push(JSON.stringify({ status, headers: { ...headers, date: '' }, body }));
+					}
+				});
+				assert.equal(new Set(answers).size, 1, 'the client can tell them apart');
+				for (const [i, [reason]] of refusals.entries()) {
+					assertMembers(got[i]!, { status: 401, path, tenant: undefined, upstream: undefined, bytes_out: 12 });
+					if (typeof reason === 'string') assert.equal(got[i]!.reason, reason);
+					else assert.match(String(got[i]!.reason), reason);
+				}
+			});
+
+			test('tells refusals by the proxy from answers of upstreams', async () => {
+				const { path, upstream } = edge.lane();
+				upstream.script = (exchange) => exchange.respond({ status: 404, body: 'none' });
+				const [noRoute, theirs, dots, large, head] = await lines(proxy, 5, async () => {
+					await send({ path: '/nowhere' });
+					await send({ path });
+					await send({ path: `${path}/%2e%2e` });
+					await send({ method: 'POST', path, body: 'x'.repeat(LIMIT + 1) });
+					await send({ method: 'HEAD', path: '/nowhere' });
+				});
+				assertMembers(noRoute!, { status: 404, reason: 'no route', tenant: 'tenant', route: undefined, bytes_out: 8 });
+				assertMembers(theirs!, { status: 404, reason: undefined, route: path, upstream: upstream.authority });
+				assertMembers(dots!, { status: 400, reason: 'dot segment' });
+				assertMembers(large!, { status: 413, reason: 'payload too large', attempt: undefined });
+				assertMembers(head!, { method: 'HEAD', status: 404, bytes_out: 0 });
+			});
+
+			test('has a line for an upstream that is not there, and one for the breaker', async () => {
+				const { path, upstream } = edge.lane();
+				await upstream.close();
+				const [first, second] = await lines(proxy, 2, async () => {
+					await send({ path });
+					await send({ path });
+				});
+				assertMembers(first!, { status: 502, upstream: upstream.authority, route: path, attempt: 1 });
+				assert.equal(typeof first!.reason, 'string');
+				assertMembers(second!, { status: 503, reason: 'upstream unavailable', attempt: undefined });
+			});
+
+			test('counts the retry on a connection that had timed out', async () => {
+				const { path, upstream } = edge.lane();
+				upstream.script = (exchange) => {
+					if (upstream.requests.length === 2) exchange.socket.destroy();
+					else exchange.respond({ body: 'ok' });
+				};
+				const [once, twice] = await lines(proxy, 2, async () => {
+					await send({ path });
+					await send({ path });
+				});
+				assertMembers(once!, { status: 200, attempt: 1 });
+				assertMembers(twice!, { status: 200, attempt: 2 });
+			});
+
+			test('has one for a client that leaves before it is answered', async () => {
+				const { path, upstream } = edge.lane();
+				upstream.script = (exchange) => exchange.stall();
+				const got = await line(proxy, async () => {
+					const client = await connect(protocol, proxy);
+					const answer = client.request({ path });
+					await upstream.request(1);
+					await client.close();
+					await answer;
+				});
+				assertMembers(got, {
+					status: undefined,
+					ending: 'client gone',
+					path,
+					tenant: 'tenant',
+					bytes_out: 0,
+					tls: 'TLSv1.3',
+				});
+			});
+
+			test('has one for a client that leaves in the middle of its answer', async (t) => {
+				if (COLLECTED) return t.skip('there is no middle');
+				const { path, upstream } = edge.lane();
+				upstream.script = (exchange) => {
+					exchange.startChunked();
+					exchange.chunk('first');
+					return exchange.stall();
+				};
+				const got = await line(proxy, async () => {
+					const client = await connect(protocol, proxy);
+					const answer = client.request({ path });
+					await upstream.request(1);
+					await until(
+						async () => (await proxy.metric('proxy_requests_total', { upstream: upstream.authority })) === 1,
+						'the answer',
+					);
+					await client.close();
+					await answer;
+				});
+				assertMembers(got, { status: 200, ending: 'client gone', bytes_out: 5 });
+			});
+
+			test('tells an answer that breaks off from a whole one', async () => {
+				const { path, upstream } = edge.lane();
+				upstream.script = (exchange) => {
+					exchange.startChunked();
+					exchange.chunk('first');
+					exchange.socket.write('', () => exchange.end());
+				};
+				const got = await line(proxy, () => send({ path }));
+				assert.equal(typeof got.reason, 'string');
+				if (COLLECTED) assertMembers(got, { status: 502, ending: undefined });
+				else assertMembers(got, { status: 200, ending: 'broken off', upstream: upstream.authority });
+			});
+		});
+	}
+
+	test('tells what llhttp could not read, in words', async () => {
+		const head = `Host: a\r\nAuthorization: Bearer ${pki.token()}\r\n`;
+		const messages = [
+			['unknown method', `${SECRET} / HTTP/1.1\r\n\r\n`, 400],
+			['malformed header field', `GET / HTTP/1.1\r\n${head}X: 1\r\nbad header\r\n\r\n`, 400],
+			['two hosts', `GET / HTTP/1.1\r\n${head}Host: b\r\n\r\n`, 400],
+			['headers too large', `GET / HTTP/1.1\r\n${head}X: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
+			['malformed chunk size', `POST /lane-1 HTTP/1.1\r\n${head}Transfer-Encoding: chunked\r\n\r\n${SECRET}\r\n`, 400],
+		] as const;
+		const got = await lines(proxy, messages.length, async () => {
+			for (const [, message] of messages) {
+				using raw = await h1Raw(proxy);
+				raw.send(message);
+				await raw.readResponse();
+			}
+		});
+		assert.deepEqual(
+			got.map(({ reason, status }) => [reason, status]),
+			messages.map(([reason, , status]) => [reason, status]),
+		);
+		assertMembers(got[0]!, { method: '', path: '', client: '127.0.0.1', tls: 'TLSv1.3' });
+	});
+
+	test('tells TLS 1.2 from 1.3', async () => {
+		const got = await line(proxy, () => request('h1', proxy, { path: '/nowhere', tls: { maxVersion: 'TLSv1.2' } }));
+		assert.equal(got.tls, 'TLSv1.2');
+	});
+
+	test('tells the operator of refused tokens without it as well, a few lines in a while', () => {
+		const auth = proxy.logs.filter(({ target }) => target === 'proxy::auth');
+		const reasons = new Set(auth.map(({ reason }) => String(reason).replace(/\d+/, 'N')));
+		for (const reason of ['no token', 'expired N s ago', 'malformed', 'aud', 'signature', 'no bearer scheme']) {
+			assert.ok(reasons.has(reason), `${reason} of ${[...reasons].join(', ')}`);
+		}
+		for (const { level, client, path } of auth) {
+			assert.deepEqual([level, client], ['info', '127.0.0.1']);
+			assert.match(String(path), /^\/lane-\d+$/);
+		}
+	});
+
+	test('never shows a token, a query or the value of a header, and is one line of ASCII each', () => {
+		const output = JSON.stringify(proxy.logs) + proxy.stderr;
+		assert.ok(!output.includes(SECRET));
+		assert.doesNotMatch(output, /Bearer|eyJ/);
+		assert.deepEqual(proxy.strayLines, []);
+	});
+});
+
+describe('access = "errors"', () => {
+	test('has what was refused and what went wrong, and nothing else', async () => {
+		await using edge = await startEdge({ lanes: 2, workers: 1, log: { access: 'errors' } });
+		const { proxy } = edge;
+		const [good, bad] = [edge.lane(), edge.lane()];
+		bad.upstream.script = (exchange) => exchange.respond({ status: 500 });
+		const got = await lines(proxy, 3, async () => {
+			for (const protocol of PROTOCOLS) await request(protocol, proxy, { path: good.path });
+			await request('h1', proxy, { path: good.path, token: null });
+			await request('h2', proxy, { path: bad.path });
+			good.upstream.script = (exchange) => exchange.stall();
+			const client = await connect('h1', proxy);
+			const answer = client.request({ path: good.path });
+			await good.upstream.request(3);
+			await client.close();
+			await answer;
+		});
+		assert.deepEqual(
+			got.map(({ status, ending }) => [status, ending]),
+			[
+				[401, undefined],
+				[500, undefined],
+				[undefined, 'client gone'],
+			],
+		);
+		// Without `request_id` nothing is added to what is forwarded.
+		assert.deepEqual([got[1]!.trace_id, got[1]!.request_id], [undefined, undefined]);
+		assert.equal(bad.upstream.requests[0]!.header('x-request-id'), undefined);
+	});
+});
+
+describe('no [log] at all', () => {
+	test('logs no request, and forwards identifiers as they came', async () => {
+		await using edge = await startEdge({ workers: 1 });
+		const { path, upstream } = edge.lane();
+		for (const protocol of PROTOCOLS) {
+			await request(protocol, edge.proxy, { path, headers: { traceparent: 'x', 'x-request-id': 'a b' } });
+		}
+		await request('h1', edge.proxy, { path, token: null });
+		assert.equal(await edge.proxy.stop(), 0);
+		assert.deepEqual(edge.proxy.logs.filter(isAccess), []);
+		for (const seen of upstream.requests) {
+			assert.deepEqual([seen.header('traceparent'), seen.header('x-request-id')], ['x', 'a b']);
+		}
+	});
+});
+
+describe('the writing of it', () => {
+	let upstream: EchoUpstream;
+	before(async () => {
+		upstream = await EchoUpstream.start();
+	});
+	after(() => upstream[Symbol.asyncDispose]());
+
+	const start = () =>
+		startProxy({
+			config: { tenant_rps: 0 },
+			routes: [{ prefix: '/', upstream: upstream.url }],
+			workers: 2,
+			log: { access: 'all' },
+		});
+
+	test('loses no line of a finished request at the drain', async () => {
+		await using proxy = await start();
+		const REQUESTS = 300;
+		for (const protocol of PROTOCOLS) {
+			await using client = await connect(protocol, proxy);
+			for (let i = 0; i < REQUESTS / 2; i++) assert.equal((await client.request()).status, 200);
+		}
+		const stopped = proxy.stop();
+		assert.equal(await stopped, 0);
+		assert.equal(proxy.logs.filter(isAccess).length, REQUESTS);
+		assert.equal(proxy.logs.at(-1)!.message, 'drained');
+	});
+
+	test('costs lines when the reader falls behind, which are counted, and neither requests nor other records', async () => {
+		await using proxy = await start();
+		proxy.ignoreLog();
+		const long = 'x'.repeat(8_000);
+		const REQUESTS = 1_200;
+		await using connection = await h2Connect(proxy);
+		for (let sent = 0; sent < REQUESTS; sent += 50) {
+			const answers = Array.from({ length: 50 }, () => connection.request({ path: `/${long}` }));
+			for (const { status } of await Promise.all(answers)) assert.equal(status, 200);
+		}
+		const dropped = await proxy.metric('proxy_access_log_dropped_total');
+		assert.ok(dropped > 0 && dropped < REQUESTS, `${dropped} dropped`);
+		// The pipe holds what it holds, and these come behind it.
+		proxy.signal('SIGUSR1');
+		await until(async () => (await proxy.metric('proxy_reloads_total')) === 1, 'the reload, log or no log');
+		proxy.readLog();
+		await proxy.waitForLog(({ message }) => /^mTLS config reloaded/.test(message));
+		const lost = () =>
+			proxy.logs
+				.filter(({ message }) => /^log lines are missing here/.test(message))
+				.reduce((sum, { lines }) => sum + Number(lines), 0);
+		await until(
+			() => lost() === dropped,
+			() => `word of ${dropped} lines; of ${lost()} so far`,
+		);
+		await until(() => proxy.logs.filter(isAccess).length === REQUESTS - dropped, 'the lines that were kept');
+		assert.deepEqual(proxy.strayLines, []);
+		await lines(proxy, 1, () => connection.request({ path: '/again' }));
+	});
+});
