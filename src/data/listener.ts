@@ -6,7 +6,7 @@ import { descriptorsExhausted, keepSpareDescriptor } from '../shared/spare-descr
 import { listenerOptions, secureContextOptions, useSecureContext } from '../shared/tls-options.ts';
 import { Timed } from './deadlines.ts';
 import { afterDrainGrace } from './drain-grace.ts';
-import { Http1Front } from './http1.ts';
+import { Http1Front } from './http1/front.ts';
 import { Http2Front } from './http2.ts';
 import type { DataPlane } from './plane.ts';
 
