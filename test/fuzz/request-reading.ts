@@ -35,7 +35,7 @@ export interface SentRequests {
 export function readRequests(text: string): SentRequests {
 	const requests: SentRequest[] = [];
 	let at = 0;
-	const ends = (end: SentRequests['end']): SentRequests => ({ requests, end, endsOnHead: text.startsWith('HEAD', at) });
+	const ends = (end: SentRequests['end']): SentRequests => ({ requests, end, endsOnHead: text.startsWith('HEAD ', at) });
 	for (;;) {
 		if (at === text.length) return ends('clean');
 		const end = text.indexOf('\r\n\r\n', at);

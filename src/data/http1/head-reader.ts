@@ -76,8 +76,11 @@ export class RequestHeadReader {
 		let at = from;
 		while (at < end && IS_TOKEN[bytes[at]!] === 1) at++;
 		if (at === end) return -1;
+		this.method = '';
 		if (at === from || bytes[at] !== SPACE) return this.#fail(NO_METHOD);
 		const targetAt = at + 1;
+		// Known also where the line turns out to be none: a HEAD is refused without content.
+		if (bytes[from] === 0x48) this.method = bytes.toString('latin1', from, at);
 		at = targetAt;
 		while (at < end && bytes[at]! > SPACE && bytes[at]! < DEL) at++;
 		if (at === end) return -1;
