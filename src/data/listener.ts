@@ -10,7 +10,7 @@ import type { ConnectionRefusal } from '../shared/stats.ts';
 import { createListenerContexts, type ListenerContexts } from '../shared/tls-options.ts';
 import { afterDrainGrace } from './drain-grace.ts';
 import { Handshake, type HandshakeEvents } from './handshake.ts';
-import { Http1Front } from './http1.ts';
+import { Http1Front } from './http1/front.ts';
 import { Http2Front } from './http2.ts';
 import type { DataPlane } from './plane.ts';
 

@@ -72,23 +72,24 @@ const VERDICTS = new Map<string, RefusalVerdict>(
 );
 
 /**
- * @param rejection one of the three that the gate can give, with or without a reason. Reasons may differ from request to
- *   request, so only verdicts without one are kept.
+ * @param rejection one of the three that the gate can give, with its own reason or another one. Reasons may differ from
+ *   request to request, so only the verdicts on the three themselves are kept.
  *
  * @internal
  */
 export function refused(rejection: Rejection): RefusalVerdict {
 	const verdict = VERDICTS.get(rejection.code)!;
-	return rejection.reason === undefined ? verdict : withReason(verdict.refusal, rejection.reason);
+	const { reason } = rejection;
+	return reason === verdict.refusal.reason ? verdict : withReason(verdict.refusal, reason);
 }
 
-function verdictOn({ code, status, body, headers }: Rejection): RefusalVerdict {
+function verdictOn({ code, status, body, headers, reason }: Rejection): RefusalVerdict {
 	const all: Record<string, string> = {
 		'content-type': 'text/plain; charset=utf-8',
 		'content-length': String(Buffer.byteLength(body)),
 	};
 	for (let i = 0; i < headers.length; i += 2) all[headers[i]!] = headers[i + 1]!;
-	return withReason({ code, status, headers: Object.freeze(all), body } as Refusal, undefined);
+	return withReason({ code, status, headers: Object.freeze(all), body } as Refusal, reason);
 }
 
 function withReason({ code, status, headers, body }: Refusal, reason: string | undefined): RefusalVerdict {

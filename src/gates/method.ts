@@ -59,9 +59,4 @@ export function refuseMethod(method: string): Rejection | undefined {
 
 const BAD_METHOD = BAD_REQUEST.because('malformed method');
 
-/** Whether a byte may stand in a method. */
-export function isMethodByte(byte: number | undefined): boolean {
-	return byte !== undefined && TOKEN.test(String.fromCharCode(byte));
-}
-
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;

@@ -149,12 +149,7 @@ async function nextAnswer(raw: H1Raw, method: string): Promise<RawResponse | und
 		if (answer.ended !== 'complete') throw new MalformedMessage(`an answer that breaks off: ${answer.raw}`);
 		return answer;
 	} catch (error) {
-		// What llhttp refuses is answered without knowing the method: a HEAD gets the body of its 400, too.
-		if (
-			error instanceof EndedEarly &&
-			/^(bad request|headers too large|method not implemented)?$/.test(error.partial.toString())
-		)
-			return undefined;
+		if (error instanceof EndedEarly && error.partial.length === 0) return undefined;
 		throw error;
 	}
 }

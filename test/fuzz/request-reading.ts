@@ -1,6 +1,6 @@
 import { METHODS } from 'node:http';
 import { refusedByTheDecisions } from '../models/path-decisions.ts';
-import { areExtensions, type ChunkRules, readChunks, readFields, valuesOf } from './response-reading.ts';
+import { readChunks, readFields, valuesOf } from './response-reading.ts';
 import type { Field } from './responses.ts';
 
 /** A request that a client has sent. */
@@ -13,6 +13,9 @@ export interface SentRequest {
 	/** Latin1; as far as it has come. */
 	readonly body: string;
 	readonly isComplete: boolean;
+	/** Of HTTP/1.x: minor version, and the target as it came. */
+	readonly minor?: number;
+	readonly wireTarget?: string;
 }
 
 export interface SentRequests {
@@ -33,10 +36,12 @@ export interface SentRequests {
 export function readRequests(text: string): SentRequests {
 	const requests: SentRequest[] = [];
 	let at = 0;
-	const ends = (end: SentRequests['end']): SentRequests => ({ requests, end, endsOnHead: text.startsWith('HEAD', at) });
+	const ends = (end: SentRequests['end']): SentRequests => ({
+		requests,
+		end,
+		endsOnHead: text.startsWith('HEAD ', at),
+	});
 	for (;;) {
-		// RFC 9112 section 2.2: empty lines before a request line. llhttp takes them in any form.
-		while (text[at] === '\r' || text[at] === '\n') at++;
 		if (at === text.length) return ends('clean');
 		const end = text.indexOf('\r\n\r\n', at);
 		if (end === -1) return ends('unfinished');
@@ -44,8 +49,15 @@ export function readRequests(text: string): SentRequests {
 		if (head === undefined) return ends('malformed');
 		const content = readRequestBody(text, end + 4, head);
 		if (content === undefined) return ends('malformed');
-		const { method, target, fields, isLast } = head;
-		requests.push({ method, target: originForm(target), fields, body: content.body, isComplete: content.isComplete });
+		const { method, target, fields, isHttp11, isLast } = head;
+		requests.push({
+			...content,
+			method,
+			target: originForm(target),
+			fields,
+			minor: isHttp11 ? 1 : 0,
+			wireTarget: target,
+		});
 		if (!content.isComplete) return ends(content.isMalformed ? 'malformed' : 'unfinished');
 		if (isLast) return ends('over');
 		at = content.length;
@@ -62,19 +74,22 @@ interface ReadHead {
 }
 
 function readRequestHead([requestLine = '', ...fieldLines]: readonly string[]): ReadHead | undefined {
-	// llhttp takes several spaces for one, which RFC 9112 section 3 allows, and RTSP/1.x and ICE/1.x for HTTP/1.x; Node
-	// does not tell what stood there (docs/security.md).
-	const line = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+) +([\x21-\x7e\x80-\xff]+) +(?:HTTP|RTSP|ICE)\/1\.([01])$/.exec(
-		requestLine,
-	);
+	const line = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+) ([\x21-\x7e]+) HTTP\/1\.([01])$/.exec(requestLine);
 	const fields = readFields(fieldLines);
 	if (line === null || fields === undefined) return undefined;
+	// Some readers do not take a tab for a blank here, and look for the message's end elsewhere.
+	if (fieldLines.some((text) => /^(?:content-length|transfer-encoding):(?: *\t|.*\t *$)/i.test(text))) return undefined;
+	// RFC 9112 section 3.2: a path, an absolute URI or `*`; the authority alone for CONNECT.
+	const isForm = /^(?:\/|\*$|[a-z]+:\/\/[\w.~!$&'()*+,;=%:@[\]-]+(?:[/?]|$))/i.test(line[2]!);
+	if (!isForm && line[1] !== 'CONNECT') return undefined;
 	const hosts = valuesOf(fields, 'host');
 	const isHttp11 = line[3] === '1';
 	if (hosts.length > 1 || (hosts.length === 0 && isHttp11) || !hosts.every(isAuthority)) return undefined;
 	const options = valuesOf(fields, 'connection').flatMap((value) => value.toLowerCase().split(','));
 	const has = (wanted: string) => options.some((option) => option.trim() === wanted);
-	const isLast = has('close') || line[1] === 'CONNECT' || (!isHttp11 && !has('keep-alive'));
+	// Behind a request for another protocol may stand another protocol.
+	const upgrades = has('upgrade') && valuesOf(fields, 'upgrade').length > 0;
+	const isLast = has('close') || upgrades || line[1] === 'CONNECT' || (!isHttp11 && !has('keep-alive'));
 	return { method: line[1]!, target: line[2]!, fields, isHttp11, isLast };
 }
 
@@ -97,7 +112,7 @@ function readRequestBody(text: string, at: number, { fields, isHttp11, method }:
 	// RFC 9110 section 9.3.6: what follows a CONNECT is no HTTP.
 	if (method === 'CONNECT') return { body: '', isComplete: true, length: at };
 	if (codings.length === 1) {
-		const chunks = readChunks(text, at, AS_LLHTTP);
+		const chunks = readChunks(text, at, areBareExtensions);
 		return chunks.isComplete ? chunks : { ...chunks, isMalformed: true };
 	}
 	const length = Number(lengths[0] ?? 0);
@@ -105,14 +120,12 @@ function readRequestBody(text: string, at: number, { fields, isHttp11, method }:
 	return { body, isComplete: body.length === length, length: at + length };
 }
 
-/**
- * llhttp takes sizes of 64 bits with any number of zeros before them, and extensions without a name, or without the value
- * that they announce. Nothing of it changes where a chunk ends, and nothing of it is passed on.
- */
-const AS_LLHTTP: ChunkRules = {
-	size: /^0*[0-9A-Fa-f]{1,16}(?![0-9A-Fa-f])/,
-	extensions: (text) => areExtensions(text.replaceAll(/=(?=;|$)/g, '').replaceAll(/;(?=;)/g, '')),
-};
+/** RFC 9112 section 7.1.1 without blanks, which some readers take for the end of the line. */
+function areBareExtensions(text: string): boolean {
+	const token = "[!#$%&'*+\\-.^_`|~0-9A-Za-z]+";
+	const quoted = '"(?:[^\\x00-\\x08\\x0a-\\x1f\\x7f"\\\\]|\\\\[\\t\\x20-\\x7e\\x80-\\xff])*"';
+	return new RegExp(`^(?:;${token}(?:=(?:${token}|${quoted}))?)*$`).test(text);
+}
 
 /** RFC 9112 section 3.2: of the absolute form, path and query. */
 function originForm(target: string): string {

@@ -107,16 +107,6 @@ function readContent({
 	return closes ? { body: text.slice(at), length: text.length, keepAlive: false } : undefined;
 }
 
-/** How far a reader of chunks is strict. */
-export interface ChunkRules {
-	/** What a size may look like. */
-	readonly size: RegExp;
-	/** What may stand behind it. */
-	readonly extensions: (text: string) => boolean;
-}
-
-const STRICT: ChunkRules = { size: /^[0-9A-Fa-f]{1,13}(?![0-9A-Fa-f])/, extensions: areExtensions };
-
 export interface ReadChunks {
 	/** As far as it has come. */
 	readonly body: string;
@@ -125,16 +115,20 @@ export interface ReadChunks {
 	readonly length: number;
 }
 
-/** RFC 9112 section 7.1. */
-export function readChunks(text: string, start: number, rules: ChunkRules = STRICT): ReadChunks {
+/**
+ * RFC 9112 section 7.1.
+ *
+ * @param extensions what may stand behind a chunk's size.
+ */
+export function readChunks(text: string, start: number, extensions = areExtensions): ReadChunks {
 	let body = '';
 	for (let at = start; ; ) {
 		const cutShort = { body, isComplete: false, length: at };
 		const end = text.indexOf('\r\n', at);
 		const line = text.slice(at, end);
-		const digits = rules.size.exec(line)?.[0];
+		const digits = /^[0-9A-Fa-f]{1,13}(?![0-9A-Fa-f])/.exec(line)?.[0];
 		if (end === -1 || line.length > 1024 || digits === undefined) return cutShort;
-		if (!rules.extensions(line.slice(digits.length))) return cutShort;
+		if (!extensions(line.slice(digits.length))) return cutShort;
 		at = end + 2;
 		const size = Number.parseInt(digits, 16);
 		if (size === 0) {
@@ -149,7 +143,7 @@ export function readChunks(text: string, start: number, rules: ChunkRules = STRI
 }
 
 /** RFC 9112 section 7.1.1, one extension after the other. */
-export function areExtensions(text: string): boolean {
+function areExtensions(text: string): boolean {
 	let rest = text;
 	const next = (pattern: RegExp): boolean => {
 		const match = pattern.exec(rest);

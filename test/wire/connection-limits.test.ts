@@ -96,7 +96,6 @@ describe('the time for the first request', () => {
 			sent: '',
 			dripped: `GET /a HTTP/1.1\r\nHost: ${'a'.repeat(1000)}`,
 		}),
-		'with empty lines': () => ({ sent: '\r\n\r\n', dripped: '\r\n'.repeat(500) }),
 	};
 	it('ends an HTTP/1.1 connection, whatever comes that is no whole head', async () => {
 		await stage.refused({}, () =>

@@ -4,7 +4,7 @@ import { type Duplex, duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
 import type { Dispatched } from '../../src/data/dispatch-queue.ts';
-import { Http1Front } from '../../src/data/http1.ts';
+import { Http1Front } from '../../src/data/http1/front.ts';
 import { Http2Front } from '../../src/data/http2.ts';
 import type { Upstream } from '../../src/data/plane.ts';
 import { RouteTable } from '../../src/gates/routes.ts';

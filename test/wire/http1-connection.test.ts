@@ -99,13 +99,15 @@ describe('an HTTP/1.1 connection', () => {
 		}
 	});
 
-	it('may begin with empty lines, which some clients send behind a body', async () => {
-		using connection = await h1Raw(stage.proxy);
-		connection.send(`\r\n\r\n${head('GET /a HTTP/1.1')}`);
-		assert.deepEqual(await next(connection), [200, '/a', 'keep-alive']);
-		connection.send(`\r\n${head('GET /b HTTP/1.1')}`);
-		assert.deepEqual(await next(connection), [200, '/b', 'keep-alive']);
-		await stage.counted({ '200 upstream': 2 });
+	it('does not begin with empty lines, nor does the next request: what stands there may be the end of another one', async () => {
+		for (const before of ['\r\n', '\n', '\r']) {
+			using connection = await h1Raw(stage.proxy);
+			connection.send(head('GET /a HTTP/1.1'));
+			assert.deepEqual(await next(connection), [200, '/a', 'keep-alive']);
+			connection.send(`${before}${head('GET /b HTTP/1.1')}`);
+			assert.deepEqual(await next(connection), [400, 'bad request', 'close']);
+			await stage.counted({ '200 upstream': 1, 400: 1 });
+		}
 	});
 
 	it('takes a request byte by byte', async () => {

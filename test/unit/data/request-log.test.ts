@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
-import { Http1Front } from '../../../src/data/http1.ts';
+import { Http1Front } from '../../../src/data/http1/front.ts';
 import { RequestLog, type RequestRecord } from '../../../src/data/request-record.ts';
 import { until } from '../../fixtures/wait.ts';
 import { FakePlane, LIMITS, settle } from './fixtures/fake-plane.ts';
@@ -45,7 +45,7 @@ describe('each request leaves one record', () => {
 		assert.deepEqual(logged.endings, [
 			'/a 401 complete (no token)',
 			'/b 401 complete (no token)',
-			' 400 complete (unknown method)',
+			' 400 complete (malformed request line)',
 		]);
 		logged.served.destroy();
 		await settle();

@@ -225,7 +225,7 @@ describe('a refusal', () => {
 		for (const rejection of [TOKEN_MISSING, TOKEN_INVALID, RATE_LIMITED]) {
 			const [plain, reasoned] = [refused(rejection), refused(rejection.because('expired 12 s ago'))];
 			assert.deepEqual({ ...reasoned.refusal }, { ...plain.refusal });
-			assert.deepEqual([plain.refusal.reason, reasoned.refusal.reason], [undefined, 'expired 12 s ago']);
+			assert.deepEqual([plain.refusal.reason, reasoned.refusal.reason], [rejection.reason, 'expired 12 s ago']);
 			// Kept, since there are three of them; reasons may be as many as requests.
 			assert.equal(refused(rejection), plain);
 		}

@@ -197,7 +197,7 @@ describe('why an HTTP/2 head is refused', () => {
 		['no host', [':method', 'GET', ':path', '/', ':scheme', 'https']],
 		['malformed host', [...head.slice(0, 7), 'a@b']],
 		['two hosts', [...head, 'host', 'b']],
-		['malformed method', [':method', 'get', ...head.slice(2)]],
+		['malformed method', [':method', 'G T', ...head.slice(2)]],
 		['scheme other than https', [...head.slice(0, 5), 'ftp', ':authority', 'a']],
 		['blank around a field value', [...head, 'x', ' y']],
 		['transfer-encoding in HTTP/2', [...head, 'transfer-encoding', 'chunked'], false],

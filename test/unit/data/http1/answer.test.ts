@@ -4,8 +4,8 @@ import { Writable } from 'node:stream';
 import { describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import fc from 'fast-check';
-import { Http1Answer } from '../../../src/data/http1-answer.ts';
-import { ResponseParser } from '../../../src/data/upstream/response-parser.ts';
+import { Http1Answer } from '../../../../src/data/http1/answer.ts';
+import { ResponseParser } from '../../../../src/data/upstream/response-parser.ts';
 
 const NEW_YEAR_2027 = 1_798_761_600;
 

@@ -8,7 +8,7 @@ import type { Socket } from 'node:net';
 export class Http1Answer {
 	/** Nothing follows it on this connection. */
 	isLast = false;
-	readonly #socket: Socket;
+	readonly socket: Socket;
 	readonly #isHttp11: boolean;
 	readonly #mayStay: boolean;
 	readonly #onOut: () => void;
@@ -21,7 +21,7 @@ export class Http1Answer {
 	 * @param onOut called once, when the kernel has the whole answer.
 	 */
 	constructor(socket: Socket, isHttp11: boolean, mayStay: boolean, onOut: () => void) {
-		this.#socket = socket;
+		this.socket = socket;
 		this.#isHttp11 = isHttp11;
 		this.#mayStay = mayStay;
 		this.#onOut = onOut;
@@ -69,7 +69,7 @@ export class Http1Answer {
 		if (opening.length + chunk.length <= ONE_WRITE) {
 			if (this.#held === '') this.flushSoon();
 			this.#held = opening + chunk.toString('latin1') + closing;
-			return this.#socket.writable && !this.#socket.writableNeedDrain;
+			return this.socket.writable && !this.socket.writableNeedDrain;
 		}
 		const bytes = Buffer.allocUnsafeSlow(opening.length + chunk.length + closing.length);
 		bytes.write(opening, 'latin1');
@@ -82,10 +82,10 @@ export class Http1Answer {
 	/** Writes without copying what nobody changes any more; for bodies with a `content-length`. @returns as `write`. */
 	writeKept(bytes: Buffer | string, onFlushed?: (error?: Error | null) => void): boolean {
 		if (this.#held === '') return this.#write(bytes, onFlushed);
-		this.#socket.cork();
+		this.socket.cork();
 		this.flush();
 		const more = this.#write(bytes, onFlushed);
-		this.#socket.uncork();
+		this.socket.uncork();
 		return more;
 	}
 
@@ -112,7 +112,7 @@ export class Http1Answer {
 
 	/** On a connection that is closing nothing more is said; its `close` ends whatever waits for it. */
 	#write(bytes: Buffer | string, onFlushed?: (error?: Error | null) => void): boolean {
-		return this.#socket.writable && this.#socket.write(bytes as string, 'latin1', onFlushed);
+		return this.socket.writable && this.socket.write(bytes as string, 'latin1', onFlushed);
 	}
 
 	readonly #onFlushed = (error?: Error | null): void => {

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { type Duplex, duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
-import { Http1Front } from '../../../src/data/http1.ts';
-import { until } from '../../fixtures/wait.ts';
-import { FakePlane, LIMITS, settle } from './fixtures/fake-plane.ts';
+import { Http1Front } from '../../../../src/data/http1/front.ts';
+import { until } from '../../../fixtures/wait.ts';
+import { FakePlane, LIMITS, settle } from '../fixtures/fake-plane.ts';
 
 /** The client's end of a connection, without any TLS. */
 class Client {

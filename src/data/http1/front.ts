@@ -1,0 +1,41 @@
+import type { TLSSocket } from 'node:tls';
+import type { DataPlane } from '../plane.ts';
+import { Http1Connection } from './connection.ts';
+
+/**
+ * The HTTP/1.1 front (RFC 9112). Each connection reads its own bytes: `head-reader.ts` and `request-body.ts` know the grammar,
+ * `connection.ts` the order of requests and the time limits, `request.ts` presents each request to the pipeline as a
+ * `ClientRequest`, `answer.ts` writes. Nothing of `node:http` is in the way of a request.
+ */
+export class Http1Front {
+	readonly #plane: DataPlane;
+	readonly #connections = new Set<Http1Connection>();
+	#draining = false;
+
+	constructor(plane: DataPlane) {
+		this.#plane = plane;
+	}
+
+	/** Takes over a connection whose handshake is done. @param peer the client's IP. */
+	accept(socket: TLSSocket, peer: string): void {
+		const connection = new Http1Connection(socket, peer, this.#plane);
+		this.#connections.add(connection);
+		this.#plane.stats.connections('http/1.1', 1);
+		socket.once('close', () => {
+			this.#connections.delete(connection);
+			this.#plane.stats.connections('http/1.1', -1);
+			connection.onClose();
+		});
+		if (this.#draining) connection.drain();
+	}
+
+	/** From now on each answer is the last one of its connection. */
+	drain(): void {
+		this.#draining = true;
+		for (const connection of this.#connections) connection.drain();
+	}
+
+	get size(): number {
+		return this.#connections.size;
+	}
+}

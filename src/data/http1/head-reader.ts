@@ -1,0 +1,200 @@
+import { type RequestHead, readHttp1Head } from '../../gates/headers.ts';
+import { BAD_REQUEST, HEADERS_TOO_LARGE, Rejection } from '../../gates/rejection.ts';
+import { FieldScanner, IS_TOKEN, splitFields } from './field-scanner.ts';
+
+/** What the fields of a head say, for the gates and for the connection that they came on. */
+export interface FieldBlock {
+	readonly head: RequestHead | Rejection;
+	/** `Connection` names `close`, `keep-alive`, `upgrade` (RFC 9110 section 7.6.1). */
+	readonly close: boolean;
+	readonly keepAlive: boolean;
+	/** Another protocol is asked for: what follows the request may not be HTTP (RFC 9110 section 7.8). */
+	readonly upgrade: boolean;
+}
+
+/**
+ * Reads the request heads of one HTTP/1.1 connection (RFC 9112 sections 2 to 5). Pure: bytes in, facts out.
+ *
+ * Clients send the same fields again and again, and most of what a head costs is in its fields. So the block of fields is
+ * compared with the last one as a whole: where its bytes are the same, its facts are those of before. Only facts of bytes are
+ * remembered, never a verdict; the token is judged anew for each request.
+ *
+ * After `read` has returned an index, the properties hold the request's facts until the next call.
+ */
+export class RequestHeadReader {
+	method = '';
+	/** As it came. */
+	target = '';
+	/** Minor version. */
+	minor = 1;
+	block: FieldBlock = NO_BLOCK;
+	/** Why the bytes are no request head; what follows them cannot be known. */
+	refusal: Rejection | undefined = undefined;
+	readonly #maxBytes: number;
+	readonly #traced: boolean;
+	readonly #scanner = new FieldScanner();
+	/** Bytes of the head at hand that have been looked at. */
+	#scanned = 0;
+	/** Length of its request line with CRLF; 0: not known yet. */
+	#lineLength = 0;
+	/** The last block of fields, with the version that it was read for. */
+	#lastBytes: Buffer | undefined = undefined;
+	#lastMinor = 1;
+
+	/**
+	 * @param maxBytes longest head, with its request line and its empty line.
+	 * @param traced as for `readHttp1Head`.
+	 */
+	constructor(maxBytes: number, traced = false) {
+		this.#maxBytes = maxBytes;
+		this.#traced = traced;
+	}
+
+	/**
+	 * Reads a head, or goes on reading one: after -1 it is to be called with more bytes behind the same ones.
+	 *
+	 * @param from where the head begins in `bytes`.
+	 * @returns where it ends; -1: more bytes are needed, or there is a `refusal`.
+	 */
+	read(bytes: Buffer, from: number): number {
+		const isNew = this.#lineLength === 0;
+		if (isNew) {
+			const lineEnd = this.#requestLine(bytes, from);
+			if (lineEnd === -1) return this.#unfinished(bytes.length - from);
+			this.#lineLength = lineEnd - from;
+			this.#scanned = this.#lineLength;
+			const end = this.#sameFields(bytes, lineEnd);
+			if (end !== -1) return this.#finish(end - from > this.#maxBytes ? -1 : end);
+		}
+		const end = this.#scanner.scan(bytes, from + this.#scanned);
+		this.#scanned = bytes.length - from;
+		if (this.#scanner.problem !== undefined) return this.#fail(BAD_REQUEST.because(this.#scanner.problem));
+		if (end === -1) return this.#unfinished(this.#scanned);
+		if (end - from > this.#maxBytes) return this.#finish(-1);
+		this.#readFields(bytes, from + this.#lineLength, end);
+		return this.#finish(end);
+	}
+
+	/** @returns where the line ends, behind its CRLF; -1: it has not come whole, or is none. */
+	#requestLine(bytes: Buffer, from: number): number {
+		const end = bytes.length;
+		let at = from;
+		while (at < end && IS_TOKEN[bytes[at]!] === 1) at++;
+		if (at === end) return -1;
+		this.method = '';
+		if (at === from || bytes[at] !== SPACE) return this.#fail(BAD_LINE);
+		const targetAt = at + 1;
+		// Known also where the line turns out to be none: a HEAD is refused without content.
+		if (bytes[from] === 0x48) this.method = bytes.toString('latin1', from, at);
+		at = targetAt;
+		while (at < end && bytes[at]! > SPACE && bytes[at]! < DEL) at++;
+		if (at === end) return -1;
+		if (at === targetAt || bytes[at] !== SPACE) return this.#fail(at === targetAt ? BAD_LINE : BAD_TARGET);
+		const versionAt = at + 1;
+		for (let i = 0; i < VERSION.length; i++) {
+			at = versionAt + i;
+			if (at === end) return -1;
+			const byte = bytes[at]!;
+			// The minor version's digit: 0 or 1.
+			if (i === MINOR_AT ? byte !== 0x30 && byte !== 0x31 : byte !== VERSION.charCodeAt(i))
+				return this.#fail(BAD_VERSION);
+		}
+		const line = bytes.toString('latin1', from, versionAt + MINOR_AT + 1);
+		this.method = line.slice(0, targetAt - 1 - from);
+		this.target = line.slice(targetAt - from, versionAt - 1 - from);
+		this.minor = bytes[versionAt + MINOR_AT]! - 0x30;
+		const isPath = bytes[targetAt] === SLASH;
+		// The authority form belongs to CONNECT, which is refused whatever it names.
+		if (!isPath && this.method !== 'CONNECT' && !OTHER_TARGET.test(this.target)) return this.#fail(BAD_TARGET);
+		return at + 1;
+	}
+
+	/** @returns where the block of fields ends if it is the last one again, -1 otherwise. */
+	#sameFields(bytes: Buffer, at: number): number {
+		const last = this.#lastBytes;
+		if (last === undefined || this.minor !== this.#lastMinor) return -1;
+		const end = at + last.length;
+		return end <= bytes.length && last.compare(bytes, at, end) === 0 ? end : -1;
+	}
+
+	#readFields(bytes: Buffer, at: number, end: number): void {
+		this.block = readBlock(splitFields(bytes.toString('latin1', at, end)), this.minor, this.#traced);
+		const remember = end - at <= MAX_REMEMBERED && !(this.block.head instanceof Rejection);
+		this.#lastBytes = remember ? Buffer.from(bytes.subarray(at, end)) : undefined;
+		this.#lastMinor = this.minor;
+	}
+
+	/** @param end -1: the head is longer than it may be. */
+	#finish(end: number): number {
+		if (end === -1) return this.#fail(HEADERS_TOO_LARGE);
+		this.#scanned = 0;
+		this.#lineLength = 0;
+		this.#scanner.reset();
+		return end;
+	}
+
+	#unfinished(length: number): -1 {
+		return length > this.#maxBytes && this.refusal === undefined ? this.#fail(HEADERS_TOO_LARGE) : -1;
+	}
+
+	#fail(refusal: Rejection): -1 {
+		this.refusal = refusal;
+		return -1;
+	}
+}
+
+const SPACE = 0x20;
+const DEL = 0x7f;
+const SLASH = 0x2f;
+const VERSION = 'HTTP/1.1\r\n';
+const MINOR_AT = 7;
+/** Longer blocks of fields are not worth remembering, bytes. */
+const MAX_REMEMBERED = 4096;
+
+/** The absolute and the asterisk form (RFC 9112 section 3.2); what they name is the gates' business. */
+const OTHER_TARGET = /^(?:\*$|[a-z]+:\/\/[\w.~!$&'()*+,;=%:@[\]-]+(?:[/?]|$))/i;
+
+const BAD_LINE = BAD_REQUEST.because('malformed request line');
+const BAD_TARGET = BAD_REQUEST.because('malformed request target');
+const BAD_VERSION = BAD_REQUEST.because('malformed request line, or another version than HTTP/1.0 and HTTP/1.1');
+
+const NO_BLOCK: FieldBlock = { head: BAD_REQUEST, close: false, keepAlive: false, upgrade: false };
+
+function readBlock(fields: readonly string[], minor: number, traced: boolean): FieldBlock {
+	let options = '';
+	let upgrade = false;
+	for (let i = 0; i < fields.length; i += 2) {
+		const { length } = fields[i]!;
+		if (length === 10 && fields[i]!.toLowerCase() === 'connection') options += `,${fields[i + 1]}`;
+		else if (length === 7 && fields[i]!.toLowerCase() === 'upgrade') upgrade = true;
+	}
+	const read = readHttp1Head(fields, minor, traced);
+	return {
+		head: read instanceof Rejection ? read : standalone(read),
+		close: options !== '' && CLOSE.test(options),
+		keepAlive: options !== '' && KEEP_ALIVE.test(options),
+		upgrade: upgrade && UPGRADE.test(options),
+	};
+}
+
+const CLOSE = /,[ \t]*close[ \t]*(?:,|$)/i;
+const KEEP_ALIVE = /,[ \t]*keep-alive[ \t]*(?:,|$)/i;
+const UPGRADE = /,[ \t]*upgrade[ \t]*(?:,|$)/i;
+
+/** The same facts in texts of their own: parts of the head's text would keep all of it for as long as one of them lives. */
+function standalone(head: RequestHead): RequestHead {
+	return {
+		authorization: copy(head.authorization),
+		lines: copy(head.lines),
+		bodyLength: head.bodyLength,
+		wantsUpgrade: head.wantsUpgrade,
+		expectsContinue: head.expectsContinue,
+		traceparent: copy(head.traceparent),
+		requestId: copy(head.requestId),
+		tracestate: copy(head.tracestate),
+	};
+}
+
+function copy<Text extends string | null | undefined>(text: Text): Text {
+	return (typeof text === 'string' && text !== '' ? Buffer.from(text, 'latin1').toString('latin1') : text) as Text;
+}

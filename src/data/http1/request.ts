@@ -1,0 +1,229 @@
+import { BodyExchange } from '#body';
+import type { RequestHead } from '../../gates/headers.ts';
+import { refuseMethod } from '../../gates/method.ts';
+import { BODY_ERROR, Rejection } from '../../gates/rejection.ts';
+import { originForm } from '../../gates/target.ts';
+import { refusalFields } from '../answers.ts';
+import type { ClientRequest } from '../client.ts';
+import type { ClientConnection } from '../client-connection.ts';
+import type { DataPlane } from '../plane.ts';
+import { Http1Answer } from './answer.ts';
+import type { RequestHeadReader } from './head-reader.ts';
+import { RequestBody } from './request-body.ts';
+
+/** What a request needs of the connection that it came on. */
+export interface RequestConnection {
+	readonly socket: Http1Answer['socket'];
+	readonly plane: DataPlane;
+	readonly forwardedLines: string;
+	readonly client: ClientConnection;
+	/** Whether the answer being given is the last one. */
+	readonly isLast: boolean;
+	/** Offers the request, by `take`, what has come of its body. */
+	readOn(): void;
+	/** The answer is out. */
+	onAnswered(): void;
+	/** No request is taken any more; what comes is read for a while and dropped. */
+	close(): void;
+}
+
+/** One request and its answer. */
+export class Http1Request implements ClientRequest {
+	readonly method: string;
+	readonly target: string;
+	readonly head: RequestHead | Rejection;
+	readonly forwardedLines: string;
+	readonly connection: ClientConnection;
+	readonly exchange: BodyExchange;
+	readonly #connection: RequestConnection;
+	readonly #answer: Http1Answer;
+	readonly #isHttp11: boolean;
+	/** What follows the request may not be HTTP: it is the connection's last. */
+	readonly #seals: boolean;
+	/** `undefined`: it has none. */
+	readonly #body: RequestBody | undefined;
+	/** The exchange has asked for the body, and takes it at the moment. */
+	#asked = false;
+	#taking = false;
+	/** Nobody wants the body any more. */
+	#dropping = false;
+	/** In the middle of `take`. */
+	#inTake = false;
+	/** The body is no HTTP, or has ended too early. */
+	#broken: Rejection | undefined = undefined;
+	#answering = false;
+	#done = false;
+	/** What is left of a long answer. */
+	#rest: Buffer | undefined;
+
+	/** @param read has just read the request's head. */
+	constructor(connection: RequestConnection, { method, target, minor, block }: RequestHeadReader) {
+		this.#connection = connection;
+		const { head, close, keepAlive, upgrade } = block;
+		this.#isHttp11 = minor === 1;
+		// RFC 9112 section 9.3.
+		const mayStay = !close && (minor === 1 || keepAlive);
+		this.#answer = new Http1Answer(connection.socket, minor === 1, mayStay, () => this.#onOut());
+		this.method = method;
+		this.target = originForm(target);
+		this.forwardedLines = connection.forwardedLines;
+		this.connection = connection.client;
+		this.head = refuseMethod(method) ?? head;
+		this.#seals = upgrade || method === 'CONNECT';
+		// A head that was refused does not tell where the request ends; its answer is the last one.
+		const length = this.head instanceof Rejection ? 0 : this.head.bodyLength;
+		this.#body = length === 0 ? undefined : new RequestBody(length, connection.plane.limits.maxHeaderBytes);
+		this.exchange = new BodyExchange(this, connection.plane);
+	}
+
+	/** The answer is out, and the client owes no more bytes of this request. */
+	get isOver(): boolean {
+		return this.#done && this.#isComplete;
+	}
+
+	get #isComplete(): boolean {
+		return this.#body === undefined || this.#body.isComplete;
+	}
+
+	/**
+	 * What has come of the body.
+	 *
+	 * @returns how many of the bytes were taken; those behind the body and those that nobody wants yet are not.
+	 */
+	take(bytes: Buffer): number {
+		const body = this.#body;
+		if (body === undefined || body.isComplete || this.#broken !== undefined) return 0;
+		if (!this.#taking && !this.#dropping) return 0;
+		this.#inTake = true;
+		const taken = body.read(bytes, 0);
+		if (!this.#dropping && body.piece.length > 0) this.exchange.onRequestBody(body.piece);
+		this.#inTake = false;
+		if (body.problem !== undefined) this.#onBroken(BODY_ERROR.because(body.problem));
+		else if (body.isComplete && !this.#dropping) this.exchange.onRequestEnd();
+		return taken;
+	}
+
+	/** The client has ended its side, and all that it has sent has been offered. */
+	onClientEnd(): void {
+		if (!this.#isComplete) this.#onBroken(CUT_SHORT);
+	}
+
+	/** Where the request ends cannot be known any more. */
+	#onBroken(why: Rejection): void {
+		this.#broken = why;
+		if (this.#done) this.#connection.close();
+		else if (this.#asked && !this.#answering) this.exchange.onBodyError(why);
+	}
+
+	answer(status: number, fields: string[], body: Buffer | string | undefined): void {
+		const hasBody = body !== undefined;
+		this.#begin(status, fields, hasBody, false);
+		if (body === undefined || typeof body === 'string' || body.length <= PIECE) return this.#answer.end(body);
+		this.#rest = body;
+		this.#pump();
+	}
+
+	/** In pieces, so that a client that takes its time can be told from one that takes nothing. */
+	#pump(): void {
+		const answer = this.#answer;
+		while (this.#rest !== undefined) {
+			const piece = this.#rest.subarray(0, PIECE);
+			this.#rest = piece.length === this.#rest.length ? undefined : this.#rest.subarray(PIECE);
+			if (this.#rest === undefined) answer.end(piece);
+			else if (!answer.writeKept(piece)) return;
+		}
+	}
+
+	/** The client takes more of its answer. */
+	onDrain(): void {
+		if (!this.#answering || this.#done) return;
+		this.exchange.onClientDrained(this.#rest?.length ?? 0);
+		this.#pump();
+	}
+
+	refuse(rejected: Rejection): void {
+		this.#dropping = true;
+		this.#answering = true;
+		// As much of the body as is here may be all of it.
+		if (!this.#inTake) this.#connection.readOn();
+		const hasBody = this.method !== 'HEAD';
+		this.#begin(rejected.status, refusalFields(rejected), hasBody, rejected.closes);
+		this.#answer.end(hasBody ? rejected.body : '');
+	}
+
+	begin(status: number, fields: string[], hasBody: boolean): void {
+		this.#begin(status, fields, hasBody, false);
+		this.#answer.flushSoon();
+	}
+
+	write(chunk: Buffer): boolean {
+		return this.#answer.write(chunk);
+	}
+
+	end(): void {
+		this.#answer.end();
+	}
+
+	reset(): void {
+		this.#rest = undefined;
+		this.#connection.socket.destroy();
+	}
+
+	readBody(): void {
+		this.#asked = true;
+		const { head, exchange } = this;
+		// Only now have the gates before the body passed (RFC 9110 section 10.1.1).
+		if (!(head instanceof Rejection) && head.expectsContinue && this.#isHttp11) this.#answer.writeContinue();
+		if (this.#broken !== undefined) return exchange.onBodyError(this.#broken);
+		this.resumeBody();
+	}
+
+	pauseBody(): void {
+		this.#taking = false;
+	}
+
+	resumeBody(): void {
+		this.#taking = true;
+		this.#connection.readOn();
+	}
+
+	#begin(status: number, fields: readonly string[], hasBody: boolean, closes: boolean): void {
+		this.#answering = true;
+		const isLast =
+			closes || this.#seals || this.#broken !== undefined || this.#connection.isLast || this.#leavesTooMuchUnread();
+		this.#answer.begin(status, fields, hasBody, isLast, this.#connection.plane.clock.wallSeconds());
+	}
+
+	/**
+	 * An answer before the request's end leaves its rest on the connection. A little is read and dropped; for more, or
+	 * if the client was told to wait for a 100 that will not come, the connection is not worth keeping.
+	 */
+	#leavesTooMuchUnread(): boolean {
+		const { head } = this;
+		if (this.#isComplete || head instanceof Rejection) return false;
+		if (head.expectsContinue && !this.#asked) return true;
+		return head.bodyLength < 0 || head.bodyLength > DROPPED_BODY;
+	}
+
+	/** The answer is out. */
+	#onOut(): void {
+		if (this.#done) return;
+		this.#done = true;
+		this.#dropping = true;
+		if (this.#answer.isLast) this.#connection.close();
+		this.exchange.onAnswered();
+		this.#connection.onAnswered();
+	}
+
+	onConnectionClosed(): void {
+		if (this.#done) return;
+		this.#done = true;
+		this.exchange.onClientGone();
+	}
+}
+
+const CUT_SHORT = BODY_ERROR.because('the connection ended within the body');
+/** Bytes. */
+const PIECE = 65_536;
+/** Unread rest of a request that is not worth closing for, bytes. */
+const DROPPED_BODY = 65_536;

@@ -1,0 +1,157 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { RequestHeadReader } from '../../../../src/data/http1/head-reader.ts';
+import type { RequestHead } from '../../../../src/gates/headers.ts';
+
+const LIMIT = 1000;
+
+/** Reads one head, all of it at once. */
+function read(text: string, reader = new RequestHeadReader(LIMIT)) {
+	const end = reader.read(Buffer.from(text, 'latin1'), 0);
+	return { end, reader, refusal: reader.refusal?.code, reason: reader.refusal?.reason };
+}
+
+function head(lines = 'Host: a\r\n', line = 'GET /a HTTP/1.1') {
+	return `${line}\r\n${lines}\r\n`;
+}
+
+describe('a request head', () => {
+	it('ends behind its empty line, whatever follows', () => {
+		const text = head();
+		const { end, reader } = read(`${text}GET /b`);
+		assert.equal(end, text.length);
+		assert.deepEqual([reader.method, reader.target, reader.minor], ['GET', '/a', 1]);
+	});
+
+	it('is the same wherever it is cut', () => {
+		const text = head('Host: a\r\nX-B:  c \t\r\nContent-Length: 5\r\n', 'POST /a?b HTTP/1.0');
+		for (let at = 0; at <= text.length; at++) {
+			const reader = new RequestHeadReader(LIMIT);
+			const bytes = Buffer.from(text, 'latin1');
+			if (at < text.length) assert.equal(reader.read(bytes.subarray(0, at), 0), -1, `cut at ${at}`);
+			assert.equal(reader.read(bytes, 0), text.length, `cut at ${at}`);
+			const { lines, bodyLength } = reader.block.head as RequestHead;
+			assert.deepEqual([reader.method, reader.target, reader.minor], ['POST', '/a?b', 0]);
+			assert.deepEqual([lines, bodyLength], ['X-B: c\r\n', 5]);
+		}
+	});
+
+	it('that has not come whole is refused as soon as a byte has no place in it', () => {
+		for (const [text, reason] of [
+			['\r', 'malformed request line'],
+			['\n', 'malformed request line'],
+			[' ', 'malformed request line'],
+			['\x16\x03', 'malformed request line'],
+			['GET\t', 'malformed request line'],
+			['GET  ', 'malformed request line'],
+			['GET a H', undefined],
+			['GET /\xe4', 'malformed request target'],
+			['GET /a  ', VERSION],
+			['GET /a HTTP/2', VERSION],
+			['GET /a RTSP', VERSION],
+			['GET /a HTTP/1.2', VERSION],
+			['GET /a HTTP/1.1\n', VERSION],
+			['GET /a HTTP/1.1 ', VERSION],
+			['GET a HTTP/1.1\r\n', 'malformed request target'],
+			['GET /a HTTP/1.1\r\n ', 'folded field line'],
+			['GET /a HTTP/1.1\r\nA: b\r\n\t', 'folded field line'],
+			['GET /a HTTP/1.1\r\n:', 'field without a name'],
+			['GET /a HTTP/1.1\r\nA ', 'blank in a field name'],
+			['GET /a HTTP/1.1\r\nA\r', 'field line without a colon'],
+			['GET /a HTTP/1.1\r\nA(', 'malformed field name'],
+			['GET /a HTTP/1.1\r\nA: \0', 'control byte in a field value'],
+			['GET /a HTTP/1.1\r\nA: b\n', 'bare LF in a field line'],
+			['GET /a HTTP/1.1\r\nA: b\rc', 'bare CR in a field line'],
+			['GET /a HTTP/1.1\r\n\n', 'bare LF in a field line'],
+			['GET /a HTTP/1.1\r\n\r\r', 'bare CR in a field line'],
+		] as const) {
+			const { end, refusal, reason: given } = read(text);
+			assert.deepEqual([end, refusal, given], [-1, reason && 'bad-request', reason], JSON.stringify(text));
+		}
+	});
+
+	it('may be as long as the limit and no longer, however it is cut', () => {
+		const fill = (length: number) =>
+			head(`Host: a\r\nX: ${'x'.repeat(length - head('Host: a\r\nX: \r\n').length)}\r\n`);
+		for (const step of [LIMIT * 2, 7, 1]) {
+			for (const length of [LIMIT, LIMIT + 1]) {
+				const bytes = Buffer.from(fill(length));
+				const reader = new RequestHeadReader(LIMIT);
+				let end = -1;
+				for (let at = step; end === -1 && reader.refusal === undefined && at < length + step; at += step) {
+					end = reader.read(bytes.subarray(0, at), 0);
+				}
+				assert.deepEqual(
+					[end, reader.refusal?.code],
+					length === LIMIT ? [LIMIT, undefined] : [-1, 'headers-too-large'],
+					`${length} bytes, ${step} at a time`,
+				);
+			}
+		}
+		for (const line of [`GET /${'a'.repeat(LIMIT)}`, 'A'.repeat(LIMIT + 1)]) {
+			assert.equal(read(line).refusal, 'headers-too-large');
+		}
+	});
+
+	it('has a tab beside neither of the values that frame its message', () => {
+		for (const line of ['Transfer-Encoding: chunked\t', 'Transfer-Encoding:\tchunked', 'content-length: 5\t']) {
+			const { reader } = read(head(`Host: a\r\n${line}\r\n`, 'POST /a HTTP/1.1'));
+			assert.equal((reader.block.head as { code?: string }).code, 'bad-request', line);
+		}
+	});
+});
+
+const VERSION = 'malformed request line, or another version than HTTP/1.0 and HTTP/1.1';
+
+describe('a head on a connection that has brought others', () => {
+	it('shares the facts of the last one where its block of fields is the same, byte by byte', () => {
+		const reader = new RequestHeadReader(LIMIT);
+		read(head('Host: a\r\nAuthorization: Bearer x\r\n'), reader);
+		const { block } = reader;
+		read(head('Host: a\r\nAuthorization: Bearer x\r\n', 'POST /b HTTP/1.1'), reader);
+		assert.equal(reader.block, block);
+		assert.deepEqual([reader.method, reader.target], ['POST', '/b']);
+	});
+
+	it('has facts of its own otherwise: another byte, a field more or less, another version', () => {
+		for (const [lines, line] of [
+			['Host: a\r\nAuthorization: Bearer y\r\n', 'GET /a HTTP/1.1'],
+			['Host: a\r\nAuthorization: Bearer x\r\nA: b\r\n', 'GET /a HTTP/1.1'],
+			['Host: a\r\n', 'GET /a HTTP/1.1'],
+			['Host: a\r\nAuthorization: Bearer x\r\n', 'GET /a HTTP/1.0'],
+		] as const) {
+			const reader = new RequestHeadReader(LIMIT);
+			read(head('Host: a\r\nAuthorization: Bearer x\r\n'), reader);
+			const { block } = reader;
+			const text = head(lines, line);
+			assert.equal(read(text, reader).end, text.length);
+			assert.notEqual(reader.block, block);
+			const alone = read(text).reader.block;
+			assert.deepEqual({ ...reader.block, head: { ...reader.block.head } }, { ...alone, head: { ...alone.head } });
+		}
+	});
+
+	it('is no longer than the limit either where its block of fields is known', () => {
+		const reader = new RequestHeadReader(LIMIT);
+		const lines = `Host: a\r\nX: ${'x'.repeat(LIMIT / 2)}\r\n`;
+		assert.notEqual(read(head(lines), reader).end, -1);
+		assert.equal(read(head(lines, `GET /${'a'.repeat(LIMIT / 2)} HTTP/1.1`), reader).refusal, 'headers-too-large');
+	});
+});
+
+describe('whether a connection stays', () => {
+	it('is told by the options of Connection, in any case and number', () => {
+		const options = (value: string, more = '') => {
+			const { close, keepAlive, upgrade } = read(head(`Host: a\r\nConnection: ${value}\r\n${more}`)).reader.block;
+			return { close, keepAlive, upgrade };
+		};
+		const none = { close: false, keepAlive: false, upgrade: false };
+		assert.deepEqual(options('close'), { ...none, close: true });
+		assert.deepEqual(options('a , CLOSE,b'), { ...none, close: true });
+		assert.deepEqual(options('a', 'connection: Close\r\n'), { ...none, close: true });
+		assert.deepEqual(options('Keep-Alive'), { ...none, keepAlive: true });
+		assert.deepEqual(options('closed, unclose'), none);
+		assert.deepEqual(options('Upgrade'), none);
+		assert.deepEqual(options('keep-alive, Upgrade', 'Upgrade: h2c\r\n'), { ...none, keepAlive: true, upgrade: true });
+	});
+});
