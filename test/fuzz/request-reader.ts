@@ -133,11 +133,15 @@ function begin({ method, target, minor, block }: RequestHeadReader): Current {
 	const length = method === 'CONNECT' ? 0 : head.bodyLength;
 	const isLast = block.close || block.upgrade || method === 'CONNECT' || (minor === 0 && !block.keepAlive);
 	return {
-		request: { method, target, head: { ...head } },
+		request: { method, target, head: factsOf(head) },
 		body: new RequestBody(length, MAX_HEAD),
 		content: '',
 		isLast,
 	};
+}
+
+function factsOf({ authorization, lines, bodyLength, wantsUpgrade, expectsContinue }: RequestHead): unknown {
+	return { authorization, lines, bodyLength, wantsUpgrade, expectsContinue };
 }
 
 type End = 'clean' | 'malformed head' | 'broken';
@@ -149,9 +153,7 @@ function readByTheDecisions(text: string): { requests: ReadRequest[]; end: End }
 		const head = readHttp1Head(fields.flat(), minor!);
 		if (head instanceof Rejection) return { requests: read, end: 'malformed head' };
 		if (!isComplete) return { requests: read, end: 'broken' };
-		const { authorization, lines, bodyLength, wantsUpgrade, expectsContinue } = head;
-		const facts = { authorization, lines, bodyLength, wantsUpgrade, expectsContinue };
-		read.push({ method, target: wireTarget!, head: facts, body });
+		read.push({ method, target: wireTarget!, head: factsOf(head), body });
 	}
 	return { requests: read, end: end === 'malformed' ? 'malformed head' : end === 'unfinished' ? 'broken' : 'clean' };
 }
