@@ -1,4 +1,5 @@
 import { type ConfigProblem, describeProblem, inFileOrder } from '../config/error.ts';
+import { assertEnoughFiles, openFilesLimit } from '../control/descriptor-limit.ts';
 import { inspect } from '../control/inspection.ts';
 import { processLimits } from '../control/process-state.ts';
 import { parseLogFilter } from '../shared/log.ts';
@@ -36,52 +37,63 @@ export async function runCheck(
 	print: (text: string) => void,
 ): Promise<number> {
 	const { files, problems, warnings } = await inspect(path, new Date());
-	const errors = inFileOrder(problems);
-	const doubts = inFileOrder(warnings);
-	const others = [
-		...parseLogFilter(rustLog).problems.map((message) => ({ key: 'RUST_LOG', message })),
-		...unknownVariables(env).map(({ name, message }) => ({ key: name, message })),
-		...(files === undefined ? [] : processLimits(files.config, workers).warnings.map((message) => ({ message }))),
+	const ofFile = (found: readonly ConfigProblem[]) => inFileOrder(found).map((problem) => ({ path, problem }));
+	const errors = [...ofFile(problems), ...refusalsOfProcess(workers)];
+	const doubts = [
+		...ofFile(warnings),
+		...parseLogFilter(rustLog).problems.map((message) => ofProcess({ key: 'RUST_LOG', message })),
+		...unknownVariables(env).map(({ name, message }) => ofProcess({ key: name, message })),
+		...(files === undefined
+			? []
+			: processLimits(files.config, workers).warnings.map((message) => ofProcess({ message }))),
 	];
-	print(json ? toJson(path, errors, doubts, others) : toText(path, errors, doubts, others));
+	print(json ? toJson(errors, doubts) : toText(path, errors, doubts));
 	return errors.length === 0 ? 0 : 1;
 }
 
-/** @param others warnings that are no matter of the file. */
-function toJson(
-	path: string,
-	errors: readonly ConfigProblem[],
-	doubts: readonly ConfigProblem[],
-	others: readonly ConfigProblem[],
-): string {
-	const result: CheckResult = {
-		ok: errors.length === 0,
-		errors: errors.map((problem) => finding(path, problem)),
-		warnings: [...doubts.map((problem) => finding(path, problem)), ...others.map((problem) => finding(null, problem))],
-	};
+interface Found {
+	/** Of the configuration file; `null` for what is no matter of it. */
+	readonly path: string | null;
+	readonly problem: ConfigProblem;
+}
+
+function ofProcess(problem: ConfigProblem): Found {
+	return { path: null, problem };
+}
+
+function refusalsOfProcess(workers: number): Found[] {
+	try {
+		assertEnoughFiles(openFilesLimit(), workers);
+		return [];
+	} catch (error) {
+		return [ofProcess({ message: (error as Error).message })];
+	}
+}
+
+function toJson(errors: readonly Found[], doubts: readonly Found[]): string {
+	const result: CheckResult = { ok: errors.length === 0, errors: errors.map(finding), warnings: doubts.map(finding) };
 	return `${JSON.stringify(result)}\n`;
 }
 
-function finding(path: string | null, { line, key, file, message }: ConfigProblem): Finding {
+function finding({ path, problem: { line, key, file, message } }: Found): Finding {
 	const text = file === undefined ? message : `${file}: ${message}`;
 	return { file: path, line: line ?? null, key: key ?? null, message: text };
 }
 
-function toText(
-	path: string,
-	errors: readonly ConfigProblem[],
-	doubts: readonly ConfigProblem[],
-	others: readonly ConfigProblem[],
-): string {
+function toText(path: string, errors: readonly Found[], doubts: readonly Found[]): string {
 	const verdict = errors.length === 0 ? 'ok' : 'cannot be used';
-	const counts = `${counted(errors.length, 'error')}, ${counted(doubts.length + others.length, 'warning')}`;
+	const counts = `${counted(errors.length, 'error')}, ${counted(doubts.length, 'warning')}`;
 	const lines = [
-		...errors.map((problem) => `error: ${describeProblem(path, problem)}`),
-		...doubts.map((problem) => `warning: ${describeProblem(path, problem)}`),
-		...others.map(({ key, message }) => `warning: ${key === undefined ? '' : `${key}: `}${message}`),
+		...errors.map((found) => `error: ${described(found)}`),
+		...doubts.map((found) => `warning: ${described(found)}`),
 		`${path}: ${verdict} (${counts})`,
 	];
 	return `${lines.join('\n')}\n`;
+}
+
+function described({ path, problem }: Found): string {
+	if (path !== null) return describeProblem(path, problem);
+	return problem.key === undefined ? problem.message : `${problem.key}: ${problem.message}`;
 }
 
 function counted(count: number, what: string): string {

@@ -22,9 +22,9 @@ function write(name: string, tables: Partial<ConfigTables> = {}): string {
 }
 
 /** Exit code and output, without what depends on the machine. */
-async function check(config: string, { json = false, rustLog = 'info', env = {} } = {}) {
+async function check(config: string, { json = false, rustLog = 'info', env = {}, workers = 1 } = {}) {
 	let output = '';
-	const code = await runCheck({ command: 'check', config, workers: 1, rustLog, json }, env, (text) => {
+	const code = await runCheck({ command: 'check', config, workers, rustLog, json }, env, (text) => {
 		output += text;
 	});
 	return { code, output: output.replaceAll(config, 'config.toml').replaceAll(pki.dir, 'pki') };
@@ -38,6 +38,14 @@ describe('the check', () => {
 		const { code, output } = await check(write('right.toml'));
 		assert.equal(code, 0);
 		assert.match(output.replace(/^warning: Node .*\n/, ''), /^config\.toml: ok \(0 errors, [01] warnings?\)\n$/);
+	});
+
+	test('names what the process lacks, which is no matter of the file', async () => {
+		const { code, output } = await check(write('many-workers.toml'), { json: true, workers: 100_000_000 });
+		const [error] = (JSON.parse(output) as CheckResult).errors;
+		assert.equal(code, 1);
+		assert.match(error!.message, /^the limit of open files is \d+, and with 100000000 workers the proxy needs/);
+		assert.deepEqual([error!.file, error!.line, error!.key], [null, null, null]);
 	});
 
 	test('names each error with its line, also those in files, and ends with 1', async () => {
