@@ -1,5 +1,5 @@
 import { Summary } from '../shared/histogram.ts';
-import { UpstreamStats, type WorkerStats } from '../shared/stats.ts';
+import { HTTP2_ERROR_REASONS, UpstreamStats, type WorkerStats } from '../shared/stats.ts';
 import type { ConfigInForce } from './config-in-force.ts';
 import type { Exposition } from './exposition.ts';
 import type { Upstream } from './upstreams.ts';
@@ -149,6 +149,17 @@ function writeConnections(
 		clients.sample(
 			total(workers, ({ connections }) => connections[protocol]),
 			{ protocol },
+		);
+	}
+	const errors = page.family(
+		'proxy_http2_connection_errors_total',
+		'counter',
+		'HTTP/2 connections that were ended with an error, by what their clients had done.',
+	);
+	for (const reason of HTTP2_ERROR_REASONS) {
+		errors.sample(
+			total(workers, ({ http2Errors }) => http2Errors[reason]),
+			{ reason },
 		);
 	}
 	const connections = page.family(

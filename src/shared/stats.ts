@@ -20,7 +20,27 @@ const CELL = {
 	/** Answers without an upstream, by status. */
 	answers: 8,
 } as const;
-const WORKER_CELLS = CELL.answers + STATUSES;
+
+/** Why an HTTP/2 connection was ended with an error: the label of a metric, so these and no others. */
+export const HTTP2_ERROR_REASONS = [
+	'preface',
+	'frame-size',
+	'protocol',
+	'stream-closed',
+	'flow-control',
+	'compression',
+	'stream-limit',
+	'control-flood',
+	'reset-flood',
+	'continuation-flood',
+	'client-error',
+	'internal',
+] as const;
+export type Http2ErrorReason = (typeof HTTP2_ERROR_REASONS)[number];
+
+/** Behind the answers, by reason. */
+const HTTP2_ERRORS = CELL.answers + STATUSES;
+const WORKER_CELLS = HTTP2_ERRORS + HTTP2_ERROR_REASONS.length;
 
 export class WorkerStats {
 	readonly cells: Float64Array;
@@ -48,6 +68,10 @@ export class WorkerStats {
 		this.cells[CELL.handshakeFailures]! += 1;
 	}
 
+	http2ConnectionError(reason: Http2ErrorReason): void {
+		this.cells[HTTP2_ERRORS + HTTP2_ERROR_REASONS.indexOf(reason)]! += 1;
+	}
+
 	/** An answer given before an upstream was chosen. */
 	answered(status: number): void {
 		this.cells[CELL.answers + status]! += 1;
@@ -69,6 +93,7 @@ export class WorkerStats {
 		rateLimited: number;
 		handshakeFailures: number;
 		connections: Record<ConnectionProtocol, number>;
+		http2Errors: Record<Http2ErrorReason, number>;
 		answers: Map<number, number>;
 	} {
 		const c = this.cells;
@@ -82,7 +107,11 @@ export class WorkerStats {
 				'http/1.1': c[CELL.connectionsHttp1]!,
 				h2: c[CELL.connectionsHttp2]!,
 			},
-			answers: nonZero(c.subarray(CELL.answers)),
+			http2Errors: Object.fromEntries(HTTP2_ERROR_REASONS.map((reason, i) => [reason, c[HTTP2_ERRORS + i]!])) as Record<
+				Http2ErrorReason,
+				number
+			>,
+			answers: nonZero(c.subarray(CELL.answers, HTTP2_ERRORS)),
 		};
 	}
 }
