@@ -34,7 +34,7 @@ export const CODE = {
 	HTTP_1_1_REQUIRED: 0xd,
 } as const;
 
-/** RFC 9113 section 6.5.2. */
+/** RFC 9113 section 6.5.2, RFC 8441 section 3, RFC 9218 section 2.1. */
 export const SETTING = {
 	HEADER_TABLE_SIZE: 0x1,
 	ENABLE_PUSH: 0x2,
@@ -42,6 +42,8 @@ export const SETTING = {
 	INITIAL_WINDOW_SIZE: 0x4,
 	MAX_FRAME_SIZE: 0x5,
 	MAX_HEADER_LIST_SIZE: 0x6,
+	ENABLE_CONNECT_PROTOCOL: 0x8,
+	NO_RFC7540_PRIORITIES: 0x9,
 } as const;
 
 /** RFC 9113 section 3.4. */

@@ -16,8 +16,8 @@ export function readSettings(bytes: Buffer, from: number, to: number, window: nu
 	for (let at = from; at < to; at += 6) {
 		const id = (bytes[at]! << 8) | bytes[at + 1]!;
 		const value = uint32At(bytes, at + 2);
-		if (id === SETTING.ENABLE_PUSH) {
-			if (value > 1) throw outOfRange('ENABLE_PUSH');
+		if (id === SETTING.ENABLE_PUSH || id === SETTING.ENABLE_CONNECT_PROTOCOL || id === SETTING.NO_RFC7540_PRIORITIES) {
+			if (value > 1) throw outOfRange('a setting that is 0 or 1');
 		} else if (id === SETTING.INITIAL_WINDOW_SIZE) {
 			if (value > MAX_WINDOW) throw new ConnectionError(CODE.FLOW_CONTROL_ERROR, 'flow-control', 'INITIAL_WINDOW_SIZE');
 			newest = value;

@@ -65,6 +65,7 @@ const FAMILIES = {
 	proxy_reloads_total: 'counter',
 	proxy_upstream_connections: 'gauge',
 	proxy_connections: 'gauge',
+	proxy_http2_connection_errors_total: 'counter',
 	proxy_workers: 'gauge',
 	process_cpu_seconds_total: 'counter',
 	process_resident_memory_bytes: 'gauge',
@@ -101,6 +102,8 @@ describe('the first scrape', () => {
 			['proxy_ratelimited_total', {}],
 			['proxy_tls_handshake_seconds_count', {}],
 			['proxy_tls_handshake_failures_total', {}],
+			['proxy_http2_connection_errors_total', { reason: 'control-flood' }],
+			['proxy_http2_connection_errors_total', { reason: 'preface' }],
 			['proxy_reloads_total', { result: 'success' }],
 			['proxy_reloads_total', { result: 'failure' }],
 		] as const;
@@ -128,6 +131,7 @@ describe('a later scrape', () => {
 			stats.authFailure('missing');
 			stats.answered(401);
 			stats.connections('h2', 2);
+			stats.http2ConnectionError('reset-flood');
 			stats.handshakes.record(10, 0);
 		}
 		second.authFailure('invalid');
@@ -154,6 +158,8 @@ describe('a later scrape', () => {
 			['proxy_tls_handshake_seconds_count', {}, 2],
 			['proxy_tls_handshake_failures_total', {}, 1],
 			['proxy_connections', { protocol: 'h2' }, 4],
+			['proxy_http2_connection_errors_total', { reason: 'reset-flood' }, 2],
+			['proxy_http2_connection_errors_total', {}, 2],
 			['proxy_connections', { protocol: 'http/1.1' }, 0],
 			['proxy_upstream_connections', { upstream: 'a:1', state: 'idle' }, 2],
 			['proxy_upstream_connections', { upstream: 'a:1', state: 'active' }, 0],

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Summary } from '../../../src/shared/histogram.ts';
-import { UpstreamStats, WorkerStats } from '../../../src/shared/stats.ts';
+import { HTTP2_ERROR_REASONS, UpstreamStats, WorkerStats } from '../../../src/shared/stats.ts';
 
 /** Every status that an answer can have. */
 const STATUSES = Array.from({ length: 500 }, (_, i) => 100 + i);
@@ -13,6 +13,7 @@ describe("a worker's stats", () => {
 		rateLimited: 0,
 		handshakeFailures: 0,
 		connections: { handshake: 0, 'http/1.1': 0, h2: 0 },
+		http2Errors: Object.fromEntries(HTTP2_ERROR_REASONS.map((reason) => [reason, 0])),
 		answers: new Map(),
 	};
 
@@ -26,6 +27,13 @@ describe("a worker's stats", () => {
 			[(stats: WorkerStats) => stats.authFailure('invalid'), { authInvalid: 1 }],
 			[(stats: WorkerStats) => stats.rateLimited(), { rateLimited: 1 }],
 			[(stats: WorkerStats) => stats.handshakeFailed(), { handshakeFailures: 1 }],
+			...HTTP2_ERROR_REASONS.map(
+				(reason) =>
+					[
+						(stats: WorkerStats) => stats.http2ConnectionError(reason),
+						{ http2Errors: { ...ZERO.http2Errors, [reason]: 1 } },
+					] as const,
+			),
 			[(stats: WorkerStats) => stats.answered(401), { answers: new Map([[401, 1]]) }],
 		] as const) {
 			const stats = new WorkerStats(WorkerStats.allocate());

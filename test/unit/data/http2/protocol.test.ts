@@ -183,6 +183,8 @@ const CASES: Record<string, Record<string, [frames: Buffer[], outcome: string]>>
 		],
 		'that acknowledge what was acknowledged': [[settingsAck(), settingsAck()], END(PROTOCOL_ERROR)],
 		'ENABLE_PUSH of 2': [[settingsFrame([[SETTING.ENABLE_PUSH, 2]])], END(PROTOCOL_ERROR)],
+		'ENABLE_CONNECT_PROTOCOL of 2 (RFC 8441 section 3)': [[settingsFrame([[0x8, 2]])], END(PROTOCOL_ERROR)],
+		'NO_RFC7540_PRIORITIES of 2 (RFC 9218 section 2.1)': [[settingsFrame([[0x9, 2]])], END(PROTOCOL_ERROR)],
 		'INITIAL_WINDOW_SIZE of 2^31': [[settingsFrame([[SETTING.INITIAL_WINDOW_SIZE, 2 ** 31]])], END(FLOW_CONTROL_ERROR)],
 		'MAX_FRAME_SIZE of 16,383': [[settingsFrame([[SETTING.MAX_FRAME_SIZE, 16_383]])], END(PROTOCOL_ERROR)],
 		'MAX_FRAME_SIZE of 2^24': [[settingsFrame([[SETTING.MAX_FRAME_SIZE, 2 ** 24]])], END(PROTOCOL_ERROR)],
