@@ -6,7 +6,7 @@ import { KeptPieces } from '../body/kept-pieces.ts';
 import type { ClientRequest } from '../client.ts';
 import type { DataPlane } from '../plane.ts';
 import { CODE } from './frame-format.ts';
-import { codedFields, codedStatus } from './hpack-encoder.ts';
+import { codedDate, codedFields, codedStatus } from './hpack-encoder.ts';
 import type { RequestFacts } from './request-fields.ts';
 import { Stream, type StreamOwner } from './stream.ts';
 
@@ -98,7 +98,9 @@ export class Http2Request extends Stream implements ClientRequest {
 	}
 
 	#respond(status: number, fields: readonly string[], endStream: boolean): void {
-		this.sendHeaders(codedStatus(status) + codedFields(fields), endStream);
+		const block = codedStatus(status) + codedFields(fields);
+		const { clock } = this.#connection.plane;
+		this.sendHeaders(hasDate(fields) ? block : block + codedDate(clock.wallSeconds()), endStream);
 	}
 
 	override onRoom(): void {
@@ -190,6 +192,11 @@ export class Http2Request extends Stream implements ClientRequest {
 		this.#isRead = false;
 		this.#kept = undefined;
 	}
+}
+
+function hasDate(fields: readonly string[]): boolean {
+	for (let i = 0; i < fields.length; i += 2) if (fields[i] === 'date') return true;
+	return false;
 }
 
 /** Of a long answer, bytes. */

@@ -6,6 +6,7 @@ import fc from 'fast-check';
 import { ConnectionError } from '../../../../src/data/http2/errors.ts';
 import { HpackDecoder } from '../../../../src/data/http2/hpack-decoder.ts';
 import {
+	codedDate,
 	codedField,
 	codedFields,
 	codedInteger,
@@ -333,6 +334,12 @@ describe('HPACK', () => {
 				assert.equal(codedFields(fields.flat()), fields.map(([name, value]) => codedField(name, value)).join(''));
 			}),
 		);
+	});
+
+	it('has a date for answers that bring none, which changes with the second', () => {
+		const read = (seconds: number) => new HpackReader().read(codedDate(seconds));
+		assert.deepEqual(read(784_111_777.5), [['date', 'Sun, 06 Nov 1994 08:49:37 GMT']]);
+		assert.deepEqual(read(784_111_778), [['date', 'Sun, 06 Nov 1994 08:49:38 GMT']]);
 	});
 
 	it('asks others not to index cookies either (RFC 7541 section 7.1.3)', () => {
