@@ -255,7 +255,7 @@ export abstract class Exchange extends Timed implements Dispatched, ResponseHand
 	abstract onRequestEnd(): void;
 	abstract onClientDrained(): void;
 
-	/** The body's framing is broken (HTTP/1.1 only; nghttp2 resets the stream). */
+	/** The body's framing is broken (HTTP/1.1 only; over HTTP/2 the stream is reset). */
 	onBodyError(): void {
 		this.fail(rejection.BODY_ERROR, 'abandoned');
 	}
