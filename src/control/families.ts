@@ -195,6 +195,12 @@ function writeConnections(
 	for (const [reason, count] of addUp(workers.map(({ connectionRefusals }) => connectionRefusals))) {
 		refused.sample(count, { reason });
 	}
+	const errors = page.family(
+		'proxy_http2_connection_errors_total',
+		'counter',
+		'HTTP/2 connections that were ended with an error, by what their clients had done.',
+	);
+	for (const [reason, count] of addUp(workers.map(({ http2Errors }) => http2Errors))) errors.sample(count, { reason });
 	const connections = page.family(
 		'proxy_upstream_connections',
 		'gauge',

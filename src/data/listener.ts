@@ -11,7 +11,7 @@ import { createListenerContexts, type ListenerContexts } from '../shared/tls-opt
 import { afterDrainGrace } from './drain-grace.ts';
 import { Handshake, type HandshakeEvents } from './handshake.ts';
 import { Http1Front } from './http1/front.ts';
-import { Http2Front } from './http2.ts';
+import { Http2Front } from './http2/front.ts';
 import type { DataPlane } from './plane.ts';
 
 /**

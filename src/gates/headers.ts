@@ -111,8 +111,8 @@ export function readHttp1Head(raw: readonly string[], minor: number, traced = fa
 }
 
 /**
- * Reads an HTTP/2 request head. Framing fields and the order of pseudo-headers are nghttp2's business (RFC 9113
- * section 8.1.1), and so are CR, LF and NUL in names and values; what is checked here is what it lets pass.
+ * Reads an HTTP/2 request head that is well-formed (RFC 9113 section 8.1.1): what makes one malformed, such as the order of
+ * pseudo-headers, fields of connections, CR, LF and NUL, is the business of `data/http2/request-fields.ts`.
  *
  * @param raw names and values in turn, pseudo-headers included.
  * @param endStream the head ends the stream: no body.

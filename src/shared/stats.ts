@@ -10,6 +10,30 @@ import { HISTOGRAM_BYTES, Histogram } from './histogram.ts';
 
 const STATUSES = 600;
 
+/** Why a connection is closed before anything of it is read. */
+export const CONNECTION_REFUSALS = ['max_connections', 'descriptors'] as const;
+export type ConnectionRefusal = (typeof CONNECTION_REFUSALS)[number];
+
+/** Why an HTTP/2 connection was ended with an error: the label of a metric, so these and no others. */
+export const HTTP2_ERROR_REASONS = [
+	'preface',
+	'frame-size',
+	'protocol',
+	'stream-closed',
+	'flow-control',
+	'compression',
+	'stream-limit',
+	'control-flood',
+	'reset-flood',
+	'continuation-flood',
+	'client-error',
+	'internal',
+] as const;
+export type Http2ErrorReason = (typeof HTTP2_ERROR_REASONS)[number];
+
+const ANSWERS = 8;
+const REFUSALS = ANSWERS + STATUSES;
+
 /** Cells of a worker's own region. */
 const CELL = {
 	authMissing: 0,
@@ -20,16 +44,13 @@ const CELL = {
 	connectionsHttp2: 6,
 	accessLinesDropped: 7,
 	/** Answers without an upstream, by status. */
-	answers: 8,
-	/** Handshakes that failed, in the order of `HANDSHAKE_REFUSALS`. */
-	handshakeRefusals: 8 + STATUSES,
-	/** In the order of `CONNECTION_REFUSALS`. */
-	connectionRefusals: 8 + STATUSES + HANDSHAKE_REFUSALS.length,
+	answers: ANSWERS,
+	/** In the order of the lists of the same names. */
+	handshakeRefusals: REFUSALS,
+	connectionRefusals: REFUSALS + HANDSHAKE_REFUSALS.length,
+	http2Errors: REFUSALS + HANDSHAKE_REFUSALS.length + CONNECTION_REFUSALS.length,
 } as const;
-/** Why a connection is closed before anything of it is read. */
-export const CONNECTION_REFUSALS = ['max_connections', 'descriptors'] as const;
-export type ConnectionRefusal = (typeof CONNECTION_REFUSALS)[number];
-const WORKER_CELLS = CELL.connectionRefusals + CONNECTION_REFUSALS.length;
+const WORKER_CELLS = CELL.http2Errors + HTTP2_ERROR_REASONS.length;
 
 export class WorkerStats {
 	readonly cells: Float64Array;
@@ -65,6 +86,10 @@ export class WorkerStats {
 		this.cells[CELL.accessLinesDropped]! += 1;
 	}
 
+	http2ConnectionError(reason: Http2ErrorReason): void {
+		this.cells[CELL.http2Errors + HTTP2_ERROR_REASONS.indexOf(reason)]! += 1;
+	}
+
 	/** An answer given before an upstream was chosen. */
 	answered(status: number): void {
 		this.cells[CELL.answers + status]! += 1;
@@ -88,6 +113,7 @@ export class WorkerStats {
 		connectionRefusals: Map<ConnectionRefusal, number>;
 		accessLinesDropped: number;
 		connections: Record<ConnectionProtocol, number>;
+		http2Errors: Map<Http2ErrorReason, number>;
 		answers: Map<number, number>;
 	} {
 		const c = this.cells;
@@ -103,6 +129,7 @@ export class WorkerStats {
 				'http/1.1': c[CELL.connectionsHttp1]!,
 				h2: c[CELL.connectionsHttp2]!,
 			},
+			http2Errors: named(HTTP2_ERROR_REASONS, c, CELL.http2Errors),
 			answers: nonZero(c.subarray(CELL.answers, CELL.answers + STATUSES)),
 		};
 	}

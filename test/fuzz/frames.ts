@@ -35,6 +35,7 @@ export const FRAME_KINDS = {
 	'odd compression': 3,
 	'many frames': 1,
 	'many streams': 1,
+	'late frames': 3,
 	'frames shuffled': 4,
 	'bytes mutated': 6,
 	'mutated corpus': 6,
@@ -93,6 +94,11 @@ export function oddFrames(random: Random, kind: FrameKind, corpus: readonly Fram
 			const requests = random.list(random.between(60, 80), () => plainRequest(random, 0));
 			const frames = connection(random, requests);
 			return { frames: random.chance(0.5) ? frames : frames.flatMap((frame) => reset(random, frame)) };
+		}
+		case 'late frames': {
+			const requests = some(random);
+			const late = random.list(random.between(1, 5), () => lateFrame(random, 1 + 2 * random.below(requests.length)));
+			return { frames: [...connection(random, requests), ...late] };
 		}
 		case 'frames shuffled':
 			return { frames: shuffledFrames(random, connection(random, some(random))) };
@@ -282,6 +288,7 @@ const MANY: readonly FrameSpec[] = [
 	settings([[SETTING.HEADER_TABLE_SIZE, 0]]),
 	{ type: FRAME.PRIORITY, flags: 0, stream: 1, payload: [`${uint(0, 4)}\x10`] },
 	{ type: FRAME.DATA, flags: 0, stream: 1, payload: [] },
+	{ type: FRAME.DATA, flags: 0, stream: 1, payload: ['x'] },
 	{ type: FRAME.WINDOW_UPDATE, flags: 0, stream: 1, payload: [uint(1, 4)] },
 	{ type: FRAME.RST_STREAM, flags: 0, stream: 1, payload: [uint(ERROR_CODE.CANCEL, 4)] },
 	{ type: FRAME.SETTINGS, flags: FLAG.ACK, stream: 0, payload: [] },
@@ -505,6 +512,19 @@ function oddFrame(random: Random): FrameSpec[] {
 			? { ...frame, length: random.pick([0, 1, payload.length + 1, 16_384, 16_385, 0xffffff]) }
 			: frame,
 	];
+}
+
+/** On a stream whose request is over. */
+function lateFrame(random: Random, stream: number): FrameSpec {
+	const flags = random.pick([0, FLAG.END_STREAM]);
+	return random.pick([
+		{ type: FRAME.DATA, flags, stream, payload: [random.pick(['', 'late', 'l'.repeat(3000)])] },
+		{ type: FRAME.HEADERS, flags: flags | FLAG.END_HEADERS, stream, payload: ['\x00\x03x-a\x04late'] },
+		{ type: FRAME.HEADERS, flags: FLAG.END_HEADERS, stream, payload: ['\x40\x03x-a\x04late\x20'] },
+		{ type: FRAME.WINDOW_UPDATE, flags: 0, stream, payload: [uint(random.pick([0, 1, 0x7fffffff]), 4)] },
+		{ type: FRAME.PRIORITY, flags: 0, stream, payload: [`${uint(random.pick([0, stream]), 4)}\x10`] },
+		{ type: FRAME.RST_STREAM, flags: 0, stream, payload: [uint(ERROR_CODE.CANCEL, 4)] },
+	]);
 }
 
 function oddSettings(random: Random): FrameSpec[] {

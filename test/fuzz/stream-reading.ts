@@ -58,8 +58,8 @@ class StreamReader {
 			while (!isBroken && at + 9 <= bytes.length) {
 				const length = uint(bytes, at, 3);
 				const type = bytes.charCodeAt(at + 3);
-				// nghttp2 judges the head of a frame before its payload is there, and a CONTINUATION only as part of its block.
-				if (length > MAX_FRAME && type !== FRAME.CONTINUATION) throw new ConnectionError('frame too long');
+				// The head of a frame is judged before its payload is there.
+				if (length > MAX_FRAME) throw new ConnectionError('frame too long');
 				const end = at + 9 + length;
 				const flags = bytes.charCodeAt(at + 4);
 				const id = uint(bytes, at + 5, 4) % 2 ** 31;
@@ -182,10 +182,9 @@ class StreamReader {
 	#settings(flags: number, id: number, payload: string): void {
 		if (id !== 0 || payload.length % 6 !== 0) throw new ConnectionError('SETTINGS');
 		if (flags & FLAG.ACK && payload !== '') throw new ConnectionError('SETTINGS that acknowledge and say something');
-		// nghttp2 looks only at the last of several values of one setting.
-		const values = new Map<number, number>();
-		for (let at = 0; at < payload.length; at += 6) values.set(uint(payload, at, 2), uint(payload, at + 2, 4));
-		for (const [setting, value] of values) {
+		for (let at = 0; at < payload.length; at += 6) {
+			const setting = uint(payload, at, 2);
+			const value = uint(payload, at + 2, 4);
 			if (setting === SETTING.INITIAL_WINDOW_SIZE && value >= 2 ** 31) throw new ConnectionError('SETTINGS');
 			if (setting === SETTING.ENABLE_PUSH && value > 1) throw new ConnectionError('SETTINGS');
 			if (setting === SETTING.MAX_FRAME_SIZE && (value < 16_384 || value >= 2 ** 24)) {
@@ -221,26 +220,27 @@ function asRequest({ fields, body, ended, reset, malformed }: Stream): SentReque
 	const scheme = control.get(':scheme');
 	if (method === undefined || path === undefined || scheme === undefined) return undefined;
 	if (!/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(method) || !/^https?$/.test(scheme)) return undefined;
-	// nghttp2 leaves out a field with a malformed name or value, and Node does not hear of it (docs/security.md).
-	const taken = regular.filter(
-		([name, value]) => /^[!#$%&'*+\-.^_`|~0-9a-z]+$/.test(name) && /^[\t\x20-\x7e\x80-\xff]*$/.test(value),
-	);
-	if (taken.some(([name, value]) => FORBIDDEN.includes(name) || (name === 'te' && value.toLowerCase() !== 'trailers')))
+	const isField = ([name, value]: Field) =>
+		/^[!#$%&'*+\-.^_`|~0-9a-z]+$/.test(name) && /^[\t\x20-\x7e\x80-\xff]*$/.test(value);
+	if (!regular.every(isField)) return undefined;
+	if (
+		regular.some(([name, value]) => FORBIDDEN.includes(name) || (name === 'te' && value.toLowerCase() !== 'trailers'))
+	)
 		return undefined;
-	if (taken.some(([, value]) => /^[\t ]|[\t ]$/.test(value))) return undefined;
-	const hosts = [...valuesOf(pseudo, ':authority'), ...valuesOf(taken, 'host')];
-	if (hosts.length === 0 || valuesOf(taken, 'host').length > 1 || !hosts.every(isAuthority)) return undefined;
+	if (regular.some(([, value]) => /^[\t ]|[\t ]$/.test(value))) return undefined;
+	const hosts = [...valuesOf(pseudo, ':authority'), ...valuesOf(regular, 'host')];
+	if (hosts.length === 0 || valuesOf(regular, 'host').length > 1 || !hosts.every(isAuthority)) return undefined;
 	if (new Set(hosts.map((host) => host.toLowerCase())).size > 1) return undefined;
-	const lengths = valuesOf(taken, 'content-length');
+	const lengths = valuesOf(regular, 'content-length');
 	if (lengths.length > 1 || lengths.some((length) => !/^\d{1,16}$/.test(length))) return undefined;
 	const hasItsLength = lengths.every((length) => Number(length) === body.length);
 	// A body that is longer than it may be is no beginning of one, either.
 	if (lengths.some((length) => Number(length) < body.length))
-		return { method, target: path, fields: taken, body: body.slice(0, Number(lengths[0])), isComplete: false };
+		return { method, target: path, fields: regular, body: body.slice(0, Number(lengths[0])), isComplete: false };
 	return {
 		method,
 		target: path,
-		fields: taken,
+		fields: regular,
 		body,
 		isComplete: ended && !malformed && hasItsLength && !(reset && !ended),
 	};

@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
 import type { Dispatched } from '../../src/data/dispatch-queue.ts';
 import { Http1Front } from '../../src/data/http1/front.ts';
-import { Http2Front } from '../../src/data/http2.ts';
+import { Http2Front } from '../../src/data/http2/front.ts';
 import type { Upstream } from '../../src/data/plane.ts';
 import { RouteTable } from '../../src/gates/routes.ts';
 import { dataFrame, headersFrame, PREFACE, settingsFrame } from '../fixtures/h2-frames.ts';

@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { heldBody } from '../fixtures/bodies.ts';
 import { type Answer, connect, h1Raw, h2Raw, PROTOCOLS, request, type TlsOptions } from '../fixtures/clients.ts';
-import { FRAME, headersFrame } from '../fixtures/h2-frames.ts';
+import { FRAME, headersFrame, SETTING } from '../fixtures/h2-frames.ts';
 import { headerValues } from '../fixtures/http1-message.ts';
 import { INSPECTABLE, WorkerInspector } from '../fixtures/inspect-workers.ts';
 import { EchoUpstream, Load } from '../fixtures/load.ts';
@@ -178,15 +178,41 @@ describe('a drain', { concurrency: 2 }, () => {
 		await arrived();
 		await terminate(proxy);
 		await h2.goawayCode();
+		// The client knows, and has said so: what it opens from here on is not served.
+		const lastStreams = () =>
+			h2.frames.filter(({ type }) => type === FRAME.GOAWAY).map(({ payload }) => payload.readInt32BE(0));
+		await until(() => lastStreams().length === 2, 'the second GOAWAY');
 		send(5, '/disowned');
 		release();
 		assert.equal(String((await h2.frameOf(FRAME.DATA, 3)).payload), path);
 		await h2.untilClosed();
-		const lastStreams = h2.frames
-			.filter(({ type }) => type === FRAME.GOAWAY)
-			.map(({ payload }) => payload.readInt32BE(0));
-		assert.deepEqual([...new Set(lastStreams)], [3]);
+		assert.deepEqual(lastStreams(), [2 ** 31 - 1, 3]);
 		assert.ok(!upstream.requests.some(({ target }) => target === '/disowned'));
+		await endsInOrder(proxy, 2_000);
+	});
+
+	test('serves the h2 stream that was on its way when the client was told', async () => {
+		await using proxy = await start();
+		using h2 = await h2Raw(proxy, { acknowledge: false, settings: [[SETTING.HEADER_TABLE_SIZE, 0]] });
+		const send = (stream: number, path: string) =>
+			h2.send(headersFrame(stream, [...pseudo(path), ['authorization', `Bearer ${pki.token()}`]]));
+		send(1, '/first');
+		await h2.frameOf(FRAME.DATA, 1);
+		await terminate(proxy);
+		const { payload } = await h2.frameOf(FRAME.GOAWAY);
+		assert.equal(payload.readInt32BE(0), 2 ** 31 - 1);
+		// The client has not answered the ping behind it: for all that is known, this was sent before.
+		send(3, '/on-its-way');
+		assert.equal(String((await h2.frameOf(FRAME.DATA, 3)).payload), '/on-its-way');
+		// Without an answer the second one comes with the end of the grace.
+		await h2.untilClosed();
+		assert.equal(
+			h2.frames
+				.filter(({ type }) => type === FRAME.GOAWAY)
+				.at(-1)!
+				.payload.readInt32BE(0),
+			3,
+		);
 		await endsInOrder(proxy, 2_000);
 	});
 

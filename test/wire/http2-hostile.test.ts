@@ -175,15 +175,14 @@ describe('control data of an HTTP/2 request', () => {
 });
 
 describe('fields of an HTTP/2 request', () => {
-	it('with line ends, NUL or other control characters never reach the upstream', async () => {
+	it('with line ends, NUL or other control characters, or a name that is none, are refused', async () => {
 		for (const [name, value] of [
 			...['a\rb', 'a\nb', 'a\r\nevil: b', 'a\x00b', 'a\x01b', 'a\x7fb'].map((text) => ['x-evil', text] as const),
 			...['x\revil', 'x\nevil', 'x\r\nevil', 'x\x00evil', 'x evil', 'x:evil', 'x\x7fevil', '', 'x\xe4vil'].map(
 				(text) => [text, 'evil'] as const,
 			),
 		]) {
-			const request = await forwarded(head({}, [[name, value]]));
-			assert.doesNotMatch(withoutToken(request.raw), /evil|vil/, JSON.stringify([name, value]));
+			await refused(head({}, [[name, value]]), PROTOCOL_ERROR);
 		}
 	});
 
@@ -369,11 +368,10 @@ describe('the body of an HTTP/2 request', () => {
 		assert.equal(await neverComplete(headersFrame(1, post([['content-length', '10']]))), PROTOCOL_ERROR);
 	});
 
-	it('that is longer than announced ends the connection', async () => {
+	it('that is longer than announced resets the stream', async () => {
 		const open = headersFrame(1, post([['content-length', '3']]), { endStream: false });
-		// Node makes an error of the connection out of nghttp2's of the stream, as RFC 9113 section 5.4 allows.
-		assert.equal(await neverComplete(open, dataFrame(1, 'hello', true)), 'closed');
-		assert.equal(await neverComplete(open, dataFrame(1, 'he'), dataFrame(1, 'llo', true)), 'closed');
+		assert.equal(await neverComplete(open, dataFrame(1, 'hello', true)), PROTOCOL_ERROR);
+		assert.equal(await neverComplete(open, dataFrame(1, 'he'), dataFrame(1, 'llo', true)), PROTOCOL_ERROR);
 	});
 
 	it('that breaks off after its last byte, but before its end, is no request', async () => {

@@ -3,6 +3,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { connect as connectTcp } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { HTTP2_ERROR_REASONS } from '../../src/shared/stats.ts';
 import { connect, isAccepted, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { INSPECTABLE, WorkerInspector } from '../fixtures/inspect-workers.ts';
 import { testPki } from '../fixtures/pki.ts';
@@ -83,6 +84,7 @@ describe('the first scrape', () => {
 			],
 		],
 		proxy_connections: ['gauge', () => ['protocol=h2', 'protocol=handshake', 'protocol=http/1.1']],
+		proxy_http2_connection_errors_total: ['counter', () => HTTP2_ERROR_REASONS.map((reason) => `reason=${reason}`)],
 		proxy_upstream_connections: ['gauge', (up) => [`upstream=${up} state=active`, `upstream=${up} state=idle`]],
 		proxy_workers: ['gauge', () => ['']],
 		proxy_config_generation: ['gauge', () => ['']],

@@ -72,6 +72,7 @@ const FAMILIES = {
 	proxy_reloads_total: 'counter',
 	proxy_upstream_connections: 'gauge',
 	proxy_connections: 'gauge',
+	proxy_http2_connection_errors_total: 'counter',
 	proxy_workers: 'gauge',
 	process_cpu_seconds_total: 'counter',
 	process_resident_memory_bytes: 'gauge',
@@ -115,6 +116,8 @@ describe('the first scrape', () => {
 			['proxy_connections_refused_total', { reason: 'max_connections' }],
 			['proxy_connections_refused_total', { reason: 'descriptors' }],
 			['proxy_access_log_dropped_total', {}],
+			['proxy_http2_connection_errors_total', { reason: 'control-flood' }],
+			['proxy_http2_connection_errors_total', { reason: 'preface' }],
 			['proxy_reloads_total', { result: 'success' }],
 			['proxy_reloads_total', { result: 'failure' }],
 		] as const;
@@ -142,6 +145,7 @@ describe('a later scrape', () => {
 			stats.authFailure('missing');
 			stats.answered(401);
 			stats.connections('h2', 2);
+			stats.http2ConnectionError('reset-flood');
 			stats.handshakes.record(10, 0);
 		}
 		second.authFailure('invalid');
@@ -176,6 +180,8 @@ describe('a later scrape', () => {
 			['proxy_connections_refused_total', {}, 1],
 			['proxy_access_log_dropped_total', {}, 1],
 			['proxy_connections', { protocol: 'h2' }, 4],
+			['proxy_http2_connection_errors_total', { reason: 'reset-flood' }, 2],
+			['proxy_http2_connection_errors_total', {}, 2],
 			['proxy_connections', { protocol: 'http/1.1' }, 0],
 			['proxy_upstream_connections', { upstream: 'a:1', state: 'idle' }, 2],
 			['proxy_upstream_connections', { upstream: 'a:1', state: 'active' }, 0],

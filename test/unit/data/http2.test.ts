@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type Duplex, duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
-import { Http2Front } from '../../../src/data/http2.ts';
+import { Http2Front } from '../../../src/data/http2/front.ts';
 import {
 	dataFrame,
 	ERROR_CODE,

@@ -23,7 +23,7 @@ const name = fc.oneof(
 	fc.constantFrom('authorization', 'x-a', 'X-B', 'accept', 'x-proxy-tenants', 'xx-proxy-tenant', '__proto__'),
 	fc.stringMatching(/^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,20}$/),
 );
-/** What llhttp and nghttp2 let through. */
+/** What llhttp and our HTTP/2 let through. */
 const value = fc.oneof(
 	fc.constantFrom('', '1', 'close', 'x-proxy-tenant', 'host, x-proxy-tenant', 'chunked', 'victim', 'h2c', 'edge.test'),
 	fc.constantFrom('content-length, transfer-encoding', 'victim, mallory', 'x_proxy_tenant', '0', '5'),

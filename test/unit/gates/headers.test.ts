@@ -567,7 +567,7 @@ describe('a request head in HTTP/2 alone', () => {
 		]);
 	});
 
-	it('is refused for a line break or NUL in its control data; in fields nghttp2 lets none pass', () => {
+	it('is refused for a line break or NUL in its control data; in fields `request-fields.ts` lets none pass', () => {
 		for (const evil of ['\r', '\n', '\r\n', '\0', ' HTTP/1.1\r\nx-admin: 1\r\n']) {
 			for (const [name, value] of PSEUDO) {
 				// The path has a gate of its own.

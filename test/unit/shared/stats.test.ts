@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { HANDSHAKE_REFUSALS } from '../../../src/shared/handshake-refusals.ts';
 import { Summary } from '../../../src/shared/histogram.ts';
-import { CONNECTION_REFUSALS, UpstreamStats, WorkerStats } from '../../../src/shared/stats.ts';
+import { CONNECTION_REFUSALS, HTTP2_ERROR_REASONS, UpstreamStats, WorkerStats } from '../../../src/shared/stats.ts';
 
 /** Every status that an answer can have. */
 const STATUSES = Array.from({ length: 500 }, (_, i) => 100 + i);
@@ -16,6 +16,7 @@ describe("a worker's stats", () => {
 		connectionRefusals: new Map(CONNECTION_REFUSALS.map((reason) => [reason, 0])),
 		accessLinesDropped: 0,
 		connections: { handshake: 0, 'http/1.1': 0, h2: 0 },
+		http2Errors: new Map(HTTP2_ERROR_REASONS.map((reason) => [reason, 0])),
 		answers: new Map(),
 	};
 
@@ -29,6 +30,13 @@ describe("a worker's stats", () => {
 			[(stats: WorkerStats) => stats.authFailure('invalid'), { authInvalid: 1 }],
 			[(stats: WorkerStats) => stats.rateLimited(), { rateLimited: 1 }],
 			[(stats: WorkerStats) => stats.accessLineDropped(), { accessLinesDropped: 1 }],
+			...HTTP2_ERROR_REASONS.map(
+				(reason) =>
+					[
+						(stats: WorkerStats) => stats.http2ConnectionError(reason),
+						{ http2Errors: new Map(ZERO.http2Errors).set(reason, 1) },
+					] as const,
+			),
 			[(stats: WorkerStats) => stats.answered(401), { answers: new Map([[401, 1]]) }],
 		] as const) {
 			const stats = new WorkerStats(WorkerStats.allocate());

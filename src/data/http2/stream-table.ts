@@ -1,35 +1,8 @@
-import type { ServerHttp2Session } from 'node:http2';
-
-/**
- * Has a session keep its streams in a `StreamTable` instead of a `Map`.
- *
- * V8's Map does not clear its table when it makes a new one, every few dozen insertions and deletions: the old table
- * points to the new one, for iterators that are under way. Once a full collection has moved one table of a session into
- * the old generation, its successors hang from it as garbage that only the next full collection can tell from the
- * living, and with each of them the streams that were open at its end. Every stream then is copied twice by the young
- * generation's collections before it dies: a tenth of a worker's time under load (`bench/RESULTS.md`).
- *
- * The Map is private to Node. Where it is not found as in the versions that were looked at, all stays as it is.
- *
- * @param session new, without streams.
- * @returns whether it was done.
- */
-export function useStreamTable(session: ServerHttp2Session, nodeVersion: string = process.versions.node): boolean {
-	if (!KNOWN_VERSION.test(nodeVersion)) return false;
-	const symbol = Object.getOwnPropertySymbols(session).find(({ description }) => description === 'state');
-	const state = symbol && (session as unknown as Record<symbol, { streams?: { readonly size?: unknown } }>)[symbol];
-	if (state?.streams?.size !== 0) return false;
-	state.streams = new StreamTable();
-	return true;
-}
-
-/** Node's `lib/internal/http2/core.js` calls on it what `StreamTable` has, and nothing else. */
-const KNOWN_VERSION = /^26\./;
-
 /**
  * Values by stream identifier: a hash table with open addressing. Identifiers of a client are consecutive odd numbers
  * (RFC 9113 section 5.1.1), so half of one is as good as any hash of it. Holds no more than what is in it, and is at
- * most half full.
+ * most half full. A `Map` would not do: V8 keeps its outgrown tables alive, each with the streams that were open at its end,
+ * until the old generation is collected, and streams then are copied twice before they die (`bench/RESULTS.md`).
  */
 export class StreamTable<Stream> {
 	size = 0;

@@ -1,0 +1,51 @@
+/**
+ * What has come of a body and has not been taken yet. A client may cut it into frames of a byte, and an object for each would cost
+ * hundreds of times that byte: small pieces are put together.
+ */
+export class KeptPieces {
+	/** Bytes. */
+	length = 0;
+	readonly #pieces: Buffer[] = [];
+	#gathered = NOTHING;
+	#gatheredLength = 0;
+
+	/** @param piece kept as it is where it is large: nobody else may write to it. */
+	add(piece: Buffer): void {
+		this.length += piece.length;
+		const small = piece.length < SMALL_PIECE;
+		if (!small || this.#gatheredLength + piece.length > GATHERED) this.#seal();
+		if (!small) return void this.#pieces.push(piece);
+		const end = this.#gatheredLength + piece.length;
+		if (end > this.#gathered.length) this.#grow(end);
+		this.#gathered.set(piece, this.#gatheredLength);
+		this.#gatheredLength = end;
+	}
+
+	/** The next bytes, in the order of their coming, or `undefined` when there are none. */
+	shift(): Buffer | undefined {
+		if (this.#pieces.length === 0) this.#seal();
+		const piece = this.#pieces.shift();
+		if (piece !== undefined) this.length -= piece.length;
+		return piece;
+	}
+
+	/** By doubling: many requests may wait on one connection, each with a few bytes. */
+	#grow(needed: number): void {
+		const grown = Buffer.allocUnsafeSlow(Math.min(GATHERED, Math.max(needed, 2 * this.#gathered.length, FIRST_ROOM)));
+		grown.set(this.#gathered.subarray(0, this.#gatheredLength));
+		this.#gathered = grown;
+	}
+
+	#seal(): void {
+		if (this.#gatheredLength === 0) return;
+		this.#pieces.push(this.#gathered.subarray(0, this.#gatheredLength));
+		this.#gathered = NOTHING;
+		this.#gatheredLength = 0;
+	}
+}
+
+/** Pieces from this size on are kept as they are, bytes. */
+const SMALL_PIECE = 4096;
+const GATHERED = 16_384;
+const FIRST_ROOM = 64;
+const NOTHING = Buffer.alloc(0);

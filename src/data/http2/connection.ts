@@ -1,0 +1,265 @@
+import type { TLSSocket } from 'node:tls';
+import type { RateLimitedLog } from '../../shared/rate-limited-log.ts';
+import { forwardedLines } from '../answers.ts';
+import { ClientConnection } from '../client-connection.ts';
+import { Timed } from '../deadlines.ts';
+import { afterDrainGrace } from '../drain-grace.ts';
+import type { DataPlane } from '../plane.ts';
+import { ConnectionError } from './errors.ts';
+import { CODE } from './frame-format.ts';
+import { Protocol, type ProtocolEvents } from './protocol.ts';
+import { Http2Request, type RequestOwner } from './request.ts';
+import type { RequestFacts } from './request-fields.ts';
+import type { Stream } from './stream.ts';
+
+/** The front, as its connections see it. */
+export interface ConnectionOwner {
+	readonly plane: DataPlane;
+	readonly log: RateLimitedLog;
+	/** Has `exchange.start` called at the end of the loop's turn. */
+	whenTurnEnds(request: Http2Request): void;
+	/** Has `flush` called at the end of the loop's turn. */
+	flushLater(connection: Http2Connection): void;
+}
+
+/**
+ * One HTTP/2 connection: the socket below its `Protocol`, and its time limits. What a turn of the loop has brought together
+ * goes out in one write at its end.
+ */
+export class Http2Connection extends Timed implements ProtocolEvents, RequestOwner {
+	readonly plane: DataPlane;
+	readonly forwardedLines: string;
+	readonly client: ClientConnection;
+	readonly #owner: ConnectionOwner;
+	readonly #socket: TLSSocket;
+	readonly #peer: string;
+	readonly #protocol: Protocol;
+	/** Requests whose answers end in what is about to be written. */
+	#answered: Http2Request[] = [];
+	/** Requests that have pieces of a body from the read at hand. */
+	#withPieces: Http2Request[] = [];
+	#pinging = false;
+	#served = false;
+	#draining = false;
+	#announced = false;
+	/** Our side is closed, or about to be; what still comes is read and dropped. */
+	#closing = false;
+	#ended = false;
+	#dropped = 0;
+
+	constructor(owner: ConnectionOwner, socket: TLSSocket, peer: string) {
+		super();
+		this.#owner = owner;
+		this.plane = owner.plane;
+		this.#socket = socket;
+		this.#peer = peer;
+		this.forwardedLines = forwardedLines(peer);
+		this.client = new ClientConnection(socket, peer, 'h2');
+		this.#protocol = new Protocol(this, {
+			maxConcurrentStreams: owner.plane.limits.h2MaxConcurrentStreams,
+			maxHeaderBytes: owner.plane.limits.maxHeaderBytes,
+			traced: owner.plane.correlate !== undefined,
+		});
+		owner.plane.deadlines.firstRequest.add(this);
+		socket.on('data', (bytes: Buffer) => this.#onData(bytes));
+		socket.on('drain', () => this.#onDrain());
+		socket.on('end', () => socket.destroy());
+		this.#protocol.begin();
+	}
+
+	#onData(bytes: Buffer): void {
+		if (this.#closing) return this.#drop(bytes.length);
+		try {
+			this.#protocol.receive(bytes, this.plane.deadlines.now);
+			this.#endRead();
+		} catch (error) {
+			this.#fail(error);
+		}
+	}
+
+	#endRead(): void {
+		if (this.#withPieces.length === 0) return;
+		const requests = this.#withPieces;
+		this.#withPieces = [];
+		for (const request of requests) request.onReadEnd();
+	}
+
+	/** An error of the client's, which costs it the connection; or one of ours, which must cost nobody else theirs. */
+	#fail(error: unknown): void {
+		const failure = error instanceof ConnectionError ? error : OWN_FAULT;
+		const { plane } = this;
+		if (failure === OWN_FAULT) plane.log.error('proxy::http2', 'internal error', { error });
+		plane.stats.http2ConnectionError(failure.reason);
+		const { reason, message } = failure;
+		this.#owner.log.write('warn', 'proxy::http2', 'connection ended with an error', reason, () => ({
+			reason,
+			what: message,
+			peer: this.#peer,
+		}));
+		// Nobody is left to be told.
+		if (reason === 'client-error') return void this.#socket.destroy();
+		this.#protocol.fail(failure.code);
+		this.#close();
+	}
+
+	// --- What the protocol tells. ---
+
+	onRequest(id: number, facts: RequestFacts, endStream: boolean, sendWindow: number): Stream {
+		if (!this.#served) {
+			this.#served = true;
+			this.plane.deadlines.ping.add(this);
+			if (this.#draining) this.#announceEnd();
+		}
+		const request = new Http2Request(this.#protocol, this, id, facts, endStream, sendWindow);
+		this.#owner.whenTurnEnds(request);
+		return request;
+	}
+
+	onOutput(): void {
+		this.#owner.flushLater(this);
+	}
+
+	onPong(opaque: string): void {
+		if (opaque === LAST_PING) return this.#protocol.finish();
+		if (opaque !== PING || !this.#pinging || this.#closing) return;
+		this.#pinging = false;
+		this.plane.deadlines.ping.add(this);
+	}
+
+	onGoodbye(): void {
+		this.#protocol.finish();
+	}
+
+	onFinished(): void {
+		this.#close();
+	}
+
+	// --- What requests ask for. ---
+
+	whenWritten(request: Http2Request): void {
+		this.#answered.push(request);
+	}
+
+	whenRead(request: Http2Request): void {
+		this.#withPieces.push(request);
+	}
+
+	// --- Writing. ---
+
+	/** The turn of the loop is over: everything that it brought goes out. */
+	flush(): void {
+		const { output } = this.#protocol;
+		const socket = this.#socket;
+		if (this.#ended || socket.destroyed || output.bytes === 0) return;
+		const written = this.#answered.length === 0 ? undefined : this.#whenWritten();
+		const taken = output.take();
+		let mayGoOn = true;
+		if (typeof taken === 'string') {
+			mayGoOn = socket.write(taken, 'latin1', written);
+		} else {
+			socket.cork();
+			const last = taken.length - 1;
+			for (const [i, piece] of taken.entries()) {
+				const callback = i === last ? written : undefined;
+				mayGoOn = typeof piece === 'string' ? socket.write(piece, 'latin1', callback) : socket.write(piece, callback);
+			}
+			socket.uncork();
+		}
+		if (this.#closing) return this.#end();
+		if (mayGoOn) return output.pump();
+		output.isBlocked = true;
+		// Whoever does not read what it has us answer is not read either.
+		if (socket.writableLength > MAX_UNSENT) socket.pause();
+	}
+
+	#whenWritten(): (error?: Error | null) => void {
+		const requests = this.#answered;
+		this.#answered = [];
+		return (error) => {
+			for (const request of requests) {
+				if (error) request.exchange.onClientGone();
+				else request.onWritten();
+			}
+		};
+	}
+
+	#onDrain(): void {
+		if (this.#socket.isPaused()) this.#socket.resume();
+		this.#protocol.output.isBlocked = false;
+		this.#protocol.output.pump();
+	}
+
+	// --- Time limits, drain, and the end. ---
+
+	/** No first request; or time for a ping; or a ping without answer; or a client that has not hung up after the end. */
+	override onDeadline(): void {
+		if (!this.#served || this.#pinging || this.#closing) return void this.#socket.destroy();
+		this.#pinging = true;
+		this.plane.deadlines.pong.add(this);
+		this.#protocol.ping(PING);
+	}
+
+	drain(): void {
+		this.#draining = true;
+		// A client that has only just connected is told with its first stream: told before, it could send nothing at all.
+		if (this.#served) this.#announceEnd();
+		afterDrainGrace(() => {
+			if (!this.#closing) this.#protocol.finish();
+		});
+	}
+
+	/**
+	 * RFC 9113 section 6.8, in two steps. The first GOAWAY excludes no stream, so that none on its way is refused. What was
+	 * on its way has come when the ping behind it is answered, or at the end of the grace; then the second one names the
+	 * last stream.
+	 */
+	#announceEnd(): void {
+		if (this.#announced || this.#closing) return;
+		this.#announced = true;
+		this.#protocol.announceEnd();
+		this.#protocol.ping(LAST_PING);
+	}
+
+	/**
+	 * Closes our side behind all that is to be written, and reads on for a while. Closing both at once would make the kernel
+	 * answer what is still coming with a reset, which may overtake what we have said.
+	 */
+	#close(): void {
+		if (this.#closing) return;
+		this.#closing = true;
+		this.#protocol.isOver = true;
+		this.plane.deadlines.linger.add(this);
+		if (this.#protocol.output.bytes === 0) this.#end();
+		if (this.#socket.isPaused()) this.#socket.resume();
+	}
+
+	#end(): void {
+		this.#ended = true;
+		this.#socket.end();
+	}
+
+	#drop(bytes: number): void {
+		this.#dropped += bytes;
+		if (this.#dropped > MAX_DROPPED) this.#socket.destroy();
+	}
+
+	/** The socket is gone. */
+	onClose(): void {
+		this.#closing = true;
+		this.cancelDeadline();
+		this.#protocol.output.clear();
+		this.#protocol.closeStreams();
+		const answered = this.#answered;
+		this.#answered = [];
+		for (const request of answered) request.exchange.onClientGone();
+	}
+}
+
+const OWN_FAULT = new ConnectionError(CODE.INTERNAL_ERROR, 'internal', 'internal error');
+/** What our pings say: the one that keeps the connection alive, and the one behind the first GOAWAY. */
+const PING = 'keepaliv';
+const LAST_PING = 'lastping';
+/** Bytes that wait for the client to read them, from which on nothing more is read of it. */
+const MAX_UNSENT = 262_144;
+/** Bytes that are read and dropped behind the end; an honest client has no more than this on its way. */
+const MAX_DROPPED = 8_388_608;

@@ -1,0 +1,184 @@
+import { ConnectionError } from './errors.ts';
+import { CODE, FLAG, FRAME, FRAME_HEAD, MAX_FRAME_SIZE } from './frame-format.ts';
+
+/** Takes frames from a `FrameReader`. Bytes are views that are valid during the call only. */
+export interface FrameSink {
+	/** The head of a DATA frame. @param length bytes of its payload, padding included: what it takes of the windows. */
+	onDataHead(streamId: number, length: number, endStream: boolean): void;
+	/** Some of the frame's data, without padding; never empty. */
+	onDataBytes(streamId: number, bytes: Buffer): void;
+	/** The frame is complete. */
+	onDataEnd(streamId: number, endStream: boolean): void;
+	/** Any other frame, whole. @param from where its payload begins in `bytes`. @param to where it ends. */
+	onFrame(type: number, flags: number, streamId: number, bytes: Buffer, from: number, to: number): void;
+}
+
+/**
+ * Cuts a byte stream into frames (RFC 9113 section 4). Whole frames are handed on where they lie. DATA is handed on as it
+ * comes; of other frames, what a read has brought of one is kept until its end is there.
+ */
+export class FrameReader {
+	/** Head and payload so far of a frame that a read has cut. */
+	#kept: Buffer = NOTHING;
+	#keptLength = 0;
+	/** Of the DATA frame whose payload is coming; -1: none is. */
+	#dataLeft = -1;
+	#dataPadding = 0;
+	/** The frame is padded, and the byte that says by how much has not come yet. */
+	#padLengthDue = false;
+	#dataStream = 0;
+	#dataEndsStream = false;
+
+	/**
+	 * @param sink may change nothing of this reader; if it throws, the reader must not be used again.
+	 * @throws ConnectionError FRAME_SIZE_ERROR or PROTOCOL_ERROR.
+	 */
+	push(bytes: Buffer, sink: FrameSink): void {
+		let at = 0;
+		const end = bytes.length;
+		if (this.#keptLength > 0) at = this.#complete(bytes, sink);
+		else if (this.#dataLeft >= 0) at = this.#data(bytes, 0, sink);
+		while (at < end) {
+			if (end - at < FRAME_HEAD) return this.#keep(bytes, at, end);
+			const length = lengthAt(bytes, at);
+			const type = bytes[at + 3]!;
+			if (type === FRAME.DATA) {
+				this.#beginData(bytes, at, sink);
+				at = this.#data(bytes, at + FRAME_HEAD, sink);
+				continue;
+			}
+			checkSize(length);
+			const next = at + FRAME_HEAD + length;
+			if (next > end) return this.#keep(bytes, at, end);
+			sink.onFrame(type, bytes[at + 4]!, streamIdAt(bytes, at), bytes, at + FRAME_HEAD, next);
+			at = next;
+		}
+	}
+
+	/** Goes on with a frame that an earlier read has cut. @returns where in `bytes` the next one begins. */
+	#complete(bytes: Buffer, sink: FrameSink): number {
+		let at = 0;
+		if (this.#keptLength < FRAME_HEAD) {
+			at = this.#take(bytes, 0, FRAME_HEAD);
+			if (this.#keptLength < FRAME_HEAD) return at;
+		}
+		const kept = this.#kept;
+		if (kept[3] === FRAME.DATA) {
+			this.#keptLength = 0;
+			this.#beginData(kept, 0, sink);
+			return this.#data(bytes, at, sink);
+		}
+		const length = lengthAt(kept, 0);
+		checkSize(length);
+		at = this.#take(bytes, at, FRAME_HEAD + length);
+		if (this.#keptLength < FRAME_HEAD + length) return at;
+		// Given up before the call: a frame of a few hundred bytes is no reason to keep a buffer for the connection's life.
+		const whole = this.#kept;
+		this.#keptLength = 0;
+		this.#kept = NOTHING;
+		sink.onFrame(whole[3]!, whole[4]!, streamIdAt(whole, 0), whole, FRAME_HEAD, FRAME_HEAD + length);
+		return at;
+	}
+
+	/** Adds to what is kept until there are `wanted` bytes. @returns where it has stopped. */
+	#take(bytes: Buffer, from: number, wanted: number): number {
+		const to = Math.min(bytes.length, from + wanted - this.#keptLength);
+		this.#keep(bytes, from, to);
+		return to;
+	}
+
+	#keep(bytes: Buffer, from: number, to: number): void {
+		const needed = this.#keptLength + to - from;
+		if (needed > this.#kept.length) {
+			const size = Math.min(Math.max(needed, 2 * this.#kept.length, FIRST_ROOM), FRAME_HEAD + MAX_FRAME_SIZE);
+			const bigger = Buffer.allocUnsafeSlow(size);
+			bigger.set(this.#kept.subarray(0, this.#keptLength));
+			this.#kept = bigger;
+		}
+		this.#kept.set(bytes.subarray(from, to), this.#keptLength);
+		this.#keptLength = needed;
+	}
+
+	#beginData(bytes: Buffer, at: number, sink: FrameSink): void {
+		const length = lengthAt(bytes, at);
+		checkSize(length);
+		const flags = bytes[at + 4]!;
+		this.#dataStream = streamIdAt(bytes, at);
+		this.#dataEndsStream = (flags & FLAG.END_STREAM) !== 0;
+		this.#padLengthDue = (flags & FLAG.PADDED) !== 0;
+		this.#dataPadding = 0;
+		this.#dataLeft = length;
+		if (this.#padLengthDue && length === 0)
+			throw new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', 'no pad length');
+		sink.onDataHead(this.#dataStream, length, this.#dataEndsStream);
+	}
+
+	/** Hands on what there is of the payload. @returns where in `bytes` it stops. */
+	#data(bytes: Buffer, from: number, sink: FrameSink): number {
+		let at = from;
+		if (this.#padLengthDue && at < bytes.length) {
+			this.#padLengthDue = false;
+			this.#dataPadding = bytes[at++]!;
+			this.#dataLeft--;
+			// RFC 9113 section 6.1: padding as long as the payload or longer.
+			if (this.#dataPadding > this.#dataLeft) throw tooMuchPadding();
+		}
+		if (!this.#padLengthDue) {
+			const data = Math.min(this.#dataLeft - this.#dataPadding, bytes.length - at);
+			if (data > 0) {
+				sink.onDataBytes(this.#dataStream, at === 0 && data === bytes.length ? bytes : bytes.subarray(at, at + data));
+				this.#dataLeft -= data;
+				at += data;
+			}
+			// Only padding is left once all data has gone.
+			if (this.#dataLeft <= this.#dataPadding) {
+				const padding = Math.min(this.#dataLeft, bytes.length - at);
+				this.#dataLeft -= padding;
+				this.#dataPadding = this.#dataLeft;
+				at += padding;
+			}
+			if (this.#dataLeft === 0) {
+				this.#dataLeft = -1;
+				sink.onDataEnd(this.#dataStream, this.#dataEndsStream);
+			}
+		}
+		return at;
+	}
+}
+
+/** Without padding (RFC 9113 section 6.2). @returns where the payload ends. @throws ConnectionError */
+export function endWithoutPadding(bytes: Buffer, from: number, to: number): number {
+	if (from >= to) throw new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', 'no pad length');
+	const end = to - bytes[from]!;
+	if (end < from + 1) throw tooMuchPadding();
+	return end;
+}
+
+export function uint32At(bytes: Buffer, at: number): number {
+	return ((bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!) >>> 0;
+}
+
+/** Without the reserved bit. */
+export function uint31At(bytes: Buffer, at: number): number {
+	return uint32At(bytes, at) & 0x7fffffff;
+}
+
+function lengthAt(bytes: Buffer, at: number): number {
+	return (bytes[at]! << 16) | (bytes[at + 1]! << 8) | bytes[at + 2]!;
+}
+
+function streamIdAt(bytes: Buffer, at: number): number {
+	return uint31At(bytes, at + 5);
+}
+
+/** RFC 9113 section 4.2. */
+function checkSize(length: number): void {
+	if (length > MAX_FRAME_SIZE) throw new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', 'frame too large');
+}
+
+function tooMuchPadding(): ConnectionError {
+	return new ConnectionError(CODE.PROTOCOL_ERROR, 'protocol', 'more padding than payload');
+}
+
+const NOTHING = Buffer.alloc(0);
+const FIRST_ROOM = 64;

@@ -1,0 +1,246 @@
+import { ConnectionError } from './errors.ts';
+import { CODE } from './frame-format.ts';
+import { DynamicTable, INITIAL_TABLE_SIZE, STATIC_TABLE, type TableEntry } from './hpack-table.ts';
+import { decodedRoom, decodeHuffman } from './huffman.ts';
+
+/** What a decoder makes of fields, and how many it keeps of a block. */
+export interface FieldReading<Field extends TableEntry> {
+	/** Called once for each field that has not been seen before; what it works out stays with the field in the tables. */
+	readonly make: (name: string, value: string) => Field;
+	/** The static table's fields, index 1 first: `STATIC_TABLE` through `make`. */
+	readonly staticFields: readonly Field[];
+	/** Most fields of a block. */
+	readonly maxFields: number;
+	/** Longest list of names and values, bytes. */
+	readonly maxBytes: number;
+}
+
+/** A decoded header block. The same object stands for the same bytes while nothing has changed between. */
+export class HeaderBlock<Field> {
+	/** Not all of them where the block is over a limit. */
+	readonly fields: Field[] = [];
+	/** Bytes of all names and values, also of those that were not kept. */
+	bytes = 0;
+	/** How many there were. */
+	count = 0;
+	/** For its reader: what it has made of the block, by whether the block ended its stream. */
+	readonly memo: [open: unknown, ended: unknown] = [undefined, undefined];
+}
+
+/**
+ * Decodes the header blocks of one direction of a connection (RFC 7541). Strict: whatever a block could not mean ends the
+ * connection, since both sides' tables would differ from then on (section 5.3 of RFC 9113: COMPRESSION_ERROR).
+ *
+ * Two memos make it cheap. A block with the bytes of the last one is not decoded again as long as the dynamic table is what
+ * it was. And a long literal, above all `authorization`, which clients never index, keeps its field while its bytes stay.
+ * Both remember what bytes mean; neither remembers a verdict.
+ */
+export class HpackDecoder<Field extends TableEntry> {
+	readonly #reading: FieldReading<Field>;
+	readonly #table = new DynamicTable<Field>();
+	readonly #literals = new Array<Literal<Field> | undefined>(LITERALS).fill(undefined);
+	/** The last block that left the table as it was. */
+	#last: HeaderBlock<Field> | undefined;
+	#lastBytes: Buffer = NOTHING;
+	#lastLength = 0;
+	#lastVersion = 0;
+	#bytes: Buffer = NOTHING;
+	#at = 0;
+	#end = 0;
+
+	constructor(reading: FieldReading<Field>) {
+		this.#reading = reading;
+	}
+
+	/** @throws ConnectionError COMPRESSION_ERROR. */
+	decode(bytes: Buffer, from: number, to: number): HeaderBlock<Field> {
+		const length = to - from;
+		const last = this.#last;
+		if (
+			last !== undefined &&
+			length === this.#lastLength &&
+			this.#lastVersion === this.#table.version &&
+			bytes.compare(this.#lastBytes, 0, length, from, to) === 0
+		) {
+			return last;
+		}
+		const { version } = this.#table;
+		const block = this.#decode(bytes, from, to);
+		if (version === this.#table.version && length <= MAX_BLOCK) this.#remember(block, bytes, from, to);
+		return block;
+	}
+
+	#remember(block: HeaderBlock<Field>, bytes: Buffer, from: number, to: number): void {
+		if (to - from > this.#lastBytes.length) this.#lastBytes = Buffer.allocUnsafeSlow(roomFor(to - from));
+		bytes.copy(this.#lastBytes, 0, from, to);
+		this.#lastLength = to - from;
+		this.#lastVersion = this.#table.version;
+		this.#last = block;
+	}
+
+	#decode(bytes: Buffer, from: number, to: number): HeaderBlock<Field> {
+		const { maxFields, maxBytes } = this.#reading;
+		const block = new HeaderBlock<Field>();
+		this.#bytes = bytes;
+		this.#at = from;
+		this.#end = to;
+		this.#sizeUpdates();
+		while (this.#at < to) {
+			const field = this.#field();
+			block.bytes += field.name.length + field.value.length;
+			block.count++;
+			// What is over a limit is decoded all the same: the table must be what the other side believes it to be.
+			if (block.count <= maxFields && block.bytes <= maxBytes) block.fields.push(field);
+		}
+		this.#bytes = NOTHING;
+		return block;
+	}
+
+	/** RFC 7541 section 4.2: at the beginning alone, and no more than the smallest and the last of several changes. */
+	#sizeUpdates(): void {
+		for (let count = 0; this.#at < this.#end && (this.#bytes[this.#at]! & 0xe0) === 0x20; count++) {
+			if (count === MAX_SIZE_UPDATES) throw malformed('too many table size updates');
+			const size = this.#integer(0x1f);
+			if (size > INITIAL_TABLE_SIZE) throw malformed('a table size beyond the setting');
+			this.#table.resize(size);
+		}
+	}
+
+	/** RFC 7541 section 6. */
+	#field(): Field {
+		const first = this.#bytes[this.#at]!;
+		if ((first & 0x80) !== 0) return this.#entry(this.#integer(0x7f));
+		if ((first & 0x40) !== 0) {
+			const field = this.#literal(this.#integer(0x3f));
+			this.#table.add(field);
+			return field;
+		}
+		if ((first & 0x20) !== 0) throw malformed('a table size update behind a field');
+		return this.#literal(this.#integer(0x0f));
+	}
+
+	#entry(index: number): Field {
+		const field =
+			index <= STATIC_TABLE.length
+				? this.#reading.staticFields[index - 1]
+				: this.#table.at(index - STATIC_TABLE.length - 1);
+		if (field === undefined) throw malformed('an index beyond the tables');
+		return field;
+	}
+
+	#literal(nameIndex: number): Field {
+		const { make } = this.#reading;
+		const name = nameIndex === 0 ? this.#string() : this.#entry(nameIndex).name;
+		const begin = this.#at;
+		const end = this.#endOfString();
+		const length = end - begin;
+		// Paths differ from request to request, and what is short is decoded in less time than it is compared.
+		if (length < MIN_LITERAL || length > MAX_LITERAL || name.charCodeAt(0) === COLON) return make(name, this.#string());
+		const place = (name.length + name.charCodeAt(0)) & (LITERALS - 1);
+		const known = this.#literals[place];
+		if (known?.is(name, this.#bytes, begin, end)) {
+			this.#at = end;
+			return known.field;
+		}
+		const field = make(name, this.#string());
+		if (known === undefined) this.#literals[place] = new Literal(field, this.#bytes, begin, end);
+		else known.become(field, this.#bytes, begin, end);
+		return field;
+	}
+
+	/** Where the string literal that begins here ends; stays where it is. */
+	#endOfString(): number {
+		const begin = this.#at;
+		if (begin >= this.#end) throw malformed('a block that breaks off');
+		const length = this.#integer(0x7f);
+		const end = this.#at + length;
+		if (end > this.#end) throw malformed('a string that breaks off');
+		this.#at = begin;
+		return end;
+	}
+
+	/** RFC 7541 section 5.2. */
+	#string(): string {
+		if (this.#at >= this.#end) throw malformed('a block that breaks off');
+		const bytes = this.#bytes;
+		const isCoded = (bytes[this.#at]! & 0x80) !== 0;
+		const length = this.#integer(0x7f);
+		const from = this.#at;
+		const to = from + length;
+		if (to > this.#end) throw malformed('a string that breaks off');
+		this.#at = to;
+		if (!isCoded) return bytes.toString('latin1', from, to);
+		const room = decodedRoom(length);
+		const text = room <= TEXT.length ? TEXT : Buffer.allocUnsafe(room);
+		const decoded = decodeHuffman(bytes, from, to, text);
+		if (decoded === -1) throw malformed('a malformed Huffman code');
+		return text.toString('latin1', 0, decoded);
+	}
+
+	/**
+	 * RFC 7541 section 5.1. Nothing in a block can be as long as five bytes could say; more would only be zeros.
+	 *
+	 * @param mask of the prefix.
+	 */
+	#integer(mask: number): number {
+		const bytes = this.#bytes;
+		let value = bytes[this.#at++]! & mask;
+		if (value < mask) return value;
+		for (let shift = 0; shift <= 21; shift += 7) {
+			if (this.#at >= this.#end) throw malformed('a block that breaks off');
+			const byte = bytes[this.#at++]!;
+			value += (byte & 0x7f) << shift;
+			if (byte < 0x80) return value;
+		}
+		throw malformed('an integer too large');
+	}
+}
+
+/** The last literal of a kind: its coded value and what it meant. */
+class Literal<Field extends TableEntry> {
+	field: Field;
+	#coded: Buffer = NOTHING;
+	#length = 0;
+
+	constructor(field: Field, bytes: Buffer, from: number, to: number) {
+		this.field = field;
+		this.become(field, bytes, from, to);
+	}
+
+	is(name: string, bytes: Buffer, from: number, to: number): boolean {
+		return (
+			this.#length === to - from &&
+			this.field.name === name &&
+			bytes.compare(this.#coded, 0, this.#length, from, to) === 0
+		);
+	}
+
+	become(field: Field, bytes: Buffer, from: number, to: number): void {
+		this.field = field;
+		if (to - from > this.#coded.length) this.#coded = Buffer.allocUnsafeSlow(roomFor(to - from));
+		bytes.copy(this.#coded, 0, from, to);
+		this.#length = to - from;
+	}
+}
+
+function roomFor(length: number): number {
+	return (length + 63) & ~63;
+}
+
+function malformed(what: string): ConnectionError {
+	return new ConnectionError(CODE.COMPRESSION_ERROR, 'compression', what);
+}
+
+/** RFC 7541 section 4.2: the smallest size in between, and the last one. */
+const MAX_SIZE_UPDATES = 2;
+/** Longest block that is remembered, bytes. */
+const MAX_BLOCK = 4096;
+/** Literals that are remembered on a connection, each by name; a power of two. */
+const LITERALS = 8;
+/** Coded values that are remembered, bytes; no token that is looked at is longer (`MAX_TOKEN_LENGTH`). */
+const MIN_LITERAL = 32;
+const MAX_LITERAL = 8300;
+const COLON = 0x3a;
+const NOTHING = Buffer.alloc(0);
+/** Where strings are decoded; valid until the next one. */
+const TEXT = Buffer.allocUnsafeSlow(16_384);

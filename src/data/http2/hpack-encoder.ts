@@ -1,0 +1,99 @@
+import { STATIC_TABLE } from './hpack-table.ts';
+
+/**
+ * Encodes header blocks (RFC 7541) as latin1 text, from the static table and literals. Without a dynamic table a field's
+ * code is the same for every connection, so one map remembers the codes of all of them; and nothing that one tenant is
+ * told can be guessed from how short another one's answer became (RFC 7541 section 7.1).
+ */
+
+/** Begins the first block of a connection: the dynamic table is not used (section 6.3). */
+export const NO_DYNAMIC_TABLE = '\x20';
+
+/** The code of `:status` (section 6.1 where the static table has it). */
+export function codedStatus(status: number): string {
+	STATUSES[status] ??= codedField(':status', String(status));
+	return STATUSES[status];
+}
+
+/** Of a whole list, names (lower case) and values in turn. */
+export function codedFields(fields: readonly string[]): string {
+	let block = '';
+	for (let i = 0; i < fields.length; i += 2) block += remembered(fields[i]!, fields[i + 1]!);
+	return block;
+}
+
+/** The code of `date` for an answer that brings none (RFC 9110 section 6.6.1). */
+export function codedDate(wallSeconds: number): string {
+	const second = Math.floor(wallSeconds);
+	if (second !== dateSecond) {
+		dateSecond = second;
+		date = codedField('date', new Date(second * 1000).toUTCString());
+	}
+	return date;
+}
+
+let dateSecond = -1;
+let date = '';
+
+const STATUSES: (string | undefined)[] = [];
+
+/** Codes by name, then by value. */
+let codes = new Map<string, Map<string, string>>();
+let codeCount = 0;
+/** Codes that are remembered; with `MAX_TEXT` a few hundred KiB at most, once for each thread. */
+const MAX_CODES = 2048;
+const MAX_TEXT = 128;
+
+function remembered(name: string, value: string): string {
+	const values = codes.get(name);
+	const known = values?.get(value);
+	if (known !== undefined) return known;
+	const code = codedField(name, value);
+	if (name.length > MAX_TEXT || value.length > MAX_TEXT || name === 'set-cookie') return code;
+	// Forgetting all at once is cheaper than keeping an order, and what is in use is back after one answer each.
+	if (codeCount === MAX_CODES) {
+		codes = new Map();
+		codeCount = 0;
+	}
+	codeCount++;
+	const own = codes.get(name);
+	if (own === undefined) codes.set(name, new Map([[value, code]]));
+	else own.set(value, code);
+	return code;
+}
+
+/** By name and by whole field, index of the static table. */
+const NAMES = new Map<string, number>();
+const FIELDS = new Map<string, number>();
+for (const [i, [name, value]] of STATIC_TABLE.entries()) {
+	if (!NAMES.has(name)) NAMES.set(name, i + 1);
+	if (value !== '') FIELDS.set(`${name} ${value}`, i + 1);
+}
+
+/** Cookies are secrets: section 7.1.3 asks those who pass the block on not to index them either. */
+const NEVER_INDEXED = 0x10;
+const WITHOUT_INDEXING = 0x00;
+
+export function codedField(name: string, value: string): string {
+	const whole = FIELDS.get(`${name} ${value}`);
+	if (whole !== undefined) return codedInteger(whole, 0x7f, 0x80);
+	const pattern = name === 'set-cookie' ? NEVER_INDEXED : WITHOUT_INDEXING;
+	const index = NAMES.get(name);
+	const codedName =
+		index === undefined ? String.fromCharCode(pattern) + codedString(name) : codedInteger(index, 0x0f, pattern);
+	return codedName + codedString(value);
+}
+
+/** Section 5.2, without Huffman code. */
+function codedString(text: string): string {
+	return codedInteger(text.length, 0x7f, 0) + text;
+}
+
+/** Section 5.1. @param mask of the prefix. @param pattern the bits above it. */
+export function codedInteger(value: number, mask: number, pattern: number): string {
+	if (value < mask) return String.fromCharCode(pattern | value);
+	let code = String.fromCharCode(pattern | mask);
+	let rest = value - mask;
+	for (; rest >= 0x80; rest >>>= 7) code += String.fromCharCode((rest & 0x7f) | 0x80);
+	return code + String.fromCharCode(rest);
+}

@@ -1,0 +1,175 @@
+import { parseContentLength, UNDECLARED } from '../../gates/body-limit.ts';
+import { type Http2RequestHead, isAuthority, readHttp2Head } from '../../gates/headers.ts';
+import { HEADERS_TOO_LARGE, Rejection } from '../../gates/rejection.ts';
+import { type FieldReading, type HeaderBlock, HpackDecoder } from './hpack-decoder.ts';
+import { STATIC_TABLE } from './hpack-table.ts';
+
+/**
+ * What makes a request malformed (RFC 9113 sections 8.1.1 to 8.3.1): its stream is reset, nothing of it is dropped or
+ * repaired. What the gates have against a request that is well-formed, they say themselves (`readHttp2Head`).
+ */
+
+/** A field, and what was worked out when it was first seen. It stands in the tables of its connection. */
+export class RequestField {
+	readonly name: string;
+	readonly value: string;
+	readonly kind: number;
+
+	constructor(name: string, value: string) {
+		this.name = name;
+		this.value = value;
+		this.kind = kindOf(name, value);
+	}
+}
+
+/** What a header block says that opens a stream. */
+export interface RequestFacts {
+	readonly head: Http2RequestHead | Rejection;
+	/** Empty where the request is refused. */
+	readonly method: string;
+	readonly path: string;
+	/** Its answer has no body, even if it is a refusal. */
+	readonly isHead: boolean;
+	/** Bytes of the body by `content-length`, or `UNDECLARED`. */
+	readonly declaredLength: number;
+}
+
+/** @param maxBytes longest list of names and values. */
+export function requestDecoder(maxBytes: number): HpackDecoder<RequestField> {
+	return new HpackDecoder<RequestField>({
+		make: makeField,
+		staticFields: STATIC_FIELDS,
+		// The size limits the fields, not their number; each counts 32 bytes (RFC 9113 section 6.5.2).
+		maxFields: maxFieldsOf(maxBytes),
+		maxBytes,
+	} satisfies FieldReading<RequestField>);
+}
+
+/** A block with more fields than that is not answered at all. */
+export function maxFieldsOf(maxBytes: number): number {
+	return Math.ceil(maxBytes / 32) + 8;
+}
+
+/**
+ * Once for each block: the same bytes have the same facts.
+ *
+ * @param traced as for `readHttp2Head`.
+ * @returns `undefined` for a malformed request.
+ */
+export function requestFacts(
+	block: HeaderBlock<RequestField>,
+	endStream: boolean,
+	maxBytes: number,
+	traced: boolean,
+): RequestFacts | undefined {
+	const at = endStream ? 1 : 0;
+	const known = block.memo[at] as RequestFacts | undefined;
+	if (known !== undefined) return known;
+	const facts = readRequest(block, endStream, maxBytes, traced);
+	block.memo[at] = facts;
+	return facts;
+}
+
+/** RFC 9113 section 8.1: fields without control data. They are read to be refused where they are malformed, and dropped. */
+export function areTrailers(block: HeaderBlock<RequestField>): boolean {
+	return block.fields.every(({ kind }) => kind === PLAIN || kind === HOST || kind === CONTENT_LENGTH);
+}
+
+function makeField(name: string, value: string): RequestField {
+	return new RequestField(name, value);
+}
+
+const PLAIN = 0;
+const MALFORMED = 1;
+const METHOD = 2;
+const SCHEME = 3;
+const AUTHORITY = 4;
+const PATH = 5;
+const HOST = 6;
+const CONTENT_LENGTH = 7;
+
+/** Control data (section 8.3.1), and what may stand in it. Other names that begin with a colon are malformed. */
+const CONTROL_DATA: Readonly<Record<string, readonly [kind: number, isValid: (value: string) => boolean]>> = {
+	// A token (RFC 9110 section 9.1).
+	':method': [METHOD, (value) => /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(value)],
+	// RFC 3986 section 3.1.
+	':scheme': [SCHEME, (value) => /^[A-Za-z][A-Za-z0-9+\-.]*$/.test(value)],
+	':authority': [AUTHORITY, isAuthority],
+	// An origin form, or the asterisk of OPTIONS; what else a path must be is for `gates/path.ts`.
+	':path': [PATH, (value) => /^(?:\/[^\x00-\x20\x7f]*|\*)$/.test(value)],
+};
+/** Section 8.2.2. */
+const CONNECTION_SPECIFIC = new Set(['connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'upgrade']);
+/** Section 8.2.1: a token in lower case; and no control character but the tab, of which that section names three. */
+const NAME = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/;
+const NOT_IN_VALUE = /[\x00-\x08\x0a-\x1f\x7f]/;
+
+function kindOf(name: string, value: string): number {
+	if (name.charCodeAt(0) === COLON) {
+		const control = Object.hasOwn(CONTROL_DATA, name) ? CONTROL_DATA[name]! : undefined;
+		return control?.[1](value) ? control[0] : MALFORMED;
+	}
+	if (!NAME.test(name) || NOT_IN_VALUE.test(value) || CONNECTION_SPECIFIC.has(name)) return MALFORMED;
+	if (name === 'te') return value.toLowerCase() === 'trailers' ? PLAIN : MALFORMED;
+	if (name === 'host') return HOST;
+	if (name !== 'content-length') return PLAIN;
+	return parseContentLength(value) === undefined ? MALFORMED : CONTENT_LENGTH;
+}
+
+const COLON = 0x3a;
+
+/** The names alone of the static table's fields are no fields yet, but a reference to one makes it one (RFC 7541 6.1). */
+const STATIC_FIELDS: readonly RequestField[] = STATIC_TABLE.map(([name, value]) => makeField(name, value));
+
+function readRequest(
+	block: HeaderBlock<RequestField>,
+	endStream: boolean,
+	maxBytes: number,
+	traced: boolean,
+): RequestFacts | undefined {
+	const { fields } = block;
+	const isHead = fields.some(({ kind, value }) => kind === METHOD && value === 'HEAD');
+	if (block.bytes > maxBytes) {
+		return { head: HEADERS_TOO_LARGE, method: '', path: '', isHead, declaredLength: UNDECLARED };
+	}
+	const declaredLength = checkFields(fields, endStream);
+	if (declaredLength === undefined) return undefined;
+	const raw: string[] = [];
+	for (const { name, value } of fields) raw.push(name, value);
+	const head = readHttp2Head(raw, endStream, maxBytes, traced);
+	const isRefused = head instanceof Rejection;
+	return { head, method: isRefused ? '' : head.method, path: isRefused ? '' : head.path, isHead, declaredLength };
+}
+
+/** @returns the declared length, or `undefined` for a malformed request. */
+function checkFields(fields: readonly RequestField[], endStream: boolean): number | undefined {
+	/** A bit for each kind that has been there. */
+	let seen = 0;
+	let declaredLength = UNDECLARED;
+	let method = '';
+	let path = '';
+	for (const { kind, value } of fields) {
+		if (kind === PLAIN) {
+			seen |= 1 << PLAIN;
+			continue;
+		}
+		// Each of the others once, and control data before the fields (section 8.3).
+		if (kind === MALFORMED || (seen & (1 << kind)) !== 0) return undefined;
+		if (kind <= PATH && (seen & FIELDS) !== 0) return undefined;
+		seen |= 1 << kind;
+		if (kind === METHOD) method = value;
+		else if (kind === PATH) path = value;
+		else if (kind === CONTENT_LENGTH) declaredLength = parseContentLength(value)!;
+	}
+	if ((seen & ((1 << AUTHORITY) | (1 << HOST))) === 0) return undefined;
+	// Section 8.5: CONNECT has a method and an authority, and nothing else.
+	const expected = method === 'CONNECT' ? 1 << METHOD : REQUIRED;
+	if ((seen & REQUIRED) !== expected) return undefined;
+	if (path === '*' && method !== 'OPTIONS') return undefined;
+	// Section 8.1.1: a body of another length than declared.
+	if (endStream && declaredLength > 0) return undefined;
+	return declaredLength;
+}
+
+const REQUIRED = (1 << METHOD) | (1 << SCHEME) | (1 << PATH);
+const FIELDS = (1 << PLAIN) | (1 << HOST) | (1 << CONTENT_LENGTH);

@@ -1,0 +1,210 @@
+import { BodyExchange } from '#body';
+import type { RequestHead } from '../../gates/headers.ts';
+import { Rejection } from '../../gates/rejection.ts';
+import { refusalFields } from '../answers.ts';
+import { KeptPieces } from '../body/kept-pieces.ts';
+import type { ClientRequest } from '../client.ts';
+import type { ClientConnection } from '../client-connection.ts';
+import type { DataPlane } from '../plane.ts';
+import { CODE } from './frame-format.ts';
+import { codedDate, codedFields, codedStatus } from './hpack-encoder.ts';
+import type { RequestFacts } from './request-fields.ts';
+import { Stream, type StreamOwner } from './stream.ts';
+
+/** The connection, as its requests see it. */
+export interface RequestOwner {
+	readonly plane: DataPlane;
+	readonly forwardedLines: string;
+	readonly client: ClientConnection;
+	/** Tells by `onAnswered` when the kernel has all that has been put together so far. */
+	whenWritten(request: Http2Request): void;
+	/** Has `onReadEnd` called when the read is over that is being taken apart. */
+	whenRead(request: Http2Request): void;
+}
+
+/** A request over HTTP/2: the stream that carries it, and the client's side of its exchange. One object for both. */
+export class Http2Request extends Stream implements ClientRequest {
+	readonly method: string;
+	readonly target: string;
+	readonly head: RequestHead | Rejection;
+	readonly forwardedLines: string;
+	readonly connection: ClientConnection;
+	readonly exchange: BodyExchange;
+	readonly #connection: RequestOwner;
+	readonly #isHead: boolean;
+	/** What has come of the body and is not wanted yet, or too small to be handed on by itself. */
+	#kept: KeptPieces | undefined;
+	#isRead = false;
+	#isPaused = false;
+	#endTold = false;
+	#awaitsReadEnd = false;
+	/** What is left of a long answer. */
+	#rest: Buffer | undefined;
+
+	constructor(
+		owner: StreamOwner,
+		connection: RequestOwner,
+		id: number,
+		facts: RequestFacts,
+		endStream: boolean,
+		sendWindow: number,
+	) {
+		super(owner, id, endStream, facts.declaredLength, sendWindow);
+		this.#connection = connection;
+		this.#isHead = facts.isHead;
+		this.forwardedLines = connection.forwardedLines;
+		this.connection = connection.client;
+		this.head = facts.head;
+		this.method = facts.method;
+		this.target = facts.path;
+		this.exchange = new BodyExchange(this, connection.plane);
+	}
+
+	// --- The answer. ---
+
+	answer(status: number, fields: string[], body: Buffer | string | undefined): void {
+		if (body === undefined || body.length === 0) return this.#respond(status, fields, true);
+		this.#respond(status, fields, false);
+		if (typeof body === 'string' || body.length <= PIECE) return void this.send(body, true);
+		this.#rest = body;
+		this.#pump();
+	}
+
+	/** In pieces, so that a client that takes its time can be told from one that takes nothing. */
+	#pump(): void {
+		while (this.#rest !== undefined) {
+			const piece = this.#rest.subarray(0, PIECE);
+			this.#rest = piece.length === this.#rest.length ? undefined : this.#rest.subarray(PIECE);
+			if (!this.send(piece, this.#rest === undefined)) return;
+		}
+	}
+
+	refuse(rejected: Rejection): void {
+		const hasBody = !this.#isHead && rejected.body !== '';
+		this.#respond(rejected.status, refusalFields(rejected), !hasBody);
+		if (hasBody) this.send(rejected.body, true);
+	}
+
+	begin(status: number, fields: string[], hasBody: boolean): void {
+		this.#respond(status, fields, !hasBody);
+	}
+
+	write(chunk: Buffer): boolean {
+		return this.send(Buffer.from(chunk), false);
+	}
+
+	end(): void {
+		this.send('', true);
+	}
+
+	reset(): void {
+		this.#rest = undefined;
+		this.owner.reset(this, CODE.INTERNAL_ERROR);
+	}
+
+	#respond(status: number, fields: readonly string[], endStream: boolean): void {
+		const block = codedStatus(status) + codedFields(fields);
+		const { clock } = this.#connection.plane;
+		this.sendHeaders(hasDate(fields) ? block : block + codedDate(clock.wallSeconds()), endStream);
+	}
+
+	override onRoom(): void {
+		this.exchange.onClientDrained(this.#rest?.length ?? 0);
+		this.#pump();
+	}
+
+	override onAnswerSent(): void {
+		this.#forgetBody();
+		this.#connection.whenWritten(this);
+	}
+
+	/** The kernel has the answer. */
+	onWritten(): void {
+		this.exchange.onAnswered();
+	}
+
+	override onGone(): void {
+		this.#rest = undefined;
+		this.#forgetBody();
+		this.exchange.onClientGone();
+	}
+
+	// --- The request's body. ---
+
+	readBody(): void {
+		if (this.isClosed) return;
+		this.#isRead = true;
+		const { head } = this;
+		if (!(head instanceof Rejection) && head.expectsContinue && this.isRemoteOpen && this.received === 0) {
+			this.sendHeaders(codedStatus(100), false);
+		}
+		this.#handOn();
+	}
+
+	pauseBody(): void {
+		this.#isPaused = true;
+	}
+
+	resumeBody(): void {
+		this.#isPaused = false;
+		this.#handOn();
+	}
+
+	/** Small pieces of one read are put together: each by itself could cost its upstream connection a write. */
+	override onBody(bytes: Buffer): void {
+		const mayGo = this.#isRead && !this.#isPaused;
+		if (mayGo && bytes.length >= SMALL && (this.#kept === undefined || this.#kept.length === 0))
+			return this.#take(bytes);
+		this.#kept ??= new KeptPieces();
+		this.#kept.add(bytes);
+		if (!mayGo || this.#awaitsReadEnd) return;
+		this.#awaitsReadEnd = true;
+		this.#connection.whenRead(this);
+	}
+
+	/** The read that brought the last piece is over. */
+	onReadEnd(): void {
+		this.#awaitsReadEnd = false;
+		this.#handOn();
+	}
+
+	override onBodyEnd(): void {
+		this.#handOn();
+	}
+
+	/** What is there, as long as it is wanted, and the end behind it. */
+	#handOn(): void {
+		const kept = this.#kept;
+		while (this.#isRead && !this.#isPaused && !this.isClosed) {
+			const piece = kept?.shift();
+			if (piece === undefined) return this.#tellEnd();
+			this.#take(piece);
+		}
+	}
+
+	#take(bytes: Buffer): void {
+		this.exchange.onRequestBody(bytes);
+		this.owner.giveBack(this, bytes.length);
+	}
+
+	#tellEnd(): void {
+		if (this.isRemoteOpen || this.#endTold) return;
+		this.#endTold = true;
+		this.exchange.onRequestEnd();
+	}
+
+	#forgetBody(): void {
+		this.#isRead = false;
+		this.#kept = undefined;
+	}
+}
+
+function hasDate(fields: readonly string[]): boolean {
+	for (let i = 0; i < fields.length; i += 2) if (fields[i] === 'date') return true;
+	return false;
+}
+
+/** Of a long answer, bytes. */
+const PIECE = 65_536;
+/** Pieces of a body below this wait for the others of the same read, bytes. */
+const SMALL = 4096;

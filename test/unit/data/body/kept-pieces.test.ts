@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { KeptPieces } from '../../../../src/data/body/kept-pieces.ts';
+
+const PIECE: fc.Arbitrary<Buffer> = fc.oneof(
+	{ weight: 4, arbitrary: fc.uint8Array({ minLength: 1, maxLength: 8 }).map((bytes) => Buffer.from(bytes)) },
+	{ weight: 1, arbitrary: fc.integer({ min: 4000, max: 20_000 }).map((n) => Buffer.alloc(n, `${n} `)) },
+);
+
+describe('pieces of a body that wait', () => {
+	it('are what was given, in their order, however they are taken', () => {
+		const steps = fc.array(fc.oneof({ weight: 3, arbitrary: PIECE }, fc.constant('take' as const)), { maxLength: 80 });
+		fc.assert(
+			fc.property(steps, (steps) => {
+				const kept = new KeptPieces();
+				const given: Buffer[] = [];
+				const taken: Buffer[] = [];
+				const take = () => {
+					const piece = kept.shift();
+					if (piece === undefined) return false;
+					assert.ok(piece.length > 0);
+					taken.push(piece);
+					return true;
+				};
+				for (const step of steps) {
+					if (step === 'take') take();
+					else {
+						given.push(Buffer.from(step));
+						kept.add(step);
+					}
+					assert.equal(kept.length, Buffer.concat(given).length - Buffer.concat(taken).length);
+				}
+				while (take());
+				assert.deepEqual(Buffer.concat(taken), Buffer.concat(given));
+				assert.equal(kept.length, 0);
+			}),
+			{ numRuns: 500 },
+		);
+	});
+
+	it('are put together where they are small, and kept as they are where they are large', () => {
+		const kept = new KeptPieces();
+		for (let i = 0; i < 65_536; i++) kept.add(Buffer.from('x'));
+		const large = Buffer.alloc(4096);
+		kept.add(large);
+		assert.equal(kept.length, 65_536 + 4096);
+		const lengths: number[] = [];
+		let last: Buffer | undefined;
+		for (let piece = kept.shift(); piece !== undefined; piece = kept.shift()) {
+			lengths.push(piece.length);
+			last = piece;
+		}
+		assert.deepEqual(lengths, [16_384, 16_384, 16_384, 16_384, 4096]);
+		assert.equal(last, large);
+	});
+
+	it('may be written to by their giver afterwards where they are small', () => {
+		const kept = new KeptPieces();
+		const piece = Buffer.from('ab');
+		kept.add(piece);
+		piece.fill(0);
+		assert.equal(String(kept.shift()), 'ab');
+	});
+});

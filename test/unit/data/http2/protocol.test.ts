@@ -1,0 +1,729 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import {
+	continuationFrame,
+	dataFrame,
+	ERROR_CODE,
+	FLAG,
+	FRAME,
+	frame,
+	goawayFrame,
+	headerBlock,
+	headersFrame,
+	PREFACE,
+	pingFrame,
+	priorityFrame,
+	rstStreamFrame,
+	SETTING,
+	settingsAck,
+	settingsFrame,
+	windowUpdateFrame,
+} from '../../../fixtures/h2-frames.ts';
+import { LIMITS, ProtocolPeer } from './fixtures/protocol-peer.ts';
+
+type Lines = readonly (readonly [string, string])[];
+
+const GET: Lines = [
+	[':method', 'GET'],
+	[':path', '/a'],
+	[':scheme', 'https'],
+	[':authority', 'localhost'],
+];
+const POST: Lines = GET.map(([name, value]) => [name, name === ':method' ? 'POST' : value]);
+
+const open = (id: number, lines = POST) => headersFrame(id, lines, { endStream: false });
+const get = (id: number) => headersFrame(id, GET);
+const uint32 = (value: number) => {
+	const bytes = Buffer.alloc(4);
+	bytes.writeUInt32BE(value);
+	return bytes;
+};
+/** HEADERS with padding and priority as asked. */
+function fullHeaders(id: number, { padding, dependency }: { padding?: number; dependency?: number }): Buffer {
+	const flags = FLAG.END_HEADERS | FLAG.END_STREAM;
+	const parts = [
+		...(padding === undefined ? [] : [Buffer.of(padding)]),
+		...(dependency === undefined ? [] : [uint32(dependency), Buffer.of(15)]),
+		headerBlock(GET),
+		Buffer.alloc(padding ?? 0),
+	];
+	const more = (padding === undefined ? 0 : FLAG.PADDED) | (dependency === undefined ? 0 : FLAG.PRIORITY);
+	return frame(FRAME.HEADERS, flags | more, id, Buffer.concat(parts));
+}
+function padded(id: number, data: string, padding: number, endStream = false): Buffer {
+	const bytes = dataFrame(id, Buffer.concat([Buffer.of(padding), Buffer.from(data), Buffer.alloc(padding)]), endStream);
+	bytes[4]! |= FLAG.PADDED;
+	return bytes;
+}
+
+const { PROTOCOL_ERROR, FLOW_CONTROL_ERROR, FRAME_SIZE_ERROR, STREAM_CLOSED, REFUSED_STREAM } = ERROR_CODE;
+const { COMPRESSION_ERROR, ENHANCE_YOUR_CALM } = ERROR_CODE;
+const END = (code: number) => `goaway ${code}`;
+const RESET = (id: number, code: number) => `reset ${id} ${code}`;
+const NOTHING = '';
+
+/** What a client sends behind its preface, and what it gets for it; by the section of RFC 9113 that says so. */
+const CASES: Record<string, Record<string, [frames: Buffer[], outcome: string]>> = {
+	'3.4 preface': {
+		'begins with SETTINGS that are no acknowledgement': [[settingsAck()], NOTHING],
+	},
+	'4.1 frame format': {
+		'the reserved bit of a stream is ignored': [[withReservedBit(get(1))], NOTHING],
+		'flags without meaning are ignored': [[withFlags(get(1), 0xd2), withFlags(pingFrame(), 0xfe)], NOTHING],
+	},
+	'4.2 frame size': {
+		'DATA of 16,384 bytes may be': [[open(1), dataFrame(1, 'x'.repeat(16_384))], NOTHING],
+		'DATA of one byte more': [[open(1), dataFrame(1, 'x'.repeat(16_385))], END(FRAME_SIZE_ERROR)],
+		'HEADERS of one byte more': [[frame(FRAME.HEADERS, 4, 1, Buffer.alloc(16_385))], END(FRAME_SIZE_ERROR)],
+		'an unknown frame of one byte more': [[frame(0x42, 0, 1, Buffer.alloc(16_385))], END(FRAME_SIZE_ERROR)],
+	},
+	'4.3 header blocks': {
+		'that cannot be decoded': [[frame(FRAME.HEADERS, 5, 1, Buffer.of(0xff, 0xff, 0xff, 0xff))], END(COMPRESSION_ERROR)],
+		'are decoded on streams that nobody wants': [
+			[open(1), rstStreamFrame(1), frame(FRAME.HEADERS, 5, 1, Buffer.of(0xbf))],
+			END(COMPRESSION_ERROR),
+		],
+	},
+	'5.1 stream states': {
+		'idle: DATA': [[dataFrame(1)], END(PROTOCOL_ERROR)],
+		'idle: RST_STREAM': [[rstStreamFrame(1)], END(PROTOCOL_ERROR)],
+		'idle: WINDOW_UPDATE': [[windowUpdateFrame(1, 1)], END(PROTOCOL_ERROR)],
+		'idle: PRIORITY may be': [[priorityFrame(1)], NOTHING],
+		'half-closed (remote): DATA': [[get(1), dataFrame(1, 'x')], RESET(1, STREAM_CLOSED)],
+		'half-closed (remote): HEADERS': [[get(1), get(1)], RESET(1, STREAM_CLOSED)],
+		'half-closed (remote): the others may be': [[get(1), windowUpdateFrame(1, 1), priorityFrame(1)], NOTHING],
+		'closed by RST_STREAM: DATA': [[open(1), rstStreamFrame(1), dataFrame(1, 'x')], RESET(1, STREAM_CLOSED)],
+		'closed by RST_STREAM: HEADERS': [[open(1), rstStreamFrame(1), get(1)], RESET(1, STREAM_CLOSED)],
+		'closed by RST_STREAM: WINDOW_UPDATE, PRIORITY and RST_STREAM may be': [
+			[open(1), rstStreamFrame(1), windowUpdateFrame(1, 1), priorityFrame(1), rstStreamFrame(1)],
+			NOTHING,
+		],
+		'reset by us: whatever was on its way': [
+			[
+				open(1),
+				windowUpdateFrame(1, 0),
+				dataFrame(1, 'x'),
+				headersFrame(1, []),
+				windowUpdateFrame(1, 1),
+				rstStreamFrame(1),
+			],
+			RESET(1, PROTOCOL_ERROR),
+		],
+	},
+	'5.1.1 stream identifiers': {
+		'an even one': [[get(2)], END(PROTOCOL_ERROR)],
+		'stream 0': [[get(0)], END(PROTOCOL_ERROR)],
+		'a lower one': [[get(5), get(3)], END(PROTOCOL_ERROR)],
+		'DATA on one that was passed over': [[get(5), dataFrame(3, 'x')], END(STREAM_CLOSED)],
+	},
+	'5.1.2 concurrency': {
+		'more than allowed, before the limit is known': [
+			Array.from({ length: 9 }, (_, i) => get(1 + 2 * i)),
+			RESET(17, REFUSED_STREAM),
+		],
+		'more than allowed, after it has been acknowledged': [
+			[settingsAck(), ...Array.from({ length: 9 }, (_, i) => get(1 + 2 * i))],
+			END(PROTOCOL_ERROR),
+		],
+		'one that is reset makes room for the next at once': [
+			[settingsAck(), ...Array.from({ length: 8 }, (_, i) => get(1 + 2 * i)), rstStreamFrame(3), get(17)],
+			NOTHING,
+		],
+	},
+	'5.3 priority': {
+		'HEADERS that depend on another stream may be': [[fullHeaders(1, { dependency: 3 })], NOTHING],
+		'HEADERS that depend on themselves': [[fullHeaders(1, { dependency: 1 })], RESET(1, PROTOCOL_ERROR)],
+		'HEADERS without the priority that they announce': [[frame(FRAME.HEADERS, 0x25, 1, 'abcd')], END(FRAME_SIZE_ERROR)],
+		'PRIORITY on itself, open': [[open(1), priorityFrame(1, 1)], RESET(1, PROTOCOL_ERROR)],
+		'PRIORITY on itself, closed': [[open(1), rstStreamFrame(1), priorityFrame(1, 1)], RESET(1, PROTOCOL_ERROR)],
+		'PRIORITY on itself, idle': [[priorityFrame(1, 1)], END(PROTOCOL_ERROR)],
+	},
+	'5.5 extensions': {
+		'frames of unknown types are ignored': [[frame(0x42, 0xff, 7, 'whatever'), get(1)], NOTHING],
+		'but not inside of a header block': [
+			[headersFrame(1, GET, { endHeaders: false }), frame(0x42, 0, 0)],
+			END(PROTOCOL_ERROR),
+		],
+	},
+	'6.1 DATA': {
+		'on stream 0': [[dataFrame(0, 'x')], END(PROTOCOL_ERROR)],
+		'with padding': [[open(1), padded(1, 'abc', 200), padded(1, '', 0, true)], NOTHING],
+		'with as much padding as payload': [
+			[open(1), frame(FRAME.DATA, FLAG.PADDED, 1, Buffer.of(2, 0))],
+			END(PROTOCOL_ERROR),
+		],
+		'padded without a pad length': [[open(1), frame(FRAME.DATA, FLAG.PADDED, 1)], END(FRAME_SIZE_ERROR)],
+	},
+	'6.2 HEADERS': {
+		'with padding and priority': [[fullHeaders(1, { padding: 20, dependency: 0 })], NOTHING],
+		'with as much padding as payload': [[frame(FRAME.HEADERS, 0xd, 1, Buffer.of(2, 0))], END(PROTOCOL_ERROR)],
+		'padded without a pad length': [[frame(FRAME.HEADERS, 0xd, 1)], END(FRAME_SIZE_ERROR)],
+		'followed by something else than CONTINUATION': [
+			[headersFrame(1, GET, { endHeaders: false }), pingFrame()],
+			END(PROTOCOL_ERROR),
+		],
+		'followed by DATA': [[headersFrame(1, GET, { endHeaders: false }), dataFrame(1, '')], END(PROTOCOL_ERROR)],
+	},
+	'6.3 PRIORITY': {
+		'on stream 0': [[priorityFrame(0)], END(PROTOCOL_ERROR)],
+		'of a wrong length': [[open(1), frame(FRAME.PRIORITY, 0, 1, 'four')], RESET(1, FRAME_SIZE_ERROR)],
+		'of a wrong length, idle': [[frame(FRAME.PRIORITY, 0, 1, 'four')], END(FRAME_SIZE_ERROR)],
+	},
+	'6.4 RST_STREAM': {
+		'on stream 0': [[rstStreamFrame(0)], END(PROTOCOL_ERROR)],
+		'of a wrong length': [[get(1), frame(FRAME.RST_STREAM, 0, 1, 'odd')], END(FRAME_SIZE_ERROR)],
+	},
+	'6.5 SETTINGS': {
+		'on a stream': [[frame(FRAME.SETTINGS, 0, 1)], END(PROTOCOL_ERROR)],
+		'of a wrong length': [[frame(FRAME.SETTINGS, 0, 0, 'odd')], END(FRAME_SIZE_ERROR)],
+		'that acknowledge and say something': [
+			[frame(FRAME.SETTINGS, FLAG.ACK, 0, Buffer.alloc(6))],
+			END(FRAME_SIZE_ERROR),
+		],
+		'that acknowledge what was acknowledged': [[settingsAck(), settingsAck()], END(PROTOCOL_ERROR)],
+		'ENABLE_PUSH of 2': [[settingsFrame([[SETTING.ENABLE_PUSH, 2]])], END(PROTOCOL_ERROR)],
+		'ENABLE_CONNECT_PROTOCOL of 2 (RFC 8441 section 3)': [[settingsFrame([[0x8, 2]])], END(PROTOCOL_ERROR)],
+		'NO_RFC7540_PRIORITIES of 2 (RFC 9218 section 2.1)': [[settingsFrame([[0x9, 2]])], END(PROTOCOL_ERROR)],
+		'INITIAL_WINDOW_SIZE of 2^31': [[settingsFrame([[SETTING.INITIAL_WINDOW_SIZE, 2 ** 31]])], END(FLOW_CONTROL_ERROR)],
+		'MAX_FRAME_SIZE of 16,383': [[settingsFrame([[SETTING.MAX_FRAME_SIZE, 16_383]])], END(PROTOCOL_ERROR)],
+		'MAX_FRAME_SIZE of 2^24': [[settingsFrame([[SETTING.MAX_FRAME_SIZE, 2 ** 24]])], END(PROTOCOL_ERROR)],
+		'unknown ones are ignored': [[settingsFrame([[0x99, 0xffffffff]])], NOTHING],
+	},
+	'6.6 PUSH_PROMISE': {
+		'from a client': [
+			[frame(FRAME.PUSH_PROMISE, 4, 1, Buffer.concat([uint32(2), headerBlock(GET)]))],
+			END(PROTOCOL_ERROR),
+		],
+	},
+	'6.7 PING': {
+		'on a stream': [[frame(FRAME.PING, 0, 1, Buffer.alloc(8))], END(PROTOCOL_ERROR)],
+		'of a wrong length': [[frame(FRAME.PING, 0, 0, 'short')], END(FRAME_SIZE_ERROR)],
+		'that answers nothing is ignored': [[pingFrame(Buffer.alloc(8), true)], NOTHING],
+	},
+	'6.8 GOAWAY': {
+		'on a stream': [[frame(FRAME.GOAWAY, 0, 1, Buffer.alloc(8))], END(PROTOCOL_ERROR)],
+		'of a wrong length': [[frame(FRAME.GOAWAY, 0, 0, Buffer.alloc(7))], END(FRAME_SIZE_ERROR)],
+		'without an error is answered in kind': [[get(1), goawayFrame()], END(0)],
+	},
+	'6.9 WINDOW_UPDATE': {
+		'of a wrong length': [[frame(FRAME.WINDOW_UPDATE, 0, 0, 'odd')], END(FRAME_SIZE_ERROR)],
+		'by nothing, connection': [[windowUpdateFrame(0, 0)], END(PROTOCOL_ERROR)],
+		'by nothing, stream': [[get(1), windowUpdateFrame(1, 0)], RESET(1, PROTOCOL_ERROR)],
+		'beyond 2^31-1, connection': [[windowUpdateFrame(0, 0x7fffffff)], END(FLOW_CONTROL_ERROR)],
+		'beyond 2^31-1, stream': [[get(1), windowUpdateFrame(1, 0x7fffffff)], RESET(1, FLOW_CONTROL_ERROR)],
+		'up to 2^31-1 may be': [
+			[get(1), windowUpdateFrame(0, 0x7fffffff - 65_535), windowUpdateFrame(1, 0x7fffffff - 65_535)],
+			NOTHING,
+		],
+	},
+	'6.9.2 INITIAL_WINDOW_SIZE': {
+		'that opens a window beyond 2^31-1': [
+			[get(1), windowUpdateFrame(1, 0x7fff0000 - 65_535), settingsFrame([[SETTING.INITIAL_WINDOW_SIZE, 0x7fffffff]])],
+			END(FLOW_CONTROL_ERROR),
+		],
+	},
+	'6.10 CONTINUATION': {
+		'of nothing': [[continuationFrame(1, GET)], END(PROTOCOL_ERROR)],
+		'behind a block that is complete': [[get(1), continuationFrame(1, [])], END(PROTOCOL_ERROR)],
+		'of another stream': [[headersFrame(1, GET, { endHeaders: false }), continuationFrame(3, [])], END(PROTOCOL_ERROR)],
+		'more than eight': [
+			[
+				headersFrame(1, GET, { endHeaders: false }),
+				...Array.from({ length: 9 }, () => continuationFrame(1, [], false)),
+			],
+			END(ENHANCE_YOUR_CALM),
+		],
+	},
+	'8.1 messages': {
+		'trailers that do not end the stream': [
+			[open(1), headersFrame(1, [['a', 'b']], { endStream: false })],
+			RESET(1, PROTOCOL_ERROR),
+		],
+		'trailers with control data': [[open(1), headersFrame(1, [[':path', '/']])], RESET(1, PROTOCOL_ERROR)],
+		'trailers with a field that is none': [[open(1), headersFrame(1, [['A', 'b']])], RESET(1, PROTOCOL_ERROR)],
+		'trailers of more than a head may have': [
+			[
+				open(1),
+				headersFrame(
+					1,
+					Array.from({ length: 600 }, () => ['a', ''] as const),
+				),
+			],
+			RESET(1, ENHANCE_YOUR_CALM),
+		],
+	},
+	'8.1.1 content-length': {
+		'more data than declared': [
+			[open(1, [...POST, ['content-length', '3']]), dataFrame(1, 'four')],
+			RESET(1, PROTOCOL_ERROR),
+		],
+		less: [[open(1, [...POST, ['content-length', '3']]), dataFrame(1, 'ab', true)], RESET(1, PROTOCOL_ERROR)],
+		'less, behind trailers': [
+			[open(1, [...POST, ['content-length', '3']]), dataFrame(1, 'ab'), headersFrame(1, [])],
+			RESET(1, PROTOCOL_ERROR),
+		],
+		'some where none is declared': [
+			[open(1, [...POST, ['content-length', '0']]), dataFrame(1, 'a')],
+			RESET(1, PROTOCOL_ERROR),
+		],
+		'none where some is declared': [[headersFrame(1, [...POST, ['content-length', '3']])], RESET(1, PROTOCOL_ERROR)],
+		'padding is no data': [[open(1, [...POST, ['content-length', '3']]), padded(1, 'abc', 9, true)], NOTHING],
+	},
+};
+
+function withReservedBit(bytes: Buffer): Buffer {
+	bytes[5]! |= 0x80;
+	return bytes;
+}
+function withFlags(bytes: Buffer, flags: number): Buffer {
+	bytes[4]! |= flags & ~(FLAG.PADDED | FLAG.PRIORITY | FLAG.ACK);
+	return bytes;
+}
+
+for (const [section, cases] of Object.entries(CASES)) {
+	describe(`RFC 9113 section ${section}`, () => {
+		for (const [what, [frames, outcome]] of Object.entries(cases)) {
+			it(what, () => {
+				const peer = new ProtocolPeer().send(...frames);
+				assert.equal(peer.outcome, outcome);
+				// One stream's error is nobody else's.
+				if (outcome !== NOTHING && !outcome.startsWith('reset')) return;
+				const hasRoom = peer.protocol.size < LIMITS.maxConcurrentStreams;
+				if (hasRoom) assert.ok(peer.send(get(1001)).streams.has(1001));
+			});
+		}
+	});
+}
+
+describe('RFC 9113 section 3.4', () => {
+	it('is begun by the server with its SETTINGS', () => {
+		const peer = new ProtocolPeer(false);
+		peer.flush();
+		assert.deepEqual(
+			peer.frames.map(({ type }) => type),
+			[FRAME.SETTINGS, FRAME.WINDOW_UPDATE],
+		);
+	});
+
+	it('ends a connection that does not begin with the preface as soon as that is known', () => {
+		for (const bytes of ['G', 'PRI * HTTP/1', 'PRI * HTTP/2.0\r\n\r\nXM']) {
+			const peer = new ProtocolPeer(false);
+			for (const byte of Buffer.from(bytes)) peer.send(Buffer.of(byte));
+			assert.equal(peer.outcome, END(PROTOCOL_ERROR), bytes);
+			assert.equal(peer.error?.reason, 'preface');
+		}
+	});
+
+	it('ends a connection whose first frame is another one', () => {
+		for (const first of [pingFrame(), settingsAck(), get(1), dataFrame(1), frame(0x42, 0, 0)]) {
+			assert.equal(new ProtocolPeer(false).send(PREFACE, first).outcome, END(PROTOCOL_ERROR));
+		}
+	});
+});
+
+describe('header fields of a request', () => {
+	const changed = (name: string, value: string | undefined): Lines =>
+		GET.flatMap((line) => (line[0] !== name ? [line] : value === undefined ? [] : [[name, value] as const]));
+	const MALFORMED: Record<string, Lines[]> = {
+		'8.2: an empty name, or one that is no token': ['', 'a b', 'a:b', 'a\x00', 'a\r\nb', 'a\x7f', 'a\x80', '(a)'].map(
+			(name) => [...GET, [name, 'x']],
+		),
+		'8.2: a name in upper case': [
+			[...GET, ['X-A', 'x']],
+			[...GET, ['aB', 'x']],
+		],
+		'8.2.1: CR, LF, NUL and other control characters': [0, 1, 8, 10, 13, 31, 127].map((code) => [
+			...GET,
+			['a', `x${String.fromCharCode(code)}y`],
+		]),
+		'8.2.2: fields of connections': [
+			'connection',
+			'keep-alive',
+			'proxy-connection',
+			'transfer-encoding',
+			'upgrade',
+		].map((name) => [...GET, [name, 'x']]),
+		'8.2.2: TE other than trailers': [
+			[...GET, ['te', 'gzip']],
+			[...GET, ['te', 'trailers, gzip']],
+			[...GET, ['te', '']],
+		],
+		'8.3: control data that is unknown, or of answers': [':status', ':protocol', ':', ':Path', ':__proto__'].map(
+			(name) => [[name, 'x'], ...GET],
+		),
+		'8.3: control data behind fields': GET.map((line) => [...changed(line[0], undefined), ['a', 'b'], line]),
+		'8.3.1: control data twice': GET.map((line) => [line, ...GET]),
+		'8.3.1: control data that is missing': GET.map(([name]) => changed(name, undefined)),
+		'8.3.1: a method that is no token': ['', 'G T', 'G\r\n', 'G\x80'].map((value) => changed(':method', value)),
+		'8.3.1: a scheme that is none': ['', '1a', 'a b', 'https:'].map((value) => changed(':scheme', value)),
+		'8.3.1: a path that is none': ['', 'a', '*', '/a b', '/\x7f', 'http://a/'].map((value) => changed(':path', value)),
+		'8.3.1: an authority that is none, or names a user': ['', 'a b', 'a/b', 'me@a'].map((value) =>
+			changed(':authority', value),
+		),
+		'8.5: CONNECT with a path': [changed(':method', 'CONNECT')],
+		'RFC 9110 section 8.6: a length that is none, or two': [
+			...['', '+1', '-1', '1,1', '0x1', '1 '].map((value): Lines => [...GET, ['content-length', value]]),
+			[...GET, ['content-length', '0'], ['content-length', '0']],
+		],
+		'RFC 9110 section 7.2: two hosts': [[...GET, ['host', 'localhost'], ['host', 'localhost']]],
+	};
+	for (const [what, heads] of Object.entries(MALFORMED)) {
+		it(`make it malformed: ${what}`, () => {
+			for (const lines of heads) {
+				const peer = new ProtocolPeer().send(headersFrame(1, lines), get(3));
+				assert.equal(peer.outcome, RESET(1, PROTOCOL_ERROR), JSON.stringify(lines));
+				assert.deepEqual([...peer.streams.keys()], [3]);
+			}
+		});
+	}
+
+	it('pass otherwise', () => {
+		const heads: Lines[] = [
+			[...GET, ['te', 'trailers']],
+			[...GET, ['te', 'Trailers']],
+			[...GET, ['a', '']],
+			[...GET, ['a', 'x\ty']],
+			[...GET, ['a', '\x80\xff']],
+			[...GET, ["!#$%&'*+-.^_`|~09az", 'x']],
+			[...GET, ['content-length', '0']],
+			changed(':authority', undefined).concat([['host', 'localhost']]),
+			[
+				[':method', 'CONNECT'],
+				[':authority', 'localhost:443'],
+			],
+			[[':method', 'OPTIONS'], [':path', '*'], ...GET.slice(2)],
+			[...GET].reverse(),
+		];
+		for (const lines of heads) {
+			const peer = new ProtocolPeer().send(headersFrame(1, lines));
+			assert.equal(peer.outcome, NOTHING, JSON.stringify(lines));
+			assert.equal(
+				peer.streams.get(1)?.facts.declaredLength,
+				lines.some(([name]) => name === 'content-length') ? 0 : -1,
+			);
+		}
+	});
+
+	it('over the limit of bytes are told as 431, over that of their number they are not answered at all', () => {
+		const long = new ProtocolPeer().send(
+			headersFrame(1, [...GET, ['a', 'x'.repeat(16_000)], ['b', 'y'.repeat(300)]].map(asLine).slice(0, -1), {
+				endHeaders: false,
+			}),
+			continuationFrame(1, [['b', 'y'.repeat(400)]]),
+		);
+		assert.equal((long.streams.get(1)!.facts.head as { code?: string }).code, 'headers-too-large');
+		const many = new ProtocolPeer().send(
+			headersFrame(1, [...GET, ...Array.from({ length: 520 }, () => ['a', ''] as const)]),
+		);
+		assert.equal(many.outcome, RESET(1, ENHANCE_YOUR_CALM));
+	});
+});
+
+function asLine(line: readonly string[]): readonly [string, string] {
+	return [line[0]!, line[1]!];
+}
+
+describe('flow control', () => {
+	it('keeps to the window of the stream, and goes on when it opens', () => {
+		const peer = new ProtocolPeer().send(settingsFrame([[SETTING.INITIAL_WINDOW_SIZE, 10]]), get(1));
+		const stream = peer.streams.get(1)!;
+		assert.equal(stream.answer('x'.repeat(25)), false);
+		peer.flush();
+		assert.equal(peer.body(1).length, 10);
+		peer.send(windowUpdateFrame(1, 14));
+		assert.equal(peer.body(1).length, 24);
+		assert.equal(stream.sent, false);
+		peer.send(windowUpdateFrame(1, 1));
+		assert.equal(peer.body(1), 'x'.repeat(25));
+		assert.equal(stream.sent, true);
+		assert.equal(peer.of(FRAME.DATA, 1).at(-1)!.flags & FLAG.END_STREAM, FLAG.END_STREAM);
+	});
+
+	it('keeps to the window of the connection, which its streams share frame by frame', () => {
+		const peer = new ProtocolPeer().send(settingsFrame([[SETTING.INITIAL_WINDOW_SIZE, 1_000_000]]), get(1), get(3));
+		for (const id of [1, 3]) peer.streams.get(id)!.answer(Buffer.alloc(200_000, 'x'));
+		peer.flush();
+		assert.equal(peer.body(1).length + peer.body(3).length, 65_535);
+		peer.send(windowUpdateFrame(0, 4 * 16_384));
+		assert.equal(peer.body(1).length + peer.body(3).length, 65_535 + 4 * 16_384);
+		assert.ok(peer.body(3).length >= 2 * 16_384, 'the second stream gets its turn');
+		peer.send(windowUpdateFrame(0, 1_000_000));
+		assert.deepEqual([peer.body(1).length, peer.body(3).length], [200_000, 200_000]);
+	});
+
+	it('lets SETTINGS make windows negative (section 6.9.2)', () => {
+		const peer = new ProtocolPeer().send(get(1));
+		const stream = peer.streams.get(1)!;
+		stream.sendHeaders('\x88', false);
+		stream.send('x'.repeat(1000), false);
+		peer.send(settingsFrame([[SETTING.INITIAL_WINDOW_SIZE, 0]]));
+		assert.equal(stream.sendWindow, -1000);
+		assert.equal(stream.send('abc', true), false);
+		peer.send(windowUpdateFrame(1, 1000));
+		assert.equal(peer.body(1), 'x'.repeat(1000));
+		peer.send(windowUpdateFrame(1, 3));
+		assert.equal(peer.body(1), `${'x'.repeat(1000)}abc`);
+		// Frames of no length need no window (section 6.9.1).
+		peer.send(get(3));
+		peer.streams.get(3)!.sendHeaders('\x88', false);
+		assert.equal(peer.streams.get(3)!.send('', true), true);
+	});
+
+	it('sends what is blocked by its socket when there is room again', () => {
+		const peer = new ProtocolPeer().send(get(1));
+		peer.protocol.output.isBlocked = true;
+		const stream = peer.streams.get(1)!;
+		assert.equal(stream.answer('short'), false);
+		peer.flush();
+		assert.equal(peer.body(1), '');
+		peer.protocol.output.isBlocked = false;
+		peer.protocol.output.pump();
+		peer.flush();
+		assert.equal(peer.body(1), 'short');
+	});
+
+	it('resets a stream whose client sends more than its window, and ends a connection whose client does', () => {
+		const peer = new ProtocolPeer().send(open(1), open(3));
+		peer.streams.get(1)!.holds = true;
+		peer.send(...Array.from({ length: 4 }, () => dataFrame(1, 'x'.repeat(16_000))), dataFrame(1, 'x'.repeat(2000)));
+		assert.equal(peer.outcome, RESET(1, FLOW_CONTROL_ERROR));
+		assert.equal(peer.streams.get(1)!.gone, true);
+		const one = new ProtocolPeer(true, { ...LIMITS, maxConcurrentStreams: 1 }).send(open(1));
+		one.streams.get(1)!.holds = true;
+		one.send(...Array.from({ length: 5 }, () => dataFrame(1, 'x'.repeat(16_000))));
+		assert.equal(one.outcome, END(FLOW_CONTROL_ERROR));
+	});
+
+	it("gives windows back as bodies are taken, with their padding, and the connection's when nobody wants them", () => {
+		const peer = new ProtocolPeer().send(open(1));
+		const stream = peer.streams.get(1)!;
+		for (let sent = 0; sent < 400_000; sent += 1001) peer.send(padded(1, 'x'.repeat(900), 100));
+		assert.equal(peer.outcome, NOTHING);
+		assert.equal(stream.held, 0);
+		stream.holds = true;
+		peer.send(dataFrame(1, 'x'.repeat(16_000)), dataFrame(1, 'x'.repeat(16_000)));
+		assert.equal(stream.held, 32_000);
+		peer.send(rstStreamFrame(1), open(3));
+		peer.protocol.reset(peer.streams.get(3)!, 0);
+		// Ignored, but for the windows: otherwise the connection would come to a stop.
+		for (let i = 0; i < 200; i++) peer.send(dataFrame(3, 'x'.repeat(16_384)));
+		assert.equal(peer.error, undefined);
+	});
+
+	it('tells a stream once when all that it kept back has gone out, and not for a part of it', () => {
+		const peer = new ProtocolPeer().send(settingsFrame([[SETTING.INITIAL_WINDOW_SIZE, 0]]), get(1));
+		const stream = peer.streams.get(1)!;
+		stream.sendHeaders('\x88', false);
+		assert.equal(stream.send(Buffer.alloc(100), false), false);
+		for (let i = 0; i < 99; i++) peer.send(windowUpdateFrame(1, 1));
+		assert.equal(stream.rooms, 0);
+		peer.send(windowUpdateFrame(1, 1));
+		assert.equal(stream.rooms, 1);
+	});
+});
+
+describe('an answer', () => {
+	it('ends its stream without a frame of its own where the end follows at once', () => {
+		const peer = new ProtocolPeer().send(get(1), get(3));
+		for (const id of [1, 3]) {
+			const stream = peer.streams.get(id)!;
+			stream.sendHeaders('\x88', false);
+			stream.send('some', false);
+			stream.send(Buffer.alloc(5000, 'x'), false);
+			if (id === 3) peer.flush();
+			stream.send('', true);
+		}
+		peer.flush();
+		assert.deepEqual(
+			[1, 3].map((id) =>
+				peer.of(FRAME.DATA, id).map(({ payload, flags }) => [payload.length, flags & FLAG.END_STREAM]),
+			),
+			[
+				[
+					[4, 0],
+					[5000, 1],
+				],
+				[
+					[4, 0],
+					[5000, 0],
+					[0, 1],
+				],
+			],
+		);
+	});
+
+	it('before the end of its request asks the rest to stay away without an error (section 8.1)', () => {
+		const peer = new ProtocolPeer().send(open(1));
+		peer.streams.get(1)!.answer('no');
+		peer.flush();
+		assert.equal(peer.outcome, RESET(1, 0));
+		peer.send(dataFrame(1, 'late', true), get(3));
+		assert.equal(peer.outcome, RESET(1, 0));
+		assert.equal(peer.streams.get(1)!.body, '');
+	});
+
+	it('on a closed stream leads to no frame', () => {
+		const peer = new ProtocolPeer().send(open(1), rstStreamFrame(1));
+		const before = peer.frames.length;
+		const stream = peer.streams.get(1)!;
+		stream.answer('late');
+		peer.protocol.reset(stream, 2);
+		peer.flush();
+		assert.equal(peer.frames.length, before);
+		assert.equal(stream.gone, true);
+	});
+
+	it('with a head longer than a frame is cut (section 6.10)', () => {
+		const peer = new ProtocolPeer().send(get(1));
+		peer.streams.get(1)!.sendHeaders('\x88'.repeat(40_000), true);
+		peer.flush();
+		const frames = peer.frames.filter(({ streamId }) => streamId === 1);
+		assert.deepEqual(
+			frames.map(({ type, flags, payload }) => [type, flags, payload.length]),
+			[
+				[FRAME.HEADERS, FLAG.END_STREAM, 16_384],
+				[FRAME.CONTINUATION, 0, 16_384],
+				[FRAME.CONTINUATION, FLAG.END_HEADERS, 7233],
+			],
+		);
+	});
+});
+
+describe('the end of a connection (section 6.8)', () => {
+	it('comes in two steps, and streams that were on their way at the first are served', () => {
+		const peer = new ProtocolPeer().send(get(1));
+		peer.protocol.announceEnd();
+		peer.send(get(3));
+		peer.protocol.finish();
+		peer.send(get(5), dataFrame(5, 'x'), rstStreamFrame(5), windowUpdateFrame(5, 1));
+		const lasts = peer.of(FRAME.GOAWAY).map(({ payload }) => payload.readUInt32BE(0));
+		assert.deepEqual(lasts, [0x7fffffff, 3]);
+		assert.deepEqual([...peer.streams.keys()], [1, 3]);
+		peer.streams.get(1)!.answer('1');
+		assert.equal(peer.finished, 0);
+		peer.streams.get(3)!.answer('3');
+		assert.equal(peer.finished, 1);
+		assert.equal(peer.error, undefined);
+	});
+
+	it('takes along what is under way when it is an error', () => {
+		const peer = new ProtocolPeer().send(get(1), goawayFrame(0, ERROR_CODE.INTERNAL_ERROR));
+		assert.equal(peer.error?.reason, 'client-error');
+		assert.equal(peer.streams.get(1)!.gone, true);
+	});
+});
+
+describe('a flood of', () => {
+	const times = (count: number, make: (i: number) => Buffer) => Array.from({ length: count }, (_, i) => make(i));
+	const FLOODS: Record<string, [frames: Buffer[], reason: string]> = {
+		PING: [times(11_000, () => pingFrame()), 'control-flood'],
+		'PING acknowledgements': [times(11_000, () => pingFrame(undefined, true)), 'control-flood'],
+		SETTINGS: [times(1100, () => settingsFrame()), 'control-flood'],
+		PRIORITY: [times(11_000, () => priorityFrame(1)), 'control-flood'],
+		'WINDOW_UPDATE on the connection': [times(11_000, () => windowUpdateFrame(0, 1)), 'control-flood'],
+		'WINDOW_UPDATE on a stream': [[get(1), ...times(11_000, () => windowUpdateFrame(1, 1))], 'control-flood'],
+		'WINDOW_UPDATE on a closed stream': [
+			[get(1), rstStreamFrame(1), ...times(11_000, () => windowUpdateFrame(1, 1))],
+			'control-flood',
+		],
+		'unknown frames': [times(11_000, () => frame(0x42, 0, 0)), 'control-flood'],
+		'empty DATA': [[open(1), ...times(3000, () => dataFrame(1))], 'control-flood'],
+		'padding alone': [[open(1), ...times(12_000, () => padded(1, '', 0))], 'control-flood'],
+		'DATA of one byte': [[open(1), ...times(11_000, () => dataFrame(1, 'x'))], 'control-flood'],
+		'streams that are reset': [
+			times(1100, (i) => Buffer.concat([get(1 + 2 * i), rstStreamFrame(1 + 2 * i)])),
+			'reset-flood',
+		],
+		'malformed requests': [times(1100, (i) => headersFrame(1 + 2 * i, [])), 'reset-flood'],
+		'errors of streams that are open': [
+			times(1100, (i) => Buffer.concat([open(1 + 2 * i), windowUpdateFrame(1 + 2 * i, 0)])),
+			'reset-flood',
+		],
+		'frames on a stream that was reset': [
+			[open(1), rstStreamFrame(1), ...times(1100, () => dataFrame(1, 'x'.repeat(300)))],
+			'reset-flood',
+		],
+		'streams beyond the limit': [times(1200, (i) => get(1 + 2 * i)), 'reset-flood'],
+	};
+	for (const [what, [frames, reason]] of Object.entries(FLOODS)) {
+		it(`${what} ends the connection`, () => {
+			const peer = new ProtocolPeer().send(...frames);
+			assert.equal(peer.outcome.split(', ').at(-1), END(ENHANCE_YOUR_CALM));
+			assert.equal(peer.error?.reason, reason);
+		});
+	}
+
+	it('none of them, spread over time, is one', () => {
+		const peer = new ProtocolPeer();
+		for (let second = 0; second < 60; second++) {
+			peer.now += 1000;
+			peer.send(...times(1900, () => windowUpdateFrame(0, 1)));
+			for (let i = 0; i < 49; i++) {
+				const id = 1 + 2 * (second * 49 + i);
+				peer.send(get(id), rstStreamFrame(id));
+			}
+		}
+		assert.equal(peer.error, undefined);
+	});
+
+	it('window updates is none from a client that takes its answers, however often it opens its windows', () => {
+		const peer = new ProtocolPeer().send(get(1));
+		const stream = peer.streams.get(1)!;
+		stream.sendHeaders('\x88', false);
+		for (let i = 0; i < 20_000; i++) {
+			stream.send(Buffer.alloc(4096), false);
+			peer.send(windowUpdateFrame(0, 4096), windowUpdateFrame(1, 4096));
+			peer.frames.length = 0;
+		}
+		assert.equal(peer.error, undefined);
+	});
+});
+
+describe('a byte stream', () => {
+	it('means the same wherever its reads end', () => {
+		const huge: Lines = [...POST, ['x-a', 'a'.repeat(3000)], ['content-length', '5000']];
+		const streams: Buffer[][] = [
+			[get(1), open(3), padded(3, 'some', 7), dataFrame(3, 'x'.repeat(300), true), pingFrame(Buffer.from('12345678'))],
+			[headersFrame(1, huge, { endStream: false }), dataFrame(1, 'y'.repeat(5000)), headersFrame(1, [['t', 'u']])],
+			[
+				headersFrame(1, GET, { endHeaders: false }),
+				continuationFrame(1, [], false),
+				continuationFrame(1, [['a', 'b']]),
+			],
+			[
+				open(1),
+				padded(1, '', 255),
+				dataFrame(1),
+				padded(1, '', 0, true),
+				settingsFrame([[SETTING.INITIAL_WINDOW_SIZE, 7]]),
+			],
+			[get(1), dataFrame(1, 'on a half-closed stream'), get(3), rstStreamFrame(3), dataFrame(5, 'idle')],
+			[get(1), frame(0x42, 0, 0, 'whatever'), goawayFrame(), get(3)],
+		];
+		const told = (peer: ProtocolPeer) => ({
+			outcome: peer.outcome,
+			pings: peer.of(FRAME.PING).map(({ payload }) => String(payload)),
+			streams: [...peer.streams].map(([id, { facts, body, ended, gone }]) => [id, facts, body, ended, gone]),
+		});
+		for (const frames of streams) {
+			const bytes = Buffer.concat([PREFACE, settingsFrame(), ...frames]);
+			const whole = told(new ProtocolPeer(false).sendCut(bytes, []));
+			const each = Array.from({ length: bytes.length - 1 }, (_, i) => i + 1);
+			assert.deepEqual(told(new ProtocolPeer(false).sendCut(bytes, each)), whole, 'byte by byte');
+			const cuts = fc.uniqueArray(fc.integer({ min: 1, max: bytes.length - 1 }), { maxLength: 12 });
+			fc.assert(
+				fc.property(cuts, (places) => {
+					const cut = told(
+						new ProtocolPeer(false).sendCut(
+							bytes,
+							places.sort((a, b) => a - b),
+						),
+					);
+					assert.deepEqual(cut, whole);
+				}),
+				{ numRuns: 100 },
+			);
+		}
+	});
+});

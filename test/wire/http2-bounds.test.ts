@@ -1,0 +1,187 @@
+/** What one HTTP/2 client may cost, limit by limit; each ends the connection, says so, and costs nobody else anything. */
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { LINES } from '../../src/shared/rate-limited-log.ts';
+import { type H2Connection, type H2Raw, h2Connect, h2Raw } from '../fixtures/clients.ts';
+import {
+	continuationFrame,
+	dataFrame,
+	ERROR_CODE,
+	FLAG,
+	FRAME,
+	frame,
+	headersFrame,
+	pingFrame,
+	priorityFrame,
+	rstStreamFrame,
+	SETTING,
+	settingsFrame,
+	windowUpdateFrame,
+} from '../fixtures/h2-frames.ts';
+import { testPki } from '../fixtures/pki.ts';
+import { type Stage, startStage } from '../fixtures/stage.ts';
+
+let stage: Stage;
+let token: string;
+let bystander: H2Connection;
+
+before(async () => {
+	token = (await testPki()).token();
+	stage = await startStage({ script: (exchange) => exchange.stall(), early: true });
+	bystander = await h2Connect(stage.proxy);
+	assert.equal((await bystander.request({ path: '/bystander' })).status, 200);
+});
+after(async () => {
+	await bystander.close();
+	await stage.noConnections();
+	await stage[Symbol.asyncDispose]();
+});
+
+const times = (count: number, make: (i: number) => Buffer) => Array.from({ length: count }, (_, i) => make(i));
+const idOf = (i: number) => 1 + 2 * i;
+/** An upload that goes on. */
+const open = (id: number) =>
+	headersFrame(
+		id,
+		[
+			[':method', 'POST'],
+			[':path', '/upload'],
+			[':scheme', 'https'],
+			[':authority', 'localhost'],
+			['authorization', `Bearer ${token}`],
+		],
+		{ endStream: false },
+	);
+/** A block that says nothing but that the table changes its size, over and over. */
+const sizeUpdates = (count: number) => frame(FRAME.HEADERS, FLAG.END_HEADERS, 1, Buffer.alloc(count, 0x20));
+
+const { ENHANCE_YOUR_CALM, PROTOCOL_ERROR, FLOW_CONTROL_ERROR, COMPRESSION_ERROR, STREAM_CLOSED, FRAME_SIZE_ERROR } =
+	ERROR_CODE;
+/** What is sent, the code of the GOAWAY, and the reason for operators. */
+const CASES: Record<string, [frames: () => Buffer[], code: number, reason: string]> = {
+	'streams that are opened and reset (CVE-2023-44487)': [
+		() => times(1200, (i) => Buffer.concat([open(idOf(i)), rstStreamFrame(idOf(i))])),
+		ENHANCE_YOUR_CALM,
+		'reset-flood',
+	],
+	'streams that we are made to reset (CVE-2025-8671)': [
+		() => times(1200, (i) => Buffer.concat([open(idOf(i)), windowUpdateFrame(idOf(i), 0)])),
+		ENHANCE_YOUR_CALM,
+		'reset-flood',
+	],
+	'requests that are malformed': [
+		() => times(1200, (i) => headersFrame(idOf(i), [['connection', 'close']])),
+		ENHANCE_YOUR_CALM,
+		'reset-flood',
+	],
+	'DATA on a stream that the client has reset': [
+		() => [open(1), rstStreamFrame(1), ...times(1200, () => dataFrame(1, 'x'.repeat(300)))],
+		ENHANCE_YOUR_CALM,
+		'reset-flood',
+	],
+	'a head without end (CVE-2024-27316)': [
+		() => [headersFrame(1, [], { endHeaders: false }), ...times(20, () => continuationFrame(1, [], false))],
+		ENHANCE_YOUR_CALM,
+		'continuation-flood',
+	],
+	'WINDOW_UPDATE on the connection': [
+		() => times(20_000, () => windowUpdateFrame(0, 1)),
+		ENHANCE_YOUR_CALM,
+		'control-flood',
+	],
+	'WINDOW_UPDATE on a stream': [
+		() => [open(1), ...times(20_000, () => windowUpdateFrame(1, 1))],
+		ENHANCE_YOUR_CALM,
+		'control-flood',
+	],
+	'DATA of one byte': [() => [open(1), ...times(20_000, () => dataFrame(1, 'x'))], ENHANCE_YOUR_CALM, 'control-flood'],
+	'DATA of nothing': [() => [open(1), ...times(20_000, () => dataFrame(1))], ENHANCE_YOUR_CALM, 'control-flood'],
+	PING: [() => times(20_000, () => pingFrame()), ENHANCE_YOUR_CALM, 'control-flood'],
+	SETTINGS: [() => times(20_000, () => settingsFrame()), ENHANCE_YOUR_CALM, 'control-flood'],
+	PRIORITY: [() => times(20_000, (i) => priorityFrame(idOf(i))), ENHANCE_YOUR_CALM, 'control-flood'],
+	'frames of unknown types': [() => times(20_000, () => frame(0x42, 0, 0)), ENHANCE_YOUR_CALM, 'control-flood'],
+	'changes of the table size': [() => [sizeUpdates(16_000)], COMPRESSION_ERROR, 'compression'],
+	'a window of the connection that is opened too far': [
+		() => [windowUpdateFrame(0, 0x7fffffff)],
+		FLOW_CONTROL_ERROR,
+		'flow-control',
+	],
+	'windows of streams that SETTINGS open too far': [
+		() => [
+			open(1),
+			windowUpdateFrame(1, 0x7fff0000 - 65_535),
+			settingsFrame([[SETTING.INITIAL_WINDOW_SIZE, 0x7fffffff]]),
+		],
+		FLOW_CONTROL_ERROR,
+		'flow-control',
+	],
+	'a frame that is too large': [() => [frame(FRAME.DATA, 0, 1, Buffer.alloc(16_385))], FRAME_SIZE_ERROR, 'frame-size'],
+	'DATA on a stream that was passed over': [() => [open(3), dataFrame(1, 'x')], STREAM_CLOSED, 'stream-closed'],
+	'a frame inside of a head': [
+		() => [headersFrame(1, [], { endHeaders: false }), pingFrame()],
+		PROTOCOL_ERROR,
+		'protocol',
+	],
+};
+
+const errorsOf = (reason: string) => stage.proxy.metric('proxy_http2_connection_errors_total', { reason });
+/** The lines that the log has about it. */
+const linesOf = (reason: string) => stage.proxy.logs.filter((line) => JSON.stringify(line).includes(`"${reason}"`));
+
+describe('an HTTP/2 connection is ended, told why, and counted for', () => {
+	for (const [what, [frames, code, reason]] of Object.entries(CASES)) {
+		it(what, async () => {
+			const before = await errorsOf(reason);
+			using connection = await connect();
+			connection.send(...frames());
+			assert.equal(await connection.goawayCode(), code);
+			await connection.untilClosed();
+			assert.equal(await errorsOf(reason), before + 1);
+			assert.ok(linesOf(reason).length > 0, 'a line in the log');
+			assert.equal((await bystander.request({ path: '/bystander' })).status, 200);
+		});
+	}
+
+	it('with a line in the log for some of them, and a number for all', async () => {
+		const before = { errors: await errorsOf('preface'), lines: linesOf('preface').length };
+		for (let i = 0; i < 3 * LINES; i++) {
+			using connection = await h2Raw(stage.proxy, { preface: false });
+			connection.send(Buffer.from('GET / HTTP/1.1\r\n\r\n'));
+			await connection.untilClosed();
+		}
+		assert.equal(await errorsOf('preface'), before.errors + 3 * LINES);
+		assert.ok(linesOf('preface').length - before.lines <= 2 * LINES);
+	});
+});
+
+describe('a window that is opened too far', () => {
+	it('costs its stream alone', async () => {
+		using connection = await connect();
+		connection.send(open(1), windowUpdateFrame(1, 0x7fffffff), pingFrame(Buffer.from('stillon!')));
+		assert.equal(await connection.resetCode(1), FLOW_CONTROL_ERROR);
+		assert.equal(String((await connection.frameOf(FRAME.PING)).payload), 'stillon!');
+	});
+});
+
+describe('frames on streams that are over', () => {
+	it('are an error of the stream after the client has reset it, and none after we have', async () => {
+		using connection = await connect();
+		connection.send(open(1), rstStreamFrame(1), dataFrame(1, 'late'));
+		assert.equal(await connection.resetCode(1), STREAM_CLOSED);
+		connection.send(open(3), windowUpdateFrame(3, 0), dataFrame(3, 'late'), headersFrame(3, [['a', 'b']]));
+		assert.equal(await connection.resetCode(3), PROTOCOL_ERROR);
+		connection.send(pingFrame(Buffer.from('stillon!')));
+		await connection.frameOf(FRAME.PING);
+		assert.equal(connection.frames.filter(({ type }) => type === FRAME.RST_STREAM).length, 2);
+	});
+
+	it('are an error of a request that is complete', async () => {
+		using connection = await connect();
+		connection.send(open(1), dataFrame(1, '', true), dataFrame(1, 'more'));
+		assert.equal(await connection.resetCode(1), STREAM_CLOSED);
+	});
+});
+
+function connect(): Promise<H2Raw> {
+	return h2Raw(stage.proxy, { settings: [[SETTING.HEADER_TABLE_SIZE, 0]] });
+}
