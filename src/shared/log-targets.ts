@@ -7,6 +7,7 @@ export const LOG_TARGETS: readonly string[] = [
 	'proxy::embed',
 	'proxy::exchange',
 	'proxy::health',
+	'proxy::http2',
 	'proxy::listener',
 	'proxy::log',
 	'proxy::metrics',

@@ -73,11 +73,11 @@ describe('a method', () => {
 		});
 	}
 
-	it('of RTSP is 501 in a request line of RTSP, too', async () => {
-		await stage.refused({ 501: 1 }, async () => {
+	it('of another protocol, in a request line of that protocol, is no request of HTTP', async () => {
+		await stage.refused({ 400: 1 }, async () => {
 			using connection = await h1Raw(stage.proxy);
 			connection.send(`DESCRIBE /a RTSP/1.0\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n\r\n`);
-			assert.equal(shown(await connection.readResponse()), NOT_IMPLEMENTED);
+			assert.equal(shown(await connection.readResponse()), '400 bad request');
 			assert.equal(await connection.untilClosed(), 'closed');
 		});
 	});

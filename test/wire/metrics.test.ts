@@ -3,7 +3,8 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { connect as connectTcp } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { HTTP2_ERROR_REASONS } from '../../src/shared/stats.ts';
+import { HANDSHAKE_REFUSALS } from '../../src/shared/handshake-refusals.ts';
+import { CONNECTION_REFUSALS, HTTP2_ERROR_REASONS } from '../../src/shared/stats.ts';
 import { connect, isAccepted, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { INSPECTABLE, WorkerInspector } from '../fixtures/inspect-workers.ts';
 import { testPki } from '../fixtures/pki.ts';
@@ -70,6 +71,11 @@ describe('the first scrape', () => {
 		proxy_ratelimited_total: ['counter', () => ['']],
 		proxy_tls_handshake_seconds: ['summary', () => QUANTILES.map((q) => `quantile=${q}`)],
 		proxy_tls_handshake_failures_total: ['counter', () => ['']],
+		proxy_tls_handshake_refusals_total: [
+			'counter',
+			() => HANDSHAKE_REFUSALS.map((reason) => `reason=${reason}`).sort(),
+		],
+		proxy_connections_refused_total: ['counter', () => CONNECTION_REFUSALS.map((reason) => `reason=${reason}`).sort()],
 		proxy_access_log_dropped_total: ['counter', () => ['']],
 		proxy_circuit_state: ['gauge', (up) => [`upstream=${up}`]],
 		proxy_upstream_alive: ['gauge', (up) => [`upstream=${up}`]],

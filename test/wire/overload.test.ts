@@ -121,7 +121,7 @@ describe('without file descriptors to spare', NEEDS_PROC, () => {
 		const held = new Held();
 		await held.add(upstream, live);
 		const warning = await proxy.waitForLog(({ message }) => /^health cannot be probed/.test(message));
-		assert.deepEqual([warning.level, warning.cause], ['warn', 'EMFILE']);
+		assert.deepEqual([warning.level, warning.cause], ['warn', 'no file descriptor left']);
 		for (const outcome of await held.release()) assert.match(outcome, /^(200 ok|503 overloaded)$/);
 		await served();
 		assert.deepEqual(
