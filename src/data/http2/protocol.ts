@@ -13,7 +13,7 @@ import {
 	settingsFrame,
 	windowUpdateFrame,
 } from './frame-format.ts';
-import { endWithoutPadding, FrameReader, type FrameSink, uint31At, uint32At } from './frame-reader.ts';
+import { FrameReader, type FrameSink, uint31At, uint32At } from './frame-reader.ts';
 import { HeaderBlockReader } from './header-block-reader.ts';
 import type { HeaderBlock, HpackDecoder } from './hpack-decoder.ts';
 import { Output } from './output.ts';
@@ -205,35 +205,18 @@ export class Protocol implements FrameSink {
 	#onHeaders(flags: number, id: number, bytes: Buffer, from: number, to: number): void {
 		// Section 5.1.1.
 		if (id === 0 || (id & 1) === 0) throw protocolError('HEADERS on a stream that no client opens');
-		let begin = from;
-		let end = to;
-		if ((flags & FLAG.PADDED) !== 0) {
-			end = endWithoutPadding(bytes, from, to);
-			begin++;
-		}
-		let dependsOnItself = false;
-		if ((flags & FLAG.PRIORITY) !== 0) {
-			if (end - begin < 5)
-				throw new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', 'HEADERS without its priority');
-			dependsOnItself = uint31At(bytes, begin) === id;
-			begin += 5;
-		}
-		const endStream = (flags & FLAG.END_STREAM) !== 0;
-		if ((flags & FLAG.END_HEADERS) === 0) return this.#blocks.begin(id, endStream, dependsOnItself, bytes, begin, end);
-		this.#onBlock(id, endStream, dependsOnItself, this.#decoder.decode(bytes, begin, end));
+		if (this.#blocks.begin(flags, id, bytes, from, to)) this.#onBlock(id);
 	}
 
 	#onContinuation(flags: number, id: number, bytes: Buffer, from: number, to: number): void {
-		const blocks = this.#blocks;
-		blocks.add(id, bytes, from, to);
-		if ((flags & FLAG.END_HEADERS) === 0) return;
-		const { endStream, dependsOnItself } = blocks;
-		const block = blocks.take();
-		this.#onBlock(id, endStream, dependsOnItself, this.#decoder.decode(block, 0, block.length));
+		if (this.#blocks.goOn(flags, id, bytes, from, to)) this.#onBlock(id);
 	}
 
 	/** The block has been decoded whatever is done with it: the tables must agree (RFC 7541 section 2.2). */
-	#onBlock(id: number, endStream: boolean, dependsOnItself: boolean, block: HeaderBlock<RequestField>): void {
+	#onBlock(id: number): void {
+		const { bytes, from, to, endStream, dependsOnItself } = this.#blocks;
+		const block = this.#decoder.decode(bytes, from, to);
+		this.#blocks.forget();
 		const { streams } = this;
 		if (streams.isDisowned(id)) return;
 		if (!streams.isIdle(id)) return this.#onLaterBlock(id, endStream, dependsOnItself, block);
