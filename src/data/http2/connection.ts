@@ -98,7 +98,7 @@ export class Http2Connection extends Timed implements ProtocolEvents, RequestOwn
 		}));
 		// Nobody is left to be told.
 		if (reason === 'client-error') return void this.#socket.destroy();
-		this.#protocol.fail(failure.code);
+		this.#protocol.streams.end(failure.code);
 		this.#close();
 	}
 
@@ -110,7 +110,7 @@ export class Http2Connection extends Timed implements ProtocolEvents, RequestOwn
 			this.plane.deadlines.ping.add(this);
 			if (this.#draining) this.#announceEnd();
 		}
-		const request = new Http2Request(this.#protocol, this, id, facts, endStream, sendWindow);
+		const request = new Http2Request(this.#protocol.streams, this, id, facts, endStream, sendWindow);
 		this.#owner.whenTurnEnds(request);
 		return request;
 	}
@@ -120,14 +120,14 @@ export class Http2Connection extends Timed implements ProtocolEvents, RequestOwn
 	}
 
 	onPong(opaque: string): void {
-		if (opaque === LAST_PING) return this.#protocol.finish();
+		if (opaque === LAST_PING && this.#announced) return this.#protocol.streams.finish();
 		if (opaque !== PING || !this.#pinging || this.#closing) return;
 		this.#pinging = false;
 		this.plane.deadlines.ping.add(this);
 	}
 
 	onGoodbye(): void {
-		this.#protocol.finish();
+		this.#protocol.streams.finish();
 	}
 
 	onFinished(): void {
@@ -204,7 +204,7 @@ export class Http2Connection extends Timed implements ProtocolEvents, RequestOwn
 		// A client that has only just connected is told with its first stream: told before, it could send nothing at all.
 		if (this.#served) this.#announceEnd();
 		afterDrainGrace(() => {
-			if (!this.#closing) this.#protocol.finish();
+			if (!this.#closing) this.#protocol.streams.finish();
 		});
 	}
 
@@ -216,7 +216,7 @@ export class Http2Connection extends Timed implements ProtocolEvents, RequestOwn
 	#announceEnd(): void {
 		if (this.#announced || this.#closing) return;
 		this.#announced = true;
-		this.#protocol.announceEnd();
+		this.#protocol.streams.announceEnd();
 		this.#protocol.ping(LAST_PING);
 	}
 
@@ -227,7 +227,7 @@ export class Http2Connection extends Timed implements ProtocolEvents, RequestOwn
 	#close(): void {
 		if (this.#closing) return;
 		this.#closing = true;
-		this.#protocol.isOver = true;
+		this.#protocol.streams.isOver = true;
 		this.plane.deadlines.linger.add(this);
 		if (this.#protocol.output.bytes === 0) this.#end();
 		if (this.#socket.isPaused()) this.#socket.resume();
@@ -248,7 +248,7 @@ export class Http2Connection extends Timed implements ProtocolEvents, RequestOwn
 		this.#closing = true;
 		this.cancelDeadline();
 		this.#protocol.output.clear();
-		this.#protocol.closeStreams();
+		this.#protocol.streams.closeAll();
 		const answered = this.#answered;
 		this.#answered = [];
 		for (const request of answered) request.exchange.onClientGone();

@@ -1,5 +1,6 @@
 import { ConnectionError } from './errors.ts';
-import { CODE, MAX_FRAME_SIZE } from './frame-format.ts';
+import { CODE, FLAG, MAX_FRAME_SIZE } from './frame-format.ts';
+import { endWithoutPadding, uint31At } from './frame-reader.ts';
 
 /**
  * CONTINUATION frames behind one HEADERS frame (CVE-2024-27316): no head that is not refused for its size needs one of them,
@@ -7,28 +8,53 @@ import { CODE, MAX_FRAME_SIZE } from './frame-format.ts';
  */
 export const MAX_CONTINUATIONS = 8;
 
-/** Puts a header block together that came in more than one frame (RFC 9113 section 4.3). */
+/** Reads HEADERS and CONTINUATION, and puts a header block together that comes in several of them (RFC 9113 section 4.3). */
 export class HeaderBlockReader {
 	/** A block has begun, and its end has not come. */
 	isOpen = false;
+	/** Of the last block that has begun. */
 	endStream = false;
 	dependsOnItself = false;
+	/** Where the last block lies that is complete. */
+	bytes: Buffer = NOTHING;
+	from = 0;
+	to = 0;
 	#streamId = 0;
 	#continuations = 0;
-	#bytes: Buffer = NOTHING;
+	#gathered: Buffer = NOTHING;
 	#length = 0;
 
-	begin(streamId: number, endStream: boolean, dependsOnItself: boolean, bytes: Buffer, from: number, to: number): void {
+	/**
+	 * A HEADERS frame (section 6.2).
+	 *
+	 * @returns whether the block is complete: `bytes` from `from` to `to`, until the next call. @throws ConnectionError
+	 */
+	begin(flags: number, streamId: number, bytes: Buffer, from: number, to: number): boolean {
+		let begin = from;
+		let end = to;
+		if ((flags & FLAG.PADDED) !== 0) {
+			end = endWithoutPadding(bytes, from, to);
+			begin++;
+		}
+		this.dependsOnItself = false;
+		if ((flags & FLAG.PRIORITY) !== 0) {
+			if (end - begin < PRIORITY_LENGTH) {
+				throw new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', 'HEADERS without its priority');
+			}
+			this.dependsOnItself = uint31At(bytes, begin) === streamId;
+			begin += PRIORITY_LENGTH;
+		}
+		this.endStream = (flags & FLAG.END_STREAM) !== 0;
+		if ((flags & FLAG.END_HEADERS) !== 0) return this.#complete(bytes, begin, end);
 		this.isOpen = true;
 		this.#streamId = streamId;
-		this.endStream = endStream;
-		this.dependsOnItself = dependsOnItself;
 		this.#continuations = 0;
-		this.#append(bytes, from, to);
+		this.#append(bytes, begin, end);
+		return false;
 	}
 
-	/** @throws ConnectionError */
-	add(streamId: number, bytes: Buffer, from: number, to: number): void {
+	/** A CONTINUATION frame (section 6.10). @returns as `begin`. @throws ConnectionError */
+	goOn(flags: number, streamId: number, bytes: Buffer, from: number, to: number): boolean {
 		if (!this.isOpen || streamId !== this.#streamId) {
 			throw new ConnectionError(CODE.PROTOCOL_ERROR, 'protocol', 'CONTINUATION of nothing');
 		}
@@ -36,28 +62,40 @@ export class HeaderBlockReader {
 			throw new ConnectionError(CODE.ENHANCE_YOUR_CALM, 'continuation-flood', 'a head in too many frames');
 		}
 		this.#append(bytes, from, to);
+		if ((flags & FLAG.END_HEADERS) === 0) return false;
+		const block = this.#gathered;
+		const length = this.#length;
+		this.isOpen = false;
+		this.#gathered = NOTHING;
+		this.#length = 0;
+		return this.#complete(block, 0, length);
 	}
 
-	/** The whole block, whose end has come. */
-	take(): Buffer {
-		const block = this.#bytes.subarray(0, this.#length);
-		this.isOpen = false;
-		this.#bytes = NOTHING;
-		this.#length = 0;
-		return block;
+	#complete(bytes: Buffer, from: number, to: number): true {
+		this.bytes = bytes;
+		this.from = from;
+		this.to = to;
+		return true;
+	}
+
+	/** The block has been read: nothing of it is held any longer. */
+	forget(): void {
+		this.bytes = NOTHING;
 	}
 
 	#append(bytes: Buffer, from: number, to: number): void {
 		const length = this.#length + to - from;
-		if (length > this.#bytes.length) {
-			const bigger = Buffer.allocUnsafeSlow(Math.min(Math.max(length, 2 * this.#bytes.length), MAX_BLOCK));
-			this.#bytes.copy(bigger, 0, 0, this.#length);
-			this.#bytes = bigger;
+		if (length > this.#gathered.length) {
+			const bigger = Buffer.allocUnsafeSlow(Math.min(Math.max(length, 2 * this.#gathered.length), MAX_BLOCK));
+			this.#gathered.copy(bigger, 0, 0, this.#length);
+			this.#gathered = bigger;
 		}
-		bytes.copy(this.#bytes, this.#length, from, to);
+		bytes.copy(this.#gathered, this.#length, from, to);
 		this.#length = length;
 	}
 }
 
+/** Of a HEADERS frame, bytes. */
+const PRIORITY_LENGTH = 5;
 const MAX_BLOCK = (1 + MAX_CONTINUATIONS) * MAX_FRAME_SIZE;
 const NOTHING = Buffer.alloc(0);

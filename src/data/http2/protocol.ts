@@ -1,26 +1,21 @@
-import { ClosedStreams, ENDED, FORGOTTEN, RESET_BY_CLIENT, RESET_BY_US } from './closed-streams.ts';
 import { ConnectionError } from './errors.ts';
 import { ControlCosts, FrameBudget } from './frame-budget.ts';
 import {
 	CODE,
 	FLAG,
 	FRAME,
-	goawayFrame,
 	INITIAL_WINDOW,
-	MAX_STREAM_ID,
 	MAX_WINDOW,
 	PREFACE,
 	pingFrame,
-	rstStreamFrame,
 	SETTING,
 	SETTINGS_ACK,
 	settingsFrame,
 	windowUpdateFrame,
 } from './frame-format.ts';
-import { endWithoutPadding, FrameReader, type FrameSink, uint31At, uint32At } from './frame-reader.ts';
+import { FrameReader, type FrameSink, uint31At, uint32At } from './frame-reader.ts';
 import { HeaderBlockReader } from './header-block-reader.ts';
 import type { HeaderBlock, HpackDecoder } from './hpack-decoder.ts';
-import { NO_DYNAMIC_TABLE } from './hpack-encoder.ts';
 import { Output } from './output.ts';
 import { readSettings } from './peer-settings.ts';
 import {
@@ -31,8 +26,8 @@ import {
 	requestDecoder,
 	requestFacts,
 } from './request-fields.ts';
-import type { Stream, StreamOwner } from './stream.ts';
-import { StreamTable } from './stream-table.ts';
+import type { Stream } from './stream.ts';
+import { Streams } from './streams.ts';
 
 /** What the protocol asks of the one who has the socket. */
 export interface ProtocolEvents {
@@ -59,36 +54,23 @@ export interface ProtocolLimits {
  * The server's side of an HTTP/2 connection (RFC 9113 sections 3.4 to 8), without I/O and without a clock: bytes and times
  * come in, frames are put together in `output`, requests go out as events.
  */
-export class Protocol implements FrameSink, StreamOwner {
+export class Protocol implements FrameSink {
 	readonly output: Output;
+	readonly streams: Streams;
 	readonly #events: ProtocolEvents;
 	readonly #limits: ProtocolLimits;
 	readonly #reader = new FrameReader();
 	readonly #decoder: HpackDecoder<RequestField>;
 	readonly #blocks = new HeaderBlockReader();
-	readonly #streams = new StreamTable<Stream>();
-	readonly #closed = new ClosedStreams();
 	readonly #budget = new FrameBudget();
 	/** Bytes of the preface that have come. */
 	#preface = 0;
 	#settingsCame = false;
 	#settingsAcknowledged = false;
-	#hasSentBlock = false;
-	/** The streams' windows at first, as the client has set them. */
-	#sendWindow = INITIAL_WINDOW;
-	/** What we allow the client to send on the connection, and what has been taken since it was last told, bytes. */
-	#receiveWindow: number;
-	#owed = 0;
-	readonly #fullWindow: number;
-	/** Highest stream that the client has opened, and highest that is served. */
-	#lastStream = 0;
-	#lastServed = MAX_STREAM_ID;
 	/** Of the DATA frame whose payload is coming; `undefined`: it is dropped. */
 	#dataStream: Stream | undefined;
 	/** Monotonic milliseconds of this read. */
 	#now = 0;
-	/** Nothing is read any more. */
-	isOver = false;
 
 	constructor(events: ProtocolEvents, limits: ProtocolLimits) {
 		this.#events = events;
@@ -97,15 +79,8 @@ export class Protocol implements FrameSink, StreamOwner {
 			() => events.onOutput(),
 			(bytes) => this.#budget.sent(bytes),
 		);
+		this.streams = new Streams(this.output, this.#budget, limits.maxConcurrentStreams, () => events.onFinished());
 		this.#decoder = requestDecoder(limits.maxHeaderBytes);
-		// Room for all streams at once, so that none can take another one's: what bounds a body is its stream's window.
-		this.#fullWindow = Math.min(MAX_WINDOW, Math.max(INITIAL_WINDOW, limits.maxConcurrentStreams * INITIAL_WINDOW));
-		this.#receiveWindow = this.#fullWindow;
-	}
-
-	/** Open streams. */
-	get size(): number {
-		return this.#streams.size;
 	}
 
 	/** RFC 9113 section 3.4: our SETTINGS, at once. */
@@ -118,114 +93,41 @@ export class Protocol implements FrameSink, StreamOwner {
 				...[SETTING.MAX_HEADER_LIST_SIZE, maxHeaderBytes],
 			]),
 		);
-		const more = this.#fullWindow - INITIAL_WINDOW;
+		const more = this.streams.fullWindow - INITIAL_WINDOW;
 		if (more > 0) this.output.write(windowUpdateFrame(0, more));
 	}
 
 	/**
 	 * @param now monotonic milliseconds.
-	 * @throws ConnectionError; the connection is to be ended with `fail`.
+	 * @throws ConnectionError; the connection is to be ended with `streams.end`.
 	 */
 	receive(bytes: Buffer, now: number): void {
-		if (this.isOver) return;
+		if (this.streams.isOver) return;
 		this.#now = now;
+		this.streams.now = now;
 		const rest = this.#preface < PREFACE.length ? this.#readPreface(bytes) : bytes;
 		if (rest.length > 0) this.#reader.push(rest, this);
-	}
-
-	/** Ends the connection with an error. All streams are gone; what is in `output` may still go out. */
-	fail(code: number): void {
-		if (this.isOver) return;
-		this.isOver = true;
-		this.output.write(goawayFrame(this.#lastStream, code));
-		this.closeStreams();
-	}
-
-	/** The connection is gone, or about to be. */
-	closeStreams(): void {
-		this.isOver = true;
-		this.#streams.forEach((stream) => {
-			this.#close(stream, RESET_BY_US);
-		});
 	}
 
 	ping(opaque: string): void {
 		this.output.write(pingFrame(opaque, false));
 	}
 
-	/** RFC 9113 section 6.8: says that the connection is about to end. Streams on their way are still served. */
-	announceEnd(): void {
-		this.output.write(goawayFrame(MAX_STREAM_ID, CODE.NO_ERROR));
-	}
-
-	/** Says which stream was the last one. Whatever comes behind it is not served, and may be sent elsewhere. */
-	finish(): void {
-		if (this.#lastServed !== MAX_STREAM_ID || this.isOver) return;
-		this.#lastServed = this.#lastStream;
-		this.output.write(goawayFrame(this.#lastStream, CODE.NO_ERROR));
-		if (this.#streams.size === 0) this.#events.onFinished();
-	}
-
-	// --- What streams ask for. ---
-
-	blockPrefix(): string {
-		if (this.#hasSentBlock) return '';
-		this.#hasSentBlock = true;
-		return NO_DYNAMIC_TABLE;
-	}
-
-	/** RFC 9113 section 8.1: after a whole answer, the rest of the request is asked to stay away without an error. */
-	onAnswerEnd(stream: Stream): void {
-		if (stream.isRemoteOpen) this.output.write(rstStreamFrame(stream.id, CODE.NO_ERROR));
-		this.#remove(stream, stream.isRemoteOpen ? RESET_BY_US : ENDED);
-		stream.onAnswerSent();
-	}
-
-	reset(stream: Stream, code: number): void {
-		if (stream.isClosed) return;
-		this.output.write(rstStreamFrame(stream.id, code));
-		this.#close(stream, RESET_BY_US);
-	}
-
-	/** Windows are opened when half of them has been taken: a frame for every piece would cost more than the piece. */
-	giveBack(stream: Stream, bytes: number): void {
-		// What a closed stream held has been given back with it.
-		if (stream.isClosed) return;
-		stream.held -= bytes;
-		this.#giveBackToConnection(bytes);
-		if (!stream.isRemoteOpen) return;
-		stream.owed += bytes;
-		if (stream.owed < INITIAL_WINDOW / 2) return;
-		stream.receiveWindow += stream.owed;
-		this.output.write(windowUpdateFrame(stream.id, stream.owed));
-		stream.owed = 0;
-	}
-
-	#giveBackToConnection(bytes: number): void {
-		this.#owed += bytes;
-		if (this.#owed < this.#fullWindow / 2 || this.isOver) return;
-		this.#receiveWindow += this.#owed;
-		this.output.write(windowUpdateFrame(0, this.#owed));
-		this.#owed = 0;
-	}
-
 	// --- DATA (RFC 9113 section 6.1). ---
 
 	onDataHead(id: number, length: number, endStream: boolean): void {
-		if (this.isOver) return;
+		if (this.streams.isOver) return;
 		this.#expectFrame(FRAME.DATA);
 		if (id === 0) throw protocolError('DATA on stream 0');
-		// What its payload takes of the windows, whatever becomes of it; bodies that nobody wants are given back at once.
-		if (length > this.#receiveWindow)
-			throw new ConnectionError(CODE.FLOW_CONTROL_ERROR, 'flow-control', 'DATA beyond the window');
-		this.#receiveWindow -= length;
+		// What its payload takes of the windows, whatever becomes of it; what nobody wants is given back at once.
+		this.streams.receive(length);
 		this.#budget.data(length, endStream, this.#now);
-		const stream = this.#streamOf(id, 'DATA');
 		this.#dataStream = undefined;
-		if (stream === undefined) return this.#giveBackToConnection(length);
+		const stream = this.streams.receiving(id, 'DATA');
+		if (stream === undefined) return this.streams.giveBackToConnection(length);
 		if (length > stream.receiveWindow) {
-			this.#giveBackToConnection(length);
-			return this.#streamError(stream, CODE.FLOW_CONTROL_ERROR);
+			this.streams.giveBackToConnection(length);
+			return this.streams.fail(stream, CODE.FLOW_CONTROL_ERROR);
 		}
 		stream.receiveWindow -= length;
 		stream.held += length;
@@ -239,7 +141,7 @@ export class Protocol implements FrameSink, StreamOwner {
 		stream.received += bytes.length;
 		stream.paddingDue -= bytes.length;
 		if (stream.declaredLength >= 0 && stream.received > stream.declaredLength) {
-			return this.#streamError(stream, CODE.PROTOCOL_ERROR);
+			return this.streams.fail(stream, CODE.PROTOCOL_ERROR);
 		}
 		stream.onBody(bytes);
 	}
@@ -249,7 +151,7 @@ export class Protocol implements FrameSink, StreamOwner {
 		this.#dataStream = undefined;
 		if (stream === undefined || stream.isClosed) return;
 		// Padding takes of the window what it has, and nobody but us takes it.
-		if (stream.paddingDue > 0) this.giveBack(stream, stream.paddingDue);
+		if (stream.paddingDue > 0) this.streams.giveBack(stream, stream.paddingDue);
 		stream.paddingDue = 0;
 		if (endStream) this.#endBody(stream);
 	}
@@ -257,7 +159,7 @@ export class Protocol implements FrameSink, StreamOwner {
 	#endBody(stream: Stream): void {
 		// RFC 9113 section 8.1.1.
 		if (stream.declaredLength >= 0 && stream.received !== stream.declaredLength) {
-			return this.#streamError(stream, CODE.PROTOCOL_ERROR);
+			return this.streams.fail(stream, CODE.PROTOCOL_ERROR);
 		}
 		stream.isRemoteOpen = false;
 		stream.onBodyEnd();
@@ -266,7 +168,7 @@ export class Protocol implements FrameSink, StreamOwner {
 	// --- All other frames. ---
 
 	onFrame(type: number, flags: number, id: number, bytes: Buffer, from: number, to: number): void {
-		if (this.isOver) return;
+		if (this.streams.isOver) return;
 		this.#expectFrame(type, (flags & FLAG.ACK) !== 0);
 		switch (type) {
 			case FRAME.HEADERS:
@@ -305,57 +207,39 @@ export class Protocol implements FrameSink, StreamOwner {
 	#onHeaders(flags: number, id: number, bytes: Buffer, from: number, to: number): void {
 		// Section 5.1.1.
 		if (id === 0 || (id & 1) === 0) throw protocolError('HEADERS on a stream that no client opens');
-		let begin = from;
-		let end = to;
-		if ((flags & FLAG.PADDED) !== 0) {
-			end = endWithoutPadding(bytes, from, to);
-			begin++;
-		}
-		let dependsOnItself = false;
-		if ((flags & FLAG.PRIORITY) !== 0) {
-			if (end - begin < 5)
-				throw new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', 'HEADERS without its priority');
-			dependsOnItself = uint31At(bytes, begin) === id;
-			begin += 5;
-		}
-		const endStream = (flags & FLAG.END_STREAM) !== 0;
-		if ((flags & FLAG.END_HEADERS) === 0) return this.#blocks.begin(id, endStream, dependsOnItself, bytes, begin, end);
-		this.#onBlock(id, endStream, dependsOnItself, this.#decoder.decode(bytes, begin, end));
+		if (this.#blocks.begin(flags, id, bytes, from, to)) this.#onBlock(id);
 	}
 
 	#onContinuation(flags: number, id: number, bytes: Buffer, from: number, to: number): void {
-		const blocks = this.#blocks;
-		blocks.add(id, bytes, from, to);
-		if ((flags & FLAG.END_HEADERS) === 0) return;
-		const { endStream, dependsOnItself } = blocks;
-		const block = blocks.take();
-		this.#onBlock(id, endStream, dependsOnItself, this.#decoder.decode(block, 0, block.length));
+		if (this.#blocks.goOn(flags, id, bytes, from, to)) this.#onBlock(id);
 	}
 
 	/** The block has been decoded whatever is done with it: the tables must agree (RFC 7541 section 2.2). */
-	#onBlock(id: number, endStream: boolean, dependsOnItself: boolean, block: HeaderBlock<RequestField>): void {
-		if (id <= this.#lastStream) return this.#onLaterBlock(id, endStream, dependsOnItself, block);
-		// Behind the last stream that a GOAWAY has named.
-		if (id > this.#lastServed) return;
-		this.#lastStream = id;
-		if (this.#streams.size >= this.#limits.maxConcurrentStreams) return this.#refuseStream(id);
-		if (dependsOnItself) return this.#refuse(id, CODE.PROTOCOL_ERROR);
-		if (block.count > maxFieldsOf(this.#limits.maxHeaderBytes)) return this.#refuse(id, CODE.ENHANCE_YOUR_CALM);
-		const facts = requestFacts(block, endStream, this.#limits.maxHeaderBytes, this.#limits.traced === true);
-		if (facts === undefined) return this.#refuse(id, CODE.PROTOCOL_ERROR);
-		this.#streams.set(id, this.#events.onRequest(id, facts, endStream, this.#sendWindow));
+	#onBlock(id: number): void {
+		const { bytes, from, to, endStream, dependsOnItself } = this.#blocks;
+		const block = this.#decoder.decode(bytes, from, to);
+		this.#blocks.forget();
+		const { streams } = this;
+		if (streams.isDisowned(id)) return;
+		if (!streams.isIdle(id)) return this.#onLaterBlock(id, endStream, dependsOnItself, block);
+		const { maxConcurrentStreams, maxHeaderBytes } = this.#limits;
+		streams.take(id);
+		if (streams.size >= maxConcurrentStreams) return this.#refuseStream(id);
+		if (dependsOnItself) return streams.refuse(id, CODE.PROTOCOL_ERROR);
+		if (block.count > maxFieldsOf(maxHeaderBytes)) return streams.refuse(id, CODE.ENHANCE_YOUR_CALM);
+		const facts = requestFacts(block, endStream, maxHeaderBytes, this.#limits.traced === true);
+		if (facts === undefined) return streams.refuse(id, CODE.PROTOCOL_ERROR);
+		streams.add(this.#events.onRequest(id, facts, endStream, streams.sendWindow));
 	}
 
 	/** Trailers (section 8.1), or a header block on a stream that takes none. */
 	#onLaterBlock(id: number, endStream: boolean, dependsOnItself: boolean, block: HeaderBlock<RequestField>): void {
-		const stream = this.#streams.get(id);
-		if (stream === undefined && this.#closed.how(id) === FORGOTTEN)
-			throw protocolError('a stream below the highest one');
-		const open = this.#streamOf(id, 'HEADERS');
+		if (this.streams.isUnknown(id)) throw protocolError('a stream below the highest one');
+		const open = this.streams.receiving(id, 'HEADERS');
 		if (open === undefined) return;
 		// What is not all there cannot be judged; it would be dropped in any case.
-		if (block.fields.length !== block.count) return this.#streamError(open, CODE.ENHANCE_YOUR_CALM);
-		if (!endStream || dependsOnItself || !areTrailers(block)) return this.#streamError(open, CODE.PROTOCOL_ERROR);
+		if (block.fields.length !== block.count) return this.streams.fail(open, CODE.ENHANCE_YOUR_CALM);
+		if (!endStream || dependsOnItself || !areTrailers(block)) return this.streams.fail(open, CODE.PROTOCOL_ERROR);
 		this.#endBody(open);
 	}
 
@@ -364,7 +248,7 @@ export class Protocol implements FrameSink, StreamOwner {
 		if (this.#settingsAcknowledged) {
 			throw new ConnectionError(CODE.PROTOCOL_ERROR, 'stream-limit', 'more streams than allowed');
 		}
-		this.#refuse(id, CODE.REFUSED_STREAM);
+		this.streams.refuse(id, CODE.REFUSED_STREAM);
 	}
 
 	/** Section 5.3.1 of RFC 7540: a stream on itself is an error, though priorities mean nothing any more. */
@@ -372,23 +256,16 @@ export class Protocol implements FrameSink, StreamOwner {
 		this.#budget.take(ControlCosts.priority, this.#now);
 		if (id === 0) throw protocolError('PRIORITY on stream 0');
 		// An error of the stream (section 6.3) even where its length is wrong.
-		if (to - from !== 5) this.#streamErrorAt(id, CODE.FRAME_SIZE_ERROR, 'PRIORITY of a wrong length');
+		if (to - from !== 5) this.streams.failAt(id, CODE.FRAME_SIZE_ERROR, 'PRIORITY of a wrong length');
 		else if (uint31At(bytes, from) === id)
-			this.#streamErrorAt(id, CODE.PROTOCOL_ERROR, 'a stream that depends on itself');
+			this.streams.failAt(id, CODE.PROTOCOL_ERROR, 'a stream that depends on itself');
 	}
 
 	#onRstStream(id: number, length: number): void {
 		if (length !== 4) throw new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', 'RST_STREAM of a wrong length');
 		this.#budget.take(ControlCosts.reset, this.#now);
-		if (id === 0 || id > this.#lastStream) {
-			// Behind a GOAWAY streams are opened that we do not follow.
-			if (id > this.#lastServed && (id & 1) === 1) return;
-			throw protocolError('RST_STREAM on an idle stream');
-		}
-		const stream = this.#streams.get(id);
-		if (stream === undefined) return;
-		this.#budget.reset(this.#now);
-		this.#close(stream, RESET_BY_CLIENT);
+		if (id === 0 || this.streams.isIdle(id)) throw protocolError('RST_STREAM on an idle stream');
+		this.streams.resetByClient(id);
 	}
 
 	#onSettings(flags: number, id: number, bytes: Buffer, from: number, to: number): void {
@@ -401,23 +278,9 @@ export class Protocol implements FrameSink, StreamOwner {
 			return;
 		}
 		this.#budget.take(ControlCosts.settings, this.#now);
-		const window = readSettings(bytes, from, to, this.#sendWindow);
+		const window = readSettings(bytes, from, to, this.streams.sendWindow);
 		this.output.write(SETTINGS_ACK);
-		const change = window - this.#sendWindow;
-		this.#sendWindow = window;
-		if (change !== 0) this.#openWindows(change);
-		this.output.pump();
-	}
-
-	/** Section 6.9.2. */
-	#openWindows(change: number): void {
-		this.#streams.forEach((stream) => {
-			if (stream.sendWindow + change > MAX_WINDOW) {
-				throw new ConnectionError(CODE.FLOW_CONTROL_ERROR, 'flow-control', 'a window opened too far');
-			}
-			stream.sendWindow += change;
-			stream.resumeSending();
-		});
+		this.streams.setSendWindow(window);
 	}
 
 	/** Section 6.7. An acknowledgement of a ping that was never sent is nobody's. */
@@ -453,85 +316,14 @@ export class Protocol implements FrameSink, StreamOwner {
 			}
 			return this.output.pump();
 		}
-		const stream = this.#streams.get(id);
-		if (stream === undefined) {
-			if (id > this.#lastStream && id <= this.#lastServed) throw protocolError('WINDOW_UPDATE on an idle stream');
-			return;
-		}
-		if (increment === 0) return this.#streamError(stream, CODE.PROTOCOL_ERROR);
-		if (stream.sendWindow + increment > MAX_WINDOW) return this.#streamError(stream, CODE.FLOW_CONTROL_ERROR);
+		if (this.streams.isIdle(id)) throw protocolError('WINDOW_UPDATE on an idle stream');
+		const stream = this.streams.get(id);
+		if (stream === undefined) return;
+		if (increment === 0) return this.streams.fail(stream, CODE.PROTOCOL_ERROR);
+		if (stream.sendWindow + increment > MAX_WINDOW) return this.streams.fail(stream, CODE.FLOW_CONTROL_ERROR);
 		stream.sendWindow += increment;
 		stream.resumeSending();
 		this.output.pump();
-	}
-
-	// --- Streams. ---
-
-	/**
-	 * The stream of a DATA or HEADERS frame, if it still takes them (RFC 9113 section 5.1).
-	 *
-	 * @returns `undefined` where the frame is to be ignored. @throws ConnectionError
-	 */
-	#streamOf(id: number, what: 'DATA' | 'HEADERS'): Stream | undefined {
-		const stream = this.#streams.get(id);
-		if (stream !== undefined) {
-			if (stream.isRemoteOpen) return stream;
-			// "half-closed (remote)".
-			this.#streamError(stream, CODE.STREAM_CLOSED);
-			return undefined;
-		}
-		if (id > this.#lastServed) return undefined;
-		if (id > this.#lastStream || (id & 1) === 0) throw protocolError(`${what} on an idle stream`);
-		const how = this.#closed.how(id);
-		if (how === RESET_BY_US) return undefined;
-		if (how === RESET_BY_CLIENT) {
-			this.#budget.reset(this.#now);
-			this.output.write(rstStreamFrame(id, CODE.STREAM_CLOSED));
-			return undefined;
-		}
-		throw new ConnectionError(CODE.STREAM_CLOSED, 'stream-closed', `${what} on a stream that has ended`);
-	}
-
-	/** Refuses a stream that has only just been opened. */
-	#refuse(id: number, code: number): void {
-		this.#budget.reset(this.#now);
-		this.#closed.add(id, RESET_BY_US);
-		this.output.write(rstStreamFrame(id, code));
-	}
-
-	/** Section 5.4.2. The client has provoked it (CVE-2025-8671), so it counts like a reset of the client's own. */
-	#streamError(stream: Stream, code: number): void {
-		this.#budget.reset(this.#now);
-		this.reset(stream, code);
-	}
-
-	/** An error of a stream that need not be open; where it never was, no RST_STREAM may name it (section 6.4). */
-	#streamErrorAt(id: number, code: number, what: string): void {
-		const stream = this.#streams.get(id);
-		if (stream !== undefined) return this.#streamError(stream, code);
-		if (id > this.#lastStream)
-			throw new ConnectionError(code, code === CODE.FRAME_SIZE_ERROR ? 'frame-size' : 'protocol', what);
-		this.#budget.reset(this.#now);
-		this.output.write(rstStreamFrame(id, code));
-	}
-
-	#close(stream: Stream, how: number): void {
-		this.#remove(stream, how);
-		stream.onGone();
-	}
-
-	#remove(stream: Stream, how: number): void {
-		stream.isClosed = true;
-		stream.isRemoteOpen = false;
-		stream.isLocalOpen = false;
-		stream.dropPending();
-		this.#streams.delete(stream.id);
-		this.#closed.add(stream.id, how);
-		// What it held of the connection's window.
-		if (stream.held > 0) this.#giveBackToConnection(stream.held);
-		stream.held = 0;
-		if (how === ENDED) this.#budget.answered();
-		if (this.#streams.size === 0 && this.#lastServed !== MAX_STREAM_ID && !this.isOver) this.#events.onFinished();
 	}
 
 	/** @returns what follows it. */

@@ -289,7 +289,7 @@ for (const [section, cases] of Object.entries(CASES)) {
 				assert.equal(peer.outcome, outcome);
 				// One stream's error is nobody else's.
 				if (outcome !== NOTHING && !outcome.startsWith('reset')) return;
-				const hasRoom = peer.protocol.size < LIMITS.maxConcurrentStreams;
+				const hasRoom = peer.protocol.streams.size < LIMITS.maxConcurrentStreams;
 				if (hasRoom) assert.ok(peer.send(get(1001)).streams.has(1001));
 			});
 		}
@@ -505,7 +505,7 @@ describe('flow control', () => {
 		peer.send(dataFrame(1, 'x'.repeat(16_000)), dataFrame(1, 'x'.repeat(16_000)));
 		assert.equal(stream.held, 32_000);
 		peer.send(rstStreamFrame(1), open(3));
-		peer.protocol.reset(peer.streams.get(3)!, 0);
+		peer.protocol.streams.reset(peer.streams.get(3)!, 0);
 		// Ignored, but for the windows: otherwise the connection would come to a stop.
 		for (let i = 0; i < 200; i++) peer.send(dataFrame(3, 'x'.repeat(16_384)));
 		assert.equal(peer.error, undefined);
@@ -568,7 +568,7 @@ describe('an answer', () => {
 		const before = peer.frames.length;
 		const stream = peer.streams.get(1)!;
 		stream.answer('late');
-		peer.protocol.reset(stream, 2);
+		peer.protocol.streams.reset(stream, 2);
 		peer.flush();
 		assert.equal(peer.frames.length, before);
 		assert.equal(stream.gone, true);
@@ -593,9 +593,9 @@ describe('an answer', () => {
 describe('the end of a connection (section 6.8)', () => {
 	it('comes in two steps, and streams that were on their way at the first are served', () => {
 		const peer = new ProtocolPeer().send(get(1));
-		peer.protocol.announceEnd();
+		peer.protocol.streams.announceEnd();
 		peer.send(get(3));
-		peer.protocol.finish();
+		peer.protocol.streams.finish();
 		peer.send(get(5), dataFrame(5, 'x'), rstStreamFrame(5), windowUpdateFrame(5, 1));
 		const lasts = peer.of(FRAME.GOAWAY).map(({ payload }) => payload.readUInt32BE(0));
 		assert.deepEqual(lasts, [0x7fffffff, 3]);

@@ -1,0 +1,260 @@
+import { ClosedStreams, ENDED, FORGOTTEN, RESET_BY_CLIENT, RESET_BY_US } from './closed-streams.ts';
+import { ConnectionError } from './errors.ts';
+import type { FrameBudget } from './frame-budget.ts';
+import {
+	CODE,
+	goawayFrame,
+	INITIAL_WINDOW,
+	MAX_STREAM_ID,
+	MAX_WINDOW,
+	rstStreamFrame,
+	windowUpdateFrame,
+} from './frame-format.ts';
+import { NO_DYNAMIC_TABLE } from './hpack-encoder.ts';
+import type { Output } from './output.ts';
+import type { Stream, StreamOwner } from './stream.ts';
+import { StreamTable } from './stream-table.ts';
+
+/** The streams of a connection: their states and windows, and those of the connection (RFC 9113 sections 5, 6.8 and 6.9). */
+export class Streams implements StreamOwner {
+	readonly output: Output;
+	/** Monotonic milliseconds of the read at hand. */
+	now = 0;
+	/** The connection has ended, or is about to. */
+	isOver = false;
+	/** What the client lets us send on a new stream, as its SETTINGS say. */
+	sendWindow = INITIAL_WINDOW;
+	/** What the client may send on the connection before it is given some of it back, bytes. */
+	readonly fullWindow: number;
+	readonly #budget: FrameBudget;
+	readonly #onFinished: () => void;
+	readonly #open = new StreamTable<Stream>();
+	readonly #closed = new ClosedStreams();
+	#receiveWindow: number;
+	/** What has been taken since the client was last told, bytes. */
+	#owed = 0;
+	/** Highest stream that the client has opened, and highest that is served. */
+	#lastOpened = 0;
+	#lastServed = MAX_STREAM_ID;
+	#hasSentBlock = false;
+
+	/** @param onFinished called once, when the last stream is gone and there are to be no more. */
+	constructor(output: Output, budget: FrameBudget, maxConcurrent: number, onFinished: () => void) {
+		this.output = output;
+		this.#budget = budget;
+		this.#onFinished = onFinished;
+		// Room for all streams at once, so that none can take another one's: what bounds a body is its stream's window.
+		this.fullWindow = Math.min(MAX_WINDOW, Math.max(INITIAL_WINDOW, maxConcurrent * INITIAL_WINDOW));
+		this.#receiveWindow = this.fullWindow;
+	}
+
+	/** Open ones. */
+	get size(): number {
+		return this.#open.size;
+	}
+
+	get(id: number): Stream | undefined {
+		return this.#open.get(id);
+	}
+
+	/** Never opened, and the next one to be might be it (RFC 9113 section 5.1, "idle"). */
+	isIdle(id: number): boolean {
+		return id > this.#lastOpened && id <= this.#lastServed;
+	}
+
+	/** Behind the last stream that our GOAWAY has named: nothing on it is looked at (section 6.8). */
+	isDisowned(id: number): boolean {
+		return id > this.#lastServed;
+	}
+
+	/** Below the highest one and not one of those that were closed last: most likely never opened (section 5.1.1). */
+	isUnknown(id: number): boolean {
+		return this.#open.get(id) === undefined && this.#closed.how(id) === FORGOTTEN;
+	}
+
+	/** The client opens it. What comes of it is for `add` or `refuse` to say. */
+	take(id: number): void {
+		this.#lastOpened = id;
+	}
+
+	add(stream: Stream): void {
+		this.#open.set(stream.id, stream);
+	}
+
+	/**
+	 * The stream of a DATA or HEADERS frame, if it still takes them (section 5.1).
+	 *
+	 * @returns `undefined` where the frame is to be ignored. @throws ConnectionError
+	 */
+	receiving(id: number, what: 'DATA' | 'HEADERS'): Stream | undefined {
+		const stream = this.#open.get(id);
+		if (stream !== undefined) {
+			if (stream.isRemoteOpen) return stream;
+			// "half-closed (remote)".
+			this.fail(stream, CODE.STREAM_CLOSED);
+			return undefined;
+		}
+		if (this.isDisowned(id)) return undefined;
+		if (this.isIdle(id) || (id & 1) === 0) {
+			throw new ConnectionError(CODE.PROTOCOL_ERROR, 'protocol', `${what} on an idle stream`);
+		}
+		const how = this.#closed.how(id);
+		if (how === RESET_BY_US) return undefined;
+		if (how !== RESET_BY_CLIENT) {
+			throw new ConnectionError(CODE.STREAM_CLOSED, 'stream-closed', `${what} on a stream that has ended`);
+		}
+		this.#provokedReset(id, CODE.STREAM_CLOSED);
+		return undefined;
+	}
+
+	// --- Errors and ends of streams. ---
+
+	/** Refuses a stream that has only just been opened. */
+	refuse(id: number, code: number): void {
+		this.#closed.add(id, RESET_BY_US);
+		this.#provokedReset(id, code);
+	}
+
+	/** Section 5.4.2: an error of the client's on an open stream. */
+	fail(stream: Stream, code: number): void {
+		this.#budget.reset(this.now);
+		this.reset(stream, code);
+	}
+
+	/** The same on a stream that need not be open; where it never was, no RST_STREAM may name it (section 6.4). */
+	failAt(id: number, code: number, what: string): void {
+		const stream = this.#open.get(id);
+		if (stream !== undefined) return this.fail(stream, code);
+		if (id <= this.#lastOpened) return this.#provokedReset(id, code);
+		throw new ConnectionError(code, code === CODE.FRAME_SIZE_ERROR ? 'frame-size' : 'protocol', what);
+	}
+
+	/** What the client has provoked (CVE-2025-8671) counts like a reset of its own. */
+	#provokedReset(id: number, code: number): void {
+		this.#budget.reset(this.now);
+		this.output.write(rstStreamFrame(id, code));
+	}
+
+	/** The client has sent RST_STREAM. */
+	resetByClient(id: number): void {
+		const stream = this.#open.get(id);
+		if (stream === undefined) return;
+		this.#budget.reset(this.now);
+		this.#close(stream, RESET_BY_CLIENT);
+	}
+
+	reset(stream: Stream, code: number): void {
+		if (stream.isClosed) return;
+		this.output.write(rstStreamFrame(stream.id, code));
+		this.#close(stream, RESET_BY_US);
+	}
+
+	/** Section 8.1: after a whole answer, the rest of the request is asked to stay away without an error. */
+	onAnswerEnd(stream: Stream): void {
+		if (stream.isRemoteOpen) this.output.write(rstStreamFrame(stream.id, CODE.NO_ERROR));
+		this.#remove(stream, stream.isRemoteOpen ? RESET_BY_US : ENDED);
+		stream.onAnswerSent();
+	}
+
+	#close(stream: Stream, how: number): void {
+		this.#remove(stream, how);
+		stream.onGone();
+	}
+
+	#remove(stream: Stream, how: number): void {
+		stream.isClosed = true;
+		stream.isRemoteOpen = false;
+		stream.isLocalOpen = false;
+		stream.dropPending();
+		this.#open.delete(stream.id);
+		this.#closed.add(stream.id, how);
+		// What it held of the connection's window.
+		if (stream.held > 0) this.giveBackToConnection(stream.held);
+		stream.held = 0;
+		if (how === ENDED) this.#budget.answered();
+		if (this.size === 0 && this.#lastServed !== MAX_STREAM_ID && !this.isOver) this.#onFinished();
+	}
+
+	blockPrefix(): string {
+		if (this.#hasSentBlock) return '';
+		this.#hasSentBlock = true;
+		return NO_DYNAMIC_TABLE;
+	}
+
+	// --- Windows. ---
+
+	/** The client sends so much on the connection. @throws ConnectionError */
+	receive(bytes: number): void {
+		if (bytes > this.#receiveWindow) {
+			throw new ConnectionError(CODE.FLOW_CONTROL_ERROR, 'flow-control', 'DATA beyond the window');
+		}
+		this.#receiveWindow -= bytes;
+	}
+
+	/** Windows are opened when half of them has been taken: a frame for every piece would cost more than the piece. */
+	giveBack(stream: Stream, bytes: number): void {
+		// What a closed stream held has been given back with it.
+		if (stream.isClosed) return;
+		stream.held -= bytes;
+		this.giveBackToConnection(bytes);
+		if (!stream.isRemoteOpen) return;
+		stream.owed += bytes;
+		if (stream.owed < INITIAL_WINDOW / 2) return;
+		stream.receiveWindow += stream.owed;
+		this.output.write(windowUpdateFrame(stream.id, stream.owed));
+		stream.owed = 0;
+	}
+
+	giveBackToConnection(bytes: number): void {
+		this.#owed += bytes;
+		if (this.#owed < this.fullWindow / 2 || this.isOver) return;
+		this.#receiveWindow += this.#owed;
+		this.output.write(windowUpdateFrame(0, this.#owed));
+		this.#owed = 0;
+	}
+
+	/** The client's SETTINGS say so, for the streams that are open as well (section 6.9.2). @throws ConnectionError */
+	setSendWindow(window: number): void {
+		const change = window - this.sendWindow;
+		this.sendWindow = window;
+		if (change === 0) return;
+		this.#open.forEach((stream) => {
+			if (stream.sendWindow + change > MAX_WINDOW) {
+				throw new ConnectionError(CODE.FLOW_CONTROL_ERROR, 'flow-control', 'a window opened too far');
+			}
+			stream.sendWindow += change;
+			stream.resumeSending();
+		});
+		this.output.pump();
+	}
+
+	// --- The end of the connection (section 6.8). ---
+
+	/** Says that it is about to come. Streams on their way are still served. */
+	announceEnd(): void {
+		this.output.write(goawayFrame(MAX_STREAM_ID, CODE.NO_ERROR));
+	}
+
+	/** Says which stream was the last one. Whatever comes behind it is not served, and may be sent elsewhere. */
+	finish(): void {
+		if (this.#lastServed !== MAX_STREAM_ID || this.isOver) return;
+		this.#lastServed = this.#lastOpened;
+		this.output.write(goawayFrame(this.#lastOpened, CODE.NO_ERROR));
+		if (this.size === 0) this.#onFinished();
+	}
+
+	/** It is over, with an error. What is in `output` may still go out. */
+	end(code: number): void {
+		if (this.isOver) return;
+		this.isOver = true;
+		this.output.write(goawayFrame(this.#lastOpened, code));
+		this.closeAll();
+	}
+
+	closeAll(): void {
+		this.isOver = true;
+		this.#open.forEach((stream) => {
+			this.#close(stream, RESET_BY_US);
+		});
+	}
+}
