@@ -45,7 +45,7 @@ export interface ClientRequest {
 export interface ExchangeEvents {
 	onRequestBody(chunk: Buffer): void;
 	onRequestEnd(): void;
-	/** The body's framing is broken (HTTP/1.1 only; nghttp2 resets the stream). */
+	/** The body's framing is broken (HTTP/1.1 only; over HTTP/2 the stream is reset). */
 	onBodyError(refusal: Rejection): void;
 	/** The client has taken what it was given. @param left bytes of a whole answer that have not been given yet. */
 	onClientDrained(left: number): void;

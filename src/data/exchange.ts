@@ -320,7 +320,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 	/** The client has taken what it was given. @param left bytes of a whole answer that have not been given yet. */
 	abstract onClientDrained(left: number): void;
 
-	/** The body's framing is broken (HTTP/1.1 only; nghttp2 resets the stream). */
+	/** The body's framing is broken (HTTP/1.1 only; over HTTP/2 the stream is reset). */
 	onBodyError(refusal: Rejection): void {
 		this.fail(refusal, 'abandoned');
 	}
