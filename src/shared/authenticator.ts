@@ -27,13 +27,15 @@ export class Authenticator {
 	 */
 	authenticate(authorization: string | null | undefined, wallSeconds: number): Identity | Rejection {
 		// The whole value first: a connection whose requests bring the same bytes hands on the same string, whose hash is known,
-		// and nothing has to be cut out of it. Every comparison with NaN is false, so without a time nothing is found.
-		const remembered = typeof authorization === 'string' ? this.#cache.find(authorization, wallSeconds) : undefined;
-		if (remembered !== undefined) return remembered;
+		// and nothing has to be cut out of it. Without a time no token would ever have expired, or none would be known.
+		const hasTime = Number.isFinite(wallSeconds);
+		if (hasTime && typeof authorization === 'string') {
+			const remembered = this.#cache.find(authorization, wallSeconds);
+			if (remembered !== undefined) return remembered;
+		}
 		const token = bearerToken(authorization);
 		if (token instanceof Rejection) return token;
-		// No token would ever have expired.
-		if (!Number.isFinite(wallSeconds)) return NO_TIME;
+		if (!hasTime) return NO_TIME;
 		// One spelling of the scheme for the table, so that each token has one entry.
 		const key = `Bearer ${token}`;
 		const known = key === authorization ? undefined : this.#cache.find(key, wallSeconds);
