@@ -158,6 +158,29 @@ describe('access = "all" with request_id', () => {
 				}
 			});
 
+			test('says what a request asked for that is refused at first sight', async () => {
+				const method = 'REVIEW';
+				const [unknown, fragment] = await lines(proxy, 2, async () => {
+					await send({ method, path: `/a?secret=${SECRET}` });
+					await send({ path: `/a#access_token=${SECRET}` });
+				});
+				assertMembers(unknown!, {
+					method,
+					path: '/a',
+					status: 501,
+					reason: 'method not implemented',
+					tenant: undefined,
+				});
+				assertMembers(fragment!, { method: 'GET', path: '/a', status: 400 });
+				const asHead = { method: 'HEAD', path: '/a', headers: { x: 'x'.repeat(20_000) } };
+				assertMembers(await line(proxy, () => send(asHead)), {
+					...asHead,
+					headers: undefined,
+					status: 431,
+					bytes_out: 0,
+				});
+			});
+
 			test('tells refusals by the proxy from answers of upstreams', async () => {
 				const { path, upstream } = edge.lane();
 				upstream.script = (exchange) => exchange.respond({ status: 404, body: 'none' });
@@ -280,6 +303,7 @@ describe('access = "all" with request_id', () => {
 			messages.map(([reason, , status]) => [reason, status]),
 		);
 		assertMembers(got[0]!, { method: '', path: '', client: '127.0.0.1', tls: 'TLSv1.3' });
+		assertMembers(got[2]!, { method: 'GET', path: '/' });
 	});
 
 	test('tells TLS 1.2 from 1.3', async () => {

@@ -1,6 +1,6 @@
 import { parseContentLength, UNDECLARED } from '../../gates/body-limit.ts';
-import { type Http2RequestHead, isAuthority, readHttp2Head } from '../../gates/headers.ts';
-import { HEADERS_TOO_LARGE, Rejection } from '../../gates/rejection.ts';
+import { isAuthority, type RequestHead, readHttp2Head } from '../../gates/headers.ts';
+import { HEADERS_TOO_LARGE, type Rejection } from '../../gates/rejection.ts';
 import { type FieldReading, type HeaderBlock, HpackDecoder } from './hpack-decoder.ts';
 import { STATIC_TABLE } from './hpack-table.ts';
 
@@ -24,12 +24,10 @@ export class RequestField {
 
 /** What a header block says that opens a stream. */
 export interface RequestFacts {
-	readonly head: Http2RequestHead | Rejection;
-	/** Empty where the request is refused. */
+	readonly head: RequestHead | Rejection;
+	/** Empty where there is none among the fields that were read; so is `path`. */
 	readonly method: string;
 	readonly path: string;
-	/** Its answer has no body, even if it is a refusal. */
-	readonly isHead: boolean;
 	/** Bytes of the body by `content-length`, or `UNDECLARED`. */
 	readonly declaredLength: number;
 }
@@ -128,17 +126,18 @@ function readRequest(
 	traced: boolean,
 ): RequestFacts | undefined {
 	const { fields } = block;
-	const isHead = fields.some(({ kind, value }) => kind === METHOD && value === 'HEAD');
-	if (block.bytes > maxBytes) {
-		return { head: HEADERS_TOO_LARGE, method: '', path: '', isHead, declaredLength: UNDECLARED };
-	}
+	const method = firstOf(fields, METHOD);
+	const path = firstOf(fields, PATH);
+	if (block.bytes > maxBytes) return { head: HEADERS_TOO_LARGE, method, path, declaredLength: UNDECLARED };
 	const declaredLength = checkFields(fields, endStream);
 	if (declaredLength === undefined) return undefined;
 	const raw: string[] = [];
 	for (const { name, value } of fields) raw.push(name, value);
-	const head = readHttp2Head(raw, endStream, maxBytes, traced);
-	const isRefused = head instanceof Rejection;
-	return { head, method: isRefused ? '' : head.method, path: isRefused ? '' : head.path, isHead, declaredLength };
+	return { head: readHttp2Head(raw, endStream, maxBytes, traced), method, path, declaredLength };
+}
+
+function firstOf(fields: readonly RequestField[], kind: number): string {
+	return fields.find((field) => field.kind === kind)?.value ?? '';
 }
 
 /** @returns the declared length, or `undefined` for a malformed request. */

@@ -31,7 +31,6 @@ export class Http2Request extends Stream implements ClientRequest {
 	readonly connection: ClientConnection;
 	readonly exchange: BodyExchange;
 	readonly #connection: RequestOwner;
-	readonly #isHead: boolean;
 	/** What has come of the body and is not wanted yet, or too small to be handed on by itself. */
 	#kept: KeptPieces | undefined;
 	#isRead = false;
@@ -51,7 +50,6 @@ export class Http2Request extends Stream implements ClientRequest {
 	) {
 		super(owner, id, endStream, facts.declaredLength, sendWindow);
 		this.#connection = connection;
-		this.#isHead = facts.isHead;
 		this.forwardedLines = connection.forwardedLines;
 		this.connection = connection.client;
 		this.head = facts.head;
@@ -80,7 +78,7 @@ export class Http2Request extends Stream implements ClientRequest {
 	}
 
 	refuse(rejected: Rejection): void {
-		const hasBody = !this.#isHead && rejected.body !== '';
+		const hasBody = this.method !== 'HEAD' && rejected.body !== '';
 		this.#respond(rejected.status, refusalFields(rejected), !hasBody);
 		if (hasBody) this.send(rejected.body, true);
 	}
