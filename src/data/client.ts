@@ -45,11 +45,12 @@ export interface ClientRequest {
 export interface ExchangeEvents {
 	onRequestBody(chunk: Buffer): void;
 	onRequestEnd(): void;
-	/** The body's framing is broken (HTTP/1.1 only; nghttp2 resets the stream). */
+	/** The body's framing is broken (HTTP/1.1 only; over HTTP/2 the stream is reset). */
 	onBodyError(refusal: Rejection): void;
 	/** The client has taken what it was given. @param left bytes of a whole answer that have not been given yet. */
 	onClientDrained(left: number): void;
 	/** The answer has gone out whole. */
 	onAnswered(): void;
-	onClientGone(): void;
+	/** @param why where an error of the client's has ended its stream. */
+	onClientGone(why?: Rejection): void;
 }

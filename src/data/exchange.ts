@@ -321,7 +321,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 	/** The client has taken what it was given. @param left bytes of a whole answer that have not been given yet. */
 	abstract onClientDrained(left: number): void;
 
-	/** The body's framing is broken (HTTP/1.1 only; nghttp2 resets the stream). */
+	/** The body's framing is broken (HTTP/1.1 only; over HTTP/2 the stream is reset). */
 	onBodyError(refusal: Rejection): void {
 		this.fail(refusal, 'abandoned');
 	}
@@ -334,13 +334,14 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 	}
 
 	/** The client has left: nobody waits for the upstream's answer any more, and it is no fault of the upstream. */
-	onClientGone(): void {
+	onClientGone(why?: Rejection): void {
 		this.isGone = true;
 		this.cancelDeadline();
 		this.settle('abandoned');
 		this.dropUpstream();
 		this.releaseBodies();
-		this.record?.losesClient();
+		if (why === undefined) this.record?.losesClient();
+		else this.record?.breaksOff(why);
 		this.#log();
 	}
 

@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
-import { connect, h1Raw, h2Connect, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { connect, h1Raw, h2Connect, h2Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { type Edge, startEdge } from '../fixtures/edge.ts';
+import { dataFrame, FRAME, headersFrame } from '../fixtures/h2-frames.ts';
 import { EchoUpstream } from '../fixtures/load.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { BODY_MODE, type LogLine, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
@@ -304,6 +305,41 @@ describe('access = "all" with request_id', () => {
 		);
 		assertMembers(got[0]!, { method: '', path: '', client: '127.0.0.1', tls: 'TLSv1.3' });
 		assertMembers(got[2]!, { method: 'GET', path: '/' });
+	});
+
+	test('has one for an HTTP/2 request that is malformed, whose stream is reset without an answer', async () => {
+		const { path, upstream } = edge.lane();
+		upstream.script = (exchange) => exchange.stall();
+		const head = [
+			[':method', 'POST'],
+			[':path', `${path}?${SECRET}`],
+			[':scheme', 'https'],
+			[':authority', 'localhost'],
+			['authorization', `Bearer ${pki.token()}`],
+			['content-length', '5'],
+		] as const;
+		const since = proxy.logs.length;
+		const [malformed, longer] = await lines(proxy, 3, async () => {
+			using raw = await h2Raw(proxy);
+			raw.send(headersFrame(1, [...head, ['connection', SECRET]]));
+			await raw.resetCode(1);
+			raw.send(headersFrame(3, head, { endStream: false }));
+			// By its answer the one before it is known to have begun.
+			raw.send(headersFrame(5, [...head.slice(0, 4), ['content-length', '0']]));
+			await raw.frameOf(FRAME.HEADERS, 5);
+			raw.send(dataFrame(3, 'x'.repeat(6)));
+			await raw.resetCode(3);
+		}).then((got) => got.filter(({ status }) => status !== 401));
+		const shared = { status: undefined, ending: 'broken off', client: '127.0.0.1', protocol: 'h2' };
+		assertMembers(malformed!, { ...shared, method: '', path: '', reason: 'connection in HTTP/2' });
+		const otherLength = 'a body of another length than content-length says';
+		assertMembers(longer!, { ...shared, method: 'POST', path, reason: otherLength });
+		const errors = proxy.logs.slice(since).filter(({ message }) => message === 'stream ended with an error');
+		for (const error of errors) assertMembers(error, { level: 'info', target: 'proxy::http2', peer: '127.0.0.1' });
+		assert.deepEqual(
+			errors.map(({ what }) => what),
+			['connection in HTTP/2', otherLength],
+		);
 	});
 
 	test('tells TLS 1.2 from 1.3', async () => {

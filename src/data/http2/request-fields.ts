@@ -52,16 +52,16 @@ export function maxFieldsOf(maxBytes: number): number {
  * Once for each block: the same bytes have the same facts.
  *
  * @param traced as for `readHttp2Head`.
- * @returns `undefined` for a malformed request.
+ * @returns for a malformed request what is wrong with it, in words for operators.
  */
 export function requestFacts(
 	block: HeaderBlock<RequestField>,
 	endStream: boolean,
 	maxBytes: number,
 	traced: boolean,
-): RequestFacts | undefined {
+): RequestFacts | string {
 	const at = endStream ? 1 : 0;
-	const known = block.memo[at] as RequestFacts | undefined;
+	const known = block.memo[at] as RequestFacts | string | undefined;
 	if (known !== undefined) return known;
 	const facts = readRequest(block, endStream, maxBytes, traced);
 	block.memo[at] = facts;
@@ -114,6 +114,15 @@ function kindOf(name: string, value: string): number {
 	return parseContentLength(value) === undefined ? MALFORMED : CONTENT_LENGTH;
 }
 
+/** What is wrong with a malformed field. Of what the client has sent, only names are told that we know ourselves. */
+function faultOf(name: string): string {
+	if (name.charCodeAt(0) === COLON)
+		return Object.hasOwn(CONTROL_DATA, name) ? `malformed ${name}` : 'unknown control data';
+	if (!NAME.test(name)) return 'malformed field name';
+	if (CONNECTION_SPECIFIC.has(name)) return `${name} in HTTP/2`;
+	return name === 'te' || name === 'content-length' ? `malformed ${name}` : 'control byte in a field value';
+}
+
 const COLON = 0x3a;
 
 /** The names alone of the static table's fields are no fields yet, but a reference to one makes it one (RFC 7541 6.1). */
@@ -124,13 +133,13 @@ function readRequest(
 	endStream: boolean,
 	maxBytes: number,
 	traced: boolean,
-): RequestFacts | undefined {
+): RequestFacts | string {
 	const { fields } = block;
 	const method = firstOf(fields, METHOD);
 	const path = firstOf(fields, PATH);
 	if (block.bytes > maxBytes) return { head: HEADERS_TOO_LARGE, method, path, declaredLength: UNDECLARED };
 	const declaredLength = checkFields(fields, endStream);
-	if (declaredLength === undefined) return undefined;
+	if (typeof declaredLength === 'string') return declaredLength;
 	const raw: string[] = [];
 	for (const { name, value } of fields) raw.push(name, value);
 	return { head: readHttp2Head(raw, endStream, maxBytes, traced), method, path, declaredLength };
@@ -140,33 +149,34 @@ function firstOf(fields: readonly RequestField[], kind: number): string {
 	return fields.find((field) => field.kind === kind)?.value ?? '';
 }
 
-/** @returns the declared length, or `undefined` for a malformed request. */
-function checkFields(fields: readonly RequestField[], endStream: boolean): number | undefined {
+/** @returns the declared length, or what is wrong with the request. */
+function checkFields(fields: readonly RequestField[], endStream: boolean): number | string {
 	/** A bit for each kind that has been there. */
 	let seen = 0;
 	let declaredLength = UNDECLARED;
 	let method = '';
 	let path = '';
-	for (const { kind, value } of fields) {
+	for (const { name, kind, value } of fields) {
 		if (kind === PLAIN) {
 			seen |= 1 << PLAIN;
 			continue;
 		}
 		// Each of the others once, and control data before the fields (section 8.3).
-		if (kind === MALFORMED || (seen & (1 << kind)) !== 0) return undefined;
-		if (kind <= PATH && (seen & FIELDS) !== 0) return undefined;
+		if (kind === MALFORMED) return faultOf(name);
+		if ((seen & (1 << kind)) !== 0) return `${name} twice`;
+		if (kind <= PATH && (seen & FIELDS) !== 0) return 'control data behind fields';
 		seen |= 1 << kind;
 		if (kind === METHOD) method = value;
 		else if (kind === PATH) path = value;
 		else if (kind === CONTENT_LENGTH) declaredLength = parseContentLength(value)!;
 	}
-	if ((seen & ((1 << AUTHORITY) | (1 << HOST))) === 0) return undefined;
+	if ((seen & ((1 << AUTHORITY) | (1 << HOST))) === 0) return 'no host';
 	// Section 8.5: CONNECT has a method and an authority, and nothing else.
 	const expected = method === 'CONNECT' ? 1 << METHOD : REQUIRED;
-	if ((seen & REQUIRED) !== expected) return undefined;
-	if (path === '*' && method !== 'OPTIONS') return undefined;
+	if ((seen & REQUIRED) !== expected) return 'control data missing, or too much of it';
+	if (path === '*' && method !== 'OPTIONS') return faultOf(':path');
 	// Section 8.1.1: a body of another length than declared.
-	if (endStream && declaredLength > 0) return undefined;
+	if (endStream && declaredLength > 0) return 'content-length without a body';
 	return declaredLength;
 }
 

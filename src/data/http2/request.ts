@@ -1,6 +1,6 @@
 import { BodyExchange } from '#body';
 import type { RequestHead } from '../../gates/headers.ts';
-import { Rejection } from '../../gates/rejection.ts';
+import { BAD_REQUEST, Rejection } from '../../gates/rejection.ts';
 import { refusalFields } from '../answers.ts';
 import { KeptPieces } from '../body/kept-pieces.ts';
 import type { ClientRequest } from '../client.ts';
@@ -18,6 +18,8 @@ export interface RequestOwner {
 	readonly client: ClientConnection;
 	/** Tells by `onAnswered` when the kernel has all that has been put together so far. */
 	whenWritten(request: Http2Request): void;
+	/** A stream was reset for an error of the client's. @param what in words. */
+	onStreamError(what: string): void;
 	/** Has `onReadEnd` called when the read is over that is being taken apart. */
 	whenRead(request: Http2Request): void;
 }
@@ -121,10 +123,11 @@ export class Http2Request extends Stream implements ClientRequest {
 		this.exchange.onAnswered();
 	}
 
-	override onGone(): void {
+	override onGone(why?: string): void {
 		this.#rest = undefined;
 		this.#forgetBody();
-		this.exchange.onClientGone();
+		if (why !== undefined) this.#connection.onStreamError(why);
+		this.exchange.onClientGone(why === undefined ? undefined : BAD_REQUEST.because(why));
 	}
 
 	// --- The request's body. ---
