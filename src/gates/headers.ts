@@ -116,7 +116,7 @@ export function readHttp1Head(raw: readonly string[], minor: number, traced = fa
  *
  * @param raw names and values in turn, pseudo-headers included.
  * @param endStream the head ends the stream: no body.
- * @param maxBytes longest list of names and values, bytes; llhttp has its own check for HTTP/1.1.
+ * @param maxBytes longest list of names and values, bytes; HTTP/1.1 heads are measured as they are read.
  * @param traced as for HTTP/1.1.
  */
 export function readHttp2Head(

@@ -22,7 +22,7 @@ export function usableUntil(claims: Claims, nowSeconds: number): number {
 }
 
 /**
- * Verdicts on tokens, by the exact token, successes only: a refusal costs a caller its own request, while a table of
+ * Verdicts on tokens, by the exact token (as `Bearer <token>`), successes only: a refusal costs a caller its own request, while a table of
  * refusals could be filled by anybody. When full the oldest entry goes; what it covered is merely verified anew.
  */
 export class TokenCache {
@@ -38,20 +38,20 @@ export class TokenCache {
 	}
 
 	/** @param nowSeconds wall-clock time, seconds since the epoch. */
-	find(token: string, nowSeconds: number): Identity | undefined {
-		const identity = this.#entries.get(token);
+	find(key: string, nowSeconds: number): Identity | undefined {
+		const identity = this.#entries.get(key);
 		if (identity === undefined) return undefined;
 		if (nowSeconds < identity.usableUntil) return identity;
-		this.#entries.delete(token);
+		this.#entries.delete(key);
 		return undefined;
 	}
 
-	add(token: string, identity: Identity): void {
+	add(key: string, identity: Identity): void {
 		// A Map remembers the order of insertion, so its first key is the oldest.
-		if (!this.#entries.has(token) && this.#entries.size >= this.#capacity) {
+		if (!this.#entries.has(key) && this.#entries.size >= this.#capacity) {
 			const oldest = this.#entries.keys().next();
 			if (!oldest.done) this.#entries.delete(oldest.value);
 		}
-		this.#entries.set(token, identity);
+		this.#entries.set(key, identity);
 	}
 }

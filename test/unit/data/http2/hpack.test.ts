@@ -296,6 +296,34 @@ describe('HPACK', () => {
 		);
 	});
 
+	it('reads a block that comes again as one that comes for the first time', () => {
+		const token = fc.constantFrom('t'.repeat(40), 'u'.repeat(40), 'v'.repeat(41));
+		const piece = fc.oneof(
+			fc.constantFrom('\x82', '\x84', '\xbe', '\xbf', '\xc0', '\x20', '\x3f\xe1\x1f', '\x20\x3f\xe1\x1f'),
+			fc
+				.tuple(fc.constantFrom('\x00', '\x40', '\x10'), fc.constantFrom('a', 'cookie', 'authorization'), token)
+				.map(([first, name, value]) => literal(name, value, first).toString('latin1')),
+			// A name of the dynamic table, which is another one in the next block.
+			token.map((value) => `\x0f\x2f${codedInteger(value.length, 0x7f, 0)}${value}`),
+		);
+		const pool = fc.array(fc.array(piece, { minLength: 1, maxLength: 4 }), { minLength: 1, maxLength: 3 });
+		fc.assert(
+			fc.property(pool, fc.array(fc.nat(2), { maxLength: 12 }), (blocks, order) => {
+				const { lines } = decoder();
+				const other = new HpackReader();
+				for (const at of order) {
+					const block = blocks[at % blocks.length]!.join('');
+					const expected = outcome(() => other.read(block));
+					const ours = outcome(() => lines(latin1(block)));
+					if (ours === 'refused' && sizeUpdates([...latin1(block)]) > 2) return;
+					assert.deepEqual(ours, expected);
+					if (expected === 'refused') return;
+				}
+			}),
+			{ numRuns: 2000 },
+		);
+	});
+
 	function outcome(read: () => readonly (readonly [string, string])[]) {
 		try {
 			return read().map(([name, value]) => [name, value]);
