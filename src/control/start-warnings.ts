@@ -1,12 +1,10 @@
-/** Oldest Node without the remotely reachable faults in http2 and TLS that 26.12.1 and 26.13.1 have fixed. */
+/** Oldest Node without the remotely reachable faults in TLS that 26.12.1 and 26.13.1 have fixed; those in `node:http2` are not reached here. */
 const SAFE_NODE = '26.13.1';
 
 /** @param version as `process.versions.node` has it. */
 export function nodeWarnings(version: string): string[] {
 	if (!isBelow(version, SAFE_NODE)) return [];
-	return [
-		`Node ${version} has known faults in http2 and TLS that can be reached over the network; use ${SAFE_NODE} or later`,
-	];
+	return [`Node ${version} has known faults in TLS that can be reached over the network; use ${SAFE_NODE} or later`];
 }
 
 /**

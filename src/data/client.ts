@@ -51,5 +51,6 @@ export interface ExchangeEvents {
 	onClientDrained(left: number): void;
 	/** The answer has gone out whole. */
 	onAnswered(): void;
-	onClientGone(): void;
+	/** @param why where an error of the client's has ended its stream. */
+	onClientGone(why?: Rejection): void;
 }

@@ -11,6 +11,7 @@ import type { RequestHead } from '../gates/headers.ts';
 import { type CleanTarget, cleanTarget, pathOf } from '../gates/path.ts';
 import * as rejection from '../gates/rejection.ts';
 import { Rejection } from '../gates/rejection.ts';
+import { withoutQuery } from '../gates/target.ts';
 import type { Identity } from '../gates/token-cache.ts';
 import { refuseProtocolChange } from '../gates/upgrade.ts';
 import { silenceCause } from '../shared/causes.ts';
@@ -277,7 +278,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		strangers.write('info', 'proxy::auth', 'request without a valid token', reason.replace(/\d+/, 'N'), () => ({
 			reason,
 			client: this.client.connection.ip,
-			path: this.client.target.split('?', 1)[0],
+			path: withoutQuery(this.client.target),
 		}));
 	}
 
@@ -333,13 +334,14 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 	}
 
 	/** The client has left: nobody waits for the upstream's answer any more, and it is no fault of the upstream. */
-	onClientGone(): void {
+	onClientGone(why?: Rejection): void {
 		this.isGone = true;
 		this.cancelDeadline();
 		this.settle('abandoned');
 		this.dropUpstream();
 		this.releaseBodies();
-		this.record?.losesClient();
+		if (why === undefined) this.record?.losesClient();
+		else this.record?.breaksOff(why);
 		this.#log();
 	}
 

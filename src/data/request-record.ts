@@ -1,5 +1,6 @@
 import type { Correlation } from '../gates/correlation.ts';
 import type { Rejection } from '../gates/rejection.ts';
+import { withoutQuery } from '../gates/target.ts';
 import type { Clock } from '../shared/clock.ts';
 import type { ClientConnection } from './client-connection.ts';
 
@@ -97,10 +98,8 @@ export class RequestRecord {
 		this.#endedAt = this.#clock.now();
 	}
 
-	/** Path without the query, where people put what is nobody's business. */
 	get path(): string {
-		const query = this.target.indexOf('?');
-		return query === -1 ? this.target : this.target.slice(0, query);
+		return withoutQuery(this.target);
 	}
 
 	/** Milliseconds, like those below. */

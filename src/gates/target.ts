@@ -11,5 +11,11 @@ export function originForm(target: string): string {
 	return rest === '' || rest[0] === '?' ? `/${rest}` : rest;
 }
 
+/** What of a target may be logged: its path. People put into queries and fragments what is nobody's business. */
+export function withoutQuery(target: string): string {
+	const end = target.search(/[?#]/);
+	return end === -1 ? target : target.slice(0, end);
+}
+
 const SLASH = 0x2f;
 const ABSOLUTE = /^https?:\/\/[^/?#@\\\s]+/i;

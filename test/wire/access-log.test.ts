@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
-import { connect, h1Raw, h2Connect, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { connect, h1Raw, h2Connect, h2Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { type Edge, startEdge } from '../fixtures/edge.ts';
+import { dataFrame, FRAME, headersFrame } from '../fixtures/h2-frames.ts';
 import { EchoUpstream } from '../fixtures/load.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { BODY_MODE, type LogLine, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
@@ -158,6 +159,29 @@ describe('access = "all" with request_id', () => {
 				}
 			});
 
+			test('says what a request asked for that is refused at first sight', async () => {
+				const method = 'REVIEW';
+				const [unknown, fragment] = await lines(proxy, 2, async () => {
+					await send({ method, path: `/a?secret=${SECRET}` });
+					await send({ path: `/a#access_token=${SECRET}` });
+				});
+				assertMembers(unknown!, {
+					method,
+					path: '/a',
+					status: 501,
+					reason: 'method not implemented',
+					tenant: undefined,
+				});
+				assertMembers(fragment!, { method: 'GET', path: '/a', status: 400 });
+				const asHead = { method: 'HEAD', path: '/a', headers: { x: 'x'.repeat(20_000) } };
+				assertMembers(await line(proxy, () => send(asHead)), {
+					...asHead,
+					headers: undefined,
+					status: 431,
+					bytes_out: 0,
+				});
+			});
+
 			test('tells refusals by the proxy from answers of upstreams', async () => {
 				const { path, upstream } = edge.lane();
 				upstream.script = (exchange) => exchange.respond({ status: 404, body: 'none' });
@@ -280,6 +304,42 @@ describe('access = "all" with request_id', () => {
 			messages.map(([reason, , status]) => [reason, status]),
 		);
 		assertMembers(got[0]!, { method: '', path: '', client: '127.0.0.1', tls: 'TLSv1.3' });
+		assertMembers(got[2]!, { method: 'GET', path: '/' });
+	});
+
+	test('has one for an HTTP/2 request that is malformed, whose stream is reset without an answer', async () => {
+		const { path, upstream } = edge.lane();
+		upstream.script = (exchange) => exchange.stall();
+		const head = [
+			[':method', 'POST'],
+			[':path', `${path}?${SECRET}`],
+			[':scheme', 'https'],
+			[':authority', 'localhost'],
+			['authorization', `Bearer ${pki.token()}`],
+			['content-length', '5'],
+		] as const;
+		const since = proxy.logs.length;
+		const [malformed, longer] = await lines(proxy, 3, async () => {
+			using raw = await h2Raw(proxy);
+			raw.send(headersFrame(1, [...head, ['connection', SECRET]]));
+			await raw.resetCode(1);
+			raw.send(headersFrame(3, head, { endStream: false }));
+			// By its answer the one before it is known to have begun.
+			raw.send(headersFrame(5, [...head.slice(0, 4), ['content-length', '0']]));
+			await raw.frameOf(FRAME.HEADERS, 5);
+			raw.send(dataFrame(3, 'x'.repeat(6)));
+			await raw.resetCode(3);
+		}).then((got) => got.filter(({ status }) => status !== 401));
+		const shared = { status: undefined, ending: 'broken off', client: '127.0.0.1', protocol: 'h2' };
+		assertMembers(malformed!, { ...shared, method: '', path: '', reason: 'connection in HTTP/2' });
+		const otherLength = 'a body of another length than content-length says';
+		assertMembers(longer!, { ...shared, method: 'POST', path, reason: otherLength });
+		const errors = proxy.logs.slice(since).filter(({ message }) => message === 'stream ended with an error');
+		for (const error of errors) assertMembers(error, { level: 'info', target: 'proxy::http2', peer: '127.0.0.1' });
+		assert.deepEqual(
+			errors.map(({ what }) => what),
+			['connection in HTTP/2', otherLength],
+		);
 	});
 
 	test('tells TLS 1.2 from 1.3', async () => {

@@ -93,7 +93,7 @@ describe('the log at RUST_LOG=debug', () => {
 		});
 		assert.deepEqual(
 			lines.map(({ path, status, rejection }) => [path, status, rejection]),
-			[[HOSTILE_PATH, 200, undefined], ...[1, 2, 3].map(() => ['', 400, 'bad-request'])],
+			[[HOSTILE_PATH, 200, undefined], ...['', '/', ''].map((path) => [path, 400, 'bad-request'])],
 		);
 		const [line, ...more] = await answered(1, async () => {
 			await using h2 = await h2Connect(proxy);

@@ -152,9 +152,9 @@ export class BodyExchange extends Exchange {
 	}
 
 	/** The client has left an answer that was a good one as far as it went. */
-	override onClientGone(): void {
+	override onClientGone(why?: Rejection): void {
 		if (this.answered) this.settle('success');
-		super.onClientGone();
+		super.onClientGone(why);
 	}
 
 	/** Nothing is held beyond what the sockets buffer. */

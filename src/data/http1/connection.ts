@@ -1,6 +1,7 @@
 import type { TLSSocket } from 'node:tls';
 import type { Rejection } from '../../gates/rejection.ts';
 import * as rejection from '../../gates/rejection.ts';
+import { originForm } from '../../gates/target.ts';
 import { forwardedLines, refusalFields } from '../answers.ts';
 import { ClientConnection } from '../client-connection.ts';
 import { Timed } from '../deadlines.ts';
@@ -133,13 +134,16 @@ export class Http1Connection extends Timed {
 		const { clock, stats, requestLog } = this.plane;
 		const { status } = answer;
 		stats.answered(status);
-		const record = requestLog?.begin({ connection: this.client, method: '', target: '' }, clock.now());
+		// What has been read of the request line.
+		const { method, target } = this.#reader;
+		const asked = { connection: this.client, method, target: originForm(target) };
+		const record = requestLog?.begin(asked, clock.now());
 		record?.answers(status, answer);
 		if (record !== undefined) requestLog!.end(record);
 		const refusal = new Http1Answer(this.socket, true, false, () => {});
 		refusal.begin(status, refusalFields(answer), true, true, clock.wallSeconds());
 		// RFC 9110 section 9.3.2: as far as the request line could be read, a HEAD gets no content here either.
-		refusal.end(this.#reader.method === 'HEAD' ? '' : answer.body);
+		refusal.end(method === 'HEAD' ? '' : answer.body);
 		this.close();
 	}
 

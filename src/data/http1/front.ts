@@ -34,8 +34,4 @@ export class Http1Front {
 		this.#draining = true;
 		for (const connection of this.#connections) connection.drain();
 	}
-
-	get size(): number {
-		return this.#connections.size;
-	}
 }

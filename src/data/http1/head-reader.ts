@@ -59,6 +59,8 @@ export class RequestHeadReader {
 	read(bytes: Buffer, from: number): number {
 		const isNew = this.#lineLength === 0;
 		if (isNew) {
+			this.method = '';
+			this.target = '';
 			const lineEnd = this.#requestLine(bytes, from);
 			if (lineEnd === -1) return this.#unfinished(bytes.length - from);
 			this.#lineLength = lineEnd - from;
@@ -81,7 +83,6 @@ export class RequestHeadReader {
 		let at = from;
 		while (at < end && IS_TOKEN[bytes[at]!] === 1) at++;
 		if (at === end) return -1;
-		this.method = '';
 		if (at === from || bytes[at] !== SPACE) return this.#fail(BAD_LINE);
 		const targetAt = at + 1;
 		// Known also where the line turns out to be none: a HEAD is refused without content.
@@ -101,11 +102,12 @@ export class RequestHeadReader {
 		}
 		const line = bytes.toString('latin1', from, versionAt + MINOR_AT + 1);
 		this.method = line.slice(0, targetAt - 1 - from);
-		this.target = line.slice(targetAt - from, versionAt - 1 - from);
+		const target = line.slice(targetAt - from, versionAt - 1 - from);
 		this.minor = bytes[versionAt + MINOR_AT]! - 0x30;
 		const isPath = bytes[targetAt] === SLASH;
 		// The authority form belongs to CONNECT, which is refused whatever it names.
-		if (!isPath && this.method !== 'CONNECT' && !OTHER_TARGET.test(this.target)) return this.#fail(BAD_TARGET);
+		if (!isPath && this.method !== 'CONNECT' && !OTHER_TARGET.test(target)) return this.#fail(BAD_TARGET);
+		this.target = target;
 		return at + 1;
 	}
 

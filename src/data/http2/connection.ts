@@ -1,4 +1,5 @@
 import type { TLSSocket } from 'node:tls';
+import { BAD_REQUEST } from '../../gates/rejection.ts';
 import type { RateLimitedLog } from '../../shared/rate-limited-log.ts';
 import { forwardedLines } from '../answers.ts';
 import { ClientConnection } from '../client-connection.ts';
@@ -115,6 +116,15 @@ export class Http2Connection extends Timed implements ProtocolEvents, RequestOwn
 		return request;
 	}
 
+	/** No answer tells of it, so the log does. */
+	onMalformed(what: string): void {
+		this.onStreamError(what);
+		const { clock, requestLog } = this.plane;
+		const record = requestLog?.begin({ connection: this.client, method: '', target: '' }, clock.now());
+		record?.breaksOff(BAD_REQUEST.because(what));
+		if (record !== undefined) requestLog!.end(record);
+	}
+
 	onOutput(): void {
 		this.#owner.flushLater(this);
 	}
@@ -135,6 +145,11 @@ export class Http2Connection extends Timed implements ProtocolEvents, RequestOwn
 	}
 
 	// --- What requests ask for. ---
+
+	onStreamError(what: string): void {
+		const fields = () => ({ what, peer: this.#peer });
+		this.#owner.log.write('info', 'proxy::http2', 'stream ended with an error', what, fields);
+	}
 
 	whenWritten(request: Http2Request): void {
 		this.#answered.push(request);

@@ -42,10 +42,6 @@ export class Http2Front implements ConnectionOwner {
 		for (const connection of this.#connections) connection.drain();
 	}
 
-	get size(): number {
-		return this.#connections.size;
-	}
-
 	whenTurnEnds(request: Http2Request): void {
 		this.#opened.push(request);
 		this.#schedule();

@@ -33,6 +33,8 @@ import { Streams } from './streams.ts';
 export interface ProtocolEvents {
 	/** A request has been understood, or refused for reasons that deserve an answer. @returns its stream. */
 	onRequest(id: number, facts: RequestFacts, endStream: boolean, sendWindow: number): Stream;
+	/** A stream was reset before there was a request. @param what was wrong with it, in words. */
+	onMalformed(what: string): void;
 	/** There is something to take from `output`. */
 	onOutput(): void;
 	/** An acknowledgement of a ping of ours. @param opaque its 8 bytes. */
@@ -127,7 +129,7 @@ export class Protocol implements FrameSink {
 		if (stream === undefined) return this.streams.giveBackToConnection(length);
 		if (length > stream.receiveWindow) {
 			this.streams.giveBackToConnection(length);
-			return this.streams.fail(stream, CODE.FLOW_CONTROL_ERROR);
+			return this.streams.fail(stream, CODE.FLOW_CONTROL_ERROR, 'DATA beyond the window');
 		}
 		stream.receiveWindow -= length;
 		stream.held += length;
@@ -141,7 +143,7 @@ export class Protocol implements FrameSink {
 		stream.received += bytes.length;
 		stream.paddingDue -= bytes.length;
 		if (stream.declaredLength >= 0 && stream.received > stream.declaredLength) {
-			return this.streams.fail(stream, CODE.PROTOCOL_ERROR);
+			return this.streams.fail(stream, CODE.PROTOCOL_ERROR, OTHER_LENGTH);
 		}
 		stream.onBody(bytes);
 	}
@@ -159,7 +161,7 @@ export class Protocol implements FrameSink {
 	#endBody(stream: Stream): void {
 		// RFC 9113 section 8.1.1.
 		if (stream.declaredLength >= 0 && stream.received !== stream.declaredLength) {
-			return this.streams.fail(stream, CODE.PROTOCOL_ERROR);
+			return this.streams.fail(stream, CODE.PROTOCOL_ERROR, OTHER_LENGTH);
 		}
 		stream.isRemoteOpen = false;
 		stream.onBodyEnd();
@@ -225,11 +227,18 @@ export class Protocol implements FrameSink {
 		const { maxConcurrentStreams, maxHeaderBytes } = this.#limits;
 		streams.take(id);
 		if (streams.size >= maxConcurrentStreams) return this.#refuseStream(id);
-		if (dependsOnItself) return streams.refuse(id, CODE.PROTOCOL_ERROR);
-		if (block.count > maxFieldsOf(maxHeaderBytes)) return streams.refuse(id, CODE.ENHANCE_YOUR_CALM);
+		if (dependsOnItself) return this.#refuseMalformed(id, CODE.PROTOCOL_ERROR, DEPENDS_ON_ITSELF);
+		if (block.count > maxFieldsOf(maxHeaderBytes)) {
+			return this.#refuseMalformed(id, CODE.ENHANCE_YOUR_CALM, 'too many fields');
+		}
 		const facts = requestFacts(block, endStream, maxHeaderBytes, this.#limits.traced === true);
-		if (facts === undefined) return streams.refuse(id, CODE.PROTOCOL_ERROR);
+		if (typeof facts === 'string') return this.#refuseMalformed(id, CODE.PROTOCOL_ERROR, facts);
 		streams.add(this.#events.onRequest(id, facts, endStream, streams.sendWindow));
+	}
+
+	#refuseMalformed(id: number, code: number, what: string): void {
+		this.#events.onMalformed(what);
+		this.streams.refuse(id, code);
 	}
 
 	/** Trailers (section 8.1), or a header block on a stream that takes none. */
@@ -238,8 +247,10 @@ export class Protocol implements FrameSink {
 		const open = this.streams.receiving(id, 'HEADERS');
 		if (open === undefined) return;
 		// What is not all there cannot be judged; it would be dropped in any case.
-		if (block.fields.length !== block.count) return this.streams.fail(open, CODE.ENHANCE_YOUR_CALM);
-		if (!endStream || dependsOnItself || !areTrailers(block)) return this.streams.fail(open, CODE.PROTOCOL_ERROR);
+		if (block.fields.length !== block.count) return this.streams.fail(open, CODE.ENHANCE_YOUR_CALM, 'too many fields');
+		if (!endStream || dependsOnItself || !areTrailers(block)) {
+			return this.streams.fail(open, CODE.PROTOCOL_ERROR, 'malformed trailers');
+		}
 		this.#endBody(open);
 	}
 
@@ -257,8 +268,7 @@ export class Protocol implements FrameSink {
 		if (id === 0) throw protocolError('PRIORITY on stream 0');
 		// An error of the stream (section 6.3) even where its length is wrong.
 		if (to - from !== 5) this.streams.failAt(id, CODE.FRAME_SIZE_ERROR, 'PRIORITY of a wrong length');
-		else if (uint31At(bytes, from) === id)
-			this.streams.failAt(id, CODE.PROTOCOL_ERROR, 'a stream that depends on itself');
+		else if (uint31At(bytes, from) === id) this.streams.failAt(id, CODE.PROTOCOL_ERROR, DEPENDS_ON_ITSELF);
 	}
 
 	#onRstStream(id: number, length: number): void {
@@ -319,8 +329,10 @@ export class Protocol implements FrameSink {
 		if (this.streams.isIdle(id)) throw protocolError('WINDOW_UPDATE on an idle stream');
 		const stream = this.streams.get(id);
 		if (stream === undefined) return;
-		if (increment === 0) return this.streams.fail(stream, CODE.PROTOCOL_ERROR);
-		if (stream.sendWindow + increment > MAX_WINDOW) return this.streams.fail(stream, CODE.FLOW_CONTROL_ERROR);
+		if (increment === 0) return this.streams.fail(stream, CODE.PROTOCOL_ERROR, 'WINDOW_UPDATE by nothing');
+		if (stream.sendWindow + increment > MAX_WINDOW) {
+			return this.streams.fail(stream, CODE.FLOW_CONTROL_ERROR, 'a window opened too far');
+		}
 		stream.sendWindow += increment;
 		stream.resumeSending();
 		this.output.pump();
@@ -336,6 +348,9 @@ export class Protocol implements FrameSink {
 		return bytes.subarray(length);
 	}
 }
+
+const DEPENDS_ON_ITSELF = 'a stream that depends on itself';
+const OTHER_LENGTH = 'a body of another length than content-length says';
 
 function protocolError(what: string): ConnectionError {
 	return new ConnectionError(CODE.PROTOCOL_ERROR, 'protocol', what);

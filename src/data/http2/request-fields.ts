@@ -1,6 +1,6 @@
 import { parseContentLength, UNDECLARED } from '../../gates/body-limit.ts';
-import { type Http2RequestHead, isAuthority, readHttp2Head } from '../../gates/headers.ts';
-import { HEADERS_TOO_LARGE, Rejection } from '../../gates/rejection.ts';
+import { isAuthority, type RequestHead, readHttp2Head } from '../../gates/headers.ts';
+import { HEADERS_TOO_LARGE, type Rejection } from '../../gates/rejection.ts';
 import { type FieldReading, type HeaderBlock, HpackDecoder } from './hpack-decoder.ts';
 import { STATIC_TABLE } from './hpack-table.ts';
 
@@ -24,12 +24,10 @@ export class RequestField {
 
 /** What a header block says that opens a stream. */
 export interface RequestFacts {
-	readonly head: Http2RequestHead | Rejection;
-	/** Empty where the request is refused. */
+	readonly head: RequestHead | Rejection;
+	/** Empty where there is none among the fields that were read; so is `path`. */
 	readonly method: string;
 	readonly path: string;
-	/** Its answer has no body, even if it is a refusal. */
-	readonly isHead: boolean;
 	/** Bytes of the body by `content-length`, or `UNDECLARED`. */
 	readonly declaredLength: number;
 }
@@ -54,16 +52,16 @@ export function maxFieldsOf(maxBytes: number): number {
  * Once for each block: the same bytes have the same facts.
  *
  * @param traced as for `readHttp2Head`.
- * @returns `undefined` for a malformed request.
+ * @returns for a malformed request what is wrong with it, in words for operators.
  */
 export function requestFacts(
 	block: HeaderBlock<RequestField>,
 	endStream: boolean,
 	maxBytes: number,
 	traced: boolean,
-): RequestFacts | undefined {
+): RequestFacts | string {
 	const at = endStream ? 1 : 0;
-	const known = block.memo[at] as RequestFacts | undefined;
+	const known = block.memo[at] as RequestFacts | string | undefined;
 	if (known !== undefined) return known;
 	const facts = readRequest(block, endStream, maxBytes, traced);
 	block.memo[at] = facts;
@@ -116,6 +114,15 @@ function kindOf(name: string, value: string): number {
 	return parseContentLength(value) === undefined ? MALFORMED : CONTENT_LENGTH;
 }
 
+/** What is wrong with a malformed field. Of what the client has sent, only names are told that we know ourselves. */
+function faultOf(name: string): string {
+	if (name.charCodeAt(0) === COLON)
+		return Object.hasOwn(CONTROL_DATA, name) ? `malformed ${name}` : 'unknown control data';
+	if (!NAME.test(name)) return 'malformed field name';
+	if (CONNECTION_SPECIFIC.has(name)) return `${name} in HTTP/2`;
+	return name === 'te' || name === 'content-length' ? `malformed ${name}` : 'control byte in a field value';
+}
+
 const COLON = 0x3a;
 
 /** The names alone of the static table's fields are no fields yet, but a reference to one makes it one (RFC 7541 6.1). */
@@ -126,48 +133,50 @@ function readRequest(
 	endStream: boolean,
 	maxBytes: number,
 	traced: boolean,
-): RequestFacts | undefined {
+): RequestFacts | string {
 	const { fields } = block;
-	const isHead = fields.some(({ kind, value }) => kind === METHOD && value === 'HEAD');
-	if (block.bytes > maxBytes) {
-		return { head: HEADERS_TOO_LARGE, method: '', path: '', isHead, declaredLength: UNDECLARED };
-	}
+	const method = firstOf(fields, METHOD);
+	const path = firstOf(fields, PATH);
+	if (block.bytes > maxBytes) return { head: HEADERS_TOO_LARGE, method, path, declaredLength: UNDECLARED };
 	const declaredLength = checkFields(fields, endStream);
-	if (declaredLength === undefined) return undefined;
+	if (typeof declaredLength === 'string') return declaredLength;
 	const raw: string[] = [];
 	for (const { name, value } of fields) raw.push(name, value);
-	const head = readHttp2Head(raw, endStream, maxBytes, traced);
-	const isRefused = head instanceof Rejection;
-	return { head, method: isRefused ? '' : head.method, path: isRefused ? '' : head.path, isHead, declaredLength };
+	return { head: readHttp2Head(raw, endStream, maxBytes, traced), method, path, declaredLength };
 }
 
-/** @returns the declared length, or `undefined` for a malformed request. */
-function checkFields(fields: readonly RequestField[], endStream: boolean): number | undefined {
+function firstOf(fields: readonly RequestField[], kind: number): string {
+	return fields.find((field) => field.kind === kind)?.value ?? '';
+}
+
+/** @returns the declared length, or what is wrong with the request. */
+function checkFields(fields: readonly RequestField[], endStream: boolean): number | string {
 	/** A bit for each kind that has been there. */
 	let seen = 0;
 	let declaredLength = UNDECLARED;
 	let method = '';
 	let path = '';
-	for (const { kind, value } of fields) {
+	for (const { name, kind, value } of fields) {
 		if (kind === PLAIN) {
 			seen |= 1 << PLAIN;
 			continue;
 		}
 		// Each of the others once, and control data before the fields (section 8.3).
-		if (kind === MALFORMED || (seen & (1 << kind)) !== 0) return undefined;
-		if (kind <= PATH && (seen & FIELDS) !== 0) return undefined;
+		if (kind === MALFORMED) return faultOf(name);
+		if ((seen & (1 << kind)) !== 0) return `${name} twice`;
+		if (kind <= PATH && (seen & FIELDS) !== 0) return 'control data behind fields';
 		seen |= 1 << kind;
 		if (kind === METHOD) method = value;
 		else if (kind === PATH) path = value;
 		else if (kind === CONTENT_LENGTH) declaredLength = parseContentLength(value)!;
 	}
-	if ((seen & ((1 << AUTHORITY) | (1 << HOST))) === 0) return undefined;
+	if ((seen & ((1 << AUTHORITY) | (1 << HOST))) === 0) return 'no host';
 	// Section 8.5: CONNECT has a method and an authority, and nothing else.
 	const expected = method === 'CONNECT' ? 1 << METHOD : REQUIRED;
-	if ((seen & REQUIRED) !== expected) return undefined;
-	if (path === '*' && method !== 'OPTIONS') return undefined;
+	if ((seen & REQUIRED) !== expected) return 'control data missing, or too much of it';
+	if (path === '*' && method !== 'OPTIONS') return faultOf(':path');
 	// Section 8.1.1: a body of another length than declared.
-	if (endStream && declaredLength > 0) return undefined;
+	if (endStream && declaredLength > 0) return 'content-length without a body';
 	return declaredLength;
 }
 

@@ -1,6 +1,6 @@
 import { BodyExchange } from '#body';
 import type { RequestHead } from '../../gates/headers.ts';
-import { Rejection } from '../../gates/rejection.ts';
+import { BAD_REQUEST, Rejection } from '../../gates/rejection.ts';
 import { refusalFields } from '../answers.ts';
 import { KeptPieces } from '../body/kept-pieces.ts';
 import type { ClientRequest } from '../client.ts';
@@ -18,6 +18,8 @@ export interface RequestOwner {
 	readonly client: ClientConnection;
 	/** Tells by `onAnswered` when the kernel has all that has been put together so far. */
 	whenWritten(request: Http2Request): void;
+	/** A stream was reset for an error of the client's. @param what in words. */
+	onStreamError(what: string): void;
 	/** Has `onReadEnd` called when the read is over that is being taken apart. */
 	whenRead(request: Http2Request): void;
 }
@@ -31,7 +33,6 @@ export class Http2Request extends Stream implements ClientRequest {
 	readonly connection: ClientConnection;
 	readonly exchange: BodyExchange;
 	readonly #connection: RequestOwner;
-	readonly #isHead: boolean;
 	/** What has come of the body and is not wanted yet, or too small to be handed on by itself. */
 	#kept: KeptPieces | undefined;
 	#isRead = false;
@@ -51,7 +52,6 @@ export class Http2Request extends Stream implements ClientRequest {
 	) {
 		super(owner, id, endStream, facts.declaredLength, sendWindow);
 		this.#connection = connection;
-		this.#isHead = facts.isHead;
 		this.forwardedLines = connection.forwardedLines;
 		this.connection = connection.client;
 		this.head = facts.head;
@@ -80,7 +80,7 @@ export class Http2Request extends Stream implements ClientRequest {
 	}
 
 	refuse(rejected: Rejection): void {
-		const hasBody = !this.#isHead && rejected.body !== '';
+		const hasBody = this.method !== 'HEAD' && rejected.body !== '';
 		this.#respond(rejected.status, refusalFields(rejected), !hasBody);
 		if (hasBody) this.send(rejected.body, true);
 	}
@@ -123,10 +123,11 @@ export class Http2Request extends Stream implements ClientRequest {
 		this.exchange.onAnswered();
 	}
 
-	override onGone(): void {
+	override onGone(why?: string): void {
 		this.#rest = undefined;
 		this.#forgetBody();
-		this.exchange.onClientGone();
+		if (why !== undefined) this.#connection.onStreamError(why);
+		this.exchange.onClientGone(why === undefined ? undefined : BAD_REQUEST.because(why));
 	}
 
 	// --- The request's body. ---

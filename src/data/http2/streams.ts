@@ -91,7 +91,7 @@ export class Streams implements StreamOwner {
 		if (stream !== undefined) {
 			if (stream.isRemoteOpen) return stream;
 			// "half-closed (remote)".
-			this.fail(stream, CODE.STREAM_CLOSED);
+			this.fail(stream, CODE.STREAM_CLOSED, `${what} behind the end of the request`);
 			return undefined;
 		}
 		if (this.isDisowned(id)) return undefined;
@@ -115,16 +115,16 @@ export class Streams implements StreamOwner {
 		this.#provokedReset(id, code);
 	}
 
-	/** Section 5.4.2: an error of the client's on an open stream. */
-	fail(stream: Stream, code: number): void {
+	/** Section 5.4.2: an error of the client's on an open stream. @param what it was, in words. */
+	fail(stream: Stream, code: number, what: string): void {
 		this.#budget.reset(this.now);
-		this.reset(stream, code);
+		this.reset(stream, code, what);
 	}
 
 	/** The same on a stream that need not be open; where it never was, no RST_STREAM may name it (section 6.4). */
 	failAt(id: number, code: number, what: string): void {
 		const stream = this.#open.get(id);
-		if (stream !== undefined) return this.fail(stream, code);
+		if (stream !== undefined) return this.fail(stream, code, what);
 		if (id <= this.#lastOpened) return this.#provokedReset(id, code);
 		throw new ConnectionError(code, code === CODE.FRAME_SIZE_ERROR ? 'frame-size' : 'protocol', what);
 	}
@@ -143,10 +143,10 @@ export class Streams implements StreamOwner {
 		this.#close(stream, RESET_BY_CLIENT);
 	}
 
-	reset(stream: Stream, code: number): void {
+	reset(stream: Stream, code: number, why?: string): void {
 		if (stream.isClosed) return;
 		this.output.write(rstStreamFrame(stream.id, code));
-		this.#close(stream, RESET_BY_US);
+		this.#close(stream, RESET_BY_US, why);
 	}
 
 	/** Section 8.1: after a whole answer, the rest of the request is asked to stay away without an error. */
@@ -156,9 +156,9 @@ export class Streams implements StreamOwner {
 		stream.onAnswerSent();
 	}
 
-	#close(stream: Stream, how: number): void {
+	#close(stream: Stream, how: number, why?: string): void {
 		this.#remove(stream, how);
-		stream.onGone();
+		stream.onGone(why);
 	}
 
 	#remove(stream: Stream, how: number): void {

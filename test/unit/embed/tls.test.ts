@@ -141,10 +141,10 @@ describe('an mTLS server', () => {
 				code: 'ERR_TLS_MATERIAL',
 				message,
 			});
-		refused({}, /ca\.crt: is larger than 8 MiB$/);
-		refused({ certPath: fifo }, /fifo: is no regular file$/);
-		refused({ certPath: '/dev/zero' }, /zero: is no regular file$/);
-		refused({ keyPath: dirname(fifo) }, /is no regular file$/);
+		refused({}, /ca\.crt: cannot be read: it is larger than 8 MiB$/);
+		refused({ certPath: fifo }, /fifo: cannot be read: it is a FIFO, not a regular file$/);
+		refused({ certPath: '/dev/zero' }, /zero: cannot be read: it is a device, not a regular file$/);
+		refused({ keyPath: dirname(fifo) }, /cannot be read: it is a directory$/);
 	});
 
 	it('takes its files as URLs, too', async () => {
@@ -167,7 +167,7 @@ describe('createMtlsServer', () => {
 		const pki = await testPki();
 		const other = await pki.issueServer('other');
 		const garbage = pki.writeFile('garbage.pem', 'garbage');
-		await refuses({ certPath: '/nowhere/x.crt' }, 'ERR_TLS_MATERIAL', /^\/nowhere\/x\.crt: cannot be read \(ENOENT\)$/);
+		await refuses({ certPath: '/nowhere/x.crt' }, 'ERR_TLS_MATERIAL', /^\/nowhere\/x\.crt: cannot be read: there is no such file$/);
 		await refuses({ keyPath: other.keyPath }, 'ERR_TLS_MATERIAL', /other\.key: the key does not fit/);
 		await refuses({ clientCaPath: garbage }, 'ERR_TLS_MATERIAL', /garbage\.pem: holds no PEM certificate/);
 		await refuses({ clientCaPath: pki.server.certPath }, 'ERR_TLS_MATERIAL', /server\.crt: holds no CA certificate/);

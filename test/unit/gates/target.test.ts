@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { cleanTarget } from '../../../src/gates/path.ts';
-import { originForm } from '../../../src/gates/target.ts';
+import { originForm, withoutQuery } from '../../../src/gates/target.ts';
 
 describe('the request target', () => {
 	it('stays as it is in origin form', () => {
@@ -73,5 +73,20 @@ describe('the request target', () => {
 			}),
 			{ numRuns: 5000 },
 		);
+	});
+});
+
+describe('what of a target is logged', () => {
+	it('ends before a query and before a fragment', () => {
+		for (const [target, logged] of [
+			['/a/b', '/a/b'],
+			['/a?secret', '/a'],
+			['/a?b#secret', '/a'],
+			['/a#access_token=secret?x', '/a'],
+			['?secret', ''],
+			['', ''],
+		] as const) {
+			assert.equal(withoutQuery(target), logged);
+		}
 	});
 });

@@ -113,6 +113,13 @@ describe('a head on a connection that has brought others', () => {
 		assert.deepEqual([reader.method, reader.target], ['POST', '/b']);
 	});
 
+	it('has no method or target before its request line has come', () => {
+		const reader = new RequestHeadReader(LIMIT);
+		read(head('Host: a\r\n', 'HEAD /a HTTP/1.1'), reader);
+		read('G', reader);
+		assert.deepEqual([reader.method, reader.target], ['', '']);
+	});
+
 	it('has facts of its own otherwise: another byte, a field more or less, another version', () => {
 		for (const [lines, line] of [
 			['Host: a\r\nAuthorization: Bearer y\r\n', 'GET /a HTTP/1.1'],

@@ -374,9 +374,31 @@ describe('header fields of a request', () => {
 				const peer = new ProtocolPeer().send(headersFrame(1, lines), get(3));
 				assert.equal(peer.outcome, RESET(1, PROTOCOL_ERROR), JSON.stringify(lines));
 				assert.deepEqual([...peer.streams.keys()], [3]);
+				assert.equal(peer.malformed.length, 1);
 			}
 		});
 	}
+
+	it('are told in words where they are malformed, and no words of the client among them', () => {
+		for (const [what, lines] of [
+			['malformed field name', [...GET, ['X-Secret', 'x']]],
+			['control byte in a field value', [...GET, ['a', 'secret\n']]],
+			['connection in HTTP/2', [...GET, ['connection', 'close']]],
+			['malformed te', [...GET, ['te', 'secret']]],
+			['malformed content-length', [...GET, ['content-length', 'secret']]],
+			['content-length twice', [...GET, ['content-length', '0'], ['content-length', '0']]],
+			['content-length without a body', [...GET, ['content-length', '5']]],
+			['unknown control data', [[':secret', 'x'], ...GET]],
+			['malformed :path', changed(':path', 'secret')],
+			['malformed :path', changed(':path', '*')],
+			[':path twice', [...GET, [':path', '/']]],
+			['control data behind fields', [['a', 'b'], ...GET]],
+			['control data missing, or too much of it', changed(':scheme', undefined)],
+			['no host', changed(':authority', undefined)],
+		] as [string, Lines][]) {
+			assert.deepEqual(new ProtocolPeer().send(headersFrame(1, lines)).malformed, [what]);
+		}
+	});
 
 	it('pass otherwise', () => {
 		const heads: Lines[] = [
