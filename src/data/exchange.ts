@@ -250,6 +250,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 	/** Resets the answer that has begun: it must not be taken for a whole one. */
 	protected breakOff(why: Rejection): void {
 		this.record?.breaksOff(why);
+		this.#tellOperators('answer broken off', why);
 		this.client.reset();
 	}
 
@@ -265,6 +266,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		if (answer.is(rejection.TOKEN_MISSING)) this.#unauthorized(answer, 'missing');
 		else if (answer.is(rejection.TOKEN_INVALID)) this.#unauthorized(answer, 'invalid');
 		else if (answer.is(rejection.RATE_LIMITED)) stats.rateLimited();
+		else if (UNSERVED.some((kind) => answer.is(kind))) this.#tellOperators('request not served', answer, answer.status);
 		this.releaseBodies();
 		this.count(answer.status, answer);
 		this.plane.deadlines.upstream.add(this);
@@ -275,8 +277,19 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 	#unauthorized({ reason = '' }: Rejection, metric: 'missing' | 'invalid'): void {
 		const { stats, strangers } = this.plane;
 		stats.authFailure(metric);
-		strangers.write('info', 'proxy::auth', 'request without a valid token', reason.replace(/\d+/, 'N'), () => ({
+		strangers.write('info', 'proxy::auth', 'request without a valid token', kindOf(reason), () => ({
 			reason,
+			client: this.client.connection.ip,
+			path: withoutQuery(this.client.target),
+		}));
+	}
+
+	/** What went wrong behind the gates, for whoever has no access log. That a breaker is open its own lines tell. */
+	#tellOperators(message: string, { body, reason = body }: Rejection, status?: number): void {
+		this.plane.strangers.write('info', 'proxy::exchange', message, kindOf(reason), () => ({
+			status,
+			reason,
+			upstream: this.route?.upstream.authority,
 			client: this.client.connection.ip,
 			path: withoutQuery(this.client.target),
 		}));
@@ -360,6 +373,14 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 /** A request without a body. POST and its like say so, since their servers expect one (RFC 9110 section 8.6). */
 export function noBody(method: string): OutgoingBody {
 	return method === 'POST' || method === 'PUT' || method === 'PATCH' ? EMPTY_BODY : NO_BODY;
+}
+
+/** What failed behind the gates. */
+const UNSERVED = [rejection.BAD_GATEWAY, rejection.UPSTREAM_TIMEOUT, rejection.OVERLOADED];
+
+/** Reasons are a fixed set of words, and numbers between them. */
+function kindOf(reason: string): string {
+	return reason.replace(/\d[\d,.]*/g, 'N');
 }
 
 const CIRCUIT_OPEN = rejection.UPSTREAM_UNAVAILABLE.because('circuit open');

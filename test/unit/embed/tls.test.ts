@@ -167,7 +167,11 @@ describe('createMtlsServer', () => {
 		const pki = await testPki();
 		const other = await pki.issueServer('other');
 		const garbage = pki.writeFile('garbage.pem', 'garbage');
-		await refuses({ certPath: '/nowhere/x.crt' }, 'ERR_TLS_MATERIAL', /^\/nowhere\/x\.crt: cannot be read: there is no such file$/);
+		await refuses(
+			{ certPath: '/nowhere/x.crt' },
+			'ERR_TLS_MATERIAL',
+			/^\/nowhere\/x\.crt: cannot be read: there is no such file$/,
+		);
 		await refuses({ keyPath: other.keyPath }, 'ERR_TLS_MATERIAL', /other\.key: the key does not fit/);
 		await refuses({ clientCaPath: garbage }, 'ERR_TLS_MATERIAL', /garbage\.pem: holds no PEM certificate/);
 		await refuses({ clientCaPath: pki.server.certPath }, 'ERR_TLS_MATERIAL', /server\.crt: holds no CA certificate/);
