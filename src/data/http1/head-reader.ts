@@ -79,9 +79,10 @@ export class RequestHeadReader {
 	#requestLine(bytes: Buffer, from: number): number {
 		const end = bytes.length;
 		let at = from;
+		// Not that of the request before, whatever becomes of this one.
+		this.method = '';
 		while (at < end && IS_TOKEN[bytes[at]!] === 1) at++;
 		if (at === end) return -1;
-		this.method = '';
 		if (at === from || bytes[at] !== SPACE) return this.#fail(BAD_LINE);
 		const targetAt = at + 1;
 		// Known also where the line turns out to be none: a HEAD is refused without content.

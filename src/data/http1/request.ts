@@ -81,6 +81,11 @@ export class Http1Request implements ClientRequest {
 		return this.#done && this.#isComplete;
 	}
 
+	/** Takes what comes of its body, as soon as there is enough to make sense of. */
+	get takesBody(): boolean {
+		return !this.#isComplete && this.#broken === undefined && (this.#taking || this.#dropping);
+	}
+
 	get #isComplete(): boolean {
 		return this.#body === undefined || this.#body.isComplete;
 	}
@@ -91,9 +96,8 @@ export class Http1Request implements ClientRequest {
 	 * @returns how many of the bytes were taken; those behind the body and those that nobody wants yet are not.
 	 */
 	take(bytes: Buffer): number {
-		const body = this.#body;
-		if (body === undefined || body.isComplete || this.#broken !== undefined) return 0;
-		if (!this.#taking && !this.#dropping) return 0;
+		if (!this.takesBody) return 0;
+		const body = this.#body!;
 		this.#inTake = true;
 		const taken = body.read(bytes, 0);
 		if (!this.#dropping && body.piece.length > 0) this.exchange.onRequestBody(body.piece);
@@ -210,7 +214,8 @@ export class Http1Request implements ClientRequest {
 		if (this.#done) return;
 		this.#done = true;
 		this.#dropping = true;
-		if (this.#answer.isLast) this.#connection.close();
+		// Behind a body without an end there is no next request, whatever the answer's head has said before that was known.
+		if (this.#answer.isLast || this.#broken !== undefined) this.#connection.close();
 		this.exchange.onAnswered();
 		this.#connection.onAnswered();
 	}
