@@ -52,6 +52,8 @@ export class Http1Request implements ClientRequest {
 	/** The body is no HTTP, or has ended too early. */
 	#broken: Rejection | undefined = undefined;
 	#answering = false;
+	/** All of the answer has been given, though it need not be out. */
+	#answered = false;
 	#done = false;
 	/** What is left of a long answer. */
 	#rest: Buffer | undefined;
@@ -116,10 +118,11 @@ export class Http1Request implements ClientRequest {
 	#onBroken(why: Rejection): void {
 		this.#broken = why;
 		if (this.#done) this.#connection.close();
-		else if (this.#asked && !this.#answering) this.exchange.onBodyError(why);
+		else if (this.#asked && !this.#answered) this.exchange.onBodyError(why);
 	}
 
 	answer(status: number, fields: string[], body: Buffer | string | undefined): void {
+		this.#answered = true;
 		const hasBody = body !== undefined;
 		this.#begin(status, fields, hasBody, false);
 		if (body === undefined || typeof body === 'string' || body.length <= PIECE) return this.#answer.end(body);
@@ -148,6 +151,7 @@ export class Http1Request implements ClientRequest {
 	refuse(rejected: Rejection): void {
 		this.#dropping = true;
 		this.#answering = true;
+		this.#answered = true;
 		// As much of the body as is here may be all of it.
 		if (!this.#inTake) this.#connection.readOn();
 		const hasBody = this.method !== 'HEAD';
@@ -165,6 +169,7 @@ export class Http1Request implements ClientRequest {
 	}
 
 	end(): void {
+		this.#answered = true;
 		this.#answer.end();
 	}
 
