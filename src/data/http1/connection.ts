@@ -88,7 +88,11 @@ export class Http1Connection extends Timed {
 		this.#unread = undefined;
 		const taken = request.take(before);
 		if (!this.#closing && taken < before.length) this.#unread = before.subarray(taken);
-		if (request.isOver) this.#current = undefined;
+		if (request.isOver) {
+			this.#current = undefined;
+			// As in `onAnswered`: the rest of the body has come behind the answer.
+			if (this.#draining) this.#closeAfterGrace();
+		}
 		return taken > 0;
 	}
 
@@ -100,7 +104,10 @@ export class Http1Connection extends Timed {
 	/** What nobody takes is not read without end. */
 	#pace(): void {
 		const { socket } = this;
-		const isFull = this.#current !== undefined && this.#unread !== undefined && this.#unread.length >= MAX_UNREAD;
+		const current = this.#current;
+		// Of a body that is wanted no more is left than one line or its trailers, which have limits of their own.
+		const isWaiting = current !== undefined && !current.takesBody;
+		const isFull = isWaiting && this.#unread !== undefined && this.#unread.length >= MAX_UNREAD;
 		if (this.#closing || isFull === socket.isPaused()) return;
 		if (isFull) socket.pause();
 		else socket.resume();
@@ -127,6 +134,7 @@ export class Http1Connection extends Timed {
 		if (this.#closing) return;
 		if (this.#current !== undefined) this.#current.onClientEnd();
 		else if (this.#unread !== undefined) this.#refuseRaw(CUT_SHORT);
+		else this.close();
 	}
 
 	/** An answer for which there is no request object. It is the connection's last. */

@@ -81,6 +81,8 @@ export class RequestHeadReader {
 	#requestLine(bytes: Buffer, from: number): number {
 		const end = bytes.length;
 		let at = from;
+		// Not that of the request before, whatever becomes of this one.
+		this.method = '';
 		while (at < end && IS_TOKEN[bytes[at]!] === 1) at++;
 		if (at === end) return -1;
 		if (at === from || bytes[at] !== SPACE) return this.#fail(BAD_LINE);

@@ -52,6 +52,8 @@ export class Http1Request implements ClientRequest {
 	/** The body is no HTTP, or has ended too early. */
 	#broken: Rejection | undefined = undefined;
 	#answering = false;
+	/** All of the answer has been given, though it need not be out. */
+	#answered = false;
 	#done = false;
 	/** What is left of a long answer. */
 	#rest: Buffer | undefined;
@@ -81,6 +83,11 @@ export class Http1Request implements ClientRequest {
 		return this.#done && this.#isComplete;
 	}
 
+	/** Takes what comes of its body, as soon as there is enough to make sense of. */
+	get takesBody(): boolean {
+		return !this.#isComplete && this.#broken === undefined && (this.#taking || this.#dropping);
+	}
+
 	get #isComplete(): boolean {
 		return this.#body === undefined || this.#body.isComplete;
 	}
@@ -91,9 +98,8 @@ export class Http1Request implements ClientRequest {
 	 * @returns how many of the bytes were taken; those behind the body and those that nobody wants yet are not.
 	 */
 	take(bytes: Buffer): number {
-		const body = this.#body;
-		if (body === undefined || body.isComplete || this.#broken !== undefined) return 0;
-		if (!this.#taking && !this.#dropping) return 0;
+		if (!this.takesBody) return 0;
+		const body = this.#body!;
 		this.#inTake = true;
 		const taken = body.read(bytes, 0);
 		if (!this.#dropping && body.piece.length > 0) this.exchange.onRequestBody(body.piece);
@@ -112,10 +118,11 @@ export class Http1Request implements ClientRequest {
 	#onBroken(why: Rejection): void {
 		this.#broken = why;
 		if (this.#done) this.#connection.close();
-		else if (this.#asked && !this.#answering) this.exchange.onBodyError(why);
+		else if (this.#asked && !this.#answered) this.exchange.onBodyError(why);
 	}
 
 	answer(status: number, fields: string[], body: Buffer | string | undefined): void {
+		this.#answered = true;
 		const hasBody = body !== undefined;
 		this.#begin(status, fields, hasBody, false);
 		if (body === undefined || typeof body === 'string' || body.length <= PIECE) return this.#answer.end(body);
@@ -144,6 +151,7 @@ export class Http1Request implements ClientRequest {
 	refuse(rejected: Rejection): void {
 		this.#dropping = true;
 		this.#answering = true;
+		this.#answered = true;
 		// As much of the body as is here may be all of it.
 		if (!this.#inTake) this.#connection.readOn();
 		const hasBody = this.method !== 'HEAD';
@@ -161,6 +169,7 @@ export class Http1Request implements ClientRequest {
 	}
 
 	end(): void {
+		this.#answered = true;
 		this.#answer.end();
 	}
 
@@ -210,7 +219,8 @@ export class Http1Request implements ClientRequest {
 		if (this.#done) return;
 		this.#done = true;
 		this.#dropping = true;
-		if (this.#answer.isLast) this.#connection.close();
+		// Behind a body without an end there is no next request, whatever the answer's head has said before that was known.
+		if (this.#answer.isLast || this.#broken !== undefined) this.#connection.close();
 		this.exchange.onAnswered();
 		this.#connection.onAnswered();
 	}

@@ -13,9 +13,15 @@ export const FORGOTTEN = 0;
  */
 export class ClosedStreams {
 	readonly #rings: (Ring | undefined)[] = [undefined, undefined, undefined, undefined];
+	readonly #resets: number;
+
+	/** @param maxConcurrent streams. As many may be reset before the client hears of the first one. */
+	constructor(maxConcurrent: number) {
+		this.#resets = Math.min(MOST_RESETS, Math.max(LEAST_RESETS, maxConcurrent));
+	}
 
 	add(id: number, how: number): void {
-		this.#rings[how] ??= new Ring(how === ENDED ? 16 : 128);
+		this.#rings[how] ??= new Ring(how === ENDED ? 16 : this.#resets);
 		this.#rings[how].add(id);
 	}
 
@@ -24,6 +30,10 @@ export class ClosedStreams {
 		return FORGOTTEN;
 	}
 }
+
+/** Streams that are remembered of each kind of reset. */
+const LEAST_RESETS = 128;
+const MOST_RESETS = 16_384;
 
 class Ring {
 	readonly #ids: Int32Array;

@@ -101,6 +101,7 @@ export class Http2Connection extends Timed implements ProtocolEvents, RequestOwn
 		if (reason === 'client-error') return void this.#socket.destroy();
 		this.#protocol.streams.end(failure.code);
 		this.#close();
+		plane.deadlines.linger.add(this);
 	}
 
 	// --- What the protocol tells. ---
@@ -243,14 +244,17 @@ export class Http2Connection extends Timed implements ProtocolEvents, RequestOwn
 		if (this.#closing) return;
 		this.#closing = true;
 		this.#protocol.streams.isOver = true;
-		this.plane.deadlines.linger.add(this);
+		// The last answers are still on their way: their client gets as long to take them as it gets elsewhere.
+		this.plane.deadlines.upstream.add(this);
 		if (this.#protocol.output.bytes === 0) this.#end();
 		if (this.#socket.isPaused()) this.#socket.resume();
 	}
 
 	#end(): void {
 		this.#ended = true;
-		this.#socket.end();
+		this.#socket.end(() => {
+			if (!this.#socket.destroyed) this.plane.deadlines.linger.add(this);
+		});
 	}
 
 	#drop(bytes: number): void {

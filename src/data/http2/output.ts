@@ -95,6 +95,12 @@ export class Output {
 		this.#waiting.push(sender);
 	}
 
+	/** It has nothing to send any more. A client that opens no window could have us remember any number of those. */
+	forget(sender: Sender): void {
+		const at = this.#waiting.indexOf(sender);
+		if (at !== -1) this.#waiting.splice(at, 1);
+	}
+
 	/** Lets those that wait send, a frame each in turn. */
 	pump(): void {
 		while (this.#waiting.length > 0 && this.room > 0) {

@@ -138,6 +138,8 @@ export abstract class Stream implements Sender {
 	/** Forgets what could not go out. */
 	dropPending(): void {
 		this.#pending = [];
+		if (this.#isWaiting) this.owner.output.forget(this);
+		this.#isWaiting = false;
 	}
 
 	/** A stream whose own window is closed waits for nothing that the connection could tell. */

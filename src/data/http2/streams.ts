@@ -29,7 +29,7 @@ export class Streams implements StreamOwner {
 	readonly #budget: FrameBudget;
 	readonly #onFinished: () => void;
 	readonly #open = new StreamTable<Stream>();
-	readonly #closed = new ClosedStreams();
+	readonly #closed: ClosedStreams;
 	#receiveWindow: number;
 	/** What has been taken since the client was last told, bytes. */
 	#owed = 0;
@@ -43,8 +43,10 @@ export class Streams implements StreamOwner {
 		this.output = output;
 		this.#budget = budget;
 		this.#onFinished = onFinished;
-		// Room for all streams at once, so that none can take another one's: what bounds a body is its stream's window.
-		this.fullWindow = Math.min(MAX_WINDOW, Math.max(INITIAL_WINDOW, maxConcurrent * INITIAL_WINDOW));
+		// Room for all streams at once, so that none can take another one's: what bounds a body is its stream's window. Twice
+		// that, since up to half of it may be taken already and not given back yet.
+		this.fullWindow = Math.min(MAX_WINDOW, 2 * maxConcurrent * INITIAL_WINDOW);
+		this.#closed = new ClosedStreams(maxConcurrent);
 		this.#receiveWindow = this.fullWindow;
 	}
 

@@ -192,6 +192,32 @@ describe('an HTTP/2 connection', () => {
 		await untilGone(plane);
 	});
 
+	it('whose last answers are taken slowly stays until they are, but not longer than the limit of the upstream', async () => {
+		for (const isTaken of [true, false]) {
+			const plane = new FakePlane();
+			Object.assign(plane.limits, { h2MaxConcurrentStreams: 1000 });
+			const client = new Client(plane);
+			client.socket.pause();
+			// All in one turn, so that nothing is left to be written but what the socket has.
+			const ids = Array.from({ length: 900 }, (_, i) => 1 + 2 * i);
+			client.send(...ids.map((id) => headersFrame(id, REQUEST)), goawayFrame());
+			await settle();
+			assert.ok(client.served.writableEnded && !client.served.writableFinished);
+			await plane.pass(LIMITS.linger + 1000);
+			assert.equal(plane.connections, 1);
+			if (isTaken) {
+				client.socket.resume();
+				await until(() => client.count(FRAME.DATA, ids.at(-1)!) === 1, 'the last answer');
+				await settle();
+			} else {
+				await plane.pass(LIMITS.upstream - LIMITS.linger - 2000);
+				assert.equal(plane.connections, 1);
+			}
+			await plane.pass(LIMITS.linger + 100);
+			await untilGone(plane);
+		}
+	});
+
 	it('that its client has ended with an error is gone at once', async () => {
 		const plane = new FakePlane();
 		const client = new Client(plane);

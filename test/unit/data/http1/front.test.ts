@@ -11,6 +11,7 @@ class Client {
 	readonly socket: Duplex;
 	/** The server's end. */
 	readonly served: Duplex;
+	readonly front: Http1Front;
 	/** What has come and was not asked for yet. */
 	received = '';
 
@@ -22,7 +23,8 @@ class Client {
 		socket.on('data', (bytes: Buffer) => {
 			this.received += bytes.toString('latin1');
 		});
-		new Http1Front(plane).accept(served as TLSSocket, '192.0.2.1');
+		this.front = new Http1Front(plane);
+		this.front.accept(served as TLSSocket, '192.0.2.1');
 	}
 
 	send(text: string): void {
@@ -149,6 +151,84 @@ describe('an HTTP/1.1 connection', () => {
 		await plane.pass(LIMITS.linger + 100);
 		await untilGone(plane);
 		assert.equal(plane.stats.read().answers.get(400), 1);
+	});
+
+	it('takes trailers that are longer than what is read ahead of a request', async () => {
+		const plane = new FakePlane();
+		plane.letsPass = true;
+		Object.assign(plane.limits, { maxHeaderBytes: 200_000 });
+		const client = new Client(plane);
+		client.send('POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n');
+		for (let i = 0; i < 10; i++) {
+			client.send(`X-${i}: ${'x'.repeat(15_000)}\r\n`);
+			await settle();
+		}
+		client.send('\r\n');
+		await until(() => client.received.endsWith('no route'), 'the answer');
+		client.served.destroy();
+		await untilGone(plane);
+	});
+
+	it('is not read without end while a request is under way that has no body', async () => {
+		const plane = new FakePlane();
+		plane.letsPass = true;
+		plane.dispatches.add = () => {};
+		plane.routes = { match: () => ({ upstream: { stats: plane.stats } }) } as unknown as FakePlane['routes'];
+		const client = new Client(plane);
+		client.send(`GET / HTTP/1.1\r\nHost: localhost\r\n\r\n${'x'.repeat(70_000)}`);
+		await settle();
+		assert.equal(client.served.isPaused(), true);
+		client.served.destroy();
+		await untilGone(plane);
+	});
+
+	it('is ended by a drain when the rest of a request comes behind its answer', async (test) => {
+		test.mock.timers.enable({ apis: ['setTimeout'] });
+		const plane = new FakePlane();
+		const client = new Client(plane);
+		client.send('POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\na');
+		assert.match(await client.answer(), /\r\nconnection: keep-alive\r\n/);
+		client.front.drain();
+		test.mock.timers.tick(1000);
+		await settle();
+		assert.equal(client.socket.readableEnded, false);
+		client.send('b');
+		await settle();
+		test.mock.timers.tick(1000);
+		await settle();
+		assert.equal(client.socket.readableEnded, true);
+		await plane.pass(LIMITS.linger + 100);
+		await untilGone(plane);
+	});
+
+	it('is ended when its client ends it between two requests, or within a request that has been answered', async () => {
+		for (const request of [
+			'GET / HTTP/1.1\r\nHost: a\r\n\r\n',
+			'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\na',
+		]) {
+			const plane = new FakePlane();
+			const client = new Client(plane);
+			client.send(request);
+			await client.answer();
+			client.socket.end();
+			await settle();
+			await plane.pass(LIMITS.linger + 100);
+			await untilGone(plane);
+		}
+	});
+
+	it('refuses what follows a HEAD as what it is', async () => {
+		const plane = new FakePlane();
+		const client = new Client(plane);
+		client.send('HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n');
+		await until(() => client.received.endsWith('\r\n\r\n'), 'the answer');
+		client.send('GE');
+		await settle();
+		client.socket.end();
+		await until(() => client.socket.readableEnded, 'the end of what the server sends');
+		assert.match(client.received, /\r\n\r\nbad request$/);
+		await plane.pass(LIMITS.linger + 100);
+		await untilGone(plane);
 	});
 
 	it('is gone when its client is gone, before the first request and after it', async () => {

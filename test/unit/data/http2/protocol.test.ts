@@ -474,6 +474,50 @@ describe('flow control', () => {
 		assert.deepEqual([peer.body(1).length, peer.body(3).length], [200_000, 200_000]);
 	});
 
+	it('of the connection leaves every stream its own window, whatever others hold and have been given back', () => {
+		const ids = Array.from({ length: LIMITS.maxConcurrentStreams }, (_, i) => 1 + 2 * i);
+		const peer = new ProtocolPeer().send(...ids.map((id) => open(id)));
+		const [first, ...others] = ids;
+		const allowed = (id: number, from: number) =>
+			peer.of(FRAME.WINDOW_UPDATE, id).reduce((sum, { payload }) => sum + payload.readUInt32BE(0), from);
+		let sent = 0;
+		const upload = (id: number, bytes: number) => {
+			peer.send(dataFrame(id, 'x'.repeat(bytes)));
+			sent += bytes;
+		};
+		// One whose body is taken at once, as far as it goes without the connection's window being opened.
+		const before = peer.of(FRAME.WINDOW_UPDATE, 0).length;
+		while (sent < peer.protocol.streams.fullWindow / 2 - 16_384) upload(first!, 16_384);
+		assert.equal(peer.of(FRAME.WINDOW_UPDATE, 0).length, before);
+		const uploaded = sent;
+		for (const id of others) {
+			peer.streams.get(id)!.holds = true;
+			for (const bytes of [16_384, 16_384, 16_384, 16_383]) upload(id, bytes);
+		}
+		assert.equal(peer.outcome, NOTHING);
+		const room = allowed(0, 65_535) - sent;
+		assert.ok(room >= allowed(first!, 65_535) - uploaded, `${room} bytes are left for the first stream`);
+	});
+
+	it('remembers no streams that have gone while they waited for the window of the connection', () => {
+		const peer = new ProtocolPeer().send(get(1), windowUpdateFrame(1, 1_000_000));
+		peer.streams.get(1)!.answer(Buffer.alloc(70_000));
+		let asked = 0;
+		for (let id = 3; id < 200; id += 2) {
+			peer.send(get(id));
+			const stream = peer.streams.get(id)!;
+			stream.answer('hello');
+			stream.sendFrame = () => {
+				asked++;
+				return false;
+			};
+			peer.send(rstStreamFrame(id));
+		}
+		peer.send(windowUpdateFrame(0, 100_000));
+		assert.equal(peer.body(1).length, 70_000);
+		assert.equal(asked, 0);
+	});
+
 	it('lets SETTINGS make windows negative (section 6.9.2)', () => {
 		const peer = new ProtocolPeer().send(get(1));
 		const stream = peer.streams.get(1)!;
@@ -511,10 +555,14 @@ describe('flow control', () => {
 		peer.send(...Array.from({ length: 4 }, () => dataFrame(1, 'x'.repeat(16_000))), dataFrame(1, 'x'.repeat(2000)));
 		assert.equal(peer.outcome, RESET(1, FLOW_CONTROL_ERROR));
 		assert.equal(peer.streams.get(1)!.gone, true);
-		const one = new ProtocolPeer(true, { ...LIMITS, maxConcurrentStreams: 1 }).send(open(1));
-		one.streams.get(1)!.holds = true;
-		one.send(...Array.from({ length: 5 }, () => dataFrame(1, 'x'.repeat(16_000))));
-		assert.equal(one.outcome, END(FLOW_CONTROL_ERROR));
+		// What comes on a stream that is gone takes of the connection's window alone.
+		const one = new ProtocolPeer(true, { ...LIMITS, maxConcurrentStreams: 1 }).send(open(1), windowUpdateFrame(1, 0));
+		one.send(...Array.from({ length: 4 }, () => dataFrame(1, 'x'.repeat(15_000))), open(3));
+		one.streams.get(3)!.holds = true;
+		one.send(...Array.from({ length: 4 }, () => dataFrame(3, 'x'.repeat(16_000))));
+		assert.equal(one.outcome, RESET(1, PROTOCOL_ERROR));
+		one.send(dataFrame(3, 'x'.repeat(16_000)));
+		assert.equal(one.outcome, `${RESET(1, PROTOCOL_ERROR)}, ${END(FLOW_CONTROL_ERROR)}`);
 	});
 
 	it("gives windows back as bodies are taken, with their padding, and the connection's when nobody wants them", () => {
@@ -583,6 +631,15 @@ describe('an answer', () => {
 		peer.send(dataFrame(1, 'late', true), get(3));
 		assert.equal(peer.outcome, RESET(1, 0));
 		assert.equal(peer.streams.get(1)!.body, '');
+	});
+
+	it('before the end of its request does so for as many streams at once as there may be', () => {
+		const peer = new ProtocolPeer(true, { ...LIMITS, maxConcurrentStreams: 300 });
+		const ids = Array.from({ length: 300 }, (_, i) => 1 + 2 * i);
+		peer.send(...ids.map((id) => open(id)));
+		for (const id of ids) peer.streams.get(id)!.answer('no');
+		peer.send(...ids.map((id) => dataFrame(id, 'late', true)));
+		assert.equal(peer.outcome, ids.map((id) => RESET(id, 0)).join(', '));
 	});
 
 	it('on a closed stream leads to no frame', () => {

@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict';
+import { duplexPair } from 'node:stream';
+import { describe, it } from 'node:test';
+import type { TLSSocket } from 'node:tls';
+import { RequestHeadReader } from '../../../../src/data/http1/head-reader.ts';
+import { Http1Request, type RequestConnection } from '../../../../src/data/http1/request.ts';
+import { FakePlane } from '../fixtures/fake-plane.ts';
+
+/** A request whose body is being read; `broken` tells what its exchange has been told. */
+function upload(): { request: Http1Request; broken: string[] } {
+	const reader = new RequestHeadReader(1000);
+	reader.read(Buffer.from('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n'), 0);
+	const connection: RequestConnection = {
+		socket: duplexPair()[0] as TLSSocket,
+		plane: new FakePlane(),
+		forwardedLines: '',
+		client: {} as RequestConnection['client'],
+		isLast: false,
+		readOn() {},
+		onAnswered() {},
+		close() {},
+	};
+	const request = new Http1Request(connection, reader);
+	const broken: string[] = [];
+	request.exchange.onBodyError = ({ reason = '' }) => void broken.push(reason);
+	request.exchange.onRequestBody = () => {};
+	request.readBody();
+	return { request, broken };
+}
+
+describe('an HTTP/1.1 request whose body breaks off', () => {
+	const ways = {
+		'in the middle of a chunk size': (request: Http1Request) => void request.take(Buffer.from('2\r\nabx')),
+		'with the connection': (request: Http1Request) => request.onClientEnd(),
+	};
+	for (const [way, breakOff] of Object.entries(ways)) {
+		it(`${way} is over, also when a part of its answer is out: nothing more will come of it`, () => {
+			for (const begins of [false, true]) {
+				const { request, broken } = upload();
+				if (begins) request.begin(200, [], true);
+				breakOff(request);
+				assert.equal(broken.length, 1);
+			}
+		});
+
+		it(`${way} keeps the answer that has been given whole`, () => {
+			const { request, broken } = upload();
+			request.begin(200, [], true);
+			request.end();
+			breakOff(request);
+			assert.deepEqual(broken, []);
+		});
+	}
+});
