@@ -14,6 +14,7 @@ class FakeClient {
 	cut = false;
 	readonly method = 'GET';
 	readonly target = '/a';
+	readonly connection = { ip: '192.0.2.1' };
 	answer(): void {}
 	begin(): void {}
 	write(): boolean {
