@@ -7,7 +7,8 @@
  *   npm test -- test/wire/limits.test.ts    only these files
  *   npm test -- --name burst                only tests whose name matches this regular expression
  *
- * Suites are the folders of test/. Those that run the real command run once for each body mode: the mode is in
+ * Suites are the folders of test/. Those that run the real command run once for each body mode, but for the files of
+ * `EITHER_MODE`: the mode is in
  * PROXY_TEST_BODY, and where it is `streaming` the process has the condition `boxed_body`, so that `#body` is the
  * streaming module there, too.
  */
@@ -39,6 +40,14 @@ const SUITES: Record<string, { readonly bodyModes: readonly BodyMode[]; readonly
 	/** Needs Debian's packages, see .ci/run. */
 	system: { bodyModes: BODY_MODES, onlyWhenAsked: true },
 };
+
+/** What these test is over before a body is looked at, or has none: one mode proves it. They run in the first, and in the other when named. */
+const EITHER_MODE: ReadonlySet<string> = new Set(
+	[
+		...['demo', 'handshake-refusals', 'health', 'health-many', 'methods', 'path', 'readiness', 'reload-on-change'],
+		...['routes', 'start', 'tenant-limit', 'tls'],
+	].map((name) => `test/wire/${name}.test.ts`),
+);
 
 const DEADLINE_MODULE = import.meta.resolve('./test-deadline.ts');
 
@@ -82,7 +91,10 @@ function plan(asked: string[]): Pass[] {
 		const whole = asked.includes(suite) || (asked.length === 0 && !onlyWhenAsked);
 		const chosen = all.filter((file) => suiteOf(file) === suite && (whole || files.includes(file)));
 		if (chosen.length === 0) return [];
-		return bodyModes.map((body) => ({ files: chosen, body, suffix: bodyModes.length > 1 ? ` [${body}]` : '' }));
+		return bodyModes.flatMap((body, i) => {
+			const own = chosen.filter((file) => i === 0 || files.includes(file) || !EITHER_MODE.has(file));
+			return own.length === 0 ? [] : [{ files: own, body, suffix: bodyModes.length > 1 ? ` [${body}]` : '' }];
+		});
 	});
 }
 
@@ -113,8 +125,8 @@ function runPass({ files, body }: Pass, name: RegExp | undefined): AsyncIterable
 	return run({
 		files: files.map((file) => resolve(root, file)),
 		cwd: root,
-		// Wire tests spend much of their time waiting for deadlines of the proxy: at least two files at once.
-		concurrency: Math.max(2, availableParallelism()),
+		// Wire tests spend much of their time waiting for deadlines of the proxy: one file more at once than there are cores.
+		concurrency: Math.max(3, availableParallelism() + 1),
 		execArgv: [`--import=${DEADLINE_MODULE}`, ...(body === 'streaming' ? ['--conditions=boxed_body'] : [])],
 		env: { ...process.env, PROXY_TEST_BODY: body },
 		...(name === undefined ? {} : { testNamePatterns: name }),
