@@ -29,8 +29,11 @@ export class TenantShares {
 	tryTake(tenant: bigint, amount: number): boolean {
 		const units = Math.ceil(amount / this.#unit);
 		const [one, other] = cellsOf(tenant);
-		const before = Math.min(Atomics.add(this.#cells, one, units), Atomics.add(this.#cells, other, units));
-		if (before + units > this.#limit) {
+		Atomics.add(this.#cells, one, units);
+		Atomics.add(this.#cells, other, units);
+		// Read after both have been added to: of those that are granted at the same moment the last one sees all the others in
+		// both cells. What the additions return would show each of two threads another cell as the lesser one.
+		if (Math.min(Atomics.load(this.#cells, one), Atomics.load(this.#cells, other)) > this.#limit) {
 			Atomics.sub(this.#cells, one, units);
 			Atomics.sub(this.#cells, other, units);
 			return false;

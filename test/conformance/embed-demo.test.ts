@@ -97,9 +97,9 @@ describe('the example service', () => {
 			[{ EMBED_BIND: 'localhost' }, /EMBED_BIND must be HOST:PORT/],
 			[{ EMBED_BIND: '127.0.0.1:65536' }, /EMBED_BIND must be HOST:PORT/],
 			[{ EMBED_TENANT_RPS: '-1' }, /EMBED_TENANT_RPS must be a whole number/],
-			[{ EMBED_JWT_PUB: '/nowhere' }, /EMBED_JWT_PUB: \/nowhere: cannot be read \(ENOENT\)/],
+			[{ EMBED_JWT_PUB: '/nowhere' }, /EMBED_JWT_PUB: \/nowhere: cannot be read: there is no such file/],
 			[{ EMBED_JWT_PUB: pki.server.keyPath }, /EMBED_JWT_PUB: .*server\.key holds a private key/],
-			[{ EMBED_CERT: '/nowhere' }, /\/nowhere: cannot be read \(ENOENT\)/],
+			[{ EMBED_CERT: '/nowhere' }, /\/nowhere: cannot be read: there is no such file/],
 			[{ EMBED_CLIENT_CA: pki.server.certPath }, /server\.crt: holds no CA certificate/],
 			[{ EMBED_BIND: `127.0.0.1:${running.port}` }, /EMBED_BIND: cannot listen on .* \(EADDRINUSE\)/],
 		];
