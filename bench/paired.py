@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""Versions or settings of this project against each other: all up at the same time, rounds in turns, so that both members of a pair
+have the same neighbours. CPU microseconds a request, medians; ratios and differences are medians over pairs.
+
+  paired.py NAME=CHECKOUT[,TOML]…     # built checkouts; TOML goes in front of the routes, \\n for a new line
+  paired.py --proto h2 --conns 16 --streams 16 before=../before after=. 'with its log=.,[log]\\naccess = "all"'
+
+Needs what compare.py needs, beside it. Loopback only; the proxies run on CPU 0, load and upstream on CPU 1.
+"""
+import argparse, os, pathlib, re, shutil, signal, statistics, subprocess, tempfile, time
+
+import compare
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument('versions', nargs='+', metavar='NAME=CHECKOUT[,TOML]')
+    ap.add_argument('--proto', choices=['h1', 'h2'], default='h1')
+    ap.add_argument('--conns', default='64')
+    ap.add_argument('--streams', default='1')
+    ap.add_argument('--requests', default='20000', help='in a round')
+    ap.add_argument('--rounds', type=int, default=12)
+    a = ap.parse_args()
+    d = pathlib.Path(tempfile.mkdtemp(prefix='proxy-paired-'))
+    procs = {}
+    try:
+        token = compare.make_pki(d)()
+        compare.write_configs(d)
+        compare.sh('gcc', '-shared', '-fPIC', '-o', str(d / 'cc.so'), str(compare.HERE / 'client_cert.c'), '-ldl')
+        on = lambda cpu, *cmd: subprocess.Popen(['taskset', '-c', str(cpu), *cmd], stdout=subprocess.DEVNULL,
+                                                stderr=subprocess.DEVNULL, env=dict(os.environ, RUST_LOG='warn'))
+        procs[''] = on(1, 'nginx', '-g', 'daemon off;', '-c', str(d / 'up.conf'))
+        time.sleep(.5)
+        for i, version in enumerate(a.versions):
+            name, _, rest = version.partition('=')
+            checkout, _, more = rest.partition(',')
+            root = pathlib.Path(checkout).resolve()
+            text = (d / 'proxy.toml').read_text().replace('[[routes]]', more.replace('\\n', '\n') + '\n[[routes]]', 1)
+            (d / f'{i}.toml').write_text(text)
+            procs[name] = on(0, str(root / 'node_modules/.bin/node'), str(root / 'dist/main.js'), '--config', str(d / f'{i}.toml'),
+                             '--bind', f'127.0.0.1:{19000 + i}', '--metrics-bind', f'127.0.0.1:{19100 + i}', '--workers', '1')
+        time.sleep(4)
+        env = dict(os.environ, CLIENT_CERT=str(d / 'client.crt'), CLIENT_KEY=str(d / 'client.key'), LD_PRELOAD=str(d / 'cc.so'))
+        names = [name for name in procs if name]
+        cost = {name: [] for name in names}
+        for r in range(a.rounds + 2):  # the first two warm up
+            for i, name in enumerate(names):
+                before = compare.ticks(procs[name].pid)
+                out = subprocess.run(['taskset', '-c', '1', 'h2load', *(['--h1'] if a.proto == 'h1' else []), '-c', a.conns, '-m', a.streams,
+                                      '-n', a.requests, '-t', '1', '-H', 'authorization: Bearer ' + token,
+                                      f'https://127.0.0.1:{19000 + i}/svc-a/hello'], env=env, capture_output=True, text=True).stdout
+                ok = re.search(r'codes: (\d+) 2xx', out)
+                if ok is None or ok.group(1) != a.requests: raise SystemExit(f'{name}: not all were answered\n{out}')
+                if r > 1: cost[name].append((compare.ticks(procs[name].pid) - before) / int(a.requests))
+        first = cost[names[0]]
+        print(f'{a.proto}, {a.conns} connections x {a.streams}; {a.rounds} pairs of {a.requests} requests; CPU us each')
+        print(f'{"":20s}{"median":>8s}{"x first":>9s}{"- first":>9s}')
+        for name in names:
+            ratio = statistics.median(x / y for x, y in zip(cost[name], first))
+            more = statistics.median(x - y for x, y in zip(cost[name], first))
+            print(f'{name:20s}{statistics.median(cost[name]):8.1f}{ratio:9.2f}{more:9.1f}')
+    finally:
+        for p in procs.values(): p.send_signal(signal.SIGTERM)
+        for p in procs.values():
+            try: p.wait(5)
+            except subprocess.TimeoutExpired: p.kill()
+        shutil.rmtree(d, ignore_errors=True)
+
+
+if __name__ == '__main__':
+    main()
