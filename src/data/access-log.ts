@@ -16,9 +16,14 @@ export interface AccessLogParts {
 	readonly stats: Pick<WorkerStats, 'accessLineDropped'>;
 }
 
-/** Lines wait for others for so long, ms, or until they are so many bytes: a message for each would cost more than the line. */
+/**
+ * Lines wait for others for so long, ms, or until they are so many bytes, or half of what may be under way. Each message wakes
+ * the main thread, and that costs more than a line.
+ */
 const GATHER_MS = 20;
-const GATHER_BYTES = 16 * 1024;
+const GATHER_BYTES = 64 * 1024;
+/** What one of very many workers still has. */
+const LEAST_SHARE = 32 * 1024;
 
 /**
  * The access log's end in a worker: gathers lines and hands them to the main thread, which writes them and says when they are
@@ -27,6 +32,7 @@ const GATHER_BYTES = 16 * 1024;
  */
 export class AccessLog {
 	readonly #parts: AccessLogParts;
+	readonly #gatherBytes: number;
 	#gathered = '';
 	#dropped = 0;
 	/** Bytes handed over and not written yet. */
@@ -35,6 +41,7 @@ export class AccessLog {
 
 	constructor(parts: AccessLogParts) {
 		this.#parts = parts;
+		this.#gatherBytes = Math.min(GATHER_BYTES, parts.maxBytes / 2);
 	}
 
 	readonly write = (record: RequestRecord): void => {
@@ -45,7 +52,7 @@ export class AccessLog {
 			return stats.accessLineDropped();
 		}
 		this.#gathered += accessLine(record, Math.round(clock.wallSeconds() * 1000));
-		if (this.#gathered.length >= GATHER_BYTES) return this.flush();
+		if (this.#gathered.length >= this.#gatherBytes) return this.flush();
 		this.#timer ??= setTimeout(this.flush, GATHER_MS);
 	};
 
@@ -72,5 +79,5 @@ export class AccessLog {
 
 /** Bytes for one of so many workers: all of them together must leave room for the other records (`log-output.ts`). */
 export function accessLogShare(workers: number): number {
-	return Math.max(2 * GATHER_BYTES, Math.floor((2 * 1024 * 1024) / workers));
+	return Math.max(LEAST_SHARE, Math.floor((2 * 1024 * 1024) / workers));
 }

@@ -173,9 +173,17 @@ describe('the access log', () => {
 	it('sends them earlier when there are many', (t) => {
 		t.mock.timers.enable({ apis: ['setTimeout'] });
 		const { sent, write } = accessLog();
-		for (let i = 0; i < 200; i++) write(200);
+		for (let i = 0; i < 500; i++) write(200);
 		assert.ok(sent.length >= 2, `${sent.length}`);
-		for (const { lines } of sent) assert.ok(lines.length >= 16_384 && lines.length < 18_000);
+		for (const { lines } of sent) assert.ok(lines.length >= 65_536 && lines.length < 67_000);
+	});
+
+	it('sends them before they are all that may be under way', (t) => {
+		t.mock.timers.enable({ apis: ['setTimeout'] });
+		const { sent, write } = accessLog({ maxBytes: 32_768 });
+		for (let i = 0; i < 100; i++) write(200);
+		assert.ok(sent.length >= 1);
+		assert.ok(sent[0]!.lines.length >= 16_384 && sent[0]!.lines.length < 18_000);
 	});
 
 	it('has errors alone if that is wanted', (t) => {
