@@ -64,6 +64,8 @@ export interface Config {
 		readonly issuer: string | undefined;
 		readonly audience: string | undefined;
 	};
+	/** Whether a reload takes over whom we believe, too; otherwise `[jwt]` is read at the start alone (specification 5). */
+	readonly reloadsIdentity: boolean;
 	readonly routes: readonly RouteConfig[];
 	readonly limits: Limits;
 	readonly log: LogSettings;

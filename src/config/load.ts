@@ -131,6 +131,7 @@ function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Confi
 			minVersion: file.tls.min_version,
 		},
 		jwt: { publicKeyPath: file.jwt.jwks_path, issuer: file.jwt.issuer, audience: file.jwt.audience },
+		reloadsIdentity: file.jwt.reload,
 		routes: file.routes.map((route) => toRoute(file, route)),
 		limits: toLimits(file.limits),
 		log: { access: file.log.access, requestId: file.log.request_id },

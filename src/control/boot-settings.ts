@@ -23,14 +23,13 @@ export function changedBootSettings(booted: Config, current: Config): string[] {
 	return [...bootSettings(current)].filter(([key, value]) => before.get(key) !== value).map(([key]) => key);
 }
 
-function bootSettings({ healthIntervalMs, tenantRps, reloadOnChange, jwt, limits, log }: Config): Map<string, unknown> {
+function bootSettings(config: Config): Map<string, unknown> {
+	const { healthIntervalMs, tenantRps, reloadOnChange, reloadsIdentity, jwt, limits, log } = config;
 	const settings = new Map<string, unknown>([
 		['health_interval_secs', healthIntervalMs],
 		['tenant_rps', tenantRps],
 		['reload_on_change', reloadOnChange],
-		['jwt.jwks_path', jwt.publicKeyPath],
-		['jwt.issuer', jwt.issuer],
-		['jwt.audience', jwt.audience],
+		...(reloadsIdentity ? [] : jwtSettings(jwt)),
 		['log.access', log.access],
 		['log.request_id', log.requestId],
 	]);
@@ -38,4 +37,12 @@ function bootSettings({ healthIntervalMs, tenantRps, reloadOnChange, jwt, limits
 		settings.set(`limits.${LIMIT_KEYS[limit]}`, limits[limit]);
 	}
 	return settings;
+}
+
+function jwtSettings({ publicKeyPath, issuer, audience }: Config['jwt']): [key: string, value: unknown][] {
+	return [
+		['jwt.jwks_path', publicKeyPath],
+		['jwt.issuer', issuer],
+		['jwt.audience', audience],
+	];
 }

@@ -2,16 +2,18 @@ import type { Config } from '../config/config.ts';
 import { ConfigError, type ConfigProblem } from '../config/error.ts';
 import { readConfig } from '../config/load.ts';
 import { configWarnings } from '../config/warnings.ts';
+import type { IdentitySeed } from '../identity/trust.ts';
 import type { TlsMaterial } from '../shared/messages.ts';
 import { FileWatch, stampOf } from './file-watch.ts';
-import { judgeJwtKeyFile, judgeTlsFiles } from './pem-files.ts';
+import { judgeIdentityFiles } from './identity-files.ts';
 import { systemTimers } from './timers.ts';
+import { judgeTlsFiles } from './tls-files.ts';
 
 /** What the start reads before it does anything. */
 export interface StartFiles {
 	readonly config: Config;
 	readonly tls: TlsMaterial;
-	readonly jwtPublicKeyPem: string;
+	readonly identity: IdentitySeed;
 	/** What can be used and is doubtful. */
 	readonly warnings: readonly ConfigProblem[];
 	/** Watches the files that a reload reads, from before they were read; `undefined` without `reload_on_change`. */
@@ -29,12 +31,12 @@ export interface Inspection {
 export async function inspect(path: string, now: Date): Promise<Inspection> {
 	const { config, problems, files } = await readConfig(path);
 	const tls = await judgeTlsFiles(files, now);
-	const jwt = await judgeJwtKeyFile(files);
-	const warnings = [...(config === undefined ? [] : configWarnings(config)), ...tls.warnings, ...jwt.warnings];
-	const usable = config !== undefined && tls.material !== undefined && jwt.publicKeyPem !== undefined;
+	const { identity, ...found } = await judgeIdentityFiles(files, config);
+	const warnings = [...(config === undefined ? [] : configWarnings(config)), ...tls.warnings, ...found.warnings];
+	const usable = config !== undefined && tls.material !== undefined && identity !== undefined;
 	return {
-		files: usable ? { config, tls: tls.material, jwtPublicKeyPem: jwt.publicKeyPem, warnings } : undefined,
-		problems: [...problems, ...tls.problems, ...jwt.problems],
+		files: usable ? { config, tls: tls.material, identity, warnings } : undefined,
+		problems: [...problems, ...tls.problems, ...found.problems],
 		warnings,
 	};
 }
@@ -56,7 +58,7 @@ export async function readStartFiles(path: string, now: Date): Promise<StartFile
 	return { ...again.files, watch };
 }
 
-/** What a reload reads; the key of `[jwt]` is read at the start alone. */
-export function reloadedFiles({ path, tls }: Config): string[] {
-	return [path, tls.certPath, tls.keyPath, tls.clientCaPath];
+/** What a reload reads. */
+export function reloadedFiles({ path, tls, jwt, reloadsIdentity }: Config): string[] {
+	return [path, tls.certPath, tls.keyPath, tls.clientCaPath, ...(reloadsIdentity ? [jwt.publicKeyPath] : [])];
 }

@@ -16,7 +16,6 @@ export interface ProcessState {
 	/** Zero of `clock`, for the clocks of the workers. */
 	readonly clockEpoch: bigint;
 	readonly clock: Clock;
-	readonly jwtPublicKeyPem: string;
 	readonly inForce: ConfigInForce;
 	readonly memory: ProcessMemory;
 	readonly upstreams: Upstreams;
@@ -29,11 +28,7 @@ export interface ProcessState {
  *
  * @param wantedWorkers at least 1; where the platform cannot share a port among them there will be one.
  */
-export function createState(
-	{ config, tls, jwtPublicKeyPem }: StartFiles,
-	wantedWorkers: number,
-	log: Logger,
-): ProcessState {
+export function createState({ config, tls, identity }: StartFiles, wantedWorkers: number, log: Logger): ProcessState {
 	const { workers, room, warnings } = processLimits(config, wantedWorkers);
 	const clockEpoch = process.hrtime.bigint();
 	const clock = systemClock(clockEpoch);
@@ -43,8 +38,7 @@ export function createState(
 		workers,
 		clockEpoch,
 		clock,
-		jwtPublicKeyPem,
-		inForce: { tls, generation: 1, reloads: { success: 0, failure: 0 } },
+		inForce: { tls, identity, generation: 1, reloads: { success: 0, failure: 0 } },
 		memory: new ProcessMemory({
 			workers,
 			tenantRps: config.tenantRps,
@@ -71,8 +65,8 @@ export function processLimits(config: Config, wantedWorkers: number) {
 
 /** What a worker begins with, at the moment it is started. */
 export function seedWorker(
-	{ clockEpoch, workers, jwtPublicKeyPem, inForce, upstreams, memory }: ProcessState,
-	{ limits, tenantRps, jwt, log }: Config,
+	{ clockEpoch, workers, inForce, upstreams, memory }: ProcessState,
+	{ limits, tenantRps, log }: Config,
 	{ index, bind, logFilter }: { index: number; bind: ListenAddress; logFilter: string },
 ): WorkerSeed {
 	return {
@@ -83,7 +77,7 @@ export function seedWorker(
 		reusePort: workers > 1,
 		limits,
 		tenantRps,
-		jwt: { publicKeyPem: jwtPublicKeyPem, issuer: jwt.issuer, audience: jwt.audience },
+		identity: inForce.identity,
 		tls: inForce.tls,
 		routing: upstreams.seed(upstreams.current, index),
 		limiter: memory.limiter,

@@ -1,10 +1,11 @@
 import type { Config } from '../config/config.ts';
 import { type ConfigProblem, describeProblem } from '../config/error.ts';
+import type { IdentitySeed } from '../identity/trust.ts';
 import type { LogFields, Logger } from '../shared/log.ts';
 import { changedBootSettings } from './boot-settings.ts';
 import type { ConfigInForce } from './config-in-force.ts';
 import type { HealthProber } from './health.ts';
-import type { TlsFiles } from './pem-files.ts';
+import type { TlsFiles } from './tls-files.ts';
 import type { Upstreams } from './upstreams.ts';
 import type { WorkerPool } from './worker-pool.ts';
 
@@ -15,6 +16,10 @@ export interface ReloadParts {
 	readonly loadConfig: () => Promise<Config>;
 	/** Reads and judges the TLS files; rejects with the reason. */
 	readonly readTlsFiles: (config: Config) => Promise<TlsFiles>;
+	/** Reads and judges the files that say whom we believe; rejects with the reason. */
+	readonly readIdentityFiles: (
+		config: Config,
+	) => Promise<{ readonly identity: IdentitySeed; readonly warnings: readonly ConfigProblem[] }>;
 	/** What is allowed but hardly ever meant. */
 	readonly configWarnings: (config: Config) => readonly ConfigProblem[];
 	readonly inForce: ConfigInForce;
@@ -27,8 +32,8 @@ export interface ReloadParts {
 const TARGET = 'proxy::reload';
 
 /**
- * Reload by SIGUSR1 (specification 3.3 and 6), by SIGHUP, or because files have changed. TLS material and routing table are
- * taken over independently of each other, and each by all workers or by none. Whoever asks while a reload is running makes
+ * Reload by SIGUSR1 (specification 3.3 and 6), by SIGHUP, or because files have changed. TLS material, identity
+ * (whom we believe) and routing table are taken over independently of each other, and each by all workers or by none. Whoever asks while a reload is running makes
  * it run once more, however many there are: the files may have changed after they were read.
  */
 export class Reloader {
@@ -67,16 +72,25 @@ export class Reloader {
 	}
 
 	async #reload(): Promise<void> {
-		// A file that is wrong anywhere fails both halves: a half of a configuration is not what its author meant.
+		// A file that is wrong anywhere fails all rounds: a part of a configuration is not what its author meant.
 		const config = this.#loadConfig();
 		const generation = this.#parts.inForce.generation + 1;
 		const tls = await this.#attempt('mTLS config reloaded', 'mTLS reload failed; keeping old', async () =>
 			this.#takeTls(await config, generation),
 		);
+		const identity = await this.#identityRound(config, generation);
 		const routes = await this.#attempt('routing table reloaded', 'route reload failed; keeping old table', async () =>
 			this.#takeRoutes((await config).routes, generation),
 		);
-		this.#parts.inForce.reloads[tls && routes ? 'success' : 'failure'] += 1;
+		this.#parts.inForce.reloads[tls && identity && routes ? 'success' : 'failure'] += 1;
+	}
+
+	/** Without `reloadsIdentity` whom we believe stays what it was at the start (specification 5), and nothing is said of it. */
+	async #identityRound(config: Promise<Config>, generation: number): Promise<boolean> {
+		if (!(await config.catch(() => this.#parts.booted)).reloadsIdentity) return true;
+		return this.#attempt('identity reloaded', 'identity reload failed; keeping old', async () =>
+			this.#takeIdentity(await config, generation),
+		);
 	}
 
 	async #attempt(success: string, failure: string, take: () => Promise<void>): Promise<boolean> {
@@ -113,6 +127,20 @@ export class Reloader {
 			(_, id) => ({ type: 'prepare-tls', id, tls: material }),
 			() => {
 				inForce.tls = material;
+				inForce.generation = generation;
+			},
+		);
+	}
+
+	async #takeIdentity(config: Config, generation: number): Promise<void> {
+		const { readIdentityFiles, pool, inForce } = this.#parts;
+		const { identity, warnings } = await readIdentityFiles(config);
+		this.#warn(config, warnings);
+		this.#assertRunning();
+		await pool.switchAll(
+			(_, id) => ({ type: 'prepare-identity', id, identity }),
+			() => {
+				inForce.identity = identity;
 				inForce.generation = generation;
 			},
 		);

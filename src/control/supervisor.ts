@@ -9,15 +9,16 @@ import type { MetricSources } from './families.ts';
 import { HealthProber } from './health.ts';
 import { configureHeaps } from './heap.ts';
 import { httpProbe } from './http-probe.ts';
+import { readIdentityFiles } from './identity-files.ts';
 import { reloadedFiles, type StartFiles } from './inspection.ts';
 import { assertFree, formatAddress, type ListenAddress, listenProblem } from './listen.ts';
 import type { LogOutput } from './log-output.ts';
 import { startMetrics } from './metrics.ts';
-import { readTlsFiles } from './pem-files.ts';
 import { createState, type ProcessState, seedWorker } from './process-state.ts';
 import { Readiness } from './readiness.ts';
 import { Reloader } from './reload.ts';
 import { systemTimers } from './timers.ts';
+import { readTlsFiles } from './tls-files.ts';
 import { WorkerPool } from './worker-pool.ts';
 
 export interface SupervisorOptions {
@@ -178,6 +179,7 @@ function createReloader(
 			return current;
 		},
 		readTlsFiles: (current) => readTlsFiles(current, new Date()),
+		readIdentityFiles,
 		configWarnings,
 		inForce,
 		upstreams,

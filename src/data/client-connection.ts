@@ -1,4 +1,5 @@
 import type { TLSSocket } from 'node:tls';
+import { ClientCertificate } from '../identity/client-certificate.ts';
 import { jsonString } from '../shared/json-string.ts';
 
 /** What all requests of one connection have in common. Whoever makes one has a socket whose handshake is done. */
@@ -8,11 +9,21 @@ export class ClientConnection {
 	readonly #socket: TlsFacts;
 	readonly #protocol: 'http/1.1' | 'h2';
 	#logMembers: string | undefined;
+	#certificate: ClientCertificate | undefined;
 
 	constructor(socket: TlsFacts, ip: string, protocol: 'http/1.1' | 'h2') {
 		this.ip = ip;
 		this.#socket = socket;
 		this.#protocol = protocol;
+	}
+
+	/** The client's certificate; `undefined` once the socket is closed and nobody has asked before. */
+	get certificate(): ClientCertificate | undefined {
+		if (this.#certificate === undefined) {
+			const x509 = this.#socket.getPeerX509Certificate();
+			if (x509 !== undefined) this.#certificate = new ClientCertificate(x509);
+		}
+		return this.#certificate;
 	}
 
 	/**
@@ -30,11 +41,11 @@ export class ClientConnection {
 			member('tls', this.#socket.getProtocol()),
 			member('client', this.ip),
 		];
-		const certificate = this.#socket.getPeerX509Certificate();
+		const { certificate } = this;
 		if (certificate !== undefined) {
 			// One attribute a line, as Node has it.
-			members.push(member('client_subject', certificate.subject?.replaceAll('\n', ', ')));
-			members.push(member('client_sha256', certificate.fingerprint256.replaceAll(':', '').toLowerCase()));
+			members.push(member('client_subject', certificate.x509.subject?.replaceAll('\n', ', ')));
+			members.push(member('client_sha256', certificate.thumbprint.toString('hex')));
 		}
 		return members.join('');
 	}

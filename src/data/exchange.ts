@@ -225,7 +225,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		if (outcome === 'success' || outcome === 'abandoned') {
 			upstream.breaker.report(this.#admission, outcome);
 		} else {
-			const failure = { reason: outcome, cause, tenant: this.#identity!.claims.sub };
+			const failure = { reason: outcome, cause, tenant: this.#identity!.tenant };
 			upstream.breaker.fail(this.#admission, failure, opening, now ?? this.plane.clock.now());
 		}
 		this.#admission = REFUSED;
@@ -363,7 +363,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		const { record } = this;
 		if (record === undefined) return;
 		this.record = undefined;
-		record.tenant = this.#identity?.claims.sub;
+		record.tenant = this.#identity?.tenant;
 		record.route = this.route;
 		record.correlation = this.#correlation;
 		this.plane.requestLog!.end(record);

@@ -1,7 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { correlate } from '../gates/correlation.ts';
-import { readPublicKey } from '../gates/public-key.ts';
 import { RouteTable } from '../gates/routes.ts';
+import { createTrust, type IdentitySeed } from '../identity/trust.ts';
 import { Authenticator } from '../shared/authenticator.ts';
 import { Budget } from '../shared/budget.ts';
 import { type Clock, systemClock } from '../shared/clock.ts';
@@ -74,6 +74,8 @@ class Worker {
 				return this.#prepare(message.id, () => this.#tls(message.tls));
 			case 'prepare-routing':
 				return this.#prepare(message.id, () => this.#routing(message.routing));
+			case 'prepare-identity':
+				return this.#prepare(message.id, () => this.#identity(message.identity));
 			case 'commit':
 				this.#prepared.get(message.id)?.();
 				this.#prepared.delete(message.id);
@@ -111,6 +113,11 @@ class Worker {
 	#tls(material: TlsMaterial): () => void {
 		const contexts = createListenerContexts(material);
 		return () => this.#listener.useTls(contexts);
+	}
+
+	#identity(identity: IdentitySeed): () => void {
+		const trust = createTrust(identity);
+		return () => this.#plane.authenticator.use(trust);
 	}
 
 	#routing(routing: RoutingSeed): () => void {
@@ -157,7 +164,6 @@ function createPlane(
 	accessLog: AccessLog | undefined,
 ): DataPlane {
 	const limiter = seed.limiter === undefined ? undefined : new TenantLimiter(seed.limiter, seed.tenantRps, seed.index);
-	const publicKey = readPublicKey(seed.jwt.publicKeyPem);
 	const filter = parseLogFilter(seed.logFilter);
 	const log = createLogger(
 		filter,
@@ -170,10 +176,9 @@ function createPlane(
 	return {
 		clock,
 		limits: seed.limits,
-		authenticator: new Authenticator(
-			{ publicKey, issuer: seed.jwt.issuer, audience: seed.jwt.audience },
-			{ keyOf: (sub) => tenantKey(seed.tenantSecret, sub) },
-		),
+		authenticator: new Authenticator(createTrust(seed.identity), {
+			keyOf: (tenant) => tenantKey(seed.tenantSecret, tenant),
+		}),
 		limiter,
 		routes: new RouteTable([]),
 		stats,

@@ -1,9 +1,17 @@
-import type { Claims } from './jwt.ts';
-import { LEEWAY_SECONDS } from './jwt.ts';
+import type { KeyObject } from 'node:crypto';
+import { type Claims, LEEWAY_SECONDS } from './jwt.ts';
+
+/** What the verification of a token has shown. */
+export interface VerifiedToken {
+	readonly claims: Claims;
+	/** Who is calling, for the upstream, the limits and the logs: `sub`, unless the configuration says otherwise. */
+	readonly tenant: string;
+	/** The key whose signature it bears. */
+	readonly key: KeyObject;
+}
 
 /** A verified token with all that is worth working out once for it rather than once for each request. */
-export interface Identity {
-	readonly claims: Claims;
+export interface Identity extends VerifiedToken {
 	/** The header line that tells the upstream who is calling, ready to write. */
 	readonly tenantHeader: string;
 	/** Under which the tenant is counted: its bucket in the limiter, its share of the memory for bodies. */
@@ -44,6 +52,11 @@ export class TokenCache {
 		if (nowSeconds < identity.usableUntil) return identity;
 		this.#entries.delete(key);
 		return undefined;
+	}
+
+	/** Forgets the verdicts that no longer hold. */
+	keepOnly(holds: (identity: Identity) => boolean): void {
+		for (const [key, identity] of this.#entries) if (!holds(identity)) this.#entries.delete(key);
 	}
 
 	add(key: string, identity: Identity): void {

@@ -1,7 +1,7 @@
 import { bearerToken } from '../gates/bearer.ts';
-import { type TokenPolicy, verifyToken } from '../gates/jwt.ts';
 import { Rejection, TOKEN_INVALID } from '../gates/rejection.ts';
 import { CACHE_CAPACITY, type Identity, TokenCache, usableUntil } from '../gates/token-cache.ts';
+import type { Trust } from '../identity/trust.ts';
 
 const NO_TIME = TOKEN_INVALID.because('the clock gives no finite number');
 
@@ -10,15 +10,21 @@ const NO_TIME = TOKEN_INVALID.because('the clock gives no finite number');
  * the claims. The proxy and the embedded gate both go through here.
  */
 export class Authenticator {
-	readonly #policy: TokenPolicy;
+	#trust: Trust;
 	readonly #keys: TenantKeys | undefined;
 	readonly #cache: TokenCache;
 
 	/** @param keys gives each identity its tenant's key, so that it is worked out once a token; `undefined`: nobody needs it. */
-	constructor(policy: TokenPolicy, keys: TenantKeys | undefined, capacity: number = CACHE_CAPACITY) {
-		this.#policy = policy;
+	constructor(trust: Trust, keys: TenantKeys | undefined, capacity: number = CACHE_CAPACITY) {
+		this.#trust = trust;
 		this.#keys = keys;
 		this.#cache = new TokenCache(capacity);
+	}
+
+	/** From here on tokens are judged by these; a remembered verdict that they would not give is forgotten. */
+	use(trust: Trust): void {
+		this.#trust = trust;
+		this.#cache.keepOnly((identity) => trust.stillVerifies(identity));
 	}
 
 	/**
@@ -40,13 +46,13 @@ export class Authenticator {
 		const key = `Bearer ${token}`;
 		const known = key === authorization ? undefined : this.#cache.find(key, wallSeconds);
 		if (known !== undefined) return known;
-		const claims = verifyToken(token, this.#policy, wallSeconds);
-		if (claims instanceof Rejection) return claims;
+		const verified = this.#trust.verify(token, wallSeconds);
+		if (verified instanceof Rejection) return verified;
 		const identity: Identity = {
-			claims,
-			tenantHeader: `x-proxy-tenant: ${claims.sub}\r\n`,
-			tenantKey: this.#keys?.keyOf(claims.sub) ?? 0n,
-			usableUntil: usableUntil(claims, wallSeconds),
+			...verified,
+			tenantHeader: `x-proxy-tenant: ${verified.tenant}\r\n`,
+			tenantKey: this.#keys?.keyOf(verified.tenant) ?? 0n,
+			usableUntil: usableUntil(verified.claims, wallSeconds),
 		};
 		this.#cache.add(key, identity);
 		return identity;
@@ -55,5 +61,5 @@ export class Authenticator {
 
 /** Keys of tenants in memory that threads share (`tenantKey`). */
 export interface TenantKeys {
-	keyOf(sub: string): bigint;
+	keyOf(tenant: string): bigint;
 }

@@ -55,8 +55,8 @@ export class TenantLimiter {
 	}
 
 	/** The key under which a tenant's bucket is found. */
-	keyOf(sub: string): bigint {
-		return tenantKey(this.#secret, sub);
+	keyOf(tenant: string): bigint {
+		return tenantKey(this.#secret, tenant);
 	}
 
 	/**

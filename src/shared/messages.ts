@@ -1,4 +1,5 @@
 import type { OpeningRule } from '../gates/breaker.ts';
+import type { IdentitySeed } from '../identity/trust.ts';
 import type { BudgetMemory } from './budget.ts';
 import type { LimiterMemory } from './limiter.ts';
 import type { Limits } from './limits.ts';
@@ -71,11 +72,7 @@ export interface WorkerSeed {
 	readonly reusePort: boolean;
 	readonly limits: Limits;
 	readonly tenantRps: number;
-	readonly jwt: {
-		readonly publicKeyPem: string;
-		readonly issuer: string | undefined;
-		readonly audience: string | undefined;
-	};
+	readonly identity: IdentitySeed;
 	readonly tls: TlsMaterial;
 	readonly routing: RoutingSeed;
 	/** `undefined` when `tenantRps` is 0. */
@@ -99,6 +96,7 @@ export interface WorkerSeed {
 export type ToWorker =
 	| { readonly type: 'prepare-tls'; readonly id: number; readonly tls: TlsMaterial }
 	| { readonly type: 'prepare-routing'; readonly id: number; readonly routing: RoutingSeed }
+	| { readonly type: 'prepare-identity'; readonly id: number; readonly identity: IdentitySeed }
 	| { readonly type: 'commit'; readonly id: number }
 	| { readonly type: 'discard'; readonly id: number }
 	/** Stop accepting, then say `closed`. */

@@ -5,6 +5,6 @@ import { createHmac } from 'node:crypto';
  *
  * @param secret of this process: nobody outside can construct two tenants with one key.
  */
-export function tenantKey(secret: Uint8Array, sub: string): bigint {
-	return createHmac('sha256', secret).update(sub).digest().readBigInt64LE() || 1n;
+export function tenantKey(secret: Uint8Array, tenant: string): bigint {
+	return createHmac('sha256', secret).update(tenant).digest().readBigInt64LE() || 1n;
 }

@@ -71,7 +71,7 @@ async function seed(settings: GateSettings, upstream: Server): Promise<WorkerSee
 		reusePort: false,
 		limits: LIMITS,
 		tenantRps,
-		jwt: { publicKeyPem, issuer: issuer ?? undefined, audience: audience ?? undefined },
+		identity: { issuers: [{ publicKeyPem, issuer: issuer ?? undefined, audience: audience ?? undefined }] },
 		tls: { cert: server.certPem, key: server.keyPem, ca: ca.certPem },
 		routing: {
 			upstreams: [

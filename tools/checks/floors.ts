@@ -11,28 +11,24 @@ import { readModule, type SourceModule } from './source.ts';
 /** Who may import whom, from the ground up. A file that stands in src/ itself is a floor by its name. */
 const FLOORS: Readonly<Record<string, readonly string[]>> = {
 	gates: [],
-	shared: ['gates'],
-	config: ['shared', 'gates'],
-	data: ['config', 'shared', 'gates'],
+	identity: ['gates'],
+	shared: ['identity', 'gates'],
+	config: ['shared', 'identity', 'gates'],
+	data: ['config', 'shared', 'identity', 'gates'],
 	// The control plane starts the data plane's threads by URL and talks to them in the messages of src/shared.
-	control: ['config', 'shared', 'gates'],
-	embed: ['shared', 'gates'],
-	cli: ['control', 'data', 'embed', 'config', 'shared', 'gates'],
-	main: ['cli', 'control', 'data', 'embed', 'config', 'shared', 'gates'],
+	control: ['config', 'shared', 'identity', 'gates'],
+	embed: ['shared', 'identity', 'gates'],
+	cli: ['control', 'data', 'embed', 'config', 'shared', 'identity', 'gates'],
+	main: ['cli', 'control', 'data', 'embed', 'config', 'shared', 'identity', 'gates'],
 };
 
-/** Gates decide on the values they are given: no I/O, no clock, no randomness, no log of their own. */
-const GATES_MAY_IMPORT = ['node:buffer', 'node:crypto'];
-const NOT_IN_GATES = [
-	'Date',
-	'performance',
-	'process',
-	'console',
-	'setTimeout',
-	'setInterval',
-	'setImmediate',
-	'fetch',
-];
+/** Gates and identities decide on the values they are given: no I/O, no clock, no randomness, no log of their own. */
+const PURE: Readonly<Record<string, readonly string[]>> = {
+	gates: ['node:buffer', 'node:crypto'],
+	// Certificates and revocation lists are read by a library.
+	identity: ['node:buffer', 'node:crypto', '@peculiar/x509'],
+};
+const NOT_IN_PURE = ['Date', 'performance', 'process', 'console', 'setTimeout', 'setInterval', 'setImmediate', 'fetch'];
 const SHARED_MEMORY = ['SharedArrayBuffer', 'Atomics'];
 
 /** The modules below src/, by their path from the package's folder. */
@@ -54,8 +50,7 @@ export function checkFloors(sources: Sources, imports: Manifest['imports']): str
 			if (reason) breaches.push(`${path}:${line}: ${reason}`);
 		}
 		for (const { name, line } of module.names) {
-			if (floor === 'gates' && NOT_IN_GATES.includes(name))
-				breaches.push(`${path}:${line}: gates are pure, no ${name}`);
+			if (floor in PURE && NOT_IN_PURE.includes(name)) breaches.push(`${path}:${line}: ${floor} is pure, no ${name}`);
 			if (floor !== 'shared' && SHARED_MEMORY.includes(name))
 				breaches.push(`${path}:${line}: only src/shared names ${name}`);
 		}
@@ -68,8 +63,9 @@ function forbidden(path: string, specifier: string, imports: Manifest['imports']
 	const floor = floorOf(path);
 	const targets = resolveImport(path, specifier, imports);
 	if (targets.length === 0) {
-		if (floor !== 'gates' || GATES_MAY_IMPORT.includes(specifier)) return undefined;
-		return `gates are pure, no ${specifier} (but for ${GATES_MAY_IMPORT.join(', ')})`;
+		const allowed = PURE[floor];
+		if (allowed === undefined || allowed.includes(specifier)) return undefined;
+		return `${floor} is pure, no ${specifier} (but for ${allowed.join(', ')})`;
 	}
 	for (const target of targets) {
 		if (target === 'package.json') continue;

@@ -1,8 +1,10 @@
-import { claim, file, table } from './kinds.ts';
+import { claim, file, flag, table } from './kinds.ts';
 
 /** `[jwt]` (specification 2.1). */
 export const jwt = table('[jwt]', {
 	jwks_path: file('the RSA public key that tokens are verified with, PEM'),
 	issuer: claim('iss').optional(),
 	audience: claim('aud').optional(),
+	// Specification 5: the key is read at the start alone.
+	reload: flag('false').default(false),
 });

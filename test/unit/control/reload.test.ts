@@ -5,6 +5,7 @@ import type { ConfigInForce } from '../../../src/control/config-in-force.ts';
 import type { Watched } from '../../../src/control/health.ts';
 import { Reloader } from '../../../src/control/reload.ts';
 import { Upstreams } from '../../../src/control/upstreams.ts';
+import type { IdentitySeed } from '../../../src/identity/trust.ts';
 import { CLOSED, OPEN } from '../../../src/shared/breaker-cell.ts';
 import type { TlsMaterial, ToWorker } from '../../../src/shared/messages.ts';
 import { settle } from './fixtures/fake-time.ts';
@@ -14,16 +15,24 @@ import { configWith, route } from './fixtures/routes.ts';
 const OLD_TLS: TlsMaterial = { cert: 'old', key: 'old', ca: 'old' };
 const NEW_TLS: TlsMaterial = { cert: 'new', key: 'new', ca: 'new' };
 const EXPIRED = { line: 3, key: 'tls.cert_path', file: 'server.crt', message: 'the leaf expired yesterday' };
+const OLD_KEY: IdentitySeed = { issuers: [{ issuer: 'i', audience: 'a', publicKeyPem: 'old' }] };
+const NEW_KEY: IdentitySeed = { issuers: [{ issuer: 'i', audience: 'a', publicKeyPem: 'new' }] };
 const OLD_ROUTES = [route('/a', 'old:1')];
 
 /** A reloader over a pool of fake threads; the files are what the test says they are. */
 class TestReload extends TestPool {
-	readonly inForce: ConfigInForce = { tls: OLD_TLS, generation: 1, reloads: { success: 0, failure: 0 } };
+	readonly inForce: ConfigInForce = {
+		tls: OLD_TLS,
+		identity: OLD_KEY,
+		generation: 1,
+		reloads: { success: 0, failure: 0 },
+	};
 	readonly upstreams = new Upstreams(2, this.time, this.log.logger);
 	readonly reloader: Reloader;
 	/** What is in the files now. */
 	readConfig: () => Config = () => configWith([route('/a', 'new:1')]);
 	readTls: () => TlsMaterial = () => NEW_TLS;
+	readIdentity: () => IdentitySeed = () => NEW_KEY;
 	/** Upstreams in the order in which they were probed; they are all healthy unless named here. */
 	readonly probed: string[] = [];
 	readonly sick = new Set<string>();
@@ -38,6 +47,7 @@ class TestReload extends TestPool {
 			booted,
 			loadConfig: async () => this.readConfig(),
 			readTlsFiles: async () => ({ material: this.readTls(), warnings: [EXPIRED] }),
+			readIdentityFiles: async () => ({ identity: this.readIdentity(), warnings: [] }),
 			configWarnings: () => [],
 			inForce: this.inForce,
 			upstreams: this.upstreams,
@@ -84,11 +94,34 @@ describe('a reload', () => {
 		assert.deepEqual(test.outcome, BOTH_RELOADED);
 		assert.deepEqual(test.log.fields('mTLS config reloaded'), { generation: 2 });
 		assert.deepEqual(test.log.fields('routing table reloaded'), { generation: 2 });
-		assert.deepEqual(test.inForce, { tls: NEW_TLS, generation: 2, reloads: { success: 1, failure: 0 } });
+		assert.deepEqual(test.inForce, {
+			tls: NEW_TLS,
+			identity: OLD_KEY,
+			generation: 2,
+			reloads: { success: 1, failure: 0 },
+		});
 		for (const { thread } of test.spawned) {
 			assert.deepEqual(thread.types, ['prepare-tls', 'commit', 'prepare-routing', 'commit']);
 		}
 		assert.deepEqual(test.watched, ['new:1']);
+	});
+
+	test('takes over whom we believe as a round of its own, if the configuration says so', async () => {
+		const test = await TestReload.started();
+		test.readConfig = () => ({ ...configWith(OLD_ROUTES), reloadsIdentity: true });
+		await test.reloader.request();
+		assert.deepEqual(test.outcome, [
+			'info proxy::reload: mTLS config reloaded',
+			'info proxy::reload: identity reloaded',
+			'info proxy::reload: routing table reloaded',
+		]);
+		assert.equal(test.inForce.identity, NEW_KEY);
+		test.readIdentity = () => {
+			throw new Error('no such key');
+		};
+		await test.reloader.request();
+		assert.deepEqual(test.log.fields('identity reload failed; keeping old'), { cause: 'no such key', generation: 3 });
+		assert.deepEqual([test.inForce.identity, test.inForce.reloads], [NEW_KEY, { success: 1, failure: 1 }]);
 	});
 
 	test('gives each worker its own counters and the same breakers', async () => {

@@ -1,16 +1,17 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { createTokenKey, mintToken, type TokenClaims } from '../../../src/cli/demo/tokens.ts';
-import type { TokenPolicy } from '../../../src/gates/jwt.ts';
-import { readPublicKey } from '../../../src/gates/public-key.ts';
 import { Rejection, TOKEN_INVALID, TOKEN_MISSING } from '../../../src/gates/rejection.ts';
+import { createTrust } from '../../../src/identity/trust.ts';
 import { Authenticator } from '../../../src/shared/authenticator.ts';
 import { createLimiterMemory, TenantLimiter } from '../../../src/shared/limiter.ts';
 import { assertRefusal } from '../../fixtures/refusal.ts';
 
 const NOW = 1_800_000_000;
 const key = createTokenKey();
-const policy: TokenPolicy = { publicKey: readPublicKey(key.publicKeyPem), issuer: undefined, audience: undefined };
+const trustIn = (pem: string) =>
+	createTrust({ issuers: [{ publicKeyPem: pem, issuer: undefined, audience: undefined }] });
+const trust = trustIn(key.publicKeyPem);
 
 const bearer = (claims: TokenClaims) => `Bearer ${mintToken(key, { sub: 'tenant-a', exp: NOW + 3600, ...claims })}`;
 
@@ -22,7 +23,7 @@ function accepted(authenticator: Authenticator, authorization: string, now = NOW
 
 describe('the authenticator', () => {
 	it('tells a missing header from an invalid one', () => {
-		const authenticator = new Authenticator(policy, undefined);
+		const authenticator = new Authenticator(trust, undefined);
 		assert.equal(authenticator.authenticate(undefined, NOW), TOKEN_MISSING);
 		for (const invalid of [null, '', 'Bearer', 'Bearer x', 'Basic x']) {
 			assertRefusal(authenticator.authenticate(invalid, NOW), TOKEN_INVALID);
@@ -31,14 +32,14 @@ describe('the authenticator', () => {
 
 	it('has the tenant header ready, and the key of the tenant', () => {
 		const limiter = new TenantLimiter(createLimiterMemory(new Uint8Array(32), 8), 5, 0);
-		const identity = accepted(new Authenticator(policy, limiter), bearer({ sub: 'tenant a', scope: 'read' }));
+		const identity = accepted(new Authenticator(trust, limiter), bearer({ sub: 'tenant a', scope: 'read' }));
 		assert.equal(identity.tenantHeader, 'x-proxy-tenant: tenant a\r\n');
 		assert.equal(identity.tenantKey, limiter.keyOf('tenant a'));
 		assert.deepEqual([identity.claims.sub, identity.claims.scope], ['tenant a', 'read']);
 	});
 
 	it('remembers the verdict on a token, and only on exactly that one', () => {
-		const authenticator = new Authenticator(policy, undefined);
+		const authenticator = new Authenticator(trust, undefined);
 		const header = bearer({});
 		const first = accepted(authenticator, header);
 		assert.equal(accepted(authenticator, header), first);
@@ -49,17 +50,17 @@ describe('the authenticator', () => {
 	});
 
 	it('looks at the expiry on a cache hit as on the first use: 59 seconds late pass, 61 do not', () => {
-		const authenticator = new Authenticator(policy, undefined);
+		const authenticator = new Authenticator(trust, undefined);
 		const header = bearer({ exp: NOW });
 		const first = accepted(authenticator, header, NOW - 10);
 		assert.equal(accepted(authenticator, header, NOW + 59), first);
 		assertRefusal(authenticator.authenticate(header, NOW + 61), TOKEN_INVALID);
-		accepted(new Authenticator(policy, undefined), header, NOW + 59);
-		assertRefusal(new Authenticator(policy, undefined).authenticate(header, NOW + 61), TOKEN_INVALID);
+		accepted(new Authenticator(trust, undefined), header, NOW + 59);
+		assertRefusal(new Authenticator(trust, undefined).authenticate(header, NOW + 61), TOKEN_INVALID);
 	});
 
 	it('admits nobody without a time, known or not: no token would ever have expired', () => {
-		const authenticator = new Authenticator(policy, undefined);
+		const authenticator = new Authenticator(trust, undefined);
 		const [good, expired] = [bearer({}), bearer({ exp: NOW - 3600 })];
 		for (const nothing of [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]) {
 			for (const header of [good, expired]) {
@@ -72,7 +73,7 @@ describe('the authenticator', () => {
 	});
 
 	it('verifies anew after five minutes', () => {
-		const authenticator = new Authenticator(policy, undefined);
+		const authenticator = new Authenticator(trust, undefined);
 		const header = bearer({});
 		const first = accepted(authenticator, header);
 		assert.equal(accepted(authenticator, header, NOW + 299), first);
@@ -80,14 +81,24 @@ describe('the authenticator', () => {
 	});
 
 	it('remembers no refusal', () => {
-		const authenticator = new Authenticator(policy, undefined);
+		const authenticator = new Authenticator(trust, undefined);
 		const header = bearer({ nbf: NOW + 100 });
 		assertRefusal(authenticator.authenticate(header, NOW), TOKEN_INVALID);
 		accepted(authenticator, header, NOW + 100);
 	});
 
+	it('forgets what a key has vouched for that is believed no longer, at once', () => {
+		const authenticator = new Authenticator(trust, undefined);
+		const header = bearer({});
+		const before = accepted(authenticator, header);
+		authenticator.use(trustIn(key.publicKeyPem));
+		assert.equal(accepted(authenticator, header), before, 'the same key, read anew');
+		authenticator.use(trustIn(createTokenKey().publicKeyPem));
+		assertRefusal(authenticator.authenticate(header, NOW), TOKEN_INVALID);
+	});
+
 	it('keeps as many verdicts as its capacity says, the newest ones', () => {
-		const authenticator = new Authenticator(policy, undefined, 3);
+		const authenticator = new Authenticator(trust, undefined, 3);
 		const headers = [1, 2, 3, 4].map((jti) => bearer({ jti }));
 		const identities = headers.map((header) => accepted(authenticator, header));
 		for (const i of [1, 2, 3]) assert.equal(accepted(authenticator, headers[i]!), identities[i]);

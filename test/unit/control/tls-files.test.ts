@@ -7,8 +7,9 @@ import { type RouteEntry, renderConfig } from '../../../src/cli/demo/config-file
 import type { Config } from '../../../src/config/config.ts';
 import { describeProblem } from '../../../src/config/error.ts';
 import { parseConfig } from '../../../src/config/load.ts';
+import { judgeJwtKeyFile } from '../../../src/control/identity-files.ts';
 import { inspect, readStartFiles } from '../../../src/control/inspection.ts';
-import { judgeJwtKeyFile, readTlsFiles } from '../../../src/control/pem-files.ts';
+import { readTlsFiles } from '../../../src/control/tls-files.ts';
 import { type TestPki, testPki } from '../../fixtures/pki.ts';
 
 let pki: TestPki;
@@ -137,7 +138,7 @@ describe('an inspection', () => {
 		assert.deepEqual(warnings, [
 			'config.toml: routes: there are none: every request will be answered 404; write [[routes]]',
 		]);
-		assert.equal(files?.jwtPublicKeyPem, pki.tokenKey.publicKeyPem);
+		assert.equal(files?.identity.issuers[0]?.publicKeyPem, pki.tokenKey.publicKeyPem);
 		assert.equal(files?.tls.key, pki.server.keyPem);
 	});
 
