@@ -36,6 +36,7 @@ describe('a configuration that is right', () => {
 			reloadOnChange: false,
 			tls: { certPath: 'server.pem', keyPath: 'server.key', clientCaPath: 'ca.pem', minVersion: undefined },
 			jwt: { publicKeyPath: 'jwt.pem', issuer: undefined, audience: undefined },
+			reloadsIdentity: false,
 			routes: [],
 			limits: {
 				maxRequestBodyBytes: 8_388_608,
@@ -303,7 +304,7 @@ cert_path = ""`).split('\n'),
 	it('lists what a table may have when no known key resembles the unknown one', () => {
 		const [problem] = problemsOf(`${MINIMAL}"strange key" = 1`);
 		assert.equal(problem?.key, 'jwt."strange key"');
-		assert.equal(problem?.message, 'unknown key; [jwt] may have jwks_path, issuer, audience');
+		assert.equal(problem?.message, 'unknown key; [jwt] may have jwks_path, issuer, audience, reload');
 	});
 
 	it('takes keys that mean something to JavaScript for unknown like any other', () => {

@@ -195,7 +195,12 @@ describe('a reload that fails', () => {
 		const fields = { cause: 'config.toml:3: routes[0].prefix: must begin with /', generation: 1 };
 		assert.deepEqual(test.log.fields('mTLS reload failed; keeping old'), fields);
 		assert.deepEqual(test.log.fields('route reload failed; keeping old table'), fields);
-		assert.deepEqual(test.inForce, { tls: OLD_TLS, generation: 1, reloads: { success: 0, failure: 1 } });
+		assert.deepEqual(test.inForce, {
+			tls: OLD_TLS,
+			identity: OLD_KEY,
+			generation: 1,
+			reloads: { success: 0, failure: 1 },
+		});
 		assert.deepEqual(
 			test.spawned.flatMap(({ thread }) => thread.types),
 			[],
@@ -212,7 +217,12 @@ describe('a reload that fails', () => {
 			'error proxy::reload: mTLS reload failed; keeping old',
 			'info proxy::reload: routing table reloaded',
 		]);
-		assert.deepEqual(test.inForce, { tls: OLD_TLS, generation: 2, reloads: { success: 0, failure: 1 } });
+		assert.deepEqual(test.inForce, {
+			tls: OLD_TLS,
+			identity: OLD_KEY,
+			generation: 2,
+			reloads: { success: 0, failure: 1 },
+		});
 	});
 
 	test('routes that one worker refuses stay as they were everywhere, and the TLS material is taken over', async () => {
@@ -255,7 +265,12 @@ describe('a reload that fails', () => {
 		await test.reloader.request();
 		test.readTls = () => NEW_TLS;
 		await test.reloader.request();
-		assert.deepEqual(test.inForce, { tls: NEW_TLS, generation: 3, reloads: { success: 1, failure: 1 } });
+		assert.deepEqual(test.inForce, {
+			tls: NEW_TLS,
+			identity: OLD_KEY,
+			generation: 3,
+			reloads: { success: 1, failure: 1 },
+		});
 	});
 });
 
