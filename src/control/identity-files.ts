@@ -1,8 +1,8 @@
 import type { Config, ConfigFiles } from '../config/config.ts';
 import { ConfigError } from '../config/error.ts';
-import { readPublicKey } from '../gates/public-key.ts';
+import { DEFAULT_RULES } from '../identity/issuer.ts';
+import { type KeySetSeed, readKeySet } from '../identity/key-set.ts';
 import type { IdentitySeed } from '../identity/trust.ts';
-import { readBlocks } from '../shared/certificates.ts';
 import { type Judged, readNamed } from './named-file.ts';
 
 /** The files that say whom we believe, judged: by the start, by a reload and by `proxy check` alike. */
@@ -12,10 +12,11 @@ export async function judgeIdentityFiles(
 	files: ConfigFiles,
 	config: Config | undefined,
 ): Promise<Judged<{ readonly identity: IdentitySeed }>> {
-	const { publicKeyPem, problems, warnings } = await judgeJwtKeyFile(files);
-	if (publicKeyPem === undefined || config === undefined) return { problems, warnings };
+	const { keys, problems, warnings } = await judgeJwtKeyFile(files);
+	if (keys === undefined || config === undefined) return { problems, warnings };
 	const { issuer, audience } = config.jwt;
-	return { identity: { issuers: [{ issuer, audience, publicKeyPem }] }, problems, warnings };
+	const rules = { ...DEFAULT_RULES, issuer, audience: audience === undefined ? undefined : [audience] };
+	return { identity: { issuers: [{ ...rules, keys, remote: false }] }, problems, warnings };
 }
 
 /**
@@ -29,15 +30,13 @@ export async function readIdentityFiles(config: Config) {
 	return { identity, warnings };
 }
 
-/** Reads and judges the key of `[jwt] jwks_path`. It stays PEM text: key objects are made by each worker for itself. */
-export async function judgeJwtKeyFile(files: ConfigFiles): Promise<Judged<{ readonly publicKeyPem: string }>> {
+/** Reads and judges the keys of `[jwt] jwks_path`. They stay text: key objects are made by each worker for itself. */
+export async function judgeJwtKeyFile(files: ConfigFiles): Promise<Judged<{ readonly keys: KeySetSeed }>> {
 	const { text, problem, about } = await readNamed(files, 'jwt.jwks_path', files.jwt.publicKeyPath);
 	if (text === undefined) return { problems: problem === undefined ? [] : [problem], warnings: [] };
 	try {
-		readPublicKey(text);
-		// A rest that is no whole block may be all that is left of another key.
-		readBlocks(text);
-		return { publicKeyPem: text, problems: [], warnings: [] };
+		const { seed, skipped } = readKeySet(text, DEFAULT_RULES.algorithms);
+		return { keys: seed, problems: [], warnings: skipped.map((entry) => about(`leaves out ${entry}`)) };
 	} catch (error) {
 		return { problems: [about((error as Error).message)], warnings: [] };
 	}

@@ -141,6 +141,7 @@ function createPool(options: SupervisorOptions, state: ProcessState): WorkerPool
 				workerData: seedWorker(state, config, { index, bind: { host: bind.host, port }, logFilter }),
 			}),
 		listenProblem: (error) => listenProblem(bind, '--bind', error),
+		onUnknownKey: () => {},
 		reclaim: (index) => {
 			state.memory.reclaim(index);
 			state.upstreams.clearGauges(index);

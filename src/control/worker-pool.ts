@@ -24,6 +24,8 @@ export interface PoolParts {
 	readonly spawn: (worker: number, port: number) => WorkerThread;
 	/** Words why the address cannot be had. */
 	readonly listenProblem: (error: { readonly code: string; readonly message: string }) => string;
+	/** A worker has met a token with a key that is not known. */
+	readonly onUnknownKey: (issuer: string) => void;
 	/** A thread has ended: what it held in shared memory is to be taken back. */
 	readonly reclaim: (worker: number) => void;
 	readonly log: Logger;
@@ -60,6 +62,8 @@ export class WorkerPool {
 	#nextId = 1;
 	/** The question that is being asked, by the id of its messages. */
 	#ballot: { readonly id: number; readonly ballot: Ballot } | undefined;
+	/** Ends with the last switch that was asked for. */
+	#turn: Promise<unknown> = Promise.resolve();
 	/** While all workers switch no thread is started: it would begin with what is just being left. */
 	#switching = false;
 	/** Who has closed its listener, once all have been told to. */
@@ -95,13 +99,19 @@ export class WorkerPool {
 	}
 
 	/**
-	 * Switches all workers to something new, or none (see `messages.ts`).
+	 * Switches all workers to something new, or none (see `messages.ts`). One switch at a time: others wait for their turn.
 	 *
-	 * @param prepare makes each worker's message.
+	 * @param prepare makes each worker's message, for all workers in one go when it is this switch's turn.
 	 * @param apply all are prepared: from here on it is in force, also for threads yet to be started.
 	 * @throws Error naming the worker that refused, died or did not answer; nothing has changed then.
 	 */
-	async switchAll(prepare: (worker: number, id: number) => ToWorker, apply: () => void): Promise<void> {
+	switchAll(prepare: (worker: number, id: number) => ToWorker, apply: () => void): Promise<void> {
+		const turn = this.#turn.then(() => this.#switchAll(prepare, apply));
+		this.#turn = turn.catch(() => {});
+		return turn;
+	}
+
+	async #switchAll(prepare: (worker: number, id: number) => ToWorker, apply: () => void): Promise<void> {
 		const id = this.#nextId++;
 		this.#switching = true;
 		try {
@@ -171,6 +181,8 @@ export class WorkerPool {
 				return this.#parts.writeLines(message.lines, message.dropped, () => {
 					thread.postMessage({ type: 'access-lines-written', bytes: message.lines.length });
 				});
+			case 'unknown-key':
+				return this.#parts.onUnknownKey(message.issuer);
 			case 'listening':
 				return this.#listens(slot, message.port);
 			case 'listen-failed':

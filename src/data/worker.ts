@@ -1,7 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { correlate } from '../gates/correlation.ts';
 import { RouteTable } from '../gates/routes.ts';
-import { createTrust, type IdentitySeed } from '../identity/trust.ts';
+import { type IdentitySeed, type OnUnknownKey, Trust } from '../identity/trust.ts';
 import { Authenticator } from '../shared/authenticator.ts';
 import { Budget } from '../shared/budget.ts';
 import { type Clock, systemClock } from '../shared/clock.ts';
@@ -21,6 +21,7 @@ import { Listener } from './listener.ts';
 import { createDeadlines, type DataPlane, type PlaneDeadlines, type Route, Upstream } from './plane.ts';
 import { createRandomHex } from './random-hex.ts';
 import { RequestLog, type RequestRecord } from './request-record.ts';
+import { reportUnknownKeys } from './unknown-keys.ts';
 
 /**
  * One data-plane thread: builds its part of the world from `workerData`, serves, and does what the control plane says
@@ -32,6 +33,7 @@ class Worker {
 	/** `undefined` when it is off. */
 	readonly #accessLog: AccessLog | undefined;
 	readonly #listener: Listener;
+	readonly #onUnknownKey: OnUnknownKey;
 	#upstreams = new Map<number, Upstream>();
 	/** What a `commit` will put into force. */
 	readonly #prepared = new Map<number, () => void>();
@@ -42,7 +44,12 @@ class Worker {
 		const deadlines = new Deadlines(clock);
 		const stats = new WorkerStats(seed.stats);
 		this.#accessLog = createAccessLog(seed, clock, stats);
-		this.#plane = createPlane(seed, clock, stats, createDeadlines(deadlines, seed.limits), this.#accessLog);
+		this.#onUnknownKey = reportUnknownKeys(clock, (issuer) => tell({ type: 'unknown-key', issuer }));
+		const authenticator = new Authenticator(new Trust(seed.identity, this.#onUnknownKey), {
+			keyOf: (tenant) => tenantKey(seed.tenantSecret, tenant),
+		});
+		const planeDeadlines = createDeadlines(deadlines, seed.limits);
+		this.#plane = createPlane(seed, clock, stats, planeDeadlines, authenticator, this.#accessLog);
 		this.#routing(seed.routing)();
 		this.#listener = new Listener(this.#plane, seed);
 		deadlines.start();
@@ -116,7 +123,7 @@ class Worker {
 	}
 
 	#identity(identity: IdentitySeed): () => void {
-		const trust = createTrust(identity);
+		const trust = new Trust(identity, this.#onUnknownKey);
 		return () => this.#plane.authenticator.use(trust);
 	}
 
@@ -161,6 +168,7 @@ function createPlane(
 	clock: Clock,
 	stats: WorkerStats,
 	deadlines: PlaneDeadlines,
+	authenticator: Authenticator,
 	accessLog: AccessLog | undefined,
 ): DataPlane {
 	const limiter = seed.limiter === undefined ? undefined : new TenantLimiter(seed.limiter, seed.tenantRps, seed.index);
@@ -176,9 +184,7 @@ function createPlane(
 	return {
 		clock,
 		limits: seed.limits,
-		authenticator: new Authenticator(createTrust(seed.identity), {
-			keyOf: (tenant) => tenantKey(seed.tenantSecret, tenant),
-		}),
+		authenticator,
 		limiter,
 		routes: new RouteTable([]),
 		stats,

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { RATE_LIMITED, Rejection, TOKEN_INVALID } from '../gates/rejection.ts';
 import type { Identity } from '../gates/token-cache.ts';
+import { issuerWithKey } from '../identity/issuer.ts';
 import { Trust } from '../identity/trust.ts';
 import { Authenticator } from '../shared/authenticator.ts';
 import { type Clock, systemClock } from '../shared/clock.ts';
@@ -63,13 +64,12 @@ const MAX_TENANT_RPS = 1_000_000;
  * @throws {GateError} `ERR_GATE_PUBLIC_KEY`, `ERR_GATE_ISSUER`, `ERR_GATE_AUDIENCE` or `ERR_GATE_TENANT_RPS`.
  */
 export function createGate({ jwtPublicKey, issuer, audience, tenantRps, clock = ownClock() }: GateOptions): Gate {
-	const trust = new Trust([
-		{
-			publicKey: readVerificationKey(jwtPublicKey),
-			issuer: readExpectation('issuer', 'ERR_GATE_ISSUER', issuer),
-			audience: readExpectation('audience', 'ERR_GATE_AUDIENCE', audience),
-		},
-	]);
+	const key = readVerificationKey(jwtPublicKey);
+	const rules = {
+		issuer: readExpectation('issuer', 'ERR_GATE_ISSUER', issuer),
+		audience: readExpectation('audience', 'ERR_GATE_AUDIENCE', audience),
+	};
+	const trust = new Trust({ issuers: [issuerWithKey(key, rules)] });
 	const limiter = createLimiter(tenantRps);
 	const authenticator = new Authenticator(trust, limiter);
 	// As long as the authenticator remembers an identity, and no longer.

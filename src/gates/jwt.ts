@@ -1,11 +1,13 @@
-import { type KeyObject, verify } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
+import { type Algorithm, hasSigned } from './algorithm.ts';
 import { parseUniqueObject } from './json-members.ts';
 import { Rejection, TOKEN_INVALID } from './rejection.ts';
+import { type RequiredClaim, refuseClaims } from './required-claims.ts';
+import { readScopes } from './scopes.ts';
+import { readTenant } from './tenant-claim.ts';
 
-/** Seconds by which `exp` and `nbf` may be missed (specification 2.3). */
+/** Seconds by which `exp` and `nbf` may be missed unless the configuration says otherwise (specification 2.3). */
 export const LEEWAY_SECONDS = 60;
-/** Longest `sub`, in characters (decisions "JWT"). */
-export const MAX_SUB_LENGTH = 256;
 /**
  * Longest header, in characters of base64url. It is parsed before anything is verified: what a stranger can have parsed for
  * nothing is to cost less than the verification. An algorithm, a type and a key's name need a hundred characters.
@@ -14,31 +16,63 @@ export const MAX_HEADER_LENGTH = 1024;
 
 /** What a verified token says. */
 export interface Claims {
-	/** The tenant: 1 to 256 visible ASCII characters, safe in a header line. */
+	/** The empty string where the token has none, which only one may do whose tenant stands in another claim. */
 	readonly sub: string;
+	/** 1 to 256 visible ASCII characters, safe in a header line; without the issuer's prefix. It is `sub` unless the policy says otherwise. */
+	readonly tenant: string;
 	/** `scope`, or the empty string where the token has none. */
 	readonly scope: string;
+	/** The words of `scope` and `scp`; worked out when they are first asked for. */
+	readonly scopes: ReadonlySet<string>;
 	/** Expiry, seconds since the epoch. */
 	readonly exp: number;
 	/** The whole payload, as signed. */
 	readonly payload: Readonly<Record<string, unknown>>;
 }
 
-/** What the operator demands of a token (specification 5). */
-export interface TokenPolicy {
-	readonly publicKey: KeyObject;
+/** What the operator demands of a token's claims (specification 5). */
+export interface ClaimRules {
 	/** Required `iss`; `undefined`: not checked. */
 	readonly issuer: string | undefined;
-	/** Required `aud`; `undefined`: tokens that carry any `aud` are refused. */
-	readonly audience: string | undefined;
+	/** One of them must be an `aud`; `undefined`: tokens that carry any `aud` are refused. */
+	readonly audience: readonly string[] | undefined;
+	/** By so much `exp` and `nbf` may be missed. */
+	readonly leewaySeconds: number;
+	/** Names of members, from the payload inwards, that lead to the tenant. */
+	readonly tenantClaim: readonly string[];
+	readonly requiredClaims: readonly RequiredClaim[];
+}
+
+/** The key that verifies signatures of some algorithms. */
+export interface TokenKey {
+	readonly key: KeyObject;
+}
+
+/** The keys of an issuer. The key decides the algorithm, never the token: RFC 8725 section 3.1. */
+export interface TokenKeys<Key extends TokenKey = TokenKey> {
+	/**
+	 * The keys to try, a few at most; each fits the algorithm.
+	 *
+	 * @param alg as the header has it: of any type.
+	 * @param kid likewise.
+	 */
+	candidates(alg: unknown, kid: unknown): readonly Key[] | Rejection;
+}
+
+/** A token in its parts. Nothing of it has been verified. */
+export interface ParsedToken {
+	readonly alg: unknown;
+	readonly kid: unknown;
+	readonly encodedPayload: string;
+	readonly signed: Buffer;
+	readonly signature: Buffer;
 }
 
 /**
- * Verifies an RS256 JSON Web Token (RFC 7519, RFC 7515 compact form).
- *
- * @param nowSeconds wall-clock time, seconds since the epoch.
+ * Reads a JSON Web Token (RFC 7519, RFC 7515 compact form) and judges its header, but for the algorithm and the key: those are
+ * the issuer's matter.
  */
-export function verifyToken(token: string, policy: TokenPolicy, nowSeconds: number): Claims | Rejection {
+export function parseToken(token: string): ParsedToken | Rejection {
 	const parts = token.split('.', 4);
 	if (parts.length !== 3) return MALFORMED;
 	const [encodedHeader, encodedPayload, encodedSignature] = parts as [string, string, string];
@@ -47,23 +81,51 @@ export function verifyToken(token: string, policy: TokenPolicy, nowSeconds: numb
 	if (header instanceof Rejection) return header;
 	const signature = decodeBase64url(encodedSignature);
 	if (!signature) return MALFORMED;
-	// The key decides the algorithm, never the token: RFC 8725 section 3.1.
-	if (header.alg !== 'RS256') return WRONG_ALG;
 	// `crit` names extensions that must be understood, and we understand none: RFC 7515 section 4.1.11. `b64: false` is
 	// forbidden in JWTs: RFC 7797 section 7.
 	if (Object.hasOwn(header, 'crit') || header.b64 === false) return CRITICAL_EXTENSION;
 	if (!isAccessTokenType(header.typ)) return WRONG_TYP;
 	const signed = Buffer.from(`${encodedHeader}.${encodedPayload}`, 'latin1');
-	if (!verify('RSA-SHA256', signed, policy.publicKey, signature)) return WRONG_SIGNATURE;
-	const payload = decodeObject(encodedPayload);
-	if (payload instanceof Rejection) return payload;
-	return checkClaims(payload, policy, nowSeconds);
+	return { alg: header.alg, kid: header.kid, encodedPayload, signed, signature };
+}
+
+/** The claims. Until `verifySignature` has given a key they are what a stranger says. */
+export function readPayload({ encodedPayload }: ParsedToken): Record<string, unknown> | Rejection {
+	return decodeObject(encodedPayload);
+}
+
+/** @returns the key that the token was signed with. */
+export function verifySignature<Key extends TokenKey>(
+	{ alg, kid, signed, signature }: ParsedToken,
+	keys: TokenKeys<Key>,
+): Key | Rejection {
+	const candidates = keys.candidates(alg, kid);
+	if (candidates instanceof Rejection) return candidates;
+	return candidates.find(({ key }) => hasSigned(alg as Algorithm, key, signed, signature)) ?? WRONG_SIGNATURE;
+}
+
+/**
+ * Parses and verifies a token in one go, the signature before any claim.
+ *
+ * @param nowSeconds wall-clock time, seconds since the epoch.
+ */
+export function verifyToken(
+	token: string,
+	policy: ClaimRules & { readonly keys: TokenKeys },
+	nowSeconds: number,
+): Claims | Rejection {
+	const parsed = parseToken(token);
+	if (parsed instanceof Rejection) return parsed;
+	const key = verifySignature(parsed, policy.keys);
+	if (key instanceof Rejection) return key;
+	const payload = readPayload(parsed);
+	return payload instanceof Rejection ? payload : checkClaims(payload, policy, nowSeconds);
 }
 
 const MALFORMED = TOKEN_INVALID.because('malformed');
 const DUPLICATE_MEMBER = TOKEN_INVALID.because('duplicate member');
 const HEADER_TOO_LONG = TOKEN_INVALID.because('header too long');
-const WRONG_ALG = TOKEN_INVALID.because('alg');
+export const WRONG_ALG = TOKEN_INVALID.because('alg');
 const WRONG_TYP = TOKEN_INVALID.because('typ');
 const CRITICAL_EXTENSION = TOKEN_INVALID.because('crit');
 const WRONG_SIGNATURE = TOKEN_INVALID.because('signature');
@@ -72,37 +134,46 @@ const BAD_EXP = TOKEN_INVALID.because('bad exp');
 const EXPIRED_LONG_AGO = TOKEN_INVALID.because('expired over a year ago');
 const BAD_NBF = TOKEN_INVALID.because('bad nbf');
 const NOT_VALID_FOR_LONG = TOKEN_INVALID.because('not valid for over a year');
-const WRONG_ISS = TOKEN_INVALID.because('iss');
+export const WRONG_ISS = TOKEN_INVALID.because('iss');
 const WRONG_AUD = TOKEN_INVALID.because('aud');
-const NO_SUB = TOKEN_INVALID.because('no sub');
-const BAD_SUB = TOKEN_INVALID.because('bad sub');
 
-/** The 60 s leeway holds on the first use and on every use of a cached verdict. */
-export function isExpired(exp: number, nowSeconds: number): boolean {
-	return nowSeconds >= exp + LEEWAY_SECONDS;
+/** The leeway holds on the first use and on every use of a cached verdict. */
+export function isExpired(exp: number, nowSeconds: number, leewaySeconds: number = LEEWAY_SECONDS): boolean {
+	return nowSeconds >= exp + leewaySeconds;
 }
 
-function checkClaims(payload: Record<string, unknown>, policy: TokenPolicy, nowSeconds: number): Claims | Rejection {
+/** @param payload of a token whose signature has been verified. */
+export function checkClaims(
+	payload: Record<string, unknown>,
+	{ issuer, audience, leewaySeconds, tenantClaim, requiredClaims }: ClaimRules,
+	nowSeconds: number,
+): Claims | Rejection {
 	const { exp, nbf, sub, scope } = payload;
 	if (exp === undefined) return NO_EXP;
 	if (!isFiniteNumber(exp)) return BAD_EXP;
-	if (isExpired(exp, nowSeconds)) return expired(nowSeconds - exp);
+	if (isExpired(exp, nowSeconds, leewaySeconds)) return expired(nowSeconds - exp);
 	if (nbf !== undefined) {
 		if (!isFiniteNumber(nbf) || nbf < 0) return BAD_NBF;
-		if (nowSeconds < nbf - LEEWAY_SECONDS) return notYetValid(nbf - nowSeconds);
+		if (nowSeconds < nbf - leewaySeconds) return notYetValid(nbf - nowSeconds);
 	}
-	if (policy.issuer !== undefined && payload.iss !== policy.issuer) return WRONG_ISS;
-	if (!isForAudience(payload.aud, policy.audience)) return WRONG_AUD;
-	if (sub === undefined) return NO_SUB;
-	// An identity that cannot be passed on in a header is not an identity.
-	if (
-		typeof sub !== 'string' ||
-		sub.length > MAX_SUB_LENGTH ||
-		!/^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(sub)
-	) {
-		return BAD_SUB;
-	}
-	return { sub, scope: typeof scope === 'string' ? scope : '', exp, payload };
+	if (issuer !== undefined && payload.iss !== issuer) return WRONG_ISS;
+	if (!isForAudience(payload.aud, audience)) return WRONG_AUD;
+	const missing = refuseClaims(payload, requiredClaims);
+	if (missing) return missing;
+	const tenant = readTenant(payload, tenantClaim);
+	if (tenant instanceof Rejection) return tenant;
+	let scopes: ReadonlySet<string> | undefined;
+	return {
+		sub: typeof sub === 'string' ? sub : '',
+		tenant,
+		scope: typeof scope === 'string' ? scope : '',
+		get scopes() {
+			scopes ??= readScopes(payload);
+			return scopes;
+		},
+		exp,
+		payload,
+	};
 }
 
 /** @param seconds since `exp`; the leeway is over. */
@@ -128,10 +199,10 @@ function isAccessTokenType(typ: unknown): boolean {
 }
 
 /** RFC 7519 section 4.1.3: `aud` is one string or an array of strings; any other shape is no audience of ours. */
-function isForAudience(aud: unknown, wanted: string | undefined): boolean {
+function isForAudience(aud: unknown, wanted: readonly string[] | undefined): boolean {
 	if (wanted === undefined) return aud === undefined;
-	if (Array.isArray(aud)) return aud.every((one) => typeof one === 'string') && aud.includes(wanted);
-	return aud === wanted;
+	if (!Array.isArray(aud)) return typeof aud === 'string' && wanted.includes(aud);
+	return aud.every((one) => typeof one === 'string') && aud.some((one) => wanted.includes(one));
 }
 
 // JSON has no NaN or Infinity, but 1e400 parses to Infinity.

@@ -1,17 +1,21 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
+import { type Algorithm, fitsAlgorithm } from './algorithm.ts';
 
-/** The key that verifies RS256 signatures. Messages say what was found and what to give; they never quote the text. */
+/** The keys that verify tokens' signatures. Messages say what was found and what to give; they never quote the text. */
 
 /** Least public exponent, and least size of the modulus in bits (FIPS 186-5 section 5.1; RFC 7518 section 3.3). */
 const MIN_EXPONENT = 65_537n;
 const MIN_BITS = 2048;
 
+const RS256: readonly Algorithm[] = ['RS256'];
+
 /**
- * Reads the key of `[jwt] jwks_path`: one RSA public key as PEM, SPKI or PKCS#1.
+ * Reads one public key as PEM: SPKI, or PKCS#1 for RSA.
  *
+ * @param algorithms it must fit one of these.
  * @throws Error that says what is wrong with the text and what is wanted; it never quotes the text.
  */
-export function readPublicKey(pem: string): KeyObject {
+export function readPublicKey(pem: string, algorithms: readonly Algorithm[] = RS256): KeyObject {
 	const labels = [...pem.matchAll(/-----BEGIN ([A-Z0-9 ]+)-----/g)].map((match) => match[1]!);
 	if (labels.some((label) => label.endsWith('PRIVATE KEY'))) throw new Error(privateKeyFound(pem));
 	if (labels.length === 0) throw new Error(otherTextFound(pem));
@@ -24,20 +28,26 @@ export function readPublicKey(pem: string): KeyObject {
 	} catch {
 		throw new Error('is not a readable PEM public key: it is cut off or damaged; write it anew');
 	}
-	return checkPublicKey(key);
+	return checkPublicKey(key, algorithms);
 }
 
 /**
- * Whether a key may verify RS256: RSA (not RSA-PSS), at least 2048 bits, an odd public exponent of at least 65537.
+ * Whether a key may verify tokens: of the type of one of the algorithms and, where it is RSA (not RSA-PSS), of at least 2048 bits
+ * with an odd public exponent of at least 65537.
  *
  * @returns the key.
  * @throws Error that says what is wrong with it.
  */
-export function checkPublicKey(key: KeyObject): KeyObject {
+export function checkPublicKey(key: KeyObject, algorithms: readonly Algorithm[] = RS256): KeyObject {
 	if (key.type !== 'public') throw new Error(`holds a ${key.type} key; give the public key that belongs to the signer`);
-	if (key.asymmetricKeyType !== 'rsa') {
-		throw new Error(`holds a key of type ${key.asymmetricKeyType}; RS256 needs an RSA key`);
+	if (!algorithms.some((algorithm) => fitsAlgorithm(key, algorithm))) {
+		throw new Error(`holds a key of type ${typeOf(key, algorithms)}; ${needs(algorithms)}`);
 	}
+	if (key.asymmetricKeyType === 'rsa') checkStrength(key);
+	return key;
+}
+
+function checkStrength(key: KeyObject): void {
 	const { modulusLength = 0, publicExponent = 0n } = key.asymmetricKeyDetails ?? {};
 	if (modulusLength < MIN_BITS) {
 		throw new Error(`holds an RSA key of ${modulusLength} bits; at least 2048 are needed (RFC 7518 section 3.3)`);
@@ -47,8 +57,27 @@ export function checkPublicKey(key: KeyObject): KeyObject {
 		throw new Error(`holds an RSA key with the public exponent ${publicExponent}; at least 65537 is needed`);
 	}
 	if (publicExponent % 2n === 0n) throw new Error('holds an RSA key with an even public exponent, which is no RSA key');
-	return key;
 }
+
+/** With its curve where another one might have done. */
+function typeOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject, algorithms: readonly Algorithm[]): string {
+	const curve = asymmetricKeyDetails?.namedCurve;
+	return curve === undefined || !algorithms.some((algorithm) => algorithm.startsWith('ES'))
+		? `${asymmetricKeyType}`
+		: `${asymmetricKeyType} (${curve})`;
+}
+
+/** `RS256 needs an RSA key`, `ES256, EdDSA need a P-256 or an Ed25519 key` */
+function needs(algorithms: readonly Algorithm[]): string {
+	const kinds = new Set(algorithms.map((algorithm) => KINDS.get(algorithm) ?? 'an RSA'));
+	return `${algorithms.join(', ')} ${algorithms.length === 1 ? 'needs' : 'need'} ${[...kinds].join(' or ')} key`;
+}
+
+const KINDS: ReadonlyMap<Algorithm, string> = new Map([
+	['ES256', 'a P-256'],
+	['ES384', 'a P-384'],
+	['EdDSA', 'an Ed25519'],
+]);
 
 const WANTED = '("BEGIN PUBLIC KEY" or "BEGIN RSA PUBLIC KEY")';
 

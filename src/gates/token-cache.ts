@@ -1,4 +1,3 @@
-import type { KeyObject } from 'node:crypto';
 import { type Claims, LEEWAY_SECONDS } from './jwt.ts';
 
 /** What the verification of a token has shown. */
@@ -6,8 +5,10 @@ export interface VerifiedToken {
 	readonly claims: Claims;
 	/** Who is calling, for the upstream, the limits and the logs: `sub`, unless the configuration says otherwise. */
 	readonly tenant: string;
-	/** The key whose signature it bears. */
-	readonly key: KeyObject;
+	/** By so much `exp` may be missed. */
+	readonly leewaySeconds: number;
+	/** Names the rules, the key and the algorithm by which it was verified: who has the same would verify it, too. */
+	readonly vouchedBy: string;
 }
 
 /** A verified token with all that is worth working out once for it rather than once for each request. */
@@ -25,8 +26,12 @@ export const CACHE_CAPACITY = 10_000;
 export const CACHE_SECONDS = 300;
 
 /** When a verdict reached now stops being usable: after five minutes, or when the token's own leeway ends before that. */
-export function usableUntil(claims: Claims, nowSeconds: number): number {
-	return Math.min(nowSeconds + CACHE_SECONDS, claims.exp + LEEWAY_SECONDS);
+export function usableUntil(
+	{ exp }: Pick<Claims, 'exp'>,
+	nowSeconds: number,
+	leewaySeconds: number = LEEWAY_SECONDS,
+): number {
+	return Math.min(nowSeconds + CACHE_SECONDS, exp + leewaySeconds);
 }
 
 /**

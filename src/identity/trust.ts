@@ -1,57 +1,85 @@
-import type { KeyObject } from 'node:crypto';
-import { verifyToken } from '../gates/jwt.ts';
-import { readPublicKey } from '../gates/public-key.ts';
+import { checkClaims, type ParsedToken, parseToken, readPayload, verifySignature, WRONG_ISS } from '../gates/jwt.ts';
 import { Rejection } from '../gates/rejection.ts';
 import type { VerifiedToken } from '../gates/token-cache.ts';
+import { Issuer, type IssuerSeed } from './issuer.ts';
+import { UNKNOWN_KID } from './key-set.ts';
 
 /** Whose tokens are believed, as the control plane hands it to the workers: texts and numbers that can be cloned. */
 export interface IdentitySeed {
+	/** At least one. Where there are several, each has a name. */
 	readonly issuers: readonly IssuerSeed[];
 }
 
-export interface IssuerSeed extends IssuerRules {
-	/** SPKI or PKCS#1. */
-	readonly publicKeyPem: string;
-}
-
-/** What an issuer's tokens must say. */
-export interface IssuerRules {
-	/** Required `iss`; `undefined`: not checked, and then there is no other issuer. */
-	readonly issuer: string | undefined;
-	/** Required `aud`; `undefined`: tokens that carry any are refused. */
-	readonly audience: string | undefined;
-}
-
-/** An issuer with the key that its tokens are verified with. */
-export interface Issuer extends IssuerRules {
-	readonly publicKey: KeyObject;
-}
+/** Told of a token that names a key which its issuer's set does not have. Only for keys that come over the network. */
+export type OnUnknownKey = (issuer: string) => void;
 
 /**
  * Whom we believe at one moment: issuers, their keys, and what each demands of a token. Never changed; a reload or an issuer's new
  * keys bring another one, which all threads take over as one.
  */
 export class Trust {
-	readonly #issuer: Issuer;
+	/** Where there is no other: then nothing is chosen, and it may be believed whatever `iss` says. */
+	readonly #only: Issuer | undefined;
+	readonly #byName = new Map<unknown, Issuer>();
+	readonly #vouchers = new Set<string>();
+	readonly #onUnknownKey: OnUnknownKey | undefined;
 
-	/** @param issuers at least one. */
-	constructor(issuers: readonly Issuer[]) {
-		this.#issuer = issuers[0]!;
+	/** @throws Error that says which key cannot be used. */
+	constructor({ issuers }: IdentitySeed, onUnknownKey?: OnUnknownKey) {
+		this.#onUnknownKey = onUnknownKey;
+		const all = issuers.map((seed) => new Issuer(seed));
+		if (all.length === 1) this.#only = all[0];
+		for (const issuer of all) {
+			this.#byName.set(issuer.rules.issuer, issuer);
+			for (const voucher of issuer.vouchers()) this.#vouchers.add(voucher);
+		}
 	}
 
 	/** @param nowSeconds wall-clock time, seconds since the epoch. */
 	verify(token: string, nowSeconds: number): VerifiedToken | Rejection {
-		const claims = verifyToken(token, this.#issuer, nowSeconds);
-		return claims instanceof Rejection ? claims : { claims, tenant: claims.sub, key: this.#issuer.publicKey };
+		const parsed = parseToken(token);
+		if (parsed instanceof Rejection) return parsed;
+		// The signature before the claims: what a stranger can have parsed for nothing is to cost less than a verification.
+		if (this.#only !== undefined) return this.#verify(this.#only, parsed, undefined, nowSeconds);
+		// `iss` chooses before any key is tried (RFC 8725 section 3.8). What it says is believed once the chosen issuer's key has
+		// verified it.
+		const payload = readPayload(parsed);
+		if (payload instanceof Rejection) return payload;
+		const issuer = this.#byName.get(payload.iss);
+		return issuer === undefined ? WRONG_ISS : this.#verify(issuer, parsed, payload, nowSeconds);
 	}
 
 	/** Whether a token that another `Trust` has verified would be verified here, too. The time is not looked at. */
-	stillVerifies({ key }: VerifiedToken): boolean {
-		return key.equals(this.#issuer.publicKey);
+	stillVerifies({ vouchedBy }: VerifiedToken): boolean {
+		return this.#vouchers.has(vouchedBy);
 	}
-}
 
-/** @throws Error that says which key cannot be used. */
-export function createTrust({ issuers }: IdentitySeed): Trust {
-	return new Trust(issuers.map(({ publicKeyPem, ...rules }) => ({ ...rules, publicKey: readPublicKey(publicKeyPem) })));
+	/** @param known the payload, where it has been read already. */
+	#verify(
+		issuer: Issuer,
+		parsed: ParsedToken,
+		known: Record<string, unknown> | undefined,
+		nowSeconds: number,
+	): VerifiedToken | Rejection {
+		const { rules } = issuer;
+		const key = verifySignature(parsed, issuer);
+		if (key === UNKNOWN_KID && issuer.remote) this.#askForKeys(rules.issuer, known ?? readPayload(parsed));
+		if (key instanceof Rejection) return key;
+		const payload = known ?? readPayload(parsed);
+		if (payload instanceof Rejection) return payload;
+		const claims = checkClaims(payload, rules, nowSeconds);
+		if (claims instanceof Rejection) return claims;
+		return {
+			claims,
+			tenant: rules.tenantPrefix + claims.tenant,
+			leewaySeconds: rules.leewaySeconds,
+			vouchedBy: issuer.voucherOf(key, parsed.alg),
+		};
+	}
+
+	/** Another issuer's token is no reason to ask this one. */
+	#askForKeys(issuer: string | undefined, payload: Record<string, unknown> | Rejection): void {
+		if (payload instanceof Rejection || issuer === undefined || payload.iss !== issuer) return;
+		this.#onUnknownKey?.(issuer);
+	}
 }

@@ -52,7 +52,7 @@ export class Authenticator {
 			...verified,
 			tenantHeader: `x-proxy-tenant: ${verified.tenant}\r\n`,
 			tenantKey: this.#keys?.keyOf(verified.tenant) ?? 0n,
-			usableUntil: usableUntil(verified.claims, wallSeconds),
+			usableUntil: usableUntil(verified.claims, wallSeconds, verified.leewaySeconds),
 		};
 		this.#cache.add(key, identity);
 		return identity;

@@ -5,6 +5,7 @@ import type { ConfigInForce } from '../../../src/control/config-in-force.ts';
 import type { Watched } from '../../../src/control/health.ts';
 import { Reloader } from '../../../src/control/reload.ts';
 import { Upstreams } from '../../../src/control/upstreams.ts';
+import { DEFAULT_RULES } from '../../../src/identity/issuer.ts';
 import type { IdentitySeed } from '../../../src/identity/trust.ts';
 import { CLOSED, OPEN } from '../../../src/shared/breaker-cell.ts';
 import type { TlsMaterial, ToWorker } from '../../../src/shared/messages.ts';
@@ -15,8 +16,12 @@ import { configWith, route } from './fixtures/routes.ts';
 const OLD_TLS: TlsMaterial = { cert: 'old', key: 'old', ca: 'old' };
 const NEW_TLS: TlsMaterial = { cert: 'new', key: 'new', ca: 'new' };
 const EXPIRED = { line: 3, key: 'tls.cert_path', file: 'server.crt', message: 'the leaf expired yesterday' };
-const OLD_KEY: IdentitySeed = { issuers: [{ issuer: 'i', audience: 'a', publicKeyPem: 'old' }] };
-const NEW_KEY: IdentitySeed = { issuers: [{ issuer: 'i', audience: 'a', publicKeyPem: 'new' }] };
+const keyed = (pem: string): IdentitySeed => {
+	const keys = { named: false, keys: [{ kid: undefined, pem, algorithms: DEFAULT_RULES.algorithms }] };
+	return { issuers: [{ ...DEFAULT_RULES, issuer: 'i', audience: ['a'], keys, remote: false }] };
+};
+const OLD_KEY = keyed('old');
+const NEW_KEY = keyed('new');
 const OLD_ROUTES = [route('/a', 'old:1')];
 
 /** A reloader over a pool of fake threads; the files are what the test says they are. */

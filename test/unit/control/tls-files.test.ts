@@ -90,8 +90,8 @@ describe('the JWT key', () => {
 	const problemsOf = async (jwt: string) => (await judgeJwtKeyFile(configWith({ jwt }))).problems;
 
 	test('is passed on as text', async () => {
-		const judged = await judgeJwtKeyFile(configWith({}));
-		assert.deepEqual(judged, { publicKeyPem: pki.tokenKey.publicKeyPem, problems: [], warnings: [] });
+		const { keys, problems, warnings } = await judgeJwtKeyFile(configWith({}));
+		assert.deepEqual([keys?.keys[0]?.pem, problems, warnings], [pki.tokenKey.publicKeyPem, [], []]);
 	});
 
 	test('that is a private one is refused by line, key and path', async () => {
@@ -138,7 +138,7 @@ describe('an inspection', () => {
 		assert.deepEqual(warnings, [
 			'config.toml: routes: there are none: every request will be answered 404; write [[routes]]',
 		]);
-		assert.equal(files?.identity.issuers[0]?.publicKeyPem, pki.tokenKey.publicKeyPem);
+		assert.equal(files?.identity.issuers[0]?.keys?.keys[0]?.pem, pki.tokenKey.publicKeyPem);
 		assert.equal(files?.tls.key, pki.server.keyPem);
 	});
 

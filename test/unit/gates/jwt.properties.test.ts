@@ -5,9 +5,9 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { jwtVerify } from 'jose';
 import { createTokenKey } from '../../../src/cli/demo/tokens.ts';
-import { verifyToken } from '../../../src/gates/jwt.ts';
 import { readPublicKey } from '../../../src/gates/public-key.ts';
 import { Rejection } from '../../../src/gates/rejection.ts';
+import { verifyToken } from '../../fixtures/token-policy.ts';
 
 const NOW = 1_800_000_000;
 const ISSUER = 'https://issuer.test';

@@ -5,10 +5,11 @@ import fc from 'fast-check';
 import { type JWTPayload, jwtVerify, SignJWT } from 'jose';
 import { createTokenKey, mintToken, signToken, type TokenClaims } from '../../../src/cli/demo/tokens.ts';
 import { bearerToken } from '../../../src/gates/bearer.ts';
-import { type Claims, isExpired, type TokenPolicy, verifyToken } from '../../../src/gates/jwt.ts';
+import { type Claims, isExpired } from '../../../src/gates/jwt.ts';
 import { readPublicKey } from '../../../src/gates/public-key.ts';
 import { Rejection, TOKEN_INVALID } from '../../../src/gates/rejection.ts';
 import { assertRefusal } from '../../fixtures/refusal.ts';
+import { type TokenPolicy, verifyToken } from '../../fixtures/token-policy.ts';
 
 const NOW = 1_800_000_000;
 const ISSUER = 'https://issuer.test';

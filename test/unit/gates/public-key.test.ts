@@ -3,10 +3,10 @@ import { execFileSync } from 'node:child_process';
 import { createPublicKey, createSecretKey, generateKeyPairSync } from 'node:crypto';
 import { describe, it } from 'node:test';
 import { createTokenKey, mintToken } from '../../../src/cli/demo/tokens.ts';
-import { verifyToken } from '../../../src/gates/jwt.ts';
 import { checkPublicKey, readPublicKey } from '../../../src/gates/public-key.ts';
 import { Rejection } from '../../../src/gates/rejection.ts';
 import { testPki } from '../../fixtures/pki.ts';
+import { verifyToken } from '../../fixtures/token-policy.ts';
 
 const key = createTokenKey();
 const strangersKey = createTokenKey();

@@ -3,11 +3,12 @@ import { describe, it } from 'node:test';
 import { createTokenKey, mintToken, signToken, type TokenClaims } from '../../../src/cli/demo/tokens.ts';
 import { bearerToken } from '../../../src/gates/bearer.ts';
 import { readHttp1Head, readHttp2Head } from '../../../src/gates/headers.ts';
-import { MAX_HEADER_LENGTH, verifyToken } from '../../../src/gates/jwt.ts';
+import { MAX_HEADER_LENGTH } from '../../../src/gates/jwt.ts';
 import { cleanTarget } from '../../../src/gates/path.ts';
 import { readPublicKey } from '../../../src/gates/public-key.ts';
 import { BAD_PATH, BAD_REQUEST, Rejection, TOKEN_INVALID, TOKEN_MISSING } from '../../../src/gates/rejection.ts';
 import { assertRefusal } from '../../fixtures/refusal.ts';
+import { verifyToken } from '../../fixtures/token-policy.ts';
 
 /** Reasons are for operators, who look for them in their logs: each check has its own, and it stays the same. */
 

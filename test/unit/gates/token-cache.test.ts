@@ -1,18 +1,15 @@
 import assert from 'node:assert/strict';
-import { createPublicKey } from 'node:crypto';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { createTokenKey } from '../../../src/cli/demo/tokens.ts';
-import { isExpired } from '../../../src/gates/jwt.ts';
+import { isExpired, LEEWAY_SECONDS } from '../../../src/gates/jwt.ts';
 import { CACHE_CAPACITY, type Identity, TokenCache, usableUntil } from '../../../src/gates/token-cache.ts';
 
 const NOW = 1_800_000_000;
 
-const key = createPublicKey(createTokenKey().publicKeyPem);
-
 function identity(exp: number, now = NOW): Identity {
-	const claims = { sub: 'tenant', scope: '', exp, payload: {} };
-	return { claims, tenant: 'tenant', key, tenantHeader: '', tenantKey: 1n, usableUntil: usableUntil(claims, now) };
+	const claims = { sub: 'tenant', tenant: 'tenant', scope: '', scopes: new Set<string>(), exp, payload: {} };
+	const verified = { claims, tenant: 'tenant', leewaySeconds: LEEWAY_SECONDS, vouchedBy: 'key' };
+	return { ...verified, tenantHeader: '', tenantKey: 1n, usableUntil: usableUntil(claims, now) };
 }
 
 describe('the token cache', () => {

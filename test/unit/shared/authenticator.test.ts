@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
+import { createPublicKey } from 'node:crypto';
 import { describe, it } from 'node:test';
 import { createTokenKey, mintToken, type TokenClaims } from '../../../src/cli/demo/tokens.ts';
 import { Rejection, TOKEN_INVALID, TOKEN_MISSING } from '../../../src/gates/rejection.ts';
-import { createTrust } from '../../../src/identity/trust.ts';
+import { issuerWithKey } from '../../../src/identity/issuer.ts';
+import { Trust } from '../../../src/identity/trust.ts';
 import { Authenticator } from '../../../src/shared/authenticator.ts';
 import { createLimiterMemory, TenantLimiter } from '../../../src/shared/limiter.ts';
 import { assertRefusal } from '../../fixtures/refusal.ts';
@@ -10,7 +12,7 @@ import { assertRefusal } from '../../fixtures/refusal.ts';
 const NOW = 1_800_000_000;
 const key = createTokenKey();
 const trustIn = (pem: string) =>
-	createTrust({ issuers: [{ publicKeyPem: pem, issuer: undefined, audience: undefined }] });
+	new Trust({ issuers: [issuerWithKey(createPublicKey(pem), { issuer: undefined, audience: undefined })] });
 const trust = trustIn(key.publicKeyPem);
 
 const bearer = (claims: TokenClaims) => `Bearer ${mintToken(key, { sub: 'tenant-a', exp: NOW + 3600, ...claims })}`;

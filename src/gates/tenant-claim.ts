@@ -1,0 +1,37 @@
+import { type Rejection, TOKEN_INVALID } from './rejection.ts';
+
+/** Longest tenant as a token gives it, in characters (decisions "JWT"). */
+export const MAX_TENANT_LENGTH = 256;
+
+const NO_SUB = TOKEN_INVALID.because('no sub');
+const BAD_SUB = TOKEN_INVALID.because('bad sub');
+const NO_TENANT = TOKEN_INVALID.because('no tenant claim');
+const BAD_TENANT = TOKEN_INVALID.because('bad tenant claim');
+
+/** Where the tenant stands unless the configuration says otherwise (specification 2.3). */
+export const SUB: readonly string[] = ['sub'];
+
+/** @param path names of members, from the payload inwards; at least one. */
+export function readTenant(payload: Readonly<Record<string, unknown>>, path: readonly string[]): string | Rejection {
+	const isSub = path.length === 1 && path[0] === 'sub';
+	const tenant = memberAt(payload, path);
+	if (tenant === undefined) return isSub ? NO_SUB : NO_TENANT;
+	// An identity that cannot be passed on in a header is not an identity.
+	if (typeof tenant === 'string' && isHeaderValue(tenant)) return tenant;
+	return isSub ? BAD_SUB : BAD_TENANT;
+}
+
+function isHeaderValue(tenant: string): boolean {
+	return tenant.length <= MAX_TENANT_LENGTH && /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(tenant);
+}
+
+/** Own members alone: what every object inherits is nothing that a token says. */
+function memberAt(payload: Readonly<Record<string, unknown>>, path: readonly string[]): unknown {
+	let value: unknown = payload;
+	for (const name of path) {
+		if (typeof value !== 'object' || value === null || Array.isArray(value) || !Object.hasOwn(value, name))
+			return undefined;
+		value = (value as Record<string, unknown>)[name];
+	}
+	return value;
+}
