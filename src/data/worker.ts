@@ -1,6 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { correlate } from '../gates/correlation.ts';
 import { RouteTable } from '../gates/routes.ts';
+import { Rate } from '../gates/tenant-limit.ts';
 import { createTrust, type IdentitySeed } from '../identity/trust.ts';
 import { Authenticator } from '../shared/authenticator.ts';
 import { Budget } from '../shared/budget.ts';
@@ -163,7 +164,7 @@ function createPlane(
 	deadlines: PlaneDeadlines,
 	accessLog: AccessLog | undefined,
 ): DataPlane {
-	const limiter = seed.limiter === undefined ? undefined : new TenantLimiter(seed.limiter, seed.tenantRps, seed.index);
+	const limiter = seed.limiter === undefined ? undefined : new TenantLimiter(seed.limiter, seed.index);
 	const filter = parseLogFilter(seed.logFilter);
 	const log = createLogger(
 		filter,
@@ -180,6 +181,7 @@ function createPlane(
 			keyOf: (tenant) => tenantKey(seed.tenantSecret, tenant),
 		}),
 		limiter,
+		tenantRate: new Rate(Math.max(1, seed.tenantRps)),
 		routes: new RouteTable([]),
 		stats,
 		bufferedBytes: new BufferedBytes(
