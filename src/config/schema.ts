@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { MAX_RPS } from '../gates/tenant-limit.ts';
 import { breaker } from './tables/breaker.ts';
 import { jwt } from './tables/jwt.ts';
 import { emptyIfAbsent, expected, flag, MAX_SECONDS, seconds, wholeNumberOr } from './tables/kinds.ts';
@@ -16,8 +17,7 @@ export const configFile = z.strictObject({
 	health_interval_secs: seconds(5),
 	...upstreamKeys,
 	default_cooldown_secs: wholeNumberOr(30, 1, MAX_SECONDS, 'of seconds'),
-	// Ticks of the limiter (`gates/tenant-limit.ts`) stay exact in a double for 28 years of uptime at this rate.
-	tenant_rps: wholeNumberOr(1000, 0, 10_000_000, 'of requests per second'),
+	tenant_rps: wholeNumberOr(1000, 0, MAX_RPS, 'of requests per second'),
 	reload_on_change: flag('false').default(false),
 	tls: emptyIfAbsent(tls),
 	jwt: emptyIfAbsent(jwt),

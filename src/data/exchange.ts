@@ -82,7 +82,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		this.#identity = identity;
 
 		// Only now is there somebody to charge. Everything after this costs the tenant one request.
-		const withinLimit = plane.limiter?.admit(identity.tenantKey, this.#startedAt) ?? true;
+		const withinLimit = plane.limiter?.admit(identity.tenantKey, this.#startedAt, plane.tenantRate) ?? true;
 		if (!withinLimit) return this.refuse(rejection.RATE_LIMITED);
 
 		// The proxy and the upstream must see the same path, or the route that is matched is not the one that is served.

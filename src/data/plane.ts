@@ -2,6 +2,7 @@ import type { OpeningRule } from '../gates/breaker.ts';
 import type { Correlation } from '../gates/correlation.ts';
 import type { RequestHead } from '../gates/headers.ts';
 import type { RouteTable } from '../gates/routes.ts';
+import type { Rate } from '../gates/tenant-limit.ts';
 import type { Authenticator } from '../shared/authenticator.ts';
 import { BreakerCell } from '../shared/breaker-cell.ts';
 import { watchCircuit } from '../shared/circuit-watch.ts';
@@ -25,6 +26,7 @@ export interface DataPlane {
 	readonly authenticator: Authenticator;
 	/** `undefined` when tenants are not limited. */
 	readonly limiter: TenantLimiter | undefined;
+	readonly tenantRate: Rate;
 	routes: RouteTable<Route>;
 	readonly stats: WorkerStats;
 	readonly bufferedBytes: BufferedBytes;

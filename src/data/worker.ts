@@ -1,6 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { correlate } from '../gates/correlation.ts';
 import { RouteTable } from '../gates/routes.ts';
+import { Rate } from '../gates/tenant-limit.ts';
 import { type IdentitySeed, type OnUnknownKey, Trust } from '../identity/trust.ts';
 import { Authenticator } from '../shared/authenticator.ts';
 import { Budget } from '../shared/budget.ts';
@@ -171,7 +172,7 @@ function createPlane(
 	authenticator: Authenticator,
 	accessLog: AccessLog | undefined,
 ): DataPlane {
-	const limiter = seed.limiter === undefined ? undefined : new TenantLimiter(seed.limiter, seed.tenantRps, seed.index);
+	const limiter = seed.limiter === undefined ? undefined : new TenantLimiter(seed.limiter, seed.index);
 	const filter = parseLogFilter(seed.logFilter);
 	const log = createLogger(
 		filter,
@@ -186,6 +187,7 @@ function createPlane(
 		limits: seed.limits,
 		authenticator,
 		limiter,
+		tenantRate: new Rate(Math.max(1, seed.tenantRps)),
 		routes: new RouteTable([]),
 		stats,
 		bufferedBytes: new BufferedBytes(

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { RATE_LIMITED, Rejection, TOKEN_INVALID } from '../gates/rejection.ts';
+import { Rate } from '../gates/tenant-limit.ts';
 import type { Identity } from '../gates/token-cache.ts';
 import { issuerWithKey } from '../identity/issuer.ts';
 import { Trust } from '../identity/trust.ts';
@@ -70,7 +71,8 @@ export function createGate({ jwtPublicKey, issuer, audience, tenantRps, clock = 
 		audience: readExpectation('audience', 'ERR_GATE_AUDIENCE', audience),
 	};
 	const trust = new Trust({ issuers: [issuerWithKey(key, rules)] });
-	const limiter = createLimiter(tenantRps);
+	const rate = readRate(tenantRps);
+	const limiter = rate && new TenantLimiter(createLimiterMemory(randomBytes(32), LIMITER_SLOTS), 0);
 	const authenticator = new Authenticator(trust, limiter);
 	// As long as the authenticator remembers an identity, and no longer.
 	const admitted = new WeakMap<Identity, Verdict>();
@@ -78,7 +80,7 @@ export function createGate({ jwtPublicKey, issuer, audience, tenantRps, clock = 
 	const judge = (authorization: unknown): Verdict => {
 		const identity = authenticator.authenticate(onlyValue(authorization), clock.wallSeconds());
 		if (identity instanceof Rejection) return refused(identity);
-		if (limiter && !limiter.admit(identity.tenantKey, clock.now())) return refused(RATE_LIMITED);
+		if (limiter && !limiter.admit(identity.tenantKey, clock.now(), rate!)) return refused(RATE_LIMITED);
 		let verdict = admitted.get(identity);
 		if (verdict === undefined) {
 			verdict = Object.freeze({ ok: true, claims: claimsOf(identity) });
@@ -118,12 +120,11 @@ function ownClock(): Clock {
 	return systemClock(process.hrtime.bigint());
 }
 
-function createLimiter(tenantRps: number): TenantLimiter | undefined {
+function readRate(tenantRps: number): Rate | undefined {
 	if (!Number.isInteger(tenantRps) || tenantRps < 0 || tenantRps > MAX_TENANT_RPS) {
 		throw new GateError('ERR_GATE_TENANT_RPS', 'tenantRps must be a whole number from 0 (no limit) to 1,000,000');
 	}
-	if (tenantRps === 0) return undefined;
-	return new TenantLimiter(createLimiterMemory(randomBytes(32), LIMITER_SLOTS), tenantRps, 0);
+	return tenantRps === 0 ? undefined : new Rate(tenantRps);
 }
 
 /** `undefined` is refused: the check must not vanish because an environment variable is not set. */

@@ -1,11 +1,12 @@
-import { admitTenant, ticksAt } from '../gates/tenant-limit.ts';
+import { Bucket, END_OF_TIME, type Rate } from '../gates/tenant-limit.ts';
 import { tenantKey } from './tenant-key.ts';
 
 /**
  * The tenants' buckets in memory that all threads share, so that the limit is one for the whole process.
  *
- * An open-addressing table of (key, full-at) pairs. `full-at` is the bucket's theoretical arrival time and the word on
- * which threads agree by compare-and-swap. A bucket that is full again says nothing that an absent one would not, so
+ * An open-addressing table of (key, full-at) pairs. `full-at` is the moment at which the bucket is full again (`Bucket`), seconds in
+ * its upper half and their fraction in the lower one, and the word on which threads agree by compare-and-swap. It does not depend on
+ * the rate, which each request brings with it. A bucket that is full again says nothing that an absent one would not, so
  * its slot may be taken for another tenant; nothing else is ever forgotten. Taking a slot is rare and goes one thread
  * at a time; it first claims the word, so that a thread counting on the old tenant fails its swap and looks again.
  */
@@ -23,6 +24,8 @@ export const LIMITER_SLOTS = 1 << 20;
 const WINDOW = 128;
 /** `full-at` of a slot that is just being taken. */
 const CLAIMED = -1n;
+/** Of a bucket that nobody has asked yet. */
+const FULL = 0n;
 
 export function createLimiterMemory(secret: Uint8Array, slots: number = LIMITER_SLOTS): LimiterMemory {
 	return { cells: new SharedArrayBuffer(slots * 16), lock: new SharedArrayBuffer(4), secret };
@@ -39,19 +42,18 @@ export class TenantLimiter {
 	readonly #secret: Uint8Array;
 	readonly #slots: number;
 	readonly #worker: number;
-	readonly #rps: number;
+	/** The bucket that was asked last; it can tell what is left of it until the next `admit`. */
+	readonly bucket = new Bucket();
+	/** Where a word is taken apart and put together. */
+	readonly #word = new DataView(new ArrayBuffer(8));
 
-	/**
-	 * @param rps requests per second and burst, at least 1.
-	 * @param worker index of this thread, unique in the process.
-	 */
-	constructor(memory: LimiterMemory, rps: number, worker: number) {
+	/** @param worker index of this thread, unique in the process. */
+	constructor(memory: LimiterMemory, worker: number) {
 		this.#cells = new BigInt64Array(memory.cells);
 		this.#lock = new Int32Array(memory.lock);
 		this.#secret = memory.secret;
 		this.#slots = this.#cells.length / 2;
 		this.#worker = worker;
-		this.#rps = rps;
 	}
 
 	/** The key under which a tenant's bucket is found. */
@@ -62,29 +64,45 @@ export class TenantLimiter {
 	/**
 	 * Counts one request.
 	 *
-	 * @param nowMs monotonic milliseconds, the same scale in all threads.
+	 * @param nowMs monotonic milliseconds, the same scale in all threads; before 0 it counts as 0.
 	 * @returns whether the tenant is within its limit; without a finite time nobody can be shown to be.
 	 */
-	admit(key: bigint, nowMs: number): boolean {
-		if (!Number.isFinite(nowMs)) return false;
-		const now = ticksAt(nowMs, this.#rps);
+	admit(key: bigint, nowMs: number, rate: Rate): boolean {
+		// What is said of a bucket that is not there: nothing is left.
+		this.bucket.debt = rate.depth;
+		if (!Number.isFinite(nowMs) || nowMs > END_OF_TIME) return false;
+		const now = Math.max(0, nowMs);
 		for (;;) {
 			const slot = this.#find(key);
-			const verdict = slot === -1 ? this.#take(key, now) : this.#count(slot, key, now);
+			const verdict = slot === -1 ? this.#take(key, now, rate) : this.#count(slot, key, now, rate);
 			if (verdict !== undefined) return verdict;
 		}
 	}
 
 	/** One swap on a slot that held the key a moment ago; `undefined`: somebody was faster, look again. */
-	#count(slot: number, key: bigint, now: number): boolean | undefined {
+	#count(slot: number, key: bigint, now: number, rate: Rate): boolean | undefined {
 		const fullAt = Atomics.load(this.#cells, slot + 1);
 		// Being taken for another tenant: ours was full, so it starts anew, once the other one is through.
-		if (fullAt === CLAIMED) return this.#take(key, now);
+		if (fullAt === CLAIMED) return this.#take(key, now, rate);
 		// The key is read again after the word: only then do the two belong together (see `#take`).
 		if (Atomics.load(this.#cells, slot) !== key) return undefined;
-		const next = admitTenant(Number(fullAt), now, this.#rps);
-		if (next === -1) return false;
-		return Atomics.compareExchange(this.#cells, slot + 1, fullAt, BigInt(next)) === fullAt ? true : undefined;
+		this.#unpack(fullAt);
+		if (!this.bucket.admit(rate, now)) return false;
+		return Atomics.compareExchange(this.#cells, slot + 1, fullAt, this.#pack()) === fullAt ? true : undefined;
+	}
+
+	#unpack(fullAt: bigint): void {
+		const word = this.#word;
+		word.setBigInt64(0, fullAt);
+		this.bucket.seconds = word.getUint32(0);
+		this.bucket.units = word.getUint32(4);
+	}
+
+	#pack(): bigint {
+		const word = this.#word;
+		word.setUint32(0, this.bucket.seconds);
+		word.setUint32(4, this.bucket.units);
+		return word.getBigInt64(0);
 	}
 
 	/** Index of the key's pair, or -1. */
@@ -106,7 +124,7 @@ export class TenantLimiter {
 	 * @returns `true`: admitted; `false`: every slot of the window belongs to a tenant in debt, and forgetting one of
 	 *   them would refill it, so this one has to wait; `undefined`: the key has appeared, count on it.
 	 */
-	#take(key: bigint, now: number): boolean | undefined {
+	#take(key: bigint, now: number, rate: Rate): boolean | undefined {
 		const owner = this.#worker + 1;
 		while (Atomics.compareExchange(this.#lock, 0, 0, owner) !== 0);
 		try {
@@ -116,11 +134,14 @@ export class TenantLimiter {
 			for (let i = 0; i < WINDOW; i++) {
 				if (this.#claim(slot, now)) {
 					Atomics.store(this.#cells, slot, key);
-					Atomics.store(this.#cells, slot + 1, BigInt(admitTenant(0, now, this.#rps)));
+					this.#unpack(FULL);
+					this.bucket.admit(rate, now);
+					Atomics.store(this.#cells, slot + 1, this.#pack());
 					return true;
 				}
 				slot = this.#after(slot);
 			}
+			this.bucket.debt = rate.depth;
 			return false;
 		} finally {
 			Atomics.store(this.#lock, 0, 0);
@@ -131,7 +152,8 @@ export class TenantLimiter {
 	#claim(slot: number, now: number): boolean {
 		const fullAt = Atomics.load(this.#cells, slot + 1);
 		if (fullAt === CLAIMED) return true;
-		if (Number(fullAt) > now) return false;
+		this.#unpack(fullAt);
+		if (!this.bucket.isFull(now)) return false;
 		return Atomics.compareExchange(this.#cells, slot + 1, fullAt, CLAIMED) === fullAt;
 	}
 

@@ -33,7 +33,7 @@ describe('the authenticator', () => {
 	});
 
 	it('has the tenant header ready, and the key of the tenant', () => {
-		const limiter = new TenantLimiter(createLimiterMemory(new Uint8Array(32), 8), 5, 0);
+		const limiter = new TenantLimiter(createLimiterMemory(new Uint8Array(32), 8), 0);
 		const identity = accepted(new Authenticator(trust, limiter), bearer({ sub: 'tenant a', scope: 'read' }));
 		assert.equal(identity.tenantHeader, 'x-proxy-tenant: tenant a\r\n');
 		assert.equal(identity.tenantKey, limiter.keyOf('tenant a'));

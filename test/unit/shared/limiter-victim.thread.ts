@@ -1,5 +1,6 @@
 import { workerData } from 'node:worker_threads';
-import { type LimiterMemory, TenantLimiter } from '../../../src/shared/limiter.ts';
+import type { LimiterMemory } from '../../../src/shared/limiter.ts';
+import { FixedRateLimiter } from './fixed-rate.ts';
 
 /** Asks for new tenants for ever, which takes the lock each time, until it is killed. */
 export interface VictimTask {
@@ -12,7 +13,7 @@ export interface VictimTask {
 }
 
 const task = workerData as VictimTask;
-const limiter = new TenantLimiter(task.memory, task.rps, task.worker);
+const limiter = new FixedRateLimiter(task.memory, task.rps, task.worker);
 const progress = new Int32Array(task.progress);
 for (let key = 1n; ; key++) {
 	limiter.admit(key << 40n, task.now);

@@ -7,9 +7,9 @@ import {
 	LIMITER_SLOTS,
 	type LimiterMemory,
 	releaseLimiterLock,
-	TenantLimiter,
 } from '../../../src/shared/limiter.ts';
 import { ExactLimits, ms } from '../../models/exact-limits.ts';
+import { FixedRateLimiter } from './fixed-rate.ts';
 import type { HammerTask } from './limiter.thread.ts';
 import type { VictimTask } from './limiter-victim.thread.ts';
 import { runThreads } from './thread-pool.ts';
@@ -20,7 +20,7 @@ const VICTIM = new URL('./limiter-victim.thread.ts', import.meta.url);
 /** Slots that a key may lie in, see `limiter.ts`. */
 const WINDOW = 128;
 
-function drain(limiter: TenantLimiter, key: bigint, now: number): number {
+function drain(limiter: FixedRateLimiter, key: bigint, now: number): number {
 	let admitted = 0;
 	while (limiter.admit(key, now)) admitted++;
 	return admitted;
@@ -28,7 +28,7 @@ function drain(limiter: TenantLimiter, key: bigint, now: number): number {
 
 describe('the limiter on one thread', () => {
 	it('passes the burst, then one request a period, for each tenant by itself', () => {
-		const limiter = new TenantLimiter(createLimiterMemory(SECRET), 5, 0);
+		const limiter = new FixedRateLimiter(createLimiterMemory(SECRET), 5, 0);
 		const [a, b] = [limiter.keyOf('tenant-a'), limiter.keyOf('tenant-b')];
 		assert.equal(drain(limiter, a, 0), 5);
 		assert.equal(drain(limiter, a, 199), 0);
@@ -38,7 +38,7 @@ describe('the limiter on one thread', () => {
 	});
 
 	it('admits nobody without a time, whether the tenant is known or not, and takes nothing from anybody for it', () => {
-		const limiter = new TenantLimiter(createLimiterMemory(SECRET), 5, 0);
+		const limiter = new FixedRateLimiter(createLimiterMemory(SECRET), 5, 0);
 		const key = limiter.keyOf('tenant-a');
 		for (const nothing of [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]) {
 			assert.equal(limiter.admit(key, nothing), false);
@@ -49,9 +49,9 @@ describe('the limiter on one thread', () => {
 	});
 
 	it('lets nobody without the secret of the process find two tenants with one key', () => {
-		const one = new TenantLimiter(createLimiterMemory(SECRET, 8), 1, 0);
-		const same = new TenantLimiter(createLimiterMemory(SECRET, 64), 9, 3);
-		const other = new TenantLimiter(createLimiterMemory(new Uint8Array(32), 8), 1, 0);
+		const one = new FixedRateLimiter(createLimiterMemory(SECRET, 8), 1, 0);
+		const same = new FixedRateLimiter(createLimiterMemory(SECRET, 64), 9, 3);
+		const other = new FixedRateLimiter(createLimiterMemory(new Uint8Array(32), 8), 1, 0);
 		const subs = ['', 'a', 'b', 'tenant', 'tenant ', 'x'.repeat(256), '__proto__'];
 		for (const sub of subs) {
 			assert.equal(one.keyOf(sub), same.keyOf(sub));
@@ -71,7 +71,7 @@ describe('the limiter on one thread', () => {
 
 	it('does not refill a tenant in debt while 100,000 others come by', () => {
 		// A smaller table than the real one, or it would take ten million of them to fill it ten times over.
-		const limiter = new TenantLimiter(createLimiterMemory(SECRET, 512), 3, 0);
+		const limiter = new FixedRateLimiter(createLimiterMemory(SECRET, 512), 3, 0);
 		const debtor = limiter.keyOf('debtor');
 		assert.equal(drain(limiter, debtor, 0), 3);
 		let key = 1n;
@@ -93,7 +93,7 @@ describe('the limiter on one thread', () => {
 				fc.boolean(),
 				fc.array(request, { minLength: 1, maxLength: 200, size: 'max' }),
 				(slots, rps, oneHome, requests) => {
-					const limiter = new TenantLimiter(createLimiterMemory(SECRET, slots), rps, 0);
+					const limiter = new FixedRateLimiter(createLimiterMemory(SECRET, slots), rps, 0);
 					const exact = new ExactLimits(rps);
 					let grid = 0;
 					for (const [tenant, step] of requests) {
@@ -112,7 +112,7 @@ describe('the limiter on one thread', () => {
 	});
 
 	it('makes a newcomer wait, rather than forget one of the tenants in debt around it', () => {
-		const limiter = new TenantLimiter(createLimiterMemory(SECRET, 4 * WINDOW), 2, 0);
+		const limiter = new FixedRateLimiter(createLimiterMemory(SECRET, 4 * WINDOW), 2, 0);
 		const keys = Array.from({ length: WINDOW + 1 }, (_, i) => (BigInt(i + 1) << 32n) | 3n);
 		for (const key of keys.slice(0, WINDOW)) assert.equal(drain(limiter, key, 0), 2);
 		assert.equal(drain(limiter, keys[WINDOW]!, 999), 0);
@@ -125,7 +125,7 @@ describe('the limiter on one thread', () => {
 
 	it('finds its tenants again where the window runs over the end of the table', () => {
 		const slots = 2 * WINDOW;
-		const limiter = new TenantLimiter(createLimiterMemory(SECRET, slots), 1, 0);
+		const limiter = new FixedRateLimiter(createLimiterMemory(SECRET, slots), 1, 0);
 		const keys = Array.from({ length: WINDOW }, (_, i) => (BigInt(i + 1) << 32n) | BigInt(slots - 5));
 		for (const key of keys) assert.equal(drain(limiter, key, 0), 1);
 		for (const key of keys) assert.equal(drain(limiter, key, 500), 0);
@@ -133,7 +133,7 @@ describe('the limiter on one thread', () => {
 	});
 
 	it('takes keys of every sign and size', () => {
-		const limiter = new TenantLimiter(createLimiterMemory(SECRET, 64), 1, 0);
+		const limiter = new FixedRateLimiter(createLimiterMemory(SECRET, 64), 1, 0);
 		const keys = [1n, -1n, 2n ** 63n - 1n, -(2n ** 63n), 2n ** 32n, -(2n ** 32n), 0xffff_ffffn];
 		for (const key of keys) assert.equal(drain(limiter, key, 0), 1);
 		for (const key of keys) assert.equal(drain(limiter, key, 999), 0);
@@ -216,7 +216,7 @@ describe('the limiter when another thread gets in between two of its steps', () 
 	/** A table whose slots were used by the tenants in `before`, long enough ago to be full again. */
 	function prepare(slots: number, before: readonly bigint[], inDebt: readonly bigint[]): LimiterMemory {
 		const memory = createLimiterMemory(SECRET, slots);
-		const limiter = new TenantLimiter(memory, 2, 0);
+		const limiter = new FixedRateLimiter(memory, 2, 0);
 		for (const key of before) limiter.admit(key, 0);
 		for (const key of inDebt) limiter.admit(key, LATER);
 		return memory;
@@ -227,7 +227,7 @@ describe('the limiter when another thread gets in between two of its steps', () 
 		const cells = new BigInt64Array(memory.cells).join();
 		let left = rooms.get(cells);
 		if (left === undefined) {
-			left = TENANTS.map((key) => drain(new TenantLimiter(copy(memory), 2, 9), key, LATER)).join();
+			left = TENANTS.map((key) => drain(new FixedRateLimiter(copy(memory), 2, 9), key, LATER)).join();
 			rooms.set(cells, left);
 		}
 		return `${verdicts.join()}, left ${left}`;
@@ -252,8 +252,8 @@ describe('the limiter when another thread gets in between two of its steps', () 
 		at: number,
 	): boolean[] | 'waits' | 'over' {
 		const { load, compareExchange, store } = Atomics;
-		const one = new TenantLimiter(memory, 2, 0);
-		const two = new TenantLimiter(memory, 2, 1);
+		const one = new FixedRateLimiter(memory, 2, 0);
+		const two = new FixedRateLimiter(memory, 2, 1);
 		let accesses = 0;
 		let between: boolean[] | undefined;
 		let waits = false;
@@ -305,7 +305,7 @@ describe('the limiter when another thread gets in between two of its steps', () 
 						// Every place that the request can have among the others.
 						const wanted = Array.from({ length: others.length + 1 }, (_, place) => {
 							const memory = copy(start);
-							const limiter = new TenantLimiter(memory, 2, 0);
+							const limiter = new FixedRateLimiter(memory, 2, 0);
 							const verdicts = others.toSpliced(place, 0, first).map((key) => limiter.admit(key, LATER));
 							const [own] = verdicts.splice(place, 1);
 							return outcome(memory, [own!, ...verdicts]);
@@ -336,10 +336,10 @@ describe('the limiter after the death of a thread', () => {
 	/** Index of a slot's key; its bucket follows. */
 	const CLAIMED = -1n;
 
-	function orphaned(slots: number): { memory: LimiterMemory; limiter: TenantLimiter; cells: BigInt64Array } {
+	function orphaned(slots: number): { memory: LimiterMemory; limiter: FixedRateLimiter; cells: BigInt64Array } {
 		const memory = createLimiterMemory(SECRET, slots);
 		new Int32Array(memory.lock)[0] = DEAD + 1;
-		return { memory, limiter: new TenantLimiter(memory, RPS, 0), cells: new BigInt64Array(memory.cells) };
+		return { memory, limiter: new FixedRateLimiter(memory, RPS, 0), cells: new BigInt64Array(memory.cells) };
 	}
 
 	it('goes on once the lock of the dead one is released, and of no other', () => {
@@ -357,7 +357,7 @@ describe('the limiter after the death of a thread', () => {
 
 	it('needs no lock for tenants that have a slot', () => {
 		const memory = createLimiterMemory(SECRET, 4);
-		const limiter = new TenantLimiter(memory, RPS, 0);
+		const limiter = new FixedRateLimiter(memory, RPS, 0);
 		assert.equal(limiter.admit(5n, 0), true);
 		new Int32Array(memory.lock)[0] = DEAD + 1;
 		assert.equal(limiter.admit(5n, 0), true);
@@ -396,7 +396,7 @@ describe('the limiter after the death of a thread', () => {
 
 	it('keeps the debts of all tenants while threads are killed with the lock in their hand', async () => {
 		const memory = createLimiterMemory(SECRET, WINDOW);
-		const limiter = new TenantLimiter(memory, RPS, 0);
+		const limiter = new FixedRateLimiter(memory, RPS, 0);
 		const lock = new Int32Array(memory.lock);
 		const debtors = Array.from({ length: WINDOW }, (_, i) => BigInt(i + 1));
 		for (const key of debtors) assert.equal(drain(limiter, key, 0), RPS);

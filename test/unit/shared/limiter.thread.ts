@@ -1,5 +1,6 @@
 import { workerData } from 'node:worker_threads';
-import { type LimiterMemory, TenantLimiter } from '../../../src/shared/limiter.ts';
+import type { LimiterMemory } from '../../../src/shared/limiter.ts';
+import { FixedRateLimiter } from './fixed-rate.ts';
 import { meet, type ThreadData } from './thread-pool.ts';
 
 /** Every thread asks for every tenant at each moment; the clock stands still until all are through. */
@@ -16,7 +17,7 @@ export interface HammerTask {
 }
 
 const { task, index, barrier } = workerData as ThreadData<HammerTask>;
-const limiter = new TenantLimiter(task.memory, task.rps, index);
+const limiter = new FixedRateLimiter(task.memory, task.rps, index);
 const admitted = new Int32Array(task.admitted);
 
 for (const [step, now] of task.moments.entries()) {
