@@ -4,6 +4,8 @@
  */
 
 import type { OpeningRule } from '../gates/breaker.ts';
+import type { CertificateHeadersSeed } from '../identity/certificate-headers.ts';
+import type { RouteAccessSeed } from '../identity/route-access.ts';
 import type { Limits } from '../shared/limits.ts';
 import type { LogSettings } from '../shared/messages.ts';
 
@@ -30,6 +32,10 @@ export interface RouteConfig {
 	readonly health: HealthSettings | undefined;
 	/** How long an idle connection to the upstream is kept, ms. The same for all routes to one upstream. */
 	readonly idleTimeoutMs: number;
+	/** Who may use it; `undefined`: whoever has a token. */
+	readonly access?: RouteAccessSeed | undefined;
+	/** What the upstream is told of the client's certificate; `undefined`: nothing. */
+	readonly certificateHeaders?: CertificateHeadersSeed | undefined;
 }
 
 export interface HealthSettings {

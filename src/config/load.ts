@@ -145,11 +145,22 @@ function toRoute(file: ConfigFile, route: ConfigFile['routes'][number]): RouteCo
 		cooldownMs: milliseconds(route.cooldown_secs ?? file.default_cooldown_secs),
 		opening: {
 			failures: route.failures ?? file.breaker.failures,
-			tenants: route.tenants ?? file.breaker.tenants,
+			tenants: typeof route.tenants === 'number' ? route.tenants : file.breaker.tenants,
 		},
 		health: (route.health ?? file.health) ? toHealth(file, route) : undefined,
 		idleTimeoutMs: milliseconds(route.upstream_idle_timeout_secs ?? file.upstream_idle_timeout_secs),
+		access: toAccess(route),
+		certificateHeaders: toCertificateHeaders(route),
 	};
+}
+
+function toAccess({ allow, deny, tenants, scopes }: ConfigFile['routes'][number]): RouteConfig['access'] {
+	const access = { allow, deny, tenants: Array.isArray(tenants) ? tenants : undefined, scopes };
+	return Object.values(access).some((rule) => rule !== undefined) ? access : undefined;
+}
+
+function toCertificateHeaders({ client_cert, xfcc }: ConfigFile['routes'][number]): RouteConfig['certificateHeaders'] {
+	return client_cert === 'none' && xfcc === undefined ? undefined : { clientCert: client_cert, xfcc };
 }
 
 function toHealth(file: ConfigFile, route: ConfigFile['routes'][number]): HealthSettings {

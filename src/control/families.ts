@@ -107,6 +107,12 @@ function writeRefusals(page: Exposition, workers: readonly WorkerReading[]): voi
 	page
 		.family('proxy_ratelimited_total', 'counter', "Requests over their tenant's limit.")
 		.sample(total(workers, ({ rateLimited }) => rateLimited));
+	const forbidden = page.family(
+		'proxy_forbidden_total',
+		'counter',
+		'Requests that may not use their route, by what forbids it: the certificate, the tenant or the scopes.',
+	);
+	for (const [reason, count] of addUp(workers.map((worker) => worker.forbidden))) forbidden.sample(count, { reason });
 }
 
 function writeHandshakes(

@@ -114,11 +114,13 @@ export class Upstreams {
 				stats: counters.stats[worker]!,
 				idleTimeoutMs: idleTimeouts.get(address.authority)!,
 			})),
-			routes: plan.routes.map(({ prefix, cooldownMs, opening, upstream }) => ({
+			routes: plan.routes.map(({ prefix, cooldownMs, opening, upstream, access, certificateHeaders }) => ({
 				prefix,
 				cooldownMs,
 				opening,
 				upstream: indexes.get(upstream.authority)!,
+				access,
+				certificateHeaders,
 			})),
 		};
 	}

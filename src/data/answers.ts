@@ -1,20 +1,19 @@
 import type { Rejection } from '../gates/rejection.ts';
 
-const known = new Map<string, readonly string[]>();
+const known = new Map<string, { readonly headers: readonly string[]; readonly fields: readonly string[] }>();
 
-/** Header fields of a refusal, names and values in turn; built once for each code. */
-export function refusalFields(rejection: Rejection): readonly string[] {
-	let fields = known.get(rejection.code);
-	if (fields === undefined) {
-		fields = Object.freeze([
-			...rejection.headers,
-			'content-type',
-			'text/plain; charset=utf-8',
-			'content-length',
-			String(Buffer.byteLength(rejection.body)),
-		]);
-		known.set(rejection.code, fields);
-	}
+/** Header fields of a refusal, names and values in turn; built once for each code, and anew where its headers are others. */
+export function refusalFields({ code, headers, body }: Rejection): readonly string[] {
+	const last = known.get(code);
+	if (last?.headers === headers) return last.fields;
+	const fields = Object.freeze([
+		...headers,
+		'content-type',
+		'text/plain; charset=utf-8',
+		'content-length',
+		String(Buffer.byteLength(body)),
+	]);
+	known.set(code, { headers, fields });
 	return fields;
 }
 

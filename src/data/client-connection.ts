@@ -1,4 +1,5 @@
 import type { TLSSocket } from 'node:tls';
+import { Caller } from '../identity/caller.ts';
 import { ClientCertificate } from '../identity/client-certificate.ts';
 import { jsonString } from '../shared/json-string.ts';
 
@@ -10,6 +11,7 @@ export class ClientConnection {
 	readonly #protocol: 'http/1.1' | 'h2';
 	#logMembers: string | undefined;
 	#certificate: ClientCertificate | undefined;
+	#caller: Caller | undefined;
 
 	constructor(socket: TlsFacts, ip: string, protocol: 'http/1.1' | 'h2') {
 		this.ip = ip;
@@ -24,6 +26,14 @@ export class ClientConnection {
 			if (x509 !== undefined) this.#certificate = new ClientCertificate(x509);
 		}
 		return this.#certificate;
+	}
+
+	/** What routes ask of the client's certificate; `undefined` like that. */
+	get caller(): Caller | undefined {
+		if (this.#caller === undefined && this.certificate !== undefined) {
+			this.#caller = new Caller(this.certificate.x509, this.#socket.getX509Certificate());
+		}
+		return this.#caller;
 	}
 
 	/**
@@ -52,7 +62,7 @@ export class ClientConnection {
 }
 
 /** As much of a socket as is needed. It tells nothing any more once it is closed. */
-export type TlsFacts = Pick<TLSSocket, 'getProtocol' | 'getPeerX509Certificate'>;
+export type TlsFacts = Pick<TLSSocket, 'getProtocol' | 'getPeerX509Certificate' | 'getX509Certificate'>;
 
 function member(name: string, value: string | null | undefined): string {
 	return value === null || value === undefined ? '' : `,"${name}":${jsonString(value)}`;

@@ -14,7 +14,9 @@ import { Rejection } from '../gates/rejection.ts';
 import { withoutQuery } from '../gates/target.ts';
 import type { Identity } from '../gates/token-cache.ts';
 import { refuseProtocolChange } from '../gates/upgrade.ts';
+import { NO_CERTIFICATE } from '../identity/route-access.ts';
 import { silenceCause } from '../shared/causes.ts';
+import type { ForbiddenReason } from '../shared/stats.ts';
 import type { ClientRequest, ExchangeEvents } from './client.ts';
 import { Timed } from './deadlines.ts';
 import type { Dispatched } from './dispatch-queue.ts';
@@ -100,12 +102,19 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 
 	/** From the route to the queue before the upstream's door. @param now monotonic milliseconds. */
 	protected forward(now: number): void {
-		const { plane } = this;
+		const { client, plane } = this;
 
 		// Matching is pure, so it can come before anything is spent.
 		const route = plane.routes.match(pathOf(this.#target!));
 		if (route instanceof Rejection) return this.refuse(route);
 		this.route = route;
+
+		// Who may use the route? The certificate's names, the tenant and the token's scopes say. Each answer is worked out once
+		// for a connection or a token.
+		const forbidden = route.access?.refuse(client.connection, this.#identity!);
+		if (forbidden) return this.refuse(forbidden);
+		if (route.certificateHeaders !== undefined && client.connection.caller === undefined)
+			return this.refuse(NO_CERTIFICATE);
 
 		// Streaming: a body that announces too much is refused before the upstream hears of it.
 		const tooLarge = this.admitBody(this.#head!);
@@ -149,9 +158,12 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		const { client, route } = this;
 		const { framing, bytes, complete } = this.outgoingBody();
 		this.connection = connection;
+		const { certificateHeaders } = route!;
+		const certificateLines =
+			certificateHeaders === undefined ? '' : client.connection.caller!.lines(certificateHeaders);
 		const head = `${client.method} ${this.#target}${route!.upstream.versionAndHost}${client.forwardedLines}${
 			this.#identity!.tenantHeader
-		}${this.#correlation?.lines ?? ''}${this.#head!.lines}${framing}\r\n`;
+		}${certificateLines}${this.#correlation?.lines ?? ''}${this.#head!.lines}${framing}\r\n`;
 		this.record?.sent(this.#sentAt);
 		connection.send(client.method, head, bytes, complete, this);
 		if (!complete) this.readBody();
@@ -266,6 +278,9 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		if (answer.is(rejection.TOKEN_MISSING)) this.#unauthorized(answer, 'missing');
 		else if (answer.is(rejection.TOKEN_INVALID)) this.#unauthorized(answer, 'invalid');
 		else if (answer.is(rejection.RATE_LIMITED)) stats.rateLimited();
+		else if (answer.is(rejection.CERTIFICATE_FORBIDDEN)) this.#forbidden(answer, 'certificate');
+		else if (answer.is(rejection.TENANT_FORBIDDEN)) this.#forbidden(answer, 'tenant');
+		else if (answer.is(rejection.INSUFFICIENT_SCOPE)) this.#forbidden(answer, 'scope');
 		else if (UNSERVED.some((kind) => answer.is(kind))) this.#tellOperators('request not served', answer, answer.status);
 		this.releaseBodies();
 		this.count(answer.status, answer);
@@ -279,6 +294,19 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		stats.authFailure(metric);
 		strangers.write('info', 'proxy::auth', 'request without a valid token', kindOf(reason), () => ({
 			reason,
+			client: this.client.connection.ip,
+			path: withoutQuery(this.client.target),
+		}));
+	}
+
+	/** Counts a request that may not use its route, and tells operators why. */
+	#forbidden({ reason = '' }: Rejection, metric: ForbiddenReason): void {
+		const { stats, strangers } = this.plane;
+		stats.forbidden(metric);
+		strangers.write('info', 'proxy::auth', 'request may not use its route', kindOf(reason), () => ({
+			reason,
+			route: this.route?.prefix,
+			tenant: this.#identity?.tenant,
 			client: this.client.connection.ip,
 			path: withoutQuery(this.client.target),
 		}));

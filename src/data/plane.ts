@@ -3,6 +3,8 @@ import type { Correlation } from '../gates/correlation.ts';
 import type { RequestHead } from '../gates/headers.ts';
 import type { RouteTable } from '../gates/routes.ts';
 import type { Rate } from '../gates/tenant-limit.ts';
+import type { CertificateHeaders } from '../identity/certificate-headers.ts';
+import type { RouteAccess } from '../identity/route-access.ts';
 import type { Authenticator } from '../shared/authenticator.ts';
 import { BreakerCell } from '../shared/breaker-cell.ts';
 import { watchCircuit } from '../shared/circuit-watch.ts';
@@ -90,6 +92,10 @@ export interface Route {
 	readonly cooldownMs: number;
 	readonly opening: OpeningRule;
 	readonly upstream: Upstream;
+	/** Who may use it; `undefined`: whoever has come this far. */
+	readonly access: RouteAccess | undefined;
+	/** What the upstream is told of the client's certificate; `undefined`: nothing. */
+	readonly certificateHeaders: CertificateHeaders | undefined;
 }
 
 /** One upstream as this worker knows it. */

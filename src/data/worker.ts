@@ -2,6 +2,9 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { correlate } from '../gates/correlation.ts';
 import { RouteTable } from '../gates/routes.ts';
 import { Rate } from '../gates/tenant-limit.ts';
+import { CertificateHeaders } from '../identity/certificate-headers.ts';
+import { loadNameReader, type NameReader } from '../identity/certificate-names.ts';
+import { RouteAccess } from '../identity/route-access.ts';
 import { type IdentitySeed, type OnUnknownKey, Trust } from '../identity/trust.ts';
 import { Authenticator } from '../shared/authenticator.ts';
 import { Budget } from '../shared/budget.ts';
@@ -38,8 +41,11 @@ class Worker {
 	#upstreams = new Map<number, Upstream>();
 	/** What a `commit` will put into force. */
 	readonly #prepared = new Map<number, () => void>();
+	/** Rounds whose part here is being prepared. */
+	readonly #preparing = new Set<number>();
 
-	constructor(seed: WorkerSeed) {
+	/** @param readNames for a routing table whose routes ask for names (`nameReaderFor`). */
+	constructor(seed: WorkerSeed, readNames: NameReader | undefined) {
 		this.#seed = seed;
 		const clock = systemClock(seed.clockEpoch);
 		const deadlines = new Deadlines(clock);
@@ -51,7 +57,7 @@ class Worker {
 		});
 		const planeDeadlines = createDeadlines(deadlines, seed.limits);
 		this.#plane = createPlane(seed, clock, stats, planeDeadlines, authenticator, this.#accessLog);
-		this.#routing(seed.routing)();
+		this.#routing(seed.routing, readNames)();
 		this.#listener = new Listener(this.#plane, seed);
 		deadlines.start();
 	}
@@ -79,16 +85,19 @@ class Worker {
 	onMessage(message: ToWorker): void {
 		switch (message.type) {
 			case 'prepare-tls':
-				return this.#prepare(message.id, () => this.#tls(message.tls));
+				return void this.#prepare(message.id, () => this.#tls(message.tls));
 			case 'prepare-routing':
-				return this.#prepare(message.id, () => this.#routing(message.routing));
+				return void this.#prepare(message.id, async () =>
+					this.#routing(message.routing, await nameReaderFor(message.routing)),
+				);
 			case 'prepare-identity':
-				return this.#prepare(message.id, () => this.#identity(message.identity));
+				return void this.#prepare(message.id, () => this.#identity(message.identity));
 			case 'commit':
 				this.#prepared.get(message.id)?.();
 				this.#prepared.delete(message.id);
 				return tell({ type: 'committed', id: message.id });
 			case 'discard':
+				this.#preparing.delete(message.id);
 				this.#prepared.delete(message.id);
 				return;
 			case 'stop-accepting':
@@ -109,11 +118,16 @@ class Worker {
 	}
 
 	/** Does all that can fail; what is left to do at the commit cannot. */
-	#prepare(id: number, build: () => () => void): void {
+	async #prepare(id: number, build: () => (() => void) | Promise<() => void>): Promise<void> {
+		this.#preparing.add(id);
 		try {
-			this.#prepared.set(id, build());
+			const takeOver = await build();
+			// Another worker may have refused meanwhile, and the round is over.
+			if (!this.#preparing.delete(id)) return;
+			this.#prepared.set(id, takeOver);
 			tell({ type: 'prepared', id });
 		} catch (error) {
+			if (!this.#preparing.delete(id)) return;
 			tell({ type: 'refused', id, message: (error as Error).message });
 		}
 	}
@@ -128,17 +142,19 @@ class Worker {
 		return () => this.#plane.authenticator.use(trust);
 	}
 
-	#routing(routing: RoutingSeed): () => void {
+	#routing(routing: RoutingSeed, readNames: NameReader | undefined): () => void {
 		// An upstream is the one we know when it has the same breaker: then its connections stay, too.
 		const upstreams = routing.upstreams.map(
 			(seed) => this.#upstreams.get(seed.breakerId) ?? new Upstream(seed, this.#plane),
 		);
 		const routes = new RouteTable<Route>(
-			routing.routes.map(({ prefix, cooldownMs, opening, upstream }) => ({
+			routing.routes.map(({ prefix, cooldownMs, opening, upstream, access, certificateHeaders }) => ({
 				prefix,
 				cooldownMs,
 				opening,
 				upstream: upstreams[upstream]!,
+				access: access && new RouteAccess(access, readNames),
+				certificateHeaders: certificateHeaders && new CertificateHeaders(certificateHeaders, readNames),
 			})),
 		);
 		return () => {
@@ -151,6 +167,14 @@ class Worker {
 			}
 		};
 	}
+}
+
+/** The library that reads names in certificates is loaded for those tables alone whose routes ask for names. */
+async function nameReaderFor({ routes }: RoutingSeed): Promise<NameReader | undefined> {
+	const readsNames = routes.some(
+		({ access, certificateHeaders }) => access?.allow ?? access?.deny ?? certificateHeaders?.xfcc,
+	);
+	return readsNames ? loadNameReader() : undefined;
 }
 
 function createAccessLog({ log, workers }: WorkerSeed, clock: Clock, stats: WorkerStats): AccessLog | undefined {
@@ -224,7 +248,8 @@ function tell(message: FromWorker): void {
 	parentPort!.postMessage(message);
 }
 
-const worker = new Worker(workerData as WorkerSeed);
+const seed = workerData as WorkerSeed;
+const worker = new Worker(seed, await nameReaderFor(seed.routing));
 /**
  * An error that nothing has caught ends the thread, but not at once. Node goes on reading once more after it has stopped
  * the thread's JavaScript, and aborts the whole process over what an HTTP/2 session gets then (nodejs/node#64850). So the

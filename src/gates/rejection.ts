@@ -60,6 +60,14 @@ export const RATE_LIMITED = new Rejection('rate-limited', 429, 'rate limited', R
 export const BAD_REQUEST = new Rejection('bad-request', 400, 'bad request', [], true);
 export const BAD_PATH = new Rejection('bad-path', 400, 'bad path', [], true);
 export const BODY_ERROR = new Rejection('body-error', 400, 'body error', [], true);
+/** By the route's rules about names in certificates; like the next one to the client, told apart by the metric. */
+export const CERTIFICATE_FORBIDDEN = new Rejection('certificate-forbidden', 403, 'forbidden');
+export const TENANT_FORBIDDEN = new Rejection('tenant-forbidden', 403, 'forbidden', [], false, 'tenant');
+/** RFC 6750 section 3.1; `insufficientScope` names what is wanted as well. */
+export const INSUFFICIENT_SCOPE = new Rejection('insufficient-scope', 403, 'insufficient scope', [
+	'www-authenticate',
+	'Bearer error="insufficient_scope"',
+]);
 export const NO_ROUTE = new Rejection('no-route', 404, 'no route');
 // RFC 9110 section 15.5.6: a 405 names what is allowed; beyond these, methods are the upstream's affair.
 export const METHOD_NOT_ALLOWED = new Rejection('method-not-allowed', 405, 'method not allowed', [
@@ -77,3 +85,10 @@ export const BAD_GATEWAY = new Rejection('bad-gateway', 502, 'bad gateway');
 export const UPSTREAM_UNAVAILABLE = new Rejection('upstream-unavailable', 503, 'upstream unavailable');
 export const OVERLOADED = new Rejection('overloaded', 503, 'overloaded', RETRY);
 export const UPSTREAM_TIMEOUT = new Rejection('upstream-timeout', 504, 'upstream timeout');
+
+/** @param scopes all that a route demands, scope-tokens of RFC 6749 section 3.3. Make it once for each route. */
+export function insufficientScope(scopes: readonly string[]): Rejection {
+	const { code, status, body } = INSUFFICIENT_SCOPE;
+	const challenge = `Bearer error="insufficient_scope", scope="${scopes.join(' ')}"`;
+	return new Rejection(code, status, body, ['www-authenticate', challenge], false, 'scope');
+}

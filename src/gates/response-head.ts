@@ -42,6 +42,10 @@ export class ResponseHeadReader {
 			case KEEP_ALIVE:
 				this.#keepAlive(value);
 				break;
+			case VARY:
+				// RFC 9440 section 2.4: the client has not sent that field, so its cache would take every request for the same.
+				this.fields.push(lower, OUR_WORD.test(value) ? '*' : value);
+				break;
 		}
 	}
 
@@ -66,6 +70,9 @@ export class ResponseHeadReader {
 	}
 }
 
+/** A field about the client's certificate, which only the proxy writes. */
+const OUR_WORD = /(?:^|,)\s*(?:client-cert|client-cert-chain|x-forwarded-client-cert)\s*(?:,|$)/i;
+
 const CLOSE = /(?:^|,)\s*close\s*(?:,|$)/i;
 
 const FORWARD = 0;
@@ -74,6 +81,7 @@ const CONTENT_LENGTH = 2;
 const TRANSFER_ENCODING = 3;
 const CONNECTION = 4;
 const KEEP_ALIVE = 5;
+const VARY = 6;
 
 /** What a response does not pass on: hop-by-hop fields, and the framing, which the answer gets anew. */
 const RESPONSE_FIELDS = new Map<string, number>([
@@ -86,6 +94,7 @@ const RESPONSE_FIELDS = new Map<string, number>([
 	['te', DROP],
 	['trailer', DROP],
 	['upgrade', DROP],
+	['vary', VARY],
 	// Means nothing in a response, and HTTP/2 forbids it (RFC 9113 section 8.2.2).
 	['http2-settings', DROP],
 ]);

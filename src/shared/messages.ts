@@ -1,4 +1,6 @@
 import type { OpeningRule } from '../gates/breaker.ts';
+import type { CertificateHeadersSeed } from '../identity/certificate-headers.ts';
+import type { RouteAccessSeed } from '../identity/route-access.ts';
 import type { IdentitySeed } from '../identity/trust.ts';
 import type { BudgetMemory } from './budget.ts';
 import type { LimiterMemory } from './limiter.ts';
@@ -44,6 +46,10 @@ export interface RouteSeed {
 	readonly opening: OpeningRule;
 	/** Index into `upstreams`. */
 	readonly upstream: number;
+	/** Who may use it; `undefined`: whoever has a token. */
+	readonly access?: RouteAccessSeed | undefined;
+	/** What the upstream is told of the client's certificate; `undefined`: nothing. */
+	readonly certificateHeaders?: CertificateHeadersSeed | undefined;
 }
 
 export interface RoutingSeed {

@@ -31,6 +31,10 @@ export const HTTP2_ERROR_REASONS = [
 ] as const;
 export type Http2ErrorReason = (typeof HTTP2_ERROR_REASONS)[number];
 
+/** Who may not use a route that there is: the client by its certificate, its tenant, its token by the scopes. */
+export const FORBIDDEN_REASONS = ['certificate', 'tenant', 'scope'] as const;
+export type ForbiddenReason = (typeof FORBIDDEN_REASONS)[number];
+
 const ANSWERS = 8;
 const REFUSALS = ANSWERS + STATUSES;
 
@@ -49,8 +53,9 @@ const CELL = {
 	handshakeRefusals: REFUSALS,
 	connectionRefusals: REFUSALS + HANDSHAKE_REFUSALS.length,
 	http2Errors: REFUSALS + HANDSHAKE_REFUSALS.length + CONNECTION_REFUSALS.length,
+	forbidden: REFUSALS + HANDSHAKE_REFUSALS.length + CONNECTION_REFUSALS.length + HTTP2_ERROR_REASONS.length,
 } as const;
-const WORKER_CELLS = CELL.http2Errors + HTTP2_ERROR_REASONS.length;
+const WORKER_CELLS = CELL.forbidden + FORBIDDEN_REASONS.length;
 
 export class WorkerStats {
 	readonly cells: Float64Array;
@@ -90,6 +95,10 @@ export class WorkerStats {
 		this.cells[CELL.http2Errors + HTTP2_ERROR_REASONS.indexOf(reason)]! += 1;
 	}
 
+	forbidden(reason: ForbiddenReason): void {
+		this.cells[CELL.forbidden + FORBIDDEN_REASONS.indexOf(reason)]! += 1;
+	}
+
 	/** An answer given before an upstream was chosen. */
 	answered(status: number): void {
 		this.cells[CELL.answers + status]! += 1;
@@ -114,6 +123,7 @@ export class WorkerStats {
 		accessLinesDropped: number;
 		connections: Record<ConnectionProtocol, number>;
 		http2Errors: Map<Http2ErrorReason, number>;
+		forbidden: Map<ForbiddenReason, number>;
 		answers: Map<number, number>;
 	} {
 		const c = this.cells;
@@ -130,6 +140,7 @@ export class WorkerStats {
 				h2: c[CELL.connectionsHttp2]!,
 			},
 			http2Errors: named(HTTP2_ERROR_REASONS, c, CELL.http2Errors),
+			forbidden: named(FORBIDDEN_REASONS, c, CELL.forbidden),
 			answers: nonZero(c.subarray(CELL.answers, CELL.answers + STATUSES)),
 		};
 	}

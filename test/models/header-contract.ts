@@ -6,7 +6,16 @@
 export type Field = readonly [name: string, value: string];
 
 /** Fields that say who is calling, from where, and that only the proxy may say. */
-export const OURS = ['x-proxy-tenant', 'x-forwarded-for', 'x-forwarded-proto', 'forwarded', 'x-real-ip'];
+export const OURS = [
+	'x-proxy-tenant',
+	'x-forwarded-for',
+	'x-forwarded-proto',
+	'forwarded',
+	'x-real-ip',
+	'client-cert',
+	'client-cert-chain',
+	'x-forwarded-client-cert',
+];
 
 /** What stays at the hop between client and proxy. */
 export const HOP_BY_HOP = [
@@ -50,7 +59,14 @@ export function returnedByTheContract(fields: readonly Field[]): Field[] {
 	const never = [...RESPONSE_HOP_BY_HOP, ...FRAMING, 'connection'];
 	return fields
 		.map(([name, value]): Field => [name.toLowerCase(), value])
-		.filter(([name]) => !never.includes(name) && !named.includes(name));
+		.filter(([name]) => !never.includes(name) && !named.includes(name))
+		.map(([name, value]) => [name, name === 'vary' ? variesFor(value) : value]);
+}
+
+/** RFC 9440 section 2.4: of fields that no client sends, no cache behind the proxy can tell whether they are the same. */
+function variesFor(vary: string): string {
+	const ours = ['client-cert', 'client-cert-chain', 'x-forwarded-client-cert'];
+	return vary.split(',').some((name) => ours.includes(name.trim().toLowerCase())) ? '*' : vary;
 }
 
 function namedByConnection(fields: readonly Field[]): string[] {

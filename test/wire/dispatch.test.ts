@@ -71,6 +71,8 @@ for (const [protocol, { accept, head, body }] of Object.entries(SENDERS)) {
 					cooldownMs: 1000,
 					opening: { failures: 1, tenants: 1 },
 					upstream: upstream as unknown as Upstream,
+					access: undefined,
+					certificateHeaders: undefined,
 				},
 			]);
 			plane.dispatches.add = (request) => void queued.push(request);

@@ -1,6 +1,6 @@
 /** Writes the configuration file of specification 2.1: for the demo, and for tests that vary one key at a time. */
 
-export type TomlValue = string | number | boolean;
+export type TomlValue = string | number | boolean | readonly string[];
 
 /** The file's keys as they are spelled in it. Keys that are `undefined` are left out. */
 export interface ConfigTables {
@@ -36,10 +36,15 @@ export interface RouteEntry {
 	readonly upstream: string;
 	readonly cooldown_secs?: number;
 	readonly failures?: number;
-	readonly tenants?: number;
+	readonly tenants?: number | readonly string[];
 	readonly health?: boolean;
 	readonly health_path?: string;
 	readonly upstream_idle_timeout_secs?: number;
+	readonly allow?: readonly string[];
+	readonly deny?: readonly string[];
+	readonly scopes?: readonly string[];
+	readonly client_cert?: string;
+	readonly xfcc?: readonly string[];
 }
 
 /** The file's text. Keys outside any table come first, as TOML demands. */
@@ -69,5 +74,6 @@ function keys(entries: object): string {
 
 /** A JSON string is a TOML basic string but for DEL, which TOML wants escaped (TOML 1.0, "String"). */
 function literal(value: TomlValue): string {
+	if (Array.isArray(value)) return `[${value.map(literal).join(', ')}]`;
 	return typeof value === 'string' ? JSON.stringify(value).replaceAll('\x7f', '\\u007f') : String(value);
 }

@@ -8,6 +8,7 @@
 import { KeyObject, randomBytes, webcrypto } from 'node:crypto';
 import { isIP } from 'node:net';
 import type { Extension, X509Certificate } from '@peculiar/x509';
+import { loadX509 } from '../../identity/x509.ts';
 
 /** What a certificate carries as its validity (RFC 5280 section 4.1.2.5, whole seconds). */
 export interface Validity {
@@ -145,17 +146,4 @@ async function generateKeys(extractable: boolean): Promise<webcrypto.CryptoKeyPa
 
 function pem(certificate: X509Certificate): string {
 	return `${certificate.toString('pem')}\n`;
-}
-
-/**
- * Loads the certificate library on first use, so that no other command pays for it. Its dependency injection refuses to
- * load without the metadata functions of `reflect-metadata`, but only ever asks them for constructor parameters that
- * its classes do not declare: "none" is the true answer, and a package for it would be one too many.
- */
-async function loadX509(): Promise<typeof import('@peculiar/x509')> {
-	// `unknown`, since a test's framework declares these functions.
-	const reflect = Reflect as unknown as { getMetadata?: () => undefined; getOwnMetadata?: () => undefined };
-	reflect.getMetadata ??= () => undefined;
-	reflect.getOwnMetadata ??= () => undefined;
-	return import('@peculiar/x509');
 }

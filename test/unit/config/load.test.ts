@@ -17,6 +17,8 @@ const OF_TODAY = {
 	opening: { failures: 1, tenants: 1 },
 	health: { path: '/health', timeoutMs: 2000, unhealthyAfter: 1, healthyAfter: 1 },
 	idleTimeoutMs: 4000,
+	access: undefined,
+	certificateHeaders: undefined,
 };
 
 describe('a configuration that is right', () => {

@@ -16,6 +16,7 @@ function socket(): TlsFacts & { asked: number } {
 			this.asked++;
 			return certificate as never;
 		},
+		getX509Certificate: () => undefined,
 	};
 }
 
@@ -126,7 +127,11 @@ describe('the line of a request', () => {
 	});
 
 	it('does without what a closed connection no longer tells', () => {
-		const closed: TlsFacts = { getProtocol: () => null, getPeerX509Certificate: () => undefined };
+		const closed: TlsFacts = {
+			getProtocol: () => null,
+			getPeerX509Certificate: () => undefined,
+			getX509Certificate: () => undefined,
+		};
 		const members = new ClientConnection(closed, '::1', 'http/1.1').logMembers;
 		assert.deepEqual(JSON.parse(`{"x":0${members}}`), { x: 0, protocol: 'http/1.1', client: '::1' });
 	});

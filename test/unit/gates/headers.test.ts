@@ -97,7 +97,16 @@ function foldings(name: string): string[] {
 const spellings = (name: string) => [name, name.toUpperCase(), name.replace(/\b[a-z]/g, (c) => c.toUpperCase())];
 
 /** Fields that say who is calling, from where, and that only the proxy may say. */
-const OURS = ['x-proxy-tenant', 'x-forwarded-for', 'x-forwarded-proto', 'forwarded', 'x-real-ip'];
+const OURS = [
+	'x-proxy-tenant',
+	'x-forwarded-for',
+	'x-forwarded-proto',
+	'forwarded',
+	'x-real-ip',
+	'client-cert',
+	'client-cert-chain',
+	'x-forwarded-client-cert',
+];
 const HOP_BY_HOP = [
 	'keep-alive',
 	'proxy-connection',

@@ -9,6 +9,13 @@ const CONTRACT: Record<string, { status: number; body: string; headers?: string[
 	RATE_LIMITED: { status: 429, body: 'rate limited', headers: ['retry-after', '1'] },
 	BAD_PATH: { status: 400, body: 'bad path' },
 	BODY_ERROR: { status: 400, body: 'body error' },
+	CERTIFICATE_FORBIDDEN: { status: 403, body: 'forbidden', headers: [] },
+	TENANT_FORBIDDEN: { status: 403, body: 'forbidden', headers: [] },
+	INSUFFICIENT_SCOPE: {
+		status: 403,
+		body: 'insufficient scope',
+		headers: ['www-authenticate', 'Bearer error="insufficient_scope"'],
+	},
 	NO_ROUTE: { status: 404, body: 'no route' },
 	METHOD_NOT_ALLOWED: { status: 405, body: 'method not allowed' },
 	SLOW_CLIENT: { status: 408, body: 'slow client' },

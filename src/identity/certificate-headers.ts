@@ -1,0 +1,98 @@
+import type { X509Certificate } from 'node:crypto';
+import type { CertificateNames, NameReader } from './certificate-names.ts';
+import { forwardedClientCert, type XfccMember } from './forwarded-client-cert.ts';
+
+/** What a route's upstream is told of the client's certificate. */
+export interface CertificateHeadersSeed {
+	/** `Client-Cert`, and with `chain` also `Client-Cert-Chain` (RFC 9440). */
+	readonly clientCert: 'none' | 'leaf' | 'chain';
+	/** Members of `x-forwarded-client-cert`; `undefined`: no such field. */
+	readonly xfcc: readonly XfccMember[] | undefined;
+}
+
+/** A client's certificate, as far as it matters here. */
+export interface CertificateSource {
+	readonly certificate: X509Certificate;
+	/** `undefined` where they cannot be read. */
+	names(read: NameReader): CertificateNames | undefined;
+}
+
+/** The header lines about a client's certificate, as one route's upstream wants them. */
+export class CertificateHeaders {
+	/** The same for all that write the same. */
+	readonly key: string;
+	readonly #seed: CertificateHeadersSeed;
+	readonly #read: NameReader | undefined;
+
+	/** @param read for seeds with `xfcc`. */
+	constructor(seed: CertificateHeadersSeed, read: NameReader | undefined) {
+		this.key = JSON.stringify([seed.clientCert, seed.xfcc]);
+		this.#seed = seed;
+		this.#read = read;
+	}
+
+	/**
+	 * @param own the proxy's own certificate.
+	 * @returns lines, each ended by CRLF.
+	 */
+	write(client: CertificateSource, own: X509Certificate | undefined): string {
+		const { clientCert, xfcc } = this.#seed;
+		const { certificate } = client;
+		const needsChain = clientCert === 'chain' || xfcc?.includes('chain');
+		const issuers = needsChain ? presentedIssuers(certificate) : [];
+		let lines = clientCert === 'none' ? '' : `client-cert: ${byteSequence(certificate)}\r\n`;
+		if (clientCert === 'chain' && issuers.length > 0) {
+			lines += `client-cert-chain: ${issuers.map(byteSequence).join(', ')}\r\n`;
+		}
+		if (xfcc !== undefined) {
+			const read = this.#read!;
+			const value = forwardedClientCert({
+				members: xfcc,
+				certificate,
+				issuers,
+				names: client.names(read),
+				ownUris: (own && read(own)?.uris) ?? [],
+			});
+			lines += `x-forwarded-client-cert: ${value}\r\n`;
+		}
+		return lines;
+	}
+}
+
+/**
+ * The certificates that the client has sent along, in its order, as far as each has signed the one before it. Only the leaf has
+ * been judged: OpenSSL may have found its way to a CA past these, and Node does not tell which way it was.
+ */
+function presentedIssuers(leaf: X509Certificate): X509Certificate[] {
+	const issuers: X509Certificate[] = [];
+	let size = 0;
+	let last = leaf;
+	while (issuers.length < MAX_ISSUERS) {
+		const next = last.issuerCertificate;
+		if (next === undefined || !isIssuedBy(last, next)) break;
+		size += next.raw.length;
+		if (size > MAX_ISSUER_BYTES) break;
+		issuers.push(next);
+		last = next;
+	}
+	return issuers;
+}
+
+/** They go out with each request: a client does not get to make these long. Real chains are a quarter of this. */
+const MAX_ISSUERS = 8;
+/** DER. */
+const MAX_ISSUER_BYTES = 16_384;
+
+function isIssuedBy(certificate: X509Certificate, issuer: X509Certificate): boolean {
+	try {
+		return certificate.checkIssued(issuer) && certificate.verify(issuer.publicKey);
+	} catch {
+		// A key of a kind that OpenSSL does not know.
+		return false;
+	}
+}
+
+/** RFC 9440 section 2.1: a Byte Sequence (RFC 8941 section 3.3.5) of the DER. */
+function byteSequence({ raw }: X509Certificate): string {
+	return `:${raw.toString('base64')}:`;
+}

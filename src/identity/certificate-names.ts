@@ -1,0 +1,43 @@
+import type { X509Certificate } from 'node:crypto';
+import { loadX509 } from './x509.ts';
+
+/** Names in a certificate, as they stand there: nothing has been said yet of whether they are well-formed. */
+export interface CertificateNames {
+	/** Subject alternative names of type URI. */
+	readonly uris: readonly string[];
+	/** Subject alternative names of type DNS. */
+	readonly dns: readonly string[];
+	/** Common names of the subject, of all its relative names. */
+	readonly commonNames: readonly string[];
+}
+
+/** @returns `undefined` where the certificate cannot be read without doubt. */
+export type NameReader = (certificate: X509Certificate) => CertificateNames | undefined;
+
+/**
+ * Names are taken from the DER by a library. Node's own `subjectAltName` is one text for all of them, in which a name may
+ * look like another one (CVE-2021-44532, CVE-2021-44533).
+ */
+export async function loadNameReader(): Promise<NameReader> {
+	const x509 = await loadX509();
+	return ({ raw }) => {
+		try {
+			const certificate = new x509.X509Certificate(raw);
+			// RFC 5280 section 4.2: one extension of a kind. Of two, readers would take one or the other.
+			const [extension, second] = certificate.getExtensions(SUBJECT_ALT_NAME);
+			if (second !== undefined) return undefined;
+			const commonNames = certificate.subjectName.getField(COMMON_NAME);
+			if (extension === undefined) return { uris: [], dns: [], commonNames };
+			if (!(extension instanceof x509.SubjectAlternativeNameExtension)) return undefined;
+			const names = extension.names.items;
+			const valuesOf = (wanted: string) => names.filter(({ type }) => type === wanted).map(({ value }) => value);
+			return { uris: valuesOf('url'), dns: valuesOf('dns'), commonNames };
+		} catch {
+			return undefined;
+		}
+	};
+}
+
+/** RFC 5280 section 4.2.1.6 and appendix A.1. */
+const SUBJECT_ALT_NAME = '2.5.29.17';
+const COMMON_NAME = '2.5.4.3';
