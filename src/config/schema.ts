@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { breaker } from './tables/breaker.ts';
 import { jwt } from './tables/jwt.ts';
-import { emptyIfAbsent, expected, flag, MAX_SECONDS, seconds, wholeNumberOr } from './tables/kinds.ts';
+import { emptyIfAbsent, expected, file, flag, MAX_SECONDS, seconds, wholeNumberOr } from './tables/kinds.ts';
 import { limits } from './tables/limits.ts';
 import { log } from './tables/log.ts';
 import { route } from './tables/routes.ts';
@@ -19,6 +19,7 @@ export const configFile = z.strictObject({
 	// Ticks of the limiter (`gates/tenant-limit.ts`) stay exact in a double for 28 years of uptime at this rate.
 	tenant_rps: wholeNumberOr(1000, 0, 10_000_000, 'of requests per second'),
 	reload_on_change: flag('false').default(false),
+	revoked_path: file('revoked certificates, tokens and tenants, TOML').optional(),
 	tls: emptyIfAbsent(tls),
 	jwt: emptyIfAbsent(jwt),
 	breaker: emptyIfAbsent(breaker),

@@ -14,8 +14,8 @@ export async function judgeIdentityFiles(
 ): Promise<Judged<{ readonly identity: IdentitySeed }>> {
 	const { publicKeyPem, problems, warnings } = await judgeJwtKeyFile(files);
 	if (publicKeyPem === undefined || config === undefined) return { problems, warnings };
-	const { issuer, audience } = config.jwt;
-	return { identity: { issuers: [{ issuer, audience, publicKeyPem }] }, problems, warnings };
+	const { issuer, audience, certificateBound } = config.jwt;
+	return { identity: { issuers: [{ issuer, audience, certificateBound, publicKeyPem }] }, problems, warnings };
 }
 
 /**

@@ -68,6 +68,8 @@ export function createGate({ jwtPublicKey, issuer, audience, tenantRps, clock = 
 			publicKey: readVerificationKey(jwtPublicKey),
 			issuer: readExpectation('issuer', 'ERR_GATE_ISSUER', issuer),
 			audience: readExpectation('audience', 'ERR_GATE_AUDIENCE', audience),
+			// The gate is not told of the connection's certificate.
+			certificateBound: 'ignore',
 		},
 	]);
 	const limiter = createLimiter(tenantRps);

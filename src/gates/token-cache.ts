@@ -8,6 +8,8 @@ export interface VerifiedToken {
 	readonly tenant: string;
 	/** The key whose signature it bears. */
 	readonly key: KeyObject;
+	/** SHA-256 of the one client certificate that it may be used with (RFC 8705), 32 bytes; `undefined`: with any. */
+	readonly confirmation: Buffer | undefined;
 }
 
 /** A verified token with all that is worth working out once for it rather than once for each request. */

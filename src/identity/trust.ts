@@ -3,6 +3,7 @@ import { verifyToken } from '../gates/jwt.ts';
 import { readPublicKey } from '../gates/public-key.ts';
 import { Rejection } from '../gates/rejection.ts';
 import type { VerifiedToken } from '../gates/token-cache.ts';
+import { type CertificateBound, confirmationOf } from './bound-token.ts';
 
 /** Whose tokens are believed, as the control plane hands it to the workers: texts and numbers that can be cloned. */
 export interface IdentitySeed {
@@ -20,6 +21,8 @@ export interface IssuerRules {
 	readonly issuer: string | undefined;
 	/** Required `aud`; `undefined`: tokens that carry any are refused. */
 	readonly audience: string | undefined;
+	/** What becomes of tokens that are bound to a client certificate (RFC 8705), and of those that are not. */
+	readonly certificateBound: CertificateBound;
 }
 
 /** An issuer with the key that its tokens are verified with. */
@@ -42,12 +45,18 @@ export class Trust {
 	/** @param nowSeconds wall-clock time, seconds since the epoch. */
 	verify(token: string, nowSeconds: number): VerifiedToken | Rejection {
 		const claims = verifyToken(token, this.#issuer, nowSeconds);
-		return claims instanceof Rejection ? claims : { claims, tenant: claims.sub, key: this.#issuer.publicKey };
+		if (claims instanceof Rejection) return claims;
+		const confirmation = confirmationOf(claims.payload, this.#issuer.certificateBound);
+		if (confirmation instanceof Rejection) return confirmation;
+		return { claims, tenant: claims.sub, key: this.#issuer.publicKey, confirmation };
 	}
 
 	/** Whether a token that another `Trust` has verified would be verified here, too. The time is not looked at. */
-	stillVerifies({ key }: VerifiedToken): boolean {
-		return key.equals(this.#issuer.publicKey);
+	stillVerifies({ key, claims, confirmation }: VerifiedToken): boolean {
+		if (!key.equals(this.#issuer.publicKey)) return false;
+		const now = confirmationOf(claims.payload, this.#issuer.certificateBound);
+		// Bound before and not now, or the other way round, is another verdict.
+		return !(now instanceof Rejection) && (now === undefined) === (confirmation === undefined);
 	}
 }
 

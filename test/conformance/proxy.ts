@@ -26,6 +26,7 @@ const LIMITS: Limits = {
 	maxBufferedBytes: 1024 ** 3,
 	maxBufferedBytesPerTenant: 1024 ** 3,
 	minAnswerBytesPerSec: undefined,
+	maxConnectionAgeMs: 0,
 	maxConnections: undefined,
 };
 
@@ -71,7 +72,16 @@ async function seed(settings: GateSettings, upstream: Server): Promise<WorkerSee
 		reusePort: false,
 		limits: LIMITS,
 		tenantRps,
-		identity: { issuers: [{ publicKeyPem, issuer: issuer ?? undefined, audience: audience ?? undefined }] },
+		identity: {
+			issuers: [
+				{
+					publicKeyPem,
+					issuer: issuer ?? undefined,
+					audience: audience ?? undefined,
+					certificateBound: 'if-present',
+				},
+			],
+		},
 		tls: { cert: server.certPem, key: server.keyPem, ca: ca.certPem },
 		routing: {
 			upstreams: [

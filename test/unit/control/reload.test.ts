@@ -15,8 +15,12 @@ import { configWith, route } from './fixtures/routes.ts';
 const OLD_TLS: TlsMaterial = { cert: 'old', key: 'old', ca: 'old' };
 const NEW_TLS: TlsMaterial = { cert: 'new', key: 'new', ca: 'new' };
 const EXPIRED = { line: 3, key: 'tls.cert_path', file: 'server.crt', message: 'the leaf expired yesterday' };
-const OLD_KEY: IdentitySeed = { issuers: [{ issuer: 'i', audience: 'a', publicKeyPem: 'old' }] };
-const NEW_KEY: IdentitySeed = { issuers: [{ issuer: 'i', audience: 'a', publicKeyPem: 'new' }] };
+const OLD_KEY: IdentitySeed = {
+	issuers: [{ issuer: 'i', audience: 'a', certificateBound: 'if-present', publicKeyPem: 'old' }],
+};
+const NEW_KEY: IdentitySeed = {
+	issuers: [{ issuer: 'i', audience: 'a', certificateBound: 'if-present', publicKeyPem: 'new' }],
+};
 const OLD_ROUTES = [route('/a', 'old:1')];
 
 /** A reloader over a pool of fake threads; the files are what the test says they are. */

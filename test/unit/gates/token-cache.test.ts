@@ -12,7 +12,15 @@ const key = createPublicKey(createTokenKey().publicKeyPem);
 
 function identity(exp: number, now = NOW): Identity {
 	const claims = { sub: 'tenant', scope: '', exp, payload: {} };
-	return { claims, tenant: 'tenant', key, tenantHeader: '', tenantKey: 1n, usableUntil: usableUntil(claims, now) };
+	return {
+		claims,
+		tenant: 'tenant',
+		key,
+		confirmation: undefined,
+		tenantHeader: '',
+		tenantKey: 1n,
+		usableUntil: usableUntil(claims, now),
+	};
 }
 
 describe('the token cache', () => {

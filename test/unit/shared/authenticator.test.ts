@@ -10,7 +10,9 @@ import { assertRefusal } from '../../fixtures/refusal.ts';
 const NOW = 1_800_000_000;
 const key = createTokenKey();
 const trustIn = (pem: string) =>
-	createTrust({ issuers: [{ publicKeyPem: pem, issuer: undefined, audience: undefined }] });
+	createTrust({
+		issuers: [{ publicKeyPem: pem, issuer: undefined, audience: undefined, certificateBound: 'if-present' }],
+	});
 const trust = trustIn(key.publicKeyPem);
 
 const bearer = (claims: TokenClaims) => `Bearer ${mintToken(key, { sub: 'tenant-a', exp: NOW + 3600, ...claims })}`;
