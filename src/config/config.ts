@@ -4,6 +4,7 @@
  */
 
 import type { OpeningRule } from '../gates/breaker.ts';
+import type { CertificateBound } from '../identity/bound-token.ts';
 import type { CertificateHeadersSeed } from '../identity/certificate-headers.ts';
 import type { RouteAccessSeed } from '../identity/route-access.ts';
 import type { Limits } from '../shared/limits.ts';
@@ -64,11 +65,22 @@ export interface Config {
 		readonly clientCaPath: string;
 		/** Default 1.2. */
 		readonly minVersion?: '1.2' | '1.3' | undefined;
+		/** Files of CRLs; none: nobody asks whether a certificate is revoked, but for `revokedPath`. */
+		readonly crlPaths: readonly string[];
+		/** Whether clients are refused whose issuer has no fresh CRL. */
+		readonly crlRequired: boolean;
+		/** Whether a certificate that expires ends the connections that it has opened. */
+		readonly endAtExpiry: boolean;
+		/** Whether a CA that is gone from the bundle ends the connections of its clients. */
+		readonly endAtCaRemoval: boolean;
 	};
+	/** Revoked certificates, tokens and tenants; reloaded with the files of `[tls]`. */
+	readonly revokedPath: string | undefined;
 	readonly jwt: {
 		readonly publicKeyPath: string;
 		readonly issuer: string | undefined;
 		readonly audience: string | undefined;
+		readonly certificateBound: CertificateBound;
 	};
 	/** Whether a reload takes over whom we believe, too; otherwise `[jwt]` is read at the start alone (specification 5). */
 	readonly reloadsIdentity: boolean;
@@ -86,4 +98,5 @@ export interface ConfigFiles {
 	readonly lines: Config['lines'];
 	readonly tls: { readonly [Key in keyof Config['tls']]?: Config['tls'][Key] | undefined };
 	readonly jwt: { readonly publicKeyPath?: string | undefined };
+	readonly revokedPath?: string | undefined;
 }

@@ -1,5 +1,6 @@
 import { FileError, readRegularFile } from '../shared/regular-file.ts';
 import type { Config, ConfigFiles, HealthSettings, Limits, RouteConfig } from './config.ts';
+import { crlConflicts } from './crl-conflicts.ts';
 import { diagnose, duplicatePrefixes, linesByKey } from './diagnose.ts';
 import { ConfigError, type ConfigProblem } from './error.ts';
 import { type ConfigFile, configFile } from './schema.ts';
@@ -57,6 +58,7 @@ function diagnoseConfig(text: string, path: string): ConfigReading {
 		...diagnose(document, result.error?.issues ?? []),
 		...duplicatePrefixes(document),
 		...upstreamConflicts(document),
+		...crlConflicts(document),
 	];
 	const lines = linesByKey(document);
 	if (result.success && problems.length === 0) {
@@ -70,14 +72,14 @@ function diagnoseConfig(text: string, path: string): ConfigReading {
 function namedFiles(
 	path: string,
 	lines: Config['lines'],
-	{ tls, jwt }: TomlTable,
+	root: TomlTable,
 	problems: readonly ConfigProblem[],
 ): ConfigFiles {
 	const wrong = new Set(problems.map(({ key }) => key));
-	const named = (table: 'tls' | 'jwt', key: string): string | undefined => {
-		const value = ((table === 'tls' ? tls : jwt) as TomlTable | undefined)?.[key];
-		return typeof value === 'string' && !wrong.has(`${table}.${key}`) ? value : undefined;
-	};
+	const usable = (value: unknown, key: string) => (typeof value === 'string' && !wrong.has(key) ? value : undefined);
+	const named = (table: 'tls' | 'jwt', key: string): string | undefined =>
+		usable((root[table] as TomlTable | undefined)?.[key], `${table}.${key}`);
+	const crls = (root.tls as TomlTable | undefined)?.crl_path;
 	return {
 		path,
 		lines,
@@ -85,8 +87,10 @@ function namedFiles(
 			certPath: named('tls', 'cert_path'),
 			keyPath: named('tls', 'key_path'),
 			clientCaPath: named('tls', 'client_ca_path'),
+			crlPaths: [crls].flat().flatMap((path, i) => usable(path, `tls.crl_path[${i}]`) ?? []),
 		},
 		jwt: { publicKeyPath: named('jwt', 'jwks_path') },
+		revokedPath: usable(root.revoked_path, 'revoked_path'),
 	};
 }
 
@@ -129,8 +133,18 @@ function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Confi
 			keyPath: file.tls.key_path,
 			clientCaPath: file.tls.client_ca_path,
 			minVersion: file.tls.min_version,
+			crlPaths: file.tls.crl_path,
+			crlRequired: file.tls.crl_required,
+			endAtExpiry: file.tls.end_at_expiry,
+			endAtCaRemoval: file.tls.end_at_ca_removal,
 		},
-		jwt: { publicKeyPath: file.jwt.jwks_path, issuer: file.jwt.issuer, audience: file.jwt.audience },
+		revokedPath: file.revoked_path,
+		jwt: {
+			publicKeyPath: file.jwt.jwks_path,
+			issuer: file.jwt.issuer,
+			audience: file.jwt.audience,
+			certificateBound: file.jwt.certificate_bound,
+		},
 		reloadsIdentity: file.jwt.reload,
 		routes: file.routes.map((route) => toRoute(file, route)),
 		limits: toLimits(file.limits),
@@ -187,6 +201,7 @@ function toLimits(limits: ConfigFile['limits']): Limits {
 		maxBufferedBytesPerTenant: limits.max_buffered_bytes_per_tenant ?? tenantShare(limits),
 		minAnswerBytesPerSec: limits.min_answer_bytes_per_sec,
 		maxConnections: limits.max_connections,
+		maxConnectionAgeMs: limits.max_connection_age_secs === 0 ? 0 : milliseconds(limits.max_connection_age_secs),
 	};
 }
 

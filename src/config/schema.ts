@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { MAX_RPS } from '../gates/tenant-limit.ts';
 import { breaker } from './tables/breaker.ts';
 import { jwt } from './tables/jwt.ts';
-import { emptyIfAbsent, expected, flag, MAX_SECONDS, seconds, wholeNumberOr } from './tables/kinds.ts';
+import { emptyIfAbsent, expected, file, flag, MAX_SECONDS, seconds, wholeNumberOr } from './tables/kinds.ts';
 import { limits } from './tables/limits.ts';
 import { log } from './tables/log.ts';
 import { route } from './tables/routes.ts';
@@ -19,6 +19,7 @@ export const configFile = z.strictObject({
 	default_cooldown_secs: wholeNumberOr(30, 1, MAX_SECONDS, 'of seconds'),
 	tenant_rps: wholeNumberOr(1000, 0, MAX_RPS, 'of requests per second'),
 	reload_on_change: flag('false').default(false),
+	revoked_path: file('revoked certificates, tokens and tenants, TOML').optional(),
 	tls: emptyIfAbsent(tls),
 	jwt: emptyIfAbsent(jwt),
 	breaker: emptyIfAbsent(breaker),

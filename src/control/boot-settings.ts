@@ -15,6 +15,7 @@ const LIMIT_KEYS: Readonly<Record<keyof Limits, string>> = {
 	maxBufferedBytesPerTenant: 'max_buffered_bytes_per_tenant',
 	minAnswerBytesPerSec: 'min_answer_bytes_per_sec',
 	maxConnections: 'max_connections',
+	maxConnectionAgeMs: 'max_connection_age_secs',
 };
 
 /** The boot-only keys whose value in the file is another one than what the process started with. */
@@ -39,10 +40,16 @@ function bootSettings(config: Config): Map<string, unknown> {
 	return settings;
 }
 
-function jwtSettings({ publicKeyPath, issuer, audience }: Config['jwt']): [key: string, value: unknown][] {
+function jwtSettings({
+	publicKeyPath,
+	issuer,
+	audience,
+	certificateBound,
+}: Config['jwt']): [key: string, value: unknown][] {
 	return [
 		['jwt.jwks_path', publicKeyPath],
 		['jwt.issuer', issuer],
 		['jwt.audience', audience],
+		['jwt.certificate_bound', certificateBound],
 	];
 }

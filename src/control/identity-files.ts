@@ -14,8 +14,13 @@ export async function judgeIdentityFiles(
 ): Promise<Judged<{ readonly identity: IdentitySeed }>> {
 	const { keys, problems, warnings } = await judgeJwtKeyFile(files);
 	if (keys === undefined || config === undefined) return { problems, warnings };
-	const { issuer, audience } = config.jwt;
-	const rules = { ...DEFAULT_RULES, issuer, audience: audience === undefined ? undefined : [audience] };
+	const { issuer, audience, certificateBound } = config.jwt;
+	const rules = {
+		...DEFAULT_RULES,
+		issuer,
+		audience: audience === undefined ? undefined : [audience],
+		certificateBound,
+	};
 	return { identity: { issuers: [{ ...rules, keys, remote: false }] }, problems, warnings };
 }
 

@@ -14,6 +14,7 @@ import { Rejection } from '../gates/rejection.ts';
 import { withoutQuery } from '../gates/target.ts';
 import type { Identity } from '../gates/token-cache.ts';
 import { refuseProtocolChange } from '../gates/upgrade.ts';
+import { refuseOtherHolder } from '../identity/bound-token.ts';
 import { NO_CERTIFICATE } from '../identity/route-access.ts';
 import { silenceCause } from '../shared/causes.ts';
 import type { ForbiddenReason } from '../shared/stats.ts';
@@ -82,6 +83,12 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		const identity = plane.authenticator.authenticate(head.authorization, plane.clock.wallSeconds());
 		if (identity instanceof Rejection) return this.refuse(identity);
 		this.#identity = identity;
+
+		// A bound token is worth nothing on the connection of somebody else (RFC 8705). Its verdict is shared by all connections.
+		if (identity.confirmation !== undefined) {
+			const stolen = refuseOtherHolder(identity.confirmation, client.connection.certificate?.thumbprint);
+			if (stolen) return this.refuse(stolen);
+		}
 
 		// Only now is there somebody to charge. Everything after this costs the tenant one request.
 		const withinLimit = plane.limiter?.admit(identity.tenantKey, this.#startedAt, plane.tenantRate) ?? true;

@@ -70,7 +70,10 @@ export function createGate({ jwtPublicKey, issuer, audience, tenantRps, clock = 
 		issuer: readExpectation('issuer', 'ERR_GATE_ISSUER', issuer),
 		audience: readExpectation('audience', 'ERR_GATE_AUDIENCE', audience),
 	};
-	const trust = new Trust({ issuers: [issuerWithKey(key, rules)] });
+	const trust = new Trust({
+		// The gate is not told of the connection's certificate.
+		issuers: [{ ...issuerWithKey(key, rules), certificateBound: 'ignore' }],
+	});
 	const rate = readRate(tenantRps);
 	const limiter = rate && new TenantLimiter(createLimiterMemory(randomBytes(32), LIMITER_SLOTS), 0);
 	const authenticator = new Authenticator(trust, limiter);

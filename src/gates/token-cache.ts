@@ -9,6 +9,8 @@ export interface VerifiedToken {
 	readonly leewaySeconds: number;
 	/** Names the rules, the key and the algorithm by which it was verified: who has the same would verify it, too. */
 	readonly vouchedBy: string;
+	/** SHA-256 of the one client certificate that it may be used with (RFC 8705), 32 bytes; `undefined`: with any. */
+	readonly confirmation: Buffer | undefined;
 }
 
 /** A verified token with all that is worth working out once for it rather than once for each request. */

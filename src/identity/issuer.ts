@@ -3,6 +3,7 @@ import type { Algorithm } from '../gates/algorithm.ts';
 import { type ClaimRules, LEEWAY_SECONDS, type TokenKeys, WRONG_ALG } from '../gates/jwt.ts';
 import { type Rejection, TOKEN_INVALID } from '../gates/rejection.ts';
 import { SUB } from '../gates/tenant-claim.ts';
+import type { CertificateBound } from './bound-token.ts';
 import { KeySet, type KeySetSeed, type SetKey } from './key-set.ts';
 
 /** What an issuer's tokens must say, and who their tenants are. */
@@ -11,6 +12,8 @@ export interface IssuerRules extends ClaimRules {
 	readonly algorithms: readonly Algorithm[];
 	/** Before the tenant of each token: two issuers' equal names are two tenants. May be empty. */
 	readonly tenantPrefix: string;
+	/** What becomes of tokens that are bound to a client certificate (RFC 8705), and of those that are not. */
+	readonly certificateBound: CertificateBound;
 }
 
 /** An issuer as the control plane hands it to the workers. */
@@ -28,6 +31,7 @@ export const DEFAULT_RULES = {
 	tenantClaim: SUB,
 	requiredClaims: [],
 	tenantPrefix: '',
+	certificateBound: 'if-present',
 } as const satisfies Partial<IssuerRules>;
 
 /** The one issuer of those who have a single RSA key. */

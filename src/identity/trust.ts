@@ -1,6 +1,7 @@
 import { checkClaims, type ParsedToken, parseToken, readPayload, verifySignature, WRONG_ISS } from '../gates/jwt.ts';
 import { Rejection } from '../gates/rejection.ts';
 import type { VerifiedToken } from '../gates/token-cache.ts';
+import { confirmationOf } from './bound-token.ts';
 import { Issuer, type IssuerSeed } from './issuer.ts';
 import { UNKNOWN_KID } from './key-set.ts';
 
@@ -69,8 +70,11 @@ export class Trust {
 		if (payload instanceof Rejection) return payload;
 		const claims = checkClaims(payload, rules, nowSeconds);
 		if (claims instanceof Rejection) return claims;
+		const confirmation = confirmationOf(payload, rules.certificateBound);
+		if (confirmation instanceof Rejection) return confirmation;
 		return {
 			claims,
+			confirmation,
 			tenant: rules.tenantPrefix + claims.tenant,
 			leewaySeconds: rules.leewaySeconds,
 			vouchedBy: issuer.voucherOf(key, parsed.alg),

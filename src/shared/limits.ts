@@ -20,4 +20,6 @@ export interface Limits {
 	readonly minAnswerBytesPerSec: number | undefined;
 	/** Client connections at once in the process; `undefined` means: derive it from the file-descriptor limit. */
 	readonly maxConnections: number | undefined;
+	/** Age at which a client connection is ended, give or take a tenth; 0 for none. */
+	readonly maxConnectionAgeMs: number;
 }

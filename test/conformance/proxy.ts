@@ -27,6 +27,7 @@ const LIMITS: Limits = {
 	maxBufferedBytes: 1024 ** 3,
 	maxBufferedBytesPerTenant: 1024 ** 3,
 	minAnswerBytesPerSec: undefined,
+	maxConnectionAgeMs: 0,
 	maxConnections: undefined,
 };
 

@@ -15,5 +15,6 @@ export const limits = table('[limits]', {
 	max_buffered_bytes: wholeNumberOr(1024 ** 3, 1, MAX_BYTES, 'of bytes'),
 	max_buffered_bytes_per_tenant: wholeNumber(1, MAX_BYTES, 'half of max_buffered_bytes', 'of bytes').optional(),
 	min_answer_bytes_per_sec: wholeNumber(0, MAX_BYTES, 'what is usual in the body mode', 'of bytes').optional(),
+	max_connection_age_secs: secondsOrNone(),
 	max_connections: wholeNumber(1, 2 ** 30, 'what the file limit allows').optional(),
 });

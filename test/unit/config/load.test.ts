@@ -36,8 +36,18 @@ describe('a configuration that is right', () => {
 			healthIntervalMs: 5000,
 			tenantRps: 1000,
 			reloadOnChange: false,
-			tls: { certPath: 'server.pem', keyPath: 'server.key', clientCaPath: 'ca.pem', minVersion: undefined },
-			jwt: { publicKeyPath: 'jwt.pem', issuer: undefined, audience: undefined },
+			tls: {
+				certPath: 'server.pem',
+				keyPath: 'server.key',
+				clientCaPath: 'ca.pem',
+				minVersion: undefined,
+				crlPaths: [],
+				crlRequired: false,
+				endAtExpiry: true,
+				endAtCaRemoval: false,
+			},
+			revokedPath: undefined,
+			jwt: { publicKeyPath: 'jwt.pem', issuer: undefined, audience: undefined, certificateBound: 'if-present' },
 			reloadsIdentity: false,
 			routes: [],
 			limits: {
@@ -53,10 +63,42 @@ describe('a configuration that is right', () => {
 				maxBufferedBytes: 1_073_741_824,
 				maxBufferedBytesPerTenant: 536_870_912,
 				minAnswerBytesPerSec: undefined,
+				maxConnectionAgeMs: 0,
 				maxConnections: undefined,
 			},
 			log: { access: 'off', requestId: false },
 		});
+	});
+
+	it('takes one CRL file or several, and what goes with them', () => {
+		const keys = 'crl_required = true\nend_at_expiry = false\nend_at_ca_removal = true';
+		const withTls = (lines: string) => parse(MINIMAL.replace('[tls]', `[tls]\n${lines}`)).tls;
+		const tls = withTls(`crl_path = "one.crl"\n${keys}`);
+		assert.deepEqual(tls.crlPaths, ['one.crl']);
+		assert.deepEqual([tls.crlRequired, tls.endAtExpiry, tls.endAtCaRemoval], [true, false, true]);
+		assert.deepEqual(withTls('crl_path = ["one.crl", "two.crl"]').crlPaths, ['one.crl', 'two.crl']);
+		const top = parse(
+			`revoked_path = "revoked.toml"${MINIMAL}certificate_bound = "required"\n[limits]\nmax_connection_age_secs = 1.5`,
+		);
+		assert.equal(top.revokedPath, 'revoked.toml');
+		assert.equal(top.jwt.certificateBound, 'required');
+		assert.equal(top.limits.maxConnectionAgeMs, 1500);
+	});
+
+	it('refuses CRL settings that cannot be meant', () => {
+		const withTls = (line: string) => errorOf(MINIMAL.replace('[tls]', `[tls]\n${line}`)).message.split('\n');
+		assert.deepEqual(withTls('crl_required = true'), [
+			'config.toml:3: tls.crl_required: is true, but there is no tls.crl_path, so no client could connect; set tls.crl_path, or take this out',
+		]);
+		assert.match(
+			withTls('crl_path = []').join(),
+			/config.toml:3: tls.crl_path: must be the path of a file, or a list of them/,
+		);
+		assert.match(withTls('crl_path = ["a", 7]').join(), /config.toml:3: tls.crl_path\[1\]: must be the path of a file/);
+		assert.match(
+			withTls('crl_path = "https://ca.test/x.crl"').join(),
+			/not a URL .*nothing is fetched over the network/,
+		);
 	});
 
 	it('says what is logged of requests', () => {
@@ -83,7 +125,12 @@ describe('a configuration that is right', () => {
 			cooldown_secs = 1
 		`);
 		assert.deepEqual({ healthIntervalMs, tenantRps }, { healthIntervalMs: 7000, tenantRps: 0 });
-		assert.deepEqual(jwt, { publicKeyPath: 'jwt.pem', issuer: 'https://issuer.example', audience: 'edge' });
+		assert.deepEqual(jwt, {
+			publicKeyPath: 'jwt.pem',
+			issuer: 'https://issuer.example',
+			audience: 'edge',
+			certificateBound: 'if-present',
+		});
 		assert.deepEqual(routes, [
 			{
 				prefix: '/api',
@@ -306,7 +353,10 @@ cert_path = ""`).split('\n'),
 	it('lists what a table may have when no known key resembles the unknown one', () => {
 		const [problem] = problemsOf(`${MINIMAL}"strange key" = 1`);
 		assert.equal(problem?.key, 'jwt."strange key"');
-		assert.equal(problem?.message, 'unknown key; [jwt] may have jwks_path, issuer, audience, reload');
+		assert.equal(
+			problem?.message,
+			'unknown key; [jwt] may have jwks_path, issuer, audience, certificate_bound, reload',
+		);
 	});
 
 	it('takes keys that mean something to JavaScript for unknown like any other', () => {

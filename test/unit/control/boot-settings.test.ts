@@ -6,7 +6,7 @@ import { configWith, route } from './fixtures/routes.ts';
 const booted = configWith([route('/a', 'x:1')]);
 
 test('what a reload takes over is no reason to restart', () => {
-	const tls = { certPath: 'other.crt', keyPath: 'other.key', clientCaPath: 'other-ca.crt' };
+	const tls = { ...booted.tls, certPath: 'other.crt', keyPath: 'other.key', clientCaPath: 'other-ca.crt' };
 	assert.deepEqual(changedBootSettings(booted, { ...booted, path: 'other.toml', tls, routes: [] }), []);
 });
 
@@ -17,7 +17,7 @@ test('every boot-only setting is named as the file spells it', () => {
 		healthIntervalMs: 1,
 		tenantRps: 1,
 		reloadOnChange: true,
-		jwt: { publicKeyPath: 'other.pub', issuer: 'other', audience: 'other' },
+		jwt: { publicKeyPath: 'other.pub', issuer: 'other', audience: 'other', certificateBound: 'required' },
 		limits: limits as typeof booted.limits,
 		log: { access: 'all', requestId: true },
 	});
@@ -28,6 +28,7 @@ test('every boot-only setting is named as the file spells it', () => {
 		'jwt.jwks_path',
 		'jwt.issuer',
 		'jwt.audience',
+		'jwt.certificate_bound',
 		'log.access',
 		'log.request_id',
 		'limits.max_request_body_bytes',
@@ -43,6 +44,7 @@ test('every boot-only setting is named as the file spells it', () => {
 		'limits.max_buffered_bytes_per_tenant',
 		'limits.min_answer_bytes_per_sec',
 		'limits.max_connections',
+		'limits.max_connection_age_secs',
 	]);
 });
 

@@ -8,7 +8,13 @@ const NOW = 1_800_000_000;
 
 function identity(exp: number, now = NOW): Identity {
 	const claims = { sub: 'tenant', tenant: 'tenant', scope: '', scopes: new Set<string>(), exp, payload: {} };
-	const verified = { claims, tenant: 'tenant', leewaySeconds: LEEWAY_SECONDS, vouchedBy: 'key' };
+	const verified = {
+		claims,
+		tenant: 'tenant',
+		leewaySeconds: LEEWAY_SECONDS,
+		vouchedBy: 'key',
+		confirmation: undefined,
+	};
 	return { ...verified, tenantHeader: '', tenantKey: 1n, usableUntil: usableUntil(claims, now) };
 }
 
