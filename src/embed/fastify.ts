@@ -1,5 +1,6 @@
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import { authorizationIn } from './authorization.ts';
+import { certificateOf } from './caller.ts';
 import { GateError } from './error.ts';
 import type { Claims, Gate } from './gate.ts';
 
@@ -17,6 +18,8 @@ declare module 'fastify' {
 	interface FastifyContextConfig {
 		/** `false` leaves this route outside the gate: `{ config: { gate: false } }`. */
 		gate?: boolean;
+		/** What the token must be good for on this route; see `Caller.scopes`. */
+		scopes?: readonly string[];
 	}
 }
 
@@ -46,8 +49,11 @@ export const guard: FastifyPluginAsync<GuardOptions> = async (app, { gate, onRef
 		app.decorateRequest('claims', { getter: claimsOf });
 	}
 	app.addHook('onRequest', (request, reply, next) => {
-		if (request.routeOptions.config.gate === false) return next();
-		const verdict = gate.check(authorizationIn(request.raw.rawHeaders));
+		const { config } = request.routeOptions;
+		if (config.gate === false) return next();
+		const { raw } = request;
+		const caller = { certificate: () => certificateOf(raw), scopes: config.scopes };
+		const verdict = gate.check(authorizationIn(raw.rawHeaders), caller);
 		if (verdict.ok) {
 			(request as Guarded)[ADMITTED] = verdict.claims;
 			return next();

@@ -1,7 +1,12 @@
+import type { CallerCertificate } from './caller.ts';
 import type { Claims, Gate } from './gate.ts';
 import { type Refusal, responseTo } from './refusal.ts';
 
 export interface GuardOptions<Rest extends unknown[] = unknown[]> {
+	/** What the token must be good for here; see `Caller.scopes`. */
+	readonly scopes?: readonly string[];
+	/** The client's certificate, which a web-standard request does not have; called for tokens that are bound to one alone. */
+	readonly certificate?: (request: Request, ...rest: Rest) => CallerCertificate | undefined;
 	/** Answers a refused request in place of the gate's plain text; status and headers are the hook's as well. */
 	readonly onRefused?: (refusal: Refusal, request: Request, ...rest: Rest) => Response | Promise<Response>;
 }
@@ -15,11 +20,12 @@ export interface GuardOptions<Rest extends unknown[] = unknown[]> {
 export function guard<Rest extends unknown[]>(
 	gate: Gate,
 	handler: (request: Request, claims: Claims, ...rest: Rest) => Response | Promise<Response>,
-	{ onRefused }: GuardOptions<Rest> = {},
+	{ onRefused, scopes, certificate }: GuardOptions<Rest> = {},
 ): (request: Request, ...rest: Rest) => Response | Promise<Response> {
 	return (request, ...rest) => {
 		// Two headers arrive as one value with a comma in it, which no token has: refused, as two must be.
-		const verdict = gate.check(request.headers.get('authorization'));
+		const caller = { certificate: certificate && (() => certificate(request, ...rest)), scopes };
+		const verdict = gate.check(request.headers.get('authorization'), caller);
 		if (verdict.ok) return handler(request, verdict.claims, ...rest);
 		return onRefused ? onRefused(verdict.refusal, request, ...rest) : responseTo(verdict.refusal);
 	};

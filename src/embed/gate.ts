@@ -1,20 +1,22 @@
 import { randomBytes } from 'node:crypto';
-import { RATE_LIMITED, Rejection, TOKEN_INVALID } from '../gates/rejection.ts';
+import { insufficientScope, RATE_LIMITED, Rejection, TOKEN_INVALID } from '../gates/rejection.ts';
 import { Rate } from '../gates/tenant-limit.ts';
 import type { Identity } from '../gates/token-cache.ts';
+import { refuseOtherHolder } from '../identity/bound-token.ts';
 import { issuerWithKey } from '../identity/issuer.ts';
 import { Trust } from '../identity/trust.ts';
 import { Authenticator } from '../shared/authenticator.ts';
 import { type Clock, systemClock } from '../shared/clock.ts';
 import { createLimiterMemory, TenantLimiter } from '../shared/limiter.ts';
 import { type AnyRequest, authorizationOf } from './authorization.ts';
+import { type Caller, type CallerCertificate, certificateOf, thumbprintOf } from './caller.ts';
 import { type Claims, claimsOf } from './claims.ts';
 import { GateError, type GateErrorCode } from './error.ts';
 import { type Refusal, RefusedError, refused } from './refusal.ts';
 import { readVerificationKey, type VerificationKey } from './verification-key.ts';
 
-export type { AnyRequest, Claims, Clock, GateErrorCode, Refusal, VerificationKey };
-export { authorizationOf, GateError, RefusedError };
+export type { AnyRequest, Caller, CallerCertificate, Claims, Clock, GateErrorCode, Refusal, VerificationKey };
+export { authorizationOf, certificateOf, GateError, RefusedError };
 
 /**
  * The proxy's authentication and tenant limit (specification 4.4) for a server of your own. Frameworks get it through
@@ -28,8 +30,9 @@ export interface Gate {
 	 * @param authorization the value of the `Authorization` header, best read with `authorizationOf`; `undefined` or `null`
 	 *   where there is none. A list is every value that came: more than one is refused, since it leaves open which of them a
 	 *   later reader would believe.
+	 * @param caller the client's certificate, for tokens that are bound to one, and the scopes that are needed here.
 	 */
-	check(authorization: string | readonly string[] | null | undefined): Verdict;
+	check(authorization: string | readonly string[] | null | undefined, caller?: Caller): Verdict;
 }
 
 /** Frozen, and shared: as long as a token is remembered, each request with it gets the same verdict object. */
@@ -71,8 +74,7 @@ export function createGate({ jwtPublicKey, issuer, audience, tenantRps, clock = 
 		audience: readExpectation('audience', 'ERR_GATE_AUDIENCE', audience),
 	};
 	const trust = new Trust({
-		// The gate is not told of the connection's certificate.
-		issuers: [{ ...issuerWithKey(key, rules), certificateBound: 'ignore' }],
+		issuers: [issuerWithKey(key, rules)],
 	});
 	const rate = readRate(tenantRps);
 	const limiter = rate && new TenantLimiter(createLimiterMemory(randomBytes(32), LIMITER_SLOTS), 0);
@@ -80,10 +82,18 @@ export function createGate({ jwtPublicKey, issuer, audience, tenantRps, clock = 
 	// As long as the authenticator remembers an identity, and no longer.
 	const admitted = new WeakMap<Identity, Verdict>();
 
-	const judge = (authorization: unknown): Verdict => {
+	const judge = (authorization: unknown, caller: Caller): Verdict => {
 		const identity = authenticator.authenticate(onlyValue(authorization), clock.wallSeconds());
 		if (identity instanceof Rejection) return refused(identity);
+		if (identity.confirmation !== undefined) {
+			const stolen = refuseOtherHolder(identity.confirmation, thumbprintOf(caller));
+			if (stolen) return refused(stolen);
+		}
 		if (limiter && !limiter.admit(identity.tenantKey, clock.now(), rate!)) return refused(RATE_LIMITED);
+		const { scopes } = caller;
+		if (scopes !== undefined && !scopes.every((scope) => identity.claims.scopes.has(scope))) {
+			return refused(insufficientScope(scopes));
+		}
 		let verdict = admitted.get(identity);
 		if (verdict === undefined) {
 			verdict = Object.freeze({ ok: true, claims: claimsOf(identity) });
@@ -93,18 +103,20 @@ export function createGate({ jwtPublicKey, issuer, audience, tenantRps, clock = 
 	};
 
 	return {
-		check(authorization) {
+		check(authorization, caller = NOTHING) {
 			try {
-				return judge(authorization);
+				return judge(authorization, caller);
 			} catch {
-				// A list that throws when it is read, or a clock that does.
+				// A list or a certificate that throws when it is read, or a clock that does.
 				return refused(NOT_JUDGED);
 			}
 		},
 	};
 }
 
-const NOT_JUDGED = TOKEN_INVALID.because('could not be judged: the value or the clock threw');
+const NOTHING: Caller = {};
+
+const NOT_JUDGED = TOKEN_INVALID.because('could not be judged: the value, the certificate or the clock threw');
 
 /**
  * The gates below tell "none" (`undefined`) from what they cannot trust (`null`): more than one value, or something that is no

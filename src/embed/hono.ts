@@ -1,4 +1,5 @@
 import type { Context, MiddlewareHandler } from 'hono';
+import { certificateOf } from './caller.ts';
 import { GateError } from './error.ts';
 import type { Claims, Gate } from './gate.ts';
 import { type Refusal, responseTo, signalHeaders } from './refusal.ts';
@@ -17,6 +18,8 @@ export interface GuardedEnv {
 }
 
 export interface GuardOptions {
+	/** What the token must be good for here; see `Caller.scopes`. */
+	readonly scopes?: readonly string[];
 	/**
 	 * Answers a refused request in place of the gate's plain text. Status and `www-authenticate` or `retry-after` are set
 	 * already for `c.text`, `c.json` and the like. What it throws, as a `RefusedError`, goes to `app.onError`.
@@ -28,10 +31,13 @@ export interface GuardOptions {
  * Middleware for Hono 4: refuses the request (401 `unauthorized`, 429 `rate limited`; specification 4.4) or sets the
  * variable `claims`.
  */
-export function guard(gate: Gate, { onRefused }: GuardOptions = {}): MiddlewareHandler<GuardedEnv> {
+export function guard(gate: Gate, { onRefused, scopes }: GuardOptions = {}): MiddlewareHandler<GuardedEnv> {
 	return async (c, next) => {
 		// Two headers arrive as one value with a comma in it, which no token has: refused, as two must be.
-		const verdict = gate.check(c.req.header('authorization'));
+		const verdict = gate.check(c.req.header('authorization'), {
+			certificate: () => certificateOf(incomingOf(c)),
+			scopes,
+		});
 		if (verdict.ok) {
 			c.set('claims', verdict.claims);
 			return next();
@@ -55,4 +61,9 @@ export function claimsOf(c: Context): Claims {
 	const claims: Claims | undefined = c.get('claims');
 	if (claims) return claims;
 	throw new GateError('ERR_GATE_NO_CLAIMS', 'this request has passed no gate: put guard(gate) in front of the handler');
+}
+
+/** What `@hono/node-server` hands on of Node's own request; other runtimes have no such member. */
+function incomingOf({ env }: Context): { readonly socket?: unknown } {
+	return (env as { incoming?: { socket?: unknown } } | undefined)?.incoming ?? {};
 }

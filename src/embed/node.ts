@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
 import { authorizationIn } from './authorization.ts';
+import { certificateOf } from './caller.ts';
 import { GateError } from './error.ts';
 import type { Claims, Gate } from './gate.ts';
 import { type Refusal, signalHeaders } from './refusal.ts';
@@ -24,6 +25,8 @@ type Request = IncomingMessage | Http2ServerRequest;
 type Response = ServerResponse | Http2ServerResponse;
 
 export interface GuardOptions<Req = Request, Res = Response> {
+	/** What the token must be good for here; see `Caller.scopes`. */
+	readonly scopes?: readonly string[];
 	/**
 	 * Answers a refused request in place of the gate's plain text. Status and `www-authenticate` or `retry-after` are set
 	 * already; the body is the hook's. What it throws, as a `RefusedError`, goes to the error handler of Express or Connect.
@@ -34,14 +37,14 @@ export interface GuardOptions<Req = Request, Res = Response> {
 
 /**
  * Middleware for Express 5, Connect and plain `node:http` and `node:http2` listeners: refuses the request (401
- * `unauthorized`, 429 `rate limited`; specification 4.4) or sets `req.claims` and calls `next`.
+ * `unauthorized`, 403 `insufficient scope`, 429 `rate limited`; specification 4.4) or sets `req.claims` and calls `next`.
  */
 export function guard<Req extends Request = Request, Res extends Response = Response>(
 	gate: Gate,
-	{ onRefused }: GuardOptions<Req, Res> = {},
+	{ onRefused, scopes }: GuardOptions<Req, Res> = {},
 ): (req: Req, res: Res, next: () => void) => void {
 	return (req, res, next) => {
-		const verdict = gate.check(authorizationIn(req.rawHeaders));
+		const verdict = gate.check(authorizationIn(req.rawHeaders), { certificate: () => certificateOf(req), scopes });
 		if (verdict.ok) {
 			req.claims = verdict.claims;
 			next();

@@ -1,10 +1,10 @@
-import { RATE_LIMITED, type Rejection, TOKEN_INVALID, TOKEN_MISSING } from '../gates/rejection.ts';
+import { INSUFFICIENT_SCOPE, RATE_LIMITED, type Rejection, TOKEN_INVALID, TOKEN_MISSING } from '../gates/rejection.ts';
 
 /** The answer to a request that the gate does not let through, ready to send (specification 4.4). */
 export interface Refusal {
 	/** Stable; for logs and metrics. Callers are not told a missing token from an invalid one. */
-	readonly code: 'token-missing' | 'token-invalid' | 'rate-limited';
-	readonly status: 401 | 429;
+	readonly code: 'token-missing' | 'token-invalid' | 'insufficient-scope' | 'rate-limited';
+	readonly status: 401 | 403 | 429;
 	/** All of the answer's own headers, lower case, `content-type` and `content-length` among them. */
 	readonly headers: Readonly<Record<string, string>>;
 	/** ASCII. */
@@ -72,12 +72,13 @@ const VERDICTS = new Map<string, RefusalVerdict>(
 );
 
 /**
- * @param rejection one of the three that the gate can give, with its own reason or another one. Reasons may differ from
- *   request to request, so only the verdicts on the three themselves are kept.
+ * @param rejection one of those that the gate can give, with its own reason or another one. Reasons may differ from
+ *   request to request, and headers from scope to scope, so only the verdicts on the three themselves are kept.
  *
  * @internal
  */
 export function refused(rejection: Rejection): RefusalVerdict {
+	if (rejection.is(INSUFFICIENT_SCOPE)) return verdictOn(rejection);
 	const verdict = VERDICTS.get(rejection.code)!;
 	const { reason } = rejection;
 	return reason === verdict.refusal.reason ? verdict : withReason(verdict.refusal, reason);

@@ -1,6 +1,7 @@
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { authorizationIn } from './authorization.ts';
+import { certificateIn } from './caller.ts';
 import type { FaultReport } from './contained.ts';
 import { faultReport } from './fault-report.ts';
 import type { Claims, Gate } from './gate.ts';
@@ -10,6 +11,8 @@ import type { Refusal } from './refusal.ts';
 export type UpgradeHandler = (req: IncomingMessage, socket: Duplex, head: Buffer, claims: Claims) => unknown;
 
 export interface UpgradeOptions {
+	/** What the token must be good for here; see `Caller.scopes`. */
+	readonly scopes?: readonly string[];
 	/** Told of what the handler throws or rejects with; the socket is then closed. By default a warning of the process. */
 	readonly onError?: FaultReport;
 }
@@ -23,13 +26,13 @@ export interface UpgradeOptions {
 export function guardUpgrade(
 	gate: Gate,
 	handler: UpgradeHandler,
-	{ onError }: UpgradeOptions = {},
+	{ onError, scopes }: UpgradeOptions = {},
 ): (req: IncomingMessage, socket: Duplex, head: Buffer) => void {
 	const report = faultReport(onError);
 	return (req, socket, head) => {
 		// Node no longer listens for errors of this socket; a client that resets it would end the process.
 		socket.on('error', () => socket.destroy());
-		const verdict = gate.check(authorizationIn(req.rawHeaders));
+		const verdict = gate.check(authorizationIn(req.rawHeaders), { certificate: () => certificateIn(socket), scopes });
 		if (!verdict.ok) {
 			refuse(socket, verdict.refusal);
 			return;

@@ -2,7 +2,7 @@
 import 'reflect-metadata';
 import type { IncomingMessage, RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { getRequestListener } from '@hono/node-server';
+import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { Controller, Get, Module, Req } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
@@ -12,7 +12,7 @@ import { Hono } from 'hono';
 import Koa from 'koa';
 import { guard as fastifyGuard } from '../../src/embed/fastify.ts';
 import { guard as fetchGuard } from '../../src/embed/fetch.ts';
-import { authorizationOf, createGate, type Gate } from '../../src/embed/gate.ts';
+import { authorizationOf, certificateOf, createGate, type Gate } from '../../src/embed/gate.ts';
 import { guard as honoGuard } from '../../src/embed/hono.ts';
 import { claimsOf, guard as nodeGuard } from '../../src/embed/node.ts';
 import { createMtlsServer, type MtlsServer, type MtlsServerOptions } from '../../src/embed/tls.ts';
@@ -55,7 +55,7 @@ export const adapters: readonly Subject[] = [
 			ctx.body = 'ok';
 		});
 		app.use((ctx, next) => {
-			const verdict = gate.check(authorizationOf(ctx.req));
+			const verdict = gate.check(authorizationOf(ctx.req), { certificate: () => certificateOf(ctx.req) });
 			if (verdict.ok) {
 				ctx.state.claims = verdict.claims;
 				return next();
@@ -90,10 +90,14 @@ export const adapters: readonly Subject[] = [
 		return listening(tls, getRequestListener(app.fetch));
 	}),
 	subject('fetch', ['h1', 'h2'], (gate, tls) => {
-		const whoami = fetchGuard(gate, (_request, { sub, scope }) => Response.json({ sub, scope }));
-		const route = (request: Request) =>
-			new URL(request.url).pathname === '/health' ? new Response('ok') : whoami(request);
-		return listening(tls, getRequestListener(route));
+		const answer = (_request: Request, { sub, scope }: WhoAmI, _env: HttpBindings) => Response.json({ sub, scope });
+		const whoami = fetchGuard(gate, answer, { certificate: (_request, { incoming }) => certificateOf(incoming) });
+		const route = (request: Request, env: HttpBindings) =>
+			new URL(request.url).pathname === '/health' ? new Response('ok') : whoami(request, env);
+		return listening(
+			tls,
+			getRequestListener((request, env) => route(request, env as HttpBindings)),
+		);
 	}),
 ];
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { mintToken, type TokenClaims } from '../../src/cli/demo/tokens.ts';
-import { type Answer, type Connection, connect, h2Raw, type Protocol } from '../fixtures/clients.ts';
+import { type Answer, type Connection, connect, h2Raw, type Protocol, type TlsOptions } from '../fixtures/clients.ts';
 import { FRAME, headersFrame } from '../fixtures/h2-frames.ts';
 import { AUDIENCE, ISSUER, type TestPki, testPki } from '../fixtures/pki.ts';
 import { rawAnswer } from './answers.ts';
@@ -31,8 +31,8 @@ export class RunningGate {
 	}
 
 	/** A second connection, besides the one that `ask` uses. */
-	open(): Promise<Connection> {
-		return connect(this.#connection.protocol, this.target);
+	open(options: TlsOptions = {}): Promise<Connection> {
+		return connect(this.#connection.protocol, this.target, options);
 	}
 
 	/** Asks who the caller is, with this `Authorization` header or without any. */

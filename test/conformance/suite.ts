@@ -1,6 +1,6 @@
 /** What the gate promises (specification 4.4 and 5, decisions "JWT" and "Rate limit"), wherever it stands. */
 import assert from 'node:assert/strict';
-import { generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { generateKeyPairSync, type KeyObject, X509Certificate } from 'node:crypto';
 import { describe, test } from 'node:test';
 import { signToken } from '../../src/cli/demo/tokens.ts';
 import type { Protocol } from '../fixtures/clients.ts';
@@ -68,6 +68,25 @@ function addTokenTests(run: Run): void {
 		for (const { what, token } of hostileTokens(tokenKey, gate.claims())) {
 			await t.test(what, async () => assertUnauthorized(await gate.ask(`Bearer ${token}`)));
 		}
+	});
+
+	test('takes a token that is bound to a certificate from the holder of that certificate alone (RFC 8705)', async () => {
+		await using gate = await run();
+		const { clients } = await testPki();
+		const boundTo = ({ certPem }: { readonly certPem: string }) => {
+			const sha256 = new X509Certificate(certPem).fingerprint256.replaceAll(':', '');
+			return `Bearer ${gate.mint({ cnf: { 'x5t#S256': Buffer.from(sha256, 'hex').toString('base64url') } })}`;
+		};
+		const [ours, others] = [boundTo(clients.valid), boundTo(clients.fourIntermediates)];
+		// The second time it is a remembered verdict that is compared.
+		for (let i = 0; i < 2; i++) {
+			assert.equal((await gate.ask(ours)).status, 200);
+			assertUnauthorized(await gate.ask(others));
+		}
+		await using connection = await gate.open({ cert: clients.fourIntermediates });
+		assert.equal((await ask(connection, others)).status, 200);
+		assertUnauthorized(await ask(connection, ours));
+		assertUnauthorized(await gate.ask(`Bearer ${gate.mint({ cnf: { jkt: 'a key of DPoP' } })}`));
 	});
 
 	test('takes members called like those of every object for what they are', async () => {

@@ -1,14 +1,23 @@
 import assert from 'node:assert/strict';
-import crypto, { createPublicKey, createSecretKey, generateKeyPairSync, type KeyObject, webcrypto } from 'node:crypto';
+import crypto, {
+	createHash,
+	createPublicKey,
+	createSecretKey,
+	generateKeyPairSync,
+	type KeyObject,
+	webcrypto,
+	X509Certificate,
+} from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
 import { before, describe, it } from 'node:test';
 import { inspect } from 'node:util';
 import fc from 'fast-check';
 import { createTokenKey, mintToken, type TokenClaims, type TokenKey } from '../../../src/cli/demo/tokens.ts';
-import { createGate, GateError, type GateOptions, RefusedError } from '../../../src/embed/gate.ts';
+import { createGate, GateError, type GateOptions, RefusedError, type Verdict } from '../../../src/embed/gate.ts';
 import { refused } from '../../../src/embed/refusal.ts';
 import { RATE_LIMITED, TOKEN_INVALID, TOKEN_MISSING } from '../../../src/gates/rejection.ts';
 import { FakeClock } from '../../conformance/subject.ts';
+import { testPki } from '../../fixtures/pki.ts';
 
 let key: TokenKey;
 
@@ -324,5 +333,47 @@ describe('createGate', () => {
 	it('refuses rates that are no whole number from 0 to 1,000,000', () => {
 		for (const tenantRps of [-1, 0.5, 1_000_001, Number.NaN, '5', undefined])
 			refuses('ERR_GATE_TENANT_RPS', { tenantRps });
+	});
+});
+
+describe('what a gate wants to know of the caller', () => {
+	const thumbprint = async () => {
+		const { clients } = await testPki();
+		const x509 = new X509Certificate(clients.valid.certPem);
+		const x5t = createHash('sha256').update(x509.raw).digest('base64url');
+		return { x509, other: new X509Certificate(clients.expired.certPem), bound: bearer({ cnf: { 'x5t#S256': x5t } }) };
+	};
+	const reasonOf = (verdict: Verdict) => (verdict.ok ? 'admitted' : verdict.refusal.reason);
+
+	it('is the certificate, where the token is bound to one', async () => {
+		const { x509, other, bound } = await thumbprint();
+		const gate = createGate(options());
+		for (const certificate of [x509, x509.raw, () => x509]) assert.ok(gate.check(bound, { certificate }).ok);
+		for (const certificate of [other, other.raw, () => undefined, undefined]) {
+			assert.equal(reasonOf(gate.check(bound, { certificate })), 'bound to another certificate');
+		}
+		assert.equal(reasonOf(gate.check(bound)), 'bound to another certificate');
+		assert.match(reasonOf(gate.check(bound, { certificate: Buffer.from('none') }))!, /^could not be judged/);
+	});
+
+	it('is not asked for, where the token is not bound', () => {
+		const gate = createGate(options());
+		const certificate = () => assert.fail('asked');
+		assert.ok(gate.check(bearer(), { certificate }).ok);
+		assert.ok(!gate.check('Bearer x', { certificate }).ok);
+	});
+
+	it('is whether the token has all scopes that are needed', () => {
+		const gate = createGate(options());
+		const scopes = ['billing:read', 'billing:write'];
+		for (const claims of [{ scope: 'x billing:write billing:read' }, { scp: scopes }]) {
+			assert.ok(gate.check(bearer(claims), { scopes }).ok);
+		}
+		assert.ok(gate.check(bearer(), { scopes: [] }).ok);
+		const verdict = gate.check(bearer({ scope: 'billing:read' }), { scopes });
+		assert.ok(!verdict.ok);
+		const { code, status, headers, body, reason } = verdict.refusal;
+		assert.deepEqual([code, status, body, reason], ['insufficient-scope', 403, 'insufficient scope', 'scope']);
+		assert.equal(headers['www-authenticate'], 'Bearer error="insufficient_scope", scope="billing:read billing:write"');
 	});
 });
