@@ -61,7 +61,12 @@ export function drawChart(results: Results): string {
 		`<style>${STYLE}\n</style>`,
 		`<rect class="ground" width="${WIDTH}" height="${height}" rx="6"/>`,
 		text(MARGIN, 34, 'text title', 'CPU time for one request'),
-		text(MARGIN, 56, 'faint', `µs, shorter is better. One worker on one core; ${results.machine}.`),
+		text(
+			MARGIN,
+			56,
+			'faint',
+			`µs, shorter is better; × is the multiple of the first. One worker on one core; ${results.machine}.`,
+		),
 		...parts,
 		'</svg>',
 		'',
