@@ -13,7 +13,7 @@ const MIB = ['--path', '/svc-a/1m', '--conns', '16'];
 
 export const CASES: readonly Case[] = [
 	{ name: 'h2', title: 'HTTP/2, 16 connections × 16 streams', args: H2, drawn: true },
-	{ name: 'h2-paths', title: 'The same, 1,000 paths in turn', args: [...H2, '--paths', '1000'], drawn: true },
+	{ name: 'h2-paths', title: 'HTTP/2, 16 × 16, 1,000 paths in turn', args: [...H2, '--paths', '1000'], drawn: true },
 	{
 		name: 'h2-single',
 		title: 'HTTP/2, 64 connections × 1 stream',
@@ -21,7 +21,7 @@ export const CASES: readonly Case[] = [
 		drawn: true,
 	},
 	{ name: 'h1', title: 'HTTP/1.1, 64 connections', args: [], drawn: true },
-	{ name: 'h1-paths', title: 'The same, 1,000 paths in turn', args: ['--paths', '1000'], drawn: true },
+	{ name: 'h1-paths', title: 'HTTP/1.1, 64 connections, 1,000 paths in turn', args: ['--paths', '1000'], drawn: true },
 	{ name: 'handshakes', title: 'New mTLS connections', args: ['--handshakes'] },
 	{ name: 'h1-mib', title: 'Answers of 1 MiB, HTTP/1.1, 16 connections', args: MIB },
 	{ name: 'h2-mib', title: 'Answers of 1 MiB, HTTP/2, 16 connections', args: ['--proto', 'h2', ...MIB] },

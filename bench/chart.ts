@@ -37,7 +37,7 @@ const STYLE = `
 export function drawChart(results: Results): string {
 	const drawn = CASES.flatMap(({ name, title, drawn }) => {
 		const result = results.cases.find((one) => one.name === name);
-		return drawn && result ? [{ title, rows: result.rows }] : [];
+		return drawn && result ? [{ title, rows: wholeJobFirst(result.rows) }] : [];
 	});
 	const longest = Math.max(...drawn.flatMap(({ rows }) => rows.map(({ cpu_us_median }) => cpu_us_median)));
 	const parts: string[] = [];
@@ -73,9 +73,18 @@ export function drawChart(results: Results): string {
 	].join('\n');
 }
 
+/** Those that do the same job stand next to each other. */
+function wholeJobFirst(rows: readonly Row[]): Row[] {
+	return rows.toSorted((a, b) => Number(isTlsOnly(a)) - Number(isTlsOnly(b)));
+}
+
+function isTlsOnly({ name }: Row): boolean {
+	return name.endsWith('mTLS only');
+}
+
 function bar(row: Row, y: number, length: number, versions: Results['versions']): string[] {
 	const { cpu_us_median: median, times_ours: times } = row;
-	const kind = row.name === 'ours' ? 'ours' : row.name.endsWith('only') ? 'tls' : 'whole';
+	const kind = row.name === 'ours' ? 'ours' : isTlsOnly(row) ? 'tls' : 'whole';
 	const width = round(length);
 	const ratio = kind === 'ours' ? '' : ` · ${times.toFixed(2)} ×`;
 	return [
@@ -102,7 +111,7 @@ function displayName(name: string, versions: Results['versions']): string {
 	const key = name.split(' ')[0]!;
 	const version = key === 'ours' ? undefined : versions[key];
 	const proxy = [NAMES[key] ?? key, ...(version ? [version] : [])].join(' ');
-	return name.endsWith('only') ? `${proxy}, mTLS only` : proxy;
+	return name.endsWith('mTLS only') ? `${proxy}, mTLS only` : proxy;
 }
 
 function text(x: number, y: number, classes: string, content: string, anchor?: 'end'): string {

@@ -1,7 +1,7 @@
 /**
  * Measures this project beside other proxies, and draws the chart of the README.
  *
- *   npm run bench                              every case: bench/results.json, docs/bench.svg, and tables; some 15 minutes
+ *   npm run bench                              every case: bench/results.json, docs/bench.svg, and tables; some 20 minutes
  *   npm run bench -- --rounds 2 --secs 1       the same, shorter
  *   npm run bench -- --only h2 --only h1       these cases anew, the other results as they are
  *   npm run bench -- --proto h2 --conns 16     one comparison by hand, with the options of compare.py; nothing is kept
@@ -64,8 +64,10 @@ interface Comparison {
 
 function measure({ name, args }: Case, rounds: string, secs: string, versions: Record<string, string>): CaseResult {
 	const command = [COMPARE, ...args, '--rounds', rounds, '--secs', secs, '--json'];
-	const output = execFileSync('python3', command, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
-	const comparison: Comparison = JSON.parse(output);
+	const { status, stdout } = spawnSync('python3', command, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
+	// It has said why.
+	if (status !== 0) process.exit(status ?? 1);
+	const comparison: Comparison = JSON.parse(stdout);
 	Object.assign(versions, comparison.versions);
 	const rows = comparison.rows.map(({ latency_max_mean: _, ...row }) => row);
 	return { name, commit: commit(), rounds: Number(rounds), seconds: Number(secs), rows };
