@@ -37,7 +37,7 @@ async function runCurl(edge: Edge, requests: readonly string[], body: string, fl
 		config.push(quoted(['url', edge.base + path]), quoted(['output', join(folder, String(i))]));
 	}
 	const lines = await output(
-		['curl', '--silent', '--disable', ...flags, '--config', '-'],
+		['curl', '--disable', '--silent', ...flags, '--config', '-'],
 		{},
 		{
 			input: config.join('\n'),
