@@ -2,6 +2,8 @@ import { FileError, readRegularFile } from '../shared/regular-file.ts';
 import type { Config, ConfigFiles, HealthSettings, Limits, RouteConfig } from './config.ts';
 import { diagnose, duplicatePrefixes, linesByKey } from './diagnose.ts';
 import { ConfigError, type ConfigProblem } from './error.ts';
+import { issuerFiles, toIssuers } from './issuer.ts';
+import { issuerConflicts } from './issuer-conflicts.ts';
 import { type ConfigFile, configFile } from './schema.ts';
 import { parseToml, type TomlTable } from './toml.ts';
 import { upstreamConflicts } from './upstream-conflicts.ts';
@@ -31,7 +33,11 @@ export async function readConfig(path: string): Promise<ConfigReading> {
 		return diagnoseConfig(await readText(path), path);
 	} catch (error) {
 		if (!(error instanceof ConfigError)) throw error;
-		return { config: undefined, problems: error.problems, files: { path, lines: {}, tls: {}, jwt: {} } };
+		return {
+			config: undefined,
+			problems: error.problems,
+			files: { path, lines: {}, tls: {}, jwt: {}, issuerFiles: [] },
+		};
 	}
 }
 
@@ -57,6 +63,7 @@ function diagnoseConfig(text: string, path: string): ConfigReading {
 		...diagnose(document, result.error?.issues ?? []),
 		...duplicatePrefixes(document),
 		...upstreamConflicts(document),
+		...issuerConflicts(document),
 	];
 	const lines = linesByKey(document);
 	if (result.success && problems.length === 0) {
@@ -70,7 +77,7 @@ function diagnoseConfig(text: string, path: string): ConfigReading {
 function namedFiles(
 	path: string,
 	lines: Config['lines'],
-	{ tls, jwt }: TomlTable,
+	{ tls, jwt, issuers }: TomlTable,
 	problems: readonly ConfigProblem[],
 ): ConfigFiles {
 	const wrong = new Set(problems.map(({ key }) => key));
@@ -87,6 +94,9 @@ function namedFiles(
 			clientCaPath: named('tls', 'client_ca_path'),
 		},
 		jwt: { publicKeyPath: named('jwt', 'jwks_path') },
+		issuerFiles: (Array.isArray(issuers) ? issuers : []).flatMap((issuer, i) =>
+			issuerFiles(issuer ?? {}, i, (key) => ![...wrong].some((problem) => problem?.startsWith(key))),
+		),
 	};
 }
 
@@ -130,12 +140,19 @@ function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Confi
 			clientCaPath: file.tls.client_ca_path,
 			minVersion: file.tls.min_version,
 		},
-		jwt: { publicKeyPath: file.jwt.jwks_path, issuer: file.jwt.issuer, audience: file.jwt.audience },
-		reloadsIdentity: file.jwt.reload,
+		jwt: toJwt(file.jwt),
+		...toIssuers(file.issuers),
+		stateDir: file.state_dir,
+		reloadsIdentity: file.jwt.reload || file.issuers.length > 0,
 		routes: file.routes.map((route) => toRoute(file, route)),
 		limits: toLimits(file.limits),
 		log: { access: file.log.access, requestId: file.log.request_id },
 	};
+}
+
+/** Only `[[issuers]]` can do without it. */
+function toJwt({ jwks_path, issuer, audience, reload }: ConfigFile['jwt']): Config['jwt'] {
+	return jwks_path === undefined ? undefined : { publicKeyPath: jwks_path, issuer, audience, reload };
 }
 
 function toRoute(file: ConfigFile, route: ConfigFile['routes'][number]): RouteConfig {

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { breaker } from './tables/breaker.ts';
+import { issuer } from './tables/issuers.ts';
 import { jwt } from './tables/jwt.ts';
-import { emptyIfAbsent, expected, flag, MAX_SECONDS, seconds, wholeNumberOr } from './tables/kinds.ts';
+import { emptyIfAbsent, expected, file, flag, MAX_SECONDS, seconds, wholeNumberOr } from './tables/kinds.ts';
 import { limits } from './tables/limits.ts';
 import { log } from './tables/log.ts';
 import { route } from './tables/routes.ts';
@@ -19,8 +20,10 @@ export const configFile = z.strictObject({
 	// Ticks of the limiter (`gates/tenant-limit.ts`) stay exact in a double for 28 years of uptime at this rate.
 	tenant_rps: wholeNumberOr(1000, 0, 10_000_000, 'of requests per second'),
 	reload_on_change: flag('false').default(false),
+	state_dir: file('a folder for what is to outlive the process').optional(),
 	tls: emptyIfAbsent(tls),
 	jwt: emptyIfAbsent(jwt),
+	issuers: z.array(issuer, { error: expected('a list of tables', 'write [[issuers]], with two brackets') }).default([]),
 	breaker: emptyIfAbsent(breaker),
 	routes: z.array(route, { error: expected('a list of tables', 'write [[routes]], with two brackets') }).default([]),
 	limits: emptyIfAbsent(limits),
@@ -35,6 +38,7 @@ export const KEYS: ReadonlyMap<string, readonly string[]> = new Map([
 	['', Object.keys(configFile.shape)],
 	['tls', Object.keys(tls.shape)],
 	['jwt', Object.keys(jwt.shape)],
+	['issuers', Object.keys(issuer.shape)],
 	['limits', Object.keys(limits.shape)],
 	['breaker', Object.keys(breaker.shape)],
 	['log', Object.keys(log.shape)],

@@ -24,12 +24,13 @@ export function changedBootSettings(booted: Config, current: Config): string[] {
 }
 
 function bootSettings(config: Config): Map<string, unknown> {
-	const { healthIntervalMs, tenantRps, reloadOnChange, reloadsIdentity, jwt, limits, log } = config;
+	const { healthIntervalMs, tenantRps, reloadOnChange, stateDir, jwt, limits, log } = config;
 	const settings = new Map<string, unknown>([
 		['health_interval_secs', healthIntervalMs],
 		['tenant_rps', tenantRps],
 		['reload_on_change', reloadOnChange],
-		...(reloadsIdentity ? [] : jwtSettings(jwt)),
+		['state_dir', stateDir],
+		...(jwt === undefined || jwt.reload ? [] : jwtSettings(jwt)),
 		['log.access', log.access],
 		['log.request_id', log.requestId],
 	]);
@@ -39,7 +40,7 @@ function bootSettings(config: Config): Map<string, unknown> {
 	return settings;
 }
 
-function jwtSettings({ publicKeyPath, issuer, audience }: Config['jwt']): [key: string, value: unknown][] {
+function jwtSettings({ publicKeyPath, issuer, audience }: NonNullable<Config['jwt']>): [key: string, value: unknown][] {
 	return [
 		['jwt.jwks_path', publicKeyPath],
 		['jwt.issuer', issuer],

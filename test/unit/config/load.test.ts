@@ -35,7 +35,10 @@ describe('a configuration that is right', () => {
 			tenantRps: 1000,
 			reloadOnChange: false,
 			tls: { certPath: 'server.pem', keyPath: 'server.key', clientCaPath: 'ca.pem', minVersion: undefined },
-			jwt: { publicKeyPath: 'jwt.pem', issuer: undefined, audience: undefined },
+			jwt: { publicKeyPath: 'jwt.pem', issuer: undefined, audience: undefined, reload: false },
+			issuers: [],
+			issuerFiles: [],
+			stateDir: undefined,
 			reloadsIdentity: false,
 			routes: [],
 			limits: {
