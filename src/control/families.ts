@@ -1,4 +1,6 @@
+import type { KeySetSeed } from '../identity/key-set.ts';
 import { Summary } from '../shared/histogram.ts';
+import type { SelfRefreshing } from '../shared/jwks/key-refresher.ts';
 import { TRANSITIONS, UpstreamStats, type WorkerStats } from '../shared/stats.ts';
 import type { ConfigInForce } from './config-in-force.ts';
 import type { Exposition } from './exposition.ts';
@@ -14,6 +16,8 @@ export interface MetricSources {
 	/** Of the table in force. */
 	readonly upstreams: () => Iterable<Upstream>;
 	readonly inForce: Pick<ConfigInForce, 'generation' | 'reloads'>;
+	/** Of the issuers whose keys come over the network. */
+	readonly remoteKeys: () => Iterable<SelfRefreshing<KeySetSeed> & { readonly issuer: { readonly issuer: string } }>;
 	/** Monotonic milliseconds, the scale of the histograms. */
 	readonly now: () => number;
 }
@@ -32,6 +36,7 @@ export function writeProxyFamilies(page: Exposition, sources: MetricSources): vo
 	writeUpstreams(page, upstreams);
 	writeConnections(page, workers, upstreams);
 	writeLogs(page, workers);
+	writeKeys(page, sources);
 	writeState(page, sources);
 }
 
@@ -215,6 +220,22 @@ function writeConnections(
 	for (const { upstream, active, idle } of upstreams) {
 		connections.sample(active, { upstream, state: 'active' }).sample(idle, { upstream, state: 'idle' });
 	}
+}
+
+function writeKeys(page: Exposition, { remoteKeys }: MetricSources): void {
+	const all = Array.from(remoteKeys(), (keys) => ({ labels: { issuer: keys.issuer.issuer }, keys }));
+	const fetches = page.family(
+		'proxy_jwks_fetches_total',
+		'counter',
+		'Key sets asked for over the network: success gave one that can be used.',
+	);
+	for (const { labels, keys } of all) {
+		for (const result of ['success', 'failure'] as const) fetches.sample(keys.fetches[result], { ...labels, result });
+	}
+	const counts = page.family('proxy_jwks_keys', 'gauge', 'Usable keys of the last good set; 0 before the first one.');
+	for (const { labels, keys } of all) counts.sample(keys.value?.keys.length ?? 0, labels);
+	const ages = page.family('proxy_jwks_age_seconds', 'gauge', 'Time since the last good set was fetched.');
+	for (const { labels, keys } of all) if (keys.ageMs !== undefined) ages.sample(keys.ageMs / 1000, labels);
 }
 
 function writeState(page: Exposition, { build, listening, inForce }: MetricSources): void {

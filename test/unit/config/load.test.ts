@@ -47,7 +47,16 @@ describe('a configuration that is right', () => {
 				endAtCaRemoval: false,
 			},
 			revokedPath: undefined,
-			jwt: { publicKeyPath: 'jwt.pem', issuer: undefined, audience: undefined, certificateBound: 'if-present' },
+			jwt: {
+				publicKeyPath: 'jwt.pem',
+				issuer: undefined,
+				audience: undefined,
+				certificateBound: 'if-present',
+				reload: false,
+			},
+			issuers: [],
+			issuerFiles: [],
+			stateDir: undefined,
 			reloadsIdentity: false,
 			routes: [],
 			limits: {
@@ -81,7 +90,7 @@ describe('a configuration that is right', () => {
 			`revoked_path = "revoked.toml"${MINIMAL}certificate_bound = "required"\n[limits]\nmax_connection_age_secs = 1.5`,
 		);
 		assert.equal(top.revokedPath, 'revoked.toml');
-		assert.equal(top.jwt.certificateBound, 'required');
+		assert.equal(top.jwt?.certificateBound, 'required');
 		assert.equal(top.limits.maxConnectionAgeMs, 1500);
 	});
 

@@ -28,6 +28,7 @@ function testSources(...authorities: string[]) {
 		listening: () => WORKERS,
 		upstreams: () => upstreams.current.upstreams.values(),
 		inForce,
+		remoteKeys: () => [],
 		now: () => 0,
 	};
 	const upstreamStats = (authority: string, worker: number) => {
@@ -73,6 +74,9 @@ const FAMILIES = {
 	proxy_upstream_connections: 'gauge',
 	proxy_connections: 'gauge',
 	proxy_http2_connection_errors_total: 'counter',
+	proxy_jwks_fetches_total: 'counter',
+	proxy_jwks_keys: 'gauge',
+	proxy_jwks_age_seconds: 'gauge',
 	proxy_workers: 'gauge',
 	process_cpu_seconds_total: 'counter',
 	process_resident_memory_bytes: 'gauge',
