@@ -59,6 +59,10 @@ export async function readStartFiles(path: string, now: Date): Promise<StartFile
 }
 
 /** What a reload reads. */
-export function reloadedFiles({ path, tls, jwt, reloadsIdentity }: Config): string[] {
-	return [path, tls.certPath, tls.keyPath, tls.clientCaPath, ...(reloadsIdentity ? [jwt.publicKeyPath] : [])];
+export function reloadedFiles({ path, tls, jwt, revokedPath, reloadsIdentity }: Config): string[] {
+	return [
+		...[path, tls.certPath, tls.keyPath, tls.clientCaPath, ...tls.crlPaths],
+		...(revokedPath === undefined ? [] : [revokedPath]),
+		...(reloadsIdentity ? [jwt.publicKeyPath] : []),
+	];
 }

@@ -4,6 +4,7 @@ import { describeProblem } from '../config/error.ts';
 import { loadConfig } from '../config/load.ts';
 import { configWarnings } from '../config/warnings.ts';
 import type { Logger } from '../shared/log.ts';
+import { watchCrls } from './crl/watch.ts';
 import { Drain } from './drain.ts';
 import type { MetricSources } from './families.ts';
 import { HealthProber } from './health.ts';
@@ -84,6 +85,12 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 
 	const reloader = createReloader(options, state, prober, pool);
 	const drain = createDrain(options, pool);
+	watchCrls({
+		timers: systemTimers,
+		crls: () => state.inForce.tls.clients?.crls ?? [],
+		wallSeconds: () => state.clock.wallSeconds(),
+		log,
+	});
 	watch?.start((changed) => void reloader.request({ changed }));
 	readiness.serving();
 	log.info(TARGET, 'ready', {
@@ -161,6 +168,7 @@ function metricSources({ version, bodyMode }: SupervisorOptions, state: ProcessS
 		upstreams: () => state.upstreams.current.upstreams.values(),
 		inForce: state.inForce,
 		now: () => state.clock.now(),
+		wallSeconds: () => state.clock.wallSeconds(),
 	};
 }
 

@@ -1,3 +1,4 @@
+import type { X509Certificate } from 'node:crypto';
 import type { TLSSocket } from 'node:tls';
 import { ClientCertificate } from '../identity/client-certificate.ts';
 import { jsonString } from '../shared/json-string.ts';
@@ -24,6 +25,11 @@ export class ClientConnection {
 			if (x509 !== undefined) this.#certificate = new ClientCertificate(x509);
 		}
 		return this.#certificate;
+	}
+
+	/** The same without keeping it: for a look at many connections of which hardly any needs it again. */
+	readCertificate(): X509Certificate | undefined {
+		return this.#certificate?.x509 ?? this.#socket.getPeerX509Certificate();
 	}
 
 	/**

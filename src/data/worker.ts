@@ -1,9 +1,11 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { correlate } from '../gates/correlation.ts';
 import { RouteTable } from '../gates/routes.ts';
+import { NOTHING_REVOKED, RevokedTokens } from '../identity/revocations.ts';
 import { createTrust, type IdentitySeed } from '../identity/trust.ts';
 import { Authenticator } from '../shared/authenticator.ts';
 import { Budget } from '../shared/budget.ts';
+import { ClientPolicy } from '../shared/client-policy.ts';
 import { type Clock, systemClock } from '../shared/clock.ts';
 import { TenantLimiter } from '../shared/limiter.ts';
 import { createLogger, type Logger, parseLogFilter } from '../shared/log.ts';
@@ -43,6 +45,7 @@ class Worker {
 		const stats = new WorkerStats(seed.stats);
 		this.#accessLog = createAccessLog(seed, clock, stats);
 		this.#plane = createPlane(seed, clock, stats, createDeadlines(deadlines, seed.limits), this.#accessLog);
+		this.#plane.authenticator.refuseRevoked(new RevokedTokens(seed.tls.clients?.revoked ?? NOTHING_REVOKED));
 		this.#routing(seed.routing)();
 		this.#listener = new Listener(this.#plane, seed);
 		deadlines.start();
@@ -112,7 +115,12 @@ class Worker {
 
 	#tls(material: TlsMaterial): () => void {
 		const contexts = createListenerContexts(material);
-		return () => this.#listener.useTls(contexts);
+		const policy = new ClientPolicy(material);
+		const revoked = new RevokedTokens(material.clients?.revoked ?? NOTHING_REVOKED);
+		return () => {
+			this.#listener.useTls(contexts, policy);
+			this.#plane.authenticator.refuseRevoked(revoked);
+		};
 	}
 
 	#identity(identity: IdentitySeed): () => void {

@@ -1,6 +1,6 @@
 /** Writes the configuration file of specification 2.1: for the demo, and for tests that vary one key at a time. */
 
-export type TomlValue = string | number | boolean;
+export type TomlValue = string | number | boolean | readonly string[];
 
 /** The file's keys as they are spelled in it. Keys that are `undefined` are left out. */
 export interface ConfigTables {
@@ -8,11 +8,16 @@ export interface ConfigTables {
 	readonly default_cooldown_secs?: number;
 	readonly tenant_rps?: number;
 	readonly reload_on_change?: boolean;
+	readonly revoked_path?: string | undefined;
 	readonly tls: {
 		readonly cert_path: string;
 		readonly key_path: string;
 		readonly client_ca_path: string;
 		readonly min_version?: string;
+		readonly crl_path?: string | readonly string[] | undefined;
+		readonly crl_required?: boolean;
+		readonly end_at_expiry?: boolean;
+		readonly end_at_ca_removal?: boolean;
 	};
 	readonly health?: boolean;
 	readonly health_path?: string;
@@ -23,6 +28,8 @@ export interface ConfigTables {
 		readonly jwks_path: string;
 		readonly issuer?: string | undefined;
 		readonly audience?: string | undefined;
+		readonly certificate_bound?: string;
+		readonly reload?: boolean;
 	};
 	readonly limits?: Readonly<Record<string, TomlValue | undefined>>;
 	readonly breaker?: { readonly failures?: number; readonly tenants?: number };
@@ -69,5 +76,6 @@ function keys(entries: object): string {
 
 /** A JSON string is a TOML basic string but for DEL, which TOML wants escaped (TOML 1.0, "String"). */
 function literal(value: TomlValue): string {
+	if (typeof value === 'object') return `[${value.map(literal).join(', ')}]`;
 	return typeof value === 'string' ? JSON.stringify(value).replaceAll('\x7f', '\\u007f') : String(value);
 }

@@ -123,7 +123,12 @@ describe('a configuration that is right', () => {
 			cooldown_secs = 1
 		`);
 		assert.deepEqual({ healthIntervalMs, tenantRps }, { healthIntervalMs: 7000, tenantRps: 0 });
-		assert.deepEqual(jwt, { publicKeyPath: 'jwt.pem', issuer: 'https://issuer.example', audience: 'edge', certificateBound: 'if-present' });
+		assert.deepEqual(jwt, {
+			publicKeyPath: 'jwt.pem',
+			issuer: 'https://issuer.example',
+			audience: 'edge',
+			certificateBound: 'if-present',
+		});
 		assert.deepEqual(routes, [
 			{
 				prefix: '/api',
@@ -346,7 +351,10 @@ cert_path = ""`).split('\n'),
 	it('lists what a table may have when no known key resembles the unknown one', () => {
 		const [problem] = problemsOf(`${MINIMAL}"strange key" = 1`);
 		assert.equal(problem?.key, 'jwt."strange key"');
-		assert.equal(problem?.message, 'unknown key; [jwt] may have jwks_path, issuer, audience, certificate_bound, reload');
+		assert.equal(
+			problem?.message,
+			'unknown key; [jwt] may have jwks_path, issuer, audience, certificate_bound, reload',
+		);
 	});
 
 	it('takes keys that mean something to JavaScript for unknown like any other', () => {
