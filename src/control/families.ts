@@ -15,11 +15,13 @@ export interface MetricSources {
 	readonly listening: () => number;
 	/** Of the table in force. */
 	readonly upstreams: () => Iterable<Upstream>;
-	readonly inForce: Pick<ConfigInForce, 'generation' | 'reloads'>;
+	readonly inForce: Pick<ConfigInForce, 'generation' | 'reloads' | 'tls'>;
 	/** Of the issuers whose keys come over the network. */
 	readonly remoteKeys: () => Iterable<SelfRefreshing<KeySetSeed> & { readonly issuer: { readonly issuer: string } }>;
 	/** Monotonic milliseconds, the scale of the histograms. */
 	readonly now: () => number;
+	/** Wall-clock seconds since the epoch. */
+	readonly wallSeconds: () => number;
 }
 
 /**
@@ -37,6 +39,7 @@ export function writeProxyFamilies(page: Exposition, sources: MetricSources): vo
 	writeConnections(page, workers, upstreams);
 	writeLogs(page, workers);
 	writeKeys(page, sources);
+	writeCrls(page, sources);
 	writeState(page, sources);
 }
 
@@ -152,6 +155,23 @@ function writeHandshakes(
 	}
 }
 
+/** Of several CRLs of one CA the freshest one counts, as it does at a handshake. */
+function writeCrls(page: Exposition, { inForce, wallSeconds }: MetricSources): void {
+	const crls = inForce.tls.clients?.crls ?? [];
+	// A family without samples is one that readers forget.
+	if (crls.length === 0) return;
+	const family = page.family(
+		'proxy_crl_next_update_seconds',
+		'gauge',
+		'Seconds until the CRL of a CA has to be replaced; negative: so long ago it should have been.',
+	);
+	const latest = new Map<string, number>();
+	for (const { issuer, nextUpdate } of crls) {
+		latest.set(issuer, Math.max(nextUpdate, latest.get(issuer) ?? Number.NEGATIVE_INFINITY));
+	}
+	for (const [issuer, nextUpdate] of latest) family.sample(Math.round(nextUpdate - wallSeconds()), { issuer });
+}
+
 function writeLogs(page: Exposition, workers: readonly WorkerReading[]): void {
 	page
 		.family(
@@ -206,6 +226,13 @@ function writeConnections(
 	for (const [reason, count] of addUp(workers.map(({ connectionRefusals }) => connectionRefusals))) {
 		refused.sample(count, { reason });
 	}
+	const ends = page.family(
+		'proxy_connections_ended_total',
+		'counter',
+		'Client connections ended for their certificate (revoked, expired, its CA removed), or for their age.',
+	);
+	for (const [reason, count] of addUp(workers.map(({ connectionEnds }) => connectionEnds)))
+		ends.sample(count, { reason });
 	const errors = page.family(
 		'proxy_http2_connection_errors_total',
 		'counter',

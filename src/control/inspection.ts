@@ -62,7 +62,8 @@ export async function readStartFiles(path: string, now: Date): Promise<StartFile
 }
 
 /** What a reload reads. */
-export function reloadedFiles({ path, tls, jwt, issuerFiles }: Config): string[] {
+export function reloadedFiles({ path, tls, jwt, issuerFiles, revokedPath }: Config): string[] {
 	const keys = jwt?.reload ? [jwt.publicKeyPath] : issuerFiles.map((file) => file.path);
-	return [path, tls.certPath, tls.keyPath, tls.clientCaPath, ...keys];
+	const revoked = revokedPath === undefined ? [] : [revokedPath];
+	return [path, tls.certPath, tls.keyPath, tls.clientCaPath, ...tls.crlPaths, ...revoked, ...keys];
 }

@@ -7,6 +7,7 @@ import type { IdentitySeed } from '../identity/trust.ts';
 import { fetchKeys } from '../shared/jwks/fetch-keys.ts';
 import { KeyRefresher } from '../shared/jwks/key-refresher.ts';
 import type { Logger } from '../shared/log.ts';
+import { watchCrls } from './crl/watch.ts';
 import { Drain } from './drain.ts';
 import type { MetricSources } from './families.ts';
 import { HealthProber } from './health.ts';
@@ -95,6 +96,12 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 
 	const reloader = createReloader(options, state, prober, pool, remoteKeys);
 	const drain = createDrain(options, pool);
+	watchCrls({
+		timers: systemTimers,
+		crls: () => state.inForce.tls.clients?.crls ?? [],
+		wallSeconds: () => state.clock.wallSeconds(),
+		log,
+	});
 	watch?.start((changed) => void reloader.request({ changed }));
 	readiness.serving();
 	log.info(TARGET, 'ready', {
@@ -209,6 +216,7 @@ function metricSources(
 		inForce: state.inForce,
 		remoteKeys: () => remoteKeys.all,
 		now: () => state.clock.now(),
+		wallSeconds: () => state.clock.wallSeconds(),
 	};
 }
 

@@ -1,3 +1,4 @@
+import type { X509Certificate } from 'node:crypto';
 import type { TLSSocket } from 'node:tls';
 import { Caller } from '../identity/caller.ts';
 import { ClientCertificate } from '../identity/client-certificate.ts';
@@ -34,6 +35,11 @@ export class ClientConnection {
 			this.#caller = new Caller(this.certificate.x509, this.#socket.getX509Certificate());
 		}
 		return this.#caller;
+	}
+
+	/** The same without keeping it: for a look at many connections of which hardly any needs it again. */
+	readCertificate(): X509Certificate | undefined {
+		return this.#certificate?.x509 ?? this.#socket.getPeerX509Certificate();
 	}
 
 	/**

@@ -6,7 +6,9 @@ import { describe, test } from 'node:test';
 import type { MetricSources } from '../../../src/control/families.ts';
 import { startMetrics } from '../../../src/control/metrics.ts';
 import { Upstreams } from '../../../src/control/upstreams.ts';
+import { NOTHING_REVOKED } from '../../../src/identity/revocations.ts';
 import { HANDSHAKE_REFUSALS } from '../../../src/shared/handshake-refusals.ts';
+import type { TlsMaterial } from '../../../src/shared/messages.ts';
 import { UpstreamStats, WorkerStats } from '../../../src/shared/stats.ts';
 import { parseMetrics, type Scrape, sampleSum } from '../../fixtures/prometheus.ts';
 import { FakeTime } from './fixtures/fake-time.ts';
@@ -21,7 +23,11 @@ function testSources(...authorities: string[]) {
 	const upstreams = new Upstreams(WORKERS, new FakeTime(), new RecordedLog().logger);
 	upstreams.apply(upstreams.plan(authorities.map((authority, i) => route(`/${i}`, authority))));
 	const workerStats = Array.from({ length: WORKERS }, () => new WorkerStats(WorkerStats.allocate()));
-	const inForce = { generation: 1, reloads: { success: 0, failure: 0 } };
+	const inForce = {
+		generation: 1,
+		reloads: { success: 0, failure: 0 },
+		tls: { cert: '', key: '', ca: '' } as TlsMaterial,
+	};
 	const sources: MetricSources = {
 		build: { version: '0.1.0', bodyMode: 'collected', node: '26.10.0' },
 		workerStats,
@@ -30,6 +36,7 @@ function testSources(...authorities: string[]) {
 		inForce,
 		remoteKeys: () => [],
 		now: () => 0,
+		wallSeconds: () => 1_800_000_000,
 	};
 	const upstreamStats = (authority: string, worker: number) => {
 		return new UpstreamStats(upstreams.current.upstreams.get(authority)!.counters.stats[worker]!);
@@ -73,6 +80,7 @@ const FAMILIES = {
 	proxy_reloads_total: 'counter',
 	proxy_upstream_connections: 'gauge',
 	proxy_connections: 'gauge',
+	proxy_connections_ended_total: 'counter',
 	proxy_http2_connection_errors_total: 'counter',
 	proxy_jwks_fetches_total: 'counter',
 	proxy_jwks_keys: 'gauge',
@@ -120,6 +128,8 @@ describe('the first scrape', () => {
 			['proxy_connections_refused_total', { reason: 'max_connections' }],
 			['proxy_connections_refused_total', { reason: 'descriptors' }],
 			['proxy_access_log_dropped_total', {}],
+			['proxy_connections_ended_total', { reason: 'revoked' }],
+			['proxy_connections_ended_total', { reason: 'age' }],
 			['proxy_http2_connection_errors_total', { reason: 'control-flood' }],
 			['proxy_http2_connection_errors_total', { reason: 'preface' }],
 			['proxy_reloads_total', { result: 'success' }],
@@ -194,6 +204,22 @@ describe('a later scrape', () => {
 		for (const [name, labels, sum] of sums) {
 			assert.equal(sampleSum(page, name, labels), sum, `${name} ${JSON.stringify(labels)}`);
 		}
+	});
+
+	test('says how long CRLs are fresh, for each CA by the freshest', async () => {
+		const { sources, inForce } = testSources('a:1');
+		assert.equal((await scrape(sources)).has('proxy_crl_next_update_seconds'), false);
+		const crl = { authority: 'a', issuer: 'CN=A', covers: 'all', serials: [] } as const;
+		const crls = [
+			{ ...crl, nextUpdate: sources.wallSeconds() - 5 },
+			{ ...crl, nextUpdate: sources.wallSeconds() + 60 },
+			{ ...crl, authority: 'b', issuer: 'CN=B', nextUpdate: sources.wallSeconds() - 7 },
+		];
+		const rules = { crlRequired: false, revoked: NOTHING_REVOKED, endAtExpiry: true, endAtCaRemoval: false };
+		inForce.tls = { ...inForce.tls, clients: { ...rules, crls } };
+		const page = await scrape(sources);
+		assert.equal(sampleSum(page, 'proxy_crl_next_update_seconds', { issuer: 'CN=A' }), 60);
+		assert.equal(sampleSum(page, 'proxy_crl_next_update_seconds', { issuer: 'CN=B' }), -7);
 	});
 
 	test('adds up what workers and health probes have made of a circuit', async () => {

@@ -2,7 +2,13 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { HANDSHAKE_REFUSALS } from '../../../src/shared/handshake-refusals.ts';
 import { Summary } from '../../../src/shared/histogram.ts';
-import { CONNECTION_REFUSALS, HTTP2_ERROR_REASONS, UpstreamStats, WorkerStats } from '../../../src/shared/stats.ts';
+import {
+	CONNECTION_ENDS,
+	CONNECTION_REFUSALS,
+	HTTP2_ERROR_REASONS,
+	UpstreamStats,
+	WorkerStats,
+} from '../../../src/shared/stats.ts';
 
 /** Every status that an answer can have. */
 const STATUSES = Array.from({ length: 500 }, (_, i) => 100 + i);
@@ -14,6 +20,7 @@ describe("a worker's stats", () => {
 		rateLimited: 0,
 		handshakeRefusals: new Map(HANDSHAKE_REFUSALS.map((reason) => [reason, 0])),
 		connectionRefusals: new Map(CONNECTION_REFUSALS.map((reason) => [reason, 0])),
+		connectionEnds: new Map(CONNECTION_ENDS.map((reason) => [reason, 0])),
 		accessLinesDropped: 0,
 		connections: { handshake: 0, 'http/1.1': 0, h2: 0 },
 		http2Errors: new Map(HTTP2_ERROR_REASONS.map((reason) => [reason, 0])),
@@ -28,6 +35,10 @@ describe("a worker's stats", () => {
 		for (const [event, wanted] of [
 			[(stats: WorkerStats) => stats.authFailure('missing'), { authMissing: 1 }],
 			[(stats: WorkerStats) => stats.authFailure('invalid'), { authInvalid: 1 }],
+			[
+				(stats: WorkerStats) => stats.connectionEnded('ca_removed'),
+				{ connectionEnds: new Map(CONNECTION_ENDS.map((reason) => [reason, reason === 'ca_removed' ? 1 : 0])) },
+			],
 			[(stats: WorkerStats) => stats.rateLimited(), { rateLimited: 1 }],
 			[(stats: WorkerStats) => stats.accessLineDropped(), { accessLinesDropped: 1 }],
 			...HTTP2_ERROR_REASONS.map(
