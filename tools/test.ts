@@ -44,7 +44,18 @@ const SUITES: Record<string, { readonly bodyModes: readonly BodyMode[]; readonly
 /** What these test is over before a body is looked at, or has none: one mode proves it. They run in the first, and in the other when named. */
 const EITHER_MODE: ReadonlySet<string> = new Set(
 	[
-		...['auth', 'demo', 'handshake-refusals', 'health', 'health-many', 'http2-bounds', 'logging', 'methods', 'metrics'],
+		...[
+			'auth',
+			'callers',
+			'demo',
+			'handshake-refusals',
+			'health',
+			'health-many',
+			'http2-bounds',
+			'logging',
+			'methods',
+			'metrics',
+		],
 		...['path', 'readiness', 'reload-on-change', 'routes', 'start', 'tenant-limit', 'tls'],
 	].map((name) => `test/wire/${name}.test.ts`),
 );
