@@ -59,7 +59,7 @@ function presented(leaf: X509Certificate, ...behind: X509Certificate[]): X509Cer
 
 function lines(seed: Partial<CertificateHeadersSeed>, certificate: X509Certificate, own?: X509Certificate): string[] {
 	const headers = new CertificateHeaders({ clientCert: 'none', xfcc: undefined, ...seed }, read);
-	const text = new Caller(certificate, own).lines(headers);
+	const text = new Caller(certificate, () => own).lines(headers);
 	// Each line is whole, and nothing in a value ends it.
 	assert.match(text, /^(?:[a-z-]+: [\x20-\x7e]+\r\n)*$/);
 	return text.split('\r\n').slice(0, -1);
@@ -113,7 +113,7 @@ describe('Client-Cert and Client-Cert-Chain', () => {
 				return Buffer.from('der');
 			},
 		} as unknown as X509Certificate;
-		const caller = new Caller(certificate, undefined);
+		const caller = new Caller(certificate, () => undefined);
 		for (let i = 0; i < 3; i++) {
 			// Each routing table has its own.
 			const headers = new CertificateHeaders({ clientCert: 'leaf', xfcc: undefined }, undefined);

@@ -2,7 +2,13 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { HANDSHAKE_REFUSALS } from '../../../src/shared/handshake-refusals.ts';
 import { Summary } from '../../../src/shared/histogram.ts';
-import { CONNECTION_REFUSALS, HTTP2_ERROR_REASONS, UpstreamStats, WorkerStats } from '../../../src/shared/stats.ts';
+import {
+	CONNECTION_REFUSALS,
+	FORBIDDEN_REASONS,
+	HTTP2_ERROR_REASONS,
+	UpstreamStats,
+	WorkerStats,
+} from '../../../src/shared/stats.ts';
 
 /** Every status that an answer can have. */
 const STATUSES = Array.from({ length: 500 }, (_, i) => 100 + i);
@@ -17,6 +23,7 @@ describe("a worker's stats", () => {
 		accessLinesDropped: 0,
 		connections: { handshake: 0, 'http/1.1': 0, h2: 0 },
 		http2Errors: new Map(HTTP2_ERROR_REASONS.map((reason) => [reason, 0])),
+		forbidden: new Map(FORBIDDEN_REASONS.map((reason) => [reason, 0])),
 		answers: new Map(),
 	};
 
@@ -35,6 +42,13 @@ describe("a worker's stats", () => {
 					[
 						(stats: WorkerStats) => stats.http2ConnectionError(reason),
 						{ http2Errors: new Map(ZERO.http2Errors).set(reason, 1) },
+					] as const,
+			),
+			...FORBIDDEN_REASONS.map(
+				(reason) =>
+					[
+						(stats: WorkerStats) => stats.forbidden(reason),
+						{ forbidden: new Map(ZERO.forbidden).set(reason, 1) },
 					] as const,
 			),
 			[(stats: WorkerStats) => stats.answered(401), { answers: new Map([[401, 1]]) }],
