@@ -32,7 +32,7 @@ export class ClientConnection {
 	/** What routes ask of the client's certificate; `undefined` like that. */
 	get caller(): Caller | undefined {
 		if (this.#caller === undefined && this.certificate !== undefined) {
-			this.#caller = new Caller(this.certificate.x509, this.#socket.getX509Certificate());
+			this.#caller = new Caller(this.certificate.x509, () => this.#socket.getX509Certificate());
 		}
 		return this.#caller;
 	}

@@ -9,7 +9,7 @@ import { Upstreams } from '../../../src/control/upstreams.ts';
 import { NOTHING_REVOKED } from '../../../src/identity/revocations.ts';
 import { HANDSHAKE_REFUSALS } from '../../../src/shared/handshake-refusals.ts';
 import type { TlsMaterial } from '../../../src/shared/messages.ts';
-import { UpstreamStats, WorkerStats } from '../../../src/shared/stats.ts';
+import { FORBIDDEN_REASONS, UpstreamStats, WorkerStats } from '../../../src/shared/stats.ts';
 import { parseMetrics, type Scrape, sampleSum } from '../../fixtures/prometheus.ts';
 import { FakeTime } from './fixtures/fake-time.ts';
 import { RecordedLog } from './fixtures/recorded-log.ts';
@@ -67,6 +67,7 @@ const FAMILIES = {
 	proxy_request_duration_seconds: 'summary',
 	proxy_auth_failures_total: 'counter',
 	proxy_ratelimited_total: 'counter',
+	proxy_forbidden_total: 'counter',
 	proxy_tls_handshake_seconds: 'summary',
 	proxy_tls_handshake_failures_total: 'counter',
 	proxy_tls_handshake_refusals_total: 'counter',
@@ -122,6 +123,7 @@ describe('the first scrape', () => {
 				(reason) => ['proxy_circuit_transitions_total', { upstream: 'a:1', to: 'open', reason }] as const,
 			),
 			['proxy_ratelimited_total', {}],
+			...FORBIDDEN_REASONS.map((reason) => ['proxy_forbidden_total', { reason }] as const),
 			['proxy_tls_handshake_seconds_count', {}],
 			['proxy_tls_handshake_failures_total', {}],
 			...HANDSHAKE_REFUSALS.map((reason) => ['proxy_tls_handshake_refusals_total', { reason }] as const),
@@ -164,6 +166,8 @@ describe('a later scrape', () => {
 		}
 		second.authFailure('invalid');
 		second.rateLimited();
+		first.forbidden('tenant');
+		second.forbidden('tenant');
 		first.handshakeFailed('expired');
 		second.handshakeFailed('unknown CA');
 		second.connectionRefused('max_connections');
@@ -186,6 +190,8 @@ describe('a later scrape', () => {
 			['proxy_auth_failures_total', { reason: 'missing' }, 2],
 			['proxy_auth_failures_total', { reason: 'invalid' }, 1],
 			['proxy_ratelimited_total', {}, 1],
+			['proxy_forbidden_total', { reason: 'tenant' }, 2],
+			['proxy_forbidden_total', {}, 2],
 			['proxy_tls_handshake_seconds_count', {}, 2],
 			['proxy_tls_handshake_failures_total', {}, 2],
 			['proxy_tls_handshake_refusals_total', { reason: 'expired' }, 1],

@@ -5,6 +5,7 @@ import { Summary } from '../../../src/shared/histogram.ts';
 import {
 	CONNECTION_ENDS,
 	CONNECTION_REFUSALS,
+	FORBIDDEN_REASONS,
 	HTTP2_ERROR_REASONS,
 	UpstreamStats,
 	WorkerStats,
@@ -24,6 +25,7 @@ describe("a worker's stats", () => {
 		accessLinesDropped: 0,
 		connections: { handshake: 0, 'http/1.1': 0, h2: 0 },
 		http2Errors: new Map(HTTP2_ERROR_REASONS.map((reason) => [reason, 0])),
+		forbidden: new Map(FORBIDDEN_REASONS.map((reason) => [reason, 0])),
 		answers: new Map(),
 	};
 
@@ -46,6 +48,13 @@ describe("a worker's stats", () => {
 					[
 						(stats: WorkerStats) => stats.http2ConnectionError(reason),
 						{ http2Errors: new Map(ZERO.http2Errors).set(reason, 1) },
+					] as const,
+			),
+			...FORBIDDEN_REASONS.map(
+				(reason) =>
+					[
+						(stats: WorkerStats) => stats.forbidden(reason),
+						{ forbidden: new Map(ZERO.forbidden).set(reason, 1) },
 					] as const,
 			),
 			[(stats: WorkerStats) => stats.answered(401), { answers: new Map([[401, 1]]) }],
