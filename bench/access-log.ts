@@ -21,7 +21,11 @@ const PER_TURN = 30;
 const clock = { now: () => performance.now(), wallSeconds: () => Date.now() / 1000 };
 const certificate = { subject: 'O=Example\nCN=client-1', fingerprint256: Array(32).fill('AB').join(':') };
 const connection = new ClientConnection(
-	{ getProtocol: () => 'TLSv1.3', getPeerX509Certificate: () => certificate as never, getX509Certificate: () => undefined },
+	{
+		getProtocol: () => 'TLSv1.3',
+		getPeerX509Certificate: () => certificate as never,
+		getX509Certificate: () => undefined,
+	},
 	'192.0.2.7',
 	'h2',
 );

@@ -3,9 +3,11 @@
  * "Limits beyond the specification"). Every duration here is in milliseconds, every size in bytes; both are frozen.
  */
 
+import type { Algorithm } from '../gates/algorithm.ts';
 import type { OpeningRule } from '../gates/breaker.ts';
 import type { CertificateBound } from '../identity/bound-token.ts';
 import type { CertificateHeadersSeed } from '../identity/certificate-headers.ts';
+import type { IssuerRules } from '../identity/issuer.ts';
 import type { RouteAccessSeed } from '../identity/route-access.ts';
 import type { Limits } from '../shared/limits.ts';
 import type { LogSettings } from '../shared/messages.ts';
@@ -49,6 +51,44 @@ export interface HealthSettings {
 	readonly healthyAfter: number;
 }
 
+/** One `[[issuers]]` table. */
+export interface IssuerConfig {
+	readonly issuer: string;
+	readonly rules: IssuerRules;
+	readonly keys: KeySource;
+}
+
+export type KeySource = FileSource | NetworkSource;
+
+export interface FileSource {
+	readonly type: 'file';
+	/** Full key of the file (`IssuerFile.key`). */
+	readonly key: string;
+}
+
+export interface NetworkSource {
+	readonly type: 'network';
+	/** Full key that asks for it, for messages. */
+	readonly key: string;
+	/** Of the JWK Set; `undefined`: it stands in the issuer's metadata (RFC 8414, OpenID Connect Discovery). */
+	readonly url: string | undefined;
+	/** Full key of the CA bundle that takes the place of the system's. */
+	readonly caKey: string | undefined;
+	readonly refreshMs: number;
+	/** How old keys may become while the issuer gives none. */
+	readonly maxStaleMs: number;
+}
+
+/** A file that an `[[issuers]]` names. */
+export interface IssuerFile {
+	/** Full key: `issuers[0].jwks_path`. */
+	readonly key: string;
+	readonly path: string;
+	readonly content: 'key' | 'keys' | 'authorities';
+	/** Those of the issuer. */
+	readonly algorithms: readonly Algorithm[];
+}
+
 export interface Config {
 	/** The file it was read from, for messages. */
 	readonly path: string;
@@ -76,13 +116,23 @@ export interface Config {
 	};
 	/** Revoked certificates, tokens and tenants; reloaded with the files of `[tls]`. */
 	readonly revokedPath: string | undefined;
-	readonly jwt: {
-		readonly publicKeyPath: string;
-		readonly issuer: string | undefined;
-		readonly audience: string | undefined;
-		readonly certificateBound: CertificateBound;
-	};
-	/** Whether a reload takes over whom we believe, too; otherwise `[jwt]` is read at the start alone (specification 5). */
+	/** `undefined` where there are `issuers`. */
+	readonly jwt:
+		| {
+				readonly publicKeyPath: string;
+				readonly issuer: string | undefined;
+				readonly audience: string | undefined;
+				readonly certificateBound: CertificateBound;
+				/** Whether a reload reads it, too; otherwise it is read at the start alone (specification 5). */
+				readonly reload: boolean;
+		  }
+		| undefined;
+	readonly issuers: readonly IssuerConfig[];
+	/** The files that `issuers` name. */
+	readonly issuerFiles: readonly IssuerFile[];
+	/** Folder for what is to outlive the process, such as the last keys that were fetched; read at the start alone. */
+	readonly stateDir: string | undefined;
+	/** Whether a reload takes over whom we believe, too. What of it does not change then stays as it was. */
 	readonly reloadsIdentity: boolean;
 	readonly routes: readonly RouteConfig[];
 	readonly limits: Limits;
@@ -97,6 +147,7 @@ export interface ConfigFiles {
 	readonly path: string;
 	readonly lines: Config['lines'];
 	readonly tls: { readonly [Key in keyof Config['tls']]?: Config['tls'][Key] | undefined };
-	readonly jwt: { readonly publicKeyPath?: string | undefined };
 	readonly revokedPath?: string | undefined;
+	readonly jwt: { readonly publicKeyPath?: string | undefined } | undefined;
+	readonly issuerFiles: readonly IssuerFile[];
 }

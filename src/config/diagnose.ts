@@ -69,8 +69,11 @@ function unknownKey(path: TomlPath, key: string): string {
 }
 
 function header(table: string): string {
-	return table === 'routes' ? '[[routes]]' : `[${table}]`;
+	return LISTS.has(table) ? `[[${table}]]` : `[${table}]`;
 }
+
+/** The tables that a file may have several of. */
+const LISTS: ReadonlySet<string> = new Set(['routes', 'issuers']);
 
 /** The line of each key, for what is judged later on: `lines['tls.key_path']`. */
 export function linesByKey(document: TomlDocument): Record<string, number> {

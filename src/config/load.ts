@@ -3,6 +3,8 @@ import type { Config, ConfigFiles, HealthSettings, Limits, RouteConfig } from '.
 import { crlConflicts } from './crl-conflicts.ts';
 import { diagnose, duplicatePrefixes, linesByKey } from './diagnose.ts';
 import { ConfigError, type ConfigProblem } from './error.ts';
+import { issuerFiles, toIssuers } from './issuer.ts';
+import { issuerConflicts } from './issuer-conflicts.ts';
 import { type ConfigFile, configFile } from './schema.ts';
 import { parseToml, type TomlTable } from './toml.ts';
 import { upstreamConflicts } from './upstream-conflicts.ts';
@@ -32,7 +34,11 @@ export async function readConfig(path: string): Promise<ConfigReading> {
 		return diagnoseConfig(await readText(path), path);
 	} catch (error) {
 		if (!(error instanceof ConfigError)) throw error;
-		return { config: undefined, problems: error.problems, files: { path, lines: {}, tls: {}, jwt: {} } };
+		return {
+			config: undefined,
+			problems: error.problems,
+			files: { path, lines: {}, tls: {}, jwt: {}, issuerFiles: [] },
+		};
 	}
 }
 
@@ -59,6 +65,7 @@ function diagnoseConfig(text: string, path: string): ConfigReading {
 		...duplicatePrefixes(document),
 		...upstreamConflicts(document),
 		...crlConflicts(document),
+		...issuerConflicts(document),
 	];
 	const lines = linesByKey(document);
 	if (result.success && problems.length === 0) {
@@ -91,6 +98,9 @@ function namedFiles(
 		},
 		jwt: { publicKeyPath: named('jwt', 'jwks_path') },
 		revokedPath: usable(root.revoked_path, 'revoked_path'),
+		issuerFiles: (Array.isArray(root.issuers) ? root.issuers : []).flatMap((issuer, i) =>
+			issuerFiles(issuer ?? {}, i, (key) => ![...wrong].some((problem) => problem?.startsWith(key))),
+		),
 	};
 }
 
@@ -139,17 +149,21 @@ function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Confi
 			endAtCaRemoval: file.tls.end_at_ca_removal,
 		},
 		revokedPath: file.revoked_path,
-		jwt: {
-			publicKeyPath: file.jwt.jwks_path,
-			issuer: file.jwt.issuer,
-			audience: file.jwt.audience,
-			certificateBound: file.jwt.certificate_bound,
-		},
-		reloadsIdentity: file.jwt.reload,
+		jwt: toJwt(file.jwt),
+		...toIssuers(file.issuers),
+		stateDir: file.state_dir,
+		reloadsIdentity: file.jwt.reload || file.issuers.length > 0,
 		routes: file.routes.map((route) => toRoute(file, route)),
 		limits: toLimits(file.limits),
 		log: { access: file.log.access, requestId: file.log.request_id },
 	};
+}
+
+/** Only `[[issuers]]` can do without it. */
+function toJwt(jwt: ConfigFile['jwt']): Config['jwt'] {
+	const { jwks_path, issuer, audience, certificate_bound, reload } = jwt;
+	if (jwks_path === undefined) return undefined;
+	return { publicKeyPath: jwks_path, issuer, audience, certificateBound: certificate_bound, reload };
 }
 
 function toRoute(file: ConfigFile, route: ConfigFile['routes'][number]): RouteConfig {

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { MAX_RPS } from '../gates/tenant-limit.ts';
 import { breaker } from './tables/breaker.ts';
+import { issuer } from './tables/issuers.ts';
 import { jwt } from './tables/jwt.ts';
 import { emptyIfAbsent, expected, file, flag, MAX_SECONDS, seconds, wholeNumberOr } from './tables/kinds.ts';
 import { limits } from './tables/limits.ts';
@@ -20,8 +21,10 @@ export const configFile = z.strictObject({
 	tenant_rps: wholeNumberOr(1000, 0, MAX_RPS, 'of requests per second'),
 	reload_on_change: flag('false').default(false),
 	revoked_path: file('revoked certificates, tokens and tenants, TOML').optional(),
+	state_dir: file('a folder for what is to outlive the process').optional(),
 	tls: emptyIfAbsent(tls),
 	jwt: emptyIfAbsent(jwt),
+	issuers: z.array(issuer, { error: expected('a list of tables', 'write [[issuers]], with two brackets') }).default([]),
 	breaker: emptyIfAbsent(breaker),
 	routes: z.array(route, { error: expected('a list of tables', 'write [[routes]], with two brackets') }).default([]),
 	limits: emptyIfAbsent(limits),
@@ -36,6 +39,7 @@ export const KEYS: ReadonlyMap<string, readonly string[]> = new Map([
 	['', Object.keys(configFile.shape)],
 	['tls', Object.keys(tls.shape)],
 	['jwt', Object.keys(jwt.shape)],
+	['issuers', Object.keys(issuer.shape)],
 	['limits', Object.keys(limits.shape)],
 	['breaker', Object.keys(breaker.shape)],
 	['log', Object.keys(log.shape)],

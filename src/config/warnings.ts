@@ -3,19 +3,24 @@ import type { ConfigProblem } from './error.ts';
 import { prefixDoubt } from './prefix.ts';
 
 /** What is allowed but hardly ever meant; to be logged at start and after a reload. */
-export function configWarnings({ jwt, routes, limits, lines }: Config): ConfigProblem[] {
+export function configWarnings({ jwt, issuers, routes, limits, lines }: Config): ConfigProblem[] {
 	const warnings: ConfigProblem[] = [];
 	const warn = (key: string, message: string) => {
 		// A key that is missing has no line; then its table has.
 		const line = lines[key] ?? lines[key.replace(/\.[^.]*$/, '')];
 		warnings.push({ ...(line !== undefined && { line }), key, message });
 	};
-	if (jwt.issuer === undefined) {
+	if (jwt !== undefined && jwt.issuer === undefined) {
 		warn('jwt.issuer', 'is not set: tokens of any issuer are accepted if the key fits; set it unless this is local');
 	}
-	if (jwt.audience === undefined) {
+	const audiences: [key: string, audience: unknown][] = [
+		...(jwt === undefined ? [] : [['jwt.audience', jwt.audience] as [string, unknown]]),
+		...issuers.map(({ rules }, i): [string, unknown] => [`issuers[${i}].audience`, rules.audience]),
+	];
+	for (const [key, audience] of audiences) {
+		if (audience !== undefined) continue;
 		warn(
-			'jwt.audience',
+			key,
 			'is not set: tokens without "aud" are accepted whatever service they were minted for, and tokens with any "aud" ' +
 				'are rejected; set it unless this is local',
 		);

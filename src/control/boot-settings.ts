@@ -25,12 +25,13 @@ export function changedBootSettings(booted: Config, current: Config): string[] {
 }
 
 function bootSettings(config: Config): Map<string, unknown> {
-	const { healthIntervalMs, tenantRps, reloadOnChange, reloadsIdentity, jwt, limits, log } = config;
+	const { healthIntervalMs, tenantRps, reloadOnChange, stateDir, jwt, limits, log } = config;
 	const settings = new Map<string, unknown>([
 		['health_interval_secs', healthIntervalMs],
 		['tenant_rps', tenantRps],
 		['reload_on_change', reloadOnChange],
-		...(reloadsIdentity ? [] : jwtSettings(jwt)),
+		['state_dir', stateDir],
+		...(jwt === undefined || jwt.reload ? [] : jwtSettings(jwt)),
 		['log.access', log.access],
 		['log.request_id', log.requestId],
 	]);
@@ -45,7 +46,7 @@ function jwtSettings({
 	issuer,
 	audience,
 	certificateBound,
-}: Config['jwt']): [key: string, value: unknown][] {
+}: NonNullable<Config['jwt']>): [key: string, value: unknown][] {
 	return [
 		['jwt.jwks_path', publicKeyPath],
 		['jwt.issuer', issuer],

@@ -1,4 +1,6 @@
+import type { KeySetSeed } from '../identity/key-set.ts';
 import { Summary } from '../shared/histogram.ts';
+import type { SelfRefreshing } from '../shared/jwks/key-refresher.ts';
 import { TRANSITIONS, UpstreamStats, type WorkerStats } from '../shared/stats.ts';
 import type { ConfigInForce } from './config-in-force.ts';
 import type { Exposition } from './exposition.ts';
@@ -13,9 +15,13 @@ export interface MetricSources {
 	readonly listening: () => number;
 	/** Of the table in force. */
 	readonly upstreams: () => Iterable<Upstream>;
-	readonly inForce: Pick<ConfigInForce, 'generation' | 'reloads'>;
+	readonly inForce: Pick<ConfigInForce, 'generation' | 'reloads' | 'tls'>;
+	/** Of the issuers whose keys come over the network. */
+	readonly remoteKeys: () => Iterable<SelfRefreshing<KeySetSeed> & { readonly issuer: { readonly issuer: string } }>;
 	/** Monotonic milliseconds, the scale of the histograms. */
 	readonly now: () => number;
+	/** Wall-clock seconds since the epoch. */
+	readonly wallSeconds: () => number;
 }
 
 /**
@@ -32,6 +38,8 @@ export function writeProxyFamilies(page: Exposition, sources: MetricSources): vo
 	writeUpstreams(page, upstreams);
 	writeConnections(page, workers, upstreams);
 	writeLogs(page, workers);
+	writeKeys(page, sources);
+	writeCrls(page, sources);
 	writeState(page, sources);
 }
 
@@ -147,6 +155,23 @@ function writeHandshakes(
 	}
 }
 
+/** Of several CRLs of one CA the freshest one counts, as it does at a handshake. */
+function writeCrls(page: Exposition, { inForce, wallSeconds }: MetricSources): void {
+	const crls = inForce.tls.clients?.crls ?? [];
+	// A family without samples is one that readers forget.
+	if (crls.length === 0) return;
+	const family = page.family(
+		'proxy_crl_next_update_seconds',
+		'gauge',
+		'Seconds until the CRL of a CA has to be replaced; negative: so long ago it should have been.',
+	);
+	const latest = new Map<string, number>();
+	for (const { issuer, nextUpdate } of crls) {
+		latest.set(issuer, Math.max(nextUpdate, latest.get(issuer) ?? Number.NEGATIVE_INFINITY));
+	}
+	for (const [issuer, nextUpdate] of latest) family.sample(Math.round(nextUpdate - wallSeconds()), { issuer });
+}
+
 function writeLogs(page: Exposition, workers: readonly WorkerReading[]): void {
 	page
 		.family(
@@ -201,6 +226,13 @@ function writeConnections(
 	for (const [reason, count] of addUp(workers.map(({ connectionRefusals }) => connectionRefusals))) {
 		refused.sample(count, { reason });
 	}
+	const ends = page.family(
+		'proxy_connections_ended_total',
+		'counter',
+		'Client connections ended for their certificate (revoked, expired, its CA removed), or for their age.',
+	);
+	for (const [reason, count] of addUp(workers.map(({ connectionEnds }) => connectionEnds)))
+		ends.sample(count, { reason });
 	const errors = page.family(
 		'proxy_http2_connection_errors_total',
 		'counter',
@@ -215,6 +247,22 @@ function writeConnections(
 	for (const { upstream, active, idle } of upstreams) {
 		connections.sample(active, { upstream, state: 'active' }).sample(idle, { upstream, state: 'idle' });
 	}
+}
+
+function writeKeys(page: Exposition, { remoteKeys }: MetricSources): void {
+	const all = Array.from(remoteKeys(), (keys) => ({ labels: { issuer: keys.issuer.issuer }, keys }));
+	const fetches = page.family(
+		'proxy_jwks_fetches_total',
+		'counter',
+		'Key sets asked for over the network: success gave one that can be used.',
+	);
+	for (const { labels, keys } of all) {
+		for (const result of ['success', 'failure'] as const) fetches.sample(keys.fetches[result], { ...labels, result });
+	}
+	const counts = page.family('proxy_jwks_keys', 'gauge', 'Usable keys of the last good set; 0 before the first one.');
+	for (const { labels, keys } of all) counts.sample(keys.value?.keys.length ?? 0, labels);
+	const ages = page.family('proxy_jwks_age_seconds', 'gauge', 'Time since the last good set was fetched.');
+	for (const { labels, keys } of all) if (keys.ageMs !== undefined) ages.sample(keys.ageMs / 1000, labels);
 }
 
 function writeState(page: Exposition, { build, listening, inForce }: MetricSources): void {

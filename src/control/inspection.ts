@@ -3,6 +3,7 @@ import { ConfigError, type ConfigProblem } from '../config/error.ts';
 import { readConfig } from '../config/load.ts';
 import { configWarnings } from '../config/warnings.ts';
 import type { IdentitySeed } from '../identity/trust.ts';
+import type { RemoteIssuer } from '../shared/jwks/remote-issuer.ts';
 import type { TlsMaterial } from '../shared/messages.ts';
 import { FileWatch, stampOf } from './file-watch.ts';
 import { judgeIdentityFiles } from './identity-files.ts';
@@ -14,6 +15,8 @@ export interface StartFiles {
 	readonly config: Config;
 	readonly tls: TlsMaterial;
 	readonly identity: IdentitySeed;
+	/** Those of its issuers whose keys come over the network. */
+	readonly remotes: readonly RemoteIssuer[];
 	/** What can be used and is doubtful. */
 	readonly warnings: readonly ConfigProblem[];
 	/** Watches the files that a reload reads, from before they were read; `undefined` without `reload_on_change`. */
@@ -31,11 +34,11 @@ export interface Inspection {
 export async function inspect(path: string, now: Date): Promise<Inspection> {
 	const { config, problems, files } = await readConfig(path);
 	const tls = await judgeTlsFiles(files, now);
-	const { identity, ...found } = await judgeIdentityFiles(files, config);
+	const { identity, remotes = [], ...found } = await judgeIdentityFiles(files, config);
 	const warnings = [...(config === undefined ? [] : configWarnings(config)), ...tls.warnings, ...found.warnings];
 	const usable = config !== undefined && tls.material !== undefined && identity !== undefined;
 	return {
-		files: usable ? { config, tls: tls.material, identity, warnings } : undefined,
+		files: usable ? { config, tls: tls.material, identity, remotes, warnings } : undefined,
 		problems: [...problems, ...tls.problems, ...found.problems],
 		warnings,
 	};
@@ -59,6 +62,8 @@ export async function readStartFiles(path: string, now: Date): Promise<StartFile
 }
 
 /** What a reload reads. */
-export function reloadedFiles({ path, tls, jwt, reloadsIdentity }: Config): string[] {
-	return [path, tls.certPath, tls.keyPath, tls.clientCaPath, ...(reloadsIdentity ? [jwt.publicKeyPath] : [])];
+export function reloadedFiles({ path, tls, jwt, issuerFiles, revokedPath }: Config): string[] {
+	const keys = jwt?.reload ? [jwt.publicKeyPath] : issuerFiles.map((file) => file.path);
+	const revoked = revokedPath === undefined ? [] : [revokedPath];
+	return [path, tls.certPath, tls.keyPath, tls.clientCaPath, ...tls.crlPaths, ...revoked, ...keys];
 }

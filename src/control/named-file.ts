@@ -17,8 +17,18 @@ export interface NamedFile {
 	readonly about: (message: string) => ConfigProblem;
 }
 
+/** As text, without the byte order mark that some editors write. Comments may be in any encoding. */
+export async function readNamed(files: ConfigFiles, key: string, path: string | undefined): Promise<NamedFile> {
+	const { bytes, ...named } = await readNamedBytes(files, key, path);
+	return bytes === undefined ? named : { ...named, text: new TextDecoder().decode(bytes) };
+}
+
 /** One file at a time: a file system that hangs then takes one of libuv's threads and not all four. */
-export async function readNamed({ lines }: ConfigFiles, key: string, path: string | undefined): Promise<NamedFile> {
+export async function readNamedBytes(
+	{ lines }: ConfigFiles,
+	key: string,
+	path: string | undefined,
+): Promise<Omit<NamedFile, 'text'> & { readonly bytes?: Buffer }> {
 	const line = lines[key];
 	const about = (message: string): ConfigProblem => ({
 		...(line !== undefined && { line }),
@@ -28,8 +38,7 @@ export async function readNamed({ lines }: ConfigFiles, key: string, path: strin
 	});
 	if (path === undefined) return { about };
 	try {
-		// Without the byte order mark that some editors write. Comments may be in any encoding.
-		return { text: new TextDecoder().decode(await readRegularFile(path)), about };
+		return { bytes: await readRegularFile(path), about };
 	} catch (error) {
 		return { problem: about(`cannot be read: ${(error as Error).message}`), about };
 	}

@@ -1,15 +1,20 @@
 /**
  * Whether new connections are welcome: what `/readyz` says. Not ready are a proxy that is still starting, one that is told
- * to stop, and one whose workers have all died and are not replaced yet. Breakers do not count: upstreams that are down
+ * to stop, one that waits for the first keys of an issuer, and one whose workers have all died and are not replaced yet. Breakers do not count: upstreams that are down
  * are down for every instance, and the other routes of this one go on.
  */
 export class Readiness {
 	readonly #listening: () => number;
+	readonly #awaited: () => Iterable<string>;
 	#phase: 'starting' | 'serving' | 'stopping' = 'starting';
 
-	/** @param listening how many workers accept connections. */
-	constructor(listening: () => number) {
+	/**
+	 * @param listening how many workers accept connections.
+	 * @param awaited issuers of which there have been no keys yet: what other instances can verify, this one cannot.
+	 */
+	constructor(listening: () => number, awaited: () => Iterable<string>) {
 		this.#listening = listening;
+		this.#awaited = awaited;
 	}
 
 	/** The start is complete. */
@@ -26,6 +31,8 @@ export class Readiness {
 	get obstacle(): string | undefined {
 		if (this.#phase === 'starting') return 'starting';
 		if (this.#phase === 'stopping') return 'shutting down';
+		const [issuer] = this.#awaited();
+		if (issuer !== undefined) return `no keys of ${issuer} yet`;
 		return this.#listening() === 0 ? 'no worker accepts connections' : undefined;
 	}
 }

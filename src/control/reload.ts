@@ -5,6 +5,7 @@ import type { LogFields, Logger } from '../shared/log.ts';
 import { changedBootSettings } from './boot-settings.ts';
 import type { ConfigInForce } from './config-in-force.ts';
 import type { HealthProber } from './health.ts';
+import type { IdentityPlan } from './identity-plan.ts';
 import type { TlsFiles } from './tls-files.ts';
 import type { Upstreams } from './upstreams.ts';
 import type { WorkerPool } from './worker-pool.ts';
@@ -17,9 +18,9 @@ export interface ReloadParts {
 	/** Reads and judges the TLS files; rejects with the reason. */
 	readonly readTlsFiles: (config: Config) => Promise<TlsFiles>;
 	/** Reads and judges the files that say whom we believe; rejects with the reason. */
-	readonly readIdentityFiles: (
-		config: Config,
-	) => Promise<{ readonly identity: IdentitySeed; readonly warnings: readonly ConfigProblem[] }>;
+	readonly planIdentity: (config: Config) => Promise<IdentityPlan>;
+	/** What has changed in files that are read at the start alone. */
+	readonly changedInVain: (config: Config) => Promise<readonly ConfigProblem[]>;
 	/** What is allowed but hardly ever meant. */
 	readonly configWarnings: (config: Config) => readonly ConfigProblem[];
 	readonly inForce: ConfigInForce;
@@ -106,9 +107,9 @@ export class Reloader {
 	}
 
 	async #loadConfig(): Promise<Config> {
-		const { booted, loadConfig, configWarnings, log } = this.#parts;
+		const { booted, loadConfig, configWarnings, changedInVain, log } = this.#parts;
 		const config = await loadConfig();
-		this.#warn(config, configWarnings(config));
+		this.#warn(config, [...configWarnings(config), ...(await changedInVain(config))]);
 		const changed = changedBootSettings(booted, config);
 		if (changed.length > 0) {
 			log.warn(TARGET, 'settings have changed that are read at the start alone; restart to use them', {
@@ -133,17 +134,20 @@ export class Reloader {
 	}
 
 	async #takeIdentity(config: Config, generation: number): Promise<void> {
-		const { readIdentityFiles, pool, inForce } = this.#parts;
-		const { identity, warnings } = await readIdentityFiles(config);
-		this.#warn(config, warnings);
-		this.#assertRunning();
-		await pool.switchAll(
-			(_, id) => ({ type: 'prepare-identity', id, identity }),
-			() => {
+		const { planIdentity, pool, inForce } = this.#parts;
+		const plan = await planIdentity(config);
+		try {
+			this.#warn(config, plan.warnings);
+			this.#assertRunning();
+			await switchIdentity(pool, plan.identity, (identity) => {
 				inForce.identity = identity;
 				inForce.generation = generation;
-			},
-		);
+				plan.apply();
+			});
+		} catch (error) {
+			plan.discard();
+			throw error;
+		}
 	}
 
 	async #takeRoutes(routes: Config['routes'], generation: number): Promise<void> {
@@ -170,4 +174,25 @@ export class Reloader {
 	#assertRunning(): void {
 		if (this.#stopped) throw new Error('the proxy is shutting down');
 	}
+}
+
+/**
+ * Has all workers take over whom we believe, or none.
+ *
+ * @param identity called when it is this switch's turn.
+ */
+export function switchIdentity(
+	pool: Pick<WorkerPool, 'switchAll'>,
+	identity: () => IdentitySeed,
+	apply: (identity: IdentitySeed) => void,
+): Promise<void> {
+	let taken: IdentitySeed | undefined;
+	const take = () => {
+		taken ??= identity();
+		return taken;
+	};
+	return pool.switchAll(
+		(_, id) => ({ type: 'prepare-identity', id, identity: take() }),
+		() => apply(take()),
+	);
 }

@@ -3,20 +3,26 @@ import type { Config } from '../config/config.ts';
 import { describeProblem } from '../config/error.ts';
 import { loadConfig } from '../config/load.ts';
 import { configWarnings } from '../config/warnings.ts';
+import type { IdentitySeed } from '../identity/trust.ts';
+import { fetchKeys } from '../shared/jwks/fetch-keys.ts';
+import { KeyRefresher } from '../shared/jwks/key-refresher.ts';
 import type { Logger } from '../shared/log.ts';
+import { watchCrls } from './crl/watch.ts';
 import { Drain } from './drain.ts';
 import type { MetricSources } from './families.ts';
 import { HealthProber } from './health.ts';
 import { configureHeaps } from './heap.ts';
 import { httpProbe } from './http-probe.ts';
-import { readIdentityFiles } from './identity-files.ts';
+import { changedInVain, planIdentity } from './identity-plan.ts';
 import { reloadedFiles, type StartFiles } from './inspection.ts';
+import { createKeyStore } from './jwks/key-store.ts';
+import { RemoteKeys } from './jwks/remote-keys.ts';
 import { assertFree, formatAddress, type ListenAddress, listenProblem } from './listen.ts';
 import type { LogOutput } from './log-output.ts';
 import { startMetrics } from './metrics.ts';
 import { createState, type ProcessState, seedWorker } from './process-state.ts';
 import { Readiness } from './readiness.ts';
-import { Reloader } from './reload.ts';
+import { Reloader, switchIdentity } from './reload.ts';
 import { systemTimers } from './timers.ts';
 import { readTlsFiles } from './tls-files.ts';
 import { WorkerPool } from './worker-pool.ts';
@@ -74,16 +80,28 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	await assertFree(bind, '--bind');
 
 	const prober = createProber(options, state);
-	const pool = createPool(options, state);
-	const readiness = new Readiness(() => pool.listening);
-	const metrics = await startMetrics(metricsBind, metricSources(options, state, pool), readiness, log);
+	const remoteKeys = createRemoteKeys(options, state, () => pool);
+	const pool = createPool(options, state, remoteKeys);
+	const readiness = new Readiness(
+		() => pool.listening,
+		() => remoteKeys.awaited,
+	);
+	const metrics = await startMetrics(metricsBind, metricSources(options, state, pool, remoteKeys), readiness, log);
 	prober.watch(state.upstreams.current.upstreams.values());
-	await prober.start();
+	await Promise.all([prober.start(), remoteKeys.start(FIRST_KEYS_MS)]);
+	useIdentity(state, remoteKeys, remoteKeys.compose(state.inForce.identity));
 	options.onAccepting();
 	const port = await pool.start();
+	remoteKeys.serve();
 
-	const reloader = createReloader(options, state, prober, pool);
+	const reloader = createReloader(options, state, prober, pool, remoteKeys);
 	const drain = createDrain(options, pool);
+	watchCrls({
+		timers: systemTimers,
+		crls: () => state.inForce.tls.clients?.crls ?? [],
+		wallSeconds: () => state.clock.wallSeconds(),
+		log,
+	});
 	watch?.start((changed) => void reloader.request({ changed }));
 	readiness.serving();
 	log.info(TARGET, 'ready', {
@@ -103,6 +121,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 			readiness.stopping();
 			watch?.stop();
 			reloader.stop();
+			remoteKeys.stop();
 			// Probes and metrics go on until the very end: requests in flight still have breakers to pass.
 			drain.signal(signal);
 		},
@@ -129,7 +148,36 @@ function createProber({ files: { config }, log }: SupervisorOptions, { clock }: 
 	});
 }
 
-function createPool(options: SupervisorOptions, state: ProcessState): WorkerPool {
+/** So long the listener waits for an issuer, as it does for probes; without keys its tokens are refused, and `/readyz` says so. */
+const FIRST_KEYS_MS = 2_000;
+
+function createRemoteKeys(
+	{ files: { config, remotes }, log }: SupervisorOptions,
+	state: ProcessState,
+	pool: () => WorkerPool,
+): RemoteKeys {
+	const store = config.stateDir === undefined ? undefined : createKeyStore(config.stateDir, log);
+	const parts = { fetch: fetchKeys, store, after: systemTimers.after, clock: state.clock, random: Math.random, log };
+	const remoteKeys: RemoteKeys = new RemoteKeys(remotes, {
+		createRefresher: (issuer) => new KeyRefresher(issuer, parts),
+		takeOver: () =>
+			switchIdentity(
+				pool(),
+				() => remoteKeys.compose(state.inForce.identity),
+				(identity) => useIdentity(state, remoteKeys, identity),
+			),
+		timers: systemTimers,
+		log,
+	});
+	return remoteKeys;
+}
+
+function useIdentity({ inForce }: ProcessState, remoteKeys: RemoteKeys, identity: IdentitySeed): void {
+	inForce.identity = identity;
+	remoteKeys.inForce(identity);
+}
+
+function createPool(options: SupervisorOptions, state: ProcessState, remoteKeys: RemoteKeys): WorkerPool {
 	const { bind, workerUrl, logFilter, log, output } = options;
 	const { config } = options.files;
 	return new WorkerPool({
@@ -141,7 +189,7 @@ function createPool(options: SupervisorOptions, state: ProcessState): WorkerPool
 				workerData: seedWorker(state, config, { index, bind: { host: bind.host, port }, logFilter }),
 			}),
 		listenProblem: (error) => listenProblem(bind, '--bind', error),
-		onUnknownKey: () => {},
+		onUnknownKey: (issuer) => remoteKeys.unknownKey(issuer),
 		reclaim: (index) => {
 			state.memory.reclaim(index);
 			state.upstreams.clearGauges(index);
@@ -154,14 +202,21 @@ function createPool(options: SupervisorOptions, state: ProcessState): WorkerPool
 	});
 }
 
-function metricSources({ version, bodyMode }: SupervisorOptions, state: ProcessState, pool: WorkerPool): MetricSources {
+function metricSources(
+	{ version, bodyMode }: SupervisorOptions,
+	state: ProcessState,
+	pool: WorkerPool,
+	remoteKeys: RemoteKeys,
+): MetricSources {
 	return {
 		build: { version, bodyMode, node: process.versions.node },
 		workerStats: state.memory.stats,
 		listening: () => pool.listening,
 		upstreams: () => state.upstreams.current.upstreams.values(),
 		inForce: state.inForce,
+		remoteKeys: () => remoteKeys.all,
 		now: () => state.clock.now(),
+		wallSeconds: () => state.clock.wallSeconds(),
 	};
 }
 
@@ -170,6 +225,7 @@ function createReloader(
 	{ inForce, upstreams }: ProcessState,
 	prober: HealthProber,
 	pool: WorkerPool,
+	remoteKeys: RemoteKeys,
 ): Reloader {
 	return new Reloader({
 		booted: config,
@@ -180,7 +236,8 @@ function createReloader(
 			return current;
 		},
 		readTlsFiles: (current) => readTlsFiles(current, new Date()),
-		readIdentityFiles,
+		planIdentity: (current) => planIdentity(current, inForce.identity, remoteKeys),
+		changedInVain: (current) => changedInVain(config, current, inForce.identity),
 		configWarnings,
 		inForce,
 		upstreams,

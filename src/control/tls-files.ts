@@ -1,8 +1,11 @@
 import type { Config, ConfigFiles } from '../config/config.ts';
 import { ConfigError, type ConfigProblem } from '../config/error.ts';
+import { NOTHING_REVOKED } from '../identity/revocations.ts';
 import type { TlsMaterial } from '../shared/messages.ts';
 import { judgeTlsMaterial, type TlsNames } from '../shared/tls-material.ts';
+import { judgeCrlFiles } from './crl/files.ts';
 import { type Judged, readNamed } from './named-file.ts';
+import { judgeRevocationList } from './revocation-file.ts';
 
 /** The files of `[tls]`, judged: by the start, by a reload and by `proxy check` alike. */
 
@@ -13,7 +16,8 @@ export interface TlsFiles {
 }
 
 /**
- * Reads and judges the three files of `[tls]` (specification 2.1), as many of them as the configuration names. Messages name
+ * Reads and judges the three files of `[tls]` (specification 2.1), and those that say what is revoked, as many of them as the
+ * configuration names. Messages name
  * line, key, file and remedy; never a word of a file's content.
  */
 export async function judgeTlsFiles(files: ConfigFiles, now: Date): Promise<Judged<TlsFiles>> {
@@ -39,8 +43,25 @@ export async function judgeTlsFiles(files: ConfigFiles, now: Date): Promise<Judg
 		...judgement.problems.map(({ of, message }) => named[of].about(message)),
 	];
 	const warnings = judgement.warnings.map(({ of, message }) => named[of].about(message));
+	const bundle = ca.problem || judgement.problems.some(({ of }) => of === 'ca') ? undefined : ca.text;
+	const revoked = await judgeRevocationFiles(files, bundle, now);
+	problems.push(...revoked.problems);
+	warnings.push(...revoked.warnings);
 	const usable = problems.length === 0 && Object.values(named).every(({ text }) => text !== undefined);
-	return { ...(usable && { material: texts as TlsMaterial }), problems, warnings };
+	const { endAtExpiry = true, endAtCaRemoval = false, crlRequired = false } = files.tls;
+	const clients = { ...revoked.found, crlRequired, endAtExpiry, endAtCaRemoval };
+	return { ...(usable && { material: { ...texts, clients } as TlsMaterial }), problems, warnings };
+}
+
+/** Everything that says whose certificate or token is revoked. */
+async function judgeRevocationFiles(files: ConfigFiles, bundle: string | undefined, now: Date) {
+	const crls = await judgeCrlFiles(files, bundle, now);
+	const list = await judgeRevocationList(files, bundle);
+	return {
+		found: { crls: crls.crls ?? [], revoked: list.revoked ?? NOTHING_REVOKED },
+		problems: [...crls.problems, ...list.problems],
+		warnings: [...crls.warnings, ...list.warnings],
+	};
 }
 
 /**

@@ -1,3 +1,4 @@
+import type { X509Certificate } from 'node:crypto';
 import type { TLSSocket } from 'node:tls';
 import { Caller } from '../identity/caller.ts';
 import { ClientCertificate } from '../identity/client-certificate.ts';
@@ -31,9 +32,14 @@ export class ClientConnection {
 	/** What routes ask of the client's certificate; `undefined` like that. */
 	get caller(): Caller | undefined {
 		if (this.#caller === undefined && this.certificate !== undefined) {
-			this.#caller = new Caller(this.certificate.x509, this.#socket.getX509Certificate());
+			this.#caller = new Caller(this.certificate.x509, () => this.#socket.getX509Certificate());
 		}
 		return this.#caller;
+	}
+
+	/** The same without keeping it: for a look at many connections of which hardly any needs it again. */
+	readCertificate(): X509Certificate | undefined {
+		return this.#certificate?.x509 ?? this.#socket.getPeerX509Certificate();
 	}
 
 	/**

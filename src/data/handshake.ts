@@ -1,3 +1,4 @@
+import type { X509Certificate } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { type SecureContext, TLSSocket } from 'node:tls';
 import {
@@ -9,9 +10,11 @@ import {
 import { type ListenerContexts, listenerOptions } from '../shared/tls-options.ts';
 import { Timed } from './deadlines.ts';
 
-/** How a handshake ends: one of the two is called, once. */
+/** How a handshake ends: `onSecure` or `onRefused` is called, once. */
 export interface HandshakeEvents {
-	onSecure(handshake: Handshake): void;
+	onSecure(handshake: Handshake, certificate: X509Certificate): void;
+	/** What there is to say against a client whose chain OpenSSL takes for good. */
+	judge(handshake: Handshake, certificate: X509Certificate): HandshakeRefusal | undefined;
 	/**
 	 * Called while the socket can still be asked for the client's certificate, unless the connection is gone.
 	 *
@@ -29,6 +32,7 @@ export class Handshake extends Timed {
 	readonly startedAt: number;
 	/** The client's IP. */
 	readonly peer: string;
+	readonly contexts: ListenerContexts;
 	readonly #tcp: Socket;
 	readonly #events: HandshakeEvents;
 	#over = false;
@@ -37,6 +41,7 @@ export class Handshake extends Timed {
 		super();
 		this.#tcp = tcp;
 		this.peer = peer;
+		this.contexts = contexts;
 		this.startedAt = startedAt;
 		this.#events = events;
 		this.socket = new TLSSocket(tcp, { ...listenerOptions, isServer: true, secureContext: contexts.identity });
@@ -67,18 +72,24 @@ export class Handshake extends Timed {
 	#judge(): void {
 		const socket = this.socket as ServerSocket;
 		const verdict = socket._handle.verifyError();
-		if (verdict || socket.getPeerX509Certificate() === undefined) {
+		const certificate = socket.getPeerX509Certificate();
+		if (verdict || certificate === undefined) {
 			this.#refuse(refusalOfCertificate(verdict?.code), verdict?.code);
 			return void socket.destroy();
 		}
 		// A client that asks for a renegotiation, and is refused it, brings us here once more.
 		if (this.#over) return;
+		const refusal = this.#events.judge(this, certificate);
+		if (refusal !== undefined) {
+			this.#refuse(refusal);
+			return void socket.destroy();
+		}
 		socket.authorized = true;
 		socket.secureConnecting = false;
 		// From here on errors are reported by `error`, like those of any other socket.
 		socket._releaseControl();
 		this.#over = true;
-		this.#events.onSecure(this);
+		this.#events.onSecure(this, certificate);
 	}
 
 	#refuse(reason: HandshakeRefusal, error?: string): void {

@@ -1,13 +1,15 @@
 import type { X509Certificate } from 'node:crypto';
 import { createServer as createTcpServer, type Server, type Socket } from 'node:net';
 import { Budget } from '../shared/budget.ts';
+import { ClientPolicy } from '../shared/client-policy.ts';
 import type { HandshakeRefusal } from '../shared/handshake-refusals.ts';
-import type { LogFields } from '../shared/log.ts';
 import type { WorkerSeed } from '../shared/messages.ts';
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import { descriptorsExhausted, keepSpareDescriptor } from '../shared/spare-descriptor.ts';
 import type { ConnectionRefusal } from '../shared/stats.ts';
 import { createListenerContexts, type ListenerContexts } from '../shared/tls-options.ts';
+import { namesOf } from './certificate-names.ts';
+import { ConnectionEnds, withJitter } from './connection-ends.ts';
 import { afterDrainGrace } from './drain-grace.ts';
 import { Handshake, type HandshakeEvents } from './handshake.ts';
 import { Http1Front } from './http1/front.ts';
@@ -26,6 +28,8 @@ export class Listener implements HandshakeEvents {
 	readonly #http2: Http2Front;
 	/** Of the certificate files as they were last loaded. */
 	#tls: ListenerContexts;
+	#policy: ClientPolicy;
+	readonly #ends: ConnectionEnds;
 	/** Under way. */
 	readonly #handshakes = new Set<Handshake>();
 	/** All connections. */
@@ -42,6 +46,8 @@ export class Listener implements HandshakeEvents {
 		this.#http1 = new Http1Front(plane);
 		this.#http2 = new Http2Front(plane);
 		this.#tls = createListenerContexts(seed.tls);
+		this.#policy = new ClientPolicy(seed.tls);
+		this.#ends = this.#createEnds();
 		this.#refusals = new RateLimitedLog(plane.log, plane.clock);
 		this.#tcp = createTcpServer({ noDelay: true }, (socket) => this.#onConnection(socket));
 	}
@@ -61,9 +67,32 @@ export class Listener implements HandshakeEvents {
 		});
 	}
 
-	/** New connections get the new identity and CAs; live ones keep what they shook hands with (specification 5). */
-	useTls(contexts: ListenerContexts): void {
+	/**
+	 * New connections get the new identity and CAs; live ones keep what they shook hands with (specification 5), unless they
+	 * are revoked now, or may not outlive their CA.
+	 */
+	useTls(contexts: ListenerContexts, policy: ClientPolicy): void {
 		this.#tls = contexts;
+		this.#policy = policy;
+		if (!policy.asksLiveConnections) return;
+		this.#ends.sweep((certificate) => policy.ends(certificate, this.#plane.clock.wallSeconds()));
+	}
+
+	#createEnds(): ConnectionEnds {
+		const { clock, stats, log, deadlines } = this.#plane;
+		const [http1, http2] = [this.#http1, this.#http2];
+		return new ConnectionEnds({
+			clock,
+			stats,
+			log,
+			deadlines,
+			live: function* () {
+				yield* http1.connections;
+				yield* http2.connections;
+			},
+			endOf: (certificate) => this.#policy.endOf(certificate),
+			soon: setImmediate,
+		});
 	}
 
 	/**
@@ -165,13 +194,26 @@ export class Listener implements HandshakeEvents {
 	}
 
 	/** For `Handshake`. */
-	onSecure(handshake: Handshake): void {
+	judge({ contexts }: Handshake, certificate: X509Certificate): HandshakeRefusal | undefined {
+		const now = this.#plane.clock.wallSeconds();
+		const refusal = this.#policy.refuse(certificate, now);
+		if (refusal !== undefined || contexts === this.#tls) return refusal;
+		// Its CAs were exchanged while it was under way.
+		return this.#policy.ends(certificate, now) === 'ca_removed' ? 'unknown CA' : undefined;
+	}
+
+	/** For `Handshake`. */
+	onSecure(handshake: Handshake, certificate: X509Certificate): void {
 		this.#endHandshake(handshake);
 		const { socket, peer, startedAt } = handshake;
-		const now = this.#plane.clock.now();
-		this.#plane.stats.handshakes.record(now - startedAt, now);
+		const { clock, stats, limits } = this.#plane;
+		const now = clock.now();
+		stats.handshakes.record(now - startedAt, now);
 		const front = socket.alpnProtocol === 'h2' ? this.#http2 : this.#http1;
-		front.accept(socket, peer);
+		const connection = front.accept(socket, peer);
+		const expiry = this.#policy.endOf(certificate);
+		const age = withJitter(limits.maxConnectionAgeMs / 1000, Math.random());
+		this.#ends.expect(connection, age === 0 ? expiry : Math.min(expiry, clock.wallSeconds() + age));
 	}
 }
 
@@ -189,18 +231,3 @@ const LAST_ACCEPTS_MS = 500;
 function plainAddress(address: string): string {
 	return address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address;
 }
-
-/** Whose certificate it is, as it says itself: the client may have written anything into it, and as much as it liked. */
-function namesOf({ subject, issuer, serialNumber }: X509Certificate): LogFields {
-	return { subject: oneLine(subject), serial: oneLine(serialNumber), issuer: oneLine(issuer) };
-}
-
-/** Node puts each attribute of a name on a line of its own. */
-function oneLine(text: string | undefined): string | undefined {
-	if (text === undefined) return undefined;
-	const shown = text.slice(0, MAX_NAME).replaceAll('\n', ', ');
-	return text.length > MAX_NAME ? `${shown}…` : shown;
-}
-
-/** Characters of a certificate's name in the log. */
-const MAX_NAME = 256;

@@ -57,6 +57,10 @@ export interface PlaneDeadlines {
 	/** Until an HTTP/2 connection is pinged, and until the ping must be answered. */
 	readonly ping: DeadlineQueue;
 	readonly pong: DeadlineQueue;
+	/** Between two looks at which connections have to end. */
+	readonly patrol: DeadlineQueue;
+	/** For what is under way on a connection whose certificate is worth nothing any more. */
+	readonly ending: DeadlineQueue;
 	/** A closing HTTP/1.1 connection whose client is still sending. */
 	readonly linger: DeadlineQueue;
 	/** A connection to an upstream between two requests. @param ms how long it is kept. */
@@ -77,6 +81,9 @@ export function createDeadlines(wheel: Deadlines, limits: Limits): PlaneDeadline
 		idleClient: wheel.queue(60_000),
 		ping: wheel.queue(30_000),
 		pong: wheel.queue(20_000),
+		patrol: wheel.queue(1_000),
+		// The issue says 5 s, and finding the connection takes its time, too.
+		ending: wheel.queue(4_000),
 		linger: wheel.queue(2_000),
 		idleUpstream(ms) {
 			// Deadlines of one queue last equally long; upstreams are given few different times.

@@ -4,10 +4,12 @@ import { RouteTable } from '../gates/routes.ts';
 import { Rate } from '../gates/tenant-limit.ts';
 import { CertificateHeaders } from '../identity/certificate-headers.ts';
 import { loadNameReader, type NameReader } from '../identity/certificate-names.ts';
+import { NOTHING_REVOKED, RevokedTokens } from '../identity/revocations.ts';
 import { RouteAccess } from '../identity/route-access.ts';
 import { type IdentitySeed, type OnUnknownKey, Trust } from '../identity/trust.ts';
 import { Authenticator } from '../shared/authenticator.ts';
 import { Budget } from '../shared/budget.ts';
+import { ClientPolicy } from '../shared/client-policy.ts';
 import { type Clock, systemClock } from '../shared/clock.ts';
 import { TenantLimiter } from '../shared/limiter.ts';
 import { createLogger, type Logger, parseLogFilter } from '../shared/log.ts';
@@ -57,6 +59,7 @@ class Worker {
 		});
 		const planeDeadlines = createDeadlines(deadlines, seed.limits);
 		this.#plane = createPlane(seed, clock, stats, planeDeadlines, authenticator, this.#accessLog);
+		authenticator.refuseRevoked(new RevokedTokens(seed.tls.clients?.revoked ?? NOTHING_REVOKED));
 		this.#routing(seed.routing, readNames)();
 		this.#listener = new Listener(this.#plane, seed);
 		deadlines.start();
@@ -134,7 +137,12 @@ class Worker {
 
 	#tls(material: TlsMaterial): () => void {
 		const contexts = createListenerContexts(material);
-		return () => this.#listener.useTls(contexts);
+		const policy = new ClientPolicy(material);
+		const revoked = new RevokedTokens(material.clients?.revoked ?? NOTHING_REVOKED);
+		return () => {
+			this.#listener.useTls(contexts, policy);
+			this.#plane.authenticator.refuseRevoked(revoked);
+		};
 	}
 
 	#identity(identity: IdentitySeed): () => void {

@@ -77,7 +77,7 @@ const REQUEST_FIELDS = fieldTable([
 	['x-forwarded-proto', DROP],
 	['forwarded', DROP],
 	['x-real-ip', DROP],
-	// Also where the proxy writes none of them: an upstream that knows them would believe the client (RFC 9440 section 3).
+	// Also where the proxy writes none of them: an upstream that knows them would believe the client (RFC 9440 section 4).
 	['client-cert', DROP],
 	['client-cert-chain', DROP],
 	['x-forwarded-client-cert', DROP],

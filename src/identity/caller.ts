@@ -10,15 +10,15 @@ import type { NameRules } from './name-rules.ts';
  */
 export class Caller implements CertificateSource {
 	readonly certificate: X509Certificate;
-	/** The proxy's own certificate. */
-	readonly #own: X509Certificate | undefined;
+	/** The proxy's own certificate; `undefined` once the connection is gone. */
+	readonly #own: () => X509Certificate | undefined;
 	#names: { readonly value: CertificateNames | undefined } | undefined;
 	/** By the rules of a route: those of a table that a reload has replaced leave with it. */
 	readonly #verdicts = new WeakMap<NameRules, Rejection | typeof PLEASED>();
 	/** By `CertificateHeaders.key`, of which there are a few dozen. */
 	readonly #lines = new Map<string, string>();
 
-	constructor(certificate: X509Certificate, own: X509Certificate | undefined) {
+	constructor(certificate: X509Certificate, own: () => X509Certificate | undefined) {
 		this.certificate = certificate;
 		this.#own = own;
 	}

@@ -35,7 +35,7 @@ export class CertificateHeaders {
 	 * @param own the proxy's own certificate.
 	 * @returns lines, each ended by CRLF.
 	 */
-	write(client: CertificateSource, own: X509Certificate | undefined): string {
+	write(client: CertificateSource, own: () => X509Certificate | undefined): string {
 		const { clientCert, xfcc } = this.#seed;
 		const { certificate } = client;
 		const needsChain = clientCert === 'chain' || xfcc?.includes('chain');
@@ -46,12 +46,13 @@ export class CertificateHeaders {
 		}
 		if (xfcc !== undefined) {
 			const read = this.#read!;
+			const ownCertificate = own();
 			const value = forwardedClientCert({
 				members: xfcc,
 				certificate,
 				issuers,
 				names: client.names(read),
-				ownUris: (own && read(own)?.uris) ?? [],
+				ownUris: (ownCertificate && read(ownCertificate)?.uris) ?? [],
 			});
 			lines += `x-forwarded-client-cert: ${value}\r\n`;
 		}

@@ -35,6 +35,7 @@ export interface PatternProblem {
 	readonly remedy: string;
 }
 
+/** Whether a name, in segments, is one of the pattern's. */
 export function matches({ segments }: NamePattern, name: readonly string[]): boolean {
 	return name.length === segments.length && segments.every((one, i) => one === undefined || one === name[i]);
 }

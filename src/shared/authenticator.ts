@@ -1,6 +1,7 @@
 import { bearerToken } from '../gates/bearer.ts';
 import { Rejection, TOKEN_INVALID } from '../gates/rejection.ts';
 import { CACHE_CAPACITY, type Identity, TokenCache, usableUntil } from '../gates/token-cache.ts';
+import type { RevokedTokens } from '../identity/revocations.ts';
 import type { Trust } from '../identity/trust.ts';
 
 const NO_TIME = TOKEN_INVALID.because('the clock gives no finite number');
@@ -13,6 +14,8 @@ export class Authenticator {
 	#trust: Trust;
 	readonly #keys: TenantKeys | undefined;
 	readonly #cache: TokenCache;
+	/** `undefined`: nothing is revoked by hand. */
+	#revoked: RevokedTokens | undefined;
 
 	/** @param keys gives each identity its tenant's key, so that it is worked out once a token; `undefined`: nobody needs it. */
 	constructor(trust: Trust, keys: TenantKeys | undefined, capacity: number = CACHE_CAPACITY) {
@@ -25,6 +28,12 @@ export class Authenticator {
 	use(trust: Trust): void {
 		this.#trust = trust;
 		this.#cache.keepOnly((identity) => trust.stillVerifies(identity));
+	}
+
+	/** From here on these tokens are refused, whoever has verified them; remembered verdicts on them are forgotten. */
+	refuseRevoked(revoked: RevokedTokens): void {
+		this.#revoked = revoked;
+		this.#cache.keepOnly((identity) => revoked.refuse(identity) === undefined);
 	}
 
 	/**
@@ -48,6 +57,8 @@ export class Authenticator {
 		if (known !== undefined) return known;
 		const verified = this.#trust.verify(token, wallSeconds);
 		if (verified instanceof Rejection) return verified;
+		const revoked = this.#revoked?.refuse(verified);
+		if (revoked) return revoked;
 		const identity: Identity = {
 			...verified,
 			tenantHeader: `x-proxy-tenant: ${verified.tenant}\r\n`,

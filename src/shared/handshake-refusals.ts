@@ -12,6 +12,8 @@ export const HANDSHAKE_REFUSALS = [
 	/** The client's certificate is not for clients (extended key usage). */
 	'wrong purpose',
 	'revoked',
+	/** With `tls.crl_required`: of the issuer of the client's certificate, or of one in its chain, there is no CRL that is fresh. */
+	'no fresh CRL',
 	/** Any other fault of the client's certificate or chain, or a client without the key of its certificate. */
 	'bad certificate',
 	/** An HTTP request without TLS. */

@@ -8,6 +8,7 @@ export const LOG_TARGETS: readonly string[] = [
 	'proxy::exchange',
 	'proxy::health',
 	'proxy::http2',
+	'proxy::jwks',
 	'proxy::listener',
 	'proxy::log',
 	'proxy::metrics',

@@ -1,5 +1,7 @@
 import type { OpeningRule } from '../gates/breaker.ts';
 import type { CertificateHeadersSeed } from '../identity/certificate-headers.ts';
+import type { CrlSeed } from '../identity/client-chain.ts';
+import type { RevocationList } from '../identity/revocations.ts';
 import type { RouteAccessSeed } from '../identity/route-access.ts';
 import type { IdentitySeed } from '../identity/trust.ts';
 import type { BudgetMemory } from './budget.ts';
@@ -20,6 +22,20 @@ export interface TlsMaterial {
 	readonly ca: string;
 	/** Clients that cannot do this version are refused; the default is 1.2. */
 	readonly minVersion?: TlsVersion | undefined;
+	/** What is asked of clients' certificates beyond a valid chain; absent: nothing. */
+	readonly clients?: ClientRules | undefined;
+}
+
+/** What ends clients' certificates, and their connections, before their time or at it. */
+export interface ClientRules {
+	/** Verified ones. */
+	readonly crls: readonly CrlSeed[];
+	/** Clients whose issuer has no fresh CRL are refused. */
+	readonly crlRequired: boolean;
+	/** By hand; its tokens and tenants go with it. */
+	readonly revoked: RevocationList;
+	readonly endAtExpiry: boolean;
+	readonly endAtCaRemoval: boolean;
 }
 
 export type TlsVersion = '1.2' | '1.3';

@@ -14,6 +14,10 @@ const STATUSES = 600;
 export const CONNECTION_REFUSALS = ['max_connections', 'descriptors'] as const;
 export type ConnectionRefusal = (typeof CONNECTION_REFUSALS)[number];
 
+/** Why a connection whose handshake was good is ended before its client ends it. */
+export const CONNECTION_ENDS = ['revoked', 'expired', 'ca_removed', 'age'] as const;
+export type ConnectionEnd = (typeof CONNECTION_ENDS)[number];
+
 /** Why an HTTP/2 connection was ended with an error: the label of a metric, so these and no others. */
 export const HTTP2_ERROR_REASONS = [
 	'preface',
@@ -54,8 +58,14 @@ const CELL = {
 	connectionRefusals: REFUSALS + HANDSHAKE_REFUSALS.length,
 	http2Errors: REFUSALS + HANDSHAKE_REFUSALS.length + CONNECTION_REFUSALS.length,
 	forbidden: REFUSALS + HANDSHAKE_REFUSALS.length + CONNECTION_REFUSALS.length + HTTP2_ERROR_REASONS.length,
+	connectionEnds:
+		REFUSALS +
+		HANDSHAKE_REFUSALS.length +
+		CONNECTION_REFUSALS.length +
+		HTTP2_ERROR_REASONS.length +
+		FORBIDDEN_REASONS.length,
 } as const;
-const WORKER_CELLS = CELL.forbidden + FORBIDDEN_REASONS.length;
+const WORKER_CELLS = CELL.connectionEnds + CONNECTION_ENDS.length;
 
 export class WorkerStats {
 	readonly cells: Float64Array;
@@ -85,6 +95,10 @@ export class WorkerStats {
 
 	connectionRefused(reason: ConnectionRefusal): void {
 		this.cells[CELL.connectionRefusals + CONNECTION_REFUSALS.indexOf(reason)]! += 1;
+	}
+
+	connectionEnded(reason: ConnectionEnd): void {
+		this.cells[CELL.connectionEnds + CONNECTION_ENDS.indexOf(reason)]! += 1;
 	}
 
 	accessLineDropped(): void {
@@ -120,6 +134,7 @@ export class WorkerStats {
 		rateLimited: number;
 		handshakeRefusals: Map<HandshakeRefusal, number>;
 		connectionRefusals: Map<ConnectionRefusal, number>;
+		connectionEnds: Map<ConnectionEnd, number>;
 		accessLinesDropped: number;
 		connections: Record<ConnectionProtocol, number>;
 		http2Errors: Map<Http2ErrorReason, number>;
@@ -133,6 +148,7 @@ export class WorkerStats {
 			rateLimited: c[CELL.rateLimited]!,
 			handshakeRefusals: named(HANDSHAKE_REFUSALS, c, CELL.handshakeRefusals),
 			connectionRefusals: named(CONNECTION_REFUSALS, c, CELL.connectionRefusals),
+			connectionEnds: named(CONNECTION_ENDS, c, CELL.connectionEnds),
 			accessLinesDropped: c[CELL.accessLinesDropped]!,
 			connections: {
 				handshake: c[CELL.connectionsHandshaking]!,

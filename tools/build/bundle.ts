@@ -47,7 +47,7 @@ export async function build({ root, outDir, features }: BuildOptions): Promise<B
 		entryFileNames: '[name].js',
 		chunkFileNames: 'chunks/[name].js',
 		minify: false,
-		// Only the demo makes certificates: nobody else loads that library.
+		// Only the demo makes certificates, and only routes with rules about names read them: nobody else loads that library.
 		codeSplitting: { groups: [{ name: 'x509', test: /[/\\]node_modules[/\\]/ }] },
 	});
 	await bundle.close();

@@ -8,11 +8,16 @@ export interface ConfigTables {
 	readonly default_cooldown_secs?: number;
 	readonly tenant_rps?: number;
 	readonly reload_on_change?: boolean;
+	readonly revoked_path?: string | undefined;
 	readonly tls: {
 		readonly cert_path: string;
 		readonly key_path: string;
 		readonly client_ca_path: string;
 		readonly min_version?: string;
+		readonly crl_path?: string | readonly string[] | undefined;
+		readonly crl_required?: boolean;
+		readonly end_at_expiry?: boolean;
+		readonly end_at_ca_removal?: boolean;
 	};
 	readonly health?: boolean;
 	readonly health_path?: string;
@@ -23,6 +28,8 @@ export interface ConfigTables {
 		readonly jwks_path: string;
 		readonly issuer?: string | undefined;
 		readonly audience?: string | undefined;
+		readonly certificate_bound?: string;
+		readonly reload?: boolean;
 	};
 	readonly limits?: Readonly<Record<string, TomlValue | undefined>>;
 	readonly breaker?: { readonly failures?: number; readonly tenants?: number };

@@ -2,9 +2,9 @@ import { z } from 'zod';
 import { CERTIFICATE_BOUND } from '../../identity/bound-token.ts';
 import { claim, expected, file, flag, table } from './kinds.ts';
 
-/** `[jwt]` (specification 2.1). */
+/** `[jwt]` (specification 2.1): the short form for one issuer. Whether it lacks `jwks_path` is looked at in `issuer-conflicts.ts`. */
 export const jwt = table('[jwt]', {
-	jwks_path: file('the RSA public key that tokens are verified with, PEM'),
+	jwks_path: file('the RSA public key that tokens are verified with, PEM').optional(),
 	issuer: claim('iss').optional(),
 	audience: claim('aud').optional(),
 	certificate_bound: certificateBound(),

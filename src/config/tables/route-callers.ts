@@ -51,7 +51,7 @@ function countOrNames() {
 	const names = someOf(name, 'tenants', 'all of them');
 	const count = routeBreakerKeys.tenants;
 	return z.unknown().transform((value, context): string[] | number | undefined => {
-		const result = (Array.isArray(value) ? names : count).safeParse(value, { reportInput: true });
+		const result = (typeof value === 'number' ? count : names).safeParse(value, { reportInput: true });
 		if (result.success) return result.data;
 		for (const { path, message } of result.error.issues) {
 			context.issues.push({ code: 'custom', path: [...path], message, input: value });

@@ -43,7 +43,7 @@ export function readCrl(der: Buffer): Crl {
 
 /** Whether the CA of that certificate has issued it: by its name and by its key. */
 export function isIssuedBy({ issuer, signed, algorithm, signature }: Crl, ca: X509Certificate): boolean {
-	if (!issuer.equals(subjectOf(ca))) return false;
+	if (!issuer.equals(factsOf(ca).subject)) return false;
 	const key = algorithm.pss ? { key: ca.publicKey, ...PSS } : ca.publicKey;
 	try {
 		return verify(algorithm.digest, signed, key as KeyObject, signature);
@@ -55,14 +55,37 @@ export function isIssuedBy({ issuer, signed, algorithm, signature }: Crl, ca: X5
 
 const PSS = { padding: constants.RSA_PKCS1_PSS_PADDING, saltLength: constants.RSA_PSS_SALTLEN_AUTO };
 
-function subjectOf({ raw }: X509Certificate): Buffer {
+/** Whether the CA's key may sign CRLs (RFC 5280 section 6.3.3 (f)). Without a key usage it may be used for anything. */
+export function maySignCrls(ca: X509Certificate): boolean {
+	const { keyUsage } = factsOf(ca);
+	return keyUsage === undefined || (keyUsage[1]! & CRL_SIGN) !== 0;
+}
+
+/** Bit 6 (RFC 5280 section 4.2.1.3); the first octet says how many bits are unused. */
+const CRL_SIGN = 0x80 >> 6;
+
+/** What Node does not tell of a certificate. Node has read it, so it is whole. */
+function factsOf({ raw }: X509Certificate): { subject: Buffer; keyUsage: Buffer | undefined } {
 	const tbs = new DerReader(raw).open(TAG.sequence).open(TAG.sequence);
 	if (tbs.next === TAG.contextConstructed) tbs.read(TAG.contextConstructed);
 	tbs.read(TAG.integer);
 	// Signature algorithm, issuer, validity.
 	for (let i = 0; i < 3; i++) tbs.read(TAG.sequence);
-	return tbs.readWhole(TAG.sequence);
+	const subject = tbs.readWhole(TAG.sequence);
+	let keyUsage: Buffer | undefined;
+	while (tbs.next !== -1) {
+		const tag = tbs.next;
+		const member = tbs.open(tag);
+		if (tag !== CERTIFICATE_EXTENSIONS) continue;
+		for (const { id, value } of extensionsOf(member.open(TAG.sequence))) {
+			if (id === EXTENSION.keyUsage) keyUsage = new DerReader(value).read(TAG.bitString);
+		}
+	}
+	return { subject, keyUsage };
 }
+
+/** `[3]`, behind the public key and the unique identifiers. */
+const CERTIFICATE_EXTENSIONS = 0xa3;
 
 /** RFC 5280 section 5.1. */
 function readCertificateList(der: Buffer): Crl {
@@ -73,6 +96,8 @@ function readCertificateList(der: Buffer): Crl {
 	const algorithm = list.readWhole(TAG.sequence);
 	const signature = list.read(TAG.bitString);
 	list.end();
+	// The first octet says how many bits of the last one are unused.
+	if (signature[0] !== 0) throw new DerError('bad signature');
 
 	const tbs = new DerReader(signed).open(TAG.sequence);
 	if (tbs.next === TAG.integer) tbs.read(TAG.integer);
@@ -98,7 +123,6 @@ function readCertificateList(der: Buffer): Crl {
 		serials,
 		signed,
 		algorithm: signatureAlgorithm(new DerReader(algorithm).open(TAG.sequence)),
-		// The first octet says how many bits of the last one are unused: none.
 		signature: signature.subarray(1),
 	};
 }
@@ -121,6 +145,7 @@ function readEntries(entries: DerReader): string[] {
 }
 
 const EXTENSION = {
+	keyUsage: '2.5.29.15',
 	deltaCrlIndicator: '2.5.29.27',
 	issuingDistributionPoint: '2.5.29.28',
 	certificateIssuer: '2.5.29.29',
@@ -148,11 +173,12 @@ function readExtensions(extensions: DerReader): CrlScope {
 function readDistributionPoint(value: Buffer): CrlScope {
 	const point = new DerReader(value).open(TAG.sequence);
 	if (point.next === TAG.contextConstructed) point.read(TAG.contextConstructed);
-	const flags = [false, false, false, false, false, false];
+	const flags: boolean[] = [];
 	while (point.next !== -1) {
-		const { next } = point;
-		flags[next & 0x1f] = (next & 0x1f) === SOME_REASONS || point.read(next)[0] !== 0;
-		if ((next & 0x1f) === SOME_REASONS) point.read(next);
+		const tag = point.next;
+		const member = tag & ~TAG.context;
+		const value = point.read(tag);
+		flags[member] = member === SOME_REASONS || value[0] !== 0;
 	}
 	if (flags[INDIRECT_CRL]) throw new CrlError(INDIRECT);
 	if (flags[SOME_REASONS] || flags[ATTRIBUTES_ONLY]) {

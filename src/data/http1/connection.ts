@@ -4,6 +4,7 @@ import * as rejection from '../../gates/rejection.ts';
 import { originForm } from '../../gates/target.ts';
 import { forwardedLines, refusalFields } from '../answers.ts';
 import { ClientConnection } from '../client-connection.ts';
+import type { LiveConnection } from '../connection-ends.ts';
 import { Timed } from '../deadlines.ts';
 import { afterDrainGrace } from '../drain-grace.ts';
 import type { DataPlane } from '../plane.ts';
@@ -17,11 +18,12 @@ import { Http1Request } from './request.ts';
  * One request at a time: what is pipelined behind it stays bytes until its turn comes, and is judged only then. So a client
  * cannot make many requests of one read, and what it sends meanwhile costs memory up to a bound, and no time.
  */
-export class Http1Connection extends Timed {
+export class Http1Connection extends Timed implements LiveConnection {
 	readonly socket: TLSSocket;
 	readonly plane: DataPlane;
 	readonly forwardedLines: string;
 	readonly client: ClientConnection;
+	endsAt = Number.POSITIVE_INFINITY;
 	readonly #reader: RequestHeadReader;
 	#current: Http1Request | undefined;
 	/** What has been read and not been taken: the rest of a head, a body that nobody wants yet, requests that wait. */
@@ -160,6 +162,7 @@ export class Http1Connection extends Timed {
 		this.socket.destroy();
 	}
 
+	/** From now on each answer is the last one. */
 	drain(): void {
 		this.#draining = true;
 		if (this.#current === undefined) this.#closeAfterGrace();

@@ -9,7 +9,8 @@ import { Http1Connection } from './connection.ts';
  */
 export class Http1Front {
 	readonly #plane: DataPlane;
-	readonly #connections = new Set<Http1Connection>();
+	/** All that are up. */
+	readonly connections = new Set<Http1Connection>();
 	#draining = false;
 
 	constructor(plane: DataPlane) {
@@ -17,21 +18,22 @@ export class Http1Front {
 	}
 
 	/** Takes over a connection whose handshake is done. @param peer the client's IP. */
-	accept(socket: TLSSocket, peer: string): void {
+	accept(socket: TLSSocket, peer: string): Http1Connection {
 		const connection = new Http1Connection(socket, peer, this.#plane);
-		this.#connections.add(connection);
+		this.connections.add(connection);
 		this.#plane.stats.connections('http/1.1', 1);
 		socket.once('close', () => {
-			this.#connections.delete(connection);
+			this.connections.delete(connection);
 			this.#plane.stats.connections('http/1.1', -1);
 			connection.onClose();
 		});
 		if (this.#draining) connection.drain();
+		return connection;
 	}
 
 	/** From now on each answer is the last one of its connection. */
 	drain(): void {
 		this.#draining = true;
-		for (const connection of this.#connections) connection.drain();
+		for (const connection of this.connections) connection.drain();
 	}
 }

@@ -3,6 +3,7 @@ import { BAD_REQUEST } from '../../gates/rejection.ts';
 import type { RateLimitedLog } from '../../shared/rate-limited-log.ts';
 import { forwardedLines } from '../answers.ts';
 import { ClientConnection } from '../client-connection.ts';
+import type { LiveConnection } from '../connection-ends.ts';
 import { Timed } from '../deadlines.ts';
 import { afterDrainGrace } from '../drain-grace.ts';
 import type { DataPlane } from '../plane.ts';
@@ -27,12 +28,13 @@ export interface ConnectionOwner {
  * One HTTP/2 connection: the socket below its `Protocol`, and its time limits. What a turn of the loop has brought together
  * goes out in one write at its end.
  */
-export class Http2Connection extends Timed implements ProtocolEvents, RequestOwner {
+export class Http2Connection extends Timed implements LiveConnection, ProtocolEvents, RequestOwner {
 	readonly plane: DataPlane;
 	readonly forwardedLines: string;
 	readonly client: ClientConnection;
+	endsAt = Number.POSITIVE_INFINITY;
 	readonly #owner: ConnectionOwner;
-	readonly #socket: TLSSocket;
+	readonly socket: TLSSocket;
 	readonly #peer: string;
 	readonly #protocol: Protocol;
 	/** Requests whose answers end in what is about to be written. */
@@ -52,7 +54,7 @@ export class Http2Connection extends Timed implements ProtocolEvents, RequestOwn
 		super();
 		this.#owner = owner;
 		this.plane = owner.plane;
-		this.#socket = socket;
+		this.socket = socket;
 		this.#peer = peer;
 		this.forwardedLines = forwardedLines(peer);
 		this.client = new ClientConnection(socket, peer, 'h2');
@@ -98,7 +100,7 @@ export class Http2Connection extends Timed implements ProtocolEvents, RequestOwn
 			peer: this.#peer,
 		}));
 		// Nobody is left to be told.
-		if (reason === 'client-error') return void this.#socket.destroy();
+		if (reason === 'client-error') return void this.socket.destroy();
 		this.#protocol.streams.end(failure.code);
 		this.#close();
 		plane.deadlines.linger.add(this);
@@ -165,7 +167,7 @@ export class Http2Connection extends Timed implements ProtocolEvents, RequestOwn
 	/** The turn of the loop is over: everything that it brought goes out. */
 	flush(): void {
 		const { output } = this.#protocol;
-		const socket = this.#socket;
+		const socket = this.socket;
 		if (this.#ended || socket.destroyed || output.bytes === 0) return;
 		const written = this.#answered.length === 0 ? undefined : this.#whenWritten();
 		const taken = output.take();
@@ -200,7 +202,7 @@ export class Http2Connection extends Timed implements ProtocolEvents, RequestOwn
 	}
 
 	#onDrain(): void {
-		if (this.#socket.isPaused()) this.#socket.resume();
+		if (this.socket.isPaused()) this.socket.resume();
 		this.#protocol.output.isBlocked = false;
 		this.#protocol.output.pump();
 	}
@@ -209,7 +211,7 @@ export class Http2Connection extends Timed implements ProtocolEvents, RequestOwn
 
 	/** No first request; or time for a ping; or a ping without answer; or a client that has not hung up after the end. */
 	override onDeadline(): void {
-		if (!this.#served || this.#pinging || this.#closing) return void this.#socket.destroy();
+		if (!this.#served || this.#pinging || this.#closing) return void this.socket.destroy();
 		this.#pinging = true;
 		this.plane.deadlines.pong.add(this);
 		this.#protocol.ping(PING);
@@ -247,19 +249,19 @@ export class Http2Connection extends Timed implements ProtocolEvents, RequestOwn
 		// The last answers are still on their way: their client gets as long to take them as it gets elsewhere.
 		this.plane.deadlines.upstream.add(this);
 		if (this.#protocol.output.bytes === 0) this.#end();
-		if (this.#socket.isPaused()) this.#socket.resume();
+		if (this.socket.isPaused()) this.socket.resume();
 	}
 
 	#end(): void {
 		this.#ended = true;
-		this.#socket.end(() => {
-			if (!this.#socket.destroyed) this.plane.deadlines.linger.add(this);
+		this.socket.end(() => {
+			if (!this.socket.destroyed) this.plane.deadlines.linger.add(this);
 		});
 	}
 
 	#drop(bytes: number): void {
 		this.#dropped += bytes;
-		if (this.#dropped > MAX_DROPPED) this.#socket.destroy();
+		if (this.#dropped > MAX_DROPPED) this.socket.destroy();
 	}
 
 	/** The socket is gone. */

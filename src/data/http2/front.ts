@@ -11,7 +11,8 @@ import type { Http2Request } from './request.ts';
 export class Http2Front implements ConnectionOwner {
 	readonly plane: DataPlane;
 	readonly log: RateLimitedLog;
-	readonly #connections = new Set<Http2Connection>();
+	/** All that are up. */
+	readonly connections = new Set<Http2Connection>();
 	#draining = false;
 	/** Requests that have come in this turn of the loop, and connections that have something to write. */
 	#opened: Http2Request[] = [];
@@ -24,22 +25,23 @@ export class Http2Front implements ConnectionOwner {
 	}
 
 	/** @param peer the client's IP. */
-	accept(socket: TLSSocket, peer: string): void {
+	accept(socket: TLSSocket, peer: string): Http2Connection {
 		const connection = new Http2Connection(this, socket, peer);
-		this.#connections.add(connection);
+		this.connections.add(connection);
 		this.plane.stats.connections('h2', 1);
 		socket.once('close', () => {
-			this.#connections.delete(connection);
+			this.connections.delete(connection);
 			this.plane.stats.connections('h2', -1);
 			connection.onClose();
 		});
 		if (this.#draining) connection.drain();
+		return connection;
 	}
 
 	/** Tells all clients to open no more streams here; those under way are served. */
 	drain(): void {
 		this.#draining = true;
-		for (const connection of this.#connections) connection.drain();
+		for (const connection of this.connections) connection.drain();
 	}
 
 	whenTurnEnds(request: Http2Request): void {

@@ -68,7 +68,7 @@ describe('the folder of the demo', () => {
 		workspace.writeConfig([{ prefix: '/svc-a', upstream: 'http://127.0.0.1:1' }]);
 		const config = await loadConfig(workspace.paths.config);
 		assert.equal(config.tenantRps, 5);
-		assert.deepEqual([config.jwt.issuer, config.jwt.audience], [ISSUER, AUDIENCE]);
+		assert.deepEqual([config.jwt!.issuer, config.jwt!.audience], [ISSUER, AUDIENCE]);
 		assert.equal(config.routes[0]?.cooldownMs, 1000);
 	});
 

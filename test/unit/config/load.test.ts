@@ -47,7 +47,16 @@ describe('a configuration that is right', () => {
 				endAtCaRemoval: false,
 			},
 			revokedPath: undefined,
-			jwt: { publicKeyPath: 'jwt.pem', issuer: undefined, audience: undefined, certificateBound: 'if-present' },
+			jwt: {
+				publicKeyPath: 'jwt.pem',
+				issuer: undefined,
+				audience: undefined,
+				certificateBound: 'if-present',
+				reload: false,
+			},
+			issuers: [],
+			issuerFiles: [],
+			stateDir: undefined,
 			reloadsIdentity: false,
 			routes: [],
 			limits: {
@@ -81,7 +90,7 @@ describe('a configuration that is right', () => {
 			`revoked_path = "revoked.toml"${MINIMAL}certificate_bound = "required"\n[limits]\nmax_connection_age_secs = 1.5`,
 		);
 		assert.equal(top.revokedPath, 'revoked.toml');
-		assert.equal(top.jwt.certificateBound, 'required');
+		assert.equal(top.jwt?.certificateBound, 'required');
 		assert.equal(top.limits.maxConnectionAgeMs, 1500);
 	});
 
@@ -196,6 +205,53 @@ describe('a configuration that is right', () => {
 		]);
 		const off = parse(`health = false${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "http://a"\nhealth = true`);
 		assert.deepEqual(off.routes[0]!.health, OF_TODAY.health);
+	});
+
+	it('says of each route who may use it, and what its upstream is told of certificates', () => {
+		const { routes } = parse(`${MINIMAL}
+			[breaker]
+			tenants = 3
+			[[routes]]
+			prefix = "/a"
+			upstream = "http://a"
+			allow = ["spiffe://example.org/ns/pay/*", "dns:*.billing.internal", "cn:legacy-client"]
+			deny = ["dns:old.billing.internal"]
+			tenants = ["acme", "eu/acme co"]
+			scopes = ["billing:read"]
+			client_cert = "chain"
+			xfcc = ["uri", "subject"]
+			[[routes]]
+			prefix = "/b"
+			upstream = "http://b"
+			tenants = 2
+			client_cert = "none"
+			[[routes]]
+			prefix = "/c"
+			upstream = "http://c"
+			xfcc = []
+		`);
+		assert.deepEqual(
+			routes.map(({ access, certificateHeaders, opening }) => ({
+				access,
+				certificateHeaders,
+				tenants: opening.tenants,
+			})),
+			[
+				{
+					access: {
+						allow: ['spiffe://example.org/ns/pay/*', 'dns:*.billing.internal', 'cn:legacy-client'],
+						deny: ['dns:old.billing.internal'],
+						tenants: ['acme', 'eu/acme co'],
+						scopes: ['billing:read'],
+					},
+					certificateHeaders: { clientCert: 'chain', xfcc: ['uri', 'subject'] },
+					tenants: 3,
+				},
+				// A number is still the breaker's.
+				{ access: undefined, certificateHeaders: undefined, tenants: 2 },
+				{ access: undefined, certificateHeaders: { clientCert: 'none', xfcc: [] }, tenants: 3 },
+			],
+		);
 	});
 
 	it('lets routes to one upstream say the same of it in different words', () => {
@@ -439,6 +495,40 @@ cert_path = ""`).split('\n'),
 	it('does not take an empty claim or path for one that is left out', () => {
 		assert.deepEqual(keysOf(`${MINIMAL}issuer = ""\naudience = ""`), ['jwt.issuer', 'jwt.audience']);
 		assert.deepEqual(keysOf(MINIMAL.replace('ca.pem', 'ca\\u0000.pem')), ['tls.client_ca_path']);
+	});
+
+	it('says what is wrong with who may use a route, and what to write', () => {
+		const cases: [line: string, key: string, message: RegExp][] = [
+			['allow = []', 'allow', /is an empty list; leave it out for every certificate that "deny" does not name/],
+			['allow = "dns:a"', 'allow', /must be a list of names of client certificates \(got the string "dns:a"\)/],
+			['allow = ["dns:a", 1]', 'allow[1]', /must be "spiffe:.+ \(got the number 1\); write each name as a text/],
+			['allow = ["dns:a", "a"]', 'allow[1]', /must be "spiffe:.+ \(got "a"\); name the kind, for example "dns:a"/],
+			['deny = ["spiffe://a/pay-*"]', 'deny[0]', /must be a name .+ \(got "spiffe:.+"\); never for a part of one/],
+			['deny = []', 'deny', /is an empty list; leave it out for none/],
+			['tenants = []', 'tenants', /is an empty list; leave it out for all of them/],
+			['tenants = 0', 'tenants', /must be a whole number of tenants, at least 1 \(got 0\)/],
+			['tenants = "acme"', 'tenants', /must be a list of tenants \(got the string "acme"\)/],
+			['tenants = ["a", 1]', 'tenants[1]', /must be a tenant as in x-proxy-tenant.+\(got the number 1\); write each/],
+			['tenants = [" a"]', 'tenants[0]', /must be a tenant as in x-proxy-tenant.+\(got " a"\)/],
+			['scopes = []', 'scopes', /is an empty list; leave it out for tokens of any scope/],
+			['scopes = ["a b"]', 'scopes[0]', /must be a scope \(RFC 6749 section 3\.3\).+\(got "a b"\); write each scope/],
+			['scopes = "a"', 'scopes', /must be a list of scopes \(got the string "a"\)/],
+			[
+				'client_cert = "yes"',
+				'client_cert',
+				/must be "none", "leaf" or "chain" \(got "yes"\); leave it out for "none"/,
+			],
+			['client_cert = true', 'client_cert', /must be "none", "leaf" or "chain" \(got true\)/],
+			['xfcc = true', 'xfcc', /must be a list of "cert", .+ or "dns" \(got the boolean true\)/],
+			['xfcc = ["hash"]', 'xfcc[0]', /must be "cert", .+ or "dns" \(got "hash"\)/],
+		];
+		for (const [line, key, message] of cases) {
+			const problems = problemsOf(`${MINIMAL}[[routes]]\nprefix = "/a"\nupstream = "http://a"\n${line}`);
+			assert.equal(problems.length, 1, line);
+			assert.equal(problems[0]!.key, `routes[0].${key}`);
+			assert.equal(problems[0]!.line, 11, line);
+			assert.match(problems[0]!.message, message);
+		}
 	});
 
 	it('finds all routes that share a prefix, even if something else is wrong with them', () => {

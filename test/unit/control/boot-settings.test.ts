@@ -17,7 +17,14 @@ test('every boot-only setting is named as the file spells it', () => {
 		healthIntervalMs: 1,
 		tenantRps: 1,
 		reloadOnChange: true,
-		jwt: { publicKeyPath: 'other.pub', issuer: 'other', audience: 'other', certificateBound: 'required' },
+		jwt: {
+			publicKeyPath: 'other.pub',
+			issuer: 'other',
+			audience: 'other',
+			certificateBound: 'required',
+			reload: false,
+		},
+		stateDir: 'elsewhere',
 		limits: limits as typeof booted.limits,
 		log: { access: 'all', requestId: true },
 	});
@@ -25,6 +32,7 @@ test('every boot-only setting is named as the file spells it', () => {
 		'health_interval_secs',
 		'tenant_rps',
 		'reload_on_change',
+		'state_dir',
 		'jwt.jwks_path',
 		'jwt.issuer',
 		'jwt.audience',
@@ -49,6 +57,6 @@ test('every boot-only setting is named as the file spells it', () => {
 });
 
 test('a setting that has been taken out of the file counts as changed', () => {
-	const withIssuer = { ...booted, jwt: { ...booted.jwt, issuer: 'https://issuer' } };
+	const withIssuer = { ...booted, jwt: { ...booted.jwt!, issuer: 'https://issuer' } };
 	assert.deepEqual(changedBootSettings(withIssuer, booted), ['jwt.issuer']);
 });

@@ -6,8 +6,10 @@ import { describe, test } from 'node:test';
 import type { MetricSources } from '../../../src/control/families.ts';
 import { startMetrics } from '../../../src/control/metrics.ts';
 import { Upstreams } from '../../../src/control/upstreams.ts';
+import { NOTHING_REVOKED } from '../../../src/identity/revocations.ts';
 import { HANDSHAKE_REFUSALS } from '../../../src/shared/handshake-refusals.ts';
-import { UpstreamStats, WorkerStats } from '../../../src/shared/stats.ts';
+import type { TlsMaterial } from '../../../src/shared/messages.ts';
+import { FORBIDDEN_REASONS, UpstreamStats, WorkerStats } from '../../../src/shared/stats.ts';
 import { parseMetrics, type Scrape, sampleSum } from '../../fixtures/prometheus.ts';
 import { FakeTime } from './fixtures/fake-time.ts';
 import { RecordedLog } from './fixtures/recorded-log.ts';
@@ -21,14 +23,20 @@ function testSources(...authorities: string[]) {
 	const upstreams = new Upstreams(WORKERS, new FakeTime(), new RecordedLog().logger);
 	upstreams.apply(upstreams.plan(authorities.map((authority, i) => route(`/${i}`, authority))));
 	const workerStats = Array.from({ length: WORKERS }, () => new WorkerStats(WorkerStats.allocate()));
-	const inForce = { generation: 1, reloads: { success: 0, failure: 0 } };
+	const inForce = {
+		generation: 1,
+		reloads: { success: 0, failure: 0 },
+		tls: { cert: '', key: '', ca: '' } as TlsMaterial,
+	};
 	const sources: MetricSources = {
 		build: { version: '0.1.0', bodyMode: 'collected', node: '26.10.0' },
 		workerStats,
 		listening: () => WORKERS,
 		upstreams: () => upstreams.current.upstreams.values(),
 		inForce,
+		remoteKeys: () => [],
 		now: () => 0,
+		wallSeconds: () => 1_800_000_000,
 	};
 	const upstreamStats = (authority: string, worker: number) => {
 		return new UpstreamStats(upstreams.current.upstreams.get(authority)!.counters.stats[worker]!);
@@ -59,6 +67,7 @@ const FAMILIES = {
 	proxy_request_duration_seconds: 'summary',
 	proxy_auth_failures_total: 'counter',
 	proxy_ratelimited_total: 'counter',
+	proxy_forbidden_total: 'counter',
 	proxy_tls_handshake_seconds: 'summary',
 	proxy_tls_handshake_failures_total: 'counter',
 	proxy_tls_handshake_refusals_total: 'counter',
@@ -72,7 +81,11 @@ const FAMILIES = {
 	proxy_reloads_total: 'counter',
 	proxy_upstream_connections: 'gauge',
 	proxy_connections: 'gauge',
+	proxy_connections_ended_total: 'counter',
 	proxy_http2_connection_errors_total: 'counter',
+	proxy_jwks_fetches_total: 'counter',
+	proxy_jwks_keys: 'gauge',
+	proxy_jwks_age_seconds: 'gauge',
 	proxy_workers: 'gauge',
 	process_cpu_seconds_total: 'counter',
 	process_resident_memory_bytes: 'gauge',
@@ -110,12 +123,15 @@ describe('the first scrape', () => {
 				(reason) => ['proxy_circuit_transitions_total', { upstream: 'a:1', to: 'open', reason }] as const,
 			),
 			['proxy_ratelimited_total', {}],
+			...FORBIDDEN_REASONS.map((reason) => ['proxy_forbidden_total', { reason }] as const),
 			['proxy_tls_handshake_seconds_count', {}],
 			['proxy_tls_handshake_failures_total', {}],
 			...HANDSHAKE_REFUSALS.map((reason) => ['proxy_tls_handshake_refusals_total', { reason }] as const),
 			['proxy_connections_refused_total', { reason: 'max_connections' }],
 			['proxy_connections_refused_total', { reason: 'descriptors' }],
 			['proxy_access_log_dropped_total', {}],
+			['proxy_connections_ended_total', { reason: 'revoked' }],
+			['proxy_connections_ended_total', { reason: 'age' }],
 			['proxy_http2_connection_errors_total', { reason: 'control-flood' }],
 			['proxy_http2_connection_errors_total', { reason: 'preface' }],
 			['proxy_reloads_total', { result: 'success' }],
@@ -150,6 +166,8 @@ describe('a later scrape', () => {
 		}
 		second.authFailure('invalid');
 		second.rateLimited();
+		first.forbidden('tenant');
+		second.forbidden('tenant');
 		first.handshakeFailed('expired');
 		second.handshakeFailed('unknown CA');
 		second.connectionRefused('max_connections');
@@ -172,6 +190,8 @@ describe('a later scrape', () => {
 			['proxy_auth_failures_total', { reason: 'missing' }, 2],
 			['proxy_auth_failures_total', { reason: 'invalid' }, 1],
 			['proxy_ratelimited_total', {}, 1],
+			['proxy_forbidden_total', { reason: 'tenant' }, 2],
+			['proxy_forbidden_total', {}, 2],
 			['proxy_tls_handshake_seconds_count', {}, 2],
 			['proxy_tls_handshake_failures_total', {}, 2],
 			['proxy_tls_handshake_refusals_total', { reason: 'expired' }, 1],
@@ -190,6 +210,22 @@ describe('a later scrape', () => {
 		for (const [name, labels, sum] of sums) {
 			assert.equal(sampleSum(page, name, labels), sum, `${name} ${JSON.stringify(labels)}`);
 		}
+	});
+
+	test('says how long CRLs are fresh, for each CA by the freshest', async () => {
+		const { sources, inForce } = testSources('a:1');
+		assert.equal((await scrape(sources)).has('proxy_crl_next_update_seconds'), false);
+		const crl = { authority: 'a', issuer: 'CN=A', covers: 'all', serials: [] } as const;
+		const crls = [
+			{ ...crl, nextUpdate: sources.wallSeconds() - 5 },
+			{ ...crl, nextUpdate: sources.wallSeconds() + 60 },
+			{ ...crl, authority: 'b', issuer: 'CN=B', nextUpdate: sources.wallSeconds() - 7 },
+		];
+		const rules = { crlRequired: false, revoked: NOTHING_REVOKED, endAtExpiry: true, endAtCaRemoval: false };
+		inForce.tls = { ...inForce.tls, clients: { ...rules, crls } };
+		const page = await scrape(sources);
+		assert.equal(sampleSum(page, 'proxy_crl_next_update_seconds', { issuer: 'CN=A' }), 60);
+		assert.equal(sampleSum(page, 'proxy_crl_next_update_seconds', { issuer: 'CN=B' }), -7);
 	});
 
 	test('adds up what workers and health probes have made of a circuit', async () => {

@@ -4,7 +4,10 @@ import { Readiness } from '../../../src/control/readiness.ts';
 
 test('is there from the end of the start to the first signal, as long as a worker accepts connections', () => {
 	let listening = 2;
-	const readiness = new Readiness(() => listening);
+	const readiness = new Readiness(
+		() => listening,
+		() => [],
+	);
 	assert.equal(readiness.obstacle, 'starting', 'whoever accepts connections by then');
 	readiness.serving();
 	assert.equal(readiness.obstacle, undefined);

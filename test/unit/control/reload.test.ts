@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Config } from '../../../src/config/config.ts';
+import type { ConfigProblem } from '../../../src/config/error.ts';
 import type { ConfigInForce } from '../../../src/control/config-in-force.ts';
 import type { Watched } from '../../../src/control/health.ts';
 import { Reloader } from '../../../src/control/reload.ts';
@@ -38,6 +39,7 @@ class TestReload extends TestPool {
 	readConfig: () => Config = () => configWith([route('/a', 'new:1')]);
 	readTls: () => TlsMaterial = () => NEW_TLS;
 	readIdentity: () => IdentitySeed = () => NEW_KEY;
+	inVain: ConfigProblem[] = [];
 	/** Upstreams in the order in which they were probed; they are all healthy unless named here. */
 	readonly probed: string[] = [];
 	readonly sick = new Set<string>();
@@ -52,7 +54,11 @@ class TestReload extends TestPool {
 			booted,
 			loadConfig: async () => this.readConfig(),
 			readTlsFiles: async () => ({ material: this.readTls(), warnings: [EXPIRED] }),
-			readIdentityFiles: async () => ({ identity: this.readIdentity(), warnings: [] }),
+			planIdentity: async () => {
+				const identity = this.readIdentity();
+				return { identity: () => identity, warnings: [], apply: () => {}, discard: () => {} };
+			},
+			changedInVain: async () => this.inVain,
 			configWarnings: () => [],
 			inForce: this.inForce,
 			upstreams: this.upstreams,

@@ -58,6 +58,11 @@ describe('which breakers a reload keeps', () => {
 		['the number of tenants', { opening: { failures: 1, tenants: 2 } }, false],
 		['the path of the health check', { health: { ...HEALTH, path: '/ready' } }, false],
 		['how long idle connections are kept', { idleTimeoutMs: 1_000 }, true],
+		[
+			'who may use the route',
+			{ access: { allow: undefined, deny: undefined, tenants: ['a'], scopes: undefined }, idleTimeoutMs: 1_000 },
+			true,
+		],
 	] as const) {
 		test(`${what} changes: ${kept ? 'kept' : 'a fresh one'}`, () => {
 			const upstreams = provenUpstreams([route('/a', 'x:1')]);
@@ -102,12 +107,23 @@ describe('which breakers a reload keeps', () => {
 describe('what a worker gets to know', () => {
 	test('each upstream once, with the shared breaker and its own counters; routes point at them', () => {
 		const upstreams = testUpstreams();
-		upstreams.apply(upstreams.plan([route('/a', 'x:1', 1_000), route('/b', 'y:2'), route('/c', 'x:1')]));
+		const access = { allow: ['dns:a'], deny: undefined, tenants: undefined, scopes: undefined };
+		const certificateHeaders = { clientCert: 'leaf', xfcc: undefined } as const;
+		const guarded = { ...route('/b', 'y:2'), access, certificateHeaders };
+		upstreams.apply(upstreams.plan([route('/a', 'x:1', 1_000), guarded, route('/c', 'x:1')]));
 		const [first, second] = [0, 1].map((worker) => upstreams.seed(upstreams.current, worker));
+		const open = { access: undefined, certificateHeaders: undefined };
 		assert.deepEqual(first!.routes, [
-			{ prefix: '/a', cooldownMs: 1_000, opening: { failures: 1, tenants: 1 }, upstream: 0 },
-			{ prefix: '/b', cooldownMs: 30_000, opening: { failures: 1, tenants: 1 }, upstream: 1 },
-			{ prefix: '/c', cooldownMs: 30_000, opening: { failures: 1, tenants: 1 }, upstream: 0 },
+			{ prefix: '/a', cooldownMs: 1_000, opening: { failures: 1, tenants: 1 }, upstream: 0, ...open },
+			{
+				prefix: '/b',
+				cooldownMs: 30_000,
+				opening: { failures: 1, tenants: 1 },
+				upstream: 1,
+				access,
+				certificateHeaders,
+			},
+			{ prefix: '/c', cooldownMs: 30_000, opening: { failures: 1, tenants: 1 }, upstream: 0, ...open },
 		]);
 		assert.deepEqual(
 			first!.upstreams.map(({ authority, host, port }) => [authority, host, port]),

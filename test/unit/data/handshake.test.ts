@@ -23,6 +23,7 @@ before(async () => {
 	server = createServer((tcp) => {
 		tcp.on('error', () => {});
 		last = new Handshake(tcp, '192.0.2.1', contexts, 0, {
+			judge: () => undefined,
 			onSecure: ({ socket }) => {
 				events.push(`secure ${socket.authorized} ${socket.alpnProtocol}`);
 				socket.on('data', () => {});

@@ -667,6 +667,15 @@ describe('the fields of a response', () => {
 		}
 	});
 
+	it('say of fields that only the proxy writes that the answer varies with more than a cache can see', () => {
+		for (const vary of ['Client-Cert', 'accept, client-cert-chain', 'CLIENT-CERT ,accept', 'x-forwarded-client-cert']) {
+			assert.deepEqual(responseFields(['Vary', vary, 'x-b', '2']), ['vary', '*', 'x-b', '2'], vary);
+		}
+		for (const vary of ['accept', '', '*', 'x-client-cert', 'client-cert-x, accept', 'client_cert']) {
+			assert.deepEqual(responseFields(['Vary', vary]), ['vary', vary], vary);
+		}
+	});
+
 	it('lose their framing, which the data plane writes anew', () => {
 		for (const name of ['transfer-encoding', 'content-length'].flatMap(spellings)) {
 			assert.deepEqual(responseFields([name, '5', 'x-b', '2']), ['x-b', '2'], name);

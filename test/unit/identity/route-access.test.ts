@@ -21,7 +21,7 @@ function route(seed: Partial<RouteAccessSeed>) {
 }
 
 const connection = (names: Partial<CertificateNames> | undefined) => ({
-	caller: new Caller({ names: names && { uris: [], dns: [], commonNames: [], ...names } } as never, undefined) as
+	caller: new Caller({ names: names && { uris: [], dns: [], commonNames: [], ...names } } as never, () => undefined) as
 		| Caller
 		| undefined,
 });

@@ -2,7 +2,14 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { HANDSHAKE_REFUSALS } from '../../../src/shared/handshake-refusals.ts';
 import { Summary } from '../../../src/shared/histogram.ts';
-import { CONNECTION_REFUSALS, HTTP2_ERROR_REASONS, UpstreamStats, WorkerStats } from '../../../src/shared/stats.ts';
+import {
+	CONNECTION_ENDS,
+	CONNECTION_REFUSALS,
+	FORBIDDEN_REASONS,
+	HTTP2_ERROR_REASONS,
+	UpstreamStats,
+	WorkerStats,
+} from '../../../src/shared/stats.ts';
 
 /** Every status that an answer can have. */
 const STATUSES = Array.from({ length: 500 }, (_, i) => 100 + i);
@@ -14,9 +21,11 @@ describe("a worker's stats", () => {
 		rateLimited: 0,
 		handshakeRefusals: new Map(HANDSHAKE_REFUSALS.map((reason) => [reason, 0])),
 		connectionRefusals: new Map(CONNECTION_REFUSALS.map((reason) => [reason, 0])),
+		connectionEnds: new Map(CONNECTION_ENDS.map((reason) => [reason, 0])),
 		accessLinesDropped: 0,
 		connections: { handshake: 0, 'http/1.1': 0, h2: 0 },
 		http2Errors: new Map(HTTP2_ERROR_REASONS.map((reason) => [reason, 0])),
+		forbidden: new Map(FORBIDDEN_REASONS.map((reason) => [reason, 0])),
 		answers: new Map(),
 	};
 
@@ -28,6 +37,10 @@ describe("a worker's stats", () => {
 		for (const [event, wanted] of [
 			[(stats: WorkerStats) => stats.authFailure('missing'), { authMissing: 1 }],
 			[(stats: WorkerStats) => stats.authFailure('invalid'), { authInvalid: 1 }],
+			[
+				(stats: WorkerStats) => stats.connectionEnded('ca_removed'),
+				{ connectionEnds: new Map(CONNECTION_ENDS.map((reason) => [reason, reason === 'ca_removed' ? 1 : 0])) },
+			],
 			[(stats: WorkerStats) => stats.rateLimited(), { rateLimited: 1 }],
 			[(stats: WorkerStats) => stats.accessLineDropped(), { accessLinesDropped: 1 }],
 			...HTTP2_ERROR_REASONS.map(
@@ -35,6 +48,13 @@ describe("a worker's stats", () => {
 					[
 						(stats: WorkerStats) => stats.http2ConnectionError(reason),
 						{ http2Errors: new Map(ZERO.http2Errors).set(reason, 1) },
+					] as const,
+			),
+			...FORBIDDEN_REASONS.map(
+				(reason) =>
+					[
+						(stats: WorkerStats) => stats.forbidden(reason),
+						{ forbidden: new Map(ZERO.forbidden).set(reason, 1) },
 					] as const,
 			),
 			[(stats: WorkerStats) => stats.answered(401), { answers: new Map([[401, 1]]) }],

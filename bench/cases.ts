@@ -1,0 +1,57 @@
+/** What `npm run bench` measures, and what it leaves in results.json: the figures behind the chart and the tables. */
+export interface Case {
+	readonly name: string;
+	readonly title: string;
+	/** Arguments of compare.py. */
+	readonly args: readonly string[];
+	/** In the chart: the others have another scale. */
+	readonly drawn?: true;
+}
+
+const H2 = ['--proto', 'h2', '--conns', '16', '--streams', '16'];
+const MIB = ['--path', '/svc-a/1m', '--conns', '16'];
+
+export const CASES: readonly Case[] = [
+	{ name: 'h2', title: 'HTTP/2, 16 connections × 16 streams', args: H2, drawn: true },
+	{ name: 'h2-paths', title: 'HTTP/2, 16 × 16, 1,000 paths in turn', args: [...H2, '--paths', '1000'], drawn: true },
+	{
+		name: 'h2-single',
+		title: 'HTTP/2, 64 connections × 1 stream',
+		args: ['--proto', 'h2', '--conns', '64', '--streams', '1'],
+		drawn: true,
+	},
+	{ name: 'h1', title: 'HTTP/1.1, 64 connections', args: [], drawn: true },
+	{ name: 'h1-paths', title: 'HTTP/1.1, 64 connections, 1,000 paths in turn', args: ['--paths', '1000'], drawn: true },
+	{ name: 'handshakes', title: 'New mTLS connections', args: ['--handshakes'] },
+	{ name: 'h1-mib', title: 'Answers of 1 MiB, HTTP/1.1, 16 connections', args: MIB },
+	{ name: 'h2-mib', title: 'Answers of 1 MiB, HTTP/2, 16 connections', args: ['--proto', 'h2', ...MIB] },
+];
+
+/** A line of compare.py's; CPU time in µs a request (a connection, for handshakes), over the rounds. */
+export interface Row {
+	/** compare.py's name: `ours`, `haproxy whole job`, `nginx mTLS only` …. The first word is the key of its version. */
+	readonly name: string;
+	readonly cpu_us_median: number;
+	readonly cpu_us_min: number;
+	readonly cpu_us_max: number;
+	readonly per_second_median: number;
+	readonly rss_mib: number;
+	readonly times_ours: number;
+}
+
+export interface CaseResult {
+	/** Of a `Case`. */
+	readonly name: string;
+	/** What of this project was measured. */
+	readonly commit: string;
+	readonly rounds: number;
+	readonly seconds: number;
+	readonly rows: readonly Row[];
+}
+
+export interface Results {
+	readonly machine: string;
+	/** By the first word of a row's name. */
+	readonly versions: Readonly<Record<string, string>>;
+	readonly cases: readonly CaseResult[];
+}

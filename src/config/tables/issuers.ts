@@ -1,0 +1,106 @@
+import { z } from 'zod';
+import { ALGORITHMS } from '../../gates/algorithm.ts';
+import { parseJwksUrl } from '../jwks-url.ts';
+import { show } from '../wording.ts';
+import { certificateBound } from './jwt.ts';
+import { claim, expected, file, flag, secondsOr, table, text } from './kinds.ts';
+
+/** More would be no leeway but another lifetime. */
+const MAX_LEEWAY_SECONDS = 600;
+const MAX_PREFIX_LENGTH = 64;
+const MAX_LIST = 16;
+
+/** One `[[issuers]]`. What its keys have to do with each other and with `[jwt]` is looked at in `issuer-conflicts.ts`. */
+export const issuer = table('[[issuers]]', {
+	issuer: text('the "iss" of its tokens', 'set it to the issuer, for example "https://issuer.example"').min(1, {
+		error: expected('the "iss" of its tokens', 'set it to the issuer, for example "https://issuer.example"'),
+	}),
+	audience: oneOrSeveral(
+		claim('aud'),
+		'the "aud" that tokens must carry, or a list of which they must carry one',
+	).optional(),
+	algorithms: z
+		.array(algorithm(), { error: expected('a list of algorithms', 'leave it out for ["RS256"]') })
+		.min(1, { error: () => 'must name an algorithm; leave it out for ["RS256"]' })
+		.default(['RS256']),
+	leeway_secs: leeway(),
+	public_key_path: file('the public key that tokens are verified with, PEM').optional(),
+	jwks_path: file('the keys that tokens are verified with, a JWK Set or one PEM public key').optional(),
+	jwks_url: text('an https:// address', 'set it to where the issuer publishes its JWK Set')
+		.transform((address, context) => {
+			const url = parseJwksUrl(address);
+			if (typeof url !== 'string') return url.href;
+			context.addIssue(url);
+			return z.NEVER;
+		})
+		.optional(),
+	discovery: flag('another source of keys').optional(),
+	jwks_ca_path: file('the CAs that the issuer is believed by, PEM').optional(),
+	refresh_secs: secondsOr('300').optional(),
+	max_stale_secs: secondsOr('86400, a day').optional(),
+	tenant_prefix: prefix(),
+	tenant_claim: oneOrSeveral(
+		text('the name of a claim', 'leave it out for "sub"').min(1, {
+			error: expected('the name of a claim', 'leave it out for "sub"'),
+		}),
+		'the name of a claim, or the path of names that leads to it',
+	).default(['sub']),
+	required_claims: requiredClaims(),
+	certificate_bound: certificateBound(),
+});
+
+function algorithm() {
+	const error = ({ input }: { readonly input?: unknown }) =>
+		`must be one of ${ALGORITHMS.join(', ')} (got ${show(input)}); ${
+			/^HS|^none$/i.test(String(input)) ? 'a token that anybody can sign is none' : 'leave it out for RS256'
+		}`;
+	return z.enum(ALGORITHMS, { error });
+}
+
+function leeway() {
+	const error = expected(`a number of seconds from 0 to ${MAX_LEEWAY_SECONDS}`, 'leave it out for 60');
+	return z.number({ error }).nonnegative({ error }).max(MAX_LEEWAY_SECONDS, { error }).default(60);
+}
+
+/** It goes into a header in front of the tenant, where blanks at the beginning would be lost. */
+function prefix() {
+	const wanted = `up to ${MAX_PREFIX_LENGTH} visible characters of ASCII`;
+	const error = expected(wanted, 'leave it out where there is one issuer, or write for example "acme:"');
+	return z
+		.string({ error })
+		.regex(new RegExp(`^[\\x21-\\x7e]{0,${MAX_PREFIX_LENGTH}}$`), { error })
+		.default('');
+}
+
+/** A list, also where the file has one value. */
+function oneOrSeveral(one: z.ZodString, wanted: string) {
+	return z.preprocess(
+		(value) => (typeof value === 'string' ? [value] : value),
+		z
+			.array(one, { error: expected(wanted, 'write it as "name" or ["name", ...]') })
+			.min(1, { error: () => 'is an empty list; leave it out, or name one' })
+			.max(MAX_LIST, { error: () => `is a list of more than ${MAX_LIST}` }),
+	);
+}
+
+/** `["email"]`, or `{ org = "acme", env = ["prod", "test"] }`. */
+function requiredClaims() {
+	const remedy = 'write the names as ["name"], or names and values as { name = "value" }';
+	const error = expected('a list of names, or a table of names and the values they must have', remedy);
+	const value = z.union([z.string(), z.number(), z.boolean()], {
+		error: expected('a string, a number, true, false, or a list of these', remedy),
+	});
+	return z
+		.preprocess(
+			(claims) => (Array.isArray(claims) ? Object.fromEntries(claims.map((name) => [name, undefined])) : claims),
+			z.record(
+				z.string().min(1),
+				z.preprocess(
+					(one) => (Array.isArray(one) || one === undefined ? one : [one]),
+					z.array(value).min(1).optional(),
+				),
+				{ error },
+			),
+		)
+		.default({});
+}

@@ -1,0 +1,137 @@
+import { X509Certificate } from 'node:crypto';
+import type { ConfigFiles } from '../../config/config.ts';
+import type { ConfigProblem } from '../../config/error.ts';
+import { authorityId, type CrlSeed } from '../../identity/client-chain.ts';
+import { canonicalName } from '../../identity/revocations.ts';
+import { authoritiesOf, nth, readBlocks } from '../../shared/certificates.ts';
+import { type Judged, readNamedBytes } from '../named-file.ts';
+import { type Crl, CrlError, isIssuedBy, maySignCrls, readCrl } from './crl.ts';
+
+/**
+ * Reads and judges the files of `tls.crl_path`: CRLs that somebody of the CA bundle has issued. An intermediate that is not in
+ * the bundle may stand beside its CRL as a certificate.
+ *
+ * @param bundle text of `tls.client_ca_path`; `undefined` where that is wrong: then the lists are not verified.
+ */
+export async function judgeCrlFiles(
+	files: ConfigFiles,
+	bundle: string | undefined,
+	now: Date,
+): Promise<Judged<{ readonly crls: readonly CrlSeed[] }>> {
+	const problems: ConfigProblem[] = [];
+	const warnings: ConfigProblem[] = [];
+	const found: { readonly crl: Crl; readonly which: string; readonly about: (message: string) => ConfigProblem }[] = [];
+	const ofBundle = bundle === undefined ? [] : authoritiesOf(bundle).map((pem) => new X509Certificate(pem));
+	const authorities = [...ofBundle];
+	for (const [i, path] of (files.tls.crlPaths ?? []).entries()) {
+		const listed = files.lines[`tls.crl_path[${i}]`] !== undefined;
+		const { bytes, problem, about } = await readNamedBytes(files, listed ? `tls.crl_path[${i}]` : 'tls.crl_path', path);
+		if (problem) problems.push(problem);
+		if (bytes === undefined) continue;
+		const { crls, certificates, faults } = readCrlFile(bytes);
+		problems.push(...faults.map(about));
+		found.push(...crls.map((one) => ({ ...one, about })));
+		authorities.push(...certificates);
+	}
+	const seeds: CrlSeed[] = [];
+	for (const { crl, which, about } of found) {
+		if (bundle === undefined) continue;
+		const issuer = authorities.find((authority) => isIssuedBy(crl, authority));
+		if (issuer === undefined) problems.push(about(`${which} ${FOREIGN}`));
+		else if (!maySignCrls(issuer)) problems.push(about(`${which} ${NOT_MEANT_TO}`));
+		else seeds.push(seedOf(crl, issuer));
+		if (issuer !== undefined) warnings.push(...ageWarnings(crl, now).map((message) => about(`${which} ${message}`)));
+	}
+	if (found.length > 0 && problems.length === 0) warnings.push(...absenceWarnings(files, ofBundle, seeds));
+	return { ...(problems.length === 0 && { crls: seeds }), problems, warnings };
+}
+
+/** CAs that there is no CRL of, whether fresh or not. */
+function absenceWarnings(
+	{ lines, tls }: ConfigFiles,
+	bundle: readonly X509Certificate[],
+	crls: readonly CrlSeed[],
+): ConfigProblem[] {
+	const line = lines['tls.crl_path'];
+	const what = tls.crlRequired ? 'its clients are refused' : 'nobody asks whether its certificates are revoked';
+	return bundle
+		.filter((authority) => !crls.some((crl) => crl.authority === authorityId(authority)))
+		.map(({ subject }) => ({
+			...(line !== undefined && { line }),
+			key: 'tls.crl_path',
+			message: `there is no CRL of the CA "${canonicalName(subject)}" of tls.client_ca_path: ${what}; add its CRL`,
+		}));
+}
+
+const FOREIGN =
+	'is signed by no CA of tls.client_ca_path; give the CRL of a CA that issues clients, and if that is an intermediate, its ' +
+	'certificate in the same file';
+const NOT_MEANT_TO =
+	'is signed by a CA that may not sign CRLs (keyUsage without cRLSign); issue the CA anew, or have its CRL signed by one that may';
+
+function seedOf({ nextUpdate, covers, serials }: Crl, issuer: X509Certificate): CrlSeed {
+	return { authority: authorityId(issuer), issuer: canonicalName(issuer.subject), nextUpdate, covers, serials };
+}
+
+function ageWarnings({ thisUpdate, nextUpdate }: Crl, now: Date): string[] {
+	const seconds = now.getTime() / 1000;
+	if (seconds >= nextUpdate) return [`is out of date since ${inWords(nextUpdate)}; fetch the next one`];
+	return seconds < thisUpdate ? [`is not valid before ${inWords(thisUpdate)}`] : [];
+}
+
+function inWords(seconds: number): string {
+	return new Date(seconds * 1000).toISOString();
+}
+
+interface CrlFile {
+	readonly crls: { readonly crl: Crl; readonly which: string }[];
+	readonly certificates: X509Certificate[];
+	readonly faults: string[];
+}
+
+/** DER is one list; PEM may be several, and certificates of their issuers. */
+function readCrlFile(bytes: Buffer): CrlFile {
+	const file: CrlFile = { crls: [], certificates: [], faults: [] };
+	const read = (der: Buffer, which: string) => {
+		try {
+			file.crls.push({ crl: readCrl(der), which });
+		} catch (error) {
+			if (!(error instanceof CrlError)) throw error;
+			file.faults.push(`${which} ${error.message}`);
+		}
+	};
+	if (bytes[0] === DER_SEQUENCE) read(bytes, 'the CRL');
+	else readPemFile(bytes, read, file);
+	return file;
+}
+
+/** First octet of every CRL in DER, and in ASCII the digit 0. */
+const DER_SEQUENCE = 0x30;
+
+function readPemFile(bytes: Buffer, read: (der: Buffer, which: string) => void, file: CrlFile): void {
+	try {
+		const blocks = readBlocks(new TextDecoder().decode(bytes));
+		for (const { label, text, line } of blocks) {
+			if (label === 'X509 CRL') read(derOf(text), `the CRL on line ${line}`);
+			else if (label !== 'CERTIFICATE')
+				file.faults.push(`holds a block "${label}" on line ${line}, which is no CRL; take it out`);
+		}
+		const certificates = blocks.filter(({ label }) => label === 'CERTIFICATE');
+		for (const [i, { text, line }] of certificates.entries()) {
+			try {
+				file.certificates.push(new X509Certificate(text));
+			} catch {
+				file.faults.push(`${nth(i)} (line ${line}) is not readable; write the file anew`);
+			}
+		}
+		if (!blocks.some(({ label }) => label === 'X509 CRL')) {
+			file.faults.push('holds no CRL ("BEGIN X509 CRL", or DER); give the list that the CA publishes');
+		}
+	} catch (error) {
+		file.faults.push((error as Error).message);
+	}
+}
+
+function derOf(pem: string): Buffer {
+	return Buffer.from(pem.split('\n').slice(1, -2).join(''), 'base64');
+}

@@ -1,0 +1,174 @@
+import type { KeySetSeed } from '../../identity/key-set.ts';
+import type { IdentitySeed } from '../../identity/trust.ts';
+import type { KeyRefresher } from '../../shared/jwks/key-refresher.ts';
+import type { RemoteIssuer } from '../../shared/jwks/remote-issuer.ts';
+import type { Logger } from '../../shared/log.ts';
+import type { Timers } from '../timers.ts';
+
+export interface RemoteKeysParts {
+	readonly createRefresher: (issuer: RemoteIssuer) => KeyRefresher;
+	/** Has all workers take over what `compose` gives, or none; rejects with the reason. */
+	readonly takeOver: () => Promise<void>;
+	readonly timers: Timers;
+	readonly log: Logger;
+}
+
+/** What a reload has prepared of it. */
+export interface RemotePlan {
+	/** See `RemoteKeys.compose`. */
+	compose(identity: IdentitySeed): IdentitySeed;
+	/** From here on these issuers are followed, and no others. */
+	apply(): void;
+	/** Nothing has changed. */
+	discard(): void;
+}
+
+/** Until a round that has failed is tried again. */
+const RETRY_MS = 1_000;
+
+/**
+ * The issuers whose keys come over the network, on the main thread: workers get the keys as values, in rounds that all of them take
+ * part in, and no request ever waits for an issuer.
+ */
+export class RemoteKeys {
+	readonly #parts: RemoteKeysParts;
+	#refreshers: ReadonlyMap<string, KeyRefresher>;
+	/** Issuers that the workers have never had keys of. */
+	readonly #awaited: Set<string>;
+	#serving = false;
+	#stopped = false;
+	#changed = false;
+	#running: Promise<void> | undefined;
+
+	constructor(issuers: readonly RemoteIssuer[], parts: RemoteKeysParts) {
+		this.#parts = parts;
+		this.#refreshers = new Map(issuers.map((issuer) => [issuer.issuer, parts.createRefresher(issuer)]));
+		this.#awaited = new Set(this.#refreshers.keys());
+	}
+
+	/** Begins to fetch; resolves when each issuer has keys or has failed once, at the latest after `limitMs`. */
+	async start(limitMs: number): Promise<void> {
+		const first = this.all.map((refresher) => refresher.firstAttempt);
+		for (const refresher of this.all) refresher.start(() => this.#onChange());
+		await this.#within(Promise.all(first), limitMs);
+	}
+
+	/** There are workers: from here on they get what changes, and what has changed since they were started. */
+	serve(): void {
+		this.#serving = true;
+		if (this.#changed) this.#onChange();
+	}
+
+	stop(): void {
+		this.#stopped = true;
+		for (const refresher of this.all) refresher.stop();
+	}
+
+	/** A worker has met a token that names a key which is not known. */
+	unknownKey(issuer: string): void {
+		this.#refreshers.get(issuer)?.unknownKey();
+	}
+
+	get all(): readonly KeyRefresher[] {
+		return [...this.#refreshers.values()];
+	}
+
+	/** Issuers without whose first keys this process is not ready. */
+	get awaited(): ReadonlySet<string> {
+		return this.#awaited;
+	}
+
+	/** The same identity with the keys of the moment. */
+	compose(identity: IdentitySeed): IdentitySeed {
+		return withKeys(identity, this.#refreshers);
+	}
+
+	/** The workers have taken this over. */
+	inForce({ issuers }: IdentitySeed): void {
+		for (const { issuer = '', keys } of issuers) if (keys !== undefined) this.#awaited.delete(issuer);
+	}
+
+	/**
+	 * Prepares a reload. An issuer that is new, or whose address or rules have changed, is asked for its keys first.
+	 *
+	 * @throws Error naming an issuer that gives none: then nothing has changed.
+	 */
+	async plan(issuers: readonly RemoteIssuer[]): Promise<RemotePlan> {
+		const known = this.#refreshers;
+		const next = new Map<string, KeyRefresher>();
+		const fresh: KeyRefresher[] = [];
+		for (const issuer of issuers) {
+			const same = known.get(issuer.issuer);
+			const kept = same !== undefined && isSame(same.issuer, issuer);
+			const refresher = kept ? same : this.#parts.createRefresher(issuer);
+			if (!kept) fresh.push(refresher);
+			next.set(issuer.issuer, refresher);
+		}
+		const discard = () => {
+			for (const refresher of fresh) refresher.stop();
+		};
+		for (const refresher of fresh) {
+			refresher.start(() => this.#refreshers.get(refresher.issuer.issuer) === refresher && this.#onChange());
+		}
+		const causes = await Promise.all(
+			fresh.map(async (refresher) => [refresher, await refresher.firstAttempt] as const),
+		);
+		const failed = causes.find(([refresher]) => refresher.value === undefined);
+		if (failed !== undefined) {
+			discard();
+			throw new Error(`no keys of ${failed[0].issuer.issuer}: ${failed[1]}`);
+		}
+		return {
+			compose: (identity) => withKeys(identity, next),
+			apply: () => {
+				this.#refreshers = next;
+				for (const refresher of known.values()) if (next.get(refresher.issuer.issuer) !== refresher) refresher.stop();
+				for (const issuer of this.#awaited) if (!next.has(issuer)) this.#awaited.delete(issuer);
+				// What has changed since the round's messages were made would be lost otherwise.
+				if (next.size > 0) this.#onChange();
+			},
+			discard,
+		};
+	}
+
+	#onChange(): void {
+		this.#changed = true;
+		if (this.#serving) this.#running ??= this.#takeOver();
+	}
+
+	async #takeOver(): Promise<void> {
+		while (this.#changed && !this.#stopped) {
+			this.#changed = false;
+			try {
+				await this.#parts.takeOver();
+			} catch (error) {
+				this.#changed = true;
+				this.#parts.log.warn('proxy::jwks', 'keys not taken over; trying again', { cause: (error as Error).message });
+				await this.#within(new Promise(() => {}), RETRY_MS);
+			}
+		}
+		this.#running = undefined;
+	}
+
+	#within(promise: Promise<unknown>, ms: number): Promise<void> {
+		return new Promise((resolve) => {
+			const cancel = this.#parts.timers.after(ms, resolve);
+			void promise.then(() => {
+				cancel();
+				resolve();
+			});
+		});
+	}
+}
+
+function withKeys(identity: IdentitySeed, refreshers: ReadonlyMap<string, KeyRefresher>): IdentitySeed {
+	const keysOf = (issuer: string): KeySetSeed | undefined => refreshers.get(issuer)?.value;
+	return {
+		...identity,
+		issuers: identity.issuers.map((seed) => (seed.remote ? { ...seed, keys: keysOf(seed.issuer!) } : seed)),
+	};
+}
+
+function isSame(a: RemoteIssuer, b: RemoteIssuer): boolean {
+	return JSON.stringify(Object.entries(a).sort()) === JSON.stringify(Object.entries(b).sort());
+}

@@ -1,0 +1,141 @@
+import type { X509Certificate } from 'node:crypto';
+import type { Socket } from 'node:net';
+import type { Clock } from '../shared/clock.ts';
+import type { Logger } from '../shared/log.ts';
+import type { ConnectionEnd, WorkerStats } from '../shared/stats.ts';
+import { namesOf } from './certificate-names.ts';
+import type { ClientConnection } from './client-connection.ts';
+import { type DeadlineQueue, Timed } from './deadlines.ts';
+
+/** A connection whose handshake is done, as its front has it. */
+export interface LiveConnection {
+	readonly client: ClientConnection;
+	readonly socket: Socket;
+	/** Wall-clock seconds at which it has to end; infinite for most. */
+	endsAt: number;
+	/** Takes no new requests, lets those under way finish, and closes. Where it is doing so already, nothing happens. */
+	drain(): void;
+}
+
+export interface EndsParts {
+	readonly clock: Clock;
+	readonly stats: Pick<WorkerStats, 'connectionEnded'>;
+	readonly log: Logger;
+	readonly deadlines: {
+		/** Lasts as long as lies between two looks. */
+		readonly patrol: DeadlineQueue;
+		/** Lasts as long as a connection that has to go may still take. */
+		readonly ending: DeadlineQueue;
+	};
+	/** All that are up. */
+	readonly live: () => Iterable<LiveConnection>;
+	/** When a certificate ends its connections, wall-clock seconds. */
+	readonly endOf: (certificate: X509Certificate) => number;
+	/** Runs later, when the loop has done other things. */
+	readonly soon: (run: () => void) => void;
+}
+
+/**
+ * Ends connections before their clients do: at their certificate's end, at their age, or because a reload has revoked whom they
+ * belong to. A connection costs a number here and nothing else: all of them are looked at, but not before the first one is due.
+ */
+export class ConnectionEnds extends Timed {
+	readonly #parts: EndsParts;
+	/** No connection is due before; that of one which has closed meanwhile may be the reason. Wall-clock seconds. */
+	#earliest = Number.POSITIVE_INFINITY;
+	/** Those that are closed soon whatever is under way on them. */
+	readonly #doomed = new WeakSet<LiveConnection>();
+	/** The sweep that is under way; another one takes its place. */
+	#sweep = 0;
+
+	constructor(parts: EndsParts) {
+		super();
+		this.#parts = parts;
+		parts.deadlines.patrol.add(this);
+	}
+
+	/** A connection is up. @param endsAt wall-clock seconds; infinite: it ends by itself. */
+	expect(connection: LiveConnection, endsAt: number): void {
+		connection.endsAt = endsAt;
+		if (endsAt < this.#earliest) this.#earliest = endsAt;
+	}
+
+	/** It is time to look. */
+	override onDeadline(): void {
+		this.#parts.deadlines.patrol.add(this);
+		const now = this.#parts.clock.wallSeconds();
+		if (now < this.#earliest) return;
+		this.#earliest = Number.POSITIVE_INFINITY;
+		for (const connection of this.#parts.live()) {
+			if (connection.endsAt <= now) this.#endByTime(connection, now);
+			else if (connection.endsAt < this.#earliest) this.#earliest = connection.endsAt;
+		}
+	}
+
+	#endByTime(connection: LiveConnection, now: number): void {
+		const certificate = connection.client.readCertificate();
+		const expiry = certificate === undefined ? Number.POSITIVE_INFINITY : this.#parts.endOf(certificate);
+		const isOld = expiry > now;
+		this.#end(connection, isOld ? 'age' : 'expired', certificate);
+		// What is still under way may outlast the certificate.
+		this.expect(connection, isOld ? expiry : Number.POSITIVE_INFINITY);
+	}
+
+	/**
+	 * Asks of all connections that are up whether they have to end, a few in a turn of the loop: reading a certificate takes some
+	 * 100 µs.
+	 */
+	sweep(judge: (certificate: X509Certificate) => ConnectionEnd | undefined): void {
+		const sweep = ++this.#sweep;
+		const waiting = [...this.#parts.live()];
+		const turn = () => {
+			if (sweep !== this.#sweep) return;
+			for (const connection of waiting.splice(-A_FEW)) {
+				// Of one that has closed meanwhile there is no certificate any more.
+				const certificate = this.#doomed.has(connection) ? undefined : connection.client.readCertificate();
+				const reason = certificate && judge(certificate);
+				if (reason !== undefined) this.#end(connection, reason, certificate);
+			}
+			if (waiting.length > 0) this.#parts.soon(turn);
+		};
+		turn();
+	}
+
+	#end(connection: LiveConnection, reason: ConnectionEnd, certificate: X509Certificate | undefined): void {
+		const { stats, log, deadlines } = this.#parts;
+		stats.connectionEnded(reason);
+		log.info('proxy::tls', 'connection is being ended', {
+			reason,
+			peer: connection.client.ip,
+			...(certificate && namesOf(certificate)),
+		});
+		connection.drain();
+		// Age is no fault of the client's: what is under way has its own limits.
+		if (reason === 'age') return;
+		this.#doomed.add(connection);
+		deadlines.ending.add(new LastMoment(connection.socket));
+	}
+}
+
+/** Connections looked at in one turn of the loop. */
+const A_FEW = 32;
+
+/** Closes what is still open then. */
+class LastMoment extends Timed {
+	readonly #socket: Socket;
+
+	constructor(socket: Socket) {
+		super();
+		this.#socket = socket;
+		socket.once('close', () => this.cancelDeadline());
+	}
+
+	override onDeadline(): void {
+		this.#socket.destroy();
+	}
+}
+
+/** @param random from 0 to 1. @returns a tenth more or less, so that connections of one moment do not all end in one. */
+export function withJitter(seconds: number, random: number): number {
+	return seconds * (0.9 + 0.2 * random);
+}

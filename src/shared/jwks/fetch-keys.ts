@@ -1,0 +1,163 @@
+import type { Dispatcher } from 'undici';
+import { parseUniqueObject } from '../../gates/json-members.ts';
+import { type KeySetReading, readJwks } from '../../identity/key-set.ts';
+import { connectionCause } from '../causes.ts';
+import type { RemoteIssuer } from './remote-issuer.ts';
+
+/** For all that one fetch takes: names, connections, metadata and set. */
+const LIMIT_MS = 10_000;
+/** Of one answer. A set of 64 keys with certificates has a tenth of it. */
+const MAX_BYTES = 1024 * 1024;
+
+/** A set that an issuer has given, and that can be used. */
+export interface FetchedKeys extends KeySetReading {
+	/** The JWK Set as it came. */
+	readonly text: string;
+	/** `max-age` of the answer's `Cache-Control`, in ms; `undefined` where it says nothing that helps. */
+	readonly maxAgeMs: number | undefined;
+}
+
+/** A fetch that came to nothing; the message is the cause in words, without anything of what the answer held. */
+export class FetchError extends Error {
+	override readonly name = 'FetchError';
+}
+
+/**
+ * Fetches and judges the keys of an issuer: from its address or, where it has none, from the one that the issuer's metadata names.
+ * Redirects are not followed, nothing is decompressed, and the issuer's certificate is judged whatever the environment says.
+ *
+ * @param abandoned ends the fetch.
+ * @throws {FetchError} when there is no set that can be used.
+ */
+export async function fetchKeys(
+	{ issuer, url, ca, algorithms }: RemoteIssuer,
+	abandoned: AbortSignal,
+): Promise<FetchedKeys> {
+	const signal = AbortSignal.any([abandoned, AbortSignal.timeout(LIMIT_MS)]);
+	// Loaded by those alone who have such an issuer.
+	const { Agent } = await import('undici');
+	const connect = { ...(ca !== undefined && { ca }), rejectUnauthorized: true, timeout: LIMIT_MS };
+	// Seldom used: each fetch has connections of its own, and leaves none behind.
+	const agent = new Agent({ connect, allowH2: false, pipelining: 1 });
+	try {
+		const address = url ?? (await discover(issuer, (place) => get(place, agent, signal)));
+		const { text, cacheControl } = await get(address, agent, signal);
+		return { ...readSet(text, algorithms), text, maxAgeMs: maxAgeOf(cacheControl) };
+	} finally {
+		void agent.destroy();
+	}
+}
+
+function readSet(text: string, algorithms: RemoteIssuer['algorithms']): KeySetReading {
+	try {
+		return readJwks(text, algorithms);
+	} catch (error) {
+		throw new FetchError(`the answer ${(error as Error).message}`);
+	}
+}
+
+/** Where an issuer's metadata stands: RFC 8414 section 3.1, and OpenID Connect Discovery 1.0 section 4. */
+export function metadataAddresses(issuer: string): string[] {
+	const url = new URL(issuer);
+	const path = url.pathname.replace(/\/$/, '');
+	return [
+		`${url.origin}/.well-known/oauth-authorization-server${path}`,
+		`${url.origin}${path}/.well-known/openid-configuration`,
+	];
+}
+
+/** @returns the address of the JWK Set. */
+async function discover(issuer: string, get: (address: string) => Promise<Answer>): Promise<string> {
+	const causes: string[] = [];
+	for (const address of metadataAddresses(issuer)) {
+		try {
+			const { text } = await get(address);
+			return jwksAddress(issuer, text);
+		} catch (error) {
+			if (!(error instanceof FetchError)) throw error;
+			causes.push(error.message);
+		}
+	}
+	throw new FetchError(`no metadata: ${causes.join('; ')}`);
+}
+
+/** RFC 8414 section 3.3: metadata of another issuer must not be used. */
+function jwksAddress(issuer: string, text: string): string {
+	const metadata = parseUniqueObject(text);
+	if (!metadata) throw new FetchError('the metadata is no JSON object');
+	if (metadata.issuer !== issuer) throw new FetchError('the metadata is that of another issuer');
+	const { jwks_uri: address } = metadata;
+	const url = typeof address === 'string' ? URL.parse(address) : null;
+	if (url === null) throw new FetchError('the metadata has no jwks_uri');
+	// What is fetched without TLS stays on this machine, as the issuer itself does then.
+	const plain = url.protocol === 'http:' && url.origin === new URL(issuer).origin;
+	if (url.protocol !== 'https:' && !plain) throw new FetchError('the jwks_uri of the metadata is no https:// address');
+	return url.href;
+}
+
+interface Answer {
+	readonly text: string;
+	readonly cacheControl: string | undefined;
+}
+
+async function get(address: string, dispatcher: Dispatcher, signal: AbortSignal): Promise<Answer> {
+	const { request } = await import('undici');
+	try {
+		const { statusCode, headers, body } = await request(address, {
+			dispatcher,
+			signal,
+			headers: {
+				accept: 'application/jwk-set+json, application/json',
+				'accept-encoding': 'identity',
+				'user-agent': 'mtls-edge-proxy/jwks',
+			},
+		});
+		// Whatever else the answer is, nothing more of it is read: it ends with its connection.
+		if (statusCode >= 300 && statusCode < 400) throw new FetchError(`status ${statusCode}: redirects are not followed`);
+		if (statusCode !== 200) throw new FetchError(`status ${statusCode}`);
+		const encoding = headers['content-encoding'];
+		if (encoding !== undefined && encoding !== 'identity') throw new FetchError('the answer is compressed');
+		const cacheControl = headers['cache-control'];
+		return { text: await readText(body), cacheControl: [cacheControl].flat().join(',') };
+	} catch (error) {
+		throw error instanceof FetchError ? error : new FetchError(causeOf(error as Error, signal));
+	}
+}
+
+async function readText(body: AsyncIterable<Buffer>): Promise<string> {
+	const chunks: Buffer[] = [];
+	let bytes = 0;
+	for await (const chunk of body) {
+		bytes += chunk.length;
+		if (bytes > MAX_BYTES) throw new FetchError(`the answer is larger than ${MAX_BYTES} bytes`);
+		chunks.push(chunk);
+	}
+	try {
+		return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks));
+	} catch {
+		throw new FetchError('the answer is no UTF-8 text');
+	}
+}
+
+function causeOf(error: NodeJS.ErrnoException, signal: AbortSignal): string {
+	if (signal.aborted) return `no answer within ${LIMIT_MS / 1000} s`;
+	const { code = '' } = error;
+	// OpenSSL's and Node's verdicts on the certificate, in capitals; undici's own codes name the protocol's faults.
+	if (code.startsWith('HPE_') || code === 'UND_ERR_SOCKET') return 'no HTTP answer';
+	if (code.startsWith('UND_ERR_')) return `no answer (${code})`;
+	if (/CERT|ISSUER|SIGNED|CRL|ALTNAME/.test(code)) return `the certificate is not trusted (${code})`;
+	return connectionCause(error);
+}
+
+/** `no-store` and `no-cache` do not say how often an issuer wants to be asked, and neither does an age of nothing. */
+export function maxAgeOf(cacheControl: string | undefined): number | undefined {
+	const directives = (cacheControl ?? '')
+		.toLowerCase()
+		.split(',')
+		.map((directive) => directive.trim());
+	if (directives.some((directive) => directive === 'no-store' || directive === 'no-cache')) return undefined;
+	const seconds = Number(
+		/^max-age="?(\d{1,9})"?$/.exec(directives.find((one) => one.startsWith('max-age')) ?? '')?.[1],
+	);
+	return seconds > 0 ? seconds * 1000 : undefined;
+}

@@ -1,0 +1,216 @@
+/**
+ * Other people's clients in front of the real command, over both protocols: bodies of 1 MiB each way, many requests on one
+ * connection, and a drain. A client that is not installed is skipped; with PROXY_TEST_ALL_CLIENTS it is a failure.
+ */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { after, before, describe, test } from 'node:test';
+import { PROTOCOLS, type Protocol } from '../fixtures/clients.ts';
+import { type TestPki, testPki } from '../fixtures/pki.ts';
+import { type LogLine, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { type Exchange, startUpstream, type Upstream } from '../fixtures/upstream.ts';
+import { until, within } from '../fixtures/wait.ts';
+import { CLIENTS, type Client } from './clients/clients.ts';
+import { h2load, h2loadPreload } from './clients/commands.ts';
+import { type Edge, edgeFiles, runs } from './clients/process.ts';
+import { EXCHANGE, MIB, type Report, SMALL } from './clients/requests.ts';
+
+/** After SIGTERM every connection has been told to end when nothing new has come for so long, ms. */
+const QUIET_MS = 1_000;
+/**
+ * Requests that have come beside those that are held before SIGTERM is sent: the first of each loop, which then go on. Not those
+ * of httpx over HTTP/2, where a request that waits for its answer keeps others from reading theirs.
+ */
+const BEFORE = 5;
+/** For a client that compiles first, on a machine that does much else, ms. */
+const START_MS = 60_000;
+
+let pki: TestPki;
+before(async () => {
+	pki = await testPki();
+});
+
+function start(upstream: Upstream): Promise<ProxyProcess> {
+	return startProxy({
+		config: { tenant_rps: 0 },
+		log: { access: 'all' },
+		routes: [{ prefix: '/', upstream: upstream.url }],
+	});
+}
+
+/** `/mib` is answered with 1 MiB, a POST with its own body, all else with its path; `/held` not before `release`. */
+function script(release?: Promise<void>) {
+	return async (exchange: Exchange): Promise<void> => {
+		const { method, target, body } = exchange.request;
+		if (target.includes('/held/')) await release;
+		exchange.respond({ body: answerTo(method, target, body) });
+	};
+}
+
+function answerTo(method: string, target: string, body: Buffer): string | Buffer {
+	if (target.endsWith('/mib')) return MIB;
+	return method === 'POST' ? body : target;
+}
+
+function edgeOf(proxy: ProxyProcess, protocol: Protocol, path: string): Edge {
+	return { base: `https://127.0.0.1:${proxy.port}${path}`, protocol, pki };
+}
+
+function isWhole({ request, status, digest, error }: Report): boolean {
+	if (error !== undefined || status !== 200) return false;
+	const [method, target] = request.split(' ') as [string, string];
+	const body = answerTo(method, target, target.endsWith('/echo') ? MIB : SMALL);
+	return digest === undefined || digest === createHash('sha256').update(body).digest('hex');
+}
+
+function accessLines(proxy: ProxyProcess, path: string): LogLine[] {
+	return proxy.logs.filter((line) => line.target === 'proxy::access' && String(line.path).startsWith(`${path}/`));
+}
+
+/** For `node:test`: `false`, or why a test cannot run here. */
+function missing(isThere: boolean, packages: string): string | false {
+	if (isThere) return false;
+	if (process.env.PROXY_TEST_ALL_CLIENTS) throw new Error(`not installed: ${packages}`);
+	return `not installed: ${packages}`;
+}
+
+const installed = CLIENTS.map((client) => ({ ...client, skip: missing(client.isThere(), client.packages) }));
+const noH2load = missing(runs('h2load', '--version') && runs('gcc', '--version'), 'nghttp2-client, gcc, libssl-dev');
+
+function eachClient(body: (client: (typeof installed)[number], protocol: Protocol, path: string) => void): void {
+	for (const client of installed) {
+		for (const protocol of client.protocols) {
+			body(client, protocol, `/${client.name.replaceAll(/[^A-Za-z]/g, '')}-${protocol}`);
+		}
+	}
+}
+
+describe('whole answers to many requests on one connection, with 1 MiB each way:', () => {
+	let upstream: Upstream;
+	let proxy: ProxyProcess;
+	let handshakes = 0;
+	before(async () => {
+		upstream = await startUpstream({ script: script() });
+		proxy = await start(upstream);
+	});
+	after(async () => {
+		await proxy[Symbol.asyncDispose]();
+		await upstream.close();
+	});
+
+	/** TLS connections since the last call. */
+	async function newConnections(): Promise<number> {
+		const before = handshakes;
+		handshakes = await proxy.metric('proxy_tls_handshake_seconds_count');
+		return handshakes - before;
+	}
+
+	eachClient((client, protocol, path) => {
+		test(`${client.name} over ${protocol}`, { skip: client.skip }, async () => {
+			await newConnections();
+			const reports = await client.exchange(edgeOf(proxy, protocol, path));
+			const wanted = EXCHANGE.map((request) => request.replace(' ', ` ${path}`));
+			assert.deepEqual(
+				reports.filter((report) => !isWhole(report)),
+				[],
+			);
+			assert.deepEqual(reports.map(({ request }) => request).sort(), wanted.toSorted());
+			assert.equal(await newConnections(), client.connections);
+			await until(() => accessLines(proxy, path).length === wanted.length, 'the access log');
+			const protocols = new Set(accessLines(proxy, path).map((line) => line.protocol));
+			assert.deepEqual([...protocols], [protocol === 'h1' ? 'http/1.1' : 'h2']);
+		});
+	});
+
+	for (const protocol of PROTOCOLS) {
+		test(`h2load over ${protocol}`, { skip: noH2load }, async () => {
+			await newConnections();
+			const preload = await h2loadPreload();
+			const edge = edgeOf(proxy, protocol, `/h2load-${protocol}`);
+			const load = ['--clients=4', '--max-concurrent-streams=16'];
+			const gets = await h2load(edge, preload, [...load, '--requests=2000'], '/get');
+			assert.deepEqual(gets, { answered: 2000, failed: 0 });
+			assert.equal(await newConnections(), 4);
+			const posts = await h2load(edge, preload, [...load, '--requests=40', `--data=${edgeFiles(edge).mib}`], '/echo');
+			assert.deepEqual(posts, { answered: 40, failed: 0 });
+		});
+	}
+});
+
+describe('a drain loses no request that is in flight:', { concurrency: 2 }, () => {
+	eachClient((client, protocol, path) => {
+		test(`${client.name} over ${protocol}`, { skip: client.skip }, async (t) => {
+			const release = Promise.withResolvers<void>();
+			await using upstream = await startUpstream({ script: script(release.promise) });
+			await using proxy = await start(upstream);
+			const running = client.drain(edgeOf(proxy, protocol, path));
+			// Its end is what is looked at, and must not be unhandled if it comes before.
+			running.catch(() => {});
+			await upstream.until(
+				({ requests }) => {
+					const here = requests.filter(({ target, state }) => target.includes('/held/') && state === 'complete');
+					return here.length === client.held.length && requests.length >= here.length + BEFORE;
+				},
+				'requests in flight',
+				START_MS,
+			);
+			proxy.signal('SIGTERM');
+			await proxy.waitForLog('draining');
+			await untilQuiet(upstream);
+			release.resolve();
+			const note = assertNothingLost(await running, upstream, client, protocol, path);
+			if (note !== undefined) t.diagnostic(note);
+			assert.equal(await within(proxy.exited, () => `the end of the drain${proxy.output()}`), 0);
+			await proxy.kill();
+		});
+	});
+
+	for (const protocol of PROTOCOLS) {
+		test(`h2load over ${protocol}`, { skip: noH2load }, async () => {
+			await using upstream = await startUpstream({ script: script() });
+			await using proxy = await start(upstream);
+			const edge = edgeOf(proxy, protocol, '/h2load');
+			const load = ['--clients=2', '--max-concurrent-streams=8', '--requests=50000'];
+			const running = h2load(edge, await h2loadPreload(), load, '/get');
+			running.catch(() => {});
+			await upstream.until(({ requests }) => requests.length >= BEFORE, 'requests in flight');
+			assert.equal(await proxy.stop(), 0);
+			assert.equal((await running).answered, upstream.requests.length);
+		});
+	}
+});
+
+async function untilQuiet(upstream: Upstream): Promise<void> {
+	let seen = -1;
+	let since = 0;
+	await until(() => {
+		const now = performance.now();
+		if (upstream.requests.length !== seen) [seen, since] = [upstream.requests.length, now];
+		return now >= since + QUIET_MS;
+	}, 'the last request');
+}
+
+/**
+ * Each request that has come to the upstream has its whole answer at the client. What has never come may be sent elsewhere.
+ * Some clients give up all requests of a connection at a GOAWAY, whatever it says: then they have to say so themselves.
+ */
+function assertNothingLost(
+	reports: readonly Report[],
+	upstream: Upstream,
+	{ held, gaveUp }: Client,
+	protocol: Protocol,
+	path: string,
+): string | undefined {
+	const whole = new Set(reports.filter(isWhole).map(({ request }) => request));
+	const came = upstream.requests.map(({ method, target }) => `${method} ${target}`);
+	assert.equal(new Set(came).size, came.length, 'none came twice');
+	for (const request of held) assert.ok(came.includes(request.replace(' ', ` ${path}`)), request);
+	const lost = came.filter((request) => !whole.has(request));
+	const reasons = reports.filter(({ request }) => lost.includes(request));
+	const forgiven = protocol === 'h2' && gaveUp !== undefined && reasons.length === lost.length;
+	if (forgiven && reasons.every(({ error = '' }) => gaveUp.error.test(error))) {
+		return lost.length === 0 ? undefined : `${lost.length} of ${came.length} given up by the client: ${gaveUp.why}`;
+	}
+	assert.equal(lost.length, 0, `of ${came.length} ${lost.slice(0, 10)} have no answer: ${JSON.stringify(reasons)}`);
+	return undefined;
+}

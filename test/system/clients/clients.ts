@@ -1,0 +1,134 @@
+/**
+ * Clients that other people have written, run as processes in front of the proxy.
+ *
+ * Those that are libraries have a small program in this folder. Each is called with BASE PROTOCOL MODE, takes EDGE_CA,
+ * EDGE_CERT, EDGE_KEY (paths) and EDGE_TOKEN from its environment, and prints one JSON line (`Report`) for each request
+ * when it is over. In the mode `exchange` it sends the requests of `EXCHANGE`, one after the other. In the mode `drain`
+ * it asks for `/first`, and then at once for all of `HELD` and for GET `/loop/<loop>/<i>` in four loops, each until the
+ * first request without an answer. The body of a POST is `MIB`, in a drain `SMALL`: httpcore 0.16 (below httpx) can wait for ever
+ * for the windows of uploads while other requests are under way on the same connection.
+ *
+ * curl and nghttp do the same as far as their command lines can say it (`commands.ts`).
+ */
+import { resolve } from 'node:path';
+import type { Protocol } from '../../fixtures/clients.ts';
+import { temporaryFolder } from '../../fixtures/pki.ts';
+import { curl, curlParallel, nghttp, nghttpBody } from './commands.ts';
+import { type Edge, edgeEnvironment, output, runs } from './process.ts';
+import { EXCHANGE, HELD, type Report } from './requests.ts';
+
+export interface Client {
+	readonly name: string;
+	/** What Debian calls it. */
+	readonly packages: string;
+	readonly protocols: readonly Protocol[];
+	/** TLS connections that `exchange` takes. */
+	readonly connections: number;
+	/** Which of `HELD` it can have in flight beside others. */
+	readonly held: readonly string[];
+	/** A fault of its own: at any GOAWAY it gives up what is in flight. Its errors then, and which fault it is. */
+	readonly gaveUp?: { readonly error: RegExp; readonly why: string };
+	/** Whether it runs on this machine. */
+	isThere(): boolean;
+	exchange(edge: Edge): Promise<Report[]>;
+	/** Ends when the proxy takes no more requests, and those of `held` are over. */
+	drain(edge: Edge): Promise<Report[]>;
+}
+
+/** Sent by clients that have no loops, so their number is fixed: more than are answered before the drain begins. */
+const MANY = Array.from({ length: 10_000 }, (_, i) => `GET /loop/0/${i}`);
+const GETS = HELD.filter((request) => request.startsWith('GET'));
+const PYTHONS = ['python3', '/usr/bin/python3'];
+
+const file = (name: string) => resolve(import.meta.dirname, name);
+
+export const CLIENTS: readonly Client[] = [
+	{
+		name: 'curl',
+		packages: 'curl',
+		protocols: ['h1', 'h2'],
+		connections: 1,
+		held: HELD,
+		isThere: () => runs('curl', '--version'),
+		exchange: (edge) => curl(edge, EXCHANGE),
+		drain: (edge) => curlParallel(edge, [...HELD, ...MANY]),
+	},
+	{
+		name: 'nghttp',
+		packages: 'nghttp2-client',
+		protocols: ['h2'],
+		// It has one body for all requests or none, and shows either the body of an answer or the statuses of all.
+		connections: 3,
+		held: GETS,
+		isThere: () => runs('nghttp', '--version'),
+		exchange: async (edge) => [
+			...(await nghttpBody(edge, 'GET /mib')),
+			...(await nghttpBody(edge, 'POST /echo')),
+			...(await nghttp(edge, EXCHANGE.slice(2))),
+		],
+		drain: (edge) => nghttp(edge, [...GETS, ...MANY]),
+	},
+	program({
+		name: 'Go net/http',
+		packages: 'golang-go',
+		isThere: () => runs('go', 'version'),
+		command: async () => {
+			const binary = `${temporaryFolder('go')}/client`;
+			await output(['go', 'build', '-o', binary, file('main.go')], { GO111MODULE: 'off', CGO_ENABLED: '0' });
+			return [binary];
+		},
+	}),
+	program({
+		name: 'Python httpx',
+		packages: 'python3-httpx, python3-h2',
+		isThere: () => python() !== undefined,
+		command: () => [python()!, file('client.py')],
+		gaveUp: {
+			error: /ConnectionState\.CLOSED|ConnectionTerminated|Server disconnected/,
+			why: 'httpcore ends a connection with all its requests at any GOAWAY',
+		},
+	}),
+	program({
+		name: "Java's HttpClient",
+		packages: 'default-jre-headless',
+		isThere: () => runs('java', '--version'),
+		command: () => ['java', file('Main.java')],
+		gaveUp: { error: /GOAWAY received/, why: 'JDK-8335181, mended in Java 17.0.17 and 24' },
+	}),
+	program({
+		name: 'undici',
+		packages: 'none, npm installs it',
+		isThere: () => true,
+		command: () => [process.execPath, file('undici.ts')],
+	}),
+];
+
+interface Program extends Pick<Client, 'name' | 'packages' | 'gaveUp' | 'isThere'> {
+	/** The command line before BASE PROTOCOL MODE; asked for once. */
+	command(): string[] | Promise<string[]>;
+}
+
+function program({ command, ...rest }: Program): Client {
+	let known: string[] | Promise<string[]> | undefined;
+	const run = async (edge: Edge, mode: string): Promise<Report[]> => {
+		known ??= command();
+		const lines = await output([...(await known), edge.base, edge.protocol, mode], edgeEnvironment(edge));
+		return lines
+			.trim()
+			.split('\n')
+			.map((line) => JSON.parse(line));
+	};
+	return {
+		...rest,
+		protocols: ['h1', 'h2'],
+		connections: 1,
+		held: HELD,
+		exchange: (edge) => run(edge, 'exchange'),
+		drain: (edge) => run(edge, 'drain'),
+	};
+}
+
+/** The interpreter that has the libraries: where there are several, it need not be the first one on PATH. */
+function python(): string | undefined {
+	return PYTHONS.find((interpreter) => runs(interpreter, '-c', 'import httpx, h2'));
+}

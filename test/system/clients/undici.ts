@@ -1,0 +1,62 @@
+/** undici as a client of the proxy. What it does and prints is said in programs.ts. */
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { Agent, type Dispatcher } from 'undici';
+
+const MIB = Buffer.from(Uint8Array.from({ length: 1 << 20 }, (_, i) => i % 251));
+const SMALL = MIB.subarray(0, 16_384);
+const REQUESTS = 200;
+const LOOPS = 4;
+
+const [base, protocol, mode] = process.argv.slice(2) as [string, 'h1' | 'h2', string];
+const { origin, pathname } = new URL(base);
+const read = (variable: string) => readFileSync(process.env[variable]!);
+const agent = new Agent({
+	allowH2: protocol === 'h2',
+	pipelining: protocol === 'h2' ? 100 : 1,
+	// Over HTTP/2 requests share one connection. Over HTTP/1.1 those at a time have one each.
+	connections: protocol === 'h2' || mode === 'exchange' ? 1 : null,
+	connect: { ca: read('EDGE_CA'), cert: read('EDGE_CERT'), key: read('EDGE_KEY') },
+});
+
+await (mode === 'exchange' ? exchange() : drain());
+await agent.close();
+
+async function exchange(): Promise<void> {
+	await ask('GET', '/mib');
+	await ask('POST', '/echo', MIB);
+	for (let i = 0; i < REQUESTS; i++) await ask('GET', `/n/${i}`);
+}
+
+async function drain(): Promise<void> {
+	await ask('GET', '/first');
+	const loop = async (number: number) => {
+		for (let i = 0; await ask('GET', `/loop/${number}/${i}`); i++);
+	};
+	await Promise.all([
+		...[0, 1].map((i) => ask('GET', `/held/${i}`)),
+		...[2, 3].map((i) => ask('POST', `/held/${i}`, SMALL)),
+		...Array.from({ length: LOOPS }, (_, number) => loop(number)),
+	]);
+}
+
+/** One request and its report. Resolves with whether there was a whole answer. */
+async function ask(method: Dispatcher.HttpMethod, path: string, body: Buffer | null = null): Promise<boolean> {
+	const target = pathname + path;
+	try {
+		const headers = { authorization: `Bearer ${process.env.EDGE_TOKEN}` };
+		const answer = await agent.request({ origin, method, path: target, headers, body });
+		const digest = createHash('sha256')
+			.update(Buffer.from(await answer.body.arrayBuffer()))
+			.digest('hex');
+		report({ request: `${method} ${target}`, status: answer.statusCode, digest });
+		return true;
+	} catch (error) {
+		report({ request: `${method} ${target}`, error: String(error) });
+		return false;
+	}
+}
+
+function report(line: object): void {
+	process.stdout.write(`${JSON.stringify(line)}\n`);
+}

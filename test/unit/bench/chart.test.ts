@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { describe, test } from 'node:test';
+import { CASES, type Results, type Row } from '../../../bench/cases.ts';
+import { CHART_FILE, drawChart, readResults, table } from '../../../bench/chart.ts';
+
+function row(name: string, median: number, first: number): Row {
+	return {
+		name,
+		cpu_us_median: median,
+		cpu_us_min: median - 1,
+		cpu_us_max: median + 1,
+		per_second_median: 1000,
+		rss_mib: 100,
+		times_ours: median / first,
+	};
+}
+
+const RESULTS: Results = {
+	machine: '2 CPUs, <A&B>',
+	versions: { haproxy: '2.6', nginx: '1.22' },
+	cases: [
+		{ name: 'h2', commit: 'abc', rounds: 5, seconds: 3, rows: [row('ours', 20, 20), row('haproxy whole job', 60, 20)] },
+		{
+			name: 'h1',
+			commit: 'abc',
+			rounds: 5,
+			seconds: 3,
+			rows: [row('ours', 30, 30), row('nginx mTLS only', 40, 30), row('envoy whole job', 50, 30)],
+		},
+		{ name: 'handshakes', commit: 'abc', rounds: 5, seconds: 3, rows: [row('ours', 1000, 1000)] },
+	],
+};
+
+describe('the chart', () => {
+	test('in the repository is the one of the results in the repository', () => {
+		assert.equal(readFileSync(CHART_FILE, 'utf8'), drawChart(readResults()), 'node bench/chart.ts draws it anew');
+	});
+
+	test('draws each row with a bar in proportion, its name, version and figures', () => {
+		const svg = drawChart(RESULTS);
+		const bars = [...svg.matchAll(/<rect class="(ours|whole|tls)" .* width="([\d.]+)"/g)];
+		assert.deepEqual(
+			bars.map(([, kind]) => kind),
+			['ours', 'whole', 'ours', 'whole', 'tls'],
+			'those with the whole job stand first',
+		);
+		const widths = bars.map(([, , width]) => Number(width));
+		const longest = Math.max(...widths);
+		for (const [i, median] of [20, 60, 30, 50, 40].entries()) {
+			assert.ok(Math.abs(widths[i]! - (longest * median) / 60) < 0.1, `${median}: ${widths[i]} of ${longest}`);
+		}
+		for (const said of ['>mtls-edge-proxy<', '>HAProxy 2.6<', '>nginx 1.22, mTLS only<', '>60.0 · 3.00 ×<', '>20.0<']) {
+			assert.ok(svg.includes(said), said);
+		}
+	});
+
+	test('has in words what it shows, for those who do not see it', () => {
+		const svg = drawChart(RESULTS);
+		assert.match(svg, /role="img" aria-labelledby="title desc"/);
+		assert.match(svg, /<title id="title">CPU time for one request, by proxy<\/title>/);
+		const [, description] = /<desc id="desc">(.*)<\/desc>/.exec(svg)!;
+		assert.match(description!, /16 streams: mtls-edge-proxy 20\.0, HAProxy 2\.6 60\.0\./);
+		assert.match(description!, /64 connections: mtls-edge-proxy 30\.0, Envoy 50\.0, nginx 1\.22, mTLS only 40\.0\./);
+	});
+
+	test('follows the colours of the system, and brings nothing that could be fetched or run', () => {
+		const svg = drawChart(RESULTS);
+		assert.match(svg, /@media \(prefers-color-scheme: dark\)/);
+		assert.doesNotMatch(svg.replace('http://www.w3.org/2000/svg', ''), /http|href|script|@import|url\(/);
+	});
+
+	test('takes texts as texts', () => {
+		assert.match(drawChart(RESULTS), /2 CPUs, &lt;A&amp;B&gt;\./);
+	});
+
+	test('leaves out what is of another scale', () => {
+		assert.doesNotMatch(drawChart(RESULTS), /New mTLS connections/);
+	});
+});
+
+describe('the cases of the benchmark', () => {
+	test('have names of their own', () => {
+		assert.equal(new Set(CASES.map(({ name }) => name)).size, CASES.length);
+	});
+
+	test('are printed with what they are of', () => {
+		assert.equal(
+			table(RESULTS.cases[0]!),
+			[
+				'HTTP/2, 16 connections × 16 streams; abc, 5 interleaved rounds of 3 s; CPU µs each',
+				'                           median      min      max    per s  × first  RSS MiB',
+				'ours                         20.0     19.0     21.0     1000     1.00    100.0',
+				'haproxy whole job            60.0     59.0     61.0     1000     3.00    100.0',
+				'',
+			].join('\n'),
+		);
+	});
+});

@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { before, describe, test } from 'node:test';
+import { CrlError, isIssuedBy, maySignCrls, readCrl } from '../../../../src/control/crl/crl.ts';
+import { issueCrl } from '../../../fixtures/crl.ts';
+import { type TestPki, temporaryFolder, testPki } from '../../../fixtures/pki.ts';
+
+let pki: TestPki;
+let ca: X509Certificate;
+before(async () => {
+	pki = await testPki();
+	ca = new X509Certificate(pki.ca.certPem);
+});
+
+const refusalOf = (der: Buffer): string => {
+	try {
+		readCrl(der);
+		return 'none';
+	} catch (error) {
+		assert.ok(error instanceof CrlError, `${error}`);
+		return error.message;
+	}
+};
+
+/** DER of an element. */
+const element = (tag: number, ...content: Uint8Array[]) => {
+	const bytes = Buffer.concat(content);
+	return Buffer.concat([Buffer.from([tag, bytes.length]), bytes]);
+};
+
+describe('a CRL', () => {
+	test('is read whole', async () => {
+		const crl = readCrl(await issueCrl(pki.ca, { serials: ['00AB01', '7f', '0100'], nextUpdate: 24 }));
+		assert.deepEqual(crl.serials, ['AB01', '7F', '100']);
+		assert.equal(crl.covers, 'all');
+		assert.ok(Math.abs(crl.nextUpdate - (Date.now() / 1000 + 24 * 3600)) < 60);
+		assert.ok(Math.abs(crl.thisUpdate - (Date.now() / 1000 - 3600)) < 60);
+		assert.deepEqual(readCrl(await issueCrl(pki.ca)).serials, []);
+	});
+
+	test('is told by name and signature whose it is', async () => {
+		const crl = readCrl(await issueCrl(pki.ca, { serials: ['01'] }));
+		assert.equal(isIssuedBy(crl, ca), true);
+		// The same name, another key; another name.
+		assert.equal(isIssuedBy(crl, new X509Certificate(pki.otherCa.certPem)), false);
+		assert.equal(isIssuedBy(crl, new X509Certificate((await pki.issueAuthority('Elsewhere')).certPem)), false);
+		const der = await issueCrl(pki.ca, { serials: ['0102030405'] });
+		der[der.indexOf(Buffer.from('0102030405', 'hex'))]! ^= 4;
+		assert.equal(isIssuedBy(readCrl(der), ca), false);
+	});
+
+	test('is refused where it does not say by itself who is revoked', async () => {
+		const some = { serials: ['01'] };
+		const point = (...members: Buffer[]) => element(0x30, ...members);
+		const yes = Buffer.from([0xff]);
+		const cases: [reason: RegExp, der: Buffer][] = [
+			[
+				/^is a delta CRL.*give the complete CRL$/,
+				await issueCrl(pki.ca, { extensions: [['2.5.29.27', element(2, yes), true]] }),
+			],
+			[
+				/^is an indirect CRL.*give the CRL of each CA/,
+				await issueCrl(pki.ca, { extensions: [['2.5.29.28', point(element(0x84, yes)), true]] }),
+			],
+			[/^is an indirect CRL/, await issueCrl(pki.ca, { ...some, entryExtensions: [['2.5.29.29', point(), true]] })],
+			[
+				/^is for some reasons.*give the complete CRL$/,
+				await issueCrl(pki.ca, { extensions: [['2.5.29.28', point(element(0x83, Buffer.from([1, 0x40]))), true]] }),
+			],
+			[
+				/attribute certificates/,
+				await issueCrl(pki.ca, { extensions: [['2.5.29.28', point(element(0x85, yes)), true]] }),
+			],
+			[
+				/^has a critical extension \(1\.2\.3\.4\)/,
+				await issueCrl(pki.ca, { extensions: [['1.2.3.4', point(), true]] }),
+			],
+			[
+				/^has a critical extension \(1\.2\.3\.4\)/,
+				await issueCrl(pki.ca, { ...some, entryExtensions: [['1.2.3.4', point(), true]] }),
+			],
+			[/^says nothing of the next update/, await issueCrl(pki.ca, { nextUpdate: undefined })],
+		];
+		for (const [reason, der] of cases) assert.match(refusalOf(der), reason);
+		const harmless = { extensions: [['1.2.3.4', point(), false]] } as const;
+		assert.equal(refusalOf(await issueCrl(pki.ca, harmless)), 'none');
+	});
+
+	test('may speak of a part of the certificates', async () => {
+		const covers = async (tag: number) => {
+			const value = element(0x30, element(tag, Buffer.from([0xff])));
+			return readCrl(await issueCrl(pki.ca, { extensions: [['2.5.29.28', value, true]] })).covers;
+		};
+		assert.deepEqual([await covers(0x81), await covers(0x82)], ['users', 'authorities']);
+	});
+
+	test('that is damaged anywhere is refused, and nothing else happens', async () => {
+		const der = await issueCrl(pki.ca, { serials: ['0102030405', '0607'] });
+		for (let at = 0; at < der.length; at++) {
+			assert.notEqual(refusalOf(der.subarray(0, at)), 'none', `cut at ${at}`);
+			for (const bit of [0x01, 0x20, 0x80]) {
+				const damaged = Buffer.from(der);
+				damaged[at]! ^= bit;
+				// What can still be read is not signed by anybody.
+				if (refusalOf(damaged) === 'none') assert.equal(isIssuedBy(readCrl(damaged), ca), false, `byte ${at}`);
+			}
+		}
+		assert.match(refusalOf(Buffer.concat([der, Buffer.from([0])])), /^is not readable; write the file anew$/);
+	});
+
+	test('of a CA that may sign none is told', async () => {
+		assert.equal(maySignCrls(ca), true);
+		assert.equal(maySignCrls(new X509Certificate(pki.server.certPem)), false);
+	});
+});
+
+/** What others make: the library above knows ECDSA with SHA-256 as we have made it. */
+describe('a CRL made by OpenSSL', () => {
+	const kinds: [name: string, ...args: string[]][] = [
+		['rsa', '-newkey', 'rsa:2048', '-sha384'],
+		['rsa-pss', '-newkey', 'rsa:2048', '-sha256', '-sigopt', 'rsa_padding_mode:pss'],
+		['ecdsa', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-384', '-sha512'],
+		['ed25519', '-newkey', 'ed25519'],
+	];
+	for (const [name, ...args] of kinds) {
+		test(`is verified: ${name}`, () => {
+			const dir = temporaryFolder(`crl-${name}`);
+			const at = (file: string) => join(dir, file);
+			const openssl = (...words: string[]) => execFileSync('openssl', words, { cwd: dir, stdio: 'pipe' });
+			openssl(
+				'req',
+				'-x509',
+				'-nodes',
+				'-days',
+				'9',
+				'-subj',
+				'/C=DE/CN=Roots, Inc.',
+				...args,
+				'-keyout',
+				at('ca.key'),
+				'-out',
+				at('ca.crt'),
+			);
+			mkdirSync(at('db'));
+			const later = '991231235959Z';
+			writeFileSync(at('db/index'), `R\t${later}\t${later.replace('99', '25')},keyCompromise\t0AB1\tunknown\t/CN=x\n`);
+			writeFileSync(at('db/crlnumber'), '01\n');
+			const digest = args.find((arg) => arg.startsWith('-sha'))?.slice(1) ?? 'default';
+			writeFileSync(
+				at('ca.cnf'),
+				`[ca]\ndefault_ca=d\n[d]\ndatabase=${at('db/index')}\ncrlnumber=${at('db/crlnumber')}\ndefault_md=${digest}\ndefault_crl_days=3\n`,
+			);
+			const options = args.includes('-sigopt') ? ['-sigopt', 'rsa_padding_mode:pss'] : [];
+			openssl(
+				'ca',
+				'-gencrl',
+				'-config',
+				at('ca.cnf'),
+				'-keyfile',
+				at('ca.key'),
+				'-cert',
+				at('ca.crt'),
+				'-out',
+				at('crl.pem'),
+				...options,
+			);
+			openssl('crl', '-in', at('crl.pem'), '-outform', 'DER', '-out', at('crl.der'));
+			const crl = readCrl(readFileSync(at('crl.der')));
+			assert.deepEqual(crl.serials, ['AB1']);
+			assert.equal(isIssuedBy(crl, new X509Certificate(readFileSync(at('ca.crt')))), true);
+			assert.equal(isIssuedBy({ ...crl, signature: crl.signature.subarray(1) }, ca), false);
+		});
+	}
+});

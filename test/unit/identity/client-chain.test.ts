@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict';
+import { X509Certificate } from 'node:crypto';
+import { before, describe, test } from 'node:test';
+import type { Authority } from '../../../src/cli/demo/pki.ts';
+import { authorityId, type ChainFault, ClientAuthorities, type CrlSeed } from '../../../src/identity/client-chain.ts';
+import {
+	canonicalName,
+	canonicalSerial,
+	NOTHING_REVOKED,
+	type RevocationList,
+	RevokedCertificates,
+} from '../../../src/identity/revocations.ts';
+import { type ClientCert, type TestPki, testPki } from '../../fixtures/pki.ts';
+import { presentedChain } from '../../fixtures/presented-chain.ts';
+
+const NOW = 1_800_000_000;
+
+let pki: TestPki;
+let root: X509Certificate;
+/** Below the root; an intermediate and, below that, another one. */
+let upper: Authority;
+let lower: Authority;
+let client: ClientCert;
+let below: ClientCert;
+let leaf: X509Certificate;
+before(async () => {
+	pki = await testPki();
+	root = new X509Certificate(pki.ca.certPem);
+	upper = await pki.issueAuthority('Upper');
+	lower = await pki.issueAuthority('Lower', upper);
+	[client, below] = [await pki.issueClient(), await pki.issueClient({}, lower)];
+	leaf = new X509Certificate(client.certPem);
+});
+
+const certificateOf = ({ certPem }: { readonly certPem: string }) => new X509Certificate(certPem);
+
+function crlOf(issuer: X509Certificate, revoked: readonly X509Certificate[], more: Partial<CrlSeed> = {}): CrlSeed {
+	const serials = revoked.map(({ serialNumber }) => canonicalSerial(serialNumber));
+	return { authority: authorityId(issuer), issuer: 'CN=x', nextUpdate: NOW + 60, covers: 'all', serials, ...more };
+}
+
+interface Rules {
+	readonly bundle?: readonly X509Certificate[];
+	readonly crls?: readonly CrlSeed[];
+	readonly required?: boolean;
+	readonly list?: Partial<RevocationList>;
+}
+
+function judge(
+	certificate: X509Certificate,
+	{ bundle = [root], crls = [], required = false, list }: Rules,
+): ChainFault | 'good' {
+	const revoked = new RevokedCertificates({ ...NOTHING_REVOKED, ...list });
+	return new ClientAuthorities(bundle, crls, required, revoked).judge(certificate, NOW) ?? 'good';
+}
+
+describe("a client's chain", () => {
+	test('is good while nobody has revoked any of it', () => {
+		assert.equal(judge(leaf, {}), 'good');
+		assert.equal(judge(leaf, { crls: [crlOf(root, [])] }), 'good');
+		assert.equal(judge(leaf, { crls: [crlOf(root, [certificateOf(pki.server)])] }), 'good');
+	});
+
+	test('is revoked by a CRL of the CA that has issued it, fresh or not, and by no other', () => {
+		assert.equal(judge(leaf, { crls: [crlOf(root, [leaf])] }), 'revoked');
+		assert.equal(judge(leaf, { crls: [crlOf(root, []), crlOf(root, [leaf])] }), 'revoked');
+		assert.equal(judge(leaf, { crls: [crlOf(root, [leaf], { nextUpdate: 1 })] }), 'revoked');
+		// The same name and the same serial number, and another key.
+		const other = certificateOf(pki.otherCa);
+		assert.equal(other.subject, root.subject);
+		assert.equal(judge(leaf, { bundle: [other, root], crls: [crlOf(other, [leaf])] }), 'good');
+	});
+
+	test('ends at the bundle, or is of nobody', () => {
+		assert.equal(judge(leaf, { bundle: [certificateOf(pki.otherCa)] }), 'unknown CA');
+		assert.equal(judge(leaf, { bundle: [] }), 'unknown CA');
+	});
+
+	test('is revoked with an intermediate, which the client has sent or the bundle has', async () => {
+		const whole = await presentedChain(below);
+		assert.equal(judge(whole, {}), 'good');
+		const revokesUpper = crlOf(root, [certificateOf(upper)]);
+		assert.equal(judge(whole, { crls: [revokesUpper] }), 'revoked');
+		assert.equal(judge(whole, { crls: [crlOf(certificateOf(upper), [certificateOf(lower)])] }), 'revoked');
+		assert.equal(judge(whole, { crls: [crlOf(certificateOf(lower), [whole])] }), 'revoked');
+		// Without the rest of its chain, since that is in the bundle.
+		const alone = new X509Certificate(below.certPem);
+		const bundle = [root, certificateOf(upper), certificateOf(lower)];
+		assert.equal(judge(alone, { bundle }), 'good');
+		assert.equal(judge(alone, { bundle, crls: [crlOf(certificateOf(upper), [certificateOf(lower)])] }), 'revoked');
+		// A CA of the bundle is the operator's own word: who has issued it is not asked.
+		assert.equal(judge(alone, { bundle, crls: [revokesUpper] }), 'good');
+	});
+
+	test('may be a CA of the bundle itself', () => {
+		const bundle = [root, certificateOf(upper)];
+		assert.equal(judge(certificateOf(upper), { bundle }), 'good');
+		assert.equal(judge(certificateOf(upper), { bundle, crls: [crlOf(root, [certificateOf(upper)])] }), 'revoked');
+	});
+
+	test('has a fresh CRL for each of its certificates, where that is required', async () => {
+		const whole = await presentedChain(below);
+		const [u, l] = [certificateOf(upper), certificateOf(lower)];
+		const required = true;
+		assert.equal(judge(leaf, { required }), 'no fresh CRL');
+		assert.equal(judge(leaf, { required, crls: [crlOf(root, [])] }), 'good');
+		assert.equal(judge(leaf, { required, crls: [crlOf(root, [], { nextUpdate: NOW })] }), 'no fresh CRL');
+		assert.equal(judge(leaf, { required, crls: [crlOf(root, [], { nextUpdate: NOW }), crlOf(root, [])] }), 'good');
+		assert.equal(judge(leaf, { required, crls: [crlOf(root, [leaf], { nextUpdate: NOW })] }), 'revoked');
+		const all = [crlOf(root, []), crlOf(u, []), crlOf(l, [])];
+		assert.equal(judge(whole, { required, crls: all }), 'good');
+		for (const missing of all) {
+			assert.equal(judge(whole, { required, crls: all.filter((crl) => crl !== missing) }), 'no fresh CRL');
+		}
+		// Of CAs alone, and of all others alone.
+		assert.equal(judge(leaf, { required, crls: [crlOf(root, [], { covers: 'authorities' })] }), 'no fresh CRL');
+		assert.equal(judge(leaf, { required, crls: [crlOf(root, [], { covers: 'users' })] }), 'good');
+		assert.equal(
+			judge(whole, { required, crls: [crlOf(root, [], { covers: 'users' }), ...all.slice(1)] }),
+			'no fresh CRL',
+		);
+	});
+
+	test('is revoked by the list, by thumbprint or by issuer and serial number', async () => {
+		const thumbprint = (certificate: X509Certificate) => certificate.fingerprint256.replaceAll(':', '');
+		assert.equal(judge(leaf, { list: { certificates: [thumbprint(leaf)] } }), 'revoked');
+		assert.equal(judge(leaf, { list: { certificates: [thumbprint(root)] } }), 'revoked');
+		const whole = await presentedChain(below);
+		assert.equal(judge(whole, { list: { certificates: [thumbprint(certificateOf(upper))] } }), 'revoked');
+		const serial = canonicalSerial(leaf.serialNumber);
+		assert.equal(judge(leaf, { list: { serials: [{ issuer: 'CN=Test CA', serial }] } }), 'revoked');
+		assert.equal(judge(leaf, { list: { serials: [{ issuer: 'CN=Other', serial }] } }), 'good');
+		assert.equal(judge(leaf, { list: { serials: [{ issuer: 'CN=Test CA', serial: `${serial}0` }] } }), 'good');
+	});
+});
+
+describe('names and numbers of certificates', () => {
+	test('have one spelling', () => {
+		assert.equal(canonicalSerial('00:0a:B1'), 'AB1');
+		const spellings = [
+			'C=DE\nO=Foo\\, Inc.\nCN=x',
+			'C=DE, O=Foo\\, Inc., CN=x',
+			'C = DE, O = Foo\\, Inc., CN = x',
+			'C=DE,O=Foo\\, Inc.,CN=x',
+		];
+		assert.deepEqual(new Set(spellings.map(canonicalName)), new Set(['C=DE, O=Foo\\, Inc., CN=x']));
+	});
+});
