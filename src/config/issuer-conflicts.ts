@@ -1,5 +1,5 @@
+import { parseJwksUrl } from '../shared/jwks/jwks-url.ts';
 import type { ConfigProblem } from './error.ts';
-import { parseJwksUrl } from './jwks-url.ts';
 import type { TomlDocument, TomlTable } from './toml.ts';
 import { quote } from './wording.ts';
 

@@ -2,7 +2,7 @@ import type { Identity } from '../gates/token-cache.ts';
 
 /** What a verified token says: its whole payload, in which these members are known to be of these types. */
 export interface Claims {
-	/** The tenant: 1 to 256 visible ASCII characters. */
+	/** The tenant, unless another claim names it: 1 to 256 visible ASCII characters. The empty string where the token has none. */
 	readonly sub: string;
 	/** The empty string where the token has no `scope`, or one that is no string. */
 	readonly scope: string;

@@ -6,6 +6,8 @@ export type GateErrorCode =
 	| 'ERR_GATE_ISSUER'
 	/** `audience` is neither a non-empty string nor `null`. */
 	| 'ERR_GATE_AUDIENCE'
+	/** `issuers` cannot be used as they are: the message names the one and the option. */
+	| 'ERR_GATE_ISSUERS'
 	/** `tenantRps` is not a whole number from 0 to 1,000,000. */
 	| 'ERR_GATE_TENANT_RPS'
 	/** Claims were asked of a request that no gate has admitted. */

@@ -4,7 +4,7 @@ import { Rate } from '../gates/tenant-limit.ts';
 import type { Identity } from '../gates/token-cache.ts';
 import { refuseOtherHolder } from '../identity/bound-token.ts';
 import { issuerWithKey } from '../identity/issuer.ts';
-import { Trust } from '../identity/trust.ts';
+import { type IdentitySeed, Trust } from '../identity/trust.ts';
 import { Authenticator } from '../shared/authenticator.ts';
 import { type Clock, systemClock } from '../shared/clock.ts';
 import { createLimiterMemory, TenantLimiter } from '../shared/limiter.ts';
@@ -12,10 +12,25 @@ import { type AnyRequest, authorizationOf } from './authorization.ts';
 import { type Caller, type CallerCertificate, certificateOf, thumbprintOf } from './caller.ts';
 import { type Claims, claimsOf } from './claims.ts';
 import { GateError, type GateErrorCode } from './error.ts';
+import { type Algorithm, type CertificateBound, type IssuerOptions, type ReadIssuers, readIssuers } from './issuers.ts';
 import { type Refusal, RefusedError, refused } from './refusal.ts';
+import { type GateEvent, RemoteKeys, warnOfEvent } from './remote-keys.ts';
 import { readVerificationKey, type VerificationKey } from './verification-key.ts';
 
-export type { AnyRequest, Caller, CallerCertificate, Claims, Clock, GateErrorCode, Refusal, VerificationKey };
+export type {
+	Algorithm,
+	AnyRequest,
+	Caller,
+	CallerCertificate,
+	CertificateBound,
+	Claims,
+	Clock,
+	GateErrorCode,
+	GateEvent,
+	IssuerOptions,
+	Refusal,
+	VerificationKey,
+};
 export { authorizationOf, certificateOf, GateError, RefusedError };
 
 /**
@@ -33,25 +48,51 @@ export interface Gate {
 	 * @param caller the client's certificate, for tokens that are bound to one, and the scopes that are needed here.
 	 */
 	check(authorization: string | readonly string[] | null | undefined, caller?: Caller): Verdict;
+	/**
+	 * Resolves when each issuer whose keys come over the network has given some; at once where there is none. Tokens of one that has
+	 * not are refused.
+	 */
+	readonly ready: Promise<void>;
+	/** Fetches no keys any more. The gate goes on with those that it has. */
+	close(): void;
 }
 
 /** Frozen, and shared: as long as a token is remembered, each request with it gets the same verdict object. */
 export type Verdict =
-	| { readonly ok: true; readonly claims: Claims }
+	/** `tenant` is who was counted: the claim that names it, behind the issuer's prefix. */
+	| { readonly ok: true; readonly claims: Claims; readonly tenant: string }
 	| { readonly ok: false; readonly refusal: Refusal };
 
-export interface GateOptions {
-	/** Verifies RS256 signatures. Read once; another key needs another gate. */
+/** One issuer with one key, or several issuers. */
+export type GateOptions = CommonOptions & (KeyOptions | IssuersOptions);
+
+/** The short form for one issuer with one RSA key. */
+export interface KeyOptions {
+	/** Verifies RS256 signatures. Read once; another key needs another gate, or `issuers`. */
 	readonly jwtPublicKey: VerificationKey;
 	/** The `iss` that every token must carry. `null` accepts any, and tokens without one. */
 	readonly issuer: string | null;
 	/** The `aud` that every token must carry, alone or in a list. `null` refuses tokens that carry any. */
 	readonly audience: string | null;
+	readonly issuers?: undefined;
+}
+
+export interface IssuersOptions {
+	/** At least one. Those whose keys come over the network are asked at once; `close` ends that. */
+	readonly issuers: readonly IssuerOptions[];
+	readonly jwtPublicKey?: undefined;
+	readonly issuer?: undefined;
+	readonly audience?: undefined;
+}
+
+export interface CommonOptions {
 	/**
-	 * Requests per second for each `sub`, and as many at once after a pause: a whole number from 0 to 1,000,000; 0
+	 * Requests per second for each tenant, and as many at once after a pause: a whole number from 0 to 1,000,000; 0
 	 * switches the limit off. It holds for one gate in one process: let the servers of a process share a gate.
 	 */
 	readonly tenantRps: number;
+	/** Told of fetches of keys. By default those that fail become warnings of the process. */
+	readonly onEvent?: (event: GateEvent) => void;
 	/** Where time comes from, for tests; the system's clocks by default. */
 	readonly clock?: Clock;
 }
@@ -65,20 +106,16 @@ const MAX_TENANT_RPS = 1_000_000;
  * Creates a gate. It remembers verified tokens, at most 10,000, each for at most 5 minutes and never longer than to its
  * `exp` and the 60 s of leeway.
  *
- * @throws {GateError} `ERR_GATE_PUBLIC_KEY`, `ERR_GATE_ISSUER`, `ERR_GATE_AUDIENCE` or `ERR_GATE_TENANT_RPS`.
+ * @throws {GateError} `ERR_GATE_PUBLIC_KEY`, `ERR_GATE_ISSUER`, `ERR_GATE_AUDIENCE`, `ERR_GATE_ISSUERS` or `ERR_GATE_TENANT_RPS`.
  */
-export function createGate({ jwtPublicKey, issuer, audience, tenantRps, clock = ownClock() }: GateOptions): Gate {
-	const key = readVerificationKey(jwtPublicKey);
-	const rules = {
-		issuer: readExpectation('issuer', 'ERR_GATE_ISSUER', issuer),
-		audience: readExpectation('audience', 'ERR_GATE_AUDIENCE', audience),
-	};
-	const trust = new Trust({
-		issuers: [issuerWithKey(key, rules)],
-	});
+export function createGate(options: GateOptions): Gate {
+	const { tenantRps, onEvent = warnOfEvent, clock = ownClock() } = options;
+	const issuers = readTrusted(options);
 	const rate = readRate(tenantRps);
 	const limiter = rate && new TenantLimiter(createLimiterMemory(randomBytes(32), LIMITER_SLOTS), 0);
-	const authenticator = new Authenticator(trust, limiter);
+	const keys = new RemoteKeys(issuers, clock, onEvent, (identity) => authenticator.use(trustIn(identity)));
+	const trustIn = (identity: IdentitySeed) => new Trust(identity, (issuer) => keys.unknownKey(issuer));
+	const authenticator = new Authenticator(trustIn(keys.identity), limiter);
 	// As long as the authenticator remembers an identity, and no longer.
 	const admitted = new WeakMap<Identity, Verdict>();
 
@@ -96,7 +133,7 @@ export function createGate({ jwtPublicKey, issuer, audience, tenantRps, clock = 
 		}
 		let verdict = admitted.get(identity);
 		if (verdict === undefined) {
-			verdict = Object.freeze({ ok: true, claims: claimsOf(identity) });
+			verdict = Object.freeze({ ok: true, claims: claimsOf(identity), tenant: identity.tenant });
 			admitted.set(identity, verdict);
 		}
 		return verdict;
@@ -111,7 +148,24 @@ export function createGate({ jwtPublicKey, issuer, audience, tenantRps, clock = 
 				return refused(NOT_JUDGED);
 			}
 		},
+		ready: keys.ready,
+		close: () => keys.close(),
 	};
+}
+
+/** Whom the options name: `issuers`, or the one of the short form. */
+function readTrusted({ issuers, jwtPublicKey, issuer, audience }: GateOptions): ReadIssuers {
+	if (issuers !== undefined) {
+		if (jwtPublicKey === undefined && issuer === undefined && audience === undefined) return readIssuers(issuers);
+		const message = 'issuers take the place of jwtPublicKey, issuer and audience; give the one or the others';
+		throw new GateError('ERR_GATE_ISSUERS', message);
+	}
+	const key = readVerificationKey(jwtPublicKey);
+	const rules = {
+		issuer: readExpectation('issuer', 'ERR_GATE_ISSUER', issuer),
+		audience: readExpectation('audience', 'ERR_GATE_AUDIENCE', audience),
+	};
+	return { seeds: [issuerWithKey(key, rules)], remotes: [] };
 }
 
 const NOTHING: Caller = {};

@@ -1,5 +1,6 @@
 import { createPublicKey, KeyObject, type webcrypto } from 'node:crypto';
 import { types } from 'node:util';
+import { type Algorithm, fitsAlgorithm } from '../gates/algorithm.ts';
 import { checkPublicKey, readPublicKey } from '../gates/public-key.ts';
 import { GateError } from './error.ts';
 
@@ -16,53 +17,69 @@ export type VerificationKey = string | Uint8Array | KeyObject | webcrypto.Crypto
  * @internal
  */
 export function readVerificationKey(key: VerificationKey): KeyObject {
+	return readKey('jwtPublicKey', key, ['RS256']);
+}
+
+/**
+ * The same for a key that may be for other algorithms than RS256.
+ *
+ * @param name of the option, for messages.
+ * @param algorithms it must fit one of these.
+ *
+ * @internal
+ */
+export function readKey(name: string, key: VerificationKey, algorithms: readonly Algorithm[]): KeyObject {
 	try {
-		if (typeof key === 'string') return readPublicKey(key);
-		if (types.isUint8Array(key)) return readBytes(key);
-		if (types.isKeyObject(key)) return checkPublicKey(key);
-		if (types.isCryptoKey(key)) return readCryptoKey(key);
-		if (typeof key === 'object' && key !== null) return readJwk(key);
+		if (typeof key === 'string') return readPublicKey(key, algorithms);
+		if (types.isUint8Array(key)) return readBytes(key, algorithms);
+		if (types.isKeyObject(key)) return checkPublicKey(key, algorithms);
+		if (types.isCryptoKey(key)) return readCryptoKey(key, algorithms);
+		if (typeof key === 'object' && key !== null) return readJwk(key, algorithms);
 	} catch (error) {
-		throw new GateError('ERR_GATE_PUBLIC_KEY', `jwtPublicKey ${(error as Error).message}`);
+		throw new GateError('ERR_GATE_PUBLIC_KEY', `${name} ${(error as Error).message}`);
 	}
-	throw new GateError('ERR_GATE_PUBLIC_KEY', `jwtPublicKey is ${typeof key}; ${WANTED}`);
+	throw new GateError('ERR_GATE_PUBLIC_KEY', `${name} is ${typeof key}; ${WANTED}`);
 }
 
 const WANTED = 'give PEM text, its bytes, DER (SPKI), a KeyObject, a CryptoKey or a JWK';
 
 /** A DER key begins with the tag of a sequence, which no PEM text and no JSON does. */
-function readBytes(bytes: Uint8Array): KeyObject {
-	if (bytes[0] !== 0x30) return readPublicKey(Buffer.from(bytes).toString('utf8'));
+function readBytes(bytes: Uint8Array, algorithms: readonly Algorithm[]): KeyObject {
+	if (bytes[0] !== 0x30) return readPublicKey(Buffer.from(bytes).toString('utf8'), algorithms);
 	let key: KeyObject;
 	try {
 		key = createPublicKey({ key: Buffer.from(bytes), format: 'der', type: 'spki' });
 	} catch {
 		throw new Error('is not a readable DER public key (SPKI); a private key or a certificate is none');
 	}
-	return checkPublicKey(key);
+	return checkPublicKey(key, algorithms);
 }
 
-function readCryptoKey(key: webcrypto.CryptoKey): KeyObject {
+function readCryptoKey(key: webcrypto.CryptoKey, algorithms: readonly Algorithm[]): KeyObject {
 	const { name, hash } = key.algorithm as webcrypto.RsaHashedKeyAlgorithm;
-	if (name !== 'RSASSA-PKCS1-v1_5' || hash.name !== 'SHA-256') {
-		throw new Error(
-			`is a CryptoKey for ${[name, hash?.name].join(' ').trim()}; RS256 is RSASSA-PKCS1-v1_5 with SHA-256`,
-		);
+	// The key itself does not know its hash, nor the RSA padding that it is for.
+	if (!algorithms.some((algorithm) => isFor(key, algorithm))) {
+		const found = [name, hash?.name].join(' ').trim();
+		throw new Error(`is a CryptoKey for ${found}; ${needed(algorithms)}`);
 	}
 	if (key.type !== 'public') throw new Error(`holds a ${key.type} key; give the publicKey of the pair`);
 	// Node is about to refuse these (DEP0204), and a public key has nothing to hide.
 	if (!key.extractable) throw new Error('is a CryptoKey that is not extractable; import it with extractable: true');
-	return checkPublicKey(KeyObject.from(key));
+	return checkPublicKey(KeyObject.from(key), algorithms);
 }
 
 /** What a JWK says about its purpose is believed (RFC 7517 section 4): a key for another one is a mix-up. */
-function readJwk(jwk: webcrypto.JsonWebKey): KeyObject {
+function readJwk(jwk: webcrypto.JsonWebKey, algorithms: readonly Algorithm[]): KeyObject {
 	const { kty, use, alg, key_ops: operations } = jwk;
 	if ('keys' in jwk) throw new Error('is a JWK Set; give the one key of it that verifies, as keys[0]');
 	if (kty === undefined) throw new Error(`is an object without "kty", and so no JWK; ${WANTED}`);
-	if (kty !== 'RSA') throw new Error(`is a JWK with another kty than RSA; RS256 needs an RSA key`);
+	if (kty !== 'RSA' && algorithms.every(isRsa)) {
+		throw new Error(`is a JWK with another kty than RSA; ${algorithms.join(', ')} needs an RSA key`);
+	}
 	if ('d' in jwk) throw new Error('is a private JWK; give its public members alone: kty, n and e');
-	if (alg !== undefined && alg !== 'RS256') throw new Error('is a JWK whose alg is not RS256');
+	if (alg !== undefined && !algorithms.includes(alg as Algorithm)) {
+		throw new Error(`is a JWK whose alg is not ${algorithms.join(' or ')}`);
+	}
 	if (use !== undefined && use !== 'sig') throw new Error('is a JWK whose use is not sig');
 	if (operations !== undefined && !operations.includes('verify')) {
 		throw new Error('is a JWK whose key_ops lack verify');
@@ -71,7 +88,30 @@ function readJwk(jwk: webcrypto.JsonWebKey): KeyObject {
 	try {
 		key = createPublicKey({ key: jwk, format: 'jwk' });
 	} catch {
-		throw new Error('is a JWK that cannot be read: n and e must be base64url');
+		throw new Error('is a JWK that cannot be read: its numbers must be base64url');
 	}
-	return checkPublicKey(key);
+	return checkPublicKey(key, algorithms);
+}
+
+/** Whether WebCrypto would verify the algorithm with this key. */
+function isFor(key: webcrypto.CryptoKey, algorithm: Algorithm): boolean {
+	const { name, hash } = key.algorithm as webcrypto.RsaHashedKeyAlgorithm;
+	if (NAMES[algorithm.slice(0, 2)] !== name) return false;
+	return isRsa(algorithm) ? hash.name === `SHA-${algorithm.slice(2)}` : fitsAlgorithm(KeyObject.from(key), algorithm);
+}
+
+const NAMES: Readonly<Record<string, string>> = {
+	RS: 'RSASSA-PKCS1-v1_5',
+	PS: 'RSA-PSS',
+	ES: 'ECDSA',
+	Ed: 'Ed25519',
+};
+
+function isRsa(algorithm: Algorithm): boolean {
+	return /^[RP]S/.test(algorithm);
+}
+
+function needed(algorithms: readonly Algorithm[]): string {
+	if (algorithms.length === 1 && algorithms[0] === 'RS256') return 'RS256 is RSASSA-PKCS1-v1_5 with SHA-256';
+	return `it must be for ${algorithms.join(' or ')}`;
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { ALGORITHMS } from '../../gates/algorithm.ts';
-import { parseJwksUrl } from '../jwks-url.ts';
-import { show } from '../wording.ts';
+import { parseJwksUrl } from '../../shared/jwks/jwks-url.ts';
+import { quote, show } from '../wording.ts';
 import { certificateBound } from './jwt.ts';
 import { claim, expected, file, flag, secondsOr, table, text } from './kinds.ts';
 
@@ -30,7 +30,9 @@ export const issuer = table('[[issuers]]', {
 		.transform((address, context) => {
 			const url = parseJwksUrl(address);
 			if (typeof url !== 'string') return url.href;
-			context.addIssue(url);
+			// A password must not end up in a log.
+			const shown = quote(address.replace(/\/\/.*@/s, '//***@'));
+			context.addIssue(`must be an https:// address (got ${shown}): ${url}`);
 			return z.NEVER;
 		})
 		.optional(),

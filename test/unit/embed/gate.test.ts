@@ -13,7 +13,14 @@ import { before, describe, it } from 'node:test';
 import { inspect } from 'node:util';
 import fc from 'fast-check';
 import { createTokenKey, mintToken, type TokenClaims, type TokenKey } from '../../../src/cli/demo/tokens.ts';
-import { createGate, GateError, type GateOptions, RefusedError, type Verdict } from '../../../src/embed/gate.ts';
+import {
+	type CommonOptions,
+	createGate,
+	GateError,
+	type KeyOptions,
+	RefusedError,
+	type Verdict,
+} from '../../../src/embed/gate.ts';
 import { refused } from '../../../src/embed/refusal.ts';
 import { RATE_LIMITED, TOKEN_INVALID, TOKEN_MISSING } from '../../../src/gates/rejection.ts';
 import { FakeClock } from '../../conformance/subject.ts';
@@ -25,7 +32,7 @@ before(() => {
 	key = createTokenKey();
 });
 
-function options(overrides: Partial<GateOptions> = {}): GateOptions {
+function options(overrides: Partial<CommonOptions & KeyOptions> = {}): CommonOptions & KeyOptions {
 	return { jwtPublicKey: key.publicKeyPem, issuer: 'me', audience: 'you', tenantRps: 0, ...overrides };
 }
 

@@ -1,0 +1,172 @@
+import type { webcrypto } from 'node:crypto';
+import { ALGORITHMS, type Algorithm, fitsAlgorithm } from '../gates/algorithm.ts';
+import type { ClaimValue, RequiredClaim } from '../gates/required-claims.ts';
+import { CERTIFICATE_BOUND, type CertificateBound } from '../identity/bound-token.ts';
+import { DEFAULT_RULES, type IssuerRules, type IssuerSeed } from '../identity/issuer.ts';
+import { type KeySetSeed, readJwks } from '../identity/key-set.ts';
+import { parseJwksUrl } from '../shared/jwks/jwks-url.ts';
+import type { RemoteIssuer } from '../shared/jwks/remote-issuer.ts';
+import { GateError } from './error.ts';
+import { readKey, type VerificationKey } from './verification-key.ts';
+
+export type { Algorithm, CertificateBound };
+
+/** Whose tokens are believed. The keys come from one of `publicKey`, `jwks`, `jwksUrl` and `discovery`. */
+export interface IssuerOptions {
+	/** The `iss` of its tokens; it picks the issuer before any key is tried. */
+	readonly issuer: string;
+	/** The `aud` that tokens must carry, or several of which they must carry one. `null` refuses tokens that carry any. */
+	readonly audience: string | readonly string[] | null;
+	/** Default `['RS256']`. */
+	readonly algorithms?: readonly Algorithm[];
+	/** One key, whatever `kid` a token has. */
+	readonly publicKey?: VerificationKey;
+	/** A JWK Set: its text, or the parsed object. `kid` chooses among its keys. */
+	readonly jwks?: string | { readonly keys: readonly (webcrypto.JsonWebKey & { readonly kid?: string })[] };
+	/** Where the JWK Set is published: `https:`, or `http:` on the loopback address. */
+	readonly jwksUrl?: string | URL;
+	/** The address of the set stands in the issuer's metadata (RFC 8414, OpenID Connect Discovery). */
+	readonly discovery?: boolean;
+	/** CAs for `jwksUrl` and `discovery`, PEM, in place of those that Node trusts. */
+	readonly jwksCa?: string;
+	/** Seconds between two fetches, unless the answer's `Cache-Control` says otherwise. Default 300. */
+	readonly refreshSecs?: number;
+	/** Seconds for which keys are believed while the issuer cannot be reached. Default 86,400, a day. */
+	readonly maxStaleSecs?: number;
+	/** Seconds by which `exp` and `nbf` may be missed, 0 to 600. Default 60. */
+	readonly leewaySecs?: number;
+	/** Before the tenant of each token; must differ where there are several issuers. Default none. */
+	readonly tenantPrefix?: string;
+	/** The claim that names the tenant, or the path of names that leads to it. Default `sub`. */
+	readonly tenantClaim?: string | readonly string[];
+	/** Claims that tokens must have: their names, or names with the value, or one of the values, that is wanted. */
+	readonly requiredClaims?: readonly string[] | Readonly<Record<string, ClaimValue | readonly ClaimValue[]>>;
+	/** What becomes of tokens that are, or are not, bound to a client certificate (RFC 8705). Default `'if-present'`. */
+	readonly certificateBound?: CertificateBound;
+}
+
+/** Issuers as the gate below wants them. */
+export interface ReadIssuers {
+	/** Without keys where these come over the network. */
+	readonly seeds: readonly IssuerSeed[];
+	readonly remotes: readonly RemoteIssuer[];
+}
+
+/**
+ * @throws {GateError} `ERR_GATE_ISSUERS` or, where it is a key, `ERR_GATE_PUBLIC_KEY`.
+ *
+ * @internal
+ */
+export function readIssuers(options: readonly IssuerOptions[]): ReadIssuers {
+	if (!Array.isArray(options) || options.length === 0) throw wrong('issuers', 'must be a list of at least one issuer');
+	const read = options.map((one: IssuerOptions, i) => readIssuer(one, `issuers[${i}]`));
+	for (const [i, { seed }] of read.entries()) {
+		const others = read.slice(0, i).map((other) => other.seed);
+		if (others.some(({ issuer }) => issuer === seed.issuer)) throw wrong(`issuers[${i}].issuer`, 'is there twice');
+		if (others.some(({ tenantPrefix }) => tenantPrefix === seed.tenantPrefix)) {
+			throw wrong(
+				`issuers[${i}].tenantPrefix`,
+				'must differ from the others: equal names of two issuers are two tenants',
+			);
+		}
+	}
+	return { seeds: read.map(({ seed }) => seed), remotes: read.flatMap(({ remote }) => remote ?? []) };
+}
+
+function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; remote?: RemoteIssuer } {
+	const demand = (key: keyof IssuerOptions, holds: boolean, wanted: string) => {
+		if (!holds) throw wrong(`${place}.${key}`, wanted);
+	};
+	const { issuer, audience, algorithms = DEFAULT_RULES.algorithms, leewaySecs = DEFAULT_RULES.leewaySeconds } = options;
+	const { tenantPrefix = '', tenantClaim = 'sub', certificateBound = DEFAULT_RULES.certificateBound } = options;
+	const audiences = typeof audience === 'string' ? [audience] : audience;
+	demand('issuer', isName(issuer), 'must be a non-empty string');
+	demand('audience', audiences === null || areNames(audiences), 'must be a non-empty string, a list of such, or null');
+	demand(
+		'algorithms',
+		areNames(algorithms) && algorithms.every((one) => ALGORITHMS.includes(one)),
+		`must be a list out of ${ALGORITHMS.join(', ')}`,
+	);
+	demand('leewaySecs', leewaySecs >= 0 && leewaySecs <= 600, 'must be a number of seconds from 0 to 600');
+	demand(
+		'tenantPrefix',
+		typeof tenantPrefix === 'string' && /^[\x21-\x7e]{0,64}$/.test(tenantPrefix),
+		'must be up to 64 visible characters of ASCII',
+	);
+	const path = [tenantClaim].flat();
+	demand('tenantClaim', areNames(path), 'must be the name of a claim, or the path of names that leads to it');
+	demand(
+		'certificateBound',
+		CERTIFICATE_BOUND.includes(certificateBound),
+		`must be one of ${CERTIFICATE_BOUND.join(', ')}`,
+	);
+	const rules: IssuerRules = {
+		issuer,
+		audience: audiences ?? undefined,
+		algorithms,
+		leewaySeconds: leewaySecs,
+		tenantPrefix,
+		tenantClaim: path,
+		requiredClaims: readRequired(options.requiredClaims ?? []),
+		certificateBound,
+	};
+	const remote = readRemote(options, rules, place);
+	const keys = remote === undefined ? readKeys(options, algorithms, place) : undefined;
+	return { seed: { ...rules, keys, remote: remote !== undefined }, ...(remote && { remote }) };
+}
+
+const SOURCES = ['publicKey', 'jwks', 'jwksUrl', 'discovery'] as const;
+
+function readRemote(options: IssuerOptions, rules: IssuerRules, place: string): RemoteIssuer | undefined {
+	const given = SOURCES.filter((source) => options[source] !== undefined && options[source] !== false);
+	if (given.length !== 1) throw wrong(place, `must have one of ${SOURCES.join(', ')}, and has ${given.length}`);
+	const { issuer, jwksUrl, jwksCa, refreshSecs = 300, maxStaleSecs = 86_400 } = options;
+	if (jwksUrl === undefined && options.discovery !== true) return undefined;
+	const url = parseJwksUrl(String(jwksUrl ?? issuer));
+	if (typeof url === 'string') {
+		throw wrong(`${place}.${jwksUrl === undefined ? 'issuer' : 'jwksUrl'}`, `must be an https:// address: ${url}`);
+	}
+	if (!(refreshSecs > 0 && Number.isFinite(refreshSecs))) throw wrong(`${place}.refreshSecs`, 'must be above 0');
+	if (!(maxStaleSecs >= refreshSecs && Number.isFinite(maxStaleSecs))) {
+		throw wrong(`${place}.maxStaleSecs`, 'must be at least refreshSecs');
+	}
+	return {
+		issuer,
+		url: jwksUrl === undefined ? undefined : url.href,
+		ca: jwksCa,
+		algorithms: rules.algorithms,
+		refreshMs: refreshSecs * 1000,
+		maxStaleMs: maxStaleSecs * 1000,
+	};
+}
+
+function readKeys({ publicKey, jwks }: IssuerOptions, algorithms: readonly Algorithm[], place: string): KeySetSeed {
+	if (publicKey !== undefined) {
+		const key = readKey(`${place}.publicKey`, publicKey, algorithms);
+		const pem = key.export({ type: 'spki', format: 'pem' }) as string;
+		const fitting = algorithms.filter((algorithm) => fitsAlgorithm(key, algorithm));
+		return { named: false, keys: [{ kid: undefined, pem, algorithms: fitting }] };
+	}
+	try {
+		return readJwks(typeof jwks === 'string' ? jwks : JSON.stringify(jwks), algorithms).seed;
+	} catch (error) {
+		throw wrong(`${place}.jwks`, (error as Error).message);
+	}
+}
+
+function readRequired(claims: NonNullable<IssuerOptions['requiredClaims']>): RequiredClaim[] {
+	if (Array.isArray(claims)) return claims.map((name: string) => ({ name, values: undefined }));
+	return Object.entries(claims).map(([name, value]) => ({ name, values: [value].flat() as ClaimValue[] }));
+}
+
+function areNames(list: unknown): list is readonly string[] {
+	return Array.isArray(list) && list.length > 0 && list.every(isName);
+}
+
+function isName(value: unknown): value is string {
+	return typeof value === 'string' && value !== '';
+}
+
+function wrong(place: string, message: string): GateError {
+	return new GateError('ERR_GATE_ISSUERS', `${place} ${message}`);
+}

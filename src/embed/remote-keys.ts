@@ -1,0 +1,74 @@
+import type { IdentitySeed } from '../identity/trust.ts';
+import type { Clock } from '../shared/clock.ts';
+import { fetchKeys } from '../shared/jwks/fetch-keys.ts';
+import { KeyRefresher } from '../shared/jwks/key-refresher.ts';
+import type { RemoteIssuer } from '../shared/jwks/remote-issuer.ts';
+import { createLogger } from '../shared/log.ts';
+import type { ReadIssuers } from './issuers.ts';
+
+/** One event of a gate's life, such as a fetch of keys. Nothing secret is in it. */
+export interface GateEvent {
+	readonly level: 'error' | 'warn' | 'info' | 'debug' | 'trace';
+	readonly message: string;
+	readonly fields: Readonly<Record<string, unknown>>;
+}
+
+/** Keeps the keys of issuers that publish them over the network fresh, beside the requests and never in their way. */
+export class RemoteKeys {
+	readonly #refreshers: ReadonlyMap<string, KeyRefresher>;
+	readonly #seeds: ReadIssuers['seeds'];
+	/** Resolves when each issuer has given keys. */
+	readonly ready: Promise<void>;
+
+	/** @param onChange called with the keys of the moment, whenever they are others. */
+	constructor(
+		{ seeds, remotes }: ReadIssuers,
+		clock: Clock,
+		onEvent: (event: GateEvent) => void,
+		onChange: (identity: IdentitySeed) => void,
+	) {
+		const log = createLogger(
+			{ enabled: () => true, problems: [] },
+			({ level, message, fields = {} }) => onEvent({ level, message, fields }),
+			() => new Date(),
+		);
+		const parts = { fetch: fetchKeys, store: undefined, after, clock, random: Math.random, log };
+		this.#seeds = seeds;
+		this.#refreshers = new Map(remotes.map((remote: RemoteIssuer) => [remote.issuer, new KeyRefresher(remote, parts)]));
+		const { promise, resolve } = Promise.withResolvers<void>();
+		this.ready = promise;
+		for (const refresher of this.#refreshers.values()) {
+			refresher.start(() => {
+				onChange(this.identity);
+				if ([...this.#refreshers.values()].every(({ value }) => value !== undefined)) resolve();
+			});
+		}
+		if (remotes.length === 0) resolve();
+	}
+
+	/** With the keys of the moment. */
+	get identity(): IdentitySeed {
+		const keysOf = (issuer: string) => this.#refreshers.get(issuer)?.value;
+		return { issuers: this.#seeds.map((seed) => (seed.remote ? { ...seed, keys: keysOf(seed.issuer!) } : seed)) };
+	}
+
+	/** A token names a key that is not known. */
+	unknownKey(issuer: string): void {
+		this.#refreshers.get(issuer)?.unknownKey();
+	}
+
+	close(): void {
+		for (const refresher of this.#refreshers.values()) refresher.stop();
+	}
+}
+
+/** What nobody listens for and goes wrong is a warning of the process. */
+export function warnOfEvent({ level, message, fields }: GateEvent): void {
+	if (level === 'error' || level === 'warn') process.emitWarning(`${message}: ${JSON.stringify(fields)}`);
+}
+
+/** A program that has nothing else to do is not kept alive by it. */
+function after(ms: number, run: () => void): () => void {
+	const timer = setTimeout(run, ms).unref();
+	return () => clearTimeout(timer);
+}

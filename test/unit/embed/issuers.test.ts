@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict';
+import { generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { describe, it } from 'node:test';
+import { exportJWK, SignJWT } from 'jose';
+import { createGate, type GateEvent, type IssuerOptions, type Verdict } from '../../../src/embed/gate.ts';
+
+const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 });
+const p256 = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+const ed25519 = generateKeyPairSync('ed25519');
+
+interface Token {
+	readonly key: KeyObject;
+	readonly alg: string;
+	readonly iss: string;
+	readonly kid?: string;
+	readonly claims?: Record<string, unknown>;
+}
+
+async function bearer({ key, alg, iss, kid, claims = {} }: Token): Promise<string> {
+	const token = new SignJWT({ sub: 'tenant', aud: 'edge', ...claims }).setIssuer(iss).setExpirationTime('1h');
+	return `Bearer ${await token.setProtectedHeader({ alg, ...(kid !== undefined && { kid }) }).sign(key)}`;
+}
+
+const acme = {
+	issuer: 'https://acme.test',
+	audience: 'edge',
+	publicKey: rsa.publicKey,
+	tenantPrefix: 'acme:',
+} as const;
+const zeta = {
+	issuer: 'https://zeta.test',
+	audience: ['edge', 'other'],
+	algorithms: ['ES256', 'EdDSA'],
+	jwks: {
+		keys: [
+			{ ...(await exportJWK(p256.publicKey)), kid: 'a' },
+			{ ...(await exportJWK(ed25519.publicKey)), kid: 'b' },
+		],
+	},
+	tenantPrefix: 'zeta:',
+	tenantClaim: ['org', 'id'],
+	requiredClaims: { env: ['prod', 'test'] },
+} as const satisfies IssuerOptions;
+
+const outcome = (verdict: Verdict) => (verdict.ok ? verdict.tenant : verdict.refusal.reason);
+
+describe('a gate with several issuers', () => {
+	const gate = createGate({ issuers: [acme, zeta], tenantRps: 1 });
+	const good = { iss: zeta.issuer, key: p256.privateKey, alg: 'ES256', kid: 'a' } as const;
+	const org = { org: { id: 'seven' }, env: 'prod' };
+
+	it('believes each by its own keys and algorithms, and names its tenants apart', async () => {
+		assert.equal(
+			outcome(gate.check(await bearer({ iss: acme.issuer, key: rsa.privateKey, alg: 'RS256' }))),
+			'acme:tenant',
+		);
+		assert.equal(outcome(gate.check(await bearer({ ...good, claims: org }))), 'zeta:seven');
+		const ed = { iss: zeta.issuer, key: ed25519.privateKey, alg: 'EdDSA', kid: 'b' };
+		// One tenant, one bucket, whatever the key: the second request within the second is over its limit.
+		assert.equal(outcome(gate.check(await bearer({ ...ed, claims: org }))), undefined);
+		assert.equal(outcome(gate.check(await bearer({ ...ed, claims: { ...org, org: { id: 'eight' } } }))), 'zeta:eight');
+	});
+
+	it('refuses what is another issuer’s, and what lacks a claim', async () => {
+		const cases: [reason: string, token: Token][] = [
+			['iss', { iss: 'https://nobody.test', key: rsa.privateKey, alg: 'RS256' }],
+			['alg', { iss: zeta.issuer, key: rsa.privateKey, alg: 'RS256' }],
+			['alg', { iss: acme.issuer, key: rsa.privateKey, alg: 'PS256' }],
+			['unknown kid', { ...good, kid: 'c', claims: org }],
+			['no tenant claim', { ...good, claims: { env: 'prod' } }],
+			['required claim "env" has another value', { ...good, claims: { ...org, env: 'dev' } }],
+		];
+		for (const [reason, token] of cases) assert.equal(outcome(gate.check(await bearer(token))), reason);
+	});
+
+	it('does not come about with options that cannot be meant', () => {
+		const wrong: [message: RegExp, issuers: readonly object[]][] = [
+			[/^issuers must be a list of at least one/, []],
+			[/^issuers\[0\]\.issuer must be a non-empty string/, [{ ...acme, issuer: '' }]],
+			[/^issuers\[1\]\.issuer is there twice/, [acme, { ...zeta, issuer: acme.issuer }]],
+			[/^issuers\[1\]\.tenantPrefix must differ/, [acme, { ...zeta, tenantPrefix: 'acme:' }]],
+			[/^issuers\[0\]\.algorithms must be a list out of RS256/, [{ ...acme, algorithms: ['HS256'] }]],
+			[/^issuers\[0\] must have one of publicKey, jwks, jwksUrl, discovery, and has 2/, [{ ...acme, discovery: true }]],
+			[/^issuers\[0\] must have one of .* has 0/, [{ ...acme, publicKey: undefined }]],
+			[/^issuers\[0\]\.publicKey holds a key of type/, [{ ...acme, publicKey: p256.publicKey }]],
+			[/^issuers\[0\]\.jwks is an empty JWK Set/, [{ ...zeta, jwks: { keys: [] } }]],
+			[/jwksUrl must be an https:/, [{ ...acme, publicKey: undefined, jwksUrl: 'http://issuer.example/jwks' }]],
+			[/refreshSecs must be above 0/, [{ ...acme, publicKey: undefined, discovery: true, refreshSecs: 0 }]],
+			[/audience must be/, [{ ...acme, audience: [] }]],
+			[/leewaySecs must be/, [{ ...acme, leewaySecs: Number.NaN }]],
+			[/tenantPrefix must be up to 64/, [{ ...acme, tenantPrefix: 'a b' }]],
+			[/tenantClaim must be/, [{ ...acme, tenantClaim: [] }]],
+			[/certificateBound must be one of/, [{ ...acme, certificateBound: 'yes' }]],
+		];
+		for (const [message, issuers] of wrong) {
+			assert.throws(() => createGate({ issuers: issuers as IssuerOptions[], tenantRps: 0 }), { message });
+		}
+		const both = { issuers: [acme], issuer: 'me', tenantRps: 0 } as unknown as Parameters<typeof createGate>[0];
+		assert.throws(() => createGate(both), { code: 'ERR_GATE_ISSUERS' });
+	});
+});
+
+describe('a gate whose issuer publishes its keys', () => {
+	it('is ready with the first set, takes over the next one, and ends what an old key has vouched for', async () => {
+		const next = generateKeyPairSync('rsa', { modulusLength: 2048 });
+		let keys = [{ ...(await exportJWK(rsa.publicKey)), kid: 'one' }];
+		const server = createServer((_req, res) => res.setHeader('connection', 'close').end(JSON.stringify({ keys })));
+		await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+		const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/jwks.json`;
+		const events: GateEvent[] = [];
+		let onEvent: (event: GateEvent) => void = () => {};
+		const issuer = { issuer: acme.issuer, audience: 'edge', jwksUrl: url, refreshSecs: 0.02 };
+		const gate = createGate({
+			issuers: [issuer],
+			tenantRps: 0,
+			onEvent: (event) => {
+				events.push(event);
+				onEvent(event);
+			},
+		});
+		try {
+			const old = await bearer({ iss: acme.issuer, key: rsa.privateKey, alg: 'RS256', kid: 'one' });
+			assert.equal(outcome(gate.check(old)), 'no keys of the issuer yet');
+			await gate.ready;
+			assert.equal(outcome(gate.check(old)), 'tenant');
+			const changed = new Promise<void>((resolve) => {
+				onEvent = ({ message }) => /others than before/.test(message) && resolve();
+			});
+			keys = [{ ...(await exportJWK(next.publicKey)), kid: 'two' }];
+			await changed;
+			await new Promise((resolve) => setImmediate(resolve));
+			assert.equal(outcome(gate.check(old)), 'unknown kid');
+			const fresh = await bearer({ iss: acme.issuer, key: next.privateKey, alg: 'RS256', kid: 'two' });
+			assert.equal(outcome(gate.check(fresh)), 'tenant');
+		} finally {
+			gate.close();
+			server.close();
+		}
+		const told = events.length;
+		assert.ok(
+			events.every(({ level }) => level === 'info' || level === 'debug'),
+			JSON.stringify(events),
+		);
+		await new Promise<void>((resolve) => server.once('close', resolve));
+		assert.equal(events.length, told, 'nothing is fetched after close');
+	});
+});
