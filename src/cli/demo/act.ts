@@ -22,6 +22,8 @@ export interface Line {
 	/** Whose token goes along; none without. */
 	readonly tenant?: Tenant;
 	readonly token?: string;
+	/** Sent by the other client. */
+	readonly byOther?: boolean;
 	/** Said beside the request. */
 	readonly note?: string;
 }
@@ -45,11 +47,11 @@ export class Act {
 		if (!passed) this.#failures.push(`${what}: ${result}`);
 	}
 
-	send({ protocol, path, tenant, token }: Line): Promise<Answer> {
+	send({ protocol, path, tenant, token, byOther }: Line): Promise<Answer> {
 		this.stage.ended.throwIfAborted();
 		const { tokens } = this.stage.workspace;
 		const request: Call = { protocol, path, token: token ?? (tenant && tokens[tenant]) };
-		return call(this.#identity(), request);
+		return call(this.identity(byOther), request);
 	}
 
 	/** Sends once; anything but `status` (and a body that `fits`) is a failure. */
@@ -73,11 +75,16 @@ export class Act {
 		}
 	}
 
-	async expectRefusedHandshake(): Promise<void> {
-		const { cert: _cert, key: _key, ...anonymous } = this.#identity();
-		const outcome = await call(anonymous, { protocol: 'h2', path: '/' }).catch((error: Error) => error);
+	/** @param identity by default nobody's in particular. */
+	async expectRefusedHandshake(identity = this.#anonymous(), what = 'no client certificate'): Promise<void> {
+		const outcome = await call(identity, { protocol: 'h2', path: '/' }).catch((error: Error) => error);
 		const refused = outcome instanceof Error;
-		this.report(refused, 'h2        no client certificate', refused ? 'handshake refused' : `${outcome.status}`);
+		this.report(refused, `h2        ${what}`, refused ? 'handshake refused' : `${outcome.status}`);
+	}
+
+	#anonymous(): Identity {
+		const { cert: _cert, key: _key, ...anonymous } = this.identity();
+		return anonymous;
 	}
 
 	#judge(
@@ -99,9 +106,10 @@ export class Act {
 		return answer;
 	}
 
-	#identity(): Identity {
+	/** @param isOther the other client's. */
+	identity(isOther = false): Identity {
 		const { workspace, proxy } = this.stage;
-		const { certPem: cert, keyPem: key } = workspace.client;
+		const { certPem: cert, keyPem: key } = isOther ? workspace.otherClient : workspace.client;
 		return { port: proxy.port, ca: workspace.ca, cert, key };
 	}
 }

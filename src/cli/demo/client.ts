@@ -46,6 +46,36 @@ export async function call(identity: Identity, { protocol, path, token }: Call):
 	}
 }
 
+/** A connection that stays open after one request. */
+export interface Held {
+	readonly status: number;
+	/** Resolves when the proxy has ended the connection, with whether it has said so first (GOAWAY). */
+	readonly ended: Promise<{ readonly announced: boolean }>;
+	close(): void;
+}
+
+/** One request over HTTP/2. Rejects when there is no answer within 10 s. */
+export async function hold(identity: Identity, path: string, token: string): Promise<Held> {
+	const socket = await connect(identity, 'h2');
+	// From here on it may be silent.
+	socket.setTimeout(0);
+	const session = http2Connect('https://localhost', { createConnection: () => socket });
+	let announced = false;
+	session.on('goaway', () => {
+		announced = true;
+	});
+	session.on('error', () => {});
+	const ended = new Promise<{ readonly announced: boolean }>((resolve) => {
+		socket.once('close', () => resolve({ announced }));
+	});
+	const stream = session.request({ ':path': path, authorization: `Bearer ${token}` });
+	const status = await new Promise<number>((resolve, reject) => {
+		stream.on('response', (head) => resolve(Number(head[':status'])));
+		stream.on('error', reject).resume().end();
+	});
+	return { status, ended, close: () => session.destroy() };
+}
+
 function connect({ port, ...credentials }: Identity, protocol: Protocol): Promise<TLSSocket> {
 	return new Promise((resolve, reject) => {
 		const options = { host: '127.0.0.1', port, servername: 'localhost', ...credentials, ALPNProtocols: [protocol] };

@@ -22,7 +22,7 @@ export interface ProxyChild {
 	readonly pid: number;
 	readonly port: number;
 	readonly metricsPort: number;
-	/** SIGUSR1; resolves when TLS material and routes have been reloaded. Rejects when either was refused. */
+	/** SIGUSR1; resolves when TLS material, identity and routes have been reloaded. Rejects when one of them was refused. */
 	reload(): Promise<void>;
 	/** SIGTERM. A second call makes an end of the drain (decisions, "Process"). */
 	stop(): void;
@@ -52,6 +52,7 @@ export async function startProxyChild(options: ProxyChildOptions): Promise<Proxy
 		reload: async () => {
 			const reloaded = [
 				log.next('mTLS config reloaded', 'mTLS reload failed; keeping old'),
+				log.next('identity reloaded', 'identity reload failed; keeping old'),
 				log.next('routing table reloaded', 'route reload failed; keeping old table'),
 			];
 			child.kill('SIGUSR1');

@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Act, type Stage } from './act.ts';
 import type { Answer, Protocol } from './client.ts';
 import type { RouteEntry } from './config-file.ts';
+import { boundToken, revocation, rotation } from './identity-acts.ts';
 import { TENANT_RPS, type Tenant } from './workspace.ts';
 
 /** The routes at the start. */
@@ -21,7 +22,17 @@ export function initialRoutes({ a, b }: Stage['upstreams']): RouteEntry[] {
 export async function playShow(stage: Stage): Promise<string[]> {
 	const failures: string[] = [];
 	try {
-		for (const play of [ordinaryRequests, refusals, tenantLimit, outage, reload, metrics]) {
+		for (const play of [
+			ordinaryRequests,
+			refusals,
+			tenantLimit,
+			outage,
+			reload,
+			rotation,
+			boundToken,
+			revocation,
+			metrics,
+		]) {
 			await play(new Act(stage, failures));
 		}
 	} catch (error) {
@@ -120,7 +131,7 @@ async function metrics(act: Act): Promise<void> {
 		const found = pattern.exec(text)?.[0];
 		act.report(found !== undefined, 'GET /metrics', found ?? `nothing fits ${pattern}`);
 	}
-	act.report(!/tenant-[ab]/.test(text), 'no tenant is in a label', `${text.split('\n').length} lines`);
+	act.report(!/tenant-[abc]/.test(text), 'no tenant is in a label', `${text.split('\n').length} lines`);
 }
 
 /** The same claims under a signature that is off by some bits. */

@@ -1,12 +1,13 @@
 /**
- * The demo's folder: an authority, server and client certificates, a token key, tokens for two tenants and the
- * configuration file. Everything is made anew at each start, for certificates and tokens of yesterday have expired.
+ * The demo's folder: an authority, server and client certificates, token keys, tokens for two tenants, a list of what is revoked,
+ * and the configuration file. Everything is made anew at each start, for certificates and tokens of yesterday have expired.
  */
+import { createPublicKey, X509Certificate } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type ConfigTables, type RouteEntry, renderConfig } from './config-file.ts';
 import { createAuthority, type Issued, issue, type Validity } from './pki.ts';
-import { createTokenKey, mintToken } from './tokens.ts';
+import { createTokenKey, mintToken, type TokenKey } from './tokens.ts';
 
 export const ISSUER = 'https://issuer.demo.invalid';
 export const AUDIENCE = 'mtls-edge-proxy-demo';
@@ -33,13 +34,24 @@ export interface Workspace {
 	};
 	readonly ca: string;
 	readonly client: Issued;
+	/** Another client of the same authority. */
+	readonly otherClient: Issued;
 	readonly tokens: Readonly<Record<Tenant, string>>;
 	/** The serial number of the certificate that the server file holds now. */
 	serverSerial(): string;
 	/** Issues the server a new certificate, with a new key, in place. The proxy reads it when it is told to reload. */
 	renewServerCertificate(): Promise<void>;
 	writeConfig(routes: readonly RouteEntry[]): void;
+	/** A token for a tenant whose limit no other act draws on, signed with one of the issuer's two keys; with a certificate, good for its holder alone (RFC 8705). */
+	mint(kid: Kid, boundTo?: Issued): string;
+	/** The keys that the issuer stands by. At the start it is the first one. */
+	publishKeys(kids: readonly Kid[]): void;
+	/** Revokes these certificates, and no others. */
+	revoke(certificates: readonly Issued[]): void;
 }
+
+/** The issuer's keys, by their names. */
+export type Kid = 'first' | 'second';
 
 /** Fills `dir`, made if needed, for `now` in ms since the epoch. Throws file errors as they come. */
 export async function createWorkspace(dir: string, now: number): Promise<Workspace> {
@@ -58,17 +70,28 @@ export async function createWorkspace(dir: string, now: number): Promise<Workspa
 			...validity,
 		});
 	let server = await issueServer();
-	const client = await issue(authority, { commonName: 'demo client', usages: 'client', ...validity });
-	const key = createTokenKey();
-	const token = (sub: Tenant) =>
-		mintToken(key, {
+	const issueClient = (commonName: string) => issue(authority, { commonName, usages: 'client', ...validity });
+	const client = await issueClient('demo client');
+	const otherClient = await issueClient('another client');
+	const keys: Readonly<Record<Kid, TokenKey>> = { first: createTokenKey(), second: createTokenKey() };
+	const token = (sub: string, kid: Kid = 'first', claims: object = {}) => {
+		const said = {
 			iss: ISSUER,
 			aud: AUDIENCE,
 			sub,
 			scope: 'demo',
 			nbf: Math.floor((now - CLOCK_SKEW_MS) / 1000),
 			exp: Math.floor((now + LIFETIME_MS) / 1000),
-		});
+			...claims,
+		};
+		return mintToken(keys[kid], said, { kid });
+	};
+	const publishKeys = (kids: readonly Kid[]) =>
+		writeFileSync(file('jwks.json'), JSON.stringify({ keys: kids.map((kid) => jwkOf(keys[kid], kid)) }));
+	const revoke = (certificates: readonly Issued[]) => {
+		const listed = certificates.map((issued) => `"sha256:${thumbprint(issued).toString('hex')}"`);
+		writeFileSync(file('revoked.toml'), `certificates = [${listed.join(', ')}]\n`);
+	};
 	const tokens = { 'tenant-a': token('tenant-a'), 'tenant-b': token('tenant-b') };
 
 	const writeServer = () => {
@@ -79,15 +102,19 @@ export async function createWorkspace(dir: string, now: number): Promise<Workspa
 	writeFileSync(file('ca.crt'), authority.certPem);
 	writeFileSync(file('client.crt'), client.certPem);
 	writeSecret(file('client.key'), client.keyPem);
-	writeFileSync(file('jwt.pub'), key.publicKeyPem);
+	// For programs that want one key; the proxy reads the set.
+	writeFileSync(file('jwt.pub'), keys.first.publicKeyPem);
+	publishKeys(['first']);
+	revoke([]);
 	for (const tenant of TENANTS) writeSecret(file(`${tenant}.jwt`), tokens[tenant]);
 
 	const config: Omit<ConfigTables, 'routes'> = {
 		health_interval_secs: 1,
 		default_cooldown_secs: 1,
 		tenant_rps: TENANT_RPS,
+		revoked_path: file('revoked.toml'),
 		tls: { cert_path: file('server.crt'), key_path: file('server.key'), client_ca_path: file('ca.crt') },
-		jwt: { jwks_path: file('jwt.pub'), issuer: ISSUER, audience: AUDIENCE },
+		jwt: { jwks_path: file('jwks.json'), issuer: ISSUER, audience: AUDIENCE, reload: true },
 	};
 	return {
 		dir,
@@ -100,14 +127,29 @@ export async function createWorkspace(dir: string, now: number): Promise<Workspa
 		},
 		ca: authority.certPem,
 		client,
+		otherClient,
 		tokens,
 		serverSerial: () => server.serialNumber,
 		renewServerCertificate: async () => {
 			server = await issueServer();
 			writeServer();
 		},
+		mint: (kid, boundTo) =>
+			token('tenant-c', kid, boundTo && { cnf: { 'x5t#S256': thumbprint(boundTo).toString('base64url') } }),
+		publishKeys,
+		revoke,
 		writeConfig: (routes) => writeFileSync(file('config.toml'), renderConfig({ ...config, routes })),
 	};
+}
+
+/** RFC 7517. */
+function jwkOf({ publicKeyPem }: TokenKey, kid: Kid): object {
+	return { ...createPublicKey(publicKeyPem).export({ format: 'jwk' }), kid, use: 'sig', alg: 'RS256' };
+}
+
+/** SHA-256 of the DER encoding. */
+function thumbprint({ certPem }: Issued): Buffer {
+	return Buffer.from(new X509Certificate(certPem).fingerprint256.replaceAll(':', ''), 'hex');
 }
 
 /**

@@ -1,0 +1,53 @@
+/** The acts about identity: whose key, whose certificate. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Act } from './act.ts';
+import { hold } from './client.ts';
+
+const PATH = '/svc-b/hello';
+/** A connection whose certificate is revoked is ended within 5 s. */
+const ENDED_MS = 8_000;
+
+export async function rotation(act: Act): Promise<void> {
+	const { screen, workspace, proxy } = act.stage;
+	screen.heading('The issuer gets a second key, and takes it back again');
+	const line = { protocol: 'h2', path: PATH, token: workspace.mint('second') } as const;
+	await act.expectSoon({ ...line, note: 'a token of the new key, before' }, 401);
+	workspace.publishKeys(['first', 'second']);
+	await proxy.reload();
+	await act.expectSoon({ ...line, note: 'after' }, 200);
+	await act.expectSoon({ protocol: 'h2', path: PATH, tenant: 'tenant-b', note: 'of the old key' }, 200);
+	workspace.publishKeys(['first']);
+	await proxy.reload();
+	await act.expectSoon({ ...line, note: 'withdrawn' }, 401);
+}
+
+export async function boundToken(act: Act): Promise<void> {
+	const { screen, workspace } = act.stage;
+	screen.heading('A token that is bound to a client certificate (RFC 8705)');
+	const line = { protocol: 'http/1.1', path: PATH, token: workspace.mint('first', workspace.client) } as const;
+	await act.expectSoon({ ...line, note: 'from its holder' }, 200);
+	await act.expectSoon({ ...line, byOther: true, note: 'from another client' }, 401);
+}
+
+export async function revocation(act: Act): Promise<void> {
+	const { screen, workspace, proxy, ended } = act.stage;
+	screen.heading('A certificate is revoked while its connection is open');
+	const held = await hold(act.identity(true), PATH, workspace.mint('first'));
+	act.report(held.status === 200, 'h2        a request over a connection that stays open', `${held.status}`);
+	workspace.revoke([workspace.otherClient]);
+	await proxy.reload();
+	const end = await Promise.race([held.ended, sleep(ENDED_MS, undefined, { signal: ended })]);
+	act.report(
+		end?.announced === true,
+		'the connection',
+		end === undefined ? 'is still open' : `ended ${end.announced ? 'in order (GOAWAY)' : 'without a word'}`,
+	);
+	held.close();
+	await act.expectRefusedHandshake(act.identity(true), 'a new one');
+	workspace.revoke([]);
+	await proxy.reload();
+	await act.expectSoon(
+		{ protocol: 'h2', path: PATH, token: workspace.mint('first'), byOther: true, note: 'no longer revoked' },
+		200,
+	);
+}
