@@ -6,7 +6,7 @@ import { Rejection } from '../../../src/gates/rejection.ts';
 import type { VerifiedToken } from '../../../src/gates/token-cache.ts';
 import type { IssuerSeed } from '../../../src/identity/issuer.ts';
 import { Trust } from '../../../src/identity/trust.ts';
-import { AUDIENCE, ISSUER, jwkOf, jwks, type KeyPair, keyFor, seedWith, sign } from './keys.ts';
+import { AUDIENCE, ISSUER, jwkOf, jwks, type KeyPair, keyFor, seedWith, sign } from '../../fixtures/issuer-keys.ts';
 
 const NOW = 1_800_000_000;
 const GOOD = { iss: ISSUER, aud: AUDIENCE, sub: 'alice', exp: NOW + 60 };
