@@ -153,7 +153,7 @@ describe('[[issuers]]', () => {
 		const two = (a: string, b: string) =>
 			problemsIn(`${GOOD}${a}\n[[issuers]]\nissuer = "b"\njwks_path = "b"\n${b}`).join('\n');
 		assert.equal(two('tenant_prefix = "a:"', 'tenant_prefix = "b:"'), '');
-		assert.match(two('', ''), /issuers\[0\]\.tenant_prefix: is missing[^]*issuers\[1\]\.tenant_prefix: is missing/);
+		assert.match(two('', ''), /issuers\[0\]\.tenant_prefix: is missing[\s\S]*issuers\[1\]\.tenant_prefix: is missing/);
 		assert.match(two('', 'tenant_prefix = "b:"'), /issuers\[0\]\.tenant_prefix: is missing: two issuers' tenants/);
 		assert.match(
 			two('tenant_prefix = "a"', 'tenant_prefix = "a"'),

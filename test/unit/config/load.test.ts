@@ -84,7 +84,12 @@ describe('a configuration that is right', () => {
 			cooldown_secs = 1
 		`);
 		assert.deepEqual({ healthIntervalMs, tenantRps }, { healthIntervalMs: 7000, tenantRps: 0 });
-		assert.deepEqual(jwt, { publicKeyPath: 'jwt.pem', issuer: 'https://issuer.example', audience: 'edge' });
+		assert.deepEqual(jwt, {
+			publicKeyPath: 'jwt.pem',
+			issuer: 'https://issuer.example',
+			audience: 'edge',
+			reload: false,
+		});
 		assert.deepEqual(routes, [
 			{
 				prefix: '/api',

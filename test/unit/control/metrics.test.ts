@@ -114,9 +114,8 @@ describe('the first scrape', () => {
 			page.get('proxy_jwks_keys')!.samples.map(({ value }) => value),
 			[1, 0],
 		);
-		assert.deepEqual(page.get('proxy_jwks_age_seconds')!.samples, [
-			{ name: 'proxy_jwks_age_seconds', labels: { issuer }, value: 1.5 },
-		]);
+		assert.equal(page.get('proxy_jwks_age_seconds')!.samples.length, 1);
+		assert.equal(sampleSum(page, 'proxy_jwks_age_seconds', { issuer }), 1.5);
 	});
 
 	test('begins all counters at zero', async () => {
