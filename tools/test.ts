@@ -45,7 +45,18 @@ const SUITES: Record<string, { readonly bodyModes: readonly BodyMode[]; readonly
 const EITHER_MODE: ReadonlySet<string> = new Set(
 	[
 		...['auth', 'demo', 'handshake-refusals', 'health', 'health-many', 'http2-bounds', 'logging', 'methods', 'metrics'],
-		...['callers', 'certificates', 'path', 'readiness', 'reload-on-change', 'routes', 'start', 'tenant-limit', 'tls'],
+		...[
+			'callers',
+			'certificates',
+			'issuers',
+			'path',
+			'readiness',
+			'reload-on-change',
+			'routes',
+			'start',
+			'tenant-limit',
+			'tls',
+		],
 	].map((name) => `test/wire/${name}.test.ts`),
 );
 

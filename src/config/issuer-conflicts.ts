@@ -35,8 +35,7 @@ function isTable(value: unknown): value is TomlTable {
 
 function missingKey(document: TomlDocument, jwt: unknown): ConfigProblem[] {
 	if (jwt !== undefined && (!isTable(jwt) || jwt.jwks_path !== undefined)) return [];
-	const message =
-		'is missing; set it to the file with the RSA public key that tokens are verified with, PEM, or write [[issuers]]';
+	const message = 'is missing; set it to the file with the RSA public key that tokens are verified with, PEM';
 	return [problem(document, ['jwt', 'jwks_path'], message)];
 }
 

@@ -251,6 +251,8 @@ function writeConnections(
 
 function writeKeys(page: Exposition, { remoteKeys }: MetricSources): void {
 	const all = Array.from(remoteKeys(), (keys) => ({ labels: { issuer: keys.issuer.issuer }, keys }));
+	// Readers forget a family without samples, and most have no such issuer.
+	if (all.length === 0) return;
 	const fetches = page.family(
 		'proxy_jwks_fetches_total',
 		'counter',

@@ -89,7 +89,19 @@ export function parseToken(token: string): ParsedToken | Rejection {
 	return { alg: header.alg, kid: header.kid, encodedPayload, signed, signature };
 }
 
-/** The claims. Until `verifySignature` has given a key they are what a stranger says. */
+/**
+ * What `iss` seems to be, before anything is verified: enough to choose whose keys are tried, and nothing else. It is read without the
+ * care of `readPayload`, since strangers can have it read for nothing. `checkClaims` looks at `iss` again, read with care.
+ */
+export function peekIssuer({ encodedPayload }: ParsedToken): unknown {
+	try {
+		return (JSON.parse(Buffer.from(encodedPayload, 'base64url').toString('utf8')) as { iss?: unknown } | null)?.iss;
+	} catch {
+		return undefined;
+	}
+}
+
+/** The claims. Call it for tokens alone whose signature has been verified. */
 export function readPayload({ encodedPayload }: ParsedToken): Record<string, unknown> | Rejection {
 	return decodeObject(encodedPayload);
 }

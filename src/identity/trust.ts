@@ -1,4 +1,12 @@
-import { checkClaims, type ParsedToken, parseToken, readPayload, verifySignature, WRONG_ISS } from '../gates/jwt.ts';
+import {
+	checkClaims,
+	type ParsedToken,
+	parseToken,
+	peekIssuer,
+	readPayload,
+	verifySignature,
+	WRONG_ISS,
+} from '../gates/jwt.ts';
 import { Rejection } from '../gates/rejection.ts';
 import type { VerifiedToken } from '../gates/token-cache.ts';
 import { confirmationOf } from './bound-token.ts';
@@ -40,14 +48,10 @@ export class Trust {
 	verify(token: string, nowSeconds: number): VerifiedToken | Rejection {
 		const parsed = parseToken(token);
 		if (parsed instanceof Rejection) return parsed;
-		// The signature before the claims: what a stranger can have parsed for nothing is to cost less than a verification.
-		if (this.#only !== undefined) return this.#verify(this.#only, parsed, undefined, nowSeconds);
 		// `iss` chooses before any key is tried (RFC 8725 section 3.8). What it says is believed once the chosen issuer's key has
-		// verified it.
-		const payload = readPayload(parsed);
-		if (payload instanceof Rejection) return payload;
-		const issuer = this.#byName.get(payload.iss);
-		return issuer === undefined ? WRONG_ISS : this.#verify(issuer, parsed, payload, nowSeconds);
+		// verified it. One issuer alone needs no choice, and its keys refuse other issuers' tokens sooner.
+		const issuer = this.#only ?? this.#byName.get(peekIssuer(parsed));
+		return issuer === undefined ? WRONG_ISS : this.#verify(issuer, parsed, nowSeconds);
 	}
 
 	/** Whether a token that another `Trust` has verified would be verified here, too. The time is not looked at. */
@@ -55,18 +59,12 @@ export class Trust {
 		return this.#vouchers.has(vouchedBy);
 	}
 
-	/** @param known the payload, where it has been read already. */
-	#verify(
-		issuer: Issuer,
-		parsed: ParsedToken,
-		known: Record<string, unknown> | undefined,
-		nowSeconds: number,
-	): VerifiedToken | Rejection {
+	#verify(issuer: Issuer, parsed: ParsedToken, nowSeconds: number): VerifiedToken | Rejection {
 		const { rules } = issuer;
 		const key = verifySignature(parsed, issuer);
-		if (key === UNKNOWN_KID && issuer.remote) this.#askForKeys(rules.issuer, known ?? readPayload(parsed));
+		if (key === UNKNOWN_KID && issuer.remote) this.#askForKeys(rules.issuer, parsed);
 		if (key instanceof Rejection) return key;
-		const payload = known ?? readPayload(parsed);
+		const payload = readPayload(parsed);
 		if (payload instanceof Rejection) return payload;
 		const claims = checkClaims(payload, rules, nowSeconds);
 		if (claims instanceof Rejection) return claims;
@@ -82,8 +80,7 @@ export class Trust {
 	}
 
 	/** Another issuer's token is no reason to ask this one. */
-	#askForKeys(issuer: string | undefined, payload: Record<string, unknown> | Rejection): void {
-		if (payload instanceof Rejection || issuer === undefined || payload.iss !== issuer) return;
-		this.#onUnknownKey?.(issuer);
+	#askForKeys(issuer: string | undefined, parsed: ParsedToken): void {
+		if (issuer !== undefined && peekIssuer(parsed) === issuer) this.#onUnknownKey?.(issuer);
 	}
 }

@@ -145,7 +145,7 @@ function causeOf(error: NodeJS.ErrnoException, signal: AbortSignal): string {
 	// OpenSSL's and Node's verdicts on the certificate, in capitals; undici's own codes name the protocol's faults.
 	if (code.startsWith('HPE_') || code === 'UND_ERR_SOCKET') return 'no HTTP answer';
 	if (code.startsWith('UND_ERR_')) return `no answer (${code})`;
-	if (/CERT|ISSUER|SIGNED|CRL|ALTNAME/.test(code)) return `the certificate is not trusted (${code})`;
+	if (/CERT|ISSUER|SIGN|CRL|ALTNAME/.test(code)) return `the certificate is not trusted (${code})`;
 	return connectionCause(error);
 }
 

@@ -139,6 +139,7 @@ describe('a configuration that is right', () => {
 			issuer: 'https://issuer.example',
 			audience: 'edge',
 			certificateBound: 'if-present',
+			reload: false,
 		});
 		assert.deepEqual(routes, [
 			{

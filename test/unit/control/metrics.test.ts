@@ -83,9 +83,6 @@ const FAMILIES = {
 	proxy_connections: 'gauge',
 	proxy_connections_ended_total: 'counter',
 	proxy_http2_connection_errors_total: 'counter',
-	proxy_jwks_fetches_total: 'counter',
-	proxy_jwks_keys: 'gauge',
-	proxy_jwks_age_seconds: 'gauge',
 	proxy_workers: 'gauge',
 	process_cpu_seconds_total: 'counter',
 	process_resident_memory_bytes: 'gauge',
@@ -108,6 +105,26 @@ describe('the first scrape', () => {
 		const page = await scrape(testSources().sources);
 		for (const name of Object.keys(FAMILIES)) assert.ok(page.has(name), name);
 		assert.equal(page.get('proxy_requests_total')!.samples.length, 1);
+	});
+
+	test('tells of the keys of each issuer whose keys come over the network', async () => {
+		const { sources } = testSources();
+		const keys = { named: true, keys: [{ kid: 'a', pem: '', algorithms: ['RS256' as const] }] };
+		const refreshing = { start: () => {}, stop: () => {}, fetches: { success: 2, failure: 3 } };
+		const all = [
+			{ ...refreshing, issuer: { issuer: 'https://a.test' }, value: keys, ageMs: 1500 },
+			{ ...refreshing, issuer: { issuer: 'https://b.test' }, value: undefined, ageMs: undefined },
+		];
+		const page = await scrape({ ...sources, remoteKeys: () => all });
+		const issuer = 'https://a.test';
+		assert.equal(sampleSum(page, 'proxy_jwks_fetches_total', { issuer, result: 'success' }), 2);
+		assert.equal(sampleSum(page, 'proxy_jwks_fetches_total', { issuer, result: 'failure' }), 3);
+		assert.deepEqual(
+			page.get('proxy_jwks_keys')!.samples.map(({ value }) => value),
+			[1, 0],
+		);
+		assert.equal(page.get('proxy_jwks_age_seconds')!.samples.length, 1);
+		assert.equal(sampleSum(page, 'proxy_jwks_age_seconds', { issuer }), 1.5);
 	});
 
 	test('begins all counters at zero', async () => {

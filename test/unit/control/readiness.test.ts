@@ -20,3 +20,17 @@ test('is there from the end of the start to the first signal, as long as a worke
 	readiness.stopping();
 	assert.equal(readiness.obstacle, 'shutting down', 'though all still accept connections');
 });
+
+test('waits for the first keys of each issuer whose keys come over the network', () => {
+	const awaited = new Set(['https://a.test', 'https://b.test']);
+	const readiness = new Readiness(
+		() => 1,
+		() => awaited,
+	);
+	readiness.serving();
+	assert.equal(readiness.obstacle, 'no keys of https://a.test yet');
+	awaited.delete('https://a.test');
+	assert.equal(readiness.obstacle, 'no keys of https://b.test yet');
+	awaited.clear();
+	assert.equal(readiness.obstacle, undefined);
+});

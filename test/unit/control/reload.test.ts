@@ -135,6 +135,13 @@ describe('a reload', () => {
 		assert.deepEqual([test.inForce.identity, test.inForce.reloads], [NEW_KEY, { success: 1, failure: 1 }]);
 	});
 
+	test('says what has changed in files that are read at the start alone', async () => {
+		const test = await TestReload.started();
+		test.inVain = [{ line: 7, key: 'jwt.jwks_path', file: 'jwt.pub', message: 'has changed' }];
+		await test.reloader.request();
+		assert.ok(test.log.lines.includes('warn proxy::reload: config.toml:7: jwt.jwks_path (jwt.pub): has changed'));
+	});
+
 	test('gives each worker its own counters and the same breakers', async () => {
 		const test = await TestReload.started();
 		await test.reloader.request();

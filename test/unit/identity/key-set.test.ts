@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { ALGORITHMS } from '../../../src/gates/algorithm.ts';
 import { Rejection } from '../../../src/gates/rejection.ts';
 import { KeySet, MAX_KEYS, MAX_TRIES, readJwks, readKeySet } from '../../../src/identity/key-set.ts';
-import { jwkOf, jwks, keyFor } from './keys.ts';
+import { jwkOf, jwks, keyFor } from '../../fixtures/issuer-keys.ts';
 
 const rsa = keyFor('RS256');
 const p256 = keyFor('ES256');

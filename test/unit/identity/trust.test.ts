@@ -1,18 +1,20 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { compactVerify, type JWTPayload } from 'jose';
+import { signToken } from '../../../src/cli/demo/tokens.ts';
 import { ALGORITHMS } from '../../../src/gates/algorithm.ts';
 import { Rejection } from '../../../src/gates/rejection.ts';
 import type { VerifiedToken } from '../../../src/gates/token-cache.ts';
 import type { IssuerSeed } from '../../../src/identity/issuer.ts';
 import { Trust } from '../../../src/identity/trust.ts';
-import { AUDIENCE, ISSUER, jwkOf, jwks, type KeyPair, keyFor, seedWith, sign } from './keys.ts';
+import { AUDIENCE, ISSUER, jwkOf, jwks, type KeyPair, keyFor, seedWith, sign } from '../../fixtures/issuer-keys.ts';
 
 const NOW = 1_800_000_000;
 const GOOD = { iss: ISSUER, aud: AUDIENCE, sub: 'alice', exp: NOW + 60 };
 const pairs = new Map<string, KeyPair>(ALGORITHMS.map((algorithm) => [algorithm, keyFor(algorithm)]));
 const rsa = pairs.get('RS256')!;
 const other = pairs.get('RS384')!;
+const tokenKey = { privateKey: rsa.privateKey, publicKeyPem: '' };
 
 function accepted(trust: Trust, token: string, now = NOW): VerifiedToken {
 	const verified = trust.verify(token, now);
@@ -112,9 +114,11 @@ describe('the issuer of a token', () => {
 		for (const iss of ['https://third.test', `${ISSUER}/`, '', undefined]) {
 			refused(trust, await sign(rsa, { ...GOOD, iss } as JWTPayload, { alg: 'RS256', kid: 'k' }), 'iss');
 		}
-		const twice = (await sign(rsa, GOOD, { alg: 'RS256' })).split('.');
-		const payload = Buffer.from(`{"iss":"https://other.test","iss":"${ISSUER}"}`).toString('base64url');
-		refused(trust, `${twice[0]}.${payload}.${twice[2]}`, 'duplicate member');
+		for (const payload of ['null', '[]', '"x"', '{', `{"__proto__":{"iss":"${ISSUER}"}}`]) {
+			refused(trust, signToken(tokenKey, '{"alg":"RS256"}', payload), 'iss');
+		}
+		const twice = `{"iss":"https://other.test","sub":"x","exp":9e9,"aud":"edge","iss":"${ISSUER}"}`;
+		refused(trust, signToken(tokenKey, '{"alg":"RS256"}', twice), 'duplicate member');
 	});
 
 	it('has rules of its own: audiences, leeway, algorithms', async () => {

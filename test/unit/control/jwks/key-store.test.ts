@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { createKeyStore } from '../../../../src/control/jwks/key-store.ts';
+import type { RemoteIssuer } from '../../../../src/shared/jwks/remote-issuer.ts';
+import { temporaryFolder } from '../../../fixtures/pki.ts';
+import { RecordedLog } from '../fixtures/recorded-log.ts';
+
+const NOW = 1_800_000_000;
+const ISSUER: RemoteIssuer = {
+	issuer: 'https://issuer.test',
+	url: 'https://issuer.test/jwks.json',
+	ca: undefined,
+	algorithms: ['RS256'],
+	refreshMs: 1,
+	maxStaleMs: 1,
+};
+
+function stored() {
+	const dir = join(temporaryFolder('store'), 'state');
+	const log = new RecordedLog();
+	return { dir, log, store: createKeyStore(dir, log.logger) };
+}
+
+describe('the last good keys', () => {
+	test('are kept in a file of their own that nobody else can read, and their age is known', async () => {
+		const { dir, log, store } = stored();
+		assert.equal(await store.load(ISSUER, NOW), undefined);
+		await store.save(ISSUER, 'first', NOW - 10);
+		await store.save(ISSUER, 'second', NOW - 5);
+		await store.save({ ...ISSUER, url: undefined }, 'discovered', NOW);
+		assert.deepEqual(await store.load(ISSUER, NOW), { text: 'second', ageMs: 5_000 });
+		assert.deepEqual(await store.load(ISSUER, NOW - 100), { text: 'second', ageMs: 0 }, 'a clock that was set back');
+		assert.equal((await store.load({ ...ISSUER, url: undefined }, NOW))?.text, 'discovered');
+		const names = readdirSync(dir);
+		assert.equal(names.length, 2, 'nothing else is left behind');
+		for (const name of names) assert.equal(statSync(join(dir, name)).mode & 0o777, 0o600);
+		assert.equal(statSync(dir).mode & 0o777, 0o700);
+		assert.deepEqual(log.lines, []);
+	});
+
+	test('are those of the issuer and address that they were fetched from, or none', async () => {
+		const { dir, store } = stored();
+		await store.save(ISSUER, 'text', NOW);
+		assert.equal(await store.load({ ...ISSUER, issuer: 'https://other.test' }, NOW), undefined);
+		assert.equal(await store.load({ ...ISSUER, url: 'https://other.test/jwks.json' }, NOW), undefined);
+		const path = join(dir, readdirSync(dir)[0]!);
+		const kept = JSON.parse(readFileSync(path, 'utf8'));
+		for (const text of [
+			'',
+			'{',
+			'null',
+			JSON.stringify({ ...kept, issuer: 'https://other.test' }),
+			JSON.stringify({ ...kept, url: null }),
+			JSON.stringify({ ...kept, fetched_at: '1' }),
+			JSON.stringify({ ...kept, jwks: {} }),
+		]) {
+			writeFileSync(path, text);
+			assert.equal(await store.load(ISSUER, NOW), undefined, text);
+		}
+	});
+
+	test('that cannot be kept cost a line and nothing else', async () => {
+		const { dir, log, store } = stored();
+		// A file where the folder should be: that holds for root as well.
+		mkdirSync(join(dir, '..'), { recursive: true });
+		writeFileSync(dir, '');
+		chmodSync(dir, 0o600);
+		await store.save(ISSUER, 'text', NOW);
+		assert.match(log.lines[0]!, /^warn proxy::jwks: keys not kept in state_dir/);
+		assert.equal(log.records[0]!.fields?.state_dir, dir);
+	});
+});
