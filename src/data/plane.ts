@@ -82,7 +82,7 @@ export function createDeadlines(wheel: Deadlines, limits: Limits): PlaneDeadline
 		ping: wheel.queue(30_000),
 		pong: wheel.queue(20_000),
 		patrol: wheel.queue(1_000),
-		// The issue says 5 s, and finding the connection takes its time, too.
+		// With the time that finding the connection takes, 5 s in all.
 		ending: wheel.queue(4_000),
 		linger: wheel.queue(2_000),
 		idleUpstream(ms) {

@@ -10,9 +10,18 @@ import { parseConfig } from '../../../src/config/load.ts';
 import { judgeJwtKeyFile } from '../../../src/control/identity-files.ts';
 import { inspect, readStartFiles } from '../../../src/control/inspection.ts';
 import { readTlsFiles } from '../../../src/control/tls-files.ts';
+import { NOTHING_REVOKED } from '../../../src/identity/revocations.ts';
 import { type TestPki, testPki } from '../../fixtures/pki.ts';
 
 let pki: TestPki;
+/** What is asked of clients' certificates unless the configuration says otherwise. */
+const CLIENTS = {
+	crls: [],
+	crlRequired: false,
+	revoked: NOTHING_REVOKED,
+	endAtExpiry: true,
+	endAtCaRemoval: false,
+};
 let special: [what: string, path: string, reason: string][];
 
 before(async () => {
@@ -54,9 +63,13 @@ describe('the TLS files', () => {
 	test('are read whole', async () => {
 		const { material, warnings } = await readTlsFiles(configWith({}), new Date());
 		const texts = { cert: pki.server.certPem, key: pki.server.keyPem, ca: pki.ca.certPem };
-		assert.deepEqual(material, { ...texts, minVersion: undefined });
+		assert.deepEqual(material, { ...texts, minVersion: undefined, clients: CLIENTS });
 		const strict = parseConfig(textWith({}).replace('[tls]', '[tls]\nmin_version = "1.3"'), 'config.toml');
-		assert.deepEqual((await readTlsFiles(strict, new Date())).material, { ...texts, minVersion: '1.3' });
+		assert.deepEqual((await readTlsFiles(strict, new Date())).material, {
+			...texts,
+			minVersion: '1.3',
+			clients: CLIENTS,
+		});
 		assert.deepEqual(warnings, []);
 	});
 

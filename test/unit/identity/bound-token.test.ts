@@ -64,15 +64,8 @@ describe('a token bound to a certificate (RFC 8705)', () => {
 	});
 
 	const key = createTokenKey();
-	const trust = (certificateBound: CertificateBound) =>
-		new Trust({
-			issuers: [
-				{
-					...issuerWithKey(createPublicKey(key.publicKeyPem), { issuer: undefined, audience: undefined }),
-					certificateBound,
-				},
-			],
-		});
+	const issuer = issuerWithKey(createPublicKey(key.publicKeyPem), { issuer: undefined, audience: undefined });
+	const trust = (certificateBound: CertificateBound) => new Trust({ issuers: [{ ...issuer, certificateBound }] });
 	const token = (claims: TokenClaims) => mintToken(key, { sub: 'tenant', exp: NOW + 60, ...claims });
 
 	it('is verified like any other, by the rule of its issuer', () => {
@@ -85,16 +78,16 @@ describe('a token bound to a certificate (RFC 8705)', () => {
 		assert.ok(!(ignored instanceof Rejection) && ignored.confirmation === undefined);
 	});
 
-	it('keeps its verdict over a reload only while the rule would say the same', () => {
+	it('keeps its verdict over a reload only while the rule is the same', () => {
 		const rules = ['if-present', 'required', 'ignore'] as const;
 		const holds = (claims: TokenClaims, before: CertificateBound) => {
 			const verified = trust(before).verify(token(claims), NOW);
 			assert.ok(!(verified instanceof Rejection));
 			return rules.filter((rule) => trust(rule).stillVerifies(verified));
 		};
-		assert.deepEqual(holds({}, 'if-present'), ['if-present', 'ignore']);
-		assert.deepEqual(holds(bound, 'if-present'), ['if-present', 'required']);
-		assert.deepEqual(holds(bound, 'ignore'), ['ignore']);
-		assert.deepEqual(holds({ cnf: { jkt: 'x' } }, 'ignore'), ['ignore']);
+		for (const before of rules) {
+			if (before !== 'required') assert.deepEqual(holds({}, before), [before]);
+			assert.deepEqual(holds(bound, before), [before]);
+		}
 	});
 });

@@ -4,6 +4,7 @@ import { describe, it } from 'node:test';
 import { createTokenKey, mintToken, type TokenClaims } from '../../../src/cli/demo/tokens.ts';
 import { Rejection, TOKEN_INVALID, TOKEN_MISSING } from '../../../src/gates/rejection.ts';
 import { issuerWithKey } from '../../../src/identity/issuer.ts';
+import { NOTHING_REVOKED, RevokedTokens } from '../../../src/identity/revocations.ts';
 import { Trust } from '../../../src/identity/trust.ts';
 import { Authenticator } from '../../../src/shared/authenticator.ts';
 import { createLimiterMemory, TenantLimiter } from '../../../src/shared/limiter.ts';
@@ -49,6 +50,22 @@ describe('the authenticator', () => {
 		assertRefusal(authenticator.authenticate(`${header}x`, NOW), TOKEN_INVALID);
 		assertRefusal(authenticator.authenticate(header.slice(0, -1), NOW), TOKEN_INVALID);
 		assert.notEqual(accepted(authenticator, bearer({ jti: '2' })), first);
+	});
+
+	it('refuses what is revoked by hand, remembered or not, until it is not any more', () => {
+		const authenticator = new Authenticator(trust, undefined);
+		const [stolen, gone, other] = [bearer({ jti: 'stolen' }), bearer({ sub: 'gone' }), bearer({ jti: 'other' })];
+		const first = accepted(authenticator, other);
+		accepted(authenticator, stolen);
+		authenticator.refuseRevoked(new RevokedTokens({ ...NOTHING_REVOKED, tokens: ['stolen'], tenants: ['gone'] }));
+		const reasons = [stolen, gone].map((header) => authenticator.authenticate(header, NOW));
+		assert.deepEqual(
+			reasons.map((refusal) => refusal instanceof Rejection && refusal.is(TOKEN_INVALID) && refusal.reason),
+			['revoked jti', 'revoked tenant'],
+		);
+		assert.equal(accepted(authenticator, other), first);
+		authenticator.refuseRevoked(new RevokedTokens(NOTHING_REVOKED));
+		for (const header of [stolen, gone]) accepted(authenticator, header);
 	});
 
 	it('looks at the expiry on a cache hit as on the first use: 59 seconds late pass, 61 do not', () => {

@@ -5,6 +5,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { CrlError, isIssuedBy, maySignCrls, readCrl } from '../../../../src/control/crl/crl.ts';
+import { DerReader, TAG } from '../../../../src/control/crl/der.ts';
 import { issueCrl } from '../../../fixtures/crl.ts';
 import { type TestPki, temporaryFolder, testPki } from '../../../fixtures/pki.ts';
 
@@ -29,6 +30,15 @@ const refusalOf = (der: Buffer): string => {
 const element = (tag: number, ...content: Uint8Array[]) => {
 	const bytes = Buffer.concat(content);
 	return Buffer.concat([Buffer.from([tag, bytes.length]), bytes]);
+};
+
+/** The same with a length of four octets at most, in the shortest form. */
+const long = (tag: number, ...content: Uint8Array[]) => {
+	const bytes = Buffer.concat(content);
+	const length = Buffer.alloc(4);
+	length.writeUInt32BE(bytes.length);
+	const octets = length.subarray(length.findIndex((octet) => octet !== 0));
+	return Buffer.concat([Buffer.from([tag, 0x80 | octets.length]), octets, bytes]);
 };
 
 describe('a CRL', () => {
@@ -109,6 +119,32 @@ describe('a CRL', () => {
 			}
 		}
 		assert.match(refusalOf(Buffer.concat([der, Buffer.from([0])])), /^is not readable; write the file anew$/);
+	});
+
+	test('may have hundreds of thousands of entries', async () => {
+		const der = await issueCrl(pki.ca);
+		const count = 300_000;
+		const entries = Buffer.alloc(count * 23);
+		const date = Buffer.from('250101000000Z');
+		for (let i = 0; i < count; i++) {
+			const at = 23 * i;
+			entries.set([0x30, 21, 2, 4], at);
+			entries.writeUInt32BE(0x40000000 + i, at + 4);
+			entries.set([0x17, 13], at + 8);
+			entries.set(date, at + 10);
+		}
+		// Behind the second of the two times.
+		const tbs = new DerReader(der).open(TAG.sequence).readWhole(TAG.sequence);
+		const before = new DerReader(tbs).read(TAG.sequence);
+		const behind = before.lastIndexOf(Buffer.from([TAG.utcTime, 13])) + 15;
+		const content = Buffer.concat([before.subarray(0, behind), long(0x30, entries), before.subarray(behind)]);
+		const rest = der.subarray(der.indexOf(tbs) + tbs.length);
+		const crl = readCrl(long(0x30, long(0x30, content), rest));
+		assert.equal(crl.serials.length, count);
+		assert.deepEqual(
+			[crl.serials[0], crl.serials.at(-1)],
+			['40000000', (0x40000000 + count - 1).toString(16).toUpperCase()],
+		);
 	});
 
 	test('of a CA that may sign none is told', async () => {

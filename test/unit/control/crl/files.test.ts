@@ -1,0 +1,190 @@
+import assert from 'node:assert/strict';
+import { X509Certificate } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { before, describe, test } from 'node:test';
+import { type ConfigTables, renderConfig } from '../../../../src/cli/demo/config-file.ts';
+import { describeProblem } from '../../../../src/config/error.ts';
+import { inspect, reloadedFiles } from '../../../../src/control/inspection.ts';
+import { authorityId } from '../../../../src/identity/client-chain.ts';
+import { crlPem, issueCrl } from '../../../fixtures/crl.ts';
+import { type TestPki, testPki } from '../../../fixtures/pki.ts';
+
+let pki: TestPki;
+before(async () => {
+	pki = await testPki();
+});
+
+const binary = (name: string, bytes: Buffer) => {
+	const path = join(pki.dir, name);
+	writeFileSync(path, bytes);
+	return path;
+};
+const pem = async (...args: Parameters<typeof issueCrl>) => crlPem(await issueCrl(...args));
+
+interface Revocation {
+	readonly tls?: Partial<ConfigTables['tls']>;
+	readonly revoked?: string;
+}
+
+/** What the start, a reload and `proxy check` all find. */
+async function inspected({ tls, revoked }: Revocation) {
+	const path = pki.writeFile(
+		'config.toml',
+		renderConfig({
+			...(revoked !== undefined && { revoked_path: pki.writeFile('revoked.toml', revoked) }),
+			tls: { cert_path: pki.server.certPath, key_path: pki.server.keyPath, client_ca_path: pki.caPath, ...tls },
+			jwt: { jwks_path: pki.publicKeyPath, issuer: 'i', audience: 'a' },
+			routes: [{ prefix: '/', upstream: 'http://127.0.0.1:1' }],
+		}),
+	);
+	const { files, problems, warnings } = await inspect(path, new Date());
+	const lines = (found: typeof problems) =>
+		found.map((one) => describeProblem('config.toml', one).replaceAll(`${pki.dir}/`, ''));
+	return { config: files?.config, clients: files?.tls.clients, problems: lines(problems), warnings: lines(warnings) };
+}
+
+describe('the CRLs', () => {
+	test('may be one or several, in PEM or DER, in one file or more', async () => {
+		const one = pki.writeFile(
+			'two.crl',
+			(await pem(pki.ca, { serials: ['01'] })) + (await pem(pki.ca, { serials: ['02'] })),
+		);
+		const other = binary('one.der', await issueCrl(pki.ca, { serials: ['03'] }));
+		const { clients, problems, warnings } = await inspected({ tls: { crl_path: [one, other], crl_required: true } });
+		assert.deepEqual([problems, warnings], [[], []]);
+		assert.equal(clients?.crlRequired, true);
+		assert.deepEqual(
+			clients.crls.map(({ issuer, serials, covers }) => [issuer, serials, covers]),
+			[
+				['CN=Test CA', ['1'], 'all'],
+				['CN=Test CA', ['2'], 'all'],
+				['CN=Test CA', ['3'], 'all'],
+			],
+		);
+		assert.equal(clients.crls[0]!.authority, authorityId(new X509Certificate(pki.ca.certPem)));
+	});
+
+	test("may be an intermediate's that only clients send, if its certificate stands beside it", async () => {
+		const intermediate = await pki.issueAuthority('Somewhere below');
+		const text = (await pem(intermediate, { serials: ['01'] })) + (await pem(pki.ca));
+		const alone = await inspected({ tls: { crl_path: pki.writeFile('alone.crl', text) } });
+		assert.match(
+			alone.problems.join('\n'),
+			/^config.toml:\d+: tls.crl_path \(alone.crl\): the CRL on line 1 is signed by no CA of tls.client_ca_path; .* its certificate in the same file$/,
+		);
+		const together = await inspected({ tls: { crl_path: pki.writeFile('together.crl', text + intermediate.certPem) } });
+		assert.deepEqual([together.problems, together.warnings], [[], []]);
+		assert.deepEqual(
+			together.clients?.crls.map(({ issuer }) => issuer),
+			['CN=Somewhere below', 'CN=Test CA'],
+		);
+	});
+
+	test('that cannot be used are named with line and file, all of them at once', async () => {
+		const good = await pem(pki.ca);
+		const delta = await pem(pki.ca, { extensions: [['2.5.29.27', Buffer.from([2, 1, 1]), true]] });
+		const files = {
+			'cut.crl': good.slice(0, -30),
+			'delta.crl': `# comment\n${delta}`,
+			'foreign.crl': await pem(pki.otherCa),
+			'key.crl': good + pki.server.keyPem,
+			'cert.crl': pki.ca.certPem,
+			'none.crl': 'nothing\n',
+		};
+		const paths = Object.entries(files).map(([name, text]) => pki.writeFile(name, text));
+		paths.push(binary('broken.der', Buffer.from([0x30, 0x82])), '/nowhere/x.crl');
+		const { clients, problems } = await inspected({ tls: { crl_path: paths } });
+		assert.equal(clients, undefined);
+		const wanted = [
+			/^config.toml:\d+: tls.crl_path\[0\] \(cut.crl\): the block that begins on line 1 is cut off.*; write the file anew$/,
+			/tls.crl_path\[1\] \(delta.crl\): the CRL on line 2 is a delta CRL.*; give the complete CRL$/,
+			/tls.crl_path\[2\] \(foreign.crl\): the CRL on line 1 is signed by no CA of tls.client_ca_path/,
+			/tls.crl_path\[3\] \(key.crl\): holds a block "PRIVATE KEY" on line \d+, which is no CRL; take it out$/,
+			/tls.crl_path\[4\] \(cert.crl\): holds no CRL/,
+			/tls.crl_path\[5\] \(none.crl\): holds no CRL/,
+			/tls.crl_path\[6\] \(broken.der\): the CRL is not readable; write the file anew$/,
+			/tls.crl_path\[7\] \(\/nowhere\/x.crl\): cannot be read: there is no such file$/,
+		];
+		assert.equal(problems.length, wanted.length, problems.join('\n'));
+		for (const line of wanted)
+			assert.ok(
+				problems.some((problem) => line.test(problem)),
+				`${line}: ${problems.join('\n')}`,
+			);
+	});
+
+	test('that are stale, or missing for a CA, are warned of', async () => {
+		const stale = await inspected({
+			tls: { crl_path: pki.writeFile('stale.crl', await pem(pki.ca, { thisUpdate: -9, nextUpdate: -1 })) },
+		});
+		assert.equal(stale.problems.length, 0);
+		assert.match(
+			stale.warnings.join('\n'),
+			/^config.toml:\d+: tls.crl_path \(stale.crl\): the CRL on line 1 is out of date since .*Z; fetch the next one$/,
+		);
+		const bundle = pki.writeFile('bundle.crt', pki.ca.certPem + (await pki.issueAuthority('Unlisted')).certPem);
+		const crl_path = pki.writeFile('fresh.crl', await pem(pki.ca));
+		const missing = await inspected({ tls: { crl_path, client_ca_path: bundle } });
+		assert.match(
+			missing.warnings.join('\n'),
+			/no CRL of the CA "CN=Unlisted" .*: nobody asks whether its certificates are revoked; add its CRL$/,
+		);
+		const refused = await inspected({ tls: { crl_path, client_ca_path: bundle, crl_required: true } });
+		assert.match(
+			refused.warnings.join('\n'),
+			/no CRL of the CA "CN=Unlisted" .*: its clients are refused; add its CRL$/,
+		);
+	});
+
+	test('are not blamed for a bundle that is wrong', async () => {
+		const crl_path = pki.writeFile('fresh.crl', await pem(pki.ca));
+		const { problems } = await inspected({ tls: { crl_path, client_ca_path: pki.server.keyPath } });
+		assert.deepEqual(
+			problems.filter((problem) => problem.includes('crl_path')),
+			[],
+		);
+		assert.equal(problems.length, 1);
+	});
+});
+
+describe('the list of what is revoked', () => {
+	test('is read with each reload, as the CRLs are', async () => {
+		const crl_path = pki.writeFile('watched.crl', await pem(pki.ca));
+		const { config } = await inspected({ tls: { crl_path: [crl_path] }, revoked: '' });
+		assert.ok(config !== undefined);
+		assert.deepEqual(reloadedFiles(config).slice(-2), [crl_path, join(pki.dir, 'revoked.toml')]);
+	});
+
+	test('is named with file and lines where it is wrong', async () => {
+		const { problems, clients } = await inspected({ revoked: 'tokens = ["a"]\ncertificates = ["abc"]\n' });
+		assert.equal(clients, undefined);
+		assert.match(
+			problems.join('\n'),
+			/^config.toml:1: revoked_path \(revoked.toml\): line 2: certificates\[0\]: must be the SHA-256 of a certificate/,
+		);
+	});
+
+	test('warns of a name that no CA of the bundle has', async () => {
+		const entry = (issuer: string) => `serials = [{ issuer = "${issuer}", serial = "01" }]`;
+		assert.deepEqual((await inspected({ revoked: entry('CN = Test CA') })).warnings, []);
+		const { warnings, clients } = await inspected({ revoked: entry('CN=Test CA, C=DE') });
+		assert.match(
+			warnings.join('\n'),
+			/revoked_path \(revoked.toml\): line 1: serials\[0\].issuer: is the name of no CA of tls.client_ca_path, which has "CN=Test CA"; check the order/,
+		);
+		assert.deepEqual(clients?.revoked.serials, [{ issuer: 'CN=Test CA, C=DE', serial: '1' }]);
+	});
+
+	test('is nothing where there is none', async () => {
+		const { clients, warnings } = await inspected({});
+		assert.deepEqual(warnings, []);
+		assert.deepEqual(clients, {
+			crls: [],
+			crlRequired: false,
+			revoked: { certificates: [], serials: [], tokens: [], tenants: [] },
+			endAtExpiry: true,
+			endAtCaRemoval: false,
+		});
+	});
+});
