@@ -24,6 +24,7 @@ class FakeSocket extends EventEmitter {
 	isClosed = false;
 	/** `undefined` once it is closed, as of a real one. */
 	getPeerX509Certificate = () => (this.isClosed ? undefined : certificate);
+	getX509Certificate = () => undefined;
 	getProtocol = () => 'TLSv1.3';
 	destroy(): void {
 		this.isClosed = true;
