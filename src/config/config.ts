@@ -4,6 +4,7 @@
  */
 
 import type { OpeningRule } from '../gates/breaker.ts';
+import type { RateClaim, RateSeed, TenantSeed } from '../identity/quotas.ts';
 import type { Limits } from '../shared/limits.ts';
 import type { LogSettings } from '../shared/messages.ts';
 
@@ -30,6 +31,8 @@ export interface RouteConfig {
 	readonly health: HealthSettings | undefined;
 	/** How long an idle connection to the upstream is kept, ms. The same for all routes to one upstream. */
 	readonly idleTimeoutMs: number;
+	/** For each tenant, in addition to its own; `undefined`: none. */
+	readonly rate: RateSeed | undefined;
 }
 
 export interface HealthSettings {
@@ -48,7 +51,7 @@ export interface Config {
 	/** Line of each key that the file has, by the key's full name: `tls.cert_path`, `routes[2].prefix`. */
 	readonly lines: Readonly<Record<string, number>>;
 	readonly healthIntervalMs: number;
-	/** Requests per second for each `sub`; 0 disables limiting. */
+	/** Requests per second for each tenant of which nothing else is said; 0 disables limiting. */
 	readonly tenantRps: number;
 	/** Whether the files that a reload reads are watched, and a change of theirs is one. */
 	readonly reloadOnChange: boolean;
@@ -63,8 +66,14 @@ export interface Config {
 		readonly publicKeyPath: string;
 		readonly issuer: string | undefined;
 		readonly audience: string | undefined;
+		/** Whether a reload reads it, too; otherwise it is read at the start alone (specification 5). */
+		readonly reload: boolean;
+		/** Where tokens say how much their tenant may ask for; `undefined`: nowhere. */
+		readonly rateClaim: RateClaim | undefined;
 	};
-	/** Whether a reload takes over whom we believe, too; otherwise `[jwt]` is read at the start alone (specification 5). */
+	/** `[[tenants]]`. */
+	readonly tenants: readonly TenantSeed[];
+	/** Whether a reload takes over whom we believe, and how much each tenant may ask for. */
 	readonly reloadsIdentity: boolean;
 	readonly routes: readonly RouteConfig[];
 	readonly limits: Limits;

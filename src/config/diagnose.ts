@@ -69,7 +69,7 @@ function unknownKey(path: TomlPath, key: string): string {
 }
 
 function header(table: string): string {
-	return table === 'routes' ? '[[routes]]' : `[${table}]`;
+	return table === 'routes' || table === 'tenants' ? `[[${table}]]` : `[${table}]`;
 }
 
 /** The line of each key, for what is judged later on: `lines['tls.key_path']`. */

@@ -1,7 +1,10 @@
+import { MAX_RPS } from '../gates/tenant-limit.ts';
+import type { RateClaim, RateSeed, TenantSeed } from '../identity/quotas.ts';
 import { FileError, readRegularFile } from '../shared/regular-file.ts';
 import type { Config, ConfigFiles, HealthSettings, Limits, RouteConfig } from './config.ts';
 import { diagnose, duplicatePrefixes, linesByKey } from './diagnose.ts';
 import { ConfigError, type ConfigProblem } from './error.ts';
+import { quotaConflicts } from './quota-conflicts.ts';
 import { type ConfigFile, configFile } from './schema.ts';
 import { parseToml, type TomlTable } from './toml.ts';
 import { upstreamConflicts } from './upstream-conflicts.ts';
@@ -57,6 +60,7 @@ function diagnoseConfig(text: string, path: string): ConfigReading {
 		...diagnose(document, result.error?.issues ?? []),
 		...duplicatePrefixes(document),
 		...upstreamConflicts(document),
+		...quotaConflicts(document),
 	];
 	const lines = linesByKey(document);
 	if (result.success && problems.length === 0) {
@@ -130,12 +134,31 @@ function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Confi
 			clientCaPath: file.tls.client_ca_path,
 			minVersion: file.tls.min_version,
 		},
-		jwt: { publicKeyPath: file.jwt.jwks_path, issuer: file.jwt.issuer, audience: file.jwt.audience },
-		reloadsIdentity: file.jwt.reload,
+		jwt: {
+			publicKeyPath: file.jwt.jwks_path,
+			issuer: file.jwt.issuer,
+			audience: file.jwt.audience,
+			reload: file.jwt.reload,
+			rateClaim: toRateClaim(file.jwt),
+		},
+		tenants: file.tenants.map(toTenant),
+		reloadsIdentity: file.jwt.reload || file.tenants.length > 0,
 		routes: file.routes.map((route) => toRoute(file, route)),
 		limits: toLimits(file.limits),
 		log: { access: file.log.access, requestId: file.log.request_id },
 	};
+}
+
+function toRateClaim({ rate_claim, max_rps = MAX_RPS }: ConfigFile['jwt']): RateClaim | undefined {
+	return rate_claim === undefined ? undefined : { name: rate_claim, maxRps: max_rps };
+}
+
+function toTenant({ name, rps, burst, concurrency }: ConfigFile['tenants'][number]): TenantSeed {
+	return { name, rate: rps === 0 ? null : toRate({ rps, burst }), concurrency };
+}
+
+function toRate({ rps, burst }: { rps?: number | undefined; burst?: number | undefined }): RateSeed | undefined {
+	return rps === undefined || rps === 0 ? undefined : { rps, burst: burst ?? rps };
 }
 
 function toRoute(file: ConfigFile, route: ConfigFile['routes'][number]): RouteConfig {
@@ -149,6 +172,7 @@ function toRoute(file: ConfigFile, route: ConfigFile['routes'][number]): RouteCo
 		},
 		health: (route.health ?? file.health) ? toHealth(file, route) : undefined,
 		idleTimeoutMs: milliseconds(route.upstream_idle_timeout_secs ?? file.upstream_idle_timeout_secs),
+		rate: toRate(route),
 	};
 }
 
@@ -176,6 +200,7 @@ function toLimits(limits: ConfigFile['limits']): Limits {
 		maxBufferedBytesPerTenant: limits.max_buffered_bytes_per_tenant ?? tenantShare(limits),
 		minAnswerBytesPerSec: limits.min_answer_bytes_per_sec,
 		maxConnections: limits.max_connections,
+		rateLimitHeaders: limits.rate_limit_headers,
 	};
 }
 

@@ -15,6 +15,7 @@ const LIMIT_KEYS: Readonly<Record<keyof Limits, string>> = {
 	maxBufferedBytesPerTenant: 'max_buffered_bytes_per_tenant',
 	minAnswerBytesPerSec: 'min_answer_bytes_per_sec',
 	maxConnections: 'max_connections',
+	rateLimitHeaders: 'rate_limit_headers',
 };
 
 /** The boot-only keys whose value in the file is another one than what the process started with. */
@@ -24,12 +25,12 @@ export function changedBootSettings(booted: Config, current: Config): string[] {
 }
 
 function bootSettings(config: Config): Map<string, unknown> {
-	const { healthIntervalMs, tenantRps, reloadOnChange, reloadsIdentity, jwt, limits, log } = config;
+	const { healthIntervalMs, tenantRps, reloadOnChange, jwt, limits, log } = config;
 	const settings = new Map<string, unknown>([
 		['health_interval_secs', healthIntervalMs],
 		['tenant_rps', tenantRps],
 		['reload_on_change', reloadOnChange],
-		...(reloadsIdentity ? [] : jwtSettings(jwt)),
+		...(jwt.reload ? [] : jwtSettings(jwt)),
 		['log.access', log.access],
 		['log.request_id', log.requestId],
 	]);
@@ -39,10 +40,12 @@ function bootSettings(config: Config): Map<string, unknown> {
 	return settings;
 }
 
-function jwtSettings({ publicKeyPath, issuer, audience }: Config['jwt']): [key: string, value: unknown][] {
+function jwtSettings({ publicKeyPath, issuer, audience, rateClaim }: Config['jwt']): [key: string, value: unknown][] {
 	return [
 		['jwt.jwks_path', publicKeyPath],
 		['jwt.issuer', issuer],
 		['jwt.audience', audience],
+		['jwt.rate_claim', rateClaim?.name],
+		['jwt.max_rps', rateClaim?.maxRps],
 	];
 }

@@ -106,7 +106,13 @@ function writeRefusals(page: Exposition, workers: readonly WorkerReading[]): voi
 		);
 	page
 		.family('proxy_ratelimited_total', 'counter', "Requests over their tenant's limit.")
-		.sample(total(workers, ({ rateLimited }) => rateLimited));
+		.sample(total(workers, ({ rateLimited }) => sum(rateLimited.values())));
+	const limits = page.family(
+		'proxy_ratelimit_refusals_total',
+		'counter',
+		'The requests over a limit, by which one it was; together they are proxy_ratelimited_total.',
+	);
+	for (const [reason, count] of addUp(workers.map(({ rateLimited }) => rateLimited))) limits.sample(count, { reason });
 }
 
 function writeHandshakes(

@@ -14,8 +14,9 @@ export async function judgeIdentityFiles(
 ): Promise<Judged<{ readonly identity: IdentitySeed }>> {
 	const { publicKeyPem, problems, warnings } = await judgeJwtKeyFile(files);
 	if (publicKeyPem === undefined || config === undefined) return { problems, warnings };
-	const { issuer, audience } = config.jwt;
-	return { identity: { issuers: [{ issuer, audience, publicKeyPem }] }, problems, warnings };
+	const { issuer, audience, rateClaim } = config.jwt;
+	const issuers = [{ issuer, audience, rateClaim, publicKeyPem }];
+	return { identity: { issuers, quotas: { tenants: config.tenants } }, problems, warnings };
 }
 
 /**

@@ -59,6 +59,6 @@ export async function readStartFiles(path: string, now: Date): Promise<StartFile
 }
 
 /** What a reload reads. */
-export function reloadedFiles({ path, tls, jwt, reloadsIdentity }: Config): string[] {
-	return [path, tls.certPath, tls.keyPath, tls.clientCaPath, ...(reloadsIdentity ? [jwt.publicKeyPath] : [])];
+export function reloadedFiles({ path, tls, jwt }: Config): string[] {
+	return [path, tls.certPath, tls.keyPath, tls.clientCaPath, ...(jwt.reload ? [jwt.publicKeyPath] : [])];
 }

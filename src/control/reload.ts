@@ -87,7 +87,10 @@ export class Reloader {
 
 	/** Without `reloadsIdentity` whom we believe stays what it was at the start (specification 5), and nothing is said of it. */
 	async #identityRound(config: Promise<Config>, generation: number): Promise<boolean> {
-		if (!(await config.catch(() => this.#parts.booted)).reloadsIdentity) return true;
+		const { booted, inForce } = this.#parts;
+		// The last `[[tenants]]` may have been taken out of the file.
+		const hasQuotas = (inForce.identity.quotas?.tenants.length ?? 0) > 0;
+		if (!(hasQuotas || (await config.catch(() => booted)).reloadsIdentity)) return true;
 		return this.#attempt('identity reloaded', 'identity reload failed; keeping old', async () =>
 			this.#takeIdentity(await config, generation),
 		);
@@ -133,9 +136,8 @@ export class Reloader {
 	}
 
 	async #takeIdentity(config: Config, generation: number): Promise<void> {
-		const { readIdentityFiles, pool, inForce } = this.#parts;
-		const { identity, warnings } = await readIdentityFiles(config);
-		this.#warn(config, warnings);
+		const { pool, inForce } = this.#parts;
+		const identity = await this.#readIdentity(config);
 		this.#assertRunning();
 		await pool.switchAll(
 			(_, id) => ({ type: 'prepare-identity', id, identity }),
@@ -144,6 +146,15 @@ export class Reloader {
 				inForce.generation = generation;
 			},
 		);
+	}
+
+	/** Where `[jwt]` is read at the start alone, what it said then holds, and its file is not even looked at. */
+	async #readIdentity(config: Config): Promise<IdentitySeed> {
+		const { readIdentityFiles, inForce } = this.#parts;
+		if (!config.jwt.reload) return { ...inForce.identity, quotas: { tenants: config.tenants } };
+		const { identity, warnings } = await readIdentityFiles(config);
+		this.#warn(config, warnings);
+		return identity;
 	}
 
 	async #takeRoutes(routes: Config['routes'], generation: number): Promise<void> {

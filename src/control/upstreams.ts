@@ -114,10 +114,11 @@ export class Upstreams {
 				stats: counters.stats[worker]!,
 				idleTimeoutMs: idleTimeouts.get(address.authority)!,
 			})),
-			routes: plan.routes.map(({ prefix, cooldownMs, opening, upstream }) => ({
+			routes: plan.routes.map(({ prefix, cooldownMs, opening, rate, upstream }) => ({
 				prefix,
 				cooldownMs,
 				opening,
+				rate,
 				upstream: indexes.get(upstream.authority)!,
 			})),
 		};

@@ -1,20 +1,15 @@
 import type { Rejection } from '../gates/rejection.ts';
 
-const known = new Map<string, readonly string[]>();
+/** By code, and only with the headers that the refusal had when it was first given. */
+const known = new Map<string, { readonly headers: readonly string[]; readonly fields: readonly string[] }>();
 
-/** Header fields of a refusal, names and values in turn; built once for each code. */
-export function refusalFields(rejection: Rejection): readonly string[] {
-	let fields = known.get(rejection.code);
-	if (fields === undefined) {
-		fields = Object.freeze([
-			...rejection.headers,
-			'content-type',
-			'text/plain; charset=utf-8',
-			'content-length',
-			String(Buffer.byteLength(rejection.body)),
-		]);
-		known.set(rejection.code, fields);
-	}
+/** Header fields of a refusal, names and values in turn; built once for each code whose headers are always the same. */
+export function refusalFields({ code, headers, body }: Rejection): readonly string[] {
+	const built = known.get(code);
+	if (built?.headers === headers) return built.fields;
+	const length = String(Buffer.byteLength(body));
+	const fields = Object.freeze([...headers, 'content-type', 'text/plain; charset=utf-8', 'content-length', length]);
+	if (built === undefined) known.set(code, { headers, fields });
 	return fields;
 }
 

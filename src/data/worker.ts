@@ -1,11 +1,13 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { correlate } from '../gates/correlation.ts';
+import { routePolicy } from '../gates/rate-limit-fields.ts';
 import { RouteTable } from '../gates/routes.ts';
-import { Rate } from '../gates/tenant-limit.ts';
+import { Quotas, type RateSeed, rateOf } from '../identity/quotas.ts';
 import { createTrust, type IdentitySeed } from '../identity/trust.ts';
 import { Authenticator } from '../shared/authenticator.ts';
 import { Budget } from '../shared/budget.ts';
 import { type Clock, systemClock } from '../shared/clock.ts';
+import { ConcurrencyCounts } from '../shared/concurrency.ts';
 import { TenantLimiter } from '../shared/limiter.ts';
 import { createLogger, type Logger, parseLogFilter } from '../shared/log.ts';
 import type { FromWorker, RoutingSeed, TlsMaterial, ToWorker, WorkerSeed } from '../shared/messages.ts';
@@ -19,7 +21,14 @@ import { BufferedBytes } from './body/buffered-bytes.ts';
 import { Deadlines } from './deadlines.ts';
 import { DispatchQueue } from './dispatch-queue.ts';
 import { Listener } from './listener.ts';
-import { createDeadlines, type DataPlane, type PlaneDeadlines, type Route, Upstream } from './plane.ts';
+import {
+	createDeadlines,
+	type DataPlane,
+	type PlaneDeadlines,
+	type Route,
+	type RouteLimit,
+	Upstream,
+} from './plane.ts';
 import { createRandomHex } from './random-hex.ts';
 import { RequestLog, type RequestRecord } from './request-record.ts';
 
@@ -118,7 +127,14 @@ class Worker {
 
 	#identity(identity: IdentitySeed): () => void {
 		const trust = createTrust(identity);
-		return () => this.#plane.authenticator.use(trust);
+		const quotas = createQuotas(this.#seed, identity);
+		return () => this.#plane.authenticator.use(trust, quotas);
+	}
+
+	/** No tenant has a NUL in its name, so no route has a tenant's key. */
+	#routeLimit(prefix: string, rate: RateSeed): RouteLimit {
+		const key = tenantKey(this.#seed.tenantSecret, `\0${prefix}`);
+		return { rate: rateOf(rate), key, policy: routePolicy(prefix) };
 	}
 
 	#routing(routing: RoutingSeed): () => void {
@@ -127,10 +143,11 @@ class Worker {
 			(seed) => this.#upstreams.get(seed.breakerId) ?? new Upstream(seed, this.#plane),
 		);
 		const routes = new RouteTable<Route>(
-			routing.routes.map(({ prefix, cooldownMs, opening, upstream }) => ({
+			routing.routes.map(({ prefix, cooldownMs, opening, rate, upstream }) => ({
 				prefix,
 				cooldownMs,
 				opening,
+				limit: rate && this.#routeLimit(prefix, rate),
 				upstream: upstreams[upstream]!,
 			})),
 		);
@@ -144,6 +161,14 @@ class Worker {
 			}
 		};
 	}
+}
+
+/** The tenants' quotas. Who is under way with the slots of others before them goes on being counted. */
+function createQuotas({ tenantRps, concurrency, index, tenantSecret }: WorkerSeed, identity: IdentitySeed): Quotas {
+	const counts = new ConcurrencyCounts(concurrency, index);
+	return new Quotas(identity.quotas, tenantRps, (tenant, limit) =>
+		counts.slots(tenantKey(tenantSecret, tenant), limit),
+	);
 }
 
 function createAccessLog({ log, workers }: WorkerSeed, clock: Clock, stats: WorkerStats): AccessLog | undefined {
@@ -164,7 +189,7 @@ function createPlane(
 	deadlines: PlaneDeadlines,
 	accessLog: AccessLog | undefined,
 ): DataPlane {
-	const limiter = seed.limiter === undefined ? undefined : new TenantLimiter(seed.limiter, seed.index);
+	const limiter = new TenantLimiter(seed.limiter, seed.index);
 	const filter = parseLogFilter(seed.logFilter);
 	const log = createLogger(
 		filter,
@@ -177,11 +202,8 @@ function createPlane(
 	return {
 		clock,
 		limits: seed.limits,
-		authenticator: new Authenticator(createTrust(seed.identity), {
-			keyOf: (tenant) => tenantKey(seed.tenantSecret, tenant),
-		}),
+		authenticator: new Authenticator(createTrust(seed.identity), limiter, createQuotas(seed, seed.identity)),
 		limiter,
-		tenantRate: new Rate(Math.max(1, seed.tenantRps)),
 		routes: new RouteTable([]),
 		stats,
 		bufferedBytes: new BufferedBytes(

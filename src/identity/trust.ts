@@ -3,10 +3,13 @@ import { verifyToken } from '../gates/jwt.ts';
 import { readPublicKey } from '../gates/public-key.ts';
 import { Rejection } from '../gates/rejection.ts';
 import type { VerifiedToken } from '../gates/token-cache.ts';
+import { type QuotaSeed, type RateClaim, readRateClaim } from './quotas.ts';
 
 /** Whose tokens are believed, as the control plane hands it to the workers: texts and numbers that can be cloned. */
 export interface IdentitySeed {
 	readonly issuers: readonly IssuerSeed[];
+	/** `undefined`: no tenant has one of its own. */
+	readonly quotas?: QuotaSeed | undefined;
 }
 
 export interface IssuerSeed extends IssuerRules {
@@ -20,6 +23,8 @@ export interface IssuerRules {
 	readonly issuer: string | undefined;
 	/** Required `aud`; `undefined`: tokens that carry any are refused. */
 	readonly audience: string | undefined;
+	/** Where they say how much their tenant may ask for; `undefined`: nowhere. */
+	readonly rateClaim?: RateClaim | undefined;
 }
 
 /** An issuer with the key that its tokens are verified with. */
@@ -42,7 +47,10 @@ export class Trust {
 	/** @param nowSeconds wall-clock time, seconds since the epoch. */
 	verify(token: string, nowSeconds: number): VerifiedToken | Rejection {
 		const claims = verifyToken(token, this.#issuer, nowSeconds);
-		return claims instanceof Rejection ? claims : { claims, tenant: claims.sub, key: this.#issuer.publicKey };
+		if (claims instanceof Rejection) return claims;
+		const claimedRps = readRateClaim(claims.payload, this.#issuer.rateClaim);
+		if (claimedRps instanceof Rejection) return claimedRps;
+		return { claims, tenant: claims.sub, key: this.#issuer.publicKey, claimedRps };
 	}
 
 	/** Whether a token that another `Trust` has verified would be verified here, too. The time is not looked at. */
@@ -52,6 +60,6 @@ export class Trust {
 }
 
 /** @throws Error that says which key cannot be used. */
-export function createTrust({ issuers }: IdentitySeed): Trust {
+export function createTrust({ issuers }: Pick<IdentitySeed, 'issuers'>): Trust {
 	return new Trust(issuers.map(({ publicKeyPem, ...rules }) => ({ ...rules, publicKey: readPublicKey(publicKeyPem) })));
 }

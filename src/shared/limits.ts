@@ -20,4 +20,6 @@ export interface Limits {
 	readonly minAnswerBytesPerSec: number | undefined;
 	/** Client connections at once in the process; `undefined` means: derive it from the file-descriptor limit. */
 	readonly maxConnections: number | undefined;
+	/** Whether all answers say what is left of the limits, and not only those that refuse. */
+	readonly rateLimitHeaders: boolean;
 }

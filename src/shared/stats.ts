@@ -31,6 +31,10 @@ export const HTTP2_ERROR_REASONS = [
 ] as const;
 export type Http2ErrorReason = (typeof HTTP2_ERROR_REASONS)[number];
 
+/** Which limit a request was over: the label of a metric. */
+export const RATE_LIMIT_REASONS = ['tenant', 'route', 'concurrency'] as const;
+export type RateLimitReason = (typeof RATE_LIMIT_REASONS)[number];
+
 const ANSWERS = 8;
 const REFUSALS = ANSWERS + STATUSES;
 
@@ -38,7 +42,6 @@ const REFUSALS = ANSWERS + STATUSES;
 const CELL = {
 	authMissing: 0,
 	authInvalid: 1,
-	rateLimited: 2,
 	connectionsHandshaking: 4,
 	connectionsHttp1: 5,
 	connectionsHttp2: 6,
@@ -49,8 +52,9 @@ const CELL = {
 	handshakeRefusals: REFUSALS,
 	connectionRefusals: REFUSALS + HANDSHAKE_REFUSALS.length,
 	http2Errors: REFUSALS + HANDSHAKE_REFUSALS.length + CONNECTION_REFUSALS.length,
+	rateLimited: REFUSALS + HANDSHAKE_REFUSALS.length + CONNECTION_REFUSALS.length + HTTP2_ERROR_REASONS.length,
 } as const;
-const WORKER_CELLS = CELL.http2Errors + HTTP2_ERROR_REASONS.length;
+const WORKER_CELLS = CELL.rateLimited + RATE_LIMIT_REASONS.length;
 
 export class WorkerStats {
 	readonly cells: Float64Array;
@@ -70,8 +74,8 @@ export class WorkerStats {
 		this.cells[reason === 'missing' ? CELL.authMissing : CELL.authInvalid]! += 1;
 	}
 
-	rateLimited(): void {
-		this.cells[CELL.rateLimited]! += 1;
+	rateLimited(reason: RateLimitReason): void {
+		this.cells[CELL.rateLimited + RATE_LIMIT_REASONS.indexOf(reason)]! += 1;
 	}
 
 	handshakeFailed(reason: HandshakeRefusal): void {
@@ -108,7 +112,7 @@ export class WorkerStats {
 	read(): {
 		authMissing: number;
 		authInvalid: number;
-		rateLimited: number;
+		rateLimited: Map<RateLimitReason, number>;
 		handshakeRefusals: Map<HandshakeRefusal, number>;
 		connectionRefusals: Map<ConnectionRefusal, number>;
 		accessLinesDropped: number;
@@ -120,7 +124,7 @@ export class WorkerStats {
 		return {
 			authMissing: c[CELL.authMissing]!,
 			authInvalid: c[CELL.authInvalid]!,
-			rateLimited: c[CELL.rateLimited]!,
+			rateLimited: named(RATE_LIMIT_REASONS, c, CELL.rateLimited),
 			handshakeRefusals: named(HANDSHAKE_REFUSALS, c, CELL.handshakeRefusals),
 			connectionRefusals: named(CONNECTION_REFUSALS, c, CELL.connectionRefusals),
 			accessLinesDropped: c[CELL.accessLinesDropped]!,

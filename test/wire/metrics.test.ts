@@ -69,6 +69,7 @@ describe('the first scrape', () => {
 		proxy_request_duration_seconds: ['summary', (up) => QUANTILES.map((q) => `upstream=${up} quantile=${q}`)],
 		proxy_auth_failures_total: ['counter', () => ['reason=invalid', 'reason=missing']],
 		proxy_ratelimited_total: ['counter', () => ['']],
+		proxy_ratelimit_refusals_total: ['counter', () => ['reason=concurrency', 'reason=route', 'reason=tenant']],
 		proxy_tls_handshake_seconds: ['summary', () => QUANTILES.map((q) => `quantile=${q}`)],
 		proxy_tls_handshake_failures_total: ['counter', () => ['']],
 		proxy_tls_handshake_refusals_total: [

@@ -1,4 +1,4 @@
-import { MAX_BYTES, seconds, secondsOrNone, table, wholeNumber, wholeNumberOr } from './kinds.ts';
+import { flag, MAX_BYTES, seconds, secondsOrNone, table, wholeNumber, wholeNumberOr } from './kinds.ts';
 
 /** `[limits]` (decisions "Limits beyond the specification"). */
 export const limits = table('[limits]', {
@@ -16,4 +16,5 @@ export const limits = table('[limits]', {
 	max_buffered_bytes_per_tenant: wholeNumber(1, MAX_BYTES, 'half of max_buffered_bytes', 'of bytes').optional(),
 	min_answer_bytes_per_sec: wholeNumber(0, MAX_BYTES, 'what is usual in the body mode', 'of bytes').optional(),
 	max_connections: wholeNumber(1, 2 ** 30, 'what the file limit allows').optional(),
+	rate_limit_headers: flag('false').default(false),
 });

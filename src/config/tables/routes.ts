@@ -3,6 +3,7 @@ import { prefixProblem } from '../prefix.ts';
 import { parseUpstream } from '../upstream.ts';
 import { routeBreakerKeys } from './breaker.ts';
 import { MAX_SECONDS, table, text, wholeNumber } from './kinds.ts';
+import { routeRateKeys } from './tenants.ts';
 import { routeUpstreamKeys } from './upstream-keys.ts';
 
 /** One `[[routes]]` (specification 2.1). */
@@ -25,4 +26,5 @@ export const route = table('[[routes]]', {
 	cooldown_secs: wholeNumber(1, MAX_SECONDS, 'default_cooldown_secs', 'of seconds').optional(),
 	...routeBreakerKeys,
 	...routeUpstreamKeys,
+	...routeRateKeys,
 });

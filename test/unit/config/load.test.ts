@@ -17,6 +17,7 @@ const OF_TODAY = {
 	opening: { failures: 1, tenants: 1 },
 	health: { path: '/health', timeoutMs: 2000, unhealthyAfter: 1, healthyAfter: 1 },
 	idleTimeoutMs: 4000,
+	rate: undefined,
 };
 
 describe('a configuration that is right', () => {
@@ -35,7 +36,14 @@ describe('a configuration that is right', () => {
 			tenantRps: 1000,
 			reloadOnChange: false,
 			tls: { certPath: 'server.pem', keyPath: 'server.key', clientCaPath: 'ca.pem', minVersion: undefined },
-			jwt: { publicKeyPath: 'jwt.pem', issuer: undefined, audience: undefined },
+			jwt: {
+				publicKeyPath: 'jwt.pem',
+				issuer: undefined,
+				audience: undefined,
+				reload: false,
+				rateClaim: undefined,
+			},
+			tenants: [],
 			reloadsIdentity: false,
 			routes: [],
 			limits: {
@@ -52,6 +60,7 @@ describe('a configuration that is right', () => {
 				maxBufferedBytesPerTenant: 536_870_912,
 				minAnswerBytesPerSec: undefined,
 				maxConnections: undefined,
+				rateLimitHeaders: false,
 			},
 			log: { access: 'off', requestId: false },
 		});
@@ -81,7 +90,13 @@ describe('a configuration that is right', () => {
 			cooldown_secs = 1
 		`);
 		assert.deepEqual({ healthIntervalMs, tenantRps }, { healthIntervalMs: 7000, tenantRps: 0 });
-		assert.deepEqual(jwt, { publicKeyPath: 'jwt.pem', issuer: 'https://issuer.example', audience: 'edge' });
+		assert.deepEqual(jwt, {
+			publicKeyPath: 'jwt.pem',
+			issuer: 'https://issuer.example',
+			audience: 'edge',
+			reload: false,
+			rateClaim: undefined,
+		});
 		assert.deepEqual(routes, [
 			{
 				prefix: '/api',
@@ -304,7 +319,10 @@ cert_path = ""`).split('\n'),
 	it('lists what a table may have when no known key resembles the unknown one', () => {
 		const [problem] = problemsOf(`${MINIMAL}"strange key" = 1`);
 		assert.equal(problem?.key, 'jwt."strange key"');
-		assert.equal(problem?.message, 'unknown key; [jwt] may have jwks_path, issuer, audience, reload');
+		assert.equal(
+			problem?.message,
+			'unknown key; [jwt] may have jwks_path, issuer, audience, rate_claim, max_rps, reload',
+		);
 	});
 
 	it('takes keys that mean something to JavaScript for unknown like any other', () => {

@@ -17,7 +17,13 @@ test('every boot-only setting is named as the file spells it', () => {
 		healthIntervalMs: 1,
 		tenantRps: 1,
 		reloadOnChange: true,
-		jwt: { publicKeyPath: 'other.pub', issuer: 'other', audience: 'other' },
+		jwt: {
+			publicKeyPath: 'other.pub',
+			issuer: 'other',
+			audience: 'other',
+			reload: false,
+			rateClaim: { name: 'rps', maxRps: 5 },
+		},
 		limits: limits as typeof booted.limits,
 		log: { access: 'all', requestId: true },
 	});
@@ -28,6 +34,8 @@ test('every boot-only setting is named as the file spells it', () => {
 		'jwt.jwks_path',
 		'jwt.issuer',
 		'jwt.audience',
+		'jwt.rate_claim',
+		'jwt.max_rps',
 		'log.access',
 		'log.request_id',
 		'limits.max_request_body_bytes',
@@ -43,6 +51,7 @@ test('every boot-only setting is named as the file spells it', () => {
 		'limits.max_buffered_bytes_per_tenant',
 		'limits.min_answer_bytes_per_sec',
 		'limits.max_connections',
+		'limits.rate_limit_headers',
 	]);
 });
 

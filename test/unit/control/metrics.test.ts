@@ -7,7 +7,7 @@ import type { MetricSources } from '../../../src/control/families.ts';
 import { startMetrics } from '../../../src/control/metrics.ts';
 import { Upstreams } from '../../../src/control/upstreams.ts';
 import { HANDSHAKE_REFUSALS } from '../../../src/shared/handshake-refusals.ts';
-import { UpstreamStats, WorkerStats } from '../../../src/shared/stats.ts';
+import { RATE_LIMIT_REASONS, UpstreamStats, WorkerStats } from '../../../src/shared/stats.ts';
 import { parseMetrics, type Scrape, sampleSum } from '../../fixtures/prometheus.ts';
 import { FakeTime } from './fixtures/fake-time.ts';
 import { RecordedLog } from './fixtures/recorded-log.ts';
@@ -59,6 +59,7 @@ const FAMILIES = {
 	proxy_request_duration_seconds: 'summary',
 	proxy_auth_failures_total: 'counter',
 	proxy_ratelimited_total: 'counter',
+	proxy_ratelimit_refusals_total: 'counter',
 	proxy_tls_handshake_seconds: 'summary',
 	proxy_tls_handshake_failures_total: 'counter',
 	proxy_tls_handshake_refusals_total: 'counter',
@@ -110,6 +111,7 @@ describe('the first scrape', () => {
 				(reason) => ['proxy_circuit_transitions_total', { upstream: 'a:1', to: 'open', reason }] as const,
 			),
 			['proxy_ratelimited_total', {}],
+			...RATE_LIMIT_REASONS.map((reason) => ['proxy_ratelimit_refusals_total', { reason }] as const),
 			['proxy_tls_handshake_seconds_count', {}],
 			['proxy_tls_handshake_failures_total', {}],
 			...HANDSHAKE_REFUSALS.map((reason) => ['proxy_tls_handshake_refusals_total', { reason }] as const),
@@ -149,7 +151,8 @@ describe('a later scrape', () => {
 			stats.handshakes.record(10, 0);
 		}
 		second.authFailure('invalid');
-		second.rateLimited();
+		second.rateLimited('route');
+		first.rateLimited('tenant');
 		first.handshakeFailed('expired');
 		second.handshakeFailed('unknown CA');
 		second.connectionRefused('max_connections');
@@ -171,7 +174,9 @@ describe('a later scrape', () => {
 			['proxy_request_duration_seconds_sum', { upstream: 'a:1' }, 0.1],
 			['proxy_auth_failures_total', { reason: 'missing' }, 2],
 			['proxy_auth_failures_total', { reason: 'invalid' }, 1],
-			['proxy_ratelimited_total', {}, 1],
+			['proxy_ratelimited_total', {}, 2],
+			['proxy_ratelimit_refusals_total', { reason: 'route' }, 1],
+			['proxy_ratelimit_refusals_total', {}, 2],
 			['proxy_tls_handshake_seconds_count', {}, 2],
 			['proxy_tls_handshake_failures_total', {}, 2],
 			['proxy_tls_handshake_refusals_total', { reason: 'expired' }, 1],

@@ -20,6 +20,11 @@ const NEW_KEY: IdentitySeed = { issuers: [{ issuer: 'i', audience: 'a', publicKe
 const OLD_ROUTES = [route('/a', 'old:1')];
 
 /** A reloader over a pool of fake threads; the files are what the test says they are. */
+/** The same, with a key that is reloaded. */
+function withJwt(config: Config): Config {
+	return { ...config, jwt: { ...config.jwt, reload: true } };
+}
+
 class TestReload extends TestPool {
 	readonly inForce: ConfigInForce = {
 		tls: OLD_TLS,
@@ -108,7 +113,7 @@ describe('a reload', () => {
 
 	test('takes over whom we believe as a round of its own, if the configuration says so', async () => {
 		const test = await TestReload.started();
-		test.readConfig = () => ({ ...configWith(OLD_ROUTES), reloadsIdentity: true });
+		test.readConfig = () => withJwt({ ...configWith(OLD_ROUTES), reloadsIdentity: true });
 		await test.reloader.request();
 		assert.deepEqual(test.outcome, [
 			'info proxy::reload: mTLS config reloaded',
@@ -122,6 +127,24 @@ describe('a reload', () => {
 		await test.reloader.request();
 		assert.deepEqual(test.log.fields('identity reload failed; keeping old'), { cause: 'no such key', generation: 3 });
 		assert.deepEqual([test.inForce.identity, test.inForce.reloads], [NEW_KEY, { success: 1, failure: 1 }]);
+	});
+
+	test('takes over [[tenants]] in that round, and leaves a key alone that is read at the start alone', async () => {
+		const test = await TestReload.started();
+		const tenants = [{ name: 'a', rate: { rps: 5, burst: 5 }, concurrency: undefined }];
+		test.readConfig = () => ({ ...configWith(OLD_ROUTES), tenants, reloadsIdentity: true });
+		test.readIdentity = () => {
+			throw new Error('is not to be read');
+		};
+		await test.reloader.request();
+		assert.deepEqual(test.inForce.identity, { ...OLD_KEY, quotas: { tenants } });
+		// The last of them has left the file: that is a change, too.
+		test.readConfig = () => configWith(OLD_ROUTES);
+		await test.reloader.request();
+		assert.deepEqual(test.inForce.identity, { ...OLD_KEY, quotas: { tenants: [] } });
+		assert.deepEqual(test.inForce.reloads, { success: 2, failure: 0 });
+		await test.reloader.request();
+		assert.equal(test.outcome.filter((line) => line.includes('identity reloaded')).length, 2);
 	});
 
 	test('gives each worker its own counters and the same breakers', async () => {

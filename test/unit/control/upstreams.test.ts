@@ -105,9 +105,9 @@ describe('what a worker gets to know', () => {
 		upstreams.apply(upstreams.plan([route('/a', 'x:1', 1_000), route('/b', 'y:2'), route('/c', 'x:1')]));
 		const [first, second] = [0, 1].map((worker) => upstreams.seed(upstreams.current, worker));
 		assert.deepEqual(first!.routes, [
-			{ prefix: '/a', cooldownMs: 1_000, opening: { failures: 1, tenants: 1 }, upstream: 0 },
-			{ prefix: '/b', cooldownMs: 30_000, opening: { failures: 1, tenants: 1 }, upstream: 1 },
-			{ prefix: '/c', cooldownMs: 30_000, opening: { failures: 1, tenants: 1 }, upstream: 0 },
+			{ prefix: '/a', cooldownMs: 1_000, opening: { failures: 1, tenants: 1 }, rate: undefined, upstream: 0 },
+			{ prefix: '/b', cooldownMs: 30_000, opening: { failures: 1, tenants: 1 }, rate: undefined, upstream: 1 },
+			{ prefix: '/c', cooldownMs: 30_000, opening: { failures: 1, tenants: 1 }, rate: undefined, upstream: 0 },
 		]);
 		assert.deepEqual(
 			first!.upstreams.map(({ authority, host, port }) => [authority, host, port]),

@@ -4,6 +4,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { createTokenKey } from '../../../src/cli/demo/tokens.ts';
 import { isExpired } from '../../../src/gates/jwt.ts';
+import { UNLIMITED } from '../../../src/gates/quota.ts';
 import { CACHE_CAPACITY, type Identity, TokenCache, usableUntil } from '../../../src/gates/token-cache.ts';
 
 const NOW = 1_800_000_000;
@@ -12,7 +13,15 @@ const key = createPublicKey(createTokenKey().publicKeyPem);
 
 function identity(exp: number, now = NOW): Identity {
 	const claims = { sub: 'tenant', scope: '', exp, payload: {} };
-	return { claims, tenant: 'tenant', key, tenantHeader: '', tenantKey: 1n, usableUntil: usableUntil(claims, now) };
+	return {
+		claims,
+		tenant: 'tenant',
+		key,
+		tenantHeader: '',
+		tenantKey: 1n,
+		quota: UNLIMITED,
+		usableUntil: usableUntil(claims, now),
+	};
 }
 
 describe('the token cache', () => {

@@ -2,7 +2,13 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { HANDSHAKE_REFUSALS } from '../../../src/shared/handshake-refusals.ts';
 import { Summary } from '../../../src/shared/histogram.ts';
-import { CONNECTION_REFUSALS, HTTP2_ERROR_REASONS, UpstreamStats, WorkerStats } from '../../../src/shared/stats.ts';
+import {
+	CONNECTION_REFUSALS,
+	HTTP2_ERROR_REASONS,
+	RATE_LIMIT_REASONS,
+	UpstreamStats,
+	WorkerStats,
+} from '../../../src/shared/stats.ts';
 
 /** Every status that an answer can have. */
 const STATUSES = Array.from({ length: 500 }, (_, i) => 100 + i);
@@ -11,7 +17,7 @@ describe("a worker's stats", () => {
 	const ZERO = {
 		authMissing: 0,
 		authInvalid: 0,
-		rateLimited: 0,
+		rateLimited: new Map(RATE_LIMIT_REASONS.map((reason) => [reason, 0])),
 		handshakeRefusals: new Map(HANDSHAKE_REFUSALS.map((reason) => [reason, 0])),
 		connectionRefusals: new Map(CONNECTION_REFUSALS.map((reason) => [reason, 0])),
 		accessLinesDropped: 0,
@@ -28,7 +34,13 @@ describe("a worker's stats", () => {
 		for (const [event, wanted] of [
 			[(stats: WorkerStats) => stats.authFailure('missing'), { authMissing: 1 }],
 			[(stats: WorkerStats) => stats.authFailure('invalid'), { authInvalid: 1 }],
-			[(stats: WorkerStats) => stats.rateLimited(), { rateLimited: 1 }],
+			...RATE_LIMIT_REASONS.map(
+				(reason) =>
+					[
+						(stats: WorkerStats) => stats.rateLimited(reason),
+						{ rateLimited: new Map(RATE_LIMIT_REASONS.map((one) => [one, one === reason ? 1 : 0])) },
+					] as const,
+			),
 			[(stats: WorkerStats) => stats.accessLineDropped(), { accessLinesDropped: 1 }],
 			...HTTP2_ERROR_REASONS.map(
 				(reason) =>
@@ -94,8 +106,8 @@ describe("a worker's stats", () => {
 
 	it('are seen by whoever reads the memory', () => {
 		const memory = WorkerStats.allocate();
-		new WorkerStats(memory).rateLimited();
-		assert.equal(new WorkerStats(memory).read().rateLimited, 1);
+		new WorkerStats(memory).rateLimited('route');
+		assert.equal(new WorkerStats(memory).read().rateLimited.get('route'), 1);
 	});
 
 	it('do not mix with the handshake times', () => {
