@@ -8,6 +8,7 @@ import type { OpeningRule } from '../gates/breaker.ts';
 import type { CertificateBound } from '../identity/bound-token.ts';
 import type { CertificateHeadersSeed } from '../identity/certificate-headers.ts';
 import type { IssuerRules } from '../identity/issuer.ts';
+import type { RateClaim, RateSeed, TenantSeed } from '../identity/quotas.ts';
 import type { RouteAccessSeed } from '../identity/route-access.ts';
 import type { Limits } from '../shared/limits.ts';
 import type { LogSettings } from '../shared/messages.ts';
@@ -39,6 +40,8 @@ export interface RouteConfig {
 	readonly access?: RouteAccessSeed | undefined;
 	/** What the upstream is told of the client's certificate; `undefined`: nothing. */
 	readonly certificateHeaders?: CertificateHeadersSeed | undefined;
+	/** For each tenant, in addition to its own; `undefined`: none. */
+	readonly rate: RateSeed | undefined;
 }
 
 export interface HealthSettings {
@@ -95,7 +98,7 @@ export interface Config {
 	/** Line of each key that the file has, by the key's full name: `tls.cert_path`, `routes[2].prefix`. */
 	readonly lines: Readonly<Record<string, number>>;
 	readonly healthIntervalMs: number;
-	/** Requests per second for each `sub`; 0 disables limiting. */
+	/** Requests per second for each tenant of which nothing else is said; 0 disables limiting. */
 	readonly tenantRps: number;
 	/** Whether the files that a reload reads are watched, and a change of theirs is one. */
 	readonly reloadOnChange: boolean;
@@ -123,6 +126,8 @@ export interface Config {
 				readonly issuer: string | undefined;
 				readonly audience: string | undefined;
 				readonly certificateBound: CertificateBound;
+				/** Where tokens say how much their tenant may ask for; `undefined`: nowhere. */
+				readonly rateClaim: RateClaim | undefined;
 				/** Whether a reload reads it, too; otherwise it is read at the start alone (specification 5). */
 				readonly reload: boolean;
 		  }
@@ -132,7 +137,9 @@ export interface Config {
 	readonly issuerFiles: readonly IssuerFile[];
 	/** Folder for what is to outlive the process, such as the last keys that were fetched; read at the start alone. */
 	readonly stateDir: string | undefined;
-	/** Whether a reload takes over whom we believe, too. What of it does not change then stays as it was. */
+	/** `[[tenants]]`. */
+	readonly tenants: readonly TenantSeed[];
+	/** Whether a reload takes over whom we believe, and how much each tenant may ask for. What of it does not change then stays as it was. */
 	readonly reloadsIdentity: boolean;
 	readonly routes: readonly RouteConfig[];
 	readonly limits: Limits;

@@ -1,5 +1,7 @@
 import type { RequiredClaim } from '../gates/required-claims.ts';
+import { MAX_RPS } from '../gates/tenant-limit.ts';
 import type { IssuerRules } from '../identity/issuer.ts';
+import type { RateClaim } from '../identity/quotas.ts';
 import type { Config, IssuerConfig, IssuerFile, KeySource } from './config.ts';
 import type { ConfigFile } from './schema.ts';
 import type { TomlTable } from './toml.ts';
@@ -23,8 +25,20 @@ function toIssuer(table: IssuerTable, i: number): IssuerConfig {
 		algorithms: table.algorithms,
 		tenantPrefix: table.tenant_prefix,
 		certificateBound: table.certificate_bound,
+		rateClaim: toRateClaim(table),
 	};
 	return { issuer: table.issuer, rules, keys: toSource(table, i) };
+}
+
+/** Of `[jwt]` or of an `[[issuers]]`. */
+export function toRateClaim({
+	rate_claim,
+	max_rps = MAX_RPS,
+}: {
+	rate_claim?: string | undefined;
+	max_rps?: number | undefined;
+}): RateClaim | undefined {
+	return rate_claim === undefined ? undefined : { name: rate_claim, maxRps: max_rps };
 }
 
 function toSource(table: IssuerTable, i: number): KeySource {

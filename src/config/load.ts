@@ -1,10 +1,12 @@
+import type { RateSeed, TenantSeed } from '../identity/quotas.ts';
 import { FileError, readRegularFile } from '../shared/regular-file.ts';
 import type { Config, ConfigFiles, HealthSettings, Limits, RouteConfig } from './config.ts';
 import { crlConflicts } from './crl-conflicts.ts';
 import { diagnose, duplicatePrefixes, linesByKey } from './diagnose.ts';
 import { ConfigError, type ConfigProblem } from './error.ts';
-import { issuerFiles, toIssuers } from './issuer.ts';
+import { issuerFiles, toIssuers, toRateClaim } from './issuer.ts';
 import { issuerConflicts } from './issuer-conflicts.ts';
+import { quotaConflicts } from './quota-conflicts.ts';
 import { type ConfigFile, configFile } from './schema.ts';
 import { parseToml, type TomlTable } from './toml.ts';
 import { upstreamConflicts } from './upstream-conflicts.ts';
@@ -66,6 +68,7 @@ function diagnoseConfig(text: string, path: string): ConfigReading {
 		...upstreamConflicts(document),
 		...crlConflicts(document),
 		...issuerConflicts(document),
+		...quotaConflicts(document),
 	];
 	const lines = linesByKey(document);
 	if (result.success && problems.length === 0) {
@@ -152,7 +155,8 @@ function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Confi
 		jwt: toJwt(file.jwt),
 		...toIssuers(file.issuers),
 		stateDir: file.state_dir,
-		reloadsIdentity: file.jwt.reload || file.issuers.length > 0,
+		reloadsIdentity: file.jwt.reload || file.issuers.length > 0 || file.tenants.length > 0,
+		tenants: file.tenants.map(toTenant),
 		routes: file.routes.map((route) => toRoute(file, route)),
 		limits: toLimits(file.limits),
 		log: { access: file.log.access, requestId: file.log.request_id },
@@ -163,7 +167,16 @@ function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Confi
 function toJwt(jwt: ConfigFile['jwt']): Config['jwt'] {
 	const { jwks_path, issuer, audience, certificate_bound, reload } = jwt;
 	if (jwks_path === undefined) return undefined;
-	return { publicKeyPath: jwks_path, issuer, audience, certificateBound: certificate_bound, reload };
+	const rateClaim = toRateClaim(jwt);
+	return { publicKeyPath: jwks_path, issuer, audience, certificateBound: certificate_bound, rateClaim, reload };
+}
+
+function toTenant({ name, rps, burst, concurrency }: ConfigFile['tenants'][number]): TenantSeed {
+	return { name, rate: rps === 0 ? null : toRate({ rps, burst }), concurrency };
+}
+
+function toRate({ rps, burst }: { rps?: number | undefined; burst?: number | undefined }): RateSeed | undefined {
+	return rps === undefined || rps === 0 ? undefined : { rps, burst: burst ?? rps };
 }
 
 function toRoute(file: ConfigFile, route: ConfigFile['routes'][number]): RouteConfig {
@@ -179,6 +192,7 @@ function toRoute(file: ConfigFile, route: ConfigFile['routes'][number]): RouteCo
 		idleTimeoutMs: milliseconds(route.upstream_idle_timeout_secs ?? file.upstream_idle_timeout_secs),
 		access: toAccess(route),
 		certificateHeaders: toCertificateHeaders(route),
+		rate: toRate(route),
 	};
 }
 
@@ -216,6 +230,7 @@ function toLimits(limits: ConfigFile['limits']): Limits {
 		minAnswerBytesPerSec: limits.min_answer_bytes_per_sec,
 		maxConnections: limits.max_connections,
 		maxConnectionAgeMs: limits.max_connection_age_secs === 0 ? 0 : milliseconds(limits.max_connection_age_secs),
+		rateLimitHeaders: limits.rate_limit_headers,
 	};
 }
 

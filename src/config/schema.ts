@@ -7,6 +7,7 @@ import { emptyIfAbsent, expected, file, flag, MAX_SECONDS, seconds, wholeNumberO
 import { limits } from './tables/limits.ts';
 import { log } from './tables/log.ts';
 import { route } from './tables/routes.ts';
+import { tenant } from './tables/tenants.ts';
 import { tls } from './tables/tls.ts';
 import { upstreamKeys } from './tables/upstream-keys.ts';
 
@@ -26,6 +27,7 @@ export const configFile = z.strictObject({
 	jwt: emptyIfAbsent(jwt),
 	issuers: z.array(issuer, { error: expected('a list of tables', 'write [[issuers]], with two brackets') }).default([]),
 	breaker: emptyIfAbsent(breaker),
+	tenants: z.array(tenant, { error: expected('a list of tables', 'write [[tenants]], with two brackets') }).default([]),
 	routes: z.array(route, { error: expected('a list of tables', 'write [[routes]], with two brackets') }).default([]),
 	limits: emptyIfAbsent(limits),
 	log: emptyIfAbsent(log),
@@ -43,5 +45,6 @@ export const KEYS: ReadonlyMap<string, readonly string[]> = new Map([
 	['limits', Object.keys(limits.shape)],
 	['breaker', Object.keys(breaker.shape)],
 	['log', Object.keys(log.shape)],
+	['tenants', Object.keys(tenant.shape)],
 	['routes', Object.keys(route.shape)],
 ]);

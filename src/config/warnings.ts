@@ -3,7 +3,8 @@ import type { ConfigProblem } from './error.ts';
 import { prefixDoubt } from './prefix.ts';
 
 /** What is allowed but hardly ever meant; to be logged at start and after a reload. */
-export function configWarnings({ jwt, issuers, routes, limits, lines }: Config): ConfigProblem[] {
+export function configWarnings(config: Config): ConfigProblem[] {
+	const { jwt, issuers, routes, tenants, tenantRps, limits, lines } = config;
 	const warnings: ConfigProblem[] = [];
 	const warn = (key: string, message: string) => {
 		// A key that is missing has no line; then its table has.
@@ -29,6 +30,14 @@ export function configWarnings({ jwt, issuers, routes, limits, lines }: Config):
 	for (const [i, { prefix }] of routes.entries()) {
 		const doubt = prefixDoubt(prefix);
 		if (doubt !== undefined) warn(`routes[${i}].prefix`, doubt);
+	}
+	for (const [i, { rate, concurrency }] of tenants.entries()) {
+		if (rate === undefined && concurrency === undefined) {
+			warn(`tenants[${i}].name`, 'says nothing of its tenant: give it rps or concurrency, or leave it out');
+		}
+	}
+	if (jwt?.rateClaim !== undefined && tenantRps === 0) {
+		warn('jwt.rate_claim', 'limits only the tokens that have the claim, since tenant_rps is 0; set tenant_rps, too');
 	}
 	if (limits.maxBufferedBytes < limits.maxRequestBodyBytes) {
 		warn(

@@ -16,6 +16,7 @@ const LIMIT_KEYS: Readonly<Record<keyof Limits, string>> = {
 	minAnswerBytesPerSec: 'min_answer_bytes_per_sec',
 	maxConnections: 'max_connections',
 	maxConnectionAgeMs: 'max_connection_age_secs',
+	rateLimitHeaders: 'rate_limit_headers',
 };
 
 /** The boot-only keys whose value in the file is another one than what the process started with. */
@@ -46,11 +47,14 @@ function jwtSettings({
 	issuer,
 	audience,
 	certificateBound,
+	rateClaim,
 }: NonNullable<Config['jwt']>): [key: string, value: unknown][] {
 	return [
 		['jwt.jwks_path', publicKeyPath],
 		['jwt.issuer', issuer],
 		['jwt.audience', audience],
 		['jwt.certificate_bound', certificateBound],
+		['jwt.rate_claim', rateClaim?.name],
+		['jwt.max_rps', rateClaim?.maxRps],
 	];
 }

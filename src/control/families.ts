@@ -114,13 +114,19 @@ function writeRefusals(page: Exposition, workers: readonly WorkerReading[]): voi
 		);
 	page
 		.family('proxy_ratelimited_total', 'counter', "Requests over their tenant's limit.")
-		.sample(total(workers, ({ rateLimited }) => rateLimited));
+		.sample(total(workers, ({ rateLimited }) => sum(rateLimited.values())));
 	const forbidden = page.family(
 		'proxy_forbidden_total',
 		'counter',
 		'Requests that may not use their route, by what forbids it: the certificate, the tenant or the scopes.',
 	);
 	for (const [reason, count] of addUp(workers.map((worker) => worker.forbidden))) forbidden.sample(count, { reason });
+	const limits = page.family(
+		'proxy_ratelimit_refusals_total',
+		'counter',
+		'The requests over a limit, by which one it was; together they are proxy_ratelimited_total.',
+	);
+	for (const [reason, count] of addUp(workers.map(({ rateLimited }) => rateLimited))) limits.sample(count, { reason });
 }
 
 function writeHandshakes(

@@ -32,7 +32,8 @@ export async function judgeIdentityFiles(
 	if (jwt !== undefined) note(jwt);
 	if (config === undefined || problems.length > 0) return { problems, warnings };
 	const remotes = config.issuers.flatMap((issuer) => remoteOf(issuer, contents));
-	return { identity: { issuers: seeds(config, jwt?.keys, contents) }, remotes, problems, warnings };
+	const identity = { issuers: seeds(config, jwt?.keys, contents), quotas: { tenants: config.tenants } };
+	return { identity, remotes, problems, warnings };
 }
 
 /**
@@ -103,12 +104,13 @@ function seeds({ jwt, issuers }: Config, keys: KeySetSeed | undefined, contents:
 			return { ...rules, keys: remote ? undefined : contents.keys.get(source.key), remote };
 		});
 	}
-	const { issuer, audience, certificateBound } = jwt;
+	const { issuer, audience, certificateBound, rateClaim } = jwt;
 	const rules = {
 		...DEFAULT_RULES,
 		issuer,
 		audience: audience === undefined ? undefined : [audience],
 		certificateBound,
+		rateClaim,
 	};
 	return [{ ...rules, keys, remote: false }];
 }

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { type BudgetMemory, createBudget, reclaimBudget } from '../shared/budget.ts';
+import { type ConcurrencyMemory, createConcurrencyMemory, reclaimConcurrency } from '../shared/concurrency.ts';
 import { createLimiterMemory, type LimiterMemory, releaseLimiterLock } from '../shared/limiter.ts';
 import type { WorkerSeed } from '../shared/messages.ts';
 import { WorkerStats } from '../shared/stats.ts';
@@ -12,8 +13,6 @@ const MAX_UNITS = 2 ** 30;
 
 export interface MemorySizes {
 	readonly workers: number;
-	/** 0: no limiter. */
-	readonly tenantRps: number;
 	readonly maxBufferedBytes: number;
 	/** Of `maxBufferedBytes`. */
 	readonly maxBufferedBytesPerTenant: number;
@@ -22,10 +21,11 @@ export interface MemorySizes {
 
 /** The memory that lives as long as the process, whatever becomes of single workers: one truth for all of them. */
 export class ProcessMemory {
-	/** Keys the tenants in `limiter` and `tenantShares`. */
+	/** Keys the tenants in `limiter`, `concurrency` and `tenantShares`. */
 	readonly tenantSecret: Uint8Array = randomBytes(32);
-	/** `undefined` when no tenant is limited. */
-	readonly limiter: LimiterMemory | undefined;
+	/** Also while nobody is limited: a reload may bring limits. Memory that nobody touches costs none. */
+	readonly limiter: LimiterMemory;
+	readonly concurrency: ConcurrencyMemory;
 	readonly bufferedBytes: BudgetMemory;
 	/** `undefined` when one tenant may hold all. */
 	readonly tenantShares: TenantSharesMemory | undefined;
@@ -35,8 +35,9 @@ export class ProcessMemory {
 	readonly stats: readonly WorkerStats[];
 
 	constructor(sizes: MemorySizes) {
-		const { workers, tenantRps, maxBufferedBytes, maxBufferedBytesPerTenant, maxConnections } = sizes;
-		this.limiter = tenantRps === 0 ? undefined : createLimiterMemory(this.tenantSecret);
+		const { workers, maxBufferedBytes, maxBufferedBytesPerTenant, maxConnections } = sizes;
+		this.limiter = createLimiterMemory(this.tenantSecret);
+		this.concurrency = createConcurrencyMemory(workers);
 		this.bufferedBytes = createBudget(Math.min(maxBufferedBytes, MAX_UNITS * BODY_UNIT), BODY_UNIT, workers);
 		this.tenantShares =
 			maxBufferedBytesPerTenant < maxBufferedBytes
@@ -49,7 +50,8 @@ export class ProcessMemory {
 
 	/** Takes back what a worker held that is gone. Only once its thread has ended: it must not touch the memory again. */
 	reclaim(worker: number): void {
-		if (this.limiter !== undefined) releaseLimiterLock(this.limiter, worker);
+		releaseLimiterLock(this.limiter, worker);
+		reclaimConcurrency(this.concurrency, worker);
 		reclaimBudget(this.bufferedBytes, worker);
 		if (this.tenantShares !== undefined) reclaimTenantShares(this.tenantShares, worker);
 		reclaimBudget(this.connections, worker);

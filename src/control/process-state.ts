@@ -41,7 +41,6 @@ export function createState({ config, tls, identity }: StartFiles, wantedWorkers
 		inForce: { tls, identity, generation: 1, reloads: { success: 0, failure: 0 } },
 		memory: new ProcessMemory({
 			workers,
-			tenantRps: config.tenantRps,
 			maxBufferedBytes: config.limits.maxBufferedBytes,
 			maxBufferedBytesPerTenant: config.limits.maxBufferedBytesPerTenant,
 			maxConnections: config.limits.maxConnections ?? room,
@@ -81,6 +80,7 @@ export function seedWorker(
 		tls: inForce.tls,
 		routing: upstreams.seed(upstreams.current, index),
 		limiter: memory.limiter,
+		concurrency: memory.concurrency,
 		tenantSecret: memory.tenantSecret,
 		bufferedBytes: memory.bufferedBytes,
 		tenantShares: memory.tenantShares,

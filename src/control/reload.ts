@@ -88,7 +88,10 @@ export class Reloader {
 
 	/** Without `reloadsIdentity` whom we believe stays what it was at the start (specification 5), and nothing is said of it. */
 	async #identityRound(config: Promise<Config>, generation: number): Promise<boolean> {
-		if (!(await config.catch(() => this.#parts.booted)).reloadsIdentity) return true;
+		const { booted, inForce } = this.#parts;
+		// The last `[[tenants]]` may have been taken out of the file.
+		const hasQuotas = (inForce.identity.quotas?.tenants.length ?? 0) > 0;
+		if (!(hasQuotas || (await config.catch(() => booted)).reloadsIdentity)) return true;
 		return this.#attempt('identity reloaded', 'identity reload failed; keeping old', async () =>
 			this.#takeIdentity(await config, generation),
 		);

@@ -114,10 +114,11 @@ export class Upstreams {
 				stats: counters.stats[worker]!,
 				idleTimeoutMs: idleTimeouts.get(address.authority)!,
 			})),
-			routes: plan.routes.map(({ prefix, cooldownMs, opening, upstream, access, certificateHeaders }) => ({
+			routes: plan.routes.map(({ prefix, cooldownMs, opening, rate, upstream, access, certificateHeaders }) => ({
 				prefix,
 				cooldownMs,
 				opening,
+				rate,
 				upstream: indexes.get(upstream.authority)!,
 				access,
 				certificateHeaders,

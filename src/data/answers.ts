@@ -1,19 +1,15 @@
 import type { Rejection } from '../gates/rejection.ts';
 
+/** By code, and only with the headers that the refusal had when it was first given. */
 const known = new Map<string, { readonly headers: readonly string[]; readonly fields: readonly string[] }>();
 
-/** Header fields of a refusal, names and values in turn; built once for each code, and anew where its headers are others. */
+/** Header fields of a refusal, names and values in turn; built once for each code whose headers are always the same. */
 export function refusalFields({ code, headers, body }: Rejection): readonly string[] {
-	const last = known.get(code);
-	if (last?.headers === headers) return last.fields;
-	const fields = Object.freeze([
-		...headers,
-		'content-type',
-		'text/plain; charset=utf-8',
-		'content-length',
-		String(Buffer.byteLength(body)),
-	]);
-	known.set(code, { headers, fields });
+	const built = known.get(code);
+	if (built?.headers === headers) return built.fields;
+	const length = String(Buffer.byteLength(body));
+	const fields = Object.freeze([...headers, 'content-type', 'text/plain; charset=utf-8', 'content-length', length]);
+	if (built === undefined) known.set(code, { headers, fields });
 	return fields;
 }
 

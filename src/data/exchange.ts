@@ -9,6 +9,8 @@ import {
 import type { Correlation } from '../gates/correlation.ts';
 import type { RequestHead } from '../gates/headers.ts';
 import { type CleanTarget, cleanTarget, pathOf } from '../gates/path.ts';
+import type { RequestSlots } from '../gates/quota.ts';
+import { RateLimitFields } from '../gates/rate-limit-fields.ts';
 import * as rejection from '../gates/rejection.ts';
 import { Rejection } from '../gates/rejection.ts';
 import { withoutQuery } from '../gates/target.ts';
@@ -22,6 +24,13 @@ import type { ClientRequest, ExchangeEvents } from './client.ts';
 import { Timed } from './deadlines.ts';
 import type { Dispatched } from './dispatch-queue.ts';
 import type { DataPlane, Route } from './plane.ts';
+import {
+	limitOf,
+	refuseOverConcurrency,
+	refuseOverRouteRate,
+	refuseOverTenantRate,
+	withReport,
+} from './quota-gates.ts';
 import type { RequestRecord } from './request-record.ts';
 import type { ResponseHandler, UpstreamConnection, UpstreamFailure } from './upstream/connection.ts';
 
@@ -39,6 +48,10 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 	#head: RequestHead | undefined;
 	#correlation: Correlation | undefined;
 	#identity: Identity | undefined;
+	/** Where it has taken one of the requests that its tenant may have under way. */
+	#slots: RequestSlots | undefined;
+	/** What is left of the limits, where all answers say it. */
+	#report: RateLimitFields | undefined;
 	#target: CleanTarget | undefined;
 	protected route: Route | undefined;
 	/** Monotonic milliseconds when the request left for the upstream. */
@@ -91,8 +104,17 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		}
 
 		// Only now is there somebody to charge. Everything after this costs the tenant one request.
-		const withinLimit = plane.limiter?.admit(identity.tenantKey, this.#startedAt, plane.tenantRate) ?? true;
-		if (!withinLimit) return this.refuse(rejection.RATE_LIMITED);
+		if (plane.limits.rateLimitHeaders) this.#report = new RateLimitFields();
+		const overRate = refuseOverTenantRate(plane.limiter, identity, this.#startedAt, this.#report);
+		if (overRate) return this.refuse(overRate);
+
+		// And one of those that it may have under way, until the request is over, whatever becomes of it.
+		const { slots } = identity.quota;
+		if (slots !== undefined) {
+			const tooMany = refuseOverConcurrency(slots, this.#report);
+			if (tooMany) return this.refuse(tooMany);
+			this.#slots = slots;
+		}
 
 		// The proxy and the upstream must see the same path, or the route that is matched is not the one that is served.
 		const target = client.method === 'CONNECT' ? rejection.UPGRADE_UNSUPPORTED : cleanTarget(client.target);
@@ -122,6 +144,11 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		if (forbidden) return this.refuse(forbidden);
 		if (route.certificateHeaders !== undefined && client.connection.caller === undefined)
 			return this.refuse(NO_CERTIFICATE);
+		// What a tenant may ask for in all need not be what it may ask of this route.
+		if (route.limit !== undefined) {
+			const overRate = refuseOverRouteRate(plane.limiter, this.#identity!, route.limit, now, this.#report);
+			if (overRate) return this.refuse(overRate);
+		}
 
 		// Streaming: a body that announces too much is refused before the upstream hears of it.
 		const tooLarge = this.admitBody(this.#head!);
@@ -279,20 +306,26 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		this.fail(rejection.INTERNAL_ERROR, 'abandoned');
 	}
 
+	/** The upstream's answer, as it goes to the client. @param fields names and values in turn. */
+	protected answerFields(fields: string[]): string[] {
+		return this.#report === undefined ? fields : withReport(fields, this.#report);
+	}
+
 	/** Gives an answer of our own: the one place where refusals become answers and are counted. */
 	refuse(answer: Rejection): void {
 		const { stats } = this.plane;
 		if (answer.is(rejection.TOKEN_MISSING)) this.#unauthorized(answer, 'missing');
 		else if (answer.is(rejection.TOKEN_INVALID)) this.#unauthorized(answer, 'invalid');
-		else if (answer.is(rejection.RATE_LIMITED)) stats.rateLimited();
 		else if (answer.is(rejection.CERTIFICATE_FORBIDDEN)) this.#forbidden(answer, 'certificate');
 		else if (answer.is(rejection.TENANT_FORBIDDEN)) this.#forbidden(answer, 'tenant');
 		else if (answer.is(rejection.INSUFFICIENT_SCOPE)) this.#forbidden(answer, 'scope');
+		else if (answer.is(rejection.RATE_LIMITED)) stats.rateLimited(limitOf(answer));
 		else if (UNSERVED.some((kind) => answer.is(kind))) this.#tellOperators('request not served', answer, answer.status);
 		this.releaseBodies();
 		this.count(answer.status, answer);
 		this.plane.deadlines.upstream.add(this);
-		this.client.refuse(answer);
+		const isReported = this.#report !== undefined && !answer.is(rejection.RATE_LIMITED);
+		this.client.refuse(isReported ? answer.withHeaders(withReport([...answer.headers], this.#report)) : answer);
 	}
 
 	/** Counts a request without a valid token, and tells operators what was wrong with it. */
@@ -378,6 +411,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 	onAnswered(): void {
 		this.cancelDeadline();
 		this.releaseBodies();
+		this.#giveSlotBack();
 		this.#log();
 	}
 
@@ -388,9 +422,17 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		this.settle('abandoned');
 		this.dropUpstream();
 		this.releaseBodies();
+		this.#giveSlotBack();
 		if (why === undefined) this.record?.losesClient();
 		else this.record?.breaksOff(why);
 		this.#log();
+	}
+
+	/** Every request ends in one of the two above, and only once. */
+	#giveSlotBack(): void {
+		const slots = this.#slots;
+		this.#slots = undefined;
+		slots?.giveBack();
 	}
 
 	/** The request is over, whatever became of it. */

@@ -1,6 +1,7 @@
 import type { OpeningRule } from '../gates/breaker.ts';
 import type { Correlation } from '../gates/correlation.ts';
 import type { RequestHead } from '../gates/headers.ts';
+import type { RatePolicy } from '../gates/rate-limit-fields.ts';
 import type { RouteTable } from '../gates/routes.ts';
 import type { Rate } from '../gates/tenant-limit.ts';
 import type { CertificateHeaders } from '../identity/certificate-headers.ts';
@@ -26,9 +27,8 @@ export interface DataPlane {
 	readonly clock: Clock;
 	readonly limits: Limits;
 	readonly authenticator: Authenticator;
-	/** `undefined` when tenants are not limited. */
-	readonly limiter: TenantLimiter | undefined;
-	readonly tenantRate: Rate;
+	/** Asked only where a rate holds. */
+	readonly limiter: TenantLimiter;
 	routes: RouteTable<Route>;
 	readonly stats: WorkerStats;
 	readonly bufferedBytes: BufferedBytes;
@@ -98,11 +98,20 @@ export interface Route {
 	readonly prefix: string;
 	readonly cooldownMs: number;
 	readonly opening: OpeningRule;
+	/** What a tenant may ask of this route, in addition to all else; `undefined`: no limit. */
+	readonly limit?: RouteLimit | undefined;
 	readonly upstream: Upstream;
 	/** Who may use it; `undefined`: whoever has come this far. */
 	readonly access: RouteAccess | undefined;
 	/** What the upstream is told of the client's certificate; `undefined`: nothing. */
 	readonly certificateHeaders: CertificateHeaders | undefined;
+}
+
+export interface RouteLimit {
+	readonly rate: Rate;
+	/** Together with a tenant's key the key of its bucket here. */
+	readonly key: bigint;
+	readonly policy: RatePolicy;
 }
 
 /** One upstream as this worker knows it. */

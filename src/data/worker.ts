@@ -1,9 +1,10 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { correlate } from '../gates/correlation.ts';
+import { routePolicy } from '../gates/rate-limit-fields.ts';
 import { RouteTable } from '../gates/routes.ts';
-import { Rate } from '../gates/tenant-limit.ts';
 import { CertificateHeaders } from '../identity/certificate-headers.ts';
 import { loadNameReader, type NameReader } from '../identity/certificate-names.ts';
+import { Quotas, type RateSeed, rateOf } from '../identity/quotas.ts';
 import { NOTHING_REVOKED, RevokedTokens } from '../identity/revocations.ts';
 import { RouteAccess } from '../identity/route-access.ts';
 import { type IdentitySeed, type OnUnknownKey, Trust } from '../identity/trust.ts';
@@ -11,6 +12,7 @@ import { Authenticator } from '../shared/authenticator.ts';
 import { Budget } from '../shared/budget.ts';
 import { ClientPolicy } from '../shared/client-policy.ts';
 import { type Clock, systemClock } from '../shared/clock.ts';
+import { ConcurrencyCounts } from '../shared/concurrency.ts';
 import { TenantLimiter } from '../shared/limiter.ts';
 import { createLogger, type Logger, parseLogFilter } from '../shared/log.ts';
 import type { FromWorker, RoutingSeed, TlsMaterial, ToWorker, WorkerSeed } from '../shared/messages.ts';
@@ -24,7 +26,14 @@ import { BufferedBytes } from './body/buffered-bytes.ts';
 import { Deadlines } from './deadlines.ts';
 import { DispatchQueue } from './dispatch-queue.ts';
 import { Listener } from './listener.ts';
-import { createDeadlines, type DataPlane, type PlaneDeadlines, type Route, Upstream } from './plane.ts';
+import {
+	createDeadlines,
+	type DataPlane,
+	type PlaneDeadlines,
+	type Route,
+	type RouteLimit,
+	Upstream,
+} from './plane.ts';
 import { createRandomHex } from './random-hex.ts';
 import { RequestLog, type RequestRecord } from './request-record.ts';
 import { reportUnknownKeys } from './unknown-keys.ts';
@@ -54,9 +63,9 @@ class Worker {
 		const stats = new WorkerStats(seed.stats);
 		this.#accessLog = createAccessLog(seed, clock, stats);
 		this.#onUnknownKey = reportUnknownKeys(clock, (issuer) => tell({ type: 'unknown-key', issuer }));
-		const authenticator = new Authenticator(new Trust(seed.identity, this.#onUnknownKey), {
-			keyOf: (tenant) => tenantKey(seed.tenantSecret, tenant),
-		});
+		const trust = new Trust(seed.identity, this.#onUnknownKey);
+		const keys = { keyOf: (tenant: string) => tenantKey(seed.tenantSecret, tenant) };
+		const authenticator = new Authenticator(trust, keys, createQuotas(seed, seed.identity));
 		const planeDeadlines = createDeadlines(deadlines, seed.limits);
 		this.#plane = createPlane(seed, clock, stats, planeDeadlines, authenticator, this.#accessLog);
 		authenticator.refuseRevoked(new RevokedTokens(seed.tls.clients?.revoked ?? NOTHING_REVOKED));
@@ -147,7 +156,14 @@ class Worker {
 
 	#identity(identity: IdentitySeed): () => void {
 		const trust = new Trust(identity, this.#onUnknownKey);
-		return () => this.#plane.authenticator.use(trust);
+		const quotas = createQuotas(this.#seed, identity);
+		return () => this.#plane.authenticator.use(trust, quotas);
+	}
+
+	/** No tenant has a NUL in its name, so no route has a tenant's key. */
+	#routeLimit(prefix: string, rate: RateSeed): RouteLimit {
+		const key = tenantKey(this.#seed.tenantSecret, `\0${prefix}`);
+		return { rate: rateOf(rate), key, policy: routePolicy(prefix) };
 	}
 
 	#routing(routing: RoutingSeed, readNames: NameReader | undefined): () => void {
@@ -156,10 +172,11 @@ class Worker {
 			(seed) => this.#upstreams.get(seed.breakerId) ?? new Upstream(seed, this.#plane),
 		);
 		const routes = new RouteTable<Route>(
-			routing.routes.map(({ prefix, cooldownMs, opening, upstream, access, certificateHeaders }) => ({
+			routing.routes.map(({ prefix, cooldownMs, opening, rate, upstream, access, certificateHeaders }) => ({
 				prefix,
 				cooldownMs,
 				opening,
+				limit: rate && this.#routeLimit(prefix, rate),
 				upstream: upstreams[upstream]!,
 				access: access && new RouteAccess(access, readNames),
 				certificateHeaders: certificateHeaders && new CertificateHeaders(certificateHeaders, readNames),
@@ -185,6 +202,14 @@ async function nameReaderFor({ routes }: RoutingSeed): Promise<NameReader | unde
 	return readsNames ? loadNameReader() : undefined;
 }
 
+/** The tenants' quotas. Who is under way with the slots of others before them goes on being counted. */
+function createQuotas({ tenantRps, concurrency, index, tenantSecret }: WorkerSeed, identity: IdentitySeed): Quotas {
+	const counts = new ConcurrencyCounts(concurrency, index);
+	return new Quotas(identity.quotas, tenantRps, (tenant, limit) =>
+		counts.slots(tenantKey(tenantSecret, tenant), limit),
+	);
+}
+
 function createAccessLog({ log, workers }: WorkerSeed, clock: Clock, stats: WorkerStats): AccessLog | undefined {
 	if (log.access === 'off') return undefined;
 	return new AccessLog({
@@ -204,7 +229,7 @@ function createPlane(
 	authenticator: Authenticator,
 	accessLog: AccessLog | undefined,
 ): DataPlane {
-	const limiter = seed.limiter === undefined ? undefined : new TenantLimiter(seed.limiter, seed.index);
+	const limiter = new TenantLimiter(seed.limiter, seed.index);
 	const filter = parseLogFilter(seed.logFilter);
 	const log = createLogger(
 		filter,
@@ -219,7 +244,6 @@ function createPlane(
 		limits: seed.limits,
 		authenticator,
 		limiter,
-		tenantRate: new Rate(Math.max(1, seed.tenantRps)),
 		routes: new RouteTable([]),
 		stats,
 		bufferedBytes: new BufferedBytes(

@@ -10,6 +10,8 @@ export type GateErrorCode =
 	| 'ERR_GATE_ISSUERS'
 	/** `tenantRps` is not a whole number from 0 to 1,000,000. */
 	| 'ERR_GATE_TENANT_RPS'
+	/** `tenants` cannot be used as they are: the message names the one and the option. */
+	| 'ERR_GATE_TENANTS'
 	/** Claims were asked of a request that no gate has admitted. */
 	| 'ERR_GATE_NO_CLAIMS'
 	/** What was given as a request has no headers that can be read. */

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
+import { RateLimitFields, TENANT_POLICY } from '../gates/rate-limit-fields.ts';
 import { insufficientScope, RATE_LIMITED, Rejection, TOKEN_INVALID } from '../gates/rejection.ts';
-import { Rate } from '../gates/tenant-limit.ts';
+import type { Bucket, Rate } from '../gates/tenant-limit.ts';
 import type { Identity } from '../gates/token-cache.ts';
 import { refuseOtherHolder } from '../identity/bound-token.ts';
 import { issuerWithKey } from '../identity/issuer.ts';
@@ -13,6 +14,7 @@ import { type Caller, type CallerCertificate, certificateOf, thumbprintOf } from
 import { type Claims, claimsOf } from './claims.ts';
 import { GateError, type GateErrorCode } from './error.ts';
 import { type Algorithm, type CertificateBound, type IssuerOptions, type ReadIssuers, readIssuers } from './issuers.ts';
+import { readQuotas, type TenantOptions } from './quotas.ts';
 import { type Refusal, RefusedError, refused } from './refusal.ts';
 import { type GateEvent, RemoteKeys, warnOfEvent } from './remote-keys.ts';
 import { readVerificationKey, type VerificationKey } from './verification-key.ts';
@@ -91,6 +93,8 @@ export interface CommonOptions {
 	 * switches the limit off. It holds for one gate in one process: let the servers of a process share a gate.
 	 */
 	readonly tenantRps: number;
+	/** Tenants with a limit of their own. */
+	readonly tenants?: readonly TenantOptions[];
 	/** Told of fetches of keys. By default those that fail become warnings of the process. */
 	readonly onEvent?: (event: GateEvent) => void;
 	/** Where time comes from, for tests; the system's clocks by default. */
@@ -99,9 +103,6 @@ export interface CommonOptions {
 
 /** Tenants in debt at the same moment, in 1 MiB. A tenant that finds no place among them has to wait. */
 const LIMITER_SLOTS = 1 << 16;
-/** One request a microsecond; far below the rate at which the limiter's arithmetic would stop being exact. */
-const MAX_TENANT_RPS = 1_000_000;
-
 /**
  * Creates a gate. It remembers verified tokens, at most 10,000, each for at most 5 minutes and never longer than to its
  * `exp` and the 60 s of leeway.
@@ -111,11 +112,11 @@ const MAX_TENANT_RPS = 1_000_000;
 export function createGate(options: GateOptions): Gate {
 	const { tenantRps, onEvent = warnOfEvent, clock = ownClock() } = options;
 	const issuers = readTrusted(options);
-	const rate = readRate(tenantRps);
-	const limiter = rate && new TenantLimiter(createLimiterMemory(randomBytes(32), LIMITER_SLOTS), 0);
-	const keys = new RemoteKeys(issuers, clock, onEvent, (identity) => authenticator.use(trustIn(identity)));
+	const quotas = readQuotas(tenantRps, options.tenants);
+	const limiter = new TenantLimiter(createLimiterMemory(randomBytes(32), LIMITER_SLOTS), 0);
+	const keys = new RemoteKeys(issuers, clock, onEvent, (identity) => authenticator.use(trustIn(identity), quotas));
 	const trustIn = (identity: IdentitySeed) => new Trust(identity, (issuer) => keys.unknownKey(issuer));
-	const authenticator = new Authenticator(trustIn(keys.identity), limiter);
+	const authenticator = new Authenticator(trustIn(keys.identity), limiter, quotas);
 	// As long as the authenticator remembers an identity, and no longer.
 	const admitted = new WeakMap<Identity, Verdict>();
 
@@ -126,7 +127,10 @@ export function createGate(options: GateOptions): Gate {
 			const stolen = refuseOtherHolder(identity.confirmation, thumbprintOf(caller));
 			if (stolen) return refused(stolen);
 		}
-		if (limiter && !limiter.admit(identity.tenantKey, clock.now(), rate!)) return refused(RATE_LIMITED);
+		const { rate } = identity.quota;
+		if (rate !== undefined && !limiter.admit(identity.tenantKey, clock.now(), rate)) {
+			return refused(overRate(rate, limiter.bucket));
+		}
 		const { scopes } = caller;
 		if (scopes !== undefined && !scopes.every((scope) => identity.claims.scopes.has(scope))) {
 			return refused(insufficientScope(scopes));
@@ -151,6 +155,13 @@ export function createGate(options: GateOptions): Gate {
 		ready: keys.ready,
 		close: () => keys.close(),
 	};
+}
+
+/** Says which limit it was, and when to come again. */
+function overRate(rate: Rate, bucket: Bucket): Rejection {
+	const fields = new RateLimitFields();
+	const wait = fields.refused(TENANT_POLICY, rate, bucket);
+	return RATE_LIMITED.withHeaders([...fields.fields, 'retry-after', String(wait)]);
 }
 
 /** Whom the options name: `issuers`, or the one of the short form. */
@@ -187,13 +198,6 @@ function onlyValue(authorization: unknown): string | null | undefined {
 
 function ownClock(): Clock {
 	return systemClock(process.hrtime.bigint());
-}
-
-function readRate(tenantRps: number): Rate | undefined {
-	if (!Number.isInteger(tenantRps) || tenantRps < 0 || tenantRps > MAX_TENANT_RPS) {
-		throw new GateError('ERR_GATE_TENANT_RPS', 'tenantRps must be a whole number from 0 (no limit) to 1,000,000');
-	}
-	return tenantRps === 0 ? undefined : new Rate(tenantRps);
 }
 
 /** `undefined` is refused: the check must not vanish because an environment variable is not set. */

@@ -7,6 +7,7 @@ import { type KeySetSeed, readJwks } from '../identity/key-set.ts';
 import { parseJwksUrl } from '../shared/jwks/jwks-url.ts';
 import type { RemoteIssuer } from '../shared/jwks/remote-issuer.ts';
 import { GateError } from './error.ts';
+import { isRps, MAX_TENANT_RPS } from './quotas.ts';
 import { readKey, type VerificationKey } from './verification-key.ts';
 
 export type { Algorithm, CertificateBound };
@@ -43,6 +44,10 @@ export interface IssuerOptions {
 	readonly requiredClaims?: readonly string[] | Readonly<Record<string, ClaimValue | readonly ClaimValue[]>>;
 	/** What becomes of tokens that are, or are not, bound to a client certificate (RFC 8705). Default `'if-present'`. */
 	readonly certificateBound?: CertificateBound;
+	/** The claim that says how many requests per second the tenant may make: a whole number, at least 1. */
+	readonly rateClaim?: string;
+	/** What claims more than this has this. Default 1,000,000. */
+	readonly maxRps?: number;
 }
 
 /** Issuers as the gate below wants them. */
@@ -79,6 +84,7 @@ function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; 
 	};
 	const { issuer, audience, algorithms = DEFAULT_RULES.algorithms, leewaySecs = DEFAULT_RULES.leewaySeconds } = options;
 	const { tenantPrefix = '', tenantClaim = 'sub', certificateBound = DEFAULT_RULES.certificateBound } = options;
+	const { maxRps = MAX_TENANT_RPS } = options;
 	const audiences = typeof audience === 'string' ? [audience] : audience;
 	demand('issuer', isName(issuer), 'must be a non-empty string');
 	demand('audience', audiences === null || areNames(audiences), 'must be a non-empty string, a list of such, or null');
@@ -100,6 +106,8 @@ function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; 
 		CERTIFICATE_BOUND.includes(certificateBound),
 		`must be one of ${CERTIFICATE_BOUND.join(', ')}`,
 	);
+	demand('rateClaim', options.rateClaim === undefined || isName(options.rateClaim), 'must be the name of a claim');
+	demand('maxRps', isRps(maxRps), `must be a whole number from 1 to ${MAX_TENANT_RPS}`);
 	const rules: IssuerRules = {
 		issuer,
 		audience: audiences ?? undefined,
@@ -109,6 +117,7 @@ function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; 
 		tenantClaim: path,
 		requiredClaims: readRequired(options.requiredClaims ?? []),
 		certificateBound,
+		rateClaim: options.rateClaim === undefined ? undefined : { name: options.rateClaim, maxRps },
 	};
 	const remote = readRemote(options, rules, place);
 	const keys = remote === undefined ? readKeys(options, algorithms, place) : undefined;

@@ -1,4 +1,4 @@
-import { INSUFFICIENT_SCOPE, RATE_LIMITED, type Rejection, TOKEN_INVALID, TOKEN_MISSING } from '../gates/rejection.ts';
+import { type Rejection, TOKEN_INVALID, TOKEN_MISSING } from '../gates/rejection.ts';
 
 /** The answer to a request that the gate does not let through, ready to send (specification 4.4). */
 export interface Refusal {
@@ -67,19 +67,24 @@ export function signalHeaders({ headers }: Refusal): Record<string, string> {
 
 type RefusalVerdict = { readonly ok: false; readonly refusal: Refusal };
 
-const VERDICTS = new Map<string, RefusalVerdict>(
-	[TOKEN_MISSING, TOKEN_INVALID, RATE_LIMITED].map((rejection) => [rejection.code, verdictOn(rejection)]),
+const VERDICTS = new Map(
+	[TOKEN_MISSING, TOKEN_INVALID].map((rejection) => {
+		const { code, headers } = rejection;
+		return [code, { headers, verdict: verdictOn(rejection) }] as const;
+	}),
 );
 
 /**
  * @param rejection one of those that the gate can give, with its own reason or another one. Reasons may differ from
- *   request to request, and headers from scope to scope, so only the verdicts on the three themselves are kept.
+ *   request to request, and so may headers (what is left of a limit, which scopes are needed), so only the verdicts on a token itself
+ *   are kept.
  *
  * @internal
  */
 export function refused(rejection: Rejection): RefusalVerdict {
-	if (rejection.is(INSUFFICIENT_SCOPE)) return verdictOn(rejection);
-	const verdict = VERDICTS.get(rejection.code)!;
+	const known = VERDICTS.get(rejection.code);
+	if (known?.headers !== rejection.headers) return verdictOn(rejection);
+	const { verdict } = known;
 	const { reason } = rejection;
 	return reason === verdict.refusal.reason ? verdict : withReason(verdict.refusal, reason);
 }

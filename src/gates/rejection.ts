@@ -43,6 +43,11 @@ export class Rejection {
 		return new Rejection(this.code, this.status, this.body, this.headers, this.closes, reason);
 	}
 
+	/** The same refusal with other fields of its own. */
+	withHeaders(headers: readonly string[]): Rejection {
+		return new Rejection(this.code, this.status, this.body, headers, this.closes, this.reason);
+	}
+
 	/** Whether the two are the same refusal, whatever their reasons. */
 	is(other: Rejection): boolean {
 		return this.code === other.code;

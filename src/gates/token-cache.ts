@@ -1,4 +1,5 @@
 import { type Claims, LEEWAY_SECONDS } from './jwt.ts';
+import type { Quota } from './quota.ts';
 
 /** What the verification of a token has shown. */
 export interface VerifiedToken {
@@ -11,6 +12,8 @@ export interface VerifiedToken {
 	readonly vouchedBy: string;
 	/** SHA-256 of the one client certificate that it may be used with (RFC 8705), 32 bytes; `undefined`: with any. */
 	readonly confirmation: Buffer | undefined;
+	/** Requests per second that it claims for its tenant; `undefined` where it claims none, or nobody asks. */
+	readonly claimedRps?: number | undefined;
 }
 
 /** A verified token with all that is worth working out once for it rather than once for each request. */
@@ -19,6 +22,8 @@ export interface Identity extends VerifiedToken {
 	readonly tenantHeader: string;
 	/** Under which the tenant is counted: its bucket in the limiter, its share of the memory for bodies. */
 	readonly tenantKey: bigint;
+	/** What its tenant may ask for with this token. Exchanged when the quotas are. */
+	quota: Quota;
 	/** Seconds since the epoch from which the verdict may no longer be used. */
 	readonly usableUntil: number;
 }

@@ -5,6 +5,7 @@ import { type Rejection, TOKEN_INVALID } from '../gates/rejection.ts';
 import { SUB } from '../gates/tenant-claim.ts';
 import type { CertificateBound } from './bound-token.ts';
 import { KeySet, type KeySetSeed, type SetKey } from './key-set.ts';
+import type { RateClaim } from './quotas.ts';
 
 /** What an issuer's tokens must say, and who their tenants are. */
 export interface IssuerRules extends ClaimRules {
@@ -14,6 +15,8 @@ export interface IssuerRules extends ClaimRules {
 	readonly tenantPrefix: string;
 	/** What becomes of tokens that are bound to a client certificate (RFC 8705), and of those that are not. */
 	readonly certificateBound: CertificateBound;
+	/** Where they say how much their tenant may ask for; `undefined`: nowhere. */
+	readonly rateClaim: RateClaim | undefined;
 }
 
 /** An issuer as the control plane hands it to the workers. */
@@ -32,6 +35,7 @@ export const DEFAULT_RULES = {
 	requiredClaims: [],
 	tenantPrefix: '',
 	certificateBound: 'if-present',
+	rateClaim: undefined,
 } as const satisfies Partial<IssuerRules>;
 
 /** The one issuer of those who have a single RSA key. */

@@ -12,11 +12,14 @@ import type { VerifiedToken } from '../gates/token-cache.ts';
 import { confirmationOf } from './bound-token.ts';
 import { Issuer, type IssuerSeed } from './issuer.ts';
 import { UNKNOWN_KID } from './key-set.ts';
+import { type QuotaSeed, readRateClaim } from './quotas.ts';
 
 /** Whose tokens are believed, as the control plane hands it to the workers: texts and numbers that can be cloned. */
 export interface IdentitySeed {
 	/** At least one. Where there are several, each has a name. */
 	readonly issuers: readonly IssuerSeed[];
+	/** `undefined`: no tenant has one of its own. */
+	readonly quotas?: QuotaSeed | undefined;
 }
 
 /** Told of a token that names a key which its issuer's set does not have. Only for keys that come over the network. */
@@ -70,9 +73,12 @@ export class Trust {
 		if (claims instanceof Rejection) return claims;
 		const confirmation = confirmationOf(payload, rules.certificateBound);
 		if (confirmation instanceof Rejection) return confirmation;
+		const claimedRps = readRateClaim(payload, rules.rateClaim);
+		if (claimedRps instanceof Rejection) return claimedRps;
 		return {
 			claims,
 			confirmation,
+			claimedRps,
 			tenant: rules.tenantPrefix + claims.tenant,
 			leewaySeconds: rules.leewaySeconds,
 			vouchedBy: issuer.voucherOf(key, parsed.alg),

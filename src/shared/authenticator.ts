@@ -1,6 +1,8 @@
 import { bearerToken } from '../gates/bearer.ts';
+import { type Quota, UNLIMITED } from '../gates/quota.ts';
 import { Rejection, TOKEN_INVALID } from '../gates/rejection.ts';
-import { CACHE_CAPACITY, type Identity, TokenCache, usableUntil } from '../gates/token-cache.ts';
+import { CACHE_CAPACITY, type Identity, TokenCache, usableUntil, type VerifiedToken } from '../gates/token-cache.ts';
+import type { Quotas } from '../identity/quotas.ts';
 import type { RevokedTokens } from '../identity/revocations.ts';
 import type { Trust } from '../identity/trust.ts';
 
@@ -13,21 +15,30 @@ const NO_TIME = TOKEN_INVALID.because('the clock gives no finite number');
 export class Authenticator {
 	#trust: Trust;
 	readonly #keys: TenantKeys | undefined;
+	#quotas: Quotas | undefined;
 	readonly #cache: TokenCache;
 	/** `undefined`: nothing is revoked by hand. */
 	#revoked: RevokedTokens | undefined;
 
-	/** @param keys gives each identity its tenant's key, so that it is worked out once a token; `undefined`: nobody needs it. */
-	constructor(trust: Trust, keys: TenantKeys | undefined, capacity: number = CACHE_CAPACITY) {
+	/**
+	 * @param keys gives each identity its tenant's key, so that it is worked out once a token; `undefined`: nobody needs it.
+	 * @param quotas likewise, what its tenant may ask for; `undefined`: nobody is limited.
+	 */
+	constructor(trust: Trust, keys: TenantKeys | undefined, quotas?: Quotas, capacity: number = CACHE_CAPACITY) {
 		this.#trust = trust;
 		this.#keys = keys;
+		this.#quotas = quotas;
 		this.#cache = new TokenCache(capacity);
 	}
 
 	/** From here on tokens are judged by these; a remembered verdict that they would not give is forgotten. */
-	use(trust: Trust): void {
+	use(trust: Trust, quotas?: Quotas): void {
 		this.#trust = trust;
-		this.#cache.keepOnly((identity) => trust.stillVerifies(identity));
+		this.#quotas = quotas;
+		this.#cache.keepOnly((identity) => {
+			identity.quota = this.#quotaOf(identity);
+			return trust.stillVerifies(identity);
+		});
 	}
 
 	/** From here on these tokens are refused, whoever has verified them; remembered verdicts on them are forgotten. */
@@ -63,10 +74,15 @@ export class Authenticator {
 			...verified,
 			tenantHeader: `x-proxy-tenant: ${verified.tenant}\r\n`,
 			tenantKey: this.#keys?.keyOf(verified.tenant) ?? 0n,
+			quota: this.#quotaOf(verified),
 			usableUntil: usableUntil(verified.claims, wallSeconds, verified.leewaySeconds),
 		};
 		this.#cache.add(key, identity);
 		return identity;
+	}
+
+	#quotaOf({ tenant, claimedRps }: VerifiedToken): Quota {
+		return this.#quotas?.of(tenant, claimedRps) ?? UNLIMITED;
 	}
 }
 

@@ -22,4 +22,6 @@ export interface Limits {
 	readonly maxConnections: number | undefined;
 	/** Age at which a client connection is ended, give or take a tenth; 0 for none. */
 	readonly maxConnectionAgeMs: number;
+	/** Whether all answers say what is left of the limits, and not only those that refuse. */
+	readonly rateLimitHeaders: boolean;
 }

@@ -1,10 +1,12 @@
 import type { OpeningRule } from '../gates/breaker.ts';
 import type { CertificateHeadersSeed } from '../identity/certificate-headers.ts';
 import type { CrlSeed } from '../identity/client-chain.ts';
+import type { RateSeed } from '../identity/quotas.ts';
 import type { RevocationList } from '../identity/revocations.ts';
 import type { RouteAccessSeed } from '../identity/route-access.ts';
 import type { IdentitySeed } from '../identity/trust.ts';
 import type { BudgetMemory } from './budget.ts';
+import type { ConcurrencyMemory } from './concurrency.ts';
 import type { LimiterMemory } from './limiter.ts';
 import type { Limits } from './limits.ts';
 import type { LogRecord } from './log.ts';
@@ -60,6 +62,8 @@ export interface RouteSeed {
 	readonly prefix: string;
 	readonly cooldownMs: number;
 	readonly opening: OpeningRule;
+	/** For each tenant, in addition to its own; `undefined`: none. */
+	readonly rate?: RateSeed | undefined;
 	/** Index into `upstreams`. */
 	readonly upstream: number;
 	/** Who may use it; `undefined`: whoever has a token. */
@@ -93,12 +97,13 @@ export interface WorkerSeed {
 	/** Several workers share the port (`SO_REUSEPORT`). */
 	readonly reusePort: boolean;
 	readonly limits: Limits;
+	/** For tenants of which nothing else is said; 0: no limit. */
 	readonly tenantRps: number;
 	readonly identity: IdentitySeed;
 	readonly tls: TlsMaterial;
 	readonly routing: RoutingSeed;
-	/** `undefined` when `tenantRps` is 0. */
-	readonly limiter: LimiterMemory | undefined;
+	readonly limiter: LimiterMemory;
+	readonly concurrency: ConcurrencyMemory;
 	/** Of the process: keys tenants by a hash that nobody outside can foretell. */
 	readonly tenantSecret: Uint8Array;
 	readonly bufferedBytes: BudgetMemory;

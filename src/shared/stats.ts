@@ -38,6 +38,9 @@ export type Http2ErrorReason = (typeof HTTP2_ERROR_REASONS)[number];
 /** Who may not use a route that there is: the client by its certificate, its tenant, its token by the scopes. */
 export const FORBIDDEN_REASONS = ['certificate', 'tenant', 'scope'] as const;
 export type ForbiddenReason = (typeof FORBIDDEN_REASONS)[number];
+/** Which limit a request was over: the label of a metric. */
+export const RATE_LIMIT_REASONS = ['tenant', 'route', 'concurrency'] as const;
+export type RateLimitReason = (typeof RATE_LIMIT_REASONS)[number];
 
 const ANSWERS = 8;
 const REFUSALS = ANSWERS + STATUSES;
@@ -46,7 +49,6 @@ const REFUSALS = ANSWERS + STATUSES;
 const CELL = {
 	authMissing: 0,
 	authInvalid: 1,
-	rateLimited: 2,
 	connectionsHandshaking: 4,
 	connectionsHttp1: 5,
 	connectionsHttp2: 6,
@@ -54,18 +56,30 @@ const CELL = {
 	/** Answers without an upstream, by status. */
 	answers: ANSWERS,
 	/** In the order of the lists of the same names. */
-	handshakeRefusals: REFUSALS,
-	connectionRefusals: REFUSALS + HANDSHAKE_REFUSALS.length,
-	http2Errors: REFUSALS + HANDSHAKE_REFUSALS.length + CONNECTION_REFUSALS.length,
-	forbidden: REFUSALS + HANDSHAKE_REFUSALS.length + CONNECTION_REFUSALS.length + HTTP2_ERROR_REASONS.length,
-	connectionEnds:
-		REFUSALS +
-		HANDSHAKE_REFUSALS.length +
-		CONNECTION_REFUSALS.length +
-		HTTP2_ERROR_REASONS.length +
-		FORBIDDEN_REASONS.length,
+	...rowsOf(REFUSALS, {
+		handshakeRefusals: HANDSHAKE_REFUSALS,
+		connectionRefusals: CONNECTION_REFUSALS,
+		http2Errors: HTTP2_ERROR_REASONS,
+		forbidden: FORBIDDEN_REASONS,
+		connectionEnds: CONNECTION_ENDS,
+		rateLimited: RATE_LIMIT_REASONS,
+	}),
 } as const;
-const WORKER_CELLS = CELL.connectionEnds + CONNECTION_ENDS.length;
+const WORKER_CELLS = CELL.end;
+
+/** A row of cells for each list, one behind the other. */
+function rowsOf<Name extends string>(
+	first: number,
+	lists: Readonly<Record<Name, readonly string[]>>,
+): Readonly<Record<Name | 'end', number>> {
+	const rows: Record<string, number> = {};
+	let next = first;
+	for (const [name, list] of Object.entries<readonly string[]>(lists)) {
+		rows[name] = next;
+		next += list.length;
+	}
+	return { ...rows, end: next } as Record<Name | 'end', number>;
+}
 
 export class WorkerStats {
 	readonly cells: Float64Array;
@@ -85,8 +99,8 @@ export class WorkerStats {
 		this.cells[reason === 'missing' ? CELL.authMissing : CELL.authInvalid]! += 1;
 	}
 
-	rateLimited(): void {
-		this.cells[CELL.rateLimited]! += 1;
+	rateLimited(reason: RateLimitReason): void {
+		this.cells[CELL.rateLimited + RATE_LIMIT_REASONS.indexOf(reason)]! += 1;
 	}
 
 	handshakeFailed(reason: HandshakeRefusal): void {
@@ -131,7 +145,7 @@ export class WorkerStats {
 	read(): {
 		authMissing: number;
 		authInvalid: number;
-		rateLimited: number;
+		rateLimited: Map<RateLimitReason, number>;
 		handshakeRefusals: Map<HandshakeRefusal, number>;
 		connectionRefusals: Map<ConnectionRefusal, number>;
 		connectionEnds: Map<ConnectionEnd, number>;
@@ -145,7 +159,7 @@ export class WorkerStats {
 		return {
 			authMissing: c[CELL.authMissing]!,
 			authInvalid: c[CELL.authInvalid]!,
-			rateLimited: c[CELL.rateLimited]!,
+			rateLimited: named(RATE_LIMIT_REASONS, c, CELL.rateLimited),
 			handshakeRefusals: named(HANDSHAKE_REFUSALS, c, CELL.handshakeRefusals),
 			connectionRefusals: named(CONNECTION_REFUSALS, c, CELL.connectionRefusals),
 			connectionEnds: named(CONNECTION_ENDS, c, CELL.connectionEnds),

@@ -7,6 +7,7 @@ import { Worker } from 'node:worker_threads';
 import { issuerWithKey } from '../../src/identity/issuer.ts';
 import { BreakerCell } from '../../src/shared/breaker-cell.ts';
 import { createBudget } from '../../src/shared/budget.ts';
+import { createConcurrencyMemory } from '../../src/shared/concurrency.ts';
 import { createLimiterMemory } from '../../src/shared/limiter.ts';
 import type { Limits } from '../../src/shared/limits.ts';
 import type { FromWorker, WorkerSeed } from '../../src/shared/messages.ts';
@@ -29,6 +30,7 @@ const LIMITS: Limits = {
 	minAnswerBytesPerSec: undefined,
 	maxConnectionAgeMs: 0,
 	maxConnections: undefined,
+	rateLimitHeaders: false,
 };
 
 export const proxy: Subject = {
@@ -85,7 +87,8 @@ async function seed(settings: GateSettings, upstream: Server): Promise<WorkerSee
 			],
 			routes: [{ prefix: '/', cooldownMs: 1000, opening: { failures: 1, tenants: 1 }, upstream: 0 }],
 		},
-		limiter: tenantRps === 0 ? undefined : createLimiterMemory(tenantSecret, 1024),
+		limiter: createLimiterMemory(tenantSecret, 1024),
+		concurrency: createConcurrencyMemory(1, 8),
 		tenantSecret,
 		tenantShares: undefined,
 		bufferedBytes: createBudget(LIMITS.maxBufferedBytes, 1024, 1),

@@ -70,6 +70,7 @@ describe('the first scrape', () => {
 		proxy_auth_failures_total: ['counter', () => ['reason=invalid', 'reason=missing']],
 		proxy_ratelimited_total: ['counter', () => ['']],
 		proxy_forbidden_total: ['counter', () => ['reason=certificate', 'reason=scope', 'reason=tenant']],
+		proxy_ratelimit_refusals_total: ['counter', () => ['reason=concurrency', 'reason=route', 'reason=tenant']],
 		proxy_tls_handshake_seconds: ['summary', () => QUANTILES.map((q) => `quantile=${q}`)],
 		proxy_tls_handshake_failures_total: ['counter', () => ['']],
 		proxy_tls_handshake_refusals_total: [

@@ -30,11 +30,21 @@ export interface ConfigTables {
 		readonly audience?: string | undefined;
 		readonly certificate_bound?: string;
 		readonly reload?: boolean;
+		readonly rate_claim?: string;
+		readonly max_rps?: number;
 	};
 	readonly limits?: Readonly<Record<string, TomlValue | undefined>>;
 	readonly breaker?: { readonly failures?: number; readonly tenants?: number };
 	readonly log?: Readonly<Record<string, TomlValue | undefined>>;
+	readonly tenants?: readonly TenantEntry[];
 	readonly routes: readonly RouteEntry[];
+}
+
+export interface TenantEntry {
+	readonly name: string;
+	readonly rps?: number;
+	readonly burst?: number;
+	readonly concurrency?: number;
 }
 
 export interface RouteEntry {
@@ -52,11 +62,13 @@ export interface RouteEntry {
 	readonly scopes?: readonly string[];
 	readonly client_cert?: string;
 	readonly xfcc?: readonly string[];
+	readonly rps?: number;
+	readonly burst?: number;
 }
 
 /** The file's text. Keys outside any table come first, as TOML demands. */
 export function renderConfig(config: ConfigTables): string {
-	const { tls, jwt, limits, breaker, log, routes, ...top } = config;
+	const { tls, jwt, limits, breaker, log, tenants = [], routes, ...top } = config;
 	return [
 		keys(top),
 		table('[tls]', tls),
@@ -64,6 +76,7 @@ export function renderConfig(config: ConfigTables): string {
 		...(limits === undefined ? [] : [table('[limits]', limits)]),
 		...(breaker === undefined ? [] : [table('[breaker]', breaker)]),
 		...(log === undefined ? [] : [table('[log]', log)]),
+		...tenants.map((tenant) => table('[[tenants]]', tenant)),
 		...routes.map((route) => table('[[routes]]', route)),
 	].join('\n');
 }

@@ -4,6 +4,7 @@ import { parseJwksUrl } from '../../shared/jwks/jwks-url.ts';
 import { quote, show } from '../wording.ts';
 import { certificateBound } from './jwt.ts';
 import { claim, expected, file, flag, secondsOr, table, text } from './kinds.ts';
+import { rateClaimKeys } from './tenants.ts';
 
 /** More would be no leeway but another lifetime. */
 const MAX_LEEWAY_SECONDS = 600;
@@ -49,6 +50,7 @@ export const issuer = table('[[issuers]]', {
 	).default(['sub']),
 	required_claims: requiredClaims(),
 	certificate_bound: certificateBound(),
+	...rateClaimKeys,
 });
 
 function algorithm() {

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { CERTIFICATE_BOUND } from '../../identity/bound-token.ts';
 import { claim, expected, file, flag, table } from './kinds.ts';
+import { rateClaimKeys } from './tenants.ts';
 
 /** `[jwt]` (specification 2.1): the short form for one issuer. Whether it lacks `jwks_path` is looked at in `issuer-conflicts.ts`. */
 export const jwt = table('[jwt]', {
@@ -8,6 +9,7 @@ export const jwt = table('[jwt]', {
 	issuer: claim('iss').optional(),
 	audience: claim('aud').optional(),
 	certificate_bound: certificateBound(),
+	...rateClaimKeys,
 	// Specification 5: the key is read at the start alone.
 	reload: flag('false').default(false),
 });

@@ -37,6 +37,12 @@ export function file(content: string) {
 		.regex(/^(?![a-z][a-z\d+.-]*:\/\/)/i, { error: isUrl });
 }
 
+/** The name of a claim that the token may have. */
+export function claimName(remedy: string) {
+	const error = expected('the name of a claim', remedy);
+	return z.string({ error }).min(1, { error });
+}
+
 export function claim(name: string) {
 	const error = expected(`the "${name}" that tokens must carry`, `leave it out to leave "${name}" unchecked`);
 	return z.string({ error }).min(1, { error });

@@ -1,4 +1,4 @@
-import { MAX_BYTES, seconds, secondsOrNone, table, wholeNumber, wholeNumberOr } from './kinds.ts';
+import { flag, MAX_BYTES, seconds, secondsOrNone, table, wholeNumber, wholeNumberOr } from './kinds.ts';
 
 /** `[limits]` (decisions "Limits beyond the specification"). */
 export const limits = table('[limits]', {
@@ -17,4 +17,5 @@ export const limits = table('[limits]', {
 	min_answer_bytes_per_sec: wholeNumber(0, MAX_BYTES, 'what is usual in the body mode', 'of bytes').optional(),
 	max_connection_age_secs: secondsOrNone(),
 	max_connections: wholeNumber(1, 2 ** 30, 'what the file limit allows').optional(),
+	rate_limit_headers: flag('false').default(false),
 });

@@ -4,6 +4,7 @@ import { parseUpstream } from '../upstream.ts';
 import { routeBreakerKeys } from './breaker.ts';
 import { MAX_SECONDS, table, text, wholeNumber } from './kinds.ts';
 import { routeCallerKeys } from './route-callers.ts';
+import { routeRateKeys } from './tenants.ts';
 import { routeUpstreamKeys } from './upstream-keys.ts';
 
 /** One `[[routes]]` (specification 2.1). */
@@ -27,4 +28,5 @@ export const route = table('[[routes]]', {
 	...routeBreakerKeys,
 	...routeUpstreamKeys,
 	...routeCallerKeys,
+	...routeRateKeys,
 });

@@ -107,7 +107,11 @@ export class BodyExchange extends Exchange {
 		this.plane.deadlines.upstream.add(this);
 		this.#untaken = body?.length ?? 0;
 		this.#lastTakenAt = this.plane.deadlines.now;
-		this.client.answer(this.#status, this.#fields, this.#responseHasBody ? (body ?? EMPTY) : undefined);
+		this.client.answer(
+			this.#status,
+			this.answerFields(this.#fields),
+			this.#responseHasBody ? (body ?? EMPTY) : undefined,
+		);
 	}
 
 	protected override timedOut(): void {

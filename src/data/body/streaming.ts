@@ -91,7 +91,7 @@ export class BodyExchange extends Exchange {
 		if (length !== UNDECLARED) fields.push('content-length', String(length));
 		this.count(status);
 		this.#expectProgress();
-		this.client.begin(status, fields, hasBody);
+		this.client.begin(status, this.answerFields(fields), hasBody);
 	}
 
 	override onBody(chunk: Buffer): void {

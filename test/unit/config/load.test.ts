@@ -19,6 +19,7 @@ const OF_TODAY = {
 	idleTimeoutMs: 4000,
 	access: undefined,
 	certificateHeaders: undefined,
+	rate: undefined,
 };
 
 describe('a configuration that is right', () => {
@@ -52,11 +53,13 @@ describe('a configuration that is right', () => {
 				issuer: undefined,
 				audience: undefined,
 				certificateBound: 'if-present',
+				rateClaim: undefined,
 				reload: false,
 			},
 			issuers: [],
 			issuerFiles: [],
 			stateDir: undefined,
+			tenants: [],
 			reloadsIdentity: false,
 			routes: [],
 			limits: {
@@ -74,6 +77,7 @@ describe('a configuration that is right', () => {
 				minAnswerBytesPerSec: undefined,
 				maxConnectionAgeMs: 0,
 				maxConnections: undefined,
+				rateLimitHeaders: false,
 			},
 			log: { access: 'off', requestId: false },
 		});
@@ -139,6 +143,7 @@ describe('a configuration that is right', () => {
 			issuer: 'https://issuer.example',
 			audience: 'edge',
 			certificateBound: 'if-present',
+			rateClaim: undefined,
 			reload: false,
 		});
 		assert.deepEqual(routes, [
@@ -412,7 +417,7 @@ cert_path = ""`).split('\n'),
 		assert.equal(problem?.key, 'jwt."strange key"');
 		assert.equal(
 			problem?.message,
-			'unknown key; [jwt] may have jwks_path, issuer, audience, certificate_bound, reload',
+			'unknown key; [jwt] may have jwks_path, issuer, audience, certificate_bound, rate_claim, max_rps, reload',
 		);
 	});
 

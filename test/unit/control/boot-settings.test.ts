@@ -22,6 +22,7 @@ test('every boot-only setting is named as the file spells it', () => {
 			issuer: 'other',
 			audience: 'other',
 			certificateBound: 'required',
+			rateClaim: { name: 'rps', maxRps: 5 },
 			reload: false,
 		},
 		stateDir: 'elsewhere',
@@ -37,6 +38,8 @@ test('every boot-only setting is named as the file spells it', () => {
 		'jwt.issuer',
 		'jwt.audience',
 		'jwt.certificate_bound',
+		'jwt.rate_claim',
+		'jwt.max_rps',
 		'log.access',
 		'log.request_id',
 		'limits.max_request_body_bytes',
@@ -53,6 +56,7 @@ test('every boot-only setting is named as the file spells it', () => {
 		'limits.min_answer_bytes_per_sec',
 		'limits.max_connections',
 		'limits.max_connection_age_secs',
+		'limits.rate_limit_headers',
 	]);
 });
 

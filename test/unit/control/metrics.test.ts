@@ -9,7 +9,7 @@ import { Upstreams } from '../../../src/control/upstreams.ts';
 import { NOTHING_REVOKED } from '../../../src/identity/revocations.ts';
 import { HANDSHAKE_REFUSALS } from '../../../src/shared/handshake-refusals.ts';
 import type { TlsMaterial } from '../../../src/shared/messages.ts';
-import { FORBIDDEN_REASONS, UpstreamStats, WorkerStats } from '../../../src/shared/stats.ts';
+import { FORBIDDEN_REASONS, RATE_LIMIT_REASONS, UpstreamStats, WorkerStats } from '../../../src/shared/stats.ts';
 import { parseMetrics, type Scrape, sampleSum } from '../../fixtures/prometheus.ts';
 import { FakeTime } from './fixtures/fake-time.ts';
 import { RecordedLog } from './fixtures/recorded-log.ts';
@@ -68,6 +68,7 @@ const FAMILIES = {
 	proxy_auth_failures_total: 'counter',
 	proxy_ratelimited_total: 'counter',
 	proxy_forbidden_total: 'counter',
+	proxy_ratelimit_refusals_total: 'counter',
 	proxy_tls_handshake_seconds: 'summary',
 	proxy_tls_handshake_failures_total: 'counter',
 	proxy_tls_handshake_refusals_total: 'counter',
@@ -141,6 +142,7 @@ describe('the first scrape', () => {
 			),
 			['proxy_ratelimited_total', {}],
 			...FORBIDDEN_REASONS.map((reason) => ['proxy_forbidden_total', { reason }] as const),
+			...RATE_LIMIT_REASONS.map((reason) => ['proxy_ratelimit_refusals_total', { reason }] as const),
 			['proxy_tls_handshake_seconds_count', {}],
 			['proxy_tls_handshake_failures_total', {}],
 			...HANDSHAKE_REFUSALS.map((reason) => ['proxy_tls_handshake_refusals_total', { reason }] as const),
@@ -182,9 +184,10 @@ describe('a later scrape', () => {
 			stats.handshakes.record(10, 0);
 		}
 		second.authFailure('invalid');
-		second.rateLimited();
 		first.forbidden('tenant');
 		second.forbidden('tenant');
+		second.rateLimited('route');
+		first.rateLimited('tenant');
 		first.handshakeFailed('expired');
 		second.handshakeFailed('unknown CA');
 		second.connectionRefused('max_connections');
@@ -206,9 +209,11 @@ describe('a later scrape', () => {
 			['proxy_request_duration_seconds_sum', { upstream: 'a:1' }, 0.1],
 			['proxy_auth_failures_total', { reason: 'missing' }, 2],
 			['proxy_auth_failures_total', { reason: 'invalid' }, 1],
-			['proxy_ratelimited_total', {}, 1],
 			['proxy_forbidden_total', { reason: 'tenant' }, 2],
 			['proxy_forbidden_total', {}, 2],
+			['proxy_ratelimited_total', {}, 2],
+			['proxy_ratelimit_refusals_total', { reason: 'route' }, 1],
+			['proxy_ratelimit_refusals_total', {}, 2],
 			['proxy_tls_handshake_seconds_count', {}, 2],
 			['proxy_tls_handshake_failures_total', {}, 2],
 			['proxy_tls_handshake_refusals_total', { reason: 'expired' }, 1],

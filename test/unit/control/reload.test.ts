@@ -25,6 +25,11 @@ const OLD_KEY = keyed('old');
 const NEW_KEY = keyed('new');
 const OLD_ROUTES = [route('/a', 'old:1')];
 
+/** The same, with a key that is reloaded. */
+function withJwt(config: Config): Config {
+	return { ...config, jwt: { ...config.jwt!, reload: true } };
+}
+
 /** A reloader over a pool of fake threads; the files are what the test says they are. */
 class TestReload extends TestPool {
 	readonly inForce: ConfigInForce = {
@@ -119,7 +124,7 @@ describe('a reload', () => {
 
 	test('takes over whom we believe as a round of its own, if the configuration says so', async () => {
 		const test = await TestReload.started();
-		test.readConfig = () => ({ ...configWith(OLD_ROUTES), reloadsIdentity: true });
+		test.readConfig = () => withJwt({ ...configWith(OLD_ROUTES), reloadsIdentity: true });
 		await test.reloader.request();
 		assert.deepEqual(test.outcome, [
 			'info proxy::reload: mTLS config reloaded',
@@ -140,6 +145,22 @@ describe('a reload', () => {
 		test.inVain = [{ line: 7, key: 'jwt.jwks_path', file: 'jwt.pub', message: 'has changed' }];
 		await test.reloader.request();
 		assert.ok(test.log.lines.includes('warn proxy::reload: config.toml:7: jwt.jwks_path (jwt.pub): has changed'));
+	});
+
+	test('takes over [[tenants]] in that round, also when the last of them has left the file', async () => {
+		const test = await TestReload.started();
+		const tenants = [{ name: 'a', rate: { rps: 5, burst: 5 }, concurrency: undefined }];
+		test.readConfig = () => ({ ...configWith(OLD_ROUTES), tenants, reloadsIdentity: true });
+		test.readIdentity = () => ({ ...OLD_KEY, quotas: { tenants } });
+		await test.reloader.request();
+		assert.deepEqual(test.inForce.identity, { ...OLD_KEY, quotas: { tenants } });
+		test.readConfig = () => configWith(OLD_ROUTES);
+		test.readIdentity = () => ({ ...OLD_KEY, quotas: { tenants: [] } });
+		await test.reloader.request();
+		assert.deepEqual(test.inForce.identity, { ...OLD_KEY, quotas: { tenants: [] } });
+		assert.deepEqual(test.inForce.reloads, { success: 2, failure: 0 });
+		await test.reloader.request();
+		assert.equal(test.outcome.filter((line) => line.includes('identity reloaded')).length, 2);
 	});
 
 	test('gives each worker its own counters and the same breakers', async () => {

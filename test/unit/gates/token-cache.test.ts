@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { isExpired, LEEWAY_SECONDS } from '../../../src/gates/jwt.ts';
+import { UNLIMITED } from '../../../src/gates/quota.ts';
 import { CACHE_CAPACITY, type Identity, TokenCache, usableUntil } from '../../../src/gates/token-cache.ts';
 
 const NOW = 1_800_000_000;
@@ -15,7 +16,7 @@ function identity(exp: number, now = NOW): Identity {
 		vouchedBy: 'key',
 		confirmation: undefined,
 	};
-	return { ...verified, tenantHeader: '', tenantKey: 1n, usableUntil: usableUntil(claims, now) };
+	return { ...verified, tenantHeader: '', tenantKey: 1n, quota: UNLIMITED, usableUntil: usableUntil(claims, now) };
 }
 
 describe('the token cache', () => {

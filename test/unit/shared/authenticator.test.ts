@@ -4,6 +4,7 @@ import { describe, it } from 'node:test';
 import { createTokenKey, mintToken, type TokenClaims } from '../../../src/cli/demo/tokens.ts';
 import { Rejection, TOKEN_INVALID, TOKEN_MISSING } from '../../../src/gates/rejection.ts';
 import { issuerWithKey } from '../../../src/identity/issuer.ts';
+import { Quotas } from '../../../src/identity/quotas.ts';
 import { NOTHING_REVOKED, RevokedTokens } from '../../../src/identity/revocations.ts';
 import { Trust } from '../../../src/identity/trust.ts';
 import { Authenticator } from '../../../src/shared/authenticator.ts';
@@ -22,6 +23,14 @@ function accepted(authenticator: Authenticator, authorization: string, now = NOW
 	const identity = authenticator.authenticate(authorization, now);
 	assert.ok(!(identity instanceof Rejection));
 	return identity;
+}
+
+/** Of the tenant `a`. */
+function quotasOf(rps: number): Quotas {
+	const seed = { tenants: [{ name: 'a', rate: { rps, burst: rps }, concurrency: undefined }] };
+	return new Quotas(seed, 0, () => {
+		throw new Error('nobody has slots');
+	});
 }
 
 describe('the authenticator', () => {
@@ -116,8 +125,18 @@ describe('the authenticator', () => {
 		assertRefusal(authenticator.authenticate(header, NOW), TOKEN_INVALID);
 	});
 
+	it('gives remembered tokens the quotas that are in force now, without verifying them again', () => {
+		const authenticator = new Authenticator(trust, undefined, quotasOf(5));
+		const header = bearer({ sub: 'a' });
+		const before = accepted(authenticator, header);
+		assert.equal(before.quota.rate?.rps, 5);
+		authenticator.use(trust, quotasOf(7));
+		assert.equal(accepted(authenticator, header), before);
+		assert.equal(before.quota.rate?.rps, 7);
+	});
+
 	it('keeps as many verdicts as its capacity says, the newest ones', () => {
-		const authenticator = new Authenticator(trust, undefined, 3);
+		const authenticator = new Authenticator(trust, undefined, undefined, 3);
 		const headers = [1, 2, 3, 4].map((jti) => bearer({ jti }));
 		const identities = headers.map((header) => accepted(authenticator, header));
 		for (const i of [1, 2, 3]) assert.equal(accepted(authenticator, headers[i]!), identities[i]);

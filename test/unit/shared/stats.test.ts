@@ -7,6 +7,7 @@ import {
 	CONNECTION_REFUSALS,
 	FORBIDDEN_REASONS,
 	HTTP2_ERROR_REASONS,
+	RATE_LIMIT_REASONS,
 	UpstreamStats,
 	WorkerStats,
 } from '../../../src/shared/stats.ts';
@@ -18,7 +19,7 @@ describe("a worker's stats", () => {
 	const ZERO = {
 		authMissing: 0,
 		authInvalid: 0,
-		rateLimited: 0,
+		rateLimited: new Map(RATE_LIMIT_REASONS.map((reason) => [reason, 0])),
 		handshakeRefusals: new Map(HANDSHAKE_REFUSALS.map((reason) => [reason, 0])),
 		connectionRefusals: new Map(CONNECTION_REFUSALS.map((reason) => [reason, 0])),
 		connectionEnds: new Map(CONNECTION_ENDS.map((reason) => [reason, 0])),
@@ -41,7 +42,13 @@ describe("a worker's stats", () => {
 				(stats: WorkerStats) => stats.connectionEnded('ca_removed'),
 				{ connectionEnds: new Map(CONNECTION_ENDS.map((reason) => [reason, reason === 'ca_removed' ? 1 : 0])) },
 			],
-			[(stats: WorkerStats) => stats.rateLimited(), { rateLimited: 1 }],
+			...RATE_LIMIT_REASONS.map(
+				(reason) =>
+					[
+						(stats: WorkerStats) => stats.rateLimited(reason),
+						{ rateLimited: new Map(RATE_LIMIT_REASONS.map((one) => [one, one === reason ? 1 : 0])) },
+					] as const,
+			),
 			[(stats: WorkerStats) => stats.accessLineDropped(), { accessLinesDropped: 1 }],
 			...HTTP2_ERROR_REASONS.map(
 				(reason) =>
@@ -114,8 +121,8 @@ describe("a worker's stats", () => {
 
 	it('are seen by whoever reads the memory', () => {
 		const memory = WorkerStats.allocate();
-		new WorkerStats(memory).rateLimited();
-		assert.equal(new WorkerStats(memory).read().rateLimited, 1);
+		new WorkerStats(memory).rateLimited('route');
+		assert.equal(new WorkerStats(memory).read().rateLimited.get('route'), 1);
 	});
 
 	it('do not mix with the handshake times', () => {

@@ -1,0 +1,96 @@
+import type { Quota, RequestSlots } from '../gates/quota.ts';
+import { isRateLimitField, RateLimitFields, type RatePolicy, TENANT_POLICY } from '../gates/rate-limit-fields.ts';
+import { RATE_LIMITED, type Rejection } from '../gates/rejection.ts';
+import type { Rate } from '../gates/tenant-limit.ts';
+import type { TenantLimiter } from '../shared/limiter.ts';
+import type { RateLimitReason } from '../shared/stats.ts';
+import type { RouteLimit } from './plane.ts';
+
+/**
+ * What a tenant may ask for: in all, of one route, and at once. Each of the three takes what it admits, and has its answer ready where
+ * it refuses: with the limit that was met, and the time after which to come again. What else has been asked before stands in `report`,
+ * which is there only if all answers say what is left.
+ */
+
+type Tenant = { readonly tenantKey: bigint; readonly quota: Quota };
+
+/** @param now monotonic milliseconds. */
+export function refuseOverTenantRate(
+	limiter: TenantLimiter,
+	{ tenantKey, quota: { rate } }: Tenant,
+	now: number,
+	report: RateLimitFields | undefined,
+): Rejection | undefined {
+	if (rate === undefined) return undefined;
+	return count(limiter, tenantKey, now, rate, TENANT_POLICY, report)
+		? undefined
+		: refusal('tenant', limiter, rate, TENANT_POLICY, report);
+}
+
+export function refuseOverRouteRate(
+	limiter: TenantLimiter,
+	{ tenantKey }: Tenant,
+	{ key, rate, policy }: RouteLimit,
+	now: number,
+	report: RateLimitFields | undefined,
+): Rejection | undefined {
+	// Both keys are hashes that nobody can foretell: two pairs with one sum are as unlikely as two tenants with one key.
+	const both = tenantKey ^ key || 1n;
+	return count(limiter, both, now, rate, policy, report) ? undefined : refusal('route', limiter, rate, policy, report);
+}
+
+/** What is not refused has to be given back, exactly once. */
+export function refuseOverConcurrency(slots: RequestSlots, report: RateLimitFields | undefined): Rejection | undefined {
+	if (slots.tryTake()) {
+		report?.concurrency(slots.limit, Math.max(0, slots.limit - slots.taken));
+		return undefined;
+	}
+	const fields = report ?? new RateLimitFields();
+	fields.concurrency(slots.limit, 0);
+	// When one of the others will end nobody knows.
+	return OVER.concurrency.withHeaders([...fields.fields, 'retry-after', '1']);
+}
+
+function count(
+	limiter: TenantLimiter,
+	key: bigint,
+	now: number,
+	rate: Rate,
+	policy: RatePolicy,
+	report: RateLimitFields | undefined,
+): boolean {
+	if (!limiter.admit(key, now, rate)) return false;
+	report?.admitted(policy, rate, limiter.bucket);
+	return true;
+}
+
+function refusal(
+	reason: 'tenant' | 'route',
+	{ bucket }: TenantLimiter,
+	rate: Rate,
+	policy: RatePolicy,
+	report: RateLimitFields | undefined,
+): Rejection {
+	const fields = report ?? new RateLimitFields();
+	const wait = fields.refused(policy, rate, bucket);
+	return OVER[reason].withHeaders([...fields.fields, 'retry-after', String(wait)]);
+}
+
+const OVER: Readonly<Record<RateLimitReason, Rejection>> = {
+	tenant: RATE_LIMITED.because("over the tenant's rps"),
+	route: RATE_LIMITED.because("over the route's rps"),
+	concurrency: RATE_LIMITED.because("over the tenant's concurrency"),
+};
+
+/** Which limit a refusal is for. */
+export function limitOf({ reason }: Rejection): RateLimitReason {
+	if (reason === OVER.route.reason) return 'route';
+	return reason === OVER.concurrency.reason ? 'concurrency' : 'tenant';
+}
+
+/** Says what is left of the limits. @param fields names and values in turn; what they say of limits gives way to what holds here. */
+export function withReport(fields: string[], report: RateLimitFields | undefined): string[] {
+	const own = report?.fields ?? [];
+	if (own.length === 0) return fields;
+	return [...fields.filter((_, i) => !isRateLimitField(fields[i - (i % 2)]!)), ...own];
+}

@@ -1,0 +1,113 @@
+import type { RequestSlots } from '../gates/quota.ts';
+
+/**
+ * The requests that tenants have under way, counted over all threads. A tenant that has a limit has one place, which it finds by its
+ * key, and no place is ever given to another one. So the count outlives every reload: those under way go on being counted while the
+ * table of tenants changes, and give back where they have taken.
+ *
+ * Each worker counts its own in words that nobody else writes, and a tenant's count is their sum. There is no total beside them: a
+ * thread may be ended between any two instructions, and then a total and its parts would disagree for ever. Taking looks at all of
+ * the words and changes one, under the tenant's lock; giving back changes one, and needs none.
+ */
+export interface ConcurrencyMemory {
+	/** Keys of tenants, 0 where there is none. Open addressing; set once each. */
+	readonly keys: SharedArrayBuffer;
+	/** By place: 0, or 1 + the index of the worker that is taking. */
+	readonly locks: SharedArrayBuffer;
+	/** By worker and place: its requests under way. */
+	readonly taken: readonly SharedArrayBuffer[];
+}
+
+/** Tenants with a limit in the whole life of the process. A configuration file holds half as many at most. */
+export const MAX_LIMITED_TENANTS = 1 << 16;
+
+export function createConcurrencyMemory(workers: number, tenants: number = MAX_LIMITED_TENANTS): ConcurrencyMemory {
+	const words = () => new SharedArrayBuffer(tenants * Int32Array.BYTES_PER_ELEMENT);
+	return {
+		keys: new SharedArrayBuffer(tenants * BigInt64Array.BYTES_PER_ELEMENT),
+		locks: words(),
+		taken: Array.from({ length: workers }, words),
+	};
+}
+
+/** Gives back all that a dead worker had taken, and the lock that it may have held. Only once its thread has ended. */
+export function reclaimConcurrency(memory: ConcurrencyMemory, worker: number): void {
+	new Int32Array(memory.taken[worker]!).fill(0);
+	const locks = new Int32Array(memory.locks);
+	for (let place = 0; place < locks.length; place++) Atomics.compareExchange(locks, place, worker + 1, 0);
+}
+
+/** Requests under way in all: for tests and diagnostics. */
+export function requestsUnderWay(memory: ConcurrencyMemory): number {
+	return memory.taken.reduce((sum, words) => new Int32Array(words).reduce((own, taken) => own + taken, sum), 0);
+}
+
+/** One thread's view of the counts. */
+export class ConcurrencyCounts {
+	readonly #keys: BigInt64Array;
+	readonly #words: TakenWords;
+
+	/** @param worker index of this thread. */
+	constructor(memory: ConcurrencyMemory, worker: number) {
+		this.#keys = new BigInt64Array(memory.keys);
+		const taken = memory.taken.map((words) => new Int32Array(words));
+		this.#words = { worker, locks: new Int32Array(memory.locks), taken };
+	}
+
+	/**
+	 * @param tenant its key (`tenantKey`), never 0.
+	 * @throws Error when too many tenants have had a limit.
+	 */
+	slots(tenant: bigint, limit: number): RequestSlots {
+		return new TenantSlots(this.#words, this.#placeOf(tenant), limit);
+	}
+
+	#placeOf(tenant: bigint): number {
+		const keys = this.#keys;
+		const home = Number(BigInt.asUintN(32, tenant)) % keys.length;
+		for (let i = 0; i < keys.length; i++) {
+			const place = (home + i) % keys.length;
+			const found = Atomics.compareExchange(keys, place, 0n, tenant);
+			if (found === 0n || found === tenant) return place;
+		}
+		throw new Error(`more than ${keys.length} tenants have had a concurrency since the start; restart to begin anew`);
+	}
+}
+
+interface TakenWords {
+	readonly worker: number;
+	readonly locks: Int32Array;
+	readonly taken: readonly Int32Array[];
+}
+
+class TenantSlots implements RequestSlots {
+	readonly limit: number;
+	readonly #words: TakenWords;
+	readonly #place: number;
+
+	constructor(words: TakenWords, place: number, limit: number) {
+		this.limit = limit;
+		this.#words = words;
+		this.#place = place;
+	}
+
+	/** Under the lock it only falls meanwhile, one by one, so it was this at some moment. */
+	get taken(): number {
+		let sum = 0;
+		for (const own of this.#words.taken) sum += Atomics.load(own, this.#place);
+		return sum;
+	}
+
+	tryTake(): boolean {
+		const { worker, locks, taken } = this.#words;
+		while (Atomics.compareExchange(locks, this.#place, 0, worker + 1) !== 0);
+		const granted = this.taken < this.limit;
+		if (granted) Atomics.add(taken[worker]!, this.#place, 1);
+		Atomics.store(locks, this.#place, 0);
+		return granted;
+	}
+
+	giveBack(): void {
+		Atomics.sub(this.#words.taken[this.#words.worker]!, this.#place, 1);
+	}
+}

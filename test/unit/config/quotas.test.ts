@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { ConfigError } from '../../../src/config/error.ts';
+import { parseConfig } from '../../../src/config/load.ts';
+import { configWarnings } from '../../../src/config/warnings.ts';
+import { MINIMAL } from './minimal.ts';
+
+const parse = (text: string) => parseConfig(text, 'config.toml');
+const ROUTE = '[[routes]]\nprefix = "/a"\nupstream = "http://a"\n';
+
+/** What is wrong, without its line. */
+function problems(text: string): string[] {
+	try {
+		parse(text);
+		return [];
+	} catch (error) {
+		assert.ok(error instanceof ConfigError);
+		return error.problems.map(({ key, message }) => `${key}: ${message}`);
+	}
+}
+
+describe('quotas in the configuration', () => {
+	it('are read: [[tenants]], the claim of a token, and the rate of a route', () => {
+		const { tenants, jwt, routes, reloadsIdentity, limits } = parse(`${MINIMAL}
+			rate_claim = "rps"
+			[limits]
+			rate_limit_headers = true
+			[[tenants]]
+			name = "a"
+			rps = 5
+			[[tenants]]
+			name = "b c"
+			rps = 5
+			burst = 50
+			concurrency = 3
+			[[tenants]]
+			name = "d"
+			rps = 0
+			[[tenants]]
+			name = "e"
+			concurrency = 1
+			[[routes]]
+			prefix = "/a"
+			upstream = "http://a"
+			rps = 7
+			[[routes]]
+			prefix = "/b"
+			upstream = "http://a"
+			rps = 7
+			burst = 70
+			[[routes]]
+			prefix = "/c"
+			upstream = "http://a"
+			rps = 0
+		`);
+		assert.deepEqual(tenants, [
+			{ name: 'a', rate: { rps: 5, burst: 5 }, concurrency: undefined },
+			{ name: 'b c', rate: { rps: 5, burst: 50 }, concurrency: 3 },
+			{ name: 'd', rate: null, concurrency: undefined },
+			{ name: 'e', rate: undefined, concurrency: 1 },
+		]);
+		assert.deepEqual(jwt?.rateClaim, { name: 'rps', maxRps: 10_000_000 });
+		assert.deepEqual(
+			routes.map(({ rate }) => rate),
+			[{ rps: 7, burst: 7 }, { rps: 7, burst: 70 }, undefined],
+		);
+		assert.deepEqual([reloadsIdentity, limits.rateLimitHeaders], [true, true]);
+		assert.equal(parse(`${MINIMAL}rate_claim = "rps"\nmax_rps = 9`).jwt?.rateClaim?.maxRps, 9);
+	});
+
+	it('are refused where they cannot be meant, with the key and the remedy', () => {
+		for (const [text, ...wanted] of [
+			[
+				'[[tenants]]\nrps = 5',
+				'tenants[0].name: is missing; set it to the tenant as upstreams see it in x-proxy-tenant',
+			],
+			[
+				'[[tenants]]\nname = "a"\n[[tenants]]\nname = "a"',
+				'tenants[1].name: "a" is already the name of tenants[0] on line 9; remove one of the two',
+			],
+			[
+				'[[tenants]]\nname = "a "',
+				'tenants[0].name: is no name that a tenant can have: write visible ASCII characters, as in x-proxy-tenant',
+			],
+			[
+				'[[tenants]]\nname = "a"\nburst = 5',
+				'tenants[0].burst: says how many may come at once, and there is no rps that fills them up again; set rps beside it, or leave it out',
+			],
+			[
+				'[[tenants]]\nname = "a"\nrps = 0\nburst = 5',
+				'tenants[0].burst: says how many may come at once, and there is no rps that fills them up again; set rps beside it, or leave it out',
+			],
+			[
+				'[[tenants]]\nname = "a"\nrps = 1\nburst = 2000000',
+				'tenants[0].burst: takes more than 1048576 s to fill up again; set it to 1048576 or less, or raise rps',
+			],
+			[
+				'[[tenants]]\nname = "a"\nconcurrency = 0',
+				'tenants[0].concurrency: must be a whole number of requests under way, at least 1 (got 0); set it to 1 or more, or leave it out for no limit',
+			],
+			[
+				'[[tenants]]\nname = "a"\nrps = 0.5',
+				'tenants[0].rps: must be a whole number of requests per second, at least 0 (got 0.5); set it to 0 or more, or leave it out for what the token claims, or tenant_rps',
+			],
+			[
+				'[tenants]\nname = "a"',
+				'tenants: must be a list of tables (got a table); write [[tenants]], with two brackets',
+			],
+			[
+				`${ROUTE}burst = 5`,
+				'routes[0].burst: says how many may come at once, and there is no rps that fills them up again; set rps beside it, or leave it out',
+			],
+			[
+				'max_rps = 5',
+				'jwt.max_rps: is the most that rate_claim may say, and there is none; set rate_claim beside it, or leave it out',
+			],
+			[
+				'rate_claim = ""',
+				'jwt.rate_claim: must be the name of a claim (got ""); set it to the claim with the requests per second, or leave it out for tenant_rps',
+			],
+		] as const) {
+			assert.deepEqual(problems(`${MINIMAL}${text}`), wanted, text);
+		}
+	});
+
+	it('are doubted where they limit nothing', () => {
+		const doubts = (text: string) =>
+			configWarnings(parse(text))
+				.map(({ key, message }) => `${key}: ${message}`)
+				.filter((doubt) => /^(tenants|jwt\.rate)/.test(doubt));
+		assert.deepEqual(doubts(`tenant_rps = 0\n${MINIMAL}rate_claim = "rps"\n[[tenants]]\nname = "a"`), [
+			'tenants[0].name: says nothing of its tenant: give it rps or concurrency, or leave it out',
+			'jwt.rate_claim: limits only the tokens that have the claim, since tenant_rps is 0; set tenant_rps, too',
+		]);
+		assert.deepEqual(doubts(`${MINIMAL}rate_claim = "rps"\n[[tenants]]\nname = "a"\nconcurrency = 1`), []);
+	});
+});
