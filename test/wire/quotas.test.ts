@@ -39,7 +39,7 @@ before(async () => {
 		tenants: TENANTS,
 		config: { health_interval_secs: 3600, tenant_rps: 5 },
 		jwt: { rate_claim: 'rps', max_rps: 2 },
-		breaker: { failures: 1000 },
+		breaker: { failures: 100 },
 	};
 	[proxy, telling] = await Promise.all([
 		startProxy({ ...common, workers: WORKERS, env: INSPECTABLE, log: { access: 'all' } }),
