@@ -95,11 +95,11 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		if (unsupported) return this.refuse(unsupported);
 
 		// Collected: the whole body, or 413, 408, 400; then on to `forward`. Streaming: `forward` at once.
-		this.receive(head, this.#startedAt);
+		this.receive(head);
 	}
 
-	/** From the route to the queue before the upstream's door. @param now monotonic milliseconds. */
-	protected forward(now: number): void {
+	/** From the route to the queue before the upstream's door. */
+	protected forward(): void {
 		const { plane } = this;
 
 		// Matching is pure, so it can come before anything is spent.
@@ -111,8 +111,8 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		const tooLarge = this.admitBody(this.#head!);
 		if (tooLarge) return this.refuse(tooLarge);
 
-		// A few go to the upstreams in each turn of the loop: `dispatch` follows when it is this one's turn.
-		plane.dispatches.add(this, now);
+		// A few go to the upstreams at the end of each turn of the loop: `dispatch` follows when it is this one's turn.
+		plane.dispatches.add(this);
 	}
 
 	/** This one's turn has come. As in `start`, a fault of ours costs no other request anything. */
@@ -139,7 +139,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 	}
 
 	/** Takes the request's body as the mode does, then calls `forward`. */
-	protected abstract receive(head: RequestHead, now: number): void;
+	protected abstract receive(head: RequestHead): void;
 	/** What the mode has to say against the declared length once the route is known. */
 	protected abstract admitBody(head: RequestHead): Rejection | undefined;
 	/** Framing line of the request's body, its bytes as far as they are there, and whether they are all. */

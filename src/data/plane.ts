@@ -16,6 +16,7 @@ import type { BufferedBytes } from './body/buffered-bytes.ts';
 import type { DeadlineQueue, Deadlines } from './deadlines.ts';
 import type { DispatchQueue } from './dispatch-queue.ts';
 import type { RequestLog } from './request-record.ts';
+import type { TurnEnd } from './turn-end.ts';
 import { UpstreamPool } from './upstream/pool.ts';
 
 /** All that one worker's exchanges share. Decided once, when the worker starts; only `routes` changes, on reload. */
@@ -29,6 +30,7 @@ export interface DataPlane {
 	readonly stats: WorkerStats;
 	readonly bufferedBytes: BufferedBytes;
 	readonly deadlines: PlaneDeadlines;
+	readonly turnEnd: TurnEnd;
 	/** Requests on their way to the upstreams. */
 	readonly dispatches: DispatchQueue;
 	readonly log: Logger;

@@ -21,6 +21,7 @@ import { Listener } from './listener.ts';
 import { createDeadlines, type DataPlane, type PlaneDeadlines, type Route, Upstream } from './plane.ts';
 import { createRandomHex } from './random-hex.ts';
 import { RequestLog, type RequestRecord } from './request-record.ts';
+import { TurnEnd } from './turn-end.ts';
 
 /**
  * One data-plane thread: builds its part of the world from `workerData`, serves, and does what the control plane says
@@ -167,6 +168,7 @@ function createPlane(
 	const debugs = filter.enabled('debug', 'proxy::request');
 	const writers = [...(accessLog ? [accessLog.write] : []), ...(debugs ? [debugLines(log)] : [])];
 	const randomHex = createRandomHex();
+	const turnEnd = new TurnEnd();
 	return {
 		clock,
 		limits: seed.limits,
@@ -182,7 +184,8 @@ function createPlane(
 			seed.tenantShares && new TenantShares(seed.tenantShares, seed.index),
 		),
 		deadlines,
-		dispatches: new DispatchQueue(clock),
+		turnEnd,
+		dispatches: new DispatchQueue(clock, turnEnd),
 		log,
 		strangers: new RateLimitedLog(log, clock),
 		requestLog: writers.length === 0 ? undefined : new RequestLog(clock, writers),

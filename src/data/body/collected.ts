@@ -30,11 +30,11 @@ export class BodyExchange extends Exchange {
 	/** Monotonic milliseconds. */
 	#lastTakenAt = 0;
 
-	protected override receive(head: RequestHead, now: number): void {
+	protected override receive(head: RequestHead): void {
 		const { plane } = this;
 		const tooLarge = admitLength(head.bodyLength, plane.limits.maxRequestBodyBytes);
 		if (tooLarge) return this.refuse(tooLarge);
-		if (head.bodyLength === 0) return this.forward(now);
+		if (head.bodyLength === 0) return this.forward();
 		this.#request = new ByteCollector(plane.bufferedBytes, this.tenantKey);
 		this.#requestLength = head.bodyLength;
 		this.#reading = true;
@@ -57,7 +57,7 @@ export class BodyExchange extends Exchange {
 		this.#reading = false;
 		this.record?.bodyEnds();
 		this.cancelDeadline();
-		this.forward(this.plane.clock.now());
+		this.forward();
 	}
 
 	/** The declared length has been judged before the body was read. */

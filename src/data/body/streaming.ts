@@ -31,8 +31,8 @@ export class BodyExchange extends Exchange {
 	readonly #pace = paceOf(this.plane.limits);
 
 	/** The body is not waited for: it follows the head, on the upstream's time. */
-	protected override receive(_head: RequestHead, now: number): void {
-		this.forward(now);
+	protected override receive(_head: RequestHead): void {
+		this.forward();
 	}
 
 	protected override admitBody(head: RequestHead): Rejection | undefined {

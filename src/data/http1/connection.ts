@@ -7,6 +7,7 @@ import { ClientConnection } from '../client-connection.ts';
 import { Timed } from '../deadlines.ts';
 import { afterDrainGrace } from '../drain-grace.ts';
 import type { DataPlane } from '../plane.ts';
+import type { FlushQueue } from '../turn-end.ts';
 import { Http1Answer } from './answer.ts';
 import { RequestHeadReader } from './head-reader.ts';
 import { Http1Request } from './request.ts';
@@ -22,6 +23,7 @@ export class Http1Connection extends Timed {
 	readonly plane: DataPlane;
 	readonly forwardedLines: string;
 	readonly client: ClientConnection;
+	readonly answer: Http1Answer;
 	readonly #reader: RequestHeadReader;
 	#current: Http1Request | undefined;
 	/** What has been read and not been taken: the rest of a head, a body that nobody wants yet, requests that wait. */
@@ -32,12 +34,13 @@ export class Http1Connection extends Timed {
 	/** The client has closed its side. */
 	#ended = false;
 
-	constructor(socket: TLSSocket, peer: string, plane: DataPlane) {
+	constructor(socket: TLSSocket, peer: string, plane: DataPlane, flushes: FlushQueue) {
 		super();
 		this.socket = socket;
 		this.plane = plane;
 		this.forwardedLines = forwardedLines(peer);
 		this.client = new ClientConnection(socket, peer, 'http/1.1');
+		this.answer = new Http1Answer(socket, flushes, () => this.#current?.onOut());
 		this.#reader = new RequestHeadReader(plane.limits.maxHeaderBytes, plane.correlate !== undefined);
 		plane.deadlines.firstRequest.add(this);
 		socket.on('data', (bytes: Buffer) => this.#onData(bytes));
@@ -148,15 +151,22 @@ export class Http1Connection extends Timed {
 		const record = requestLog?.begin(asked, clock.now());
 		record?.answers(status, answer);
 		if (record !== undefined) requestLog!.end(record);
-		const refusal = new Http1Answer(this.socket, true, false, () => {});
+		const refusal = this.answer;
+		refusal.expect(true, false);
 		refusal.begin(status, refusalFields(answer), true, true, clock.wallSeconds());
 		// RFC 9110 section 9.3.2: as far as the request line could be read, a HEAD gets no content here either.
 		refusal.end(method === 'HEAD' ? '' : answer.body);
+		refusal.flush();
 		this.close();
 	}
 
 	/** The first request, the next one, or the end of a lingering close has not come in time. */
 	override onDeadline(): void {
+		this.socket.destroy();
+	}
+
+	/** For a request. */
+	destroy(): void {
 		this.socket.destroy();
 	}
 

@@ -7,22 +7,25 @@ import { refusalFields } from '../answers.ts';
 import type { ClientRequest } from '../client.ts';
 import type { ClientConnection } from '../client-connection.ts';
 import type { DataPlane } from '../plane.ts';
-import { Http1Answer } from './answer.ts';
+import type { Http1Answer } from './answer.ts';
 import type { RequestHeadReader } from './head-reader.ts';
 import { RequestBody } from './request-body.ts';
 
 /** What a request needs of the connection that it came on. */
 export interface RequestConnection {
-	readonly socket: Http1Answer['socket'];
 	readonly plane: DataPlane;
 	readonly forwardedLines: string;
 	readonly client: ClientConnection;
+	/** Of this request now. */
+	readonly answer: Http1Answer;
 	/** Whether the answer being given is the last one. */
 	readonly isLast: boolean;
 	/** Offers the request, by `take`, what has come of its body. */
 	readOn(): void;
 	/** The answer is out. */
 	onAnswered(): void;
+	/** The answer, of which a part may be out, must not be taken for a whole one. */
+	destroy(): void;
 	/** No request is taken any more; what comes is read for a while and dropped. */
 	close(): void;
 }
@@ -65,7 +68,8 @@ export class Http1Request implements ClientRequest {
 		this.#isHttp11 = minor === 1;
 		// RFC 9112 section 9.3.
 		const mayStay = !close && (minor === 1 || keepAlive);
-		this.#answer = new Http1Answer(connection.socket, minor === 1, mayStay, () => this.#onOut());
+		this.#answer = connection.answer;
+		this.#answer.expect(minor === 1, mayStay);
 		this.method = method;
 		this.target = originForm(target);
 		this.forwardedLines = connection.forwardedLines;
@@ -161,7 +165,6 @@ export class Http1Request implements ClientRequest {
 
 	begin(status: number, fields: string[], hasBody: boolean): void {
 		this.#begin(status, fields, hasBody, false);
-		this.#answer.flushSoon();
 	}
 
 	write(chunk: Buffer): boolean {
@@ -175,7 +178,7 @@ export class Http1Request implements ClientRequest {
 
 	reset(): void {
 		this.#rest = undefined;
-		this.#connection.socket.destroy();
+		this.#connection.destroy();
 	}
 
 	readBody(): void {
@@ -215,7 +218,7 @@ export class Http1Request implements ClientRequest {
 	}
 
 	/** The answer is out. */
-	#onOut(): void {
+	onOut(): void {
 		if (this.#done) return;
 		this.#done = true;
 		this.#dropping = true;
