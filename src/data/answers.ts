@@ -1,18 +1,19 @@
 import type { Rejection } from '../gates/rejection.ts';
+import { AnswerFields } from './answer-fields.ts';
 
-const known = new Map<string, readonly string[]>();
+const known = new Map<string, AnswerFields>();
 
-/** Header fields of a refusal, names and values in turn; built once for each code. */
-export function refusalFields(rejection: Rejection): readonly string[] {
+/** Header fields of a refusal; built once for each code. */
+export function refusalFields(rejection: Rejection): AnswerFields {
 	let fields = known.get(rejection.code);
 	if (fields === undefined) {
-		fields = Object.freeze([
+		fields = new AnswerFields([
 			...rejection.headers,
 			'content-type',
 			'text/plain; charset=utf-8',
 			'content-length',
 			String(Buffer.byteLength(rejection.body)),
-		]);
+		], true);
 		known.set(rejection.code, fields);
 	}
 	return fields;

@@ -15,6 +15,7 @@ import { withoutQuery } from '../gates/target.ts';
 import type { Identity } from '../gates/token-cache.ts';
 import { refuseProtocolChange } from '../gates/upgrade.ts';
 import { silenceCause } from '../shared/causes.ts';
+import type { AnswerFields } from './answer-fields.ts';
 import type { ClientRequest, ExchangeEvents } from './client.ts';
 import { Timed } from './deadlines.ts';
 import type { Dispatched } from './dispatch-queue.ts';
@@ -149,9 +150,14 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		const { client, route } = this;
 		const { framing, bytes, complete } = this.outgoingBody();
 		this.connection = connection;
-		const head = `${client.method} ${this.#target}${route!.upstream.versionAndHost}${client.forwardedLines}${
-			this.#identity!.tenantHeader
-		}${this.#correlation?.lines ?? ''}${this.#head!.lines}${framing}\r\n`;
+		const { versionAndHost } = route!.upstream;
+		const { tenantHeader } = this.#identity!;
+		const { lines } = this.#head!;
+		const rest =
+			this.#correlation === undefined
+				? client.connection.outgoing.behindTarget(versionAndHost, tenantHeader, lines, framing)
+				: `${versionAndHost}${client.connection.forwardedLines}${tenantHeader}${this.#correlation.lines}${lines}${framing}\r\n`;
+		const head = `${client.method} ${this.#target}${rest}`;
 		this.record?.sent(this.#sentAt);
 		connection.send(client.method, head, bytes, complete, this);
 		if (!complete) this.readBody();
@@ -165,7 +171,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 
 	// --- What the upstream answers. ---
 
-	abstract onHead(status: number, fields: string[], length: number, hasBody: boolean): void;
+	abstract onHead(status: number, fields: AnswerFields, length: number, hasBody: boolean): void;
 	abstract onBody(chunk: Buffer): void;
 	abstract onEnd(): void;
 	abstract onWritable(): void;

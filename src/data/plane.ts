@@ -18,6 +18,7 @@ import type { DispatchQueue } from './dispatch-queue.ts';
 import type { RequestLog } from './request-record.ts';
 import type { TurnEnd } from './turn-end.ts';
 import { UpstreamPool } from './upstream/pool.ts';
+import { ResponseHeads } from './upstream/response-parser.ts';
 
 /** All that one worker's exchanges share. Decided once, when the worker starts; only `routes` changes, on reload. */
 export interface DataPlane {
@@ -100,6 +101,7 @@ export class Upstream {
 	readonly breaker: BreakerCell;
 	readonly stats: UpstreamStats;
 	readonly pool: UpstreamPool;
+	readonly heads = new ResponseHeads();
 	/** Rest of the request line, and the `Host` line: the same for every request to this upstream. */
 	readonly versionAndHost: string;
 

@@ -1,5 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
+import type { AnswerFields } from '../answer-fields.ts';
 import type { Flushed, FlushQueue } from '../turn-end.ts';
 
 /**
@@ -43,24 +44,16 @@ export class Http1Answer implements Flushed {
 	/**
 	 * Begins the answer. It goes out at the end of the turn, if what follows does not take it along before.
 	 *
-	 * @param fields names (lower case) and values in turn, without hop-by-hop fields.
 	 * @param hasBody whether a body follows. Without `content-length` among the fields it is chunked, or ends with the
 	 *   connection where the client knows no chunks (RFC 9112 section 6.3).
 	 * @param closes the connection is not to be used again.
 	 * @param wallSeconds for an answer that brings no `date` (RFC 9110 section 6.6.1).
 	 */
-	begin(status: number, fields: readonly string[], hasBody: boolean, closes: boolean, wallSeconds: number): void {
-		let head = statusLine(status);
-		let sized = false;
-		let dated = false;
-		for (let i = 0; i < fields.length; i += 2) {
-			const name = fields[i]!;
-			head += `${name}: ${fields[i + 1]}\r\n`;
-			if (name === 'content-length') sized = true;
-			else if (name === 'date') dated = true;
-		}
-		if (!dated) head += dateLine(wallSeconds);
-		const unsized = hasBody && !sized;
+	begin(status: number, fields: AnswerFields, hasBody: boolean, closes: boolean, wallSeconds: number): void {
+		fields.lines ??= fields.form(fieldLines(fields.list));
+		let head = statusLine(status) + fields.lines;
+		if (!fields.hasDate) head += dateLine(wallSeconds);
+		const unsized = hasBody && !fields.hasLength;
 		this.#chunked = unsized && this.#isHttp11;
 		if (this.#chunked) head += 'transfer-encoding: chunked\r\n';
 		this.isLast = closes || !this.#mayStay || (unsized && !this.#isHttp11);
@@ -146,6 +139,12 @@ const statusLines: (string | undefined)[] = [];
 function statusLine(status: number): string {
 	statusLines[status] ??= `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Unknown'}\r\n`;
 	return statusLines[status];
+}
+
+function fieldLines(fields: readonly string[]): string {
+	let lines = '';
+	for (let i = 0; i < fields.length; i += 2) lines += `${fields[i]}: ${fields[i + 1]}\r\n`;
+	return lines;
 }
 
 let dateSecond = 0;

@@ -2,7 +2,7 @@ import type { TLSSocket } from 'node:tls';
 import type { Rejection } from '../../gates/rejection.ts';
 import * as rejection from '../../gates/rejection.ts';
 import { originForm } from '../../gates/target.ts';
-import { forwardedLines, refusalFields } from '../answers.ts';
+import { refusalFields } from '../answers.ts';
 import { ClientConnection } from '../client-connection.ts';
 import { Timed } from '../deadlines.ts';
 import { afterDrainGrace } from '../drain-grace.ts';
@@ -21,7 +21,6 @@ import { Http1Request } from './request.ts';
 export class Http1Connection extends Timed {
 	readonly socket: TLSSocket;
 	readonly plane: DataPlane;
-	readonly forwardedLines: string;
 	readonly client: ClientConnection;
 	readonly answer: Http1Answer;
 	readonly #reader: RequestHeadReader;
@@ -38,7 +37,6 @@ export class Http1Connection extends Timed {
 		super();
 		this.socket = socket;
 		this.plane = plane;
-		this.forwardedLines = forwardedLines(peer);
 		this.client = new ClientConnection(socket, peer, 'http/1.1');
 		this.answer = new Http1Answer(socket, flushes, () => this.#current?.onOut());
 		this.#reader = new RequestHeadReader(plane.limits.maxHeaderBytes, plane.correlate !== undefined);

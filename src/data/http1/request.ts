@@ -3,6 +3,7 @@ import type { RequestHead } from '../../gates/headers.ts';
 import { refuseMethod } from '../../gates/method.ts';
 import { BODY_ERROR, Rejection } from '../../gates/rejection.ts';
 import { originForm } from '../../gates/target.ts';
+import type { AnswerFields } from '../answer-fields.ts';
 import { refusalFields } from '../answers.ts';
 import type { ClientRequest } from '../client.ts';
 import type { ClientConnection } from '../client-connection.ts';
@@ -14,7 +15,6 @@ import { RequestBody } from './request-body.ts';
 /** What a request needs of the connection that it came on. */
 export interface RequestConnection {
 	readonly plane: DataPlane;
-	readonly forwardedLines: string;
 	readonly client: ClientConnection;
 	/** Of this request now. */
 	readonly answer: Http1Answer;
@@ -35,7 +35,6 @@ export class Http1Request implements ClientRequest {
 	readonly method: string;
 	readonly target: string;
 	readonly head: RequestHead | Rejection;
-	readonly forwardedLines: string;
 	readonly connection: ClientConnection;
 	readonly exchange: BodyExchange;
 	readonly #connection: RequestConnection;
@@ -72,7 +71,6 @@ export class Http1Request implements ClientRequest {
 		this.#answer.expect(minor === 1, mayStay);
 		this.method = method;
 		this.target = originForm(target);
-		this.forwardedLines = connection.forwardedLines;
 		this.connection = connection.client;
 		this.head = refuseMethod(method) ?? head;
 		this.#seals = upgrade || method === 'CONNECT';
@@ -125,7 +123,7 @@ export class Http1Request implements ClientRequest {
 		else if (this.#asked && !this.#answered) this.exchange.onBodyError(why);
 	}
 
-	answer(status: number, fields: string[], body: Buffer | string | undefined): void {
+	answer(status: number, fields: AnswerFields, body: Buffer | string | undefined): void {
 		this.#answered = true;
 		const hasBody = body !== undefined;
 		this.#begin(status, fields, hasBody, false);
@@ -163,7 +161,7 @@ export class Http1Request implements ClientRequest {
 		this.#answer.end(hasBody ? rejected.body : '');
 	}
 
-	begin(status: number, fields: string[], hasBody: boolean): void {
+	begin(status: number, fields: AnswerFields, hasBody: boolean): void {
 		this.#begin(status, fields, hasBody, false);
 	}
 
@@ -199,11 +197,12 @@ export class Http1Request implements ClientRequest {
 		this.#connection.readOn();
 	}
 
-	#begin(status: number, fields: readonly string[], hasBody: boolean, closes: boolean): void {
+	#begin(status: number, fields: AnswerFields, hasBody: boolean, closes: boolean): void {
 		this.#answering = true;
 		const isLast =
 			closes || this.#seals || this.#broken !== undefined || this.#connection.isLast || this.#leavesTooMuchUnread();
-		this.#answer.begin(status, fields, hasBody, isLast, this.#connection.plane.clock.wallSeconds());
+		const wallSeconds = fields.hasDate ? 0 : this.#connection.plane.clock.wallSeconds();
+		this.#answer.begin(status, fields, hasBody, isLast, wallSeconds);
 	}
 
 	/**

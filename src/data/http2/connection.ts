@@ -1,7 +1,6 @@
 import type { TLSSocket } from 'node:tls';
 import { BAD_REQUEST } from '../../gates/rejection.ts';
 import type { RateLimitedLog } from '../../shared/rate-limited-log.ts';
-import { forwardedLines } from '../answers.ts';
 import { ClientConnection } from '../client-connection.ts';
 import { Timed } from '../deadlines.ts';
 import { afterDrainGrace } from '../drain-grace.ts';
@@ -29,7 +28,6 @@ export interface ConnectionOwner {
  */
 export class Http2Connection extends Timed implements ProtocolEvents, RequestOwner {
 	readonly plane: DataPlane;
-	readonly forwardedLines: string;
 	readonly client: ClientConnection;
 	readonly #owner: ConnectionOwner;
 	readonly #socket: TLSSocket;
@@ -54,7 +52,6 @@ export class Http2Connection extends Timed implements ProtocolEvents, RequestOwn
 		this.plane = owner.plane;
 		this.#socket = socket;
 		this.#peer = peer;
-		this.forwardedLines = forwardedLines(peer);
 		this.client = new ClientConnection(socket, peer, 'h2');
 		this.#protocol = new Protocol(this, {
 			maxConcurrentStreams: owner.plane.limits.h2MaxConcurrentStreams,

@@ -13,7 +13,7 @@ function upload(): { request: Http1Request; broken: string[] } {
 	const connection: RequestConnection = {
 		socket: duplexPair()[0] as TLSSocket,
 		plane: new FakePlane(),
-		forwardedLines: '',
+	
 		client: {} as RequestConnection['client'],
 		isLast: false,
 		readOn() {},
