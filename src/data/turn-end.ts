@@ -22,15 +22,11 @@ export class TurnEnd {
 
 	readonly #end = (): void => {
 		this.#scheduled = false;
-		try {
-			for (this.#step = 0; this.#step < NONE; this.#step++) {
-				const tasks = this.#tasks[this.#step]!;
-				if (tasks.length === 0) continue;
-				this.#tasks[this.#step] = [];
-				for (const task of tasks) task();
-			}
-		} finally {
-			this.#step = NONE;
+		for (this.#step = 0; this.#step < NONE; this.#step++) {
+			const tasks = this.#tasks[this.#step]!;
+			if (tasks.length === 0) continue;
+			this.#tasks[this.#step] = [];
+			for (const task of tasks) task();
 		}
 	};
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import type { AnswerFields } from '../../../src/data/answer-fields.ts';
 import { ProtocolError, type ResponseEvents, ResponseParser } from '../../../src/data/upstream/response-parser.ts';
 import { UNDECLARED } from '../../../src/gates/body-limit.ts';
 
@@ -27,9 +28,12 @@ class Recorder implements ResponseEvents {
 	body = '';
 	ends = 0;
 
-	onHead(status: number, fields: string[], length: number, hasBody: boolean): void {
+	onHead(status: number, { list }: AnswerFields, length: number, hasBody: boolean): void {
 		assert.equal(this.ends, 0, 'a head after the end');
-		this.heads.push({ status, fields: [...fields], length, hasBody });
+		// The length that is announced comes last.
+		const isSized = length !== UNDECLARED;
+		if (isSized) assert.deepEqual(list.slice(-2), ['content-length', `${length}`]);
+		this.heads.push({ status, fields: isSized ? list.slice(0, -2) : [...list], length, hasBody });
 	}
 
 	onBody(chunk: Buffer): void {
