@@ -11,6 +11,7 @@ import type { FlushQueue } from '../turn-end.ts';
 import { Http1Answer } from './answer.ts';
 import { RequestHeadReader } from './head-reader.ts';
 import { Http1Request } from './request.ts';
+import { UnreadBytes } from './unread-bytes.ts';
 
 /**
  * One connection: its bytes, which request is being served, and what it may not take too long for.
@@ -26,7 +27,7 @@ export class Http1Connection extends Timed {
 	readonly #reader: RequestHeadReader;
 	#current: Http1Request | undefined;
 	/** What has been read and not been taken: the rest of a head, a body that nobody wants yet, requests that wait. */
-	#unread: Buffer | undefined;
+	readonly #unread = new UnreadBytes();
 	/** No request is taken any more. */
 	#closing = false;
 	#draining = false;
@@ -48,20 +49,26 @@ export class Http1Connection extends Timed {
 
 	/** Whether the answer being given is the last one. */
 	get isLast(): boolean {
-		return this.#draining && this.#unread === undefined;
+		return this.#draining && this.#unread.bytes === undefined;
 	}
 
 	#onData(bytes: Buffer): void {
 		if (this.#closing) return;
-		this.#unread = this.#unread === undefined ? bytes : Buffer.concat([this.#unread, bytes]);
-		this.readOn();
+		this.#unread.add(bytes);
+		try {
+			this.readOn();
+		} catch (error) {
+			// A fault of ours costs nobody else anything.
+			this.plane.log.error('proxy::exchange', 'internal error', { error });
+			this.socket.destroy();
+		}
 	}
 
 	/** Goes on with what is unread, as far as somebody takes it. */
 	readOn(): void {
 		// Whoever takes the bytes may ask for more of them, or give an answer that leaves them behind.
 		while (
-			this.#unread !== undefined &&
+			this.#unread.bytes !== undefined &&
 			!this.#closing &&
 			(this.#current === undefined ? this.#readHead() : this.#readBody())
 		);
@@ -71,10 +78,11 @@ export class Http1Connection extends Timed {
 	/** @returns whether it is worth going on. */
 	#readHead(): boolean {
 		const reader = this.#reader;
-		const end = reader.read(this.#unread!, 0);
+		const bytes = this.#unread.bytes!;
+		const end = reader.read(bytes, 0);
 		if (reader.refusal !== undefined) this.#refuseRaw(reader.refusal);
 		if (end === -1) return false;
-		this.#skip(end);
+		this.#unread.leave(bytes, end);
 		this.cancelDeadline();
 		const request = new Http1Request(this, reader);
 		this.#current = request;
@@ -84,11 +92,11 @@ export class Http1Connection extends Timed {
 
 	#readBody(): boolean {
 		const request = this.#current!;
-		const before = this.#unread!;
+		const before = this.#unread.bytes!;
 		// Taken away meanwhile: what takes them may call `readOn`.
-		this.#unread = undefined;
+		this.#unread.bytes = undefined;
 		const taken = request.take(before);
-		if (!this.#closing && taken < before.length) this.#unread = before.subarray(taken);
+		if (!this.#closing) this.#unread.leave(before, taken);
 		if (request.isOver) {
 			this.#current = undefined;
 			// As in `onAnswered`: the rest of the body has come behind the answer.
@@ -97,18 +105,13 @@ export class Http1Connection extends Timed {
 		return taken > 0;
 	}
 
-	#skip(taken: number): void {
-		const bytes = this.#unread!;
-		this.#unread = taken === bytes.length ? undefined : bytes.subarray(taken);
-	}
-
 	/** What nobody takes is not read without end. */
 	#pace(): void {
 		const { socket } = this;
 		const current = this.#current;
 		// Of a body that is wanted no more is left than one line or its trailers, which have limits of their own.
 		const isWaiting = current !== undefined && !current.takesBody;
-		const isFull = isWaiting && this.#unread !== undefined && this.#unread.length >= MAX_UNREAD;
+		const isFull = isWaiting && (this.#unread.bytes?.length ?? 0) >= MAX_UNREAD;
 		if (this.#closing || isFull === socket.isPaused()) return;
 		if (isFull) socket.pause();
 		else socket.resume();
@@ -134,7 +137,7 @@ export class Http1Connection extends Timed {
 		this.#ended = true;
 		if (this.#closing) return;
 		if (this.#current !== undefined) this.#current.onClientEnd();
-		else if (this.#unread !== undefined) this.#refuseRaw(CUT_SHORT);
+		else if (this.#unread.bytes !== undefined) this.#refuseRaw(CUT_SHORT);
 		else this.close();
 	}
 
@@ -177,7 +180,7 @@ export class Http1Connection extends Timed {
 		afterDrainGrace(() => {
 			if (this.#current !== undefined || this.#closing) return;
 			// Part of a head has come: that request is served, or ended by the limit of the drain.
-			if (this.#unread === undefined) this.close();
+			if (this.#unread.bytes === undefined) this.close();
 		});
 	}
 
@@ -187,7 +190,7 @@ export class Http1Connection extends Timed {
 	 */
 	close(): void {
 		this.#closing = true;
-		this.#unread = undefined;
+		this.#unread.clear();
 		this.socket.end();
 		// What still comes is nobody's request.
 		if (this.socket.isPaused()) this.socket.resume();
@@ -196,7 +199,7 @@ export class Http1Connection extends Timed {
 
 	onClose(): void {
 		this.#closing = true;
-		this.#unread = undefined;
+		this.#unread.clear();
 		this.cancelDeadline();
 		this.#current?.onConnectionClosed();
 		this.#current = undefined;
