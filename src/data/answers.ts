@@ -7,13 +7,16 @@ const known = new Map<string, AnswerFields>();
 export function refusalFields(rejection: Rejection): AnswerFields {
 	let fields = known.get(rejection.code);
 	if (fields === undefined) {
-		fields = new AnswerFields([
-			...rejection.headers,
-			'content-type',
-			'text/plain; charset=utf-8',
-			'content-length',
-			String(Buffer.byteLength(rejection.body)),
-		], true);
+		fields = new AnswerFields(
+			[
+				...rejection.headers,
+				'content-type',
+				'text/plain; charset=utf-8',
+				'content-length',
+				String(Buffer.byteLength(rejection.body)),
+			],
+			true,
+		);
 		known.set(rejection.code, fields);
 	}
 	return fields;

@@ -1,6 +1,6 @@
 import { UNDECLARED } from '../../gates/body-limit.ts';
-import { AnswerFields } from '../answer-fields.ts';
 import { type ResponseField, ResponseHeadReader, responseField } from '../../gates/response-head.ts';
+import { AnswerFields } from '../answer-fields.ts';
 
 /** What the parser tells of a response, in this order: `onHead`, `onBody` any number of times, `onEnd`. */
 export interface ResponseEvents {

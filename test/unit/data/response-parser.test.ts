@@ -2,7 +2,12 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { AnswerFields } from '../../../src/data/answer-fields.ts';
-import { ProtocolError, type ResponseEvents, ResponseHeads, ResponseParser } from '../../../src/data/upstream/response-parser.ts';
+import {
+	ProtocolError,
+	type ResponseEvents,
+	ResponseHeads,
+	ResponseParser,
+} from '../../../src/data/upstream/response-parser.ts';
 import { UNDECLARED } from '../../../src/gates/body-limit.ts';
 
 /** All that a parser told of one response. */
@@ -562,7 +567,8 @@ describe('any response', () => {
 				for (const { head, method, cut } of inTurn ? [...responses, ...responses, ...responses] : all) {
 					const [status, list, framing] = head;
 					const wire = `${[status, ...list, framing].join('\r\n')}\r\n\r\n2\r\nok\r\n0\r\n\r\n`;
-					const pieces = cut < wire.length ? [wire.slice(0, cut), wire.slice(cut)].filter((text) => text !== '') : [wire];
+					const pieces =
+						cut < wire.length ? [wire.slice(0, cut), wire.slice(cut)].filter((text) => text !== '') : [wire];
 					assert.deepEqual(told(pieces, { method, heads }), told(pieces, { method }));
 				}
 			}),

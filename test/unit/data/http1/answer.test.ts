@@ -177,7 +177,13 @@ describe('an HTTP/1.1 answer', () => {
 				const wire = new Wire();
 				const answer = answerOn(wire);
 				const bytes = Buffer.concat(pieces.filter((one) => one !== 'turn'));
-				answer.begin(200, new AnswerFields(sized ? ['content-length', `${bytes.length}`] : []), true, false, NEW_YEAR_2027);
+				answer.begin(
+					200,
+					new AnswerFields(sized ? ['content-length', `${bytes.length}`] : []),
+					true,
+					false,
+					NEW_YEAR_2027,
+				);
 				for (const one of pieces) {
 					if (one === 'turn') await turn();
 					else {

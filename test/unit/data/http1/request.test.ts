@@ -17,7 +17,7 @@ function upload(): { request: Http1Request; broken: string[] } {
 	const connection: RequestConnection = {
 		plane,
 		answer: new Http1Answer(duplexPair()[0] as TLSSocket, new FlushQueue(plane.turnEnd), () => {}),
-	
+
 		client: {} as RequestConnection['client'],
 		isLast: false,
 		readOn() {},
