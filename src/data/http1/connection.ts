@@ -5,6 +5,7 @@ import { originForm } from '../../gates/target.ts';
 import { refusalFields } from '../answers.ts';
 import { ClientConnection } from '../client-connection.ts';
 import { Timed } from '../deadlines.ts';
+import { readDirectly } from '../direct-reads.ts';
 import { afterDrainGrace } from '../drain-grace.ts';
 import type { DataPlane } from '../plane.ts';
 import type { FlushQueue } from '../turn-end.ts';
@@ -42,7 +43,7 @@ export class Http1Connection extends Timed {
 		this.answer = new Http1Answer(socket, flushes, () => this.#current?.onOut());
 		this.#reader = new RequestHeadReader(plane.limits.maxHeaderBytes, plane.correlate !== undefined);
 		plane.deadlines.firstRequest.add(this);
-		socket.on('data', (bytes: Buffer) => this.#onData(bytes));
+		readDirectly(socket, (bytes) => this.#onData(bytes));
 		socket.on('drain', () => this.#current?.onDrain());
 		socket.on('end', () => this.#onEnd());
 	}

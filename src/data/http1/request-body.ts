@@ -155,8 +155,9 @@ const LF = 0x0a;
 
 /** Up to 2^52: counted exactly. */
 const MAX_SIZE_DIGITS = 13;
-/** Of a chunk's extensions, bytes; and of those of all chunks: with chunks of a byte they would be nearly all that is read (CVE-2023-39326). */
+/** Of a chunk's extensions, bytes. */
 const MAX_EXTENSIONS = 1024;
+/** Of those of all chunks: beside chunks of a byte they would be nearly all that is read, and no limit would count them (CVE-2023-39326). */
 const MAX_ALL_EXTENSIONS = 16_384;
 
 /**

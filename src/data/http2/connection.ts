@@ -3,6 +3,7 @@ import { BAD_REQUEST } from '../../gates/rejection.ts';
 import type { RateLimitedLog } from '../../shared/rate-limited-log.ts';
 import { ClientConnection } from '../client-connection.ts';
 import { Timed } from '../deadlines.ts';
+import { readDirectly } from '../direct-reads.ts';
 import { afterDrainGrace } from '../drain-grace.ts';
 import type { DataPlane } from '../plane.ts';
 import { ConnectionError } from './errors.ts';
@@ -59,7 +60,7 @@ export class Http2Connection extends Timed implements ProtocolEvents, RequestOwn
 			traced: owner.plane.correlate !== undefined,
 		});
 		owner.plane.deadlines.firstRequest.add(this);
-		socket.on('data', (bytes: Buffer) => this.#onData(bytes));
+		readDirectly(socket, (bytes) => this.#onData(bytes));
 		socket.on('drain', () => this.#onDrain());
 		socket.on('end', () => socket.destroy());
 		this.#protocol.begin();
