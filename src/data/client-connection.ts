@@ -3,11 +3,16 @@ import type { TLSSocket } from 'node:tls';
 import { Caller } from '../identity/caller.ts';
 import { ClientCertificate } from '../identity/client-certificate.ts';
 import { jsonString } from '../shared/json-string.ts';
+import { forwardedLines } from './answers.ts';
+import { OutgoingHead } from './outgoing-head.ts';
 
 /** What all requests of one connection have in common. Whoever makes one has a socket whose handshake is done. */
 export class ClientConnection {
 	/** The client's IP. */
 	readonly ip: string;
+	/** `x-forwarded-for` and `x-forwarded-proto` lines. */
+	readonly forwardedLines: string;
+	readonly outgoing: OutgoingHead;
 	readonly #socket: TlsFacts;
 	readonly #protocol: 'http/1.1' | 'h2';
 	#logMembers: string | undefined;
@@ -16,6 +21,8 @@ export class ClientConnection {
 
 	constructor(socket: TlsFacts, ip: string, protocol: 'http/1.1' | 'h2') {
 		this.ip = ip;
+		this.forwardedLines = forwardedLines(ip);
+		this.outgoing = new OutgoingHead(this.forwardedLines);
 		this.#socket = socket;
 		this.#protocol = protocol;
 	}

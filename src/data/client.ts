@@ -1,12 +1,11 @@
 import type { RequestHead } from '../gates/headers.ts';
 import type { Rejection } from '../gates/rejection.ts';
+import type { AnswerFields } from './answer-fields.ts';
 import type { ClientConnection } from './client-connection.ts';
 
 /**
  * The client's side of one exchange, the same for HTTP/1.1 and HTTP/2. `http1.ts` and `http2.ts` implement it; neither
  * the pipeline nor the body modes know which of them they talk to.
- *
- * Fields are flat lists of names (lower case) and values.
  */
 export interface ClientRequest {
 	readonly method: string;
@@ -14,8 +13,6 @@ export interface ClientRequest {
 	readonly target: string;
 	/** Facts and forwardable lines, or why the request cannot be understood. */
 	readonly head: RequestHead | Rejection;
-	/** `x-forwarded-for` and `x-forwarded-proto` lines of the connection. */
-	readonly forwardedLines: string;
 	/** Shared by all requests of the connection. */
 	readonly connection: ClientConnection;
 
@@ -23,12 +20,12 @@ export interface ClientRequest {
 	 * Gives the whole answer, a body of bytes, or of latin1 text if it is short, or none by rule. `Exchange.onAnswered`
 	 * follows when the client has it, or `onClientGone`.
 	 */
-	answer(status: number, fields: string[], body: Buffer | string | undefined): void;
+	answer(status: number, fields: AnswerFields, body: Buffer | string | undefined): void;
 	/** Gives an answer of the proxy's own. */
 	refuse(rejection: Rejection): void;
 
 	/** Begins an answer whose body follows by `write` and `end`. `hasBody` is false where there is none by rule. */
-	begin(status: number, fields: string[], hasBody: boolean): void;
+	begin(status: number, fields: AnswerFields, hasBody: boolean): void;
 	/** Copies the chunk. @returns whether more may follow at once; otherwise `Exchange.onClientDrained` tells. */
 	write(chunk: Buffer): boolean;
 	end(): void;

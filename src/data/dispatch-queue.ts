@@ -1,4 +1,5 @@
 import type { Clock } from '../shared/clock.ts';
+import { STEP, type TurnEnd } from './turn-end.ts';
 
 /**
  * How many requests go to their upstreams in a turn of the loop. Hundreds that go through each step together push each other
@@ -17,44 +18,29 @@ export interface Dispatched {
 }
 
 /**
- * Requests that have passed all gates but the upstream's own, in their order. The first ones of a turn of the loop go at
- * once, the others at the end of this one or of a later one; what upstreams have answered meanwhile goes out in between.
+ * Requests that have passed all gates but the upstream's own, in their order. The first ones go at the end of the turn of the
+ * loop that has brought them, the others at the end of a later one; what upstreams have answered meanwhile goes out in between.
  */
 export class DispatchQueue {
 	readonly #clock: Clock;
+	readonly #turnEnd: TurnEnd;
 	#waiting: Dispatched[] = [];
-	/** How many more may go before the end of the turn. */
-	#room = PER_TURN;
-	#scheduled = false;
 
-	constructor(clock: Clock) {
+	constructor(clock: Clock, turnEnd: TurnEnd) {
 		this.#clock = clock;
+		this.#turnEnd = turnEnd;
 	}
 
-	/** @param now monotonic milliseconds. */
-	add(request: Dispatched, now: number): void {
-		this.#schedule();
-		if (this.#room === 0) return void this.#waiting.push(request);
-		this.#room--;
-		request.dispatch(now);
-	}
-
-	#schedule(): void {
-		if (this.#scheduled) return;
-		this.#scheduled = true;
-		setImmediate(this.#endTurn);
+	add(request: Dispatched): void {
+		if (this.#waiting.length === 0) this.#turnEnd.add(STEP.dispatch, this.#endTurn);
+		this.#waiting.push(request);
 	}
 
 	readonly #endTurn = (): void => {
-		this.#scheduled = false;
-		this.#room = PER_TURN;
-		if (this.#waiting.length === 0) return;
-		this.#schedule();
 		// All of them are looked at, so that those who are gone do not wait in memory behind those who are not.
 		const next = this.#waiting.filter((request) => !request.isGone);
-		const count = Math.max(PER_TURN, Math.ceil(next.length * PART));
-		this.#waiting = next.splice(count);
-		this.#room = count - next.length;
+		this.#waiting = next.splice(Math.max(PER_TURN, Math.ceil(next.length * PART)));
+		if (this.#waiting.length > 0) this.#turnEnd.add(STEP.dispatch, this.#endTurn);
 		const now = this.#clock.now();
 		for (const request of next) request.dispatch(now);
 	};

@@ -20,6 +20,7 @@ import { refuseOtherHolder } from '../identity/bound-token.ts';
 import { NO_CERTIFICATE } from '../identity/route-access.ts';
 import { silenceCause } from '../shared/causes.ts';
 import type { ForbiddenReason } from '../shared/stats.ts';
+import { AnswerFields } from './answer-fields.ts';
 import type { ClientRequest, ExchangeEvents } from './client.ts';
 import { Timed } from './deadlines.ts';
 import type { Dispatched } from './dispatch-queue.ts';
@@ -126,11 +127,11 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		if (unsupported) return this.refuse(unsupported);
 
 		// Collected: the whole body, or 413, 408, 400; then on to `forward`. Streaming: `forward` at once.
-		this.receive(head, this.#startedAt);
+		this.receive(head);
 	}
 
-	/** From the route to the queue before the upstream's door. @param now monotonic milliseconds. */
-	protected forward(now: number): void {
+	/** From the route to the queue before the upstream's door. */
+	protected forward(): void {
 		const { client, plane } = this;
 
 		// Matching is pure, so it can come before anything is spent.
@@ -146,7 +147,13 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 			return this.refuse(NO_CERTIFICATE);
 		// What a tenant may ask for in all need not be what it may ask of this route.
 		if (route.limit !== undefined) {
-			const overRate = refuseOverRouteRate(plane.limiter, this.#identity!, route.limit, now, this.#report);
+			const overRate = refuseOverRouteRate(
+				plane.limiter,
+				this.#identity!,
+				route.limit,
+				plane.clock.now(),
+				this.#report,
+			);
 			if (overRate) return this.refuse(overRate);
 		}
 
@@ -154,8 +161,8 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		const tooLarge = this.admitBody(this.#head!);
 		if (tooLarge) return this.refuse(tooLarge);
 
-		// A few go to the upstreams in each turn of the loop: `dispatch` follows when it is this one's turn.
-		plane.dispatches.add(this, now);
+		// A few go to the upstreams at the end of each turn of the loop: `dispatch` follows when it is this one's turn.
+		plane.dispatches.add(this);
 	}
 
 	/** This one's turn has come. As in `start`, a fault of ours costs no other request anything. */
@@ -182,7 +189,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 	}
 
 	/** Takes the request's body as the mode does, then calls `forward`. */
-	protected abstract receive(head: RequestHead, now: number): void;
+	protected abstract receive(head: RequestHead): void;
 	/** What the mode has to say against the declared length once the route is known. */
 	protected abstract admitBody(head: RequestHead): Rejection | undefined;
 	/** Framing line of the request's body, its bytes as far as they are there, and whether they are all. */
@@ -195,9 +202,14 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		const { certificateHeaders } = route!;
 		const certificateLines =
 			certificateHeaders === undefined ? '' : client.connection.caller!.lines(certificateHeaders);
-		const head = `${client.method} ${this.#target}${route!.upstream.versionAndHost}${client.forwardedLines}${
-			this.#identity!.tenantHeader
-		}${certificateLines}${this.#correlation?.lines ?? ''}${this.#head!.lines}${framing}\r\n`;
+		const { versionAndHost } = route!.upstream;
+		const { tenantHeader } = this.#identity!;
+		const { lines } = this.#head!;
+		const rest =
+			this.#correlation === undefined
+				? client.connection.outgoing.behindTarget(versionAndHost, tenantHeader, certificateLines, lines, framing)
+				: `${versionAndHost}${client.connection.forwardedLines}${tenantHeader}${certificateLines}${this.#correlation.lines}${lines}${framing}\r\n`;
+		const head = `${client.method} ${this.#target}${rest}`;
 		this.record?.sent(this.#sentAt);
 		connection.send(client.method, head, bytes, complete, this);
 		if (!complete) this.readBody();
@@ -211,7 +223,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 
 	// --- What the upstream answers. ---
 
-	abstract onHead(status: number, fields: string[], length: number, hasBody: boolean): void;
+	abstract onHead(status: number, fields: AnswerFields, length: number, hasBody: boolean): void;
 	abstract onBody(chunk: Buffer): void;
 	abstract onEnd(): void;
 	abstract onWritable(): void;
@@ -307,8 +319,8 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 	}
 
 	/** The upstream's answer, as it goes to the client. @param fields names and values in turn. */
-	protected answerFields(fields: string[]): string[] {
-		return this.#report === undefined ? fields : withReport(fields, this.#report);
+	protected answerFields(fields: AnswerFields): AnswerFields {
+		return this.#report === undefined ? fields : new AnswerFields(withReport([...fields.list], this.#report));
 	}
 
 	/** Gives an answer of our own: the one place where refusals become answers and are counted. */

@@ -20,7 +20,9 @@ import type { BufferedBytes } from './body/buffered-bytes.ts';
 import type { DeadlineQueue, Deadlines } from './deadlines.ts';
 import type { DispatchQueue } from './dispatch-queue.ts';
 import type { RequestLog } from './request-record.ts';
+import type { TurnEnd } from './turn-end.ts';
 import { UpstreamPool } from './upstream/pool.ts';
+import { ResponseHeads } from './upstream/response-parser.ts';
 
 /** All that one worker's exchanges share. Decided once, when the worker starts; only `routes` changes, on reload. */
 export interface DataPlane {
@@ -33,6 +35,7 @@ export interface DataPlane {
 	readonly stats: WorkerStats;
 	readonly bufferedBytes: BufferedBytes;
 	readonly deadlines: PlaneDeadlines;
+	readonly turnEnd: TurnEnd;
 	/** Requests on their way to the upstreams. */
 	readonly dispatches: DispatchQueue;
 	readonly log: Logger;
@@ -122,6 +125,7 @@ export class Upstream {
 	readonly breaker: BreakerCell;
 	readonly stats: UpstreamStats;
 	readonly pool: UpstreamPool;
+	readonly heads = new ResponseHeads();
 	/** Rest of the request line, and the `Host` line: the same for every request to this upstream. */
 	readonly versionAndHost: string;
 

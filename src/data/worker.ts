@@ -36,6 +36,7 @@ import {
 } from './plane.ts';
 import { createRandomHex } from './random-hex.ts';
 import { RequestLog, type RequestRecord } from './request-record.ts';
+import { TurnEnd } from './turn-end.ts';
 import { reportUnknownKeys } from './unknown-keys.ts';
 
 /**
@@ -239,6 +240,7 @@ function createPlane(
 	const debugs = filter.enabled('debug', 'proxy::request');
 	const writers = [...(accessLog ? [accessLog.write] : []), ...(debugs ? [debugLines(log)] : [])];
 	const randomHex = createRandomHex();
+	const turnEnd = new TurnEnd();
 	return {
 		clock,
 		limits: seed.limits,
@@ -251,7 +253,8 @@ function createPlane(
 			seed.tenantShares && new TenantShares(seed.tenantShares, seed.index),
 		),
 		deadlines,
-		dispatches: new DispatchQueue(clock),
+		turnEnd,
+		dispatches: new DispatchQueue(clock, turnEnd),
 		log,
 		strangers: new RateLimitedLog(log, clock),
 		requestLog: writers.length === 0 ? undefined : new RequestLog(clock, writers),

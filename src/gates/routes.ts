@@ -6,8 +6,8 @@ import { NO_ROUTE, type Rejection } from './rejection.ts';
  */
 export class RouteTable<Route extends { readonly prefix: string }> {
 	readonly #byPrefix = new Map<string, Route>();
-	/** Distinct prefix lengths, longest first. */
-	readonly #lengths: readonly number[];
+	/** By length of their prefixes, longest first. */
+	readonly #lengths: readonly (readonly Route[])[];
 
 	/** @throws RangeError when two routes have one prefix; the configuration reports that with its lines before. */
 	constructor(routes: Iterable<Route>) {
@@ -15,20 +15,28 @@ export class RouteTable<Route extends { readonly prefix: string }> {
 			if (this.#byPrefix.has(route.prefix)) throw new RangeError(`two routes have the prefix ${route.prefix}`);
 			this.#byPrefix.set(route.prefix, route);
 		}
-		this.#lengths = [...new Set([...this.#byPrefix.keys()].map((prefix) => prefix.length))].sort((a, b) => b - a);
+		const byLength = Map.groupBy(this.#byPrefix.values(), ({ prefix }) => prefix.length);
+		this.#lengths = [...byLength].sort(([a], [b]) => b - a).map(([, routes]) => routes);
 	}
 
 	/** @param path a path without its query, begins with `/`. */
 	match(path: string): Route | Rejection {
-		for (const length of this.#lengths) {
+		for (const routes of this.#lengths) {
+			const { length } = routes[0]!.prefix;
 			if (!isBoundary(path, length)) continue;
-			const route = this.#byPrefix.get(path.length === length ? path : path.slice(0, length));
+			// To look in a map for a text that has just been cut out costs as much as some comparisons.
+			const route =
+				routes.length <= FEW
+					? routes.find(({ prefix }) => path.startsWith(prefix))
+					: this.#byPrefix.get(path.length === length ? path : path.slice(0, length));
 			// The longest match is final: there is no falling through to a shorter one (specification 2.4).
 			if (route !== undefined) return route;
 		}
 		return NO_ROUTE;
 	}
 }
+
+const FEW = 8;
 
 /** Whether a segment ends where the first `length` characters end: `/a` matches `/a` and `/a/x`, not `/ab`. */
 function isBoundary(path: string, length: number): boolean {

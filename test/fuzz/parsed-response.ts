@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import type { AnswerFields } from '../../src/data/answer-fields.ts';
 import { ProtocolError, type ResponseEvents, ResponseParser } from '../../src/data/upstream/response-parser.ts';
+import { UNDECLARED } from '../../src/gates/body-limit.ts';
 import type { ResponseCase } from './responses.ts';
 
 /** All that our parser tells of one response. */
@@ -57,10 +59,11 @@ class Recorder implements ResponseEvents {
 	body = '';
 	ends = 0;
 
-	onHead(status: number, fields: string[]): void {
+	onHead(status: number, { list }: AnswerFields, length: number): void {
 		assert.equal(this.status, 0, 'one head');
 		this.status = status;
-		this.fields = [...fields];
+		// The length that is announced comes last; what framed the response is not passed on.
+		this.fields = length === UNDECLARED ? [...list] : list.slice(0, -2);
 	}
 
 	onBody(chunk: Buffer): void {

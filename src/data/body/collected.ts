@@ -3,6 +3,7 @@ import { admitLength, UNDECLARED } from '../../gates/body-limit.ts';
 import type { RequestHead } from '../../gates/headers.ts';
 import type { Rejection } from '../../gates/rejection.ts';
 import * as rejection from '../../gates/rejection.ts';
+import type { AnswerFields } from '../answer-fields.ts';
 import { Exchange, noBody, type OutgoingBody } from '../exchange.ts';
 import { ByteCollector } from './byte-collector.ts';
 
@@ -19,7 +20,7 @@ export class BodyExchange extends Exchange {
 	#response: ByteCollector | undefined;
 	#short: string | undefined;
 	#status = 0;
-	#fields: string[] = [];
+	#fields: AnswerFields | undefined;
 	#responseLength = UNDECLARED;
 	#responseHasBody = false;
 	#reading = false;
@@ -30,11 +31,11 @@ export class BodyExchange extends Exchange {
 	/** Monotonic milliseconds. */
 	#lastTakenAt = 0;
 
-	protected override receive(head: RequestHead, now: number): void {
+	protected override receive(head: RequestHead): void {
 		const { plane } = this;
 		const tooLarge = admitLength(head.bodyLength, plane.limits.maxRequestBodyBytes);
 		if (tooLarge) return this.refuse(tooLarge);
-		if (head.bodyLength === 0) return this.forward(now);
+		if (head.bodyLength === 0) return this.forward();
 		this.#request = new ByteCollector(plane.bufferedBytes, this.tenantKey);
 		this.#requestLength = head.bodyLength;
 		this.#reading = true;
@@ -57,7 +58,7 @@ export class BodyExchange extends Exchange {
 		this.#reading = false;
 		this.record?.bodyEnds();
 		this.cancelDeadline();
-		this.forward(this.plane.clock.now());
+		this.forward();
 	}
 
 	/** The declared length has been judged before the body was read. */
@@ -75,7 +76,7 @@ export class BodyExchange extends Exchange {
 		return true;
 	}
 
-	override onHead(status: number, fields: string[], length: number, hasBody: boolean): void {
+	override onHead(status: number, fields: AnswerFields, length: number, hasBody: boolean): void {
 		this.#status = status;
 		this.#fields = fields;
 		this.#responseLength = length;
@@ -99,19 +100,16 @@ export class BodyExchange extends Exchange {
 		this.settleByStatus(this.#status, true);
 		this.#request?.release();
 		const body = this.#short ?? this.#response?.bytes;
-		const length = this.#responseHasBody ? (body?.length ?? 0) : this.#responseLength;
-		if (length !== UNDECLARED) this.#fields.push('content-length', String(length));
+		const fields = this.#fields!;
+		const isSized = fields.hasLength || !this.#responseHasBody;
 		this.count(this.#status);
 		if (body !== undefined) this.record?.gave(body.length);
 		// The client gets as long to take a part of its answer as the upstream had to give all of it.
 		this.plane.deadlines.upstream.add(this);
 		this.#untaken = body?.length ?? 0;
 		this.#lastTakenAt = this.plane.deadlines.now;
-		this.client.answer(
-			this.#status,
-			this.answerFields(this.#fields),
-			this.#responseHasBody ? (body ?? EMPTY) : undefined,
-		);
+		const sized = isSized ? fields : fields.withLength(body?.length ?? 0);
+		this.client.answer(this.#status, this.answerFields(sized), this.#responseHasBody ? (body ?? EMPTY) : undefined);
 	}
 
 	protected override timedOut(): void {

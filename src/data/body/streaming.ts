@@ -5,6 +5,7 @@ import type { Rejection } from '../../gates/rejection.ts';
 import * as rejection from '../../gates/rejection.ts';
 import { silenceCause } from '../../shared/causes.ts';
 import type { Limits } from '../../shared/limits.ts';
+import type { AnswerFields } from '../answer-fields.ts';
 import { Exchange, noBody, type OutgoingBody } from '../exchange.ts';
 
 /** Which of the two body modes this build has. */
@@ -31,8 +32,8 @@ export class BodyExchange extends Exchange {
 	readonly #pace = paceOf(this.plane.limits);
 
 	/** The body is not waited for: it follows the head, on the upstream's time. */
-	protected override receive(_head: RequestHead, now: number): void {
-		this.forward(now);
+	protected override receive(_head: RequestHead): void {
+		this.forward();
 	}
 
 	protected override admitBody(head: RequestHead): Rejection | undefined {
@@ -86,9 +87,8 @@ export class BodyExchange extends Exchange {
 		this.client.resumeBody();
 	}
 
-	override onHead(status: number, fields: string[], length: number, hasBody: boolean): void {
+	override onHead(status: number, fields: AnswerFields, _length: number, hasBody: boolean): void {
 		this.settleByStatus(status, false);
-		if (length !== UNDECLARED) fields.push('content-length', String(length));
 		this.count(status);
 		this.#expectProgress();
 		this.client.begin(status, this.answerFields(fields), hasBody);

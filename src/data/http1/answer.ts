@@ -1,58 +1,64 @@
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
+import type { AnswerFields } from '../answer-fields.ts';
+import type { Flushed, FlushQueue } from '../turn-end.ts';
 
 /**
- * One HTTP/1.1 answer, written straight to its socket (RFC 9112). A `ServerResponse` would build each head from a table, look
- * at every byte of it again and tell by events what we know: a good part of what a request costs.
+ * The answers of one HTTP/1.1 connection, one after the other, written straight to its socket (RFC 9112). A `ServerResponse`
+ * would build each head from a table, look at every byte of it again and tell by events what we know: a good part of what a
+ * request costs.
  */
-export class Http1Answer {
+export class Http1Answer implements Flushed {
 	/** Nothing follows it on this connection. */
 	isLast = false;
-	readonly socket: Socket;
-	readonly #isHttp11: boolean;
-	readonly #mayStay: boolean;
+	readonly #socket: Socket;
+	readonly #flushes: FlushQueue;
 	readonly #onOut: () => void;
+	#isHttp11 = true;
+	#mayStay = false;
 	#chunked = false;
-	/** What has been given and not been written yet: the head at least waits for what comes in the same turn. */
+	/** What has been given and not been written yet: it waits for what comes in the same turn of the loop. */
 	#held = '';
+	/** The answer is whole, and the last of it is among what is held. */
+	#ends = false;
+	#isQueued = false;
 
-	/**
-	 * @param mayStay whether the connection may, by the request's version and `Connection` (RFC 9112 section 9.3).
-	 * @param onOut called once, when the kernel has the whole answer.
-	 */
-	constructor(socket: Socket, isHttp11: boolean, mayStay: boolean, onOut: () => void) {
-		this.socket = socket;
-		this.#isHttp11 = isHttp11;
-		this.#mayStay = mayStay;
+	/** @param onOut called once for each answer, when the kernel has all of it. */
+	constructor(socket: Socket, flushes: FlushQueue, onOut: () => void) {
+		this.#socket = socket;
+		this.#flushes = flushes;
 		this.#onOut = onOut;
 	}
 
 	/**
-	 * Begins the answer.
+	 * The next answer is one to such a request.
 	 *
-	 * @param fields names (lower case) and values in turn, without hop-by-hop fields.
+	 * @param mayStay whether the connection may, by the request's version and `Connection` (RFC 9112 section 9.3).
+	 */
+	expect(isHttp11: boolean, mayStay: boolean): void {
+		this.isLast = false;
+		this.#isHttp11 = isHttp11;
+		this.#mayStay = mayStay;
+	}
+
+	/**
+	 * Begins the answer. It goes out at the end of the turn, if what follows does not take it along before.
+	 *
 	 * @param hasBody whether a body follows. Without `content-length` among the fields it is chunked, or ends with the
 	 *   connection where the client knows no chunks (RFC 9112 section 6.3).
 	 * @param closes the connection is not to be used again.
 	 * @param wallSeconds for an answer that brings no `date` (RFC 9110 section 6.6.1).
 	 */
-	begin(status: number, fields: readonly string[], hasBody: boolean, closes: boolean, wallSeconds: number): void {
-		let head = statusLine(status);
-		let sized = false;
-		let dated = false;
-		for (let i = 0; i < fields.length; i += 2) {
-			const name = fields[i]!;
-			head += `${name}: ${fields[i + 1]}\r\n`;
-			if (name === 'content-length') sized = true;
-			else if (name === 'date') dated = true;
-		}
-		if (!dated) head += dateLine(wallSeconds);
-		const unsized = hasBody && !sized;
+	begin(status: number, fields: AnswerFields, hasBody: boolean, closes: boolean, wallSeconds: number): void {
+		fields.lines ??= fields.form(fieldLines(fields.list));
+		let head = statusLine(status) + fields.lines;
+		if (!fields.hasDate) head += dateLine(wallSeconds);
+		const unsized = hasBody && !fields.hasLength;
 		this.#chunked = unsized && this.#isHttp11;
 		if (this.#chunked) head += 'transfer-encoding: chunked\r\n';
 		this.isLast = closes || !this.#mayStay || (unsized && !this.#isHttp11);
 		// HTTP/1.0 clients need to be told that it stays, and some of the others look for it, too.
-		this.#held = head + (this.isLast ? 'connection: close\r\n\r\n' : 'connection: keep-alive\r\n\r\n');
+		this.#hold(head + (this.isLast ? 'connection: close\r\n\r\n' : 'connection: keep-alive\r\n\r\n'));
 	}
 
 	/** The client has been told to wait for this before it sends the body (RFC 9110 section 10.1.1). */
@@ -67,9 +73,8 @@ export class Http1Answer {
 		const opening = this.#chunked ? `${this.#held}${chunk.length.toString(16)}\r\n` : this.#held;
 		const closing = this.#chunked ? '\r\n' : '';
 		if (opening.length + chunk.length <= ONE_WRITE) {
-			if (this.#held === '') this.flushSoon();
-			this.#held = opening + chunk.toString('latin1') + closing;
-			return this.socket.writable && !this.socket.writableNeedDrain;
+			this.#hold(opening + chunk.toString('latin1') + closing);
+			return this.#socket.writable && !this.#socket.writableNeedDrain;
 		}
 		const bytes = Buffer.allocUnsafeSlow(opening.length + chunk.length + closing.length);
 		bytes.write(opening, 'latin1');
@@ -82,10 +87,10 @@ export class Http1Answer {
 	/** Writes without copying what nobody changes any more; for bodies with a `content-length`. @returns as `write`. */
 	writeKept(bytes: Buffer | string, onFlushed?: (error?: Error | null) => void): boolean {
 		if (this.#held === '') return this.#write(bytes, onFlushed);
-		this.socket.cork();
+		this.#socket.cork();
 		this.flush();
 		const more = this.#write(bytes, onFlushed);
-		this.socket.uncork();
+		this.#socket.uncork();
 		return more;
 	}
 
@@ -93,35 +98,36 @@ export class Http1Answer {
 	end(rest: Buffer | string = ''): void {
 		if (rest.length > ONE_WRITE) return void this.writeKept(rest, this.#onFlushed);
 		const text = typeof rest === 'string' ? rest : rest.toString('latin1');
-		const held = this.#held;
-		this.#held = '';
-		this.#write(held + (this.#chunked ? LAST_CHUNK : text), this.#onFlushed);
+		this.#ends = true;
+		this.#hold(this.#held + (this.#chunked ? LAST_CHUNK : text));
 	}
 
-	/** What has been given goes out at the end of this turn, if nothing else has taken it along by then. */
-	flushSoon(): void {
-		process.nextTick(flush, this);
+	#hold(text: string): void {
+		this.#held = text;
+		if (this.#isQueued) return;
+		this.#isQueued = true;
+		this.#flushes.add(this);
 	}
 
+	/** Writes what is held: the end of the turn has come, or nothing more will be given. */
 	flush(): void {
-		if (this.#held === '') return;
+		this.#isQueued = false;
 		const held = this.#held;
+		const ends = this.#ends;
 		this.#held = '';
-		this.#write(held);
+		this.#ends = false;
+		if (ends) this.#write(held, this.#onFlushed);
+		else if (held !== '') this.#write(held);
 	}
 
 	/** On a connection that is closing nothing more is said; its `close` ends whatever waits for it. */
 	#write(bytes: Buffer | string, onFlushed?: (error?: Error | null) => void): boolean {
-		return this.socket.writable && this.socket.write(bytes as string, 'latin1', onFlushed);
+		return this.#socket.writable && this.#socket.write(bytes as string, 'latin1', onFlushed);
 	}
 
 	readonly #onFlushed = (error?: Error | null): void => {
 		if (!error) this.#onOut();
 	};
-}
-
-function flush(answer: Http1Answer): void {
-	answer.flush();
 }
 
 /** Up to this size what is given is put together in one write, bytes. */
@@ -133,6 +139,12 @@ const statusLines: (string | undefined)[] = [];
 function statusLine(status: number): string {
 	statusLines[status] ??= `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Unknown'}\r\n`;
 	return statusLines[status];
+}
+
+function fieldLines(fields: readonly string[]): string {
+	let lines = '';
+	for (let i = 0; i < fields.length; i += 2) lines += `${fields[i]}: ${fields[i + 1]}\r\n`;
+	return lines;
 }
 
 let dateSecond = 0;

@@ -2,15 +2,18 @@ import type { TLSSocket } from 'node:tls';
 import type { Rejection } from '../../gates/rejection.ts';
 import * as rejection from '../../gates/rejection.ts';
 import { originForm } from '../../gates/target.ts';
-import { forwardedLines, refusalFields } from '../answers.ts';
+import { refusalFields } from '../answers.ts';
 import { ClientConnection } from '../client-connection.ts';
 import type { LiveConnection } from '../connection-ends.ts';
 import { Timed } from '../deadlines.ts';
+import { readDirectly } from '../direct-reads.ts';
 import { afterDrainGrace } from '../drain-grace.ts';
 import type { DataPlane } from '../plane.ts';
+import type { FlushQueue } from '../turn-end.ts';
 import { Http1Answer } from './answer.ts';
 import { RequestHeadReader } from './head-reader.ts';
 import { Http1Request } from './request.ts';
+import { UnreadBytes } from './unread-bytes.ts';
 
 /**
  * One connection: its bytes, which request is being served, and what it may not take too long for.
@@ -21,48 +24,54 @@ import { Http1Request } from './request.ts';
 export class Http1Connection extends Timed implements LiveConnection {
 	readonly socket: TLSSocket;
 	readonly plane: DataPlane;
-	readonly forwardedLines: string;
 	readonly client: ClientConnection;
 	endsAt = Number.POSITIVE_INFINITY;
+	readonly answer: Http1Answer;
 	readonly #reader: RequestHeadReader;
 	#current: Http1Request | undefined;
 	/** What has been read and not been taken: the rest of a head, a body that nobody wants yet, requests that wait. */
-	#unread: Buffer | undefined;
+	readonly #unread = new UnreadBytes();
 	/** No request is taken any more. */
 	#closing = false;
 	#draining = false;
 	/** The client has closed its side. */
 	#ended = false;
 
-	constructor(socket: TLSSocket, peer: string, plane: DataPlane) {
+	constructor(socket: TLSSocket, peer: string, plane: DataPlane, flushes: FlushQueue) {
 		super();
 		this.socket = socket;
 		this.plane = plane;
-		this.forwardedLines = forwardedLines(peer);
 		this.client = new ClientConnection(socket, peer, 'http/1.1');
+		this.answer = new Http1Answer(socket, flushes, () => this.#current?.onOut());
 		this.#reader = new RequestHeadReader(plane.limits.maxHeaderBytes, plane.correlate !== undefined);
 		plane.deadlines.firstRequest.add(this);
-		socket.on('data', (bytes: Buffer) => this.#onData(bytes));
+		readDirectly(socket, (bytes) => this.#onData(bytes));
 		socket.on('drain', () => this.#current?.onDrain());
 		socket.on('end', () => this.#onEnd());
 	}
 
 	/** Whether the answer being given is the last one. */
 	get isLast(): boolean {
-		return this.#draining && this.#unread === undefined;
+		return this.#draining && this.#unread.bytes === undefined;
 	}
 
 	#onData(bytes: Buffer): void {
 		if (this.#closing) return;
-		this.#unread = this.#unread === undefined ? bytes : Buffer.concat([this.#unread, bytes]);
-		this.readOn();
+		this.#unread.add(bytes);
+		try {
+			this.readOn();
+		} catch (error) {
+			// A fault of ours costs nobody else anything.
+			this.plane.log.error('proxy::exchange', 'internal error', { error });
+			this.socket.destroy();
+		}
 	}
 
 	/** Goes on with what is unread, as far as somebody takes it. */
 	readOn(): void {
 		// Whoever takes the bytes may ask for more of them, or give an answer that leaves them behind.
 		while (
-			this.#unread !== undefined &&
+			this.#unread.bytes !== undefined &&
 			!this.#closing &&
 			(this.#current === undefined ? this.#readHead() : this.#readBody())
 		);
@@ -72,10 +81,11 @@ export class Http1Connection extends Timed implements LiveConnection {
 	/** @returns whether it is worth going on. */
 	#readHead(): boolean {
 		const reader = this.#reader;
-		const end = reader.read(this.#unread!, 0);
+		const bytes = this.#unread.bytes!;
+		const end = reader.read(bytes, 0);
 		if (reader.refusal !== undefined) this.#refuseRaw(reader.refusal);
 		if (end === -1) return false;
-		this.#skip(end);
+		this.#unread.leave(bytes, end);
 		this.cancelDeadline();
 		const request = new Http1Request(this, reader);
 		this.#current = request;
@@ -85,11 +95,11 @@ export class Http1Connection extends Timed implements LiveConnection {
 
 	#readBody(): boolean {
 		const request = this.#current!;
-		const before = this.#unread!;
+		const before = this.#unread.bytes!;
 		// Taken away meanwhile: what takes them may call `readOn`.
-		this.#unread = undefined;
+		this.#unread.bytes = undefined;
 		const taken = request.take(before);
-		if (!this.#closing && taken < before.length) this.#unread = before.subarray(taken);
+		if (!this.#closing) this.#unread.leave(before, taken);
 		if (request.isOver) {
 			this.#current = undefined;
 			// As in `onAnswered`: the rest of the body has come behind the answer.
@@ -98,18 +108,13 @@ export class Http1Connection extends Timed implements LiveConnection {
 		return taken > 0;
 	}
 
-	#skip(taken: number): void {
-		const bytes = this.#unread!;
-		this.#unread = taken === bytes.length ? undefined : bytes.subarray(taken);
-	}
-
 	/** What nobody takes is not read without end. */
 	#pace(): void {
 		const { socket } = this;
 		const current = this.#current;
 		// Of a body that is wanted no more is left than one line or its trailers, which have limits of their own.
 		const isWaiting = current !== undefined && !current.takesBody;
-		const isFull = isWaiting && this.#unread !== undefined && this.#unread.length >= MAX_UNREAD;
+		const isFull = isWaiting && (this.#unread.bytes?.length ?? 0) >= MAX_UNREAD;
 		if (this.#closing || isFull === socket.isPaused()) return;
 		if (isFull) socket.pause();
 		else socket.resume();
@@ -135,7 +140,7 @@ export class Http1Connection extends Timed implements LiveConnection {
 		this.#ended = true;
 		if (this.#closing) return;
 		if (this.#current !== undefined) this.#current.onClientEnd();
-		else if (this.#unread !== undefined) this.#refuseRaw(CUT_SHORT);
+		else if (this.#unread.bytes !== undefined) this.#refuseRaw(CUT_SHORT);
 		else this.close();
 	}
 
@@ -150,15 +155,22 @@ export class Http1Connection extends Timed implements LiveConnection {
 		const record = requestLog?.begin(asked, clock.now());
 		record?.answers(status, answer);
 		if (record !== undefined) requestLog!.end(record);
-		const refusal = new Http1Answer(this.socket, true, false, () => {});
+		const refusal = this.answer;
+		refusal.expect(true, false);
 		refusal.begin(status, refusalFields(answer), true, true, clock.wallSeconds());
 		// RFC 9110 section 9.3.2: as far as the request line could be read, a HEAD gets no content here either.
 		refusal.end(method === 'HEAD' ? '' : answer.body);
+		refusal.flush();
 		this.close();
 	}
 
 	/** The first request, the next one, or the end of a lingering close has not come in time. */
 	override onDeadline(): void {
+		this.socket.destroy();
+	}
+
+	/** For a request. */
+	destroy(): void {
 		this.socket.destroy();
 	}
 
@@ -172,7 +184,7 @@ export class Http1Connection extends Timed implements LiveConnection {
 		afterDrainGrace(() => {
 			if (this.#current !== undefined || this.#closing) return;
 			// Part of a head has come: that request is served, or ended by the limit of the drain.
-			if (this.#unread === undefined) this.close();
+			if (this.#unread.bytes === undefined) this.close();
 		});
 	}
 
@@ -182,7 +194,7 @@ export class Http1Connection extends Timed implements LiveConnection {
 	 */
 	close(): void {
 		this.#closing = true;
-		this.#unread = undefined;
+		this.#unread.clear();
 		this.socket.end();
 		// What still comes is nobody's request.
 		if (this.socket.isPaused()) this.socket.resume();
@@ -191,7 +203,7 @@ export class Http1Connection extends Timed implements LiveConnection {
 
 	onClose(): void {
 		this.#closing = true;
-		this.#unread = undefined;
+		this.#unread.clear();
 		this.cancelDeadline();
 		this.#current?.onConnectionClosed();
 		this.#current = undefined;

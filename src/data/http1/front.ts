@@ -1,5 +1,6 @@
 import type { TLSSocket } from 'node:tls';
 import type { DataPlane } from '../plane.ts';
+import { FlushQueue } from '../turn-end.ts';
 import { Http1Connection } from './connection.ts';
 
 /**
@@ -11,15 +12,18 @@ export class Http1Front {
 	readonly #plane: DataPlane;
 	/** All that are up. */
 	readonly connections = new Set<Http1Connection>();
+	/** Answers that have something to write. */
+	readonly #flushes: FlushQueue;
 	#draining = false;
 
 	constructor(plane: DataPlane) {
 		this.#plane = plane;
+		this.#flushes = new FlushQueue(plane.turnEnd);
 	}
 
 	/** Takes over a connection whose handshake is done. @param peer the client's IP. */
 	accept(socket: TLSSocket, peer: string): Http1Connection {
-		const connection = new Http1Connection(socket, peer, this.#plane);
+		const connection = new Http1Connection(socket, peer, this.#plane, this.#flushes);
 		this.connections.add(connection);
 		this.#plane.stats.connections('http/1.1', 1);
 		socket.once('close', () => {

@@ -35,8 +35,11 @@ export class RequestHeadReader {
 	readonly #scanner = new FieldScanner();
 	/** Bytes of the head at hand that have been looked at. */
 	#scanned = 0;
-	/** Length of its request line with CRLF; 0: not known yet. */
+	/** Lengths of its method, its target, and its request line with CRLF; 0: not known yet. */
+	#methodLength = 0;
+	#targetLength = 0;
 	#lineLength = 0;
+	#lastMethod = 'GET';
 	/** The last block of fields, with the version that it was read for. */
 	#lastBytes: Buffer | undefined = undefined;
 	#lastMinor = 1;
@@ -57,10 +60,7 @@ export class RequestHeadReader {
 	 * @returns where it ends; -1: more bytes are needed, or there is a `refusal`.
 	 */
 	read(bytes: Buffer, from: number): number {
-		const isNew = this.#lineLength === 0;
-		if (isNew) {
-			this.method = '';
-			this.target = '';
+		if (this.#lineLength === 0) {
 			const lineEnd = this.#requestLine(bytes, from);
 			if (lineEnd === -1) return this.#unfinished(bytes.length - from);
 			this.#lineLength = lineEnd - from;
@@ -80,37 +80,57 @@ export class RequestHeadReader {
 	/** @returns where the line ends, behind its CRLF; -1: it has not come whole, or is none. */
 	#requestLine(bytes: Buffer, from: number): number {
 		const end = bytes.length;
-		let at = from;
-		// Not that of the request before, whatever becomes of this one.
-		this.method = '';
-		while (at < end && IS_TOKEN[bytes[at]!] === 1) at++;
-		if (at === end) return -1;
-		if (at === from || bytes[at] !== SPACE) return this.#fail(BAD_LINE);
-		const targetAt = at + 1;
-		// Known also where the line turns out to be none: a HEAD is refused without content.
-		if (bytes[from] === 0x48) this.method = bytes.toString('latin1', from, at);
-		at = targetAt;
-		while (at < end && bytes[at]! > SPACE && bytes[at]! < DEL) at++;
-		if (at === end) return -1;
-		if (at === targetAt || bytes[at] !== SPACE) return this.#fail(at === targetAt ? BAD_LINE : BAD_TARGET);
-		const versionAt = at + 1;
+		let at = from + this.#scanned;
+		if (this.#methodLength === 0) {
+			if (this.#scanned === 0) {
+				// Not those of the request before, whatever becomes of this one.
+				this.method = '';
+				this.target = '';
+			}
+			while (at < end && IS_TOKEN[bytes[at]!] === 1) at++;
+			this.#scanned = at - from;
+			if (at === end) return -1;
+			if (at === from || bytes[at] !== SPACE) return this.#fail(BAD_LINE);
+			this.#methodLength = at - from;
+			// Known also where the line turns out to be none: a HEAD is refused without content.
+			if (bytes[from] === 0x48) this.method = this.#methodAt(bytes, from, at);
+			at++;
+		}
+		const targetAt = from + this.#methodLength + 1;
+		if (this.#targetLength === 0) {
+			while (at < end && bytes[at]! > SPACE && bytes[at]! < DEL) at++;
+			this.#scanned = at - from;
+			if (at === end) return -1;
+			if (at === targetAt || bytes[at] !== SPACE) return this.#fail(at === targetAt ? BAD_LINE : BAD_TARGET);
+			this.#targetLength = at - targetAt;
+		}
+		const targetEnd = targetAt + this.#targetLength;
+		const versionAt = targetEnd + 1;
 		for (let i = 0; i < VERSION.length; i++) {
 			at = versionAt + i;
-			if (at === end) return -1;
+			if (at >= end) return -1;
 			const byte = bytes[at]!;
 			// The minor version's digit: 0 or 1.
 			if (i === MINOR_AT ? byte !== 0x30 && byte !== 0x31 : byte !== VERSION.charCodeAt(i))
 				return this.#fail(BAD_VERSION);
 		}
-		const line = bytes.toString('latin1', from, versionAt + MINOR_AT + 1);
-		this.method = line.slice(0, targetAt - 1 - from);
-		const target = line.slice(targetAt - from, versionAt - 1 - from);
+		this.method = this.#methodAt(bytes, from, targetAt - 1);
+		const target = bytes.toString('latin1', targetAt, targetEnd);
 		this.minor = bytes[versionAt + MINOR_AT]! - 0x30;
 		const isPath = bytes[targetAt] === SLASH;
 		// The authority form belongs to CONNECT, which is refused whatever it names.
 		if (!isPath && this.method !== 'CONNECT' && !OTHER_TARGET.test(target)) return this.#fail(BAD_TARGET);
 		this.target = target;
 		return at + 1;
+	}
+
+	/** The string of before where the method is the same: what is looked up by it is found at once. */
+	#methodAt(bytes: Buffer, from: number, to: number): string {
+		const last = this.#lastMethod;
+		let i = last.length === to - from ? 0 : -1;
+		while (i !== -1 && i < last.length) i = bytes[from + i] === last.charCodeAt(i) ? i + 1 : -1;
+		if (i === -1) this.#lastMethod = bytes.toString('latin1', from, to);
+		return this.#lastMethod;
 	}
 
 	/** @returns where the block of fields ends if it is the last one again, -1 otherwise. */
@@ -132,6 +152,8 @@ export class RequestHeadReader {
 	#finish(end: number): number {
 		if (end === -1) return this.#fail(HEADERS_TOO_LARGE);
 		this.#scanned = 0;
+		this.#methodLength = 0;
+		this.#targetLength = 0;
 		this.#lineLength = 0;
 		this.#scanner.reset();
 		return end;

@@ -14,6 +14,8 @@ export class RequestBody {
 	#state: number;
 	/** Bytes of the body or chunk still to come. */
 	#left: number;
+	/** Bytes of all chunks' extensions so far. */
+	#extensions = 0;
 	#trailers: FieldScanner | undefined = undefined;
 	/** Bytes of the trailers that have been looked at. */
 	#scanned = 0;
@@ -103,8 +105,10 @@ export class RequestBody {
 			const text = bytes.toString('latin1', end, cr === -1 ? bytes.length : cr);
 			if (text.length > MAX_EXTENSIONS) return this.#fail('chunk extensions too long');
 			if (text.includes('\n')) return this.#fail(BAD_SIZE);
-			if (cr === -1) return -1;
+			if (cr === -1 || cr + 1 === bytes.length) return -1;
 			if (!EXTENSIONS.test(text)) return this.#fail(BAD_SIZE);
+			this.#extensions += text.length;
+			if (this.#extensions > MAX_ALL_EXTENSIONS) return this.#fail('chunk extensions too long');
 			end = cr;
 		}
 		if (end + 1 >= bytes.length) return -1;
@@ -153,6 +157,8 @@ const LF = 0x0a;
 const MAX_SIZE_DIGITS = 13;
 /** Of a chunk's extensions, bytes. */
 const MAX_EXTENSIONS = 1024;
+/** Of those of all chunks: beside chunks of a byte they would be nearly all that is read, and no limit would count them (CVE-2023-39326). */
+const MAX_ALL_EXTENSIONS = 16_384;
 
 /**
  * `;name`, `;name=token` or `;name="text"` (RFC 9112 section 7.1.1), without the blanks that a recipient may tolerate around

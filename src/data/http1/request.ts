@@ -3,26 +3,29 @@ import type { RequestHead } from '../../gates/headers.ts';
 import { refuseMethod } from '../../gates/method.ts';
 import { BODY_ERROR, Rejection } from '../../gates/rejection.ts';
 import { originForm } from '../../gates/target.ts';
+import type { AnswerFields } from '../answer-fields.ts';
 import { refusalFields } from '../answers.ts';
 import type { ClientRequest } from '../client.ts';
 import type { ClientConnection } from '../client-connection.ts';
 import type { DataPlane } from '../plane.ts';
-import { Http1Answer } from './answer.ts';
+import type { Http1Answer } from './answer.ts';
 import type { RequestHeadReader } from './head-reader.ts';
 import { RequestBody } from './request-body.ts';
 
 /** What a request needs of the connection that it came on. */
 export interface RequestConnection {
-	readonly socket: Http1Answer['socket'];
 	readonly plane: DataPlane;
-	readonly forwardedLines: string;
 	readonly client: ClientConnection;
+	/** Of this request now. */
+	readonly answer: Http1Answer;
 	/** Whether the answer being given is the last one. */
 	readonly isLast: boolean;
 	/** Offers the request, by `take`, what has come of its body. */
 	readOn(): void;
 	/** The answer is out. */
 	onAnswered(): void;
+	/** The answer, of which a part may be out, must not be taken for a whole one. */
+	destroy(): void;
 	/** No request is taken any more; what comes is read for a while and dropped. */
 	close(): void;
 }
@@ -32,7 +35,6 @@ export class Http1Request implements ClientRequest {
 	readonly method: string;
 	readonly target: string;
 	readonly head: RequestHead | Rejection;
-	readonly forwardedLines: string;
 	readonly connection: ClientConnection;
 	readonly exchange: BodyExchange;
 	readonly #connection: RequestConnection;
@@ -65,10 +67,10 @@ export class Http1Request implements ClientRequest {
 		this.#isHttp11 = minor === 1;
 		// RFC 9112 section 9.3.
 		const mayStay = !close && (minor === 1 || keepAlive);
-		this.#answer = new Http1Answer(connection.socket, minor === 1, mayStay, () => this.#onOut());
+		this.#answer = connection.answer;
+		this.#answer.expect(minor === 1, mayStay);
 		this.method = method;
 		this.target = originForm(target);
-		this.forwardedLines = connection.forwardedLines;
 		this.connection = connection.client;
 		this.head = refuseMethod(method) ?? head;
 		this.#seals = upgrade || method === 'CONNECT';
@@ -121,7 +123,7 @@ export class Http1Request implements ClientRequest {
 		else if (this.#asked && !this.#answered) this.exchange.onBodyError(why);
 	}
 
-	answer(status: number, fields: string[], body: Buffer | string | undefined): void {
+	answer(status: number, fields: AnswerFields, body: Buffer | string | undefined): void {
 		this.#answered = true;
 		const hasBody = body !== undefined;
 		this.#begin(status, fields, hasBody, false);
@@ -159,9 +161,8 @@ export class Http1Request implements ClientRequest {
 		this.#answer.end(hasBody ? rejected.body : '');
 	}
 
-	begin(status: number, fields: string[], hasBody: boolean): void {
+	begin(status: number, fields: AnswerFields, hasBody: boolean): void {
 		this.#begin(status, fields, hasBody, false);
-		this.#answer.flushSoon();
 	}
 
 	write(chunk: Buffer): boolean {
@@ -175,7 +176,7 @@ export class Http1Request implements ClientRequest {
 
 	reset(): void {
 		this.#rest = undefined;
-		this.#connection.socket.destroy();
+		this.#connection.destroy();
 	}
 
 	readBody(): void {
@@ -196,11 +197,12 @@ export class Http1Request implements ClientRequest {
 		this.#connection.readOn();
 	}
 
-	#begin(status: number, fields: readonly string[], hasBody: boolean, closes: boolean): void {
+	#begin(status: number, fields: AnswerFields, hasBody: boolean, closes: boolean): void {
 		this.#answering = true;
 		const isLast =
 			closes || this.#seals || this.#broken !== undefined || this.#connection.isLast || this.#leavesTooMuchUnread();
-		this.#answer.begin(status, fields, hasBody, isLast, this.#connection.plane.clock.wallSeconds());
+		const wallSeconds = fields.hasDate ? 0 : this.#connection.plane.clock.wallSeconds();
+		this.#answer.begin(status, fields, hasBody, isLast, wallSeconds);
 	}
 
 	/**
@@ -215,7 +217,7 @@ export class Http1Request implements ClientRequest {
 	}
 
 	/** The answer is out. */
-	#onOut(): void {
+	onOut(): void {
 		if (this.#done) return;
 		this.#done = true;
 		this.#dropping = true;

@@ -1,10 +1,10 @@
 import type { TLSSocket } from 'node:tls';
 import { BAD_REQUEST } from '../../gates/rejection.ts';
 import type { RateLimitedLog } from '../../shared/rate-limited-log.ts';
-import { forwardedLines } from '../answers.ts';
 import { ClientConnection } from '../client-connection.ts';
 import type { LiveConnection } from '../connection-ends.ts';
 import { Timed } from '../deadlines.ts';
+import { readDirectly } from '../direct-reads.ts';
 import { afterDrainGrace } from '../drain-grace.ts';
 import type { DataPlane } from '../plane.ts';
 import { ConnectionError } from './errors.ts';
@@ -30,7 +30,6 @@ export interface ConnectionOwner {
  */
 export class Http2Connection extends Timed implements LiveConnection, ProtocolEvents, RequestOwner {
 	readonly plane: DataPlane;
-	readonly forwardedLines: string;
 	readonly client: ClientConnection;
 	endsAt = Number.POSITIVE_INFINITY;
 	readonly #owner: ConnectionOwner;
@@ -56,7 +55,6 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		this.plane = owner.plane;
 		this.socket = socket;
 		this.#peer = peer;
-		this.forwardedLines = forwardedLines(peer);
 		this.client = new ClientConnection(socket, peer, 'h2');
 		this.#protocol = new Protocol(this, {
 			maxConcurrentStreams: owner.plane.limits.h2MaxConcurrentStreams,
@@ -64,7 +62,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 			traced: owner.plane.correlate !== undefined,
 		});
 		owner.plane.deadlines.firstRequest.add(this);
-		socket.on('data', (bytes: Buffer) => this.#onData(bytes));
+		readDirectly(socket, (bytes) => this.#onData(bytes));
 		socket.on('drain', () => this.#onDrain());
 		socket.on('end', () => socket.destroy());
 		this.#protocol.begin();

@@ -1,6 +1,7 @@
 import type { TLSSocket } from 'node:tls';
 import type { RateLimitedLog } from '../../shared/rate-limited-log.ts';
 import type { DataPlane } from '../plane.ts';
+import { FlushQueue, STEP } from '../turn-end.ts';
 import { type ConnectionOwner, Http2Connection } from './connection.ts';
 import type { Http2Request } from './request.ts';
 
@@ -14,14 +15,15 @@ export class Http2Front implements ConnectionOwner {
 	/** All that are up. */
 	readonly connections = new Set<Http2Connection>();
 	#draining = false;
-	/** Requests that have come in this turn of the loop, and connections that have something to write. */
+	/** Requests that have come in this turn of the loop. */
 	#opened: Http2Request[] = [];
-	#writing: Http2Connection[] = [];
-	#turnEndsSoon = false;
+	/** Connections that have something to write. */
+	readonly #writing: FlushQueue;
 
 	constructor(plane: DataPlane) {
 		this.plane = plane;
 		this.log = plane.strangers;
+		this.#writing = new FlushQueue(plane.turnEnd);
 	}
 
 	/** @param peer the client's IP. */
@@ -45,19 +47,12 @@ export class Http2Front implements ConnectionOwner {
 	}
 
 	whenTurnEnds(request: Http2Request): void {
+		if (this.#opened.length === 0) this.plane.turnEnd.add(STEP.begin, this.#startAll);
 		this.#opened.push(request);
-		this.#schedule();
 	}
 
 	flushLater(connection: Http2Connection): void {
-		this.#writing.push(connection);
-		this.#schedule();
-	}
-
-	#schedule(): void {
-		if (this.#turnEndsSoon) return;
-		this.#turnEndsSoon = true;
-		setImmediate(this.#endTurn);
+		this.#writing.add(connection);
 	}
 
 	/**
@@ -65,13 +60,9 @@ export class Http2Front implements ConnectionOwner {
 	 * CVE-2023-44487) has done both by then, and nobody has gone to an upstream in vain. What is refused at once goes out
 	 * with the answers that have come in the same turn.
 	 */
-	readonly #endTurn = (): void => {
+	readonly #startAll = (): void => {
 		const opened = this.#opened;
 		this.#opened = [];
 		for (const request of opened) if (!request.isClosed) request.exchange.start();
-		this.#turnEndsSoon = false;
-		const writing = this.#writing;
-		this.#writing = [];
-		for (const connection of writing) connection.flush();
 	};
 }

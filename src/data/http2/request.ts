@@ -1,6 +1,7 @@
 import { BodyExchange } from '#body';
 import type { RequestHead } from '../../gates/headers.ts';
 import { BAD_REQUEST, Rejection } from '../../gates/rejection.ts';
+import type { AnswerFields } from '../answer-fields.ts';
 import { refusalFields } from '../answers.ts';
 import { KeptPieces } from '../body/kept-pieces.ts';
 import type { ClientRequest } from '../client.ts';
@@ -14,7 +15,6 @@ import { Stream, type StreamOwner } from './stream.ts';
 /** The connection, as its requests see it. */
 export interface RequestOwner {
 	readonly plane: DataPlane;
-	readonly forwardedLines: string;
 	readonly client: ClientConnection;
 	/** Tells by `onAnswered` when the kernel has all that has been put together so far. */
 	whenWritten(request: Http2Request): void;
@@ -29,7 +29,6 @@ export class Http2Request extends Stream implements ClientRequest {
 	readonly method: string;
 	readonly target: string;
 	readonly head: RequestHead | Rejection;
-	readonly forwardedLines: string;
 	readonly connection: ClientConnection;
 	readonly exchange: BodyExchange;
 	readonly #connection: RequestOwner;
@@ -52,7 +51,6 @@ export class Http2Request extends Stream implements ClientRequest {
 	) {
 		super(owner, id, endStream, facts.declaredLength, sendWindow);
 		this.#connection = connection;
-		this.forwardedLines = connection.forwardedLines;
 		this.connection = connection.client;
 		this.head = facts.head;
 		this.method = facts.method;
@@ -62,7 +60,7 @@ export class Http2Request extends Stream implements ClientRequest {
 
 	// --- The answer. ---
 
-	answer(status: number, fields: string[], body: Buffer | string | undefined): void {
+	answer(status: number, fields: AnswerFields, body: Buffer | string | undefined): void {
 		if (body === undefined || body.length === 0) return this.#respond(status, fields, true);
 		this.#respond(status, fields, false);
 		if (typeof body === 'string' || body.length <= PIECE) return void this.send(body, true);
@@ -85,7 +83,7 @@ export class Http2Request extends Stream implements ClientRequest {
 		if (hasBody) this.send(rejected.body, true);
 	}
 
-	begin(status: number, fields: string[], hasBody: boolean): void {
+	begin(status: number, fields: AnswerFields, hasBody: boolean): void {
 		this.#respond(status, fields, !hasBody);
 	}
 
@@ -102,10 +100,11 @@ export class Http2Request extends Stream implements ClientRequest {
 		this.owner.reset(this, CODE.INTERNAL_ERROR);
 	}
 
-	#respond(status: number, fields: readonly string[], endStream: boolean): void {
-		const block = codedStatus(status) + codedFields(fields);
+	#respond(status: number, fields: AnswerFields, endStream: boolean): void {
+		fields.coded ??= fields.form(codedFields(fields.list));
+		const block = codedStatus(status) + fields.coded;
 		const { clock } = this.#connection.plane;
-		this.sendHeaders(hasDate(fields) ? block : block + codedDate(clock.wallSeconds()), endStream);
+		this.sendHeaders(fields.hasDate ? block : block + codedDate(clock.wallSeconds()), endStream);
 	}
 
 	override onRoom(): void {
@@ -198,11 +197,6 @@ export class Http2Request extends Stream implements ClientRequest {
 		this.#isRead = false;
 		this.#kept = undefined;
 	}
-}
-
-function hasDate(fields: readonly string[]): boolean {
-	for (let i = 0; i < fields.length; i += 2) if (fields[i] === 'date') return true;
-	return false;
 }
 
 /** Of a long answer, bytes. */

@@ -1,5 +1,6 @@
 import { connect, type Socket } from 'node:net';
 import { connectionCause } from '../../shared/causes.ts';
+import type { AnswerFields } from '../answer-fields.ts';
 import { Timed } from '../deadlines.ts';
 import type { Upstream } from '../plane.ts';
 import { Pieces } from './pieces.ts';
@@ -45,7 +46,7 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 	usableUntil = 0;
 	readonly upstream: Upstream;
 	readonly #socket: Socket;
-	readonly #parser = new ResponseParser();
+	readonly #parser: ResponseParser;
 	#handler: ResponseHandler | undefined;
 	#upload: Upload | undefined;
 	/** The request, body included, has been handed over; until then the connection cannot be used again. */
@@ -57,6 +58,7 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 	constructor(upstream: Upstream) {
 		super();
 		this.upstream = upstream;
+		this.#parser = new ResponseParser(upstream.heads);
 		const socket = connect({
 			host: upstream.host,
 			port: upstream.port,
@@ -151,7 +153,7 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		this.destroy();
 	}
 
-	onHead(status: number, fields: string[], length: number, hasBody: boolean): void {
+	onHead(status: number, fields: AnswerFields, length: number, hasBody: boolean): void {
 		this.#handler?.onHead(status, fields, length, hasBody);
 	}
 

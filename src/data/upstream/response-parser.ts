@@ -1,15 +1,16 @@
 import { UNDECLARED } from '../../gates/body-limit.ts';
 import { type ResponseField, ResponseHeadReader, responseField } from '../../gates/response-head.ts';
+import { AnswerFields } from '../answer-fields.ts';
 
 /** What the parser tells of a response, in this order: `onHead`, `onBody` any number of times, `onEnd`. */
 export interface ResponseEvents {
 	/**
-	 * @param fields what is passed on, names (lower case) and values in turn; without framing and hop-by-hop fields.
+	 * @param fields what is passed on; without framing and hop-by-hop fields, but with the length that is to be announced.
 	 * @param length bytes of the body, `UNDECLARED` when only its end will tell. For a response without a body by
 	 *   rule (HEAD, 204, 205, 304) the `content-length` to announce, or `UNDECLARED`.
 	 * @param hasBody whether body bytes may follow.
 	 */
-	onHead(status: number, fields: string[], length: number, hasBody: boolean): void;
+	onHead(status: number, fields: AnswerFields, length: number, hasBody: boolean): void;
 	/** @param chunk a view that is valid only during the call. */
 	onBody(chunk: Buffer): void;
 	onEnd(): void;
@@ -57,10 +58,14 @@ export class ResponseParser {
 	#left = 0;
 	/** Bytes of the body as announced. */
 	#length = UNDECLARED;
-	/** The fields of the last head. Upstreams send the same ones in the same order again and again. */
-	readonly #lastFields: ResponseField[] = [];
+	readonly #heads: ResponseHeads;
 	/** Head, chunk-size line or trailers, as far as a read that ended within them brought it. */
 	#pending: Buffer | undefined = undefined;
+
+	/** @param heads of all connections to the upstream. */
+	constructor(heads = new ResponseHeads()) {
+		this.#heads = heads;
+	}
 
 	/** No response is under way. */
 	get isDone(): boolean {
@@ -147,6 +152,11 @@ export class ResponseParser {
 	}
 
 	#head(chunk: Buffer, at: number): number {
+		const known = this.#heads.find(chunk, at);
+		if (known !== undefined) {
+			this.#begin(known);
+			return at + known.bytes.length;
+		}
 		// Most heads are short, and looking through text costs less than calling into the buffer's native search.
 		const short = chunk.toString('latin1', at, at + SHORT_HEAD);
 		const found = short.indexOf('\r\n\r\n');
@@ -161,11 +171,18 @@ export class ResponseParser {
 		}
 		const text = isLong ? chunk.toString('latin1', at, end + 2) : short;
 		const status = readStatus(text);
-		const head = new ResponseHeadReader();
-		parseFields(text, endOfLine(text, STATUS_LENGTH), end + 2 - at, head, this.#lastFields);
+		const reader = new ResponseHeadReader();
+		// What is remembered of a long head would keep all of it in memory.
+		const lines = isLong ? [] : this.#heads.lines;
+		const isRepeated = parseFields(text, endOfLine(text, STATUS_LENGTH), end + 2 - at, reader, lines);
 		const isHttp11 = text.charCodeAt(MINOR_VERSION) === 0x31;
-		if (status < 200) this.#interimResponse(status, isHttp11 && !head.close);
-		else this.#begin(status, isHttp11, head);
+		if (status < 200) {
+			this.#interimResponse(status, isHttp11 && !reader.close);
+			return end + 4;
+		}
+		const head = responseHead(status, isHttp11, reader);
+		this.#begin(head);
+		if (isRepeated) this.#heads.remember(head, chunk.subarray(at, end + 4));
 		return end + 4;
 	}
 
@@ -178,25 +195,19 @@ export class ResponseParser {
 	}
 
 	/** The message body's length, RFC 9112 section 6.3, in that order. */
-	#begin(status: number, isHttp11: boolean, head: ResponseHeadReader): void {
-		if (head.malformed !== undefined) throw new ProtocolError('ambiguous framing', { cause: head.malformed });
-		if (head.chunked && !isHttp11) throw new ProtocolError('ambiguous framing', { cause: 'chunked body in HTTP/1.0' });
-		const { length } = head;
-		this.keepAlive = isHttp11 && !head.close;
-		this.keepAliveTimeoutMs = head.keepAliveTimeoutMs;
+	#begin({ status, fields, length, chunked, keepAlive, keepAliveTimeoutMs }: ResponseHead): void {
+		this.keepAlive = keepAlive;
+		this.keepAliveTimeoutMs = keepAliveTimeoutMs;
 		if (this.#headRequest || status === 204 || status === 205 || status === 304) {
-			// RFC 9110 section 15.3.6: 205 has no content, and says so by a length of 0. What follows it all the same is a byte
-			// too many, even an empty chunked body.
-			const announced = status === 204 ? UNDECLARED : status === 205 ? 0 : length;
-			this.#events!.onHead(status, head.fields, announced, false);
+			this.#events!.onHead(status, fields, length, false);
 			this.#end();
 			return;
 		}
 		this.#length = length;
 		this.#left = length;
-		this.#state = head.chunked ? CHUNK_SIZE : length === UNDECLARED ? UNTIL_CLOSE : FIXED;
+		this.#state = chunked ? CHUNK_SIZE : length === UNDECLARED ? UNTIL_CLOSE : FIXED;
 		if (this.#state === UNTIL_CLOSE) this.keepAlive = false;
-		this.#events!.onHead(status, head.fields, length, true);
+		this.#events!.onHead(status, fields, length, true);
 		if (length === 0) this.#end();
 	}
 
@@ -258,6 +269,55 @@ export class ResponseParser {
 	#end(): void {
 		this.#state = DONE;
 		this.#events!.onEnd();
+	}
+}
+
+/** What the head of a final response says. */
+interface ResponseHead {
+	readonly status: number;
+	readonly fields: AnswerFields;
+	/** Bytes of the body, or what is to be announced where there is none by rule; `UNDECLARED`: it does not say. */
+	readonly length: number;
+	readonly chunked: boolean;
+	readonly keepAlive: boolean;
+	readonly keepAliveTimeoutMs: number | undefined;
+}
+
+/** @throws ProtocolError where the framing can be understood in two ways. */
+function responseHead(status: number, isHttp11: boolean, reader: ResponseHeadReader): ResponseHead {
+	const { fields, chunked, malformed, keepAliveTimeoutMs } = reader;
+	if (malformed !== undefined) throw new ProtocolError('ambiguous framing', { cause: malformed });
+	if (chunked && !isHttp11) throw new ProtocolError('ambiguous framing', { cause: 'chunked body in HTTP/1.0' });
+	// RFC 9110 section 15.3.6: 205 has no content, and says so by a length of 0. What follows it all the same is a byte too
+	// many, even an empty chunked body.
+	const length = status === 204 ? UNDECLARED : status === 205 ? 0 : reader.length;
+	if (length !== UNDECLARED) fields.push('content-length', String(length));
+	const keepAlive = isHttp11 && !reader.close;
+	return { status, fields: new AnswerFields(fields), length, chunked, keepAlive, keepAliveTimeoutMs };
+}
+
+/**
+ * The last head of an upstream's responses, and the last lines. Upstreams send the same ones again and again: where bytes are
+ * the same, what they say is that of before. Only facts of bytes are remembered.
+ */
+export class ResponseHeads {
+	/** By position in the head. */
+	readonly lines: FieldLine[] = [];
+	#last: (ResponseHead & { readonly bytes: Buffer }) | undefined;
+
+	find(chunk: Buffer, at: number): (ResponseHead & { readonly bytes: Buffer }) | undefined {
+		const last = this.#last;
+		if (last === undefined) return undefined;
+		const end = at + last.bytes.length;
+		if (end <= chunk.length && last.bytes.compare(chunk, at, end) === 0) return last;
+		// One head after the other that is not the same: looking costs more than it brings.
+		this.#last = undefined;
+		return undefined;
+	}
+
+	/** @param bytes of the whole head; they are copied. */
+	remember(head: ResponseHead, bytes: Buffer): void {
+		this.#last = { ...head, fields: new AnswerFields(head.fields.list, true), bytes: Buffer.from(bytes) };
 	}
 }
 
@@ -332,40 +392,58 @@ function couldBeStatusLine(chunk: Buffer, at: number): boolean {
 	return 'HTTP/1.'.startsWith(start);
 }
 
+/** One that is well-formed. */
+interface FieldLine {
+	/** With its CRLF. */
+	readonly text: string;
+	readonly field: ResponseField;
+	readonly value: string;
+}
+
 /**
  * Field lines (RFC 9112 section 5): token, colon, value, CRLF. No folding, no space before the colon, no bare CR or LF,
  * no NUL: each of them is read in two ways by somebody.
  *
  * @param text latin1.
  * @param to behind the CRLF of the last line.
- * @param last fields of the head before this one, by position; becomes those of this one.
+ * @param last lines of the head before this one, by position; become those of this one.
+ * @returns whether all of them were known.
  */
-function parseFields(text: string, from: number, to: number, reader: ResponseHeadReader, last: ResponseField[]): void {
+function parseFields(text: string, from: number, to: number, reader: ResponseHeadReader, last: FieldLine[]): boolean {
+	let areKnown = true;
 	let at = from;
 	for (let i = 0; at < to; i++) {
-		let field = last[i];
-		if (field === undefined || !text.startsWith(field.opening, at)) {
-			field = readFieldName(text, at);
-			if (i < MAX_REMEMBERED) last[i] = field;
+		let line = last[i];
+		if (line === undefined || !text.startsWith(line.text, at)) {
+			areKnown = false;
+			line = readLine(text, at, line?.field);
+			if (i < MAX_REMEMBERED) last[i] = line;
 		}
-		let start = at + field.opening.length;
-		while (isBlank(text.charCodeAt(start))) start++;
-		at = endOfLine(text, start);
-		let end = at - 2;
-		while (end > start && isBlank(text.charCodeAt(end - 1))) end--;
-		reader.field(field, text.slice(start, end));
+		reader.field(line.field, line.value);
+		at += line.text.length;
 	}
 	reader.finish();
+	return areKnown;
 }
 
 const MAX_REMEMBERED = 32;
+
+/** @param likely field. */
+function readLine(text: string, at: number, likely: ResponseField | undefined): FieldLine {
+	const field = likely !== undefined && text.startsWith(likely.opening, at) ? likely : readFieldName(text, at);
+	let start = at + field.opening.length;
+	while (isBlank(text.charCodeAt(start))) start++;
+	const next = endOfLine(text, start);
+	let end = next - 2;
+	while (end > start && isBlank(text.charCodeAt(end - 1))) end--;
+	return { text: text.slice(at, next), field, value: text.slice(start, end) };
+}
 
 function readFieldName(text: string, at: number): ResponseField {
 	let colon = at;
 	while (IS_TOKEN[text.charCodeAt(colon)] === 1) colon++;
 	if (colon === at || text.charCodeAt(colon) !== 0x3a) throw new ProtocolError('malformed field name');
-	// A copy: a part of the head would keep the whole head in memory for as long as the connection lives.
-	return responseField(Buffer.from(text.slice(at, colon), 'latin1').toString('latin1'));
+	return responseField(text.slice(at, colon));
 }
 
 function isBlank(code: number): boolean {

@@ -35,6 +35,8 @@ describe('[[issuers]]', () => {
 					tenantClaim: ['sub'],
 					requiredClaims: [],
 					tenantPrefix: '',
+					certificateBound: 'if-present',
+					rateClaim: undefined,
 				},
 				keys: { type: 'file', key: 'issuers[0].jwks_path' },
 			},
@@ -77,6 +79,8 @@ describe('[[issuers]]', () => {
 				{ name: 'env', values: ['prod', 7, true] },
 			],
 			tenantPrefix: 'a:',
+			certificateBound: 'if-present',
+			rateClaim: undefined,
 		});
 		const times = { refreshMs: 30_000, maxStaleMs: 3_600_500 };
 		const url = 'https://a.test/keys';

@@ -112,7 +112,7 @@ describe('what a worker gets to know', () => {
 		const guarded = { ...route('/b', 'y:2'), access, certificateHeaders };
 		upstreams.apply(upstreams.plan([route('/a', 'x:1', 1_000), guarded, route('/c', 'x:1')]));
 		const [first, second] = [0, 1].map((worker) => upstreams.seed(upstreams.current, worker));
-		const open = { access: undefined, certificateHeaders: undefined };
+		const open = { rate: undefined, access: undefined, certificateHeaders: undefined };
 		assert.deepEqual(first!.routes, [
 			{ prefix: '/a', cooldownMs: 1_000, opening: { failures: 1, tenants: 1 }, upstream: 0, ...open },
 			{
@@ -120,6 +120,7 @@ describe('what a worker gets to know', () => {
 				cooldownMs: 30_000,
 				opening: { failures: 1, tenants: 1 },
 				upstream: 1,
+				rate: undefined,
 				access,
 				certificateHeaders,
 			},

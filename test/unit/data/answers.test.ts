@@ -9,7 +9,7 @@ describe('the header fields of a refusal', () => {
 	});
 
 	it('are its own where refusals of one kind have different ones', () => {
-		const challenges = ['a', 'b', 'a'].map((scope) => refusalFields(insufficientScope([scope]))[1]);
+		const challenges = ['a', 'b', 'a'].map((scope) => refusalFields(insufficientScope([scope])).list[1]);
 		assert.deepEqual(challenges, [
 			'Bearer error="insufficient_scope", scope="a"',
 			'Bearer error="insufficient_scope", scope="b"',

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { ProtocolError, type ResponseEvents, ResponseParser } from '../../../src/data/upstream/response-parser.ts';
+import type { AnswerFields } from '../../../src/data/answer-fields.ts';
+import {
+	ProtocolError,
+	type ResponseEvents,
+	ResponseHeads,
+	ResponseParser,
+} from '../../../src/data/upstream/response-parser.ts';
 import { UNDECLARED } from '../../../src/gates/body-limit.ts';
 
 /** All that a parser told of one response. */
@@ -20,6 +26,8 @@ interface Arrival {
 	method?: string;
 	/** The upstream closes its side after the last byte. */
 	closes?: boolean;
+	/** Of responses before it. */
+	heads?: ResponseHeads;
 }
 
 class Recorder implements ResponseEvents {
@@ -27,9 +35,12 @@ class Recorder implements ResponseEvents {
 	body = '';
 	ends = 0;
 
-	onHead(status: number, fields: string[], length: number, hasBody: boolean): void {
+	onHead(status: number, { list }: AnswerFields, length: number, hasBody: boolean): void {
 		assert.equal(this.ends, 0, 'a head after the end');
-		this.heads.push({ status, fields: [...fields], length, hasBody });
+		// The length that is announced comes last.
+		const isSized = length !== UNDECLARED;
+		if (isSized) assert.deepEqual(list.slice(-2), ['content-length', `${length}`]);
+		this.heads.push({ status, fields: isSized ? list.slice(0, -2) : [...list], length, hasBody });
 	}
 
 	onBody(chunk: Buffer): void {
@@ -45,8 +56,8 @@ class Recorder implements ResponseEvents {
 }
 
 /** Parses one response that arrives in these pieces. Every piece is overwritten afterwards, as a read buffer is. */
-function parse(pieces: readonly string[], { method = 'GET', closes = false }: Arrival = {}): Told {
-	const parser = new ResponseParser();
+function parse(pieces: readonly string[], { method = 'GET', closes = false, heads }: Arrival = {}): Told {
+	const parser = new ResponseParser(heads);
 	const recorder = new Recorder();
 	parser.expect(method, recorder);
 	let surplus = 0;
@@ -531,6 +542,55 @@ describe('any response', () => {
 			}),
 			{ numRuns: 2000 },
 		);
+	});
+
+	it('is told as if there had been no other one before it, however much they are alike', () => {
+		const line = fc.constantFrom('A: 1', 'A: 2', 'a:1', 'A: 1 ', 'Keep-Alive: timeout=5', 'Connection: close', 'A : 1');
+		const head = fc.tuple(
+			fc.constantFrom('HTTP/1.1 200 OK', 'HTTP/1.0 200 OK', 'HTTP/1.1 304 OK', 'HTTP/1.1 103 OK', 'HTTP/2.1 200 OK'),
+			fc.array(line, { maxLength: 3 }),
+			fc.constantFrom('Content-Length: 2', 'Transfer-Encoding: chunked', 'Content-Length: 02', 'X: y'),
+		);
+		const one = fc.record({ head, isSent: fc.nat(3), method: fc.constantFrom('GET', 'HEAD'), cut: fc.nat(90) });
+		fc.assert(
+			fc.property(fc.array(one, { minLength: 1, maxLength: 6 }), fc.boolean(), (responses, inTurn) => {
+				const heads = new ResponseHeads();
+				const told = (pieces: string[], arrival: Arrival) => {
+					try {
+						return parse(pieces, { ...arrival, closes: true });
+					} catch (error) {
+						assert.ok(error instanceof ProtocolError, String(error));
+						return error.message;
+					}
+				};
+				const all = responses.flatMap((response) => Array(response.isSent).fill(response) as typeof responses);
+				for (const { head, method, cut } of inTurn ? [...responses, ...responses, ...responses] : all) {
+					const [status, list, framing] = head;
+					const wire = `${[status, ...list, framing].join('\r\n')}\r\n\r\n2\r\nok\r\n0\r\n\r\n`;
+					const pieces =
+						cut < wire.length ? [wire.slice(0, cut), wire.slice(cut)].filter((text) => text !== '') : [wire];
+					assert.deepEqual(told(pieces, { method, heads }), told(pieces, { method }));
+				}
+			}),
+			{ numRuns: 2000 },
+		);
+	});
+
+	it('that is repeated has the same fields, as one object, for as long as it is', () => {
+		const heads = new ResponseHeads();
+		const given: AnswerFields[] = [];
+		const send = (date: string) => {
+			const parser = new ResponseParser(heads);
+			parser.expect('GET', { onHead: (_, fields) => given.push(fields), onBody() {}, onEnd() {} });
+			parser.push(Buffer.from(`${OK}date: ${date}\r\ncontent-length: 2\r\n\r\nok`));
+		};
+		for (const date of ['a', 'a', 'a', 'a', 'b', 'b', 'b', 'b']) send(date);
+		assert.deepEqual(
+			given.map(({ list }) => list[1]),
+			[...'aaaabbbb'],
+		);
+		assert.equal(given[2], given[3]);
+		assert.equal(given[6], given[7]);
 	});
 
 	it('with a byte changed, lost or added is refused or told the same, however it is cut', () => {

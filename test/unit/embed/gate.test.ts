@@ -22,7 +22,7 @@ import {
 	type Verdict,
 } from '../../../src/embed/gate.ts';
 import { refused } from '../../../src/embed/refusal.ts';
-import { RATE_LIMITED, TOKEN_INVALID, TOKEN_MISSING } from '../../../src/gates/rejection.ts';
+import { TOKEN_INVALID, TOKEN_MISSING } from '../../../src/gates/rejection.ts';
 import { FakeClock } from '../../conformance/subject.ts';
 import { testPki } from '../../fixtures/pki.ts';
 
@@ -238,11 +238,11 @@ describe('a refusal', () => {
 	});
 
 	it('with a reason is the same answer as without one', () => {
-		for (const rejection of [TOKEN_MISSING, TOKEN_INVALID, RATE_LIMITED]) {
+		for (const rejection of [TOKEN_MISSING, TOKEN_INVALID]) {
 			const [plain, reasoned] = [refused(rejection), refused(rejection.because('expired 12 s ago'))];
 			assert.deepEqual({ ...reasoned.refusal }, { ...plain.refusal });
 			assert.deepEqual([plain.refusal.reason, reasoned.refusal.reason], [rejection.reason, 'expired 12 s ago']);
-			// Kept, since there are three of them; reasons may be as many as requests.
+			// Kept, since there are two of them; reasons may be as many as requests.
 			assert.equal(refused(rejection), plain);
 		}
 	});

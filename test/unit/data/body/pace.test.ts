@@ -1,6 +1,7 @@
 /** When an answer that is taken slowly is cut off, by the clock, in both body modes. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { AnswerFields } from '../../../../src/data/answer-fields.ts';
 import { BodyExchange as Collected } from '../../../../src/data/body/collected.ts';
 import { BodyExchange as Streaming } from '../../../../src/data/body/streaming.ts';
 import type { ClientRequest } from '../../../../src/data/client.ts';
@@ -45,7 +46,7 @@ function collected(pieces: number, leastRate?: number): Taking {
 	}
 	const exchange = new Answered(client as unknown as ClientRequest, plane);
 	let left = pieces * PIECE;
-	exchange.onHead(200, [], left, true);
+	exchange.onHead(200, new AnswerFields(['content-length', `${left}`]), left, true);
 	exchange.onBody(Buffer.alloc(left));
 	exchange.onEnd();
 	// The first one was given with the head.
@@ -79,7 +80,7 @@ function streamed(leastRate?: number, upstreamMs = 0): Taking & { upstreamDroppe
 		protected override settle(): void {}
 		begin(): void {
 			this.connection = connection;
-			this.onHead(200, [], -1, true);
+			this.onHead(200, new AnswerFields([]), -1, true);
 		}
 	}
 	const exchange = new Answered(client as unknown as ClientRequest, plane);

@@ -4,7 +4,9 @@ import { Writable } from 'node:stream';
 import { describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import fc from 'fast-check';
+import { AnswerFields } from '../../../../src/data/answer-fields.ts';
 import { Http1Answer } from '../../../../src/data/http1/answer.ts';
+import { FlushQueue, TurnEnd } from '../../../../src/data/turn-end.ts';
 import { ResponseParser } from '../../../../src/data/upstream/response-parser.ts';
 
 const NEW_YEAR_2027 = 1_798_761_600;
@@ -44,7 +46,9 @@ class Wire extends Writable {
 }
 
 function answerOn(wire: Wire, { isHttp11 = true, mayStay = true, onOut = () => {} } = {}): Http1Answer {
-	return new Http1Answer(wire as unknown as Socket, isHttp11, mayStay, onOut);
+	const answer = new Http1Answer(wire as unknown as Socket, new FlushQueue(new TurnEnd()), onOut);
+	answer.expect(isHttp11, mayStay);
+	return answer;
 }
 
 /** What a client reads: status, fields and body. */
@@ -70,8 +74,10 @@ describe('an HTTP/1.1 answer', () => {
 		for (const body of ['hello', Buffer.from('hello')]) {
 			const wire = new Wire();
 			const answer = answerOn(wire);
-			answer.begin(200, ['x-a', '1', 'content-length', '5'], true, false, NEW_YEAR_2027);
+			answer.begin(200, new AnswerFields(['x-a', '1', 'content-length', '5']), true, false, NEW_YEAR_2027);
 			answer.end(body);
+			assert.deepEqual(wire.writes, []);
+			await turn();
 			assert.deepEqual(wire.writes, [
 				'HTTP/1.1 200 OK\r\nx-a: 1\r\ncontent-length: 5\r\ndate: Fri, 01 Jan 2027 00:00:00 GMT\r\nconnection: keep-alive\r\n\r\nhello',
 			]);
@@ -84,8 +90,9 @@ describe('an HTTP/1.1 answer', () => {
 		const heads = [['date', 'Thu, 31 Dec 2026 23:59:59 GMT'], [], []].map((fields, second) => {
 			const wire = new Wire();
 			const answer = answerOn(wire);
-			answer.begin(204, fields, false, false, NEW_YEAR_2027 + second + 0.9);
+			answer.begin(204, new AnswerFields(fields), false, false, NEW_YEAR_2027 + second + 0.9);
 			answer.end();
+			answer.flush();
 			return wire.text.match(/^date: .*$/gm);
 		});
 		assert.deepEqual(heads, [
@@ -109,9 +116,10 @@ describe('an HTTP/1.1 answer', () => {
 		for (const { isHttp11, mayStay, closes, hasBody, sized, expected } of cases) {
 			const wire = new Wire();
 			const answer = answerOn(wire, { isHttp11, mayStay });
-			answer.begin(200, sized ? ['content-length', '1'] : [], hasBody, closes, NEW_YEAR_2027);
+			answer.begin(200, new AnswerFields(sized ? ['content-length', '1'] : []), hasBody, closes, NEW_YEAR_2027);
 			answer.write(Buffer.from(hasBody ? 'x' : ''));
 			answer.end();
+			answer.flush();
 			assert.equal(answer.isLast, expected);
 			assert.equal(/^connection: close\r$/m.test(wire.text), expected);
 			assert.equal(/^connection: keep-alive\r$/m.test(wire.text), !expected);
@@ -124,8 +132,9 @@ describe('an HTTP/1.1 answer', () => {
 	it('without a body has none, and no chunks either', () => {
 		const wire = new Wire();
 		const answer = answerOn(wire);
-		answer.begin(304, ['etag', '"1"'], false, false, NEW_YEAR_2027);
+		answer.begin(304, new AnswerFields(['etag', '"1"']), false, false, NEW_YEAR_2027);
 		answer.end();
+		answer.flush();
 		const { status, body, whole } = readBack(wire.text);
 		assert.deepEqual([status, body, whole], [304, '', true]);
 		assert.doesNotMatch(wire.text, /transfer-encoding|content-length/);
@@ -134,16 +143,16 @@ describe('an HTTP/1.1 answer', () => {
 	it('has a reason phrase also for a status that nobody knows', () => {
 		const wire = new Wire();
 		const answer = answerOn(wire);
-		answer.begin(599, [], false, false, NEW_YEAR_2027);
+		answer.begin(599, new AnswerFields([]), false, false, NEW_YEAR_2027);
 		answer.end();
+		answer.flush();
 		assert.ok(wire.text.startsWith('HTTP/1.1 599 Unknown\r\n'));
 	});
 
 	it('whose body follows later is begun at the end of the turn', async () => {
 		const wire = new Wire();
 		const answer = answerOn(wire);
-		answer.begin(200, [], true, false, NEW_YEAR_2027);
-		answer.flushSoon();
+		answer.begin(200, new AnswerFields([]), true, false, NEW_YEAR_2027);
 		assert.deepEqual(wire.writes, []);
 		await turn();
 		assert.equal(wire.writes.length, 1);
@@ -152,6 +161,7 @@ describe('an HTTP/1.1 answer', () => {
 		await turn();
 		assert.equal(wire.writes.length, 2);
 		answer.end();
+		answer.flush();
 		const { body, whole } = readBack(wire.text);
 		assert.deepEqual([body, whole], ['ab', true]);
 	});
@@ -167,7 +177,13 @@ describe('an HTTP/1.1 answer', () => {
 				const wire = new Wire();
 				const answer = answerOn(wire);
 				const bytes = Buffer.concat(pieces.filter((one) => one !== 'turn'));
-				answer.begin(200, sized ? ['content-length', `${bytes.length}`] : [], true, false, NEW_YEAR_2027);
+				answer.begin(
+					200,
+					new AnswerFields(sized ? ['content-length', `${bytes.length}`] : []),
+					true,
+					false,
+					NEW_YEAR_2027,
+				);
 				for (const one of pieces) {
 					if (one === 'turn') await turn();
 					else {
@@ -189,12 +205,13 @@ describe('an HTTP/1.1 answer', () => {
 	it('kept in pieces goes out in order behind its head, and says when the client takes no more', () => {
 		const wire = new Wire();
 		const answer = answerOn(wire);
-		answer.begin(200, ['content-length', '131073'], true, false, NEW_YEAR_2027);
+		answer.begin(200, new AnswerFields(['content-length', '131073']), true, false, NEW_YEAR_2027);
 		wire.hold = true;
 		assert.equal(answer.writeKept(Buffer.alloc(65_536, 'a')), false);
 		wire.release();
 		answer.writeKept(Buffer.alloc(65_536, 'b'));
 		answer.end(Buffer.from('c'));
+		answer.flush();
 		const { body, whole } = readBack(wire.text);
 		assert.ok(whole);
 		assert.equal(body, `${'a'.repeat(65_536)}${'b'.repeat(65_536)}c`);
@@ -205,7 +222,7 @@ describe('an HTTP/1.1 answer', () => {
 		wire.hold = true;
 		let out = 0;
 		const answer = answerOn(wire, { onOut: () => out++ });
-		answer.begin(200, ['content-length', '1'], true, false, NEW_YEAR_2027);
+		answer.begin(200, new AnswerFields(['content-length', '1']), true, false, NEW_YEAR_2027);
 		answer.end('x');
 		await turn();
 		assert.equal(out, 0);
@@ -219,11 +236,12 @@ describe('an HTTP/1.1 answer', () => {
 			const wire = new Wire();
 			wire.on('error', () => {});
 			const answer = answerOn(wire, { onOut: () => assert.fail(how) });
-			answer.begin(200, ['content-length', '1'], true, false, NEW_YEAR_2027);
+			answer.begin(200, new AnswerFields(['content-length', '1']), true, false, NEW_YEAR_2027);
+			answer.end('x');
 			if (how === 'destroyed') wire.destroy();
 			else if (how === 'ended') wire.end();
 			else wire.hold = true;
-			answer.end('x');
+			answer.flush();
 			if (how === 'failing') wire.destroy(new Error('ECONNRESET'));
 			await turn();
 			assert.equal(wire.writes.length, how === 'failing' ? 1 : 0);
@@ -234,7 +252,7 @@ describe('an HTTP/1.1 answer', () => {
 		const wire = new Wire();
 		wire.hold = true;
 		const answer = answerOn(wire);
-		answer.begin(200, [], true, false, NEW_YEAR_2027);
+		answer.begin(200, new AnswerFields([]), true, false, NEW_YEAR_2027);
 		assert.equal(answer.write(Buffer.alloc(20_000)), true);
 		// The client's FIN: Node ends our side behind what is under way, and the client takes nothing of that.
 		wire.end();

@@ -3,6 +3,8 @@ import { type Duplex, duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
 import { Http1Front } from '../../../../src/data/http1/front.ts';
+import type { DataPlane } from '../../../../src/data/plane.ts';
+import { createLogger, type LogRecord, parseLogFilter } from '../../../../src/shared/log.ts';
 import { until } from '../../../fixtures/wait.ts';
 import { FakePlane, LIMITS, settle } from '../fixtures/fake-plane.ts';
 
@@ -229,6 +231,30 @@ describe('an HTTP/1.1 connection', () => {
 		assert.match(client.received, /\r\n\r\nbad request$/);
 		await plane.pass(LIMITS.linger + 100);
 		await untilGone(plane);
+	});
+
+	it('is ended by a fault of ours, and no other one with it', async () => {
+		const plane = new FakePlane();
+		const faults: LogRecord[] = [];
+		const broken = Object.assign(plane, {
+			requestLog: {
+				begin() {
+					throw new Error('a fault of ours');
+				},
+			} as unknown as DataPlane['requestLog'],
+			log: createLogger(
+				parseLogFilter('error'),
+				(record) => faults.push(record),
+				() => new Date(0),
+			),
+		});
+		const client = new Client(broken);
+		client.send('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
+		await untilGone(plane);
+		assert.deepEqual(
+			faults.map(({ target, message }) => [target, message]),
+			[['proxy::exchange', 'internal error']],
+		);
 	});
 
 	it('is gone when its client is gone, before the first request and after it', async () => {

@@ -146,6 +146,34 @@ describe('a head on a connection that has brought others', () => {
 	});
 });
 
+describe('a head that is dripped', () => {
+	for (const [part, text] of [
+		['method', 'X'.repeat(20_000)],
+		['target', `GET /${'x'.repeat(20_000)}`],
+		['block of fields', `GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(20_000)}`],
+	] as const) {
+		it(`has each byte of its ${part} looked at once`, () => {
+			let looks = 0;
+			const bytes = new Proxy(Buffer.from(text), {
+				get(target, name) {
+					if (typeof name === 'string' && /^\d+$/.test(name)) looks++;
+					const value = Reflect.get(target, name, target);
+					return typeof value === 'function' ? value.bind(target) : value;
+				},
+			});
+			const reader = new RequestHeadReader(65_536);
+			for (let length = 100; length <= text.length; length += 100) {
+				const part = new Proxy(bytes, {
+					get: (target, name) => (name === 'length' ? length : Reflect.get(target, name, target)),
+				});
+				assert.equal(reader.read(part, 0), -1);
+				assert.equal(reader.refusal, undefined);
+			}
+			assert.ok(looks < 2 * text.length, `${looks} looks at ${text.length} bytes`);
+		});
+	}
+});
+
 describe('whether a connection stays', () => {
 	it('is told by the options of Connection, in any case and number', () => {
 		const options = (value: string, more = '') => {

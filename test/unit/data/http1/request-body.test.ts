@@ -58,6 +58,19 @@ describe('a chunked body', () => {
 		assert.equal(String(body.piece), 'a'.repeat(1000));
 	});
 
+	it('may have extensions, but no more of them than a few for each chunk: they are bytes that no limit of the body counts', () => {
+		const chunk = `1;${'a'.repeat(1000)}\r\nx\r\n`;
+		const few = read(UNDECLARED, Array<string>(16).fill(chunk));
+		assert.deepEqual([few.malformed, few.content], [false, 'x'.repeat(16)]);
+		assert.equal(read(UNDECLARED, Array<string>(17).fill(chunk)).malformed, true);
+		// However they are cut.
+		const drips = Array<string>(17)
+			.fill(chunk)
+			.flatMap((text) => [text.slice(0, 500), text.slice(500, 999), text.slice(999)]);
+		assert.equal(read(UNDECLARED, drips.slice(0, 48)).malformed, false);
+		assert.equal(read(UNDECLARED, drips).malformed, true);
+	});
+
 	it('is refused for what two readers could understand in two ways', () => {
 		for (const text of [
 			...['\r\n', 'g\r\n', '+5\r\n', '-5\r\n', ' 5\r\n', '5 \r\n', '0x5\r\n', '5,\r\n', '5\n', '5\rx', '5\r\r\n'],

@@ -2,22 +2,27 @@ import assert from 'node:assert/strict';
 import { duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
+import { AnswerFields } from '../../../../src/data/answer-fields.ts';
+import { Http1Answer } from '../../../../src/data/http1/answer.ts';
 import { RequestHeadReader } from '../../../../src/data/http1/head-reader.ts';
 import { Http1Request, type RequestConnection } from '../../../../src/data/http1/request.ts';
+import { FlushQueue } from '../../../../src/data/turn-end.ts';
 import { FakePlane } from '../fixtures/fake-plane.ts';
 
 /** A request whose body is being read; `broken` tells what its exchange has been told. */
 function upload(): { request: Http1Request; broken: string[] } {
 	const reader = new RequestHeadReader(1000);
 	reader.read(Buffer.from('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n'), 0);
+	const plane = new FakePlane();
 	const connection: RequestConnection = {
-		socket: duplexPair()[0] as TLSSocket,
-		plane: new FakePlane(),
-		forwardedLines: '',
+		plane,
+		answer: new Http1Answer(duplexPair()[0] as TLSSocket, new FlushQueue(plane.turnEnd), () => {}),
+
 		client: {} as RequestConnection['client'],
 		isLast: false,
 		readOn() {},
 		onAnswered() {},
+		destroy() {},
 		close() {},
 	};
 	const request = new Http1Request(connection, reader);
@@ -37,7 +42,7 @@ describe('an HTTP/1.1 request whose body breaks off', () => {
 		it(`${way} is over, also when a part of its answer is out: nothing more will come of it`, () => {
 			for (const begins of [false, true]) {
 				const { request, broken } = upload();
-				if (begins) request.begin(200, [], true);
+				if (begins) request.begin(200, new AnswerFields([]), true);
 				breakOff(request);
 				assert.equal(broken.length, 1);
 			}
@@ -45,7 +50,7 @@ describe('an HTTP/1.1 request whose body breaks off', () => {
 
 		it(`${way} keeps the answer that has been given whole`, () => {
 			const { request, broken } = upload();
-			request.begin(200, [], true);
+			request.begin(200, new AnswerFields([]), true);
 			request.end();
 			breakOff(request);
 			assert.deepEqual(broken, []);

@@ -1,0 +1,38 @@
+/**
+ * The fields of an answer: names (lower case) and values in turn, without hop-by-hop fields. Upstreams give the same ones again and
+ * again, and then it is the same object: what the fronts have made of the fields stays with them.
+ */
+export class AnswerFields {
+	readonly list: readonly string[];
+	readonly hasLength: boolean;
+	readonly hasDate: boolean;
+	/** As HTTP/1.1 lines, and coded for HTTP/2; worked out with the first answer that needs them. */
+	lines: string | undefined = undefined;
+	coded: string | undefined = undefined;
+
+	readonly #isRepeated: boolean;
+
+	/** @param isRepeated the same object will be given again. */
+	constructor(list: readonly string[], isRepeated = false) {
+		this.list = list;
+		this.#isRepeated = isRepeated;
+		let hasLength = false;
+		let hasDate = false;
+		for (let i = 0; i < list.length; i += 2) {
+			if (list[i] === 'content-length') hasLength = true;
+			else if (list[i] === 'date') hasDate = true;
+		}
+		this.hasLength = hasLength;
+		this.hasDate = hasDate;
+	}
+
+	/** @returns the text, in one piece where it will be written again and again: V8 puts pieces together each time. */
+	form(text: string): string {
+		return this.#isRepeated ? Buffer.from(text, 'latin1').toString('latin1') : text;
+	}
+
+	/** With a length that only the end of the body has told. */
+	withLength(bytes: number): AnswerFields {
+		return new AnswerFields([...this.list, 'content-length', String(bytes)]);
+	}
+}

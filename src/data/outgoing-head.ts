@@ -1,0 +1,48 @@
+/**
+ * What of a request's head follows its target on the way to the upstream. The requests of a connection mostly differ in their
+ * targets alone, so the rest of the last head is kept, in one piece: V8 would put its pieces together for each write.
+ */
+export class OutgoingHead {
+	readonly #forwarded: string;
+	#versionAndHost = '';
+	#tenant = '';
+	#certificate = '';
+	#lines = '';
+	#framing = '';
+	#text = '';
+	#isFlat = false;
+
+	/** @param forwarded lines of the connection. */
+	constructor(forwarded: string) {
+		this.#forwarded = forwarded;
+	}
+
+	/**
+	 * @param versionAndHost the upstream's.
+	 * @param tenant line.
+	 * @param certificate lines about the client's certificate, or nothing.
+	 * @param lines of the client's that are forwarded.
+	 * @param framing line, or nothing.
+	 */
+	behindTarget(versionAndHost: string, tenant: string, certificate: string, lines: string, framing: string): string {
+		const isLast =
+			lines === this.#lines &&
+			tenant === this.#tenant &&
+			certificate === this.#certificate &&
+			versionAndHost === this.#versionAndHost &&
+			framing === this.#framing;
+		if (!isLast) {
+			this.#versionAndHost = versionAndHost;
+			this.#tenant = tenant;
+			this.#certificate = certificate;
+			this.#lines = lines;
+			this.#framing = framing;
+			this.#text = `${versionAndHost}${this.#forwarded}${tenant}${certificate}${lines}${framing}\r\n`;
+			this.#isFlat = false;
+		} else if (!this.#isFlat) {
+			this.#text = Buffer.from(this.#text, 'latin1').toString('latin1');
+			this.#isFlat = true;
+		}
+		return this.#text;
+	}
+}

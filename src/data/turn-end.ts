@@ -1,0 +1,61 @@
+/** In this order: requests begin that wait for the end of the turn, then they go to their upstreams, then answers go out. */
+export const STEP = { begin: 0, dispatch: 1, write: 2 } as const;
+
+/**
+ * What a turn of the event loop has put together is done at its end. Between the first and the last read of a turn nothing is
+ * written: writes that follow each other at once find their readers awake, while each one by itself would wake one up (a fifth
+ * of what a write costs), and one step done for all requests in a row stays in the processor's caches.
+ */
+export class TurnEnd {
+	#scheduled = false;
+	/** The step that is being done. */
+	#step: number = NONE;
+	readonly #tasks: (() => void)[][] = [[], [], []];
+
+	/** Has the task called once: at the end of this turn, or while that is under way, if its step is still to come. */
+	add(step: (typeof STEP)[keyof typeof STEP], task: () => void): void {
+		this.#tasks[step]!.push(task);
+		if (this.#scheduled || step > this.#step) return;
+		this.#scheduled = true;
+		setImmediate(this.#end);
+	}
+
+	readonly #end = (): void => {
+		this.#scheduled = false;
+		for (this.#step = 0; this.#step < NONE; this.#step++) {
+			const tasks = this.#tasks[this.#step]!;
+			if (tasks.length === 0) continue;
+			this.#tasks[this.#step] = [];
+			for (const task of tasks) task();
+		}
+	};
+}
+
+/** No step is being done. */
+const NONE = 3;
+
+/** What has something to write, written in the order of asking. */
+export class FlushQueue {
+	readonly #turnEnd: TurnEnd;
+	#waiting: Flushed[] = [];
+
+	constructor(turnEnd: TurnEnd) {
+		this.#turnEnd = turnEnd;
+	}
+
+	/** Has it flushed at the end of the turn. */
+	add(flushed: Flushed): void {
+		if (this.#waiting.length === 0) this.#turnEnd.add(STEP.write, this.#flush);
+		this.#waiting.push(flushed);
+	}
+
+	readonly #flush = (): void => {
+		const waiting = this.#waiting;
+		this.#waiting = [];
+		for (const flushed of waiting) flushed.flush();
+	};
+}
+
+export interface Flushed {
+	flush(): void;
+}
