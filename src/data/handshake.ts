@@ -6,10 +6,10 @@ import {
 	refusalOfClose,
 	refusalOfError,
 } from '../shared/handshake-refusals.ts';
-import { type ListenerContexts, listenerOptions } from '../shared/tls-options.ts';
+import type { ListenerContexts } from '../shared/tls-options.ts';
 import { Timed } from './deadlines.ts';
 
-/** How a handshake ends: one of the two is called, once. */
+/** How a handshake ends: one of the first two is called, once. */
 export interface HandshakeEvents {
 	onSecure(handshake: Handshake): void;
 	/**
@@ -18,6 +18,8 @@ export interface HandshakeEvents {
 	 * @param error the code behind the reason, from OpenSSL or the kernel, where there is one.
 	 */
 	onRefused(handshake: Handshake, reason: HandshakeRefusal, error: string | undefined): void;
+	/** The connection is gone, whatever has become of its handshake. Called once, last. */
+	onClosed(handshake: Handshake): void;
 }
 
 /**
@@ -29,17 +31,17 @@ export class Handshake extends Timed {
 	readonly startedAt: number;
 	/** The client's IP. */
 	readonly peer: string;
-	readonly #tcp: Socket;
+	readonly tcp: Socket;
 	readonly #events: HandshakeEvents;
 	#over = false;
 
 	constructor(tcp: Socket, peer: string, contexts: ListenerContexts, startedAt: number, events: HandshakeEvents) {
 		super();
-		this.#tcp = tcp;
+		this.tcp = tcp;
 		this.peer = peer;
 		this.startedAt = startedAt;
 		this.#events = events;
-		this.socket = new TLSSocket(tcp, { ...listenerOptions, isServer: true, secureContext: contexts.identity });
+		this.socket = new TLSSocket(tcp, contexts.socketOptions);
 		judgeBy(this.socket as ServerSocket, contexts.trust);
 		this.socket.on('secure', () => this.#judge());
 		// Where OpenSSL has an alert to send, it is on its way by now.
@@ -47,27 +49,32 @@ export class Handshake extends Timed {
 			this.#refuse(refusalOfError(code, tcp.bytesRead), code);
 			this.socket.destroy();
 		});
-		tcp.once('close', () => this.#refuse(refusalOfClose(tcp.bytesRead)));
+		// Not `once`, here and in the fronts: a listener that takes itself away costs twice as much, and this comes once anyway.
+		tcp.on('close', () => {
+			this.#refuse(refusalOfClose(tcp.bytesRead));
+			events.onClosed(this);
+		});
 	}
 
 	/** Bytes that the client has sent. */
 	get bytesRead(): number {
-		return this.#tcp.bytesRead;
+		return this.tcp.bytesRead;
 	}
 
 	override onDeadline(): void {
 		this.#refuse('timeout');
-		this.#tcp.destroy();
+		this.tcp.destroy();
 	}
 
 	/**
 	 * Node lets OpenSSL finish the handshake whatever it thinks of the certificate; what it thinks is asked for here. Only the
-	 * client without any certificate has been refused before.
+	 * client without any certificate has been refused before, and the verdict on it would be bad as well, were the session not
+	 * a resumed one: there are none, and none is let in.
 	 */
 	#judge(): void {
 		const socket = this.socket as ServerSocket;
 		const verdict = socket._handle.verifyError();
-		if (verdict || socket.getPeerX509Certificate() === undefined) {
+		if (verdict || socket.isSessionReused()) {
 			this.#refuse(refusalOfCertificate(verdict?.code), verdict?.code);
 			return void socket.destroy();
 		}

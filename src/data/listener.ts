@@ -5,7 +5,7 @@ import type { HandshakeRefusal } from '../shared/handshake-refusals.ts';
 import type { LogFields } from '../shared/log.ts';
 import type { WorkerSeed } from '../shared/messages.ts';
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
-import { descriptorsExhausted, keepSpareDescriptor } from '../shared/spare-descriptor.ts';
+import { DescriptorWatch, keepSpareDescriptor } from '../shared/spare-descriptor.ts';
 import type { ConnectionRefusal } from '../shared/stats.ts';
 import { createListenerContexts, type ListenerContexts } from '../shared/tls-options.ts';
 import { afterDrainGrace } from './drain-grace.ts';
@@ -31,6 +31,7 @@ export class Listener implements HandshakeEvents {
 	/** All connections. */
 	readonly #sockets = new Set<Socket>();
 	readonly #refusals: RateLimitedLog;
+	readonly #descriptors = new DescriptorWatch();
 	#open = 0;
 	/** Connections that ever came. */
 	#accepted = 0;
@@ -118,13 +119,13 @@ export class Listener implements HandshakeEvents {
 
 	#onConnection(socket: Socket): void {
 		this.#accepted++;
+		const { clock, deadlines, stats } = this.#plane;
 		const { remoteAddress } = socket;
 		// Without an address the client has left already.
 		if (remoteAddress === undefined) return void socket.destroy();
 		const peer = plainAddress(remoteAddress);
-		if (descriptorsExhausted()) return this.#refuse(socket, 'descriptors', peer);
+		if (this.#descriptors.isExhausted(deadlines.now)) return this.#refuse(socket, 'descriptors', peer);
 		if (!this.#connections.tryTake(1)) return this.#refuse(socket, 'max_connections', peer);
-		const { clock, deadlines, stats } = this.#plane;
 		this.#open++;
 		this.#sockets.add(socket);
 		socket.on('error', () => socket.destroy());
@@ -132,12 +133,6 @@ export class Listener implements HandshakeEvents {
 		stats.connections('handshake', 1);
 		this.#handshakes.add(handshake);
 		deadlines.handshake.add(handshake);
-		socket.once('close', () => {
-			this.#open--;
-			this.#sockets.delete(socket);
-			this.#connections.giveBack(1);
-			this.#checkDrained();
-		});
 	}
 
 	#refuse(socket: Socket, reason: ConnectionRefusal, peer: string): void {
@@ -162,6 +157,14 @@ export class Listener implements HandshakeEvents {
 			const certificate = handshake.socket.getPeerX509Certificate();
 			return { reason, peer: handshake.peer, error, ...(certificate && namesOf(certificate)) };
 		});
+	}
+
+	/** For `Handshake`. */
+	onClosed({ tcp }: Handshake): void {
+		this.#open--;
+		this.#sockets.delete(tcp);
+		this.#connections.giveBack(1);
+		this.#checkDrained();
 	}
 
 	/** For `Handshake`. */

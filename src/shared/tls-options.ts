@@ -4,6 +4,7 @@ import {
 	type SecureContext,
 	type SecureContextOptions,
 	type Server,
+	type TLSSocketOptions,
 	type TlsOptions,
 } from 'node:tls';
 import { authoritiesOf } from './certificates.ts';
@@ -47,8 +48,8 @@ const CIPHERS = [
 
 /** The proxy's listener between two reloads; see `data/handshake.ts` for how the two come together. */
 export interface ListenerContexts {
-	/** It knows no CA: OpenSSL would complete the chain of the server from those that are for clients. */
-	readonly identity: SecureContext;
+	/** For each `TLSSocket`. Its context knows no CA: OpenSSL would complete the server's chain from those that are for clients. */
+	readonly socketOptions: TLSSocketOptions;
 	/** With the CAs that clients are judged by. */
 	readonly trust: SecureContext;
 }
@@ -61,8 +62,9 @@ export interface ListenerContexts {
  */
 export function createListenerContexts(material: TlsMaterial): ListenerContexts {
 	const options = secureContextOptions(material);
+	const identity = createSecureContext({ ...options, ca: [] });
 	return {
-		identity: createSecureContext({ ...options, ca: [] }),
+		socketOptions: { ...listenerOptions, ALPNProtocols: ALPN_WIRE, isServer: true, secureContext: identity },
 		trust: createSecureContext({ ...options, allowPartialTrustChain: true }),
 	};
 }
@@ -88,3 +90,9 @@ export const listenerOptions = {
 	// With a list and no common entry the handshake fails (RFC 7301 section 3.2); no ALPN at all means HTTP/1.1.
 	ALPNProtocols: ['h2', 'http/1.1'],
 } as const satisfies TlsOptions;
+
+/** The same as OpenSSL takes it (RFC 7301 section 3.1): Node would put the list together anew for each connection. */
+const ALPN_WIRE = Buffer.from(
+	listenerOptions.ALPNProtocols.map((name) => String.fromCharCode(name.length) + name).join(''),
+	'latin1',
+);

@@ -21,7 +21,7 @@ export class Http1Front {
 		const connection = new Http1Connection(socket, peer, this.#plane);
 		this.#connections.add(connection);
 		this.#plane.stats.connections('http/1.1', 1);
-		socket.once('close', () => {
+		socket.on('close', () => {
 			this.#connections.delete(connection);
 			this.#plane.stats.connections('http/1.1', -1);
 			connection.onClose();

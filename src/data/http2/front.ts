@@ -28,7 +28,7 @@ export class Http2Front implements ConnectionOwner {
 		const connection = new Http2Connection(this, socket, peer);
 		this.#connections.add(connection);
 		this.plane.stats.connections('h2', 1);
-		socket.once('close', () => {
+		socket.on('close', () => {
 			this.#connections.delete(connection);
 			this.plane.stats.connections('h2', -1);
 			connection.onClose();

@@ -30,8 +30,8 @@ before(async () => {
 			onRefused: ({ socket }, reason) => {
 				events.push(`${reason} ${socket.getPeerX509Certificate()?.subject ?? 'without a certificate'}`);
 			},
+			onClosed: () => ended++,
 		});
-		tcp.once('close', () => ended++);
 	}).listen(0, '127.0.0.1');
 	await once(server, 'listening');
 });
