@@ -61,7 +61,7 @@ def main():
             return int(a.requests)
 
         for r in range(a.rounds + 2):  # the first two warm up
-            for name in names:
+            for name in names if r % 2 else reversed(names):  # whoever comes first after a pause pays for it
                 before = compare.ticks(procs[name].pid)
                 done = compare.handshakes(d, port[name], 1) if a.handshakes else requests(name)
                 if r > 1: cost[name].append((compare.ticks(procs[name].pid) - before) / done)
@@ -69,11 +69,11 @@ def main():
         what = f'{a.proto}, {a.conns} connections x {a.streams}; {a.rounds} pairs of {a.requests} requests'
         if a.handshakes: what = f'new mTLS connections; {a.rounds} pairs of 1 s'
         print(f'{what}; CPU us each')
-        print(f'{"":20s}{"median":>8s}{"x first":>9s}{"- first":>9s}')
+        print(f'{"":20s}{"median":>8s}{"x first":>9s}{"- first":>9s}{"RSS MiB":>9s}')
         for name in names:
             ratio = statistics.median(x / y for x, y in zip(cost[name], first))
             more = statistics.median(x - y for x, y in zip(cost[name], first))
-            print(f'{name:20s}{statistics.median(cost[name]):8.1f}{ratio:9.2f}{more:9.1f}')
+            print(f'{name:20s}{statistics.median(cost[name]):8.1f}{ratio:9.2f}{more:9.1f}{compare.resident_mib(procs[name].pid):9.1f}')
     finally:
         for p in procs.values(): p.send_signal(signal.SIGTERM)
         for p in procs.values():
