@@ -5,7 +5,7 @@ import type { HandshakeRefusal } from '../shared/handshake-refusals.ts';
 import type { LogFields } from '../shared/log.ts';
 import type { WorkerSeed } from '../shared/messages.ts';
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
-import { DescriptorWatch, keepSpareDescriptor } from '../shared/spare-descriptor.ts';
+import { descriptorsExhausted, keepSpareDescriptor } from '../shared/spare-descriptor.ts';
 import type { ConnectionRefusal } from '../shared/stats.ts';
 import { createListenerContexts, type ListenerContexts } from '../shared/tls-options.ts';
 import { afterDrainGrace } from './drain-grace.ts';
@@ -31,7 +31,6 @@ export class Listener implements HandshakeEvents {
 	/** All connections. */
 	readonly #sockets = new Set<Socket>();
 	readonly #refusals: RateLimitedLog;
-	readonly #descriptors = new DescriptorWatch();
 	#open = 0;
 	/** Connections that ever came. */
 	#accepted = 0;
@@ -119,13 +118,13 @@ export class Listener implements HandshakeEvents {
 
 	#onConnection(socket: Socket): void {
 		this.#accepted++;
-		const { clock, deadlines, stats } = this.#plane;
 		const { remoteAddress } = socket;
 		// Without an address the client has left already.
 		if (remoteAddress === undefined) return void socket.destroy();
 		const peer = plainAddress(remoteAddress);
-		if (this.#descriptors.isExhausted(deadlines.now)) return this.#refuse(socket, 'descriptors', peer);
+		if (descriptorsExhausted()) return this.#refuse(socket, 'descriptors', peer);
 		if (!this.#connections.tryTake(1)) return this.#refuse(socket, 'max_connections', peer);
+		const { clock, deadlines, stats } = this.#plane;
 		this.#open++;
 		this.#sockets.add(socket);
 		socket.on('error', () => socket.destroy());
