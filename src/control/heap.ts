@@ -1,11 +1,8 @@
 import { setFlagsFromString } from 'node:v8';
 
 /**
- * How V8 keeps the workers' heaps. Together the settings save 2 to 4 % of a request's CPU time (`bench/RESULTS.md`). To be called
- * before the first worker starts: they are the process's, and a heap takes them up when it is made.
- *
- * The young generation keeps V8's size. A small one (`--max-semi-space-size=2`) saves a sixth of the resident memory under load,
- * and costs http/1.1 an eighth of its CPU time.
+ * How V8 keeps the workers' heaps (`bench/RESULTS.md` has what each was measured to do). To be called before the first worker
+ * starts: the settings are the process's, and a heap takes them up when it is made.
  */
 export function configureHeaps(): void {
 	for (const flag of HEAP_FLAGS) setFlagsFromString(flag);
