@@ -19,6 +19,8 @@ def main():
     ap.add_argument('--conns', default='64')
     ap.add_argument('--streams', default='1')
     ap.add_argument('--requests', default='20000', help='in a round')
+    ap.add_argument('--handshakes', action='store_true', help='new mTLS connections instead, for 1 s in a round')
+    ap.add_argument('--beside', action='append', default=[], choices=['haproxy', 'ferryman'], help='also time it in each round')
     ap.add_argument('--rounds', type=int, default=12)
     a = ap.parse_args()
     d = pathlib.Path(tempfile.mkdtemp(prefix='proxy-paired-'))
@@ -39,26 +41,39 @@ def main():
             (d / f'{i}.toml').write_text(text)
             procs[name] = on(0, str(root / 'node_modules/.bin/node'), str(root / 'dist/main.js'), '--config', str(d / f'{i}.toml'),
                              '--bind', f'127.0.0.1:{19000 + i}', '--metrics-bind', f'127.0.0.1:{19100 + i}', '--workers', '1')
+        if 'haproxy' in a.beside: procs['haproxy'] = on(0, 'haproxy', '-db', '-f', str(d / 'full.cfg'))
+        if 'ferryman' in a.beside:
+            procs['ferryman'] = on(0, shutil.which('ferryman-edge-server'), '--config', str(d / 'proxy.toml'), '--bind',
+                                   f'127.0.0.1:{compare.FERRYMAN}', '--metrics-bind', f'127.0.0.1:{compare.FERRYMAN + 1}')
+        port = {name: 19000 + i for i, name in enumerate(v.partition('=')[0] for v in a.versions)}
+        port |= {'haproxy': compare.FULL, 'ferryman': compare.FERRYMAN}
         time.sleep(4)
         env = dict(os.environ, CLIENT_CERT=str(d / 'client.crt'), CLIENT_KEY=str(d / 'client.key'), LD_PRELOAD=str(d / 'cc.so'))
         names = [name for name in procs if name]
         cost = {name: [] for name in names}
+
+        def requests(name):
+            out = subprocess.run(['taskset', '-c', '1', 'h2load', *(['--h1'] if a.proto == 'h1' else []), '-c', a.conns, '-m', a.streams,
+                                  '-n', a.requests, '-t', '1', '-H', 'authorization: Bearer ' + token,
+                                  f'https://127.0.0.1:{port[name]}/svc-a/hello'], env=env, capture_output=True, text=True).stdout
+            ok = re.search(r'codes: (\d+) 2xx', out)
+            if ok is None or ok.group(1) != a.requests: raise SystemExit(f'{name}: not all were answered\n{out}')
+            return int(a.requests)
+
         for r in range(a.rounds + 2):  # the first two warm up
-            for i, name in enumerate(names):
+            for name in names if r % 2 else reversed(names):  # whoever comes first after a pause pays for it
                 before = compare.ticks(procs[name].pid)
-                out = subprocess.run(['taskset', '-c', '1', 'h2load', *(['--h1'] if a.proto == 'h1' else []), '-c', a.conns, '-m', a.streams,
-                                      '-n', a.requests, '-t', '1', '-H', 'authorization: Bearer ' + token,
-                                      f'https://127.0.0.1:{19000 + i}/svc-a/hello'], env=env, capture_output=True, text=True).stdout
-                ok = re.search(r'codes: (\d+) 2xx', out)
-                if ok is None or ok.group(1) != a.requests: raise SystemExit(f'{name}: not all were answered\n{out}')
-                if r > 1: cost[name].append((compare.ticks(procs[name].pid) - before) / int(a.requests))
+                done = compare.handshakes(d, port[name], 1) if a.handshakes else requests(name)
+                if r > 1: cost[name].append((compare.ticks(procs[name].pid) - before) / done)
         first = cost[names[0]]
-        print(f'{a.proto}, {a.conns} connections x {a.streams}; {a.rounds} pairs of {a.requests} requests; CPU us each')
-        print(f'{"":20s}{"median":>8s}{"x first":>9s}{"- first":>9s}')
+        what = f'{a.proto}, {a.conns} connections x {a.streams}; {a.rounds} pairs of {a.requests} requests'
+        if a.handshakes: what = f'new mTLS connections; {a.rounds} pairs of 1 s'
+        print(f'{what}; CPU us each')
+        print(f'{"":20s}{"median":>8s}{"x first":>9s}{"- first":>9s}{"RSS MiB":>9s}')
         for name in names:
             ratio = statistics.median(x / y for x, y in zip(cost[name], first))
             more = statistics.median(x - y for x, y in zip(cost[name], first))
-            print(f'{name:20s}{statistics.median(cost[name]):8.1f}{ratio:9.2f}{more:9.1f}')
+            print(f'{name:20s}{statistics.median(cost[name]):8.1f}{ratio:9.2f}{more:9.1f}{compare.resident_mib(procs[name].pid):9.1f}')
     finally:
         for p in procs.values(): p.send_signal(signal.SIGTERM)
         for p in procs.values():

@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8';
 
 /**
- * How V8 keeps the workers' heaps; measured with Node's own HTTP/2 (`bench/RESULTS.md`). To be called before the first worker
+ * How V8 keeps the workers' heaps (`bench/RESULTS.md` has what each was measured to do). To be called before the first worker
  * starts: the settings are the process's, and a heap takes them up when it is made.
  */
 export function configureHeaps(): void {
