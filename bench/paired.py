@@ -20,9 +20,12 @@ def main():
     ap.add_argument('--streams', default='1')
     ap.add_argument('--requests', default='20000', help='in a round')
     ap.add_argument('--rounds', type=int, default=12)
+    ap.add_argument('--path', default='/svc-a/hello', help='/svc-a/1m: 1 MiB answers')
+    ap.add_argument('--upload', type=int, default=0, metavar='BYTES', help='send so many with each request')
+    ap.add_argument('--haproxy', action='store_true', help='HAProxy with the whole job in the same rounds')
     a = ap.parse_args()
     d = pathlib.Path(tempfile.mkdtemp(prefix='proxy-paired-'))
-    procs = {}
+    procs, ports = {}, {}
     try:
         token = compare.make_pki(d)()
         compare.write_configs(d)
@@ -39,21 +42,27 @@ def main():
             (d / f'{i}.toml').write_text(text)
             procs[name] = on(0, str(root / 'node_modules/.bin/node'), str(root / 'dist/main.js'), '--config', str(d / f'{i}.toml'),
                              '--bind', f'127.0.0.1:{19000 + i}', '--metrics-bind', f'127.0.0.1:{19100 + i}', '--workers', '1')
+            ports[name] = 19000 + i
+        if a.haproxy:
+            procs['haproxy'] = on(0, 'haproxy', '-db', '-f', str(d / 'full.cfg'))
+            ports['haproxy'] = compare.FULL
+        body = compare.upload(d, a.upload)
+        if a.upload: a.path = '/svc-a/upload'
         time.sleep(4)
         env = dict(os.environ, CLIENT_CERT=str(d / 'client.crt'), CLIENT_KEY=str(d / 'client.key'), LD_PRELOAD=str(d / 'cc.so'))
         names = [name for name in procs if name]
         cost = {name: [] for name in names}
         for r in range(a.rounds + 2):  # the first two warm up
-            for i, name in enumerate(names):
+            for name in names:
                 before = compare.ticks(procs[name].pid)
                 out = subprocess.run(['taskset', '-c', '1', 'h2load', *(['--h1'] if a.proto == 'h1' else []), '-c', a.conns, '-m', a.streams,
-                                      '-n', a.requests, '-t', '1', '-H', 'authorization: Bearer ' + token,
-                                      f'https://127.0.0.1:{19000 + i}/svc-a/hello'], env=env, capture_output=True, text=True).stdout
+                                      '-n', a.requests, '-t', '1', '-H', 'authorization: Bearer ' + token, *body,
+                                      f'https://127.0.0.1:{ports[name]}{a.path}'], env=env, capture_output=True, text=True).stdout
                 ok = re.search(r'codes: (\d+) 2xx', out)
                 if ok is None or ok.group(1) != a.requests: raise SystemExit(f'{name}: not all were answered\n{out}')
                 if r > 1: cost[name].append((compare.ticks(procs[name].pid) - before) / int(a.requests))
         first = cost[names[0]]
-        print(f'{a.proto}, {a.conns} connections x {a.streams}; {a.rounds} pairs of {a.requests} requests; CPU us each')
+        print(f'{a.proto} {a.path}, {a.conns} connections x {a.streams}; {a.rounds} pairs of {a.requests} requests; CPU us each')
         print(f'{"":20s}{"median":>8s}{"x first":>9s}{"- first":>9s}')
         for name in names:
             ratio = statistics.median(x / y for x, y in zip(cost[name], first))

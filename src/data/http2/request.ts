@@ -3,7 +3,7 @@ import type { RequestHead } from '../../gates/headers.ts';
 import { BAD_REQUEST, Rejection } from '../../gates/rejection.ts';
 import { refusalFields } from '../answers.ts';
 import { KeptPieces } from '../body/kept-pieces.ts';
-import type { ClientRequest } from '../client.ts';
+import type { ClientRequest, WholeBody } from '../client.ts';
 import type { ClientConnection } from '../client-connection.ts';
 import type { DataPlane } from '../plane.ts';
 import { CODE } from './frame-format.ts';
@@ -39,8 +39,8 @@ export class Http2Request extends Stream implements ClientRequest {
 	#isPaused = false;
 	#endTold = false;
 	#awaitsReadEnd = false;
-	/** What is left of a long answer. */
-	#rest: Buffer | undefined;
+	/** Of a long answer. */
+	#whole: WholeBody | undefined;
 
 	constructor(
 		owner: StreamOwner,
@@ -62,20 +62,19 @@ export class Http2Request extends Stream implements ClientRequest {
 
 	// --- The answer. ---
 
-	answer(status: number, fields: string[], body: Buffer | string | undefined): void {
+	answer(status: number, fields: string[], body: WholeBody | string | undefined): void {
 		if (body === undefined || body.length === 0) return this.#respond(status, fields, true);
 		this.#respond(status, fields, false);
-		if (typeof body === 'string' || body.length <= PIECE) return void this.send(body, true);
-		this.#rest = body;
+		if (typeof body === 'string') return void this.send(body, true);
+		this.#whole = body;
 		this.#pump();
 	}
 
 	/** In pieces, so that a client that takes its time can be told from one that takes nothing. */
 	#pump(): void {
-		while (this.#rest !== undefined) {
-			const piece = this.#rest.subarray(0, PIECE);
-			this.#rest = piece.length === this.#rest.length ? undefined : this.#rest.subarray(PIECE);
-			if (!this.send(piece, this.#rest === undefined)) return;
+		for (let piece = this.#whole?.shift(); piece !== undefined; piece = this.#whole?.shift()) {
+			if (!this.send(piece, this.#whole!.left === 0)) return;
+			this.#whole?.free();
 		}
 	}
 
@@ -90,7 +89,7 @@ export class Http2Request extends Stream implements ClientRequest {
 	}
 
 	write(chunk: Buffer): boolean {
-		return this.send(Buffer.from(chunk), false);
+		return this.send(chunk, false, true);
 	}
 
 	end(): void {
@@ -98,7 +97,7 @@ export class Http2Request extends Stream implements ClientRequest {
 	}
 
 	reset(): void {
-		this.#rest = undefined;
+		this.#whole = undefined;
 		this.owner.reset(this, CODE.INTERNAL_ERROR);
 	}
 
@@ -109,11 +108,14 @@ export class Http2Request extends Stream implements ClientRequest {
 	}
 
 	override onRoom(): void {
-		this.exchange.onClientDrained(this.#rest?.length ?? 0);
+		// What goes out has been copied.
+		this.#whole?.free();
+		this.exchange.onClientDrained(this.#whole?.left ?? 0);
 		this.#pump();
 	}
 
 	override onAnswerSent(): void {
+		this.#whole?.free();
 		this.#forgetBody();
 		this.#connection.whenWritten(this);
 	}
@@ -124,7 +126,8 @@ export class Http2Request extends Stream implements ClientRequest {
 	}
 
 	override onGone(why?: string): void {
-		this.#rest = undefined;
+		this.#whole?.free();
+		this.#whole = undefined;
 		this.#forgetBody();
 		if (why !== undefined) this.#connection.onStreamError(why);
 		this.exchange.onClientGone(why === undefined ? undefined : BAD_REQUEST.because(why));
@@ -205,7 +208,5 @@ function hasDate(fields: readonly string[]): boolean {
 	return false;
 }
 
-/** Of a long answer, bytes. */
-const PIECE = 65_536;
 /** Pieces of a body below this wait for the others of the same read, bytes. */
 const SMALL = 4096;
