@@ -9,6 +9,8 @@ import { ByteCollector } from './byte-collector.ts';
 
 /** Which of the two body modes this build has. */
 export const bodyMode = 'collected';
+/** Whether all that comes of a request's body is taken as it comes: it is counted where it is kept. */
+export const takesBodyAtOnce: boolean = true;
 
 /**
  * Collected mode (specification 4.1): the request's body is read whole before the route is looked up, the response's

@@ -10,6 +10,8 @@ import type { OutgoingBody } from '../upstream/connection.ts';
 
 /** Which of the two body modes this build has. */
 export const bodyMode = 'streaming';
+/** Whether all that comes of a request's body is taken as it comes: here the upstream says how much. */
+export const takesBodyAtOnce: boolean = false;
 
 /**
  * Streaming mode (build feature `boxed_body`, specification 4.1): both bodies pass through as they come, each side read

@@ -1,4 +1,4 @@
-import { BodyExchange } from '#body';
+import { BodyExchange, takesBodyAtOnce } from '#body';
 import type { RequestHead } from '../../gates/headers.ts';
 import { BAD_REQUEST, Rejection } from '../../gates/rejection.ts';
 import { refusalFields } from '../answers.ts';
@@ -138,6 +138,7 @@ export class Http2Request extends Stream implements ClientRequest {
 	readBody(): void {
 		if (this.isClosed) return;
 		this.#isRead = true;
+		this.isTakenAtOnce = takesBodyAtOnce;
 		const { head } = this;
 		if (!(head instanceof Rejection) && head.expectsContinue && this.isRemoteOpen && this.received === 0) {
 			this.sendHeaders(codedStatus(100), false);

@@ -30,6 +30,10 @@ export abstract class Stream implements Sender {
 	receiveWindow = INITIAL_WINDOW;
 	/** Taken, and not given back to the client yet, bytes. */
 	owed = 0;
+	/** The window that the client has of us when it owes us nothing. */
+	fullWindow = INITIAL_WINDOW;
+	/** Whatever comes of the body is taken at once, so a larger window lets nothing wait here. */
+	isTakenAtOnce = false;
 	/** Received and not taken, bytes. */
 	held = 0;
 	/** Of the DATA frame that is coming: what its data has not taken, bytes. */
