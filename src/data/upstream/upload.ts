@@ -27,9 +27,10 @@ export class Upload {
 	write(piece: Buffer): boolean {
 		this.#beginTurn();
 		if (piece.length >= SMALL || this.#length + piece.length > GATHERED) this.flush();
-		if (piece.length >= SMALL) return this.#send(piece);
+		if (piece.length >= SMALL) this.#send(piece);
 		// An empty chunk would be the last one.
-		if (piece.length !== 0) this.#gather(piece);
+		else if (piece.length !== 0) this.#gather(piece);
+		if (this.#socket.writableLength >= CORKED) this.#uncork();
 		return !this.#socket.writableNeedDrain;
 	}
 
@@ -83,17 +84,16 @@ export class Upload {
 		this.#uncork();
 	}
 
-	#send(bytes: Buffer): boolean {
+	#send(bytes: Buffer): void {
 		const socket = this.#socket;
 		this.#writes++;
 		this.#writesOfTurn++;
-		if (!this.#chunked) return socket.write(bytes, this.#onWritten);
+		if (!this.#chunked) return void socket.write(bytes, this.#onWritten);
 		socket.cork();
 		socket.write(`${bytes.length.toString(16)}\r\n`, 'latin1');
 		socket.write(bytes);
-		const more = socket.write('\r\n', 'latin1', this.#onWritten);
+		socket.write('\r\n', 'latin1', this.#onWritten);
 		socket.uncork();
-		return more;
 	}
 
 	readonly #onWritten = (): void => {
@@ -109,3 +109,5 @@ function endTurn(upload: Upload): void {
 /** Pieces from this size on are worth a write of their own, bytes. */
 const SMALL = 4096;
 const GATHERED = 16_384;
+/** So much does not wait for the turn's end: more would look like an upstream that does not take it. */
+const CORKED = 32_768;
