@@ -277,7 +277,7 @@ const UNCONNECTED: UpstreamFailure = { kind: 'unreachable', cause: 'connection c
 
 /**
  * One read buffer for all connections of the thread: libuv fills it and calls back before it reads again, and nothing
- * keeps a view beyond the callback.
+ * keeps a view beyond the callback. A KiB less than a slab, so that what it brings fits into one with its framing.
  */
 const READ_BUFFER = Buffer.allocUnsafeSlow(64_512);
 /** Of the read at hand, whose parsing is over before another one begins. */
