@@ -15,8 +15,9 @@ export class ByteCollector implements WholeBody {
 	readonly #tenant: bigint;
 	/** All but the last one are full. */
 	#pieces: Buffer[] = [];
-	/** Bytes that the pieces have room for. */
+	/** Bytes that the pieces have room for, and bytes that are drawn from the budget. */
 	#capacity = 0;
+	#reserved = 0;
 	/** Pieces that `shift` has handed out, those of them that have been freed, and the bytes that are left. */
 	#shifted = 0;
 	#freed = 0;
@@ -92,17 +93,19 @@ export class ByteCollector implements WholeBody {
 	}
 
 	free(): void {
-		if (this.#freed < this.#shifted) this.#giveBack(this.#pieces[this.#freed++]!, true);
+		if (this.#freed < this.#shifted) SLABS.giveBack(this.#pieces[this.#freed++]!);
 	}
 
 	/** Forgets the bytes and gives the room back. Pieces that somebody may still read or write are not used again. */
 	release(): void {
 		for (let i = this.#freed; i < this.#pieces.length; i++) {
 			const isOpen = this.#isOpen && i === this.#pieces.length - 1;
-			this.#giveBack(this.#pieces[i]!, i >= this.#shifted && this.#readers === 0 && !isOpen);
+			if (i >= this.#shifted && this.#readers === 0 && !isOpen) SLABS.giveBack(this.#pieces[i]!);
 		}
+		this.#giveBack();
 		this.#pieces = [];
 		this.#capacity = 0;
+		this.#reserved = 0;
 		this.#freed = 0;
 		this.#shifted = 0;
 		this.#shiftedBytes = 0;
@@ -115,44 +118,36 @@ export class ByteCollector implements WholeBody {
 		return filled >= piece.length ? piece : piece.subarray(0, filled);
 	}
 
-	#giveBack(piece: Buffer, isFree: boolean): void {
-		this.#budget.giveBack(this.#tenant, piece.length);
-		if (isFree) SLABS.giveBack(piece);
-	}
-
-	/** Makes room for so many bytes in all. */
+	/** Makes room for so many bytes in all; they are counted before they are had. */
 	#reserve(needed: number, expected: number): Rejection | undefined {
-		const before = this.#pieces.length;
-		while (needed > this.#capacity) {
-			const refusal = this.#grow(needed, expected);
-			if (refusal === undefined) continue;
-			for (const piece of this.#pieces.splice(before)) {
-				this.#capacity -= piece.length;
-				this.#giveBack(piece, true);
-			}
-			return refusal;
+		if (needed > this.#reserved) {
+			// A client that announces 8 MiB and sends nothing takes no 8 MiB: at most four times what is there.
+			const size =
+				expected >= needed
+					? Math.min(expected, Math.max(needed * 4, SLAB_BYTES))
+					: Math.max(needed, 2 * this.#reserved);
+			const refusal = this.#budget.take(this.#tenant, size);
+			if (refusal) return refusal;
+			this.#giveBack();
+			this.#reserved = size;
 		}
+		while (needed > this.#capacity) this.#grow();
 		return undefined;
 	}
 
-	/** A client that announces 8 MiB and sends nothing takes no 8 MiB: at most a piece more than is there. */
-	#grow(needed: number, expected: number): Rejection | undefined {
+	#giveBack(): void {
+		if (this.#reserved !== 0) this.#budget.giveBack(this.#tenant, this.#reserved);
+	}
+
+	/** By one piece, or to the full size of the last one, as far as there is something reserved. */
+	#grow(): void {
 		const last = this.#pieces.at(-1);
-		const isWhole = last === undefined || last.length === SLAB_BYTES;
-		const before = isWhole ? this.#capacity : this.#capacity - last.length;
-		const known = expected >= needed ? expected : isWhole && last !== undefined ? Number.POSITIVE_INFINITY : needed;
-		const size = Math.min(SLAB_BYTES, isWhole ? known - before : Math.max(known - before, 2 * last.length));
-		const refusal = this.#budget.take(this.#tenant, size);
-		if (refusal) return refusal;
+		const isFull = last === undefined || last.length === SLAB_BYTES;
+		const before = isFull ? this.#capacity : this.#capacity - last.length;
+		const size = Math.min(SLAB_BYTES, this.#reserved - before);
 		const piece = size === SLAB_BYTES ? SLABS.take() : Buffer.allocUnsafe(size);
+		if (!isFull) piece.set(this.#pieces.pop()!);
+		this.#pieces.push(piece);
 		this.#capacity = before + size;
-		if (isWhole) {
-			this.#pieces.push(piece);
-			return undefined;
-		}
-		piece.set(last);
-		this.#pieces[this.#pieces.length - 1] = piece;
-		this.#giveBack(last, false);
-		return undefined;
 	}
 }
