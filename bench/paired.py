@@ -22,6 +22,8 @@ def main():
     ap.add_argument('--handshakes', action='store_true', help='new mTLS connections instead, for 1 s in a round')
     ap.add_argument('--beside', action='append', default=[], choices=['haproxy', 'ferryman'], help='also time it in each round')
     ap.add_argument('--rounds', type=int, default=12)
+    ap.add_argument('--path', default='/svc-a/hello', help='/svc-a/1m: 1 MiB answers')
+    ap.add_argument('--upload', type=int, default=0, metavar='BYTES', help='send so many with each request')
     a = ap.parse_args()
     d = pathlib.Path(tempfile.mkdtemp(prefix='proxy-paired-'))
     procs = {}
@@ -47,6 +49,8 @@ def main():
                                    f'127.0.0.1:{compare.FERRYMAN}', '--metrics-bind', f'127.0.0.1:{compare.FERRYMAN + 1}')
         port = {name: 19000 + i for i, name in enumerate(v.partition('=')[0] for v in a.versions)}
         port |= {'haproxy': compare.FULL, 'ferryman': compare.FERRYMAN}
+        body = compare.upload(d, a.upload)
+        if a.upload: a.path = '/svc-a/upload'
         time.sleep(4)
         env = dict(os.environ, CLIENT_CERT=str(d / 'client.crt'), CLIENT_KEY=str(d / 'client.key'), LD_PRELOAD=str(d / 'cc.so'))
         names = [name for name in procs if name]
@@ -54,8 +58,8 @@ def main():
 
         def requests(name):
             out = subprocess.run(['taskset', '-c', '1', 'h2load', *(['--h1'] if a.proto == 'h1' else []), '-c', a.conns, '-m', a.streams,
-                                  '-n', a.requests, '-t', '1', '-H', 'authorization: Bearer ' + token,
-                                  f'https://127.0.0.1:{port[name]}/svc-a/hello'], env=env, capture_output=True, text=True).stdout
+                                  '-n', a.requests, '-t', '1', '-H', 'authorization: Bearer ' + token, *body,
+                                  f'https://127.0.0.1:{port[name]}{a.path}'], env=env, capture_output=True, text=True).stdout
             ok = re.search(r'codes: (\d+) 2xx', out)
             if ok is None or ok.group(1) != a.requests: raise SystemExit(f'{name}: not all were answered\n{out}')
             return int(a.requests)
@@ -66,7 +70,7 @@ def main():
                 done = compare.handshakes(d, port[name], 1) if a.handshakes else requests(name)
                 if r > 1: cost[name].append((compare.ticks(procs[name].pid) - before) / done)
         first = cost[names[0]]
-        what = f'{a.proto}, {a.conns} connections x {a.streams}; {a.rounds} pairs of {a.requests} requests'
+        what = f'{a.proto} {a.path}, {a.conns} connections x {a.streams}; {a.rounds} pairs of {a.requests} requests'
         if a.handshakes: what = f'new mTLS connections; {a.rounds} pairs of 1 s'
         print(f'{what}; CPU us each')
         print(f'{"":20s}{"median":>8s}{"x first":>9s}{"- first":>9s}{"RSS MiB":>9s}')

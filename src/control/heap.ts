@@ -15,4 +15,7 @@ export const HEAP_FLAGS = [
 	// Per cent by which the old generation grows before a full collection; V8's own choice is up to 300. What has got there
 	// waits for it, and the more there is the longer is the pause.
 	'--heap-growing-percent=100',
+	// The memory of new buffers counts against a limit of its own, which grows with what is in use. Otherwise it counts as
+	// growth of the old generation, and 25 MiB of uploads, each piece of them a new buffer of Node's, are a full collection.
+	'--external-memory-accounted-in-global-limit',
 ] as const;

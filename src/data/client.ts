@@ -20,7 +20,7 @@ export interface ClientRequest {
 	 * Gives the whole answer, a body of bytes, or of latin1 text if it is short, or none by rule. `Exchange.onAnswered`
 	 * follows when the client has it, or `onClientGone`.
 	 */
-	answer(status: number, fields: AnswerFields, body: Buffer | string | undefined): void;
+	answer(status: number, fields: AnswerFields, body: WholeBody | string | undefined): void;
 	/** Gives an answer of the proxy's own. */
 	refuse(rejection: Rejection): void;
 
@@ -36,6 +36,18 @@ export interface ClientRequest {
 	readBody(): void;
 	pauseBody(): void;
 	resumeBody(): void;
+}
+
+/** A body that is all there, to be taken piece by piece. */
+export interface WholeBody {
+	/** All of it, bytes. */
+	readonly length: number;
+	/** What has not been taken yet, bytes. */
+	readonly left: number;
+	/** The next 64 KiB, or what is left; `undefined` when there is nothing, or the body has been given up. */
+	shift(): Buffer | undefined;
+	/** Nobody reads the oldest piece any more that has been taken: its memory is used again. */
+	free(): void;
 }
 
 /** What a connection tells the exchange that it carries. Of the last two exactly one comes, once. */

@@ -33,7 +33,7 @@ import {
 	withReport,
 } from './quota-gates.ts';
 import type { RequestRecord } from './request-record.ts';
-import type { ResponseHandler, UpstreamConnection, UpstreamFailure } from './upstream/connection.ts';
+import type { OutgoingBody, ResponseHandler, UpstreamConnection, UpstreamFailure } from './upstream/connection.ts';
 
 /**
  * One request's way through the proxy: the gates of specification 4.1 in their order, from here to the upstream. What
@@ -197,7 +197,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 
 	#send(connection: UpstreamConnection): void {
 		const { client, route } = this;
-		const { framing, bytes, complete } = this.outgoingBody();
+		const body = this.outgoingBody();
 		this.connection = connection;
 		const { certificateHeaders } = route!;
 		const certificateLines =
@@ -207,12 +207,12 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		const { lines } = this.#head!;
 		const rest =
 			this.#correlation === undefined
-				? client.connection.outgoing.behindTarget(versionAndHost, tenantHeader, certificateLines, lines, framing)
-				: `${versionAndHost}${client.connection.forwardedLines}${tenantHeader}${certificateLines}${this.#correlation.lines}${lines}${framing}\r\n`;
+				? client.connection.outgoing.behindTarget(versionAndHost, tenantHeader, certificateLines, lines, body.framing)
+				: `${versionAndHost}${client.connection.forwardedLines}${tenantHeader}${certificateLines}${this.#correlation.lines}${lines}${body.framing}\r\n`;
 		const head = `${client.method} ${this.#target}${rest}`;
 		this.record?.sent(this.#sentAt);
-		connection.send(client.method, head, bytes, complete, this);
-		if (!complete) this.readBody();
+		connection.send(client.method, head, body, this);
+		if (!body.complete) this.readBody();
 	}
 
 	/** Lets the client's body come. */
@@ -225,6 +225,8 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 
 	abstract onHead(status: number, fields: AnswerFields, length: number, hasBody: boolean): void;
 	abstract onBody(chunk: Buffer): void;
+	abstract room(): Buffer | undefined;
+	abstract onBodyInRoom(bytes: number): void;
 	abstract onEnd(): void;
 	abstract onWritable(): void;
 
@@ -474,12 +476,6 @@ function kindOf(reason: string): string {
 
 const CIRCUIT_OPEN = rejection.UPSTREAM_UNAVAILABLE.because('circuit open');
 
-const NO_BODY: OutgoingBody = { framing: '', bytes: undefined, complete: true };
-const EMPTY_BODY: OutgoingBody = { framing: 'content-length: 0\r\n', bytes: undefined, complete: true };
-
-export interface OutgoingBody {
-	/** `content-length` or `transfer-encoding` line with its CRLF, or nothing. */
-	readonly framing: string;
-	readonly bytes: Buffer | undefined;
-	readonly complete: boolean;
-}
+export const NO_PIECES: readonly Buffer[] = [];
+const NO_BODY: OutgoingBody = { framing: '', pieces: NO_PIECES, complete: true };
+const EMPTY_BODY: OutgoingBody = { framing: 'content-length: 0\r\n', pieces: NO_PIECES, complete: true };

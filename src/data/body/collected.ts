@@ -4,11 +4,14 @@ import type { RequestHead } from '../../gates/headers.ts';
 import type { Rejection } from '../../gates/rejection.ts';
 import * as rejection from '../../gates/rejection.ts';
 import type { AnswerFields } from '../answer-fields.ts';
-import { Exchange, noBody, type OutgoingBody } from '../exchange.ts';
+import { Exchange, noBody } from '../exchange.ts';
+import type { OutgoingBody } from '../upstream/connection.ts';
 import { ByteCollector } from './byte-collector.ts';
 
 /** Which of the two body modes this build has. */
 export const bodyMode = 'collected';
+/** Whether all that comes of a request's body is taken as it comes: it is counted where it is kept. */
+export const takesBodyAtOnce: boolean = true;
 
 /**
  * Collected mode (specification 4.1): the request's body is read whole before the route is looked up, the response's
@@ -68,8 +71,13 @@ export class BodyExchange extends Exchange {
 
 	protected override outgoingBody(): OutgoingBody {
 		if (this.#request === undefined) return noBody(this.client.method);
-		const bytes = this.#request.bytes;
-		return { framing: `content-length: ${bytes.length}\r\n`, bytes, complete: true };
+		const { length, returned } = this.#request;
+		return {
+			framing: `content-length: ${length}\r\n`,
+			pieces: this.#request.lend(),
+			onWritten: returned,
+			complete: true,
+		};
 	}
 
 	protected override get canRepeat(): boolean {
@@ -95,11 +103,22 @@ export class BodyExchange extends Exchange {
 		if (noRoom) this.fail(noRoom, 'abandoned');
 	}
 
+	/** A body of known length is read to where it is kept. */
+	override room(): Buffer | undefined {
+		if (this.#responseLength <= SHORT_BODY) return undefined;
+		this.#response ??= new ByteCollector(this.plane.bufferedBytes, this.tenantKey);
+		return this.#response.room(this.#responseLength);
+	}
+
+	override onBodyInRoom(bytes: number): void {
+		this.#response!.took(bytes);
+	}
+
 	override onEnd(): void {
 		this.upstreamEnded();
 		this.settleByStatus(this.#status, true);
 		this.#request?.release();
-		const body = this.#short ?? this.#response?.bytes;
+		const body = this.#short ?? this.#response;
 		const fields = this.#fields!;
 		const isSized = fields.hasLength || !this.#responseHasBody;
 		this.count(this.#status);
@@ -109,7 +128,7 @@ export class BodyExchange extends Exchange {
 		this.#untaken = body?.length ?? 0;
 		this.#lastTakenAt = this.plane.deadlines.now;
 		const sized = isSized ? fields : fields.withLength(body?.length ?? 0);
-		this.client.answer(this.#status, this.answerFields(sized), this.#responseHasBody ? (body ?? EMPTY) : undefined);
+		this.client.answer(this.#status, this.answerFields(sized), this.#responseHasBody ? (body ?? '') : undefined);
 	}
 
 	protected override timedOut(): void {
@@ -146,7 +165,6 @@ export class BodyExchange extends Exchange {
 	}
 }
 
-const EMPTY = Buffer.alloc(0);
 const STOPPED_READING = rejection.SLOW_CLIENT.because('client stopped reading');
 /** Bytes. */
 const SHORT_BODY = 4096;

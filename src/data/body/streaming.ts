@@ -6,10 +6,13 @@ import * as rejection from '../../gates/rejection.ts';
 import { silenceCause } from '../../shared/causes.ts';
 import type { Limits } from '../../shared/limits.ts';
 import type { AnswerFields } from '../answer-fields.ts';
-import { Exchange, noBody, type OutgoingBody } from '../exchange.ts';
+import { Exchange, NO_PIECES, noBody } from '../exchange.ts';
+import type { OutgoingBody } from '../upstream/connection.ts';
 
 /** Which of the two body modes this build has. */
 export const bodyMode = 'streaming';
+/** Whether all that comes of a request's body is taken as it comes: here the upstream says how much. */
+export const takesBodyAtOnce: boolean = false;
 
 /**
  * Streaming mode (build feature `boxed_body`, specification 4.1): both bodies pass through as they come, each side read
@@ -119,6 +122,13 @@ export class BodyExchange extends Exchange {
 		return !this.#pace.took(given, this.plane.deadlines.now - this.#blockedAt);
 	}
 
+	/** What is passed on at once is kept nowhere. */
+	override room(): undefined {
+		return undefined;
+	}
+
+	override onBodyInRoom(): void {}
+
 	override onEnd(): void {
 		this.upstreamEnded();
 		this.settle('success');
@@ -163,10 +173,10 @@ export class BodyExchange extends Exchange {
 
 const STOPPED_READING = rejection.SLOW_CLIENT.because('client stopped reading');
 const STOPPED_SENDING = rejection.SLOW_CLIENT.because('client stopped sending');
-const CHUNKED_BODY: OutgoingBody = { framing: 'transfer-encoding: chunked\r\n', bytes: undefined, complete: false };
+const CHUNKED_BODY: OutgoingBody = { framing: 'transfer-encoding: chunked\r\n', pieces: NO_PIECES, complete: false };
 
 function fixedBody(length: number): OutgoingBody {
-	return { framing: `content-length: ${length}\r\n`, bytes: undefined, complete: false };
+	return { framing: `content-length: ${length}\r\n`, pieces: NO_PIECES, complete: false };
 }
 
 /** Nothing is held for a client beyond what the sockets buffer, so there is no least rate unless somebody wants one. */

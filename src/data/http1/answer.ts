@@ -1,6 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { AnswerFields } from '../answer-fields.ts';
+import { SLAB_BYTES, SLABS } from '../body/slabs.ts';
 import type { Flushed, FlushQueue } from '../turn-end.ts';
 
 /**
@@ -76,27 +77,37 @@ export class Http1Answer implements Flushed {
 			this.#hold(opening + chunk.toString('latin1') + closing);
 			return this.#socket.writable && !this.#socket.writableNeedDrain;
 		}
-		const bytes = Buffer.allocUnsafeSlow(opening.length + chunk.length + closing.length);
+		return this.#writeCopy(opening, chunk, closing);
+	}
+
+	/**
+	 * Writes without copying; for bodies with a `content-length`.
+	 *
+	 * @param bytes not changed by anybody until `onFlushed` is called without an error. @returns as `write`.
+	 */
+	writeKept(bytes: Buffer, onFlushed?: WriteCallback): boolean {
+		if (this.#held === '') return this.#write(bytes, onFlushed);
+		return this.#writeCopy(this.#held, bytes, '', onFlushed);
+	}
+
+	/** In one write, and one buffer: TLS would copy several into a new one. */
+	#writeCopy(opening: string, chunk: Buffer, closing: string, onFlushed?: WriteCallback): boolean {
+		this.#held = '';
+		const length = opening.length + chunk.length + closing.length;
+		const slab = length <= SLAB_BYTES ? SLABS.take() : undefined;
+		const bytes = slab?.subarray(0, length) ?? Buffer.allocUnsafeSlow(length);
 		bytes.write(opening, 'latin1');
 		bytes.set(chunk, opening.length);
 		bytes.write(closing, opening.length + chunk.length, 'latin1');
-		this.#held = '';
-		return this.#write(bytes);
-	}
-
-	/** Writes without copying what nobody changes any more; for bodies with a `content-length`. @returns as `write`. */
-	writeKept(bytes: Buffer | string, onFlushed?: (error?: Error | null) => void): boolean {
-		if (this.#held === '') return this.#write(bytes, onFlushed);
-		this.#socket.cork();
-		this.flush();
-		const more = this.#write(bytes, onFlushed);
-		this.#socket.uncork();
-		return more;
+		return this.#write(bytes, (error) => {
+			if (!error && slab !== undefined) SLABS.giveBack(slab);
+			onFlushed?.(error);
+		});
 	}
 
 	/** @param rest the last bytes of a body with a `content-length`, or all of them; as text latin1. */
 	end(rest: Buffer | string = ''): void {
-		if (rest.length > ONE_WRITE) return void this.writeKept(rest, this.#onFlushed);
+		if (typeof rest !== 'string' && rest.length > ONE_WRITE) return void this.writeKept(rest, this.#onFlushed);
 		const text = typeof rest === 'string' ? rest : rest.toString('latin1');
 		this.#ends = true;
 		this.#hold(this.#held + (this.#chunked ? LAST_CHUNK : text));
@@ -121,7 +132,7 @@ export class Http1Answer implements Flushed {
 	}
 
 	/** On a connection that is closing nothing more is said; its `close` ends whatever waits for it. */
-	#write(bytes: Buffer | string, onFlushed?: (error?: Error | null) => void): boolean {
+	#write(bytes: Buffer | string, onFlushed?: WriteCallback): boolean {
 		return this.#socket.writable && this.#socket.write(bytes as string, 'latin1', onFlushed);
 	}
 
@@ -129,6 +140,8 @@ export class Http1Answer implements Flushed {
 		if (!error) this.#onOut();
 	};
 }
+
+type WriteCallback = (error?: Error | null) => void;
 
 /** Up to this size what is given is put together in one write, bytes. */
 const ONE_WRITE = 16_384;

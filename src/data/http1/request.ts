@@ -5,7 +5,7 @@ import { BODY_ERROR, Rejection } from '../../gates/rejection.ts';
 import { originForm } from '../../gates/target.ts';
 import type { AnswerFields } from '../answer-fields.ts';
 import { refusalFields } from '../answers.ts';
-import type { ClientRequest } from '../client.ts';
+import type { ClientRequest, WholeBody } from '../client.ts';
 import type { ClientConnection } from '../client-connection.ts';
 import type { DataPlane } from '../plane.ts';
 import type { Http1Answer } from './answer.ts';
@@ -57,8 +57,8 @@ export class Http1Request implements ClientRequest {
 	/** All of the answer has been given, though it need not be out. */
 	#answered = false;
 	#done = false;
-	/** What is left of a long answer. */
-	#rest: Buffer | undefined;
+	/** Of a long answer. */
+	#whole: WholeBody | undefined;
 
 	/** @param read has just read the request's head. */
 	constructor(connection: RequestConnection, { method, target, minor, block }: RequestHeadReader) {
@@ -123,30 +123,32 @@ export class Http1Request implements ClientRequest {
 		else if (this.#asked && !this.#answered) this.exchange.onBodyError(why);
 	}
 
-	answer(status: number, fields: AnswerFields, body: Buffer | string | undefined): void {
+	answer(status: number, fields: AnswerFields, body: WholeBody | string | undefined): void {
 		this.#answered = true;
 		const hasBody = body !== undefined;
 		this.#begin(status, fields, hasBody, false);
-		if (body === undefined || typeof body === 'string' || body.length <= PIECE) return this.#answer.end(body);
-		this.#rest = body;
+		if (body === undefined || typeof body === 'string') return this.#answer.end(body);
+		this.#whole = body;
 		this.#pump();
 	}
 
 	/** In pieces, so that a client that takes its time can be told from one that takes nothing. */
 	#pump(): void {
 		const answer = this.#answer;
-		while (this.#rest !== undefined) {
-			const piece = this.#rest.subarray(0, PIECE);
-			this.#rest = piece.length === this.#rest.length ? undefined : this.#rest.subarray(PIECE);
-			if (this.#rest === undefined) answer.end(piece);
-			else if (!answer.writeKept(piece)) return;
+		for (let piece = this.#whole?.shift(); piece !== undefined; piece = this.#whole?.shift()) {
+			if (this.#whole!.left === 0) answer.end(piece);
+			else if (!answer.writeKept(piece, this.#onPieceOut)) return;
 		}
 	}
+
+	readonly #onPieceOut = (error?: Error | null): void => {
+		if (!error) this.#whole?.free();
+	};
 
 	/** The client takes more of its answer. */
 	onDrain(): void {
 		if (!this.#answering || this.#done) return;
-		this.exchange.onClientDrained(this.#rest?.length ?? 0);
+		this.exchange.onClientDrained(this.#whole?.left ?? 0);
 		this.#pump();
 	}
 
@@ -175,7 +177,7 @@ export class Http1Request implements ClientRequest {
 	}
 
 	reset(): void {
-		this.#rest = undefined;
+		this.#whole = undefined;
 		this.#connection.destroy();
 	}
 
@@ -221,6 +223,7 @@ export class Http1Request implements ClientRequest {
 		if (this.#done) return;
 		this.#done = true;
 		this.#dropping = true;
+		this.#whole?.free();
 		// Behind a body without an end there is no next request, whatever the answer's head has said before that was known.
 		if (this.#answer.isLast || this.#broken !== undefined) this.#connection.close();
 		this.exchange.onAnswered();
@@ -235,7 +238,5 @@ export class Http1Request implements ClientRequest {
 }
 
 const CUT_SHORT = BODY_ERROR.because('the connection ended within the body');
-/** Bytes. */
-const PIECE = 65_536;
 /** Unread rest of a request that is not worth closing for, bytes. */
 const DROPPED_BODY = 65_536;

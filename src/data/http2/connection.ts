@@ -1,6 +1,7 @@
 import type { TLSSocket } from 'node:tls';
 import { BAD_REQUEST } from '../../gates/rejection.ts';
 import type { RateLimitedLog } from '../../shared/rate-limited-log.ts';
+import { SLABS } from '../body/slabs.ts';
 import { ClientConnection } from '../client-connection.ts';
 import type { LiveConnection } from '../connection-ends.ts';
 import { Timed } from '../deadlines.ts';
@@ -167,20 +168,11 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		const { output } = this.#protocol;
 		const socket = this.socket;
 		if (this.#ended || socket.destroyed || output.bytes === 0) return;
-		const written = this.#answered.length === 0 ? undefined : this.#whenWritten();
 		const taken = output.take();
-		let mayGoOn = true;
-		if (typeof taken === 'string') {
-			mayGoOn = socket.write(taken, 'latin1', written);
-		} else {
-			socket.cork();
-			const last = taken.length - 1;
-			for (const [i, piece] of taken.entries()) {
-				const callback = i === last ? written : undefined;
-				mayGoOn = typeof piece === 'string' ? socket.write(piece, 'latin1', callback) : socket.write(piece, callback);
-			}
-			socket.uncork();
-		}
+		const slab = typeof taken === 'string' ? undefined : taken.slab;
+		const written = this.#answered.length === 0 && slab === undefined ? undefined : this.#whenWritten(slab);
+		const mayGoOn =
+			typeof taken === 'string' ? socket.write(taken, 'latin1', written) : socket.write(taken.bytes, written);
 		if (this.#closing) return this.#end();
 		if (mayGoOn) return output.pump();
 		output.isBlocked = true;
@@ -188,10 +180,12 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		if (socket.writableLength > MAX_UNSENT) socket.pause();
 	}
 
-	#whenWritten(): (error?: Error | null) => void {
+	/** @param slab what the write reads from. */
+	#whenWritten(slab: Buffer | undefined): (error?: Error | null) => void {
 		const requests = this.#answered;
 		this.#answered = [];
 		return (error) => {
+			if (!error && slab !== undefined) SLABS.giveBack(slab);
 			for (const request of requests) {
 				if (error) request.exchange.onClientGone();
 				else request.onWritten();

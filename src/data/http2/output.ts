@@ -1,3 +1,4 @@
+import { SLAB_BYTES, SLABS } from '../body/slabs.ts';
 import { FLAG, FRAME, FRAME_HEAD, frameHead, INITIAL_WINDOW, MAX_FRAME_SIZE } from './frame-format.ts';
 
 /** Has body bytes that could not go out yet. */
@@ -8,7 +9,7 @@ export interface Sender {
 
 /**
  * What a connection is about to send. All frames of one turn of the loop are put together and go out in one write: as one
- * latin1 text, unless a large body is among them.
+ * latin1 text, or, where larger pieces of bodies are among them, in one slab.
  */
 export class Output {
 	/** What the client allows us to send on the connection (RFC 9113 section 6.9), bytes. */
@@ -19,11 +20,17 @@ export class Output {
 	bytes = 0;
 	readonly #onOutput: () => void;
 	readonly #onData: (bytes: number) => void;
+	/** Put together behind what is in the slab. */
 	#text = '';
-	#pieces: (string | Buffer)[] | undefined;
-	/** The DATA frame that is kept back, if any: its stream, or 0, and its data. */
+	#slab: Buffer | undefined;
+	#slabLength = 0;
+	/**
+	 * The stream of the DATA frame that may still become its last one, or 0. The frame is kept back with its data, or is in the
+	 * slab, where `#lastFlags` is the place of its flags.
+	 */
 	#lastStream = 0;
-	#lastData: string | Buffer = '';
+	#lastData = '';
+	#lastFlags = -1;
 	/** Who waits for the connection's window or for `isBlocked` to end, in turn. */
 	#waiting: Sender[] = [];
 
@@ -45,12 +52,15 @@ export class Output {
 
 	/** How many bytes of a body may go out in one frame, by the connection alone. */
 	get room(): number {
-		return this.isBlocked || this.bytes >= MAX_TURN ? 0 : Math.min(this.window, MAX_FRAME_SIZE);
+		const left = SLAB_BYTES - this.bytes - FRAME_HEAD;
+		return this.isBlocked || left < LEAST_ROOM ? 0 : Math.min(this.window, MAX_FRAME_SIZE, left);
 	}
 
 	/**
-	 * Sends a DATA frame; there must be room for it. The frame is kept back until something follows it: mostly that is the
-	 * end of its stream, which then needs no frame of its own.
+	 * Sends a DATA frame; there must be room for it. Whether it is its stream's last one stays open until something follows it:
+	 * mostly that is the end of the stream, which then needs no frame of its own.
+	 *
+	 * @param data is copied.
 	 */
 	writeData(streamId: number, data: string | Buffer, endStream: boolean): void {
 		if (this.#lastStream !== 0) {
@@ -60,29 +70,37 @@ export class Output {
 		this.window -= data.length;
 		this.#onData(data.length);
 		this.#count(FRAME_HEAD + data.length);
-		if (endStream) return this.#append(streamId, data, true);
-		this.#lastStream = streamId;
-		this.#lastData = data;
+		if (!endStream) this.#lastStream = streamId;
+		const head = frameHead(data.length, FRAME.DATA, endStream ? FLAG.END_STREAM : 0, streamId);
+		// Copying a little as text costs less than a buffer.
+		if (typeof data !== 'string' && data.length > SHORT) return this.#copy(head, data);
+		const text = typeof data === 'string' ? data : data.toString('latin1');
+		if (endStream) this.#text += head + text;
+		else this.#lastData = text;
+	}
+
+	#copy(head: string, data: Buffer): void {
+		this.#slab ??= SLABS.take();
+		this.#textToSlab(head);
+		this.#lastFlags = this.#slabLength - FRAME_HEAD + FLAGS_AT;
+		this.#slab.set(data, this.#slabLength);
+		this.#slabLength += data.length;
+	}
+
+	#textToSlab(more: string): void {
+		const text = this.#text + more;
+		this.#slab!.write(text, this.#slabLength, 'latin1');
+		this.#slabLength += text.length;
+		this.#text = '';
 	}
 
 	#writeLast(endStream: boolean): void {
-		const streamId = this.#lastStream;
-		const data = this.#lastData;
+		const flags = endStream ? FLAG.END_STREAM : 0;
+		if (this.#lastFlags !== -1) this.#slab![this.#lastFlags] = flags;
+		else this.#text += frameHead(this.#lastData.length, FRAME.DATA, flags, this.#lastStream) + this.#lastData;
 		this.#lastStream = 0;
 		this.#lastData = '';
-		this.#append(streamId, data, endStream);
-	}
-
-	#append(streamId: number, data: string | Buffer, endStream: boolean): void {
-		this.#text += frameHead(data.length, FRAME.DATA, endStream ? FLAG.END_STREAM : 0, streamId);
-		// Copying a little costs less than a write of several pieces.
-		if (typeof data === 'string' || data.length <= SHORT) {
-			this.#text += typeof data === 'string' ? data : data.toString('latin1');
-			return;
-		}
-		this.#pieces ??= [];
-		this.#pieces.push(this.#text, data);
-		this.#text = '';
+		this.#lastFlags = -1;
 	}
 
 	#count(bytes: number): void {
@@ -109,31 +127,46 @@ export class Output {
 		}
 	}
 
-	/** Everything, in its order; strings are latin1. */
-	take(): string | (string | Buffer)[] {
+	/**
+	 * Everything, in its order. Strings are latin1.
+	 *
+	 * @returns with bytes the slab that they are in, which is the caller's from now on.
+	 */
+	take(): string | { readonly bytes: Buffer; readonly slab: Buffer } {
 		if (this.#lastStream !== 0) this.#writeLast(false);
+		const slab = this.#slab;
 		const text = this.#text;
-		const pieces = this.#pieces;
-		this.#text = '';
-		this.#pieces = undefined;
+		const length = this.#slabLength;
 		this.bytes = 0;
-		if (pieces === undefined) return text;
-		if (text !== '') pieces.push(text);
-		return pieces;
+		if (slab === undefined) {
+			this.#text = '';
+			return text;
+		}
+		this.#slab = undefined;
+		this.#slabLength = 0;
+		this.#text = '';
+		const rest = text.length;
+		if (length + rest > SLAB_BYTES)
+			return { bytes: Buffer.concat([slab.subarray(0, length), Buffer.from(text, 'latin1')]), slab };
+		slab.write(text, length, 'latin1');
+		return { bytes: slab.subarray(0, length + rest), slab };
 	}
 
 	/** Forgets everything: nobody will take it. */
 	clear(): void {
-		this.take();
+		const taken = this.take();
+		if (typeof taken !== 'string') SLABS.giveBack(taken.slab);
 		this.#waiting = [];
 		this.isBlocked = true;
 	}
 }
 
 /**
- * Bytes of a turn after which bodies wait for the next one. It keeps a client with large windows from having all of a large
- * body put into its socket, where nobody counts it.
+ * Bodies wait for the next turn when a slab is full. It keeps a client with large windows from having all of a large body put
+ * into its socket, where nobody counts it. And when so little is left of the slab that frames would get small, bytes.
  */
-const MAX_TURN = 131_072;
-/** Pieces of bodies up to this size are copied into the text, bytes. */
+const LEAST_ROOM = 1024;
+/** Of its flags in a frame's head. */
+const FLAGS_AT = 4;
+/** Pieces of bodies up to this size become text, bytes. */
 const SHORT = 2048;

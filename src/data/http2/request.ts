@@ -1,10 +1,10 @@
-import { BodyExchange } from '#body';
+import { BodyExchange, takesBodyAtOnce } from '#body';
 import type { RequestHead } from '../../gates/headers.ts';
 import { BAD_REQUEST, Rejection } from '../../gates/rejection.ts';
 import type { AnswerFields } from '../answer-fields.ts';
 import { refusalFields } from '../answers.ts';
 import { KeptPieces } from '../body/kept-pieces.ts';
-import type { ClientRequest } from '../client.ts';
+import type { ClientRequest, WholeBody } from '../client.ts';
 import type { ClientConnection } from '../client-connection.ts';
 import type { DataPlane } from '../plane.ts';
 import { CODE } from './frame-format.ts';
@@ -38,8 +38,8 @@ export class Http2Request extends Stream implements ClientRequest {
 	#isPaused = false;
 	#endTold = false;
 	#awaitsReadEnd = false;
-	/** What is left of a long answer. */
-	#rest: Buffer | undefined;
+	/** Of a long answer. */
+	#whole: WholeBody | undefined;
 
 	constructor(
 		owner: StreamOwner,
@@ -60,20 +60,19 @@ export class Http2Request extends Stream implements ClientRequest {
 
 	// --- The answer. ---
 
-	answer(status: number, fields: AnswerFields, body: Buffer | string | undefined): void {
+	answer(status: number, fields: AnswerFields, body: WholeBody | string | undefined): void {
 		if (body === undefined || body.length === 0) return this.#respond(status, fields, true);
 		this.#respond(status, fields, false);
-		if (typeof body === 'string' || body.length <= PIECE) return void this.send(body, true);
-		this.#rest = body;
+		if (typeof body === 'string') return void this.send(body, true);
+		this.#whole = body;
 		this.#pump();
 	}
 
 	/** In pieces, so that a client that takes its time can be told from one that takes nothing. */
 	#pump(): void {
-		while (this.#rest !== undefined) {
-			const piece = this.#rest.subarray(0, PIECE);
-			this.#rest = piece.length === this.#rest.length ? undefined : this.#rest.subarray(PIECE);
-			if (!this.send(piece, this.#rest === undefined)) return;
+		for (let piece = this.#whole?.shift(); piece !== undefined; piece = this.#whole?.shift()) {
+			if (!this.send(piece, this.#whole!.left === 0)) return;
+			this.#whole?.free();
 		}
 	}
 
@@ -88,7 +87,7 @@ export class Http2Request extends Stream implements ClientRequest {
 	}
 
 	write(chunk: Buffer): boolean {
-		return this.send(Buffer.from(chunk), false);
+		return this.send(chunk, false, true);
 	}
 
 	end(): void {
@@ -96,7 +95,7 @@ export class Http2Request extends Stream implements ClientRequest {
 	}
 
 	reset(): void {
-		this.#rest = undefined;
+		this.#whole = undefined;
 		this.owner.reset(this, CODE.INTERNAL_ERROR);
 	}
 
@@ -108,11 +107,14 @@ export class Http2Request extends Stream implements ClientRequest {
 	}
 
 	override onRoom(): void {
-		this.exchange.onClientDrained(this.#rest?.length ?? 0);
+		// What goes out has been copied.
+		this.#whole?.free();
+		this.exchange.onClientDrained(this.#whole?.left ?? 0);
 		this.#pump();
 	}
 
 	override onAnswerSent(): void {
+		this.#whole?.free();
 		this.#forgetBody();
 		this.#connection.whenWritten(this);
 	}
@@ -123,7 +125,8 @@ export class Http2Request extends Stream implements ClientRequest {
 	}
 
 	override onGone(why?: string): void {
-		this.#rest = undefined;
+		this.#whole?.free();
+		this.#whole = undefined;
 		this.#forgetBody();
 		if (why !== undefined) this.#connection.onStreamError(why);
 		this.exchange.onClientGone(why === undefined ? undefined : BAD_REQUEST.because(why));
@@ -134,6 +137,7 @@ export class Http2Request extends Stream implements ClientRequest {
 	readBody(): void {
 		if (this.isClosed) return;
 		this.#isRead = true;
+		this.isTakenAtOnce = takesBodyAtOnce;
 		const { head } = this;
 		if (!(head instanceof Rejection) && head.expectsContinue && this.isRemoteOpen && this.received === 0) {
 			this.sendHeaders(codedStatus(100), false);
@@ -199,7 +203,5 @@ export class Http2Request extends Stream implements ClientRequest {
 	}
 }
 
-/** Of a long answer, bytes. */
-const PIECE = 65_536;
 /** Pieces of a body below this wait for the others of the same read, bytes. */
 const SMALL = 4096;

@@ -1,3 +1,4 @@
+import { SLAB_BYTES, SLABS } from '../body/slabs.ts';
 import { headersFrames, INITIAL_WINDOW, MAX_FRAME_SIZE } from './frame-format.ts';
 import type { Output, Sender } from './output.ts';
 
@@ -29,6 +30,10 @@ export abstract class Stream implements Sender {
 	receiveWindow = INITIAL_WINDOW;
 	/** Taken, and not given back to the client yet, bytes. */
 	owed = 0;
+	/** The window that the client has of us when it owes us nothing. */
+	fullWindow = INITIAL_WINDOW;
+	/** Whatever comes of the body is taken at once, so a larger window lets nothing wait here. */
+	isTakenAtOnce = false;
 	/** Received and not taken, bytes. */
 	held = 0;
 	/** Of the DATA frame that is coming: what its data has not taken, bytes. */
@@ -38,7 +43,7 @@ export abstract class Stream implements Sender {
 	/** Of the body, bytes. */
 	received = 0;
 	/** What could not go out yet. */
-	#pending: Buffer[] = [];
+	#pending: Piece[] = [];
 	#pendingAt = 0;
 	#endsWithPending = false;
 	#isWaiting = false;
@@ -73,9 +78,10 @@ export abstract class Stream implements Sender {
 	 * Sends some of the answer's body, as far as the windows allow; the rest follows when they open.
 	 *
 	 * @param data not changed by anybody until it has gone out.
+	 * @param isView what cannot go out at once is copied.
 	 * @returns whether all of it went out; otherwise `onRoom` tells.
 	 */
-	send(data: string | Buffer, endStream: boolean): boolean {
+	send(data: string | Buffer, endStream: boolean, isView = false): boolean {
 		if (!this.isLocalOpen) return true;
 		const { output } = this.owner;
 		if (this.#pending.length === 0 && data.length <= output.room && data.length <= this.sendWindow) {
@@ -91,11 +97,24 @@ export abstract class Stream implements Sender {
 			this.#end();
 			return true;
 		}
-		if (data.length > 0) this.#pending.push(typeof data === 'string' ? Buffer.from(data, 'latin1') : data);
+		if (data.length > 0) {
+			this.#pending.push({ bytes: typeof data === 'string' ? Buffer.from(data, 'latin1') : data, slab: undefined });
+		}
 		this.#endsWithPending = endStream;
 		while (this.#frame());
+		if (isView && this.#pending.length > 0) this.#keepLast();
 		this.#wait();
 		return this.#pending.length === 0;
+	}
+
+	/** Copies what is left of the last piece. */
+	#keepLast(): void {
+		const at = this.#pending.length === 1 ? this.#pendingAt : 0;
+		const rest = this.#pending.pop()!.bytes.subarray(at);
+		if (at > 0) this.#pendingAt = 0;
+		const slab = rest.length > SMALL_REST && rest.length <= SLAB_BYTES ? SLABS.take() : undefined;
+		slab?.set(rest);
+		this.#pending.push({ bytes: slab?.subarray(0, rest.length) ?? Buffer.from(rest), slab });
 	}
 
 	/** It is this one's turn. */
@@ -111,8 +130,9 @@ export abstract class Stream implements Sender {
 
 	/** @returns whether the stream's own window would allow another one. */
 	#frame(): boolean {
-		const next = this.#pending[0];
-		if (next === undefined || !this.isLocalOpen) return false;
+		const first = this.#pending[0];
+		if (first === undefined || !this.isLocalOpen) return false;
+		const { bytes: next, slab } = first;
 		const { output } = this.owner;
 		const left = next.length - this.#pendingAt;
 		const length = Math.min(left, output.room, this.sendWindow, MAX_FRAME_SIZE);
@@ -126,6 +146,7 @@ export abstract class Stream implements Sender {
 		const isLast = this.#pending.length === 0;
 		this.sendWindow -= length;
 		output.writeData(this.id, data, isLast && this.#endsWithPending);
+		if (length === left && slab !== undefined) SLABS.giveBack(slab);
 		if (isLast && this.#endsWithPending) this.#end();
 		return !isLast && this.sendWindow > 0;
 	}
@@ -137,6 +158,7 @@ export abstract class Stream implements Sender {
 
 	/** Forgets what could not go out. */
 	dropPending(): void {
+		for (const { slab } of this.#pending) if (slab !== undefined) SLABS.giveBack(slab);
 		this.#pending = [];
 		if (this.#isWaiting) this.owner.output.forget(this);
 		this.#isWaiting = false;
@@ -154,3 +176,13 @@ export abstract class Stream implements Sender {
 		this.owner.onAnswerEnd(this);
 	}
 }
+
+/** Of a body. */
+interface Piece {
+	readonly bytes: Buffer;
+	/** That they are in, if it is the stream's own. */
+	readonly slab: Buffer | undefined;
+}
+
+/** What is no larger than this is not worth a slab, bytes. */
+const SMALL_REST = 16_384;

@@ -26,6 +26,17 @@ export type FailureKind =
 	/** It sent what is no HTTP/1.1 response to the request. */
 	| 'malformed';
 
+/** A request's body, as far as it is there when the head goes out. */
+export interface OutgoingBody {
+	/** `content-length` or `transfer-encoding` line with its CRLF, or nothing. */
+	readonly framing: string;
+	/** The body as far as it is there. */
+	readonly pieces: readonly Buffer[];
+	/** Called once nobody reads the pieces any more; never, if the connection ends before that. */
+	readonly onWritten?: () => void;
+	readonly complete: boolean;
+}
+
 /** Who gets the response to one request. After `onEnd`, `onFailure` or `onFault` nothing more comes. */
 export interface ResponseHandler extends ResponseEvents {
 	onFailure(failure: UpstreamFailure): void;
@@ -33,6 +44,10 @@ export interface ResponseHandler extends ResponseEvents {
 	onFault(error: unknown): void;
 	/** The upstream takes more of the request's body again. */
 	onWritable(): void;
+	/** Where the next bytes of a body of known length are to be read to; `undefined`: they come by `onBody`. */
+	room(): Buffer | undefined;
+	/** So many bytes of the body have been read to `room`. */
+	onBodyInRoom(bytes: number): void;
 }
 
 /**
@@ -54,6 +69,8 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 	#connected = false;
 	#gone = false;
 	#paused = false;
+	/** What the next read goes to. */
+	#buffer: Buffer = READ_BUFFER;
 
 	constructor(upstream: Upstream) {
 		super();
@@ -63,7 +80,7 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 			host: upstream.host,
 			port: upstream.port,
 			noDelay: true,
-			onread: { buffer: READ_BUFFER, callback: (length: number) => this.#onRead(length) },
+			onread: { buffer: () => this.#nextBuffer(), callback: (length: number) => this.#onRead(length) },
 		});
 		this.#socket = socket;
 		socket.on('connect', () => {
@@ -89,24 +106,24 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		return this.#parser.keepAliveTimeoutMs;
 	}
 
-	/**
-	 * Sends a request whose head is complete text, and its body as far as it is there.
-	 *
-	 * @param last whether that is all; otherwise `write` and `finish` follow.
-	 */
-	send(method: string, head: string, body: Buffer | undefined, last: boolean, handler: ResponseHandler): void {
+	/** Sends a request whose head is complete text, and its body as far as it is there; otherwise `write` and `finish` follow. */
+	send(method: string, head: string, { pieces, onWritten, complete }: OutgoingBody, handler: ResponseHandler): void {
 		this.#handler = handler;
-		this.#sent = last;
+		this.#sent = complete;
 		this.requests++;
 		this.#parser.expect(method, this);
 		const socket = this.#socket;
-		if (body === undefined || body.length === 0) {
+		if (pieces.length === 0) {
 			socket.write(head, 'latin1');
 			return;
 		}
 		socket.cork();
 		socket.write(head, 'latin1');
-		socket.write(body);
+		const last = pieces.length - 1;
+		for (const [i, piece] of pieces.entries()) {
+			if (i < last) socket.write(piece);
+			else socket.write(piece, (error) => error ?? onWritten?.());
+		}
 		socket.uncork();
 	}
 
@@ -165,16 +182,30 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		// What becomes of the connection is decided in `#onRead`, once it is known whether bytes follow.
 	}
 
+	/** Asked for behind each read. */
+	#nextBuffer(): Buffer {
+		const handler = this.#handler;
+		const left = handler === undefined ? 0 : this.#parser.leftOfBody;
+		const room = left > 0 ? handler!.room() : undefined;
+		this.#buffer = room === undefined ? READ_BUFFER : room.length <= left ? room : room.subarray(0, left);
+		return this.#buffer;
+	}
+
 	#onRead(length: number): boolean {
 		if (this.#handler === undefined) {
 			// Nobody asked for anything: the connection is poisoned.
 			this.destroy();
 			return false;
 		}
-		const bytes = length === READ_BUFFER.length ? READ_BUFFER : READ_BUFFER.subarray(0, length);
 		const handler = this.#handler;
 		try {
-			const used = this.#parser.push(bytes);
+			if (this.#buffer !== READ_BUFFER) {
+				handler.onBodyInRoom(length);
+				this.#parser.skip(length);
+				if (this.#parser.isDone) this.#complete(true);
+				return !this.#paused;
+			}
+			const used = this.#parser.push(length === READ_BUFFER.length ? READ_BUFFER : READ_BUFFER.subarray(0, length));
 			// Taken in any case: what stayed would be the beginning of somebody else's body.
 			const body = PIECES.take();
 			if (body !== undefined) this.#handler?.onBody(body);
@@ -248,8 +279,8 @@ const UNCONNECTED: UpstreamFailure = { kind: 'unreachable', cause: 'connection c
 
 /**
  * One read buffer for all connections of the thread: libuv fills it and calls back before it reads again, and nothing
- * keeps a view beyond the callback.
+ * keeps a view beyond the callback. A KiB less than a slab, so that what it brings fits into one with its framing.
  */
-const READ_BUFFER = Buffer.allocUnsafeSlow(65_536);
+const READ_BUFFER = Buffer.allocUnsafeSlow(64_512);
 /** Of the read at hand, whose parsing is over before another one begins. */
 const PIECES = new Pieces(READ_BUFFER.length);

@@ -112,6 +112,17 @@ export class ResponseParser {
 		return at - before;
 	}
 
+	/** Bytes that are still to come of a body of known length; 0: there is none, or something else comes before it. */
+	get leftOfBody(): number {
+		return this.#state === FIXED ? this.#left : 0;
+	}
+
+	/** So many bytes of a body of known length, of `leftOfBody` at most, have come without having been pushed. */
+	skip(bytes: number): void {
+		this.#left -= bytes;
+		if (this.#left === 0) this.#end();
+	}
+
 	/**
 	 * The upstream has closed its side.
 	 *

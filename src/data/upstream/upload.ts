@@ -2,8 +2,8 @@ import type { Socket } from 'node:net';
 
 /**
  * A request's body on its way to the upstream, piece by piece. A client may cut it into as many pieces as it likes, and
- * each write costs us a system call, and a kilobyte of bookkeeping until it is done: small pieces that come at the same
- * moment, or while another write is under way, go on as one.
+ * each write costs us a system call, and a kilobyte of bookkeeping until it is done: what comes in one turn of the loop goes on
+ * in one write, and small pieces of it, or those that come while another write is under way, as one piece.
  */
 export class Upload {
 	readonly #socket: Socket;
@@ -12,7 +12,11 @@ export class Upload {
 	/** What waits to be sent: one piece as it came, or several in a buffer that has room for more. */
 	#waiting: Buffer | undefined;
 	#length = 0;
+	/** Writes under way, and those of them that this turn has begun. */
 	#writes = 0;
+	#writesOfTurn = 0;
+	/** The socket is corked until the turn's end. */
+	#inTurn = false;
 
 	constructor(socket: Socket, chunked: boolean) {
 		this.#socket = socket;
@@ -21,18 +25,18 @@ export class Upload {
 
 	/** @returns whether more may follow at once; otherwise the socket's `drain` tells. */
 	write(piece: Buffer): boolean {
+		this.#beginTurn();
 		if (piece.length >= SMALL || this.#length + piece.length > GATHERED) this.flush();
-		if (piece.length >= SMALL) return this.#send(piece);
+		if (piece.length >= SMALL) this.#send(piece);
 		// An empty chunk would be the last one.
-		if (piece.length !== 0) this.#gather(piece);
+		else if (piece.length !== 0) this.#gather(piece);
+		if (this.#socket.writableLength >= CORKED) this.#uncork();
 		return !this.#socket.writableNeedDrain;
 	}
 
 	#gather(piece: Buffer): void {
 		if (this.#length === 0) {
 			this.#waiting = piece;
-			// Not the next tick: Node's HTTP parser has one after each chunk of a read.
-			if (this.#writes === 0) setImmediate(flush, this);
 		} else {
 			if (this.#waiting!.length === this.#length) {
 				const several = Buffer.allocUnsafe(GATHERED);
@@ -42,6 +46,26 @@ export class Upload {
 			this.#waiting!.set(piece, this.#length);
 		}
 		this.#length += piece.length;
+	}
+
+	/** Not until the next tick: Node's TLS has one after each record of a read. */
+	#beginTurn(): void {
+		if (this.#inTurn) return;
+		this.#inTurn = true;
+		this.#writesOfTurn = 0;
+		this.#socket.cork();
+		setImmediate(endTurn, this);
+	}
+
+	endTurn(): void {
+		if (this.#inTurn && this.#writes <= this.#writesOfTurn) this.flush();
+		this.#uncork();
+	}
+
+	#uncork(): void {
+		if (!this.#inTurn) return;
+		this.#inTurn = false;
+		this.#socket.uncork();
 	}
 
 	/** Sends what waits. */
@@ -57,18 +81,19 @@ export class Upload {
 	finish(): void {
 		this.flush();
 		if (this.#chunked) this.#socket.write('0\r\n\r\n', 'latin1');
+		this.#uncork();
 	}
 
-	#send(bytes: Buffer): boolean {
+	#send(bytes: Buffer): void {
 		const socket = this.#socket;
 		this.#writes++;
-		if (!this.#chunked) return socket.write(bytes, this.#onWritten);
+		this.#writesOfTurn++;
+		if (!this.#chunked) return void socket.write(bytes, this.#onWritten);
 		socket.cork();
 		socket.write(`${bytes.length.toString(16)}\r\n`, 'latin1');
 		socket.write(bytes);
-		const more = socket.write('\r\n', 'latin1', this.#onWritten);
+		socket.write('\r\n', 'latin1', this.#onWritten);
 		socket.uncork();
-		return more;
 	}
 
 	readonly #onWritten = (): void => {
@@ -77,10 +102,12 @@ export class Upload {
 	};
 }
 
-function flush(upload: Upload): void {
-	upload.flush();
+function endTurn(upload: Upload): void {
+	upload.endTurn();
 }
 
 /** Pieces from this size on are worth a write of their own, bytes. */
 const SMALL = 4096;
 const GATHERED = 16_384;
+/** So much does not wait for the turn's end: more would look like an upstream that does not take it. */
+const CORKED = 32_768;

@@ -644,3 +644,29 @@ describe('any response', () => {
 		);
 	});
 });
+
+describe('the body of known length', () => {
+	it('may be read past the parser, as far as it goes', () => {
+		const parser = new ResponseParser();
+		const recorder = new Recorder();
+		parser.expect('GET', recorder);
+		assert.equal(parser.leftOfBody, 0);
+		parser.push(Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc'));
+		assert.equal(parser.leftOfBody, 7);
+		parser.skip(5);
+		assert.equal(parser.place, 'after 8 of 10 bytes');
+		parser.push(Buffer.from('i'));
+		assert.deepEqual([recorder.body, recorder.ends], ['abci', 0]);
+		parser.skip(1);
+		assert.deepEqual([parser.leftOfBody, parser.isDone, recorder.ends], [0, true, 1]);
+	});
+
+	it('is not there where chunks or the end of the connection tell the length', () => {
+		for (const framing of ['Transfer-Encoding: chunked\r\n\r\n5\r\nab', 'X: y\r\n\r\nab']) {
+			const parser = new ResponseParser();
+			parser.expect('GET', new Recorder());
+			parser.push(Buffer.from(`HTTP/1.1 200 OK\r\n${framing}`));
+			assert.equal(parser.leftOfBody, 0);
+		}
+	});
+});

@@ -61,6 +61,20 @@ describe('a body that is put together in memory', () => {
 		assert.deepEqual(held(), [2000, 2000, 0]);
 	});
 
+	it('is reserved ahead, so that those which do not fit together are refused early, and not all of them half way', () => {
+		const { bytes, held } = memory(4096, 4096);
+		const bodies = Array.from({ length: 16 }, () => new ByteCollector(bytes, A));
+		const chunk = Buffer.alloc(64 * KIB);
+		const admitted = bodies.filter((body) => {
+			for (let come = 0; come < 320; come += 64) if (body.append(chunk, 500 * KIB) !== undefined) return false;
+			return true;
+		});
+		assert.ok(admitted.length < 16, 'all of them half way');
+		assert.ok(held()[0]! >= 500 * admitted.length, `${held()[0]} KiB`);
+		for (const body of bodies) if (!admitted.includes(body)) body.release();
+		for (const body of admitted) assert.equal(body.append(Buffer.alloc(180 * KIB), 500 * KIB), undefined);
+	});
+
 	it('gives back exactly what it took, however it comes and wherever it ends, also when it is released twice', () => {
 		const step = fc.record({ body: fc.nat(5), bytes: fc.nat(60_000), declared: fc.boolean(), ends: fc.nat(9) });
 		fc.assert(

@@ -5,6 +5,7 @@ import { describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import fc from 'fast-check';
 import { AnswerFields } from '../../../../src/data/answer-fields.ts';
+import { SLAB_BYTES, SLABS } from '../../../../src/data/body/slabs.ts';
 import { Http1Answer } from '../../../../src/data/http1/answer.ts';
 import { FlushQueue, TurnEnd } from '../../../../src/data/turn-end.ts';
 import { ResponseParser } from '../../../../src/data/upstream/response-parser.ts';
@@ -215,6 +216,27 @@ describe('an HTTP/1.1 answer', () => {
 		const { body, whole } = readBack(wire.text);
 		assert.ok(whole);
 		assert.equal(body, `${'a'.repeat(65_536)}${'b'.repeat(65_536)}c`);
+	});
+
+	it('copies into memory that is used again when the write has succeeded, not before, and never if it fails', async () => {
+		for (const [fails, expected] of [
+			[false, SLAB_BYTES],
+			[true, 0],
+		] as const) {
+			const wire = new Wire();
+			wire.on('error', () => {});
+			wire.hold = true;
+			const answer = answerOn(wire);
+			answer.begin(200, new AnswerFields(['content-length', '60000']), true, false, NEW_YEAR_2027);
+			while (SLABS.freeBytes > 0) SLABS.take();
+			answer.write(Buffer.alloc(60_000, 'a'));
+			await turn();
+			assert.equal(SLABS.freeBytes, 0);
+			if (fails) wire.destroy();
+			else wire.release();
+			await turn();
+			assert.equal(SLABS.freeBytes, expected);
+		}
 	});
 
 	it('is out when the socket has taken the last of it, and not before', async () => {

@@ -518,6 +518,59 @@ describe('flow control', () => {
 		assert.equal(asked, 0);
 	});
 
+	it('opens a wider window for a body that is taken at once, after its first half, and lets no more come than it says', () => {
+		const peer = new ProtocolPeer().send(open(1));
+		peer.streams.get(1)!.isTakenAtOnce = true;
+		let allowed = 65_535;
+		for (let sent = 0; sent < 1_000_000; sent += 16_000) {
+			peer.send(dataFrame(1, 'x'.repeat(16_000)));
+			allowed = peer.of(FRAME.WINDOW_UPDATE, 1).reduce((sum, { payload }) => sum + payload.readUInt32BE(0), 65_535);
+			assert.ok(allowed - sent <= 262_144 + 16_000, `${allowed} allowed, ${sent} sent`);
+		}
+		assert.equal(peer.outcome, NOTHING);
+		assert.ok(peer.of(FRAME.WINDOW_UPDATE, 1).length <= 1 + 1_000_000 / 131_072);
+		const body = 'x'.repeat(16_000);
+		const stream = peer.streams.get(1)!;
+		stream.holds = true;
+		while (stream.receiveWindow >= 16_000) peer.send(dataFrame(1, body));
+		peer.send(dataFrame(1, body));
+		assert.equal(peer.outcome, RESET(1, FLOW_CONTROL_ERROR));
+	});
+
+	it('copies what cannot go out at once of bytes that are only lent, and has no other stream show them', () => {
+		const length = fc.integer({ min: 1, max: 65_536 });
+		const step = fc.record({ stream: fc.nat(2), length, window: fc.nat(100_000), resets: fc.nat(7) });
+		fc.assert(
+			fc.property(fc.array(step, { maxLength: 12 }), (steps) => {
+				const peer = new ProtocolPeer().send(settingsFrame([[SETTING.INITIAL_WINDOW_SIZE, 20_000]]));
+				peer.send(...[1, 3, 5].map((id) => get(id)), windowUpdateFrame(0, 10_000_000));
+				const expected = ['', '', ''];
+				const view = Buffer.alloc(65_536);
+				for (const [i, { stream: index, length, window, resets }] of steps.entries()) {
+					const id = 1 + 2 * index;
+					const stream = peer.streams.get(id)!;
+					const mark = String.fromCharCode(97 + i);
+					view.fill(mark, 0, length);
+					stream.send(view.subarray(0, length), false, true);
+					view.fill('#');
+					if (!stream.gone) expected[index] += mark.repeat(length);
+					peer.send(windowUpdateFrame(id, window + 1));
+					if (resets === 0) peer.send(rstStreamFrame(id));
+				}
+				peer.flush();
+				for (const [index, text] of expected.entries()) {
+					const body = peer.body(1 + 2 * index);
+					assert.ok(text.startsWith(body), 'bytes of another stream, or in another order');
+				}
+				for (const id of [1, 3, 5]) peer.send(windowUpdateFrame(id, 2_000_000));
+				for (const [index, text] of expected.entries()) {
+					if (!peer.streams.get(1 + 2 * index)!.gone) assert.ok(peer.body(1 + 2 * index) === text, 'bytes are missing');
+				}
+			}),
+			{ numRuns: 100 },
+		);
+	});
+
 	it('lets SETTINGS make windows negative (section 6.9.2)', () => {
 		const peer = new ProtocolPeer().send(get(1));
 		const stream = peer.streams.get(1)!;

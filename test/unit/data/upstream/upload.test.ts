@@ -89,12 +89,36 @@ describe('an upload', () => {
 		equal(sink.text, '');
 	});
 
-	it('sends a large piece at once, behind what waits', () => {
+	it('sends large pieces of one moment in one write, with the small ones between and behind them', async () => {
 		const sink = new Sink();
 		const upload = uploadTo(sink, false);
 		upload.write(Buffer.from('a'));
 		upload.write(Buffer.alloc(5000, 'b'));
-		equal(sink.text, `a${'b'.repeat(5000)}`);
+		upload.write(Buffer.from('c'));
+		upload.write(Buffer.alloc(16_384, 'd'));
+		upload.write(Buffer.from('e'));
+		equal(sink.text, '');
+		await endOfMoment();
+		deepEqual(sink.writes, [`a${'b'.repeat(5000)}c${'d'.repeat(16_384)}e`]);
+	});
+
+	it('keeps small pieces back behind a write of an earlier moment, and lets large ones take them along', async () => {
+		const sink = new Sink();
+		sink.stalled = true;
+		const upload = uploadTo(sink, false);
+		upload.write(Buffer.alloc(5000, 'a'));
+		await endOfMoment();
+		for (const piece of ['b', 'c']) {
+			upload.write(Buffer.from(piece));
+			await endOfMoment();
+		}
+		equal(sink.writableLength, 5000);
+		upload.write(Buffer.alloc(5000, 'd'));
+		await endOfMoment();
+		equal(sink.writableLength, 10_002);
+		sink.goOn();
+		await endOfMoment();
+		deepEqual(sink.writes, ['a'.repeat(5000), `bc${'d'.repeat(5000)}`]);
 	});
 
 	it('sends what waits before its end, also without bytes', () => {
