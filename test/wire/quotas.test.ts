@@ -84,12 +84,12 @@ function assertBurst({ answers, seconds }: Awaited<ReturnType<typeof ask>>, burs
 	return refused;
 }
 
-/** Begins requests that the upstream holds, and waits until they are there. */
+/** Begins requests that the upstream holds, and waits until they are there. No GET: that would be tried once more. */
 async function hold(protocol: Protocol, count: number, token: string) {
 	const arrived = () => upstream.requests.filter(({ target }) => target === '/hold').length;
 	const wanted = arrived() + count;
 	const connections = await Promise.all(Array.from({ length: count }, () => connect(protocol, proxy)));
-	const answers = connections.map((connection) => connection.request({ path: '/hold', token }));
+	const answers = connections.map((connection) => connection.request({ method: 'POST', path: '/hold', token }));
 	for (const answer of answers) answer.catch(() => {});
 	await until(async () => arrived() >= wanted, 'the requests to arrive');
 	return { connections, answers };
