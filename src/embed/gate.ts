@@ -50,10 +50,11 @@ export interface Gate {
 	 * @param caller the client's certificate, for tokens that are bound to one, and the scopes that are needed here.
 	 */
 	check(authorization: string | readonly string[] | null | undefined, caller?: Caller): Verdict;
-	/**
-	 * Resolves when each issuer whose keys come over the network has given some; at once where there is none. Tokens of one that has
-	 * not are refused.
-	 */
+}
+
+/** A gate that may have issuers whose keys come over the network. */
+export interface RefreshingGate extends Gate {
+	/** Resolves when each of them has given some; at once where there is none. Until then the tokens of the others are judged. */
 	readonly ready: Promise<void>;
 	/** Fetches no keys any more. The gate goes on with those that it has. */
 	close(): void;
@@ -109,7 +110,7 @@ const LIMITER_SLOTS = 1 << 16;
  *
  * @throws {GateError} `ERR_GATE_PUBLIC_KEY`, `ERR_GATE_ISSUER`, `ERR_GATE_AUDIENCE`, `ERR_GATE_ISSUERS` or `ERR_GATE_TENANT_RPS`.
  */
-export function createGate(options: GateOptions): Gate {
+export function createGate(options: GateOptions): RefreshingGate {
 	const { tenantRps, onEvent = warnOfEvent, clock = ownClock() } = options;
 	const issuers = readTrusted(options);
 	const quotas = readQuotas(tenantRps, options.tenants);

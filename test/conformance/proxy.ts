@@ -1,9 +1,10 @@
 /** The proxy's own gate: one worker thread of the data plane, whole, in front of an upstream that says who was let in. */
-import { createPublicKey, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Worker } from 'node:worker_threads';
+import { readPublicKey } from '../../src/gates/public-key.ts';
 import { issuerWithKey } from '../../src/identity/issuer.ts';
 import { BreakerCell } from '../../src/shared/breaker-cell.ts';
 import { createBudget } from '../../src/shared/budget.ts';
@@ -77,7 +78,7 @@ async function seed(settings: GateSettings, upstream: Server): Promise<WorkerSee
 		tenantRps,
 		identity: {
 			issuers: [
-				issuerWithKey(createPublicKey(publicKeyPem), { issuer: issuer ?? undefined, audience: audience ?? undefined }),
+				issuerWithKey(readPublicKey(publicKeyPem), { issuer: issuer ?? undefined, audience: audience ?? undefined }),
 			],
 		},
 		tls: { cert: server.certPem, key: server.keyPem, ca: ca.certPem },
