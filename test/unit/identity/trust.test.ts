@@ -260,9 +260,9 @@ describe('scopes', () => {
 		assert.deepEqual(await scopesOf({}), []);
 		assert.deepEqual(await scopesOf({ scope: 'billing:read  billing:write ' }), ['billing:read', 'billing:write']);
 		assert.deepEqual(await scopesOf({ scp: 'a b' }), ['a', 'b']);
-		assert.deepEqual(await scopesOf({ scp: ['a', 'b', 1, null] }), ['a', 'b']);
-		assert.deepEqual(await scopesOf({ scope: 'a', scp: ['b'] }), ['a', 'b']);
-		assert.deepEqual(await scopesOf({ scope: ['a'], scp: { b: 1 } }), []);
+		assert.deepEqual(await scopesOf({ scp: ['a', 'b', 1, null] }), []);
+		assert.deepEqual(await scopesOf({ scope: 'a', scp: ['b'] }), ['a']);
+		assert.deepEqual(await scopesOf({ scope: ['a'], scp: { b: 1 } }), ['a']);
 	});
 
 	it('are worked out once a token', async () => {
