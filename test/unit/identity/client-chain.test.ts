@@ -39,6 +39,16 @@ function crlOf(issuer: X509Certificate, revoked: readonly X509Certificate[], mor
 	return { authority: authorityId(issuer), issuer: 'CN=x', nextUpdate: NOW + 60, covers: 'all', serials, ...more };
 }
 
+/** The same certificate with a key of a kind that there is not. */
+function withUnknownKey(pem: string): string {
+	const { raw } = new X509Certificate(pem);
+	// id-ecPublicKey (RFC 5480 section 2.1.1).
+	const oid = Buffer.from('2a8648ce3d0201', 'hex');
+	const other = Buffer.from('2a8648ce3d027f', 'hex');
+	const changed = Buffer.from(raw.toString('latin1').replace(oid.toString('latin1'), other.toString('latin1')), 'latin1');
+	return new X509Certificate(changed).toString();
+}
+
 interface Rules {
 	readonly bundle?: readonly X509Certificate[];
 	readonly crls?: readonly CrlSeed[];
@@ -90,6 +100,14 @@ describe("a client's chain", () => {
 		assert.equal(judge(alone, { bundle, crls: [crlOf(certificateOf(upper), [certificateOf(lower)])] }), 'revoked');
 		// A CA of the bundle is the operator's own word: who has issued it is not asked.
 		assert.equal(judge(alone, { bundle, crls: [revokesUpper] }), 'good');
+	});
+
+	test('may have something behind it whose key nobody can read, as if it were not there', async () => {
+		const stray = await presentedChain({ ...client, certPem: client.certPem + withUnknownKey(upper.certPem) });
+		assert.throws(() => stray.issuerCertificate!.publicKey, 'the server has it');
+		assert.equal(judge(stray, {}), 'good');
+		assert.equal(judge(stray, { crls: [crlOf(root, [leaf])] }), 'revoked');
+		assert.equal(judge(stray, { bundle: [certificateOf(pki.otherCa)] }), 'unknown CA');
 	});
 
 	test('may be a CA of the bundle itself', () => {
