@@ -45,7 +45,10 @@ function withUnknownKey(pem: string): string {
 	// id-ecPublicKey (RFC 5480 section 2.1.1).
 	const oid = Buffer.from('2a8648ce3d0201', 'hex');
 	const other = Buffer.from('2a8648ce3d027f', 'hex');
-	const changed = Buffer.from(raw.toString('latin1').replace(oid.toString('latin1'), other.toString('latin1')), 'latin1');
+	const changed = Buffer.from(
+		raw.toString('latin1').replace(oid.toString('latin1'), other.toString('latin1')),
+		'latin1',
+	);
 	return new X509Certificate(changed).toString();
 }
 
