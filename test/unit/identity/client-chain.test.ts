@@ -52,6 +52,18 @@ function withUnknownKey(pem: string): string {
 	return new X509Certificate(changed).toString();
 }
 
+/** Signed by itself, with empty names: `openssl req -x509 -subj /`. */
+const NAMELESS = `-----BEGIN CERTIFICATE-----
+MIIBUzCB+6ADAgECAhR8LATCwFolGfck1BpblEvy9ywgrDAKBggqhkjOPQQDAjAA
+MB4XDTI2MTEyMjA1NTgyM1oXDTI2MTIyMjA1NTgyM1owADBZMBMGByqGSM49AgEG
+CCqGSM49AwEHA0IABDLxT0Y4X8V58mvTr1goYqHwDCL56dkUtq3gMuCILblnwS0n
+Eka2vjbY1eNAFIZjn3H8skK1y3OZx4diO+QqVESjUzBRMB0GA1UdDgQWBBQjpgb8
+SKmGhG/aNbCFmWFVkEN1FTAfBgNVHSMEGDAWgBQjpgb8SKmGhG/aNbCFmWFVkEN1
+FTAPBgNVHRMBAf8EBTADAQH/MAoGCCqGSM49BAMCA0cAMEQCIGUbaa5KIoyVGa8E
+5ZEmpuOBXq5P0N/LxOuDHXGfQ9rpAiB1vVJbd52PF96/Zvx+JDONyiIatnuj6Xys
+KsAi6s8cOA==
+-----END CERTIFICATE-----`;
+
 interface Rules {
 	readonly bundle?: readonly X509Certificate[];
 	readonly crls?: readonly CrlSeed[];
@@ -152,6 +164,13 @@ describe("a client's chain", () => {
 		assert.equal(judge(leaf, { list: { serials: [{ issuer: 'CN=Test CA', serial }] } }), 'revoked');
 		assert.equal(judge(leaf, { list: { serials: [{ issuer: 'CN=Other', serial }] } }), 'good');
 		assert.equal(judge(leaf, { list: { serials: [{ issuer: 'CN=Test CA', serial: `${serial}0` }] } }), 'good');
+	});
+
+	test('may have an issuer without a name', () => {
+		const nameless = new X509Certificate(NAMELESS);
+		assert.equal(nameless.issuer, undefined);
+		const serials = [{ issuer: 'CN=Test CA', serial: '1' }];
+		assert.equal(judge(nameless, { list: { serials } }), 'unknown CA');
 	});
 });
 
