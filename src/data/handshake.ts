@@ -79,9 +79,15 @@ export class Handshake extends Timed {
 		}
 		// A client that asks for a renegotiation, and is refused it, brings us here once more.
 		if (this.#over) return;
-		const refusal = this.#events.judge(this, certificate);
-		if (refusal !== undefined) {
-			this.#refuse(refusal);
+		try {
+			const refusal = this.#events.judge(this, certificate);
+			if (refusal !== undefined) {
+				this.#refuse(refusal);
+				return void socket.destroy();
+			}
+		} catch (error) {
+			// What the client has presented cannot be judged: that costs nobody else anything.
+			this.#refuse('bad certificate', (error as NodeJS.ErrnoException).code ?? (error as Error).message);
 			return void socket.destroy();
 		}
 		socket.authorized = true;

@@ -24,6 +24,15 @@ export function authorityId(ca: X509Certificate): string {
 	return `${createHash('sha256').update(key).digest('base64')} ${ca.subject}`;
 }
 
+/** @returns `undefined` where the key is of a kind that OpenSSL does not know: clients may present what they like. */
+function readableId(ca: X509Certificate): string | undefined {
+	try {
+		return authorityId(ca);
+	} catch {
+		return undefined;
+	}
+}
+
 /**
  * The CAs that clients' chains end at, and what is revoked below them. OpenSSL's own check of CRLs is not used: it refuses every
  * client of a CA that has no CRL, or none that is fresh, and does not tell apart a client that is revoked.
@@ -67,8 +76,9 @@ export class ClientAuthorities {
 	judge(leaf: X509Certificate, nowSeconds: number): ChainFault | undefined {
 		const presented: Authority[] = [];
 		for (let next = leaf.issuerCertificate; next && presented.length < MAX_PRESENTED; next = next.issuerCertificate) {
-			// What is no CA issues nothing.
-			if (next.ca) presented.push(new Authority(next, this.#byIssuer.get(authorityId(next))));
+			// What is no CA issues nothing, and what a key has signed that OpenSSL cannot read is nothing that it has let in.
+			const id = next.ca ? readableId(next) : undefined;
+			if (id !== undefined) presented.push(new Authority(next, this.#byIssuer.get(id)));
 		}
 		const fault = this.#follow(leaf, presented, nowSeconds);
 		return fault === GOOD ? undefined : FAULTS[fault];

@@ -52,7 +52,9 @@ export class RevokedCertificates {
 		if (this.#thumbprints.size > 0 && this.#thumbprints.has(certificate.fingerprint256.replaceAll(':', '')))
 			return true;
 		if (this.#serials.size === 0) return false;
-		return this.#serials.has(`${canonicalSerial(certificate.serialNumber)} ${canonicalName(certificate.issuer)}`);
+		// Node has no empty names, whatever its types say; a client may present one behind its own certificate.
+		const issuer: string | undefined = certificate.issuer;
+		return this.#serials.has(`${canonicalSerial(certificate.serialNumber)} ${canonicalName(issuer ?? '')}`);
 	}
 }
 

@@ -73,18 +73,25 @@ export class Output {
 		if (!endStream) this.#lastStream = streamId;
 		const head = frameHead(data.length, FRAME.DATA, endStream ? FLAG.END_STREAM : 0, streamId);
 		// Copying a little as text costs less than a buffer.
-		if (typeof data !== 'string' && data.length > SHORT) return this.#copy(head, data);
+		if (typeof data !== 'string' && data.length > SHORT) {
+			const flagsAt = this.#copy(head, data);
+			// A frame that ends its stream is as it will be: the place would be taken for that of the next one's flags.
+			if (!endStream) this.#lastFlags = flagsAt;
+			return;
+		}
 		const text = typeof data === 'string' ? data : data.toString('latin1');
 		if (endStream) this.#text += head + text;
 		else this.#lastData = text;
 	}
 
-	#copy(head: string, data: Buffer): void {
+	/** @returns the place of the frame's flags in the slab. */
+	#copy(head: string, data: Buffer): number {
 		this.#slab ??= SLABS.take();
 		this.#textToSlab(head);
-		this.#lastFlags = this.#slabLength - FRAME_HEAD + FLAGS_AT;
-		this.#slab.set(data, this.#slabLength);
+		const dataAt = this.#slabLength;
+		this.#slab.set(data, dataAt);
 		this.#slabLength += data.length;
+		return dataAt - FRAME_HEAD + FLAGS_AT;
 	}
 
 	#textToSlab(more: string): void {

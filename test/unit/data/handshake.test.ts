@@ -17,13 +17,14 @@ let events: string[];
 /** Connections that have ended. */
 let ended: number;
 let last: Handshake;
+let judge: () => undefined;
 before(async () => {
 	pki = await testPki();
 	const contexts = createListenerContexts({ cert: pki.server.certPem, key: pki.server.keyPem, ca: pki.ca.certPem });
 	server = createServer((tcp) => {
 		tcp.on('error', () => {});
 		last = new Handshake(tcp, '192.0.2.1', contexts, 0, {
-			judge: () => undefined,
+			judge: () => judge(),
 			onSecure: ({ socket }) => {
 				events.push(`secure ${socket.authorized} ${socket.alpnProtocol}`);
 				socket.on('data', () => {});
@@ -38,6 +39,7 @@ before(async () => {
 });
 after(() => server.close());
 beforeEach(() => {
+	judge = () => undefined;
 	events = [];
 	ended = 0;
 });
@@ -109,6 +111,13 @@ describe('a handshake', () => {
 			}
 		});
 	}
+
+	it('is refused whose certificate nobody can judge, and no other', async () => {
+		judge = () => {
+			throw new Error('unreadable');
+		};
+		assert.deepEqual(await visit(pki.clients.valid), ['bad certificate CN=client']);
+	});
 
 	it('that is over is not reported again, whatever becomes of the connection', async () => {
 		const { certPem, keyPem } = pki.clients.valid;

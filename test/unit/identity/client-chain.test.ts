@@ -39,6 +39,31 @@ function crlOf(issuer: X509Certificate, revoked: readonly X509Certificate[], mor
 	return { authority: authorityId(issuer), issuer: 'CN=x', nextUpdate: NOW + 60, covers: 'all', serials, ...more };
 }
 
+/** The same certificate with a key of a kind that there is not. */
+function withUnknownKey(pem: string): string {
+	const { raw } = new X509Certificate(pem);
+	// id-ecPublicKey (RFC 5480 section 2.1.1).
+	const oid = Buffer.from('2a8648ce3d0201', 'hex');
+	const other = Buffer.from('2a8648ce3d027f', 'hex');
+	const changed = Buffer.from(
+		raw.toString('latin1').replace(oid.toString('latin1'), other.toString('latin1')),
+		'latin1',
+	);
+	return new X509Certificate(changed).toString();
+}
+
+/** Signed by itself, with empty names: `openssl req -x509 -subj /`. */
+const NAMELESS = `-----BEGIN CERTIFICATE-----
+MIIBUzCB+6ADAgECAhR8LATCwFolGfck1BpblEvy9ywgrDAKBggqhkjOPQQDAjAA
+MB4XDTI2MTEyMjA1NTgyM1oXDTI2MTIyMjA1NTgyM1owADBZMBMGByqGSM49AgEG
+CCqGSM49AwEHA0IABDLxT0Y4X8V58mvTr1goYqHwDCL56dkUtq3gMuCILblnwS0n
+Eka2vjbY1eNAFIZjn3H8skK1y3OZx4diO+QqVESjUzBRMB0GA1UdDgQWBBQjpgb8
+SKmGhG/aNbCFmWFVkEN1FTAfBgNVHSMEGDAWgBQjpgb8SKmGhG/aNbCFmWFVkEN1
+FTAPBgNVHRMBAf8EBTADAQH/MAoGCCqGSM49BAMCA0cAMEQCIGUbaa5KIoyVGa8E
+5ZEmpuOBXq5P0N/LxOuDHXGfQ9rpAiB1vVJbd52PF96/Zvx+JDONyiIatnuj6Xys
+KsAi6s8cOA==
+-----END CERTIFICATE-----`;
+
 interface Rules {
 	readonly bundle?: readonly X509Certificate[];
 	readonly crls?: readonly CrlSeed[];
@@ -92,6 +117,14 @@ describe("a client's chain", () => {
 		assert.equal(judge(alone, { bundle, crls: [revokesUpper] }), 'good');
 	});
 
+	test('may have something behind it whose key nobody can read, as if it were not there', async () => {
+		const stray = await presentedChain({ ...client, certPem: client.certPem + withUnknownKey(upper.certPem) });
+		assert.throws(() => stray.issuerCertificate!.publicKey, 'the server has it');
+		assert.equal(judge(stray, {}), 'good');
+		assert.equal(judge(stray, { crls: [crlOf(root, [leaf])] }), 'revoked');
+		assert.equal(judge(stray, { bundle: [certificateOf(pki.otherCa)] }), 'unknown CA');
+	});
+
 	test('may be a CA of the bundle itself', () => {
 		const bundle = [root, certificateOf(upper)];
 		assert.equal(judge(certificateOf(upper), { bundle }), 'good');
@@ -131,6 +164,13 @@ describe("a client's chain", () => {
 		assert.equal(judge(leaf, { list: { serials: [{ issuer: 'CN=Test CA', serial }] } }), 'revoked');
 		assert.equal(judge(leaf, { list: { serials: [{ issuer: 'CN=Other', serial }] } }), 'good');
 		assert.equal(judge(leaf, { list: { serials: [{ issuer: 'CN=Test CA', serial: `${serial}0` }] } }), 'good');
+	});
+
+	test('may have an issuer without a name', () => {
+		const nameless = new X509Certificate(NAMELESS);
+		assert.equal(nameless.issuer, undefined);
+		const serials = [{ issuer: 'CN=Test CA', serial: '1' }];
+		assert.equal(judge(nameless, { list: { serials } }), 'unknown CA');
 	});
 });
 
