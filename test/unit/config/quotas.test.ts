@@ -121,6 +121,10 @@ describe('quotas in the configuration', () => {
 		] as const) {
 			assert.deepEqual(problems(`${MINIMAL}${text}`), wanted, text);
 		}
+		const issuers = `[[issuers]]\nissuer = "https://i.test"\njwks_path = "k"\nmax_rps = 5`;
+		assert.deepEqual(problems(MINIMAL.replace(/\[jwt\][^[]*/, `${issuers}\n`)), [
+			'issuers[0].max_rps: is the most that rate_claim may say, and there is none; set rate_claim beside it, or leave it out',
+		]);
 	});
 
 	it('are doubted where they limit nothing', () => {
