@@ -1,9 +1,16 @@
 /**
- * What a token's bearer may do: the words of `scope` (RFC 8693 section 4.2: one string, separated by blanks) and of `scp`, which
- * other issuers use, as a string or as a list.
+ * The scopes that a verified token grants: of `scope` (RFC 8693 section 4.2, RFC 9068 section 2.2.3) where it has one, otherwise of
+ * `scp`, which some issuers write instead. Either may be a text with blanks between the names, or a list of them. A claim of
+ * any other shape grants nothing.
  */
-export function readScopes({ scope, scp }: Readonly<Record<string, unknown>>): ReadonlySet<string> {
-	const lists = Array.isArray(scp) ? scp : [scp];
-	const words = [scope, ...lists].flatMap((text) => (typeof text === 'string' ? text.split(' ') : []));
-	return new Set(words.filter((word) => word !== ''));
+export function readScopes(payload: Readonly<Record<string, unknown>>): ReadonlySet<string> {
+	return new Set(namesIn(Object.hasOwn(payload, 'scope') ? payload.scope : payload.scp));
+}
+
+/** RFC 6749 section 3.3: what can be the name of a scope. */
+export const SCOPE_TOKEN = /^[\x21\x23-\x5b\x5d-\x7e]+$/;
+
+function namesIn(claim: unknown): readonly string[] {
+	if (typeof claim === 'string') return claim.split(' ').filter((name) => name !== '');
+	return Array.isArray(claim) && claim.every((name) => typeof name === 'string') ? claim : [];
 }

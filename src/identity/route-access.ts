@@ -4,7 +4,6 @@ import type { Caller } from './caller.ts';
 import type { NameReader } from './certificate-names.ts';
 import { type NamePattern, parseNamePattern } from './name-pattern.ts';
 import { NameRules } from './name-rules.ts';
-import { scopesOf } from './scopes.ts';
 
 /** Who may use a route, as the control plane hands it to the workers. What is `undefined` is not asked for. */
 export interface RouteAccessSeed {
@@ -53,8 +52,7 @@ export class RouteAccess {
 		}
 		if (this.#tenants?.has(tenant) === false) return TENANT_FORBIDDEN;
 		if (this.#scopes.length > 0) {
-			const granted = scopesOf(claims.payload);
-			for (const scope of this.#scopes) if (!granted.has(scope)) return this.#insufficient;
+			for (const scope of this.#scopes) if (!claims.scopes.has(scope)) return this.#insufficient;
 		}
 		return undefined;
 	}

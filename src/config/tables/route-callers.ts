@@ -1,7 +1,7 @@
 import { z } from 'zod';
+import { SCOPE_TOKEN } from '../../gates/scopes.ts';
 import { XFCC_MEMBERS } from '../../identity/forwarded-client-cert.ts';
 import { parseNamePattern } from '../../identity/name-pattern.ts';
-import { SCOPE_TOKEN } from '../../identity/scopes.ts';
 import { show } from '../wording.ts';
 import { routeBreakerKeys } from './breaker.ts';
 import { expected, text } from './kinds.ts';

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { readScopes } from '../../../src/gates/scopes.ts';
 import type { VerifiedToken } from '../../../src/gates/token-cache.ts';
 import { Caller } from '../../../src/identity/caller.ts';
 import type { CertificateNames } from '../../../src/identity/certificate-names.ts';
@@ -8,7 +9,7 @@ import { RouteAccess, type RouteAccessSeed } from '../../../src/identity/route-a
 const NOTHING: RouteAccessSeed = { allow: undefined, deny: undefined, tenants: undefined, scopes: undefined };
 
 const token = (tenant = 'tenant', payload: Record<string, unknown> = {}) =>
-	({ tenant, claims: { payload } }) as unknown as VerifiedToken;
+	({ tenant, claims: { payload, scopes: readScopes(payload) } }) as unknown as VerifiedToken;
 
 /** A route, and how often certificates have been read for it. */
 function route(seed: Partial<RouteAccessSeed>) {
