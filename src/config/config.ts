@@ -155,6 +155,8 @@ export interface ConfigFiles {
 	readonly lines: Config['lines'];
 	readonly tls: { readonly [Key in keyof Config['tls']]?: Config['tls'][Key] | undefined };
 	readonly revokedPath?: string | undefined;
+	/** `undefined` where the configuration is wrong. */
+	readonly issuers?: Config['issuers'] | undefined;
 	readonly jwt: { readonly publicKeyPath?: string | undefined } | undefined;
 	readonly issuerFiles: readonly IssuerFile[];
 }

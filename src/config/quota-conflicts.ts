@@ -52,10 +52,14 @@ function burstProblem(document: TomlDocument, list: string, i: number): ConfigPr
 
 function capWithoutClaim(document: TomlDocument): ConfigProblem[] {
 	const { jwt } = document.root;
-	if (typeof jwt !== 'object' || jwt === null || !('max_rps' in jwt) || 'rate_claim' in jwt) return [];
-	const line = document.lineOf(['jwt', 'max_rps']);
 	const message = 'is the most that rate_claim may say, and there is none; set rate_claim beside it, or leave it out';
-	return [{ ...(line !== undefined && { line }), key: 'jwt.max_rps', message }];
+	const isCapAlone = (table: object) => 'max_rps' in table && !('rate_claim' in table);
+	const problems = tablesOf(document, 'issuers').flatMap((issuer, i) =>
+		isCapAlone(issuer) ? problemAt(document, 'issuers', i, 'max_rps', message) : [],
+	);
+	if (typeof jwt !== 'object' || jwt === null || !isCapAlone(jwt)) return problems;
+	const line = document.lineOf(['jwt', 'max_rps']);
+	return [{ ...(line !== undefined && { line }), key: 'jwt.max_rps', message }, ...problems];
 }
 
 function tablesOf({ root }: TomlDocument, list: string): Record<string, unknown>[] {

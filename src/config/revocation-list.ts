@@ -30,11 +30,12 @@ export function readRevocationList(text: string): { list: RevocationList | undef
 	return { list: undefined, problems };
 }
 
-/** In the order of the file, so that it can be told where each issuer's name stands. */
-export function linesOfSerials(text: string): (number | undefined)[] {
+/** Where each entry of a list stands, or a member of it, in the order of the file. */
+export function linesOf(text: string, list: string, ...member: string[]): (number | undefined)[] {
 	const document = parseToml(text, '');
-	const { serials } = document.root;
-	return Array.isArray(serials) ? serials.map((_, i) => document.lineOf(['serials', i, 'issuer'])) : [];
+	const entries = document.root[list];
+	if (!Array.isArray(entries)) return [];
+	return entries.map((_, i) => document.lineOf([list, i, ...member]) ?? document.lineOf([list]));
 }
 
 const certificate = matching(

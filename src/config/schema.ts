@@ -3,7 +3,7 @@ import { MAX_RPS } from '../gates/tenant-limit.ts';
 import { breaker } from './tables/breaker.ts';
 import { issuer } from './tables/issuers.ts';
 import { jwt } from './tables/jwt.ts';
-import { emptyIfAbsent, expected, file, flag, MAX_SECONDS, seconds, wholeNumberOr } from './tables/kinds.ts';
+import { emptyIfAbsent, expected, file, flag, folder, MAX_SECONDS, seconds, wholeNumberOr } from './tables/kinds.ts';
 import { limits } from './tables/limits.ts';
 import { log } from './tables/log.ts';
 import { route } from './tables/routes.ts';
@@ -22,7 +22,7 @@ export const configFile = z.strictObject({
 	tenant_rps: wholeNumberOr(1000, 0, MAX_RPS, 'of requests per second'),
 	reload_on_change: flag('false').default(false),
 	revoked_path: file('revoked certificates, tokens and tenants, TOML').optional(),
-	state_dir: file('a folder for what is to outlive the process').optional(),
+	state_dir: folder('what is to outlive the process').optional(),
 	tls: emptyIfAbsent(tls),
 	jwt: emptyIfAbsent(jwt),
 	issuers: z.array(issuer, { error: expected('a list of tables', 'write [[issuers]], with two brackets') }).default([]),

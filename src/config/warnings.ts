@@ -1,6 +1,7 @@
 import type { Config } from './config.ts';
 import type { ConfigProblem } from './error.ts';
 import { prefixDoubt } from './prefix.ts';
+import { nobodysTenant } from './tenant-names.ts';
 
 /** What is allowed but hardly ever meant; to be logged at start and after a reload. */
 export function configWarnings(config: Config): ConfigProblem[] {
@@ -27,17 +28,28 @@ export function configWarnings(config: Config): ConfigProblem[] {
 		);
 	}
 	if (routes.length === 0) warn('routes', 'there are none: every request will be answered 404; write [[routes]]');
-	for (const [i, { prefix }] of routes.entries()) {
+	const warnOfTenant = (key: string, tenant: string) => {
+		const nobody = nobodysTenant(tenant, issuers);
+		if (nobody !== undefined) warn(key, nobody);
+	};
+	for (const [i, { prefix, access }] of routes.entries()) {
 		const doubt = prefixDoubt(prefix);
 		if (doubt !== undefined) warn(`routes[${i}].prefix`, doubt);
+		for (const [j, tenant] of access?.tenants?.entries() ?? []) warnOfTenant(`routes[${i}].tenants[${j}]`, tenant);
 	}
-	for (const [i, { rate, concurrency }] of tenants.entries()) {
+	for (const [i, { name, rate, concurrency }] of tenants.entries()) {
+		warnOfTenant(`tenants[${i}].name`, name);
 		if (rate === undefined && concurrency === undefined) {
 			warn(`tenants[${i}].name`, 'says nothing of its tenant: give it rps or concurrency, or leave it out');
 		}
 	}
-	if (jwt?.rateClaim !== undefined && tenantRps === 0) {
-		warn('jwt.rate_claim', 'limits only the tokens that have the claim, since tenant_rps is 0; set tenant_rps, too');
+	const rateClaims: [key: string, rateClaim: unknown][] = [
+		['jwt.rate_claim', jwt?.rateClaim],
+		...issuers.map(({ rules }, i): [string, unknown] => [`issuers[${i}].rate_claim`, rules.rateClaim]),
+	];
+	for (const [key, rateClaim] of rateClaims) {
+		if (rateClaim === undefined || tenantRps !== 0) continue;
+		warn(key, 'limits only the tokens that have the claim, since tenant_rps is 0; set tenant_rps, too');
 	}
 	if (limits.maxBufferedBytes < limits.maxRequestBodyBytes) {
 		warn(

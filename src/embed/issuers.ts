@@ -36,7 +36,7 @@ export interface IssuerOptions {
 	readonly maxStaleSecs?: number;
 	/** Seconds by which `exp` and `nbf` may be missed, 0 to 600. Default 60. */
 	readonly leewaySecs?: number;
-	/** Before the tenant of each token; must differ where there are several issuers. Default none. */
+	/** Before the tenant of each token. Where there are several issuers each needs one, and none may begin another's. Default none. */
 	readonly tenantPrefix?: string;
 	/** The claim that names the tenant, or the path of names that leads to it. Default `sub`. */
 	readonly tenantClaim?: string | readonly string[];
@@ -68,10 +68,13 @@ export function readIssuers(options: readonly IssuerOptions[]): ReadIssuers {
 	for (const [i, { seed }] of read.entries()) {
 		const others = read.slice(0, i).map((other) => other.seed);
 		if (others.some(({ issuer }) => issuer === seed.issuer)) throw wrong(`issuers[${i}].issuer`, 'is there twice');
-		if (others.some(({ tenantPrefix }) => tenantPrefix === seed.tenantPrefix)) {
+		// `a` and `bob`, `ab` and `ob` would be one tenant.
+		const isShared = ({ tenantPrefix }: IssuerSeed) =>
+			tenantPrefix.startsWith(seed.tenantPrefix) || seed.tenantPrefix.startsWith(tenantPrefix);
+		if (others.some(isShared)) {
 			throw wrong(
 				`issuers[${i}].tenantPrefix`,
-				'must differ from the others: equal names of two issuers are two tenants',
+				"must differ from the others, and none may begin another's: equal names of two issuers are two tenants",
 			);
 		}
 	}
@@ -93,7 +96,9 @@ function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; 
 		areNames(algorithms) && algorithms.every((one) => ALGORITHMS.includes(one)),
 		`must be a list out of ${ALGORITHMS.join(', ')}`,
 	);
-	demand('leewaySecs', leewaySecs >= 0 && leewaySecs <= 600, 'must be a number of seconds from 0 to 600');
+	// A text passes for a number in a comparison; added to `exp` it would make a time that never comes.
+	const isLeeway = typeof leewaySecs === 'number' && leewaySecs >= 0 && leewaySecs <= 600;
+	demand('leewaySecs', isLeeway, 'must be a number of seconds from 0 to 600');
 	demand(
 		'tenantPrefix',
 		typeof tenantPrefix === 'string' && /^[\x21-\x7e]{0,64}$/.test(tenantPrefix),

@@ -22,7 +22,7 @@ export interface Claims {
 	readonly tenant: string;
 	/** `scope`, or the empty string where the token has none. */
 	readonly scope: string;
-	/** The words of `scope` and `scp`; worked out when they are first asked for. */
+	/** See `readScopes`; worked out when they are first asked for. */
 	readonly scopes: ReadonlySet<string>;
 	/** Expiry, seconds since the epoch. */
 	readonly exp: number;

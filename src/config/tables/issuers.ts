@@ -101,7 +101,10 @@ function requiredClaims() {
 				z.string().min(1),
 				z.preprocess(
 					(one) => (Array.isArray(one) || one === undefined ? one : [one]),
-					z.array(value).min(1).optional(),
+					z
+						.array(value)
+						.min(1, { error: `is an empty list; ${remedy}` })
+						.optional(),
 				),
 				{ error },
 			),

@@ -37,6 +37,14 @@ export function file(content: string) {
 		.regex(/^(?![a-z][a-z\d+.-]*:\/\/)/i, { error: isUrl });
 }
 
+export function folder(content: string) {
+	const error = expected('the path of a folder', `set it to a folder for ${content}`);
+	return z
+		.string({ error })
+		.regex(/^[^\0]+$/, { error })
+		.regex(/^(?![a-z][a-z\d+.-]*:\/\/)/i, { error });
+}
+
 /** The name of a claim that the token may have. */
 export function claimName(remedy: string) {
 	const error = expected('the name of a claim', remedy);

@@ -126,7 +126,7 @@ describe('[[issuers]]', () => {
 			[`${GOOD}audience = [1]`, /audience\[0\]: must be the "aud"/],
 			[`${GOOD}tenant_prefix = "a b"`, /visible characters of ASCII/],
 			[`${GOOD}tenant_claim = ["org", ""]`, /tenant_claim\[1\]: must be the name of a claim/],
-			[`${GOOD}required_claims = { a = [] }`, /required_claims\.a/],
+			[`${GOOD}required_claims = { a = [] }`, /required_claims\.a: is an empty list; write the names/],
 			[`${GOOD}required_claims = 1`, /a list of names, or a table/],
 			[`${GOOD}jwks_uri = "x"`, /unknown key; did you mean jwks_url\?/],
 			['[[issuers]]\nissuer = "a"\njwks_url = "http://issuer.test/"', /http:\/\/ is for 127\.0\.0\.1/],
@@ -172,6 +172,22 @@ describe('[[issuers]]', () => {
 	it('are warned of where they leave the audience open', () => {
 		const [warning] = configWarnings(parse(GOOD));
 		assert.deepEqual([warning!.key, warning!.line], ['issuers[0].audience', 5]);
+	});
+
+	it('are warned of tenants that none of their tokens can name', () => {
+		const route = (tenants: string) => `[[routes]]\nprefix = "/"\nupstream = "http://a"\ntenants = ${tenants}\n`;
+		const warnings = (prefix: string) =>
+			configWarnings(
+				parse(
+					`${GOOD}audience = "a"\n${prefix}\n[[tenants]]\nname = "joe"\nrps = 1\n[[tenants]]\nname = "a/joe"\nrps = 1\n${route('["a/joe", "joe"]')}`,
+				),
+			).map(({ line, key, message }) => `${line} ${key}: ${message}`);
+		const nobody = `is the name of no issuer's tenant: these begin with "a/"; write it with the prefix`;
+		assert.deepEqual(warnings('tenant_prefix = "a/"'), [
+			`19 routes[0].tenants[1]: ${nobody}`,
+			`11 tenants[0].name: ${nobody}`,
+		]);
+		assert.deepEqual(warnings(''), []);
 	});
 });
 

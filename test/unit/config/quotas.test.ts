@@ -121,17 +121,25 @@ describe('quotas in the configuration', () => {
 		] as const) {
 			assert.deepEqual(problems(`${MINIMAL}${text}`), wanted, text);
 		}
+		const issuers = `[[issuers]]\nissuer = "https://i.test"\njwks_path = "k"\nmax_rps = 5`;
+		assert.deepEqual(problems(MINIMAL.replace(/\[jwt\][^[]*/, `${issuers}\n`)), [
+			'issuers[0].max_rps: is the most that rate_claim may say, and there is none; set rate_claim beside it, or leave it out',
+		]);
 	});
 
 	it('are doubted where they limit nothing', () => {
 		const doubts = (text: string) =>
 			configWarnings(parse(text))
 				.map(({ key, message }) => `${key}: ${message}`)
-				.filter((doubt) => /^(tenants|jwt\.rate)/.test(doubt));
+				.filter((doubt) => /^tenants|rate_claim/.test(doubt));
 		assert.deepEqual(doubts(`tenant_rps = 0\n${MINIMAL}rate_claim = "rps"\n[[tenants]]\nname = "a"`), [
 			'tenants[0].name: says nothing of its tenant: give it rps or concurrency, or leave it out',
 			'jwt.rate_claim: limits only the tokens that have the claim, since tenant_rps is 0; set tenant_rps, too',
 		]);
 		assert.deepEqual(doubts(`${MINIMAL}rate_claim = "rps"\n[[tenants]]\nname = "a"\nconcurrency = 1`), []);
+		const issuer = '[[issuers]]\nissuer = "i"\njwks_path = "k"\nrate_claim = "rps"\n';
+		assert.deepEqual(doubts(`tenant_rps = 0\n${MINIMAL.replace(/\[jwt\][^[]*/, issuer)}`), [
+			'issuers[0].rate_claim: limits only the tokens that have the claim, since tenant_rps is 0; set tenant_rps, too',
+		]);
 	});
 });

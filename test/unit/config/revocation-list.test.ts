@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { linesOfSerials, readRevocationList } from '../../../src/config/revocation-list.ts';
+import { linesOf, readRevocationList } from '../../../src/config/revocation-list.ts';
 
 const HEX = 'ab'.repeat(32);
 const problemsOf = (text: string) => readRevocationList(text).problems;
@@ -65,7 +65,11 @@ describe('the list of what is revoked', () => {
 
 	it('knows where each name stands', () => {
 		assert.deepEqual(
-			linesOfSerials('\nserials = [\n{ issuer = "CN=a", serial = "1" },\n\n{ issuer = "CN=b", serial = "1" }]'),
+			linesOf(
+				'\nserials = [\n{ issuer = "CN=a", serial = "1" },\n\n{ issuer = "CN=b", serial = "1" }]',
+				'serials',
+				'issuer',
+			),
 			[3, 5],
 		);
 	});

@@ -377,6 +377,9 @@ describe('what a gate wants to know of the caller', () => {
 			assert.ok(gate.check(bearer(claims), { scopes }).ok);
 		}
 		assert.ok(gate.check(bearer(), { scopes: [] }).ok);
+		// As in the proxy: `scp` counts where there is no `scope`.
+		assert.ok(!gate.check(bearer({ scope: 'billing:read', scp: 'billing:write' }), { scopes }).ok);
+		assert.ok(gate.check(bearer({ scope: scopes }), { scopes }).ok);
 		const verdict = gate.check(bearer({ scope: 'billing:read' }), { scopes });
 		assert.ok(!verdict.ok);
 		const { code, status, headers, body, reason } = verdict.refusal;

@@ -25,19 +25,19 @@ const pem = async (...args: Parameters<typeof issueCrl>) => crlPem(await issueCr
 interface Revocation {
 	readonly tls?: Partial<ConfigTables['tls']>;
 	readonly revoked?: string;
+	/** TOML in place of `[jwt]`. */
+	readonly issuers?: string;
 }
 
 /** What the start, a reload and `proxy check` all find. */
-async function inspected({ tls, revoked }: Revocation) {
-	const path = pki.writeFile(
-		'config.toml',
-		renderConfig({
-			...(revoked !== undefined && { revoked_path: pki.writeFile('revoked.toml', revoked) }),
-			tls: { cert_path: pki.server.certPath, key_path: pki.server.keyPath, client_ca_path: pki.caPath, ...tls },
-			jwt: { jwks_path: pki.publicKeyPath, issuer: 'i', audience: 'a' },
-			routes: [{ prefix: '/', upstream: 'http://127.0.0.1:1' }],
-		}),
-	);
+async function inspected({ tls, revoked, issuers }: Revocation) {
+	const text = renderConfig({
+		...(revoked !== undefined && { revoked_path: pki.writeFile('revoked.toml', revoked) }),
+		tls: { cert_path: pki.server.certPath, key_path: pki.server.keyPath, client_ca_path: pki.caPath, ...tls },
+		jwt: { jwks_path: pki.publicKeyPath, issuer: 'i', audience: 'a' },
+		routes: [{ prefix: '/', upstream: 'http://127.0.0.1:1' }],
+	});
+	const path = pki.writeFile('config.toml', issuers === undefined ? text : text.replace(/\[jwt\][^[]*/, issuers));
 	const { files, problems, warnings } = await inspect(path, new Date());
 	const lines = (found: typeof problems) =>
 		found.map((one) => describeProblem('config.toml', one).replaceAll(`${pki.dir}/`, ''));
@@ -174,6 +174,19 @@ describe('the list of what is revoked', () => {
 			/revoked_path \(revoked.toml\): line 1: serials\[0\].issuer: is the name of no CA of tls.client_ca_path, which has "CN=Test CA"; check the order/,
 		);
 		assert.deepEqual(clients?.revoked.serials, [{ issuer: 'CN=Test CA, C=DE', serial: '1' }]);
+	});
+
+	test('warns of a tenant that no issuer has', async () => {
+		const issuers = `[[issuers]]
+issuer = "i"
+audience = "a"
+public_key_path = "${pki.publicKeyPath}"
+tenant_prefix = "a/"
+`;
+		const { warnings, clients } = await inspected({ issuers, revoked: 'tenants = [\n"a/joe",\n"joe"]' });
+		const [warning, ...others] = warnings.filter((one) => one.includes('revoked_path'));
+		assert.match(warning!, /line 3: tenants\[1\]: is the name of no issuer's tenant: these begin with "a\/"/);
+		assert.deepEqual([others, clients?.revoked.tenants], [[], ['a/joe', 'joe']]);
 	});
 
 	test('is nothing where there is none', async () => {
