@@ -7,6 +7,7 @@ import type { Dispatched } from '../../src/data/dispatch-queue.ts';
 import { Http1Front } from '../../src/data/http1/front.ts';
 import { Http2Front } from '../../src/data/http2/front.ts';
 import type { Upstream } from '../../src/data/plane.ts';
+import type { OutgoingBody } from '../../src/data/upstream/connection.ts';
 import { RouteTable } from '../../src/gates/routes.ts';
 import { dataFrame, headersFrame, PREFACE, settingsFrame } from '../fixtures/h2-frames.ts';
 import { until } from '../fixtures/wait.ts';
@@ -21,10 +22,10 @@ class FakeUpstream {
 	readonly pool = { take: () => this.#connection };
 	readonly versionAndHost = ' HTTP/1.1\r\nhost: upstream\r\n';
 	readonly #connection = {
-		send: (_method: string, head: string, body: Buffer | undefined, last: boolean) => {
+		send: (_method: string, head: string, { pieces, complete }: OutgoingBody) => {
 			this.head = head;
-			this.body = body?.toString() ?? '';
-			this.complete = last;
+			this.body = Buffer.concat(pieces).toString();
+			this.complete = complete;
 		},
 		write: (chunk: Buffer) => {
 			this.body += chunk.toString();

@@ -4,7 +4,7 @@ import { connect as connectTcp } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HANDSHAKE_REFUSALS } from '../../src/shared/handshake-refusals.ts';
-import { CONNECTION_REFUSALS, HTTP2_ERROR_REASONS } from '../../src/shared/stats.ts';
+import { CONNECTION_ENDS, CONNECTION_REFUSALS, HTTP2_ERROR_REASONS } from '../../src/shared/stats.ts';
 import { connect, isAccepted, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { INSPECTABLE, WorkerInspector } from '../fixtures/inspect-workers.ts';
 import { testPki } from '../fixtures/pki.ts';
@@ -77,6 +77,7 @@ describe('the first scrape', () => {
 			'counter',
 			() => HANDSHAKE_REFUSALS.map((reason) => `reason=${reason}`).sort(),
 		],
+		proxy_connections_ended_total: ['counter', () => CONNECTION_ENDS.map((reason) => `reason=${reason}`).sort()],
 		proxy_connections_refused_total: ['counter', () => CONNECTION_REFUSALS.map((reason) => `reason=${reason}`).sort()],
 		proxy_access_log_dropped_total: ['counter', () => ['']],
 		proxy_circuit_state: ['gauge', (up) => [`upstream=${up}`]],
