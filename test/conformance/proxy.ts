@@ -1,5 +1,5 @@
 /** The proxy's own gate: one worker thread of the data plane, whole, in front of an upstream that says who was let in. */
-import { randomBytes } from 'node:crypto';
+import { type KeyObject, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -38,9 +38,11 @@ export const proxy: Subject = {
 	name: 'the proxy',
 	protocols: ['h1', 'h2'],
 	async start(settings) {
+		// The main thread reads the key, before anything is there that would have to be stopped.
+		const publicKey = readPublicKey(settings.publicKeyPem);
 		const upstream = await startUpstream();
 		const worker = new Worker(new URL('../../src/data/worker.ts', import.meta.url), {
-			workerData: { ...(await seed(settings, upstream)), fakeClock: settings.clock.memory },
+			workerData: { ...(await seed(settings, publicKey, upstream)), fakeClock: settings.clock.memory },
 			execArgv: ['--import', new URL('proxy-fake-time.ts', import.meta.url).href],
 		});
 		const stop = async () => {
@@ -60,8 +62,8 @@ export const proxy: Subject = {
 	},
 };
 
-async function seed(settings: GateSettings, upstream: Server): Promise<WorkerSeed> {
-	const { publicKeyPem, issuer, audience, tenantRps, clock } = settings;
+async function seed(settings: GateSettings, publicKey: KeyObject, upstream: Server): Promise<WorkerSeed> {
+	const { issuer, audience, tenantRps, clock } = settings;
 	const { server, ca } = await testPki();
 	const { port } = upstream.address() as AddressInfo;
 	const breaker = BreakerCell.allocate(clock.ms);
@@ -77,9 +79,7 @@ async function seed(settings: GateSettings, upstream: Server): Promise<WorkerSee
 		limits: LIMITS,
 		tenantRps,
 		identity: {
-			issuers: [
-				issuerWithKey(readPublicKey(publicKeyPem), { issuer: issuer ?? undefined, audience: audience ?? undefined }),
-			],
+			issuers: [issuerWithKey(publicKey, { issuer: issuer ?? undefined, audience: audience ?? undefined })],
 		},
 		tls: { cert: server.certPem, key: server.keyPem, ca: ca.certPem },
 		routing: {
