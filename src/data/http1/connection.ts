@@ -45,7 +45,9 @@ export class Http1Connection extends Timed implements LiveConnection {
 		this.answer = new Http1Answer(socket, flushes, () => this.#current?.onOut());
 		this.#reader = new RequestHeadReader(plane.limits.maxHeaderBytes, plane.correlate !== undefined);
 		plane.deadlines.firstRequest.add(this);
-		readDirectly(socket, (bytes) => this.#onData(bytes));
+		// What has been answered at once is not kept from a client that ends its side right behind its request.
+		const onLast = () => this.answer.flush();
+		readDirectly(socket, (bytes) => this.#onData(bytes), onLast);
 		socket.on('drain', () => this.#current?.onDrain());
 		socket.on('end', () => this.#onEnd());
 	}

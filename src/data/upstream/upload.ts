@@ -58,7 +58,8 @@ export class Upload {
 	}
 
 	endTurn(): void {
-		if (this.#inTurn && this.#writes <= this.#writesOfTurn) this.flush();
+		// Also where much has been waiting on the socket: that may be a head, after whose write nobody would send this.
+		if (this.#writes <= this.#writesOfTurn && !this.#socket.destroyed) this.flush();
 		this.#uncork();
 	}
 

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { type Duplex, duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
@@ -53,6 +55,25 @@ async function untilGone(plane: FakePlane): Promise<void> {
 }
 
 describe('an HTTP/1.1 connection', () => {
+	it('still gives an answer of the same turn to a client that ends its side behind its request', async () => {
+		const server = createServer().listen(0, '127.0.0.1');
+		await once(server, 'listening');
+		const client = connect({ port: (server.address() as AddressInfo).port, host: '127.0.0.1', allowHalfOpen: true });
+		const [served] = (await once(server, 'connection')) as [Socket];
+		new Http1Front(new FakePlane()).accept(served as TLSSocket, '192.0.2.1');
+		let received = '';
+		client.on('data', (bytes: Buffer) => {
+			received += bytes.toString('latin1');
+		});
+		// As TLS has it whose last record is in the same segment as the request.
+		served.push(Buffer.from('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n'));
+		served.push(null);
+		await once(client, 'end');
+		assert.match(received, /^HTTP\/1\.1 401 .*unauthorized$/s);
+		client.destroy();
+		server.close();
+	});
+
 	it('is ended when its first head is not there in time, however it comes', async () => {
 		for (const bytes of ['', 'GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: a']) {
 			const plane = new FakePlane();

@@ -79,6 +79,18 @@ describe('an upload', () => {
 		equal(sink.writableLength, 'heada'.length);
 	});
 
+	it('does not keep a small piece behind a long head that waits for the connection to be made', async () => {
+		const sink = new Sink({ highWaterMark: 16_384 });
+		sink.stalled = true;
+		sink.write('h'.repeat(40_000));
+		const upload = uploadTo(sink, false);
+		equal(upload.write(Buffer.from('a')), false);
+		await endOfMoment();
+		sink.goOn();
+		await endOfMoment();
+		ok(sink.text.endsWith('ha'));
+	});
+
 	it('writes no more once the socket is gone', async () => {
 		const sink = new Sink();
 		sink.on('error', () => {});
