@@ -41,7 +41,7 @@ describe('the packed package', () => {
 		const imports = PARTS.map((part) => `console.log(Object.keys(await import('mtls-edge-proxy/${part}')).join());`);
 		bare.write('imports.js', imports.join('\n'));
 		assert.deepEqual((await bare.node('imports.js')).trim().split('\n'), [
-			'GateError,RefusedError,authorizationOf,createGate',
+			'GateError,RefusedError,authorizationOf,certificateOf,createGate',
 			'claimsOf,guard,guardUpgrade',
 			'default,guard',
 			'claimsOf,guard',
