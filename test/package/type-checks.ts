@@ -5,7 +5,7 @@ import Fastify from 'fastify';
 import express from 'express';
 import { createPublicKey, type KeyObject, type webcrypto } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import { authorizationOf, type Claims, createGate, type Gate, GateError, type GateErrorCode, type Refusal, RefusedError } from 'mtls-edge-proxy/embed';
+import { authorizationOf, certificateOf, type Claims, createGate, type Gate, GateError, type GateErrorCode, type Refusal, RefusedError } from 'mtls-edge-proxy/embed';
 import fastifyGuard, { guard as named } from 'mtls-edge-proxy/embed/fastify';
 import { guard as fetchGuard } from 'mtls-edge-proxy/embed/fetch';
 import { claimsOf as honoClaimsOf, type GateEnv, guard as honoGuard } from 'mtls-edge-proxy/embed/hono';
@@ -27,15 +27,24 @@ createGate({ jwtPublicKey: 5, issuer: null, audience: null, tenantRps: 1 });
 // @ts-expect-error the audience must be there
 createGate({ jwtPublicKey: '', issuer: null, tenantRps: 1 });
 
+const several = createGate({ issuers: [{ issuer: 'i', audience: 'a', jwks: { keys: [] }, algorithms: ['ES256'] }], tenantRps: 0 });
+several.ready.then(() => several.close());
+// @ts-expect-error an algorithm with a shared secret is none
+createGate({ issuers: [{ issuer: 'i', audience: 'a', publicKey: '', algorithms: ['HS256'] }], tenantRps: 0 });
+// @ts-expect-error issuers take the place of the one
+createGate({ issuers: [], issuer: 'i', jwtPublicKey: '', audience: 'a', tenantRps: 0 });
+export const bound = (req: IncomingMessage) => gate.check(authorizationOf(req), { certificate: () => certificateOf(req), scopes: ['a'] });
+
 const verdict = gate.check(undefined);
 if (verdict.ok) {
+	same<Equal<typeof verdict.tenant, string>>();
 	same<Equal<typeof verdict.claims.sub, string>>();
 	same<Equal<typeof verdict.claims.scope, string>>();
 	same<Equal<typeof verdict.claims.whatever, unknown>>();
 	// @ts-expect-error claims are shared between requests
 	verdict.claims.sub = 'root';
 } else {
-	same<Equal<typeof verdict.refusal.status, 401 | 429>>();
+	same<Equal<typeof verdict.refusal.status, 401 | 403 | 429>>();
 	same<Equal<typeof verdict.refusal.reason, string | undefined>>();
 	same<Equal<RefusedError['refusal'], Refusal>>();
 }
