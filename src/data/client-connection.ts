@@ -64,11 +64,12 @@ export class ClientConnection {
 			member('tls', this.#socket.getProtocol()),
 			member('client', this.ip),
 		];
-		const { certificate } = this;
+		// Not kept: each line has these members as text, and a certificate held for every connection costs memory.
+		const certificate = this.readCertificate();
 		if (certificate !== undefined) {
 			// One attribute a line, as Node has it.
-			members.push(member('client_subject', certificate.x509.subject?.replaceAll('\n', ', ')));
-			members.push(member('client_sha256', certificate.thumbprint.toString('hex')));
+			members.push(member('client_subject', certificate.subject?.replaceAll('\n', ', ')));
+			members.push(member('client_sha256', new ClientCertificate(certificate).thumbprint.toString('hex')));
 		}
 		return members.join('');
 	}

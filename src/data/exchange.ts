@@ -143,8 +143,10 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		// for a connection or a token.
 		const forbidden = route.access?.refuse(client.connection, this.#identity!);
 		if (forbidden) return this.refuse(forbidden);
-		if (route.certificateHeaders !== undefined && client.connection.caller === undefined)
+		if (route.certificateHeaders !== undefined && client.connection.caller === undefined) {
 			return this.refuse(NO_CERTIFICATE);
+		}
+
 		// What a tenant may ask for in all need not be what it may ask of this route.
 		if (route.limit !== undefined) {
 			const overRate = refuseOverRouteRate(
@@ -320,7 +322,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		this.fail(rejection.INTERNAL_ERROR, 'abandoned');
 	}
 
-	/** The upstream's answer, as it goes to the client. @param fields names and values in turn. */
+	/** The fields of the upstream's answer as they go to the client: with what is left of the limits, where that is told. */
 	protected answerFields(fields: AnswerFields): AnswerFields {
 		return this.#report === undefined ? fields : new AnswerFields(withReport([...fields.list], this.#report));
 	}

@@ -104,11 +104,13 @@ export interface CommonOptions {
 
 /** Tenants in debt at the same moment, in 1 MiB. A tenant that finds no place among them has to wait. */
 const LIMITER_SLOTS = 1 << 16;
+
 /**
  * Creates a gate. It remembers verified tokens, at most 10,000, each for at most 5 minutes and never longer than to its
  * `exp` and the 60 s of leeway.
  *
- * @throws {GateError} `ERR_GATE_PUBLIC_KEY`, `ERR_GATE_ISSUER`, `ERR_GATE_AUDIENCE`, `ERR_GATE_ISSUERS` or `ERR_GATE_TENANT_RPS`.
+ * @throws {GateError} `ERR_GATE_PUBLIC_KEY`, `ERR_GATE_ISSUER`, `ERR_GATE_AUDIENCE`, `ERR_GATE_ISSUERS`,
+ *   `ERR_GATE_TENANT_RPS` or `ERR_GATE_TENANTS`.
  */
 export function createGate(options: GateOptions): RefreshingGate {
 	const { tenantRps, onEvent = warnOfEvent, clock = ownClock() } = options;
