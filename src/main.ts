@@ -53,7 +53,7 @@ type Command<Name extends CommandLine['command']> = Extract<CommandLine, { reado
 async function run({ config: path, bind, metricsBind, workers, logFormat, rustLog }: Command<'run'>): Promise<void> {
 	const { assertEnoughFiles, openFilesLimit } = await import('./control/descriptor-limit.ts');
 	assertEnoughFiles(openFilesLimit(), workers);
-	const { readStartFiles } = await import('./control/inspection.ts');
+	const { readStartFiles } = await import('./control/files/inspection.ts');
 	const files = await readStartFiles(path, new Date());
 	const { createLogger, parseLogFilter } = await import('./shared/log.ts');
 	const { createLogOutput } = await import('./control/log-output.ts');

@@ -1,6 +1,6 @@
 import { type ConfigProblem, describeProblem, inFileOrder } from '../config/error.ts';
 import { assertEnoughFiles, openFilesLimit } from '../control/descriptor-limit.ts';
-import { inspect } from '../control/inspection.ts';
+import { inspect } from '../control/files/inspection.ts';
 import { processLimits } from '../control/process-state.ts';
 import { parseLogFilter } from '../shared/log.ts';
 import type { CommandLine } from './arguments.ts';

@@ -2,11 +2,11 @@ import type { Config } from '../config/config.ts';
 import { type Clock, systemClock } from '../shared/clock.ts';
 import type { Logger } from '../shared/log.ts';
 import type { WorkerSeed } from '../shared/messages.ts';
-import type { ConfigInForce } from './config-in-force.ts';
 import { connectionsFor, openFilesLimit } from './descriptor-limit.ts';
-import type { StartFiles } from './inspection.ts';
+import type { StartFiles } from './files/inspection.ts';
 import type { ListenAddress } from './listen.ts';
 import { ProcessMemory } from './process-memory.ts';
+import type { ConfigInForce } from './reload/config-in-force.ts';
 import { connectionWarnings, nodeWarnings, sharesPorts } from './start-warnings.ts';
 import { Upstreams } from './upstreams.ts';
 

@@ -9,23 +9,23 @@ import { KeyRefresher } from '../shared/jwks/key-refresher.ts';
 import type { Logger } from '../shared/log.ts';
 import { watchCrls } from './crl/watch.ts';
 import { Drain } from './drain.ts';
-import type { MetricSources } from './families.ts';
-import { HealthProber } from './health.ts';
-import { configureHeaps } from './heap.ts';
-import { httpProbe } from './http-probe.ts';
-import { changedInVain, planIdentity } from './identity-plan.ts';
-import { reloadedFiles, type StartFiles } from './inspection.ts';
+import { reloadedFiles, type StartFiles } from './files/inspection.ts';
+import { readTlsFiles } from './files/tls-files.ts';
+import { HealthProber } from './health/health.ts';
+import { httpProbe } from './health/http-probe.ts';
 import { createKeyStore } from './jwks/key-store.ts';
 import { RemoteKeys } from './jwks/remote-keys.ts';
 import { assertFree, formatAddress, type ListenAddress, listenProblem } from './listen.ts';
 import type { LogOutput } from './log-output.ts';
-import { startMetrics } from './metrics.ts';
+import type { MetricSources } from './metrics/families.ts';
+import { startMetrics } from './metrics/listener.ts';
 import { createState, type ProcessState, seedWorker } from './process-state.ts';
-import { Readiness } from './readiness.ts';
-import { Reloader, switchIdentity } from './reload.ts';
+import { changedInVain, planIdentity } from './reload/identity-plan.ts';
+import { Reloader, switchIdentity } from './reload/reload.ts';
+import { Readiness } from './status/readiness.ts';
 import { systemTimers } from './timers.ts';
-import { readTlsFiles } from './tls-files.ts';
-import { WorkerPool } from './worker-pool.ts';
+import { configureHeaps } from './workers/heap.ts';
+import { WorkerPool } from './workers/worker-pool.ts';
 
 export interface SupervisorOptions {
 	/** The configuration and what is in the files that it names. */

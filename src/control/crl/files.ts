@@ -4,7 +4,7 @@ import type { ConfigProblem } from '../../config/error.ts';
 import { authorityId, type CrlSeed } from '../../identity/client-chain.ts';
 import { canonicalName } from '../../identity/revocations.ts';
 import { authoritiesOf, nth, readBlocks } from '../../shared/certificates.ts';
-import { type Judged, readNamedBytes } from '../named-file.ts';
+import { type Judged, readNamedBytes } from '../files/named-file.ts';
 import { type Crl, CrlError, isIssuedBy, maySignCrls, readCrl } from './crl.ts';
 
 /**

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { type ConfigTables, renderConfig } from '../../../../src/cli/demo/config-file.ts';
 import { describeProblem } from '../../../../src/config/error.ts';
-import { inspect, reloadedFiles } from '../../../../src/control/inspection.ts';
+import { inspect, reloadedFiles } from '../../../../src/control/files/inspection.ts';
 import { authorityId } from '../../../../src/identity/client-chain.ts';
 import { crlPem, issueCrl } from '../../../fixtures/crl.ts';
 import { type TestPki, testPki } from '../../../fixtures/pki.ts';

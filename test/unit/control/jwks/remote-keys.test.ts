@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { RemoteKeys } from '../../../../src/control/jwks/remote-keys.ts';
-import { switchIdentity } from '../../../../src/control/reload.ts';
+import { switchIdentity } from '../../../../src/control/reload/reload.ts';
 import { readJwks } from '../../../../src/identity/key-set.ts';
 import type { IdentitySeed } from '../../../../src/identity/trust.ts';
 import { FetchError } from '../../../../src/shared/jwks/fetch-keys.ts';

@@ -1,0 +1,69 @@
+import type { Config } from '../../config/config.ts';
+import { ConfigError, type ConfigProblem } from '../../config/error.ts';
+import { readConfig } from '../../config/load.ts';
+import { configWarnings } from '../../config/warnings.ts';
+import type { IdentitySeed } from '../../identity/trust.ts';
+import type { RemoteIssuer } from '../../shared/jwks/remote-issuer.ts';
+import type { TlsMaterial } from '../../shared/messages.ts';
+import { FileWatch, stampOf } from '../reload/file-watch.ts';
+import { systemTimers } from '../timers.ts';
+import { judgeIdentityFiles } from './identity-files.ts';
+import { judgeTlsFiles } from './tls-files.ts';
+
+/** What the start reads before it does anything. */
+export interface StartFiles {
+	readonly config: Config;
+	readonly tls: TlsMaterial;
+	readonly identity: IdentitySeed;
+	/** Those of its issuers whose keys come over the network. */
+	readonly remotes: readonly RemoteIssuer[];
+	/** What can be used and is doubtful. */
+	readonly warnings: readonly ConfigProblem[];
+	/** Watches the files that a reload reads, from before they were read; `undefined` without `reload_on_change`. */
+	readonly watch?: FileWatch | undefined;
+}
+
+export interface Inspection {
+	/** `undefined` where there are problems. */
+	readonly files: StartFiles | undefined;
+	readonly problems: readonly ConfigProblem[];
+	readonly warnings: readonly ConfigProblem[];
+}
+
+/** Reads the configuration and all files that it names, and finds everything that is wrong with any of them. */
+export async function inspect(path: string, now: Date): Promise<Inspection> {
+	const { config, problems, files } = await readConfig(path);
+	const tls = await judgeTlsFiles(files, now);
+	const { identity, remotes = [], ...found } = await judgeIdentityFiles(files, config);
+	const warnings = [...(config === undefined ? [] : configWarnings(config)), ...tls.warnings, ...found.warnings];
+	const usable = config !== undefined && tls.material !== undefined && identity !== undefined;
+	return {
+		files: usable ? { config, tls: tls.material, identity, remotes, warnings } : undefined,
+		problems: [...problems, ...tls.problems, ...found.problems],
+		warnings,
+	};
+}
+
+/**
+ * The same for the start.
+ *
+ * @throws ConfigError naming every problem.
+ */
+export async function readStartFiles(path: string, now: Date): Promise<StartFiles> {
+	const { files, problems } = await inspect(path, now);
+	if (files === undefined) throw new ConfigError(path, problems);
+	if (!files.config.reloadOnChange) return files;
+	const watch = new FileWatch({ stampOf, timers: systemTimers }, reloadedFiles(files.config));
+	await watch.reading();
+	// Read once more: what has changed between the first reading and the beginning of the watch would go unnoticed.
+	const again = await inspect(path, now);
+	if (again.files === undefined) throw new ConfigError(path, again.problems);
+	return { ...again.files, watch };
+}
+
+/** What a reload reads. */
+export function reloadedFiles({ path, tls, jwt, issuerFiles, revokedPath }: Config): string[] {
+	const keys = jwt?.reload ? [jwt.publicKeyPath] : issuerFiles.map((file) => file.path);
+	const revoked = revokedPath === undefined ? [] : [revokedPath];
+	return [path, tls.certPath, tls.keyPath, tls.clientCaPath, ...tls.crlPaths, ...revoked, ...keys];
+}

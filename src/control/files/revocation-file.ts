@@ -1,0 +1,53 @@
+import { X509Certificate } from 'node:crypto';
+import type { ConfigFiles } from '../../config/config.ts';
+import { linesOf, readRevocationList } from '../../config/revocation-list.ts';
+import { nobodysTenant } from '../../config/tenant-names.ts';
+import { canonicalName, type RevocationList } from '../../identity/revocations.ts';
+import { authoritiesOf } from '../../shared/certificates.ts';
+import { type Judged, readNamed } from './named-file.ts';
+
+/**
+ * Reads and judges the file of `revoked_path`, if there is one.
+ *
+ * @param bundle text of `tls.client_ca_path`; `undefined` where that is wrong.
+ */
+export async function judgeRevocationList(
+	files: ConfigFiles,
+	bundle: string | undefined,
+): Promise<Judged<{ readonly revoked: RevocationList }>> {
+	const { text, problem, about } = await readNamed(files, 'revoked_path', files.revokedPath);
+	if (text === undefined) return { problems: problem === undefined ? [] : [problem], warnings: [] };
+	const { list, problems } = readRevocationList(text);
+	if (list === undefined) return { problems: problems.map(about), warnings: [] };
+	const warnings = [...strangers(list, text, bundle), ...nobodies(list, text, files)];
+	return { revoked: list, problems: [], warnings: warnings.map(about) };
+}
+
+/** Such an entry revokes nothing, and whoever wrote it believes that a tenant is stopped. */
+function nobodies({ tenants }: RevocationList, text: string, { issuers = [] }: ConfigFiles): string[] {
+	const lines = tenants.length === 0 ? [] : linesOf(text, 'tenants');
+	return tenants.flatMap((tenant, i) => {
+		const nobody = nobodysTenant(tenant, issuers);
+		return nobody === undefined ? [] : [`line ${lines[i]}: tenants[${i}]: ${nobody}`];
+	});
+}
+
+/** A name that is nobody's revokes nothing: most likely its attributes stand in another order than in the certificate. */
+function strangers({ serials }: RevocationList, text: string, bundle: string | undefined): string[] {
+	if (bundle === undefined || serials.length === 0) return [];
+	const names = authoritiesOf(bundle).map((pem) => canonicalName(new X509Certificate(pem).subject));
+	const lines = linesOf(text, 'serials', 'issuer');
+	return serials.flatMap(({ issuer }, i) =>
+		names.includes(issuer)
+			? []
+			: [
+					`line ${lines[i]}: serials[${i}].issuer: is the name of no CA of tls.client_ca_path, which has ${names
+						.slice(0, MAX_NAMES)
+						.map((name) => `"${name}"`)
+						.join(', ')}; check the order of its attributes, unless it is an intermediate that clients send`,
+				],
+	);
+}
+
+/** So many names fit in a line. */
+const MAX_NAMES = 5;

@@ -1,0 +1,166 @@
+import type { HealthSettings, UpstreamAddress } from '../../config/config.ts';
+import type { Clock } from '../../shared/clock.ts';
+import type { Logger } from '../../shared/log.ts';
+import type { Timers } from '../timers.ts';
+import type { Upstream } from '../upstreams.ts';
+import { countVerdict, type VerdictCount } from './verdict-count.ts';
+
+export type Verdict =
+	/** @param status of the answer, where there was one. */
+	| { readonly healthy: boolean; readonly cause: string; readonly status?: number }
+	/** It could not be asked, for want of something on this machine: that says nothing of the upstream. */
+	| { readonly healthy: 'unknown'; readonly cause: string };
+
+/**
+ * Asks one upstream how it is. It ends by itself, in bounded time, and does not reject.
+ *
+ * @param abandoned nobody wants to know any more.
+ */
+export type Probe = (address: UpstreamAddress, settings: HealthSettings, abandoned: AbortSignal) => Promise<Verdict>;
+
+export interface ProberParts {
+	readonly intervalMs: number;
+	readonly probe: Probe;
+	readonly timers: Timers;
+	readonly clock: Clock;
+	readonly log: Logger;
+}
+
+/** What the prober needs of an upstream. Those without `health` are never asked. */
+export type Watched = Pick<Upstream, 'address' | 'breaker' | 'health' | 'alive'>;
+
+/** For a round of first verdicts: who waits for them gets no more than this (decisions "Circuit breaker"), ms. */
+export const PROVE_LIMIT_MS = 2_000;
+/**
+ * Probes of such a round that are under way at once. This thread takes some tenths of a millisecond for each: of thousands
+ * at once the last would be over its time before its answer had been read.
+ */
+export const MAX_ROUND_PROBES = 256;
+/** Upstreams are asked in groups, at least so far apart, ms. */
+const LEAST_GAP_MS = 10;
+
+const TARGET = 'proxy::health';
+
+/**
+ * The active health check (specification 4.2): all upstreams at once, and then each of them at every interval, spread over
+ * it. Each verdict goes to the breaker the moment it is there; a slow upstream delays nobody else's, and is not asked again
+ * before it has answered. Only changes are logged.
+ */
+export class HealthProber {
+	readonly #parts: ProberParts;
+	#watched: readonly Watched[] = [];
+	/** The group whose turn is next, and how many groups there are. */
+	#group = 0;
+	#groups = 1;
+	readonly #running = new Map<Watched, AbortController>();
+	readonly #verdicts = new WeakMap<Watched, VerdictCount>();
+	/** Those that could not be asked the last time. */
+	readonly #unasked = new WeakSet<Watched>();
+	#stopTimer: (() => void) | undefined;
+	#isStopped = false;
+
+	constructor(parts: ProberParts) {
+		this.#parts = parts;
+	}
+
+	/** Probes these from now on, and no others. What is under way for one that is no longer watched is dropped. */
+	watch(upstreams: Iterable<Watched>): void {
+		this.#watched = Array.from(upstreams).filter(({ health }) => health !== undefined);
+		const most = Math.max(1, Math.floor(this.#parts.intervalMs / LEAST_GAP_MS));
+		const groups = Math.max(1, Math.min(this.#watched.length, most));
+		// It goes on from where it was in the interval: reloads in quick succession must not keep the last ones waiting.
+		this.#group = Math.floor((this.#group * groups) / this.#groups);
+		this.#groups = groups;
+		const watched = new Set(this.#watched);
+		for (const [upstream, running] of this.#running) if (!watched.has(upstream)) running.abort();
+	}
+
+	/** Begins. Resolves when each upstream has its first verdict, or after `PROVE_LIMIT_MS`. */
+	start(): Promise<void> {
+		this.#wait(this.#parts.clock.now());
+		return this.prove(this.#watched);
+	}
+
+	stop(): void {
+		this.#isStopped = true;
+		this.#stopTimer?.();
+		this.watch([]);
+	}
+
+	/**
+	 * Asks upstreams that are watched, or about to be, and have no verdict yet, at once. Resolves when each has one, or after
+	 * `PROVE_LIMIT_MS`; those that have none by then get it later.
+	 */
+	prove(upstreams: Iterable<Watched>): Promise<void> {
+		const { promise, resolve } = Promise.withResolvers<void>();
+		const cancel = this.#parts.timers.after(PROVE_LIMIT_MS, resolve);
+		void this.#round([...upstreams]).then(() => {
+			cancel();
+			resolve();
+		});
+		return promise;
+	}
+
+	async #round(upstreams: readonly Watched[]): Promise<void> {
+		const left = upstreams.values();
+		const one = async () => {
+			for (const upstream of left) {
+				if (this.#isStopped) return;
+				if (!this.#verdicts.has(upstream)) await this.#probe(upstream);
+			}
+		};
+		await Promise.all(Array.from({ length: Math.min(upstreams.length, MAX_ROUND_PROBES) }, one));
+	}
+
+	/** @param from when the last group had its turn, monotonic ms; counted from there, so that the interval does not drift. */
+	#wait(from: number): void {
+		const { intervalMs, timers, clock } = this.#parts;
+		const now = clock.now();
+		const due = Math.max(from + intervalMs / this.#groups, now);
+		this.#stopTimer = timers.after(due - now, () => {
+			this.#probeGroup();
+			this.#wait(due);
+		});
+	}
+
+	#probeGroup(): void {
+		const { length } = this.#watched;
+		const from = Math.floor((this.#group * length) / this.#groups);
+		this.#group++;
+		const to = Math.floor((this.#group * length) / this.#groups);
+		for (const upstream of this.#watched.slice(from, to)) void this.#probe(upstream);
+		if (this.#group === this.#groups) this.#group = 0;
+	}
+
+	async #probe(upstream: Watched): Promise<void> {
+		const { address, health } = upstream;
+		if (health === undefined || this.#running.has(upstream)) return;
+		const running = new AbortController();
+		this.#running.set(upstream, running);
+		const verdict = await this.#parts.probe(address, health, running.signal);
+		this.#running.delete(upstream);
+		if (!running.signal.aborted) this.#apply(upstream, health, verdict);
+	}
+
+	#apply(upstream: Watched, health: HealthSettings, verdict: Verdict): void {
+		const { clock, log } = this.#parts;
+		const { authority } = upstream.address;
+		const { healthy, cause } = verdict;
+		if (healthy === 'unknown') {
+			if (!this.#unasked.has(upstream)) {
+				log.warn(TARGET, 'health cannot be probed; keeping the last verdict', { upstream: authority, cause });
+			}
+			this.#unasked.add(upstream);
+			return;
+		}
+		this.#unasked.delete(upstream);
+		const count = countVerdict(this.#verdicts.get(upstream), healthy, health);
+		this.#verdicts.set(upstream, count);
+		if (!count.isEnough) return;
+		upstream.breaker.health(healthy, clock.now(), `health: ${verdict.status ?? cause}`);
+		if (upstream.alive === healthy) return;
+		upstream.alive = healthy;
+		if (healthy) log.info(TARGET, 'upstream is healthy', { upstream: authority });
+		else log.warn(TARGET, 'upstream is unhealthy', { upstream: authority, cause });
+	}
+}

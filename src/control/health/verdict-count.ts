@@ -1,0 +1,25 @@
+import type { HealthSettings } from '../../config/config.ts';
+
+/** Verdicts of one kind in a row. */
+export interface VerdictCount {
+	readonly healthy: boolean;
+	readonly count: number;
+	/** They are enough to be believed. */
+	readonly isEnough: boolean;
+}
+
+/**
+ * Counts one more verdict. The first of all is believed at once, for nothing else is known of the upstream; after that as
+ * many in a row as the settings want.
+ *
+ * @param before `undefined`: there was none.
+ */
+export function countVerdict(
+	before: VerdictCount | undefined,
+	healthy: boolean,
+	{ unhealthyAfter, healthyAfter }: Pick<HealthSettings, 'unhealthyAfter' | 'healthyAfter'>,
+): VerdictCount {
+	const wanted = healthy ? healthyAfter : unhealthyAfter;
+	const count = before === undefined ? wanted : before.healthy === healthy ? Math.min(before.count + 1, wanted) : 1;
+	return { healthy, count, isEnough: count >= wanted };
+}

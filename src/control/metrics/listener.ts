@@ -1,0 +1,118 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Logger } from '../../shared/log.ts';
+import { descriptorsExhausted, keepSpareDescriptor } from '../../shared/spare-descriptor.ts';
+import { type ListenAddress, listenProblem } from '../listen.ts';
+import { StartError } from '../start-error.ts';
+import type { Readiness } from '../status/readiness.ts';
+import { EXPOSITION_TYPE, Exposition } from './exposition.ts';
+import { type MetricSources, writeProxyFamilies } from './families.ts';
+import { readProcess, writeProcessFamilies } from './process-families.ts';
+
+export interface MetricsListener {
+	readonly port: number;
+	/** Ends all connections. */
+	close(): void;
+}
+
+const TARGET = 'proxy::metrics';
+
+/**
+ * The plain listener of specification 4.3: `/metrics`, and for those who start and stop the process `/livez` and
+ * `/readyz`. It runs on the main thread, so it answers also while the data plane is saturated, and until the very end of a
+ * drain.
+ *
+ * @throws StartError when the address cannot be had.
+ */
+export async function startMetrics(
+	address: ListenAddress,
+	sources: MetricSources,
+	readiness: Pick<Readiness, 'obstacle'>,
+	log: Logger,
+): Promise<MetricsListener> {
+	const pages = pagesOf(sources, readiness, log);
+	// Scrapers send small requests and read at once; whoever does not is not one, and holds a connection for seconds.
+	const server = createServer({
+		headersTimeout: 5_000,
+		requestTimeout: 5_000,
+		keepAliveTimeout: 75_000,
+		connectionsCheckingInterval: 1_000,
+		maxHeaderSize: 8 * 1024,
+	});
+	server.maxConnections = 128;
+	server.on('connection', (socket) => descriptorsExhausted() && socket.destroy());
+	server.on('request', (request, response) => void answer(request, response, pages));
+	await listen(server, address);
+	keepSpareDescriptor();
+	server.on('error', (error) => log.error(TARGET, 'accept failed', { cause: error }));
+	return {
+		port: (server.address() as AddressInfo).port,
+		close: () => {
+			server.close();
+			server.closeAllConnections();
+		},
+	};
+}
+
+function listen(server: Server, address: ListenAddress): Promise<void> {
+	return new Promise((resolve, reject) => {
+		server.once('error', (error) => reject(new StartError(listenProblem(address, '--metrics-bind', error))));
+		server.listen(address, resolve);
+	});
+}
+
+interface Answer {
+	readonly status: number;
+	readonly body: string;
+	/** Default: plain text. */
+	readonly type?: string;
+}
+
+type Pages = ReadonlyMap<string, () => Answer | Promise<Answer>>;
+
+function pagesOf(sources: MetricSources, readiness: Pick<Readiness, 'obstacle'>, log: Logger): Pages {
+	return new Map<string, () => Answer | Promise<Answer>>([
+		['/metrics', () => scrape(sources, log)],
+		// That somebody answers is all there is to say.
+		['/livez', () => ({ status: 200, body: 'alive' })],
+		['/readyz', () => ready(readiness)],
+	]);
+}
+
+async function scrape(sources: MetricSources, log: Logger): Promise<Answer> {
+	try {
+		const page = new Exposition();
+		writeProxyFamilies(page, sources);
+		writeProcessFamilies(page, await readProcess());
+		return { status: 200, body: page.text, type: EXPOSITION_TYPE };
+	} catch (error) {
+		log.error(TARGET, 'scrape failed', { cause: error });
+		return { status: 500, body: 'internal error' };
+	}
+}
+
+function ready({ obstacle }: Pick<Readiness, 'obstacle'>): Answer {
+	return obstacle === undefined ? { status: 200, body: 'ready' } : { status: 503, body: `not ready: ${obstacle}` };
+}
+
+async function answer(request: IncomingMessage, response: ServerResponse, pages: Pages): Promise<void> {
+	const [path] = request.url!.split('?', 1);
+	const page = pages.get(path!);
+	if (page === undefined) return end(response, { status: 404, body: 'not found' });
+	if (request.method !== 'GET' && request.method !== 'HEAD') {
+		response.setHeader('allow', 'GET, HEAD');
+		return end(response, { status: 405, body: 'method not allowed' });
+	}
+	end(response, await page());
+}
+
+function end(response: ServerResponse, { status, body, type = 'text/plain; charset=utf-8' }: Answer): void {
+	response.writeHead(status, {
+		'content-type': type,
+		'content-length': Buffer.byteLength(body),
+		// What held a moment ago must not decide where connections go.
+		'cache-control': 'no-store',
+	});
+	// Node leaves the body of an answer to HEAD out.
+	response.end(body);
+}

@@ -1,0 +1,60 @@
+import type { Config, Limits } from '../../config/config.ts';
+
+/** The keys that are read at the start alone (specification 2.1, decisions "Limits"), as the file spells them. */
+const LIMIT_KEYS: Readonly<Record<keyof Limits, string>> = {
+	maxRequestBodyBytes: 'max_request_body_bytes',
+	requestBodyTimeoutMs: 'request_body_timeout_secs',
+	upstreamTimeoutMs: 'upstream_timeout_secs',
+	tlsHandshakeTimeoutMs: 'tls_handshake_timeout_secs',
+	firstRequestTimeoutMs: 'first_request_timeout_secs',
+	h2MaxConcurrentStreams: 'h2_max_concurrent_streams',
+	shutdownDrainMs: 'shutdown_drain_secs',
+	shutdownDelayMs: 'shutdown_delay_secs',
+	maxHeaderBytes: 'max_header_bytes',
+	maxBufferedBytes: 'max_buffered_bytes',
+	maxBufferedBytesPerTenant: 'max_buffered_bytes_per_tenant',
+	minAnswerBytesPerSec: 'min_answer_bytes_per_sec',
+	maxConnections: 'max_connections',
+	maxConnectionAgeMs: 'max_connection_age_secs',
+	rateLimitHeaders: 'rate_limit_headers',
+};
+
+/** The boot-only keys whose value in the file is another one than what the process started with. */
+export function changedBootSettings(booted: Config, current: Config): string[] {
+	const before = bootSettings(booted);
+	return [...bootSettings(current)].filter(([key, value]) => before.get(key) !== value).map(([key]) => key);
+}
+
+function bootSettings(config: Config): Map<string, unknown> {
+	const { healthIntervalMs, tenantRps, reloadOnChange, stateDir, jwt, limits, log } = config;
+	const settings = new Map<string, unknown>([
+		['health_interval_secs', healthIntervalMs],
+		['tenant_rps', tenantRps],
+		['reload_on_change', reloadOnChange],
+		['state_dir', stateDir],
+		...(jwt === undefined || jwt.reload ? [] : jwtSettings(jwt)),
+		['log.access', log.access],
+		['log.request_id', log.requestId],
+	]);
+	for (const limit of Object.keys(LIMIT_KEYS) as (keyof Limits)[]) {
+		settings.set(`limits.${LIMIT_KEYS[limit]}`, limits[limit]);
+	}
+	return settings;
+}
+
+function jwtSettings({
+	publicKeyPath,
+	issuer,
+	audience,
+	certificateBound,
+	rateClaim,
+}: NonNullable<Config['jwt']>): [key: string, value: unknown][] {
+	return [
+		['jwt.jwks_path', publicKeyPath],
+		['jwt.issuer', issuer],
+		['jwt.audience', audience],
+		['jwt.certificate_bound', certificateBound],
+		['jwt.rate_claim', rateClaim?.name],
+		['jwt.max_rps', rateClaim?.maxRps],
+	];
+}

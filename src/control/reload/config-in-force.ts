@@ -1,0 +1,12 @@
+import type { IdentitySeed } from '../../identity/trust.ts';
+import type { TlsMaterial } from '../../shared/messages.ts';
+
+/** What a reload exchanges, besides the routing table (see `upstreams.ts`), and how often it did. */
+export interface ConfigInForce {
+	tls: TlsMaterial;
+	identity: IdentitySeed;
+	/** 1 at the start; one more with each reload that took anything over. */
+	generation: number;
+	/** Reloads that took everything over, and those that kept anything old. */
+	readonly reloads: { success: number; failure: number };
+}

@@ -1,0 +1,201 @@
+import type { Config } from '../../config/config.ts';
+import { type ConfigProblem, describeProblem } from '../../config/error.ts';
+import type { IdentitySeed } from '../../identity/trust.ts';
+import type { LogFields, Logger } from '../../shared/log.ts';
+import type { TlsFiles } from '../files/tls-files.ts';
+import type { HealthProber } from '../health/health.ts';
+import type { Upstreams } from '../upstreams.ts';
+import type { WorkerPool } from '../workers/worker-pool.ts';
+import { changedBootSettings } from './boot-settings.ts';
+import type { ConfigInForce } from './config-in-force.ts';
+import type { IdentityPlan } from './identity-plan.ts';
+
+export interface ReloadParts {
+	/** The configuration of the start. */
+	readonly booted: Config;
+	/** Reads the file anew; rejects with the reason. */
+	readonly loadConfig: () => Promise<Config>;
+	/** Reads and judges the TLS files; rejects with the reason. */
+	readonly readTlsFiles: (config: Config) => Promise<TlsFiles>;
+	/** Reads and judges the files that say whom we believe; rejects with the reason. */
+	readonly planIdentity: (config: Config) => Promise<IdentityPlan>;
+	/** What has changed in files that are read at the start alone. */
+	readonly changedInVain: (config: Config) => Promise<readonly ConfigProblem[]>;
+	/** What is allowed but hardly ever meant. */
+	readonly configWarnings: (config: Config) => readonly ConfigProblem[];
+	readonly inForce: ConfigInForce;
+	readonly upstreams: Upstreams;
+	readonly prober: Pick<HealthProber, 'prove' | 'watch'>;
+	readonly pool: Pick<WorkerPool, 'switchAll'>;
+	readonly log: Logger;
+}
+
+const TARGET = 'proxy::reload';
+
+/**
+ * Reload by SIGUSR1 (specification 3.3 and 6), by SIGHUP, or because files have changed. TLS material, identity
+ * (whom we believe) and routing table are taken over independently of each other, and each by all workers or by none. Whoever asks while a reload is running makes
+ * it run once more, however many there are: the files may have changed after they were read.
+ */
+export class Reloader {
+	readonly #parts: ReloadParts;
+	#running: Promise<void> | undefined;
+	#again = false;
+	#stopped = false;
+
+	constructor(parts: ReloadParts) {
+		this.#parts = parts;
+	}
+
+	/**
+	 * Resolves when a reload that began no earlier than now has ended, whatever came of it. Never rejects.
+	 *
+	 * @param cause who asks, for the log.
+	 */
+	request(cause: LogFields = {}): Promise<void> {
+		if (!this.#stopped) this.#parts.log.info(TARGET, 'reading the files again', cause);
+		this.#again = true;
+		this.#running ??= this.#runWhileAsked();
+		return this.#running;
+	}
+
+	/** The process is on its way out: nothing new is begun. */
+	stop(): void {
+		this.#stopped = true;
+	}
+
+	async #runWhileAsked(): Promise<void> {
+		while (this.#again && !this.#stopped) {
+			this.#again = false;
+			await this.#reload();
+		}
+		this.#running = undefined;
+	}
+
+	async #reload(): Promise<void> {
+		// A file that is wrong anywhere fails all rounds: a part of a configuration is not what its author meant.
+		const config = this.#loadConfig();
+		const generation = this.#parts.inForce.generation + 1;
+		const tls = await this.#attempt('mTLS config reloaded', 'mTLS reload failed; keeping old', async () =>
+			this.#takeTls(await config, generation),
+		);
+		const identity = await this.#identityRound(config, generation);
+		const routes = await this.#attempt('routing table reloaded', 'route reload failed; keeping old table', async () =>
+			this.#takeRoutes((await config).routes, generation),
+		);
+		this.#parts.inForce.reloads[tls && identity && routes ? 'success' : 'failure'] += 1;
+	}
+
+	/** Without `reloadsIdentity` whom we believe stays what it was at the start (specification 5), and nothing is said of it. */
+	async #identityRound(config: Promise<Config>, generation: number): Promise<boolean> {
+		const { booted, inForce } = this.#parts;
+		// The last `[[tenants]]` may have been taken out of the file.
+		const hasQuotas = (inForce.identity.quotas?.tenants.length ?? 0) > 0;
+		if (!(hasQuotas || (await config.catch(() => booted)).reloadsIdentity)) return true;
+		return this.#attempt('identity reloaded', 'identity reload failed; keeping old', async () =>
+			this.#takeIdentity(await config, generation),
+		);
+	}
+
+	async #attempt(success: string, failure: string, take: () => Promise<void>): Promise<boolean> {
+		const { inForce, log } = this.#parts;
+		try {
+			await take();
+			log.info(TARGET, success, { generation: inForce.generation });
+			return true;
+		} catch (error) {
+			log.error(TARGET, failure, { cause: (error as Error).message, generation: inForce.generation });
+			return false;
+		}
+	}
+
+	async #loadConfig(): Promise<Config> {
+		const { booted, loadConfig, configWarnings, changedInVain, log } = this.#parts;
+		const config = await loadConfig();
+		this.#warn(config, [...configWarnings(config), ...(await changedInVain(config))]);
+		const changed = changedBootSettings(booted, config);
+		if (changed.length > 0) {
+			log.warn(TARGET, 'settings have changed that are read at the start alone; restart to use them', {
+				keys: changed,
+			});
+		}
+		return config;
+	}
+
+	async #takeTls(config: Config, generation: number): Promise<void> {
+		const { readTlsFiles, pool, inForce } = this.#parts;
+		const { material, warnings } = await readTlsFiles(config);
+		this.#warn(config, warnings);
+		this.#assertRunning();
+		await pool.switchAll(
+			(_, id) => ({ type: 'prepare-tls', id, tls: material }),
+			() => {
+				inForce.tls = material;
+				inForce.generation = generation;
+			},
+		);
+	}
+
+	async #takeIdentity(config: Config, generation: number): Promise<void> {
+		const { planIdentity, pool, inForce } = this.#parts;
+		const plan = await planIdentity(config);
+		try {
+			this.#warn(config, plan.warnings);
+			this.#assertRunning();
+			await switchIdentity(pool, plan.identity, (identity) => {
+				inForce.identity = identity;
+				inForce.generation = generation;
+				plan.apply();
+			});
+		} catch (error) {
+			plan.discard();
+			throw error;
+		}
+	}
+
+	async #takeRoutes(routes: Config['routes'], generation: number): Promise<void> {
+		const { upstreams, prober, pool, inForce } = this.#parts;
+		const plan = upstreams.plan(routes);
+		// A fresh breaker is open until its upstream has proved itself. Proving it before the switch leaves no moment in
+		// which requests for a healthy new upstream are answered 503.
+		await prober.prove(plan.fresh);
+		this.#assertRunning();
+		await pool.switchAll(
+			(worker, id) => ({ type: 'prepare-routing', id, routing: upstreams.seed(plan, worker) }),
+			() => {
+				upstreams.apply(plan);
+				prober.watch(plan.upstreams.values());
+				inForce.generation = generation;
+			},
+		);
+	}
+
+	#warn({ path }: Config, warnings: readonly ConfigProblem[]): void {
+		for (const warning of warnings) this.#parts.log.warn(TARGET, describeProblem(path, warning));
+	}
+
+	#assertRunning(): void {
+		if (this.#stopped) throw new Error('the proxy is shutting down');
+	}
+}
+
+/**
+ * Has all workers take over whom we believe, or none.
+ *
+ * @param identity called when it is this switch's turn.
+ */
+export function switchIdentity(
+	pool: Pick<WorkerPool, 'switchAll'>,
+	identity: () => IdentitySeed,
+	apply: (identity: IdentitySeed) => void,
+): Promise<void> {
+	let taken: IdentitySeed | undefined;
+	const take = () => {
+		taken ??= identity();
+		return taken;
+	};
+	return pool.switchAll(
+		(_, id) => ({ type: 'prepare-identity', id, identity: take() }),
+		() => apply(take()),
+	);
+}

@@ -1,0 +1,51 @@
+import type { Timers } from '../timers.ts';
+
+/** What became of a question to one worker. */
+export type Vote =
+	| { readonly type: 'yes' }
+	| { readonly type: 'no'; readonly cause: string }
+	/** Its thread ended first. */
+	| { readonly type: 'gone' }
+	/** It had not answered when the limit was reached. */
+	| { readonly type: 'silent' };
+
+/** One question put to several workers at once, and their answers; it ends when all are known, or at its limit. */
+export class Ballot {
+	/** By worker; never rejects. */
+	readonly result: Promise<ReadonlyMap<number, Vote>>;
+	readonly #votes = new Map<number, Vote>();
+	readonly #open: Set<number>;
+	readonly #end: () => void;
+
+	/** @param limitMs from now. */
+	constructor(voters: Iterable<number>, limitMs: number, timers: Timers) {
+		this.#open = new Set(voters);
+		const { promise, resolve } = Promise.withResolvers<ReadonlyMap<number, Vote>>();
+		this.result = promise;
+		const cancelLimit = timers.after(limitMs, () => {
+			for (const voter of [...this.#open]) this.cast(voter, { type: 'silent' });
+		});
+		this.#end = () => {
+			cancelLimit();
+			resolve(this.#votes);
+		};
+		if (this.#open.size === 0) this.#end();
+	}
+
+	/** The first vote of a worker counts; workers that were not asked are not heard. */
+	cast(voter: number, vote: Vote): void {
+		if (!this.#open.delete(voter)) return;
+		this.#votes.set(voter, vote);
+		if (this.#open.size === 0) this.#end();
+	}
+}
+
+/** The first reason against, in words; `undefined` when all have said yes. */
+export function objection(votes: ReadonlyMap<number, Vote>, limitMs: number): string | undefined {
+	for (const [worker, vote] of votes) {
+		if (vote.type === 'no') return `worker ${worker} refused: ${vote.cause}`;
+		if (vote.type === 'gone') return `worker ${worker} died over it`;
+		if (vote.type === 'silent') return `worker ${worker} did not answer within ${limitMs / 1000} s`;
+	}
+	return undefined;
+}

@@ -1,0 +1,186 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type RequestListener, type Server } from 'node:http';
+import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
+import { describe, test } from 'node:test';
+import type { Verdict } from '../../../../src/control/health/health.ts';
+import { httpProbe } from '../../../../src/control/health/http-probe.ts';
+import { HEALTH } from '../fixtures/routes.ts';
+
+const WANTED = new AbortController().signal;
+/** Generous where an answer comes, short where none does. */
+const PLENTY_MS = 5_000;
+const BRIEF_MS = 50;
+
+const settings = (timeoutMs = PLENTY_MS) => ({ ...HEALTH, timeoutMs });
+const PASSED: Verdict = { healthy: true, cause: 'status 200', status: 200 };
+
+async function probeHttp(listener: RequestListener, limitMs = PLENTY_MS): Promise<Verdict> {
+	await using server = await listening(createServer(listener));
+	return await httpProbe(server.address, settings(limitMs), WANTED);
+}
+
+/** @param onSocket speaks raw bytes. */
+async function probeTcp(onSocket: (socket: Socket) => void, limitMs = PLENTY_MS): Promise<Verdict> {
+	await using server = await listening(
+		createTcpServer((socket) => {
+			socket.on('error', () => {});
+			onSocket(socket);
+		}) as Server,
+	);
+	return await httpProbe(server.address, settings(limitMs), WANTED);
+}
+
+async function listening(server: Server) {
+	const sockets = new Set<Socket>();
+	server.on('connection', (socket: Socket) => sockets.add(socket));
+	server.listen(0, '127.0.0.1');
+	await once(server, 'listening');
+	const { port } = server.address() as AddressInfo;
+	return {
+		address: { authority: `127.0.0.1:${port}`, host: '127.0.0.1', port },
+		async [Symbol.asyncDispose]() {
+			for (const socket of sockets) socket.destroy();
+			server.close();
+			await once(server, 'close');
+		},
+	};
+}
+
+describe('the verdict of a health probe', () => {
+	for (const status of [200, 204, 299]) {
+		test(`${status} is healthy`, async () => {
+			const verdict = await probeHttp((_, response) => response.writeHead(status).end());
+			assert.deepEqual(verdict, { healthy: true, cause: `status ${status}`, status });
+		});
+	}
+
+	for (const status of [199, 301, 302, 404, 500, 503]) {
+		test(`${status} is not`, async () => {
+			const verdict = await probeTcp((socket) =>
+				socket.end(`HTTP/1.1 ${status} Whatever\r\ncontent-length: 0\r\n\r\n`),
+			);
+			// A 1xx is no answer yet, and none follows.
+			const wanted = status === 199 ? { cause: 'connection reset' } : { cause: `status ${status}`, status };
+			assert.deepEqual(verdict, { healthy: false, ...wanted });
+		});
+	}
+
+	test('a redirect is not followed', async () => {
+		const paths: (string | undefined)[] = [];
+		const verdict = await probeHttp((request, response) => {
+			paths.push(request.url);
+			response.writeHead(307, { location: '/elsewhere' }).end();
+		});
+		assert.deepEqual(verdict, { healthy: false, cause: 'status 307', status: 307 });
+		assert.deepEqual(paths, ['/health']);
+	});
+
+	test('a refused connection is unhealthy', async () => {
+		const server = await listening(createServer());
+		await server[Symbol.asyncDispose]();
+		const verdict = await httpProbe(server.address, settings(), WANTED);
+		assert.deepEqual(verdict, { healthy: false, cause: 'connection refused' });
+	});
+
+	test('no answer within the limit is unhealthy', async () => {
+		const verdict = await probeHttp(() => {}, BRIEF_MS);
+		assert.deepEqual(verdict, { healthy: false, cause: 'no answer within 0.05 s' });
+	});
+
+	test('a head that comes one byte at a time is held to the same limit', async () => {
+		const verdict = await probeTcp((socket) => {
+			const timer = setInterval(() => socket.write('H'), 5);
+			socket.on('close', () => clearInterval(timer));
+			socket.write('HTTP/1.1 200 OK\r\nx: ');
+		}, BRIEF_MS);
+		assert.deepEqual(verdict, { healthy: false, cause: 'no answer within 0.05 s' });
+	});
+
+	for (const [what, bytes] of [
+		['bytes that are not HTTP', 'SSH-2.0-OpenSSH\r\n'],
+		[
+			'a protocol upgrade that nobody asked for',
+			'HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n',
+		],
+		['a head over 16 KiB', `HTTP/1.1 200 OK\r\nx: ${'y'.repeat(20_000)}\r\n\r\n`],
+		['a connection that ends before the head does', 'HTTP/1.1 200 OK\r\n'],
+	] as const) {
+		test(`${what}: unhealthy`, async () => {
+			assert.equal((await probeTcp((socket) => socket.end(bytes))).healthy, false);
+		});
+	}
+
+	test('interim responses are passed over', async () => {
+		const verdict = await probeTcp((socket) => {
+			socket.end('HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n');
+		});
+		assert.deepEqual(verdict, PASSED);
+	});
+});
+
+describe('what a health probe costs', () => {
+	test('one connection, one GET /health with the upstream as its host, then the end', async () => {
+		const requests: string[] = [];
+		await probeHttp((request, response) => {
+			requests.push(`${request.method} ${request.url} ${request.headers.connection} ${request.headers.host}`);
+			response.end();
+		});
+		assert.match(requests.join(), /^GET \/health close 127\.0\.0\.1:\d+$/);
+	});
+
+	test('the path is that of the settings, query and all', async () => {
+		const paths: (string | undefined)[] = [];
+		await using server = await listening(
+			createServer((request, response) => {
+				paths.push(request.url);
+				response.end();
+			}),
+		);
+		await httpProbe(server.address, { ...settings(), path: '/ready?deep=1' }, WANTED);
+		assert.deepEqual(paths, ['/ready?deep=1']);
+	});
+
+	test('an endless body is cut off after the verdict', async () => {
+		const cut = Promise.withResolvers<void>();
+		await using server = await listening(
+			createServer((_, response) => {
+				const pour = () => {
+					while (!response.destroyed && response.write('x'.repeat(10_000)));
+				};
+				response.on('drain', pour).on('close', cut.resolve);
+				pour();
+			}),
+		);
+		assert.deepEqual(await httpProbe(server.address, settings(), WANTED), PASSED);
+		await cut.promise;
+	});
+
+	test('a body that never ends is cut off at the limit', async () => {
+		const cut = Promise.withResolvers<void>();
+		await using server = await listening(
+			createServer((_, response) => {
+				response.on('close', cut.resolve).write('x');
+			}),
+		);
+		assert.deepEqual(await httpProbe(server.address, settings(1000), WANTED), PASSED);
+		await cut.promise;
+	});
+
+	test('one that is abandoned lets go of its connection', async () => {
+		const asked = Promise.withResolvers<void>();
+		const gone = Promise.withResolvers<void>();
+		await using server = await listening(
+			createServer((request) => {
+				request.socket.on('close', () => gone.resolve());
+				asked.resolve();
+			}),
+		);
+		const abandoned = new AbortController();
+		const probe = httpProbe(server.address, settings(), abandoned.signal);
+		await asked.promise;
+		abandoned.abort();
+		assert.equal((await probe).healthy, false);
+		await gone.promise;
+	});
+});

@@ -1,0 +1,381 @@
+import assert from 'node:assert/strict';
+import { request } from 'node:http';
+import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { describe, test } from 'node:test';
+import type { MetricSources } from '../../../../src/control/metrics/families.ts';
+import { startMetrics } from '../../../../src/control/metrics/listener.ts';
+import { Upstreams } from '../../../../src/control/upstreams.ts';
+import { NOTHING_REVOKED } from '../../../../src/identity/revocations.ts';
+import { HANDSHAKE_REFUSALS } from '../../../../src/shared/handshake-refusals.ts';
+import type { TlsMaterial } from '../../../../src/shared/messages.ts';
+import { FORBIDDEN_REASONS, RATE_LIMIT_REASONS, UpstreamStats, WorkerStats } from '../../../../src/shared/stats.ts';
+import { parseMetrics, type Scrape, sampleSum } from '../../../fixtures/prometheus.ts';
+import { FakeTime } from '../fixtures/fake-time.ts';
+import { RecordedLog } from '../fixtures/recorded-log.ts';
+import { route } from '../fixtures/routes.ts';
+
+const WORKERS = 2;
+const READY = { obstacle: undefined };
+
+/** Sources with everything at its beginning, and the writers' side of them. */
+function testSources(...authorities: string[]) {
+	const upstreams = new Upstreams(WORKERS, new FakeTime(), new RecordedLog().logger);
+	upstreams.apply(upstreams.plan(authorities.map((authority, i) => route(`/${i}`, authority))));
+	const workerStats = Array.from({ length: WORKERS }, () => new WorkerStats(WorkerStats.allocate()));
+	const inForce = {
+		generation: 1,
+		reloads: { success: 0, failure: 0 },
+		tls: { cert: '', key: '', ca: '' } as TlsMaterial,
+	};
+	const sources: MetricSources = {
+		build: { version: '0.1.0', bodyMode: 'collected', node: '26.10.0' },
+		workerStats,
+		listening: () => WORKERS,
+		upstreams: () => upstreams.current.upstreams.values(),
+		inForce,
+		remoteKeys: () => [],
+		now: () => 0,
+		wallSeconds: () => 1_800_000_000,
+	};
+	const upstreamStats = (authority: string, worker: number) => {
+		return new UpstreamStats(upstreams.current.upstreams.get(authority)!.counters.stats[worker]!);
+	};
+	return { sources, upstreams, workerStats, upstreamStats, inForce };
+}
+
+async function listening(sources: MetricSources, readiness: { obstacle: string | undefined } = READY) {
+	const listener = await startMetrics({ host: '127.0.0.1', port: 0 }, sources, readiness, new RecordedLog().logger);
+	return { ...listener, [Symbol.dispose]: () => listener.close() };
+}
+
+async function call(port: number, path: string, method = 'GET') {
+	const { promise, resolve, reject } = Promise.withResolvers<import('node:http').IncomingMessage>();
+	request({ port, host: '127.0.0.1', path, method, agent: false }, resolve).on('error', reject).end();
+	const response = await promise;
+	return { status: response.statusCode, headers: response.headers, body: await text(response) };
+}
+
+async function scrape(sources: MetricSources): Promise<Scrape> {
+	using listener = await listening(sources);
+	return parseMetrics((await call(listener.port, '/metrics')).body);
+}
+
+/** Specification 4.3, and what issue 2 adds. */
+const FAMILIES = {
+	proxy_requests_total: 'counter',
+	proxy_request_duration_seconds: 'summary',
+	proxy_auth_failures_total: 'counter',
+	proxy_ratelimited_total: 'counter',
+	proxy_forbidden_total: 'counter',
+	proxy_ratelimit_refusals_total: 'counter',
+	proxy_tls_handshake_seconds: 'summary',
+	proxy_tls_handshake_failures_total: 'counter',
+	proxy_tls_handshake_refusals_total: 'counter',
+	proxy_connections_refused_total: 'counter',
+	proxy_access_log_dropped_total: 'counter',
+	proxy_circuit_state: 'gauge',
+	proxy_upstream_alive: 'gauge',
+	proxy_circuit_transitions_total: 'counter',
+	proxy_build_info: 'gauge',
+	proxy_config_generation: 'gauge',
+	proxy_reloads_total: 'counter',
+	proxy_upstream_connections: 'gauge',
+	proxy_connections: 'gauge',
+	proxy_connections_ended_total: 'counter',
+	proxy_http2_connection_errors_total: 'counter',
+	proxy_workers: 'gauge',
+	process_cpu_seconds_total: 'counter',
+	process_resident_memory_bytes: 'gauge',
+	process_start_time_seconds: 'gauge',
+	process_max_fds: 'gauge',
+	nodejs_eventloop_lag_seconds: 'gauge',
+	nodejs_heap_size_used_bytes: 'gauge',
+};
+
+describe('the first scrape', () => {
+	test('has every family, with its type and at least one sample', async () => {
+		const page = await scrape(testSources('a:1').sources);
+		for (const [name, type] of Object.entries(FAMILIES)) {
+			assert.equal(page.get(name)?.type, type, name);
+			assert.ok(page.get(name)!.samples.length > 0, `${name} has samples`);
+		}
+	});
+
+	test('has every family also where there are no routes, and a request counter to start from', async () => {
+		const page = await scrape(testSources().sources);
+		for (const name of Object.keys(FAMILIES)) assert.ok(page.has(name), name);
+		assert.equal(page.get('proxy_requests_total')!.samples.length, 1);
+	});
+
+	test('tells of the keys of each issuer whose keys come over the network', async () => {
+		const { sources } = testSources();
+		const keys = { named: true, keys: [{ kid: 'a', pem: '', algorithms: ['RS256' as const] }] };
+		const refreshing = { start: () => {}, stop: () => {}, fetches: { success: 2, failure: 3 } };
+		const all = [
+			{ ...refreshing, issuer: { issuer: 'https://a.test' }, value: keys, ageMs: 1500 },
+			{ ...refreshing, issuer: { issuer: 'https://b.test' }, value: undefined, ageMs: undefined },
+		];
+		const page = await scrape({ ...sources, remoteKeys: () => all });
+		const issuer = 'https://a.test';
+		assert.equal(sampleSum(page, 'proxy_jwks_fetches_total', { issuer, result: 'success' }), 2);
+		assert.equal(sampleSum(page, 'proxy_jwks_fetches_total', { issuer, result: 'failure' }), 3);
+		assert.deepEqual(
+			page.get('proxy_jwks_keys')!.samples.map(({ value }) => value),
+			[1, 0],
+		);
+		assert.equal(page.get('proxy_jwks_age_seconds')!.samples.length, 1);
+		assert.equal(sampleSum(page, 'proxy_jwks_age_seconds', { issuer }), 1.5);
+	});
+
+	test('begins all counters at zero', async () => {
+		const page = await scrape(testSources('a:1', 'b:2').sources);
+		assert.equal(sampleSum(page, 'proxy_requests_total'), 0);
+		const zeros = [
+			['proxy_requests_total', { status: '200', upstream: 'a:1' }],
+			['proxy_requests_total', { status: '200', upstream: 'b:2' }],
+			['proxy_request_duration_seconds_count', { upstream: 'a:1' }],
+			['proxy_auth_failures_total', { reason: 'missing' }],
+			['proxy_auth_failures_total', { reason: 'invalid' }],
+			...['status', 'connect', 'timeout', 'broken', 'health', 'probe'].map(
+				(reason) => ['proxy_circuit_transitions_total', { upstream: 'a:1', to: 'open', reason }] as const,
+			),
+			['proxy_ratelimited_total', {}],
+			...FORBIDDEN_REASONS.map((reason) => ['proxy_forbidden_total', { reason }] as const),
+			...RATE_LIMIT_REASONS.map((reason) => ['proxy_ratelimit_refusals_total', { reason }] as const),
+			['proxy_tls_handshake_seconds_count', {}],
+			['proxy_tls_handshake_failures_total', {}],
+			...HANDSHAKE_REFUSALS.map((reason) => ['proxy_tls_handshake_refusals_total', { reason }] as const),
+			['proxy_connections_refused_total', { reason: 'max_connections' }],
+			['proxy_connections_refused_total', { reason: 'descriptors' }],
+			['proxy_access_log_dropped_total', {}],
+			['proxy_connections_ended_total', { reason: 'revoked' }],
+			['proxy_connections_ended_total', { reason: 'age' }],
+			['proxy_http2_connection_errors_total', { reason: 'control-flood' }],
+			['proxy_http2_connection_errors_total', { reason: 'preface' }],
+			['proxy_reloads_total', { result: 'success' }],
+			['proxy_reloads_total', { result: 'failure' }],
+		] as const;
+		for (const [name, labels] of zeros as readonly (readonly [string, Readonly<Record<string, string>>])[]) {
+			const family = page.get(name.replace(/_count$/, ''))!;
+			const [sample, ...others] = family.samples.filter((one) => {
+				return one.name === name && Object.entries(labels).every(([label, value]) => one.labels[label] === value);
+			});
+			assert.deepEqual([sample?.value, others.length], [0, 0], `${name} ${JSON.stringify(labels)}`);
+		}
+	});
+
+	test('shows breakers open and upstreams not alive before their first verdict', async () => {
+		const page = await scrape(testSources('a:1').sources);
+		assert.equal(sampleSum(page, 'proxy_circuit_state', { upstream: 'a:1' }), 1);
+		assert.equal(sampleSum(page, 'proxy_upstream_alive', { upstream: 'a:1' }), 0);
+	});
+});
+
+describe('a later scrape', () => {
+	test('adds the workers up', async () => {
+		const { sources, workerStats, upstreamStats } = testSources('a:1');
+		const [first, second] = workerStats as [WorkerStats, WorkerStats];
+		for (const stats of [first, second]) {
+			stats.authFailure('missing');
+			stats.answered(401);
+			stats.connections('h2', 2);
+			stats.http2ConnectionError('reset-flood');
+			stats.handshakes.record(10, 0);
+		}
+		second.authFailure('invalid');
+		first.forbidden('tenant');
+		second.forbidden('tenant');
+		second.rateLimited('route');
+		first.rateLimited('tenant');
+		first.handshakeFailed('expired');
+		second.handshakeFailed('unknown CA');
+		second.connectionRefused('max_connections');
+		second.accessLineDropped();
+		for (const worker of [0, 1]) {
+			const stats = upstreamStats('a:1', worker);
+			stats.answered(200);
+			stats.connections('idle', 1);
+			stats.roundTrips.record(50, 0);
+		}
+		upstreamStats('a:1', 1).answered(503);
+		const page = await scrape(sources);
+		const sums = [
+			['proxy_requests_total', { status: '401' }, 2],
+			['proxy_requests_total', { status: '200', upstream: 'a:1' }, 2],
+			['proxy_requests_total', { status: '503', upstream: 'a:1' }, 1],
+			['proxy_requests_total', {}, 5],
+			['proxy_request_duration_seconds_count', { upstream: 'a:1' }, 2],
+			['proxy_request_duration_seconds_sum', { upstream: 'a:1' }, 0.1],
+			['proxy_auth_failures_total', { reason: 'missing' }, 2],
+			['proxy_auth_failures_total', { reason: 'invalid' }, 1],
+			['proxy_forbidden_total', { reason: 'tenant' }, 2],
+			['proxy_forbidden_total', {}, 2],
+			['proxy_ratelimited_total', {}, 2],
+			['proxy_ratelimit_refusals_total', { reason: 'route' }, 1],
+			['proxy_ratelimit_refusals_total', {}, 2],
+			['proxy_tls_handshake_seconds_count', {}, 2],
+			['proxy_tls_handshake_failures_total', {}, 2],
+			['proxy_tls_handshake_refusals_total', { reason: 'expired' }, 1],
+			['proxy_tls_handshake_refusals_total', {}, 2],
+			['proxy_connections_refused_total', { reason: 'max_connections' }, 1],
+			['proxy_connections_refused_total', {}, 1],
+			['proxy_access_log_dropped_total', {}, 1],
+			['proxy_connections', { protocol: 'h2' }, 4],
+			['proxy_http2_connection_errors_total', { reason: 'reset-flood' }, 2],
+			['proxy_http2_connection_errors_total', {}, 2],
+			['proxy_connections', { protocol: 'http/1.1' }, 0],
+			['proxy_upstream_connections', { upstream: 'a:1', state: 'idle' }, 2],
+			['proxy_upstream_connections', { upstream: 'a:1', state: 'active' }, 0],
+			['proxy_workers', {}, 2],
+		] as const;
+		for (const [name, labels, sum] of sums) {
+			assert.equal(sampleSum(page, name, labels), sum, `${name} ${JSON.stringify(labels)}`);
+		}
+	});
+
+	test('says how long CRLs are fresh, for each CA by the freshest', async () => {
+		const { sources, inForce } = testSources('a:1');
+		assert.equal((await scrape(sources)).has('proxy_crl_next_update_seconds'), false);
+		const crl = { authority: 'a', issuer: 'CN=A', covers: 'all', serials: [] } as const;
+		const crls = [
+			{ ...crl, nextUpdate: sources.wallSeconds() - 5 },
+			{ ...crl, nextUpdate: sources.wallSeconds() + 60 },
+			{ ...crl, authority: 'b', issuer: 'CN=B', nextUpdate: sources.wallSeconds() - 7 },
+		];
+		const rules = { crlRequired: false, revoked: NOTHING_REVOKED, endAtExpiry: true, endAtCaRemoval: false };
+		inForce.tls = { ...inForce.tls, clients: { ...rules, crls } };
+		const page = await scrape(sources);
+		assert.equal(sampleSum(page, 'proxy_crl_next_update_seconds', { issuer: 'CN=A' }), 60);
+		assert.equal(sampleSum(page, 'proxy_crl_next_update_seconds', { issuer: 'CN=B' }), -7);
+	});
+
+	test('adds up what workers and health probes have made of a circuit', async () => {
+		const { sources, upstreams, upstreamStats } = testSources('a:1');
+		for (const worker of [0, 1]) upstreamStats('a:1', worker).transitions.count('open', 'status');
+		upstreamStats('a:1', 1).transitions.count('half-open', 'probe');
+		upstreams.current.upstreams.get('a:1')!.breaker.health(true, 0);
+		const page = await scrape(sources);
+		const name = 'proxy_circuit_transitions_total';
+		assert.equal(sampleSum(page, name, { upstream: 'a:1', to: 'open', reason: 'status' }), 2);
+		assert.equal(sampleSum(page, name, { upstream: 'a:1', to: 'half-open', reason: 'probe' }), 1);
+		assert.equal(sampleSum(page, name, { upstream: 'a:1', to: 'closed', reason: 'health' }), 1);
+		assert.equal(sampleSum(page, name), 4);
+	});
+
+	test('says nothing of the health of an upstream that is not probed', async () => {
+		const { sources, upstreams } = testSources();
+		upstreams.apply(upstreams.plan([{ ...route('/', 'a:1'), health: undefined }]));
+		const page = await scrape(sources);
+		assert.equal(page.get('proxy_upstream_alive')!.samples.length, 0);
+		assert.equal(sampleSum(page, 'proxy_circuit_state', { upstream: 'a:1' }), 0);
+	});
+
+	test('shows upstreams of the table in force alone', async () => {
+		const { sources, upstreams } = testSources('a:1', 'b:2');
+		upstreams.apply(upstreams.plan([route('/', 'b:2')]));
+		const page = await scrape(sources);
+		const seen = new Set(
+			Array.from(page.values()).flatMap(({ samples }) => samples.map(({ labels }) => labels.upstream)),
+		);
+		assert.deepEqual([...seen].filter(Boolean), ['b:2']);
+	});
+
+	test('shows what reloads have done', async () => {
+		const { sources, inForce } = testSources();
+		inForce.generation = 4;
+		inForce.reloads.success = 3;
+		inForce.reloads.failure = 1;
+		const page = await scrape(sources);
+		assert.equal(sampleSum(page, 'proxy_config_generation'), 4);
+		assert.equal(sampleSum(page, 'proxy_reloads_total', { result: 'success' }), 3);
+		assert.equal(sampleSum(page, 'proxy_reloads_total', { result: 'failure' }), 1);
+	});
+});
+
+describe('the metrics listener', () => {
+	test("answers GET with the format's content type, and HEAD with the same head", async () => {
+		using listener = await listening(testSources('a:1').sources);
+		const get = await call(listener.port, '/metrics');
+		assert.equal(get.status, 200);
+		assert.equal(get.headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8');
+		assert.equal(Number(get.headers['content-length']), Buffer.byteLength(get.body));
+		const head = await call(listener.port, '/metrics', 'HEAD');
+		assert.deepEqual([head.status, head.body], [200, '']);
+		assert.equal(head.headers['content-type'], get.headers['content-type']);
+	});
+
+	test('does not look at the query', async () => {
+		using listener = await listening(testSources().sources);
+		assert.equal((await call(listener.port, '/metrics?name[]=x')).status, 200);
+	});
+
+	for (const path of [
+		'/',
+		'/metrics/',
+		'/metricsx',
+		'/Metrics',
+		'/health',
+		'/livez/',
+		'/ready',
+		'//metrics',
+		'/%6detrics',
+	]) {
+		test(`answers ${path} with 404`, async () => {
+			using listener = await listening(testSources().sources);
+			assert.equal((await call(listener.port, path)).status, 404);
+		});
+	}
+
+	for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
+		test(`answers ${method} with 405 and what is allowed`, async () => {
+			using listener = await listening(testSources().sources);
+			for (const path of ['/metrics', '/livez', '/readyz']) {
+				const { status, headers } = await call(listener.port, path, method);
+				assert.deepEqual([status, headers.allow], [405, 'GET, HEAD'], path);
+			}
+		});
+	}
+
+	test('says at /readyz whether it is ready, and why not, whatever it said before', async () => {
+		const readiness: { obstacle: string | undefined } = { obstacle: 'starting' };
+		using listener = await listening(testSources().sources, readiness);
+		const said = async (method: string) => {
+			const { status, headers, body } = await call(listener.port, '/readyz?verbose', method);
+			assert.deepEqual([headers['content-type'], headers['cache-control']], ['text/plain; charset=utf-8', 'no-store']);
+			return `${status} ${body}`;
+		};
+		assert.deepEqual([await said('GET'), await said('HEAD')], ['503 not ready: starting', '503 ']);
+		readiness.obstacle = undefined;
+		assert.deepEqual([await said('GET'), await said('HEAD')], ['200 ready', '200 ']);
+		readiness.obstacle = 'shutting down';
+		assert.equal(await said('GET'), '503 not ready: shutting down');
+	});
+
+	test('says at /livez that it is alive, ready or not', async () => {
+		using listener = await listening(testSources().sources, { obstacle: 'starting' });
+		const { status, headers, body } = await call(listener.port, '/livez');
+		assert.deepEqual([status, headers['cache-control'], body], [200, 'no-store', 'alive']);
+		const head = await call(listener.port, '/livez', 'HEAD');
+		assert.deepEqual([head.status, head.body], [200, '']);
+	});
+
+	test('says in one line that its address is taken', async () => {
+		using listener = await listening(testSources().sources);
+		const address = { host: '127.0.0.1', port: listener.port };
+		await assert.rejects(startMetrics(address, testSources().sources, READY, new RecordedLog().logger), {
+			name: 'StartError',
+			message: `cannot listen on 127.0.0.1:${listener.port} (--metrics-bind): the address is in use (EADDRINUSE); stop the other process or name another port`,
+		});
+	});
+
+	test('ends open connections when it is closed', async () => {
+		const listener = await listening(testSources().sources);
+		const socket = connect(listener.port, '127.0.0.1');
+		await new Promise((resolve) => socket.once('connect', resolve));
+		// Once the server has it, too.
+		await call(listener.port, '/metrics');
+		listener.close();
+		await new Promise((resolve) => socket.once('close', resolve));
+	});
+});

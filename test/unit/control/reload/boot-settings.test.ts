@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { changedBootSettings } from '../../../../src/control/reload/boot-settings.ts';
+import { configWith, route } from '../fixtures/routes.ts';
+
+const booted = configWith([route('/a', 'x:1')]);
+
+test('what a reload takes over is no reason to restart', () => {
+	const tls = { ...booted.tls, certPath: 'other.crt', keyPath: 'other.key', clientCaPath: 'other-ca.crt' };
+	assert.deepEqual(changedBootSettings(booted, { ...booted, path: 'other.toml', tls, routes: [] }), []);
+});
+
+test('every boot-only setting is named as the file spells it', () => {
+	const limits = Object.fromEntries(Object.keys(booted.limits).map((limit) => [limit, 12345])) as unknown;
+	const changed = changedBootSettings(booted, {
+		...booted,
+		healthIntervalMs: 1,
+		tenantRps: 1,
+		reloadOnChange: true,
+		jwt: {
+			publicKeyPath: 'other.pub',
+			issuer: 'other',
+			audience: 'other',
+			certificateBound: 'required',
+			rateClaim: { name: 'rps', maxRps: 5 },
+			reload: false,
+		},
+		stateDir: 'elsewhere',
+		limits: limits as typeof booted.limits,
+		log: { access: 'all', requestId: true },
+	});
+	assert.deepEqual(changed, [
+		'health_interval_secs',
+		'tenant_rps',
+		'reload_on_change',
+		'state_dir',
+		'jwt.jwks_path',
+		'jwt.issuer',
+		'jwt.audience',
+		'jwt.certificate_bound',
+		'jwt.rate_claim',
+		'jwt.max_rps',
+		'log.access',
+		'log.request_id',
+		'limits.max_request_body_bytes',
+		'limits.request_body_timeout_secs',
+		'limits.upstream_timeout_secs',
+		'limits.tls_handshake_timeout_secs',
+		'limits.first_request_timeout_secs',
+		'limits.h2_max_concurrent_streams',
+		'limits.shutdown_drain_secs',
+		'limits.shutdown_delay_secs',
+		'limits.max_header_bytes',
+		'limits.max_buffered_bytes',
+		'limits.max_buffered_bytes_per_tenant',
+		'limits.min_answer_bytes_per_sec',
+		'limits.max_connections',
+		'limits.max_connection_age_secs',
+		'limits.rate_limit_headers',
+	]);
+});
+
+test('a setting that has been taken out of the file counts as changed', () => {
+	const withIssuer = { ...booted, jwt: { ...booted.jwt!, issuer: 'https://issuer' } };
+	assert.deepEqual(changedBootSettings(withIssuer, booted), ['jwt.issuer']);
+});

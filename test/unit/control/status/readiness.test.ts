@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Readiness } from '../../../../src/control/status/readiness.ts';
+
+test('is there from the end of the start to the first signal, as long as a worker accepts connections', () => {
+	let listening = 2;
+	const readiness = new Readiness(
+		() => listening,
+		() => [],
+	);
+	assert.equal(readiness.obstacle, 'starting', 'whoever accepts connections by then');
+	readiness.serving();
+	assert.equal(readiness.obstacle, undefined);
+	listening = 1;
+	assert.equal(readiness.obstacle, undefined);
+	listening = 0;
+	assert.equal(readiness.obstacle, 'no worker accepts connections');
+	listening = 2;
+	assert.equal(readiness.obstacle, undefined, 'they have been replaced');
+	readiness.stopping();
+	assert.equal(readiness.obstacle, 'shutting down', 'though all still accept connections');
+});
+
+test('waits for the first keys of each issuer whose keys come over the network', () => {
+	const awaited = new Set(['https://a.test', 'https://b.test']);
+	const readiness = new Readiness(
+		() => 1,
+		() => awaited,
+	);
+	readiness.serving();
+	assert.equal(readiness.obstacle, 'no keys of https://a.test yet');
+	awaited.delete('https://a.test');
+	assert.equal(readiness.obstacle, 'no keys of https://b.test yet');
+	awaited.clear();
+	assert.equal(readiness.obstacle, undefined);
+});
