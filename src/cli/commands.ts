@@ -11,7 +11,8 @@ import type { Command } from './command.ts';
 import { check } from './commands/check.ts';
 import { demo } from './commands/demo.ts';
 import { embedDemo } from './commands/embed-demo.ts';
+import { explain } from './commands/explain.ts';
 import { help } from './commands/help.ts';
 import { run } from './commands/run.ts';
 
-export const COMMANDS: readonly Command[] = [run, check, demo, embedDemo, help];
+export const COMMANDS: readonly Command[] = [run, check, explain, demo, embedDemo, help];

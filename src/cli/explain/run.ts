@@ -1,7 +1,5 @@
 import type { X509Certificate } from 'node:crypto';
-import { isIP } from 'node:net';
 import { ConfigError } from '../../config/error.ts';
-import { quote } from '../../config/wording.ts';
 import { inspect } from '../../control/files/inspection.ts';
 import { readCertificates } from '../../shared/certificates.ts';
 import { readRegularFile } from '../../shared/regular-file.ts';
@@ -38,10 +36,10 @@ export interface ExplainOptions {
 
 export interface ExplainOutput {
 	readonly print: (text: string) => void;
+	/** What keeps a request from being explained. */
 	readonly complain: (text: string) => void;
-	/** Whether `print` goes to a terminal. */
+	/** Whether `print` goes to a terminal that has colors. */
 	readonly color: boolean;
-	readonly stdin: AsyncIterable<Buffer>;
 }
 
 const PASSES = 0;
@@ -52,70 +50,46 @@ const USAGE = 2;
 const SOME_CLIENT = '[client address]';
 const SOME_HOST = 'proxy.example';
 
-/** @returns the exit code: 0 passes; 1 is refused, or cannot be told; 2 for what cannot be explained, such as a file with mistakes. */
+/** @returns the exit code: 0 passes; 1 is refused, or cannot be told; 2 cannot be explained, as by a file with mistakes. */
 export async function runExplain(options: ExplainOptions, output: ExplainOutput): Promise<number> {
+	const now = new Date();
+	const { config, method, headers, bodyBytes, http2, offline } = options;
 	const problems: string[] = [];
-	const asked = await readAsked(options, output.stdin, problems);
-	if (asked === undefined) {
+	const token = await readToken(options, problems);
+	const clientChain = await readChain(options.clientCert, problems);
+	const { files, problems: found } = await inspect(config, now);
+	if (files === undefined) problems.push(new ConfigError(config, found).message);
+	if (files === undefined || problems.length > 0) {
 		output.complain(problems.join('\n'));
 		return USAGE;
 	}
-	const { spec, clientChain } = asked;
-	const now = new Date();
-	const { files, problems: found } = await inspect(options.config, now);
-	if (files === undefined) {
-		output.complain(new ConfigError(options.config, found).message);
-		return USAGE;
-	}
+	const spec: RequestSpec = {
+		method,
+		...readTarget(options),
+		protocol: http2 ? 'h2' : 'http/1.1',
+		headers,
+		token,
+		bodyBytes,
+	};
 	const peer = options.peer ?? SOME_CLIENT;
-	const settings = { clientChain, peer, offline: options.offline, nowSeconds: now.getTime() / 1000 };
-	const result = toJson(await explain(files, spec, settings), spec.token === undefined ? [] : [spec.token]);
+	const settings = { clientChain, peer, offline, nowSeconds: now.getTime() / 1000 };
+	const result = toJson(await explain(files, spec, settings), token === undefined ? [] : [token]);
 	output.print(options.json ? `${JSON.stringify(result)}\n` : toText(result, output.color));
 	return result.outcome === 'passes' ? PASSES : REFUSED;
 }
 
-interface Asked {
-	readonly spec: RequestSpec;
-	readonly clientChain: readonly X509Certificate[] | undefined;
-}
-
-/** @param problems gets a line for each thing that is wrong. */
-async function readAsked(
-	options: ExplainOptions,
-	stdin: AsyncIterable<Buffer>,
-	problems: string[],
-): Promise<Asked | undefined> {
-	const { method, headers, bodyBytes, http2, peer } = options;
-	const where = readTarget(options, problems);
-	const token = await readToken(options, stdin, problems);
-	const clientChain = await readChain(options.clientCert, problems);
-	if (peer !== undefined && isIP(peer) === 0) problems.push(`--peer: must be an IP address, not ${quote(peer)}`);
-	if (where === undefined || problems.length > 0) return undefined;
-	const protocol = http2 ? 'h2' : 'http/1.1';
-	return { spec: { method, ...where, protocol, headers, token, bodyBytes }, clientChain };
-}
-
 /** The target stays as it was typed: a URL that were put in order would have lost the dot segments that are asked about. */
-function readTarget({ path, url }: ExplainOptions, problems: string[]) {
-	if ((path === undefined) === (url === undefined)) {
-		problems.push('give either --path, for example --path /api/items, or --url');
-		return undefined;
-	}
+function readTarget({ path, url = '' }: ExplainOptions): Pick<RequestSpec, 'target' | 'authority'> {
 	if (path !== undefined) return { target: path, authority: SOME_HOST };
-	const [, authority, rest = ''] = /^https:\/\/([^/?#@\s]+)([^#]*)/i.exec(url!) ?? [];
-	if (authority === undefined) {
-		problems.push(`--url: must be https://host/path, not ${quote(url!.replace(/[?#].*/s, ''))}`);
-		return undefined;
-	}
+	const [, authority = SOME_HOST, rest = ''] = /^https:\/\/([^/?#]+)([^#]*)/i.exec(url) ?? [];
 	return { target: rest.startsWith('/') ? rest : `/${rest}`, authority };
 }
 
-async function readToken({ token, tokenFile }: ExplainOptions, stdin: AsyncIterable<Buffer>, problems: string[]) {
-	if (token !== undefined && tokenFile !== undefined) problems.push('give either --token or --token-file');
+async function readToken({ token, tokenFile }: ExplainOptions, problems: string[]): Promise<string | undefined> {
 	if (tokenFile === undefined) return token;
 	try {
 		const bytes =
-			tokenFile === '-' ? await readAll(stdin) : await readRegularFile(tokenFile, { maxBytes: MAX_TOKEN_FILE });
+			tokenFile === '/dev/stdin' ? await readStdin() : await readRegularFile(tokenFile, { maxBytes: MAX_TOKEN_FILE });
 		return bytes.toString('latin1').trim();
 	} catch (error) {
 		problems.push(`--token-file: ${tokenFile}: cannot be read: ${(error as Error).message}`);
@@ -126,10 +100,11 @@ async function readToken({ token, tokenFile }: ExplainOptions, stdin: AsyncItera
 /** Tokens have 8 KiB at most; what is longer is refused by the gate, and that can be shown, too. */
 const MAX_TOKEN_FILE = 64 * 1024;
 
-async function readAll(stdin: AsyncIterable<Buffer>): Promise<Buffer> {
+/** It may be a pipe, which no other file of ours may be. */
+async function readStdin(): Promise<Buffer> {
 	const chunks: Buffer[] = [];
 	let bytes = 0;
-	for await (const chunk of stdin) {
+	for await (const chunk of process.stdin) {
 		bytes += chunk.length;
 		if (bytes > MAX_TOKEN_FILE) throw new Error(`it is longer than ${MAX_TOKEN_FILE} bytes`);
 		chunks.push(chunk);
