@@ -65,7 +65,8 @@ function certificateWords(
 	const left = to - nowSeconds;
 	const validity = left < 0 ? `expired ${inWords(-left)} ago` : `ends in ${inWords(left)}`;
 	const words = [
-		`subject ${quote(canonicalName(subject ?? ''))}, serial ${serialNumber}`,
+		`subject ${quote(canonicalName(subject ?? ''))}`,
+		`serial ${serialNumber}`,
 		`issued by ${quote(canonicalName(issuer ?? ''))}; CAs: ${placeOf(config, 'tls.client_ca_path')}`,
 		`valid from ${timeOf(from)} to ${timeOf(to)}, ${from > nowSeconds ? 'not yet' : validity}`,
 	];

@@ -115,7 +115,11 @@ function judgeHead({ malformed, unknownMethod, badFields, fields, method }: Read
 		return;
 	}
 	reports.ok('request head');
-	reports.judged('method', unknownMethod, quote(method));
+	reports.judged(
+		'method',
+		unknownMethod,
+		...(unknownMethod === undefined ? [] : [`${quote(method)} is none of the known methods`]),
+	);
 	const details = fields.flatMap(({ name, fate }) => {
 		const words = FATES[fate];
 		return words === undefined ? [] : [`${name.toLowerCase()}: ${words}`];
@@ -146,7 +150,8 @@ async function judgeToken(
 	reports: Reports,
 	notes: string[],
 ): Promise<TokenVerdict> {
-	const keys = await fetchKeysFor(authorization, identity, remotes, offline);
+	const { stateDir } = config;
+	const keys = await fetchKeysFor(authorization, identity, { remotes, offline, stateDir, nowSeconds });
 	if (keys.note !== undefined) notes.push(keys.note);
 	const trust = new Trust(keys.identity);
 	const revoked = new RevokedTokens(tls.clients?.revoked ?? NOTHING_REVOKED);
@@ -233,6 +238,7 @@ function judgeLength(
 	reports: Reports,
 ): void {
 	if (head === undefined) return;
+	if (head.bodyLength === 0) return reports.ok('body length', 'no body');
 	const { maxRequestBodyBytes } = config.limits;
 	// A body whose end the framing tells is cut at the limit, while it comes.
 	const length = head.bodyLength === UNDECLARED ? (bodyBytes ?? UNDECLARED) : head.bodyLength;

@@ -1,9 +1,12 @@
+import { loadKept } from '../../control/jwks/key-store.ts';
 import { bearerToken } from '../../gates/bearer.ts';
 import { parseToken } from '../../gates/jwt.ts';
 import { Rejection } from '../../gates/rejection.ts';
+import { type KeySetSeed, readJwks } from '../../identity/key-set.ts';
 import { type IdentitySeed, Trust } from '../../identity/trust.ts';
 import { FetchError, fetchKeys } from '../../shared/jwks/fetch-keys.ts';
 import type { RemoteIssuer } from '../../shared/jwks/remote-issuer.ts';
+import { inWords } from './places.ts';
 
 /** An identity with the keys of the one issuer that the token needs. */
 export interface FetchedIdentity {
@@ -14,30 +17,60 @@ export interface FetchedIdentity {
 	readonly note: string | undefined;
 }
 
-/** Fetches the keys of the token's issuer, once and by the proxy's own bounds, where they come over the network. */
+export interface KeySources {
+	/** Issuers whose keys come over the network. */
+	readonly remotes: readonly RemoteIssuer[];
+	/** They are not asked. */
+	readonly offline: boolean;
+	/** Where the proxy keeps the last keys that it has fetched. */
+	readonly stateDir: string | undefined;
+	/** Wall-clock time, seconds since the epoch. */
+	readonly nowSeconds: number;
+}
+
+/**
+ * The keys of the token's issuer, where they come over the network: fetched once, within the proxy's own bounds, or else those that
+ * the proxy has kept for the case that it starts while the issuer is away.
+ */
 export async function fetchKeysFor(
 	authorization: string | null | undefined,
 	identity: IdentitySeed,
-	remotes: readonly RemoteIssuer[],
-	offline: boolean,
+	sources: KeySources,
 ): Promise<FetchedIdentity> {
-	const remote = remoteOf(authorization, identity, remotes);
+	const remote = remoteOf(authorization, identity, sources.remotes);
 	if (remote === undefined) return { identity, isMissing: false, note: undefined };
-	const from = remote.url ?? `what the metadata of ${remote.issuer} names`;
-	if (offline) return { identity, isMissing: true, note: `keys of ${remote.issuer} were not fetched (--offline)` };
-	try {
-		const { seed: keys } = await fetchKeys(remote, new AbortController().signal);
+	const using = (keys: KeySetSeed, note: string) => {
 		const issuers = identity.issuers.map((one) => (one.issuer === remote.issuer ? { ...one, keys } : one));
-		const count = `${keys.keys.length} key${keys.keys.length === 1 ? '' : 's'}`;
-		return { identity: { ...identity, issuers }, isMissing: false, note: `fetched ${count} from ${from}` };
-	} catch (error) {
-		if (!(error instanceof FetchError)) throw error;
-		return {
-			identity,
-			isMissing: true,
-			note: `keys of ${remote.issuer} could not be fetched from ${from}: ${error.message}`,
-		};
+		return { identity: { ...identity, issuers }, isMissing: false, note };
+	};
+	let failure = `keys of ${remote.issuer} were not fetched (--offline)`;
+	if (!sources.offline) {
+		const from = remote.url ?? `where the metadata of ${remote.issuer} says`;
+		try {
+			const { seed } = await fetchKeys(remote, new AbortController().signal);
+			return using(seed, `fetched ${counted(seed)} from ${from}`);
+		} catch (error) {
+			if (!(error instanceof FetchError)) throw error;
+			failure = `keys of ${remote.issuer} could not be fetched from ${from}: ${error.message}`;
+		}
 	}
+	const kept =
+		sources.stateDir === undefined ? undefined : await loadKept(sources.stateDir, remote, sources.nowSeconds);
+	const seed = kept && kept.ageMs <= remote.maxStaleMs ? readKept(kept.text, remote) : undefined;
+	if (seed === undefined) return { identity, isMissing: true, note: failure };
+	return using(seed, `${failure}; took ${counted(seed)} from state_dir, ${inWords(kept!.ageMs / 1000)} old`);
+}
+
+function readKept(text: string, { algorithms }: RemoteIssuer): KeySetSeed | undefined {
+	try {
+		return readJwks(text, algorithms).seed;
+	} catch {
+		return undefined;
+	}
+}
+
+function counted({ keys }: KeySetSeed): string {
+	return `${keys.length} key${keys.length === 1 ? '' : 's'}`;
 }
 
 function remoteOf(

@@ -100,8 +100,9 @@ function blockOf(spec: RequestSpec, method: string): HeaderBlock<RequestField> {
 	const lines = fieldLines(spec);
 	const block = new HeaderBlock<RequestField>();
 	const add = (name: string, value: string) => {
-		block.fields.push(new RequestField(name, value));
-		block.bytes += Buffer.byteLength(name) + Buffer.byteLength(value);
+		const field = new RequestField(octets(name), octets(value));
+		block.fields.push(field);
+		block.bytes += field.name.length + field.value.length;
 		block.count++;
 	};
 	add(':method', method);
@@ -113,6 +114,11 @@ function blockOf(spec: RequestSpec, method: string): HeaderBlock<RequestField> {
 	add(':authority', host?.value ?? spec.authority);
 	for (const line of lines) if (line !== host) add(line.name.toLowerCase(), line.value);
 	return block;
+}
+
+/** A character for each byte, as the front reads them. */
+function octets(text: string): string {
+	return Buffer.from(text).toString('latin1');
 }
 
 interface FieldLine {

@@ -40,6 +40,8 @@ export interface ExplainOutput {
 	readonly complain: (text: string) => void;
 	/** Whether `print` goes to a terminal that has colors. */
 	readonly color: boolean;
+	/** Default: the system's clock. OpenSSL judges certificates by that one in any case. */
+	readonly now?: () => Date;
 }
 
 const PASSES = 0;
@@ -52,7 +54,7 @@ const SOME_HOST = 'proxy.example';
 
 /** @returns the exit code: 0 passes; 1 is refused, or cannot be told; 2 cannot be explained, as by a file with mistakes. */
 export async function runExplain(options: ExplainOptions, output: ExplainOutput): Promise<number> {
-	const now = new Date();
+	const now = output.now?.() ?? new Date();
 	const { config, method, headers, bodyBytes, http2, offline } = options;
 	const problems: string[] = [];
 	const token = await readToken(options, problems);

@@ -2,7 +2,7 @@ import type { X509Certificate } from 'node:crypto';
 import { duplexPair } from 'node:stream';
 import { chainFault, serverSocket } from '../../data/handshake.ts';
 import type { ClientPolicy } from '../../shared/client-policy.ts';
-import { type HandshakeRefusal, refusalOfCertificate } from '../../shared/handshake-refusals.ts';
+import { type HandshakeRefusal, refusalOfCertificate, refusalOfError } from '../../shared/handshake-refusals.ts';
 import type { TlsMaterial } from '../../shared/messages.ts';
 import { createListenerContexts } from '../../shared/tls-options.ts';
 
@@ -40,10 +40,13 @@ export async function presentChain(
 		const presented = Promise.withResolvers<PresentedChain>();
 		socket.on('error', (error: NodeJS.ErrnoException) => {
 			const certificate = socket.getPeerX509Certificate();
-			if (certificate === undefined) return presented.reject(new Error(`cannot be presented: ${error.code ?? error}`));
 			const own = socket.getX509Certificate();
-			const code = chainFault(socket);
-			presented.resolve({ certificate, own, ...judge(certificate, code, policy, nowSeconds) });
+			// Of a certificate that OpenSSL cannot even read there is no verdict to ask for.
+			presented.resolve(
+				certificate === undefined
+					? { certificate: chain[0]!, own, refusal: refusalOfError(error.code, 1), code: error.code }
+					: { certificate, own, ...judge(certificate, chainFault(socket), policy, nowSeconds) },
+			);
 		});
 		far.on('error', presented.reject);
 		let answer = Buffer.alloc(0);

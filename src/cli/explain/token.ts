@@ -1,6 +1,6 @@
 import type { Config } from '../../config/config.ts';
 import { show } from '../../config/wording.ts';
-import { bearerToken } from '../../gates/bearer.ts';
+import { bearerToken, MAX_TOKEN_LENGTH } from '../../gates/bearer.ts';
 import {
 	claimsOf,
 	type ParsedToken,
@@ -125,7 +125,7 @@ function bearerWords(authorization: string | null | undefined): string {
 	const space = authorization.indexOf(' ');
 	if (space === -1) return 'the field is no "Bearer TOKEN": it has no blank';
 	const token = authorization.slice(space + 1);
-	return `"Bearer" and a token of ${token.length} characters (at most 8192)`;
+	return `a token of ${token.length} characters, at most ${MAX_TOKEN_LENGTH}`;
 }
 
 /** Of the header what may be told; it has been verified by nobody. */
@@ -146,7 +146,7 @@ function headerWords(token: string): string {
 function say(value: unknown): string {
 	if (value === undefined) return 'absent';
 	if (Array.isArray(value)) return `[${value.slice(0, 5).map(say).join(', ')}${value.length > 5 ? ', …' : ''}]`;
-	return show(value);
+	return typeof value === 'object' && value !== null ? 'an object' : show(value);
 }
 
 /** What an issuer demands, in words, with the places that say so. */
