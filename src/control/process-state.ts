@@ -38,7 +38,7 @@ export function createState({ config, tls, identity }: StartFiles, wantedWorkers
 		workers,
 		clockEpoch,
 		clock,
-		inForce: { tls, identity, generation: 1, reloads: { success: 0, failure: 0 } },
+		inForce: { tls, identity, generation: 1, reloads: { success: 0, failure: 0 }, reloading: false },
 		memory: new ProcessMemory({
 			workers,
 			maxBufferedBytes: config.limits.maxBufferedBytes,

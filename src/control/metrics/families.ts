@@ -15,7 +15,7 @@ export interface MetricSources {
 	readonly listening: () => number;
 	/** Of the table in force. */
 	readonly upstreams: () => Iterable<Upstream>;
-	readonly inForce: Pick<ConfigInForce, 'generation' | 'reloads' | 'tls'>;
+	readonly inForce: Pick<ConfigInForce, 'generation' | 'reloads' | 'reloading' | 'tls'>;
 	/** Of the issuers whose keys come over the network. */
 	readonly remoteKeys: () => Iterable<SelfRefreshing<KeySetSeed> & { readonly issuer: { readonly issuer: string } }>;
 	/** Monotonic milliseconds, the scale of the histograms. */

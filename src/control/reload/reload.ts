@@ -55,6 +55,7 @@ export class Reloader {
 	request(cause: LogFields = {}): Promise<void> {
 		if (!this.#stopped) this.#parts.log.info(TARGET, 'reading the files again', cause);
 		this.#again = true;
+		this.#parts.inForce.reloading = true;
 		this.#running ??= this.#runWhileAsked();
 		return this.#running;
 	}
@@ -70,6 +71,7 @@ export class Reloader {
 			await this.#reload();
 		}
 		this.#running = undefined;
+		this.#parts.inForce.reloading = false;
 	}
 
 	async #reload(): Promise<void> {

@@ -26,6 +26,7 @@ function testSources(...authorities: string[]) {
 	const inForce = {
 		generation: 1,
 		reloads: { success: 0, failure: 0 },
+		reloading: false,
 		tls: { cert: '', key: '', ca: '' } as TlsMaterial,
 	};
 	const sources: MetricSources = {

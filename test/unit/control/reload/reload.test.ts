@@ -35,6 +35,7 @@ class TestReload extends TestPool {
 	readonly inForce: ConfigInForce = {
 		tls: OLD_TLS,
 		identity: OLD_KEY,
+		reloading: false,
 		generation: 1,
 		reloads: { success: 0, failure: 0 },
 	};
@@ -113,6 +114,7 @@ describe('a reload', () => {
 		assert.deepEqual(test.inForce, {
 			tls: NEW_TLS,
 			identity: OLD_KEY,
+			reloading: false,
 			generation: 2,
 			reloads: { success: 1, failure: 0 },
 		});
@@ -237,6 +239,7 @@ describe('a reload that fails', () => {
 		assert.deepEqual(test.inForce, {
 			tls: OLD_TLS,
 			identity: OLD_KEY,
+			reloading: false,
 			generation: 1,
 			reloads: { success: 0, failure: 1 },
 		});
@@ -259,6 +262,7 @@ describe('a reload that fails', () => {
 		assert.deepEqual(test.inForce, {
 			tls: OLD_TLS,
 			identity: OLD_KEY,
+			reloading: false,
 			generation: 2,
 			reloads: { success: 0, failure: 1 },
 		});
@@ -307,6 +311,7 @@ describe('a reload that fails', () => {
 		assert.deepEqual(test.inForce, {
 			tls: NEW_TLS,
 			identity: OLD_KEY,
+			reloading: false,
 			generation: 3,
 			reloads: { success: 1, failure: 1 },
 		});
