@@ -86,7 +86,10 @@ describe('the commands to a running proxy', () => {
 
 		const second = await spawnProxy({ args: ['--pid-file', path] });
 		assert.equal(await within(second.exited, 'the second one'), 1);
-		assert.match(second.stderr, new RegExp(`^proxy: --pid-file: "[^"]+" belongs to process ${proxy.pid}, a running proxy;`));
+		assert.match(
+			second.stderr,
+			new RegExp(`^proxy: --pid-file: "[^"]+" belongs to process ${proxy.pid}, a running proxy;`),
+		);
 		assert.equal(readFileSync(path, 'utf8'), `${proxy.pid}\n`);
 
 		const reloaded = await proxyCommand(['reload', '--pid-file', path, ...metricsOf(proxy)]);
