@@ -10,9 +10,12 @@
 import type { Command } from './command.ts';
 import { check } from './commands/check.ts';
 import { demo } from './commands/demo.ts';
+import { drain } from './commands/drain.ts';
 import { embedDemo } from './commands/embed-demo.ts';
 import { explain } from './commands/explain.ts';
+import { healthcheck } from './commands/healthcheck.ts';
 import { help } from './commands/help.ts';
+import { reload } from './commands/reload.ts';
 import { run } from './commands/run.ts';
 
-export const COMMANDS: readonly Command[] = [run, check, explain, demo, embedDemo, help];
+export const COMMANDS: readonly Command[] = [run, check, explain, healthcheck, reload, drain, demo, embedDemo, help];
