@@ -11,7 +11,7 @@ export interface ExplainResult {
 	readonly body_mode: string;
 	/** The gate that ends the request; `null`: none does. */
 	readonly ended_by: string | null;
-	/** As in the log; `null` where nothing is refused, or the answer says all. */
+	/** As in the log; `null` where nothing is refused. */
 	readonly reason: string | null;
 	/** What the client gets; `null` where the request passes or that cannot be told. */
 	readonly answer: Answer | null;
@@ -64,7 +64,7 @@ export function toJson(explanation: Explanation, secrets: readonly string[]): Ex
 		protocol: explanation.protocol,
 		body_mode: explanation.bodyMode,
 		ended_by: end?.gate ?? null,
-		reason: (outcome === 'refused' && end?.refusal?.reason) || null,
+		reason: outcome === 'refused' ? end!.refusal!.reason : null,
 		answer: outcome === 'refused' ? answerOf(end!, method) : null,
 		route: explanation.route ?? null,
 		upstream: explanation.upstream ?? null,

@@ -38,8 +38,8 @@ export interface Refusal {
 	readonly ending: 'answer' | 'closed' | 'reset';
 	/** With `ending: 'answer'`. */
 	readonly rejection?: Rejection;
-	/** As in the log; `undefined` where the answer says all. */
-	readonly reason: string | undefined;
+	/** As in the log. */
+	readonly reason: string;
 }
 
 /** One of the checks that a gate consists of. */
@@ -87,7 +87,7 @@ export class Reports {
 }
 
 export function answered(rejection: Rejection): Refusal {
-	return { ending: 'answer', rejection, reason: rejection.reason };
+	return { ending: 'answer', rejection, reason: rejection.reason ?? rejection.body };
 }
 
 export type Outcome = 'passes' | 'refused' | 'undecided';

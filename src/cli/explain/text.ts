@@ -61,8 +61,7 @@ function verdictWords({ outcome, answer, reason, ended_by: gate, upstream, route
 	if (answer!.ending === 'reset') return `Refused: the stream is reset without an answer; the log says "${reason}".`;
 	const fields = Object.entries(answer!.headers).map(([name, value]) => `${name}: ${value}`);
 	const body = method === 'HEAD' ? 'no body' : `the body "${answer!.body}"`;
-	const log = reason === null ? '' : ` The log says "${reason}".`;
-	return `Refused: the client gets ${answer!.status} and ${[body, ...fields].join(', ')}.${log}`;
+	return `Refused: the client gets ${answer!.status} and ${[body, ...fields].join(', ')}. The log says "${reason}".`;
 }
 
 /** What a token or a certificate says must not move the cursor. */
