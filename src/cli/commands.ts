@@ -13,5 +13,6 @@ import { demo } from './commands/demo.ts';
 import { embedDemo } from './commands/embed-demo.ts';
 import { help } from './commands/help.ts';
 import { run } from './commands/run.ts';
+import { schema } from './commands/schema.ts';
 
-export const COMMANDS: readonly Command[] = [run, check, demo, embedDemo, help];
+export const COMMANDS: readonly Command[] = [run, schema, check, demo, embedDemo, help];

@@ -7,6 +7,11 @@ import { configFile } from './schema.ts';
  * rest there is `proxy check`.
  */
 
+/** What the schema is called wherever it lies beside a configuration. */
+export const SCHEMA_FILE = 'config.schema.json';
+/** First line of a configuration that has it there: to editors a directive, to TOML a comment. */
+export const SCHEMA_LINE = `#:schema ./${SCHEMA_FILE}`;
+
 /** As much of a JSON Schema as is made here. */
 export type JsonSchema = z.core.JSONSchema.JSONSchema;
 
@@ -15,7 +20,7 @@ export function configSchemaText(): string {
 	return `${JSON.stringify(publish(describeConfig()), null, 2)}\n`;
 }
 
-/** The schema with the facts of each key beside it (`KeyFacts`, `unit`), for the pages that are made from it. */
+/** The schema with the facts of each key beside it (`KeyFacts`, `noun`), for the pages that are made from it. */
 export function describeConfig(): JsonSchema {
 	const schema = z.toJSONSchema(configFile, {
 		target: 'draft-07',
@@ -86,7 +91,7 @@ const RULES: Readonly<Record<string, JsonSchema>> = {
 
 /** Without the members that no editor knows: what they say goes into the description. */
 function publish(schema: JsonSchema, readOfTable?: unknown): JsonSchema {
-	const { unit, unset, read = readOfTable, description, ...published } = schema;
+	const { noun, unset, read = readOfTable, description, ...published } = schema;
 	if (description !== undefined) {
 		const isTable = published.properties !== undefined || published.items !== undefined;
 		const facts = [

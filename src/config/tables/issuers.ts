@@ -77,14 +77,14 @@ export const issuer = table('[[issuers]]', {
 	refresh_secs: secondsOr('300')
 		.optional()
 		.meta(
-			explained("between two fetches; the answer's `max-age` takes its place, from 10 s to an hour", { unset: '300' }),
+			explained("between two fetches; the answer's `max-age` takes its place, from 10 s to an hour", { unset: '`300`' }),
 		),
 	max_stale_secs: secondsOr('86400, a day')
 		.optional()
 		.meta(
 			explained(
 				'how old keys may become while the issuer gives none; then its tokens are refused. At least `refresh_secs`',
-				{ unset: '86400' },
+				{ unset: '`86400`' },
 			),
 		),
 	tenant_prefix: prefix().describe(
@@ -99,7 +99,7 @@ export const issuer = table('[[issuers]]', {
 		.default(['sub'])
 		.meta(
 			explained('name of the claim that is the tenant, or the path of names to it: `["org", "id"]`', {
-				unset: '"sub"',
+				unset: '`"sub"`',
 			}),
 		),
 	required_claims: requiredClaims().meta(
@@ -126,7 +126,7 @@ function leeway() {
 		.number({ error })
 		.nonnegative({ error })
 		.max(MAX_LEEWAY_SECONDS, { error })
-		.meta({ unit: 'seconds' })
+		.meta({ noun: 'seconds' })
 		.default(60);
 }
 

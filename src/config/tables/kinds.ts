@@ -51,12 +51,12 @@ export function file(content: string) {
 		`nothing is fetched over the network: save ${content} and name the file`,
 	);
 	// The operating system would cut the path at a NUL.
-	return z.string({ error }).regex(NO_NUL, { error }).regex(NO_URL, { error: isUrl });
+	return z.string({ error }).regex(NO_NUL, { error }).regex(NO_URL, { error: isUrl }).meta({ noun: 'path of a file' });
 }
 
 export function folder(content: string) {
 	const error = expected('the path of a folder', `set it to a folder for ${content}`);
-	return z.string({ error }).regex(NO_NUL, { error }).regex(NO_URL, { error });
+	return z.string({ error }).regex(NO_NUL, { error }).regex(NO_URL, { error }).meta({ noun: 'path of a folder' });
 }
 
 // Without flags and in syntax that other engines share, for the JSON Schema.
@@ -83,7 +83,7 @@ export function seconds(fallback: number) {
 export function secondsOr(unset: string) {
 	const error = expected('a number of seconds above 0', `leave it out for ${unset}`);
 	const tooBig = expected(`a number of seconds, at most ${MAX_SECONDS}`, `leave it out for ${unset}`);
-	return z.number({ error }).positive({ error }).max(MAX_SECONDS, { error: tooBig }).meta({ unit: 'seconds' });
+	return z.number({ error }).positive({ error }).max(MAX_SECONDS, { error: tooBig }).meta({ noun: 'seconds' });
 }
 
 /** @param unset what holds if the key is left out. */
@@ -96,7 +96,7 @@ export function secondsOrNone() {
 	const error = expected('a number of seconds, 0 or more', 'leave it out for 0');
 	const tooBig = expected(`a number of seconds, at most ${MAX_SECONDS}`, 'leave it out for 0');
 	const number = z.number({ error }).nonnegative({ error }).max(MAX_SECONDS, { error: tooBig });
-	return number.meta({ unit: 'seconds' }).default(0);
+	return number.meta({ noun: 'seconds' }).default(0);
 }
 
 export function wholeNumberOr(fallback: number, least: number, most: number, of?: string) {
@@ -110,9 +110,9 @@ export function wholeNumber(least: number, most: number, unset: string, of?: str
 	const tooBig = expected(`${wanted}, at most ${most}`, `set it to ${most} or less, or leave it out for ${unset}`);
 	const error = (issue: RawIssue) => (Number(issue.input) > most ? tooBig(issue) : tooSmall(issue));
 	const inRange = (n: number) => Number.isInteger(n) && n >= least && n <= most;
-	const unit = of?.replace(/^of /, '');
+	const noun = of?.replace(/^of /, '');
 	// One check and one message for three mistakes, which zod's JSON Schema does not see into.
-	return z.number({ error }).refine(inRange, { error }).meta({ type: 'integer', minimum: least, maximum: most, unit });
+	return z.number({ error }).refine(inRange, { error }).meta({ type: 'integer', minimum: least, maximum: most, noun });
 }
 
 interface RawIssue {

@@ -33,7 +33,7 @@ export const rateClaimKeys = {
 		),
 	max_rps: wholeNumber(1, MAX_RPS, String(MAX_RPS), 'of requests per second')
 		.optional()
-		.meta(explained('the most that `rate_claim` may say', { unset: String(MAX_RPS) })),
+		.meta(explained('the most that `rate_claim` may say', { unset: `\`${MAX_RPS}\`` })),
 };
 
 /** One `[[tenants]]`. */

@@ -13,7 +13,7 @@ export const tls = table('[tls]', {
 	min_version: z
 		.enum(['1.2', '1.3'], { error: expected('"1.2" or "1.3"', 'leave it out for "1.2"') })
 		.optional()
-		.meta(explained('`"1.3"` refuses clients that can do TLS 1.2 only', { unset: '"1.2"' })),
+		.meta(explained('`"1.3"` refuses clients that can do TLS 1.2 only', { unset: '`"1.2"`' })),
 	crl_path: files('certificate revocation lists (CRLs), PEM or DER')
 		.default([])
 		.meta(

@@ -41,7 +41,7 @@ describe('the JSON Schema of the configuration', () => {
 	});
 
 	it('has no member that an editor does not know', () => {
-		assert.doesNotMatch(configSchemaText(), /"(?:unset|unit|read|or)":/);
+		assert.doesNotMatch(configSchemaText(), /"(?:unset|noun|read|or)":/);
 	});
 
 	it('refuses with the loader what it can find', () => {
@@ -121,10 +121,10 @@ describe('the JSON Schema of the configuration', () => {
 				assert.equal(problemsIn(text).length === 0, problems.length === 0, `${text}\n${problems}\n${problemsIn(text)}`);
 				if (problems.length === 0) accepted++;
 			}),
-			{ numRuns: 1000 },
+			{ numRuns: 500 },
 		);
 		// Otherwise it would be agreed on refusals alone.
-		assert.ok(accepted > 100, String(accepted));
+		assert.ok(accepted > 50, String(accepted));
 	});
 });
 
