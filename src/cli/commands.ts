@@ -10,9 +10,12 @@
 import type { Command } from './command.ts';
 import { check } from './commands/check.ts';
 import { demo } from './commands/demo.ts';
+import { drain } from './commands/drain.ts';
 import { embedDemo } from './commands/embed-demo.ts';
+import { healthcheck } from './commands/healthcheck.ts';
 import { help } from './commands/help.ts';
+import { reload } from './commands/reload.ts';
 import { run } from './commands/run.ts';
 import { schema } from './commands/schema.ts';
 
-export const COMMANDS: readonly Command[] = [run, schema, check, demo, embedDemo, help];
+export const COMMANDS: readonly Command[] = [run, schema, check, healthcheck, reload, drain, demo, embedDemo, help];
