@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { configSchemaText } from '../../src/config/json-schema.ts';
 import { configurationTables } from './configuration.ts';
 import { accessMembers, handshakeReasons, logTargets } from './logs.ts';
+import { familiesOf } from './metrics.ts';
 
 /** Every file that is made from the code, in whole or in parts, as it should be. */
 export function generatedFiles(root: string): { path: string; text: string }[] {
@@ -17,6 +18,11 @@ export function generatedFiles(root: string): { path: string; text: string }[] {
 const PAGES: Readonly<Record<string, Readonly<Record<string, () => string>>>> = {
 	'docs/configuration.md': { keys: configurationTables },
 	'docs/logs.md': { targets: logTargets, members: accessMembers, handshakes: handshakeReasons },
+	'docs/metrics.md': {
+		proxy: () => familiesOf('proxy_'),
+		process: () => familiesOf('process_'),
+		nodejs: () => familiesOf('nodejs_'),
+	},
 };
 
 /** @throws Error where a marker and the parts do not fit each other. */

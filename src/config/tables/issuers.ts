@@ -77,7 +77,9 @@ export const issuer = table('[[issuers]]', {
 	refresh_secs: secondsOr('300')
 		.optional()
 		.meta(
-			explained("between two fetches; the answer's `max-age` takes its place, from 10 s to an hour", { unset: '`300`' }),
+			explained("between two fetches; the answer's `max-age` takes its place, from 10 s to an hour", {
+				unset: '`300`',
+			}),
 		),
 	max_stale_secs: secondsOr('86400, a day')
 		.optional()

@@ -105,6 +105,7 @@ describe('the JSON Schema of the configuration', () => {
 			`${MINIMAL}[limits]\nshutdown_delay_secs = -1`,
 			`${MINIMAL}[limits]\nupstream_timeout_secs = 2_147_484`,
 			`${MINIMAL}[log]\naccess = true`,
+			`${MINIMAL}[metrics]\nbuckets = [0]`,
 		];
 		for (const text of wrong) {
 			assert.throws(() => parseConfig(text, 'c'), text);
@@ -134,6 +135,7 @@ const BEYOND = [
 	/is already (?:the prefix|the name|issuers)/,
 	/tenants could have one name/,
 	/fill up again; set it to/,
+	/must ascend/,
 	/which leads to the same upstream/,
 	/needs an issuer that is an https/,
 ];
@@ -156,7 +158,14 @@ function bootKeys(): string[] {
 	const config = parseConfig(MINIMAL, 'c');
 	const other = (value: object) => Object.fromEntries(Object.keys(value).map((key) => [key, Symbol()]));
 	const jwt = { ...other(config.jwt!), rateClaim: { name: 'other', maxRps: 1 }, reload: false };
-	const changed = { ...config, ...other(config), jwt, limits: other(config.limits), log: other(config.log) };
+	const changed = {
+		...config,
+		...other(config),
+		jwt,
+		limits: other(config.limits),
+		log: other(config.log),
+		metrics: other(config.metrics),
+	};
 	return changedBootSettings(config, changed as unknown as typeof config);
 }
 
@@ -285,6 +294,7 @@ const configuration = both(
 		log: rarely({ access: fc.constantFrom<unknown>('off', 'all', 'some', true), request_id: flag }),
 		tenants: fc.array(tenant, { maxLength: 2 }),
 		routes: fc.array(route, { minLength: 1, maxLength: 2 }),
+		metrics: rarely({ buckets: fc.constantFrom<unknown>([0.5, 1], [1, 0.5], [], [0], [3601], 'x', 1) }),
 		other: count,
 	}),
 );

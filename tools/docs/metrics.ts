@@ -1,0 +1,27 @@
+import { FAMILIES } from '../../src/control/metrics/family-table.ts';
+import { code, markdownTable } from './table.ts';
+
+/** docs/metrics.md: the families whose names begin so. */
+export function familiesOf(prefix: string): string {
+	const families = Object.values(FAMILIES).filter(({ name }) => name.startsWith(prefix));
+	const rows = families.map((family) => [
+		code(family.name),
+		family.type,
+		labels(family.labels),
+		unitOf(family),
+		family.help,
+	]);
+	return markdownTable(['Metric', 'Type', 'Labels', 'Unit', 'Meaning'], rows);
+}
+
+/** A label has either a fixed set of values or a description of them. */
+function labels(table: Readonly<Record<string, string | readonly string[]>>): string {
+	const described = Object.entries(table).map(([label, values]) =>
+		typeof values === 'string' ? `${code(label)}: ${values}` : `${code(label)}: ${values.map(code).join(', ')}`,
+	);
+	return described.join('; ');
+}
+
+function unitOf(family: { readonly unit?: string }): string {
+	return family.unit ?? '';
+}
