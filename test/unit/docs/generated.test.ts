@@ -52,11 +52,19 @@ describe('docs/logs.md', () => {
 		const sources = globSync('src/{gates,identity,data,shared}/**/*.ts', { cwd: ROOT }).map((path) =>
 			readFileSync(join(ROOT, path), 'utf8'),
 		);
-		const reasons = sources.flatMap((text) =>
-			Array.from(text.matchAll(/\.because\((?:'([^']+)'|"([^"]+)")\)/g), ([, single, double]) => single ?? double!),
+		const all = (pattern: RegExp) =>
+			sources.flatMap((text) => Array.from(text.matchAll(pattern), ([, a, b]) => a ?? b!));
+		const causes = Array.from(
+			readPage('src/shared/causes.ts').matchAll(/\['E[A-Z_]+', '([a-z ]+)'\]/g),
+			([, cause]) => cause!,
 		);
+		const reasons = [
+			...all(/\.because\((?:'([^']+)'|"([^"]+)")\)/g),
+			...all(/new ProtocolError\('([^']+)'\)/g),
+			...causes,
+		];
 		const page = readPage('docs/logs.md');
-		assert.ok(reasons.length > 60);
+		assert.ok(reasons.length > 100);
 		assert.deepEqual(
 			reasons.filter((reason) => !page.includes(`\`${reason}\``)),
 			[],
