@@ -18,9 +18,11 @@ import { healthcheck } from './commands/healthcheck.ts';
 import { help } from './commands/help.ts';
 import { reload } from './commands/reload.ts';
 import { run } from './commands/run.ts';
+import { schema } from './commands/schema.ts';
 
 export const COMMANDS: readonly Command[] = [
 	run,
+	schema,
 	check,
 	explain,
 	healthcheck,

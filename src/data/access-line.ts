@@ -47,3 +47,36 @@ function timestamp(wallMs: number): string {
 	}
 	return lastTimestamp;
 }
+
+/** What each member says, in the order of the line; for docs/logs.md. */
+export const ACCESS_MEMBERS: Readonly<Record<string, string>> = {
+	timestamp: 'the end of the request (RFC 3339, UTC)',
+	level: 'always `info`',
+	target: 'always `proxy::access`',
+	message: 'always `request`',
+	method: 'as sent; empty where it could not be read',
+	path: 'as sent; never the query or a fragment. Empty where it could not be read',
+	status:
+		"the answer's; absent if the client left before it had one, or if its HTTP/2 stream was reset in place of one",
+	ending:
+		'only if the client did not get a whole answer: `client gone`, or `broken off` by us (`reason` says why), as a malformed HTTP/2 request is',
+	reason:
+		"only if the proxy answered by itself or broke off: which check refused (below), or what went wrong with the upstream. A 5xx without it is the upstream's own",
+	tenant: 'once its token is known to be good',
+	route: 'the prefix of its route, once it has one',
+	upstream: '`host:port` of that route',
+	protocol: '`http/1.1` or `h2`',
+	tls: 'the TLS version',
+	client: "the client's IP address",
+	client_subject: 'the subject of its certificate',
+	client_sha256: "SHA-256 of the certificate's DER, in hexadecimal",
+	bytes_in: 'bytes of the body without framing, as read from the client',
+	bytes_out: 'bytes of the body without framing, as given to its connection',
+	duration_ms: 'the whole request',
+	body_ms: "from asking for the request's body to its last byte; absent where there was none",
+	upstream_ms: "from sending the (first) request to the end of the upstream's answer; absent where none was sent",
+	attempt: '1, or 2 after the retry on a connection that had timed out',
+	trace_id:
+		'with `request_id = true`: of the `traceparent` that the upstream gets. Absent where the head was refused as a whole (`400 bad request`, `431`, `501 method not implemented`)',
+	request_id: 'the same of `x-request-id`',
+};

@@ -1,44 +1,33 @@
 /**
- * Why a TLS handshake failed, in the words of the log and of `proxy_tls_handshake_refusals_total{reason}`. The list is
- * fixed: whatever a client sends, there is no other series.
+ * Why a TLS handshake failed, in the words of the log and of `proxy_tls_handshake_refusals_total{reason}`, and what each means. The
+ * list is fixed: whatever a client sends, there is no other series.
  */
-export const HANDSHAKE_REFUSALS = [
-	/** The client sent none. */
-	'no certificate',
-	/** The client's chain ends at no CA of the bundle. */
-	'unknown CA',
-	'expired',
-	'not yet valid',
-	/** The client's certificate is not for clients (extended key usage). */
-	'wrong purpose',
-	'revoked',
-	/** With `tls.crl_required`: of the issuer of the client's certificate, or of one in its chain, there is no CRL that is fresh. */
-	'no fresh CRL',
-	/** Any other fault of the client's certificate or chain, or a client without the key of its certificate. */
-	'bad certificate',
-	/** An HTTP request without TLS. */
-	'plain HTTP',
-	/** Anything else that is no TLS record. */
-	'not TLS',
-	/** TLS below `tls.min_version`. */
-	'protocol version',
-	/** No cipher suite, group or signature algorithm in common. */
-	'no shared cipher',
-	/** ALPN without `h2` and `http/1.1` (RFC 7301 section 3.2). */
-	'no shared protocol',
-	/** The client sent a fatal alert: mostly it does not trust the server's certificate. */
-	'refused by client',
-	/** Not complete within `limits.tls_handshake_timeout_secs`. */
-	'timeout',
-	/** Closed or reset without a byte, as load balancers do to see whether a port is open. */
-	'nothing sent',
-	/** Closed or reset in the middle. */
-	'aborted',
-	/** The log's field `error` says more. */
-	'other',
-] as const;
+export const HANDSHAKE_REFUSAL_MEANINGS = {
+	'no certificate': 'the client sent none',
+	'unknown CA': "the client's chain ends at no CA of the bundle, or the client does not send its intermediates",
+	expired: "the client's certificate, or one of its chain, has expired",
+	'not yet valid': "the client's certificate, or one of its chain, is not valid yet",
+	'wrong purpose': "the client's certificate is not for clients: it has an extended key usage without `clientAuth`",
+	revoked: 'the certificate, or a CA above it, is named by a CRL or by `revoked_path`',
+	'no fresh CRL':
+		"with `crl_required`: of the issuer of the client's certificate, or of one in its chain, there is no CRL that is fresh",
+	'bad certificate':
+		"any other fault of the client's certificate or chain, or a client without the key of its certificate",
+	'plain HTTP': 'an HTTP request without TLS',
+	'not TLS': 'anything else that is no TLS record',
+	'protocol version': 'TLS below `min_version`',
+	'no shared cipher': 'no cipher suite, group or signature algorithm in common',
+	'no shared protocol': 'ALPN without `h2` and `http/1.1` (RFC 7301 section 3.2)',
+	'refused by client': "the client sent a fatal alert: mostly it does not trust the server's certificate",
+	timeout: 'not complete within `tls_handshake_timeout_secs`',
+	'nothing sent': 'closed or reset without a byte, as load balancers do to see whether a port is open',
+	aborted: 'closed or reset in the middle',
+	other: "the log's field `error` says more",
+} as const satisfies Readonly<Record<string, string>>;
 
-export type HandshakeRefusal = (typeof HANDSHAKE_REFUSALS)[number];
+export type HandshakeRefusal = keyof typeof HANDSHAKE_REFUSAL_MEANINGS;
+
+export const HANDSHAKE_REFUSALS = Object.keys(HANDSHAKE_REFUSAL_MEANINGS) as readonly HandshakeRefusal[];
 
 /**
  * @param code of the error with which OpenSSL or the kernel ended the handshake: `ERR_SSL_…`, `ECONNRESET`.

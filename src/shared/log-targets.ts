@@ -1,19 +1,25 @@
-/** Where log records come from, for `RUST_LOG`; a test compares the list with the source. */
-export const LOG_TARGETS: readonly string[] = [
-	'proxy',
-	'proxy::access',
-	'proxy::auth',
-	'proxy::breaker',
-	'proxy::embed',
-	'proxy::exchange',
-	'proxy::health',
-	'proxy::http2',
-	'proxy::jwks',
-	'proxy::listener',
-	'proxy::log',
-	'proxy::metrics',
-	'proxy::reload',
-	'proxy::request',
-	'proxy::tls',
-	'proxy::worker',
-];
+/** Where log records come from, for `RUST_LOG`, and what they say; a test compares the list with the source. */
+export const LOG_TARGET_MEANINGS: Readonly<Record<string, string>> = {
+	proxy: 'start, readiness, drain, warnings about configuration and machine',
+	'proxy::access': 'the access log, below',
+	'proxy::auth':
+		'requests without a valid token, with the check that failed; requests that may not use their route, and why',
+	'proxy::breaker': 'every transition of a circuit breaker, with its cause',
+	'proxy::embed': 'the example service of `proxy embed-demo`',
+	'proxy::exchange':
+		'requests that failed behind the gates (502, 504, 503 `overloaded`, answers broken off), each with its reason; faults of the proxy itself, at `error`',
+	'proxy::health': 'upstreams that became healthy or unhealthy',
+	'proxy::http2': "HTTP/2 connections and streams that were ended with an error of the client's, and why",
+	'proxy::jwks':
+		"fetches of issuers' keys: changed ones at `info`, unchanged ones at `debug`, failures at `warn`, keys dropped for their age at `error`",
+	'proxy::listener': 'connections that were turned away',
+	'proxy::log': 'lines that are missing, because their reader fell behind',
+	'proxy::metrics': 'faults of the metrics listener',
+	'proxy::reload': 'reloads: who asked, what came of them',
+	'proxy::request': 'each answer, at `debug`',
+	'proxy::tls':
+		"failed handshakes: reason, the client's address, its certificate's subject, serial and issuer; the same, at `info` and without a limit, of each connection that is ended before its client ends it: `revoked`, `expired`, `ca_removed`, `age`; CRLs that go out of date",
+	'proxy::worker': 'threads that died and were replaced',
+};
+
+export const LOG_TARGETS: readonly string[] = Object.keys(LOG_TARGET_MEANINGS);

@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { WebSocket } from 'ws';
 import { createWorkspace, type Workspace } from '../../src/cli/demo/workspace.ts';
 import { type Answer, connectTls, type Protocol, request } from '../fixtures/clients.ts';
+import { blockNamed, blocksIn } from '../fixtures/doc-blocks.ts';
 import { Changes, within } from '../fixtures/wait.ts';
 import { createProject, type Project, packPackage, run } from './consumer.ts';
 import { type DocExample, fragmentsIn, programsIn } from './doc-examples.ts';
@@ -17,6 +19,8 @@ const PARTS = ['embed', 'embed/node', 'embed/fastify', 'embed/hono', 'embed/fetc
 const FRAMEWORKS = ['express', 'fastify', 'hono', '@hono/node-server', 'koa', 'cors', 'ws'];
 const NEST = ['@nestjs/core', '@nestjs/common', '@nestjs/platform-express', 'reflect-metadata', 'rxjs'];
 const TYPES = ['typescript', '@types/node', '@types/express', '@types/koa', '@types/cors', '@types/ws'];
+/** 35 MB that nothing else needs. */
+const TAPLO = '@taplo/cli@0.7.0';
 /** HTTP/2 where the framework has it. */
 const PROTOCOLS: Readonly<Record<string, readonly Protocol[]>> = {
 	'express.ts': ['h1'],
@@ -71,6 +75,39 @@ describe('the packed package', () => {
 	});
 });
 
+describe("the configuration file's JSON Schema", () => {
+	const [sample] = blocksIn('docs/configuration.md').filter(({ language }) => language === 'toml');
+
+	test('is what the command prints and what the package has', async () => {
+		const { code } = blockNamed('the schema of the file');
+		await run('sh', ['-c', `PATH="$PWD/node_modules/.bin:$PATH"\n${code}`], project.dir);
+		const installed = await readFile(
+			join(project.dir, 'node_modules/mtls-edge-proxy/schema/config.schema.json'),
+			'utf8',
+		);
+		assert.equal(await readFile(join(project.dir, 'config.schema.json'), 'utf8'), installed);
+	});
+
+	test("is found and understood by taplo, which editors' plug-ins are made of", async () => {
+		await run('npm', ['install', '--no-audit', '--no-fund', '--no-save', '--prefer-offline', TAPLO], project.dir);
+		const installed = './node_modules/mtls-edge-proxy/schema/config.schema.json';
+		const check = async (code: string) => {
+			project.write('config.toml', code);
+			await run(join(project.dir, 'node_modules/.bin/taplo'), ['check', 'config.toml'], project.dir);
+		};
+		for (const code of [sample!.code, sample!.code.replace('./config.schema.json', installed)]) {
+			await check(code);
+			await assert.rejects(
+				check(code.replace('cooldown_secs = 60', 'cooldown_secs = 0')),
+				/less than the minimum of 1/,
+			);
+			await assert.rejects(check(code.replace('audience', 'audiense')), /Additional properties are not allowed/);
+			await assert.rejects(check(code.replace(/^key_path.*$/m, '')), /"key_path" is a required property/);
+			await assert.rejects(check(code.replace('http://', 'https://')), /does not match/);
+		}
+	});
+});
+
 describe('types', () => {
 	const resolutions = {
 		nodenext: { module: 'nodenext', moduleResolution: 'nodenext' },
@@ -107,6 +144,15 @@ describe('the documentation', () => {
 			...['express.ts', 'node.ts', 'fastify.ts', 'hono.ts', 'fetch.ts'],
 			...['koa.ts', 'nest.ts', 'websocket.ts', 'cors.ts'],
 		]);
+	});
+
+	test('has a command line that gets the answer which it says', async () => {
+		const { page, code } = blockNamed('the command line of the examples');
+		const [start, ...command] = code.split('\n');
+		assert.equal(start, 'node express.ts');
+		await using program = await startExample(programsIn(page).find(({ file }) => file === 'express.ts')!);
+		const { stdout } = await run('sh', ['-c', command.join('\n').replace(':8444', `:${program.port}`)], project.dir);
+		assert.equal(stdout, '{"sub":"tenant-a","scope":"demo"}');
 	});
 
 	for (const example of examples) {

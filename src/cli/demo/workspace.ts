@@ -5,6 +5,7 @@
 import { createPublicKey, X509Certificate } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { configSchemaText, SCHEMA_FILE, SCHEMA_LINE } from '../../config/json-schema.ts';
 import { type ConfigTables, type RouteEntry, renderConfig } from './config-file.ts';
 import { createAuthority, type Issued, issue, type Validity } from './pki.ts';
 import { createTokenKey, mintToken, type TokenKey } from './tokens.ts';
@@ -107,6 +108,7 @@ export async function createWorkspace(dir: string, now: number): Promise<Workspa
 	publishKeys(['first']);
 	revoke([]);
 	for (const tenant of TENANTS) writeSecret(file(`${tenant}.jwt`), tokens[tenant]);
+	writeFileSync(file(SCHEMA_FILE), configSchemaText());
 
 	const config: Omit<ConfigTables, 'routes'> = {
 		health_interval_secs: 1,
@@ -138,7 +140,8 @@ export async function createWorkspace(dir: string, now: number): Promise<Workspa
 			token('tenant-c', kid, boundTo && { cnf: { 'x5t#S256': thumbprint(boundTo).toString('base64url') } }),
 		publishKeys,
 		revoke,
-		writeConfig: (routes) => writeFileSync(file('config.toml'), renderConfig({ ...config, routes })),
+		writeConfig: (routes) =>
+			writeFileSync(file('config.toml'), `${SCHEMA_LINE}\n${renderConfig({ ...config, routes })}`),
 	};
 }
 

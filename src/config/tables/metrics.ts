@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { expected, table } from './kinds.ts';
+import { expected, explained, table } from './kinds.ts';
 
 /** Upper bounds of buckets in seconds: from an upstream next door to the default time limit of a round trip. */
 export const DEFAULT_BUCKETS: readonly number[] = [
@@ -16,9 +16,11 @@ const MAX_BUCKET_SECONDS = 3600;
 
 /** `[metrics]`: what histograms are made of. */
 export const metrics = table('[metrics]', {
-	buckets: buckets(DEFAULT_BUCKETS),
-	gate_buckets: buckets(DEFAULT_GATE_BUCKETS),
-});
+	buckets: buckets(DEFAULT_BUCKETS).describe(
+		'upper bounds of the buckets of `proxy_upstream_duration_seconds` and `proxy_tls_handshake_duration_seconds`, ascending, without +Inf',
+	),
+	gate_buckets: buckets(DEFAULT_GATE_BUCKETS).describe('the same of `proxy_gate_duration_seconds`'),
+}).meta(explained('what the histograms are made of', { read: 'at start' }));
 
 function buckets(fallback: readonly number[]) {
 	const remedy = 'leave it out for the default';

@@ -1,0 +1,83 @@
+import { describeConfig, type JsonSchema, tableOf } from '../../src/config/json-schema.ts';
+import { KEYS } from '../../src/config/schema.ts';
+import { code, grouped, markdownTable } from './table.ts';
+
+/** docs/configuration.md: a heading and a table for each table of the file. */
+export function configurationTables(): string {
+	const schema = describeConfig();
+	return Array.from(KEYS.keys(), (name) => section(name, tableOf(schema, name), isList(schema, name))).join('\n\n');
+}
+
+function isList(schema: JsonSchema, name: string): boolean {
+	return (schema.properties?.[name] as JsonSchema | undefined)?.type === 'array';
+}
+
+function section(name: string, table: JsonSchema, isList: boolean): string {
+	const heading = name === '' ? 'Above the first table' : code(isList ? `[[${name}]]` : `[${name}]`);
+	const intro = table.description === undefined ? [] : [`${capitalized(table.description)}.`, ''];
+	const keys = Object.entries(table.properties ?? {}).filter(([key]) => name !== '' || !KEYS.has(key));
+	const rows = keys.map(([key, schema]) => row(key, schema as JsonSchema, table));
+	return [`### ${heading}`, '', ...intro, markdownTable(['Key', 'Value', 'Default', 'Reloaded', 'Meaning'], rows)].join(
+		'\n',
+	);
+}
+
+function row(key: string, schema: JsonSchema, table: JsonSchema): string[] {
+	return [
+		code(key),
+		values(schema),
+		fallback(key, schema, table),
+		RELOADED[String(schema.read ?? table.read)]!,
+		schema.description!,
+	];
+}
+
+const RELOADED: Readonly<Record<string, string>> = {
+	undefined: 'yes',
+	'by each reload': 'yes',
+	'at start': 'no',
+	'at start, unless `reload`': 'with `reload`',
+};
+
+function fallback(key: string, { default: value, unset }: JsonSchema, { required = [] }: JsonSchema): string {
+	if (required.includes(key)) return 'required';
+	if (value === '') return 'empty';
+	return value === undefined ? String(unset) : code(JSON.stringify(value));
+}
+
+/** What may be written, in words. */
+function values(schema: JsonSchema): string {
+	const { type, anyOf, noun } = schema;
+	if (schema.enum !== undefined) return schema.enum.map((value) => code(JSON.stringify(value))).join(', ');
+	if (anyOf !== undefined)
+		return anyOf
+			.map((one) => values(one as JsonSchema))
+			.join(', or a ')
+			.replace('or a a', 'or a');
+	switch (type) {
+		case 'boolean':
+			return '`true`, `false`';
+		case 'integer':
+			return `whole number${noun === undefined ? '' : ` of ${noun}`}, ${grouped(schema.minimum!)} to ${grouped(schema.maximum!)}`;
+		case 'number':
+			return schema.minimum === undefined
+				? `${noun}, above 0, at most ${grouped(schema.maximum!)}`
+				: `${noun}, ${grouped(schema.minimum)} to ${grouped(schema.maximum!)}`;
+		case 'array':
+			return listOf(schema.items as JsonSchema);
+		case 'object':
+			return 'table';
+		default:
+			return String(noun ?? 'text');
+	}
+}
+
+function listOf(items: JsonSchema): string {
+	if (items.enum !== undefined) return `list of ${values(items)}`;
+	if (items.type === 'number') return `list of seconds, each above 0, at most ${grouped(items.maximum!)}`;
+	return `list of ${items.noun === 'path of a file' ? 'paths' : 'texts'}`;
+}
+
+function capitalized(text: string): string {
+	return text.charAt(0).toUpperCase() + text.slice(1);
+}
