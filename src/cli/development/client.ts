@@ -1,0 +1,73 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { quote } from '../../config/wording.ts';
+import { issue, loadAuthority, type Validity } from '../demo/pki.ts';
+import { DevelopmentError, developmentFiles, RESERVED_NAMES, readDevelopmentFile, writeNewFiles } from './folder.ts';
+
+const DAY_MS = 86_400_000;
+/** A clock may lag behind the one here. */
+const CLOCK_SKEW_MS = 5 * 60_000;
+/** Longer than the 30 days before the end in which the proxy warns. */
+export const CERTIFICATE_DAYS = 365;
+export const CA_DAYS = 3650;
+
+/** @param now milliseconds since the epoch. */
+export function validFor(days: number, now: number): Validity {
+	return { notBefore: new Date(now - CLOCK_SKEW_MS), notAfter: new Date(now + days * DAY_MS) };
+}
+
+/**
+ * Issues a client a certificate from the folder's CA: `NAME.crt` and `NAME.key`.
+ *
+ * @param sans DNS names and URIs, from `readSan`.
+ * @throws DevelopmentError
+ */
+export async function createClient(
+	dir: string,
+	name: string,
+	sans: readonly string[],
+	now: number,
+): Promise<{ readonly cert: string; readonly key: string }> {
+	const files = developmentFiles(dir);
+	const certPem = readDevelopmentFile(files.ca.cert, "the development CA's certificate");
+	const keyPem = readDevelopmentFile(files.ca.key, "the development CA's key");
+	const authority = await loadAuthority(certPem, keyPem).catch(() => {
+		throw new DevelopmentError(
+			`${files.ca.cert}, ${files.ca.key}: are no CA that proxy init has made; name another folder with --dir`,
+		);
+	});
+	if (!new X509Certificate(certPem).checkPrivateKey(createPrivateKey(keyPem))) {
+		throw new DevelopmentError(`${files.ca.key}: does not belong to ${files.ca.cert}; name another folder with --dir`);
+	}
+	const client = await issue(authority, {
+		commonName: name,
+		sans,
+		usages: 'client',
+		...validFor(CERTIFICATE_DAYS, now),
+	});
+	const paths = files.client(name);
+	writeNewFiles([
+		{ path: paths.cert, content: client.certPem },
+		{ path: paths.key, content: client.keyPem, secret: true },
+	]);
+	return paths;
+}
+
+/** The name of a client is its common name and that of its files; the reason in words where it cannot be both. */
+export function problemOfName(name: string): string | undefined {
+	if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(name)) {
+		return `must be 1 to 64 letters, digits, '.', '_' or '-' (got ${quote(name)}); it is the name of its files, too`;
+	}
+	if (RESERVED_NAMES.includes(name))
+		return `is the name of files that are there already (got ${quote(name)}); take another one`;
+	return undefined;
+}
+
+/** `spiffe://…` or another URI, `dns:NAME`; the reason in words where it is neither. */
+export function readSan(text: string): { readonly san: string } | string {
+	const [, dns] = /^dns:([A-Za-z0-9_*-]+(?:\.[A-Za-z0-9_-]+)*)$/i.exec(text) ?? [];
+	if (dns !== undefined) return { san: dns };
+	// Only what an IA5String can hold (RFC 5280 section 4.2.1.6).
+	if (/^[a-z][a-z0-9+.-]*:[\x21-\x7e]+$/i.test(text) && !/^dns:/i.test(text) && URL.canParse(text))
+		return { san: text };
+	return `must be a URI or dns:NAME (got ${quote(text)}); for example spiffe://example.org/ns/pay/sa/web`;
+}

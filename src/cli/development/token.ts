@@ -1,0 +1,100 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+import type { Config } from '../../config/config.ts';
+import { quote } from '../../config/wording.ts';
+import { mintToken, type TokenClaims } from '../demo/tokens.ts';
+import { DevelopmentError } from './folder.ts';
+
+/** A token as `proxy token` was asked for it. */
+export interface TokenOrder {
+	readonly sub: string;
+	/** In addition, and in place of those that are made here: by name. */
+	readonly claims: Readonly<Record<string, unknown>>;
+	readonly ttlSeconds: number;
+	/** PEM of the client certificate that the token is bound to (RFC 8705). */
+	readonly certificate?: string | undefined;
+}
+
+/** Whom the token is to come from, and whom it is for. */
+export interface TokenParties {
+	readonly iss: string | undefined;
+	readonly aud: string | undefined;
+}
+
+/**
+ * What the configuration wants of a token's `iss` and `aud`.
+ *
+ * @param iss asked for by hand; chooses among several issuers.
+ * @throws DevelopmentError where there are several and none was chosen.
+ */
+export function partiesOf({ jwt, issuers, path }: Config, iss: unknown): TokenParties {
+	if (jwt !== undefined) return { iss: jwt.issuer, aud: jwt.audience };
+	const asked = issuers.length === 1 ? issuers[0] : issuers.find(({ issuer }) => issuer === iss);
+	if (asked === undefined) {
+		throw new DevelopmentError(
+			`${path}: has several issuers; say which one with --claim iss=…, one of ${issuers.map(({ issuer }) => issuer).join(', ')}`,
+		);
+	}
+	return { iss: asked.issuer, aud: asked.rules.audience?.[0] };
+}
+
+/**
+ * Mints it: RS256, `nbf` now.
+ *
+ * @param privateKey PEM.
+ * @param now seconds since the epoch.
+ * @throws DevelopmentError
+ */
+export function makeToken(order: TokenOrder, { iss, aud }: TokenParties, privateKey: string, now: number): string {
+	const claims: TokenClaims = {
+		...(iss !== undefined && { iss }),
+		...(aud !== undefined && { aud }),
+		sub: order.sub,
+		iat: now,
+		nbf: now,
+		exp: now + order.ttlSeconds,
+		...(order.certificate !== undefined && { cnf: { 'x5t#S256': thumbprint(order.certificate) } }),
+		...order.claims,
+	};
+	const key = createPrivateKey(privateKey);
+	if (key.asymmetricKeyType !== 'rsa') throw new DevelopmentError('the key that signs tokens is no RSA key');
+	return mintToken({ privateKey: key }, claims);
+}
+
+/** SHA-256 of the DER encoding (RFC 8705 section 3.1), of the first certificate. */
+function thumbprint(pem: string): string {
+	let certificate: X509Certificate;
+	try {
+		certificate = new X509Certificate(pem);
+	} catch {
+		throw new DevelopmentError('--cert: holds no certificate in PEM');
+	}
+	return Buffer.from(certificate.fingerprint256.replaceAll(':', ''), 'hex').toString('base64url');
+}
+
+/**
+ * `k=v`: a JSON value where `v` is one, otherwise a text: `admin=true`, `rps=50`, `aud=["a","b"]`, `scope=read write`.
+ *
+ * @returns the reason in words where it is not that.
+ */
+export function parseClaim(text: string): readonly [name: string, value: unknown] | string {
+	const at = text.indexOf('=');
+	if (at < 1) return `must be NAME=VALUE (got ${quote(text)}); for example scope=read`;
+	const value = text.slice(at + 1);
+	try {
+		return [text.slice(0, at), JSON.parse(value)];
+	} catch {
+		return [text.slice(0, at), value];
+	}
+}
+
+const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
+/** A token for development that outlives it is forgotten somewhere. */
+const MAX_TTL_SECONDS = 366 * 86_400;
+
+/** `90s`, `15m`, `1h`, `7d` as seconds; the reason in words where it is not that. */
+export function parseTtl(text: string): number | string {
+	const [, count, unit] = /^(\d{1,8})([smhd])$/.exec(text) ?? [];
+	const seconds = Number(count) * (UNIT_SECONDS[unit ?? ''] ?? Number.NaN);
+	if (seconds >= 1 && seconds <= MAX_TTL_SECONDS) return seconds;
+	return `must be a number with s, m, h or d, at most a year (got ${quote(text)}); write for example 1h`;
+}
