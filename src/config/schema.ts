@@ -3,7 +3,17 @@ import { MAX_RPS } from '../gates/tenant-limit.ts';
 import { breaker } from './tables/breaker.ts';
 import { issuer } from './tables/issuers.ts';
 import { jwt } from './tables/jwt.ts';
-import { emptyIfAbsent, expected, file, flag, folder, MAX_SECONDS, seconds, wholeNumberOr } from './tables/kinds.ts';
+import {
+	emptyIfAbsent,
+	expected,
+	explained,
+	file,
+	flag,
+	folder,
+	MAX_SECONDS,
+	seconds,
+	wholeNumberOr,
+} from './tables/kinds.ts';
 import { limits } from './tables/limits.ts';
 import { log } from './tables/log.ts';
 import { route } from './tables/routes.ts';
@@ -16,13 +26,41 @@ import { upstreamKeys } from './tables/upstream-keys.ts';
  * units (specification 2.1 and 8). Unknown keys are reported by `diagnose.ts`.
  */
 export const configFile = z.strictObject({
-	health_interval_secs: seconds(5),
+	health_interval_secs: seconds(5).meta(
+		explained('interval of the health probes; those of many upstreams are spread over it', { read: 'at start' }),
+	),
 	...upstreamKeys,
-	default_cooldown_secs: wholeNumberOr(30, 1, MAX_SECONDS, 'of seconds'),
-	tenant_rps: wholeNumberOr(1000, 0, MAX_RPS, 'of requests per second'),
-	reload_on_change: flag('false').default(false),
-	revoked_path: file('revoked certificates, tokens and tenants, TOML').optional(),
-	state_dir: folder('what is to outlive the process').optional(),
+	default_cooldown_secs: wholeNumberOr(30, 1, MAX_SECONDS, 'of seconds').describe(
+		'how long the breakers of routes that set no `cooldown_secs` stay open before one request is let through',
+	),
+	tenant_rps: wholeNumberOr(1000, 0, MAX_RPS, 'of requests per second').meta(
+		explained('requests per second for each tenant of which nothing else is said, and as many at once; 0: no limit', {
+			read: 'at start',
+		}),
+	),
+	reload_on_change: flag('false')
+		.default(false)
+		.meta(
+			explained(
+				'watch the configuration and the files of certificates, keys, CAs, revocations and issuers, and reload when they have changed',
+				{ read: 'at start' },
+			),
+		),
+	revoked_path: file('revoked certificates, tokens and tenants, TOML')
+		.optional()
+		.meta(
+			explained('TOML file of what is revoked by hand: `certificates`, `serials`, `tokens`, `tenants`', {
+				unset: 'none',
+			}),
+		),
+	state_dir: folder('what is to outlive the process')
+		.optional()
+		.meta(
+			explained(
+				'folder for what is to outlive the process: the last good keys of issuers; made with mode 0700 if missing',
+				{ unset: 'none', read: 'at start' },
+			),
+		),
 	tls: emptyIfAbsent(tls),
 	jwt: emptyIfAbsent(jwt),
 	issuers: z.array(issuer, { error: expected('a list of tables', 'write [[issuers]], with two brackets') }).default([]),

@@ -1,15 +1,23 @@
 import { MAX_FAILURES, MAX_TENANTS } from '../../gates/breaker.ts';
-import { table, wholeNumber, wholeNumberOr } from './kinds.ts';
+import { explained, table, wholeNumber, wholeNumberOr } from './kinds.ts';
 
 /** `[breaker]`: what opens the breakers of routes that do not say it themselves. */
 export const breaker = table('[breaker]', {
-	failures: wholeNumberOr(1, 1, MAX_FAILURES, 'of failures in a row'),
+	failures: wholeNumberOr(1, 1, MAX_FAILURES, 'of failures in a row').describe('failures in a row that open a breaker'),
 	// Who has failed is remembered for each upstream, in memory of a fixed size.
-	tenants: wholeNumberOr(1, 1, MAX_TENANTS, 'of tenants'),
-});
+	tenants: wholeNumberOr(1, 1, MAX_TENANTS, 'of tenants').describe(
+		'of how many tenants a 502, 503, 504, a timeout or a broken answer must come to open it',
+	),
+}).describe('what opens the circuit breakers of routes that do not say it themselves');
 
 /** The same for one route. */
 export const routeBreakerKeys = {
-	failures: wholeNumber(1, MAX_FAILURES, 'that of [breaker]', 'of failures in a row').optional(),
+	failures: wholeNumber(1, MAX_FAILURES, 'that of [breaker]', 'of failures in a row')
+		.optional()
+		.meta(
+			explained('failures in a row that open the breaker, as far as they come by this route', {
+				unset: 'that of `[breaker]`',
+			}),
+		),
 	tenants: wholeNumber(1, MAX_TENANTS, 'that of [breaker]', 'of tenants').optional(),
 };

@@ -3,30 +3,46 @@ import { ALGORITHMS } from '../../gates/algorithm.ts';
 import { parseJwksUrl } from '../../shared/jwks/jwks-url.ts';
 import { quote, show } from '../wording.ts';
 import { certificateBound } from './jwt.ts';
-import { claim, expected, file, flag, secondsOr, table, text } from './kinds.ts';
+import { claim, expected, explained, file, flag, secondsOr, table, text } from './kinds.ts';
 import { rateClaimKeys } from './tenants.ts';
 
 /** More would be no leeway but another lifetime. */
 const MAX_LEEWAY_SECONDS = 600;
 const MAX_PREFIX_LENGTH = 64;
 const MAX_LIST = 16;
+const ONE_SOURCE = 'another source of keys';
 
 /** One `[[issuers]]`. What its keys have to do with each other and with `[jwt]` is looked at in `issuer-conflicts.ts`. */
 export const issuer = table('[[issuers]]', {
-	issuer: text('the "iss" of its tokens', 'set it to the issuer, for example "https://issuer.example"').min(1, {
-		error: expected('the "iss" of its tokens', 'set it to the issuer, for example "https://issuer.example"'),
-	}),
-	audience: oneOrSeveral(
-		claim('aud'),
-		'the "aud" that tokens must carry, or a list of which they must carry one',
-	).optional(),
+	issuer: text('the "iss" of its tokens', 'set it to the issuer, for example "https://issuer.example"')
+		.min(1, {
+			error: expected('the "iss" of its tokens', 'set it to the issuer, for example "https://issuer.example"'),
+		})
+		.describe('the `iss` of its tokens; it chooses the issuer before any key is tried'),
+	audience: oneOrSeveral(claim('aud'), 'the "aud" that tokens must carry, or a list of which they must carry one')
+		.optional()
+		.meta(
+			explained('required `aud`, one or a list of which one must be there; set it', {
+				unset: 'tokens with any `aud` are refused',
+			}),
+		),
 	algorithms: z
 		.array(algorithm(), { error: expected('a list of algorithms', 'leave it out for ["RS256"]') })
 		.min(1, { error: () => 'must name an algorithm; leave it out for ["RS256"]' })
-		.default(['RS256']),
-	leeway_secs: leeway(),
-	public_key_path: file('the public key that tokens are verified with, PEM').optional(),
-	jwks_path: file('the keys that tokens are verified with, a JWK Set or one PEM public key').optional(),
+		.default(['RS256'])
+		.describe('the algorithms that its tokens may be signed by; EdDSA is Ed25519'),
+	leeway_secs: leeway().describe('how far `exp` and `nbf` may be off'),
+	public_key_path: file('the public key that tokens are verified with, PEM')
+		.optional()
+		.meta(
+			explained(
+				'a PEM public key. One source of keys has to be there: this, `jwks_path`, `jwks_url` or `discovery = true`',
+				{ unset: ONE_SOURCE },
+			),
+		),
+	jwks_path: file('the keys that tokens are verified with, a JWK Set or one PEM public key')
+		.optional()
+		.meta(explained('a JWK Set, or one PEM public key', { unset: ONE_SOURCE })),
 	jwks_url: text('an https:// address', 'set it to where the issuer publishes its JWK Set')
 		.transform((address, context) => {
 			const url = parseJwksUrl(address);
@@ -36,22 +52,65 @@ export const issuer = table('[[issuers]]', {
 			context.addIssue(`must be an https:// address (got ${shown}): ${url}`);
 			return z.NEVER;
 		})
-		.optional(),
-	discovery: flag('another source of keys').optional(),
-	jwks_ca_path: file('the CAs that the issuer is believed by, PEM').optional(),
-	refresh_secs: secondsOr('300').optional(),
-	max_stale_secs: secondsOr('86400, a day').optional(),
-	tenant_prefix: prefix(),
+		// As much of `parseJwksUrl` as a pattern can say.
+		.meta({ pattern: '^[Hh][Tt][Tt][Pp][Ss]?://[^/]' })
+		.optional()
+		.meta(
+			explained('where its JWK Set is published: `https://`, or `http://` to 127.0.0.1 or [::1]', {
+				unset: ONE_SOURCE,
+			}),
+		),
+	discovery: flag('another source of keys')
+		.optional()
+		.meta(
+			explained("`true`: its JWK Set is found by the issuer's metadata (RFC 8414, OpenID Connect)", {
+				unset: ONE_SOURCE,
+			}),
+		),
+	jwks_ca_path: file('the CAs that the issuer is believed by, PEM')
+		.optional()
+		.meta(
+			explained("CAs that the issuer's server is believed by, PEM, in place of the default ones", {
+				unset: "Node's CAs",
+			}),
+		),
+	refresh_secs: secondsOr('300')
+		.optional()
+		.meta(
+			explained("between two fetches; the answer's `max-age` takes its place, from 10 s to an hour", { unset: '300' }),
+		),
+	max_stale_secs: secondsOr('86400, a day')
+		.optional()
+		.meta(
+			explained(
+				'how old keys may become while the issuer gives none; then its tokens are refused. At least `refresh_secs`',
+				{ unset: '86400' },
+			),
+		),
+	tenant_prefix: prefix().describe(
+		"in front of its tenants in `x-proxy-tenant`, limits and logs. With more than one issuer each needs one, and none may begin another's",
+	),
 	tenant_claim: oneOrSeveral(
 		text('the name of a claim', 'leave it out for "sub"').min(1, {
 			error: expected('the name of a claim', 'leave it out for "sub"'),
 		}),
 		'the name of a claim, or the path of names that leads to it',
-	).default(['sub']),
-	required_claims: requiredClaims(),
+	)
+		.default(['sub'])
+		.meta(
+			explained('name of the claim that is the tenant, or the path of names to it: `["org", "id"]`', {
+				unset: '"sub"',
+			}),
+		),
+	required_claims: requiredClaims().meta(
+		explained(
+			'`["email"]`, or `{ org = "acme", env = ["prod", "test"] }`: the claim, or one of its list, must be one of the values',
+			{ unset: 'none' },
+		),
+	),
 	certificate_bound: certificateBound(),
 	...rateClaimKeys,
-});
+}).describe('an issuer whose tokens are taken, one table for each; they take the place of `[jwt]`');
 
 function algorithm() {
 	const error = ({ input }: { readonly input?: unknown }) =>
@@ -63,7 +122,12 @@ function algorithm() {
 
 function leeway() {
 	const error = expected(`a number of seconds from 0 to ${MAX_LEEWAY_SECONDS}`, 'leave it out for 60');
-	return z.number({ error }).nonnegative({ error }).max(MAX_LEEWAY_SECONDS, { error }).default(60);
+	return z
+		.number({ error })
+		.nonnegative({ error })
+		.max(MAX_LEEWAY_SECONDS, { error })
+		.meta({ unit: 'seconds' })
+		.default(60);
 }
 
 /** It goes into a header in front of the tenant, where blanks at the beginning would be lost. */
@@ -78,13 +142,15 @@ function prefix() {
 
 /** A list, also where the file has one value. */
 function oneOrSeveral(one: z.ZodString, wanted: string) {
-	return z.preprocess(
-		(value) => (typeof value === 'string' ? [value] : value),
-		z
-			.array(one, { error: expected(wanted, 'write it as "name" or ["name", ...]') })
-			.min(1, { error: () => 'is an empty list; leave it out, or name one' })
-			.max(MAX_LIST, { error: () => `is a list of more than ${MAX_LIST}` }),
-	);
+	return z
+		.preprocess(
+			(value) => (typeof value === 'string' ? [value] : value),
+			z
+				.array(one, { error: expected(wanted, 'write it as "name" or ["name", ...]') })
+				.min(1, { error: () => 'is an empty list; leave it out, or name one' })
+				.max(MAX_LIST, { error: () => `is a list of more than ${MAX_LIST}` }),
+		)
+		.meta({ or: 'one' });
 }
 
 /** `["email"]`, or `{ org = "acme", env = ["prod", "test"] }`. */
@@ -99,15 +165,18 @@ function requiredClaims() {
 			(claims) => (Array.isArray(claims) ? Object.fromEntries(claims.map((name) => [name, undefined])) : claims),
 			z.record(
 				z.string().min(1),
-				z.preprocess(
-					(one) => (Array.isArray(one) || one === undefined ? one : [one]),
-					z
-						.array(value)
-						.min(1, { error: `is an empty list; ${remedy}` })
-						.optional(),
-				),
+				z
+					.preprocess(
+						(one) => (Array.isArray(one) || one === undefined ? one : [one]),
+						z
+							.array(value)
+							.min(1, { error: `is an empty list; ${remedy}` })
+							.optional(),
+					)
+					.meta({ or: 'one' }),
 				{ error },
 			),
 		)
+		.meta({ or: { type: 'array', items: { type: 'string', minLength: 1 } } })
 		.default({});
 }

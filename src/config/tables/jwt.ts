@@ -1,21 +1,44 @@
 import { z } from 'zod';
 import { CERTIFICATE_BOUND } from '../../identity/bound-token.ts';
-import { claim, expected, file, flag, table } from './kinds.ts';
+import { claim, expected, explained, file, flag, table } from './kinds.ts';
 import { rateClaimKeys } from './tenants.ts';
 
 /** `[jwt]` (specification 2.1): the short form for one issuer. Whether it lacks `jwks_path` is looked at in `issuer-conflicts.ts`. */
 export const jwt = table('[jwt]', {
-	jwks_path: file('the RSA public key that tokens are verified with, PEM').optional(),
-	issuer: claim('iss').optional(),
-	audience: claim('aud').optional(),
+	jwks_path: file('the RSA public key that tokens are verified with, PEM')
+		.optional()
+		.describe(
+			'one RSA public key, PEM (SPKI or PKCS#1), or a JWK Set, told by its content: 2048 bits and an exponent of 65537 or more',
+		),
+	issuer: claim('iss')
+		.optional()
+		.meta(explained('required `iss`; set it', { unset: 'any `iss`' })),
+	audience: claim('aud')
+		.optional()
+		.meta(explained('required `aud`; set it', { unset: 'tokens with any `aud` are refused' })),
 	certificate_bound: certificateBound(),
 	...rateClaimKeys,
 	// Specification 5: the key is read at the start alone.
-	reload: flag('false').default(false),
-});
+	reload: flag('false')
+		.default(false)
+		.meta(
+			explained('a reload reads `[jwt]` again; otherwise it says that the file has changed in vain', {
+				read: 'by each reload',
+			}),
+		),
+}).meta(
+	explained('the issuer whose tokens are taken: the short form for one; `[[issuers]]` take its place', {
+		read: 'at start, unless `reload`',
+	}),
+);
 
 /** What becomes of tokens that are bound to a client certificate, and of those that are not; for each issuer. */
 export function certificateBound() {
 	const error = expected('"if-present", "required" or "ignore"', 'leave it out for "if-present"');
-	return z.enum(CERTIFICATE_BOUND, { error }).default('if-present');
+	return z
+		.enum(CERTIFICATE_BOUND, { error })
+		.default('if-present')
+		.describe(
+			'RFC 8705: a token whose `cnf` names a client certificate is good on its connections alone. `"required"` wants it of every token, `"ignore"` does not look',
+		);
 }

@@ -4,7 +4,27 @@ import { show, showWithType } from '../wording.ts';
 /**
  * The kinds of values that the tables beside this file are made of: types and ranges, and the words for what is wrong with
  * a value and what to write instead.
+ *
+ * Each key says by `.describe()` or `.meta(explained(…))` what it means, for the JSON Schema and docs/configuration.md. It is the last call of the
+ * chain: zod keeps metadata by instance, and each call makes another one.
  */
+
+/** What zod cannot tell of a key: beside `description`, in its metadata. */
+export interface KeyFacts {
+	/** In Markdown. */
+	readonly description: string;
+	/** What holds where the key is left out and has no default of its own. */
+	readonly unset?: string;
+	/** When it is read; of a table: all its keys that say nothing else. Without it each reload takes it over. */
+	readonly read?: 'at start' | 'at start, unless `reload`' | 'by each reload';
+}
+
+export function explained(
+	description: string,
+	facts: Omit<KeyFacts, 'description'> = {},
+): KeyFacts & Record<string, unknown> {
+	return { description, ...facts };
+}
 
 /** Node's timers fire at once when asked to wait for more than 2³¹ - 1 ms. */
 export const MAX_SECONDS = 2_147_483;
@@ -31,19 +51,17 @@ export function file(content: string) {
 		`nothing is fetched over the network: save ${content} and name the file`,
 	);
 	// The operating system would cut the path at a NUL.
-	return z
-		.string({ error })
-		.regex(/^[^\0]+$/, { error })
-		.regex(/^(?![a-z][a-z\d+.-]*:\/\/)/i, { error: isUrl });
+	return z.string({ error }).regex(NO_NUL, { error }).regex(NO_URL, { error: isUrl });
 }
 
 export function folder(content: string) {
 	const error = expected('the path of a folder', `set it to a folder for ${content}`);
-	return z
-		.string({ error })
-		.regex(/^[^\0]+$/, { error })
-		.regex(/^(?![a-z][a-z\d+.-]*:\/\/)/i, { error });
+	return z.string({ error }).regex(NO_NUL, { error }).regex(NO_URL, { error });
 }
+
+// Without flags and in syntax that other engines share, for the JSON Schema.
+const NO_NUL = /^[^\x00]+$/;
+const NO_URL = /^(?![A-Za-z][A-Za-z0-9+.-]*:\/\/)/;
 
 /** The name of a claim that the token may have. */
 export function claimName(remedy: string) {
@@ -65,7 +83,7 @@ export function seconds(fallback: number) {
 export function secondsOr(unset: string) {
 	const error = expected('a number of seconds above 0', `leave it out for ${unset}`);
 	const tooBig = expected(`a number of seconds, at most ${MAX_SECONDS}`, `leave it out for ${unset}`);
-	return z.number({ error }).positive({ error }).max(MAX_SECONDS, { error: tooBig });
+	return z.number({ error }).positive({ error }).max(MAX_SECONDS, { error: tooBig }).meta({ unit: 'seconds' });
 }
 
 /** @param unset what holds if the key is left out. */
@@ -77,7 +95,8 @@ export function flag(unset: string) {
 export function secondsOrNone() {
 	const error = expected('a number of seconds, 0 or more', 'leave it out for 0');
 	const tooBig = expected(`a number of seconds, at most ${MAX_SECONDS}`, 'leave it out for 0');
-	return z.number({ error }).nonnegative({ error }).max(MAX_SECONDS, { error: tooBig }).default(0);
+	const number = z.number({ error }).nonnegative({ error }).max(MAX_SECONDS, { error: tooBig });
+	return number.meta({ unit: 'seconds' }).default(0);
 }
 
 export function wholeNumberOr(fallback: number, least: number, most: number, of?: string) {
@@ -90,7 +109,10 @@ export function wholeNumber(least: number, most: number, unset: string, of?: str
 	const tooSmall = expected(`${wanted}, at least ${least}`, `set it to ${least} or more, or leave it out for ${unset}`);
 	const tooBig = expected(`${wanted}, at most ${most}`, `set it to ${most} or less, or leave it out for ${unset}`);
 	const error = (issue: RawIssue) => (Number(issue.input) > most ? tooBig(issue) : tooSmall(issue));
-	return z.number({ error }).refine((n) => Number.isInteger(n) && n >= least && n <= most, { error });
+	const inRange = (n: number) => Number.isInteger(n) && n >= least && n <= most;
+	const unit = of?.replace(/^of /, '');
+	// One check and one message for three mistakes, which zod's JSON Schema does not see into.
+	return z.number({ error }).refine(inRange, { error }).meta({ type: 'integer', minimum: least, maximum: most, unit });
 }
 
 interface RawIssue {

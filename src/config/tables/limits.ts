@@ -1,21 +1,47 @@
-import { flag, MAX_BYTES, seconds, secondsOrNone, table, wholeNumber, wholeNumberOr } from './kinds.ts';
+import { explained, flag, MAX_BYTES, seconds, secondsOrNone, table, wholeNumber, wholeNumberOr } from './kinds.ts';
 
 /** `[limits]` (decisions "Limits beyond the specification"). */
 export const limits = table('[limits]', {
-	max_request_body_bytes: wholeNumberOr(8 * 1024 * 1024, 1, MAX_BYTES, 'of bytes'),
-	request_body_timeout_secs: seconds(30),
-	upstream_timeout_secs: seconds(30),
-	tls_handshake_timeout_secs: seconds(10),
-	first_request_timeout_secs: seconds(10),
+	max_request_body_bytes: wholeNumberOr(8 * 1024 * 1024, 1, MAX_BYTES, 'of bytes').describe('larger bodies get 413'),
+	request_body_timeout_secs: seconds(30).describe('for the client to send its body (collected mode)'),
+	upstream_timeout_secs: seconds(30).describe(
+		'for the round trip; also how long a client has for each 64 KiB of a long answer',
+	),
+	tls_handshake_timeout_secs: seconds(10).describe('for the TLS handshake, from accept'),
+	first_request_timeout_secs: seconds(10).describe('from the end of the handshake to the first complete request head'),
 	// RFC 9113 section 5.1.1: a connection has no more client-initiated streams than this.
-	h2_max_concurrent_streams: wholeNumberOr(64, 1, 2 ** 30),
-	shutdown_drain_secs: seconds(25),
-	shutdown_delay_secs: secondsOrNone(),
-	max_header_bytes: wholeNumberOr(16_384, 256, 1024 * 1024, 'of bytes'),
-	max_buffered_bytes: wholeNumberOr(1024 ** 3, 1, MAX_BYTES, 'of bytes'),
-	max_buffered_bytes_per_tenant: wholeNumber(1, MAX_BYTES, 'half of max_buffered_bytes', 'of bytes').optional(),
-	min_answer_bytes_per_sec: wholeNumber(0, MAX_BYTES, 'what is usual in the body mode', 'of bytes').optional(),
-	max_connection_age_secs: secondsOrNone(),
-	max_connections: wholeNumber(1, 2 ** 30, 'what the file limit allows').optional(),
-	rate_limit_headers: flag('false').default(false),
-});
+	h2_max_concurrent_streams: wholeNumberOr(64, 1, 2 ** 30).describe('HTTP/2 streams of one connection at once'),
+	shutdown_drain_secs: seconds(25).describe('for requests in flight at SIGTERM'),
+	shutdown_delay_secs: secondsOrNone().describe(
+		'between SIGTERM and the drain; `/readyz` says 503, everything is served as before',
+	),
+	max_header_bytes: wholeNumberOr(16_384, 256, 1024 * 1024, 'of bytes').describe('of a request head'),
+	max_buffered_bytes: wholeNumberOr(1024 ** 3, 1, MAX_BYTES, 'of bytes').describe(
+		'all bodies held in memory at once; beyond it 503 (collected mode)',
+	),
+	max_buffered_bytes_per_tenant: wholeNumber(1, MAX_BYTES, 'half of max_buffered_bytes', 'of bytes')
+		.optional()
+		.meta(
+			explained(
+				"of them, the bodies of one tenant's requests and answers, over all threads; beyond it that tenant gets 503. While a body grows it may count up to three times",
+				{ unset: 'half of `max_buffered_bytes`, at least three times `max_request_body_bytes`' },
+			),
+		),
+	min_answer_bytes_per_sec: wholeNumber(0, MAX_BYTES, 'what is usual in the body mode', 'of bytes')
+		.optional()
+		.meta(
+			explained(
+				'what a client must take of a long answer, on the average of each `upstream_timeout_secs` in which it is waited for; slower ones are cut off. Counted for each HTTP/2 stream; 0: no such limit',
+				{ unset: '4096 collected, 0 streaming' },
+			),
+		),
+	max_connection_age_secs: secondsOrNone().describe(
+		'a client connection of this age, give or take a tenth, is told to go once what is under way is answered; 0: none is',
+	),
+	max_connections: wholeNumber(1, 2 ** 30, 'what the file limit allows')
+		.optional()
+		.meta(explained('client connections; beyond it new ones are closed', { unset: 'from the limit of open files' })),
+	rate_limit_headers: flag('false')
+		.default(false)
+		.describe('all answers carry `RateLimit-Policy` and `RateLimit`, not only 429'),
+}).meta(explained('bounds of time and memory; seconds may be fractional', { read: 'at start' }));

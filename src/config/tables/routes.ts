@@ -2,31 +2,42 @@ import { z } from 'zod';
 import { prefixProblem } from '../prefix.ts';
 import { parseUpstream } from '../upstream.ts';
 import { routeBreakerKeys } from './breaker.ts';
-import { MAX_SECONDS, table, text, wholeNumber } from './kinds.ts';
+import { explained, MAX_SECONDS, table, text, wholeNumber } from './kinds.ts';
 import { routeCallerKeys } from './route-callers.ts';
 import { routeRateKeys } from './tenants.ts';
 import { routeUpstreamKeys } from './upstream-keys.ts';
 
 /** One `[[routes]]` (specification 2.1). */
 export const route = table('[[routes]]', {
-	prefix: text('a path that begins with "/"', 'set it to the paths to route, for example "/api"').superRefine(
-		(prefix, context) => {
+	prefix: text('a path that begins with "/"', 'set it to the paths to route, for example "/api"')
+		.superRefine((prefix, context) => {
 			const problem = prefixProblem(prefix);
 			if (problem !== undefined) context.addIssue(problem);
-		},
-	),
+		})
+		// As much of `prefixProblem` and `parseUpstream` as a pattern can say.
+		.meta({ pattern: '^/[\\x21\\x22\\x24-\\x3e\\x40-\\x7e]*$' })
+		.describe('the paths that the route is for, matched on a path-segment boundary, longest first'),
 	upstream: text(
 		'http://host[:port], one address',
 		'set it to the address to route to, for example "http://localhost:3000"',
-	).transform((address, context) => {
-		const upstream = parseUpstream(address);
-		if (typeof upstream !== 'string') return upstream;
-		context.addIssue(upstream);
-		return z.NEVER;
-	}),
-	cooldown_secs: wholeNumber(1, MAX_SECONDS, 'default_cooldown_secs', 'of seconds').optional(),
+	)
+		.transform((address, context) => {
+			const upstream = parseUpstream(address);
+			if (typeof upstream !== 'string') return upstream;
+			context.addIssue(upstream);
+			return z.NEVER;
+		})
+		.meta({ pattern: '^[Hh][Tt][Tt][Pp]://(?:\\[[0-9A-Fa-f:.]+\\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?$' })
+		.describe('where its requests go: `http://host[:port]`, one address'),
+	cooldown_secs: wholeNumber(1, MAX_SECONDS, 'default_cooldown_secs', 'of seconds')
+		.optional()
+		.meta(
+			explained('how long its breaker stays open before one request is let through', {
+				unset: '`default_cooldown_secs`',
+			}),
+		),
 	...routeBreakerKeys,
 	...routeUpstreamKeys,
 	...routeCallerKeys,
 	...routeRateKeys,
-});
+}).describe('paths and the upstream that they lead to, one table for each');

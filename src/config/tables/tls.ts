@@ -1,21 +1,41 @@
 import { z } from 'zod';
-import { expected, file, flag, table } from './kinds.ts';
+import { expected, explained, file, flag, table } from './kinds.ts';
 
 /** `[tls]` (specification 2.1). */
 export const tls = table('[tls]', {
-	cert_path: file('the server certificate chain, PEM, leaf first'),
-	key_path: file('the server private key, PEM'),
-	client_ca_path: file('the bundle of CAs that client certificates must chain to, PEM'),
-	min_version: z.enum(['1.2', '1.3'], { error: expected('"1.2" or "1.3"', 'leave it out for "1.2"') }).optional(),
-	crl_path: files('certificate revocation lists (CRLs), PEM or DER').default([]),
-	crl_required: flag('false').default(false),
-	end_at_expiry: flag('true').default(true),
-	end_at_ca_removal: flag('false').default(false),
-});
+	cert_path: file('the server certificate chain, PEM, leaf first').describe(
+		'server certificate chain, PEM, leaf first',
+	),
+	key_path: file('the server private key, PEM').describe('its private key, PEM'),
+	client_ca_path: file('the bundle of CAs that client certificates must chain to, PEM').describe(
+		'CAs that client certificates must chain to, PEM; an issuing CA alone will do, its root is not needed',
+	),
+	min_version: z
+		.enum(['1.2', '1.3'], { error: expected('"1.2" or "1.3"', 'leave it out for "1.2"') })
+		.optional()
+		.meta(explained('`"1.3"` refuses clients that can do TLS 1.2 only', { unset: '"1.2"' })),
+	crl_path: files('certificate revocation lists (CRLs), PEM or DER')
+		.default([])
+		.meta(
+			explained(
+				'one file of certificate revocation lists, or a list of files; PEM (several lists in a file) or DER. Each must be signed by a CA of `client_ca_path`, or by one whose certificate stands in the file beside it',
+				{ unset: 'none' },
+			),
+		),
+	crl_required: flag('false')
+		.default(false)
+		.describe('refuse clients of whose issuer there is no CRL, or none that is fresh; otherwise that is a warning'),
+	end_at_expiry: flag('true')
+		.default(true)
+		.describe('a client certificate that expires ends its connections then, not at the next handshake'),
+	end_at_ca_removal: flag('false')
+		.default(false)
+		.describe('a CA that is taken out of `client_ca_path` ends the connections of its clients at the reload'),
+}).describe('the certificate that the proxy shows, and those of clients that it takes');
 
 /** One path or several. */
 function files(content: string) {
 	const error = expected('the path of a file, or a list of them', `set it to the file with ${content}`);
 	const paths = z.array(file(content), { error }).min(1, { error });
-	return z.preprocess((value) => (typeof value === 'string' ? [value] : value), paths);
+	return z.preprocess((value) => (typeof value === 'string' ? [value] : value), paths).meta({ or: 'one' });
 }

@@ -1,30 +1,45 @@
-import { expected, flag, seconds, secondsOr, text, wholeNumber, wholeNumberOr } from './kinds.ts';
+import { expected, explained, flag, seconds, secondsOr, text, wholeNumber, wholeNumberOr } from './kinds.ts';
 
 /** More would keep a verdict from ever being reached. */
 const MAX_VERDICTS = 1000;
+
+const MEANINGS = {
+	health: 'probe upstreams; those that are not probed start closed and have no `proxy_upstream_alive`',
+	health_path: 'what a probe asks for; a 2xx passes',
+	health_timeout_secs: "for a probe's answer",
+	unhealthy_after: 'so many failed probes in a row make an upstream unhealthy; the first of all counts at once',
+	healthy_after: 'so many passed probes in a row make an upstream healthy again; the first of all counts at once',
+	upstream_idle_timeout_secs: 'how long an idle connection to an upstream is kept; less than the upstream keeps it',
+};
 
 /**
  * What holds for an upstream, whichever route leads to it: how its health is probed and how long its idle connections are
  * kept. The keys stand at the top of the file for all upstreams, and in a `[[routes]]` table for that of the route.
  */
 export const upstreamKeys = {
-	health: flag('true').default(true),
-	health_path: healthPath().default('/health'),
-	health_timeout_secs: seconds(2),
-	unhealthy_after: wholeNumberOr(1, 1, MAX_VERDICTS, 'of probes in a row'),
-	healthy_after: wholeNumberOr(1, 1, MAX_VERDICTS, 'of probes in a row'),
-	upstream_idle_timeout_secs: seconds(4),
+	health: flag('true').default(true).describe(MEANINGS.health),
+	health_path: healthPath().default('/health').describe(MEANINGS.health_path),
+	health_timeout_secs: seconds(2).describe(MEANINGS.health_timeout_secs),
+	unhealthy_after: wholeNumberOr(1, 1, MAX_VERDICTS, 'of probes in a row').describe(MEANINGS.unhealthy_after),
+	healthy_after: wholeNumberOr(1, 1, MAX_VERDICTS, 'of probes in a row').describe(MEANINGS.healthy_after),
+	upstream_idle_timeout_secs: seconds(4).describe(MEANINGS.upstream_idle_timeout_secs),
 };
 
 const GLOBAL = 'the value at the top of the file';
 
+function ofRoute(key: keyof typeof MEANINGS) {
+	return explained(`${MEANINGS[key]}; the same for all routes to one upstream`, { unset: GLOBAL });
+}
+
 export const routeUpstreamKeys = {
-	health: flag(GLOBAL).optional(),
-	health_path: healthPath().optional(),
-	health_timeout_secs: secondsOr(GLOBAL).optional(),
-	unhealthy_after: wholeNumber(1, MAX_VERDICTS, GLOBAL, 'of probes in a row').optional(),
-	healthy_after: wholeNumber(1, MAX_VERDICTS, GLOBAL, 'of probes in a row').optional(),
-	upstream_idle_timeout_secs: secondsOr(GLOBAL).optional(),
+	health: flag(GLOBAL).optional().meta(ofRoute('health')),
+	health_path: healthPath().optional().meta(ofRoute('health_path')),
+	health_timeout_secs: secondsOr(GLOBAL).optional().meta(ofRoute('health_timeout_secs')),
+	unhealthy_after: wholeNumber(1, MAX_VERDICTS, GLOBAL, 'of probes in a row')
+		.optional()
+		.meta(ofRoute('unhealthy_after')),
+	healthy_after: wholeNumber(1, MAX_VERDICTS, GLOBAL, 'of probes in a row').optional().meta(ofRoute('healthy_after')),
+	upstream_idle_timeout_secs: secondsOr(GLOBAL).optional().meta(ofRoute('upstream_idle_timeout_secs')),
 } satisfies Record<keyof typeof upstreamKeys, unknown>;
 
 /** Origin form (RFC 9112 section 3.2.1), as it goes into the probe's request line: a query may follow, no fragment. */

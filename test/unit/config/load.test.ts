@@ -6,9 +6,10 @@ import { after, before, describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { Limits } from '../../../src/config/config.ts';
 import { ConfigError } from '../../../src/config/error.ts';
-import { loadConfig, parseConfig } from '../../../src/config/load.ts';
+import { loadConfig } from '../../../src/config/load.ts';
 import { KEYS } from '../../../src/config/schema.ts';
 import { MINIMAL } from './minimal.ts';
+import { parseConfig } from './parse.ts';
 
 const parse = (text: string) => parseConfig(text, 'config.toml');
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ConfigError } from '../../../src/config/error.ts';
-import { parseConfig } from '../../../src/config/load.ts';
 import { configWarnings } from '../../../src/config/warnings.ts';
 import { MINIMAL } from './minimal.ts';
+import { parseConfig } from './parse.ts';
 
 const parse = (text: string) => parseConfig(text, 'config.toml');
 const ROUTE = '[[routes]]\nprefix = "/a"\nupstream = "http://a"\n';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { describeProblem } from '../../../src/config/error.ts';
-import { parseConfig } from '../../../src/config/load.ts';
 import { configWarnings } from '../../../src/config/warnings.ts';
 import { MINIMAL } from './minimal.ts';
+import { parseConfig } from './parse.ts';
 
 const QUIET = `${MINIMAL}issuer = "i"\naudience = "a"\n[[routes]]\nprefix = "/"\nupstream = "http://a"\n`;
 const warningsOf = (text: string) =>

@@ -1,0 +1,112 @@
+import { z } from 'zod';
+import { configFile } from './schema.ts';
+
+/**
+ * The configuration file's JSON Schema (draft-07, which taplo, Even Better TOML and VS Code read), made from the zod schema: keys, types, ranges,
+ * defaults and meanings stand in `tables/` alone. It accepts whatever the proxy accepts, and refuses what a JSON Schema can find: for the
+ * rest there is `proxy check`.
+ */
+
+/** As much of a JSON Schema as is made here. */
+export type JsonSchema = z.core.JSONSchema.JSONSchema;
+
+/** `proxy schema`, and schema/config.schema.json: the text, with a line break at its end. */
+export function configSchemaText(): string {
+	return `${JSON.stringify(publish(describeConfig()), null, 2)}\n`;
+}
+
+/** The schema with the facts of each key beside it (`KeyFacts`, `unit`), for the pages that are made from it. */
+export function describeConfig(): JsonSchema {
+	const schema = z.toJSONSchema(configFile, {
+		target: 'draft-07',
+		io: 'input',
+		unrepresentable: 'any',
+		override: ({ zodSchema, jsonSchema }) => {
+			// An empty table is what the loader reads in place of an absent one, no value to be offered.
+			if (zodSchema._zod.def.type === 'prefault') delete jsonSchema.default;
+			if (jsonSchema.or !== undefined) spellTwoWays(jsonSchema);
+		},
+	}) as JsonSchema;
+	for (const [table, rules] of Object.entries(RULES)) Object.assign(tableOf(schema, table), rules);
+	return schema;
+}
+
+/** What one table holds, `''` for the keys above the first of them. */
+export function tableOf(schema: JsonSchema, name: string): JsonSchema {
+	const table = name === '' ? schema : (schema.properties?.[name] as JsonSchema);
+	return (table.items as JsonSchema | undefined) ?? table;
+}
+
+/** A value that may be written in a shorter way: `or` is the schema of that, `'one'` for one element of a list without its brackets. */
+function spellTwoWays(schema: JsonSchema & { or?: unknown }): void {
+	const { or, description, default: fallback, unset, ...long } = schema;
+	for (const key of Object.keys(schema)) delete schema[key];
+	Object.assign(schema, { anyOf: [or === 'one' ? long.items : or, long] });
+	for (const [key, value] of Object.entries({ description, default: fallback, unset })) {
+		if (value !== undefined) schema[key] = value;
+	}
+}
+
+const FROM_NETWORK = ['jwks_ca_path', 'refresh_secs', 'max_stale_secs'];
+const FORBIDDEN_KEYS = Object.fromEntries(FROM_NETWORK.map((key) => [key, false]));
+const BURST = { dependencies: { burst: { required: ['rps'], properties: { rps: { minimum: 1 } } } } };
+const RATE_CLAIM = { dependencies: { max_rps: ['rate_claim'] } };
+
+/**
+ * What keys have to do with each other (`*-conflicts.ts`), as far as JSON Schema can say it. Names and prefixes that are there twice, and a number that
+ * another one bounds, are beyond it.
+ */
+const RULES: Readonly<Record<string, JsonSchema>> = {
+	'': {
+		required: ['tls'],
+		if: { required: ['issuers'], properties: { issuers: { minItems: 1 } } },
+		// biome-ignore lint/suspicious/noThenProperty: the keyword's name.
+		then: { properties: { jwt: false } },
+		else: { required: ['jwt'] },
+	},
+	tls: {
+		if: { required: ['crl_required'], properties: { crl_required: { const: true } } },
+		// biome-ignore lint/suspicious/noThenProperty: the keyword's name.
+		then: { required: ['crl_path'] },
+	},
+	jwt: { ...RATE_CLAIM, required: ['jwks_path'] },
+	issuers: {
+		...RATE_CLAIM,
+		oneOf: [
+			...['public_key_path', 'jwks_path', 'jwks_url'].map((key) => ({ required: [key] })),
+			{ required: ['discovery'], properties: { discovery: { const: true } } },
+		],
+		if: { anyOf: [{ required: ['public_key_path'] }, { required: ['jwks_path'] }] },
+		// biome-ignore lint/suspicious/noThenProperty: the keyword's name.
+		then: { properties: FORBIDDEN_KEYS },
+	},
+	tenants: BURST,
+	routes: BURST,
+};
+
+/** Without the members that no editor knows: what they say goes into the description. */
+function publish(schema: JsonSchema, readOfTable?: unknown): JsonSchema {
+	const { unit, unset, read = readOfTable, description, ...published } = schema;
+	if (description !== undefined) {
+		const isTable = published.properties !== undefined || published.items !== undefined;
+		const facts = [
+			...(unset === undefined ? [] : [`Left out: ${unset}`]),
+			...(isTable || read === undefined || read === 'by each reload' ? [] : [`Read ${read}`]),
+		];
+		published.description = [capitalized(description), ...facts].map((sentence) => `${sentence}.`).join(' ');
+	}
+	const part = (one: unknown) => (typeof one === 'object' ? publish(one as JsonSchema, read) : one) as JsonSchema;
+	for (const key of ['items', 'additionalProperties'] as const) {
+		if (published[key] !== undefined) published[key] = part(published[key]);
+	}
+	if (published.anyOf !== undefined) published.anyOf = published.anyOf.map(part);
+	if (published.properties !== undefined) {
+		const entries = Object.entries(published.properties);
+		published.properties = Object.fromEntries(entries.map(([key, one]) => [key, part(one)]));
+	}
+	return published;
+}
+
+function capitalized(text: string): string {
+	return text.charAt(0).toUpperCase() + text.slice(1);
+}
