@@ -12,6 +12,9 @@ import { check } from './commands/check.ts';
 import { demo } from './commands/demo.ts';
 import { embedDemo } from './commands/embed-demo.ts';
 import { help } from './commands/help.ts';
+import { init } from './commands/init.ts';
+import { pkiClient } from './commands/pki-client.ts';
 import { run } from './commands/run.ts';
+import { token } from './commands/token.ts';
 
-export const COMMANDS: readonly Command[] = [run, check, demo, embedDemo, help];
+export const COMMANDS: readonly Command[] = [run, init, pkiClient, token, check, demo, embedDemo, help];

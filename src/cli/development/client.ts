@@ -1,7 +1,6 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import { quote } from '../../config/wording.ts';
 import { issue, loadAuthority, type Validity } from '../demo/pki.ts';
-import { DevelopmentError, developmentFiles, RESERVED_NAMES, readDevelopmentFile, writeNewFiles } from './folder.ts';
+import { DevelopmentError, developmentFiles, readDevelopmentFile, writeNewFiles } from './folder.ts';
 
 const DAY_MS = 86_400_000;
 /** A clock may lag behind the one here. */
@@ -18,7 +17,7 @@ export function validFor(days: number, now: number): Validity {
 /**
  * Issues a client a certificate from the folder's CA: `NAME.crt` and `NAME.key`.
  *
- * @param sans DNS names and URIs, from `readSan`.
+ * @param sans DNS names and URIs.
  * @throws DevelopmentError
  */
 export async function createClient(
@@ -50,24 +49,4 @@ export async function createClient(
 		{ path: paths.key, content: client.keyPem, secret: true },
 	]);
 	return paths;
-}
-
-/** The name of a client is its common name and that of its files; the reason in words where it cannot be both. */
-export function problemOfName(name: string): string | undefined {
-	if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(name)) {
-		return `must be 1 to 64 letters, digits, '.', '_' or '-' (got ${quote(name)}); it is the name of its files, too`;
-	}
-	if (RESERVED_NAMES.includes(name))
-		return `is the name of files that are there already (got ${quote(name)}); take another one`;
-	return undefined;
-}
-
-/** `spiffe://…` or another URI, `dns:NAME`; the reason in words where it is neither. */
-export function readSan(text: string): { readonly san: string } | string {
-	const [, dns] = /^dns:([A-Za-z0-9_*-]+(?:\.[A-Za-z0-9_-]+)*)$/i.exec(text) ?? [];
-	if (dns !== undefined) return { san: dns };
-	// Only what an IA5String can hold (RFC 5280 section 4.2.1.6).
-	if (/^[a-z][a-z0-9+.-]*:[\x21-\x7e]+$/i.test(text) && !/^dns:/i.test(text) && URL.canParse(text))
-		return { san: text };
-	return `must be a URI or dns:NAME (got ${quote(text)}); for example spiffe://example.org/ns/pay/sa/web`;
 }

@@ -38,16 +38,18 @@ export interface NewFile {
 }
 
 /**
- * Writes files of which none may be there; folders are made as needed, for their owner alone. Either all are written or, as far as the file
+ * Writes files of which none may be there; folders are made as needed, those with secrets for their owner alone. Either all are written or, as far as the file
  * system lets us, none.
  *
  * @throws DevelopmentError naming what stands in the way, and the remedy.
  */
 export function writeNewFiles(files: readonly NewFile[]): void {
 	const written: string[] = [];
+	const secretFolders = new Set(files.filter(({ secret }) => secret).map(({ path }) => dirname(path)));
 	try {
 		for (const { path, content, secret } of files) {
-			mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+			const folder = dirname(path);
+			mkdirSync(folder, { recursive: true, mode: secretFolders.has(folder) ? 0o700 : 0o755 });
 			// Fails where anything is, also a link that leads nowhere.
 			writeFileSync(path, content, { flag: 'wx', mode: secret ? 0o600 : 0o644 });
 			written.push(path);

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { configSchemaText, SCHEMA_FILE } from '../../config/json-schema.ts';
 import { authorityKey, createAuthority, issue } from '../demo/pki.ts';
 import { createTokenKey } from '../demo/tokens.ts';
 import { CA_DAYS, CERTIFICATE_DAYS, validFor } from './client.ts';
@@ -14,17 +15,21 @@ export interface InitOptions {
 	readonly upstream: string;
 }
 
-/** What was made, as paths to type. */
 export interface Initialised {
-	readonly config: string;
-	readonly ca: string;
-	readonly client: { readonly cert: string; readonly key: string };
+	/** All files that were made. */
 	readonly all: readonly string[];
+	/** What a first client needs, relative to the folder. */
+	readonly next: { readonly ca: string; readonly cert: string; readonly key: string };
 }
 
 /** Its issuer does not exist: nobody else's tokens are taken for those of development. */
 const ISSUER = 'https://issuer.development.invalid';
 const AUDIENCE = 'edge';
+const INTRO = [
+	'Made by `proxy init`. What lies in dev/ is for development: a CA whose key is beside it, and a key that signs',
+	"anybody's tokens. In production name your own certificates, and your issuer's public key.",
+	'Keys that are comments show their defaults. `proxy check` says what is wrong.',
+];
 /** The one client that everybody starts with. */
 export const FIRST_CLIENT = 'alice';
 
@@ -58,16 +63,13 @@ export async function initialise({ dir, hosts, upstream }: InitOptions, now: num
 	const made: NewFile[] = [
 		{
 			path: config,
-			content: sampleConfig({
-				certPath: inConfig.server.cert,
-				keyPath: inConfig.server.key,
-				clientCaPath: inConfig.ca.cert,
-				publicKeyPath: inConfig.issuer.publicKey,
-				issuer: ISSUER,
-				audience: AUDIENCE,
-				upstream,
+			content: sampleConfig(INTRO, {
+				tls: { cert_path: inConfig.server.cert, key_path: inConfig.server.key, client_ca_path: inConfig.ca.cert },
+				jwt: { jwks_path: inConfig.issuer.publicKey, issuer: ISSUER, audience: AUDIENCE },
+				routes: { prefix: '/', upstream },
 			}),
 		},
+		{ path: join(dir, SCHEMA_FILE), content: configSchemaText() },
 		{ path: files.ca.cert, content: authority.certPem },
 		{ path: files.ca.key, content: authorityKey(authority), secret: true },
 		{ path: files.server.cert, content: server.certPem },
@@ -82,5 +84,5 @@ export async function initialise({ dir, hosts, upstream }: InitOptions, now: num
 		},
 	];
 	writeNewFiles(made);
-	return { config, ca: files.ca.cert, client, all: made.map(({ path }) => path) };
+	return { all: made.map(({ path }) => path), next: { ca: inConfig.ca.cert, ...inConfig.client(FIRST_CLIENT) } };
 }

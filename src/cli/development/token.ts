@@ -1,6 +1,5 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import type { Config } from '../../config/config.ts';
-import { quote } from '../../config/wording.ts';
 import { mintToken, type TokenClaims } from '../demo/tokens.ts';
 import { DevelopmentError } from './folder.ts';
 
@@ -69,32 +68,4 @@ function thumbprint(pem: string): string {
 		throw new DevelopmentError('--cert: holds no certificate in PEM');
 	}
 	return Buffer.from(certificate.fingerprint256.replaceAll(':', ''), 'hex').toString('base64url');
-}
-
-/**
- * `k=v`: a JSON value where `v` is one, otherwise a text: `admin=true`, `rps=50`, `aud=["a","b"]`, `scope=read write`.
- *
- * @returns the reason in words where it is not that.
- */
-export function parseClaim(text: string): readonly [name: string, value: unknown] | string {
-	const at = text.indexOf('=');
-	if (at < 1) return `must be NAME=VALUE (got ${quote(text)}); for example scope=read`;
-	const value = text.slice(at + 1);
-	try {
-		return [text.slice(0, at), JSON.parse(value)];
-	} catch {
-		return [text.slice(0, at), value];
-	}
-}
-
-const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
-/** A token for development that outlives it is forgotten somewhere. */
-const MAX_TTL_SECONDS = 366 * 86_400;
-
-/** `90s`, `15m`, `1h`, `7d` as seconds; the reason in words where it is not that. */
-export function parseTtl(text: string): number | string {
-	const [, count, unit] = /^(\d{1,8})([smhd])$/.exec(text) ?? [];
-	const seconds = Number(count) * (UNIT_SECONDS[unit ?? ''] ?? Number.NaN);
-	if (seconds >= 1 && seconds <= MAX_TTL_SECONDS) return seconds;
-	return `must be a number with s, m, h or d, at most a year (got ${quote(text)}); write for example 1h`;
 }

@@ -1,15 +1,24 @@
 import assert from 'node:assert/strict';
 import { createPublicKey, X509Certificate } from 'node:crypto';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { jwtVerify } from 'jose';
-import { createClient, problemOfName, readSan } from '../../../../src/cli/development/client.ts';
+import { Malformed } from '../../../../src/cli/command.ts';
+import { createClient } from '../../../../src/cli/development/client.ts';
 import { DevelopmentError } from '../../../../src/cli/development/folder.ts';
 import { type Initialised, initialise } from '../../../../src/cli/development/init.ts';
-import { makeToken, parseClaim, parseTtl, partiesOf } from '../../../../src/cli/development/token.ts';
+import {
+	parseClaim,
+	parseClientName,
+	parseSan,
+	parseServerName,
+	parseTtl,
+} from '../../../../src/cli/development/options.ts';
+import { makeToken, partiesOf } from '../../../../src/cli/development/token.ts';
 import { parseConfig, readConfig } from '../../../../src/config/load.ts';
+import { KEYS } from '../../../../src/config/schema.ts';
 import { inspect } from '../../../../src/control/files/inspection.ts';
 
 const NOW = Date.now();
@@ -17,10 +26,12 @@ const NOW = Date.now();
 describe('what is made for development', () => {
 	let root: string;
 	let made: Initialised;
+	let alice: string;
 
 	before(async () => {
 		root = mkdtempSync(join(tmpdir(), 'mtls-edge-proxy-init-'));
 		made = await initialise({ dir: join(root, 'edge'), hosts: ['edge.test'], upstream: 'http://127.0.0.1:3000' }, NOW);
+		alice = join(root, 'edge/dev/alice.crt');
 	});
 	after(() => rmSync(root, { recursive: true }));
 
@@ -38,16 +49,27 @@ describe('what is made for development', () => {
 			}
 		});
 
+		it('shows the default of every key that has one, as a comment that can be taken away', async () => {
+			const text = readFileSync(join(root, 'edge/config.toml'), 'utf8');
+			const shown = text.replaceAll(/^# (\w+ = .)/gm, '$1');
+			const without = { lines: undefined, path: undefined };
+			const [all, none] = [shown, text].map((one) => ({ ...parseConfig(one, 'config.toml'), ...without }));
+			assert.notEqual(shown, text);
+			assert.deepEqual(all, none);
+			const keys = [...KEYS].flatMap(([table, names]) => (['issuers', 'tenants'].includes(table) ? [] : names));
+			for (const key of keys) assert.match(text, new RegExp(`^(# )?(${key} =|\\[+${key}\\]+)`, 'm'));
+		});
+
 		it('makes certificates that chain to its CA, the server for this machine and for --host', () => {
-			const ca = certificate(made.ca);
+			const ca = certificate(join(root, 'edge/dev/ca.crt'));
 			const server = certificate(join(root, 'edge/dev/server.crt'));
-			assert.ok(server.verify(ca.publicKey) && certificate(made.client.cert).verify(ca.publicKey));
+			assert.ok(server.verify(ca.publicKey) && certificate(alice).verify(ca.publicKey));
 			assert.equal(server.checkIP('127.0.0.1'), '127.0.0.1');
 			for (const host of ['localhost', 'edge.test']) assert.equal(server.checkHost(host), host);
 		});
 
 		it('says in the CA what it is for', () => {
-			assert.match(certificate(made.ca).subject, /development CA \(not for production\)/);
+			assert.match(certificate(join(root, 'edge/dev/ca.crt')).subject, /development CA \(not for production\)/);
 		});
 
 		it('keeps keys for their owner', () => {
@@ -58,14 +80,10 @@ describe('what is made for development', () => {
 
 		it('overwrites nothing, and writes nothing where it would have to', async () => {
 			const dir = join(root, 'other');
-			await initialise({ dir, hosts: [], upstream: 'http://127.0.0.1:3000' }, NOW);
 			// The last of its files: what was written before it is taken back.
-			for (const name of ['config.toml', 'dev']) rmSync(join(dir, name), { recursive: true });
 			const key = join(dir, 'dev/issuer.key');
-			await initialise({ dir, hosts: [], upstream: 'http://127.0.0.1:3000' }, NOW);
-			for (const name of readdirSync(join(dir, 'dev'))) if (name !== 'issuer.key') rmSync(join(dir, 'dev', name));
-			rmSync(join(dir, 'config.toml'));
-			const before = readFileSync(key, 'utf8');
+			mkdirSync(dirname(key), { recursive: true });
+			writeFileSync(key, 'mine');
 			await assert.rejects(
 				initialise({ dir, hosts: [], upstream: 'http://127.0.0.1:3000' }, NOW),
 				new DevelopmentError(
@@ -73,7 +91,7 @@ describe('what is made for development', () => {
 				),
 			);
 			assert.deepEqual([readdirSync(dir), readdirSync(join(dir, 'dev'))], [['dev'], ['issuer.key']]);
-			assert.equal(readFileSync(key, 'utf8'), before);
+			assert.equal(readFileSync(key, 'utf8'), 'mine');
 		});
 	});
 
@@ -81,7 +99,7 @@ describe('what is made for development', () => {
 		it('issues a certificate with names below the folder’s CA', async () => {
 			const { cert, key } = await createClient(join(root, 'edge/dev'), 'web', ['spiffe://test/web', 'web.test'], NOW);
 			const client = certificate(cert);
-			assert.ok(client.verify(certificate(made.ca).publicKey));
+			assert.ok(client.verify(certificate(join(root, 'edge/dev/ca.crt')).publicKey));
 			assert.equal(client.subject, 'CN=web');
 			assert.equal(client.subjectAltName, 'URI:spiffe://test/web, DNS:web.test');
 			assert.deepEqual(client.keyUsage, ['1.3.6.1.5.5.7.3.2']);
@@ -104,14 +122,13 @@ describe('what is made for development', () => {
 		});
 
 		for (const name of ['', '.', '../x', 'a/b', 'ca', 'server', 'issuer', 'x'.repeat(65)]) {
-			it(`refuses the name ${JSON.stringify(name)}`, () => assert.ok(problemOfName(name)));
+			it(`refuses the name ${JSON.stringify(name)}`, () => assert.throws(() => parseClientName(name), Malformed));
 		}
 
 		it('takes URIs and DNS names', () => {
-			assert.deepEqual(readSan('spiffe://a/b'), { san: 'spiffe://a/b' });
-			assert.deepEqual(readSan('dns:web.test'), { san: 'web.test' });
+			assert.deepEqual(['spiffe://a/b', 'dns:web.test'].map(parseSan), ['spiffe://a/b', 'web.test']);
 			for (const wrong of ['web.test', 'dns:', 'dns:a b', 'spiffe://ä', ''])
-				assert.equal(typeof readSan(wrong), 'string', wrong);
+				assert.throws(() => parseSan(wrong), Malformed, wrong);
 		});
 	});
 
@@ -124,7 +141,7 @@ describe('what is made for development', () => {
 		}
 		const order = { sub: 'acme', claims: {}, ttlSeconds: 60 };
 		async function make(change: object) {
-			const { config } = await readConfig(made.config);
+			const { config } = await readConfig(join(root, 'edge/config.toml'));
 			const key = readFileSync(join(root, 'edge/dev/issuer.key'), 'utf8');
 			return makeToken({ ...order, ...change }, partiesOf(config!, undefined), key, seconds);
 		}
@@ -140,8 +157,8 @@ describe('what is made for development', () => {
 		});
 
 		it('is bound to a certificate', async () => {
-			const payload = await verified(await make({ certificate: readFileSync(made.client.cert, 'utf8') }));
-			const thumbprint = Buffer.from(certificate(made.client.cert).fingerprint256.replaceAll(':', ''), 'hex');
+			const payload = await verified(await make({ certificate: readFileSync(alice, 'utf8') }));
+			const thumbprint = Buffer.from(certificate(alice).fingerprint256.replaceAll(':', ''), 'hex');
 			assert.deepEqual(payload.cnf, { 'x5t#S256': thumbprint.toString('base64url') });
 			await assert.rejects(make({ certificate: 'x' }), /--cert: holds no certificate/);
 		});
@@ -175,12 +192,18 @@ describe('what is made for development', () => {
 			['a', ''],
 			['a', 'b=c'],
 		]);
-		for (const wrong of ['', 'a', '=x']) assert.match(parseClaim(wrong) as string, /must be NAME=VALUE/);
+		for (const wrong of ['', 'a', '=x']) assert.throws(() => parseClaim(wrong), /must be NAME=VALUE/);
+	});
+
+	it('takes host names and addresses for the server', () => {
+		assert.deepEqual(['edge.test', '10.0.0.1', '::1'].map(parseServerName), ['edge.test', '10.0.0.1', '::1']);
+		for (const wrong of ['', 'a b', 'edge:8443', 'http://edge'])
+			assert.throws(() => parseServerName(wrong), Malformed, wrong);
 	});
 
 	it('reads how long a token lives', () => {
 		assert.deepEqual(['90s', '15m', '1h', '7d'].map(parseTtl), [90, 900, 3600, 604_800]);
 		for (const wrong of ['', '0s', '1', '1w', '-1s', '1.5h', '367d', '99999999d'])
-			assert.equal(typeof parseTtl(wrong), 'string', wrong);
+			assert.throws(() => parseTtl(wrong), Malformed, wrong);
 	});
 });
