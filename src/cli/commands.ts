@@ -16,12 +16,18 @@ import { embedDemo } from './commands/embed-demo.ts';
 import { explain } from './commands/explain.ts';
 import { healthcheck } from './commands/healthcheck.ts';
 import { help } from './commands/help.ts';
+import { init } from './commands/init.ts';
+import { pkiClient } from './commands/pki-client.ts';
 import { reload } from './commands/reload.ts';
 import { run } from './commands/run.ts';
 import { schema } from './commands/schema.ts';
+import { token } from './commands/token.ts';
 
 export const COMMANDS: readonly Command[] = [
 	run,
+	init,
+	pkiClient,
+	token,
 	schema,
 	check,
 	explain,

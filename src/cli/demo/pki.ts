@@ -1,14 +1,16 @@
 /**
- * Development certificates: authorities, chains and leaves for `proxy demo` and for the tests. Never for production:
+ * Development certificates: authorities, chains and leaves for `proxy init`, `proxy demo` and for the tests. Never for production:
  * nothing here keeps an authority's key safe, revokes or renews.
  *
  * Keys are ECDSA P-256, signatures ECDSA with SHA-256. Validity is an argument: certificates that have expired or are
  * not yet valid are made on purpose.
  */
-import { KeyObject, randomBytes, webcrypto } from 'node:crypto';
+import { createPrivateKey, KeyObject, randomBytes, webcrypto } from 'node:crypto';
 import { isIP } from 'node:net';
 import type { Extension, X509Certificate } from '@peculiar/x509';
 import { loadX509 } from '../../identity/x509.ts';
+
+const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256' };
 
 /** What a certificate carries as its validity (RFC 5280 section 4.1.2.5, whole seconds). */
 export interface Validity {
@@ -16,7 +18,7 @@ export interface Validity {
 	readonly notAfter: Date;
 }
 
-/** A root or an intermediate that can issue. Its private key stays in memory and is not exportable. */
+/** A root or an intermediate that can issue. Its private key stays in memory, unless it was asked for as `exportable`. */
 export interface Authority {
 	/** Its own certificate, PEM. A root's goes into a CA bundle. */
 	readonly certPem: string;
@@ -30,11 +32,13 @@ export interface AuthorityOptions extends Validity {
 	readonly commonName: string;
 	/** Makes this an intermediate below `issuer`; without it the authority is a self-signed root. */
 	readonly issuer?: Authority;
+	/** Whether `authorityKey` can give its private key, so that it can issue another day. */
+	readonly exportable?: boolean;
 }
 
 export interface LeafOptions extends Validity {
 	readonly commonName: string;
-	/** DNS names and IP literals; a server is checked against these alone, never its common name (RFC 9110 4.3.4). */
+	/** DNS names, IP literals and URIs; a server is checked against these alone, never its common name (RFC 9110 4.3.4). */
 	readonly sans?: readonly string[];
 	/** The one extended key usage: `server` is serverAuth, `client` is clientAuth. */
 	readonly usages: 'client' | 'server';
@@ -53,7 +57,7 @@ export interface Issued {
 /** Makes a root, or an intermediate when `issuer` is given. Throws what WebCrypto throws. */
 export async function createAuthority(options: AuthorityOptions): Promise<Authority> {
 	const x509 = await loadX509();
-	const keys = await generateKeys(false);
+	const keys = await generateKeys(options.exportable ?? false);
 	const { certificate } = await sign({
 		...options,
 		publicKey: keys.publicKey,
@@ -68,6 +72,23 @@ export async function createAuthority(options: AuthorityOptions): Promise<Author
 	return { certPem, chainPem, certificate, privateKey: keys.privateKey };
 }
 
+/** PKCS#8, PEM. Throws where the authority was not made `exportable`. */
+export function authorityKey({ privateKey }: Authority): string {
+	return pkcs8(privateKey);
+}
+
+/**
+ * A root that was made before.
+ *
+ * @param keyPem from `authorityKey`.
+ * @throws what WebCrypto and the certificate library throw.
+ */
+export async function loadAuthority(certPem: string, keyPem: string): Promise<Authority> {
+	const x509 = await loadX509();
+	const privateKey = createPrivateKey(keyPem).toCryptoKey(ALGORITHM, false, ['sign']);
+	return { certPem, chainPem: '', certificate: new x509.X509Certificate(certPem), privateKey };
+}
+
 /** Issues a leaf below `issuer`, with a new key. Throws what WebCrypto throws. */
 export async function issue(issuer: Authority, options: LeafOptions): Promise<Issued> {
 	const x509 = await loadX509();
@@ -78,7 +99,7 @@ export async function issue(issuer: Authority, options: LeafOptions): Promise<Is
 		new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
 		new x509.ExtendedKeyUsageExtension([usage]),
 	];
-	const names = (options.sans ?? []).map((value) => ({ type: isIP(value) === 0 ? 'dns' : 'ip', value }) as const);
+	const names = (options.sans ?? []).map((value) => ({ type: typeOfName(value), value }));
 	if (names.length > 0) extensions.push(new x509.SubjectAlternativeNameExtension(names));
 	const { certificate, serialNumber } = await sign({
 		...options,
@@ -89,9 +110,14 @@ export async function issue(issuer: Authority, options: LeafOptions): Promise<Is
 	});
 	return {
 		certPem: pem(certificate) + issuer.chainPem,
-		keyPem: KeyObject.from(keys.privateKey).export({ type: 'pkcs8', format: 'pem' }) as string,
+		keyPem: pkcs8(keys.privateKey),
 		serialNumber,
 	};
+}
+
+function typeOfName(value: string): 'dns' | 'ip' | 'url' {
+	if (isIP(value) !== 0) return 'ip';
+	return value.includes(':') ? 'url' : 'dns';
 }
 
 interface ToBeSigned extends Validity {
@@ -140,8 +166,11 @@ function newSerialNumber(): string {
 }
 
 async function generateKeys(extractable: boolean): Promise<webcrypto.CryptoKeyPair> {
-	const algorithm = { name: 'ECDSA', namedCurve: 'P-256' };
-	return webcrypto.subtle.generateKey(algorithm, extractable, ['sign', 'verify']);
+	return webcrypto.subtle.generateKey(ALGORITHM, extractable, ['sign', 'verify']);
+}
+
+function pkcs8(key: webcrypto.CryptoKey): string {
+	return KeyObject.from(key).export({ type: 'pkcs8', format: 'pem' }) as string;
 }
 
 function pem(certificate: X509Certificate): string {

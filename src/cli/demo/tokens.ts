@@ -7,6 +7,9 @@ export interface TokenKey {
 	readonly publicKeyPem: string;
 }
 
+/** What signing takes of a `TokenKey`. */
+export type SigningKey = Pick<TokenKey, 'privateKey'>;
+
 /** The claims of specification 2.3, and whatever else a token shall carry. Times are seconds since the epoch. */
 export interface TokenClaims {
 	readonly sub?: unknown;
@@ -28,13 +31,17 @@ export function createTokenKey(): TokenKey {
  * Mints a token over exactly these claims: nothing is added and nothing is checked, for tests mint bad ones on purpose.
  * `header` replaces or adds members of the protected header.
  */
-export function mintToken(key: TokenKey, claims: TokenClaims, header: Readonly<Record<string, unknown>> = {}): string {
+export function mintToken(
+	key: SigningKey,
+	claims: TokenClaims,
+	header: Readonly<Record<string, unknown>> = {},
+): string {
 	const protectedHeader = JSON.stringify({ alg: 'RS256', typ: 'JWT', ...header });
 	return signToken(key, protectedHeader, JSON.stringify(claims));
 }
 
 /** The same over JSON text as it stands, for what `JSON.stringify` cannot say: duplicate members, `1e400`. */
-export function signToken(key: TokenKey, protectedHeader: string, payload: string): string {
+export function signToken(key: SigningKey, protectedHeader: string, payload: string): string {
 	const signed = `${base64url(protectedHeader)}.${base64url(payload)}`;
 	return `${signed}.${sign('sha256', Buffer.from(signed), key.privateKey).toString('base64url')}`;
 }

@@ -1,0 +1,32 @@
+import { defineCommand } from '../command.ts';
+import { DEVELOPMENT_DIR, parseClientName, parseSan } from '../development/options.ts';
+
+export const pkiClient = defineCommand({
+	name: 'pki client',
+	group: 'Set up',
+	about: 'issue a client certificate from the CA of proxy init, for development',
+	details: ['Writes NAME.crt and NAME.key beside the CA; nothing is overwritten. The certificate is good for a year.'],
+	example: 'proxy pki client web --san spiffe://example.org/ns/shop/sa/web',
+	operands: {
+		name: {
+			placeholder: 'NAME',
+			about: "the certificate's common name, and the name of its files",
+			parse: parseClientName,
+		},
+	},
+	options: {
+		sans: {
+			flag: 'san',
+			placeholder: 'URI',
+			repeatable: true,
+			about: 'a URI, or dns:NAME, for subjectAltName: what the allow and deny of routes look at',
+			parse: parseSan,
+		},
+		dir: DEVELOPMENT_DIR,
+	},
+	exitCodes: { 0: 'issued', 1: 'there is no CA, or a client of that name' },
+	run: async (values, context) => {
+		const { runPkiClient } = await import('../development/run.ts');
+		return runPkiClient(values, context);
+	},
+});

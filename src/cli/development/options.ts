@@ -1,0 +1,85 @@
+import { isIP } from 'node:net';
+import { parseHostPort } from '../../config/authority.ts';
+import { parseUpstream } from '../../config/upstream.ts';
+import { quote } from '../../config/wording.ts';
+import { Malformed, type ValueOption } from '../command.ts';
+import { parseFileName } from '../options.ts';
+import { DEVELOPMENT_FOLDER, RESERVED_NAMES } from './folder.ts';
+
+/** What `proxy init`, `proxy pki client` and `proxy token` take. */
+
+export const DEVELOPMENT_DIR = {
+	flag: 'dir',
+	placeholder: 'DIR',
+	fallback: DEVELOPMENT_FOLDER,
+	about: 'folder with what proxy init has made',
+	candidates: 'folder',
+	parse: parseFileName,
+} as const satisfies ValueOption;
+
+/** @returns the text, once it is known to be an upstream. */
+export function parseUpstreamUrl(text: string): string {
+	const upstream = parseUpstream(text);
+	if (typeof upstream === 'string') throw new Malformed(upstream);
+	return text;
+}
+
+/** What a server's certificate can name: a host name or an IP literal. */
+export function parseServerName(text: string): string {
+	if (isIP(text) !== 0) return text;
+	const parsed = parseHostPort(text);
+	if (typeof parsed !== 'string' && parsed.port === undefined) return parsed.host;
+	throw new Malformed(`must be a host name or an IP address (got ${quote(text)}); for example edge.internal`);
+}
+
+/** The common name of a client and the name of its files. */
+export function parseClientName(text: string): string {
+	if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(text)) {
+		throw new Malformed(
+			`must be 1 to 64 letters, digits, '.', '_' or '-' (got ${quote(text)}); it is the name of its files, too`,
+		);
+	}
+	if (RESERVED_NAMES.includes(text)) {
+		throw new Malformed(`is the name of files that are there already (got ${quote(text)}); take another one`);
+	}
+	return text;
+}
+
+/** `spiffe://…` or another URI, or `dns:NAME`, of which the name alone is left. */
+export function parseSan(text: string): string {
+	const [, dns] = /^dns:([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*)$/i.exec(text) ?? [];
+	if (dns !== undefined) return dns;
+	// Only what an IA5String can hold (RFC 5280 section 4.2.1.6).
+	if (/^[a-z][a-z0-9+.-]*:[\x21-\x7e]+$/i.test(text) && !/^dns:/i.test(text) && URL.canParse(text)) return text;
+	throw new Malformed(`must be a URI or dns:NAME (got ${quote(text)}); for example spiffe://example.org/ns/pay/sa/web`);
+}
+
+/** The subject of a token. */
+export function parseSubject(text: string): string {
+	if (text !== '') return text;
+	throw new Malformed('must not be empty; name the tenant');
+}
+
+/** `k=v`: a JSON value where `v` is one, otherwise a text: `admin=true`, `rps=50`, `aud=["a","b"]`, `scope=read write`. */
+export function parseClaim(text: string): readonly [name: string, value: unknown] {
+	const at = text.indexOf('=');
+	if (at < 1) throw new Malformed(`must be NAME=VALUE (got ${quote(text)}); for example scope=read`);
+	const value = text.slice(at + 1);
+	try {
+		return [text.slice(0, at), JSON.parse(value)];
+	} catch {
+		return [text.slice(0, at), value];
+	}
+}
+
+const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
+/** A token for development that lives longer is forgotten somewhere. */
+const MAX_TTL_SECONDS = 366 * 86_400;
+
+/** `90s`, `15m`, `1h` or `7d` as seconds. */
+export function parseTtl(text: string): number {
+	const [, count, unit] = /^(\d{1,8})([smhd])$/.exec(text) ?? [];
+	const seconds = Number(count) * (UNIT_SECONDS[unit ?? ''] ?? Number.NaN);
+	if (seconds >= 1 && seconds <= MAX_TTL_SECONDS) return seconds;
+	throw new Malformed(`must be a number with s, m, h or d, at most a year (got ${quote(text)}); for example 1h`);
+}

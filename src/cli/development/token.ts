@@ -1,0 +1,71 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+import type { Config } from '../../config/config.ts';
+import { CommandError } from '../command.ts';
+import { mintToken, type TokenClaims } from '../demo/tokens.ts';
+
+/** A token as `proxy token` was asked for it. */
+export interface TokenOrder {
+	readonly sub: string;
+	/** In addition, and in place of those that are made here: by name. */
+	readonly claims: Readonly<Record<string, unknown>>;
+	readonly ttlSeconds: number;
+	/** PEM of the client certificate that the token is bound to (RFC 8705). */
+	readonly certificate?: string | undefined;
+}
+
+/** Whom the token is to come from, and whom it is for. */
+export interface TokenParties {
+	readonly iss: string | undefined;
+	readonly aud: string | undefined;
+}
+
+/**
+ * What the configuration wants of a token's `iss` and `aud`.
+ *
+ * @param iss asked for by hand; chooses among several issuers.
+ * @throws CommandError where there are several and none was chosen.
+ */
+export function partiesOf({ jwt, issuers, path }: Config, iss: unknown): TokenParties {
+	if (jwt !== undefined) return { iss: jwt.issuer, aud: jwt.audience };
+	const asked = issuers.length === 1 ? issuers[0] : issuers.find(({ issuer }) => issuer === iss);
+	if (asked === undefined) {
+		throw new CommandError(
+			`${path}: has several issuers; say which one with --claim iss=…, one of ${issuers.map(({ issuer }) => issuer).join(', ')}`,
+		);
+	}
+	return { iss: asked.issuer, aud: asked.rules.audience?.[0] };
+}
+
+/**
+ * Mints it: RS256, `nbf` now.
+ *
+ * @param privateKey PEM.
+ * @param now seconds since the epoch.
+ * @throws CommandError
+ */
+export function makeToken(order: TokenOrder, { iss, aud }: TokenParties, privateKey: string, now: number): string {
+	const claims: TokenClaims = {
+		...(iss !== undefined && { iss }),
+		...(aud !== undefined && { aud }),
+		sub: order.sub,
+		iat: now,
+		nbf: now,
+		exp: now + order.ttlSeconds,
+		...(order.certificate !== undefined && { cnf: { 'x5t#S256': thumbprint(order.certificate) } }),
+		...order.claims,
+	};
+	const key = createPrivateKey(privateKey);
+	if (key.asymmetricKeyType !== 'rsa') throw new CommandError('the key that signs tokens is no RSA key');
+	return mintToken({ privateKey: key }, claims);
+}
+
+/** SHA-256 of the DER encoding (RFC 8705 section 3.1), of the first certificate. */
+function thumbprint(pem: string): string {
+	let certificate: X509Certificate;
+	try {
+		certificate = new X509Certificate(pem);
+	} catch {
+		throw new CommandError('--cert: holds no certificate in PEM');
+	}
+	return Buffer.from(certificate.fingerprint256.replaceAll(':', ''), 'hex').toString('base64url');
+}
