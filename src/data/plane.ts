@@ -1,9 +1,7 @@
 import type { OpeningRule } from '../gates/breaker.ts';
 import type { Correlation } from '../gates/correlation.ts';
 import type { RequestHead } from '../gates/headers.ts';
-import type { RatePolicy } from '../gates/rate-limit-fields.ts';
 import type { RouteTable } from '../gates/routes.ts';
-import type { Rate } from '../gates/tenant-limit.ts';
 import type { CertificateHeaders } from '../identity/certificate-headers.ts';
 import type { RouteAccess } from '../identity/route-access.ts';
 import type { Authenticator } from '../shared/authenticator.ts';
@@ -14,6 +12,7 @@ import type { TenantLimiter } from '../shared/limiter.ts';
 import type { Limits } from '../shared/limits.ts';
 import type { Logger } from '../shared/log.ts';
 import type { UpstreamSeed } from '../shared/messages.ts';
+import type { RouteLimit } from '../shared/quota-gates.ts';
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import { UpstreamStats, type WorkerStats } from '../shared/stats.ts';
 import type { BufferedBytes } from './body/buffered-bytes.ts';
@@ -108,13 +107,6 @@ export interface Route {
 	readonly access: RouteAccess | undefined;
 	/** What the upstream is told of the client's certificate; `undefined`: nothing. */
 	readonly certificateHeaders: CertificateHeaders | undefined;
-}
-
-export interface RouteLimit {
-	readonly rate: Rate;
-	/** Together with a tenant's key the key of its bucket here. */
-	readonly key: bigint;
-	readonly policy: RatePolicy;
 }
 
 /** One upstream as this worker knows it. */

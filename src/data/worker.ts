@@ -16,6 +16,7 @@ import { ConcurrencyCounts } from '../shared/concurrency.ts';
 import { TenantLimiter } from '../shared/limiter.ts';
 import { createLogger, type Logger, parseLogFilter } from '../shared/log.ts';
 import type { FromWorker, RoutingSeed, TlsMaterial, ToWorker, WorkerSeed } from '../shared/messages.ts';
+import type { RouteLimit } from '../shared/quota-gates.ts';
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import { WorkerStats } from '../shared/stats.ts';
 import { tenantKey } from '../shared/tenant-key.ts';
@@ -26,14 +27,7 @@ import { BufferedBytes } from './body/buffered-bytes.ts';
 import { Deadlines } from './deadlines.ts';
 import { DispatchQueue } from './dispatch-queue.ts';
 import { Listener } from './listener.ts';
-import {
-	createDeadlines,
-	type DataPlane,
-	type PlaneDeadlines,
-	type Route,
-	type RouteLimit,
-	Upstream,
-} from './plane.ts';
+import { createDeadlines, type DataPlane, type PlaneDeadlines, type Route, Upstream } from './plane.ts';
 import { createRandomHex } from './random-hex.ts';
 import { RequestLog, type RequestRecord } from './request-record.ts';
 import { TurnEnd } from './turn-end.ts';
