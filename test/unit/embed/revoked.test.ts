@@ -53,7 +53,10 @@ describe('what is revoked', () => {
 			[{ tenants: ['tenant'] }, '401 revoked tenant'],
 			[{ certificates: [fingerprint256] }, '401 revoked certificate'],
 			[{ certificates: [`sha256:${fingerprint256.replaceAll(':', '').toLowerCase()}`] }, '401 revoked certificate'],
-			[{ serials: [{ issuer: issuer.replaceAll('\n', ', '), serial: `00${serialNumber}` }] }, '401 revoked certificate'],
+			[
+				{ serials: [{ issuer: issuer.replaceAll('\n', ', '), serial: `00${serialNumber}` }] },
+				'401 revoked certificate',
+			],
 		];
 		for (const [revoked, expected] of cases) {
 			const gate = gateWith({ revoked });
@@ -181,8 +184,16 @@ describe('options that there are not', () => {
 	const issuer = { issuer: 'https://a.test', audience: null, publicKey: '' };
 	const wrong: [string, object, RegExp][] = [
 		['ERR_GATE_OPTIONS', { rateLimitHeader: true }, /^rateLimitHeader is unknown; did you mean rateLimitHeaders\?$/],
-		['ERR_GATE_TENANTS', { tenants: [{ name: 'a', rps: 1, concurency: 2 }] }, /^tenants\[0\].concurency is unknown; did you mean concurrency\?$/],
-		['ERR_GATE_TENANTS', { tenants: [{ name: 'a', concurrency: 0 }] }, /^tenants\[0\].concurrency must be a whole number/],
+		[
+			'ERR_GATE_TENANTS',
+			{ tenants: [{ name: 'a', rps: 1, concurency: 2 }] },
+			/^tenants\[0\].concurency is unknown; did you mean concurrency\?$/,
+		],
+		[
+			'ERR_GATE_TENANTS',
+			{ tenants: [{ name: 'a', concurrency: 0 }] },
+			/^tenants\[0\].concurrency must be a whole number/,
+		],
 		['ERR_GATE_TENANTS', { tenants: [{ name: 'a', burst: 2 }] }, /^tenants\[0\].burst needs rps beside it$/],
 	];
 	for (const [code, options, message] of wrong) {

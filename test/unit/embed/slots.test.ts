@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
 import { connect as connectHttp2, createServer as createHttp2Server } from 'node:http2';
 import { type AddressInfo, connect } from 'node:net';
-import { before, describe, it } from 'node:test';
+import { after, before, describe, it } from 'node:test';
 import { getRequestListener } from '@hono/node-server';
 import Fastify from 'fastify';
 import { Hono } from 'hono';
@@ -162,7 +162,6 @@ for (const [name, listener] of SERVERS) {
 					const port = await listening(server as Server);
 					await (protocol === 'h1' ? askH1 : askH2)(port, ending);
 					await allFree();
-					server.close();
 				});
 			}
 		}
@@ -181,7 +180,6 @@ describe('a slot of node:http', () => {
 		assert.equal(free(), 0);
 		socket.destroy();
 		await allFree();
-		server.close();
 	});
 
 	it('is given back where the client has left before the gate was asked', async () => {
@@ -197,7 +195,6 @@ describe('a slot of node:http', () => {
 		socket.destroy();
 		await asked.promise;
 		assert.equal(free(), 2);
-		server.close();
 	});
 
 	it('is held by an upgraded connection until it closes', async () => {
@@ -218,7 +215,6 @@ describe('a slot of node:http', () => {
 		assert.equal(free(), 1);
 		req.destroy();
 		await allFree();
-		server.close();
 	});
 });
 
@@ -262,7 +258,17 @@ describe('a slot of the fetch adapter', () => {
 	});
 });
 
+/** A test that fails must not keep the process. */
+const servers: Server[] = [];
+after(() => {
+	for (const server of servers) {
+		server.closeAllConnections?.();
+		server.close();
+	}
+});
+
 async function listening(server: Server): Promise<number> {
+	servers.push(server);
 	server.listen(0, '127.0.0.1');
 	await once(server, 'listening');
 	return (server.address() as AddressInfo).port;
