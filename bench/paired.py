@@ -11,7 +11,7 @@ requests is bound to the client's certificate; whoever does not look at that tak
 
 Needs what compare.py needs, beside it. Loopback only; the proxies run on CPU 0, load and upstream on CPU 1.
 """
-import argparse, base64, hashlib, os, pathlib, re, shutil, signal, statistics, subprocess, tempfile, time
+import argparse, base64, hashlib, os, pathlib, re, shutil, signal, socket, statistics, subprocess, tempfile, time
 
 import compare
 
@@ -24,6 +24,13 @@ def thumbprint(d):
 def with_identity(text):
     text = text.replace('[jwt]\njwks_path', '[[issuers]]\nalgorithms = ["RS256"]\ncertificate_bound = "required"\npublic_key_path')
     return text.replace('[[routes]]', '[[routes]]\nclient_cert = "leaf"')
+
+
+def await_port(port, seconds=20):
+    for _ in range(seconds * 10):
+        try: return socket.create_connection(('127.0.0.1', port), 1).close()
+        except OSError: time.sleep(.1)
+    raise SystemExit(f'nobody listens on {port} after {seconds} s')
 
 
 def main():
@@ -67,7 +74,9 @@ def main():
         port |= {'haproxy': compare.FULL, 'ferryman': compare.FERRYMAN}
         body = compare.upload(d, a.upload)
         if a.upload: a.path = '/svc-a/upload'
-        time.sleep(4)
+        for name in port:
+            if name in procs: await_port(port[name])
+        time.sleep(2)
         env = dict(os.environ, CLIENT_CERT=str(d / 'client.crt'), CLIENT_KEY=str(d / 'client.key'), LD_PRELOAD=str(d / 'cc.so'))
         names = [name for name in procs if name]
         cost = {name: [] for name in names}
