@@ -6,6 +6,8 @@ import { GateError, type GateErrorCode } from './error.ts';
  *
  * @param place of the options, for the message; empty for those of the gate itself.
  * @throws {GateError} with `code` for a key that there is not, and for what has no keys at all.
+ *
+ * @internal
  */
 export function refuseUnknownKeys(
 	code: GateErrorCode,

@@ -5,12 +5,18 @@ import type { Duplex } from 'node:stream';
 import type { RequestSlots } from '../gates/quota.ts';
 
 /** One of the requests that a tenant may have under way at once, taken by a request that was let through. */
-export interface Slot extends Disposable {
+export interface Slot {
 	/** The request is over. Whatever is called after the first time does nothing. */
 	release(): void;
+	/** The same as `release`. */
+	[Symbol.dispose](): void;
 }
 
-/** @param slots of which one has just been taken. */
+/**
+ * @param slots of which one has just been taken.
+ *
+ * @internal
+ */
 export function takenSlot(slots: RequestSlots): Slot {
 	let isTaken = true;
 	const release = () => {
@@ -21,7 +27,11 @@ export function takenSlot(slots: RequestSlots): Slot {
 	return { release, [Symbol.dispose]: release };
 }
 
-/** Gives the slot back when the response is over: sent whole, broken off, or never begun because the client has left. */
+/**
+ * Gives the slot back when the response is over: sent whole, broken off, or never begun because the client has left.
+ *
+ * @internal
+ */
 export function releaseAfterResponse(
 	slot: Slot,
 	req: IncomingMessage | Http2ServerRequest,
@@ -40,7 +50,11 @@ export function releaseAfterResponse(
 	(res as ServerResponse).once('finish', slot.release).once('close', slot.release);
 }
 
-/** Gives the slot back when the connection is gone. */
+/**
+ * Gives the slot back when the connection is gone.
+ *
+ * @internal
+ */
 export function releaseAfterConnection(slot: Slot, socket: Duplex): void {
 	if (socket.destroyed) slot.release();
 	else socket.once('close', slot.release);
@@ -68,6 +82,8 @@ function releaseAfterPipeline(slot: Slot, res: ServerResponse, socket: Socket): 
  * the server cancels it.
  *
  * @returns the response to hand on in its place.
+ *
+ * @internal
  */
 export function releaseAfterBody(slot: Slot, response: Response): Response {
 	const { body } = response;
