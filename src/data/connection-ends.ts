@@ -74,10 +74,10 @@ export class ConnectionEnds extends Timed {
 				due.push(connection);
 			} else if (connection.endsAt < this.#earliest) this.#earliest = connection.endsAt;
 		}
+		// Those of one moment may be many: certificates that were issued together, clients that have all come back after a restart.
 		this.#inTurns(due, (connection) => this.#endByTime(connection, now), ALWAYS);
 	}
 
-	/** Those of one moment may be many: all that were issued certificates at once, or that have come after a restart. */
 	#endByTime(connection: LiveConnection, now: number): void {
 		if (this.#doomed.has(connection) || connection.socket.destroyed) return;
 		const certificate = connection.client.readCertificate();
@@ -96,16 +96,20 @@ export class ConnectionEnds extends Timed {
 		const sweep = ++this.#sweep;
 		let faults = 0;
 		const look = (connection: LiveConnection) => {
+			if (this.#doomed.has(connection)) return;
+			let certificate: X509Certificate | undefined;
+			let reason: ConnectionEnd | undefined;
 			try {
 				// Of one that has closed meanwhile there is no certificate any more.
-				const certificate = this.#doomed.has(connection) ? undefined : connection.client.readCertificate();
-				const reason = certificate && judge(certificate);
-				if (reason !== undefined) this.#end(connection, reason, certificate);
+				certificate = connection.client.readCertificate();
+				reason = certificate && judge(certificate);
 			} catch (error) {
 				// The reload has happened, and the thread has others to serve. Who cannot be judged anew would not be let in, either.
 				if (faults++ === 0) this.#reportFault(error as Error);
-				this.#end(connection, 'revoked', undefined);
+				certificate = undefined;
+				reason = 'revoked';
 			}
+			if (reason !== undefined) this.#end(connection, reason, certificate);
 		};
 		this.#inTurns([...this.#parts.live()], look, () => sweep === this.#sweep);
 	}

@@ -293,11 +293,6 @@ describe('issuers', { concurrency: 3 }, () => {
 				30_000,
 			);
 		}
-		issuer.publish = (_, response) => response.writeHead(500).end();
-		jump(5 * HOUR);
-		await using proxy = await start(text, { env });
-		assert.match(await readiness(proxy.metricsPort), /^503 not ready: no keys of/);
-		assert.deepEqual(await asked(proxy, cached), REFUSED);
 	});
 
 	test('a reload takes issuers and their files over as a whole, or keeps the old ones', async () => {
