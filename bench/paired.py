@@ -2,19 +2,40 @@
 """Versions or settings of this project against each other: all up at the same time, rounds in turns, so that both members of a pair
 have the same neighbours. CPU microseconds a request, medians; ratios and differences are medians over pairs.
 
-  paired.py NAME=CHECKOUT[,TOML]…     # built checkouts; TOML goes in front of the routes, \\n for a new line
+  paired.py NAME=CHECKOUT[+identity][,TOML]…     # built checkouts; TOML goes in front of the routes, \\n for a new line
   paired.py --proto h2 --conns 16 --streams 16 before=../before after=. 'with its log=.,[log]\\naccess = "all"'
+  paired.py before=../before after=. 'identity=.+identity'   # what bound tokens and client_cert cost; +identity and TOML: .+identity,TOML
+
++identity: one [[issuers]] in place of [jwt] with certificate_bound = "required", and client_cert = "leaf" on the route. The token of all
+requests is bound to the client's certificate; whoever does not look at that takes it for an ordinary one.
 
 Needs what compare.py needs, beside it. Loopback only; the proxies run on CPU 0, load and upstream on CPU 1.
 """
-import argparse, os, pathlib, re, shutil, signal, statistics, subprocess, tempfile, time
+import argparse, base64, hashlib, os, pathlib, re, shutil, signal, socket, statistics, subprocess, tempfile, time
 
 import compare
 
 
+def thumbprint(d):
+    pem = (d / 'client.crt').read_text().split('-----')[2]
+    return base64.urlsafe_b64encode(hashlib.sha256(base64.b64decode(pem)).digest()).rstrip(b'=').decode()
+
+
+def with_identity(text):
+    text = text.replace('[jwt]\njwks_path', '[[issuers]]\nalgorithms = ["RS256"]\ncertificate_bound = "required"\npublic_key_path')
+    return text.replace('[[routes]]', '[[routes]]\nclient_cert = "leaf"')
+
+
+def await_port(port, seconds=20):
+    for _ in range(seconds * 10):
+        try: return socket.create_connection(('127.0.0.1', port), 1).close()
+        except OSError: time.sleep(.1)
+    raise SystemExit(f'nobody listens on {port} after {seconds} s')
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument('versions', nargs='+', metavar='NAME=CHECKOUT[,TOML]')
+    ap.add_argument('versions', nargs='+', metavar='NAME=CHECKOUT[+identity][,TOML]')
     ap.add_argument('--proto', choices=['h1', 'h2'], default='h1')
     ap.add_argument('--conns', default='64')
     ap.add_argument('--streams', default='1')
@@ -28,7 +49,8 @@ def main():
     d = pathlib.Path(tempfile.mkdtemp(prefix='proxy-paired-'))
     procs = {}
     try:
-        token = compare.make_pki(d)()
+        mint = compare.make_pki(d)
+        token = mint(cnf={'x5t#S256': thumbprint(d)}) if any('+identity' in v for v in a.versions) else mint()
         compare.write_configs(d)
         compare.sh('gcc', '-shared', '-fPIC', '-o', str(d / 'cc.so'), str(compare.HERE / 'client_cert.c'), '-ldl')
         on = lambda cpu, *cmd: subprocess.Popen(['taskset', '-c', str(cpu), *cmd], stdout=subprocess.DEVNULL,
@@ -38,9 +60,10 @@ def main():
         for i, version in enumerate(a.versions):
             name, _, rest = version.partition('=')
             checkout, _, more = rest.partition(',')
+            checkout, _, preset = checkout.partition('+')
             root = pathlib.Path(checkout).resolve()
             text = (d / 'proxy.toml').read_text().replace('[[routes]]', more.replace('\\n', '\n') + '\n[[routes]]', 1)
-            (d / f'{i}.toml').write_text(text)
+            (d / f'{i}.toml').write_text(with_identity(text) if preset == 'identity' else text)
             procs[name] = on(0, str(root / 'node_modules/.bin/node'), str(root / 'dist/main.js'), '--config', str(d / f'{i}.toml'),
                              '--bind', f'127.0.0.1:{19000 + i}', '--metrics-bind', f'127.0.0.1:{19100 + i}', '--workers', '1')
         if 'haproxy' in a.beside: procs['haproxy'] = on(0, 'haproxy', '-db', '-f', str(d / 'full.cfg'))
@@ -51,7 +74,9 @@ def main():
         port |= {'haproxy': compare.FULL, 'ferryman': compare.FERRYMAN}
         body = compare.upload(d, a.upload)
         if a.upload: a.path = '/svc-a/upload'
-        time.sleep(4)
+        for name in port:
+            if name in procs: await_port(port[name])
+        time.sleep(2)
         env = dict(os.environ, CLIENT_CERT=str(d / 'client.crt'), CLIENT_KEY=str(d / 'client.key'), LD_PRELOAD=str(d / 'cc.so'))
         names = [name for name in procs if name]
         cost = {name: [] for name in names}

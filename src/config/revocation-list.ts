@@ -1,5 +1,13 @@
 import { z } from 'zod';
-import { canonicalName, canonicalSerial, type RevocationList } from '../identity/revocations.ts';
+import {
+	canonicalName,
+	canonicalSerial,
+	canonicalThumbprint,
+	ISSUER_NAME,
+	type RevocationList,
+	SERIAL,
+	THUMBPRINT,
+} from '../identity/revocations.ts';
 import { suggest } from '../shared/suggest.ts';
 import { ConfigError } from './error.ts';
 import { expected } from './tables/kinds.ts';
@@ -39,25 +47,20 @@ export function linesOf(text: string, list: string, ...member: string[]): (numbe
 }
 
 const certificate = matching(
-	/^(?:sha256:)?(?:[\da-f]{2}:?){31}[\da-f]{2}$/i,
+	THUMBPRINT,
 	'the SHA-256 of a certificate, 64 hexadecimal digits',
 	'take it from client_sha256 of the access log, or from openssl x509 -noout -fingerprint -sha256',
-).transform((text) =>
-	text
-		.replace(/^sha256:/i, '')
-		.replaceAll(':', '')
-		.toUpperCase(),
-);
+).transform(canonicalThumbprint);
 
 const serial = z.strictObject(
 	{
 		issuer: matching(
-			/^[^=]+=./s,
+			ISSUER_NAME,
 			'an issuer\'s name, such as "C=DE, CN=Clients"',
 			'write it as the log has it, or openssl x509 -noout -issuer',
 		).transform(canonicalName),
 		serial: matching(
-			/^[\da-f]{1,2}(?::?[\da-f]{2})*$|^[\da-f]+$/i,
+			SERIAL,
 			'a serial number in hexadecimal',
 			'write it as the log has it, or openssl x509 -noout -serial',
 		).transform(canonicalSerial),

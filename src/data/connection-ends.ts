@@ -66,13 +66,20 @@ export class ConnectionEnds extends Timed {
 		const now = this.#parts.clock.wallSeconds();
 		if (now < this.#earliest) return;
 		this.#earliest = Number.POSITIVE_INFINITY;
+		const due: LiveConnection[] = [];
 		for (const connection of this.#parts.live()) {
-			if (connection.endsAt <= now) this.#endByTime(connection, now);
-			else if (connection.endsAt < this.#earliest) this.#earliest = connection.endsAt;
+			if (connection.endsAt <= now) {
+				// Until its turn has come it is not due a second time.
+				connection.endsAt = Number.POSITIVE_INFINITY;
+				due.push(connection);
+			} else if (connection.endsAt < this.#earliest) this.#earliest = connection.endsAt;
 		}
+		// Those of one moment may be many: certificates that were issued together, clients that have all come back after a restart.
+		this.#inTurns(due, (connection) => this.#endByTime(connection, now), ALWAYS);
 	}
 
 	#endByTime(connection: LiveConnection, now: number): void {
+		if (this.#doomed.has(connection) || connection.socket.destroyed) return;
 		const certificate = connection.client.readCertificate();
 		const expiry = certificate === undefined ? Number.POSITIVE_INFINITY : this.#parts.endOf(certificate);
 		const isOld = expiry > now;
@@ -87,18 +94,37 @@ export class ConnectionEnds extends Timed {
 	 */
 	sweep(judge: (certificate: X509Certificate) => ConnectionEnd | undefined): void {
 		const sweep = ++this.#sweep;
-		const waiting = [...this.#parts.live()];
-		const turn = () => {
-			if (sweep !== this.#sweep) return;
-			for (const connection of waiting.splice(-A_FEW)) {
+		let faults = 0;
+		const look = (connection: LiveConnection) => {
+			if (this.#doomed.has(connection)) return;
+			let certificate: X509Certificate | undefined;
+			let reason: ConnectionEnd | undefined;
+			try {
 				// Of one that has closed meanwhile there is no certificate any more.
-				const certificate = this.#doomed.has(connection) ? undefined : connection.client.readCertificate();
-				const reason = certificate && judge(certificate);
-				if (reason !== undefined) this.#end(connection, reason, certificate);
+				certificate = connection.client.readCertificate();
+				reason = certificate && judge(certificate);
+			} catch (error) {
+				// The reload has happened, and the thread has others to serve. Who cannot be judged anew would not be let in, either.
+				if (faults++ === 0) this.#reportFault(error as Error);
+				certificate = undefined;
+				reason = 'revoked';
 			}
-			if (waiting.length > 0) this.#parts.soon(turn);
+			if (reason !== undefined) this.#end(connection, reason, certificate);
 		};
-		turn();
+		this.#inTurns([...this.#parts.live()], look, () => sweep === this.#sweep);
+	}
+
+	/** Does it for all of them, a few in a turn of the loop, as long as it is `wanted`. */
+	#inTurns(waiting: LiveConnection[], run: (connection: LiveConnection) => void, wanted: () => boolean): void {
+		if (!wanted()) return;
+		for (const connection of waiting.splice(-A_FEW)) run(connection);
+		if (waiting.length > 0) this.#parts.soon(() => this.#inTurns(waiting, run, wanted));
+	}
+
+	#reportFault({ message }: Error): void {
+		this.#parts.log.error('proxy::tls', 'a connection could not be judged after a reload; ending it', {
+			error: message,
+		});
 	}
 
 	#end(connection: LiveConnection, reason: ConnectionEnd, certificate: X509Certificate | undefined): void {
@@ -116,6 +142,8 @@ export class ConnectionEnds extends Timed {
 		deadlines.ending.add(new LastMoment(connection.socket));
 	}
 }
+
+const ALWAYS = () => true;
 
 /** Connections looked at in one turn of the loop. */
 const A_FEW = 32;

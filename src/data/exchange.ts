@@ -20,6 +20,13 @@ import { refuseOtherHolder } from '../identity/bound-token.ts';
 import { NO_CERTIFICATE } from '../identity/route-access.ts';
 import type { BucketCounts } from '../shared/bucket-counts.ts';
 import { silenceCause } from '../shared/causes.ts';
+import {
+	limitOf,
+	refuseOverConcurrency,
+	refuseOverRouteRate,
+	refuseOverTenantRate,
+	withReport,
+} from '../shared/quota-gates.ts';
 import type { RouteStats } from '../shared/route-stats.ts';
 import type { ForbiddenReason } from '../shared/stats.ts';
 import { AnswerFields } from './answer-fields.ts';
@@ -27,13 +34,6 @@ import type { ClientRequest, ExchangeEvents } from './client.ts';
 import { Timed } from './deadlines.ts';
 import type { Dispatched } from './dispatch-queue.ts';
 import type { DataPlane, Route } from './plane.ts';
-import {
-	limitOf,
-	refuseOverConcurrency,
-	refuseOverRouteRate,
-	refuseOverTenantRate,
-	withReport,
-} from './quota-gates.ts';
 import type { RequestRecord } from './request-record.ts';
 import type { OutgoingBody, ResponseHandler, UpstreamConnection, UpstreamFailure } from './upstream/connection.ts';
 

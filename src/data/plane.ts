@@ -1,9 +1,7 @@
 import type { OpeningRule } from '../gates/breaker.ts';
 import type { Correlation } from '../gates/correlation.ts';
 import type { RequestHead } from '../gates/headers.ts';
-import type { RatePolicy } from '../gates/rate-limit-fields.ts';
 import type { RouteTable } from '../gates/routes.ts';
-import type { Rate } from '../gates/tenant-limit.ts';
 import type { CertificateHeaders } from '../identity/certificate-headers.ts';
 import type { RouteAccess } from '../identity/route-access.ts';
 import type { Authenticator } from '../shared/authenticator.ts';
@@ -15,6 +13,7 @@ import type { TenantLimiter } from '../shared/limiter.ts';
 import type { Limits } from '../shared/limits.ts';
 import type { Logger } from '../shared/log.ts';
 import type { UpstreamSeed } from '../shared/messages.ts';
+import type { RouteLimit } from '../shared/quota-gates.ts';
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import type { RouteStats } from '../shared/route-stats.ts';
 import { UpstreamStats, type WorkerStats } from '../shared/stats.ts';
@@ -123,13 +122,6 @@ export interface Route {
 	readonly certificateHeaders: CertificateHeaders | undefined;
 	/** Its requests in flight, and their bytes. */
 	readonly stats: RouteStats;
-}
-
-export interface RouteLimit {
-	readonly rate: Rate;
-	/** Together with a tenant's key the key of its bucket here. */
-	readonly key: bigint;
-	readonly policy: RatePolicy;
 }
 
 /** One upstream as this worker knows it. */

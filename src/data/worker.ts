@@ -18,6 +18,7 @@ import { ConcurrencyCounts } from '../shared/concurrency.ts';
 import { TenantLimiter } from '../shared/limiter.ts';
 import { createLogger, type Logger, parseLogFilter } from '../shared/log.ts';
 import type { FromWorker, RoutingSeed, TlsMaterial, ToWorker, WorkerSeed } from '../shared/messages.ts';
+import type { RouteLimit } from '../shared/quota-gates.ts';
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import { RouteStats } from '../shared/route-stats.ts';
 import { WorkerStats } from '../shared/stats.ts';
@@ -36,7 +37,6 @@ import {
 	type PlaneDeadlines,
 	type PlaneHistograms,
 	type Route,
-	type RouteLimit,
 	Upstream,
 } from './plane.ts';
 import { createRandomHex } from './random-hex.ts';

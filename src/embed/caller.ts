@@ -27,8 +27,20 @@ export function certificateOf(request: { readonly socket?: unknown }): X509Certi
 
 /** @internal */
 export function certificateIn(socket: unknown): X509Certificate | undefined {
-	return (socket as Partial<TLSSocket> | null | undefined)?.getPeerX509Certificate?.();
+	const tls = socket as Partial<TLSSocket> | null | undefined;
+	if (tls?.getPeerX509Certificate === undefined) return undefined;
+	let certificate = CERTIFICATES.get(tls);
+	if (certificate === undefined) {
+		certificate = tls.getPeerX509Certificate();
+		if (certificate !== undefined) CERTIFICATES.set(tls, certificate);
+	}
+	return certificate;
 }
+
+/** By socket: Node reads a connection's certificate anew each time, which takes longer than all the rest of a gate. */
+const CERTIFICATES = new WeakMap<object, X509Certificate>();
+/** What has been worked out about a certificate. */
+const FACTS = new WeakMap<X509Certificate, ClientCertificate>();
 
 /**
  * SHA-256 of the caller's certificate as DER, 32 bytes; `undefined` where there is none.
@@ -37,9 +49,25 @@ export function certificateIn(socket: unknown): X509Certificate | undefined {
  *
  * @internal
  */
-export function thumbprintOf({ certificate }: Caller): Buffer | undefined {
+export function thumbprintOf(caller: Caller): Buffer | undefined {
+	const x509 = x509Of(caller);
+	if (x509 === undefined) return undefined;
+	let facts = FACTS.get(x509);
+	if (facts === undefined) {
+		facts = new ClientCertificate(x509);
+		FACTS.set(x509, facts);
+	}
+	return facts.thumbprint;
+}
+
+/**
+ * The caller's certificate; `undefined` where there is none.
+ *
+ * @throws Error for something that is no certificate.
+ *
+ * @internal
+ */
+export function x509Of({ certificate }: Caller): X509Certificate | undefined {
 	const given = typeof certificate === 'function' ? certificate() : certificate;
-	if (given === undefined) return undefined;
-	const x509 = given instanceof X509Certificate ? given : new X509Certificate(given);
-	return new ClientCertificate(x509).thumbprint;
+	return given === undefined || given instanceof X509Certificate ? given : new X509Certificate(given);
 }

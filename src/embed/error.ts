@@ -10,6 +10,10 @@ export type GateErrorCode =
 	| 'ERR_GATE_ISSUERS'
 	/** `tenantRps` is not a whole number from 0 to 1,000,000. */
 	| 'ERR_GATE_TENANT_RPS'
+	/** `revoked`, or what `setRevoked` was given, cannot be used as it is: the message names the entry. */
+	| 'ERR_GATE_REVOKED'
+	/** `createGate` has no such option. */
+	| 'ERR_GATE_OPTIONS'
 	/** `tenants` cannot be used as they are: the message names the one and the option. */
 	| 'ERR_GATE_TENANTS'
 	/** Claims were asked of a request that no gate has admitted. */

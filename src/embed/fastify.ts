@@ -3,8 +3,8 @@ import { authorizationIn } from './authorization.ts';
 import { certificateOf } from './caller.ts';
 import { GateError } from './error.ts';
 import type { Claims, Gate } from './gate.ts';
-
 import { type Refusal, RefusedError, signalHeaders } from './refusal.ts';
+import { releaseAfterResponse } from './slot.ts';
 
 declare module 'fastify' {
 	interface FastifyRequest {
@@ -56,6 +56,8 @@ export const guard: FastifyPluginAsync<GuardOptions> = async (app, { gate, onRef
 		const verdict = gate.check(authorizationIn(raw.rawHeaders), caller);
 		if (verdict.ok) {
 			(request as Guarded)[ADMITTED] = verdict.claims;
+			if (verdict.headers !== undefined) reply.headers(verdict.headers);
+			if (verdict.slot !== undefined) releaseAfterResponse(verdict.slot, raw, reply.raw);
 			return next();
 		}
 		if (onRefused) leaveTo(onRefused, verdict.refusal, request, reply, next);

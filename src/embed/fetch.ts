@@ -1,6 +1,7 @@
 import type { CallerCertificate } from './caller.ts';
-import type { Claims, Gate } from './gate.ts';
+import type { Admitted, Claims, Gate } from './gate.ts';
 import { type Refusal, responseTo } from './refusal.ts';
+import { releaseAfterBody } from './slot.ts';
 
 export interface GuardOptions<Rest extends unknown[] = unknown[]> {
 	/** What the token must be good for here; see `Caller.scopes`. */
@@ -26,7 +27,35 @@ export function guard<Rest extends unknown[]>(
 		// Two headers arrive as one value with a comma in it, which no token has: refused, as two must be.
 		const caller = { certificate: certificate && (() => certificate(request, ...rest)), scopes };
 		const verdict = gate.check(request.headers.get('authorization'), caller);
-		if (verdict.ok) return handler(request, verdict.claims, ...rest);
+		if (verdict.ok) {
+			if (verdict.slot === undefined && verdict.headers === undefined) return handler(request, verdict.claims, ...rest);
+			return accompany(verdict, request.signal, async () => handler(request, verdict.claims, ...rest));
+		}
 		return onRefused ? onRefused(verdict.refusal, request, ...rest) : responseTo(verdict.refusal);
 	};
+}
+
+/** Puts the verdict's headers on the response, and gives its slot back when the response is over or its client has left. */
+async function accompany(
+	{ slot, headers }: Admitted,
+	clientLeft: AbortSignal,
+	respond: () => Promise<Response>,
+): Promise<Response> {
+	if (slot === undefined) return withHeaders(await respond(), headers);
+	clientLeft.addEventListener('abort', slot.release, { once: true });
+	try {
+		return releaseAfterBody(slot, withHeaders(await respond(), headers));
+	} catch (error) {
+		slot.release();
+		throw error;
+	}
+}
+
+function withHeaders(response: Response, headers: Admitted['headers']): Response {
+	// A network error (`Response.error()`) has no headers at all.
+	if (headers === undefined || response.type === 'error') return response;
+	// Those of a response that was fetched, or of a redirect, cannot be changed.
+	const copy = new Response(response.body, response);
+	for (const [name, value] of Object.entries(headers)) copy.headers.set(name, value);
+	return copy;
 }

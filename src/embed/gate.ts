@@ -1,22 +1,26 @@
 import { randomBytes } from 'node:crypto';
-import { RateLimitFields, TENANT_POLICY } from '../gates/rate-limit-fields.ts';
-import { insufficientScope, RATE_LIMITED, Rejection, TOKEN_INVALID } from '../gates/rejection.ts';
-import type { Bucket, Rate } from '../gates/tenant-limit.ts';
+import { RateLimitFields } from '../gates/rate-limit-fields.ts';
+import { insufficientScope, Rejection, TOKEN_INVALID } from '../gates/rejection.ts';
 import type { Identity } from '../gates/token-cache.ts';
 import { refuseOtherHolder } from '../identity/bound-token.ts';
 import { issuerWithKey } from '../identity/issuer.ts';
+import { RevokedTokens } from '../identity/revocations.ts';
 import { type IdentitySeed, Trust } from '../identity/trust.ts';
 import { Authenticator } from '../shared/authenticator.ts';
 import { type Clock, systemClock } from '../shared/clock.ts';
 import { createLimiterMemory, TenantLimiter } from '../shared/limiter.ts';
+import { refuseOverConcurrency, refuseOverTenantRate } from '../shared/quota-gates.ts';
 import { type AnyRequest, authorizationOf } from './authorization.ts';
 import { type Caller, type CallerCertificate, certificateOf, thumbprintOf } from './caller.ts';
 import { type Claims, claimsOf } from './claims.ts';
 import { GateError, type GateErrorCode } from './error.ts';
 import { type Algorithm, type CertificateBound, type IssuerOptions, type ReadIssuers, readIssuers } from './issuers.ts';
+import { refuseUnknownKeys } from './known-keys.ts';
 import { readQuotas, type TenantOptions } from './quotas.ts';
 import { type Refusal, RefusedError, refused } from './refusal.ts';
 import { type GateEvent, RemoteKeys, warnOfEvent } from './remote-keys.ts';
+import { RevokedCallers, type RevokedOptions, readRevoked } from './revoked.ts';
+import { type Slot, takenSlot } from './slot.ts';
 import { readVerificationKey, type VerificationKey } from './verification-key.ts';
 
 export type {
@@ -31,6 +35,9 @@ export type {
 	GateEvent,
 	IssuerOptions,
 	Refusal,
+	RevokedOptions,
+	Slot,
+	TenantOptions,
 	VerificationKey,
 };
 export { authorizationOf, certificateOf, GateError, RefusedError };
@@ -58,13 +65,33 @@ export interface RefreshingGate extends Gate {
 	readonly ready: Promise<void>;
 	/** Fetches no keys any more. The gate goes on with those that it has. */
 	close(): void;
+	/**
+	 * From here on these are refused in place of those before, also where their tokens are remembered.
+	 *
+	 * @throws {GateError} `ERR_GATE_REVOKED`; the gate then goes on with the list that it had.
+	 */
+	setRevoked(list: RevokedOptions): void;
 }
 
-/** Frozen, and shared: as long as a token is remembered, each request with it gets the same verdict object. */
-export type Verdict =
-	/** `tenant` is who was counted: the claim that names it, behind the issuer's prefix. */
-	| { readonly ok: true; readonly claims: Claims; readonly tenant: string }
-	| { readonly ok: false; readonly refusal: Refusal };
+export type Verdict = Admitted | { readonly ok: false; readonly refusal: Refusal };
+
+/**
+ * Frozen. Requests with one token share it as long as the token is remembered, unless it has a `slot` or `headers`, which are those of one
+ * request.
+ */
+export interface Admitted {
+	readonly ok: true;
+	readonly claims: Claims;
+	/** Who was counted: the claim that names it, behind the issuer's prefix. */
+	readonly tenant: string;
+	/**
+	 * There for tenants with a `concurrency`: the request is one of those that they have under way. Give it back when the request is over,
+	 * whatever has become of it. Adapters do.
+	 */
+	readonly slot?: Slot | undefined;
+	/** With `rateLimitHeaders`: what to put on the answer, names in lower case. */
+	readonly headers?: Readonly<Record<string, string>> | undefined;
+}
 
 /** One issuer with one key, or several issuers. */
 export type GateOptions = CommonOptions & (KeyOptions | IssuersOptions);
@@ -96,6 +123,10 @@ export interface CommonOptions {
 	readonly tenantRps: number;
 	/** Tenants with a limit of their own. */
 	readonly tenants?: readonly TenantOptions[];
+	/** Whether answers to admitted requests say what is left of their tenant's limits, as 429 does anyway. Default `false`. */
+	readonly rateLimitHeaders?: boolean;
+	/** Who is refused although all else is good; `setRevoked` exchanges it. Default nobody. */
+	readonly revoked?: RevokedOptions;
 	/** Told of fetches of keys. By default those that fail become warnings of the process. */
 	readonly onEvent?: (event: GateEvent) => void;
 	/** Where time comes from, for tests; the system's clocks by default. */
@@ -110,18 +141,22 @@ const LIMITER_SLOTS = 1 << 16;
  * `exp` and the 60 s of leeway.
  *
  * @throws {GateError} `ERR_GATE_PUBLIC_KEY`, `ERR_GATE_ISSUER`, `ERR_GATE_AUDIENCE`, `ERR_GATE_ISSUERS`,
- *   `ERR_GATE_TENANT_RPS` or `ERR_GATE_TENANTS`.
+ *   `ERR_GATE_TENANT_RPS`, `ERR_GATE_TENANTS`, `ERR_GATE_REVOKED` or `ERR_GATE_OPTIONS`.
  */
 export function createGate(options: GateOptions): RefreshingGate {
-	const { tenantRps, onEvent = warnOfEvent, clock = ownClock() } = options;
+	refuseUnknownKeys('ERR_GATE_OPTIONS', '', options, OPTION_KEYS);
+	const { tenantRps, rateLimitHeaders = false, revoked = {}, onEvent = warnOfEvent, clock = ownClock() } = options;
 	const issuers = readTrusted(options);
-	const quotas = readQuotas(tenantRps, options.tenants);
 	const limiter = new TenantLimiter(createLimiterMemory(randomBytes(32), LIMITER_SLOTS), 0);
+	const quotas = readQuotas(tenantRps, options.tenants, (tenant) => limiter.keyOf(tenant));
+	const revokedAtFirst = readRevoked(revoked);
 	const keys = new RemoteKeys(issuers, clock, onEvent, (identity) => authenticator.use(trustIn(identity), quotas));
 	const trustIn = (identity: IdentitySeed) => new Trust(identity, (issuer) => keys.unknownKey(issuer));
 	const authenticator = new Authenticator(trustIn(keys.identity), limiter, quotas);
+	let revokedCallers = new RevokedCallers(revokedAtFirst);
+	authenticator.refuseRevoked(new RevokedTokens(revokedAtFirst));
 	// As long as the authenticator remembers an identity, and no longer.
-	const admitted = new WeakMap<Identity, Verdict>();
+	const admitted = new WeakMap<Identity, Admitted>();
 
 	const judge = (authorization: unknown, caller: Caller): Verdict => {
 		const identity = authenticator.authenticate(onlyValue(authorization), clock.wallSeconds());
@@ -130,20 +165,30 @@ export function createGate(options: GateOptions): RefreshingGate {
 			const stolen = refuseOtherHolder(identity.confirmation, thumbprintOf(caller));
 			if (stolen) return refused(stolen);
 		}
-		const { rate } = identity.quota;
-		if (rate !== undefined && !limiter.admit(identity.tenantKey, clock.now(), rate)) {
-			return refused(overRate(rate, limiter.bucket));
+		if (!revokedCallers.isEmpty) {
+			const revoked = revokedCallers.refuse(caller);
+			if (revoked) return refused(revoked);
+		}
+		const { rate, slots } = identity.quota;
+		const report = rateLimitHeaders ? new RateLimitFields() : undefined;
+		if (rate !== undefined) {
+			const overRate = refuseOverTenantRate(limiter, identity, clock.now(), report);
+			if (overRate) return refused(overRate);
 		}
 		const { scopes } = caller;
 		if (scopes !== undefined && !scopes.every((scope) => identity.claims.scopes.has(scope))) {
-			return refused(insufficientScope(scopes));
+			return refused(withReport(insufficientScope(scopes), report));
 		}
 		let verdict = admitted.get(identity);
 		if (verdict === undefined) {
 			verdict = Object.freeze({ ok: true, claims: claimsOf(identity), tenant: identity.tenant });
 			admitted.set(identity, verdict);
 		}
-		return verdict;
+		if (slots === undefined && report === undefined) return verdict;
+		// Last, so that whoever has a slot is let through, and has to give it back.
+		const tooMany = slots && refuseOverConcurrency(slots, report);
+		if (tooMany) return refused(tooMany);
+		return Object.freeze({ ...verdict, slot: slots && takenSlot(slots), headers: report && headersOf(report) });
 	};
 
 	return {
@@ -157,14 +202,36 @@ export function createGate(options: GateOptions): RefreshingGate {
 		},
 		ready: keys.ready,
 		close: () => keys.close(),
+		setRevoked(list) {
+			const next = readRevoked(list);
+			authenticator.refuseRevoked(new RevokedTokens(next));
+			revokedCallers = new RevokedCallers(next);
+		},
 	};
 }
 
-/** Says which limit it was, and when to come again. */
-function overRate(rate: Rate, bucket: Bucket): Rejection {
-	const fields = new RateLimitFields();
-	const wait = fields.refused(TENANT_POLICY, rate, bucket);
-	return RATE_LIMITED.withHeaders([...fields.fields, 'retry-after', String(wait)]);
+const OPTION_KEYS = Object.keys({
+	jwtPublicKey: 1,
+	issuer: 1,
+	audience: 1,
+	issuers: 1,
+	tenantRps: 1,
+	tenants: 1,
+	rateLimitHeaders: 1,
+	revoked: 1,
+	onEvent: 1,
+	clock: 1,
+} satisfies Record<keyof CommonOptions | keyof KeyOptions, 1>);
+
+/** A refusal for another reason than a limit says as well what is left of the limits. */
+function withReport(rejection: Rejection, report: RateLimitFields | undefined): Rejection {
+	return report === undefined ? rejection : rejection.withHeaders([...rejection.headers, ...report.fields]);
+}
+
+/** `undefined` for a tenant without a limit. */
+function headersOf({ fields }: RateLimitFields): Readonly<Record<string, string>> | undefined {
+	if (fields.length === 0) return undefined;
+	return Object.freeze(Object.fromEntries(fields.flatMap((name, i) => (i % 2 ? [] : [[name, fields[i + 1]!]]))));
 }
 
 /** Whom the options name: `issuers`, or the one of the short form. */

@@ -1,8 +1,10 @@
-import type { Context, MiddlewareHandler } from 'hono';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Context, MiddlewareHandler, Next } from 'hono';
 import { certificateOf } from './caller.ts';
 import { GateError } from './error.ts';
-import type { Claims, Gate } from './gate.ts';
+import type { Admitted, Claims, Gate } from './gate.ts';
 import { type Refusal, responseTo, signalHeaders } from './refusal.ts';
+import { releaseAfterBody, releaseAfterResponse } from './slot.ts';
 
 /**
  * Hono's type of an application of which some routes are behind the gate: `new Hono<GateEnv>()`. There `c.get('claims')` may be
@@ -40,7 +42,7 @@ export function guard(gate: Gate, { onRefused, scopes }: GuardOptions = {}): Mid
 		});
 		if (verdict.ok) {
 			c.set('claims', verdict.claims);
-			return next();
+			return verdict.slot === undefined && verdict.headers === undefined ? next() : accompany(verdict, c, next);
 		}
 		const { refusal } = verdict;
 		if (!onRefused) return responseTo(refusal);
@@ -63,7 +65,34 @@ export function claimsOf(c: Context): Claims {
 	throw new GateError('ERR_GATE_NO_CLAIMS', 'this request has passed no gate: put guard(gate) in front of the handler');
 }
 
-/** What `@hono/node-server` hands on of Node's own request; other runtimes have no such member. */
-function incomingOf({ env }: Context): { readonly socket?: unknown } {
-	return (env as { incoming?: { socket?: unknown } } | undefined)?.incoming ?? {};
+/** Puts the verdict's headers on the response, and gives its slot back when the response is over or its client has left. */
+async function accompany({ slot, headers = {} }: Admitted, c: Context, next: Next): Promise<void> {
+	const { incoming, outgoing } = bindingsOf(c);
+	const isNode = incoming !== undefined && outgoing !== undefined;
+	if (slot !== undefined) {
+		if (isNode) releaseAfterResponse(slot, incoming, outgoing);
+		else c.req.raw.signal.addEventListener('abort', slot.release, { once: true });
+	}
+	try {
+		await next();
+	} catch (error) {
+		slot?.release();
+		throw error;
+	}
+	// Behind the handlers: whatever response they have made, it has them.
+	for (const [name, value] of Object.entries(headers)) c.header(name, value);
+	if (slot === undefined || isNode) return;
+	const watched = releaseAfterBody(slot, c.res);
+	// Two steps, since Hono otherwise puts the old one's headers on the new one, cookies twice.
+	c.res = undefined;
+	c.res = watched;
+}
+
+function incomingOf(c: Context): { readonly socket?: unknown } {
+	return bindingsOf(c).incoming ?? {};
+}
+
+/** What `@hono/node-server` hands on of Node's own request and response; other runtimes have no such members. */
+function bindingsOf({ env }: Context): { readonly incoming?: IncomingMessage; readonly outgoing?: ServerResponse } {
+	return (env as { incoming?: IncomingMessage; outgoing?: ServerResponse } | undefined) ?? {};
 }

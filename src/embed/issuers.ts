@@ -7,6 +7,7 @@ import { type KeySetSeed, readJwks } from '../identity/key-set.ts';
 import { parseJwksUrl } from '../shared/jwks/jwks-url.ts';
 import type { RemoteIssuer } from '../shared/jwks/remote-issuer.ts';
 import { GateError } from './error.ts';
+import { refuseUnknownKeys } from './known-keys.ts';
 import { isRps, MAX_TENANT_RPS } from './quotas.ts';
 import { readKey, type VerificationKey } from './verification-key.ts';
 
@@ -81,7 +82,30 @@ export function readIssuers(options: readonly IssuerOptions[]): ReadIssuers {
 	return { seeds: read.map(({ seed }) => seed), remotes: read.flatMap(({ remote }) => remote ?? []) };
 }
 
+const KEYS = Object.keys({
+	issuer: 1,
+	audience: 1,
+	algorithms: 1,
+	publicKey: 1,
+	jwks: 1,
+	jwksUrl: 1,
+	discovery: 1,
+	jwksCa: 1,
+	refreshSecs: 1,
+	maxStaleSecs: 1,
+	leewaySecs: 1,
+	tenantPrefix: 1,
+	tenantClaim: 1,
+	requiredClaims: 1,
+	certificateBound: 1,
+	rateClaim: 1,
+	maxRps: 1,
+} satisfies Record<keyof IssuerOptions, 1>);
+/** What means something for keys from the network alone. */
+const NETWORK_KEYS = ['jwksCa', 'refreshSecs', 'maxStaleSecs'] as const;
+
 function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; remote?: RemoteIssuer } {
+	refuseUnknownKeys('ERR_GATE_ISSUERS', place, options, KEYS);
 	const demand = (key: keyof IssuerOptions, holds: boolean, wanted: string) => {
 		if (!holds) throw wrong(`${place}.${key}`, wanted);
 	};
@@ -112,6 +136,7 @@ function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; 
 		`must be one of ${CERTIFICATE_BOUND.join(', ')}`,
 	);
 	demand('rateClaim', options.rateClaim === undefined || isName(options.rateClaim), 'must be the name of a claim');
+	demand('maxRps', options.maxRps === undefined || options.rateClaim !== undefined, NO_RATE_CLAIM);
 	demand('maxRps', isRps(maxRps), `must be a whole number from 1 to ${MAX_TENANT_RPS}`);
 	const rules: IssuerRules = {
 		issuer,
@@ -129,13 +154,18 @@ function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; 
 	return { seed: { ...rules, keys, remote: remote !== undefined }, ...(remote && { remote }) };
 }
 
+const NO_RATE_CLAIM = 'is the most that rateClaim may say, and there is none; set rateClaim beside it, or leave it out';
 const SOURCES = ['publicKey', 'jwks', 'jwksUrl', 'discovery'] as const;
 
 function readRemote(options: IssuerOptions, rules: IssuerRules, place: string): RemoteIssuer | undefined {
 	const given = SOURCES.filter((source) => options[source] !== undefined && options[source] !== false);
 	if (given.length !== 1) throw wrong(place, `must have one of ${SOURCES.join(', ')}, and has ${given.length}`);
 	const { issuer, jwksUrl, jwksCa, refreshSecs = 300, maxStaleSecs = 86_400 } = options;
-	if (jwksUrl === undefined && options.discovery !== true) return undefined;
+	if (jwksUrl === undefined && options.discovery !== true) {
+		const idle = NETWORK_KEYS.find((key) => options[key] !== undefined);
+		if (idle !== undefined) throw wrong(`${place}.${idle}`, 'is for jwksUrl and discovery alone; leave it out');
+		return undefined;
+	}
 	const url = parseJwksUrl(String(jwksUrl ?? issuer));
 	if (typeof url === 'string') {
 		throw wrong(`${place}.${jwksUrl === undefined ? 'issuer' : 'jwksUrl'}`, `must be an https:// address: ${url}`);

@@ -5,6 +5,7 @@ import { certificateOf } from './caller.ts';
 import { GateError } from './error.ts';
 import type { Claims, Gate } from './gate.ts';
 import { type Refusal, signalHeaders } from './refusal.ts';
+import { releaseAfterResponse } from './slot.ts';
 
 export { guardUpgrade, type UpgradeHandler, type UpgradeOptions } from './upgrade.ts';
 
@@ -47,6 +48,8 @@ export function guard<Req extends Request = Request, Res extends Response = Resp
 		const verdict = gate.check(authorizationIn(req.rawHeaders), { certificate: () => certificateOf(req), scopes });
 		if (verdict.ok) {
 			req.claims = verdict.claims;
+			if (verdict.headers !== undefined) setHeaders(res, verdict.headers);
+			if (verdict.slot !== undefined) releaseAfterResponse(verdict.slot, req, res);
 			next();
 			return;
 		}
@@ -73,10 +76,14 @@ function leaveTo<Req extends Request, Res extends Response>(
 	res: Res,
 ): void {
 	res.statusCode = refusal.status;
-	for (const [name, value] of Object.entries(signalHeaders(refusal))) res.setHeader(name, value);
+	setHeaders(res, signalHeaders(refusal));
 	const outcome: unknown = onRefused(refusal, req, res);
 	// An async function fits the type. Frameworks differ in whether they look at its rejection; unseen it would end the process.
 	if (outcome instanceof Promise) outcome.catch(() => res.headersSent || answer(res, refusal));
+}
+
+function setHeaders(res: Response, headers: Readonly<Record<string, string>>): void {
+	for (const [name, value] of Object.entries(headers)) res.setHeader(name, value);
 }
 
 function answer(res: Response, { status, headers, body }: Refusal): void {

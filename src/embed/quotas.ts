@@ -1,15 +1,21 @@
 import { Quotas, type TenantSeed } from '../identity/quotas.ts';
+import { ConcurrencyCounts, createConcurrencyMemory } from '../shared/concurrency.ts';
 import { GateError } from './error.ts';
+import { refuseUnknownKeys } from './known-keys.ts';
 
 /** What one tenant may ask for, in place of what holds for all. */
 export interface TenantOptions {
 	/** The tenant: as its tokens name it, behind its issuer's prefix. */
 	readonly name: string;
-	/** Requests per second, 0 to 1,000,000; 0: no limit. */
-	readonly rps: number;
-	/** So many at once after a pause. Default `rps`. */
+	/** Requests per second, 0 to 1,000,000; 0: no limit. Default: what its token claims, or `tenantRps`. */
+	readonly rps?: number;
+	/** So many at once after a pause. Default `rps`, which has to stand beside it. */
 	readonly burst?: number;
+	/** Requests under way at once, 1 to 1,000,000. Default: no limit. A request ends with its answer, or with its `slot`. */
+	readonly concurrency?: number;
 }
+
+const KEYS = Object.keys({ name: 1, rps: 1, burst: 1, concurrency: 1 } satisfies Record<keyof TenantOptions, 1>);
 
 /**
  * One request a microsecond; far below the rate at which the limiter's arithmetic would stop being exact.
@@ -19,32 +25,54 @@ export interface TenantOptions {
 export const MAX_TENANT_RPS = 1_000_000;
 
 /**
+ * @param keyOf the key under which a tenant is counted.
  * @throws {GateError} `ERR_GATE_TENANT_RPS` or `ERR_GATE_TENANTS`.
  *
  * @internal
  */
-export function readQuotas(tenantRps: number, tenants: readonly TenantOptions[] = []): Quotas {
+export function readQuotas(
+	tenantRps: number,
+	tenants: readonly TenantOptions[] = [],
+	keyOf: (tenant: string) => bigint,
+): Quotas {
 	if (tenantRps !== 0 && !isRps(tenantRps)) {
 		throw new GateError('ERR_GATE_TENANT_RPS', 'tenantRps must be a whole number from 0 (no limit) to 1,000,000');
 	}
 	const names = new Set<unknown>();
-	const seeds = tenants.map(({ name, rps, burst = rps }, i): TenantSeed => {
+	const seeds = tenants.map((options, i): TenantSeed => {
+		refuseUnknownKeys('ERR_GATE_TENANTS', `tenants[${i}]`, options, KEYS);
+		const { name, rps, burst = rps, concurrency } = options;
 		const demand = (key: keyof TenantOptions, holds: boolean, wanted: string) => {
 			if (!holds) throw new GateError('ERR_GATE_TENANTS', `tenants[${i}].${key} ${wanted}`);
 		};
 		demand('name', typeof name === 'string' && name !== '', 'must be a non-empty string');
 		demand('name', !names.has(name), 'is there twice');
-		demand('rps', rps === 0 || isRps(rps), 'must be a whole number from 0 (no limit) to 1,000,000');
+		demand(
+			'rps',
+			rps === undefined || rps === 0 || isRps(rps),
+			'must be a whole number from 0 (no limit) to 1,000,000',
+		);
 		demand('burst', burst === rps || isRps(burst), 'must be a whole number from 1 to 1,000,000');
+		demand('burst', rps !== undefined || burst === undefined, 'needs rps beside it');
+		demand(
+			'concurrency',
+			concurrency === undefined || isRps(concurrency),
+			'must be a whole number from 1 to 1,000,000',
+		);
 		names.add(name);
-		return { name, rate: rps === 0 ? null : { rps, burst }, concurrency: undefined };
+		return { name, rate: rateOf(rps, burst), concurrency };
 	});
-	return new Quotas({ tenants: seeds }, tenantRps, () => {
-		throw new Error('no tenant of a gate has a limit on its requests under way');
-	});
+	const limited = seeds.filter(({ concurrency }) => concurrency !== undefined).length;
+	const counts = new ConcurrencyCounts(createConcurrencyMemory(1, Math.max(1, limited)), 0);
+	return new Quotas({ tenants: seeds }, tenantRps, (tenant, limit) => counts.slots(keyOf(tenant), limit));
+}
+
+function rateOf(rps: number | undefined, burst: number | undefined): TenantSeed['rate'] {
+	if (rps === undefined) return undefined;
+	return rps === 0 ? null : { rps, burst: burst! };
 }
 
 /** @internal */
-export function isRps(rps: number): boolean {
-	return Number.isInteger(rps) && rps >= 1 && rps <= MAX_TENANT_RPS;
+export function isRps(rps: number | undefined): boolean {
+	return rps !== undefined && Number.isInteger(rps) && rps >= 1 && rps <= MAX_TENANT_RPS;
 }

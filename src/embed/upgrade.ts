@@ -6,6 +6,7 @@ import type { FaultReport } from './contained.ts';
 import { faultReport } from './fault-report.ts';
 import type { Claims, Gate } from './gate.ts';
 import type { Refusal } from './refusal.ts';
+import { releaseAfterConnection } from './slot.ts';
 
 /** Takes over a connection, for example with `handleUpgrade` of the package `ws`. */
 export type UpgradeHandler = (req: IncomingMessage, socket: Duplex, head: Buffer, claims: Claims) => unknown;
@@ -21,7 +22,7 @@ export interface UpgradeOptions {
  * Puts a gate in front of `upgrade` events, which go past every middleware: `server.on('upgrade', guardUpgrade(gate, handler))`.
  * Refuses the handshake (401 `unauthorized`, 429 `rate limited`; specification 4.4) and closes the connection, or sets
  * `req.claims` and calls the handler. The token is looked at once: what comes over the connection later is not counted, and the
- * connection outlives the token's `exp` unless the handler ends it.
+ * connection outlives the token's `exp` unless the handler ends it. Where its tenant has a `concurrency`, it counts as one request until it closes.
  */
 export function guardUpgrade(
 	gate: Gate,
@@ -38,6 +39,7 @@ export function guardUpgrade(
 			return;
 		}
 		req.claims = verdict.claims;
+		if (verdict.slot !== undefined) releaseAfterConnection(verdict.slot, socket);
 		const fail = (error: unknown) => {
 			report(error, req);
 			socket.destroy();

@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto';
 import { type Algorithm, hasSigned } from './algorithm.ts';
-import { parseUniqueObject } from './json-members.ts';
+import { parseUniqueObject, peekText } from './json-members.ts';
 import { Rejection, TOKEN_INVALID } from './rejection.ts';
 import { type RequiredClaim, refuseClaims } from './required-claims.ts';
 import { readScopes } from './scopes.ts';
@@ -95,12 +95,8 @@ export function parseToken(token: string): ParsedToken | Rejection {
  * What `iss` seems to be, before anything is verified: enough to choose whose keys are tried, and nothing else. It is read without the
  * care of `readPayload`, since strangers can have it read for nothing. `checkClaims` looks at `iss` again, read with care.
  */
-export function peekIssuer({ encodedPayload }: ParsedToken): unknown {
-	try {
-		return (JSON.parse(Buffer.from(encodedPayload, 'base64url').toString('utf8')) as { iss?: unknown } | null)?.iss;
-	} catch {
-		return undefined;
-	}
+export function peekIssuer({ encodedPayload }: ParsedToken): string | undefined {
+	return peekText(Buffer.from(encodedPayload, 'base64url'), 'iss');
 }
 
 /** The claims. Call it for tokens alone whose signature has been verified. */

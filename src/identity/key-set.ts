@@ -71,7 +71,7 @@ export function readJwks(text: string, algorithms: readonly Algorithm[]): KeySet
 function entriesOf(text: string): readonly unknown[] {
 	const set = parseUniqueObject(text);
 	if (set === null) throw new Error('is JSON in which a name comes twice in an object');
-	if (set === undefined) throw new Error('is neither a PEM public key nor a JWK Set: no JSON object');
+	if (set === undefined) throw new Error('is no JWK Set: no JSON object');
 	const { keys } = set;
 	if (Array.isArray(keys) && keys.length > 0) {
 		if (keys.length <= MAX_KEYS) return keys;

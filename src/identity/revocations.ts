@@ -58,6 +58,21 @@ export class RevokedCertificates {
 	}
 }
 
+/** SHA-256 of a certificate as people write it: with colons or without, in either case, `sha256:` before it or not. */
+export const THUMBPRINT = /^(?:sha256:)?(?:[\da-f]{2}:?){31}[\da-f]{2}$/i;
+/** A serial number as people write it. */
+export const SERIAL = /^[\da-f]{1,2}(?::?[\da-f]{2})*$|^[\da-f]+$/i;
+/** An issuer's name as people write it; see `canonicalName`. */
+export const ISSUER_NAME = /^[^=]+=./s;
+
+/** 64 hexadecimal digits in upper case. */
+export function canonicalThumbprint(thumbprint: string): string {
+	return thumbprint
+		.replace(/^sha256:/i, '')
+		.replaceAll(':', '')
+		.toUpperCase();
+}
+
 /** Hexadecimal, in upper case, without leading zeros and colons. */
 export function canonicalSerial(serial: string): string {
 	return serial.replaceAll(':', '').toUpperCase().replace(/^0+/, '');

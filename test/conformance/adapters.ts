@@ -58,6 +58,8 @@ export const adapters: readonly Subject[] = [
 			const verdict = gate.check(authorizationOf(ctx.req), { certificate: () => certificateOf(ctx.req) });
 			if (verdict.ok) {
 				ctx.state.claims = verdict.claims;
+				ctx.set(verdict.headers ?? {});
+				ctx.res.once('close', () => verdict.slot?.release());
 				return next();
 			}
 			const { status, headers, body } = verdict.refusal;

@@ -1,6 +1,6 @@
 /** Issue 11, "Issuers and keys": real issuers, real tokens, the real command. */
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { JWTPayload } from 'jose';
@@ -235,7 +235,64 @@ describe('issuers', { concurrency: 3 }, () => {
 		}
 		writeFileSync(join(stateDir, name!), '{');
 		await using proxy = await start(text);
+		const warning = await proxy.waitForLog(({ message }) => /^last keys in state_dir cannot be read/.test(message));
+		assert.deepEqual([warning.level, warning.file, warning.cause], ['warn', join(stateDir, name!), 'is no JSON']);
 		assert.deepEqual(await asked(proxy, token), REFUSED);
+	});
+
+	test('an outage of an hour changes nothing, also over a restart; after max_stale_secs nothing is believed any more', async () => {
+		const HOUR = 3_600_000;
+		const folder = temporaryFolder('outage');
+		const clockFile = join(folder, 'ahead');
+		const jump = (ms: number) => {
+			writeFileSync(`${clockFile}.new`, `${ms}`);
+			renameSync(`${clockFile}.new`, clockFile);
+		};
+		const env = {
+			NODE_OPTIONS: `--import=${new URL('../fixtures/time-jump.ts', import.meta.url).href}`,
+			TEST_TIME_FILE: clockFile,
+		};
+		await using issuer = await startIssuer('https', FIRST);
+		const keys = network(issuer, { refresh_secs: 1, max_stale_secs: 7200 });
+		const text = configWith(upstream, [keys], `state_dir = "${join(folder, 'state')}"`);
+		const exp = Math.floor(Date.now() / 1000) + 24 * 3600;
+		const cached = await tokenOf(issuer.url, first, 'first', { exp });
+		const fresh = (jti: string) => tokenOf(issuer.url, first, 'first', { exp, jti });
+		const forged = await tokenOf(issuer.url, second, 'first', { exp });
+		const labels = { issuer: issuer.url };
+		jump(0);
+		{
+			await using proxy = await start(text, { env });
+			assert.deepEqual(await asked(proxy, cached), passes('alice'));
+			issuer.publish = (_, response) => response.writeHead(500).end();
+			await proxy.waitForLog('keys not fetched; keeping old');
+			jump(HOUR);
+			await until(async () => (await proxy.metric('proxy_jwks_age_seconds', labels)) > 3590, 'the hour to pass');
+			assert.deepEqual(await asked(proxy, cached), passes('alice'));
+			assert.deepEqual(await asked(proxy, await fresh('one')), passes('alice'));
+			assert.deepEqual(await asked(proxy, forged), REFUSED);
+			assert.equal(await readiness(proxy.metricsPort), '200 ready');
+		}
+		{
+			await using proxy = await start(text, { env });
+			const { age_s: age } = await proxy.waitForLog('last keys found in state_dir');
+			assert.ok((age as number) >= 3590, `${age} s old`);
+			assert.equal(await readiness(proxy.metricsPort), '200 ready');
+			assert.deepEqual(await asked(proxy, cached), passes('alice'));
+			assert.deepEqual(await asked(proxy, forged), REFUSED);
+			jump(2 * HOUR + 1000);
+			const dropped = await proxy.waitForLog(({ message }) => /older than max_stale_secs/.test(message), 30_000);
+			assert.equal(dropped.level, 'error');
+			// A verdict that was reached with a key ends with it.
+			await until(async () => (await asked(proxy, cached)).every((answer) => answer === REFUSED[0]), 'all threads');
+			await proxy.waitForLog(({ reason }) => reason === 'no keys of the issuer yet');
+			issuer.publish = FIRST;
+			await until(
+				async () => (await asked(proxy, cached)).every((answer) => answer === '200 alice'),
+				'the issuer',
+				30_000,
+			);
+		}
 	});
 
 	test('a reload takes issuers and their files over as a whole, or keeps the old ones', async () => {

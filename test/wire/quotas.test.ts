@@ -85,10 +85,10 @@ function assertBurst({ answers, seconds }: Awaited<ReturnType<typeof ask>>, burs
 }
 
 /** Begins requests that the upstream holds, and waits until they are there. No GET: that would be tried once more. */
-async function hold(protocol: Protocol, count: number, token: string) {
+async function hold(protocol: Protocol, count: number, token: string, at = proxy) {
 	const arrived = () => upstream.requests.filter(({ target }) => target === '/hold').length;
 	const wanted = arrived() + count;
-	const connections = await Promise.all(Array.from({ length: count }, () => connect(protocol, proxy)));
+	const connections = await Promise.all(Array.from({ length: count }, () => connect(protocol, at)));
 	const answers = connections.map((connection) => connection.request({ method: 'POST', path: '/hold', token }));
 	for (const answer of answers) answer.catch(() => {});
 	await until(async () => arrived() >= wanted, 'the requests to arrive');
@@ -288,4 +288,28 @@ test('a worker that dies gives back what its requests had taken of the concurren
 	assert.deepEqual([status, headers.ratelimit], [429, '"concurrency";r=0']);
 	release();
 	for (const connection of again.connections) await connection.close();
+});
+
+test("a drain lets the requests that have taken a tenant's concurrency end, and counts them to the end", async () => {
+	telling.writeConfig({ tenants: TENANTS });
+	await telling.reload();
+	const held = await Promise.all(
+		PROTOCOLS.map((protocol) => hold(protocol, 2, pki.token(`busy-${protocol}`), telling)),
+	);
+	// A connection that the drain tells to go has half a second of grace, in which it is served like any other.
+	const late = await Promise.all(PROTOCOLS.map((protocol) => connect(protocol, telling)));
+	const logged = telling.logs.length;
+	const exited = telling.stop();
+	await telling.waitForLog(({ message }) => /drain/.test(message), undefined, logged);
+	for (const [i, protocol] of PROTOCOLS.entries()) {
+		const token = pki.token(`busy-${protocol}`);
+		const answer = await late[i]!.request({ path: '/', token }).catch(() => undefined);
+		assert.ok(answer === undefined || answer.status === 429, `${protocol}: ${answer?.status}`);
+	}
+	release();
+	for (const { answers } of held) for (const answer of answers) assert.equal((await answer).status, 200);
+	await Promise.all(
+		[...held.flatMap(({ connections }) => connections), ...late].map((one) => one.close().catch(() => {})),
+	);
+	assert.equal(await exited, 0);
 });

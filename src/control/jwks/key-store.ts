@@ -26,7 +26,14 @@ const MAX_BYTES = 4 * 1024 * 1024;
  */
 export function createKeyStore(dir: string, log: Logger): KeyStore {
 	return {
-		load: (issuer, wallSeconds) => loadKept(dir, issuer, wallSeconds),
+		async load(issuer, wallSeconds) {
+			const kept = await loadKept(dir, issuer, wallSeconds);
+			if (typeof kept !== 'string') return kept;
+			const message = 'last keys in state_dir cannot be read; remove the file, or see to its permissions';
+			const file = join(dir, fileName(issuer));
+			log.warn('proxy::jwks', message, { issuer: issuer.issuer, file, cause: kept });
+			return undefined;
+		},
 		async save(issuer, text, wallSeconds) {
 			const kept: Kept = { issuer: issuer.issuer, url: issuer.url ?? null, fetched_at: wallSeconds, jwks: text };
 			try {
@@ -47,12 +54,13 @@ export function createKeyStore(dir: string, log: Logger): KeyStore {
 	};
 }
 
-/** The last good key set of an issuer; `undefined` where there is none. */
+/** The last good key set of an issuer; `undefined` where there is none, in words why there is one and it cannot be used. */
 export async function loadKept(dir: string, issuer: RemoteIssuer, wallSeconds: number) {
-	const kept = await read(join(dir, fileName(issuer)));
-	if (kept?.issuer !== issuer.issuer || kept.url !== (issuer.url ?? null)) return undefined;
+	const file = join(dir, fileName(issuer));
+	const kept = await read(file, issuer);
+	if (kept === undefined || typeof kept === 'string') return kept;
 	// A clock that was set back makes nothing younger than now.
-	return { text: kept.jwks, ageMs: Math.max(0, wallSeconds - kept.fetched_at) * 1000 };
+	return { text: kept.jwks, ageMs: Math.max(0, wallSeconds - kept.fetched_at) * 1000, file };
 }
 
 function fileName({ issuer, url }: RemoteIssuer): string {
@@ -62,14 +70,23 @@ function fileName({ issuer, url }: RemoteIssuer): string {
 	return `jwks-${id.slice(0, 32)}.json`;
 }
 
-/** `undefined` for what is not there or is none of ours. */
-async function read(path: string): Promise<Kept | undefined> {
+/** @returns `undefined` where there is no file; in words why there is one and it cannot be used. They quote nothing of it. */
+async function read(path: string, { issuer, url }: RemoteIssuer): Promise<Kept | string | undefined> {
+	let bytes: Buffer;
 	try {
-		const kept: unknown = JSON.parse((await readRegularFile(path, { maxBytes: MAX_BYTES })).toString('utf8'));
-		return isKept(kept) ? kept : undefined;
-	} catch {
-		return undefined;
+		bytes = await readRegularFile(path, { maxBytes: MAX_BYTES });
+	} catch (error) {
+		const { message, cause } = error as Error;
+		return (cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT' ? undefined : message;
 	}
+	let kept: unknown;
+	try {
+		kept = JSON.parse(bytes.toString('utf8'));
+	} catch {
+		return 'is no JSON';
+	}
+	if (!isKept(kept)) return 'is no file of this program';
+	return kept.issuer === issuer && kept.url === (url ?? null) ? kept : 'has the keys of another issuer';
 }
 
 function isKept(value: unknown): value is Kept {

@@ -78,7 +78,7 @@ async function discover(issuer: string, get: (address: string) => Promise<Answer
 			causes.push(error.message);
 		}
 	}
-	throw new FetchError(`no metadata: ${causes.join('; ')}`);
+	throw new FetchError(`no metadata: ${[...new Set(causes)].join('; ')}`);
 }
 
 /** RFC 8414 section 3.3: metadata of another issuer must not be used. */

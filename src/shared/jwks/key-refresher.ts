@@ -36,13 +36,18 @@ export interface RefresherParts {
 }
 
 export interface KeyStore {
-	/** @returns the JWK Set, and how old it is; `undefined` where there is none for this issuer that can be used. */
-	load(
-		issuer: RemoteIssuer,
-		wallSeconds: number,
-	): Promise<{ readonly text: string; readonly ageMs: number } | undefined>;
+	/** Never rejects: what is there and cannot be read leaves a line in the log. @returns `undefined` where there is none for this issuer. */
+	load(issuer: RemoteIssuer, wallSeconds: number): Promise<KeptKeys | undefined>;
 	/** Never rejects: who cannot keep it says so in the log. */
 	save(issuer: RemoteIssuer, text: string, wallSeconds: number): Promise<void>;
+}
+
+export interface KeptKeys {
+	/** The JWK Set. */
+	readonly text: string;
+	readonly ageMs: number;
+	/** Where it was kept, for people. */
+	readonly file: string;
 }
 
 const TARGET = 'proxy::jwks';
@@ -105,8 +110,14 @@ export class KeyRefresher implements SelfRefreshing<KeySetSeed> {
 		if (kept === undefined || this.#stopped.signal.aborted) return;
 		try {
 			this.#value = readJwks(kept.text, this.issuer.algorithms).seed;
-		} catch {
+		} catch (error) {
 			// The algorithms may be others than then.
+			const { message } = error as Error;
+			log.warn(TARGET, 'last keys found in state_dir, but they cannot be used; the next fetch replaces them', {
+				issuer,
+				file: kept.file,
+				cause: `the kept text ${message}`,
+			});
 			return;
 		}
 		this.#refresh.restored(clock.now(), kept.ageMs);
@@ -149,12 +160,17 @@ export class KeyRefresher implements SelfRefreshing<KeySetSeed> {
 	#succeeded({ seed, skipped, text, maxAgeMs }: FetchedKeys): void {
 		const { clock, log, store } = this.#parts;
 		const { issuer } = this.issuer;
+		const { failures } = this.#refresh;
 		this.#refresh.succeeded(clock.now(), maxAgeMs);
 		this.fetches.success++;
 		void store?.save(this.issuer, text, clock.wallSeconds());
 		const fields = { issuer, ...shown(seed), skipped: skipped.length || undefined };
-		if (JSON.stringify(seed) === JSON.stringify(this.#value))
-			return log.debug(TARGET, 'keys fetched, the same', fields);
+		if (JSON.stringify(seed) === JSON.stringify(this.#value)) {
+			// An outage that is over is news; that nothing has happened, every five minutes, is none.
+			if (failures > 0) log.info(TARGET, 'keys fetched again, the same', { ...fields, failures });
+			else log.debug(TARGET, 'keys fetched, the same', fields);
+			return;
+		}
 		log.info(TARGET, 'keys fetched, others than before', { ...fields, skipped_because: skipped[0] });
 		this.#value = seed;
 		this.#changed();

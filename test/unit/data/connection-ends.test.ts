@@ -22,6 +22,9 @@ before(async () => {
 
 class FakeSocket extends EventEmitter {
 	isClosed = false;
+	get destroyed(): boolean {
+		return this.isClosed;
+	}
 	/** `undefined` once it is closed, as of a real one. */
 	getPeerX509Certificate = () => (this.isClosed ? undefined : certificate);
 	getX509Certificate = () => undefined;
@@ -141,6 +144,34 @@ describe('a connection with an end', () => {
 		assert.deepEqual([looks, counted()], [3, { age: 3 }]);
 	});
 
+	test('is one of a few in a turn of the loop, and is told to go once', () => {
+		expiry = START + 10;
+		for (let i = 0; i < 100; i++) connected(10);
+		pass(12_000);
+		const drained = () => live.filter(({ drains }) => drains === 1).length;
+		const turns = [drained()];
+		// The next look comes before their turn.
+		pass(2000);
+		const [closed] = live;
+		closed!.fake.destroy();
+		while (later.length > 0) {
+			later.shift()!();
+			turns.push(drained());
+		}
+		assert.deepEqual(turns, [32, 64, 96, 99], 'and not the one that has closed meanwhile');
+		assert.ok(live.every(({ drains }) => drains <= 1));
+		assert.deepEqual(counted(), { expired: 99 });
+	});
+
+	test('that has been revoked is not counted again when it expires', () => {
+		expiry = START + 10;
+		connected(10);
+		pass(9900);
+		ends.sweep(() => 'revoked');
+		pass(2000);
+		assert.deepEqual(counted(), { revoked: 1 });
+	});
+
 	test('that its client has closed before is nobody any more', () => {
 		const connection = connected(10);
 		connection.fake.destroy();
@@ -198,6 +229,20 @@ describe('a sweep', () => {
 		ends.sweep(() => 'revoked');
 		pass(4200);
 		assert.deepEqual([connection.fake.isClosed, counted()], [true, { age: 1, revoked: 1 }]);
+	});
+
+	test('ends those that cannot be judged, says so once, and goes on', () => {
+		for (let i = 0; i < 40; i++) connected();
+		let asked = 0;
+		ends.sweep(() => {
+			if (asked++ % 2 === 0) throw new Error('unreadable');
+			return undefined;
+		});
+		while (later.length > 0) later.shift()!();
+		assert.deepEqual([asked, counted()], [40, { revoked: 20 }]);
+		const faults = log.lines.filter((line) => line.startsWith('error'));
+		assert.deepEqual(faults.length, 1, faults.join());
+		assert.match(faults[0]!, /^error proxy::tls: a connection could not be judged after a reload; ending it/);
 	});
 
 	test('has a reason for each end', () => {

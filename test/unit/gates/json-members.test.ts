@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { parseUniqueObject } from '../../../src/gates/json-members.ts';
+import { parseUniqueObject, peekText } from '../../../src/gates/json-members.ts';
 
 describe('JSON objects with unique member names', () => {
 	it('are read as JSON.parse reads them', () => {
@@ -156,3 +156,60 @@ const { object } = fc.letrec<{ value: Written; object: Written; array: Written }
 		unique: values.every(({ unique }) => unique),
 	})),
 }));
+
+describe('a peek at one member', () => {
+	const peek = (text: string) => peekText(Buffer.from(text), 'iss');
+
+	it('finds it wherever it stands at the top, in any spelling', () => {
+		for (const text of [
+			'{"iss":"x"}',
+			' {\n"a":[{"iss":"y"},","],"b":{"iss":"z"},\t"iss" :\r"x" }',
+			'{"\\u0069s\\u0073":"x"}',
+			'{"iss\\u0000":"y","is":"y","iss ":"y","":"iss","iss":"x","iss2":"y"}',
+			'{"a":"iss\\":","b":"{","iss":"\\u0078"}',
+			'{"a":"\\\\","iss":"x"}',
+		]) {
+			assert.equal(JSON.parse(text).iss, 'x', text);
+			assert.equal(peek(text), 'x', text);
+		}
+	});
+
+	it('finds texts alone, and nothing below the top', () => {
+		for (const text of [
+			'{"iss":1}',
+			'{"iss":null}',
+			'{"iss":["x"]}',
+			'{"iss":{"iss":"x"}}',
+			'{"a":{"iss":"x"}}',
+			'{"a":"iss"}',
+			'["iss","x"]',
+			'[{"iss":"x"}]',
+			'"iss"',
+			'{}',
+			'',
+			'{}{"iss":"x"}',
+		]) {
+			assert.equal(peek(text), undefined, text);
+		}
+	});
+
+	it('is what JSON.parse says, whatever else there is', () => {
+		const object = fc.dictionary(fc.oneof(fc.constantFrom('iss', 'a', '"', '\\', ''), fc.string()), fc.jsonValue());
+		fc.assert(
+			fc.property(object, fc.nat(2), (value, indent) => {
+				const text = JSON.stringify(value, undefined, indent);
+				const { iss } = JSON.parse(text);
+				assert.equal(peek(text), typeof iss === 'string' ? iss : undefined);
+			}),
+		);
+	});
+
+	it('never throws, and comes to an end, whatever it is given', () => {
+		const pieces = fc.constantFrom('{', '}', '[', ']', '"', '\\', ',', ':', 'iss', '"iss"', '\\u00', '\xff', ' ');
+		fc.assert(
+			fc.property(fc.array(pieces), (parts) => {
+				peekText(Buffer.from(parts.join(''), 'latin1'), 'iss');
+			}),
+		);
+	});
+});

@@ -117,8 +117,10 @@ describe('the issuer of a token', () => {
 		for (const payload of ['null', '[]', '"x"', '{', `{"__proto__":{"iss":"${ISSUER}"}}`]) {
 			refused(trust, signToken(tokenKey, '{"alg":"RS256"}', payload), 'iss');
 		}
-		const twice = `{"iss":"https://other.test","sub":"x","exp":9e9,"aud":"edge","iss":"${ISSUER}"}`;
+		const twice = `{"iss":"${ISSUER}","sub":"x","exp":9e9,"aud":"edge","iss":"https://other.test"}`;
 		refused(trust, signToken(tokenKey, '{"alg":"RS256"}', twice), 'duplicate member');
+		const spelled = `{"\\u0069ss":"${ISSUER}","sub":"x","exp":9e9,"aud":"edge"}`;
+		assert.equal(accepted(trust, signToken(tokenKey, '{"alg":"RS256"}', spelled)).tenant, 'a:x');
 	});
 
 	it('has rules of its own: audiences, leeway, algorithms', async () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { createKeyStore } from '../../../../src/control/jwks/key-store.ts';
@@ -23,6 +23,8 @@ function stored() {
 	return { dir, log, store: createKeyStore(dir, log.logger) };
 }
 
+const fileIn = (dir: string) => join(dir, readdirSync(dir).find((name) => name.endsWith('.json'))!);
+
 describe('the last good keys', () => {
 	test('are kept in a file of their own that nobody else can read, and their age is known', async () => {
 		const { dir, log, store } = stored();
@@ -30,8 +32,8 @@ describe('the last good keys', () => {
 		await store.save(ISSUER, 'first', NOW - 10);
 		await store.save(ISSUER, 'second', NOW - 5);
 		await store.save({ ...ISSUER, url: undefined }, 'discovered', NOW);
-		assert.deepEqual(await store.load(ISSUER, NOW), { text: 'second', ageMs: 5_000 });
-		assert.deepEqual(await store.load(ISSUER, NOW - 100), { text: 'second', ageMs: 0 }, 'a clock that was set back');
+		assert.deepEqual(await store.load(ISSUER, NOW), { text: 'second', ageMs: 5_000, file: fileIn(dir) });
+		assert.equal((await store.load(ISSUER, NOW - 100))?.ageMs, 0, 'a clock that was set back');
 		assert.equal((await store.load({ ...ISSUER, url: undefined }, NOW))?.text, 'discovered');
 		const names = readdirSync(dir);
 		assert.equal(names.length, 2, 'nothing else is left behind');
@@ -41,24 +43,42 @@ describe('the last good keys', () => {
 	});
 
 	test('are those of the issuer and address that they were fetched from, or none', async () => {
-		const { dir, store } = stored();
+		const { dir, log, store } = stored();
 		await store.save(ISSUER, 'text', NOW);
 		assert.equal(await store.load({ ...ISSUER, issuer: 'https://other.test' }, NOW), undefined);
 		assert.equal(await store.load({ ...ISSUER, url: 'https://other.test/jwks.json' }, NOW), undefined);
 		const path = join(dir, readdirSync(dir)[0]!);
 		const kept = JSON.parse(readFileSync(path, 'utf8'));
-		for (const text of [
-			'',
-			'{',
-			'null',
-			JSON.stringify({ ...kept, issuer: 'https://other.test' }),
-			JSON.stringify({ ...kept, url: null }),
-			JSON.stringify({ ...kept, fetched_at: '1' }),
-			JSON.stringify({ ...kept, jwks: {} }),
-		]) {
+		assert.deepEqual(log.lines, [], 'what is not there is no fault');
+		for (const [text, cause] of [
+			['', 'is no JSON'],
+			['{', 'is no JSON'],
+			['null', 'is no file of this program'],
+			[JSON.stringify({ ...kept, issuer: 'https://other.test' }), 'has the keys of another issuer'],
+			[JSON.stringify({ ...kept, url: null }), 'has the keys of another issuer'],
+			[JSON.stringify({ ...kept, fetched_at: '1' }), 'is no file of this program'],
+			[JSON.stringify({ ...kept, jwks: {} }), 'is no file of this program'],
+		] as const) {
 			writeFileSync(path, text);
 			assert.equal(await store.load(ISSUER, NOW), undefined, text);
+			const { level, message, fields } = log.records.at(-1)!;
+			assert.deepEqual([level, fields], ['warn', { issuer: ISSUER.issuer, file: path, cause }]);
+			assert.match(message, /^last keys in state_dir cannot be read; remove the file/);
 		}
+		assert.equal(log.lines.length, 7);
+	});
+
+	test('that are no file, or cannot be opened, leave a line as well', async () => {
+		const { dir, log, store } = stored();
+		await store.save(ISSUER, 'text', NOW);
+		const path = fileIn(dir);
+		rmSync(path);
+		mkdirSync(path);
+		assert.equal(await store.load(ISSUER, NOW), undefined);
+		assert.equal(
+			log.fields('last keys in state_dir cannot be read; remove the file, or see to its permissions').file,
+			path,
+		);
 	});
 
 	test('that cannot be kept cost a line and nothing else', async () => {

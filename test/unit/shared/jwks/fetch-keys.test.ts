@@ -60,7 +60,7 @@ describe('a fetch of keys', { concurrency: 1 }, () => {
 			await fetched();
 		}
 		issuer.publish = (_, response) => response.writeHead(200, { 'content-type': 'application/json' }).end('<html>');
-		await fails(/no JSON object/);
+		await fails(/^the answer is no JWK Set: no JSON object$/);
 		issuer.publish = '{"keys":[]}';
 		await fails(/empty JWK Set/);
 		issuer.publish = (_, response) => response.end(Buffer.from([0x7b, 0xff]));
@@ -159,7 +159,8 @@ describe('a fetch of keys', { concurrency: 1 }, () => {
 			[/no jwks_uri/, JSON.stringify({ issuer: issuer.url, jwks_uri: 'jwks.json' })],
 			[/no https:\/\/ address/, JSON.stringify({ issuer: issuer.url, jwks_uri: 'http://127.0.0.1:1/jwks.json' })],
 			[/no https:\/\/ address/, JSON.stringify({ issuer: issuer.url, jwks_uri: 'file:///etc/passwd' })],
-			[/no JSON object/, '[]'],
+			// Both places say the same, and it is told once.
+			[/^no metadata: the metadata is no JSON object$/, '[]'],
 		];
 		for (const [cause, metadata] of cases) {
 			issuer.other = (_, response) => response.end(metadata);

@@ -38,7 +38,7 @@ class Fetched {
 		const keyStore: KeyStore = {
 			load: async ({ issuer: name }, now) => {
 				const kept = this.kept.get(name);
-				return kept && { text: kept.text, ageMs: (now - kept.at) * 1000 };
+				return kept && { text: kept.text, ageMs: (now - kept.at) * 1000, file: 'kept.json' };
 			},
 			save: async ({ issuer: name }, text, at) => void this.kept.set(name, { text, at }),
 		};
@@ -100,10 +100,14 @@ describe('the keys of an issuer', () => {
 		assert.ok(test.asked.length < 70, `asked ${test.asked.length} times`);
 		const { cause, age_s: age } = test.log.fields('keys not fetched; keeping old');
 		assert.deepEqual([cause, (age as number) > 3500], ['status 500', true]);
-		test.published = BOTH;
+		test.published = ONE;
 		await test.time.advance(60_000);
+		const { failures } = test.log.fields('keys fetched again, the same');
+		assert.ok((failures as number) > 50);
+		test.published = BOTH;
+		await test.time.advance(300_000);
 		assert.deepEqual(test.kids, ['one', 'two']);
-		assert.ok(test.refresher.ageMs! <= 60_000);
+		assert.ok(test.refresher.ageMs! <= 300_000);
 	});
 
 	it('are dropped when they are older than max_stale_secs, and come back with the issuer', async () => {
@@ -162,6 +166,11 @@ describe('the keys of an issuer', () => {
 			test.start();
 			assert.equal(await test.refresher.firstAttempt, 'status 500');
 			assert.equal(test.kids, undefined);
+			const unusable = test.log.records.filter(({ message }) => /cannot be used/.test(message));
+			assert.deepEqual(
+				unusable.map(({ level, fields }) => [level, fields?.file]),
+				age === 1 ? [['warn', 'kept.json']] : [],
+			);
 			test.refresher.stop();
 		}
 	});

@@ -2,15 +2,22 @@ import type { Quota, RequestSlots } from '../gates/quota.ts';
 import { isRateLimitField, RateLimitFields, type RatePolicy, TENANT_POLICY } from '../gates/rate-limit-fields.ts';
 import { RATE_LIMITED, type Rejection } from '../gates/rejection.ts';
 import type { Rate } from '../gates/tenant-limit.ts';
-import type { TenantLimiter } from '../shared/limiter.ts';
-import type { RateLimitReason } from '../shared/stats.ts';
-import type { RouteLimit } from './plane.ts';
+import type { TenantLimiter } from './limiter.ts';
+import type { RateLimitReason } from './stats.ts';
 
 /**
  * What a tenant may ask for: in all, of one route, and at once. Each of the three takes what it admits, and has its answer ready where
  * it refuses: with the limit that was met, and the time after which to come again. What else has been asked before stands in `report`,
  * which is there only if all answers say what is left.
  */
+
+/** What each tenant may ask of one route. */
+export interface RouteLimit {
+	readonly rate: Rate;
+	/** Together with a tenant's key the key of its bucket here. */
+	readonly key: bigint;
+	readonly policy: RatePolicy;
+}
 
 type Tenant = { readonly tenantKey: bigint; readonly quota: Quota };
 

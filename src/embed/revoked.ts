@@ -1,0 +1,124 @@
+import type { X509Certificate } from 'node:crypto';
+import { type Rejection, TOKEN_INVALID } from '../gates/rejection.ts';
+import {
+	canonicalName,
+	canonicalSerial,
+	canonicalThumbprint,
+	ISSUER_NAME,
+	type RevocationList,
+	RevokedCertificates,
+	SERIAL,
+	THUMBPRINT,
+} from '../identity/revocations.ts';
+import { type Caller, x509Of } from './caller.ts';
+import { GateError } from './error.ts';
+import { refuseUnknownKeys } from './known-keys.ts';
+
+/** Who is refused although all else is good: the members of the proxy's `revoked_path`. */
+export interface RevokedOptions {
+	/** SHA-256 of certificates, hexadecimal, with colons or without. A CA's among them refuses all whose chain it is in. */
+	readonly certificates?: readonly string[];
+	/** Certificates by their issuer's name (`CN=Clients`, as Node or openssl has it) and their serial number, hexadecimal. */
+	readonly serials?: readonly { readonly issuer: string; readonly serial: string }[];
+	/** `jti`s. */
+	readonly tokens?: readonly string[];
+	/** Tenants, with their issuer's prefix. */
+	readonly tenants?: readonly string[];
+}
+
+const KEYS = Object.keys({
+	certificates: 1,
+	serials: 1,
+	tokens: 1,
+	tenants: 1,
+} satisfies Record<keyof RevokedOptions, 1>);
+
+/**
+ * @throws {GateError} `ERR_GATE_REVOKED`.
+ *
+ * @internal
+ */
+export function readRevoked(options: RevokedOptions): RevocationList {
+	refuseUnknownKeys('ERR_GATE_REVOKED', 'revoked', options, KEYS);
+	const { certificates, serials, tokens, tenants } = options;
+	return {
+		certificates: listOf('certificates', certificates, (one, place) =>
+			canonicalThumbprint(
+				textOf(one, place, THUMBPRINT, 'must be the SHA-256 of a certificate, 64 hexadecimal digits'),
+			),
+		),
+		serials: listOf('serials', serials, (one, place) => {
+			refuseUnknownKeys('ERR_GATE_REVOKED', place, one, ['issuer', 'serial']);
+			const { issuer, serial } = one as { readonly issuer: unknown; readonly serial: unknown };
+			return {
+				issuer: canonicalName(
+					textOf(issuer, `${place}.issuer`, ISSUER_NAME, 'must be a name, such as "C=DE, CN=Clients"'),
+				),
+				serial: canonicalSerial(textOf(serial, `${place}.serial`, SERIAL, 'must be a serial number in hexadecimal')),
+			};
+		}),
+		tokens: listOf('tokens', tokens, (one, place) => textOf(one, place, /./s, 'must be the "jti" of a token')),
+		tenants: listOf('tenants', tenants, (one, place) => textOf(one, place, /./s, 'must be the name of a tenant')),
+	};
+}
+
+function listOf<Element>(key: string, list: unknown, read: (one: unknown, place: string) => Element): Element[] {
+	if (list === undefined) return [];
+	if (!Array.isArray(list)) throw new GateError('ERR_GATE_REVOKED', `revoked.${key} must be a list`);
+	return list.map((one, i) => read(one, `revoked.${key}[${i}]`));
+}
+
+function textOf(text: unknown, place: string, pattern: RegExp, wanted: string): string {
+	if (typeof text === 'string' && pattern.test(text)) return text;
+	throw new GateError('ERR_GATE_REVOKED', `${place} ${wanted}`);
+}
+
+/**
+ * The certificates of a list. A gate without any is asked nothing; each certificate is judged once, as long as whoever calls gives
+ * the same object for it, as adapters do for all requests of a connection.
+ *
+ * @internal
+ */
+export class RevokedCallers {
+	readonly #revoked: RevokedCertificates;
+	readonly #verdicts = new WeakMap<X509Certificate, boolean>();
+
+	constructor(list: RevocationList) {
+		this.#revoked = new RevokedCertificates(list);
+	}
+
+	get isEmpty(): boolean {
+		return this.#revoked.isEmpty;
+	}
+
+	/** @throws Error for something that is no certificate. */
+	refuse(caller: Caller): Rejection | undefined {
+		// A program that never says who is calling would revoke nobody, and not notice.
+		if (caller.certificate === undefined) return UNKNOWN_CALLER;
+		const certificate = x509Of(caller);
+		// This client has shown none, so it is not one of them.
+		if (certificate === undefined) return undefined;
+		let isRevoked = this.#verdicts.get(certificate);
+		if (isRevoked === undefined) {
+			isRevoked = this.#isRevoked(certificate);
+			this.#verdicts.set(certificate, isRevoked);
+		}
+		return isRevoked ? REVOKED_CERTIFICATE : undefined;
+	}
+
+	/** It, or one of its issuers as far as they are known. */
+	#isRevoked(leaf: X509Certificate): boolean {
+		let certificate: X509Certificate | undefined = leaf;
+		for (let i = 0; i < MAX_CHAIN && certificate !== undefined; i++) {
+			if (this.#revoked.has(certificate)) return true;
+			certificate = certificate.issuerCertificate;
+		}
+		return false;
+	}
+}
+
+/** Chains of people have two or three. */
+const MAX_CHAIN = 10;
+
+const REVOKED_CERTIFICATE = TOKEN_INVALID.because('revoked certificate');
+const UNKNOWN_CALLER = TOKEN_INVALID.because('no certificate given to look up among the revoked ones');
