@@ -22,7 +22,7 @@ import type { DispatchQueue } from './dispatch-queue.ts';
 import type { RequestLog } from './request-record.ts';
 import type { TurnEnd } from './turn-end.ts';
 import { UpstreamPool } from './upstream/pool.ts';
-import { ResponseHeads } from './upstream/response-parser.ts';
+import { ResponseHeads } from './upstream/response-heads.ts';
 
 /** All that one worker's exchanges share. Decided once, when the worker starts; only `routes` changes, on reload. */
 export interface DataPlane {
