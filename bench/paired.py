@@ -4,10 +4,14 @@ have the same neighbours. CPU microseconds a request, medians; ratios and differ
 
   paired.py NAME=CHECKOUT[+identity][,TOML]…     # built checkouts; TOML goes in front of the routes, \\n for a new line
   paired.py --proto h2 --conns 16 --streams 16 before=../before after=. 'with its log=.,[log]\\naccess = "all"'
+<<<<<<< HEAD
   paired.py before=../before after=. 'identity=.+identity'   # what bound tokens and client_cert cost; +identity and TOML: .+identity,TOML
 
 +identity: one [[issuers]] in place of [jwt] with certificate_bound = "required", and client_cert = "leaf" on the route. The token of all
 requests is bound to the client's certificate; whoever does not look at that takes it for an ordinary one.
+=======
+  paired.py plain=. small=. --set small:GLIBC_TUNABLES=glibc.malloc.tcache_count=512   # a variable of one version's environment
+>>>>>>> origin/perf
 
 Needs what compare.py needs, beside it. Loopback only; the proxies run on CPU 0, load and upstream on CPU 1.
 """
@@ -42,19 +46,21 @@ def main():
     ap.add_argument('--requests', default='20000', help='in a round')
     ap.add_argument('--handshakes', action='store_true', help='new mTLS connections instead, for 1 s in a round')
     ap.add_argument('--beside', action='append', default=[], choices=['haproxy', 'ferryman'], help='also time it in each round')
+    ap.add_argument('--set', action='append', default=[], metavar='NAME:VARIABLE=VALUE')
     ap.add_argument('--rounds', type=int, default=12)
     ap.add_argument('--path', default='/svc-a/hello', help='/svc-a/1m: 1 MiB answers')
     ap.add_argument('--upload', type=int, default=0, metavar='BYTES', help='send so many with each request')
     a = ap.parse_args()
     d = pathlib.Path(tempfile.mkdtemp(prefix='proxy-paired-'))
     procs = {}
+    settings = [(name, *setting.split('=', 1)) for name, setting in (s.split(':', 1) for s in a.set)]
     try:
         mint = compare.make_pki(d)
         token = mint(cnf={'x5t#S256': thumbprint(d)}) if any('+identity' in v for v in a.versions) else mint()
         compare.write_configs(d)
         compare.sh('gcc', '-shared', '-fPIC', '-o', str(d / 'cc.so'), str(compare.HERE / 'client_cert.c'), '-ldl')
-        on = lambda cpu, *cmd: subprocess.Popen(['taskset', '-c', str(cpu), *cmd], stdout=subprocess.DEVNULL,
-                                                stderr=subprocess.DEVNULL, env=dict(os.environ, RUST_LOG='warn'))
+        on = lambda cpu, *cmd, **more: subprocess.Popen(['taskset', '-c', str(cpu), *cmd], stdout=subprocess.DEVNULL,
+                                                        stderr=subprocess.DEVNULL, env=dict(os.environ, RUST_LOG='warn', **more))
         procs[''] = on(1, 'nginx', '-g', 'daemon off;', '-c', str(d / 'up.conf'))
         time.sleep(.5)
         for i, version in enumerate(a.versions):
@@ -65,7 +71,8 @@ def main():
             text = (d / 'proxy.toml').read_text().replace('[[routes]]', more.replace('\\n', '\n') + '\n[[routes]]', 1)
             (d / f'{i}.toml').write_text(with_identity(text) if preset == 'identity' else text)
             procs[name] = on(0, str(root / 'node_modules/.bin/node'), str(root / 'dist/main.js'), '--config', str(d / f'{i}.toml'),
-                             '--bind', f'127.0.0.1:{19000 + i}', '--metrics-bind', f'127.0.0.1:{19100 + i}', '--workers', '1')
+                             '--bind', f'127.0.0.1:{19000 + i}', '--metrics-bind', f'127.0.0.1:{19100 + i}', '--workers', '1',
+                             **{variable: value for of, variable, value in settings if of == name})
         if 'haproxy' in a.beside: procs['haproxy'] = on(0, 'haproxy', '-db', '-f', str(d / 'full.cfg'))
         if 'ferryman' in a.beside:
             procs['ferryman'] = on(0, shutil.which('ferryman-edge-server'), '--config', str(d / 'proxy.toml'), '--bind',

@@ -24,7 +24,7 @@ import { versionAndHost } from './outgoing-head.ts';
 import type { RequestLog } from './request-record.ts';
 import type { TurnEnd } from './turn-end.ts';
 import { UpstreamPool } from './upstream/pool.ts';
-import { ResponseHeads } from './upstream/response-parser.ts';
+import { ResponseHeads } from './upstream/response-heads.ts';
 
 /** All that one worker's exchanges share. Decided once, when the worker starts; only `routes` changes, on reload. */
 export interface DataPlane {

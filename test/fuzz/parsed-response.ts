@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { AnswerFields } from '../../src/data/answer-fields.ts';
-import { ProtocolError, type ResponseEvents, ResponseParser } from '../../src/data/upstream/response-parser.ts';
+import { ProtocolError } from '../../src/data/upstream/protocol-error.ts';
+import { type ResponseEvents, ResponseParser } from '../../src/data/upstream/response-parser.ts';
 import { UNDECLARED } from '../../src/gates/body-limit.ts';
 import type { ResponseCase } from './responses.ts';
 

@@ -4,7 +4,8 @@ import type { AnswerFields } from '../answer-fields.ts';
 import { Timed } from '../deadlines.ts';
 import type { Upstream } from '../plane.ts';
 import { Pieces } from './pieces.ts';
-import { ProtocolError, type ResponseEvents, ResponseParser } from './response-parser.ts';
+import { ProtocolError } from './protocol-error.ts';
+import { type ResponseEvents, ResponseParser } from './response-parser.ts';
 import { Upload } from './upload.ts';
 
 /** Why a request got no complete response. */

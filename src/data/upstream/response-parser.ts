@@ -1,6 +1,9 @@
 import { UNDECLARED } from '../../gates/body-limit.ts';
-import { type ResponseField, ResponseHeadReader, responseField } from '../../gates/response-head.ts';
-import { AnswerFields } from '../answer-fields.ts';
+import { ResponseHeadReader } from '../../gates/response-head.ts';
+import type { AnswerFields } from '../answer-fields.ts';
+import { endOfStatusLine, isHttp11, readFields, readStatus } from './head-lines.ts';
+import { ProtocolError } from './protocol-error.ts';
+import { type ResponseHead, ResponseHeads, responseHead } from './response-heads.ts';
 
 /** What the parser tells of a response, in this order: `onHead`, `onBody` any number of times, `onEnd`. */
 export interface ResponseEvents {
@@ -15,12 +18,6 @@ export interface ResponseEvents {
 	onBody(chunk: Buffer): void;
 	onEnd(): void;
 }
-
-/**
- * The upstream's answer breaks RFC 9112, or our stricter reading of it; `cause` may say more exactly how. Never carries bytes
- * of the answer.
- */
-export class ProtocolError extends Error {}
 
 /** A head longer than this is refused, bytes. */
 const MAX_HEAD = 65_536;
@@ -185,13 +182,12 @@ export class ResponseParser {
 		const reader = new ResponseHeadReader();
 		// What is remembered of a long head would keep all of it in memory.
 		const lines = isLong ? [] : this.#heads.lines;
-		const isRepeated = parseFields(text, endOfLine(text, STATUS_LENGTH), end + 2 - at, reader, lines);
-		const isHttp11 = text.charCodeAt(MINOR_VERSION) === 0x31;
+		const isRepeated = readFields(text, endOfStatusLine(text), end + 2 - at, reader, lines);
 		if (status < 200) {
-			this.#interimResponse(status, isHttp11 && !reader.close);
+			this.#interimResponse(status, isHttp11(text) && !reader.close);
 			return end + 4;
 		}
-		const head = responseHead(status, isHttp11, reader);
+		const head = responseHead(status, isHttp11(text), reader);
 		this.#begin(head);
 		if (isRepeated) this.#heads.remember(head, chunk.subarray(at, end + 4));
 		return end + 4;
@@ -268,7 +264,7 @@ export class ResponseParser {
 		if (lengthSoFar(chunk, at, end, 4) > MAX_HEAD) throw new ProtocolError('trailers too long');
 		if (end === -1) return -1;
 		const trailers = new ResponseHeadReader();
-		parseFields(chunk.toString('latin1', at, end + 2), 0, end + 2 - at, trailers, []);
+		readFields(chunk.toString('latin1', at, end + 2), 0, end + 2 - at, trailers, []);
 		// RFC 9110 section 6.5.1: a reader that merged it into the head would find another end of the message.
 		if (trailers.length !== UNDECLARED || trailers.chunked || trailers.malformed !== undefined) {
 			throw new ProtocolError('framing in a trailer');
@@ -280,55 +276,6 @@ export class ResponseParser {
 	#end(): void {
 		this.#state = DONE;
 		this.#events!.onEnd();
-	}
-}
-
-/** What the head of a final response says. */
-interface ResponseHead {
-	readonly status: number;
-	readonly fields: AnswerFields;
-	/** Bytes of the body, or what is to be announced where there is none by rule; `UNDECLARED`: it does not say. */
-	readonly length: number;
-	readonly chunked: boolean;
-	readonly keepAlive: boolean;
-	readonly keepAliveTimeoutMs: number | undefined;
-}
-
-/** @throws ProtocolError where the framing can be understood in two ways. */
-function responseHead(status: number, isHttp11: boolean, reader: ResponseHeadReader): ResponseHead {
-	const { fields, chunked, malformed, keepAliveTimeoutMs } = reader;
-	if (malformed !== undefined) throw new ProtocolError('ambiguous framing', { cause: malformed });
-	if (chunked && !isHttp11) throw new ProtocolError('ambiguous framing', { cause: 'chunked body in HTTP/1.0' });
-	// RFC 9110 section 15.3.6: 205 has no content, and says so by a length of 0. What follows it all the same is a byte too
-	// many, even an empty chunked body.
-	const length = status === 204 ? UNDECLARED : status === 205 ? 0 : reader.length;
-	if (length !== UNDECLARED) fields.push('content-length', String(length));
-	const keepAlive = isHttp11 && !reader.close;
-	return { status, fields: new AnswerFields(fields), length, chunked, keepAlive, keepAliveTimeoutMs };
-}
-
-/**
- * The last head of an upstream's responses, and the last lines. Upstreams send the same ones again and again: where bytes are
- * the same, what they say is that of before. Only facts of bytes are remembered.
- */
-export class ResponseHeads {
-	/** By position in the head. */
-	readonly lines: FieldLine[] = [];
-	#last: (ResponseHead & { readonly bytes: Buffer }) | undefined;
-
-	find(chunk: Buffer, at: number): (ResponseHead & { readonly bytes: Buffer }) | undefined {
-		const last = this.#last;
-		if (last === undefined) return undefined;
-		const end = at + last.bytes.length;
-		if (end <= chunk.length && last.bytes.compare(chunk, at, end) === 0) return last;
-		// One head after the other that is not the same: looking costs more than it brings.
-		this.#last = undefined;
-		return undefined;
-	}
-
-	/** @param bytes of the whole head; they are copied. */
-	remember(head: ResponseHead, bytes: Buffer): void {
-		this.#last = { ...head, fields: new AnswerFields(head.fields.list, true), bytes: Buffer.from(bytes) };
 	}
 }
 
@@ -346,42 +293,6 @@ const CHUNK_LINE = new RegExp(`^([0-9A-Fa-f]{1,13})(?:${CHUNK_EXTENSION})*$`);
 
 /** Bytes. */
 const SHORT_HEAD = 1024;
-
-const MINOR_VERSION = 7;
-/** `HTTP/1.1 200`. */
-const STATUS_LENGTH = 12;
-
-/** Status codes have three digits and five classes (RFC 9110 section 15). A missing reason phrase is common. */
-function readStatus(text: string): number {
-	const minor = text.charCodeAt(MINOR_VERSION);
-	const next = text.charCodeAt(STATUS_LENGTH);
-	const hundreds = text.charCodeAt(9) - 0x30;
-	const tens = text.charCodeAt(10) - 0x30;
-	const ones = text.charCodeAt(11) - 0x30;
-	const wellFormed =
-		text.startsWith('HTTP/1.') &&
-		(minor === 0x30 || minor === 0x31) &&
-		text.charCodeAt(8) === 0x20 &&
-		hundreds >= 1 &&
-		hundreds <= 5 &&
-		isDigit(tens) &&
-		isDigit(ones) &&
-		(next === 0x20 || next === CR);
-	if (!wellFormed) throw new ProtocolError('malformed status line');
-	return hundreds * 100 + tens * 10 + ones;
-}
-
-function isDigit(value: number): boolean {
-	return value >= 0 && value <= 9;
-}
-
-/** Where the next line begins; only text may stand up to there. */
-function endOfLine(text: string, from: number): number {
-	let end = from;
-	while (IS_VALUE[text.charCodeAt(end)] === 1) end++;
-	if (text.charCodeAt(end) !== CR || text.charCodeAt(end + 1) !== LF) throw new ProtocolError('malformed line');
-	return end + 2;
-}
 
 /**
  * How long what ends with a delimiter is at least. As long as the delimiter has not come whole, its first bytes may be
@@ -401,71 +312,4 @@ function hasBareLf(chunk: Buffer, at: number): boolean {
 function couldBeStatusLine(chunk: Buffer, at: number): boolean {
 	const start = chunk.toString('latin1', at, Math.min(at + 7, chunk.length));
 	return 'HTTP/1.'.startsWith(start);
-}
-
-/** One that is well-formed. */
-interface FieldLine {
-	/** With its CRLF. */
-	readonly text: string;
-	readonly field: ResponseField;
-	readonly value: string;
-}
-
-/**
- * Field lines (RFC 9112 section 5): token, colon, value, CRLF. No folding, no space before the colon, no bare CR or LF,
- * no NUL: each of them is read in two ways by somebody.
- *
- * @param text latin1.
- * @param to behind the CRLF of the last line.
- * @param last lines of the head before this one, by position; become those of this one.
- * @returns whether all of them were known.
- */
-function parseFields(text: string, from: number, to: number, reader: ResponseHeadReader, last: FieldLine[]): boolean {
-	let areKnown = true;
-	let at = from;
-	for (let i = 0; at < to; i++) {
-		let line = last[i];
-		if (line === undefined || !text.startsWith(line.text, at)) {
-			areKnown = false;
-			line = readLine(text, at, line?.field);
-			if (i < MAX_REMEMBERED) last[i] = line;
-		}
-		reader.field(line.field, line.value);
-		at += line.text.length;
-	}
-	reader.finish();
-	return areKnown;
-}
-
-const MAX_REMEMBERED = 32;
-
-/** @param likely field. */
-function readLine(text: string, at: number, likely: ResponseField | undefined): FieldLine {
-	const field = likely !== undefined && text.startsWith(likely.opening, at) ? likely : readFieldName(text, at);
-	let start = at + field.opening.length;
-	while (isBlank(text.charCodeAt(start))) start++;
-	const next = endOfLine(text, start);
-	let end = next - 2;
-	while (end > start && isBlank(text.charCodeAt(end - 1))) end--;
-	return { text: text.slice(at, next), field, value: text.slice(start, end) };
-}
-
-function readFieldName(text: string, at: number): ResponseField {
-	let colon = at;
-	while (IS_TOKEN[text.charCodeAt(colon)] === 1) colon++;
-	if (colon === at || text.charCodeAt(colon) !== 0x3a) throw new ProtocolError('malformed field name');
-	return responseField(text.slice(at, colon));
-}
-
-function isBlank(code: number): boolean {
-	return code === 0x20 || code === 0x09;
-}
-
-/** RFC 9110 section 5.6.2. */
-const IS_TOKEN = table(/[!#$%&'*+\-.^_`|~0-9A-Za-z]/);
-/** RFC 9110 section 5.5: visible characters, blanks and obs-text. */
-const IS_VALUE = table(/[\t\x20-\x7e\x80-\xff]/);
-
-function table(pattern: RegExp): Uint8Array {
-	return Uint8Array.from({ length: 256 }, (_, code) => (pattern.test(String.fromCharCode(code)) ? 1 : 0));
 }

@@ -2,12 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { AnswerFields } from '../../../src/data/answer-fields.ts';
-import {
-	ProtocolError,
-	type ResponseEvents,
-	ResponseHeads,
-	ResponseParser,
-} from '../../../src/data/upstream/response-parser.ts';
+import { ProtocolError } from '../../../src/data/upstream/protocol-error.ts';
+import { ResponseHeads } from '../../../src/data/upstream/response-heads.ts';
+import { type ResponseEvents, ResponseParser } from '../../../src/data/upstream/response-parser.ts';
 import { UNDECLARED } from '../../../src/gates/body-limit.ts';
 
 /** All that a parser told of one response. */

@@ -1,0 +1,54 @@
+import { UNDECLARED } from '../../gates/body-limit.ts';
+import type { ResponseHeadReader } from '../../gates/response-head.ts';
+import { AnswerFields } from '../answer-fields.ts';
+import type { FieldLine } from './head-lines.ts';
+import { ProtocolError } from './protocol-error.ts';
+
+/** What the head of a final response says. */
+export interface ResponseHead {
+	readonly status: number;
+	readonly fields: AnswerFields;
+	/** Bytes of the body, or what is to be announced where there is none by rule; `UNDECLARED`: it does not say. */
+	readonly length: number;
+	readonly chunked: boolean;
+	readonly keepAlive: boolean;
+	readonly keepAliveTimeoutMs: number | undefined;
+}
+
+/** @throws ProtocolError where the framing can be understood in two ways. */
+export function responseHead(status: number, isHttp11: boolean, reader: ResponseHeadReader): ResponseHead {
+	const { fields, chunked, malformed, keepAliveTimeoutMs } = reader;
+	if (malformed !== undefined) throw new ProtocolError('ambiguous framing', { cause: malformed });
+	if (chunked && !isHttp11) throw new ProtocolError('ambiguous framing', { cause: 'chunked body in HTTP/1.0' });
+	// RFC 9110 section 15.3.6: 205 has no content, and says so by a length of 0. What follows it all the same is a byte too
+	// many, even an empty chunked body.
+	const length = status === 204 ? UNDECLARED : status === 205 ? 0 : reader.length;
+	if (length !== UNDECLARED) fields.push('content-length', String(length));
+	const keepAlive = isHttp11 && !reader.close;
+	return { status, fields: new AnswerFields(fields), length, chunked, keepAlive, keepAliveTimeoutMs };
+}
+
+/**
+ * The last head of an upstream's responses, and the last lines. Upstreams send the same ones again and again: where bytes are
+ * the same, what they say is that of before. Only facts of bytes are remembered.
+ */
+export class ResponseHeads {
+	/** By position in the head. */
+	readonly lines: FieldLine[] = [];
+	#last: (ResponseHead & { readonly bytes: Buffer }) | undefined;
+
+	find(chunk: Buffer, at: number): (ResponseHead & { readonly bytes: Buffer }) | undefined {
+		const last = this.#last;
+		if (last === undefined) return undefined;
+		const end = at + last.bytes.length;
+		if (end <= chunk.length && last.bytes.compare(chunk, at, end) === 0) return last;
+		// One head after the other that is not the same: looking costs more than it brings.
+		this.#last = undefined;
+		return undefined;
+	}
+
+	/** @param bytes of the whole head; they are copied. */
+	remember(head: ResponseHead, bytes: Buffer): void {
+		this.#last = { ...head, fields: new AnswerFields(head.fields.list, true), bytes: Buffer.from(bytes) };
+	}
+}
