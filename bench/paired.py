@@ -4,14 +4,11 @@ have the same neighbours. CPU microseconds a request, medians; ratios and differ
 
   paired.py NAME=CHECKOUT[+identity][,TOML]…     # built checkouts; TOML goes in front of the routes, \\n for a new line
   paired.py --proto h2 --conns 16 --streams 16 before=../before after=. 'with its log=.,[log]\\naccess = "all"'
-<<<<<<< HEAD
   paired.py before=../before after=. 'identity=.+identity'   # what bound tokens and client_cert cost; +identity and TOML: .+identity,TOML
+  paired.py plain=. small=. --set small:GLIBC_TUNABLES=glibc.malloc.tcache_count=512   # a variable of one version's environment
 
 +identity: one [[issuers]] in place of [jwt] with certificate_bound = "required", and client_cert = "leaf" on the route. The token of all
 requests is bound to the client's certificate; whoever does not look at that takes it for an ordinary one.
-=======
-  paired.py plain=. small=. --set small:GLIBC_TUNABLES=glibc.malloc.tcache_count=512   # a variable of one version's environment
->>>>>>> origin/perf
 
 Needs what compare.py needs, beside it. Loopback only; the proxies run on CPU 0, load and upstream on CPU 1.
 """
