@@ -129,6 +129,17 @@ describe('what is explained is what happens', () => {
 		);
 	});
 
+	test('the state of the upstream is that of the running proxy, where it is asked', async () => {
+		const one: ExplainCase = { name: '', path: '/down/x', reason: 'circuit open', status: 503 };
+		const page = await (await fetch(`http://127.0.0.1:${proxy.metricsPort}/metrics`)).text();
+		const said = await explained(files, one, page);
+		assert.deepEqual([said.ended_by, said.reason, said.answer?.status], ['circuit breaker', one.reason, one.status]);
+		const lines = proxy.logs.length;
+		const { status, text } = await real(one);
+		assert.deepEqual([status, text, await loggedReason(lines)], [503, said.answer!.body, one.reason]);
+		assert.equal((await explained(files, one)).outcome, 'passes');
+	});
+
 	test('HTTP/2: connection-specific fields reset the stream', async () => {
 		const said = await explained(files, { name: '', protocol: 'h2', headers: ['connection: close'], reason: '' });
 		assert.deepEqual([said.answer?.ending, said.reason], ['reset', 'connection in HTTP/2']);

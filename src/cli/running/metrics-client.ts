@@ -7,16 +7,22 @@ export interface MetricsAnswer {
 	readonly body: string;
 }
 
-/** Nobody that is asked here has more to say. */
+/** What answers but the metrics page have at most. */
 const MAX_BODY_BYTES = 64 * 1024;
 
 /**
  * Asks the metrics listener of a running proxy.
  *
  * @param limitMs for the whole answer.
+ * @param maxBytes of its body.
  * @throws CommandError when there is none.
  */
-export function askMetrics({ host, port }: Address, path: string, limitMs: number): Promise<MetricsAnswer> {
+export function askMetrics(
+	{ host, port }: Address,
+	path: string,
+	limitMs: number,
+	maxBytes = MAX_BODY_BYTES,
+): Promise<MetricsAnswer> {
 	return new Promise((resolve, reject) => {
 		const fail = (reason: string) => {
 			clearTimeout(timer);
@@ -29,7 +35,7 @@ export function askMetrics({ host, port }: Address, path: string, limitMs: numbe
 			response.setEncoding('utf8');
 			response.on('data', (chunk: string) => {
 				body += chunk;
-				if (body.length > MAX_BODY_BYTES) fail('answers with more than a proxy would say; is that its --metrics-bind?');
+				if (body.length > maxBytes) fail('answers with more than a proxy would say; is that its --metrics-bind?');
 			});
 			response.on('end', () => {
 				clearTimeout(timer);
