@@ -73,7 +73,7 @@ function argumentsOf({ name, options, switches, operands }: CommandModel): strin
 function action(values: ValueSource | undefined): string {
 	if (values === undefined) return '';
 	if (values === 'file') return '_files';
-	if (values === 'folder') return '_files -/';
+	if (values === 'folder') return '_path_files -/';
 	return `(${values.join(' ')})`;
 }
 
