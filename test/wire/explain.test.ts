@@ -160,7 +160,8 @@ test('the command: exit codes, JSON, and no token in it', async () => {
 			);
 		});
 	const good = ['--token-file', tokenPath, '--client-cert', certPath];
-	const [passes, refused, usage, config] = await Promise.all([
+	const metrics = ['--metrics', `127.0.0.1:${proxy.metricsPort}`];
+	const [passes, refused, down, usage, config] = await Promise.all([
 		run(
 			'--config',
 			proxy.configPath,
@@ -172,6 +173,7 @@ test('the command: exit codes, JSON, and no token in it', async () => {
 			'192.0.2.7',
 		),
 		run('--config', proxy.configPath, '--path', '/nowhere', ...good),
+		run('--config', proxy.configPath, '--path', '/down', ...metrics, ...good),
 		run('--path', '/x', '--token', ordinary, '--token', ordinary),
 		run('--path', '/x', '--config', join(dir, 'missing.toml')),
 	]);
@@ -190,7 +192,8 @@ test('the command: exit codes, JSON, and no token in it', async () => {
 		refused.out.split('\n').every((line) => line.length <= 80 || line.includes('/')),
 		refused.out,
 	);
-	assert.deepEqual([usage.code, config.code], [2, 2]);
+	assert.deepEqual([down.code, usage.code, config.code], [1, 2, 2], down.err);
+	assert.match(down.out, /REFUSED {4}circuit breaker: circuit open/);
 	assert.match(usage.err, /--token: is given twice/);
 	assert.match(config.err, /there is no such file/);
 	for (const { out, err } of [passes, refused, usage]) assert.ok(!(out + err).includes(ordinary.slice(0, 20)));
