@@ -89,7 +89,7 @@ export function namesProxy(
 	return entry !== undefined && isWriter(entry, mtimeMs, mainPath) ? entry : undefined;
 }
 
-/** The start of a process is known to whole seconds of the clock, and file systems round, too. */
+/** Clocks of file systems have grains, and the start of a process is a difference of clocks. */
 const CLOCK_GRAIN_MS = 2_000;
 
 /** @param writtenMs when the file was written, ms since the epoch. */
