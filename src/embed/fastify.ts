@@ -56,8 +56,8 @@ export const guard: FastifyPluginAsync<GuardOptions> = async (app, { gate, onRef
 		const verdict = gate.check(authorizationIn(raw.rawHeaders), caller);
 		if (verdict.ok) {
 			(request as Guarded)[ADMITTED] = verdict.claims;
-			if (verdict.headers !== undefined) reply.headers(verdict.headers);
 			if (verdict.slot !== undefined) releaseAfterResponse(verdict.slot, raw, reply.raw);
+			if (verdict.headers !== undefined) reply.headers(verdict.headers);
 			return next();
 		}
 		if (onRefused) leaveTo(onRefused, verdict.refusal, request, reply, next);

@@ -48,8 +48,9 @@ export function guard<Req extends Request = Request, Res extends Response = Resp
 		const verdict = gate.check(authorizationIn(req.rawHeaders), { certificate: () => certificateOf(req), scopes });
 		if (verdict.ok) {
 			req.claims = verdict.claims;
-			if (verdict.headers !== undefined) setHeaders(res, verdict.headers);
+			// First, for headers that have been sent already make the next line throw.
 			if (verdict.slot !== undefined) releaseAfterResponse(verdict.slot, req, res);
+			if (verdict.headers !== undefined) setHeaders(res, verdict.headers);
 			next();
 			return;
 		}

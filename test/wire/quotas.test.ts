@@ -293,9 +293,8 @@ test('a worker that dies gives back what its requests had taken of the concurren
 test("a drain lets the requests that have taken a tenant's concurrency end, and counts them to the end", async () => {
 	telling.writeConfig({ tenants: TENANTS });
 	await telling.reload();
-	const held = await Promise.all(
-		PROTOCOLS.map((protocol) => hold(protocol, 2, pki.token(`busy-${protocol}`), telling)),
-	);
+	const held: Awaited<ReturnType<typeof hold>>[] = [];
+	for (const protocol of PROTOCOLS) held.push(await hold(protocol, 2, pki.token(`busy-${protocol}`), telling));
 	// A connection that the drain tells to go has half a second of grace, in which it is served like any other.
 	const late = await Promise.all(PROTOCOLS.map((protocol) => connect(protocol, telling)));
 	const logged = telling.logs.length;

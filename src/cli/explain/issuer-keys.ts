@@ -54,8 +54,8 @@ export async function fetchKeysFor(
 			failure = `keys of ${remote.issuer} could not be fetched from ${from}: ${error.message}`;
 		}
 	}
-	const found = sources.stateDir && (await loadKept(sources.stateDir, remote, sources.nowSeconds));
-	const kept = typeof found === 'object' ? found : undefined;
+	const kept =
+		sources.stateDir === undefined ? undefined : await loadKept(sources.stateDir, remote, sources.nowSeconds);
 	const seed = kept && kept.ageMs <= remote.maxStaleMs ? readKept(kept.text, remote) : undefined;
 	if (seed === undefined) return { identity, isMissing: true, note: failure };
 	return using(seed, `${failure}; took ${counted(seed)} from state_dir, ${inWords(kept!.ageMs / 1000)} old`);

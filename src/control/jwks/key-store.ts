@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, open, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { KeyStore } from '../../shared/jwks/key-refresher.ts';
+import type { KeptKeys, KeyStore } from '../../shared/jwks/key-refresher.ts';
 import type { RemoteIssuer } from '../../shared/jwks/remote-issuer.ts';
 import type { Logger } from '../../shared/log.ts';
 import { readRegularFile } from '../../shared/regular-file.ts';
@@ -26,14 +26,11 @@ const MAX_BYTES = 4 * 1024 * 1024;
  */
 export function createKeyStore(dir: string, log: Logger): KeyStore {
 	return {
-		async load(issuer, wallSeconds) {
-			const kept = await loadKept(dir, issuer, wallSeconds);
-			if (typeof kept !== 'string') return kept;
-			const message = 'last keys in state_dir cannot be read; remove the file, or see to its permissions';
-			const file = join(dir, fileName(issuer));
-			log.warn('proxy::jwks', message, { issuer: issuer.issuer, file, cause: kept });
-			return undefined;
-		},
+		load: (issuer, wallSeconds) =>
+			loadKept(dir, issuer, wallSeconds, (file, cause) => {
+				const message = 'last keys in state_dir cannot be read; remove the file, or see to its permissions';
+				log.warn('proxy::jwks', message, { issuer: issuer.issuer, file, cause });
+			}),
 		async save(issuer, text, wallSeconds) {
 			const kept: Kept = { issuer: issuer.issuer, url: issuer.url ?? null, fetched_at: wallSeconds, jwks: text };
 			try {
@@ -54,11 +51,21 @@ export function createKeyStore(dir: string, log: Logger): KeyStore {
 	};
 }
 
-/** The last good key set of an issuer; `undefined` where there is none, in words why there is one and it cannot be used. */
-export async function loadKept(dir: string, issuer: RemoteIssuer, wallSeconds: number) {
+/**
+ * The last good key set of an issuer; `undefined` where there is none.
+ *
+ * @param onFault told of a file that is there and cannot be used, and why.
+ */
+export async function loadKept(
+	dir: string,
+	issuer: RemoteIssuer,
+	wallSeconds: number,
+	onFault: (file: string, cause: string) => void = () => {},
+): Promise<KeptKeys | undefined> {
 	const file = join(dir, fileName(issuer));
 	const kept = await read(file, issuer);
-	if (kept === undefined || typeof kept === 'string') return kept;
+	if (kept === undefined) return undefined;
+	if (typeof kept === 'string') return void onFault(file, kept);
 	// A clock that was set back makes nothing younger than now.
 	return { text: kept.jwks, ageMs: Math.max(0, wallSeconds - kept.fetched_at) * 1000, file };
 }

@@ -19,6 +19,11 @@ import { until } from '../../fixtures/wait.ts';
 let gate: RefreshingGate;
 let authorization: string;
 let newGate: (options?: Partial<CommonOptions>) => RefreshingGate;
+/** In the place of `gate`, so that its slots are those that are counted. */
+const newGateWithHeaders = () => {
+	gate = newGate({ rateLimitHeaders: true });
+	return gate;
+};
 
 before(() => {
 	const key = createTokenKey();
@@ -195,6 +200,24 @@ describe('a slot of node:http', () => {
 		socket.destroy();
 		await asked.promise;
 		assert.equal(free(), 2);
+	});
+
+	it('is given back where the answer had begun before the gate, whose headers come too late', async () => {
+		const guarded = nodeGuard(newGateWithHeaders());
+		const thrown = Promise.withResolvers<unknown>();
+		const server = createServer((req, res) => {
+			res.write('begun');
+			try {
+				guarded(req, res, () => {});
+			} catch (error) {
+				thrown.resolve(error);
+				res.end();
+			}
+		});
+		const port = await listening(server);
+		for (let i = 0; i < 3; i++) await askH1(port, 'whole');
+		assert.equal(((await thrown.promise) as NodeJS.ErrnoException).code, 'ERR_HTTP_HEADERS_SENT');
+		await allFree();
 	});
 
 	it('is held by an upgraded connection until it closes', async () => {
