@@ -9,6 +9,7 @@
  */
 import type { Command } from './command.ts';
 import { check } from './commands/check.ts';
+import { completion } from './commands/completion.ts';
 import { demo } from './commands/demo.ts';
 import { drain } from './commands/drain.ts';
 import { embedDemo } from './commands/embed-demo.ts';
@@ -18,4 +19,15 @@ import { reload } from './commands/reload.ts';
 import { run } from './commands/run.ts';
 import { schema } from './commands/schema.ts';
 
-export const COMMANDS: readonly Command[] = [run, schema, check, healthcheck, reload, drain, demo, embedDemo, help];
+export const COMMANDS: readonly Command[] = [
+	run,
+	schema,
+	check,
+	healthcheck,
+	reload,
+	drain,
+	demo,
+	embedDemo,
+	completion,
+	help,
+];
