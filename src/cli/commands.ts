@@ -13,6 +13,7 @@ import { completion } from './commands/completion.ts';
 import { demo } from './commands/demo.ts';
 import { drain } from './commands/drain.ts';
 import { embedDemo } from './commands/embed-demo.ts';
+import { explain } from './commands/explain.ts';
 import { healthcheck } from './commands/healthcheck.ts';
 import { help } from './commands/help.ts';
 import { reload } from './commands/reload.ts';
@@ -21,8 +22,8 @@ import { schema } from './commands/schema.ts';
 
 export const COMMANDS: readonly Command[] = [
 	run,
-	schema,
 	check,
+	explain,
 	healthcheck,
 	reload,
 	drain,

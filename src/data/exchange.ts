@@ -8,14 +8,14 @@ import {
 } from '../gates/breaker.ts';
 import type { Correlation } from '../gates/correlation.ts';
 import type { RequestHead } from '../gates/headers.ts';
-import { type CleanTarget, cleanTarget, pathOf } from '../gates/path.ts';
+import { type CleanTarget, pathOf } from '../gates/path.ts';
 import type { RequestSlots } from '../gates/quota.ts';
 import { RateLimitFields } from '../gates/rate-limit-fields.ts';
 import * as rejection from '../gates/rejection.ts';
 import { Rejection } from '../gates/rejection.ts';
 import { withoutQuery } from '../gates/target.ts';
 import type { Identity } from '../gates/token-cache.ts';
-import { refuseProtocolChange } from '../gates/upgrade.ts';
+import { admitTarget, refuseProtocolChange } from '../gates/upgrade.ts';
 import { refuseOtherHolder } from '../identity/bound-token.ts';
 import { NO_CERTIFICATE } from '../identity/route-access.ts';
 import type { BucketCounts } from '../shared/bucket-counts.ts';
@@ -127,7 +127,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		}
 
 		// The proxy and the upstream must see the same path, or the route that is matched is not the one that is served.
-		const target = client.method === 'CONNECT' ? rejection.UPGRADE_UNSUPPORTED : cleanTarget(client.target);
+		const target = admitTarget(client.method, client.target);
 		if (target instanceof Rejection) return this.refuse(target);
 		this.#target = target;
 
@@ -215,14 +215,16 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		const { certificateHeaders } = route!;
 		const certificateLines =
 			certificateHeaders === undefined ? '' : client.connection.caller!.lines(certificateHeaders);
-		const { versionAndHost } = route!.upstream;
-		const { tenantHeader } = this.#identity!;
-		const { lines } = this.#head!;
-		const rest =
-			this.#correlation === undefined
-				? client.connection.outgoing.behindTarget(versionAndHost, tenantHeader, certificateLines, lines, body.framing)
-				: `${versionAndHost}${client.connection.forwardedLines}${tenantHeader}${certificateLines}${this.#correlation.lines}${lines}${body.framing}\r\n`;
-		const head = `${client.method} ${this.#target}${rest}`;
+		const head = client.connection.outgoing.write(
+			client.method,
+			this.#target!,
+			route!.upstream.versionAndHost,
+			this.#identity!.tenantHeader,
+			certificateLines,
+			this.#correlation?.lines,
+			this.#head!.lines,
+			body.framing,
+		);
 		this.record?.sent(this.#sentAt);
 		connection.send(client.method, head, body, this);
 		if (!body.complete) this.readBody();
@@ -518,6 +520,10 @@ export function noBody(method: string): OutgoingBody {
 	return method === 'POST' || method === 'PUT' || method === 'PATCH' ? EMPTY_BODY : NO_BODY;
 }
 
+export function lengthLine(bytes: number): string {
+	return `content-length: ${bytes}\r\n`;
+}
+
 /** What failed behind the gates. */
 const UNSERVED = [rejection.BAD_GATEWAY, rejection.UPSTREAM_TIMEOUT, rejection.OVERLOADED];
 
@@ -530,4 +536,4 @@ const CIRCUIT_OPEN = rejection.UPSTREAM_UNAVAILABLE.because('circuit open');
 
 export const NO_PIECES: readonly Buffer[] = [];
 const NO_BODY: OutgoingBody = { framing: '', pieces: NO_PIECES, complete: true };
-const EMPTY_BODY: OutgoingBody = { framing: 'content-length: 0\r\n', pieces: NO_PIECES, complete: true };
+const EMPTY_BODY: OutgoingBody = { framing: lengthLine(0), pieces: NO_PIECES, complete: true };

@@ -1,5 +1,6 @@
 import type { X509Certificate } from 'node:crypto';
 import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { type SecureContext, TLSSocket } from 'node:tls';
 import {
 	type HandshakeRefusal,
@@ -44,8 +45,7 @@ export class Handshake extends Timed {
 		this.contexts = contexts;
 		this.startedAt = startedAt;
 		this.#events = events;
-		this.socket = new TLSSocket(tcp, { ...listenerOptions, isServer: true, secureContext: contexts.identity });
-		judgeBy(this.socket as ServerSocket, contexts.trust);
+		this.socket = serverSocket(tcp, contexts);
 		this.socket.on('secure', () => this.#judge());
 		// Where OpenSSL has an alert to send, it is on its way by now.
 		this.socket.on('error', ({ code }: NodeJS.ErrnoException) => {
@@ -71,10 +71,10 @@ export class Handshake extends Timed {
 	 */
 	#judge(): void {
 		const socket = this.socket as ServerSocket;
-		const verdict = socket._handle.verifyError();
 		const certificate = socket.getPeerX509Certificate();
-		if (verdict || certificate === undefined) {
-			this.#refuse(refusalOfCertificate(verdict?.code), verdict?.code);
+		const fault = chainFault(socket);
+		if (fault !== undefined || certificate === undefined) {
+			this.#refuse(refusalOfCertificate(fault), fault);
 			return void socket.destroy();
 		}
 		// A client that asks for a renegotiation, and is refused it, brings us here once more.
@@ -103,6 +103,19 @@ export class Handshake extends Timed {
 		this.#over = true;
 		this.#events.onRefused(this, reason, error);
 	}
+}
+
+/** The server's side of a connection, before its handshake. */
+export function serverSocket(tcp: Duplex, contexts: ListenerContexts): TLSSocket {
+	const options = { ...listenerOptions, isServer: true, secureContext: contexts.identity };
+	const socket = new TLSSocket(tcp as Socket, options);
+	judgeBy(socket as ServerSocket, contexts.trust);
+	return socket;
+}
+
+/** OpenSSL's verdict on the chain that the client has presented: a code such as `CERT_HAS_EXPIRED`; `undefined`: it is good. */
+export function chainFault(socket: TLSSocket): string | undefined {
+	return (socket as ServerSocket)._handle.verifyError()?.code;
 }
 
 /**

@@ -18,6 +18,29 @@ export class OutgoingHead {
 	}
 
 	/**
+	 * The whole head.
+	 *
+	 * @param correlation lines with the request's identifiers; `undefined`: it has none.
+	 */
+	write(
+		method: string,
+		target: string,
+		versionAndHost: string,
+		tenant: string,
+		certificate: string,
+		correlation: string | undefined,
+		lines: string,
+		framing: string,
+	): string {
+		// Identifiers differ with each request: there is nothing to remember.
+		const rest =
+			correlation === undefined
+				? this.behindTarget(versionAndHost, tenant, certificate, lines, framing)
+				: `${versionAndHost}${this.#forwarded}${tenant}${certificate}${correlation}${lines}${framing}\r\n`;
+		return `${method} ${target}${rest}`;
+	}
+
+	/**
 	 * @param versionAndHost the upstream's.
 	 * @param tenant line.
 	 * @param certificate lines about the client's certificate, or nothing.
@@ -45,4 +68,9 @@ export class OutgoingHead {
 		}
 		return this.#text;
 	}
+}
+
+/** Rest of the request line, and the `Host` line: the same for every request to one upstream. */
+export function versionAndHost(authority: string): string {
+	return ` HTTP/1.1\r\nhost: ${authority}\r\n`;
 }

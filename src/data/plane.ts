@@ -21,6 +21,7 @@ import { UpstreamStats, type WorkerStats } from '../shared/stats.ts';
 import type { BufferedBytes } from './body/buffered-bytes.ts';
 import type { DeadlineQueue, Deadlines } from './deadlines.ts';
 import type { DispatchQueue } from './dispatch-queue.ts';
+import { versionAndHost } from './outgoing-head.ts';
 import type { RequestLog } from './request-record.ts';
 import type { TurnEnd } from './turn-end.ts';
 import { UpstreamPool } from './upstream/pool.ts';
@@ -157,6 +158,6 @@ export class Upstream {
 		const observe = watchCircuit(seed.authority, this.stats.transitions, new RateLimitedLog(log, clock), clock);
 		this.breaker = new BreakerCell(seed.breaker, observe);
 		this.pool = new UpstreamPool(this, deadlines, seed.idleTimeoutMs);
-		this.versionAndHost = ` HTTP/1.1\r\nhost: ${seed.authority}\r\n`;
+		this.versionAndHost = versionAndHost(seed.authority);
 	}
 }

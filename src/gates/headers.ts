@@ -34,6 +34,7 @@ export interface Http2RequestHead extends RequestHead {
 }
 
 const FORWARD = 0;
+/** Hop-by-hop (RFC 9110 section 7.6.1), and what belongs to it: dropped. */
 const DROP = 1;
 const AUTHORIZATION = 2;
 const HOST = 3;
@@ -46,6 +47,10 @@ const COOKIE = 9;
 const TRACEPARENT = 10;
 const TRACESTATE = 11;
 const REQUEST_ID = 12;
+/** The proxy's own word, which a client does not get to say: dropped. */
+const OWN = 13;
+/** Its name could be read as one of the above: dropped. */
+const FOLDED = 14;
 
 /** Fields with a meaning of their own, by lower-case name; all others are forwarded. */
 interface FieldTable {
@@ -63,7 +68,6 @@ const REQUEST_FIELDS = fieldTable([
 	['upgrade', UPGRADE],
 	['expect', EXPECT],
 	['cookie', COOKIE],
-	// Hop-by-hop (RFC 9110 section 7.6.1) and what belongs to it.
 	['keep-alive', DROP],
 	['proxy-connection', DROP],
 	['proxy-authenticate', DROP],
@@ -71,16 +75,15 @@ const REQUEST_FIELDS = fieldTable([
 	['te', DROP],
 	['trailer', DROP],
 	['http2-settings', DROP],
-	// The proxy's own word on who is calling: a client does not get to say it.
-	['x-proxy-tenant', DROP],
-	['x-forwarded-for', DROP],
-	['x-forwarded-proto', DROP],
-	['forwarded', DROP],
-	['x-real-ip', DROP],
+	['x-proxy-tenant', OWN],
+	['x-forwarded-for', OWN],
+	['x-forwarded-proto', OWN],
+	['forwarded', OWN],
+	['x-real-ip', OWN],
 	// Also where the proxy writes none of them: an upstream that knows them would believe the client (RFC 9440 section 4).
-	['client-cert', DROP],
-	['client-cert-chain', DROP],
-	['x-forwarded-client-cert', DROP],
+	['client-cert', OWN],
+	['client-cert-chain', OWN],
+	['x-forwarded-client-cert', OWN],
 ]);
 
 /** Where requests are given identifiers (`correlation.ts`). */
@@ -303,7 +306,26 @@ function kindOf(name: string, { kinds }: FieldTable): number {
 	if (kind !== undefined) return kind;
 	// CGI and its heirs fold `-` and `_` into one (RFC 3875 section 4.1.18), some of them all that is no letter or digit:
 	// X_Proxy_Tenant would be believed there.
-	return /[^A-Za-z0-9-]/.test(name) && kinds.has(name.toLowerCase().replaceAll(/[^a-z0-9]/g, '-')) ? DROP : FORWARD;
+	return /[^A-Za-z0-9-]/.test(name) && kinds.has(name.toLowerCase().replaceAll(/[^a-z0-9]/g, '-')) ? FOLDED : FORWARD;
+}
+
+/** What becomes of a field on the way to the upstream. */
+export type FieldFate = 'forwarded' | 'rewritten' | 'hop-by-hop' | 'own' | 'folded' | 'named by connection';
+
+/**
+ * For whoever explains a head that has been read.
+ *
+ * @param named by all the `Connection` fields of the head (`namedByConnection`).
+ * @param traced as the head was read.
+ */
+export function fateOf(name: string, named: ReadonlySet<string> | undefined, traced: boolean): FieldFate {
+	const kind = kindOf(name, traced ? TRACED_FIELDS : REQUEST_FIELDS);
+	if (kind === OWN) return 'own';
+	if (kind === FOLDED) return 'folded';
+	if (kind === HOST || kind === CONTENT_LENGTH || kind === TRANSFER_ENCODING) return 'rewritten';
+	if (kind === DROP || kind === CONNECTION || kind === UPGRADE || kind === EXPECT) return 'hop-by-hop';
+	if (named?.has(name.toLowerCase())) return 'named by connection';
+	return kind === FORWARD || kind === AUTHORIZATION || kind === COOKIE ? 'forwarded' : 'rewritten';
 }
 
 /** Adds the fields that a `Connection` value declares hop-by-hop (RFC 9110 section 7.6.1). */

@@ -59,6 +59,8 @@ export interface TokenKeys<Key extends TokenKey = TokenKey> {
 	candidates(alg: unknown, kid: unknown): readonly Key[] | Rejection;
 }
 
+type Payload = Readonly<Record<string, unknown>>;
+
 /** A token in its parts. Nothing of it has been verified. */
 export interface ParsedToken {
 	readonly alg: unknown;
@@ -156,24 +158,46 @@ export function isExpired(exp: number, nowSeconds: number, leewaySeconds: number
 
 /** @param payload of a token whose signature has been verified. */
 export function checkClaims(
-	payload: Record<string, unknown>,
+	payload: Payload,
 	{ issuer, audience, leewaySeconds, tenantClaim, requiredClaims }: ClaimRules,
 	nowSeconds: number,
 ): Claims | Rejection {
-	const { exp, nbf, sub, scope } = payload;
+	const refused =
+		refuseExpiry(payload, leewaySeconds, nowSeconds) ??
+		refuseNotBefore(payload, leewaySeconds, nowSeconds) ??
+		refuseIssuer(payload, issuer) ??
+		refuseAudience(payload, audience) ??
+		refuseClaims(payload, requiredClaims);
+	if (refused) return refused;
+	const tenant = readTenant(payload, tenantClaim);
+	return tenant instanceof Rejection ? tenant : claimsOf(payload, tenant);
+}
+
+// The checks one by one: whoever explains a refusal asks all of them, whatever the first one says.
+
+export function refuseExpiry({ exp }: Payload, leewaySeconds: number, nowSeconds: number): Rejection | undefined {
 	if (exp === undefined) return NO_EXP;
 	if (!isFiniteNumber(exp)) return BAD_EXP;
-	if (isExpired(exp, nowSeconds, leewaySeconds)) return expired(nowSeconds - exp);
-	if (nbf !== undefined) {
-		if (!isFiniteNumber(nbf) || nbf < 0) return BAD_NBF;
-		if (nowSeconds < nbf - leewaySeconds) return notYetValid(nbf - nowSeconds);
-	}
-	if (issuer !== undefined && payload.iss !== issuer) return WRONG_ISS;
-	if (!isForAudience(payload.aud, audience)) return WRONG_AUD;
-	const missing = refuseClaims(payload, requiredClaims);
-	if (missing) return missing;
-	const tenant = readTenant(payload, tenantClaim);
-	if (tenant instanceof Rejection) return tenant;
+	return isExpired(exp, nowSeconds, leewaySeconds) ? expired(nowSeconds - exp) : undefined;
+}
+
+export function refuseNotBefore({ nbf }: Payload, leewaySeconds: number, nowSeconds: number): Rejection | undefined {
+	if (nbf === undefined) return undefined;
+	if (!isFiniteNumber(nbf) || nbf < 0) return BAD_NBF;
+	return nowSeconds < nbf - leewaySeconds ? notYetValid(nbf - nowSeconds) : undefined;
+}
+
+export function refuseIssuer({ iss }: Payload, issuer: ClaimRules['issuer']): Rejection | undefined {
+	return issuer !== undefined && iss !== issuer ? WRONG_ISS : undefined;
+}
+
+export function refuseAudience({ aud }: Payload, audience: ClaimRules['audience']): Rejection | undefined {
+	return isForAudience(aud, audience) ? undefined : WRONG_AUD;
+}
+
+/** @param payload whose `exp` has been judged. */
+export function claimsOf(payload: Payload, tenant: string): Claims {
+	const { sub, scope, exp } = payload;
 	let scopes: ReadonlySet<string> | undefined;
 	return {
 		sub: typeof sub === 'string' ? sub : '',
@@ -183,7 +207,7 @@ export function checkClaims(
 			scopes ??= readScopes(payload);
 			return scopes;
 		},
-		exp,
+		exp: exp as number,
 		payload,
 	};
 }

@@ -17,7 +17,29 @@ export function cleanTarget(target: string): CleanTarget | Rejection {
 	// `//host/x` is a reference to another host where a reader takes it for a relative URL (RFC 3986 section 4.2).
 	if (path.startsWith('//')) return TWO_SLASHES;
 	const doubt = DOUBTFUL.test(path) ? resolveDoubt(path) : undefined;
-	return doubt ?? (target as CleanTarget);
+	return doubt?.refusal ?? (target as CleanTarget);
+}
+
+/** What of a path is refused, and where it stands. */
+export interface PathDoubt {
+	readonly refusal: Rejection;
+	/** The part of the path that is to blame: a segment, an escape, a character. */
+	readonly part: string;
+	/** Where it begins, in characters. */
+	readonly at: number;
+}
+
+/** The place in a target that `cleanTarget` refuses; `undefined` where it refuses none. */
+export function doubtIn(target: string): PathDoubt | undefined {
+	const refusal = cleanTarget(target);
+	if (typeof refusal === 'string') return undefined;
+	if (refusal === NOT_ORIGIN_FORM) return { refusal, part: target, at: 0 };
+	if (refusal === TWO_SLASHES) return { refusal, part: '//', at: 0 };
+	if (refusal === BAD_CHARACTER) {
+		const at = target.search(NOT_IN_TARGET);
+		return { refusal, part: String.fromCodePoint(target.codePointAt(at)!), at };
+	}
+	return resolveDoubt(target.replace(/\?.*/s, ''));
 }
 
 const NOT_ORIGIN_FORM = BAD_PATH.because('target is not a path');
@@ -37,6 +59,7 @@ export function pathOf(target: CleanTarget): string {
 
 /** Visible ASCII only, and no fragment: anything else has no place on a request line (RFC 9112 section 3.2). */
 const ORIGIN_FORM = /^\/[\x21\x22\x24-\x7e]*$/;
+const NOT_IN_TARGET = /[^\x21\x22\x24-\x7e]/;
 
 /** Whatever could make up a dot segment or an encoded separator; few honest paths have any of it. */
 const DOUBTFUL = /[%\\]|\/\./;
@@ -54,11 +77,22 @@ const SEPARATOR = /\/|%2f|%5c/i;
 /** `.` or `..`, each dot plain or encoded, up to a path parameter (RFC 3986 section 3.3) that some readers cut off. */
 const DOT_SEGMENT = /^(?:\.|%2e){1,2}(?:;|%3b|$)/i;
 
-function resolveDoubt(path: string): Rejection | undefined {
+function resolveDoubt(path: string): PathDoubt | undefined {
 	// A backslash is not a URI character (RFC 3986 section 2), and half of all software reads it as a slash.
-	if (path.includes('\\')) return BACKSLASH;
-	const [dangerous] = DANGEROUS_ESCAPE.exec(path) ?? [];
-	if (dangerous !== undefined)
-		return dangerous === '%00' ? ENCODED_NUL : dangerous.startsWith('%25') ? ENCODED_TWICE : BAD_ESCAPE;
-	return path.split(SEPARATOR).some((segment) => DOT_SEGMENT.test(segment)) ? DOT_SEGMENTS : undefined;
+	const backslash = path.indexOf('\\');
+	if (backslash !== -1) return { refusal: BACKSLASH, part: '\\', at: backslash };
+	const dangerous = DANGEROUS_ESCAPE.exec(path);
+	if (dangerous !== null) {
+		const [part] = dangerous;
+		const refusal = part === '%00' ? ENCODED_NUL : part.startsWith('%25') ? ENCODED_TWICE : BAD_ESCAPE;
+		return { refusal, part, at: dangerous.index };
+	}
+	const segments = path.split(SEPARATOR);
+	const nth = segments.findIndex((segment) => DOT_SEGMENT.test(segment));
+	if (nth === -1) return undefined;
+	const part = segments[nth]!;
+	// Separators have one or three characters: only the path itself tells where the segment begins.
+	let at = 0;
+	for (const segment of segments.slice(0, nth)) at += segment.length + SEPARATOR.exec(path.slice(at))![0].length;
+	return { refusal: DOT_SEGMENTS, part, at };
 }

@@ -38,6 +38,15 @@ export class RouteTable<Route extends { readonly prefix: string }> {
 
 const FEW = 8;
 
+/** How a path stands to a route's prefix. */
+export type PrefixFit = 'matches' | 'no boundary' | 'differs';
+
+/** For whoever explains what `RouteTable.match` has chosen, and what not. */
+export function fitOf(prefix: string, path: string): PrefixFit {
+	if (!path.startsWith(prefix)) return 'differs';
+	return isBoundary(path, prefix.length) ? 'matches' : 'no boundary';
+}
+
 /** Whether a segment ends where the first `length` characters end: `/a` matches `/a` and `/a/x`, not `/ab`. */
 function isBoundary(path: string, length: number): boolean {
 	return path.length === length || (path.length > length && (path[length] === '/' || path[length - 1] === '/'));

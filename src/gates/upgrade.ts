@@ -1,3 +1,4 @@
+import { type CleanTarget, cleanTarget } from './path.ts';
 import { METHOD_NOT_ALLOWED, type Rejection, UPGRADE_UNSUPPORTED } from './rejection.ts';
 
 /**
@@ -10,4 +11,9 @@ export function refuseProtocolChange(method: string, wantsUpgrade: boolean): Rej
 	if (wantsUpgrade || method === 'CONNECT') return UPGRADE_UNSUPPORTED;
 	if (method === 'TRACE') return METHOD_NOT_ALLOWED;
 	return undefined;
+}
+
+/** The target of a request. That of a CONNECT names an authority, and is refused whatever it names. */
+export function admitTarget(method: string, target: string): CleanTarget | Rejection {
+	return method === 'CONNECT' ? UPGRADE_UNSUPPORTED : cleanTarget(target);
 }

@@ -84,7 +84,16 @@ export class Quotas {
 		if (claimedRps !== undefined) return { rate: new Rate(claimedRps), slots };
 		return slots === undefined ? this.#forAll : { rate: this.#forAll.rate, slots };
 	}
+
+	/** Who has said how many requests a second `of` gives: in the same order. */
+	sourceOf(tenant: string, claimedRps: number | undefined): RateSource {
+		if (this.#tenants.get(tenant)?.own !== undefined) return 'tenants';
+		return claimedRps === undefined ? 'default' : 'claim';
+	}
 }
+
+/** `[[tenants]]`, the token's `rate_claim`, or `tenant_rps`. */
+export type RateSource = 'tenants' | 'claim' | 'default';
 
 interface TenantQuota {
 	/** `undefined`: `[[tenants]]` says nothing of the rate. */

@@ -51,10 +51,15 @@ export class Trust {
 	verify(token: string, nowSeconds: number): VerifiedToken | Rejection {
 		const parsed = parseToken(token);
 		if (parsed instanceof Rejection) return parsed;
-		// `iss` chooses before any key is tried (RFC 8725 section 3.8). What it says is believed once the chosen issuer's key has
-		// verified it. One issuer alone needs no choice, and its keys refuse other issuers' tokens sooner.
-		const issuer = this.#only ?? this.#byName.get(peekIssuer(parsed));
+		const issuer = this.issuerOf(parsed);
 		return issuer === undefined ? WRONG_ISS : this.#verify(issuer, parsed, nowSeconds);
+	}
+
+	/** Whose keys are tried: `iss` chooses before any of them is (RFC 8725 section 3.8). `undefined`: it names none of ours. */
+	issuerOf(parsed: ParsedToken): Issuer | undefined {
+		// What `iss` says is believed once the chosen issuer's key has verified it. One issuer alone needs no choice, and its keys
+		// refuse other issuers' tokens sooner.
+		return this.#only ?? this.#byName.get(peekIssuer(parsed));
 	}
 
 	/** Whether a token that another `Trust` has verified would be verified here, too. The time is not looked at. */

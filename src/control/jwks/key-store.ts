@@ -26,12 +26,7 @@ const MAX_BYTES = 4 * 1024 * 1024;
  */
 export function createKeyStore(dir: string, log: Logger): KeyStore {
 	return {
-		async load(issuer, wallSeconds) {
-			const kept = await read(join(dir, fileName(issuer)));
-			if (kept?.issuer !== issuer.issuer || kept.url !== (issuer.url ?? null)) return undefined;
-			// A clock that was set back makes nothing younger than now.
-			return { text: kept.jwks, ageMs: Math.max(0, wallSeconds - kept.fetched_at) * 1000 };
-		},
+		load: (issuer, wallSeconds) => loadKept(dir, issuer, wallSeconds),
 		async save(issuer, text, wallSeconds) {
 			const kept: Kept = { issuer: issuer.issuer, url: issuer.url ?? null, fetched_at: wallSeconds, jwks: text };
 			try {
@@ -50,6 +45,14 @@ export function createKeyStore(dir: string, log: Logger): KeyStore {
 			}
 		},
 	};
+}
+
+/** The last good key set of an issuer; `undefined` where there is none. */
+export async function loadKept(dir: string, issuer: RemoteIssuer, wallSeconds: number) {
+	const kept = await read(join(dir, fileName(issuer)));
+	if (kept?.issuer !== issuer.issuer || kept.url !== (issuer.url ?? null)) return undefined;
+	// A clock that was set back makes nothing younger than now.
+	return { text: kept.jwks, ageMs: Math.max(0, wallSeconds - kept.fetched_at) * 1000 };
 }
 
 function fileName({ issuer, url }: RemoteIssuer): string {

@@ -4,7 +4,7 @@ import type { RequestHead } from '../../gates/headers.ts';
 import type { Rejection } from '../../gates/rejection.ts';
 import * as rejection from '../../gates/rejection.ts';
 import type { AnswerFields } from '../answer-fields.ts';
-import { Exchange, noBody } from '../exchange.ts';
+import { Exchange, lengthLine, noBody } from '../exchange.ts';
 import type { OutgoingBody } from '../upstream/connection.ts';
 import { ByteCollector } from './byte-collector.ts';
 
@@ -12,6 +12,13 @@ import { ByteCollector } from './byte-collector.ts';
 export const bodyMode = 'collected';
 /** Whether all that comes of a request's body is taken as it comes: it is counted where it is kept. */
 export const takesBodyAtOnce: boolean = true;
+/** Whether a declared length is judged before the route is looked up, or once it is known. */
+export const judgesLengthFirst: boolean = true;
+
+/** The line by which a request's body is announced to the upstream. @param length bytes. */
+export function framingLine(method: string, length: number): string {
+	return length === 0 ? noBody(method).framing : lengthLine(length);
+}
 
 /**
  * Collected mode (specification 4.1): the request's body is read whole before the route is looked up, the response's
@@ -77,7 +84,7 @@ export class BodyExchange extends Exchange {
 		if (this.#request === undefined) return noBody(this.client.method);
 		const { length, returned } = this.#request;
 		return {
-			framing: `content-length: ${length}\r\n`,
+			framing: lengthLine(length),
 			pieces: this.#request.lend(),
 			onWritten: returned,
 			complete: true,

@@ -6,13 +6,20 @@ import * as rejection from '../../gates/rejection.ts';
 import { silenceCause } from '../../shared/causes.ts';
 import type { Limits } from '../../shared/limits.ts';
 import type { AnswerFields } from '../answer-fields.ts';
-import { Exchange, NO_PIECES, noBody } from '../exchange.ts';
+import { Exchange, lengthLine, NO_PIECES, noBody } from '../exchange.ts';
 import type { OutgoingBody } from '../upstream/connection.ts';
 
 /** Which of the two body modes this build has. */
 export const bodyMode = 'streaming';
 /** Whether all that comes of a request's body is taken as it comes: here the upstream says how much. */
 export const takesBodyAtOnce: boolean = false;
+/** Whether a declared length is judged before the route is looked up, or once it is known. */
+export const judgesLengthFirst: boolean = false;
+
+/** The line by which a request's body is announced to the upstream. @param length bytes, or `UNDECLARED`. */
+export function framingLine(method: string, length: number): string {
+	return outgoingBodyOf(method, length).framing;
+}
 
 /**
  * Streaming mode (build feature `boxed_body`, specification 4.1): both bodies pass through as they come, each side read
@@ -46,8 +53,7 @@ export class BodyExchange extends Exchange {
 	}
 
 	protected override outgoingBody(): OutgoingBody {
-		if (this.#uploadComplete) return noBody(this.client.method);
-		return this.#uploadLength === UNDECLARED ? CHUNKED_BODY : fixedBody(this.#uploadLength);
+		return outgoingBodyOf(this.client.method, this.#uploadComplete ? 0 : this.#uploadLength);
 	}
 
 	/** A body that has gone through our hands cannot be sent again. */
@@ -175,8 +181,14 @@ const STOPPED_READING = rejection.SLOW_CLIENT.because('client stopped reading');
 const STOPPED_SENDING = rejection.SLOW_CLIENT.because('client stopped sending');
 const CHUNKED_BODY: OutgoingBody = { framing: 'transfer-encoding: chunked\r\n', pieces: NO_PIECES, complete: false };
 
+/** @param length bytes, or `UNDECLARED`. */
+function outgoingBodyOf(method: string, length: number): OutgoingBody {
+	if (length === 0) return noBody(method);
+	return length === UNDECLARED ? CHUNKED_BODY : fixedBody(length);
+}
+
 function fixedBody(length: number): OutgoingBody {
-	return { framing: `content-length: ${length}\r\n`, pieces: NO_PIECES, complete: false };
+	return { framing: lengthLine(length), pieces: NO_PIECES, complete: false };
 }
 
 /** Nothing is held for a client beyond what the sockets buffer, so there is no least rate unless somebody wants one. */

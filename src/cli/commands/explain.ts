@@ -1,0 +1,115 @@
+import { isIP } from 'node:net';
+import { quote } from '../../config/wording.ts';
+import { defineCommand, Malformed } from '../command.ts';
+import { parseFileName } from '../options.ts';
+import { RUN_OPTIONS } from '../run-options.ts';
+
+export const explain = defineCommand({
+	name: 'explain',
+	group: 'Ask',
+	about: 'say what would become of a request, gate by gate, and why',
+	details: [
+		'Judges a request that is described here by the files that a start would read, without a running proxy. Gates behind the one that refuses are judged, too, so that everything can be mended in one go. Where the request passes, the head follows that its upstream would get, without its secrets.',
+		'Limits, circuit breakers and upstreams need the running proxy and are not asked. Keys of an issuer with jwks_url or discovery are fetched once. docs/explain.md has an example and the members of --json.',
+	],
+	example: 'proxy explain --method GET --path /api/items --token-file token.jwt --client-cert client.crt',
+	options: {
+		config: RUN_OPTIONS.config,
+		method: {
+			flag: 'method',
+			placeholder: 'METHOD',
+			fallback: 'GET',
+			about: 'of the request',
+			parse: parseNotEmpty,
+		},
+		path: {
+			flag: 'path',
+			placeholder: 'PATH',
+			about: 'of the request, with its query if any, as it goes over the wire',
+			parse: parseNotEmpty,
+		},
+		url: { flag: 'url', placeholder: 'URL', about: 'in place of --path: https://host/path', parse: parseUrl },
+		// Several, to be able to refuse them without showing one.
+		token: {
+			flag: 'token',
+			placeholder: 'TOKEN',
+			repeatable: true,
+			about: 'sent as Authorization: Bearer TOKEN; other users of the machine can see it',
+			parse: parseNotEmpty,
+		},
+		tokenFile: {
+			flag: 'token-file',
+			placeholder: 'FILE',
+			about: 'the same from a file; /dev/stdin for standard input',
+			candidates: 'file',
+			parse: parseFileName,
+		},
+		clientCert: {
+			flag: 'client-cert',
+			placeholder: 'FILE',
+			about: "the client's certificate, PEM, and behind it the intermediates that it sends; no key is needed",
+			candidates: 'file',
+			parse: parseFileName,
+		},
+		headers: {
+			flag: 'header',
+			placeholder: "'NAME: VALUE'",
+			repeatable: true,
+			about: 'a header line; may be given several times',
+			parse: parseNotEmpty,
+		},
+		bodyBytes: {
+			flag: 'body-bytes',
+			placeholder: 'N',
+			about: 'length of the body; 0 for none',
+			parse: parseBytes,
+		},
+		peer: { flag: 'peer', placeholder: 'IP', about: "the client's address, for x-forwarded-for", parse: parsePeer },
+	},
+	switches: {
+		http2: { flag: 'http2', about: 'judge it as an HTTP/2 request' },
+		offline: { flag: 'offline', about: 'fetch no keys' },
+		json: { flag: 'json', about: 'print one JSON object' },
+	},
+	exitCodes: { 0: 'the request passes', 1: 'it is refused, or that cannot be told' },
+	conflicts: ({ path, url, token, tokenFile }) => [
+		...(path === undefined && url === undefined ? ['--path: is missing; write for example --path /api/items'] : []),
+		...(path !== undefined && url !== undefined ? ['--url: says the path, too; leave one of the two out'] : []),
+		...(token.length > 1 ? ['--token: is given twice; give it once, and more of them by --header'] : []),
+		...(token.length > 0 && tokenFile !== undefined
+			? ['--token-file: there is a --token, too; leave one of them out']
+			: []),
+	],
+	run: async ({ token: [token], ...asked }, { print, stdout, stderr }) => {
+		const { runExplain } = await import('../explain/run.ts');
+		return runExplain(
+			{ ...asked, token },
+			{
+				print,
+				complain: (text) => stderr.write(`${text.replaceAll(/^/gm, 'proxy: ')}\n`),
+				color: stdout.isTTY === true && stdout.hasColors(),
+			},
+		);
+	},
+});
+
+function parseNotEmpty(text: string): string {
+	if (text === '') throw new Malformed('must not be empty');
+	return text;
+}
+
+function parseUrl(text: string): string {
+	if (/^https:\/\/[^/?#@\s]+/i.test(text)) return text;
+	throw new Malformed('must be https://host/path, without user info');
+}
+
+function parseBytes(text: string): number {
+	const bytes = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+	if (!Number.isNaN(bytes)) return bytes;
+	throw new Malformed(`must be a whole number of bytes (got ${quote(text)})`);
+}
+
+function parsePeer(text: string): string {
+	if (isIP(text) !== 0) return text;
+	throw new Malformed(`must be an IP address (got ${quote(text)}), for example 192.0.2.7`);
+}

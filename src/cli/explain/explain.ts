@@ -1,0 +1,345 @@
+import type { X509Certificate } from 'node:crypto';
+import { bodyMode, framingLine, judgesLengthFirst } from '#body';
+import type { RouteConfig } from '../../config/config.ts';
+import { quote } from '../../config/wording.ts';
+import type { StartFiles } from '../../control/files/inspection.ts';
+import { versionAndHost } from '../../data/outgoing-head.ts';
+import { admitLength, UNDECLARED } from '../../gates/body-limit.ts';
+import { correlate } from '../../gates/correlation.ts';
+import { doubtIn, pathOf } from '../../gates/path.ts';
+import { HEADERS_TOO_LARGE, Rejection } from '../../gates/rejection.ts';
+import { RouteTable } from '../../gates/routes.ts';
+import type { Identity, VerifiedToken } from '../../gates/token-cache.ts';
+import { admitTarget, refuseProtocolChange } from '../../gates/upgrade.ts';
+import { refuseOtherHolder } from '../../identity/bound-token.ts';
+import { CertificateHeaders } from '../../identity/certificate-headers.ts';
+import { loadNameReader } from '../../identity/certificate-names.ts';
+import { Quotas } from '../../identity/quotas.ts';
+import { NOTHING_REVOKED, RevokedTokens } from '../../identity/revocations.ts';
+import { RouteAccess } from '../../identity/route-access.ts';
+import { Trust } from '../../identity/trust.ts';
+import { Authenticator } from '../../shared/authenticator.ts';
+import { type Client, judgeClient, namesInWords } from './caller.ts';
+import { fetchKeysFor } from './issuer-keys.ts';
+import { placeOf } from './places.ts';
+import { answered, type Explanation, outcomeOf, Reports } from './report.ts';
+import { type ReadRequest, type RequestSpec, readRequest } from './request.ts';
+import { routeWords } from './routing.ts';
+import { readToken } from './token.ts';
+
+/**
+ * What a proxy with these files would make of a request, gate by gate. Each verdict is that of the gate itself, on the values that
+ * the proxy would give it; here stands their order, which is that of `data/exchange.ts`, and what to say of them. A gate behind one
+ * that refuses is asked all the same, if there is anything to ask it with.
+ */
+
+export interface ExplainSettings {
+	/** Leaf first. */
+	readonly clientChain: readonly X509Certificate[] | undefined;
+	/** For `x-forwarded-for`. */
+	readonly peer: string;
+	/** Keys of issuers are not fetched. */
+	readonly offline: boolean;
+	/** Wall-clock time, seconds since the epoch. */
+	readonly nowSeconds: number;
+}
+
+/** Stands for what each request has anew. */
+const RANDOM_DIGIT = 'x';
+/** Stands for the bytes of a body that only its end tells. */
+const SOME_LENGTH = '[bytes]';
+
+export async function explain(
+	files: Pick<StartFiles, 'config' | 'tls' | 'identity' | 'remotes'>,
+	spec: RequestSpec,
+	settings: ExplainSettings,
+): Promise<Explanation> {
+	const { config, tls } = files;
+	const { nowSeconds } = settings;
+	const reports = new Reports();
+	const notes: string[] = [];
+
+	const client = await judgeClient(
+		settings.clientChain,
+		config,
+		tls,
+		settings.peer,
+		spec.protocol,
+		nowSeconds,
+		reports,
+	);
+	const request = readRequest(spec, config.limits.maxHeaderBytes, config.log.requestId);
+	judgeHead(request, reports);
+	const { token, identity } = await judgeToken(request.authorization, files, settings, reports, notes);
+	judgeHolder(token, client, reports);
+	tellTenantLimits(token, files, reports);
+
+	const target = admitTarget(request.method, request.target);
+	reports.judged('path', target instanceof Rejection ? target : undefined, ...pathWords(request.target));
+	judgeProtocol(request, reports);
+	if (judgesLengthFirst) judgeLength(request, spec, files, reports);
+	const route = judgeRoute(target, files, reports);
+	await judgeCaller(route, client, token, files, reports);
+	if (route?.rate !== undefined)
+		reports.notAsked('route rate', `${route.rate.rps} requests/s, burst ${route.rate.burst}, for each tenant`);
+	if (!judgesLengthFirst) judgeLength(request, spec, files, reports);
+	if (route !== undefined) {
+		reports.notAsked('circuit breaker', `of ${route.upstream.authority}; needs the running proxy`);
+		reports.notAsked('upstream', `http://${route.upstream.authority}; needs the running proxy`);
+	}
+
+	const { outcome, endsAt } = outcomeOf(reports.list);
+	const passes = outcome === 'passes' && identity !== undefined && route !== undefined;
+	const upstreamHead = passes ? await headFor(route, identity, request, spec, client, config.log.requestId) : undefined;
+	return {
+		configPath: config.path,
+		method: spec.method,
+		target: spec.target,
+		protocol: spec.protocol,
+		bodyMode,
+		gates: reports.list,
+		outcome,
+		endsAt,
+		route: route?.prefix,
+		upstream: route?.upstream.authority,
+		upstreamHead,
+		notes,
+	};
+}
+
+function judgeHead({ malformed, unknownMethod, badFields, fields, method }: ReadRequest, reports: Reports): void {
+	if (malformed !== undefined) {
+		const isLong = malformed.rejection?.is(HEADERS_TOO_LARGE);
+		const details = isLong ? ['longer than limits.max_header_bytes'] : ['this is no HTTP: what follows cannot be read'];
+		reports.add({ gate: 'request head', verdict: 'refused', refusal: malformed, details });
+		return;
+	}
+	reports.ok('request head');
+	reports.judged(
+		'method',
+		unknownMethod,
+		...(unknownMethod === undefined ? [] : [`${quote(method)} is none of the known methods`]),
+	);
+	const details = fields.flatMap(({ name, fate }) => {
+		const words = FATES[fate];
+		return words === undefined ? [] : [`${name.toLowerCase()}: ${words}`];
+	});
+	reports.judged('header fields', badFields, ...details);
+}
+
+const FATES: Readonly<Record<ReadRequest['fields'][number]['fate'], string | undefined>> = {
+	forwarded: undefined,
+	rewritten: undefined,
+	'hop-by-hop': 'not forwarded, it is for this connection alone',
+	own: 'not forwarded, it is the proxy that says who is calling',
+	folded: 'not forwarded, some servers read its name as one that only the proxy may say',
+	'named by connection': 'not forwarded, the connection field names it',
+};
+
+interface TokenVerdict {
+	/** What the token says, also where it is refused. */
+	readonly token: VerifiedToken | undefined;
+	/** Where it is not. */
+	readonly identity: Identity | undefined;
+}
+
+async function judgeToken(
+	authorization: string | null | undefined,
+	{ config, tls, identity, remotes }: Pick<StartFiles, 'config' | 'tls' | 'identity' | 'remotes'>,
+	{ nowSeconds, offline }: ExplainSettings,
+	reports: Reports,
+	notes: string[],
+): Promise<TokenVerdict> {
+	const { stateDir } = config;
+	const keys = await fetchKeysFor(authorization, identity, { remotes, offline, stateDir, nowSeconds });
+	if (keys.note !== undefined) notes.push(keys.note);
+	const trust = new Trust(keys.identity);
+	const revoked = new RevokedTokens(tls.clients?.revoked ?? NOTHING_REVOKED);
+	const authenticator = new Authenticator(trust, undefined);
+	authenticator.refuseRevoked(revoked);
+	const verdict = authenticator.authenticate(authorization, nowSeconds);
+	const judges = { trust, issuers: keys.identity.issuers, revoked, config, nowSeconds };
+	const { checks, token } = readToken(authorization, judges);
+	if (!(verdict instanceof Rejection)) {
+		reports.add({ gate: 'token', verdict: 'ok', details: [], checks });
+		return { token: verdict, identity: verdict };
+	}
+	if (keys.isMissing) {
+		const details = [`cannot be told: ${keys.note}`];
+		reports.add({ gate: 'token', verdict: 'unknown', refusal: answered(verdict), details, checks });
+	} else {
+		reports.add({ gate: 'token', verdict: 'refused', refusal: answered(verdict), details: [], checks });
+	}
+	return { token, identity: undefined };
+}
+
+function judgeHolder(token: VerifiedToken | undefined, { connection, hasCertificate }: Client, reports: Reports): void {
+	if (token?.confirmation === undefined) return;
+	const wanted = `the token is bound to sha256:${token.confirmation.toString('hex')}`;
+	if (!hasCertificate) return reports.unknown('bound token', wanted, 'give --client-cert');
+	const thumbprint = connection.certificate?.thumbprint;
+	const has = `the client certificate is sha256:${thumbprint?.toString('hex')}`;
+	reports.judged('bound token', refuseOtherHolder(token.confirmation, thumbprint), wanted, has);
+}
+
+/** What the limits are; what is left of them only the running proxy knows. */
+function tellTenantLimits(
+	token: VerifiedToken | undefined,
+	{ config, identity }: Pick<StartFiles, 'config' | 'identity'>,
+	reports: Reports,
+): void {
+	if (token === undefined) return;
+	const { tenant, claimedRps } = token;
+	const quotas = new Quotas(identity.quotas, config.tenantRps, (_, limit) => ({
+		limit,
+		taken: 0,
+		tryTake: () => true,
+		giveBack: () => {},
+	}));
+	const { rate, slots } = quotas.of(tenant, claimedRps);
+	const nth = config.tenants.findIndex(({ name }) => name === tenant);
+	const sources = {
+		tenants: placeOf(config, `tenants[${nth}].name`),
+		claim: 'the rate claim of the token',
+		default: placeOf(config, 'tenant_rps'),
+	};
+	const from = sources[quotas.sourceOf(tenant, claimedRps)];
+	const needs = 'needs the running proxy';
+	if (rate === undefined) reports.ok('tenant rate', `no limit for the tenant ${quote(tenant)}, from ${from}`);
+	else {
+		const limit = `${rate.rps} requests/s, burst ${rate.burst}, for the tenant ${quote(tenant)}`;
+		reports.notAsked('tenant rate', `${limit}, from ${from}; ${needs}`);
+	}
+	if (slots !== undefined) {
+		reports.notAsked('tenant concurrency', `${slots.limit} at once, from ${sources.tenants}; ${needs}`);
+	}
+}
+
+function pathWords(target: string): string[] {
+	const doubt = doubtIn(target);
+	if (doubt === undefined) return [];
+	return [`${quote(doubt.part)} at character ${doubt.at + 1}: ${doubt.refusal.reason}`];
+}
+
+function judgeProtocol({ method, head }: ReadRequest, reports: Reports): void {
+	const refusal = refuseProtocolChange(method, head?.wantsUpgrade ?? false);
+	if (refusal === undefined) return reports.ok('protocol change');
+	reports.judged(
+		'protocol change',
+		refusal,
+		head?.wantsUpgrade ? 'the upgrade field asks for another protocol' : quote(method),
+	);
+}
+
+function judgeLength(
+	{ head }: ReadRequest,
+	{ bodyBytes }: RequestSpec,
+	{ config }: Pick<StartFiles, 'config'>,
+	reports: Reports,
+): void {
+	if (head === undefined) return;
+	if (head.bodyLength === 0) return reports.ok('body length', 'no body');
+	const { maxRequestBodyBytes } = config.limits;
+	// A body whose end the framing tells is cut at the limit, while it comes.
+	const length = head.bodyLength === UNDECLARED ? (bodyBytes ?? UNDECLARED) : head.bodyLength;
+	const limit = `at most ${maxRequestBodyBytes} bytes, ${placeOf(config, 'limits.max_request_body_bytes')}`;
+	const has = length === UNDECLARED ? 'of a length that is not declared: counted as it comes' : `${length} bytes`;
+	reports.judged('body length', admitLength(length, maxRequestBodyBytes), `${has}; ${limit}`);
+}
+
+function judgeRoute(
+	target: ReturnType<typeof admitTarget>,
+	{ config }: Pick<StartFiles, 'config'>,
+	reports: Reports,
+): RouteConfig | undefined {
+	// A path that is refused is no path that could be routed: what an upstream would make of it is the question.
+	if (target instanceof Rejection) {
+		reports.unknown('route', 'there is no telling which route such a path means');
+		return undefined;
+	}
+	const path = pathOf(target);
+	const found = new RouteTable(config.routes).match(path);
+	const route = found instanceof Rejection ? undefined : found;
+	reports.judged('route', found instanceof Rejection ? found : undefined, ...routeWords(config, path, route));
+	return route;
+}
+
+/** Who may use the route: each of its three rules by itself, in the order in which the route asks them. */
+async function judgeCaller(
+	route: RouteConfig | undefined,
+	{ connection, hasCertificate }: Client,
+	token: VerifiedToken | undefined,
+	{ config }: Pick<StartFiles, 'config'>,
+	reports: Reports,
+): Promise<void> {
+	if (route === undefined) return;
+	const nth = config.routes.indexOf(route);
+	const place = (key: string) => placeOf(config, `routes[${nth}].${key}`);
+	const { allow, deny, tenants, scopes } = route.access ?? {};
+	const none = { allow: undefined, deny: undefined, tenants: undefined, scopes: undefined };
+	if (allow !== undefined || deny !== undefined) {
+		const read = await loadNameReader();
+		const rules = [
+			...(deny === undefined ? [] : [`${place('deny')}: ${deny.map(quote).join(', ')}`]),
+			...(allow === undefined ? [] : [`${place('allow')}: ${allow.map(quote).join(', ')}`]),
+		];
+		if (!hasCertificate) reports.unknown('certificate names', ...rules, 'give --client-cert');
+		else {
+			const access = new RouteAccess({ ...none, allow, deny }, read);
+			const names = namesInWords(connection.caller?.names(read));
+			reports.judged('certificate names', access.refuse(connection, NOBODY), `the certificate: ${names}`, ...rules);
+		}
+	}
+	if (tenants !== undefined) {
+		const access = new RouteAccess({ ...none, tenants }, undefined);
+		const wanted = `${place('tenants')} has ${tenants.map(quote).join(', ')}`;
+		if (token === undefined) reports.unknown('tenants', wanted, 'the token names no tenant');
+		else reports.judged('tenants', access.refuse(connection, token), `the tenant is ${quote(token.tenant)}; ${wanted}`);
+	}
+	if (scopes !== undefined) {
+		const access = new RouteAccess({ ...none, scopes }, undefined);
+		const wanted = `${place('scopes')} wants ${scopes.map(quote).join(', ')}`;
+		if (token === undefined) reports.unknown('scopes', wanted, 'the token says none');
+		else {
+			const has = [...token.claims.scopes].map(quote).join(', ');
+			reports.judged(
+				'scopes',
+				access.refuse(connection, token),
+				`the token has ${has === '' ? 'none' : has}; ${wanted}`,
+			);
+		}
+	}
+	if (route.certificateHeaders !== undefined && !hasCertificate) {
+		reports.unknown('certificate headers', 'the upstream is told of the certificate: give --client-cert');
+	}
+}
+
+/** Where a route asks for names alone, the token says nothing. */
+const NOBODY = { tenant: '' } as VerifiedToken;
+
+/** As `Exchange` writes it. */
+async function headFor(
+	{ upstream, certificateHeaders }: RouteConfig,
+	{ tenantHeader }: Identity,
+	{ method, target, head }: ReadRequest,
+	{ bodyBytes }: RequestSpec,
+	{ connection }: Client,
+	traced: boolean,
+): Promise<string> {
+	const { bodyLength, lines } = head!;
+	const read = certificateHeaders?.xfcc === undefined ? undefined : await loadNameReader();
+	const certificateLines =
+		certificateHeaders === undefined ? '' : connection.caller!.lines(new CertificateHeaders(certificateHeaders, read));
+	const correlation = traced ? correlate(head!, (digits) => RANDOM_DIGIT.repeat(digits)) : undefined;
+	const framing = framingLine(method, bodyLength === UNDECLARED ? (bodyBytes ?? UNDECLARED) : bodyLength);
+	return connection.outgoing.write(
+		method,
+		target,
+		versionAndHost(upstream.authority),
+		tenantHeader,
+		certificateLines,
+		correlation?.lines,
+		lines,
+		framing.replace(`: ${UNDECLARED}\r\n`, `: ${SOME_LENGTH}\r\n`),
+	);
+}

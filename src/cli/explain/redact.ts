@@ -1,0 +1,59 @@
+/** Takes out of a text what must not get into a ticket or a chat: tokens, and the values of fields that hold credentials. */
+
+export const REDACTED = '[redacted]';
+
+/** Names of header fields and of query parameters whose values are credentials, or may be. */
+const SECRET_NAME =
+	/auth|cookie|token|secret|passw|credential|session|signature|api[-_]?key|apikey|access[-_]?key|^(?:x-)?(?:key|sig|code|jwt|sid|pwd)$/i;
+const NOT_SECRET: ReadonlySet<string> = new Set(['authority', ':authority']);
+/** The beginning of a JSON object in base64url, and a second part: a JWT, whole or cut. */
+const JWT = /\beyJ[\w-]+\.[\w.-]*/g;
+
+export function isSecretName(name: string): boolean {
+	return SECRET_NAME.test(name) && !NOT_SECRET.has(name.toLowerCase());
+}
+
+/** A request target: values of query parameters that may be credentials. */
+export function redactTarget(target: string): string {
+	const query = target.search(/[?#]/);
+	if (query === -1) return target.replaceAll(JWT, REDACTED);
+	const shown = target
+		.slice(query)
+		.replaceAll(/([?&;#])([^=&;#]*)=([^&;#]*)/g, (all, lead: string, name: string) =>
+			isSecretName(decoded(name)) ? `${lead}${name}=${REDACTED}` : all,
+		);
+	return `${target.slice(0, query)}${shown}`.replaceAll(JWT, REDACTED);
+}
+
+function decoded(name: string): string {
+	try {
+		return decodeURIComponent(name);
+	} catch {
+		return name;
+	}
+}
+
+/** A request head: target, and the values of fields that hold credentials. The scheme of `Authorization` stays. */
+export function redactHead(head: string): string {
+	const [requestLine = '', ...lines] = head.split('\r\n');
+	const [method = '', target = '', version = ''] = requestLine.split(' ');
+	return [`${method} ${redactTarget(target)} ${version}`, ...lines.map(redactLine)].join('\r\n');
+}
+
+export function redactLine(line: string): string {
+	const colon = line.indexOf(': ');
+	const name = line.slice(0, Math.max(colon, 0));
+	if (!isSecretName(name)) return line.replaceAll(JWT, REDACTED);
+	const [scheme] = name.toLowerCase() === 'authorization' ? (/^Bearer /i.exec(line.slice(colon + 2)) ?? ['']) : [''];
+	return `${name}: ${scheme}${REDACTED}`;
+}
+
+/** @param secrets that were given, such as the token. */
+export function redactText(text: string, secrets: readonly string[]): string {
+	let shown = text;
+	for (const secret of secrets) if (secret.length >= MIN_SECRET) shown = shown.replaceAll(secret, REDACTED);
+	return shown.replaceAll(JWT, REDACTED);
+}
+
+/** What is shorter is found in many a word. */
+const MIN_SECRET = 6;

@@ -1,0 +1,63 @@
+/** The example of docs/explain.md, with its own configuration and claims, says what the page says. */
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { createAuthority, issue } from '../../../../src/cli/demo/pki.ts';
+import { createTokenKey, mintToken } from '../../../../src/cli/demo/tokens.ts';
+import { type ExplainOptions, runExplain } from '../../../../src/cli/explain/run.ts';
+import { temporaryFolder } from '../../../fixtures/pki.ts';
+
+const page = readFileSync(join(import.meta.dirname, '../../../../docs/explain.md'), 'utf8');
+const blocks = (language: string) =>
+	[...page.matchAll(new RegExp(`^\`\`\`${language}\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map(([, text]) => text!);
+
+const NOW = new Date('2026-11-22T10:00:00Z');
+const VALID = { notBefore: new Date('2026-01-01T00:00:00Z'), notAfter: new Date('2036-01-01T00:00:00Z') };
+
+test('the example of docs/explain.md', async () => {
+	process.chdir(temporaryFolder('explain-docs'));
+	const ca = await createAuthority({ commonName: 'Clients', ...VALID });
+	const server = await issue(ca, { commonName: 'edge', sans: ['localhost'], usages: 'server', ...VALID });
+	const client = await issue(ca, { commonName: 'device-7', usages: 'client', ...VALID });
+	const key = createTokenKey();
+	const [claims] = blocks('json').map((text) => JSON.parse(text));
+	for (const [name, text] of Object.entries({
+		'config.toml': blocks('toml')[0]!,
+		'server.crt': server.certPem,
+		'server.key': server.keyPem,
+		'clients.crt': ca.certPem,
+		'client.crt': client.certPem,
+		'jwt.pub': key.publicKeyPem,
+		'token.jwt': mintToken(key, claims),
+		'good.jwt': mintToken(key, { ...claims, aud: 'edge', scope: 'items:read' }),
+	})) {
+		writeFileSync(name, text);
+	}
+	const [refused, passes] = blocks('text');
+	const base = { config: 'config.toml', method: 'GET', clientCert: 'client.crt' };
+	const none = { headers: [], http2: false, offline: false, json: false };
+	const first = await run({ ...base, ...none, path: '/api/items', tokenFile: 'token.jwt' });
+	const second = await run({
+		...base,
+		...none,
+		path: '/api/items?page=2',
+		tokenFile: 'good.jwt',
+		headers: ['Cookie: session=1', 'X-Real-IP: 203.0.113.9'],
+		peer: '192.0.2.7',
+	});
+	if (process.env.PRINT_EXAMPLE) console.log(`${first.text}=====\n${second.text}`);
+	assert.deepEqual([first.code, second.code], [1, 0]);
+	assert.equal(first.text, refused);
+	assert.equal(second.text, passes);
+	for (const line of `${first.text}${second.text}`.split('\n')) assert.ok(line.length <= 80, line);
+});
+
+async function run(options: ExplainOptions): Promise<{ code: number; text: string }> {
+	let text = '';
+	const print = (more: string) => {
+		text += more;
+	};
+	const code = await runExplain(options, { print, complain: print, color: false, now: () => NOW });
+	return { code, text: text.replace(/serial [0-9A-F]+/, 'serial 5A73') };
+}

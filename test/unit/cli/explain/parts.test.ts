@@ -1,0 +1,230 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { mintToken } from '../../../../src/cli/demo/tokens.ts';
+import { explain } from '../../../../src/cli/explain/explain.ts';
+import { type ExplainResult, toJson } from '../../../../src/cli/explain/json.ts';
+import { redactHead, redactTarget, redactText } from '../../../../src/cli/explain/redact.ts';
+import { toText } from '../../../../src/cli/explain/text.ts';
+import { inspect } from '../../../../src/control/files/inspection.ts';
+import { createKeyStore } from '../../../../src/control/jwks/key-store.ts';
+import { readCertificates } from '../../../../src/shared/certificates.ts';
+import type { Logger } from '../../../../src/shared/log.ts';
+import { type ExplainCase, explainConfig, explained, ordinary } from '../../../fixtures/explain-cases.ts';
+import { startIssuer } from '../../../fixtures/issuer.ts';
+import { jwkOf, jwks, keyFor, sign } from '../../../fixtures/issuer-keys.ts';
+import { AUDIENCE, ISSUER, temporaryFolder, testPki } from '../../../fixtures/pki.ts';
+
+const pki = await testPki();
+const files = await filesOf('parts.toml', explainConfig('http://127.0.0.1:9'));
+
+async function filesOf(name: string, text: string) {
+	const { files, problems } = await inspect(pki.writeFile(name, text), new Date());
+	assert.deepEqual(problems, []);
+	return files!;
+}
+
+const ask = (one: Partial<ExplainCase>) => explained(files, { name: '', reason: undefined, ...one });
+const gate = ({ gates }: ExplainResult, name: string) => gates.find((one) => one.gate === name);
+const exp = Math.floor(Date.now() / 1000) + 3600;
+const good = { iss: ISSUER, aud: AUDIENCE, sub: 'acme', exp };
+
+test('gates behind the one that refuses are judged, and marked as not reached', async () => {
+	const token = mintToken(pki.tokenKey, { ...good, aud: 'other', scope: 'a' });
+	const said = await ask({ token, path: '/scopes/x', method: 'PUT', bodyBytes: 1001 });
+	const refused = said.gates.filter(({ verdict }) => verdict === 'refused');
+	assert.deepEqual(refused.map((one) => [one.gate, one.reached]).sort(), [
+		['body length', false],
+		['scopes', false],
+		['token', true],
+	]);
+	assert.equal(said.ended_by, 'token');
+	assert.equal(said.upstream_head, null);
+	const text = toText(said, false);
+	assert.match(
+		text,
+		/REFUSED {4}token: aud[\s\S]+Not reached, and judged all the same:[\s\S]+REFUSED {4}scopes: scope/,
+	);
+});
+
+test('each claim is told with its value and what is wanted, also behind the first that is refused', async () => {
+	const token = mintToken(pki.tokenKey, { ...good, exp: 1000, nbf: exp, aud: ['x', 'y'], sub: 7, cnf: {} });
+	const checks = gate(await ask({ token }), 'token')!.checks;
+	assert.deepEqual(
+		checks.filter(({ verdict }) => verdict === 'refused').map(({ name, reason }) => [name, reason]),
+		[
+			['exp', 'expired over a year ago'],
+			['nbf', `not valid for another ${exp - Math.floor(Date.now() / 1000)} s`],
+			['aud', 'aud'],
+			['tenant', 'bad sub'],
+			['cnf', 'cnf of another kind'],
+		].map(([name, reason], i) => (i === 1 ? [name, checks.find((one) => one.name === 'nbf')!.reason] : [name, reason])),
+	);
+	const words = (name: string) => checks.find((one) => one.name === name)!.detail;
+	assert.match(words('exp'), /^1970-01-01T00:16:40Z, \d+ days ago; now .+, leeway 60 s$/);
+	assert.match(words('aud'), /^\["x", "y"\]; issuers\[0\]\.audience \(.+:\d+\) wants "edge"$/);
+	assert.match(words('tenant'), /^sub is 7; must be/);
+});
+
+test('a key that does not fit is told with those that there are', async () => {
+	const strange = await sign(keyFor('ES256'), { ...good, iss: 'https://other.test' }, { alg: 'ES256', kid: 'gone' });
+	const key = gate(await ask({ token: strange }), 'token')!.checks.find(({ name }) => name === 'key')!;
+	assert.deepEqual([key.reason, key.detail], ['unknown kid', 'kid is "gone", alg "ES256"; the set has kid "es"']);
+	const issuer = mintToken(pki.tokenKey, { ...good, iss: 'https://nobody.test' });
+	const chosen = gate(await ask({ token: issuer }), 'token')!.checks.at(-1)!;
+	assert.match(chosen.detail, /^iss is "https:\/\/nobody\.test"; \[\[issuers\]\] has "https:\/\/issuer\.test", /);
+});
+
+test('limits are told with their source', async () => {
+	const rate = async (one: Partial<ExplainCase>) => {
+		const { verdict, details } = gate(await ask(one), 'tenant rate')!;
+		return [verdict, details[0]!.replace(/ \([^)]*:\d+\)/, '')];
+	};
+	const needs = '; needs the running proxy';
+	assert.deepEqual(await rate({}), [
+		'not asked',
+		`500 requests/s, burst 500, for the tenant "main:acme", from tenants[0].name${needs}`,
+	]);
+	const other = mintToken(pki.tokenKey, { ...good, sub: 'b' });
+	assert.deepEqual(await rate({ token: other }), [
+		'not asked',
+		`1000 requests/s, burst 1000, for the tenant "main:b", from tenant_rps (the default)${needs}`,
+	]);
+	assert.equal(gate(await ask({}), 'tenant concurrency')!.details[0]!.slice(0, 10), '50 at once');
+	assert.match(gate(await ask({ path: '/plain/deep' }), 'route rate')!.details[0]!, /^500 requests\/s/);
+});
+
+test('routes: the one taken, the shorter ones, and why the nearest others are not', async () => {
+	const words = async (path: string) => {
+		const { details } = gate(await ask({ path }), 'route')!;
+		return details.map((one) => one.replace(/, routes.*\)/, ''));
+	};
+	assert.deepEqual((await words('/plain/deep/x')).slice(0, 2), [
+		'"/plain/deep": taken, the longest that matches',
+		'"/plain": matches, too, but a longer one does; there is no falling through',
+	]);
+	const plainer = await words('/plainer');
+	assert.ok(
+		plainer.includes('"/plain": no; it ends within a segment: "/plain" is followed by "e", not by "/" or the end'),
+		`${plainer}`,
+	);
+	assert.ok(plainer.includes('"/plain/deep": no; the path differs from it at character 7: "e" for "/"'), `${plainer}`);
+	assert.ok((await words('/PLAIN')).some((one) => one === '"/plain": no; it is spelled in another case'));
+	assert.match(plainer.at(-1)!, /^and \d+ more that the path does not begin with$/);
+});
+
+test('a path that is refused is told with the part that is to blame', async () => {
+	const words = async (path: string) => gate(await ask({ path }), 'path')!.details[0];
+	assert.equal(await words('/plain/a%2f%2E%2e;x/b'), '"%2E%2e;x" at character 12: dot segment');
+	assert.equal(await words('/plain/../x?a=/../'), '".." at character 8: dot segment');
+	assert.equal(await words('/plain/%252e'), '"%252e" at character 8: double-encoded');
+	assert.equal(await words('/plain\\x'), '"\\\\" at character 7: backslash');
+	assert.equal(await words('/plain#x'), '"#" at character 7: fragment, blank or byte outside ASCII');
+});
+
+test('fields that are not forwarded are told with the reason', async () => {
+	const headers = ['Connection: X-Mine', 'X-Mine: 1', 'X_Proxy_Tenant: a', 'Forwarded: for=x', 'Accept: */*'];
+	assert.deepEqual(gate(await ask({ headers }), 'header fields')!.details, [
+		'connection: not forwarded, it is for this connection alone',
+		'x-mine: not forwarded, the connection field names it',
+		'x_proxy_tenant: not forwarded, some servers read its name as one that only the proxy may say',
+		'forwarded: not forwarded, it is the proxy that says who is calling',
+	]);
+});
+
+test('without a certificate, what does not need one passes, and what does is undecided', async () => {
+	const spec = { method: 'GET', authority: 'x', protocol: 'http/1.1' as const, headers: [], bodyBytes: undefined };
+	const settings = { clientChain: undefined, peer: '192.0.2.1', offline: true, nowSeconds: Date.now() / 1000 };
+	const of = async (target: string, token = ordinary) =>
+		toJson(await explain(files, { ...spec, target, token }, settings), []);
+	const plain = await of('/plain');
+	assert.deepEqual([plain.outcome, gate(plain, 'client certificate')!.verdict], ['passes', 'not asked']);
+	for (const path of ['/pay', '/deny', '/chain', '/xfcc']) {
+		const said = await of(path);
+		assert.deepEqual([said.outcome, said.answer, said.upstream_head], ['undecided', null, null], path);
+		assert.match(toText(said, false), /Cannot be told: the gate "certificate (names|headers)"/);
+	}
+	const bound = await of('/plain', mintToken(pki.tokenKey, { ...good, cnf: { 'x5t#S256': 'A'.repeat(43) } }));
+	assert.deepEqual([bound.outcome, bound.ended_by], ['undecided', 'bound token']);
+	// What comes before what cannot be told decides.
+	assert.equal((await of('/pay', 'a.b')).outcome, 'refused');
+});
+
+test('keys over the network: fetched once, from state_dir where they cannot be had, and otherwise undecided', async () => {
+	const pair = keyFor('RS256');
+	const set = jwks(jwkOf(pair, { kid: 'k' }));
+	await using issuer = await startIssuer('http', set);
+	const stateDir = temporaryFolder('explain-state');
+	const remote = await filesOf(
+		'remote.toml',
+		`state_dir = ${JSON.stringify(stateDir)}
+[tls]
+cert_path = "${pki.server.certPath}"
+key_path = "${pki.server.keyPath}"
+client_ca_path = "${pki.caPath}"
+[[issuers]]
+issuer = "${issuer.url}"
+audience = "edge"
+jwks_url = "${issuer.jwksUrl}"
+[[routes]]
+prefix = "/plain"
+upstream = "http://127.0.0.1:9"
+`,
+	);
+	const token = await sign(pair, { ...good, iss: issuer.url }, { alg: 'RS256', kid: 'k' });
+	const spec = { method: 'GET', target: '/plain', authority: 'x', protocol: 'http/1.1' as const, headers: [], token };
+	const clientChain = readCertificates(pki.clients.valid.certPem);
+	const of = async (offline: boolean) => {
+		const settings = { clientChain, peer: '192.0.2.1', offline, nowSeconds: Date.now() / 1000 };
+		return toJson(await explain(remote, { ...spec, bodyBytes: undefined }, settings), [token]);
+	};
+	const online = await of(false);
+	assert.deepEqual([online.outcome, online.notes], ['passes', [`fetched 1 key from ${issuer.jwksUrl}`]]);
+	assert.deepEqual(issuer.asked, ['/jwks.json']);
+
+	const offline = await of(true);
+	assert.deepEqual([offline.outcome, offline.ended_by], ['undecided', 'token']);
+	assert.match(offline.notes[0]!, /were not fetched \(--offline\)$/);
+	issuer.publish = (_, response) => response.writeHead(503).end();
+	assert.match((await of(false)).notes[0]!, /could not be fetched from .+: status 503$/);
+
+	const nobody: Logger = { ...({} as Logger), warn: () => assert.fail('not kept') };
+	await createKeyStore(stateDir, nobody).save(remote.remotes[0]!, set, Date.now() / 1000 - 120);
+	const kept = await of(true);
+	assert.equal(kept.outcome, 'passes');
+	assert.match(kept.notes[0]!, /took 1 key from state_dir, 2 min old$/);
+});
+
+test('HTTP/2: what is malformed there resets the stream', async () => {
+	const said = await ask({ protocol: 'h2', headers: ['transfer-encoding: chunked'] });
+	assert.deepEqual(
+		[said.answer?.ending, said.answer?.status, said.reason],
+		['reset', null, 'transfer-encoding in HTTP/2'],
+	);
+	assert.match(toText(said, false), /the stream is reset without an answer/);
+});
+
+test('what a token says cannot move the cursor, and colours are there for terminals alone', async () => {
+	const token = mintToken(pki.tokenKey, { ...good, aud: '\u001b[2J\u202eedge\u0007' });
+	const said = await ask({ token });
+	assert.doesNotMatch(toText(said, false), /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);
+	assert.match(toText(said, true), /\u001b\[31mREFUSED/);
+});
+
+test('text is at most 80 columns wide', async () => {
+	const token = mintToken(pki.tokenKey, { ...good, aud: 'x'.repeat(70), scope: 'y '.repeat(60) });
+	for (const one of [{ token }, { path: `/plain/${'z'.repeat(200)}` }, { path: '/chain' }]) {
+		for (const line of toText(await ask(one), false).split('\n')) assert.ok(line.length <= 80, line);
+	}
+});
+
+test('secrets are taken out by the name of their field or parameter, and by their looks', () => {
+	const jwt = `ey${'J'}hbGciOiJub25lIn0.e30.abc-_`;
+	assert.equal(
+		redactHead(
+			`GET /x?sig=1&a=2&access%5Ftoken=3#t HTTP/1.1\r\nAuthorization: bearer abc\r\nX-Api-Key: k\r\nx: 1 ${jwt}\r\n\r\n`,
+		),
+		'GET /x?sig=[redacted]&a=2&access%5Ftoken=[redacted]#t HTTP/1.1\r\nAuthorization: bearer [redacted]\r\nX-Api-Key: [redacted]\r\nx: 1 [redacted]\r\n\r\n',
+	);
+	assert.equal(redactTarget(`/x/${jwt}?%zz=1&author=me`), '/x/[redacted]?%zz=1&author=[redacted]');
+	assert.equal(redactText('the secret1 is secret1', ['secret1', 'is']), 'the [redacted] is [redacted]');
+});

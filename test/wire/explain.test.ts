@@ -1,0 +1,186 @@
+/**
+ * `proxy explain` against the proxy itself: the same requests, by the same file, over the wire. What is explained is what the client
+ * gets (status, body, fields), what the log says (reason), and byte for byte the head that the upstream gets.
+ */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { join, resolve } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import type { ExplainResult } from '../../src/cli/explain/json.ts';
+import { inspect, type StartFiles } from '../../src/control/files/inspection.ts';
+import { connectTls, h1Raw, request } from '../fixtures/clients.ts';
+import { EXPLAIN_CASES, type ExplainCase, explainConfig, explained, ordinary } from '../fixtures/explain-cases.ts';
+import { temporaryFolder, testPki } from '../fixtures/pki.ts';
+import { BODY_MODE, type LogLine, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
+
+const pki = await testPki();
+const { valid } = pki.clients;
+
+const open = new AsyncDisposableStack();
+let upstream: Upstream;
+let proxy: ProxyProcess;
+let files: StartFiles;
+before(async () => {
+	upstream = open.use(await startUpstream());
+	proxy = open.use(await startProxy({ configText: explainConfig(upstream.url), workers: 1 }));
+	const { files: read, problems } = await inspect(proxy.configPath, new Date());
+	assert.deepEqual(problems, []);
+	files = read!;
+});
+after(() => open.disposeAsync());
+
+interface Real {
+	readonly status: number;
+	readonly text: string;
+	readonly headers: Readonly<Record<string, unknown>>;
+}
+
+/** What the proxy says over the wire. */
+async function real(one: ExplainCase): Promise<Real> {
+	const { protocol = 'h1', method = 'GET', path = '/plain', cert = valid, headers = [], bodyBytes = 0 } = one;
+	const bearer = one.token === null ? null : (one.token ?? ordinary);
+	const body = Buffer.alloc(bodyBytes, 'x');
+	if (protocol === 'h2') {
+		const lines = headers.map((line) => line.split(': ') as [string, string]);
+		// Before the others, as explained.
+		if (bearer !== null) lines.unshift(['authorization', `Bearer ${bearer}`]);
+		const options = {
+			method,
+			path,
+			cert,
+			headers: [['host', 'proxy.example'], ...lines] as [string, string][],
+			token: null,
+		};
+		const {
+			status,
+			text,
+			headers: fields,
+		} = await request('h2', proxy, { ...options, ...(bodyBytes > 0 && { body }) });
+		return { status, text, headers: fields };
+	}
+	using raw = await h1Raw(proxy, { cert });
+	const hasHost = headers.some((line) => /^host:/i.test(line));
+	const isFramed = headers.some((line) => /^(content-length|transfer-encoding):/i.test(line));
+	const lines = [
+		`${method} ${path} HTTP/1.1`,
+		...(hasHost ? [] : ['Host: proxy.example']),
+		...(bearer === null ? [] : [`Authorization: Bearer ${bearer}`]),
+		...headers,
+		...(bodyBytes > 0 && !isFramed ? [`Content-Length: ${bodyBytes}`] : []),
+	];
+	raw.send(`${lines.join('\r\n')}\r\n\r\n`);
+	if (bodyBytes > 0 && one.reason === undefined) raw.send(body);
+	const answer = await raw.readResponse(method);
+	const fields = Object.fromEntries(answer.headers.map(([name, value]) => [name.toLowerCase(), value]));
+	return { status: answer.status, text: answer.body.toString(), headers: fields };
+}
+
+/** The log's word on the request that has just ended. */
+async function loggedReason(from: number): Promise<unknown> {
+	const line = await proxy.waitForLog(({ target }: LogLine) => target === 'proxy::access', undefined, from);
+	return line.reason;
+}
+
+/** Random digits differ. */
+const withoutRandom = (head: string) =>
+	head.replace(/^(traceparent: 00-)(?!a{32}).{32}-.{16}/m, '$1x-x').replace(/^(x-request-id: ).{32}$/m, '$1x');
+
+describe('what is explained is what happens', () => {
+	for (const one of EXPLAIN_CASES) {
+		test(`${one.protocol ?? 'h1'}: ${one.name}`, async () => {
+			const said = await explained(files, one);
+			assert.equal(said.outcome, one.reason === undefined ? 'passes' : 'refused', JSON.stringify(said, undefined, 1));
+			const lines = proxy.logs.length;
+			const count = upstream.requests.length;
+			if (one.status === 0) {
+				assert.deepEqual([said.answer?.ending, said.reason], ['closed', one.reason]);
+				const socket = await connectTls(proxy, { cert: one.cert! });
+				const line = await proxy.waitForLog(({ target }: LogLine) => target === 'proxy::tls', undefined, lines);
+				assert.deepEqual([line.message, line.reason, line.error], ['handshake failed', one.reason, line.error]);
+				socket.destroy();
+				return;
+			}
+			const answer = await real(one);
+			if (one.reason === undefined) {
+				assert.equal(answer.status, 200, answer.text);
+				assert.equal(upstream.requests.length, count + 1);
+				assert.equal(withoutRandom(said.head!), withoutRandom(upstream.requests.at(-1)!.raw));
+				return;
+			}
+			assert.equal(upstream.requests.length, count);
+			assert.equal(answer.status, one.status, answer.text);
+			assert.equal(said.reason, one.reason);
+			assert.equal(await loggedReason(lines), one.reason);
+			const { ending, status, body, headers } = said.answer!;
+			assert.deepEqual([ending, status, body], ['answer', answer.status, answer.text]);
+			// Without the symbols that node:http2 adds.
+			const { date, connection, ...fields } = Object.fromEntries(Object.entries(answer.headers));
+			const own = { 'content-type': 'text/plain; charset=utf-8', 'content-length': fields['content-length'] };
+			assert.deepEqual(fields, { ...own, ...headers });
+		});
+	}
+
+	test('every refusal that needs no load has been compared', () => {
+		const statuses = new Set(EXPLAIN_CASES.map(({ status }) => status));
+		assert.deepEqual(
+			[...statuses].filter((one) => one !== undefined).sort(),
+			[0, 400, 401, 403, 404, 405, 413, 431, 501],
+		);
+	});
+
+	test('HTTP/2: connection-specific fields reset the stream', async () => {
+		const said = await explained(files, { name: '', protocol: 'h2', headers: ['connection: close'], reason: '' });
+		assert.deepEqual([said.answer?.ending, said.reason], ['reset', 'connection in HTTP/2']);
+	});
+});
+
+test('the command: exit codes, JSON, and no token in it', async () => {
+	const dir = temporaryFolder('explain');
+	const main = resolve(import.meta.dirname, '../../src/main.ts');
+	const conditions = BODY_MODE === 'streaming' ? ['-C', 'boxed_body'] : [];
+	const certPath = pki.writeFile('explain-client.crt', valid.certPem);
+	const tokenPath = pki.writeFile('explain.jwt', `${ordinary}\n`);
+	const run = (...args: string[]) =>
+		new Promise<{ code: number; out: string; err: string }>((done) => {
+			const all = [...conditions, main, 'explain', ...args];
+			execFile(process.execPath, all, { cwd: dir }, (error, out, err) =>
+				done({ code: Number(error?.code ?? 0), out, err }),
+			);
+		});
+	const good = ['--token-file', tokenPath, '--client-cert', certPath];
+	const [passes, refused, usage, config] = await Promise.all([
+		run(
+			'--config',
+			proxy.configPath,
+			'--json',
+			'--url',
+			'https://edge.example/plain/x?access_token=abc',
+			...good,
+			'--peer',
+			'192.0.2.7',
+		),
+		run('--config', proxy.configPath, '--path', '/nowhere', ...good),
+		run('--path', '/x', '--token', ordinary, '--token', ordinary),
+		run('--path', '/x', '--config', join(dir, 'missing.toml')),
+	]);
+	assert.equal(passes.code, 0, passes.err);
+	const result = JSON.parse(passes.out) as ExplainResult;
+	assert.deepEqual([result.outcome, result.route, result.upstream], ['passes', '/plain', upstream.authority]);
+	assert.deepEqual(result.upstream_head!.slice(0, 4), [
+		'GET /plain/x?access_token=[redacted] HTTP/1.1',
+		`host: ${upstream.authority}`,
+		'x-forwarded-for: 192.0.2.7',
+		'x-forwarded-proto: https',
+	]);
+	assert.equal(refused.code, 1, refused.err);
+	assert.match(refused.out, /the client gets 404 and the body "no route"\./);
+	assert.ok(
+		refused.out.split('\n').every((line) => line.length <= 80 || line.includes('/')),
+		refused.out,
+	);
+	assert.deepEqual([usage.code, config.code], [2, 2]);
+	assert.match(usage.err, /--token: is given twice/);
+	assert.match(config.err, /there is no such file/);
+	for (const { out, err } of [passes, refused, usage]) assert.ok(!(out + err).includes(ordinary.slice(0, 20)));
+});
