@@ -22,6 +22,7 @@ import { schema } from './commands/schema.ts';
 
 export const COMMANDS: readonly Command[] = [
 	run,
+	schema,
 	check,
 	explain,
 	healthcheck,
