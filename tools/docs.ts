@@ -1,5 +1,5 @@
 /**
- * Writes what is made from the code: the JSON Schema of the configuration, and the tables in the pages of docs/.
+ * Writes what is made from the code: the JSON Schema of the configuration, the tables in the pages of docs/, the man page and docs/command.md.
  *
  *   npm run docs
  *

@@ -39,18 +39,16 @@ test('by hand: the commands of the pages lead to an answer', {
 		[true, []],
 		'a comment stands between the servers and the request',
 	);
-	const shell = spawn('sh', ['-c', `{ ${servers} wait; } > log 2>&1`], {
+	writeFileSync(join(dir, 'log'), '');
+	const logged = () => readFileSync(join(dir, 'log'), 'utf8');
+	const shell = spawn('sh', ['-c', `{ ${servers} wait; } >> log 2>&1`], {
 		cwd: dir,
 		env,
 		detached: true,
 		stdio: 'ignore',
 	});
 	try {
-		await until(
-			() => readFileSync(join(dir, 'log'), 'utf8').includes('"message":"ready"'),
-			() => readFileSync(join(dir, 'log'), 'utf8'),
-			30_000,
-		);
+		await until(() => logged().includes('"message":"ready"'), logged, 30_000);
 		const answer = execFileSync('sh', ['-c', client!], {
 			cwd: dir,
 			env,

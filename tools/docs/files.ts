@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { configSchemaText } from '../../src/config/json-schema.ts';
+import { commandDocs } from '../command-docs.ts';
 import { configurationTables } from './configuration.ts';
 import { accessMembers, handshakeReasons, logTargets } from './logs.ts';
 import { familiesOf } from './metrics.ts';
@@ -11,7 +12,8 @@ export function generatedFiles(root: string): { path: string; text: string }[] {
 		path,
 		text: fill(readFileSync(join(root, path), 'utf8'), parts, path),
 	}));
-	return [{ path: 'schema/config.schema.json', text: configSchemaText() }, ...pages];
+	const commands = Object.entries(commandDocs()).map(([path, text]) => ({ path, text }));
+	return [{ path: 'schema/config.schema.json', text: configSchemaText() }, ...pages, ...commands];
 }
 
 /** The parts of each page that are made, by the names in its markers. */

@@ -164,7 +164,7 @@ function bootKeys(): string[] {
 		jwt,
 		limits: other(config.limits),
 		log: other(config.log),
-		metrics: other(config.metrics),
+		metrics: { buckets: [9], gateBuckets: [9] },
 	};
 	return changedBootSettings(config, changed as unknown as typeof config);
 }

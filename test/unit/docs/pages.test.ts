@@ -10,6 +10,7 @@
  *   <!-- run by FILE: NAME -->     any       the test NAME in FILE runs the very text: it takes it by `blockNamed('NAME')` of test/fixtures/doc-blocks.ts
  *   <!-- checked by FILE: NAME --> any       the test NAME in FILE judges it in another way, by a linter or by comparing it with a file that is tested
  *   <!-- not run: WHY -->          any       neither is possible here; say why. To be used for what needs a cluster, a registry or root
+ *   ```sh                                    is the example of a command (`proxy help`), which has its tests
  *   ```text, ``` alone                       output and drawings, free
  *
  * Every other block fails, also one of a new language. Command lines of `proxy` must be such that it would take, in every block.
@@ -92,6 +93,7 @@ describe('the rule about blocks of code', () => {
 		assert.match(run(`<!-- checked by ${here}: ${name.toUpperCase()} -->`)!, /has no THE RULE/);
 		assert.equal(run('<!-- not run: needs a cluster -->'), undefined);
 		assert.match(run('<!-- not run: -->')!, /no test runs it/);
+		assert.equal(problem('```sh\nproxy schema > config.schema.json\n```'), undefined);
 	});
 
 	it('takes no block of a language that it does not know', () => {
@@ -146,6 +148,10 @@ function problemOf(block: DocBlock): string | undefined {
 			return problemOfToml(block);
 		case 'json':
 			return problemOfJson(code);
+		case 'sh':
+			// test/unit/cli/help.test.ts looks at the examples.
+			if (COMMANDS.some(({ example }) => code === `${example}\n`)) return undefined;
+			break;
 		case 'ts':
 			// test/package/doc-examples.ts finds these.
 			if (['README.md', 'docs/embed.md'].includes(block.page)) return undefined;
