@@ -7,7 +7,7 @@ export const schema = defineCommand({
 	details: [
 		'Editors that know taplo, such as VS Code with Even Better TOML, complete and check a file whose first line is "#:schema ./config.schema.json", where the schema lies beside it. What a schema cannot say, proxy check does.',
 	],
-	example: 'proxy schema > config.schema.json',
+	example: 'proxy schema',
 	exitCodes: { 0: 'printed' },
 	run: async (_, { print }) => {
 		const { configSchemaText } = await import('../../config/json-schema.ts');
