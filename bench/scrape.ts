@@ -52,6 +52,7 @@ const sources: MetricSources = {
 	inForce: {
 		generation: 1,
 		reloads: { success: 0, failure: 0 },
+		reloading: false,
 		tls: { cert: pki.server.certPem, key: '', ca: pki.ca.certPem },
 	},
 	routes: () => upstreams.current.traffic,

@@ -43,7 +43,7 @@ export function createState({ config, tls, identity }: StartFiles, wantedWorkers
 		workers,
 		clockEpoch,
 		clock,
-		inForce: { tls, identity, generation: 1, reloads: { success: 0, failure: 0 } },
+		inForce: { tls, identity, generation: 1, reloads: { success: 0, failure: 0 }, reloading: false },
 		journal: new ReloadJournal(clock.wallSeconds),
 		startedSeconds: clock.wallSeconds(),
 		memory: new ProcessMemory({

@@ -25,7 +25,7 @@ export interface MetricSources {
 	readonly listening: () => number;
 	/** Of the table in force. */
 	readonly upstreams: () => Iterable<Upstream>;
-	readonly inForce: Pick<ConfigInForce, 'generation' | 'reloads' | 'tls'>;
+	readonly inForce: Pick<ConfigInForce, 'generation' | 'reloads' | 'reloading' | 'tls'>;
 	/** By prefix, of the table in force. */
 	readonly routes: () => ReadonlyMap<string, Pick<RouteCounters, 'stats' | 'createdSeconds'>>;
 	/** What reloads have done. */

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { unknownVariables } from '../../../src/cli/environment.ts';
+import { COMMANDS } from '../../../src/cli/commands.ts';
+import * as environment from '../../../src/cli/environment.ts';
+
+const unknownVariables = (env: Record<string, string>) => environment.unknownVariables(env, COMMANDS);
 
 const namesOf = (...names: string[]) =>
 	unknownVariables(Object.fromEntries(names.map((name) => [name, 'secret']))).map(({ name }) => name);
@@ -12,7 +15,7 @@ describe('variables that look as if they were meant for the proxy', () => {
 			{
 				name: 'PROXY_XYZZYPLUGH',
 				message:
-					'is read by nobody; there are PROXY_CONFIG, PROXY_BIND, PROXY_METRICS_BIND, PROXY_WORKERS, PROXY_LOG_FORMAT',
+					'is read by nobody; there are PROXY_CONFIG, PROXY_BIND, PROXY_METRICS_BIND, PROXY_PID_FILE, PROXY_WORKERS, PROXY_LOG_FORMAT',
 			},
 		]);
 	});

@@ -35,6 +35,7 @@ function testSources(...authorities: string[]) {
 	const inForce = {
 		generation: 1,
 		reloads: { success: 0, failure: 0 },
+		reloading: false,
 		tls: { cert: pki.server.certPem, key: '', ca: pki.ca.certPem } as TlsMaterial,
 	};
 	const budgets = {
