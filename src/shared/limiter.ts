@@ -41,11 +41,18 @@ export function limiterSlotCount({ cells }: LimiterMemory): number {
 }
 
 /**
- * Slots that belong to a tenant in debt, and can be given to nobody else. It looks at the whole table: for scrapes.
+ * Slots that belong to a tenant in debt, and can be given to nobody else. It looks at the whole table, some 10 ms: for scrapes, which
+ * take `countSlotsInUse`, and leave it at each step.
  *
  * @param nowMs monotonic milliseconds.
  */
-export function limiterSlotsInUse({ cells }: LimiterMemory, nowMs: number): number {
+export function limiterSlotsInUse(memory: LimiterMemory, nowMs: number): number {
+	const count = countSlotsInUse(memory, nowMs);
+	for (let step = count.next(); ; step = count.next()) if (step.done) return step.value;
+}
+
+/** The same in steps of a millisecond. */
+export function* countSlotsInUse({ cells }: LimiterMemory, nowMs: number): Generator<void, number> {
 	// Halves of the words, so that no BigInt is made for a million slots. A slot that is just being taken counts.
 	const halves = new Uint32Array(cells);
 	const seconds = Math.floor(nowMs / 1000);
@@ -54,9 +61,13 @@ export function limiterSlotsInUse({ cells }: LimiterMemory, nowMs: number): numb
 	for (let pair = 0; pair < halves.length; pair += 4) {
 		const fullAt = halves[pair + UPPER_HALF]!;
 		if (fullAt > seconds || (fullAt === seconds && halves[pair + LOWER_HALF]! > units)) inUse++;
+		if ((pair & STEP_MASK) === STEP_MASK - 3) yield;
 	}
 	return inUse;
 }
+
+/** 65,536 slots. */
+const STEP_MASK = 4 * 65_536 - 1;
 
 /** Where in a pair of 64-bit words the halves of `full-at` stand. */
 const UPPER_HALF = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1 ? 3 : 2;
