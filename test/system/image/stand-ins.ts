@@ -3,13 +3,12 @@
  * reached where the tests run. What they have is what the real ones promise, and no more: a library that the Dockerfile
  * forgets to bring is missing here, too.
  */
-import { execFileSync } from 'node:child_process';
 import { copyFileSync, cpSync, mkdirSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { ROOT, succeed } from '../tools.ts';
 
-/** Not in the distroless image `cc`, nor loaded by anything but Node. */
-const NOT_IN_CC = /^libatomic\./;
+/** What the distroless image `cc` has of Debian's libraries. */
+const CC = ['libc6', 'libgcc-s1', 'libstdc++6'];
 
 /** Node 26 of tools/runtime: the newest that npm has. */
 const NODE = realpathSync(join(ROOT, 'node_modules/.bin/node'));
@@ -47,7 +46,7 @@ function nodeImage(folder: string): string {
 	}
 	mkdirSync(join(folder, 'usr/bin'));
 	symlinkSync('/bin/busybox', join(folder, 'usr/bin/env'));
-	for (const library of librariesOf(NODE)) copyLibrary(folder, library);
+	copyLibraries(folder, ...CC, 'libatomic1');
 	cpSync(NODE, join(folder, 'usr/local/bin/node'));
 	writeFileSync(join(folder, 'usr/local/LICENSE'), 'Node.js is licensed for use as follows');
 	cpSync(npmFolder(), join(folder, 'usr/local/lib/node_modules/npm'), { recursive: true, dereference: true });
@@ -62,22 +61,20 @@ function ccImage(folder: string): string {
 	for (const sub of ['tmp', 'proc', 'dev', 'etc/ssl/certs', 'home/nonroot', 'usr/lib']) {
 		mkdirSync(join(folder, sub), { recursive: true });
 	}
-	for (const library of librariesOf(NODE)) if (!NOT_IN_CC.test(basename(library))) copyLibrary(folder, library);
+	copyLibraries(folder, ...CC);
 	cpSync(CA_FILE, join(folder, CA_FILE));
 	const users = ['root:x:0:0:root:/root:/sbin/nologin', 'nonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin'];
 	writeFileSync(join(folder, 'etc/passwd'), `${users.join('\n')}\n`);
 	return folder;
 }
 
-/** Absolute paths, the program loader's among them. */
-function librariesOf(program: string): string[] {
-	const lines = execFileSync('ldd', [program], { encoding: 'utf8' }).split('\n');
-	return lines.flatMap((line) => /(\/\S+) \(0x/.exec(line)?.[1] ?? []);
-}
-
-function copyLibrary(folder: string, library: string): void {
-	mkdirSync(join(folder, dirname(library)), { recursive: true });
-	copyFileSync(realpathSync(library), join(folder, library));
+/** As Debian's packages bring them, under the same paths. */
+function copyLibraries(folder: string, ...packages: string[]): void {
+	const paths = succeed('dpkg-query', ['--listfiles', ...packages]).split('\n');
+	for (const library of paths.filter((path) => /\.so(\.[0-9.]+)?$/.test(path))) {
+		mkdirSync(join(folder, dirname(library)), { recursive: true });
+		copyFileSync(realpathSync(library), join(folder, library));
+	}
 }
 
 function npmFolder(): string {
