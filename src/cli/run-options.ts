@@ -34,6 +34,14 @@ export const RUN_OPTIONS = {
 		about: 'address of the plain metrics listener; it has no authentication, keep it private',
 		parse: parseAddress,
 	},
+	pidFile: {
+		flag: 'pid-file',
+		env: 'PROXY_PID_FILE',
+		placeholder: 'FILE',
+		about: 'where the process writes its number once it is ready; the file goes with it',
+		candidates: 'file',
+		parse: parseFileName,
+	},
 	workers: {
 		flag: 'workers',
 		env: 'PROXY_WORKERS',

@@ -4,6 +4,7 @@ import type { Logger } from '../../shared/log.ts';
 import { descriptorsExhausted, keepSpareDescriptor } from '../../shared/spare-descriptor.ts';
 import { type ListenAddress, listenProblem } from '../listen.ts';
 import { StartError } from '../start-error.ts';
+import { processFacts } from '../status/process-facts.ts';
 import type { Readiness } from '../status/readiness.ts';
 import { EXPOSITION_TYPE, Exposition } from './exposition.ts';
 import { type MetricSources, writeProxyFamilies } from './families.ts';
@@ -19,7 +20,7 @@ const TARGET = 'proxy::metrics';
 
 /**
  * The plain listener of specification 4.3: `/metrics`, and for those who start and stop the process `/livez` and
- * `/readyz`. It runs on the main thread, so it answers also while the data plane is saturated, and until the very end of a
+ * `/readyz`, and `/process` for `proxy reload` and `proxy drain`. It runs on the main thread, so it answers also while the data plane is saturated, and until the very end of a
  * drain.
  *
  * @throws StartError when the address cannot be had.
@@ -76,6 +77,10 @@ function pagesOf(sources: MetricSources, readiness: Pick<Readiness, 'obstacle'>,
 		// That somebody answers is all there is to say.
 		['/livez', () => ({ status: 200, body: 'alive' })],
 		['/readyz', () => ready(readiness)],
+		[
+			'/process',
+			() => ({ status: 200, body: JSON.stringify(processFacts(sources.inForce)), type: 'application/json' }),
+		],
 	]);
 }
 
