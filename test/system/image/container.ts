@@ -20,6 +20,8 @@ export interface ImageConfig {
 export interface Container extends AsyncDisposable {
 	/** What has come on standard output and standard error. */
 	output(): string;
+	/** The process of the image's command, as this machine numbers it. */
+	pid(): number;
 	/** As `docker exec`: in its namespaces, as its user. */
 	exec(...command: string[]): { readonly status: number | null; readonly output: string };
 	/** As `docker stop`: the image's stop signal. @returns the exit code */
@@ -28,17 +30,17 @@ export interface Container extends AsyncDisposable {
 
 /** @param etc the folder that is mounted, read-only, as the image's working directory */
 export async function startContainer(root: string, config: ImageConfig, etc: string): Promise<Container> {
-	const [uid = '', gid = ''] = config.User.split(':');
+	const [uid = 0, gid = 0] = config.User.split(':').map(Number);
 	const environment = config.Env.flatMap((pair) => {
 		const [name = '', ...value] = pair.split('=');
 		return ['--setenv', name, value.join('=')];
 	});
 	const args = [
-		...['--unshare-all', '--uid', uid, '--gid', gid, '--cap-drop', 'ALL', '--die-with-parent', '--new-session'],
+		...['--unshare-all', '--cap-drop', 'ALL', '--die-with-parent', '--new-session'],
 		...['--ro-bind', root, '/', '--proc', '/proc', '--dev', '/dev', '--ro-bind', etc, config.WorkingDir],
 		...['--chdir', config.WorkingDir, '--clearenv', ...environment, '--info-fd', '3', '--', ...config.Entrypoint],
 	];
-	const child = spawn('bwrap', args, { stdio: ['ignore', 'pipe', 'pipe', 'pipe'] });
+	const child = spawn('bwrap', args, { uid, gid, stdio: ['ignore', 'pipe', 'pipe', 'pipe'] });
 	const exited = once(child, 'close') as Promise<[number | null]>;
 	let output = '';
 	for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text) => (output += text));
@@ -50,8 +52,9 @@ export async function startContainer(root: string, config: ImageConfig, etc: str
 	};
 	return {
 		output: () => output,
+		pid: command,
 		exec: (...words) => {
-			const into = ['-t', String(command()), '--user', '--preserve-credentials', '-m', '-p', '-n', '-i', '-u'];
+			const into = ['-t', String(command()), '-m', '-p', '-n', '-i', '-u', '-S', String(uid), '-G', String(gid)];
 			const { status, stdout, stderr } = spawnSync('nsenter', [...into, '--', ...words], {
 				encoding: 'utf8',
 				env: Object.fromEntries(config.Env.map((pair) => pair.split('=', 2))),
