@@ -73,7 +73,7 @@ describe('on Kubernetes', () => {
 		for (const file of KUBERNETES) {
 			const { reloadOnChange, tls, jwt } = config(file);
 			assert.ok(reloadOnChange, file);
-			for (const path of [tls.certPath, tls.keyPath, tls.clientCaPath, jwt!.jwksPath]) {
+			for (const path of [tls.certPath, tls.keyPath, tls.clientCaPath, (jwt as { readonly publicKeyPath: string }).publicKeyPath]) {
 				const mount = container.volumeMounts.find(({ mountPath }: { mountPath: string }) => path.startsWith(`${mountPath}/`));
 				assert.ok(mount, `${file}: ${path}`);
 				assert.deepEqual([mount.subPath, mount.readOnly], [undefined, true]);

@@ -1,8 +1,8 @@
 /** Alerts and dashboard of deploy/ name what the proxy writes, and nothing else. */
 import assert from 'node:assert/strict';
-import { globSync } from 'node:fs';
 import { describe, test } from 'node:test';
-import { ROOT, text, yaml } from './files.ts';
+import { FAMILIES } from '../../../src/control/metrics/family-table.ts';
+import { text, yaml } from './files.ts';
 
 interface Alert {
 	readonly alert: string;
@@ -21,32 +21,46 @@ interface Panel {
 	readonly targets?: readonly { readonly refId: string; readonly expr: string; readonly datasource: object }[];
 }
 
-/** Every family that src/control/metrics names. */
-const families = new Set(
-	globSync('src/control/metrics/**/*.ts', { cwd: ROOT }).flatMap((file) =>
-		Array.from(text(file).matchAll(/'((?:proxy|process|nodejs)_[a-z0-9_]+)'/g), ([, name]) => name!),
-	),
+/** Every series that src/control/metrics writes, with the labels that it may have. */
+const series = new Map(
+	Object.values(FAMILIES).flatMap(({ name, type, labels }): [string, readonly string[]][] => {
+		const own = Object.keys(labels);
+		const sums: [string, readonly string[]][] = [`${name}_sum`, `${name}_count`].map((part) => [part, own]);
+		if (type === 'histogram') return [[`${name}_bucket`, [...own, 'le']], ...sums];
+		if (type === 'summary') return [[name, [...own, 'quantile']], ...sums];
+		return [[name, own]];
+	}),
 );
+/** Prometheus' own, of each target. */
+const OF_TARGETS = ['instance', 'job'];
+
 const rules: { readonly groups: readonly { readonly rules: readonly Alert[] }[] } = yaml('deploy/prometheus/rules.yaml');
 const alerts = rules.groups.flatMap((group) => group.rules);
 const dashboard = JSON.parse(text('deploy/grafana/mtls-edge-proxy.json'));
 const panels: readonly Panel[] = dashboard.panels;
 const queries = panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => ({ title, expr })));
 
-/** The names of metrics in an expression that no family stands behind. */
-function unknownNames(expr: string): string[] {
-	const names = expr.replaceAll(/"[^"]*"/g, '""').match(/\b(?:proxy|process|nodejs)_[a-z0-9_]+/g) ?? [];
-	return names.filter((name) => !families.has(name) && !families.has(name.replace(/_(?:bucket|sum|count)$/, '')));
+/** What an expression asks for and nobody writes: series, and labels in their selectors. */
+function unknownIn(expr: string): string[] {
+	const selectors = expr.matchAll(/\b((?:proxy|process|nodejs)_[a-z0-9_]+)(?:\{([^}]*)\})?/g);
+	return Array.from(selectors).flatMap(([, name = '', matchers = '']) => {
+		const labels = series.get(name);
+		if (labels === undefined) return [name];
+		const asked = Array.from(matchers.matchAll(/([a-z_]+)\s*[=!]~?/g), ([, label]) => label!);
+		return asked.filter((label) => ![...labels, ...OF_TARGETS].includes(label)).map((label) => `${name}{${label}}`);
+	});
 }
 
-test('the families are found in the source', () => {
-	assert.ok(families.has('proxy_requests_total') && families.size > 30, [...families].join());
-	assert.deepEqual(unknownNames('rate(proxy_request_total[5m]) / proxy_upstream_duration_seconds_bucket'), ['proxy_request_total']);
+test('a name or a label that the proxy does not write is found', () => {
+	assert.deepEqual(unknownIn('rate(proxy_request_total[5m]) / proxy_upstream_duration_seconds_bucket{le="1"}'), [
+		'proxy_request_total',
+	]);
+	assert.deepEqual(unknownIn('proxy_requests_total{instance=~"$instance", tenant!="x"}'), ['proxy_requests_total{tenant}']);
 });
 
 describe('the alerts', () => {
 	test('name metrics that the proxy writes', () => {
-		for (const { alert, expr } of alerts) assert.deepEqual(unknownNames(expr), [], alert);
+		for (const { alert, expr } of alerts) assert.deepEqual(unknownIn(expr), [], alert);
 	});
 
 	test('say how bad it is, what is wrong and where to look', () => {
@@ -86,7 +100,7 @@ describe('the alerts', () => {
 
 describe('the dashboard', () => {
 	test('names metrics that the proxy writes', () => {
-		for (const { title, expr } of queries) assert.deepEqual(unknownNames(expr), [], title);
+		for (const { title, expr } of queries) assert.deepEqual(unknownIn(expr), [], title);
 	});
 
 	test('asks the data source and the instances that are chosen in it', () => {
