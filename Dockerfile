@@ -12,10 +12,11 @@ FROM docker.io/library/node:${NODE_VERSION}-trixie-slim AS node
 FROM node AS build
 # collected: bodies are read whole. streaming: they pass through. See docs/deploy.md.
 ARG BODY_MODE=collected
+ENV NPM_CONFIG_USERCONFIG=/run/secrets/npmrc
 WORKDIR /build
 # The workspaces hold the Node and the benchmarks of development.
 COPY package.json package-lock.json .npmrc ./
-RUN --mount=type=secret,id=npmrc,target=/root/.npmrc \
+RUN --mount=type=secret,id=npmrc \
     npm pkg delete workspaces && npm ci --ignore-scripts --no-audit --no-fund
 COPY . .
 RUN case "${BODY_MODE}" in \
@@ -25,9 +26,10 @@ RUN case "${BODY_MODE}" in \
     esac
 
 FROM node AS root
+ENV NPM_CONFIG_USERCONFIG=/run/secrets/npmrc
 WORKDIR /root-of-image/app
 COPY package.json package-lock.json .npmrc ./
-RUN --mount=type=secret,id=npmrc,target=/root/.npmrc \
+RUN --mount=type=secret,id=npmrc \
     npm pkg delete workspaces && npm ci --omit=dev --ignore-scripts --no-audit --no-fund && rm -f package-lock.json .npmrc
 COPY package.json LICENSE ./
 COPY --from=build /build/dist dist

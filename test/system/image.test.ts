@@ -37,7 +37,14 @@ describe('the image', { skip: missingTools('buildah', 'bwrap', 'busybox', 'nsent
 	before(
 		async () => {
 			const scratch = temporaryFolder('image');
-			const storage = ['--root', join(scratch, 'storage'), '--runroot', join(scratch, 'run'), '--storage-driver', 'vfs'];
+			const storage = [
+				'--root',
+				join(scratch, 'storage'),
+				'--runroot',
+				join(scratch, 'run'),
+				'--storage-driver',
+				'vfs',
+			];
 			buildah = (...args) => succeed('buildah', [...storage, ...args]);
 			makeStandIns(buildah, scratch, BASES);
 			const npmrc = join(scratch, 'npmrc');
@@ -68,14 +75,22 @@ describe('the image', { skip: missingTools('buildah', 'bwrap', 'busybox', 'nsent
 	});
 
 	test('is small, has no shell and no npm, and nothing of the sources', () => {
-		// The node binary is 130 MB of it, glibc and its kin 18 MB.
-		assert.ok(size < 190_000_000, `${size} bytes`);
+		// The node binary is 130 MB of it, glibc and its kin 18 MB; what is left is for packages.
+		assert.ok(size < 210_000_000, `${size} bytes`);
 		const files = succeed('find', ['.', '-path', './app/*', '-prune', '-o', '-type', 'f', '-print'], { cwd: root });
 		assert.doesNotMatch(files, /\/(?:sh|bash|busybox|npm|npx)$/m);
-		assert.deepEqual(succeed('ls', ['-A', 'app'], { cwd: root }).trim().split('\n').sort(), ['LICENSE', 'dist', 'node_modules', 'package.json']);
+		assert.deepEqual(succeed('ls', ['-A', 'app'], { cwd: root }).trim().split('\n').sort(), [
+			'LICENSE',
+			'dist',
+			'node_modules',
+			'package.json',
+		]);
 		const { dependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
 		const direct = succeed('ls', ['app/node_modules'], { cwd: root }).trim().split('\n');
-		assert.deepEqual(Object.keys(dependencies).filter((name) => !direct.includes(name.split('/')[0]!)), []);
+		assert.deepEqual(
+			Object.keys(dependencies).filter((name) => !direct.includes(name.split('/')[0]!)),
+			[],
+		);
 	});
 
 	test('brings the licences of what it holds', () => {
@@ -90,17 +105,25 @@ describe('the image', { skip: missingTools('buildah', 'bwrap', 'busybox', 'nsent
 
 	test('says what it is, by the labels of OCI', () => {
 		const labels = Object.keys(config.Labels).map((label) => label.replace('org.opencontainers.image.', ''));
-		assert.deepEqual(
-			labels.filter((label) => !label.startsWith('io.')).sort(),
-			['base.name', 'description', 'licenses', 'revision', 'source', 'title', 'version'],
-		);
+		assert.deepEqual(labels.filter((label) => !label.startsWith('io.')).sort(), [
+			'base.name',
+			'description',
+			'licenses',
+			'revision',
+			'source',
+			'title',
+			'version',
+		]);
 		assert.deepEqual(Object.keys(config.ExposedPorts), ['8443/tcp', '9090/tcp']);
 	});
 
 	test('becomes healthy by its own HEALTHCHECK, with a read-only root and no capability, as user 65532', async () => {
 		const [kind, ...check] = config.Healthcheck.Test as [string, ...string[]];
 		assert.equal(kind, 'CMD');
-		await until(() => container.exec(...check).status === 0, () => `HEALTHCHECK to pass: ${container.output()}`);
+		await until(
+			() => container.exec(...check).status === 0,
+			() => `HEALTHCHECK to pass: ${container.output()}`,
+		);
 		const status = readFileSync(`/proc/${container.pid()}/status`, 'utf8');
 		assert.match(status, /^Uid:\t65532\t65532\t65532\t65532$/m);
 		assert.match(status, /^CapEff:\t0{16}$/m);

@@ -1,6 +1,7 @@
 /** Linters and builders of other people, as child processes: from `.linters/bin` (tools/linters/install.sh), or from PATH. */
 import { spawnSync } from 'node:child_process';
-import { delimiter, resolve } from 'node:path';
+import { existsSync } from 'node:fs';
+import { delimiter, join, resolve } from 'node:path';
 
 export const ROOT = resolve(import.meta.dirname, '../..');
 const PATH = `${resolve(ROOT, '.linters/bin')}${delimiter}${process.env.PATH}`;
@@ -40,9 +41,18 @@ export function succeed(command: string, args: readonly string[], options?: Tool
 
 /** For `node:test`: `false`, or which of these commands are not there. With PROXY_TEST_ALL_CLIENTS that is a failure. */
 export function missingTools(...commands: string[]): string | false {
-	const missing = commands.filter((command) => spawnSync('sh', ['-c', `command -v ${command}`], { env: { PATH } }).status !== 0);
-	if (missing.length === 0) return false;
-	const what = `not installed: ${missing.join(', ')}`;
-	if (process.env.PROXY_TEST_ALL_CLIENTS) throw new Error(what);
-	return what;
+	const there = (command: string) => spawnSync('sh', ['-c', `command -v ${command}`], { env: { PATH } }).status === 0;
+	return missing(commands.filter((command) => !there(command)));
+}
+
+/** The same for a package that tools/linters/install.sh gets from npm. */
+export function missingLinter(name: string): string | false {
+	return missing(existsSync(join(ROOT, '.linters/node_modules', name)) ? [] : [name]);
+}
+
+function missing(what: readonly string[]): string | false {
+	if (what.length === 0) return false;
+	const message = `not installed: ${what.join(', ')}`;
+	if (process.env.PROXY_TEST_ALL_CLIENTS) throw new Error(message);
+	return message;
 }

@@ -9,7 +9,8 @@ import { finish } from './finish.ts';
 
 /** Issue 12, "Packaging". */
 const MOST = 8;
-const SECTION = /^## Dependencies\n(.*?)(?=^## |$(?![^]))/ms;
+/** Up to the next heading, or the end. */
+const SECTION = /^## Dependencies\n((?:(?!## ).*\n?)*)/m;
 /** A row of the section's table: the package in backquotes, then the reason. */
 const ROW = /^\| `([^`]+)` \| *([^|]*?) *\|/gm;
 
@@ -20,7 +21,9 @@ export function checkDependencies(manifest: Manifest, architecture: string): str
 	if (section === undefined) return ["ARCHITECTURE.md has no section '## Dependencies'"];
 	const reasons = new Map([...section.matchAll(ROW)].map(([, name, reason]) => [name!, reason!]));
 	return [
-		...(installed.length > MOST ? [`package.json has ${installed.length} run-time dependencies, more than ${MOST}`] : []),
+		...(installed.length > MOST
+			? [`package.json has ${installed.length} run-time dependencies, more than ${MOST}`]
+			: []),
 		...installed.filter((name) => !reasons.get(name)).map((name) => `ARCHITECTURE.md gives no reason for ${name}`),
 		...[...reasons.keys()]
 			.filter((name) => !installed.includes(name))

@@ -43,9 +43,11 @@ export async function startContainer(root: string, config: ImageConfig, etc: str
 	const child = spawn('bwrap', args, { uid, gid, stdio: ['ignore', 'pipe', 'pipe', 'pipe'] });
 	const exited = once(child, 'close') as Promise<[number | null]>;
 	let output = '';
-	for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text) => (output += text));
+	for (const stream of [child.stdout, child.stderr]) stream?.setEncoding('utf8').on('data', (text) => (output += text));
 	// bubblewrap's first process in the new namespaces is their init; the image's own command is its child.
-	const { 'child-pid': init } = (await within(json(child.stdio[3] as Readable), 'bubblewrap')) as { 'child-pid': number };
+	const { 'child-pid': init } = (await within(json(child.stdio[3] as Readable), 'bubblewrap')) as {
+		'child-pid': number;
+	};
 	const command = () => {
 		const { stdout } = spawnSync('pgrep', ['-P', String(init)], { encoding: 'utf8' });
 		return Number(stdout.trim().split('\n')[0] || init);

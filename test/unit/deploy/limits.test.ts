@@ -73,8 +73,15 @@ describe('on Kubernetes', () => {
 		for (const file of KUBERNETES) {
 			const { reloadOnChange, tls, jwt } = config(file);
 			assert.ok(reloadOnChange, file);
-			for (const path of [tls.certPath, tls.keyPath, tls.clientCaPath, (jwt as { readonly publicKeyPath: string }).publicKeyPath]) {
-				const mount = container.volumeMounts.find(({ mountPath }: { mountPath: string }) => path.startsWith(`${mountPath}/`));
+			for (const path of [
+				tls.certPath,
+				tls.keyPath,
+				tls.clientCaPath,
+				(jwt as { readonly publicKeyPath: string }).publicKeyPath,
+			]) {
+				const mount = container.volumeMounts.find(({ mountPath }: { mountPath: string }) =>
+					path.startsWith(`${mountPath}/`),
+				);
 				assert.ok(mount, `${file}: ${path}`);
 				assert.deepEqual([mount.subPath, mount.readOnly], [undefined, true]);
 			}
@@ -113,7 +120,10 @@ describe('on Kubernetes', () => {
 		const port = container.ports.find(({ name }: { name: string }) => name === 'metrics').containerPort;
 		assert.ok(container.args.includes(`--metrics-bind=0.0.0.0:${port}`));
 		const asked = ['startupProbe', 'readinessProbe', 'livenessProbe'].map((probe) => container[probe].httpGet);
-		assert.deepEqual(asked, ['/readyz', '/readyz', '/livez'].map((path) => ({ path, port: 'metrics' })));
+		assert.deepEqual(
+			asked,
+			['/readyz', '/readyz', '/livez'].map((path) => ({ path, port: 'metrics' })),
+		);
 	});
 
 	test('upstreams are reached by the proxy alone, and the metrics by Prometheus alone', () => {
@@ -151,8 +161,13 @@ describe('compose.yaml', () => {
 
 	test('lets nobody but the proxy reach its services, and publishes on 127.0.0.1 alone', () => {
 		assert.equal(networks.upstreams.internal, true);
-		const beside = Object.entries(services).filter(([, service]) => (service as { networks?: string[] }).networks?.includes('upstreams'));
-		assert.deepEqual(beside.map(([name]) => name), ['orders', 'invoices', 'edge']);
+		const beside = Object.entries(services).filter(([, service]) =>
+			(service as { networks?: string[] }).networks?.includes('upstreams'),
+		);
+		assert.deepEqual(
+			beside.map(([name]) => name),
+			['orders', 'invoices', 'edge'],
+		);
 		for (const { ports = [] } of Object.values(services) as { ports?: string[] }[]) {
 			for (const port of ports) assert.match(port, /^127\.0\.0\.1:/);
 		}

@@ -34,7 +34,8 @@ const series = new Map(
 /** Prometheus' own, of each target. */
 const OF_TARGETS = ['instance', 'job'];
 
-const rules: { readonly groups: readonly { readonly rules: readonly Alert[] }[] } = yaml('deploy/prometheus/rules.yaml');
+const rules: { readonly groups: readonly { readonly rules: readonly Alert[] }[] } =
+	yaml('deploy/prometheus/rules.yaml');
 const alerts = rules.groups.flatMap((group) => group.rules);
 const dashboard = JSON.parse(text('deploy/grafana/mtls-edge-proxy.json'));
 const panels: readonly Panel[] = dashboard.panels;
@@ -55,7 +56,9 @@ test('a name or a label that the proxy does not write is found', () => {
 	assert.deepEqual(unknownIn('rate(proxy_request_total[5m]) / proxy_upstream_duration_seconds_bucket{le="1"}'), [
 		'proxy_request_total',
 	]);
-	assert.deepEqual(unknownIn('proxy_requests_total{instance=~"$instance", tenant!="x"}'), ['proxy_requests_total{tenant}']);
+	assert.deepEqual(unknownIn('proxy_requests_total{instance=~"$instance", tenant!="x"}'), [
+		'proxy_requests_total{tenant}',
+	]);
 });
 
 describe('the alerts', () => {
@@ -88,12 +91,23 @@ describe('the alerts', () => {
 		...['proxy_circuit_state', 'proxy_upstream_alive', 'proxy_certificate_expiry_timestamp_seconds'],
 		...['proxy_auth_failures_total', 'proxy_ratelimited_total', 'proxy_tls_handshake_refusals_total'],
 		...['proxy_reload_timestamp_seconds', 'proxy_worker_event_loop_utilization_ratio', 'proxy_body_memory_bytes'],
-		...['proxy_connections_limit', 'proxy_jwks_age_seconds', 'proxy_crl_next_update_seconds', 'proxy_access_log_dropped_total'],
+		...[
+			'proxy_connections_limit',
+			'proxy_jwks_age_seconds',
+			'proxy_crl_next_update_seconds',
+			'proxy_access_log_dropped_total',
+		],
 	]) {
 		test(`and the dashboard have ${subject}`, () => {
-			assert.ok(alerts.some(({ expr }) => expr.includes(subject)), 'alerts');
+			assert.ok(
+				alerts.some(({ expr }) => expr.includes(subject)),
+				'alerts',
+			);
 			const own = subject.replace('proxy_ratelimited_total', 'proxy_ratelimit_refusals_total');
-			assert.ok(queries.some(({ expr }) => expr.includes(own)), 'dashboard');
+			assert.ok(
+				queries.some(({ expr }) => expr.includes(own)),
+				'dashboard',
+			);
 		});
 	}
 });
@@ -106,7 +120,10 @@ describe('the dashboard', () => {
 	test('asks the data source and the instances that are chosen in it', () => {
 		assert.equal(dashboard.uid, 'mtls-edge-proxy');
 		const names = dashboard.templating.list.map(({ name, type }: { name: string; type: string }) => [name, type]);
-		assert.deepEqual(names, [['datasource', 'datasource'], ['instance', 'query']]);
+		assert.deepEqual(names, [
+			['datasource', 'datasource'],
+			['instance', 'query'],
+		]);
 		const chosen = { type: 'prometheus', uid: '$' + '{datasource}' };
 		for (const { title, datasource, targets = [] } of panels) {
 			if (targets.length > 0) assert.deepEqual(datasource, chosen, title);

@@ -3,12 +3,17 @@ import { describe, test } from 'node:test';
 import { checkDependencies } from '../../../tools/checks/dependencies.ts';
 
 const architecture = (...rows: string[]) =>
-	['# Architecture', '', '## Dependencies', '', '| Package | Why |', '|---|---|', ...rows, '', '## Drain', ''].join('\n');
+	['# Architecture', '', '## Dependencies', '', '| Package | Why |', '|---|---|', ...rows, '', '## Drain', ''].join(
+		'\n',
+	);
 
 describe('run-time dependencies', () => {
 	test('that have each a reason in ARCHITECTURE.md pass', () => {
 		const dependencies = { zod: '4.0.0', '@a/b': '1.0.0' };
-		assert.deepEqual(checkDependencies({ version: '', dependencies }, architecture('| `zod` | schema |', '| `@a/b` | b |')), []);
+		assert.deepEqual(
+			checkDependencies({ version: '', dependencies }, architecture('| `zod` | schema |', '| `@a/b` | b |')),
+			[],
+		);
 	});
 
 	test('without a row, without a reason, or gone are told', () => {
@@ -31,7 +36,9 @@ describe('run-time dependencies', () => {
 
 	test('are looked for in their own section, also when it is the last', () => {
 		const manifest = { version: '', dependencies: { zod: '4.0.0' } };
-		assert.deepEqual(checkDependencies(manifest, '## Drain\n| `zod` | schema |\n'), ["ARCHITECTURE.md has no section '## Dependencies'"]);
+		assert.deepEqual(checkDependencies(manifest, '## Drain\n| `zod` | schema |\n'), [
+			"ARCHITECTURE.md has no section '## Dependencies'",
+		]);
 		assert.deepEqual(checkDependencies(manifest, '## Dependencies\n| `zod` | schema |'), []);
 	});
 });
