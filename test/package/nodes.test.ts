@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { before, describe, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
 import { createProject, type Project, packPackage, run } from './consumer.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -16,6 +17,25 @@ const skip = PLATFORM !== 'linux-x64' && PLATFORM !== 'linux-arm64' && `npm has 
 const DEMO_MS = 120_000;
 /** Unpacked; ARCHITECTURE.md, "Dependencies". */
 const MAX_INSTALLED_BYTES = 30_000_000;
+
+/** Run-time dependencies that ARCHITECTURE.md says are loaded for a feature alone. */
+const ON_DEMAND = Array.from(
+	readFileSync(join(ROOT, 'ARCHITECTURE.md'), 'utf8').matchAll(/^\| `([^`]+)` \|[^|]*\| with /gm),
+	([, name]) => name!,
+).filter((name) => name in manifest.dependencies);
+
+/** Notes the packages that any thread loads. */
+const NOTE_PACKAGES = `
+import { appendFileSync } from 'node:fs';
+import { registerHooks } from 'node:module';
+registerHooks({
+	load(url, context, next) {
+		const name = /.*\\/node_modules\\/((?:@[^/]+\\/)?[^/]+)\\//.exec(url)?.[1];
+		if (name) appendFileSync(process.env.LOADED, name + '\\n');
+		return next(url, context);
+	},
+});
+`;
 
 let tarball: string;
 before(async () => {
@@ -40,8 +60,22 @@ describe('the published package', { skip }, () => {
 				assert.match(await proxy('--version'), new RegExp(`${manifest.version}.*collected`));
 			});
 
-			test('shows every outcome in its demo', { timeout: DEMO_MS }, async () => {
-				await proxy('demo', '--once');
+			test('shows every outcome in its demo, and loads no package that nothing in it asks for', {
+				timeout: DEMO_MS,
+			}, async () => {
+				project.write('loads.mjs', NOTE_PACKAGES);
+				const hook = pathToFileURL(join(project.dir, 'loads.mjs')).href;
+				await run(node, ['node_modules/mtls-edge-proxy/dist/main.js', 'demo', '--once'], project.dir, {
+					...process.env,
+					NODE_OPTIONS: `--import=${hook}`,
+					LOADED: join(project.dir, 'loaded'),
+				});
+				const loaded = new Set(readFileSync(join(project.dir, 'loaded'), 'utf8').trim().split('\n'));
+				assert.ok(loaded.has('zod'), [...loaded].join());
+				assert.deepEqual(
+					ON_DEMAND.filter((name) => loaded.has(name)),
+					[],
+				);
 			});
 
 			test('is imported in all its parts', async () => {

@@ -1,13 +1,13 @@
 /** What deploy/ says, read as its readers do. */
 import { globSync, readFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { parse, parseAllDocuments } from 'yaml';
 import { parseConfig } from '../../../src/config/load.ts';
 
 export const ROOT = resolve(import.meta.dirname, '../../..');
 
 export function text(file: string): string {
-	return readFileSync(join(ROOT, file), 'utf8');
+	return readFileSync(resolve(ROOT, file), 'utf8');
 }
 
 /** A YAML file of one document; merge keys as Compose reads them. */

@@ -1,9 +1,13 @@
 /** Numbers in deploy/ that have to fit each other, and stand in different files. */
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
 import { parseConfig } from '../../../src/config/load.ts';
+import { temporaryFolder } from '../../fixtures/pki.ts';
 import { MINIMAL } from '../config/minimal.ts';
-import { CONFIGS, config, inBase, text, yaml } from './files.ts';
+import { CONFIGS, config, inBase, ROOT, text, yaml } from './files.ts';
 
 /** Between the end of the drain and the process's, ms. */
 const MARGIN_MS = 3_000;
@@ -177,5 +181,32 @@ describe('compose.yaml', () => {
 		const upstreams = config('deploy/compose/config.toml').routes.map(({ upstream }) => upstream.authority);
 		assert.deepEqual(upstreams.sort(), ['invoices:8080', 'orders:8080']);
 		assert.match(text('deploy/compose/service.mjs'), /PORT \?\? 8080/);
+	});
+
+	const init = join(ROOT, 'src/cli/development/init.ts');
+	test('names the files that `proxy init` makes', {
+		skip: !existsSync(init) && 'there is no `proxy init` yet',
+	}, async () => {
+		const { initialise } = await import(pathToFileURL(init).href);
+		const dir = temporaryFolder('compose');
+		await initialise({ dir, hosts: [], upstream: 'http://127.0.0.1:3000' }, Date.now());
+		const { tls, jwt } = config('deploy/compose/config.toml');
+		const made = config(join(dir, 'config.toml'));
+		assert.deepEqual(tls, made.tls);
+		const trusted = ({
+			publicKeyPath,
+			issuer,
+			audience,
+		}: {
+			publicKeyPath: string;
+			issuer?: string;
+			audience?: string;
+		}) => ({
+			publicKeyPath,
+			issuer,
+			audience,
+		});
+		assert.deepEqual(trusted(jwt as never), trusted(made.jwt as never));
+		assert.ok(existsSync(join(dir, tls.certPath)));
 	});
 });
