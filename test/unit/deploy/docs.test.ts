@@ -41,7 +41,7 @@ const FORMS: readonly (readonly [RegExp, (...parts: string[]) => void])[] = [
 		},
 	],
 	[
-		/^TOKEN=\$\(docker compose run --rm --no-deps (\w+) token /,
+		/^TOKEN=\$\(docker compose run --rm -T --no-deps (\w+) token /,
 		(service) => assert.ok(service in yaml('compose.yaml').services),
 	],
 	[
