@@ -9,6 +9,7 @@
  */
 import type { Command } from './command.ts';
 import { check } from './commands/check.ts';
+import { completion } from './commands/completion.ts';
 import { demo } from './commands/demo.ts';
 import { drain } from './commands/drain.ts';
 import { embedDemo } from './commands/embed-demo.ts';
@@ -17,4 +18,4 @@ import { help } from './commands/help.ts';
 import { reload } from './commands/reload.ts';
 import { run } from './commands/run.ts';
 
-export const COMMANDS: readonly Command[] = [run, check, healthcheck, reload, drain, demo, embedDemo, help];
+export const COMMANDS: readonly Command[] = [run, check, healthcheck, reload, drain, demo, embedDemo, completion, help];

@@ -56,7 +56,7 @@ export const RUN_OPTIONS = {
 		env: 'PROXY_LOG_FORMAT',
 		placeholder: 'json|pretty',
 		fallback: 'json',
-		about: 'json for machines, one object a line; pretty for people',
+		about: 'one JSON object a line for machines, or pretty lines for people',
 		candidates: LOG_FORMATS,
 		parse: parseLogFormat,
 	},
