@@ -85,11 +85,12 @@ export function namesProxy(
 	read: (pid: number) => ProcessEntry | undefined = readProcess,
 ): ProcessEntry | undefined {
 	const entry = read(pid);
-	const { mtimeMs } = statSync(path);
-	return entry !== undefined && isWriter(entry, mtimeMs, mainPath) ? entry : undefined;
+	// Its process may remove it at this moment.
+	const file = statSync(path, { throwIfNoEntry: false });
+	return entry !== undefined && file !== undefined && isWriter(entry, file.mtimeMs, mainPath) ? entry : undefined;
 }
 
-/** The start of a process is known to whole seconds of the clock, and file systems round, too. */
+/** Clocks of file systems have grains, and the start of a process is a difference of clocks. */
 const CLOCK_GRAIN_MS = 2_000;
 
 /** @param writtenMs when the file was written, ms since the epoch. */

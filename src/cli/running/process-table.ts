@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { uptime } from 'node:os';
 import { basename } from 'node:path';
 import { readProcStat } from '../../control/status/proc-stat.ts';
 
@@ -12,14 +13,18 @@ export interface ProcessEntry {
 	readonly args?: readonly string[];
 }
 
-/** @returns `undefined` where no process has this number any more; a zombie has ended. */
+/**
+ * @returns `undefined` where no process has this number any more; a zombie has ended. Where `/proc` shows no processes of other
+ *   users (`hidepid`, systemd's `ProtectProc=`), these are none.
+ */
 export function readProcess(pid: number): ProcessEntry | undefined {
-	const bootSeconds = bootTime();
-	if (bootSeconds === undefined) return isAlive(pid) ? {} : undefined;
 	const stat = readProcStat(pid);
-	if (stat === undefined || stat.state === 'Z' || stat.state === 'X') return undefined;
+	if (stat === undefined) return readProcStat('self') === undefined && isAlive(pid) ? {} : undefined;
+	if (stat.state === 'Z' || stat.state === 'X') return undefined;
 	const { startTicks } = stat;
-	return { startTicks, startedMs: bootSeconds * 1_000 + startTicks * TICK_MS, args: commandLine(pid) };
+	// Not from `btime` of /proc/stat, which systemd's `ProcSubset=pid` hides.
+	const bootedMs = Date.now() - uptime() * 1_000;
+	return { startTicks, startedMs: bootedMs + startTicks * TICK_MS, args: commandLine(pid) };
 }
 
 /**
@@ -33,14 +38,6 @@ export function mayBeProxy({ args }: ProcessEntry, mainPath: string): boolean {
 
 /** `USER_HZ` is 100 on every architecture that Node runs on. */
 const TICK_MS = 10;
-
-function bootTime(): number | undefined {
-	try {
-		return Number(/^btime (\d+)$/m.exec(readFileSync('/proc/stat', 'latin1'))?.[1]);
-	} catch {
-		return undefined;
-	}
-}
 
 function commandLine(pid: number): string[] {
 	try {
