@@ -1,5 +1,6 @@
 import {
 	type Admission,
+	CIRCUIT_OPEN,
 	type FailureReason,
 	isFailureStatus,
 	NORMAL,
@@ -533,8 +534,6 @@ const UNSERVED = [rejection.BAD_GATEWAY, rejection.UPSTREAM_TIMEOUT, rejection.O
 function kindOf(reason: string): string {
 	return reason.replace(/\d[\d,.]*/g, 'N');
 }
-
-const CIRCUIT_OPEN = rejection.UPSTREAM_UNAVAILABLE.because('circuit open');
 
 export const NO_PIECES: readonly Buffer[] = [];
 const NO_BODY: OutgoingBody = { framing: '', pieces: NO_PIECES, complete: true };

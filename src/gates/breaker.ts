@@ -3,6 +3,8 @@
  * of each state. Values in, next state out; `shared/breaker-cell.ts` makes the transitions atomic over all threads.
  */
 
+import { UPSTREAM_UNAVAILABLE } from './rejection.ts';
+
 export const CLOSED = 0;
 export const OPEN = 1;
 export const HALF_OPEN = 2;
@@ -51,6 +53,8 @@ export const INITIAL: BreakerState = { circuit: OPEN, since: 0, probe: 0, streak
 export type Admission = number;
 export const NORMAL: Admission = 0;
 export const REFUSED = -1;
+/** The answer to a request that is refused. */
+export const CIRCUIT_OPEN = UPSTREAM_UNAVAILABLE.because('circuit open');
 
 /**
  * What went wrong with a request: the upstream's status says that it cannot serve; no connection came about; no answer in

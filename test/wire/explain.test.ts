@@ -129,6 +129,17 @@ describe('what is explained is what happens', () => {
 		);
 	});
 
+	test('the state of the upstream is that of the running proxy, where it is asked', async () => {
+		const one: ExplainCase = { name: '', path: '/down/x', reason: 'circuit open', status: 503 };
+		const page = await (await fetch(`http://127.0.0.1:${proxy.metricsPort}/metrics`)).text();
+		const said = await explained(files, one, page);
+		assert.deepEqual([said.ended_by, said.reason, said.answer?.status], ['circuit breaker', one.reason, one.status]);
+		const lines = proxy.logs.length;
+		const { status, text } = await real(one);
+		assert.deepEqual([status, text, await loggedReason(lines)], [503, said.answer!.body, one.reason]);
+		assert.equal((await explained(files, one)).outcome, 'passes');
+	});
+
 	test('HTTP/2: connection-specific fields reset the stream', async () => {
 		const said = await explained(files, { name: '', protocol: 'h2', headers: ['connection: close'], reason: '' });
 		assert.deepEqual([said.answer?.ending, said.reason], ['reset', 'connection in HTTP/2']);
@@ -149,7 +160,8 @@ test('the command: exit codes, JSON, and no token in it', async () => {
 			);
 		});
 	const good = ['--token-file', tokenPath, '--client-cert', certPath];
-	const [passes, refused, usage, config] = await Promise.all([
+	const metrics = ['--metrics', `127.0.0.1:${proxy.metricsPort}`];
+	const [passes, refused, down, usage, config] = await Promise.all([
 		run(
 			'--config',
 			proxy.configPath,
@@ -161,6 +173,7 @@ test('the command: exit codes, JSON, and no token in it', async () => {
 			'192.0.2.7',
 		),
 		run('--config', proxy.configPath, '--path', '/nowhere', ...good),
+		run('--config', proxy.configPath, '--path', '/down', ...metrics, ...good),
 		run('--path', '/x', '--token', ordinary, '--token', ordinary),
 		run('--path', '/x', '--config', join(dir, 'missing.toml')),
 	]);
@@ -179,7 +192,8 @@ test('the command: exit codes, JSON, and no token in it', async () => {
 		refused.out.split('\n').every((line) => line.length <= 80 || line.includes('/')),
 		refused.out,
 	);
-	assert.deepEqual([usage.code, config.code], [2, 2]);
+	assert.deepEqual([down.code, usage.code, config.code], [1, 2, 2], down.err);
+	assert.match(down.out, /REFUSED {4}circuit breaker: circuit open/);
 	assert.match(usage.err, /--token: is given twice/);
 	assert.match(config.err, /there is no such file/);
 	for (const { out, err } of [passes, refused, usage]) assert.ok(!(out + err).includes(ordinary.slice(0, 20)));

@@ -3,6 +3,7 @@ import { quote } from '../../config/wording.ts';
 import { defineCommand, Malformed } from '../command.ts';
 import { parseFileName } from '../options.ts';
 import { RUN_OPTIONS } from '../run-options.ts';
+import { METRICS_OPTION } from './target-options.ts';
 
 export const explain = defineCommand({
 	name: 'explain',
@@ -10,7 +11,7 @@ export const explain = defineCommand({
 	about: 'say what would become of a request, gate by gate, and why',
 	details: [
 		'Judges a request that is described here by the files that a start would read, without a running proxy. Gates behind the one that refuses are judged, too, so that everything can be mended in one go. Where the request passes, the head follows that its upstream would get, without its secrets.',
-		'Limits, circuit breakers and upstreams need the running proxy and are not asked. Keys of an issuer with jwks_url or discovery are fetched once. docs/explain.md has an example and the members of --json.',
+		'What is left of limits is known to the running proxy alone and is not asked. Keys of an issuer with jwks_url or discovery are fetched once. docs/explain.md has an example and the members of --json.',
 	],
 	example: 'proxy explain --method GET --path /api/items --token-file token.jwt --client-cert client.crt',
 	options: {
@@ -63,6 +64,12 @@ export const explain = defineCommand({
 			placeholder: 'N',
 			about: 'length of the body; 0 for none',
 			parse: parseBytes,
+		},
+		metrics: {
+			flag: 'metrics',
+			placeholder: 'HOST:PORT',
+			about: 'metrics listener of a running proxy, asked for the circuit breaker and the health of the upstream',
+			parse: METRICS_OPTION.parse,
 		},
 		peer: { flag: 'peer', placeholder: 'IP', about: "the client's address, for x-forwarded-for", parse: parsePeer },
 	},

@@ -2,7 +2,7 @@ import type { X509Certificate } from 'node:crypto';
 import type { Config } from '../../config/config.ts';
 import { quote } from '../../config/wording.ts';
 import { ClientConnection } from '../../data/client-connection.ts';
-import type { CertificateNames, NameReader } from '../../identity/certificate-names.ts';
+import type { CertificateNames } from '../../identity/certificate-names.ts';
 import { canonicalName } from '../../identity/revocations.ts';
 import { ClientPolicy } from '../../shared/client-policy.ts';
 import type { TlsMaterial } from '../../shared/messages.ts';
@@ -104,5 +104,3 @@ export function namesInWords(names: CertificateNames | undefined): string {
 }
 
 const MAX_NAMES = 8;
-
-export type { NameReader };

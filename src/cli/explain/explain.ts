@@ -6,9 +6,8 @@ import type { StartFiles } from '../../control/files/inspection.ts';
 import { versionAndHost } from '../../data/outgoing-head.ts';
 import { admitLength, UNDECLARED } from '../../gates/body-limit.ts';
 import { correlate } from '../../gates/correlation.ts';
-import { doubtIn, pathOf } from '../../gates/path.ts';
+import { doubtIn } from '../../gates/path.ts';
 import { HEADERS_TOO_LARGE, Rejection } from '../../gates/rejection.ts';
-import { RouteTable } from '../../gates/routes.ts';
 import type { Identity, VerifiedToken } from '../../gates/token-cache.ts';
 import { admitTarget, refuseProtocolChange } from '../../gates/upgrade.ts';
 import { refuseOtherHolder } from '../../identity/bound-token.ts';
@@ -16,15 +15,14 @@ import { CertificateHeaders } from '../../identity/certificate-headers.ts';
 import { loadNameReader } from '../../identity/certificate-names.ts';
 import { Quotas } from '../../identity/quotas.ts';
 import { NOTHING_REVOKED, RevokedTokens } from '../../identity/revocations.ts';
-import { RouteAccess } from '../../identity/route-access.ts';
 import { Trust } from '../../identity/trust.ts';
 import { Authenticator } from '../../shared/authenticator.ts';
-import { type Client, judgeClient, namesInWords } from './caller.ts';
+import { type Client, judgeClient } from './caller.ts';
 import { fetchKeysFor } from './issuer-keys.ts';
 import { placeOf } from './places.ts';
 import { answered, type Explanation, outcomeOf, Reports } from './report.ts';
 import { type ReadRequest, type RequestSpec, readRequest } from './request.ts';
-import { routeWords } from './routing.ts';
+import { judgeCaller, judgeRoute, judgeUpstream } from './route-gates.ts';
 import { readToken } from './token.ts';
 
 /**
@@ -42,6 +40,8 @@ export interface ExplainSettings {
 	readonly offline: boolean;
 	/** Wall-clock time, seconds since the epoch. */
 	readonly nowSeconds: number;
+	/** What a running proxy answers to `GET /metrics`; `undefined`: none is asked. */
+	readonly metricsPage?: string | undefined;
 }
 
 /** Stands for what each request has anew. */
@@ -83,10 +83,7 @@ export async function explain(
 	if (route?.rate !== undefined)
 		reports.notAsked('route rate', `${route.rate.rps} requests/s, burst ${route.rate.burst}, for each tenant`);
 	if (!judgesLengthFirst) judgeLength(request, spec, files, reports);
-	if (route !== undefined) {
-		reports.notAsked('circuit breaker', `of ${route.upstream.authority}; needs the running proxy`);
-		reports.notAsked('upstream', `http://${route.upstream.authority}; needs the running proxy`);
-	}
+	if (route !== undefined) judgeUpstream(route, settings.metricsPage, reports);
 
 	const { outcome, endsAt } = outcomeOf(reports.list);
 	const passes = outcome === 'passes' && identity !== undefined && route !== undefined;
@@ -246,76 +243,6 @@ function judgeLength(
 	const has = length === UNDECLARED ? 'of a length that is not declared: counted as it comes' : `${length} bytes`;
 	reports.judged('body length', admitLength(length, maxRequestBodyBytes), `${has}; ${limit}`);
 }
-
-function judgeRoute(
-	target: ReturnType<typeof admitTarget>,
-	{ config }: Pick<StartFiles, 'config'>,
-	reports: Reports,
-): RouteConfig | undefined {
-	// A path that is refused is no path that could be routed: what an upstream would make of it is the question.
-	if (target instanceof Rejection) {
-		reports.unknown('route', 'there is no telling which route such a path means');
-		return undefined;
-	}
-	const path = pathOf(target);
-	const found = new RouteTable(config.routes).match(path);
-	const route = found instanceof Rejection ? undefined : found;
-	reports.judged('route', found instanceof Rejection ? found : undefined, ...routeWords(config, path, route));
-	return route;
-}
-
-/** Who may use the route: each of its three rules by itself, in the order in which the route asks them. */
-async function judgeCaller(
-	route: RouteConfig | undefined,
-	{ connection, hasCertificate }: Client,
-	token: VerifiedToken | undefined,
-	{ config }: Pick<StartFiles, 'config'>,
-	reports: Reports,
-): Promise<void> {
-	if (route === undefined) return;
-	const nth = config.routes.indexOf(route);
-	const place = (key: string) => placeOf(config, `routes[${nth}].${key}`);
-	const { allow, deny, tenants, scopes } = route.access ?? {};
-	const none = { allow: undefined, deny: undefined, tenants: undefined, scopes: undefined };
-	if (allow !== undefined || deny !== undefined) {
-		const read = await loadNameReader();
-		const rules = [
-			...(deny === undefined ? [] : [`${place('deny')}: ${deny.map(quote).join(', ')}`]),
-			...(allow === undefined ? [] : [`${place('allow')}: ${allow.map(quote).join(', ')}`]),
-		];
-		if (!hasCertificate) reports.unknown('certificate names', ...rules, 'give --client-cert');
-		else {
-			const access = new RouteAccess({ ...none, allow, deny }, read);
-			const names = namesInWords(connection.caller?.names(read));
-			reports.judged('certificate names', access.refuse(connection, NOBODY), `the certificate: ${names}`, ...rules);
-		}
-	}
-	if (tenants !== undefined) {
-		const access = new RouteAccess({ ...none, tenants }, undefined);
-		const wanted = `${place('tenants')} has ${tenants.map(quote).join(', ')}`;
-		if (token === undefined) reports.unknown('tenants', wanted, 'the token names no tenant');
-		else reports.judged('tenants', access.refuse(connection, token), `the tenant is ${quote(token.tenant)}; ${wanted}`);
-	}
-	if (scopes !== undefined) {
-		const access = new RouteAccess({ ...none, scopes }, undefined);
-		const wanted = `${place('scopes')} wants ${scopes.map(quote).join(', ')}`;
-		if (token === undefined) reports.unknown('scopes', wanted, 'the token says none');
-		else {
-			const has = [...token.claims.scopes].map(quote).join(', ');
-			reports.judged(
-				'scopes',
-				access.refuse(connection, token),
-				`the token has ${has === '' ? 'none' : has}; ${wanted}`,
-			);
-		}
-	}
-	if (route.certificateHeaders !== undefined && !hasCertificate) {
-		reports.unknown('certificate headers', 'the upstream is told of the certificate: give --client-cert');
-	}
-}
-
-/** Where a route asks for names alone, the token says nothing. */
-const NOBODY = { tenant: '' } as VerifiedToken;
 
 /** As `Exchange` writes it. */
 async function headFor(

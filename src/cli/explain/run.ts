@@ -3,6 +3,8 @@ import { ConfigError } from '../../config/error.ts';
 import { inspect } from '../../control/files/inspection.ts';
 import { readCertificates } from '../../shared/certificates.ts';
 import { readRegularFile } from '../../shared/regular-file.ts';
+import type { Address } from '../options.ts';
+import { askMetrics } from '../running/metrics-client.ts';
 import { explain } from './explain.ts';
 import { toJson } from './json.ts';
 import type { RequestSpec } from './request.ts';
@@ -29,6 +31,8 @@ export interface ExplainOptions {
 	readonly bodyBytes?: number | undefined;
 	/** The client's address. */
 	readonly peer?: string | undefined;
+	/** Metrics listener of a running proxy that is asked for the state of the upstream. */
+	readonly metrics?: Address | undefined;
 	readonly http2: boolean;
 	readonly offline: boolean;
 	readonly json: boolean;
@@ -59,6 +63,7 @@ export async function runExplain(options: ExplainOptions, output: ExplainOutput)
 	const problems: string[] = [];
 	const token = await readToken(options, problems);
 	const clientChain = await readChain(options.clientCert, problems);
+	const metricsPage = await readMetrics(options.metrics, problems);
 	const { files, problems: found } = await inspect(config, now);
 	if (files === undefined) problems.push(new ConfigError(config, found).message);
 	if (files === undefined || problems.length > 0) {
@@ -74,7 +79,7 @@ export async function runExplain(options: ExplainOptions, output: ExplainOutput)
 		bodyBytes,
 	};
 	const peer = options.peer ?? SOME_CLIENT;
-	const settings = { clientChain, peer, offline, nowSeconds: now.getTime() / 1000 };
+	const settings = { clientChain, peer, offline, nowSeconds: now.getTime() / 1000, metricsPage };
 	const result = toJson(await explain(files, spec, settings), token === undefined ? [] : [token]);
 	output.print(options.json ? `${JSON.stringify(result)}\n` : toText(result, output.color));
 	return result.outcome === 'passes' ? PASSES : REFUSED;
@@ -123,3 +128,19 @@ async function readChain(path: string | undefined, problems: string[]): Promise<
 		return undefined;
 	}
 }
+
+async function readMetrics(metrics: Address | undefined, problems: string[]): Promise<string | undefined> {
+	if (metrics === undefined) return undefined;
+	try {
+		const { status, body } = await askMetrics(metrics, '/metrics', METRICS_MS, MAX_METRICS_PAGE);
+		if (status === 200) return body;
+		problems.push(`--metrics: answers ${status} to GET /metrics; is that the --metrics-bind of the proxy?`);
+	} catch (error) {
+		problems.push(`--metrics: ${(error as Error).message}`);
+	}
+	return undefined;
+}
+
+const METRICS_MS = 5_000;
+/** Thousands of upstreams fit. */
+const MAX_METRICS_PAGE = 64 * 1024 * 1024;

@@ -7,7 +7,7 @@ export interface MetricsAnswer {
 	readonly body: string;
 }
 
-/** Nobody that is asked here has more to say. */
+/** What answers but the metrics page have at most. */
 const MAX_ANSWER_BYTES = 64 * 1024;
 
 /**
@@ -16,9 +16,15 @@ const MAX_ANSWER_BYTES = 64 * 1024;
  * than all the rest of it.
  *
  * @param limitMs for the whole answer.
+ * @param maxBytes of it, in characters.
  * @throws CommandError when there is none.
  */
-export function askMetrics(address: Address, path: string, limitMs: number): Promise<MetricsAnswer> {
+export function askMetrics(
+	address: Address,
+	path: string,
+	limitMs: number,
+	maxBytes = MAX_ANSWER_BYTES,
+): Promise<MetricsAnswer> {
 	return new Promise((resolve, reject) => {
 		const socket = connect(address);
 		const fail = (reason: string) => {
@@ -31,7 +37,7 @@ export function askMetrics(address: Address, path: string, limitMs: number): Pro
 		socket.setEncoding('utf8');
 		socket.on('data', (text: string) => {
 			answer += text;
-			if (answer.length > MAX_ANSWER_BYTES) fail('says more than a proxy would; is that its --metrics-bind?');
+			if (answer.length > maxBytes) fail('says more than a proxy would; is that its --metrics-bind?');
 		});
 		socket.on('end', () => {
 			const read = readAnswer(answer);

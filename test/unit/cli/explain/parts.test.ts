@@ -228,3 +228,20 @@ test('secrets are taken out by the name of their field or parameter, and by thei
 	assert.equal(redactTarget(`/x/${jwt}?%zz=1&author=me`), '/x/[redacted]?%zz=1&author=[redacted]');
 	assert.equal(redactText('the secret1 is secret1', ['secret1', 'is']), 'the [redacted] is [redacted]');
 });
+
+test('the circuit breaker and the health of the upstream, by the metrics of a running proxy', async () => {
+	const state = async (circuit: number, alive?: number) => {
+		const samples = [`proxy_circuit_state{upstream="127.0.0.1:9"} ${circuit}`, 'proxy_circuit_state{upstream="x:1"} 1'];
+		if (alive !== undefined) samples.push(`proxy_upstream_alive{upstream="127.0.0.1:9"} ${alive}`);
+		const said = await explained(files, { name: '', reason: undefined }, samples.join('\n'));
+		return [said.outcome, said.reason, gate(said, 'circuit breaker')!.details[0], gate(said, 'upstream')!.details[0]];
+	};
+	const health = 'http://127.0.0.1:9; its last health probe: ';
+	assert.deepEqual(await state(0), ['passes', null, 'of 127.0.0.1:9: closed', `${health}not probed`]);
+	assert.deepEqual(await state(0, 1), ['passes', null, 'of 127.0.0.1:9: closed', `${health}passed`]);
+	const open = ['refused', 'circuit open', 'of 127.0.0.1:9: open', `${health}failed, or not made yet`];
+	assert.deepEqual(await state(1, 0), open);
+	assert.equal((await state(2, 0))[0], 'refused');
+	const unknown = await explained(files, { name: '', reason: undefined }, 'proxy_circuit_state{upstream="x:1"} 1');
+	assert.match(gate(unknown, 'circuit breaker')!.details[0]!, /the running proxy does not know this upstream$/);
+});

@@ -1,0 +1,112 @@
+import type { Config, RouteConfig } from '../../config/config.ts';
+import { quote } from '../../config/wording.ts';
+import { CIRCUIT_OPEN } from '../../gates/breaker.ts';
+import { type CleanTarget, pathOf } from '../../gates/path.ts';
+import { Rejection } from '../../gates/rejection.ts';
+import { RouteTable } from '../../gates/routes.ts';
+import type { VerifiedToken } from '../../gates/token-cache.ts';
+import { loadNameReader } from '../../identity/certificate-names.ts';
+import { RouteAccess } from '../../identity/route-access.ts';
+import { type Client, namesInWords } from './caller.ts';
+import { placeOf } from './places.ts';
+import type { Reports } from './report.ts';
+import { routeWords } from './routing.ts';
+
+/** The gates from the route on. */
+
+export function judgeRoute(
+	target: CleanTarget | Rejection,
+	{ config }: { readonly config: Config },
+	reports: Reports,
+): RouteConfig | undefined {
+	// A path that is refused is no path that could be routed: what an upstream would make of it is the question.
+	if (target instanceof Rejection) {
+		reports.unknown('route', 'there is no telling which route such a path means');
+		return undefined;
+	}
+	const path = pathOf(target);
+	const found = new RouteTable(config.routes).match(path);
+	const route = found instanceof Rejection ? undefined : found;
+	reports.judged('route', found instanceof Rejection ? found : undefined, ...routeWords(config, path, route));
+	return route;
+}
+
+/** Who may use the route: each of its three rules by itself, in the order in which the route asks them. */
+export async function judgeCaller(
+	route: RouteConfig | undefined,
+	{ connection, hasCertificate }: Client,
+	token: VerifiedToken | undefined,
+	{ config }: { readonly config: Config },
+	reports: Reports,
+): Promise<void> {
+	if (route === undefined) return;
+	const nth = config.routes.indexOf(route);
+	const place = (key: string) => placeOf(config, `routes[${nth}].${key}`);
+	const { allow, deny, tenants, scopes } = route.access ?? {};
+	const none = { allow: undefined, deny: undefined, tenants: undefined, scopes: undefined };
+	if (allow !== undefined || deny !== undefined) {
+		const read = await loadNameReader();
+		const rules = [
+			...(deny === undefined ? [] : [`${place('deny')}: ${deny.map(quote).join(', ')}`]),
+			...(allow === undefined ? [] : [`${place('allow')}: ${allow.map(quote).join(', ')}`]),
+		];
+		if (!hasCertificate) reports.unknown('certificate names', ...rules, 'give --client-cert');
+		else {
+			const access = new RouteAccess({ ...none, allow, deny }, read);
+			const names = namesInWords(connection.caller?.names(read));
+			reports.judged('certificate names', access.refuse(connection, NOBODY), `the certificate: ${names}`, ...rules);
+		}
+	}
+	if (tenants !== undefined) {
+		const access = new RouteAccess({ ...none, tenants }, undefined);
+		const wanted = `${place('tenants')} has ${tenants.map(quote).join(', ')}`;
+		if (token === undefined) reports.unknown('tenants', wanted, 'the token names no tenant');
+		else reports.judged('tenants', access.refuse(connection, token), `the tenant is ${quote(token.tenant)}; ${wanted}`);
+	}
+	if (scopes !== undefined) {
+		const access = new RouteAccess({ ...none, scopes }, undefined);
+		const wanted = `${place('scopes')} wants ${scopes.map(quote).join(', ')}`;
+		if (token === undefined) reports.unknown('scopes', wanted, 'the token says none');
+		else {
+			const has = [...token.claims.scopes].map(quote).join(', ');
+			reports.judged(
+				'scopes',
+				access.refuse(connection, token),
+				`the token has ${has === '' ? 'none' : has}; ${wanted}`,
+			);
+		}
+	}
+	if (route.certificateHeaders !== undefined && !hasCertificate) {
+		reports.unknown('certificate headers', 'the upstream is told of the certificate: give --client-cert');
+	}
+}
+
+/** Where a route asks for names alone, the token says nothing. */
+const NOBODY = { tenant: '' } as VerifiedToken;
+
+/** By the metrics of a running proxy, where it was asked. */
+export function judgeUpstream({ upstream }: RouteConfig, page: string | undefined, reports: Reports): void {
+	const { authority } = upstream;
+	const sample = (family: string) => sampleOf(page ?? '', family, authority);
+	const circuit = sample('proxy_circuit_state');
+	if (circuit === undefined) {
+		const words = page === undefined ? 'needs the running proxy' : 'the running proxy does not know this upstream';
+		reports.notAsked('circuit breaker', `of ${authority}; ${words}`);
+		reports.notAsked('upstream', `http://${authority}; ${words}`);
+		return;
+	}
+	const state = circuit === '0' ? 'closed' : circuit === '1' ? 'open' : 'half-open: another request is the probe';
+	reports.judged('circuit breaker', circuit === '0' ? undefined : CIRCUIT_OPEN, `of ${authority}: ${state}`);
+	const alive = sample('proxy_upstream_alive');
+	const health = alive === undefined ? 'not probed' : alive === '1' ? 'passed' : 'failed, or not made yet';
+	reports.notAsked('upstream', `http://${authority}; its last health probe: ${health}`);
+}
+
+/** The value of the sample that has this one label. */
+function sampleOf(page: string, family: string, upstream: string): string | undefined {
+	const lead = `${family}{upstream="${upstream}"} `;
+	return page
+		.split('\n')
+		.find((line) => line.startsWith(lead))
+		?.slice(lead.length);
+}

@@ -1,0 +1,106 @@
+/** What gates say for explanations beside what they decide: the two never disagree. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { fateOf, namedByConnection, readHttp1Head } from '../../../../src/gates/headers.ts';
+import { cleanTarget, doubtIn } from '../../../../src/gates/path.ts';
+import { Rejection } from '../../../../src/gates/rejection.ts';
+import { fitOf, RouteTable } from '../../../../src/gates/routes.ts';
+import { Quotas } from '../../../../src/identity/quotas.ts';
+
+test('a doubt in a target is found where the gate refuses it, for the same reason, and lies where it is said to lie', () => {
+	const piece = fc.constantFrom(
+		'/',
+		'a',
+		'.',
+		'..',
+		'%2e',
+		'%2F',
+		'%5c',
+		'\\',
+		';',
+		'%00',
+		'%252e',
+		'%zz',
+		'#',
+		'?',
+		'ä',
+		' ',
+	);
+	fc.assert(
+		fc.property(fc.array(piece, { maxLength: 12 }), (pieces) => {
+			const target = pieces.join('');
+			const said = cleanTarget(target);
+			const doubt = doubtIn(target);
+			assert.equal(doubt?.refusal, said instanceof Rejection ? said : undefined, target);
+			if (doubt !== undefined) assert.equal(target.slice(doubt.at, doubt.at + doubt.part.length), doubt.part, target);
+		}),
+		{ numRuns: 2000 },
+	);
+});
+
+test('the longest prefix that fits is the one that is taken', () => {
+	const path = fc.array(fc.constantFrom('a', 'b', '/', '/'), { maxLength: 6 }).map((parts) => `/${parts.join('')}`);
+	fc.assert(
+		fc.property(fc.uniqueArray(path, { maxLength: 12 }), path, (prefixes, target) => {
+			const taken = new RouteTable(prefixes.map((prefix) => ({ prefix }))).match(target);
+			const [longest] = prefixes
+				.filter((prefix) => fitOf(prefix, target) === 'matches')
+				.sort((a, b) => b.length - a.length);
+			assert.equal(taken instanceof Rejection ? undefined : taken.prefix, longest);
+		}),
+	);
+});
+
+test('a field is forwarded where it is said to be', () => {
+	const names = [
+		...[
+			'X-A',
+			'x_a',
+			'X-Proxy-Tenant',
+			'x_proxy_tenant',
+			'Client.Cert',
+			'Te',
+			'upgrade',
+			'Expect',
+			'cookie',
+			'Forwarded',
+		],
+		...['authorization', 'traceparent', 'x-request-id', 'tracestate', 'keep-alive', 'proxy-connection', 'accept'],
+	];
+	const field = fc.tuple(fc.constantFrom(...names, 'connection'), fc.constantFrom('1', 'x-a, cookie', 'authorization'));
+	fc.assert(
+		fc.property(fc.array(field, { maxLength: 8 }), fc.boolean(), (fields, traced) => {
+			const head = readHttp1Head(['host', 'x', ...fields.flat()], 1, traced);
+			assert.ok(!(head instanceof Rejection));
+			let named: Set<string> | undefined;
+			for (const [name, value] of fields) if (name === 'connection') named = namedByConnection(value, named);
+			for (const [name] of fields) {
+				const isForwarded = hasLine(head.lines, name);
+				assert.equal(fateOf(name, named, traced) === 'forwarded', isForwarded, `${name} in ${head.lines}`);
+			}
+		}),
+	);
+});
+
+function hasLine(lines: string, name: string): boolean {
+	return lines.split('\r\n').some((line) => line.toLowerCase().startsWith(`${name.toLowerCase()}: `));
+}
+
+test('a rate has the source that it is said to have', () => {
+	const rate = { rps: 7, burst: 7 };
+	const tenants = [
+		{ name: 'rated', rate, concurrency: undefined },
+		{ name: 'free', rate: null, concurrency: undefined },
+		{ name: 'slots', rate: undefined, concurrency: 2 },
+	];
+	const slots = { limit: 2, taken: 0, tryTake: () => true, giveBack: () => {} };
+	const quotas = new Quotas({ tenants }, 100, () => slots);
+	const rps = { tenants: [7, undefined], claim: [3], default: [100] };
+	for (const tenant of ['rated', 'free', 'slots', 'other']) {
+		for (const claimed of [undefined, 3]) {
+			const wanted: readonly (number | undefined)[] = rps[quotas.sourceOf(tenant, claimed)];
+			assert.ok(wanted.includes(quotas.of(tenant, claimed).rate?.rps), `${tenant} ${claimed}`);
+		}
+	}
+});
