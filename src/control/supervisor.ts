@@ -73,7 +73,7 @@ const TARGET = 'proxy';
 export async function startSupervisor(options: SupervisorOptions): Promise<Supervisor> {
 	const { files, bind, metricsBind, log } = options;
 	const { config, watch } = files;
-	configureHeaps();
+	configureHeaps(options.bodyMode);
 	const state = createState(files, options.workers, log);
 	for (const warning of state.warnings) log.warn(TARGET, warning);
 	for (const warning of files.warnings) log.warn(TARGET, describeProblem(config.path, warning));
