@@ -60,9 +60,20 @@ export class Histogram {
 		for (let slice = 0; slice < SLICES; slice++) {
 			const age = newest - this.#epochs[slice]!;
 			if (age < 0 || age >= VISIBLE_SLICES) continue;
-			for (let bucket = 0; bucket < BUCKETS; bucket++) {
-				summary.window[bucket]! += this.#buckets[slice * BUCKETS + bucket]!;
-			}
+			this.#addSlice(summary, slice);
+		}
+	}
+
+	/** Adds the records of the last slice that is complete, and nothing else: those of ten seconds. */
+	addLastSliceTo(summary: Summary, nowMs: number): void {
+		const last = Math.floor(nowMs / SLICE_MS);
+		const slice = last % SLICES;
+		if (this.#epochs[slice] === last) this.#addSlice(summary, slice);
+	}
+
+	#addSlice(summary: Summary, slice: number): void {
+		for (let bucket = 0; bucket < BUCKETS; bucket++) {
+			summary.window[bucket]! += this.#buckets[slice * BUCKETS + bucket]!;
 		}
 	}
 }

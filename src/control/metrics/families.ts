@@ -296,7 +296,7 @@ function writeState(page: Exposition, { build, listening, inForce }: MetricSourc
 		.sample(failure, { result: 'failure' });
 }
 
-function addUp<Key>(counts: readonly ReadonlyMap<Key, number>[]): Map<Key, number> {
+export function addUp<Key>(counts: readonly ReadonlyMap<Key, number>[]): Map<Key, number> {
 	const sums = new Map<Key, number>();
 	for (const map of counts) for (const [key, count] of map) sums.set(key, (sums.get(key) ?? 0) + count);
 	return sums;
@@ -308,6 +308,6 @@ function sum(counts: Iterable<number>): number {
 	return sum;
 }
 
-function total<T>(readings: readonly T[], value: (reading: T) => number): number {
+export function total<T>(readings: readonly T[], value: (reading: T) => number): number {
 	return readings.reduce((sum, reading) => sum + value(reading), 0);
 }
