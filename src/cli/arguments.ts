@@ -2,51 +2,21 @@ import { parseArgs } from 'node:util';
 import { quote } from '../config/wording.ts';
 import { suggest } from '../shared/suggest.ts';
 import {
-	type Address,
-	CHECK_SWITCHES,
 	COMMON_SWITCHES,
-	DEMO_OPTIONS,
-	DEMO_SWITCHES,
-	type LogFormat,
+	type Command,
+	DEFAULT_COMMAND,
+	type Environment,
+	invocation,
 	Malformed,
-	RUN_OPTIONS,
-	type Switch,
 	type ValueOption,
-} from './options.ts';
+} from './command.ts';
 
 /** What the command line asks for. */
 export type CommandLine =
-	| {
-			readonly command: 'run';
-			/** Path of the configuration file, relative to the working directory. */
-			readonly config: string;
-			readonly bind: Address;
-			readonly metricsBind: Address;
-			/** Worker threads, at least 1. */
-			readonly workers: number;
-			readonly logFormat: LogFormat;
-			/** For `parseLogFilter`. */
-			readonly rustLog: string;
-	  }
-	| {
-			/** Finds what `run`, called in the same way, would refuse or warn of. */
-			readonly command: 'check';
-			readonly config: string;
-			readonly workers: number;
-			readonly rustLog: string;
-			/** One JSON object instead of lines for people. */
-			readonly json: boolean;
-	  }
-	| {
-			readonly command: 'demo';
-			/** Exit after the example requests instead of serving until a signal. */
-			readonly once: boolean;
-			readonly dir: string;
-	  }
-	/** The example service of specification 4.4; its settings are the `EMBED_*` variables. */
-	| { readonly command: 'embed-demo' }
-	| { readonly command: 'help' }
-	| { readonly command: 'version' };
+	| { readonly kind: 'run'; readonly command: Command; readonly values: Readonly<Record<string, unknown>> }
+	/** Of all commands, where none is named; of several, where they have their first word in common. */
+	| { readonly kind: 'help'; readonly of: readonly Command[] | undefined }
+	| { readonly kind: 'version' };
 
 /** The command was called wrongly. The message has one line for every problem; the exit code for it is 2. */
 export class UsageError extends Error {
@@ -60,95 +30,109 @@ export class UsageError extends Error {
 	}
 }
 
-export type Environment = Readonly<Record<string, string | undefined>>;
-
 /**
  * Reads the command line (specification 2.2). A flag beats its environment variable, and an environment variable that is
- * empty counts as not set. A flag that is given twice is an error: which of the two was meant is anybody's guess.
+ * empty counts as not set. A flag that is given twice is an error, unless it may be: which of the two was meant is
+ * anybody's guess.
  *
  * @param argv without the runtime and the script: `process.argv.slice(2)`.
- * @param cores what `--workers auto` stands for: `os.availableParallelism()`.
  * @throws UsageError naming every flag and variable that cannot be used.
  */
-export function parseCommandLine(argv: readonly string[], env: Environment, cores: number): CommandLine {
+export function parseCommandLine(argv: readonly string[], env: Environment, commands: readonly Command[]): CommandLine {
 	// The command comes first, as its options cannot be told from their values before it is known.
-	const [first = ''] = argv;
-	if (first === '' || first.startsWith('-')) return parseRun(argv, env, cores);
-	if (first === 'check') return parseCheck(argv.slice(1), env, cores);
-	if (first === 'demo') return parseDemo(argv.slice(1), env);
-	if (first === 'embed-demo') return parseEmbedDemo(argv.slice(1));
-	throw new UsageError([`unknown command ${quote(first)}; ${didYouMean(first, COMMANDS, 'proxy ')}`]);
-}
-
-const COMMANDS = ['check', 'demo', 'embed-demo'];
-
-function parseRun(argv: readonly string[], env: Environment, cores: number): CommandLine {
-	const given = scan(argv, RUN_OPTIONS, {});
-	const early = helpOrVersion(given);
+	const words = leadingWords(argv);
+	const command = words.length === 0 ? defaultOf(commands) : longestMatch(words, commands);
+	if (command === undefined) return withoutCommand(argv, words, commands);
+	const given = scan(argv.slice(wordsIn(command, words)), command, commands);
+	const early = helpOrVersion(given, [command], words.length === 0);
 	if (early !== undefined) return early;
-	return { command: 'run', ...readRunValues(given, env, cores) };
+	return { kind: 'run', command, values: readValues(given, env) };
 }
 
-/** Takes the options of `run`, so that it can stand before the same command line. */
-function parseCheck(argv: readonly string[], env: Environment, cores: number): CommandLine {
-	const given = scan(argv, RUN_OPTIONS, CHECK_SWITCHES);
-	const early = helpOrVersion(given);
-	if (early !== undefined) return early;
-	const { config, workers, rustLog } = readRunValues(given, env, cores);
-	return { command: 'check', config, workers, rustLog, json: given.switches.has('json') };
+/**
+ * What `proxy help` is asked about: the command of these words, or all that begin with them.
+ *
+ * @throws UsageError where there is none.
+ */
+export function findCommands(words: readonly string[], commands: readonly Command[]): readonly Command[] {
+	const name = words.join(' ');
+	const found = commands.filter((command) => command.name === name || command.name.startsWith(`${name} `));
+	if (found.length === 0) throw unknownCommand(words, commands);
+	return found;
 }
 
-function readRunValues(given: Given, env: Environment, cores: number) {
-	const { workers, ...values } = readValues(RUN_OPTIONS, given, env);
-	if (overlap(values.bind, values.metricsBind)) {
-		const port = values.bind.port;
-		throw new UsageError([`--metrics-bind: is the address of --bind (port ${port}); give one of them another port`]);
-	}
-	return { ...values, workers: workers === 'auto' ? cores : workers };
+function leadingWords(argv: readonly string[]): string[] {
+	const end = argv.findIndex((word) => word === '' || word.startsWith('-'));
+	return argv.slice(0, end === -1 ? MAX_WORDS : Math.min(end, MAX_WORDS));
 }
 
-/** Whether the second one to listen would be refused; names are not looked up. */
-function overlap(a: Address, b: Address): boolean {
-	if (a.port !== b.port || a.port === 0) return false;
-	return a.host === b.host || [a.host, b.host].some((host) => host === '0.0.0.0' || host === '::');
+/** In a command's name. */
+const MAX_WORDS = 2;
+
+function longestMatch(words: readonly string[], commands: readonly Command[]): Command | undefined {
+	const named = (name: string) => commands.find((command) => command.name === name);
+	return named(words.join(' ')) ?? named(words[0] ?? '');
 }
 
-function parseDemo(argv: readonly string[], env: Environment): CommandLine {
-	const given = scan(argv, DEMO_OPTIONS, DEMO_SWITCHES);
-	const early = helpOrVersion(given);
-	if (early !== undefined) return early;
-	return { command: 'demo', once: given.switches.has('once'), ...readValues(DEMO_OPTIONS, given, env) };
+function wordsIn({ name }: Command, words: readonly string[]): number {
+	return words.length === 0 ? 0 : name.split(' ').length;
 }
 
-function parseEmbedDemo(argv: readonly string[]): CommandLine {
-	const given = scan(argv, {}, {});
-	const early = helpOrVersion(given);
-	if (early !== undefined) return early;
-	if (given.problems.length > 0) throw new UsageError(given.problems);
-	return { command: 'embed-demo' };
+function defaultOf(commands: readonly Command[]): Command {
+	return commands.find(({ name }) => name === DEFAULT_COMMAND)!;
 }
 
-function helpOrVersion({ switches, problems }: Given): CommandLine | undefined {
-	if (switches.has('help')) return { command: 'help' };
-	if (switches.has('version') && problems.length === 0) return { command: 'version' };
+/** The first word of a command of two may be asked for its help. */
+function withoutCommand(argv: readonly string[], words: readonly string[], commands: readonly Command[]): CommandLine {
+	const [first = ''] = words;
+	const inFamily = commands.filter(({ name }) => name.startsWith(`${first} `));
+	if (inFamily.length === 0 || words.length > 1) throw unknownCommand(words, commands);
+	if (argv.slice(1).some((word) => word === '--help' || word === '-h')) return { kind: 'help', of: inFamily };
+	const [, ...others] = inFamily.map(invocation);
+	const names = inFamily.map(invocation).join(', ');
+	throw new UsageError([
+		`proxy ${first}: needs one more word; ${others.length > 0 ? 'there are' : 'there is'} ${names}`,
+	]);
+}
+
+function unknownCommand(words: readonly string[], commands: readonly Command[]): UsageError {
+	const [first = ''] = words;
+	const family = commands.filter(({ name }) => name.startsWith(`${first} `)).map(({ name }) => name);
+	const shown = family.length > 0 ? words.join(' ') : first;
+	const named = commands.map(({ name }) => name);
+	// The first word alone may be enough to tell what was meant: `proxy pik client`.
+	const meant =
+		suggest(words.join(' '), named) ?? suggest(first, named) ?? (family.length === 1 ? family[0] : undefined);
+	const remedy = meant === undefined ? 'see proxy --help' : `did you mean proxy ${meant}?`;
+	return new UsageError([`unknown command ${quote(shown)}; ${remedy}`]);
+}
+
+function helpOrVersion(
+	{ switches, problems }: Given,
+	of: readonly Command[],
+	implied: boolean,
+): CommandLine | undefined {
+	if (switches.has('help')) return { kind: 'help', of: implied ? undefined : of };
+	if (switches.has('version') && problems.length === 0) return { kind: 'version' };
 	return undefined;
 }
 
-type ValueOptions = Readonly<Record<string, ValueOption<unknown>>>;
-type Values<Options extends ValueOptions> = { readonly [Key in keyof Options]: ReturnType<Options[Key]['parse']> };
-
 /** The command line by flags, before any value is looked at. */
 interface Given {
-	readonly values: ReadonlyMap<string, string>;
+	readonly command: Command;
+	readonly values: ReadonlyMap<string, readonly string[]>;
+	/** By flag. */
 	readonly switches: ReadonlySet<string>;
+	readonly words: readonly string[];
 	readonly problems: readonly string[];
 }
 
-function scan(argv: readonly string[], options: ValueOptions, ownSwitches: Readonly<Record<string, Switch>>): Given {
-	const switches = { ...ownSwitches, ...COMMON_SWITCHES };
-	const known = parserOptions(options, switches);
-	const values = new Map<string, string>();
-	const present = new Set<string>();
+function scan(argv: readonly string[], command: Command, commands: readonly Command[]): Given {
+	const known = parserOptions(command);
+	const repeatable = new Set(Object.values(command.options).map(({ flag, repeatable }) => repeatable && flag));
+	const values = new Map<string, string[]>();
+	const switches = new Set<string>();
+	const words: string[] = [];
 	const problems: string[] = [];
 	// Strict, but by hand: the errors of parseArgs's own strict mode stop at the first and name neither near miss nor
 	// remedy.
@@ -156,72 +140,118 @@ function scan(argv: readonly string[], options: ValueOptions, ownSwitches: Reado
 	for (const token of tokens) {
 		if (token.kind === 'option-terminator') continue;
 		if (token.kind === 'positional') {
-			problems.push(
-				`unexpected argument ${quote(token.value)}; every value needs its flag before it, see proxy --help`,
-			);
+			if (words.length < capacity(command)) words.push(token.value);
+			else problems.push(`unexpected argument ${quote(token.value)}; ${remedyForWord(token.value, command, commands)}`);
 		} else if (!Object.hasOwn(known, token.name)) {
-			problems.push(`unknown option ${quote(token.rawName)}; ${remedyForUnknown(token.name, Object.keys(known))}`);
+			const remedy = remedyForUnknown(token.name, Object.keys(known), command, commands);
+			problems.push(`unknown option ${quote(token.rawName)}; ${remedy}`);
 		} else if (known[token.name]!.type === 'boolean') {
-			if (token.value === undefined) present.add(token.name);
+			if (token.value === undefined) switches.add(token.name);
 			else problems.push(`--${token.name}: takes no value (got ${quote(token.value)}); leave it out`);
 		} else if (token.value === undefined || (!token.inlineValue && token.value.startsWith('-'))) {
 			problems.push(`--${token.name}: needs a value; write --${token.name}=VALUE`);
-		} else if (values.has(token.name)) {
-			const [first, second] = [values.get(token.name)!, token.value].map(quote);
-			problems.push(`--${token.name}: is given twice (${first} and ${second}); give it once`);
 		} else {
-			values.set(token.name, token.value);
+			const before = values.get(token.name);
+			if (before === undefined) values.set(token.name, [token.value]);
+			else if (repeatable.has(token.name)) before.push(token.value);
+			else {
+				const [first, second] = [before[0]!, token.value].map(quote);
+				problems.push(`--${token.name}: is given twice (${first} and ${second}); give it once`);
+			}
 		}
 	}
-	return { values, switches: present, problems };
+	return { command, values, switches, words, problems };
 }
 
-function parserOptions(options: ValueOptions, switches: Readonly<Record<string, Switch>>) {
+function parserOptions({ options, switches }: Command) {
 	const known: Record<string, { type: 'string' | 'boolean'; short?: string }> = {};
 	for (const { flag } of Object.values(options)) if (flag !== undefined) known[flag] = { type: 'string' };
-	for (const { flag, short } of Object.values(switches)) {
+	for (const { flag, short } of Object.values({ ...switches, ...COMMON_SWITCHES })) {
 		known[flag] = { type: 'boolean', ...(short !== undefined && { short }) };
 	}
 	return known;
 }
 
-function remedyForUnknown(name: string, known: readonly string[]): string {
-	const demoOnly = [...Object.values(DEMO_OPTIONS), ...Object.values(DEMO_SWITCHES)];
-	if (demoOnly.some(({ flag }) => flag === name)) return `it belongs to the demo: proxy demo --${name}`;
-	if (name === CHECK_SWITCHES.json.flag) return 'it belongs to the check: proxy check --json';
-	return didYouMean(name, known, '--');
+/** How many words may follow the command. */
+function capacity({ operands }: Command): number {
+	const all = Object.values(operands);
+	return all.at(-1)?.repeatable ? Number.POSITIVE_INFINITY : all.length;
 }
 
-function didYouMean(word: string, candidates: readonly string[], lead: string): string {
-	const meant = suggest(word, candidates);
-	return meant === undefined ? 'see proxy --help' : `did you mean ${lead}${meant}?`;
+function remedyForWord(word: string, command: Command, commands: readonly Command[]): string {
+	if (commands.some(({ name }) => name.split(' ')[0] === word)) return `a command comes first: proxy ${word}`;
+	const placeholders = Object.values(command.operands).map(({ placeholder }) => placeholder);
+	if (placeholders.length > 0) return `${invocation(command)} takes ${placeholders.join(' ')} and options`;
+	return `every value needs its flag before it, see ${invocation(command)} --help`;
 }
 
-function readValues<Options extends ValueOptions>(options: Options, given: Given, env: Environment): Values<Options> {
+/** More names than that are no hint. */
+const MAX_OWNERS = 3;
+
+function remedyForUnknown(
+	name: string,
+	known: readonly string[],
+	command: Command,
+	commands: readonly Command[],
+): string {
+	const owners = commands.filter((other) => flagsOf(other).includes(name));
+	const calls = owners.map((owner) => `${invocation(owner)} --${name}`).join(', ');
+	if (owners.length === 1) return `it belongs to the ${owners[0]!.name}: ${calls}`;
+	if (owners.length > 0 && owners.length <= MAX_OWNERS) return `it belongs to others: ${calls}`;
+	const meant = suggest(name, known);
+	return meant === undefined ? `see ${invocation(command)} --help` : `did you mean --${meant}?`;
+}
+
+/** Without the common ones. */
+function flagsOf({ options, switches }: Command): (string | undefined)[] {
+	return [...Object.values(options), ...Object.values(switches)].map(({ flag }) => flag);
+}
+
+/** Every option, switch and operand by its key in the description. */
+function readValues(given: Given, env: Environment): Readonly<Record<string, unknown>> {
+	const { command, words } = given;
 	const problems = [...given.problems];
 	const values: Record<string, unknown> = {};
-	for (const [key, option] of Object.entries(options)) {
-		const [source, text] = sourceOf(option, given.values, env);
+	const take = <T>(key: string, source: string, read: () => T) => {
 		try {
-			values[key] = option.parse(text);
+			values[key] = read();
 		} catch (error) {
 			if (!(error instanceof Malformed)) throw error;
 			problems.push(`${source}: ${error.message}`);
 		}
+	};
+	for (const [key, option] of Object.entries(command.options)) {
+		const [source, texts] = sourceOf(option, given.values, env);
+		take(key, source, () => {
+			if (texts.length === 0 && option.required)
+				throw new Malformed(`is needed; write ${source}=${option.placeholder}`);
+			return option.repeatable ? texts.map(option.parse) : texts.map(option.parse)[0];
+		});
 	}
+	for (const [key, { flag }] of Object.entries(command.switches)) values[key] = given.switches.has(flag);
+	for (const [index, [key, operand]] of Object.entries(command.operands).entries()) {
+		const texts = operand.repeatable ? words.slice(index) : words.slice(index, index + 1);
+		take(key, operand.placeholder, () => {
+			if (texts.length === 0 && !operand.optional) {
+				throw new Malformed(`is missing; write ${invocation(command)} ${operand.placeholder}`);
+			}
+			return operand.repeatable ? texts.map(operand.parse) : texts.map(operand.parse)[0];
+		});
+	}
+	if (problems.length === 0) problems.push(...(command.conflicts?.(values as never) ?? []));
 	if (problems.length > 0) throw new UsageError(problems);
-	return values as Values<Options>;
+	return values;
 }
 
-/** @returns the name that messages use, and the text. */
+/** @returns the name that messages use, and the texts: none where nothing is given and there is no fallback. */
 function sourceOf(
-	{ flag, env: variable, fallback }: ValueOption<unknown>,
-	flags: ReadonlyMap<string, string>,
+	{ flag, env: variable, fallback }: ValueOption,
+	flags: ReadonlyMap<string, readonly string[]>,
 	env: Environment,
-): [source: string, text: string] {
+): [source: string, texts: readonly string[]] {
 	const byFlag = flag === undefined ? undefined : flags.get(flag);
 	if (byFlag !== undefined) return [`--${flag}`, byFlag];
 	const byVariable = variable === undefined ? undefined : env[variable];
-	if (variable !== undefined && byVariable !== undefined && byVariable !== '') return [variable, byVariable];
-	return [flag === undefined ? String(variable) : `--${flag}`, fallback];
+	if (variable !== undefined && byVariable !== undefined && byVariable !== '') return [variable, [byVariable]];
+	return [flag === undefined ? String(variable) : `--${flag}`, fallback === undefined ? [] : [fallback]];
 }

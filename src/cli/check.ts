@@ -3,13 +3,22 @@ import { assertEnoughFiles, openFilesLimit } from '../control/descriptor-limit.t
 import { inspect } from '../control/files/inspection.ts';
 import { processLimits } from '../control/process-state.ts';
 import { parseLogFilter } from '../shared/log.ts';
-import type { CommandLine } from './arguments.ts';
+import type { Context } from './command.ts';
 import { unknownVariables } from './environment.ts';
 
 /**
  * `proxy check`: what the start would refuse or warn of, by the very same reading and judging, without a socket and
  * without a thread of ours.
  */
+
+export interface CheckOptions {
+	/** Path of the configuration file. */
+	readonly config: string;
+	readonly workers: number;
+	readonly rustLog: string;
+	/** One JSON object instead of lines for people. */
+	readonly json: boolean;
+}
 
 /** What `--json` prints; members are added, never changed. */
 export interface CheckResult {
@@ -32,9 +41,8 @@ export interface Finding {
 
 /** @returns the exit code: 0, or 1 where there are errors. */
 export async function runCheck(
-	{ config: path, workers, rustLog, json }: Extract<CommandLine, { command: 'check' }>,
-	env: Readonly<Record<string, string | undefined>>,
-	print: (text: string) => void,
+	{ config: path, workers, rustLog, json }: CheckOptions,
+	{ env, print, commands }: Pick<Context, 'env' | 'print' | 'commands'>,
 ): Promise<number> {
 	const { files, problems, warnings } = await inspect(path, new Date());
 	const ofFile = (found: readonly ConfigProblem[]) => inFileOrder(found).map((problem) => ({ path, problem }));
@@ -42,7 +50,7 @@ export async function runCheck(
 	const doubts = [
 		...ofFile(warnings),
 		...parseLogFilter(rustLog).problems.map((message) => ofProcess({ key: 'RUST_LOG', message })),
-		...unknownVariables(env).map(({ name, message }) => ofProcess({ key: name, message })),
+		...unknownVariables(env, commands).map(({ name, message }) => ofProcess({ key: name, message })),
 		...(files === undefined
 			? []
 			: processLimits(files.config, workers).warnings.map((message) => ofProcess({ message }))),

@@ -1,5 +1,5 @@
 import { suggest } from '../shared/suggest.ts';
-import { RUN_OPTIONS } from './options.ts';
+import type { Command, Environment } from './command.ts';
 
 /** A variable that looks as if it were meant for the proxy, and what to do about it. */
 export interface UnknownVariable {
@@ -8,23 +8,25 @@ export interface UnknownVariable {
 }
 
 /**
- * Finds `PROXY_*` variables that nobody reads: a mistyped one changes nothing, and nothing says so. Their values are not
- * looked at.
+ * Finds `PROXY_*` variables that no command reads: a mistyped one changes nothing, and nothing says so. Their values are
+ * not looked at.
  */
-export function unknownVariables(env: Readonly<Record<string, string | undefined>>): UnknownVariable[] {
+export function unknownVariables(env: Environment, commands: readonly Command[]): UnknownVariable[] {
+	const known = variablesOf(commands);
 	return Object.keys(env)
-		.filter((name) => name.startsWith('PROXY_') && !KNOWN.includes(name) && !OF_A_SERVICE.test(name))
+		.filter((name) => name.startsWith('PROXY_') && !known.includes(name) && !OF_A_SERVICE.test(name))
 		.sort()
 		.map((name) => {
-			const meant = suggest(name, KNOWN);
-			const remedy = meant === undefined ? `there are ${KNOWN.join(', ')}` : `did you mean ${meant}?`;
+			const meant = suggest(name, known);
+			const remedy = meant === undefined ? `there are ${known.join(', ')}` : `did you mean ${meant}?`;
 			return { name, message: `is read by nobody; ${remedy}` };
 		});
 }
 
-const KNOWN = Object.values<{ env?: string }>(RUN_OPTIONS).flatMap(({ env }) =>
-	env?.startsWith('PROXY_') ? [env] : [],
-);
+function variablesOf(commands: readonly Command[]): string[] {
+	const names = commands.flatMap(({ options }) => Object.values(options).map(({ env }) => env));
+	return [...new Set(names)].filter((name) => name !== undefined).filter((name) => name.startsWith('PROXY_'));
+}
 
 /** Kubernetes sets these in every pod beside a Service called `proxy` or `proxy-…`. */
 const OF_A_SERVICE =

@@ -1,12 +1,15 @@
 import {
-	CHECK_SWITCHES,
 	COMMON_SWITCHES,
-	DEMO_OPTIONS,
-	DEMO_SWITCHES,
-	RUN_OPTIONS,
+	type Command,
+	DEFAULT_COMMAND,
+	GROUPS,
+	invocation,
+	type Operand,
 	type Switch,
+	type Switches,
 	type ValueOption,
-} from './options.ts';
+	type ValueOptions,
+} from './command.ts';
 
 /** Narrower than this, columns would be too thin to read, and lines are allowed to be longer. */
 const MIN_COLUMNS = 60;
@@ -14,76 +17,154 @@ const MIN_COLUMNS = 60;
 const MAX_COLUMNS = 100;
 const INDENT = '  ';
 
-/** @param columns width of the terminal in characters. */
-export function helpText(columns = 80): string {
+export const SUMMARY =
+	'Layer-7 reverse proxy for private networks: mutual TLS, RS256 tokens, a rate limit for each tenant, routes, ' +
+	'circuit breakers.';
+
+export const SIGNALS = [
+	['SIGUSR1, SIGHUP', 'reload the TLS files and the routes; connections live on'],
+	['SIGTERM, SIGINT', 'finish what is in flight, then exit; a second one exits at once'],
+] as const;
+
+export const WRONG_USAGE = 'wrong usage';
+
+/**
+ * @param of what was asked about; by default the whole command.
+ * @param columns width of the terminal in characters.
+ */
+export function helpText(commands: readonly Command[], of?: readonly Command[], columns = 80): string {
 	const width = Math.min(Math.max(columns, MIN_COLUMNS), MAX_COLUMNS);
+	if (of === undefined) return lines(overview(commands, width));
+	const [only, another] = of;
+	if (only !== undefined && another === undefined) return lines(ofCommand(only, width));
+	return lines([...section('Commands', of.map(inList), width).slice(1), '', MORE]);
+}
+
+const MORE = 'proxy help COMMAND shows the options of a command.';
+
+function overview(commands: readonly Command[], width: number): string[] {
+	const standard = commands.find(({ name }) => name === DEFAULT_COMMAND);
+	// The same column for all groups.
+	const column = termColumn(commands.map(inList));
 	return [
 		...wrap(SUMMARY.split(' '), width),
 		'',
 		'Usage:',
-		`${INDENT}proxy [OPTIONS]        run the proxy`,
-		`${INDENT}proxy check [OPTIONS]  say what it would refuse, and start nothing`,
-		`${INDENT}proxy demo [OPTIONS]   try it with its own keys and upstream`,
-		`${INDENT}proxy embed-demo       run the example of the embedded gate`,
-		...section('Options', [...values(RUN_OPTIONS), ...switches(COMMON_SWITCHES)], width),
+		`${INDENT}proxy [OPTIONS]          run the proxy`,
+		`${INDENT}proxy COMMAND [OPTIONS]`,
+		...GROUPS.flatMap((group) => {
+			const members = commands.filter((command) => command.group === group);
+			return members.length === 0 ? [] : section(group, members.map(inList), width, column);
+		}),
+		'',
+		MORE,
+		...section('Options', [...values(standard?.options ?? {}), ...switches(COMMON_SWITCHES)], width),
 		...section(
-			'Options of check',
-			[entry('the same', 'so that it can stand before the same command'), ...switches(CHECK_SWITCHES)],
+			'Signals',
+			SIGNALS.map(([name, about]) => entry(name, about)),
 			width,
 		),
-		...section('Options of demo', [...switches(DEMO_SWITCHES), ...values(DEMO_OPTIONS)], width),
-		...section('Signals', SIGNALS, width),
-		...section('Exit codes', EXIT_CODES, width),
-		'',
-	].join('\n');
+		...section('Exit codes', exitCodes(standard), width),
+	];
 }
 
-const SUMMARY =
-	'Layer-7 reverse proxy for private networks: mutual TLS, RS256 tokens, a rate limit for each tenant, routes, ' +
-	'circuit breakers.';
+function ofCommand(command: Command, width: number): string[] {
+	const { name, about, details = [], example } = command;
+	const operands = Object.values(command.operands);
+	const usage = [invocation(command), ...operands.map(operandForm), '[OPTIONS]'].join(' ');
+	return [
+		...wrap(`proxy ${name}: ${about}.`.split(' '), width),
+		...details.flatMap((paragraph) => ['', ...wrap(paragraph.split(' '), width)]),
+		'',
+		'Usage:',
+		`${INDENT}${usage}`,
+		'',
+		'Example:',
+		`${INDENT}${example}`,
+		...(operands.length === 0 ? [] : section('Operands', operands.map(ofOperand), width)),
+		...section(
+			'Options',
+			[...values(command.options), ...switches(command.switches), ...switches(COMMON_SWITCHES)],
+			width,
+		),
+		...(command.takesSignals
+			? section(
+					'Signals',
+					SIGNALS.map(([signal, what]) => entry(signal, what)),
+					width,
+				)
+			: []),
+		...section('Exit codes', exitCodes(command), width),
+	];
+}
+
+function exitCodes(command: Command | undefined): Entry[] {
+	return Object.entries({ ...command?.exitCodes, 2: WRONG_USAGE }).map(([code, meaning]) => entry(code, meaning));
+}
 
 interface Entry {
 	readonly term: string;
 	/** Pieces that a line may break between. */
 	readonly about: readonly string[];
+	/** A line of its own below. */
+	readonly example?: string;
 }
 
-const SIGNALS = [
-	entry('SIGUSR1, SIGHUP', 'reload the TLS files and the routes; connections live on'),
-	entry('SIGTERM, SIGINT', 'finish what is in flight, then exit; a second one exits at once'),
-];
+function inList({ name, about, example }: Command): Entry {
+	return { ...entry(name, about), example };
+}
 
-const EXIT_CODES = [
-	entry('0', 'drained after a signal; check: nothing to refuse'),
-	entry('1', 'could not start, or was told twice to stop; check: found errors'),
-	entry('2', 'wrong usage'),
-];
+function termColumn(entries: readonly Entry[]): number {
+	return Math.max(...entries.map(({ term }) => term.length)) + 2 * INDENT.length;
+}
 
-function section(title: string, entries: readonly Entry[], width: number): string[] {
-	const column = Math.max(...entries.map(({ term }) => term.length)) + 2 * INDENT.length;
-	const lines = entries.flatMap(({ term, about }) => {
+function section(title: string, entries: readonly Entry[], width: number, column = termColumn(entries)): string[] {
+	const body = entries.flatMap(({ term, about, example }) => {
 		const [first = '', ...rest] = wrap(about, width - column);
-		return [`${INDENT}${term}`.padEnd(column) + first, ...rest.map((line) => ' '.repeat(column) + line)];
+		const margin = ' '.repeat(column);
+		return [
+			`${INDENT}${term}`.padEnd(column) + first,
+			...rest.map((line) => margin + line),
+			...(example === undefined ? [] : [`${margin}$ ${example}`]),
+		];
 	});
-	return ['', `${title}:`, ...lines];
+	return ['', `${title}:`, ...body];
 }
 
-function switches(table: Readonly<Record<string, Switch>>): Entry[] {
-	return Object.values(table).map(ofSwitch);
+function switches(table: Switches): Entry[] {
+	return Object.values(table).map((option) => entry(switchForm(option), option.about));
 }
 
-function values(table: Readonly<Record<string, ValueOption<unknown>>>): Entry[] {
-	return Object.values(table).map(ofValue);
+function values(table: ValueOptions): Entry[] {
+	return Object.values(table).map((option) => entry(optionForm(option), option.about, originOf(option)));
 }
 
-function ofSwitch({ flag, short, about }: Switch): Entry {
-	return entry(short === undefined ? `--${flag}` : `-${short}, --${flag}`, about);
+export function switchForm({ flag, short }: Switch): string {
+	return short === undefined ? `--${flag}` : `-${short}, --${flag}`;
 }
 
-function ofValue({ flag, env, placeholder, fallback, about }: ValueOption<unknown>): Entry {
-	if (flag === undefined) return entry(`${env}=${placeholder}`, about, `[default ${fallback}]`);
-	const origin = env === undefined ? `[default ${fallback}]` : `[${env}, default ${fallback}]`;
-	return entry(`--${flag} ${placeholder}`, about, origin);
+export function optionForm({ flag, env, placeholder }: ValueOption): string {
+	return flag === undefined ? `${env}=${placeholder}` : `--${flag} ${placeholder}`;
+}
+
+export function operandForm({ placeholder, optional, repeatable }: Operand): string {
+	const form = repeatable ? `${placeholder}...` : placeholder;
+	return optional ? `[${form}]` : form;
+}
+
+function ofOperand(operand: Operand): Entry {
+	return entry(operandForm(operand), operand.about);
+}
+
+/** Where else the value may come from, in brackets; nothing where there is nothing to say. */
+export function originOf({ flag, env, fallback, required, repeatable }: ValueOption): string | undefined {
+	const parts = [
+		...(flag !== undefined && env !== undefined ? [env] : []),
+		...(fallback === undefined ? [] : [`default ${fallback}`]),
+		...(required ? ['needed'] : []),
+		...(repeatable ? ['may be repeated'] : []),
+	];
+	return parts.length === 0 ? undefined : `[${parts.join(', ')}]`;
 }
 
 /** @param whole a last piece that stays on one line. */
@@ -91,16 +172,20 @@ function entry(term: string, about: string, whole?: string): Entry {
 	return { term, about: [...about.split(' '), ...(whole === undefined ? [] : [whole])] };
 }
 
+function lines(all: readonly string[]): string {
+	return `${all.join('\n')}\n`;
+}
+
 function wrap(pieces: readonly string[], width: number): string[] {
-	const lines: string[] = [];
+	const wrapped: string[] = [];
 	let line = '';
 	for (const piece of pieces) {
 		if (line !== '' && line.length + 1 + piece.length > width) {
-			lines.push(line);
+			wrapped.push(line);
 			line = piece;
 		} else {
 			line = line === '' ? piece : `${line} ${piece}`;
 		}
 	}
-	return [...lines, line];
+	return [...wrapped, line];
 }

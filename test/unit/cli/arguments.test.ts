@@ -1,12 +1,70 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { type Environment, parseCommandLine, UsageError } from '../../../src/cli/arguments.ts';
-import { helpText } from '../../../src/cli/help.ts';
-import { CHECK_SWITCHES, DEMO_OPTIONS, DEMO_SWITCHES, RUN_OPTIONS } from '../../../src/cli/options.ts';
+import { parseCommandLine, UsageError } from '../../../src/cli/arguments.ts';
+import { type Command, defineCommand, type Environment, Malformed } from '../../../src/cli/command.ts';
+import { check } from '../../../src/cli/commands/check.ts';
+import { demo } from '../../../src/cli/commands/demo.ts';
+import { embedDemo } from '../../../src/cli/commands/embed-demo.ts';
+import { help } from '../../../src/cli/commands/help.ts';
+import { run } from '../../../src/cli/commands/run.ts';
+import { type Address, parseAddress } from '../../../src/cli/options.ts';
+import { threads } from '../../../src/cli/run-options.ts';
 
-const CORES = 6;
-const parse = (argv: string[], env: Environment = {}) => parseCommandLine(argv, env, CORES);
+/** With operands, a required option, a repeatable one and a name of two words. */
+const sign = defineCommand({
+	name: 'key sign',
+	group: 'Set up',
+	about: 'sign',
+	example: 'proxy key sign a --by b',
+	operands: {
+		name: {
+			placeholder: 'NAME',
+			about: 'a name',
+			parse: (text: string) => {
+				if (text === '') throw new Malformed('must not be empty (got ""); name one');
+				return text;
+			},
+		},
+		more: {
+			placeholder: 'MORE',
+			about: 'more',
+			optional: true,
+			repeatable: true,
+			parse: (text: string) => text.length,
+		},
+	},
+	options: {
+		by: { flag: 'by', placeholder: 'WHOM', required: true, about: 'who', parse: (text: string) => text },
+		at: { flag: 'at', placeholder: 'HOST:PORT', repeatable: true, about: 'where', parse: parseAddress },
+		to: { flag: 'to', placeholder: 'DATE', about: 'when', parse: (text: string) => text },
+	},
+	switches: { fast: { flag: 'fast', about: 'hurry' } },
+	exitCodes: { 0: 'signed' },
+	run: async ({ name, more, by, at, to, fast }) => {
+		// The types of the values are those of their parsers.
+		const typed: [string, readonly number[], string, readonly Address[], string | undefined, boolean] = [
+			...[name, more, by],
+			...[at, to, fast],
+		] as const;
+		return typed.length;
+	},
+});
+
+const COMMANDS: readonly Command[] = [run, check, demo, embedDemo, help, sign];
+
+/** The values with the name of the command, or `help`, `help NAMES` and `version`. */
+function parse(argv: string[], env: Environment = {}) {
+	const commandLine = parseCommandLine(argv, env, COMMANDS);
+	switch (commandLine.kind) {
+		case 'run':
+			return { command: commandLine.command.name, ...commandLine.values };
+		case 'help':
+			return { kind: 'help', of: commandLine.of?.map(({ name }) => name) };
+		case 'version':
+			return { kind: 'version' };
+	}
+}
 
 describe('running the proxy', () => {
 	const defaults = {
@@ -14,7 +72,7 @@ describe('running the proxy', () => {
 		config: 'config.toml',
 		bind: { host: '0.0.0.0', port: 8443 },
 		metricsBind: { host: '0.0.0.0', port: 9090 },
-		workers: CORES,
+		workers: 'auto',
 		logFormat: 'json',
 		rustLog: 'info',
 	};
@@ -75,8 +133,13 @@ describe('running the proxy', () => {
 		assert.deepEqual(parse([], empty), defaults);
 	});
 
+	it('may be said', () => {
+		assert.deepEqual(parse(['run', '--workers', '2']), { ...defaults, workers: 2 });
+	});
+
 	it('uses one worker for each core when told auto', () => {
 		assert.deepEqual(parse(['--workers=auto'], { PROXY_WORKERS: '2' }), defaults);
+		assert.deepEqual([threads('auto', 6), threads(2, 6)], [6, 2]);
 	});
 
 	it('reads back any address that it could be given', () => {
@@ -88,8 +151,8 @@ describe('running the proxy', () => {
 		fc.assert(
 			fc.property(host, fc.nat(65_535), ([written, expected], port) => {
 				const parsed = parse(['--bind', `${written}:${port}`]);
-				assert.ok(parsed.command === 'run');
-				assert.deepEqual(parsed.bind, { host: expected?.toLowerCase(), port });
+				assert.ok('command' in parsed);
+				assert.deepEqual((parsed as { bind?: Address }).bind, { host: expected?.toLowerCase(), port });
 			}),
 		);
 	});
@@ -97,10 +160,14 @@ describe('running the proxy', () => {
 
 describe('the other commands', () => {
 	it('check what running in the same way would do', () => {
-		const found = { command: 'check', config: 'config.toml', workers: CORES, rustLog: 'info', json: false };
+		const found = { ...parse([]), command: 'check', json: false };
 		assert.deepEqual(parse(['check']), found);
 		assert.deepEqual(parse(['check', '--json', '--config=a.toml']), { ...found, config: 'a.toml', json: true });
-		assert.deepEqual(parse(['check', '--bind=[::1]:1', '--workers', '2']), { ...found, workers: 2 });
+		assert.deepEqual(parse(['check', '--bind=[::1]:1', '--workers', '2']), {
+			...found,
+			bind: { host: '::1', port: 1 },
+			workers: 2,
+		});
 		assert.deepEqual(parse(['check'], { PROXY_CONFIG: 'b.toml', RUST_LOG: 'warn' }), {
 			...found,
 			config: 'b.toml',
@@ -114,21 +181,38 @@ describe('the other commands', () => {
 	});
 
 	it('show the help, also beside a mistake', () => {
-		for (const argv of [
-			['--help'],
-			['-h'],
-			['demo', '-h'],
-			['check', '-h'],
-			['--bind', 'x', '--help'],
-			['--bnid', '-h'],
-			['-hV'],
-		]) {
-			assert.deepEqual(parse(argv, { PROXY_WORKERS: 'many' }), { command: 'help' }, argv.join(' '));
+		for (const argv of [['--help'], ['-h'], ['--bind', 'x', '--help'], ['--bnid', '-h'], ['-hV']]) {
+			assert.deepEqual(parse(argv, { PROXY_WORKERS: 'many' }), { kind: 'help', of: undefined }, argv.join(' '));
 		}
 	});
 
+	it('show their own help', () => {
+		const cases: [argv: string[], of: string[]][] = [
+			[['demo', '-h'], ['demo']],
+			[['check', '--bnid', '-h'], ['check']],
+			[['run', '--help'], ['run']],
+			[['key', 'sign', '--help'], ['key sign']],
+			[['key', '--help'], ['key sign']],
+		];
+		for (const [argv, of] of cases) assert.deepEqual(parse(argv), { kind: 'help', of }, argv.join(' '));
+		assert.deepEqual(parse(['help', 'key', 'sign']), { command: 'help', words: ['key', 'sign'] });
+	});
+
+	it('take words, and values several times', () => {
+		const nothing = { command: 'key sign', name: 'a', more: [], by: 'b', at: [], to: undefined, fast: false };
+		assert.deepEqual(parse(['key', 'sign', 'a', '--by=b']), nothing);
+		const [x, y] = [
+			{ host: 'x', port: 1 },
+			{ host: 'y', port: 2 },
+		];
+		assert.deepEqual(
+			parse(['key', 'sign', '--at=x:1', 'a', '--at', 'y:2', '--by', 'b', 'three', '--fast', '--', '--to']),
+			{ ...nothing, more: [5, 4], at: [x, y], fast: true },
+		);
+	});
+
 	it('show the version', () => {
-		for (const argv of [['--version'], ['-V'], ['demo', '-V']]) assert.deepEqual(parse(argv), { command: 'version' });
+		for (const argv of [['--version'], ['-V'], ['demo', '-V']]) assert.deepEqual(parse(argv), { kind: 'version' });
 	});
 });
 
@@ -151,6 +235,23 @@ describe('wrong usage', () => {
 			[['dmeo'], {}, 'unknown command "dmeo"; did you mean proxy demo?'],
 			[['serve'], {}, 'unknown command "serve"; see proxy --help'],
 			[['--config', 'a', 'b'], {}, 'unexpected argument "b"; every value needs its flag before it, see proxy --help'],
+			[['key', 'sing', 'a'], {}, 'unknown command "key sing"; did you mean proxy key sign?'],
+			[['key', 'frobnicate'], {}, 'unknown command "key frobnicate"; did you mean proxy key sign?'],
+			[['kye', 'sign'], {}, 'unknown command "kye"; did you mean proxy key sign?'],
+			[['kye', 'sign', '--fast'], {}, 'unknown command "kye"; did you mean proxy key sign?'],
+			[['key'], {}, 'proxy key: needs one more word; there is proxy key sign'],
+			[['key', 'sign', '--by=b'], {}, 'NAME: is missing; write proxy key sign NAME'],
+			[['key', 'sign', '', '--by=b'], {}, 'NAME: must not be empty (got ""); name one'],
+			[['key', 'sign', 'a'], {}, '--by: is needed; write --by=WHOM'],
+			[['key', 'sign', 'a', '--by=b', '--fats'], {}, 'unknown option "--fats"; did you mean --fast?'],
+			[['key', 'sign', 'a', '--by=b', '-x'], {}, 'unknown option "-x"; see proxy key sign --help'],
+			[
+				['key', 'sign', 'a', '--by=b', '--bind=c:1'],
+				{},
+				'unknown option "--bind"; it belongs to others: proxy --bind, proxy check --bind',
+			],
+			[['key', 'sign', 'a', '--by=b', '--at=c'], {}, '--at: must be HOST:PORT (got "c"): it has no port; write c:PORT'],
+			[['--config', 'a', 'check'], {}, 'unexpected argument "check"; a command comes first: proxy check'],
 			[['--version', '--bnid=x'], {}, 'unknown option "--bnid"; did you mean --bind?'],
 			[['--', 'b'], {}, 'unexpected argument "b"; every value needs its flag before it, see proxy --help'],
 			[['--config'], {}, '--config: needs a value; write --config=VALUE'],
@@ -265,40 +366,6 @@ describe('wrong usage', () => {
 				}
 			}),
 		);
-	});
-});
-
-describe('the help text', () => {
-	it('tells every flag, variable and default', () => {
-		const text = helpText();
-		for (const { flag, env, fallback } of Object.values<{ flag?: string; env?: string; fallback: string }>({
-			...RUN_OPTIONS,
-			...DEMO_OPTIONS,
-		})) {
-			if (flag !== undefined) assert.ok(text.includes(`--${flag} `), flag);
-			if (env !== undefined) assert.ok(text.includes(env), env);
-			assert.ok(text.includes(`default ${fallback}]`), fallback);
-		}
-		for (const { flag } of Object.values({ ...CHECK_SWITCHES, ...DEMO_SWITCHES })) {
-			assert.ok(text.includes(`--${flag} `), flag);
-		}
-		assert.match(text, /proxy check \[OPTIONS\] +\S/);
-		for (const flags of ['-h, --help ', '-V, --version ']) assert.ok(text.includes(flags), flags);
-	});
-
-	it('keeps to the width of the terminal', () => {
-		for (const columns of [74, 80, 100]) {
-			const lines = helpText(columns).split('\n');
-			assert.deepEqual(
-				lines.filter((line) => line.length > columns || line !== line.trimEnd()),
-				[],
-			);
-		}
-	});
-
-	it('is not drawn out over a very wide terminal nor crushed by a narrow one', () => {
-		assert.equal(helpText(500), helpText(100));
-		assert.equal(helpText(1), helpText(60));
 	});
 });
 

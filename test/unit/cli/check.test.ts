@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { type CheckResult, runCheck } from '../../../src/cli/check.ts';
+import { COMMANDS } from '../../../src/cli/commands.ts';
 import { type ConfigTables, renderConfig } from '../../../src/cli/demo/config-file.ts';
 import { type TestPki, testPki } from '../../fixtures/pki.ts';
 import { ProxyProcess } from '../control/fixtures/proxy-process.ts';
@@ -24,9 +25,10 @@ function write(name: string, tables: Partial<ConfigTables> = {}): string {
 /** Exit code and output, without what depends on the machine. */
 async function check(config: string, { json = false, rustLog = 'info', env = {}, workers = 1 } = {}) {
 	let output = '';
-	const code = await runCheck({ command: 'check', config, workers, rustLog, json }, env, (text) => {
+	const print = (text: string) => {
 		output += text;
-	});
+	};
+	const code = await runCheck({ config, workers, rustLog, json }, { env, print, commands: COMMANDS });
 	return { code, output: output.replaceAll(config, 'config.toml').replaceAll(pki.dir, 'pki') };
 }
 

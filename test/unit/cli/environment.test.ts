@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { unknownVariables } from '../../../src/cli/environment.ts';
+import { COMMANDS } from '../../../src/cli/commands.ts';
+import * as environment from '../../../src/cli/environment.ts';
+
+const unknownVariables = (env: Record<string, string>) => environment.unknownVariables(env, COMMANDS);
 
 const namesOf = (...names: string[]) =>
 	unknownVariables(Object.fromEntries(names.map((name) => [name, 'secret']))).map(({ name }) => name);

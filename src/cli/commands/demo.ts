@@ -1,0 +1,25 @@
+import { defineCommand } from '../command.ts';
+import { parseFileName } from '../options.ts';
+
+export const demo = defineCommand({
+	name: 'demo',
+	group: 'Try it',
+	about: 'try the proxy with its own keys and upstreams',
+	example: 'proxy demo --once',
+	options: {
+		dir: {
+			flag: 'dir',
+			placeholder: 'DIR',
+			fallback: '.demo',
+			about: 'where certificates, keys and the configuration are written',
+			candidates: 'folder',
+			parse: parseFileName,
+		},
+	},
+	switches: { once: { flag: 'once', about: 'send the example requests, print the answers and exit' } },
+	exitCodes: { 0: 'every answer was the expected one', 1: 'one was not, or something could not be started' },
+	run: async ({ once, dir }, { stdout, mainPath }) => {
+		const { runDemo } = await import('../demo/run.ts');
+		return runDemo({ once, dir, out: stdout, mainPath });
+	},
+});

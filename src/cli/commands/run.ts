@@ -1,0 +1,18 @@
+import { DEFAULT_COMMAND, defineCommand } from '../command.ts';
+import { addressConflicts, RUN_OPTIONS, threads } from '../run-options.ts';
+
+export const run = defineCommand({
+	name: DEFAULT_COMMAND,
+	group: 'Serve',
+	about: 'run the proxy; the word run may be left out',
+	example: 'proxy --config /etc/proxy/config.toml --metrics-bind 127.0.0.1:9090',
+	options: RUN_OPTIONS,
+	exitCodes: { 0: 'drained after a signal', 1: 'could not start, or was told twice to stop' },
+	takesSignals: true,
+	conflicts: addressConflicts,
+	run: async ({ workers, ...values }, context) => {
+		const { serve } = await import('../serve.ts');
+		await serve({ ...values, workers: threads(workers, context.cores) }, context);
+		return undefined;
+	},
+});

@@ -1,0 +1,98 @@
+import { quote } from '../config/wording.ts';
+import { Malformed, type ValueOptions, type Values } from './command.ts';
+import { type Address, parseAddress, parseFileName } from './options.ts';
+
+/** The options of the start (specification 2.2, decisions "Threads"), which the check takes, too. */
+
+export type LogFormat = 'json' | 'pretty';
+
+const LOG_FORMATS = ['json', 'pretty'] as const;
+
+export const RUN_OPTIONS = {
+	config: {
+		flag: 'config',
+		env: 'PROXY_CONFIG',
+		placeholder: 'FILE',
+		fallback: 'config.toml',
+		about: 'configuration file, TOML',
+		candidates: 'file',
+		parse: parseFileName,
+	},
+	bind: {
+		flag: 'bind',
+		env: 'PROXY_BIND',
+		placeholder: 'HOST:PORT',
+		fallback: '0.0.0.0:8443',
+		about: 'address of the TLS listener',
+		parse: parseAddress,
+	},
+	metricsBind: {
+		flag: 'metrics-bind',
+		env: 'PROXY_METRICS_BIND',
+		placeholder: 'HOST:PORT',
+		fallback: '0.0.0.0:9090',
+		about: 'address of the plain metrics listener; it has no authentication, keep it private',
+		parse: parseAddress,
+	},
+	workers: {
+		flag: 'workers',
+		env: 'PROXY_WORKERS',
+		placeholder: 'N|auto',
+		fallback: 'auto',
+		about: 'worker threads, auto for one a core',
+		candidates: ['auto'],
+		parse: parseWorkers,
+	},
+	logFormat: {
+		flag: 'log-format',
+		env: 'PROXY_LOG_FORMAT',
+		placeholder: 'json|pretty',
+		fallback: 'json',
+		about: 'json for machines, one object a line; pretty for people',
+		candidates: LOG_FORMATS,
+		parse: parseLogFormat,
+	},
+	rustLog: {
+		env: 'RUST_LOG',
+		placeholder: 'FILTER',
+		fallback: 'info',
+		about: 'what is logged: error, warn, info, debug, trace or off, also by target, as in warn,proxy::health=debug',
+		// Never wrong enough to stop a start: the filter reports what it cannot read.
+		parse: (text: string) => text,
+	},
+} as const satisfies ValueOptions;
+
+type RunValues = Values<typeof RUN_OPTIONS>;
+
+export function addressConflicts({ bind, metricsBind }: Pick<RunValues, 'bind' | 'metricsBind'>): string[] {
+	if (!overlap(bind, metricsBind)) return [];
+	return [`--metrics-bind: is the address of --bind (port ${bind.port}); give one of them another port`];
+}
+
+/** Whether the second one to listen would be refused; names are not looked up. */
+function overlap(a: Address, b: Address): boolean {
+	if (a.port !== b.port || a.port === 0) return false;
+	return a.host === b.host || [a.host, b.host].some((host) => host === '0.0.0.0' || host === '::');
+}
+
+export function threads(workers: RunValues['workers'], cores: number): number {
+	return workers === 'auto' ? cores : workers;
+}
+
+/** More threads than any machine has cores are a slip of the keyboard, and each would cost memory. */
+const MAX_WORKERS = 1024;
+
+function parseWorkers(text: string): number | 'auto' {
+	if (text === 'auto') return text;
+	const workers = /^\d{1,5}$/.test(text) ? Number(text) : 0;
+	if (workers >= 1 && workers <= MAX_WORKERS) return workers;
+	throw new Malformed(
+		`must be a whole number from 1 to ${MAX_WORKERS} (got ${quote(text)}); write auto for one thread a core`,
+	);
+}
+
+function parseLogFormat(text: string): LogFormat {
+	const format = LOG_FORMATS.find((candidate) => candidate === text);
+	if (format !== undefined) return format;
+	throw new Malformed(`must be json or pretty (got ${quote(text)}); write one of the two`);
+}

@@ -1,0 +1,67 @@
+import { assertEnoughFiles, openFilesLimit } from '../control/descriptor-limit.ts';
+import { readStartFiles } from '../control/files/inspection.ts';
+import { createLogOutput } from '../control/log-output.ts';
+import { startSupervisor } from '../control/supervisor.ts';
+import { createLogger, parseLogFilter } from '../shared/log.ts';
+import type { Context } from './command.ts';
+import { unknownVariables } from './environment.ts';
+import type { Address } from './options.ts';
+import type { LogFormat } from './run-options.ts';
+import { readBodyMode, readVersion } from './version.ts';
+
+export interface ServeOptions {
+	/** Path of the configuration file, relative to the working directory. */
+	readonly config: string;
+	readonly bind: Address;
+	readonly metricsBind: Address;
+	/** Worker threads, at least 1. */
+	readonly workers: number;
+	readonly logFormat: LogFormat;
+	/** For `parseLogFilter`. */
+	readonly rustLog: string;
+}
+
+/** For the reader of the log to take the last lines after the drain. */
+const LAST_LINES_MS = 1_000;
+
+/** `proxy` itself. Resolves when all workers accept connections and signals go to the supervisor. */
+export async function serve(
+	{ config: path, bind, metricsBind, workers, logFormat, rustLog }: ServeOptions,
+	{ env, stdout, mainPath, commands, signals }: Context,
+): Promise<void> {
+	assertEnoughFiles(openFilesLimit(), workers);
+	const files = await readStartFiles(path, new Date());
+	const filter = parseLogFilter(rustLog);
+	const output = createLogOutput(stdout, logFormat, env);
+	const log = createLogger(filter, output.writeRecord, () => new Date());
+	for (const problem of filter.problems) log.warn('proxy', `RUST_LOG: ${problem}`);
+	for (const { name, message } of unknownVariables(env, commands)) log.warn('proxy', `${name}: ${message}`);
+	let stopAsked: string | undefined;
+	const supervisor = await startSupervisor({
+		files,
+		bind,
+		metricsBind,
+		workers,
+		workerUrl: new URL('../data/worker.ts', import.meta.url),
+		logFilter: rustLog,
+		log,
+		output,
+		version: readVersion(mainPath),
+		bodyMode: await readBodyMode(),
+		// The first worker may have requests to finish before the last one is up.
+		onAccepting: () => {
+			signals.onStop = (signal) => {
+				if (stopAsked !== undefined) process.exit(1);
+				stopAsked = signal;
+			};
+		},
+		// What requests have left to say may still wait for the reader; a second signal does not.
+		exit: (code) => (code === 0 ? output.whenWritten(LAST_LINES_MS, () => process.exit(0)) : process.exit(code)),
+	});
+	signals.onStop = supervisor.stop;
+	signals.onReload = (signal) => void supervisor.reload(signal);
+	// Once more, for a signal that was on its way to Node's own handler when ours took its place.
+	signals.closeInspector();
+	if (stopAsked !== undefined) signals.onStop(stopAsked);
+	else if (signals.reloadAsked !== undefined) signals.onReload(signals.reloadAsked);
+}

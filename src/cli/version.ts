@@ -1,0 +1,16 @@
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+
+/** In the source and in the bundle alike, package.json lies one folder above the module of the command. */
+export function readVersion(mainPath: string): string {
+	return JSON.parse(readFileSync(join(dirname(mainPath), '../package.json'), 'utf8')).version;
+}
+
+/** Known by the module alone that a build or `-C boxed_body` has chosen. */
+export async function readBodyMode(): Promise<string> {
+	return (await import('#body')).bodyMode;
+}
+
+export async function versionLine(mainPath: string): Promise<string> {
+	return `proxy ${readVersion(mainPath)} (${await readBodyMode()} bodies, Node ${process.version})\n`;
+}

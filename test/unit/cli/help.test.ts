@@ -1,0 +1,104 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { findCommands, UsageError } from '../../../src/cli/arguments.ts';
+import { COMMON_SWITCHES, type Command, GROUPS } from '../../../src/cli/command.ts';
+import { COMMANDS } from '../../../src/cli/commands.ts';
+import { helpText } from '../../../src/cli/help.ts';
+
+const named = (name: string): Command => COMMANDS.find((command) => command.name === name)!;
+const helpOf = (name: string, columns?: number) => helpText(COMMANDS, [named(name)], columns);
+
+describe('the help text', () => {
+	it('lists every command in its group, with what it does and an example', () => {
+		const text = helpText(COMMANDS);
+		const groups = GROUPS.filter((group) => COMMANDS.some((command) => command.group === group));
+		const titles = [...text.matchAll(/^([A-Z][a-z ]+):$/gm)].map(([, title]) => title);
+		assert.deepEqual(titles, ['Usage', ...groups, 'Options', 'Signals', 'Exit codes']);
+		for (const { name, example } of COMMANDS) {
+			assert.match(text, new RegExp(`^  ${name} +\\S`, 'm'));
+			assert.ok(text.includes(`$ ${example}\n`), example);
+		}
+	});
+
+	it('tells every flag, variable and default of the start', () => {
+		tellsAll(helpText(COMMANDS), named('run'));
+	});
+
+	for (const command of COMMANDS) {
+		it(`of ${command.name} tells its flags, variables, defaults, operands and exit codes`, () => {
+			const text = helpOf(command.name);
+			tellsAll(text, command);
+			for (const { placeholder } of Object.values(command.operands)) assert.ok(text.includes(placeholder), placeholder);
+			for (const [code, meaning] of Object.entries(command.exitCodes)) {
+				assert.match(text.replaceAll(/\s+/g, ' '), new RegExp(` ${code} ${meaning}`));
+			}
+			assert.ok(text.includes(`  ${command.example}\n`));
+		});
+	}
+
+	it('of one command names no option of another', () => {
+		assert.doesNotMatch(helpOf('check'), /--once/);
+		assert.doesNotMatch(helpOf('demo'), /--bind/);
+	});
+
+	it('keeps to the width of the terminal', () => {
+		for (const columns of [74, 80, 100]) {
+			for (const text of [
+				helpText(COMMANDS, undefined, columns),
+				...COMMANDS.map(({ name }) => helpOf(name, columns)),
+			]) {
+				const tooLong = text.split('\n').filter((line) => line.length > columns || line !== line.trimEnd());
+				assert.deepEqual(
+					tooLong.filter((line) => !/^ +\$? ?\w+=\S|^ +\$? ?proxy /.test(line)),
+					[],
+					'an example is one line, whatever its length',
+				);
+			}
+		}
+	});
+
+	it('is not drawn out over a very wide terminal nor crushed by a narrow one', () => {
+		assert.equal(helpText(COMMANDS, undefined, 500), helpText(COMMANDS, undefined, 100));
+		assert.equal(helpText(COMMANDS, undefined, 1), helpText(COMMANDS, undefined, 60));
+	});
+
+	it('of a command that there is not is wrong usage, with the nearest one', () => {
+		assert.throws(
+			() => findCommands(['chekc'], COMMANDS),
+			(error) =>
+				error instanceof UsageError && /unknown command "chekc"; did you mean proxy check\?/.test(error.message),
+		);
+	});
+});
+
+describe('every command', () => {
+	it('has a group, one line about it and an example that calls it', () => {
+		for (const { name, group, about, example } of COMMANDS) {
+			assert.match(name, /^[a-z-]+( [a-z-]+)?$/);
+			assert.ok(GROUPS.includes(group), name);
+			assert.match(about, /^[a-z].*[^.]$/, name);
+			assert.match(example, name === 'run' ? /^proxy / : new RegExp(`^proxy ${name}( |$)`), name);
+		}
+		assert.equal(new Set(COMMANDS.map(({ name }) => name)).size, COMMANDS.length);
+	});
+
+	it('has flags of its own, and one meaning for each key', () => {
+		for (const { name, options, switches, operands } of COMMANDS) {
+			const flags = [...Object.values(options), ...Object.values({ ...switches, ...COMMON_SWITCHES })];
+			const own = flags.map(({ flag }) => flag).filter((flag) => flag !== undefined);
+			assert.equal(new Set(own).size, own.length, name);
+			const keys = [options, switches, operands].flatMap(Object.keys);
+			assert.equal(new Set(keys).size, keys.length, name);
+		}
+	});
+});
+
+function tellsAll(text: string, { options, switches }: Command): void {
+	for (const { flag, env, fallback } of Object.values(options)) {
+		if (flag !== undefined) assert.ok(text.includes(`--${flag} `), flag);
+		if (env !== undefined) assert.ok(text.includes(env), env);
+		if (fallback !== undefined) assert.ok(text.includes(`default ${fallback}]`), fallback);
+	}
+	for (const { flag } of Object.values(switches)) assert.ok(text.includes(`--${flag} `), flag);
+	for (const flags of ['-h, --help ', '-V, --version ']) assert.ok(text.includes(flags), flags);
+}
