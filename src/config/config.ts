@@ -144,6 +144,13 @@ export interface Config {
 	readonly routes: readonly RouteConfig[];
 	readonly limits: Limits;
 	readonly log: LogSettings;
+	/** The status page; read at the start alone. */
+	readonly status: {
+		/** Whether it names tenants. */
+		readonly tenants: boolean;
+		/** Names that it may be asked for by. */
+		readonly hosts: readonly string[];
+	};
 }
 
 /**

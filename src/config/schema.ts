@@ -7,6 +7,7 @@ import { emptyIfAbsent, expected, file, flag, folder, MAX_SECONDS, seconds, whol
 import { limits } from './tables/limits.ts';
 import { log } from './tables/log.ts';
 import { route } from './tables/routes.ts';
+import { status } from './tables/status.ts';
 import { tenant } from './tables/tenants.ts';
 import { tls } from './tables/tls.ts';
 import { upstreamKeys } from './tables/upstream-keys.ts';
@@ -31,6 +32,7 @@ export const configFile = z.strictObject({
 	routes: z.array(route, { error: expected('a list of tables', 'write [[routes]], with two brackets') }).default([]),
 	limits: emptyIfAbsent(limits),
 	log: emptyIfAbsent(log),
+	status: emptyIfAbsent(status),
 });
 
 /** What the file says, with defaults filled in. */
@@ -45,6 +47,7 @@ export const KEYS: ReadonlyMap<string, readonly string[]> = new Map([
 	['limits', Object.keys(limits.shape)],
 	['breaker', Object.keys(breaker.shape)],
 	['log', Object.keys(log.shape)],
+	['status', Object.keys(status.shape)],
 	['tenants', Object.keys(tenant.shape)],
 	['routes', Object.keys(route.shape)],
 ]);

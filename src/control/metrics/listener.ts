@@ -5,6 +5,7 @@ import { descriptorsExhausted, keepSpareDescriptor } from '../../shared/spare-de
 import { type ListenAddress, listenProblem } from '../listen.ts';
 import { StartError } from '../start-error.ts';
 import type { Readiness } from '../status/readiness.ts';
+import type { StatusRoute } from '../status/status-pages.ts';
 import { EXPOSITION_TYPE, Exposition } from './exposition.ts';
 import { type MetricSources, writeProxyFamilies } from './families.ts';
 import { readProcess, writeProcessFamilies } from './process-families.ts';
@@ -18,8 +19,8 @@ export interface MetricsListener {
 const TARGET = 'proxy::metrics';
 
 /**
- * The plain listener of specification 4.3: `/metrics`, and for those who start and stop the process `/livez` and
- * `/readyz`. It runs on the main thread, so it answers also while the data plane is saturated, and until the very end of a
+ * The plain listener of specification 4.3: `/metrics`, for those who start and stop the process `/livez` and `/readyz`, and for
+ * people the status page. It runs on the main thread, so it answers also while the data plane is saturated, and until the very end of a
  * drain.
  *
  * @throws StartError when the address cannot be had.
@@ -29,8 +30,9 @@ export async function startMetrics(
 	sources: MetricSources,
 	readiness: Pick<Readiness, 'obstacle'>,
 	log: Logger,
+	status: ReadonlyMap<string, StatusRoute> = new Map(),
 ): Promise<MetricsListener> {
-	const pages = pagesOf(sources, readiness, log);
+	const pages = new Map<string, Page>([...pagesOf(sources, readiness, log), ...status]);
 	// Scrapers send small requests and read at once; whoever does not is not one, and holds a connection for seconds.
 	const server = createServer({
 		headersTimeout: 5_000,
@@ -41,7 +43,7 @@ export async function startMetrics(
 	});
 	server.maxConnections = 128;
 	server.on('connection', (socket) => descriptorsExhausted() && socket.destroy());
-	server.on('request', (request, response) => void answer(request, response, pages));
+	server.on('request', (request, response) => void answer(request, response, pages, log));
 	await listen(server, address);
 	keepSpareDescriptor();
 	server.on('error', (error) => log.error(TARGET, 'accept failed', { cause: error }));
@@ -66,12 +68,15 @@ interface Answer {
 	readonly body: string;
 	/** Default: plain text. */
 	readonly type?: string;
+	readonly headers?: Readonly<Record<string, string>>;
 }
 
-type Pages = ReadonlyMap<string, () => Answer | Promise<Answer>>;
+/** `undefined`: it answers by itself. */
+type Page = (request: IncomingMessage, response: ServerResponse) => Answer | undefined | Promise<Answer>;
+type Pages = ReadonlyMap<string, Page>;
 
 function pagesOf(sources: MetricSources, readiness: Pick<Readiness, 'obstacle'>, log: Logger): Pages {
-	return new Map<string, () => Answer | Promise<Answer>>([
+	return new Map<string, Page>([
 		['/metrics', () => scrape(sources, log)],
 		// That somebody answers is all there is to say.
 		['/livez', () => ({ status: 200, body: 'alive' })],
@@ -95,7 +100,7 @@ function ready({ obstacle }: Pick<Readiness, 'obstacle'>): Answer {
 	return obstacle === undefined ? { status: 200, body: 'ready' } : { status: 503, body: `not ready: ${obstacle}` };
 }
 
-async function answer(request: IncomingMessage, response: ServerResponse, pages: Pages): Promise<void> {
+async function answer(request: IncomingMessage, response: ServerResponse, pages: Pages, log: Logger): Promise<void> {
 	const [path] = request.url!.split('?', 1);
 	const page = pages.get(path!);
 	if (page === undefined) return end(response, { status: 404, body: 'not found' });
@@ -103,11 +108,18 @@ async function answer(request: IncomingMessage, response: ServerResponse, pages:
 		response.setHeader('allow', 'GET, HEAD');
 		return end(response, { status: 405, body: 'method not allowed' });
 	}
-	end(response, await page());
+	try {
+		const answer = await page(request, response);
+		if (answer !== undefined) end(response, answer);
+	} catch (error) {
+		log.error(TARGET, 'page failed', { path, cause: error });
+		end(response, { status: 500, body: 'internal error' });
+	}
 }
 
-function end(response: ServerResponse, { status, body, type = 'text/plain; charset=utf-8' }: Answer): void {
+function end(response: ServerResponse, { status, body, type = 'text/plain; charset=utf-8', headers }: Answer): void {
 	response.writeHead(status, {
+		...headers,
 		'content-type': type,
 		'content-length': Buffer.byteLength(body),
 		// What held a moment ago must not decide where connections go.
