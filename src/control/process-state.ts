@@ -7,6 +7,7 @@ import type { StartFiles } from './files/inspection.ts';
 import type { ListenAddress } from './listen.ts';
 import { ProcessMemory } from './process-memory.ts';
 import type { ConfigInForce } from './reload/config-in-force.ts';
+import { ReloadJournal } from './reload/journal.ts';
 import { connectionWarnings, nodeWarnings, sharesPorts } from './start-warnings.ts';
 import { Upstreams } from './upstreams.ts';
 
@@ -17,6 +18,9 @@ export interface ProcessState {
 	readonly clockEpoch: bigint;
 	readonly clock: Clock;
 	readonly inForce: ConfigInForce;
+	readonly journal: ReloadJournal;
+	/** Seconds since the epoch. */
+	readonly startedSeconds: number;
 	readonly memory: ProcessMemory;
 	readonly upstreams: Upstreams;
 	/** What the operator should know. */
@@ -39,6 +43,8 @@ export function createState({ config, tls, identity }: StartFiles, wantedWorkers
 		clockEpoch,
 		clock,
 		inForce: { tls, identity, generation: 1, reloads: { success: 0, failure: 0 } },
+		journal: new ReloadJournal(clock.wallSeconds),
+		startedSeconds: clock.wallSeconds(),
 		memory: new ProcessMemory({
 			workers,
 			maxBufferedBytes: config.limits.maxBufferedBytes,

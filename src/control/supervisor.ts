@@ -220,6 +220,9 @@ function metricSources(
 		listening: () => pool.listening,
 		upstreams: () => state.upstreams.current.upstreams.values(),
 		inForce: state.inForce,
+		journal: state.journal,
+		budgets: state.memory,
+		routes: () => state.upstreams.current.traffic,
 		remoteKeys: () => remoteKeys.all,
 		now: () => state.clock.now(),
 		wallSeconds: () => state.clock.wallSeconds(),
@@ -244,7 +247,7 @@ function createStatus(
 
 function createReloader(
 	{ files: { config, watch }, log }: SupervisorOptions,
-	{ inForce, upstreams }: ProcessState,
+	{ inForce, journal, upstreams }: ProcessState,
 	prober: HealthProber,
 	pool: WorkerPool,
 	remoteKeys: RemoteKeys,
@@ -262,6 +265,7 @@ function createReloader(
 		changedInVain: (current) => changedInVain(config, current, inForce.identity),
 		configWarnings,
 		inForce,
+		journal,
 		upstreams,
 		prober,
 		pool,

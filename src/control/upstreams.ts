@@ -3,9 +3,10 @@ import { BreakerCell, CLOSED, OPEN } from '../shared/breaker-cell.ts';
 import { watchCircuit } from '../shared/circuit-watch.ts';
 import type { Clock } from '../shared/clock.ts';
 import type { Logger } from '../shared/log.ts';
-import type { RoutingSeed, UpstreamSeed } from '../shared/messages.ts';
+import type { RouteSeed, RoutingSeed, UpstreamSeed } from '../shared/messages.ts';
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
-import { TransitionCounts, UpstreamStats } from '../shared/stats.ts';
+import { RouteStats } from '../shared/route-stats.ts';
+import { type LastTransition, TransitionCounts, UpstreamStats } from '../shared/stats.ts';
 
 /** One upstream of the table in force, or of one that is being prepared. */
 export interface Upstream {
@@ -27,6 +28,8 @@ export interface RoutingPlan {
 	readonly routes: readonly RouteConfig[];
 	/** By authority. */
 	readonly upstreams: ReadonlyMap<string, Upstream>;
+	/** By prefix: what is counted of each route. */
+	readonly traffic: ReadonlyMap<string, RouteCounters>;
 	/** Those of `upstreams` whose breaker is a new one: open and unproven. */
 	readonly fresh: readonly Upstream[];
 }
@@ -37,10 +40,25 @@ export interface Counters {
 	readonly stats: readonly UpstreamSeed['stats'][];
 	/** What this thread, by its health probes, has made of the circuit. */
 	readonly transitions: TransitionCounts;
+	/** When they began, seconds since the epoch. */
+	readonly createdSeconds: number;
 }
 
-/** Upstreams that have left and whose counters are kept; the one that left first is forgotten first. */
-const MAX_DEPARTED = 256;
+/** What some thread has last made of an upstream's circuit; `undefined`: it is as it was at its beginning. */
+export function lastTransition({ counters }: Pick<Upstream, 'counters'>): LastTransition | undefined {
+	const lasts = [counters.transitions, ...counters.stats.map((region) => new UpstreamStats(region).transitions)].map(
+		({ last }) => last,
+	);
+	return lasts.reduce((latest, last) => ((last?.at ?? -1) >= (latest?.at ?? -1) ? (last ?? latest) : latest));
+}
+
+/** What is counted of one route. */
+export interface RouteCounters {
+	readonly memory: RouteSeed['stats'];
+	/** By worker; the same memory. */
+	readonly stats: readonly RouteStats[];
+	readonly createdSeconds: number;
+}
 
 /**
  * The upstreams of the routing table in force: their breakers and counters. A route reload plans the next table, probes
@@ -52,8 +70,9 @@ export class Upstreams {
 	readonly #workers: number;
 	readonly #clock: Clock;
 	readonly #log: Logger;
-	#current: RoutingPlan = { routes: [], upstreams: new Map(), fresh: [] };
-	readonly #departed = new Map<string, Counters>();
+	#current: RoutingPlan = { routes: [], upstreams: new Map(), traffic: new Map(), fresh: [] };
+	readonly #departed = new Departed<Counters>();
+	readonly #departedRoutes = new Departed<RouteCounters>();
 	#breakers = 0;
 
 	/**
@@ -87,19 +106,24 @@ export class Upstreams {
 			if (upstream !== known) fresh.push(upstream);
 			upstreams.set(authority, upstream);
 		}
-		return { routes, upstreams, fresh };
+		const traffic = new Map(routes.map(({ prefix }) => [prefix, this.#trafficOf(prefix)]));
+		return { routes, upstreams, traffic, fresh };
+	}
+
+	#trafficOf(prefix: string): RouteCounters {
+		const known = this.#current.traffic.get(prefix) ?? this.#departedRoutes.get(prefix);
+		if (known !== undefined) return known;
+		const memory = RouteStats.allocate(this.#workers);
+		const stats = Array.from({ length: this.#workers }, (_, worker) => RouteStats.of(memory, worker));
+		return { memory, stats, createdSeconds: this.#clock.wallSeconds() };
 	}
 
 	apply(plan: RoutingPlan): void {
-		for (const [authority, { counters }] of this.#current.upstreams) {
-			if (!plan.upstreams.has(authority)) this.#departed.set(authority, counters);
-		}
+		for (const [authority, { counters }] of this.#current.upstreams) this.#departed.add(authority, counters);
+		for (const [prefix, counters] of this.#current.traffic) this.#departedRoutes.add(prefix, counters);
 		this.#current = plan;
-		for (const authority of plan.upstreams.keys()) this.#departed.delete(authority);
-		for (const authority of this.#departed.keys()) {
-			if (this.#departed.size <= MAX_DEPARTED) break;
-			this.#departed.delete(authority);
-		}
+		this.#departed.forget(plan.upstreams.keys());
+		this.#departedRoutes.forget(plan.traffic.keys());
 	}
 
 	/** What one worker gets to know of a table: its own counters, and the breakers that all share. */
@@ -122,6 +146,7 @@ export class Upstreams {
 				upstream: indexes.get(upstream.authority)!,
 				access,
 				certificateHeaders,
+				stats: plan.traffic.get(prefix)!.memory,
 			})),
 		};
 	}
@@ -129,8 +154,10 @@ export class Upstreams {
 	/** Nothing of a worker that is gone is connected any more. */
 	clearGauges(worker: number): void {
 		const everywhere = [...this.#current.upstreams.values()].map(({ counters }) => counters);
-		for (const { stats } of [...everywhere, ...this.#departed.values()])
-			new UpstreamStats(stats[worker]!).clearGauges();
+		for (const { stats } of [...everywhere, ...this.#departed.values]) new UpstreamStats(stats[worker]!).clearGauges();
+		for (const { stats } of [...this.#current.traffic.values(), ...this.#departedRoutes.values]) {
+			stats[worker]!.clearGauges();
+		}
 	}
 
 	#create({ upstream: address, health }: RouteConfig, known: Upstream | undefined): Upstream {
@@ -139,16 +166,44 @@ export class Upstreams {
 		// Nobody will prove one that is not probed.
 		const breakerMemory = BreakerCell.allocate(this.#clock.now(), health === undefined ? CLOSED : OPEN);
 		const log = new RateLimitedLog(this.#log, this.#clock);
-		const breaker = new BreakerCell(breakerMemory, watchCircuit(authority, counters.transitions, log));
+		const breaker = new BreakerCell(breakerMemory, watchCircuit(authority, counters.transitions, log, this.#clock));
 		const breakerId = ++this.#breakers;
 		return { address, breaker, breakerId, breakerMemory, counters, health, alive: known?.alive };
 	}
 
 	#newCounters(): Counters {
 		const stats = Array.from({ length: this.#workers }, () => UpstreamStats.allocate());
-		return { stats, transitions: new TransitionCounts() };
+		return { stats, transitions: new TransitionCounts(), createdSeconds: this.#clock.wallSeconds() };
 	}
 }
+
+/** Counters of what has left the table; those that left first are forgotten first. */
+class Departed<Kept> {
+	readonly #kept = new Map<string, Kept>();
+
+	get(name: string): Kept | undefined {
+		return this.#kept.get(name);
+	}
+
+	get values(): Iterable<Kept> {
+		return this.#kept.values();
+	}
+
+	add(name: string, counters: Kept): void {
+		this.#kept.set(name, counters);
+	}
+
+	/** @param inForce have not left, or have come back. */
+	forget(inForce: Iterable<string>): void {
+		for (const name of inForce) this.#kept.delete(name);
+		for (const name of this.#kept.keys()) {
+			if (this.#kept.size <= MAX_DEPARTED) break;
+			this.#kept.delete(name);
+		}
+	}
+}
+
+const MAX_DEPARTED = 256;
 
 /** All of a route that its breaker has to do with; a breaker that was closed by another health check is unproven. */
 function ruleOf({ prefix, upstream, cooldownMs, opening, health }: RouteConfig): string {

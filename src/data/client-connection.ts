@@ -3,6 +3,7 @@ import type { TLSSocket } from 'node:tls';
 import { Caller } from '../identity/caller.ts';
 import { ClientCertificate } from '../identity/client-certificate.ts';
 import { jsonString } from '../shared/json-string.ts';
+import type { ClientProtocol } from '../shared/route-stats.ts';
 import { forwardedLines } from './answers.ts';
 import { OutgoingHead } from './outgoing-head.ts';
 
@@ -14,17 +15,17 @@ export class ClientConnection {
 	readonly forwardedLines: string;
 	readonly outgoing: OutgoingHead;
 	readonly #socket: TlsFacts;
-	readonly #protocol: 'http/1.1' | 'h2';
+	readonly protocol: ClientProtocol;
 	#logMembers: string | undefined;
 	#certificate: ClientCertificate | undefined;
 	#caller: Caller | undefined;
 
-	constructor(socket: TlsFacts, ip: string, protocol: 'http/1.1' | 'h2') {
+	constructor(socket: TlsFacts, ip: string, protocol: ClientProtocol) {
 		this.ip = ip;
 		this.forwardedLines = forwardedLines(ip);
 		this.outgoing = new OutgoingHead(this.forwardedLines);
 		this.#socket = socket;
-		this.#protocol = protocol;
+		this.protocol = protocol;
 	}
 
 	/** The client's certificate; `undefined` once the socket is closed and nobody has asked before. */
@@ -60,7 +61,7 @@ export class ClientConnection {
 
 	#describe(): string {
 		const members = [
-			member('protocol', this.#protocol),
+			member('protocol', this.protocol),
 			member('tls', this.#socket.getProtocol()),
 			member('client', this.ip),
 		];

@@ -19,6 +19,7 @@ import { refuseProtocolChange } from '../gates/upgrade.ts';
 import { refuseOtherHolder } from '../identity/bound-token.ts';
 import { NO_CERTIFICATE } from '../identity/route-access.ts';
 import { silenceCause } from '../shared/causes.ts';
+import type { RouteStats } from '../shared/route-stats.ts';
 import type { ForbiddenReason } from '../shared/stats.ts';
 import { AnswerFields } from './answer-fields.ts';
 import type { ClientRequest, ExchangeEvents } from './client.ts';
@@ -51,6 +52,10 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 	#identity: Identity | undefined;
 	/** Where it has taken one of the requests that its tenant may have under way. */
 	#slots: RequestSlots | undefined;
+	/** Where it is counted as in flight. */
+	#traffic: RouteStats | undefined;
+	/** Bytes of its body that came before its route was known. */
+	#received = 0;
 	/** What is left of the limits, where all answers say it. */
 	#report: RateLimitFields | undefined;
 	#target: CleanTarget | undefined;
@@ -76,6 +81,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 	start(): void {
 		this.#startedAt = this.plane.clock.now();
 		this.record = this.plane.requestLog?.begin(this.client, this.#startedAt);
+		this.#countIn(this.plane.stats.unrouted);
 		try {
 			this.#pass();
 		} catch (error) {
@@ -138,6 +144,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		const route = plane.routes.match(pathOf(this.#target!));
 		if (route instanceof Rejection) return this.refuse(route);
 		this.route = route;
+		this.#countIn(route.stats);
 
 		// Who may use the route? The certificate's names, the tenant and the token's scopes say. Each answer is worked out once
 		// for a connection or a token.
@@ -386,6 +393,29 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		if (route === undefined) plane.stats.answered(status);
 		else route.upstream.stats.answered(status);
 		this.record?.answers(status, refusal);
+		if (refusal !== undefined && this.client.method !== 'HEAD') this.gave(refusal.body.length);
+	}
+
+	/** From now on it is in flight here, and its bytes are counted here. */
+	#countIn(traffic: RouteStats): void {
+		const { protocol } = this.client.connection;
+		this.#traffic?.inFlight(protocol, -1);
+		this.#traffic = traffic;
+		traffic.inFlight(protocol, 1);
+	}
+
+	/** Bytes of the request's body have come from the client. */
+	protected received(bytes: number): void {
+		this.record?.received(bytes);
+		// A body that is collected comes before its route is known, and is its route's all the same.
+		if (this.route === undefined) this.#received += bytes;
+		else this.#traffic?.received(this.client.connection.protocol, bytes);
+	}
+
+	/** Bytes of the answer's body were given to the client's connection. */
+	protected gave(bytes: number): void {
+		this.record?.gave(bytes);
+		this.#traffic?.gave(this.client.connection.protocol, bytes);
 	}
 
 	/** Of whom what the bodies hold is counted. */
@@ -427,7 +457,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 	onAnswered(): void {
 		this.cancelDeadline();
 		this.releaseBodies();
-		this.#giveSlotBack();
+		this.#leave();
 		this.#log();
 	}
 
@@ -438,17 +468,20 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		this.settle('abandoned');
 		this.dropUpstream();
 		this.releaseBodies();
-		this.#giveSlotBack();
+		this.#leave();
 		if (why === undefined) this.record?.losesClient();
 		else this.record?.breaksOff(why);
 		this.#log();
 	}
 
 	/** Every request ends in one of the two above, and only once. */
-	#giveSlotBack(): void {
-		const slots = this.#slots;
+	#leave(): void {
+		const { protocol } = this.client.connection;
+		this.#slots?.giveBack();
 		this.#slots = undefined;
-		slots?.giveBack();
+		if (this.#received > 0) this.#traffic?.received(protocol, this.#received);
+		this.#traffic?.inFlight(protocol, -1);
+		this.#traffic = undefined;
 	}
 
 	/** The request is over, whatever became of it. */

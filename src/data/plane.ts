@@ -15,6 +15,7 @@ import type { Limits } from '../shared/limits.ts';
 import type { Logger } from '../shared/log.ts';
 import type { UpstreamSeed } from '../shared/messages.ts';
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
+import type { RouteStats } from '../shared/route-stats.ts';
 import { UpstreamStats, type WorkerStats } from '../shared/stats.ts';
 import type { BufferedBytes } from './body/buffered-bytes.ts';
 import type { DeadlineQueue, Deadlines } from './deadlines.ts';
@@ -108,6 +109,8 @@ export interface Route {
 	readonly access: RouteAccess | undefined;
 	/** What the upstream is told of the client's certificate; `undefined`: nothing. */
 	readonly certificateHeaders: CertificateHeaders | undefined;
+	/** Its requests in flight, and their bytes. */
+	readonly stats: RouteStats;
 }
 
 export interface RouteLimit {
@@ -134,7 +137,7 @@ export class Upstream {
 		this.host = seed.host;
 		this.port = seed.port;
 		this.stats = new UpstreamStats(seed.stats);
-		const observe = watchCircuit(seed.authority, this.stats.transitions, new RateLimitedLog(log, clock));
+		const observe = watchCircuit(seed.authority, this.stats.transitions, new RateLimitedLog(log, clock), clock);
 		this.breaker = new BreakerCell(seed.breaker, observe);
 		this.pool = new UpstreamPool(this, deadlines, seed.idleTimeoutMs);
 		this.versionAndHost = ` HTTP/1.1\r\nhost: ${seed.authority}\r\n`;

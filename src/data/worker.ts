@@ -2,6 +2,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { correlate } from '../gates/correlation.ts';
 import { routePolicy } from '../gates/rate-limit-fields.ts';
 import { RouteTable } from '../gates/routes.ts';
+import { CACHE_CAPACITY } from '../gates/token-cache.ts';
 import { CertificateHeaders } from '../identity/certificate-headers.ts';
 import { loadNameReader, type NameReader } from '../identity/certificate-names.ts';
 import { Quotas, type RateSeed, rateOf } from '../identity/quotas.ts';
@@ -17,6 +18,7 @@ import { TenantLimiter } from '../shared/limiter.ts';
 import { createLogger, type Logger, parseLogFilter } from '../shared/log.ts';
 import type { FromWorker, RoutingSeed, TlsMaterial, ToWorker, WorkerSeed } from '../shared/messages.ts';
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
+import { RouteStats } from '../shared/route-stats.ts';
 import { WorkerStats } from '../shared/stats.ts';
 import { tenantKey } from '../shared/tenant-key.ts';
 import { TenantShares } from '../shared/tenant-shares.ts';
@@ -26,6 +28,7 @@ import { BufferedBytes } from './body/buffered-bytes.ts';
 import { Deadlines } from './deadlines.ts';
 import { DispatchQueue } from './dispatch-queue.ts';
 import { Listener } from './listener.ts';
+import { watchLoop } from './loop-watch.ts';
 import {
 	createDeadlines,
 	type DataPlane,
@@ -66,13 +69,14 @@ class Worker {
 		this.#onUnknownKey = reportUnknownKeys(clock, (issuer) => tell({ type: 'unknown-key', issuer }));
 		const trust = new Trust(seed.identity, this.#onUnknownKey);
 		const keys = { keyOf: (tenant: string) => tenantKey(seed.tenantSecret, tenant) };
-		const authenticator = new Authenticator(trust, keys, createQuotas(seed, seed.identity));
+		const authenticator = new Authenticator(trust, keys, createQuotas(seed, seed.identity), CACHE_CAPACITY, stats);
 		const planeDeadlines = createDeadlines(deadlines, seed.limits);
 		this.#plane = createPlane(seed, clock, stats, planeDeadlines, authenticator, this.#accessLog);
 		authenticator.refuseRevoked(new RevokedTokens(seed.tls.clients?.revoked ?? NOTHING_REVOKED));
 		this.#routing(seed.routing, readNames)();
 		this.#listener = new Listener(this.#plane, seed);
 		deadlines.start();
+		watchLoop(clock, stats);
 	}
 
 	async listen(): Promise<void> {
@@ -173,7 +177,7 @@ class Worker {
 			(seed) => this.#upstreams.get(seed.breakerId) ?? new Upstream(seed, this.#plane),
 		);
 		const routes = new RouteTable<Route>(
-			routing.routes.map(({ prefix, cooldownMs, opening, rate, upstream, access, certificateHeaders }) => ({
+			routing.routes.map(({ prefix, cooldownMs, opening, rate, upstream, access, certificateHeaders, stats }) => ({
 				prefix,
 				cooldownMs,
 				opening,
@@ -181,6 +185,7 @@ class Worker {
 				upstream: upstreams[upstream]!,
 				access: access && new RouteAccess(access, readNames),
 				certificateHeaders: certificateHeaders && new CertificateHeaders(certificateHeaders, readNames),
+				stats: RouteStats.of(stats, this.#seed.index),
 			})),
 		);
 		return () => {

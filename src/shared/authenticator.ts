@@ -17,18 +17,27 @@ export class Authenticator {
 	readonly #keys: TenantKeys | undefined;
 	#quotas: Quotas | undefined;
 	readonly #cache: TokenCache;
+	readonly #lookups: CacheLookups | undefined;
 	/** `undefined`: nothing is revoked by hand. */
 	#revoked: RevokedTokens | undefined;
 
 	/**
 	 * @param keys gives each identity its tenant's key, so that it is worked out once a token; `undefined`: nobody needs it.
 	 * @param quotas likewise, what its tenant may ask for; `undefined`: nobody is limited.
+	 * @param lookups told how often a verdict was remembered, and how often not.
 	 */
-	constructor(trust: Trust, keys: TenantKeys | undefined, quotas?: Quotas, capacity: number = CACHE_CAPACITY) {
+	constructor(
+		trust: Trust,
+		keys: TenantKeys | undefined,
+		quotas?: Quotas,
+		capacity: number = CACHE_CAPACITY,
+		lookups?: CacheLookups,
+	) {
 		this.#trust = trust;
 		this.#keys = keys;
 		this.#quotas = quotas;
 		this.#cache = new TokenCache(capacity);
+		this.#lookups = lookups;
 	}
 
 	/** From here on tokens are judged by these; a remembered verdict that they would not give is forgotten. */
@@ -57,7 +66,10 @@ export class Authenticator {
 		const hasTime = Number.isFinite(wallSeconds);
 		if (hasTime && typeof authorization === 'string') {
 			const remembered = this.#cache.find(authorization, wallSeconds);
-			if (remembered !== undefined) return remembered;
+			if (remembered !== undefined) {
+				this.#lookups?.tokenCacheHit();
+				return remembered;
+			}
 		}
 		const token = bearerToken(authorization);
 		if (token instanceof Rejection) return token;
@@ -65,7 +77,11 @@ export class Authenticator {
 		// One spelling of the scheme for the table, so that each token has one entry.
 		const key = `Bearer ${token}`;
 		const known = key === authorization ? undefined : this.#cache.find(key, wallSeconds);
-		if (known !== undefined) return known;
+		if (known !== undefined) {
+			this.#lookups?.tokenCacheHit();
+			return known;
+		}
+		this.#lookups?.tokenCacheMiss();
 		const verified = this.#trust.verify(token, wallSeconds);
 		if (verified instanceof Rejection) return verified;
 		const revoked = this.#revoked?.refuse(verified);
@@ -89,4 +105,10 @@ export class Authenticator {
 /** Keys of tenants in memory that threads share (`tenantKey`). */
 export interface TenantKeys {
 	keyOf(tenant: string): bigint;
+}
+
+/** A token that nobody can verify is a miss as well. */
+export interface CacheLookups {
+	tokenCacheHit(): void;
+	tokenCacheMiss(): void;
 }

@@ -52,7 +52,7 @@ export function reclaimBudget(memory: BudgetMemory, worker: number): void {
 	Atomics.sub(cells, 0, Atomics.exchange(cells, worker + 1, 0));
 }
 
-/** Units taken, times the unit: for tests and diagnostics. */
+/** Units taken, times the unit: for scrapes and tests. */
 export function budgetInUse(memory: BudgetMemory): number {
 	return Atomics.load(new Int32Array(memory.cells), 0) * memory.unit;
 }

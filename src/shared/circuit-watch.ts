@@ -1,4 +1,5 @@
 import { OPEN, type Transition, type TransitionObserver } from './breaker-cell.ts';
+import type { Clock } from './clock.ts';
 import type { RateLimitedLog } from './rate-limited-log.ts';
 import { CIRCUIT_NAMES, type TransitionCounts } from './stats.ts';
 
@@ -10,11 +11,17 @@ const TARGET = 'proxy::breaker';
  *
  * @param upstream `host:port`.
  * @param log of this upstream alone: one that changes often must not hide another's lines.
+ * @param clock the scale of all breakers.
  */
-export function watchCircuit(upstream: string, counts: TransitionCounts, log: RateLimitedLog): TransitionObserver {
+export function watchCircuit(
+	upstream: string,
+	counts: TransitionCounts,
+	log: RateLimitedLog,
+	clock: Clock,
+): TransitionObserver {
 	return ({ from, to, reason, cause }: Transition) => {
 		const state = CIRCUIT_NAMES[to];
-		counts.count(state, reason);
+		counts.count(state, reason, cause, clock.now(), clock.wallSeconds());
 		log.write(to === OPEN ? 'warn' : 'info', TARGET, `circuit is ${state}`, `${state} ${reason}`, () => ({
 			upstream,
 			from: CIRCUIT_NAMES[from],

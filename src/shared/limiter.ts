@@ -36,6 +36,28 @@ export function releaseLimiterLock(memory: LimiterMemory, worker: number): void 
 	Atomics.compareExchange(new Int32Array(memory.lock), 0, worker + 1, 0);
 }
 
+/**
+ * Slots that belong to a tenant in debt, and can be given to nobody else. It looks at the whole table: for scrapes.
+ *
+ * @param nowMs monotonic milliseconds.
+ */
+export function limiterSlotsInUse({ cells }: LimiterMemory, nowMs: number): number {
+	// Halves of the words, so that no BigInt is made for a million slots. A slot that is just being taken counts.
+	const halves = new Uint32Array(cells);
+	const seconds = Math.floor(nowMs / 1000);
+	const units = ((nowMs - seconds * 1000) * 2 ** 32) / 1000;
+	let inUse = 0;
+	for (let pair = 0; pair < halves.length; pair += 4) {
+		const fullAt = halves[pair + UPPER_HALF]!;
+		if (fullAt > seconds || (fullAt === seconds && halves[pair + LOWER_HALF]! > units)) inUse++;
+	}
+	return inUse;
+}
+
+/** Where in a pair of 64-bit words the halves of `full-at` stand. */
+const UPPER_HALF = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1 ? 3 : 2;
+const LOWER_HALF = 5 - UPPER_HALF;
+
 export class TenantLimiter {
 	readonly #cells: BigInt64Array;
 	readonly #lock: Int32Array;

@@ -70,6 +70,8 @@ export interface RouteSeed {
 	readonly access?: RouteAccessSeed | undefined;
 	/** What the upstream is told of the client's certificate; `undefined`: nothing. */
 	readonly certificateHeaders?: CertificateHeadersSeed | undefined;
+	/** For `RouteStats`; the same memory in every worker. */
+	readonly stats: SharedArrayBuffer;
 }
 
 export interface RoutingSeed {

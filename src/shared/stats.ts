@@ -1,6 +1,7 @@
 import type { TransitionReason } from './breaker-cell.ts';
 import { HANDSHAKE_REFUSALS, type HandshakeRefusal } from './handshake-refusals.ts';
 import { HISTOGRAM_BYTES, Histogram } from './histogram.ts';
+import { ROUTE_STATS_BYTES, RouteStats } from './route-stats.ts';
 
 /**
  * What the metrics are made of: regions of plain 64-bit floats, one for each worker and one for each worker and
@@ -42,6 +43,24 @@ export type ForbiddenReason = (typeof FORBIDDEN_REASONS)[number];
 export const RATE_LIMIT_REASONS = ['tenant', 'route', 'concurrency'] as const;
 export type RateLimitReason = (typeof RATE_LIMIT_REASONS)[number];
 
+/** What a worker's event loop has been doing; see `LoopReading`. */
+const LOOP_CELLS = ['sampledAt', 'utilization', 'activeMs', 'idleMs', 'delayP50', 'delayP99', 'delayMax'] as const;
+
+/** One worker's event loop, as it was sampled last. */
+export interface LoopReading {
+	/** Monotonic milliseconds of the sample; 0 before the first one, and while there is no such thread. */
+	readonly sampledAt: number;
+	/** Part of the time between the last two samples in which the loop did not wait for events, 0 to 1. */
+	readonly utilization: number;
+	/** Milliseconds in which it did not wait, and in which it did, over all threads that have had this index. */
+	readonly activeMs: number;
+	readonly idleMs: number;
+	/** By how much timers came too late in the last 10 to 20 s, ms: median, 99th percentile, most. */
+	readonly delayP50: number;
+	readonly delayP99: number;
+	readonly delayMax: number;
+}
+
 const ANSWERS = 8;
 const REFUSALS = ANSWERS + STATUSES;
 
@@ -63,6 +82,8 @@ const CELL = {
 		forbidden: FORBIDDEN_REASONS,
 		connectionEnds: CONNECTION_ENDS,
 		rateLimited: RATE_LIMIT_REASONS,
+		tokenCache: ['hits', 'misses'],
+		loop: LOOP_CELLS,
 	}),
 } as const;
 const WORKER_CELLS = CELL.end;
@@ -85,14 +106,17 @@ export class WorkerStats {
 	readonly cells: Float64Array;
 	/** From accept to the end of the handshake. */
 	readonly handshakes: Histogram;
+	/** Requests for which no route has been found (yet). */
+	readonly unrouted: RouteStats;
 
 	constructor(memory: SharedArrayBuffer) {
 		this.cells = new Float64Array(memory, 0, WORKER_CELLS);
 		this.handshakes = new Histogram(memory, WORKER_CELLS * 8);
+		this.unrouted = new RouteStats(memory, WORKER_CELLS * 8 + HISTOGRAM_BYTES);
 	}
 
 	static allocate(): SharedArrayBuffer {
-		return new SharedArrayBuffer(WORKER_CELLS * 8 + HISTOGRAM_BYTES);
+		return new SharedArrayBuffer(WORKER_CELLS * 8 + HISTOGRAM_BYTES + ROUTE_STATS_BYTES);
 	}
 
 	authFailure(reason: 'missing' | 'invalid'): void {
@@ -132,6 +156,25 @@ export class WorkerStats {
 		this.cells[CELL.answers + status]! += 1;
 	}
 
+	/** A token whose verdict was remembered. */
+	tokenCacheHit(): void {
+		this.cells[CELL.tokenCache]! += 1;
+	}
+
+	/** A token that had to be verified. */
+	tokenCacheMiss(): void {
+		this.cells[CELL.tokenCache + 1]! += 1;
+	}
+
+	/** What its loop has done since the last sample. `activeMs` and `idleMs` are of that time alone, and are added up here. */
+	loopSampled(reading: LoopReading): void {
+		const cells = this.cells;
+		LOOP_CELLS.forEach((name, i) => {
+			const adds = name === 'activeMs' || name === 'idleMs';
+			cells[CELL.loop + i] = reading[name] + (adds ? cells[CELL.loop + i]! : 0);
+		});
+	}
+
 	/** @param change +1 or -1. */
 	connections(protocol: ConnectionProtocol, change: number): void {
 		this.cells[CONNECTION_CELLS[protocol]]! += change;
@@ -140,6 +183,10 @@ export class WorkerStats {
 	/** The gauges of a worker that is gone: nothing of it is connected any more. */
 	clearGauges(): void {
 		for (const cell of Object.values(CONNECTION_CELLS)) this.cells[cell] = 0;
+		LOOP_CELLS.forEach((name, i) => {
+			if (name !== 'activeMs' && name !== 'idleMs') this.cells[CELL.loop + i] = 0;
+		});
+		this.unrouted.clearGauges();
 	}
 
 	read(): {
@@ -154,6 +201,8 @@ export class WorkerStats {
 		http2Errors: Map<Http2ErrorReason, number>;
 		forbidden: Map<ForbiddenReason, number>;
 		answers: Map<number, number>;
+		tokenCache: { hits: number; misses: number };
+		loop: LoopReading;
 	} {
 		const c = this.cells;
 		return {
@@ -172,6 +221,8 @@ export class WorkerStats {
 			http2Errors: named(HTTP2_ERROR_REASONS, c, CELL.http2Errors),
 			forbidden: named(FORBIDDEN_REASONS, c, CELL.forbidden),
 			answers: nonZero(c.subarray(CELL.answers, CELL.answers + STATUSES)),
+			tokenCache: { hits: c[CELL.tokenCache]!, misses: c[CELL.tokenCache + 1]! },
+			loop: Object.fromEntries(LOOP_CELLS.map((name, i) => [name, c[CELL.loop + i]!])) as unknown as LoopReading,
 		};
 	}
 }
@@ -200,21 +251,70 @@ export const TRANSITIONS = [
 	{ to: 'closed', reason: 'health' },
 ] as const satisfies readonly { to: CircuitName; reason: TransitionReason }[];
 
-/** How often one thread has changed one upstream's circuit, by `TRANSITIONS`. */
+/** The last change of a circuit. */
+export interface LastTransition {
+	/** Monotonic milliseconds, by which those of several threads are ordered. */
+	readonly at: number;
+	/** Seconds since the epoch. */
+	readonly wallSeconds: number;
+	readonly to: CircuitName;
+	readonly reason: TransitionReason;
+	/** In words, for operators; may be empty, and is cut off after some 100 bytes. */
+	readonly cause: string;
+}
+
+/** Behind the counts: which transition was the last, when, and how many bytes of words follow. */
+const LAST = { index: 0, at: 1, wallSeconds: 2, bytes: 3, words: 4 } as const;
+const WORDS_BYTES = 96;
+const TRANSITION_CELLS = TRANSITIONS.length + LAST.words + WORDS_BYTES / 8;
+
+/** How often one thread has changed one upstream's circuit, by `TRANSITIONS`, and what it did last. */
 export class TransitionCounts {
 	readonly cells: Float64Array;
+	readonly #last: Float64Array;
+	readonly #words: Uint8Array;
 
-	constructor(cells: Float64Array = new Float64Array(TRANSITIONS.length)) {
-		this.cells = cells;
+	/** @param memory of `TRANSITION_CELLS`; by default the thread's own. */
+	constructor(memory: Float64Array = new Float64Array(TRANSITION_CELLS)) {
+		this.cells = memory.subarray(0, TRANSITIONS.length);
+		this.#last = memory.subarray(TRANSITIONS.length);
+		this.#words = new Uint8Array(memory.buffer, memory.byteOffset + (TRANSITIONS.length + LAST.words) * 8, WORDS_BYTES);
 	}
 
-	count(to: CircuitName, reason: TransitionReason): void {
-		this.cells[TRANSITIONS.findIndex((one) => one.to === to && one.reason === reason)]! += 1;
+	/**
+	 * @param now monotonic milliseconds.
+	 * @param wallSeconds seconds since the epoch.
+	 */
+	count(to: CircuitName, reason: TransitionReason, cause = '', now = 0, wallSeconds = 0): void {
+		const index = TRANSITIONS.findIndex((one) => one.to === to && one.reason === reason);
+		this.cells[index]! += 1;
+		const last = this.#last;
+		// Not a number while it is being written: whoever reads it then reads nothing.
+		last[LAST.at] = Number.NaN;
+		last[LAST.index] = index;
+		last[LAST.wallSeconds] = wallSeconds;
+		const { written } = new TextEncoder().encodeInto(cause, WORDS);
+		this.#words.set(WORDS.subarray(0, written));
+		last[LAST.bytes] = written;
+		last[LAST.at] = now;
+	}
+
+	/** `undefined` before the first one, or while a thread is just writing it. */
+	get last(): LastTransition | undefined {
+		const last = this.#last;
+		const [at, wallSeconds] = [last[LAST.at]!, last[LAST.wallSeconds]!];
+		const transition = TRANSITIONS[last[LAST.index]!];
+		// Not every decoder takes memory that threads share.
+		const cause = new TextDecoder().decode(Uint8Array.from(this.#words.subarray(0, last[LAST.bytes])));
+		if (wallSeconds === 0 || transition === undefined || at !== last[LAST.at]) return undefined;
+		return { ...transition, at, wallSeconds, cause };
 	}
 }
 
+const WORDS = new Uint8Array(WORDS_BYTES);
+
 /** Cells of a worker's region for one upstream. */
-const UPSTREAM_CELL = { idle: 0, active: 1, transitions: 2, answers: 2 + TRANSITIONS.length } as const;
+const UPSTREAM_CELL = { idle: 0, active: 1, transitions: 2, answers: 2 + TRANSITION_CELLS } as const;
 const UPSTREAM_CELLS = UPSTREAM_CELL.answers + STATUSES;
 
 export class UpstreamStats {

@@ -12,6 +12,7 @@ import { createConcurrencyMemory } from '../../src/shared/concurrency.ts';
 import { createLimiterMemory } from '../../src/shared/limiter.ts';
 import type { Limits } from '../../src/shared/limits.ts';
 import type { FromWorker, WorkerSeed } from '../../src/shared/messages.ts';
+import { RouteStats } from '../../src/shared/route-stats.ts';
 import { UpstreamStats, WorkerStats } from '../../src/shared/stats.ts';
 import { testPki } from '../fixtures/pki.ts';
 import type { GateSettings, Subject } from './subject.ts';
@@ -86,7 +87,15 @@ async function seed(settings: GateSettings, publicKey: KeyObject, upstream: Serv
 			upstreams: [
 				{ authority: `127.0.0.1:${port}`, host: '127.0.0.1', port, breakerId: 1, breaker, stats, idleTimeoutMs: 4000 },
 			],
-			routes: [{ prefix: '/', cooldownMs: 1000, opening: { failures: 1, tenants: 1 }, upstream: 0 }],
+			routes: [
+				{
+					prefix: '/',
+					cooldownMs: 1000,
+					opening: { failures: 1, tenants: 1 },
+					upstream: 0,
+					stats: RouteStats.allocate(1),
+				},
+			],
 		},
 		limiter: createLimiterMemory(tenantSecret, 1024),
 		concurrency: createConcurrencyMemory(1, 8),

@@ -9,6 +9,7 @@ import { Http2Front } from '../../src/data/http2/front.ts';
 import type { Upstream } from '../../src/data/plane.ts';
 import type { OutgoingBody } from '../../src/data/upstream/connection.ts';
 import { RouteTable } from '../../src/gates/routes.ts';
+import { RouteStats } from '../../src/shared/route-stats.ts';
 import { dataFrame, headersFrame, PREFACE, settingsFrame } from '../fixtures/h2-frames.ts';
 import { until } from '../fixtures/wait.ts';
 import { FakePlane, settle } from '../unit/data/fixtures/fake-plane.ts';
@@ -74,6 +75,7 @@ for (const [protocol, { accept, head, body }] of Object.entries(SENDERS)) {
 					upstream: upstream as unknown as Upstream,
 					access: undefined,
 					certificateHeaders: undefined,
+					stats: RouteStats.of(RouteStats.allocate(1), 0),
 				},
 			]);
 			plane.dispatches.add = (request) => void queued.push(request);

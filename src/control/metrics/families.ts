@@ -2,8 +2,10 @@ import type { KeySetSeed } from '../../identity/key-set.ts';
 import { Summary } from '../../shared/histogram.ts';
 import type { SelfRefreshing } from '../../shared/jwks/key-refresher.ts';
 import { TRANSITIONS, UpstreamStats, type WorkerStats } from '../../shared/stats.ts';
+import type { ProcessMemory } from '../process-memory.ts';
 import type { ConfigInForce } from '../reload/config-in-force.ts';
-import type { Upstream } from '../upstreams.ts';
+import type { ReloadJournal } from '../reload/journal.ts';
+import type { RouteCounters, Upstream } from '../upstreams.ts';
 import type { Exposition } from './exposition.ts';
 
 /** What the proxy's own metrics are read from at each scrape. */
@@ -16,6 +18,12 @@ export interface MetricSources {
 	/** Of the table in force. */
 	readonly upstreams: () => Iterable<Upstream>;
 	readonly inForce: Pick<ConfigInForce, 'generation' | 'reloads' | 'tls'>;
+	/** By prefix, of the table in force. */
+	readonly routes: () => ReadonlyMap<string, Pick<RouteCounters, 'stats' | 'createdSeconds'>>;
+	/** What reloads have done. */
+	readonly journal: Pick<ReloadJournal, 'last' | 'recent'>;
+	/** What all workers draw from. */
+	readonly budgets: Pick<ProcessMemory, 'limiter' | 'bufferedBytes' | 'connections'>;
 	/** Of the issuers whose keys come over the network. */
 	readonly remoteKeys: () => Iterable<SelfRefreshing<KeySetSeed> & { readonly issuer: { readonly issuer: string } }>;
 	/** Monotonic milliseconds, the scale of the histograms. */

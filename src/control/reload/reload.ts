@@ -9,6 +9,7 @@ import type { WorkerPool } from '../workers/worker-pool.ts';
 import { changedBootSettings } from './boot-settings.ts';
 import type { ConfigInForce } from './config-in-force.ts';
 import type { IdentityPlan } from './identity-plan.ts';
+import type { ReloadedPart, ReloadJournal } from './journal.ts';
 
 export interface ReloadParts {
 	/** The configuration of the start. */
@@ -24,6 +25,7 @@ export interface ReloadParts {
 	/** What is allowed but hardly ever meant. */
 	readonly configWarnings: (config: Config) => readonly ConfigProblem[];
 	readonly inForce: ConfigInForce;
+	readonly journal: Pick<ReloadJournal, 'add'>;
 	readonly upstreams: Upstreams;
 	readonly prober: Pick<HealthProber, 'prove' | 'watch'>;
 	readonly pool: Pick<WorkerPool, 'switchAll'>;
@@ -41,6 +43,8 @@ export class Reloader {
 	readonly #parts: ReloadParts;
 	#running: Promise<void> | undefined;
 	#again = false;
+	/** Who has asked last. */
+	#asked = '';
 	#stopped = false;
 
 	constructor(parts: ReloadParts) {
@@ -55,6 +59,7 @@ export class Reloader {
 	request(cause: LogFields = {}): Promise<void> {
 		if (!this.#stopped) this.#parts.log.info(TARGET, 'reading the files again', cause);
 		this.#again = true;
+		this.#asked = typeof cause.signal === 'string' ? cause.signal : 'files changed';
 		this.#running ??= this.#runWhileAsked();
 		return this.#running;
 	}
@@ -76,12 +81,15 @@ export class Reloader {
 		// A file that is wrong anywhere fails all rounds: a part of a configuration is not what its author meant.
 		const config = this.#loadConfig();
 		const generation = this.#parts.inForce.generation + 1;
-		const tls = await this.#attempt('mTLS config reloaded', 'mTLS reload failed; keeping old', async () =>
+		const tls = await this.#attempt('tls', 'mTLS config reloaded', 'mTLS reload failed; keeping old', async () =>
 			this.#takeTls(await config, generation),
 		);
 		const identity = await this.#identityRound(config, generation);
-		const routes = await this.#attempt('routing table reloaded', 'route reload failed; keeping old table', async () =>
-			this.#takeRoutes((await config).routes, generation),
+		const routes = await this.#attempt(
+			'routes',
+			'routing table reloaded',
+			'route reload failed; keeping old table',
+			async () => this.#takeRoutes((await config).routes, generation),
 		);
 		this.#parts.inForce.reloads[tls && identity && routes ? 'success' : 'failure'] += 1;
 	}
@@ -92,19 +100,25 @@ export class Reloader {
 		// The last `[[tenants]]` may have been taken out of the file.
 		const hasQuotas = (inForce.identity.quotas?.tenants.length ?? 0) > 0;
 		if (!(hasQuotas || (await config.catch(() => booted)).reloadsIdentity)) return true;
-		return this.#attempt('identity reloaded', 'identity reload failed; keeping old', async () =>
+		return this.#attempt('identity', 'identity reloaded', 'identity reload failed; keeping old', async () =>
 			this.#takeIdentity(await config, generation),
 		);
 	}
 
-	async #attempt(success: string, failure: string, take: () => Promise<void>): Promise<boolean> {
-		const { inForce, log } = this.#parts;
+	async #attempt(part: ReloadedPart, success: string, failure: string, take: () => Promise<void>): Promise<boolean> {
+		const { inForce, journal, log } = this.#parts;
+		const asked = this.#asked;
 		try {
 			await take();
-			log.info(TARGET, success, { generation: inForce.generation });
+			const { generation } = inForce;
+			log.info(TARGET, success, { generation });
+			journal.add({ part, result: 'success', asked, cause: undefined, generation });
 			return true;
 		} catch (error) {
-			log.error(TARGET, failure, { cause: (error as Error).message, generation: inForce.generation });
+			const { generation } = inForce;
+			const { message: cause } = error as Error;
+			log.error(TARGET, failure, { cause, generation });
+			journal.add({ part, result: 'failure', asked, cause, generation });
 			return false;
 		}
 	}

@@ -48,7 +48,7 @@ export class BodyExchange extends Exchange {
 
 	override onRequestBody(chunk: Buffer): void {
 		if (!this.#reading) return;
-		this.record?.received(chunk.length);
+		this.received(chunk.length);
 		const { maxRequestBodyBytes } = this.plane.limits;
 		const collector = this.#request!;
 		if (collector.length + chunk.length > maxRequestBodyBytes) return this.refuse(rejection.PAYLOAD_TOO_LARGE);
@@ -122,7 +122,7 @@ export class BodyExchange extends Exchange {
 		const fields = this.#fields!;
 		const isSized = fields.hasLength || !this.#responseHasBody;
 		this.count(this.#status);
-		if (body !== undefined) this.record?.gave(body.length);
+		if (body !== undefined) this.gave(body.length);
 		// The client gets as long to take a part of its answer as the upstream had to give all of it.
 		this.plane.deadlines.upstream.add(this);
 		this.#untaken = body?.length ?? 0;

@@ -60,7 +60,7 @@ export class BodyExchange extends Exchange {
 		// The upstream has answered without waiting for the body: the rest of it has nowhere to go.
 		if (connection === undefined) return;
 		this.#uploaded += chunk.length;
-		this.record?.received(chunk.length);
+		this.received(chunk.length);
 		if (this.#uploaded > this.plane.limits.maxRequestBodyBytes) {
 			return this.fail(rejection.PAYLOAD_TOO_LARGE, 'abandoned');
 		}
@@ -100,7 +100,7 @@ export class BodyExchange extends Exchange {
 	override onBody(chunk: Buffer): void {
 		this.#expectProgress();
 		this.#given += chunk.length;
-		this.record?.gave(chunk.length);
+		this.gave(chunk.length);
 		if (this.client.write(chunk)) return;
 		this.#clientBlocked = true;
 		this.#blockedAt = this.plane.deadlines.now;

@@ -28,6 +28,8 @@ describe("a worker's stats", () => {
 		http2Errors: new Map(HTTP2_ERROR_REASONS.map((reason) => [reason, 0])),
 		forbidden: new Map(FORBIDDEN_REASONS.map((reason) => [reason, 0])),
 		answers: new Map(),
+		tokenCache: { hits: 0, misses: 0 },
+		loop: { sampledAt: 0, utilization: 0, activeMs: 0, idleMs: 0, delayP50: 0, delayP99: 0, delayMax: 0 },
 	};
 
 	it('are all zero at first', () => {
@@ -49,6 +51,8 @@ describe("a worker's stats", () => {
 						{ rateLimited: new Map(RATE_LIMIT_REASONS.map((one) => [one, one === reason ? 1 : 0])) },
 					] as const,
 			),
+			[(stats: WorkerStats) => stats.tokenCacheHit(), { tokenCache: { hits: 1, misses: 0 } }],
+			[(stats: WorkerStats) => stats.tokenCacheMiss(), { tokenCache: { hits: 0, misses: 1 } }],
 			[(stats: WorkerStats) => stats.accessLineDropped(), { accessLinesDropped: 1 }],
 			...HTTP2_ERROR_REASONS.map(
 				(reason) =>

@@ -5,9 +5,12 @@ import { text } from 'node:stream/consumers';
 import { describe, test } from 'node:test';
 import type { MetricSources } from '../../../../src/control/metrics/families.ts';
 import { startMetrics } from '../../../../src/control/metrics/listener.ts';
+import { ReloadJournal } from '../../../../src/control/reload/journal.ts';
 import { Upstreams } from '../../../../src/control/upstreams.ts';
 import { NOTHING_REVOKED } from '../../../../src/identity/revocations.ts';
+import { createBudget } from '../../../../src/shared/budget.ts';
 import { HANDSHAKE_REFUSALS } from '../../../../src/shared/handshake-refusals.ts';
+import { createLimiterMemory } from '../../../../src/shared/limiter.ts';
 import type { TlsMaterial } from '../../../../src/shared/messages.ts';
 import { FORBIDDEN_REASONS, RATE_LIMIT_REASONS, UpstreamStats, WorkerStats } from '../../../../src/shared/stats.ts';
 import { parseMetrics, type Scrape, sampleSum } from '../../../fixtures/prometheus.ts';
@@ -28,12 +31,20 @@ function testSources(...authorities: string[]) {
 		reloads: { success: 0, failure: 0 },
 		tls: { cert: '', key: '', ca: '' } as TlsMaterial,
 	};
+	const budgets = {
+		limiter: createLimiterMemory(new Uint8Array(32), 1024),
+		bufferedBytes: createBudget(1024 * 1024, 1024, WORKERS),
+		connections: createBudget(100, 1, WORKERS),
+	};
 	const sources: MetricSources = {
 		build: { version: '0.1.0', bodyMode: 'collected', node: '26.10.0' },
 		workerStats,
 		listening: () => WORKERS,
 		upstreams: () => upstreams.current.upstreams.values(),
 		inForce,
+		routes: () => upstreams.current.traffic,
+		journal: new ReloadJournal(() => 1_800_000_000),
+		budgets,
 		remoteKeys: () => [],
 		now: () => 0,
 		wallSeconds: () => 1_800_000_000,
@@ -41,7 +52,7 @@ function testSources(...authorities: string[]) {
 	const upstreamStats = (authority: string, worker: number) => {
 		return new UpstreamStats(upstreams.current.upstreams.get(authority)!.counters.stats[worker]!);
 	};
-	return { sources, upstreams, workerStats, upstreamStats, inForce };
+	return { sources, upstreams, workerStats, upstreamStats, inForce, budgets };
 }
 
 async function listening(sources: MetricSources, readiness: { obstacle: string | undefined } = READY) {

@@ -4,6 +4,7 @@ import type { Config } from '../../../../src/config/config.ts';
 import type { ConfigProblem } from '../../../../src/config/error.ts';
 import type { Watched } from '../../../../src/control/health/health.ts';
 import type { ConfigInForce } from '../../../../src/control/reload/config-in-force.ts';
+import { ReloadJournal } from '../../../../src/control/reload/journal.ts';
 import { Reloader } from '../../../../src/control/reload/reload.ts';
 import { Upstreams } from '../../../../src/control/upstreams.ts';
 import { DEFAULT_RULES } from '../../../../src/identity/issuer.ts';
@@ -38,6 +39,7 @@ class TestReload extends TestPool {
 		generation: 1,
 		reloads: { success: 0, failure: 0 },
 	};
+	readonly journal = new ReloadJournal(() => this.time.wallSeconds());
 	readonly upstreams = new Upstreams(2, this.time, this.log.logger);
 	readonly reloader: Reloader;
 	/** What is in the files now. */
@@ -66,6 +68,7 @@ class TestReload extends TestPool {
 			changedInVain: async () => this.inVain,
 			configWarnings: () => [],
 			inForce: this.inForce,
+			journal: this.journal,
 			upstreams: this.upstreams,
 			prober: {
 				prove: async (upstreams) => this.#probe(upstreams),

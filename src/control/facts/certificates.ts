@@ -1,0 +1,75 @@
+import type { X509Certificate } from 'node:crypto';
+import type { CrlSeed } from '../../identity/client-chain.ts';
+import { readCertificates } from '../../shared/certificates.ts';
+import type { TlsMaterial } from '../../shared/messages.ts';
+
+/** What of the TLS material runs out, for metrics and the status page. */
+
+export const EXPIRING_KINDS = ['server', 'server_chain', 'client_ca', 'crl'] as const;
+
+export interface Expiring {
+	/** The server's certificate, those that it sends behind it, each CA of the clients' bundle, or a CA's CRL. */
+	readonly kind: (typeof EXPIRING_KINDS)[number];
+	/** Distinguished name in one line; of a CRL that of its CA. */
+	readonly subject: string;
+	/** Hexadecimal; tells certificates of one name apart. Empty for a CRL. */
+	readonly serial: string;
+	/** `notAfter`, of a CRL `nextUpdate`: seconds since the epoch. */
+	readonly expiresSeconds: number;
+}
+
+/** Of the material in force; worked out once for each. No two have the same kind, subject and serial. */
+export function expiringOf(material: TlsMaterial): readonly Expiring[] {
+	let known = KNOWN.get(material);
+	if (known === undefined) {
+		known = list(material);
+		KNOWN.set(material, known);
+	}
+	return known;
+}
+
+const KNOWN = new WeakMap<TlsMaterial, readonly Expiring[]>();
+
+function list({ cert, ca, clients }: TlsMaterial): readonly Expiring[] {
+	const all = [
+		...readCertificates(cert).map((certificate, i) => ofCertificate(i === 0 ? 'server' : 'server_chain', certificate)),
+		...readCertificates(ca).map((certificate) => ofCertificate('client_ca', certificate)),
+	];
+	const found = new Map<string, Expiring>();
+	for (const one of all) found.set(JSON.stringify([one.kind, one.subject, one.serial]), one);
+	return [...found.values(), ...crls(clients?.crls ?? [])];
+}
+
+/**
+ * Of several CRLs of one CA the freshest one counts, as it does at a handshake. Where CAs share a name, having been renewed with another
+ * key, the one whose CRL runs out first stands for both.
+ */
+function crls(seeds: readonly CrlSeed[]): Expiring[] {
+	const freshest = new Map<string, CrlSeed>();
+	for (const crl of seeds) {
+		if (crl.nextUpdate >= (freshest.get(crl.authority)?.nextUpdate ?? Number.NEGATIVE_INFINITY)) {
+			freshest.set(crl.authority, crl);
+		}
+	}
+	const earliest = new Map<string, number>();
+	for (const { issuer, nextUpdate } of freshest.values()) {
+		earliest.set(issuer, Math.min(nextUpdate, earliest.get(issuer) ?? Number.POSITIVE_INFINITY));
+	}
+	return Array.from(earliest, ([issuer, expiresSeconds]) => {
+		return { kind: 'crl', subject: oneLine(issuer), serial: '', expiresSeconds };
+	});
+}
+
+function ofCertificate(kind: Expiring['kind'], certificate: X509Certificate): Expiring {
+	return {
+		kind,
+		subject: oneLine(certificate.subject ?? ''),
+		serial: certificate.serialNumber.toLowerCase(),
+		expiresSeconds: certificate.validToDate.getTime() / 1000,
+	};
+}
+
+/** One attribute a line, as Node has it. */
+function oneLine(name: string): string {
+	return name.replaceAll('\n', ', ');
+}

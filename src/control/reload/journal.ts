@@ -1,0 +1,54 @@
+/** What reloads have done, for metrics and the status page. */
+
+/** What is taken over independently of each other. */
+export const RELOADED_PARTS = ['tls', 'identity', 'routes'] as const;
+export type ReloadedPart = (typeof RELOADED_PARTS)[number];
+export type ReloadResult = 'success' | 'failure';
+
+/** One part of one reload. */
+export interface ReloadEntry {
+	readonly part: ReloadedPart;
+	/** `failure`: what was there before stays in force. */
+	readonly result: ReloadResult;
+	/** Seconds since the epoch. */
+	readonly atSeconds: number;
+	/** Who asked: a signal's name, or `files changed`. */
+	readonly asked: string;
+	/** Why it has failed, in words for operators; it names files and keys, and never quotes a secret. */
+	readonly cause: string | undefined;
+	/** Number of the configuration that was in force afterwards. */
+	readonly generation: number;
+}
+
+/** The last reloads, and for each part when it was last taken over and when that last failed. */
+export class ReloadJournal {
+	readonly #wallSeconds: () => number;
+	readonly #last: Record<ReloadResult, Map<ReloadedPart, number>>;
+	readonly #recent: ReloadEntry[] = [];
+
+	/** What the process has started with counts as taken over at its start. */
+	constructor(wallSeconds: () => number) {
+		this.#wallSeconds = wallSeconds;
+		const start = wallSeconds();
+		this.#last = { success: new Map(RELOADED_PARTS.map((part) => [part, start])), failure: new Map() };
+	}
+
+	add(entry: Omit<ReloadEntry, 'atSeconds'>): void {
+		const atSeconds = this.#wallSeconds();
+		this.#last[entry.result].set(entry.part, atSeconds);
+		this.#recent.unshift({ ...entry, atSeconds });
+		this.#recent.length = Math.min(this.#recent.length, MAX_RECENT);
+	}
+
+	/** Seconds since the epoch; `undefined`: it has never happened. */
+	last(part: ReloadedPart, result: ReloadResult): number | undefined {
+		return this.#last[result].get(part);
+	}
+
+	/** The newest first, 30 at most: ten reloads of all parts. */
+	get recent(): readonly ReloadEntry[] {
+		return this.#recent;
+	}
+}
+
+const MAX_RECENT = 30;

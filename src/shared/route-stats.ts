@@ -1,0 +1,85 @@
+/**
+ * What one worker counts of one route: requests in flight, and bytes of their bodies, by the client's protocol. All workers of a route
+ * share one region, each with a cache line of its own. Who takes a dead worker's place goes on in the same cells.
+ */
+
+export const CLIENT_PROTOCOLS = ['http/1.1', 'h2'] as const;
+export type ClientProtocol = (typeof CLIENT_PROTOCOLS)[number];
+
+/** Cells of one protocol. */
+const CELL = { inFlight: 0, received: 1, gave: 2 } as const;
+const PROTOCOL_CELLS = 4;
+/** Bytes of one worker's part: a cache line. */
+export const ROUTE_STATS_BYTES = CLIENT_PROTOCOLS.length * PROTOCOL_CELLS * 8;
+
+export interface Traffic {
+	readonly inFlight: number;
+	/** Bytes of requests' bodies. */
+	readonly received: number;
+	/** Bytes of answers' bodies. */
+	readonly gave: number;
+}
+
+export class RouteStats {
+	readonly #cells: Float64Array;
+
+	/** @param offset bytes into the region, a multiple of 8. */
+	constructor(memory: SharedArrayBuffer, offset = 0) {
+		this.#cells = new Float64Array(memory, offset, ROUTE_STATS_BYTES / 8);
+	}
+
+	static allocate(workers: number): SharedArrayBuffer {
+		return new SharedArrayBuffer(workers * ROUTE_STATS_BYTES);
+	}
+
+	/** One worker's part of a route's region. */
+	static of(memory: SharedArrayBuffer, worker: number): RouteStats {
+		return new RouteStats(memory, worker * ROUTE_STATS_BYTES);
+	}
+
+	/** @param change +1 or -1. */
+	inFlight(protocol: ClientProtocol, change: number): void {
+		this.#cells[first(protocol) + CELL.inFlight]! += change;
+	}
+
+	/** Bytes of a request's body have come from the client. */
+	received(protocol: ClientProtocol, bytes: number): void {
+		this.#cells[first(protocol) + CELL.received]! += bytes;
+	}
+
+	/** Bytes of an answer's body were given to the client's connection. */
+	gave(protocol: ClientProtocol, bytes: number): void {
+		this.#cells[first(protocol) + CELL.gave]! += bytes;
+	}
+
+	/** Of a worker that is gone nothing is in flight any more. */
+	clearGauges(): void {
+		for (const protocol of CLIENT_PROTOCOLS) this.#cells[first(protocol) + CELL.inFlight] = 0;
+	}
+
+	read(protocol: ClientProtocol): Traffic {
+		const at = first(protocol);
+		const cells = this.#cells;
+		return {
+			inFlight: cells[at + CELL.inFlight]!,
+			received: cells[at + CELL.received]!,
+			gave: cells[at + CELL.gave]!,
+		};
+	}
+}
+
+/** What several workers have counted, added up. */
+export function readTraffic(parts: readonly RouteStats[], protocol: ClientProtocol): Traffic {
+	const sum = { inFlight: 0, received: 0, gave: 0 };
+	for (const part of parts) {
+		const { inFlight, received, gave } = part.read(protocol);
+		sum.inFlight += inFlight;
+		sum.received += received;
+		sum.gave += gave;
+	}
+	return sum;
+}
+
+function first(protocol: ClientProtocol): number {
+	return protocol === 'h2' ? PROTOCOL_CELLS : 0;
+}
