@@ -1,14 +1,25 @@
 import type { RouteConfig } from '../../config/config.ts';
+import { CLOSED } from '../../shared/breaker-cell.ts';
 import { type BudgetMemory, budgetInUse } from '../../shared/budget.ts';
 import { ConcurrencyCounts, type ConcurrencyMemory } from '../../shared/concurrency.ts';
 import { Summary } from '../../shared/histogram.ts';
-import { TRANSITIONS, UpstreamStats } from '../../shared/stats.ts';
+import { CLIENT_PROTOCOLS, readTraffic } from '../../shared/route-stats.ts';
+import { TRANSITIONS, UpstreamStats, type WorkerStats } from '../../shared/stats.ts';
 import { tenantKey } from '../../shared/tenant-key.ts';
+import { expiringOf } from '../facts/certificates.ts';
+import { loopFact } from '../facts/loops.ts';
 import { addUp, type MetricSources, total } from '../metrics/families.ts';
 import type { ConfigInForce } from '../reload/config-in-force.ts';
-import type { RoutingPlan, Upstream } from '../upstreams.ts';
-import { readCertificateFacts } from './certificate-facts.ts';
-import type { BudgetFacts, CounterFacts, Facts, IssuerFacts, TenantFacts, UpstreamFacts } from './facts.ts';
+import { lastTransition, type RoutingPlan, type Upstream } from '../upstreams.ts';
+import type {
+	BudgetFacts,
+	CounterFacts,
+	Facts,
+	IssuerFacts,
+	TenantFacts,
+	UpstreamFacts,
+	WorkerFacts,
+} from './facts.ts';
 import type { Sampled } from './history.ts';
 import type { Readiness } from './readiness.ts';
 import type { FactSource } from './status-pages.ts';
@@ -56,19 +67,15 @@ export class FactReader implements FactSource {
 			residentBytes: usage.rss,
 			heapUsedBytes: usage.heapUsed,
 			listening: metrics.listening(),
-			workers: metrics.workerStats.map((stats) => {
-				const { connections } = stats.read();
-				return { connections: connections['http/1.1'] + connections.h2 };
-			}),
-			inFlight: undefined,
+			workers: metrics.workerStats.map((stats, worker) => this.#worker(stats, worker, now)),
 			upstreams: this.#upstreams(),
 			handshakes: this.#handshakes(now),
 			bodyBudget: budget(memory.bufferedBytes),
 			connectionBudget: budget(memory.connections),
-			certificates: readCertificateFacts(inForce.tls),
+			certificates: expiringOf(inForce.tls),
 			issuers: this.#issuers(),
 			generation: inForce.generation,
-			reloads: { ...inForce.reloads, last: [] },
+			reloads: { ...inForce.reloads, last: metrics.journal.recent },
 			tenants: this.#tenants(),
 		};
 	}
@@ -110,6 +117,19 @@ export class FactReader implements FactSource {
 		}
 	}
 
+	#worker(stats: WorkerStats, worker: number, now: number): WorkerFacts {
+		const { connections, loop } = stats.read();
+		const parts = [
+			stats.unrouted,
+			...Array.from(this.#sources.routing().traffic.values(), (one) => one.stats[worker]!),
+		];
+		return {
+			connections: connections['http/1.1'] + connections.h2,
+			inFlight: total(CLIENT_PROTOCOLS, (protocol) => readTraffic(parts, protocol).inFlight),
+			loop: loopFact(loop, now),
+		};
+	}
+
 	#regions(counters: Upstream['counters']): readonly UpstreamStats[] {
 		const known = this.#views.get(counters);
 		if (known !== undefined) return known;
@@ -126,12 +146,14 @@ export class FactReader implements FactSource {
 			const regions = this.#regions(counters);
 			const readings = regions.map((region) => region.read());
 			const opened = (cells: Float64Array) => total(OPENINGS, (i) => cells[i]!);
+			const openings = total([counters, ...regions], ({ transitions }) => opened(transitions.cells));
 			return {
 				upstream: address.authority,
 				routes: (prefixes.get(address.authority) ?? []).map(({ prefix }) => prefix),
 				circuit: breaker.circuit,
-				transition: undefined,
-				opened: total([counters, ...regions], ({ transitions }) => opened(transitions.cells)),
+				// Of one that has never been open nobody asks why, and the words have to be decoded.
+				transition: breaker.circuit !== CLOSED || openings > 0 ? lastTransition(upstream) : undefined,
+				opened: openings,
 				probed: health !== undefined,
 				alive,
 				answers: addUp(readings.map(({ answers }) => answers)),

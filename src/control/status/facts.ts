@@ -1,5 +1,9 @@
 import type { Circuit } from '../../gates/breaker.ts';
 import type { RateSeed } from '../../identity/quotas.ts';
+import type { LastTransition } from '../../shared/stats.ts';
+import type { Expiring } from '../facts/certificates.ts';
+import type { LoopFact } from '../facts/loops.ts';
+import type { ReloadEntry } from '../reload/journal.ts';
 
 /** What workers count, added up. */
 export interface CounterFacts {
@@ -35,8 +39,6 @@ export interface Facts extends CounterFacts {
 	readonly listening: number;
 	/** By index. */
 	readonly workers: readonly WorkerFacts[];
-	/** Requests; `undefined` where nobody counts them. */
-	readonly inFlight: number | undefined;
 	readonly upstreams: readonly UpstreamFacts[];
 	readonly handshakes: {
 		readonly completed: number;
@@ -45,14 +47,14 @@ export interface Facts extends CounterFacts {
 	};
 	readonly bodyBudget: BudgetFacts;
 	readonly connectionBudget: BudgetFacts;
-	readonly certificates: readonly CertificateFacts[];
+	readonly certificates: readonly Expiring[];
 	readonly issuers: readonly IssuerFacts[];
 	readonly generation: number;
 	readonly reloads: {
 		readonly success: number;
 		readonly failure: number;
-		/** The latest first; `cause` where it failed. */
-		readonly last: readonly { readonly atMs: number; readonly cause: string | undefined }[];
+		/** The latest first. */
+		readonly last: readonly ReloadEntry[];
 	};
 	/** `undefined`: they are not to be shown. */
 	readonly tenants: readonly TenantFacts[] | undefined;
@@ -65,9 +67,7 @@ export interface UpstreamFacts {
 	readonly routes: readonly string[];
 	readonly circuit: Circuit;
 	/** The last one; `undefined` where there has been none. */
-	readonly transition:
-		| { readonly atMs: number; readonly reason: string; readonly cause?: string | undefined }
-		| undefined;
+	readonly transition: Pick<LastTransition, 'wallSeconds' | 'reason' | 'cause'> | undefined;
 	/** Transitions to open. */
 	readonly opened: number;
 	/** Whether its health is probed. */
@@ -81,21 +81,15 @@ export interface UpstreamFacts {
 
 export interface WorkerFacts {
 	readonly connections: number;
-	readonly inFlight?: number | undefined;
-	/** From 0 to 1. */
-	readonly utilisation?: number | undefined;
-	readonly delayP99Ms?: number | undefined;
+	/** Requests. */
+	readonly inFlight: number;
+	/** `undefined` while there is no such thread. */
+	readonly loop: LoopFact | undefined;
 }
 
 export interface BudgetFacts {
 	readonly used: number;
 	readonly limit: number;
-}
-
-export interface CertificateFacts {
-	readonly use: 'server' | 'server chain' | 'client CA' | 'CRL';
-	readonly subject: string;
-	readonly notAfterMs: number;
 }
 
 export interface IssuerFacts {

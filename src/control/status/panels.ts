@@ -1,7 +1,7 @@
 import { bytes, count, day, duration, latency, moment, percent } from './format.ts';
 import { type Fragment, leaf } from './fragment.ts';
 import { type Content, html, type Markup } from './markup.ts';
-import { plural } from './problems.ts';
+import { EXPIRES_SOON_DAYS, plural } from './problems.ts';
 import type { Count, Panel, StatusPage } from './schema.ts';
 
 /** The smaller panels: a heading and a table each. */
@@ -52,13 +52,13 @@ export function certificatesPanel({ certificates }: StatusPage): Fragment {
 		table(
 			'The server’s certificate and its issuers, the CAs that clients are believed by, and revocation lists.',
 			['Subject', 'Use', 'Ends', '#Days left'],
-			certificates.map(({ subject, use, not_after, days_left }) => [
+			certificates.map(({ subject, kind, not_after, days_left }) => [
 				html`<span class="subject">${subject}</span>`,
-				html`${use}`,
+				html`${KINDS[kind]}`,
 				day(not_after),
 				days_left < 0
-					? html`<span class="badge bad"><span aria-hidden="true">▲</span> ${use === 'CRL' ? 'overdue' : 'expired'}</span>`
-					: days_left < 14 && use !== 'CRL'
+					? html`<span class="badge bad"><span aria-hidden="true">▲</span> ${kind === 'crl' ? 'overdue' : 'expired'}</span>`
+					: days_left < EXPIRES_SOON_DAYS && kind !== 'crl'
 						? html`<span class="badge doubtful"><span aria-hidden="true">◆</span> ${days_left}</span>`
 						: html`${days_left}`,
 			]),
@@ -66,6 +66,13 @@ export function certificatesPanel({ certificates }: StatusPage): Fragment {
 		),
 	]);
 }
+
+const KINDS = {
+	server: 'server',
+	server_chain: 'server’s chain',
+	client_ca: 'CA of clients',
+	crl: 'CRL',
+} as const;
 
 export function issuersPanel({ issuers }: StatusPage): Fragment {
 	return panel('issuers', 'Token issuers', [
@@ -103,9 +110,9 @@ export function workersPanel({ workers }: StatusPage): Fragment {
 		table(
 			`${workers.listening} of ${plural(workers.configured, 'worker thread')} accept connections. Loop: share of the time in which the event loop was busy.`,
 			['Worker', '#Loop', '#Delay p99', '#In flight', '#Connections'],
-			workers.each.map(({ worker, utilisation, delay_p99_seconds, in_flight, connections }) => [
+			workers.each.map(({ worker, utilization, delay_p99_seconds, in_flight, connections }) => [
 				html`worker ${worker}`,
-				utilisation === null ? count(null) : meter(utilisation, `event loop of worker ${worker}`),
+				utilization === null ? count(null) : meter(utilization, `event loop of worker ${worker}`),
 				latency(delay_p99_seconds),
 				count(in_flight),
 				count(connections),
@@ -146,18 +153,21 @@ export function reloadsPanel({ reloads, at }: StatusPage): Fragment {
 		]),
 		table(
 			'The last reloads, the latest first.',
-			['When', 'Outcome', 'Cause'],
+			['When', 'What', 'Outcome', 'Asked by'],
 			last.map((one) => [
 				moment(one.at, at),
+				html`${PARTS[one.part]}`,
 				one.outcome === 'success'
 					? html`<span class="badge good"><span aria-hidden="true">●</span> taken over</span>`
-					: html`<span class="badge bad"><span aria-hidden="true">▲</span> failed</span>`,
-				one.cause === null ? html`<span class="quiet">none</span>` : html`<span class="cause">${one.cause}</span>`,
+					: html`<span class="badge bad"><span aria-hidden="true">▲</span> failed</span><span class="cause">${one.cause ?? ''}</span>`,
+				html`${one.asked}`,
 			]),
 			'No reload since the start.',
 		),
 	]);
 }
+
+const PARTS = { tls: 'TLS', identity: 'identity', routes: 'routes' } as const;
 
 /** Only with `[status] tenants = true`. */
 export function tenantsPanel({ tenants }: StatusPage): Fragment | undefined {

@@ -1,7 +1,7 @@
 import type { Problem, Snapshot } from './schema.ts';
 
 /** Certificates that end so soon are worth a warning, days. The log warns from 30 on; here it must still mean something. */
-const EXPIRES_SOON_DAYS = 14;
+export const EXPIRES_SOON_DAYS = 14;
 /** Of a budget. */
 const FULL = 0.9;
 /** Names in a sentence; the table has all. */
@@ -72,20 +72,25 @@ function upstreamProblems({ upstreams }: Found): Problem[] {
 }
 
 function certificateProblems({ certificates }: Found): Problem[] {
-	return certificates.flatMap(({ use, subject, days_left }): Problem[] => {
+	return certificates.flatMap(({ kind, subject, days_left }): Problem[] => {
 		const panel = 'certificates';
-		const which = use === 'CRL' ? `The CRL of ${subject}` : `The ${USES[use]} ${subject}`;
+		const which = `The ${KINDS[kind]} ${subject}`;
 		if (days_left < 0) {
-			const text = use === 'CRL' ? `${which} is overdue` : `${which} has expired`;
+			const text = kind === 'crl' ? `${which} is overdue` : `${which} has expired`;
 			return [{ severity: 'error', text, panel }];
 		}
 		// A CRL is replaced every few hours or days: only one that is over is worth a word.
-		if (use === 'CRL' || days_left >= EXPIRES_SOON_DAYS) return [];
+		if (kind === 'crl' || days_left >= EXPIRES_SOON_DAYS) return [];
 		return [{ severity: 'warning', text: `${which} expires in ${plural(days_left, 'day')}`, panel }];
 	});
 }
 
-const USES = { server: 'server certificate', 'server chain': 'issuer certificate', 'client CA': 'client CA' } as const;
+const KINDS = {
+	server: 'server certificate',
+	server_chain: 'issuer certificate',
+	client_ca: 'client CA',
+	crl: 'CRL of',
+} as const;
 
 function issuerProblems({ issuers }: Found): Problem[] {
 	return issuers
@@ -108,9 +113,12 @@ function budgetProblems({ memory }: Found): Problem[] {
 }
 
 function reloadProblems({ reloads }: Found): Problem[] {
-	const [last] = reloads.last;
-	if (last?.outcome !== 'failure') return [];
-	return [{ severity: 'error', text: 'The last reload failed: an older configuration is in force', panel: 'reloads' }];
+	const failed = ['tls', 'identity', 'routes'].filter(
+		(part) => reloads.last.find((one) => one.part === part)?.outcome === 'failure',
+	);
+	if (failed.length === 0) return [];
+	const text = `The last reload of ${failed.join(', ')} failed: what was there before is in force`;
+	return [{ severity: 'error', text, panel: 'reloads' }];
 }
 
 export function plural(count: number, one: string): string {

@@ -29,7 +29,7 @@ export interface Snapshot {
 		readonly requests_per_second: number | null;
 		readonly p50_seconds: number | null;
 		readonly p99_seconds: number | null;
-		readonly in_flight: number | null;
+		readonly in_flight: number;
 	};
 	readonly upstreams: readonly UpstreamStatus[];
 	/** Requests and connections that were refused. Those of no kind are left out. */
@@ -107,9 +107,11 @@ export interface Count {
 }
 
 export interface CertificateStatus {
-	readonly use: 'server' | 'server chain' | 'client CA' | 'CRL';
+	readonly kind: 'server' | 'server_chain' | 'client_ca' | 'crl';
 	/** Of a CRL, the CA's name. */
 	readonly subject: string;
+	/** Empty for a CRL. */
+	readonly serial: string;
 	/** Or of the CRL the time of its next update. */
 	readonly not_after: string;
 	/** Rounded down; negative: so long ago. */
@@ -131,9 +133,10 @@ export interface IssuerStatus {
 export interface WorkerStatus {
 	readonly worker: number;
 	readonly connections: number;
-	readonly in_flight: number | null;
+	readonly in_flight: number;
 	/** Share of the time in which its event loop was busy, from 0 to 1. */
-	readonly utilisation: number | null;
+	readonly utilization: number | null;
+	/** By how much timers came too late. */
 	readonly delay_p99_seconds: number | null;
 }
 
@@ -148,9 +151,15 @@ export interface BudgetStatus {
 
 export interface ReloadStatus {
 	readonly at: string;
+	/** What is taken over by itself, or stays as it was. */
+	readonly part: 'tls' | 'identity' | 'routes';
+	/** A signal, or `files changed`. */
+	readonly asked: string;
 	readonly outcome: 'success' | 'failure';
-	/** What was kept old, and why; `null` where all was taken over. */
+	/** Why it has failed; `null` where it has not. */
 	readonly cause: string | null;
+	/** Number of the configuration in force afterwards. */
+	readonly generation: number;
 }
 
 export interface TenantStatus {

@@ -29,7 +29,7 @@ export function takeSnapshot(facts: Facts, history: Pick<History, 'chart' | 'tot
 		traffic: {
 			requests_total: sumOf(facts.ownAnswers.values()) + sumOf(upstreams.map((one) => one.requests_total)),
 			...latest(total),
-			in_flight: facts.inFlight ?? null,
+			in_flight: sumOf(facts.workers.map(({ inFlight }) => inFlight)),
 		},
 		upstreams,
 		refusals: refusalsOf(facts, history),
@@ -49,11 +49,12 @@ export function takeSnapshot(facts: Facts, history: Pick<History, 'chart' | 'tot
 			ended: counted('ended', facts.connections.ended),
 			http2_errors: counted('http2', facts.connections.http2Errors),
 		},
-		certificates: facts.certificates.map(({ use, subject, notAfterMs }) => ({
-			use,
+		certificates: facts.certificates.map(({ kind, subject, serial, expiresSeconds }) => ({
+			kind,
 			subject,
-			not_after: iso(notAfterMs),
-			days_left: Math.floor((notAfterMs - facts.wallMs) / DAY_MS),
+			serial,
+			not_after: iso(expiresSeconds * 1000),
+			days_left: Math.floor((expiresSeconds * 1000 - facts.wallMs) / DAY_MS),
 		})),
 		issuers: facts.issuers.map(({ issuer, remote, algorithms, kids, ageMs, fetches }) => ({
 			issuer: issuer ?? null,
@@ -66,12 +67,12 @@ export function takeSnapshot(facts: Facts, history: Pick<History, 'chart' | 'tot
 		workers: {
 			configured: facts.workers.length,
 			listening: facts.listening,
-			each: facts.workers.map(({ connections, inFlight, utilisation, delayP99Ms }, worker) => ({
+			each: facts.workers.map(({ connections, inFlight, loop }, worker) => ({
 				worker,
 				connections,
-				in_flight: inFlight ?? null,
-				utilisation: utilisation === undefined ? null : Number(utilisation.toFixed(3)),
-				delay_p99_seconds: delayP99Ms === undefined ? null : seconds(delayP99Ms),
+				in_flight: inFlight,
+				utilization: loop === undefined ? null : Number(loop.utilization.toFixed(3)),
+				delay_p99_seconds: loop === undefined ? null : seconds(loop.delayP99),
 			})),
 		},
 		memory: [
@@ -87,10 +88,13 @@ export function takeSnapshot(facts: Facts, history: Pick<History, 'chart' | 'tot
 			generation: facts.generation,
 			success_total: facts.reloads.success,
 			failure_total: facts.reloads.failure,
-			last: facts.reloads.last.map(({ atMs, cause }) => ({
-				at: iso(atMs),
-				outcome: cause === undefined ? 'success' : 'failure',
+			last: facts.reloads.last.map(({ atSeconds, part, asked, result, cause, generation }) => ({
+				at: iso(atSeconds * 1000),
+				part,
+				asked,
+				outcome: result,
 				cause: cause ?? null,
+				generation,
 			})),
 		},
 		tenants:
@@ -135,9 +139,9 @@ function toStatus(facts: UpstreamFacts, chart: Chart | undefined): UpstreamStatu
 		routes,
 		breaker: {
 			state: CIRCUIT_NAMES[circuit]!,
-			since: transition === undefined ? null : iso(transition.atMs),
+			since: transition === undefined ? null : iso(transition.wallSeconds * 1000),
 			reason: transition?.reason ?? null,
-			cause: transition?.cause ?? null,
+			cause: transition?.cause || null,
 			opened_total: opened,
 		},
 		health: probed ? (alive === undefined ? 'not probed yet' : alive ? 'healthy' : 'unhealthy') : 'not probed',
