@@ -1,8 +1,8 @@
 import { html, type Markup } from './markup.ts';
 
-/** Numbers and times as people read them; pure. What is not known is a dash with words for those who do not see it. */
+/** Numbers and times as people read them; pure. What is not known is a dash. */
 
-const NOT_KNOWN = html`<span class="none" aria-hidden="true">–</span><span class="unseen">not known</span>`;
+const NOT_KNOWN = html`<span class="none">–</span>`;
 
 const WHOLE = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 const THREE_DIGITS = new Intl.NumberFormat('en', { maximumSignificantDigits: 3 });

@@ -19,7 +19,7 @@ export class Markup {
 
 export type Content = Markup | string | number | undefined | false | readonly Content[];
 
-/** A template whose values are escaped, in text and in quoted attributes alike. Indentation between tags is dropped. */
+/** A template whose values are escaped, in text and in quoted attributes alike. Its indentation is dropped. */
 export function html(texts: TemplateStringsArray, ...values: readonly Content[]): Markup {
 	let out = compact(texts[0]!);
 	for (const [i, value] of values.entries()) out += render(value) + compact(texts[i + 1]!);
@@ -34,7 +34,7 @@ function render(content: Content): string {
 }
 
 function compact(text: string): string {
-	return text.replaceAll(/\n\t*/g, '');
+	return text.replaceAll(/\n\t*/g, '\n');
 }
 
 /**

@@ -13,7 +13,7 @@ import {
 	workersPanel,
 } from './panels.ts';
 import { plural } from './problems.ts';
-import type { Chart, Problem, StatusPage } from './schema.ts';
+import type { Chart, Count, Problem, StatusPage } from './schema.ts';
 import { upstreamsPanel } from './upstreams-panel.ts';
 import { queryOf, type View } from './view.ts';
 
@@ -99,14 +99,14 @@ function summary({ problems, upstreams }: StatusPage): Fragment {
 	const verdict = problems.length === 0 ? 'All is well' : `${plural(problems.length, 'problem')}`;
 	const details =
 		problems.length === 0
-			? html`<p>${upstreams.total === 1 ? 'The one upstream answers' : `All ${upstreams.total} upstreams answer`}, and nothing is about to run out.</p>`
+			? html`<p>${upstreams.total === 0 ? 'There are no routes yet.' : 'All breakers are closed, no certificate is about to expire, and the configuration is the latest.'}</p>`
 			: html`<ul>${problems.slice(0, MAX_PROBLEMS).map(problemLine)}${problems.length > MAX_PROBLEMS && html`<li>and ${problems.length - MAX_PROBLEMS} more</li>`}</ul>`;
 	return leaf(
 		'summary',
 		html`
 			<section id="summary" class="summary ${state}" aria-labelledby="summary-title" tabindex="-1">
 			<h2 id="summary-title"><span class="sign" aria-hidden="true">${sign}</span> <span id="verdict">${verdict}</span></h2>
-			${upstreams.total === 0 && problems.length === 0 ? html`<p>There are no routes yet.</p>` : details}
+			${details}
 			</section>
 		`,
 	);
@@ -122,7 +122,7 @@ function problemLine({ severity, text, panel }: Problem): Markup {
 	return html`<li>${badge} <a href="#${panel}">${text}</a></li>`;
 }
 
-function numbers({ traffic, connections, upstreams, workers }: StatusPage): Fragment {
+function numbers({ traffic, connections, upstreams, workers, refusals, handshakes }: StatusPage): Fragment {
 	const tile = (name: string, value: Markup) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`;
 	return leaf(
 		'numbers',
@@ -133,11 +133,17 @@ function numbers({ traffic, connections, upstreams, workers }: StatusPage): Frag
 			${tile('p99', latency(traffic.p99_seconds))}
 			${tile('In flight', count(traffic.in_flight))}
 			${tile('Connections', count(connections.http1 + connections.h2))}
+			${tile('Refused, 10 min', count(lately(refusals)))}
+			${tile('TLS failed, 10 min', count(lately(handshakes.failures)))}
 			${tile('Upstreams', count(upstreams.total))}
 			${tile('Workers', html`${workers.listening}<small>/${workers.configured}</small>`)}
 			</dl>
 		`,
 	);
+}
+
+function lately(counts: readonly Count[]): number {
+	return counts.reduce((sum, { last_ten_minutes }) => sum + last_ten_minutes, 0);
 }
 
 function traffic({ history, traffic }: StatusPage): Fragment {
@@ -147,7 +153,7 @@ function traffic({ history, traffic }: StatusPage): Fragment {
 	};
 	const figure = (series: string, title: string, words: Markup) => html`
 		<figure>
-		<figcaption>${title}<small>${words}</small></figcaption>
+		<figcaption>${title} <small>${words}</small></figcaption>
 		<div class="chart large" data-keep data-series="${series}" data-row="total" aria-hidden="true"></div>
 		</figure>
 	`;
@@ -158,7 +164,7 @@ function traffic({ history, traffic }: StatusPage): Fragment {
 			<h2 id="traffic-title">Traffic of the last ten minutes</h2>
 			<div class="figures">
 			${figure('rate', 'Requests per second', html`${count(traffic.requests_total)} since the start, peak ${rate(peak(history.requests_per_second))}/s`)}
-			${figure('latency', 'Round trip to upstreams: p50 and p99', html`peak of p99 ${latency(peak(history.p99_seconds))}`)}
+			${figure('latency', 'Round trip to upstreams', html`<span class="key dashed">p50</span> <span class="key">p99</span>, at most ${latency(peak(history.p99_seconds))}`)}
 			</div>
 			</section>
 		`,

@@ -80,7 +80,7 @@ export function issuersPanel({ issuers }: StatusPage): Fragment {
 			'Who signs tokens, and the age of the keys that verify them.',
 			['Issuer', 'Keys', 'Age', '#Fetches failed'],
 			issuers.map(({ issuer, keys, algorithms, source, age_seconds, fetches }) => [
-				html`<span class="subject">${issuer ?? 'any (iss is not checked)'}</span><small>${algorithms.join(', ')}</small>`,
+				html`<span class="subject">${issuer ?? 'any (iss is not checked)'}</span> <small>${algorithms.join(', ')}</small>`,
 				keys.length === 0
 					? html`<span class="badge bad"><span aria-hidden="true">▲</span> none</span>`
 					: html`${keys.length}${keyNames(keys)}`,
@@ -100,7 +100,7 @@ function keyNames(keys: readonly (string | null)[]): Markup | undefined {
 	if (named.length === 0) return undefined;
 	const more = named.length - MAX_KEY_NAMES;
 	const shown = named.slice(0, MAX_KEY_NAMES).map((kid) => html` <code>${kid.slice(0, 40)}</code>`);
-	return html`<small class="kids">${shown}${more > 0 && ` and ${more} more`}</small>`;
+	return html` <small class="kids">${shown}${more > 0 && ` and ${more} more`}</small>`;
 }
 
 const MAX_KEY_NAMES = 4;
@@ -133,7 +133,7 @@ export function memoryPanel({ memory, process }: StatusPage): Fragment {
 			'What all workers share, and how much of it is taken.',
 			['Budget', '#In use', '#Limit', '#Taken'],
 			memory.map(({ name, unit, used, limit, key }) => [
-				html`${name}<small><code>${key}</code></small>`,
+				html`${name} <small><code>${key}</code></small>`,
 				amount(unit, used),
 				amount(unit, limit),
 				meter(limit === 0 ? 0 : used / limit, name),
@@ -159,7 +159,7 @@ export function reloadsPanel({ reloads, at }: StatusPage): Fragment {
 				html`${PARTS[one.part]}`,
 				one.outcome === 'success'
 					? html`<span class="badge good"><span aria-hidden="true">●</span> taken over</span>`
-					: html`<span class="badge bad"><span aria-hidden="true">▲</span> failed</span><span class="cause">${one.cause ?? ''}</span>`,
+					: html`<span class="badge bad"><span aria-hidden="true">▲</span> failed</span> <span class="cause">${one.cause ?? ''}</span>`,
 				html`${one.asked}`,
 			]),
 			'No reload since the start.',
@@ -242,5 +242,5 @@ function table(
 
 /** A bar beside its number: the number says it all. */
 function meter(share: number, name: string): Markup {
-	return html`<span class="meter"><meter min="0" max="1" low="0.7" high="0.9" optimum="0" value="${Math.min(share, 1).toFixed(3)}" aria-label="${name}">${percent(share)}</meter><span>${percent(share)}</span></span>`;
+	return html`<span class="meter"><meter min="0" max="1" low="0.7" high="0.9" optimum="0" value="${Math.min(share, 1).toFixed(3)}" aria-label="${name}"></meter> <span>${percent(share)}</span></span>`;
 }

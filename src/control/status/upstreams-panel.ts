@@ -56,7 +56,7 @@ function row(one: Row, i: number, now: string): Markup {
 	const cell = (label: string, kind: string, content: Markup) =>
 		html`<td role="cell" class="${kind}" data-label="${label}">${content}</td>`;
 	return html`
-		<tr id="upstream-${i}" role="row" class="${isTroubled(one) && 'troubled'}">
+		<tr id="upstream-${i}" role="row" class="${one.breaker.state === 'half-open' ? 'half-open' : isTroubled(one) && 'troubled'}">
 		<th scope="row" role="rowheader" class="name"><span class="authority">${upstream}</span>
 		<ul class="prefixes">${prefixes}${more > 0 && html`<li>and ${more} more</li>`}</ul></th>
 		${cell('Breaker', 'words', breaker(one.breaker, now))}

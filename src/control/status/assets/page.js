@@ -145,7 +145,7 @@
 					: [{ show: false }, { show: false }],
 				series: rate
 					? [{}, { ...line('--series-1'), fill: colour('--fill') }]
-					: [{}, line('--series-1'), line('--series-2')],
+					: [{}, { ...line('--series-1'), dash: [4, 3] }, line('--series-2')],
 			},
 			values,
 			element,
