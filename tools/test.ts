@@ -54,6 +54,7 @@ const EITHER_MODE: ReadonlySet<string> = new Set(
 			'reload-on-change',
 			'routes',
 			'start',
+			'status',
 			'tenant-limit',
 			'tls',
 		],

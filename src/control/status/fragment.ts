@@ -14,12 +14,12 @@ export interface Fragment {
 
 /** An element without pieces of its own. */
 export function leaf(id: string, markup: Markup): Fragment {
-	return { id, open: markup.toString(), parts: [], close: '' };
+	return { id, open: markup.toString().trim(), parts: [], close: '' };
 }
 
 /** An element around others. */
 export function around(id: string, open: Markup, parts: readonly Fragment[], close: Markup): Fragment {
-	return { id, open: open.toString(), parts, close: close.toString() };
+	return { id, open: open.toString().trim(), parts, close: close.toString().trim() };
 }
 
 export function htmlOf({ open, parts, close }: Fragment): string {
