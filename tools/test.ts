@@ -58,7 +58,8 @@ const EITHER_MODE: ReadonlySet<string> = new Set(
 			'tenant-limit',
 			'tls',
 		],
-	].map((name) => `test/wire/${name}.test.ts`),
+		'test/system/status.test.ts',
+	].map((name) => (name.startsWith('test/') ? name : `test/wire/${name}.test.ts`)),
 );
 
 const DEADLINE_MODULE = import.meta.resolve('./test-deadline.ts');

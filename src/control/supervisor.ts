@@ -7,6 +7,7 @@ import type { IdentitySeed } from '../identity/trust.ts';
 import { fetchKeys } from '../shared/jwks/fetch-keys.ts';
 import { KeyRefresher } from '../shared/jwks/key-refresher.ts';
 import type { Logger } from '../shared/log.ts';
+import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import { watchCrls } from './crl/watch.ts';
 import { Drain } from './drain.ts';
 import { reloadedFiles, type StartFiles } from './files/inspection.ts';
@@ -230,18 +231,20 @@ function metricSources(
 }
 
 function createStatus(
-	{ files: { config } }: SupervisorOptions,
+	{ files: { config }, log }: SupervisorOptions,
 	{ clock, inForce, memory, upstreams }: ProcessState,
 	metrics: MetricSources,
 	readiness: Readiness,
 ): StatusPages {
 	const { tenants, hosts } = config.status;
+	const faults = new RateLimitedLog(log, clock);
 	const routing = () => upstreams.current;
 	return new StatusPages({
 		source: new FactReader({ metrics, routing, inForce, readiness, memory, tenants }),
 		hosts,
 		timers: systemTimers,
 		now: () => clock.now(),
+		onFault: (cause) => faults.write('error', 'proxy::metrics', 'status page failed', 'status', () => ({ cause })),
 	});
 }
 

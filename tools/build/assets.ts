@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { basename, dirname, resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import type { Plugin } from 'rolldown';
 
 const FILE_URL = /new URL\(\s*(['"])(\.[^'"]+\.(?:js|css))\1,\s*import\.meta\.url\s*\)/g;
@@ -27,7 +27,7 @@ export function assetFiles(files: Set<string>): Plugin {
 					return `new URL(import.meta.ROLLUP_FILE_URL_${emit(resolve(dirname(importer), name))})`;
 				})
 				.replace(PACKAGE_URL, (_match, _quote, specifier: string) => {
-					return `import.meta.ROLLUP_FILE_URL_${emit(fileURLToPath(import.meta.resolve(specifier)))}`;
+					return `import.meta.ROLLUP_FILE_URL_${emit(createRequire(importer).resolve(specifier))}`;
 				});
 			return rewritten === code ? null : { code: rewritten };
 		},

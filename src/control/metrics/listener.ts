@@ -113,7 +113,8 @@ async function answer(request: IncomingMessage, response: ServerResponse, pages:
 		if (answer !== undefined) end(response, answer);
 	} catch (error) {
 		log.error(TARGET, 'page failed', { path, cause: error });
-		end(response, { status: 500, body: 'internal error' });
+		if (response.headersSent) response.destroy();
+		else end(response, { status: 500, body: 'internal error' });
 	}
 }
 

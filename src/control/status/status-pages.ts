@@ -28,6 +28,8 @@ export interface StatusParts {
 	readonly timers: Timers;
 	/** Monotonic milliseconds. */
 	readonly now: () => number;
+	/** Told of what nobody has foreseen: a page must never end the process. */
+	readonly onFault: (error: unknown) => void;
 }
 
 export interface StatusAnswer {
@@ -53,12 +55,11 @@ export class StatusPages {
 	readonly #history: History;
 	readonly #events: StatusEvents;
 	readonly #hosts: ReadonlySet<string>;
-	readonly #stopHistory: () => void;
 	#read: Assets | undefined;
 	#snapshot: { readonly value: Snapshot; readonly at: number } | undefined;
 
 	constructor(parts: StatusParts) {
-		const { source, timers, now } = parts;
+		const { source, timers, now, onFault } = parts;
 		this.#parts = parts;
 		this.#hosts = new Set(parts.hosts.map((name) => name.toLowerCase()));
 		const counters = () => source.counters();
@@ -68,9 +69,19 @@ export class StatusPages {
 			counters: () => countersOf(counters()),
 		};
 		this.#history = new History(history, now());
-		this.#stopHistory = timers.every(HISTORY_TICK_MS, () => this.#history.tick(now()));
+		const guarded = (run: () => void) => () => {
+			try {
+				run();
+			} catch (error) {
+				onFault(error);
+			}
+		};
+		timers.every(
+			HISTORY_TICK_MS,
+			guarded(() => this.#history.tick(now())),
+		);
 		this.#events = new StatusEvents({
-			timers,
+			timers: { ...timers, every: (ms, run) => timers.every(ms, guarded(run)) },
 			render: (view) => renderMain(this.#page(view), view, this.#assets.build),
 		});
 	}
@@ -82,11 +93,6 @@ export class StatusPages {
 			['/status.json', (request) => this.#guarded(request) ?? this.#json(viewOf(request))],
 			['/status/events', (request, response) => this.#guarded(request) ?? this.#stream(request, response)],
 		]);
-	}
-
-	/** The connections of those who look on are closed by their owner. */
-	stop(): void {
-		this.#stopHistory();
 	}
 
 	#html(view: View): StatusAnswer {

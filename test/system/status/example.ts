@@ -240,6 +240,9 @@ export function examplePages(options: ExampleOptions = {}): StatusPages {
 		hosts: [],
 		timers,
 		now: () => now,
+		onFault: (error) => {
+			throw error;
+		},
 	});
 	const tickHistory = tick;
 	for (; now < facts.monotonicMs; now += 1_000) {

@@ -43,14 +43,17 @@
 
 	// --- For those who do not see what changes: the verdict alone, and not too often. ---
 
-	let announced = byId('verdict').textContent;
+	function verdictNow() {
+		const items = [...document.querySelectorAll('#summary li')].map((item) => item.textContent);
+		return [byId('verdict').textContent, ...items].join('. ');
+	}
+
+	let announced = verdictNow();
 	let silentUntil = 0;
 
 	function announce() {
-		const items = [...document.querySelectorAll('#summary li')].map((item) => item.textContent);
-		const verdict = [byId('verdict').textContent, ...items].join('. ');
+		const verdict = verdictNow();
 		document.title = `${byId('verdict').textContent} – mtls-edge-proxy`;
-		if (announced === undefined || announced === '') announced = verdict;
 		if (verdict === announced || Date.now() < silentUntil) return;
 		announced = verdict;
 		silentUntil = Date.now() + LEAST_BETWEEN_ANNOUNCEMENTS;
@@ -164,7 +167,9 @@
 	}
 
 	new ResizeObserver(() => {
-		for (const [element, { plot }] of plots) plot.setSize(sizeOf(element));
+		for (const [element, { plot }] of plots) {
+			if (plot.width !== element.clientWidth) plot.setSize(sizeOf(element));
+		}
 	}).observe(document.body);
 
 	// Colours are read when something is drawn.
@@ -240,18 +245,28 @@
 
 	// --- Which part of the upstreams. ---
 
-	/** @param {string} query */
-	function view(query) {
-		history.pushState(null, '', query === '' ? '/' : `?${query}`);
+	/**
+	 * @param {string} query
+	 * @param {'pushState' | 'replaceState'} how
+	 */
+	function view(query, how) {
+		history[how](null, '', query === '' ? '/' : `?${query}`);
 		start();
 	}
 
-	addEventListener('popstate', start);
+	addEventListener('popstate', () => {
+		const fields = new URLSearchParams(location.search);
+		const input = document.getElementById('filter');
+		if (input instanceof HTMLInputElement) input.value = fields.get('filter') ?? '';
+		const box = document.querySelector('input[name=show]');
+		if (box instanceof HTMLInputElement) box.checked = fields.has('show');
+		start();
+	});
 	document.addEventListener('click', (event) => {
 		const link = event.target instanceof Element ? event.target.closest('a[data-view]') : null;
 		if (!(link instanceof HTMLAnchorElement) || event.ctrlKey || event.metaKey || event.shiftKey) return;
 		event.preventDefault();
-		view(link.search.slice(1));
+		view(link.search.slice(1), 'pushState');
 	});
 
 	/** @param {Event} event */
@@ -260,7 +275,8 @@
 		if (form === null) return;
 		const fields = new URLSearchParams(/** @type {any} */ (new FormData(form)));
 		if (fields.get('filter') === '') fields.delete('filter');
-		view(fields.toString());
+		// Each letter would be a step back otherwise.
+		view(fields.toString(), 'replaceState');
 	}
 	/** @type {number | undefined} */
 	let typing;
