@@ -64,11 +64,18 @@ export class Histogram {
 		}
 	}
 
-	/** Adds the records of the last slice that is complete, and nothing else: those of ten seconds. */
-	addLastSliceTo(summary: Summary, nowMs: number): void {
+	/**
+	 * Adds the records of the last slice that is complete, and nothing else: those of ten seconds.
+	 *
+	 * @returns whether there are any.
+	 */
+	addLastSliceTo(summary: Summary, nowMs: number): boolean {
 		const last = Math.floor(nowMs / SLICE_MS);
 		const slice = last % SLICES;
-		if (this.#epochs[slice] === last) this.#addSlice(summary, slice);
+		// Of the first slice nothing is written before its first record, and 0 is what fresh memory says.
+		if (last === 0 || this.#epochs[slice] !== last) return false;
+		this.#addSlice(summary, slice);
+		return true;
 	}
 
 	#addSlice(summary: Summary, slice: number): void {

@@ -111,7 +111,9 @@ export class FactReader implements FactSource {
 				key: address.authority,
 				answers: () => total(regions, (region) => region.answersInAll),
 				addRoundTrips: (to, nowMs) => {
-					for (const region of regions) region.roundTrips.addLastSliceTo(to, nowMs);
+					let any = false;
+					for (const region of regions) any = region.roundTrips.addLastSliceTo(to, nowMs) || any;
+					return any;
 				},
 			};
 		}

@@ -1,5 +1,5 @@
 import { Summary } from '../../shared/histogram.ts';
-import type { Chart } from './schema.ts';
+import type { Chart, Point } from './schema.ts';
 
 /** One point of the charts, ms: as long as a slice of the histograms, so that a point's quantiles are exactly its own. */
 export const POINT_MS = 10_000;
@@ -19,8 +19,8 @@ export interface Sampled {
 	readonly key: string;
 	/** Answers so far. */
 	answers(): number;
-	/** Adds the round trips of the last ten seconds that are complete. */
-	addRoundTrips(to: Summary, nowMs: number): void;
+	/** Adds the round trips of the last ten seconds that are complete. @returns whether there were any. */
+	addRoundTrips(to: Summary, nowMs: number): boolean;
 }
 
 export interface HistorySource {
@@ -72,6 +72,11 @@ export class History {
 		return this.#series.get(key)?.chart(pointAt(nowMs));
 	}
 
+	/** The last point that is known; of all upstreams together without a key. */
+	latest(key?: string): Point {
+		return (key === undefined ? this.#total : this.#series.get(key))?.latest() ?? UNKNOWN;
+	}
+
 	/** That of all upstreams together. */
 	total(nowMs: number): Chart {
 		return this.#total.chart(pointAt(nowMs))!;
@@ -120,14 +125,16 @@ export class History {
 
 	#sample(upstreams: readonly Sampled[], nowMs: number): void {
 		if (upstreams.length === 0) return;
+		let isEmpty = false;
 		for (const upstream of upstreams) {
 			const series = this.#series.get(upstream.key)!;
-			this.#summary.window.fill(0);
-			upstream.addRoundTrips(this.#summary, nowMs);
-			for (let i = 0; i < this.#all.window.length; i++) this.#all.window[i]! += this.#summary.window[i]!;
+			// Most of thousands are idle, and cost next to nothing.
+			if (!isEmpty) this.#summary.window.fill(0);
+			isEmpty = !upstream.addRoundTrips(this.#summary, nowMs);
+			if (!isEmpty) for (let i = 0; i < this.#all.window.length; i++) this.#all.window[i]! += this.#summary.window[i]!;
 			const { answered, seconds } = series.advance(upstream.answers(), nowMs);
 			this.#answered += answered;
-			series.put(this.#point, answered / seconds, this.#summary);
+			series.put(this.#point, answered / seconds, isEmpty ? undefined : this.#summary);
 		}
 		if (this.#left.length === 0) this.#complete(nowMs);
 	}
@@ -180,11 +187,11 @@ class Series {
 		return since;
 	}
 
-	put(point: number, rate: number, roundTrips: Summary): void {
+	put(point: number, rate: number, roundTrips: Summary | undefined): void {
 		if (point === this.#point || this.#cells === undefined) return;
 		// What lies between is unknown, and the ring still has the values of ten minutes before there.
 		for (let gap = Math.max(this.#point + 1, point - POINTS + 1); gap < point; gap++) this.#write(gap, NOTHING);
-		const quantile = (q: number) => roundTrips.quantile(q) / 1000;
+		const quantile = (q: number) => (roundTrips?.quantile(q) ?? Number.NaN) / 1000;
 		this.#write(point, [Number.isFinite(rate) ? rate : Number.NaN, quantile(0.5), quantile(0.99)]);
 		this.#point = point;
 	}
@@ -198,9 +205,16 @@ class Series {
 				// The present point may not have had its turn yet, and the first ones have never been.
 				const known = wanted >= 0 && wanted <= this.#point && wanted > this.#point - POINTS;
 				const value = known ? cells[i * POINTS + (wanted % POINTS)]! : Number.NaN;
-				return Number.isNaN(value) ? null : Number(value.toPrecision(3));
+				return rounded(value);
 			});
 		return { requests_per_second: column(0), p50_seconds: column(1), p99_seconds: column(2) };
+	}
+
+	latest(): Point | undefined {
+		const cells = this.#cells;
+		if (cells === undefined || this.#point < 0) return undefined;
+		const value = (column: number) => rounded(cells[column * POINTS + (this.#point % POINTS)]!);
+		return { requests_per_second: value(0), p50_seconds: value(1), p99_seconds: value(2) };
 	}
 
 	#write(point: number, values: readonly number[]): void {
@@ -208,4 +222,9 @@ class Series {
 	}
 }
 
+function rounded(value: number): number | null {
+	return Number.isNaN(value) ? null : Number(value.toPrecision(3));
+}
+
+const UNKNOWN: Point = { requests_per_second: null, p50_seconds: null, p99_seconds: null };
 const NOTHING = [Number.NaN, Number.NaN, Number.NaN];

@@ -200,6 +200,13 @@ export const PANELS = [
 ] as const;
 export type Panel = (typeof PANELS)[number];
 
+/** One point of a chart. */
+export interface Point {
+	readonly requests_per_second: number | null;
+	readonly p50_seconds: number | null;
+	readonly p99_seconds: number | null;
+}
+
 /** The last ten minutes, oldest first, one point every ten seconds; `null` where nothing is known. */
 export interface Chart {
 	readonly requests_per_second: readonly (number | null)[];

@@ -3,13 +3,12 @@ import { countsOf, refusalsOf } from './counts.ts';
 import type { Facts, UpstreamFacts } from './facts.ts';
 import type { History } from './history.ts';
 import { type Found, findProblems } from './problems.ts';
-import type { Chart, Snapshot, StatusPage, UpstreamStatus } from './schema.ts';
+import type { Point, Snapshot, StatusPage, UpstreamStatus } from './schema.ts';
 import { pageOf, type View } from './view.ts';
 
 /** What the facts of one moment mean. Pure. */
-export function takeSnapshot(facts: Facts, history: Pick<History, 'chart' | 'total' | 'rise'>): Snapshot {
-	const total = history.total(facts.monotonicMs);
-	const upstreams = facts.upstreams.map((one) => toStatus(one, history.chart(one.upstream, facts.monotonicMs)));
+export function takeSnapshot(facts: Facts, history: Pick<History, 'latest' | 'rise'>): Snapshot {
+	const upstreams = facts.upstreams.map((one) => toStatus(one, history.latest(one.upstream)));
 	const { completed, quantile } = facts.handshakes;
 	const failures = facts.handshakeFailures;
 	const counted = (kind: string, counts: ReadonlyMap<string, number>) => countsOf(kind, counts, history);
@@ -28,7 +27,7 @@ export function takeSnapshot(facts: Facts, history: Pick<History, 'chart' | 'tot
 		},
 		traffic: {
 			requests_total: sumOf(facts.ownAnswers.values()) + sumOf(upstreams.map((one) => one.requests_total)),
-			...latest(total),
+			...history.latest(),
 			in_flight: sumOf(facts.workers.map(({ inFlight }) => inFlight)),
 		},
 		upstreams,
@@ -130,7 +129,7 @@ export function isTroubled({ breaker, health }: UpstreamStatus): boolean {
 	return breaker.state !== 'closed' || health === 'unhealthy';
 }
 
-function toStatus(facts: UpstreamFacts, chart: Chart | undefined): UpstreamStatus {
+function toStatus(facts: UpstreamFacts, point: Point): UpstreamStatus {
 	const { upstream, routes, circuit, alive, probed, transition, opened, answers, active, idle } = facts;
 	let errors = 0;
 	for (const [status, count] of answers) if (status >= 500) errors += count;
@@ -147,18 +146,8 @@ function toStatus(facts: UpstreamFacts, chart: Chart | undefined): UpstreamStatu
 		health: probed ? (alive === undefined ? 'not probed yet' : alive ? 'healthy' : 'unhealthy') : 'not probed',
 		requests_total: sumOf(answers.values()),
 		errors_total: errors,
-		...latest(chart),
+		...point,
 		connections: { active, idle },
-	};
-}
-
-/** The last point that is known. */
-function latest(chart: Chart | undefined) {
-	const at = chart?.requests_per_second.findLastIndex((value) => value !== null) ?? -1;
-	return {
-		requests_per_second: chart?.requests_per_second[at] ?? null,
-		p50_seconds: chart?.p50_seconds[at] ?? null,
-		p99_seconds: chart?.p99_seconds[at] ?? null,
 	};
 }
 

@@ -364,7 +364,7 @@ describe('a configuration that is wrong', () => {
 		assert.equal(
 			messageOf(`${MINIMAL}[status]\ntenants = "yes"\nhosts = ["http://edge"]`),
 			[
-				'config.toml:9: status.tenants: must be true or false (got "yes"); leave it out for false',
+				'config.toml:9: status.tenants: must be true or false (got the string "yes"); leave it out for false',
 				'config.toml:10: status.hosts[0]: must be a host name without port (got "http://edge"); write for example "edge-1.example.com"',
 			].join('\n'),
 		);

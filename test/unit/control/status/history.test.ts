@@ -16,7 +16,7 @@ function historyOf(...keys: string[]) {
 			answers: () => answers.get(key)!,
 			addRoundTrips: (to, ms) => {
 				sampledAt.push({ key, ms });
-				durations.get(key)?.addLastSliceTo(to, ms);
+				return durations.get(key)?.addLastSliceTo(to, ms) ?? false;
 			},
 		}));
 	const history = new History({ upstreams, ownAnswers: () => own.answers, counters: () => counters }, 0);
