@@ -21,7 +21,7 @@ if (Number.parseInt(process.versions.node, 10) < 24) {
 closeInspector();
 await main().catch((error: Error & { exitCode?: number }) => {
 	// Those that the user can do something about say all in their message; any other is a fault of ours.
-	const expected = ['UsageError', 'ConfigError', 'StartError'].includes(error.name);
+	const expected = ['UsageError', 'ConfigError', 'StartError', 'CommandError'].includes(error.name);
 	fail(error.exitCode ?? 1, expected ? error.message : (error.stack ?? error.message));
 });
 

@@ -48,6 +48,7 @@ const EITHER_MODE: ReadonlySet<string> = new Set(
 		...[
 			'callers',
 			'certificates',
+			'commands',
 			'issuers',
 			'path',
 			'readiness',

@@ -15,6 +15,12 @@ export type Candidates = 'file' | 'folder' | 'command' | readonly string[];
 /** A value that its option cannot take. The message says what it must be and what to write, and follows `--flag: `. */
 export class Malformed extends Error {}
 
+/** A command could not do what was asked, for a reason that its user can do something about; the message is all that is needed. */
+export class CommandError extends Error {
+	override readonly name = 'CommandError';
+	readonly exitCode = 1;
+}
+
 /** An option that takes a value, from its flag or from its environment variable. The flag beats the variable. */
 export interface ValueOption<T = unknown> {
 	/** Without the dashes; absent for what only the environment can set. */

@@ -9,9 +9,13 @@
  */
 import type { Command } from './command.ts';
 import { check } from './commands/check.ts';
+import { completion } from './commands/completion.ts';
 import { demo } from './commands/demo.ts';
+import { drain } from './commands/drain.ts';
 import { embedDemo } from './commands/embed-demo.ts';
+import { healthcheck } from './commands/healthcheck.ts';
 import { help } from './commands/help.ts';
+import { reload } from './commands/reload.ts';
 import { run } from './commands/run.ts';
 
-export const COMMANDS: readonly Command[] = [run, check, demo, embedDemo, help];
+export const COMMANDS: readonly Command[] = [run, check, healthcheck, reload, drain, demo, embedDemo, completion, help];

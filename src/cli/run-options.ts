@@ -34,6 +34,14 @@ export const RUN_OPTIONS = {
 		about: 'address of the plain metrics listener; it has no authentication, keep it private',
 		parse: parseAddress,
 	},
+	pidFile: {
+		flag: 'pid-file',
+		env: 'PROXY_PID_FILE',
+		placeholder: 'FILE',
+		about: 'where the process writes its number once it is ready; the file goes with it',
+		candidates: 'file',
+		parse: parseFileName,
+	},
 	workers: {
 		flag: 'workers',
 		env: 'PROXY_WORKERS',
@@ -48,7 +56,7 @@ export const RUN_OPTIONS = {
 		env: 'PROXY_LOG_FORMAT',
 		placeholder: 'json|pretty',
 		fallback: 'json',
-		about: 'json for machines, one object a line; pretty for people',
+		about: 'one JSON object a line for machines, or pretty lines for people',
 		candidates: LOG_FORMATS,
 		parse: parseLogFormat,
 	},

@@ -7,6 +7,7 @@ import type { Context } from './command.ts';
 import { unknownVariables } from './environment.ts';
 import type { Address } from './options.ts';
 import type { LogFormat } from './run-options.ts';
+import { claimPidFile } from './running/pid-file.ts';
 import { readBodyMode, readVersion } from './version.ts';
 
 export interface ServeOptions {
@@ -14,6 +15,7 @@ export interface ServeOptions {
 	readonly config: string;
 	readonly bind: Address;
 	readonly metricsBind: Address;
+	readonly pidFile: string | undefined;
 	/** Worker threads, at least 1. */
 	readonly workers: number;
 	readonly logFormat: LogFormat;
@@ -28,11 +30,12 @@ const LAST_LINES_MS = 1_000;
 
 /** `proxy` itself. Resolves when all workers accept connections and signals go to the supervisor. */
 export async function serve(
-	{ config: path, bind, metricsBind, workers, logFormat, statusPage, rustLog }: ServeOptions,
+	{ config: path, bind, metricsBind, pidFile: pidPath, workers, logFormat, statusPage, rustLog }: ServeOptions,
 	{ env, stdout, mainPath, commands, signals }: Context,
 ): Promise<void> {
 	assertEnoughFiles(openFilesLimit(), workers);
 	const files = await readStartFiles(path, new Date());
+	const pidFile = pidPath === undefined ? undefined : claimPidFile(pidPath, mainPath);
 	const filter = parseLogFilter(rustLog);
 	const output = createLogOutput(stdout, logFormat, env);
 	const log = createLogger(filter, output.writeRecord, () => new Date());
@@ -61,6 +64,7 @@ export async function serve(
 		// What requests have left to say may still wait for the reader; a second signal does not.
 		exit: (code) => (code === 0 ? output.whenWritten(LAST_LINES_MS, () => process.exit(0)) : process.exit(code)),
 	});
+	pidFile?.publish();
 	signals.onStop = supervisor.stop;
 	signals.onReload = (signal) => void supervisor.reload(signal);
 	// Once more, for a signal that was on its way to Node's own handler when ours took its place.

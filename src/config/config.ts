@@ -144,6 +144,8 @@ export interface Config {
 	readonly routes: readonly RouteConfig[];
 	readonly limits: Limits;
 	readonly log: LogSettings;
+	/** Upper bounds of the histograms' buckets, ascending, in seconds as they are shown; read at the start alone. */
+	readonly metrics: { readonly buckets: readonly number[]; readonly gateBuckets: readonly number[] };
 	/** The status page; read at the start alone. */
 	readonly status: {
 		/** Whether it names tenants. */

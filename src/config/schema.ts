@@ -6,6 +6,7 @@ import { jwt } from './tables/jwt.ts';
 import { emptyIfAbsent, expected, file, flag, folder, MAX_SECONDS, seconds, wholeNumberOr } from './tables/kinds.ts';
 import { limits } from './tables/limits.ts';
 import { log } from './tables/log.ts';
+import { metrics } from './tables/metrics.ts';
 import { route } from './tables/routes.ts';
 import { status } from './tables/status.ts';
 import { tenant } from './tables/tenants.ts';
@@ -32,6 +33,7 @@ export const configFile = z.strictObject({
 	routes: z.array(route, { error: expected('a list of tables', 'write [[routes]], with two brackets') }).default([]),
 	limits: emptyIfAbsent(limits),
 	log: emptyIfAbsent(log),
+	metrics: emptyIfAbsent(metrics),
 	status: emptyIfAbsent(status),
 });
 
@@ -47,6 +49,7 @@ export const KEYS: ReadonlyMap<string, readonly string[]> = new Map([
 	['limits', Object.keys(limits.shape)],
 	['breaker', Object.keys(breaker.shape)],
 	['log', Object.keys(log.shape)],
+	['metrics', Object.keys(metrics.shape)],
 	['status', Object.keys(status.shape)],
 	['tenants', Object.keys(tenant.shape)],
 	['routes', Object.keys(route.shape)],

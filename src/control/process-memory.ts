@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
+import { BucketCounts } from '../shared/bucket-counts.ts';
 import { type BudgetMemory, createBudget, reclaimBudget } from '../shared/budget.ts';
 import { type ConcurrencyMemory, createConcurrencyMemory, reclaimConcurrency } from '../shared/concurrency.ts';
 import { createLimiterMemory, type LimiterMemory, releaseLimiterLock } from '../shared/limiter.ts';
-import type { WorkerSeed } from '../shared/messages.ts';
+import type { HistogramsSeed, WorkerSeed } from '../shared/messages.ts';
 import { WorkerStats } from '../shared/stats.ts';
 import { createTenantShares, reclaimTenantShares, type TenantSharesMemory } from '../shared/tenant-shares.ts';
 
@@ -17,7 +18,11 @@ export interface MemorySizes {
 	/** Of `maxBufferedBytes`. */
 	readonly maxBufferedBytesPerTenant: number;
 	readonly maxConnections: number;
+	/** Bounds of the histograms' buckets. */
+	readonly histograms: HistogramLayouts;
 }
+
+export type HistogramLayouts = Pick<HistogramsSeed, 'upstream' | 'handshake' | 'gate'>;
 
 /** The memory that lives as long as the process, whatever becomes of single workers: one truth for all of them. */
 export class ProcessMemory {
@@ -33,6 +38,7 @@ export class ProcessMemory {
 	/** By worker; `stats` are the same regions, to be read. */
 	readonly statsRegions: readonly WorkerSeed['stats'][];
 	readonly stats: readonly WorkerStats[];
+	readonly histograms: HistogramsSeed;
 
 	constructor(sizes: MemorySizes) {
 		const { workers, maxBufferedBytes, maxBufferedBytesPerTenant, maxConnections } = sizes;
@@ -46,6 +52,11 @@ export class ProcessMemory {
 		this.connections = createBudget(Math.min(maxConnections, MAX_UNITS), 1, workers);
 		this.statsRegions = Array.from({ length: workers }, () => WorkerStats.allocate());
 		this.stats = this.statsRegions.map((region) => new WorkerStats(region));
+		this.histograms = {
+			...sizes.histograms,
+			handshakes: BucketCounts.allocate(sizes.histograms.handshake, workers),
+			gates: BucketCounts.allocate(sizes.histograms.gate, workers),
+		};
 	}
 
 	/** Takes back what a worker held that is gone. Only once its thread has ended: it must not touch the memory again. */

@@ -5,7 +5,7 @@ import type { WorkerSeed } from '../shared/messages.ts';
 import { connectionsFor, openFilesLimit } from './descriptor-limit.ts';
 import type { StartFiles } from './files/inspection.ts';
 import type { ListenAddress } from './listen.ts';
-import { ProcessMemory } from './process-memory.ts';
+import { type HistogramLayouts, ProcessMemory } from './process-memory.ts';
 import type { ConfigInForce } from './reload/config-in-force.ts';
 import { ReloadJournal } from './reload/journal.ts';
 import { connectionWarnings, nodeWarnings, sharesPorts } from './start-warnings.ts';
@@ -34,15 +34,16 @@ export interface ProcessState {
  */
 export function createState({ config, tls, identity }: StartFiles, wantedWorkers: number, log: Logger): ProcessState {
 	const { workers, room, warnings } = processLimits(config, wantedWorkers);
+	const histograms = histogramLayouts(config);
 	const clockEpoch = process.hrtime.bigint();
 	const clock = systemClock(clockEpoch);
-	const upstreams = new Upstreams(workers, clock, log);
+	const upstreams = new Upstreams(workers, clock, log, histograms.upstream);
 	upstreams.apply(upstreams.plan(config.routes));
 	return {
 		workers,
 		clockEpoch,
 		clock,
-		inForce: { tls, identity, generation: 1, reloads: { success: 0, failure: 0 } },
+		inForce: { tls, identity, generation: 1, reloads: { success: 0, failure: 0 }, reloading: false },
 		journal: new ReloadJournal(clock.wallSeconds),
 		startedSeconds: clock.wallSeconds(),
 		memory: new ProcessMemory({
@@ -50,9 +51,20 @@ export function createState({ config, tls, identity }: StartFiles, wantedWorkers
 			maxBufferedBytes: config.limits.maxBufferedBytes,
 			maxBufferedBytesPerTenant: config.limits.maxBufferedBytesPerTenant,
 			maxConnections: config.limits.maxConnections ?? room,
+			histograms,
 		}),
 		upstreams,
 		warnings,
+	};
+}
+
+/** Requests have a trace to show where they are given identifiers. */
+function histogramLayouts({ metrics: { buckets, gateBuckets }, log }: Config): HistogramLayouts {
+	const exemplars = log.requestId;
+	return {
+		upstream: { bounds: buckets, exemplars },
+		handshake: { bounds: buckets, exemplars: false },
+		gate: { bounds: gateBuckets, exemplars },
 	};
 }
 
@@ -92,6 +104,7 @@ export function seedWorker(
 		tenantShares: memory.tenantShares,
 		connections: memory.connections,
 		stats: memory.statsRegions[index]!,
+		histograms: memory.histograms,
 		logFilter,
 		log,
 	};

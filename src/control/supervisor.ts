@@ -223,6 +223,8 @@ function metricSources(
 		inForce: state.inForce,
 		journal: state.journal,
 		budgets: state.memory,
+		histograms: state.memory.histograms,
+		startedSeconds: state.startedSeconds,
 		routes: () => state.upstreams.current.traffic,
 		remoteKeys: () => remoteKeys.all,
 		now: () => state.clock.now(),

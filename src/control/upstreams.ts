@@ -1,5 +1,6 @@
 import type { HealthSettings, RouteConfig, UpstreamAddress } from '../config/config.ts';
 import { BreakerCell, CLOSED, OPEN } from '../shared/breaker-cell.ts';
+import { BucketCounts, type BucketLayout } from '../shared/bucket-counts.ts';
 import { watchCircuit } from '../shared/circuit-watch.ts';
 import type { Clock } from '../shared/clock.ts';
 import type { Logger } from '../shared/log.ts';
@@ -38,6 +39,8 @@ export interface RoutingPlan {
 export interface Counters {
 	/** One region a worker, by index. */
 	readonly stats: readonly UpstreamSeed['stats'][];
+	/** Of the round trips: one region for all workers. */
+	readonly durations: UpstreamSeed['durations'];
 	/** What this thread, by its health probes, has made of the circuit. */
 	readonly transitions: TransitionCounts;
 	/** When they began, seconds since the epoch. */
@@ -70,6 +73,7 @@ export class Upstreams {
 	readonly #workers: number;
 	readonly #clock: Clock;
 	readonly #log: Logger;
+	readonly #durations: BucketLayout;
 	#current: RoutingPlan = { routes: [], upstreams: new Map(), traffic: new Map(), fresh: [] };
 	readonly #departed = new Departed<Counters>();
 	readonly #departedRoutes = new Departed<RouteCounters>();
@@ -79,11 +83,13 @@ export class Upstreams {
 	 * @param workers number of worker threads.
 	 * @param clock the scale of all breakers.
 	 * @param log told of what health probes make of breakers.
+	 * @param durations how the histogram of an upstream's round trips lies in memory.
 	 */
-	constructor(workers: number, clock: Clock, log: Logger) {
+	constructor(workers: number, clock: Clock, log: Logger, durations: BucketLayout = { bounds: [], exemplars: false }) {
 		this.#workers = workers;
 		this.#clock = clock;
 		this.#log = log;
+		this.#durations = durations;
 	}
 
 	get current(): RoutingPlan {
@@ -136,6 +142,7 @@ export class Upstreams {
 				breakerId,
 				breaker: breakerMemory,
 				stats: counters.stats[worker]!,
+				durations: counters.durations,
 				idleTimeoutMs: idleTimeouts.get(address.authority)!,
 			})),
 			routes: plan.routes.map(({ prefix, cooldownMs, opening, rate, upstream, access, certificateHeaders }) => ({
@@ -173,7 +180,8 @@ export class Upstreams {
 
 	#newCounters(): Counters {
 		const stats = Array.from({ length: this.#workers }, () => UpstreamStats.allocate());
-		return { stats, transitions: new TransitionCounts(), createdSeconds: this.#clock.wallSeconds() };
+		const durations = BucketCounts.allocate(this.#durations, this.#workers);
+		return { stats, durations, transitions: new TransitionCounts(), createdSeconds: this.#clock.wallSeconds() };
 	}
 }
 

@@ -18,6 +18,7 @@ import type { Identity } from '../gates/token-cache.ts';
 import { refuseProtocolChange } from '../gates/upgrade.ts';
 import { refuseOtherHolder } from '../identity/bound-token.ts';
 import { NO_CERTIFICATE } from '../identity/route-access.ts';
+import type { BucketCounts } from '../shared/bucket-counts.ts';
 import { silenceCause } from '../shared/causes.ts';
 import type { RouteStats } from '../shared/route-stats.ts';
 import type { ForbiddenReason } from '../shared/stats.ts';
@@ -47,6 +48,8 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 	protected record: RequestRecord | undefined;
 	/** Monotonic milliseconds when it was the request's turn: what is pipelined waits before that. */
 	#startedAt = 0;
+	/** Of that so much was spent waiting for the client, ms. */
+	#waitedMs = 0;
 	#head: RequestHead | undefined;
 	#correlation: Correlation | undefined;
 	#identity: Identity | undefined;
@@ -193,6 +196,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		if (this.#admission === REFUSED) return this.refuse(CIRCUIT_OPEN);
 
 		this.#sentAt = now;
+		this.#measure(plane.histograms.gates, now - this.#startedAt - this.#waitedMs, now);
 		plane.deadlines.upstream.add(this);
 		this.#send(route.upstream.pool.take(now));
 	}
@@ -274,13 +278,26 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 	 */
 	protected settleByStatus(status: number, isComplete: boolean): void {
 		const now = this.plane.clock.now();
-		const { stats, breaker } = this.route!.upstream;
+		const { stats, durations, breaker } = this.route!.upstream;
 		stats.roundTrips.record(now - this.#sentAt, now);
+		this.#measure(durations, now - this.#sentAt, now);
 		if (isFailureStatus(status)) return this.settle('status', `status ${status}`, now);
 		if (isComplete) return this.settle('success');
 		// The other requests do not wait until the last byte of a probe's response. What follows of it is like any other's.
 		if (this.#admission > NORMAL) breaker.report(this.#admission, 'success');
 		this.#admission = NORMAL;
+	}
+
+	#measure(durations: BucketCounts, ms: number, now: number): void {
+		const bucket = durations.record(ms);
+		if (this.#correlation !== undefined) {
+			durations.exemplify(bucket, ms, this.#correlation.traceId, now, this.plane.clock);
+		}
+	}
+
+	/** So much of the time before its departure the client has taken for the body, ms: that is none of ours. */
+	protected waited(ms: number): void {
+		this.#waitedMs = ms;
 	}
 
 	/**

@@ -6,7 +6,7 @@ import type { HandshakeRefusal } from '../shared/handshake-refusals.ts';
 import type { WorkerSeed } from '../shared/messages.ts';
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import { descriptorsExhausted, keepSpareDescriptor } from '../shared/spare-descriptor.ts';
-import type { ConnectionRefusal } from '../shared/stats.ts';
+import { type ConnectionRefusal, TLS_VERSIONS, type TlsVersionName } from '../shared/stats.ts';
 import { createListenerContexts, type ListenerContexts } from '../shared/tls-options.ts';
 import { namesOf } from './certificate-names.ts';
 import { ConnectionEnds, withJitter } from './connection-ends.ts';
@@ -15,6 +15,7 @@ import { Handshake, type HandshakeEvents } from './handshake.ts';
 import { Http1Front } from './http1/front.ts';
 import { Http2Front } from './http2/front.ts';
 import type { DataPlane } from './plane.ts';
+import { groupOf } from './tls-group.ts';
 
 /**
  * The way in: TCP, then mutual TLS, then by ALPN to the HTTP/1.1 or the HTTP/2 front. The handshakes of both are done
@@ -206,15 +207,22 @@ export class Listener implements HandshakeEvents {
 	onSecure(handshake: Handshake, certificate: X509Certificate): void {
 		this.#endHandshake(handshake);
 		const { socket, peer, startedAt } = handshake;
-		const { clock, stats, limits } = this.#plane;
+		const { clock, stats, histograms, limits } = this.#plane;
 		const now = clock.now();
 		stats.handshakes.record(now - startedAt, now);
+		histograms.handshakes.record(now - startedAt);
+		const version = socket.getProtocol();
+		if (isTlsVersion(version)) stats.handshakeAgreed(version, groupOf(socket.getSession()));
 		const front = socket.alpnProtocol === 'h2' ? this.#http2 : this.#http1;
 		const connection = front.accept(socket, peer);
 		const expiry = this.#policy.endOf(certificate);
 		const age = withJitter(limits.maxConnectionAgeMs / 1000, Math.random());
 		this.#ends.expect(connection, age === 0 ? expiry : Math.min(expiry, clock.wallSeconds() + age));
 	}
+}
+
+function isTlsVersion(version: string | null): version is TlsVersionName {
+	return (TLS_VERSIONS as readonly (string | null)[]).includes(version);
 }
 
 const LISTENER = 'proxy::listener';

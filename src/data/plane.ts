@@ -8,6 +8,7 @@ import type { CertificateHeaders } from '../identity/certificate-headers.ts';
 import type { RouteAccess } from '../identity/route-access.ts';
 import type { Authenticator } from '../shared/authenticator.ts';
 import { BreakerCell } from '../shared/breaker-cell.ts';
+import type { BucketCounts } from '../shared/bucket-counts.ts';
 import { watchCircuit } from '../shared/circuit-watch.ts';
 import type { Clock } from '../shared/clock.ts';
 import type { TenantLimiter } from '../shared/limiter.ts';
@@ -34,6 +35,7 @@ export interface DataPlane {
 	readonly limiter: TenantLimiter;
 	routes: RouteTable<Route>;
 	readonly stats: WorkerStats;
+	readonly histograms: PlaneHistograms;
 	readonly bufferedBytes: BufferedBytes;
 	readonly deadlines: PlaneDeadlines;
 	readonly turnEnd: TurnEnd;
@@ -46,6 +48,15 @@ export interface DataPlane {
 	readonly requestLog: RequestLog | undefined;
 	/** Gives requests their identifiers; heads are read for them (`traced`). `undefined`: they are forwarded as they came. */
 	readonly correlate: ((head: RequestHead) => Correlation) | undefined;
+}
+
+/** Durations over all time, beside the summaries of the last minute. */
+export interface PlaneHistograms {
+	readonly handshakes: BucketCounts;
+	/** What requests have spent in the gates. */
+	readonly gates: BucketCounts;
+	/** Of round trips to an upstream. */
+	readonly durationsOf: (seed: UpstreamSeed) => BucketCounts;
 }
 
 /** One queue for each kind of limit (specification 8). */
@@ -127,16 +138,22 @@ export class Upstream {
 	readonly port: number;
 	readonly breaker: BreakerCell;
 	readonly stats: UpstreamStats;
+	/** The same round trips as `stats.roundTrips`. */
+	readonly durations: BucketCounts;
 	readonly pool: UpstreamPool;
 	readonly heads = new ResponseHeads();
 	/** Rest of the request line, and the `Host` line: the same for every request to this upstream. */
 	readonly versionAndHost: string;
 
-	constructor(seed: UpstreamSeed, { deadlines, log, clock }: Pick<DataPlane, 'deadlines' | 'log' | 'clock'>) {
+	constructor(
+		seed: UpstreamSeed,
+		{ deadlines, log, clock, histograms }: Pick<DataPlane, 'deadlines' | 'log' | 'clock' | 'histograms'>,
+	) {
 		this.authority = seed.authority;
 		this.host = seed.host;
 		this.port = seed.port;
 		this.stats = new UpstreamStats(seed.stats);
+		this.durations = histograms.durationsOf(seed);
 		const observe = watchCircuit(seed.authority, this.stats.transitions, new RateLimitedLog(log, clock), clock);
 		this.breaker = new BreakerCell(seed.breaker, observe);
 		this.pool = new UpstreamPool(this, deadlines, seed.idleTimeoutMs);

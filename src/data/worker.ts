@@ -10,6 +10,7 @@ import { NOTHING_REVOKED, RevokedTokens } from '../identity/revocations.ts';
 import { RouteAccess } from '../identity/route-access.ts';
 import { type IdentitySeed, type OnUnknownKey, Trust } from '../identity/trust.ts';
 import { Authenticator } from '../shared/authenticator.ts';
+import { BucketCounts } from '../shared/bucket-counts.ts';
 import { Budget } from '../shared/budget.ts';
 import { ClientPolicy } from '../shared/client-policy.ts';
 import { type Clock, systemClock } from '../shared/clock.ts';
@@ -33,6 +34,7 @@ import {
 	createDeadlines,
 	type DataPlane,
 	type PlaneDeadlines,
+	type PlaneHistograms,
 	type Route,
 	type RouteLimit,
 	Upstream,
@@ -253,6 +255,7 @@ function createPlane(
 		limiter,
 		routes: new RouteTable([]),
 		stats,
+		histograms: createHistograms(seed),
 		bufferedBytes: new BufferedBytes(
 			new Budget(seed.bufferedBytes, seed.index),
 			seed.tenantShares && new TenantShares(seed.tenantShares, seed.index),
@@ -264,6 +267,15 @@ function createPlane(
 		strangers: new RateLimitedLog(log, clock),
 		requestLog: writers.length === 0 ? undefined : new RequestLog(clock, writers),
 		correlate: seed.log.requestId ? (head) => correlate(head, randomHex) : undefined,
+	};
+}
+
+function createHistograms({ index, histograms }: WorkerSeed): PlaneHistograms {
+	const { upstream, handshake, gate, handshakes, gates } = histograms;
+	return {
+		handshakes: BucketCounts.of(handshake, handshakes, index),
+		gates: BucketCounts.of(gate, gates, index),
+		durationsOf: ({ durations }) => BucketCounts.of(upstream, durations, index),
 	};
 }
 

@@ -91,20 +91,34 @@ export class Summary {
 	count = 0;
 	readonly window = new Float64Array(BUCKETS);
 
-	/**
-	 * The duration that the fraction `q` of the window's records did not exceed, in milliseconds; `NaN` when the window
-	 * is empty, as the exposition format wants it.
-	 */
+	/** Begins anew. */
+	clear(): void {
+		this.sumMs = 0;
+		this.count = 0;
+		this.window.fill(0);
+	}
+
+	/** One of `quantiles`. */
 	quantile(q: number): number {
+		return this.quantiles([q])[0]!;
+	}
+
+	/**
+	 * The durations that these fractions of the window's records did not exceed, in milliseconds; `NaN` when the window is empty, as the
+	 * exposition format wants it.
+	 *
+	 * @param qs ascending.
+	 */
+	quantiles(qs: readonly number[]): number[] {
 		const total = this.window.reduce((sum, n) => sum + n, 0);
-		if (total === 0) return Number.NaN;
-		const rank = Math.max(1, Math.ceil(q * total));
-		let seen = 0;
-		for (let bucket = 0; bucket < BUCKETS; bucket++) {
-			seen += this.window[bucket]!;
-			if (seen >= rank) return middleOf(bucket);
-		}
-		return middleOf(BUCKETS - 1);
+		if (total === 0) return qs.map(() => Number.NaN);
+		let bucket = 0;
+		let seen = this.window[0]!;
+		return qs.map((q) => {
+			const rank = Math.max(1, Math.ceil(q * total));
+			while (seen < rank && bucket < BUCKETS - 1) seen += this.window[++bucket]!;
+			return middleOf(bucket);
+		});
 	}
 }
 

@@ -36,6 +36,10 @@ export function releaseLimiterLock(memory: LimiterMemory, worker: number): void 
 	Atomics.compareExchange(new Int32Array(memory.lock), 0, worker + 1, 0);
 }
 
+export function limiterSlotCount({ cells }: LimiterMemory): number {
+	return cells.byteLength / 16;
+}
+
 /**
  * Slots that belong to a tenant in debt, and can be given to nobody else. It looks at the whole table: for scrapes.
  *

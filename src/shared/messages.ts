@@ -5,6 +5,7 @@ import type { RateSeed } from '../identity/quotas.ts';
 import type { RevocationList } from '../identity/revocations.ts';
 import type { RouteAccessSeed } from '../identity/route-access.ts';
 import type { IdentitySeed } from '../identity/trust.ts';
+import type { BucketLayout } from './bucket-counts.ts';
 import type { BudgetMemory } from './budget.ts';
 import type { ConcurrencyMemory } from './concurrency.ts';
 import type { LimiterMemory } from './limiter.ts';
@@ -54,6 +55,8 @@ export interface UpstreamSeed {
 	readonly breaker: SharedArrayBuffer;
 	/** For `UpstreamStats`; this worker's own. */
 	readonly stats: SharedArrayBuffer;
+	/** For `BucketCounts`; the same memory in every worker. */
+	readonly durations: SharedArrayBuffer;
 	/** How long an idle connection is kept, ms. */
 	readonly idleTimeoutMs: number;
 }
@@ -87,6 +90,17 @@ export interface LogSettings {
 	readonly requestId: boolean;
 }
 
+/** The histograms that never forget, for `BucketCounts`. */
+export interface HistogramsSeed {
+	/** Of round trips to upstreams; their memory is each upstream's. */
+	readonly upstream: BucketLayout;
+	readonly handshake: BucketLayout;
+	readonly gate: BucketLayout;
+	/** The same memory in every worker. */
+	readonly handshakes: SharedArrayBuffer;
+	readonly gates: SharedArrayBuffer;
+}
+
 /** `workerData`: all that a worker needs to serve. */
 export interface WorkerSeed {
 	/** 0-based, stable over replacement. */
@@ -113,6 +127,7 @@ export interface WorkerSeed {
 	readonly tenantShares: TenantSharesMemory | undefined;
 	readonly connections: BudgetMemory;
 	readonly stats: SharedArrayBuffer;
+	readonly histograms: HistogramsSeed;
 	/** `RUST_LOG`; workers filter before they send. */
 	readonly logFilter: string;
 	readonly log: LogSettings;

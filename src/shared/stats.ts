@@ -36,6 +36,36 @@ export const HTTP2_ERROR_REASONS = [
 ] as const;
 export type Http2ErrorReason = (typeof HTTP2_ERROR_REASONS)[number];
 
+/** Why a stream was reset, or a request of one refused, for an error of the client's: the label of a metric. */
+export const HTTP2_STREAM_ERROR_REASONS = [
+	/** A request that is malformed (RFC 9113 section 8.1.1). */
+	'malformed',
+	'protocol',
+	'flow-control',
+	'stream-closed',
+	'frame-size',
+	/** More fields than `limits.max_header_bytes` has room for. */
+	'too-many-fields',
+] as const;
+export type Http2StreamErrorReason = (typeof HTTP2_STREAM_ERROR_REASONS)[number];
+
+/** What handshakes have agreed on; the names are OpenSSL's. */
+export const TLS_VERSIONS = ['TLSv1.2', 'TLSv1.3'] as const;
+export const TLS_GROUPS = [
+	'x25519',
+	'x448',
+	'secp256r1',
+	'secp384r1',
+	'secp521r1',
+	'X25519MLKEM768',
+	'SecP256r1MLKEM768',
+	'SecP384r1MLKEM1024',
+	/** Any other one, or none. */
+	'other',
+] as const;
+export type TlsVersionName = (typeof TLS_VERSIONS)[number];
+export type TlsGroup = (typeof TLS_GROUPS)[number];
+
 /** Who may not use a route that there is: the client by its certificate, its tenant, its token by the scopes. */
 export const FORBIDDEN_REASONS = ['certificate', 'tenant', 'scope'] as const;
 export type ForbiddenReason = (typeof FORBIDDEN_REASONS)[number];
@@ -84,6 +114,9 @@ const CELL = {
 		rateLimited: RATE_LIMIT_REASONS,
 		tokenCache: ['hits', 'misses'],
 		loop: LOOP_CELLS,
+		http2StreamErrors: HTTP2_STREAM_ERROR_REASONS,
+		handshakesTls12: TLS_GROUPS,
+		handshakesTls13: TLS_GROUPS,
 	}),
 } as const;
 const WORKER_CELLS = CELL.end;
@@ -156,6 +189,15 @@ export class WorkerStats {
 		this.cells[CELL.answers + status]! += 1;
 	}
 
+	http2StreamError(reason: Http2StreamErrorReason): void {
+		this.cells[CELL.http2StreamErrors + HTTP2_STREAM_ERROR_REASONS.indexOf(reason)]! += 1;
+	}
+
+	/** A handshake that has succeeded. */
+	handshakeAgreed(version: TlsVersionName, group: TlsGroup): void {
+		this.cells[HANDSHAKE_CELLS[version] + TLS_GROUPS.indexOf(group)]! += 1;
+	}
+
 	/** A token whose verdict was remembered. */
 	tokenCacheHit(): void {
 		this.cells[CELL.tokenCache]! += 1;
@@ -199,6 +241,8 @@ export class WorkerStats {
 		accessLinesDropped: number;
 		connections: Record<ConnectionProtocol, number>;
 		http2Errors: Map<Http2ErrorReason, number>;
+		http2StreamErrors: Map<Http2StreamErrorReason, number>;
+		handshakesAgreed: Record<TlsVersionName, Map<TlsGroup, number>>;
 		forbidden: Map<ForbiddenReason, number>;
 		answers: Map<number, number>;
 		tokenCache: { hits: number; misses: number };
@@ -219,6 +263,11 @@ export class WorkerStats {
 				h2: c[CELL.connectionsHttp2]!,
 			},
 			http2Errors: named(HTTP2_ERROR_REASONS, c, CELL.http2Errors),
+			http2StreamErrors: named(HTTP2_STREAM_ERROR_REASONS, c, CELL.http2StreamErrors),
+			handshakesAgreed: {
+				'TLSv1.2': named(TLS_GROUPS, c, CELL.handshakesTls12),
+				'TLSv1.3': named(TLS_GROUPS, c, CELL.handshakesTls13),
+			},
 			forbidden: named(FORBIDDEN_REASONS, c, CELL.forbidden),
 			answers: nonZero(c.subarray(CELL.answers, CELL.answers + STATUSES)),
 			tokenCache: { hits: c[CELL.tokenCache]!, misses: c[CELL.tokenCache + 1]! },
@@ -232,6 +281,11 @@ const CONNECTION_CELLS: Record<ConnectionProtocol, number> = {
 	handshake: CELL.connectionsHandshaking,
 	'http/1.1': CELL.connectionsHttp1,
 	h2: CELL.connectionsHttp2,
+};
+
+const HANDSHAKE_CELLS: Readonly<Record<TlsVersionName, number>> = {
+	'TLSv1.2': CELL.handshakesTls12,
+	'TLSv1.3': CELL.handshakesTls13,
 };
 
 /** The states of a circuit, as metrics and logs name them; by the numbers of `gates/breaker.ts`. */

@@ -7,6 +7,7 @@ import { Worker } from 'node:worker_threads';
 import { readPublicKey } from '../../src/gates/public-key.ts';
 import { issuerWithKey } from '../../src/identity/issuer.ts';
 import { BreakerCell } from '../../src/shared/breaker-cell.ts';
+import { BucketCounts } from '../../src/shared/bucket-counts.ts';
 import { createBudget } from '../../src/shared/budget.ts';
 import { createConcurrencyMemory } from '../../src/shared/concurrency.ts';
 import { createLimiterMemory } from '../../src/shared/limiter.ts';
@@ -17,6 +18,7 @@ import { UpstreamStats, WorkerStats } from '../../src/shared/stats.ts';
 import { testPki } from '../fixtures/pki.ts';
 import type { GateSettings, Subject } from './subject.ts';
 
+const BUCKETS = { bounds: [1], exemplars: false };
 const LIMITS: Limits = {
 	maxRequestBodyBytes: 8 * 1024 * 1024,
 	requestBodyTimeoutMs: 30_000,
@@ -70,6 +72,7 @@ async function seed(settings: GateSettings, publicKey: KeyObject, upstream: Serv
 	const breaker = BreakerCell.allocate(clock.ms);
 	new BreakerCell(breaker).health(true, clock.ms);
 	const stats = UpstreamStats.allocate();
+	const durations = BucketCounts.allocate(BUCKETS, 1);
 	const tenantSecret = randomBytes(32);
 	return {
 		index: 0,
@@ -85,7 +88,16 @@ async function seed(settings: GateSettings, publicKey: KeyObject, upstream: Serv
 		tls: { cert: server.certPem, key: server.keyPem, ca: ca.certPem },
 		routing: {
 			upstreams: [
-				{ authority: `127.0.0.1:${port}`, host: '127.0.0.1', port, breakerId: 1, breaker, stats, idleTimeoutMs: 4000 },
+				{
+					authority: `127.0.0.1:${port}`,
+					host: '127.0.0.1',
+					port,
+					breakerId: 1,
+					breaker,
+					stats,
+					durations,
+					idleTimeoutMs: 4000,
+				},
 			],
 			routes: [
 				{
@@ -104,6 +116,13 @@ async function seed(settings: GateSettings, publicKey: KeyObject, upstream: Serv
 		bufferedBytes: createBudget(LIMITS.maxBufferedBytes, 1024, 1),
 		connections: createBudget(1000, 1, 1),
 		stats: WorkerStats.allocate(),
+		histograms: {
+			upstream: BUCKETS,
+			handshake: BUCKETS,
+			gate: BUCKETS,
+			handshakes: BucketCounts.allocate(BUCKETS, 1),
+			gates: BucketCounts.allocate(BUCKETS, 1),
+		},
 		logFilter: 'off',
 		log: { access: 'off', requestId: false },
 	};

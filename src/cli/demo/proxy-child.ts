@@ -81,8 +81,8 @@ async function flags(configPath: string): Promise<string[]> {
 function spawnProxy({ execArgv, mainPath, env }: ProxyChildOptions, args: readonly string[]): Child {
 	return spawn(process.execPath, [...execArgv, mainPath, ...args], {
 		stdio: ['ignore', 'pipe', 'pipe'],
-		// The demo waits for lines of level `info`, whatever RUST_LOG says.
-		env: { ...env, RUST_LOG: 'info' },
+		// The demo waits for lines of level `info`, whatever RUST_LOG says, and a pid file is another proxy's.
+		env: { ...env, RUST_LOG: 'info', PROXY_PID_FILE: '' },
 		// A process group of its own. Ctrl-C in a terminal goes to the whole group, and the proxy would take it together
 		// with the demo's SIGTERM for two signals, that is for "exit at once".
 		detached: true,

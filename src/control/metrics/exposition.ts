@@ -1,65 +1,177 @@
+import type { BucketTotal } from '../../shared/bucket-counts.ts';
 import type { Summary } from '../../shared/histogram.ts';
 
-export type MetricType = 'counter' | 'gauge' | 'summary';
+export type MetricType = 'counter' | 'gauge' | 'summary' | 'histogram' | 'info';
 export type Labels = Readonly<Record<string, string>>;
 
-/** Content type of the format (https://prometheus.io/docs/instrumenting/exposition_formats/, text format). */
-export const EXPOSITION_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
+/** One family, as readers and the documentation see it. */
+export interface FamilyDescription {
+	/** As in the text format: counters end in `_total`, an info in `_info`. */
+	readonly name: string;
+	readonly type: MetricType;
+	readonly help: string;
+	/** What each label holds: the list of its values, or words for it. */
+	readonly labels: Readonly<Record<string, readonly string[] | string>>;
+	/** Base unit, with which the name ends. */
+	readonly unit?: 'seconds' | 'bytes' | 'ratio' | undefined;
+}
+
+export type ExpositionFormat = 'text' | 'openmetrics';
+
+/** Prometheus' text format 0.0.4 (https://prometheus.io/docs/instrumenting/exposition_formats/), and OpenMetrics 1.0.0 (https://prometheus.io/docs/specs/om/open_metrics_spec/). */
+export const EXPOSITION_TYPES: Readonly<Record<ExpositionFormat, string>> = {
+	text: 'text/plain; version=0.0.4; charset=utf-8',
+	openmetrics: 'application/openmetrics-text; version=1.0.0; charset=utf-8',
+};
 
 /** What the summaries show (issue "The proxy, end to end"). */
-const QUANTILES = [0.5, 0.9, 0.95, 0.99, 0.999];
+export const QUANTILES = [0.5, 0.9, 0.95, 0.99, 0.999];
 
 /**
- * Writes the text exposition format 0.0.4. Families are written one after the other; one without samples still shows
- * its HELP and TYPE.
+ * Writes families one after the other, in either format; one without samples still shows its HELP and TYPE. OpenMetrics has beyond
+ * the text format: units, the time at which a series began, and exemplars.
  */
 export class Exposition {
+	readonly #format: ExpositionFormat;
+	readonly #created: number;
+	readonly #done: Buffer[] = [];
 	#text = '';
 
-	/** Opens a family; its samples must be added before the next one is opened. */
-	family(name: string, type: MetricType, help: string): Family {
-		this.#text += `# HELP ${name} ${help.replace(/[\\\n]/g, escaped)}\n# TYPE ${name} ${type}\n`;
-		return new Family(name, (line) => {
-			this.#text += line;
-		});
+	/** @param createdSeconds when series began of which nothing else is said, seconds since the epoch. */
+	constructor(format: ExpositionFormat = 'text', createdSeconds = 0) {
+		this.#format = format;
+		this.#created = createdSeconds;
 	}
 
-	/** All families so far. */
-	get text(): string {
-		return this.#text;
+	/** Opens a family; its samples must be added before the next one is opened. */
+	family({ name, type, help, unit }: Omit<FamilyDescription, 'labels'>): Family {
+		const isOpen = this.#format === 'openmetrics';
+		// In OpenMetrics the family's name comes without what its samples append to it.
+		const family = isOpen ? name.replace(/_(total|info)$/, '') : name;
+		const shown = type === 'info' && !isOpen ? 'gauge' : type;
+		this.#write(`# HELP ${family} ${help.replace(isOpen ? /[\\\n"]/g : /[\\\n]/g, escaped)}\n`);
+		this.#write(`# TYPE ${family} ${shown}\n`);
+		if (isOpen && unit !== undefined) this.#write(`# UNIT ${family} ${unit}\n`);
+		return new Family(name, family, isOpen && type === 'counter', isOpen, this.#created, (line) => this.#write(line));
+	}
+
+	/** Nothing follows. @returns the page, in UTF-8. */
+	end(): Buffer {
+		if (this.#format === 'openmetrics') this.#text += '# EOF\n';
+		this.#done.push(Buffer.from(this.#text));
+		this.#text = '';
+		return Buffer.concat(this.#done);
+	}
+
+	/** In pieces: one text of megabytes would have to be put together, and coded, in one go. */
+	#write(line: string): void {
+		this.#text += line;
+		if (this.#text.length < PIECE) return;
+		this.#done.push(Buffer.from(this.#text));
+		this.#text = '';
 	}
 }
 
+/** Characters. */
+const PIECE = 65_536;
+
 export class Family {
 	readonly #name: string;
+	readonly #family: string;
+	readonly #isCounter: boolean;
+	readonly #isOpen: boolean;
+	readonly #created: number;
 	readonly #write: (line: string) => void;
 
-	constructor(name: string, write: (line: string) => void) {
+	constructor(
+		name: string,
+		family: string,
+		isCounter: boolean,
+		isOpen: boolean,
+		created: number,
+		write: (line: string) => void,
+	) {
 		this.#name = name;
+		this.#family = family;
+		this.#isCounter = isCounter;
+		this.#isOpen = isOpen;
+		this.#created = created;
 		this.#write = write;
 	}
 
-	sample(value: number, labels: Labels = {}): this {
-		this.#line('', labels, value);
+	/** @param created of a counter: when it began, seconds since the epoch. */
+	sample(value: number, labels: Labels = {}, created: number = this.#created): this {
+		const pairs = pairsOf(labels);
+		this.#line(this.#name, pairs, value);
+		if (this.#isCounter) this.#line(`${this.#family}_created`, pairs, created);
 		return this;
 	}
 
 	/** Quantiles, sum and count; milliseconds become seconds, the format's base unit. */
-	summary(summary: Summary, labels: Labels = {}): this {
-		for (const q of QUANTILES) this.#line('', { ...labels, quantile: String(q) }, summary.quantile(q) / 1000);
-		this.#line('_sum', labels, summary.sumMs / 1000);
-		this.#line('_count', labels, summary.count);
+	summary(summary: Pick<Summary, 'quantiles' | 'sumMs' | 'count'>, labels: Labels = {}, created = this.#created): this {
+		const pairs = pairsOf(labels);
+		for (const [i, ms] of summary.quantiles(QUANTILES).entries()) {
+			this.#line(this.#name, and(pairs, `quantile="${QUANTILES[i]}"`), ms / 1000);
+		}
+		this.#line(`${this.#name}_sum`, pairs, summary.sumMs / 1000);
+		this.#line(`${this.#name}_count`, pairs, summary.count);
+		if (this.#isOpen) this.#line(`${this.#name}_created`, pairs, created);
 		return this;
 	}
 
-	#line(suffix: string, labels: Labels, value: number): void {
-		const pairs = Object.entries(labels).map(([label, text]) => `${label}="${text.replace(/[\\"\n]/g, escaped)}"`);
-		this.#write(`${this.#name}${suffix}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`} ${formatValue(value)}\n`);
+	/** @param bounds of the buckets but for the last one, seconds. */
+	histogram(bounds: readonly number[], total: BucketTotal, labels: Labels = {}, created = this.#created): this {
+		const pairs = pairsOf(labels);
+		let count = 0;
+		for (const [i, own] of total.counts.entries()) {
+			count += own;
+			const le = i === bounds.length ? '+Inf' : decimal(bounds[i]!);
+			const exemplar = this.#isOpen ? total.exemplars[i] : undefined;
+			const trace =
+				exemplar === undefined
+					? ''
+					: ` # {trace_id="${exemplar.traceId}"} ${exemplar.ms / 1000} ${exemplar.wallSeconds.toFixed(3)}`;
+			this.#line(`${this.#name}_bucket`, and(pairs, `le="${le}"`), count, trace);
+		}
+		// The sum of what has just been read, and not a cell of its own, which might have been read a moment later.
+		this.#line(`${this.#name}_count`, pairs, count);
+		this.#line(`${this.#name}_sum`, pairs, total.sumMs / 1000);
+		if (this.#isOpen) this.#line(`${this.#name}_created`, pairs, created);
+		return this;
 	}
+
+	#line(name: string, pairs: string, value: number, behind = ''): void {
+		this.#write(`${name}${pairs === '' ? '' : `{${pairs}}`} ${formatValue(value)}${behind}\n`);
+	}
+}
+
+function pairsOf(labels: Labels): string {
+	let pairs = '';
+	for (const label in labels) {
+		const text = labels[label]!;
+		pairs = and(pairs, `${label}="${SPECIAL.test(text) ? text.replace(/[\\"\n]/g, escaped) : text}"`);
+	}
+	return pairs;
+}
+
+const SPECIAL = /[\\"\n]/;
+
+function and(pairs: string, pair: string): string {
+	return pairs === '' ? pair : `${pairs},${pair}`;
 }
 
 function escaped(character: string): string {
 	return character === '\n' ? '\\n' : `\\${character}`;
+}
+
+/**
+ * A bound in the form that OpenMetrics asks for ("Canonical Numbers"): `1.0`, `2.5e-05`. The text format does not mind, and so a series
+ * is the same one in both.
+ */
+function decimal(seconds: number): string {
+	if (Number.isInteger(seconds)) return `${seconds}.0`;
+	if (seconds >= 1e-4) return String(seconds);
+	return seconds.toExponential().replace(/e-(\d)$/, 'e-0$1');
 }
 
 function formatValue(value: number): string {

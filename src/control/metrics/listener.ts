@@ -1,14 +1,18 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Logger } from '../../shared/log.ts';
 import { descriptorsExhausted, keepSpareDescriptor } from '../../shared/spare-descriptor.ts';
 import { type ListenAddress, listenProblem } from '../listen.ts';
 import { StartError } from '../start-error.ts';
+import { processFacts } from '../status/process-facts.ts';
 import type { Readiness } from '../status/readiness.ts';
 import type { StatusRoute } from '../status/status-pages.ts';
-import { EXPOSITION_TYPE, Exposition } from './exposition.ts';
+import { EXPOSITION_TYPES, Exposition, type ExpositionFormat } from './exposition.ts';
 import { type MetricSources, writeProxyFamilies } from './families.ts';
+import { formatFor } from './negotiation.ts';
 import { readProcess, writeProcessFamilies } from './process-families.ts';
+import { SharedRuns } from './shared-runs.ts';
 
 export interface MetricsListener {
 	readonly port: number;
@@ -19,8 +23,8 @@ export interface MetricsListener {
 const TARGET = 'proxy::metrics';
 
 /**
- * The plain listener of specification 4.3: `/metrics`, for those who start and stop the process `/livez` and `/readyz`, and for
- * people the status page. It runs on the main thread, so it answers also while the data plane is saturated, and until the very end of a
+ * The plain listener of specification 4.3: `/metrics`, for those who start and stop the process `/livez` and
+ * `/readyz`, `/process` for `proxy reload` and `proxy drain`, and for people the status page. It runs on the main thread, so it answers also while the data plane is saturated, and until the very end of a
  * drain.
  *
  * @throws StartError when the address cannot be had.
@@ -65,31 +69,48 @@ function listen(server: Server, address: ListenAddress): Promise<void> {
 
 interface Answer {
 	readonly status: number;
-	readonly body: string;
+	readonly body: string | Buffer;
 	/** Default: plain text. */
 	readonly type?: string;
 	readonly headers?: Readonly<Record<string, string>>;
 }
+
+/** Of the main thread, for a page of which the workers' work is no part. */
+const SLICE_MS = 4;
 
 /** `undefined`: it answers by itself. */
 type Page = (request: IncomingMessage, response: ServerResponse) => Answer | undefined | Promise<Answer>;
 type Pages = ReadonlyMap<string, Page>;
 
 function pagesOf(sources: MetricSources, readiness: Pick<Readiness, 'obstacle'>, log: Logger): Pages {
+	const scrapes: Record<ExpositionFormat, SharedRuns<Answer>> = {
+		text: new SharedRuns(() => scrape(sources, 'text', log)),
+		openmetrics: new SharedRuns(() => scrape(sources, 'openmetrics', log)),
+	};
 	return new Map<string, Page>([
-		['/metrics', () => scrape(sources, log)],
+		['/metrics', ({ headers }) => scrapes[formatFor(headers.accept)].ask()],
 		// That somebody answers is all there is to say.
 		['/livez', () => ({ status: 200, body: 'alive' })],
 		['/readyz', () => ready(readiness)],
+		[
+			'/process',
+			() => ({ status: 200, body: JSON.stringify(processFacts(sources.inForce)), type: 'application/json' }),
+		],
 	]);
 }
 
-async function scrape(sources: MetricSources, log: Logger): Promise<Answer> {
+async function scrape(sources: MetricSources, format: ExpositionFormat, log: Logger): Promise<Answer> {
 	try {
-		const page = new Exposition();
-		writeProxyFamilies(page, sources);
+		const page = new Exposition(format, sources.startedSeconds);
+		// Health probes and the workers' messages wait for a slice at most.
+		let sliceEnds = performance.now() + SLICE_MS;
+		for (const _ of writeProxyFamilies(page, sources)) {
+			if (performance.now() < sliceEnds) continue;
+			await nextTurn();
+			sliceEnds = performance.now() + SLICE_MS;
+		}
 		writeProcessFamilies(page, await readProcess());
-		return { status: 200, body: page.text, type: EXPOSITION_TYPE };
+		return { status: 200, body: page.end(), type: EXPOSITION_TYPES[format] };
 	} catch (error) {
 		log.error(TARGET, 'scrape failed', { cause: error });
 		return { status: 500, body: 'internal error' };
@@ -125,6 +146,7 @@ function end(response: ServerResponse, { status, body, type = 'text/plain; chars
 		'content-length': Buffer.byteLength(body),
 		// What held a moment ago must not decide where connections go.
 		'cache-control': 'no-store',
+		vary: 'accept',
 	});
 	// Node leaves the body of an answer to HEAD out.
 	response.end(body);

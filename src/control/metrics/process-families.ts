@@ -1,7 +1,8 @@
-import { readdir } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { openFilesLimit } from '../descriptor-limit.ts';
 import type { Exposition } from './exposition.ts';
+import { FAMILIES } from './family-table.ts';
 
 /** What of the process takes time to find out. */
 export interface ProcessReading {
@@ -9,6 +10,8 @@ export interface ProcessReading {
 	readonly eventLoopLag: number;
 	/** `undefined` where the system has no `/proc`. */
 	readonly openFiles: number | undefined;
+	/** Bytes; likewise. */
+	readonly virtualMemory: number | undefined;
 }
 
 export async function readProcess(): Promise<ProcessReading> {
@@ -20,29 +23,38 @@ export async function readProcess(): Promise<ProcessReading> {
 		(entries) => entries.length - 1,
 		({ code }: NodeJS.ErrnoException) => (code === 'EMFILE' ? maxOpenFiles : undefined),
 	);
-	return { eventLoopLag, openFiles };
+	return { eventLoopLag, openFiles, virtualMemory: await readVirtualMemory() };
+}
+
+/** `VmSize` (proc(5)). */
+async function readVirtualMemory(): Promise<number | undefined> {
+	const status = await readFile('/proc/self/status', 'latin1').catch(() => '');
+	const kib = /^VmSize:\s+(\d+) kB$/m.exec(status)?.[1];
+	return kib === undefined ? undefined : Number(kib) * 1024;
 }
 
 /** The basics under the names that every dashboard knows; they are the whole process's, all threads included. */
-export function writeProcessFamilies(page: Exposition, { eventLoopLag, openFiles }: ProcessReading): void {
+export function writeProcessFamilies(page: Exposition, reading: ProcessReading): void {
+	const { eventLoopLag, openFiles, virtualMemory } = reading;
 	const cpu = process.cpuUsage();
 	const memory = readMemory();
-	const gauge = (name: string, help: string, value: number) => page.family(name, 'gauge', help).sample(value);
-	page
-		.family('process_cpu_seconds_total', 'counter', 'User and system CPU time, in seconds.')
-		.sample((cpu.user + cpu.system) / 1e6);
-	gauge('process_resident_memory_bytes', 'Resident memory, in bytes.', memory.rss);
-	gauge('process_start_time_seconds', 'Start of the process, in seconds since the epoch.', startSeconds);
-	if (openFiles !== undefined) gauge('process_open_fds', 'Open file descriptors.', openFiles);
-	gauge('process_max_fds', 'Soft limit of open file descriptors.', maxOpenFiles);
-	gauge('nodejs_eventloop_lag_seconds', "Delay of the main thread's event loop at this scrape.", eventLoopLag);
-	gauge('nodejs_heap_size_used_bytes', 'Heap of the main thread in use, in bytes.', memory.heapUsed);
-	gauge('nodejs_heap_size_total_bytes', 'Heap of the main thread, in bytes.', memory.heapTotal);
-	gauge(
-		'nodejs_external_memory_bytes',
-		"Memory outside the heap that the main thread's objects hold, in bytes.",
-		memory.external,
-	);
+	const [major, minor, patch] = process.versions.node.split('.') as [string, string, string];
+	const one = (family: (typeof FAMILIES)[keyof typeof FAMILIES], value: number | undefined) => {
+		if (value !== undefined) page.family(family).sample(value, {}, startSeconds);
+	};
+	one(FAMILIES.processCpu, (cpu.user + cpu.system) / 1e6);
+	one(FAMILIES.processCpuUser, cpu.user / 1e6);
+	one(FAMILIES.processCpuSystem, cpu.system / 1e6);
+	one(FAMILIES.processResident, memory.rss);
+	one(FAMILIES.processVirtual, virtualMemory);
+	one(FAMILIES.processStart, startSeconds);
+	one(FAMILIES.processOpenFds, openFiles);
+	one(FAMILIES.processMaxFds, maxOpenFiles);
+	page.family(FAMILIES.nodeVersion).sample(1, { version: process.version, major, minor, patch });
+	one(FAMILIES.nodeLoopLag, eventLoopLag);
+	one(FAMILIES.nodeHeapUsed, memory.heapUsed);
+	one(FAMILIES.nodeHeapTotal, memory.heapTotal);
+	one(FAMILIES.nodeExternal, memory.external);
 }
 
 /** Takes a descriptor, to read `/proc`; and where there is none left, a scrape is wanted more than ever. */

@@ -9,4 +9,6 @@ export interface ConfigInForce {
 	generation: number;
 	/** Reloads that took everything over, and those that kept anything old. */
 	readonly reloads: { success: number; failure: number };
+	/** Whether a reload is running or waits for its turn. */
+	reloading: boolean;
 }

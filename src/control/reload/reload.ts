@@ -59,6 +59,7 @@ export class Reloader {
 	request(cause: LogFields = {}): Promise<void> {
 		if (!this.#stopped) this.#parts.log.info(TARGET, 'reading the files again', cause);
 		this.#again = true;
+		this.#parts.inForce.reloading = true;
 		this.#asked = typeof cause.signal === 'string' ? cause.signal : 'files changed';
 		this.#running ??= this.#runWhileAsked();
 		return this.#running;
@@ -75,6 +76,7 @@ export class Reloader {
 			await this.#reload();
 		}
 		this.#running = undefined;
+		this.#parts.inForce.reloading = false;
 	}
 
 	async #reload(): Promise<void> {

@@ -8,7 +8,8 @@ import { TRANSITIONS, UpstreamStats, type WorkerStats } from '../../shared/stats
 import { tenantKey } from '../../shared/tenant-key.ts';
 import { expiringOf } from '../facts/certificates.ts';
 import { loopFact } from '../facts/loops.ts';
-import { addUp, type MetricSources, total } from '../metrics/families.ts';
+import { addUp, total } from '../metrics/adding-up.ts';
+import type { MetricSources } from '../metrics/families.ts';
 import type { ConfigInForce } from '../reload/config-in-force.ts';
 import { lastTransition, type RoutingPlan, type Upstream } from '../upstreams.ts';
 import type {

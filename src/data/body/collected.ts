@@ -27,6 +27,8 @@ export class BodyExchange extends Exchange {
 	#responseLength = UNDECLARED;
 	#responseHasBody = false;
 	#reading = false;
+	/** Monotonic milliseconds when the body was asked for. */
+	#askedAt = 0;
 	/** Of a client that does not take a long answer at once. */
 	#pace: AnswerPace | undefined;
 	/** Bytes of the answer that the kernel, or the stream's window, has yet to take. */
@@ -42,6 +44,7 @@ export class BodyExchange extends Exchange {
 		this.#request = new ByteCollector(plane.bufferedBytes, this.tenantKey);
 		this.#requestLength = head.bodyLength;
 		this.#reading = true;
+		this.#askedAt = plane.clock.now();
 		plane.deadlines.requestBody.add(this);
 		this.readBody();
 	}
@@ -60,6 +63,7 @@ export class BodyExchange extends Exchange {
 		if (!this.#reading) return;
 		this.#reading = false;
 		this.record?.bodyEnds();
+		this.waited(this.plane.clock.now() - this.#askedAt);
 		this.cancelDeadline();
 		this.forward();
 	}

@@ -1,6 +1,7 @@
 import type { TLSSocket } from 'node:tls';
 import { BAD_REQUEST } from '../../gates/rejection.ts';
 import type { RateLimitedLog } from '../../shared/rate-limited-log.ts';
+import type { Http2StreamErrorReason } from '../../shared/stats.ts';
 import { SLABS } from '../body/slabs.ts';
 import { ClientConnection } from '../client-connection.ts';
 import type { LiveConnection } from '../connection-ends.ts';
@@ -8,7 +9,7 @@ import { Timed } from '../deadlines.ts';
 import { readDirectly } from '../direct-reads.ts';
 import { afterDrainGrace } from '../drain-grace.ts';
 import type { DataPlane } from '../plane.ts';
-import { ConnectionError } from './errors.ts';
+import { ConnectionError, streamErrorReason } from './errors.ts';
 import { CODE } from './frame-format.ts';
 import { Protocol, type ProtocolEvents } from './protocol.ts';
 import { Http2Request, type RequestOwner } from './request.ts';
@@ -119,8 +120,8 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 	}
 
 	/** No answer tells of it, so the log does. */
-	onMalformed(what: string): void {
-		this.onStreamError(what);
+	onMalformed(what: string, code: number): void {
+		this.onStreamError(code === CODE.PROTOCOL_ERROR ? 'malformed' : streamErrorReason(code), what);
 		const { clock, requestLog } = this.plane;
 		const record = requestLog?.begin({ connection: this.client, method: '', target: '' }, clock.now());
 		record?.breaksOff(BAD_REQUEST.because(what));
@@ -148,7 +149,8 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 
 	// --- What requests ask for. ---
 
-	onStreamError(what: string): void {
+	onStreamError(reason: Http2StreamErrorReason, what: string): void {
+		this.plane.stats.http2StreamError(reason);
 		const fields = () => ({ what, peer: this.#peer });
 		this.#owner.log.write('info', 'proxy::http2', 'stream ended with an error', what, fields);
 	}

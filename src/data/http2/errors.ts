@@ -1,4 +1,5 @@
-import type { Http2ErrorReason } from '../../shared/stats.ts';
+import type { Http2ErrorReason, Http2StreamErrorReason } from '../../shared/stats.ts';
+import { CODE } from './frame-format.ts';
 
 /**
  * Ends the connection with a GOAWAY of this code (RFC 9113 section 5.4.1). The reason is a label of
@@ -14,3 +15,15 @@ export class ConnectionError extends Error {
 		this.reason = reason;
 	}
 }
+
+/** Which of the counted reasons the code of a stream's error (section 5.4.2) stands for. */
+export function streamErrorReason(code: number): Http2StreamErrorReason {
+	return STREAM_ERRORS.get(code) ?? 'protocol';
+}
+
+const STREAM_ERRORS = new Map<number, Http2StreamErrorReason>([
+	[CODE.FLOW_CONTROL_ERROR, 'flow-control'],
+	[CODE.STREAM_CLOSED, 'stream-closed'],
+	[CODE.FRAME_SIZE_ERROR, 'frame-size'],
+	[CODE.ENHANCE_YOUR_CALM, 'too-many-fields'],
+]);

@@ -34,7 +34,7 @@ export interface ProtocolEvents {
 	/** A request has been understood, or refused for reasons that deserve an answer. @returns its stream. */
 	onRequest(id: number, facts: RequestFacts, endStream: boolean, sendWindow: number): Stream;
 	/** A stream was reset before there was a request. @param what was wrong with it, in words. */
-	onMalformed(what: string): void;
+	onMalformed(what: string, code: number): void;
 	/** There is something to take from `output`. */
 	onOutput(): void;
 	/** An acknowledgement of a ping of ours. @param opaque its 8 bytes. */
@@ -237,7 +237,7 @@ export class Protocol implements FrameSink {
 	}
 
 	#refuseMalformed(id: number, code: number, what: string): void {
-		this.#events.onMalformed(what);
+		this.#events.onMalformed(what, code);
 		this.streams.refuse(id, code);
 	}
 

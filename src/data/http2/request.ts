@@ -1,12 +1,14 @@
 import { BodyExchange, takesBodyAtOnce } from '#body';
 import type { RequestHead } from '../../gates/headers.ts';
 import { BAD_REQUEST, Rejection } from '../../gates/rejection.ts';
+import type { Http2StreamErrorReason } from '../../shared/stats.ts';
 import type { AnswerFields } from '../answer-fields.ts';
 import { refusalFields } from '../answers.ts';
 import { KeptPieces } from '../body/kept-pieces.ts';
 import type { ClientRequest, WholeBody } from '../client.ts';
 import type { ClientConnection } from '../client-connection.ts';
 import type { DataPlane } from '../plane.ts';
+import { streamErrorReason } from './errors.ts';
 import { CODE } from './frame-format.ts';
 import { codedDate, codedFields, codedStatus } from './hpack-encoder.ts';
 import type { RequestFacts } from './request-fields.ts';
@@ -19,7 +21,7 @@ export interface RequestOwner {
 	/** Tells by `onAnswered` when the kernel has all that has been put together so far. */
 	whenWritten(request: Http2Request): void;
 	/** A stream was reset for an error of the client's. @param what in words. */
-	onStreamError(what: string): void;
+	onStreamError(reason: Http2StreamErrorReason, what: string): void;
 	/** Has `onReadEnd` called when the read is over that is being taken apart. */
 	whenRead(request: Http2Request): void;
 }
@@ -124,11 +126,11 @@ export class Http2Request extends Stream implements ClientRequest {
 		this.exchange.onAnswered();
 	}
 
-	override onGone(why?: string): void {
+	override onGone(why?: string, code: number = CODE.PROTOCOL_ERROR): void {
 		this.#whole?.free();
 		this.#whole = undefined;
 		this.#forgetBody();
-		if (why !== undefined) this.#connection.onStreamError(why);
+		if (why !== undefined) this.#connection.onStreamError(streamErrorReason(code), why);
 		this.exchange.onClientGone(why === undefined ? undefined : BAD_REQUEST.because(why));
 	}
 

@@ -64,8 +64,8 @@ export abstract class Stream implements Sender {
 	abstract onRoom(): void;
 	/** The whole answer is on its way. */
 	abstract onAnswerSent(): void;
-	/** Closed before its answer was complete: nobody waits for it any more. @param why for an error of the client's. */
-	abstract onGone(why?: string): void;
+	/** Closed before its answer was complete: nobody waits for it any more. @param why for an error of the client's, with its code. */
+	abstract onGone(why?: string, code?: number): void;
 
 	/** @param block coded. */
 	sendHeaders(block: string, endStream: boolean): void {

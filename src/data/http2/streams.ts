@@ -148,7 +148,7 @@ export class Streams implements StreamOwner {
 	reset(stream: Stream, code: number, why?: string): void {
 		if (stream.isClosed) return;
 		this.output.write(rstStreamFrame(stream.id, code));
-		this.#close(stream, RESET_BY_US, why);
+		this.#close(stream, RESET_BY_US, why, code);
 	}
 
 	/** Section 8.1: after a whole answer, the rest of the request is asked to stay away without an error. */
@@ -158,9 +158,9 @@ export class Streams implements StreamOwner {
 		stream.onAnswerSent();
 	}
 
-	#close(stream: Stream, how: number, why?: string): void {
+	#close(stream: Stream, how: number, why?: string, code?: number): void {
 		this.#remove(stream, how);
-		stream.onGone(why);
+		stream.onGone(why, code);
 	}
 
 	#remove(stream: Stream, how: number): void {

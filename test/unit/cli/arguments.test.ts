@@ -72,9 +72,11 @@ describe('running the proxy', () => {
 		config: 'config.toml',
 		bind: { host: '0.0.0.0', port: 8443 },
 		metricsBind: { host: '0.0.0.0', port: 9090 },
+		pidFile: undefined,
 		workers: 'auto',
 		logFormat: 'json',
 		rustLog: 'info',
+		noStatus: false,
 	};
 
 	it('needs no arguments', () => {
@@ -88,6 +90,7 @@ describe('running the proxy', () => {
 			'--bind=127.0.0.1:0',
 			'--metrics-bind',
 			'[::1]:9',
+			'--pid-file=a.pid',
 			'--workers=3',
 			'--log-format',
 			'pretty',
@@ -97,6 +100,7 @@ describe('running the proxy', () => {
 			config: 'a.toml',
 			bind: { host: '127.0.0.1', port: 0 },
 			metricsBind: { host: '::1', port: 9 },
+			pidFile: 'a.pid',
 			workers: 3,
 			logFormat: 'pretty',
 			rustLog: 'info',
@@ -107,6 +111,7 @@ describe('running the proxy', () => {
 		PROXY_CONFIG: 'b.toml',
 		PROXY_BIND: 'localhost:1',
 		PROXY_METRICS_BIND: '[fe80::1%eth0]:65535',
+		PROXY_PID_FILE: 'b.pid',
 		PROXY_WORKERS: '1024',
 		PROXY_LOG_FORMAT: 'pretty',
 		RUST_LOG: 'warn,proxy::health=debug',
@@ -118,6 +123,7 @@ describe('running the proxy', () => {
 			config: 'b.toml',
 			bind: { host: 'localhost', port: 1 },
 			metricsBind: { host: 'fe80::1%eth0', port: 65_535 },
+			pidFile: 'b.pid',
 			workers: 1024,
 			logFormat: 'pretty',
 			rustLog: 'warn,proxy::health=debug',

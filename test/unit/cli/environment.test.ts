@@ -15,7 +15,7 @@ describe('variables that look as if they were meant for the proxy', () => {
 			{
 				name: 'PROXY_XYZZYPLUGH',
 				message:
-					'is read by nobody; there are PROXY_CONFIG, PROXY_BIND, PROXY_METRICS_BIND, PROXY_WORKERS, PROXY_LOG_FORMAT',
+					'is read by nobody; there are PROXY_CONFIG, PROXY_BIND, PROXY_METRICS_BIND, PROXY_PID_FILE, PROXY_WORKERS, PROXY_LOG_FORMAT',
 			},
 		]);
 	});

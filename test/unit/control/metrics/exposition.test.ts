@@ -15,10 +15,13 @@ function summaryOf(...durationsMs: number[]): Summary {
 describe('the exposition format', () => {
 	test('a family has its HELP and TYPE, then its samples', () => {
 		const page = new Exposition();
-		page.family('things_total', 'counter', 'Things seen.').sample(1, { kind: 'a' }).sample(2.5, { kind: 'b', of: 'c' });
-		page.family('temperature', 'gauge', 'How warm.').sample(-3);
+		page
+			.family({ name: 'things_total', type: 'counter', help: 'Things seen.' })
+			.sample(1, { kind: 'a' })
+			.sample(2.5, { kind: 'b', of: 'c' });
+		page.family({ name: 'temperature', type: 'gauge', help: 'How warm.' }).sample(-3);
 		assert.equal(
-			page.text,
+			page.end().toString(),
 			[
 				'# HELP things_total Things seen.',
 				'# TYPE things_total counter',
@@ -34,16 +37,16 @@ describe('the exposition format', () => {
 
 	test('a family without samples is still there', () => {
 		const page = new Exposition();
-		page.family('nothing', 'gauge', 'None.');
-		assert.equal(parseMetrics(page.text).get('nothing')!.type, 'gauge');
+		page.family({ name: 'nothing', type: 'gauge', help: 'None.' });
+		assert.equal(parseMetrics(page.end().toString()).get('nothing')!.type, 'gauge');
 	});
 
 	test('whatever a label holds, a reader gets it back', () => {
 		const hostile = ['back\\slash', '"quoted"', 'two\nlines', '\\n', '\\\\"', 'ünï', '} 1\nforged 1', ''];
 		const page = new Exposition();
-		const family = page.family('x', 'gauge', 'Help with \\ and\nbreak.');
+		const family = page.family({ name: 'x', type: 'gauge', help: 'Help with \\ and\nbreak.' });
 		for (const [i, label] of hostile.entries()) family.sample(i, { label });
-		const read = parseMetrics(page.text).get('x')!;
+		const read = parseMetrics(page.end().toString()).get('x')!;
 		assert.deepEqual(
 			read.samples.map(({ labels }) => labels.label),
 			hostile,
@@ -53,12 +56,12 @@ describe('the exposition format', () => {
 	test('values that are no number are written as the format wants them', () => {
 		const page = new Exposition();
 		page
-			.family('x', 'gauge', 'X.')
+			.family({ name: 'x', type: 'gauge', help: 'X.' })
 			.sample(Number.NaN, { v: 'nan' })
 			.sample(Number.POSITIVE_INFINITY, { v: 'inf' })
 			.sample(Number.NEGATIVE_INFINITY, { v: '-inf' })
 			.sample(1e21, { v: 'large' });
-		const values = parseMetrics(page.text)
+		const values = parseMetrics(page.end().toString())
 			.get('x')!
 			.samples.map(({ value }) => value);
 		assert.deepEqual(values, [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 1e21]);
@@ -68,8 +71,8 @@ describe('the exposition format', () => {
 describe('a summary', () => {
 	const read = (summary: Summary) => {
 		const page = new Exposition();
-		page.family('d_seconds', 'summary', 'Durations.').summary(summary, { upstream: 'a:1' });
-		return parseMetrics(page.text).get('d_seconds')!.samples;
+		page.family({ name: 'd_seconds', type: 'summary', help: 'Durations.' }).summary(summary, { upstream: 'a:1' });
+		return parseMetrics(page.end().toString()).get('d_seconds')!.samples;
 	};
 
 	test('has five quantiles, sum and count, all with its labels', () => {

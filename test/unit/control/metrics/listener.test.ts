@@ -8,33 +8,45 @@ import { startMetrics } from '../../../../src/control/metrics/listener.ts';
 import { ReloadJournal } from '../../../../src/control/reload/journal.ts';
 import { Upstreams } from '../../../../src/control/upstreams.ts';
 import { NOTHING_REVOKED } from '../../../../src/identity/revocations.ts';
+import { BucketCounts } from '../../../../src/shared/bucket-counts.ts';
 import { createBudget } from '../../../../src/shared/budget.ts';
 import { HANDSHAKE_REFUSALS } from '../../../../src/shared/handshake-refusals.ts';
 import { createLimiterMemory } from '../../../../src/shared/limiter.ts';
 import type { TlsMaterial } from '../../../../src/shared/messages.ts';
 import { FORBIDDEN_REASONS, RATE_LIMIT_REASONS, UpstreamStats, WorkerStats } from '../../../../src/shared/stats.ts';
+import { testPki } from '../../../fixtures/pki.ts';
 import { parseMetrics, type Scrape, sampleSum } from '../../../fixtures/prometheus.ts';
 import { FakeTime } from '../fixtures/fake-time.ts';
 import { RecordedLog } from '../fixtures/recorded-log.ts';
 import { route } from '../fixtures/routes.ts';
 
 const WORKERS = 2;
+const pki = await testPki();
+const LAYOUT = { bounds: [0.01, 0.1], exemplars: true };
 const READY = { obstacle: undefined };
 
 /** Sources with everything at its beginning, and the writers' side of them. */
 function testSources(...authorities: string[]) {
-	const upstreams = new Upstreams(WORKERS, new FakeTime(), new RecordedLog().logger);
+	const upstreams = new Upstreams(WORKERS, new FakeTime(), new RecordedLog().logger, LAYOUT);
 	upstreams.apply(upstreams.plan(authorities.map((authority, i) => route(`/${i}`, authority))));
 	const workerStats = Array.from({ length: WORKERS }, () => new WorkerStats(WorkerStats.allocate()));
 	const inForce = {
 		generation: 1,
 		reloads: { success: 0, failure: 0 },
-		tls: { cert: '', key: '', ca: '' } as TlsMaterial,
+		reloading: false,
+		tls: { cert: pki.server.certPem, key: '', ca: pki.ca.certPem } as TlsMaterial,
 	};
 	const budgets = {
 		limiter: createLimiterMemory(new Uint8Array(32), 1024),
 		bufferedBytes: createBudget(1024 * 1024, 1024, WORKERS),
 		connections: createBudget(100, 1, WORKERS),
+	};
+	const histograms = {
+		upstream: LAYOUT,
+		handshake: LAYOUT,
+		gate: LAYOUT,
+		handshakes: BucketCounts.allocate(LAYOUT, WORKERS),
+		gates: BucketCounts.allocate(LAYOUT, WORKERS),
 	};
 	const sources: MetricSources = {
 		build: { version: '0.1.0', bodyMode: 'collected', node: '26.10.0' },
@@ -45,6 +57,8 @@ function testSources(...authorities: string[]) {
 		routes: () => upstreams.current.traffic,
 		journal: new ReloadJournal(() => 1_800_000_000),
 		budgets,
+		histograms,
+		startedSeconds: 1_800_000_000,
 		remoteKeys: () => [],
 		now: () => 0,
 		wallSeconds: () => 1_800_000_000,

@@ -36,6 +36,7 @@ class TestReload extends TestPool {
 	readonly inForce: ConfigInForce = {
 		tls: OLD_TLS,
 		identity: OLD_KEY,
+		reloading: false,
 		generation: 1,
 		reloads: { success: 0, failure: 0 },
 	};
@@ -116,6 +117,7 @@ describe('a reload', () => {
 		assert.deepEqual(test.inForce, {
 			tls: NEW_TLS,
 			identity: OLD_KEY,
+			reloading: false,
 			generation: 2,
 			reloads: { success: 1, failure: 0 },
 		});
@@ -240,6 +242,7 @@ describe('a reload that fails', () => {
 		assert.deepEqual(test.inForce, {
 			tls: OLD_TLS,
 			identity: OLD_KEY,
+			reloading: false,
 			generation: 1,
 			reloads: { success: 0, failure: 1 },
 		});
@@ -262,6 +265,7 @@ describe('a reload that fails', () => {
 		assert.deepEqual(test.inForce, {
 			tls: OLD_TLS,
 			identity: OLD_KEY,
+			reloading: false,
 			generation: 2,
 			reloads: { success: 0, failure: 1 },
 		});
@@ -310,6 +314,7 @@ describe('a reload that fails', () => {
 		assert.deepEqual(test.inForce, {
 			tls: NEW_TLS,
 			identity: OLD_KEY,
+			reloading: false,
 			generation: 3,
 			reloads: { success: 1, failure: 1 },
 		});

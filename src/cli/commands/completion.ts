@@ -1,0 +1,38 @@
+import { quote } from '../../config/wording.ts';
+import { defineCommand, Malformed } from '../command.ts';
+
+const SHELLS = ['bash', 'zsh', 'fish'] as const;
+
+export const completion = defineCommand({
+	name: 'completion',
+	group: 'This command',
+	about: 'print a script by which a shell completes commands and options',
+	details: [
+		'For this shell: eval "$(proxy completion bash)", source <(proxy completion zsh), or proxy completion fish | source. The script says where to put it for good.',
+	],
+	example: 'proxy completion bash',
+	operands: {
+		shell: { placeholder: 'SHELL', about: 'which one: bash, zsh or fish', candidates: SHELLS, parse: parseShell },
+	},
+	exitCodes: { 0: 'printed' },
+	run: async ({ shell }, { print, commands }) => {
+		switch (shell) {
+			case 'bash':
+				print((await import('../completion/bash.ts')).bashCompletion(commands));
+				break;
+			case 'zsh':
+				print((await import('../completion/zsh.ts')).zshCompletion(commands));
+				break;
+			case 'fish':
+				print((await import('../completion/fish.ts')).fishCompletion(commands));
+				break;
+		}
+		return 0;
+	},
+});
+
+function parseShell(text: string): (typeof SHELLS)[number] {
+	const shell = SHELLS.find((candidate) => candidate === text);
+	if (shell === undefined) throw new Malformed(`must be bash, zsh or fish (got ${quote(text)}); name one of them`);
+	return shell;
+}

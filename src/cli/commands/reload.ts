@@ -1,0 +1,32 @@
+import { defineCommand } from '../command.ts';
+import { parseDuration } from '../options.ts';
+import { TARGET_OPTIONS } from './target-options.ts';
+
+export const reload = defineCommand({
+	name: 'reload',
+	group: 'Tell a running proxy',
+	about: 'have the files read again, and say what came of it',
+	details: [
+		'Sends SIGHUP to the proxy and waits for the outcome, which the metrics listener tells. A signal needs the rights of the user of the proxy, on its machine and in its container.',
+	],
+	example: 'proxy reload --pid-file /run/proxy/proxy.pid',
+	options: {
+		...TARGET_OPTIONS,
+		timeout: {
+			flag: 'timeout',
+			placeholder: 'TIME',
+			fallback: '30s',
+			about: 'how long to wait for the outcome',
+			parse: parseDuration,
+		},
+	},
+	switches: { noWait: { flag: 'no-wait', about: 'send the signal, and leave the outcome to the log' } },
+	exitCodes: {
+		0: 'everything was taken over',
+		1: 'the reload failed and what was in force stays, or there was no proxy or no outcome to be seen',
+	},
+	run: async ({ timeout, noWait, ...target }, context) => {
+		const { reload } = await import('../running/reload.ts');
+		return reload({ ...target, timeoutMs: timeout, wait: !noWait }, context);
+	},
+});

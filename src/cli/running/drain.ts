@@ -1,0 +1,51 @@
+import { CommandError, type Context } from '../command.ts';
+import { type Found, findProxy, type Target } from './find.ts';
+import { type Machine, THIS_MACHINE } from './machine.ts';
+import { hasGone, seconds, sendSignal } from './signal.ts';
+
+export interface DrainOptions extends Target {
+	/** Until the process has ended. */
+	readonly wait: boolean;
+	readonly timeoutMs: number;
+}
+
+const POLL_MS = 50;
+const ASK_MS = 2_000;
+
+/**
+ * `proxy drain`: SIGTERM, once. A second one would cut the drain short, so a proxy that says it is draining gets none.
+ *
+ * @returns the exit code 0.
+ * @throws CommandError where there is no proxy, or where it has not ended in time.
+ */
+export async function drain(
+	{ wait, timeoutMs, ...target }: DrainOptions,
+	{ print, mainPath }: Pick<Context, 'print' | 'mainPath'>,
+	machine: Machine = THIS_MACHINE,
+): Promise<number> {
+	const found = await findProxy(target, mainPath, machine);
+	const { pid } = found;
+	const start = machine.now();
+	const isDraining = await saysDraining(found, target, machine);
+	if (!isDraining) sendSignal(found, 'SIGTERM', machine);
+	if (!wait) {
+		print(isDraining ? `process ${pid} is draining already\n` : `process ${pid} was told to drain\n`);
+		return 0;
+	}
+	while (!hasGone(found, machine)) {
+		if (machine.now() - start >= timeoutMs) {
+			throw new CommandError(
+				`process ${pid} still drains after ${seconds(timeoutMs)}, and goes on with it; see its log`,
+			);
+		}
+		await machine.sleep(POLL_MS);
+	}
+	print(`process ${pid} has ended after ${seconds(machine.now() - start)}\n`);
+	return 0;
+}
+
+async function saysDraining({ facts }: Found, { metrics }: Target, { ask }: Machine): Promise<boolean> {
+	if (typeof facts === 'string') return false;
+	const answer = await ask(metrics, '/readyz', ASK_MS).catch(() => undefined);
+	return answer?.body === 'not ready: shutting down';
+}

@@ -1,0 +1,107 @@
+import { isIPv4 } from 'node:net';
+import { quote } from '../../config/wording.ts';
+import type { ProcessFacts } from '../../control/status/process-facts.ts';
+import { CommandError } from '../command.ts';
+import type { Address } from '../options.ts';
+import type { Machine } from './machine.ts';
+import { formatHost } from './metrics-client.ts';
+import { namesProxy, readPidFile } from './pid-file.ts';
+
+export interface Target {
+	readonly pidFile: string | undefined;
+	readonly metrics: Address;
+}
+
+/** A running proxy on this machine. */
+export interface Found {
+	readonly pid: number;
+	/** Of its start; `undefined` where the system does not tell. */
+	readonly startTicks: number | undefined;
+	/** What its metrics listener says, or in words why that is not known. */
+	readonly facts: ProcessFacts | string;
+}
+
+/** So long one answer of the metrics listener may take. */
+const ASK_MS = 2_000;
+
+/**
+ * Finds the process that a signal is meant for: by its pid file, or by asking its metrics listener for the number. The
+ * listener only tells; that its process is the one of that number here is proved by the moment at which both have begun.
+ *
+ * @throws CommandError where there is none.
+ */
+export async function findProxy(target: Target, mainPath: string, machine: Machine): Promise<Found> {
+	return target.pidFile === undefined
+		? findByMetrics(target.metrics, machine)
+		: findByPidFile(target.pidFile, target.metrics, mainPath, machine);
+}
+
+async function findByMetrics(metrics: Address, machine: Machine): Promise<Found> {
+	const facts = await askFacts(metrics, machine);
+	const entry = machine.readProcess(facts.pid);
+	const startTicks = entry?.startTicks;
+	// Without /proc there is no proof, and an address that cannot be another machine's has to do.
+	const isHere =
+		startTicks === undefined || facts.startTicks === null ? isLoopback(metrics) : startTicks === facts.startTicks;
+	if (entry === undefined || !isHere) {
+		throw new CommandError(
+			`${formatHost(metrics)}: its process ${facts.pid} is none of this machine or container; run the command where the proxy runs`,
+		);
+	}
+	return { pid: facts.pid, startTicks, facts };
+}
+
+async function findByPidFile(path: string, metrics: Address, mainPath: string, machine: Machine): Promise<Found> {
+	const pid = readPid(path);
+	const entry = namesProxy(path, pid, mainPath, machine.readProcess);
+	if (entry === undefined) {
+		throw new CommandError(`${path}: its process ${pid} has gone; the proxy does not run, or with another --pid-file`);
+	}
+	const facts = await askFacts(metrics, machine).catch(({ message }: Error) => message);
+	const isOther = typeof facts !== 'string' && facts.pid !== pid;
+	return {
+		pid,
+		startTicks: entry.startTicks,
+		facts: isOther ? `${formatHost(metrics)}: is process ${facts.pid}, and the file names ${pid}` : facts,
+	};
+}
+
+function readPid(path: string): number {
+	let pid: ReturnType<typeof readPidFile>;
+	try {
+		pid = readPidFile(path);
+	} catch (error) {
+		throw new CommandError(`${path}: cannot be read: ${(error as Error).message}`);
+	}
+	if (pid === undefined) throw new CommandError(`${path}: is not there; does the proxy run, and with this --pid-file?`);
+	if (pid === 'no pid')
+		throw new CommandError(`${path}: holds something else than a process number; name the file of --pid-file`);
+	return pid;
+}
+
+/** @throws CommandError where no proxy answers. */
+export async function askFacts(metrics: Address, { ask }: Pick<Machine, 'ask'>): Promise<ProcessFacts> {
+	const { status, body } = await ask(metrics, '/process', ASK_MS);
+	const facts = status === 200 ? readFacts(body) : undefined;
+	if (facts === undefined) {
+		throw new CommandError(
+			`${formatHost(metrics)}: answers ${status} to /process (${quote(body)}); is that the --metrics-bind of a proxy of this version?`,
+		);
+	}
+	return facts;
+}
+
+function readFacts(body: string): ProcessFacts | undefined {
+	try {
+		const facts = JSON.parse(body);
+		return Number.isSafeInteger(facts.pid) && facts.pid > 0 && typeof facts.reloads.success === 'number'
+			? facts
+			: undefined;
+	} catch {
+		return undefined;
+	}
+}
+
+function isLoopback({ host }: Address): boolean {
+	return host === 'localhost' || host === '::1' || (isIPv4(host) && host.startsWith('127.'));
+}

@@ -1,0 +1,31 @@
+import type { Context } from '../command.ts';
+import type { Address } from '../options.ts';
+import { askMetrics, formatHost } from './metrics-client.ts';
+
+export interface HealthcheckOptions {
+	readonly metrics: Address;
+	/** Whether it answers at all, instead of whether it takes connections. */
+	readonly live: boolean;
+	readonly timeoutMs: number;
+}
+
+/** `proxy healthcheck`. @returns the exit code: 0 where all is well, else 1 with one line that says why. */
+export async function healthcheck(
+	{ metrics, live, timeoutMs }: HealthcheckOptions,
+	{ print }: Pick<Context, 'print'>,
+	ask = askMetrics,
+): Promise<number> {
+	const path = live ? '/livez' : '/readyz';
+	const { status, body } = await ask(metrics, path, timeoutMs).catch(({ message }: Error) => ({
+		status: 0,
+		body: message,
+	}));
+	const [line = ''] = body.split('\n');
+	const isOurs = status === 200 || status === 503 || status === 0;
+	print(
+		isOurs
+			? `${line}\n`
+			: `${formatHost(metrics)}: answers ${status} to ${path}; is that the --metrics-bind of a proxy?\n`,
+	);
+	return status === 200 ? 0 : 1;
+}

@@ -1,0 +1,69 @@
+import { connect } from 'node:net';
+import { CommandError } from '../command.ts';
+import type { Address } from '../options.ts';
+
+export interface MetricsAnswer {
+	readonly status: number;
+	readonly body: string;
+}
+
+/** Nobody that is asked here has more to say. */
+const MAX_ANSWER_BYTES = 64 * 1024;
+
+/**
+ * Asks the metrics listener of a running proxy, in HTTP/1.0 (RFC 1945): the answer has no chunks and ends with the connection.
+ * By hand, because a health check runs every few seconds in every container: loading node:http alone takes 60 ms of CPU, more
+ * than all the rest of it.
+ *
+ * @param limitMs for the whole answer.
+ * @throws CommandError when there is none.
+ */
+export function askMetrics(address: Address, path: string, limitMs: number): Promise<MetricsAnswer> {
+	return new Promise((resolve, reject) => {
+		const socket = connect(address);
+		const fail = (reason: string) => {
+			clearTimeout(timer);
+			socket.destroy();
+			reject(new CommandError(`${formatHost(address)}: ${reason}`));
+		};
+		const timer = setTimeout(() => fail(`no answer within ${limitMs} ms`), limitMs);
+		let answer = '';
+		socket.setEncoding('utf8');
+		socket.on('data', (text: string) => {
+			answer += text;
+			if (answer.length > MAX_ANSWER_BYTES) fail('says more than a proxy would; is that its --metrics-bind?');
+		});
+		socket.on('end', () => {
+			const read = readAnswer(answer);
+			if (typeof read === 'string') return fail(read);
+			clearTimeout(timer);
+			resolve(read);
+		});
+		socket.on('error', (error) => fail(describe(error)));
+		socket.write(`GET ${path} HTTP/1.0\r\nHost: ${formatHost(address)}\r\n\r\n`);
+	});
+}
+
+/** @returns the answer, or in words why it is none. */
+export function readAnswer(text: string): MetricsAnswer | string {
+	const [, status, body] = /^HTTP\/1\.[01] (\d{3}) [\s\S]*?\r\n\r\n([\s\S]*)$/.exec(text) ?? [];
+	if (status === undefined || body === undefined) {
+		return text === '' ? 'closed the connection without an answer' : 'does not speak HTTP; is that its --metrics-bind?';
+	}
+	return { status: Number(status), body };
+}
+
+export function formatHost({ host, port }: Address): string {
+	return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+function describe({ code = '', message }: NodeJS.ErrnoException): string {
+	return REASONS.get(code) ?? message;
+}
+
+const REASONS = new Map([
+	['ECONNREFUSED', 'nobody listens there (ECONNREFUSED); does the proxy run, and is that its --metrics-bind?'],
+	['ECONNRESET', 'closed the connection without an answer (ECONNRESET)'],
+	['ENOTFOUND', 'no such host name (ENOTFOUND)'],
+	['EHOSTUNREACH', 'no route to that host (EHOSTUNREACH)'],
+]);

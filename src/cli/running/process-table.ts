@@ -1,0 +1,57 @@
+import { readFileSync } from 'node:fs';
+import { uptime } from 'node:os';
+import { basename } from 'node:path';
+import { readProcStat } from '../../control/status/proc-stat.ts';
+
+/** What the system knows of a live process. Where it has no `/proc`, that is nothing but that it lives. */
+export interface ProcessEntry {
+	/** Of `ProcessFacts`. */
+	readonly startTicks?: number;
+	/** ms since the epoch. It moves with the clock of the machine. */
+	readonly startedMs?: number;
+	/** The command line. */
+	readonly args?: readonly string[];
+}
+
+/**
+ * @returns `undefined` where no process has this number any more; a zombie has ended. Where `/proc` shows no processes of other
+ *   users (`hidepid`, systemd's `ProtectProc=`), these are none.
+ */
+export function readProcess(pid: number): ProcessEntry | undefined {
+	const stat = readProcStat(pid);
+	if (stat === undefined) return readProcStat('self') === undefined && isAlive(pid) ? {} : undefined;
+	if (stat.state === 'Z' || stat.state === 'X') return undefined;
+	const { startTicks } = stat;
+	// Not from `btime` of /proc/stat, which systemd's `ProcSubset=pid` hides.
+	const bootedMs = Date.now() - uptime() * 1_000;
+	return { startTicks, startedMs: bootedMs + startTicks * TICK_MS, args: commandLine(pid) };
+}
+
+/**
+ * Whether a process can be one of ours: a word of its command line is the module of the command, or `proxy`, as the command is
+ * called where it is installed. Where the system does not tell, it can.
+ */
+export function mayBeProxy({ args }: ProcessEntry, mainPath: string): boolean {
+	const names = ['proxy', basename(mainPath)];
+	return args === undefined || args.some((arg) => names.includes(basename(arg)));
+}
+
+/** `USER_HZ` is 100 on every architecture that Node runs on. */
+const TICK_MS = 10;
+
+function commandLine(pid: number): string[] {
+	try {
+		return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1);
+	} catch {
+		return [];
+	}
+}
+
+function isAlive(pid: number): boolean {
+	try {
+		process.kill(pid, 0);
+		return true;
+	} catch (error) {
+		return (error as NodeJS.ErrnoException).code === 'EPERM';
+	}
+}

@@ -1,0 +1,76 @@
+import type { ProcessFacts } from '../../control/status/process-facts.ts';
+import { CommandError, type Context } from '../command.ts';
+import { askFacts, findProxy, type Target } from './find.ts';
+import { type Machine, THIS_MACHINE } from './machine.ts';
+import { hasGone, seconds, sendSignal } from './signal.ts';
+
+export interface ReloadOptions extends Target {
+	/** For the outcome. */
+	readonly timeoutMs: number;
+	/** `false`: the signal is all. */
+	readonly wait: boolean;
+}
+
+const POLL_MS = 50;
+
+/**
+ * `proxy reload`: SIGHUP, and what came of it.
+ *
+ * @returns the exit code: 0 where the reload took everything over, 1 where it kept anything old.
+ * @throws CommandError where there is no proxy or no outcome to be seen.
+ */
+export async function reload(
+	{ timeoutMs, wait, ...target }: ReloadOptions,
+	{ print, mainPath }: Pick<Context, 'print' | 'mainPath'>,
+	machine: Machine = THIS_MACHINE,
+): Promise<number> {
+	const found = await findProxy(target, mainPath, machine);
+	const { pid, facts: before } = found;
+	if (wait && typeof before === 'string') {
+		throw new CommandError(
+			`nothing was reloaded, because its outcome could not be seen: ${before}; give --metrics HOST:PORT, or --no-wait`,
+		);
+	}
+	const start = machine.now();
+	sendSignal(found, 'SIGHUP', machine);
+	if (!wait || typeof before === 'string') {
+		print(`process ${pid} was told to reload; its log says what comes of it\n`);
+		return 0;
+	}
+	for (;;) {
+		await machine.sleep(POLL_MS);
+		const now = await askFacts(target.metrics, machine).catch((error: Error) => error);
+		if (hasGone(found, machine)) throw new CommandError(`process ${pid} has ended meanwhile; its log says why`);
+		if (!(now instanceof Error) && now.pid === pid) {
+			const outcome = outcomeOf(before, now);
+			if (outcome !== undefined) {
+				print(`${outcome.words} (process ${pid}, ${seconds(machine.now() - start)})\n`);
+				return outcome.exitCode;
+			}
+		}
+		if (machine.now() - start >= timeoutMs) {
+			const reason = now instanceof Error ? now.message : 'the reload is still running';
+			throw new CommandError(
+				`no outcome within ${seconds(timeoutMs)}: ${reason}; the log of process ${pid} says it later`,
+			);
+		}
+	}
+}
+
+/**
+ * What came of the reloads since `before`; `undefined` while there is none, or one that goes on. Another one may have been
+ * under way when ours was asked for, so the first that ends need not be it.
+ */
+export function outcomeOf(
+	{ reloads: before }: Pick<ProcessFacts, 'reloads'>,
+	{ reloads, reloading, generation }: Omit<ProcessFacts, 'pid' | 'startTicks'>,
+): { readonly exitCode: 0 | 1; readonly words: string } | undefined {
+	const failed = reloads.failure - before.failure;
+	const done = reloads.success - before.success + failed;
+	if (done <= 0 || reloading) return undefined;
+	if (failed === 0) return { exitCode: 0, words: `reloaded: generation ${generation} is in force` };
+	return {
+		exitCode: 1,
+		words: `the reload failed, and what could not be taken over stays as it was (generation ${generation} is in force); the log says why, and so does proxy check`,
+	};
+}

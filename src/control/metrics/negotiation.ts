@@ -1,0 +1,20 @@
+import type { ExpositionFormat } from './exposition.ts';
+
+/**
+ * Which format a scraper wants (RFC 9110 section 12.5.1). OpenMetrics only where it is named, in the version that we have or in none:
+ * who takes anything gets the text that everybody reads.
+ */
+export function formatFor(accept: string | undefined): ExpositionFormat {
+	let open = 0;
+	let text = 0;
+	for (const range of (accept ?? '').toLowerCase().split(',')) {
+		const [type = '', ...parameters] = range.split(';').map((part) => part.trim());
+		const values = new Map(parameters.map((parameter) => parameter.split('=', 2) as [string, string]));
+		const q = Number(values.get('q') ?? 1);
+		const weight = Number.isFinite(q) ? q : 0;
+		const version = values.get('version')?.replaceAll('"', '') ?? '1.0.0';
+		if (type === 'application/openmetrics-text' && version === '1.0.0') open = Math.max(open, weight);
+		if (type === 'text/plain') text = Math.max(text, weight);
+	}
+	return open > 0 && open >= text ? 'openmetrics' : 'text';
+}

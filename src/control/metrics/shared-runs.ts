@@ -1,0 +1,31 @@
+/**
+ * Runs one at a time, and once for all who ask while another one is under way: these get the next one, which begins after they asked, so
+ * that nobody gets what was read before. However many ask, there are at most two to be waited for.
+ */
+export class SharedRuns<Result> {
+	readonly #run: () => Promise<Result>;
+	#running: Promise<Result> | undefined;
+	#next: Promise<Result> | undefined;
+
+	constructor(run: () => Promise<Result>) {
+		this.#run = run;
+	}
+
+	ask(): Promise<Result> {
+		if (this.#running === undefined) return this.#begin();
+		const begin = () => {
+			this.#next = undefined;
+			return this.#begin();
+		};
+		this.#next ??= this.#running.then(begin, begin);
+		return this.#next;
+	}
+
+	#begin(): Promise<Result> {
+		const running = this.#run().finally(() => {
+			if (this.#running === running) this.#running = undefined;
+		});
+		this.#running = running;
+		return running;
+	}
+}

@@ -1,0 +1,162 @@
+import { BucketCounts, type BucketLayout, BucketTotal } from '../../shared/bucket-counts.ts';
+import { Summary } from '../../shared/histogram.ts';
+import type { HistogramsSeed } from '../../shared/messages.ts';
+import { CLIENT_PROTOCOLS, type RouteStats, readTraffic, type Traffic } from '../../shared/route-stats.ts';
+import { TRANSITIONS, UpstreamStats } from '../../shared/stats.ts';
+import type { RouteCounters, Upstream } from '../upstreams.ts';
+import { addUp, total } from './adding-up.ts';
+import { type Exposition, type Labels, QUANTILES } from './exposition.ts';
+import { FAMILIES } from './family-table.ts';
+
+/**
+ * The families of which each upstream and each route has series of its own: thousands of lines where there are a thousand of them. So
+ * what writes them is a generator: it can be left at each `yield`, and gone on with later.
+ */
+
+export interface UpstreamReading {
+	/** `host:port`. */
+	readonly upstream: string;
+	readonly circuit: number;
+	/** `undefined` where health is not probed. */
+	readonly alive: boolean | undefined;
+	/** By `TRANSITIONS`. */
+	readonly transitions: readonly number[];
+	readonly answers: ReadonlyMap<number, number>;
+	readonly idle: number;
+	readonly active: number;
+	readonly roundTrips: Pick<Summary, 'quantiles' | 'sumMs' | 'count'>;
+	readonly durations: BucketTotal;
+	readonly createdSeconds: number;
+}
+
+/** @param now monotonic milliseconds. */
+export function* readUpstreams(
+	upstreams: Iterable<Upstream>,
+	layout: BucketLayout,
+	now: number,
+): Generator<void, UpstreamReading[]> {
+	const readings: UpstreamReading[] = [];
+	// One for all of them: a window is 7 KiB.
+	const summary = new Summary();
+	for (const upstream of upstreams) {
+		readings.push(readUpstream(upstream, layout, summary, now));
+		yield;
+	}
+	return readings;
+}
+
+function readUpstream(upstream: Upstream, layout: BucketLayout, summary: Summary, now: number): UpstreamReading {
+	const { address, breaker, counters, health, alive } = upstream;
+	const regions = counters.stats.map((region) => new UpstreamStats(region));
+	const readings = regions.map((region) => region.read());
+	return {
+		upstream: address.authority,
+		circuit: breaker.circuit,
+		alive: health === undefined ? undefined : alive === true,
+		transitions: TRANSITIONS.map((_, i) => total([counters, ...regions], ({ transitions }) => transitions.cells[i]!)),
+		// The one status that every upstream is there for, so that each has its series from the start.
+		answers: addUp([new Map([[200, 0]]), ...readings.map(({ answers }) => answers)]),
+		idle: total(readings, ({ idle }) => idle),
+		active: total(readings, ({ active }) => active),
+		roundTrips: readRoundTrips(regions, summary, now),
+		durations: readBuckets(layout, counters.durations, regions.length),
+		createdSeconds: counters.createdSeconds,
+	};
+}
+
+function readRoundTrips(regions: readonly UpstreamStats[], summary: Summary, now: number) {
+	summary.clear();
+	for (const { roundTrips } of regions) roundTrips.addTo(summary, now);
+	const { sumMs, count } = summary;
+	const quantiles = summary.quantiles(QUANTILES);
+	return { sumMs, count, quantiles: () => quantiles };
+}
+
+/** @param memory of all workers. */
+export function readBuckets(layout: BucketLayout, memory: HistogramsSeed['gates'], workers: number): BucketTotal {
+	return BucketTotal.of(
+		layout,
+		Array.from({ length: workers }, (_, worker) => BucketCounts.of(layout, memory, worker)),
+	);
+}
+
+/** @param own answers of requests for which no upstream was chosen, by status. */
+export function* writeAnswers(
+	page: Exposition,
+	own: ReadonlyMap<number, number>,
+	upstreams: readonly UpstreamReading[],
+	{ bounds }: BucketLayout,
+): Generator<void> {
+	const requests = page.family(FAMILIES.requests);
+	for (const [status, count] of own) requests.sample(count, { status: String(status) });
+	for (const { upstream, answers, createdSeconds } of upstreams) {
+		for (const [status, count] of answers) requests.sample(count, { status: String(status), upstream }, createdSeconds);
+		yield;
+	}
+	const summaries = page.family(FAMILIES.requestDuration);
+	for (const { upstream, roundTrips, createdSeconds } of upstreams) {
+		summaries.summary(roundTrips, { upstream }, createdSeconds);
+		yield;
+	}
+	const histograms = page.family(FAMILIES.upstreamDuration);
+	for (const { upstream, durations, createdSeconds } of upstreams) {
+		histograms.histogram(bounds, durations, { upstream }, createdSeconds);
+		yield;
+	}
+}
+
+export function* writeCircuits(page: Exposition, upstreams: readonly UpstreamReading[]): Generator<void> {
+	const circuits = page.family(FAMILIES.circuitState);
+	for (const { upstream, circuit } of upstreams) circuits.sample(circuit, { upstream });
+	yield;
+	const alive = page.family(FAMILIES.upstreamAlive);
+	for (const { upstream, alive: passed } of upstreams) {
+		if (passed !== undefined) alive.sample(passed ? 1 : 0, { upstream });
+	}
+	yield;
+	const transitions = page.family(FAMILIES.circuitTransitions);
+	for (const { upstream, transitions: counts, createdSeconds } of upstreams) {
+		for (const [i, { to, reason }] of TRANSITIONS.entries()) {
+			// What alerts are made of is there from the start. All of it would be a third of the page of a thousand upstreams.
+			if (counts[i] !== 0 || to === 'open') transitions.sample(counts[i]!, { upstream, to, reason }, createdSeconds);
+		}
+		yield;
+	}
+	const connections = page.family(FAMILIES.upstreamConnections);
+	for (const { upstream, active, idle } of upstreams) {
+		connections.sample(active, { upstream, state: 'active' }).sample(idle, { upstream, state: 'idle' });
+		yield;
+	}
+}
+
+/**
+ * @param routes by prefix.
+ * @param unrouted of requests for which no route is known (yet), by worker.
+ * @param startedSeconds when these began to be counted.
+ */
+export function* writeTraffic(
+	page: Exposition,
+	routes: ReadonlyMap<string, Pick<RouteCounters, 'stats' | 'createdSeconds'>>,
+	unrouted: readonly RouteStats[],
+	startedSeconds: number,
+): Generator<void> {
+	const rows: { traffic: Traffic; labels: Labels; createdSeconds: number }[] = [];
+	const read = (labels: Labels, stats: readonly RouteStats[], createdSeconds: number) => {
+		for (const protocol of CLIENT_PROTOCOLS) {
+			rows.push({ traffic: readTraffic(stats, protocol), labels: { ...labels, protocol }, createdSeconds });
+		}
+	};
+	read({}, unrouted, startedSeconds);
+	for (const [route, { stats, createdSeconds }] of routes) {
+		read({ route }, stats, createdSeconds);
+		yield;
+	}
+	const inFlight = page.family(FAMILIES.requestsInFlight);
+	for (const { traffic, labels } of rows) inFlight.sample(traffic.inFlight, labels);
+	yield;
+	const received = page.family(FAMILIES.requestBodyBytes);
+	for (const { traffic, labels, createdSeconds } of rows) received.sample(traffic.received, labels, createdSeconds);
+	yield;
+	const gave = page.family(FAMILIES.responseBodyBytes);
+	for (const { traffic, labels, createdSeconds } of rows) gave.sample(traffic.gave, labels, createdSeconds);
+}

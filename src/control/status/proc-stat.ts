@@ -1,0 +1,24 @@
+import { readFileSync } from 'node:fs';
+
+/** Of `/proc/PID/stat` (proc_pid_stat(5)), what tells one process from the next one with its number. */
+export interface ProcStat {
+	/** `Z` is a zombie: it has ended, and its parent has not noticed. */
+	readonly state: string;
+	/** Clock ticks from the machine's boot to the start of the process. */
+	readonly startTicks: number;
+}
+
+/** @returns `undefined` where there is no such process, or no `/proc`. */
+export function readProcStat(pid: number | 'self'): ProcStat | undefined {
+	try {
+		return parseProcStat(readFileSync(`/proc/${pid}/stat`, 'latin1'));
+	} catch {
+		return undefined;
+	}
+}
+
+export function parseProcStat(text: string): ProcStat {
+	// The second field is the program's name in brackets, which may hold blanks and brackets of its own.
+	const [state = '', ...rest] = text.slice(text.lastIndexOf(')') + 2).split(' ');
+	return { state, startTicks: Number(rest[18]) };
+}

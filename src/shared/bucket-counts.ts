@@ -1,0 +1,154 @@
+/**
+ * A Prometheus histogram that one thread writes and any thread reads: how many durations have been at most as long as each bound, over
+ * all time. It stands beside `Histogram`, which has fine steps and forgets: this one never goes down, and has few cells, so that a
+ * thousand upstreams can have one each. Durations are compared with the bounds themselves, so every bucket is exact.
+ *
+ * Where requests have a trace, each bucket also remembers one of them: an exemplar.
+ */
+
+/** How a histogram lies in memory. */
+export interface BucketLayout {
+	/** Upper bounds, ascending, in seconds as they are shown; the bucket of all that is longer is not among them. */
+	readonly bounds: readonly number[];
+	/** Whether there is room for exemplars. */
+	readonly exemplars: boolean;
+}
+
+export interface Exemplar {
+	/** 32 hexadecimal digits. */
+	readonly traceId: string;
+	readonly ms: number;
+	/** Seconds since the epoch. */
+	readonly wallSeconds: number;
+}
+
+const TRACE_ID_BYTES = 32;
+/** Of one exemplar: how often it has been written (odd while it is), two numbers, and the trace's identifier. */
+const EXEMPLAR_BYTES = 3 * 8 + TRACE_ID_BYTES;
+/** A bucket's exemplar stays for so long at least, ms. */
+const EXEMPLAR_MS = 1000;
+
+export function bucketBytes({ bounds, exemplars }: BucketLayout): number {
+	const buckets = bounds.length + 1;
+	return (buckets + 1) * 8 + (exemplars ? buckets * EXEMPLAR_BYTES : 0);
+}
+
+export class BucketCounts {
+	/** Milliseconds. */
+	readonly #bounds: readonly number[];
+	/** The sum of all durations in ms, then each bucket's own count. */
+	readonly #cells: Float64Array;
+	readonly #exemplars: readonly ExemplarCell[];
+
+	/** @param offset bytes into the region, a multiple of 8. */
+	constructor(layout: BucketLayout, memory: SharedArrayBuffer, offset = 0) {
+		const { bounds, exemplars } = layout;
+		const cells = bounds.length + 2;
+		this.#bounds = bounds.map((seconds) => seconds * 1000);
+		this.#cells = new Float64Array(memory, offset, cells);
+		this.#exemplars = exemplars
+			? Array.from(
+					{ length: bounds.length + 1 },
+					(_, bucket) => new ExemplarCell(memory, offset + cells * 8 + bucket * EXEMPLAR_BYTES),
+				)
+			: [];
+	}
+
+	/** Of several workers, one region. */
+	static allocate(layout: BucketLayout, workers: number): SharedArrayBuffer {
+		return new SharedArrayBuffer(workers * bucketBytes(layout));
+	}
+
+	/** One worker's part of it. */
+	static of(layout: BucketLayout, memory: SharedArrayBuffer, worker: number): BucketCounts {
+		return new BucketCounts(layout, memory, worker * bucketBytes(layout));
+	}
+
+	/** @returns the bucket that it has been counted in, for `exemplify`. */
+	record(ms: number): number {
+		const bounds = this.#bounds;
+		let bucket = 0;
+		// Most durations are short, so this looks at few of them.
+		while (bucket < bounds.length && ms > bounds[bucket]!) bucket++;
+		this.#cells[0]! += ms;
+		this.#cells[1 + bucket]! += 1;
+		return bucket;
+	}
+
+	/**
+	 * Remembers the trace of what has just been counted, if the bucket's last one is a second old.
+	 *
+	 * @param traceId 32 hexadecimal digits.
+	 * @param clock `now` has been read from it.
+	 */
+	exemplify(bucket: number, ms: number, traceId: string, now: number, clock: { wallSeconds(): number }): void {
+		const cell = this.#exemplars[bucket];
+		if (cell === undefined || now < cell.until) return;
+		cell.until = now + EXEMPLAR_MS;
+		cell.write({ traceId, ms, wallSeconds: clock.wallSeconds() });
+	}
+
+	/** Adds what this region holds to a total that is being put together. */
+	addTo(total: BucketTotal): void {
+		total.sumMs += this.#cells[0]!;
+		for (let bucket = 0; bucket <= this.#bounds.length; bucket++) {
+			total.counts[bucket]! += this.#cells[1 + bucket]!;
+			const exemplar = this.#exemplars[bucket]?.read();
+			if (exemplar === undefined) continue;
+			if (exemplar.wallSeconds > (total.exemplars[bucket]?.wallSeconds ?? 0)) total.exemplars[bucket] = exemplar;
+		}
+	}
+}
+
+/** Histograms of several threads, added up. */
+export class BucketTotal {
+	sumMs = 0;
+	/** Of each bucket by itself; the last one has no bound. */
+	readonly counts: Float64Array;
+	/** The newest of each bucket. */
+	readonly exemplars: (Exemplar | undefined)[] = [];
+
+	constructor({ bounds }: BucketLayout) {
+		this.counts = new Float64Array(bounds.length + 1);
+	}
+
+	static of(layout: BucketLayout, parts: Iterable<BucketCounts>): BucketTotal {
+		const total = new BucketTotal(layout);
+		for (const part of parts) part.addTo(total);
+		return total;
+	}
+}
+
+/** One exemplar, in memory of which the reader must not take one half of an old one and the other of a new one. */
+class ExemplarCell {
+	/** Monotonic milliseconds, the writer's own: until then it writes no other one. */
+	until = Number.NEGATIVE_INFINITY;
+	readonly #version: Int32Array;
+	readonly #numbers: Float64Array;
+	readonly #traceId: Uint8Array;
+
+	constructor(memory: SharedArrayBuffer, offset: number) {
+		this.#version = new Int32Array(memory, offset, 1);
+		this.#numbers = new Float64Array(memory, offset + 8, 2);
+		this.#traceId = new Uint8Array(memory, offset + 24, TRACE_ID_BYTES);
+	}
+
+	write({ traceId, ms, wallSeconds }: Exemplar): void {
+		// Even while nobody writes; a thread that died in the middle of it left an odd one.
+		const version = Atomics.load(this.#version, 0) | 1;
+		Atomics.store(this.#version, 0, version);
+		this.#numbers[0] = ms;
+		this.#numbers[1] = wallSeconds;
+		for (let i = 0; i < TRACE_ID_BYTES; i++) this.#traceId[i] = traceId.charCodeAt(i);
+		Atomics.store(this.#version, 0, version + 1);
+	}
+
+	/** `undefined`: there is none, or it is just being written. */
+	read(): Exemplar | undefined {
+		const version = Atomics.load(this.#version, 0);
+		if (version === 0 || (version & 1) === 1) return undefined;
+		const [ms, wallSeconds] = this.#numbers as unknown as [number, number];
+		const traceId = String.fromCharCode(...this.#traceId);
+		return Atomics.load(this.#version, 0) === version ? { traceId, ms, wallSeconds } : undefined;
+	}
+}

@@ -1,0 +1,77 @@
+/** The completion scripts in the shells that they are for, and the man page in the formatters that show it. */
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { describe, test } from 'node:test';
+import { fishCompletion } from '../../src/cli/completion/fish.ts';
+import { zshCompletion } from '../../src/cli/completion/zsh.ts';
+import { COMPLETED_COMMANDS, COMPLETIONS, completionFolder } from '../fixtures/completions.ts';
+import { temporaryFolder } from '../fixtures/pki.ts';
+
+const LINES = COMPLETIONS.map(({ line }) => line);
+const MAN_PAGE = resolve(import.meta.dirname, '../../man/proxy.1');
+
+/** Whatever a test needs has to be there where everything must run, see .ci/run. */
+function skipWithout(program: string): string | false {
+	const missing = spawnSync(program, ['--version']).error !== undefined;
+	return missing && !process.env.PROXY_TEST_ALL_CLIENTS && `not installed: ${program}`;
+}
+
+/** By line, what fish proposes, without its descriptions. */
+function inFish(dir: string): string[][] {
+	const commands = LINES.map((line) => `complete -C ${JSON.stringify(line)}; echo END`);
+	const script = [`source ${dir}/proxy.fish`, `cd ${dir}`, ...commands].join('\n');
+	return parts(execFileSync('fish', ['--no-config', '-c', script], { encoding: 'utf8', timeout: 20_000 }), (part) =>
+		part.split('\n').map((row) => row.split('\t')[0]!.replace(/^--[a-z-]+=/, '')),
+	);
+}
+
+/** By line, what zsh proposes. Only a terminal makes it propose anything. */
+function inZsh(dir: string): string[][] {
+	const capture = join(import.meta.dirname, 'shells/capture.zsh');
+	const output = execFileSync('zsh', ['-f', capture, join(dir, 'proxy.zsh'), dir, ...LINES], {
+		encoding: 'utf8',
+		timeout: 60_000,
+	});
+	return parts(output, (part) => part.split('\n').map((row) => row.replace(/^HIT:/, '')));
+}
+
+function parts(output: string, read: (part: string) => string[]): string[][] {
+	return output
+		.split('END\n')
+		.slice(0, -1)
+		.map((part) =>
+			[...new Set(read(part).map((word) => word.replace(/\/$/, '')))].filter((word) => word !== '').sort(),
+		);
+}
+
+for (const [shell, script, propose] of [
+	['zsh', zshCompletion, inZsh],
+	['fish', fishCompletion, inFish],
+] as const) {
+	describe(`completion in ${shell}`, { skip: skipWithout(shell) }, () => {
+		test('proposes commands, their second words, flags, values and file names', () => {
+			const dir = completionFolder(temporaryFolder(shell));
+			writeFileSync(join(dir, `proxy.${shell}`), script(COMPLETED_COMMANDS));
+			const proposed = propose(dir);
+			assert.equal(proposed.length, LINES.length);
+			for (const [index, { line, is, includes = [] }] of COMPLETIONS.entries()) {
+				if (is !== undefined) assert.deepEqual(proposed[index], is, line);
+				for (const word of includes) assert.ok(proposed[index]!.includes(word), `${line}: ${word}`);
+			}
+		});
+	});
+}
+
+describe('the man page', () => {
+	test('has nothing that mandoc objects to', { skip: skipWithout('mandoc') }, () => {
+		const { status, stdout } = spawnSync('mandoc', ['-T', 'lint', '-W', 'style', MAN_PAGE], { encoding: 'utf8' });
+		assert.deepEqual([status, stdout], [0, '']);
+	});
+
+	test('has nothing that groff warns of', { skip: skipWithout('groff') }, () => {
+		const { status, stderr } = spawnSync('groff', ['-ww', '-man', '-Tutf8', MAN_PAGE], { encoding: 'utf8' });
+		assert.deepEqual([status, stderr], [0, '']);
+	});
+});

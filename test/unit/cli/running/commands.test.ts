@@ -1,0 +1,170 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { CommandError } from '../../../../src/cli/command.ts';
+import { drain } from '../../../../src/cli/running/drain.ts';
+import { healthcheck } from '../../../../src/cli/running/healthcheck.ts';
+import { outcomeOf, reload } from '../../../../src/cli/running/reload.ts';
+import { FakeMachine } from './fake-machine.ts';
+
+const METRICS = { host: '127.0.0.1', port: 9090 };
+const target = { pidFile: undefined, metrics: METRICS, timeoutMs: 1_000 };
+
+class Printed {
+	text = '';
+	readonly mainPath = '/opt/proxy/dist/main.js';
+	print = (text: string) => {
+		this.text += text;
+	};
+}
+
+const failsWith = (message: RegExp) => (error: unknown) => error instanceof CommandError && message.test(error.message);
+
+describe('proxy reload', () => {
+	test('waits for what comes of it', async () => {
+		const [machine, out] = [new FakeMachine(), new Printed()];
+		machine.onSleep = (count) => {
+			machine.facts = { ...machine.facts, reloading: count < 3 };
+			if (count === 3) machine.facts = { ...machine.facts, generation: 2, reloads: { success: 1, failure: 0 } };
+		};
+		assert.equal(await reload({ ...target, wait: true }, out, machine), 0);
+		assert.deepEqual(machine.signals, ['SIGHUP 42']);
+		assert.equal(out.text, 'reloaded: generation 2 is in force (process 42, 0.1 s)\n');
+	});
+
+	test('says that it has failed, with 1', async () => {
+		const [machine, out] = [new FakeMachine(), new Printed()];
+		machine.onSleep = () => {
+			machine.facts = { ...machine.facts, reloads: { success: 0, failure: 1 } };
+		};
+		assert.equal(await reload({ ...target, wait: true }, out, machine), 1);
+		assert.match(
+			out.text,
+			/^the reload failed, .*generation 1 is in force\); the log says why, and so does proxy check/,
+		);
+	});
+
+	test('takes no other reload for its own', () => {
+		const before = { reloads: { success: 3, failure: 1 } };
+		const after = (success: number, failure: number, reloading: boolean) =>
+			outcomeOf(before, { reloads: { success, failure }, reloading, generation: 5 })?.exitCode;
+		assert.equal(after(3, 1, false), undefined, 'the signal is on its way');
+		assert.equal(after(3, 1, true), undefined);
+		assert.equal(after(4, 1, true), undefined, 'one that was under way has ended, and ours is next');
+		assert.equal(after(5, 1, false), 0);
+		assert.equal(after(4, 2, false), 1, 'which of the two has failed cannot be told');
+	});
+
+	test('is bounded, and says that the reload goes on', async () => {
+		const machine = new FakeMachine();
+		machine.facts = { ...machine.facts, reloading: true };
+		await assert.rejects(
+			reload({ ...target, wait: true }, new Printed(), machine),
+			failsWith(/^no outcome within 1\.0 s: the reload is still running; the log of process 42 says it later$/),
+		);
+	});
+
+	test('sends nothing where it could not see the outcome, unless it need not', async () => {
+		const [machine, out] = [new FakeMachine(), new Printed()];
+		machine.answer = new CommandError('127.0.0.1:9090: nobody listens there');
+		const pidFile = await pidFileOf(42);
+		await assert.rejects(
+			reload({ ...target, pidFile, wait: true }, out, machine),
+			failsWith(
+				/^nothing was reloaded, because its outcome could not be seen: 127\.0\.0\.1:9090: nobody listens there; give --metrics/,
+			),
+		);
+		assert.deepEqual(machine.signals, []);
+		assert.equal(await reload({ ...target, pidFile, wait: false }, out, machine), 0);
+		assert.deepEqual(machine.signals, ['SIGHUP 42']);
+		assert.equal(out.text, 'process 42 was told to reload; its log says what comes of it\n');
+	});
+
+	test('notices when the process ends over it', async () => {
+		const machine = new FakeMachine();
+		machine.onSleep = () => {
+			machine.processes.clear();
+			machine.answer = new CommandError('gone');
+		};
+		await assert.rejects(
+			reload({ ...target, wait: true }, new Printed(), machine),
+			failsWith(/^process 42 has ended meanwhile/),
+		);
+	});
+
+	test('says whose process it is where it may not signal it', async () => {
+		for (const [code, message] of [
+			['EPERM', /another user's \(EPERM\); run the command as that user/],
+			['ESRCH', /has gone/],
+		] as const) {
+			const machine = new FakeMachine();
+			machine.signalError = Object.assign(new Error(code), { code });
+			await assert.rejects(reload({ ...target, wait: true }, new Printed(), machine), failsWith(message));
+		}
+	});
+});
+
+describe('proxy drain', () => {
+	test('tells it once, and returns', async () => {
+		const [machine, out] = [new FakeMachine(), new Printed()];
+		assert.equal(await drain({ ...target, wait: false }, out, machine), 0);
+		machine.readiness = { status: 503, body: 'not ready: shutting down' };
+		assert.equal(await drain({ ...target, wait: false }, out, machine), 0);
+		assert.deepEqual(machine.signals, ['SIGTERM 42']);
+		assert.equal(out.text, 'process 42 was told to drain\nprocess 42 is draining already\n');
+	});
+
+	test('waits until the process has gone, also where another one has its number by then', async () => {
+		for (const after of [undefined, { startTicks: 2_000 }]) {
+			const [machine, out] = [new FakeMachine(), new Printed()];
+			machine.onSleep = (count) => {
+				if (count < 20) return;
+				if (after === undefined) machine.processes.delete(42);
+				else machine.processes.set(42, after);
+			};
+			assert.equal(await drain({ ...target, timeoutMs: 5_000, wait: true }, out, machine), 0);
+			assert.equal(out.text, 'process 42 has ended after 1.0 s\n');
+		}
+	});
+
+	test('waits no longer than it was told, and cuts nothing short', async () => {
+		const machine = new FakeMachine();
+		await assert.rejects(
+			drain({ ...target, wait: true }, new Printed(), machine),
+			failsWith(/^process 42 still drains after 1\.0 s, and goes on with it/),
+		);
+		assert.deepEqual(machine.signals, ['SIGTERM 42']);
+	});
+});
+
+describe('proxy healthcheck', () => {
+	const check = async (status: number, body: string, live = false) => {
+		const out = new Printed();
+		const asked: string[] = [];
+		const code = await healthcheck({ metrics: METRICS, live, timeoutMs: 2_000 }, out, async (_address, path) => {
+			asked.push(path);
+			if (status === 0) throw new CommandError(body);
+			return { status, body };
+		});
+		return [code, out.text, ...asked];
+	};
+
+	test('is one line and 0 or 1', async () => {
+		assert.deepEqual(await check(200, 'ready'), [0, 'ready\n', '/readyz']);
+		assert.deepEqual(await check(200, 'alive', true), [0, 'alive\n', '/livez']);
+		assert.deepEqual(await check(503, 'not ready: starting'), [1, 'not ready: starting\n', '/readyz']);
+		assert.deepEqual(await check(0, 'a:1: nobody listens there'), [1, 'a:1: nobody listens there\n', '/readyz']);
+		assert.deepEqual(await check(404, '<html>\n<body>'), [
+			1,
+			'127.0.0.1:9090: answers 404 to /readyz; is that the --metrics-bind of a proxy?\n',
+			'/readyz',
+		]);
+	});
+});
+
+async function pidFileOf(pid: number): Promise<string> {
+	const { temporaryFolder } = await import('../../../fixtures/pki.ts');
+	const { writeFileSync } = await import('node:fs');
+	const path = `${temporaryFolder('pid')}/proxy.pid`;
+	writeFileSync(path, `${pid}\n`);
+	return path;
+}

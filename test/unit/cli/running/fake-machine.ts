@@ -1,0 +1,44 @@
+import type { Machine } from '../../../../src/cli/running/machine.ts';
+import type { MetricsAnswer } from '../../../../src/cli/running/metrics-client.ts';
+import type { ProcessEntry } from '../../../../src/cli/running/process-table.ts';
+import type { ProcessFacts } from '../../../../src/control/status/process-facts.ts';
+
+/** A machine on which a proxy runs as process 42; its time passes in `sleep` alone. */
+export class FakeMachine implements Machine {
+	readonly processes = new Map<number, ProcessEntry>([
+		[42, { startTicks: 1_000, startedMs: 0, args: ['/usr/bin/node', '/opt/proxy/dist/main.js'] }],
+	]);
+	facts: ProcessFacts = {
+		pid: 42,
+		startTicks: 1_000,
+		generation: 1,
+		reloads: { success: 0, failure: 0 },
+		reloading: false,
+	};
+	/** In place of the facts. */
+	answer: MetricsAnswer | Error | undefined;
+	readiness: MetricsAnswer = { status: 200, body: 'ready' };
+	readonly signals: string[] = [];
+	/** Why no signal can be sent. */
+	signalError: NodeJS.ErrnoException | undefined;
+	time = 0;
+	/** What happens while somebody waits, by the number of waits. */
+	onSleep: (count: number) => void = () => {};
+	#sleeps = 0;
+
+	ask = async (_address: unknown, path: string): Promise<MetricsAnswer> => {
+		if (path === '/readyz') return this.readiness;
+		if (this.answer instanceof Error) throw this.answer;
+		return this.answer ?? { status: 200, body: JSON.stringify(this.facts) };
+	};
+	readProcess = (pid: number) => this.processes.get(pid);
+	signal = (pid: number, signal: NodeJS.Signals): void => {
+		if (this.signalError !== undefined) throw this.signalError;
+		this.signals.push(`${signal} ${pid}`);
+	};
+	now = () => this.time;
+	sleep = async (ms: number): Promise<void> => {
+		this.time += ms;
+		this.onSleep(++this.#sleeps);
+	};
+}

@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { CommandError } from '../../../../src/cli/command.ts';
+import { findProxy } from '../../../../src/cli/running/find.ts';
+import { temporaryFolder } from '../../../fixtures/pki.ts';
+import { FakeMachine } from './fake-machine.ts';
+
+const MAIN = '/opt/proxy/dist/main.js';
+const METRICS = { host: '127.0.0.1', port: 9090 };
+const byMetrics = { pidFile: undefined, metrics: METRICS };
+const dir = temporaryFolder('find');
+
+function pidFile(text: string): string {
+	const path = join(dir, `${text.trim() || 'empty'}.pid`);
+	writeFileSync(path, text);
+	return path;
+}
+
+async function fails(target: Parameters<typeof findProxy>[0], machine: FakeMachine, message: RegExp): Promise<void> {
+	await assert.rejects(
+		findProxy(target, MAIN, machine),
+		(error) => error instanceof CommandError && message.test(error.message),
+	);
+}
+
+describe('a running proxy is found', () => {
+	test('by its metrics address, and is the process of that number and that start', async () => {
+		const machine = new FakeMachine();
+		const found = await findProxy(byMetrics, MAIN, machine);
+		assert.deepEqual([found.pid, found.startTicks], [42, 1_000]);
+	});
+
+	test('by no metrics address of another machine or pid namespace', async () => {
+		const none = new FakeMachine();
+		none.processes.clear();
+		await fails(byMetrics, none, /^127\.0\.0\.1:9090: its process 42 is none of this machine or container/);
+		const other = new FakeMachine();
+		other.processes.set(42, { startTicks: 7, args: ['/sbin/init'] });
+		await fails(byMetrics, other, /none of this machine/);
+	});
+
+	test('where there is no /proc, by a loopback address alone', async () => {
+		const machine = new FakeMachine();
+		machine.processes.set(42, {});
+		machine.facts = { ...machine.facts, startTicks: null };
+		assert.equal((await findProxy(byMetrics, MAIN, machine)).pid, 42);
+		await fails(
+			{ ...byMetrics, metrics: { host: 'edge-2', port: 9090 } },
+			machine,
+			/^edge-2:9090: .*none of this machine/,
+		);
+	});
+
+	test('by its metrics address only where a proxy answers', async () => {
+		for (const [status, body] of [
+			[404, 'not found'],
+			[200, '<html>'],
+			[200, '{"pid":-1}'],
+			[200, '{"pid":"1"}'],
+		] as const) {
+			const machine = new FakeMachine();
+			machine.answer = { status, body };
+			await fails(
+				byMetrics,
+				machine,
+				/^127\.0\.0\.1:9090: answers \d+ to \/process .*is that the --metrics-bind of a proxy/,
+			);
+		}
+	});
+
+	test('by its pid file, with what its metrics listener says of it', async () => {
+		const machine = new FakeMachine();
+		const path = pidFile('42\n');
+		const found = await findProxy({ pidFile: path, metrics: METRICS }, MAIN, machine);
+		assert.deepEqual([found.pid, found.startTicks, found.facts], [42, 1_000, machine.facts]);
+		machine.facts = { ...machine.facts, pid: 43 };
+		const { facts } = await findProxy({ pidFile: path, metrics: METRICS }, MAIN, machine);
+		assert.equal(facts, '127.0.0.1:9090: is process 43, and the file names 42');
+	});
+
+	test('by no pid file that names a process which has gone, or which is another program', async () => {
+		const machine = new FakeMachine();
+		machine.processes.set(44, { startTicks: 1, startedMs: 0, args: ['/usr/bin/vim', 'notes'] });
+		machine.processes.set(45, { startTicks: 1, startedMs: Date.now() + 60_000, args: ['node', MAIN] });
+		for (const pid of [43, 44, 45]) {
+			await fails(
+				{ pidFile: pidFile(`${pid}\n`), metrics: METRICS },
+				machine,
+				new RegExp(`its process ${pid} has gone`),
+			);
+		}
+		await fails(
+			{ pidFile: join(dir, 'none.pid'), metrics: METRICS },
+			machine,
+			/none\.pid: is not there; does the proxy run/,
+		);
+		await fails({ pidFile: pidFile(''), metrics: METRICS }, machine, /is not there/);
+		await fails(
+			{ pidFile: pidFile('root:x:0'), metrics: METRICS },
+			machine,
+			/holds something else than a process number/,
+		);
+		await fails({ pidFile: dir, metrics: METRICS }, machine, /cannot be read: EISDIR/);
+	});
+});

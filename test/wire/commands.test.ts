@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { describe, test } from 'node:test';
+import { PROTOCOLS, request } from '../fixtures/clients.ts';
+import { temporaryFolder } from '../fixtures/pki.ts';
+import { neutralEnvironment, type ProxyProcess, spawnProxy, startProxy } from '../fixtures/proxy.ts';
+import { startUpstream } from '../fixtures/upstream.ts';
+import { until, within } from '../fixtures/wait.ts';
+
+const MAIN = resolve(process.env.PROXY_TEST_MAIN ?? join(import.meta.dirname, '../../src/main.ts'));
+const dir = temporaryFolder('commands');
+
+interface Outcome {
+	readonly code: number | null;
+	readonly stdout: string;
+	readonly stderr: string;
+}
+
+/** Runs another command of the same program to its end. */
+async function proxyCommand(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Outcome> {
+	const child = spawn(process.execPath, [MAIN, ...args], {
+		stdio: ['ignore', 'pipe', 'pipe'],
+		env: { ...neutralEnvironment(), ...env },
+	});
+	const [[code], stdout, stderr] = await within(
+		Promise.all([once(child, 'exit'), text(child.stdout), text(child.stderr)]),
+		`proxy ${args.join(' ')}`,
+	);
+	return { code, stdout, stderr };
+}
+
+const metricsOf = (proxy: ProxyProcess) => ['--metrics', `127.0.0.1:${proxy.metricsPort}`];
+
+describe('the commands to a running proxy', () => {
+	test('find it by its metrics address: healthcheck, reload and drain', async () => {
+		await using upstream = await startUpstream();
+		await using proxy = await startProxy({ routes: [{ prefix: '/', upstream: upstream.url }] });
+		const metrics = metricsOf(proxy);
+
+		assert.deepEqual(await proxyCommand(['healthcheck', ...metrics]), { code: 0, stdout: 'ready\n', stderr: '' });
+		const live = await proxyCommand(['healthcheck', '--live'], { PROXY_METRICS_BIND: `0.0.0.0:${proxy.metricsPort}` });
+		assert.deepEqual(live, { code: 0, stdout: 'alive\n', stderr: '' });
+
+		proxy.writeConfig({ routes: [{ prefix: '/new', upstream: upstream.url }] });
+		const reloaded = await proxyCommand(['reload', ...metrics]);
+		assert.match(reloaded.stdout, /^reloaded: generation 2 is in force \(process \d+, \d+\.\d s\)\n$/);
+		assert.deepEqual([reloaded.code, reloaded.stderr], [0, '']);
+		for (const protocol of PROTOCOLS) {
+			assert.equal((await request(protocol, proxy, { path: '/new' })).status, 200);
+			assert.equal((await request(protocol, proxy, { path: '/' })).status, 404);
+		}
+
+		proxy.writeConfig('bogus = 1\n');
+		const failed = await proxyCommand(['reload', ...metrics]);
+		assert.match(failed.stdout, /^the reload failed, and what could not be taken over stays .*proxy check/);
+		assert.equal(failed.code, 1);
+		assert.equal((await request('h1', proxy, { path: '/new' })).status, 200, 'the old table goes on');
+
+		const drained = await proxyCommand(['drain', '--wait', ...metrics]);
+		assert.match(drained.stdout, new RegExp(`^process ${proxy.pid} has ended after \\d+\\.\\d s\\n$`));
+		assert.equal(drained.code, 0);
+		assert.equal(await proxy.stop(), 0);
+
+		const gone = await proxyCommand(['healthcheck', ...metrics]);
+		assert.match(gone.stdout, /^127\.0\.0\.1:\d+: nobody listens there \(ECONNREFUSED\)[^\n]*\n$/);
+		assert.equal(gone.code, 1);
+	});
+
+	test('find it by its pid file, which is there while it is ready', async () => {
+		const path = join(dir, 'proxy.pid');
+		// Left behind by a process that has gone: taken over.
+		writeFileSync(path, '2147483646\n');
+		await using upstream = await startUpstream();
+		await using proxy = await spawnProxy({
+			routes: [{ prefix: '/', upstream: upstream.url }],
+			env: { PROXY_PID_FILE: path },
+		});
+		await proxy.ready();
+		await until(() => readFileSync(path, 'utf8') === `${proxy.pid}\n`, 'the pid file');
+		assert.equal(statSync(path).mode & 0o777, 0o644 & ~process.umask());
+		assert.deepEqual(readdirSync(dir), ['proxy.pid'], 'no draft is left');
+
+		const second = await spawnProxy({ args: ['--pid-file', path] });
+		assert.equal(await within(second.exited, 'the second one'), 1);
+		assert.match(
+			second.stderr,
+			new RegExp(`^proxy: --pid-file: "[^"]+" belongs to process ${proxy.pid}, a running proxy;`),
+		);
+		assert.equal(readFileSync(path, 'utf8'), `${proxy.pid}\n`);
+
+		const reloaded = await proxyCommand(['reload', '--pid-file', path, ...metricsOf(proxy)]);
+		assert.match(reloaded.stdout, /^reloaded: generation 2 /);
+		const blind = await proxyCommand(['reload', '--pid-file', path, '--metrics', '127.0.0.1:1']);
+		assert.match(blind.stderr, /^proxy: nothing was reloaded, because its outcome could not be seen: .*--no-wait\n$/);
+		assert.equal(blind.code, 1);
+		assert.equal(await proxy.metric('proxy_reloads_total', { result: 'success' }), 1);
+
+		// Two drains are one: the second would otherwise cut the first one short.
+		const held = Promise.withResolvers<void>();
+		await using slow = await startUpstream({ script: (exchange) => held.promise.then(() => exchange.respond()) });
+		proxy.writeConfig({ routes: [{ prefix: '/', upstream: slow.url }] });
+		await proxy.reload();
+		const inFlight = request('h1', proxy);
+		await slow.request(1);
+		const target = ['--pid-file', path, ...metricsOf(proxy)];
+		assert.match((await proxyCommand(['drain', ...target])).stdout, /^process \d+ was told to drain\n$/);
+		assert.match((await proxyCommand(['drain', ...target])).stdout, /^process \d+ is draining already\n$/);
+		const health = await proxyCommand(['healthcheck', ...metricsOf(proxy)]);
+		assert.deepEqual(health, { code: 1, stdout: 'not ready: shutting down\n', stderr: '' });
+		const impatient = await proxyCommand(['drain', '--wait', '--timeout', '100ms', ...target]);
+		assert.match(impatient.stderr, /^proxy: process \d+ still drains after 0\.1 s, and goes on with it/);
+		assert.equal(impatient.code, 1);
+		held.resolve();
+		assert.equal((await inFlight).status, 200);
+		assert.equal(await within(proxy.exited, 'the end of the drain'), 0);
+		assert.equal(existsSync(path), false, 'the file goes with the process');
+		assert.match((await proxyCommand(['drain', ...target])).stderr, /^proxy: [^\n]*proxy\.pid: is not there;/);
+		await proxy.stop();
+	});
+});

@@ -1,0 +1,22 @@
+/**
+ * Writes what is made from the table of commands (src/cli/commands.ts): man/proxy.1 and docs/command.md.
+ *
+ *   node tools/command-docs.ts
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { COMMANDS } from '../src/cli/commands.ts';
+import { manPage } from './command-docs/man.ts';
+import { commandPage } from './command-docs/markdown.ts';
+
+const root = resolve(import.meta.dirname, '..');
+
+/** By path from the package's folder. */
+export function commandDocs(): Readonly<Record<string, string>> {
+	const { version } = JSON.parse(readFileSync(resolve(root, 'package.json'), 'utf8'));
+	return { 'man/proxy.1': manPage(COMMANDS, version), 'docs/command.md': commandPage(COMMANDS) };
+}
+
+if (import.meta.main) {
+	for (const [path, text] of Object.entries(commandDocs())) writeFileSync(resolve(root, path), text);
+}

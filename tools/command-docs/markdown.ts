@@ -1,0 +1,106 @@
+import { COMMON_SWITCHES, type Command, GROUPS, invocation, type ValueOption } from '../../src/cli/command.ts';
+import { operandForm, optionForm, SIGNALS, SUMMARY, switchForm, WRONG_USAGE } from '../../src/cli/help.ts';
+
+/** docs/command.md. */
+export function commandPage(commands: readonly Command[]): string {
+	return [
+		'# The command',
+		'',
+		'<!-- Made by tools/command-docs.ts from src/cli/commands.ts. Do not edit. -->',
+		'',
+		`\`proxy\`: ${SUMMARY[0]!.toLowerCase()}${SUMMARY.slice(1)}`,
+		'',
+		'Without a command it serves. `proxy help COMMAND` shows what follows for one command, `man proxy` for all of them, and a mistyped',
+		'command or option is answered with the nearest one. An option beats its environment variable, and an empty variable counts as not',
+		'set. `--flag=VALUE` and `--flag VALUE` are the same.',
+		'',
+		...GROUPS.flatMap((group) => {
+			const members = commands.filter((command) => command.group === group);
+			return members.length === 0 ? [] : [`**${group}:** ${members.map(link).join(', ')}`, ''];
+		}),
+		...GROUPS.flatMap((group) => commands.filter((command) => command.group === group)).flatMap(ofCommand),
+		'## For every command',
+		'',
+		'| Option | |',
+		'|---|---|',
+		...Object.values(COMMON_SWITCHES).map((option) => row(code(switchForm(option)), option.about)),
+		'',
+		'## Signals',
+		'',
+		'| Signal | |',
+		'|---|---|',
+		...SIGNALS.map(([names, about]) => row(names.split(', ').map(code).join(', '), about)),
+		'',
+		...FINDING,
+	].join('\n');
+}
+
+const FINDING = [
+	'## How a running proxy is found',
+	'',
+	'`proxy reload` and `proxy drain` send a signal, so they need the rights of the user of the proxy, on its machine and in its',
+	'container. The metrics listener takes no orders: anybody who reaches it could give them.',
+	'',
+	'- **By `--pid-file`** (`PROXY_PID_FILE`). The file holds the process number and a line feed: `kill -HUP "$(cat FILE)"` works, too.',
+	'  It is written when the proxy is ready, in one step, and removed when it exits. A number that was left behind counts for nothing:',
+	'  the process has to live, a word of its command line has to be `proxy` or the module of the command, and it must not have begun',
+	'  after the file was written (`/proc`; on systems without it, living is all that can be asked). A file that names a live proxy is',
+	'  an error at the start, and so is one that holds anything but a number.',
+	'- **By the metrics address.** `GET /process` says number, moment of start, generation and the count of reloads. The signal is sent',
+	'  only where a process with that number and that moment of start is here: behind a port forward, on another machine or in another',
+	'  pid namespace there is none, and the command says so.',
+	'',
+	'`proxy reload` waits for the outcome, which `/process` tells, up to `--timeout`. `proxy drain` sends no second signal to a proxy that',
+	'drains already, for that would cut the drain short; `--wait` returns when the process has ended.',
+	'',
+];
+
+function link({ name }: Command): string {
+	return `[\`${name}\`](#${`proxy-${name}`.replaceAll(' ', '-')})`;
+}
+
+function ofCommand(command: Command): string[] {
+	const { name, about, details = [], example, exitCodes } = command;
+	const operands = Object.values(command.operands);
+	const usage = [invocation(command), ...operands.map(operandForm), '[OPTIONS]'].join(' ');
+	const rows = [
+		...operands.map((operand) => row(code(operandForm(operand)), operand.about, '')),
+		...Object.values(command.options).map((option) => row(code(optionForm(option)), option.about, origin(option))),
+		...Object.values(command.switches).map((option) => row(code(switchForm(option)), option.about, '')),
+	];
+	return [
+		`## proxy ${name}`,
+		'',
+		`${about[0]!.toUpperCase()}${about.slice(1)}.`,
+		...details.flatMap((paragraph) => ['', paragraph]),
+		'',
+		'```sh',
+		example,
+		'```',
+		'',
+		`Usage: \`${usage}\``,
+		'',
+		...(rows.length === 0 ? [] : ['| Option | | Variable, default |', '|---|---|---|', ...rows, '']),
+		`Exit codes: ${Object.entries({ ...exitCodes, 2: WRONG_USAGE })
+			.map(([exitCode, meaning]) => `${exitCode}, ${meaning}`)
+			.join('; ')}.`,
+		'',
+	];
+}
+
+function origin({ flag, env, fallback, required, repeatable }: ValueOption): string {
+	return [
+		...(flag !== undefined && env !== undefined ? [code(env)] : []),
+		...(fallback === undefined ? [] : [code(fallback)]),
+		...(required ? ['needed'] : []),
+		...(repeatable ? ['may be repeated'] : []),
+	].join(', ');
+}
+
+function code(text: string): string {
+	return `\`${text}\``;
+}
+
+function row(...cells: readonly string[]): string {
+	return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
+}
