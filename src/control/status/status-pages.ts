@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { sum } from '../metrics/adding-up.ts';
 import type { Timers } from '../timers.ts';
 import { type Assets, readAssets } from './assets.ts';
 import { countersOf } from './counts.ts';
@@ -65,7 +66,7 @@ export class StatusPages {
 		const counters = () => source.counters();
 		const history = {
 			upstreams: () => source.sampled(),
-			ownAnswers: () => sumOf(counters().ownAnswers.values()),
+			ownAnswers: () => sum(counters().ownAnswers.values()),
 			counters: () => countersOf(counters()),
 		};
 		this.#history = new History(history, now());
@@ -160,10 +161,4 @@ const HEADERS = {
 
 function viewOf({ url }: IncomingMessage): View {
 	return parseView(url!.split('?').slice(1).join('?'));
-}
-
-function sumOf(numbers: Iterable<number>): number {
-	let sum = 0;
-	for (const number of numbers) sum += number;
-	return sum;
 }
