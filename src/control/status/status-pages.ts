@@ -115,6 +115,8 @@ export class StatusPages {
 		// A page of somebody else's could take all places, though it reads nothing.
 		const site = request.headers['sec-fetch-site'];
 		if (site !== undefined && site !== 'same-origin') return { status: 403, body: 'for the status page alone' };
+		// Behind another request of its connection, so that nobody gets it yet, and some versions of Node do not tell of its end.
+		if (response.socket === null) return { status: 503, body: 'ask over a connection of its own' };
 		if (this.#events.isFull) {
 			const body = `${MAX_CLIENTS} readers look on already; ask /status.json from time to time`;
 			return { status: 503, body, headers: { 'retry-after': '30' } };
