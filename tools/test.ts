@@ -42,8 +42,8 @@ const SUITES: Record<string, { readonly bodyModes: readonly BodyMode[]; readonly
 };
 
 /** What these test is over before a body is looked at, or has none: one mode proves it. They run in the first, and in the other when named. */
-const EITHER_MODE: ReadonlySet<string> = new Set(
-	[
+const EITHER_MODE: ReadonlySet<string> = new Set([
+	...[
 		...['auth', 'demo', 'handshake-refusals', 'health', 'health-many', 'http2-bounds', 'logging', 'methods', 'metrics'],
 		...[
 			'callers',
@@ -59,7 +59,9 @@ const EITHER_MODE: ReadonlySet<string> = new Set(
 			'tls',
 		],
 	].map((name) => `test/wire/${name}.test.ts`),
-);
+	// These run no body module, or build their own.
+	...['deploy', 'image', 'systemd-unit'].map((name) => `test/system/${name}.test.ts`),
+]);
 
 const DEADLINE_MODULE = import.meta.resolve('./test-deadline.ts');
 

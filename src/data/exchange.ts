@@ -413,7 +413,9 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		if (route === undefined) plane.stats.answered(status);
 		else route.upstream.stats.answered(status);
 		this.record?.answers(status, refusal);
-		if (refusal !== undefined && this.client.method !== 'HEAD') this.gave(refusal.body.length);
+		if (refusal !== undefined && this.client.method !== 'HEAD') {
+			this.#traffic?.gave(this.client.connection.protocol, refusal.body.length);
+		}
 	}
 
 	/** From now on it is in flight here, and its bytes are counted here. */

@@ -77,6 +77,7 @@ export class RequestRecord {
 	answers(status: number, refusal: Rejection | undefined): void {
 		this.status = status;
 		this.refusal = refusal;
+		if (refusal !== undefined && this.method !== 'HEAD') this.gave(refusal.body.length);
 	}
 
 	gave(bytes: number): void {

@@ -57,12 +57,12 @@ export class Histogram {
 		summary.sumMs += this.#totals[0]!;
 		summary.count += this.#totals[1]!;
 		const newest = Math.floor(nowMs / SLICE_MS) + 1;
+		const { window } = summary;
 		for (let slice = 0; slice < SLICES; slice++) {
 			const age = newest - this.#epochs[slice]!;
 			if (age < 0 || age >= VISIBLE_SLICES) continue;
-			for (let bucket = 0; bucket < BUCKETS; bucket++) {
-				summary.window[bucket]! += this.#buckets[slice * BUCKETS + bucket]!;
-			}
+			const buckets = this.#buckets.subarray(slice * BUCKETS, (slice + 1) * BUCKETS);
+			for (let bucket = 0; bucket < BUCKETS; bucket++) window[bucket]! += buckets[bucket]!;
 		}
 	}
 }

@@ -41,22 +41,42 @@ export function limiterSlotCount({ cells }: LimiterMemory): number {
 }
 
 /**
- * Slots that belong to a tenant in debt, and can be given to nobody else. It looks at the whole table: for scrapes.
+ * Slots that belong to a tenant in debt, and can be given to nobody else. It looks at the whole table, some 10 ms: for scrapes, which
+ * take `countSlotsInUse`, and leave it at each step.
  *
  * @param nowMs monotonic milliseconds.
  */
-export function limiterSlotsInUse({ cells }: LimiterMemory, nowMs: number): number {
-	// Halves of the words, so that no BigInt is made for a million slots. A slot that is just being taken counts.
+export function limiterSlotsInUse(memory: LimiterMemory, nowMs: number): number {
+	const count = countSlotsInUse(memory, nowMs);
+	for (let step = count.next(); ; step = count.next()) if (step.done) return step.value;
+}
+
+/** The same in steps of about a millisecond. */
+export function* countSlotsInUse({ cells }: LimiterMemory, nowMs: number): Generator<void, number> {
+	// Halves of the words, so that no BigInt is made for a million slots.
 	const halves = new Uint32Array(cells);
-	const seconds = Math.floor(nowMs / 1000);
-	const units = ((nowMs - seconds * 1000) * 2 ** 32) / 1000;
 	let inUse = 0;
-	for (let pair = 0; pair < halves.length; pair += 4) {
-		const fullAt = halves[pair + UPPER_HALF]!;
-		if (fullAt > seconds || (fullAt === seconds && halves[pair + LOWER_HALF]! > units)) inUse++;
+	for (let from = 0; from < halves.length; from += STEP) {
+		inUse += inDebt(halves, from, Math.min(from + STEP, halves.length), nowMs);
+		yield;
 	}
 	return inUse;
 }
+
+/** A slot that is just being taken counts. */
+function inDebt(halves: Uint32Array, from: number, to: number, nowMs: number): number {
+	const seconds = Math.floor(nowMs / 1000);
+	const units = ((nowMs - seconds * 1000) * 2 ** 32) / 1000;
+	let inDebt = 0;
+	for (let pair = from; pair < to; pair += 4) {
+		const fullAt = halves[pair + UPPER_HALF]!;
+		if (fullAt > seconds || (fullAt === seconds && halves[pair + LOWER_HALF]! > units)) inDebt++;
+	}
+	return inDebt;
+}
+
+/** 65,536 slots, in halves of words. */
+const STEP = 4 * 65_536;
 
 /** Where in a pair of 64-bit words the halves of `full-at` stand. */
 const UPPER_HALF = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1 ? 3 : 2;

@@ -52,9 +52,14 @@ export class Project {
 }
 
 /** Runs a program to its end; rejects with all that it said when its exit code is not 0. */
-export async function run(command: string, args: string[], cwd: string): Promise<{ stdout: string; stderr: string }> {
+export async function run(
+	command: string,
+	args: string[],
+	cwd: string,
+	env: NodeJS.ProcessEnv = process.env,
+): Promise<{ stdout: string; stderr: string }> {
 	try {
-		return await promisify(execFile)(command, args, { cwd, maxBuffer: 64 * 1024 * 1024 });
+		return await promisify(execFile)(command, args, { cwd, env, maxBuffer: 64 * 1024 * 1024 });
 	} catch (error) {
 		const { stdout, stderr } = error as { stdout: string; stderr: string };
 		throw new Error(`${command} ${args.join(' ')}\n${stdout}\n${stderr}`);

@@ -9,8 +9,10 @@ import { Http2Front } from '../../src/data/http2/front.ts';
 import type { Upstream } from '../../src/data/plane.ts';
 import type { OutgoingBody } from '../../src/data/upstream/connection.ts';
 import { RouteTable } from '../../src/gates/routes.ts';
+import { BucketTotal } from '../../src/shared/bucket-counts.ts';
 import { RouteStats } from '../../src/shared/route-stats.ts';
 import { dataFrame, headersFrame, PREFACE, settingsFrame } from '../fixtures/h2-frames.ts';
+import { BODY_MODE } from '../fixtures/proxy.ts';
 import { until } from '../fixtures/wait.ts';
 import { FakePlane, settle } from '../unit/data/fixtures/fake-plane.ts';
 
@@ -103,6 +105,19 @@ for (const [protocol, { accept, head, body }] of Object.entries(SENDERS)) {
 				served.destroy();
 			});
 		}
+
+		it('has spent in the gates what the client did not take for its body', async () => {
+			const { plane, queued, client, served } = await waiting();
+			await plane.pass(3000);
+			client.write(body('hello'));
+			await settle();
+			await until(() => queued.length === 1, 'the request');
+			queued[0]!.dispatch(plane.clock.now() + 2);
+			const { sumMs } = BucketTotal.of({ bounds: [1], exemplars: false }, [plane.histograms.gates]);
+			// Streaming: it has been waiting for its turn all the time.
+			assert.equal(sumMs, BODY_MODE === 'streaming' ? 3002 : 2);
+			served.destroy();
+		});
 
 		it('is gone when its client goes', async () => {
 			const { plane, queued, client, served } = await waiting();

@@ -1,11 +1,15 @@
 import assert from 'node:assert/strict';
+import { X509Certificate } from 'node:crypto';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { connect as connectTcp } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { FamilyDescription } from '../../src/control/metrics/exposition.ts';
+import { FAMILIES } from '../../src/control/metrics/family-table.ts';
 import { HANDSHAKE_REFUSALS } from '../../src/shared/handshake-refusals.ts';
 import { CONNECTION_ENDS, CONNECTION_REFUSALS, HTTP2_ERROR_REASONS } from '../../src/shared/stats.ts';
-import { connect, isAccepted, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { connect, h1Raw, h2Raw, isAccepted, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { headersFrame } from '../fixtures/h2-frames.ts';
 import { INSPECTABLE, WorkerInspector } from '../fixtures/inspect-workers.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { type MetricType, parseMetrics, type Sample, type Scrape, sampleSum } from '../fixtures/prometheus.ts';
@@ -25,9 +29,9 @@ interface Page {
 	readonly text: string;
 }
 
-function page(proxy: ProxyProcess, path = '/metrics', method = 'GET'): Promise<Page> {
+function page(proxy: ProxyProcess, path = '/metrics', method = 'GET', headers = {}): Promise<Page> {
 	return new Promise((resolve, reject) => {
-		const options = { host: '127.0.0.1', port: proxy.metricsPort, path, method, agent: false };
+		const options = { host: '127.0.0.1', port: proxy.metricsPort, path, method, headers, agent: false };
 		const asked = httpRequest(options, async (response) => {
 			let text = '';
 			for await (const chunk of response) text += chunk;
@@ -135,9 +139,27 @@ describe('the first scrape', () => {
 	});
 
 	test('has no family that nobody knows of', () => {
-		const known = [...Object.keys(families), 'proxy_build_info'];
-		const others = [...scrape.keys()].filter((name) => !known.includes(name) && !/^(process|nodejs)_/.test(name));
+		const known = Object.values<FamilyDescription>(FAMILIES);
+		const others = [...scrape.keys()].filter((name) => !known.some((family) => family.name === name));
 		assert.deepEqual(others, []);
+	});
+
+	test('has of each family the labels and values that the table of families says', () => {
+		for (const { name, type, labels } of Object.values<FamilyDescription>(FAMILIES)) {
+			// These come with a CRL, and with an issuer whose keys come over the network.
+			if (/_crl_|_jwks_/.test(name)) continue;
+			const family = scrape.get(name);
+			assert.equal(family?.type, type === 'info' ? 'gauge' : type, name);
+			assert.ok(family.samples.length > 0, name);
+			for (const sample of family.samples) {
+				for (const [label, value] of Object.entries(sample.labels)) {
+					if (label === 'quantile' || label === 'le') continue;
+					const values = labels[label];
+					assert.ok(values !== undefined, `${name} has the label ${label}`);
+					assert.ok(typeof values === 'string' || values.includes(value), `${name} ${label}=${value}`);
+				}
+			}
+		}
 	});
 
 	test('starts from what is: breaker closed by the first probe, upstream alive, all workers there, nothing else counted yet', () => {
@@ -375,6 +397,142 @@ describe('what is counted', () => {
 		for (let start = 20; start < 420; start += 50) await ask(50, start);
 		assert.deepEqual(await seriesOf(), before);
 		assert.ok(!JSON.stringify(before).includes('tenant-'));
+	});
+});
+
+describe('what adds up', () => {
+	let upstream: Upstream;
+	let proxy: ProxyProcess;
+	const open = new AsyncDisposableStack();
+	before(async () => {
+		upstream = open.use(await startUpstream());
+		proxy = open.use(
+			await startProxy({
+				config: { ...CONFIG, tenant_rps: 2 },
+				routes: [{ prefix: '/up', upstream: upstream.url }],
+				log: { request_id: true },
+			}),
+		);
+	});
+	after(() => open.disposeAsync());
+
+	const metric = (name: string, labels: Record<string, string> = {}) => proxy.metric(name, labels);
+
+	for (const [protocol, label] of [
+		['h1', 'http/1.1'],
+		['h2', 'h2'],
+	] as const) {
+		test(`requests in flight and bytes, by route and protocol, over ${protocol}`, async () => {
+			const gate = Promise.withResolvers<void>();
+			upstream.script = async (exchange) => {
+				await gate.promise;
+				exchange.respond({ body: 'twelve bytes' });
+			};
+			const of = { route: '/up', protocol: label };
+			const seen = upstream.requests.length;
+			const own = await metric('proxy_response_body_bytes_total', { protocol: label });
+			const token = pki.token(`sub-${protocol}`);
+			const asked = request(protocol, proxy, { path: '/up', method: 'POST', body: 'hello', token });
+			await upstream.request(seen + 1);
+			assert.equal(await metric('proxy_requests_in_flight', of), 1);
+			assert.equal(await metric('proxy_requests_in_flight'), 1);
+			gate.resolve();
+			assert.equal((await asked).status, 200);
+			await until(async () => (await metric('proxy_requests_in_flight')) === 0, 'the request to be over');
+			assert.equal(await metric('proxy_request_body_bytes_total', of), 5);
+			assert.equal(await metric('proxy_response_body_bytes_total', of), 12);
+			const { text } = await request(protocol, proxy, { path: '/none', token });
+			assert.equal(await metric('proxy_response_body_bytes_total', { protocol: label }), own + 12 + text.length);
+		});
+	}
+
+	test('histograms of round trips, gates and handshakes, of which none is missing in any bucket', async () => {
+		const scrape = await proxy.metrics();
+		const up = { upstream: upstream.authority };
+		for (const [name, labels, count] of [
+			['proxy_upstream_duration_seconds', up, 2],
+			['proxy_gate_duration_seconds', {}, 2],
+			['proxy_tls_handshake_duration_seconds', {}, sampleSum(scrape, 'proxy_tls_handshake_seconds_count')],
+		] as const) {
+			assert.equal(sampleSum(scrape, `${name}_count`, labels), count, name);
+			assert.equal(sampleSum(scrape, `${name}_bucket`, { ...labels, le: '+Inf' }), count, name);
+			assert.ok(sampleSum(scrape, `${name}_sum`, labels) > 0, name);
+		}
+		assert.ok((await metric('proxy_tls_handshakes_total', { version: 'TLSv1.3' })) >= 4);
+		assert.equal(await metric('proxy_tls_handshakes_total', { group: 'other' }), 0);
+	});
+
+	test('looked-up tokens, and places of the limiter that are taken', async () => {
+		const [hits, misses] = await Promise.all(
+			['hit', 'miss'].map((result) => metric('proxy_token_cache_lookups_total', { result })),
+		);
+		await using connection = await connect('h2', proxy);
+		const token = pki.token('looked-up');
+		await connection.request({ path: '/none', token });
+		await connection.request({ path: '/none', token });
+		assert.equal(await metric('proxy_token_cache_lookups_total', { result: 'hit' }), hits! + 1);
+		assert.equal(await metric('proxy_token_cache_lookups_total', { result: 'miss' }), misses! + 1);
+		// Its bucket of two is full again after a second.
+		assert.ok((await metric('proxy_ratelimit_slots_in_use')) >= 1);
+		await until(async () => (await metric('proxy_ratelimit_slots_in_use')) === 0, 'all buckets to be full');
+		assert.equal(await metric('proxy_ratelimit_slots'), 2 ** 20);
+	});
+
+	test('streams that were reset for an error of the client', async () => {
+		await using connection = await h2Raw(proxy);
+		connection.send(headersFrame(1, [[':method', 'GET']]));
+		await until(
+			async () => (await metric('proxy_http2_stream_errors_total', { reason: 'malformed' })) === 1,
+			'the count',
+		);
+		assert.equal(await metric('proxy_http2_stream_errors_total'), 1);
+	});
+
+	test('memory that bodies hold, until it is given back', async () => {
+		if (BODY_MODE === 'streaming') return;
+		const raw = await h1Raw(proxy);
+		const token = pki.token('holder');
+		raw.send(`POST /up HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${token}\r\ncontent-length: 2000000\r\n\r\n`);
+		raw.send(Buffer.alloc(1_000_000));
+		await until(async () => (await metric('proxy_body_memory_bytes')) >= 1_000_000, 'the body to be held');
+		raw.socket.destroy();
+		await until(async () => (await metric('proxy_body_memory_bytes')) === 0, 'it to be given back');
+		assert.equal(await metric('proxy_body_memory_limit_bytes'), 2 ** 30);
+	});
+
+	test('event loops of all workers, sampled without a request', async () => {
+		for (const worker of ['0', '1']) {
+			await until(
+				async () => (await metric('proxy_worker_event_loop_seconds_total', { worker, state: 'idle' })) > 0,
+				'a sample',
+			);
+			const used = await metric('proxy_worker_event_loop_utilization_ratio', { worker });
+			assert.ok(used >= 0 && used <= 1, `${used}`);
+		}
+	});
+
+	test('certificates and reloads, with the time of each', async () => {
+		const { validToDate } = new X509Certificate(pki.server.certPem);
+		const expiry = await metric('proxy_certificate_expiry_timestamp_seconds', { kind: 'server' });
+		assert.equal(expiry, validToDate.getTime() / 1000);
+		const of = { part: 'routes' };
+		const started = await metric('proxy_reload_timestamp_seconds', { ...of, result: 'success' });
+		await proxy.reload();
+		assert.ok((await metric('proxy_reload_timestamp_seconds', { ...of, result: 'success' })) > started);
+		assert.equal(await metric('proxy_reload_timestamp_seconds', { result: 'failure' }), 0);
+	});
+
+	test('the page in OpenMetrics, for those who ask for it, with the trace of a request', async () => {
+		const { headers, text } = await page(proxy, '/metrics', 'GET', { accept: 'application/openmetrics-text' });
+		assert.equal(headers['content-type'], 'application/openmetrics-text; version=1.0.0; charset=utf-8');
+		assert.ok(text.endsWith('\n# EOF\n'));
+		assert.match(
+			text,
+			/^proxy_upstream_duration_seconds_bucket\{.*\} \d+ # \{trace_id="[0-9a-f]{32}"\} [\d.e-]+ \d+\.\d{3}$/m,
+		);
+		assert.match(text, /^proxy_gate_duration_seconds_bucket\{.*\} \d+ # \{trace_id="/m);
+		assert.match(text, /^proxy_requests_created\{.*upstream=.*\} \d{10}/m);
+		assert.ok(!text.includes('sub-h2'));
 	});
 });
 

@@ -1,5 +1,5 @@
 import { defineCommand } from '../command.ts';
-import { parseServerName, parseUpstreamUrl } from '../development/options.ts';
+import { parseServerName, parseUpstreamUrl } from '../development-options.ts';
 import { parseFileName } from '../options.ts';
 
 export const init = defineCommand({

@@ -1,5 +1,5 @@
 import { defineCommand } from '../command.ts';
-import { DEVELOPMENT_DIR, parseClientName, parseSan } from '../development/options.ts';
+import { DEVELOPMENT_DIR, parseClientName, parseSan } from '../development-options.ts';
 
 export const pkiClient = defineCommand({
 	name: 'pki client',

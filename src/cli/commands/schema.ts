@@ -5,9 +5,9 @@ export const schema = defineCommand({
 	group: 'Set up',
 	about: 'print the JSON Schema of the configuration file, for editors',
 	details: [
-		'Editors that know taplo, such as VS Code with Even Better TOML, complete and check a file whose first line is "#:schema ./config.schema.json", where the schema lies beside it. What a schema cannot say, proxy check does.',
+		'Editors that know taplo, such as VS Code with Even Better TOML, complete and check a file whose first line is "#:schema ./config.schema.json", where the schema lies beside it: proxy schema > config.schema.json. What a schema cannot say, proxy check does.',
 	],
-	example: 'proxy schema > config.schema.json',
+	example: 'proxy schema',
 	exitCodes: { 0: 'printed' },
 	run: async (_, { print }) => {
 		const { configSchemaText } = await import('../../config/json-schema.ts');

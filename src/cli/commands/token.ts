@@ -1,5 +1,5 @@
 import { defineCommand } from '../command.ts';
-import { DEVELOPMENT_DIR, parseClaim, parseSubject, parseTtl } from '../development/options.ts';
+import { DEVELOPMENT_DIR, parseClaim, parseSubject, parseTtl } from '../development-options.ts';
 import { parseFileName } from '../options.ts';
 import { RUN_OPTIONS } from '../run-options.ts';
 

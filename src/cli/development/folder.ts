@@ -7,9 +7,6 @@ import { CommandError } from '../command.ts';
  * key that signs tokens. In production none of the private keys but the server's is anywhere near the proxy.
  */
 
-/** What the folder is called when nothing else is said. */
-export const DEVELOPMENT_FOLDER = 'dev';
-
 export interface DevelopmentFiles {
 	readonly ca: { readonly cert: string; readonly key: string };
 	readonly server: { readonly cert: string; readonly key: string };
@@ -27,9 +24,6 @@ export function developmentFiles(dir: string): DevelopmentFiles {
 		client: pair,
 	};
 }
-
-/** Names of the folder's own; a client's files would be taken for them. */
-export const RESERVED_NAMES: readonly string[] = ['ca', 'server', 'issuer'];
 
 export interface NewFile {
 	readonly path: string;

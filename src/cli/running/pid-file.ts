@@ -85,8 +85,9 @@ export function namesProxy(
 	read: (pid: number) => ProcessEntry | undefined = readProcess,
 ): ProcessEntry | undefined {
 	const entry = read(pid);
-	const { mtimeMs } = statSync(path);
-	return entry !== undefined && isWriter(entry, mtimeMs, mainPath) ? entry : undefined;
+	// Its process may remove it at this moment.
+	const file = statSync(path, { throwIfNoEntry: false });
+	return entry !== undefined && file !== undefined && isWriter(entry, file.mtimeMs, mainPath) ? entry : undefined;
 }
 
 /** Clocks of file systems have grains, and the start of a process is a difference of clocks. */

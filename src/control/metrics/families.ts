@@ -2,7 +2,7 @@ import type { KeySetSeed } from '../../identity/key-set.ts';
 import { budgetInUse } from '../../shared/budget.ts';
 import { Summary } from '../../shared/histogram.ts';
 import type { SelfRefreshing } from '../../shared/jwks/key-refresher.ts';
-import { limiterSlotCount, limiterSlotsInUse } from '../../shared/limiter.ts';
+import { countSlotsInUse, limiterSlotCount } from '../../shared/limiter.ts';
 import type { HistogramsSeed } from '../../shared/messages.ts';
 import { TLS_VERSIONS, type WorkerStats } from '../../shared/stats.ts';
 import { expiringOf } from '../facts/certificates.ts';
@@ -67,8 +67,7 @@ export function* writeProxyFamilies(page: Exposition, sources: MetricSources): G
 	writeHandshakes(page, sources, workers, now);
 	writeConnections(page, sources, workers);
 	yield;
-	writeLimiter(page, sources, now);
-	yield;
+	yield* writeLimiter(page, sources, now);
 	writeExpiring(page, sources);
 	yield;
 	writeKeys(page, sources);
@@ -158,8 +157,8 @@ function writeConnections(page: Exposition, { budgets }: MetricSources, workers:
 	page.family(FAMILIES.accessLogDropped).sample(total(workers, ({ accessLinesDropped }) => accessLinesDropped));
 }
 
-function writeLimiter(page: Exposition, { budgets: { limiter } }: MetricSources, now: number): void {
-	page.family(FAMILIES.rateLimitSlotsInUse).sample(limiterSlotsInUse(limiter, now));
+function* writeLimiter(page: Exposition, { budgets: { limiter } }: MetricSources, now: number): Generator<void> {
+	page.family(FAMILIES.rateLimitSlotsInUse).sample(yield* countSlotsInUse(limiter, now));
 	page.family(FAMILIES.rateLimitSlots).sample(limiterSlotCount(limiter));
 }
 

@@ -27,7 +27,13 @@ describe('the table of commands', () => {
 	test('loads no command: only descriptions, and readers of values', () => {
 		const { modules, builtins } = loadedWith('src/cli/commands.ts', 'src/cli/arguments.ts');
 		const others = modules.filter((path) => !/^src\/cli\/(commands\/[a-z-]+|[a-z-]+)\.ts$/.test(path));
-		assert.deepEqual(others, ['src/config/authority.ts', 'src/config/wording.ts', 'src/shared/suggest.ts']);
+		const readers = [
+			'src/config/authority.ts',
+			'src/config/upstream.ts',
+			'src/config/wording.ts',
+			'src/shared/suggest.ts',
+		];
+		assert.deepEqual(others, readers);
 		assert.deepEqual(
 			modules.filter((path) => /src\/cli\/(check|help|serve|environment|version)\.ts/.test(path)),
 			[],

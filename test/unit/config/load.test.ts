@@ -8,6 +8,7 @@ import type { Limits } from '../../../src/config/config.ts';
 import { ConfigError } from '../../../src/config/error.ts';
 import { loadConfig } from '../../../src/config/load.ts';
 import { KEYS } from '../../../src/config/schema.ts';
+import { DEFAULT_BUCKETS, DEFAULT_GATE_BUCKETS } from '../../../src/config/tables/metrics.ts';
 import { MINIMAL } from './minimal.ts';
 import { parseConfig } from './parse.ts';
 
@@ -81,6 +82,7 @@ describe('a configuration that is right', () => {
 				rateLimitHeaders: false,
 			},
 			log: { access: 'off', requestId: false },
+			metrics: { buckets: DEFAULT_BUCKETS, gateBuckets: DEFAULT_GATE_BUCKETS },
 		});
 	});
 

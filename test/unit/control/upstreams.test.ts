@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { RouteConfig } from '../../../src/config/config.ts';
-import { type Upstream, Upstreams } from '../../../src/control/upstreams.ts';
+import { lastTransition, type Upstream, Upstreams } from '../../../src/control/upstreams.ts';
 import { CLOSED, OPEN } from '../../../src/shared/breaker-cell.ts';
+import { readTraffic } from '../../../src/shared/route-stats.ts';
 import { TRANSITIONS, UpstreamStats } from '../../../src/shared/stats.ts';
 import { FakeTime } from './fixtures/fake-time.ts';
 import { RecordedLog } from './fixtures/recorded-log.ts';
@@ -113,7 +114,8 @@ describe('what a worker gets to know', () => {
 		upstreams.apply(upstreams.plan([route('/a', 'x:1', 1_000), guarded, route('/c', 'x:1')]));
 		const [first, second] = [0, 1].map((worker) => upstreams.seed(upstreams.current, worker));
 		const open = { rate: undefined, access: undefined, certificateHeaders: undefined };
-		assert.deepEqual(first!.routes, [
+		const seen = first!.routes.map(({ stats: _, ...seed }) => seed);
+		assert.deepEqual(seen, [
 			{ prefix: '/a', cooldownMs: 1_000, opening: { failures: 1, tenants: 1 }, upstream: 0, ...open },
 			{
 				prefix: '/b',
@@ -135,6 +137,9 @@ describe('what a worker gets to know', () => {
 		);
 		assert.equal(first!.upstreams[0]!.breaker, second!.upstreams[0]!.breaker);
 		assert.notEqual(first!.upstreams[0]!.stats, second!.upstreams[0]!.stats);
+		assert.equal(first!.upstreams[0]!.durations, second!.upstreams[0]!.durations);
+		assert.equal(first!.routes[0]!.stats, second!.routes[0]!.stats);
+		assert.notEqual(first!.routes[0]!.stats, first!.routes[2]!.stats);
 	});
 });
 
@@ -196,5 +201,45 @@ describe('the counters of an upstream', () => {
 				[0, 3],
 			],
 		);
+	});
+});
+
+describe('the counters of a route', () => {
+	const of = (upstreams: Upstreams, prefix: string) => upstreams.current.traffic.get(prefix)!;
+
+	test('go on where they were when the route comes back, and nothing of a dead worker is in flight', () => {
+		const upstreams = testUpstreams();
+		upstreams.apply(upstreams.plan([route('/a', 'x:1'), route('/b', 'x:1')]));
+		const { stats, createdSeconds } = of(upstreams, '/a');
+		stats[0]!.received('h2', 5);
+		stats[0]!.inFlight('h2', 1);
+		stats[1]!.inFlight('h2', 1);
+		upstreams.apply(upstreams.plan([route('/b', 'x:1')]));
+		assert.equal(of(upstreams, '/a'), undefined);
+		upstreams.clearGauges(0);
+		upstreams.apply(upstreams.plan([route('/a', 'y:2')]));
+		assert.equal(of(upstreams, '/a').createdSeconds, createdSeconds);
+		assert.deepEqual(readTraffic(of(upstreams, '/a').stats, 'h2'), { inFlight: 1, received: 5, gave: 0 });
+	});
+});
+
+describe('the last transition of an upstream', () => {
+	test('is that of whoever was last: a worker, or a health probe', () => {
+		const upstreams = testUpstreams();
+		upstreams.apply(upstreams.plan([route('/a', 'x:1')]));
+		const upstream = find(upstreams, 'x:1');
+		assert.equal(lastTransition(upstream), undefined);
+		upstream.breaker.health(true, 0, 'the probe passed');
+		assert.equal(lastTransition(upstream)!.reason, 'health');
+		const worker = (index: number) => new UpstreamStats(upstream.counters.stats[index]!).transitions;
+		worker(1).count('open', 'status', 'status 503', 20, 2);
+		worker(0).count('open', 'timeout', '', 10, 1);
+		assert.deepEqual(lastTransition(upstream), {
+			to: 'open',
+			reason: 'status',
+			cause: 'status 503',
+			at: 20,
+			wallSeconds: 2,
+		});
 	});
 });

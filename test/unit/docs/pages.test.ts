@@ -16,7 +16,7 @@
  * Every other block fails, also one of a new language. Command lines of `proxy` must be such that it would take, in every block.
  */
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { describe, it } from 'node:test';
 import { parseCommandLine } from '../../../src/cli/arguments.ts';
@@ -56,6 +56,22 @@ describe('the pages', () => {
 	}
 });
 
+describe('configurations that lie in the repository', () => {
+	it('name their schema in the first line, by a path that is right here or beside a copy of the file', () => {
+		for (const file of globSync('{deploy,examples,docs,bench}/**/*.toml', {
+			cwd: ROOT,
+			exclude: ['**/node_modules/**'],
+		})) {
+			const [, path] = /^#:schema (\S+)\n/.exec(readFileSync(join(ROOT, file), 'utf8')) ?? [];
+			const isHere = path !== undefined && posix.join(dirname(file), path) === 'schema/config.schema.json';
+			assert.ok(
+				isHere || path === './config.schema.json',
+				`${file} must begin with ${SCHEMA_LINE}, or name schema/config.schema.json`,
+			);
+		}
+	});
+});
+
 describe('the rule about blocks of code', () => {
 	const problem = (text: string) => {
 		const [block] = blocksIn('docs/x.md', text);
@@ -93,7 +109,7 @@ describe('the rule about blocks of code', () => {
 		assert.match(run(`<!-- checked by ${here}: ${name.toUpperCase()} -->`)!, /has no THE RULE/);
 		assert.equal(run('<!-- not run: needs a cluster -->'), undefined);
 		assert.match(run('<!-- not run: -->')!, /no test runs it/);
-		assert.equal(problem('```sh\nproxy schema > config.schema.json\n```'), undefined);
+		assert.equal(problem('```sh\nproxy schema\n```'), undefined);
 	});
 
 	it('takes no block of a language that it does not know', () => {

@@ -2,11 +2,15 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Worker } from 'node:worker_threads';
 import fc from 'fast-check';
+import { Rate } from '../../../src/gates/tenant-limit.ts';
 import {
 	createLimiterMemory,
 	LIMITER_SLOTS,
 	type LimiterMemory,
+	limiterSlotCount,
+	limiterSlotsInUse,
 	releaseLimiterLock,
+	TenantLimiter,
 } from '../../../src/shared/limiter.ts';
 import { ExactLimits, ms } from '../../models/exact-limits.ts';
 import { FixedRateLimiter } from './fixed-rate.ts';
@@ -419,5 +423,18 @@ describe('the limiter after the death of a thread', () => {
 		}
 		assert.ok(heldAtDeath > 0, 'no thread died where it matters');
 		assert.deepEqual(new BigInt64Array(memory.cells), before);
+	});
+});
+
+describe('the places of the limiter that are in use', () => {
+	it('are those of tenants in debt, to the moment at which their buckets are full', () => {
+		const memory = createLimiterMemory(new Uint8Array(32), 64);
+		const limiter = new TenantLimiter(memory, 0);
+		assert.deepEqual([limiterSlotCount(memory), limiterSlotsInUse(memory, 0)], [64, 0]);
+		const rate = new Rate(4);
+		for (const tenant of ['a', 'b', 'c']) limiter.admit(limiter.keyOf(tenant), 1000, rate);
+		limiter.admit(limiter.keyOf('c'), 1000, rate);
+		const inUse = (ms: number) => limiterSlotsInUse(memory, ms);
+		assert.deepEqual([1000, 1249, 1250, 1499, 1500, 1e9].map(inUse), [3, 3, 1, 1, 0, 0]);
 	});
 });

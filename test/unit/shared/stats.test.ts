@@ -7,7 +7,10 @@ import {
 	CONNECTION_REFUSALS,
 	FORBIDDEN_REASONS,
 	HTTP2_ERROR_REASONS,
+	HTTP2_STREAM_ERROR_REASONS,
 	RATE_LIMIT_REASONS,
+	TLS_GROUPS,
+	TransitionCounts,
 	UpstreamStats,
 	WorkerStats,
 } from '../../../src/shared/stats.ts';
@@ -29,6 +32,11 @@ describe("a worker's stats", () => {
 		forbidden: new Map(FORBIDDEN_REASONS.map((reason) => [reason, 0])),
 		answers: new Map(),
 		tokenCache: { hits: 0, misses: 0 },
+		http2StreamErrors: new Map(HTTP2_STREAM_ERROR_REASONS.map((reason) => [reason, 0])),
+		handshakesAgreed: {
+			'TLSv1.2': new Map(TLS_GROUPS.map((group) => [group, 0])),
+			'TLSv1.3': new Map(TLS_GROUPS.map((group) => [group, 0])),
+		},
 		loop: { sampledAt: 0, utilization: 0, activeMs: 0, idleMs: 0, delayP50: 0, delayP99: 0, delayMax: 0 },
 	};
 
@@ -49,6 +57,25 @@ describe("a worker's stats", () => {
 					[
 						(stats: WorkerStats) => stats.rateLimited(reason),
 						{ rateLimited: new Map(RATE_LIMIT_REASONS.map((one) => [one, one === reason ? 1 : 0])) },
+					] as const,
+			),
+			...HTTP2_STREAM_ERROR_REASONS.map(
+				(reason) =>
+					[
+						(stats: WorkerStats) => stats.http2StreamError(reason),
+						{ http2StreamErrors: new Map(ZERO.http2StreamErrors).set(reason, 1) },
+					] as const,
+			),
+			...TLS_GROUPS.map(
+				(group) =>
+					[
+						(stats: WorkerStats) => stats.handshakeAgreed('TLSv1.2', group),
+						{
+							handshakesAgreed: {
+								...ZERO.handshakesAgreed,
+								'TLSv1.2': new Map(ZERO.handshakesAgreed['TLSv1.2']).set(group, 1),
+							},
+						},
 					] as const,
 			),
 			[(stats: WorkerStats) => stats.tokenCacheHit(), { tokenCache: { hits: 1, misses: 0 } }],
@@ -181,3 +208,45 @@ function summary(histogram: WorkerStats['handshakes']): Summary {
 	histogram.addTo(all, 0);
 	return all;
 }
+
+describe("a worker's event loop in its stats", () => {
+	const SAMPLE = { sampledAt: 5, utilization: 0.5, activeMs: 10, idleMs: 20, delayP50: 1, delayP99: 2, delayMax: 3 };
+
+	it('is as it was sampled last, and the time it was busy is added up', () => {
+		const stats = new WorkerStats(WorkerStats.allocate());
+		stats.loopSampled(SAMPLE);
+		stats.loopSampled({ ...SAMPLE, sampledAt: 6, utilization: 0.25 });
+		assert.deepEqual(stats.read().loop, { ...SAMPLE, sampledAt: 6, utilization: 0.25, activeMs: 20, idleMs: 40 });
+	});
+
+	it('is gone with its thread, but for the time that it was busy', () => {
+		const stats = new WorkerStats(WorkerStats.allocate());
+		stats.loopSampled(SAMPLE);
+		stats.clearGauges();
+		const none = { sampledAt: 0, utilization: 0, delayP50: 0, delayP99: 0, delayMax: 0 };
+		assert.deepEqual(stats.read().loop, { ...none, activeMs: 10, idleMs: 20 });
+	});
+});
+
+describe('the last transition of a circuit', () => {
+	it('is told with its time and its words', () => {
+		const counts = new TransitionCounts();
+		assert.equal(counts.last, undefined);
+		counts.count('open', 'status', 'status 503', 7, 1_800_000_000);
+		counts.count('half-open', 'probe', 'the cooldown is over', 8, 1_800_000_001);
+		assert.deepEqual(counts.last, {
+			to: 'half-open',
+			reason: 'probe',
+			cause: 'the cooldown is over',
+			at: 8,
+			wallSeconds: 1_800_000_001,
+		});
+	});
+
+	it('is shared with other threads, its words cut off at a whole character', () => {
+		const memory = UpstreamStats.allocate();
+		new UpstreamStats(memory).transitions.count('open', 'connect', 'ü'.repeat(100), 1, 2);
+		assert.equal(new UpstreamStats(memory).transitions.last!.cause, 'ü'.repeat(48));
+		assert.deepEqual(new UpstreamStats(memory).read().answers, new Map());
+	});
+});

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { describe, test } from 'node:test';
 import { parseConfig } from '../../../src/config/load.ts';
@@ -9,10 +9,13 @@ const root = resolve(import.meta.dirname, '../../..');
 const unit = readFileSync(resolve(root, 'deploy/systemd/edge.service'), 'utf8');
 
 describe('the unit for systemd', () => {
-	test('is in the README as it is in deploy/', () => {
-		const readme = readFileSync(resolve(root, 'README.md'), 'utf8');
-		const [, block] = /^```ini\n(# \/etc\/systemd\/system\/edge\.service\n.*?)^```$/ms.exec(readme) ?? [];
-		assert.equal(block, unit);
+	test('is wherever the docs show it as it is in deploy/', () => {
+		for (const file of globSync(['*.md', 'docs/*.md'], { cwd: root })) {
+			const text = readFileSync(resolve(root, file), 'utf8');
+			for (const [, block] of text.matchAll(/^```ini\n(# \/etc\/systemd\/system\/edge\.service\n.*?)^```$/gms)) {
+				assert.equal(block, unit, file);
+			}
+		}
 	});
 
 	test('gives the proxy the time that it takes by default to drain, and asks for a reload as the proxy expects it', () => {

@@ -9,14 +9,14 @@ import { CommandError, Malformed } from '../../../../src/cli/command.ts';
 import { createClient } from '../../../../src/cli/development/client.ts';
 
 import { type Initialised, initialise } from '../../../../src/cli/development/init.ts';
+import { makeToken, partiesOf } from '../../../../src/cli/development/token.ts';
 import {
 	parseClaim,
 	parseClientName,
 	parseSan,
 	parseServerName,
 	parseTtl,
-} from '../../../../src/cli/development/options.ts';
-import { makeToken, partiesOf } from '../../../../src/cli/development/token.ts';
+} from '../../../../src/cli/development-options.ts';
 import { parseConfig, readConfig } from '../../../../src/config/load.ts';
 import { KEYS } from '../../../../src/config/schema.ts';
 import { inspect } from '../../../../src/control/files/inspection.ts';
@@ -150,8 +150,8 @@ describe('what is made for development', () => {
 		});
 
 		it('takes claims, its own among them', async () => {
-			const payload = await verified(await make({ claims: { rps: 5, exp: seconds + 7 } }));
-			assert.deepEqual([payload.rps, payload.exp], [5, seconds + 7]);
+			const payload = await verified(await make({ claims: { rps: 5, exp: seconds + 700 } }));
+			assert.deepEqual([payload.rps, payload.exp], [5, seconds + 700]);
 		});
 
 		it('is bound to a certificate', async () => {

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { Exposition } from '../../../../src/control/metrics/exposition.ts';
+import { Exposition, type FamilyDescription } from '../../../../src/control/metrics/exposition.ts';
+import { FAMILIES } from '../../../../src/control/metrics/family-table.ts';
+import { BucketCounts, BucketTotal } from '../../../../src/shared/bucket-counts.ts';
 import { HISTOGRAM_BYTES, Histogram, Summary } from '../../../../src/shared/histogram.ts';
 import { parseMetrics } from '../../../fixtures/prometheus.ts';
 
@@ -110,5 +112,94 @@ describe('a summary', () => {
 			samples.slice(5).map(({ value }) => value),
 			[0, 0],
 		);
+	});
+});
+
+describe('a histogram', () => {
+	const LAYOUT = { bounds: [0.000025, 0.5, 1], exemplars: true };
+	const TRACE = '0af7651916cd43dd8448eb211c80319c';
+	const totalOf = () => {
+		const one = BucketCounts.of(LAYOUT, BucketCounts.allocate(LAYOUT, 1), 0);
+		for (const ms of [100, 700, 5000]) one.record(ms);
+		one.exemplify(one.record(250), 250, TRACE, 0, { wallSeconds: () => 1_800_000_000 });
+		return BucketTotal.of(LAYOUT, [one]);
+	};
+	const write = (format: 'text' | 'openmetrics') => {
+		const page = new Exposition(format, 1_700_000_000);
+		page
+			.family({ name: 'd_seconds', type: 'histogram', help: 'Say "how long".', unit: 'seconds' })
+			.histogram(LAYOUT.bounds, totalOf(), { of: 'a' });
+		return page.end().toString().trimEnd().split('\n');
+	};
+
+	test('has cumulative buckets, exact at their bounds, and as many in the last as in all', () => {
+		assert.deepEqual(write('text'), [
+			'# HELP d_seconds Say "how long".',
+			'# TYPE d_seconds histogram',
+			'd_seconds_bucket{of="a",le="2.5e-05"} 0',
+			'd_seconds_bucket{of="a",le="0.5"} 2',
+			'd_seconds_bucket{of="a",le="1.0"} 3',
+			'd_seconds_bucket{of="a",le="+Inf"} 4',
+			'd_seconds_count{of="a"} 4',
+			'd_seconds_sum{of="a"} 6.05',
+		]);
+	});
+
+	test('in OpenMetrics has a unit, an exemplar, and when it began', () => {
+		assert.deepEqual(write('openmetrics'), [
+			'# HELP d_seconds Say \\"how long\\".',
+			'# TYPE d_seconds histogram',
+			'# UNIT d_seconds seconds',
+			'd_seconds_bucket{of="a",le="2.5e-05"} 0',
+			`d_seconds_bucket{of="a",le="0.5"} 2 # {trace_id="${TRACE}"} 0.25 1800000000.000`,
+			'd_seconds_bucket{of="a",le="1.0"} 3',
+			'd_seconds_bucket{of="a",le="+Inf"} 4',
+			'd_seconds_count{of="a"} 4',
+			'd_seconds_sum{of="a"} 6.05',
+			'd_seconds_created{of="a"} 1700000000',
+			'# EOF',
+		]);
+	});
+});
+
+describe('OpenMetrics', () => {
+	test('has counters and infos under the names that it wants, and when counters began', () => {
+		const page = new Exposition('openmetrics', 5);
+		page
+			.family({ name: 'things_total', type: 'counter', help: 'T.' })
+			.sample(1, { kind: 'a' })
+			.sample(2, { kind: 'b' }, 7);
+		page.family({ name: 'build_info', type: 'info', help: 'B.' }).sample(1, { version: '1' });
+		page.family({ name: 'size_bytes', type: 'gauge', help: 'S.', unit: 'bytes' }).sample(3);
+		assert.deepEqual(page.end().toString().split('\n'), [
+			'# HELP things T.',
+			'# TYPE things counter',
+			'things_total{kind="a"} 1',
+			'things_created{kind="a"} 5',
+			'things_total{kind="b"} 2',
+			'things_created{kind="b"} 7',
+			'# HELP build B.',
+			'# TYPE build info',
+			'build_info{version="1"} 1',
+			'# HELP size_bytes S.',
+			'# TYPE size_bytes gauge',
+			'# UNIT size_bytes bytes',
+			'size_bytes 3',
+			'# EOF',
+			'',
+		]);
+	});
+
+	test('is put together in pieces, and loses nothing between them', () => {
+		const page = new Exposition('openmetrics');
+		const family = page.family({ name: 'x', type: 'gauge', help: 'X.' });
+		for (let i = 0; i < 20_000; i++) family.sample(i, { i: String(i) });
+		assert.equal(page.end().toString().split('\n').length, 20_004);
+	});
+
+	test('has a unit for each family whose name ends in one, and for no other', () => {
+		for (const { name, unit } of Object.values<FamilyDescription>(FAMILIES)) {
+			assert.equal(/_(seconds|bytes|ratio)(_total)?$/.exec(name)?.[1], unit, name);
+		}
 	});
 });

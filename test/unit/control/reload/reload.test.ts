@@ -127,6 +127,21 @@ describe('a reload', () => {
 		assert.deepEqual(test.watched, ['new:1']);
 	});
 
+	test('is in the journal part by part: who asked, what came of it, and why', async () => {
+		const test = await TestReload.started();
+		test.readTls = () => {
+			throw new Error('no such file');
+		};
+		await test.reloader.request({ signal: 'SIGHUP' });
+		const entries = test.journal.recent.map(({ atSeconds: _, ...entry }) => entry);
+		assert.deepEqual(entries, [
+			{ part: 'routes', result: 'success', asked: 'SIGHUP', cause: undefined, generation: 2 },
+			{ part: 'tls', result: 'failure', asked: 'SIGHUP', cause: 'no such file', generation: 1 },
+		]);
+		await test.reloader.request({ changed: ['config.toml'] });
+		assert.equal(test.journal.recent[0]!.asked, 'files changed');
+	});
+
 	test('takes over whom we believe as a round of its own, if the configuration says so', async () => {
 		const test = await TestReload.started();
 		test.readConfig = () => withJwt({ ...configWith(OLD_ROUTES), reloadsIdentity: true });

@@ -1,12 +1,17 @@
 import { isIP } from 'node:net';
-import { parseHostPort } from '../../config/authority.ts';
-import { parseUpstream } from '../../config/upstream.ts';
-import { quote } from '../../config/wording.ts';
-import { Malformed, type ValueOption } from '../command.ts';
-import { parseFileName } from '../options.ts';
-import { DEVELOPMENT_FOLDER, RESERVED_NAMES } from './folder.ts';
+import { parseHostPort } from '../config/authority.ts';
+import { parseUpstream } from '../config/upstream.ts';
+import { quote } from '../config/wording.ts';
+import { Malformed, type ValueOption } from './command.ts';
+import { parseFileName } from './options.ts';
 
 /** What `proxy init`, `proxy pki client` and `proxy token` take. */
+
+/** What the folder of `proxy init` is called when nothing else is said. */
+export const DEVELOPMENT_FOLDER = 'dev';
+
+/** Names of the folder's own files; a client's would be taken for them. */
+const RESERVED_NAMES: readonly string[] = ['ca', 'server', 'issuer'];
 
 export const DEVELOPMENT_DIR = {
 	flag: 'dir',

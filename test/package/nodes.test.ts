@@ -1,0 +1,123 @@
+/** What is published, on each Node that `engines` promises: installed from the tarball, with that Node alone. */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { before, describe, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { createProject, type Project, packPackage, run } from './consumer.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+/** By major; npm has the binary of each platform in a package of its own. */
+const NODES: Readonly<Record<string, string>> = { 24: '24.22.0', 26: '26.10.0' };
+const PLATFORM = `${process.platform}-${process.arch}`;
+const skip = PLATFORM !== 'linux-x64' && PLATFORM !== 'linux-arm64' && `npm has no such Node for ${PLATFORM}`;
+/** The demo starts two upstreams and the proxy, and asks for each outcome, ms. */
+const DEMO_MS = 120_000;
+/** Unpacked; ARCHITECTURE.md, "Dependencies". */
+const MAX_INSTALLED_BYTES = 30_000_000;
+
+/** Run-time dependencies that ARCHITECTURE.md says are loaded for a feature alone. */
+const ON_DEMAND = Array.from(
+	readFileSync(join(ROOT, 'ARCHITECTURE.md'), 'utf8').matchAll(/^\| `([^`]+)` \|[^|]*\| with /gm),
+	([, name]) => name!,
+).filter((name) => name in manifest.dependencies);
+
+/** Notes the packages that any thread loads. */
+const NOTE_PACKAGES = `
+import { appendFileSync } from 'node:fs';
+import { registerHooks } from 'node:module';
+registerHooks({
+	load(url, context, next) {
+		const name = /.*\\/node_modules\\/((?:@[^/]+\\/)?[^/]+)\\//.exec(url)?.[1];
+		if (name) appendFileSync(process.env.LOADED, name + '\\n');
+		return next(url, context);
+	},
+});
+`;
+
+let tarball: string;
+before(async () => {
+	tarball = await packPackage();
+});
+
+describe('the published package', { skip }, () => {
+	for (const [major, version] of Object.entries(NODES)) {
+		describe(`on Node ${major}`, () => {
+			let project: Project;
+			let node: string;
+			before(async () => {
+				project = await createProject(tarball, []);
+				const name = `node-${PLATFORM}@${version}`;
+				await run('npm', ['install', '--no-audit', '--no-fund', '--no-save', '--prefer-offline', name], project.dir);
+				node = join(project.dir, 'node_modules', `node-${PLATFORM}`, 'bin/node');
+			});
+			const proxy = async (...args: string[]) =>
+				(await run(node, ['node_modules/mtls-edge-proxy/dist/main.js', ...args], project.dir)).stdout;
+
+			test('says its version', async () => {
+				assert.match(await proxy('--version'), new RegExp(`${manifest.version}.*collected`));
+			});
+
+			test('shows every outcome in its demo, and loads no package that nothing in it asks for', {
+				timeout: DEMO_MS,
+			}, async () => {
+				project.write('loads.mjs', NOTE_PACKAGES);
+				const hook = pathToFileURL(join(project.dir, 'loads.mjs')).href;
+				await run(node, ['node_modules/mtls-edge-proxy/dist/main.js', 'demo', '--once'], project.dir, {
+					...process.env,
+					NODE_OPTIONS: `--import=${hook}`,
+					LOADED: join(project.dir, 'loaded'),
+				});
+				const loaded = new Set(readFileSync(join(project.dir, 'loaded'), 'utf8').trim().split('\n'));
+				assert.ok(loaded.has('zod'), [...loaded].join());
+				assert.deepEqual(
+					ON_DEMAND.filter((name) => loaded.has(name)),
+					[],
+				);
+			});
+
+			test('is imported in all its parts', async () => {
+				const parts = Object.keys(manifest.exports).filter((part) => !part.endsWith('.json'));
+				const imports = parts.map((part) => `await import('mtls-edge-proxy/${part.slice(2)}');`);
+				project.write('parts.js', `${imports.join('\n')}\nconsole.log(process.versions.node);`);
+				assert.equal((await run(node, ['parts.js'], project.dir)).stdout.trim(), version);
+			});
+		});
+	}
+});
+
+describe('what npm publishes', () => {
+	test('is ready for provenance: licence, files, and the wish for it', () => {
+		assert.equal(manifest.license, 'MIT');
+		assert.ok(existsSync(join(ROOT, 'LICENSE')));
+		assert.deepEqual(manifest.publishConfig, { access: 'public', provenance: true });
+		assert.deepEqual(manifest.files, ['dist', 'README.md', 'CHANGELOG.md', 'LICENSE']);
+		// Its address is that of the repository that publishes: release.yml writes it in before `npm publish`.
+		const steps = readFileSync(join(ROOT, '.github/workflows/release.yml'), 'utf8');
+		assert.match(steps, /id-token: write.*npm pkg set repository\.type=git repository\.url=.*run: npm publish\n/s);
+	});
+
+	test('is its built files and what tells of them, with the licences of what is bundled', () => {
+		const names = execFileSync('tar', ['--list', '--file', tarball], { encoding: 'utf8' }).trim().split('\n');
+		const outside = names.filter((name) => !name.startsWith('package/dist/')).sort();
+		assert.deepEqual(
+			outside,
+			['CHANGELOG.md', 'LICENSE', 'README.md', 'package.json'].map((name) => `package/${name}`),
+		);
+		const read = (name: string) =>
+			execFileSync('tar', ['--extract', '--to-stdout', '--file', tarball, `package/${name}`], { encoding: 'utf8' });
+		assert.match(read('dist/THIRD_PARTY_LICENSES.txt'), /@peculiar\/x509 [\d.]+ \(MIT\)/);
+		assert.equal(read('LICENSE'), readFileSync(join(ROOT, 'LICENSE'), 'utf8'));
+	});
+
+	test('and what it brings along is small', async () => {
+		const { dir } = await createProject(tarball, []);
+		const [bytes] = execFileSync('du', ['--bytes', '--summarize', 'node_modules'], {
+			cwd: dir,
+			encoding: 'utf8',
+		}).split('\t');
+		assert.ok(Number(bytes) < MAX_INSTALLED_BYTES, `${bytes} bytes`);
+	});
+});

@@ -1,0 +1,130 @@
+/**
+ * What cannot be started where the tests run (a cluster, Docker's engine, GitHub's workflows, Grafana) is judged by its schema or
+ * by its linter. tools/linters/install.sh installs those that Debian does not have.
+ */
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { parseAllDocuments } from 'yaml';
+import { temporaryFolder } from '../fixtures/pki.ts';
+import { dashboardProgram } from './grafana-types.ts';
+import { missingLinter, missingTools, ROOT, succeed, tool } from './tools.ts';
+
+/** The oldest and the newest Kubernetes whose schemas are asked. */
+const KUBERNETES = ['1.31', '1.37'];
+const CUSTOM = /^(?:cert-manager\.io|monitoring\.coreos\.com)\//;
+
+// biome-ignore lint/suspicious/noExplicitAny: judged below by their schemas.
+function build(folder: string): any[] {
+	const text = succeed('kustomize', ['build', `deploy/kubernetes/${folder}`]);
+	return parseAllDocuments(text).map((document) => document.toJS());
+}
+
+describe('Kubernetes', { skip: missingTools('kustomize', 'kubernetes-validate') }, () => {
+	for (const folder of ['base', 'overlays/example']) {
+		for (const version of KUBERNETES) {
+			test(`${folder}: kustomize builds it, and every object is one of Kubernetes ${version}, without unknown keys`, () => {
+				const own = build(folder).filter(({ apiVersion }) => !CUSTOM.test(apiVersion));
+				assert.ok(own.length >= 7);
+				const input = own.map((object) => JSON.stringify(object)).join('\n---\n');
+				const { status, all } = tool('kubernetes-validate', ['--kubernetes-version', version, '--strict', '-'], {
+					input,
+				});
+				assert.equal(status, 0, all);
+			});
+		}
+	}
+
+	const skip = missingLinter('@kubernetes-models/cert-manager');
+	test('the objects of cert-manager and of the Prometheus operator are as their schemas want them', {
+		skip,
+	}, async () => {
+		const custom = build('overlays/example').filter(({ apiVersion }) => CUSTOM.test(apiVersion));
+		assert.deepEqual(custom.map(({ kind }) => kind).sort(), ['Certificate', 'PrometheusRule', 'ServiceMonitor']);
+		for (const { apiVersion, kind, ...rest } of custom) {
+			const owner = apiVersion.startsWith('cert-manager') ? 'cert-manager' : 'prometheus-operator';
+			const file = join(ROOT, '.linters/node_modules/@kubernetes-models', owner, apiVersion, `${kind}.js`);
+			const { [kind]: Model } = await import(pathToFileURL(file).href);
+			new Model(rest).validate();
+			assert.throws(() => new Model({ ...rest, spec: 'of another type' }).validate(), kind);
+		}
+	});
+
+	test('the example differs from the base in what a cluster has of its own', () => {
+		const objects = build('overlays/example');
+		assert.ok(objects.every(({ metadata }) => metadata.namespace === 'edge'));
+		const deployment = objects.find(({ kind }) => kind === 'Deployment');
+		assert.match(deployment.spec.template.spec.containers[0].image, /^registry\.example\//);
+	});
+});
+
+describe('compose.yaml', { skip: missingTools('check-jsonschema') }, () => {
+	test('is as the Compose Specification wants it', () => {
+		succeed('check-jsonschema', ['--builtin-schema', 'vendor.compose-spec', 'compose.yaml']);
+	});
+});
+
+describe('Prometheus', { skip: missingTools('promtool') }, () => {
+	test('takes the alerts, and each fires where its test says so', () => {
+		assert.match(
+			succeed('promtool', ['check', 'rules', 'rules.yaml'], { cwd: join(ROOT, 'deploy/prometheus') }),
+			/SUCCESS/,
+		);
+		succeed('promtool', ['test', 'rules', 'rules.test.yaml'], { cwd: join(ROOT, 'deploy/prometheus') });
+	});
+
+	test("takes the configuration of compose.yaml's", () => {
+		succeed('promtool', ['check', 'config', '--syntax-only', 'deploy/compose/prometheus.yml']);
+	});
+});
+
+describe('Grafana', { skip: missingLinter('@grafana/grafana-foundation-sdk') }, () => {
+	const scratch = temporaryFolder('dashboard');
+	const compile = (json: string) => {
+		const program = join(scratch, 'dashboard.ts');
+		writeFileSync(program, dashboardProgram(join(ROOT, '.linters/node_modules/@grafana/grafana-foundation-sdk'), json));
+		const options = ['--noEmit', '--strict', '--skipLibCheck', '--allowImportingTsExtensions', '--ignoreConfig'];
+		return tool(join(ROOT, 'node_modules/.bin/tsc'), [
+			...options,
+			'--target',
+			'es2024',
+			'--module',
+			'nodenext',
+			program,
+		]).all;
+	};
+	const dashboard = readFileSync(join(ROOT, 'deploy/grafana/mtls-edge-proxy.json'), 'utf8');
+
+	test('finds its own types in the dashboard', () => {
+		assert.equal(compile(dashboard), '');
+		assert.match(compile(dashboard.replace('"legendFormat"', '"legend_format"')), /legend_format/);
+	});
+});
+
+describe('the workflows', () => {
+	const workflows = ['.github/workflows/ci.yml', '.github/workflows/release.yml'];
+
+	test('have nothing that actionlint would tell', { skip: missingTools('actionlint') }, () => {
+		succeed('actionlint', workflows);
+	});
+
+	test('give away no right that they do not need, by the judgement of zizmor', { skip: missingTools('zizmor') }, () => {
+		succeed('zizmor', ['--offline', '--no-progress', '--min-severity', 'medium', '.github']);
+	});
+
+	test('and the updates are as the schemas of GitHub want them', { skip: missingTools('check-jsonschema') }, () => {
+		succeed('check-jsonschema', ['--builtin-schema', 'vendor.github-workflows', ...workflows]);
+		succeed('check-jsonschema', ['--builtin-schema', 'vendor.dependabot', '.github/dependabot.yml']);
+	});
+});
+
+describe('a linter', { skip: missingTools('kubernetes-validate') }, () => {
+	test('that is given what is wrong says so', () => {
+		const scratch = temporaryFolder('linters');
+		const input = JSON.stringify({ apiVersion: 'v1', kind: 'Service', metadata: { name: 'a' }, spec: { ports: 1 } });
+		const { status } = tool('kubernetes-validate', ['--strict', '-'], { input, cwd: scratch });
+		assert.notEqual(status, 0);
+	});
+});

@@ -1,0 +1,26 @@
+/** A program that compiles where a dashboard's JSON is what Grafana's own types want, unknown keys refused. */
+
+/** @param sdk the folder of the package @grafana/grafana-foundation-sdk; @param dashboard JSON text */
+export function dashboardProgram(sdk: string, dashboard: string): string {
+	return `
+import type { Dataquery } from '${sdk}/dist/cog/variants_gen.d.ts';
+import type { Dashboard } from '${sdk}/dist/dashboard/types.gen.d.ts';
+import type { Dataquery as PrometheusQuery } from '${sdk}/dist/prometheus/types.gen.d.ts';
+
+/** What a type is in JSON: enums are their values, and queries those of Prometheus. */
+type Json<T> = 0 extends 1 & T
+	? T
+	: T extends string
+		? \`\${T}\`
+		: T extends (infer Item)[]
+			? Json<Item>[]
+			: T extends object
+				? Dataquery extends T
+					? Query
+					: { [Key in keyof T]: Json<T[Key]> }
+				: T;
+type Query = { [Key in Exclude<keyof PrometheusQuery, '_implementsDataqueryVariant'>]?: Json<PrometheusQuery[Key]> };
+
+export const dashboard: Json<Dashboard> = ${dashboard};
+`;
+}

@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict';
+import { X509Certificate } from 'node:crypto';
+import { describe, test } from 'node:test';
+import { expiringOf } from '../../../../src/control/facts/certificates.ts';
+import type { CrlSeed } from '../../../../src/identity/client-chain.ts';
+import { NOTHING_REVOKED } from '../../../../src/identity/revocations.ts';
+import { testPki } from '../../../fixtures/pki.ts';
+
+const pki = await testPki();
+const expiryOf = (pem: string) => new X509Certificate(pem).validToDate.getTime() / 1000;
+
+function material(ca: string, crls: readonly CrlSeed[] = []) {
+	const rules = { crlRequired: false, revoked: NOTHING_REVOKED, endAtExpiry: true, endAtCaRemoval: false };
+	return { cert: pki.server.certPem, key: '', ca, clients: { ...rules, crls } };
+}
+
+const CRL = { authority: 'a', issuer: 'CN=A\nO=X', covers: 'all', serials: [], nextUpdate: 50 } as const;
+
+describe('what runs out', () => {
+	test("is the server's certificate, and each CA of the bundle, of which two may have one name", () => {
+		const found = expiringOf(material(pki.ca.certPem + pki.otherCa.certPem + pki.ca.certPem));
+		const [server, ca, otherCa, ...others] = found;
+		assert.deepEqual([server!.kind, server!.expiresSeconds], ['server', expiryOf(pki.server.certPem)]);
+		assert.deepEqual([ca!.kind, ca!.expiresSeconds], ['client_ca', expiryOf(pki.ca.certPem)]);
+		assert.equal(otherCa!.subject, ca!.subject);
+		assert.notEqual(otherCa!.serial, ca!.serial);
+		assert.deepEqual(others, [], 'one that stands there twice is one');
+	});
+
+	test('is the freshest CRL of each CA, and of CAs with one name the one that runs out first', () => {
+		const crls = [CRL, { ...CRL, nextUpdate: 60 }, { ...CRL, authority: 'b', nextUpdate: 55 }];
+		const found = expiringOf(material(pki.ca.certPem, crls)).filter(({ kind }) => kind === 'crl');
+		assert.deepEqual(found, [{ kind: 'crl', subject: 'CN=A, O=X', serial: '', expiresSeconds: 55 }]);
+	});
+
+	test('is worked out once for the material in force', () => {
+		const one = material(pki.ca.certPem);
+		assert.equal(expiringOf(one), expiringOf(one));
+	});
+});

@@ -1,0 +1,212 @@
+/** Numbers in deploy/ that have to fit each other, and stand in different files. */
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { parseConfig } from '../../../src/config/load.ts';
+import { temporaryFolder } from '../../fixtures/pki.ts';
+import { MINIMAL } from '../config/minimal.ts';
+import { CONFIGS, config, inBase, ROOT, text, yaml } from './files.ts';
+
+/** Between the end of the drain and the process's, ms. */
+const MARGIN_MS = 3_000;
+const MIB = 2 ** 20;
+/** What an idle connection keeps resident (bench/RESULTS.md), bytes. */
+const CONNECTION_BYTES = 78 * 1024;
+/** The process with two workers before its first connection, bytes. */
+const PROCESS_BYTES = 256 * MIB;
+
+const KUBERNETES = CONFIGS.filter((file) => file.startsWith('deploy/kubernetes/'));
+
+/** From SIGTERM on, ms. */
+function drainMs({ limits }: ReturnType<typeof config>): number {
+	return limits.shutdownDelayMs + limits.shutdownDrainMs;
+}
+
+test('every configuration in deploy/ is one that the proxy takes', () => {
+	assert.deepEqual(CONFIGS, [
+		'deploy/compose/config.toml',
+		'deploy/kubernetes/base/config.toml',
+		'deploy/kubernetes/overlays/example/config.toml',
+	]);
+	for (const file of CONFIGS) assert.ok(config(file).routes.length > 0, file);
+});
+
+describe('whoever stops the proxy waits longer than its delay and drain:', () => {
+	test('terminationGracePeriodSeconds', () => {
+		const { terminationGracePeriodSeconds } = inBase('Deployment', 'edge').spec.template.spec;
+		for (const file of KUBERNETES) {
+			const ms = drainMs(config(file));
+			assert.ok(terminationGracePeriodSeconds * 1000 >= ms + MARGIN_MS, `${file}: ${ms} ms`);
+		}
+	});
+
+	test('stop_grace_period of compose.yaml', () => {
+		const [, seconds] = /^(\d+)s$/.exec(yaml('compose.yaml').services.edge.stop_grace_period) ?? [];
+		assert.ok(Number(seconds) * 1000 >= drainMs(config('deploy/compose/config.toml')) + MARGIN_MS);
+	});
+
+	test('TimeoutStopSec of the unit for systemd', () => {
+		const [, seconds] = /^TimeoutStopSec=(\d+)$/m.exec(text('deploy/systemd/edge.service')) ?? [];
+		assert.ok(Number(seconds) * 1000 >= drainMs(parseConfig(MINIMAL, 'config.toml')) + MARGIN_MS);
+	});
+});
+
+describe('on Kubernetes', () => {
+	const { template } = inBase('Deployment', 'edge').spec;
+	const [container] = template.spec.containers;
+
+	test('endpoints are told before the drain begins, and readiness is asked often enough to see it', () => {
+		for (const file of KUBERNETES) {
+			const { shutdownDelayMs } = config(file).limits;
+			assert.ok(shutdownDelayMs >= 2 * 1000 * container.readinessProbe.periodSeconds, file);
+		}
+	});
+
+	test('the memory limit has room for bodies, connections and the process', () => {
+		const limit = Number(/^(\d+)Gi$/.exec(container.resources.limits.memory)?.[1]) * 1024 * MIB;
+		for (const file of KUBERNETES) {
+			const { maxBufferedBytes, maxConnections } = config(file).limits;
+			const needed = maxBufferedBytes + maxConnections! * CONNECTION_BYTES + PROCESS_BYTES;
+			assert.ok(needed <= limit, `${file}: ${needed / MIB} MiB`);
+		}
+	});
+
+	test('what is mounted is watched, and mounted as folders', () => {
+		for (const file of KUBERNETES) {
+			const { reloadOnChange, tls, jwt } = config(file);
+			assert.ok(reloadOnChange, file);
+			for (const path of [
+				tls.certPath,
+				tls.keyPath,
+				tls.clientCaPath,
+				(jwt as { readonly publicKeyPath: string }).publicKeyPath,
+			]) {
+				const mount = container.volumeMounts.find(({ mountPath }: { mountPath: string }) =>
+					path.startsWith(`${mountPath}/`),
+				);
+				assert.ok(mount, `${file}: ${path}`);
+				assert.deepEqual([mount.subPath, mount.readOnly], [undefined, true]);
+			}
+		}
+	});
+
+	test('the pod may do nothing that the proxy does not need', () => {
+		const { automountServiceAccountToken, securityContext } = template.spec;
+		assert.equal(automountServiceAccountToken, false);
+		assert.equal(inBase('ServiceAccount', 'edge').automountServiceAccountToken, false);
+		const uid = Number(/^USER (\d+):\d+$/m.exec(text('Dockerfile'))?.[1]);
+		assert.deepEqual(securityContext, {
+			runAsNonRoot: true,
+			runAsUser: uid,
+			runAsGroup: uid,
+			fsGroup: uid,
+			seccompProfile: { type: 'RuntimeDefault' },
+		});
+		assert.deepEqual(container.securityContext, {
+			allowPrivilegeEscalation: false,
+			readOnlyRootFilesystem: true,
+			capabilities: { drop: ['ALL'] },
+		});
+	});
+
+	test('it has two replicas or more, of which a drain of nodes takes one at a time', () => {
+		const { replicas, selector } = inBase('Deployment', 'edge').spec;
+		const budget = inBase('PodDisruptionBudget', 'edge').spec;
+		assert.ok(replicas >= 2);
+		assert.equal(budget.maxUnavailable, 1);
+		assert.deepEqual(budget.selector, selector);
+		assert.ok(template.spec.topologySpreadConstraints.length > 0);
+	});
+
+	test('the probes ask for paths that the proxy has, on the port that its metrics are bound to', () => {
+		const port = container.ports.find(({ name }: { name: string }) => name === 'metrics').containerPort;
+		assert.ok(container.args.includes(`--metrics-bind=0.0.0.0:${port}`));
+		const asked = ['startupProbe', 'readinessProbe', 'livenessProbe'].map((probe) => container[probe].httpGet);
+		assert.deepEqual(
+			asked,
+			['/readyz', '/readyz', '/livez'].map((path) => ({ path, port: 'metrics' })),
+		);
+	});
+
+	test('upstreams are reached by the proxy alone, and the metrics by Prometheus alone', () => {
+		const proxies = inBase('Deployment', 'edge').spec.selector;
+		const upstreams = inBase('NetworkPolicy', 'edge-upstreams').spec;
+		assert.deepEqual(upstreams.ingress, [{ from: [{ podSelector: proxies }] }]);
+		const { podSelector, ingress, egress } = inBase('NetworkPolicy', 'edge').spec;
+		assert.deepEqual(podSelector, proxies);
+		const open = ingress.filter(({ from }: { from?: object }) => from === undefined);
+		assert.deepEqual(open, [{ ports: [{ port: 'https', protocol: 'TCP' }] }]);
+		assert.deepEqual(egress[0], { to: [{ podSelector: upstreams.podSelector }] });
+		const ports = inBase('Service', 'edge').spec.ports.map(({ targetPort }: { targetPort: string }) => targetPort);
+		assert.deepEqual(ports, ['https'], 'what has no authentication is on no load balancer');
+	});
+});
+
+describe('compose.yaml', () => {
+	const { services, networks } = yaml('compose.yaml');
+
+	test('runs the image hardened: read-only root, no capability, no new privileges', () => {
+		for (const name of ['init', 'orders', 'invoices', 'edge']) {
+			const { image, read_only, cap_drop, security_opt } = services[name];
+			assert.deepEqual(
+				{ image, read_only, cap_drop, security_opt },
+				{
+					image: 'mtls-edge-proxy:latest',
+					read_only: true,
+					cap_drop: ['ALL'],
+					security_opt: ['no-new-privileges:true'],
+				},
+				name,
+			);
+		}
+	});
+
+	test('lets nobody but the proxy reach its services, and publishes on 127.0.0.1 alone', () => {
+		assert.equal(networks.upstreams.internal, true);
+		const beside = Object.entries(services).filter(([, service]) =>
+			(service as { networks?: string[] }).networks?.includes('upstreams'),
+		);
+		assert.deepEqual(
+			beside.map(([name]) => name),
+			['orders', 'invoices', 'edge'],
+		);
+		for (const { ports = [] } of Object.values(services) as { ports?: string[] }[]) {
+			for (const port of ports) assert.match(port, /^127\.0\.0\.1:/);
+		}
+	});
+
+	test('routes to the services that it runs', () => {
+		const upstreams = config('deploy/compose/config.toml').routes.map(({ upstream }) => upstream.authority);
+		assert.deepEqual(upstreams.sort(), ['invoices:8080', 'orders:8080']);
+		assert.match(text('deploy/compose/service.mjs'), /PORT \?\? 8080/);
+	});
+
+	const init = join(ROOT, 'src/cli/development/init.ts');
+	test('names the files that `proxy init` makes', {
+		skip: !existsSync(init) && 'there is no `proxy init` yet',
+	}, async () => {
+		const { initialise } = await import(pathToFileURL(init).href);
+		const dir = temporaryFolder('compose');
+		await initialise({ dir, hosts: [], upstream: 'http://127.0.0.1:3000' }, Date.now());
+		const { tls, jwt } = config('deploy/compose/config.toml');
+		const made = config(join(dir, 'config.toml'));
+		assert.deepEqual(tls, made.tls);
+		const trusted = ({
+			publicKeyPath,
+			issuer,
+			audience,
+		}: {
+			publicKeyPath: string;
+			issuer?: string;
+			audience?: string;
+		}) => ({
+			publicKeyPath,
+			issuer,
+			audience,
+		});
+		assert.deepEqual(trusted(jwt as never), trusted(made.jwt as never));
+		assert.ok(existsSync(join(dir, tls.certPath)));
+	});
+});
