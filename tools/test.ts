@@ -55,12 +55,13 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 			'reload-on-change',
 			'routes',
 			'start',
+			'status',
 			'tenant-limit',
 			'tls',
 		],
 	].map((name) => `test/wire/${name}.test.ts`),
 	// These run no body module, or build their own.
-	...['deploy', 'image', 'systemd-unit'].map((name) => `test/system/${name}.test.ts`),
+	...['deploy', 'image', 'status', 'systemd-unit'].map((name) => `test/system/${name}.test.ts`),
 ]);
 
 const DEADLINE_MODULE = import.meta.resolve('./test-deadline.ts');

@@ -146,6 +146,13 @@ export interface Config {
 	readonly log: LogSettings;
 	/** Upper bounds of the histograms' buckets, ascending, in seconds as they are shown; read at the start alone. */
 	readonly metrics: { readonly buckets: readonly number[]; readonly gateBuckets: readonly number[] };
+	/** The status page; read at the start alone. */
+	readonly status: {
+		/** Whether it names tenants. */
+		readonly tenants: boolean;
+		/** Names that it may be asked for by. */
+		readonly hosts: readonly string[];
+	};
 }
 
 /**

@@ -161,6 +161,7 @@ function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Confi
 		limits: toLimits(file.limits),
 		log: { access: file.log.access, requestId: file.log.request_id },
 		metrics: { buckets: file.metrics.buckets, gateBuckets: file.metrics.gate_buckets },
+		status: file.status,
 	};
 }
 

@@ -18,6 +18,7 @@ import { limits } from './tables/limits.ts';
 import { log } from './tables/log.ts';
 import { metrics } from './tables/metrics.ts';
 import { route } from './tables/routes.ts';
+import { status } from './tables/status.ts';
 import { tenant } from './tables/tenants.ts';
 import { tls } from './tables/tls.ts';
 import { upstreamKeys } from './tables/upstream-keys.ts';
@@ -71,6 +72,7 @@ export const configFile = z.strictObject({
 	limits: emptyIfAbsent(limits),
 	log: emptyIfAbsent(log),
 	metrics: emptyIfAbsent(metrics),
+	status: emptyIfAbsent(status),
 });
 
 /** What the file says, with defaults filled in. */
@@ -86,6 +88,7 @@ export const KEYS: ReadonlyMap<string, readonly string[]> = new Map([
 	['breaker', Object.keys(breaker.shape)],
 	['log', Object.keys(log.shape)],
 	['metrics', Object.keys(metrics.shape)],
+	['status', Object.keys(status.shape)],
 	['tenants', Object.keys(tenant.shape)],
 	['routes', Object.keys(route.shape)],
 ]);

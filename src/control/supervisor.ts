@@ -7,6 +7,7 @@ import type { IdentitySeed } from '../identity/trust.ts';
 import { fetchKeys } from '../shared/jwks/fetch-keys.ts';
 import { KeyRefresher } from '../shared/jwks/key-refresher.ts';
 import type { Logger } from '../shared/log.ts';
+import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import { watchCrls } from './crl/watch.ts';
 import { Drain } from './drain.ts';
 import { reloadedFiles, type StartFiles } from './files/inspection.ts';
@@ -22,7 +23,9 @@ import { startMetrics } from './metrics/listener.ts';
 import { createState, type ProcessState, seedWorker } from './process-state.ts';
 import { changedInVain, planIdentity } from './reload/identity-plan.ts';
 import { Reloader, switchIdentity } from './reload/reload.ts';
+import { FactReader } from './status/fact-reader.ts';
 import { Readiness } from './status/readiness.ts';
+import { StatusPages } from './status/status-pages.ts';
 import { systemTimers } from './timers.ts';
 import { configureHeaps } from './workers/heap.ts';
 import { WorkerPool } from './workers/worker-pool.ts';
@@ -34,6 +37,8 @@ export interface SupervisorOptions {
 	readonly metricsBind: ListenAddress;
 	/** Worker threads, at least 1. */
 	readonly workers: number;
+	/** Whether the metrics listener has the status page. */
+	readonly statusPage: boolean;
 	/** The module that each worker thread runs. */
 	readonly workerUrl: URL;
 	/** `RUST_LOG`, for the workers. */
@@ -73,7 +78,7 @@ const TARGET = 'proxy';
 export async function startSupervisor(options: SupervisorOptions): Promise<Supervisor> {
 	const { files, bind, metricsBind, log } = options;
 	const { config, watch } = files;
-	configureHeaps();
+	configureHeaps(options.bodyMode);
 	const state = createState(files, options.workers, log);
 	for (const warning of state.warnings) log.warn(TARGET, warning);
 	for (const warning of files.warnings) log.warn(TARGET, describeProblem(config.path, warning));
@@ -86,7 +91,9 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 		() => pool.listening,
 		() => remoteKeys.awaited,
 	);
-	const metrics = await startMetrics(metricsBind, metricSources(options, state, pool, remoteKeys), readiness, log);
+	const sources = metricSources(options, state, pool, remoteKeys);
+	const status = options.statusPage ? createStatus(options, state, sources, readiness) : undefined;
+	const metrics = await startMetrics(metricsBind, sources, readiness, log, status?.routes);
 	prober.watch(state.upstreams.current.upstreams.values());
 	await Promise.all([prober.start(), remoteKeys.start(FIRST_KEYS_MS)]);
 	useIdentity(state, remoteKeys, remoteKeys.compose(state.inForce.identity));
@@ -223,6 +230,24 @@ function metricSources(
 		now: () => state.clock.now(),
 		wallSeconds: () => state.clock.wallSeconds(),
 	};
+}
+
+function createStatus(
+	{ files: { config }, log }: SupervisorOptions,
+	{ clock, inForce, memory, upstreams }: ProcessState,
+	metrics: MetricSources,
+	readiness: Readiness,
+): StatusPages {
+	const { tenants, hosts } = config.status;
+	const faults = new RateLimitedLog(log, clock);
+	const routing = () => upstreams.current;
+	return new StatusPages({
+		source: new FactReader({ metrics, routing, inForce, readiness, memory, tenants }),
+		hosts,
+		timers: systemTimers,
+		now: () => clock.now(),
+		onFault: (cause) => faults.write('error', 'proxy::metrics', 'status page failed', 'status', () => ({ cause })),
+	});
 }
 
 function createReloader(

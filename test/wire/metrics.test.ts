@@ -184,7 +184,7 @@ describe('the first scrape', () => {
 	});
 
 	test('is for GET /metrics: other paths are 404, other methods 405', async () => {
-		for (const path of ['/', '/metrics/', '/metricsx', '/METRICS', '/health', '//metrics', '/%6detrics']) {
+		for (const path of ['/metrics/', '/metricsx', '/METRICS', '/health', '//metrics', '/%6detrics']) {
 			const { status, text } = await page(proxy, path);
 			assert.equal(`${path} ${status} ${text}`, `${path} 404 not found`);
 		}

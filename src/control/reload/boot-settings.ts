@@ -26,7 +26,7 @@ export function changedBootSettings(booted: Config, current: Config): string[] {
 }
 
 function bootSettings(config: Config): Map<string, unknown> {
-	const { healthIntervalMs, tenantRps, reloadOnChange, stateDir, jwt, limits, log, metrics } = config;
+	const { healthIntervalMs, tenantRps, reloadOnChange, stateDir, jwt, limits, log, metrics, status } = config;
 	const settings = new Map<string, unknown>([
 		['health_interval_secs', healthIntervalMs],
 		['tenant_rps', tenantRps],
@@ -37,6 +37,8 @@ function bootSettings(config: Config): Map<string, unknown> {
 		['log.request_id', log.requestId],
 		['metrics.buckets', metrics.buckets.join()],
 		['metrics.gate_buckets', metrics.gateBuckets.join()],
+		['status.tenants', status.tenants],
+		['status.hosts', JSON.stringify(status.hosts)],
 	]);
 	for (const limit of Object.keys(LIMIT_KEYS) as (keyof Limits)[]) {
 		settings.set(`limits.${LIMIT_KEYS[limit]}`, limits[limit]);

@@ -76,6 +76,7 @@ describe('running the proxy', () => {
 		workers: 'auto',
 		logFormat: 'json',
 		rustLog: 'info',
+		noStatus: false,
 	};
 
 	it('needs no arguments', () => {

@@ -28,6 +28,7 @@ test('every boot-only setting is named as the file spells it', () => {
 		stateDir: 'elsewhere',
 		limits: limits as typeof booted.limits,
 		log: { access: 'all', requestId: true },
+		status: { tenants: true, hosts: ['edge.example.com'] },
 	});
 	assert.deepEqual(changed, [
 		'health_interval_secs',
@@ -42,6 +43,8 @@ test('every boot-only setting is named as the file spells it', () => {
 		'jwt.max_rps',
 		'log.access',
 		'log.request_id',
+		'status.tenants',
+		'status.hosts',
 		'limits.max_request_body_bytes',
 		'limits.request_body_timeout_secs',
 		'limits.upstream_timeout_secs',
