@@ -1,7 +1,7 @@
 /** docs/moving.md: the same job in the words of each proxy, started with what stands there, and what each of them answers. */
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
-import { createSign } from 'node:crypto';
+import { createPublicKey, createSign } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
@@ -77,7 +77,11 @@ describe('docs/moving.md', { skip: missing && `not installed: ${missing}` }, () 
 	async function answersOf(port: string, command: string, args: string[]): Promise<Outcome[]> {
 		const peer = new Peer(dir, command, args);
 		try {
-			await until(() => accepts(Number(port)), () => `${command} to listen; it said ${peer.said}`, 20_000);
+			await until(
+				() => accepts(Number(port)),
+				() => `${command} to listen; it said ${peer.said}`,
+				20_000,
+			);
 			// HAProxy takes a server that has not been probed for one that is up, ours waits for the first probe before it listens.
 			const answers: Outcome[] = [];
 			for (const question of QUESTIONS) answers.push(await ask(dir, port, question, tokens));
@@ -91,7 +95,11 @@ describe('docs/moving.md', { skip: missing && `not installed: ${missing}` }, () 
 		writeFileSync(join(dir, 'config.toml'), here(blockNamed('the job for this proxy').code));
 		const mode = BODY_MODE === 'streaming' ? ['-C', 'boxed_body'] : [];
 		const addresses = ['--bind', `127.0.0.1:${ports.get('8443')}`, '--metrics-bind', `127.0.0.1:${ports.get('9090')}`];
-		const answers = await answersOf(ports.get('8443')!, process.execPath, [...mode, join(ROOT, 'src/main.ts'), ...addresses]);
+		const answers = await answersOf(ports.get('8443')!, process.execPath, [
+			...mode,
+			join(ROOT, 'src/main.ts'),
+			...addresses,
+		]);
 		assert.deepEqual(answers, ANSWERS['this proxy']);
 	});
 
@@ -113,7 +121,10 @@ describe('docs/moving.md', { skip: missing && `not installed: ${missing}` }, () 
 	}, () => {
 		const block = blocksIn('docs/moving.md').find(({ language }) => language === 'yaml')!;
 		writeFileSync(join(dir, 'envoy.yaml'), here(block.code));
-		const { status, stderr } = spawnSync('envoy', ['--mode', 'validate', '-c', 'envoy.yaml'], { cwd: dir, encoding: 'utf8' });
+		const { status, stderr } = spawnSync('envoy', ['--mode', 'validate', '-c', 'envoy.yaml'], {
+			cwd: dir,
+			encoding: 'utf8',
+		});
 		assert.equal(status, 0, stderr);
 	});
 });
@@ -127,7 +138,10 @@ test("the page's table says what the proxies have answered", () => {
 			const status = answers[i] === NO_HANDSHAKE ? 'handshake fails' : answers[i]!.slice(0, 3);
 			const says = cells[n]?.trim() ?? '';
 			// "replaced" and "dropped" are about the header of an answer that is 200.
-			assert.ok(says.startsWith(status) || (status === '200' && /^(?:replaced|dropped)$/.test(says)), `${name}: ${says}, ${status}`);
+			assert.ok(
+				says.startsWith(status) || (status === '200' && /^(?:replaced|dropped)$/.test(says)),
+				`${name}: ${says}, ${status}`,
+			);
 		}
 	}
 });
@@ -165,9 +179,12 @@ async function ask(
 	if (certificate) args.push('--cert', 'client.crt', '--key', 'client.key');
 	if (which !== 'none') args.push('-H', `authorization: Bearer ${tokens[which]}`);
 	for (const header of headers) args.push('-H', header);
-	const curl = spawn('curl', [...args, `https://localhost:${port}${path}`], { cwd: dir, stdio: ['ignore', 'pipe', 'inherit'] });
+	const curl = spawn('curl', [...args, `https://localhost:${port}${path}`], {
+		cwd: dir,
+		stdio: ['ignore', 'pipe', 'inherit'],
+	});
 	const stdout = await text(curl.stdout);
-	const [, body, status] = /^([^]*)\n(\d+)$/.exec(stdout) ?? [];
+	const [, body, status] = /^([\s\S]*)\n(\d+)$/.exec(stdout) ?? [];
 	if (status === '000' || status === undefined) return NO_HANDSHAKE;
 	return status === '200' ? `200 ${body}` : status;
 }
@@ -185,17 +202,23 @@ function makeFiles(dir: string): void {
 		const ca = ['-CA', 'ca.crt', '-CAkey', 'ca.key', '-CAcreateserial', '-days', '2'];
 		openssl('x509', '-req', '-in', `${name}.csr`, ...ca, '-extfile', `${name}.ext`, '-out', `${name}.crt`);
 	}
-	writeFileSync(join(dir, 'server.pem'), readFileSync(join(dir, 'server.crt'), 'utf8') + readFileSync(join(dir, 'server.key'), 'utf8'));
+	writeFileSync(
+		join(dir, 'server.pem'),
+		readFileSync(join(dir, 'server.crt'), 'utf8') + readFileSync(join(dir, 'server.key'), 'utf8'),
+	);
 	openssl('genpkey', '-algorithm', 'RSA', '-pkeyopt', 'rsa_keygen_bits:2048', '-out', 'jwt.key');
 	openssl('pkey', '-in', 'jwt.key', '-pubout', '-out', 'jwt.pub');
-	writeFileSync(join(dir, 'jwks.json'), '{"keys":[]}');
+	const jwk = createPublicKey(readFileSync(join(dir, 'jwt.pub'))).export({ format: 'jwk' });
+	writeFileSync(join(dir, 'jwks.json'), JSON.stringify({ keys: [{ ...jwk, alg: 'RS256', use: 'sig' }] }));
 }
 
 function token(dir: string, audience: string): string {
 	const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
 	const exp = Math.floor(Date.now() / 1000) + 3600;
 	const signing = `${part({ alg: 'RS256', typ: 'JWT' })}.${part({ iss: 'https://issuer.example', aud: audience, sub: 'acme', exp })}`;
-	return `${signing}.${createSign('sha256').update(signing).sign(readFileSync(join(dir, 'jwt.key')), 'base64url')}`;
+	return `${signing}.${createSign('sha256')
+		.update(signing)
+		.sign(readFileSync(join(dir, 'jwt.key')), 'base64url')}`;
 }
 
 function accepts(port: number): Promise<boolean> {
