@@ -103,6 +103,7 @@ describe('running the proxy', () => {
 			pidFile: 'a.pid',
 			workers: 3,
 			logFormat: 'pretty',
+			noStatus: false,
 			rustLog: 'info',
 		});
 	});
@@ -126,6 +127,7 @@ describe('running the proxy', () => {
 			pidFile: 'b.pid',
 			workers: 1024,
 			logFormat: 'pretty',
+			noStatus: false,
 			rustLog: 'warn,proxy::health=debug',
 		});
 	});
