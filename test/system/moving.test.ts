@@ -5,11 +5,12 @@ import { createPublicKey, createSign } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
-import { type AddressInfo, connect, createServer as createTcpServer } from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
 import { blockNamed, blocksIn, ROOT } from '../fixtures/doc-blocks.ts';
+import { freePort } from '../fixtures/free-port.ts';
 import { temporaryFolder } from '../fixtures/pki.ts';
 import { BODY_MODE, neutralEnvironment } from '../fixtures/proxy.ts';
 import { until } from '../fixtures/wait.ts';
@@ -74,7 +75,7 @@ describe('docs/moving.md', { skip: missing && `not installed: ${missing}` }, () 
 		for (const upstream of upstreams) upstream.close().closeAllConnections();
 	});
 
-	async function answersOf(port: string, command: string, args: string[]): Promise<Outcome[]> {
+	async function assertAnswers(name: string, port: string, command: string, args: string[]): Promise<void> {
 		const peer = new Peer(dir, command, args);
 		try {
 			await until(
@@ -85,7 +86,7 @@ describe('docs/moving.md', { skip: missing && `not installed: ${missing}` }, () 
 			// HAProxy takes a server that has not been probed for one that is up, ours waits for the first probe before it listens.
 			const answers: Outcome[] = [];
 			for (const question of QUESTIONS) answers.push(await ask(dir, port, question, tokens));
-			return answers;
+			assert.deepEqual(answers, ANSWERS[name], `${command} said ${peer.said}`);
 		} finally {
 			await peer.stop();
 		}
@@ -95,25 +96,22 @@ describe('docs/moving.md', { skip: missing && `not installed: ${missing}` }, () 
 		writeFileSync(join(dir, 'config.toml'), here(blockNamed('the job for this proxy').code));
 		const mode = BODY_MODE === 'streaming' ? ['-C', 'boxed_body'] : [];
 		const addresses = ['--bind', `127.0.0.1:${ports.get('8443')}`, '--metrics-bind', `127.0.0.1:${ports.get('9090')}`];
-		const answers = await answersOf(ports.get('8443')!, process.execPath, [
+		await assertAnswers('this proxy', ports.get('8443')!, process.execPath, [
 			...mode,
 			join(ROOT, 'src/main.ts'),
 			...addresses,
 		]);
-		assert.deepEqual(answers, ANSWERS['this proxy']);
 	});
 
 	test('HAProxy answers as the page says', { skip: !installed('haproxy') && 'not installed: haproxy' }, async () => {
 		writeFileSync(join(dir, 'haproxy.cfg'), here(blockNamed('the job for HAProxy').code));
-		const answers = await answersOf(ports.get('8444')!, 'haproxy', ['-db', '-f', 'haproxy.cfg']);
-		assert.deepEqual(answers, ANSWERS['HAProxy 2.6']);
+		await assertAnswers('HAProxy 2.6', ports.get('8444')!, 'haproxy', ['-db', '-f', 'haproxy.cfg']);
 	});
 
 	test('nginx answers as the page says', { skip: !installed('nginx') && 'not installed: nginx' }, async () => {
 		writeFileSync(join(dir, 'nginx.conf'), here(blockNamed('the job for nginx').code));
 		const own = `daemon off; pid ${dir}/nginx.pid; error_log ${dir}/nginx.log;`;
-		const answers = await answersOf(ports.get('8445')!, 'nginx', ['-p', dir, '-c', 'nginx.conf', '-g', own]);
-		assert.deepEqual(answers, ANSWERS['nginx 1.22']);
+		await assertAnswers('nginx 1.22', ports.get('8445')!, 'nginx', ['-p', dir, '-c', 'nginx.conf', '-g', own]);
 	});
 
 	test('the job for Envoy is a configuration that Envoy takes', {
@@ -230,13 +228,4 @@ function accepts(port: number): Promise<boolean> {
 		socket.destroy();
 		return isListening as boolean;
 	});
-}
-
-async function freePort(): Promise<string> {
-	const server = createTcpServer().listen(0, '127.0.0.1');
-	await once(server, 'listening');
-	const { port } = server.address() as AddressInfo;
-	server.close();
-	await once(server, 'close');
-	return String(port);
 }
