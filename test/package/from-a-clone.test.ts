@@ -11,5 +11,5 @@ const ROOT = resolve(import.meta.dirname, '../..');
 test('from a clone: the commands of the README put proxy on PATH', async () => {
 	const { code } = blockNamed('proxy from a clone');
 	const { stdout } = await inScratchCopy(ROOT, (clone) => run('bash', ['-euc', code], clone));
-	assert.match(stdout, /^mtls-edge-proxy \d+\.\d+\.\d+.*collected/m);
+	assert.match(stdout, /^proxy \d+\.\d+\.\d+ \(collected bodies/m);
 });
