@@ -1,7 +1,9 @@
 /** The status page of the real command: its heads, its JSON, its stream and their limits. What it looks like is test/system/status. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { connect as connectTcp } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import type { StatusPage } from '../../src/control/status/schema.ts';
 import { connect, isAccepted, PROTOCOLS, request } from '../fixtures/clients.ts';
@@ -182,6 +184,20 @@ describe('the status page', () => {
 		} finally {
 			for (const one of streams) one.destroy();
 		}
+	});
+
+	test('gives one place to a connection, however often it is asked over it, and has it back with the connection', async () => {
+		const socket = connectTcp(proxy.metricsPort, '127.0.0.1');
+		socket.write('GET /status/events HTTP/1.1\r\nhost: localhost\r\n\r\n'.repeat(20));
+		await within(once(socket, 'data'), 'the stream to begin');
+		const beside = await ask(proxy, '/status/events');
+		beside.response.destroy();
+		assert.equal(beside.status, 200);
+		socket.destroy();
+		await within(once(socket, 'close'), 'the connection to be closed');
+		const streams = await Promise.all(Array.from({ length: 15 }, () => ask(proxy, '/status/events')));
+		for (const { response } of streams) response.destroy();
+		assert.deepEqual(new Set(streams.map(({ status }) => status)), new Set([200]));
 	});
 
 	test('gives no place to a page of somebody else’s', async () => {

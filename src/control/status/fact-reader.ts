@@ -8,6 +8,7 @@ import { TRANSITIONS, UpstreamStats, type WorkerStats } from '../../shared/stats
 import { tenantKey } from '../../shared/tenant-key.ts';
 import { expiringOf } from '../facts/certificates.ts';
 import { loopFact } from '../facts/loops.ts';
+import { readMemory } from '../facts/memory.ts';
 import { addUp, total } from '../metrics/adding-up.ts';
 import type { MetricSources } from '../metrics/families.ts';
 import type { ConfigInForce } from '../reload/config-in-force.ts';
@@ -214,14 +215,3 @@ const OPENINGS = [...TRANSITIONS.keys()].filter((i) => TRANSITIONS[i]!.to === 'o
 function budget(memory: BudgetMemory): BudgetFacts {
 	return { used: budgetInUse(memory), limit: memory.limit };
 }
-
-/** Takes a descriptor, to read `/proc`; where there is none left, what was read last will do. */
-function readMemory(): NodeJS.MemoryUsage {
-	try {
-		lastMemory = process.memoryUsage();
-	} catch {
-		// The page is wanted more than ever.
-	}
-	return lastMemory;
-}
-let lastMemory = process.memoryUsage();

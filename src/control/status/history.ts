@@ -181,7 +181,9 @@ class Series {
 
 	/** @returns what has come since the last time. */
 	advance(answers: number, nowMs: number): { readonly answered: number; readonly seconds: number } {
-		const since = { answered: answers - this.#answers, seconds: (nowMs - this.#at) / 1000 };
+		// Those of an upstream that was forgotten, and has come back since, have begun anew.
+		const answered = answers < this.#answers ? answers : answers - this.#answers;
+		const since = { answered, seconds: (nowMs - this.#at) / 1000 };
 		this.#answers = answers;
 		this.#at = nowMs;
 		return since;

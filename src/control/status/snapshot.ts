@@ -1,4 +1,5 @@
 import { CIRCUIT_NAMES } from '../../shared/stats.ts';
+import { sum } from '../metrics/adding-up.ts';
 import { countsOf, refusalsOf } from './counts.ts';
 import type { Facts, UpstreamFacts } from './facts.ts';
 import type { History } from './history.ts';
@@ -26,15 +27,15 @@ export function takeSnapshot(facts: Facts, history: Pick<History, 'latest' | 'ri
 			heap_used_bytes: facts.heapUsedBytes,
 		},
 		traffic: {
-			requests_total: sumOf(facts.ownAnswers.values()) + sumOf(upstreams.map((one) => one.requests_total)),
+			requests_total: sum(facts.ownAnswers.values()) + sum(upstreams.map((one) => one.requests_total)),
 			...history.latest(),
-			in_flight: sumOf(facts.workers.map(({ inFlight }) => inFlight)),
+			in_flight: sum(facts.workers.map(({ inFlight }) => inFlight)),
 		},
 		upstreams,
 		refusals: refusalsOf(facts, history),
 		handshakes: {
 			completed_total: completed,
-			failed_total: sumOf(failures.values()),
+			failed_total: sum(failures.values()),
 			p50_seconds: seconds(quantile(0.5)),
 			p99_seconds: seconds(quantile(0.99)),
 			failures: counted('handshake', failures),
@@ -144,7 +145,7 @@ function toStatus(facts: UpstreamFacts, point: Point): UpstreamStatus {
 			opened_total: opened,
 		},
 		health: probed ? (alive === undefined ? 'not probed yet' : alive ? 'healthy' : 'unhealthy') : 'not probed',
-		requests_total: sumOf(answers.values()),
+		requests_total: sum(answers.values()),
 		errors_total: errors,
 		...point,
 		connections: { active, idle },
@@ -159,10 +160,4 @@ function iso(ms: number): string {
 
 function seconds(ms: number): number | null {
 	return Number.isNaN(ms) ? null : Number((ms / 1000).toPrecision(3));
-}
-
-function sumOf(numbers: Iterable<number>): number {
-	let sum = 0;
-	for (const number of numbers) sum += number;
-	return sum;
 }

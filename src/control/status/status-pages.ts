@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { sum } from '../metrics/adding-up.ts';
 import type { Timers } from '../timers.ts';
 import { type Assets, readAssets } from './assets.ts';
 import { countersOf } from './counts.ts';
@@ -65,7 +66,7 @@ export class StatusPages {
 		const counters = () => source.counters();
 		const history = {
 			upstreams: () => source.sampled(),
-			ownAnswers: () => sumOf(counters().ownAnswers.values()),
+			ownAnswers: () => sum(counters().ownAnswers.values()),
 			counters: () => countersOf(counters()),
 		};
 		this.#history = new History(history, now());
@@ -114,6 +115,8 @@ export class StatusPages {
 		// A page of somebody else's could take all places, though it reads nothing.
 		const site = request.headers['sec-fetch-site'];
 		if (site !== undefined && site !== 'same-origin') return { status: 403, body: 'for the status page alone' };
+		// Behind another request of its connection, so that nobody gets it yet, and some versions of Node do not tell of its end.
+		if (response.socket === null) return { status: 503, body: 'ask over a connection of its own' };
 		if (this.#events.isFull) {
 			const body = `${MAX_CLIENTS} readers look on already; ask /status.json from time to time`;
 			return { status: 503, body, headers: { 'retry-after': '30' } };
@@ -160,10 +163,4 @@ const HEADERS = {
 
 function viewOf({ url }: IncomingMessage): View {
 	return parseView(url!.split('?').slice(1).join('?'));
-}
-
-function sumOf(numbers: Iterable<number>): number {
-	let sum = 0;
-	for (const number of numbers) sum += number;
-	return sum;
 }

@@ -84,6 +84,15 @@ describe('the last ten minutes', () => {
 		assert.equal(history.chart('b:2', now()), undefined);
 	});
 
+	test('begin anew where the counters of an upstream do, after it was gone so long that they were forgotten', () => {
+		const { history, answers, pass, now } = historyOf('a:1');
+		pass(20, () => answers.set('a:1', answers.get('a:1')! + 1_000));
+		answers.set('a:1', 30);
+		pass(11);
+		assert.equal(history.chart('a:1', now())!.requests_per_second.at(-1), 3);
+		assert.equal(history.total(now()).requests_per_second.at(-1), 3);
+	});
+
 	test('of thousands are looked at in turns, each once in ten seconds', () => {
 		const keys = Array.from({ length: 1_000 }, (_, i) => `up:${i}`);
 		const { sampledAt, pass } = historyOf(...keys);
