@@ -46,18 +46,21 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 	...[
 		...['auth', 'demo', 'handshake-refusals', 'health', 'health-many', 'http2-bounds', 'logging', 'methods', 'metrics'],
 		...[
+			'breaker-tenants',
 			'callers',
 			'certificates',
 			'commands',
 			'issuers',
 			'path',
 			'readiness',
+			'reload',
 			'reload-on-change',
 			'routes',
 			'start',
 			'status',
 			'tenant-limit',
 			'tls',
+			'workers',
 		],
 	].map((name) => `test/wire/${name}.test.ts`),
 	// These run no body module, or build their own.
