@@ -21,12 +21,15 @@ export interface MetricsListener {
 }
 
 const TARGET = 'proxy::metrics';
+/** So long a client may take nothing of its answer; a stream says something each second. */
+const STALLED_MS = 10_000;
 
 /**
  * The plain listener of specification 4.3: `/metrics`, for those who start and stop the process `/livez` and `/readyz`, `/process` for
  * `proxy reload` and `proxy drain`, and for people the status page. It runs on the main thread, so it answers also while the data plane
  * is saturated, and until the very end of a drain.
  *
+ * @param stalledMs for which a client may take nothing of its answer.
  * @throws StartError when the address cannot be had.
  */
 export async function startMetrics(
@@ -35,6 +38,7 @@ export async function startMetrics(
 	readiness: Pick<Readiness, 'obstacle'>,
 	log: Logger,
 	status: ReadonlyMap<string, StatusRoute> = new Map(),
+	stalledMs = STALLED_MS,
 ): Promise<MetricsListener> {
 	const pages = new Map<string, Page>([...pagesOf(sources, readiness, log), ...status]);
 	// Scrapers send small requests and read at once; whoever does not is not one, and holds a connection for seconds.
@@ -46,6 +50,8 @@ export async function startMetrics(
 		maxHeaderSize: 8 * 1024,
 	});
 	server.maxConnections = 128;
+	// Of a page of thousands of upstreams each keeps megabytes.
+	server.timeout = stalledMs;
 	server.on('connection', (socket) => descriptorsExhausted() && socket.destroy());
 	server.on('request', (request, response) => void answer(request, response, pages, log));
 	await listen(server, address);

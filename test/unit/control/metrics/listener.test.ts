@@ -8,6 +8,7 @@ import { type MetricSources, writeProxyFamilies } from '../../../../src/control/
 import { FAMILIES } from '../../../../src/control/metrics/family-table.ts';
 import { startMetrics } from '../../../../src/control/metrics/listener.ts';
 import { ReloadJournal } from '../../../../src/control/reload/journal.ts';
+import type { StatusRoute } from '../../../../src/control/status/status-pages.ts';
 import { Upstreams } from '../../../../src/control/upstreams.ts';
 import { NOTHING_REVOKED } from '../../../../src/identity/revocations.ts';
 import { BucketCounts } from '../../../../src/shared/bucket-counts.ts';
@@ -18,6 +19,7 @@ import type { TlsMaterial } from '../../../../src/shared/messages.ts';
 import { FORBIDDEN_REASONS, RATE_LIMIT_REASONS, UpstreamStats, WorkerStats } from '../../../../src/shared/stats.ts';
 import { testPki } from '../../../fixtures/pki.ts';
 import { parseMetrics, type Scrape, sampleSum } from '../../../fixtures/prometheus.ts';
+import { within } from '../../../fixtures/wait.ts';
 import { FakeTime } from '../fixtures/fake-time.ts';
 import { RecordedLog } from '../fixtures/recorded-log.ts';
 import { route } from '../fixtures/routes.ts';
@@ -405,6 +407,27 @@ describe('the metrics listener', () => {
 			name: 'StartError',
 			message: `cannot listen on 127.0.0.1:${listener.port} (--metrics-bind): the address is in use (EADDRINUSE); stop the other process or name another port`,
 		});
+	});
+
+	test('ends a connection whose client does not read the page that it has asked for', async () => {
+		// More than the kernel holds of it.
+		const body = 'x'.repeat(32 * 2 ** 20);
+		const ended = Promise.withResolvers<boolean>();
+		const big: StatusRoute = (_request, response) => {
+			response.once('close', () => ended.resolve(response.writableFinished));
+			return { status: 200, body };
+		};
+		const address = { host: '127.0.0.1', port: 0 };
+		const { logger } = new RecordedLog();
+		const listener = await startMetrics(address, testSources().sources, READY, logger, new Map([['/big', big]]), 100);
+		const socket = connect(listener.port, '127.0.0.1').on('error', () => {});
+		socket.write('GET /big HTTP/1.1\r\nhost: localhost\r\n\r\n');
+		try {
+			assert.equal(await within(ended.promise, 'the connection to be ended'), false);
+		} finally {
+			socket.destroy();
+			listener.close();
+		}
 	});
 
 	test('ends open connections when it is closed', async () => {
