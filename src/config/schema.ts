@@ -20,6 +20,7 @@ import { metrics } from './tables/metrics.ts';
 import { route } from './tables/routes.ts';
 import { tenant } from './tables/tenants.ts';
 import { tls } from './tables/tls.ts';
+import { trace } from './tables/trace.ts';
 import { upstreamKeys } from './tables/upstream-keys.ts';
 
 /**
@@ -71,6 +72,7 @@ export const configFile = z.strictObject({
 	limits: emptyIfAbsent(limits),
 	log: emptyIfAbsent(log),
 	metrics: emptyIfAbsent(metrics),
+	trace: trace.optional(),
 });
 
 /** What the file says, with defaults filled in. */
@@ -86,6 +88,7 @@ export const KEYS: ReadonlyMap<string, readonly string[]> = new Map([
 	['breaker', Object.keys(breaker.shape)],
 	['log', Object.keys(log.shape)],
 	['metrics', Object.keys(metrics.shape)],
+	['trace', Object.keys(trace.shape)],
 	['tenants', Object.keys(tenant.shape)],
 	['routes', Object.keys(route.shape)],
 ]);

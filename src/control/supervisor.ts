@@ -24,6 +24,7 @@ import { changedInVain, planIdentity } from './reload/identity-plan.ts';
 import { Reloader, switchIdentity } from './reload/reload.ts';
 import { Readiness } from './status/readiness.ts';
 import { systemTimers } from './timers.ts';
+import type { Tracing } from './trace/tracing.ts';
 import { configureHeaps } from './workers/heap.ts';
 import { WorkerPool } from './workers/worker-pool.ts';
 
@@ -79,14 +80,20 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	for (const warning of files.warnings) log.warn(TARGET, describeProblem(config.path, warning));
 	await assertFree(bind, '--bind');
 
+	const tracing = await createTracing(options, state);
 	const prober = createProber(options, state);
 	const remoteKeys = createRemoteKeys(options, state, () => pool);
-	const pool = createPool(options, state, remoteKeys);
+	const pool = createPool(options, state, remoteKeys, tracing);
 	const readiness = new Readiness(
 		() => pool.listening,
 		() => remoteKeys.awaited,
 	);
-	const metrics = await startMetrics(metricsBind, metricSources(options, state, pool, remoteKeys), readiness, log);
+	const metrics = await startMetrics(
+		metricsBind,
+		metricSources(options, state, pool, remoteKeys, tracing),
+		readiness,
+		log,
+	);
 	prober.watch(state.upstreams.current.upstreams.values());
 	await Promise.all([prober.start(), remoteKeys.start(FIRST_KEYS_MS)]);
 	useIdentity(state, remoteKeys, remoteKeys.compose(state.inForce.identity));
@@ -95,7 +102,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	remoteKeys.serve();
 
 	const reloader = createReloader(options, state, prober, pool, remoteKeys);
-	const drain = createDrain(options, pool);
+	const drain = createDrain(options, pool, tracing);
 	watchCrls({
 		timers: systemTimers,
 		crls: () => state.inForce.tls.clients?.crls ?? [],
@@ -177,7 +184,22 @@ function useIdentity({ inForce }: ProcessState, remoteKeys: RemoteKeys, identity
 	remoteKeys.inForce(identity);
 }
 
-function createPool(options: SupervisorOptions, state: ProcessState, remoteKeys: RemoteKeys): WorkerPool {
+/** `undefined` without `[trace]`: then nothing of OpenTelemetry is loaded. */
+async function createTracing(
+	{ files: { config, trace: files }, bind, version, log }: SupervisorOptions,
+	{ clock }: ProcessState,
+): Promise<Tracing | undefined> {
+	if (config.trace === undefined) return undefined;
+	const { startTracing } = await import('./trace/tracing.ts');
+	return startTracing({ config: config.trace, files, bind, version, timers: systemTimers, clock, log });
+}
+
+function createPool(
+	options: SupervisorOptions,
+	state: ProcessState,
+	remoteKeys: RemoteKeys,
+	tracing: Tracing | undefined,
+): WorkerPool {
 	const { bind, workerUrl, logFilter, log, output } = options;
 	const { config } = options.files;
 	return new WorkerPool({
@@ -197,6 +219,7 @@ function createPool(options: SupervisorOptions, state: ProcessState, remoteKeys:
 		log,
 		writeRecord: output.writeRecord,
 		writeLines: output.writeLines,
+		exportSpans: (spans, onDone) => tracing?.exportSpans(spans, onDone),
 		timers: systemTimers,
 		clock: state.clock,
 	});
@@ -207,6 +230,7 @@ function metricSources(
 	state: ProcessState,
 	pool: WorkerPool,
 	remoteKeys: RemoteKeys,
+	tracing: Tracing | undefined,
 ): MetricSources {
 	return {
 		build: { version, bodyMode, node: process.versions.node },
@@ -222,6 +246,7 @@ function metricSources(
 		remoteKeys: () => remoteKeys.all,
 		now: () => state.clock.now(),
 		wallSeconds: () => state.clock.wallSeconds(),
+		spans: tracing && (() => tracing.counts),
 	};
 }
 
@@ -253,13 +278,23 @@ function createReloader(
 	});
 }
 
-function createDrain({ files: { config }, log, exit }: SupervisorOptions, pool: WorkerPool): Drain {
+/** For spans of the last requests, ms: a collector that is away does not hold up the end. */
+const LAST_SPANS_MS = 1_500;
+
+function createDrain(
+	{ files: { config }, log, exit }: SupervisorOptions,
+	pool: WorkerPool,
+	tracing: Tracing | undefined,
+): Drain {
 	return new Drain({
 		drainWorkers: () => pool.drain(),
 		delayMs: config.limits.shutdownDelayMs,
 		limitMs: config.limits.shutdownDrainMs,
 		timers: systemTimers,
 		log,
-		exit,
+		exit: (code) => {
+			if (code !== 0 || tracing === undefined) return exit(code);
+			void tracing.flush(LAST_SPANS_MS).then(() => exit(code));
+		},
 	});
 }

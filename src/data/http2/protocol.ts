@@ -1,3 +1,4 @@
+import type { Identifiers } from '../../gates/headers.ts';
 import { ConnectionError } from './errors.ts';
 import { ControlCosts, FrameBudget } from './frame-budget.ts';
 import {
@@ -49,7 +50,7 @@ export interface ProtocolLimits {
 	readonly maxConcurrentStreams: number;
 	readonly maxHeaderBytes: number;
 	/** As for `readHttp2Head`. */
-	readonly traced?: boolean;
+	readonly identifiers?: Identifiers;
 }
 
 /**
@@ -231,7 +232,7 @@ export class Protocol implements FrameSink {
 		if (block.count > maxFieldsOf(maxHeaderBytes)) {
 			return this.#refuseMalformed(id, CODE.ENHANCE_YOUR_CALM, 'too many fields');
 		}
-		const facts = requestFacts(block, endStream, maxHeaderBytes, this.#limits.traced === true);
+		const facts = requestFacts(block, endStream, maxHeaderBytes, this.#limits.identifiers ?? 'none');
 		if (typeof facts === 'string') return this.#refuseMalformed(id, CODE.PROTOCOL_ERROR, facts);
 		streams.add(this.#events.onRequest(id, facts, endStream, streams.sendWindow));
 	}

@@ -1,5 +1,5 @@
 import { parseContentLength, UNDECLARED } from '../../gates/body-limit.ts';
-import { isAuthority, type RequestHead, readHttp2Head } from '../../gates/headers.ts';
+import { type Identifiers, isAuthority, type RequestHead, readHttp2Head } from '../../gates/headers.ts';
 import { HEADERS_TOO_LARGE, type Rejection } from '../../gates/rejection.ts';
 import { type FieldReading, type HeaderBlock, HpackDecoder } from './hpack-decoder.ts';
 import { STATIC_TABLE } from './hpack-table.ts';
@@ -51,19 +51,19 @@ export function maxFieldsOf(maxBytes: number): number {
 /**
  * Once for each block: the same bytes have the same facts.
  *
- * @param traced as for `readHttp2Head`.
+ * @param apart as for `readHttp2Head`.
  * @returns for a malformed request what is wrong with it, in words for operators.
  */
 export function requestFacts(
 	block: HeaderBlock<RequestField>,
 	endStream: boolean,
 	maxBytes: number,
-	traced: boolean,
+	apart: Identifiers,
 ): RequestFacts | string {
 	const at = endStream ? 1 : 0;
 	const known = block.memo[at] as RequestFacts | string | undefined;
 	if (known !== undefined) return known;
-	const facts = readRequest(block, endStream, maxBytes, traced);
+	const facts = readRequest(block, endStream, maxBytes, apart);
 	block.memo[at] = facts;
 	return facts;
 }
@@ -132,7 +132,7 @@ function readRequest(
 	block: HeaderBlock<RequestField>,
 	endStream: boolean,
 	maxBytes: number,
-	traced: boolean,
+	apart: Identifiers,
 ): RequestFacts | string {
 	const { fields } = block;
 	const method = firstOf(fields, METHOD);
@@ -142,7 +142,7 @@ function readRequest(
 	if (typeof declaredLength === 'string') return declaredLength;
 	const raw: string[] = [];
 	for (const { name, value } of fields) raw.push(name, value);
-	return { head: readHttp2Head(raw, endStream, maxBytes, traced), method, path, declaredLength };
+	return { head: readHttp2Head(raw, endStream, maxBytes, apart), method, path, declaredLength };
 }
 
 function firstOf(fields: readonly RequestField[], kind: number): string {
