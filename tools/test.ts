@@ -57,6 +57,7 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 			'start',
 			'tenant-limit',
 			'tls',
+			'trace-collector',
 		],
 	].map((name) => `test/wire/${name}.test.ts`),
 	// These run no body module, or build their own.

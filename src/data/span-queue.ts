@@ -17,6 +17,8 @@ export interface SpanQueueParts {
 /** Spans wait for others for so long, ms, or until they are so many: each message wakes the main thread. */
 const GATHER_MS = 100;
 const GATHER_SPANS = 64;
+/** What the two clocks are apart by more, somebody has set one of them, ms. */
+const CLOCK_STEP_MS = 2;
 
 /**
  * Spans on their way to the main thread, which exports them and says when they are done with. Never more than `maxSpans` are under way:
@@ -27,6 +29,7 @@ export class SpanQueue {
 	#gathered: SpanRecord[] = [];
 	/** Handed over, and neither exported nor given up yet. */
 	#underWay = 0;
+	#epoch = Number.NaN;
 	#timer: NodeJS.Timeout | undefined;
 
 	constructor(parts: SpanQueueParts) {
@@ -36,11 +39,20 @@ export class SpanQueue {
 	readonly write = (record: RequestRecord, span: RequestSpan): void => {
 		const { maxSpans, clock, stats, tenants } = this.#parts;
 		if (this.#underWay + this.#gathered.length >= maxSpans) return stats.spanDropped();
-		const startMs = clock.wallSeconds() * 1000 - (clock.now() - record.startedAt);
-		this.#gathered.push(toSpanRecord(record, span, startMs, tenants));
+		this.#gathered.push(toSpanRecord(record, span, this.#epochMs(clock) + record.startedAt, tenants));
 		if (this.#gathered.length >= GATHER_SPANS) return this.flush();
 		this.#timer ??= setTimeout(this.flush, GATHER_MS);
 	};
+
+	/**
+	 * Wall-clock milliseconds at which the monotonic clock was zero. The wall clock is read in whole milliseconds, which would put spans in
+	 * another order than they had; so the largest of what was read is kept, as long as nobody sets the clock.
+	 */
+	#epochMs(clock: Clock): number {
+		const epoch = clock.wallSeconds() * 1000 - clock.now();
+		if (!(Math.abs(epoch - this.#epoch) < CLOCK_STEP_MS) || epoch > this.#epoch) this.#epoch = epoch;
+		return this.#epoch;
+	}
 
 	/** Hands over what has been gathered. */
 	readonly flush = (): void => {

@@ -36,6 +36,7 @@ export interface ConfigTables {
 	readonly limits?: Readonly<Record<string, TomlValue | undefined>>;
 	readonly breaker?: { readonly failures?: number; readonly tenants?: number };
 	readonly log?: Readonly<Record<string, TomlValue | undefined>>;
+	readonly trace?: Readonly<Record<string, TomlValue | undefined>>;
 	readonly tenants?: readonly TenantEntry[];
 	readonly routes: readonly RouteEntry[];
 }
@@ -68,7 +69,7 @@ export interface RouteEntry {
 
 /** The file's text. Keys outside any table come first, as TOML demands. */
 export function renderConfig(config: ConfigTables): string {
-	const { tls, jwt, limits, breaker, log, tenants = [], routes, ...top } = config;
+	const { tls, jwt, limits, breaker, log, trace, tenants = [], routes, ...top } = config;
 	return [
 		keys(top),
 		table('[tls]', tls),
@@ -76,6 +77,7 @@ export function renderConfig(config: ConfigTables): string {
 		...(limits === undefined ? [] : [table('[limits]', limits)]),
 		...(breaker === undefined ? [] : [table('[breaker]', breaker)]),
 		...(log === undefined ? [] : [table('[log]', log)]),
+		...(trace === undefined ? [] : [table('[trace]', trace)]),
 		...tenants.map((tenant) => table('[[tenants]]', tenant)),
 		...routes.map((route) => table('[[routes]]', route)),
 	].join('\n');
