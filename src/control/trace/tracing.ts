@@ -30,7 +30,7 @@ export interface TracingParts {
 }
 
 /** Spans wait for others for so long, ms; a batch has so many. */
-const DELAY_MS = 1_000;
+const DELAY_MS = 500;
 const BATCH_SPANS = 512;
 /** For one batch, ms: the library repeats within it. */
 const EXPORT_MS = 10_000;
