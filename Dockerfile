@@ -54,8 +54,6 @@ LABEL org.opencontainers.image.title="mtls-edge-proxy" \
 COPY --from=root /root-of-image /
 # `proxy init` writes to it where a volume is mounted here: a new volume takes over the owner.
 COPY --from=root --chown=65532:65532 /root-of-image/etc/edge /etc/edge
-# As in the unit for systemd: glibc keeps more freed pieces at hand for each thread.
-ENV GLIBC_TUNABLES=glibc.malloc.tcache_count=512
 # `nonroot` of the base image. The number, because Kubernetes' runAsNonRoot does not look up names.
 USER 65532:65532
 # config.toml and the relative paths in it are looked for here.

@@ -27,13 +27,6 @@ def with_identity(text):
     return text.replace('[[routes]]', '[[routes]]\nclient_cert = "leaf"')
 
 
-def await_port(port, seconds=20):
-    for _ in range(seconds * 10):
-        try: return socket.create_connection(('127.0.0.1', port), 1).close()
-        except OSError: time.sleep(.1)
-    raise SystemExit(f'nobody listens on {port} after {seconds} s')
-
-
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument('versions', nargs='+', metavar='NAME=CHECKOUT[+identity][,TOML]')
@@ -46,6 +39,7 @@ def main():
     ap.add_argument('--set', action='append', default=[], metavar='NAME:VARIABLE=VALUE')
     ap.add_argument('--rounds', type=int, default=12)
     ap.add_argument('--path', default='/svc-a/hello', help='/svc-a/1m: 1 MiB answers')
+    ap.add_argument('--paths', type=int, default=1, help='ask for so many paths in turn')
     ap.add_argument('--upload', type=int, default=0, metavar='BYTES', help='send so many with each request')
     a = ap.parse_args()
     d = pathlib.Path(tempfile.mkdtemp(prefix='proxy-paired-'))
@@ -78,17 +72,23 @@ def main():
         port |= {'haproxy': compare.FULL, 'ferryman': compare.FERRYMAN}
         body = compare.upload(d, a.upload)
         if a.upload: a.path = '/svc-a/upload'
-        for name in port:
-            if name in procs: await_port(port[name])
-        time.sleep(2)
+        for name in procs:
+            if name: await_listener(port[name], procs[name])
+        time.sleep(1)
         env = dict(os.environ, CLIENT_CERT=str(d / 'client.crt'), CLIENT_KEY=str(d / 'client.key'), LD_PRELOAD=str(d / 'cc.so'))
         names = [name for name in procs if name]
         cost = {name: [] for name in names}
 
+        def uris(name):
+            uri = f'https://127.0.0.1:{port[name]}{a.path}'
+            if a.paths == 1: return [uri]
+            (d / f'paths-{name}').write_text(''.join(f'{uri}/{i:06d}?page={i}\n' for i in range(a.paths)))
+            return ['-i', str(d / f'paths-{name}')]
+
         def requests(name):
             out = subprocess.run(['taskset', '-c', '1', 'h2load', *(['--h1'] if a.proto == 'h1' else []), '-c', a.conns, '-m', a.streams,
                                   '-n', a.requests, '-t', '1', '-H', 'authorization: Bearer ' + token, *body,
-                                  f'https://127.0.0.1:{port[name]}{a.path}'], env=env, capture_output=True, text=True).stdout
+                                  *uris(name)], env=env, capture_output=True, text=True).stdout
             ok = re.search(r'codes: (\d+) 2xx', out)
             if ok is None or ok.group(1) != a.requests: raise SystemExit(f'{name}: not all were answered\n{out}')
             return int(a.requests)
@@ -99,7 +99,7 @@ def main():
                 done = compare.handshakes(d, port[name], 1) if a.handshakes else requests(name)
                 if r > 1: cost[name].append((compare.ticks(procs[name].pid) - before) / done)
         first = cost[names[0]]
-        what = f'{a.proto} {a.path}, {a.conns} connections x {a.streams}; {a.rounds} pairs of {a.requests} requests'
+        what = f'{a.proto} {a.path}, {a.conns} connections x {a.streams}{f", {a.paths} paths" if a.paths > 1 else ""}; {a.rounds} pairs of {a.requests} requests'
         if a.handshakes: what = f'new mTLS connections; {a.rounds} pairs of 1 s'
         print(f'{what}; CPU us each')
         print(f'{"":20s}{"median":>8s}{"x first":>9s}{"- first":>9s}{"RSS MiB":>9s}')
@@ -113,6 +113,14 @@ def main():
             try: p.wait(5)
             except subprocess.TimeoutExpired: p.kill()
         shutil.rmtree(d, ignore_errors=True)
+
+
+def await_listener(port, proc):
+    for _ in range(300):
+        if proc.poll() is not None: raise SystemExit(f'port {port}: the proxy has ended')
+        if socket.socket().connect_ex(('127.0.0.1', port)) == 0: return
+        time.sleep(.1)
+    raise SystemExit(f'port {port}: nobody listens')
 
 
 if __name__ == '__main__':

@@ -46,22 +46,26 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 	...[
 		...['auth', 'demo', 'handshake-refusals', 'health', 'health-many', 'http2-bounds', 'logging', 'methods', 'metrics'],
 		...[
+			'breaker-tenants',
 			'callers',
 			'certificates',
 			'commands',
 			'issuers',
 			'path',
 			'readiness',
+			'reload',
 			'reload-on-change',
 			'routes',
 			'start',
+			'status',
 			'tenant-limit',
 			'tls',
 			'trace-collector',
+			'workers',
 		],
 	].map((name) => `test/wire/${name}.test.ts`),
 	// These run no body module, or build their own.
-	...['deploy', 'image', 'systemd-unit'].map((name) => `test/system/${name}.test.ts`),
+	...['deploy', 'image', 'status', 'systemd-unit'].map((name) => `test/system/${name}.test.ts`),
 ]);
 
 const DEADLINE_MODULE = import.meta.resolve('./test-deadline.ts');

@@ -58,7 +58,11 @@ function overview(commands: readonly Command[], width: number): string[] {
 		}),
 		'',
 		MORE,
-		...section('Options', [...values(standard?.options ?? {}), ...switches(COMMON_SWITCHES)], width),
+		...section(
+			'Options',
+			[...values(standard?.options ?? {}), ...switches(standard?.switches ?? {}), ...switches(COMMON_SWITCHES)],
+			width,
+		),
 		...section(
 			'Signals',
 			SIGNALS.map(([name, about]) => entry(name, about)),

@@ -1,5 +1,5 @@
 import { quote } from '../config/wording.ts';
-import { Malformed, type ValueOptions, type Values } from './command.ts';
+import { Malformed, type Switches, type ValueOptions, type Values } from './command.ts';
 import { type Address, parseAddress, parseFileName } from './options.ts';
 
 /** The options of the start (specification 2.2, decisions "Threads"), which the check takes, too. */
@@ -69,6 +69,10 @@ export const RUN_OPTIONS = {
 		parse: (text: string) => text,
 	},
 } as const satisfies ValueOptions;
+
+export const RUN_SWITCHES = {
+	noStatus: { flag: 'no-status', about: 'no status page on the metrics listener' },
+} as const satisfies Switches;
 
 type RunValues = Values<typeof RUN_OPTIONS>;
 

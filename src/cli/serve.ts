@@ -19,6 +19,8 @@ export interface ServeOptions {
 	/** Worker threads, at least 1. */
 	readonly workers: number;
 	readonly logFormat: LogFormat;
+	/** Whether the metrics listener has the status page. */
+	readonly statusPage: boolean;
 	/** For `parseLogFilter`. */
 	readonly rustLog: string;
 }
@@ -28,7 +30,7 @@ const LAST_LINES_MS = 1_000;
 
 /** `proxy` itself. Resolves when all workers accept connections and signals go to the supervisor. */
 export async function serve(
-	{ config: path, bind, metricsBind, pidFile: pidPath, workers, logFormat, rustLog }: ServeOptions,
+	{ config: path, bind, metricsBind, pidFile: pidPath, workers, logFormat, statusPage, rustLog }: ServeOptions,
 	{ env, stdout, mainPath, commands, signals }: Context,
 ): Promise<void> {
 	assertEnoughFiles(openFilesLimit(), workers);
@@ -45,6 +47,7 @@ export async function serve(
 		bind,
 		metricsBind,
 		workers,
+		statusPage,
 		workerUrl: new URL('../data/worker.ts', import.meta.url),
 		logFilter: rustLog,
 		log,

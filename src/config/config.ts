@@ -148,6 +148,13 @@ export interface Config {
 	readonly metrics: { readonly buckets: readonly number[]; readonly gateBuckets: readonly number[] };
 	/** `undefined`: nothing is traced. Read at the start alone, like the files that it names. */
 	readonly trace: TraceConfig | undefined;
+	/** The status page; read at the start alone. */
+	readonly status: {
+		/** Whether it names tenants. */
+		readonly tenants: boolean;
+		/** Names that it may be asked for by. */
+		readonly hosts: readonly string[];
+	};
 }
 
 /** `[trace]`. */

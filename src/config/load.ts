@@ -165,6 +165,7 @@ function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Confi
 		log: { access: file.log.access, requestId: file.log.request_id },
 		metrics: { buckets: file.metrics.buckets, gateBuckets: file.metrics.gate_buckets },
 		trace: file.trace && toTrace(file.trace),
+		status: file.status,
 	};
 }
 

@@ -18,6 +18,7 @@ import { limits } from './tables/limits.ts';
 import { log } from './tables/log.ts';
 import { metrics } from './tables/metrics.ts';
 import { route } from './tables/routes.ts';
+import { status } from './tables/status.ts';
 import { tenant } from './tables/tenants.ts';
 import { tls } from './tables/tls.ts';
 import { trace } from './tables/trace.ts';
@@ -73,6 +74,7 @@ export const configFile = z.strictObject({
 	log: emptyIfAbsent(log),
 	metrics: emptyIfAbsent(metrics),
 	trace: trace.optional(),
+	status: emptyIfAbsent(status),
 });
 
 /** What the file says, with defaults filled in. */
@@ -89,6 +91,7 @@ export const KEYS: ReadonlyMap<string, readonly string[]> = new Map([
 	['log', Object.keys(log.shape)],
 	['metrics', Object.keys(metrics.shape)],
 	['trace', Object.keys(trace.shape)],
+	['status', Object.keys(status.shape)],
 	['tenants', Object.keys(tenant.shape)],
 	['routes', Object.keys(route.shape)],
 ]);

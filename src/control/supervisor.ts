@@ -7,6 +7,7 @@ import type { IdentitySeed } from '../identity/trust.ts';
 import { fetchKeys } from '../shared/jwks/fetch-keys.ts';
 import { KeyRefresher } from '../shared/jwks/key-refresher.ts';
 import type { Logger } from '../shared/log.ts';
+import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import { watchCrls } from './crl/watch.ts';
 import { Drain } from './drain.ts';
 import { reloadedFiles, type StartFiles } from './files/inspection.ts';
@@ -22,7 +23,9 @@ import { startMetrics } from './metrics/listener.ts';
 import { createState, type ProcessState, seedWorker } from './process-state.ts';
 import { changedInVain, planIdentity } from './reload/identity-plan.ts';
 import { Reloader, switchIdentity } from './reload/reload.ts';
+import { FactReader } from './status/fact-reader.ts';
 import { Readiness } from './status/readiness.ts';
+import { StatusPages } from './status/status-pages.ts';
 import { systemTimers } from './timers.ts';
 import type { Tracing } from './trace/tracing.ts';
 import { configureHeaps } from './workers/heap.ts';
@@ -35,6 +38,8 @@ export interface SupervisorOptions {
 	readonly metricsBind: ListenAddress;
 	/** Worker threads, at least 1. */
 	readonly workers: number;
+	/** Whether the metrics listener has the status page. */
+	readonly statusPage: boolean;
 	/** The module that each worker thread runs. */
 	readonly workerUrl: URL;
 	/** `RUST_LOG`, for the workers. */
@@ -74,7 +79,7 @@ const TARGET = 'proxy';
 export async function startSupervisor(options: SupervisorOptions): Promise<Supervisor> {
 	const { files, bind, metricsBind, log } = options;
 	const { config, watch } = files;
-	configureHeaps();
+	configureHeaps(options.bodyMode);
 	const state = createState(files, options.workers, log);
 	for (const warning of state.warnings) log.warn(TARGET, warning);
 	for (const warning of files.warnings) log.warn(TARGET, describeProblem(config.path, warning));
@@ -88,12 +93,9 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 		() => pool.listening,
 		() => remoteKeys.awaited,
 	);
-	const metrics = await startMetrics(
-		metricsBind,
-		metricSources(options, state, pool, remoteKeys, tracing),
-		readiness,
-		log,
-	);
+	const sources = metricSources(options, state, pool, remoteKeys, tracing);
+	const status = options.statusPage ? createStatus(options, state, sources, readiness) : undefined;
+	const metrics = await startMetrics(metricsBind, sources, readiness, log, status?.routes);
 	prober.watch(state.upstreams.current.upstreams.values());
 	await Promise.all([prober.start(), remoteKeys.start(FIRST_KEYS_MS)]);
 	useIdentity(state, remoteKeys, remoteKeys.compose(state.inForce.identity));
@@ -248,6 +250,24 @@ function metricSources(
 		wallSeconds: () => state.clock.wallSeconds(),
 		spans: tracing && (() => tracing.counts),
 	};
+}
+
+function createStatus(
+	{ files: { config }, log }: SupervisorOptions,
+	{ clock, inForce, memory, upstreams }: ProcessState,
+	metrics: MetricSources,
+	readiness: Readiness,
+): StatusPages {
+	const { tenants, hosts } = config.status;
+	const faults = new RateLimitedLog(log, clock);
+	const routing = () => upstreams.current;
+	return new StatusPages({
+		source: new FactReader({ metrics, routing, inForce, readiness, memory, tenants }),
+		hosts,
+		timers: systemTimers,
+		now: () => clock.now(),
+		onFault: (cause) => faults.write('error', 'proxy::metrics', 'status page failed', 'status', () => ({ cause })),
+	});
 }
 
 function createReloader(

@@ -14,7 +14,6 @@ import type { RequestSlots } from '../gates/quota.ts';
 import { RateLimitFields } from '../gates/rate-limit-fields.ts';
 import * as rejection from '../gates/rejection.ts';
 import { Rejection } from '../gates/rejection.ts';
-import { withoutQuery } from '../gates/target.ts';
 import type { Identity } from '../gates/token-cache.ts';
 import { UNIDENTIFIED } from '../gates/trace-context.ts';
 import { admitTarget, refuseProtocolChange } from '../gates/upgrade.ts';
@@ -22,20 +21,14 @@ import { refuseOtherHolder } from '../identity/bound-token.ts';
 import { NO_CERTIFICATE } from '../identity/route-access.ts';
 import type { BucketCounts } from '../shared/bucket-counts.ts';
 import { silenceCause } from '../shared/causes.ts';
-import {
-	limitOf,
-	refuseOverConcurrency,
-	refuseOverRouteRate,
-	refuseOverTenantRate,
-	withReport,
-} from '../shared/quota-gates.ts';
+import { refuseOverConcurrency, refuseOverRouteRate, refuseOverTenantRate, withReport } from '../shared/quota-gates.ts';
 import type { RouteStats } from '../shared/route-stats.ts';
-import type { ForbiddenReason } from '../shared/stats.ts';
 import { AnswerFields } from './answer-fields.ts';
 import type { ClientRequest, ExchangeEvents } from './client.ts';
 import { Timed } from './deadlines.ts';
 import type { Dispatched } from './dispatch-queue.ts';
 import type { DataPlane, Route } from './plane.ts';
+import { reportBrokenOff, reportRefusal } from './refusal-report.ts';
 import type { RequestRecord } from './request-record.ts';
 import type { RequestSpan } from './request-span.ts';
 import type { OutgoingBody, ResponseHandler, UpstreamConnection, UpstreamFailure } from './upstream/connection.ts';
@@ -371,7 +364,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 	/** Resets the answer that has begun: it must not be taken for a whole one. */
 	protected breakOff(why: Rejection): void {
 		this.record?.breaksOff(why);
-		this.#tellOperators('answer broken off', why);
+		reportBrokenOff(this.plane, why, this.#known);
 		this.client.reset();
 	}
 
@@ -388,14 +381,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 
 	/** Gives an answer of our own: the one place where refusals become answers and are counted. */
 	refuse(answer: Rejection): void {
-		const { stats } = this.plane;
-		if (answer.is(rejection.TOKEN_MISSING)) this.#unauthorized(answer, 'missing');
-		else if (answer.is(rejection.TOKEN_INVALID)) this.#unauthorized(answer, 'invalid');
-		else if (answer.is(rejection.CERTIFICATE_FORBIDDEN)) this.#forbidden(answer, 'certificate');
-		else if (answer.is(rejection.TENANT_FORBIDDEN)) this.#forbidden(answer, 'tenant');
-		else if (answer.is(rejection.INSUFFICIENT_SCOPE)) this.#forbidden(answer, 'scope');
-		else if (answer.is(rejection.RATE_LIMITED)) stats.rateLimited(limitOf(answer));
-		else if (UNSERVED.some((kind) => answer.is(kind))) this.#tellOperators('request not served', answer, answer.status);
+		reportRefusal(this.plane, answer, this.#known);
 		this.releaseBodies();
 		this.count(answer.status, answer);
 		this.plane.deadlines.upstream.add(this);
@@ -403,39 +389,9 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		this.client.refuse(isReported ? answer.withHeaders(withReport([...answer.headers], this.#report)) : answer);
 	}
 
-	/** Counts a request without a valid token, and tells operators what was wrong with it. */
-	#unauthorized({ reason = '' }: Rejection, metric: 'missing' | 'invalid'): void {
-		const { stats, strangers } = this.plane;
-		stats.authFailure(metric);
-		strangers.write('info', 'proxy::auth', 'request without a valid token', kindOf(reason), () => ({
-			reason,
-			client: this.client.connection.ip,
-			path: withoutQuery(this.client.target),
-		}));
-	}
-
-	/** Counts a request that may not use its route, and tells operators why. */
-	#forbidden({ reason = '' }: Rejection, metric: ForbiddenReason): void {
-		const { stats, strangers } = this.plane;
-		stats.forbidden(metric);
-		strangers.write('info', 'proxy::auth', 'request may not use its route', kindOf(reason), () => ({
-			reason,
-			route: this.route?.prefix,
-			tenant: this.#identity?.tenant,
-			client: this.client.connection.ip,
-			path: withoutQuery(this.client.target),
-		}));
-	}
-
-	/** What went wrong behind the gates, for whoever has no access log. That a breaker is open its own lines tell. */
-	#tellOperators(message: string, { body, reason = body }: Rejection, status?: number): void {
-		this.plane.strangers.write('info', 'proxy::exchange', message, kindOf(reason), () => ({
-			status,
-			reason,
-			upstream: this.route?.upstream.authority,
-			client: this.client.connection.ip,
-			path: withoutQuery(this.client.target),
-		}));
+	/** What operators may be told of it. */
+	get #known() {
+		return { client: this.client, route: this.route, tenant: this.#identity?.tenant };
 	}
 
 	/** Counts the answer that is about to be given. */
@@ -557,14 +513,6 @@ export function noBody(method: string): OutgoingBody {
 
 export function lengthLine(bytes: number): string {
 	return `content-length: ${bytes}\r\n`;
-}
-
-/** What failed behind the gates. */
-const UNSERVED = [rejection.BAD_GATEWAY, rejection.UPSTREAM_TIMEOUT, rejection.OVERLOADED];
-
-/** Reasons are a fixed set of words, and numbers between them. */
-function kindOf(reason: string): string {
-	return reason.replace(/\d[\d,.]*/g, 'N');
 }
 
 export const NO_PIECES: readonly Buffer[] = [];

@@ -1,7 +1,7 @@
 import type { CallerCertificate } from './caller.ts';
 import type { Admitted, Claims, Gate } from './gate.ts';
 import { type Refusal, responseTo } from './refusal.ts';
-import { releaseAfterBody } from './slot.ts';
+import { releaseAfterAbort, releaseAfterBody } from './slot.ts';
 
 export interface GuardOptions<Rest extends unknown[] = unknown[]> {
 	/** What the token must be good for here; see `Caller.scopes`. */
@@ -42,8 +42,8 @@ async function accompany(
 	respond: () => Promise<Response>,
 ): Promise<Response> {
 	if (slot === undefined) return withHeaders(await respond(), headers);
-	clientLeft.addEventListener('abort', slot.release, { once: true });
 	try {
+		releaseAfterAbort(slot, clientLeft);
 		return releaseAfterBody(slot, withHeaders(await respond(), headers));
 	} catch (error) {
 		slot.release();

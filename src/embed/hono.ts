@@ -4,7 +4,7 @@ import { certificateOf } from './caller.ts';
 import { GateError } from './error.ts';
 import type { Admitted, Claims, Gate } from './gate.ts';
 import { type Refusal, responseTo, signalHeaders } from './refusal.ts';
-import { releaseAfterBody, releaseAfterResponse } from './slot.ts';
+import { releaseAfterAbort, releaseAfterBody, releaseAfterResponse } from './slot.ts';
 
 /**
  * Hono's type of an application of which some routes are behind the gate: `new Hono<GateEnv>()`. There `c.get('claims')` may be
@@ -71,7 +71,7 @@ async function accompany({ slot, headers = {} }: Admitted, c: Context, next: Nex
 	const isNode = incoming !== undefined && outgoing !== undefined;
 	if (slot !== undefined) {
 		if (isNode) releaseAfterResponse(slot, incoming, outgoing);
-		else c.req.raw.signal.addEventListener('abort', slot.release, { once: true });
+		else releaseAfterAbort(slot, c.req.raw.signal);
 	}
 	try {
 		await next();

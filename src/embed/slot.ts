@@ -78,7 +78,18 @@ function releaseAfterPipeline(slot: Slot, res: ServerResponse, socket: Socket): 
 }
 
 /**
- * The same for a web-standard response, which tells nobody of its end: the slot is given back with the last byte of its body, or when
+ * Gives the slot back when the client of a web-standard request leaves.
+ *
+ * @internal
+ */
+export function releaseAfterAbort(slot: Slot, signal: AbortSignal): void {
+	// One that has been aborted says so once, and that was before.
+	if (signal.aborted) slot.release();
+	else signal.addEventListener('abort', slot.release, { once: true });
+}
+
+/**
+ * The same as `releaseAfterResponse` for a web-standard response, which tells nobody of its end: the slot is given back with the last byte of its body, or when
  * the server cancels it.
  *
  * @returns the response to hand on in its place.

@@ -24,7 +24,8 @@ export interface Exemplar {
 
 const TRACE_ID_BYTES = 32;
 /** Of one exemplar: how often it has been written (odd while it is), two numbers, and the trace's identifier. */
-const EXEMPLAR_BYTES = 3 * 8 + TRACE_ID_BYTES;
+const TRACE_ID_AT = 3 * 8;
+const EXEMPLAR_BYTES = TRACE_ID_AT + TRACE_ID_BYTES;
 /** A bucket's exemplar stays for so long at least, ms. */
 const EXEMPLAR_MS = 1000;
 
@@ -38,7 +39,7 @@ export class BucketCounts {
 	readonly #bounds: readonly number[];
 	/** The sum of all durations in ms, then each bucket's own count. */
 	readonly #cells: Float64Array;
-	readonly #exemplars: readonly ExemplarCell[];
+	readonly #exemplars: ExemplarCells | undefined;
 
 	/** @param offset bytes into the region, a multiple of 8. */
 	constructor(layout: BucketLayout, memory: SharedArrayBuffer, offset = 0) {
@@ -46,12 +47,7 @@ export class BucketCounts {
 		const cells = bounds.length + 2;
 		this.#bounds = bounds.map((seconds) => seconds * 1000);
 		this.#cells = new Float64Array(memory, offset, cells);
-		this.#exemplars = exemplars
-			? Array.from(
-					{ length: bounds.length + 1 },
-					(_, bucket) => new ExemplarCell(memory, offset + cells * 8 + bucket * EXEMPLAR_BYTES),
-				)
-			: [];
+		this.#exemplars = exemplars ? new ExemplarCells(memory, offset + cells * 8, bounds.length + 1) : undefined;
 	}
 
 	/** Of several workers, one region. */
@@ -82,10 +78,9 @@ export class BucketCounts {
 	 * @param clock `now` has been read from it.
 	 */
 	exemplify(bucket: number, ms: number, traceId: string, now: number, clock: { wallSeconds(): number }): void {
-		const cell = this.#exemplars[bucket];
-		if (cell === undefined || now < cell.until) return;
-		cell.until = now + EXEMPLAR_MS;
-		cell.write({ traceId, ms, wallSeconds: clock.wallSeconds() });
+		const cells = this.#exemplars;
+		if (cells === undefined || !cells.isDue(bucket, now)) return;
+		cells.write(bucket, { traceId, ms, wallSeconds: clock.wallSeconds() });
 	}
 
 	/** Adds what this region holds to a total that is being put together. */
@@ -93,7 +88,7 @@ export class BucketCounts {
 		total.sumMs += this.#cells[0]!;
 		for (let bucket = 0; bucket <= this.#bounds.length; bucket++) {
 			total.counts[bucket]! += this.#cells[1 + bucket]!;
-			const exemplar = this.#exemplars[bucket]?.read();
+			const exemplar = this.#exemplars?.read(bucket);
 			if (exemplar === undefined) continue;
 			if (exemplar.wallSeconds > (total.exemplars[bucket]?.wallSeconds ?? 0)) total.exemplars[bucket] = exemplar;
 		}
@@ -119,36 +114,54 @@ export class BucketTotal {
 	}
 }
 
-/** One exemplar, in memory of which the reader must not take one half of an old one and the other of a new one. */
-class ExemplarCell {
+/**
+ * One exemplar for each bucket, in memory of which the reader must not take one half of an old one and the other of a new one. Three
+ * views on all of them: with views on each, ten thousand upstreams would be half a million objects in every thread.
+ */
+class ExemplarCells {
 	/** Monotonic milliseconds, the writer's own: until then it writes no other one. */
-	until = Number.NEGATIVE_INFINITY;
-	readonly #version: Int32Array;
+	#until: Float64Array | undefined;
+	readonly #buckets: number;
+	readonly #versions: Int32Array;
 	readonly #numbers: Float64Array;
-	readonly #traceId: Uint8Array;
+	readonly #traceIds: Uint8Array;
 
-	constructor(memory: SharedArrayBuffer, offset: number) {
-		this.#version = new Int32Array(memory, offset, 1);
-		this.#numbers = new Float64Array(memory, offset + 8, 2);
-		this.#traceId = new Uint8Array(memory, offset + 24, TRACE_ID_BYTES);
+	constructor(memory: SharedArrayBuffer, offset: number, buckets: number) {
+		this.#buckets = buckets;
+		const bytes = buckets * EXEMPLAR_BYTES;
+		this.#versions = new Int32Array(memory, offset, bytes / 4);
+		this.#numbers = new Float64Array(memory, offset, bytes / 8);
+		this.#traceIds = new Uint8Array(memory, offset, bytes);
 	}
 
-	write({ traceId, ms, wallSeconds }: Exemplar): void {
+	/** Whether the bucket's exemplar may be replaced; if so, another one may not be for a while. */
+	isDue(bucket: number, now: number): boolean {
+		this.#until ??= new Float64Array(this.#buckets).fill(Number.NEGATIVE_INFINITY);
+		if (now < this.#until[bucket]!) return false;
+		this.#until[bucket] = now + EXEMPLAR_MS;
+		return true;
+	}
+
+	write(bucket: number, { traceId, ms, wallSeconds }: Exemplar): void {
+		const at = bucket * EXEMPLAR_BYTES;
 		// Even while nobody writes; a thread that died in the middle of it left an odd one.
-		const version = Atomics.load(this.#version, 0) | 1;
-		Atomics.store(this.#version, 0, version);
-		this.#numbers[0] = ms;
-		this.#numbers[1] = wallSeconds;
-		for (let i = 0; i < TRACE_ID_BYTES; i++) this.#traceId[i] = traceId.charCodeAt(i);
-		Atomics.store(this.#version, 0, version + 1);
+		const version = Atomics.load(this.#versions, at / 4) | 1;
+		Atomics.store(this.#versions, at / 4, version);
+		this.#numbers[at / 8 + 1] = ms;
+		this.#numbers[at / 8 + 2] = wallSeconds;
+		for (let i = 0; i < TRACE_ID_BYTES; i++) this.#traceIds[at + TRACE_ID_AT + i] = traceId.charCodeAt(i);
+		Atomics.store(this.#versions, at / 4, version + 1);
 	}
 
 	/** `undefined`: there is none, or it is just being written. */
-	read(): Exemplar | undefined {
-		const version = Atomics.load(this.#version, 0);
+	read(bucket: number): Exemplar | undefined {
+		const at = bucket * EXEMPLAR_BYTES;
+		const version = Atomics.load(this.#versions, at / 4);
 		if (version === 0 || (version & 1) === 1) return undefined;
-		const [ms, wallSeconds] = this.#numbers as unknown as [number, number];
-		const traceId = String.fromCharCode(...this.#traceId);
-		return Atomics.load(this.#version, 0) === version ? { traceId, ms, wallSeconds } : undefined;
+		const ms = this.#numbers[at / 8 + 1]!;
+		const wallSeconds = this.#numbers[at / 8 + 2]!;
+		let traceId = '';
+		for (let i = 0; i < TRACE_ID_BYTES; i++) traceId += String.fromCharCode(this.#traceIds[at + TRACE_ID_AT + i]!);
+		return Atomics.load(this.#versions, at / 4) === version ? { traceId, ms, wallSeconds } : undefined;
 	}
 }

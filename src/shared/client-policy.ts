@@ -47,7 +47,7 @@ export class ClientPolicy {
 	}
 
 	/** When a certificate ends its connections, wall-clock seconds; infinite: never. Of the leaf alone: CAs outlive what they issue. */
-	endOf({ validToDate }: X509Certificate): number {
-		return this.#endAtExpiry ? validToDate.getTime() / 1000 : Number.POSITIVE_INFINITY;
+	endOf(certificate: X509Certificate): number {
+		return this.#endAtExpiry ? certificate.validToDate.getTime() / 1000 : Number.POSITIVE_INFINITY;
 	}
 }

@@ -57,13 +57,31 @@ export class Histogram {
 		summary.sumMs += this.#totals[0]!;
 		summary.count += this.#totals[1]!;
 		const newest = Math.floor(nowMs / SLICE_MS) + 1;
-		const { window } = summary;
 		for (let slice = 0; slice < SLICES; slice++) {
 			const age = newest - this.#epochs[slice]!;
 			if (age < 0 || age >= VISIBLE_SLICES) continue;
-			const buckets = this.#buckets.subarray(slice * BUCKETS, (slice + 1) * BUCKETS);
-			for (let bucket = 0; bucket < BUCKETS; bucket++) window[bucket]! += buckets[bucket]!;
+			this.#addSlice(summary, slice);
 		}
+	}
+
+	/**
+	 * Adds the records of the last slice that is complete, and nothing else: those of ten seconds.
+	 *
+	 * @returns whether there are any.
+	 */
+	addLastSliceTo(summary: Summary, nowMs: number): boolean {
+		const last = Math.floor(nowMs / SLICE_MS);
+		const slice = last % SLICES;
+		// Of the first slice nothing is written before its first record, and 0 is what fresh memory says.
+		if (last === 0 || this.#epochs[slice] !== last) return false;
+		this.#addSlice(summary, slice);
+		return true;
+	}
+
+	#addSlice(summary: Summary, slice: number): void {
+		const { window } = summary;
+		const buckets = this.#buckets.subarray(slice * BUCKETS, (slice + 1) * BUCKETS);
+		for (let bucket = 0; bucket < BUCKETS; bucket++) window[bucket]! += buckets[bucket]!;
 	}
 }
 

@@ -396,6 +396,13 @@ export class UpstreamStats {
 		return new SharedArrayBuffer(UPSTREAM_CELLS * 8 + HISTOGRAM_BYTES);
 	}
 
+	/** Answers of any status. */
+	get answersInAll(): number {
+		let sum = 0;
+		for (let cell = UPSTREAM_CELL.answers; cell < UPSTREAM_CELLS; cell++) sum += this.cells[cell]!;
+		return sum;
+	}
+
 	/** An answer given after this upstream was chosen, its own or ours. */
 	answered(status: number): void {
 		this.cells[UPSTREAM_CELL.answers + status]! += 1;

@@ -93,7 +93,7 @@ describe('what npm publishes', () => {
 		assert.equal(manifest.license, 'MIT');
 		assert.ok(existsSync(join(ROOT, 'LICENSE')));
 		assert.deepEqual(manifest.publishConfig, { access: 'public', provenance: true });
-		assert.deepEqual(manifest.files, ['dist', 'README.md', 'CHANGELOG.md', 'LICENSE']);
+		assert.deepEqual(manifest.files, ['dist', 'schema', 'man', 'README.md', 'CHANGELOG.md', 'LICENSE']);
 		// Its address is that of the repository that publishes: release.yml writes it in before `npm publish`.
 		const steps = readFileSync(join(ROOT, '.github/workflows/release.yml'), 'utf8');
 		assert.match(steps, /id-token: write.*npm pkg set repository\.type=git repository\.url=.*run: npm publish\n/s);
@@ -104,7 +104,9 @@ describe('what npm publishes', () => {
 		const outside = names.filter((name) => !name.startsWith('package/dist/')).sort();
 		assert.deepEqual(
 			outside,
-			['CHANGELOG.md', 'LICENSE', 'README.md', 'package.json'].map((name) => `package/${name}`),
+			['CHANGELOG.md', 'LICENSE', 'README.md', 'man/proxy.1', 'package.json', 'schema/config.schema.json'].map(
+				(name) => `package/${name}`,
+			),
 		);
 		const read = (name: string) =>
 			execFileSync('tar', ['--extract', '--to-stdout', '--file', tarball, `package/${name}`], { encoding: 'utf8' });

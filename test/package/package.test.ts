@@ -28,7 +28,7 @@ const PROTOCOLS: Readonly<Record<string, readonly Protocol[]>> = {
 	'nest.ts': ['h1'],
 };
 
-const examples = [...programsIn('docs/embed.md'), ...programsIn('README.md')];
+const examples = programsIn('docs/embed.md');
 let tarball: string;
 let project: Project;
 let demo: Workspace;

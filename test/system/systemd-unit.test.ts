@@ -13,7 +13,7 @@ function analyze(...args: string[]) {
 
 const skip = spawnSync('systemd-analyze', ['--version']).error !== undefined && 'not installed: systemd';
 
-describe("the README's unit for systemd", { skip }, () => {
+describe('the unit for systemd', { skip }, () => {
 	test('is exposed no more than 3.0, by the judgement of systemd', () => {
 		// In tenths.
 		const { status, stdout } = analyze('security', '--no-pager', '--offline=true', '--threshold=30', UNIT);

@@ -9,7 +9,7 @@ import { FAMILIES } from '../../src/control/metrics/family-table.ts';
 import { HANDSHAKE_REFUSALS } from '../../src/shared/handshake-refusals.ts';
 import { CONNECTION_ENDS, CONNECTION_REFUSALS, HTTP2_ERROR_REASONS } from '../../src/shared/stats.ts';
 import { connect, h1Raw, h2Raw, isAccepted, PROTOCOLS, request } from '../fixtures/clients.ts';
-import { headersFrame } from '../fixtures/h2-frames.ts';
+import { dataFrame, FRAME, headersFrame, rstStreamFrame } from '../fixtures/h2-frames.ts';
 import { INSPECTABLE, WorkerInspector } from '../fixtures/inspect-workers.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { type MetricType, parseMetrics, type Sample, type Scrape, sampleSum } from '../fixtures/prometheus.ts';
@@ -184,7 +184,7 @@ describe('the first scrape', () => {
 	});
 
 	test('is for GET /metrics: other paths are 404, other methods 405', async () => {
-		for (const path of ['/', '/metrics/', '/metricsx', '/METRICS', '/health', '//metrics', '/%6detrics']) {
+		for (const path of ['/metrics/', '/metricsx', '/METRICS', '/health', '//metrics', '/%6detrics']) {
 			const { status, text } = await page(proxy, path);
 			assert.equal(`${path} ${status} ${text}`, `${path} 404 not found`);
 		}
@@ -446,6 +446,16 @@ describe('what adds up', () => {
 		});
 	}
 
+	test('bytes of an answer to what is no request', async () => {
+		const own = () => metric('proxy_response_body_bytes_total', { protocol: 'http/1.1' });
+		const before = await own();
+		using raw = await h1Raw(proxy);
+		raw.send('GET / HTTP/1.1\r\nbad line\r\n\r\n');
+		const { status, body } = await raw.readResponse();
+		assert.equal(status, 400);
+		assert.equal(await own(), before + body.length);
+	});
+
 	test('histograms of round trips, gates and handshakes, of which none is missing in any bucket', async () => {
 		const scrape = await proxy.metrics();
 		const up = { upstream: upstream.authority };
@@ -533,6 +543,76 @@ describe('what adds up', () => {
 		assert.match(text, /^proxy_gate_duration_seconds_bucket\{.*\} \d+ # \{trace_id="/m);
 		assert.match(text, /^proxy_requests_created\{.*upstream=.*\} \d{10}/m);
 		assert.ok(!text.includes('sub-h2'));
+	});
+
+	test('nothing is in flight any more, whatever has become of it', async () => {
+		let tenants = 0;
+		const token = () => `Bearer ${pki.token(`ending-${++tenants}`)}`;
+		const none = async () => {
+			const samples = (await proxy.metrics()).get('proxy_requests_in_flight')!.samples;
+			return samples.every(({ value }) => value === 0);
+		};
+		const heads = (method: string, path: string, ...lines: string[]) =>
+			[`${method} ${path} HTTP/1.1`, 'host: a', `authorization: ${token()}`, ...lines, '', ''].join('\r\n');
+		upstream.script = ({ socket, request: { target } }) => {
+			if (target === '/up/dies') socket.destroy();
+		};
+		for (const [message, status] of [
+			['GET /up HTTP/1.1\r\nhost: a\r\n\r\n', 401],
+			[heads('GET', '/up/../x'), 400],
+			[heads('GET', '/none'), 404],
+			[heads('TRACE', '/up'), 405],
+			[heads('CONNECT', 'a:1'), 501],
+			[heads('GET', '/up', 'connection: upgrade', 'upgrade: websocket'), 501],
+			[heads('POST', '/up', 'content-length: 99999999999'), 413],
+			[`${heads('POST', '/up', 'transfer-encoding: chunked')}x\r\n`, 400],
+		] as const) {
+			using raw = await h1Raw(proxy);
+			raw.send(message);
+			assert.equal((await raw.readResponse()).status, status, message);
+			await until(none, `nothing to be in flight after ${status}`);
+		}
+		// Clients that leave: before their answer, and in the middle of their body.
+		for (const message of [heads('GET', '/up/held'), `${heads('POST', '/up/held', 'content-length: 9')}half`]) {
+			using raw = await h1Raw(proxy);
+			const seen = upstream.requests.length;
+			raw.send(message);
+			if (message.startsWith('GET')) await upstream.request(seen + 1);
+			else await until(async () => !(await none()), 'the request to be in flight');
+			raw.close();
+			await until(none, 'nothing to be in flight after the client has left');
+		}
+		await using h2 = await h2Raw(proxy);
+		const fields = (method: string, path: string, ...more: [string, string][]): [string, string][] => [
+			[':method', method],
+			[':scheme', 'https'],
+			[':authority', 'a'],
+			[':path', path],
+			['authorization', token()],
+			...more,
+		];
+		// In one read, and before and after the upstream has it.
+		h2.send(headersFrame(1, fields('GET', '/up/held')), rstStreamFrame(1));
+		const seen = upstream.requests.length;
+		h2.send(headersFrame(3, fields('GET', '/up/held')));
+		await upstream.request(seen + 1);
+		h2.send(rstStreamFrame(3));
+		// A body that is longer than it was declared.
+		h2.send(headersFrame(5, fields('POST', '/up/held', ['content-length', '3']), { endStream: false }));
+		h2.send(dataFrame(5, 'four'));
+		await h2.frame(({ type, streamId }) => type === FRAME.RST_STREAM && streamId === 5);
+		h2.send(headersFrame(7, fields('POST', '/up/held'), { endStream: false }), dataFrame(7, 'half'));
+		await until(async () => !(await none()), 'the upload to be in flight');
+		h2.socket.destroy();
+		await until(none, 'nothing to be in flight after the connection has gone');
+		// Last, since it opens the breaker.
+		for (const status of [502, 503]) {
+			assert.equal(
+				(await request('h1', proxy, { path: '/up/dies', token: pki.token(`dying-${status}`) })).status,
+				status,
+			);
+			await until(none, `nothing to be in flight after ${status}`);
+		}
 	});
 });
 

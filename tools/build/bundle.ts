@@ -1,6 +1,7 @@
 import { chmodSync, existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type OutputChunk, rolldown } from 'rolldown';
+import { assetFiles } from './assets.ts';
 import { writeDeclarations } from './declarations.ts';
 import { bundledPackages, licenceText } from './licences.ts';
 import { commands, entryPoints, hasDeclarations, isExternal, readManifest } from './manifest.ts';
@@ -28,6 +29,7 @@ export async function build({ root, outDir, features }: BuildOptions): Promise<B
 	if (missing) throw new Error(`package.json publishes ${missing}, which does not exist`);
 
 	rmSync(outDir, { recursive: true, force: true });
+	const assets = new Set<string>();
 	const bundle = await rolldown({
 		cwd: root,
 		input: entries,
@@ -35,7 +37,7 @@ export async function build({ root, outDir, features }: BuildOptions): Promise<B
 		transform: { target: 'node24' },
 		external: (specifier) => isExternal(manifest, specifier),
 		resolve: { conditionNames: [...features, 'import', 'node', 'default'] },
-		plugins: [threadEntries()],
+		plugins: [threadEntries(), assetFiles(assets)],
 		onLog(level, log, print) {
 			// The default is to leave an import that leads nowhere in the output, for the user to find.
 			if (log.code === 'UNRESOLVED_IMPORT') throw new Error(log.message);
@@ -46,6 +48,7 @@ export async function build({ root, outDir, features }: BuildOptions): Promise<B
 		dir: outDir,
 		entryFileNames: '[name].js',
 		chunkFileNames: 'chunks/[name].js',
+		assetFileNames: 'assets/[name][extname]',
 		minify: false,
 		// Only the demo makes certificates, and only routes with rules about names read them: nobody else loads that library.
 		codeSplitting: { groups: [{ name: 'x509', test: /[/\\]node_modules[/\\]/ }] },
@@ -53,7 +56,7 @@ export async function build({ root, outDir, features }: BuildOptions): Promise<B
 	await bundle.close();
 
 	const chunks = output.filter((file) => file.type === 'chunk');
-	const packages = bundledPackages(chunks.flatMap(({ moduleIds }) => moduleIds));
+	const packages = bundledPackages([...chunks.flatMap(({ moduleIds }) => moduleIds), ...assets]);
 	if (packages.length > 0) writeFileSync(join(outDir, 'THIRD_PARTY_LICENSES.txt'), licenceText(packages));
 	if (hasDeclarations(manifest)) writeDeclarations(root, outDir, Object.keys(entries));
 	for (const name of commands(manifest)) makeExecutable(outDir, chunks, `${name}.js`);

@@ -1,5 +1,5 @@
 import { defineCommand } from '../command.ts';
-import { addressConflicts, RUN_OPTIONS, threads } from '../run-options.ts';
+import { addressConflicts, RUN_OPTIONS, RUN_SWITCHES, threads } from '../run-options.ts';
 
 export const check = defineCommand({
 	name: 'check',
@@ -10,7 +10,7 @@ export const check = defineCommand({
 	],
 	example: 'proxy check --config /etc/proxy/config.toml',
 	options: RUN_OPTIONS,
-	switches: { json: { flag: 'json', about: 'print one JSON object: ok, errors, warnings' } },
+	switches: { ...RUN_SWITCHES, json: { flag: 'json', about: 'print one JSON object: ok, errors, warnings' } },
 	exitCodes: { 0: 'nothing to refuse', 1: 'errors found' },
 	conflicts: addressConflicts,
 	run: async ({ config, workers, rustLog, json }, { env, print, cores, commands }) => {

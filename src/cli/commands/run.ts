@@ -1,5 +1,5 @@
 import { DEFAULT_COMMAND, defineCommand } from '../command.ts';
-import { addressConflicts, RUN_OPTIONS, threads } from '../run-options.ts';
+import { addressConflicts, RUN_OPTIONS, RUN_SWITCHES, threads } from '../run-options.ts';
 
 export const run = defineCommand({
 	name: DEFAULT_COMMAND,
@@ -7,12 +7,13 @@ export const run = defineCommand({
 	about: 'run the proxy; the word run may be left out',
 	example: 'proxy --config /etc/proxy/config.toml --metrics-bind 127.0.0.1:9090',
 	options: RUN_OPTIONS,
+	switches: RUN_SWITCHES,
 	exitCodes: { 0: 'drained after a signal', 1: 'could not start, or was told twice to stop' },
 	takesSignals: true,
 	conflicts: addressConflicts,
-	run: async ({ workers, ...values }, context) => {
+	run: async ({ workers, noStatus, ...values }, context) => {
 		const { serve } = await import('../serve.ts');
-		await serve({ ...values, workers: threads(workers, context.cores) }, context);
+		await serve({ ...values, workers: threads(workers, context.cores), statusPage: !noStatus }, context);
 		return undefined;
 	},
 });

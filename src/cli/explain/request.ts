@@ -1,6 +1,6 @@
 import { RequestHeadReader } from '../../data/http1/head-reader.ts';
 import { HeaderBlock } from '../../data/http2/hpack-decoder.ts';
-import { RequestField, requestFacts } from '../../data/http2/request-fields.ts';
+import { RequestField, RequestFieldsReader } from '../../data/http2/request-fields.ts';
 import { type FieldFate, fateOf, type Identifiers, namedByConnection, type RequestHead } from '../../gates/headers.ts';
 import { refuseMethod } from '../../gates/method.ts';
 import { Rejection } from '../../gates/rejection.ts';
@@ -75,7 +75,8 @@ function readHttp1(spec: RequestSpec, maxHeaderBytes: number, apart: Identifiers
 function readHttp2(spec: RequestSpec, maxHeaderBytes: number, apart: Identifiers): ReadRequest {
 	const { method, target } = spec;
 	const endStream = !fieldLines(spec).some(({ name, value }) => /^content-length$/i.test(name) && value !== '0');
-	const facts = (asMethod: string) => requestFacts(blockOf(spec, asMethod), endStream, maxHeaderBytes, apart);
+	const facts = (asMethod: string) =>
+		new RequestFieldsReader(maxHeaderBytes, apart).read(blockOf(spec, asMethod), endStream);
 	const said = facts(method);
 	const malformed: Refusal | undefined = typeof said === 'string' ? { ending: 'reset', reason: said } : undefined;
 	const unknownMethod = malformed === undefined ? refuseMethod(method) : undefined;

@@ -6,6 +6,7 @@ import type { Address } from '../options.ts';
 import type { Machine } from './machine.ts';
 import { formatHost } from './metrics-client.ts';
 import { namesProxy, readPidFile } from './pid-file.ts';
+import { mayBeProxy } from './process-table.ts';
 
 export interface Target {
 	readonly pidFile: string | undefined;
@@ -26,17 +27,18 @@ const ASK_MS = 2_000;
 
 /**
  * Finds the process that a signal is meant for: by its pid file, or by asking its metrics listener for the number. The
- * listener only tells; that its process is the one of that number here is proved by the moment at which both have begun.
+ * listener only tells; that its process is the one of that number here is proved by the moment at which both have begun, and
+ * in either way its command line has to be one of ours.
  *
  * @throws CommandError where there is none.
  */
 export async function findProxy(target: Target, mainPath: string, machine: Machine): Promise<Found> {
 	return target.pidFile === undefined
-		? findByMetrics(target.metrics, machine)
+		? findByMetrics(target.metrics, mainPath, machine)
 		: findByPidFile(target.pidFile, target.metrics, mainPath, machine);
 }
 
-async function findByMetrics(metrics: Address, machine: Machine): Promise<Found> {
+async function findByMetrics(metrics: Address, mainPath: string, machine: Machine): Promise<Found> {
 	const facts = await askFacts(metrics, machine);
 	const entry = machine.readProcess(facts.pid);
 	const startTicks = entry?.startTicks;
@@ -46,6 +48,12 @@ async function findByMetrics(metrics: Address, machine: Machine): Promise<Found>
 	if (entry === undefined || !isHere) {
 		throw new CommandError(
 			`${formatHost(metrics)}: its process ${facts.pid} is none of this machine or container; run the command where the proxy runs`,
+		);
+	}
+	// While the proxy does not run, any user of the machine can listen in its place, and see when each process has begun.
+	if (!mayBeProxy(entry, mainPath)) {
+		throw new CommandError(
+			`${formatHost(metrics)}: its process ${facts.pid} is another program on this machine; is that the --metrics-bind of the proxy?`,
 		);
 	}
 	return { pid: facts.pid, startTicks, facts };

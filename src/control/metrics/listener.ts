@@ -7,6 +7,7 @@ import { type ListenAddress, listenProblem } from '../listen.ts';
 import { StartError } from '../start-error.ts';
 import { processFacts } from '../status/process-facts.ts';
 import type { Readiness } from '../status/readiness.ts';
+import type { StatusRoute } from '../status/status-pages.ts';
 import { EXPOSITION_TYPES, Exposition, type ExpositionFormat } from './exposition.ts';
 import { type MetricSources, writeProxyFamilies } from './families.ts';
 import { formatFor } from './negotiation.ts';
@@ -22,8 +23,8 @@ export interface MetricsListener {
 const TARGET = 'proxy::metrics';
 
 /**
- * The plain listener of specification 4.3: `/metrics`, and for those who start and stop the process `/livez` and
- * `/readyz`, and `/process` for `proxy reload` and `proxy drain`. It runs on the main thread, so it answers also while the data plane is saturated, and until the very end of a
+ * The plain listener of specification 4.3: `/metrics`, for those who start and stop the process `/livez` and
+ * `/readyz`, `/process` for `proxy reload` and `proxy drain`, and for people the status page. It runs on the main thread, so it answers also while the data plane is saturated, and until the very end of a
  * drain.
  *
  * @throws StartError when the address cannot be had.
@@ -33,8 +34,9 @@ export async function startMetrics(
 	sources: MetricSources,
 	readiness: Pick<Readiness, 'obstacle'>,
 	log: Logger,
+	status: ReadonlyMap<string, StatusRoute> = new Map(),
 ): Promise<MetricsListener> {
-	const pages = pagesOf(sources, readiness, log);
+	const pages = new Map<string, Page>([...pagesOf(sources, readiness, log), ...status]);
 	// Scrapers send small requests and read at once; whoever does not is not one, and holds a connection for seconds.
 	const server = createServer({
 		headersTimeout: 5_000,
@@ -45,7 +47,7 @@ export async function startMetrics(
 	});
 	server.maxConnections = 128;
 	server.on('connection', (socket) => descriptorsExhausted() && socket.destroy());
-	server.on('request', (request, response) => void answer(request, response, pages));
+	server.on('request', (request, response) => void answer(request, response, pages, log));
 	await listen(server, address);
 	keepSpareDescriptor();
 	server.on('error', (error) => log.error(TARGET, 'accept failed', { cause: error }));
@@ -70,19 +72,22 @@ interface Answer {
 	readonly body: string | Buffer;
 	/** Default: plain text. */
 	readonly type?: string;
+	readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** Of the main thread, for a page of which the workers' work is no part. */
 const SLICE_MS = 4;
 
-type Pages = ReadonlyMap<string, (request: IncomingMessage) => Answer | Promise<Answer>>;
+/** `undefined`: it answers by itself. */
+type Page = (request: IncomingMessage, response: ServerResponse) => Answer | undefined | Promise<Answer>;
+type Pages = ReadonlyMap<string, Page>;
 
 function pagesOf(sources: MetricSources, readiness: Pick<Readiness, 'obstacle'>, log: Logger): Pages {
 	const scrapes: Record<ExpositionFormat, SharedRuns<Answer>> = {
 		text: new SharedRuns(() => scrape(sources, 'text', log)),
 		openmetrics: new SharedRuns(() => scrape(sources, 'openmetrics', log)),
 	};
-	return new Map<string, (request: IncomingMessage) => Answer | Promise<Answer>>([
+	return new Map<string, Page>([
 		['/metrics', ({ headers }) => scrapes[formatFor(headers.accept)].ask()],
 		// That somebody answers is all there is to say.
 		['/livez', () => ({ status: 200, body: 'alive' })],
@@ -116,7 +121,7 @@ function ready({ obstacle }: Pick<Readiness, 'obstacle'>): Answer {
 	return obstacle === undefined ? { status: 200, body: 'ready' } : { status: 503, body: `not ready: ${obstacle}` };
 }
 
-async function answer(request: IncomingMessage, response: ServerResponse, pages: Pages): Promise<void> {
+async function answer(request: IncomingMessage, response: ServerResponse, pages: Pages, log: Logger): Promise<void> {
 	const [path] = request.url!.split('?', 1);
 	const page = pages.get(path!);
 	if (page === undefined) return end(response, { status: 404, body: 'not found' });
@@ -124,11 +129,19 @@ async function answer(request: IncomingMessage, response: ServerResponse, pages:
 		response.setHeader('allow', 'GET, HEAD');
 		return end(response, { status: 405, body: 'method not allowed' });
 	}
-	end(response, await page(request));
+	try {
+		const answer = await page(request, response);
+		if (answer !== undefined) end(response, answer);
+	} catch (error) {
+		log.error(TARGET, 'page failed', { path, cause: error });
+		if (response.headersSent) response.destroy();
+		else end(response, { status: 500, body: 'internal error' });
+	}
 }
 
-function end(response: ServerResponse, { status, body, type = 'text/plain; charset=utf-8' }: Answer): void {
+function end(response: ServerResponse, { status, body, type = 'text/plain; charset=utf-8', headers }: Answer): void {
 	response.writeHead(status, {
+		...headers,
 		'content-type': type,
 		'content-length': Buffer.byteLength(body),
 		// What held a moment ago must not decide where connections go.

@@ -1,6 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { openFilesLimit } from '../descriptor-limit.ts';
+import { readMemory } from '../facts/memory.ts';
 import type { Exposition } from './exposition.ts';
 import { FAMILIES } from './family-table.ts';
 
@@ -56,17 +57,6 @@ export function writeProcessFamilies(page: Exposition, reading: ProcessReading):
 	one(FAMILIES.nodeHeapTotal, memory.heapTotal);
 	one(FAMILIES.nodeExternal, memory.external);
 }
-
-/** Takes a descriptor, to read `/proc`; and where there is none left, a scrape is wanted more than ever. */
-function readMemory(): NodeJS.MemoryUsage {
-	try {
-		lastMemory = process.memoryUsage();
-	} catch {
-		// What was read last will do.
-	}
-	return lastMemory;
-}
-let lastMemory = process.memoryUsage();
 
 const startSeconds = performance.timeOrigin / 1000;
 /** It does not change under a running Node. */

@@ -26,7 +26,7 @@ export function changedBootSettings(booted: Config, current: Config): string[] {
 }
 
 function bootSettings(config: Config): Map<string, unknown> {
-	const { healthIntervalMs, tenantRps, reloadOnChange, stateDir, jwt, limits, log, metrics, trace } = config;
+	const { healthIntervalMs, tenantRps, reloadOnChange, stateDir, jwt, limits, log, metrics, trace, status } = config;
 	const settings = new Map<string, unknown>([
 		['health_interval_secs', healthIntervalMs],
 		['tenant_rps', tenantRps],
@@ -44,6 +44,8 @@ function bootSettings(config: Config): Map<string, unknown> {
 		['trace.service_name', trace?.serviceName],
 		['trace.tenants', trace?.tenants],
 		['trace.max_queue_spans', trace?.maxSpans],
+		['status.tenants', status.tenants],
+		['status.hosts', JSON.stringify(status.hosts)],
 	]);
 	for (const limit of Object.keys(LIMIT_KEYS) as (keyof Limits)[]) {
 		settings.set(`limits.${LIMIT_KEYS[limit]}`, limits[limit]);

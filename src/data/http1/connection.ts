@@ -161,7 +161,9 @@ export class Http1Connection extends Timed implements LiveConnection {
 		refusal.expect(true, false);
 		refusal.begin(status, refusalFields(answer), true, true, clock.wallSeconds());
 		// RFC 9110 section 9.3.2: as far as the request line could be read, a HEAD gets no content here either.
-		refusal.end(method === 'HEAD' ? '' : answer.body);
+		const body = method === 'HEAD' ? '' : answer.body;
+		stats.unrouted.gave(this.client.protocol, body.length);
+		refusal.end(body);
 		refusal.flush();
 		this.close();
 	}

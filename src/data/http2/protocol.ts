@@ -24,8 +24,8 @@ import {
 	maxFieldsOf,
 	type RequestFacts,
 	type RequestField,
+	RequestFieldsReader,
 	requestDecoder,
-	requestFacts,
 } from './request-fields.ts';
 import type { Stream } from './stream.ts';
 import { Streams } from './streams.ts';
@@ -64,6 +64,7 @@ export class Protocol implements FrameSink {
 	readonly #limits: ProtocolLimits;
 	readonly #reader = new FrameReader();
 	readonly #decoder: HpackDecoder<RequestField>;
+	readonly #requests: RequestFieldsReader;
 	readonly #blocks = new HeaderBlockReader();
 	readonly #budget = new FrameBudget();
 	/** Bytes of the preface that have come. */
@@ -84,6 +85,7 @@ export class Protocol implements FrameSink {
 		);
 		this.streams = new Streams(this.output, this.#budget, limits.maxConcurrentStreams, () => events.onFinished());
 		this.#decoder = requestDecoder(limits.maxHeaderBytes);
+		this.#requests = new RequestFieldsReader(limits.maxHeaderBytes, limits.identifiers ?? 'none');
 	}
 
 	/** RFC 9113 section 3.4: our SETTINGS, at once. */
@@ -232,7 +234,7 @@ export class Protocol implements FrameSink {
 		if (block.count > maxFieldsOf(maxHeaderBytes)) {
 			return this.#refuseMalformed(id, CODE.ENHANCE_YOUR_CALM, 'too many fields');
 		}
-		const facts = requestFacts(block, endStream, maxHeaderBytes, this.#limits.identifiers ?? 'none');
+		const facts = this.#requests.read(block, endStream);
 		if (typeof facts === 'string') return this.#refuseMalformed(id, CODE.PROTOCOL_ERROR, facts);
 		streams.add(this.#events.onRequest(id, facts, endStream, streams.sendWindow));
 	}

@@ -1,6 +1,6 @@
 import { parseContentLength, UNDECLARED } from '../../gates/body-limit.ts';
 import { type Identifiers, isAuthority, type RequestHead, readHttp2Head } from '../../gates/headers.ts';
-import { HEADERS_TOO_LARGE, type Rejection } from '../../gates/rejection.ts';
+import { HEADERS_TOO_LARGE, Rejection } from '../../gates/rejection.ts';
 import { type FieldReading, type HeaderBlock, HpackDecoder } from './hpack-decoder.ts';
 import { STATIC_TABLE } from './hpack-table.ts';
 
@@ -49,23 +49,61 @@ export function maxFieldsOf(maxBytes: number): number {
 }
 
 /**
- * Once for each block: the same bytes have the same facts.
- *
- * @param apart as for `readHttp2Head`.
- * @returns for a malformed request what is wrong with it, in words for operators.
+ * Reads what the header blocks of one connection ask for. The requests of a connection mostly differ in their paths alone: then the
+ * facts of the other fields are those of the request before. Facts of fields, never a verdict.
  */
-export function requestFacts(
-	block: HeaderBlock<RequestField>,
-	endStream: boolean,
-	maxBytes: number,
-	apart: Identifiers,
-): RequestFacts | string {
-	const at = endStream ? 1 : 0;
-	const known = block.memo[at] as RequestFacts | string | undefined;
-	if (known !== undefined) return known;
-	const facts = readRequest(block, endStream, maxBytes, apart);
-	block.memo[at] = facts;
-	return facts;
+export class RequestFieldsReader {
+	readonly #maxBytes: number;
+	readonly #apart: Identifiers;
+	/** The last request that was understood, and whether its block ended the stream. */
+	#fields: readonly RequestField[] = [];
+	#endStream = false;
+	#facts: RequestFacts | undefined = undefined;
+
+	/**
+	 * @param maxBytes longest list of names and values.
+	 * @param apart as for `readHttp2Head`.
+	 */
+	constructor(maxBytes: number, apart: Identifiers) {
+		this.#maxBytes = maxBytes;
+		this.#apart = apart;
+	}
+
+	/**
+	 * Once for each block: the same bytes have the same facts.
+	 *
+	 * @returns for a malformed request what is wrong with it, in words for operators.
+	 */
+	read(block: HeaderBlock<RequestField>, endStream: boolean): RequestFacts | string {
+		const at = endStream ? 1 : 0;
+		const known = block.memo[at] as RequestFacts | string | undefined;
+		if (known !== undefined) return known;
+		const facts = this.#withOtherPath(block, endStream) ?? readRequest(block, endStream, this.#maxBytes, this.#apart);
+		block.memo[at] = facts;
+		const isUnderstood = typeof facts !== 'string' && !(facts.head instanceof Rejection);
+		this.#facts = isUnderstood ? facts : undefined;
+		this.#fields = isUnderstood ? block.fields : [];
+		this.#endStream = endStream;
+		return facts;
+	}
+
+	/** @returns `undefined` where more than the path is another one than in the last request. */
+	#withOtherPath({ fields, bytes }: HeaderBlock<RequestField>, endStream: boolean): RequestFacts | undefined {
+		const facts = this.#facts;
+		const last = this.#fields;
+		if (facts === undefined || bytes > this.#maxBytes || endStream !== this.#endStream) return undefined;
+		if (fields.length !== last.length) return undefined;
+		let { path } = facts;
+		for (let i = 0; i < last.length; i++) {
+			const field = fields[i]!;
+			const before = last[i]!;
+			if (field === before) continue;
+			// The asterisk is for some methods alone.
+			if (field.kind === PATH && before.kind === PATH && field.value !== '*') path = field.value;
+			else if (field.name !== before.name || field.value !== before.value) return undefined;
+		}
+		return { head: facts.head, method: facts.method, path, declaredLength: facts.declaredLength };
+	}
 }
 
 /** RFC 9113 section 8.1: fields without control data. They are read to be refused where they are malformed, and dropped. */

@@ -76,6 +76,7 @@ describe('running the proxy', () => {
 		workers: 'auto',
 		logFormat: 'json',
 		rustLog: 'info',
+		noStatus: false,
 	};
 
 	it('needs no arguments', () => {
@@ -102,6 +103,7 @@ describe('running the proxy', () => {
 			pidFile: 'a.pid',
 			workers: 3,
 			logFormat: 'pretty',
+			noStatus: false,
 			rustLog: 'info',
 		});
 	});
@@ -125,6 +127,7 @@ describe('running the proxy', () => {
 			pidFile: 'b.pid',
 			workers: 1024,
 			logFormat: 'pretty',
+			noStatus: false,
 			rustLog: 'warn,proxy::health=debug',
 		});
 	});

@@ -84,6 +84,7 @@ describe('a configuration that is right', () => {
 			log: { access: 'off', requestId: false },
 			metrics: { buckets: DEFAULT_BUCKETS, gateBuckets: DEFAULT_GATE_BUCKETS },
 			trace: undefined,
+			status: { tenants: false, hosts: [] },
 		});
 	});
 
@@ -355,6 +356,20 @@ describe('a configuration that is wrong', () => {
 			[
 				'config.toml:9: log.access: must be "off", "errors" or "all" (got "some"); leave it out for "off"',
 				'config.toml:10: log.request_id: must be true or false (got the number 1); leave it out for false',
+			].join('\n'),
+		);
+	});
+
+	it('says what [status] may say', () => {
+		assert.deepEqual(parse(`${MINIMAL}[status]\ntenants = true\nhosts = ["edge-1.example.com"]`).status, {
+			tenants: true,
+			hosts: ['edge-1.example.com'],
+		});
+		assert.equal(
+			messageOf(`${MINIMAL}[status]\ntenants = "yes"\nhosts = ["http://edge"]`),
+			[
+				'config.toml:9: status.tenants: must be true or false (got the string "yes"); leave it out for false',
+				'config.toml:10: status.hosts[0]: must be a host name without port (got "http://edge"); write for example "edge-1.example.com"',
 			].join('\n'),
 		);
 	});

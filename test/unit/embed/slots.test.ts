@@ -279,6 +279,15 @@ describe('a slot of the fetch adapter', () => {
 		left.abort();
 		assert.equal(free(), 2);
 	});
+
+	it('is given back at once when the client has left before, and nobody will read the answer', async () => {
+		await fetchGuard(gate, () => new Response('ab'))(ask(AbortSignal.abort()));
+		assert.equal(free(), 2);
+		const app = new Hono();
+		app.get('/', honoGuard(gate), (c) => c.text('ab'));
+		await app.request(ask(AbortSignal.abort()));
+		assert.equal(free(), 2);
+	});
 });
 
 /** A test that fails must not keep the process. */

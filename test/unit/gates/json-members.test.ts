@@ -204,6 +204,18 @@ describe('a peek at one member', () => {
 		);
 	});
 
+	it('agrees with the careful reader on every object that this one takes, however its names are spelled', () => {
+		fc.assert(
+			fc.property(object, space, ({ text }, around) => {
+				const whole = around + text + around;
+				const read = parseUniqueObject(whole);
+				if (!read) return;
+				assert.equal(peekText(Buffer.from(whole), 'a'), typeof read.a === 'string' ? read.a : undefined, whole);
+			}),
+			{ numRuns: 2000 },
+		);
+	});
+
 	it('never throws, and comes to an end, whatever it is given', () => {
 		const pieces = fc.constantFrom('{', '}', '[', ']', '"', '\\', ',', ':', 'iss', '"iss"', '\\u00', '\xff', ' ');
 		fc.assert(

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { accessSync, constants, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { accessSync, constants, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { build } from '../../../tools/build/bundle.ts';
@@ -47,6 +47,20 @@ describe('a build', () => {
 		const { chunks } = await build({ root, outDir: join(root, 'dist'), features: [] });
 		assert.deepEqual(chunks.find(({ name }) => name === 'lazy')?.imports, ['pvtsutils']);
 		assert.equal(existsSync(join(root, 'dist/THIRD_PARTY_LICENSES.txt')), false);
+	});
+
+	test('puts files that are read when it runs beside the bundle, those of packages with their licence', async (t) => {
+		const cli = `import { readFileSync } from 'node:fs';
+export const run = async () => console.log([
+	readFileSync(new URL('./page.css', import.meta.url), 'utf8'),
+	readFileSync(new URL(import.meta.resolve('uplot/dist/uPlot.min.css')), 'utf8').length > 0,
+].join(' '));
+`;
+		const root = fakePackage(t, { ...SOURCES, 'src/cli.ts': cli, 'src/page.css': 'a{}' });
+		await build({ root, outDir: join(root, 'dist'), features: [] });
+		assert.equal(run(join(root, 'dist/main.js')), 'a{} true');
+		assert.deepEqual(readdirSync(join(root, 'dist/assets')).sort(), ['page.css', 'uPlot.min.css']);
+		assert.match(readFileSync(join(root, 'dist/THIRD_PARTY_LICENSES.txt'), 'utf8'), /^uplot [\d.]+ \(MIT\)$/m);
 	});
 
 	test('removes what an earlier one left', async (t) => {

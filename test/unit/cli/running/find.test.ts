@@ -41,6 +41,12 @@ describe('a running proxy is found', () => {
 		await fails(byMetrics, other, /none of this machine/);
 	});
 
+	test('by no metrics address whose listener names another program, be it with its start', async () => {
+		const machine = new FakeMachine();
+		machine.processes.set(42, { startTicks: 1_000, startedMs: 0, args: ['/usr/sbin/sshd', '-D'] });
+		await fails(byMetrics, machine, /^127\.0\.0\.1:9090: its process 42 is another program/);
+	});
+
 	test('where there is no /proc, by a loopback address alone', async () => {
 		const machine = new FakeMachine();
 		machine.processes.set(42, {});

@@ -37,6 +37,7 @@ test('every boot-only setting is named as the file spells it', () => {
 			tenants: true,
 			maxSpans: 64,
 		},
+		status: { tenants: true, hosts: ['edge.example.com'] },
 	});
 	assert.deepEqual(changed, [
 		'health_interval_secs',
@@ -58,6 +59,8 @@ test('every boot-only setting is named as the file spells it', () => {
 		'trace.service_name',
 		'trace.tenants',
 		'trace.max_queue_spans',
+		'status.tenants',
+		'status.hosts',
 		'limits.max_request_body_bytes',
 		'limits.request_body_timeout_secs',
 		'limits.upstream_timeout_secs',

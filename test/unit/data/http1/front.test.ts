@@ -7,6 +7,7 @@ import type { TLSSocket } from 'node:tls';
 import { Http1Front } from '../../../../src/data/http1/front.ts';
 import type { DataPlane } from '../../../../src/data/plane.ts';
 import { createLogger, type LogRecord, parseLogFilter } from '../../../../src/shared/log.ts';
+import { RouteStats } from '../../../../src/shared/route-stats.ts';
 import { until } from '../../../fixtures/wait.ts';
 import { FakePlane, LIMITS, settle } from '../fixtures/fake-plane.ts';
 
@@ -196,7 +197,8 @@ describe('an HTTP/1.1 connection', () => {
 		const plane = new FakePlane();
 		plane.letsPass = true;
 		plane.dispatches.add = () => {};
-		plane.routes = { match: () => ({ upstream: { stats: plane.stats } }) } as unknown as FakePlane['routes'];
+		const stats = RouteStats.of(RouteStats.allocate(1), 0);
+		plane.routes = { match: () => ({ stats, upstream: { stats: plane.stats } }) } as unknown as FakePlane['routes'];
 		const client = new Client(plane);
 		client.send(`GET / HTTP/1.1\r\nHost: localhost\r\n\r\n${'x'.repeat(70_000)}`);
 		await settle();

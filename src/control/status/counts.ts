@@ -1,0 +1,82 @@
+import type { CounterFacts } from './facts.ts';
+import type { History } from './history.ts';
+import type { Count } from './schema.ts';
+
+/** What the counters of refusals are called, on the page and in the ring of the last ten minutes. */
+
+/** Those that are not zero, the most frequent of late first. */
+export function countsOf(kind: string, counts: ReadonlyMap<string, number>, history: Pick<History, 'rise'>): Count[] {
+	return latestFirst(
+		[...counts]
+			.filter(([, total]) => total > 0)
+			.map(([reason, total]) => ({ reason, total, last_ten_minutes: history.rise(`${kind} ${reason}`, total) })),
+	);
+}
+
+type Answered = Pick<CounterFacts, 'auth' | 'forbidden' | 'rateLimited' | 'ownAnswers'>;
+
+/** The requests that never got as far as an upstream, by reason and by the status of their answers. */
+export function refusalsOf(facts: Answered, history: Pick<History, 'rise'>): Count[] {
+	const counts = refusals(facts).filter(({ total }) => total > 0);
+	return latestFirst(
+		counts.map(({ reason, status, total }) => ({
+			reason,
+			status,
+			total,
+			last_ten_minutes: history.rise(`refusal ${reason}`, total),
+		})),
+	);
+}
+
+/** All counters that the ring keeps, by name. The names are of fixed lists, so there are some dozens at most. */
+export function countersOf(facts: CounterFacts): Map<string, number> {
+	const { refused, ended, http2Errors } = facts.connections;
+	const named = (kind: string, counts: ReadonlyMap<string, number>) =>
+		[...counts].map(([reason, total]): [string, number] => [`${kind} ${reason}`, total]);
+	return new Map([
+		...refusals(facts).map(({ reason, total }): [string, number] => [`refusal ${reason}`, total]),
+		...named('handshake', facts.handshakeFailures),
+		...named('refused', refused),
+		...named('ended', ended),
+		...named('http2', http2Errors),
+	]);
+}
+
+function refusals({ auth, forbidden, rateLimited, ownAnswers }: Answered) {
+	const named = (status: number, counts: ReadonlyMap<string, number>, words: (reason: string) => string) =>
+		[...counts].map(([reason, total]) => ({ reason: words(reason), status, total }));
+	const others = [...ownAnswers]
+		.filter(([status]) => !COUNTED_BY_REASON.has(status))
+		.map(([status, total]) => ({ reason: REASONS.get(status) ?? 'other', status, total }));
+	return [
+		...named(401, auth, (reason) => `token ${reason}`),
+		...named(403, forbidden, (reason) => `forbidden by ${reason}`),
+		...named(429, rateLimited, (reason) => RATE_LIMITS.get(reason) ?? reason),
+		...others,
+	];
+}
+
+const RATE_LIMITS = new Map([
+	['tenant', "over the tenant's rate"],
+	['route', "over the route's rate"],
+	['concurrency', "over the tenant's concurrency"],
+]);
+
+const COUNTED_BY_REASON: ReadonlySet<number> = new Set([401, 403, 429]);
+
+/** By the table of `gates/rejection.ts`. */
+const REASONS: ReadonlyMap<number, string> = new Map([
+	[400, 'malformed request or path'],
+	[404, 'no route'],
+	[405, 'method not allowed'],
+	[408, 'body too slow'],
+	[413, 'body too large'],
+	[431, 'head too large'],
+	[500, 'fault of the proxy'],
+	[501, 'method or upgrade not implemented'],
+	[503, 'overloaded'],
+]);
+
+function latestFirst(counts: Count[]): Count[] {
+	return counts.sort((a, b) => b.last_ten_minutes - a.last_ten_minutes || b.total - a.total);
+}

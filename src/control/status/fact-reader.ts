@@ -1,0 +1,217 @@
+import type { RouteConfig } from '../../config/config.ts';
+import { CLOSED } from '../../shared/breaker-cell.ts';
+import { type BudgetMemory, budgetInUse } from '../../shared/budget.ts';
+import { ConcurrencyCounts, type ConcurrencyMemory } from '../../shared/concurrency.ts';
+import { Summary } from '../../shared/histogram.ts';
+import { CLIENT_PROTOCOLS, readTraffic } from '../../shared/route-stats.ts';
+import { TRANSITIONS, UpstreamStats, type WorkerStats } from '../../shared/stats.ts';
+import { tenantKey } from '../../shared/tenant-key.ts';
+import { expiringOf } from '../facts/certificates.ts';
+import { loopFact } from '../facts/loops.ts';
+import { readMemory } from '../facts/memory.ts';
+import { addUp, total } from '../metrics/adding-up.ts';
+import type { MetricSources } from '../metrics/families.ts';
+import type { ConfigInForce } from '../reload/config-in-force.ts';
+import { lastTransition, type RoutingPlan, type Upstream } from '../upstreams.ts';
+import type {
+	BudgetFacts,
+	CounterFacts,
+	Facts,
+	IssuerFacts,
+	TenantFacts,
+	UpstreamFacts,
+	WorkerFacts,
+} from './facts.ts';
+import type { Sampled } from './history.ts';
+import type { Readiness } from './readiness.ts';
+import type { FactSource } from './status-pages.ts';
+
+/** What the status page is read from, beside what metrics are. */
+export interface FactSources {
+	readonly metrics: MetricSources;
+	readonly routing: () => RoutingPlan;
+	readonly inForce: Pick<ConfigInForce, 'tls' | 'identity' | 'generation' | 'reloads'>;
+	readonly readiness: Pick<Readiness, 'obstacle'>;
+	readonly memory: {
+		readonly bufferedBytes: BudgetMemory;
+		readonly connections: BudgetMemory;
+		readonly concurrency: ConcurrencyMemory;
+		readonly tenantSecret: Uint8Array;
+	};
+	/** Whether tenants' names may be shown. */
+	readonly tenants: boolean;
+}
+
+/** Reads shared memory and the state of the main thread: what it finds is a value of that moment. */
+export class FactReader implements FactSource {
+	readonly #sources: FactSources;
+	/** Views on regions of memory, made once for each. */
+	readonly #views = new WeakMap<Upstream['counters'], readonly UpstreamStats[]>();
+	readonly #tenantCounts: ConcurrencyCounts;
+
+	constructor(sources: FactSources) {
+		this.#sources = sources;
+		this.#tenantCounts = new ConcurrencyCounts(sources.memory.concurrency, 0);
+	}
+
+	facts(): Facts {
+		const { metrics, readiness, inForce, memory } = this.#sources;
+		const now = metrics.now();
+		const wallMs = metrics.wallSeconds() * 1000;
+		const usage = readMemory();
+		return {
+			...this.counters(),
+			wallMs,
+			startedMs: wallMs - now,
+			monotonicMs: now,
+			build: metrics.build,
+			obstacle: readiness.obstacle,
+			residentBytes: usage.rss,
+			heapUsedBytes: usage.heapUsed,
+			listening: metrics.listening(),
+			workers: metrics.workerStats.map((stats, worker) => this.#worker(stats, worker, now)),
+			upstreams: this.#upstreams(),
+			handshakes: this.#handshakes(now),
+			bodyBudget: budget(memory.bufferedBytes),
+			connectionBudget: budget(memory.connections),
+			certificates: expiringOf(inForce.tls),
+			issuers: this.#issuers(),
+			generation: inForce.generation,
+			reloads: { ...inForce.reloads, last: metrics.journal.recent },
+			tenants: this.#tenants(),
+		};
+	}
+
+	counters(): CounterFacts {
+		const workers = this.#sources.metrics.workerStats.map((stats) => stats.read());
+		const connections = (protocol: 'handshake' | 'http/1.1' | 'h2') =>
+			total(workers, (worker) => worker.connections[protocol]);
+		return {
+			ownAnswers: addUp(workers.map(({ answers }) => answers)),
+			auth: new Map([
+				['missing', total(workers, ({ authMissing }) => authMissing)],
+				['invalid', total(workers, ({ authInvalid }) => authInvalid)],
+			]),
+			forbidden: addUp(workers.map(({ forbidden }) => forbidden)),
+			rateLimited: addUp(workers.map(({ rateLimited }) => rateLimited)),
+			handshakeFailures: addUp(workers.map(({ handshakeRefusals }) => handshakeRefusals)),
+			connections: {
+				handshake: connections('handshake'),
+				'http/1.1': connections('http/1.1'),
+				h2: connections('h2'),
+				refused: addUp(workers.map(({ connectionRefusals }) => connectionRefusals)),
+				ended: addUp(workers.map(({ connectionEnds }) => connectionEnds)),
+				http2Errors: addUp(workers.map(({ http2Errors }) => http2Errors)),
+			},
+		};
+	}
+
+	*sampled(): Iterable<Sampled> {
+		for (const { address, counters } of this.#sources.routing().upstreams.values()) {
+			const regions = this.#regions(counters);
+			yield {
+				key: address.authority,
+				answers: () => total(regions, (region) => region.answersInAll),
+				addRoundTrips: (to, nowMs) => {
+					let any = false;
+					for (const region of regions) any = region.roundTrips.addLastSliceTo(to, nowMs) || any;
+					return any;
+				},
+			};
+		}
+	}
+
+	#worker(stats: WorkerStats, worker: number, now: number): WorkerFacts {
+		const { connections, loop } = stats.read();
+		const parts = [
+			stats.unrouted,
+			...Array.from(this.#sources.routing().traffic.values(), (one) => one.stats[worker]!),
+		];
+		return {
+			connections: connections['http/1.1'] + connections.h2,
+			inFlight: total(CLIENT_PROTOCOLS, (protocol) => readTraffic(parts, protocol).inFlight),
+			loop: loopFact(loop, now),
+		};
+	}
+
+	#regions(counters: Upstream['counters']): readonly UpstreamStats[] {
+		const known = this.#views.get(counters);
+		if (known !== undefined) return known;
+		const regions = counters.stats.map((region) => new UpstreamStats(region));
+		this.#views.set(counters, regions);
+		return regions;
+	}
+
+	#upstreams(): UpstreamFacts[] {
+		const { routes, upstreams } = this.#sources.routing();
+		const prefixes = Map.groupBy(routes, ({ upstream }: RouteConfig) => upstream.authority);
+		return Array.from(upstreams.values(), (upstream) => {
+			const { address, breaker, counters, health, alive } = upstream;
+			const regions = this.#regions(counters);
+			const readings = regions.map((region) => region.read());
+			const opened = (cells: Float64Array) => total(OPENINGS, (i) => cells[i]!);
+			const openings = total([counters, ...regions], ({ transitions }) => opened(transitions.cells));
+			return {
+				upstream: address.authority,
+				routes: (prefixes.get(address.authority) ?? []).map(({ prefix }) => prefix),
+				circuit: breaker.circuit,
+				// Of one that has never been open nobody asks why, and the words have to be decoded.
+				transition: breaker.circuit !== CLOSED || openings > 0 ? lastTransition(upstream) : undefined,
+				opened: openings,
+				probed: health !== undefined,
+				alive,
+				answers: addUp(readings.map(({ answers }) => answers)),
+				active: total(readings, ({ active }) => active),
+				idle: total(readings, ({ idle }) => idle),
+			};
+		});
+	}
+
+	#handshakes(now: number): Facts['handshakes'] {
+		const summary = new Summary();
+		for (const { handshakes } of this.#sources.metrics.workerStats) handshakes.addTo(summary, now);
+		return { completed: summary.count, quantile: (q) => summary.quantile(q) };
+	}
+
+	#issuers(): IssuerFacts[] {
+		const { inForce, metrics } = this.#sources;
+		const remote = new Map(Array.from(metrics.remoteKeys(), (keys) => [keys.issuer.issuer, keys]));
+		return inForce.identity.issuers.map((seed) => {
+			const refresher = seed.remote ? remote.get(seed.issuer ?? '') : undefined;
+			return {
+				issuer: seed.issuer,
+				remote: seed.remote,
+				algorithms: seed.algorithms,
+				kids: (seed.keys?.keys ?? []).map(({ kid }) => kid),
+				ageMs: refresher?.ageMs,
+				fetches: refresher?.fetches,
+			};
+		});
+	}
+
+	/** Those of the configuration: of others nothing is kept by name, so there is nothing to show. The busiest first. */
+	#tenants(): TenantFacts[] | undefined {
+		const { tenants, inForce, memory } = this.#sources;
+		if (!tenants) return undefined;
+		return (inForce.identity.quotas?.tenants ?? [])
+			.map(({ name, rate, concurrency }) => {
+				const inFlight =
+					concurrency === undefined
+						? undefined
+						: this.#tenantCounts.slots(tenantKey(memory.tenantSecret, name), concurrency).taken;
+				return { name, rate, concurrency, inFlight };
+			})
+			.sort((a, b) => (b.inFlight ?? 0) - (a.inFlight ?? 0))
+			.slice(0, MAX_TENANTS);
+	}
+}
+
+/** A configuration may name thousands. */
+const MAX_TENANTS = 50;
+
+/** Indexes of the transitions to open. */
+const OPENINGS = [...TRANSITIONS.keys()].filter((i) => TRANSITIONS[i]!.to === 'open');
+
+function budget(memory: BudgetMemory): BudgetFacts {
+	return { used: budgetInUse(memory), limit: memory.limit };
+}

@@ -1,0 +1,54 @@
+import { html, type Markup } from './markup.ts';
+
+/** Numbers and times as people read them; pure. What is not known is a dash. */
+
+const NOT_KNOWN = html`<span class="none">–</span>`;
+
+const WHOLE = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
+const THREE_DIGITS = new Intl.NumberFormat('en', { maximumSignificantDigits: 3 });
+
+export function count(value: number | null): Markup {
+	return value === null ? NOT_KNOWN : html`${WHOLE.format(value)}`;
+}
+
+/** Per second: 0.3, 12.5, 1,240. */
+export function rate(value: number | null): Markup {
+	if (value === null) return NOT_KNOWN;
+	return html`${value >= 100 ? WHOLE.format(value) : THREE_DIGITS.format(Number(value.toFixed(value < 10 ? 2 : 1)))}`;
+}
+
+/** A short time: 0.42 ms, 12.3 ms, 1.2 s. */
+export function latency(seconds: number | null): Markup {
+	if (seconds === null) return NOT_KNOWN;
+	return html`${seconds < 1 ? `${THREE_DIGITS.format(seconds * 1000)} ms` : `${THREE_DIGITS.format(seconds)} s`}`;
+}
+
+const BYTE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+
+export function bytes(value: number): string {
+	const power = value < 1 ? 0 : Math.min(Math.floor(Math.log2(value) / 10), BYTE_UNITS.length - 1);
+	return `${THREE_DIGITS.format(value / 1024 ** power)} ${BYTE_UNITS[power]}`;
+}
+
+export function percent(share: number): string {
+	return `${THREE_DIGITS.format(Number((share * 100).toFixed(1)))} %`;
+}
+
+/** A long time, in its two largest units: 3 d 4 h, 12 min, less than a minute. */
+export function duration(seconds: number): string {
+	const minutes = Math.floor(seconds / 60);
+	if (minutes < 1) return 'less than a minute';
+	const [days, hours] = [Math.floor(minutes / 1440), Math.floor(minutes / 60) % 24];
+	if (days > 0) return hours > 0 && days < 10 ? `${days} d ${hours} h` : `${days} d`;
+	return hours > 0 ? `${hours} h ${minutes % 60} min` : `${minutes} min`;
+}
+
+/** The moment, to the second, in UTC: as in the log. The day is left out where it is the day of `now`. */
+export function moment(iso: string, now: string): Markup {
+	const text = iso.slice(0, 10) === now.slice(0, 10) ? iso.slice(11, 19) : iso.slice(0, 19).replace('T', ' ');
+	return html`<time datetime="${iso}">${text} UTC</time>`;
+}
+
+export function day(iso: string): Markup {
+	return html`<time datetime="${iso}">${iso.slice(0, 10)}</time>`;
+}

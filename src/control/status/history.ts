@@ -1,0 +1,232 @@
+import { Summary } from '../../shared/histogram.ts';
+import type { Chart, Point } from './schema.ts';
+
+/** One point of the charts, ms: as long as a slice of the histograms, so that a point's quantiles are exactly its own. */
+export const POINT_MS = 10_000;
+/** Ten minutes. */
+export const POINTS = 60;
+/** Upstreams with a chart; further ones have none. Each costs 720 bytes, so 1.5 MB in all. */
+export const MAX_CHARTED = 2_048;
+
+/** Looked at in one turn, at least; thousands are spread over the seconds of a point. */
+const LEAST_BATCH = 64;
+/** Ticks of a second in which all have had their turn; two of the ten are left for a main thread that is late. */
+const TICKS_A_POINT = 8;
+
+/** One upstream, as the history looks at it every ten seconds. */
+export interface Sampled {
+	/** `host:port`. */
+	readonly key: string;
+	/** Answers so far. */
+	answers(): number;
+	/** Adds the round trips of the last ten seconds that are complete. @returns whether there were any. */
+	addRoundTrips(to: Summary, nowMs: number): boolean;
+}
+
+export interface HistorySource {
+	/** Those of the table in force. */
+	readonly upstreams: () => Iterable<Sampled>;
+	/** Answers without an upstream so far. */
+	readonly ownAnswers: () => number;
+	/** Other counters, by names of a fixed list. */
+	readonly counters: () => ReadonlyMap<string, number>;
+}
+
+/**
+ * What the charts of the status page show: ten minutes in a ring of bounded size. It is written whether anybody looks or not.
+ * Time is an argument; whoever owns it calls `tick` once a second.
+ */
+export class History {
+	readonly #source: HistorySource;
+	readonly #series = new Map<string, Series>();
+	readonly #total = new Series(true);
+	#ownAnswers: number;
+	/** Answers since the last point of `#total`, and when that was. */
+	#answered = 0;
+	#totalAt: number;
+	readonly #counters = new Map<string, Float64Array>();
+	readonly #summary = new Summary();
+	readonly #all = new Summary();
+	#point = -1;
+	#first = 0;
+	/** Whose turn is still to come in the present point. */
+	#left: Sampled[] = [];
+	#batch = LEAST_BATCH;
+
+	/** @param nowMs monotonic, the scale of the histograms. */
+	constructor(source: HistorySource, nowMs: number) {
+		this.#source = source;
+		this.#ownAnswers = source.ownAnswers();
+		this.#totalAt = nowMs;
+		this.#first = pointAt(nowMs);
+		this.#begin(nowMs);
+	}
+
+	tick(nowMs: number): void {
+		if (pointAt(nowMs) !== this.#point) this.#begin(nowMs);
+		this.#sample(this.#left.splice(0, this.#batch), nowMs);
+	}
+
+	/** The upstream's last ten minutes; `undefined` where it has no chart. */
+	chart(key: string, nowMs: number): Chart | undefined {
+		return this.#series.get(key)?.chart(pointAt(nowMs));
+	}
+
+	/** The last point that is known; of all upstreams together without a key. */
+	latest(key?: string): Point {
+		return (key === undefined ? this.#total : this.#series.get(key))?.latest() ?? UNKNOWN;
+	}
+
+	/** That of all upstreams together. */
+	total(nowMs: number): Chart {
+		return this.#total.chart(pointAt(nowMs))!;
+	}
+
+	/** By how much a counter has risen in the last ten minutes, or since the start. */
+	rise(counter: string, now: number): number {
+		const ring = this.#counters.get(counter);
+		if (ring === undefined || this.#point - this.#first < POINTS) return now;
+		return now - ring[(this.#point + 1) % POINTS]!;
+	}
+
+	/** Bytes of the rings: for tests and for the docs. */
+	get bytes(): number {
+		return (
+			(Math.min(this.#series.size, MAX_CHARTED) + 1) * Series.BYTES +
+			this.#counters.size * POINTS * Float64Array.BYTES_PER_ELEMENT
+		);
+	}
+
+	#begin(nowMs: number): void {
+		this.#sample(this.#left, nowMs);
+		const point = pointAt(nowMs);
+		const counters = this.#source.counters();
+		for (const [name, value] of counters) this.#note(name, value, point);
+		this.#left = [...this.#source.upstreams()];
+		this.#batch = Math.max(LEAST_BATCH, Math.ceil(this.#left.length / TICKS_A_POINT));
+		this.#follow(this.#left, nowMs);
+		// A point that has had no turn at all, on a main thread that stood still, stays a gap.
+		this.#point = point;
+		this.#all.window.fill(0);
+		if (this.#left.length === 0) this.#complete(nowMs);
+	}
+
+	/** Forgets those that have left the table. */
+	#follow(upstreams: readonly Sampled[], nowMs: number): void {
+		const current = new Set(upstreams.map(({ key }) => key));
+		for (const key of this.#series.keys()) if (!current.has(key)) this.#series.delete(key);
+		for (const one of upstreams) {
+			if (this.#series.has(one.key)) continue;
+			const series = new Series(this.#series.size < MAX_CHARTED);
+			series.advance(one.answers(), nowMs);
+			this.#series.set(one.key, series);
+		}
+	}
+
+	#sample(upstreams: readonly Sampled[], nowMs: number): void {
+		if (upstreams.length === 0) return;
+		let isEmpty = false;
+		for (const upstream of upstreams) {
+			const series = this.#series.get(upstream.key)!;
+			// Most of thousands are idle, and cost next to nothing.
+			if (!isEmpty) this.#summary.window.fill(0);
+			isEmpty = !upstream.addRoundTrips(this.#summary, nowMs);
+			if (!isEmpty) for (let i = 0; i < this.#all.window.length; i++) this.#all.window[i]! += this.#summary.window[i]!;
+			const { answered, seconds } = series.advance(upstream.answers(), nowMs);
+			this.#answered += answered;
+			series.put(this.#point, answered / seconds, isEmpty ? undefined : this.#summary);
+		}
+		if (this.#left.length === 0) this.#complete(nowMs);
+	}
+
+	/** All have had their turn. */
+	#complete(nowMs: number): void {
+		const own = this.#source.ownAnswers();
+		const seconds = (nowMs - this.#totalAt) / 1000;
+		if (seconds > 0) this.#total.put(this.#point, (this.#answered + own - this.#ownAnswers) / seconds, this.#all);
+		this.#answered = 0;
+		this.#ownAnswers = own;
+		this.#totalAt = nowMs;
+	}
+
+	#note(name: string, value: number, point: number): void {
+		let ring = this.#counters.get(name);
+		if (ring === undefined) {
+			ring = new Float64Array(POINTS).fill(value);
+			this.#counters.set(name, ring);
+		}
+		// Those that were missed get the value of now: what rose meanwhile is then counted as new, never as negative.
+		const missed = Math.min(point - this.#point, POINTS);
+		for (let i = 0; i < missed; i++) ring[(point - i) % POINTS] = value;
+	}
+}
+
+function pointAt(nowMs: number): number {
+	return Math.floor(nowMs / POINT_MS);
+}
+
+/** Three rings of one upstream. */
+class Series {
+	static readonly BYTES = 3 * POINTS * Float32Array.BYTES_PER_ELEMENT;
+
+	/** `undefined`: it is one too many to have a chart. */
+	readonly #cells: Float32Array | undefined;
+	#point = -1;
+	#answers = 0;
+	#at = 0;
+
+	constructor(charted: boolean) {
+		this.#cells = charted ? new Float32Array(3 * POINTS).fill(Number.NaN) : undefined;
+	}
+
+	/** @returns what has come since the last time. */
+	advance(answers: number, nowMs: number): { readonly answered: number; readonly seconds: number } {
+		// Those of an upstream that was forgotten, and has come back since, have begun anew.
+		const answered = answers < this.#answers ? answers : answers - this.#answers;
+		const since = { answered, seconds: (nowMs - this.#at) / 1000 };
+		this.#answers = answers;
+		this.#at = nowMs;
+		return since;
+	}
+
+	put(point: number, rate: number, roundTrips: Summary | undefined): void {
+		if (point === this.#point || this.#cells === undefined) return;
+		// What lies between is unknown, and the ring still has the values of ten minutes before there.
+		for (let gap = Math.max(this.#point + 1, point - POINTS + 1); gap < point; gap++) this.#write(gap, NOTHING);
+		const quantile = (q: number) => (roundTrips?.quantile(q) ?? Number.NaN) / 1000;
+		this.#write(point, [Number.isFinite(rate) ? rate : Number.NaN, quantile(0.5), quantile(0.99)]);
+		this.#point = point;
+	}
+
+	chart(point: number): Chart | undefined {
+		const cells = this.#cells;
+		if (cells === undefined) return undefined;
+		const column = (i: number) =>
+			Array.from({ length: POINTS }, (_, at) => {
+				const wanted = point - POINTS + 1 + at;
+				// The present point may not have had its turn yet, and the first ones have never been.
+				const known = wanted >= 0 && wanted <= this.#point && wanted > this.#point - POINTS;
+				const value = known ? cells[i * POINTS + (wanted % POINTS)]! : Number.NaN;
+				return rounded(value);
+			});
+		return { requests_per_second: column(0), p50_seconds: column(1), p99_seconds: column(2) };
+	}
+
+	latest(): Point | undefined {
+		const cells = this.#cells;
+		if (cells === undefined || this.#point < 0) return undefined;
+		const value = (column: number) => rounded(cells[column * POINTS + (this.#point % POINTS)]!);
+		return { requests_per_second: value(0), p50_seconds: value(1), p99_seconds: value(2) };
+	}
+
+	#write(point: number, values: readonly number[]): void {
+		for (const [i, value] of values.entries()) this.#cells![i * POINTS + (point % POINTS)] = value;
+	}
+}
+
+function rounded(value: number): number | null {
+	return Number.isNaN(value) ? null : Number(value.toPrecision(3));
+}
+
+const UNKNOWN: Point = { requests_per_second: null, p50_seconds: null, p99_seconds: null };
+const NOTHING = [Number.NaN, Number.NaN, Number.NaN];

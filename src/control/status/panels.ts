@@ -1,0 +1,246 @@
+import { bytes, count, day, duration, latency, moment, percent } from './format.ts';
+import { type Fragment, leaf } from './fragment.ts';
+import { type Content, html, type Markup } from './markup.ts';
+import { EXPIRES_SOON_DAYS, plural } from './problems.ts';
+import type { Count, Panel, StatusPage } from './schema.ts';
+
+/** The smaller panels: a heading and a table each. */
+
+/** Rows of one of these tables; `/status.json` has all. */
+const MAX_ROWS = 50;
+
+export function refusalsPanel({ refusals }: StatusPage): Fragment {
+	return panel('refusals', 'Refusals', [
+		countsTable(
+			'Requests that got no further than the proxy, by reason. What fails behind a route is counted with its upstream.',
+			refusals,
+			'No request has been refused.',
+		),
+	]);
+}
+
+export function handshakesPanel({ handshakes }: StatusPage): Fragment {
+	const { completed_total, failed_total, p50_seconds, p99_seconds, failures } = handshakes;
+	return panel('handshakes', 'TLS handshakes', [
+		facts([
+			['Completed', count(completed_total)],
+			['Failed', count(failed_total)],
+			['p50', latency(p50_seconds)],
+			['p99', latency(p99_seconds)],
+		]),
+		countsTable('Handshakes that failed, by reason.', failures, 'No handshake has failed.'),
+	]);
+}
+
+export function connectionsPanel({ connections }: StatusPage): Fragment {
+	const { handshaking, http1, h2, refused, ended, http2_errors } = connections;
+	const said = (words: string, counts: readonly Count[]) =>
+		counts.map(({ reason, ...one }) => ({ ...one, reason: `${words}: ${reason}` }));
+	const events = [...said('refused', refused), ...said('ended', ended), ...said('HTTP/2 error', http2_errors)];
+	return panel('connections', 'Client connections', [
+		facts([
+			['HTTP/1.1', count(http1)],
+			['HTTP/2', count(h2)],
+			['In handshake', count(handshaking)],
+		]),
+		countsTable('Connections refused or ended by the proxy, by reason.', events, 'None has been refused or ended.'),
+	]);
+}
+
+export function certificatesPanel({ certificates }: StatusPage): Fragment {
+	return panel('certificates', 'Certificates', [
+		table(
+			'The server’s certificate and its issuers, the CAs that clients are believed by, and revocation lists.',
+			['Subject', 'Use', 'Ends', '#Days left'],
+			certificates.map(({ subject, kind, not_after, days_left }) => [
+				html`<span class="subject">${subject}</span>`,
+				html`${KINDS[kind]}`,
+				day(not_after),
+				days_left < 0
+					? html`<span class="badge bad"><span aria-hidden="true">▲</span> ${kind === 'crl' ? 'overdue' : 'expired'}</span>`
+					: days_left < EXPIRES_SOON_DAYS && kind !== 'crl'
+						? html`<span class="badge doubtful"><span aria-hidden="true">◆</span> ${days_left}</span>`
+						: html`${days_left}`,
+			]),
+			'There are none.',
+		),
+	]);
+}
+
+const KINDS = {
+	server: 'server',
+	server_chain: 'server’s chain',
+	client_ca: 'CA of clients',
+	crl: 'CRL',
+} as const;
+
+export function issuersPanel({ issuers }: StatusPage): Fragment {
+	return panel('issuers', 'Token issuers', [
+		table(
+			'Who signs tokens, and the age of the keys that verify them.',
+			['Issuer', 'Keys', 'Age', '#Fetches failed'],
+			issuers.map(({ issuer, keys, algorithms, source, age_seconds, fetches }) => [
+				html`<span class="subject">${issuer ?? 'any (iss is not checked)'}</span> <small>${algorithms.join(', ')}</small>`,
+				keys.length === 0
+					? html`<span class="badge bad"><span aria-hidden="true">▲</span> none</span>`
+					: html`${keys.length}${keyNames(keys)}`,
+				html`${source === 'file' ? 'from a file' : age_seconds === null ? 'never fetched' : duration(age_seconds)}`,
+				fetches === null
+					? html`<span class="quiet">none made</span>`
+					: html`${fetches.failure_total} of ${fetches.failure_total + fetches.success_total}`,
+			]),
+			'There are none.',
+		),
+	]);
+}
+
+/** Names are no secret; there may be many, and long ones. */
+function keyNames(keys: readonly (string | null)[]): Markup | undefined {
+	const named = keys.filter((kid) => kid !== null);
+	if (named.length === 0) return undefined;
+	const more = named.length - MAX_KEY_NAMES;
+	const shown = named.slice(0, MAX_KEY_NAMES).map((kid) => html` <code>${kid.slice(0, 40)}</code>`);
+	return html` <small class="kids">${shown}${more > 0 && ` and ${more} more`}</small>`;
+}
+
+const MAX_KEY_NAMES = 4;
+
+export function workersPanel({ workers }: StatusPage): Fragment {
+	return panel('workers', 'Workers', [
+		table(
+			`${workers.listening} of ${plural(workers.configured, 'worker thread')} accept connections. Loop: share of the time in which the event loop was busy.`,
+			['Worker', '#Loop', '#Delay p99', '#In flight', '#Connections'],
+			workers.each.map(({ worker, utilization, delay_p99_seconds, in_flight, connections }) => [
+				html`worker ${worker}`,
+				utilization === null ? count(null) : meter(utilization, `event loop of worker ${worker}`),
+				latency(delay_p99_seconds),
+				count(in_flight),
+				count(connections),
+			]),
+			'There are none.',
+		),
+	]);
+}
+
+export function memoryPanel({ memory, process }: StatusPage): Fragment {
+	const amount = (unit: string, value: number) => (unit === 'bytes' ? html`${bytes(value)}` : count(value));
+	return panel('memory', 'Memory and budgets', [
+		facts([
+			['Resident', html`${bytes(process.resident_bytes)}`],
+			['Heap of the main thread', html`${bytes(process.heap_used_bytes)}`],
+		]),
+		table(
+			'What all workers share, and how much of it is taken.',
+			['Budget', '#In use', '#Limit', '#Taken'],
+			memory.map(({ name, unit, used, limit, key }) => [
+				html`${name} <small><code>${key}</code></small>`,
+				amount(unit, used),
+				amount(unit, limit),
+				meter(limit === 0 ? 0 : used / limit, name),
+			]),
+			'There are none.',
+		),
+	]);
+}
+
+export function reloadsPanel({ reloads, at }: StatusPage): Fragment {
+	const { generation, success_total, failure_total, last } = reloads;
+	return panel('reloads', 'Reloads', [
+		facts([
+			['Generation', count(generation)],
+			['Succeeded', count(success_total)],
+			['Failed', count(failure_total)],
+		]),
+		table(
+			'The last reloads, the latest first.',
+			['When', 'What', 'Outcome', 'Asked by'],
+			last.map((one) => [
+				moment(one.at, at),
+				html`${PARTS[one.part]}`,
+				one.outcome === 'success'
+					? html`<span class="badge good"><span aria-hidden="true">●</span> taken over</span>`
+					: html`<span class="badge bad"><span aria-hidden="true">▲</span> failed</span> <span class="cause">${one.cause ?? ''}</span>`,
+				html`${one.asked}`,
+			]),
+			'No reload since the start.',
+		),
+	]);
+}
+
+const PARTS = { tls: 'TLS', identity: 'identity', routes: 'routes' } as const;
+
+/** Only with `[status] tenants = true`. */
+export function tenantsPanel({ tenants }: StatusPage): Fragment | undefined {
+	if (tenants === null) return undefined;
+	return panel('tenants', 'Tenants', [
+		table(
+			'Those of the configuration ([[tenants]]), the busiest first. Requests in flight are counted where there is a concurrency.',
+			['Tenant', '#Requests/s allowed', '#Burst', '#In flight', '#Concurrency'],
+			tenants.map(({ tenant, requests_per_second, burst, concurrency, in_flight }) => [
+				html`<span class="subject">${tenant}</span>`,
+				typeof requests_per_second === 'number' ? count(requests_per_second) : html`${requests_per_second ?? 'as all'}`,
+				count(burst),
+				count(in_flight),
+				count(concurrency),
+			]),
+			'The configuration names none.',
+		),
+	]);
+}
+
+function panel(id: Panel, title: string, content: readonly Content[]): Fragment {
+	return leaf(
+		id,
+		html`<section id="${id}" aria-labelledby="${id}-title"><h2 id="${id}-title">${title}</h2>${content}</section>`,
+	);
+}
+
+function facts(pairs: readonly (readonly [name: string, value: Markup])[]): Markup {
+	return html`<dl class="facts">${pairs.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+}
+
+function countsTable(caption: string, counts: readonly Count[], empty: string): Markup {
+	const hasStatus = counts.some(({ status }) => status !== undefined);
+	return table(
+		caption,
+		['Reason', ...(hasStatus ? ['#Answer'] : []), '#Last ten minutes', '#Since the start'],
+		counts.map(({ reason, status, last_ten_minutes, total }) => [
+			html`${reason}`,
+			...(hasStatus ? [html`${status}`] : []),
+			count(last_ten_minutes),
+			count(total),
+		]),
+		empty,
+	);
+}
+
+/**
+ * @param columns names; those of columns with numbers begin with `#`.
+ * @param rows whose first cell names the row.
+ * @param empty says that there are none.
+ */
+function table(
+	caption: string,
+	columns: readonly string[],
+	rows: readonly (readonly Markup[])[],
+	empty: string,
+): Markup {
+	if (rows.length === 0) return html`<p class="empty">${empty}</p>`;
+	const kinds = columns.map((name) => (name.startsWith('#') ? 'number' : 'words'));
+	const more = rows.length - MAX_ROWS;
+	return html`
+		<table><caption>${caption}</caption>
+		<thead><tr>${columns.map((name, i) => html`<th scope="col" class="${kinds[i]}">${name.replace('#', '')}</th>`)}</tr></thead>
+		<tbody>${rows.slice(0, MAX_ROWS).map(
+			([first, ...cells]) => html`
+				<tr><th scope="row">${first}</th>${cells.map((cell, i) => html`<td class="${kinds[i + 1]}">${cell}</td>`)}</tr>
+			`,
+		)}</tbody></table>
+		${more > 0 && html`<p class="empty">and ${more} more, in <a href="/status.json">/status.json</a></p>`}
+	`;
+}
+
+/** A bar beside its number: the number says it all. */
+function meter(share: number, name: string): Markup {
+	return html`<span class="meter"><meter min="0" max="1" low="0.7" high="0.9" optimum="0" value="${Math.min(share, 1).toFixed(3)}" aria-label="${name}"></meter> <span>${percent(share)}</span></span>`;
+}

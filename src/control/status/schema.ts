@@ -1,0 +1,226 @@
+import type { CircuitName } from '../../shared/stats.ts';
+
+/**
+ * What the status page shows and `/status.json` says, in that file's own words (docs/status.md). Durations are in seconds, times
+ * are ISO 8601, and what is not known is `null`. Members are added and never change their meaning while `schema` is 1.
+ */
+export interface Snapshot {
+	readonly schema: 1;
+	/** When this was so. */
+	readonly at: string;
+	/** Whether nothing of `problems` is an error or a warning. */
+	readonly well: boolean;
+	/** The worst first. */
+	readonly problems: readonly Problem[];
+	readonly process: {
+		readonly version: string;
+		readonly body_mode: string;
+		readonly node: string;
+		readonly started_at: string;
+		readonly uptime_seconds: number;
+		/** Why `/readyz` says 503; `null` where it does not. */
+		readonly not_ready: string | null;
+		readonly resident_bytes: number;
+		readonly heap_used_bytes: number;
+	};
+	readonly traffic: {
+		readonly requests_total: number;
+		/** Over the last ten seconds that are complete, as are the quantiles: of successful round trips to upstreams. */
+		readonly requests_per_second: number | null;
+		readonly p50_seconds: number | null;
+		readonly p99_seconds: number | null;
+		readonly in_flight: number;
+	};
+	readonly upstreams: readonly UpstreamStatus[];
+	/** Requests and connections that were refused. Those of no kind are left out. */
+	readonly refusals: readonly Count[];
+	readonly handshakes: {
+		readonly completed_total: number;
+		readonly failed_total: number;
+		/** Over the last minute. */
+		readonly p50_seconds: number | null;
+		readonly p99_seconds: number | null;
+		readonly failures: readonly Count[];
+	};
+	readonly connections: {
+		readonly handshaking: number;
+		readonly http1: number;
+		readonly h2: number;
+		readonly limit: number;
+		readonly refused: readonly Count[];
+		readonly ended: readonly Count[];
+		readonly http2_errors: readonly Count[];
+	};
+	readonly certificates: readonly CertificateStatus[];
+	readonly issuers: readonly IssuerStatus[];
+	readonly workers: {
+		readonly configured: number;
+		readonly listening: number;
+		readonly each: readonly WorkerStatus[];
+	};
+	readonly memory: readonly BudgetStatus[];
+	readonly reloads: {
+		readonly generation: number;
+		readonly success_total: number;
+		readonly failure_total: number;
+		/** The latest first. */
+		readonly last: readonly ReloadStatus[];
+	};
+	/** `[[tenants]]`; `null` without `[status] tenants = true`. */
+	readonly tenants: readonly TenantStatus[] | null;
+}
+
+export interface UpstreamStatus {
+	/** `host:port`. */
+	readonly upstream: string;
+	/** Prefixes of its routes. */
+	readonly routes: readonly string[];
+	readonly breaker: {
+		readonly state: CircuitName;
+		/** When it became so. */
+		readonly since: string | null;
+		/** Why: one of the reasons of `proxy_circuit_transitions_total`. */
+		readonly reason: string | null;
+		/** The same in words, where they are known. */
+		readonly cause: string | null;
+		/** How often it has opened. */
+		readonly opened_total: number;
+	};
+	readonly health: Health;
+	readonly requests_total: number;
+	/** Of these, those answered with 500 or more. */
+	readonly errors_total: number;
+	readonly requests_per_second: number | null;
+	readonly p50_seconds: number | null;
+	readonly p99_seconds: number | null;
+	readonly connections: { readonly active: number; readonly idle: number };
+}
+export type Health = 'healthy' | 'unhealthy' | 'not probed yet' | 'not probed';
+
+export interface Count {
+	readonly reason: string;
+	/** Of the answer, where there was one. */
+	readonly status?: number;
+	/** Since the start. */
+	readonly total: number;
+	readonly last_ten_minutes: number;
+}
+
+export interface CertificateStatus {
+	readonly kind: 'server' | 'server_chain' | 'client_ca' | 'crl';
+	/** Of a CRL, the CA's name. */
+	readonly subject: string;
+	/** Empty for a CRL. */
+	readonly serial: string;
+	/** Or of the CRL the time of its next update. */
+	readonly not_after: string;
+	/** Rounded down; negative: so long ago. */
+	readonly days_left: number;
+}
+
+export interface IssuerStatus {
+	/** `null`: the `iss` is not looked at. */
+	readonly issuer: string | null;
+	readonly source: 'file' | 'network';
+	readonly algorithms: readonly string[];
+	/** Names of the keys; `null` for one without. */
+	readonly keys: readonly (string | null)[];
+	/** Since they were fetched; `null` for those of a file. */
+	readonly age_seconds: number | null;
+	readonly fetches: { readonly success_total: number; readonly failure_total: number } | null;
+}
+
+export interface WorkerStatus {
+	readonly worker: number;
+	readonly connections: number;
+	readonly in_flight: number;
+	/** Share of the time in which its event loop was busy, from 0 to 1. */
+	readonly utilization: number | null;
+	/** By how much timers came too late. */
+	readonly delay_p99_seconds: number | null;
+}
+
+export interface BudgetStatus {
+	readonly name: 'request and answer bodies' | 'client connections';
+	readonly unit: 'bytes' | 'connections';
+	readonly used: number;
+	readonly limit: number;
+	/** The key of the configuration that sets it. */
+	readonly key: string;
+}
+
+export interface ReloadStatus {
+	readonly at: string;
+	/** What is taken over by itself, or stays as it was. */
+	readonly part: 'tls' | 'identity' | 'routes';
+	/** A signal, or `files changed`. */
+	readonly asked: string;
+	readonly outcome: 'success' | 'failure';
+	/** Why it has failed; `null` where it has not. */
+	readonly cause: string | null;
+	/** Number of the configuration in force afterwards. */
+	readonly generation: number;
+}
+
+export interface TenantStatus {
+	readonly tenant: string;
+	/** `null`: what holds for all. */
+	readonly requests_per_second: number | 'unlimited' | null;
+	readonly burst: number | null;
+	readonly concurrency: number | null;
+	/** Counted only where there is a `concurrency`. */
+	readonly in_flight: number | null;
+}
+
+/** What one reader gets: of the upstreams one page, each with its last ten minutes. */
+export interface StatusPage extends Omit<Snapshot, 'upstreams'> {
+	readonly upstreams: Page<UpstreamStatus & { readonly history: Chart | null }>;
+	readonly history: Chart & { readonly seconds_between: number };
+}
+
+/** One sentence on what is not well. */
+export interface Problem {
+	readonly severity: 'error' | 'warning';
+	readonly text: string;
+	/** The part of the page with the details. */
+	readonly panel: Panel;
+}
+
+export const PANELS = [
+	'upstreams',
+	'refusals',
+	'handshakes',
+	'connections',
+	'certificates',
+	'issuers',
+	'workers',
+	'memory',
+	'reloads',
+	'tenants',
+] as const;
+export type Panel = (typeof PANELS)[number];
+
+/** One point of a chart. */
+export interface Point {
+	readonly requests_per_second: number | null;
+	readonly p50_seconds: number | null;
+	readonly p99_seconds: number | null;
+}
+
+/** The last ten minutes, oldest first, one point every ten seconds; `null` where nothing is known. */
+export interface Chart {
+	readonly requests_per_second: readonly (number | null)[];
+	readonly p50_seconds: readonly (number | null)[];
+	readonly p99_seconds: readonly (number | null)[];
+}
+
+/** Some of many, and where they stand among them. */
+export interface Page<Item> {
+	readonly total: number;
+	/** Those that the filter lets through. */
+	readonly matching: number;
+	/** From 1. */
+	readonly page: number;
+	readonly pages: number;
+	readonly items: readonly Item[];
+}

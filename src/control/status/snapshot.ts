@@ -1,0 +1,163 @@
+import { CIRCUIT_NAMES } from '../../shared/stats.ts';
+import { sum } from '../metrics/adding-up.ts';
+import { countsOf, refusalsOf } from './counts.ts';
+import type { Facts, UpstreamFacts } from './facts.ts';
+import type { History } from './history.ts';
+import { type Found, findProblems } from './problems.ts';
+import type { Point, Snapshot, StatusPage, UpstreamStatus } from './schema.ts';
+import { pageOf, type View } from './view.ts';
+
+/** What the facts of one moment mean. Pure. */
+export function takeSnapshot(facts: Facts, history: Pick<History, 'latest' | 'rise'>): Snapshot {
+	const upstreams = facts.upstreams.map((one) => toStatus(one, history.latest(one.upstream)));
+	const { completed, quantile } = facts.handshakes;
+	const failures = facts.handshakeFailures;
+	const counted = (kind: string, counts: ReadonlyMap<string, number>) => countsOf(kind, counts, history);
+	const snapshot: Found = {
+		schema: 1,
+		at: iso(facts.wallMs),
+		process: {
+			version: facts.build.version,
+			body_mode: facts.build.bodyMode,
+			node: facts.build.node,
+			started_at: iso(facts.startedMs),
+			uptime_seconds: Math.max(0, Math.floor((facts.wallMs - facts.startedMs) / 1000)),
+			not_ready: facts.obstacle ?? null,
+			resident_bytes: facts.residentBytes,
+			heap_used_bytes: facts.heapUsedBytes,
+		},
+		traffic: {
+			requests_total: sum(facts.ownAnswers.values()) + sum(upstreams.map((one) => one.requests_total)),
+			...history.latest(),
+			in_flight: sum(facts.workers.map(({ inFlight }) => inFlight)),
+		},
+		upstreams,
+		refusals: refusalsOf(facts, history),
+		handshakes: {
+			completed_total: completed,
+			failed_total: sum(failures.values()),
+			p50_seconds: seconds(quantile(0.5)),
+			p99_seconds: seconds(quantile(0.99)),
+			failures: counted('handshake', failures),
+		},
+		connections: {
+			handshaking: facts.connections.handshake,
+			http1: facts.connections['http/1.1'],
+			h2: facts.connections.h2,
+			limit: facts.connectionBudget.limit,
+			refused: counted('refused', facts.connections.refused),
+			ended: counted('ended', facts.connections.ended),
+			http2_errors: counted('http2', facts.connections.http2Errors),
+		},
+		certificates: facts.certificates.map(({ kind, subject, serial, expiresSeconds }) => ({
+			kind,
+			subject,
+			serial,
+			not_after: iso(expiresSeconds * 1000),
+			days_left: Math.floor((expiresSeconds * 1000 - facts.wallMs) / DAY_MS),
+		})),
+		issuers: facts.issuers.map(({ issuer, remote, algorithms, kids, ageMs, fetches }) => ({
+			issuer: issuer ?? null,
+			source: remote ? 'network' : 'file',
+			algorithms,
+			keys: kids.map((kid) => kid ?? null),
+			age_seconds: ageMs === undefined ? null : Math.round(ageMs / 1000),
+			fetches: fetches === undefined ? null : { success_total: fetches.success, failure_total: fetches.failure },
+		})),
+		workers: {
+			configured: facts.workers.length,
+			listening: facts.listening,
+			each: facts.workers.map(({ connections, inFlight, loop }, worker) => ({
+				worker,
+				connections,
+				in_flight: inFlight,
+				utilization: loop === undefined ? null : Number(loop.utilization.toFixed(3)),
+				delay_p99_seconds: loop === undefined ? null : seconds(loop.delayP99),
+			})),
+		},
+		memory: [
+			{
+				name: 'request and answer bodies',
+				unit: 'bytes',
+				...facts.bodyBudget,
+				key: 'limits.max_buffered_bytes',
+			},
+			{ name: 'client connections', unit: 'connections', ...facts.connectionBudget, key: 'limits.max_connections' },
+		],
+		reloads: {
+			generation: facts.generation,
+			success_total: facts.reloads.success,
+			failure_total: facts.reloads.failure,
+			last: facts.reloads.last.map(({ atSeconds, part, asked, result, cause, generation }) => ({
+				at: iso(atSeconds * 1000),
+				part,
+				asked,
+				outcome: result,
+				cause: cause ?? null,
+				generation,
+			})),
+		},
+		tenants:
+			facts.tenants?.map(({ name, rate, concurrency, inFlight }) => ({
+				tenant: name,
+				requests_per_second: rate === null ? 'unlimited' : (rate?.rps ?? null),
+				burst: rate?.burst ?? null,
+				concurrency: concurrency ?? null,
+				in_flight: inFlight ?? null,
+			})) ?? null,
+	};
+	const problems = findProblems(snapshot);
+	return { ...snapshot, problems, well: problems.length === 0 };
+}
+
+/** What of a snapshot somebody looks at. Pure. */
+export function pageOfSnapshot(
+	{ upstreams, ...rest }: Snapshot,
+	view: View,
+	history: Pick<History, 'chart' | 'total'>,
+	nowMs: number,
+): StatusPage {
+	const filter = view.filter.toLowerCase();
+	const page = pageOf(upstreams, view, (one) => {
+		if (view.troubled && !isTroubled(one)) return false;
+		return filter === '' || [one.upstream, ...one.routes].some((name) => name.toLowerCase().includes(filter));
+	});
+	const items = page.items.map((one) => ({ ...one, history: history.chart(one.upstream, nowMs) ?? null }));
+	return { ...rest, upstreams: { ...page, items }, history: { seconds_between: 10, ...history.total(nowMs) } };
+}
+
+export function isTroubled({ breaker, health }: UpstreamStatus): boolean {
+	return breaker.state !== 'closed' || health === 'unhealthy';
+}
+
+function toStatus(facts: UpstreamFacts, point: Point): UpstreamStatus {
+	const { upstream, routes, circuit, alive, probed, transition, opened, answers, active, idle } = facts;
+	let errors = 0;
+	for (const [status, count] of answers) if (status >= 500) errors += count;
+	return {
+		upstream,
+		routes,
+		breaker: {
+			state: CIRCUIT_NAMES[circuit]!,
+			since: transition === undefined ? null : iso(transition.wallSeconds * 1000),
+			reason: transition?.reason ?? null,
+			cause: transition?.cause || null,
+			opened_total: opened,
+		},
+		health: probed ? (alive === undefined ? 'not probed yet' : alive ? 'healthy' : 'unhealthy') : 'not probed',
+		requests_total: sum(answers.values()),
+		errors_total: errors,
+		...point,
+		connections: { active, idle },
+	};
+}
+
+const DAY_MS = 24 * 3_600_000;
+
+function iso(ms: number): string {
+	return new Date(ms).toISOString();
+}
+
+function seconds(ms: number): number | null {
+	return Number.isNaN(ms) ? null : Number((ms / 1000).toPrecision(3));
+}

@@ -1,0 +1,57 @@
+import type { Page } from './schema.ts';
+
+/** Which part of a long table somebody looks at. Everything else of the page is the same for all. */
+export interface View {
+	/** Shown are the upstreams with this in their name or in a route's prefix; empty: all. */
+	readonly filter: string;
+	/** Only those that are not well. */
+	readonly troubled: boolean;
+	/** From 1. */
+	readonly page: number;
+	/** Rows of a page. */
+	readonly rows: number;
+}
+
+export const DEFAULT_ROWS = 25;
+/** What a page may cost has a bound. */
+export const MAX_ROWS = 200;
+const MAX_FILTER_LENGTH = 100;
+const MAX_PAGE = 100_000;
+
+/** Reads the query of an address. What cannot be meant is read as what is usual: a link that is old still leads somewhere. */
+export function parseView(query: string): View {
+	const parameters = new URLSearchParams(query);
+	return {
+		filter: (parameters.get('filter') ?? '').trim().slice(0, MAX_FILTER_LENGTH),
+		troubled: parameters.get('show') === 'trouble',
+		page: wholeNumber(parameters.get('page'), 1, MAX_PAGE),
+		rows: wholeNumber(parameters.get('rows'), DEFAULT_ROWS, MAX_ROWS),
+	};
+}
+
+/** The query that leads to a view: `?filter=a&page=2`, or `?` where all is as usual. */
+export function queryOf({ filter, troubled, page, rows }: View): string {
+	const parameters = new URLSearchParams();
+	if (filter !== '') parameters.set('filter', filter);
+	if (troubled) parameters.set('show', 'trouble');
+	if (page !== 1) parameters.set('page', String(page));
+	if (rows !== DEFAULT_ROWS) parameters.set('rows', String(rows));
+	return `?${parameters}`;
+}
+
+function wholeNumber(text: string | null, fallback: number, most: number): number {
+	return /^[1-9]\d{0,8}$/.test(text ?? '') ? Math.min(Number(text), most) : fallback;
+}
+
+export function pageOf<Item>(all: readonly Item[], { page, rows }: View, fits: (item: Item) => boolean): Page<Item> {
+	const matching = all.filter(fits);
+	const pages = Math.max(1, Math.ceil(matching.length / rows));
+	const shown = Math.min(page, pages);
+	return {
+		total: all.length,
+		matching: matching.length,
+		page: shown,
+		pages,
+		items: matching.slice((shown - 1) * rows, shown * rows),
+	};
+}

@@ -1,0 +1,90 @@
+import type { Rejection } from '../gates/rejection.ts';
+import * as rejection from '../gates/rejection.ts';
+import { withoutQuery } from '../gates/target.ts';
+import { limitOf } from '../shared/quota-gates.ts';
+import type { ForbiddenReason } from '../shared/stats.ts';
+import type { ClientRequest } from './client.ts';
+import type { DataPlane, Route } from './plane.ts';
+
+/** What operators are told of requests that were refused or broken off: in counters by reason, and in the log. */
+
+/** As far as it is known. */
+interface Refused {
+	readonly client: ClientRequest;
+	readonly route: Route | undefined;
+	readonly tenant: string | undefined;
+}
+
+type Told = Pick<DataPlane, 'stats' | 'strangers'>;
+
+export function reportRefusal(told: Told, answer: Rejection, request: Refused): void {
+	if (answer.is(rejection.TOKEN_MISSING)) unauthorized(told, answer, request, 'missing');
+	else if (answer.is(rejection.TOKEN_INVALID)) unauthorized(told, answer, request, 'invalid');
+	else if (answer.is(rejection.CERTIFICATE_FORBIDDEN)) forbidden(told, answer, request, 'certificate');
+	else if (answer.is(rejection.TENANT_FORBIDDEN)) forbidden(told, answer, request, 'tenant');
+	else if (answer.is(rejection.INSUFFICIENT_SCOPE)) forbidden(told, answer, request, 'scope');
+	else if (answer.is(rejection.RATE_LIMITED)) told.stats.rateLimited(limitOf(answer));
+	else if (UNSERVED.some((kind) => answer.is(kind)))
+		unserved(told, 'request not served', answer, request, answer.status);
+}
+
+export function reportBrokenOff(told: Told, why: Rejection, request: Refused): void {
+	unserved(told, 'answer broken off', why, request, undefined);
+}
+
+/** A request without a valid token: what was wrong with it. */
+function unauthorized(
+	{ stats, strangers }: Told,
+	{ reason = '' }: Rejection,
+	{ client }: Refused,
+	metric: 'missing' | 'invalid',
+): void {
+	stats.authFailure(metric);
+	strangers.write('info', 'proxy::auth', 'request without a valid token', kindOf(reason), () => ({
+		reason,
+		client: client.connection.ip,
+		path: withoutQuery(client.target),
+	}));
+}
+
+/** A request that may not use its route, and why. */
+function forbidden(
+	{ stats, strangers }: Told,
+	{ reason = '' }: Rejection,
+	{ client, route, tenant }: Refused,
+	metric: ForbiddenReason,
+): void {
+	stats.forbidden(metric);
+	strangers.write('info', 'proxy::auth', 'request may not use its route', kindOf(reason), () => ({
+		reason,
+		route: route?.prefix,
+		tenant,
+		client: client.connection.ip,
+		path: withoutQuery(client.target),
+	}));
+}
+
+/** What went wrong behind the gates, for whoever has no access log. That a breaker is open its own lines tell. */
+function unserved(
+	{ strangers }: Told,
+	message: string,
+	{ body, reason = body }: Rejection,
+	{ client, route }: Refused,
+	status: number | undefined,
+): void {
+	strangers.write('info', 'proxy::exchange', message, kindOf(reason), () => ({
+		status,
+		reason,
+		upstream: route?.upstream.authority,
+		client: client.connection.ip,
+		path: withoutQuery(client.target),
+	}));
+}
+
+/** What failed behind the gates. */
+const UNSERVED = [rejection.BAD_GATEWAY, rejection.UPSTREAM_TIMEOUT, rejection.OVERLOADED];
+
+/** Reasons are a fixed set of words, and numbers between them. */
+function kindOf(reason: string): string {
+	return reason.replace(/\d[\d,.]*/g, 'N');
+}

@@ -1,0 +1,134 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { History, MAX_CHARTED, POINT_MS, POINTS, type Sampled } from '../../../../src/control/status/history.ts';
+import { HISTOGRAM_BYTES, Histogram } from '../../../../src/shared/histogram.ts';
+
+/** A history of made-up upstreams, and the hands that move their counters. */
+function historyOf(...keys: string[]) {
+	const answers = new Map(keys.map((key) => [key, 0]));
+	const durations = new Map(keys.map((key) => [key, new Histogram(new SharedArrayBuffer(HISTOGRAM_BYTES))]));
+	const counters = new Map<string, number>();
+	const own = { answers: 0 };
+	const sampledAt: { key: string; ms: number }[] = [];
+	const upstreams = (): Sampled[] =>
+		[...answers.keys()].map((key) => ({
+			key,
+			answers: () => answers.get(key)!,
+			addRoundTrips: (to, ms) => {
+				sampledAt.push({ key, ms });
+				return durations.get(key)?.addLastSliceTo(to, ms) ?? false;
+			},
+		}));
+	const history = new History({ upstreams, ownAnswers: () => own.answers, counters: () => counters }, 0);
+	let now = 0;
+	/** Seconds pass, each with `during` in it. */
+	const pass = (seconds: number, during: () => void = () => {}) => {
+		for (let i = 0; i < seconds; i++) {
+			during();
+			now += 1_000;
+			history.tick(now);
+		}
+	};
+	return { history, answers, durations, counters, own, sampledAt, pass, now: () => now };
+}
+
+describe('the last ten minutes', () => {
+	test('are a point every ten seconds: its rate and the quantiles of its own round trips', () => {
+		const { history, answers, durations, pass, now } = historyOf('a:1');
+		const serve = (perSecond: number, ms: number) => () => {
+			answers.set('a:1', answers.get('a:1')! + perSecond);
+			for (let i = 0; i < perSecond; i++) durations.get('a:1')!.record(ms, now());
+		};
+		pass(10, serve(20, 5));
+		pass(10, serve(40, 50));
+		// The turn of the second point, which looks at what was complete by then.
+		pass(1);
+		const { requests_per_second, p50_seconds, p99_seconds } = history.chart('a:1', now())!;
+		assert.equal(requests_per_second.length, POINTS);
+		assert.deepEqual(requests_per_second.slice(0, -3), Array(POINTS - 3).fill(null));
+		const [, first, second] = requests_per_second.slice(-3);
+		assert.ok(Math.abs(first! - 20) < 2 && Math.abs(second! - 40) < 3, `${first} ${second}`);
+		for (const values of [p50_seconds, p99_seconds]) {
+			const [, first, second] = values.slice(-3);
+			assert.ok(Math.abs(first! - 0.005) < 0.0002 && Math.abs(second! - 0.05) < 0.002, `${first} ${second}`);
+		}
+	});
+
+	test('are forgotten after ten minutes, and a gap in which nobody looked stays one', () => {
+		const { history, answers, pass, now } = historyOf('a:1');
+		const busy = () => answers.set('a:1', answers.get('a:1')! + 7);
+		pass(20, busy);
+		const known = () => history.chart('a:1', now())!.requests_per_second.filter((value) => value !== null);
+		assert.ok(known().some((value) => value > 0));
+		pass(600);
+		assert.deepEqual(new Set(known()), new Set([0]));
+		// A main thread that stood still for a minute.
+		history.tick(now() + 60_000);
+		const after = history.chart('a:1', now() + 60_000)!.requests_per_second;
+		assert.deepEqual(after.slice(-6, -1), [null, null, null, null, null]);
+	});
+
+	test('of all upstreams together count answers without an upstream as well, and go on when one leaves', () => {
+		const { history, answers, own, pass, now } = historyOf('a:1', 'b:2');
+		const busy = () => {
+			for (const [key, count] of answers) answers.set(key, count + 10);
+			own.answers += 5;
+		};
+		pass(31, busy);
+		assert.ok(Math.abs(history.total(now()).requests_per_second.at(-1)! - 25) < 3);
+		answers.delete('b:2');
+		pass(30, busy);
+		const last = history.total(now()).requests_per_second;
+		assert.ok(Math.abs(last.at(-1)! - 15) < 2, `${last.at(-1)}`);
+		assert.ok(last.every((value) => value === null || value >= 0));
+		assert.equal(history.chart('b:2', now()), undefined);
+	});
+
+	test('begin anew where the counters of an upstream do, after it was gone so long that they were forgotten', () => {
+		const { history, answers, pass, now } = historyOf('a:1');
+		pass(20, () => answers.set('a:1', answers.get('a:1')! + 1_000));
+		answers.set('a:1', 30);
+		pass(11);
+		assert.equal(history.chart('a:1', now())!.requests_per_second.at(-1), 3);
+		assert.equal(history.total(now()).requests_per_second.at(-1), 3);
+	});
+
+	test('of thousands are looked at in turns, each once in ten seconds', () => {
+		const keys = Array.from({ length: 1_000 }, (_, i) => `up:${i}`);
+		const { sampledAt, pass } = historyOf(...keys);
+		pass(9);
+		sampledAt.length = 0;
+		pass(10);
+		assert.equal(sampledAt.length, 1_000);
+		assert.equal(new Set(sampledAt.map(({ key }) => key)).size, 1_000);
+		const most = Math.max(...Array.from(Map.groupBy(sampledAt, ({ ms }) => ms).values(), (all) => all.length));
+		assert.ok(most <= 125, `${most} in one turn`);
+	});
+
+	test('cost 720 bytes an upstream, and no more than 2,048 have a chart', () => {
+		const keys = Array.from({ length: MAX_CHARTED + 100 }, (_, i) => `up:${i}`);
+		const { history, answers, pass, now } = historyOf(...keys);
+		pass(20, () => answers.set(keys.at(-1)!, answers.get(keys.at(-1)!)! + 3));
+		assert.equal(history.bytes, (MAX_CHARTED + 1) * 720);
+		assert.equal(history.chart(keys.at(-1)!, now()), undefined);
+		// It counts in the sum all the same.
+		const total = history.total(now()).requests_per_second.findLast((value) => value !== null)!;
+		assert.ok(total > 2, `${total}`);
+	});
+
+	test('of a counter are by how much it has risen', () => {
+		const { history, counters, pass } = historyOf();
+		counters.set('refusal x', 0);
+		pass(15);
+		counters.set('refusal x', 8);
+		assert.equal(history.rise('refusal x', 8), 8);
+		pass(580);
+		counters.set('refusal x', 11);
+		assert.equal(history.rise('refusal x', 11), 11);
+		pass(30);
+		assert.equal(history.rise('refusal x', 11), 3);
+		pass((POINTS * POINT_MS) / 1000);
+		assert.equal(history.rise('refusal x', 11), 0);
+		assert.equal(history.rise('of which nothing is known', 4), 4);
+	});
+});

@@ -1,0 +1,233 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { describe, test } from 'node:test';
+import { assetsOf, readAssets } from '../../../../src/control/status/assets.ts';
+import type { Facts } from '../../../../src/control/status/facts.ts';
+import { changes, htmlOf } from '../../../../src/control/status/fragment.ts';
+import { renderMain, renderPage } from '../../../../src/control/status/page.ts';
+import type { Chart } from '../../../../src/control/status/schema.ts';
+import { pageOfSnapshot, takeSnapshot } from '../../../../src/control/status/snapshot.ts';
+import { parseView } from '../../../../src/control/status/view.ts';
+import { HALF_OPEN, OPEN } from '../../../../src/gates/breaker.ts';
+import { exampleFacts } from '../../../system/status/example.ts';
+
+const POINTS = Array.from({ length: 60 }, (_, i) => 1000.5 + i);
+const CHART: Chart = { requests_per_second: POINTS, p50_seconds: POINTS, p99_seconds: POINTS };
+const POINT = { requests_per_second: 1059.5, p50_seconds: 0.01, p99_seconds: 0.02 };
+const HISTORY = { latest: () => POINT, chart: () => CHART, total: () => CHART, rise: (_: string, now: number) => now };
+
+const snapshotOf = (facts: Facts) => takeSnapshot(facts, HISTORY);
+const WELL = exampleFacts({ well: true });
+
+function mainOf(facts: Facts, query = ''): string {
+	const view = parseView(query);
+	return htmlOf(renderMain(pageOfSnapshot(snapshotOf(facts), view, HISTORY, facts.monotonicMs), view, 'b'));
+}
+
+describe('what is not well', () => {
+	const base = WELL.upstreams[0]!;
+	const cases: Record<string, [facts: Partial<Facts>, problems: string[]]> = {
+		nothing: [{}, []],
+		'an open breaker': [
+			{ upstreams: [{ ...base, circuit: OPEN }] },
+			['error upstreams A breaker is open: orders.internal:8080'],
+		],
+		'many open breakers': [
+			{ upstreams: Array.from({ length: 9 }, (_, i) => ({ ...base, upstream: `u:${i}`, circuit: OPEN })) },
+			['error upstreams 9 breakers are open: u:0, u:1, u:2 and 6 more'],
+		],
+		'a half-open breaker': [
+			{ upstreams: [{ ...base, circuit: HALF_OPEN }] },
+			['warning upstreams A breaker is half-open: orders.internal:8080'],
+		],
+		'an upstream that fails its health check while its breaker is closed': [
+			{ upstreams: [{ ...base, alive: false }] },
+			['warning upstreams An upstream fails its health check: orders.internal:8080'],
+		],
+		'a worker that is gone': [{ listening: 3 }, ['error workers 1 of 4 workers does not accept connections']],
+		'not being ready': [{ obstacle: 'starting', listening: 0 }, ['error workers Not ready: starting']],
+		'a certificate that expires soon, and one that has': [
+			{
+				certificates: [
+					{ kind: 'server', subject: 'CN=a', serial: '1', expiresSeconds: WELL.wallMs / 1000 + 86_400 * 3.5 },
+					{ kind: 'client_ca', subject: 'CN=b', serial: '2', expiresSeconds: WELL.wallMs / 1000 - 1 },
+					{ kind: 'server_chain', subject: 'CN=c', serial: '3', expiresSeconds: WELL.wallMs / 1000 + 86_400 * 14.5 },
+				],
+			},
+			[
+				'error certificates The client CA CN=b has expired',
+				'warning certificates The server certificate CN=a expires in 3 days',
+			],
+		],
+		'a CRL that is overdue, and none that is merely fresh for hours': [
+			{
+				certificates: [
+					{ kind: 'crl', subject: 'CN=a', serial: '', expiresSeconds: WELL.wallMs / 1000 - 60 },
+					{ kind: 'crl', subject: 'CN=b', serial: '', expiresSeconds: WELL.wallMs / 1000 + 60 },
+				],
+			},
+			['error certificates The CRL of CN=a is overdue'],
+		],
+		'an issuer without keys': [
+			{ issuers: [{ ...WELL.issuers[0]!, kids: [] }] },
+			['error issuers No keys of https://login.example.com: its tokens are refused'],
+		],
+		'a budget that is nearly taken, and one that is': [
+			{ bodyBudget: { used: 95, limit: 100 }, connectionBudget: { used: 7, limit: 7 } },
+			[
+				'error memory The limit for client connections (limits.max_connections) is 100 % taken',
+				'warning memory The limit for request and answer bodies (limits.max_buffered_bytes) is 95 % taken',
+			],
+		],
+		'parts whose last reload failed, and none that has succeeded since': [
+			{
+				reloads: {
+					success: 1,
+					failure: 1,
+					last: [
+						{ part: 'tls', result: 'success', atSeconds: 3, asked: 'SIGHUP', cause: undefined, generation: 2 },
+						{ part: 'routes', result: 'failure', atSeconds: 2, asked: 'SIGHUP', cause: 'x', generation: 1 },
+						{ part: 'tls', result: 'failure', atSeconds: 1, asked: 'SIGHUP', cause: 'x', generation: 1 },
+					],
+				},
+			},
+			['error reloads The last reload of routes failed: what was there before is in force'],
+		],
+	};
+	for (const [name, [facts, expected]] of Object.entries(cases)) {
+		test(`is ${name}`, () => {
+			const { problems, well } = snapshotOf({ ...WELL, ...facts });
+			assert.deepEqual(
+				problems.map(({ severity, panel, text }) => `${severity} ${panel} ${text}`),
+				expected,
+			);
+			assert.equal(well, expected.length === 0);
+		});
+	}
+});
+
+describe('a snapshot', () => {
+	test('says why and since when a breaker is open', () => {
+		const { breaker, health } = snapshotOf(exampleFacts()).upstreams[3]!;
+		assert.deepEqual(breaker, {
+			state: 'open',
+			since: '2026-09-15T14:28:49.000Z',
+			reason: 'health',
+			cause: 'health: connection refused',
+			opened_total: 1,
+		});
+		assert.equal(health, 'unhealthy');
+	});
+
+	test('has refusals by reason and status, the latest first, and leaves out what has never been', () => {
+		const { refusals } = snapshotOf(WELL);
+		assert.deepEqual(refusals.slice(0, 3), [
+			{ reason: 'token invalid', status: 401, total: 1_718, last_ten_minutes: 1_718 },
+			{ reason: "over the tenant's rate", status: 429, total: 540, last_ten_minutes: 540 },
+			{ reason: 'no route', status: 404, total: 288, last_ten_minutes: 288 },
+		]);
+		assert.ok(refusals.every(({ total }) => total > 0));
+		// 401, 403 and 429 are counted by reason, and not once more by status.
+		assert.equal(
+			refusals.filter(({ status }) => status === 401).reduce((sum, { total }) => sum + total, 0),
+			1_932,
+		);
+	});
+
+	test('has the members that docs/status.md promises, and no others', () => {
+		const view = parseView('rows=1');
+		const page = pageOfSnapshot(snapshotOf(exampleFacts({ tenants: true })), view, HISTORY, 0);
+		const docs = readFileSync(new URL('../../../../docs/status.md', import.meta.url), 'utf8');
+		const promised = [...docs.matchAll(/^\| `([a-z_\d.]+)` \|/gm)].map(([, member]) => member);
+		assert.deepEqual(membersOf(page), promised.sort());
+	});
+
+	test('leaves tenants out unless they are to be shown', () => {
+		assert.equal(snapshotOf(WELL).tenants, null);
+		assert.ok(!mainOf(WELL).includes('id="tenants"'));
+	});
+
+	test('of thousands of upstreams gives one page, by name, by prefix, or of those in trouble', () => {
+		const facts = exampleFacts({ others: 3_000 });
+		const snapshot = snapshotOf(facts);
+		const found = (query: string) => pageOfSnapshot(snapshot, parseView(query), HISTORY, 0).upstreams;
+		assert.deepEqual([found('').matching, found('').items.length, found('').pages], [3_005, 25, 121]);
+		assert.deepEqual(
+			found('filter=SHARD-77.').items.map((one) => one.upstream),
+			['shard-77.internal:7000'],
+		);
+		assert.deepEqual(
+			found('filter=/api/carts').items.map((one) => one.upstream),
+			['orders.internal:8080'],
+		);
+		assert.deepEqual(
+			found('show=trouble').items.map((one) => one.upstream),
+			['search.internal:9200', 'reports.internal:8080'],
+		);
+	});
+});
+
+describe('the page', () => {
+	test('is bounded, however much there is to show', () => {
+		const many = exampleFacts({ others: 5_000 });
+		const certificates = Array.from({ length: 500 }, (_, i) => ({ ...many.certificates[0]!, serial: `${i}` }));
+		const facts = { ...many, certificates, workers: Array.from({ length: 64 }, () => many.workers[0]!) };
+		assert.ok(mainOf(facts).length < 120_000, `${mainOf(facts).length}`);
+		assert.ok(mainOf(facts, 'rows=1000000').length < 600_000);
+		assert.match(mainOf(facts), /and 450 more, in <a href="\/status.json">/);
+	});
+
+	test('sends little when little has changed', () => {
+		const render = (facts: Facts) => {
+			const view = parseView('');
+			return renderMain(pageOfSnapshot(snapshotOf(facts), view, HISTORY, 0), view, 'b');
+		};
+		const [first, ...others] = WELL.upstreams;
+		const after = { ...WELL, upstreams: [{ ...first!, active: first!.active + 1 }, ...others] };
+		const [update, ...more] = changes(render(WELL), render(after));
+		assert.match(update!, /^<tr id="upstream-0"/);
+		assert.deepEqual(more, []);
+		assert.deepEqual(changes(render(WELL), render(WELL)), []);
+	});
+
+	test('shows what others have named as text', () => {
+		const hostile = `</script><script>alert(1)</script>"onload='x'`;
+		const facts = exampleFacts({ hostile, tenants: true });
+		const page = renderPage(
+			pageOfSnapshot(snapshotOf(facts), parseView(`filter=${encodeURIComponent(hostile)}`), HISTORY, 0),
+			parseView(`filter=${encodeURIComponent(hostile)}&page=2`),
+			assetsOf('', []),
+		);
+		assert.ok(!page.includes('<script>alert'));
+		assert.ok(!page.includes(`"onload`) && !page.includes(`'x'`));
+		assert.ok(page.includes('&lt;script&gt;alert(1)&lt;/script&gt;'));
+	});
+
+	test('has one heading and a table with a caption in each panel', () => {
+		const main = mainOf(exampleFacts({ tenants: true }));
+		const sections = main.split('<section ').slice(1);
+		assert.equal(sections.length, 12);
+		for (const section of sections) assert.equal(section.split('<h2').length, 2, section.slice(0, 60));
+		assert.equal(main.split('<table').length, main.split('<caption').length);
+		assert.doesNotMatch(main, /<th(?![^>]*scope=)[\s>]/);
+		const ids = [...main.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id);
+		assert.equal(new Set(ids).size, ids.length);
+	});
+
+	test('is made of files that end no element, each named by its hash', () => {
+		const { policy, scripts } = readAssets();
+		assert.equal(scripts.length, 3);
+		assert.equal(policy.match(/'sha256-/g)!.length, 4);
+		assert.notEqual(assetsOf('a', []).build, assetsOf('b', []).build);
+	});
+});
+
+/** Names of all members, with a dot for each level; of lists those of the first element. */
+function membersOf(value: unknown, prefix = ''): string[] {
+	if (Array.isArray(value))
+		return typeof value[0] === 'object' && value[0] !== null ? membersOf(value[0], prefix) : [prefix];
+	if (typeof value !== 'object' || value === null) return [prefix];
+	return Object.entries(value)
+		.flatMap(([name, member]) => membersOf(member, prefix === '' ? name : `${prefix}.${name}`))
+		.sort();
+}

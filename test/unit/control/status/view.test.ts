@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { mayAsk } from '../../../../src/control/status/host-names.ts';
+import { pageOf, parseView, queryOf } from '../../../../src/control/status/view.ts';
+
+describe('a view', () => {
+	test('is read from the query of an address, and written as one', () => {
+		const view = parseView('filter=api%20x&show=trouble&page=3&rows=50');
+		assert.deepEqual(view, { filter: 'api x', troubled: true, page: 3, rows: 50 });
+		assert.deepEqual(parseView(queryOf(view).slice(1)), view);
+		assert.equal(queryOf(parseView('')), '?');
+	});
+
+	test('has bounds, whatever is asked for', () => {
+		for (const page of ['0', '-1', '1e9', 'x', '', '1.5', '9999999999'])
+			assert.equal(parseView(`page=${page}`).page, 1, page);
+		assert.equal(parseView('page=999999999').page, 100_000);
+		assert.equal(parseView('rows=100000').rows, 200);
+		assert.equal(parseView(`filter=${'x'.repeat(5_000)}`).filter.length, 100);
+	});
+
+	test('is a page of what the filter lets through; one behind the last is the last', () => {
+		const all = Array.from({ length: 60 }, (_, i) => i);
+		const page = pageOf(all, parseView('page=9&rows=10'), (n) => n % 2 === 0);
+		assert.deepEqual(page, {
+			total: 60,
+			matching: 30,
+			page: 3,
+			pages: 3,
+			items: [40, 42, 44, 46, 48, 50, 52, 54, 56, 58],
+		});
+		assert.deepEqual(
+			pageOf([], parseView(''), () => true),
+			{ total: 0, matching: 0, page: 1, pages: 1, items: [] },
+		);
+	});
+});
+
+describe('the name that the page is asked for by', () => {
+	const allowed = new Set(['edge-1.example.com']);
+	const cases: Record<'yes' | 'no', (string | undefined)[]> = {
+		yes: [
+			undefined,
+			'127.0.0.1:9090',
+			'10.0.0.7',
+			'[::1]:9090',
+			'[fd00::1]',
+			'localhost:9090',
+			'edge-1',
+			'proxy.prod.svc:9090',
+			'proxy.prod.svc.cluster.local',
+			'box.internal.',
+			'EDGE-1.example.com:9090',
+		],
+		no: [
+			'evil.example',
+			'edge-1.example.com.evil.example',
+			'127.0.0.1.evil.example',
+			'a b',
+			'',
+			'[::1',
+			'x@y',
+			'local.evil.com:9090',
+		],
+	};
+	for (const [answer, hosts] of Object.entries(cases)) {
+		for (const host of hosts) {
+			test(`may be ${JSON.stringify(host)}: ${answer}`, () => assert.equal(mayAsk(host, allowed), answer === 'yes'));
+		}
+	}
+});

@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { HeaderBlock } from '../../../../src/data/http2/hpack-decoder.ts';
+import { type RequestFacts, RequestField, RequestFieldsReader } from '../../../../src/data/http2/request-fields.ts';
+import type { Identifiers } from '../../../../src/gates/headers.ts';
+
+const MAX_BYTES = 200;
+
+function blockOf(fields: readonly RequestField[]): HeaderBlock<RequestField> {
+	const block = new HeaderBlock<RequestField>();
+	block.fields.push(...fields);
+	block.count = fields.length;
+	for (const { name, value } of fields) block.bytes += name.length + value.length;
+	return block;
+}
+
+function fieldsOf(...pairs: readonly (readonly [name: string, value: string])[]): RequestField[] {
+	return pairs.map(([name, value]) => new RequestField(name, value));
+}
+
+function factsOf(read: RequestFacts | string): RequestFacts {
+	assert.ok(typeof read !== 'string', String(read));
+	return read;
+}
+
+const GET = [
+	[':method', 'GET'],
+	[':scheme', 'https'],
+	[':authority', 'edge.example'],
+] as const;
+
+describe('The requests of an HTTP/2 connection', () => {
+	it('have the head of the request before where the path alone is another one', () => {
+		const reader = new RequestFieldsReader(MAX_BYTES, 'none');
+		const first = factsOf(reader.read(blockOf(fieldsOf(...GET, [':path', '/a'], ['accept', '*/*'])), true));
+		const second = factsOf(reader.read(blockOf(fieldsOf(...GET, [':path', '/b?c'], ['accept', '*/*'])), true));
+		assert.equal(second.head, first.head);
+		assert.deepEqual([first.path, second.path], ['/a', '/b?c']);
+		const third = factsOf(reader.read(blockOf(fieldsOf(...GET, [':path', '/b?c'], ['accept', 'text/*'])), true));
+		assert.notEqual(third.head, first.head);
+	});
+
+	// A small set of fields, so that requests that are nearly the same follow each other; each as one object and as several.
+	const known = fieldsOf(
+		...GET,
+		[':method', 'OPTIONS'],
+		[':method', 'BREW'],
+		[':scheme', 'ftp'],
+		[':path', '/a'],
+		[':path', '/b'],
+		[':path', '*'],
+		[':path', 'c d'],
+		[':path', `/${'long'.repeat(50)}`],
+		['authorization', 'Bearer a'],
+		['content-length', '0'],
+		['content-length', '3'],
+		['content-length', '03x'],
+		['te', 'gzip'],
+		['host', 'other.example'],
+		['x', ' padded'],
+		['x', '1'],
+	);
+	const field = fc.tuple(fc.constantFrom(...known), fc.boolean()).map(([field, again]) => {
+		return again ? new RequestField(field.name, field.value) : field;
+	});
+	const path = fc.constantFrom(...known.filter(({ name }) => name === ':path'));
+	const fields = fc.oneof(
+		{ weight: 4, arbitrary: path.map((path) => [...known.slice(0, 3), path, known[11]!]) },
+		{ weight: 4, arbitrary: fc.tuple(path, field).map(([path, field]) => [...known.slice(0, 3), path, field]) },
+		{ weight: 1, arbitrary: fc.array(field, { maxLength: 6 }) },
+	);
+
+	const identifiers = fc.constantFrom<Identifiers>('none', 'trace', 'trace and request');
+
+	it('mean what they would mean as the first request of a connection', () => {
+		fc.assert(
+			fc.property(fc.array(fc.tuple(fields, fc.boolean()), { maxLength: 12 }), identifiers, (requests, apart) => {
+				const reader = new RequestFieldsReader(MAX_BYTES, apart);
+				for (const [fields, endStream] of requests) {
+					const alone = new RequestFieldsReader(MAX_BYTES, apart).read(blockOf(fields), endStream);
+					const read = reader.read(blockOf(fields), endStream);
+					if (typeof alone === 'string') assert.equal(read, alone);
+					else assert.deepEqual(withoutControlData(factsOf(read)), withoutControlData(alone));
+				}
+			}),
+			{ numRuns: 2000 },
+		);
+	});
+});
+
+/** A head says no path that anybody asks for: `RequestFacts.path` does. */
+function withoutControlData({ head, ...facts }: RequestFacts): object {
+	return { ...facts, head: { ...head, path: undefined } };
+}

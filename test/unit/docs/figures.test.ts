@@ -1,0 +1,50 @@
+/** The figures that README.md and docs/performance.md show are those of bench/results.json. After a benchmark the message has the rows to write. */
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import { readPage } from '../../fixtures/doc-blocks.ts';
+
+interface Row {
+	readonly name: string;
+	readonly cpu_us_median: number;
+	readonly times_ours: number;
+}
+interface Case {
+	readonly name: string;
+	readonly commit: string;
+	readonly rows: readonly Row[];
+}
+
+const { cases }: { cases: readonly Case[] } = JSON.parse(readPage('bench/results.json'));
+const SHOWN: Readonly<Record<string, string>> = {
+	h2: 'h2, 16 connections of 16 streams',
+	'h2-paths': 'the same, 1,000 paths in turn',
+	h1: 'http/1.1, 64 connections',
+	'h1-mib': 'answers of 1 MiB, http/1.1',
+	handshakes: 'a new mutual TLS connection',
+};
+
+for (const page of ['README.md', 'docs/performance.md']) {
+	it(`${page} shows the figures of bench/results.json`, () => {
+		const lines = readPage(page).split('\n');
+		for (const [name, title] of Object.entries(SHOWN)) {
+			const { rows } = cases.find((one) => one.name === name)!;
+			const [ours, ...others] = ['ours', 'haproxy whole job', 'ferryman whole job', 'envoy whole job'].map(
+				(proxy) => rows.find((row) => row.name === proxy)!,
+			);
+			const cells = others.map((row) => `${micros(row.cpu_us_median)} (${row.times_ours.toFixed(1)} times)`);
+			assert.equal(
+				lines.find((line) => line.startsWith(`| ${title} |`)),
+				`| ${[title, micros(ours!.cpu_us_median), ...cells].join(' | ')} |`,
+			);
+		}
+	});
+}
+
+it('README.md names the commit that was measured', () => {
+	const commits = new Set(Object.keys(SHOWN).map((name) => cases.find((one) => one.name === name)!.commit));
+	for (const commit of commits) assert.ok(readPage('README.md').includes(commit), commit);
+});
+
+function micros(us: number): string {
+	return `${us < 100 ? us.toFixed(1) : Math.round(us).toLocaleString('en')} µs`;
+}

@@ -1,0 +1,52 @@
+/** Names in the pages: metrics that there are, files that there are, and gates in the order in which they are asked. */
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { FAMILIES } from '../../../src/control/metrics/family-table.ts';
+import { PAGES, ROOT, readPage } from '../../fixtures/doc-blocks.ts';
+
+const METRICS = new Set<string>(Object.values(FAMILIES).map(({ name }) => name));
+/** History may name what has gone, and bench/RESULTS.md tells of other commits. */
+const OF_TODAY = PAGES.filter((page) => !['CHANGELOG.md', 'bench/RESULTS.md'].includes(page));
+
+describe('names in the pages', () => {
+	for (const page of OF_TODAY) {
+		it(`${page}: metrics and files are there`, () => {
+			const text = readPage(page);
+			// Directives of nginx look like our metrics.
+			const metrics =
+				page === 'docs/moving.md'
+					? []
+					: Array.from(text.matchAll(/(?<![\w.:/-])proxy_[a-z\d_]+[a-z\d]\b(?!_?\*)/g), ([name]) => name);
+			const unknown = metrics.filter((name) => !METRICS.has(name.replace(/_(?:bucket|sum|count|created)$/, '')));
+			const files = Array.from(
+				text.matchAll(/`((?:src|test|tools|bench|deploy|docs)\/[\w./-]+)`/g),
+				([, file]) => file!,
+			);
+			const missing = files.filter((file) => !existsSync(join(ROOT, file)));
+			assert.deepEqual({ unknown, missing }, { unknown: [], missing: [] });
+		});
+	}
+});
+
+describe('docs/life-of-a-request.md', () => {
+	const page = readPage('docs/life-of-a-request.md');
+
+	it('has the gates of proxy explain, in the order in which they are asked', () => {
+		const [, listed] = /`gate` is one of (.*?)\. Gates/s.exec(readPage('docs/explain.md')) ?? [];
+		const gates = Array.from(listed!.matchAll(/`([a-z ]+)`/g), ([, gate]) => gate!);
+		const [tables] = page.split('`src/data/exchange.ts` is this table as code');
+		const bold = Array.from(tables!.matchAll(/\*\*([a-z ]+)\*\*/g), ([, gate]) => gate!);
+		assert.deepEqual(bold, gates);
+	});
+
+	it('names code that is there', () => {
+		const files = Array.from(page.matchAll(/`((?:gates|identity|shared|data)\/[\w./-]*)`/g), ([, file]) => file!);
+		assert.ok(files.length > 15);
+		assert.deepEqual(
+			files.filter((file) => !existsSync(join(ROOT, 'src', file))),
+			[],
+		);
+	});
+});

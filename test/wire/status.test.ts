@@ -1,0 +1,243 @@
+/** The status page of the real command: its heads, its JSON, its stream and their limits. What it looks like is test/system/status. */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { connect as connectTcp } from 'node:net';
+import { after, before, describe, test } from 'node:test';
+import type { StatusPage } from '../../src/control/status/schema.ts';
+import { connect, isAccepted, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { testPki } from '../fixtures/pki.ts';
+import { type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
+import { until, within } from '../fixtures/wait.ts';
+
+const pki = await testPki();
+const SECRET_TENANT = 'tenant-of-the-test';
+
+async function ask(proxy: ProxyProcess, path: string, headers: Record<string, string> = {}, method = 'GET') {
+	const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+	const options = { host: '127.0.0.1', port: proxy.metricsPort, path, method, headers, agent: false };
+	httpRequest(options, resolve).on('error', reject).end();
+	const response = await within(promise, `the answer to ${path}`);
+	return { status: response.statusCode!, headers: response.headers, response };
+}
+
+async function read(response: IncomingMessage): Promise<string> {
+	let text = '';
+	for await (const chunk of response.setEncoding('utf8')) text += chunk;
+	return text;
+}
+
+async function page(proxy: ProxyProcess, path: string, headers: Record<string, string> = {}, method = 'GET') {
+	const answer = await ask(proxy, path, headers, method);
+	return { ...answer, body: await read(answer.response) };
+}
+
+async function status(proxy: ProxyProcess, query = ''): Promise<StatusPage> {
+	return JSON.parse((await page(proxy, `/status.json${query}`)).body);
+}
+
+describe('the status page', () => {
+	let upstream: Upstream;
+	let proxy: ProxyProcess;
+	const open = new AsyncDisposableStack();
+	before(async () => {
+		upstream = open.use(await startUpstream());
+		proxy = open.use(
+			await startProxy({
+				config: { tenant_rps: 0 },
+				tenants: [{ name: SECRET_TENANT, concurrency: 3 }],
+				status: { hosts: ['edge.example.com'] },
+				routes: [{ prefix: '/up', upstream: upstream.url }],
+			}),
+		);
+	});
+	after(() => open.disposeAsync());
+
+	test('is one document that asks for nothing else, and runs and styles nothing but its own', async () => {
+		const { status, headers, body } = await page(proxy, '/');
+		assert.equal(status, 200);
+		assert.equal(headers['content-type'], 'text/html; charset=utf-8');
+		const policy = headers['content-security-policy'] as string;
+		assert.match(policy, /^default-src 'none'; /);
+		assert.match(policy, /frame-ancestors 'none'/);
+		assert.doesNotMatch(policy, /unsafe|\*|https?:/);
+		const blocks = [...body.matchAll(/<(script|style)>([\s\S]*?)<\/\1>/g)].map(([, , text]) => text!);
+		assert.equal(blocks.length, 4);
+		for (const text of blocks) {
+			assert.ok(policy.includes(`'sha256-${createHash('sha256').update(text).digest('base64')}'`), text.slice(0, 60));
+		}
+		assert.doesNotMatch(
+			body.replaceAll(/<(script|style)>[\s\S]*?<\/\1>/g, ''),
+			/\b(?:src|srcset|action|poster)="(?!\/)|url\(|style=|\son\w+=/,
+		);
+	});
+
+	test('is kept to itself: no frame, no cache, no guess at its type, no referrer', async () => {
+		for (const path of ['/', '/status.json']) {
+			const { headers } = await page(proxy, path);
+			assert.equal(headers['cache-control'], 'no-store', path);
+			assert.equal(headers['x-frame-options'], 'DENY', path);
+			assert.equal(headers['x-content-type-options'], 'nosniff', path);
+			assert.equal(headers['referrer-policy'], 'no-referrer', path);
+			assert.equal(headers['cross-origin-resource-policy'], 'same-origin', path);
+			assert.match(String(headers['content-security-policy']), /frame-ancestors 'none'/, path);
+		}
+	});
+
+	test('is for GET and HEAD', async () => {
+		for (const path of ['/', '/status.json', '/status/events']) {
+			for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
+				const { status, headers } = await page(proxy, path, {}, method);
+				assert.deepEqual([status, headers.allow], [405, 'GET, HEAD'], `${method} ${path}`);
+			}
+			const { status, body } = await page(proxy, path, {}, 'HEAD');
+			assert.deepEqual([status, body], [200, ''], path);
+		}
+	});
+
+	test('does not answer to a name that could be anybody’s (DNS rebinding), unless it is configured; metrics do', async () => {
+		for (const path of ['/', '/status.json', '/status/events']) {
+			const { status, body } = await page(proxy, path, { host: 'rebound.example' });
+			assert.equal(status, 421, path);
+			assert.match(body, /\[status\]/);
+		}
+		for (const host of ['edge.example.com:9090', 'localhost', '127.0.0.1:9090', '[::1]:9090']) {
+			assert.equal((await page(proxy, '/status.json', { host })).status, 200, host);
+		}
+		for (const path of ['/metrics', '/livez', '/readyz']) {
+			assert.equal((await page(proxy, path, { host: 'rebound.example' })).status, 200, path);
+		}
+	});
+
+	test('says as JSON what has happened: requests, refusals, handshakes, over both protocols', async () => {
+		const before = await status(proxy);
+		assert.deepEqual([before.schema, before.well, before.problems], [1, true, []]);
+		for (const protocol of PROTOCOLS) {
+			assert.equal((await request(protocol, proxy, { path: '/up/x' })).status, 200);
+			assert.equal((await request(protocol, proxy, { path: '/up/x', token: null })).status, 401);
+			assert.equal((await request(protocol, proxy, { path: '/nowhere' })).status, 404);
+		}
+		assert.equal(await isAccepted(proxy, { cert: pki.clients.expired }), false);
+		const now = await until(async () => {
+			const now = await status(proxy);
+			return now.handshakes.failed_total > 0 && now.refusals.length === 2 ? now : undefined;
+		}, 'the counts');
+		const total = (reason: string) => now.refusals.find((one) => one.reason === reason);
+		assert.deepEqual(total('token missing'), { reason: 'token missing', status: 401, total: 2, last_ten_minutes: 2 });
+		assert.deepEqual(total('no route'), { reason: 'no route', status: 404, total: 2, last_ten_minutes: 2 });
+		assert.deepEqual(now.handshakes.failures, [{ reason: 'expired', total: 1, last_ten_minutes: 1 }]);
+		assert.equal(now.upstreams.items[0]!.requests_total, 2);
+		assert.deepEqual(now.upstreams.items[0]!.routes, ['/up']);
+		assert.equal(now.upstreams.items[0]!.upstream, upstream.authority);
+		assert.equal(now.workers.listening, 2);
+		assert.equal(now.certificates[0]!.days_left, 59);
+		assert.equal(now.traffic.requests_total, before.traffic.requests_total + 6);
+	});
+
+	test('shows no token, no key and no tenant’s name', async () => {
+		const token = pki.token(SECRET_TENANT);
+		await using connection = await connect('h2', proxy);
+		await connection.request({ path: `/up/${SECRET_TENANT}`, token });
+		for (const path of ['/', '/status.json', '/?rows=200']) {
+			const { body } = await page(proxy, path);
+			for (const secret of [SECRET_TENANT, token, token.split('.')[2]!, 'PRIVATE KEY', 'BEGIN']) {
+				assert.ok(!body.includes(secret), `${path} shows ${secret.slice(0, 20)}`);
+			}
+		}
+		assert.equal((await status(proxy)).tenants, null);
+	});
+
+	test('streams to 16 readers, each update on one line; the 17th is told to come back, and has a place once one has gone', async () => {
+		const streams: IncomingMessage[] = [];
+		const stream = async () => {
+			const { status, headers, response } = await ask(proxy, '/status/events', { 'sec-fetch-site': 'same-origin' });
+			return { status, headers, response };
+		};
+		try {
+			for (let i = 0; i < 16; i++) {
+				const { status, headers, response } = await stream();
+				assert.deepEqual([status, headers['content-type']], [200, 'text/event-stream']);
+				streams.push(response);
+			}
+			const full = await stream();
+			assert.deepEqual([full.status, full.headers['retry-after']], [503, '30']);
+			full.response.resume();
+			let text = '';
+			for await (const chunk of streams[0]!.setEncoding('utf8')) {
+				text += chunk;
+				if (text.split('\n\n').length > 3) break;
+			}
+			const [retry, whole, update] = text.split('\n\n') as [string, string, string];
+			assert.match(retry, /^retry: \d+$/);
+			assert.match(JSON.parse(whole.slice('data: '.length))[0], /^<main id="page"/);
+			assert.ok(update.length < whole.length / 2, `${update.length} bytes after ${whole.length}`);
+			// Leaving the loop has ended it.
+			const late = await until(async () => {
+				const late = await stream();
+				if (late.status === 200) return late;
+				late.response.resume();
+				return undefined;
+			}, 'a place to be free');
+			streams.push(late.response);
+		} finally {
+			for (const one of streams) one.destroy();
+		}
+	});
+
+	test('gives one place to a connection, however often it is asked over it, and has it back with the connection', async () => {
+		const socket = connectTcp(proxy.metricsPort, '127.0.0.1');
+		socket.write('GET /status/events HTTP/1.1\r\nhost: localhost\r\n\r\n'.repeat(20));
+		await within(once(socket, 'data'), 'the stream to begin');
+		const beside = await ask(proxy, '/status/events');
+		beside.response.destroy();
+		assert.equal(beside.status, 200);
+		socket.destroy();
+		await within(once(socket, 'close'), 'the connection to be closed');
+		const streams = await Promise.all(Array.from({ length: 15 }, () => ask(proxy, '/status/events')));
+		for (const { response } of streams) response.destroy();
+		assert.deepEqual(new Set(streams.map(({ status }) => status)), new Set([200]));
+	});
+
+	test('gives no place to a page of somebody else’s', async () => {
+		for (const site of ['cross-site', 'same-site']) {
+			assert.equal((await page(proxy, '/status/events', { 'sec-fetch-site': site })).status, 403);
+		}
+	});
+});
+
+describe('the status page of a thousand upstreams', () => {
+	test('has a page of them, a filter, and bounded answers; with tenants = true it names those of the configuration', async () => {
+		const routes = Array.from({ length: 1_000 }, (_, i) => {
+			return { prefix: `/r${i}`, upstream: `http://127.0.0.1:${20_000 + i}`, health: false };
+		});
+		await using proxy = await startProxy({
+			routes,
+			tenants: [{ name: SECRET_TENANT, rps: 7 }],
+			status: { tenants: true },
+			config: { health: false },
+		});
+		const first = await status(proxy);
+		const { total, matching, pages, items } = first.upstreams;
+		assert.deepEqual([total, matching, pages, items.length], [1_000, 1_000, 40, 25]);
+		assert.deepEqual(first.tenants, [
+			{ tenant: SECRET_TENANT, requests_per_second: 7, burst: 7, concurrency: null, in_flight: null },
+		]);
+		const found = await status(proxy, '?filter=/r77&page=1');
+		assert.deepEqual(
+			found.upstreams.items.map((one) => one.routes[0]),
+			['/r77', ...Array.from({ length: 10 }, (_, i) => `/r77${i}`)],
+		);
+		const { body } = await page(proxy, '/');
+		const own = body.replaceAll(/<(script|style)>[\s\S]*?<\/\1>/g, '');
+		assert.ok(own.length < 100_000, `${own.length}`);
+		assert.match(body, /Page 1 of 40/);
+	});
+});
+
+test('--no-status takes the page away, and nothing else', async () => {
+	await using proxy = await startProxy({ args: ['--no-status'] });
+	for (const path of ['/', '/status.json', '/status/events']) assert.equal((await page(proxy, path)).status, 404, path);
+	assert.equal((await page(proxy, '/metrics')).status, 200);
+});
