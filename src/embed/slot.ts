@@ -89,8 +89,8 @@ export function releaseAfterAbort(slot: Slot, signal: AbortSignal): void {
 }
 
 /**
- * The same as `releaseAfterResponse` for a web-standard response, which tells nobody of its end: the slot is given back with the last byte of its body, or when
- * the server cancels it.
+ * The same as `releaseAfterResponse` for a web-standard response, which tells nobody of its end: the slot is given back with the last
+ * byte of its body, or when the server cancels it.
  *
  * @returns the response to hand on in its place.
  *

@@ -45,7 +45,8 @@ export class BucketCounts {
 	constructor(layout: BucketLayout, memory: SharedArrayBuffer, offset = 0) {
 		const { bounds, exemplars } = layout;
 		const cells = bounds.length + 2;
-		this.#bounds = bounds.map((seconds) => seconds * 1000);
+		// Some products are a bit less, such as 0.0049 times 1000.
+		this.#bounds = bounds.map((seconds) => Number((seconds * 1000).toPrecision(15)));
 		this.#cells = new Float64Array(memory, offset, cells);
 		this.#exemplars = exemplars ? new ExemplarCells(memory, offset + cells * 8, bounds.length + 1) : undefined;
 	}

@@ -33,8 +33,8 @@ export interface NewFile {
 }
 
 /**
- * Writes files of which none may be there; folders are made as needed, those with secrets for their owner alone. Either all are written or, as far as the file
- * system lets us, none.
+ * Writes files of which none may be there; folders are made as needed, those with secrets for their owner alone. Either all are
+ * written or, as far as the file system lets us, none.
  *
  * @throws CommandError naming what stands in the way, and the remedy.
  */

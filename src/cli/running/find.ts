@@ -102,9 +102,10 @@ export async function askFacts(metrics: Address, { ask }: Pick<Machine, 'ask'>):
 function readFacts(body: string): ProcessFacts | undefined {
 	try {
 		const facts = JSON.parse(body);
-		return Number.isSafeInteger(facts.pid) && facts.pid > 0 && typeof facts.reloads.success === 'number'
-			? facts
-			: undefined;
+		const { pid, generation, reloads } = facts;
+		// Some of it is shown to people, and counted with.
+		const isWhole = [pid, generation, reloads.success, reloads.failure].every(Number.isSafeInteger);
+		return isWhole && pid > 0 ? facts : undefined;
 	} catch {
 		return undefined;
 	}

@@ -18,7 +18,10 @@ export interface FamilyDescription {
 
 export type ExpositionFormat = 'text' | 'openmetrics';
 
-/** Prometheus' text format 0.0.4 (https://prometheus.io/docs/instrumenting/exposition_formats/), and OpenMetrics 1.0.0 (https://prometheus.io/docs/specs/om/open_metrics_spec/). */
+/**
+ * Prometheus' text format 0.0.4 (https://prometheus.io/docs/instrumenting/exposition_formats/), and OpenMetrics 1.0.0
+ * (https://prometheus.io/docs/specs/om/open_metrics_spec/).
+ */
 export const EXPOSITION_TYPES: Readonly<Record<ExpositionFormat, string>> = {
 	text: 'text/plain; version=0.0.4; charset=utf-8',
 	openmetrics: 'application/openmetrics-text; version=1.0.0; charset=utf-8',

@@ -23,9 +23,9 @@ export interface MetricsListener {
 const TARGET = 'proxy::metrics';
 
 /**
- * The plain listener of specification 4.3: `/metrics`, for those who start and stop the process `/livez` and
- * `/readyz`, `/process` for `proxy reload` and `proxy drain`, and for people the status page. It runs on the main thread, so it answers also while the data plane is saturated, and until the very end of a
- * drain.
+ * The plain listener of specification 4.3: `/metrics`, for those who start and stop the process `/livez` and `/readyz`, `/process` for
+ * `proxy reload` and `proxy drain`, and for people the status page. It runs on the main thread, so it answers also while the data plane
+ * is saturated, and until the very end of a drain.
  *
  * @throws StartError when the address cannot be had.
  */

@@ -35,9 +35,9 @@ export interface ReloadParts {
 const TARGET = 'proxy::reload';
 
 /**
- * Reload by SIGUSR1 (specification 3.3 and 6), by SIGHUP, or because files have changed. TLS material, identity
- * (whom we believe) and routing table are taken over independently of each other, and each by all workers or by none. Whoever asks while a reload is running makes
- * it run once more, however many there are: the files may have changed after they were read.
+ * Reload by SIGUSR1 (specification 3.3 and 6), by SIGHUP, or because files have changed. TLS material, identity (whom we believe) and
+ * routing table are taken over independently of each other, and each by all workers or by none. Whoever asks while a reload is running
+ * makes it run once more, however many there are: the files may have changed after they were read.
  */
 export class Reloader {
 	readonly #parts: ReloadParts;

@@ -21,6 +21,9 @@ describe('a histogram of buckets', () => {
 			[0, 0, 1, 1, 2, 3, 3],
 		);
 		assert.deepEqual([...BucketTotal.of(LAYOUT, [one]).counts], [2, 2, 1, 2]);
+		// 0.0049 times 1000 is less than 4.9.
+		const [odd] = parts({ bounds: [0.0049], exemplars: false });
+		assert.equal(odd.record(4.9), 0);
 	});
 
 	it('of several workers is the one that a single worker would have written', () => {

@@ -65,6 +65,8 @@ describe('a running proxy is found', () => {
 			[200, '<html>'],
 			[200, '{"pid":-1}'],
 			[200, '{"pid":"1"}'],
+			[200, '{"pid":1,"startTicks":1,"generation":"\\u001b[2J","reloads":{"success":0,"failure":0},"reloading":false}'],
+			[200, '{"pid":1,"startTicks":1,"generation":1,"reloads":{"success":0},"reloading":false}'],
 		] as const) {
 			const machine = new FakeMachine();
 			machine.answer = { status, body };
