@@ -45,7 +45,7 @@ port2.on('message', ({ lines }) => accessLog.onWritten(lines.length));
 const requests = new RequestLog(clock, [accessLog.write]);
 
 function serve(i: number): void {
-	const record = requests.begin({ connection, method: 'GET', target: `/api/items/${i % 1000}` }, clock.now());
+	const record = requests.begin({ connection, method: 'GET', target: `/api/items/${i % 1000}` }, clock.now())!;
 	record.sent(clock.now());
 	record.upstreamEnds();
 	record.answers(200, undefined);

@@ -60,6 +60,7 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 			'status',
 			'tenant-limit',
 			'tls',
+			'trace-collector',
 			'workers',
 		],
 	].map((name) => `test/wire/${name}.test.ts`),

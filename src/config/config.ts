@@ -11,7 +11,7 @@ import type { IssuerRules } from '../identity/issuer.ts';
 import type { RateClaim, RateSeed, TenantSeed } from '../identity/quotas.ts';
 import type { RouteAccessSeed } from '../identity/route-access.ts';
 import type { Limits } from '../shared/limits.ts';
-import type { LogSettings } from '../shared/messages.ts';
+import type { LogSettings, TraceSettings } from '../shared/messages.ts';
 
 export type { Limits, OpeningRule };
 
@@ -146,6 +146,8 @@ export interface Config {
 	readonly log: LogSettings;
 	/** Upper bounds of the histograms' buckets, ascending, in seconds as they are shown; read at the start alone. */
 	readonly metrics: { readonly buckets: readonly number[]; readonly gateBuckets: readonly number[] };
+	/** `undefined`: nothing is traced. Read at the start alone, like the files that it names. */
+	readonly trace: TraceConfig | undefined;
 	/** The status page; read at the start alone. */
 	readonly status: {
 		/** Whether it names tenants. */
@@ -153,6 +155,15 @@ export interface Config {
 		/** Names that it may be asked for by. */
 		readonly hosts: readonly string[];
 	};
+}
+
+/** `[trace]`. */
+export interface TraceConfig extends TraceSettings {
+	/** With its path. */
+	readonly endpoint: string;
+	readonly caPath: string | undefined;
+	readonly headersPath: string | undefined;
+	readonly serviceName: string;
 }
 
 /**
@@ -164,6 +175,7 @@ export interface ConfigFiles {
 	readonly lines: Config['lines'];
 	readonly tls: { readonly [Key in keyof Config['tls']]?: Config['tls'][Key] | undefined };
 	readonly revokedPath?: string | undefined;
+	readonly trace?: { readonly caPath?: string | undefined; readonly headersPath?: string | undefined } | undefined;
 	/** `undefined` where the configuration is wrong. */
 	readonly issuers?: Config['issuers'] | undefined;
 	readonly jwt: { readonly publicKeyPath?: string | undefined } | undefined;

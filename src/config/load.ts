@@ -9,6 +9,7 @@ import { issuerConflicts } from './issuer-conflicts.ts';
 import { quotaConflicts } from './quota-conflicts.ts';
 import { type ConfigFile, configFile } from './schema.ts';
 import { parseToml, type TomlTable } from './toml.ts';
+import { traceConflicts } from './trace-conflicts.ts';
 import { upstreamConflicts } from './upstream-conflicts.ts';
 
 /** What came of reading a configuration file. */
@@ -69,6 +70,7 @@ function diagnoseConfig(text: string, path: string): ConfigReading {
 		...crlConflicts(document),
 		...issuerConflicts(document),
 		...quotaConflicts(document),
+		...traceConflicts(document),
 	];
 	const lines = linesByKey(document);
 	if (result.success && problems.length === 0) {
@@ -87,7 +89,7 @@ function namedFiles(
 ): ConfigFiles {
 	const wrong = new Set(problems.map(({ key }) => key));
 	const usable = (value: unknown, key: string) => (typeof value === 'string' && !wrong.has(key) ? value : undefined);
-	const named = (table: 'tls' | 'jwt', key: string): string | undefined =>
+	const named = (table: 'tls' | 'jwt' | 'trace', key: string): string | undefined =>
 		usable((root[table] as TomlTable | undefined)?.[key], `${table}.${key}`);
 	const crls = (root.tls as TomlTable | undefined)?.crl_path;
 	return {
@@ -100,6 +102,7 @@ function namedFiles(
 			crlPaths: [crls].flat().flatMap((path, i) => usable(path, `tls.crl_path[${i}]`) ?? []),
 		},
 		jwt: { publicKeyPath: named('jwt', 'jwks_path') },
+		trace: { caPath: named('trace', 'ca_path'), headersPath: named('trace', 'headers_path') },
 		revokedPath: usable(root.revoked_path, 'revoked_path'),
 		issuerFiles: (Array.isArray(root.issuers) ? root.issuers : []).flatMap((issuer, i) =>
 			issuerFiles(issuer ?? {}, i, (key) => ![...wrong].some((problem) => problem?.startsWith(key))),
@@ -161,7 +164,20 @@ function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Confi
 		limits: toLimits(file.limits),
 		log: { access: file.log.access, requestId: file.log.request_id },
 		metrics: { buckets: file.metrics.buckets, gateBuckets: file.metrics.gate_buckets },
+		trace: file.trace && toTrace(file.trace),
 		status: file.status,
+	};
+}
+
+function toTrace(trace: NonNullable<ConfigFile['trace']>): NonNullable<Config['trace']> {
+	return {
+		endpoint: trace.endpoint,
+		ratio: trace.ratio,
+		caPath: trace.ca_path,
+		headersPath: trace.headers_path,
+		serviceName: trace.service_name,
+		tenants: trace.tenants,
+		maxSpans: trace.max_queue_spans,
 	};
 }
 

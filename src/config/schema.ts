@@ -21,6 +21,7 @@ import { route } from './tables/routes.ts';
 import { status } from './tables/status.ts';
 import { tenant } from './tables/tenants.ts';
 import { tls } from './tables/tls.ts';
+import { trace } from './tables/trace.ts';
 import { upstreamKeys } from './tables/upstream-keys.ts';
 
 /**
@@ -72,6 +73,7 @@ export const configFile = z.strictObject({
 	limits: emptyIfAbsent(limits),
 	log: emptyIfAbsent(log),
 	metrics: emptyIfAbsent(metrics),
+	trace: trace.optional(),
 	status: emptyIfAbsent(status),
 });
 
@@ -88,6 +90,7 @@ export const KEYS: ReadonlyMap<string, readonly string[]> = new Map([
 	['breaker', Object.keys(breaker.shape)],
 	['log', Object.keys(log.shape)],
 	['metrics', Object.keys(metrics.shape)],
+	['trace', Object.keys(trace.shape)],
 	['status', Object.keys(status.shape)],
 	['tenants', Object.keys(tenant.shape)],
 	['routes', Object.keys(route.shape)],

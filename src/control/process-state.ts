@@ -58,9 +58,9 @@ export function createState({ config, tls, identity }: StartFiles, wantedWorkers
 	};
 }
 
-/** Requests have a trace to show where they are given identifiers. */
-function histogramLayouts({ metrics: { buckets, gateBuckets }, log }: Config): HistogramLayouts {
-	const exemplars = log.requestId;
+/** Requests have a trace to show where they are given identifiers, or are traced. */
+function histogramLayouts({ metrics: { buckets, gateBuckets }, log, trace }: Config): HistogramLayouts {
+	const exemplars = log.requestId || trace !== undefined;
 	return {
 		upstream: { bounds: buckets, exemplars },
 		handshake: { bounds: buckets, exemplars: false },
@@ -83,7 +83,7 @@ export function processLimits(config: Config, wantedWorkers: number) {
 /** What a worker begins with, at the moment it is started. */
 export function seedWorker(
 	{ clockEpoch, workers, inForce, upstreams, memory }: ProcessState,
-	{ limits, tenantRps, log }: Config,
+	{ limits, tenantRps, log, trace }: Config,
 	{ index, bind, logFilter }: { index: number; bind: ListenAddress; logFilter: string },
 ): WorkerSeed {
 	return {
@@ -107,6 +107,7 @@ export function seedWorker(
 		histograms: memory.histograms,
 		logFilter,
 		log,
+		trace: trace && { ratio: trace.ratio, tenants: trace.tenants, maxSpans: trace.maxSpans },
 	};
 }
 

@@ -27,6 +27,7 @@ import { FactReader } from './status/fact-reader.ts';
 import { Readiness } from './status/readiness.ts';
 import { StatusPages } from './status/status-pages.ts';
 import { systemTimers } from './timers.ts';
+import type { Tracing } from './trace/tracing.ts';
 import { configureHeaps } from './workers/heap.ts';
 import { WorkerPool } from './workers/worker-pool.ts';
 
@@ -84,14 +85,15 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	for (const warning of files.warnings) log.warn(TARGET, describeProblem(config.path, warning));
 	await assertFree(bind, '--bind');
 
+	const tracing = await createTracing(options, state);
 	const prober = createProber(options, state);
 	const remoteKeys = createRemoteKeys(options, state, () => pool);
-	const pool = createPool(options, state, remoteKeys);
+	const pool = createPool(options, state, remoteKeys, tracing);
 	const readiness = new Readiness(
 		() => pool.listening,
 		() => remoteKeys.awaited,
 	);
-	const sources = metricSources(options, state, pool, remoteKeys);
+	const sources = metricSources(options, state, pool, remoteKeys, tracing);
 	const status = options.statusPage ? createStatus(options, state, sources, readiness) : undefined;
 	const metrics = await startMetrics(metricsBind, sources, readiness, log, status?.routes);
 	prober.watch(state.upstreams.current.upstreams.values());
@@ -102,7 +104,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	remoteKeys.serve();
 
 	const reloader = createReloader(options, state, prober, pool, remoteKeys);
-	const drain = createDrain(options, pool);
+	const drain = createDrain(options, pool, tracing);
 	watchCrls({
 		timers: systemTimers,
 		crls: () => state.inForce.tls.clients?.crls ?? [],
@@ -184,7 +186,22 @@ function useIdentity({ inForce }: ProcessState, remoteKeys: RemoteKeys, identity
 	remoteKeys.inForce(identity);
 }
 
-function createPool(options: SupervisorOptions, state: ProcessState, remoteKeys: RemoteKeys): WorkerPool {
+/** `undefined` without `[trace]`: then nothing of OpenTelemetry is loaded. */
+async function createTracing(
+	{ files: { config, trace: files }, bind, version, log }: SupervisorOptions,
+	{ clock }: ProcessState,
+): Promise<Tracing | undefined> {
+	if (config.trace === undefined) return undefined;
+	const { startTracing } = await import('./trace/tracing.ts');
+	return startTracing({ config: config.trace, files, bind, version, timers: systemTimers, clock, log });
+}
+
+function createPool(
+	options: SupervisorOptions,
+	state: ProcessState,
+	remoteKeys: RemoteKeys,
+	tracing: Tracing | undefined,
+): WorkerPool {
 	const { bind, workerUrl, logFilter, log, output } = options;
 	const { config } = options.files;
 	return new WorkerPool({
@@ -204,6 +221,7 @@ function createPool(options: SupervisorOptions, state: ProcessState, remoteKeys:
 		log,
 		writeRecord: output.writeRecord,
 		writeLines: output.writeLines,
+		exportSpans: (spans, onDone) => tracing?.exportSpans(spans, onDone),
 		timers: systemTimers,
 		clock: state.clock,
 	});
@@ -214,6 +232,7 @@ function metricSources(
 	state: ProcessState,
 	pool: WorkerPool,
 	remoteKeys: RemoteKeys,
+	tracing: Tracing | undefined,
 ): MetricSources {
 	return {
 		build: { version, bodyMode, node: process.versions.node },
@@ -229,6 +248,7 @@ function metricSources(
 		remoteKeys: () => remoteKeys.all,
 		now: () => state.clock.now(),
 		wallSeconds: () => state.clock.wallSeconds(),
+		spans: tracing && (() => tracing.counts),
 	};
 }
 
@@ -278,13 +298,23 @@ function createReloader(
 	});
 }
 
-function createDrain({ files: { config }, log, exit }: SupervisorOptions, pool: WorkerPool): Drain {
+/** For spans of the last requests, ms: a collector that is away does not hold up the end. */
+const LAST_SPANS_MS = 1_500;
+
+function createDrain(
+	{ files: { config }, log, exit }: SupervisorOptions,
+	pool: WorkerPool,
+	tracing: Tracing | undefined,
+): Drain {
 	return new Drain({
 		drainWorkers: () => pool.drain(),
 		delayMs: config.limits.shutdownDelayMs,
 		limitMs: config.limits.shutdownDrainMs,
 		timers: systemTimers,
 		log,
-		exit,
+		exit: (code) => {
+			if (code !== 0 || tracing === undefined) return exit(code);
+			void tracing.flush(LAST_SPANS_MS).then(() => exit(code));
+		},
 	});
 }

@@ -26,7 +26,8 @@ export function accessLine(record: RequestRecord, wallMs: number): string {
 	if (!Number.isNaN(bodyDuration)) line += `,"body_ms":${thousandths(bodyDuration)}`;
 	if (attempts !== 0) line += `,"upstream_ms":${thousandths(record.upstreamDuration)},"attempt":${attempts}`;
 	if (correlation !== undefined) {
-		line += `,"trace_id":"${correlation.traceId}","request_id":${jsonString(correlation.requestId)}`;
+		line += `,"trace_id":"${correlation.traceId}"`;
+		if (correlation.requestId !== undefined) line += `,"request_id":${jsonString(correlation.requestId)}`;
 	}
 	return `${line}}\n`;
 }
@@ -77,6 +78,6 @@ export const ACCESS_MEMBERS: Readonly<Record<string, string>> = {
 	upstream_ms: "from sending the (first) request to the end of the upstream's answer; absent where none was sent",
 	attempt: '1, or 2 after the retry on a connection that had timed out',
 	trace_id:
-		'with `request_id = true`: of the `traceparent` that the upstream gets. Absent where the head was refused as a whole (`400 bad request`, `431`, `501 method not implemented`)',
-	request_id: 'the same of `x-request-id`',
+		'with `request_id = true` or `[trace]`: of the `traceparent` that the upstream gets. Absent where the head was refused as a whole (`400 bad request`, `431`, `501 method not implemented`)',
+	request_id: 'with `request_id = true`: the same of `x-request-id`',
 };

@@ -7,7 +7,7 @@ import {
 	type Outcome,
 	REFUSED,
 } from '../gates/breaker.ts';
-import type { Correlation } from '../gates/correlation.ts';
+import type { Correlation, Identified } from '../gates/correlation.ts';
 import type { RequestHead } from '../gates/headers.ts';
 import { type CleanTarget, pathOf } from '../gates/path.ts';
 import type { RequestSlots } from '../gates/quota.ts';
@@ -15,6 +15,7 @@ import { RateLimitFields } from '../gates/rate-limit-fields.ts';
 import * as rejection from '../gates/rejection.ts';
 import { Rejection } from '../gates/rejection.ts';
 import type { Identity } from '../gates/token-cache.ts';
+import { UNIDENTIFIED } from '../gates/trace-context.ts';
 import { admitTarget, refuseProtocolChange } from '../gates/upgrade.ts';
 import { refuseOtherHolder } from '../identity/bound-token.ts';
 import { NO_CERTIFICATE } from '../identity/route-access.ts';
@@ -29,6 +30,7 @@ import type { Dispatched } from './dispatch-queue.ts';
 import type { DataPlane, Route } from './plane.ts';
 import { reportBrokenOff, reportRefusal } from './refusal-report.ts';
 import type { RequestRecord } from './request-record.ts';
+import type { RequestSpan } from './request-span.ts';
 import type { OutgoingBody, ResponseHandler, UpstreamConnection, UpstreamFailure } from './upstream/connection.ts';
 
 /**
@@ -40,6 +42,8 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 	protected readonly plane: DataPlane;
 	/** While requests are logged, and until this one has been. */
 	protected record: RequestRecord | undefined;
+	/** Where the request is sampled. */
+	protected span: RequestSpan | undefined;
 	/** Monotonic milliseconds when it was the request's turn: what is pipelined waits before that. */
 	#startedAt = 0;
 	/** Of that so much was spent waiting for the client, ms. */
@@ -92,10 +96,14 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 
 		// A message that two readers could understand in two ways is no request at all (RFC 9112 section 6.3).
 		const head = client.head;
-		if (head instanceof Rejection) return this.refuse(head);
+		if (head instanceof Rejection) {
+			if (plane.traces) this.#identify(UNIDENTIFIED);
+			return this.refuse(head);
+		}
 		this.#head = head;
-		this.#correlation = plane.correlate?.(head);
+		if (plane.correlate !== undefined) this.#identify(head);
 
+		this.span?.enters('token');
 		// Who is calling? The client certificate has opened the connection; the token names the tenant.
 		const identity = plane.authenticator.authenticate(head.authorization, plane.clock.wallSeconds());
 		if (identity instanceof Rejection) return this.refuse(identity);
@@ -103,11 +111,13 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 
 		// A bound token is worth nothing on the connection of somebody else (RFC 8705). Its verdict is shared by all connections.
 		if (identity.confirmation !== undefined) {
+			this.span?.enters('bound token');
 			const stolen = refuseOtherHolder(identity.confirmation, client.connection.certificate?.thumbprint);
 			if (stolen) return this.refuse(stolen);
 		}
 
 		// Only now is there somebody to charge. Everything after this costs the tenant one request.
+		this.span?.enters('tenant rate');
 		if (plane.limits.rateLimitHeaders) this.#report = new RateLimitFields();
 		const overRate = refuseOverTenantRate(plane.limiter, identity, this.#startedAt, this.#report);
 		if (overRate) return this.refuse(overRate);
@@ -115,17 +125,20 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		// And one of those that it may have under way, until the request is over, whatever becomes of it.
 		const { slots } = identity.quota;
 		if (slots !== undefined) {
+			this.span?.enters('tenant concurrency');
 			const tooMany = refuseOverConcurrency(slots, this.#report);
 			if (tooMany) return this.refuse(tooMany);
 			this.#slots = slots;
 		}
 
 		// The proxy and the upstream must see the same path, or the route that is matched is not the one that is served.
+		this.span?.enters('path');
 		const target = admitTarget(client.method, client.target);
 		if (target instanceof Rejection) return this.refuse(target);
 		this.#target = target;
 
 		// Behind an upgraded connection there would be no gates.
+		this.span?.enters('protocol change');
 		const unsupported = refuseProtocolChange(client.method, head.wantsUpgrade);
 		if (unsupported) return this.refuse(unsupported);
 
@@ -133,11 +146,22 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		this.receive(head);
 	}
 
+	/** What the request is found by, and whether a span is made of it. */
+	#identify(identified: Identified): void {
+		const { plane } = this;
+		this.#correlation = plane.correlate!(identified);
+		const { span } = this.#correlation;
+		if (span === undefined) return;
+		this.record = plane.requestLog!.beginSpan(this.client, this.#startedAt, span, this.record);
+		this.span = this.record.span;
+	}
+
 	/** From the route to the queue before the upstream's door. */
 	protected forward(): void {
 		const { client, plane } = this;
 
 		// Matching is pure, so it can come before anything is spent.
+		this.span?.enters('route');
 		const route = plane.routes.match(pathOf(this.#target!));
 		if (route instanceof Rejection) return this.refuse(route);
 		this.route = route;
@@ -145,14 +169,19 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 
 		// Who may use the route? The certificate's names, the tenant and the token's scopes say. Each answer is worked out once
 		// for a connection or a token.
-		const forbidden = route.access?.refuse(client.connection, this.#identity!);
-		if (forbidden) return this.refuse(forbidden);
-		if (route.certificateHeaders !== undefined && client.connection.caller === undefined) {
-			return this.refuse(NO_CERTIFICATE);
+		if (route.access !== undefined) {
+			this.span?.enters('route access');
+			const forbidden = route.access.refuse(client.connection, this.#identity!);
+			if (forbidden) return this.refuse(forbidden);
+		}
+		if (route.certificateHeaders !== undefined) {
+			this.span?.enters('certificate headers');
+			if (client.connection.caller === undefined) return this.refuse(NO_CERTIFICATE);
 		}
 
 		// What a tenant may ask for in all need not be what it may ask of this route.
 		if (route.limit !== undefined) {
+			this.span?.enters('route rate');
 			const overRate = refuseOverRouteRate(
 				plane.limiter,
 				this.#identity!,
@@ -168,6 +197,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		if (tooLarge) return this.refuse(tooLarge);
 
 		// A few go to the upstreams at the end of each turn of the loop: `dispatch` follows when it is this one's turn.
+		this.span?.enters('dispatch queue');
 		plane.dispatches.add(this);
 	}
 
@@ -186,9 +216,11 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		const route = this.route!;
 
 		// Last, since this may spend the one probe of a half-open breaker. From here on an outcome must be reported.
+		this.span?.enters('circuit breaker');
 		this.#admission = route.upstream.breaker.admit(now, route.cooldownMs);
 		if (this.#admission === REFUSED) return this.refuse(CIRCUIT_OPEN);
 
+		this.span?.enters('upstream');
 		this.#sentAt = now;
 		this.#measure(plane.histograms.gates, now - this.#startedAt - this.#waitedMs, now);
 		plane.deadlines.upstream.add(this);
@@ -286,7 +318,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 
 	#measure(durations: BucketCounts, ms: number, now: number): void {
 		const bucket = durations.record(ms);
-		if (this.#correlation !== undefined) {
+		if (this.#correlation?.isShown) {
 			durations.exemplify(bucket, ms, this.#correlation.traceId, now, this.plane.clock);
 		}
 	}

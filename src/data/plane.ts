@@ -1,6 +1,6 @@
 import type { OpeningRule } from '../gates/breaker.ts';
-import type { Correlation } from '../gates/correlation.ts';
-import type { RequestHead } from '../gates/headers.ts';
+import type { Correlation, Identified } from '../gates/correlation.ts';
+import type { Identifiers } from '../gates/headers.ts';
 import type { RouteTable } from '../gates/routes.ts';
 import type { CertificateHeaders } from '../identity/certificate-headers.ts';
 import type { RouteAccess } from '../identity/route-access.ts';
@@ -44,10 +44,14 @@ export interface DataPlane {
 	readonly log: Logger;
 	/** For lines that anybody can provoke. */
 	readonly strangers: RateLimitedLog;
-	/** `undefined` when requests are not logged, which is the normal case. */
+	/** `undefined` when requests are neither logged nor traced, which is the normal case. */
 	readonly requestLog: RequestLog | undefined;
-	/** Gives requests their identifiers; heads are read for them (`traced`). `undefined`: they are forwarded as they came. */
-	readonly correlate: ((head: RequestHead) => Correlation) | undefined;
+	/** Gives requests their identifiers. `undefined`: they are forwarded as they came. */
+	readonly correlate: ((head: Identified) => Correlation) | undefined;
+	/** Which of them heads are read for. */
+	readonly identifiers: Identifiers;
+	/** Whether requests may be sampled. */
+	readonly traces: boolean;
 }
 
 /** Durations over all time, beside the summaries of the last minute. */

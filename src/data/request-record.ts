@@ -1,8 +1,9 @@
-import type { Correlation } from '../gates/correlation.ts';
+import type { Correlation, SpanContext } from '../gates/correlation.ts';
 import type { Rejection } from '../gates/rejection.ts';
 import { withoutQuery } from '../gates/target.ts';
 import type { Clock } from '../shared/clock.ts';
 import type { ClientConnection } from './client-connection.ts';
+import { RequestSpan } from './request-span.ts';
 
 /** What became of a request. */
 export type Ending =
@@ -13,7 +14,7 @@ export type Ending =
 	/** The answer had begun and could not be brought to its end. */
 	| 'broken off';
 
-/** What is kept of one request for its line in a log. There is one only while requests are logged. */
+/** What is kept of one request for its line in a log, or for its span. There is one only while requests are logged, or where it is sampled. */
 export class RequestRecord {
 	/** Members that all requests of the connection share, ready to write (`ClientConnection.logMembers`). */
 	readonly connectionMembers: string;
@@ -28,6 +29,8 @@ export class RequestRecord {
 	tenant: string | undefined = undefined;
 	route: { readonly prefix: string; readonly upstream: { readonly authority: string } } | undefined = undefined;
 	correlation: Correlation | undefined = undefined;
+	/** Of a request that is sampled. */
+	span: RequestSpan | undefined = undefined;
 	/** Requests that went to the upstream: 0, 1, or 2 after the retry. */
 	attempts = 0;
 	/** Bytes of bodies without their framing: what was read from the client, and what was given to its connection. */
@@ -77,6 +80,7 @@ export class RequestRecord {
 	answers(status: number, refusal: Rejection | undefined): void {
 		this.status = status;
 		this.refusal = refusal;
+		this.span?.answers(refusal);
 		if (refusal !== undefined && this.method !== 'HEAD') this.gave(refusal.body.length);
 	}
 
@@ -87,6 +91,7 @@ export class RequestRecord {
 	breaksOff(why: Rejection): void {
 		this.refusal = why;
 		this.ending = 'broken off';
+		this.span?.breaksOff(why);
 	}
 
 	/** The client has left. What we have broken off ends like this, too. */
@@ -96,6 +101,11 @@ export class RequestRecord {
 
 	ends(): void {
 		this.#endedAt = this.#clock.now();
+	}
+
+	/** Monotonic milliseconds. */
+	get startedAt(): number {
+		return this.#startedAt;
 	}
 
 	get path(): string {
@@ -125,24 +135,52 @@ export interface Loggable {
 	readonly target: string;
 }
 
+export interface SpanParts {
+	/** For each request that is sampled; its record has a span. */
+	readonly write: (record: RequestRecord, span: RequestSpan) => void;
+	/** Decides about a request of which nothing is known. */
+	readonly sample: () => SpanContext | undefined;
+}
+
 /** Writes about each request when it is over. */
 export class RequestLog {
 	readonly #clock: Clock;
 	readonly #writers: readonly ((record: RequestRecord) => void)[];
+	readonly #spans: SpanParts | undefined;
 
-	constructor(clock: Clock, writers: readonly ((record: RequestRecord) => void)[]) {
+	/** @param writers for each request; none: only those are recorded that are sampled. */
+	constructor(clock: Clock, writers: readonly ((record: RequestRecord) => void)[], spans?: SpanParts) {
 		this.#clock = clock;
 		this.#writers = writers;
+		this.#spans = spans;
 	}
 
-	/** @param now monotonic milliseconds. */
-	begin(client: Loggable, now: number): RequestRecord {
-		return new RequestRecord(client, this.#clock, now);
+	/**
+	 * @param now monotonic milliseconds.
+	 * @returns `undefined` where nobody wants to know of a request that is not sampled.
+	 */
+	begin(client: Loggable, now: number): RequestRecord | undefined {
+		return this.#writers.length === 0 ? undefined : new RequestRecord(client, this.#clock, now);
+	}
+
+	/** The same for one that is sampled. @param record where it has one already. */
+	beginSpan(client: Loggable, now: number, context: SpanContext, record: RequestRecord | undefined): RequestRecord {
+		const sampled = record ?? new RequestRecord(client, this.#clock, now);
+		sampled.span = new RequestSpan(client.connection, context, this.#clock, now);
+		return sampled;
+	}
+
+	/** The same for one whose head could not be read: nobody has said whether it is sampled. */
+	beginUnread(client: Loggable, now: number): RequestRecord | undefined {
+		const record = this.begin(client, now);
+		const context = this.#spans?.sample();
+		return context === undefined ? record : this.beginSpan(client, now, context, record);
 	}
 
 	/** Called once for each record. */
 	end(record: RequestRecord): void {
 		record.ends();
 		for (const write of this.#writers) write(record);
+		if (record.span !== undefined) this.#spans?.write(record, record.span);
 	}
 }

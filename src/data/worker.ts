@@ -3,6 +3,7 @@ import { correlate } from '../gates/correlation.ts';
 import { routePolicy } from '../gates/rate-limit-fields.ts';
 import { RouteTable } from '../gates/routes.ts';
 import { CACHE_CAPACITY } from '../gates/token-cache.ts';
+import { createTracing, UNIDENTIFIED } from '../gates/trace-context.ts';
 import { CertificateHeaders } from '../identity/certificate-headers.ts';
 import { loadNameReader, type NameReader } from '../identity/certificate-names.ts';
 import { Quotas, type RateSeed, rateOf } from '../identity/quotas.ts';
@@ -41,6 +42,7 @@ import {
 } from './plane.ts';
 import { createRandomHex } from './random-hex.ts';
 import { RequestLog, type RequestRecord } from './request-record.ts';
+import { SpanQueue } from './span-queue.ts';
 import { TurnEnd } from './turn-end.ts';
 import { reportUnknownKeys } from './unknown-keys.ts';
 
@@ -53,6 +55,8 @@ class Worker {
 	readonly #plane: DataPlane;
 	/** `undefined` when it is off. */
 	readonly #accessLog: AccessLog | undefined;
+	/** `undefined` without `[trace]`. */
+	readonly #spans: SpanQueue | undefined;
 	readonly #listener: Listener;
 	readonly #onUnknownKey: OnUnknownKey;
 	#upstreams = new Map<number, Upstream>();
@@ -68,12 +72,16 @@ class Worker {
 		const deadlines = new Deadlines(clock);
 		const stats = new WorkerStats(seed.stats);
 		this.#accessLog = createAccessLog(seed, clock, stats);
+		this.#spans = createSpanQueue(seed, clock, stats);
 		this.#onUnknownKey = reportUnknownKeys(clock, (issuer) => tell({ type: 'unknown-key', issuer }));
 		const trust = new Trust(seed.identity, this.#onUnknownKey);
 		const keys = { keyOf: (tenant: string) => tenantKey(seed.tenantSecret, tenant) };
 		const authenticator = new Authenticator(trust, keys, createQuotas(seed, seed.identity), CACHE_CAPACITY, stats);
 		const planeDeadlines = createDeadlines(deadlines, seed.limits);
-		this.#plane = createPlane(seed, clock, stats, planeDeadlines, authenticator, this.#accessLog);
+		this.#plane = createPlane(seed, clock, stats, planeDeadlines, authenticator, {
+			accessLog: this.#accessLog,
+			spans: this.#spans,
+		});
 		authenticator.refuseRevoked(new RevokedTokens(seed.tls.clients?.revoked ?? NOTHING_REVOKED));
 		this.#routing(seed.routing, readNames)();
 		this.#listener = new Listener(this.#plane, seed);
@@ -99,6 +107,7 @@ class Worker {
 	/** What requests have left to say. */
 	flush(): void {
 		this.#accessLog?.flush();
+		this.#spans?.flush();
 	}
 
 	onMessage(message: ToWorker): void {
@@ -125,6 +134,8 @@ class Worker {
 				return this.#listener.drain(() => this.#onDrained());
 			case 'access-lines-written':
 				return this.#accessLog?.onWritten(message.bytes);
+			case 'spans-done':
+				return this.#spans?.onDone(message.count);
 		}
 	}
 
@@ -229,13 +240,24 @@ function createAccessLog({ log, workers }: WorkerSeed, clock: Clock, stats: Work
 	});
 }
 
+function createSpanQueue({ trace, workers }: WorkerSeed, clock: Clock, stats: WorkerStats): SpanQueue | undefined {
+	if (trace === undefined) return undefined;
+	return new SpanQueue({
+		clock,
+		send: (spans) => tell({ type: 'spans', spans }),
+		maxSpans: Math.ceil(trace.maxSpans / workers),
+		tenants: trace.tenants,
+		stats,
+	});
+}
+
 function createPlane(
 	seed: WorkerSeed,
 	clock: Clock,
 	stats: WorkerStats,
 	deadlines: PlaneDeadlines,
 	authenticator: Authenticator,
-	accessLog: AccessLog | undefined,
+	{ accessLog, spans }: { accessLog: AccessLog | undefined; spans: SpanQueue | undefined },
 ): DataPlane {
 	const limiter = new TenantLimiter(seed.limiter, seed.index);
 	const filter = parseLogFilter(seed.logFilter);
@@ -246,7 +268,7 @@ function createPlane(
 	);
 	const debugs = filter.enabled('debug', 'proxy::request');
 	const writers = [...(accessLog ? [accessLog.write] : []), ...(debugs ? [debugLines(log)] : [])];
-	const randomHex = createRandomHex();
+	const { correlate, identifiers } = createCorrelate(seed);
 	const turnEnd = new TurnEnd();
 	return {
 		clock,
@@ -265,9 +287,32 @@ function createPlane(
 		dispatches: new DispatchQueue(clock, turnEnd),
 		log,
 		strangers: new RateLimitedLog(log, clock),
-		requestLog: writers.length === 0 ? undefined : new RequestLog(clock, writers),
-		correlate: seed.log.requestId ? (head) => correlate(head, randomHex) : undefined,
+		requestLog: createRequestLog(clock, writers, spans, correlate),
+		correlate,
+		identifiers,
+		traces: spans !== undefined,
 	};
+}
+
+function createRequestLog(
+	clock: Clock,
+	writers: readonly ((record: RequestRecord) => void)[],
+	spans: SpanQueue | undefined,
+	correlate: DataPlane['correlate'],
+): RequestLog | undefined {
+	if (writers.length === 0 && spans === undefined) return undefined;
+	const sample = () => correlate?.(UNIDENTIFIED).span;
+	return new RequestLog(clock, writers, spans && { write: spans.write, sample });
+}
+
+function createCorrelate({ log: { requestId }, trace }: WorkerSeed): Pick<DataPlane, 'correlate' | 'identifiers'> {
+	const randomHex = createRandomHex();
+	if (trace !== undefined) {
+		const identifiers = requestId ? 'trace and request' : 'trace';
+		return { correlate: createTracing({ ratio: trace.ratio, requestIds: requestId }, randomHex), identifiers };
+	}
+	if (!requestId) return { correlate: undefined, identifiers: 'none' };
+	return { correlate: (head) => correlate(head, randomHex), identifiers: 'trace and request' };
 }
 
 function createHistograms({ index, histograms }: WorkerSeed): PlaneHistograms {

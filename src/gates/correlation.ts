@@ -4,39 +4,62 @@ import type { RequestHead } from './headers.ts';
 export interface Correlation {
 	/** 32 hexadecimal digits. */
 	readonly traceId: string;
-	/** 1 to 128 characters of visible ASCII. */
-	readonly requestId: string;
+	/** 1 to 128 characters of visible ASCII; `undefined` where requests are traced and have no identifiers of their own. */
+	readonly requestId: string | undefined;
 	/** `traceparent`, `tracestate` and `x-request-id` lines for the upstream, each ended by CRLF. */
 	readonly lines: string;
+	/** The span that is made of the request here; `undefined`: none. */
+	readonly span?: SpanContext | undefined;
+	/** Whether somebody who has the trace's identifier will find the trace: then it is worth being an exemplar. */
+	readonly isShown: boolean;
 }
+
+/** Where a span stands in its trace. */
+export interface SpanContext {
+	readonly traceId: string;
+	/** 16 hexadecimal digits, like the next one. */
+	readonly spanId: string;
+	/** The client's; `undefined`: the trace begins here. */
+	readonly parentId: string | undefined;
+	/** Trace flags (W3C Trace Context section 3.2.2.5), with the one for `sampled`. */
+	readonly flags: number;
+}
+
+/** As much of a head as identifies a request. */
+export type Identified = Pick<RequestHead, 'traceparent' | 'tracestate' | 'requestId'>;
 
 /**
  * Takes over what the client has sent, if it is well-formed, and makes what is missing. The trace is the client's: the proxy
  * is no span of it, so a valid `traceparent` goes on as it is (W3C Trace Context section 4.3, "forward").
  *
- * @param head read with `traced`.
+ * @param head read with its identifiers apart.
  * @param hex makes as many random hexadecimal digits.
  */
 export function correlate(
-	{ traceparent, tracestate, requestId }: Pick<RequestHead, 'traceparent' | 'tracestate' | 'requestId'>,
+	{ traceparent, tracestate, requestId }: Identified,
 	hex: (digits: number) => string,
 ): Correlation {
-	const id = typeof requestId === 'string' && REQUEST_ID.test(requestId) ? requestId : hex(32);
-	if (typeof traceparent === 'string' && isTraceparent(traceparent)) {
+	const id = requestIdOf(requestId, hex);
+	if (isTraceparent(traceparent)) {
 		const lines = `traceparent: ${traceparent}\r\n${tracestate}x-request-id: ${id}\r\n`;
-		return { traceId: traceparent.slice(3, 35), requestId: id, lines };
+		return { traceId: traceparent.slice(3, 35), requestId: id, lines, isShown: true };
 	}
 	const traceId = hex(32);
 	// Not sampled: whether to is not ours to decide. A `tracestate` says nothing of this trace (section 3.3.1.4).
 	const lines = `traceparent: 00-${traceId}-${hex(16)}-00\r\nx-request-id: ${id}\r\n`;
-	return { traceId, requestId: id, lines };
+	return { traceId, requestId: id, lines, isShown: true };
+}
+
+/** The client's, if it is well-formed, or a new one. */
+export function requestIdOf(sent: string | null | undefined, hex: (digits: number) => string): string {
+	return typeof sent === 'string' && REQUEST_ID.test(sent) ? sent : hex(32);
 }
 
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
 
 /** W3C Trace Context section 3.2: version ff and identifiers of zeros are invalid; later versions may append fields. */
-function isTraceparent(value: string): boolean {
-	if (value.length > MAX_TRACEPARENT || !TRACEPARENT.test(value)) return false;
+export function isTraceparent(value: string | null | undefined): value is string {
+	if (typeof value !== 'string' || value.length > MAX_TRACEPARENT || !TRACEPARENT.test(value)) return false;
 	return value.length === 55 || (value[55] === '-' && !value.startsWith('00'));
 }
 

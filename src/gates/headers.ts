@@ -8,6 +8,9 @@ import { BAD_REQUEST, HEADERS_TOO_LARGE, type Rejection } from './rejection.ts';
  * objects from them would cost time and lose repetitions, and the repetitions are what attacks are made of.
  */
 
+/** Which identifiers are read apart from the lines of a request: none, those of its trace, or its own as well (`x-request-id`). */
+export type Identifiers = 'none' | 'trace' | 'trace and request';
+
 /** What the gates need to know of a request head, and what of it is passed on. */
 export interface RequestHead {
 	/** `undefined`: none; `null`: more than one. */
@@ -86,13 +89,16 @@ const REQUEST_FIELDS = fieldTable([
 	['x-forwarded-client-cert', OWN],
 ]);
 
-/** Where requests are given identifiers (`correlation.ts`). */
-const TRACED_FIELDS = fieldTable([
-	...REQUEST_FIELDS.kinds,
-	['traceparent', TRACEPARENT],
-	['tracestate', TRACESTATE],
-	['x-request-id', REQUEST_ID],
-]);
+/** Where requests are traced (`trace-context.ts`). */
+const TRACED_FIELDS = fieldTable([...REQUEST_FIELDS.kinds, ['traceparent', TRACEPARENT], ['tracestate', TRACESTATE]]);
+/** Where they are given identifiers of their own, too (`correlation.ts`). */
+const IDENTIFIED_FIELDS = fieldTable([...TRACED_FIELDS.kinds, ['x-request-id', REQUEST_ID]]);
+
+const FIELDS_READ: Readonly<Record<Identifiers, FieldTable>> = {
+	none: REQUEST_FIELDS,
+	trace: TRACED_FIELDS,
+	'trace and request': IDENTIFIED_FIELDS,
+};
 
 /**
  * Reads an HTTP/1.1 or HTTP/1.0 request head. Framing that two readers could understand in two ways is refused
@@ -100,10 +106,14 @@ const TRACED_FIELDS = fieldTable([
  *
  * @param raw names and values in turn, names in the sender's spelling.
  * @param minor minor version of the request line.
- * @param traced read the identifiers of traces and requests apart from the lines.
+ * @param apart the identifiers that are read apart from the lines.
  */
-export function readHttp1Head(raw: readonly string[], minor: number, traced = false): RequestHead | Rejection {
-	const reader = new RequestReader(traced);
+export function readHttp1Head(
+	raw: readonly string[],
+	minor: number,
+	apart: Identifiers = 'none',
+): RequestHead | Rejection {
+	const reader = new RequestReader(apart);
 	for (let i = 0; i < raw.length; i += 2) reader.field(raw[i]!, raw[i + 1]!);
 	if (reader.malformed) return reader.malformed;
 	if (reader.host === undefined && minor !== 0) return NO_HOST;
@@ -124,15 +134,15 @@ export function readHttp1Head(raw: readonly string[], minor: number, traced = fa
  * @param raw names and values in turn, pseudo-headers included.
  * @param endStream the head ends the stream: no body.
  * @param maxBytes longest list of names and values, bytes; HTTP/1.1 heads are measured as they are read.
- * @param traced as for HTTP/1.1.
+ * @param apart as for HTTP/1.1.
  */
 export function readHttp2Head(
 	raw: readonly string[],
 	endStream: boolean,
 	maxBytes: number,
-	traced = false,
+	apart: Identifiers = 'none',
 ): Http2RequestHead | Rejection {
-	const reader = new RequestReader(traced);
+	const reader = new RequestReader(apart);
 	let bytes = 0;
 	for (const text of raw) bytes += text.length;
 	if (bytes > maxBytes) return HEADERS_TOO_LARGE;
@@ -230,8 +240,8 @@ class RequestReader {
 	#named: Set<string> | undefined = undefined;
 	#cookie: string | undefined = undefined;
 
-	constructor(traced: boolean) {
-		this.#fields = traced ? TRACED_FIELDS : REQUEST_FIELDS;
+	constructor(apart: Identifiers) {
+		this.#fields = FIELDS_READ[apart];
 	}
 
 	field(name: string, value: string): void {
@@ -316,10 +326,10 @@ export type FieldFate = 'forwarded' | 'rewritten' | 'hop-by-hop' | 'own' | 'fold
  * For whoever explains a head that has been read.
  *
  * @param named by all the `Connection` fields of the head (`namedByConnection`).
- * @param traced as the head was read.
+ * @param apart as the head was read.
  */
-export function fateOf(name: string, named: ReadonlySet<string> | undefined, traced: boolean): FieldFate {
-	const kind = kindOf(name, traced ? TRACED_FIELDS : REQUEST_FIELDS);
+export function fateOf(name: string, named: ReadonlySet<string> | undefined, apart: Identifiers): FieldFate {
+	const kind = kindOf(name, FIELDS_READ[apart]);
 	if (kind === OWN) return 'own';
 	if (kind === FOLDED) return 'folded';
 	if (kind === HOST || kind === CONTENT_LENGTH || kind === TRANSFER_ENCODING) return 'rewritten';

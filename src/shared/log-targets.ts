@@ -19,6 +19,7 @@ export const LOG_TARGET_MEANINGS: Readonly<Record<string, string>> = {
 	'proxy::request': 'each answer, at `debug`',
 	'proxy::tls':
 		"failed handshakes: reason, the client's address, its certificate's subject, serial and issuer; the same, at `info` and without a limit, of each connection that is ended before its client ends it: `revoked`, `expired`, `ca_removed`, `age`; CRLs that go out of date",
+	'proxy::trace': 'a collector that takes no spans, at most once a minute, and when it takes them again',
 	'proxy::worker': 'threads that died and were replaced',
 };
 

@@ -11,6 +11,7 @@ import type { ConcurrencyMemory } from './concurrency.ts';
 import type { LimiterMemory } from './limiter.ts';
 import type { Limits } from './limits.ts';
 import type { LogRecord } from './log.ts';
+import type { SpanRecord } from './span-record.ts';
 import type { TenantSharesMemory } from './tenant-shares.ts';
 
 /**
@@ -90,6 +91,16 @@ export interface LogSettings {
 	readonly requestId: boolean;
 }
 
+/** What workers need to know of `[trace]`. */
+export interface TraceSettings {
+	/** Of the traces that begin here so many are sampled, 0 to 1. */
+	readonly ratio: number;
+	/** Whether spans name tenants. */
+	readonly tenants: boolean;
+	/** Spans that may wait for the collector, of all workers. */
+	readonly maxSpans: number;
+}
+
 /** The histograms that never forget, for `BucketCounts`. */
 export interface HistogramsSeed {
 	/** Of round trips to upstreams; their memory is each upstream's. */
@@ -131,6 +142,8 @@ export interface WorkerSeed {
 	/** `RUST_LOG`; workers filter before they send. */
 	readonly logFilter: string;
 	readonly log: LogSettings;
+	/** `undefined`: nothing is traced. */
+	readonly trace?: TraceSettings | undefined;
 }
 
 /**
@@ -148,7 +161,9 @@ export type ToWorker =
 	/** Tell the clients, let what is in flight finish, then say `drained`. */
 	| { readonly type: 'drain' }
 	/** So many bytes of access lines have been written, or will never be. */
-	| { readonly type: 'access-lines-written'; readonly bytes: number };
+	| { readonly type: 'access-lines-written'; readonly bytes: number }
+	/** So many of its spans have been exported, or given up. */
+	| { readonly type: 'spans-done'; readonly count: number };
 
 export type FromWorker =
 	/** It accepts connections; `port` is the real one. */
@@ -164,4 +179,6 @@ export type FromWorker =
 	| { readonly type: 'unknown-key'; readonly issuer: string }
 	| { readonly type: 'log'; readonly record: LogRecord }
 	/** Lines in ASCII, ready to write, and how many were dropped before them. `access-lines-written` follows. */
-	| { readonly type: 'access-lines'; readonly lines: string; readonly dropped: number };
+	| { readonly type: 'access-lines'; readonly lines: string; readonly dropped: number }
+	/** Requests that were sampled and are over. `spans-done` follows. */
+	| { readonly type: 'spans'; readonly spans: readonly SpanRecord[] };

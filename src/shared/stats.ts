@@ -91,7 +91,7 @@ export interface LoopReading {
 	readonly delayMax: number;
 }
 
-const ANSWERS = 8;
+const ANSWERS = 9;
 const REFUSALS = ANSWERS + STATUSES;
 
 /** Cells of a worker's own region. */
@@ -102,6 +102,7 @@ const CELL = {
 	connectionsHttp1: 5,
 	connectionsHttp2: 6,
 	accessLinesDropped: 7,
+	spansDropped: 8,
 	/** Answers without an upstream, by status. */
 	answers: ANSWERS,
 	/** In the order of the lists of the same names. */
@@ -176,6 +177,10 @@ export class WorkerStats {
 		this.cells[CELL.accessLinesDropped]! += 1;
 	}
 
+	spanDropped(): void {
+		this.cells[CELL.spansDropped]! += 1;
+	}
+
 	http2ConnectionError(reason: Http2ErrorReason): void {
 		this.cells[CELL.http2Errors + HTTP2_ERROR_REASONS.indexOf(reason)]! += 1;
 	}
@@ -239,6 +244,7 @@ export class WorkerStats {
 		connectionRefusals: Map<ConnectionRefusal, number>;
 		connectionEnds: Map<ConnectionEnd, number>;
 		accessLinesDropped: number;
+		spansDropped: number;
 		connections: Record<ConnectionProtocol, number>;
 		http2Errors: Map<Http2ErrorReason, number>;
 		http2StreamErrors: Map<Http2StreamErrorReason, number>;
@@ -257,6 +263,7 @@ export class WorkerStats {
 			connectionRefusals: named(CONNECTION_REFUSALS, c, CELL.connectionRefusals),
 			connectionEnds: named(CONNECTION_ENDS, c, CELL.connectionEnds),
 			accessLinesDropped: c[CELL.accessLinesDropped]!,
+			spansDropped: c[CELL.spansDropped]!,
 			connections: {
 				handshake: c[CELL.connectionsHandshaking]!,
 				'http/1.1': c[CELL.connectionsHttp1]!,

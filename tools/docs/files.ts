@@ -5,6 +5,7 @@ import { commandDocs } from '../command-docs.ts';
 import { configurationTables } from './configuration.ts';
 import { accessMembers, handshakeReasons, logTargets } from './logs.ts';
 import { familiesOf } from './metrics.ts';
+import { gateEvents } from './tracing.ts';
 
 /** Every file that is made from the code, in whole or in parts, as it should be. */
 export function generatedFiles(root: string): { path: string; text: string }[] {
@@ -20,6 +21,7 @@ export function generatedFiles(root: string): { path: string; text: string }[] {
 const PAGES: Readonly<Record<string, Readonly<Record<string, () => string>>>> = {
 	'docs/configuration.md': { keys: configurationTables },
 	'docs/logs.md': { targets: logTargets, members: accessMembers, handshakes: handshakeReasons },
+	'docs/tracing.md': { gates: gateEvents },
 	'docs/metrics.md': {
 		proxy: () => familiesOf('proxy_'),
 		process: () => familiesOf('process_'),

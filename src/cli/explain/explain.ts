@@ -1,14 +1,16 @@
 import type { X509Certificate } from 'node:crypto';
 import { bodyMode, framingLine, judgesLengthFirst } from '#body';
-import type { RouteConfig } from '../../config/config.ts';
+import type { Config, RouteConfig } from '../../config/config.ts';
 import { quote } from '../../config/wording.ts';
 import type { StartFiles } from '../../control/files/inspection.ts';
 import { versionAndHost } from '../../data/outgoing-head.ts';
 import { admitLength, UNDECLARED } from '../../gates/body-limit.ts';
-import { correlate } from '../../gates/correlation.ts';
+import { type Correlation, correlate, type Identified } from '../../gates/correlation.ts';
+import type { Identifiers } from '../../gates/headers.ts';
 import { doubtIn } from '../../gates/path.ts';
 import { HEADERS_TOO_LARGE, Rejection } from '../../gates/rejection.ts';
 import type { Identity, VerifiedToken } from '../../gates/token-cache.ts';
+import { createTracing } from '../../gates/trace-context.ts';
 import { admitTarget, refuseProtocolChange } from '../../gates/upgrade.ts';
 import { refuseOtherHolder } from '../../identity/bound-token.ts';
 import { CertificateHeaders } from '../../identity/certificate-headers.ts';
@@ -68,7 +70,7 @@ export async function explain(
 		nowSeconds,
 		reports,
 	);
-	const request = readRequest(spec, config.limits.maxHeaderBytes, config.log.requestId);
+	const request = readRequest(spec, config.limits.maxHeaderBytes, identifiersOf(config));
 	judgeHead(request, reports);
 	const { token, identity } = await judgeToken(request.authorization, files, settings, reports, notes);
 	judgeHolder(token, client, reports);
@@ -87,7 +89,7 @@ export async function explain(
 
 	const { outcome, endsAt } = outcomeOf(reports.list);
 	const passes = outcome === 'passes' && identity !== undefined && route !== undefined;
-	const upstreamHead = passes ? await headFor(route, identity, request, spec, client, config.log.requestId) : undefined;
+	const upstreamHead = passes ? await headFor(route, identity, request, spec, client, correlatorOf(config)) : undefined;
 	return {
 		configPath: config.path,
 		method: spec.method,
@@ -244,6 +246,18 @@ function judgeLength(
 	reports.judged('body length', admitLength(length, maxRequestBodyBytes), `${has}; ${limit}`);
 }
 
+function identifiersOf({ trace, log }: Config): Identifiers {
+	if (log.requestId) return 'trace and request';
+	return trace === undefined ? 'none' : 'trace';
+}
+
+/** What the running proxy makes of identifiers. Of traces that begin there, those are shown that are not sampled. */
+function correlatorOf({ trace, log: { requestId } }: Config): ((head: Identified) => Correlation) | undefined {
+	const hex = (digits: number) => RANDOM_DIGIT.repeat(digits);
+	if (trace !== undefined) return createTracing({ ratio: 0, requestIds: requestId }, hex);
+	return requestId ? (head) => correlate(head, hex) : undefined;
+}
+
 /** As `Exchange` writes it. */
 async function headFor(
 	{ upstream, certificateHeaders }: RouteConfig,
@@ -251,13 +265,13 @@ async function headFor(
 	{ method, target, head }: ReadRequest,
 	{ bodyBytes }: RequestSpec,
 	{ connection }: Client,
-	traced: boolean,
+	identify: ((head: Identified) => Correlation) | undefined,
 ): Promise<string> {
 	const { bodyLength, lines } = head!;
 	const read = certificateHeaders?.xfcc === undefined ? undefined : await loadNameReader();
 	const certificateLines =
 		certificateHeaders === undefined ? '' : connection.caller!.lines(new CertificateHeaders(certificateHeaders, read));
-	const correlation = traced ? correlate(head!, (digits) => RANDOM_DIGIT.repeat(digits)) : undefined;
+	const correlation = identify?.(head!);
 	const framing = framingLine(method, bodyLength === UNDECLARED ? (bodyBytes ?? UNDECLARED) : bodyLength);
 	return connection.outgoing.write(
 		method,

@@ -1,7 +1,7 @@
 import { RequestHeadReader } from '../../data/http1/head-reader.ts';
 import { HeaderBlock } from '../../data/http2/hpack-decoder.ts';
 import { RequestField, RequestFieldsReader } from '../../data/http2/request-fields.ts';
-import { type FieldFate, fateOf, namedByConnection, type RequestHead } from '../../gates/headers.ts';
+import { type FieldFate, fateOf, type Identifiers, namedByConnection, type RequestHead } from '../../gates/headers.ts';
 import { refuseMethod } from '../../gates/method.ts';
 import { Rejection } from '../../gates/rejection.ts';
 import { originForm } from '../../gates/target.ts';
@@ -45,17 +45,17 @@ export interface FieldReport {
 	readonly fate: FieldFate;
 }
 
-/** @param traced as the running proxy reads heads: with `[log] request_id`. */
-export function readRequest(spec: RequestSpec, maxHeaderBytes: number, traced: boolean): ReadRequest {
+/** @param apart as the running proxy reads heads: with `[trace]` and `[log] request_id`. */
+export function readRequest(spec: RequestSpec, maxHeaderBytes: number, apart: Identifiers): ReadRequest {
 	const read = spec.protocol === 'h2' ? readHttp2 : readHttp1;
-	return read(spec, maxHeaderBytes, traced);
+	return read(spec, maxHeaderBytes, apart);
 }
 
-function readHttp1(spec: RequestSpec, maxHeaderBytes: number, traced: boolean): ReadRequest {
+function readHttp1(spec: RequestSpec, maxHeaderBytes: number, apart: Identifiers): ReadRequest {
 	const { method, target } = spec;
 	const lines = fieldLines(spec).map(({ line }) => line);
 	const bytes = Buffer.from([`${method} ${target} HTTP/1.1`, ...lines, '', ''].join('\r\n'));
-	const reader = new RequestHeadReader(maxHeaderBytes, traced);
+	const reader = new RequestHeadReader(maxHeaderBytes, apart);
 	reader.read(bytes, 0);
 	const { refusal } = reader;
 	const head = refusal === undefined ? reader.block.head : undefined;
@@ -68,15 +68,15 @@ function readHttp1(spec: RequestSpec, maxHeaderBytes: number, traced: boolean): 
 		badFields: head instanceof Rejection ? head : undefined,
 		head: good,
 		authorization: good === undefined ? loneToken(spec) : good.authorization,
-		fields: fieldReports(spec, traced),
+		fields: fieldReports(spec, apart),
 	};
 }
 
-function readHttp2(spec: RequestSpec, maxHeaderBytes: number, traced: boolean): ReadRequest {
+function readHttp2(spec: RequestSpec, maxHeaderBytes: number, apart: Identifiers): ReadRequest {
 	const { method, target } = spec;
 	const endStream = !fieldLines(spec).some(({ name, value }) => /^content-length$/i.test(name) && value !== '0');
 	const facts = (asMethod: string) =>
-		new RequestFieldsReader(maxHeaderBytes, traced).read(blockOf(spec, asMethod), endStream);
+		new RequestFieldsReader(maxHeaderBytes, apart).read(blockOf(spec, asMethod), endStream);
 	const said = facts(method);
 	const malformed: Refusal | undefined = typeof said === 'string' ? { ending: 'reset', reason: said } : undefined;
 	const unknownMethod = malformed === undefined ? refuseMethod(method) : undefined;
@@ -92,7 +92,7 @@ function readHttp2(spec: RequestSpec, maxHeaderBytes: number, traced: boolean): 
 		badFields: head instanceof Rejection ? head : undefined,
 		head: good,
 		authorization: good === undefined ? loneToken(spec) : good.authorization,
-		fields: fieldReports(spec, traced),
+		fields: fieldReports(spec, apart),
 	};
 }
 
@@ -155,11 +155,11 @@ function loneToken(spec: RequestSpec): string | null | undefined {
 	return second === undefined ? first?.value : null;
 }
 
-function fieldReports(spec: RequestSpec, traced: boolean): FieldReport[] {
+function fieldReports(spec: RequestSpec, apart: Identifiers): FieldReport[] {
 	const lines = fieldLines(spec);
 	let named: Set<string> | undefined;
 	for (const { name, value } of lines) {
 		if (name.toLowerCase() === 'connection') named = namedByConnection(value, named);
 	}
-	return lines.map(({ name }) => ({ name, fate: fateOf(name, named, traced) }));
+	return lines.map(({ name }) => ({ name, fate: fateOf(name, named, apart) }));
 }

@@ -9,6 +9,7 @@ import { FileWatch, stampOf } from '../reload/file-watch.ts';
 import { systemTimers } from '../timers.ts';
 import { judgeIdentityFiles } from './identity-files.ts';
 import { judgeTlsFiles } from './tls-files.ts';
+import { judgeTraceFiles, type TraceFiles } from './trace-files.ts';
 
 /** What the start reads before it does anything. */
 export interface StartFiles {
@@ -17,6 +18,8 @@ export interface StartFiles {
 	readonly identity: IdentitySeed;
 	/** Those of its issuers whose keys come over the network. */
 	readonly remotes: readonly RemoteIssuer[];
+	/** What the files of `[trace]` hold. */
+	readonly trace: TraceFiles;
 	/** What can be used and is doubtful. */
 	readonly warnings: readonly ConfigProblem[];
 	/** Watches the files that a reload reads, from before they were read; `undefined` without `reload_on_change`. */
@@ -35,11 +38,12 @@ export async function inspect(path: string, now: Date): Promise<Inspection> {
 	const { config, problems, files } = await readConfig(path);
 	const tls = await judgeTlsFiles(files, now);
 	const { identity, remotes = [], ...found } = await judgeIdentityFiles(files, config);
+	const { trace, ...traceFound } = await judgeTraceFiles(files);
 	const warnings = [...(config === undefined ? [] : configWarnings(config)), ...tls.warnings, ...found.warnings];
-	const usable = config !== undefined && tls.material !== undefined && identity !== undefined;
+	const usable = config !== undefined && tls.material !== undefined && identity !== undefined && trace !== undefined;
 	return {
-		files: usable ? { config, tls: tls.material, identity, remotes, warnings } : undefined,
-		problems: [...problems, ...tls.problems, ...found.problems],
+		files: usable ? { config, tls: tls.material, identity, remotes, trace, warnings } : undefined,
+		problems: [...problems, ...tls.problems, ...found.problems, ...traceFound.problems],
 		warnings,
 	};
 }

@@ -38,6 +38,8 @@ export interface MetricSources {
 	readonly startedSeconds: number;
 	/** Of the issuers whose keys come over the network. */
 	readonly remoteKeys: () => Iterable<SelfRefreshing<KeySetSeed> & { readonly issuer: { readonly issuer: string } }>;
+	/** Spans by what became of them in the main thread; `undefined`: nothing is traced. */
+	readonly spans?: (() => { readonly exported: number; readonly failed: number; readonly dropped: number }) | undefined;
 	/** Monotonic milliseconds, the scale of the histograms. */
 	readonly now: () => number;
 	/** Wall-clock seconds since the epoch. */
@@ -70,6 +72,7 @@ export function* writeProxyFamilies(page: Exposition, sources: MetricSources): G
 	yield* writeLimiter(page, sources, now);
 	writeExpiring(page, sources);
 	yield;
+	writeSpans(page, sources, workers);
 	writeKeys(page, sources);
 	writeLoops(page, workers, now);
 	writeState(page, sources);
@@ -177,6 +180,17 @@ function writeExpiring(page: Exposition, { inForce, wallSeconds }: MetricSources
 		latest.set(issuer, Math.max(nextUpdate, latest.get(issuer) ?? Number.NEGATIVE_INFINITY));
 	}
 	for (const [issuer, nextUpdate] of latest) family.sample(Math.round(nextUpdate - wallSeconds()), { issuer });
+}
+
+function writeSpans(page: Exposition, { spans }: MetricSources, workers: readonly WorkerReading[]): void {
+	// Readers forget a family without samples.
+	if (spans === undefined) return;
+	const { exported, failed, dropped } = spans();
+	page
+		.family(FAMILIES.spans)
+		.sample(exported, { result: 'exported' })
+		.sample(dropped + total(workers, ({ spansDropped }) => spansDropped), { result: 'dropped' })
+		.sample(failed, { result: 'failed' });
 }
 
 function writeKeys(page: Exposition, { remoteKeys }: MetricSources): void {

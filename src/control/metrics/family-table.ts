@@ -247,6 +247,12 @@ export const FAMILIES = {
 		help: 'Lines of the access log that were dropped because whoever reads the log did not keep up.',
 		labels: {},
 	},
+	spans: {
+		name: 'proxy_trace_spans_total',
+		type: 'counter',
+		help: 'Spans of sampled requests by what became of them: exported to the collector, dropped because too many waited for it, or failed, given up after the collector had not taken them.',
+		labels: { result: ['exported', 'dropped', 'failed'] },
+	},
 	jwksFetches: {
 		name: 'proxy_jwks_fetches_total',
 		type: 'counter',

@@ -26,7 +26,7 @@ export function changedBootSettings(booted: Config, current: Config): string[] {
 }
 
 function bootSettings(config: Config): Map<string, unknown> {
-	const { healthIntervalMs, tenantRps, reloadOnChange, stateDir, jwt, limits, log, metrics, status } = config;
+	const { healthIntervalMs, tenantRps, reloadOnChange, stateDir, jwt, limits, log, metrics, trace, status } = config;
 	const settings = new Map<string, unknown>([
 		['health_interval_secs', healthIntervalMs],
 		['tenant_rps', tenantRps],
@@ -37,6 +37,13 @@ function bootSettings(config: Config): Map<string, unknown> {
 		['log.request_id', log.requestId],
 		['metrics.buckets', metrics.buckets.join()],
 		['metrics.gate_buckets', metrics.gateBuckets.join()],
+		['trace.endpoint', trace?.endpoint],
+		['trace.ratio', trace?.ratio],
+		['trace.ca_path', trace?.caPath],
+		['trace.headers_path', trace?.headersPath],
+		['trace.service_name', trace?.serviceName],
+		['trace.tenants', trace?.tenants],
+		['trace.max_queue_spans', trace?.maxSpans],
 		['status.tenants', status.tenants],
 		['status.hosts', JSON.stringify(status.hosts)],
 	]);

@@ -1,6 +1,7 @@
 import type { Clock } from '../../shared/clock.ts';
 import type { Logger, LogRecord } from '../../shared/log.ts';
 import type { FromWorker, ToWorker } from '../../shared/messages.ts';
+import type { SpanRecord } from '../../shared/span-record.ts';
 import type { LogOutput } from '../log-output.ts';
 import { StartError } from '../start-error.ts';
 import type { Timers } from '../timers.ts';
@@ -33,6 +34,8 @@ export interface PoolParts {
 	readonly writeRecord: (record: LogRecord) => void;
 	/** Takes lines of their access logs, and calls back when they are written. */
 	readonly writeLines: LogOutput['writeLines'];
+	/** Takes spans of requests that were sampled, and calls back when so many of them have been exported or given up. */
+	readonly exportSpans: (spans: readonly SpanRecord[], onDone: (count: number) => void) => void;
 	readonly timers: Timers;
 	readonly clock: Clock;
 }
@@ -165,6 +168,7 @@ export class WorkerPool {
 			return this.#ended(slot, undefined);
 		}
 		slot.thread = thread;
+		slot.onSpansDone = (count) => thread.postMessage({ type: 'spans-done', count });
 		slot.cancelLimit = timers.after(START_LIMIT_MS, () => {
 			this.#failed(slot, `worker ${worker} did not start within ${START_LIMIT_MS / 1000} s`);
 		});
@@ -181,6 +185,8 @@ export class WorkerPool {
 				return this.#parts.writeLines(message.lines, message.dropped, () => {
 					thread.postMessage({ type: 'access-lines-written', bytes: message.lines.length });
 				});
+			case 'spans':
+				return this.#parts.exportSpans(message.spans, slot.onSpansDone);
 			case 'unknown-key':
 				return this.#parts.onUnknownKey(message.issuer);
 			case 'listening':
@@ -301,6 +307,8 @@ class Slot {
 	/** Who waits for the process's first round of threads. */
 	started: { resolve: () => void; reject: (error: Error) => void } | undefined;
 	cancelLimit: () => void = () => {};
+	/** Tells the present thread that so many of its spans are done with. */
+	onSpansDone: (count: number) => void = () => {};
 	#since = 0;
 
 	constructor(index: number) {

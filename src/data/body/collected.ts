@@ -45,9 +45,10 @@ export class BodyExchange extends Exchange {
 
 	protected override receive(head: RequestHead): void {
 		const { plane } = this;
+		if (head.bodyLength === 0) return this.forward();
+		this.span?.enters('body');
 		const tooLarge = admitLength(head.bodyLength, plane.limits.maxRequestBodyBytes);
 		if (tooLarge) return this.refuse(tooLarge);
-		if (head.bodyLength === 0) return this.forward();
 		this.#request = new ByteCollector(plane.bufferedBytes, this.tenantKey);
 		this.#requestLength = head.bodyLength;
 		this.#reading = true;

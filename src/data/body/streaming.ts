@@ -49,6 +49,8 @@ export class BodyExchange extends Exchange {
 	protected override admitBody(head: RequestHead): Rejection | undefined {
 		this.#uploadLength = head.bodyLength;
 		this.#uploadComplete = head.bodyLength === 0;
+		if (this.#uploadComplete) return undefined;
+		this.span?.enters('body length');
 		return admitLength(head.bodyLength, this.plane.limits.maxRequestBodyBytes);
 	}
 

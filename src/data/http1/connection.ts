@@ -43,7 +43,7 @@ export class Http1Connection extends Timed implements LiveConnection {
 		this.plane = plane;
 		this.client = new ClientConnection(socket, peer, 'http/1.1');
 		this.answer = new Http1Answer(socket, flushes, () => this.#current?.onOut());
-		this.#reader = new RequestHeadReader(plane.limits.maxHeaderBytes, plane.correlate !== undefined);
+		this.#reader = new RequestHeadReader(plane.limits.maxHeaderBytes, plane.identifiers);
 		plane.deadlines.firstRequest.add(this);
 		// What has been answered at once is not kept from a client that ends its side right behind its request.
 		const onLast = () => this.answer.flush();
@@ -154,7 +154,7 @@ export class Http1Connection extends Timed implements LiveConnection {
 		// What has been read of the request line.
 		const { method, target } = this.#reader;
 		const asked = { connection: this.client, method, target: originForm(target) };
-		const record = requestLog?.begin(asked, clock.now());
+		const record = requestLog?.beginUnread(asked, clock.now());
 		record?.answers(status, answer);
 		if (record !== undefined) requestLog!.end(record);
 		const refusal = this.answer;

@@ -1,4 +1,4 @@
-import { type RequestHead, readHttp1Head } from '../../gates/headers.ts';
+import { type Identifiers, type RequestHead, readHttp1Head } from '../../gates/headers.ts';
 import { BAD_REQUEST, HEADERS_TOO_LARGE, Rejection } from '../../gates/rejection.ts';
 import { FieldScanner, IS_TOKEN, splitFields } from './field-scanner.ts';
 
@@ -31,7 +31,7 @@ export class RequestHeadReader {
 	/** Why the bytes are no request head; what follows them cannot be known. */
 	refusal: Rejection | undefined = undefined;
 	readonly #maxBytes: number;
-	readonly #traced: boolean;
+	readonly #apart: Identifiers;
 	readonly #scanner = new FieldScanner();
 	/** Bytes of the head at hand that have been looked at. */
 	#scanned = 0;
@@ -46,11 +46,11 @@ export class RequestHeadReader {
 
 	/**
 	 * @param maxBytes longest head, with its request line and its empty line.
-	 * @param traced as for `readHttp1Head`.
+	 * @param apart as for `readHttp1Head`.
 	 */
-	constructor(maxBytes: number, traced = false) {
+	constructor(maxBytes: number, apart: Identifiers = 'none') {
 		this.#maxBytes = maxBytes;
-		this.#traced = traced;
+		this.#apart = apart;
 	}
 
 	/**
@@ -142,7 +142,7 @@ export class RequestHeadReader {
 	}
 
 	#readFields(bytes: Buffer, at: number, end: number): void {
-		this.block = readBlock(splitFields(bytes.toString('latin1', at, end)), this.minor, this.#traced);
+		this.block = readBlock(splitFields(bytes.toString('latin1', at, end)), this.minor, this.#apart);
 		const remember = end - at <= MAX_REMEMBERED && !(this.block.head instanceof Rejection);
 		this.#lastBytes = remember ? Buffer.from(bytes.subarray(at, end)) : undefined;
 		this.#lastMinor = this.minor;
@@ -186,7 +186,7 @@ const BAD_VERSION = BAD_REQUEST.because('malformed request line, or another vers
 
 const NO_BLOCK: FieldBlock = { head: BAD_REQUEST, close: false, keepAlive: false, upgrade: false };
 
-function readBlock(fields: readonly string[], minor: number, traced: boolean): FieldBlock {
+function readBlock(fields: readonly string[], minor: number, apart: Identifiers): FieldBlock {
 	let options = '';
 	let upgrade = false;
 	for (let i = 0; i < fields.length; i += 2) {
@@ -194,7 +194,7 @@ function readBlock(fields: readonly string[], minor: number, traced: boolean): F
 		if (length === 10 && fields[i]!.toLowerCase() === 'connection') options += `,${fields[i + 1]}`;
 		else if (length === 7 && fields[i]!.toLowerCase() === 'upgrade') upgrade = true;
 	}
-	const read = readHttp1Head(fields, minor, traced);
+	const read = readHttp1Head(fields, minor, apart);
 	return {
 		head: read instanceof Rejection ? read : standalone(read),
 		close: options !== '' && CLOSE.test(options),

@@ -61,7 +61,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		this.#protocol = new Protocol(this, {
 			maxConcurrentStreams: owner.plane.limits.h2MaxConcurrentStreams,
 			maxHeaderBytes: owner.plane.limits.maxHeaderBytes,
-			traced: owner.plane.correlate !== undefined,
+			identifiers: owner.plane.identifiers,
 		});
 		owner.plane.deadlines.firstRequest.add(this);
 		readDirectly(socket, (bytes) => this.#onData(bytes));
@@ -123,7 +123,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 	onMalformed(what: string, code: number): void {
 		this.onStreamError(code === CODE.PROTOCOL_ERROR ? 'malformed' : streamErrorReason(code), what);
 		const { clock, requestLog } = this.plane;
-		const record = requestLog?.begin({ connection: this.client, method: '', target: '' }, clock.now());
+		const record = requestLog?.beginUnread({ connection: this.client, method: '', target: '' }, clock.now());
 		record?.breaksOff(BAD_REQUEST.because(what));
 		if (record !== undefined) requestLog!.end(record);
 	}

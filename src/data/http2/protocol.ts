@@ -1,3 +1,4 @@
+import type { Identifiers } from '../../gates/headers.ts';
 import { ConnectionError } from './errors.ts';
 import { ControlCosts, FrameBudget } from './frame-budget.ts';
 import {
@@ -49,7 +50,7 @@ export interface ProtocolLimits {
 	readonly maxConcurrentStreams: number;
 	readonly maxHeaderBytes: number;
 	/** As for `readHttp2Head`. */
-	readonly traced?: boolean;
+	readonly identifiers?: Identifiers;
 }
 
 /**
@@ -84,7 +85,7 @@ export class Protocol implements FrameSink {
 		);
 		this.streams = new Streams(this.output, this.#budget, limits.maxConcurrentStreams, () => events.onFinished());
 		this.#decoder = requestDecoder(limits.maxHeaderBytes);
-		this.#requests = new RequestFieldsReader(limits.maxHeaderBytes, limits.traced === true);
+		this.#requests = new RequestFieldsReader(limits.maxHeaderBytes, limits.identifiers ?? 'none');
 	}
 
 	/** RFC 9113 section 3.4: our SETTINGS, at once. */

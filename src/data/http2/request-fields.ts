@@ -1,5 +1,5 @@
 import { parseContentLength, UNDECLARED } from '../../gates/body-limit.ts';
-import { isAuthority, type RequestHead, readHttp2Head } from '../../gates/headers.ts';
+import { type Identifiers, isAuthority, type RequestHead, readHttp2Head } from '../../gates/headers.ts';
 import { HEADERS_TOO_LARGE, Rejection } from '../../gates/rejection.ts';
 import { type FieldReading, type HeaderBlock, HpackDecoder } from './hpack-decoder.ts';
 import { STATIC_TABLE } from './hpack-table.ts';
@@ -54,7 +54,7 @@ export function maxFieldsOf(maxBytes: number): number {
  */
 export class RequestFieldsReader {
 	readonly #maxBytes: number;
-	readonly #traced: boolean;
+	readonly #apart: Identifiers;
 	/** The last request that was understood, and whether its block ended the stream. */
 	#fields: readonly RequestField[] = [];
 	#endStream = false;
@@ -62,11 +62,11 @@ export class RequestFieldsReader {
 
 	/**
 	 * @param maxBytes longest list of names and values.
-	 * @param traced as for `readHttp2Head`.
+	 * @param apart as for `readHttp2Head`.
 	 */
-	constructor(maxBytes: number, traced: boolean) {
+	constructor(maxBytes: number, apart: Identifiers) {
 		this.#maxBytes = maxBytes;
-		this.#traced = traced;
+		this.#apart = apart;
 	}
 
 	/**
@@ -78,7 +78,7 @@ export class RequestFieldsReader {
 		const at = endStream ? 1 : 0;
 		const known = block.memo[at] as RequestFacts | string | undefined;
 		if (known !== undefined) return known;
-		const facts = this.#withOtherPath(block, endStream) ?? readRequest(block, endStream, this.#maxBytes, this.#traced);
+		const facts = this.#withOtherPath(block, endStream) ?? readRequest(block, endStream, this.#maxBytes, this.#apart);
 		block.memo[at] = facts;
 		const isUnderstood = typeof facts !== 'string' && !(facts.head instanceof Rejection);
 		this.#facts = isUnderstood ? facts : undefined;
@@ -170,7 +170,7 @@ function readRequest(
 	block: HeaderBlock<RequestField>,
 	endStream: boolean,
 	maxBytes: number,
-	traced: boolean,
+	apart: Identifiers,
 ): RequestFacts | string {
 	const { fields } = block;
 	const method = firstOf(fields, METHOD);
@@ -180,7 +180,7 @@ function readRequest(
 	if (typeof declaredLength === 'string') return declaredLength;
 	const raw: string[] = [];
 	for (const { name, value } of fields) raw.push(name, value);
-	return { head: readHttp2Head(raw, endStream, maxBytes, traced), method, path, declaredLength };
+	return { head: readHttp2Head(raw, endStream, maxBytes, apart), method, path, declaredLength };
 }
 
 function firstOf(fields: readonly RequestField[], kind: number): string {

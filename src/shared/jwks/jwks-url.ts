@@ -17,6 +17,6 @@ export function parseJwksUrl(text: string): URL | string {
 }
 
 /** An address, not a name: what a name stands for is for others to say. */
-function isLoopback(hostname: string): boolean {
+export function isLoopback(hostname: string): boolean {
 	return hostname === '[::1]' || /^127(?:\.\d+){3}$/.test(hostname);
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { join, posix, resolve } from 'node:path';
 import { describe, test } from 'node:test';
 import { readModule } from '../../../tools/checks/source.ts';
@@ -22,6 +22,24 @@ function loadedWith(...paths: string[]): { modules: string[]; builtins: string[]
 	for (const path of paths) visit(path);
 	return { modules: [...modules].sort(), builtins: [...builtins].sort() };
 }
+
+test('nothing of OpenTelemetry is loaded without [trace], and nothing of it by a worker', () => {
+	for (const start of ['src/cli/serve.ts', 'src/data/worker.ts']) {
+		const { modules, builtins } = loadedWith(start);
+		assert.deepEqual(
+			builtins.filter((name) => name.startsWith('@opentelemetry/')),
+			[],
+		);
+		assert.ok(!modules.includes('src/control/trace/tracing.ts'), start);
+	}
+	// That is where it is asked for, and only there.
+	const users = globSync('src/**/*.ts', { cwd: root }).filter((path) =>
+		readModule(path, readFileSync(join(root, path), 'utf8')).imports.some(
+			({ specifier, typeOnly }) => !typeOnly && specifier.startsWith('@opentelemetry/'),
+		),
+	);
+	assert.deepEqual(users, ['src/control/trace/tracing.ts']);
+});
 
 describe('the table of commands', () => {
 	test('loads no command: only descriptions, and readers of values', () => {

@@ -165,6 +165,7 @@ function bootKeys(): string[] {
 		limits: other(config.limits),
 		log: other(config.log),
 		metrics: { buckets: [9], gateBuckets: [9] },
+		trace: other(parseConfig(`${MINIMAL}\n[trace]\nendpoint = "http://c/"`, 'c').trace!),
 	};
 	return changedBootSettings(config, changed as unknown as typeof config);
 }

@@ -83,6 +83,7 @@ describe('a configuration that is right', () => {
 			},
 			log: { access: 'off', requestId: false },
 			metrics: { buckets: DEFAULT_BUCKETS, gateBuckets: DEFAULT_GATE_BUCKETS },
+			trace: undefined,
 			status: { tenants: false, hosts: [] },
 		});
 	});

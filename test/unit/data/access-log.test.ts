@@ -29,7 +29,7 @@ class Fake {
 	readonly log = new RequestLog(this.clock, [(record) => this.records.push(record)]);
 
 	begin(target = '/a?secret', method = 'GET'): RequestRecord {
-		return this.log.begin({ connection: this.connection, method, target }, this.now);
+		return this.log.begin({ connection: this.connection, method, target }, this.now)!;
 	}
 
 	/** The line of a request that ends now. */
@@ -47,7 +47,7 @@ describe('the line of a request', () => {
 		const record = fake.begin();
 		record.tenant = 'a "quoted" tenant';
 		record.route = { prefix: '/a', upstream: { authority: 'up:1' } };
-		record.correlation = { traceId: 'f'.repeat(32), requestId: 'id"', lines: '' };
+		record.correlation = { traceId: 'f'.repeat(32), requestId: 'id"', lines: '', isShown: true };
 		record.bodyBegins();
 		record.received(3);
 		fake.now = 1;

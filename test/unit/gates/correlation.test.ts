@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { correlate } from '../../../src/gates/correlation.ts';
-import { type RequestHead, readHttp1Head, readHttp2Head } from '../../../src/gates/headers.ts';
+import { type Identifiers, type RequestHead, readHttp1Head, readHttp2Head } from '../../../src/gates/headers.ts';
 import { Rejection } from '../../../src/gates/rejection.ts';
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
@@ -9,8 +9,8 @@ const PARENT = `00-${TRACE}-b7ad6b7169203331-01`;
 const hex = (digits: number) => 'e'.repeat(digits);
 const MADE = `00-${hex(32)}-${hex(16)}-00`;
 
-function head(fields: readonly string[], traced = true): RequestHead {
-	const read = readHttp1Head(['Host', 'a', ...fields], 1, traced);
+function head(fields: readonly string[], apart: Identifiers = 'trace and request'): RequestHead {
+	const read = readHttp1Head(['Host', 'a', ...fields], 1, apart);
 	assert.ok(!(read instanceof Rejection));
 	return read;
 }
@@ -22,6 +22,7 @@ describe('the identifiers of a request', () => {
 		assert.deepEqual(correlated(), {
 			traceId: hex(32),
 			requestId: hex(32),
+			isShown: true,
 			lines: `traceparent: ${MADE}\r\nx-request-id: ${hex(32)}\r\n`,
 		});
 	});
@@ -32,6 +33,7 @@ describe('the identifiers of a request', () => {
 			{
 				traceId: TRACE,
 				requestId: 'my/id',
+				isShown: true,
 				lines: `traceparent: ${PARENT}\r\ntracestate: a=1\r\ntracestate: b=2\r\nx-request-id: my/id\r\n`,
 			},
 		);
@@ -100,7 +102,7 @@ describe('the identifiers of a request', () => {
 			[':method', 'GET', ':path', '/', ':scheme', 'https', ':authority', 'a', ...fields],
 			true,
 			16_384,
-			true,
+			'trace and request',
 		);
 		assert.ok(!(h2 instanceof Rejection));
 		assert.equal(h2.lines, 'accept: */*\r\n');
@@ -131,7 +133,7 @@ describe('the identifiers of a request', () => {
 		];
 		let lines = '';
 		for (let i = 0; i < fields.length; i += 2) lines += `${fields[i]}: ${fields[i + 1]}\r\n`;
-		assert.equal(head(fields, false).lines, lines);
-		assert.equal(head(['Connection', 'x-a', 'X-A', '1', ...fields], false).lines, lines);
+		assert.equal(head(fields, 'none').lines, lines);
+		assert.equal(head(['Connection', 'x-a', 'X-A', '1', ...fields], 'none').lines, lines);
 	});
 });

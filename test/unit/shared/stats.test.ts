@@ -27,6 +27,7 @@ describe("a worker's stats", () => {
 		connectionRefusals: new Map(CONNECTION_REFUSALS.map((reason) => [reason, 0])),
 		connectionEnds: new Map(CONNECTION_ENDS.map((reason) => [reason, 0])),
 		accessLinesDropped: 0,
+		spansDropped: 0,
 		connections: { handshake: 0, 'http/1.1': 0, h2: 0 },
 		http2Errors: new Map(HTTP2_ERROR_REASONS.map((reason) => [reason, 0])),
 		forbidden: new Map(FORBIDDEN_REASONS.map((reason) => [reason, 0])),
@@ -52,6 +53,8 @@ describe("a worker's stats", () => {
 				(stats: WorkerStats) => stats.connectionEnded('ca_removed'),
 				{ connectionEnds: new Map(CONNECTION_ENDS.map((reason) => [reason, reason === 'ca_removed' ? 1 : 0])) },
 			],
+			[(stats: WorkerStats) => stats.accessLineDropped(), { accessLinesDropped: 1 }],
+			[(stats: WorkerStats) => stats.spanDropped(), { spansDropped: 1 }],
 			...RATE_LIMIT_REASONS.map(
 				(reason) =>
 					[

@@ -90,8 +90,8 @@ async function scrape(sources: MetricSources): Promise<Scrape> {
 	return parseMetrics((await call(listener.port, '/metrics')).body);
 }
 
-/** Those that are there only with a CRL, with an issuer's keys over the network, or where the system tells of it. */
-const SOMETIMES = /_crl_|_jwks_|_open_fds|_virtual_/;
+/** Those that are there only with a CRL, with `[trace]`, with an issuer's keys over the network, or where the system tells of it. */
+const SOMETIMES = /_crl_|_jwks_|_trace_|_open_fds|_virtual_/;
 const FAMILY_TYPES = Object.fromEntries(
 	Object.values<FamilyDescription>(FAMILIES)
 		.filter(({ name }) => !SOMETIMES.test(name))
@@ -111,6 +111,20 @@ describe('the first scrape', () => {
 		const page = await scrape(testSources().sources);
 		for (const name of Object.keys(FAMILY_TYPES)) assert.ok(page.has(name), name);
 		assert.equal(page.get('proxy_requests_total')!.samples.length, 1);
+	});
+
+	test('tells of the spans that were exported, and of those that were lost here or in a worker', async () => {
+		const { sources } = testSources();
+		sources.workerStats[0]!.spanDropped();
+		const page = await scrape({ ...sources, spans: () => ({ exported: 5, failed: 3, dropped: 1 }) });
+		assert.deepEqual(
+			page.get('proxy_trace_spans_total')!.samples.map(({ labels, value }) => [labels.result, value]),
+			[
+				['exported', 5],
+				['dropped', 2],
+				['failed', 3],
+			],
+		);
 	});
 
 	test('tells of the keys of each issuer whose keys come over the network', async () => {

@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { HeaderBlock } from '../../../../src/data/http2/hpack-decoder.ts';
 import { type RequestFacts, RequestField, RequestFieldsReader } from '../../../../src/data/http2/request-fields.ts';
+import type { Identifiers } from '../../../../src/gates/headers.ts';
 
 const MAX_BYTES = 200;
 
@@ -31,7 +32,7 @@ const GET = [
 
 describe('The requests of an HTTP/2 connection', () => {
 	it('have the head of the request before where the path alone is another one', () => {
-		const reader = new RequestFieldsReader(MAX_BYTES, false);
+		const reader = new RequestFieldsReader(MAX_BYTES, 'none');
 		const first = factsOf(reader.read(blockOf(fieldsOf(...GET, [':path', '/a'], ['accept', '*/*'])), true));
 		const second = factsOf(reader.read(blockOf(fieldsOf(...GET, [':path', '/b?c'], ['accept', '*/*'])), true));
 		assert.equal(second.head, first.head);
@@ -70,12 +71,14 @@ describe('The requests of an HTTP/2 connection', () => {
 		{ weight: 1, arbitrary: fc.array(field, { maxLength: 6 }) },
 	);
 
+	const identifiers = fc.constantFrom<Identifiers>('none', 'trace', 'trace and request');
+
 	it('mean what they would mean as the first request of a connection', () => {
 		fc.assert(
-			fc.property(fc.array(fc.tuple(fields, fc.boolean()), { maxLength: 12 }), fc.boolean(), (requests, traced) => {
-				const reader = new RequestFieldsReader(MAX_BYTES, traced);
+			fc.property(fc.array(fc.tuple(fields, fc.boolean()), { maxLength: 12 }), identifiers, (requests, apart) => {
+				const reader = new RequestFieldsReader(MAX_BYTES, apart);
 				for (const [fields, endStream] of requests) {
-					const alone = new RequestFieldsReader(MAX_BYTES, traced).read(blockOf(fields), endStream);
+					const alone = new RequestFieldsReader(MAX_BYTES, apart).read(blockOf(fields), endStream);
 					const read = reader.read(blockOf(fields), endStream);
 					if (typeof alone === 'string') assert.equal(read, alone);
 					else assert.deepEqual(withoutControlData(factsOf(read)), withoutControlData(alone));

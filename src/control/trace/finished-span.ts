@@ -1,0 +1,90 @@
+import type { Attributes, HrTime, SpanContext } from '@opentelemetry/api';
+import type { ReadableSpan } from '@opentelemetry/sdk-trace';
+import { refuseMethod } from '../../gates/method.ts';
+import type { SpanEvent, SpanRecord } from '../../shared/span-record.ts';
+
+/** What all spans of the process have in common. */
+export interface SpanOrigin {
+	readonly resource: ReadableSpan['resource'];
+	readonly scope: ReadableSpan['instrumentationScope'];
+	/** Of the listener, as far as it is known: `server.address` and `server.port`. */
+	readonly server: Attributes;
+}
+
+// Enumerations of `@opentelemetry/api`, which is not loaded for two numbers.
+const SERVER = 1;
+const UNSET = 0;
+const ERROR = 2;
+
+/**
+ * A record as the span that OpenTelemetry's exporters take: attributes and status by the semantic conventions for HTTP servers, and what these
+ * do not know under `proxy.`.
+ */
+export function finishedSpan(record: SpanRecord, { resource, scope, server }: SpanOrigin): ReadableSpan {
+	const context: SpanContext = { traceId: record.traceId, spanId: record.spanId, traceFlags: record.flags };
+	const method = refuseMethod(record.method) === undefined ? record.method : '_OTHER';
+	const span = {
+		name: [method === '_OTHER' ? 'HTTP' : method, record.route].filter(Boolean).join(' '),
+		kind: SERVER,
+		spanContext: () => context,
+		startTime: hrTime(record.startMs),
+		endTime: hrTime(record.startMs + record.durationMs),
+		duration: hrTime(record.durationMs),
+		status: isError(record) ? { code: ERROR, ...(record.reason && { message: record.reason }) } : { code: UNSET },
+		attributes: { ...attributesOf(record, method), ...server },
+		links: [],
+		events: record.events.map((event) => eventOf(event, record.startMs)),
+		ended: true,
+		resource,
+		instrumentationScope: scope,
+		droppedAttributesCount: 0,
+		droppedEventsCount: 0,
+		droppedLinksCount: 0,
+	};
+	if (record.parentId === undefined) return span;
+	const parent = { traceId: record.traceId, spanId: record.parentId, traceFlags: record.flags, isRemote: true };
+	return { ...span, parentSpanContext: parent };
+}
+
+/** Of a server's span: what the client has done wrong is no error of the server's. */
+function isError({ status, ending }: SpanRecord): boolean {
+	return status >= 500 || ending === 'broken off';
+}
+
+function attributesOf(record: SpanRecord, method: string): Attributes {
+	const { status, ending, refused, route, upstream, tenant } = record;
+	return {
+		'http.request.method': method,
+		...(method === '_OTHER' && record.method !== '' && { 'http.request.method_original': record.method.slice(0, 64) }),
+		'url.scheme': 'https',
+		...(record.path !== '' && { 'url.path': record.path }),
+		...(status !== 0 && { 'http.response.status_code': status }),
+		...(route !== undefined && { 'http.route': route }),
+		'network.protocol.name': 'http',
+		'network.protocol.version': record.protocol === 'h2' ? '2' : '1.1',
+		'client.address': record.client,
+		'http.request.body.size': record.bytesIn,
+		'http.response.body.size': record.bytesOut,
+		...(isError(record) && { 'error.type': refused ?? String(status) }),
+		...(upstream !== undefined && { 'proxy.upstream': upstream, 'proxy.upstream.attempts': record.attempts }),
+		...(refused !== undefined && { 'proxy.refused': refused, 'proxy.reason': record.reason }),
+		...(ending !== 'complete' && { 'proxy.ending': ending }),
+		...(tenant !== undefined && { 'proxy.tenant': tenant }),
+	};
+}
+
+function eventOf({ gate, afterMs, refused, reason }: SpanEvent, startMs: number): ReadableSpan['events'][number] {
+	return {
+		name: gate,
+		time: hrTime(startMs + afterMs),
+		attributes: refused === undefined ? {} : { 'proxy.refused': refused, 'proxy.reason': reason },
+		droppedAttributesCount: 0,
+	};
+}
+
+/** Seconds and nanoseconds. @param ms to the microsecond: that is as much as a double holds of the time since 1970. */
+export function hrTime(ms: number): HrTime {
+	const micros = Math.round(ms * 1000);
+	const seconds = Math.floor(micros / 1e6);
+	return [seconds, (micros - seconds * 1e6) * 1000];
+}

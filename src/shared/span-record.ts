@@ -1,0 +1,49 @@
+/** One sampled request on its way from the worker that served it to the main thread, which exports it: plain data. */
+export interface SpanRecord {
+	/** 32 hexadecimal digits. */
+	readonly traceId: string;
+	/** 16 of them, like the next one. */
+	readonly spanId: string;
+	readonly parentId: string | undefined;
+	readonly flags: number;
+	/** Wall-clock milliseconds since 1970, with a fraction. */
+	readonly startMs: number;
+	readonly durationMs: number;
+	/** Empty where it could not be read. */
+	readonly method: string;
+	/** Without its query; cut at `MAX_PATH`. */
+	readonly path: string;
+	/** 0: the client left before it had an answer. */
+	readonly status: number;
+	readonly ending: 'complete' | 'client gone' | 'broken off';
+	/** Code and reason of the proxy's own answer, or of why it broke off another one. */
+	readonly refused: string | undefined;
+	readonly reason: string | undefined;
+	readonly protocol: 'http/1.1' | 'h2';
+	/** The client's IP. */
+	readonly client: string;
+	readonly route: string | undefined;
+	/** `host:port`. */
+	readonly upstream: string | undefined;
+	/** `undefined` also where spans are not to name tenants. */
+	readonly tenant: string | undefined;
+	/** Requests that went to the upstream. */
+	readonly attempts: number;
+	/** Bytes of bodies. */
+	readonly bytesIn: number;
+	readonly bytesOut: number;
+	readonly events: readonly SpanEvent[];
+}
+
+/** The verdict of a gate. */
+export interface SpanEvent {
+	readonly gate: string;
+	/** Milliseconds since the start of the span. */
+	readonly afterMs: number;
+	/** Code and reason of the refusal; absent: the gate was passed. */
+	readonly refused?: string;
+	readonly reason?: string;
+}
+
+/** Characters of a path: with these a span that waits has a few KiB at most. */
+export const MAX_PATH = 1024;

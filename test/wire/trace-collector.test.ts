@@ -1,0 +1,109 @@
+/** What becomes of spans while the collector is away, is slow or refuses them: requests never notice (issue 12, "Metrics that add up"). */
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { connect, PROTOCOLS } from '../fixtures/clients.ts';
+import { Collector } from '../fixtures/collector.ts';
+import { EchoUpstream } from '../fixtures/load.ts';
+import { temporaryFolder } from '../fixtures/pki.ts';
+import { type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { until } from '../fixtures/wait.ts';
+
+const QUEUE = 64;
+const SECRET = 'hunter2-hunter2';
+const headersPath = join(temporaryFolder('collector'), 'headers');
+writeFileSync(headersPath, `# of the collector\nAuthorization: Bearer ${SECRET}\nx-scope: edge\n`);
+
+let upstream: EchoUpstream;
+before(async () => {
+	upstream = await EchoUpstream.start();
+});
+after(() => upstream[Symbol.asyncDispose]());
+
+const start = (endpoint: string, trace: Readonly<Record<string, string | number>> = {}) =>
+	startProxy({
+		config: { tenant_rps: 0, health_interval_secs: 3600 },
+		routes: [{ prefix: '/', upstream: upstream.url }],
+		workers: 1,
+		trace: { endpoint, ratio: 1, max_queue_spans: QUEUE, ...trace },
+	});
+
+async function send(proxy: ProxyProcess, count: number): Promise<void> {
+	for (const protocol of PROTOCOLS) {
+		await using client = await connect(protocol, proxy);
+		for (let i = 0; i < count / 2; i++) assert.equal((await client.request()).status, 200);
+	}
+}
+
+const spans = (proxy: ProxyProcess, result: string) => proxy.metric('proxy_trace_spans_total', { result });
+const traceLines = ({ logs }: ProxyProcess) => logs.filter(({ target }) => target === 'proxy::trace');
+
+describe('a collector', () => {
+	test('that is away costs spans, which are counted, and no request; when it is back they arrive', async () => {
+		const collector = await Collector.start();
+		const { endpoint } = collector;
+		await collector.close();
+		await using proxy = await start(endpoint);
+		const REQUESTS = 3 * QUEUE;
+		await send(proxy, REQUESTS);
+		// What waits is bounded at once, whatever the exporter is waiting for.
+		assert.equal(await spans(proxy, 'dropped'), REQUESTS - QUEUE);
+		const { message, cause, level } = await proxy.waitForLog(({ target }) => target === 'proxy::trace', 20_000);
+		assert.deepEqual([level, message, cause], ['warn', 'the collector takes no spans', 'connection refused']);
+		assert.equal(await spans(proxy, 'failed'), QUEUE);
+		await collector.listen();
+		await send(proxy, 10);
+		const back = await proxy.waitForLog('the collector takes spans again');
+		assert.equal(back.lost, QUEUE);
+		assert.equal(await spans(proxy, 'exported'), 10);
+		assert.equal(collector.spans.length, 10);
+		assert.equal(traceLines(proxy).length, 2);
+		assert.equal(await proxy.stop(), 0);
+		await collector.close();
+	});
+
+	test('that refuses spans is told of once, by its status alone, with header fields that no log has', async () => {
+		await using collector = await Collector.start();
+		collector.behaviour = 403;
+		await using proxy = await start(collector.endpoint, { headers_path: headersPath });
+		await send(proxy, 4);
+		await until(async () => (await spans(proxy, 'failed')) === 4, 'the spans to fail');
+		assert.deepEqual(
+			traceLines(proxy).map(({ cause }) => cause),
+			['status 403'],
+		);
+		const { method, url, headers } = collector.heads[0]!;
+		assert.deepEqual(
+			[method, url, headers.authorization, headers['x-scope'], headers['content-type']],
+			['POST', '/v1/traces', `Bearer ${SECRET}`, 'edge', 'application/x-protobuf'],
+		);
+		assert.match(headers['user-agent']!, /^mtls-edge-proxy\//);
+		assert.ok(!proxy.output().includes(SECRET));
+		// Spans of the last requests go out at the end.
+		collector.behaviour = 200;
+		await send(proxy, 6);
+		assert.equal(await proxy.stop(), 0);
+		assert.equal(collector.spans.length, 6);
+	});
+
+	test('that gives no answer holds up neither requests nor the end', async () => {
+		await using collector = await Collector.start();
+		collector.behaviour = 'hang';
+		await using proxy = await start(collector.endpoint);
+		await send(proxy, 2 * QUEUE);
+		await collector.until(() => collector.heads.length > 0, 'an export');
+		await send(proxy, QUEUE);
+		assert.equal(await spans(proxy, 'dropped'), 2 * QUEUE);
+		const asked = performance.now();
+		assert.equal(await proxy.stop(), 0);
+		// 1.5 s for the spans; far from the 10 s that an export may take.
+		assert.ok(performance.now() - asked < 8_000, 'the end waits for the collector');
+	});
+});
+
+test('without [trace] there are no spans and no family of them', async () => {
+	await using proxy = await startProxy({ routes: [{ prefix: '/', upstream: upstream.url }], workers: 1 });
+	await send(proxy, 2);
+	assert.equal((await proxy.metrics()).has('proxy_trace_spans_total'), false);
+});
