@@ -32,12 +32,11 @@ export class OutgoingHead {
 		lines: string,
 		framing: string,
 	): string {
-		// Identifiers differ with each request: there is nothing to remember.
-		const rest =
-			correlation === undefined
-				? this.behindTarget(versionAndHost, tenant, certificate, lines, framing)
-				: `${versionAndHost}${this.#forwarded}${tenant}${certificate}${correlation}${lines}${framing}\r\n`;
-		return `${method} ${target}${rest}`;
+		if (correlation === undefined) {
+			return `${method} ${target}${this.behindTarget(versionAndHost, tenant, certificate, lines, framing)}`;
+		}
+		// Identifiers differ with each request, so they go in front of what is remembered.
+		return `${method} ${target}${versionAndHost}${correlation}${this.behindTarget('', tenant, certificate, lines, framing)}`;
 	}
 
 	/**

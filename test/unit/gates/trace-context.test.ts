@@ -44,7 +44,7 @@ describe('sampling', () => {
 				const inherited = remote ? trace.setSpanContext(ROOT_CONTEXT, remote) : ROOT_CONTEXT;
 				const id = remote ? remote.traceId : newId;
 				const { decision } = sampler.shouldSample(inherited, id, 'x', SpanKind.SERVER, {}, []);
-				const tracing = createTracing({ ratio, requestIds: false }, (digits) => newId.slice(0, digits));
+				const tracing = createTracing({ ratio, requestIds: false }, (digits) => newId.repeat(2).slice(0, digits));
 				const { span, traceId, lines } = tracing(identified(header));
 				assert.equal(span !== undefined, decision === SamplingDecision.RECORD_AND_SAMPLED);
 				assert.equal(traceId, id);
