@@ -28,6 +28,7 @@ export const trace = table('[trace]', {
 		.number({ error: RATIO })
 		.min(0, { error: RATIO })
 		.max(1, { error: RATIO })
+		.meta({ noun: 'number' })
 		.default(0.01)
 		.describe(
 			'part of the requests that are sampled, by the identifier of the trace, where the client sends no `traceparent`. Where it sends one, its flag decides',
