@@ -7,9 +7,6 @@ export type SampleValues = Readonly<Record<string, Readonly<Record<string, strin
 
 /** Lines are as long as those of the code. */
 const COLUMNS = 100;
-/** Tables of which a file may have many, or none: the sample only points at them. */
-const MENTIONED = new Set(['issuers', 'tenants']);
-
 /**
  * A `config.toml` with every key: those of `values` set, and the others as comments that show their defaults. Meanings and
  * defaults are those of the configuration's schema.
@@ -19,13 +16,26 @@ const MENTIONED = new Set(['issuers', 'tenants']);
 export function sampleConfig(intro: readonly string[], values: SampleValues): string {
 	const schema = describeConfig();
 	const tables = [...KEYS].map(([name, keys]) =>
-		MENTIONED.has(name) ? mention(name, schema) : table(name, keys, schema, values[name] ?? {}),
+		canBeEmpty(name, schema) || name in values ? table(name, keys, schema, values[name] ?? {}) : mention(name, schema),
 	);
 	return [SCHEMA_LINE, ...intro.map((line) => `# ${line}`), '', ...tables.flat()].join('\n');
 }
 
+/** Of the others a file may have none, and has to say something in each that it has: the sample only points at them. */
+function canBeEmpty(name: string, schema: JsonSchema): boolean {
+	return name === '' || (!isList(name, schema) && tableOf(schema, name).required === undefined);
+}
+
+function isList(name: string, schema: JsonSchema): boolean {
+	return (schema.properties![name] as JsonSchema).type === 'array';
+}
+
+function headerOf(name: string, schema: JsonSchema): string {
+	return isList(name, schema) ? `[[${name}]]` : `[${name}]`;
+}
+
 function mention(name: string, schema: JsonSchema): string[] {
-	return [...comment(`[[${name}]] ${tableOf(schema, name).description}.`), ''];
+	return [...comment(`${headerOf(name, schema)} ${tableOf(schema, name).description}.`), ''];
 }
 
 function table(
@@ -35,13 +45,11 @@ function table(
 	values: Readonly<Record<string, string>>,
 ): string[] {
 	const { properties = {} } = tableOf(schema, name);
-	const isList = name !== '' && (schema.properties![name] as JsonSchema).type === 'array';
-	const header = isList ? `[[${name}]]` : `[${name}]`;
 	const own = keys.filter((key) => name !== '' || !KEYS.has(key));
 	// What is set comes first.
 	const ordered = [...own.filter((key) => key in values), ...own.filter((key) => !(key in values))];
 	return [
-		...(name === '' ? [] : [header]),
+		...(name === '' ? [] : [headerOf(name, schema)]),
 		...ordered.flatMap((key) => [...entry(key, properties[key] as JsonSchema, values[key]), '']),
 	];
 }

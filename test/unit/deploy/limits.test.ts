@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { pathToFileURL } from 'node:url';
+import { initialise } from '../../../src/cli/development/init.ts';
 import { parseConfig } from '../../../src/config/load.ts';
 import { temporaryFolder } from '../../fixtures/pki.ts';
 import { MINIMAL } from '../config/minimal.ts';
@@ -183,11 +183,7 @@ describe('compose.yaml', () => {
 		assert.match(text('deploy/compose/service.mjs'), /PORT \?\? 8080/);
 	});
 
-	const init = join(ROOT, 'src/cli/development/init.ts');
-	test('names the files that `proxy init` makes', {
-		skip: !existsSync(init) && 'there is no `proxy init` yet',
-	}, async () => {
-		const { initialise } = await import(pathToFileURL(init).href);
+	test('names the files that `proxy init` makes', async () => {
 		const dir = temporaryFolder('compose');
 		await initialise({ dir, hosts: [], upstream: 'http://127.0.0.1:3000' }, Date.now());
 		const { tls, jwt } = config('deploy/compose/config.toml');

@@ -56,7 +56,9 @@ describe('what is made for development', () => {
 			const [all, none] = [shown, text].map((one) => ({ ...parseConfig(one, 'config.toml'), ...without }));
 			assert.notEqual(shown, text);
 			assert.deepEqual(all, none);
-			const keys = [...KEYS].flatMap(([table, names]) => (['issuers', 'tenants'].includes(table) ? [] : names));
+			const keys = [...KEYS].flatMap(([table, names]) =>
+				['issuers', 'tenants', 'trace'].includes(table) ? [] : names,
+			);
 			for (const key of keys) assert.match(text, new RegExp(`^(# )?(${key} =|\\[+${key}\\]+)`, 'm'));
 		});
 
