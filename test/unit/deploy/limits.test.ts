@@ -7,7 +7,7 @@ import { initialise } from '../../../src/cli/development/init.ts';
 import { parseConfig } from '../../../src/config/load.ts';
 import { temporaryFolder } from '../../fixtures/pki.ts';
 import { MINIMAL } from '../config/minimal.ts';
-import { CONFIGS, config, inBase, ROOT, text, yaml } from './files.ts';
+import { CONFIGS, config, inBase, text, yaml } from './files.ts';
 
 /** Between the end of the drain and the process's, ms. */
 const MARGIN_MS = 3_000;
