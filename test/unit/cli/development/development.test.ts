@@ -128,6 +128,11 @@ describe('what is made for development', () => {
 			for (const wrong of ['web.test', 'dns:', 'dns:a b', 'spiffe://ä', ''])
 				assert.throws(() => parseSan(wrong), Malformed, wrong);
 		});
+
+		it('takes no prefix of OpenSSL’s for the scheme of a URI', () => {
+			for (const wrong of ['URI:spiffe://a/b', 'IP:127.0.0.1', 'email:a@b.test', 'otherName:x', 'DNS:a_ b'])
+				assert.throws(() => parseSan(wrong), /must be a URI or dns:NAME/, wrong);
+		});
 	});
 
 	describe('proxy token', () => {
