@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { jwtVerify } from 'jose';
 import { CommandError, Malformed } from '../../../../src/cli/command.ts';
+import { token } from '../../../../src/cli/commands/token.ts';
 import { createClient } from '../../../../src/cli/development/client.ts';
 
 import { type Initialised, initialise } from '../../../../src/cli/development/init.ts';
@@ -164,6 +165,13 @@ describe('what is made for development', () => {
 			const thumbprint = Buffer.from(certificate(alice).fingerprint256.replaceAll(':', ''), 'hex');
 			assert.deepEqual(payload.cnf, { 'x5t#S256': thumbprint.toString('base64url') });
 			await assert.rejects(make({ certificate: 'x' }), /--cert: holds no certificate/);
+		});
+
+		it('takes each claim once', () => {
+			const problems = (...claims: string[]) =>
+				token.conflicts!({ claims: claims.map(parseClaim) } as never).map((problem) => problem.split(';')[0]);
+			assert.deepEqual(problems('aud=x', 'scope=y'), []);
+			assert.deepEqual(problems('aud=x', 'scope=y', 'aud=z'), ['--claim: "aud" is given twice']);
 		});
 
 		it('wants to be told which of several issuers', () => {
