@@ -17,10 +17,11 @@ export async function runInit(
 ): Promise<number> {
 	const { all, next } = await initialise(options, Date.now());
 	const proxy = spelling(mainPath, env);
-	const enter = resolve(options.dir) === process.cwd() ? '' : `cd ${quoteForShell(options.dir)}\n  `;
+	const enter =
+		resolve(options.dir) === process.cwd() ? '' : `cd ${quoteForShell(options.dir.replace(/^-/, './-'))}\n  `;
 	print(`Made, for development and not for production:
 ${all.map((path) => `  ${path}\n`).join('')}
-Next, with a service at ${options.upstream} (the route's upstream in config.toml):
+Next, with a service at ${options.upstream} (the route's upstream in config.toml) that answers GET /health with a 2xx (health_path):
 
   ${enter}${proxy} check
   ${proxy}

@@ -3,13 +3,14 @@ import { createPublicKey, X509Certificate } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { after, before, describe, it } from 'node:test';
+import { after, before, describe, it, test } from 'node:test';
 import { jwtVerify } from 'jose';
 import { CommandError, Malformed } from '../../../../src/cli/command.ts';
 import { token } from '../../../../src/cli/commands/token.ts';
 import { createClient } from '../../../../src/cli/development/client.ts';
 
 import { type Initialised, initialise } from '../../../../src/cli/development/init.ts';
+import { runInit } from '../../../../src/cli/development/run.ts';
 import { makeToken, partiesOf } from '../../../../src/cli/development/token.ts';
 import {
 	parseClaim,
@@ -92,6 +93,27 @@ describe('what is made for development', () => {
 			assert.deepEqual([readdirSync(dir), readdirSync(join(dir, 'dev'))], [['dev'], ['issuer.key']]);
 			assert.equal(readFileSync(key, 'utf8'), 'mine');
 		});
+	});
+
+	test('proxy init ends with the commands to type, and with what the service must answer', async () => {
+		const home = process.cwd();
+		const work = mkdtempSync(join(root, 'work-'));
+		let text = '';
+		const print = (more: string) => {
+			text += more;
+		};
+		try {
+			process.chdir(work);
+			const options = { dir: '-x y', hosts: [], upstream: 'http://127.0.0.1:3000' };
+			assert.equal(await runInit(options, { print, env: {}, mainPath: '/opt/main.js' }), 0);
+		} finally {
+			process.chdir(home);
+		}
+		assert.match(text, /service at http:\/\/127\.0\.0\.1:3000 .* that answers GET \/health with a 2xx/);
+		const commands = [...text.matchAll(/^ {2}((?:cd|node|curl) .*)$/gm)].map(([, command]) => command!);
+		assert.deepEqual(commands.slice(0, 3), ["cd './-x y'", 'node /opt/main.js check', 'node /opt/main.js']);
+		assert.match(commands[3]!, /^curl --cacert dev\/ca\.crt .*\$\(node \/opt\/main\.js token --sub acme\)/);
+		assert.match(text, /The proxy serves until Ctrl-C: type the last one in another terminal/);
 	});
 
 	describe('proxy pki client', () => {
