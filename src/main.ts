@@ -30,6 +30,9 @@ async function main(): Promise<void> {
 	const { COMMANDS } = await import('./cli/commands.ts');
 	const commandLine = parseCommandLine(process.argv.slice(2), process.env, COMMANDS);
 	const mainPath = import.meta.filename;
+	const serves = commandLine.kind === 'run' && commandLine.command.takesSignals;
+	// The proxy outlives whoever reads its log.
+	if (!serves) process.stdout.on('error', outputFailed);
 	switch (commandLine.kind) {
 		case 'help':
 			return print((await import('./cli/help.ts')).helpText(COMMANDS, commandLine.of, process.stdout.columns));
@@ -37,13 +40,17 @@ async function main(): Promise<void> {
 			return print(await (await import('./cli/version.ts')).versionLine(mainPath));
 	}
 	const { command, values } = commandLine;
-	if (!command.takesSignals) process.off('SIGTERM', stop).off('SIGINT', stop).off('SIGHUP', reload);
+	if (!serves) process.off('SIGTERM', stop).off('SIGINT', stop).off('SIGHUP', reload);
 	const { availableParallelism } = await import('node:os');
 	const { env, stdout, stderr } = process;
 	const context = { env, print, stdout, stderr, cores: availableParallelism(), mainPath, commands: COMMANDS, signals };
 	const exitCode = await command.run(values as never, context);
 	// Whatever still hangs, such as the read of a file, would keep the process.
-	if (exitCode !== undefined) stdout.write('', () => process.exit(exitCode));
+	if (exitCode === undefined) return;
+	stdout.write('', () => {
+		if (!serves && stdout.errored) outputFailed(stdout.errored);
+		process.exit(exitCode);
+	});
 }
 
 /** Open without having been asked for, it is a SIGUSR1 that came before our handler did: somebody wants a reload. */
@@ -59,6 +66,11 @@ function closeInspector(): void {
 
 function print(text: string): void {
 	process.stdout.write(text);
+}
+
+/** What was not written must not pass for success: `proxy schema > FILE` on a full disk. A reader that has gone, as `head` does, has all it wants. */
+function outputFailed({ code }: NodeJS.ErrnoException): void {
+	if (code !== 'EPIPE') fail(1, `standard output cannot be written (${code})`);
 }
 
 function fail(exitCode: number, message: string): never {

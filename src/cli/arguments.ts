@@ -134,6 +134,7 @@ function scan(argv: readonly string[], command: Command, commands: readonly Comm
 	const switches = new Set<string>();
 	const words: string[] = [];
 	const problems: string[] = [];
+	let unknownAt = Number.NaN;
 	// Strict, but by hand: the errors of parseArgs's own strict mode stop at the first and name neither near miss nor
 	// remedy.
 	const { tokens } = parseArgs({ args: [...argv], options: known, strict: false, tokens: true });
@@ -141,10 +142,13 @@ function scan(argv: readonly string[], command: Command, commands: readonly Comm
 		if (token.kind === 'option-terminator') continue;
 		if (token.kind === 'positional') {
 			if (words.length < capacity(command)) words.push(token.value);
-			else problems.push(`unexpected argument ${quote(token.value)}; ${remedyForWord(token.value, command, commands)}`);
+			// Behind an unknown option it is most likely its value: one slip, one message.
+			else if (token.index !== unknownAt + 1)
+				problems.push(`unexpected argument ${quote(token.value)}; ${remedyForWord(token.value, command, commands)}`);
 		} else if (!Object.hasOwn(known, token.name)) {
 			const remedy = remedyForUnknown(token.name, Object.keys(known), command, commands);
 			problems.push(`unknown option ${quote(token.rawName)}; ${remedy}`);
+			unknownAt = token.index;
 		} else if (known[token.name]!.type === 'boolean') {
 			if (token.value === undefined) switches.add(token.name);
 			else problems.push(`--${token.name}: takes no value (got ${quote(token.value)}); leave it out`);

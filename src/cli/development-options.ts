@@ -54,8 +54,10 @@ export function parseClientName(text: string): string {
 export function parseSan(text: string): string {
 	const [, dns] = /^dns:([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*)$/i.exec(text) ?? [];
 	if (dns !== undefined) return dns;
+	// What OpenSSL writes before a name passes for the scheme of a URI, and no route would ever match such a one.
+	const isPrefixed = /^(dns|uri|ip|email|rid|dirname|othername):/i.test(text);
 	// Only what an IA5String can hold (RFC 5280 section 4.2.1.6).
-	if (/^[a-z][a-z0-9+.-]*:[\x21-\x7e]+$/i.test(text) && !/^dns:/i.test(text) && URL.canParse(text)) return text;
+	if (/^[a-z][a-z0-9+.-]*:[\x21-\x7e]+$/i.test(text) && !isPrefixed && URL.canParse(text)) return text;
 	throw new Malformed(`must be a URI or dns:NAME (got ${quote(text)}); for example spiffe://example.org/ns/pay/sa/web`);
 }
 

@@ -55,6 +55,13 @@ export function lastTransition({ counters }: Pick<Upstream, 'counters'>): LastTr
 	return lasts.reduce((latest, last) => ((last?.at ?? -1) >= (latest?.at ?? -1) ? (last ?? latest) : latest));
 }
 
+/** Why the circuit of an upstream without a transition is open, and since when: it begins so. */
+export function beginning({
+	counters,
+}: Pick<Upstream, 'counters'>): Pick<LastTransition, 'wallSeconds' | 'reason' | 'cause'> {
+	return { wallSeconds: counters.createdSeconds, reason: 'health', cause: 'no health probe has passed yet' };
+}
+
 /** What is counted of one route. */
 export interface RouteCounters {
 	readonly memory: RouteSeed['stats'];

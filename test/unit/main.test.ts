@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -52,6 +53,19 @@ describe('the command', () => {
 		assert.equal(await command.exited, 0);
 		assert.match(command.stdout, /--config/);
 		assert.equal(command.stderr, '');
+	});
+
+	test('output that cannot be written is 1, with one line and no stack; a reader that has gone is none', {
+		skip: !existsSync('/dev/full') && 'needs /dev/full',
+	}, () => {
+		const run = (words: string, to: string) =>
+			spawnSync('sh', ['-c', `"$0" "$1" ${words} ${to}`, process.execPath, MAIN], { encoding: 'utf8' });
+		for (const words of ['--version', '--help', 'help check', 'schema', 'completion bash']) {
+			const { status, stderr } = run(words, '> /dev/full');
+			assert.equal(stderr, 'proxy: standard output cannot be written (ENOSPC)\n', words);
+			assert.equal(status, 1, words);
+			assert.equal(run(words, '| true').stderr, '', words);
+		}
 	});
 
 	test('a wrong flag is 2, with one line for each problem', async () => {

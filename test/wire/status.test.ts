@@ -210,7 +210,7 @@ describe('the status page', () => {
 describe('the status page of a thousand upstreams', () => {
 	test('has a page of them, a filter, and bounded answers; with tenants = true it names those of the configuration', async () => {
 		const routes = Array.from({ length: 1_000 }, (_, i) => {
-			return { prefix: `/r${i}`, upstream: `http://127.0.0.1:${20_000 + i}`, health: false };
+			return { prefix: `/r${i}`, upstream: `http://127.0.0.1:${20_000 + i}`, health: i === 0 };
 		});
 		await using proxy = await startProxy({
 			routes,
@@ -221,6 +221,9 @@ describe('the status page of a thousand upstreams', () => {
 		const first = await status(proxy);
 		const { total, matching, pages, items } = first.upstreams;
 		assert.deepEqual([total, matching, pages, items.length], [1_000, 1_000, 40, 25]);
+		const { state, since, cause } = items.find(({ routes }) => routes[0] === '/r0')!.breaker;
+		assert.deepEqual([state, cause], ['open', 'no health probe has passed yet'], 'a breaker that begins open');
+		assert.ok(Date.parse(since!) <= Date.parse(first.at));
 		assert.deepEqual(first.tenants, [
 			{ tenant: SECRET_TENANT, requests_per_second: 7, burst: 7, concurrency: null, in_flight: null },
 		]);

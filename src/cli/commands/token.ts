@@ -1,3 +1,4 @@
+import { quote } from '../../config/wording.ts';
 import { defineCommand } from '../command.ts';
 import { DEVELOPMENT_DIR, parseClaim, parseSubject, parseTtl } from '../development-options.ts';
 import { parseFileName } from '../options.ts';
@@ -36,6 +37,13 @@ export const token = defineCommand({
 		},
 		config: { ...RUN_OPTIONS.config, about: 'configuration whose issuer and audience it names' },
 		dir: DEVELOPMENT_DIR,
+	},
+	conflicts: ({ claims }) => {
+		const names = claims.map(([name]) => name);
+		const twice = new Set(names.filter((name, i) => names.indexOf(name) !== i));
+		return [...twice].map(
+			(name) => `--claim: ${quote(name)} is given twice; give it once, a list as ${name}=["a","b"]`,
+		);
 	},
 	exitCodes: { 0: 'printed', 1: 'a file cannot be read, or is wrong' },
 	run: async (values, context) => {

@@ -65,15 +65,19 @@ export function writeNewFiles(files: readonly NewFile[]): void {
  * One of the folder's files.
  *
  * @param what for the message: `the development CA`.
+ * @param remedy where there is no such file.
  * @throws CommandError
  */
-export function readDevelopmentFile(path: string, what: string): string {
+export function readDevelopmentFile(
+	path: string,
+	what: string,
+	remedy = '`proxy init` makes it, --dir names the folder',
+): string {
 	try {
 		return readFileSync(path, 'utf8');
 	} catch (error) {
 		const { code } = error as NodeJS.ErrnoException;
-		const remedy =
-			code === 'ENOENT' ? 'there is no such file; `proxy init` makes it, --dir names the folder' : String(code);
-		throw new CommandError(`${path}: ${what} cannot be read: ${remedy}`);
+		const cause = code === 'ENOENT' ? `there is no such file; ${remedy}` : String(code);
+		throw new CommandError(`${path}: ${what} cannot be read: ${cause}`);
 	}
 }

@@ -17,16 +17,17 @@ export async function runInit(
 ): Promise<number> {
 	const { all, next } = await initialise(options, Date.now());
 	const proxy = spelling(mainPath, env);
-	const enter = resolve(options.dir) === process.cwd() ? '' : `cd ${quoteForShell(options.dir)}\n  `;
+	const enter =
+		resolve(options.dir) === process.cwd() ? '' : `cd ${quoteForShell(options.dir.replace(/^-/, './-'))}\n  `;
 	print(`Made, for development and not for production:
 ${all.map((path) => `  ${path}\n`).join('')}
-Next, with a service at ${options.upstream} (the route's upstream in config.toml):
+Next, with a service at ${options.upstream} (the route's upstream in config.toml) that answers GET /health with a 2xx (health_path):
 
   ${enter}${proxy} check
   ${proxy}
   curl --cacert ${next.ca} --cert ${next.cert} --key ${next.key} -H "authorization: Bearer $(${proxy} token --sub acme)" https://localhost:8443/
 
-The second one serves until Ctrl-C: type the third in another terminal, in the same folder.
+The proxy serves until Ctrl-C: type the last one in another terminal, in the same folder.
 `);
 	return 0;
 }
@@ -55,7 +56,10 @@ export async function runToken(
 	{ print, stderr }: Output,
 ): Promise<number> {
 	const key = readDevelopmentFile(developmentFiles(dir).issuer.key, 'the key that signs tokens');
-	const certificate = cert === undefined ? undefined : readDevelopmentFile(cert, 'the client certificate');
+	const certificate =
+		cert === undefined
+			? undefined
+			: readDevelopmentFile(cert, 'the client certificate', 'name another one with --cert');
 	const own = Object.fromEntries(claims);
 	const parties = partiesOf(await loadConfig(config), own.iss);
 	print(`${makeToken({ sub, claims: own, ttlSeconds, certificate }, parties, key, Math.floor(Date.now() / 1000))}\n`);

@@ -21,11 +21,12 @@ export async function healthcheck(
 		body: message,
 	}));
 	const [line = ''] = body.split('\n');
-	const isOurs = status === 200 || status === 503 || status === 0;
+	const isWell = status === 200 && line === (live ? 'alive' : 'ready');
+	const isOurs = isWell || status === 503 || status === 0;
 	print(
 		isOurs
 			? `${line}\n`
 			: `${formatHost(metrics)}: answers ${status} to ${path}; is that the --metrics-bind of a proxy?\n`,
 	);
-	return status === 200 ? 0 : 1;
+	return isWell ? 0 : 1;
 }

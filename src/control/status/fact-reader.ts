@@ -12,7 +12,7 @@ import { readMemory } from '../facts/memory.ts';
 import { addUp, total } from '../metrics/adding-up.ts';
 import type { MetricSources } from '../metrics/families.ts';
 import type { ConfigInForce } from '../reload/config-in-force.ts';
-import { lastTransition, type RoutingPlan, type Upstream } from '../upstreams.ts';
+import { beginning, lastTransition, type RoutingPlan, type Upstream } from '../upstreams.ts';
 import type {
 	BudgetFacts,
 	CounterFacts,
@@ -156,7 +156,8 @@ export class FactReader implements FactSource {
 				routes: (prefixes.get(address.authority) ?? []).map(({ prefix }) => prefix),
 				circuit: breaker.circuit,
 				// Of one that has never been open nobody asks why, and the words have to be decoded.
-				transition: breaker.circuit !== CLOSED || openings > 0 ? lastTransition(upstream) : undefined,
+				transition:
+					breaker.circuit !== CLOSED || openings > 0 ? (lastTransition(upstream) ?? beginning(upstream)) : undefined,
 				opened: openings,
 				probed: health !== undefined,
 				alive,

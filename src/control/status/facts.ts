@@ -66,7 +66,7 @@ export interface UpstreamFacts {
 	/** Prefixes. */
 	readonly routes: readonly string[];
 	readonly circuit: Circuit;
-	/** The last one; `undefined` where there has been none. */
+	/** The last one, or how an open circuit began; `undefined` where it has never been open. */
 	readonly transition: Pick<LastTransition, 'wallSeconds' | 'reason' | 'cause'> | undefined;
 	/** Transitions to open. */
 	readonly opened: number;

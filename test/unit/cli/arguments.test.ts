@@ -231,6 +231,7 @@ describe('wrong usage', () => {
 			[['--metrics_bind=x'], {}, 'unknown option "--metrics_bind"; did you mean --metrics-bind?'],
 			[['--frobnicate'], {}, 'unknown option "--frobnicate"; see proxy --help'],
 			[['-x'], {}, 'unknown option "-x"; see proxy --help'],
+			[['--bnid', 'x:1'], {}, 'unknown option "--bnid"; did you mean --bind?'],
 			[['--__proto__'], {}, 'unknown option "--__proto__"; see proxy --help'],
 			[['--no-help'], {}, 'unknown option "--no-help"; see proxy --help'],
 			[['--once'], {}, 'unknown option "--once"; it belongs to the demo: proxy demo --once'],

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { RouteConfig } from '../../../src/config/config.ts';
-import { lastTransition, type Upstream, Upstreams } from '../../../src/control/upstreams.ts';
+import { beginning, lastTransition, type Upstream, Upstreams } from '../../../src/control/upstreams.ts';
 import { CLOSED, OPEN } from '../../../src/shared/breaker-cell.ts';
 import { readTraffic } from '../../../src/shared/route-stats.ts';
 import { TRANSITIONS, UpstreamStats } from '../../../src/shared/stats.ts';
@@ -229,6 +229,11 @@ describe('the last transition of an upstream', () => {
 		upstreams.apply(upstreams.plan([route('/a', 'x:1')]));
 		const upstream = find(upstreams, 'x:1');
 		assert.equal(lastTransition(upstream), undefined);
+		assert.deepEqual(beginning(upstream), {
+			wallSeconds: upstream.counters.createdSeconds,
+			reason: 'health',
+			cause: 'no health probe has passed yet',
+		});
 		upstream.breaker.health(true, 0, 'the probe passed');
 		assert.equal(lastTransition(upstream)!.reason, 'health');
 		const worker = (index: number) => new UpstreamStats(upstream.counters.stats[index]!).transitions;

@@ -3,12 +3,14 @@ import { createPublicKey, X509Certificate } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { after, before, describe, it } from 'node:test';
+import { after, before, describe, it, test } from 'node:test';
 import { jwtVerify } from 'jose';
 import { CommandError, Malformed } from '../../../../src/cli/command.ts';
+import { token } from '../../../../src/cli/commands/token.ts';
 import { createClient } from '../../../../src/cli/development/client.ts';
 
 import { type Initialised, initialise } from '../../../../src/cli/development/init.ts';
+import { runInit } from '../../../../src/cli/development/run.ts';
 import { makeToken, partiesOf } from '../../../../src/cli/development/token.ts';
 import {
 	parseClaim,
@@ -95,6 +97,27 @@ describe('what is made for development', () => {
 		});
 	});
 
+	test('proxy init ends with the commands to type, and with what the service must answer', async () => {
+		const home = process.cwd();
+		const work = mkdtempSync(join(root, 'work-'));
+		let text = '';
+		const print = (more: string) => {
+			text += more;
+		};
+		try {
+			process.chdir(work);
+			const options = { dir: '-x y', hosts: [], upstream: 'http://127.0.0.1:3000' };
+			assert.equal(await runInit(options, { print, env: {}, mainPath: '/opt/main.js' }), 0);
+		} finally {
+			process.chdir(home);
+		}
+		assert.match(text, /service at http:\/\/127\.0\.0\.1:3000 .* that answers GET \/health with a 2xx/);
+		const commands = [...text.matchAll(/^ {2}((?:cd|node|curl) .*)$/gm)].map(([, command]) => command!);
+		assert.deepEqual(commands.slice(0, 3), ["cd './-x y'", 'node /opt/main.js check', 'node /opt/main.js']);
+		assert.match(commands[3]!, /^curl --cacert dev\/ca\.crt .*\$\(node \/opt\/main\.js token --sub acme\)/);
+		assert.match(text, /The proxy serves until Ctrl-C: type the last one in another terminal/);
+	});
+
 	describe('proxy pki client', () => {
 		it('issues a certificate with names below the folder’s CA', async () => {
 			const { cert, key } = await createClient(join(root, 'edge/dev'), 'web', ['spiffe://test/web', 'web.test'], NOW);
@@ -130,6 +153,11 @@ describe('what is made for development', () => {
 			for (const wrong of ['web.test', 'dns:', 'dns:a b', 'spiffe://ä', ''])
 				assert.throws(() => parseSan(wrong), Malformed, wrong);
 		});
+
+		it('takes no prefix of OpenSSL’s for the scheme of a URI', () => {
+			for (const wrong of ['URI:spiffe://a/b', 'IP:127.0.0.1', 'email:a@b.test', 'otherName:x', 'DNS:a_ b'])
+				assert.throws(() => parseSan(wrong), /must be a URI or dns:NAME/, wrong);
+		});
 	});
 
 	describe('proxy token', () => {
@@ -161,6 +189,13 @@ describe('what is made for development', () => {
 			const thumbprint = Buffer.from(certificate(alice).fingerprint256.replaceAll(':', ''), 'hex');
 			assert.deepEqual(payload.cnf, { 'x5t#S256': thumbprint.toString('base64url') });
 			await assert.rejects(make({ certificate: 'x' }), /--cert: holds no certificate/);
+		});
+
+		it('takes each claim once', () => {
+			const problems = (...claims: string[]) =>
+				token.conflicts!({ claims: claims.map(parseClaim) } as never).map((problem) => problem.split(';')[0]);
+			assert.deepEqual(problems('aud=x', 'scope=y'), []);
+			assert.deepEqual(problems('aud=x', 'scope=y', 'aud=z'), ['--claim: "aud" is given twice']);
 		});
 
 		it('wants to be told which of several issuers', () => {

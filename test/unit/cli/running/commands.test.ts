@@ -159,6 +159,11 @@ describe('proxy healthcheck', () => {
 			'/readyz',
 		]);
 	});
+
+	test('takes no other service for a proxy, though it answers 200 to everything', async () => {
+		const answer = '127.0.0.1:9090: answers 200 to /readyz; is that the --metrics-bind of a proxy?\n';
+		assert.deepEqual(await check(200, '<html>\n<body>'), [1, answer, '/readyz']);
+	});
 });
 
 async function pidFileOf(pid: number): Promise<string> {
