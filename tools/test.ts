@@ -46,10 +46,12 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 	...[
 		...['auth', 'demo', 'handshake-refusals', 'health', 'health-many', 'http2-bounds', 'logging', 'methods', 'metrics'],
 		...[
+			'breaker',
 			'breaker-tenants',
 			'callers',
 			'certificates',
 			'commands',
+			'drain',
 			'issuers',
 			'path',
 			'readiness',
