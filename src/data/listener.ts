@@ -233,7 +233,7 @@ const REFUSED: Readonly<Record<ConnectionRefusal, string>> = {
 };
 
 /** For how long connections are still accepted if they keep coming, ms. */
-const LAST_ACCEPTS_MS = 500;
+const LAST_ACCEPTS_MS = 2_000;
 
 /** IPv4 as IPv4, also where a dual-stack listener sees it mapped into IPv6 (RFC 4291 section 2.5.5.2). */
 function plainAddress(address: string): string {

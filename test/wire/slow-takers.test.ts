@@ -84,7 +84,7 @@ async function takeH2(stage: Stage, perTick: number): Promise<number> {
 describe('an answer that is taken more slowly than it may be', () => {
 	let stage: Stage;
 	before(async () => {
-		stage = await stageWith(10 * BYTES_PER_SEC);
+		stage = await stageWith(3 * BYTES_PER_SEC);
 	});
 	after(async () => {
 		await stage.noConnections();
