@@ -10,7 +10,7 @@ import { createProject, type Project, packPackage, run } from './consumer.ts';
 const ROOT = resolve(import.meta.dirname, '../..');
 const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
 /** By major; npm has the binary of each platform in a package of its own. */
-const NODES: Readonly<Record<string, string>> = { 24: '24.22.0', 26: '26.10.0' };
+const NODES: Readonly<Record<string, string>> = { 24: '24.21.0', 26: '26.10.0' };
 const PLATFORM = `${process.platform}-${process.arch}`;
 const skip = PLATFORM !== 'linux-x64' && PLATFORM !== 'linux-arm64' && `npm has no such Node for ${PLATFORM}`;
 /** The demo starts two upstreams and the proxy, and asks for each outcome, ms. */
