@@ -66,6 +66,7 @@ const step = fc.record({
 
 describe('bodies in memory that is used again', () => {
 	it('are each their own, in every interleaving of reads, writes, aborts and resets', () => {
+		let mostFree = 0;
 		fc.assert(
 			fc.property(fc.array(step, { minLength: 20, maxLength: 120 }), (steps) => {
 				fresh();
@@ -85,10 +86,11 @@ describe('bodies in memory that is used again', () => {
 				}
 				for (const { collector } of every) collector.release();
 				equal(budgetInUse(memory), 0);
+				mostFree = Math.max(mostFree, SLABS.freeBytes);
 			}),
 			{ numRuns: 60 },
 		);
-		ok(SLABS.freeBytes > 0, 'no slab came back');
+		ok(mostFree > 0, 'no slab came back');
 	});
 
 	it('give their slabs back once, and those under a write only after its end', () => {
