@@ -45,6 +45,7 @@ import { RequestLog, type RequestRecord } from './request-record.ts';
 import { SpanQueue } from './span-queue.ts';
 import { TurnEnd } from './turn-end.ts';
 import { reportUnknownKeys } from './unknown-keys.ts';
+import { UpstreamGroup } from './upstream/group.ts';
 
 /**
  * One data-plane thread: builds its part of the world from `workerData`, serves, and does what the control plane says
@@ -189,13 +190,20 @@ class Worker {
 		const upstreams = routing.upstreams.map(
 			(seed) => this.#upstreams.get(seed.breakerId) ?? new Upstream(seed, this.#plane),
 		);
+		const groups = routing.groups.map(
+			({ name, upstreams: members }) =>
+				new UpstreamGroup(
+					name,
+					members.map((member) => upstreams[member]!),
+				),
+		);
 		const routes = new RouteTable<Route>(
-			routing.routes.map(({ prefix, cooldownMs, opening, rate, upstream, access, certificateHeaders, stats }) => ({
+			routing.routes.map(({ prefix, cooldownMs, opening, rate, group, access, certificateHeaders, stats }) => ({
 				prefix,
 				cooldownMs,
 				opening,
 				limit: rate && this.#routeLimit(prefix, rate),
-				upstream: upstreams[upstream]!,
+				group: groups[group]!,
 				access: access && new RouteAccess(access, readNames),
 				certificateHeaders: certificateHeaders && new CertificateHeaders(certificateHeaders, readNames),
 				stats: RouteStats.of(stats, this.#seed.index),
@@ -326,14 +334,14 @@ function createHistograms({ index, histograms }: WorkerSeed): PlaneHistograms {
 
 /** The line of `RUST_LOG=proxy::request=debug` about each answer. */
 function debugLines(log: Logger): (record: RequestRecord) => void {
-	return ({ method, path, status, tenant, route, refusal, duration }) => {
+	return ({ method, path, status, tenant, upstream, refusal, duration }) => {
 		if (status === 0) return;
 		log.debug('proxy::request', 'answered', {
 			method,
 			path,
 			status,
 			tenant,
-			upstream: route?.upstream.authority,
+			upstream: upstream?.authority,
 			rejection: refusal?.code,
 			reason: refusal?.reason,
 			duration_ms: Math.round(duration * 1000) / 1000,

@@ -1,6 +1,7 @@
 import type { X509Certificate } from 'node:crypto';
 import { bodyMode, framingLine, judgesLengthFirst } from '#body';
 import type { Config, RouteConfig } from '../../config/config.ts';
+import { groupKey } from '../../config/upstream.ts';
 import { quote } from '../../config/wording.ts';
 import type { StartFiles } from '../../control/files/inspection.ts';
 import { versionAndHost } from '../../data/outgoing-head.ts';
@@ -100,7 +101,7 @@ export async function explain(
 		outcome,
 		endsAt,
 		route: route?.prefix,
-		upstream: route?.upstream.authority,
+		upstream: route && groupKey(route.group),
 		upstreamHead,
 		notes,
 	};
@@ -260,7 +261,7 @@ function correlatorOf({ trace, log: { requestId } }: Config): ((head: Identified
 
 /** As `Exchange` writes it. */
 async function headFor(
-	{ upstream, certificateHeaders }: RouteConfig,
+	{ group, certificateHeaders }: RouteConfig,
 	{ tenantHeader }: Identity,
 	{ method, target, head }: ReadRequest,
 	{ bodyBytes }: RequestSpec,
@@ -276,7 +277,7 @@ async function headFor(
 	return connection.outgoing.write(
 		method,
 		target,
-		versionAndHost(upstream.authority),
+		versionAndHost(group.addresses[0]!.authority),
 		tenantHeader,
 		certificateLines,
 		correlation?.lines,

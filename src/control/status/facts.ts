@@ -61,8 +61,12 @@ export interface Facts extends CounterFacts {
 }
 
 export interface UpstreamFacts {
+	/** Of its history. */
+	readonly key: string;
 	/** `host:port`. */
 	readonly upstream: string;
+	/** Name of its `[[upstreams]]`. */
+	readonly group: string | undefined;
 	/** Prefixes. */
 	readonly routes: readonly string[];
 	readonly circuit: Circuit;
