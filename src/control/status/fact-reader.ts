@@ -146,14 +146,13 @@ export class FactReader implements FactSource {
 	#upstreams(): UpstreamFacts[] {
 		const { routes, upstreams } = this.#sources.routing();
 		const prefixes = Map.groupBy(routes, ({ group }: RouteConfig) => groupKey(group));
-		return Array.from(upstreams, ([key, upstream]) => {
+		return Array.from(upstreams.values(), (upstream) => {
 			const { address, group, breaker, counters, health, alive } = upstream;
 			const regions = this.#regions(counters);
 			const readings = regions.map((region) => region.read());
 			const opened = (cells: Float64Array) => total(OPENINGS, (i) => cells[i]!);
 			const openings = total([counters, ...regions], ({ transitions }) => opened(transitions.cells));
 			return {
-				key,
 				upstream: address.authority,
 				group,
 				routes: (prefixes.get(group ?? address.authority) ?? []).map(({ prefix }) => prefix),

@@ -61,8 +61,6 @@ export interface Facts extends CounterFacts {
 }
 
 export interface UpstreamFacts {
-	/** Of its history. */
-	readonly key: string;
 	/** `host:port`. */
 	readonly upstream: string;
 	/** Name of its `[[upstreams]]`. */

@@ -10,7 +10,7 @@ import { pageOf, type View } from './view.ts';
 
 /** What the facts of one moment mean. Pure. */
 export function takeSnapshot(facts: Facts, history: Pick<History, 'latest' | 'rise'>): Snapshot {
-	const upstreams = facts.upstreams.map((one) => toStatus(one, history.latest(one.key)));
+	const upstreams = facts.upstreams.map((one) => toStatus(one, history.latest(historyKey(one))));
 	const { completed, quantile } = facts.handshakes;
 	const failures = facts.handshakeFailures;
 	const counted = (kind: string, counts: ReadonlyMap<string, number>) => countsOf(kind, counts, history);
@@ -128,9 +128,19 @@ export function pageOfSnapshot(
 	});
 	const items = page.items.map((one) => ({
 		...one,
-		history: history.chart(upstreamKey(one.upstream, one.group ?? undefined), nowMs) ?? null,
+		history: history.chart(historyKey(one), nowMs) ?? null,
 	}));
 	return { ...rest, upstreams: { ...page, items }, history: { seconds_between: 10, ...history.total(nowMs) } };
+}
+
+function historyKey({
+	upstream,
+	group,
+}: {
+	readonly upstream: string;
+	readonly group?: string | null | undefined;
+}): string {
+	return upstreamKey(upstream, group ?? undefined);
 }
 
 export function isTroubled({ breaker, health }: UpstreamStatus): boolean {
