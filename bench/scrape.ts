@@ -61,6 +61,7 @@ const sources: MetricSources = {
 	histograms: memory.histograms,
 	startedSeconds: clock.wallSeconds(),
 	remoteKeys: () => [],
+	addresses: () => [],
 	now: clock.now,
 	wallSeconds: clock.wallSeconds,
 };

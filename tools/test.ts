@@ -51,6 +51,7 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 			'callers',
 			'certificates',
 			'commands',
+			'dns',
 			'drain',
 			'issuers',
 			'path',

@@ -21,14 +21,29 @@ export interface UpstreamAddress {
 	/** Host name or IP literal as `net.connect` takes it (IPv6 without brackets). */
 	readonly host: string;
 	readonly port: number;
+	/** `Host` of requests and probes, where that is another name for it; absent: `authority`. */
+	readonly hostField?: string | undefined;
+}
+
+/** A name whose addresses are asked of DNS. */
+export interface DnsSource {
+	/** `host:port`, for `Host` and for messages. */
+	readonly authority: string;
+	readonly host: string;
+	readonly port: number;
+	/** `address:port` of the server that is asked; `undefined`: as the machine has it. */
+	readonly server: string | undefined;
+	/** How long an answer holds, unless its TTL is shorter, ms. */
+	readonly refreshMs: number;
 }
 
 /** One `[[upstreams]]` table, or the one address that the URL of a route stands for. */
 export interface UpstreamGroupConfig {
 	/** `undefined`: a route's URL. */
 	readonly name: string | undefined;
-	/** At least one. */
+	/** At least one; none where `dns` has them. */
 	readonly addresses: readonly UpstreamAddress[];
+	readonly dns?: DnsSource | undefined;
 	/** How the health of each address is probed; `undefined`: not at all. */
 	readonly health: HealthSettings | undefined;
 	/** How long an idle connection to an address is kept, ms. */

@@ -146,7 +146,10 @@ function decode(bytes: Buffer, path: string): string {
 }
 
 function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Config {
-	const upstreams = file.upstreams.map((table) => toGroup(file, table, table.name, table.addresses));
+	const upstreams = file.upstreams.map((table) => ({
+		...toGroup(file, table, table.name, table.addresses ?? []),
+		dns: table.dns && { ...table.dns, server: table.dns_server, refreshMs: milliseconds(table.dns_refresh_secs) },
+	}));
 	return {
 		path,
 		lines,

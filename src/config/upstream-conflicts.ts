@@ -13,7 +13,27 @@ import { quote, show } from './wording.ts';
  * apart from the schema, so that all problems are reported at once.
  */
 export function upstreamConflicts(document: TomlDocument): ConfigProblem[] {
-	return [...duplicateNames(document, 'upstreams'), ...unknownGroups(document), ...differentRoutes(document)];
+	return [
+		...duplicateNames(document, 'upstreams'),
+		...sources(document),
+		...unknownGroups(document),
+		...differentRoutes(document),
+	];
+}
+
+/** Where the addresses come from: one of two. */
+function sources(document: TomlDocument): ConfigProblem[] {
+	return tablesOf(document, 'upstreams').flatMap((table, i) => {
+		const problem = (key: string, message: string) => problemIn(document, 'upstreams', i, key, message);
+		if ('addresses' in table && 'dns' in table) return problem('dns', 'stands beside addresses; keep one of the two');
+		if (!('addresses' in table || 'dns' in table)) {
+			return problem('addresses', 'is missing; set it to a list of addresses, or set dns to a name that has them');
+		}
+		if ('dns' in table) return [];
+		return ['dns_refresh_secs', 'dns_server'].flatMap((key) =>
+			key in table ? problem(key, 'is for dns, and there is none; set dns, or leave it out') : [],
+		);
+	});
 }
 
 /** Names that nobody has, and keys that stand beside a name: they belong to the table that is named. */

@@ -9,6 +9,8 @@ import { fetchKeys } from '../shared/jwks/fetch-keys.ts';
 import { KeyRefresher } from '../shared/jwks/key-refresher.ts';
 import type { Logger } from '../shared/log.ts';
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
+import { DnsAddresses } from './addresses/dns-addresses.ts';
+import { resolveName } from './addresses/resolve.ts';
 import { watchCrls } from './crl/watch.ts';
 import { Drain } from './drain.ts';
 import { reloadedFiles, type StartFiles } from './files/inspection.ts';
@@ -24,12 +26,14 @@ import { startMetrics } from './metrics/listener.ts';
 import { createState, type ProcessState, seedWorker } from './process-state.ts';
 import { changedInVain, planIdentity } from './reload/identity-plan.ts';
 import { Reloader, switchIdentity } from './reload/reload.ts';
+import { RoutingSwitch } from './reload/routing-switch.ts';
 import { FactReader } from './status/fact-reader.ts';
 import { Readiness } from './status/readiness.ts';
 import { StatusPages } from './status/status-pages.ts';
 import { systemTimers } from './timers.ts';
 import type { Tracing } from './trace/tracing.ts';
 import { configureHeaps } from './workers/heap.ts';
+import { TakeOver } from './workers/take-over.ts';
 import { WorkerPool } from './workers/worker-pool.ts';
 
 export interface SupervisorOptions {
@@ -90,21 +94,22 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	const prober = createProber(options, state);
 	const remoteKeys = createRemoteKeys(options, state, () => pool);
 	const pool = createPool(options, state, remoteKeys, tracing);
+	const { addresses, routing, takeOver } = createRouting(options, state, prober, pool);
 	const readiness = new Readiness(
 		() => pool.listening,
 		() => remoteKeys.awaited,
 	);
-	const sources = metricSources(options, state, pool, remoteKeys, tracing);
+	const sources = metricSources(options, state, pool, remoteKeys, addresses, tracing);
 	const status = options.statusPage ? createStatus(options, state, sources, readiness) : undefined;
 	const metrics = await startMetrics(metricsBind, sources, readiness, log, status?.routes);
-	prober.watch(state.upstreams.current.upstreams.values());
-	await Promise.all([prober.start(), remoteKeys.start(FIRST_KEYS_MS)]);
+	await Promise.all([proveUpstreams(config.routes, state, addresses, prober), remoteKeys.start(FIRST_KEYS_MS)]);
 	useIdentity(state, remoteKeys, remoteKeys.compose(state.inForce.identity));
 	options.onAccepting();
 	const port = await pool.start();
 	remoteKeys.serve();
+	takeOver.serve();
 
-	const reloader = createReloader(options, state, prober, pool, remoteKeys);
+	const reloader = createReloader(options, state, routing, pool, remoteKeys);
 	const drain = createDrain(options, pool, tracing);
 	watchCrls({
 		timers: systemTimers,
@@ -132,6 +137,8 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 			watch?.stop();
 			reloader.stop();
 			remoteKeys.stop();
+			takeOver.stop();
+			addresses.stop();
 			// Probes and metrics go on until the very end: requests in flight still have breakers to pass.
 			drain.signal(signal);
 		},
@@ -154,6 +161,42 @@ function createProber({ files: { config }, log }: SupervisorOptions, { clock }: 
 		clock,
 		log,
 	});
+}
+
+/** What takes routing tables over, and whose addresses DNS says. */
+function createRouting(
+	{ log }: SupervisorOptions,
+	{ clock, upstreams }: ProcessState,
+	prober: HealthProber,
+	pool: WorkerPool,
+) {
+	const takeOver: TakeOver = new TakeOver({
+		run: () =>
+			routing.take(
+				() => upstreams.current.routes,
+				() => {},
+				() => {},
+			),
+		onFailure: (cause) => log.warn('proxy::dns', 'addresses not taken over; trying again', { cause }),
+		timers: systemTimers,
+	});
+	const parts = { resolve: resolveName, timers: systemTimers, clock, random: Math.random, log };
+	const addresses = new DnsAddresses(parts, () => takeOver.changed());
+	const routing: RoutingSwitch = new RoutingSwitch({ upstreams, addresses, prober, pool });
+	return { addresses, routing, takeOver };
+}
+
+/** Resolves when each upstream has its first verdict, or after some seconds. */
+async function proveUpstreams(
+	routes: Config['routes'],
+	{ upstreams }: ProcessState,
+	addresses: DnsAddresses,
+	prober: HealthProber,
+): Promise<void> {
+	await addresses.follow(routes);
+	upstreams.apply(upstreams.plan(routes, addresses.addressesOf));
+	prober.watch(upstreams.current.upstreams.values());
+	await prober.start();
 }
 
 /** So long the listener waits for an issuer, as it does for probes; without keys its tokens are refused, and `/readyz` says so. */
@@ -231,6 +274,7 @@ function metricSources(
 	state: ProcessState,
 	pool: WorkerPool,
 	remoteKeys: RemoteKeys,
+	addresses: DnsAddresses,
 	tracing: Tracing | undefined,
 ): MetricSources {
 	return {
@@ -245,6 +289,7 @@ function metricSources(
 		startedSeconds: state.startedSeconds,
 		routes: () => state.upstreams.current.traffic,
 		remoteKeys: () => remoteKeys.all,
+		addresses: () => addresses.all,
 		now: () => state.clock.now(),
 		wallSeconds: () => state.clock.wallSeconds(),
 		spans: tracing && (() => tracing.counts),
@@ -271,8 +316,8 @@ function createStatus(
 
 function createReloader(
 	{ files: { config, watch }, log }: SupervisorOptions,
-	{ inForce, journal, upstreams }: ProcessState,
-	prober: HealthProber,
+	{ inForce, journal }: ProcessState,
+	routing: RoutingSwitch,
 	pool: WorkerPool,
 	remoteKeys: RemoteKeys,
 ): Reloader {
@@ -290,8 +335,7 @@ function createReloader(
 		configWarnings,
 		inForce,
 		journal,
-		upstreams,
-		prober,
+		routing,
 		pool,
 		log,
 	});

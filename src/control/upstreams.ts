@@ -47,6 +47,8 @@ export interface UpstreamGroup {
 	readonly upstreams: readonly Upstream[];
 }
 
+export type AddressesOf = (group: UpstreamGroupConfig) => readonly UpstreamAddress[];
+
 /** An address that is in two groups is two upstreams: what holds for it is said by each group. */
 export function upstreamKey(authority: string, group: string | undefined): string {
 	return group === undefined ? authority : `${group}/${authority}`;
@@ -120,8 +122,12 @@ export class Upstreams {
 		return this.#current;
 	}
 
-	/** Works out the next table. Nothing changes before `apply`. */
-	plan(routes: readonly RouteConfig[]): RoutingPlan {
+	/**
+	 * Works out the next table. Nothing changes before `apply`.
+	 *
+	 * @param addressesOf a group's, of the moment.
+	 */
+	plan(routes: readonly RouteConfig[], addressesOf: AddressesOf = ({ addresses }) => addresses): RoutingPlan {
 		// Specification 3.1: breaker state is kept for rules of which nothing has changed. The breaker is the upstream's,
 		// so one such rule is enough (decisions "Circuit breaker").
 		const rules = new Set(this.#current.routes.map(ruleOf));
@@ -140,7 +146,7 @@ export class Upstreams {
 		for (const { group: config } of routes) {
 			const key = groupKey(config);
 			if (groups.has(key)) continue;
-			groups.set(key, { config, upstreams: config.addresses.map((address) => member(config, address)) });
+			groups.set(key, { config, upstreams: addressesOf(config).map((address) => member(config, address)) });
 		}
 		const traffic = new Map(routes.map(({ prefix }) => [prefix, this.#trafficOf(prefix)]));
 		return { routes, upstreams, groups, traffic, fresh };

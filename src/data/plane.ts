@@ -161,6 +161,6 @@ export class Upstream {
 		);
 		this.breaker = new BreakerCell(seed.breaker, observe);
 		this.pool = new UpstreamPool(this, deadlines, seed.idleTimeoutMs);
-		this.versionAndHost = versionAndHost(seed.authority);
+		this.versionAndHost = versionAndHost(seed.hostField ?? seed.authority);
 	}
 }

@@ -46,10 +46,12 @@ export type TlsVersion = '1.2' | '1.3';
 
 /** One address of an upstream, as a worker sees it. */
 export interface UpstreamSeed {
-	/** `host:port`, the metric label and the `Host` header. */
+	/** `host:port`, the metric label. */
 	readonly authority: string;
 	readonly host: string;
 	readonly port: number;
+	/** The `Host` header, where it is not `authority`. */
+	readonly hostField?: string | undefined;
 	/** Of its `[[upstreams]]`; `undefined`: a route's URL. */
 	readonly group: string | undefined;
 	/** Tells breakers apart. The memory cannot: each message wraps it in a new object. */

@@ -277,7 +277,7 @@ async function headFor(
 	return connection.outgoing.write(
 		method,
 		target,
-		versionAndHost(group.addresses[0]!.authority),
+		versionAndHost((group.dns ?? group.addresses[0]!).authority),
 		tenantHeader,
 		certificateLines,
 		correlation?.lines,

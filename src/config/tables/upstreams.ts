@@ -1,6 +1,7 @@
+import { isIP } from 'node:net';
 import { z } from 'zod';
 import { parseAddress } from '../upstream.ts';
-import { expected, table, text } from './kinds.ts';
+import { expected, explained, seconds, table, text } from './kinds.ts';
 import { groupUpstreamKeys } from './upstream-keys.ts';
 
 /** What no address of an upstream can be taken for. */
@@ -48,6 +49,45 @@ export const upstream = table('[[upstreams]]', {
 				seen.add(authority);
 			}
 		})
-		.describe('`host:port` of each of its servers; requests are spread over them'),
+		.optional()
+		.meta(explained('`host:port` of each of its servers; requests are spread over them', { unset: 'those of `dns`' })),
+	dns: text('host:port', 'set it to the name to look up and the port, for example "billing.internal:8080"')
+		.transform((written, context) => {
+			const parsed = parseAddress(written, undefined);
+			if (typeof parsed !== 'string' && isIP(parsed.host) === 0) return parsed;
+			const problem = typeof parsed === 'string' ? parsed : 'it is an address, which goes into addresses';
+			context.addIssue(
+				`must be host:port (got ${JSON.stringify(written)}): ${problem}; write it as "billing.internal:8080"`,
+			);
+			return z.NEVER;
+		})
+		.optional()
+		.meta({
+			...explained(
+				'`host:port` of a name, in place of `addresses`: all its addresses of both families, asked for again and again',
+				{
+					unset: 'none',
+				},
+			),
+			pattern: '^[A-Za-z0-9._-]+:[0-9]{1,5}$',
+		}),
+	dns_refresh_secs: seconds(30).describe(
+		'how long an answer for `dns` holds, unless its TTL is shorter (at least 1 s)',
+	),
+	dns_server: text('address:port', 'set it to the DNS server to ask, for example "127.0.0.1:8600"')
+		.refine(
+			(written) =>
+				/^(\d+\.\d+\.\d+\.\d+|\[[^\]]+\]):/.test(written) && typeof parseAddress(written, undefined) !== 'string',
+			{
+				error: expected(
+					'the address and the port of a DNS server',
+					'set it to its address, for example "127.0.0.1:8600"',
+				),
+			},
+		)
+		.optional()
+		.meta(
+			explained('`address:port` of the DNS server that is asked for `dns`', { unset: 'as the machine looks up names' }),
+		),
 	...groupUpstreamKeys,
 }).describe('several addresses that serve the same, one table for each such group');

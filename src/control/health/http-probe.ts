@@ -21,7 +21,7 @@ export function httpProbe(
 			host: address.host,
 			port: address.port,
 			path,
-			headers: { host: address.authority, 'user-agent': 'mtls-edge-proxy/health' },
+			headers: { host: address.hostField ?? address.authority, 'user-agent': 'mtls-edge-proxy/health' },
 			signal: abandoned,
 		});
 		const limit = setTimeout(() => {

@@ -4,6 +4,7 @@ import type { KeyRefresher } from '../../shared/jwks/key-refresher.ts';
 import type { RemoteIssuer } from '../../shared/jwks/remote-issuer.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { Timers } from '../timers.ts';
+import { TakeOver, within } from '../workers/take-over.ts';
 
 export interface RemoteKeysParts {
 	readonly createRefresher: (issuer: RemoteIssuer) => KeyRefresher;
@@ -23,9 +24,6 @@ export interface RemotePlan {
 	discard(): void;
 }
 
-/** Until a round that has failed is tried again. */
-const RETRY_MS = 1_000;
-
 /**
  * The issuers whose keys come over the network, on the main thread: workers get the keys as values, in rounds that all of them take
  * part in, and no request ever waits for an issuer.
@@ -35,32 +33,33 @@ export class RemoteKeys {
 	#refreshers: ReadonlyMap<string, KeyRefresher>;
 	/** Issuers that the workers have never had keys of. */
 	readonly #awaited: Set<string>;
-	#serving = false;
-	#stopped = false;
-	#changed = false;
-	#running: Promise<void> | undefined;
+	readonly #takeOver: TakeOver;
 
 	constructor(issuers: readonly RemoteIssuer[], parts: RemoteKeysParts) {
 		this.#parts = parts;
 		this.#refreshers = new Map(issuers.map((issuer) => [issuer.issuer, parts.createRefresher(issuer)]));
 		this.#awaited = new Set(this.#refreshers.keys());
+		this.#takeOver = new TakeOver({
+			run: parts.takeOver,
+			onFailure: (cause) => parts.log.warn('proxy::jwks', 'keys not taken over; trying again', { cause }),
+			timers: parts.timers,
+		});
 	}
 
 	/** Begins to fetch; resolves when each issuer has keys or has failed once, at the latest after `limitMs`. */
 	async start(limitMs: number): Promise<void> {
 		const first = this.all.map((refresher) => refresher.firstAttempt);
-		for (const refresher of this.all) refresher.start(() => this.#onChange());
-		await this.#within(Promise.all(first), limitMs);
+		for (const refresher of this.all) refresher.start(() => this.#takeOver.changed());
+		await within(Promise.all(first), limitMs, this.#parts.timers);
 	}
 
 	/** There are workers: from here on they get what changes, and what has changed since they were started. */
 	serve(): void {
-		this.#serving = true;
-		if (this.#changed) this.#onChange();
+		this.#takeOver.serve();
 	}
 
 	stop(): void {
-		this.#stopped = true;
+		this.#takeOver.stop();
 		for (const refresher of this.all) refresher.stop();
 	}
 
@@ -108,7 +107,7 @@ export class RemoteKeys {
 			for (const refresher of fresh) refresher.stop();
 		};
 		for (const refresher of fresh) {
-			refresher.start(() => this.#refreshers.get(refresher.issuer.issuer) === refresher && this.#onChange());
+			refresher.start(() => this.#refreshers.get(refresher.issuer.issuer) === refresher && this.#takeOver.changed());
 		}
 		const causes = await Promise.all(
 			fresh.map(async (refresher) => [refresher, await refresher.firstAttempt] as const),
@@ -125,39 +124,10 @@ export class RemoteKeys {
 				for (const refresher of known.values()) if (next.get(refresher.issuer.issuer) !== refresher) refresher.stop();
 				for (const issuer of this.#awaited) if (!next.has(issuer)) this.#awaited.delete(issuer);
 				// What has changed since the round's messages were made would be lost otherwise.
-				if (next.size > 0) this.#onChange();
+				if (next.size > 0) this.#takeOver.changed();
 			},
 			discard,
 		};
-	}
-
-	#onChange(): void {
-		this.#changed = true;
-		if (this.#serving) this.#running ??= this.#takeOver();
-	}
-
-	async #takeOver(): Promise<void> {
-		while (this.#changed && !this.#stopped) {
-			this.#changed = false;
-			try {
-				await this.#parts.takeOver();
-			} catch (error) {
-				this.#changed = true;
-				this.#parts.log.warn('proxy::jwks', 'keys not taken over; trying again', { cause: (error as Error).message });
-				await this.#within(new Promise(() => {}), RETRY_MS);
-			}
-		}
-		this.#running = undefined;
-	}
-
-	#within(promise: Promise<unknown>, ms: number): Promise<void> {
-		return new Promise((resolve) => {
-			const cancel = this.#parts.timers.after(ms, resolve);
-			void promise.then(() => {
-				cancel();
-				resolve();
-			});
-		});
 	}
 }
 

@@ -13,7 +13,7 @@ import { RELOADED_PARTS, type ReloadJournal } from '../reload/journal.ts';
 import type { RouteCounters, Upstream } from '../upstreams.ts';
 import { addUp, sum, total } from './adding-up.ts';
 import type { Exposition } from './exposition.ts';
-import { FAMILIES } from './family-table.ts';
+import { FAMILIES, RESULTS } from './family-table.ts';
 import { readBuckets, readUpstreams, writeAnswers, writeCircuits, writeTraffic } from './upstream-families.ts';
 
 /** What the proxy's own metrics are read from at each scrape. */
@@ -38,6 +38,8 @@ export interface MetricSources {
 	readonly startedSeconds: number;
 	/** Of the issuers whose keys come over the network. */
 	readonly remoteKeys: () => Iterable<SelfRefreshing<KeySetSeed> & { readonly issuer: { readonly issuer: string } }>;
+	/** Of the upstreams whose addresses DNS says. */
+	readonly addresses: () => Iterable<SelfRefreshing<readonly unknown[]> & { readonly group: string }>;
 	/** Spans by what became of them in the main thread; `undefined`: nothing is traced. */
 	readonly spans?: (() => { readonly exported: number; readonly failed: number; readonly dropped: number }) | undefined;
 	/** Monotonic milliseconds, the scale of the histograms. */
@@ -74,6 +76,7 @@ export function* writeProxyFamilies(page: Exposition, sources: MetricSources): G
 	yield;
 	writeSpans(page, sources, workers);
 	writeKeys(page, sources);
+	writeAddresses(page, sources);
 	writeLoops(page, workers, now);
 	writeState(page, sources);
 }
@@ -199,12 +202,25 @@ function writeKeys(page: Exposition, { remoteKeys }: MetricSources): void {
 	if (all.length === 0) return;
 	const fetches = page.family(FAMILIES.jwksFetches);
 	for (const { labels, keys } of all) {
-		for (const result of ['success', 'failure'] as const) fetches.sample(keys.fetches[result], { ...labels, result });
+		for (const result of RESULTS) fetches.sample(keys.fetches[result], { ...labels, result });
 	}
 	const counts = page.family(FAMILIES.jwksKeys);
 	for (const { labels, keys } of all) counts.sample(keys.value?.keys.length ?? 0, labels);
 	const ages = page.family(FAMILIES.jwksAge);
 	for (const { labels, keys } of all) if (keys.ageMs !== undefined) ages.sample(keys.ageMs / 1000, labels);
+}
+
+function writeAddresses(page: Exposition, { addresses }: MetricSources): void {
+	const all = Array.from(addresses(), (one) => ({ labels: { group: one.group }, one }));
+	if (all.length === 0) return;
+	const fetches = page.family(FAMILIES.dnsLookups);
+	for (const { labels, one } of all) {
+		for (const result of RESULTS) fetches.sample(one.fetches[result], { ...labels, result });
+	}
+	const counts = page.family(FAMILIES.dnsAddresses);
+	for (const { labels, one } of all) counts.sample(one.value?.length ?? 0, labels);
+	const ages = page.family(FAMILIES.dnsAge);
+	for (const { labels, one } of all) if (one.ageMs !== undefined) ages.sample(one.ageMs / 1000, labels);
 }
 
 function writeLoops(page: Exposition, workers: readonly WorkerReading[], now: number): void {

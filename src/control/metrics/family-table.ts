@@ -25,7 +25,7 @@ const UPSTREAM = 'host:port';
 const GROUP = 'name of its [[upstreams]], where it is in one';
 const ROUTE = 'prefix of the route; absent while none is known, and for what has none';
 const WORKER = 'index of the worker, from 0';
-const RESULTS = ['success', 'failure'] as const;
+export const RESULTS = ['success', 'failure'] as const;
 const REASONS_OF_TRANSITIONS = [...new Set(TRANSITIONS.map(({ reason }) => reason))];
 
 export const FAMILIES = {
@@ -271,6 +271,25 @@ export const FAMILIES = {
 		type: 'gauge',
 		help: 'Time since the last good set was fetched.',
 		labels: { issuer: 'as in the configuration' },
+		unit: 'seconds',
+	},
+	dnsLookups: {
+		name: 'proxy_dns_lookups_total',
+		type: 'counter',
+		help: 'Times that DNS was asked for the addresses of an upstream: success gave all of them.',
+		labels: { group: 'name of the [[upstreams]] with `dns`', result: RESULTS },
+	},
+	dnsAddresses: {
+		name: 'proxy_dns_addresses',
+		type: 'gauge',
+		help: 'Addresses of the last good answer; 0 before the first one.',
+		labels: { group: 'name of the [[upstreams]] with `dns`' },
+	},
+	dnsAge: {
+		name: 'proxy_dns_age_seconds',
+		type: 'gauge',
+		help: 'Time since the last good answer.',
+		labels: { group: 'name of the [[upstreams]] with `dns`' },
 		unit: 'seconds',
 	},
 	workers: {

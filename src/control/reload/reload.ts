@@ -3,13 +3,12 @@ import { type ConfigProblem, describeProblem } from '../../config/error.ts';
 import type { IdentitySeed } from '../../identity/trust.ts';
 import type { LogFields, Logger } from '../../shared/log.ts';
 import type { TlsFiles } from '../files/tls-files.ts';
-import type { HealthProber } from '../health/health.ts';
-import type { Upstreams } from '../upstreams.ts';
 import type { WorkerPool } from '../workers/worker-pool.ts';
 import { changedBootSettings } from './boot-settings.ts';
 import type { ConfigInForce } from './config-in-force.ts';
 import type { IdentityPlan } from './identity-plan.ts';
 import type { ReloadedPart, ReloadJournal } from './journal.ts';
+import type { RoutingSwitch } from './routing-switch.ts';
 
 export interface ReloadParts {
 	/** The configuration of the start. */
@@ -26,8 +25,7 @@ export interface ReloadParts {
 	readonly configWarnings: (config: Config) => readonly ConfigProblem[];
 	readonly inForce: ConfigInForce;
 	readonly journal: Pick<ReloadJournal, 'add'>;
-	readonly upstreams: Upstreams;
-	readonly prober: Pick<HealthProber, 'prove' | 'watch'>;
+	readonly routing: Pick<RoutingSwitch, 'take'>;
 	readonly pool: Pick<WorkerPool, 'switchAll'>;
 	readonly log: Logger;
 }
@@ -169,18 +167,12 @@ export class Reloader {
 		}
 	}
 
-	async #takeRoutes(routes: Config['routes'], generation: number): Promise<void> {
-		const { upstreams, prober, pool, inForce } = this.#parts;
-		const plan = upstreams.plan(routes);
-		// A fresh breaker is open until its upstream has proved itself. Proving it before the switch leaves no moment in
-		// which requests for a healthy new upstream are answered 503.
-		await prober.prove(plan.fresh);
-		this.#assertRunning();
-		await pool.switchAll(
-			(worker, id) => ({ type: 'prepare-routing', id, routing: upstreams.seed(plan, worker) }),
+	#takeRoutes(routes: Config['routes'], generation: number): Promise<void> {
+		const { routing, inForce } = this.#parts;
+		return routing.take(
+			() => routes,
+			() => this.#assertRunning(),
 			() => {
-				upstreams.apply(plan);
-				prober.watch(plan.upstreams.values());
 				inForce.generation = generation;
 			},
 		);

@@ -64,6 +64,7 @@ function testSources(...authorities: string[]) {
 		histograms,
 		startedSeconds: 1_800_000_000,
 		remoteKeys: () => [],
+		addresses: () => [],
 		now: () => 0,
 		wallSeconds: () => 1_800_000_000,
 	};
@@ -91,7 +92,7 @@ async function scrape(sources: MetricSources): Promise<Scrape> {
 }
 
 /** Those that are there only with a CRL, with `[trace]`, with an issuer's keys over the network, or where the system tells of it. */
-const SOMETIMES = /_crl_|_jwks_|_trace_|_open_fds|_virtual_/;
+const SOMETIMES = /_crl_|_dns_|_jwks_|_trace_|_open_fds|_virtual_/;
 const FAMILY_TYPES = Object.fromEntries(
 	Object.values<FamilyDescription>(FAMILIES)
 		.filter(({ name }) => !SOMETIMES.test(name))
@@ -145,6 +146,23 @@ describe('the first scrape', () => {
 		);
 		assert.equal(page.get('proxy_jwks_age_seconds')!.samples.length, 1);
 		assert.equal(sampleSum(page, 'proxy_jwks_age_seconds', { issuer }), 1.5);
+	});
+
+	test('tells of the addresses of each upstream whose addresses DNS says', async () => {
+		const { sources } = testSources();
+		const refreshing = { start: () => {}, stop: () => {}, fetches: { success: 2, failure: 3 } };
+		const all = [
+			{ ...refreshing, group: 'a', value: ['10.0.0.1', '10.0.0.2'], ageMs: 1500 },
+			{ ...refreshing, group: 'b', value: undefined, ageMs: undefined },
+		];
+		const page = await scrape({ ...sources, addresses: () => all });
+		assert.equal(sampleSum(page, 'proxy_dns_lookups_total', { group: 'a', result: 'success' }), 2);
+		assert.equal(sampleSum(page, 'proxy_dns_lookups_total', { group: 'b', result: 'failure' }), 3);
+		assert.deepEqual(
+			page.get('proxy_dns_addresses')!.samples.map(({ value }) => value),
+			[2, 0],
+		);
+		assert.equal(page.get('proxy_dns_age_seconds')!.samples.length, 1);
 	});
 
 	test('begins all counters at zero', async () => {

@@ -6,6 +6,7 @@ import type { Watched } from '../../../../src/control/health/health.ts';
 import type { ConfigInForce } from '../../../../src/control/reload/config-in-force.ts';
 import { ReloadJournal } from '../../../../src/control/reload/journal.ts';
 import { Reloader } from '../../../../src/control/reload/reload.ts';
+import { RoutingSwitch } from '../../../../src/control/reload/routing-switch.ts';
 import { Upstreams } from '../../../../src/control/upstreams.ts';
 import { DEFAULT_RULES } from '../../../../src/identity/issuer.ts';
 import type { IdentitySeed } from '../../../../src/identity/trust.ts';
@@ -70,13 +71,17 @@ class TestReload extends TestPool {
 			configWarnings: () => [],
 			inForce: this.inForce,
 			journal: this.journal,
-			upstreams: this.upstreams,
-			prober: {
-				prove: async (upstreams) => this.#probe(upstreams),
-				watch: (upstreams) => {
-					this.watched = Array.from(upstreams, ({ address }) => address.authority);
+			routing: new RoutingSwitch({
+				upstreams: this.upstreams,
+				addresses: { follow: async () => {}, keepOnly: () => {}, addressesOf: ({ addresses }) => addresses },
+				prober: {
+					prove: async (upstreams) => this.#probe(upstreams),
+					watch: (upstreams) => {
+						this.watched = Array.from(upstreams, ({ address }) => address.authority);
+					},
 				},
-			},
+				pool: this.pool,
+			}),
 			pool: this.pool,
 			log: this.log.logger,
 		});

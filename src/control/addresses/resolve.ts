@@ -1,0 +1,72 @@
+import { lookup, Resolver } from 'node:dns/promises';
+import type { DnsSource } from '../../config/config.ts';
+
+/** What DNS says of a name. */
+export interface Resolved {
+	/** IP addresses of both families, at least one, without order. */
+	readonly addresses: readonly string[];
+	/** The least of all records; `undefined`: nobody says. */
+	readonly ttlMs: number | undefined;
+}
+
+/** Rejects with the cause in words, in bounded time. @param abandoned nobody wants to know any more. */
+export type Resolve = (source: DnsSource, abandoned: AbortSignal) => Promise<Resolved>;
+
+/** For one question to one server, ms; each is asked twice. */
+const ANSWER_MS = 2_000;
+
+/**
+ * Asks for all addresses of a name. DNS itself tells their TTL. What it does not know the machine may: by a short name with a search
+ * domain, or from the file of hosts. Where a server is named, nobody else is asked.
+ *
+ * A family of which there is no answer fails the whole: half of the addresses are not all of them.
+ */
+export const resolveName: Resolve = async ({ host, server }, abandoned) => {
+	const resolver = new Resolver({ timeout: ANSWER_MS, tries: 2 });
+	if (server !== undefined) resolver.setServers([server]);
+	const cancel = () => resolver.cancel();
+	abandoned.addEventListener('abort', cancel, { once: true });
+	try {
+		const records = (
+			await Promise.all([
+				present(resolver.resolve4(host, { ttl: true })),
+				present(resolver.resolve6(host, { ttl: true })),
+			])
+		).flat();
+		if (records.length > 0) {
+			const ttl = Math.min(...records.map(({ ttl: seconds }) => seconds));
+			return { addresses: records.map(({ address }) => address), ttlMs: ttl * 1000 };
+		}
+		if (server !== undefined) throw new Error('the name has no addresses');
+		const found = await lookup(host, { all: true });
+		return { addresses: found.map(({ address }) => address), ttlMs: undefined };
+	} catch (error) {
+		throw new Error(causeOf(error as NodeJS.ErrnoException), { cause: error });
+	} finally {
+		abandoned.removeEventListener('abort', cancel);
+	}
+};
+
+/** That there are none is an answer. */
+async function present<Found>(found: Promise<Found[]>): Promise<Found[]> {
+	try {
+		return await found;
+	} catch (error) {
+		const { code } = error as NodeJS.ErrnoException;
+		if (code === 'ENODATA' || code === 'ENOTFOUND') return [];
+		throw error;
+	}
+}
+
+function causeOf({ code, message }: NodeJS.ErrnoException): string {
+	return (code !== undefined && CAUSES[code]) || code || message;
+}
+
+const CAUSES: Readonly<Record<string, string>> = {
+	ENOTFOUND: 'the name has no addresses',
+	EAI_AGAIN: 'no answer of the name server',
+	ETIMEOUT: 'no answer of the name server',
+	ECONNREFUSED: 'the name server refuses connections',
+	ESERVFAIL: 'the name server has failed (SERVFAIL)',
+	EREFUSED: 'the name server refuses to answer (REFUSED)',
+};

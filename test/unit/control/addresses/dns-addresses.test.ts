@@ -1,0 +1,168 @@
+/** Upstreams whose addresses DNS says: when it is asked, and what becomes of its answers. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { RouteConfig } from '../../../../src/config/config.ts';
+import { DnsAddresses } from '../../../../src/control/addresses/dns-addresses.ts';
+import type { Resolved } from '../../../../src/control/addresses/resolve.ts';
+import { FakeTime, settle } from '../fixtures/fake-time.ts';
+import { RecordedLog } from '../fixtures/recorded-log.ts';
+import { route, withGroup } from '../fixtures/routes.ts';
+
+const REFRESH_MS = 30_000;
+
+function named(name: string, refreshMs = REFRESH_MS): RouteConfig {
+	const dns = { authority: `${name}.test:8080`, host: `${name}.test`, port: 8080, server: undefined, refreshMs };
+	return withGroup(route('/', 'x:1'), { name, addresses: [], dns });
+}
+
+class Dns {
+	readonly time = new FakeTime();
+	readonly log = new RecordedLog();
+	changes = 0;
+	/** Names, in the order in which they were asked for. */
+	readonly asked: string[] = [];
+	/** What it says of each name; an error, or nothing, is a failure. */
+	readonly answers = new Map<string, Resolved | Error>();
+	silent = false;
+	readonly addresses = new DnsAddresses(
+		{
+			resolve: async ({ host }) => {
+				this.asked.push(host);
+				if (this.silent) await new Promise(() => {});
+				const answer = this.answers.get(host) ?? new Error('the name has no addresses');
+				if (answer instanceof Error) throw answer;
+				return answer;
+			},
+			timers: this.time,
+			clock: this.time,
+			random: () => 1,
+			log: this.log.logger,
+		},
+		() => this.changes++,
+	);
+
+	say(host: string, addresses: string[], ttlMs?: number): void {
+		this.answers.set(host, { addresses, ttlMs });
+	}
+
+	of(config: RouteConfig): string[] {
+		return this.addresses.addressesOf(config.group).map(({ authority }) => authority);
+	}
+}
+
+const BILLING = named('billing');
+
+describe('the addresses of a name', () => {
+	test('are all of them, of both families, each once and in one order; Host stays the name', async () => {
+		const dns = new Dns();
+		dns.say('billing.test', ['10.0.0.2', 'fd00::1', '10.0.0.1', '10.0.0.2']);
+		await dns.addresses.follow([BILLING]);
+		assert.deepEqual(dns.of(BILLING), ['10.0.0.1:8080', '10.0.0.2:8080', '[fd00::1]:8080']);
+		const [, , last] = dns.addresses.addressesOf(BILLING.group);
+		assert.deepEqual(last, {
+			authority: '[fd00::1]:8080',
+			host: 'fd00::1',
+			port: 8080,
+			hostField: 'billing.test:8080',
+		});
+	});
+
+	test('are asked for again when the answer is over: after the refresh time, or its TTL, but not more often than each second', async () => {
+		for (const [ttlMs, wait] of [
+			[undefined, REFRESH_MS],
+			[5_000, 5_000],
+			[300_000, REFRESH_MS],
+			[0, 1_000],
+		] as const) {
+			const dns = new Dns();
+			dns.say('billing.test', ['10.0.0.1'], ttlMs);
+			await dns.addresses.follow([BILLING]);
+			await dns.time.advance(wait - 1);
+			assert.equal(dns.asked.length, 1, `TTL ${ttlMs}`);
+			await dns.time.advance(1);
+			assert.equal(dns.asked.length, 2, `TTL ${ttlMs}`);
+		}
+	});
+
+	test('are taken over when they change, and only then', async () => {
+		const dns = new Dns();
+		dns.say('billing.test', ['10.0.0.1', '10.0.0.2']);
+		await dns.addresses.follow([BILLING]);
+		assert.equal(dns.changes, 1);
+		dns.say('billing.test', ['10.0.0.2', '10.0.0.1']);
+		await dns.time.advance(REFRESH_MS);
+		assert.equal(dns.changes, 1, 'another order');
+		dns.say('billing.test', ['10.0.0.2', '10.0.0.3']);
+		await dns.time.advance(REFRESH_MS);
+		assert.equal(dns.changes, 2);
+		const { added, removed } = dns.log.fields('addresses of an upstream have changed');
+		assert.deepEqual([added, removed], [['10.0.0.3:8080'], ['10.0.0.1:8080']]);
+	});
+
+	test('hold over failures, which are tried again after longer and longer, and never longer than the refresh time', async () => {
+		const dns = new Dns();
+		dns.say('billing.test', ['10.0.0.1']);
+		await dns.addresses.follow([BILLING]);
+		dns.answers.set('billing.test', new Error('no answer of the name server'));
+		await dns.time.advance(REFRESH_MS);
+		const waits: number[] = [];
+		for (let i = 0; i < 8; i++) {
+			const { retry_in_ms: wait } = dns.log.fields('addresses not resolved; keeping old');
+			waits.push(wait as number);
+			await dns.time.advance(wait as number);
+		}
+		assert.deepEqual(waits, [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000]);
+		assert.deepEqual(dns.of(BILLING), ['10.0.0.1:8080']);
+		assert.equal(dns.changes, 1);
+		const [one] = dns.addresses.all;
+		assert.deepEqual(one!.fetches, { success: 1, failure: 9 });
+		assert.ok(one!.ageMs! > 120_000);
+		dns.say('billing.test', ['10.0.0.1']);
+		await dns.time.advance(REFRESH_MS);
+		assert.equal(dns.log.fields('addresses of an upstream resolved again, the same').failures, 9);
+		assert.equal(one!.ageMs, 0);
+	});
+
+	test('are none while none are known, and are taken over when they are', async () => {
+		const dns = new Dns();
+		await dns.addresses.follow([BILLING]);
+		assert.deepEqual(dns.of(BILLING), []);
+		assert.equal(dns.log.fields('no addresses of an upstream').cause, 'the name has no addresses');
+		dns.say('billing.test', ['10.0.0.1']);
+		await dns.time.advance(1_000);
+		assert.deepEqual([dns.of(BILLING), dns.changes], [['10.0.0.1:8080'], 1]);
+	});
+
+	test('are waited for by a start for 2 s, and no longer', async () => {
+		const dns = new Dns();
+		dns.silent = true;
+		let isThrough = false;
+		void dns.addresses.follow([BILLING]).then(() => {
+			isThrough = true;
+		});
+		await dns.time.advance(1_999);
+		assert.equal(isThrough, false);
+		await dns.time.advance(1);
+		assert.equal(isThrough, true);
+	});
+
+	test('are asked for as long as a route leads there', async () => {
+		const dns = new Dns();
+		const [other, slower] = [named('other'), named('billing', 60_000)];
+		for (const name of ['billing.test', 'other.test']) dns.say(name, ['10.0.0.1']);
+		await dns.addresses.follow([BILLING, other, BILLING]);
+		assert.deepEqual(dns.asked, ['billing.test', 'other.test']);
+		await dns.addresses.follow([BILLING]);
+		dns.addresses.keepOnly([BILLING]);
+		await dns.time.advance(REFRESH_MS);
+		assert.deepEqual(dns.asked.slice(2), ['billing.test']);
+		// Another refresh time makes it another one.
+		await dns.addresses.follow([slower]);
+		dns.addresses.keepOnly([slower]);
+		await dns.time.advance(REFRESH_MS);
+		assert.equal(dns.asked.length, 4);
+		dns.addresses.stop();
+		await settle();
+		assert.equal(dns.time.pending, 0);
+	});
+});

@@ -1,0 +1,83 @@
+/** Issue 13: an upstream whose addresses DNS says, over the real command. The body mode has nothing to do with it. */
+import { deepEqual, equal } from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, describe, test } from 'node:test';
+import { PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
+import { startDnsServer } from '../fixtures/dns-server.ts';
+import { startProxy } from '../fixtures/proxy.ts';
+import { until } from '../fixtures/wait.ts';
+
+const NAME = 'billing.test';
+
+/** One listener for all loopback addresses: it says which of them it was asked on, and by which name. */
+const server = createServer(({ socket, headers, url }, response) => {
+	if (url !== '/health') seen.push(`${socket.localAddress} ${headers.host}`);
+	response.end();
+});
+const seen: string[] = [];
+await new Promise<void>((resolve) => server.listen(0, '0.0.0.0', resolve));
+const { port } = server.address() as AddressInfo;
+const dns = await startDnsServer(1);
+dns.names.set(NAME, ['127.0.1.1', '127.0.1.2']);
+const proxy = await startProxy({
+	config: { health_interval_secs: 3600 },
+	upstreams: [{ name: 'billing', dns: `${NAME}:${port}`, dns_server: dns.authority, dns_refresh_secs: 0.5 }],
+	routes: [{ prefix: '/', upstream: 'billing' }],
+});
+after(async () => {
+	await proxy[Symbol.asyncDispose]();
+	await dns[Symbol.asyncDispose]();
+	server.close();
+});
+
+/** Which of the addresses some requests have met. */
+async function met(protocol: Protocol): Promise<string[]> {
+	seen.length = 0;
+	for (let i = 0; i < 16; i++) equal((await request(protocol, proxy)).status, 200);
+	return [...new Set(seen)].sort();
+}
+
+const host = `${NAME}:${port}`;
+
+describe('an upstream with dns', () => {
+	for (const protocol of PROTOCOLS) {
+		test(`is served by all of its addresses, as the name that was asked for, over ${protocol}`, async () => {
+			deepEqual(await met(protocol), [`127.0.1.1 ${host}`, `127.0.1.2 ${host}`]);
+		});
+	}
+
+	test('follows what DNS says, and keeps the connections and the breaker of an address that stays', async () => {
+		const changes = () => proxy.logs.filter(({ message }) => message === 'addresses of an upstream have changed');
+		dns.names.set(NAME, ['127.0.1.2', '127.0.1.3']);
+		const change = await until(() => changes()[1], 'the change');
+		deepEqual(change.added, [`127.0.1.3:${port}`]);
+		deepEqual(change.removed, [`127.0.1.1:${port}`]);
+		await until(async () => !(await met('h2')).some((one) => one.startsWith('127.0.1.1 ')), 'the new table');
+		deepEqual(await met('h1'), [`127.0.1.2 ${host}`, `127.0.1.3 ${host}`]);
+		const opened = (upstream: string) => proxy.metric('proxy_circuit_transitions_total', { to: 'closed', upstream });
+		equal(await opened(`127.0.1.2:${port}`), 1, 'proven once, at the start');
+	});
+
+	test('keeps the last addresses while the name server fails, and says so', async () => {
+		dns.names.set(NAME, undefined);
+		const kept = () => proxy.logs.find(({ message }) => message === 'addresses not resolved; keeping old');
+		equal((await until(kept, 'the failure')).cause, 'the name server has failed (SERVFAIL)');
+		deepEqual(await met('h2'), [`127.0.1.2 ${host}`, `127.0.1.3 ${host}`]);
+		equal(await proxy.metric('proxy_dns_addresses', { group: 'billing' }), 2);
+	});
+
+	test('has no addresses where its name has none: 503, until it has some', async () => {
+		proxy.writeConfig({
+			config: { health_interval_secs: 3600 },
+			upstreams: [{ name: 'later', dns: `later.test:${port}`, dns_server: dns.authority, dns_refresh_secs: 0.5 }],
+			routes: [{ prefix: '/', upstream: 'later' }],
+		});
+		await proxy.reload();
+		const { status, text } = await request('h1', proxy);
+		deepEqual([status, text], [503, 'upstream unavailable']);
+		dns.names.set('later.test', ['127.0.1.1']);
+		await until(async () => (await request('h2', proxy)).status === 200, 'the first address');
+		deepEqual(await met('h1'), [`127.0.1.1 later.test:${port}`]);
+	});
+});
