@@ -4,6 +4,7 @@
  */
 
 import type { Algorithm } from '../gates/algorithm.ts';
+import type { BalancingSettings } from '../gates/balancing/settings.ts';
 import type { OpeningRule } from '../gates/breaker.ts';
 import type { CertificateBound } from '../identity/bound-token.ts';
 import type { CertificateHeadersSeed } from '../identity/certificate-headers.ts';
@@ -37,17 +38,24 @@ export interface DnsSource {
 	readonly refreshMs: number;
 }
 
+/** One of the addresses of a group. */
+export interface GroupAddress extends UpstreamAddress {
+	/** How much of the group's requests it gets, compared with the others; `undefined`: 1. */
+	readonly weight?: number | undefined;
+}
+
 /** One `[[upstreams]]` table, or the one address that the URL of a route stands for. */
 export interface UpstreamGroupConfig {
 	/** `undefined`: a route's URL. */
 	readonly name: string | undefined;
 	/** At least one; none where `dns` has them. */
-	readonly addresses: readonly UpstreamAddress[];
+	readonly addresses: readonly GroupAddress[];
 	readonly dns?: DnsSource | undefined;
 	/** How the health of each address is probed; `undefined`: not at all. */
 	readonly health: HealthSettings | undefined;
 	/** How long an idle connection to an address is kept, ms. */
 	readonly idleTimeoutMs: number;
+	readonly balancing: BalancingSettings;
 }
 
 /** One `[[routes]]` table. */

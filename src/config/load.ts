@@ -1,12 +1,13 @@
+import { type BalancingSettings, DEFAULT_BALANCING } from '../gates/balancing/settings.ts';
 import type { RateSeed, TenantSeed } from '../identity/quotas.ts';
 import { FileError, readRegularFile } from '../shared/regular-file.ts';
 import type {
 	Config,
 	ConfigFiles,
+	GroupAddress,
 	HealthSettings,
 	Limits,
 	RouteConfig,
-	UpstreamAddress,
 	UpstreamGroupConfig,
 } from './config.ts';
 import { crlConflicts } from './crl-conflicts.ts';
@@ -147,7 +148,7 @@ function decode(bytes: Buffer, path: string): string {
 
 function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Config {
 	const upstreams = file.upstreams.map((table) => ({
-		...toGroup(file, table, table.name, table.addresses ?? []),
+		...toGroup(file, table, table.name, table.addresses ?? [], toBalancing(table)),
 		dns: table.dns && { ...table.dns, server: table.dns_server, refreshMs: milliseconds(table.dns_refresh_secs) },
 	}));
 	return {
@@ -239,14 +240,20 @@ function toGroup(
 	file: ConfigFile,
 	own: ConfigFile['routes'][number] | ConfigFile['upstreams'][number],
 	name: string | undefined,
-	addresses: readonly UpstreamAddress[],
+	addresses: readonly GroupAddress[],
+	balancing = DEFAULT_BALANCING,
 ): UpstreamGroupConfig {
 	return {
 		name,
 		addresses,
 		health: (own.health ?? file.health) ? toHealth(file, own) : undefined,
 		idleTimeoutMs: milliseconds(own.upstream_idle_timeout_secs ?? file.upstream_idle_timeout_secs),
+		balancing,
 	};
+}
+
+function toBalancing({ balance, slow_start_secs, retries }: ConfigFile['upstreams'][number]): BalancingSettings {
+	return { balance, slowStartMs: milliseconds(slow_start_secs), retries };
 }
 
 function toAccess({ allow, deny, tenants, scopes }: ConfigFile['routes'][number]): RouteConfig['access'] {

@@ -9,6 +9,7 @@ import type { RouteSeed, RoutingSeed, UpstreamSeed } from '../shared/messages.ts
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import { RouteStats } from '../shared/route-stats.ts';
 import { type LastTransition, TransitionCounts, UpstreamStats } from '../shared/stats.ts';
+import { UpstreamLoad } from '../shared/upstream-load.ts';
 
 /** One address of the table in force, or of one that is being prepared. */
 export interface Upstream {
@@ -20,6 +21,8 @@ export interface Upstream {
 	readonly breakerId: number;
 	/** What `breaker` stands on, for the workers. */
 	readonly breakerMemory: UpstreamSeed['breaker'];
+	/** Requests under way there, for the workers. */
+	readonly loadMemory: UpstreamSeed['load'];
 	readonly counters: Counters;
 	/** How it is probed; `undefined`: not at all. */
 	readonly health: HealthSettings | undefined;
@@ -183,6 +186,7 @@ export class Upstreams {
 				group: upstream.group,
 				breakerId: upstream.breakerId,
 				breaker: upstream.breakerMemory,
+				load: upstream.loadMemory,
 				stats: upstream.counters.stats[worker]!,
 				durations: upstream.counters.durations,
 				idleTimeoutMs: idleTimeouts.get(upstream)!,
@@ -190,6 +194,8 @@ export class Upstreams {
 			groups: groups.map(({ config, upstreams: members }) => ({
 				name: config.name,
 				upstreams: members.map((upstream) => indexes.get(upstream)!),
+				weights: config.addresses.map(({ weight = 1 }) => weight),
+				balancing: config.balancing,
 			})),
 			routes: plan.routes.map(({ prefix, cooldownMs, opening, rate, group, access, certificateHeaders }) => ({
 				prefix,
@@ -204,8 +210,9 @@ export class Upstreams {
 		};
 	}
 
-	/** Nothing of a worker that is gone is connected any more. */
+	/** Nothing of a worker that is gone is connected or under way any more. */
 	clearGauges(worker: number): void {
+		for (const { loadMemory } of this.#current.upstreams.values()) UpstreamLoad.reclaim(loadMemory, worker);
 		const everywhere = [...this.#current.upstreams.values()].map(({ counters }) => counters);
 		for (const { stats } of [...everywhere, ...this.#departed.values]) new UpstreamStats(stats[worker]!).clearGauges();
 		for (const { stats } of [...this.#current.traffic.values(), ...this.#departedRoutes.values]) {
@@ -221,14 +228,22 @@ export class Upstreams {
 		const key = upstreamKey(address.authority, group);
 		const counters = known?.counters ?? this.#departed.get(key) ?? this.#newCounters();
 		// Nobody will prove one that is not probed.
-		const breakerMemory = BreakerCell.allocate(this.#clock.now(), health === undefined ? CLOSED : OPEN);
+		const now = this.#clock.now();
+		const breakerMemory = BreakerCell.allocate(now, health === undefined ? CLOSED : OPEN);
+		const loadMemory = UpstreamLoad.allocate(this.#workers, now);
 		const log = new RateLimitedLog(this.#log, this.#clock);
 		const breaker = new BreakerCell(
 			breakerMemory,
-			watchCircuit({ upstream: address.authority, group }, counters.transitions, log, this.#clock),
+			watchCircuit(
+				{ upstream: address.authority, group },
+				counters.transitions,
+				new UpstreamLoad(loadMemory, 0),
+				log,
+				this.#clock,
+			),
 		);
 		const breakerId = ++this.#breakers;
-		return { address, group, breaker, breakerId, breakerMemory, counters, health, alive: known?.alive };
+		return { address, group, breaker, breakerId, breakerMemory, loadMemory, counters, health, alive: known?.alive };
 	}
 
 	#newCounters(): Counters {

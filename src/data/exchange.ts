@@ -23,6 +23,7 @@ import type { BucketCounts } from '../shared/bucket-counts.ts';
 import { silenceCause } from '../shared/causes.ts';
 import { refuseOverConcurrency, refuseOverRouteRate, refuseOverTenantRate, withReport } from '../shared/quota-gates.ts';
 import type { RouteStats } from '../shared/route-stats.ts';
+import type { UpstreamLoad } from '../shared/upstream-load.ts';
 import { AnswerFields } from './answer-fields.ts';
 import type { ClientRequest, ExchangeEvents } from './client.ts';
 import { Timed } from './deadlines.ts';
@@ -68,7 +69,12 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 	/** What the breaker was promised a report on. */
 	#admission: Admission | typeof REFUSED = REFUSED;
 	protected connection: UpstreamConnection | undefined;
-	#retried = false;
+	/** The load in which it is counted as under way. */
+	#load: UpstreamLoad | undefined;
+	/** Upstreams that did not take it. */
+	#tried: readonly Upstream[] = NONE_TRIED;
+	/** The client's body waits for a connection to the upstream. */
+	#bodyWaits = false;
 	/** An answer has begun; from then on there is no other one to give. */
 	#answered = false;
 	/** The client has left. */
@@ -221,7 +227,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		// Last, since this may spend the one probe of a half-open breaker. From here on an outcome must be reported.
 		this.span?.enters('circuit breaker');
 		const { group } = route;
-		const upstream = group.admit(now, route.cooldownMs);
+		const upstream = group.admit(now, route.cooldownMs, this.#identity!.tenant);
 		if (upstream === undefined) return this.refuse(CIRCUIT_OPEN);
 		this.#admission = group.admission;
 		this.#upstream = upstream;
@@ -241,10 +247,14 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 	protected abstract outgoingBody(): OutgoingBody;
 
 	#send(connection: UpstreamConnection): void {
-		const { client, route } = this;
+		const { client } = this;
+		const { certificateHeaders, group } = this.route!;
 		const body = this.outgoingBody();
 		this.connection = connection;
-		const { certificateHeaders } = route!;
+		if (group.counts) {
+			this.#load = this.#upstream!.load;
+			this.#load.inc();
+		}
 		const certificateLines =
 			certificateHeaders === undefined ? '' : client.connection.caller!.lines(certificateHeaders);
 		const head = client.connection.outgoing.write(
@@ -259,7 +269,20 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		);
 		this.record?.sent(this.#sentAt);
 		connection.send(client.method, head, body, this);
-		if (!body.complete) this.readBody();
+		if (body.complete) return;
+		// Of a body that streams nothing is kept: as long as the request may have to go elsewhere, all of it stays with the client.
+		if (!connection.isConnected && group.retryBudget !== undefined) this.#bodyWaits = true;
+		else this.readBody();
+	}
+
+	onConnected(): void {
+		if (!this.#bodyWaits) return;
+		this.#bodyWaits = false;
+		try {
+			this.readBody();
+		} catch (error) {
+			this.onFault(error);
+		}
 	}
 
 	/** Lets the client's body come. */
@@ -279,13 +302,56 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 
 	onFailure({ kind, cause }: UpstreamFailure): void {
 		this.upstreamEnded();
-		if (kind === 'stale') {
-			// The connection had timed out under our hands: not the upstream's fault, and nothing was answered.
-			if (this.#mayRetry()) return this.#send(this.#upstream!.pool.open());
-			return this.fail(rejection.BAD_GATEWAY.because(cause), 'abandoned');
-		}
 		if (kind === 'exhausted') return this.fail(rejection.OVERLOADED.because(cause), 'abandoned');
-		this.fail(rejection.BAD_GATEWAY.because(cause), kind === 'unreachable' ? 'connect' : 'broken');
+		if (kind === 'broken' || kind === 'malformed') return this.fail(rejection.BAD_GATEWAY.because(cause), 'broken');
+		// A stale connection had timed out under our hands: not the upstream's fault, and nothing was answered.
+		const outcome = kind === 'stale' ? 'abandoned' : 'connect';
+		if (this.#mayRetry(kind) && this.#retry(outcome, cause)) return;
+		this.fail(rejection.BAD_GATEWAY.because(cause), outcome);
+	}
+
+	/**
+	 * What has not been delivered may always be sent again. What may have been: only what can be repeated safely (RFC 9112 section
+	 * 9.3.1). Both only if we still have all of it.
+	 */
+	#mayRetry(kind: 'stale' | 'unreachable'): boolean {
+		const { method } = this.client;
+		const isSafe = method === 'GET' || method === 'HEAD' || method === 'OPTIONS';
+		return (kind === 'unreachable' || isSafe) && this.#tried.length < this.route!.group.retries && this.canRepeat;
+	}
+	protected abstract get canRepeat(): boolean;
+
+	/**
+	 * Sends the request again: to another upstream, on a connection that nobody has used, within the time that it had from the first.
+	 *
+	 * @param outcome at the upstream that did not take it, for its breaker. @param cause in words, for operators.
+	 * @returns whether there is one.
+	 */
+	#retry(outcome: 'abandoned' | 'connect', cause: string): boolean {
+		const { group, cooldownMs } = this.route!;
+		const failed = this.#upstream!;
+		const now = this.plane.clock.now();
+		if (group.retryBudget?.allows(now) === false) {
+			failed.stats.retryDenied();
+			return false;
+		}
+		const tried = [...this.#tried, failed];
+		const other =
+			group.only === undefined ? group.admitOther(now, cooldownMs, this.#identity!.tenant, tried) : undefined;
+		if (other !== undefined) {
+			const { admission } = group;
+			this.settle(outcome, cause, now);
+			this.#upstream = other;
+			this.#admission = admission;
+		} else if (outcome === 'connect') {
+			return false;
+		}
+		// A stale connection says nothing of its upstream, so where there is no other one it is worth another try.
+		this.#tried = tried;
+		group.retryBudget?.retry(now);
+		failed.stats.retried(outcome === 'connect' ? 'connect' : 'stale');
+		this.#send(this.#upstream!.pool.open());
+		return true;
 	}
 
 	/** The upstream's time is over before its answer has begun. @param outcome if there is a connection to blame for it. */
@@ -294,15 +360,6 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		const cause = silenceCause(isConnected ? 'answer' : 'connection', this.plane.limits.upstreamTimeoutMs);
 		this.fail(rejection.UPSTREAM_TIMEOUT.because(cause), isConnected ? outcome : 'connect');
 	}
-
-	/** RFC 9112 section 9.3.1: only what can be repeated safely, only once, and only if we still have all of it. */
-	#mayRetry(): boolean {
-		const { method } = this.client;
-		if (this.#retried || !(method === 'GET' || method === 'HEAD' || method === 'OPTIONS')) return false;
-		this.#retried = true;
-		return this.canRepeat;
-	}
-	protected abstract get canRepeat(): boolean;
 
 	/**
 	 * The upstream's verdict on itself is in its status; the round trip counts in the latency summary.
@@ -449,6 +506,9 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 
 	protected upstreamEnded(): void {
 		this.connection = undefined;
+		this.#bodyWaits = false;
+		this.#load?.dec();
+		this.#load = undefined;
 		this.record?.upstreamEnds();
 	}
 
@@ -520,6 +580,7 @@ export function lengthLine(bytes: number): string {
 	return `content-length: ${bytes}\r\n`;
 }
 
+const NONE_TRIED: readonly Upstream[] = [];
 export const NO_PIECES: readonly Buffer[] = [];
 const NO_BODY: OutgoingBody = { framing: '', pieces: NO_PIECES, complete: true };
 const EMPTY_BODY: OutgoingBody = { framing: lengthLine(0), pieces: NO_PIECES, complete: true };

@@ -17,6 +17,7 @@ import type { RouteLimit } from '../shared/quota-gates.ts';
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import type { RouteStats } from '../shared/route-stats.ts';
 import { UpstreamStats, type WorkerStats } from '../shared/stats.ts';
+import { UpstreamLoad } from '../shared/upstream-load.ts';
 import type { BufferedBytes } from './body/buffered-bytes.ts';
 import type { DeadlineQueue, Deadlines } from './deadlines.ts';
 import type { DispatchQueue } from './dispatch-queue.ts';
@@ -140,12 +141,15 @@ export class Upstream {
 	/** The same round trips as `stats.roundTrips`. */
 	readonly durations: BucketCounts;
 	readonly pool: UpstreamPool;
+	/** Counted where something is decided by it (`UpstreamGroup.counts`). */
+	readonly load: UpstreamLoad;
 	readonly heads = new ResponseHeads();
 	/** Rest of the request line, and the `Host` line: the same for every request to this upstream. */
 	readonly versionAndHost: string;
 
 	constructor(
 		seed: UpstreamSeed,
+		worker: number,
 		{ deadlines, log, clock, histograms }: Pick<DataPlane, 'deadlines' | 'log' | 'clock' | 'histograms'>,
 	) {
 		this.authority = seed.authority;
@@ -153,9 +157,11 @@ export class Upstream {
 		this.port = seed.port;
 		this.stats = new UpstreamStats(seed.stats);
 		this.durations = histograms.durationsOf(seed);
+		this.load = new UpstreamLoad(seed.load, worker);
 		const observe = watchCircuit(
 			{ upstream: seed.authority, group: seed.group },
 			this.stats.transitions,
+			this.load,
 			new RateLimitedLog(log, clock),
 			clock,
 		);

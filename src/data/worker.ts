@@ -188,14 +188,17 @@ class Worker {
 	#routing(routing: RoutingSeed, readNames: NameReader | undefined): () => void {
 		// An upstream is the one we know when it has the same breaker: then its connections stay, too.
 		const upstreams = routing.upstreams.map(
-			(seed) => this.#upstreams.get(seed.breakerId) ?? new Upstream(seed, this.#plane),
+			(seed) => this.#upstreams.get(seed.breakerId) ?? new Upstream(seed, this.#seed.index, this.#plane),
 		);
 		const groups = routing.groups.map(
-			({ name, upstreams: members }) =>
-				new UpstreamGroup(
+			({ name, upstreams: members, weights, balancing }) =>
+				new UpstreamGroup({
+					...balancing,
 					name,
-					members.map((member) => upstreams[member]!),
-				),
+					upstreams: members.map((member) => upstreams[member]!),
+					weights,
+					random: Math.random,
+				}),
 		);
 		const routes = new RouteTable<Route>(
 			routing.routes.map(({ prefix, cooldownMs, opening, rate, group, access, certificateHeaders, stats }) => ({

@@ -102,6 +102,11 @@ export class BreakerCell {
 		return this.#isClosed() ? NORMAL : REFUSED;
 	}
 
+	/** Whether `admit` would admit a request. Nothing is changed; other threads may change it at any time. */
+	admits(now: number, cooldownMs: number): boolean {
+		return this.#isClosed() || onRequest(decode(Atomics.load(this.#words, STATE)), now, cooldownMs) !== undefined;
+	}
+
 	#isClosed(): boolean {
 		return this.circuit === CLOSED;
 	}

@@ -1,27 +1,32 @@
-import { OPEN, type Transition, type TransitionObserver } from './breaker-cell.ts';
+import { CLOSED, OPEN, type Transition, type TransitionObserver } from './breaker-cell.ts';
 import type { Clock } from './clock.ts';
 import type { RateLimitedLog } from './rate-limited-log.ts';
 import { CIRCUIT_NAMES, type TransitionCounts } from './stats.ts';
+import type { UpstreamLoad } from './upstream-load.ts';
 
 const TARGET = 'proxy::breaker';
 
 /**
- * Counts and logs what this thread makes of one upstream's circuit. The log is a limited one, since clients that leave at
+ * Counts and logs what this thread makes of one upstream's circuit, and notes when it serves again. The log is a limited one, since clients that leave at
  * the right moment can have a circuit open and half-open in turns, as fast as they can ask.
  *
  * @param names of the upstream: `host:port`, and the name of its `[[upstreams]]`, if it has one.
+ * @param load where the time of its return is kept.
  * @param log of this upstream alone: one that changes often must not hide another's lines.
  * @param clock the scale of all breakers.
  */
 export function watchCircuit(
 	names: { readonly upstream: string; readonly group: string | undefined },
 	counts: TransitionCounts,
+	load: Pick<UpstreamLoad, 'servesSince'>,
 	log: RateLimitedLog,
 	clock: Clock,
 ): TransitionObserver {
 	return ({ from, to, reason, cause }: Transition) => {
 		const state = CIRCUIT_NAMES[to];
-		counts.count(state, reason, cause, clock.now(), clock.wallSeconds());
+		const now = clock.now();
+		if (to === CLOSED) load.servesSince(now);
+		counts.count(state, reason, cause, now, clock.wallSeconds());
 		log.write(to === OPEN ? 'warn' : 'info', TARGET, `circuit is ${state}`, `${state} ${reason}`, () => ({
 			...names,
 			from: CIRCUIT_NAMES[from],

@@ -1,3 +1,4 @@
+import type { BalancingSettings } from '../gates/balancing/settings.ts';
 import type { OpeningRule } from '../gates/breaker.ts';
 import type { CertificateHeadersSeed } from '../identity/certificate-headers.ts';
 import type { CrlSeed } from '../identity/client-chain.ts';
@@ -54,6 +55,8 @@ export interface UpstreamSeed {
 	readonly hostField?: string | undefined;
 	/** Of its `[[upstreams]]`; `undefined`: a route's URL. */
 	readonly group: string | undefined;
+	/** For `UpstreamLoad`; the same memory in every worker. */
+	readonly load: SharedArrayBuffer;
 	/** Tells breakers apart. The memory cannot: each message wraps it in a new object. */
 	readonly breakerId: number;
 	/** For `BreakerCell`; the same memory in every worker. */
@@ -72,6 +75,9 @@ export interface UpstreamGroupSeed {
 	readonly name: string | undefined;
 	/** Indexes into `upstreams`. */
 	readonly upstreams: readonly number[];
+	/** Of each of them, in the same order. */
+	readonly weights: readonly number[];
+	readonly balancing: BalancingSettings;
 }
 
 export interface RouteSeed {

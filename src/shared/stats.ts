@@ -375,8 +375,19 @@ export class TransitionCounts {
 const WORDS = new Uint8Array(WORDS_BYTES);
 
 /** Cells of a worker's region for one upstream. */
-const UPSTREAM_CELL = { idle: 0, active: 1, transitions: 2, answers: 2 + TRANSITION_CELLS } as const;
+const UPSTREAM_CELL = {
+	idle: 0,
+	active: 1,
+	retriesDenied: 2,
+	retries: 3,
+	transitions: 5,
+	answers: 5 + TRANSITION_CELLS,
+} as const;
 const UPSTREAM_CELLS = UPSTREAM_CELL.answers + STATUSES;
+
+/** Why a request was sent again. In the order of the cells. */
+export const RETRY_REASONS = ['connect', 'stale'] as const;
+export type RetryReason = (typeof RETRY_REASONS)[number];
 
 export class UpstreamStats {
 	readonly cells: Float64Array;
@@ -408,6 +419,16 @@ export class UpstreamStats {
 		this.cells[UPSTREAM_CELL.answers + status]! += 1;
 	}
 
+	/** A request that this upstream did not take was sent again. */
+	retried(reason: RetryReason): void {
+		this.cells[UPSTREAM_CELL.retries + RETRY_REASONS.indexOf(reason)]! += 1;
+	}
+
+	/** One could have been sent again, and the budget for that was spent. */
+	retryDenied(): void {
+		this.cells[UPSTREAM_CELL.retriesDenied]! += 1;
+	}
+
 	/** @param change +1 or -1. */
 	connections(state: 'idle' | 'active', change: number): void {
 		this.cells[UPSTREAM_CELL[state]]! += change;
@@ -418,10 +439,18 @@ export class UpstreamStats {
 		this.cells[UPSTREAM_CELL.active] = 0;
 	}
 
-	read(): { idle: number; active: number; answers: Map<number, number> } {
+	read(): {
+		idle: number;
+		active: number;
+		retries: Map<RetryReason, number>;
+		retriesDenied: number;
+		answers: Map<number, number>;
+	} {
 		return {
 			idle: this.cells[UPSTREAM_CELL.idle]!,
 			active: this.cells[UPSTREAM_CELL.active]!,
+			retries: named(RETRY_REASONS, this.cells, UPSTREAM_CELL.retries),
+			retriesDenied: this.cells[UPSTREAM_CELL.retriesDenied]!,
 			answers: nonZero(this.cells.subarray(UPSTREAM_CELL.answers)),
 		};
 	}

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Worker } from 'node:worker_threads';
+import { DEFAULT_BALANCING } from '../../src/gates/balancing/settings.ts';
 import { readPublicKey } from '../../src/gates/public-key.ts';
 import { issuerWithKey } from '../../src/identity/issuer.ts';
 import { BreakerCell } from '../../src/shared/breaker-cell.ts';
@@ -15,6 +16,7 @@ import type { Limits } from '../../src/shared/limits.ts';
 import type { FromWorker, WorkerSeed } from '../../src/shared/messages.ts';
 import { RouteStats } from '../../src/shared/route-stats.ts';
 import { UpstreamStats, WorkerStats } from '../../src/shared/stats.ts';
+import { UpstreamLoad } from '../../src/shared/upstream-load.ts';
 import { testPki } from '../fixtures/pki.ts';
 import type { GateSettings, Subject } from './subject.ts';
 
@@ -93,6 +95,7 @@ async function seed(settings: GateSettings, publicKey: KeyObject, upstream: Serv
 					host: '127.0.0.1',
 					port,
 					group: undefined,
+					load: UpstreamLoad.allocate(1, 0),
 					breakerId: 1,
 					breaker,
 					stats,
@@ -100,7 +103,7 @@ async function seed(settings: GateSettings, publicKey: KeyObject, upstream: Serv
 					idleTimeoutMs: 4000,
 				},
 			],
-			groups: [{ name: undefined, upstreams: [0] }],
+			groups: [{ name: undefined, upstreams: [0], weights: [1], balancing: DEFAULT_BALANCING }],
 			routes: [
 				{
 					prefix: '/',

@@ -9,6 +9,7 @@ import { Http2Front } from '../../src/data/http2/front.ts';
 import type { Upstream } from '../../src/data/plane.ts';
 import type { OutgoingBody } from '../../src/data/upstream/connection.ts';
 import { UpstreamGroup } from '../../src/data/upstream/group.ts';
+import { DEFAULT_BALANCING } from '../../src/gates/balancing/settings.ts';
 import { RouteTable } from '../../src/gates/routes.ts';
 import { BucketTotal } from '../../src/shared/bucket-counts.ts';
 import { RouteStats } from '../../src/shared/route-stats.ts';
@@ -75,7 +76,13 @@ for (const [protocol, { accept, head, body }] of Object.entries(SENDERS)) {
 					prefix: '/',
 					cooldownMs: 1000,
 					opening: { failures: 1, tenants: 1 },
-					group: new UpstreamGroup(undefined, [upstream as unknown as Upstream]),
+					group: new UpstreamGroup({
+						...DEFAULT_BALANCING,
+						name: undefined,
+						upstreams: [upstream as unknown as Upstream],
+						weights: [1],
+						random: Math.random,
+					}),
 					access: undefined,
 					certificateHeaders: undefined,
 					stats: RouteStats.of(RouteStats.allocate(1), 0),

@@ -115,6 +115,16 @@ export function wholeNumber(least: number, most: number, unset: string, of?: str
 	return z.number({ error }).refine(inRange, { error }).meta({ type: 'integer', minimum: least, maximum: most, noun });
 }
 
+/** @param unset what holds if the key is left out. */
+export function oneOf<const Values extends readonly [string, ...string[]]>(values: Values, unset: string) {
+	return z.enum(values, { error: expected(alternatives(values), `leave it out for ${unset}`) });
+}
+
+export function alternatives(values: readonly string[]): string {
+	const quoted = values.map((value) => `"${value}"`);
+	return `${quoted.slice(0, -1).join(', ')} or ${quoted.at(-1)}`;
+}
+
 interface RawIssue {
 	readonly code?: string | undefined;
 	readonly input?: unknown;

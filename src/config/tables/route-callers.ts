@@ -5,7 +5,7 @@ import { XFCC_MEMBERS } from '../../identity/forwarded-client-cert.ts';
 import { parseNamePattern } from '../../identity/name-pattern.ts';
 import { show } from '../wording.ts';
 import { routeBreakerKeys } from './breaker.ts';
-import { expected, explained, text } from './kinds.ts';
+import { alternatives, expected, explained, oneOf, text } from './kinds.ts';
 import { TENANT } from './tenants.ts';
 
 /** Of a route: who may use it, and what its upstream is told of the client's certificate. */
@@ -96,13 +96,4 @@ function scope() {
 	const wanted = 'a scope (RFC 6749 section 3.3): visible ASCII without blanks, quotes and backslashes';
 	const remedy = 'write each scope as a text of its own';
 	return text(wanted, remedy).regex(SCOPE_TOKEN, { error: expected(wanted, remedy) });
-}
-
-function oneOf<const Values extends readonly [string, ...string[]]>(values: Values, unset: string) {
-	return z.enum(values, { error: expected(alternatives(values), `leave it out for ${unset}`) });
-}
-
-function alternatives(values: readonly string[]): string {
-	const quoted = values.map((value) => `"${value}"`);
-	return `${quoted.slice(0, -1).join(', ')} or ${quoted.at(-1)}`;
 }

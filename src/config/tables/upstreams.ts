@@ -1,7 +1,9 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
+import { BALANCES, DEFAULT_BALANCING, MAX_RETRIES, MAX_WEIGHT } from '../../gates/balancing/settings.ts';
+import type { GroupAddress } from '../config.ts';
 import { parseAddress } from '../upstream.ts';
-import { expected, explained, seconds, table, text } from './kinds.ts';
+import { expected, explained, oneOf, seconds, secondsOrNone, table, text, wholeNumberOr } from './kinds.ts';
 import { groupUpstreamKeys } from './upstream-keys.ts';
 
 /** What no address of an upstream can be taken for. */
@@ -13,14 +15,53 @@ const MAX_ADDRESSES = 1000;
 const LIST = 'a list of addresses';
 const REMEDY = 'set it to the addresses to balance over, for example ["10.0.0.1:8080", "10.0.0.2:8080"]';
 
-const address = text('host:port', 'write it as "10.0.0.1:8080" or "[fd00::1]:8080"')
+const JSON_ADDRESS = { type: 'string', pattern: '^(?:\\[[0-9A-Fa-f:.]+\\]|[A-Za-z0-9._-]+):[0-9]{1,5}$' } as const;
+
+const hostAndPort = text('host:port', 'write it as "10.0.0.1:8080" or "[fd00::1]:8080"')
 	.transform((written, context) => {
 		const parsed = parseAddress(written, undefined);
 		if (typeof parsed !== 'string') return parsed;
 		context.addIssue(`must be host:port (got ${JSON.stringify(written)}): ${parsed}; write it as "10.0.0.1:8080"`);
 		return z.NEVER;
 	})
-	.meta({ pattern: '^(?:\\[[0-9A-Fa-f:.]+\\]|[A-Za-z0-9._-]+):[0-9]{1,5}$' });
+	.meta(JSON_ADDRESS);
+
+const EITHER = '"host:port" or { address = "host:port", weight = 2 }';
+const weighted = z.strictObject(
+	{ address: hostAndPort, weight: wholeNumberOr(1, 1, MAX_WEIGHT) },
+	{ error: expected(EITHER, 'write it as "10.0.0.1:8080"') },
+);
+
+/** An address by itself, or with its weight. */
+const address = z
+	.unknown()
+	.transform((value, context): GroupAddress => {
+		const isText = typeof value === 'string';
+		const result = (isText ? hostAndPort : weighted).safeParse(value, { reportInput: true });
+		if (result.success) return 'address' in result.data ? weightedAddress(result.data) : result.data;
+		for (const issue of result.error.issues) {
+			const isUnknown = issue.code === 'unrecognized_keys';
+			const path = isUnknown ? [...issue.path, issue.keys[0]!] : [...issue.path];
+			const message = isUnknown ? 'unknown key; an address may have address and weight' : issue.message;
+			context.issues.push({ code: 'custom', path, message, input: value });
+		}
+		return z.NEVER;
+	})
+	.meta({
+		anyOf: [
+			JSON_ADDRESS,
+			{
+				type: 'object',
+				properties: { address: JSON_ADDRESS, weight: { type: 'integer', minimum: 1, maximum: MAX_WEIGHT, default: 1 } },
+				required: ['address'],
+				additionalProperties: false,
+			},
+		],
+	});
+
+function weightedAddress({ address: own, weight }: z.output<typeof weighted>): GroupAddress {
+	return { ...own, weight };
+}
 
 /** One `[[upstreams]]`. */
 export const upstream = table('[[upstreams]]', {
@@ -50,7 +91,12 @@ export const upstream = table('[[upstreams]]', {
 			}
 		})
 		.optional()
-		.meta(explained('`host:port` of each of its servers; requests are spread over them', { unset: 'those of `dns`' })),
+		.meta(
+			explained(
+				'`host:port` of each of its servers, or `{ address = "host:port", weight = 2 }` for one that is to get twice as much as one of weight 1',
+				{ unset: 'those of `dns`' },
+			),
+		),
 	dns: text('host:port', 'set it to the name to look up and the port, for example "billing.internal:8080"')
 		.transform((written, context) => {
 			const parsed = parseAddress(written, undefined);
@@ -89,5 +135,16 @@ export const upstream = table('[[upstreams]]', {
 		.meta(
 			explained('`address:port` of the DNS server that is asked for `dns`', { unset: 'as the machine looks up names' }),
 		),
+	balance: oneOf(BALANCES, '"least-requests"')
+		.default(DEFAULT_BALANCING.balance)
+		.describe(
+			'which address a request goes to: the one with less under way of two that are drawn, each in turn, or by tenant, so that a tenant stays with its address; see docs/upstreams.md',
+		),
+	slow_start_secs: secondsOrNone().describe(
+		'how long an address that has come back, or is new, gets less than its weight; 0 for none',
+	),
+	retries: wholeNumberOr(DEFAULT_BALANCING.retries, 0, MAX_RETRIES, 'of retries').describe(
+		'how often a request goes to another address when the one before could not be reached, or had closed its connection before a `GET`, `HEAD` or `OPTIONS`; within a fifth of all requests',
+	),
 	...groupUpstreamKeys,
 }).describe('several addresses that serve the same, one table for each such group');

@@ -8,6 +8,7 @@ import {
 	HTTP2_ERROR_REASONS,
 	HTTP2_STREAM_ERROR_REASONS,
 	RATE_LIMIT_REASONS,
+	RETRY_REASONS,
 	TLS_GROUPS,
 	TLS_VERSIONS,
 	TRANSITIONS,
@@ -227,6 +228,18 @@ export const FAMILIES = {
 		type: 'gauge',
 		help: 'Connections to upstreams, in use or waiting for the next request.',
 		labels: { upstream: UPSTREAM, group: GROUP, state: ['active', 'idle'] },
+	},
+	upstreamRetries: {
+		name: 'proxy_upstream_retries_total',
+		type: 'counter',
+		help: 'Requests that were sent again, by the upstream that had not taken them and why: it could not be reached, or its idle connection was closed.',
+		labels: { upstream: UPSTREAM, group: GROUP, reason: RETRY_REASONS },
+	},
+	upstreamRetriesDenied: {
+		name: 'proxy_upstream_retries_denied_total',
+		type: 'counter',
+		help: 'Requests that could have gone to another address, and did not because a fifth of the requests had been sent again already.',
+		labels: { upstream: UPSTREAM, group: 'name of its [[upstreams]]' },
 	},
 	bodyMemory: {
 		name: 'proxy_body_memory_bytes',

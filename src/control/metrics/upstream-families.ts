@@ -2,7 +2,7 @@ import { BucketCounts, type BucketLayout, BucketTotal } from '../../shared/bucke
 import { Summary } from '../../shared/histogram.ts';
 import type { HistogramsSeed } from '../../shared/messages.ts';
 import { CLIENT_PROTOCOLS, type RouteStats, readTraffic, type Traffic } from '../../shared/route-stats.ts';
-import { TRANSITIONS, UpstreamStats } from '../../shared/stats.ts';
+import { type RetryReason, TRANSITIONS, UpstreamStats } from '../../shared/stats.ts';
 import type { RouteCounters, Upstream } from '../upstreams.ts';
 import { addUp, total } from './adding-up.ts';
 import { type Exposition, type Labels, QUANTILES } from './exposition.ts';
@@ -24,6 +24,8 @@ export interface UpstreamReading {
 	readonly answers: ReadonlyMap<number, number>;
 	readonly idle: number;
 	readonly active: number;
+	readonly retries: ReadonlyMap<RetryReason, number>;
+	readonly retriesDenied: number;
 	readonly roundTrips: Pick<Summary, 'quantiles' | 'sumMs' | 'count'>;
 	readonly durations: BucketTotal;
 	readonly createdSeconds: number;
@@ -58,6 +60,8 @@ function readUpstream(upstream: Upstream, layout: BucketLayout, summary: Summary
 		answers: addUp([new Map([[200, 0]]), ...readings.map(({ answers }) => answers)]),
 		idle: total(readings, ({ idle }) => idle),
 		active: total(readings, ({ active }) => active),
+		retries: addUp(readings.map(({ retries }) => retries)),
+		retriesDenied: total(readings, ({ retriesDenied }) => retriesDenied),
 		roundTrips: readRoundTrips(regions, summary, now),
 		durations: readBuckets(layout, counters.durations, regions.length),
 		createdSeconds: counters.createdSeconds,
@@ -128,6 +132,20 @@ export function* writeCircuits(page: Exposition, upstreams: readonly UpstreamRea
 		connections.sample(active, { ...labels, state: 'active' }).sample(idle, { ...labels, state: 'idle' });
 		yield;
 	}
+	const retried = page.family(FAMILIES.upstreamRetries);
+	for (const { labels, retries, createdSeconds } of upstreams) {
+		for (const [reason, count] of retries) {
+			// A connection that does not come about is sent elsewhere, and a route's URL has nowhere else.
+			if (reason === 'stale' || labels.group !== undefined)
+				retried.sample(count, { ...labels, reason }, createdSeconds);
+		}
+		yield;
+	}
+	const denied = page.family(FAMILIES.upstreamRetriesDenied);
+	for (const { labels, retriesDenied, createdSeconds } of upstreams) {
+		if (labels.group !== undefined) denied.sample(retriesDenied, labels, createdSeconds);
+	}
+	yield;
 }
 
 /**

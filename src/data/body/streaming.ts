@@ -30,6 +30,8 @@ export class BodyExchange extends Exchange {
 	#uploaded = 0;
 	#uploadComplete = true;
 	#uploadPaused = false;
+	/** The client was told that its body may come. */
+	#asked = false;
 	/** The bytes that complete a body of declared length, until the client has said that it ends there. */
 	#lastChunk: Buffer | undefined;
 	/** The client does not take its answer at the moment. */
@@ -60,7 +62,12 @@ export class BodyExchange extends Exchange {
 
 	/** A body that has gone through our hands cannot be sent again. */
 	protected override get canRepeat(): boolean {
-		return this.#uploadComplete && this.#uploaded === 0;
+		return this.#uploaded === 0 && (this.#uploadComplete || !this.#asked);
+	}
+
+	protected override readBody(): void {
+		this.#asked = true;
+		super.readBody();
 	}
 
 	override onRequestBody(chunk: Buffer): void {

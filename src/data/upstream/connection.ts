@@ -40,6 +40,8 @@ export interface OutgoingBody {
 
 /** Who gets the response to one request. After `onEnd`, `onFailure` or `onFault` nothing more comes. */
 export interface ResponseHandler extends ResponseEvents {
+	/** The connection has come about; before that nothing has been delivered. */
+	onConnected(): void;
 	onFailure(failure: UpstreamFailure): void;
 	/** A fault of ours while the response was handled; nothing more comes. */
 	onFault(error: unknown): void;
@@ -86,6 +88,7 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		this.#socket = socket;
 		socket.on('connect', () => {
 			this.#connected = true;
+			this.#handler?.onConnected();
 		});
 		socket.on('drain', () => this.#handler?.onWritable());
 		socket.on('end', () => this.#onEof());

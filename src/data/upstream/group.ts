@@ -1,44 +1,105 @@
+import type { Balancer, Candidates } from '../../gates/balancing/balancer.ts';
+import { createBalancer } from '../../gates/balancing/create-balancer.ts';
+import { RetryBudget } from '../../gates/balancing/retry-budget.ts';
+import type { BalancingSettings } from '../../gates/balancing/settings.ts';
+import { warmth } from '../../gates/balancing/slow-start.ts';
 import { type Admission, REFUSED } from '../../gates/breaker.ts';
 import type { Upstream } from '../plane.ts';
 
-/** The addresses among which a route's requests are spread, each behind a breaker of its own. */
-export class UpstreamGroup {
+/** What is the same for all requests of a group. */
+export interface GroupParts extends BalancingSettings {
 	/** Of its `[[upstreams]]`; `undefined`: a route's URL. */
+	readonly name: string | undefined;
+	/** At least one. */
+	readonly upstreams: readonly Upstream[];
+	/** Of each of them. */
+	readonly weights: readonly number[];
+	readonly random: () => number;
+}
+
+/** The addresses among which a route's requests are spread, each behind a breaker of its own. */
+export class UpstreamGroup implements Candidates {
 	readonly name: string | undefined;
 	readonly upstreams: readonly Upstream[];
 	/** Where there is nothing to choose. */
 	readonly only: Upstream | undefined;
+	/** Whether requests under way are counted for each address (`Upstream.load`). */
+	readonly counts: boolean;
+	/** How often one request may be sent again. */
+	readonly retries: number;
+	/** `undefined`: there is nowhere else to go. */
+	readonly retryBudget: RetryBudget | undefined;
 	/** What the breaker of the upstream that `admit` has chosen last was promised a report on. */
 	admission: Admission | typeof REFUSED = REFUSED;
-	#next = 0;
+	readonly #weights: readonly number[];
+	readonly #slowStartMs: number;
+	readonly #balancer: Balancer;
+	/** Of the choice at hand. */
+	#now = 0;
+	#cooldownMs = 0;
+	#tried: readonly Upstream[] = NONE;
 
-	constructor(name: string | undefined, upstreams: readonly Upstream[]) {
+	constructor({ name, upstreams, weights, balance, slowStartMs, retries, random }: GroupParts) {
+		const isOne = upstreams.length === 1;
 		this.name = name;
 		this.upstreams = upstreams;
-		this.only = upstreams.length === 1 ? upstreams[0] : undefined;
+		this.only = isOne ? upstreams[0] : undefined;
+		this.counts = !isOne && balance === 'least-requests';
+		this.retries = retries;
+		this.retryBudget = isOne || retries === 0 ? undefined : new RetryBudget();
+		this.#weights = weights;
+		this.#slowStartMs = slowStartMs;
+		const addresses = upstreams.map(({ authority }) => authority);
+		this.#balancer = createBalancer(balance, addresses, weights, random);
 	}
 
 	/**
 	 * Chooses the upstream for one request. It may spend the one probe of a half-open breaker; what is admitted must be reported.
 	 *
 	 * @param now monotonic milliseconds.
+	 * @param tenant whose request it is.
 	 * @returns `undefined`: no breaker admits it.
 	 */
-	admit(now: number, cooldownMs: number): Upstream | undefined {
+	admit(now: number, cooldownMs: number, tenant: string): Upstream | undefined {
 		const { only } = this;
-		if (only === undefined) return this.#choose(now, cooldownMs);
-		this.admission = only.breaker.admit(now, cooldownMs);
-		return this.admission === REFUSED ? undefined : only;
+		if (only !== undefined) {
+			this.admission = only.breaker.admit(now, cooldownMs);
+			return this.admission === REFUSED ? undefined : only;
+		}
+		this.retryBudget?.request(now);
+		return this.admitOther(now, cooldownMs, tenant, NONE);
 	}
 
-	#choose(now: number, cooldownMs: number): Upstream | undefined {
-		const { upstreams } = this;
-		for (let asked = 0; asked < upstreams.length; asked++) {
-			const upstream = upstreams[this.#next]!;
-			this.#next = (this.#next + 1) % upstreams.length;
+	/** The same for a request that the upstreams `tried` did not take. */
+	admitOther(now: number, cooldownMs: number, tenant: string, tried: readonly Upstream[]): Upstream | undefined {
+		this.#now = now;
+		this.#cooldownMs = cooldownMs;
+		this.#tried = tried;
+		for (;;) {
+			const chosen = this.#balancer.choose(this, tenant);
+			if (chosen === -1) return undefined;
+			const upstream = this.upstreams[chosen]!;
 			this.admission = upstream.breaker.admit(now, cooldownMs);
 			if (this.admission !== REFUSED) return upstream;
+			// Another thread has sent the probe, or has opened the breaker, since it was looked at: now it does not admit.
 		}
-		return undefined;
+	}
+
+	admits(i: number): boolean {
+		const upstream = this.upstreams[i]!;
+		if (this.#tried.length > 0 && this.#tried.includes(upstream)) return false;
+		return upstream.breaker.admits(this.#now, this.#cooldownMs);
+	}
+
+	load(i: number): number {
+		return this.upstreams[i]!.load.total;
+	}
+
+	weight(i: number): number {
+		const weight = this.#weights[i]!;
+		if (this.#slowStartMs === 0) return weight;
+		return weight * warmth(this.#now - this.upstreams[i]!.load.since, this.#slowStartMs);
 	}
 }
+
+const NONE: readonly Upstream[] = [];

@@ -1,0 +1,62 @@
+/**
+ * What all workers know of one address of an upstream that has others beside it: how many requests are under way there, and since
+ * when it has been serving.
+ *
+ * Each worker counts its own requests in a word that nobody else writes, and the load is their sum. There is no total beside them: a
+ * thread may be ended between any two instructions, and a total would then disagree with its parts for ever. The words lie side by side,
+ * so that a sum reads one cache line for every 16 workers: it is asked for more often than a worker changes its own.
+ */
+export class UpstreamLoad {
+	readonly #words: Int32Array;
+	readonly #own: number;
+	readonly #since: Float64Array;
+
+	/** @param worker index of this thread; it alone calls `inc` and `dec` with it. Whoever only reads gives any. */
+	constructor(memory: SharedArrayBuffer, worker: number) {
+		this.#words = new Int32Array(memory, WORDS);
+		this.#own = worker;
+		this.#since = new Float64Array(memory, 0, 1);
+	}
+
+	/** Nothing is under way. @param now monotonic milliseconds; it serves from now on. */
+	static allocate(workers: number, now: number): SharedArrayBuffer {
+		const memory = new SharedArrayBuffer(WORDS + workers * Int32Array.BYTES_PER_ELEMENT);
+		new UpstreamLoad(memory, 0).servesSince(now);
+		return memory;
+	}
+
+	/** Nothing of a worker that is gone is under way any more. Only once its thread has ended. */
+	static reclaim(memory: SharedArrayBuffer, worker: number): void {
+		Atomics.store(new Int32Array(memory, WORDS), worker, 0);
+	}
+
+	/** One more request is under way. Give it back by `dec`, whatever becomes of it. */
+	inc(): void {
+		Atomics.add(this.#words, this.#own, 1);
+	}
+
+	dec(): void {
+		Atomics.sub(this.#words, this.#own, 1);
+	}
+
+	/** Requests under way in the whole process. */
+	get total(): number {
+		const words = this.#words;
+		let sum = 0;
+		for (let worker = 0; worker < words.length; worker++) sum += Atomics.load(words, worker);
+		return sum;
+	}
+
+	/** Monotonic milliseconds: when its breaker last closed, or when it was new. */
+	get since(): number {
+		return this.#since[0]!;
+	}
+
+	/** It has come back. @param now monotonic milliseconds. */
+	servesSince(now: number): void {
+		this.#since[0] = now;
+	}
+}
+
+/** Bytes in front of the workers' words. */
+const WORDS = Float64Array.BYTES_PER_ELEMENT;
