@@ -60,6 +60,7 @@ const sources: MetricSources = {
 	budgets: memory,
 	histograms: memory.histograms,
 	startedSeconds: clock.wallSeconds(),
+	groups: () => [],
 	remoteKeys: () => [],
 	addresses: () => [],
 	now: clock.now,

@@ -12,7 +12,7 @@ import type { IssuerRules } from '../identity/issuer.ts';
 import type { RateClaim, RateSeed, TenantSeed } from '../identity/quotas.ts';
 import type { RouteAccessSeed } from '../identity/route-access.ts';
 import type { Limits } from '../shared/limits.ts';
-import type { LogSettings, TraceSettings } from '../shared/messages.ts';
+import type { LogSettings, TraceSettings, UpstreamLimits } from '../shared/messages.ts';
 
 export type { Limits, OpeningRule };
 
@@ -51,6 +51,8 @@ export interface UpstreamGroupConfig {
 	/** At least one; none where `dns` has them. */
 	readonly addresses: readonly GroupAddress[];
 	readonly dns?: DnsSource | undefined;
+	/** `undefined`: none. */
+	readonly limits?: UpstreamLimits | undefined;
 	/** How the health of each address is probed; `undefined`: not at all. */
 	readonly health: HealthSettings | undefined;
 	/** How long an idle connection to an address is kept, ms. */

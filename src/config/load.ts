@@ -149,6 +149,7 @@ function decode(bytes: Buffer, path: string): string {
 function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Config {
 	const upstreams = file.upstreams.map((table) => ({
 		...toGroup(file, table, table.name, table.addresses ?? [], toBalancing(table)),
+		limits: toUpstreamLimits(table),
 		dns: table.dns && { ...table.dns, server: table.dns_server, refreshMs: milliseconds(table.dns_refresh_secs) },
 	}));
 	return {
@@ -254,6 +255,12 @@ function toGroup(
 
 function toBalancing({ balance, slow_start_secs, retries }: ConfigFile['upstreams'][number]): BalancingSettings {
 	return { balance, slowStartMs: milliseconds(slow_start_secs), retries };
+}
+
+function toUpstreamLimits(table: ConfigFile['upstreams'][number]): UpstreamGroupConfig['limits'] {
+	const { max_requests: maxRequests, max_connections: maxConnections, queue, queue_timeout_secs } = table;
+	if (maxRequests === undefined && maxConnections === undefined) return undefined;
+	return { maxRequests, maxConnections, queue, queueTimeoutMs: milliseconds(queue_timeout_secs) };
 }
 
 function toAccess({ allow, deny, tenants, scopes }: ConfigFile['routes'][number]): RouteConfig['access'] {

@@ -16,6 +16,7 @@ export function upstreamConflicts(document: TomlDocument): ConfigProblem[] {
 	return [
 		...duplicateNames(document, 'upstreams'),
 		...sources(document),
+		...idleQueues(document),
 		...unknownGroups(document),
 		...differentRoutes(document),
 	];
@@ -32,6 +33,18 @@ function sources(document: TomlDocument): ConfigProblem[] {
 		if ('dns' in table) return [];
 		return ['dns_refresh_secs', 'dns_server'].flatMap((key) =>
 			key in table ? problem(key, 'is for dns, and there is none; set dns, or leave it out') : [],
+		);
+	});
+}
+
+/** A queue for nothing. */
+function idleQueues(document: TomlDocument): ConfigProblem[] {
+	return tablesOf(document, 'upstreams').flatMap((table, i) => {
+		if ('max_requests' in table || 'max_connections' in table) return [];
+		const message =
+			'is for what is over max_requests or max_connections, and there is neither; set one, or leave it out';
+		return ['queue', 'queue_timeout_secs'].flatMap((key) =>
+			key in table ? problemIn(document, 'upstreams', i, key, message) : [],
 		);
 	});
 }

@@ -282,6 +282,7 @@ function metricSources(
 		workerStats: state.memory.stats,
 		listening: () => pool.listening,
 		upstreams: () => state.upstreams.current.upstreams.values(),
+		groups: () => state.upstreams.current.groups.values(),
 		inForce: state.inForce,
 		journal: state.journal,
 		budgets: state.memory,

@@ -5,11 +5,13 @@ import { BucketCounts, type BucketLayout } from '../shared/bucket-counts.ts';
 import { watchCircuit } from '../shared/circuit-watch.ts';
 import type { Clock } from '../shared/clock.ts';
 import type { Logger } from '../shared/log.ts';
-import type { RouteSeed, RoutingSeed, UpstreamSeed } from '../shared/messages.ts';
+import type { RouteSeed, RoutingSeed, UpstreamSeed, WaitingSeed } from '../shared/messages.ts';
+import { QueueStats } from '../shared/queue-stats.ts';
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import { RouteStats } from '../shared/route-stats.ts';
 import { type LastTransition, TransitionCounts, UpstreamStats } from '../shared/stats.ts';
 import { UpstreamLoad } from '../shared/upstream-load.ts';
+import { WakeUp } from '../shared/wake-up.ts';
 
 /** One address of the table in force, or of one that is being prepared. */
 export interface Upstream {
@@ -23,6 +25,8 @@ export interface Upstream {
 	readonly breakerMemory: UpstreamSeed['breaker'];
 	/** Requests under way there, for the workers. */
 	readonly loadMemory: UpstreamSeed['load'];
+	/** Connections there, for the workers. */
+	readonly connectionsMemory: UpstreamSeed['connections'];
 	readonly counters: Counters;
 	/** How it is probed; `undefined`: not at all. */
 	readonly health: HealthSettings | undefined;
@@ -48,6 +52,8 @@ export interface UpstreamGroup {
 	readonly config: UpstreamGroupConfig;
 	/** In the order of the configuration. */
 	readonly upstreams: readonly Upstream[];
+	/** Who waits, for the workers; `undefined`: it has no limits. */
+	readonly waiting: WaitingSeed | undefined;
 }
 
 export type AddressesOf = (group: UpstreamGroupConfig) => readonly UpstreamAddress[];
@@ -107,6 +113,8 @@ export class Upstreams {
 	readonly #departed = new Departed<Counters>();
 	readonly #departedRoutes = new Departed<RouteCounters>();
 	#breakers = 0;
+	/** By `groupKey`. Workers keep rooms as long, and names are few. */
+	readonly #rooms = new Map<string, WaitingSeed>();
 
 	/**
 	 * @param workers number of worker threads.
@@ -149,10 +157,24 @@ export class Upstreams {
 		for (const { group: config } of routes) {
 			const key = groupKey(config);
 			if (groups.has(key)) continue;
-			groups.set(key, { config, upstreams: addressesOf(config).map((address) => member(config, address)) });
+			const members = addressesOf(config).map((address) => member(config, address));
+			groups.set(key, { config, upstreams: members, waiting: config.limits && this.#waitingOf(key) });
 		}
 		const traffic = new Map(routes.map(({ prefix }) => [prefix, this.#trafficOf(prefix)]));
 		return { routes, upstreams, groups, traffic, fresh };
+	}
+
+	#waitingOf(key: string): WaitingSeed {
+		const known = this.#rooms.get(key);
+		if (known !== undefined) return known;
+		const waiting = {
+			count: UpstreamLoad.allocate(this.#workers, 0),
+			freed: WakeUp.allocate(),
+			wanted: WakeUp.allocate(),
+			stats: QueueStats.allocate(this.#workers),
+		};
+		this.#rooms.set(key, waiting);
+		return waiting;
 	}
 
 	#trafficOf(prefix: string): RouteCounters {
@@ -187,15 +209,18 @@ export class Upstreams {
 				breakerId: upstream.breakerId,
 				breaker: upstream.breakerMemory,
 				load: upstream.loadMemory,
+				connections: upstream.connectionsMemory,
 				stats: upstream.counters.stats[worker]!,
 				durations: upstream.counters.durations,
 				idleTimeoutMs: idleTimeouts.get(upstream)!,
 			})),
-			groups: groups.map(({ config, upstreams: members }) => ({
+			groups: groups.map(({ config, upstreams: members, waiting }) => ({
 				name: config.name,
 				upstreams: members.map((upstream) => indexes.get(upstream)!),
-				weights: config.addresses.map(({ weight = 1 }) => weight),
+				weights: config.dns === undefined ? config.addresses.map(({ weight = 1 }) => weight) : members.map(() => 1),
 				balancing: config.balancing,
+				limits: config.limits,
+				waiting,
 			})),
 			routes: plan.routes.map(({ prefix, cooldownMs, opening, rate, group, access, certificateHeaders }) => ({
 				prefix,
@@ -212,7 +237,14 @@ export class Upstreams {
 
 	/** Nothing of a worker that is gone is connected or under way any more. */
 	clearGauges(worker: number): void {
-		for (const { loadMemory } of this.#current.upstreams.values()) UpstreamLoad.reclaim(loadMemory, worker);
+		for (const { loadMemory, connectionsMemory } of this.#current.upstreams.values()) {
+			UpstreamLoad.reclaim(loadMemory, worker);
+			UpstreamLoad.reclaim(connectionsMemory, worker);
+		}
+		for (const { count, freed } of this.#rooms.values()) {
+			UpstreamLoad.reclaim(count, worker);
+			new WakeUp(freed).ring();
+		}
 		const everywhere = [...this.#current.upstreams.values()].map(({ counters }) => counters);
 		for (const { stats } of [...everywhere, ...this.#departed.values]) new UpstreamStats(stats[worker]!).clearGauges();
 		for (const { stats } of [...this.#current.traffic.values(), ...this.#departedRoutes.values]) {
@@ -231,6 +263,7 @@ export class Upstreams {
 		const now = this.#clock.now();
 		const breakerMemory = BreakerCell.allocate(now, health === undefined ? CLOSED : OPEN);
 		const loadMemory = UpstreamLoad.allocate(this.#workers, now);
+		const connectionsMemory = known?.connectionsMemory ?? UpstreamLoad.allocate(this.#workers, now);
 		const log = new RateLimitedLog(this.#log, this.#clock);
 		const breaker = new BreakerCell(
 			breakerMemory,
@@ -243,7 +276,18 @@ export class Upstreams {
 			),
 		);
 		const breakerId = ++this.#breakers;
-		return { address, group, breaker, breakerId, breakerMemory, loadMemory, counters, health, alive: known?.alive };
+		return {
+			address,
+			group,
+			breaker,
+			breakerId,
+			breakerMemory,
+			loadMemory,
+			connectionsMemory,
+			counters,
+			health,
+			alive: known?.alive,
+		};
 	}
 
 	#newCounters(): Counters {

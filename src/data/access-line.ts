@@ -23,6 +23,7 @@ export function accessLine(record: RequestRecord, wallMs: number): string {
 	)}`;
 	const { bodyDuration } = record;
 	if (!Number.isNaN(bodyDuration)) line += `,"body_ms":${thousandths(bodyDuration)}`;
+	if (record.queuedMs !== 0) line += `,"queue_ms":${thousandths(record.queuedMs)}`;
 	if (attempts !== 0) line += `,"upstream_ms":${thousandths(record.upstreamDuration)},"attempt":${attempts}`;
 	if (correlation !== undefined) {
 		line += `,"trace_id":"${correlation.traceId}"`;
@@ -74,6 +75,7 @@ export const ACCESS_MEMBERS: Readonly<Record<string, string>> = {
 	bytes_out: 'bytes of the body without framing, as given to its connection',
 	duration_ms: 'the whole request',
 	body_ms: "from asking for the request's body to its last byte; absent where there was none",
+	queue_ms: 'time spent waiting for a place at the upstream, of one that has limits; absent where it was none',
 	upstream_ms: "from sending the (first) request to the end of the upstream's answer; absent where none was sent",
 	attempt: '1, or 2 after the retry on a connection that had timed out',
 	trace_id:

@@ -33,12 +33,13 @@ import { reportBrokenOff, reportRefusal } from './refusal-report.ts';
 import type { RequestRecord } from './request-record.ts';
 import type { RequestSpan } from './request-span.ts';
 import type { OutgoingBody, ResponseHandler, UpstreamConnection, UpstreamFailure } from './upstream/connection.ts';
+import type { Waiting, WaitingRoom } from './upstream/waiting-room.ts';
 
 /**
  * One request's way through the proxy: the gates of specification 4.1 in their order, from here to the upstream. What
  * a body mode does differently stands in `body/collected.ts` and `body/streaming.ts`, which extend this class.
  */
-export abstract class Exchange extends Timed implements Dispatched, ExchangeEvents, ResponseHandler {
+export abstract class Exchange extends Timed implements Dispatched, Waiting, ExchangeEvents, ResponseHandler {
 	protected readonly client: ClientRequest;
 	protected readonly plane: DataPlane;
 	/** While requests are logged, and until this one has been. */
@@ -69,6 +70,9 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 	/** What the breaker was promised a report on. */
 	#admission: Admission | typeof REFUSED = REFUSED;
 	protected connection: UpstreamConnection | undefined;
+	/** Where it waits for its upstream, and since when, monotonic milliseconds. */
+	#room: WaitingRoom | undefined;
+	#waitsSince = 0;
 	/** The load in which it is counted as under way. */
 	#load: UpstreamLoad | undefined;
 	/** Upstreams that did not take it. */
@@ -219,24 +223,64 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		}
 	}
 
-	/** Through the upstream's door. */
+	/** Through the upstream's door, or to those who wait in front of it. */
 	#dispatch(now: number): void {
+		const { group } = this.route!;
+		group.retryBudget?.request(now);
+		const { room } = group;
+		if (room === undefined) return void this.#depart(now);
+		if (room.isEmpty && this.#depart(now)) return;
+
+		// Served in turns by tenant, so that a tenant's burst delays itself.
+		this.span?.enters('upstream queue');
+		if (!room.enter(this.#identity!.tenant, this)) return this.refuse(QUEUE_FULL);
+		this.#room = room;
+		this.#waitsSince = now;
+		this.plane.deadlines.ofUpstream(room.timeoutMs).add(this);
+	}
+
+	/** For `WaitingRoom`. */
+	depart(now: number): boolean {
+		try {
+			return this.#depart(now);
+		} catch (error) {
+			this.onFault(error);
+			return true;
+		}
+	}
+
+	/** @returns `false`: the upstream is at a limit. */
+	#depart(now: number): boolean {
 		const { plane } = this;
 		const route = this.route!;
 
 		// Last, since this may spend the one probe of a half-open breaker. From here on an outcome must be reported.
-		this.span?.enters('circuit breaker');
+		if (this.#room === undefined) this.span?.enters('circuit breaker');
 		const { group } = route;
 		const upstream = group.admit(now, route.cooldownMs, this.#identity!.tenant);
-		if (upstream === undefined) return this.refuse(CIRCUIT_OPEN);
+		if (upstream === undefined && group.isFull) return false;
+		if (this.#room !== undefined) this.#waitsNoLonger(now);
+		if (upstream === undefined) {
+			this.refuse(CIRCUIT_OPEN);
+			return true;
+		}
 		this.#admission = group.admission;
 		this.#upstream = upstream;
+		if (group.counts) this.#load = upstream.load;
 
 		this.span?.enters('upstream');
 		this.#sentAt = now;
 		this.#measure(plane.histograms.gates, now - this.#startedAt - this.#waitedMs, now);
 		plane.deadlines.upstream.add(this);
 		this.#send(upstream.pool.take(now));
+		return true;
+	}
+
+	#waitsNoLonger(now: number): void {
+		this.#room = undefined;
+		const waited = now - this.#waitsSince;
+		this.#waitedMs += waited;
+		this.record?.queued(waited);
 	}
 
 	/** Takes the request's body as the mode does, then calls `forward`. */
@@ -251,10 +295,6 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		const { certificateHeaders, group } = this.route!;
 		const body = this.outgoingBody();
 		this.connection = connection;
-		if (group.counts) {
-			this.#load = this.#upstream!.load;
-			this.#load.inc();
-		}
 		const certificateLines =
 			certificateHeaders === undefined ? '' : client.connection.caller!.lines(certificateHeaders);
 		const head = client.connection.outgoing.write(
@@ -343,9 +383,10 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 			this.settle(outcome, cause, now);
 			this.#upstream = other;
 			this.#admission = admission;
-		} else if (outcome === 'connect') {
+		} else if (outcome === 'connect' || !group.again(failed, now)) {
 			return false;
 		}
+		if (group.counts) this.#load = this.#upstream!.load;
 		// A stale connection says nothing of its upstream, so where there is no other one it is worth another try.
 		this.#tried = tried;
 		group.retryBudget?.retry(now);
@@ -388,7 +429,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 
 	/** So much of the time before its departure the client has taken for the body, ms: that is none of ours. */
 	protected waited(ms: number): void {
-		this.#waitedMs = ms;
+		this.#waitedMs += ms;
 	}
 
 	/**
@@ -412,6 +453,10 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 
 	/** The time for the client's body, for the upstream, or for the client to take its answer is over. */
 	override onDeadline(): void {
+		if (this.#room !== undefined) {
+			this.#leaveRoom('timeout');
+			return this.refuse(QUEUE_TIMEOUT);
+		}
 		this.timedOut();
 	}
 	protected abstract timedOut(): void;
@@ -507,8 +552,11 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 	protected upstreamEnded(): void {
 		this.connection = undefined;
 		this.#bodyWaits = false;
-		this.#load?.dec();
-		this.#load = undefined;
+		if (this.#load !== undefined) {
+			this.#load.dec();
+			this.#load = undefined;
+			this.route!.group.room?.freed();
+		}
 		this.record?.upstreamEnds();
 	}
 
@@ -548,8 +596,15 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		this.#log();
 	}
 
+	#leaveRoom(result: 'timeout' | 'gone'): void {
+		const room = this.#room!;
+		this.#waitsNoLonger(this.plane.clock.now());
+		room.leave(this.#identity!.tenant, this, result);
+	}
+
 	/** Every request ends in one of the two above, and only once. */
 	#leave(): void {
+		if (this.#room !== undefined) this.#leaveRoom('gone');
 		const { protocol } = this.client.connection;
 		this.#slots?.giveBack();
 		this.#slots = undefined;
@@ -580,6 +635,8 @@ export function lengthLine(bytes: number): string {
 	return `content-length: ${bytes}\r\n`;
 }
 
+const QUEUE_FULL = rejection.OVERLOADED.because('the upstream is at its limit, and so is its queue');
+const QUEUE_TIMEOUT = rejection.OVERLOADED.because('waited for queue_timeout_secs while the upstream was at its limit');
 const NONE_TRIED: readonly Upstream[] = [];
 export const NO_PIECES: readonly Buffer[] = [];
 const NO_BODY: OutgoingBody = { framing: '', pieces: NO_PIECES, complete: true };

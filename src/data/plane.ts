@@ -84,13 +84,13 @@ export interface PlaneDeadlines {
 	readonly ending: DeadlineQueue;
 	/** A closing HTTP/1.1 connection whose client is still sending. */
 	readonly linger: DeadlineQueue;
-	/** A connection to an upstream between two requests. @param ms how long it is kept. */
-	readonly idleUpstream: (ms: number) => DeadlineQueue;
+	/** A connection to an upstream between two requests, or a request that waits for an upstream. @param ms how long. */
+	readonly ofUpstream: (ms: number) => DeadlineQueue;
 }
 
 /** The limits that are not in the configuration stand in decisions "HTTP". */
 export function createDeadlines(wheel: Deadlines, limits: Limits): PlaneDeadlines {
-	const idleUpstream = new Map<number, DeadlineQueue>();
+	const ofUpstream = new Map<number, DeadlineQueue>();
 	return {
 		get now() {
 			return wheel.now;
@@ -106,10 +106,10 @@ export function createDeadlines(wheel: Deadlines, limits: Limits): PlaneDeadline
 		// With the time that finding the connection takes, 5 s in all.
 		ending: wheel.queue(4_000),
 		linger: wheel.queue(2_000),
-		idleUpstream(ms) {
+		ofUpstream(ms) {
 			// Deadlines of one queue last equally long; upstreams are given few different times.
-			const queue = idleUpstream.get(ms) ?? wheel.queue(ms);
-			idleUpstream.set(ms, queue);
+			const queue = ofUpstream.get(ms) ?? wheel.queue(ms);
+			ofUpstream.set(ms, queue);
 			return queue;
 		},
 	};
@@ -143,6 +143,8 @@ export class Upstream {
 	readonly pool: UpstreamPool;
 	/** Counted where something is decided by it (`UpstreamGroup.counts`). */
 	readonly load: UpstreamLoad;
+	/** Connections, idle ones included, in the whole process. */
+	readonly connections: UpstreamLoad;
 	readonly heads = new ResponseHeads();
 	/** Rest of the request line, and the `Host` line: the same for every request to this upstream. */
 	readonly versionAndHost: string;
@@ -158,6 +160,7 @@ export class Upstream {
 		this.stats = new UpstreamStats(seed.stats);
 		this.durations = histograms.durationsOf(seed);
 		this.load = new UpstreamLoad(seed.load, worker);
+		this.connections = new UpstreamLoad(seed.connections, worker);
 		const observe = watchCircuit(
 			{ upstream: seed.authority, group: seed.group },
 			this.stats.transitions,

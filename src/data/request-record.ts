@@ -35,6 +35,8 @@ export class RequestRecord {
 	span: RequestSpan | undefined = undefined;
 	/** Requests that went to the upstream: 0, 1, or 2 after the retry. */
 	attempts = 0;
+	/** Time spent waiting for a place at the upstream, ms. */
+	queuedMs = 0;
 	/** Bytes of bodies without their framing: what was read from the client, and what was given to its connection. */
 	bytesIn = 0;
 	bytesOut = 0;
@@ -67,6 +69,10 @@ export class RequestRecord {
 
 	bodyEnds(): void {
 		this.#bodyTo = this.#clock.now();
+	}
+
+	queued(ms: number): void {
+		this.queuedMs += ms;
 	}
 
 	/** @param now monotonic milliseconds. */

@@ -24,6 +24,7 @@ export const GATE_MEANINGS = {
 	'body length': 'streaming mode: the declared length of the body',
 	'dispatch queue': 'the request has had its turn to leave',
 	'circuit breaker': 'the breaker of the upstream admits it',
+	'upstream queue': 'the upstream, which is at a limit, has a place for it',
 	upstream: 'the answer of the upstream is there (streaming mode: its head)',
 	answer: 'the answer was broken off on its way to the client',
 } as const;

@@ -18,7 +18,15 @@ import { type Clock, systemClock } from '../shared/clock.ts';
 import { ConcurrencyCounts } from '../shared/concurrency.ts';
 import { TenantLimiter } from '../shared/limiter.ts';
 import { createLogger, type Logger, parseLogFilter } from '../shared/log.ts';
-import type { FromWorker, RoutingSeed, TlsMaterial, ToWorker, WorkerSeed } from '../shared/messages.ts';
+import type {
+	FromWorker,
+	RoutingSeed,
+	TlsMaterial,
+	ToWorker,
+	UpstreamLimits,
+	WaitingSeed,
+	WorkerSeed,
+} from '../shared/messages.ts';
 import type { RouteLimit } from '../shared/quota-gates.ts';
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import { RouteStats } from '../shared/route-stats.ts';
@@ -46,6 +54,7 @@ import { SpanQueue } from './span-queue.ts';
 import { TurnEnd } from './turn-end.ts';
 import { reportUnknownKeys } from './unknown-keys.ts';
 import { UpstreamGroup } from './upstream/group.ts';
+import { WaitingRoom } from './upstream/waiting-room.ts';
 
 /**
  * One data-plane thread: builds its part of the world from `workerData`, serves, and does what the control plane says
@@ -61,6 +70,8 @@ class Worker {
 	readonly #listener: Listener;
 	readonly #onUnknownKey: OnUnknownKey;
 	#upstreams = new Map<number, Upstream>();
+	/** By the name of their `[[upstreams]]`. */
+	readonly #rooms = new Map<string, WaitingRoom>();
 	/** What a `commit` will put into force. */
 	readonly #prepared = new Map<number, () => void>();
 	/** Rounds whose part here is being prepared. */
@@ -185,19 +196,28 @@ class Worker {
 		return { rate: rateOf(rate), key, policy: routePolicy(prefix) };
 	}
 
+	/** Requests wait on in the room that they are in while tables change. */
+	#roomOf(group: string, seed: WaitingSeed, limits: UpstreamLimits): WaitingRoom {
+		const room = this.#rooms.get(group) ?? new WaitingRoom(seed, limits, this.#seed.index, this.#plane);
+		this.#rooms.set(group, room);
+		return room;
+	}
+
 	#routing(routing: RoutingSeed, readNames: NameReader | undefined): () => void {
 		// An upstream is the one we know when it has the same breaker: then its connections stay, too.
 		const upstreams = routing.upstreams.map(
 			(seed) => this.#upstreams.get(seed.breakerId) ?? new Upstream(seed, this.#seed.index, this.#plane),
 		);
 		const groups = routing.groups.map(
-			({ name, upstreams: members, weights, balancing }) =>
+			({ name, upstreams: members, weights, balancing, limits, waiting }) =>
 				new UpstreamGroup({
 					...balancing,
 					name,
 					upstreams: members.map((member) => upstreams[member]!),
 					weights,
 					random: Math.random,
+					limits,
+					room: limits && this.#roomOf(name!, waiting!, limits),
 				}),
 		);
 		const routes = new RouteTable<Route>(
@@ -217,6 +237,11 @@ class Worker {
 			this.#upstreams = new Map(upstreams.map((upstream, i) => [routing.upstreams[i]!.breakerId, upstream]));
 			this.#plane.routes = routes;
 			for (const [i, upstream] of upstreams.entries()) upstream.pool.keepIdleFor(routing.upstreams[i]!.idleTimeoutMs);
+			for (const [i, { room, upstreams: members }] of groups.entries()) {
+				const { limits } = routing.groups[i]!;
+				for (const { pool } of members) pool.limitTo(limits?.maxConnections, room);
+				if (limits !== undefined) room!.use(limits, members);
+			}
 			for (const [breakerId, upstream] of before) {
 				if (!this.#upstreams.has(breakerId)) upstream.pool.retire();
 			}

@@ -57,6 +57,8 @@ export interface UpstreamSeed {
 	readonly group: string | undefined;
 	/** For `UpstreamLoad`; the same memory in every worker. */
 	readonly load: SharedArrayBuffer;
+	/** For `UpstreamLoad`: connections, idle ones included; the same memory in every worker. */
+	readonly connections: SharedArrayBuffer;
 	/** Tells breakers apart. The memory cannot: each message wraps it in a new object. */
 	readonly breakerId: number;
 	/** For `BreakerCell`; the same memory in every worker. */
@@ -78,6 +80,33 @@ export interface UpstreamGroupSeed {
 	/** Of each of them, in the same order. */
 	readonly weights: readonly number[];
 	readonly balancing: BalancingSettings;
+	/** `undefined`: none, and nobody waits. */
+	readonly limits?: UpstreamLimits | undefined;
+	/** The same memory in every worker; it is there where there are `limits`. */
+	readonly waiting?: WaitingSeed | undefined;
+}
+
+/** What an upstream may have at once, over all threads. */
+export interface UpstreamLimits {
+	/** Requests under way at each address; `undefined`: no limit. */
+	readonly maxRequests: number | undefined;
+	/** Connections to each address, idle ones included; `undefined`: no limit. */
+	readonly maxConnections: number | undefined;
+	/** Requests that may wait for any of its addresses. */
+	readonly queue: number;
+	/** How long each of them may wait, ms. */
+	readonly queueTimeoutMs: number;
+}
+
+/** For `WaitingRoom`. */
+export interface WaitingSeed {
+	/** For `UpstreamLoad`: who waits. */
+	readonly count: SharedArrayBuffer;
+	/** For `WakeUp`. */
+	readonly freed: SharedArrayBuffer;
+	readonly wanted: SharedArrayBuffer;
+	/** For `QueueStats`. */
+	readonly stats: SharedArrayBuffer;
 }
 
 export interface RouteSeed {

@@ -10,12 +10,15 @@ export class UpstreamLoad {
 	readonly #words: Int32Array;
 	readonly #own: number;
 	readonly #since: Float64Array;
+	/** 0, or 1 + the index of the worker that is looking at the words for `tryInc`. */
+	readonly #lock: Int32Array;
 
 	/** @param worker index of this thread; it alone calls `inc` and `dec` with it. Whoever only reads gives any. */
 	constructor(memory: SharedArrayBuffer, worker: number) {
 		this.#words = new Int32Array(memory, WORDS);
 		this.#own = worker;
 		this.#since = new Float64Array(memory, 0, 1);
+		this.#lock = new Int32Array(memory, LOCK, 1);
 	}
 
 	/** Nothing is under way. @param now monotonic milliseconds; it serves from now on. */
@@ -25,14 +28,29 @@ export class UpstreamLoad {
 		return memory;
 	}
 
-	/** Nothing of a worker that is gone is under way any more. Only once its thread has ended. */
+	/** Nothing of a worker that is gone is under way any more, and it holds no lock. Only once its thread has ended. */
 	static reclaim(memory: SharedArrayBuffer, worker: number): void {
+		Atomics.compareExchange(new Int32Array(memory, LOCK, 1), 0, worker + 1, 0);
 		Atomics.store(new Int32Array(memory, WORDS), worker, 0);
 	}
 
 	/** One more request is under way. Give it back by `dec`, whatever becomes of it. */
 	inc(): void {
 		Atomics.add(this.#words, this.#own, 1);
+	}
+
+	/**
+	 * One more, if there are less than `limit` in the whole process. Exact: those who ask at the same moment ask one after the other,
+	 * each for as long as it takes to add up the words.
+	 *
+	 * @returns whether it was granted; if so, give it back by `dec`.
+	 */
+	tryInc(limit: number): boolean {
+		while (Atomics.compareExchange(this.#lock, 0, 0, this.#own + 1) !== 0);
+		const granted = this.total < limit;
+		if (granted) this.inc();
+		Atomics.store(this.#lock, 0, 0);
+		return granted;
 	}
 
 	dec(): void {
@@ -58,5 +76,6 @@ export class UpstreamLoad {
 	}
 }
 
-/** Bytes in front of the workers' words. */
-const WORDS = Float64Array.BYTES_PER_ELEMENT;
+/** Where in its memory the lock stands, bytes, and behind it the workers' words. */
+const LOCK = Float64Array.BYTES_PER_ELEMENT;
+const WORDS = LOCK + Int32Array.BYTES_PER_ELEMENT;

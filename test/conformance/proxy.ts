@@ -98,6 +98,7 @@ async function seed(settings: GateSettings, publicKey: KeyObject, upstream: Serv
 					load: UpstreamLoad.allocate(1, 0),
 					breakerId: 1,
 					breaker,
+					connections: UpstreamLoad.allocate(1, 0),
 					stats,
 					durations,
 					idleTimeoutMs: 4000,

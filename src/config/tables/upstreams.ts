@@ -3,7 +3,17 @@ import { z } from 'zod';
 import { BALANCES, DEFAULT_BALANCING, MAX_RETRIES, MAX_WEIGHT } from '../../gates/balancing/settings.ts';
 import type { GroupAddress } from '../config.ts';
 import { parseAddress } from '../upstream.ts';
-import { expected, explained, oneOf, seconds, secondsOrNone, table, text, wholeNumberOr } from './kinds.ts';
+import {
+	expected,
+	explained,
+	oneOf,
+	seconds,
+	secondsOrNone,
+	table,
+	text,
+	wholeNumber,
+	wholeNumberOr,
+} from './kinds.ts';
 import { groupUpstreamKeys } from './upstream-keys.ts';
 
 /** What no address of an upstream can be taken for. */
@@ -11,6 +21,9 @@ export const GROUP_NAME = /^[A-Za-z0-9_-]+$/;
 
 /** Each has a breaker, probes and connections of its own, in every thread. */
 const MAX_ADDRESSES = 1000;
+
+/** Half the range of a 32-bit word. */
+const MAX_COUNT = 2 ** 30;
 
 const LIST = 'a list of addresses';
 const REMEDY = 'set it to the addresses to balance over, for example ["10.0.0.1:8080", "10.0.0.2:8080"]';
@@ -146,5 +159,19 @@ export const upstream = table('[[upstreams]]', {
 	retries: wholeNumberOr(DEFAULT_BALANCING.retries, 0, MAX_RETRIES, 'of retries').describe(
 		'how often a request goes to another address when the one before could not be reached, or had closed its connection before a `GET`, `HEAD` or `OPTIONS`; within a fifth of all requests',
 	),
+	max_requests: wholeNumber(1, MAX_COUNT, 'no limit', 'of requests under way')
+		.optional()
+		.meta(
+			explained('requests under way at each address at once, over all threads; what is over it waits in the `queue`', {
+				unset: 'no limit',
+			}),
+		),
+	max_connections: wholeNumber(1, MAX_COUNT, 'no limit', 'of connections')
+		.optional()
+		.meta(explained('connections to each address, idle ones included, over all threads', { unset: 'no limit' })),
+	queue: wholeNumberOr(0, 0, MAX_COUNT, 'of requests that wait').describe(
+		'requests that may wait while all addresses are at a limit, over all threads, served in turns by tenant; what is over it is answered 503 `overloaded`',
+	),
+	queue_timeout_secs: seconds(5).describe('how long one may wait; then it is answered 503 `overloaded`'),
 	...groupUpstreamKeys,
 }).describe('several addresses that serve the same, one table for each such group');

@@ -4,13 +4,15 @@ import { Summary } from '../../shared/histogram.ts';
 import type { SelfRefreshing } from '../../shared/jwks/key-refresher.ts';
 import { countSlotsInUse, limiterSlotCount } from '../../shared/limiter.ts';
 import type { HistogramsSeed } from '../../shared/messages.ts';
+import { QUEUE_RESULTS, QueueStats } from '../../shared/queue-stats.ts';
 import { TLS_VERSIONS, type WorkerStats } from '../../shared/stats.ts';
+import { UpstreamLoad } from '../../shared/upstream-load.ts';
 import { expiringOf } from '../facts/certificates.ts';
 import { loopFact } from '../facts/loops.ts';
 import type { ProcessMemory } from '../process-memory.ts';
 import type { ConfigInForce } from '../reload/config-in-force.ts';
 import { RELOADED_PARTS, type ReloadJournal } from '../reload/journal.ts';
-import type { RouteCounters, Upstream } from '../upstreams.ts';
+import type { RouteCounters, Upstream, UpstreamGroup } from '../upstreams.ts';
 import { addUp, sum, total } from './adding-up.ts';
 import type { Exposition } from './exposition.ts';
 import { FAMILIES, RESULTS } from './family-table.ts';
@@ -25,6 +27,8 @@ export interface MetricSources {
 	readonly listening: () => number;
 	/** Of the table in force. */
 	readonly upstreams: () => Iterable<Upstream>;
+	/** Of the table in force. */
+	readonly groups: () => Iterable<UpstreamGroup>;
 	readonly inForce: Pick<ConfigInForce, 'generation' | 'reloads' | 'reloading' | 'tls'>;
 	/** By prefix, of the table in force. */
 	readonly routes: () => ReadonlyMap<string, Pick<RouteCounters, 'stats' | 'createdSeconds'>>;
@@ -77,6 +81,7 @@ export function* writeProxyFamilies(page: Exposition, sources: MetricSources): G
 	writeSpans(page, sources, workers);
 	writeKeys(page, sources);
 	writeAddresses(page, sources);
+	writeQueues(page, sources);
 	writeLoops(page, workers, now);
 	writeState(page, sources);
 }
@@ -208,6 +213,20 @@ function writeKeys(page: Exposition, { remoteKeys }: MetricSources): void {
 	for (const { labels, keys } of all) counts.sample(keys.value?.keys.length ?? 0, labels);
 	const ages = page.family(FAMILIES.jwksAge);
 	for (const { labels, keys } of all) if (keys.ageMs !== undefined) ages.sample(keys.ageMs / 1000, labels);
+}
+
+function writeQueues(page: Exposition, { groups }: MetricSources): void {
+	const all = Array.from(groups()).flatMap(({ config, waiting }) =>
+		waiting === undefined
+			? []
+			: { group: config.name!, count: new UpstreamLoad(waiting.count, 0), stats: new QueueStats(waiting.stats, 0) },
+	);
+	if (all.length === 0) return;
+	const lengths = page.family(FAMILIES.queueLength);
+	for (const { group, count } of all) lengths.sample(count.total, { group });
+	const results = page.family(FAMILIES.queued);
+	for (const { group, stats } of all)
+		for (const result of QUEUE_RESULTS) results.sample(stats.total(result), { group, result });
 }
 
 function writeAddresses(page: Exposition, { addresses }: MetricSources): void {

@@ -1,4 +1,5 @@
 import { HANDSHAKE_REFUSALS } from '../../shared/handshake-refusals.ts';
+import { QUEUE_RESULTS } from '../../shared/queue-stats.ts';
 import { CLIENT_PROTOCOLS } from '../../shared/route-stats.ts';
 import {
 	CIRCUIT_NAMES,
@@ -285,6 +286,18 @@ export const FAMILIES = {
 		help: 'Time since the last good set was fetched.',
 		labels: { issuer: 'as in the configuration' },
 		unit: 'seconds',
+	},
+	queueLength: {
+		name: 'proxy_upstream_queue_length',
+		type: 'gauge',
+		help: 'Requests that wait because all addresses of their upstream are at max_requests or max_connections.',
+		labels: { group: 'name of the [[upstreams]] that has limits' },
+	},
+	queued: {
+		name: 'proxy_upstream_queued_total',
+		type: 'counter',
+		help: 'Requests that found their upstream at its limits, by what became of them: served after a wait, refused with 503 overloaded because the queue was full or the wait took too long (timeout), or gone: the client had left.',
+		labels: { group: 'name of the [[upstreams]] that has limits', result: QUEUE_RESULTS },
 	},
 	dnsLookups: {
 		name: 'proxy_dns_lookups_total',

@@ -4,7 +4,9 @@ import { RetryBudget } from '../../gates/balancing/retry-budget.ts';
 import type { BalancingSettings } from '../../gates/balancing/settings.ts';
 import { warmth } from '../../gates/balancing/slow-start.ts';
 import { type Admission, REFUSED } from '../../gates/breaker.ts';
+import type { UpstreamLimits } from '../../shared/messages.ts';
 import type { Upstream } from '../plane.ts';
+import type { WaitingRoom } from './waiting-room.ts';
 
 /** What is the same for all requests of a group. */
 export interface GroupParts extends BalancingSettings {
@@ -15,6 +17,9 @@ export interface GroupParts extends BalancingSettings {
 	/** Of each of them. */
 	readonly weights: readonly number[];
 	readonly random: () => number;
+	/** What each of them may have at once, and where requests wait that are over it; `undefined`: no limit. */
+	readonly limits?: UpstreamLimits | undefined;
+	readonly room?: WaitingRoom | undefined;
 }
 
 /** The addresses among which a route's requests are spread, each behind a breaker of its own. */
@@ -29,22 +34,32 @@ export class UpstreamGroup implements Candidates {
 	readonly retries: number;
 	/** `undefined`: there is nowhere else to go. */
 	readonly retryBudget: RetryBudget | undefined;
+	/** `undefined`: nobody waits. */
+	readonly room: WaitingRoom | undefined;
+	/** Why the last `admit` has chosen none: there are some whose breakers admit it, and they are at a limit. */
+	isFull = false;
 	/** What the breaker of the upstream that `admit` has chosen last was promised a report on. */
 	admission: Admission | typeof REFUSED = REFUSED;
 	readonly #weights: readonly number[];
 	readonly #slowStartMs: number;
+	readonly #limits: UpstreamLimits | undefined;
+	/** Where there is nothing to choose, and nothing to count. */
+	readonly #simple: Upstream | undefined;
 	readonly #balancer: Balancer;
 	/** Of the choice at hand. */
 	#now = 0;
 	#cooldownMs = 0;
 	#tried: readonly Upstream[] = NONE;
 
-	constructor({ name, upstreams, weights, balance, slowStartMs, retries, random }: GroupParts) {
+	constructor({ name, upstreams, weights, balance, slowStartMs, retries, random, limits, room }: GroupParts) {
 		const isOne = upstreams.length === 1;
 		this.name = name;
 		this.upstreams = upstreams;
 		this.only = isOne ? upstreams[0] : undefined;
-		this.counts = !isOne && balance === 'least-requests';
+		this.counts = (!isOne && balance === 'least-requests') || limits?.maxRequests !== undefined;
+		this.room = room;
+		this.#limits = limits;
+		this.#simple = limits === undefined ? this.only : undefined;
 		this.retries = retries;
 		this.retryBudget = isOne || retries === 0 ? undefined : new RetryBudget();
 		this.#weights = weights;
@@ -58,15 +73,14 @@ export class UpstreamGroup implements Candidates {
 	 *
 	 * @param now monotonic milliseconds.
 	 * @param tenant whose request it is.
-	 * @returns `undefined`: no breaker admits it.
+	 * @returns `undefined`: no breaker admits it, or `isFull`. Where the group `counts`, it is under way there from now on.
 	 */
 	admit(now: number, cooldownMs: number, tenant: string): Upstream | undefined {
-		const { only } = this;
+		const only = this.#simple;
 		if (only !== undefined) {
 			this.admission = only.breaker.admit(now, cooldownMs);
 			return this.admission === REFUSED ? undefined : only;
 		}
-		this.retryBudget?.request(now);
 		return this.admitOther(now, cooldownMs, tenant, NONE);
 	}
 
@@ -77,15 +91,53 @@ export class UpstreamGroup implements Candidates {
 		this.#tried = tried;
 		for (;;) {
 			const chosen = this.#balancer.choose(this, tenant);
-			if (chosen === -1) return undefined;
+			if (chosen === -1) {
+				this.isFull = this.#limits !== undefined && this.upstreams.some((_, i) => this.#breakerAdmits(i));
+				return undefined;
+			}
 			const upstream = this.upstreams[chosen]!;
-			this.admission = upstream.breaker.admit(now, cooldownMs);
-			if (this.admission !== REFUSED) return upstream;
-			// Another thread has sent the probe, or has opened the breaker, since it was looked at: now it does not admit.
+			if (this.#take(upstream)) return upstream;
+			// Another thread has sent the probe, has opened the breaker or has taken the last place since it was looked at.
 		}
 	}
 
+	/** For a request that is sent once more to the upstream that has not taken it, on another connection. */
+	again(upstream: Upstream, now: number): boolean {
+		if (!this.#counted(upstream)) return false;
+		if (upstream.pool.reserve(now, true)) return true;
+		if (this.counts) upstream.load.dec();
+		return false;
+	}
+
+	#take(upstream: Upstream): boolean {
+		if (!this.#counted(upstream)) return false;
+		const { breaker, pool, load } = upstream;
+		this.admission = breaker.admit(this.#now, this.#cooldownMs);
+		if (this.admission !== REFUSED) {
+			if (this.#limits === undefined || pool.reserve(this.#now, this.#tried.length > 0)) return true;
+			breaker.report(this.admission, 'abandoned');
+		}
+		if (this.counts) load.dec();
+		return false;
+	}
+
+	#counted({ load }: Upstream): boolean {
+		const max = this.#limits?.maxRequests;
+		if (max !== undefined) return load.tryInc(max);
+		if (this.counts) load.inc();
+		return true;
+	}
+
 	admits(i: number): boolean {
+		return this.#breakerAdmits(i) && (this.#limits === undefined || this.#hasRoom(this.upstreams[i]!));
+	}
+
+	#hasRoom({ load, pool }: Upstream): boolean {
+		const max = this.#limits?.maxRequests;
+		return (max === undefined || load.total < max) && pool.hasRoom(this.#now);
+	}
+
+	#breakerAdmits(i: number): boolean {
 		const upstream = this.upstreams[i]!;
 		if (this.#tried.length > 0 && this.#tried.includes(upstream)) return false;
 		return upstream.breaker.admits(this.#now, this.#cooldownMs);

@@ -1,6 +1,7 @@
 import type { DeadlineQueue } from '../deadlines.ts';
 import type { PlaneDeadlines, Upstream } from '../plane.ts';
 import { UpstreamConnection } from './connection.ts';
+import type { WaitingRoom } from './waiting-room.ts';
 
 /** Idle connections are dropped this much before the upstream would (decisions "HTTP"), ms. */
 const HEAD_START_MS = 1000;
@@ -16,19 +17,57 @@ export class UpstreamPool {
 	#idleDeadlines: DeadlineQueue;
 	readonly #idle: UpstreamConnection[] = [];
 	#retired = false;
+	#max: number | undefined;
+	#room: WaitingRoom | undefined;
+	/** The next `open` has been counted. */
+	#isReserved = false;
 
 	/** @param idleMs how long an idle connection is kept. */
 	constructor(upstream: Upstream, deadlines: PlaneDeadlines, idleMs: number) {
 		this.#upstream = upstream;
 		this.#deadlines = deadlines;
 		this.#idleMs = idleMs;
-		this.#idleDeadlines = deadlines.idleUpstream(idleMs);
+		this.#idleDeadlines = deadlines.ofUpstream(idleMs);
 	}
 
 	/** For connections that become idle from now on. */
 	keepIdleFor(ms: number): void {
 		this.#idleMs = ms;
-		this.#idleDeadlines = this.#deadlines.idleUpstream(ms);
+		this.#idleDeadlines = this.#deadlines.ofUpstream(ms);
+	}
+
+	/**
+	 * @param max connections in the whole process, idle ones included.
+	 * @param room where requests wait that there is no connection for.
+	 */
+	limitTo(max: number | undefined, room: WaitingRoom | undefined): void {
+		this.#max = max;
+		this.#room = room;
+	}
+
+	/** Whether a request could have a connection now. */
+	hasRoom(now: number): boolean {
+		return this.#max === undefined || this.#hasIdle(now) || this.#upstream.connections.total < this.#max;
+	}
+
+	/** Sees to it that the next `take` or `open` stays within the limit. @param isNew it is to be one that nobody has used. */
+	reserve(now: number, isNew = false): boolean {
+		if (this.#max === undefined || this.#isReserved || (!isNew && this.#hasIdle(now))) return true;
+		this.#isReserved = this.#upstream.connections.tryInc(this.#max);
+		return this.#isReserved;
+	}
+
+	/** The one that has been idle longest goes. */
+	dropIdle(): void {
+		this.#idle[0]?.destroy();
+	}
+
+	#hasIdle(now: number): boolean {
+		for (let last = this.#idle.at(-1); last !== undefined; last = this.#idle.at(-1)) {
+			if (now < last.usableUntil) return true;
+			last.destroy();
+		}
+		return false;
 	}
 
 	/** A connection for one request: idle if there is one, new otherwise. */
@@ -45,6 +84,8 @@ export class UpstreamPool {
 
 	/** A connection that no request has used before. */
 	open(): UpstreamConnection {
+		if (this.#isReserved) this.#isReserved = false;
+		else this.#upstream.connections.inc();
 		this.#upstream.stats.connections('active', 1);
 		return new UpstreamConnection(this.#upstream);
 	}
@@ -53,7 +94,7 @@ export class UpstreamPool {
 	release(connection: UpstreamConnection): void {
 		const promised = connection.keepAliveTimeoutMs;
 		const idleMs = promised === undefined ? this.#idleMs : Math.min(this.#idleMs, promised - HEAD_START_MS);
-		if (this.#retired || idleMs <= 0) {
+		if (this.#retired || idleMs <= 0 || (this.#max !== undefined && this.#room?.isWantedElsewhere)) {
 			connection.destroy();
 			return;
 		}
@@ -62,6 +103,7 @@ export class UpstreamPool {
 		this.#idle.push(connection);
 		this.#upstream.stats.connections('active', -1);
 		this.#upstream.stats.connections('idle', 1);
+		if (this.#max !== undefined) this.#room?.freed();
 	}
 
 	/** A connection has ended, wherever it was. */
@@ -69,6 +111,8 @@ export class UpstreamPool {
 		const at = this.#idle.lastIndexOf(connection);
 		if (at !== -1) this.#idle.splice(at, 1);
 		this.#upstream.stats.connections(at === -1 ? 'active' : 'idle', -1);
+		this.#upstream.connections.dec();
+		if (this.#max !== undefined) this.#room?.freed();
 	}
 
 	/** No route leads here any more: idle connections go now, those in use when they are done. */

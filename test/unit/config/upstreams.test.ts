@@ -28,6 +28,7 @@ function problemsOf(tables: string): string[] {
 }
 
 const TWO = '[[upstreams]]\nname = "billing"\naddresses = ["10.0.0.1:8080", "[fd00::1]:80"]\n';
+const DNS = '[[upstreams]]\nname = "billing"\ndns = "billing.internal:8080"\n';
 const ROUTE = '[[routes]]\nprefix = "/a"\nupstream = "billing"\n';
 
 describe('an upstream with a name', () => {
@@ -50,6 +51,30 @@ describe('an upstream with a name', () => {
 		const { health, idleTimeoutMs } = routes[0]!.group;
 		assert.deepEqual(health, { path: '/own', timeoutMs: 2_000, unhealthyAfter: 3, healthyAfter: 1 });
 		assert.equal(idleTimeoutMs, 9_000);
+	});
+
+	test('may have the addresses that DNS says', () => {
+		const { routes } = parse(`${DNS}dns_server = "[::1]:53"\ndns_refresh_secs = 0.5\n${ROUTE}`);
+		const source = { authority: 'billing.internal:8080', host: 'billing.internal', port: 8080 };
+		assert.deepEqual(routes[0]!.group.dns, { ...source, server: '[::1]:53', refreshMs: 500 });
+		assert.deepEqual(routes[0]!.group.addresses, []);
+	});
+
+	test('has limits where one is set, and then a queue', () => {
+		const limitsOf = (keys: string) => parse(`${TWO}${keys}\n${ROUTE}`).routes[0]!.group.limits;
+		assert.equal(limitsOf(''), undefined);
+		assert.deepEqual(limitsOf('max_requests = 9'), {
+			maxRequests: 9,
+			maxConnections: undefined,
+			queue: 0,
+			queueTimeoutMs: 5_000,
+		});
+		assert.deepEqual(limitsOf('max_connections = 2\nqueue = 7\nqueue_timeout_secs = 0.5'), {
+			maxRequests: undefined,
+			maxConnections: 2,
+			queue: 7,
+			queueTimeoutMs: 500,
+		});
 	});
 
 	test('is told of when no route leads there', () => {
@@ -90,6 +115,42 @@ describe('an upstream with a name', () => {
 			'what holds for all of its routes beside one of them',
 			`${TWO}${ROUTE}health = false`,
 			/routes\[0\].health: holds for all that lead to \[\[upstreams\]\] "billing"; move it there/,
+		],
+		['dns beside addresses', `${TWO}dns = "a.b:80"\n${ROUTE}`, /dns: stands beside addresses; keep one of the two/],
+		[
+			'neither',
+			`[[upstreams]]\nname = "billing"\n${ROUTE}`,
+			/addresses: is missing; set it to a list of addresses, or set dns/,
+		],
+		[
+			'what is for dns without it',
+			`${TWO}dns_server = "127.0.0.1:53"\n${ROUTE}`,
+			/dns_server: is for dns, and there is none/,
+		],
+		[
+			'an address as a name',
+			DNS.replace('billing.internal', '10.0.0.1'),
+			/dns: must be host:port .*: it is an address/,
+		],
+		[
+			'a name without a port',
+			DNS.replace('internal:8080', 'internal'),
+			/dns: must be host:port .*: the port is missing/,
+		],
+		[
+			'a server by its name',
+			`${DNS}dns_server = "localhost:53"\n`,
+			/dns_server: must be the address and the port of a DNS/,
+		],
+		[
+			'a queue for nothing',
+			`${TWO}queue = 5\n${ROUTE}`,
+			/queue: is for what is over max_requests or max_connections, and there is neither/,
+		],
+		[
+			'a limit of nothing',
+			`${TWO}max_requests = 0\n${ROUTE}`,
+			/max_requests: must be a whole number of requests under way, at least 1/,
 		],
 		[
 			'one pair of brackets',

@@ -44,6 +44,23 @@ describe('what is under way at an upstream', () => {
 		assert.equal(new UpstreamLoad(memory, 0).total, 0);
 	});
 
+	it('never exceeds a limit, and nobody is refused while there is room, with threads that ask at once', async () => {
+		const memory = UpstreamLoad.allocate(4, 0);
+		const seen = new SharedArrayBuffer(4 * 50);
+		await runThreads<LoadTask>(COUNTERS, 4, { memory, rounds: 50, each: 500, limit: 777, seen });
+		// They ask for 2,000: to the last place it is filled, and by not one more.
+		assert.deepEqual([...new Int32Array(seen)], Array(50).fill(777));
+		assert.equal(new UpstreamLoad(memory, 0).total, 0);
+	});
+
+	it('frees the lock of a thread that died with it in its hand', () => {
+		const memory = UpstreamLoad.allocate(2, 0);
+		// What a thread leaves behind that dies while it looks at the words.
+		Atomics.store(new Int32Array(memory, 8, 1), 0, 2);
+		UpstreamLoad.reclaim(memory, 1);
+		assert.equal(new UpstreamLoad(memory, 0).tryInc(1), true);
+	});
+
 	it('is given back when a thread dies, wherever it was', async () => {
 		const memory = UpstreamLoad.allocate(2, 0);
 		const survivor = new UpstreamLoad(memory, 0);

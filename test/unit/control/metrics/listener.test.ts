@@ -63,6 +63,7 @@ function testSources(...authorities: string[]) {
 		budgets,
 		histograms,
 		startedSeconds: 1_800_000_000,
+		groups: () => upstreams.current.groups.values(),
 		remoteKeys: () => [],
 		addresses: () => [],
 		now: () => 0,
@@ -92,7 +93,7 @@ async function scrape(sources: MetricSources): Promise<Scrape> {
 }
 
 /** Those that are there only with a CRL, with `[trace]`, with an issuer's keys over the network, or where the system tells of it. */
-const SOMETIMES = /_crl_|_dns_|_jwks_|_trace_|_open_fds|_virtual_/;
+const SOMETIMES = /_crl_|_dns_|_upstream_queue|_jwks_|_trace_|_open_fds|_virtual_/;
 const FAMILY_TYPES = Object.fromEntries(
 	Object.values<FamilyDescription>(FAMILIES)
 		.filter(({ name }) => !SOMETIMES.test(name))

@@ -1,0 +1,31 @@
+/** What became of requests that had to wait for an upstream: `full` and `timeout` are 503 `overloaded`, `gone`: the client had left. */
+export const QUEUE_RESULTS = ['served', 'full', 'timeout', 'gone'] as const;
+export type QueueResult = (typeof QUEUE_RESULTS)[number];
+
+/** Counts of one upstream. Each worker writes cells of its own, and readers add them up. */
+export class QueueStats {
+	readonly #cells: Float64Array;
+	readonly #own: number;
+
+	/** @param worker index of this thread. */
+	constructor(memory: SharedArrayBuffer, worker: number) {
+		this.#cells = new Float64Array(memory);
+		this.#own = worker * QUEUE_RESULTS.length;
+	}
+
+	static allocate(workers: number): SharedArrayBuffer {
+		return new SharedArrayBuffer(workers * QUEUE_RESULTS.length * Float64Array.BYTES_PER_ELEMENT);
+	}
+
+	count(result: QueueResult): void {
+		this.#cells[this.#own + QUEUE_RESULTS.indexOf(result)]! += 1;
+	}
+
+	/** Of all workers. */
+	total(result: QueueResult): number {
+		let sum = 0;
+		for (let i = QUEUE_RESULTS.indexOf(result); i < this.#cells.length; i += QUEUE_RESULTS.length)
+			sum += this.#cells[i]!;
+		return sum;
+	}
+}

@@ -1,0 +1,31 @@
+/**
+ * A bell that any thread rings and all hear who are listening: that something may have become free. Who listens takes the count first,
+ * looks then, and waits with that count: a ring in between is not missed.
+ */
+export class WakeUp {
+	readonly #rings: Int32Array;
+
+	constructor(memory: SharedArrayBuffer) {
+		this.#rings = new Int32Array(memory);
+	}
+
+	static allocate(): SharedArrayBuffer {
+		return new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
+	}
+
+	get count(): number {
+		return Atomics.load(this.#rings, 0);
+	}
+
+	ring(): void {
+		Atomics.add(this.#rings, 0, 1);
+		Atomics.notify(this.#rings, 0);
+	}
+
+	/** Calls once, in a turn of its own, when it has been rung since `count` was that. */
+	onRing(count: number, run: () => void): void {
+		const { async, value } = Atomics.waitAsync(this.#rings, 0, count);
+		if (async) void value.then(run);
+		else setImmediate(run);
+	}
+}

@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { FairQueue } from '../../../src/gates/fair-queue.ts';
+
+/** Whoever is first has its turn, until nobody waits. */
+function drain(queue: FairQueue<string, string>): string[] {
+	const served: string[] = [];
+	for (let first = queue.first; first !== undefined; first = queue.first) {
+		served.push(first);
+		queue.shift();
+	}
+	return served;
+}
+
+describe('who waits for an upstream', () => {
+	test('is served in turns by tenant, and of each tenant in the order of arrival', () => {
+		const queue = new FairQueue<string, string>();
+		for (const one of ['a1', 'a2', 'a3', 'b1', 'c1', 'b2']) queue.add(one[0]!, one);
+		assert.equal(queue.size, 6);
+		assert.deepEqual(drain(queue), ['a1', 'b1', 'c1', 'a2', 'b2', 'a3']);
+		assert.equal(queue.size, 0);
+	});
+
+	test('may leave before its turn, from wherever it stands', () => {
+		const queue = new FairQueue<string, string>();
+		for (const one of ['a1', 'a2', 'b1', 'b2']) queue.add(one[0]!, one);
+		queue.remove('b', 'b1');
+		queue.remove('a', 'a1');
+		queue.remove('a', 'a1');
+		queue.remove('z', 'z1');
+		assert.deepEqual([queue.size, drain(queue)], [2, ['a2', 'b2']]);
+	});
+
+	test('waits for at most one request of each other tenant more than its own tenant has before it', () => {
+		const operation = fc.oneof(
+			{ weight: 3, arbitrary: fc.record({ add: fc.constantFrom('a', 'b', 'c', 'd') }) },
+			{ weight: 1, arbitrary: fc.constant('shift' as const) },
+			{ weight: 1, arbitrary: fc.record({ remove: fc.nat() }) },
+		);
+		fc.assert(
+			fc.property(fc.array(operation, { maxLength: 200 }), (operations) => {
+				const queue = new FairQueue<string, string>();
+				const waiting: string[] = [];
+				/** Turns of each other tenant since one has been waiting. */
+				const passed = new Map<string, Map<string, number>>();
+				const ahead = new Map<string, number>();
+				let next = 0;
+				for (const one of operations) {
+					if (one === 'shift') {
+						const first = queue.first;
+						assert.equal(first === undefined, waiting.length === 0);
+						if (first === undefined) continue;
+						queue.shift();
+						const own = waiting.filter((other) => other[0] === first[0]);
+						assert.equal(first, own[0], 'the first of its tenant');
+						waiting.splice(waiting.indexOf(first), 1);
+						for (const other of waiting) {
+							if (other[0] === first[0]) continue;
+							const turns = passed.get(other)!;
+							turns.set(first[0]!, (turns.get(first[0]!) ?? 0) + 1);
+							assert.ok(turns.get(first[0]!)! <= ahead.get(other)! + 1, `${other} was passed by ${first}`);
+						}
+					} else if ('add' in one) {
+						const name = `${one.add}${next++}`;
+						ahead.set(name, waiting.filter((other) => other[0] === one.add).length);
+						passed.set(name, new Map());
+						waiting.push(name);
+						queue.add(one.add, name);
+					} else if (waiting.length > 0) {
+						const [gone] = waiting.splice(one.remove % waiting.length, 1);
+						queue.remove(gone![0]!, gone!);
+					}
+					assert.equal(queue.size, waiting.length);
+				}
+			}),
+		);
+	});
+});

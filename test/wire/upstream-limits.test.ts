@@ -1,0 +1,174 @@
+/** Issue 13: what an upstream may have at once: requests under way, connections, and those that wait, in turns by tenant. */
+import { deepEqual, equal, ok } from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { type Answer, type Connection, connect, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { assertOwnAnswer } from '../fixtures/own-answer.ts';
+import { type TestPki, testPki } from '../fixtures/pki.ts';
+import { type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
+import { until } from '../fixtures/wait.ts';
+
+/** Requests under way, and those that may wait. */
+const [MOST, QUEUE] = [2, 3];
+
+let pki: TestPki;
+let upstream: Upstream;
+let proxy: ProxyProcess;
+/** The most that the upstream has had at once. */
+let most = 0;
+let atOnce = 0;
+/** Answers all requests, from now on at once. */
+let release: () => void;
+let released: Promise<void>;
+
+const NAMES = ['busy', 'hasty', 'narrow', 'fair'] as const;
+
+before(async () => {
+	[pki, upstream] = await Promise.all([testPki(), startUpstream()]);
+	const limits = {
+		busy: { max_requests: MOST, queue: QUEUE, queue_timeout_secs: 60 },
+		hasty: { max_requests: 1, queue: 1, queue_timeout_secs: 0.2 },
+		narrow: { max_connections: 1, queue: 50, queue_timeout_secs: 60 },
+		fair: { max_requests: 1, queue: 50, queue_timeout_secs: 60 },
+	};
+	proxy = await startProxy({
+		workers: 2,
+		config: { health_interval_secs: 3600 },
+		log: { access: 'all' },
+		upstreams: NAMES.map((name) => ({ name, addresses: [upstream.authority], ...limits[name] })),
+		routes: NAMES.map((name) => ({ prefix: `/${name}`, upstream: name })),
+	});
+});
+after(async () => {
+	await proxy[Symbol.asyncDispose]();
+	await upstream.close();
+});
+
+function hold(): void {
+	({ promise: released, resolve: release } = Promise.withResolvers<void>());
+	[most, atOnce] = [0, 0];
+	upstream.requests.length = 0;
+	upstream.script = async (exchange) => {
+		most = Math.max(most, ++atOnce);
+		await released;
+		atOnce--;
+		exchange.respond({ body: 'ok' });
+	};
+}
+
+const waiting = (group: string) => proxy.metric('proxy_upstream_queue_length', { group });
+const queued = (group: string, result: string) => proxy.metric('proxy_upstream_queued_total', { group, result });
+
+for (const protocol of PROTOCOLS) {
+	describe(`an upstream with limits, over ${protocol}`, () => {
+		const ask = (path: string, tenant = 'tenant', body?: string): Promise<Answer> =>
+			request(protocol, proxy, { path, token: pki.token(tenant), ms: 60_000, ...(body && { method: 'POST', body }) });
+
+		test('gets no more at once, over all threads; others wait, and what is over that is 503 with Retry-After', async () => {
+			hold();
+			const under = [ask('/busy/1'), ask('/busy/2')];
+			await upstream.request(MOST);
+			const behind = ['a', 'b', 'c'].map((tenant) => ask('/busy/3', tenant, 'body'));
+			await until(async () => (await waiting('busy')) === QUEUE, 'the queue to be full');
+			const refused = await ask('/busy/4');
+			assertOwnAnswer(refused, 503, 'overloaded');
+			equal(refused.headers['retry-after'], '1');
+			equal(upstream.requests.length, MOST);
+			release();
+			for (const answer of await Promise.all([...under, ...behind]))
+				deepEqual([answer.status, answer.text], [200, 'ok']);
+			equal(most, MOST);
+			equal(await waiting('busy'), 0);
+			const line = await proxy.waitForLog((one) => one.target === 'proxy::access' && Number(one.queue_ms) > 0);
+			ok(Number(line.duration_ms) >= Number(line.queue_ms));
+		});
+
+		test('lets nobody wait for longer than queue_timeout_secs', async () => {
+			hold();
+			const before = await queued('hasty', 'timeout');
+			const under = ask('/hasty/1');
+			await upstream.request(1);
+			assertOwnAnswer(await ask('/hasty/2', 'tenant', 'body'), 503, 'overloaded');
+			equal(await queued('hasty', 'timeout'), before + 1);
+			equal(upstream.requests.length, 1);
+			release();
+			equal((await under).status, 200);
+			equal((await ask('/hasty/3')).status, 200);
+		});
+
+		test('never hears of a client that left while it waited', async () => {
+			hold();
+			const before = await queued('fair', 'gone');
+			const under = ask('/fair/1');
+			await upstream.request(1);
+			const client = await connect(protocol, proxy);
+			void client.request({ path: '/fair/2', token: pki.token('tenant'), ms: 60_000 }).catch(() => {});
+			await until(async () => (await waiting('fair')) === 1, 'the request to wait');
+			await client[Symbol.asyncDispose]();
+			await until(async () => (await queued('fair', 'gone')) === before + 1, 'the client to be gone');
+			equal(await waiting('fair'), 0);
+			release();
+			equal((await under).status, 200);
+			equal(upstream.requests.length, 1);
+		});
+
+		test('shares one connection among threads: none is kept idle that another one waits for', async () => {
+			hold();
+			release();
+			const open = () => upstream.openConnections.filter(({ bytes }) => bytes > 0).length;
+			upstream.closeConnections();
+			await until(() => open() === 0, 'no connection');
+			const clients: Connection[] = await Promise.all(Array.from({ length: 8 }, () => connect(protocol, proxy)));
+			for (let round = 0; round < 3; round++) {
+				const answers = clients.map((client) =>
+					client.request({ path: '/narrow', token: pki.token('tenant'), ms: 60_000 }),
+				);
+				for (const { status } of await Promise.all(answers)) equal(status, 200);
+			}
+			equal(most, 1);
+			await until(() => open() <= 1, 'one connection');
+			for (const client of clients) await client[Symbol.asyncDispose]();
+		});
+	});
+}
+
+test('a burst of one tenant delays itself: another one is served in its turn', async () => {
+	await using own = await startProxy({
+		workers: 1,
+		config: { health_interval_secs: 3600 },
+		upstreams: [{ name: 'fair', addresses: [upstream.authority], max_requests: 1, queue: 50, queue_timeout_secs: 60 }],
+		routes: [{ prefix: '/', upstream: 'fair' }],
+	});
+	hold();
+	const send = (path: string, tenant: string) => request('h2', own, { path, token: pki.token(tenant), ms: 60_000 });
+	const length = () => own.metric('proxy_upstream_queue_length', { group: 'fair' });
+	const all = [send('/first', 'heavy')];
+	await upstream.request(1);
+	for (let i = 1; i <= 5; i++) all.push(send(`/heavy-${i}`, 'heavy'));
+	await until(async () => (await length()) === 5, 'the burst to wait');
+	all.push(send('/light', 'light'));
+	await until(async () => (await length()) === 6, 'the other tenant to wait');
+	release();
+	for (const { status } of await Promise.all(all)) equal(status, 200);
+	const order = upstream.requests.map(({ target }) => target);
+	ok(order.indexOf('/light') <= 2, `served in the order ${order.join()}`);
+});
+
+test('a reload that raises a limit lets those in that wait, and loses nobody', async () => {
+	const config = (max: number) => ({
+		config: { health_interval_secs: 3600 },
+		upstreams: [{ name: 'up', addresses: [upstream.authority], max_requests: max, queue: 50, queue_timeout_secs: 60 }],
+		routes: [{ prefix: '/', upstream: 'up' }],
+	});
+	await using own = await startProxy({ workers: 2, ...config(1) });
+	hold();
+	const all = PROTOCOLS.flatMap((protocol) => [1, 2, 3].map(() => request(protocol, own, { ms: 60_000 })));
+	await until(async () => (await own.metric('proxy_upstream_queue_length', { group: 'up' })) === 5, 'five to wait');
+	own.writeConfig(config(4));
+	await own.reload();
+	// Those that wait were routed by the table of before; whoever comes now is routed by this one.
+	const late = request('h2', own, { ms: 60_000 });
+	release();
+	for (const { status } of await Promise.all([...all, late])) equal(status, 200);
+	equal(await own.metric('proxy_upstream_queue_length', { group: 'up' }), 0);
+});
