@@ -92,7 +92,7 @@ describe('an upstream with a name', () => {
 		[
 			'two of one name',
 			`${TWO}${TWO}${ROUTE}`,
-			/upstreams\[1\].name: "billing" is already the name of upstreams\[0\] on line 10/,
+			/upstreams\[1\].name: "billing" is already the name of upstreams\[0\] on line 9/,
 		],
 		[
 			'a name that could be an address',
