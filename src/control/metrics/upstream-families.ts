@@ -141,10 +141,10 @@ export function* writeCircuits(page: Exposition, upstreams: readonly UpstreamRea
 		}
 		yield;
 	}
+	const grouped = upstreams.filter(({ labels }) => labels.group !== undefined);
+	if (grouped.length === 0) return;
 	const denied = page.family(FAMILIES.upstreamRetriesDenied);
-	for (const { labels, retriesDenied, createdSeconds } of upstreams) {
-		if (labels.group !== undefined) denied.sample(retriesDenied, labels, createdSeconds);
-	}
+	for (const { labels, retriesDenied, createdSeconds } of grouped) denied.sample(retriesDenied, labels, createdSeconds);
 	yield;
 }
 
