@@ -135,7 +135,7 @@ export function* writeCircuits(page: Exposition, upstreams: readonly UpstreamRea
 	const retried = page.family(FAMILIES.upstreamRetries);
 	for (const { labels, retries, createdSeconds } of upstreams) {
 		for (const [reason, count] of retries) {
-			// A connection that does not come about is sent elsewhere, and a route's URL has nowhere else.
+			// The others go elsewhere, and a route's URL has nowhere else.
 			if (reason === 'stale' || labels.group !== undefined)
 				retried.sample(count, { ...labels, reason }, createdSeconds);
 		}

@@ -168,8 +168,9 @@ describe("a worker's stats", () => {
 
 describe("an upstream's stats", () => {
 	const NO_RETRIES = new Map([
-		['connect', 0],
+		['unreachable', 0],
 		['stale', 0],
+		['unanswered', 0],
 	]);
 	const ZERO = { idle: 0, active: 0, retries: NO_RETRIES, retriesDenied: 0, answers: new Map() };
 
@@ -197,12 +198,13 @@ describe("an upstream's stats", () => {
 
 	it('count retries by their reason, and those that the budget did not allow', () => {
 		const stats = new UpstreamStats(UpstreamStats.allocate());
-		stats.retried('connect');
+		stats.retried('unreachable');
 		for (let i = 0; i < 2; i++) stats.retried('stale');
 		for (let i = 0; i < 3; i++) stats.retryDenied();
 		const retries = new Map([
-			['connect', 1],
+			['unreachable', 1],
 			['stale', 2],
+			['unanswered', 0],
 		]);
 		assert.deepEqual(stats.read(), { ...ZERO, retries, retriesDenied: 3 });
 	});
