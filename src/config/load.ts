@@ -254,7 +254,7 @@ function toGroup(
 }
 
 function toBalancing({ balance, slow_start_secs, retries }: ConfigFile['upstreams'][number]): BalancingSettings {
-	return { balance, slowStartMs: milliseconds(slow_start_secs), retries };
+	return { balance, slowStartMs: slow_start_secs === 0 ? 0 : milliseconds(slow_start_secs), retries };
 }
 
 function toUpstreamLimits(table: ConfigFile['upstreams'][number]): UpstreamGroupConfig['limits'] {

@@ -345,8 +345,8 @@ export abstract class Exchange extends Timed implements Dispatched, Waiting, Exc
 		if (kind === 'exhausted') return this.fail(rejection.OVERLOADED.because(cause), 'abandoned');
 		if (kind === 'broken' || kind === 'malformed') return this.fail(rejection.BAD_GATEWAY.because(cause), 'broken');
 		// A stale connection had timed out under our hands: not the upstream's fault, and nothing was answered.
-		const outcome = kind === 'stale' ? 'abandoned' : 'connect';
-		if (this.#mayRetry(kind) && this.#retry(outcome, cause)) return;
+		const outcome = OUTCOMES[kind];
+		if (this.#mayRetry(kind) && this.#retry(kind, cause)) return;
 		this.fail(rejection.BAD_GATEWAY.because(cause), outcome);
 	}
 
@@ -354,7 +354,7 @@ export abstract class Exchange extends Timed implements Dispatched, Waiting, Exc
 	 * What has not been delivered may always be sent again. What may have been: only what can be repeated safely (RFC 9112 section
 	 * 9.3.1). Both only if we still have all of it.
 	 */
-	#mayRetry(kind: 'stale' | 'unreachable'): boolean {
+	#mayRetry(kind: RetryKind): boolean {
 		const { method } = this.client;
 		const isSafe = method === 'GET' || method === 'HEAD' || method === 'OPTIONS';
 		return (kind === 'unreachable' || isSafe) && this.#tried.length < this.route!.group.retries && this.canRepeat;
@@ -364,10 +364,10 @@ export abstract class Exchange extends Timed implements Dispatched, Waiting, Exc
 	/**
 	 * Sends the request again: to another upstream, on a connection that nobody has used, within the time that it had from the first.
 	 *
-	 * @param outcome at the upstream that did not take it, for its breaker. @param cause in words, for operators.
+	 * @param kind of the failure. @param cause in words, for operators.
 	 * @returns whether there is one.
 	 */
-	#retry(outcome: 'abandoned' | 'connect', cause: string): boolean {
+	#retry(kind: RetryKind, cause: string): boolean {
 		const { group, cooldownMs } = this.route!;
 		const failed = this.#upstream!;
 		const now = this.plane.clock.now();
@@ -380,17 +380,17 @@ export abstract class Exchange extends Timed implements Dispatched, Waiting, Exc
 			group.only === undefined ? group.admitOther(now, cooldownMs, this.#identity!.tenant, tried) : undefined;
 		if (other !== undefined) {
 			const { admission } = group;
-			this.settle(outcome, cause, now);
+			this.settle(OUTCOMES[kind], cause, now);
 			this.#upstream = other;
 			this.#admission = admission;
-		} else if (outcome === 'connect' || !group.again(failed, now)) {
+		} else if (kind !== 'stale' || !group.again(failed, now)) {
 			return false;
 		}
 		if (group.counts) this.#load = this.#upstream!.load;
 		// A stale connection says nothing of its upstream, so where there is no other one it is worth another try.
 		this.#tried = tried;
 		group.retryBudget?.retry(now);
-		failed.stats.retried(outcome === 'connect' ? 'connect' : 'stale');
+		failed.stats.retried(kind);
 		this.#send(this.#upstream!.pool.open());
 		return true;
 	}
@@ -637,6 +637,11 @@ export function lengthLine(bytes: number): string {
 
 const QUEUE_FULL = rejection.OVERLOADED.because('the upstream is at its limit, and so is its queue');
 const QUEUE_TIMEOUT = rejection.OVERLOADED.because('waited for queue_timeout_secs while the upstream was at its limit');
+/** Failures after which a request may be sent again: nothing of an answer has come. */
+type RetryKind = 'unreachable' | 'stale' | 'unanswered';
+/** What each of them is to the breaker. */
+const OUTCOMES = { unreachable: 'connect', stale: 'abandoned', unanswered: 'broken' } as const;
+
 const NONE_TRIED: readonly Upstream[] = [];
 export const NO_PIECES: readonly Buffer[] = [];
 const NO_BODY: OutgoingBody = { framing: '', pieces: NO_PIECES, complete: true };

@@ -380,13 +380,13 @@ const UPSTREAM_CELL = {
 	active: 1,
 	retriesDenied: 2,
 	retries: 3,
-	transitions: 5,
-	answers: 5 + TRANSITION_CELLS,
+	transitions: 6,
+	answers: 6 + TRANSITION_CELLS,
 } as const;
 const UPSTREAM_CELLS = UPSTREAM_CELL.answers + STATUSES;
 
-/** Why a request was sent again. In the order of the cells. */
-export const RETRY_REASONS = ['connect', 'stale'] as const;
+/** Why a request was sent again: the failures of `UpstreamFailure` that allow it. In the order of the cells. */
+export const RETRY_REASONS = ['unreachable', 'stale', 'unanswered'] as const;
 export type RetryReason = (typeof RETRY_REASONS)[number];
 
 export class UpstreamStats {

@@ -99,6 +99,7 @@ describe('the first scrape', () => {
 		proxy_connections: ['gauge', () => ['protocol=h2', 'protocol=handshake', 'protocol=http/1.1']],
 		proxy_http2_connection_errors_total: ['counter', () => HTTP2_ERROR_REASONS.map((reason) => `reason=${reason}`)],
 		proxy_upstream_connections: ['gauge', (up) => [`upstream=${up} state=active`, `upstream=${up} state=idle`]],
+		proxy_upstream_retries_total: ['counter', (up) => [`upstream=${up} reason=stale`]],
 		proxy_workers: ['gauge', () => ['']],
 		proxy_config_generation: ['gauge', () => ['']],
 		proxy_reloads_total: ['counter', () => ['result=failure', 'result=success']],

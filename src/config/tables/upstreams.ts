@@ -157,7 +157,7 @@ export const upstream = table('[[upstreams]]', {
 		'how long an address that has come back, or is new, gets less than its weight; 0 for none',
 	),
 	retries: wholeNumberOr(DEFAULT_BALANCING.retries, 0, MAX_RETRIES, 'of retries').describe(
-		'how often a request goes to another address when the one before could not be reached, or had closed its connection before a `GET`, `HEAD` or `OPTIONS`; within a fifth of all requests',
+		'how often a request goes to another address: any that could not be delivered, and a `GET`, `HEAD` or `OPTIONS` whose connection ended before its answer; within a fifth of all requests',
 	),
 	max_requests: wholeNumber(1, MAX_COUNT, 'no limit', 'of requests under way')
 		.optional()

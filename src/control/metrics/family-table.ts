@@ -233,7 +233,7 @@ export const FAMILIES = {
 	upstreamRetries: {
 		name: 'proxy_upstream_retries_total',
 		type: 'counter',
-		help: 'Requests that were sent again, by the upstream that had not taken them and why: it could not be reached, or its idle connection was closed.',
+		help: 'Requests that were sent again, by the upstream that had not taken them and why: it could not be reached, it had closed an idle connection (stale), or a new one without a byte of an answer.',
 		labels: { upstream: UPSTREAM, group: GROUP, reason: RETRY_REASONS },
 	},
 	upstreamRetriesDenied: {

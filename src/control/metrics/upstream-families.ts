@@ -135,16 +135,16 @@ export function* writeCircuits(page: Exposition, upstreams: readonly UpstreamRea
 	const retried = page.family(FAMILIES.upstreamRetries);
 	for (const { labels, retries, createdSeconds } of upstreams) {
 		for (const [reason, count] of retries) {
-			// A connection that does not come about is sent elsewhere, and a route's URL has nowhere else.
+			// The others go elsewhere, and a route's URL has nowhere else.
 			if (reason === 'stale' || labels.group !== undefined)
 				retried.sample(count, { ...labels, reason }, createdSeconds);
 		}
 		yield;
 	}
+	const grouped = upstreams.filter(({ labels }) => labels.group !== undefined);
+	if (grouped.length === 0) return;
 	const denied = page.family(FAMILIES.upstreamRetriesDenied);
-	for (const { labels, retriesDenied, createdSeconds } of upstreams) {
-		if (labels.group !== undefined) denied.sample(retriesDenied, labels, createdSeconds);
-	}
+	for (const { labels, retriesDenied, createdSeconds } of grouped) denied.sample(retriesDenied, labels, createdSeconds);
 	yield;
 }
 

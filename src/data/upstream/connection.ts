@@ -22,7 +22,9 @@ export type FailureKind =
 	| 'exhausted'
 	/** A used connection closed before the first byte of the response: most likely it had timed out already. */
 	| 'stale'
-	/** It closed or broke in the middle. */
+	/** A new connection closed or broke before the first byte of the response. */
+	| 'unanswered'
+	/** It closed or broke in the middle of the response. */
 	| 'broken'
 	/** It sent what is no HTTP/1.1 response to the request. */
 	| 'malformed';
@@ -246,7 +248,7 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 	#onEof(): void {
 		if (this.#handler !== undefined && this.#parser.started && this.#parser.close()) this.#complete(false);
 		else if (this.#isStale()) this.#fail(STALE);
-		else if (this.#connected) this.#fail({ kind: 'broken', cause: `closed ${this.#parser.place}` });
+		else if (this.#connected) this.#fail({ kind: this.#broken(), cause: `closed ${this.#parser.place}` });
 		else this.#fail(UNCONNECTED);
 	}
 
@@ -262,7 +264,11 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		if (code === 'EMFILE' || code === 'ENFILE' || code === 'EADDRNOTAVAIL') return { kind: 'exhausted', cause };
 		if (!this.#connected) return { kind: 'unreachable', cause };
 		if (this.#isStale()) return STALE;
-		return { kind: 'broken', cause: this.#parser.started ? `${cause} ${this.#parser.place}` : cause };
+		return { kind: this.#broken(), cause: this.#parser.started ? `${cause} ${this.#parser.place}` : cause };
+	}
+
+	#broken(): 'broken' | 'unanswered' {
+		return this.#parser.started ? 'broken' : 'unanswered';
 	}
 
 	#isStale(): boolean {

@@ -77,6 +77,21 @@ describe('an upstream with a name', () => {
 		});
 	});
 
+	test('is balanced by least requests, with one retry, and its addresses weigh the same, unless it says otherwise', () => {
+		const group = (tables: string) => parse(`${tables}${ROUTE}`).routes[0]!.group;
+		assert.deepEqual(group(TWO).balancing, { balance: 'least-requests', slowStartMs: 0, retries: 1 });
+		const own = group(`${TWO}balance = "hash"\nslow_start_secs = 1.5\nretries = 0\n`);
+		assert.deepEqual(own.balancing, { balance: 'hash', slowStartMs: 1_500, retries: 0 });
+		const weighed = group(
+			TWO.replace('"[fd00::1]:80"', '{ address = "[fd00::1]:80", weight = 3 }, { address = "a:1" }'),
+		);
+		assert.deepEqual(weighed.addresses, [
+			{ authority: '10.0.0.1:8080', host: '10.0.0.1', port: 8080 },
+			{ authority: '[fd00::1]:80', host: 'fd00::1', port: 80, weight: 3 },
+			{ authority: 'a:1', host: 'a', port: 1, weight: 1 },
+		]);
+	});
+
 	test('is told of when no route leads there', () => {
 		const [warning] = configWarnings(parse(TWO)).filter(({ key }) => key?.startsWith('upstreams'));
 		assert.match(`${warning?.key}: ${warning?.message}`, /^upstreams\[0\].name: no route leads there/);
@@ -110,6 +125,46 @@ describe('an upstream with a name', () => {
 			'an address that is there twice',
 			TWO.replace('[fd00::1]:80', '10.0.0.1:8080'),
 			/addresses\[1\]: "10.0.0.1:8080" is there twice/,
+		],
+		[
+			'an address of another kind',
+			TWO.replace('"[fd00::1]:80"', '8080'),
+			/addresses\[1\]: must be "host:port" or { address = "host:port", weight = 2 } \(got the number 8080\); write it as/,
+		],
+		[
+			'a weight without an address',
+			TWO.replace('"[fd00::1]:80"', '{ weight = 2 }'),
+			/:\d+: upstreams\[0\].addresses\[1\].address: is missing; write it as "10.0.0.1:8080"/,
+		],
+		[
+			'a weight of none',
+			TWO.replace('"[fd00::1]:80"', '{ address = "b:1", weight = 0 }'),
+			/:\d+: upstreams\[0\].addresses\[1\].weight: must be a whole number, at least 1 \(got 0\); set it to 1 or more/,
+		],
+		[
+			'an address with a key that it has not',
+			TWO.replace('"[fd00::1]:80"', '{ address = "b:1", wieght = 2 }'),
+			/:\d+: upstreams\[0\].addresses\[1\].wieght: unknown key; an address may have address and weight/,
+		],
+		[
+			'an address with a weight that is there twice',
+			TWO.replace('"[fd00::1]:80"', '{ address = "10.0.0.1:8080", weight = 2 }'),
+			/addresses\[1\]: "10.0.0.1:8080" is there twice/,
+		],
+		[
+			'a balance that there is not',
+			`${TWO}balance = "least-connections"\n`,
+			/balance: must be "least-requests", "round-robin" or "hash" \(got "least-connections"\); leave it out for "least-requests"/,
+		],
+		[
+			'a retry too many',
+			`${TWO}retries = 11\n`,
+			/retries: must be a whole number of retries, at most 10 \(got 11\); set it to 10 or less, or leave it out for 1/,
+		],
+		[
+			'a slow start before the beginning',
+			`${TWO}slow_start_secs = -1\n`,
+			/slow_start_secs: must be a number of seconds, 0 or more \(got -1\); leave it out for 0/,
 		],
 		[
 			'what holds for all of its routes beside one of them',

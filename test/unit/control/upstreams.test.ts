@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { RouteConfig } from '../../../src/config/config.ts';
 import { beginning, lastTransition, type Upstream, Upstreams } from '../../../src/control/upstreams.ts';
+import { DEFAULT_BALANCING } from '../../../src/gates/balancing/settings.ts';
 import { CLOSED, OPEN } from '../../../src/shared/breaker-cell.ts';
 import { readTraffic } from '../../../src/shared/route-stats.ts';
 import { TRANSITIONS, UpstreamStats } from '../../../src/shared/stats.ts';
+import { UpstreamLoad } from '../../../src/shared/upstream-load.ts';
 import { FakeTime } from './fixtures/fake-time.ts';
 import { RecordedLog } from './fixtures/recorded-log.ts';
 import { HEALTH, route, withGroup } from './fixtures/routes.ts';
@@ -283,6 +285,49 @@ describe('the addresses of one upstream', () => {
 		assert.equal(new Set([...upstreams.current.upstreams.values()].map(({ breakerId }) => breakerId)).size, 3);
 	});
 
+	test('stay as they are when they are weighed and balanced in another way', () => {
+		const upstreams = provenUpstreams([billing([a, b])]);
+		const before = [...upstreams.current.upstreams.values()];
+		const balancing = { balance: 'hash', slowStartMs: 5_000, retries: 3 } as const;
+		const addresses = billing([a, b]).group.addresses.map((address, i) => ({ ...address, weight: 7 + i }));
+		const plan = upstreams.plan([withGroup(billing([]), { addresses, balancing })]);
+		assert.deepEqual(plan.fresh, []);
+		upstreams.apply(plan);
+		assert.deepEqual([...upstreams.current.upstreams.values()], before);
+		const [group] = upstreams.seed(upstreams.current, 1).groups;
+		assert.deepEqual(group, { name: 'billing', upstreams: [0, 1], weights: [7, 8], balancing });
+	});
+
+	test('have their requests under way counted in one memory, and forgotten of a worker that is gone', () => {
+		const upstreams = provenUpstreams([billing([a, b])]);
+		const loads = [0, 1].map((worker) => upstreams.seed(upstreams.current, worker).upstreams[1]!.load);
+		const [one, two] = loads.map((memory, worker) => new UpstreamLoad(memory, worker));
+		one!.inc();
+		two!.inc();
+		two!.inc();
+		assert.equal(one!.total, 3);
+		upstreams.clearGauges(1);
+		assert.equal(one!.total, 1);
+	});
+
+	test('serve from the moment on at which their breakers close', async () => {
+		const time = new FakeTime();
+		const upstreams = new Upstreams(WORKERS, time, new RecordedLog().logger);
+		upstreams.apply(upstreams.plan([billing([a, b])]));
+		const upstream = find(upstreams, 'billing/a:1');
+		const load = new UpstreamLoad(upstream.loadMemory, 0);
+		assert.equal(load.since, time.now());
+		await time.advance(5_000);
+		upstream.breaker.health(true, 5_000);
+		assert.equal(load.since, 5_000);
+		await time.advance(5_000);
+		upstream.breaker.health(false, 10_000);
+		assert.equal(load.since, 5_000);
+		await time.advance(5_000);
+		upstream.breaker.health(true, 15_000);
+		assert.equal(load.since, 15_000);
+	});
+
 	test('are told to workers once, however many routes name them', () => {
 		const upstreams = provenUpstreams([route('/url', 'x:9'), billing([a, b]), { ...billing([a, b]), prefix: '/two' }]);
 		const seed = upstreams.seed(upstreams.current, 0);
@@ -295,8 +340,8 @@ describe('the addresses of one upstream', () => {
 			],
 		);
 		assert.deepEqual(seed.groups, [
-			{ name: undefined, upstreams: [0] },
-			{ name: 'billing', upstreams: [1, 2] },
+			{ name: undefined, upstreams: [0], weights: [1], balancing: DEFAULT_BALANCING },
+			{ name: 'billing', upstreams: [1, 2], weights: [1, 1], balancing: DEFAULT_BALANCING },
 		]);
 		assert.deepEqual(
 			seed.routes.map(({ group }) => group),

@@ -167,7 +167,12 @@ describe("a worker's stats", () => {
 });
 
 describe("an upstream's stats", () => {
-	const ZERO = { idle: 0, active: 0, answers: new Map() };
+	const NO_RETRIES = new Map([
+		['unreachable', 0],
+		['stale', 0],
+		['unanswered', 0],
+	]);
+	const ZERO = { idle: 0, active: 0, retries: NO_RETRIES, retriesDenied: 0, answers: new Map() };
 
 	it('are all zero at first', () => {
 		assert.deepEqual(new UpstreamStats(UpstreamStats.allocate()).read(), ZERO);
@@ -186,9 +191,22 @@ describe("an upstream's stats", () => {
 		stats.connections('active', 1);
 		stats.connections('active', 1);
 		stats.answered(200);
-		assert.deepEqual(stats.read(), { idle: 1, active: 2, answers: new Map([[200, 1]]) });
+		assert.deepEqual(stats.read(), { ...ZERO, idle: 1, active: 2, answers: new Map([[200, 1]]) });
 		stats.clearGauges();
 		assert.deepEqual(stats.read(), { ...ZERO, answers: new Map([[200, 1]]) });
+	});
+
+	it('count retries by their reason, and those that the budget did not allow', () => {
+		const stats = new UpstreamStats(UpstreamStats.allocate());
+		stats.retried('unreachable');
+		for (let i = 0; i < 2; i++) stats.retried('stale');
+		for (let i = 0; i < 3; i++) stats.retryDenied();
+		const retries = new Map([
+			['unreachable', 1],
+			['stale', 2],
+			['unanswered', 0],
+		]);
+		assert.deepEqual(stats.read(), { ...ZERO, retries, retriesDenied: 3 });
 	});
 
 	it('do not mix with the round-trip times', () => {

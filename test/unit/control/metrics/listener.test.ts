@@ -93,7 +93,7 @@ async function scrape(sources: MetricSources): Promise<Scrape> {
 }
 
 /** Those that are there only with a CRL, with `[trace]`, with an issuer's keys over the network, or where the system tells of it. */
-const SOMETIMES = /_crl_|_dns_|_upstream_queue|_jwks_|_trace_|_open_fds|_virtual_/;
+const SOMETIMES = /_crl_|_dns_|_upstream_queue|_jwks_|_trace_|_open_fds|_virtual_|_denied_/;
 const FAMILY_TYPES = Object.fromEntries(
 	Object.values<FamilyDescription>(FAMILIES)
 		.filter(({ name }) => !SOMETIMES.test(name))
@@ -178,6 +178,7 @@ describe('the first scrape', () => {
 			...['status', 'connect', 'timeout', 'broken', 'health', 'probe'].map(
 				(reason) => ['proxy_circuit_transitions_total', { upstream: 'a:1', to: 'open', reason }] as const,
 			),
+			['proxy_upstream_retries_total', { upstream: 'a:1', reason: 'stale' }],
 			['proxy_ratelimited_total', {}],
 			...FORBIDDEN_REASONS.map((reason) => ['proxy_forbidden_total', { reason }] as const),
 			...RATE_LIMIT_REASONS.map((reason) => ['proxy_ratelimit_refusals_total', { reason }] as const),

@@ -1,0 +1,215 @@
+/** What all kinds of balancing promise, and what each of them promises by itself. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { createBalancer } from '../../../../src/gates/balancing/create-balancer.ts';
+import { BALANCES } from '../../../../src/gates/balancing/settings.ts';
+import { areAs, chosen, FakeCandidates, seeded } from './candidates.ts';
+
+const address = (i: number) => `10.0.0.${i}:8080`;
+const balancer = (balance: (typeof BALANCES)[number], weights: readonly number[], seed = 1) =>
+	createBalancer(
+		balance,
+		weights.map((_, i) => address(i)),
+		weights,
+		seeded(seed),
+	);
+
+const weights = fc.array(fc.integer({ min: 1, max: 256 }), { minLength: 1, maxLength: 60 });
+
+for (const balance of BALANCES) {
+	describe(balance, () => {
+		test('never chooses one that does not admit, and chooses one as long as any is left', () => {
+			fc.assert(
+				fc.property(weights, fc.infiniteStream(fc.boolean()), fc.nat(), (all, refuses, seed) => {
+					const candidates = new FakeCandidates(all);
+					for (const i of all.keys()) if (refuses.next().value) candidates.refusing.add(i);
+					for (const i of all.keys()) candidates.loads[i] = (i * 7 + seed) % 5;
+					const chooser = balancer(balance, all, seed);
+					for (let n = 0; n < 20; n++) {
+						const choice = chooser.choose(candidates, `tenant-${seed + n}`);
+						if (candidates.refusing.size === all.length) assert.equal(choice, -1);
+						else assert.ok(choice >= 0 && choice < all.length && candidates.admits(choice), `${choice}`);
+					}
+				}),
+				{ numRuns: 300 },
+			);
+		});
+
+		test('gives idle addresses as much as their weights say', () => {
+			for (const all of [[1, 1], [1, 3], [5, 1, 1, 2], Array(20).fill(4)]) {
+				const candidates = new FakeCandidates(all);
+				const chooser = balancer(balance, all);
+				const counts = chosen(40_000, all.length, (n) => chooser.choose(candidates, `tenant-${n}`));
+				assert.ok(areAs(all, counts, 0.1), `${all}: ${counts}`);
+			}
+		});
+
+		test('gives the others what one would get that does not admit, by their weights', () => {
+			const candidates = new FakeCandidates([2, 1, 1]);
+			candidates.refusing.add(0);
+			const chooser = balancer(balance, [2, 1, 1]);
+			const counts = chosen(20_000, 3, (n) => chooser.choose(candidates, `tenant-${n}`));
+			assert.ok(areAs([0, 1, 1], counts, 0.1), `${counts}`);
+		});
+
+		test('gives one that starts slowly the part that it is to get', () => {
+			for (const part of [0.1, 0.5]) {
+				const candidates = new FakeCandidates([1, part, 1, 1]);
+				const chooser = balancer(balance, [1, 1, 1, 1]);
+				const counts = chosen(40_000, 4, (n) => chooser.choose(candidates, `tenant-${n}`));
+				assert.ok(areAs([1, part, 1, 1], counts, 0.1), `${part}: ${counts}`);
+			}
+		});
+	});
+}
+
+describe('least-requests', () => {
+	test('chooses the one of two that has less to do for its weight', () => {
+		fc.assert(
+			fc.property(
+				fc.tuple(fc.integer({ min: 1, max: 9 }), fc.integer({ min: 1, max: 9 })),
+				fc.tuple(fc.nat(50), fc.nat(50)),
+				fc.nat(),
+				(all, loads, seed) => {
+					const candidates = new FakeCandidates(all);
+					candidates.loads.splice(0, 2, ...loads);
+					const [a, b] = [loads[0] / all[0], loads[1] / all[1]];
+					fc.pre(a !== b);
+					assert.equal(balancer('least-requests', all, seed).choose(candidates, ''), a < b ? 0 : 1);
+				},
+			),
+		);
+	});
+
+	test('spreads what stays under way by weight, with no address far from its share', () => {
+		const all = [1, 1, 2, 4, ...Array<number>(16).fill(1)];
+		const candidates = new FakeCandidates(all);
+		const chooser = balancer('least-requests', all);
+		for (let n = 0; n < 2_400; n++) candidates.loads[chooser.choose(candidates, '')]! += 1;
+		// 100 for each weight of 1: by chance alone some would be 20 off.
+		for (const [i, load] of candidates.loads.entries()) {
+			assert.ok(Math.abs(load / all[i]! - 100) < 8, `${i}: ${load}`);
+		}
+	});
+
+	test('keeps away from an address that answers slowly', () => {
+		const candidates = new FakeCandidates([1, 1, 1]);
+		const chooser = balancer('least-requests', [1, 1, 1]);
+		const underWay: number[] = [];
+		const counts = chosen(3_000, 3, () => {
+			const choice = chooser.choose(candidates, '');
+			candidates.loads[choice]! += 1;
+			underWay.push(choice);
+			// The first one never answers, each other request is answered when three more have come.
+			if (underWay.length > 3) {
+				const [done] = underWay.splice(0, 1);
+				if (done !== 0) candidates.loads[done!]! -= 1;
+			}
+			return choice;
+		});
+		assert.ok(counts[0]! < 100, `${counts}`);
+	});
+});
+
+describe('round-robin', () => {
+	test('takes turns: no address is asked twice before each has been, where weights are equal', () => {
+		fc.assert(
+			fc.property(fc.integer({ min: 1, max: 20 }), fc.nat(), (count, seed) => {
+				const all = Array<number>(count).fill(3);
+				const chooser = balancer('round-robin', all, seed);
+				const candidates = new FakeCandidates(all);
+				for (let round = 0; round < 5; round++) {
+					assert.deepEqual(
+						chosen(count, count, () => chooser.choose(candidates, '')),
+						Array(count).fill(1),
+					);
+				}
+			}),
+		);
+	});
+
+	test('begins anywhere, so that workers do not all begin with the same address', () => {
+		const firsts = Array.from({ length: 20 }, (_, seed) =>
+			balancer('round-robin', [1, 1, 1], seed).choose(new FakeCandidates([1, 1, 1]), ''),
+		);
+		assert.deepEqual([...new Set(firsts)].sort(), [0, 1, 2]);
+	});
+
+	test('has the turns of a heavier one apart from each other', () => {
+		const chooser = balancer('round-robin', [4, 1, 1]);
+		const candidates = new FakeCandidates([4, 1, 1]);
+		let inRow = 0;
+		for (let n = 0; n < 60; n++) {
+			inRow = chooser.choose(candidates, '') === 0 ? inRow + 1 : 0;
+			assert.ok(inRow <= 4);
+		}
+	});
+});
+
+describe('hash', () => {
+	const tenants = Array.from({ length: 2_000 }, (_, i) => `tenant-${i}`);
+	const homes = (addresses: readonly string[], all: readonly number[]) => {
+		const chooser = createBalancer('hash', addresses, all, Math.random);
+		const candidates = new FakeCandidates(all);
+		return tenants.map((tenant) => addresses[chooser.choose(candidates, tenant)]!);
+	};
+	const addresses = Array.from({ length: 10 }, (_, i) => address(i));
+	const even = addresses.map(() => 1);
+
+	test('sends a tenant to the same address in each process, whatever the order of the addresses', () => {
+		assert.deepEqual(homes(addresses, even), homes(addresses.toReversed(), even));
+		// What other replicas and releases have chosen.
+		assert.deepEqual(
+			['acme', 'globex', 'initech'].map((tenant) => {
+				const chooser = createBalancer('hash', addresses, even, Math.random);
+				return chooser.choose(new FakeCandidates(even), tenant);
+			}),
+			HOMES,
+		);
+	});
+
+	test('moves only the tenants of an address that is removed, and spreads them over all that are left', () => {
+		for (const [gone, removed] of addresses.entries()) {
+			const before = homes(addresses, even);
+			const after = homes(addresses.toSpliced(gone, 1), even.slice(1));
+			const moved = new Set<string>();
+			for (const [i, home] of before.entries()) {
+				if (home !== removed) assert.equal(after[i], home);
+				else moved.add(after[i]!);
+			}
+			assert.equal(moved.size, addresses.length - 1);
+		}
+	});
+
+	test('moves only tenants of an address that does not admit, and gives it back the same ones', () => {
+		const chooser = createBalancer('hash', addresses, even, Math.random);
+		const candidates = new FakeCandidates(even);
+		const before = tenants.map((tenant) => chooser.choose(candidates, tenant));
+		candidates.refusing.add(3);
+		for (const [i, home] of before.entries()) {
+			const now = chooser.choose(candidates, tenants[i]!);
+			if (home === 3) assert.notEqual(now, 3);
+			else assert.equal(now, home);
+		}
+		candidates.refusing.clear();
+		assert.deepEqual(
+			tenants.map((tenant) => chooser.choose(candidates, tenant)),
+			before,
+		);
+	});
+
+	test('moves tenants only to the address that gains weight', () => {
+		const before = homes(addresses, even);
+		const after = homes(addresses, even.with(4, 3));
+		for (const [i, home] of after.entries()) if (home !== before[i]) assert.equal(home, address(4));
+		assert.ok(after.filter((home) => home === address(4)).length > before.filter((home) => home === address(4)).length);
+	});
+
+	test('spreads tenants whose names differ in one digit, and addresses that do', () => {
+		const counts = addresses.map((one) => homes(addresses, even).filter((home) => home === one).length);
+		assert.ok(areAs(even, counts, 0.25), `${counts}`);
+	});
+});
+
+const HOMES = [2, 7, 2];
