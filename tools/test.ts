@@ -73,6 +73,8 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 const DEADLINE_MODULE = import.meta.resolve('./test-deadline.ts');
 
 const root = resolve(import.meta.dirname, '..');
+/** Each test file and each proxy is a process that loads the same modules: Node compiles them once for all of them, and again when they change. */
+const COMPILE_CACHE = process.env.NODE_COMPILE_CACHE ?? resolve(root, 'node_modules/.cache/node-compile');
 
 function main(): void {
 	const { body, name, asked } = readCommandLine();
@@ -149,7 +151,7 @@ function runPass({ files, body }: Pass, name: RegExp | undefined): AsyncIterable
 		// Wire tests spend much of their time waiting for deadlines of the proxy: one file more at once than there are cores.
 		concurrency: Math.max(3, availableParallelism() + 1),
 		execArgv: [`--import=${DEADLINE_MODULE}`, ...(body === 'streaming' ? ['--conditions=boxed_body'] : [])],
-		env: { ...process.env, PROXY_TEST_BODY: body },
+		env: { ...process.env, NODE_COMPILE_CACHE: COMPILE_CACHE, PROXY_TEST_BODY: body },
 		...(name === undefined ? {} : { testNamePatterns: name }),
 	});
 }
