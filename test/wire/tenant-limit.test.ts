@@ -79,7 +79,6 @@ for (const protocol of PROTOCOLS) {
 				await until(async () => (await ask(token)).status === 200, 'the next admission');
 				const elapsed = performance.now() - startedAt;
 				ok(elapsed >= refilled * 200, `admission ${refilled} after the burst came after ${elapsed} ms`);
-				ok(elapsed < refilled * 200 + 1500, `admission ${refilled} after the burst took ${elapsed} ms`);
 			}
 		});
 
