@@ -28,13 +28,24 @@ interface Pass {
 	readonly body: BodyMode;
 	/** Appended to test names, so that a report tells the modes apart. */
 	readonly suffix: string;
+	/** How many files more run at once than there are cores. */
+	readonly spare: number;
 }
 
 const BODY_MODES: readonly BodyMode[] = ['collected', 'streaming'];
-const SUITES: Record<string, { readonly bodyModes: readonly BodyMode[]; readonly onlyWhenAsked?: true }> = {
+
+interface Suite {
+	readonly bodyModes: readonly BodyMode[];
+	/** See `Pass`. Default 1. */
+	readonly spare?: number;
+	readonly onlyWhenAsked?: true;
+}
+
+const SUITES: Record<string, Suite> = {
 	unit: { bodyModes: ['collected'] },
 	conformance: { bodyModes: ['collected'] },
-	wire: { bodyModes: BODY_MODES },
+	/** They spend much of their time waiting for limits of the proxy. */
+	wire: { bodyModes: BODY_MODES, spare: 2 },
 	/** Installs what was packed from the registry. */
 	package: { bodyModes: ['collected'], onlyWhenAsked: true },
 	/** Needs Debian's packages, see .ci/run. */
@@ -52,8 +63,12 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 			'certificates',
 			'commands',
 			'drain',
+			'first-request',
 			'issuers',
+			'overload',
 			'path',
+			'pipelining',
+			'quotas',
 			'readiness',
 			'reload',
 			'reload-on-change',
@@ -63,6 +78,7 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 			'tenant-limit',
 			'tls',
 			'trace-collector',
+			'worker-uploads',
 			'workers',
 		],
 	].map((name) => `test/wire/${name}.test.ts`),
@@ -110,13 +126,13 @@ function plan(asked: string[]): Pass[] {
 	const unknown = files.find((file) => !all.includes(file));
 	if (unknown !== undefined) refuse(`${unknown} is no test file`);
 
-	return Object.entries(SUITES).flatMap(([suite, { bodyModes, onlyWhenAsked }]) => {
+	return Object.entries(SUITES).flatMap(([suite, { bodyModes, spare = 1, onlyWhenAsked }]) => {
 		const whole = asked.includes(suite) || (asked.length === 0 && !onlyWhenAsked);
 		const chosen = all.filter((file) => suiteOf(file) === suite && (whole || files.includes(file)));
 		if (chosen.length === 0) return [];
 		return bodyModes.flatMap((body, i) => {
 			const own = chosen.filter((file) => i === 0 || files.includes(file) || !EITHER_MODE.has(file));
-			return own.length === 0 ? [] : [{ files: own, body, suffix: bodyModes.length > 1 ? ` [${body}]` : '' }];
+			return own.length === 0 ? [] : [{ files: own, body, suffix: bodyModes.length > 1 ? ` [${body}]` : '', spare }];
 		});
 	});
 }
@@ -144,12 +160,11 @@ async function* report(passes: Pass[], name: RegExp | undefined): AsyncGenerator
 	yield* summaryLines(total, performance.now() - start);
 }
 
-function runPass({ files, body }: Pass, name: RegExp | undefined): AsyncIterable<TestEvent> {
+function runPass({ files, body, spare }: Pass, name: RegExp | undefined): AsyncIterable<TestEvent> {
 	return run({
 		files: files.map((file) => resolve(root, file)),
 		cwd: root,
-		// Wire tests spend much of their time waiting for deadlines of the proxy: one file more at once than there are cores.
-		concurrency: Math.max(3, availableParallelism() + 1),
+		concurrency: availableParallelism() + spare,
 		execArgv: [`--import=${DEADLINE_MODULE}`, ...(body === 'streaming' ? ['--conditions=boxed_body'] : [])],
 		env: { ...process.env, NODE_COMPILE_CACHE: COMPILE_CACHE, PROXY_TEST_BODY: body },
 		...(name === undefined ? {} : { testNamePatterns: name }),

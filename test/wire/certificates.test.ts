@@ -40,7 +40,7 @@ const NO_TLS = { crl_path: undefined, crl_required: false, end_at_ca_removal: fa
 function settings(overrides: ConfigOverrides): ConfigOverrides {
 	return {
 		...overrides,
-		config: { tenant_rps: 0, health_interval_secs: 3600, ...overrides.config },
+		config: { tenant_rps: 0, health_interval_secs: 3600, health_timeout_secs: 15, ...overrides.config },
 		routes: [{ prefix: '/', upstream: upstream.url }],
 	};
 }

@@ -19,7 +19,7 @@ const DRAINS = 4;
 /** For as long an idle connection may go on bringing a request once the drain has begun, ms. */
 const GRACE_MS = 500;
 /** Far below `shutdown_drain_secs`, 25 s by default, which a drain takes that anything holds up, ms. */
-const DRAIN_MS = 12_000;
+const DRAIN_MS = 15_000;
 
 let pki: TestPki;
 let upstream: Upstream;
@@ -101,7 +101,7 @@ function assertWhole({ status, text, ended }: Answer, body: string): void {
 }
 
 // Most of their time is the grace.
-describe('a drain', { concurrency: 4 }, () => {
+describe('a drain', { concurrency: 3 }, () => {
 	for (const signal of ['SIGTERM', 'SIGINT'] as const) {
 		test(`by ${signal} refuses connections, lets requests in flight finish, and ends with 0`, async () => {
 			await using proxy = await start();
@@ -534,7 +534,7 @@ describe('a drain', { concurrency: 4 }, () => {
 		inspector.run(0, 'for (;;);');
 		const { path, arrived, release } = heldPath();
 		// A connection that the stuck worker gets is not answered; one of the others soon is.
-		const answer = Promise.any(Array.from({ length: 24 }, () => request('h1', proxy, { path, ms: 2 * DRAIN_MS })));
+		const answer = Promise.any(Array.from({ length: 24 }, () => request('h1', proxy, { path, ms: DRAIN_MS })));
 		answer.catch(() => {});
 		await arrived();
 		// Node would wait for the debugger to leave.

@@ -37,7 +37,7 @@ before(async () => {
 	const common = {
 		routes,
 		tenants: TENANTS,
-		config: { health_interval_secs: 3600, tenant_rps: 5 },
+		config: { health_interval_secs: 3600, health_timeout_secs: 15, tenant_rps: 5 },
 		jwt: { rate_claim: 'rps', max_rps: 2 },
 		breaker: { failures: 100 },
 	};

@@ -454,4 +454,4 @@ describe('reloads under load', () => {
 });
 
 /** The long form is `bench/reload-drain.ts`. */
-const RELOADS = 100;
+const RELOADS = 40;

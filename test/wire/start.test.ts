@@ -8,6 +8,7 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { renderConfig } from '../../src/cli/demo/config-file.ts';
 import { connectTls, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { freePort } from '../fixtures/free-port.ts';
 import { temporaryFolder, testPki } from '../fixtures/pki.ts';
 import { HAS_PROC, handlesSignal, listeningPorts } from '../fixtures/proc.ts';
 import { BODY_MODE, type ProxyOptions, type ProxyProcess, spawnProxy, startProxy } from '../fixtures/proxy.ts';
@@ -52,12 +53,6 @@ async function listen(options: { reusePort?: boolean } = {}): Promise<Server & A
 		port,
 		[Symbol.asyncDispose]: async () => void (await new Promise((resolve) => server.close(resolve))),
 	});
-}
-
-/** A port on which nobody listens at the moment. */
-async function freePort(): Promise<number> {
-	await using server = await listen();
-	return server.port;
 }
 
 describe('the first line', () => {
@@ -181,7 +176,7 @@ describe('the command line', { concurrency: 2 }, () => {
 	});
 });
 
-describe('a start that fails', { concurrency: 2 }, () => {
+describe('a start that fails', { concurrency: 3 }, () => {
 	/** Exit code and one line, with neither stack nor log, and nothing of any key. */
 	async function fails(code: 1 | 2, line: RegExp, options: ProxyOptions): Promise<void> {
 		const result = await outcome(options);
@@ -433,7 +428,7 @@ describe('a signal during the start', { concurrency: 2 }, () => {
 				exchange.respond({ body: 'in flight' });
 			},
 		});
-		const port = await freePort();
+		const port = Number(await freePort());
 		const proxy = await spawnProxy({
 			workers: 2,
 			args: ['--bind', `127.0.0.1:${port}`],

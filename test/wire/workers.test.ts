@@ -8,7 +8,7 @@ import { BODY_MODE, type ProxyOptions, type ProxyProcess, startProxy } from '../
 import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until, within } from '../fixtures/wait.ts';
 
-const CONFIG = { health_interval_secs: 3600, tenant_rps: 0 };
+const CONFIG = { health_interval_secs: 3600, health_timeout_secs: 15, tenant_rps: 0 };
 
 let pki: TestPki;
 let upstream: Upstream;
