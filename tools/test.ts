@@ -30,6 +30,8 @@ interface Pass {
 	readonly suffix: string;
 	/** How many files more run at once than there are cores. */
 	readonly spare: number;
+	/** On top of this process's. */
+	readonly env: NodeJS.ProcessEnv;
 }
 
 const BODY_MODES: readonly BodyMode[] = ['collected', 'streaming'];
@@ -89,8 +91,11 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 const DEADLINE_MODULE = import.meta.resolve('./test-deadline.ts');
 
 const root = resolve(import.meta.dirname, '..');
-/** Each test file and each proxy is a process that loads the same modules: Node compiles them once for all of them, and again when they change. */
-const COMPILE_CACHE = process.env.NODE_COMPILE_CACHE ?? resolve(root, 'node_modules/.cache/node-compile');
+/**
+ * Each test file and each proxy is a process that loads the same modules. Node compiles a module once for all of them,
+ * and again when it has changed. Suites that look at what was packed or installed do without.
+ */
+const COMPILED_ONCE = { NODE_COMPILE_CACHE: resolve(root, 'node_modules/.cache/node-compile') };
 
 function main(): void {
 	const { body, name, asked } = readCommandLine();
@@ -130,9 +135,12 @@ function plan(asked: string[]): Pass[] {
 		const whole = asked.includes(suite) || (asked.length === 0 && !onlyWhenAsked);
 		const chosen = all.filter((file) => suiteOf(file) === suite && (whole || files.includes(file)));
 		if (chosen.length === 0) return [];
+		const env = onlyWhenAsked ? {} : COMPILED_ONCE;
 		return bodyModes.flatMap((body, i) => {
 			const own = chosen.filter((file) => i === 0 || files.includes(file) || !EITHER_MODE.has(file));
-			return own.length === 0 ? [] : [{ files: own, body, suffix: bodyModes.length > 1 ? ` [${body}]` : '', spare }];
+			return own.length === 0
+				? []
+				: [{ files: own, body, suffix: bodyModes.length > 1 ? ` [${body}]` : '', spare, env }];
 		});
 	});
 }
@@ -160,13 +168,13 @@ async function* report(passes: Pass[], name: RegExp | undefined): AsyncGenerator
 	yield* summaryLines(total, performance.now() - start);
 }
 
-function runPass({ files, body, spare }: Pass, name: RegExp | undefined): AsyncIterable<TestEvent> {
+function runPass({ files, body, spare, env }: Pass, name: RegExp | undefined): AsyncIterable<TestEvent> {
 	return run({
 		files: files.map((file) => resolve(root, file)),
 		cwd: root,
 		concurrency: availableParallelism() + spare,
 		execArgv: [`--import=${DEADLINE_MODULE}`, ...(body === 'streaming' ? ['--conditions=boxed_body'] : [])],
-		env: { ...process.env, NODE_COMPILE_CACHE: COMPILE_CACHE, PROXY_TEST_BODY: body },
+		env: { ...process.env, ...env, PROXY_TEST_BODY: body },
 		...(name === undefined ? {} : { testNamePatterns: name }),
 	});
 }
