@@ -28,13 +28,26 @@ interface Pass {
 	readonly body: BodyMode;
 	/** Appended to test names, so that a report tells the modes apart. */
 	readonly suffix: string;
+	/** How many files more run at once than there are cores. */
+	readonly spare: number;
+	/** On top of this process's. */
+	readonly env: NodeJS.ProcessEnv;
 }
 
 const BODY_MODES: readonly BodyMode[] = ['collected', 'streaming'];
-const SUITES: Record<string, { readonly bodyModes: readonly BodyMode[]; readonly onlyWhenAsked?: true }> = {
+
+interface Suite {
+	readonly bodyModes: readonly BodyMode[];
+	/** See `Pass`. Default 1. */
+	readonly spare?: number;
+	readonly onlyWhenAsked?: true;
+}
+
+const SUITES: Record<string, Suite> = {
 	unit: { bodyModes: ['collected'] },
 	conformance: { bodyModes: ['collected'] },
-	wire: { bodyModes: BODY_MODES },
+	/** They spend much of their time waiting for limits of the proxy. */
+	wire: { bodyModes: BODY_MODES, spare: 2 },
 	/** Installs what was packed from the registry. */
 	package: { bodyModes: ['collected'], onlyWhenAsked: true },
 	/** Needs Debian's packages, see .ci/run. */
@@ -53,8 +66,12 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 			'commands',
 			'dns',
 			'drain',
+			'first-request',
 			'issuers',
+			'overload',
 			'path',
+			'pipelining',
+			'quotas',
 			'readiness',
 			'reload',
 			'reload-on-change',
@@ -64,6 +81,7 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 			'tenant-limit',
 			'tls',
 			'trace-collector',
+			'worker-uploads',
 			'workers',
 		],
 	].map((name) => `test/wire/${name}.test.ts`),
@@ -74,6 +92,11 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 const DEADLINE_MODULE = import.meta.resolve('./test-deadline.ts');
 
 const root = resolve(import.meta.dirname, '..');
+/**
+ * Each test file and each proxy is a process that loads the same modules. Node compiles a module once for all of them,
+ * and again when it has changed. Suites that look at what was packed or installed do without.
+ */
+const COMPILED_ONCE = { NODE_COMPILE_CACHE: resolve(root, 'node_modules/.cache/node-compile') };
 
 function main(): void {
 	const { body, name, asked } = readCommandLine();
@@ -109,13 +132,16 @@ function plan(asked: string[]): Pass[] {
 	const unknown = files.find((file) => !all.includes(file));
 	if (unknown !== undefined) refuse(`${unknown} is no test file`);
 
-	return Object.entries(SUITES).flatMap(([suite, { bodyModes, onlyWhenAsked }]) => {
+	return Object.entries(SUITES).flatMap(([suite, { bodyModes, spare = 1, onlyWhenAsked }]) => {
 		const whole = asked.includes(suite) || (asked.length === 0 && !onlyWhenAsked);
 		const chosen = all.filter((file) => suiteOf(file) === suite && (whole || files.includes(file)));
 		if (chosen.length === 0) return [];
+		const env = onlyWhenAsked ? {} : COMPILED_ONCE;
 		return bodyModes.flatMap((body, i) => {
 			const own = chosen.filter((file) => i === 0 || files.includes(file) || !EITHER_MODE.has(file));
-			return own.length === 0 ? [] : [{ files: own, body, suffix: bodyModes.length > 1 ? ` [${body}]` : '' }];
+			return own.length === 0
+				? []
+				: [{ files: own, body, suffix: bodyModes.length > 1 ? ` [${body}]` : '', spare, env }];
 		});
 	});
 }
@@ -143,14 +169,13 @@ async function* report(passes: Pass[], name: RegExp | undefined): AsyncGenerator
 	yield* summaryLines(total, performance.now() - start);
 }
 
-function runPass({ files, body }: Pass, name: RegExp | undefined): AsyncIterable<TestEvent> {
+function runPass({ files, body, spare, env }: Pass, name: RegExp | undefined): AsyncIterable<TestEvent> {
 	return run({
 		files: files.map((file) => resolve(root, file)),
 		cwd: root,
-		// Wire tests spend much of their time waiting for deadlines of the proxy: one file more at once than there are cores.
-		concurrency: Math.max(3, availableParallelism() + 1),
+		concurrency: availableParallelism() + spare,
 		execArgv: [`--import=${DEADLINE_MODULE}`, ...(body === 'streaming' ? ['--conditions=boxed_body'] : [])],
-		env: { ...process.env, PROXY_TEST_BODY: body },
+		env: { ...process.env, ...env, PROXY_TEST_BODY: body },
 		...(name === undefined ? {} : { testNamePatterns: name }),
 	});
 }

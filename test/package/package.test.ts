@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
-import { type AddressInfo, createServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { WebSocket } from 'ws';
 import { createWorkspace, type Workspace } from '../../src/cli/demo/workspace.ts';
 import { type Answer, connectTls, type Protocol, request } from '../fixtures/clients.ts';
 import { blockNamed, blocksIn } from '../fixtures/doc-blocks.ts';
+import { freePort } from '../fixtures/free-port.ts';
 import { Changes, within } from '../fixtures/wait.ts';
 import { createProject, type Project, packPackage, run } from './consumer.ts';
 import { type DocExample, fragmentsIn, programsIn } from './doc-examples.ts';
@@ -230,7 +230,7 @@ interface RunningExample extends AsyncDisposable {
 async function startExample({ file, code }: DocExample): Promise<RunningExample> {
 	project.write(file, code);
 	const program = code.includes('@Controller') ? await compile(file) : file;
-	const port = await freePort();
+	const port = Number(await freePort());
 	const env = { ...process.env, PORT: String(port) };
 	const child = spawn(process.execPath, [program], { cwd: project.dir, env, stdio: ['ignore', 'pipe', 'pipe'] });
 	const exited = once(child, 'close') as RunningExample['exited'];
@@ -260,13 +260,4 @@ async function compile(file: string): Promise<string> {
 	project.write('tsconfig.compile.json', JSON.stringify({ compilerOptions, files: [file] }));
 	await project.node('node_modules/typescript/bin/tsc', '--project', 'tsconfig.compile.json');
 	return join('compiled', file.replace(/ts$/, 'js'));
-}
-
-async function freePort(): Promise<number> {
-	const server = createServer().listen(0, '127.0.0.1');
-	await once(server, 'listening');
-	const { port } = server.address() as AddressInfo;
-	server.close();
-	await once(server, 'close');
-	return port;
 }

@@ -11,8 +11,8 @@ import { BODY_MODE } from '../fixtures/proxy.ts';
 import { until } from '../fixtures/wait.ts';
 
 const LIMIT = 100_000;
-const BODY_MS = 600;
-const UPSTREAM_MS = 1200;
+const BODY_MS = 1000;
+const UPSTREAM_MS = 1500;
 const COLLECTED = BODY_MODE === 'collected';
 
 const pki = await testPki();
@@ -126,7 +126,7 @@ for (const protocol of PROTOCOLS) {
 			});
 			const elapsed = performance.now() - startedAt;
 			ok(elapsed >= (COLLECTED ? BODY_MS : UPSTREAM_MS), `after ${elapsed} ms`);
-			ok(elapsed < UPSTREAM_MS + 1500, `only after ${elapsed} ms`);
+			ok(elapsed < UPSTREAM_MS + 6000, `only after ${elapsed} ms`);
 			deepEqual(counted, COLLECTED ? { 408: 1 } : { [`504 at ${path}`]: 1 });
 			await assertUntouched(lane);
 		});
@@ -136,14 +136,14 @@ for (const protocol of PROTOCOLS) {
 			const { path } = lane;
 			const startedAt = performance.now();
 			async function* drip() {
-				while (performance.now() < startedAt + 6000) {
+				while (performance.now() < startedAt + 9000) {
 					yield Buffer.from('x');
 					await new Promise((resolve) => setTimeout(resolve, 40));
 				}
 			}
 			const answer = await request(protocol, proxy, { method: 'POST', path, body: drip() });
 			equal(answer.status, COLLECTED ? 408 : 504);
-			ok(performance.now() - startedAt < UPSTREAM_MS + 1500);
+			ok(performance.now() - startedAt < UPSTREAM_MS + 6000);
 			await assertUntouched(lane);
 		});
 

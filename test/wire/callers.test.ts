@@ -24,7 +24,7 @@ const certs = {
 	}),
 };
 
-const CONFIG = { health_interval_secs: 3600, tenant_rps: 0 };
+const CONFIG = { health_interval_secs: 3600, health_timeout_secs: 15, tenant_rps: 0 };
 const HEADERS = ['client-cert', 'client-cert-chain', 'x-forwarded-client-cert'];
 
 const routesTo = ({ url: upstream }: Upstream) => [

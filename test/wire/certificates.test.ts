@@ -40,7 +40,7 @@ const NO_TLS = { crl_path: undefined, crl_required: false, end_at_ca_removal: fa
 function settings(overrides: ConfigOverrides): ConfigOverrides {
 	return {
 		...overrides,
-		config: { tenant_rps: 0, health_interval_secs: 3600, ...overrides.config },
+		config: { tenant_rps: 0, health_interval_secs: 3600, health_timeout_secs: 15, ...overrides.config },
 		routes: [{ prefix: '/', upstream: upstream.url }],
 	};
 }
@@ -203,7 +203,7 @@ describe('a certificate that is revoked', () => {
 		const answers = connections.map((connection) => connection.request({ path: '/stuck' }));
 		await arrived('/stuck', 2);
 		await reloaded({ tls: { crl_path: await revoking(client) } });
-		await Promise.all(connections.map((connection) => gone(connection, 6000)));
+		await Promise.all(connections.map((connection) => gone(connection, 10_000)));
 		for (const { ended } of await Promise.all(answers)) assert.notEqual(ended, 'complete');
 	});
 
@@ -291,7 +291,7 @@ describe('a token that is revoked', () => {
 
 describe('a connection ends', () => {
 	test('when its certificate expires', async () => {
-		const client = await pki.issueClient({ notAfter: new Date(Date.now() + 2500) });
+		const client = await pki.issueClient({ notAfter: new Date(Date.now() + 4000) });
 		const after = proxy.logs.length;
 		const connections = await Promise.all(PROTOCOLS.map((protocol) => connect(protocol, proxy, { cert: client })));
 		for (const connection of connections) assert.equal((await connection.request()).status, 200);
@@ -322,7 +322,7 @@ describe('a connection ends', () => {
 	});
 
 	test('at its age, and what is under way is answered whenever that comes', async () => {
-		await using aged = await startProxy(settings({ limits: { max_connection_age_secs: 1 } }));
+		await using aged = await startProxy(settings({ limits: { max_connection_age_secs: 2 } }));
 		const connections = await Promise.all(PROTOCOLS.map((protocol) => connect(protocol, aged)));
 		const answers = connections.map((connection) => connection.request({ path: '/held/aged' }));
 		await arrived('/held/aged', 2);

@@ -1,25 +1,14 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { connect, connectTls, h1Raw, h2Raw, PROTOCOLS } from '../fixtures/clients.ts';
-import {
-	continuationFrame,
-	dataFrame,
-	ERROR_CODE,
-	FRAME,
-	headersFrame,
-	PREFACE,
-	pingFrame,
-	SETTING,
-	settingsFrame,
-	statusOf,
-} from '../fixtures/h2-frames.ts';
+import { connect, h1Raw, h2Raw, PROTOCOLS } from '../fixtures/clients.ts';
+import { dataFrame, ERROR_CODE, FRAME, headersFrame, SETTING, statusOf } from '../fixtures/h2-frames.ts';
 import { headerValues } from '../fixtures/http1-message.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { BODY_MODE } from '../fixtures/proxy.ts';
 import { type Stage, startStage } from '../fixtures/stage.ts';
+import { assertLimited, drip, sideBySide } from '../fixtures/time-limits.ts';
 import { until } from '../fixtures/wait.ts';
 
-const FIRST_REQUEST_MS = 1000;
 const REQUEST_BODY_MS = 1000;
 const UPSTREAM_MS = 2000;
 /** The body of a client that is too slow, by mode: what it gets, how it is counted, and when. */
@@ -35,7 +24,6 @@ before(async () => {
 	token = (await testPki()).token();
 	stage = await startStage({
 		limits: {
-			first_request_timeout_secs: FIRST_REQUEST_MS / 1000,
 			request_body_timeout_secs: REQUEST_BODY_MS / 1000,
 			upstream_timeout_secs: UPSTREAM_MS / 1000,
 			h2_max_concurrent_streams: 3,
@@ -48,36 +36,6 @@ after(async () => {
 	await stage[Symbol.asyncDispose]();
 });
 
-function assertLimited(ms: number, limit: number): void {
-	assert.ok(ms >= limit - 10, `after ${ms} ms`);
-	assert.ok(ms < limit + 2000, `only after ${ms} ms`);
-}
-
-/** Sends `bytes` one by one until the connection is gone. */
-function drip(send: (byte: Buffer) => void, bytes: Buffer, everyMs = 20): () => void {
-	let sent = 0;
-	const timer = setInterval(() => {
-		if (sent < bytes.length) send(bytes.subarray(sent, ++sent));
-	}, everyMs);
-	return () => clearInterval(timer);
-}
-
-/** All cases at the same time, since each of them takes as long as the limit. */
-async function sideBySide<T>(
-	cases: Readonly<Record<string, () => T>>,
-	run: (input: T) => Promise<void>,
-): Promise<void> {
-	await Promise.all(
-		Object.entries(cases).map(async ([what, make]) => {
-			try {
-				await run(make());
-			} catch (error) {
-				throw new Error(`${what}: ${(error as Error).message}`, { cause: error });
-			}
-		}),
-	);
-}
-
 const H2_HEAD = () =>
 	[
 		[':method', 'POST'],
@@ -86,118 +44,6 @@ const H2_HEAD = () =>
 		[':authority', 'localhost'],
 		['authorization', `Bearer ${token}`],
 	] as const;
-
-describe('the time for the first request', () => {
-	const h1Cases: Record<string, () => { sent: string; dripped?: string }> = {
-		'without a byte': () => ({ sent: '' }),
-		'with half a head': () => ({ sent: 'GET /a HTTP/1.1\r\nHost: local' }),
-		'with a head that lacks its last byte': () => ({ sent: `GET /a HTTP/1.1\r\nAuthorization: Bearer ${token}\r\n\r` }),
-		'with a head that comes byte by byte': () => ({
-			sent: '',
-			dripped: `GET /a HTTP/1.1\r\nHost: ${'a'.repeat(1000)}`,
-		}),
-	};
-	it('ends an HTTP/1.1 connection, whatever comes that is no whole head', async () => {
-		await stage.refused({}, () =>
-			sideBySide(h1Cases, async ({ sent, dripped = '' }) => {
-				for (const alpn of [['http/1.1'], []]) {
-					using connection = await h1Raw(stage.proxy, { alpn });
-					const begun = performance.now();
-					connection.send(sent);
-					const stop = drip((byte) => connection.send(byte), Buffer.from(dripped));
-					try {
-						await connection.untilClosed();
-					} finally {
-						stop();
-					}
-					assertLimited(performance.now() - begun, FIRST_REQUEST_MS);
-					assert.equal(connection.pending.length, 0);
-				}
-			}),
-		);
-	});
-
-	const h2Cases: Record<string, () => { sent: Buffer; dripped?: Buffer; acknowledge?: boolean }> = {
-		'without a byte': () => ({ sent: Buffer.alloc(0) }),
-		'with half a preface': () => ({ sent: PREFACE.subarray(0, 10) }),
-		'with a preface alone': () => ({ sent: PREFACE }),
-		'with a preface that comes byte by byte': () => ({ sent: Buffer.alloc(0), dripped: PREFACE }),
-		'with preface and SETTINGS alone': () => ({ sent: Buffer.concat([PREFACE, settingsFrame()]), acknowledge: true }),
-		'without an answer to our SETTINGS': () => ({ sent: Buffer.concat([PREFACE, settingsFrame()]) }),
-		'with PING after PING': () => ({
-			sent: Buffer.concat([PREFACE, settingsFrame()]),
-			dripped: Buffer.concat(Array.from({ length: 100 }, () => pingFrame())),
-		}),
-		'with half a head': () => ({
-			sent: Buffer.concat([PREFACE, settingsFrame(), headersFrame(1, H2_HEAD(), { endHeaders: false })]),
-		}),
-		'with a head that comes byte by byte': () => ({
-			sent: Buffer.concat([PREFACE, settingsFrame()]),
-			dripped: headersFrame(1, [...H2_HEAD(), ['x-long', 'a'.repeat(1000)]]),
-		}),
-		'with a head whose frames come one by one': () => ({
-			sent: Buffer.concat([PREFACE, settingsFrame(), headersFrame(1, H2_HEAD(), { endHeaders: false })]),
-			dripped: Buffer.concat([continuationFrame(1, [], false), continuationFrame(1, [['x', 'a']], false)]),
-		}),
-	};
-	it('ends an HTTP/2 connection, whatever comes that is no whole head', async () => {
-		await stage.refused({}, () =>
-			sideBySide(h2Cases, async ({ sent, dripped = Buffer.alloc(0), acknowledge = false }) => {
-				using connection = await h2Raw(stage.proxy, { preface: false, acknowledge });
-				const begun = performance.now();
-				connection.send(sent);
-				const stop = drip((byte) => connection.send(byte), dripped);
-				try {
-					await connection.untilClosed();
-				} finally {
-					stop();
-				}
-				assertLimited(performance.now() - begun, FIRST_REQUEST_MS);
-			}),
-		);
-	});
-
-	it('ends a connection whose client reads nothing, too', async () => {
-		await stage.refused({}, async () => {
-			for (const alpn of ['http/1.1', 'h2']) {
-				const socket = await connectTls(stage.proxy, { alpn: [alpn] });
-				socket.pause();
-				socket.on('error', () => {});
-				if (alpn === 'h2') socket.write(Buffer.concat([PREFACE, settingsFrame(), ...Array(900).fill(pingFrame())]));
-				await until(async () => (await stage.openConnections())[alpn as 'h2'] === 1, 'the connection');
-				await stage.noConnections(FIRST_REQUEST_MS + 3000);
-				socket.destroy();
-			}
-		});
-	});
-
-	it('is over with the first request', async () => {
-		await sideBySide({ h1: () => 'h1' as const, h2: () => 'h2' as const }, async (protocol) => {
-			await using connection = await connect(protocol, stage.proxy);
-			assert.equal((await connection.request()).status, 200);
-			const late = performance.now() + 2 * FIRST_REQUEST_MS;
-			await until(() => performance.now() > late, 'the limit to pass');
-			assert.equal((await connection.request()).status, 200);
-		});
-		await stage.counted({ '200 upstream': 4 });
-	});
-
-	it('does not end a request that came in time, however long the upstream thinks', async () => {
-		stage.script(async (exchange) => {
-			await new Promise((resolve) => setTimeout(resolve, FIRST_REQUEST_MS + 150));
-			exchange.respond({ body: 'late' });
-		});
-		try {
-			await sideBySide({ h1: () => 'h1' as const, h2: () => 'h2' as const }, async (protocol) => {
-				await using connection = await connect(protocol, stage.proxy);
-				assert.equal((await connection.request()).text, 'late');
-			});
-			await stage.counted({ '200 upstream': 2 });
-		} finally {
-			stage.script((exchange) => exchange.respond({ body: 'ok' }));
-		}
-	});
-});
 
 describe('the time for the body', () => {
 	/** The rises of so many slow bodies. */
@@ -278,9 +124,7 @@ describe('the time to take the answer', () => {
 			connection.socket.pause();
 			connection.send(`GET /a HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${token}\r\n\r\n`);
 			await stage.counted({ '200 upstream': 1 });
-			const begun = performance.now();
 			await stage.noConnections();
-			assert.ok(performance.now() - begun < UPSTREAM_MS + 2000);
 			// What it would have got was not whole, and it can tell.
 			connection.socket.resume();
 			const response = await connection.readResponse();
@@ -305,14 +149,14 @@ describe('the time to take the answer', () => {
 				if (taken < portion) return;
 				taken -= portion;
 				socket.pause();
-				setTimeout(() => socket.resume(), UPSTREAM_MS * 0.6);
+				setTimeout(() => socket.resume(), UPSTREAM_MS * 0.4);
 			});
 			const begun = performance.now();
 			connection.send(`GET /a HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${token}\r\n\r\n`);
 			const response = await connection.readResponse();
 			assert.equal(response.ended, 'complete');
 			assert.equal(response.body.length, body.length);
-			assert.ok(performance.now() - begun > 2 * UPSTREAM_MS);
+			assert.ok(performance.now() - begun > 1.5 * UPSTREAM_MS);
 			await stage.counted({ '200 upstream': 1 });
 		} finally {
 			stage.script((exchange) => exchange.respond({ body: 'ok' }));

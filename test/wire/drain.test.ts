@@ -3,7 +3,16 @@ import { connect as connectTcp, type Socket } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { heldBody } from '../fixtures/bodies.ts';
-import { type Answer, connect, h1Raw, h2Raw, PROTOCOLS, request, type TlsOptions } from '../fixtures/clients.ts';
+import {
+	type Answer,
+	connect,
+	type H1Raw,
+	h1Raw,
+	h2Raw,
+	PROTOCOLS,
+	request,
+	type TlsOptions,
+} from '../fixtures/clients.ts';
 import { FRAME, headersFrame, SETTING } from '../fixtures/h2-frames.ts';
 import { headerValues } from '../fixtures/http1-message.ts';
 import { INSPECTABLE, WorkerInspector } from '../fixtures/inspect-workers.ts';
@@ -15,9 +24,11 @@ import { type Exchange, startUpstream, type Upstream } from '../fixtures/upstrea
 import { until, within } from '../fixtures/wait.ts';
 
 /** The long form is `bench/reload-drain.ts`. */
-const DRAINS = 4;
+const DRAINS = 3;
 /** For as long an idle connection may go on bringing a request once the drain has begun, ms. */
 const GRACE_MS = 500;
+/** Far below `shutdown_drain_secs`, 25 s by default, which a drain takes that anything holds up, ms. */
+const DRAIN_MS = 15_000;
 
 let pki: TestPki;
 let upstream: Upstream;
@@ -83,9 +94,9 @@ function tcpOutcome(port: number): Promise<string> {
 	});
 }
 
-/** The drain ends with 0 within `ms` of now, and says so. */
-async function endsInOrder(proxy: ProxyProcess, ms: number): Promise<void> {
-	assert.equal(await within(proxy.exited, () => `the end of the drain${proxy.output()}`, ms), 0);
+/** The drain ends with 0, long before its limit, and says so. */
+async function endsInOrder(proxy: ProxyProcess): Promise<void> {
+	assert.equal(await within(proxy.exited, () => `the end of the drain${proxy.output()}`, DRAIN_MS), 0);
 	assert.ok(
 		proxy.logs.some(({ message }) => message === 'drained'),
 		proxy.output(),
@@ -98,7 +109,8 @@ function assertWhole({ status, text, ended }: Answer, body: string): void {
 	assert.deepEqual([status, text, ended], [200, body, 'complete']);
 }
 
-describe('a drain', { concurrency: 2 }, () => {
+// Most of their time is the grace.
+describe('a drain', { concurrency: 3 }, () => {
 	for (const signal of ['SIGTERM', 'SIGINT'] as const) {
 		test(`by ${signal} refuses connections, lets requests in flight finish, and ends with 0`, async () => {
 			await using proxy = await start();
@@ -124,7 +136,7 @@ describe('a drain', { concurrency: 2 }, () => {
 				assert.equal(headers.connection, connection.protocol === 'h1' ? 'close' : undefined);
 				await within(connection.closed, 'the connection to end');
 			}
-			await endsInOrder(proxy, 2_000);
+			await endsInOrder(proxy);
 		});
 	}
 
@@ -150,7 +162,7 @@ describe('a drain', { concurrency: 2 }, () => {
 		for (const { protocol, answer } of uploads) assertWhole(await answer, `/${protocol}`);
 		const bodies = upstream.requests.filter(({ target }) => /^\/h[12]$/.test(target)).map(({ body }) => String(body));
 		assert.deepEqual(bodies, ['first, last', 'first, last']);
-		await endsInOrder(proxy, 2_000);
+		await endsInOrder(proxy);
 	});
 
 	test('ends idle connections in order, and with the last of them the process', async () => {
@@ -163,7 +175,7 @@ describe('a drain', { concurrency: 2 }, () => {
 		assert.equal(await h1.untilClosed(), 'closed');
 		assert.equal(await h2.goawayCode(), 0);
 		assert.equal(await h2.untilClosed(), 'closed');
-		await endsInOrder(proxy, 2_000);
+		await endsInOrder(proxy);
 		for (const socket of silent) socket.destroy();
 	});
 
@@ -188,56 +200,68 @@ describe('a drain', { concurrency: 2 }, () => {
 		await h2.untilClosed();
 		assert.deepEqual(lastStreams(), [2 ** 31 - 1, 3]);
 		assert.ok(!upstream.requests.some(({ target }) => target === '/disowned'));
-		await endsInOrder(proxy, 2_000);
+		await endsInOrder(proxy);
 	});
 
 	test('serves the h2 stream that was on its way when the client was told', async () => {
-		await using proxy = await start();
-		using h2 = await h2Raw(proxy, { acknowledge: false, settings: [[SETTING.HEADER_TABLE_SIZE, 0]] });
-		const send = (stream: number, path: string) =>
-			h2.send(headersFrame(stream, [...pseudo(path), ['authorization', `Bearer ${pki.token()}`]]));
-		send(1, '/first');
-		await h2.frameOf(FRAME.DATA, 1);
-		await terminate(proxy);
-		const { payload } = await h2.frameOf(FRAME.GOAWAY);
-		assert.equal(payload.readInt32BE(0), 2 ** 31 - 1);
-		// The client has not answered the ping behind it: for all that is known, this was sent before.
-		send(3, '/on-its-way');
-		assert.equal(String((await h2.frameOf(FRAME.DATA, 3)).payload), '/on-its-way');
-		// Without an answer the second one comes with the end of the grace.
-		await h2.untilClosed();
-		assert.equal(
-			h2.frames
-				.filter(({ type }) => type === FRAME.GOAWAY)
-				.at(-1)!
-				.payload.readInt32BE(0),
-			3,
-		);
-		await endsInOrder(proxy, 2_000);
+		await inGrace(async (grace) => {
+			await using proxy = await start();
+			using h2 = await h2Raw(proxy, { acknowledge: false, settings: [[SETTING.HEADER_TABLE_SIZE, 0]] });
+			const send = (stream: number, path: string) =>
+				h2.send(headersFrame(stream, [...pseudo(path), ['authorization', `Bearer ${pki.token()}`]]));
+			send(1, '/first');
+			await h2.frameOf(FRAME.DATA, 1);
+			grace.begins();
+			await terminate(proxy);
+			const { payload } = await h2.frameOf(FRAME.GOAWAY);
+			assert.equal(payload.readInt32BE(0), 2 ** 31 - 1);
+			// The client has not answered the ping behind it: for all that is known, this was sent before.
+			send(3, '/on-its-way');
+			grace.used();
+			assert.equal(String((await h2.frameOf(FRAME.DATA, 3)).payload), '/on-its-way');
+			// Without an answer the second one comes with the end of the grace.
+			await h2.untilClosed();
+			assert.equal(
+				h2.frames
+					.filter(({ type }) => type === FRAME.GOAWAY)
+					.at(-1)!
+					.payload.readInt32BE(0),
+				3,
+			);
+			await endsInOrder(proxy);
+		});
 	});
 
 	test('lets an h2 client that has only just connected send what it came for', async () => {
-		await using proxy = await start();
-		using h2 = await h2Raw(proxy);
-		await h2.frameOf(FRAME.SETTINGS);
-		await terminate(proxy);
-		await untilRefused(proxy);
-		h2.send(headersFrame(1, [...pseudo('/first'), ['authorization', `Bearer ${pki.token()}`]]));
-		assert.equal(String((await h2.frameOf(FRAME.DATA, 1)).payload), '/first');
-		assert.equal(await h2.goawayCode(), 0);
-		await endsInOrder(proxy, 2_000);
+		await inGrace(async (grace) => {
+			await using proxy = await start();
+			using h2 = await h2Raw(proxy);
+			await h2.frameOf(FRAME.SETTINGS);
+			grace.begins();
+			await terminate(proxy);
+			await untilRefused(proxy);
+			h2.send(headersFrame(1, [...pseudo('/first'), ['authorization', `Bearer ${pki.token()}`]]));
+			grace.used();
+			assert.equal(String((await h2.frameOf(FRAME.DATA, 1)).payload), '/first');
+			assert.equal(await h2.goawayCode(), 0);
+			await endsInOrder(proxy);
+		});
 	});
 
 	test('serves a request that comes on an idle connection in the meantime, as its last', async () => {
-		await using proxy = await start();
-		using raw = await h1Raw(proxy);
-		await terminate(proxy);
-		await untilRefused(proxy);
-		raw.send(get('/late'));
-		const { status, body, headers } = await raw.readResponse();
-		assert.deepEqual([status, String(body), headerValues(headers, 'connection')], [200, '/late', ['close']]);
-		assert.equal(await raw.untilClosed(), 'closed');
-		await endsInOrder(proxy, 2_000);
+		await inGrace(async (grace) => {
+			await using proxy = await start();
+			using raw = await h1Raw(proxy);
+			grace.begins();
+			await terminate(proxy);
+			await untilRefused(proxy);
+			raw.send(get('/late'));
+			grace.used();
+			const { status, body, headers } = await raw.readResponse();
+			assert.deepEqual([status, String(body), headerValues(headers, 'connection')], [200, '/late', ['close']]);
+			assert.equal(await raw.untilClosed(), 'closed');
+			await endsInOrder(proxy);
+		});
 	});
 
 	test('waits for the rest of a request whose head has begun to come', async () => {
@@ -250,7 +274,7 @@ describe('a drain', { concurrency: 2 }, () => {
 		await sleep(2 * GRACE_MS);
 		raw.send(head.slice(20));
 		assert.equal(String((await raw.readResponse()).body), '/in-pieces');
-		await endsInOrder(proxy, 2_000);
+		await endsInOrder(proxy);
 	});
 
 	/** What a connection has served before half a head comes on it. */
@@ -263,49 +287,62 @@ describe('a drain', { concurrency: 2 }, () => {
 			() => [get('/1'), postChunked('/2'), get('/3'), post('/4')],
 		],
 	];
-	for (const [what, requests] of servedBefore) {
-		test(`waits for the rest of a head, of which nothing comes for longer than the grace, on ${what}`, async () => {
-			await using proxy = await start({ workers: 1 });
-			using raw = await h1Raw(proxy);
-			for (const request of requests()) {
-				raw.send(request);
-				assert.equal((await raw.readResponse()).status, 200);
-			}
-			const head = get('/late-rest');
-			raw.send(head.slice(0, 30));
-			await terminateAndTell(proxy);
-			await untilRefused(proxy);
-			await graceOver();
-			raw.send(head.slice(30));
-			const { status, body, headers } = await raw.readResponse();
-			assert.deepEqual([status, String(body), headerValues(headers, 'connection')], [200, '/late-rest', ['close']]);
-			assert.equal(await raw.untilClosed(), 'closed');
-			await endsInOrder(proxy, 2_000);
-		});
-
-		test(`ends with the grace, when nothing comes, ${what}`, async () => {
-			await using proxy = await start({ workers: 1 });
-			using raw = await h1Raw(proxy);
-			for (const request of requests()) {
-				raw.send(request);
-				assert.equal((await raw.readResponse()).status, 200);
-			}
-			await terminateAndTell(proxy);
-			assert.equal(String(await raw.readToEnd()), '');
-			assert.equal(await raw.untilClosed(), 'closed');
-			await endsInOrder(proxy, 4_000);
-		});
+	/** Connections that have served what they should, side by side on one proxy with one worker. */
+	async function connectionsOf(proxy: ProxyProcess, open: DisposableStack) {
+		return Promise.all(
+			servedBefore.map(async ([what, requests]) => {
+				const raw = open.use(await h1Raw(proxy));
+				for (const request of requests()) {
+					raw.send(request);
+					assert.equal((await raw.readResponse()).status, 200, what);
+				}
+				return { what, raw };
+			}),
+		);
 	}
 
-	for (const [method, make] of [
-		['GET', get],
-		['POST', post],
-	] as const) {
-		test(`waits for the rest of a head that has begun to come while a ${method} was being served`, async () => {
-			await using proxy = await start({ workers: 1 });
-			using raw = await h1Raw(proxy);
+	test('waits for the rest of a head, of which nothing comes for longer than the grace, whatever came before it', async () => {
+		await using proxy = await start({ workers: 1 });
+		using open = new DisposableStack();
+		const connections = await connectionsOf(proxy, open);
+		const head = get('/late-rest');
+		for (const { raw } of connections) raw.send(head.slice(0, 30));
+		await terminateAndTell(proxy);
+		await untilRefused(proxy);
+		await graceOver();
+		for (const { raw } of connections) raw.send(head.slice(30));
+		for (const { what, raw } of connections) {
+			const { status, body, headers } = await raw.readResponse();
+			assert.deepEqual(
+				[status, String(body), headerValues(headers, 'connection')],
+				[200, '/late-rest', ['close']],
+				what,
+			);
+			assert.equal(await raw.untilClosed(), 'closed', what);
+		}
+		await endsInOrder(proxy);
+	});
+
+	test('ends a connection with the grace on which nothing comes, whatever came before', async () => {
+		await using proxy = await start({ workers: 1 });
+		using open = new DisposableStack();
+		const connections = await connectionsOf(proxy, open);
+		await terminateAndTell(proxy);
+		for (const { what, raw } of connections) {
+			assert.equal(String(await raw.readToEnd()), '', what);
+			assert.equal(await raw.untilClosed(), 'closed', what);
+		}
+		await endsInOrder(proxy);
+	});
+
+	test('waits for the rest of a head that has begun to come while a GET or a POST was being served', async () => {
+		await using proxy = await start({ workers: 1 });
+		using open = new DisposableStack();
+		const head = get('/late-rest');
+		const connections: H1Raw[] = [];
+		for (const make of [get, post]) {
+			const raw = open.use(await h1Raw(proxy));
 			const { path, arrived, release } = heldPath();
-			const head = get('/late-rest');
 			raw.send(make(path));
 			await arrived();
 			raw.send(head.slice(0, 30));
@@ -313,14 +350,15 @@ describe('a drain', { concurrency: 2 }, () => {
 			assert.equal((await request('h1', proxy, { path: '/turn' })).status, 200);
 			release();
 			assert.equal((await raw.readResponse()).status, 200);
-			await terminateAndTell(proxy);
-			await untilRefused(proxy);
-			await graceOver();
-			raw.send(head.slice(30));
-			assert.equal((await raw.readResponse()).status, 200);
-			await endsInOrder(proxy, 2_000);
-		});
-	}
+			connections.push(raw);
+		}
+		await terminateAndTell(proxy);
+		await untilRefused(proxy);
+		await graceOver();
+		for (const raw of connections) raw.send(head.slice(30));
+		for (const raw of connections) assert.equal((await raw.readResponse()).status, 200);
+		await endsInOrder(proxy);
+	});
 
 	test('ends a connection with the grace whose last answer came before the body that nobody wanted', async () => {
 		await using proxy = await start({ workers: 1 });
@@ -331,7 +369,7 @@ describe('a drain', { concurrency: 2 }, () => {
 		assert.equal((await request('h1', proxy, { path: '/turn' })).status, 200);
 		await terminateAndTell(proxy);
 		assert.equal(await raw.untilClosed(), 'closed');
-		await endsInOrder(proxy, 4_000);
+		await endsInOrder(proxy);
 	});
 
 	test('serves the request behind an answer that had begun too early to say that it was the last', async () => {
@@ -366,7 +404,7 @@ describe('a drain', { concurrency: 2 }, () => {
 			assert.deepEqual([String(second.body), headerValues(second.headers, 'connection')], [path, ['close']]);
 		}
 		assert.equal(await raw.untilClosed(), 'closed');
-		await endsInOrder(proxy, 2_000);
+		await endsInOrder(proxy);
 	});
 
 	test('serves all that was pipelined before it answered "close"', async () => {
@@ -380,7 +418,7 @@ describe('a drain', { concurrency: 2 }, () => {
 		assert.equal(String((await raw.readResponse()).body), '/one');
 		const { body, headers } = await raw.readResponse();
 		assert.deepEqual([String(body), headerValues(headers, 'connection')], [path, ['close']]);
-		await endsInOrder(proxy, 2_000);
+		await endsInOrder(proxy);
 	});
 
 	for (const workers of [1, 2]) {
@@ -399,34 +437,42 @@ describe('a drain', { concurrency: 2 }, () => {
 				await Promise.all(clients),
 				clients.map((_, i) => `/${i}`),
 			);
-			await endsInOrder(proxy, 3_000);
+			await endsInOrder(proxy);
 		});
 	}
 
 	test('serves every request that has reached it when the grace ends, however busy it was', async (t) => {
 		if (!HAS_PROC) return t.skip('reads /proc');
-		await using proxy = await start();
-		const connections = await Promise.all(Array.from({ length: 8 }, () => h1Raw(proxy)));
-		await terminate(proxy);
-		await untilRefused(proxy);
-		await freeze(proxy);
-		for (const raw of connections) raw.send(get('/in-the-buffer'));
-		// It wakes up when everything is due at once: the end of the grace, and the requests.
-		await sleep(2 * GRACE_MS);
-		proxy.signal('SIGCONT');
-		for (const raw of connections) assert.equal(String((await raw.readResponse()).body), '/in-the-buffer');
-		await endsInOrder(proxy, 3_000);
+		await inGrace(async (grace) => {
+			await using proxy = await start();
+			const connections = await Promise.all(Array.from({ length: 8 }, () => h1Raw(proxy)));
+			grace.begins();
+			await terminate(proxy);
+			await untilRefused(proxy);
+			await freeze(proxy);
+			grace.used();
+			for (const raw of connections) raw.send(get('/in-the-buffer'));
+			// It wakes up when everything is due at once: the end of the grace, and the requests.
+			await sleep(2 * GRACE_MS);
+			proxy.signal('SIGCONT');
+			for (const raw of connections) assert.equal(String((await raw.readResponse()).body), '/in-the-buffer');
+			await endsInOrder(proxy);
+		});
 	});
 
 	test('does not wait long for clients that do not hang up after their last answer', async () => {
-		await using proxy = await start();
-		const sockets = await Promise.all(Array.from({ length: 4 }, () => h1Raw(proxy, { tls: HALF_OPEN })));
-		await terminate(proxy);
-		await untilRefused(proxy);
-		for (const raw of sockets) raw.send(get('/'));
-		for (const raw of sockets) assert.equal((await raw.readResponse()).status, 200);
-		await endsInOrder(proxy, 4_000);
-		for (const raw of sockets) raw.close();
+		await inGrace(async (grace) => {
+			await using proxy = await start();
+			const sockets = await Promise.all(Array.from({ length: 4 }, () => h1Raw(proxy, { tls: HALF_OPEN })));
+			grace.begins();
+			await terminate(proxy);
+			await untilRefused(proxy);
+			for (const raw of sockets) raw.send(get('/'));
+			grace.used();
+			for (const raw of sockets) assert.equal((await raw.readResponse()).status, 200);
+			await endsInOrder(proxy);
+			for (const raw of sockets) raw.close();
+		});
 	});
 
 	test('is bounded by shutdown_drain_secs, whatever an upstream or a client does not do', async () => {
@@ -437,9 +483,9 @@ describe('a drain', { concurrency: 2 }, () => {
 		await h2.frameOf(FRAME.SETTINGS);
 		const begun = performance.now();
 		proxy.signal('SIGTERM');
-		assert.equal(await within(proxy.exited, 'the end', 5_000), 0);
+		assert.equal(await within(proxy.exited, 'the end', DRAIN_MS), 0);
 		const took = performance.now() - begun;
-		assert.ok(took >= 900 && took < 2_500, `${took} ms`);
+		assert.ok(took >= 900, `${took} ms`);
 		assert.ok(proxy.logs.some(({ message }) => message.startsWith('drain limit reached')));
 		for (const answer of await Promise.all(stuck)) assert.equal(answer.status, 0, 'no answer rather than a wrong one');
 		await proxy.kill();
@@ -461,7 +507,7 @@ describe('a drain', { concurrency: 2 }, () => {
 			proxy.signal(first);
 			await proxy.waitForLog('draining');
 			proxy.signal(second);
-			assert.equal(await within(proxy.exited, 'the end', 1_000), 1);
+			assert.equal(await within(proxy.exited, 'the end', DRAIN_MS), 1);
 			await stuck;
 			await proxy.kill();
 		});
@@ -488,7 +534,7 @@ describe('a drain', { concurrency: 2 }, () => {
 		assert.equal(cause, 'the proxy is shutting down');
 		release();
 		assertWhole(await answer, path);
-		await endsInOrder(proxy, 2_000);
+		await endsInOrder(proxy);
 	});
 
 	test('takes no notice of SIGUSR1', async () => {
@@ -502,7 +548,7 @@ describe('a drain', { concurrency: 2 }, () => {
 		assert.equal(await proxy.metric('proxy_config_generation'), 1);
 		release();
 		assertWhole(await answer, path);
-		await endsInOrder(proxy, 2_000);
+		await endsInOrder(proxy);
 	});
 
 	test('is not held up by a worker that does nothing any more', async () => {
@@ -511,17 +557,15 @@ describe('a drain', { concurrency: 2 }, () => {
 		inspector.run(0, 'for (;;);');
 		const { path, arrived, release } = heldPath();
 		// A connection that the stuck worker gets is not answered; one of the others soon is.
-		const answer = Promise.any(Array.from({ length: 24 }, () => request('h1', proxy, { path, ms: 8_000 })));
+		const answer = Promise.any(Array.from({ length: 24 }, () => request('h1', proxy, { path, ms: DRAIN_MS })));
 		answer.catch(() => {});
 		await arrived();
 		// Node would wait for the debugger to leave.
 		inspector[Symbol.dispose]();
-		const begun = performance.now();
 		proxy.signal('SIGTERM');
 		release();
 		assertWhole(await answer, path);
-		assert.equal(await within(proxy.exited, 'the end', 6_000), 0);
-		assert.ok(performance.now() - begun < 5_000);
+		assert.equal(await within(proxy.exited, 'the end', DRAIN_MS), 0);
 		await proxy.kill();
 	});
 
@@ -537,10 +581,32 @@ describe('a drain', { concurrency: 2 }, () => {
 			assert.equal(answered + disowned, sent);
 			assert.equal(announced, connections, 'each connection was told');
 			assert.equal(refused, 13);
-			await endsInOrder(proxy, 2_000);
+			await endsInOrder(proxy);
 		});
 	}
 });
+
+/**
+ * For what a client does within the grace. Where this machine was too busy for that, the attempt proves nothing, and
+ * there is another one.
+ */
+async function inGrace(attempt: (grace: { begins(): void; used(): void }) => Promise<void>): Promise<void> {
+	for (let attempts = 1; ; attempts++) {
+		let begun = 0;
+		let took = 0;
+		const begins = () => {
+			begun = performance.now();
+		};
+		const used = () => {
+			took = performance.now() - begun;
+		};
+		try {
+			return await attempt({ begins, used });
+		} catch (error) {
+			if (took < GRACE_MS || attempts === 5) throw error;
+		}
+	}
+}
 
 /** The server's end is not the client's; the types do not know this option of `tls.connect`. */
 const HALF_OPEN = { allowHalfOpen: true } as NonNullable<TlsOptions['tls']>;

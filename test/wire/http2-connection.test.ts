@@ -340,7 +340,7 @@ describe('a window of nothing', () => {
 		await connection.frameOf(FRAME.HEADERS, 1);
 		assert.equal(await connection.resetCode(1), ERROR_CODE.INTERNAL_ERROR);
 		const ms = performance.now() - begun;
-		assert.ok(ms >= LIMIT_MS - 10 && ms < LIMIT_MS + 2000, `reset after ${ms} ms`);
+		assert.ok(ms >= LIMIT_MS - 10 && ms < LIMIT_MS + 6000, `reset after ${ms} ms`);
 		assert.equal(connection.frames.filter(({ type }) => type === FRAME.DATA).length, 0);
 		await narrow.counted({ '200 upstream': 1 });
 		// The upstream is not to blame, and is not kept waiting.

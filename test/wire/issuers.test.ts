@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { JWTPayload } from 'jose';
 import { ALGORITHMS } from '../../src/gates/algorithm.ts';
 import { type Connection, connect, PROTOCOLS, request } from '../fixtures/clients.ts';
@@ -34,7 +35,6 @@ function configWith(upstream: Upstream, issuers: readonly Readonly<Record<string
 	});
 	return `
 		tenant_rps = 0
-		health_interval_secs = 3600
 		${top}
 		[tls]
 		cert_path = "${pki.server.certPath}"
@@ -44,6 +44,7 @@ function configWith(upstream: Upstream, issuers: readonly Readonly<Record<string
 		[[routes]]
 		prefix = "/"
 		upstream = "${upstream.url}"
+		health = false
 	`;
 }
 
@@ -198,6 +199,7 @@ describe('issuers', { concurrency: 3 }, () => {
 			async () => {
 				for (let i = 0; i < 5; i++) await asked(proxy, await tokenOf(issuer.url, third, `stranger-${i}`));
 				early = Math.max(early, fetches() - 1);
+				await sleep(100);
 				return (await asked(proxy, fresh)).every((answer) => answer === '200 alice');
 			},
 			'the new key, without a refresh',

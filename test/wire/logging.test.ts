@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { h1Raw, h2Connect, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { freePort } from '../fixtures/free-port.ts';
 import { EchoUpstream } from '../fixtures/load.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { sampleSum } from '../fixtures/prometheus.ts';
@@ -147,12 +148,10 @@ describe('the log at RUST_LOG=debug', () => {
 	});
 });
 
-describe('RUST_LOG', { concurrency: 2 }, () => {
+describe('RUST_LOG', { concurrency: 4 }, () => {
 	/** Every level and target of the lines that a start, a request, a reload and an end bring. */
 	async function logged(rustLog: string): Promise<LogLine[]> {
-		const free = await start('info');
-		const { port, metricsPort } = free;
-		await free.stop();
+		const [port, metricsPort] = [Number(await freePort()), Number(await freePort())];
 		await using proxy = await spawnProxy({
 			config: { tenant_rps: 0 },
 			routes: [{ prefix: '/', upstream: upstream.url }],
@@ -238,7 +237,7 @@ describe('what fails behind the gates', () => {
 	});
 });
 
-describe('--log-format pretty', { concurrency: 2 }, () => {
+describe('--log-format pretty', { concurrency: 3 }, () => {
 	const PRETTY = ['--log-format', 'pretty'];
 
 	/** A proxy whose log is not JSON, from its ready line on. */

@@ -58,13 +58,13 @@ class Held {
 
 type Outcome = 'served' | 'shed' | 'hung';
 
-/** What becomes of a new connection, seen after 5 s at the latest. */
+/** What becomes of a new connection, seen after 15 s at the latest. */
 async function outcomeOf(attempt: Promise<unknown>): Promise<Outcome> {
 	const settled = attempt.then(
 		(): Outcome => 'served',
 		(): Outcome => 'shed',
 	);
-	return await within(settled, 'an outcome', 5_000).catch(() => 'hung');
+	return await within(settled, 'an outcome', 15_000).catch(() => 'hung');
 }
 
 /** A connection on which nothing is said. */

@@ -37,7 +37,7 @@ before(async () => {
 	const common = {
 		routes,
 		tenants: TENANTS,
-		config: { health_interval_secs: 3600, tenant_rps: 5 },
+		config: { health_interval_secs: 3600, health_timeout_secs: 15, tenant_rps: 5 },
 		jwt: { rate_claim: 'rps', max_rps: 2 },
 		breaker: { failures: 100 },
 	};
@@ -115,9 +115,13 @@ for (const protocol of PROTOCOLS) {
 
 		test('tokens of one tenant that claim different rates spend from one bucket', async () => {
 			const [one, two] = [1, 2].map((rps) => pki.token(`mixed-${protocol}`, { rps })) as [string, string];
+			const begun = performance.now();
 			assertBurst(await ask(client, 4, '/', one), 1, 1);
-			const { answers, seconds } = await ask(client, 1, '/', two);
-			assert.ok(answers[0]!.status === 429 || seconds > 0.4, 'a second token has refilled the bucket');
+			const { answers } = await ask(client, 1, '/', two);
+			assert.ok(
+				answers[0]!.status === 429 || performance.now() - begun > 400,
+				'a second token has refilled the bucket',
+			);
 		});
 
 		test('a rate in a token that is no whole number of at least 1 refuses the token', async () => {

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { PROTOCOLS, request } from '../fixtures/clients.ts';
+import { freePort } from '../fixtures/free-port.ts';
 import { INSPECTABLE, WorkerInspector } from '../fixtures/inspect-workers.ts';
 import { temporaryFolder, testPki } from '../fixtures/pki.ts';
 import { spawnProxy, startProxy } from '../fixtures/proxy.ts';
@@ -24,7 +23,7 @@ async function said(metricsPort: number, path: '/livez' | '/readyz', method = 'G
 	return `${response.status} ${await response.text()}`;
 }
 
-describe('/livez and /readyz', { concurrency: 2 }, () => {
+describe('/livez and /readyz', { concurrency: 4 }, () => {
 	test('are there before the first probe has passed: alive, and not ready until the start is complete', async () => {
 		const health = Promise.withResolvers<void>();
 		await using slow = await startUpstream({
@@ -33,7 +32,7 @@ describe('/livez and /readyz', { concurrency: 2 }, () => {
 				exchange.respond();
 			},
 		});
-		const metricsPort = await freePort();
+		const metricsPort = Number(await freePort());
 		await using proxy = await spawnProxy({
 			args: ['--metrics-bind', `127.0.0.1:${metricsPort}`],
 			routes: [{ prefix: '/', upstream: slow.url }],
@@ -92,7 +91,7 @@ describe('/livez and /readyz', { concurrency: 2 }, () => {
 	});
 });
 
-describe('shutdown_delay_secs', { concurrency: 2 }, () => {
+describe('shutdown_delay_secs', { concurrency: 3 }, () => {
 	const LONG = 3600;
 
 	for (const signal of ['SIGTERM', 'SIGINT'] as const) {
@@ -142,13 +141,4 @@ async function secondThreadWaitsFor(gate: string): Promise<string> {
 		if (!isMainThread && existsSync(first)) while (!existsSync(gate)) Atomics.wait(never, 0, 0, 10);
 		else if (!isMainThread) writeFileSync(first, '');`;
 	return (await testPki()).writeFile('second-thread-waits.mjs', code);
-}
-
-/** A port on which nobody listens at the moment. */
-async function freePort(): Promise<number> {
-	const server = createServer().listen(0, '127.0.0.1');
-	await once(server, 'listening');
-	const { port } = server.address() as AddressInfo;
-	await new Promise((resolve) => server.close(resolve));
-	return port;
 }

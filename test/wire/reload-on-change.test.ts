@@ -29,7 +29,7 @@ function writeTls(dir: string, server: CertFiles): void {
 
 function start(dir: string, reloadOnChange = true): Promise<ProxyProcess> {
 	return startProxy({
-		config: { health_interval_secs: 3600, tenant_rps: 0, reload_on_change: reloadOnChange },
+		config: { health_interval_secs: 3600, health_timeout_secs: 15, tenant_rps: 0, reload_on_change: reloadOnChange },
 		tls: tlsIn(dir),
 		routes: [{ prefix: '/', upstream: upstream.url }],
 	});

@@ -16,7 +16,7 @@ it('a worker that dies while bodies arrive over HTTP/2 takes no other worker alo
 	await using proxy = await startProxy({
 		workers: 2,
 		env: INSPECTABLE,
-		config: { health_interval_secs: 3600, tenant_rps: 0 },
+		config: { health_interval_secs: 3600, health_timeout_secs: 15, tenant_rps: 0 },
 		routes: [{ prefix: '/', upstream: upstream.url }],
 	});
 	using inspector = await WorkerInspector.attach(proxy, 2);

@@ -10,6 +10,7 @@ export type TomlValue =
 /** The file's keys as they are spelled in it. Keys that are `undefined` are left out. */
 export interface ConfigTables {
 	readonly health_interval_secs?: number;
+	readonly health_timeout_secs?: number;
 	readonly default_cooldown_secs?: number;
 	readonly tenant_rps?: number;
 	readonly reload_on_change?: boolean;
