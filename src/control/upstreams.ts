@@ -152,16 +152,19 @@ export class Upstreams {
 				durations: counters.durations,
 				idleTimeoutMs: idleTimeouts.get(address.authority)!,
 			})),
-			routes: plan.routes.map(({ prefix, cooldownMs, opening, rate, upstream, access, certificateHeaders }) => ({
-				prefix,
-				cooldownMs,
-				opening,
-				rate,
-				upstream: indexes.get(upstream.authority)!,
-				access,
-				certificateHeaders,
-				stats: plan.traffic.get(prefix)!.memory,
-			})),
+			routes: plan.routes.map(
+				({ prefix, cooldownMs, opening, rate, upstream, access, certificateHeaders, forwarding }) => ({
+					prefix,
+					cooldownMs,
+					opening,
+					rate,
+					upstream: indexes.get(upstream.authority)!,
+					access,
+					certificateHeaders,
+					forwarding,
+					stats: plan.traffic.get(prefix)!.memory,
+				}),
+			),
 		};
 	}
 

@@ -167,6 +167,14 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		this.route = route;
 		this.#countIn(route.stats);
 
+		// The path that the upstream gets has to mean the same to everybody, too, and so has the host that it is told of.
+		if (route.forwarding !== undefined) {
+			this.span?.enters('forwarding');
+			const target = route.forwarding.target(this.#target!, this.#authority);
+			if (target instanceof Rejection) return this.refuse(target);
+			this.#target = target;
+		}
+
 		// Who may use the route? The certificate's names, the tenant and the token's scopes say. Each answer is worked out once
 		// for a connection or a token.
 		if (route.access !== undefined) {
@@ -227,6 +235,12 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		this.#send(route.upstream.pool.take(now));
 	}
 
+	/** What the client asked for; `null`: it is malformed. */
+	get #authority(): string | null | undefined {
+		const { targetAuthority } = this.client;
+		return targetAuthority === undefined ? this.#head!.authority : targetAuthority;
+	}
+
 	/** Takes the request's body as the mode does, then calls `forward`. */
 	protected abstract receive(head: RequestHead): void;
 	/** What the mode has to say against the declared length once the route is known. */
@@ -238,17 +252,23 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		const { client, route } = this;
 		const body = this.outgoingBody();
 		this.connection = connection;
-		const { certificateHeaders } = route!;
+		const { certificateHeaders, forwarding } = route!;
 		const certificateLines =
 			certificateHeaders === undefined ? '' : client.connection.caller!.lines(certificateHeaders);
+		let { versionAndHost } = route!.upstream;
+		let { lines } = this.#head!;
+		if (forwarding !== undefined) {
+			const authority = this.#authority ?? undefined;
+			({ versionAndHost, lines } = client.connection.rewrite(forwarding, versionAndHost, authority, this.#head!));
+		}
 		const head = client.connection.outgoing.write(
 			client.method,
 			this.#target!,
-			route!.upstream.versionAndHost,
+			versionAndHost,
 			this.#identity!.tenantHeader,
 			certificateLines,
 			this.#correlation?.lines,
-			this.#head!.lines,
+			lines,
 			body.framing,
 		);
 		this.record?.sent(this.#sentAt);
