@@ -1,5 +1,6 @@
 import { fitOf } from '../gates/routes.ts';
 import { withoutSlash } from '../gates/strip-prefix.ts';
+import type { RouteAccessSeed } from '../identity/route-access.ts';
 import type { ConfigProblem } from './error.ts';
 import { problemIn, tablesOf } from './table-problems.ts';
 import type { TomlDocument } from './toml.ts';
@@ -12,9 +13,10 @@ import { quote } from './wording.ts';
  */
 export function stripConflicts(document: TomlDocument): ConfigProblem[] {
 	const routes = tablesOf(document, 'routes').flatMap((table, i) => routeOf(table, i) ?? []);
+	const neighbours = Map.groupBy(routes, ({ upstream }) => upstream);
 	return routes.filter(cuts).flatMap((route) =>
-		routes.flatMap((other) => {
-			if (other === route || other.upstream !== route.upstream || isAsStrict(route.access, other.access)) return [];
+		neighbours.get(route.upstream)!.flatMap((other) => {
+			if (other === route || isAsStrict(route.access, other.access)) return [];
 			const path = withoutSlash(route.prefix) + other.prefix;
 			if (!cuts(other) && longestMatch(routes, path) !== route) return [];
 			const rules = Object.keys(other.access).filter((rule) => other.access[rule as keyof Access] !== undefined);
@@ -34,7 +36,7 @@ export function stripConflicts(document: TomlDocument): ConfigProblem[] {
 }
 
 /** The rules of a route that it has; those of which something else is wrong count as none. */
-type Access = Readonly<Partial<Record<'allow' | 'deny' | 'tenants' | 'scopes', readonly unknown[]>>>;
+type Access = { readonly [Rule in keyof RouteAccessSeed]?: readonly unknown[] | undefined };
 
 interface StrippableRoute {
 	readonly i: number;

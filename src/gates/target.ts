@@ -21,7 +21,8 @@ export function originForm(target: string): string {
 export function authorityOf(target: string): string | null | undefined {
 	if (target.charCodeAt(0) === SLASH) return undefined;
 	const match = ABSOLUTE.exec(target);
-	if (match === null) return undefined;
+	// What follows an authority begins a path or a query; with anything else there the path gate refuses the target.
+	if (match === null || !/^[/?]?$/.test(target.charAt(match[0].length))) return undefined;
 	const authority = match[0].slice(match[0].indexOf('//') + 2);
 	return isAuthority(authority) ? authority : null;
 }

@@ -55,5 +55,6 @@ export const routeForwardingKeys = {
 /** @param unset what holds if the key is left out. */
 function port(unset: string) {
 	const error = expected('true, false or a port from 1 to 65535', `leave it out for ${unset}`);
-	return z.union([z.boolean(), z.int().min(1).max(65_535)], { error });
+	const number = z.int({ error }).min(1, { error }).max(65_535, { error });
+	return z.union([z.boolean(), number], { error });
 }
