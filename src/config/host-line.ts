@@ -2,7 +2,7 @@ import { parseHostPort } from './authority.ts';
 import { quote } from './wording.ts';
 
 /** What `host` may be beside a name. */
-const WORDS: readonly string[] = ['upstream', 'client'];
+export const HOST_WORDS: readonly string[] = ['upstream', 'client'];
 
 /**
  * Judges the `host` of a route: one of its words, or `host[:port]` as it goes into `Host` (RFC 9110 section 7.2).
@@ -24,8 +24,8 @@ export function hostLineProblem(text: string): string | undefined {
 }
 
 function problemOf(text: string): string | undefined {
-	if (WORDS.includes(text)) return undefined;
-	if (WORDS.includes(text.toLowerCase())) return 'its words are written in lower case';
+	if (HOST_WORDS.includes(text)) return undefined;
+	if (HOST_WORDS.includes(text.toLowerCase())) return 'its words are written in lower case';
 	if (/[/?#]/.test(text)) return 'it is a host, without scheme and path';
 	const parsed = parseHostPort(text);
 	if (typeof parsed === 'string') return parsed;
