@@ -24,19 +24,28 @@ export interface UpstreamAddress {
 	readonly port: number;
 }
 
+/** One `[[upstreams]]` table, or the one address that the URL of a route stands for. */
+export interface UpstreamGroupConfig {
+	/** `undefined`: a route's URL. */
+	readonly name: string | undefined;
+	/** At least one. */
+	readonly addresses: readonly UpstreamAddress[];
+	/** How the health of each address is probed; `undefined`: not at all. */
+	readonly health: HealthSettings | undefined;
+	/** How long an idle connection to an address is kept, ms. */
+	readonly idleTimeoutMs: number;
+}
+
 /** One `[[routes]]` table. */
 export interface RouteConfig {
 	/** Path prefix, begins with `/`, matched on a path-segment boundary. */
 	readonly prefix: string;
-	readonly upstream: UpstreamAddress;
+	/** Where its requests go. Routes that name the same one have the same object's content. */
+	readonly group: UpstreamGroupConfig;
 	/** Breaker cooldown in ms, at least 1000. */
 	readonly cooldownMs: number;
 	/** What opens the breaker. */
 	readonly opening: OpeningRule;
-	/** How the upstream's health is probed; `undefined`: not at all. The same for all routes to one upstream. */
-	readonly health: HealthSettings | undefined;
-	/** How long an idle connection to the upstream is kept, ms. The same for all routes to one upstream. */
-	readonly idleTimeoutMs: number;
 	/** Who may use it; `undefined`: whoever has a token. */
 	readonly access?: RouteAccessSeed | undefined;
 	/** What the upstream is told of the client's certificate; `undefined`: nothing. */
@@ -144,6 +153,8 @@ export interface Config {
 	readonly tenants: readonly TenantSeed[];
 	/** Whether a reload takes over whom we believe, and how much each tenant may ask for. What of it does not change then stays as it was. */
 	readonly reloadsIdentity: boolean;
+	/** `[[upstreams]]`. */
+	readonly upstreams: readonly UpstreamGroupConfig[];
 	readonly routes: readonly RouteConfig[];
 	readonly limits: Limits;
 	readonly log: LogSettings;

@@ -73,7 +73,7 @@ function header(table: string): string {
 }
 
 /** The tables that a file may have several of. */
-const LISTS: ReadonlySet<string> = new Set(['routes', 'issuers', 'tenants']);
+const LISTS: ReadonlySet<string> = new Set(['routes', 'issuers', 'tenants', 'upstreams']);
 
 /** The line of each key, for what is judged later on: `lines['tls.key_path']`. */
 export function linesByKey(document: TomlDocument): Record<string, number> {

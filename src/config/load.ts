@@ -1,6 +1,14 @@
 import type { RateSeed, TenantSeed } from '../identity/quotas.ts';
 import { FileError, readRegularFile } from '../shared/regular-file.ts';
-import type { Config, ConfigFiles, HealthSettings, Limits, RouteConfig } from './config.ts';
+import type {
+	Config,
+	ConfigFiles,
+	HealthSettings,
+	Limits,
+	RouteConfig,
+	UpstreamAddress,
+	UpstreamGroupConfig,
+} from './config.ts';
 import { crlConflicts } from './crl-conflicts.ts';
 import { diagnose, duplicatePrefixes, linesByKey } from './diagnose.ts';
 import { ConfigError, type ConfigProblem } from './error.ts';
@@ -140,6 +148,7 @@ function decode(bytes: Buffer, path: string): string {
 }
 
 function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Config {
+	const upstreams = file.upstreams.map((table) => toGroup(file, table, table.name, table.addresses));
 	return {
 		path,
 		lines,
@@ -162,7 +171,8 @@ function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Confi
 		stateDir: file.state_dir,
 		reloadsIdentity: file.jwt.reload || file.issuers.length > 0 || file.tenants.length > 0,
 		tenants: file.tenants.map(toTenant),
-		routes: file.routes.map((route) => toRoute(file, route)),
+		upstreams,
+		routes: file.routes.map((route) => toRoute(file, route, upstreams)),
 		limits: toLimits(file.limits),
 		log: { access: file.log.access, requestId: file.log.request_id },
 		metrics: { buckets: file.metrics.buckets, gateBuckets: file.metrics.gate_buckets },
@@ -199,21 +209,43 @@ function toRate({ rps, burst }: { rps?: number | undefined; burst?: number | und
 	return rps === undefined || rps === 0 ? undefined : { rps, burst: burst ?? rps };
 }
 
-function toRoute(file: ConfigFile, route: ConfigFile['routes'][number]): RouteConfig {
+function toRoute(
+	file: ConfigFile,
+	route: ConfigFile['routes'][number],
+	upstreams: readonly UpstreamGroupConfig[],
+): RouteConfig {
+	const { upstream } = route;
 	return {
 		prefix: route.prefix,
-		upstream: route.upstream,
+		// `upstreamConflicts` has seen that there is one of that name.
+		group:
+			typeof upstream === 'string'
+				? upstreams.find(({ name }) => name === upstream)!
+				: toGroup(file, route, undefined, [upstream]),
 		cooldownMs: milliseconds(route.cooldown_secs ?? file.default_cooldown_secs),
 		opening: {
 			failures: route.failures ?? file.breaker.failures,
 			tenants: typeof route.tenants === 'number' ? route.tenants : file.breaker.tenants,
 		},
-		health: (route.health ?? file.health) ? toHealth(file, route) : undefined,
-		idleTimeoutMs: milliseconds(route.upstream_idle_timeout_secs ?? file.upstream_idle_timeout_secs),
 		access: toAccess(route),
 		certificateHeaders: toCertificateHeaders(route),
 		forwarding: toForwarding(file, route),
 		rate: toRate(route),
+	};
+}
+
+/** @param own the table where the keys of the upstream stand: its `[[upstreams]]`, or the route with its URL. */
+function toGroup(
+	file: ConfigFile,
+	own: ConfigFile['routes'][number] | ConfigFile['upstreams'][number],
+	name: string | undefined,
+	addresses: readonly UpstreamAddress[],
+): UpstreamGroupConfig {
+	return {
+		name,
+		addresses,
+		health: (own.health ?? file.health) ? toHealth(file, own) : undefined,
+		idleTimeoutMs: milliseconds(own.upstream_idle_timeout_secs ?? file.upstream_idle_timeout_secs),
 	};
 }
 
@@ -237,12 +269,15 @@ function toForwarding(file: ConfigFile, route: ConfigFile['routes'][number]): Ro
 	return { host: named, stripsPrefix, forwardedHost, forwardedPort, forwarded };
 }
 
-function toHealth(file: ConfigFile, route: ConfigFile['routes'][number]): HealthSettings {
+function toHealth(
+	file: ConfigFile,
+	own: ConfigFile['routes'][number] | ConfigFile['upstreams'][number],
+): HealthSettings {
 	return {
-		path: route.health_path ?? file.health_path,
-		timeoutMs: milliseconds(route.health_timeout_secs ?? file.health_timeout_secs),
-		unhealthyAfter: route.unhealthy_after ?? file.unhealthy_after,
-		healthyAfter: route.healthy_after ?? file.healthy_after,
+		path: own.health_path ?? file.health_path,
+		timeoutMs: milliseconds(own.health_timeout_secs ?? file.health_timeout_secs),
+		unhealthyAfter: own.unhealthy_after ?? file.unhealthy_after,
+		healthyAfter: own.healthy_after ?? file.healthy_after,
 	};
 }
 

@@ -24,6 +24,7 @@ import { tenant } from './tables/tenants.ts';
 import { tls } from './tables/tls.ts';
 import { trace } from './tables/trace.ts';
 import { upstreamKeys } from './tables/upstream-keys.ts';
+import { upstream } from './tables/upstreams.ts';
 
 /**
  * The whole file: its tables, each in a file of its own, and the keys above the first of them, in the file's own names and
@@ -71,6 +72,9 @@ export const configFile = z.strictObject({
 	issuers: z.array(issuer, { error: expected('a list of tables', 'write [[issuers]], with two brackets') }).default([]),
 	breaker: emptyIfAbsent(breaker),
 	tenants: z.array(tenant, { error: expected('a list of tables', 'write [[tenants]], with two brackets') }).default([]),
+	upstreams: z
+		.array(upstream, { error: expected('a list of tables', 'write [[upstreams]], with two brackets') })
+		.default([]),
 	routes: z.array(route, { error: expected('a list of tables', 'write [[routes]], with two brackets') }).default([]),
 	limits: emptyIfAbsent(limits),
 	log: emptyIfAbsent(log),
@@ -95,5 +99,6 @@ export const KEYS: ReadonlyMap<string, readonly string[]> = new Map([
 	['trace', Object.keys(trace.shape)],
 	['status', Object.keys(status.shape)],
 	['tenants', Object.keys(tenant.shape)],
+	['upstreams', Object.keys(upstream.shape)],
 	['routes', Object.keys(route.shape)],
 ]);

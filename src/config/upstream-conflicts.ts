@@ -1,15 +1,48 @@
+import { suggest } from '../shared/suggest.ts';
 import type { ConfigProblem } from './error.ts';
+import { duplicateNames, problemIn, tablesOf } from './table-problems.ts';
 import { upstreamKeys } from './tables/upstream-keys.ts';
+import { GROUP_NAME } from './tables/upstreams.ts';
 import type { TomlDocument } from './toml.ts';
 import { parseUpstream } from './upstream.ts';
 import { quote, show } from './wording.ts';
 
 /**
- * Routes that lead to one upstream and differ in what holds for the upstream itself: there is one prober and one pool of
- * connections for it, so one of the two would not get what it says. Like two routes with one prefix, this is looked for
+ * What is wrong with upstreams beyond a single key. Routes that lead to one upstream and differ in what holds for the upstream itself: there is one prober and one pool of
+ * connections for it, so one of the two would not get what it says. Like two routes with one prefix, all this is looked for
  * apart from the schema, so that all problems are reported at once.
  */
 export function upstreamConflicts(document: TomlDocument): ConfigProblem[] {
+	return [...duplicateNames(document, 'upstreams'), ...unknownGroups(document), ...differentRoutes(document)];
+}
+
+/** Names that nobody has, and keys that stand beside a name: they belong to the table that is named. */
+function unknownGroups(document: TomlDocument): ConfigProblem[] {
+	const names = tablesOf(document, 'upstreams').flatMap(({ name }) => (typeof name === 'string' ? name : []));
+	return tablesOf(document, 'routes').flatMap((route, i) => {
+		const { upstream } = route;
+		if (typeof upstream !== 'string' || !GROUP_NAME.test(upstream)) return [];
+		if (!names.includes(upstream)) {
+			const meant = suggest(upstream, names);
+			const remedy =
+				meant === undefined ? `write one, or "http://${upstream}" for an address` : `did you mean ${quote(meant)}?`;
+			return problemIn(
+				document,
+				'routes',
+				i,
+				'upstream',
+				`there is no [[upstreams]] with the name ${quote(upstream)}; ${remedy}`,
+			);
+		}
+		return Object.keys(upstreamKeys).flatMap((key) => {
+			if (!(key in route)) return [];
+			const where = `[[upstreams]] ${quote(upstream)}`;
+			return problemIn(document, 'routes', i, key, `holds for all that lead to ${where}; move it there`);
+		});
+	});
+}
+
+function differentRoutes(document: TomlDocument): ConfigProblem[] {
 	const { routes } = document.root;
 	if (!Array.isArray(routes)) return [];
 	const problems: ConfigProblem[] = [];

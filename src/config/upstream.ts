@@ -1,5 +1,5 @@
 import { parseHostPort } from './authority.ts';
-import type { UpstreamAddress } from './config.ts';
+import type { UpstreamAddress, UpstreamGroupConfig } from './config.ts';
 import { quote } from './wording.ts';
 
 const DEFAULT_PORT = 80;
@@ -13,7 +13,7 @@ const DEFAULT_PORT = 80;
 export function parseUpstream(text: string): UpstreamAddress | string {
 	const [first = '', ...others] = text.trim().split(/[\s,;]+/);
 	if (/^(?:[a-z][a-z\d+.-]*:\/\/)?[^/?#]*[,;]/i.test(text) || others.some((other) => /:\/\/|:\d+$/.test(other))) {
-		return refusal(text, 'a route has one upstream, and nothing here balances over several', first);
+		return refusal(text, 'several addresses go into an [[upstreams]] table, which the route names', first);
 	}
 	const parts = URL_PARTS.exec(text);
 	if (parts === null) return refusal(text, 'it does not begin with http://', `http://${text}`);
@@ -35,23 +35,35 @@ export function parseUpstream(text: string): UpstreamAddress | string {
 			`http://${authority}`,
 		);
 	}
-	const address = parseAddress(authority);
+	const address = parseAddress(authority, DEFAULT_PORT);
 	return typeof address === 'string' ? refusal(text, address) : address;
 }
 
 /** Scheme, authority, and all that may follow it (RFC 3986 appendix B). */
 const URL_PARTS = /^([a-z][a-z\d+.-]*):\/\/([^/?#]*)(.*)$/is;
 
-function parseAddress(authority: string): UpstreamAddress | string {
+/**
+ * Reads `host:port`.
+ *
+ * @param defaultPort `undefined`: it has to be there.
+ * @returns the address, or in words what is wrong with it.
+ */
+export function parseAddress(authority: string, defaultPort: number | undefined): UpstreamAddress | string {
 	const parsed = parseHostPort(authority);
 	if (typeof parsed === 'string') return parsed;
-	const { host, port = DEFAULT_PORT } = parsed;
+	const { host, port = defaultPort } = parsed;
+	if (port === undefined) return 'the port is missing';
 	if (port === 0) return 'nothing can listen on port 0';
 	if (!host.includes(':')) return { authority: `${host}:${port}`, host, port };
 	// A zone means something on this machine only and must not appear in `Host` (RFC 6874 section 4).
 	if (host.includes('%')) return 'an IPv6 zone cannot be sent in Host';
 	const bracketed = new URL(`http://[${host}]`).hostname;
 	return { authority: `${bracketed}:${port}`, host: bracketed.slice(1, -1), port };
+}
+
+/** Two routes with one key lead to the same upstreams. No authority can be taken for a name. */
+export function groupKey({ name, addresses }: UpstreamGroupConfig): string {
+	return name ?? addresses[0]!.authority;
 }
 
 /** @param suggestion is shown only if it would be accepted. */

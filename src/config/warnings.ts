@@ -9,7 +9,7 @@ import { quote } from './wording.ts';
 
 /** What is allowed but hardly ever meant; to be logged at start and after a reload. */
 export function configWarnings(config: Config): ConfigProblem[] {
-	const { jwt, issuers, routes, tenants, tenantRps, limits, lines } = config;
+	const { jwt, issuers, upstreams, routes, tenants, tenantRps, limits, lines } = config;
 	const warnings: ConfigProblem[] = [];
 	const warn = (key: string, message: string) => {
 		// A key that is missing has no line; then its table has.
@@ -32,6 +32,10 @@ export function configWarnings(config: Config): ConfigProblem[] {
 		);
 	}
 	if (routes.length === 0) warn('routes', 'there are none: every request will be answered 404; write [[routes]]');
+	const named = new Set(routes.map(({ group }) => group.name));
+	for (const [i, { name }] of upstreams.entries()) {
+		if (!named.has(name)) warn(`upstreams[${i}].name`, 'no route leads there; write it as the upstream of one');
+	}
 	const warnOfTenant = (key: string, tenant: string) => {
 		const nobody = nobodysTenant(tenant, issuers);
 		if (nobody !== undefined) warn(key, nobody);

@@ -2,6 +2,7 @@ import { Worker } from 'node:worker_threads';
 import type { Config } from '../config/config.ts';
 import { describeProblem } from '../config/error.ts';
 import { loadConfig } from '../config/load.ts';
+import { groupKey } from '../config/upstream.ts';
 import { configWarnings } from '../config/warnings.ts';
 import type { IdentitySeed } from '../identity/trust.ts';
 import { fetchKeys } from '../shared/jwks/fetch-keys.ts';
@@ -141,9 +142,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 const MAX_ROUTES_SHOWN = 20;
 
 function routesShown(routes: Config['routes']) {
-	const shown = routes
-		.slice(0, MAX_ROUTES_SHOWN)
-		.map(({ prefix, upstream }) => ({ prefix, upstream: upstream.authority }));
+	const shown = routes.slice(0, MAX_ROUTES_SHOWN).map(({ prefix, group }) => ({ prefix, upstream: groupKey(group) }));
 	return { routes: shown, ...(routes.length > shown.length && { routes_total: routes.length }) };
 }
 

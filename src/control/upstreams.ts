@@ -1,4 +1,5 @@
-import type { HealthSettings, RouteConfig, UpstreamAddress } from '../config/config.ts';
+import type { HealthSettings, RouteConfig, UpstreamAddress, UpstreamGroupConfig } from '../config/config.ts';
+import { groupKey } from '../config/upstream.ts';
 import { BreakerCell, CLOSED, OPEN } from '../shared/breaker-cell.ts';
 import { BucketCounts, type BucketLayout } from '../shared/bucket-counts.ts';
 import { watchCircuit } from '../shared/circuit-watch.ts';
@@ -9,9 +10,11 @@ import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import { RouteStats } from '../shared/route-stats.ts';
 import { type LastTransition, TransitionCounts, UpstreamStats } from '../shared/stats.ts';
 
-/** One upstream of the table in force, or of one that is being prepared. */
+/** One address of the table in force, or of one that is being prepared. */
 export interface Upstream {
 	readonly address: UpstreamAddress;
+	/** Of its `[[upstreams]]`; `undefined`: a route's URL. */
+	readonly group: string | undefined;
 	readonly breaker: BreakerCell;
 	/** Unique in the process. */
 	readonly breakerId: number;
@@ -27,12 +30,26 @@ export interface Upstream {
 /** A routing table with all the memory it needs, ready to take the place of the one in force. */
 export interface RoutingPlan {
 	readonly routes: readonly RouteConfig[];
-	/** By authority. */
+	/** By key (`upstreamKey`). */
 	readonly upstreams: ReadonlyMap<string, Upstream>;
+	/** Who serves the requests of a route, by key (`groupKey`). */
+	readonly groups: ReadonlyMap<string, UpstreamGroup>;
 	/** By prefix: what is counted of each route. */
 	readonly traffic: ReadonlyMap<string, RouteCounters>;
 	/** Those of `upstreams` whose breaker is a new one: open and unproven. */
 	readonly fresh: readonly Upstream[];
+}
+
+/** The addresses among which a route's requests are spread. */
+export interface UpstreamGroup {
+	readonly config: UpstreamGroupConfig;
+	/** In the order of the configuration. */
+	readonly upstreams: readonly Upstream[];
+}
+
+/** An address that is in two groups is two upstreams: what holds for it is said by each group. */
+export function upstreamKey(authority: string, group: string | undefined): string {
+	return group === undefined ? authority : `${group}/${authority}`;
 }
 
 /** What is counted of one upstream. */
@@ -81,7 +98,7 @@ export class Upstreams {
 	readonly #clock: Clock;
 	readonly #log: Logger;
 	readonly #durations: BucketLayout;
-	#current: RoutingPlan = { routes: [], upstreams: new Map(), traffic: new Map(), fresh: [] };
+	#current: RoutingPlan = { routes: [], upstreams: new Map(), groups: new Map(), traffic: new Map(), fresh: [] };
 	readonly #departed = new Departed<Counters>();
 	readonly #departedRoutes = new Departed<RouteCounters>();
 	#breakers = 0;
@@ -108,19 +125,25 @@ export class Upstreams {
 		// Specification 3.1: breaker state is kept for rules of which nothing has changed. The breaker is the upstream's,
 		// so one such rule is enough (decisions "Circuit breaker").
 		const rules = new Set(this.#current.routes.map(ruleOf));
-		const kept = new Set(routes.filter((route) => rules.has(ruleOf(route))).map(({ upstream }) => upstream.authority));
+		const kept = new Set(routes.filter((route) => rules.has(ruleOf(route))).map(({ group }) => groupKey(group)));
 		const upstreams = new Map<string, Upstream>();
+		const groups = new Map<string, UpstreamGroup>();
 		const fresh: Upstream[] = [];
-		for (const route of routes) {
-			const { authority } = route.upstream;
-			if (upstreams.has(authority)) continue;
-			const known = this.#current.upstreams.get(authority);
-			const upstream = known !== undefined && kept.has(authority) ? known : this.#create(route, known);
+		const member = (config: UpstreamGroupConfig, address: UpstreamAddress): Upstream => {
+			const key = upstreamKey(address.authority, config.name);
+			const known = this.#current.upstreams.get(key);
+			const upstream = known !== undefined && kept.has(groupKey(config)) ? known : this.#create(config, address, known);
 			if (upstream !== known) fresh.push(upstream);
-			upstreams.set(authority, upstream);
+			upstreams.set(key, upstream);
+			return upstream;
+		};
+		for (const { group: config } of routes) {
+			const key = groupKey(config);
+			if (groups.has(key)) continue;
+			groups.set(key, { config, upstreams: config.addresses.map((address) => member(config, address)) });
 		}
 		const traffic = new Map(routes.map(({ prefix }) => [prefix, this.#trafficOf(prefix)]));
-		return { routes, upstreams, traffic, fresh };
+		return { routes, upstreams, groups, traffic, fresh };
 	}
 
 	#trafficOf(prefix: string): RouteCounters {
@@ -132,7 +155,7 @@ export class Upstreams {
 	}
 
 	apply(plan: RoutingPlan): void {
-		for (const [authority, { counters }] of this.#current.upstreams) this.#departed.add(authority, counters);
+		for (const [key, { counters }] of this.#current.upstreams) this.#departed.add(key, counters);
 		for (const [prefix, counters] of this.#current.traffic) this.#departedRoutes.add(prefix, counters);
 		this.#current = plan;
 		this.#departed.forget(plan.upstreams.keys());
@@ -141,24 +164,34 @@ export class Upstreams {
 
 	/** What one worker gets to know of a table: its own counters, and the breakers that all share. */
 	seed(plan: RoutingPlan, worker: number): RoutingSeed {
-		const indexes = new Map([...plan.upstreams.keys()].map((authority, index) => [authority, index]));
-		const idleTimeouts = new Map(plan.routes.map(({ upstream, idleTimeoutMs }) => [upstream.authority, idleTimeoutMs]));
+		const upstreams = [...plan.upstreams.values()];
+		const indexes = new Map(upstreams.map((upstream, index) => [upstream, index]));
+		const groups = [...plan.groups.values()];
+		const groupIndexes = new Map([...plan.groups.keys()].map((key, index) => [key, index]));
+		const idleTimeouts = new Map(
+			groups.flatMap((one) => one.upstreams.map((upstream) => [upstream, one.config.idleTimeoutMs])),
+		);
 		return {
-			upstreams: [...plan.upstreams.values()].map(({ address, breakerId, breakerMemory, counters }) => ({
-				...address,
-				breakerId,
-				breaker: breakerMemory,
-				stats: counters.stats[worker]!,
-				durations: counters.durations,
-				idleTimeoutMs: idleTimeouts.get(address.authority)!,
+			upstreams: upstreams.map((upstream) => ({
+				...upstream.address,
+				group: upstream.group,
+				breakerId: upstream.breakerId,
+				breaker: upstream.breakerMemory,
+				stats: upstream.counters.stats[worker]!,
+				durations: upstream.counters.durations,
+				idleTimeoutMs: idleTimeouts.get(upstream)!,
+			})),
+			groups: groups.map(({ config, upstreams: members }) => ({
+				name: config.name,
+				upstreams: members.map((upstream) => indexes.get(upstream)!),
 			})),
 			routes: plan.routes.map(
-				({ prefix, cooldownMs, opening, rate, upstream, access, certificateHeaders, forwarding }) => ({
+				({ prefix, cooldownMs, opening, rate, group, access, certificateHeaders, forwarding }) => ({
 					prefix,
 					cooldownMs,
 					opening,
 					rate,
-					upstream: indexes.get(upstream.authority)!,
+					group: groupIndexes.get(groupKey(group))!,
 					access,
 					certificateHeaders,
 					forwarding,
@@ -177,15 +210,22 @@ export class Upstreams {
 		}
 	}
 
-	#create({ upstream: address, health }: RouteConfig, known: Upstream | undefined): Upstream {
-		const { authority } = address;
-		const counters = known?.counters ?? this.#departed.get(authority) ?? this.#newCounters();
+	#create(
+		{ name: group, health }: UpstreamGroupConfig,
+		address: UpstreamAddress,
+		known: Upstream | undefined,
+	): Upstream {
+		const key = upstreamKey(address.authority, group);
+		const counters = known?.counters ?? this.#departed.get(key) ?? this.#newCounters();
 		// Nobody will prove one that is not probed.
 		const breakerMemory = BreakerCell.allocate(this.#clock.now(), health === undefined ? CLOSED : OPEN);
 		const log = new RateLimitedLog(this.#log, this.#clock);
-		const breaker = new BreakerCell(breakerMemory, watchCircuit(authority, counters.transitions, log, this.#clock));
+		const breaker = new BreakerCell(
+			breakerMemory,
+			watchCircuit({ upstream: address.authority, group }, counters.transitions, log, this.#clock),
+		);
 		const breakerId = ++this.#breakers;
-		return { address, breaker, breakerId, breakerMemory, counters, health, alive: known?.alive };
+		return { address, group, breaker, breakerId, breakerMemory, counters, health, alive: known?.alive };
 	}
 
 	#newCounters(): Counters {
@@ -224,6 +264,6 @@ class Departed<Kept> {
 const MAX_DEPARTED = 256;
 
 /** All of a route that its breaker has to do with; a breaker that was closed by another health check is unproven. */
-function ruleOf({ prefix, upstream, cooldownMs, opening, health }: RouteConfig): string {
-	return JSON.stringify([prefix, upstream.authority, cooldownMs, opening.failures, opening.tenants, health]);
+function ruleOf({ prefix, group, cooldownMs, opening }: RouteConfig): string {
+	return JSON.stringify([prefix, groupKey(group), cooldownMs, opening.failures, opening.tenants, group.health]);
 }

@@ -8,7 +8,7 @@ import type { RequestRecord } from './request-record.ts';
  * @param wallMs of the request's end, since 1970.
  */
 export function accessLine(record: RequestRecord, wallMs: number): string {
-	const { status, refusal, tenant, route, ending, attempts, correlation } = record;
+	const { status, refusal, tenant, route, upstream, ending, attempts, correlation } = record;
 	let line = `{"timestamp":"${timestamp(wallMs)}","level":"info","target":"proxy::access","message":"request","method":"${
 		record.method
 	}","path":${jsonString(record.path)}`;
@@ -16,9 +16,8 @@ export function accessLine(record: RequestRecord, wallMs: number): string {
 	if (ending !== 'complete') line += `,"ending":"${ending}"`;
 	if (refusal !== undefined) line += `,"reason":${jsonString(refusal.reason ?? refusal.body)}`;
 	if (tenant !== undefined) line += `,"tenant":${jsonString(tenant)}`;
-	if (route !== undefined) {
-		line += `,"route":${jsonString(route.prefix)},"upstream":${jsonString(route.upstream.authority)}`;
-	}
+	if (route !== undefined) line += `,"route":${jsonString(route.prefix)}`;
+	if (upstream !== undefined) line += `,"upstream":${jsonString(upstream.authority)}`;
 	line += `${record.connectionMembers},"bytes_in":${record.bytesIn},"bytes_out":${record.bytesOut},"duration_ms":${thousandths(
 		record.duration,
 	)}`;
@@ -65,7 +64,7 @@ export const ACCESS_MEMBERS: Readonly<Record<string, string>> = {
 		"only if the proxy answered by itself or broke off: which check refused (below), or what went wrong with the upstream. A 5xx without it is the upstream's own",
 	tenant: 'once its token is known to be good',
 	route: 'the prefix of its route, once it has one',
-	upstream: '`host:port` of that route',
+	upstream: '`host:port` that the request went to last, or was meant for; absent where none had been chosen',
 	protocol: '`http/1.1` or `h2`',
 	tls: 'the TLS version',
 	client: "the client's IP address",

@@ -27,7 +27,7 @@ import { AnswerFields } from './answer-fields.ts';
 import type { ClientRequest, ExchangeEvents } from './client.ts';
 import { Timed } from './deadlines.ts';
 import type { Dispatched } from './dispatch-queue.ts';
-import type { DataPlane, Route } from './plane.ts';
+import type { DataPlane, Route, Upstream } from './plane.ts';
 import { reportBrokenOff, reportRefusal } from './refusal-report.ts';
 import type { RequestRecord } from './request-record.ts';
 import type { RequestSpan } from './request-span.ts';
@@ -61,6 +61,8 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 	#report: RateLimitFields | undefined;
 	#target: CleanTarget | undefined;
 	protected route: Route | undefined;
+	/** Where the request goes; `undefined`: that has not been chosen yet. */
+	#upstream: Upstream | undefined;
 	/** Monotonic milliseconds when the request left for the upstream. */
 	#sentAt = 0;
 	/** What the breaker was promised a report on. */
@@ -165,6 +167,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		const route = plane.routes.match(pathOf(this.#target!));
 		if (route instanceof Rejection) return this.refuse(route);
 		this.route = route;
+		this.#upstream = route.group.only;
 		this.#countIn(route.stats);
 
 		// The path that the upstream gets has to mean the same to everybody, too, and so has the host that it is told of.
@@ -225,14 +228,17 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 
 		// Last, since this may spend the one probe of a half-open breaker. From here on an outcome must be reported.
 		this.span?.enters('circuit breaker');
-		this.#admission = route.upstream.breaker.admit(now, route.cooldownMs);
-		if (this.#admission === REFUSED) return this.refuse(CIRCUIT_OPEN);
+		const { group } = route;
+		const upstream = group.admit(now, route.cooldownMs);
+		if (upstream === undefined) return this.refuse(CIRCUIT_OPEN);
+		this.#admission = group.admission;
+		this.#upstream = upstream;
 
 		this.span?.enters('upstream');
 		this.#sentAt = now;
 		this.#measure(plane.histograms.gates, now - this.#startedAt - this.#waitedMs, now);
 		plane.deadlines.upstream.add(this);
-		this.#send(route.upstream.pool.take(now));
+		this.#send(upstream.pool.take(now));
 	}
 
 	/** What the client asked for; `null`: it is malformed. */
@@ -255,7 +261,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		const { certificateHeaders, forwarding } = route!;
 		const certificateLines =
 			certificateHeaders === undefined ? '' : client.connection.caller!.lines(certificateHeaders);
-		let { versionAndHost } = route!.upstream;
+		let { versionAndHost } = this.#upstream!;
 		let { lines } = this.#head!;
 		if (forwarding !== undefined) {
 			const authority = this.#authority ?? undefined;
@@ -295,7 +301,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		this.upstreamEnded();
 		if (kind === 'stale') {
 			// The connection had timed out under our hands: not the upstream's fault, and nothing was answered.
-			if (this.#mayRetry()) return this.#send(this.route!.upstream.pool.open());
+			if (this.#mayRetry()) return this.#send(this.#upstream!.pool.open());
 			return this.fail(rejection.BAD_GATEWAY.because(cause), 'abandoned');
 		}
 		if (kind === 'exhausted') return this.fail(rejection.OVERLOADED.because(cause), 'abandoned');
@@ -326,7 +332,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 	 */
 	protected settleByStatus(status: number, isComplete: boolean): void {
 		const now = this.plane.clock.now();
-		const { stats, durations, breaker } = this.route!.upstream;
+		const { stats, durations, breaker } = this.#upstream!;
 		stats.roundTrips.record(now - this.#sentAt, now);
 		this.#measure(durations, now - this.#sentAt, now);
 		if (isFailureStatus(status)) return this.settle('status', `status ${status}`, now);
@@ -355,12 +361,12 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 	 */
 	protected settle(outcome: Outcome, cause = '', now?: number): void {
 		if (this.#admission === REFUSED) return;
-		const { upstream, opening } = this.route!;
+		const { breaker } = this.#upstream!;
 		if (outcome === 'success' || outcome === 'abandoned') {
-			upstream.breaker.report(this.#admission, outcome);
+			breaker.report(this.#admission, outcome);
 		} else {
 			const failure = { reason: outcome, cause, tenant: this.#identity!.tenant };
-			upstream.breaker.fail(this.#admission, failure, opening, now ?? this.plane.clock.now());
+			breaker.fail(this.#admission, failure, this.route!.opening, now ?? this.plane.clock.now());
 		}
 		this.#admission = REFUSED;
 	}
@@ -411,15 +417,13 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 
 	/** What operators may be told of it. */
 	get #known() {
-		return { client: this.client, route: this.route, tenant: this.#identity?.tenant };
+		return { client: this.client, route: this.route, upstream: this.#upstream, tenant: this.#identity?.tenant };
 	}
 
 	/** Counts the answer that is about to be given. */
 	protected count(status: number, refusal?: Rejection): void {
-		const { plane, route } = this;
 		this.#answered = true;
-		if (route === undefined) plane.stats.answered(status);
-		else route.upstream.stats.answered(status);
+		(this.#upstream ?? this.plane).stats.answered(status);
 		this.record?.answers(status, refusal);
 		if (refusal !== undefined && this.client.method !== 'HEAD') {
 			this.#traffic?.gave(this.client.connection.protocol, refusal.body.length);
@@ -521,6 +525,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 		this.record = undefined;
 		record.tenant = this.#identity?.tenant;
 		record.route = this.route;
+		record.upstream = this.#upstream;
 		record.correlation = this.#correlation;
 		this.plane.requestLog!.end(record);
 	}

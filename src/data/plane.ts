@@ -24,6 +24,7 @@ import type { DispatchQueue } from './dispatch-queue.ts';
 import { versionAndHost } from './outgoing-head.ts';
 import type { RequestLog } from './request-record.ts';
 import type { TurnEnd } from './turn-end.ts';
+import type { UpstreamGroup } from './upstream/group.ts';
 import { UpstreamPool } from './upstream/pool.ts';
 import { ResponseHeads } from './upstream/response-heads.ts';
 
@@ -120,7 +121,8 @@ export interface Route {
 	readonly opening: OpeningRule;
 	/** What a tenant may ask of this route, in addition to all else; `undefined`: no limit. */
 	readonly limit?: RouteLimit | undefined;
-	readonly upstream: Upstream;
+	/** Where its requests go. */
+	readonly group: UpstreamGroup;
 	/** Who may use it; `undefined`: whoever has come this far. */
 	readonly access: RouteAccess | undefined;
 	/** What the upstream is told of the client's certificate; `undefined`: nothing. */
@@ -131,7 +133,7 @@ export interface Route {
 	readonly stats: RouteStats;
 }
 
-/** One upstream as this worker knows it. */
+/** One address of an upstream, as this worker knows it. */
 export class Upstream {
 	readonly authority: string;
 	readonly host: string;
@@ -154,7 +156,12 @@ export class Upstream {
 		this.port = seed.port;
 		this.stats = new UpstreamStats(seed.stats);
 		this.durations = histograms.durationsOf(seed);
-		const observe = watchCircuit(seed.authority, this.stats.transitions, new RateLimitedLog(log, clock), clock);
+		const observe = watchCircuit(
+			{ upstream: seed.authority, group: seed.group },
+			this.stats.transitions,
+			new RateLimitedLog(log, clock),
+			clock,
+		);
 		this.breaker = new BreakerCell(seed.breaker, observe);
 		this.pool = new UpstreamPool(this, deadlines, seed.idleTimeoutMs);
 		this.versionAndHost = versionAndHost(seed.authority);

@@ -4,7 +4,7 @@ import { withoutQuery } from '../gates/target.ts';
 import { limitOf } from '../shared/quota-gates.ts';
 import type { ForbiddenReason } from '../shared/stats.ts';
 import type { ClientRequest } from './client.ts';
-import type { DataPlane, Route } from './plane.ts';
+import type { DataPlane, Route, Upstream } from './plane.ts';
 
 /** What operators are told of requests that were refused or broken off: in counters by reason, and in the log. */
 
@@ -12,6 +12,7 @@ import type { DataPlane, Route } from './plane.ts';
 interface Refused {
 	readonly client: ClientRequest;
 	readonly route: Route | undefined;
+	readonly upstream: Upstream | undefined;
 	readonly tenant: string | undefined;
 }
 
@@ -69,13 +70,14 @@ function unserved(
 	{ strangers }: Told,
 	message: string,
 	{ body, reason = body }: Rejection,
-	{ client, route }: Refused,
+	{ client, route, upstream }: Refused,
 	status: number | undefined,
 ): void {
 	strangers.write('info', 'proxy::exchange', message, kindOf(reason), () => ({
 		status,
 		reason,
-		upstream: route?.upstream.authority,
+		upstream: upstream?.authority,
+		group: route?.group.name,
 		client: client.connection.ip,
 		path: withoutQuery(client.target),
 	}));

@@ -27,7 +27,9 @@ export class RequestRecord {
 	/** The proxy's own answer, or why it broke off another one. */
 	refusal: Rejection | undefined = undefined;
 	tenant: string | undefined = undefined;
-	route: { readonly prefix: string; readonly upstream: { readonly authority: string } } | undefined = undefined;
+	route: { readonly prefix: string } | undefined = undefined;
+	/** The last one that it was meant for; `undefined`: none had been chosen. */
+	upstream: { readonly authority: string } | undefined = undefined;
 	correlation: Correlation | undefined = undefined;
 	/** Of a request that is sampled. */
 	span: RequestSpan | undefined = undefined;

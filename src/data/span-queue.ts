@@ -73,7 +73,7 @@ export class SpanQueue {
 
 /** @param startMs wall-clock milliseconds since 1970. */
 export function toSpanRecord(record: RequestRecord, span: RequestSpan, startMs: number, tenants: boolean): SpanRecord {
-	const { method, path, status, ending, refusal, route, tenant, attempts, bytesIn, bytesOut } = record;
+	const { method, path, status, ending, refusal, route, upstream, tenant, attempts, bytesIn, bytesOut } = record;
 	return {
 		...span.context,
 		startMs,
@@ -87,7 +87,7 @@ export function toSpanRecord(record: RequestRecord, span: RequestSpan, startMs: 
 		protocol: span.connection.protocol,
 		client: span.connection.ip,
 		route: route?.prefix,
-		upstream: route?.upstream.authority,
+		upstream: upstream?.authority,
 		tenant: tenants ? tenant : undefined,
 		attempts,
 		bytesIn,

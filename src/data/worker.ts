@@ -46,6 +46,7 @@ import { RequestLog, type RequestRecord } from './request-record.ts';
 import { SpanQueue } from './span-queue.ts';
 import { TurnEnd } from './turn-end.ts';
 import { reportUnknownKeys } from './unknown-keys.ts';
+import { UpstreamGroup } from './upstream/group.ts';
 
 /**
  * One data-plane thread: builds its part of the world from `workerData`, serves, and does what the control plane says
@@ -190,14 +191,21 @@ class Worker {
 		const upstreams = routing.upstreams.map(
 			(seed) => this.#upstreams.get(seed.breakerId) ?? new Upstream(seed, this.#plane),
 		);
+		const groups = routing.groups.map(
+			({ name, upstreams: members }) =>
+				new UpstreamGroup(
+					name,
+					members.map((member) => upstreams[member]!),
+				),
+		);
 		const routes = new RouteTable<Route>(
 			routing.routes.map(
-				({ prefix, cooldownMs, opening, rate, upstream, access, certificateHeaders, forwarding, stats }) => ({
+				({ prefix, cooldownMs, opening, rate, group, access, certificateHeaders, forwarding, stats }) => ({
 					prefix,
 					cooldownMs,
 					opening,
 					limit: rate && this.#routeLimit(prefix, rate),
-					upstream: upstreams[upstream]!,
+					group: groups[group]!,
 					access: access && new RouteAccess(access, readNames),
 					certificateHeaders: certificateHeaders && new CertificateHeaders(certificateHeaders, readNames),
 					forwarding: forwarding && new Forwarding(forwarding, prefix),
@@ -330,14 +338,14 @@ function createHistograms({ index, histograms }: WorkerSeed): PlaneHistograms {
 
 /** The line of `RUST_LOG=proxy::request=debug` about each answer. */
 function debugLines(log: Logger): (record: RequestRecord) => void {
-	return ({ method, path, status, tenant, route, refusal, duration }) => {
+	return ({ method, path, status, tenant, upstream, refusal, duration }) => {
 		if (status === 0) return;
 		log.debug('proxy::request', 'answered', {
 			method,
 			path,
 			status,
 			tenant,
-			upstream: route?.upstream.authority,
+			upstream: upstream?.authority,
 			rejection: refusal?.code,
 			reason: refusal?.reason,
 			duration_ms: Math.round(duration * 1000) / 1000,

@@ -9,12 +9,12 @@ const TARGET = 'proxy::breaker';
  * Counts and logs what this thread makes of one upstream's circuit. The log is a limited one, since clients that leave at
  * the right moment can have a circuit open and half-open in turns, as fast as they can ask.
  *
- * @param upstream `host:port`.
+ * @param names of the upstream: `host:port`, and the name of its `[[upstreams]]`, if it has one.
  * @param log of this upstream alone: one that changes often must not hide another's lines.
  * @param clock the scale of all breakers.
  */
 export function watchCircuit(
-	upstream: string,
+	names: { readonly upstream: string; readonly group: string | undefined },
 	counts: TransitionCounts,
 	log: RateLimitedLog,
 	clock: Clock,
@@ -23,7 +23,7 @@ export function watchCircuit(
 		const state = CIRCUIT_NAMES[to];
 		counts.count(state, reason, cause, clock.now(), clock.wallSeconds());
 		log.write(to === OPEN ? 'warn' : 'info', TARGET, `circuit is ${state}`, `${state} ${reason}`, () => ({
-			upstream,
+			...names,
 			from: CIRCUIT_NAMES[from],
 			to: state,
 			reason,

@@ -45,12 +45,14 @@ export interface ClientRules {
 
 export type TlsVersion = '1.2' | '1.3';
 
-/** One upstream as a worker sees it. */
+/** One address of an upstream, as a worker sees it. */
 export interface UpstreamSeed {
 	/** `host:port`, the metric label and the `Host` header. */
 	readonly authority: string;
 	readonly host: string;
 	readonly port: number;
+	/** Of its `[[upstreams]]`; `undefined`: a route's URL. */
+	readonly group: string | undefined;
 	/** Tells breakers apart. The memory cannot: each message wraps it in a new object. */
 	readonly breakerId: number;
 	/** For `BreakerCell`; the same memory in every worker. */
@@ -63,14 +65,22 @@ export interface UpstreamSeed {
 	readonly idleTimeoutMs: number;
 }
 
+/** The addresses among which a route's requests are spread. */
+export interface UpstreamGroupSeed {
+	/** `undefined`: a route's URL. */
+	readonly name: string | undefined;
+	/** Indexes into `upstreams`. */
+	readonly upstreams: readonly number[];
+}
+
 export interface RouteSeed {
 	readonly prefix: string;
 	readonly cooldownMs: number;
 	readonly opening: OpeningRule;
 	/** For each tenant, in addition to its own; `undefined`: none. */
 	readonly rate?: RateSeed | undefined;
-	/** Index into `upstreams`. */
-	readonly upstream: number;
+	/** Index into `groups`. */
+	readonly group: number;
 	/** Who may use it; `undefined`: whoever has a token. */
 	readonly access?: RouteAccessSeed | undefined;
 	/** What the upstream is told of the client's certificate; `undefined`: nothing. */
@@ -83,6 +93,7 @@ export interface RouteSeed {
 
 export interface RoutingSeed {
 	readonly upstreams: readonly UpstreamSeed[];
+	readonly groups: readonly UpstreamGroupSeed[];
 	readonly routes: readonly RouteSeed[];
 }
 

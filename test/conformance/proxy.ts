@@ -92,6 +92,7 @@ async function seed(settings: GateSettings, publicKey: KeyObject, upstream: Serv
 					authority: `127.0.0.1:${port}`,
 					host: '127.0.0.1',
 					port,
+					group: undefined,
 					breakerId: 1,
 					breaker,
 					stats,
@@ -99,12 +100,13 @@ async function seed(settings: GateSettings, publicKey: KeyObject, upstream: Serv
 					idleTimeoutMs: 4000,
 				},
 			],
+			groups: [{ name: undefined, upstreams: [0] }],
 			routes: [
 				{
 					prefix: '/',
 					cooldownMs: 1000,
 					opening: { failures: 1, tenants: 1 },
-					upstream: 0,
+					group: 0,
 					stats: RouteStats.allocate(1),
 				},
 			],

@@ -8,6 +8,7 @@ import { Http1Front } from '../../src/data/http1/front.ts';
 import { Http2Front } from '../../src/data/http2/front.ts';
 import type { Upstream } from '../../src/data/plane.ts';
 import type { OutgoingBody } from '../../src/data/upstream/connection.ts';
+import { UpstreamGroup } from '../../src/data/upstream/group.ts';
 import { RouteTable } from '../../src/gates/routes.ts';
 import { BucketTotal } from '../../src/shared/bucket-counts.ts';
 import { RouteStats } from '../../src/shared/route-stats.ts';
@@ -74,7 +75,7 @@ for (const [protocol, { accept, head, body }] of Object.entries(SENDERS)) {
 					prefix: '/',
 					cooldownMs: 1000,
 					opening: { failures: 1, tenants: 1 },
-					upstream: upstream as unknown as Upstream,
+					group: new UpstreamGroup(undefined, [upstream as unknown as Upstream]),
 					access: undefined,
 					certificateHeaders: undefined,
 					stats: RouteStats.of(RouteStats.allocate(1), 0),

@@ -1,6 +1,11 @@
 /** Writes the configuration file of specification 2.1: for the demo, and for tests that vary one key at a time. */
 
-export type TomlValue = string | number | boolean | readonly string[];
+export type TomlValue =
+	| string
+	| number
+	| boolean
+	| readonly TomlValue[]
+	| { readonly [key: string]: TomlValue | undefined };
 
 /** The file's keys as they are spelled in it. Keys that are `undefined` are left out. */
 export interface ConfigTables {
@@ -39,6 +44,8 @@ export interface ConfigTables {
 	readonly trace?: Readonly<Record<string, TomlValue | undefined>>;
 	readonly status?: { readonly tenants?: boolean; readonly hosts?: readonly string[] };
 	readonly tenants?: readonly TenantEntry[];
+	/** `[[upstreams]]`, by their own keys. */
+	readonly upstreams?: readonly Readonly<Record<string, TomlValue | undefined>>[];
 	readonly routes: readonly RouteEntry[];
 }
 
@@ -51,7 +58,7 @@ export interface TenantEntry {
 
 export interface RouteEntry {
 	readonly prefix: string;
-	/** `http://host:port`. */
+	/** `http://host:port`, or the name of one of `upstreams`. */
 	readonly upstream: string;
 	readonly cooldown_secs?: number;
 	readonly failures?: number;
@@ -75,7 +82,7 @@ export interface RouteEntry {
 
 /** The file's text. Keys outside any table come first, as TOML demands. */
 export function renderConfig(config: ConfigTables): string {
-	const { tls, jwt, limits, breaker, log, trace, status, tenants = [], routes, ...top } = config;
+	const { tls, jwt, limits, breaker, log, trace, status, tenants = [], upstreams = [], routes, ...top } = config;
 	return [
 		keys(top),
 		table('[tls]', tls),
@@ -86,6 +93,7 @@ export function renderConfig(config: ConfigTables): string {
 		...(trace === undefined ? [] : [table('[trace]', trace)]),
 		...(status === undefined ? [] : [table('[status]', status)]),
 		...tenants.map((tenant) => table('[[tenants]]', tenant)),
+		...upstreams.map((upstream) => table('[[upstreams]]', upstream)),
 		...routes.map((route) => table('[[routes]]', route)),
 	].join('\n');
 }
@@ -104,5 +112,11 @@ function keys(entries: object): string {
 /** A JSON string is a TOML basic string but for DEL, which TOML wants escaped (TOML 1.0, "String"). */
 function literal(value: TomlValue): string {
 	if (Array.isArray(value)) return `[${value.map(literal).join(', ')}]`;
+	if (typeof value === 'object') {
+		const entries = Object.entries(value).flatMap(([key, one]) =>
+			one === undefined ? [] : `${key} = ${literal(one)}`,
+		);
+		return `{ ${entries.join(', ')} }`;
+	}
 	return typeof value === 'string' ? JSON.stringify(value).replaceAll('\x7f', '\\u007f') : String(value);
 }

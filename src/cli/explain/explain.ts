@@ -1,6 +1,7 @@
 import type { X509Certificate } from 'node:crypto';
 import { bodyMode, framingLine, judgesLengthFirst } from '#body';
 import type { Config, RouteConfig } from '../../config/config.ts';
+import { groupKey } from '../../config/upstream.ts';
 import { quote } from '../../config/wording.ts';
 import type { StartFiles } from '../../control/files/inspection.ts';
 import { versionAndHost } from '../../data/outgoing-head.ts';
@@ -104,7 +105,7 @@ export async function explain(
 		outcome,
 		endsAt,
 		route: route?.prefix,
-		upstream: route?.upstream.authority,
+		upstream: route && groupKey(route.group),
 		upstreamHead,
 		notes,
 	};
@@ -264,7 +265,7 @@ function correlatorOf({ trace, log: { requestId } }: Config): ((head: Identified
 
 /** As `Exchange` writes it. */
 async function headFor(
-	{ prefix, upstream, certificateHeaders, forwarding }: RouteConfig,
+	{ prefix, group, certificateHeaders, forwarding }: RouteConfig,
 	{ tenantHeader }: Identity,
 	{ method, target, targetAuthority, head }: ReadRequest,
 	{ bodyBytes }: RequestSpec,
@@ -277,7 +278,7 @@ async function headFor(
 		certificateHeaders === undefined ? '' : connection.caller!.lines(new CertificateHeaders(certificateHeaders, read));
 	const correlation = identify?.(head!);
 	const framing = framingLine(method, bodyLength === UNDECLARED ? (bodyBytes ?? UNDECLARED) : bodyLength);
-	const plain = { versionAndHost: versionAndHost(upstream.authority), lines: head!.lines };
+	const plain = { versionAndHost: versionAndHost(group.addresses[0]!.authority), lines: head!.lines };
 	const authority = targetAuthority ?? head!.authority;
 	const rewritten =
 		forwarding === undefined

@@ -125,27 +125,38 @@ export async function judgeCaller(
 /** Where a route asks for names alone, the token says nothing. */
 const NOBODY = { tenant: '' } as VerifiedToken;
 
-/** By the metrics of a running proxy, where it was asked. */
-export function judgeUpstream({ upstream }: RouteConfig, page: string | undefined, reports: Reports): void {
-	const { authority } = upstream;
-	const sample = (family: string) => sampleOf(page ?? '', family, authority);
-	const circuit = sample('proxy_circuit_state');
-	if (circuit === undefined) {
+/** By the metrics of a running proxy, where it was asked. One address that its breaker admits is enough. */
+export function judgeUpstream({ group }: RouteConfig, page: string | undefined, reports: Reports): void {
+	const found = group.addresses.map(({ authority }) => {
+		const sample = (family: string) => sampleOf(page ?? '', family, authority, group.name);
+		return { authority, circuit: sample('proxy_circuit_state'), alive: sample('proxy_upstream_alive') };
+	});
+	const all = found.map(({ authority }) => authority);
+	if (found.every(({ circuit }) => circuit === undefined)) {
 		const words = page === undefined ? 'needs the running proxy' : 'the running proxy does not know this upstream';
-		reports.notAsked('circuit breaker', `of ${authority}; ${words}`);
-		reports.notAsked('upstream', `http://${authority}; ${words}`);
+		reports.notAsked('circuit breaker', `of ${all.join(', ')}; ${words}`);
+		reports.notAsked('upstream', `${all.map((authority) => `http://${authority}`).join(', ')}; ${words}`);
 		return;
 	}
-	const state = circuit === '0' ? 'closed' : circuit === '1' ? 'open' : 'half-open: another request is the probe';
-	reports.judged('circuit breaker', circuit === '0' ? undefined : CIRCUIT_OPEN, `of ${authority}: ${state}`);
-	const alive = sample('proxy_upstream_alive');
-	const health = alive === undefined ? 'not probed' : alive === '1' ? 'passed' : 'failed, or not made yet';
-	reports.notAsked('upstream', `http://${authority}; its last health probe: ${health}`);
+	const isAdmitted = found.some(({ circuit }) => circuit === '0');
+	const circuits = found.map(({ authority, circuit = '' }) => `of ${authority}: ${CIRCUITS[circuit] ?? 'not known'}`);
+	reports.judged('circuit breaker', isAdmitted ? undefined : CIRCUIT_OPEN, ...circuits);
+	const healths = found.map(({ authority, alive }) => {
+		const health = alive === undefined ? 'not probed' : alive === '1' ? 'passed' : 'failed, or not made yet';
+		return `http://${authority}; its last health probe: ${health}`;
+	});
+	reports.notAsked('upstream', ...healths);
 }
 
-/** The value of the sample that has this one label. */
-function sampleOf(page: string, family: string, upstream: string): string | undefined {
-	const lead = `${family}{upstream="${upstream}"} `;
+const CIRCUITS: Readonly<Record<string, string>> = {
+	0: 'closed',
+	1: 'open',
+	2: 'half-open: another request is the probe',
+};
+
+/** The value of the sample of this upstream that has no other labels. */
+function sampleOf(page: string, family: string, upstream: string, group: string | undefined): string | undefined {
+	const lead = `${family}{upstream="${upstream}"${group === undefined ? '' : `,group="${group}"`}} `;
 	return page
 		.split('\n')
 		.find((line) => line.startsWith(lead))

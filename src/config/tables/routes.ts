@@ -7,6 +7,7 @@ import { explained, MAX_SECONDS, table, text, wholeNumber } from './kinds.ts';
 import { routeCallerKeys } from './route-callers.ts';
 import { routeRateKeys } from './tenants.ts';
 import { routeUpstreamKeys } from './upstream-keys.ts';
+import { GROUP_NAME } from './upstreams.ts';
 
 /** One `[[routes]]` (specification 2.1). */
 export const route = table('[[routes]]', {
@@ -19,17 +20,21 @@ export const route = table('[[routes]]', {
 		.meta({ pattern: '^/[\\x21\\x22\\x24-\\x3e\\x40-\\x7e]*$' })
 		.describe('the paths that the route is for, matched on a path-segment boundary, longest first'),
 	upstream: text(
-		'http://host[:port], one address',
+		'http://host[:port], one address, or the name of an [[upstreams]]',
 		'set it to the address to route to, for example "http://localhost:3000"',
 	)
-		.transform((address, context) => {
-			const upstream = parseUpstream(address);
-			if (typeof upstream !== 'string') return upstream;
-			context.addIssue(upstream);
+		.transform((upstream, context) => {
+			// Whether there is one of that name is looked at in `upstream-conflicts.ts`.
+			if (GROUP_NAME.test(upstream)) return upstream;
+			const address = parseUpstream(upstream);
+			if (typeof address !== 'string') return address;
+			context.addIssue(address);
 			return z.NEVER;
 		})
-		.meta({ pattern: '^[Hh][Tt][Tt][Pp]://(?:\\[[0-9A-Fa-f:.]+\\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?$' })
-		.describe('where its requests go: `http://host[:port]`, one address'),
+		.meta({
+			pattern: '^(?:[A-Za-z0-9_-]+|[Hh][Tt][Tt][Pp]://(?:\\[[0-9A-Fa-f:.]+\\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?)$',
+		})
+		.describe('where its requests go: `http://host[:port]`, one address, or the name of an `[[upstreams]]`'),
 	cooldown_secs: wholeNumber(1, MAX_SECONDS, 'default_cooldown_secs', 'of seconds')
 		.optional()
 		.meta(

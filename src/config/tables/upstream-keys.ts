@@ -14,7 +14,8 @@ const MEANINGS = {
 
 /**
  * What holds for an upstream, whichever route leads to it: how its health is probed and how long its idle connections are
- * kept. The keys stand at the top of the file for all upstreams, and in a `[[routes]]` table for that of the route.
+ * kept. The keys stand at the top of the file for all upstreams, in an `[[upstreams]]` table for its addresses, and in a `[[routes]]`
+ * table for the address of its URL.
  */
 export const upstreamKeys = {
 	health: flag('true').default(true).describe(MEANINGS.health),
@@ -27,20 +28,24 @@ export const upstreamKeys = {
 
 const GLOBAL = 'the value at the top of the file';
 
-function ofRoute(key: keyof typeof MEANINGS) {
-	return explained(`${MEANINGS[key]}; the same for all routes to one upstream`, { unset: GLOBAL });
+/** @param where words behind the meaning. */
+function ownKeys(where: string) {
+	const own = (key: keyof typeof MEANINGS) => explained(`${MEANINGS[key]}${where}`, { unset: GLOBAL });
+	const verdicts = () => wholeNumber(1, MAX_VERDICTS, GLOBAL, 'of probes in a row').optional();
+	return {
+		health: flag(GLOBAL).optional().meta(own('health')),
+		health_path: healthPath().optional().meta(own('health_path')),
+		health_timeout_secs: secondsOr(GLOBAL).optional().meta(own('health_timeout_secs')),
+		unhealthy_after: verdicts().meta(own('unhealthy_after')),
+		healthy_after: verdicts().meta(own('healthy_after')),
+		upstream_idle_timeout_secs: secondsOr(GLOBAL).optional().meta(own('upstream_idle_timeout_secs')),
+	} satisfies Record<keyof typeof upstreamKeys, unknown>;
 }
 
-export const routeUpstreamKeys = {
-	health: flag(GLOBAL).optional().meta(ofRoute('health')),
-	health_path: healthPath().optional().meta(ofRoute('health_path')),
-	health_timeout_secs: secondsOr(GLOBAL).optional().meta(ofRoute('health_timeout_secs')),
-	unhealthy_after: wholeNumber(1, MAX_VERDICTS, GLOBAL, 'of probes in a row')
-		.optional()
-		.meta(ofRoute('unhealthy_after')),
-	healthy_after: wholeNumber(1, MAX_VERDICTS, GLOBAL, 'of probes in a row').optional().meta(ofRoute('healthy_after')),
-	upstream_idle_timeout_secs: secondsOr(GLOBAL).optional().meta(ofRoute('upstream_idle_timeout_secs')),
-} satisfies Record<keyof typeof upstreamKeys, unknown>;
+/** Beside the URL of an upstream. */
+export const routeUpstreamKeys = ownKeys('; the same for all routes to one upstream');
+/** In `[[upstreams]]`. */
+export const groupUpstreamKeys = ownKeys('');
 
 /** Origin form (RFC 9112 section 3.2.1), as it goes into the probe's request line: a query may follow, no fragment. */
 function healthPath() {

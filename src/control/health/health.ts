@@ -27,7 +27,7 @@ export interface ProberParts {
 }
 
 /** What the prober needs of an upstream. Those without `health` are never asked. */
-export type Watched = Pick<Upstream, 'address' | 'breaker' | 'health' | 'alive'>;
+export type Watched = Pick<Upstream, 'address' | 'group' | 'breaker' | 'health' | 'alive'>;
 
 /** For a round of first verdicts: who waits for them gets no more than this (decisions "Circuit breaker"), ms. */
 export const PROVE_LIMIT_MS = 2_000;
@@ -144,11 +144,11 @@ export class HealthProber {
 
 	#apply(upstream: Watched, health: HealthSettings, verdict: Verdict): void {
 		const { clock, log } = this.#parts;
-		const { authority } = upstream.address;
+		const names = { upstream: upstream.address.authority, group: upstream.group };
 		const { healthy, cause } = verdict;
 		if (healthy === 'unknown') {
 			if (!this.#unasked.has(upstream)) {
-				log.warn(TARGET, 'health cannot be probed; keeping the last verdict', { upstream: authority, cause });
+				log.warn(TARGET, 'health cannot be probed; keeping the last verdict', { ...names, cause });
 			}
 			this.#unasked.add(upstream);
 			return;
@@ -160,7 +160,7 @@ export class HealthProber {
 		upstream.breaker.health(healthy, clock.now(), `health: ${verdict.status ?? cause}`);
 		if (upstream.alive === healthy) return;
 		upstream.alive = healthy;
-		if (healthy) log.info(TARGET, 'upstream is healthy', { upstream: authority });
-		else log.warn(TARGET, 'upstream is unhealthy', { upstream: authority, cause });
+		if (healthy) log.info(TARGET, 'upstream is healthy', names);
+		else log.warn(TARGET, 'upstream is unhealthy', { ...names, cause });
 	}
 }

@@ -22,6 +22,7 @@ import type { FamilyDescription } from './exposition.ts';
  */
 
 const UPSTREAM = 'host:port';
+const GROUP = 'name of its [[upstreams]], where it is in one';
 const ROUTE = 'prefix of the route; absent while none is known, and for what has none';
 const WORKER = 'index of the worker, from 0';
 const RESULTS = ['success', 'failure'] as const;
@@ -32,13 +33,13 @@ export const FAMILIES = {
 		name: 'proxy_requests_total',
 		type: 'counter',
 		help: 'Answers to clients, by status and by the upstream where one was chosen.',
-		labels: { status: 'HTTP status', upstream: `${UPSTREAM}, where one was chosen` },
+		labels: { status: 'HTTP status', upstream: `${UPSTREAM}, where one was chosen`, group: GROUP },
 	},
 	requestDuration: {
 		name: 'proxy_request_duration_seconds',
 		type: 'summary',
 		help: 'Round trips to the upstream that came back with a response, whatever its status, from departure to its end (streaming mode: to its head); quantiles over the last minute.',
-		labels: { upstream: UPSTREAM },
+		labels: { upstream: UPSTREAM, group: GROUP },
 		unit: 'seconds',
 	},
 	authFailures: {
@@ -70,19 +71,19 @@ export const FAMILIES = {
 		name: 'proxy_circuit_state',
 		type: 'gauge',
 		help: 'Circuit breaker: 0 closed, 1 open, 2 half-open.',
-		labels: { upstream: UPSTREAM },
+		labels: { upstream: UPSTREAM, group: GROUP },
 	},
 	upstreamAlive: {
 		name: 'proxy_upstream_alive',
 		type: 'gauge',
 		help: 'Last health probe: 1 passed, 0 failed or not made yet.',
-		labels: { upstream: `${UPSTREAM}; not of those that are not probed` },
+		labels: { upstream: `${UPSTREAM}; not of those that are not probed`, group: GROUP },
 	},
 	upstreamDuration: {
 		name: 'proxy_upstream_duration_seconds',
 		type: 'histogram',
 		help: 'The round trips of proxy_request_duration_seconds, over all time; buckets by [metrics] buckets.',
-		labels: { upstream: UPSTREAM },
+		labels: { upstream: UPSTREAM, group: GROUP },
 		unit: 'seconds',
 	},
 	gateDuration: {
@@ -183,7 +184,7 @@ export const FAMILIES = {
 		name: 'proxy_circuit_transitions_total',
 		type: 'counter',
 		help: 'Changes of the circuit breaker, by what it became and why.',
-		labels: { upstream: UPSTREAM, to: CIRCUIT_NAMES, reason: REASONS_OF_TRANSITIONS },
+		labels: { upstream: UPSTREAM, group: GROUP, to: CIRCUIT_NAMES, reason: REASONS_OF_TRANSITIONS },
 	},
 	connections: {
 		name: 'proxy_connections',
@@ -225,7 +226,7 @@ export const FAMILIES = {
 		name: 'proxy_upstream_connections',
 		type: 'gauge',
 		help: 'Connections to upstreams, in use or waiting for the next request.',
-		labels: { upstream: UPSTREAM, state: ['active', 'idle'] },
+		labels: { upstream: UPSTREAM, group: GROUP, state: ['active', 'idle'] },
 	},
 	bodyMemory: {
 		name: 'proxy_body_memory_bytes',

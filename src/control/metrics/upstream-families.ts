@@ -14,8 +14,8 @@ import { FAMILIES } from './family-table.ts';
  */
 
 export interface UpstreamReading {
-	/** `host:port`. */
-	readonly upstream: string;
+	/** `upstream`: `host:port`, and `group`, where it has one. */
+	readonly labels: Labels;
 	readonly circuit: number;
 	/** `undefined` where health is not probed. */
 	readonly alive: boolean | undefined;
@@ -46,11 +46,11 @@ export function* readUpstreams(
 }
 
 function readUpstream(upstream: Upstream, layout: BucketLayout, summary: Summary, now: number): UpstreamReading {
-	const { address, breaker, counters, health, alive } = upstream;
+	const { address, group, breaker, counters, health, alive } = upstream;
 	const regions = counters.stats.map((region) => new UpstreamStats(region));
 	const readings = regions.map((region) => region.read());
 	return {
-		upstream: address.authority,
+		labels: { upstream: address.authority, ...(group !== undefined && { group }) },
 		circuit: breaker.circuit,
 		alive: health === undefined ? undefined : alive === true,
 		transitions: TRANSITIONS.map((_, i) => total([counters, ...regions], ({ transitions }) => transitions.cells[i]!)),
@@ -89,42 +89,43 @@ export function* writeAnswers(
 ): Generator<void> {
 	const requests = page.family(FAMILIES.requests);
 	for (const [status, count] of own) requests.sample(count, { status: String(status) });
-	for (const { upstream, answers, createdSeconds } of upstreams) {
-		for (const [status, count] of answers) requests.sample(count, { status: String(status), upstream }, createdSeconds);
+	for (const { labels, answers, createdSeconds } of upstreams) {
+		for (const [status, count] of answers)
+			requests.sample(count, { status: String(status), ...labels }, createdSeconds);
 		yield;
 	}
 	const summaries = page.family(FAMILIES.requestDuration);
-	for (const { upstream, roundTrips, createdSeconds } of upstreams) {
-		summaries.summary(roundTrips, { upstream }, createdSeconds);
+	for (const { labels, roundTrips, createdSeconds } of upstreams) {
+		summaries.summary(roundTrips, labels, createdSeconds);
 		yield;
 	}
 	const histograms = page.family(FAMILIES.upstreamDuration);
-	for (const { upstream, durations, createdSeconds } of upstreams) {
-		histograms.histogram(bounds, durations, { upstream }, createdSeconds);
+	for (const { labels, durations, createdSeconds } of upstreams) {
+		histograms.histogram(bounds, durations, labels, createdSeconds);
 		yield;
 	}
 }
 
 export function* writeCircuits(page: Exposition, upstreams: readonly UpstreamReading[]): Generator<void> {
 	const circuits = page.family(FAMILIES.circuitState);
-	for (const { upstream, circuit } of upstreams) circuits.sample(circuit, { upstream });
+	for (const { labels, circuit } of upstreams) circuits.sample(circuit, labels);
 	yield;
 	const alive = page.family(FAMILIES.upstreamAlive);
-	for (const { upstream, alive: passed } of upstreams) {
-		if (passed !== undefined) alive.sample(passed ? 1 : 0, { upstream });
+	for (const { labels, alive: passed } of upstreams) {
+		if (passed !== undefined) alive.sample(passed ? 1 : 0, labels);
 	}
 	yield;
 	const transitions = page.family(FAMILIES.circuitTransitions);
-	for (const { upstream, transitions: counts, createdSeconds } of upstreams) {
+	for (const { labels, transitions: counts, createdSeconds } of upstreams) {
 		for (const [i, { to, reason }] of TRANSITIONS.entries()) {
 			// What alerts are made of is there from the start. All of it would be a third of the page of a thousand upstreams.
-			if (counts[i] !== 0 || to === 'open') transitions.sample(counts[i]!, { upstream, to, reason }, createdSeconds);
+			if (counts[i] !== 0 || to === 'open') transitions.sample(counts[i]!, { ...labels, to, reason }, createdSeconds);
 		}
 		yield;
 	}
 	const connections = page.family(FAMILIES.upstreamConnections);
-	for (const { upstream, active, idle } of upstreams) {
-		connections.sample(active, { upstream, state: 'active' }).sample(idle, { upstream, state: 'idle' });
+	for (const { labels, active, idle } of upstreams) {
+		connections.sample(active, { ...labels, state: 'active' }).sample(idle, { ...labels, state: 'idle' });
 		yield;
 	}
 }

@@ -1,4 +1,5 @@
 import type { RouteConfig } from '../../config/config.ts';
+import { groupKey } from '../../config/upstream.ts';
 import { CLOSED } from '../../shared/breaker-cell.ts';
 import { type BudgetMemory, budgetInUse } from '../../shared/budget.ts';
 import { ConcurrencyCounts, type ConcurrencyMemory } from '../../shared/concurrency.ts';
@@ -107,10 +108,10 @@ export class FactReader implements FactSource {
 	}
 
 	*sampled(): Iterable<Sampled> {
-		for (const { address, counters } of this.#sources.routing().upstreams.values()) {
+		for (const [key, { counters }] of this.#sources.routing().upstreams) {
 			const regions = this.#regions(counters);
 			yield {
-				key: address.authority,
+				key,
 				answers: () => total(regions, (region) => region.answersInAll),
 				addRoundTrips: (to, nowMs) => {
 					let any = false;
@@ -144,16 +145,17 @@ export class FactReader implements FactSource {
 
 	#upstreams(): UpstreamFacts[] {
 		const { routes, upstreams } = this.#sources.routing();
-		const prefixes = Map.groupBy(routes, ({ upstream }: RouteConfig) => upstream.authority);
+		const prefixes = Map.groupBy(routes, ({ group }: RouteConfig) => groupKey(group));
 		return Array.from(upstreams.values(), (upstream) => {
-			const { address, breaker, counters, health, alive } = upstream;
+			const { address, group, breaker, counters, health, alive } = upstream;
 			const regions = this.#regions(counters);
 			const readings = regions.map((region) => region.read());
 			const opened = (cells: Float64Array) => total(OPENINGS, (i) => cells[i]!);
 			const openings = total([counters, ...regions], ({ transitions }) => opened(transitions.cells));
 			return {
 				upstream: address.authority,
-				routes: (prefixes.get(address.authority) ?? []).map(({ prefix }) => prefix),
+				group,
+				routes: (prefixes.get(group ?? address.authority) ?? []).map(({ prefix }) => prefix),
 				circuit: breaker.circuit,
 				// Of one that has never been open nobody asks why, and the words have to be decoded.
 				transition:

@@ -63,6 +63,8 @@ export interface Facts extends CounterFacts {
 export interface UpstreamFacts {
 	/** `host:port`. */
 	readonly upstream: string;
+	/** Name of its `[[upstreams]]`. */
+	readonly group: string | undefined;
 	/** Prefixes. */
 	readonly routes: readonly string[];
 	readonly circuit: Circuit;

@@ -73,6 +73,8 @@ export interface Snapshot {
 export interface UpstreamStatus {
 	/** `host:port`. */
 	readonly upstream: string;
+	/** Name of its `[[upstreams]]`, if it is in one. */
+	readonly group: string | null;
 	/** Prefixes of its routes. */
 	readonly routes: readonly string[];
 	readonly breaker: {

@@ -1,5 +1,6 @@
 import { CIRCUIT_NAMES } from '../../shared/stats.ts';
 import { sum } from '../metrics/adding-up.ts';
+import { upstreamKey } from '../upstreams.ts';
 import { countsOf, refusalsOf } from './counts.ts';
 import type { Facts, UpstreamFacts } from './facts.ts';
 import type { History } from './history.ts';
@@ -9,7 +10,7 @@ import { pageOf, type View } from './view.ts';
 
 /** What the facts of one moment mean. Pure. */
 export function takeSnapshot(facts: Facts, history: Pick<History, 'latest' | 'rise'>): Snapshot {
-	const upstreams = facts.upstreams.map((one) => toStatus(one, history.latest(one.upstream)));
+	const upstreams = facts.upstreams.map((one) => toStatus(one, history.latest(historyKey(one))));
 	const { completed, quantile } = facts.handshakes;
 	const failures = facts.handshakeFailures;
 	const counted = (kind: string, counts: ReadonlyMap<string, number>) => countsOf(kind, counts, history);
@@ -120,10 +121,26 @@ export function pageOfSnapshot(
 	const filter = view.filter.toLowerCase();
 	const page = pageOf(upstreams, view, (one) => {
 		if (view.troubled && !isTroubled(one)) return false;
-		return filter === '' || [one.upstream, ...one.routes].some((name) => name.toLowerCase().includes(filter));
+		return (
+			filter === '' ||
+			[one.upstream, one.group ?? '', ...one.routes].some((name) => name.toLowerCase().includes(filter))
+		);
 	});
-	const items = page.items.map((one) => ({ ...one, history: history.chart(one.upstream, nowMs) ?? null }));
+	const items = page.items.map((one) => ({
+		...one,
+		history: history.chart(historyKey(one), nowMs) ?? null,
+	}));
 	return { ...rest, upstreams: { ...page, items }, history: { seconds_between: 10, ...history.total(nowMs) } };
+}
+
+function historyKey({
+	upstream,
+	group,
+}: {
+	readonly upstream: string;
+	readonly group?: string | null | undefined;
+}): string {
+	return upstreamKey(upstream, group ?? undefined);
 }
 
 export function isTroubled({ breaker, health }: UpstreamStatus): boolean {
@@ -131,11 +148,12 @@ export function isTroubled({ breaker, health }: UpstreamStatus): boolean {
 }
 
 function toStatus(facts: UpstreamFacts, point: Point): UpstreamStatus {
-	const { upstream, routes, circuit, alive, probed, transition, opened, answers, active, idle } = facts;
+	const { upstream, group, routes, circuit, alive, probed, transition, opened, answers, active, idle } = facts;
 	let errors = 0;
 	for (const [status, count] of answers) if (status >= 500) errors += count;
 	return {
 		upstream,
+		group: group ?? null,
 		routes,
 		breaker: {
 			state: CIRCUIT_NAMES[circuit]!,

@@ -31,6 +31,7 @@ export function exampleFacts({ well = false, others = 0, tenants = false, hostil
 	const ago = (seconds: number) => wall - seconds;
 	const upstream = (name: string, routes: string[], requests: number, rest: Partial<UpstreamFacts> = {}) => ({
 		upstream: name,
+		group: undefined,
 		routes: routes.map((prefix) => `${prefix}${hostile}`),
 		circuit: CLOSED as UpstreamFacts['circuit'],
 		transition: undefined,

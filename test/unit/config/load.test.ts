@@ -204,7 +204,11 @@ describe('a configuration that is right', () => {
 			upstream = "http://c"
 			health = false
 		`);
-		const settings = routes.map(({ opening, health, idleTimeoutMs }) => ({ opening, health, idleTimeoutMs }));
+		const settings = routes.map(({ opening, group: { health, idleTimeoutMs } }) => ({
+			opening,
+			health,
+			idleTimeoutMs,
+		}));
 		const common = { opening: { failures: 5, tenants: 2 }, idleTimeoutMs: 1500 };
 		assert.deepEqual(settings, [
 			{ ...common, health: { path: '/ready?deep=1', timeoutMs: 500, unhealthyAfter: 3, healthyAfter: 2 } },
@@ -216,7 +220,7 @@ describe('a configuration that is right', () => {
 			{ ...common, health: undefined },
 		]);
 		const off = parse(`health = false${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "http://a"\nhealth = true`);
-		assert.deepEqual(off.routes[0]!.health, OF_TODAY.health);
+		assert.deepEqual(off.routes[0]!.group.health, OF_TODAY.health);
 	});
 
 	it('says of each route who may use it, and what its upstream is told of certificates', () => {
@@ -379,7 +383,8 @@ describe('a configuration that is right', () => {
 			config.limits,
 			config.routes,
 			config.routes[0],
-			config.routes[0]?.upstream,
+			config.routes[0]?.group,
+			config.routes[0]?.group.addresses[0],
 		];
 		assert.deepEqual(
 			parts.filter((part) => !Object.isFrozen(part)),
@@ -517,15 +522,15 @@ cert_path = ""`).split('\n'),
 		assert.equal(parse(MINIMAL.replace('ca.pem', './c:/ca.pem')).tls.clientCaPath, './c:/ca.pem');
 	});
 
-	it('is told that a route has one upstream', () => {
+	it('is told that the URL of a route is one address', () => {
 		const route = (upstream: string) => `${MINIMAL}[[routes]]\nprefix = "/"\nupstream = ${upstream}`;
 		assert.match(
 			messageOf(route('["http://a", "http://b"]')),
-			/upstream: must be http:\/\/host\[:port\], one address \(got an array\)/,
+			/upstream: must be http:\/\/host\[:port\], one address, or the name of an \[\[upstreams\]\] \(got an array\)/,
 		);
 		assert.match(
 			messageOf(route('"http://a:1,http://b:2"')),
-			/: a route has one upstream, and nothing here balances over several/,
+			/: several addresses go into an \[\[upstreams\]\] table, which the route names/,
 		);
 	});
 

@@ -78,7 +78,11 @@ describe('an upstream address', () => {
 			'a:1 b:2',
 		]) {
 			const problem = String(parseUpstream(text));
-			assert.match(problem, /: a route has one upstream, and nothing here balances over several; write /, text);
+			assert.match(
+				problem,
+				/: several addresses go into an \[\[upstreams\]\] table, which the route names; write /,
+				text,
+			);
 		}
 		assert.match(String(parseUpstream('http://a:1,http://b:2')), /; write "http:\/\/a:1"$/);
 		assert.doesNotMatch(String(parseUpstream('http://u:secret@a:1,http://b')), /secret/);

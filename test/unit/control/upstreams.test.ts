@@ -7,7 +7,7 @@ import { readTraffic } from '../../../src/shared/route-stats.ts';
 import { TRANSITIONS, UpstreamStats } from '../../../src/shared/stats.ts';
 import { FakeTime } from './fixtures/fake-time.ts';
 import { RecordedLog } from './fixtures/recorded-log.ts';
-import { HEALTH, route } from './fixtures/routes.ts';
+import { HEALTH, route, withGroup } from './fixtures/routes.ts';
 
 const WORKERS = 2;
 
@@ -54,21 +54,22 @@ describe('which breakers a reload keeps', () => {
 		});
 	}
 
-	for (const [what, change, kept] of [
-		['the number of failures', { opening: { failures: 3, tenants: 1 } }, false],
-		['the number of tenants', { opening: { failures: 1, tenants: 2 } }, false],
-		['the path of the health check', { health: { ...HEALTH, path: '/ready' } }, false],
-		['how long idle connections are kept', { idleTimeoutMs: 1_000 }, true],
+	for (const [what, change, ofGroup, kept] of [
+		['the number of failures', { opening: { failures: 3, tenants: 1 } }, {}, false],
+		['the number of tenants', { opening: { failures: 1, tenants: 2 } }, {}, false],
+		['the path of the health check', {}, { health: { ...HEALTH, path: '/ready' } }, false],
+		['how long idle connections are kept', {}, { idleTimeoutMs: 1_000 }, true],
 		[
 			'who may use the route',
-			{ access: { allow: undefined, deny: undefined, tenants: ['a'], scopes: undefined }, idleTimeoutMs: 1_000 },
+			{ access: { allow: undefined, deny: undefined, tenants: ['a'], scopes: undefined } },
+			{ idleTimeoutMs: 1_000 },
 			true,
 		],
 	] as const) {
 		test(`${what} changes: ${kept ? 'kept' : 'a fresh one'}`, () => {
 			const upstreams = provenUpstreams([route('/a', 'x:1')]);
 			const old = find(upstreams, 'x:1');
-			upstreams.apply(upstreams.plan([{ ...route('/a', 'x:1'), ...change }]));
+			upstreams.apply(upstreams.plan([{ ...withGroup(route('/a', 'x:1'), ofGroup), ...change }]));
 			assert.equal(find(upstreams, 'x:1') === old, kept);
 			assert.equal(upstreams.seed(upstreams.current, 0).upstreams[0]!.idleTimeoutMs, kept ? 1_000 : 4_000);
 		});
@@ -76,7 +77,7 @@ describe('which breakers a reload keeps', () => {
 
 	test('an upstream that is not probed starts closed, and one that is from now on has to prove itself', () => {
 		const upstreams = testUpstreams();
-		upstreams.apply(upstreams.plan([{ ...route('/a', 'x:1'), health: undefined }]));
+		upstreams.apply(upstreams.plan([withGroup(route('/a', 'x:1'), { health: undefined })]));
 		assert.equal(find(upstreams, 'x:1').breaker.circuit, CLOSED);
 		upstreams.apply(upstreams.plan([route('/a', 'x:1')]));
 		assert.equal(find(upstreams, 'x:1').breaker.circuit, OPEN);
@@ -123,18 +124,18 @@ describe('what a worker gets to know', () => {
 		const open = { rate: undefined, access: undefined, certificateHeaders: undefined, forwarding: undefined };
 		const seen = first!.routes.map(({ stats: _, ...seed }) => seed);
 		assert.deepEqual(seen, [
-			{ prefix: '/a', cooldownMs: 1_000, opening: { failures: 1, tenants: 1 }, upstream: 0, ...open },
+			{ prefix: '/a', cooldownMs: 1_000, opening: { failures: 1, tenants: 1 }, group: 0, ...open },
 			{
 				prefix: '/b',
 				cooldownMs: 30_000,
 				opening: { failures: 1, tenants: 1 },
-				upstream: 1,
+				group: 1,
 				rate: undefined,
 				access,
 				certificateHeaders,
 				forwarding,
 			},
-			{ prefix: '/c', cooldownMs: 30_000, opening: { failures: 1, tenants: 1 }, upstream: 0, ...open },
+			{ prefix: '/c', cooldownMs: 30_000, opening: { failures: 1, tenants: 1 }, group: 0, ...open },
 		]);
 		assert.deepEqual(
 			first!.upstreams.map(({ authority, host, port }) => [authority, host, port]),
@@ -183,7 +184,14 @@ describe('the counters of an upstream', () => {
 		const closings = TRANSITIONS.findIndex(({ to, reason }) => to === 'closed' && reason === 'health');
 		assert.equal(cells[closings], 2);
 		assert.deepEqual(log.lines, Array(2).fill('info proxy::breaker: circuit is closed'));
-		const fields = { upstream: 'x:1', from: 'open', to: 'closed', reason: 'health', cause: 'health: 204' };
+		const fields = {
+			upstream: 'x:1',
+			group: undefined,
+			from: 'open',
+			to: 'closed',
+			reason: 'health',
+			cause: 'health: 204',
+		};
 		assert.deepEqual(log.fields('circuit is closed'), { ...fields, suppressed: undefined });
 	});
 
@@ -254,5 +262,53 @@ describe('the last transition of an upstream', () => {
 			at: 20,
 			wallSeconds: 2,
 		});
+	});
+});
+
+describe('the addresses of one upstream', () => {
+	const [a, b, c] = ['a:1', 'b:2', 'c:3'];
+	const billing = (authorities: readonly string[]) =>
+		withGroup(route('/', 'a:1'), {
+			name: 'billing',
+			addresses: authorities.map((authority) => route('/', authority).group.addresses[0]!),
+		});
+	const keys = (upstreams: Upstreams) => [...upstreams.current.upstreams.keys()];
+
+	test('stay as they are when others come and go', () => {
+		const upstreams = provenUpstreams([billing([a, b])]);
+		const stays = find(upstreams, 'billing/b:2');
+		const plan = upstreams.plan([billing([b, c])]);
+		upstreams.apply(plan);
+		assert.deepEqual(keys(upstreams), ['billing/b:2', 'billing/c:3']);
+		assert.equal(find(upstreams, 'billing/b:2'), stays);
+		assert.deepEqual(plan.fresh, [find(upstreams, 'billing/c:3')]);
+	});
+
+	test('are others than those of a URL, and of another name', () => {
+		const other = { ...withGroup(billing([a]), { name: 'other' }), prefix: '/other' };
+		const upstreams = provenUpstreams([billing([a]), other, route('/url', 'a:1')]);
+		assert.deepEqual(keys(upstreams), ['billing/a:1', 'other/a:1', 'a:1']);
+		assert.equal(new Set([...upstreams.current.upstreams.values()].map(({ breakerId }) => breakerId)).size, 3);
+	});
+
+	test('are told to workers once, however many routes name them', () => {
+		const upstreams = provenUpstreams([route('/url', 'x:9'), billing([a, b]), { ...billing([a, b]), prefix: '/two' }]);
+		const seed = upstreams.seed(upstreams.current, 0);
+		assert.deepEqual(
+			seed.upstreams.map(({ authority, group }) => [authority, group]),
+			[
+				['x:9', undefined],
+				[a, 'billing'],
+				[b, 'billing'],
+			],
+		);
+		assert.deepEqual(seed.groups, [
+			{ name: undefined, upstreams: [0] },
+			{ name: 'billing', upstreams: [1, 2] },
+		]);
+		assert.deepEqual(
+			seed.routes.map(({ group }) => group),
+			[0, 1, 1],
+		);
 	});
 });

@@ -46,7 +46,8 @@ describe('the line of a request', () => {
 		const fake = new Fake();
 		const record = fake.begin();
 		record.tenant = 'a "quoted" tenant';
-		record.route = { prefix: '/a', upstream: { authority: 'up:1' } };
+		record.route = { prefix: '/a' };
+		record.upstream = { authority: 'up:1' };
 		record.correlation = { traceId: 'f'.repeat(32), requestId: 'id"', lines: '', isShown: true };
 		record.bodyBegins();
 		record.received(3);

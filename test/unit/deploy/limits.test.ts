@@ -1,10 +1,12 @@
 /** Numbers in deploy/ that have to fit each other, and stand in different files. */
+
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { initialise } from '../../../src/cli/development/init.ts';
 import { parseConfig } from '../../../src/config/load.ts';
+import { groupKey } from '../../../src/config/upstream.ts';
 import { temporaryFolder } from '../../fixtures/pki.ts';
 import { MINIMAL } from '../config/minimal.ts';
 import { CONFIGS, config, inBase, text, yaml } from './files.ts';
@@ -178,7 +180,7 @@ describe('compose.yaml', () => {
 	});
 
 	test('routes to the services that it runs', () => {
-		const upstreams = config('deploy/compose/config.toml').routes.map(({ upstream }) => upstream.authority);
+		const upstreams = config('deploy/compose/config.toml').routes.map(({ group }) => groupKey(group));
 		assert.deepEqual(upstreams.sort(), ['invoices:8080', 'orders:8080']);
 		assert.match(text('deploy/compose/service.mjs'), /PORT \?\? 8080/);
 	});

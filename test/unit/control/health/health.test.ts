@@ -60,7 +60,7 @@ interface ScriptedProbe {
 function upstream(authority: string, health: Watched['health'] = HEALTH, made: Transition[] = []): Watched {
 	const [host, port] = authority.split(':') as [string, string];
 	const breaker = new BreakerCell(BreakerCell.allocate(0), (transition) => made.push(transition));
-	return { address: { authority, host, port: Number(port) }, breaker, health, alive: undefined };
+	return { address: { authority, host, port: Number(port) }, group: undefined, breaker, health, alive: undefined };
 }
 
 describe('when the prober asks', () => {

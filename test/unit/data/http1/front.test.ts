@@ -198,7 +198,9 @@ describe('an HTTP/1.1 connection', () => {
 		plane.letsPass = true;
 		plane.dispatches.add = () => {};
 		const stats = RouteStats.of(RouteStats.allocate(1), 0);
-		plane.routes = { match: () => ({ stats, upstream: { stats: plane.stats } }) } as unknown as FakePlane['routes'];
+		plane.routes = {
+			match: () => ({ stats, group: { only: { stats: plane.stats } } }),
+		} as unknown as FakePlane['routes'];
 		const client = new Client(plane);
 		client.send(`GET / HTTP/1.1\r\nHost: localhost\r\n\r\n${'x'.repeat(70_000)}`);
 		await settle();
