@@ -1,4 +1,4 @@
-import { fitOf } from '../gates/routes.ts';
+import { RouteTable } from '../gates/routes.ts';
 import { withoutSlash } from '../gates/strip-prefix.ts';
 import type { RouteAccessSeed } from '../identity/route-access.ts';
 import type { ConfigProblem } from './error.ts';
@@ -12,13 +12,24 @@ import { quote } from './wording.ts';
  * goes out as `/admin`, and the rules of the route `/admin` are not asked. The upstream cannot tell the two apart.
  */
 export function stripConflicts(document: TomlDocument): ConfigProblem[] {
-	const routes = tablesOf(document, 'routes').flatMap((table, i) => routeOf(table, i) ?? []);
-	const neighbours = Map.groupBy(routes, ({ upstream }) => upstream);
+	const groups = groupsOf(document);
+	const routes = tablesOf(document, 'routes').flatMap((table, i) => routeOf(table, i, groups) ?? []);
+	const byPlace = new Map<string, StrippableRoute[]>();
+	for (const route of routes) {
+		for (const place of route.places) {
+			const there = byPlace.get(place);
+			if (there === undefined) byPlace.set(place, [route]);
+			else there.push(route);
+		}
+	}
+	// Two routes with one prefix are reported by others.
+	const table = new RouteTable(new Map(routes.map((route) => [route.prefix, route])).values());
+	const neighboursOf = ({ places }: StrippableRoute) => new Set(places.flatMap((place) => byPlace.get(place)!));
 	return routes.filter(cuts).flatMap((route) =>
-		neighbours.get(route.upstream)!.flatMap((other) => {
+		[...neighboursOf(route)].flatMap((other) => {
 			if (other === route || isAsStrict(route.access, other.access)) return [];
 			const path = withoutSlash(route.prefix) + other.prefix;
-			if (!cuts(other) && longestMatch(routes, path) !== route) return [];
+			if (!cuts(other) && table.match(path) !== route) return [];
 			const rules = Object.keys(other.access).filter((rule) => other.access[rule as keyof Access] !== undefined);
 			const line = document.lineOf(['routes', other.i]);
 			const what = cuts(other)
@@ -41,30 +52,44 @@ type Access = { readonly [Rule in keyof RouteAccessSeed]?: readonly unknown[] | 
 interface StrippableRoute {
 	readonly i: number;
 	readonly prefix: string;
-	/** Two routes with the same one lead to the same place. */
-	readonly upstream: string;
+	/** Two routes with one of them in common may lead to the same server. */
+	readonly places: readonly string[];
 	readonly strips: boolean;
 	readonly access: Access;
 }
 
-function routeOf(table: Readonly<Record<string, unknown>>, i: number): StrippableRoute | undefined {
+/** Where the `[[upstreams]]` lead, by name. */
+function groupsOf(document: TomlDocument): ReadonlyMap<unknown, readonly string[]> {
+	return new Map(
+		tablesOf(document, 'upstreams').map(({ name, addresses }) => {
+			const list = Array.isArray(addresses) ? addresses.filter((one) => typeof one === 'string') : [];
+			return [name, list.map((one) => authorityOf(`http://${one}`) ?? one)];
+		}),
+	);
+}
+
+function authorityOf(url: string): string | undefined {
+	const address = parseUpstream(url);
+	return typeof address === 'string' ? undefined : address.authority;
+}
+
+function routeOf(
+	table: Readonly<Record<string, unknown>>,
+	i: number,
+	groups: ReadonlyMap<unknown, readonly string[]>,
+): StrippableRoute | undefined {
 	const { prefix, upstream, strip_prefix: strips } = table;
 	if (typeof prefix !== 'string' || typeof upstream !== 'string') return undefined;
-	const address = parseUpstream(upstream);
+	const authority = authorityOf(upstream);
+	const places = authority === undefined ? [upstream, ...(groups.get(upstream) ?? [])] : [authority];
 	const listOf = (key: string) => (Array.isArray(table[key]) ? (table[key] as unknown[]) : undefined);
 	const access = Object.fromEntries(['allow', 'deny', 'tenants', 'scopes'].map((key) => [key, listOf(key)]));
-	const place = typeof address === 'string' ? upstream : address.authority;
-	return { i, prefix, upstream: place, strips: strips === true, access };
+	return { i, prefix, places, strips: strips === true, access };
 }
 
 /** Of the prefix `/` nothing is left to cut. */
 function cuts({ prefix, strips }: StrippableRoute): boolean {
 	return strips && withoutSlash(prefix) !== '';
-}
-
-function longestMatch(routes: readonly StrippableRoute[], path: string): StrippableRoute | undefined {
-	const matching = routes.filter(({ prefix }) => fitOf(prefix, path) === 'matches');
-	return matching.sort((a, b) => b.prefix.length - a.prefix.length)[0];
 }
 
 /** Whether all whom `ours` lets in are let in by `theirs`, too. Rules about names are compared as a whole: which certificates leave a doubt depends on all of them. */

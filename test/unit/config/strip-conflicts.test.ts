@@ -39,6 +39,21 @@ describe('a route that cuts its prefix', () => {
 		]);
 	});
 
+	it('shares an upstream with whoever leads to one of its addresses, by name or by URL', () => {
+		const group = (name: string, ...addresses: string[]) =>
+			`[[upstreams]]\nname = "${name}"\naddresses = ${JSON.stringify(addresses)}\n`;
+		const groups = group('web', 'a:1', 'B:2') + group('other', 'b:2') + group('far', 'c:3');
+		const kept = 'tenants = ["ops"]';
+		const found = (strips: string, keeps: string) =>
+			messages(['/api', STRIP, strips], ['/admin', `${kept}\n${groups}`, keeps]).length;
+		assert.equal(found('web', 'web'), 1);
+		assert.equal(found('web', 'http://a:1'), 1);
+		assert.equal(found('http://b:2', 'other'), 1);
+		assert.equal(found('web', 'other'), 1);
+		assert.equal(found('web', 'far'), 0);
+		assert.equal(found('http://a:1', 'other'), 0);
+	});
+
 	it('may share an upstream with a route that refuses nobody more, and that it does not lead to', () => {
 		const kept = 'tenants = ["ops", "dev"]';
 		assert.deepEqual(messages(['/api', STRIP], ['/admin']), []);
