@@ -6,6 +6,7 @@
 import type { Algorithm } from '../gates/algorithm.ts';
 import type { BalancingSettings } from '../gates/balancing/settings.ts';
 import type { OpeningRule } from '../gates/breaker.ts';
+import type { ForwardingSeed } from '../gates/forwarding.ts';
 import type { CertificateBound } from '../identity/bound-token.ts';
 import type { CertificateHeadersSeed } from '../identity/certificate-headers.ts';
 import type { IssuerRules } from '../identity/issuer.ts';
@@ -74,6 +75,8 @@ export interface RouteConfig {
 	readonly access?: RouteAccessSeed | undefined;
 	/** What the upstream is told of the client's certificate; `undefined`: nothing. */
 	readonly certificateHeaders?: CertificateHeadersSeed | undefined;
+	/** What becomes of a request on its way to the upstream; `undefined`: what becomes of all. */
+	readonly forwarding?: ForwardingSeed | undefined;
 	/** For each tenant, in addition to its own; `undefined`: none. */
 	readonly rate: RateSeed | undefined;
 }

@@ -17,6 +17,7 @@ import { issuerFiles, toIssuers, toRateClaim } from './issuer.ts';
 import { issuerConflicts } from './issuer-conflicts.ts';
 import { quotaConflicts } from './quota-conflicts.ts';
 import { type ConfigFile, configFile } from './schema.ts';
+import { stripConflicts } from './strip-conflicts.ts';
 import { parseToml, type TomlTable } from './toml.ts';
 import { traceConflicts } from './trace-conflicts.ts';
 import { upstreamConflicts } from './upstream-conflicts.ts';
@@ -76,6 +77,7 @@ function diagnoseConfig(text: string, path: string): ConfigReading {
 		...diagnose(document, result.error?.issues ?? []),
 		...duplicatePrefixes(document),
 		...upstreamConflicts(document),
+		...stripConflicts(document),
 		...crlConflicts(document),
 		...issuerConflicts(document),
 		...quotaConflicts(document),
@@ -232,6 +234,7 @@ function toRoute(
 		},
 		access: toAccess(route),
 		certificateHeaders: toCertificateHeaders(route),
+		forwarding: toForwarding(file, route),
 		rate: toRate(route),
 	};
 }
@@ -270,6 +273,17 @@ function toAccess({ allow, deny, tenants, scopes }: ConfigFile['routes'][number]
 
 function toCertificateHeaders({ client_cert, xfcc }: ConfigFile['routes'][number]): RouteConfig['certificateHeaders'] {
 	return client_cert === 'none' && xfcc === undefined ? undefined : { clientCert: client_cert, xfcc };
+}
+
+function toForwarding(file: ConfigFile, route: ConfigFile['routes'][number]): RouteConfig['forwarding'] {
+	const { host, strip_prefix: stripsPrefix } = route;
+	const forwardedHost = route.x_forwarded_host ?? file.x_forwarded_host;
+	const forwardedPort = route.x_forwarded_port ?? file.x_forwarded_port;
+	const forwarded = route.forwarded ?? file.forwarded;
+	const isPlain = host === 'upstream' && !stripsPrefix && !forwardedHost && forwardedPort === false && !forwarded;
+	if (isPlain) return undefined;
+	const named = host === 'upstream' || host === 'client' ? host : { name: host };
+	return { host: named, stripsPrefix, forwardedHost, forwardedPort, forwarded };
 }
 
 function toHealth(

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { MAX_RPS } from '../gates/tenant-limit.ts';
 import { breaker } from './tables/breaker.ts';
+import { forwardingKeys } from './tables/forwarding.ts';
 import { issuer } from './tables/issuers.ts';
 import { jwt } from './tables/jwt.ts';
 import {
@@ -34,6 +35,7 @@ export const configFile = z.strictObject({
 		explained('interval of the health probes; those of many upstreams are spread over it', { read: 'at start' }),
 	),
 	...upstreamKeys,
+	...forwardingKeys,
 	default_cooldown_secs: wholeNumberOr(30, 1, MAX_SECONDS, 'of seconds').describe(
 		'how long the breakers of routes that set no `cooldown_secs` stay open before one request is let through',
 	),

@@ -29,7 +29,11 @@ export function parseUpstream(text: string): UpstreamAddress | string {
 		return refusal(text, 'upstreams are spoken to in plain HTTP/1.1', `http://${authority}`);
 	}
 	if (rest !== '') {
-		return refusal(text, 'the path of the request is forwarded unchanged, so none goes here', `http://${authority}`);
+		return refusal(
+			text,
+			'the path of the request is forwarded as it is, or without its prefix (strip_prefix), so none goes here',
+			`http://${authority}`,
+		);
 	}
 	const address = parseAddress(authority, DEFAULT_PORT);
 	return typeof address === 'string' ? refusal(text, address) : address;

@@ -1,7 +1,11 @@
+import { withoutSlash } from '../gates/strip-prefix.ts';
+import { suggest } from '../shared/suggest.ts';
 import type { Config } from './config.ts';
 import type { ConfigProblem } from './error.ts';
+import { HOST_WORDS } from './host-line.ts';
 import { prefixDoubt } from './prefix.ts';
 import { nobodysTenant } from './tenant-names.ts';
+import { quote } from './wording.ts';
 
 /** What is allowed but hardly ever meant; to be logged at start and after a reload. */
 export function configWarnings(config: Config): ConfigProblem[] {
@@ -36,9 +40,15 @@ export function configWarnings(config: Config): ConfigProblem[] {
 		const nobody = nobodysTenant(tenant, issuers);
 		if (nobody !== undefined) warn(key, nobody);
 	};
-	for (const [i, { prefix, access }] of routes.entries()) {
+	for (const [i, { prefix, access, forwarding }] of routes.entries()) {
 		const doubt = prefixDoubt(prefix);
 		if (doubt !== undefined) warn(`routes[${i}].prefix`, doubt);
+		if (forwarding?.stripsPrefix && withoutSlash(prefix) === '') {
+			warn(`routes[${i}].strip_prefix`, 'cuts nothing from the paths of the prefix "/"; leave it out');
+		}
+		const { host } = forwarding ?? {};
+		const meant = typeof host === 'object' ? suggest(host.name, HOST_WORDS) : undefined;
+		if (meant !== undefined) warn(`routes[${i}].host`, `is sent as the name that it is; did you mean ${quote(meant)}?`);
 		for (const [j, tenant] of access?.tenants?.entries() ?? []) warnOfTenant(`routes[${i}].tenants[${j}]`, tenant);
 	}
 	for (const [i, { name, rate, concurrency }] of tenants.entries()) {

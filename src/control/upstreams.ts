@@ -222,16 +222,19 @@ export class Upstreams {
 				limits: config.limits,
 				waiting,
 			})),
-			routes: plan.routes.map(({ prefix, cooldownMs, opening, rate, group, access, certificateHeaders }) => ({
-				prefix,
-				cooldownMs,
-				opening,
-				rate,
-				group: groupIndexes.get(groupKey(group))!,
-				access,
-				certificateHeaders,
-				stats: plan.traffic.get(prefix)!.memory,
-			})),
+			routes: plan.routes.map(
+				({ prefix, cooldownMs, opening, rate, group, access, certificateHeaders, forwarding }) => ({
+					prefix,
+					cooldownMs,
+					opening,
+					rate,
+					group: groupIndexes.get(groupKey(group))!,
+					access,
+					certificateHeaders,
+					forwarding,
+					stats: plan.traffic.get(prefix)!.memory,
+				}),
+			),
 		};
 	}
 

@@ -1,14 +1,16 @@
 import type { X509Certificate } from 'node:crypto';
 import type { TLSSocket } from 'node:tls';
+import type { Arrival, Forwarding } from '../gates/forwarding.ts';
+import type { RequestHead } from '../gates/headers.ts';
 import { Caller } from '../identity/caller.ts';
 import { ClientCertificate } from '../identity/client-certificate.ts';
 import { jsonString } from '../shared/json-string.ts';
 import type { ClientProtocol } from '../shared/route-stats.ts';
 import { forwardedLines } from './answers.ts';
-import { OutgoingHead } from './outgoing-head.ts';
+import { OutgoingHead, RewrittenHead } from './outgoing-head.ts';
 
 /** What all requests of one connection have in common. Whoever makes one has a socket whose handshake is done. */
-export class ClientConnection {
+export class ClientConnection implements Arrival {
 	/** The client's IP. */
 	readonly ip: string;
 	/** `x-forwarded-for` and `x-forwarded-proto` lines. */
@@ -16,6 +18,7 @@ export class ClientConnection {
 	readonly outgoing: OutgoingHead;
 	readonly #socket: TlsFacts;
 	readonly protocol: ClientProtocol;
+	#rewritten: RewrittenHead | undefined;
 	#logMembers: string | undefined;
 	#certificate: ClientCertificate | undefined;
 	#caller: Caller | undefined;
@@ -26,6 +29,28 @@ export class ClientConnection {
 		this.outgoing = new OutgoingHead(this.forwardedLines);
 		this.#socket = socket;
 		this.protocol = protocol;
+	}
+
+	/** The port that the client's connection came to. */
+	get port(): number | string | undefined {
+		return this.#socket.localPort;
+	}
+
+	/**
+	 * What a route makes of the beginning of a request's head, and of the client's lines.
+	 *
+	 * @param upstream its `versionAndHost`.
+	 * @param authority what the client asked for.
+	 */
+	rewrite(
+		forwarding: Forwarding,
+		upstream: string,
+		authority: string | undefined,
+		head: RequestHead,
+	): Pick<RewrittenHead, 'versionAndHost' | 'lines'> {
+		this.#rewritten ??= new RewrittenHead();
+		this.#rewritten.update(forwarding, upstream, authority, head, this);
+		return this.#rewritten;
 	}
 
 	/** The client's certificate; `undefined` once the socket is closed and nobody has asked before. */
@@ -77,7 +102,10 @@ export class ClientConnection {
 }
 
 /** As much of a socket as is needed. It tells nothing any more once it is closed. */
-export type TlsFacts = Pick<TLSSocket, 'getProtocol' | 'getPeerX509Certificate' | 'getX509Certificate'>;
+export type TlsFacts = Pick<TLSSocket, 'getProtocol' | 'getPeerX509Certificate' | 'getX509Certificate'> & {
+	/** A text stands for one that is not known. */
+	readonly localPort?: number | string | undefined;
+};
 
 function member(name: string, value: string | null | undefined): string {
 	return value === null || value === undefined ? '' : `,"${name}":${jsonString(value)}`;

@@ -11,6 +11,8 @@ export interface ClientRequest {
 	readonly method: string;
 	/** Request target in origin form. */
 	readonly target: string;
+	/** The authority of a target that came in absolute form (HTTP/1.1); `undefined`: it did not; `null`: it is malformed. */
+	readonly targetAuthority: string | null | undefined;
 	/** Facts and forwardable lines, or why the request cannot be understood. */
 	readonly head: RequestHead | Rejection;
 	/** Shared by all requests of the connection. */

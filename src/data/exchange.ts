@@ -180,6 +180,14 @@ export abstract class Exchange extends Timed implements Dispatched, Waiting, Exc
 		this.#upstream = route.group.only;
 		this.#countIn(route.stats);
 
+		// The path that the upstream gets has to mean the same to everybody, too, and so has the host that it is told of.
+		if (route.forwarding !== undefined) {
+			this.span?.enters('forwarding');
+			const target = route.forwarding.target(this.#target!, this.#authority);
+			if (target instanceof Rejection) return this.refuse(target);
+			this.#target = target;
+		}
+
 		// Who may use the route? The certificate's names, the tenant and the token's scopes say. Each answer is worked out once
 		// for a connection or a token.
 		if (route.access !== undefined) {
@@ -283,6 +291,12 @@ export abstract class Exchange extends Timed implements Dispatched, Waiting, Exc
 		this.record?.queued(waited);
 	}
 
+	/** What the client asked for; `null`: it is malformed. */
+	get #authority(): string | null | undefined {
+		const { targetAuthority } = this.client;
+		return targetAuthority === undefined ? this.#head!.authority : targetAuthority;
+	}
+
 	/** Takes the request's body as the mode does, then calls `forward`. */
 	protected abstract receive(head: RequestHead): void;
 	/** What the mode has to say against the declared length once the route is known. */
@@ -292,19 +306,25 @@ export abstract class Exchange extends Timed implements Dispatched, Waiting, Exc
 
 	#send(connection: UpstreamConnection): void {
 		const { client } = this;
-		const { certificateHeaders, group } = this.route!;
+		const { certificateHeaders, forwarding, group } = this.route!;
 		const body = this.outgoingBody();
 		this.connection = connection;
 		const certificateLines =
 			certificateHeaders === undefined ? '' : client.connection.caller!.lines(certificateHeaders);
+		let { versionAndHost } = this.#upstream!;
+		let { lines } = this.#head!;
+		if (forwarding !== undefined) {
+			const authority = this.#authority ?? undefined;
+			({ versionAndHost, lines } = client.connection.rewrite(forwarding, versionAndHost, authority, this.#head!));
+		}
 		const head = client.connection.outgoing.write(
 			client.method,
 			this.#target!,
-			this.#upstream!.versionAndHost,
+			versionAndHost,
 			this.#identity!.tenantHeader,
 			certificateLines,
 			this.#correlation?.lines,
-			this.#head!.lines,
+			lines,
 			body.framing,
 		);
 		this.record?.sent(this.#sentAt);

@@ -1,5 +1,6 @@
 import type { OpeningRule } from '../gates/breaker.ts';
 import type { Correlation, Identified } from '../gates/correlation.ts';
+import type { Forwarding } from '../gates/forwarding.ts';
 import type { Identifiers } from '../gates/headers.ts';
 import type { RouteTable } from '../gates/routes.ts';
 import type { CertificateHeaders } from '../identity/certificate-headers.ts';
@@ -127,6 +128,8 @@ export interface Route {
 	readonly access: RouteAccess | undefined;
 	/** What the upstream is told of the client's certificate; `undefined`: nothing. */
 	readonly certificateHeaders: CertificateHeaders | undefined;
+	/** What becomes of a request on its way there, beside what is the same for all routes; `undefined`: nothing. */
+	readonly forwarding?: Forwarding | undefined;
 	/** Its requests in flight, and their bytes. */
 	readonly stats: RouteStats;
 }

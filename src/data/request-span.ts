@@ -18,6 +18,8 @@ export const GATE_MEANINGS = {
 	'protocol change': 'no upgrade, CONNECT or TRACE',
 	body: 'collected mode: the body is read whole, where there is one',
 	route: 'a route has the path',
+	forwarding:
+		'the path behind the prefix, and the host that is passed on, mean the same to everybody, where the route changes or tells them',
 	'route access': 'names in the certificate, tenants and scopes, where the route asks for any',
 	'certificate headers': "the client's certificate is there, where the upstream is to be told of it",
 	'route rate': 'the rate of the route, where it has one',

@@ -1,5 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { correlate } from '../gates/correlation.ts';
+import { Forwarding } from '../gates/forwarding.ts';
 import { routePolicy } from '../gates/rate-limit-fields.ts';
 import { RouteTable } from '../gates/routes.ts';
 import { CACHE_CAPACITY } from '../gates/token-cache.ts';
@@ -221,16 +222,19 @@ class Worker {
 				}),
 		);
 		const routes = new RouteTable<Route>(
-			routing.routes.map(({ prefix, cooldownMs, opening, rate, group, access, certificateHeaders, stats }) => ({
-				prefix,
-				cooldownMs,
-				opening,
-				limit: rate && this.#routeLimit(prefix, rate),
-				group: groups[group]!,
-				access: access && new RouteAccess(access, readNames),
-				certificateHeaders: certificateHeaders && new CertificateHeaders(certificateHeaders, readNames),
-				stats: RouteStats.of(stats, this.#seed.index),
-			})),
+			routing.routes.map(
+				({ prefix, cooldownMs, opening, rate, group, access, certificateHeaders, forwarding, stats }) => ({
+					prefix,
+					cooldownMs,
+					opening,
+					limit: rate && this.#routeLimit(prefix, rate),
+					group: groups[group]!,
+					access: access && new RouteAccess(access, readNames),
+					certificateHeaders: certificateHeaders && new CertificateHeaders(certificateHeaders, readNames),
+					forwarding: forwarding && new Forwarding(forwarding, prefix),
+					stats: RouteStats.of(stats, this.#seed.index),
+				}),
+			),
 		);
 		return () => {
 			const before = this.#upstreams;

@@ -28,6 +28,10 @@ export interface RequestHead {
 	readonly requestId: string | null | undefined;
 	/** `tracestate` lines, each ended by CRLF: they mean something beside the `traceparent` they came with alone. */
 	readonly tracestate: string;
+	/** What the client asked for: `:authority` or `Host`; `undefined`: nothing (HTTP/1.0). */
+	readonly authority: string | undefined;
+	/** Among `lines` may be some of `x-forwarded-host`, `-port` and `-prefix`, which some routes write themselves. */
+	readonly claimsOrigin: boolean;
 }
 
 /** An HTTP/2 request head with its control data (RFC 9113 section 8.3.1). */
@@ -54,6 +58,8 @@ const REQUEST_ID = 12;
 const OWN = 13;
 /** Its name could be read as one of the above: dropped. */
 const FOLDED = 14;
+/** The proxy's own word on some routes (`forwarding.ts`), and the client's on all others. Its name may be spelled in any way. */
+const ORIGIN = 15;
 
 /** Fields with a meaning of their own, by lower-case name; all others are forwarded. */
 interface FieldTable {
@@ -87,6 +93,9 @@ const REQUEST_FIELDS = fieldTable([
 	['client-cert', OWN],
 	['client-cert-chain', OWN],
 	['x-forwarded-client-cert', OWN],
+	['x-forwarded-host', ORIGIN],
+	['x-forwarded-port', ORIGIN],
+	['x-forwarded-prefix', ORIGIN],
 ]);
 
 /** Where requests are traced (`trace-context.ts`). */
@@ -189,7 +198,7 @@ export function readHttp2Head(
 }
 
 const NO_HOST = BAD_REQUEST.because('no host');
-const BAD_HOST = BAD_REQUEST.because('malformed host');
+export const BAD_HOST = BAD_REQUEST.because('malformed host');
 const TWO_HOSTS = BAD_REQUEST.because('two hosts');
 const BAD_LENGTH = BAD_REQUEST.because('malformed content-length');
 const TWO_LENGTHS = BAD_REQUEST.because('two content-lengths');
@@ -236,6 +245,7 @@ class RequestReader {
 	traceparent: string | null | undefined = undefined;
 	requestId: string | null | undefined = undefined;
 	tracestate = '';
+	claimsOrigin = false;
 	readonly #fields: FieldTable;
 	#named: Set<string> | undefined = undefined;
 	#cookie: string | undefined = undefined;
@@ -248,6 +258,10 @@ class RequestReader {
 		const kind = this.#fields.lengths[name.length] === 0 ? FORWARD : kindOf(name, this.#fields);
 		switch (kind) {
 			case FORWARD:
+				this.lines += `${name}: ${value}\r\n`;
+				break;
+			case ORIGIN:
+				this.claimsOrigin = true;
 				this.lines += `${name}: ${value}\r\n`;
 				break;
 			case AUTHORIZATION:
@@ -300,6 +314,7 @@ class RequestReader {
 	}
 
 	finish(raw: readonly string[]): void {
+		this.authority ??= this.host;
 		const named = this.#named;
 		if (named !== undefined) {
 			this.lines = withoutNamed(raw, named, this.#fields);
@@ -316,11 +331,32 @@ function kindOf(name: string, { kinds }: FieldTable): number {
 	if (kind !== undefined) return kind;
 	// CGI and its heirs fold `-` and `_` into one (RFC 3875 section 4.1.18), some of them all that is no letter or digit:
 	// X_Proxy_Tenant would be believed there.
-	return /[^A-Za-z0-9-]/.test(name) && kinds.has(name.toLowerCase().replaceAll(/[^a-z0-9]/g, '-')) ? FOLDED : FORWARD;
+	if (!/[^A-Za-z0-9-]/.test(name)) return FORWARD;
+	const read = kinds.get(foldedName(name));
+	if (read === undefined) return FORWARD;
+	return read === ORIGIN ? ORIGIN : FOLDED;
+}
+
+/** A name as those read it who fold the most. */
+export function foldedName(name: string): string {
+	return name.toLowerCase().replaceAll(/[^a-z0-9]/g, '-');
+}
+
+/**
+ * Header lines without those of some names, in any spelling that could be taken for one of them.
+ *
+ * @param lines each ended by CRLF.
+ * @param names folded.
+ */
+export function withoutFields(lines: string, names: ReadonlySet<string>): string {
+	const kept = lines.split('\r\n').filter((line) => !names.has(foldedName(line.slice(0, line.indexOf(':')))));
+	return kept.join('\r\n');
 }
 
 /** What becomes of a field on the way to the upstream. */
 export type FieldFate = 'forwarded' | 'rewritten' | 'hop-by-hop' | 'own' | 'folded' | 'named by connection';
+
+const FORWARDED_KINDS: ReadonlySet<number> = new Set([FORWARD, AUTHORIZATION, COOKIE, ORIGIN]);
 
 /**
  * For whoever explains a head that has been read.
@@ -335,7 +371,7 @@ export function fateOf(name: string, named: ReadonlySet<string> | undefined, apa
 	if (kind === HOST || kind === CONTENT_LENGTH || kind === TRANSFER_ENCODING) return 'rewritten';
 	if (kind === DROP || kind === CONNECTION || kind === UPGRADE || kind === EXPECT) return 'hop-by-hop';
 	if (named?.has(name.toLowerCase())) return 'named by connection';
-	return kind === FORWARD || kind === AUTHORIZATION || kind === COOKIE ? 'forwarded' : 'rewritten';
+	return FORWARDED_KINDS.has(kind) ? 'forwarded' : 'rewritten';
 }
 
 /** Adds the fields that a `Connection` value declares hop-by-hop (RFC 9110 section 7.6.1). */
@@ -355,7 +391,7 @@ function withoutNamed(raw: readonly string[], named: ReadonlySet<string>, fields
 		const name = raw[i]!;
 		if (name.charCodeAt(0) === COLON) continue;
 		const kind = kindOf(name, fields);
-		if ((kind === FORWARD || kind === AUTHORIZATION) && !named.has(name.toLowerCase())) {
+		if ((kind === FORWARD || kind === AUTHORIZATION || kind === ORIGIN) && !named.has(name.toLowerCase())) {
 			lines += `${name}: ${raw[i + 1]}\r\n`;
 		}
 	}

@@ -1,5 +1,6 @@
 import type { BalancingSettings } from '../gates/balancing/settings.ts';
 import type { OpeningRule } from '../gates/breaker.ts';
+import type { ForwardingSeed } from '../gates/forwarding.ts';
 import type { CertificateHeadersSeed } from '../identity/certificate-headers.ts';
 import type { CrlSeed } from '../identity/client-chain.ts';
 import type { RateSeed } from '../identity/quotas.ts';
@@ -121,6 +122,8 @@ export interface RouteSeed {
 	readonly access?: RouteAccessSeed | undefined;
 	/** What the upstream is told of the client's certificate; `undefined`: nothing. */
 	readonly certificateHeaders?: CertificateHeadersSeed | undefined;
+	/** What becomes of a request on its way there; `undefined`: what becomes of all. */
+	readonly forwarding?: ForwardingSeed | undefined;
 	/** For `RouteStats`; the same memory in every worker. */
 	readonly stats: SharedArrayBuffer;
 }

@@ -17,6 +17,9 @@ export const OURS = [
 	'x-forwarded-client-cert',
 ];
 
+/** The client's, unless the route writes them itself. */
+export const OURS_BY_ROUTE = ['x-forwarded-host', 'x-forwarded-port', 'x-forwarded-prefix'];
+
 /** What stays at the hop between client and proxy. */
 export const HOP_BY_HOP = [
 	'keep-alive',
@@ -46,6 +49,11 @@ export function forwardedByTheContract(fields: readonly Field[]): Field[] {
 	const cookies = kept.filter(isCookie).map(([, value]) => value);
 	const others = kept.filter((field) => !isCookie(field));
 	return cookies.length === 0 ? others : [...others, ['cookie', cookies.join('; ')]];
+}
+
+/** The same by a route that writes some fields itself. */
+export function forwardedByTheRoute(fields: readonly Field[], own: readonly string[]): Field[] {
+	return forwardedByTheContract(fields).filter(([name]) => !own.includes(folded(name)));
 }
 
 /** As CGI and its heirs read a name (RFC 3875 section 4.1.18). */

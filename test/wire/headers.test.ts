@@ -10,7 +10,13 @@ import { BODY_MODE } from '../fixtures/proxy.ts';
 import type { RecordedRequest } from '../fixtures/upstream.ts';
 
 const pki = await testPki();
-const edge = await startEdge({ lanes: 2 });
+const edge = await startEdge({
+	lanes: 2,
+	routes: [
+		{ prefix: '/told', host: 'client', x_forwarded_host: true, x_forwarded_port: true, forwarded: true },
+		{ prefix: '/cut', strip_prefix: true, host: 'Billing.internal', x_forwarded_port: 443 },
+	],
+});
 after(() => edge.close());
 const lane = edge.lane();
 const { path, upstream } = lane;
@@ -157,6 +163,76 @@ for (const protocol of PROTOCOLS) {
 				equal(answer.status, 200);
 				equal(upstream.requests.at(-1)!.header('x-proxy-tenant'), sub);
 			}
+		});
+	});
+
+	describe(`what a route changes over ${protocol}`, () => {
+		let client: Connection;
+		before(async () => {
+			client = await connect(protocol, edge.proxy);
+		});
+		after(() => client.close());
+
+		/** What a client may send to be taken for the proxy. */
+		const hostile: HeaderList = [
+			['host', 'Public.example:8443'],
+			['x-forwarded-host', 'evil.example'],
+			['x_forwarded_host', 'evil.example'],
+			['x-forwarded-port', '1'],
+			['x-forwarded-prefix', '/evil'],
+			['forwarded', 'for=10.1.2.3;host=evil.example'],
+		];
+		const told = () => [
+			'host: Public.example:8443',
+			'x-forwarded-host: Public.example:8443',
+			`x-forwarded-port: ${edge.proxy.port}`,
+			'forwarded: for=127.0.0.1;host="Public.example:8443";proto=https',
+		];
+		const others = () => ownLines().filter((line) => !line.startsWith('host: '));
+
+		test('is Host and what the upstream is told of it; nothing of that is what the client says', async () => {
+			for (const path of ['/told', '/told/x?y', '/told']) {
+				const answer = await client.request({ path, headers: [authorization, ...hostile] });
+				equal(answer.status, 200, `${answer.status} ${answer.text}`);
+				const received = upstream.requests.at(-1)!;
+				equal(received.startLine, `GET ${path} HTTP/1.1`);
+				deepEqual(linesOf(received), [...others(), ...told(), 'x-forwarded-prefix: /evil'].sort());
+			}
+			// On the same connection another route tells nothing, and passes on what it always has.
+			await client.request({ path, headers: [authorization, ...hostile] });
+			deepEqual(
+				linesOf(upstream.requests.at(-1)!),
+				[...ownLines(), ...hostile.slice(1, 5).map(([name, value]) => `${name}: ${value}`)].sort(),
+			);
+		});
+
+		test('is the path, whose prefix is cut, with a body or without', async () => {
+			for (const [path, target] of [
+				['/cut/items?page=2', '/items?page=2'],
+				['/cut', '/'],
+				['/cut?q', '/?q'],
+				['/cut/', '/'],
+			] as const) {
+				const options = { method: 'POST', path, headers: [authorization, ...hostile], body: 'four' };
+				const answer = await client.request(options as Parameters<Connection['request']>[0]);
+				equal(answer.status, 200, `${answer.status} ${answer.text}`);
+				const received = upstream.requests.at(-1)!;
+				equal(received.startLine, `POST ${target} HTTP/1.1`);
+				equal(String(received.body), 'four');
+				const lines = linesOf(received).filter((line) => !/^(?:content-length|transfer-encoding): /.test(line));
+				const own = ['host: Billing.internal', 'x-forwarded-port: 443', 'x-forwarded-prefix: /cut'];
+				const passed = ['x-forwarded-host: evil.example', 'x_forwarded_host: evil.example'];
+				deepEqual(lines, [...others(), ...own, ...passed].sort());
+			}
+		});
+
+		test('is refused where two slashes are left', async () => {
+			const count = upstream.requests.length;
+			for (const path of ['/cut//evil.example', '/cut/%2Fevil.example', '/cut/;/evil.example']) {
+				const answer = await edge.request(protocol, { path });
+				deepEqual([answer.status, answer.text], [400, 'bad path'], path);
+			}
+			equal(upstream.requests.length, count);
 		});
 	});
 
@@ -311,6 +387,30 @@ test('over HTTP/1.0 a request is served, and goes out as HTTP/1.1', async () => 
 	equal(upstream.requests.at(-1)!.startLine, `GET ${path} HTTP/1.1`);
 	deepEqual(linesOf(upstream.requests.at(-1)!), ownLines().sort());
 	equal(await raw.untilClosed(), 'closed');
+});
+
+test('without a Host the upstream gets its own, and is told of none; an absolute target has the last word', async () => {
+	const { authority } = upstream;
+	const told = [`x-forwarded-port: ${edge.proxy.port}`, 'x-forwarded-for: 127.0.0.1', 'x-forwarded-proto: https'];
+	for (const [start, host, lines] of [
+		['/told HTTP/1.0', '', [`host: ${authority}`, 'forwarded: for=127.0.0.1;proto=https']],
+		[
+			'https://api.example/told HTTP/1.1',
+			'host: other.example\r\n',
+			['host: api.example', 'x-forwarded-host: api.example', 'forwarded: for=127.0.0.1;host=api.example;proto=https'],
+		],
+		// The authority of a route that tells nothing is the upstream's, whatever the target says.
+		[`https://a:b${path} HTTP/1.1`, 'host: other.example\r\n', undefined],
+	] as const) {
+		using raw = await h1Raw(edge.proxy);
+		raw.send(`GET ${start}\r\n${host}authorization: Bearer ${token}\r\n\r\n`);
+		equal((await raw.readResponse()).status, 200, start);
+		const own = ['x-proxy-tenant: tenant', `authorization: Bearer ${token}`];
+		deepEqual(linesOf(upstream.requests.at(-1)!), (lines ? [...lines, ...told, ...own] : ownLines()).sort(), start);
+	}
+	using raw = await h1Raw(edge.proxy);
+	raw.send(`GET https://a:b/told HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\n\r\n`);
+	equal((await raw.readResponse()).status, 400);
 });
 
 test('Upgrade: h2c is dropped and the request served; any other upgrade is refused', async () => {

@@ -67,6 +67,11 @@ export interface RouteEntry {
 	readonly health?: boolean;
 	readonly health_path?: string;
 	readonly upstream_idle_timeout_secs?: number;
+	readonly host?: string;
+	readonly strip_prefix?: boolean;
+	readonly x_forwarded_host?: boolean;
+	readonly x_forwarded_port?: boolean | number;
+	readonly forwarded?: boolean;
 	readonly allow?: readonly string[];
 	readonly deny?: readonly string[];
 	readonly scopes?: readonly string[];

@@ -45,11 +45,15 @@ export async function judgeClient(
 	return { connection: connectionOf(presented, peer, protocol), hasCertificate: true };
 }
 
+/** Stands for the port that the client connects to, which only the command line of the running proxy says. */
+const SOME_PORT = '[port]';
+
 function connectionOf(presented: PresentedChain | undefined, peer: string, protocol: 'http/1.1' | 'h2') {
 	const socket = {
 		getProtocol: () => 'TLSv1.3',
 		getPeerX509Certificate: () => presented?.certificate,
 		getX509Certificate: () => presented?.own,
+		localPort: SOME_PORT,
 	};
 	return new ClientConnection(socket, peer, protocol);
 }

@@ -7,6 +7,7 @@ import type { StartFiles } from '../../control/files/inspection.ts';
 import { versionAndHost } from '../../data/outgoing-head.ts';
 import { admitLength, UNDECLARED } from '../../gates/body-limit.ts';
 import { type Correlation, correlate, type Identified } from '../../gates/correlation.ts';
+import { Forwarding } from '../../gates/forwarding.ts';
 import type { Identifiers } from '../../gates/headers.ts';
 import { doubtIn } from '../../gates/path.ts';
 import { HEADERS_TOO_LARGE, Rejection } from '../../gates/rejection.ts';
@@ -25,7 +26,7 @@ import { fetchKeysFor } from './issuer-keys.ts';
 import { placeOf } from './places.ts';
 import { answered, type Explanation, outcomeOf, Reports } from './report.ts';
 import { type ReadRequest, type RequestSpec, readRequest } from './request.ts';
-import { judgeCaller, judgeRoute, judgeUpstream } from './route-gates.ts';
+import { judgeCaller, judgeForwarding, judgeRoute, judgeUpstream } from './route-gates.ts';
 import { readToken } from './token.ts';
 
 /**
@@ -82,6 +83,7 @@ export async function explain(
 	judgeProtocol(request, reports);
 	if (judgesLengthFirst) judgeLength(request, spec, files, reports);
 	const route = judgeRoute(target, files, reports);
+	const forwardedTarget = judgeForwarding(route, target, request, files, reports);
 	await judgeCaller(route, client, token, files, reports);
 	if (route?.rate !== undefined)
 		reports.notAsked('route rate', `${route.rate.rps} requests/s, burst ${route.rate.burst}, for each tenant`);
@@ -90,7 +92,9 @@ export async function explain(
 
 	const { outcome, endsAt } = outcomeOf(reports.list);
 	const passes = outcome === 'passes' && identity !== undefined && route !== undefined;
-	const upstreamHead = passes ? await headFor(route, identity, request, spec, client, correlatorOf(config)) : undefined;
+	const upstreamHead = passes
+		? await headFor(route, identity, { ...request, target: forwardedTarget! }, spec, client, correlatorOf(config))
+		: undefined;
 	return {
 		configPath: config.path,
 		method: spec.method,
@@ -261,27 +265,33 @@ function correlatorOf({ trace, log: { requestId } }: Config): ((head: Identified
 
 /** As `Exchange` writes it. */
 async function headFor(
-	{ group, certificateHeaders }: RouteConfig,
+	{ prefix, group, certificateHeaders, forwarding }: RouteConfig,
 	{ tenantHeader }: Identity,
-	{ method, target, head }: ReadRequest,
+	{ method, target, targetAuthority, head }: ReadRequest,
 	{ bodyBytes }: RequestSpec,
 	{ connection }: Client,
 	identify: ((head: Identified) => Correlation) | undefined,
 ): Promise<string> {
-	const { bodyLength, lines } = head!;
+	const { bodyLength } = head!;
 	const read = certificateHeaders?.xfcc === undefined ? undefined : await loadNameReader();
 	const certificateLines =
 		certificateHeaders === undefined ? '' : connection.caller!.lines(new CertificateHeaders(certificateHeaders, read));
 	const correlation = identify?.(head!);
 	const framing = framingLine(method, bodyLength === UNDECLARED ? (bodyBytes ?? UNDECLARED) : bodyLength);
+	const plain = { versionAndHost: versionAndHost((group.dns ?? group.addresses[0]!).authority), lines: head!.lines };
+	const authority = targetAuthority ?? head!.authority;
+	const rewritten =
+		forwarding === undefined
+			? plain
+			: connection.rewrite(new Forwarding(forwarding, prefix), plain.versionAndHost, authority, head!);
 	return connection.outgoing.write(
 		method,
 		target,
-		versionAndHost((group.dns ?? group.addresses[0]!).authority),
+		rewritten.versionAndHost,
 		tenantHeader,
 		certificateLines,
 		correlation?.lines,
-		lines,
+		rewritten.lines,
 		framing.replace(`: ${UNDECLARED}\r\n`, `: ${SOME_LENGTH}\r\n`),
 	);
 }

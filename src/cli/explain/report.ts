@@ -16,6 +16,7 @@ export type GateName =
 	| 'protocol change'
 	| 'body length'
 	| 'route'
+	| 'forwarding'
 	| 'certificate names'
 	| 'tenants'
 	| 'scopes'

@@ -4,7 +4,7 @@ import { RequestField, RequestFieldsReader } from '../../data/http2/request-fiel
 import { type FieldFate, fateOf, type Identifiers, namedByConnection, type RequestHead } from '../../gates/headers.ts';
 import { refuseMethod } from '../../gates/method.ts';
 import { Rejection } from '../../gates/rejection.ts';
-import { originForm } from '../../gates/target.ts';
+import { authorityOf, originForm } from '../../gates/target.ts';
 import { answered, type Refusal } from './report.ts';
 
 /** The request that is asked about, as its client would send it. */
@@ -28,6 +28,8 @@ export interface ReadRequest {
 	readonly method: string;
 	/** Origin form. */
 	readonly target: string;
+	/** Of a target in absolute form; `undefined`: it was in another one; `null`: it is malformed. */
+	readonly targetAuthority: string | null | undefined;
 	/** Why the bytes are no request at all. */
 	readonly malformed: Refusal | undefined;
 	readonly unknownMethod: Rejection | undefined;
@@ -63,6 +65,7 @@ function readHttp1(spec: RequestSpec, maxHeaderBytes: number, apart: Identifiers
 	return {
 		method,
 		target: originForm(target),
+		targetAuthority: authorityOf(target),
 		malformed: refusal && answered(refusal),
 		unknownMethod: refusal === undefined ? refuseMethod(method) : undefined,
 		badFields: head instanceof Rejection ? head : undefined,
@@ -87,6 +90,7 @@ function readHttp2(spec: RequestSpec, maxHeaderBytes: number, apart: Identifiers
 	return {
 		method,
 		target,
+		targetAuthority: undefined,
 		malformed,
 		unknownMethod,
 		badFields: head instanceof Rejection ? head : undefined,

@@ -1,15 +1,18 @@
 import type { Config, RouteConfig } from '../../config/config.ts';
 import { quote } from '../../config/wording.ts';
 import { CIRCUIT_OPEN } from '../../gates/breaker.ts';
+import { Forwarding } from '../../gates/forwarding.ts';
 import { type CleanTarget, pathOf } from '../../gates/path.ts';
-import { Rejection } from '../../gates/rejection.ts';
+import { BAD_REQUEST, Rejection } from '../../gates/rejection.ts';
 import { RouteTable } from '../../gates/routes.ts';
+import { withoutQuery } from '../../gates/target.ts';
 import type { VerifiedToken } from '../../gates/token-cache.ts';
 import { loadNameReader } from '../../identity/certificate-names.ts';
 import { RouteAccess } from '../../identity/route-access.ts';
 import { type Client, namesInWords } from './caller.ts';
 import { placeOf } from './places.ts';
 import type { Reports } from './report.ts';
+import type { ReadRequest } from './request.ts';
 import { routeWords } from './routing.ts';
 
 /** The gates from the route on. */
@@ -29,6 +32,44 @@ export function judgeRoute(
 	const route = found instanceof Rejection ? undefined : found;
 	reports.judged('route', found instanceof Rejection ? found : undefined, ...routeWords(config, path, route));
 	return route;
+}
+
+/**
+ * What the route makes of the request before it goes to the upstream.
+ *
+ * @returns the target that the upstream gets; `undefined` where there is no route, or the route refuses.
+ */
+export function judgeForwarding(
+	route: RouteConfig | undefined,
+	target: CleanTarget | Rejection,
+	{ head, targetAuthority, fields }: ReadRequest,
+	{ config }: { readonly config: Config },
+	reports: Reports,
+): CleanTarget | undefined {
+	if (route === undefined || target instanceof Rejection) return undefined;
+	if (route.forwarding === undefined) return target;
+	const forwarding = new Forwarding(route.forwarding, route.prefix);
+	const authority = targetAuthority === undefined ? head?.authority : targetAuthority;
+	const left = forwarding.target(target, authority);
+	const nth = config.routes.indexOf(route);
+	const words = fields.flatMap(({ name, fate }) =>
+		fate === 'forwarded' && forwarding.writes(name)
+			? [`${name.toLowerCase()}: not forwarded, the proxy says that itself by this route`]
+			: [],
+	);
+	if (left instanceof Rejection) {
+		const which = left.is(BAD_REQUEST)
+			? 'the host in the target is none'
+			: 'what is left of the path begins with two slashes for some readers';
+		reports.judged('forwarding', left, which, ...words);
+		return undefined;
+	}
+	if (left !== target) {
+		const place = placeOf(config, `routes[${nth}].strip_prefix`);
+		words.unshift(`${place}: ${quote(route.prefix)} is cut, the upstream gets ${quote(withoutQuery(left))}`);
+	}
+	reports.ok('forwarding', ...words);
+	return left;
 }
 
 /** Who may use the route: each of its three rules by itself, in the order in which the route asks them. */
@@ -86,7 +127,7 @@ const NOBODY = { tenant: '' } as VerifiedToken;
 
 /** By the metrics of a running proxy, where it was asked. One address that its breaker admits is enough. */
 export function judgeUpstream({ group }: RouteConfig, page: string | undefined, reports: Reports): void {
-	const found = group.addresses.map(({ authority }) => {
+	const found = authoritiesOf(group, page).map((authority) => {
 		const sample = (family: string) => sampleOf(page ?? '', family, authority, group.name);
 		return { authority, circuit: sample('proxy_circuit_state'), alive: sample('proxy_upstream_alive') };
 	});
@@ -106,6 +147,15 @@ export function judgeUpstream({ group }: RouteConfig, page: string | undefined, 
 	});
 	reports.notAsked('upstream', ...healths);
 }
+
+/** Which addresses a name has the running proxy knows; without one it stands for them. */
+function authoritiesOf({ name, addresses, dns }: RouteConfig['group'], page = ''): readonly string[] {
+	if (dns === undefined) return addresses.map(({ authority }) => authority);
+	const found = Array.from(page.matchAll(CIRCUIT_SAMPLES), ([, upstream, group]) => (group === name ? upstream! : []));
+	return found.flat().length === 0 ? [dns.authority] : found.flat();
+}
+
+const CIRCUIT_SAMPLES = /^proxy_circuit_state\{upstream="([^"]*)",group="([^"]*)"\} /gm;
 
 const CIRCUITS: Readonly<Record<string, string>> = {
 	0: 'closed',

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { prefixProblem } from '../prefix.ts';
 import { parseUpstream } from '../upstream.ts';
 import { routeBreakerKeys } from './breaker.ts';
+import { routeForwardingKeys } from './forwarding.ts';
 import { explained, MAX_SECONDS, table, text, wholeNumber } from './kinds.ts';
 import { routeCallerKeys } from './route-callers.ts';
 import { routeRateKeys } from './tenants.ts';
@@ -43,6 +44,7 @@ export const route = table('[[routes]]', {
 		),
 	...routeBreakerKeys,
 	...routeUpstreamKeys,
+	...routeForwardingKeys,
 	...routeCallerKeys,
 	...routeRateKeys,
 }).describe('paths and the upstream that they lead to, one table for each');

@@ -43,6 +43,8 @@ export class RequestHeadReader {
 	/** The last block of fields, with the version that it was read for. */
 	#lastBytes: Buffer | undefined = undefined;
 	#lastMinor = 1;
+	/** What the last request asked for. Clients mostly ask for one host, and its text need not be copied each time. */
+	#lastAuthority: string | undefined = undefined;
 
 	/**
 	 * @param maxBytes longest head, with its request line and its empty line.
@@ -142,8 +144,15 @@ export class RequestHeadReader {
 	}
 
 	#readFields(bytes: Buffer, at: number, end: number): void {
-		this.block = readBlock(splitFields(bytes.toString('latin1', at, end)), this.minor, this.#apart);
-		const remember = end - at <= MAX_REMEMBERED && !(this.block.head instanceof Rejection);
+		this.block = readBlock(
+			splitFields(bytes.toString('latin1', at, end)),
+			this.minor,
+			this.#apart,
+			this.#lastAuthority,
+		);
+		const { head } = this.block;
+		if (!(head instanceof Rejection)) this.#lastAuthority = head.authority;
+		const remember = end - at <= MAX_REMEMBERED && !(head instanceof Rejection);
 		this.#lastBytes = remember ? Buffer.from(bytes.subarray(at, end)) : undefined;
 		this.#lastMinor = this.minor;
 	}
@@ -186,7 +195,12 @@ const BAD_VERSION = BAD_REQUEST.because('malformed request line, or another vers
 
 const NO_BLOCK: FieldBlock = { head: BAD_REQUEST, close: false, keepAlive: false, upgrade: false };
 
-function readBlock(fields: readonly string[], minor: number, apart: Identifiers): FieldBlock {
+function readBlock(
+	fields: readonly string[],
+	minor: number,
+	apart: Identifiers,
+	lastAuthority: string | undefined,
+): FieldBlock {
 	let options = '';
 	let upgrade = false;
 	for (let i = 0; i < fields.length; i += 2) {
@@ -196,7 +210,7 @@ function readBlock(fields: readonly string[], minor: number, apart: Identifiers)
 	}
 	const read = readHttp1Head(fields, minor, apart);
 	return {
-		head: read instanceof Rejection ? read : standalone(read),
+		head: read instanceof Rejection ? read : standalone(read, lastAuthority),
 		close: options !== '' && CLOSE.test(options),
 		keepAlive: options !== '' && KEEP_ALIVE.test(options),
 		upgrade: upgrade && UPGRADE.test(options),
@@ -208,7 +222,7 @@ const KEEP_ALIVE = /,[ \t]*keep-alive[ \t]*(?:,|$)/i;
 const UPGRADE = /,[ \t]*upgrade[ \t]*(?:,|$)/i;
 
 /** The same facts in texts of their own: parts of the head's text would keep all of it for as long as one of them lives. */
-function standalone(head: RequestHead): RequestHead {
+function standalone(head: RequestHead, lastAuthority: string | undefined): RequestHead {
 	return {
 		authorization: copy(head.authorization),
 		lines: copy(head.lines),
@@ -218,6 +232,8 @@ function standalone(head: RequestHead): RequestHead {
 		traceparent: copy(head.traceparent),
 		requestId: copy(head.requestId),
 		tracestate: copy(head.tracestate),
+		authority: head.authority === lastAuthority ? lastAuthority : copy(head.authority),
+		claimsOrigin: head.claimsOrigin,
 	};
 }
 

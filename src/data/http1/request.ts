@@ -2,7 +2,7 @@ import { BodyExchange } from '#body';
 import type { RequestHead } from '../../gates/headers.ts';
 import { refuseMethod } from '../../gates/method.ts';
 import { BODY_ERROR, Rejection } from '../../gates/rejection.ts';
-import { originForm } from '../../gates/target.ts';
+import { authorityOf, originForm } from '../../gates/target.ts';
 import type { AnswerFields } from '../answer-fields.ts';
 import { refusalFields } from '../answers.ts';
 import type { ClientRequest, WholeBody } from '../client.ts';
@@ -34,6 +34,7 @@ export interface RequestConnection {
 export class Http1Request implements ClientRequest {
 	readonly method: string;
 	readonly target: string;
+	readonly targetAuthority: string | null | undefined;
 	readonly head: RequestHead | Rejection;
 	readonly connection: ClientConnection;
 	readonly exchange: BodyExchange;
@@ -71,6 +72,7 @@ export class Http1Request implements ClientRequest {
 		this.#answer.expect(minor === 1, mayStay);
 		this.method = method;
 		this.target = originForm(target);
+		this.targetAuthority = this.target === target ? undefined : authorityOf(target);
 		this.connection = connection.client;
 		this.head = refuseMethod(method) ?? head;
 		this.#seals = upgrade || method === 'CONNECT';

@@ -60,6 +60,11 @@ export class Http2Request extends Stream implements ClientRequest {
 		this.exchange = new BodyExchange(this, connection.plane);
 	}
 
+	/** A path is in origin form (RFC 9113 section 8.3.1). */
+	get targetAuthority(): undefined {
+		return undefined;
+	}
+
 	// --- The answer. ---
 
 	answer(status: number, fields: AnswerFields, body: WholeBody | string | undefined): void {

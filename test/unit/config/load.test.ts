@@ -21,6 +21,7 @@ const OF_TODAY = {
 	idleTimeoutMs: 4000,
 	access: undefined,
 	certificateHeaders: undefined,
+	forwarding: undefined,
 	rate: undefined,
 };
 
@@ -265,6 +266,52 @@ describe('a configuration that is right', () => {
 				// A number is still the breaker's.
 				{ access: undefined, certificateHeaders: undefined, tenants: 2 },
 				{ access: undefined, certificateHeaders: { clientCert: 'none', xfcc: [] }, tenants: 3 },
+			],
+		);
+	});
+
+	it('says of each route what becomes of its requests, or the top of the file for all', () => {
+		const { routes } = parse(`x_forwarded_host = true
+			x_forwarded_port = 443${MINIMAL}
+			[[routes]]
+			prefix = "/a"
+			upstream = "http://a"
+			[[routes]]
+			prefix = "/b"
+			upstream = "http://b"
+			host = "Billing.internal:8080"
+			strip_prefix = true
+			x_forwarded_host = false
+			x_forwarded_port = true
+			forwarded = true
+			[[routes]]
+			prefix = "/c"
+			upstream = "http://c"
+			host = "client"
+			[[routes]]
+			prefix = "/d"
+			upstream = "http://d"
+			host = "upstream"
+			strip_prefix = false
+			x_forwarded_host = false
+			x_forwarded_port = false
+			forwarded = false
+		`);
+		const ofTop = { stripsPrefix: false, forwardedHost: true, forwardedPort: 443, forwarded: false };
+		assert.deepEqual(
+			routes.map(({ forwarding }) => forwarding),
+			[
+				{ host: 'upstream', ...ofTop },
+				{
+					host: { name: 'Billing.internal:8080' },
+					stripsPrefix: true,
+					forwardedHost: false,
+					forwardedPort: true,
+					forwarded: true,
+				},
+				{ host: 'client', ...ofTop },
+				// The same as of today.
+				undefined,
 			],
 		);
 	});
@@ -597,6 +644,40 @@ health = false
 			`config.toml:15: routes[1].health_path: is "/down" here and "/up" for routes[0] on line 8, ${both}`,
 			`config.toml:16: routes[1].upstream_idle_timeout_secs: is 1 here and 4 for routes[0] on line 8, ${both}`,
 		]);
+	});
+
+	it('takes for the host of a route its words and what can stand in Host', () => {
+		const route = (more: string) => `${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "http://a"\n${more}`;
+		for (const host of ['billing.internal', 'a', 'A_b.example.:65535', '10.0.0.1', '[::1]', '[2001:db8::1]:8080']) {
+			assert.deepEqual(parse(route(`host = "${host}"`)).routes[0]!.forwarding?.host, { name: host });
+		}
+		for (const [host, why, remedy] of [
+			['Client', 'its words are written in lower case', 'client'],
+			['UPSTREAM', 'its words are written in lower case', 'upstream'],
+			['https://billing.internal/x', 'it is a host, without scheme and path', 'billing.internal'],
+			['billing.internal:', '"" is not a port from 0 to 65535', 'billing.internal'],
+			['billing.internal:0', 'nothing can listen on port 0', 'billing.internal'],
+			['a b', '"a b" is not a host name', 'billing.internal'],
+			['a\\r\\nx: y', '"a\\r\\nx" is not a host name', 'billing.internal'],
+			['user@a', '"user@a" is not a host name', 'billing.internal'],
+			['', 'it has no host', 'billing.internal'],
+			['::1', 'an IPv6 address stands in brackets, as in [::1]:8443', 'billing.internal'],
+			['[fe80::1%eth0]', 'an IPv6 zone cannot be sent in Host', 'billing.internal'],
+			['$host', '"$host" is not a host name', 'billing.internal'],
+		] as const) {
+			assert.equal(
+				messageOf(route(`host = "${host}"`)),
+				`config.toml:11: routes[0].host: must be "upstream", "client" or host[:port] (got "${host}"): ${why}; ` +
+					`write for example "${remedy}" [route "/"]`,
+			);
+		}
+		for (const port of ['0', '65536', '1.5', '"443"', '[443]']) {
+			assert.match(
+				messageOf(route(`x_forwarded_port = ${port}`)),
+				/:11: routes\[0\]\.x_forwarded_port: must be true, false or a port from 1 to 65535 \(got .*\); leave it out for the value at the top of the file/,
+			);
+		}
+		assert.match(messageOf(`strip_prefix = true${MINIMAL}`), /strip_prefix: unknown key; it belongs in \[\[routes\]\]/);
 	});
 
 	it('names the bounds of what opens a breaker, since tenants are remembered in memory of a fixed size', () => {

@@ -45,6 +45,16 @@ describe('the warnings about a configuration', () => {
 		assert.match(warningsOf(share(99)).join(), /limits\.max_buffered_bytes_per_tenant: is less/);
 	});
 
+	it('tell of a prefix of which nothing can be cut, and of a host that looks like one of the words', () => {
+		assert.deepEqual(warningsOf(`${QUIET}strip_prefix = true\nhost = "clients"`), [
+			'config.toml:13: routes[0].strip_prefix: cuts nothing from the paths of the prefix "/"; leave it out',
+			'config.toml:14: routes[0].host: is sent as the name that it is; did you mean "client"?',
+		]);
+		const fine = 'strip_prefix = true\nhost = "billing.internal"';
+		assert.deepEqual(warningsOf(`${QUIET.replace('prefix = "/"', 'prefix = "/a/"')}${fine}`), []);
+		assert.deepEqual(warningsOf(`${QUIET}host = "client"\nx_forwarded_host = true`), []);
+	});
+
 	it('tell of prefixes that were meant as patterns, and of the prefix to write', () => {
 		const cases: [prefix: string, literal: string][] = [
 			['/api/*', '/api'],

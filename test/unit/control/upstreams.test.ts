@@ -113,10 +113,17 @@ describe('what a worker gets to know', () => {
 		const upstreams = testUpstreams();
 		const access = { allow: ['dns:a'], deny: undefined, tenants: undefined, scopes: undefined };
 		const certificateHeaders = { clientCert: 'leaf', xfcc: undefined } as const;
-		const guarded = { ...route('/b', 'y:2'), access, certificateHeaders };
+		const forwarding = {
+			host: 'client',
+			stripsPrefix: true,
+			forwardedHost: true,
+			forwardedPort: 443,
+			forwarded: false,
+		} as const;
+		const guarded = { ...route('/b', 'y:2'), access, certificateHeaders, forwarding };
 		upstreams.apply(upstreams.plan([route('/a', 'x:1', 1_000), guarded, route('/c', 'x:1')]));
 		const [first, second] = [0, 1].map((worker) => upstreams.seed(upstreams.current, worker));
-		const open = { rate: undefined, access: undefined, certificateHeaders: undefined };
+		const open = { rate: undefined, access: undefined, certificateHeaders: undefined, forwarding: undefined };
 		const seen = first!.routes.map(({ stats: _, ...seed }) => seed);
 		assert.deepEqual(seen, [
 			{ prefix: '/a', cooldownMs: 1_000, opening: { failures: 1, tenants: 1 }, group: 0, ...open },
@@ -128,6 +135,7 @@ describe('what a worker gets to know', () => {
 				rate: undefined,
 				access,
 				certificateHeaders,
+				forwarding,
 			},
 			{ prefix: '/c', cooldownMs: 30_000, opening: { failures: 1, tenants: 1 }, group: 0, ...open },
 		]);

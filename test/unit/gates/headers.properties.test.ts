@@ -7,11 +7,30 @@ import { createServer } from 'node:http';
 import { Duplex } from 'node:stream';
 import { after, describe, it } from 'node:test';
 import fc from 'fast-check';
+import { Forwarding } from '../../../src/gates/forwarding.ts';
 import { type RequestHead, readHttp1Head, readHttp2Head } from '../../../src/gates/headers.ts';
 import { Rejection } from '../../../src/gates/rejection.ts';
-import { type Field, folded, forwardedByTheContract, HOP_BY_HOP, OURS } from '../../models/header-contract.ts';
+import {
+	type Field,
+	folded,
+	forwardedByTheContract,
+	forwardedByTheRoute,
+	HOP_BY_HOP,
+	OURS,
+	OURS_BY_ROUTE,
+} from '../../models/header-contract.ts';
 
-const NAMES = [...OURS, ...HOP_BY_HOP, 'host', 'connection', 'content-length', 'transfer-encoding', 'expect', 'cookie'];
+const NAMES = [
+	...OURS,
+	...OURS_BY_ROUTE,
+	...HOP_BY_HOP,
+	'host',
+	'connection',
+	'content-length',
+	'transfer-encoding',
+	'expect',
+	'cookie',
+];
 
 /** A name that means something, in any spelling that somebody could take for it, or any other name. */
 const name = fc.oneof(
@@ -73,6 +92,43 @@ for (const { protocol, read } of PROTOCOLS) {
 				{ numRuns: 2000 },
 			);
 			assert.ok(forwarded > 200, `the generator is too wild: ${forwarded} forwarded`);
+		});
+
+		it('says by a route that tells the origin what the proxy says of it, once, whoever reads it', async () => {
+			const seed = {
+				host: 'client',
+				stripsPrefix: true,
+				forwardedHost: true,
+				forwardedPort: true,
+				forwarded: true,
+			} as const;
+			const forwarding = new Forwarding(seed, '/api');
+			const arrival = { ip: '10.0.0.1', port: 8443 };
+			let claimed = 0;
+			await fc.assert(
+				fc.asyncProperty(fields, async (list) => {
+					const head = read(list);
+					if (head instanceof Rejection) return;
+					if (head.claimsOrigin) claimed++;
+					const sent = protocol === 'HTTP/2' ? list.map(([key, text]): Field => [key.toLowerCase(), text]) : list;
+					const left = forwarding.linesOf(head);
+					const wanted = forwardedByTheRoute(sent, OURS_BY_ROUTE).map(([key, text]) => `${key}: ${text}\r\n`);
+					assert.equal(left, wanted.join(''));
+					const host = forwarding.host(head.authority);
+					assert.equal(host, 'edge.test');
+					const received = await readByNode(
+						`GET /a HTTP/1.1\r\nhost: ${host}\r\n${forwarding.lines(head.authority, arrival)}${left}\r\n`,
+					);
+					const means = (name: string) => received.filter(([key]) => folded(key) === name).map(([, text]) => text);
+					assert.deepEqual(means('host'), ['edge.test']);
+					assert.deepEqual(means('x-forwarded-host'), ['edge.test']);
+					assert.deepEqual(means('x-forwarded-port'), ['8443']);
+					assert.deepEqual(means('x-forwarded-prefix'), ['/api']);
+					assert.deepEqual(means('forwarded'), ['for=10.0.0.1;host=edge.test;proto=https']);
+				}),
+				{ numRuns: 1000 },
+			);
+			assert.ok(claimed > 100, `the generator is too tame: ${claimed}`);
 		});
 
 		it('is what the header contract leaves of what the client sent', () => {

@@ -55,6 +55,34 @@ function http2Refuses(fields: readonly Field[], pseudo = PSEUDO, endStream = tru
 	);
 }
 
+describe('what a head says of the request as the client sent it', () => {
+	it('is the authority: Host, or :authority, or neither over HTTP/1.0', () => {
+		assert.equal(http1([['Host', 'Edge.test:8443']]).authority, 'Edge.test:8443');
+		assert.equal(http1([['Host', 'edge.test']], 0).authority, 'edge.test');
+		assert.equal((readHttp1Head([], 0) as RequestHead).authority, undefined);
+		assert.equal(http2([], pseudo(':authority', 'Edge.test')).authority, 'Edge.test');
+		assert.equal(http2([['host', 'edge.test']], pseudo(':authority', undefined)).authority, 'edge.test');
+		assert.equal(http2([['host', 'EDGE.test']], pseudo(':authority', 'edge.test')).authority, 'edge.test');
+	});
+
+	it('is whether it says itself where it came to: such lines are forwarded, in every spelling', () => {
+		for (const name of ['x-forwarded-host', 'X_Forwarded_Port', 'x-forwarded.prefix']) {
+			for (const head of [http1([[name, '1']]), http2([[name.toLowerCase(), '1']])]) {
+				assert.equal(head.claimsOrigin, true, name);
+				assert.equal(head.lines.toLowerCase(), `${name.toLowerCase()}: 1\r\n`);
+			}
+			const named = http1([
+				[name, '1'],
+				['Connection', name],
+			]);
+			assert.equal(named.lines, '');
+		}
+		for (const name of ['x-forwarded-server', 'x-forwarded-for', 'xx-forwarded-host', 'proxy-connection']) {
+			assert.equal(http1([[name, '1']]).claimsOrigin, false, name);
+		}
+	});
+});
+
 /** The pseudo-headers with one replaced, or left out. */
 function pseudo(name: string, value: string | undefined): Field[] {
 	return PSEUDO.flatMap((field) => (field[0] !== name ? [field] : value === undefined ? [] : [[name, value] as const]));

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { cleanTarget } from '../../../src/gates/path.ts';
-import { originForm, withoutQuery } from '../../../src/gates/target.ts';
+import { authorityOf, originForm, withoutQuery } from '../../../src/gates/target.ts';
 
 describe('the request target', () => {
 	it('stays as it is in origin form', () => {
@@ -23,6 +23,29 @@ describe('the request target', () => {
 		] as const) {
 			assert.equal(originForm(target), origin, target);
 			assert.equal(cleanTarget(originForm(target)), origin);
+		}
+	});
+
+	it('has an authority of its own in absolute form, which takes the place of Host (RFC 9112 section 3.2.2)', () => {
+		for (const [target, authority] of [
+			['http://edge.test/a/b?c', 'edge.test'],
+			['HTTPS://Edge.test:8443?c', 'Edge.test:8443'],
+			['http://[::1]:80/', '[::1]:80'],
+			['http://a/http://b/c', 'a'],
+			// These name a host that is none.
+			['http://a:b/', null],
+			['http://a:1:2/', null],
+			['http://[a/', null],
+			['http://a\x80/', null],
+			['http://a:123456/', null],
+			// The others are refused by the path gate, or have none.
+			['/a', undefined],
+			['//a/b', undefined],
+			['*', undefined],
+			['edge.test:443', undefined],
+			['http://user@edge.test/', undefined],
+		] as const) {
+			assert.equal(authorityOf(target), authority, target);
 		}
 	});
 

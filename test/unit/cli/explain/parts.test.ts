@@ -74,6 +74,32 @@ test('a key that does not fit is told with those that there are', async () => {
 	assert.match(chosen.detail, /^iss is "https:\/\/nobody\.test"; \[\[issuers\]\] has "https:\/\/issuer\.test", /);
 });
 
+test('what a route changes is told: what is cut, what of the client is not passed on, and why not', async () => {
+	const cut = await ask({
+		path: '/strip/a?token=s3cr3t',
+		headers: ['x-forwarded-prefix: /evil', 'x-forwarded-port: 1'],
+	});
+	const { verdict, details } = gate(cut, 'forwarding')!;
+	assert.equal(verdict, 'ok');
+	assert.deepEqual(
+		details.map((one) => one.replace(/ \([^)]*:\d+\)/, '')),
+		[
+			'routes[7].strip_prefix: "/strip" is cut, the upstream gets "/a"',
+			'x-forwarded-prefix: not forwarded, the proxy says that itself by this route',
+		],
+	);
+	assert.deepEqual(cut.upstream_head!.slice(0, 3), [
+		'GET /a?token=[redacted] HTTP/1.1',
+		'host: billing.internal',
+		'x-forwarded-prefix: /strip',
+	]);
+	assert.ok(cut.upstream_head!.includes('x-forwarded-port: 1'));
+	const words = async (path: string) => gate(await ask({ path }), 'forwarding')?.details[0];
+	assert.match(String(await words('/strip//x')), /begins with two slashes for some readers/);
+	assert.match(String(await words('http://a:b/told')), /the host in the target is none/);
+	assert.equal(await words('/plain'), undefined);
+});
+
 test('limits are told with their source', async () => {
 	const rate = async (one: Partial<ExplainCase>) => {
 		const { verdict, details } = gate(await ask(one), 'tenant rate')!;

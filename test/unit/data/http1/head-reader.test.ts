@@ -138,6 +138,17 @@ describe('a head on a connection that has brought others', () => {
 		}
 	});
 
+	it('asks for what it says, whatever the ones before have asked for', () => {
+		const reader = new RequestHeadReader(LIMIT);
+		const asked = ['a.test', 'a.test', 'b.test:1', 'a.test', undefined].map((host, i) => {
+			const [minor, line] = host === undefined ? [0, ''] : [1, `Host: ${host}\r\n`];
+			const bytes = Buffer.from(`GET / HTTP/1.${minor}\r\n${line}X-Number: ${i}\r\n\r\n`);
+			assert.equal(reader.read(bytes, 0), bytes.length);
+			return (reader.block.head as RequestHead).authority;
+		});
+		assert.deepEqual(asked, ['a.test', 'a.test', 'b.test:1', 'a.test', undefined]);
+	});
+
 	it('is no longer than the limit either where its block of fields is known', () => {
 		const reader = new RequestHeadReader(LIMIT);
 		const lines = `Host: a\r\nX: ${'x'.repeat(LIMIT / 2)}\r\n`;

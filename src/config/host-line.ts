@@ -1,0 +1,35 @@
+import { parseHostPort } from './authority.ts';
+import { quote } from './wording.ts';
+
+/** What `host` may be beside a name. */
+export const HOST_WORDS: readonly string[] = ['upstream', 'client'];
+
+/**
+ * Judges the `host` of a route: one of its words, or `host[:port]` as it goes into `Host` (RFC 9110 section 7.2).
+ *
+ * @returns in words what is wrong and what to write; `undefined` where nothing is.
+ */
+export function hostLineProblem(text: string): string | undefined {
+	const problem = problemOf(text);
+	if (problem === undefined) return undefined;
+	const meant = [
+		text.trim().toLowerCase(),
+		text
+			.trim()
+			.replace(/^[a-z][a-z\d+.-]*:\/\//i, '')
+			.replace(/[/?#].*$/s, ''),
+	];
+	const remedy = meant.find((one) => problemOf(one) === undefined) ?? 'billing.internal';
+	return `must be "upstream", "client" or host[:port] (got ${quote(text)}): ${problem}; write for example ${quote(remedy)}`;
+}
+
+function problemOf(text: string): string | undefined {
+	if (HOST_WORDS.includes(text)) return undefined;
+	if (HOST_WORDS.includes(text.toLowerCase())) return 'its words are written in lower case';
+	if (/[/?#]/.test(text)) return 'it is a host, without scheme and path';
+	const parsed = parseHostPort(text);
+	if (typeof parsed === 'string') return parsed;
+	if (parsed.port === 0) return 'nothing can listen on port 0';
+	// A zone means something on this machine only and must not appear in `Host` (RFC 6874 section 4).
+	return parsed.host.includes('%') ? 'an IPv6 zone cannot be sent in Host' : undefined;
+}

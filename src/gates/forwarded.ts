@@ -1,0 +1,22 @@
+/**
+ * The value of `Forwarded` (RFC 7239 section 4): one element, since what came before us is not believed.
+ *
+ * @param ip of the client, IPv6 without brackets.
+ * @param authority what the client asked for; `undefined`: nothing (HTTP/1.0).
+ */
+export function forwarded(ip: string, authority: string | undefined): string {
+	const host = authority === undefined ? '' : `;host=${tokenOrQuoted(authority)}`;
+	return `for=${tokenOrQuoted(nodeOf(ip))}${host};proto=https`;
+}
+
+/** Section 6: IPv6 stands in brackets. The zone of a link-local address means something on this machine only. */
+function nodeOf(ip: string): string {
+	return ip.includes(':') ? `[${ip.replace(/%.*/s, '')}]` : ip;
+}
+
+/** Section 4: a value is a token or a quoted string. Colons and brackets are in no token (RFC 9110 section 5.6.2). */
+function tokenOrQuoted(value: string): string {
+	return TOKEN.test(value) ? value : `"${value.replaceAll(/["\\]/g, '\\$&')}"`;
+}
+
+const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
