@@ -263,7 +263,7 @@ export abstract class Exchange extends Timed implements Dispatched, ExchangeEven
 			this.#upstream!.versionAndHost,
 			this.#identity!.tenantHeader,
 			certificateLines,
-			this.#correlation?.lines,
+			this.#correlation?.lines ?? (group.only === undefined ? '' : undefined),
 			this.#head!.lines,
 			body.framing,
 		);

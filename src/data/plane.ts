@@ -84,13 +84,13 @@ export interface PlaneDeadlines {
 	readonly ending: DeadlineQueue;
 	/** A closing HTTP/1.1 connection whose client is still sending. */
 	readonly linger: DeadlineQueue;
-	/** A connection to an upstream between two requests. @param ms how long it is kept. */
-	readonly idleUpstream: (ms: number) => DeadlineQueue;
+	/** A connection to an upstream between two requests, or before it has come about. @param ms how long it is kept. */
+	readonly upstreamConnection: (ms: number) => DeadlineQueue;
 }
 
 /** The limits that are not in the configuration stand in decisions "HTTP". */
 export function createDeadlines(wheel: Deadlines, limits: Limits): PlaneDeadlines {
-	const idleUpstream = new Map<number, DeadlineQueue>();
+	const upstreamConnection = new Map<number, DeadlineQueue>();
 	return {
 		get now() {
 			return wheel.now;
@@ -106,10 +106,10 @@ export function createDeadlines(wheel: Deadlines, limits: Limits): PlaneDeadline
 		// With the time that finding the connection takes, 5 s in all.
 		ending: wheel.queue(4_000),
 		linger: wheel.queue(2_000),
-		idleUpstream(ms) {
+		upstreamConnection(ms) {
 			// Deadlines of one queue last equally long; upstreams are given few different times.
-			const queue = idleUpstream.get(ms) ?? wheel.queue(ms);
-			idleUpstream.set(ms, queue);
+			const queue = upstreamConnection.get(ms) ?? wheel.queue(ms);
+			upstreamConnection.set(ms, queue);
 			return queue;
 		},
 	};
@@ -166,7 +166,7 @@ export class Upstream {
 			clock,
 		);
 		this.breaker = new BreakerCell(seed.breaker, observe);
-		this.pool = new UpstreamPool(this, deadlines, seed.idleTimeoutMs);
+		this.pool = new UpstreamPool(this, deadlines, seed);
 		this.versionAndHost = versionAndHost(seed.authority);
 	}
 }

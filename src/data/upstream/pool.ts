@@ -1,6 +1,10 @@
+import type { UpstreamSeed } from '../../shared/messages.ts';
 import type { DeadlineQueue } from '../deadlines.ts';
 import type { PlaneDeadlines, Upstream } from '../plane.ts';
 import { UpstreamConnection } from './connection.ts';
+
+/** How long a connection may take, and how long it may wait, ms. */
+export type ConnectionTimes = Pick<UpstreamSeed, 'idleTimeoutMs' | 'connectTimeoutMs'>;
 
 /** Idle connections are dropped this much before the upstream would (decisions "HTTP"), ms. */
 const HEAD_START_MS = 1000;
@@ -12,23 +16,25 @@ const HEAD_START_MS = 1000;
 export class UpstreamPool {
 	readonly #upstream: Upstream;
 	readonly #deadlines: PlaneDeadlines;
-	#idleMs: number;
-	#idleDeadlines: DeadlineQueue;
+	#idleMs = 0;
+	#idleDeadlines!: DeadlineQueue;
+	/** `undefined`: the request's own time is all there is. */
+	#connectDeadlines: DeadlineQueue | undefined;
 	readonly #idle: UpstreamConnection[] = [];
 	#retired = false;
 
-	/** @param idleMs how long an idle connection is kept. */
-	constructor(upstream: Upstream, deadlines: PlaneDeadlines, idleMs: number) {
+	constructor(upstream: Upstream, deadlines: PlaneDeadlines, times: ConnectionTimes) {
 		this.#upstream = upstream;
 		this.#deadlines = deadlines;
-		this.#idleMs = idleMs;
-		this.#idleDeadlines = deadlines.idleUpstream(idleMs);
+		this.use(times);
 	}
 
-	/** For connections that become idle from now on. */
-	keepIdleFor(ms: number): void {
-		this.#idleMs = ms;
-		this.#idleDeadlines = this.#deadlines.idleUpstream(ms);
+	/** For connections that are made, or become idle, from now on. */
+	use({ idleTimeoutMs, connectTimeoutMs }: ConnectionTimes): void {
+		this.#idleMs = idleTimeoutMs;
+		this.#idleDeadlines = this.#deadlines.upstreamConnection(idleTimeoutMs);
+		this.#connectDeadlines =
+			connectTimeoutMs === undefined ? undefined : this.#deadlines.upstreamConnection(connectTimeoutMs);
 	}
 
 	/** A connection for one request: idle if there is one, new otherwise. */
@@ -46,7 +52,9 @@ export class UpstreamPool {
 	/** A connection that no request has used before. */
 	open(): UpstreamConnection {
 		this.#upstream.stats.connections('active', 1);
-		return new UpstreamConnection(this.#upstream);
+		const connection = new UpstreamConnection(this.#upstream);
+		this.#connectDeadlines?.add(connection);
+		return connection;
 	}
 
 	/** Takes back a connection that is ready for another request. */
