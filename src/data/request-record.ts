@@ -33,7 +33,7 @@ export class RequestRecord {
 	correlation: Correlation | undefined = undefined;
 	/** Of a request that is sampled. */
 	span: RequestSpan | undefined = undefined;
-	/** Requests that went to the upstream: 0, 1, or 2 after the retry. */
+	/** How often it was sent to an upstream: 0, 1, or more after retries. */
 	attempts = 0;
 	/** Bytes of bodies without their framing: what was read from the client, and what was given to its connection. */
 	bytesIn = 0;

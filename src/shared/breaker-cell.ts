@@ -107,7 +107,10 @@ export class BreakerCell {
 	 * does, which costs a tenth of an atomic one.
 	 */
 	admits(now: number, cooldownMs: number): boolean {
-		return (this.#low[LOW_HALF]! & CIRCUIT_BITS) === CLOSED || onRequest(decode(Atomics.load(this.#words, STATE)), now, cooldownMs) !== undefined;
+		return (
+			(this.#low[LOW_HALF]! & CIRCUIT_BITS) === CLOSED ||
+			onRequest(decode(Atomics.load(this.#words, STATE)), now, cooldownMs) !== undefined
+		);
 	}
 
 	#isClosed(): boolean {
