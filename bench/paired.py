@@ -2,13 +2,15 @@
 """Versions or settings of this project against each other: all up at the same time, rounds in turns, so that both members of a pair
 have the same neighbours. CPU microseconds a request, medians; ratios and differences are medians over pairs.
 
-  paired.py NAME=CHECKOUT[+identity][,TOML]…     # built checkouts; TOML goes in front of the routes, \\n for a new line
+  paired.py NAME=CHECKOUT[+identity|+N][,TOML]…  # built checkouts; TOML goes in front of the routes, \\n for a new line
   paired.py --proto h2 --conns 16 --streams 16 before=../before after=. 'with its log=.,[log]\\naccess = "all"'
+  paired.py one=. fifty=.+50 hash='.+50,balance = "hash"'   # what many addresses cost; TOML then belongs to their [[upstreams]]
   paired.py before=../before after=. 'identity=.+identity'   # what bound tokens and client_cert cost; +identity and TOML: .+identity,TOML
   paired.py plain=. small=. --set small:GLIBC_TUNABLES=glibc.malloc.tcache_count=512   # a variable of one version's environment
 
 +identity: one [[issuers]] in place of [jwt] with certificate_bound = "required", and client_cert = "leaf" on the route. The token of all
 requests is bound to the client's certificate; whoever does not look at that takes it for an ordinary one.
++N: the route leads to an [[upstreams]] with N addresses, 127.0.1.1 and on, all of the same server.
 
 Needs what compare.py needs, beside it. Loopback only; the proxies run on CPU 0, load and upstream on CPU 1.
 """
@@ -27,9 +29,19 @@ def with_identity(text):
     return text.replace('[[routes]]', '[[routes]]\nclient_cert = "leaf"')
 
 
+def many(count):
+    return [f'127.0.1.{i + 1}:{compare.UP}' for i in range(count)]
+
+
+def with_addresses(text, count, keys):
+    text = text.replace(f'upstream = "http://127.0.0.1:{compare.UP}"', 'upstream = "many"')
+    addresses = ', '.join(f'"{address}"' for address in many(count))
+    return text.replace('[[routes]]', f'[[upstreams]]\nname = "many"\naddresses = [{addresses}]\n{keys}\n[[routes]]', 1)
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument('versions', nargs='+', metavar='NAME=CHECKOUT[+identity][,TOML]')
+    ap.add_argument('versions', nargs='+', metavar='NAME=CHECKOUT[+identity|+N][,TOML]')
     ap.add_argument('--proto', choices=['h1', 'h2'], default='h1')
     ap.add_argument('--conns', default='64')
     ap.add_argument('--streams', default='1')
@@ -52,6 +64,10 @@ def main():
         compare.sh('gcc', '-shared', '-fPIC', '-o', str(d / 'cc.so'), str(compare.HERE / 'client_cert.c'), '-ldl')
         on = lambda cpu, *cmd, **more: subprocess.Popen(['taskset', '-c', str(cpu), *cmd], stdout=subprocess.DEVNULL,
                                                         stderr=subprocess.DEVNULL, env=dict(os.environ, RUST_LOG='warn', **more))
+        counts = [int(n) for n in re.findall(r'\+(\d+)', ' '.join(a.versions))]
+        listen = ' '.join(f'listen {address};' for address in many(max(counts, default=0)))
+        conf = d / 'up.conf'
+        conf.write_text(conf.read_text().replace(f'listen 127.0.0.1:{compare.UP};', f'listen 127.0.0.1:{compare.UP}; {listen}'))
         procs[''] = on(1, 'nginx', '-g', 'daemon off;', '-c', str(d / 'up.conf'))
         time.sleep(.5)
         for i, version in enumerate(a.versions):
@@ -59,7 +75,10 @@ def main():
             checkout, _, more = rest.partition(',')
             checkout, _, preset = checkout.partition('+')
             root = pathlib.Path(checkout).resolve()
-            text = (d / 'proxy.toml').read_text().replace('[[routes]]', more.replace('\\n', '\n') + '\n[[routes]]', 1)
+            text = (d / 'proxy.toml').read_text()
+            more = more.replace('\\n', '\n')
+            if preset.isdigit(): text = with_addresses(text, int(preset), more)
+            else: text = text.replace('[[routes]]', more + '\n[[routes]]', 1)
             (d / f'{i}.toml').write_text(with_identity(text) if preset == 'identity' else text)
             procs[name] = on(0, str(root / 'node_modules/.bin/node'), str(root / 'dist/main.js'), '--config', str(d / f'{i}.toml'),
                              '--bind', f'127.0.0.1:{19000 + i}', '--metrics-bind', f'127.0.0.1:{19100 + i}', '--workers', '1',

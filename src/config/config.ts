@@ -58,6 +58,8 @@ export interface UpstreamGroupConfig {
 	readonly health: HealthSettings | undefined;
 	/** How long an idle connection to an address is kept, ms. */
 	readonly idleTimeoutMs: number;
+	/** For a connection to come about, ms; `undefined`: as long as the request has. */
+	readonly connectTimeoutMs?: number | undefined;
 	readonly balancing: BalancingSettings;
 }
 

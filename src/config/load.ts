@@ -150,7 +150,10 @@ function decode(bytes: Buffer, path: string): string {
 
 function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Config {
 	const upstreams = file.upstreams.map((table) => ({
-		...toGroup(file, table, table.name, table.addresses ?? [], toBalancing(table)),
+		...toGroup(file, table, table.name, table.addresses ?? [], {
+			connectTimeoutMs: milliseconds(table.connect_timeout_secs),
+			balancing: toBalancing(table),
+		}),
 		limits: toUpstreamLimits(table),
 		dns: table.dns && { ...table.dns, server: table.dns_server, refreshMs: milliseconds(table.dns_refresh_secs) },
 	}));
@@ -245,14 +248,15 @@ function toGroup(
 	own: ConfigFile['routes'][number] | ConfigFile['upstreams'][number],
 	name: string | undefined,
 	addresses: readonly GroupAddress[],
-	balancing = DEFAULT_BALANCING,
+	more: Partial<UpstreamGroupConfig> = {},
 ): UpstreamGroupConfig {
 	return {
 		name,
 		addresses,
 		health: (own.health ?? file.health) ? toHealth(file, own) : undefined,
 		idleTimeoutMs: milliseconds(own.upstream_idle_timeout_secs ?? file.upstream_idle_timeout_secs),
-		balancing,
+		balancing: DEFAULT_BALANCING,
+		...more,
 	};
 }
 

@@ -85,7 +85,7 @@ export interface PlaneDeadlines {
 	readonly ending: DeadlineQueue;
 	/** A closing HTTP/1.1 connection whose client is still sending. */
 	readonly linger: DeadlineQueue;
-	/** A connection to an upstream between two requests, or a request that waits for an upstream. @param ms how long. */
+	/** A connection to an upstream before it has come about, or between two requests, or a request that waits for an upstream. @param ms how long. */
 	readonly ofUpstream: (ms: number) => DeadlineQueue;
 }
 
@@ -172,7 +172,7 @@ export class Upstream {
 			clock,
 		);
 		this.breaker = new BreakerCell(seed.breaker, observe);
-		this.pool = new UpstreamPool(this, deadlines, seed.idleTimeoutMs);
+		this.pool = new UpstreamPool(this, deadlines, seed);
 		this.versionAndHost = versionAndHost(seed.hostField ?? seed.authority);
 	}
 }

@@ -70,6 +70,8 @@ export interface UpstreamSeed {
 	readonly durations: SharedArrayBuffer;
 	/** How long an idle connection is kept, ms. */
 	readonly idleTimeoutMs: number;
+	/** For a connection to come about, ms; `undefined`: as long as the request has. */
+	readonly connectTimeoutMs?: number | undefined;
 }
 
 /** The addresses among which a route's requests are spread. */

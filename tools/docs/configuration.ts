@@ -75,6 +75,7 @@ function values(schema: JsonSchema): string {
 function listOf(items: JsonSchema): string {
 	if (items.enum !== undefined) return `list of ${values(items)}`;
 	if (items.type === 'number') return `list of seconds, each above 0, at most ${grouped(items.maximum!)}`;
+	if (items.anyOf !== undefined) return 'list of texts or tables';
 	return `list of ${items.noun === 'path of a file' ? 'paths' : 'texts'}`;
 }
 
