@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Versions or settings of this project against each other: all up at the same time, rounds in turns, so that both members of a pair
-have the same neighbours. CPU microseconds a request, medians; ratios and differences are medians over pairs.
+"""Versions or settings of this project against each other: all loaded at the same time, so that whatever the machine does meanwhile
+befalls all of them. CPU microseconds a request, medians; ratios and differences are medians over rounds.
 
-Two processes of one version differ by some percent for as long as they live (memory, what V8 has compiled and when), so each version
-is started several times, in another order each time. "+/-" is the standard error of the processes' medians: what is less than twice
-that has not been seen.
+Two processes of one version may differ by some percent for as long as they live, so each version is started several times, in another
+order each time. "+/-" is the standard error of the processes' medians: what is less than twice that has not been seen.
 
   paired.py NAME=CHECKOUT[+identity][,TOML]…     # built checkouts; TOML goes in front of the routes, \\n for a new line
   paired.py --proto h2 --conns 16 --streams 16 before=../before after=. 'with its log=.,[log]\\naccess = "all"'
@@ -18,6 +17,7 @@ requests is bound to the client's certificate; whoever does not look at that tak
 Needs what compare.py needs, beside it. Loopback only; the proxies run on CPU 0, load and upstream on CPU 1.
 """
 import argparse, base64, hashlib, os, pathlib, re, shutil, signal, socket, statistics, subprocess, tempfile, time
+from concurrent.futures import ThreadPoolExecutor
 
 import compare
 
@@ -38,13 +38,12 @@ def main():
     ap.add_argument('--proto', choices=['h1', 'h2'], default='h1')
     ap.add_argument('--conns', default='64')
     ap.add_argument('--streams', default='1')
-    ap.add_argument('--requests', type=int, default=10000, help='in a round')
-    ap.add_argument('--warm', type=int, default=40000, help='requests before the first round')
-    ap.add_argument('--processes', type=int, default=3, help='how often each version is started')
-    ap.add_argument('--handshakes', action='store_true', help='new mTLS connections instead, for 1 s in a round')
-    ap.add_argument('--beside', action='append', default=[], choices=['haproxy', 'ferryman'], help='also time it in each round')
+    ap.add_argument('--secs', type=int, default=1, help='of a round')
+    ap.add_argument('--processes', type=int, default=4, help='how often each version is started')
+    ap.add_argument('--handshakes', action='store_true', help='new mTLS connections instead')
+    ap.add_argument('--beside', action='append', default=[], choices=['haproxy', 'ferryman'], help='also load it in each round')
     ap.add_argument('--set', action='append', default=[], metavar='NAME:VARIABLE=VALUE')
-    ap.add_argument('--rounds', type=int, default=6, help='with each process')
+    ap.add_argument('--rounds', type=int, default=8, help='with each process')
     ap.add_argument('--path', default='/svc-a/hello', help='/svc-a/1m: 1 MiB answers')
     ap.add_argument('--paths', type=int, default=1, help='ask for so many paths in turn')
     ap.add_argument('--upload', type=int, default=0, metavar='BYTES', help='send so many with each request')
@@ -109,32 +108,31 @@ def main():
             (d / f'paths-{name}').write_text(''.join(f'{uri}/{i:06d}?page={i}\n' for i in range(a.paths)))
             return ['-i', str(d / f'paths-{name}')]
 
-        def requests(name, number):
-            out = subprocess.run(['taskset', '-c', '1', 'h2load', *(['--h1'] if a.proto == 'h1' else []), '-c', a.conns, '-m', a.streams,
-                                  '-n', str(number), '-t', '1', '-H', 'authorization: Bearer ' + token, *body,
-                                  *uris(name)], env=env, capture_output=True, text=True).stdout
-            ok = re.search(r'codes: (\d+) 2xx', out)
-            if ok is None or ok.group(1) != str(number): raise SystemExit(f'{name}: not all were answered\n{out}')
-            return number
+        def loads(secs):
+            """Loads all of them at once. @returns how many requests, or connections, each has served."""
+            if a.handshakes:
+                with ThreadPoolExecutor(len(names)) as pool:
+                    return dict(zip(names, pool.map(lambda name: compare.handshakes(d, port[name], secs), names)))
+            clients = {name: subprocess.Popen(['taskset', '-c', '1', 'h2load', *(['--h1'] if a.proto == 'h1' else []), '-c', a.conns, '-m', a.streams,
+                                               '-D', str(secs), '-t', '1', '-H', 'authorization: Bearer ' + token, *body, *uris(name)],
+                                              env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) for name in names}
+            outputs = {name: client.communicate()[0] for name, client in clients.items()}
+            return {name: answered(name, out) for name, out in outputs.items()}
 
         for turn in range(a.processes):
             procs = start(turn)
-            for name in names:  # until what they do often is compiled
-                if a.handshakes: compare.handshakes(d, port[name], 1)
-                else: requests(name, a.warm)
-            for r in range(-1, a.rounds):  # the first one is dropped
-                for name in names if (r + turn) % 2 else reversed(names):
-                    before = cpu_us(procs[name].pid)
-                    done = compare.handshakes(d, port[name], 1) if a.handshakes else requests(name, a.requests)
-                    if r >= 0: cost[name].append((cpu_us(procs[name].pid) - before) / done)
+            loads(len(names))  # until what they do often is compiled
+            for r in range(a.rounds):
+                before = {name: cpu_us(procs[name].pid) for name in names}
+                done = loads(a.secs)
+                for name in names: cost[name].append((cpu_us(procs[name].pid) - before[name]) / done[name])
             resident = {name: compare.resident_mib(procs[name].pid) for name in names}
             stop(procs.values())
             running[1:] = []
         first = cost[names[0]]
-        each = f'pairs of {a.requests} requests' if not a.handshakes else 'pairs of 1 s'
         what = 'new mTLS connections' if a.handshakes else f'{a.proto} {a.path}, {a.conns} connections x {a.streams}'
         if a.paths > 1: what += f', {a.paths} paths'
-        print(f'{what}; {a.processes} processes of each, {a.rounds} {each}; CPU us each')
+        print(f'{what}; {a.processes} processes of each, {a.rounds} rounds of {a.secs} s; CPU us each')
         print(f'{"":20s}{"median":>8s}{"x first":>9s}{"+/-":>7s}{"- first":>9s}{"RSS MiB":>9s}  x first by process')
         for name in names:
             ratios = [x / y for x, y in zip(cost[name], first)]
@@ -150,6 +148,12 @@ def main():
 def cpu_us(pid):
     """CPU time of all threads of a process. /proc/PID/stat has it in steps of 10 ms; this is CPUCLOCK_SCHED of clock_getcpuclockid(3)."""
     return time.clock_gettime_ns(~pid << 3 | 2) / 1000
+
+
+def answered(name, out):
+    done = re.search(r'codes: ([1-9]\d*) 2xx, 0 3xx, 0 4xx, 0 5xx', out)
+    if done is None: raise SystemExit(f'{name}: not all were answered\n{out}')
+    return int(done.group(1))
 
 
 def uncertainty(by_process):
