@@ -5,7 +5,7 @@ import { nobodysTenant } from './tenant-names.ts';
 
 /** What is allowed but hardly ever meant; to be logged at start and after a reload. */
 export function configWarnings(config: Config): ConfigProblem[] {
-	const { jwt, issuers, routes, tenants, tenantRps, limits, lines } = config;
+	const { jwt, issuers, routes, tenants, tenantRps, limits, listener, lines } = config;
 	const warnings: ConfigProblem[] = [];
 	const warn = (key: string, message: string) => {
 		// A key that is missing has no line; then its table has.
@@ -50,6 +50,13 @@ export function configWarnings(config: Config): ConfigProblem[] {
 	for (const [key, rateClaim] of rateClaims) {
 		if (rateClaim === undefined || tenantRps !== 0) continue;
 		warn(key, 'limits only the tokens that have the claim, since tenant_rps is 0; set tenant_rps, too');
+	}
+	for (const [i, range] of listener.proxyProtocolFrom.entries()) {
+		if (!range.endsWith('/0')) continue;
+		warn(
+			`listener.proxy_protocol_from[${i}]`,
+			'is everybody: whoever reaches the listener could claim any address; name the load balancers alone',
+		);
 	}
 	if (limits.maxBufferedBytes < limits.maxRequestBodyBytes) {
 		warn(
