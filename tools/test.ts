@@ -54,6 +54,7 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 			'drain',
 			'issuers',
 			'path',
+			'proxy-protocol',
 			'readiness',
 			'reload',
 			'reload-on-change',
