@@ -5,7 +5,7 @@ import { nobodysTenant } from './tenant-names.ts';
 
 /** What is allowed but hardly ever meant; to be logged at start and after a reload. */
 export function configWarnings(config: Config): ConfigProblem[] {
-	const { jwt, issuers, routes, tenants, tenantRps, limits, listener, lines } = config;
+	const { jwt, issuers, routes, tenants, tenantRps, limits, lines } = config;
 	const warnings: ConfigProblem[] = [];
 	const warn = (key: string, message: string) => {
 		// A key that is missing has no line; then its table has.
@@ -51,7 +51,7 @@ export function configWarnings(config: Config): ConfigProblem[] {
 		if (rateClaim === undefined || tenantRps !== 0) continue;
 		warn(key, 'limits only the tokens that have the claim, since tenant_rps is 0; set tenant_rps, too');
 	}
-	for (const [i, range] of listener.proxyProtocolFrom.entries()) {
+	for (const [i, range] of config.listener.proxyProtocolFrom.entries()) {
 		if (!range.endsWith('/0')) continue;
 		warn(
 			`listener.proxy_protocol_from[${i}]`,

@@ -42,14 +42,24 @@ async function refusals(): Promise<Record<string, number>> {
 	return Object.fromEntries(samples.map(({ labels, value }) => [labels.reason!, value]));
 }
 
-/** What `attempt` does fails so often, for this reason. @returns the first line of the log about it; none of looks at the port. */
-async function refusedFor(reason: string, attempt: () => Promise<unknown>, times = 1): Promise<Partial<LogLine>> {
-	const from = stage.proxy.logs.length;
+/** What `attempt` does fails as often as is said here, for these reasons. */
+async function refusedAs(reasons: Readonly<Record<string, number>>, attempt: () => Promise<unknown>): Promise<void> {
 	const before = await refusals();
+	const times = Object.values(reasons).reduce((sum, count) => sum + count, 0);
 	await stage.refused({ 'handshake failures': times }, attempt);
 	const rises = Object.entries(await refusals()).filter(([name, count]) => count !== before[name]);
-	assert.deepEqual(rises, [[reason, before[reason]! + times]]);
-	if (reason === 'nothing sent') return {};
+	const expected = Object.entries(reasons).map(([reason, count]) => [reason, before[reason]! + count]);
+	assert.deepEqual(rises.sort(), expected.sort());
+}
+
+/** The same of one failure. @returns the line of the log about it. */
+async function refusedFor(reason: string, attempt: () => Promise<unknown>): Promise<LogLine> {
+	const from = stage.proxy.logs.length;
+	await refusedAs({ [reason]: 1 }, attempt);
+	return failureLine(reason, from);
+}
+
+function failureLine(reason: string, from: number): Promise<LogLine> {
 	const isOurs = (line: LogLine) => line.target === 'proxy::tls' && line.reason === reason;
 	return stage.proxy.waitForLog(isOurs, undefined, from);
 }
@@ -61,7 +71,7 @@ describe('[listener] proxy_protocol_from', { skip: !HAS_PROC && BALANCER }, () =
 			// One worker: each of them limits its lines by itself.
 			workers: 1,
 			listener: { proxy_protocol_from: ['127.0.0.2/31', 'fd00::/8'], proxy_protocol_timeout_secs: 2 },
-			limits: { max_connections: MAX_CONNECTIONS },
+			limits: { max_connections: MAX_CONNECTIONS, tls_handshake_timeout_secs: 2 },
 			log: { access: 'all' },
 		});
 	});
@@ -133,22 +143,22 @@ describe('[listener] proxy_protocol_from', { skip: !HAS_PROC && BALANCER }, () =
 		}
 	});
 
-	it('has its own time for it, however much of it drips in', async () => {
-		const line = await refusedFor(
-			'PROXY header timeout',
-			async () => {
-				const header = version1(routeOf('192.0.2.1'));
-				const dripping = await open('');
-				let at = 0;
-				const drip = setInterval(() => {
-					if (at < header.length - 1) dripping.write(header.subarray(at, ++at));
-				}, 100);
-				const silent = [await open(''), await open(header.subarray(0, -1))];
-				await Promise.all([dripping, ...silent].map(untilClosed)).finally(() => clearInterval(drip));
-			},
-			3,
-		);
-		assert.deepEqual([line.peer, line.balancer], [BALANCER, undefined]);
+	it('has its own time for it, however much of it drips in; the time of TLS begins behind it', async () => {
+		const from = stage.proxy.logs.length;
+		const header = version1(routeOf('192.0.2.1'));
+		await refusedAs({ 'PROXY header timeout': 3, timeout: 1 }, async () => {
+			const dripping = await open('');
+			let at = 0;
+			const drip = setInterval(() => {
+				if (at < header.length - 1) dripping.write(header.subarray(at, ++at));
+			}, 100);
+			const others = [await open(''), await open(header.subarray(0, -1)), await open(header)];
+			await Promise.all([dripping, ...others].map(untilClosed)).finally(() => clearInterval(drip));
+		});
+		const late = await failureLine('PROXY header timeout', from);
+		assert.deepEqual([late.peer, late.balancer], [BALANCER, undefined]);
+		const silent = await failureLine('timeout', from);
+		assert.deepEqual([silent.peer, silent.balancer], ['192.0.2.1', BALANCER]);
 	});
 
 	it('is named with its client where the handshake fails behind the header', async () => {
@@ -162,7 +172,7 @@ describe('[listener] proxy_protocol_from', { skip: !HAS_PROC && BALANCER }, () =
 	it('may look whether the port is open, with a header or without one: no line says so', async () => {
 		for (const bytes of ['', LOCAL]) {
 			const from = stage.proxy.logs.length;
-			await refusedFor('nothing sent', async () => {
+			await refusedAs({ 'nothing sent': 1 }, async () => {
 				const socket = await open(bytes);
 				await until(async () => (await stage.openConnections()).handshake === 1, 'the proxy to accept');
 				socket.end();
