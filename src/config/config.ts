@@ -184,6 +184,12 @@ export interface Config {
 	readonly upstreams: readonly UpstreamGroupConfig[];
 	readonly routes: readonly RouteConfig[];
 	readonly limits: Limits;
+	/** `[listener]`; read at the start alone. */
+	readonly listener: {
+		/** Addresses and ranges of the load balancers that begin each connection with a PROXY header; none: nobody does. */
+		readonly proxyProtocolFrom: readonly string[];
+		readonly proxyProtocolTimeoutMs: number;
+	};
 	readonly log: LogSettings;
 	/** Upper bounds of the histograms' buckets, ascending, in seconds as they are shown; read at the start alone. */
 	readonly metrics: { readonly buckets: readonly number[]; readonly gateBuckets: readonly number[] };

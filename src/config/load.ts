@@ -182,6 +182,10 @@ function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Confi
 		upstreams,
 		routes: file.routes.map((route) => toRoute(file, route, upstreams)),
 		limits: toLimits(file.limits),
+		listener: {
+			proxyProtocolFrom: file.listener.proxy_protocol_from,
+			proxyProtocolTimeoutMs: milliseconds(file.listener.proxy_protocol_timeout_secs),
+		},
 		log: { access: file.log.access, requestId: file.log.request_id },
 		metrics: { buckets: file.metrics.buckets, gateBuckets: file.metrics.gate_buckets },
 		trace: file.trace && toTrace(file.trace),

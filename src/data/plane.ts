@@ -71,6 +71,8 @@ export interface PlaneDeadlines {
 	/** Monotonic milliseconds, to the resolution of the timer. */
 	readonly now: number;
 	readonly handshake: DeadlineQueue;
+	/** Ahead of it, where load balancers speak the PROXY protocol; to be asked for once. @param ms how long it may take. */
+	readonly proxyHeader: (ms: number) => DeadlineQueue;
 	readonly firstRequest: DeadlineQueue;
 	readonly requestBody: DeadlineQueue;
 	readonly upstream: DeadlineQueue;
@@ -97,6 +99,7 @@ export function createDeadlines(wheel: Deadlines, limits: Limits): PlaneDeadline
 			return wheel.now;
 		},
 		handshake: wheel.queue(limits.tlsHandshakeTimeoutMs),
+		proxyHeader: (ms) => wheel.queue(ms),
 		firstRequest: wheel.queue(limits.firstRequestTimeoutMs),
 		requestBody: wheel.queue(limits.requestBodyTimeoutMs),
 		upstream: wheel.queue(limits.upstreamTimeoutMs),

@@ -154,6 +154,13 @@ export interface TraceSettings {
 	readonly maxSpans: number;
 }
 
+/** Whose connections begin with a PROXY header, and how long it may take. */
+export interface ProxyProtocolSettings {
+	/** Addresses and ranges in CIDR notation (`AddressRanges`). */
+	readonly from: readonly string[];
+	readonly timeoutMs: number;
+}
+
 /** The histograms that never forget, for `BucketCounts`. */
 export interface HistogramsSeed {
 	/** Of round trips to upstreams; their memory is each upstream's. */
@@ -176,6 +183,8 @@ export interface WorkerSeed {
 	readonly bind: { readonly host: string; readonly port: number };
 	/** Several workers share the port (`SO_REUSEPORT`). */
 	readonly reusePort: boolean;
+	/** `undefined`: nobody speaks it. */
+	readonly proxyProtocol?: ProxyProtocolSettings | undefined;
 	readonly limits: Limits;
 	/** For tenants of which nothing else is said; 0: no limit. */
 	readonly tenantRps: number;

@@ -94,6 +94,7 @@ describe('a configuration that is right', () => {
 				maxConnections: undefined,
 				rateLimitHeaders: false,
 			},
+			listener: { proxyProtocolFrom: [], proxyProtocolTimeoutMs: 5000 },
 			log: { access: 'off', requestId: false },
 			metrics: { buckets: DEFAULT_BUCKETS, gateBuckets: DEFAULT_GATE_BUCKETS },
 			trace: undefined,
