@@ -8,6 +8,7 @@ import type {
 	RouteConfig,
 	UpstreamAddress,
 	UpstreamGroupConfig,
+	UpstreamTlsConfig,
 } from './config.ts';
 import { crlConflicts } from './crl-conflicts.ts';
 import { diagnose, duplicatePrefixes, linesByKey } from './diagnose.ts';
@@ -19,6 +20,7 @@ import { type ConfigFile, configFile } from './schema.ts';
 import { parseToml, type TomlTable } from './toml.ts';
 import { traceConflicts } from './trace-conflicts.ts';
 import { upstreamConflicts } from './upstream-conflicts.ts';
+import { upstreamTlsConflicts } from './upstream-tls-conflicts.ts';
 
 /** What came of reading a configuration file. */
 export interface ConfigReading {
@@ -75,6 +77,7 @@ function diagnoseConfig(text: string, path: string): ConfigReading {
 		...diagnose(document, result.error?.issues ?? []),
 		...duplicatePrefixes(document),
 		...upstreamConflicts(document),
+		...upstreamTlsConflicts(document),
 		...crlConflicts(document),
 		...issuerConflicts(document),
 		...quotaConflicts(document),
@@ -115,6 +118,14 @@ function namedFiles(
 		issuerFiles: (Array.isArray(root.issuers) ? root.issuers : []).flatMap((issuer, i) =>
 			issuerFiles(issuer ?? {}, i, (key) => ![...wrong].some((problem) => problem?.startsWith(key))),
 		),
+		upstreams: (Array.isArray(root.upstreams) ? root.upstreams : []).flatMap((upstream, i) => {
+			const { tls } = (upstream ?? {}) as { tls?: Record<string, unknown> };
+			if (typeof tls !== 'object' || tls === null) return [];
+			const key = `upstreams[${i}].tls`;
+			const one = (name: string) => usable(tls[name], `${key}.${name}`);
+			const paths = { ca_path: one('ca_path'), cert_path: one('cert_path'), key_path: one('key_path') };
+			return [{ tls: toUpstreamTls({ ...paths, insecure_skip_verify: tls.insecure_skip_verify === true }, key) }];
+		}),
 	};
 }
 
@@ -146,7 +157,10 @@ function decode(bytes: Buffer, path: string): string {
 }
 
 function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Config {
-	const upstreams = file.upstreams.map((table) => toGroup(file, table, table.name, table.addresses));
+	const upstreams = file.upstreams.map((table, i) => {
+		const tls = table.tls && toUpstreamTls(table.tls, `upstreams[${i}].tls`);
+		return toGroup(file, table, table.name, table.addresses, tls);
+	});
 	return {
 		path,
 		lines,
@@ -219,7 +233,7 @@ function toRoute(
 		group:
 			typeof upstream === 'string'
 				? upstreams.find(({ name }) => name === upstream)!
-				: toGroup(file, route, undefined, [upstream]),
+				: toGroup(file, route, undefined, [upstream.address], upstream.tls ? toUpstreamTls({}, undefined) : undefined),
 		cooldownMs: milliseconds(route.cooldown_secs ?? file.default_cooldown_secs),
 		opening: {
 			failures: route.failures ?? file.breaker.failures,
@@ -237,12 +251,30 @@ function toGroup(
 	own: ConfigFile['routes'][number] | ConfigFile['upstreams'][number],
 	name: string | undefined,
 	addresses: readonly UpstreamAddress[],
+	tls: UpstreamTlsConfig | undefined,
 ): UpstreamGroupConfig {
 	return {
 		name,
 		addresses,
+		tls,
 		health: (own.health ?? file.health) ? toHealth(file, own) : undefined,
 		idleTimeoutMs: milliseconds(own.upstream_idle_timeout_secs ?? file.upstream_idle_timeout_secs),
+	};
+}
+
+/** @param table without defaults where the configuration is wrong elsewhere, or where a route has `https://`. */
+function toUpstreamTls(
+	table: Partial<NonNullable<ConfigFile['upstreams'][number]['tls']>>,
+	key: string | undefined,
+): UpstreamTlsConfig {
+	return {
+		key,
+		caPath: table.ca_path,
+		serverName: table.server_name,
+		certPath: table.cert_path,
+		keyPath: table.key_path,
+		minVersion: table.min_version,
+		verify: table.insecure_skip_verify !== true,
 	};
 }
 

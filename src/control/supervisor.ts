@@ -13,6 +13,7 @@ import { watchCrls } from './crl/watch.ts';
 import { Drain } from './drain.ts';
 import { reloadedFiles, type StartFiles } from './files/inspection.ts';
 import { readTlsFiles } from './files/tls-files.ts';
+import { readUpstreamTlsFiles } from './files/upstream-tls-files.ts';
 import { HealthProber } from './health/health.ts';
 import { httpProbe } from './health/http-probe.ts';
 import { createKeyStore } from './jwks/key-store.ts';
@@ -285,6 +286,7 @@ function createReloader(
 			return current;
 		},
 		readTlsFiles: (current) => readTlsFiles(current, new Date()),
+		readUpstreamTlsFiles: (current) => readUpstreamTlsFiles(current, new Date()),
 		planIdentity: (current) => planIdentity(current, inForce.identity, remoteKeys),
 		changedInVain: (current) => changedInVain(config, current, inForce.identity),
 		configWarnings,

@@ -46,6 +46,7 @@ import { SpanQueue } from './span-queue.ts';
 import { TurnEnd } from './turn-end.ts';
 import { reportUnknownKeys } from './unknown-keys.ts';
 import { UpstreamGroup } from './upstream/group.ts';
+import { transportsOf } from './upstream/transport.ts';
 
 /**
  * One data-plane thread: builds its part of the world from `workerData`, serves, and does what the control plane says
@@ -187,8 +188,9 @@ class Worker {
 
 	#routing(routing: RoutingSeed, readNames: NameReader | undefined): () => void {
 		// An upstream is the one we know when it has the same breaker: then its connections stay, too.
+		const transports = transportsOf(routing, (id) => this.#upstreams.get(id)?.transport, this.#plane.clock);
 		const upstreams = routing.upstreams.map(
-			(seed) => this.#upstreams.get(seed.breakerId) ?? new Upstream(seed, this.#plane),
+			(seed, i) => this.#upstreams.get(seed.breakerId) ?? new Upstream(seed, transports[i]!, this.#plane),
 		);
 		const groups = routing.groups.map(
 			({ name, upstreams: members }) =>
@@ -213,7 +215,10 @@ class Worker {
 			const before = this.#upstreams;
 			this.#upstreams = new Map(upstreams.map((upstream, i) => [routing.upstreams[i]!.breakerId, upstream]));
 			this.#plane.routes = routes;
-			for (const [i, upstream] of upstreams.entries()) upstream.pool.keepIdleFor(routing.upstreams[i]!.idleTimeoutMs);
+			for (const [i, upstream] of upstreams.entries()) {
+				upstream.connectBy(transports[i]!);
+				upstream.pool.keepIdleFor(routing.upstreams[i]!.idleTimeoutMs);
+			}
 			for (const [breakerId, upstream] of before) {
 				if (!this.#upstreams.has(breakerId)) upstream.pool.retire();
 			}

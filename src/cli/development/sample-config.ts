@@ -1,4 +1,4 @@
-import { describeConfig, type JsonSchema, SCHEMA_LINE, tableOf } from '../../config/json-schema.ts';
+import { describeConfig, isList, type JsonSchema, SCHEMA_LINE, tableOf } from '../../config/json-schema.ts';
 import { KEYS } from '../../config/schema.ts';
 import { quote } from '../../config/wording.ts';
 
@@ -21,17 +21,17 @@ export function sampleConfig(intro: readonly string[], values: SampleValues): st
 	return [SCHEMA_LINE, ...intro.map((line) => `# ${line}`), '', ...tables.flat()].join('\n');
 }
 
-/** Of the others a file may have none, and has to say something in each that it has: the sample only points at them. */
+/**
+ * Of the others a file may have none, and has to say something in each that it has: the sample only points at them. A table
+ * within another one belongs to that one.
+ */
 function canBeEmpty(name: string, schema: JsonSchema): boolean {
-	return name === '' || (!isList(name, schema) && tableOf(schema, name).required === undefined);
-}
-
-function isList(name: string, schema: JsonSchema): boolean {
-	return (schema.properties![name] as JsonSchema).type === 'array';
+	if (name.includes('.')) return false;
+	return name === '' || (!isList(schema, name) && tableOf(schema, name).required === undefined);
 }
 
 function headerOf(name: string, schema: JsonSchema): string {
-	return isList(name, schema) ? `[[${name}]]` : `[${name}]`;
+	return isList(schema, name) ? `[[${name}]]` : `[${name}]`;
 }
 
 function mention(name: string, schema: JsonSchema): string[] {

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { parseAddress } from '../upstream.ts';
-import { expected, table, text } from './kinds.ts';
+import { expected, explained, table, text } from './kinds.ts';
 import { groupUpstreamKeys } from './upstream-keys.ts';
+import { upstreamTls } from './upstream-tls.ts';
 
 /** What no address of an upstream can be taken for. */
 export const GROUP_NAME = /^[A-Za-z0-9_-]+$/;
@@ -50,4 +51,5 @@ export const upstream = table('[[upstreams]]', {
 		})
 		.describe('`host:port` of each of its servers; requests are spread over them'),
 	...groupUpstreamKeys,
+	tls: upstreamTls.optional().meta(explained('a table of its own, below: `[upstreams.tls]`', { unset: 'plain HTTP' })),
 }).describe('several addresses that serve the same, one table for each such group');

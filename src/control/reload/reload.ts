@@ -3,8 +3,9 @@ import { type ConfigProblem, describeProblem } from '../../config/error.ts';
 import type { IdentitySeed } from '../../identity/trust.ts';
 import type { LogFields, Logger } from '../../shared/log.ts';
 import type { TlsFiles } from '../files/tls-files.ts';
+import type { UpstreamTlsFiles } from '../files/upstream-tls-files.ts';
 import type { HealthProber } from '../health/health.ts';
-import type { Upstreams } from '../upstreams.ts';
+import { tlsOf, type Upstreams } from '../upstreams.ts';
 import type { WorkerPool } from '../workers/worker-pool.ts';
 import { changedBootSettings } from './boot-settings.ts';
 import type { ConfigInForce } from './config-in-force.ts';
@@ -18,6 +19,8 @@ export interface ReloadParts {
 	readonly loadConfig: () => Promise<Config>;
 	/** Reads and judges the TLS files; rejects with the reason. */
 	readonly readTlsFiles: (config: Config) => Promise<TlsFiles>;
+	/** Reads and judges the files of TLS to upstreams; rejects with the reason. */
+	readonly readUpstreamTlsFiles: (config: Config) => Promise<UpstreamTlsFiles & Pick<TlsFiles, 'warnings'>>;
 	/** Reads and judges the files that say whom we believe; rejects with the reason. */
 	readonly planIdentity: (config: Config) => Promise<IdentityPlan>;
 	/** What has changed in files that are read at the start alone. */
@@ -91,7 +94,7 @@ export class Reloader {
 			'routes',
 			'routing table reloaded',
 			'route reload failed; keeping old table',
-			async () => this.#takeRoutes((await config).routes, generation),
+			async () => this.#takeRoutes(await config, generation),
 		);
 		this.#parts.inForce.reloads[tls && identity && routes ? 'success' : 'failure'] += 1;
 	}
@@ -169,9 +172,11 @@ export class Reloader {
 		}
 	}
 
-	async #takeRoutes(routes: Config['routes'], generation: number): Promise<void> {
-		const { upstreams, prober, pool, inForce } = this.#parts;
-		const plan = upstreams.plan(routes);
+	async #takeRoutes(config: Config, generation: number): Promise<void> {
+		const { readUpstreamTlsFiles, upstreams, prober, pool, inForce } = this.#parts;
+		const { upstreamTls, warnings } = await readUpstreamTlsFiles(config);
+		this.#warn(config, warnings);
+		const plan = upstreams.plan(config.routes, upstreamTls);
 		// A fresh breaker is open until its upstream has proved itself. Proving it before the switch leaves no moment in
 		// which requests for a healthy new upstream are answered 503.
 		await prober.prove(plan.fresh);
@@ -180,6 +185,7 @@ export class Reloader {
 			(worker, id) => ({ type: 'prepare-routing', id, routing: upstreams.seed(plan, worker) }),
 			() => {
 				upstreams.apply(plan);
+				inForce.upstreamTls = tlsOf(plan);
 				prober.watch(plan.upstreams.values());
 				inForce.generation = generation;
 			},

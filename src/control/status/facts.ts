@@ -65,6 +65,8 @@ export interface UpstreamFacts {
 	readonly upstream: string;
 	/** Name of its `[[upstreams]]`. */
 	readonly group: string | undefined;
+	/** Whether it is spoken to over TLS, and whether its certificate is verified then. */
+	readonly tls: 'none' | 'verified' | 'not verified';
 	/** Prefixes. */
 	readonly routes: readonly string[];
 	readonly circuit: Circuit;

@@ -1,11 +1,13 @@
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { connectionCause } from '../../shared/causes.ts';
+import { refusesOurCertificate } from '../../shared/tls-causes.ts';
 import type { AnswerFields } from '../answer-fields.ts';
 import { Timed } from '../deadlines.ts';
 import type { Upstream } from '../plane.ts';
 import { Pieces } from './pieces.ts';
 import { ProtocolError } from './protocol-error.ts';
 import { type ResponseEvents, ResponseParser } from './response-parser.ts';
+import type { Transport } from './transport.ts';
 import { Upload } from './upload.ts';
 
 /** Why a request got no complete response. */
@@ -61,6 +63,8 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 	/** Monotonic milliseconds until which an idle connection may be used again. */
 	usableUntil = 0;
 	readonly upstream: Upstream;
+	/** That it was made by: not the upstream's any more where its TLS settings have changed. */
+	readonly transport: Transport;
 	readonly #socket: Socket;
 	readonly #parser: ResponseParser;
 	#handler: ResponseHandler | undefined;
@@ -76,16 +80,16 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 	constructor(upstream: Upstream) {
 		super();
 		this.upstream = upstream;
-		this.#parser = new ResponseParser(upstream.heads);
-		const socket = connect({
-			host: upstream.host,
-			port: upstream.port,
-			noDelay: true,
-			onread: { buffer: () => this.#nextBuffer(), callback: (length: number) => this.#onRead(length) },
+		const { transport } = upstream;
+		this.transport = transport;
+		this.#parser = new ResponseParser(upstream.heads, transport.endIsKnown);
+		const socket = transport.open({
+			buffer: () => this.#nextBuffer(),
+			callback: (length: number) => this.#onRead(length),
 		});
 		this.#socket = socket;
-		socket.on('connect', () => {
-			this.#connected = true;
+		socket.on(transport.connected, () => {
+			this.#connected = !socket.destroyed;
 		});
 		socket.on('drain', () => this.#handler?.onWritable());
 		socket.on('end', () => this.#onEof());
@@ -163,8 +167,10 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 	/** Ends the connection without a word to the handler: the request is no longer wanted, or nothing was asked. */
 	destroy(): void {
 		this.#handler = undefined;
+		// What comes after that is not wanted.
+		if (this.#gone) return void this.#socket.destroy();
 		this.#leave();
-		this.#socket.destroy();
+		this.transport.close(this.#socket);
 	}
 
 	override onDeadline(): void {
@@ -257,9 +263,14 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		const { code } = error;
 		const cause = connectionCause(error);
 		if (code === 'EMFILE' || code === 'ENFILE' || code === 'EADDRNOTAVAIL') return { kind: 'exhausted', cause };
-		if (!this.#connected) return { kind: 'unreachable', cause };
+		if (!this.#connected || this.#isRefused(error)) return { kind: 'unreachable', cause };
 		if (this.#isStale()) return STALE;
 		return { kind: 'broken', cause: this.#parser.started ? `${cause} ${this.#parser.place}` : cause };
+	}
+
+	/** In TLS 1.3 the upstream says so behind our half of the handshake, and in place of reading the request. */
+	#isRefused(error: NodeJS.ErrnoException): boolean {
+		return this.requests === 1 && !this.#parser.started && refusesOurCertificate(error);
 	}
 
 	#isStale(): boolean {

@@ -62,6 +62,7 @@ class TestReload extends TestPool {
 			booted,
 			loadConfig: async () => this.readConfig(),
 			readTlsFiles: async () => ({ material: this.readTls(), warnings: [EXPIRED] }),
+			readUpstreamTlsFiles: async () => ({ upstreamTls: new Map(), warnings: [] }),
 			planIdentity: async () => {
 				const identity = this.readIdentity();
 				return { identity: () => identity, warnings: [], apply: () => {}, discard: () => {} };
