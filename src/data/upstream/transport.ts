@@ -3,7 +3,7 @@ import { connect as connectTls, type SecureContext } from 'node:tls';
 import type { Clock } from '../../shared/clock.ts';
 import type { RoutingSeed, UpstreamSeed, UpstreamTlsSeed } from '../../shared/messages.ts';
 import { createUpstreamContext, upstreamTlsOptions } from '../../shared/upstream-tls.ts';
-import { KeptSession, type Session } from './kept-session.ts';
+import { KeptSessions, type Session } from './kept-sessions.ts';
 
 /** How connections to one upstream come about and end: over TCP, or over TLS. */
 export interface Transport {
@@ -83,18 +83,18 @@ class TlsTransport implements Transport {
 	readonly #address: Address;
 	readonly #tls: UpstreamTlsSeed;
 	readonly #context: SecureContext;
-	readonly #session: KeptSession;
+	readonly #sessions: KeptSessions;
 
 	constructor(address: Address, tls: UpstreamTlsSeed, context: SecureContext, clock: Clock) {
 		this.#address = address;
 		this.#tls = tls;
 		this.#context = context;
-		this.#session = new KeptSession(clock);
+		this.#sessions = new KeptSessions(clock);
 	}
 
 	open(onread: OnReadOpts): Socket {
 		const { host, port } = this.#address;
-		const session = this.#session.take();
+		const session = this.#sessions.take();
 		const options = {
 			...upstreamTlsOptions(this.#tls, host, this.#context),
 			...(session && { session: session.ticket }),
@@ -113,12 +113,12 @@ class TlsTransport implements Transport {
 			if (socket.alpnProtocol !== false && socket.alpnProtocol !== 'http/1.1') {
 				return void socket.destroy(Object.assign(new Error('another protocol'), { code: 'ERR_TLS_ALPN' }));
 			}
-			verified = this.#session.verified(session, socket);
+			verified = this.#sessions.verified(session, socket);
 			socket.uncork();
 		});
 		// Not later: OpenSSL tells of sessions from now on, or not at all.
 		socket.on('session', (ticket: Buffer) => {
-			if (verified !== undefined) this.#session.keep({ ticket, ...verified });
+			if (verified !== undefined) this.#sessions.keep({ ticket, ...verified });
 		});
 		return socket;
 	}

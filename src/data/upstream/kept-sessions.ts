@@ -14,14 +14,18 @@ export interface Session {
 /** So long the verdict on a certificate may be relied on, seconds. */
 const MAX_AGE_SECS = 3_600;
 
+/** A server gives two tickets with each handshake, and may give none with a resumed session. */
+const MAX_KEPT = 8;
+
 /**
- * The last TLS session with one upstream. Who resumes a session relies on what was verified when it began: that is never
+ * TLS sessions with one upstream that can be resumed. Who resumes a session relies on what was verified when it began: that is never
  * repeated. So a session lives as long as the certificate that was shown, an hour at most, and with the settings that it was
  * verified by: other CAs, names or certificates of ours mean another transport, and that one has a keeper of its own.
  */
-export class KeptSession {
+export class KeptSessions {
 	readonly #clock: Pick<Clock, 'wallSeconds'>;
-	#session: Session | undefined;
+	/** The latest at the end. */
+	readonly #sessions: Session[] = [];
 
 	constructor(clock: Pick<Clock, 'wallSeconds'>) {
 		this.#clock = clock;
@@ -29,18 +33,18 @@ export class KeptSession {
 
 	/** One to resume. A ticket of TLS 1.3 is used once: whoever watches could recognise us by it (RFC 8446 appendix C.4). */
 	take(): Session | undefined {
-		const session = this.#session;
-		if (session === undefined) return undefined;
-		if (session.until <= this.#clock.wallSeconds()) {
-			this.#session = undefined;
-			return undefined;
+		for (let session = this.#sessions.pop(); session !== undefined; session = this.#sessions.pop()) {
+			if (session.until <= this.#clock.wallSeconds()) continue;
+			if (session.reusable) this.#sessions.push(session);
+			return session;
 		}
-		if (!session.reusable) this.#session = undefined;
-		return session;
+		return undefined;
 	}
 
 	keep(session: Session): void {
-		this.#session = session;
+		if (session.reusable) this.#sessions.length = 0;
+		this.#sessions.push(session);
+		if (this.#sessions.length > MAX_KEPT) this.#sessions.shift();
 	}
 
 	/**
@@ -54,8 +58,8 @@ export class KeptSession {
 	): Pick<Session, 'until' | 'reusable'> {
 		const reusable = socket.getProtocol() === 'TLSv1.2';
 		if (offered !== undefined && socket.isSessionReused()) return { until: offered.until, reusable };
-		// The upstream has not wanted it; what it gives us in its place comes with the `session` event.
-		if (offered === this.#session) this.#session = undefined;
+		// The upstream does not know it any more, nor those before it; others come with the `session` event.
+		if (offered !== undefined) this.#sessions.length = 0;
 		const end = (socket.getPeerX509Certificate()?.validToDate.getTime() ?? 0) / 1000;
 		return { until: Math.min(end, this.#clock.wallSeconds() + MAX_AGE_SECS), reusable };
 	}
