@@ -213,7 +213,7 @@ export class Upstreams {
 			})),
 			groups: groups.map(({ config, tls, upstreams: members }) => ({
 				name: config.name,
-				tls,
+				...(tls && { tls }),
 				upstreams: members.map((upstream) => indexes.get(upstream)!),
 			})),
 			routes: plan.routes.map(({ prefix, cooldownMs, opening, rate, group, access, certificateHeaders }) => ({

@@ -36,6 +36,7 @@ class TestReload extends TestPool {
 	readonly inForce: ConfigInForce = {
 		tls: OLD_TLS,
 		identity: OLD_KEY,
+		upstreamTls: [],
 		reloading: false,
 		generation: 1,
 		reloads: { success: 0, failure: 0 },
@@ -118,6 +119,7 @@ describe('a reload', () => {
 		assert.deepEqual(test.inForce, {
 			tls: NEW_TLS,
 			identity: OLD_KEY,
+			upstreamTls: [],
 			reloading: false,
 			generation: 2,
 			reloads: { success: 1, failure: 0 },
@@ -258,6 +260,7 @@ describe('a reload that fails', () => {
 		assert.deepEqual(test.inForce, {
 			tls: OLD_TLS,
 			identity: OLD_KEY,
+			upstreamTls: [],
 			reloading: false,
 			generation: 1,
 			reloads: { success: 0, failure: 1 },
@@ -281,6 +284,7 @@ describe('a reload that fails', () => {
 		assert.deepEqual(test.inForce, {
 			tls: OLD_TLS,
 			identity: OLD_KEY,
+			upstreamTls: [],
 			reloading: false,
 			generation: 2,
 			reloads: { success: 0, failure: 1 },
@@ -330,6 +334,7 @@ describe('a reload that fails', () => {
 		assert.deepEqual(test.inForce, {
 			tls: NEW_TLS,
 			identity: OLD_KEY,
+			upstreamTls: [],
 			reloading: false,
 			generation: 3,
 			reloads: { success: 1, failure: 1 },
