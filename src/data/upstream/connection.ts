@@ -234,16 +234,27 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 	#complete(clean: boolean): void {
 		const handler = this.#handler;
 		this.#handler = undefined;
-		// An answer that did not wait for the request's body may leave a rest of it that the upstream never reads, and the next
-		// request would stand behind it.
-		const drained = this.#sent && this.#socket.writableLength === 0;
-		if (clean && drained && this.#parser.keepAlive && !this.#gone) {
+		const reusable = clean && this.#sent && this.#parser.keepAlive && !this.#gone;
+		if (reusable && this.#socket.writableLength === 0) {
 			this.resume();
 			this.upstream.pool.release(this);
+		} else if (reusable && this.transport.writesEndLater) {
+			this.resume();
+			setImmediate(releaseDrained, this);
 		} else {
 			this.destroy();
 		}
 		handler?.onEnd();
+	}
+
+	/**
+	 * Gives it back for other requests, unless bytes still wait to be sent: an answer that did not wait for the request's body may leave a
+	 * rest of it that the upstream never reads, and the next request would stand behind it.
+	 */
+	releaseDrained(): void {
+		if (this.#gone) return;
+		if (this.#socket.writableLength === 0) this.upstream.pool.release(this);
+		else this.destroy();
 	}
 
 	#onEof(): void {
@@ -283,6 +294,10 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		this.cancelDeadline();
 		this.upstream.pool.forget(this);
 	}
+}
+
+function releaseDrained(connection: UpstreamConnection): void {
+	connection.releaseDrained();
 }
 
 const STALE: UpstreamFailure = { kind: 'stale', cause: 'idle connection was closed by the upstream' };

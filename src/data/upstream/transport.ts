@@ -14,6 +14,8 @@ export interface Transport {
 	 * response.
 	 */
 	readonly endIsKnown: boolean;
+	/** Whether Node tells only in the next turn of the loop that a write is over, though the kernel has taken all of it. */
+	readonly writesEndLater: boolean;
 	/** Nothing that is written to the socket is sent before `connected`. @param onread for all that is read. */
 	open(onread: OnReadOpts): Socket;
 	/** Ends a connection on which nothing is under way that somebody wants. */
@@ -56,6 +58,7 @@ export function transportsOf(
 class TcpTransport implements Transport {
 	readonly connected = 'connect';
 	readonly endIsKnown = true;
+	readonly writesEndLater = false;
 	readonly #address: Address;
 
 	constructor(address: Address) {
@@ -80,6 +83,7 @@ class TlsTransport implements Transport {
 	readonly connected = 'secureConnect';
 	/** Node says `end` with and without a close_notify (RFC 8446 section 6.1), and anybody on the way can end a TCP connection. */
 	readonly endIsKnown = false;
+	readonly writesEndLater = true;
 	readonly #address: Address;
 	readonly #tls: UpstreamTlsSeed;
 	readonly #context: SecureContext;
