@@ -15,18 +15,18 @@ const COLUMNS = 100;
  */
 export function sampleConfig(intro: readonly string[], values: SampleValues): string {
 	const schema = describeConfig();
-	const tables = [...KEYS].map(([name, keys]) =>
-		canBeEmpty(name, schema) || name in values ? table(name, keys, schema, values[name] ?? {}) : mention(name, schema),
-	);
+	const tables = [...KEYS]
+		.filter(([name]) => !name.includes('.'))
+		.map(([name, keys]) =>
+			canBeEmpty(name, schema) || name in values
+				? table(name, keys, schema, values[name] ?? {})
+				: mention(name, schema),
+		);
 	return [SCHEMA_LINE, ...intro.map((line) => `# ${line}`), '', ...tables.flat()].join('\n');
 }
 
-/**
- * Of the others a file may have none, and has to say something in each that it has: the sample only points at them. A table
- * within another one belongs to that one.
- */
+/** Of the others a file may have none, and has to say something in each that it has: the sample only points at them. */
 function canBeEmpty(name: string, schema: JsonSchema): boolean {
-	if (name.includes('.')) return false;
 	return name === '' || (!isList(schema, name) && tableOf(schema, name).required === undefined);
 }
 

@@ -48,4 +48,4 @@ export const upstreamTls = table('[upstreams.tls]', {
 		.describe(
 			'`true` takes any certificate, whoever it is issued to and by whomever: what is sent is encrypted, and nobody knows for whom',
 		),
-}).describe('requests to the addresses of the `[[upstreams]]` above it go over TLS (https); the table may be empty');
+});

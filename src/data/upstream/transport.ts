@@ -47,9 +47,14 @@ export function transportsOf(
 		for (const member of members) {
 			const upstream = upstreams[member]!;
 			const before = known(upstream.breakerId);
-			if (before?.isMadeOf(tls)) transports[member] = before;
-			else if (tls === undefined) transports[member] = new TcpTransport(upstream);
-			else transports[member] = new TlsTransport(upstream, tls, (context ??= createUpstreamContext(tls)), clock);
+			if (before?.isMadeOf(tls)) {
+				transports[member] = before;
+			} else if (tls === undefined) {
+				transports[member] = new TcpTransport(upstream);
+			} else {
+				context ??= createUpstreamContext(tls);
+				transports[member] = new TlsTransport(upstream, tls, context, clock);
+			}
 		}
 	}
 	return transports;

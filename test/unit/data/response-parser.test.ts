@@ -256,7 +256,7 @@ describe('a parser', () => {
 			// What has no body, or says how long it is, ends as ever.
 			for (const [method, text] of [
 				['HEAD', `${head}\r\n`],
-				['GET', head.replace('200', '204') + '\r\n'],
+				['GET', `${head.replace('200', '204')}\r\n`],
 				['GET', `${head}content-length: 0\r\n\r\n`],
 			] as const) {
 				const other = new ResponseParser(new ResponseHeads(), false);
