@@ -39,6 +39,8 @@ export interface RoutingPlan {
 	readonly upstreams: ReadonlyMap<string, Upstream>;
 	/** Who serves the requests of a route, by key (`groupKey`). */
 	readonly groups: ReadonlyMap<string, UpstreamGroup>;
+	/** What TLS to groups is made of, by key (`groupKey`). */
+	readonly tls: UpstreamTlsMaterial;
 	/** By prefix: what is counted of each route. */
 	readonly traffic: ReadonlyMap<string, RouteCounters>;
 	/** Those of `upstreams` whose breaker is a new one: open and unproven. */
@@ -112,7 +114,14 @@ export class Upstreams {
 	readonly #clock: Clock;
 	readonly #log: Logger;
 	readonly #durations: BucketLayout;
-	#current: RoutingPlan = { routes: [], upstreams: new Map(), groups: new Map(), traffic: new Map(), fresh: [] };
+	#current: RoutingPlan = {
+		routes: [],
+		upstreams: new Map(),
+		groups: new Map(),
+		tls: new Map(),
+		traffic: new Map(),
+		fresh: [],
+	};
 	readonly #departed = new Departed<Counters>();
 	readonly #departedRoutes = new Departed<RouteCounters>();
 	#breakers = 0;
@@ -137,9 +146,9 @@ export class Upstreams {
 	/**
 	 * Works out the next table. Nothing changes before `apply`.
 	 *
-	 * @param tls of each group that has `tls` in its configuration.
+	 * @param tls of each group that has `tls` in its configuration; by default what is in force.
 	 */
-	plan(routes: readonly RouteConfig[], tls: UpstreamTlsMaterial = new Map()): RoutingPlan {
+	plan(routes: readonly RouteConfig[], tls: UpstreamTlsMaterial = this.#current.tls): RoutingPlan {
 		// Specification 3.1: breaker state is kept for rules of which nothing has changed. The breaker is the upstream's,
 		// so one such rule is enough (decisions "Circuit breaker").
 		const rules = new Set(this.#current.routes.map(ruleOf));
@@ -170,7 +179,7 @@ export class Upstreams {
 			groups.set(key, { config, upstreams: members, ...own });
 		}
 		const traffic = new Map(routes.map(({ prefix }) => [prefix, this.#trafficOf(prefix)]));
-		return { routes, upstreams, groups, traffic, fresh };
+		return { routes, upstreams, groups, tls, traffic, fresh };
 	}
 
 	#trafficOf(prefix: string): RouteCounters {

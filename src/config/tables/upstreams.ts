@@ -51,11 +51,9 @@ export const upstream = table('[[upstreams]]', {
 		})
 		.describe('`host:port` of each of its servers; requests are spread over them'),
 	...groupUpstreamKeys,
-	tls: upstreamTls
-		.optional()
-		.meta(
-			explained('requests go over TLS (https): a table `[upstreams.tls]` below it, which may be empty', {
-				unset: 'plain HTTP',
-			}),
-		),
+	tls: upstreamTls.optional().meta(
+		explained('requests go over TLS (https): a table `[upstreams.tls]` below it, which may be empty', {
+			unset: 'plain HTTP',
+		}),
+	),
 }).describe('several addresses that serve the same, one table for each such group');

@@ -347,6 +347,8 @@ describe('TLS to the upstreams of a table', () => {
 		const upstreams = testUpstreams();
 		upstreams.apply(upstreams.plan([overTls], seed()));
 		const before = find(upstreams, 'x:1');
+		upstreams.apply(upstreams.plan([overTls]));
+		assert.equal(before.tls?.servername, 'x', 'what is in force stays unless something else is given');
 		const plan = upstreams.plan([overTls], seed({ serverName: 'y' }));
 		assert.deepEqual(plan.fresh, []);
 		assert.equal(before.tls?.servername, 'x');
