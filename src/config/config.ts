@@ -45,6 +45,23 @@ export interface GroupAddress extends UpstreamAddress {
 	readonly weight?: number | undefined;
 }
 
+/** How an upstream is spoken to over TLS. */
+export interface UpstreamTlsConfig {
+	/** Full key of its table: `upstreams[0].tls`; `undefined`: a route's URL, which has no keys for it. */
+	readonly key: string | undefined;
+	/** `undefined`: the CAs that Node trusts. */
+	readonly caPath: string | undefined;
+	/** What its certificate must name, and SNI asks for: a host name or an IP literal; `undefined`: the host of the address. */
+	readonly serverName: string | undefined;
+	/** Certificate and key that we show; both or neither. */
+	readonly certPath: string | undefined;
+	readonly keyPath: string | undefined;
+	/** `undefined`: 1.2. */
+	readonly minVersion: '1.2' | '1.3' | undefined;
+	/** `false`: its certificate may be anybody's. */
+	readonly verify: boolean;
+}
+
 /** One `[[upstreams]]` table, or the one address that the URL of a route stands for. */
 export interface UpstreamGroupConfig {
 	/** `undefined`: a route's URL. */
@@ -54,6 +71,8 @@ export interface UpstreamGroupConfig {
 	readonly dns?: DnsSource | undefined;
 	/** `undefined`: none. */
 	readonly limits?: UpstreamLimits | undefined;
+	/** `undefined`: plain HTTP. */
+	readonly tls?: UpstreamTlsConfig | undefined;
 	/** How the health of each address is probed; `undefined`: not at all. */
 	readonly health: HealthSettings | undefined;
 	/** How long an idle connection to an address is kept, ms. */
@@ -227,4 +246,5 @@ export interface ConfigFiles {
 	readonly issuers?: Config['issuers'] | undefined;
 	readonly jwt: { readonly publicKeyPath?: string | undefined } | undefined;
 	readonly issuerFiles: readonly IssuerFile[];
+	readonly upstreams?: readonly Pick<UpstreamGroupConfig, 'tls'>[];
 }

@@ -9,6 +9,7 @@ import type {
 	Limits,
 	RouteConfig,
 	UpstreamGroupConfig,
+	UpstreamTlsConfig,
 } from './config.ts';
 import { crlConflicts } from './crl-conflicts.ts';
 import { diagnose, duplicatePrefixes, linesByKey } from './diagnose.ts';
@@ -21,6 +22,7 @@ import { stripConflicts } from './strip-conflicts.ts';
 import { parseToml, type TomlTable } from './toml.ts';
 import { traceConflicts } from './trace-conflicts.ts';
 import { upstreamConflicts } from './upstream-conflicts.ts';
+import { upstreamTlsConflicts } from './upstream-tls-conflicts.ts';
 
 /** What came of reading a configuration file. */
 export interface ConfigReading {
@@ -78,6 +80,7 @@ function diagnoseConfig(text: string, path: string): ConfigReading {
 		...duplicatePrefixes(document),
 		...upstreamConflicts(document),
 		...stripConflicts(document),
+		...upstreamTlsConflicts(document),
 		...crlConflicts(document),
 		...issuerConflicts(document),
 		...quotaConflicts(document),
@@ -118,6 +121,14 @@ function namedFiles(
 		issuerFiles: (Array.isArray(root.issuers) ? root.issuers : []).flatMap((issuer, i) =>
 			issuerFiles(issuer ?? {}, i, (key) => ![...wrong].some((problem) => problem?.startsWith(key))),
 		),
+		upstreams: (Array.isArray(root.upstreams) ? root.upstreams : []).flatMap((upstream, i) => {
+			const { tls } = (upstream ?? {}) as { tls?: Record<string, unknown> };
+			if (typeof tls !== 'object' || tls === null) return [];
+			const key = `upstreams[${i}].tls`;
+			const one = (name: string) => usable(tls[name], `${key}.${name}`);
+			const paths = { ca_path: one('ca_path'), cert_path: one('cert_path'), key_path: one('key_path') };
+			return [{ tls: toUpstreamTls({ ...paths, insecure_skip_verify: tls.insecure_skip_verify === true }, key) }];
+		}),
 	};
 }
 
@@ -149,10 +160,11 @@ function decode(bytes: Buffer, path: string): string {
 }
 
 function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Config {
-	const upstreams = file.upstreams.map((table) => ({
+	const upstreams = file.upstreams.map((table, i) => ({
 		...toGroup(file, table, table.name, table.addresses ?? [], {
 			connectTimeoutMs: milliseconds(table.connect_timeout_secs),
 			balancing: toBalancing(table),
+			tls: table.tls && toUpstreamTls(table.tls, `upstreams[${i}].tls`, table.dns?.host),
 		}),
 		limits: toUpstreamLimits(table),
 		dns: table.dns && { ...table.dns, server: table.dns_server, refreshMs: milliseconds(table.dns_refresh_secs) },
@@ -233,7 +245,9 @@ function toRoute(
 		group:
 			typeof upstream === 'string'
 				? upstreams.find(({ name }) => name === upstream)!
-				: toGroup(file, route, undefined, [upstream]),
+				: toGroup(file, route, undefined, [upstream.address], {
+						tls: upstream.tls ? toUpstreamTls({}, undefined) : undefined,
+					}),
 		cooldownMs: milliseconds(route.cooldown_secs ?? file.default_cooldown_secs),
 		opening: {
 			failures: route.failures ?? file.breaker.failures,
@@ -272,6 +286,24 @@ function toUpstreamLimits(table: ConfigFile['upstreams'][number]): UpstreamGroup
 	const { max_requests: maxRequests, max_connections: maxConnections, queue, queue_timeout_secs } = table;
 	if (maxRequests === undefined && maxConnections === undefined) return undefined;
 	return { maxRequests, maxConnections, queue, queueTimeoutMs: milliseconds(queue_timeout_secs) };
+}
+
+/** @param table without defaults where the configuration is wrong elsewhere, or where a route has `https://`. */
+function toUpstreamTls(
+	table: Partial<NonNullable<ConfigFile['upstreams'][number]['tls']>>,
+	key: string | undefined,
+	host?: string,
+): UpstreamTlsConfig {
+	return {
+		key,
+		caPath: table.ca_path,
+		// Of addresses that DNS has given, certificates name the name that was asked for.
+		serverName: table.server_name ?? host,
+		certPath: table.cert_path,
+		keyPath: table.key_path,
+		minVersion: table.min_version,
+		verify: table.insecure_skip_verify !== true,
+	};
 }
 
 function toAccess({ allow, deny, tenants, scopes }: ConfigFile['routes'][number]): RouteConfig['access'] {

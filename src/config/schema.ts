@@ -25,6 +25,7 @@ import { tenant } from './tables/tenants.ts';
 import { tls } from './tables/tls.ts';
 import { trace } from './tables/trace.ts';
 import { upstreamKeys } from './tables/upstream-keys.ts';
+import { upstreamTls } from './tables/upstream-tls.ts';
 import { upstream } from './tables/upstreams.ts';
 
 /**
@@ -103,5 +104,6 @@ export const KEYS: ReadonlyMap<string, readonly string[]> = new Map([
 	['status', Object.keys(status.shape)],
 	['tenants', Object.keys(tenant.shape)],
 	['upstreams', Object.keys(upstream.shape)],
+	['upstreams.tls', Object.keys(upstreamTls.shape)],
 	['routes', Object.keys(route.shape)],
 ]);

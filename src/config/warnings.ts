@@ -33,8 +33,15 @@ export function configWarnings(config: Config): ConfigProblem[] {
 	}
 	if (routes.length === 0) warn('routes', 'there are none: every request will be answered 404; write [[routes]]');
 	const named = new Set(routes.map(({ group }) => group.name));
-	for (const [i, { name }] of upstreams.entries()) {
+	for (const [i, { name, tls }] of upstreams.entries()) {
 		if (!named.has(name)) warn(`upstreams[${i}].name`, 'no route leads there; write it as the upstream of one');
+		if (tls?.verify === false) {
+			warn(
+				`upstreams[${i}].tls.insecure_skip_verify`,
+				'is true: whoever answers at these addresses, or is on the way there, can read and change requests and answers; ' +
+					'set ca_path, and take this out',
+			);
+		}
 	}
 	const warnOfTenant = (key: string, tenant: string) => {
 		const nobody = nobodysTenant(tenant, issuers);

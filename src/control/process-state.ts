@@ -9,7 +9,7 @@ import { type HistogramLayouts, ProcessMemory } from './process-memory.ts';
 import type { ConfigInForce } from './reload/config-in-force.ts';
 import { ReloadJournal } from './reload/journal.ts';
 import { connectionWarnings, nodeWarnings, sharesPorts } from './start-warnings.ts';
-import { Upstreams } from './upstreams.ts';
+import { tlsOf, Upstreams } from './upstreams.ts';
 
 /** All that outlives single workers: what they are started with, what they share, what a reload exchanges. */
 export interface ProcessState {
@@ -32,18 +32,29 @@ export interface ProcessState {
  *
  * @param wantedWorkers at least 1; where the platform cannot share a port among them there will be one.
  */
-export function createState({ config, tls, identity }: StartFiles, wantedWorkers: number, log: Logger): ProcessState {
+export function createState(
+	{ config, tls, identity, upstreamTls }: StartFiles,
+	wantedWorkers: number,
+	log: Logger,
+): ProcessState {
 	const { workers, room, warnings } = processLimits(config, wantedWorkers);
 	const histograms = histogramLayouts(config);
 	const clockEpoch = process.hrtime.bigint();
 	const clock = systemClock(clockEpoch);
 	const upstreams = new Upstreams(workers, clock, log, histograms.upstream);
-	upstreams.apply(upstreams.plan(config.routes));
+	upstreams.apply(upstreams.plan(config.routes, upstreamTls));
 	return {
 		workers,
 		clockEpoch,
 		clock,
-		inForce: { tls, identity, generation: 1, reloads: { success: 0, failure: 0 }, reloading: false },
+		inForce: {
+			tls,
+			upstreamTls: tlsOf(upstreams.current),
+			identity,
+			generation: 1,
+			reloads: { success: 0, failure: 0 },
+			reloading: false,
+		},
 		journal: new ReloadJournal(clock.wallSeconds),
 		startedSeconds: clock.wallSeconds(),
 		memory: new ProcessMemory({

@@ -15,6 +15,7 @@ import { watchCrls } from './crl/watch.ts';
 import { Drain } from './drain.ts';
 import { reloadedFiles, type StartFiles } from './files/inspection.ts';
 import { readTlsFiles } from './files/tls-files.ts';
+import { readUpstreamTlsFiles } from './files/upstream-tls-files.ts';
 import { HealthProber } from './health/health.ts';
 import { httpProbe } from './health/http-probe.ts';
 import { createKeyStore } from './jwks/key-store.ts';
@@ -173,7 +174,7 @@ function createRouting(
 	const takeOver: TakeOver = new TakeOver({
 		run: () =>
 			routing.take(
-				() => upstreams.current.routes,
+				() => ({ routes: upstreams.current.routes }),
 				() => {},
 				() => {},
 			),
@@ -194,7 +195,7 @@ async function proveUpstreams(
 	prober: HealthProber,
 ): Promise<void> {
 	await addresses.follow(routes);
-	upstreams.apply(upstreams.plan(routes, addresses.addressesOf));
+	upstreams.apply(upstreams.plan(routes, undefined, addresses.addressesOf));
 	prober.watch(upstreams.current.upstreams.values());
 	await prober.start();
 }
@@ -331,6 +332,7 @@ function createReloader(
 			return current;
 		},
 		readTlsFiles: (current) => readTlsFiles(current, new Date()),
+		readUpstreamTlsFiles: (current) => readUpstreamTlsFiles(current, new Date()),
 		planIdentity: (current) => planIdentity(current, inForce.identity, remoteKeys),
 		changedInVain: (current) => changedInVain(config, current, inForce.identity),
 		configWarnings,

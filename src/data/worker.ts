@@ -55,6 +55,7 @@ import { SpanQueue } from './span-queue.ts';
 import { TurnEnd } from './turn-end.ts';
 import { reportUnknownKeys } from './unknown-keys.ts';
 import { UpstreamGroup } from './upstream/group.ts';
+import { transportsOf } from './upstream/transport.ts';
 import { WaitingRoom } from './upstream/waiting-room.ts';
 
 /**
@@ -206,8 +207,10 @@ class Worker {
 
 	#routing(routing: RoutingSeed, readNames: NameReader | undefined): () => void {
 		// An upstream is the one we know when it has the same breaker: then its connections stay, too.
+		const transports = transportsOf(routing, (id) => this.#upstreams.get(id)?.transport, this.#plane.clock);
 		const upstreams = routing.upstreams.map(
-			(seed) => this.#upstreams.get(seed.breakerId) ?? new Upstream(seed, this.#seed.index, this.#plane),
+			(seed, i) =>
+				this.#upstreams.get(seed.breakerId) ?? new Upstream(seed, this.#seed.index, transports[i]!, this.#plane),
 		);
 		const groups = routing.groups.map(
 			({ name, upstreams: members, weights, balancing, limits, waiting }) =>
@@ -240,7 +243,10 @@ class Worker {
 			const before = this.#upstreams;
 			this.#upstreams = new Map(upstreams.map((upstream, i) => [routing.upstreams[i]!.breakerId, upstream]));
 			this.#plane.routes = routes;
-			for (const [i, upstream] of upstreams.entries()) upstream.pool.use(routing.upstreams[i]!);
+			for (const [i, upstream] of upstreams.entries()) {
+				upstream.connectBy(transports[i]!);
+				upstream.pool.use(routing.upstreams[i]!);
+			}
 			for (const [i, { room, upstreams: members }] of groups.entries()) {
 				const { limits } = routing.groups[i]!;
 				for (const { pool } of members) pool.limitTo(limits?.maxConnections, room);

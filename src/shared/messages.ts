@@ -74,10 +74,27 @@ export interface UpstreamSeed {
 	readonly connectTimeoutMs?: number | undefined;
 }
 
+/** TLS to the addresses of one group: PEM texts, validated by the control plane. */
+export interface UpstreamTlsSeed {
+	/** CAs; `undefined`: those that Node trusts. */
+	readonly ca: string | undefined;
+	/** What we show; both or neither. */
+	readonly cert: string | undefined;
+	readonly key: string | undefined;
+	/** What the certificate must name, and SNI asks for: a host name or an IP literal; `undefined`: the host of each address. */
+	readonly serverName: string | undefined;
+	/** `undefined`: 1.2. */
+	readonly minVersion: TlsVersion | undefined;
+	/** `false`: its certificate may be anybody's. */
+	readonly verify: boolean;
+}
+
 /** The addresses among which a route's requests are spread. */
 export interface UpstreamGroupSeed {
 	/** `undefined`: a route's URL. */
 	readonly name: string | undefined;
+	/** `undefined`: plain HTTP. */
+	readonly tls?: UpstreamTlsSeed | undefined;
 	/** Indexes into `upstreams`. */
 	readonly upstreams: readonly number[];
 	/** Of each of them, in the same order. */

@@ -3,11 +3,11 @@ import { budgetInUse } from '../../shared/budget.ts';
 import { Summary } from '../../shared/histogram.ts';
 import type { SelfRefreshing } from '../../shared/jwks/key-refresher.ts';
 import { countSlotsInUse, limiterSlotCount } from '../../shared/limiter.ts';
-import type { HistogramsSeed } from '../../shared/messages.ts';
+import type { HistogramsSeed, UpstreamTlsSeed } from '../../shared/messages.ts';
 import { QUEUE_RESULTS, QueueStats } from '../../shared/queue-stats.ts';
 import { TLS_VERSIONS, type WorkerStats } from '../../shared/stats.ts';
 import { UpstreamLoad } from '../../shared/upstream-load.ts';
-import { expiringOf } from '../facts/certificates.ts';
+import { expiringOf, expiringOfUpstreams } from '../facts/certificates.ts';
 import { loopFact } from '../facts/loops.ts';
 import type { ProcessMemory } from '../process-memory.ts';
 import type { ConfigInForce } from '../reload/config-in-force.ts';
@@ -29,7 +29,7 @@ export interface MetricSources {
 	readonly upstreams: () => Iterable<Upstream>;
 	/** Of the table in force. */
 	readonly groups: () => Iterable<UpstreamGroup>;
-	readonly inForce: Pick<ConfigInForce, 'generation' | 'reloads' | 'reloading' | 'tls'>;
+	readonly inForce: Pick<ConfigInForce, 'generation' | 'reloads' | 'reloading' | 'tls' | 'upstreamTls'>;
 	/** By prefix, of the table in force. */
 	readonly routes: () => ReadonlyMap<string, Pick<RouteCounters, 'stats' | 'createdSeconds'>>;
 	/** What reloads have done. */
@@ -173,9 +173,12 @@ function* writeLimiter(page: Exposition, { budgets: { limiter } }: MetricSources
 	page.family(FAMILIES.rateLimitSlots).sample(limiterSlotCount(limiter));
 }
 
+const NO_UPSTREAM_TLS: readonly UpstreamTlsSeed[] = [];
+
 function writeExpiring(page: Exposition, { inForce, wallSeconds }: MetricSources): void {
 	const expiry = page.family(FAMILIES.certificateExpiry);
-	for (const { kind, subject, serial, expiresSeconds } of expiringOf(inForce.tls)) {
+	const expiring = [...expiringOf(inForce.tls), ...expiringOfUpstreams(inForce.upstreamTls ?? NO_UPSTREAM_TLS)];
+	for (const { kind, subject, serial, expiresSeconds } of expiring) {
 		expiry.sample(expiresSeconds, { kind, subject, ...(serial !== '' && { serial }) });
 	}
 	const crls = inForce.tls.clients?.crls ?? [];

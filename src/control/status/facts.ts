@@ -68,6 +68,8 @@ export interface UpstreamFacts {
 	readonly group: string | undefined;
 	/** How that spreads its requests, and the weight of this address; `undefined`: it is a route's URL. */
 	readonly share?: { readonly balance: Balance; readonly weight: number } | undefined;
+	/** Whether it is spoken to over TLS, and whether its certificate is verified then. */
+	readonly tls: 'none' | 'verified' | 'not verified';
 	/** Prefixes. */
 	readonly routes: readonly string[];
 	readonly circuit: Circuit;

@@ -71,6 +71,8 @@ const KINDS = {
 	server: 'server',
 	server_chain: 'server’s chain',
 	client_ca: 'CA of clients',
+	upstream_client: 'for upstreams',
+	upstream_ca: 'CA of upstreams',
 	crl: 'CRL',
 } as const;
 

@@ -39,6 +39,7 @@ function upstreamProblems({ upstreams }: Found): Problem[] {
 	const panel = 'upstreams';
 	const open = upstreams.filter(({ breaker }) => breaker.state === 'open');
 	const halfOpen = upstreams.filter(({ breaker }) => breaker.state === 'half-open');
+	const unverified = upstreams.filter(({ tls }) => tls === 'not verified');
 	const unhealthy = upstreams.filter(({ breaker, health }) => breaker.state === 'closed' && health === 'unhealthy');
 	const said = (some: typeof upstreams, one: string, many: string) => {
 		const names = some.slice(0, MAX_NAMES).map(({ upstream }) => upstream);
@@ -68,6 +69,19 @@ function upstreamProblems({ upstreams }: Found): Problem[] {
 					} as const,
 				]
 			: []),
+		...(unverified.length > 0
+			? [
+					{
+						severity: 'warning',
+						text: said(
+							unverified,
+							"An upstream's certificate is not verified",
+							'upstreams have certificates that are not verified',
+						),
+						panel,
+					} as const,
+				]
+			: []),
 	];
 }
 
@@ -90,6 +104,8 @@ const KINDS = {
 	server_chain: 'issuer certificate',
 	client_ca: 'client CA',
 	crl: 'CRL of',
+	upstream_client: 'certificate for upstreams',
+	upstream_ca: 'CA of upstreams',
 } as const;
 
 function issuerProblems({ issuers }: Found): Problem[] {

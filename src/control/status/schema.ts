@@ -79,6 +79,8 @@ export interface UpstreamStatus {
 	readonly balance: string | null;
 	/** How much of them it gets, compared with the others. */
 	readonly weight: number | null;
+	/** Whether it is spoken to over TLS, and whether its certificate is verified then. */
+	readonly tls: 'none' | 'verified' | 'not verified';
 	/** Prefixes of its routes. */
 	readonly routes: readonly string[];
 	readonly breaker: {
@@ -113,7 +115,7 @@ export interface Count {
 }
 
 export interface CertificateStatus {
-	readonly kind: 'server' | 'server_chain' | 'client_ca' | 'crl';
+	readonly kind: 'server' | 'server_chain' | 'client_ca' | 'crl' | 'upstream_client' | 'upstream_ca';
 	/** Of a CRL, the CA's name. */
 	readonly subject: string;
 	/** Empty for a CRL. */

@@ -148,7 +148,8 @@ export function isTroubled({ breaker, health }: UpstreamStatus): boolean {
 }
 
 function toStatus(facts: UpstreamFacts, point: Point): UpstreamStatus {
-	const { upstream, group, share, routes, circuit, alive, probed, transition, opened, answers, active, idle } = facts;
+	const { upstream, group, share, tls, routes, circuit, alive, probed, transition, opened, answers, active, idle } =
+		facts;
 	let errors = 0;
 	for (const [status, count] of answers) if (status >= 500) errors += count;
 	return {
@@ -156,6 +157,7 @@ function toStatus(facts: UpstreamFacts, point: Point): UpstreamStatus {
 		group: group ?? null,
 		balance: share?.balance ?? null,
 		weight: share?.weight ?? null,
+		tls,
 		routes,
 		breaker: {
 			state: CIRCUIT_NAMES[circuit]!,

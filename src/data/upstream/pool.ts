@@ -101,7 +101,8 @@ export class UpstreamPool {
 	release(connection: UpstreamConnection): void {
 		const promised = connection.keepAliveTimeoutMs;
 		const idleMs = promised === undefined ? this.#idleMs : Math.min(this.#idleMs, promised - HEAD_START_MS);
-		if (this.#retired || idleMs <= 0 || (this.#max !== undefined && this.#room?.isWantedElsewhere)) {
+		const isWanted = this.#max !== undefined && this.#room?.isWantedElsewhere;
+		if (this.#retired || idleMs <= 0 || connection.transport !== this.#upstream.transport || isWanted) {
 			connection.destroy();
 			return;
 		}
@@ -125,6 +126,10 @@ export class UpstreamPool {
 	/** No route leads here any more: idle connections go now, those in use when they are done. */
 	retire(): void {
 		this.#retired = true;
+		this.closeIdle();
+	}
+
+	closeIdle(): void {
 		for (const connection of [...this.#idle]) connection.destroy();
 	}
 }

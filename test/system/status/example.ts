@@ -32,6 +32,7 @@ export function exampleFacts({ well = false, others = 0, tenants = false, hostil
 	const upstream = (name: string, routes: string[], requests: number, rest: Partial<UpstreamFacts> = {}) => ({
 		upstream: name,
 		group: undefined,
+		tls: 'none' as const,
 		routes: routes.map((prefix) => `${prefix}${hostile}`),
 		circuit: CLOSED as UpstreamFacts['circuit'],
 		transition: undefined,

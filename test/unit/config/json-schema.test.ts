@@ -90,7 +90,7 @@ describe('the JSON Schema of the configuration', () => {
 			`${MINIMAL}[[routes]]\nprefix = "/"`,
 			`${MINIMAL}[[routes]]\nprefix = "api"\nupstream = "http://a"`,
 			`${MINIMAL}[[routes]]\nprefix = "/a?b"\nupstream = "http://a"`,
-			`${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "https://a"`,
+			`${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "ftp://a"`,
 			`${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "http://a/b"`,
 			`${MINIMAL}${ROUTE}allow = []`,
 			`${MINIMAL}${ROUTE}allow = ["alice"]`,

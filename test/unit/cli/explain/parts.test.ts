@@ -268,6 +268,13 @@ test('the circuit breaker and the health of the upstream, by the metrics of a ru
 	const open = ['refused', 'circuit open', 'of 127.0.0.1:9: open', `${health}failed, or not made yet`];
 	assert.deepEqual(await state(1, 0), open);
 	assert.equal((await state(2, 0))[0], 'refused');
+	const overTls = await filesOf('parts-tls.toml', explainConfig('https://127.0.0.1:9'));
+	const said = await explained(
+		overTls,
+		{ name: '', reason: undefined },
+		'proxy_circuit_state{upstream="127.0.0.1:9"} 0',
+	);
+	assert.equal(gate(said, 'upstream')!.details[0], 'https://127.0.0.1:9; its last health probe: not probed');
 	const unknown = await explained(files, { name: '', reason: undefined }, 'proxy_circuit_state{upstream="x:1"} 1');
 	assert.match(gate(unknown, 'circuit breaker')!.details[0]!, /the running proxy does not know this upstream$/);
 });
