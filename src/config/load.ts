@@ -256,7 +256,7 @@ function toGroup(
 	return {
 		name,
 		addresses,
-		tls,
+		...(tls && { tls }),
 		health: (own.health ?? file.health) ? toHealth(file, own) : undefined,
 		idleTimeoutMs: milliseconds(own.upstream_idle_timeout_secs ?? file.upstream_idle_timeout_secs),
 	};
