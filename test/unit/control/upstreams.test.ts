@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { RouteConfig } from '../../../src/config/config.ts';
 import type { UpstreamTlsMaterial } from '../../../src/control/files/upstream-tls-files.ts';
-import { beginning, beginning, lastTransition, lastTransition, tlsOf, type Upstream, type Upstream, Upstreams, Upstreams } from '../../../src/control/upstreams.ts';
+import { beginning, lastTransition, tlsOf, type Upstream, Upstreams } from '../../../src/control/upstreams.ts';
 import { DEFAULT_BALANCING } from '../../../src/gates/balancing/settings.ts';
 import { CLOSED, OPEN } from '../../../src/shared/breaker-cell.ts';
 import type { UpstreamTlsSeed } from '../../../src/shared/messages.ts';
