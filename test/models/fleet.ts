@@ -1,6 +1,6 @@
+import type { LeaseAnswer, LeaseBatch } from '../../src/control/store/contract.ts';
 import { Leasing, TICK_MS } from '../../src/control/store/leasing.ts';
 import { LedgerStore } from '../../src/control/store/ledger.ts';
-import type { LeaseAnswer, LeaseBatch } from '../../src/control/store/contract.ts';
 import type { OnStoreFailure } from '../../src/control/store/standing.ts';
 import { Rate } from '../../src/gates/tenant-limit.ts';
 import { FleetLimiter } from '../../src/shared/fleet/fleet-limiter.ts';

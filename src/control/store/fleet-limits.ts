@@ -8,11 +8,17 @@ import type { LeaseBatch, LeaseStore } from './contract.ts';
 import { Leasing, TICK_MS } from './leasing.ts';
 import type { OnStoreFailure } from './standing.ts';
 
-export interface FleetLimitsOptions {
+/** With whom a process shares its limits, and how. */
+export interface FleetSettings {
 	readonly store: LeaseStore;
 	readonly onFailure: OnStoreFailure;
 	/** Replicas to divide by before the store has said how many there are, at least 1. */
 	readonly expectedReplicas: number;
+	/** 32 bytes, the same in all replicas: keys tenants, in their memory and in the store. */
+	readonly secret: Uint8Array;
+}
+
+export interface FleetLimitsOptions extends Omit<FleetSettings, 'secret'> {
 	readonly leases: LeaseMemory;
 	readonly concurrency: ConcurrencyMemory;
 	readonly timers: Timers;
