@@ -126,6 +126,12 @@ export class Leasing {
 		return batches;
 	}
 
+	/** A worker has died: nobody knows what it was about to say. */
+	workerDied(now: number): void {
+		for (const place of this.#table.survey()) this.#look(this.#leaseAt(place, now), now, true);
+		for (const place of this.#slotLeases?.survey() ?? []) this.#look(this.#slotsAt(place, now), now, true);
+	}
+
 	#tellWorkers(now: number): void {
 		const { standing } = this;
 		if (standing.mode !== this.#table.standing.mode || standing.replicas !== this.#table.standing.replicas) {
