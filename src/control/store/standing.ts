@@ -8,6 +8,10 @@ export type OnStoreFailure = 'share' | 'local' | 'refuse';
 export const AWAY_MS = 1_000;
 /** So many good answers in a row, and it is back. */
 const ANSWERS_BACK = 2;
+/** The most that one has to give that has lied: each lie doubles them. */
+const MAX_ANSWERS_BACK = 64;
+/** Until its lies are forgotten, ms. */
+const LIES_MS = 60_000;
 /** Replicas last seen are the most that were seen in this time, ms: those that lose the store first are not gone. */
 const SEEN_MS = 10_000;
 /** So much of a difference between the store's time and ours is a clock that is set right, ms. */
@@ -24,6 +28,7 @@ export class Standing {
 	#isAway = true;
 	/** Good answers in a row while away. */
 	#good = 0;
+	#answersBack = ANSWERS_BACK;
 	#answeredAt: number | undefined;
 	#failedAt: number | undefined;
 	/** In all, and in a row. */
@@ -79,14 +84,17 @@ export class Standing {
 	answered(batch: LeaseBatch, answer: LeaseAnswer, now: number): boolean {
 		const lie = lieIn(batch, answer) ?? this.#timeLie(answer.nowMs, now);
 		if (lie !== undefined) {
+			// Who answers, but not truly, is not believed again at once.
+			this.#answersBack = Math.min(MAX_ANSWERS_BACK, 2 * this.#answersBack);
 			this.failed(lie, now);
 			return false;
 		}
 		this.#answeredAt = now;
 		this.#failedAt = undefined;
 		this.failuresInRow = 0;
+		if (!this.#isAway && now - this.#since > LIES_MS) this.#answersBack = ANSWERS_BACK;
 		this.#see(answer.replicas, now);
-		if (this.#isAway && ++this.#good >= ANSWERS_BACK) {
+		if (this.#isAway && ++this.#good >= this.#answersBack) {
 			this.#isAway = false;
 			this.#since = now;
 		}
