@@ -144,7 +144,7 @@ export class SlotLease implements Lessee {
 
 	/** Workers divide by themselves while the store is away. */
 	share(now: number): 'vacate' | 'later' {
-		this.isCalling = false;
+		this.#wasAway = true;
 		if (now - this.#answeredAt > LEASE_MS) this.#lose(now);
 		const isIdle = this.#counts.taken(this.place) === 0 && this.#leases.leased(this.place) === 0 && !this.#known;
 		return isIdle ? 'vacate' : this.#later(now + CALL_MS);
