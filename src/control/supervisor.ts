@@ -307,6 +307,8 @@ function createReloader(
 
 /** For spans of the last requests, ms: a collector that is away does not hold up the end. */
 const LAST_SPANS_MS = 1_500;
+/** For what is left over of leases, ms: without it the store waits for them to run out. */
+const LAST_LEASES_MS = 500;
 
 function createDrain(
 	{ files: { config }, log, exit }: SupervisorOptions,
@@ -322,7 +324,7 @@ function createDrain(
 		log,
 		exit: (code) => {
 			if (code !== 0 || (tracing ?? fleet) === undefined) return exit(code);
-			void Promise.all([tracing?.flush(LAST_SPANS_MS), fleet?.stop()]).then(() => exit(code));
+			void Promise.all([tracing?.flush(LAST_SPANS_MS), fleet?.stop(LAST_LEASES_MS)]).then(() => exit(code));
 		},
 	});
 }
