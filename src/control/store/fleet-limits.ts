@@ -96,7 +96,7 @@ export class FleetLimits {
 	}
 
 	/** Gives back what is left over. Resolves when that has been said, or could not be, at the latest after `limitMs`. */
-	async stop(limitMs: number): Promise<void> {
+	async stop(limitMs = 500): Promise<void> {
 		if (this.#isStopped) return;
 		this.#isStopped = true;
 		this.#stopTicks?.();
