@@ -31,6 +31,7 @@ import { RoutingSwitch } from './reload/routing-switch.ts';
 import { FactReader } from './status/fact-reader.ts';
 import { Readiness } from './status/readiness.ts';
 import { StatusPages } from './status/status-pages.ts';
+import type { FleetSettings } from './store/fleet-limits.ts';
 import { systemTimers } from './timers.ts';
 import type { Tracing } from './trace/tracing.ts';
 import { configureHeaps } from './workers/heap.ts';
@@ -55,6 +56,8 @@ export interface SupervisorOptions {
 	readonly output: LogOutput;
 	readonly version: string;
 	readonly bodyMode: string;
+	/** With whom limits are shared; `undefined`: with nobody. */
+	readonly fleet?: FleetSettings | undefined;
 	/** From here on there are connections: whoever wants the process to end has to drain it. */
 	readonly onAccepting: () => void;
 	/** Ends the process. */
@@ -86,7 +89,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	const { files, bind, metricsBind, log } = options;
 	const { config, watch } = files;
 	configureHeaps(options.bodyMode);
-	const state = createState(files, options.workers, log);
+	const state = createState(files, options.workers, log, options.fleet);
 	for (const warning of state.warnings) log.warn(TARGET, warning);
 	for (const warning of files.warnings) log.warn(TARGET, describeProblem(config.path, warning));
 	await assertFree(bind, '--bind');
@@ -103,7 +106,11 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	const sources = metricSources(options, state, pool, remoteKeys, addresses, tracing);
 	const status = options.statusPage ? createStatus(options, state, sources, readiness) : undefined;
 	const metrics = await startMetrics(metricsBind, sources, readiness, log, status?.routes);
-	await Promise.all([proveUpstreams(config.routes, state, addresses, prober), remoteKeys.start(FIRST_KEYS_MS)]);
+	await Promise.all([
+		proveUpstreams(config.routes, state, addresses, prober),
+		remoteKeys.start(FIRST_KEYS_MS),
+		state.fleet?.start(FIRST_LEASES_MS),
+	]);
 	useIdentity(state, remoteKeys, remoteKeys.compose(state.inForce.identity));
 	options.onAccepting();
 	const port = await pool.start();
@@ -111,7 +118,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	takeOver.serve();
 
 	const reloader = createReloader(options, state, routing, pool, remoteKeys);
-	const drain = createDrain(options, pool, tracing);
+	const drain = createDrain(options, state, pool, tracing);
 	watchCrls({
 		timers: systemTimers,
 		crls: () => state.inForce.tls.clients?.crls ?? [],
@@ -203,6 +210,9 @@ async function proveUpstreams(
 /** So long the listener waits for an issuer, as it does for probes; without keys its tokens are refused, and `/readyz` says so. */
 const FIRST_KEYS_MS = 2_000;
 
+/** So long it waits for the store of limits. */
+const FIRST_LEASES_MS = 2_000;
+
 function createRemoteKeys(
 	{ files: { config, remotes }, log }: SupervisorOptions,
 	state: ProcessState,
@@ -260,6 +270,7 @@ function createPool(
 		reclaim: (index) => {
 			state.memory.reclaim(index);
 			state.upstreams.clearGauges(index);
+			state.fleet?.workerDied();
 		},
 		log,
 		writeRecord: output.writeRecord,
@@ -346,9 +357,12 @@ function createReloader(
 
 /** For spans of the last requests, ms: a collector that is away does not hold up the end. */
 const LAST_SPANS_MS = 1_500;
+/** For what is left over of leases, ms: without it the store waits for them to run out. */
+const LAST_LEASES_MS = 500;
 
 function createDrain(
 	{ files: { config }, log, exit }: SupervisorOptions,
+	{ fleet }: ProcessState,
 	pool: WorkerPool,
 	tracing: Tracing | undefined,
 ): Drain {
@@ -359,8 +373,8 @@ function createDrain(
 		timers: systemTimers,
 		log,
 		exit: (code) => {
-			if (code !== 0 || tracing === undefined) return exit(code);
-			void tracing.flush(LAST_SPANS_MS).then(() => exit(code));
+			if (code !== 0 || (tracing ?? fleet) === undefined) return exit(code);
+			void Promise.all([tracing?.flush(LAST_SPANS_MS), fleet?.stop(LAST_LEASES_MS)]).then(() => exit(code));
 		},
 	});
 }
