@@ -1,18 +1,25 @@
 #!/usr/bin/env python3
-"""Versions or settings of this project against each other: all up at the same time, rounds in turns, so that both members of a pair
-have the same neighbours. CPU microseconds a request, medians; ratios and differences are medians over pairs.
+"""Versions or settings of this project against each other: all loaded at the same time, so that whatever the machine does meanwhile
+befalls all of them. CPU microseconds a request, medians; ratios and differences are medians over rounds.
 
-  paired.py NAME=CHECKOUT[+identity][,TOML]…     # built checkouts; TOML goes in front of the routes, \\n for a new line
+Two processes of one version may differ by some percent for as long as they live, so each version is started several times, in another
+order each time. "+/-" is the standard error of the processes' medians: what is less than twice that has not been seen.
+
+  paired.py NAME=CHECKOUT[+identity|+N][,TOML]…  # built checkouts; TOML goes in front of the routes, \\n for a new line
   paired.py --proto h2 --conns 16 --streams 16 before=../before after=. 'with its log=.,[log]\\naccess = "all"'
+  paired.py one=. fifty=.+50 hash='.+50,balance = "hash"'   # what many addresses cost; TOML then belongs to their [[upstreams]]
   paired.py before=../before after=. 'identity=.+identity'   # what bound tokens and client_cert cost; +identity and TOML: .+identity,TOML
+  paired.py plain=. 'traced=.,[trace]\\nendpoint = "http://127.0.0.1:9/v1/traces"\\nratio = 0'   # a request that is not sampled
   paired.py plain=. small=. --set small:GLIBC_TUNABLES=glibc.malloc.tcache_count=512   # a variable of one version's environment
 
 +identity: one [[issuers]] in place of [jwt] with certificate_bound = "required", and client_cert = "leaf" on the route. The token of all
 requests is bound to the client's certificate; whoever does not look at that takes it for an ordinary one.
++N: the route leads to an [[upstreams]] with N addresses, 127.0.1.1 and on, all of the same server.
 
 Needs what compare.py needs, beside it. Loopback only; the proxies run on CPU 0, load and upstream on CPU 1.
 """
 import argparse, base64, hashlib, os, pathlib, re, shutil, signal, socket, statistics, subprocess, tempfile, time
+from concurrent.futures import ThreadPoolExecutor
 
 import compare
 
@@ -27,57 +34,92 @@ def with_identity(text):
     return text.replace('[[routes]]', '[[routes]]\nclient_cert = "leaf"')
 
 
+def many(count):
+    return [f'127.0.1.{i + 1}:{compare.UP}' for i in range(count)]
+
+
+def with_addresses(text, count, keys):
+    text = text.replace(f'upstream = "http://127.0.0.1:{compare.UP}"', 'upstream = "many"')
+    addresses = ', '.join(f'"{address}"' for address in many(count))
+    return text.replace('[[routes]]', f'[[upstreams]]\nname = "many"\naddresses = [{addresses}]\n{keys}\n[[routes]]', 1)
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument('versions', nargs='+', metavar='NAME=CHECKOUT[+identity][,TOML]')
+    ap.add_argument('versions', nargs='+', metavar='NAME=CHECKOUT[+identity|+N][,TOML]')
     ap.add_argument('--proto', choices=['h1', 'h2'], default='h1')
     ap.add_argument('--conns', default='64')
     ap.add_argument('--streams', default='1')
-    ap.add_argument('--requests', default='20000', help='in a round')
-    ap.add_argument('--handshakes', action='store_true', help='new mTLS connections instead, for 1 s in a round')
-    ap.add_argument('--beside', action='append', default=[], choices=['haproxy', 'ferryman'], help='also time it in each round')
+    ap.add_argument('--secs', type=int, default=2, help='of a round')
+    ap.add_argument('--processes', type=int, default=4, help='how often each version is started')
+    ap.add_argument('--handshakes', action='store_true', help='new mTLS connections instead')
+    ap.add_argument('--beside', action='append', default=[], choices=['haproxy', 'ferryman'], help='also load it in each round')
     ap.add_argument('--set', action='append', default=[], metavar='NAME:VARIABLE=VALUE')
-    ap.add_argument('--rounds', type=int, default=12)
+    ap.add_argument('--rounds', type=int, default=6, help='with each process')
     ap.add_argument('--path', default='/svc-a/hello', help='/svc-a/1m: 1 MiB answers')
     ap.add_argument('--paths', type=int, default=1, help='ask for so many paths in turn')
     ap.add_argument('--upload', type=int, default=0, metavar='BYTES', help='send so many with each request')
     a = ap.parse_args()
     d = pathlib.Path(tempfile.mkdtemp(prefix='proxy-paired-'))
-    procs = {}
     settings = [(name, *setting.split('=', 1)) for name, setting in (s.split(':', 1) for s in a.set)]
+    running = []
+
+    def on(cpu, *cmd, **more):
+        running.append(subprocess.Popen(['taskset', '-c', str(cpu), *cmd], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                        env=dict(os.environ, RUST_LOG='warn', **more)))
+        return running[-1]
+
+    def stop(procs):
+        for p in procs: p.send_signal(signal.SIGTERM)
+        for p in procs:
+            try: p.wait(5)
+            except subprocess.TimeoutExpired: p.kill()
+
     try:
         mint = compare.make_pki(d)
         token = mint(cnf={'x5t#S256': thumbprint(d)}) if any('+identity' in v for v in a.versions) else mint()
         compare.write_configs(d)
         compare.sh('gcc', '-shared', '-fPIC', '-o', str(d / 'cc.so'), str(compare.HERE / 'client_cert.c'), '-ldl')
-        on = lambda cpu, *cmd, **more: subprocess.Popen(['taskset', '-c', str(cpu), *cmd], stdout=subprocess.DEVNULL,
-                                                        stderr=subprocess.DEVNULL, env=dict(os.environ, RUST_LOG='warn', **more))
-        procs[''] = on(1, 'nginx', '-g', 'daemon off;', '-c', str(d / 'up.conf'))
+        counts = [int(n) for n in re.findall(r'\+(\d+)', ' '.join(a.versions))]
+        listen = ' '.join(f'listen {address};' for address in many(max(counts, default=0)))
+        conf = d / 'up.conf'
+        conf.write_text(conf.read_text().replace(f'listen 127.0.0.1:{compare.UP};', f'listen 127.0.0.1:{compare.UP}; {listen}'))
+        on(1, 'nginx', '-g', 'daemon off;', '-c', str(conf))
         time.sleep(.5)
+        versions = []
         for i, version in enumerate(a.versions):
             name, _, rest = version.partition('=')
             checkout, _, more = rest.partition(',')
             checkout, _, preset = checkout.partition('+')
-            root = pathlib.Path(checkout).resolve()
-            text = (d / 'proxy.toml').read_text().replace('[[routes]]', more.replace('\\n', '\n') + '\n[[routes]]', 1)
+            text = (d / 'proxy.toml').read_text()
+            more = more.replace('\\n', '\n')
+            if preset.isdigit(): text = with_addresses(text, int(preset), more)
+            else: text = text.replace('[[routes]]', more + '\n[[routes]]', 1)
             (d / f'{i}.toml').write_text(with_identity(text) if preset == 'identity' else text)
-            procs[name] = on(0, str(root / 'node_modules/.bin/node'), str(root / 'dist/main.js'), '--config', str(d / f'{i}.toml'),
-                             '--bind', f'127.0.0.1:{19000 + i}', '--metrics-bind', f'127.0.0.1:{19100 + i}', '--workers', '1',
-                             **{variable: value for of, variable, value in settings if of == name})
-        if 'haproxy' in a.beside: procs['haproxy'] = on(0, 'haproxy', '-db', '-f', str(d / 'full.cfg'))
-        if 'ferryman' in a.beside:
-            procs['ferryman'] = on(0, shutil.which('ferryman-edge-server'), '--config', str(d / 'proxy.toml'), '--bind',
-                                   f'127.0.0.1:{compare.FERRYMAN}', '--metrics-bind', f'127.0.0.1:{compare.FERRYMAN + 1}')
-        port = {name: 19000 + i for i, name in enumerate(v.partition('=')[0] for v in a.versions)}
-        port |= {'haproxy': compare.FULL, 'ferryman': compare.FERRYMAN}
+            versions.append((name, pathlib.Path(checkout).resolve(), d / f'{i}.toml'))
         body = compare.upload(d, a.upload)
         if a.upload: a.path = '/svc-a/upload'
-        for name in procs:
-            if name: await_listener(port[name], procs[name])
-        time.sleep(1)
         env = dict(os.environ, CLIENT_CERT=str(d / 'client.crt'), CLIENT_KEY=str(d / 'client.key'), LD_PRELOAD=str(d / 'cc.so'))
-        names = [name for name in procs if name]
+        names = [name for name, _, _ in versions] + a.beside
         cost = {name: [] for name in names}
+        resident = {}
+        port = {'haproxy': compare.FULL, 'ferryman': compare.FERRYMAN}
+
+        def start(turn):
+            """All of them; each time another one comes first, and has the first port."""
+            procs = {}
+            for at, (name, root, config) in enumerate(versions[turn % len(versions):] + versions[:turn % len(versions)]):
+                port[name] = 19000 + at
+                procs[name] = on(0, str(root / 'node_modules/.bin/node'), str(root / 'dist/main.js'), '--config', str(config),
+                                 '--bind', f'127.0.0.1:{port[name]}', '--metrics-bind', f'127.0.0.1:{19100 + at}', '--workers', '1',
+                                 **{variable: value for of, variable, value in settings if of == name})
+            if 'haproxy' in a.beside: procs['haproxy'] = on(0, 'haproxy', '-db', '-f', str(d / 'full.cfg'))
+            if 'ferryman' in a.beside:
+                procs['ferryman'] = on(0, shutil.which('ferryman-edge-server'), '--config', str(d / 'proxy.toml'), '--bind',
+                                       f'127.0.0.1:{compare.FERRYMAN}', '--metrics-bind', f'127.0.0.1:{compare.FERRYMAN + 1}')
+            for name in procs: await_listener(port[name], procs[name])
+            time.sleep(1)
+            return procs
 
         def uris(name):
             uri = f'https://127.0.0.1:{port[name]}{a.path}'
@@ -85,34 +127,57 @@ def main():
             (d / f'paths-{name}').write_text(''.join(f'{uri}/{i:06d}?page={i}\n' for i in range(a.paths)))
             return ['-i', str(d / f'paths-{name}')]
 
-        def requests(name):
-            out = subprocess.run(['taskset', '-c', '1', 'h2load', *(['--h1'] if a.proto == 'h1' else []), '-c', a.conns, '-m', a.streams,
-                                  '-n', a.requests, '-t', '1', '-H', 'authorization: Bearer ' + token, *body,
-                                  *uris(name)], env=env, capture_output=True, text=True).stdout
-            ok = re.search(r'codes: (\d+) 2xx', out)
-            if ok is None or ok.group(1) != a.requests: raise SystemExit(f'{name}: not all were answered\n{out}')
-            return int(a.requests)
+        def loads(secs):
+            """Loads all of them at once. @returns how many requests, or connections, each has served."""
+            if a.handshakes:
+                with ThreadPoolExecutor(len(names)) as pool:
+                    return dict(zip(names, pool.map(lambda name: compare.handshakes(d, port[name], secs), names)))
+            clients = {name: subprocess.Popen(['taskset', '-c', '1', 'h2load', *(['--h1'] if a.proto == 'h1' else []), '-c', a.conns, '-m', a.streams,
+                                               '-D', str(secs), '-t', '1', '-H', 'authorization: Bearer ' + token, *body, *uris(name)],
+                                              env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) for name in names}
+            outputs = {name: client.communicate()[0] for name, client in clients.items()}
+            return {name: answered(name, out) for name, out in outputs.items()}
 
-        for r in range(a.rounds + 2):  # the first two warm up
-            for name in names if r % 2 else reversed(names):  # whoever comes first after a pause pays for it
-                before = compare.ticks(procs[name].pid)
-                done = compare.handshakes(d, port[name], 1) if a.handshakes else requests(name)
-                if r > 1: cost[name].append((compare.ticks(procs[name].pid) - before) / done)
+        for turn in range(a.processes):
+            procs = start(turn)
+            loads(len(names))  # until what they do often is compiled
+            for r in range(a.rounds):
+                before = {name: cpu_us(procs[name].pid) for name in names}
+                done = loads(a.secs)
+                for name in names: cost[name].append((cpu_us(procs[name].pid) - before[name]) / done[name])
+            resident = {name: compare.resident_mib(procs[name].pid) for name in names}
+            stop(procs.values())
+            running[1:] = []
         first = cost[names[0]]
-        what = f'{a.proto} {a.path}, {a.conns} connections x {a.streams}{f", {a.paths} paths" if a.paths > 1 else ""}; {a.rounds} pairs of {a.requests} requests'
-        if a.handshakes: what = f'new mTLS connections; {a.rounds} pairs of 1 s'
-        print(f'{what}; CPU us each')
-        print(f'{"":20s}{"median":>8s}{"x first":>9s}{"- first":>9s}{"RSS MiB":>9s}')
+        what = 'new mTLS connections' if a.handshakes else f'{a.proto} {a.path}, {a.conns} connections x {a.streams}'
+        if a.paths > 1: what += f', {a.paths} paths'
+        print(f'{what}; {a.processes} processes of each, {a.rounds} rounds of {a.secs} s; CPU us each')
+        print(f'{"":20s}{"median":>8s}{"x first":>9s}{"+/-":>7s}{"- first":>9s}{"RSS MiB":>9s}  x first by process')
         for name in names:
-            ratio = statistics.median(x / y for x, y in zip(cost[name], first))
+            ratios = [x / y for x, y in zip(cost[name], first)]
+            by_process = [statistics.median(ratios[i:i + a.rounds]) for i in range(0, len(ratios), a.rounds)]
             more = statistics.median(x - y for x, y in zip(cost[name], first))
-            print(f'{name:20s}{statistics.median(cost[name]):8.1f}{ratio:9.2f}{more:9.1f}{compare.resident_mib(procs[name].pid):9.1f}')
+            print(f'{name:20s}{statistics.median(cost[name]):8.1f}{statistics.median(ratios):9.3f}{uncertainty(by_process):7.3f}{more:9.1f}'
+                  f'{resident[name]:9.1f}  {" ".join(f"{x:.3f}" for x in by_process)}')
     finally:
-        for p in procs.values(): p.send_signal(signal.SIGTERM)
-        for p in procs.values():
-            try: p.wait(5)
-            except subprocess.TimeoutExpired: p.kill()
+        stop(running)
         shutil.rmtree(d, ignore_errors=True)
+
+
+def cpu_us(pid):
+    """CPU time of all threads of a process. /proc/PID/stat has it in steps of 10 ms; this is CPUCLOCK_SCHED of clock_getcpuclockid(3)."""
+    return time.clock_gettime_ns(~pid << 3 | 2) / 1000
+
+
+def answered(name, out):
+    done = re.search(r'codes: ([1-9]\d*) 2xx, 0 3xx, 0 4xx, 0 5xx', out)
+    if done is None: raise SystemExit(f'{name}: not all were answered\n{out}')
+    return int(done.group(1))
+
+
+def uncertainty(by_process):
+    """Standard error of their mean. Processes of one version differ from each other by more than the rounds of one process do."""
+    return statistics.stdev(by_process) / len(by_process) ** .5 if len(by_process) > 1 else 0
 
 
 def await_listener(port, proc):

@@ -72,6 +72,7 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 			'path',
 			'pipelining',
 			'quotas',
+			'proxy-protocol',
 			'readiness',
 			'reload',
 			'reload-on-change',
@@ -85,8 +86,8 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 			'workers',
 		],
 	].map((name) => `test/wire/${name}.test.ts`),
-	// These run no body module, or build their own.
-	...['deploy', 'image', 'status', 'systemd-unit'].map((name) => `test/system/${name}.test.ts`),
+	// These run no body module, build their own, or are over before a body.
+	...['deploy', 'image', 'proxy-protocol', 'status', 'systemd-unit'].map((name) => `test/system/${name}.test.ts`),
 ]);
 
 const DEADLINE_MODULE = import.meta.resolve('./test-deadline.ts');

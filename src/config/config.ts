@@ -58,6 +58,8 @@ export interface UpstreamGroupConfig {
 	readonly health: HealthSettings | undefined;
 	/** How long an idle connection to an address is kept, ms. */
 	readonly idleTimeoutMs: number;
+	/** For a connection to come about, ms; `undefined`: as long as the request has. */
+	readonly connectTimeoutMs?: number | undefined;
 	readonly balancing: BalancingSettings;
 }
 
@@ -182,6 +184,12 @@ export interface Config {
 	readonly upstreams: readonly UpstreamGroupConfig[];
 	readonly routes: readonly RouteConfig[];
 	readonly limits: Limits;
+	/** `[listener]`; read at the start alone. */
+	readonly listener: {
+		/** Addresses and ranges of the load balancers that begin each connection with a PROXY header; none: nobody does. */
+		readonly proxyProtocolFrom: readonly string[];
+		readonly proxyProtocolTimeoutMs: number;
+	};
 	readonly log: LogSettings;
 	/** Upper bounds of the histograms' buckets, ascending, in seconds as they are shown; read at the start alone. */
 	readonly metrics: { readonly buckets: readonly number[]; readonly gateBuckets: readonly number[] };

@@ -150,7 +150,10 @@ function decode(bytes: Buffer, path: string): string {
 
 function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Config {
 	const upstreams = file.upstreams.map((table) => ({
-		...toGroup(file, table, table.name, table.addresses ?? [], toBalancing(table)),
+		...toGroup(file, table, table.name, table.addresses ?? [], {
+			connectTimeoutMs: milliseconds(table.connect_timeout_secs),
+			balancing: toBalancing(table),
+		}),
 		limits: toUpstreamLimits(table),
 		dns: table.dns && { ...table.dns, server: table.dns_server, refreshMs: milliseconds(table.dns_refresh_secs) },
 	}));
@@ -179,6 +182,10 @@ function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Confi
 		upstreams,
 		routes: file.routes.map((route) => toRoute(file, route, upstreams)),
 		limits: toLimits(file.limits),
+		listener: {
+			proxyProtocolFrom: file.listener.proxy_protocol_from,
+			proxyProtocolTimeoutMs: milliseconds(file.listener.proxy_protocol_timeout_secs),
+		},
 		log: { access: file.log.access, requestId: file.log.request_id },
 		metrics: { buckets: file.metrics.buckets, gateBuckets: file.metrics.gate_buckets },
 		trace: file.trace && toTrace(file.trace),
@@ -245,14 +252,15 @@ function toGroup(
 	own: ConfigFile['routes'][number] | ConfigFile['upstreams'][number],
 	name: string | undefined,
 	addresses: readonly GroupAddress[],
-	balancing = DEFAULT_BALANCING,
+	more: Partial<UpstreamGroupConfig> = {},
 ): UpstreamGroupConfig {
 	return {
 		name,
 		addresses,
 		health: (own.health ?? file.health) ? toHealth(file, own) : undefined,
 		idleTimeoutMs: milliseconds(own.upstream_idle_timeout_secs ?? file.upstream_idle_timeout_secs),
-		balancing,
+		balancing: DEFAULT_BALANCING,
+		...more,
 	};
 }
 

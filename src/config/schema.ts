@@ -16,6 +16,7 @@ import {
 	wholeNumberOr,
 } from './tables/kinds.ts';
 import { limits } from './tables/limits.ts';
+import { listener } from './tables/listener.ts';
 import { log } from './tables/log.ts';
 import { metrics } from './tables/metrics.ts';
 import { route } from './tables/routes.ts';
@@ -68,6 +69,7 @@ export const configFile = z.strictObject({
 			),
 		),
 	tls: emptyIfAbsent(tls),
+	listener: emptyIfAbsent(listener),
 	jwt: emptyIfAbsent(jwt),
 	issuers: z.array(issuer, { error: expected('a list of tables', 'write [[issuers]], with two brackets') }).default([]),
 	breaker: emptyIfAbsent(breaker),
@@ -90,6 +92,7 @@ export type ConfigFile = z.output<typeof configFile>;
 export const KEYS: ReadonlyMap<string, readonly string[]> = new Map([
 	['', Object.keys(configFile.shape)],
 	['tls', Object.keys(tls.shape)],
+	['listener', Object.keys(listener.shape)],
 	['jwt', Object.keys(jwt.shape)],
 	['issuers', Object.keys(issuer.shape)],
 	['limits', Object.keys(limits.shape)],

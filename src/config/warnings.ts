@@ -65,6 +65,13 @@ export function configWarnings(config: Config): ConfigProblem[] {
 		if (rateClaim === undefined || tenantRps !== 0) continue;
 		warn(key, 'limits only the tokens that have the claim, since tenant_rps is 0; set tenant_rps, too');
 	}
+	for (const [i, range] of config.listener.proxyProtocolFrom.entries()) {
+		if (!range.endsWith('/0')) continue;
+		warn(
+			`listener.proxy_protocol_from[${i}]`,
+			'is everybody: whoever reaches the listener could claim any address; name the load balancers alone',
+		);
+	}
 	if (limits.maxBufferedBytes < limits.maxRequestBodyBytes) {
 		warn(
 			'limits.max_buffered_bytes',

@@ -83,7 +83,7 @@ export function processLimits(config: Config, wantedWorkers: number) {
 /** What a worker begins with, at the moment it is started. */
 export function seedWorker(
 	{ clockEpoch, workers, inForce, upstreams, memory }: ProcessState,
-	{ limits, tenantRps, log, trace }: Config,
+	{ limits, listener, tenantRps, log, trace }: Config,
 	{ index, bind, logFilter }: { index: number; bind: ListenAddress; logFilter: string },
 ): WorkerSeed {
 	return {
@@ -92,6 +92,7 @@ export function seedWorker(
 		clockEpoch,
 		bind,
 		reusePort: workers > 1,
+		proxyProtocol: proxyProtocol(listener),
 		limits,
 		tenantRps,
 		identity: inForce.identity,
@@ -109,6 +110,10 @@ export function seedWorker(
 		log,
 		trace: trace && { ratio: trace.ratio, tenants: trace.tenants, maxSpans: trace.maxSpans },
 	};
+}
+
+function proxyProtocol({ proxyProtocolFrom, proxyProtocolTimeoutMs }: Config['listener']): WorkerSeed['proxyProtocol'] {
+	return proxyProtocolFrom.length === 0 ? undefined : { from: proxyProtocolFrom, timeoutMs: proxyProtocolTimeoutMs };
 }
 
 function workerWarnings(wanted: number, workers: number): string[] {

@@ -199,9 +199,7 @@ export class Upstreams {
 		const indexes = new Map(upstreams.map((upstream, index) => [upstream, index]));
 		const groups = [...plan.groups.values()];
 		const groupIndexes = new Map([...plan.groups.keys()].map((key, index) => [key, index]));
-		const idleTimeouts = new Map(
-			groups.flatMap((one) => one.upstreams.map((upstream) => [upstream, one.config.idleTimeoutMs])),
-		);
+		const configs = new Map(groups.flatMap((one) => one.upstreams.map((upstream) => [upstream, one.config])));
 		return {
 			upstreams: upstreams.map((upstream) => ({
 				...upstream.address,
@@ -212,7 +210,8 @@ export class Upstreams {
 				connections: upstream.connectionsMemory,
 				stats: upstream.counters.stats[worker]!,
 				durations: upstream.counters.durations,
-				idleTimeoutMs: idleTimeouts.get(upstream)!,
+				idleTimeoutMs: configs.get(upstream)!.idleTimeoutMs,
+				connectTimeoutMs: configs.get(upstream)!.connectTimeoutMs,
 			})),
 			groups: groups.map(({ config, upstreams: members, waiting }) => ({
 				name: config.name,

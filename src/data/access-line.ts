@@ -77,7 +77,8 @@ export const ACCESS_MEMBERS: Readonly<Record<string, string>> = {
 	body_ms: "from asking for the request's body to its last byte; absent where there was none",
 	queue_ms: 'time spent waiting for a place at the upstream, of one that has limits; absent where it was none',
 	upstream_ms: "from sending the (first) request to the end of the upstream's answer; absent where none was sent",
-	attempt: '1, or 2 after the retry on a connection that had timed out',
+	attempt:
+		'how often it was sent to an upstream: 1, and more after retries (docs/upstreams.md); absent where it never was',
 	trace_id:
 		'with `request_id = true` or `[trace]`: of the `traceparent` that the upstream gets. Absent where the head was refused as a whole (`400 bad request`, `431`, `501 method not implemented`)',
 	request_id: 'with `request_id = true`: the same of `x-request-id`',

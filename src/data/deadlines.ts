@@ -44,15 +44,32 @@ const TICK_MS = 50;
 
 /** Something that has at most one deadline at a time. */
 export abstract class Timed {
-	due = 0;
-	queue: DeadlineQueue | undefined = undefined;
-	earlier: Timed | undefined = undefined;
-	later: Timed | undefined = undefined;
+	readonly deadline: Deadline = new Deadline(this);
 
 	/** Called once when the deadline has passed; by then it is no longer set. */
 	abstract onDeadline(): void;
 
 	cancelDeadline(): void {
+		this.deadline.cancel();
+	}
+}
+
+/**
+ * The place of a `Timed` in its queue. Objects of many classes have deadlines: were the links theirs, V8 would look up where each class
+ * has them, for every link of every request.
+ */
+class Deadline {
+	readonly timed: Timed;
+	due = 0;
+	queue: DeadlineQueue | undefined = undefined;
+	earlier: Deadline | undefined = undefined;
+	later: Deadline | undefined = undefined;
+
+	constructor(timed: Timed) {
+		this.timed = timed;
+	}
+
+	cancel(): void {
 		this.queue?.remove(this);
 	}
 }
@@ -60,8 +77,8 @@ export abstract class Timed {
 export class DeadlineQueue {
 	readonly #wheel: Deadlines;
 	readonly #ms: number;
-	#first: Timed | undefined;
-	#last: Timed | undefined;
+	#first: Deadline | undefined;
+	#last: Deadline | undefined;
 
 	constructor(wheel: Deadlines, ms: number) {
 		this.#wheel = wheel;
@@ -70,31 +87,31 @@ export class DeadlineQueue {
 	}
 
 	/** Sets the deadline, in place of any that it had in this or another queue. */
-	add(timed: Timed): void {
-		timed.queue?.remove(timed);
-		timed.due = this.#wheel.now + this.#ms;
-		timed.queue = this;
-		timed.earlier = this.#last;
-		if (this.#last === undefined) this.#first = timed;
-		else this.#last.later = timed;
-		this.#last = timed;
+	add({ deadline }: Timed): void {
+		deadline.cancel();
+		deadline.due = this.#wheel.now + this.#ms;
+		deadline.queue = this;
+		deadline.earlier = this.#last;
+		if (this.#last === undefined) this.#first = deadline;
+		else this.#last.later = deadline;
+		this.#last = deadline;
 	}
 
-	remove(timed: Timed): void {
-		const { earlier, later } = timed;
+	remove(deadline: Deadline): void {
+		const { earlier, later } = deadline;
 		if (earlier === undefined) this.#first = later;
 		else earlier.later = later;
 		if (later === undefined) this.#last = earlier;
 		else later.earlier = earlier;
-		timed.earlier = undefined;
-		timed.later = undefined;
-		timed.queue = undefined;
+		deadline.earlier = undefined;
+		deadline.later = undefined;
+		deadline.queue = undefined;
 	}
 
 	expire(now: number): void {
-		for (let timed = this.#first; timed !== undefined && timed.due <= now; timed = this.#first) {
-			this.remove(timed);
-			timed.onDeadline();
+		for (let first = this.#first; first !== undefined && first.due <= now; first = this.#first) {
+			this.remove(first);
+			first.timed.onDeadline();
 		}
 	}
 }

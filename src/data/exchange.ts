@@ -323,7 +323,7 @@ export abstract class Exchange extends Timed implements Dispatched, Waiting, Exc
 			versionAndHost,
 			this.#identity!.tenantHeader,
 			certificateLines,
-			this.#correlation?.lines,
+			this.#correlation?.lines ?? (group.only === undefined ? '' : undefined),
 			lines,
 			body.framing,
 		);

@@ -11,6 +11,16 @@ import {
 import { type ListenerContexts, listenerOptions } from '../shared/tls-options.ts';
 import { Timed } from './deadlines.ts';
 
+/** Where a connection comes from. */
+export interface Origin {
+	/** The client's IP. */
+	readonly peer: string;
+	/** IP of the load balancer whose PROXY header names the client. */
+	readonly balancer?: string | undefined;
+	/** Length of a PROXY header ahead of TLS, bytes. */
+	readonly headerBytes: number;
+}
+
 /** How a handshake ends: `onSecure` or `onRefused` is called, once. */
 export interface HandshakeEvents {
 	onSecure(handshake: Handshake, certificate: X509Certificate): void;
@@ -31,17 +41,16 @@ export interface HandshakeEvents {
 export class Handshake extends Timed {
 	readonly socket: TLSSocket;
 	readonly startedAt: number;
-	/** The client's IP. */
-	readonly peer: string;
+	readonly origin: Origin;
 	readonly contexts: ListenerContexts;
 	readonly #tcp: Socket;
 	readonly #events: HandshakeEvents;
 	#over = false;
 
-	constructor(tcp: Socket, peer: string, contexts: ListenerContexts, startedAt: number, events: HandshakeEvents) {
+	constructor(tcp: Socket, origin: Origin, contexts: ListenerContexts, startedAt: number, events: HandshakeEvents) {
 		super();
 		this.#tcp = tcp;
-		this.peer = peer;
+		this.origin = origin;
 		this.contexts = contexts;
 		this.startedAt = startedAt;
 		this.#events = events;
@@ -49,15 +58,15 @@ export class Handshake extends Timed {
 		this.socket.on('secure', () => this.#judge());
 		// Where OpenSSL has an alert to send, it is on its way by now.
 		this.socket.on('error', ({ code }: NodeJS.ErrnoException) => {
-			this.#refuse(refusalOfError(code, tcp.bytesRead), code);
+			this.#refuse(refusalOfError(code, this.bytesRead), code);
 			this.socket.destroy();
 		});
-		tcp.once('close', () => this.#refuse(refusalOfClose(tcp.bytesRead)));
+		tcp.once('close', () => this.#refuse(refusalOfClose(this.bytesRead)));
 	}
 
 	/** Bytes that the client has sent. */
 	get bytesRead(): number {
-		return this.#tcp.bytesRead;
+		return this.#tcp.bytesRead - this.origin.headerBytes;
 	}
 
 	override onDeadline(): void {

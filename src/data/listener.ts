@@ -1,5 +1,6 @@
 import type { X509Certificate } from 'node:crypto';
 import { createServer as createTcpServer, type Server, type Socket } from 'node:net';
+import { AddressRanges, plainAddress } from '../shared/address-ranges.ts';
 import { Budget } from '../shared/budget.ts';
 import { ClientPolicy } from '../shared/client-policy.ts';
 import type { HandshakeRefusal } from '../shared/handshake-refusals.ts';
@@ -10,18 +11,21 @@ import { type ConnectionRefusal, TLS_VERSIONS, type TlsVersionName } from '../sh
 import { createListenerContexts, type ListenerContexts } from '../shared/tls-options.ts';
 import { namesOf } from './certificate-names.ts';
 import { ConnectionEnds, withJitter } from './connection-ends.ts';
+import type { DeadlineQueue } from './deadlines.ts';
 import { afterDrainGrace } from './drain-grace.ts';
-import { Handshake, type HandshakeEvents } from './handshake.ts';
+import { Handshake, type HandshakeEvents, type Origin } from './handshake.ts';
 import { Http1Front } from './http1/front.ts';
 import { Http2Front } from './http2/front.ts';
 import type { DataPlane } from './plane.ts';
+import { type HeaderEvents, HeaderWait } from './proxy-protocol/header-wait.ts';
+import type { ProxyHeader } from './proxy-protocol/proxy-header.ts';
 import { groupOf } from './tls-group.ts';
 
 /**
- * The way in: TCP, then mutual TLS, then by ALPN to the HTTP/1.1 or the HTTP/2 front. The handshakes of both are done
- * here, so that limits, counters and reload have one place.
+ * The way in: TCP, from load balancers a PROXY header, then mutual TLS, then by ALPN to the HTTP/1.1 or the HTTP/2 front. The
+ * handshakes of both are done here, so that limits, counters and reload have one place.
  */
-export class Listener implements HandshakeEvents {
+export class Listener implements HandshakeEvents, HeaderEvents {
 	readonly #plane: DataPlane;
 	readonly #connections: Budget;
 	readonly #tcp: Server;
@@ -31,8 +35,10 @@ export class Listener implements HandshakeEvents {
 	#tls: ListenerContexts;
 	#policy: ClientPolicy;
 	readonly #ends: ConnectionEnds;
-	/** Under way. */
-	readonly #handshakes = new Set<Handshake>();
+	/** Who begins each connection with a PROXY header; `undefined`: nobody. */
+	readonly #balancers: Balancers | undefined;
+	/** Under way, with the PROXY headers ahead of them. */
+	readonly #handshakes = new Set<Handshake | HeaderWait>();
 	/** All connections. */
 	readonly #sockets = new Set<Socket>();
 	readonly #refusals: RateLimitedLog;
@@ -49,6 +55,10 @@ export class Listener implements HandshakeEvents {
 		this.#tls = createListenerContexts(seed.tls);
 		this.#policy = new ClientPolicy(seed.tls);
 		this.#ends = this.#createEnds();
+		this.#balancers = seed.proxyProtocol && {
+			ranges: new AddressRanges(seed.proxyProtocol.from),
+			deadlines: plane.deadlines.proxyHeader(seed.proxyProtocol.timeoutMs),
+		};
 		this.#refusals = new RateLimitedLog(plane.log, plane.clock);
 		this.#tcp = createTcpServer({ noDelay: true }, (socket) => this.#onConnection(socket));
 	}
@@ -154,14 +164,12 @@ export class Listener implements HandshakeEvents {
 		const peer = plainAddress(remoteAddress);
 		if (descriptorsExhausted()) return this.#refuse(socket, 'descriptors', peer);
 		if (!this.#connections.tryTake(1)) return this.#refuse(socket, 'max_connections', peer);
-		const { clock, deadlines, stats } = this.#plane;
 		this.#open++;
 		this.#sockets.add(socket);
 		socket.on('error', () => socket.destroy());
-		const handshake = new Handshake(socket, peer, this.#tls, clock.now(), this);
-		stats.connections('handshake', 1);
-		this.#handshakes.add(handshake);
-		deadlines.handshake.add(handshake);
+		this.#plane.stats.connections('handshake', 1);
+		if (this.#balancers?.ranges.has(peer)) this.#awaitHeader(socket, peer, this.#balancers);
+		else this.#shakeHands(socket, { peer, headerBytes: 0 });
 		socket.once('close', () => {
 			this.#open--;
 			this.#sockets.delete(socket);
@@ -176,21 +184,55 @@ export class Listener implements HandshakeEvents {
 		this.#refusals.write('warn', LISTENER, REFUSED[reason], reason, () => ({ reason, peer }));
 	}
 
-	#endHandshake(handshake: Handshake): void {
+	#awaitHeader(socket: Socket, balancer: string, { deadlines }: Balancers): void {
+		const wait = new HeaderWait(socket, balancer, this);
+		this.#handshakes.add(wait);
+		deadlines.add(wait);
+	}
+
+	/** For `HeaderWait`. */
+	onHeader(wait: HeaderWait, { client, length }: ProxyHeader): void {
+		const { socket, balancer } = wait;
+		this.#handshakes.delete(wait);
+		wait.cancelDeadline();
+		// A balancer that connects on its own behalf is the client itself.
+		const origin = client === undefined ? { peer: balancer } : { peer: client, balancer };
+		this.#shakeHands(socket, { ...origin, headerBytes: length });
+	}
+
+	/** For `HeaderWait`. */
+	onNoHeader(wait: HeaderWait, reason: HandshakeRefusal): void {
+		this.#endHandshake(wait);
+		this.#reportFailure(reason, () => ({ reason, peer: wait.balancer }));
+	}
+
+	#shakeHands(socket: Socket, origin: Origin): void {
+		const { clock, deadlines } = this.#plane;
+		const handshake = new Handshake(socket, origin, this.#tls, clock.now(), this);
+		this.#handshakes.add(handshake);
+		deadlines.handshake.add(handshake);
+	}
+
+	#endHandshake(handshake: Handshake | HeaderWait): void {
 		this.#handshakes.delete(handshake);
 		handshake.cancelDeadline();
 		this.#plane.stats.connections('handshake', -1);
 	}
 
-	/** For `Handshake`. */
-	onRefused(handshake: Handshake, reason: HandshakeRefusal, error: string | undefined): void {
-		this.#endHandshake(handshake);
+	#reportFailure(reason: HandshakeRefusal, fields: () => Record<string, unknown>): void {
 		this.#plane.stats.handshakeFailed(reason);
 		// Load balancers look whether the port is open all the time; that is no news.
 		const level = reason === 'nothing sent' ? 'debug' : 'info';
-		this.#refusals.write(level, 'proxy::tls', 'handshake failed', reason, () => {
+		this.#refusals.write(level, 'proxy::tls', 'handshake failed', reason, fields);
+	}
+
+	/** For `Handshake`. */
+	onRefused(handshake: Handshake, reason: HandshakeRefusal, error: string | undefined): void {
+		this.#endHandshake(handshake);
+		this.#reportFailure(reason, () => {
+			const { peer, balancer } = handshake.origin;
 			const certificate = handshake.socket.getPeerX509Certificate();
-			return { reason, peer: handshake.peer, error, ...(certificate && namesOf(certificate)) };
+			return { reason, peer, balancer, error, ...(certificate && namesOf(certificate)) };
 		});
 	}
 
@@ -206,7 +248,7 @@ export class Listener implements HandshakeEvents {
 	/** For `Handshake`. */
 	onSecure(handshake: Handshake, certificate: X509Certificate): void {
 		this.#endHandshake(handshake);
-		const { socket, peer, startedAt } = handshake;
+		const { socket, origin, startedAt } = handshake;
 		const { clock, stats, histograms, limits } = this.#plane;
 		const now = clock.now();
 		stats.handshakes.record(now - startedAt, now);
@@ -214,11 +256,17 @@ export class Listener implements HandshakeEvents {
 		const version = socket.getProtocol();
 		if (isTlsVersion(version)) stats.handshakeAgreed(version, groupOf(socket.getSession()));
 		const front = socket.alpnProtocol === 'h2' ? this.#http2 : this.#http1;
-		const connection = front.accept(socket, peer);
+		const connection = front.accept(socket, origin.peer);
 		const expiry = this.#policy.endOf(certificate);
 		const age = withJitter(limits.maxConnectionAgeMs / 1000, Math.random());
 		this.#ends.expect(connection, age === 0 ? expiry : Math.min(expiry, clock.wallSeconds() + age));
 	}
+}
+
+/** Load balancers that speak the PROXY protocol, and the time that they have for it. */
+interface Balancers {
+	readonly ranges: AddressRanges;
+	readonly deadlines: DeadlineQueue;
 }
 
 function isTlsVersion(version: string | null): version is TlsVersionName {
@@ -234,8 +282,3 @@ const REFUSED: Readonly<Record<ConnectionRefusal, string>> = {
 
 /** For how long connections are still accepted if they keep coming, ms. */
 const LAST_ACCEPTS_MS = 2_000;
-
-/** IPv4 as IPv4, also where a dual-stack listener sees it mapped into IPv6 (RFC 4291 section 2.5.5.2). */
-function plainAddress(address: string): string {
-	return address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address;
-}

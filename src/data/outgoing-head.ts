@@ -23,7 +23,8 @@ export class OutgoingHead {
 	/**
 	 * The whole head.
 	 *
-	 * @param correlation lines with the request's identifiers; `undefined`: it has none.
+	 * @param own lines that each request may have others of, such as its identifiers; `undefined`: there are none, and all requests go
+	 *   to one upstream.
 	 */
 	write(
 		method: string,
@@ -31,15 +32,15 @@ export class OutgoingHead {
 		versionAndHost: string,
 		tenant: string,
 		certificate: string,
-		correlation: string | undefined,
+		own: string | undefined,
 		lines: string,
 		framing: string,
 	): string {
-		if (correlation === undefined) {
+		if (own === undefined) {
 			return `${method} ${target}${this.behindTarget(versionAndHost, tenant, certificate, lines, framing)}`;
 		}
-		// Identifiers differ with each request, so they go in front of what is remembered.
-		return `${method} ${target}${versionAndHost}${correlation}${this.behindTarget('', tenant, certificate, lines, framing)}`;
+		// What differs with each request, as the upstream may, too, goes in front of what is remembered.
+		return `${method} ${target}${versionAndHost}${own}${this.behindTarget('', tenant, certificate, lines, framing)}`;
 	}
 
 	/**

@@ -71,6 +71,8 @@ export interface PlaneDeadlines {
 	/** Monotonic milliseconds, to the resolution of the timer. */
 	readonly now: number;
 	readonly handshake: DeadlineQueue;
+	/** Ahead of it, where load balancers speak the PROXY protocol; to be asked for once. @param ms how long it may take. */
+	readonly proxyHeader: (ms: number) => DeadlineQueue;
 	readonly firstRequest: DeadlineQueue;
 	readonly requestBody: DeadlineQueue;
 	readonly upstream: DeadlineQueue;
@@ -85,7 +87,7 @@ export interface PlaneDeadlines {
 	readonly ending: DeadlineQueue;
 	/** A closing HTTP/1.1 connection whose client is still sending. */
 	readonly linger: DeadlineQueue;
-	/** A connection to an upstream between two requests, or a request that waits for an upstream. @param ms how long. */
+	/** A connection to an upstream before it has come about, or between two requests, or a request that waits for an upstream. @param ms how long. */
 	readonly ofUpstream: (ms: number) => DeadlineQueue;
 }
 
@@ -97,6 +99,7 @@ export function createDeadlines(wheel: Deadlines, limits: Limits): PlaneDeadline
 			return wheel.now;
 		},
 		handshake: wheel.queue(limits.tlsHandshakeTimeoutMs),
+		proxyHeader: (ms) => wheel.queue(ms),
 		firstRequest: wheel.queue(limits.firstRequestTimeoutMs),
 		requestBody: wheel.queue(limits.requestBodyTimeoutMs),
 		upstream: wheel.queue(limits.upstreamTimeoutMs),
@@ -172,7 +175,7 @@ export class Upstream {
 			clock,
 		);
 		this.breaker = new BreakerCell(seed.breaker, observe);
-		this.pool = new UpstreamPool(this, deadlines, seed.idleTimeoutMs);
+		this.pool = new UpstreamPool(this, deadlines, seed);
 		this.versionAndHost = versionAndHost(seed.hostField ?? seed.authority);
 	}
 }

@@ -33,7 +33,7 @@ export class RequestRecord {
 	correlation: Correlation | undefined = undefined;
 	/** Of a request that is sampled. */
 	span: RequestSpan | undefined = undefined;
-	/** Requests that went to the upstream: 0, 1, or 2 after the retry. */
+	/** How often it was sent to an upstream: 0, 1, or more after retries. */
 	attempts = 0;
 	/** Time spent waiting for a place at the upstream, ms. */
 	queuedMs = 0;

@@ -240,7 +240,7 @@ class Worker {
 			const before = this.#upstreams;
 			this.#upstreams = new Map(upstreams.map((upstream, i) => [routing.upstreams[i]!.breakerId, upstream]));
 			this.#plane.routes = routes;
-			for (const [i, upstream] of upstreams.entries()) upstream.pool.keepIdleFor(routing.upstreams[i]!.idleTimeoutMs);
+			for (const [i, upstream] of upstreams.entries()) upstream.pool.use(routing.upstreams[i]!);
 			for (const [i, { room, upstreams: members }] of groups.entries()) {
 				const { limits } = routing.groups[i]!;
 				for (const { pool } of members) pool.limitTo(limits?.maxConnections, room);

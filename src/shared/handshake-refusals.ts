@@ -20,6 +20,10 @@ export const HANDSHAKE_REFUSAL_MEANINGS = {
 	'no shared protocol': 'ALPN without `h2` and `http/1.1` (RFC 7301 section 3.2)',
 	'refused by client': "the client sent a fatal alert: mostly it does not trust the server's certificate",
 	timeout: 'not complete within `tls_handshake_timeout_secs`',
+	'no PROXY header':
+		'a peer of `proxy_protocol_from` began with something else: it has to send a header on each connection',
+	'bad PROXY header': 'a PROXY header that is malformed, too long, or whose checksum (CRC32c) is wrong',
+	'PROXY header timeout': 'the header was not complete within `proxy_protocol_timeout_secs`',
 	'nothing sent': 'closed or reset without a byte, as load balancers do to see whether a port is open',
 	aborted: 'closed or reset in the middle',
 	other: "the log's field `error` says more",

@@ -70,6 +70,8 @@ export interface UpstreamSeed {
 	readonly durations: SharedArrayBuffer;
 	/** How long an idle connection is kept, ms. */
 	readonly idleTimeoutMs: number;
+	/** For a connection to come about, ms; `undefined`: as long as the request has. */
+	readonly connectTimeoutMs?: number | undefined;
 }
 
 /** The addresses among which a route's requests are spread. */
@@ -152,6 +154,13 @@ export interface TraceSettings {
 	readonly maxSpans: number;
 }
 
+/** Whose connections begin with a PROXY header, and how long it may take. */
+export interface ProxyProtocolSettings {
+	/** Addresses and ranges in CIDR notation (`AddressRanges`). */
+	readonly from: readonly string[];
+	readonly timeoutMs: number;
+}
+
 /** The histograms that never forget, for `BucketCounts`. */
 export interface HistogramsSeed {
 	/** Of round trips to upstreams; their memory is each upstream's. */
@@ -174,6 +183,8 @@ export interface WorkerSeed {
 	readonly bind: { readonly host: string; readonly port: number };
 	/** Several workers share the port (`SO_REUSEPORT`). */
 	readonly reusePort: boolean;
+	/** `undefined`: nobody speaks it. */
+	readonly proxyProtocol?: ProxyProtocolSettings | undefined;
 	readonly limits: Limits;
 	/** For tenants of which nothing else is said; 0: no limit. */
 	readonly tenantRps: number;

@@ -65,6 +65,14 @@ export class UpstreamLoad {
 		return sum;
 	}
 
+	/** The same for a choice that need not be exact: plain loads cost a tenth of atomic ones, and may be a moment late. */
+	get recent(): number {
+		const words = this.#words;
+		let sum = 0;
+		for (let worker = 0; worker < words.length; worker++) sum += words[worker]!;
+		return sum;
+	}
+
 	/** Monotonic milliseconds: when its breaker last closed, or when it was new. */
 	get since(): number {
 		return this.#since[0]!;

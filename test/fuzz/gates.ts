@@ -1,7 +1,7 @@
 /**
  * The property tests of the gates and of what they keep in shared memory, over and over with other seeds: path and routes
  * against naive models, tokens against jose, buckets against exact arithmetic and over threads, breakers against the table
- * of the specification, heads against the header contract. A property that is added there is fuzzed here.
+ * of the specification, heads against the header contract, PROXY headers against an encoder. A property that is added there is fuzzed here.
  */
 import { spawn } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
@@ -23,7 +23,7 @@ const PRELOAD = join(import.meta.dirname, 'property-seed.ts');
 
 export class GatesTarget implements Target {
 	readonly #tally: Tally;
-	readonly #files = globSync(['test/unit/gates/*.test.ts', 'test/unit/shared/*.test.ts'], { cwd: ROOT })
+	readonly #files = globSync(['test/unit/{gates,shared,data/proxy-protocol}/*.test.ts'], { cwd: ROOT })
 		.filter((file) => readFileSync(join(ROOT, file), 'utf8').includes("from 'fast-check'"))
 		.sort();
 	#next = 0;

@@ -3,16 +3,7 @@ import { connect as connectTcp, type Socket } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { heldBody } from '../fixtures/bodies.ts';
-import {
-	type Answer,
-	connect,
-	type H1Raw,
-	h1Raw,
-	h2Raw,
-	PROTOCOLS,
-	request,
-	type TlsOptions,
-} from '../fixtures/clients.ts';
+import { type Answer, connect, h1Raw, h2Raw, PROTOCOLS, request, type TlsOptions } from '../fixtures/clients.ts';
 import { FRAME, headersFrame, SETTING } from '../fixtures/h2-frames.ts';
 import { headerValues } from '../fixtures/http1-message.ts';
 import { INSPECTABLE, WorkerInspector } from '../fixtures/inspect-workers.ts';
@@ -24,7 +15,7 @@ import { type Exchange, startUpstream, type Upstream } from '../fixtures/upstrea
 import { until, within } from '../fixtures/wait.ts';
 
 /** The long form is `bench/reload-drain.ts`. */
-const DRAINS = 3;
+const DRAINS = 4;
 /** For as long an idle connection may go on bringing a request once the drain has begun, ms. */
 const GRACE_MS = 500;
 /** Far below `shutdown_drain_secs`, 25 s by default, which a drain takes that anything holds up, ms. */
@@ -287,62 +278,49 @@ describe('a drain', { concurrency: 3 }, () => {
 			() => [get('/1'), postChunked('/2'), get('/3'), post('/4')],
 		],
 	];
-	/** Connections that have served what they should, side by side on one proxy with one worker. */
-	async function connectionsOf(proxy: ProxyProcess, open: DisposableStack) {
-		return Promise.all(
-			servedBefore.map(async ([what, requests]) => {
-				const raw = open.use(await h1Raw(proxy));
-				for (const request of requests()) {
-					raw.send(request);
-					assert.equal((await raw.readResponse()).status, 200, what);
-				}
-				return { what, raw };
-			}),
-		);
+	for (const [what, requests] of servedBefore) {
+		test(`waits for the rest of a head, of which nothing comes for longer than the grace, on ${what}`, async () => {
+			await using proxy = await start({ workers: 1 });
+			using raw = await h1Raw(proxy);
+			for (const request of requests()) {
+				raw.send(request);
+				assert.equal((await raw.readResponse()).status, 200);
+			}
+			const head = get('/late-rest');
+			raw.send(head.slice(0, 30));
+			await terminateAndTell(proxy);
+			await untilRefused(proxy);
+			await graceOver();
+			raw.send(head.slice(30));
+			const { status, body, headers } = await raw.readResponse();
+			assert.deepEqual([status, String(body), headerValues(headers, 'connection')], [200, '/late-rest', ['close']]);
+			assert.equal(await raw.untilClosed(), 'closed');
+			await endsInOrder(proxy);
+		});
+
+		test(`ends with the grace, when nothing comes, ${what}`, async () => {
+			await using proxy = await start({ workers: 1 });
+			using raw = await h1Raw(proxy);
+			for (const request of requests()) {
+				raw.send(request);
+				assert.equal((await raw.readResponse()).status, 200);
+			}
+			await terminateAndTell(proxy);
+			assert.equal(String(await raw.readToEnd()), '');
+			assert.equal(await raw.untilClosed(), 'closed');
+			await endsInOrder(proxy);
+		});
 	}
 
-	test('waits for the rest of a head, of which nothing comes for longer than the grace, whatever came before it', async () => {
-		await using proxy = await start({ workers: 1 });
-		using open = new DisposableStack();
-		const connections = await connectionsOf(proxy, open);
-		const head = get('/late-rest');
-		for (const { raw } of connections) raw.send(head.slice(0, 30));
-		await terminateAndTell(proxy);
-		await untilRefused(proxy);
-		await graceOver();
-		for (const { raw } of connections) raw.send(head.slice(30));
-		for (const { what, raw } of connections) {
-			const { status, body, headers } = await raw.readResponse();
-			assert.deepEqual(
-				[status, String(body), headerValues(headers, 'connection')],
-				[200, '/late-rest', ['close']],
-				what,
-			);
-			assert.equal(await raw.untilClosed(), 'closed', what);
-		}
-		await endsInOrder(proxy);
-	});
-
-	test('ends a connection with the grace on which nothing comes, whatever came before', async () => {
-		await using proxy = await start({ workers: 1 });
-		using open = new DisposableStack();
-		const connections = await connectionsOf(proxy, open);
-		await terminateAndTell(proxy);
-		for (const { what, raw } of connections) {
-			assert.equal(String(await raw.readToEnd()), '', what);
-			assert.equal(await raw.untilClosed(), 'closed', what);
-		}
-		await endsInOrder(proxy);
-	});
-
-	test('waits for the rest of a head that has begun to come while a GET or a POST was being served', async () => {
-		await using proxy = await start({ workers: 1 });
-		using open = new DisposableStack();
-		const head = get('/late-rest');
-		const connections: H1Raw[] = [];
-		for (const make of [get, post]) {
-			const raw = open.use(await h1Raw(proxy));
+	for (const [method, make] of [
+		['GET', get],
+		['POST', post],
+	] as const) {
+		test(`waits for the rest of a head that has begun to come while a ${method} was being served`, async () => {
+			await using proxy = await start({ workers: 1 });
+			using raw = await h1Raw(proxy);
 			const { path, arrived, release } = heldPath();
+			const head = get('/late-rest');
 			raw.send(make(path));
 			await arrived();
 			raw.send(head.slice(0, 30));
@@ -350,15 +328,14 @@ describe('a drain', { concurrency: 3 }, () => {
 			assert.equal((await request('h1', proxy, { path: '/turn' })).status, 200);
 			release();
 			assert.equal((await raw.readResponse()).status, 200);
-			connections.push(raw);
-		}
-		await terminateAndTell(proxy);
-		await untilRefused(proxy);
-		await graceOver();
-		for (const raw of connections) raw.send(head.slice(30));
-		for (const raw of connections) assert.equal((await raw.readResponse()).status, 200);
-		await endsInOrder(proxy);
-	});
+			await terminateAndTell(proxy);
+			await untilRefused(proxy);
+			await graceOver();
+			raw.send(head.slice(30));
+			assert.equal((await raw.readResponse()).status, 200);
+			await endsInOrder(proxy);
+		});
+	}
 
 	test('ends a connection with the grace whose last answer came before the body that nobody wanted', async () => {
 		await using proxy = await start({ workers: 1 });

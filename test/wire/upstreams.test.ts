@@ -1,6 +1,9 @@
 /** `[[upstreams]]`: several addresses behind one name, spread, retried and reloaded. */
 import { deepEqual, equal, ok } from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect as connectTcp } from 'node:net';
 import { after, describe, test } from 'node:test';
+import { Worker } from 'node:worker_threads';
 import { countedBytes, heldBody } from '../fixtures/bodies.ts';
 import { type Connection, connect, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { CIRCUIT } from '../fixtures/edge.ts';
@@ -28,6 +31,7 @@ const GROUPS = {
 	none: { addresses: 2, keys: { balance: 'round-robin' } },
 	// One address only: what is repeated goes there again.
 	single: { addresses: 1, keys: {} },
+	silent: { addresses: 2, keys: { balance: 'round-robin', connect_timeout_secs: 0.3, health: false } },
 	budget: { addresses: 2, keys: { balance: 'round-robin' } },
 } as const;
 type GroupName = keyof typeof GROUPS;
@@ -36,6 +40,29 @@ interface Group {
 	readonly name: string;
 	readonly path: string;
 	readonly upstreams: readonly Upstream[];
+}
+
+/** Where nobody accepts, and the kernel has room for nobody else: connecting takes for ever. */
+async function startSilent(): Promise<{ authority: string; close: () => Promise<unknown> }> {
+	const worker = new Worker(
+		`const { parentPort } = require('node:worker_threads');
+		const server = require('node:net').createServer();
+		server.listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => {
+			parentPort.postMessage(server.address().port);
+			setImmediate(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0));
+		});`,
+		{ eval: true },
+	);
+	const [port] = (await once(worker, 'message')) as [number];
+	const sockets = Array.from({ length: 4 }, () => connectTcp(port, '127.0.0.1').on('error', () => {}));
+	await once(sockets[0]!, 'connect');
+	return {
+		authority: `127.0.0.1:${port}`,
+		close: async () => {
+			for (const socket of sockets) socket.destroy();
+			await worker.terminate();
+		},
+	};
 }
 
 async function startGroup(name: GroupName, protocol: string): Promise<Group> {
@@ -52,6 +79,7 @@ const groups = await Promise.all(
 		(Object.keys(GROUPS) as GroupName[]).map(async (name) => ({ kind: name, ...(await startGroup(name, protocol)) })),
 	),
 );
+const silent = await startSilent();
 /** Health is probed at the start and never again: what becomes of a breaker after that is the test's doing. */
 const proxy = await startProxy({
 	config: { health_interval_secs: 3600, default_cooldown_secs: 3600, tenant_rps: 0 },
@@ -60,7 +88,10 @@ const proxy = await startProxy({
 		const group: { readonly keys: object; readonly weights?: readonly number[] } = GROUPS[kind];
 		return {
 			name,
-			addresses: upstreams.map(({ authority }, i) => ({ address: authority, weight: group.weights?.[i] ?? 1 })),
+			addresses: upstreams.map(({ authority }, i) => ({
+				address: kind === 'silent' && i === 0 ? silent.authority : authority,
+				weight: group.weights?.[i] ?? 1,
+			})),
 			...group.keys,
 		};
 	}),
@@ -70,6 +101,7 @@ const proxy = await startProxy({
 });
 after(async () => {
 	await proxy[Symbol.asyncDispose]();
+	await silent.close();
 	await Promise.all(groups.flatMap(({ upstreams }) => upstreams.map((upstream) => upstream.close())));
 });
 
@@ -82,10 +114,13 @@ for (const protocol of PROTOCOLS) {
 		return texts;
 	};
 	const count = (texts: readonly string[], body: string) => texts.filter((text) => text === body).length;
-	const retries = (reason: string, { upstreams }: Group, i: number) =>
-		proxy.metric('proxy_upstream_retries_total', { upstream: upstreams[i]!.authority, reason });
-	const circuit = ({ upstreams }: Group, i: number) =>
-		proxy.metric('proxy_circuit_state', { upstream: upstreams[i]!.authority });
+	const labelsOf = (group: Group, i: number) => ({
+		upstream: group.name.startsWith('silent') && i === 0 ? silent.authority : group.upstreams[i]!.authority,
+		group: group.name,
+	});
+	const retries = (reason: string, group: Group, i: number) =>
+		proxy.metric('proxy_upstream_retries_total', { ...labelsOf(group, i), reason });
+	const circuit = (group: Group, i: number) => proxy.metric('proxy_circuit_state', labelsOf(group, i));
 	const lines = ({ path }: Group) =>
 		proxy.logs.filter((line: LogLine) => line.target === 'proxy::access' && line.path === path);
 
@@ -223,6 +258,17 @@ for (const protocol of PROTOCOLS) {
 			await using client = await connect(protocol, proxy);
 			deepEqual(await bodies(group, 2, client), ['1', '1']);
 			equal(await retries('unanswered', group, 0), 1);
+			equal(await circuit(group, 0), CIRCUIT.open);
+		});
+
+		test('goes to another one when it cannot connect in time', async () => {
+			const group = take('silent');
+			await using client = await connect(protocol, proxy);
+			for (let i = 0; i < 2; i++) {
+				const answer = await client.request({ method: 'POST', path: group.path, body: 'whole' });
+				deepEqual([answer.status, answer.text], [200, '1']);
+			}
+			equal(await retries('unreachable', group, 0), 1);
 			equal(await circuit(group, 0), CIRCUIT.open);
 		});
 

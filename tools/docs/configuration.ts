@@ -75,8 +75,14 @@ function values(schema: JsonSchema): string {
 function listOf(items: JsonSchema): string {
 	if (items.enum !== undefined) return `list of ${values(items)}`;
 	if (items.type === 'number') return `list of seconds, each above 0, at most ${grouped(items.maximum!)}`;
-	return `list of ${items.noun === 'path of a file' ? 'paths' : 'texts'}`;
+	if (items.anyOf !== undefined) return 'list of texts or tables';
+	return `list of ${LISTED[String(items.noun)] ?? 'texts'}`;
 }
+
+const LISTED: Readonly<Record<string, string>> = {
+	'path of a file': 'paths',
+	'address or range': 'addresses and ranges',
+};
 
 function capitalized(text: string): string {
 	return text.charAt(0).toUpperCase() + text.slice(1);

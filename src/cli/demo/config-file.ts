@@ -39,6 +39,7 @@ export interface ConfigTables {
 		readonly rate_claim?: string;
 		readonly max_rps?: number;
 	};
+	readonly listener?: Readonly<Record<string, TomlValue | undefined>>;
 	readonly limits?: Readonly<Record<string, TomlValue | undefined>>;
 	readonly breaker?: { readonly failures?: number; readonly tenants?: number };
 	readonly log?: Readonly<Record<string, TomlValue | undefined>>;
@@ -83,10 +84,24 @@ export interface RouteEntry {
 
 /** The file's text. Keys outside any table come first, as TOML demands. */
 export function renderConfig(config: ConfigTables): string {
-	const { tls, jwt, limits, breaker, log, trace, status, tenants = [], upstreams = [], routes, ...top } = config;
+	const {
+		tls,
+		listener,
+		jwt,
+		limits,
+		breaker,
+		log,
+		trace,
+		status,
+		tenants = [],
+		upstreams = [],
+		routes,
+		...top
+	} = config;
 	return [
 		keys(top),
 		table('[tls]', tls),
+		...(listener === undefined ? [] : [table('[listener]', listener)]),
 		table('[jwt]', jwt),
 		...(limits === undefined ? [] : [table('[limits]', limits)]),
 		...(breaker === undefined ? [] : [table('[breaker]', breaker)]),

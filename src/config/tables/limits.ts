@@ -7,7 +7,9 @@ export const limits = table('[limits]', {
 	upstream_timeout_secs: seconds(30).describe(
 		'for the round trip; also how long a client has for each 64 KiB of a long answer',
 	),
-	tls_handshake_timeout_secs: seconds(10).describe('for the TLS handshake, from accept'),
+	tls_handshake_timeout_secs: seconds(10).describe(
+		'for the TLS handshake, from accept; of a connection with a PROXY header, from its end',
+	),
 	first_request_timeout_secs: seconds(10).describe('from the end of the handshake to the first complete request head'),
 	// RFC 9113 section 5.1.1: a connection has no more client-initiated streams than this.
 	h2_max_concurrent_streams: wholeNumberOr(64, 1, 2 ** 30).describe('HTTP/2 streams of one connection at once'),

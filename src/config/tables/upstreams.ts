@@ -156,6 +156,9 @@ export const upstream = table('[[upstreams]]', {
 	slow_start_secs: secondsOrNone().describe(
 		'how long an address that has come back, or is new, gets less than its weight; 0 for none',
 	),
+	connect_timeout_secs: seconds(5).describe(
+		'for the connection to an address; an address that is silent for so long could not be reached',
+	),
 	retries: wholeNumberOr(DEFAULT_BALANCING.retries, 0, MAX_RETRIES, 'of retries').describe(
 		'how often a request goes to another address: any that could not be delivered, and a `GET`, `HEAD` or `OPTIONS` whose connection ended before its answer; within a fifth of all requests',
 	),

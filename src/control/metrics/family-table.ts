@@ -59,7 +59,7 @@ export const FAMILIES = {
 	handshakeSummary: {
 		name: 'proxy_tls_handshake_seconds',
 		type: 'summary',
-		help: 'TLS handshakes that succeeded, from accept to end; quantiles over the last minute.',
+		help: 'TLS handshakes that succeeded, from accept, or the end of a PROXY header, to end; quantiles over the last minute.',
 		labels: {},
 		unit: 'seconds',
 	},

@@ -26,7 +26,8 @@ export function changedBootSettings(booted: Config, current: Config): string[] {
 }
 
 function bootSettings(config: Config): Map<string, unknown> {
-	const { healthIntervalMs, tenantRps, reloadOnChange, stateDir, jwt, limits, log, metrics, trace, status } = config;
+	const { healthIntervalMs, tenantRps, reloadOnChange, stateDir, jwt, limits, log, metrics, trace, status, listener } =
+		config;
 	const settings = new Map<string, unknown>([
 		['health_interval_secs', healthIntervalMs],
 		['tenant_rps', tenantRps],
@@ -44,6 +45,8 @@ function bootSettings(config: Config): Map<string, unknown> {
 		['trace.service_name', trace?.serviceName],
 		['trace.tenants', trace?.tenants],
 		['trace.max_queue_spans', trace?.maxSpans],
+		['listener.proxy_protocol_from', listener.proxyProtocolFrom.join()],
+		['listener.proxy_protocol_timeout_secs', listener.proxyProtocolTimeoutMs],
 		['status.tenants', status.tenants],
 		['status.hosts', JSON.stringify(status.hosts)],
 	]);

@@ -13,7 +13,7 @@ import { readMemory } from '../facts/memory.ts';
 import { addUp, total } from '../metrics/adding-up.ts';
 import type { MetricSources } from '../metrics/families.ts';
 import type { ConfigInForce } from '../reload/config-in-force.ts';
-import { beginning, lastTransition, type RoutingPlan, type Upstream } from '../upstreams.ts';
+import { beginning, lastTransition, type RoutingPlan, type Upstream, type UpstreamGroup } from '../upstreams.ts';
 import type {
 	BudgetFacts,
 	CounterFacts,
@@ -144,7 +144,7 @@ export class FactReader implements FactSource {
 	}
 
 	#upstreams(): UpstreamFacts[] {
-		const { routes, upstreams } = this.#sources.routing();
+		const { routes, upstreams, groups } = this.#sources.routing();
 		const prefixes = Map.groupBy(routes, ({ group }: RouteConfig) => groupKey(group));
 		return Array.from(upstreams.values(), (upstream) => {
 			const { address, group, breaker, counters, health, alive } = upstream;
@@ -155,6 +155,7 @@ export class FactReader implements FactSource {
 			return {
 				upstream: address.authority,
 				group,
+				share: group === undefined ? undefined : shareOf(groups.get(group)!, upstream),
 				routes: (prefixes.get(group ?? address.authority) ?? []).map(({ prefix }) => prefix),
 				circuit: breaker.circuit,
 				// Of one that has never been open nobody asks why, and the words have to be decoded.
@@ -207,6 +208,11 @@ export class FactReader implements FactSource {
 			.sort((a, b) => (b.inFlight ?? 0) - (a.inFlight ?? 0))
 			.slice(0, MAX_TENANTS);
 	}
+}
+
+function shareOf({ config, upstreams }: UpstreamGroup, upstream: Upstream): UpstreamFacts['share'] {
+	const { weight = 1 } = config.addresses[upstreams.indexOf(upstream)] ?? {};
+	return { balance: config.balancing.balance, weight };
 }
 
 /** A configuration may name thousands. */

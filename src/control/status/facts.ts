@@ -1,3 +1,4 @@
+import type { Balance } from '../../gates/balancing/settings.ts';
 import type { Circuit } from '../../gates/breaker.ts';
 import type { RateSeed } from '../../identity/quotas.ts';
 import type { LastTransition } from '../../shared/stats.ts';
@@ -65,6 +66,8 @@ export interface UpstreamFacts {
 	readonly upstream: string;
 	/** Name of its `[[upstreams]]`. */
 	readonly group: string | undefined;
+	/** How that spreads its requests, and the weight of this address; `undefined`: it is a route's URL. */
+	readonly share?: { readonly balance: Balance; readonly weight: number } | undefined;
 	/** Prefixes. */
 	readonly routes: readonly string[];
 	readonly circuit: Circuit;

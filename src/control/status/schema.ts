@@ -75,6 +75,10 @@ export interface UpstreamStatus {
 	readonly upstream: string;
 	/** Name of its `[[upstreams]]`, if it is in one. */
 	readonly group: string | null;
+	/** How that spreads its requests. */
+	readonly balance: string | null;
+	/** How much of them it gets, compared with the others. */
+	readonly weight: number | null;
 	/** Prefixes of its routes. */
 	readonly routes: readonly string[];
 	readonly breaker: {

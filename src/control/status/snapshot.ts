@@ -148,12 +148,14 @@ export function isTroubled({ breaker, health }: UpstreamStatus): boolean {
 }
 
 function toStatus(facts: UpstreamFacts, point: Point): UpstreamStatus {
-	const { upstream, group, routes, circuit, alive, probed, transition, opened, answers, active, idle } = facts;
+	const { upstream, group, share, routes, circuit, alive, probed, transition, opened, answers, active, idle } = facts;
 	let errors = 0;
 	for (const [status, count] of answers) if (status >= 500) errors += count;
 	return {
 		upstream,
 		group: group ?? null,
+		balance: share?.balance ?? null,
+		weight: share?.weight ?? null,
 		routes,
 		breaker: {
 			state: CIRCUIT_NAMES[circuit]!,

@@ -57,7 +57,7 @@ function row(one: Row, i: number, now: string): Markup {
 		html`<td role="cell" class="${kind}" data-label="${label}">${content}</td>`;
 	return html`
 		<tr id="upstream-${i}" role="row" class="${one.breaker.state === 'half-open' ? 'half-open' : isTroubled(one) && 'troubled'}">
-		<th scope="row" role="rowheader" class="name"><span class="authority">${upstream}</span>${group !== null && html` <small>of ${group}</small>`}
+		<th scope="row" role="rowheader" class="name"><span class="authority">${upstream}</span>${group !== null && html` <small>of ${group}${one.weight !== null && one.weight !== 1 && html`, weight ${one.weight}`}</small>`}
 		<ul class="prefixes">${prefixes}${more > 0 && html`<li>and ${more} more</li>`}</ul></th>
 		${cell('Breaker', 'words', breaker(one.breaker, now))}
 		${cell('Health', 'words', HEALTH[one.health])}

@@ -90,6 +90,7 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		this.#socket = socket;
 		socket.on('connect', () => {
 			this.#connected = true;
+			this.cancelDeadline();
 			this.#handler?.onConnected();
 		});
 		socket.on('drain', () => this.#handler?.onWritable());
@@ -172,8 +173,10 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		this.#socket.destroy();
 	}
 
+	/** It has not come about in time, or has been idle for too long. */
 	override onDeadline(): void {
-		this.destroy();
+		if (this.#connected) this.destroy();
+		else this.#fail(UNREACHED);
 	}
 
 	onHead(status: number, fields: AnswerFields, length: number, hasBody: boolean): void {
@@ -284,6 +287,7 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 }
 
 const STALE: UpstreamFailure = { kind: 'stale', cause: 'idle connection was closed by the upstream' };
+const UNREACHED: UpstreamFailure = { kind: 'unreachable', cause: 'connection timed out' };
 /** An error comes before the end that it causes, so this is for what Node may think of. */
 const UNCONNECTED: UpstreamFailure = { kind: 'unreachable', cause: 'connection closed before it was made' };
 

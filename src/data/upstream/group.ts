@@ -144,7 +144,7 @@ export class UpstreamGroup implements Candidates {
 	}
 
 	load(i: number): number {
-		return this.upstreams[i]!.load.total;
+		return this.upstreams[i]!.load.recent;
 	}
 
 	weight(i: number): number {

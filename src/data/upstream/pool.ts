@@ -1,7 +1,11 @@
+import type { UpstreamSeed } from '../../shared/messages.ts';
 import type { DeadlineQueue } from '../deadlines.ts';
 import type { PlaneDeadlines, Upstream } from '../plane.ts';
 import { UpstreamConnection } from './connection.ts';
 import type { WaitingRoom } from './waiting-room.ts';
+
+/** How long a connection may take, and how long it may wait, ms. */
+export type ConnectionTimes = Pick<UpstreamSeed, 'idleTimeoutMs' | 'connectTimeoutMs'>;
 
 /** Idle connections are dropped this much before the upstream would (decisions "HTTP"), ms. */
 const HEAD_START_MS = 1000;
@@ -13,8 +17,10 @@ const HEAD_START_MS = 1000;
 export class UpstreamPool {
 	readonly #upstream: Upstream;
 	readonly #deadlines: PlaneDeadlines;
-	#idleMs: number;
-	#idleDeadlines: DeadlineQueue;
+	#idleMs = 0;
+	#idleDeadlines!: DeadlineQueue;
+	/** `undefined`: the request's own time is all there is. */
+	#connectDeadlines: DeadlineQueue | undefined;
 	readonly #idle: UpstreamConnection[] = [];
 	#retired = false;
 	#max: number | undefined;
@@ -22,18 +28,17 @@ export class UpstreamPool {
 	/** The next `open` has been counted. */
 	#isReserved = false;
 
-	/** @param idleMs how long an idle connection is kept. */
-	constructor(upstream: Upstream, deadlines: PlaneDeadlines, idleMs: number) {
+	constructor(upstream: Upstream, deadlines: PlaneDeadlines, times: ConnectionTimes) {
 		this.#upstream = upstream;
 		this.#deadlines = deadlines;
-		this.#idleMs = idleMs;
-		this.#idleDeadlines = deadlines.ofUpstream(idleMs);
+		this.use(times);
 	}
 
-	/** For connections that become idle from now on. */
-	keepIdleFor(ms: number): void {
-		this.#idleMs = ms;
-		this.#idleDeadlines = this.#deadlines.ofUpstream(ms);
+	/** For connections that are made, or become idle, from now on. */
+	use({ idleTimeoutMs, connectTimeoutMs }: ConnectionTimes): void {
+		this.#idleMs = idleTimeoutMs;
+		this.#idleDeadlines = this.#deadlines.ofUpstream(idleTimeoutMs);
+		this.#connectDeadlines = connectTimeoutMs === undefined ? undefined : this.#deadlines.ofUpstream(connectTimeoutMs);
 	}
 
 	/**
@@ -96,7 +101,9 @@ export class UpstreamPool {
 		if (this.#isReserved) this.#isReserved = false;
 		else this.#upstream.connections.inc();
 		this.#upstream.stats.connections('active', 1);
-		return new UpstreamConnection(this.#upstream);
+		const connection = new UpstreamConnection(this.#upstream);
+		this.#connectDeadlines?.add(connection);
+		return connection;
 	}
 
 	/** Takes back a connection that is ready for another request. */

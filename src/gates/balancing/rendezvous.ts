@@ -20,11 +20,18 @@ export class Rendezvous implements Balancer {
 		const key = hashOf(tenant);
 		let chosen = -1;
 		let least = Number.POSITIVE_INFINITY;
+		let [weightOfChosen, drawOfChosen] = [0, 0];
 		for (let i = 0; i < hashes.length; i++) {
 			// The first of so many events at a rate of `weight`: each address is first with the probability that its weight has in all.
-			const score = -Math.log(unit(key, hashes[i]!)) / candidates.weight(i);
+			const draw = unit(key, hashes[i]!);
+			const weight = candidates.weight(i);
+			// Of two with one weight the larger draw wins: so nearly all of them need no logarithm.
+			if (weight === weightOfChosen && draw <= drawOfChosen) continue;
+			const score = -Math.log(draw) / weight;
 			if (score >= least || !candidates.admits(i)) continue;
 			chosen = i;
+			weightOfChosen = weight;
+			drawOfChosen = draw;
 			least = score;
 		}
 		return chosen;

@@ -104,6 +104,9 @@ describe('the JSON Schema of the configuration', () => {
 			`${MINIMAL}[limits]\nmax_header_bytes = 255`,
 			`${MINIMAL}[limits]\nshutdown_delay_secs = -1`,
 			`${MINIMAL}[limits]\nupstream_timeout_secs = 2_147_484`,
+			`${MINIMAL}[listener]\nproxy_protocol_from = "10.0.0.0/8"`,
+			`${MINIMAL}[listener]\nproxy_protocol_from = ["lb.internal"]`,
+			`${MINIMAL}[listener]\nproxy_protocol_timeout_secs = 0`,
 			`${MINIMAL}[log]\naccess = true`,
 			`${MINIMAL}[metrics]\nbuckets = [0]`,
 		];
@@ -138,6 +141,7 @@ const BEYOND = [
 	/must ascend/,
 	/which leads to the same upstream/,
 	/needs an issuer that is an https/,
+	/must be a range by its first address/,
 ];
 
 function problemsIn(text: string): string[] {
@@ -165,6 +169,7 @@ function bootKeys(): string[] {
 		limits: other(config.limits),
 		log: other(config.log),
 		metrics: { buckets: [9], gateBuckets: [9] },
+		listener: { proxyProtocolFrom: ['192.0.2.7'], proxyProtocolTimeoutMs: 1 },
 		trace: other(parseConfig(`${MINIMAL}\n[trace]\nendpoint = "http://c/"`, 'c').trace!),
 	};
 	return changedBootSettings(config, changed as unknown as typeof config);
@@ -291,6 +296,10 @@ const configuration = both(
 			shutdown_delay_secs: seconds,
 			upstream_timeout_secs: seconds,
 			rate_limit_headers: flag,
+		}),
+		listener: rarely({
+			proxy_protocol_from: fc.constantFrom<unknown>(['10.0.0.0/8', 'fd00::/8'], ['10.1.2.3/8'], ['lb'], [], '::1', [5]),
+			proxy_protocol_timeout_secs: seconds,
 		}),
 		log: rarely({ access: fc.constantFrom<unknown>('off', 'all', 'some', true), request_id: flag }),
 		tenants: fc.array(tenant, { maxLength: 2 }),

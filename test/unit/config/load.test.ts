@@ -9,6 +9,7 @@ import { ConfigError } from '../../../src/config/error.ts';
 import { loadConfig } from '../../../src/config/load.ts';
 import { KEYS } from '../../../src/config/schema.ts';
 import { DEFAULT_BUCKETS, DEFAULT_GATE_BUCKETS } from '../../../src/config/tables/metrics.ts';
+import { DEFAULT_BALANCING } from '../../../src/gates/balancing/settings.ts';
 import { MINIMAL } from './minimal.ts';
 import { parseConfig } from './parse.ts';
 
@@ -17,13 +18,23 @@ const parse = (text: string) => parseConfig(text, 'config.toml');
 /** What holds for a route unless the file says otherwise. */
 const OF_TODAY = {
 	opening: { failures: 1, tenants: 1 },
-	health: { path: '/health', timeoutMs: 2000, unhealthyAfter: 1, healthyAfter: 1 },
-	idleTimeoutMs: 4000,
 	access: undefined,
 	certificateHeaders: undefined,
 	forwarding: undefined,
 	rate: undefined,
 };
+const HEALTH_OF_TODAY = { path: '/health', timeoutMs: 2000, unhealthyAfter: 1, healthyAfter: 1 };
+
+/** What a route's URL stands for, where nothing more is said of it. */
+function groupOfToday(authority: string, host: string, port: number) {
+	return {
+		name: undefined,
+		addresses: [{ authority, host, port }],
+		balancing: DEFAULT_BALANCING,
+		health: HEALTH_OF_TODAY,
+		idleTimeoutMs: 4000,
+	};
+}
 
 describe('a configuration that is right', () => {
 	it('needs only the TLS files and the token key', () => {
@@ -64,6 +75,7 @@ describe('a configuration that is right', () => {
 			stateDir: undefined,
 			tenants: [],
 			reloadsIdentity: false,
+			upstreams: [],
 			routes: [],
 			limits: {
 				maxRequestBodyBytes: 8_388_608,
@@ -82,6 +94,7 @@ describe('a configuration that is right', () => {
 				maxConnections: undefined,
 				rateLimitHeaders: false,
 			},
+			listener: { proxyProtocolFrom: [], proxyProtocolTimeoutMs: 5000 },
 			log: { access: 'off', requestId: false },
 			metrics: { buckets: DEFAULT_BUCKETS, gateBuckets: DEFAULT_GATE_BUCKETS },
 			trace: undefined,
@@ -155,11 +168,11 @@ describe('a configuration that is right', () => {
 		assert.deepEqual(routes, [
 			{
 				prefix: '/api',
-				upstream: { authority: 'api.internal:3000', host: 'api.internal', port: 3000 },
+				group: groupOfToday('api.internal:3000', 'api.internal', 3000),
 				cooldownMs: 9000,
 				...OF_TODAY,
 			},
-			{ prefix: '/', upstream: { authority: '[::1]:80', host: '::1', port: 80 }, cooldownMs: 1000, ...OF_TODAY },
+			{ prefix: '/', group: groupOfToday('[::1]:80', '::1', 80), cooldownMs: 1000, ...OF_TODAY },
 		]);
 	});
 
@@ -220,7 +233,7 @@ describe('a configuration that is right', () => {
 			{ ...common, health: undefined },
 		]);
 		const off = parse(`health = false${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "http://a"\nhealth = true`);
-		assert.deepEqual(off.routes[0]!.group.health, OF_TODAY.health);
+		assert.deepEqual(off.routes[0]!.group.health, HEALTH_OF_TODAY);
 	});
 
 	it('says of each route who may use it, and what its upstream is told of certificates', () => {

@@ -12,6 +12,8 @@ import { RecordedLog } from './fixtures/recorded-log.ts';
 import { HEALTH, route, withGroup } from './fixtures/routes.ts';
 
 const WORKERS = 2;
+/** A group in which nobody waits. */
+const UNLIMITED = { limits: undefined, waiting: undefined };
 
 function testUpstreams(log = new RecordedLog()): Upstreams {
 	return new Upstreams(WORKERS, new FakeTime(), log.logger);
@@ -303,7 +305,7 @@ describe('the addresses of one upstream', () => {
 		upstreams.apply(plan);
 		assert.deepEqual([...upstreams.current.upstreams.values()], before);
 		const [group] = upstreams.seed(upstreams.current, 1).groups;
-		assert.deepEqual(group, { name: 'billing', upstreams: [0, 1], weights: [7, 8], balancing });
+		assert.deepEqual(group, { name: 'billing', upstreams: [0, 1], weights: [7, 8], balancing, ...UNLIMITED });
 	});
 
 	test('have their requests under way counted in one memory, and forgotten of a worker that is gone', () => {
@@ -348,8 +350,8 @@ describe('the addresses of one upstream', () => {
 			],
 		);
 		assert.deepEqual(seed.groups, [
-			{ name: undefined, upstreams: [0], weights: [1], balancing: DEFAULT_BALANCING },
-			{ name: 'billing', upstreams: [1, 2], weights: [1, 1], balancing: DEFAULT_BALANCING },
+			{ name: undefined, upstreams: [0], weights: [1], balancing: DEFAULT_BALANCING, ...UNLIMITED },
+			{ name: 'billing', upstreams: [1, 2], weights: [1, 1], balancing: DEFAULT_BALANCING, ...UNLIMITED },
 		]);
 		assert.deepEqual(
 			seed.routes.map(({ group }) => group),

@@ -102,7 +102,7 @@ describe('a deadline', () => {
 		const fired: string[] = [];
 		queue.add(
 			new Recorded('a', fired, (self) => {
-				assert.equal(self.queue, undefined);
+				assert.equal(self.deadline.queue, undefined);
 				queue.add(self);
 			}),
 		);

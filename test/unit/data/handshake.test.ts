@@ -23,7 +23,7 @@ before(async () => {
 	const contexts = createListenerContexts({ cert: pki.server.certPem, key: pki.server.keyPem, ca: pki.ca.certPem });
 	server = createServer((tcp) => {
 		tcp.on('error', () => {});
-		last = new Handshake(tcp, '192.0.2.1', contexts, 0, {
+		last = new Handshake(tcp, { peer: '192.0.2.1', headerBytes: 0 }, contexts, 0, {
 			judge: () => judge(),
 			onSecure: ({ socket }) => {
 				events.push(`secure ${socket.authorized} ${socket.alpnProtocol}`);

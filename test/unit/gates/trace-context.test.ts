@@ -54,6 +54,26 @@ describe('sampling', () => {
 		);
 	});
 
+	it('decides so for identifiers at the very edge of the ratio', () => {
+		fc.assert(
+			fc.property(
+				fc.double({ min: 0, max: 1, noNaN: true }),
+				fc.tuple(ids(8), ids(8), ids(8)),
+				fc.integer({ min: -20, max: 20 }),
+				(ratio, words, off) => {
+					// The four words of this identifier add up, without carry, to a number beside the last one that is sampled.
+					const sum = Math.min(0xffffffff, Math.max(0, Math.floor(ratio * 0xffffffff) + off));
+					const last = words.reduce((rest, word) => rest ^ Number.parseInt(word, 16), sum) >>> 0;
+					const id = words.join('') + last.toString(16).padStart(8, '0');
+					fc.pre(!/^0+$/.test(id));
+					const { decision } = new TraceIdRatioBasedSampler(ratio).shouldSample(ROOT_CONTEXT, id);
+					assert.equal(ratioSampler(ratio)(id), decision === SamplingDecision.RECORD_AND_SAMPLED);
+				},
+			),
+			{ numRuns: 2000 },
+		);
+	});
+
 	it('takes about as many traces as the ratio says, and the same ones each time', () => {
 		const isSampled = ratioSampler(0.25);
 		const traces = Array.from({ length: 4096 }, (_, i) => (i * 2_654_435_761).toString(16).padStart(32, '0'));

@@ -66,6 +66,25 @@ function closedCell(): { memory: SharedArrayBuffer; cell: BreakerCell } {
 }
 
 describe('the breaker cell', () => {
+	it('says beforehand what it would admit, and changes nothing by that', () => {
+		const states = fc.record({
+			circuit: fc.constantFrom(CLOSED, OPEN, HALF_OPEN),
+			probe: fc.nat(1000),
+			since: fc.integer({ min: -5_000, max: 5_000 }),
+		});
+		fc.assert(
+			fc.property(states, fc.integer({ min: -5_000, max: 5_000 }), (state, now) => {
+				const memory = BreakerCell.allocate(0);
+				write(memory, state);
+				const before = read(memory);
+				const cell = new BreakerCell(memory);
+				const admits = cell.admits(now, COOLDOWN);
+				assert.deepEqual(read(memory), before);
+				assert.equal(admits, cell.admit(now, COOLDOWN) !== REFUSED);
+			}),
+		);
+	});
+
 	it('is a few words, however many tenants there are', () => {
 		assert.equal(BreakerCell.allocate(0).byteLength, 8 * (2 + MAX_TENANTS + 4));
 	});

@@ -67,5 +67,7 @@ test('a connection that ends without an error is told by what came before', () =
 test('every reason can be had, and there is no other', () => {
 	const reasons = new Set<string>([...Object.values(BY_ERROR), ...Object.values(BY_VERDICT)]);
 	for (const other of ['nothing sent', 'timeout', 'no fresh CRL']) reasons.add(other);
+	// Ahead of TLS (src/data/proxy-protocol/).
+	for (const other of ['no PROXY header', 'bad PROXY header', 'PROXY header timeout']) reasons.add(other);
 	assert.deepEqual([...reasons].sort(), [...HANDSHAKE_REFUSALS].sort());
 });

@@ -30,7 +30,7 @@ describe('what is under way at an upstream', () => {
 						held[worker] = 0;
 					}
 					const total = held.reduce((sum, own) => sum + own, 0);
-					for (const load of loads) assert.equal(load.total, total);
+					for (const load of loads) assert.deepEqual([load.total, load.recent], [total, total]);
 				}
 			}),
 		);

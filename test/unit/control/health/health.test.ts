@@ -332,7 +332,11 @@ describe('what a verdict does', () => {
 			'warn proxy::health: upstream is unhealthy',
 			'info proxy::health: upstream is healthy',
 		]);
-		assert.deepEqual(prober.log.fields('upstream is unhealthy'), { upstream: 'a:1', cause: 'status 503' });
+		assert.deepEqual(prober.log.fields('upstream is unhealthy'), {
+			upstream: 'a:1',
+			group: undefined,
+			cause: 'status 503',
+		});
 	});
 
 	test('where there is nothing left to ask with, the last verdict holds, and that is told of once', async () => {

@@ -37,6 +37,7 @@ test('every boot-only setting is named as the file spells it', () => {
 			tenants: true,
 			maxSpans: 64,
 		},
+		listener: { proxyProtocolFrom: ['192.0.2.7'], proxyProtocolTimeoutMs: 1 },
 		status: { tenants: true, hosts: ['edge.example.com'] },
 	});
 	assert.deepEqual(changed, [
@@ -59,6 +60,8 @@ test('every boot-only setting is named as the file spells it', () => {
 		'trace.service_name',
 		'trace.tenants',
 		'trace.max_queue_spans',
+		'listener.proxy_protocol_from',
+		'listener.proxy_protocol_timeout_secs',
 		'status.tenants',
 		'status.hosts',
 		'limits.max_request_body_bytes',

@@ -1,73 +1,107 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Upstream } from '../../../../src/data/plane.ts';
-import type { UpstreamConnection } from '../../../../src/data/upstream/connection.ts';
-import { UpstreamGroup } from '../../../../src/data/upstream/group.ts';
-import { UpstreamPool } from '../../../../src/data/upstream/pool.ts';
-import { BALANCES, DEFAULT_BALANCING } from '../../../../src/gates/balancing/settings.ts';
-import { NORMAL } from '../../../../src/gates/breaker.ts';
+import { type GroupParts, UpstreamGroup } from '../../../../src/data/upstream/group.ts';
+import { DEFAULT_BALANCING } from '../../../../src/gates/balancing/settings.ts';
+import { BreakerCell, CLOSED, NORMAL, OPEN, REFUSED } from '../../../../src/shared/breaker-cell.ts';
 import { UpstreamLoad } from '../../../../src/shared/upstream-load.ts';
-import { FakePlane } from '../fixtures/fake-plane.ts';
 
 const COOLDOWN_MS = 1_000;
-const LIMITS = { maxRequests: undefined, maxConnections: 2, queue: 0, queueTimeoutMs: 1_000 };
 
-/** An upstream whose breaker is closed. A choice that does not end would ask it for ever. */
-function testUpstream(authority: string, plane: FakePlane): Upstream {
-	let asked = 0;
-	const admit = () => {
-		assert.ok(++asked < 100, 'the choice ends');
-		return NORMAL;
-	};
-	const counts = () => new UpstreamLoad(UpstreamLoad.allocate(1, 0), 0);
-	const upstream = {
-		authority,
-		breaker: { admits: () => true, admit, report: () => {} },
-		stats: { connections: () => {} },
-		load: counts(),
-		connections: counts(),
-	};
-	const pool = new UpstreamPool(upstream as unknown as Upstream, plane.deadlines, 10_000);
-	pool.limitTo(LIMITS.maxConnections, undefined);
-	return Object.assign(upstream, { pool }) as unknown as Upstream;
+/** As much of an upstream as its group looks at. */
+function upstream(i: number, circuit: typeof OPEN | typeof CLOSED = CLOSED): Upstream {
+	return {
+		authority: `10.0.0.${i}:80`,
+		breaker: new BreakerCell(BreakerCell.allocate(0, circuit)),
+		load: new UpstreamLoad(UpstreamLoad.allocate(1, 0), 0),
+	} as Upstream;
 }
 
-/** A connection to the upstream that waits for its next request. */
-function idle({ connections, pool }: Upstream): { isDestroyed: boolean } {
-	const connection = {
-		usableUntil: 0,
-		isDestroyed: false,
-		destroy() {
-			this.isDestroyed = true;
-			pool.forget(connection as unknown as UpstreamConnection);
-		},
-	};
-	connections.inc();
-	pool.release(connection as unknown as UpstreamConnection);
-	return connection;
+function group(upstreams: readonly Upstream[], parts: Partial<GroupParts> = {}): UpstreamGroup {
+	const weights = upstreams.map(() => 1);
+	return new UpstreamGroup({
+		...DEFAULT_BALANCING,
+		name: 'billing',
+		upstreams,
+		weights,
+		random: Math.random,
+		...parts,
+	});
 }
 
-describe('a group', () => {
-	const settings = { ...DEFAULT_BALANCING, name: 'group', random: Math.random };
+describe('a group of addresses', () => {
+	it('admits as long as one of its breakers does, and says what has to be reported', () => {
+		const [a, b] = [upstream(1), upstream(2, OPEN)];
+		const both = group([a, b]);
+		for (let i = 0; i < 20; i++) {
+			assert.equal(both.admit(0, COOLDOWN_MS, 't'), a);
+			assert.equal(both.admission, NORMAL);
+		}
+		a.breaker.health(false, 0);
+		assert.equal(both.admit(0, COOLDOWN_MS, 't'), undefined);
+	});
 
-	for (const balance of BALANCES) {
-		it(`without an address, which DNS may leave, admits nothing: ${balance}`, () => {
-			const group = new UpstreamGroup({ ...settings, balance, upstreams: [], weights: [] });
-			assert.equal(group.admit(0, COOLDOWN_MS, 'tenant-a'), undefined);
-			assert.equal(group.isFull, false);
-		});
-	}
-
-	it('sends a request elsewhere over a new connection: at max_connections an idle one makes room for it', () => {
-		const plane = new FakePlane();
-		const [failed, other] = [testUpstream('a:1', plane), testUpstream('b:1', plane)];
-		const kept = [idle(other), idle(other)];
-		const group = new UpstreamGroup({ ...settings, upstreams: [failed, other], weights: [1, 1], limits: LIMITS });
-		assert.equal(group.admitOther(0, COOLDOWN_MS, 'tenant-a', [failed]), other);
+	it('sends one request alone to an address whose cooldown is over', () => {
+		const [a, b] = [upstream(1), upstream(2, OPEN)];
+		const both = group([a, b], { balance: 'round-robin' });
+		const admitted = Array.from({ length: 10 }, () => [both.admit(COOLDOWN_MS, COOLDOWN_MS, 't'), both.admission]);
 		assert.deepEqual(
-			kept.map(({ isDestroyed }) => isDestroyed),
-			[true, false],
+			admitted.filter(([chosen]) => chosen === b).map(([, admission]) => admission !== NORMAL),
+			[true],
 		);
-		assert.equal(other.connections.total, 2);
+		assert.equal(admitted.filter(([chosen]) => chosen === a).length, 9);
+	});
+
+	it('chooses anew when another thread has sent the probe since it looked', () => {
+		const [a, b] = [upstream(1), upstream(2, OPEN)];
+		// Seen as cooled down; by the time of the request it is not.
+		const stale = {
+			...b,
+			breaker: Object.assign(Object.create(b.breaker), {
+				looks: 0,
+				admits() {
+					return this.looks++ === 0;
+				},
+				admit: () => REFUSED,
+			}),
+		};
+		const both = group([stale, a], { balance: 'round-robin', random: () => 0 });
+		assert.equal(both.admit(0, COOLDOWN_MS, 't'), a);
+		assert.equal(stale.breaker.looks > 1, true);
+	});
+
+	it('has no address for a request that all of them did not take', () => {
+		const all = [upstream(1), upstream(2), upstream(3)];
+		for (const balance of ['least-requests', 'round-robin', 'hash'] as const) {
+			const three = group(all, { balance });
+			const [a, b, c] = all as [Upstream, Upstream, Upstream];
+			for (let i = 0; i < 10; i++) assert.equal(three.admitOther(0, COOLDOWN_MS, 't', [a, c]), b);
+			assert.equal(three.admitOther(0, COOLDOWN_MS, 't', all), undefined);
+			assert.ok(all.includes(three.admit(0, COOLDOWN_MS, 't')!), 'the next request may go anywhere again');
+		}
+	});
+
+	it('gives an address that has come back its weight little by little', () => {
+		const all = [upstream(1), upstream(2)];
+		const slow = group(all, { weights: [4, 4], slowStartMs: 10_000 });
+		all[1]!.load.servesSince(100_000);
+		const weights = (now: number) => {
+			slow.admit(now, COOLDOWN_MS, 't');
+			return [slow.weight(0), slow.weight(1)];
+		};
+		assert.deepEqual([100_000, 105_000, 110_000, 200_000].map(weights), [
+			[4, 0.4],
+			[4, 2],
+			[4, 4],
+			[4, 4],
+		]);
+	});
+
+	it('chooses and counts nothing where there is one address, and counts only what is looked at', () => {
+		const one = group([upstream(1)]);
+		assert.deepEqual([one.counts, one.retryBudget, one.only], [false, undefined, one.upstreams[0]]);
+		assert.equal(group([upstream(1), upstream(2)]).counts, true);
+		assert.equal(group([upstream(1), upstream(2)], { balance: 'hash' }).counts, false);
+		assert.equal(group([upstream(1), upstream(2)], { retries: 0 }).retryBudget, undefined);
 	});
 });

@@ -36,7 +36,7 @@ function idle(pool: UpstreamPool, keepAliveTimeoutMs?: number): FakeConnection {
 
 function testPool(idleMs: number, plane = new FakePlane()): { plane: FakePlane; pool: UpstreamPool } {
 	const upstream = { stats: new UpstreamStats(UpstreamStats.allocate()) } as unknown as Upstream;
-	return { plane, pool: new UpstreamPool(upstream, plane.deadlines, idleMs) };
+	return { plane, pool: new UpstreamPool(upstream, plane.deadlines, { idleTimeoutMs: idleMs }) };
 }
 
 describe('an idle connection', () => {
@@ -64,7 +64,7 @@ describe('an idle connection', () => {
 	it('gets another time from the next use on when that changes', async () => {
 		const { plane, pool } = testPool(30_000);
 		const before = idle(pool);
-		pool.keepIdleFor(2_000);
+		pool.use({ idleTimeoutMs: 2_000 });
 		const since = idle(pool);
 		await plane.pass(4_000);
 		assert.deepEqual([before.isDestroyed, since.isDestroyed], [false, true]);

@@ -1,0 +1,31 @@
+import { z } from 'zod';
+import { MAX_RANGES, parseAddressRange } from '../../shared/address-ranges.ts';
+import { expected, explained, seconds, table } from './kinds.ts';
+
+const REMEDY = 'name the load balancers, for example "192.0.2.7" or "10.0.0.0/8"';
+const LIST = expected('a list of addresses and ranges', REMEDY);
+
+/** `[listener]`: what the TLS listener is told of connections beside the connections themselves. */
+export const listener = table('[listener]', {
+	proxy_protocol_from: z
+		.array(addressRange(), { error: LIST })
+		.max(MAX_RANGES, { error: () => `has more than ${MAX_RANGES} entries; put them together into ranges` })
+		.default([])
+		.describe(
+			"load balancers that begin each connection with a PROXY header (version 1 or 2): IP addresses and ranges (`10.0.0.0/8`). From them the header is required and its address is the client's, from nobody else it is believed; see docs/deploy.md, Behind a TCP load balancer",
+		),
+	proxy_protocol_timeout_secs: seconds(5).describe(
+		'for the PROXY header, from accept; `tls_handshake_timeout_secs` runs from its end. At least 3 leave time for a packet that is sent again',
+	),
+}).meta(explained('the TLS listener behind load balancers', { read: 'at start' }));
+
+function addressRange() {
+	const error = expected('an IP address or a range of them', REMEDY);
+	return z
+		.string({ error })
+		.superRefine((text, context) => {
+			const range = parseAddressRange(text);
+			if (typeof range === 'string') context.addIssue(range);
+		})
+		.meta({ noun: 'address or range', pattern: '^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$' });
+}

@@ -1,0 +1,67 @@
+import type { Socket } from 'node:net';
+import { type HandshakeRefusal, refusalOfClose } from '../../shared/handshake-refusals.ts';
+import { Timed } from '../deadlines.ts';
+import type { ProxyHeader } from './proxy-header.ts';
+import { readProxyHeader } from './read-header.ts';
+
+/** How the wait ends: one of the two is called, once. */
+export interface HeaderEvents {
+	/** The socket is paused, and what has come behind the header is in its buffer. */
+	onHeader(wait: HeaderWait, header: ProxyHeader): void;
+	onNoHeader(wait: HeaderWait, reason: HandshakeRefusal): void;
+}
+
+/** A connection of a load balancer that has not said yet whose it is. */
+export class HeaderWait extends Timed {
+	readonly socket: Socket;
+	/** The balancer's IP. */
+	readonly balancer: string;
+	readonly #events: HeaderEvents;
+	/** The beginning of a header. */
+	#received: Buffer | undefined;
+
+	constructor(socket: Socket, balancer: string, events: HeaderEvents) {
+		super();
+		this.socket = socket;
+		this.balancer = balancer;
+		this.#events = events;
+		socket.on('data', this.#onData).once('close', this.#onClose);
+	}
+
+	/** Bytes that the balancer has sent. */
+	get bytesRead(): number {
+		return this.socket.bytesRead;
+	}
+
+	override onDeadline(): void {
+		this.#refuse('PROXY header timeout');
+	}
+
+	readonly #onData = (chunk: Buffer): void => {
+		const bytes = this.#received === undefined ? chunk : Buffer.concat([this.#received, chunk]);
+		const header = readProxyHeader(bytes);
+		if (header === undefined) {
+			this.#received = bytes;
+			return;
+		}
+		if (typeof header === 'string') return this.#refuse(header);
+		this.#release();
+		// Paused: TLS takes what lies in the socket's buffer, and nobody else may.
+		this.socket.pause();
+		if (bytes.length > header.length) this.socket.unshift(bytes.subarray(header.length));
+		this.#events.onHeader(this, header);
+	};
+
+	readonly #onClose = (): void => this.#refuse(refusalOfClose(this.bytesRead));
+
+	#refuse(reason: HandshakeRefusal): void {
+		this.#release();
+		this.socket.destroy();
+		this.#events.onNoHeader(this, reason);
+	}
+
+	#release(): void {
+		this.#received = undefined;
+		this.socket.off('data', this.#onData).off('close', this.#onClose);
+	}
+}
