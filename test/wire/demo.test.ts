@@ -30,6 +30,9 @@ describe('proxy demo', () => {
 		assert.doesNotMatch(demo.output, /FAIL/);
 		assert.match(demo.output, new RegExp(`body_mode=${BODY_MODE}`));
 		for (const status of [200, 400, 401, 404, 429, 503]) assert.match(demo.output, new RegExp(`ok .* ${status} `));
+		assert.match(demo.output, /ok {3}requests go on, though svc-c-2 dies +200: /);
+		assert.match(demo.output, /proxy::breaker: circuit is open .* group=svc-c /);
+		assert.match(demo.output, /ok {3}requests reach svc-c-2 again/);
 		assert.match(demo.output, /Every outcome was the expected one\.\n$/);
 	});
 

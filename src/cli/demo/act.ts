@@ -6,11 +6,18 @@ import type { SampleUpstream } from './sample-upstream.ts';
 import type { Screen } from './screen.ts';
 import type { Tenant, Workspace } from './workspace.ts';
 
+export interface SampleUpstreams {
+	readonly a: SampleUpstream;
+	readonly b: SampleUpstream;
+	/** Two addresses of one upstream. */
+	readonly c: readonly [SampleUpstream, SampleUpstream];
+}
+
 export interface Stage {
 	readonly screen: Screen;
 	readonly workspace: Workspace;
 	readonly proxy: ProxyChild;
-	readonly upstreams: { readonly a: SampleUpstream; readonly b: SampleUpstream };
+	readonly upstreams: SampleUpstreams;
 	/** Aborted when somebody has interrupted the demo or the proxy has gone, with the reason in words. */
 	readonly ended: AbortSignal;
 }

@@ -13,6 +13,7 @@ export function curlLines({ workspace, proxy, upstreams }: Pick<Stage, 'workspac
 	const lines: [what: string, ...commands: string[]][] = [
 		['200, HTTP/1.1', curl(`--http1.1 ${url}/svc-a/hello`)],
 		['200, HTTP/2, the other tenant and route', curl(`--http2 ${url}/svc-b/hello`, 'tenant-b')],
+		['200, from one of two addresses', curl(`${url}/svc-c/hello`)],
 		['401: no token', `curl -i ${certificates} ${url}/svc-a/hello`],
 		['401: bad token', `curl -i ${certificates} -H "authorization: Bearer not.a.token" ${url}/svc-a/hello`],
 		['400: a dot segment, also when it is encoded', curl(`--path-as-is ${url}/svc-a/%2e%2e/x`)],

@@ -1,14 +1,14 @@
 /**
- * `proxy demo`: the whole thing on loopback. Makes its own certificates and tokens, starts two sample upstreams and the
+ * `proxy demo`: the whole thing on loopback. Makes its own certificates and tokens, starts sample upstreams and the
  * real proxy, shows a request of each kind, and stays up to be played with.
  */
 import { once } from 'node:events';
-import type { Stage } from './act.ts';
+import type { SampleUpstreams, Stage } from './act.ts';
 import { curlLines } from './curl-lines.ts';
 import { type ProxyChild, startProxyChild } from './proxy-child.ts';
 import { startSampleUpstream } from './sample-upstream.ts';
 import { createScreen, type Output, type Screen } from './screen.ts';
-import { initialRoutes, playShow } from './show.ts';
+import { initialGroups, initialRoutes, playShow } from './show.ts';
 import { createWorkspace } from './workspace.ts';
 
 export interface DemoOptions {
@@ -42,7 +42,8 @@ export async function runDemo(options: DemoOptions): Promise<number> {
 	};
 	// SIGHUP, too: the proxy is in a process group of its own and would outlive its terminal.
 	for (const signal of SIGNALS) process.on(signal, onSignal);
-	const upstreams = { a: await startSampleUpstream('svc-a'), b: await startSampleUpstream('svc-b') };
+	const [a, b, c1, c2] = await Promise.all(SAMPLES.map(startSampleUpstream));
+	const upstreams = { a, b, c: [c1, c2] } as SampleUpstreams;
 	const failures: string[] = [];
 	try {
 		const stage = await setStage(options, screen, upstreams, end.signal);
@@ -56,24 +57,25 @@ export async function runDemo(options: DemoOptions): Promise<number> {
 		failures.push((error as Error).message);
 	} finally {
 		for (const signal of SIGNALS) process.off(signal, onSignal);
-		await Promise.all([upstreams.a.close(), upstreams.b.close()]);
+		await Promise.all([a, b, c1, c2].map((upstream) => upstream?.close()));
 	}
 	return conclude(screen, failures);
 }
 
+const SAMPLES = ['svc-a', 'svc-b', 'svc-c-1', 'svc-c-2'] as const;
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 const INTERRUPTED = 'interrupted';
 
 async function setStage(
 	options: DemoOptions,
 	screen: Screen,
-	upstreams: Stage['upstreams'],
+	upstreams: SampleUpstreams,
 	ended: AbortSignal,
 ): Promise<Stage> {
 	const { dir, mainPath, execArgv = process.execArgv, env = process.env, now = Date.now() } = options;
 	screen.heading(`Certificates, keys, tokens and configuration go to ${dir}; the proxy starts`);
 	const workspace = await createWorkspace(dir, now);
-	workspace.writeConfig(initialRoutes(upstreams));
+	workspace.writeConfig(initialRoutes(upstreams), initialGroups(upstreams));
 	const proxy = await startProxyChild({
 		mainPath,
 		execArgv,

@@ -1,9 +1,11 @@
 /**
- * A sample upstream: answers `/health`, echoes everything else as JSON, and fails when told to. What it echoes is what
+ * A sample upstream: answers `/health`, echoes everything else as JSON, and fails or dies when told to. What it echoes is what
  * the proxy sent it (specification 2.6), so that the demo can show the header contract.
  */
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 export interface SampleUpstream {
 	readonly name: string;
@@ -12,13 +14,28 @@ export interface SampleUpstream {
 	/** From now on everything, `/health` included, is answered 503. */
 	fail(): void;
 	heal(): void;
+	/** It dies with the next request in its hands, and answers nobody any more. Resolves when it has. */
+	die(): Promise<void>;
+	/** It listens again, on the same port. Rejects when somebody else has it for 10 s. */
+	revive(): Promise<void>;
 	close(): Promise<void>;
 }
 
 /** Listens on a free loopback port. Rejects with the listen error. */
 export async function startSampleUpstream(name: string): Promise<SampleUpstream> {
 	let failing = false;
+	let onDeath: (() => void) | undefined;
+	const stop = () => {
+		server.close();
+		server.closeAllConnections();
+	};
 	const server = createServer((request, response) => {
+		if (onDeath !== undefined && request.url !== '/health') {
+			stop();
+			onDeath();
+			onDeath = undefined;
+			return;
+		}
 		// The switches are for a direct caller: no route of the demo leads to them, its prefixes are others.
 		const target = `${request.method} ${request.url}`;
 		if (target === 'POST /_demo/fail' || target === 'POST /_demo/heal') {
@@ -28,25 +45,52 @@ export async function startSampleUpstream(name: string): Promise<SampleUpstream>
 		else if (request.url === '/health') answer(response, 200, { upstream: name, failing });
 		else answer(response, 200, echo(name, request));
 	});
-	const authority = await new Promise<string>((resolve, reject) => {
-		server.once('error', reject);
-		server.listen(0, '127.0.0.1', () => resolve(`127.0.0.1:${(server.address() as AddressInfo).port}`));
-	});
+	const port = await listen(server, 0);
 	return {
 		name,
-		authority,
+		authority: `127.0.0.1:${port}`,
 		fail: () => {
 			failing = true;
 		},
 		heal: () => {
 			failing = false;
 		},
-		close: () =>
+		die: () =>
 			new Promise((resolve) => {
-				server.close(() => resolve());
-				server.closeAllConnections();
+				onDeath = resolve;
 			}),
+		revive: () => listenSoon(server, port),
+		close: async () => {
+			if (!server.listening) return;
+			const closed = once(server, 'close');
+			stop();
+			await closed;
+		},
 	};
+}
+
+const SOON_MS = 10_000;
+const POLL_MS = 100;
+
+/** Meanwhile the port may have become that of somebody's outgoing connection, which does not keep it long. */
+async function listenSoon(server: Server, port: number): Promise<void> {
+	const deadline = performance.now() + SOON_MS;
+	for (;;) {
+		try {
+			await listen(server, port);
+			return;
+		} catch (error) {
+			if (performance.now() > deadline) throw error;
+			await sleep(POLL_MS);
+		}
+	}
+}
+
+/** @returns the port. */
+async function listen(server: Server, port: number): Promise<number> {
+	server.listen(port, '127.0.0.1');
+	await once(server, 'listening');
+	return (server.address() as AddressInfo).port;
 }
 
 function echo(upstream: string, request: IncomingMessage): object {

@@ -2,20 +2,27 @@
  * The show: one request of each kind through the running proxy, each with the outcome that the specification gives it.
  * An outcome is data, so that `--once` can say which was not the expected one.
  */
-import { get } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Act, type Stage } from './act.ts';
+import { Act, type SampleUpstreams, type Stage } from './act.ts';
+import { twoAddresses } from './addresses-act.ts';
 import type { Answer, Protocol } from './client.ts';
-import type { RouteEntry } from './config-file.ts';
+import type { ConfigTables, RouteEntry } from './config-file.ts';
 import { boundToken, revocation, rotation } from './identity-acts.ts';
+import { scrape } from './scrape.ts';
 import { TENANT_RPS, type Tenant } from './workspace.ts';
 
 /** The routes at the start. */
-export function initialRoutes({ a, b }: Stage['upstreams']): RouteEntry[] {
+export function initialRoutes({ a, b }: SampleUpstreams): RouteEntry[] {
 	return [
 		{ prefix: '/svc-a', upstream: `http://${a.authority}` },
 		{ prefix: '/svc-b', upstream: `http://${b.authority}` },
+		{ prefix: '/svc-c', upstream: 'svc-c' },
 	];
+}
+
+/** What stands behind their names. */
+export function initialGroups({ c }: SampleUpstreams): ConfigTables['upstreams'] {
+	return [{ name: 'svc-c', addresses: c.map(({ authority }) => authority) }];
 }
 
 /** Plays everything, in order, or until it is ended. @returns what did not turn out as expected; empty when all did. */
@@ -27,6 +34,7 @@ export async function playShow(stage: Stage): Promise<string[]> {
 			refusals,
 			tenantLimit,
 			outage,
+			twoAddresses,
 			reload,
 			rotation,
 			boundToken,
@@ -104,7 +112,8 @@ async function reload(act: Act): Promise<void> {
 	const request = { protocol: 'h2', path: '/new/hello', tenant: 'tenant-b' } as const;
 	const before = await act.expectSoon({ ...request, note: 'before' }, 404);
 	await workspace.renewServerCertificate();
-	workspace.writeConfig([...initialRoutes(upstreams), { prefix: '/new', upstream: `http://${upstreams.b.authority}` }]);
+	const added = { prefix: '/new', upstream: `http://${upstreams.b.authority}` };
+	workspace.writeConfig([...initialRoutes(upstreams), added], initialGroups(upstreams));
 	await proxy.reload();
 	const after = await act.expectSoon({ ...request, note: 'after' }, 200);
 	const renewed = after?.serverSerial === workspace.serverSerial() && after.serverSerial !== before?.serverSerial;
@@ -138,17 +147,4 @@ async function metrics(act: Act): Promise<void> {
 function tampered(token: string): string {
 	const at = token.lastIndexOf('.') + 1;
 	return `${token.slice(0, at)}${token[at] === 'A' ? 'B' : 'A'}${token.slice(at + 1)}`;
-}
-
-function scrape(port: number): Promise<string> {
-	return new Promise((resolve, reject) => {
-		const request = get({ host: '127.0.0.1', port, path: '/metrics', agent: false }, (response) => {
-			let text = '';
-			response.setEncoding('utf8').on('data', (chunk: string) => {
-				text += chunk;
-			});
-			response.on('end', () => resolve(text)).on('error', reject);
-		});
-		request.on('error', reject);
-	});
 }

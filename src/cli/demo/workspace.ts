@@ -42,7 +42,8 @@ export interface Workspace {
 	serverSerial(): string;
 	/** Issues the server a new certificate, with a new key, in place. The proxy reads it when it is told to reload. */
 	renewServerCertificate(): Promise<void>;
-	writeConfig(routes: readonly RouteEntry[]): void;
+	/** @param upstreams what stands behind the names that routes have for several addresses. */
+	writeConfig(routes: readonly RouteEntry[], upstreams?: ConfigTables['upstreams']): void;
 	/** A token for a tenant whose limit no other act draws on, signed with one of the issuer's two keys; with a certificate, good for its holder alone (RFC 8705). */
 	mint(kid: Kid, boundTo?: Issued): string;
 	/** The keys that the issuer stands by. At the start it is the first one. */
@@ -110,13 +111,15 @@ export async function createWorkspace(dir: string, now: number): Promise<Workspa
 	for (const tenant of TENANTS) writeSecret(file(`${tenant}.jwt`), tokens[tenant]);
 	writeFileSync(file(SCHEMA_FILE), configSchemaText());
 
-	const config: Omit<ConfigTables, 'routes'> = {
+	const config: Omit<ConfigTables, 'routes' | 'upstreams'> = {
 		health_interval_secs: 1,
 		default_cooldown_secs: 1,
 		tenant_rps: TENANT_RPS,
 		revoked_path: file('revoked.toml'),
 		tls: { cert_path: file('server.crt'), key_path: file('server.key'), client_ca_path: file('ca.crt') },
 		jwt: { jwks_path: file('jwks.json'), issuer: ISSUER, audience: AUDIENCE, reload: true },
+		// The one of `mint`: its acts ask as often as they like.
+		tenants: [{ name: 'tenant-c', rps: 1000 }],
 	};
 	return {
 		dir,
@@ -140,8 +143,8 @@ export async function createWorkspace(dir: string, now: number): Promise<Workspa
 			token('tenant-c', kid, boundTo && { cnf: { 'x5t#S256': thumbprint(boundTo).toString('base64url') } }),
 		publishKeys,
 		revoke,
-		writeConfig: (routes) =>
-			writeFileSync(file('config.toml'), `${SCHEMA_LINE}\n${renderConfig({ ...config, routes })}`),
+		writeConfig: (routes, upstreams = []) =>
+			writeFileSync(file('config.toml'), `${SCHEMA_LINE}\n${renderConfig({ ...config, upstreams, routes })}`),
 	};
 }
 

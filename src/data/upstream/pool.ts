@@ -55,10 +55,19 @@ export class UpstreamPool {
 		return this.#max === undefined || this.#hasIdle(now) || this.#upstream.connections.total < this.#max;
 	}
 
-	/** Sees to it that the next `take` or `open` stays within the limit. @param isNew it is to be one that nobody has used. */
+	/**
+	 * Sees to it that the next `take` or `open` stays within the limit.
+	 *
+	 * @param isNew it is to be one that nobody has used; at the limit an idle one makes room for it.
+	 */
 	reserve(now: number, isNew = false): boolean {
 		if (this.#max === undefined || this.#isReserved || (!isNew && this.#hasIdle(now))) return true;
-		this.#isReserved = this.#upstream.connections.tryInc(this.#max);
+		const { connections } = this.#upstream;
+		this.#isReserved = connections.tryInc(this.#max);
+		if (!this.#isReserved && this.#hasIdle(now)) {
+			this.dropIdle();
+			this.#isReserved = connections.tryInc(this.#max);
+		}
 		return this.#isReserved;
 	}
 

@@ -43,7 +43,8 @@ export class LeastRequests implements Balancer {
 	#drawAny(but: number): number {
 		const sums = this.#sums;
 		const left = but === -1 ? 0 : this.#weights[but]!;
-		const total = sums[sums.length - 1]! - left;
+		// There may be no address at all: DNS has named none yet.
+		const total = (sums.at(-1) ?? 0) - left;
 		if (total <= 0) return -1;
 		let at = this.#random() * total;
 		if (but !== -1 && at >= sums[but]! - left) at += left;

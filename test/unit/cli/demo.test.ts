@@ -72,6 +72,16 @@ describe('the folder of the demo', () => {
 		assert.equal(config.routes[0]?.cooldownMs, 1000);
 	});
 
+	it('holds upstreams of several addresses, where it has any', async () => {
+		const addresses = ['127.0.0.1:1', '127.0.0.1:2'];
+		workspace.writeConfig([{ prefix: '/svc-c', upstream: 'svc-c' }], [{ name: 'svc-c', addresses }]);
+		const { routes } = await loadConfig(workspace.paths.config);
+		assert.deepEqual(
+			routes[0]?.group.addresses.map(({ authority }) => authority),
+			addresses,
+		);
+	});
+
 	it('holds tokens that verify with the key in it', async () => {
 		const key = await importSPKI(readFileSync(join(dir, 'jwt.pub'), 'utf8'), 'RS256');
 		for (const tenant of ['tenant-a', 'tenant-b'] as const) {
@@ -107,7 +117,7 @@ describe('the folder of the demo', () => {
 	it('is named in the command lines so that a shell reads it back', async () => {
 		const upstream = { authority: '127.0.0.1:1' } as SampleUpstream;
 		const proxy = { pid: 123, port: 8443, metricsPort: 9090 } as Stage['proxy'];
-		const lines = curlLines({ workspace, proxy, upstreams: { a: upstream, b: upstream } });
+		const lines = curlLines({ workspace, proxy, upstreams: { a: upstream, b: upstream, c: [upstream, upstream] } });
 		const script = `curl() { printf '%s\\n' "$@"; }\nkill() { :; }\n${lines}`;
 		const words = execFileSync('sh', ['-ec', script], { encoding: 'utf8' }).split('\n');
 		assert.ok(words.includes(join(dir, 'client.key')));
@@ -149,6 +159,33 @@ describe('the sample upstream', () => {
 		} finally {
 			await upstream.close();
 		}
+	});
+});
+
+describe('the sample upstream that dies', () => {
+	const get = async (authority: string, path: string) => (await fetch(`http://${authority}${path}`)).status;
+
+	it('does so with the next request in its hands, and comes back on the same port', async () => {
+		const { authority, ...upstream } = await startSampleUpstream('svc');
+		try {
+			const death = upstream.die();
+			assert.equal(await get(authority, '/health'), 200);
+			await assert.rejects(get(authority, '/a'));
+			await death;
+			await assert.rejects(get(authority, '/health'));
+			await upstream.revive();
+			assert.equal(await get(authority, '/a'), 200);
+		} finally {
+			await upstream.close();
+		}
+	});
+
+	it('can be closed when it is dead', async () => {
+		const { authority, ...upstream } = await startSampleUpstream('svc');
+		const death = upstream.die();
+		await assert.rejects(get(authority, '/a'));
+		await death;
+		await upstream.close();
 	});
 });
 
