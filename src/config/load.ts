@@ -1,11 +1,12 @@
 import type { RateSeed, TenantSeed } from '../identity/quotas.ts';
 import { FileError, readRegularFile } from '../shared/regular-file.ts';
-import type { Config, ConfigFiles, HealthSettings, Limits, RouteConfig } from './config.ts';
+import type { Config, ConfigFiles, HealthSettings, LimiterConfig, Limits, RouteConfig } from './config.ts';
 import { crlConflicts } from './crl-conflicts.ts';
 import { diagnose, duplicatePrefixes, linesByKey } from './diagnose.ts';
 import { ConfigError, type ConfigProblem } from './error.ts';
 import { issuerFiles, toIssuers, toRateClaim } from './issuer.ts';
 import { issuerConflicts } from './issuer-conflicts.ts';
+import { limiterConflicts } from './limiter-conflicts.ts';
 import { quotaConflicts } from './quota-conflicts.ts';
 import { type ConfigFile, configFile } from './schema.ts';
 import { parseToml, type TomlTable } from './toml.ts';
@@ -71,6 +72,7 @@ function diagnoseConfig(text: string, path: string): ConfigReading {
 		...issuerConflicts(document),
 		...quotaConflicts(document),
 		...traceConflicts(document),
+		...limiterConflicts(document),
 	];
 	const lines = linesByKey(document);
 	if (result.success && problems.length === 0) {
@@ -89,7 +91,7 @@ function namedFiles(
 ): ConfigFiles {
 	const wrong = new Set(problems.map(({ key }) => key));
 	const usable = (value: unknown, key: string) => (typeof value === 'string' && !wrong.has(key) ? value : undefined);
-	const named = (table: 'tls' | 'jwt' | 'trace', key: string): string | undefined =>
+	const named = (table: 'tls' | 'jwt' | 'trace' | 'limiter', key: string): string | undefined =>
 		usable((root[table] as TomlTable | undefined)?.[key], `${table}.${key}`);
 	const crls = (root.tls as TomlTable | undefined)?.crl_path;
 	return {
@@ -103,6 +105,13 @@ function namedFiles(
 		},
 		jwt: { publicKeyPath: named('jwt', 'jwks_path') },
 		trace: { caPath: named('trace', 'ca_path'), headersPath: named('trace', 'headers_path') },
+		limiter: {
+			passwordPath: named('limiter', 'password_path'),
+			sentinelPasswordPath: named('limiter', 'sentinel_password_path'),
+			caPath: named('limiter', 'ca_path'),
+			certPath: named('limiter', 'cert_path'),
+			keyPath: named('limiter', 'key_path'),
+		},
 		revokedPath: usable(root.revoked_path, 'revoked_path'),
 		issuerFiles: (Array.isArray(root.issuers) ? root.issuers : []).flatMap((issuer, i) =>
 			issuerFiles(issuer ?? {}, i, (key) => ![...wrong].some((problem) => problem?.startsWith(key))),
@@ -165,6 +174,7 @@ function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Confi
 		log: { access: file.log.access, requestId: file.log.request_id },
 		metrics: { buckets: file.metrics.buckets, gateBuckets: file.metrics.gate_buckets },
 		trace: file.trace && toTrace(file.trace),
+		limiter: file.limiter && toLimiter(file.limiter),
 		status: file.status,
 	};
 }
@@ -178,6 +188,26 @@ function toTrace(trace: NonNullable<ConfigFile['trace']>): NonNullable<Config['t
 		serviceName: trace.service_name,
 		tenants: trace.tenants,
 		maxSpans: trace.max_queue_spans,
+	};
+}
+
+function toLimiter(limiter: NonNullable<ConfigFile['limiter']>): LimiterConfig {
+	return {
+		store: limiter.store,
+		sentinelName: limiter.sentinel_name,
+		cluster: limiter.cluster,
+		onStoreFailure: limiter.on_store_failure,
+		username: limiter.username,
+		passwordPath: limiter.password_path,
+		sentinelUsername: limiter.sentinel_username,
+		sentinelPasswordPath: limiter.sentinel_password_path,
+		caPath: limiter.ca_path,
+		certPath: limiter.cert_path,
+		keyPath: limiter.key_path,
+		serverName: limiter.server_name,
+		prefix: limiter.prefix,
+		timeoutMs: milliseconds(limiter.timeout_secs),
+		revocations: limiter.revocations,
 	};
 }
 

@@ -14,6 +14,7 @@ import {
 	seconds,
 	wholeNumberOr,
 } from './tables/kinds.ts';
+import { limiter } from './tables/limiter.ts';
 import { limits } from './tables/limits.ts';
 import { log } from './tables/log.ts';
 import { metrics } from './tables/metrics.ts';
@@ -74,6 +75,7 @@ export const configFile = z.strictObject({
 	log: emptyIfAbsent(log),
 	metrics: emptyIfAbsent(metrics),
 	trace: trace.optional(),
+	limiter: limiter.optional(),
 	status: emptyIfAbsent(status),
 });
 
@@ -91,6 +93,7 @@ export const KEYS: ReadonlyMap<string, readonly string[]> = new Map([
 	['log', Object.keys(log.shape)],
 	['metrics', Object.keys(metrics.shape)],
 	['trace', Object.keys(trace.shape)],
+	['limiter', Object.keys(limiter.shape)],
 	['status', Object.keys(status.shape)],
 	['tenants', Object.keys(tenant.shape)],
 	['routes', Object.keys(route.shape)],

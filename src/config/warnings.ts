@@ -1,3 +1,4 @@
+import { isLoopback } from '../shared/jwks/jwks-url.ts';
 import type { Config } from './config.ts';
 import type { ConfigProblem } from './error.ts';
 import { prefixDoubt } from './prefix.ts';
@@ -5,7 +6,7 @@ import { nobodysTenant } from './tenant-names.ts';
 
 /** What is allowed but hardly ever meant; to be logged at start and after a reload. */
 export function configWarnings(config: Config): ConfigProblem[] {
-	const { jwt, issuers, routes, tenants, tenantRps, limits, lines } = config;
+	const { jwt, issuers, routes, tenants, tenantRps, limits, limiter, lines } = config;
 	const warnings: ConfigProblem[] = [];
 	const warn = (key: string, message: string) => {
 		// A key that is missing has no line; then its table has.
@@ -50,6 +51,12 @@ export function configWarnings(config: Config): ConfigProblem[] {
 	for (const [key, rateClaim] of rateClaims) {
 		if (rateClaim === undefined || tenantRps !== 0) continue;
 		warn(key, 'limits only the tokens that have the claim, since tenant_rps is 0; set tenant_rps, too');
+	}
+	if (
+		limiter?.passwordPath !== undefined &&
+		limiter.store.some(({ tls, host }) => !tls && !isLoopback(host) && host !== '::1')
+	) {
+		warn('limiter.password_path', 'goes over the network in clear text; write rediss:// in limiter.store');
 	}
 	if (limits.maxBufferedBytes < limits.maxRequestBodyBytes) {
 		warn(

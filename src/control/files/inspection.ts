@@ -8,6 +8,7 @@ import type { TlsMaterial } from '../../shared/messages.ts';
 import { FileWatch, stampOf } from '../reload/file-watch.ts';
 import { systemTimers } from '../timers.ts';
 import { judgeIdentityFiles } from './identity-files.ts';
+import { judgeStoreFiles, type StoreFiles } from './store-files.ts';
 import { judgeTlsFiles } from './tls-files.ts';
 import { judgeTraceFiles, type TraceFiles } from './trace-files.ts';
 
@@ -20,6 +21,8 @@ export interface StartFiles {
 	readonly remotes: readonly RemoteIssuer[];
 	/** What the files of `[trace]` hold. */
 	readonly trace: TraceFiles;
+	/** What the files of `[limiter]` hold. */
+	readonly store: StoreFiles;
 	/** What can be used and is doubtful. */
 	readonly warnings: readonly ConfigProblem[];
 	/** Watches the files that a reload reads, from before they were read; `undefined` without `reload_on_change`. */
@@ -39,11 +42,19 @@ export async function inspect(path: string, now: Date): Promise<Inspection> {
 	const tls = await judgeTlsFiles(files, now);
 	const { identity, remotes = [], ...found } = await judgeIdentityFiles(files, config);
 	const { trace, ...traceFound } = await judgeTraceFiles(files);
-	const warnings = [...(config === undefined ? [] : configWarnings(config)), ...tls.warnings, ...found.warnings];
-	const usable = config !== undefined && tls.material !== undefined && identity !== undefined && trace !== undefined;
+	const { store, ...storeFound } = await judgeStoreFiles(files);
+	const warnings = [
+		...(config === undefined ? [] : configWarnings(config)),
+		...tls.warnings,
+		...found.warnings,
+		...storeFound.warnings,
+	];
 	return {
-		files: usable ? { config, tls: tls.material, identity, remotes, trace, warnings } : undefined,
-		problems: [...problems, ...tls.problems, ...found.problems, ...traceFound.problems],
+		files:
+			config && tls.material && identity && trace && store
+				? { config, tls: tls.material, identity, remotes, trace, store, warnings }
+				: undefined,
+		problems: [...problems, ...tls.problems, ...found.problems, ...traceFound.problems, ...storeFound.problems],
 		warnings,
 	};
 }

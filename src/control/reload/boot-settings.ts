@@ -26,7 +26,8 @@ export function changedBootSettings(booted: Config, current: Config): string[] {
 }
 
 function bootSettings(config: Config): Map<string, unknown> {
-	const { healthIntervalMs, tenantRps, reloadOnChange, stateDir, jwt, limits, log, metrics, trace, status } = config;
+	const { healthIntervalMs, tenantRps, reloadOnChange, stateDir, jwt, limits, log, metrics, trace, limiter, status } =
+		config;
 	const settings = new Map<string, unknown>([
 		['health_interval_secs', healthIntervalMs],
 		['tenant_rps', tenantRps],
@@ -44,6 +45,7 @@ function bootSettings(config: Config): Map<string, unknown> {
 		['trace.service_name', trace?.serviceName],
 		['trace.tenants', trace?.tenants],
 		['trace.max_queue_spans', trace?.maxSpans],
+		...limiterSettings(limiter),
 		['status.tenants', status.tenants],
 		['status.hosts', JSON.stringify(status.hosts)],
 	]);
@@ -51,6 +53,26 @@ function bootSettings(config: Config): Map<string, unknown> {
 		settings.set(`limits.${LIMIT_KEYS[limit]}`, limits[limit]);
 	}
 	return settings;
+}
+
+function limiterSettings(limiter: Config['limiter']): [key: string, value: unknown][] {
+	return [
+		['limiter.store', JSON.stringify(limiter?.store)],
+		['limiter.sentinel_name', limiter?.sentinelName],
+		['limiter.cluster', limiter?.cluster],
+		['limiter.on_store_failure', limiter?.onStoreFailure],
+		['limiter.username', limiter?.username],
+		['limiter.password_path', limiter?.passwordPath],
+		['limiter.sentinel_username', limiter?.sentinelUsername],
+		['limiter.sentinel_password_path', limiter?.sentinelPasswordPath],
+		['limiter.ca_path', limiter?.caPath],
+		['limiter.cert_path', limiter?.certPath],
+		['limiter.key_path', limiter?.keyPath],
+		['limiter.server_name', limiter?.serverName],
+		['limiter.prefix', limiter?.prefix],
+		['limiter.timeout_secs', limiter?.timeoutMs],
+		['limiter.revocations', limiter?.revocations],
+	];
 }
 
 function jwtSettings({

@@ -106,6 +106,10 @@ describe('the JSON Schema of the configuration', () => {
 			`${MINIMAL}[limits]\nupstream_timeout_secs = 2_147_484`,
 			`${MINIMAL}[log]\naccess = true`,
 			`${MINIMAL}[metrics]\nbuckets = [0]`,
+			`${MINIMAL}[limiter]\ncluster = true`,
+			`${MINIMAL}[limiter]\nstore = "store:6379"`,
+			`${MINIMAL}[limiter]\nstore = "redis://:p@s"`,
+			`${MINIMAL}[limiter]\nstore = "redis://s"\non_store_failure = "open"`,
 		];
 		for (const text of wrong) {
 			assert.throws(() => parseConfig(text, 'c'), text);
@@ -166,6 +170,7 @@ function bootKeys(): string[] {
 		log: other(config.log),
 		metrics: { buckets: [9], gateBuckets: [9] },
 		trace: other(parseConfig(`${MINIMAL}\n[trace]\nendpoint = "http://c/"`, 'c').trace!),
+		limiter: { ...other(parseConfig(`${MINIMAL}\n[limiter]\nstore = "redis://s"`, 'c').limiter!), store: [] },
 	};
 	return changedBootSettings(config, changed as unknown as typeof config);
 }
