@@ -188,6 +188,8 @@ export interface LimiterConfig {
 	readonly sentinelName: string | undefined;
 	readonly cluster: boolean;
 	readonly onStoreFailure: OnStoreFailure;
+	/** As long as the store has not said how many there are. */
+	readonly replicas: number;
 	readonly username: string | undefined;
 	readonly passwordPath: string | undefined;
 	readonly sentinelUsername: string | undefined;
@@ -197,6 +199,7 @@ export interface LimiterConfig {
 	readonly keyPath: string | undefined;
 	/** That the store's certificate has to have. */
 	readonly serverName: string | undefined;
+	readonly secretPath: string | undefined;
 	/** Of all keys in the store. */
 	readonly prefix: string;
 	/** For one answer of the store. */
@@ -206,7 +209,7 @@ export interface LimiterConfig {
 }
 
 /** The files of `[limiter]`. */
-export type LimiterFileKey = 'passwordPath' | 'sentinelPasswordPath' | 'caPath' | 'certPath' | 'keyPath';
+export type LimiterFileKey = 'passwordPath' | 'sentinelPasswordPath' | 'caPath' | 'certPath' | 'keyPath' | 'secretPath';
 
 /**
  * The files that a configuration names. A configuration has all of them; of one that is wrong elsewhere, those can be looked

@@ -111,6 +111,7 @@ function namedFiles(
 			caPath: named('limiter', 'ca_path'),
 			certPath: named('limiter', 'cert_path'),
 			keyPath: named('limiter', 'key_path'),
+			secretPath: named('limiter', 'secret_path'),
 		},
 		revokedPath: usable(root.revoked_path, 'revoked_path'),
 		issuerFiles: (Array.isArray(root.issuers) ? root.issuers : []).flatMap((issuer, i) =>
@@ -197,6 +198,7 @@ function toLimiter(limiter: NonNullable<ConfigFile['limiter']>): LimiterConfig {
 		sentinelName: limiter.sentinel_name,
 		cluster: limiter.cluster,
 		onStoreFailure: limiter.on_store_failure,
+		replicas: limiter.replicas,
 		username: limiter.username,
 		passwordPath: limiter.password_path,
 		sentinelUsername: limiter.sentinel_username,
@@ -205,6 +207,7 @@ function toLimiter(limiter: NonNullable<ConfigFile['limiter']>): LimiterConfig {
 		certPath: limiter.cert_path,
 		keyPath: limiter.key_path,
 		serverName: limiter.server_name,
+		secretPath: limiter.secret_path,
 		prefix: limiter.prefix,
 		timeoutMs: milliseconds(limiter.timeout_secs),
 		revocations: limiter.revocations,

@@ -1,13 +1,14 @@
 import { z } from 'zod';
 import type { StoreAddress } from '../config.ts';
 import { quote } from '../wording.ts';
-import { expected, explained, file, flag, seconds, table } from './kinds.ts';
+import { expected, explained, file, flag, seconds, table, wholeNumberOr } from './kinds.ts';
 
 const STORE = 'write it as "redis://host:6379/0", or "rediss://host:6379/0" with TLS';
 /** Sentinels or seed nodes of a cluster: a few are enough, the library finds the others. */
 const MAX_ADDRESSES = 16;
 /** The library and the proxy count in whole milliseconds; a store that needs more than this is none for this purpose. */
 const MAX_TIMEOUT_SECS = 10;
+const MAX_REPLICAS = 100_000;
 
 /** `[limiter]`: one limit over all replicas. Without the table each process limits by itself, and no library is loaded. */
 export const limiter = table('[limiter]', {
@@ -28,6 +29,9 @@ export const limiter = table('[limiter]', {
 		.describe(
 			'what holds while the store is away: `"share"`, each replica allows its part of each limit, by the number of replicas that were last seen; `"local"`, each allows the whole limit; `"refuse"`, each refuses what it has no lease for (429)',
 		),
+	replicas: wholeNumberOr(1, 1, MAX_REPLICAS, 'of replicas').describe(
+		'how many replicas there are, as long as the store has not said so: what a replica takes for its share that starts while the store is away',
+	),
 	username: name('the name of an ACL user')
 		.optional()
 		.meta(explained('ACL user; needs `password_path`', { unset: 'the default user' })),
@@ -55,6 +59,14 @@ export const limiter = table('[limiter]', {
 			explained(
 				'name that the certificate of a `rediss://` store has to have, for all of its addresses; Sentinels and Clusters mostly name their nodes by IP address',
 				{ unset: 'the host of each address' },
+			),
+		),
+	secret_path: file('a secret that all replicas have, at least 32 bytes')
+		.optional()
+		.meta(
+			explained(
+				'file with a secret, the same for all replicas, by which names of tenants become keys in the store; worth it where strangers choose the names of their tenants',
+				{ unset: 'keys are made with `prefix` alone' },
 			),
 		),
 	prefix: z

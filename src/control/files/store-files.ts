@@ -10,6 +10,8 @@ export interface StoreFiles {
 	/** Secrets. */
 	readonly password: string | undefined;
 	readonly sentinelPassword: string | undefined;
+	/** Names of tenants become keys in the store with it. */
+	readonly secret: string | undefined;
 	/** PEM; `undefined`: Node's CAs. */
 	readonly ca: string | undefined;
 	/** PEM; `undefined`: the store is shown no certificate. */
@@ -37,6 +39,11 @@ export async function judgeStoreFiles(files: ConfigFiles): Promise<Judged<{ read
 	};
 	const password = await read('password_path', 'passwordPath', readPassword);
 	const sentinelPassword = await read('sentinel_password_path', 'sentinelPasswordPath', readPassword);
+	const secret = await read('secret_path', 'secretPath', (text) => {
+		const trimmed = text.trim();
+		if (trimmed.length >= MIN_SECRET) return trimmed;
+		throw new Error(`has less than ${MIN_SECRET} characters; fill it from a random source (openssl rand -hex 32)`);
+	});
 	const ca = await read('ca_path', 'caPath', (pem) => {
 		readCertificates(pem);
 		return pem;
@@ -49,9 +56,12 @@ export async function judgeStoreFiles(files: ConfigFiles): Promise<Judged<{ read
 	});
 	const key = await read('key_path', 'keyPath', (pem) => readKeyOf(pem, chain));
 	const identity = chain === undefined || key === undefined ? undefined : { cert: chain.pem, key };
-	const store = { password, sentinelPassword, ca, identity };
+	const store = { password, sentinelPassword, secret, ca, identity };
 	return { ...(problems.length === 0 && { store }), problems, warnings };
 }
+
+/** Half of what `openssl rand -hex 32` gives. */
+const MIN_SECRET = 32;
 
 /** One line; the line break at its end, which most editors write, is no part of it. */
 function readPassword(text: string): string {

@@ -1,4 +1,3 @@
-import type { Clock } from '../../shared/clock.ts';
 import type { Timers } from '../timers.ts';
 import type { OpenStore, StoreConnection, StoreScript } from './connection.ts';
 import { failureOf, StoreFailure, type StoreFailureReason } from './failure.ts';
@@ -8,17 +7,14 @@ export interface StoreClientParts {
 	/** For one answer. */
 	readonly timeoutMs: number;
 	readonly timers: Timers;
-	readonly clock: Clock;
 	/** From 0 to 1. */
 	readonly random: () => number;
-	/** The first call that succeeds, the first one that fails after it, and so on. */
-	readonly onChange: (state: StoreState) => void;
 }
 
 /** Whether the store does what it is asked, as the last call or the last attempt to connect had it. */
 export type StoreState =
 	| { readonly type: 'starting' }
-	| { readonly type: 'up'; readonly awayMs: number | undefined }
+	| { readonly type: 'up' }
 	| { readonly type: 'away'; readonly failure: StoreFailure };
 
 /** For a connection with TLS and credentials; an answer may be given less. */
@@ -49,7 +45,6 @@ export class StoreClient {
 	#inFlight = new Set<(failure: StoreFailure) => void>();
 	/** Attempts to connect since the last call that succeeded. */
 	#attempts = 0;
-	#awaySince: number | undefined;
 	#abandon: AbortController | undefined;
 	#cancelPause: () => void = () => {};
 	#stopped = false;
@@ -147,10 +142,7 @@ export class StoreClient {
 	#succeeded(): void {
 		this.counts.success++;
 		this.#attempts = 0;
-		if (this.#state.type === 'up') return;
-		const awayMs = this.#awaySince === undefined ? undefined : this.#parts.clock.now() - this.#awaySince;
-		this.#awaySince = undefined;
-		this.#become({ type: 'up', awayMs });
+		if (this.#state.type !== 'up') this.#state = { type: 'up' };
 	}
 
 	#failed(failure: StoreFailure): void {
@@ -161,17 +153,7 @@ export class StoreClient {
 	}
 
 	#away(failure: StoreFailure): void {
-		if (this.#stopped) return;
-		this.#awaySince ??= this.#parts.clock.now();
-		const { type } = this.#state;
-		const next: StoreState = { type: 'away', failure };
-		if (type === 'away') this.#state = next;
-		else this.#become(next);
-	}
-
-	#become(state: StoreState): void {
-		this.#state = state;
-		this.#parts.onChange(state);
+		this.#state = { type: 'away', failure };
 	}
 
 	/** The connection is of no use any more. */

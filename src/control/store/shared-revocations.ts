@@ -4,6 +4,7 @@ import type { TlsMaterial } from '../../shared/messages.ts';
 import type { RateLimitedLog } from '../../shared/rate-limited-log.ts';
 import type { Timers } from '../timers.ts';
 import type { StoreClient } from './client.ts';
+import { failureOf, type StoreFailure } from './failure.ts';
 import { mergeRevoked, RevocationLog } from './revocation-log.ts';
 
 export interface SharedRevocationsParts {
@@ -36,6 +37,7 @@ export class SharedRevocations {
 	/** Of the last entry that was read; `undefined`: none yet. */
 	#last: string | undefined;
 	#isKnown = false;
+	#isFailing = false;
 	#serving = false;
 	#changed = false;
 	#running: Promise<void> | undefined;
@@ -80,12 +82,24 @@ export class SharedRevocations {
 	}
 
 	async #poll(): Promise<void> {
+		const { log } = this.#parts;
 		try {
 			await this.#read();
-		} catch {
-			// The client has counted it, and says so where it is news.
+			if (this.#isFailing) log.info(TARGET, 'revocations of the store are read again', { revoked: this.size });
+			this.#isFailing = false;
+		} catch (error) {
+			if (!this.#isFailing && !this.#stopped) this.#sayFailing(failureOf(error));
+			this.#isFailing = true;
 		}
 		if (!this.#stopped) this.#cancel = this.#parts.timers.after(POLL_MS, () => void this.#poll());
+	}
+
+	/** Said once: what becomes of the store otherwise is said elsewhere. */
+	#sayFailing({ reason, message: cause }: StoreFailure): void {
+		const { log } = this.#parts;
+		const fields = { reason, cause, revoked: this.size };
+		if (this.#isKnown) log.warn(TARGET, 'revocations of the store cannot be read; those known hold', fields);
+		else log.error(TARGET, 'revocations of the store are not known: what is revoked there is let in', fields);
 	}
 
 	async #read(): Promise<void> {

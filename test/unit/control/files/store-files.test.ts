@@ -25,7 +25,13 @@ const judge = (limiter: NonNullable<ConfigFiles['limiter']>) =>
 
 describe('the files of [limiter]', () => {
 	it('are read where they are named', async () => {
-		const nothing = { password: undefined, sentinelPassword: undefined, ca: undefined, identity: undefined };
+		const nothing = {
+			password: undefined,
+			sentinelPassword: undefined,
+			secret: undefined,
+			ca: undefined,
+			identity: undefined,
+		};
 		assert.deepEqual((await judge({})).store, nothing);
 		const { store, problems } = await judge({
 			passwordPath: file('password', `${SECRET}\n`),
@@ -44,6 +50,7 @@ describe('the files of [limiter]', () => {
 	for (const [what, limiter, message] of [
 		['a missing password', { passwordPath: join(folder, 'nowhere') }, /cannot be read/],
 		['an empty password', { passwordPath: file('empty', '\n') }, /is empty/],
+		['a short secret', { secretPath: file('secret', SECRET) }, /has less than 32 characters; fill it from a random/],
 		['two lines', { passwordPath: file('two', `user\n${SECRET}\n`) }, /has several lines/],
 		['a CA that is none', { caPath: file('ca', SECRET) }, /holds no PEM certificate/],
 		['a key that is none', { certPath: pki.server.certPath, keyPath: file('key', SECRET) }, /holds no PEM private key/],

@@ -167,6 +167,8 @@ describe('what is revoked in the store', () => {
 		stream.failing = true;
 		await time.advance(10 * POLL_MS);
 		assert.deepEqual(tenants(), ['filed', 'a']);
+		const said = () => log.lines.filter((line) => line.startsWith('warn'));
+		assert.deepEqual(said(), ['warn proxy::store: revocations of the store cannot be read; those known hold']);
 		stream.failing = false;
 		stream.entries = [];
 		await time.advance(10 * POLL_MS);
