@@ -17,6 +17,8 @@ export const LOG_TARGET_MEANINGS: Readonly<Record<string, string>> = {
 	'proxy::metrics': 'faults of the metrics listener',
 	'proxy::reload': 'reloads: who asked, what came of them',
 	'proxy::request': 'each answer, at `debug`',
+	'proxy::store':
+		'the store of the shared limits: when it goes away and when it is back, once each; revocations that came from it, and entries that cannot be read',
 	'proxy::tls':
 		"failed handshakes: reason, the client's address, its certificate's subject, serial and issuer; the same, at `info` and without a limit, of each connection that is ended before its client ends it: `revoked`, `expired`, `ca_removed`, `age`; CRLs that go out of date",
 	'proxy::trace': 'a collector that takes no spans, at most once a minute, and when it takes them again',

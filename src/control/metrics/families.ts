@@ -7,10 +7,12 @@ import type { HistogramsSeed } from '../../shared/messages.ts';
 import { TLS_VERSIONS, type WorkerStats } from '../../shared/stats.ts';
 import { expiringOf } from '../facts/certificates.ts';
 import { loopFact } from '../facts/loops.ts';
+import type { StoreFacts } from '../facts/store.ts';
 import type { ProcessMemory } from '../process-memory.ts';
 import type { ConfigInForce } from '../reload/config-in-force.ts';
 import { RELOADED_PARTS, type ReloadJournal } from '../reload/journal.ts';
 import type { RouteCounters, Upstream } from '../upstreams.ts';
+import { STORE_FAILURES } from '../store/failure.ts';
 import { addUp, sum, total } from './adding-up.ts';
 import type { Exposition } from './exposition.ts';
 import { FAMILIES } from './family-table.ts';
@@ -40,6 +42,8 @@ export interface MetricSources {
 	readonly remoteKeys: () => Iterable<SelfRefreshing<KeySetSeed> & { readonly issuer: { readonly issuer: string } }>;
 	/** Spans by what became of them in the main thread; `undefined`: nothing is traced. */
 	readonly spans?: (() => { readonly exported: number; readonly failed: number; readonly dropped: number }) | undefined;
+	/** `undefined`: limits are this process's own. */
+	readonly store?: (() => StoreFacts) | undefined;
 	/** Monotonic milliseconds, the scale of the histograms. */
 	readonly now: () => number;
 	/** Wall-clock seconds since the epoch. */
@@ -70,6 +74,7 @@ export function* writeProxyFamilies(page: Exposition, sources: MetricSources): G
 	writeConnections(page, sources, workers);
 	yield;
 	yield* writeLimiter(page, sources, now);
+	writeStore(page, sources);
 	writeExpiring(page, sources);
 	yield;
 	writeSpans(page, sources, workers);
@@ -163,6 +168,18 @@ function writeConnections(page: Exposition, { budgets }: MetricSources, workers:
 function* writeLimiter(page: Exposition, { budgets: { limiter } }: MetricSources, now: number): Generator<void> {
 	page.family(FAMILIES.rateLimitSlotsInUse).sample(yield* countSlotsInUse(limiter, now));
 	page.family(FAMILIES.rateLimitSlots).sample(limiterSlotCount(limiter));
+}
+
+function writeStore(page: Exposition, { store }: MetricSources): void {
+	// Readers forget a family without samples.
+	if (store === undefined) return;
+	const { isAway, calls, replicas, leases, revocations } = store();
+	page.family(FAMILIES.storeUp).sample(isAway ? 0 : 1);
+	const results = page.family(FAMILIES.storeCalls).sample(calls.success, { result: 'success' });
+	for (const reason of STORE_FAILURES) results.sample(calls.failures.get(reason) ?? 0, { result: reason });
+	page.family(FAMILIES.storeReplicas).sample(replicas);
+	page.family(FAMILIES.storeLeases).sample(leases);
+	if (revocations !== undefined) page.family(FAMILIES.storeRevocations).sample(revocations);
 }
 
 function writeExpiring(page: Exposition, { inForce, wallSeconds }: MetricSources): void {

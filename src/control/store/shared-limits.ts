@@ -1,15 +1,15 @@
 import { randomBytes } from 'node:crypto';
-import type { LimiterConfig, OnStoreFailure } from '../../config/config.ts';
+import type { LimiterConfig } from '../../config/config.ts';
 import type { Clock } from '../../shared/clock.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { TlsMaterial } from '../../shared/messages.ts';
 import { RateLimitedLog } from '../../shared/rate-limited-log.ts';
+import { MEANWHILE, type StoreFacts } from '../facts/store.ts';
 import type { StoreFiles } from '../files/store-files.ts';
 import type { Timers } from '../timers.ts';
 import { StoreClient } from './client.ts';
 import type { OpenStore } from './connection.ts';
 import type { LeaseBatch, LeaseStore } from './contract.ts';
-import type { StoreFailureReason } from './failure.ts';
 import { type Leasing, TICK_MS } from './leasing.ts';
 import { redisStore } from './redis.ts';
 import { RedisLeaseStore } from './redis-lease-store.ts';
@@ -27,24 +27,6 @@ export interface SharedLimitsParts {
 	readonly log: Logger;
 	/** Default: what the configuration names. */
 	readonly open?: OpenStore;
-}
-
-/** What an operator may know of the store, at any time. */
-export interface StoreFacts {
-	readonly isAway: boolean;
-	/** While it is away: why, in words and in one word. */
-	readonly cause: string | undefined;
-	readonly reason: StoreFailureReason | 'starting' | undefined;
-	/** For how long it has been as it is, ms. */
-	readonly forMs: number;
-	readonly onStoreFailure: OnStoreFailure;
-	/** As last seen, this one included. */
-	readonly replicas: number;
-	/** Tenants' limits of which this process has a part. */
-	readonly leases: number;
-	readonly calls: { readonly success: number; readonly failures: ReadonlyMap<StoreFailureReason, number> };
-	/** Entries in force that came from the store; `undefined`: it is not asked for any. */
-	readonly revocations: number | undefined;
 }
 
 const TARGET = 'proxy::store';
@@ -126,7 +108,7 @@ export class SharedLimits {
 	get facts(): StoreFacts {
 		const { standing } = this.#leasing;
 		const { state, counts } = this.#client;
-		const reason = state.type === 'away' ? state.failure.reason : 'starting';
+		const reason = state.type === 'away' ? state.failure.reason : undefined;
 		return {
 			isAway: standing.isAway,
 			cause: standing.isAway ? this.#cause : undefined,
@@ -182,10 +164,3 @@ export class SharedLimits {
 		}));
 	}
 }
-
-/** What holds while the store is away. */
-export const MEANWHILE: Readonly<Record<OnStoreFailure, string>> = {
-	share: 'each replica allows its share of the limits',
-	local: 'each replica allows the whole limits by itself',
-	refuse: 'requests under a limit are refused',
-};
