@@ -26,6 +26,7 @@ import { Reloader, switchIdentity } from './reload/reload.ts';
 import { FactReader } from './status/fact-reader.ts';
 import { Readiness } from './status/readiness.ts';
 import { StatusPages } from './status/status-pages.ts';
+import type { FleetSettings } from './store/fleet-limits.ts';
 import { systemTimers } from './timers.ts';
 import type { Tracing } from './trace/tracing.ts';
 import { configureHeaps } from './workers/heap.ts';
@@ -49,6 +50,8 @@ export interface SupervisorOptions {
 	readonly output: LogOutput;
 	readonly version: string;
 	readonly bodyMode: string;
+	/** With whom limits are shared; `undefined`: with nobody. */
+	readonly fleet?: FleetSettings | undefined;
 	/** From here on there are connections: whoever wants the process to end has to drain it. */
 	readonly onAccepting: () => void;
 	/** Ends the process. */
@@ -80,7 +83,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	const { files, bind, metricsBind, log } = options;
 	const { config, watch } = files;
 	configureHeaps(options.bodyMode);
-	const state = createState(files, options.workers, log);
+	const state = createState(files, options.workers, log, options.fleet);
 	for (const warning of state.warnings) log.warn(TARGET, warning);
 	for (const warning of files.warnings) log.warn(TARGET, describeProblem(config.path, warning));
 	await assertFree(bind, '--bind');
@@ -97,14 +100,14 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	const status = options.statusPage ? createStatus(options, state, sources, readiness) : undefined;
 	const metrics = await startMetrics(metricsBind, sources, readiness, log, status?.routes);
 	prober.watch(state.upstreams.current.upstreams.values());
-	await Promise.all([prober.start(), remoteKeys.start(FIRST_KEYS_MS)]);
+	await Promise.all([prober.start(), remoteKeys.start(FIRST_KEYS_MS), state.fleet?.start(FIRST_LEASES_MS)]);
 	useIdentity(state, remoteKeys, remoteKeys.compose(state.inForce.identity));
 	options.onAccepting();
 	const port = await pool.start();
 	remoteKeys.serve();
 
 	const reloader = createReloader(options, state, prober, pool, remoteKeys);
-	const drain = createDrain(options, pool, tracing);
+	const drain = createDrain(options, state, pool, tracing);
 	watchCrls({
 		timers: systemTimers,
 		crls: () => state.inForce.tls.clients?.crls ?? [],
@@ -159,6 +162,9 @@ function createProber({ files: { config }, log }: SupervisorOptions, { clock }: 
 
 /** So long the listener waits for an issuer, as it does for probes; without keys its tokens are refused, and `/readyz` says so. */
 const FIRST_KEYS_MS = 2_000;
+
+/** So long it waits for the store of limits. */
+const FIRST_LEASES_MS = 2_000;
 
 function createRemoteKeys(
 	{ files: { config, remotes }, log }: SupervisorOptions,
@@ -303,6 +309,7 @@ const LAST_SPANS_MS = 1_500;
 
 function createDrain(
 	{ files: { config }, log, exit }: SupervisorOptions,
+	{ fleet }: ProcessState,
 	pool: WorkerPool,
 	tracing: Tracing | undefined,
 ): Drain {
@@ -313,8 +320,8 @@ function createDrain(
 		timers: systemTimers,
 		log,
 		exit: (code) => {
-			if (code !== 0 || tracing === undefined) return exit(code);
-			void tracing.flush(LAST_SPANS_MS).then(() => exit(code));
+			if (code !== 0 || (tracing ?? fleet) === undefined) return exit(code);
+			void Promise.all([tracing?.flush(LAST_SPANS_MS), fleet?.stop()]).then(() => exit(code));
 		},
 	});
 }

@@ -16,6 +16,7 @@ import { Budget } from '../shared/budget.ts';
 import { ClientPolicy } from '../shared/client-policy.ts';
 import { type Clock, systemClock } from '../shared/clock.ts';
 import { ConcurrencyCounts } from '../shared/concurrency.ts';
+import { FleetLimiter } from '../shared/fleet/fleet-limiter.ts';
 import { TenantLimiter } from '../shared/limiter.ts';
 import { createLogger, type Logger, parseLogFilter } from '../shared/log.ts';
 import type { FromWorker, RoutingSeed, TlsMaterial, ToWorker, WorkerSeed } from '../shared/messages.ts';
@@ -251,6 +252,10 @@ function createSpanQueue({ trace, workers }: WorkerSeed, clock: Clock, stats: Wo
 	});
 }
 
+function createLimiter({ limiter, leases, index }: WorkerSeed): TenantLimiter {
+	return leases === undefined ? new TenantLimiter(limiter, index) : new FleetLimiter(limiter, index, leases);
+}
+
 function createPlane(
 	seed: WorkerSeed,
 	clock: Clock,
@@ -259,7 +264,7 @@ function createPlane(
 	authenticator: Authenticator,
 	{ accessLog, spans }: { accessLog: AccessLog | undefined; spans: SpanQueue | undefined },
 ): DataPlane {
-	const limiter = new TenantLimiter(seed.limiter, seed.index);
+	const limiter = createLimiter(seed);
 	const filter = parseLogFilter(seed.logFilter);
 	const log = createLogger(
 		filter,

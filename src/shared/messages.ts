@@ -8,6 +8,7 @@ import type { IdentitySeed } from '../identity/trust.ts';
 import type { BucketLayout } from './bucket-counts.ts';
 import type { BudgetMemory } from './budget.ts';
 import type { ConcurrencyMemory } from './concurrency.ts';
+import type { LeaseMemory } from './fleet/leases.ts';
 import type { LimiterMemory } from './limiter.ts';
 import type { Limits } from './limits.ts';
 import type { LogRecord } from './log.ts';
@@ -130,6 +131,8 @@ export interface WorkerSeed {
 	readonly tls: TlsMaterial;
 	readonly routing: RoutingSeed;
 	readonly limiter: LimiterMemory;
+	/** Where limits are shared with other replicas. */
+	readonly leases?: LeaseMemory | undefined;
 	readonly concurrency: ConcurrencyMemory;
 	/** Of the process: keys tenants by a hash that nobody outside can foretell. */
 	readonly tenantSecret: Uint8Array;
