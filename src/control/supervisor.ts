@@ -7,9 +7,11 @@ import type { IdentitySeed } from '../identity/trust.ts';
 import { fetchKeys } from '../shared/jwks/fetch-keys.ts';
 import { KeyRefresher } from '../shared/jwks/key-refresher.ts';
 import type { Logger } from '../shared/log.ts';
+import type { TlsMaterial } from '../shared/messages.ts';
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import { watchCrls } from './crl/watch.ts';
 import { Drain } from './drain.ts';
+import { type StoreFacts, storeInWords } from './facts/store.ts';
 import { reloadedFiles, type StartFiles } from './files/inspection.ts';
 import { readTlsFiles } from './files/tls-files.ts';
 import { HealthProber } from './health/health.ts';
@@ -26,7 +28,9 @@ import { Reloader, switchIdentity } from './reload/reload.ts';
 import { FactReader } from './status/fact-reader.ts';
 import { Readiness } from './status/readiness.ts';
 import { StatusPages } from './status/status-pages.ts';
-import type { FleetSettings } from './store/fleet-limits.ts';
+import type { FleetLimits } from './store/fleet-limits.ts';
+import type { SharedRevocations } from './store/shared-revocations.ts';
+import type { SharedStore } from './store/shared-store.ts';
 import { systemTimers } from './timers.ts';
 import type { Tracing } from './trace/tracing.ts';
 import { configureHeaps } from './workers/heap.ts';
@@ -50,8 +54,6 @@ export interface SupervisorOptions {
 	readonly output: LogOutput;
 	readonly version: string;
 	readonly bodyMode: string;
-	/** With whom limits are shared; `undefined`: with nobody. */
-	readonly fleet?: FleetSettings | undefined;
 	/** From here on there are connections: whoever wants the process to end has to drain it. */
 	readonly onAccepting: () => void;
 	/** Ends the process. */
@@ -83,7 +85,8 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	const { files, bind, metricsBind, log } = options;
 	const { config, watch } = files;
 	configureHeaps(options.bodyMode);
-	const state = createState(files, options.workers, log, options.fleet);
+	const store = await createStore(options);
+	const state = createState(files, options.workers, log, store?.fleet);
 	for (const warning of state.warnings) log.warn(TARGET, warning);
 	for (const warning of files.warnings) log.warn(TARGET, describeProblem(config.path, warning));
 	await assertFree(bind, '--bind');
@@ -91,23 +94,31 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	const tracing = await createTracing(options, state);
 	const prober = createProber(options, state);
 	const remoteKeys = createRemoteKeys(options, state, () => pool);
-	const pool = createPool(options, state, remoteKeys, tracing);
+	const revocations = createRevocations(options, state, store, () => pool);
+	const pool = createPool(options, state, remoteKeys, revocations, tracing);
+	const { fleet } = state;
+	const storeFacts = store && fleet && (() => store.facts(fleet.facts, revocations));
 	const readiness = new Readiness(
 		() => pool.listening,
 		() => remoteKeys.awaited,
+		storeFacts && (() => storeInWords(storeFacts())),
 	);
-	const sources = metricSources(options, state, pool, remoteKeys, tracing);
+	const sources = metricSources(options, state, pool, remoteKeys, tracing, storeFacts);
 	const status = options.statusPage ? createStatus(options, state, sources, readiness) : undefined;
 	const metrics = await startMetrics(metricsBind, sources, readiness, log, status?.routes);
 	prober.watch(state.upstreams.current.upstreams.values());
-	await Promise.all([prober.start(), remoteKeys.start(FIRST_KEYS_MS), state.fleet?.start(FIRST_LEASES_MS)]);
+	await Promise.all([prober.start(), remoteKeys.start(FIRST_KEYS_MS), startSharing(store, fleet, revocations)]);
 	useIdentity(state, remoteKeys, remoteKeys.compose(state.inForce.identity));
 	options.onAccepting();
 	const port = await pool.start();
 	remoteKeys.serve();
+	revocations?.serve();
 
-	const reloader = createReloader(options, state, prober, pool, remoteKeys);
-	const drain = createDrain(options, state, pool, tracing);
+	const reloader = createReloader(options, state, prober, pool, remoteKeys, revocations);
+	const drain = createDrain(options, pool, {
+		flush: () => tracing?.flush(LAST_SPANS_MS),
+		leave: fleet && (() => leaveFleet(fleet, revocations)),
+	});
 	watchCrls({
 		timers: systemTimers,
 		crls: () => state.inForce.tls.clients?.crls ?? [],
@@ -163,8 +174,48 @@ function createProber({ files: { config }, log }: SupervisorOptions, { clock }: 
 /** So long the listener waits for an issuer, as it does for probes; without keys its tokens are refused, and `/readyz` says so. */
 const FIRST_KEYS_MS = 2_000;
 
-/** So long it waits for the store of limits. */
+/** So long it waits for the store of limits, once there is a connection or could be none. */
 const FIRST_LEASES_MS = 2_000;
+
+/** `undefined` without `[limiter]`: then no library is loaded for it. */
+async function createStore({ files: { config, store } }: SupervisorOptions): Promise<SharedStore | undefined> {
+	if (config.limiter === undefined) return undefined;
+	const { SharedStore } = await import('./store/shared-store.ts');
+	return new SharedStore(config.limiter, store, systemTimers);
+}
+
+async function startSharing(
+	store: SharedStore | undefined,
+	fleet: FleetLimits | undefined,
+	revocations: SharedRevocations | undefined,
+): Promise<void> {
+	await store?.connect();
+	await Promise.all([fleet?.start(FIRST_LEASES_MS), revocations?.start()]);
+}
+
+function createRevocations(
+	{ log }: SupervisorOptions,
+	{ inForce, clock }: ProcessState,
+	store: SharedStore | undefined,
+	pool: () => WorkerPool,
+): SharedRevocations | undefined {
+	const revocations: SharedRevocations | undefined = store?.revocations({
+		takeOver: () =>
+			pool().switchAll(
+				(_, id) => ({ type: 'prepare-tls', id, tls: forWorkers(revocations, inForce.tls) }),
+				() => {},
+			),
+		timers: systemTimers,
+		log,
+		limitedLog: new RateLimitedLog(log, clock),
+	});
+	return revocations;
+}
+
+/** What is revoked in the store is added to what the files say. */
+function forWorkers(revocations: SharedRevocations | undefined, tls: TlsMaterial): TlsMaterial {
+	return revocations?.withShared(tls) ?? tls;
+}
 
 function createRemoteKeys(
 	{ files: { config, remotes }, log }: SupervisorOptions,
@@ -206,6 +257,7 @@ function createPool(
 	options: SupervisorOptions,
 	state: ProcessState,
 	remoteKeys: RemoteKeys,
+	revocations: SharedRevocations | undefined,
 	tracing: Tracing | undefined,
 ): WorkerPool {
 	const { bind, workerUrl, logFilter, log, output } = options;
@@ -216,7 +268,12 @@ function createPool(
 		spawn: (index, port) =>
 			new Worker(workerUrl, {
 				name: `worker-${index}`,
-				workerData: seedWorker(state, config, { index, bind: { host: bind.host, port }, logFilter }),
+				workerData: seedWorker(state, config, {
+					tls: forWorkers(revocations, state.inForce.tls),
+					index,
+					bind: { host: bind.host, port },
+					logFilter,
+				}),
 			}),
 		listenProblem: (error) => listenProblem(bind, '--bind', error),
 		onUnknownKey: (issuer) => remoteKeys.unknownKey(issuer),
@@ -239,6 +296,7 @@ function metricSources(
 	pool: WorkerPool,
 	remoteKeys: RemoteKeys,
 	tracing: Tracing | undefined,
+	store: (() => StoreFacts) | undefined,
 ): MetricSources {
 	return {
 		build: { version, bodyMode, node: process.versions.node },
@@ -255,6 +313,7 @@ function metricSources(
 		now: () => state.clock.now(),
 		wallSeconds: () => state.clock.wallSeconds(),
 		spans: tracing && (() => tracing.counts),
+		store,
 	};
 }
 
@@ -282,6 +341,7 @@ function createReloader(
 	prober: HealthProber,
 	pool: WorkerPool,
 	remoteKeys: RemoteKeys,
+	revocations: SharedRevocations | undefined,
 ): Reloader {
 	return new Reloader({
 		booted: config,
@@ -292,6 +352,7 @@ function createReloader(
 			return current;
 		},
 		readTlsFiles: (current) => readTlsFiles(current, new Date()),
+		forWorkers: (tls) => forWorkers(revocations, tls),
 		planIdentity: (current) => planIdentity(current, inForce.identity, remoteKeys),
 		changedInVain: (current) => changedInVain(config, current, inForce.identity),
 		configWarnings,
@@ -307,12 +368,16 @@ function createReloader(
 /** For spans of the last requests, ms: a collector that is away does not hold up the end. */
 const LAST_SPANS_MS = 1_500;
 
-function createDrain(
-	{ files: { config }, log, exit }: SupervisorOptions,
-	{ fleet }: ProcessState,
-	pool: WorkerPool,
-	tracing: Tracing | undefined,
-): Drain {
+/** For leases that go back, ms: those of a store that is away run out by themselves. */
+const LAST_LEASES_MS = 1_000;
+
+/** What is done once the last request has ended. */
+interface LastThings {
+	readonly flush: () => Promise<void> | undefined;
+	readonly leave: (() => Promise<void>) | undefined;
+}
+
+function createDrain({ files: { config }, log, exit }: SupervisorOptions, pool: WorkerPool, last: LastThings): Drain {
 	return new Drain({
 		drainWorkers: () => pool.drain(),
 		delayMs: config.limits.shutdownDelayMs,
@@ -320,8 +385,17 @@ function createDrain(
 		timers: systemTimers,
 		log,
 		exit: (code) => {
-			if (code !== 0 || (tracing ?? fleet) === undefined) return exit(code);
-			void Promise.all([tracing?.flush(LAST_SPANS_MS), fleet?.stop()]).then(() => exit(code));
+			if (code !== 0) return exit(code);
+			void Promise.all([last.flush(), last.leave?.()]).then(() => exit(code));
 		},
 	});
+}
+
+async function leaveFleet(fleet: FleetLimits, revocations: SharedRevocations | undefined): Promise<void> {
+	revocations?.stop();
+	const { promise, resolve } = Promise.withResolvers<void>();
+	const cancel = systemTimers.after(LAST_LEASES_MS, resolve);
+	void fleet.stop().then(resolve);
+	await promise;
+	cancel();
 }

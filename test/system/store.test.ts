@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { LimiterConfig } from '../../src/config/config.ts';
 import type { StoreFiles } from '../../src/control/files/store-files.ts';
 import { StoreClient } from '../../src/control/store/client.ts';
@@ -9,6 +10,7 @@ import type { StoreFailureReason } from '../../src/control/store/failure.ts';
 import { redisStore } from '../../src/control/store/redis.ts';
 import { RedisLeaseStore } from '../../src/control/store/redis-lease-store.ts';
 import { systemTimers } from '../../src/control/timers.ts';
+import { leaseStoreSuite } from '../fixtures/lease-store-suite.ts';
 import { type TestPki, testPki } from '../fixtures/pki.ts';
 import { type RedisServer, startRedis, startSentinel } from '../fixtures/redis-server.ts';
 import { until } from '../fixtures/wait.ts';
@@ -84,6 +86,22 @@ async function connect(
 	};
 	await client.start();
 	return { client, store, take, [Symbol.dispose]: () => client.stop() };
+}
+
+if (skip === false) {
+	leaseStoreSuite('redis-server', async () => {
+		const server = await startRedis();
+		const { client, store } = await connect(server);
+		return {
+			lease: (batch) => store.lease(batch),
+			advance: (ms) => sleep(ms + 1),
+			flush: async () => void (await server.do('FLUSHALL')),
+			close: () => {
+				client.stop();
+				return server.kill();
+			},
+		};
+	});
 }
 
 describe('a real redis-server as the store', { skip }, () => {

@@ -36,6 +36,7 @@ export interface ConfigTables {
 	readonly limits?: Readonly<Record<string, TomlValue | undefined>>;
 	readonly breaker?: { readonly failures?: number; readonly tenants?: number };
 	readonly log?: Readonly<Record<string, TomlValue | undefined>>;
+	readonly limiter?: Readonly<Record<string, TomlValue | undefined>>;
 	readonly trace?: Readonly<Record<string, TomlValue | undefined>>;
 	readonly status?: { readonly tenants?: boolean; readonly hosts?: readonly string[] };
 	readonly tenants?: readonly TenantEntry[];
@@ -70,7 +71,7 @@ export interface RouteEntry {
 
 /** The file's text. Keys outside any table come first, as TOML demands. */
 export function renderConfig(config: ConfigTables): string {
-	const { tls, jwt, limits, breaker, log, trace, status, tenants = [], routes, ...top } = config;
+	const { tls, jwt, limits, breaker, log, limiter, trace, status, tenants = [], routes, ...top } = config;
 	return [
 		keys(top),
 		table('[tls]', tls),
@@ -78,6 +79,7 @@ export function renderConfig(config: ConfigTables): string {
 		...(limits === undefined ? [] : [table('[limits]', limits)]),
 		...(breaker === undefined ? [] : [table('[breaker]', breaker)]),
 		...(log === undefined ? [] : [table('[log]', log)]),
+		...(limiter === undefined ? [] : [table('[limiter]', limiter)]),
 		...(trace === undefined ? [] : [table('[trace]', trace)]),
 		...(status === undefined ? [] : [table('[status]', status)]),
 		...tenants.map((tenant) => table('[[tenants]]', tenant)),

@@ -2,6 +2,7 @@ import type { Config } from '../../config/config.ts';
 import { type ConfigProblem, describeProblem } from '../../config/error.ts';
 import type { IdentitySeed } from '../../identity/trust.ts';
 import type { LogFields, Logger } from '../../shared/log.ts';
+import type { TlsMaterial } from '../../shared/messages.ts';
 import type { TlsFiles } from '../files/tls-files.ts';
 import type { HealthProber } from '../health/health.ts';
 import type { Upstreams } from '../upstreams.ts';
@@ -18,6 +19,8 @@ export interface ReloadParts {
 	readonly loadConfig: () => Promise<Config>;
 	/** Reads and judges the TLS files; rejects with the reason. */
 	readonly readTlsFiles: (config: Config) => Promise<TlsFiles>;
+	/** What workers get in place of the material of the files. */
+	readonly forWorkers: (tls: TlsMaterial) => TlsMaterial;
 	/** Reads and judges the files that say whom we believe; rejects with the reason. */
 	readonly planIdentity: (config: Config) => Promise<IdentityPlan>;
 	/** What has changed in files that are read at the start alone. */
@@ -139,12 +142,12 @@ export class Reloader {
 	}
 
 	async #takeTls(config: Config, generation: number): Promise<void> {
-		const { readTlsFiles, pool, inForce } = this.#parts;
+		const { readTlsFiles, forWorkers, pool, inForce } = this.#parts;
 		const { material, warnings } = await readTlsFiles(config);
 		this.#warn(config, warnings);
 		this.#assertRunning();
 		await pool.switchAll(
-			(_, id) => ({ type: 'prepare-tls', id, tls: material }),
+			(_, id) => ({ type: 'prepare-tls', id, tls: forWorkers(material) }),
 			() => {
 				inForce.tls = material;
 				inForce.generation = generation;

@@ -23,7 +23,7 @@ export interface SharedRevocationsParts {
 export const POLL_MS = 400;
 /** Entries that are read at once. */
 const PAGE = 1_000;
-const TARGET = 'proxy::store';
+const TARGET = 'proxy::limiter';
 
 /**
  * What is revoked in the store, in addition to `revoked_path`. What is known stays while the store is away, and also when it has lost

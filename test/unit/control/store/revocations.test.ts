@@ -168,12 +168,12 @@ describe('what is revoked in the store', () => {
 		await time.advance(10 * POLL_MS);
 		assert.deepEqual(tenants(), ['filed', 'a']);
 		const said = () => log.lines.filter((line) => line.startsWith('warn'));
-		assert.deepEqual(said(), ['warn proxy::store: revocations of the store cannot be read; those known hold']);
+		assert.deepEqual(said(), ['warn proxy::limiter: revocations of the store cannot be read; those known hold']);
 		stream.failing = false;
 		stream.entries = [];
 		await time.advance(10 * POLL_MS);
 		assert.deepEqual(tenants(), ['filed', 'a']);
-		assert.equal(log.lines.filter((line) => line.startsWith('error proxy::store: revocations are gone')).length, 1);
+		assert.equal(log.lines.filter((line) => line.startsWith('error proxy::limiter: revocations are gone')).length, 1);
 		// A clock that is behind the last one's.
 		stream.add('3-0', 'revoke', 'tenant:b');
 		await time.advance(POLL_MS);
