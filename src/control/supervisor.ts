@@ -280,6 +280,7 @@ function createPool(
 		reclaim: (index) => {
 			state.memory.reclaim(index);
 			state.upstreams.clearGauges(index);
+			state.fleet?.workerDied();
 		},
 		log,
 		writeRecord: output.writeRecord,

@@ -3,7 +3,7 @@
  * TypeScript, for tests and simulations; `test/fixtures/lease-store-suite.ts` holds any store to it.
  *
  * The store has a ledger for each key: a token bucket of `capacity` that fills at `rps`, and, for each replica, what that one has been
- * given and has not yet reported as spent (`out`). Only reports empty the bucket; what is out is set aside in it. So a grant never exceeds
+ * given and has not yet reported as spent (`out`; below 0 where it has spent of its allowance). Only reports empty the bucket; what is out is set aside in it. So a grant never exceeds
  * `level - sum of out`, and at any moment all that replicas may still spend is in the bucket.
  *
  * A call says what *is* (tokens held, tokens spent since the term began), never what has changed. So any call may be lost, repeated or
@@ -34,7 +34,7 @@ export interface LeaseBatch {
 	readonly calls: readonly LeaseCall[];
 }
 
-/** All numbers are whole and not negative. */
+/** All numbers are whole, and only `held` may be negative. */
 export interface LeaseCall {
 	/** Of the ledger: 16 hexadecimal digits, with `s` before them for slots of `concurrency`. */
 	readonly key: string;
@@ -46,9 +46,12 @@ export interface LeaseCall {
 	readonly term: number;
 	/** Whether an answer has come in this term: then the ledger must have a record of this replica. */
 	readonly known: boolean;
-	/** Tokens that it has and keeps. */
+	/**
+	 * Tokens that it has and keeps, less the allowance that it has without asking (docs/scaling.md): below 0, it has spent of the allowance,
+	 * and wants to be given that back. Of slots: those that it has and keeps.
+	 */
 	readonly held: number;
-	/** Tokens spent in this term, including those that it had not been given. */
+	/** Tokens spent in this term, those of the allowance among them. */
 	readonly spent: number;
 	/** Tokens that it asks for. */
 	readonly want: number;
@@ -92,12 +95,12 @@ export const SWEEP_MS = 1_000;
  *   else if rps == 0:        level = capacity; time = now
  *   else:                    level = min(capacity, level + rps * max(0, now - time)); time = now
  *   if now - swept >= SWEEP_MS or now < swept:  swept = now; for each record r with now - r.stamp >= RECORD_MS (or r.stamp > now + RECORD_MS):
- *                            sum -= r.out; if rps > 0: level -= r.out; delete r
+ *                            sum -= r.out; if rps > 0: level -= max(0, r.out); delete r
  *   r = this replica's record
  *   if r and seq <= r.seq:   answer granted 0                      -- older than what is known
  *   if r and r.term == term: sum -= r.out; if rps > 0: level -= max(0, spent - r.spent)
  *   else:
- *     if r:                  sum -= r.out; if rps > 0: level -= r.out       -- the end of its last term was never reported
+ *     if r:                  sum -= r.out; if rps > 0: level -= max(0, r.out)   -- the end of its last term was never reported
  *     if known:              level = min(level, sum + held)         -- the ledger has lost its record: nobody gets what may have been spent
  *     else if rps > 0:       level -= spent
  *   free = floor((level - sum - held) to whole tokens)

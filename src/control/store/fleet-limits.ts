@@ -103,6 +103,11 @@ export class FleetLimits {
 		await Promise.allSettled(this.#leasing.leave(this.#now).map((batch) => this.#options.store.lease(batch)));
 	}
 
+	/** Once the thread has ended. */
+	workerDied(): void {
+		this.#leasing.workerDied(this.#now);
+	}
+
 	get facts(): FleetFacts {
 		const { standing, size } = this.#leasing;
 		const now = this.#now;

@@ -20,6 +20,8 @@ const LOOK_MS = 40;
 /** Before a ledger that had too little is asked again, ms: at least, and at most. */
 const STARVED_MS = 40;
 const MAX_WAIT_MS = 1_000;
+/** All replicas are back within this time of the first one, ms; what is shared meanwhile the store has to be told. */
+const RETURN_MS = 1_000;
 /** After so long without a request a tenant is idle, ms. */
 const IDLE_MS = 1_000;
 
@@ -27,9 +29,9 @@ const IDLE_MS = 1_000;
  * One key's lease at one replica: what the store is told of it and asked for it. Time is an argument; tokens lie in `LeaseTable`, where
  * workers spend them meanwhile.
  *
- * Of the tokens that are there the first `allowance` are this replica's own (see `allowance.ts`), the others are held for the store. What
- * has been spent in a term is `#put - tokens`. An allowance that has been spent is a debt: it is reported as spent like all else, and is
- * made good only once the ledger has room for it (`left >= 0`). So what a replica is ahead of the ledger never exceeds its allowance.
+ * Of the tokens that are there the first `allowance` are this replica's own (see `allowance.ts`), the others are held for the store; where
+ * there are fewer, it is in debt, and asks for the rest before anything else. What has been spent in a term is `#put - tokens`. So a
+ * replica never has more than its allowance and what the ledger has set aside for it.
  */
 export class Lease implements Lessee {
 	readonly place: number;
@@ -62,6 +64,9 @@ export class Lease implements Lessee {
 	#askedAt: number;
 	/** While the store is away: until when the share is counted, and the part of a token there is of it. */
 	#sharedAt: number;
+	/** Tokens of the share in this period of `RETURN_MS`, and in the one before. */
+	#sharedOf: [number, number] = [0, 0];
+	#sharedPeriod = 0;
 	#accrued = 0;
 	/** When to look again. */
 	lookAt: number;
@@ -130,7 +135,7 @@ export class Lease implements Lessee {
 		const surplus = this.#table.tokens(place) - allowance - portion;
 		if (surplus > portion / 4) this.#change(-surplus);
 		const before = this.#table.tokens(place);
-		const held = Math.max(0, before - allowance);
+		const held = before - allowance;
 		this.isCalling = true;
 		this.#tokensAtCall = before;
 		this.#wantAtCall = Math.max(0, portion - held);
@@ -157,19 +162,18 @@ export class Lease implements Lessee {
 		this.isCalling = false;
 		this.#known = true;
 		this.#answeredAt = sentAt;
-		const debt = Math.max(0, this.#allowance - this.#tokensAtCall);
 		// The ledger keeps no record without anything in it: what has been spent since is the beginning of a new term.
 		if (this.#isClosing) this.#begin(this.#tokensAtCall, this.#tokensAtCall);
-		this.#change(granted + (left >= 0 ? debt : 0));
-		// The ledger has too little for it. What others give back comes within milliseconds; who is ahead waits until it may have caught up.
-		if (left < 0 || granted < this.#wantAtCall) this.#notBefore = now + Math.max(STARVED_MS, this.#msFor(-left));
+		this.#change(granted);
+		// What others give back comes within milliseconds; what comes by itself takes its time.
+		if (granted < this.#wantAtCall) this.#notBefore = now + Math.max(STARVED_MS, this.#msFor(-left));
 		this.lookAt = Math.min(this.#callsUntil, now + this.#patience());
 		this.#table.tell(this.place, this.#mark(this.#table.tokens(this.place)), left);
 	}
 
-	/** A call that holds nothing and wants nothing. */
+	/** A call that holds nothing, owes nothing and wants nothing. */
 	get #isClosing(): boolean {
-		return this.#wantAtCall === 0 && this.#tokensAtCall <= this.#allowance;
+		return this.#wantAtCall === 0 && this.#tokensAtCall === this.#allowance;
 	}
 
 	/** At most the longest that is waited. */
@@ -196,10 +200,21 @@ export class Lease implements Lessee {
 		const whole = Math.max(0, Math.min(lacking, Math.floor(this.#accrued)));
 		this.#accrued = Math.min(1, this.#accrued - whole);
 		this.#change(whole);
-		// Of a term that the store knows nothing of, what is lacking is all that it has to be told.
-		if (!this.#known) this.#begin(this.#allowance, this.#table.tokens(this.place));
+		this.#countShare(whole, now);
+		// The store knows nothing of this term. It has to be told what is lacking, and what may have been shared after others were back.
+		if (!this.#known)
+			this.#begin(this.#allowance + this.#sharedOf[0] + this.#sharedOf[1], this.#table.tokens(this.place));
 		this.lookAt = now + LOOK_MS;
 		return lacking === 0 && !this.#known && now - this.#askedAt >= IDLE_MS ? 'vacate' : 'later';
+	}
+
+	#countShare(tokens: number, now: number): void {
+		const period = Math.floor(now / RETURN_MS);
+		if (period !== this.#sharedPeriod) {
+			this.#sharedOf = [0, period === this.#sharedPeriod + 1 ? this.#sharedOf[0] : 0];
+			this.#sharedPeriod = period;
+		}
+		this.#sharedOf[0] += tokens;
 	}
 
 	/** Its share is counted from here on. */

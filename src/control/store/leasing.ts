@@ -81,7 +81,7 @@ export class Leasing {
 		if (this.standing.isAway) return this.#sign(now, RETRY_MS, 1);
 		const batches: LeaseBatch[] = [];
 		while (this.#ready.size > 0 && this.#underWay.size < MAX_BATCHES) batches.push(this.#batch(now));
-		return batches.length > 0 ? batches : this.#sign(now, SIGN_MS, MAX_BATCHES);
+		return batches.length > 0 ? batches : this.#sign(now, this.standing.isFailing ? RETRY_MS : SIGN_MS, MAX_BATCHES);
 	}
 
 	answered(batch: LeaseBatch, answer: LeaseAnswer, now: number): void {
@@ -124,6 +124,12 @@ export class Leasing {
 			batches.push(this.#send(calls.slice(from, from + MAX_CALLS), [], now, leaving));
 		}
 		return batches;
+	}
+
+	/** A worker has died: nobody knows what it was about to say. */
+	workerDied(now: number): void {
+		for (const place of this.#table.survey()) this.#look(this.#leaseAt(place, now), now, true);
+		for (const place of this.#slotLeases?.survey() ?? []) this.#look(this.#slotsAt(place, now), now, true);
 	}
 
 	#tellWorkers(now: number): void {

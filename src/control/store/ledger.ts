@@ -79,7 +79,7 @@ interface Ledger {
 	level: number;
 	/** Microseconds, as all times here. */
 	time: number;
-	/** Sum of what is out. */
+	/** Sum of what is out; below 0 where more has been spent of allowances. */
 	out: number;
 	swept: number;
 	keepUntil: number;
@@ -102,7 +102,7 @@ function sweep(ledger: Ledger, rps: number, now: number): void {
 		if (Math.abs(now - stamp) < RECORD_MS * 1000) continue;
 		ledger.out -= out;
 		// Nobody will tell any more what has been spent of it.
-		if (rps > 0) ledger.level -= out;
+		if (rps > 0) ledger.level -= Math.max(0, out);
 		ledger.records.delete(replica);
 	}
 }
@@ -117,7 +117,7 @@ function settle(ledger: Ledger, call: LeaseCall, replica: string, seq: number, n
 	if (record !== undefined && record.term === term) {
 		if (rps > 0) ledger.level -= Math.max(0, spent - record.spent) * MILLION;
 	} else {
-		if (record !== undefined && rps > 0) ledger.level -= record.out;
+		if (record !== undefined && rps > 0) ledger.level -= Math.max(0, record.out);
 		if (known) ledger.level = Math.min(ledger.level, ledger.out + held);
 		else if (rps > 0) ledger.level -= spent * MILLION;
 	}

@@ -10,6 +10,8 @@ const RENEW_MS = 500;
 /** As with tokens: so many calls more at once, made up for by waiting. */
 const QUICK_CALLS = 4;
 const IDLE_MS = 1_000;
+/** After an outage all replicas have told the store within this time what is under way, ms. */
+const RETURN_MS = 1_000;
 
 /**
  * One tenant's slots of `concurrency` at one replica. What it has leased it may have under way; what is under way is always reported as
@@ -32,6 +34,9 @@ export class SlotLease implements Lessee {
 	#seenRefused: number;
 	#busyAt: number;
 	#reported = 0;
+	#wasAway = false;
+	/** Wants nothing before this. */
+	#modestUntil = 0;
 	lookAt: number;
 	turn = NO_TURN;
 
@@ -97,7 +102,9 @@ export class SlotLease implements Lessee {
 		this.#leases.lease(place, held);
 		this.isCalling = true;
 		this.#heldAtCall = held;
-		this.#wantAtCall = Math.max(0, target - held);
+		if (this.#wasAway) this.#modestUntil = now + RETURN_MS;
+		this.#wasAway = false;
+		this.#wantAtCall = now < this.#modestUntil ? 0 : Math.max(0, target - held);
 		this.#callsUntil = Math.max(this.#callsUntil, now) + CALL_MS;
 		this.lookAt = now + CALL_MS;
 		const limit = this.#leases.limit(place);
@@ -137,13 +144,14 @@ export class SlotLease implements Lessee {
 
 	/** Workers divide by themselves while the store is away. */
 	share(now: number): 'vacate' | 'later' {
-		this.isCalling = false;
+		this.#wasAway = true;
 		if (now - this.#answeredAt > LEASE_MS) this.#lose(now);
 		const isIdle = this.#counts.taken(this.place) === 0 && this.#leases.leased(this.place) === 0 && !this.#known;
 		return isIdle ? 'vacate' : this.#later(now + CALL_MS);
 	}
 
 	beginShare(): void {
+		this.#wasAway = true;
 		this.isCalling = false;
 	}
 

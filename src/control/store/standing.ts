@@ -4,10 +4,14 @@ import type { LeaseAnswer, LeaseBatch } from './contract.ts';
 /** What `[limiter] on_store_failure` says. */
 export type OnStoreFailure = 'share' | 'local' | 'refuse';
 
-/** Without a good answer for so long, and with a failure in it, the store is away, ms. */
-export const AWAY_MS = 1_000;
+/** Without a good answer for so long after a failure the store is away, ms. */
+export const AWAY_MS = 750;
 /** So many good answers in a row, and it is back. */
 const ANSWERS_BACK = 2;
+/** The most that one has to give that has lied: each lie doubles them. */
+const MAX_ANSWERS_BACK = 64;
+/** Until its lies are forgotten, ms. */
+const LIES_MS = 60_000;
 /** Replicas last seen are the most that were seen in this time, ms: those that lose the store first are not gone. */
 const SEEN_MS = 10_000;
 /** So much of a difference between the store's time and ours is a clock that is set right, ms. */
@@ -24,6 +28,7 @@ export class Standing {
 	#isAway = true;
 	/** Good answers in a row while away. */
 	#good = 0;
+	#answersBack = ANSWERS_BACK;
 	#answeredAt: number | undefined;
 	#failedAt: number | undefined;
 	/** In all, and in a row. */
@@ -47,6 +52,11 @@ export class Standing {
 
 	get isAway(): boolean {
 		return this.#isAway;
+	}
+
+	/** Whether the last call has failed. */
+	get isFailing(): boolean {
+		return this.#failedAt !== undefined;
 	}
 
 	/** Since when it is as it is. */
@@ -79,14 +89,17 @@ export class Standing {
 	answered(batch: LeaseBatch, answer: LeaseAnswer, now: number): boolean {
 		const lie = lieIn(batch, answer) ?? this.#timeLie(answer.nowMs, now);
 		if (lie !== undefined) {
+			// Who answers, but not truly, is not believed again at once.
+			this.#answersBack = Math.min(MAX_ANSWERS_BACK, 2 * this.#answersBack);
 			this.failed(lie, now);
 			return false;
 		}
 		this.#answeredAt = now;
 		this.#failedAt = undefined;
 		this.failuresInRow = 0;
+		if (!this.#isAway && now - this.#since > LIES_MS) this.#answersBack = ANSWERS_BACK;
 		this.#see(answer.replicas, now);
-		if (this.#isAway && ++this.#good >= ANSWERS_BACK) {
+		if (this.#isAway && ++this.#good >= this.#answersBack) {
 			this.#isAway = false;
 			this.#since = now;
 		}
@@ -104,7 +117,7 @@ export class Standing {
 
 	/** To be called now and then: the store goes away by not answering. */
 	tick(now: number): void {
-		if (this.#isAway || this.#failedAt === undefined || now - (this.#answeredAt ?? 0) < AWAY_MS) return;
+		if (this.#isAway || this.#failedAt === undefined || now - this.#failedAt < AWAY_MS) return;
 		this.#isAway = true;
 		this.#good = 0;
 		this.#since = now;

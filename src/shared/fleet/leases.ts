@@ -241,7 +241,17 @@ export class LeaseTable {
 
 	/** A place to look at, or -1: it has been occupied, has come to its mark, or had no token for a request. */
 	wake(): number {
-		return this.#wake.take();
+		for (;;) {
+			const place = this.#wake.take();
+			// It may have been given up since it was added. Who occupies it from here on adds it again.
+			if (place === -1 || this.tokens(place) !== -1) return place;
+		}
+	}
+
+	/** After a worker has died, perhaps before it could wake the main thread. @returns places that are occupied. */
+	*survey(): Generator<number> {
+		this.#wake.forget();
+		for (let place = 0; place < this.places; place++) if (this.tokens(place) !== -1) yield place;
 	}
 
 	/** As the store knows it: 16 hexadecimal digits. */
@@ -273,11 +283,12 @@ export class LeaseTable {
 		return Atomics.load(this.#cells, place * STRIDE + ALLOWANCE);
 	}
 
-	/** Adds tokens, or takes away those that are not spent meanwhile. @returns what there was before, and how it has changed. */
+	/** Adds tokens, or takes away those that are not spent meanwhile; of a vacant place nothing. @returns what there was before, and how it has changed. */
 	put(place: number, tokens: number): { readonly before: number; readonly change: number } {
 		const at = place * STRIDE + TOKENS;
 		for (;;) {
 			const word = Atomics.load(this.#cells, at);
+			if (word === VACANT) return { before: 0, change: 0 };
 			const before = tokensOf(word);
 			const change = Math.min(MAX_TOKENS, Math.max(0, before + tokens)) - before;
 			if (change === 0 || Atomics.compareExchange(this.#cells, at, word, word + change) === word) {

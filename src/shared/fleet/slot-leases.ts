@@ -65,6 +65,12 @@ export class SlotLeases {
 		return this.#wake.take();
 	}
 
+	/** After a worker has died. @returns places of tenants with a limit. */
+	*survey(): Generator<number> {
+		this.#wake.forget();
+		for (let place = 0; place < this.#limits.length; place++) if (this.limit(place) > 0) yield place;
+	}
+
 	limit(place: number): number {
 		return Atomics.load(this.#limits, place);
 	}

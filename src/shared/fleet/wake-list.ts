@@ -51,6 +51,11 @@ export class WakeList {
 		return entry - 1;
 	}
 
+	/** Main thread only, after a thread has died: it may have been about to add a place, which nobody else could add any more. */
+	forget(): void {
+		for (let place = 0; place < this.#flags.length; place++) Atomics.store(this.#flags, place, 0);
+	}
+
 	/** A thread is between counting and writing: two instructions. One that has died there never writes, and is passed over. */
 	#skip(): -1 {
 		if (++this.#waits > PATIENCE) this.#advance();
