@@ -52,7 +52,7 @@ end
 
 local function parse(text)
   if not text then return nil end
-  local out, spent, seq, term, stamp = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+  local out, spent, seq, term, stamp = string.match(text, '^(-?%d+) (%d+) (%d+) (%d+) (%d+)$')
   if not out then return nil end
   return { out = tonumber(out), spent = tonumber(spent), seq = tonumber(seq), term = tonumber(term), stamp = tonumber(stamp) }
 end
@@ -81,7 +81,7 @@ for i, key in ipairs(KEYS) do
       local other = parse(all[j + 1])
       if other and (now - other.stamp >= RECORD or other.stamp > now + RECORD) then
         sum = sum - other.out
-        if rps > 0 then level = level - other.out * TOKEN end
+        if rps > 0 then level = level - math.max(0, other.out) * TOKEN end
         redis.call('HDEL', key, all[j])
         if all[j] == replica then record = nil end
       end
@@ -97,7 +97,7 @@ for i, key in ipairs(KEYS) do
     else
       if record then
         sum = sum - record.out
-        if rps > 0 then level = level - record.out * TOKEN end
+        if rps > 0 then level = level - math.max(0, record.out) * TOKEN end
       end
       if known then
         level = math.min(level, (sum + held) * TOKEN)
