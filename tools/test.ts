@@ -67,7 +67,7 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 		],
 	].map((name) => `test/wire/${name}.test.ts`),
 	// These run no body module, or build their own.
-	...['deploy', 'image', 'status', 'store', 'lease-script', 'fleet', 'systemd-unit'].map(
+	...['deploy', 'image', 'status', 'store', 'lease-script', 'lease-store', 'fleet', 'systemd-unit'].map(
 		(name) => `test/system/${name}.test.ts`,
 	),
 ]);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { LimiterConfig } from '../../src/config/config.ts';
 import type { StoreFiles } from '../../src/control/files/store-files.ts';
 import { StoreClient } from '../../src/control/store/client.ts';
@@ -9,11 +9,17 @@ import type { LeaseBatch, LeaseCall } from '../../src/control/store/contract.ts'
 import type { StoreFailureReason } from '../../src/control/store/failure.ts';
 import { redisStore } from '../../src/control/store/redis.ts';
 import { RedisLeaseStore } from '../../src/control/store/redis-lease-store.ts';
+import { SharedRevocations } from '../../src/control/store/shared-revocations.ts';
 import { systemTimers } from '../../src/control/timers.ts';
-import { leaseStoreSuite } from '../fixtures/lease-store-suite.ts';
+import { NOTHING_REVOKED } from '../../src/identity/revocations.ts';
+import { systemClock } from '../../src/shared/clock.ts';
+import type { TlsMaterial } from '../../src/shared/messages.ts';
+import { RateLimitedLog } from '../../src/shared/rate-limited-log.ts';
+import { blockNamed } from '../fixtures/doc-blocks.ts';
 import { type TestPki, testPki } from '../fixtures/pki.ts';
 import { type RedisServer, startRedis, startSentinel } from '../fixtures/redis-server.ts';
 import { until } from '../fixtures/wait.ts';
+import { RecordedLog } from '../unit/control/fixtures/recorded-log.ts';
 import { missingTools } from './tools.ts';
 
 /** The client and the ledgers against a real redis-server: what it says when it is away, full, read-only, failing over. */
@@ -86,22 +92,6 @@ async function connect(
 	};
 	await client.start();
 	return { client, store, take, [Symbol.dispose]: () => client.stop() };
-}
-
-if (skip === false) {
-	leaseStoreSuite('redis-server', async () => {
-		const server = await startRedis();
-		const { client, store } = await connect(server);
-		return {
-			lease: (batch) => store.lease(batch),
-			advance: (ms) => sleep(ms + 1),
-			flush: async () => void (await server.do('FLUSHALL')),
-			close: () => {
-				client.stop();
-				return server.kill();
-			},
-		};
-	});
 }
 
 describe('a real redis-server as the store', { skip }, () => {
@@ -228,6 +218,31 @@ describe('a real redis-server as the store', { skip }, () => {
 		}
 		using elsewhere = await connect(guarded, { ...user, prefix: 'other' }, { password: 'hunter2' });
 		assert.equal(await elsewhere.take(1), 'permission');
+	});
+
+	it('has revocations that operators write by hand', async () => {
+		using a = await connect(server);
+		const log = new RecordedLog();
+		const revocations = new SharedRevocations({
+			client: a.client,
+			prefix: 'proxy',
+			takeOver: async () => {},
+			timers: systemTimers,
+			log: log.logger,
+			limitedLog: new RateLimitedLog(log.logger, systemClock(process.hrtime.bigint())),
+		});
+		const script = `redis-cli() { command redis-cli -p ${server.port} "$@"; }\n${blockNamed('revocations by hand')}`;
+		execFileSync('bash', ['-euc', script], { env: { ...process.env, SHA256: 'ab'.repeat(32) } });
+		await revocations.start();
+		revocations.stop();
+		const { revoked } = revocations.withShared({ clients: { revoked: NOTHING_REVOKED } } as TlsMaterial).clients!;
+		assert.deepEqual(revoked, {
+			tenants: [],
+			tokens: ['7d1f0c9e'],
+			certificates: ['AB'.repeat(32)],
+			serials: [{ issuer: 'C=DE, CN=Clients', serial: 'A1B' }],
+		});
+		assert.deepEqual(log.lines, ['info proxy::limiter: revocations read from the store']);
 	});
 
 	describe('with TLS', () => {
