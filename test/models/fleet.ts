@@ -107,9 +107,9 @@ export class Fleet {
 		return this.#replicas[replica]!.leasing;
 	}
 
-	/** The most that a tenant was admitted in any 10 s (100 buckets; up to 10.1 s are looked at, so it is never too few). */
-	mostIn10s(tenant: number): number {
-		return mostIn(this.#admitted[tenant]!, 10_000 / BUCKET_MS);
+	/** The most that a tenant was admitted in any 10 s since `from`, by steps of `BUCKET_MS`. */
+	mostIn10s(tenant: number, from = 0): number {
+		return mostIn(this.#admitted[tenant]!, 10_000 / BUCKET_MS, Math.floor(from / BUCKET_MS));
 	}
 
 	admitted(tenant: number, from = 0, to = this.now): number {
@@ -180,11 +180,11 @@ function sum(buckets: readonly number[], from: number, to: number): number {
 	return sum;
 }
 
-function mostIn(buckets: readonly number[], window: number): number {
+function mostIn(buckets: readonly number[], window: number, from: number): number {
 	let most = 0;
 	let inWindow = 0;
-	for (let i = 0; i < buckets.length; i++) {
-		inWindow += (buckets[i] ?? 0) - (buckets[i - window] ?? 0);
+	for (let i = from; i < buckets.length; i++) {
+		inWindow += (buckets[i] ?? 0) - (i - window < from ? 0 : (buckets[i - window] ?? 0));
 		most = Math.max(most, inWindow);
 	}
 	return most;

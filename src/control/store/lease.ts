@@ -1,10 +1,12 @@
 import { divideRate } from '../../shared/fleet/allowance.ts';
 import type { LeaseTable } from '../../shared/fleet/leases.ts';
 import { LEASE_MS, type LeaseCall, type LeaseGrant, MAX_CAPACITY } from './contract.ts';
-import { type Lessee, NO_TURN } from './lessee.ts';
+import { type Lessee, NO_TURN, type Terms } from './lessee.ts';
 
 /** A steady tenant's calls are so far apart, ms: 5 a second. */
 export const CALL_MS = 200;
+/** A steady lease's calls are at multiples of this, ms. */
+const MEETING_MS = 50;
 /** A tenant whose demand has just begun, moved or ended may call so often more at once, and makes up for it by waiting. */
 const QUICK_CALLS = 4;
 /** The first portion is for so long, ms; each next one for twice as long, up to a call's interval and what its answer takes. */
@@ -40,7 +42,8 @@ export class Lease implements Lessee {
 	#allowance: number;
 	/** Tokens put in during this term, less those taken out, and what was there at its beginning. */
 	#put: number;
-	#term = 1;
+	readonly #terms: Terms;
+	#term: number;
 	#known = false;
 	/** When the last call that has been answered was sent. */
 	#answeredAt: number;
@@ -72,8 +75,10 @@ export class Lease implements Lessee {
 	lookAt: number;
 	turn = NO_TURN;
 
-	constructor(table: LeaseTable, place: number, now: number) {
+	constructor(table: LeaseTable, place: number, terms: Terms, now: number) {
 		this.#table = table;
+		this.#terms = terms;
+		this.#term = terms.next();
 		this.place = place;
 		this.key = table.key(place);
 		this.#allowance = table.allowance(place);
@@ -139,7 +144,9 @@ export class Lease implements Lessee {
 		this.isCalling = true;
 		this.#tokensAtCall = before;
 		this.#wantAtCall = Math.max(0, portion - held);
-		this.#callsUntil = Math.max(this.#callsUntil, now) + CALL_MS;
+		// Steady leases meet at the same moments, and share their batches.
+		const from = now < this.#callsUntil ? this.#callsUntil : Math.floor(now / MEETING_MS) * MEETING_MS;
+		this.#callsUntil = from + CALL_MS;
 		this.lookAt = now + CALL_MS;
 		return {
 			key: this.key,
@@ -162,8 +169,8 @@ export class Lease implements Lessee {
 		this.isCalling = false;
 		this.#known = true;
 		this.#answeredAt = sentAt;
-		// The ledger keeps no record without anything in it: what has been spent since is the beginning of a new term.
-		if (this.#isClosing) this.#begin(this.#tokensAtCall, this.#tokensAtCall);
+		// All is even: what has been spent since is the beginning of a new term, and nobody need be told that this one is over.
+		if (this.#tokensAtCall + granted === this.#allowance) this.#begin(this.#tokensAtCall, this.#tokensAtCall);
 		this.#change(granted);
 		// What others give back comes within milliseconds; what comes by itself takes its time.
 		if (granted < this.#wantAtCall) this.#notBefore = now + Math.max(STARVED_MS, this.#msFor(-left));
@@ -234,7 +241,7 @@ export class Lease implements Lessee {
 
 	/** @param tokens that were there when nothing of the term had been spent, but for the debt that makes up the difference to `put`. */
 	#begin(put: number, tokens: number): void {
-		this.#term++;
+		this.#term = this.#terms.next();
 		this.#known = false;
 		this.#put = put;
 		this.#seenSpent = Math.max(0, put - tokens);

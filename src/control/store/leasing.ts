@@ -3,7 +3,7 @@ import { type LeaseMemory, LeaseTable } from '../../shared/fleet/leases.ts';
 import { SlotLeases } from '../../shared/fleet/slot-leases.ts';
 import { type LeaseAnswer, type LeaseBatch, type LeaseCall, MAX_CALLS } from './contract.ts';
 import { Lease } from './lease.ts';
-import { type Lessee, NO_TURN } from './lessee.ts';
+import { type Lessee, NO_TURN, Terms } from './lessee.ts';
 import { SlotLease } from './slot-lease.ts';
 import { type OnStoreFailure, Standing } from './standing.ts';
 
@@ -48,6 +48,7 @@ export class Leasing {
 	/** Those whose time has come, while batches are full. */
 	#ready = new Set<Lessee>();
 	readonly #underWay = new Map<LeaseBatch, { readonly lessees: readonly Lessee[]; readonly sentAt: number }>();
+	readonly #terms = new Terms();
 	#seq = 0;
 	#bornMs = 0;
 	#signedAt = Number.NEGATIVE_INFINITY;
@@ -168,7 +169,7 @@ export class Leasing {
 	#leaseAt(place: number, now: number): Lessee {
 		let lease = this.#leases.get(place);
 		if (lease === undefined) {
-			lease = new Lease(this.#table, place, now);
+			lease = new Lease(this.#table, place, this.#terms, now);
 			this.#leases.set(place, lease);
 		}
 		return lease;
@@ -177,7 +178,7 @@ export class Leasing {
 	#slotsAt(place: number, now: number): Lessee {
 		let lease = this.#slots.get(place);
 		if (lease === undefined) {
-			lease = new SlotLease(this.#slotLeases!, this.#slotCounts!, place, now);
+			lease = new SlotLease(this.#slotLeases!, this.#slotCounts!, place, this.#terms, now);
 			this.#slots.set(place, lease);
 		}
 		return lease;

@@ -1,5 +1,14 @@
 import type { LeaseCall, LeaseGrant } from './contract.ts';
 
+/** Numbers the terms of all leases of a replica. A place that is given up and taken again must not go on in a term that the store knows. */
+export class Terms {
+	#last = 0;
+
+	next(): number {
+		return ++this.#last;
+	}
+}
+
 /** Who leases something of a ledger: tokens (`lease.ts`) or slots (`slot-lease.ts`). `now` is monotonic milliseconds. */
 export interface Lessee {
 	readonly place: number;

@@ -3,7 +3,7 @@ import { leasedSlots } from '../../shared/fleet/allowance.ts';
 import type { SlotLeases } from '../../shared/fleet/slot-leases.ts';
 import { LEASE_MS, type LeaseCall, type LeaseGrant } from './contract.ts';
 import { CALL_MS } from './lease.ts';
-import { type Lessee, NO_TURN } from './lessee.ts';
+import { type Lessee, NO_TURN, type Terms } from './lessee.ts';
 
 /** What is unchanged is said again so often, ms: the ledger forgets what it does not hear of. */
 const RENEW_MS = 500;
@@ -23,7 +23,8 @@ export class SlotLease implements Lessee {
 	readonly key: string;
 	readonly #leases: SlotLeases;
 	readonly #counts: SlotCounts;
-	#term = 1;
+	readonly #terms: Terms;
+	#term: number;
 	#known = false;
 	#answeredAt: number;
 	#heldAtCall = 0;
@@ -40,7 +41,9 @@ export class SlotLease implements Lessee {
 	lookAt: number;
 	turn = NO_TURN;
 
-	constructor(leases: SlotLeases, counts: SlotCounts, place: number, now: number) {
+	constructor(leases: SlotLeases, counts: SlotCounts, place: number, terms: Terms, now: number) {
+		this.#terms = terms;
+		this.#term = terms.next();
 		this.place = place;
 		this.key = `s${counts.key(place)}`;
 		this.#leases = leases;
@@ -162,7 +165,7 @@ export class SlotLease implements Lessee {
 	}
 
 	#beginTerm(): void {
-		this.#term++;
+		this.#term = this.#terms.next();
 		this.#known = false;
 	}
 }

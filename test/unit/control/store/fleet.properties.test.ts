@@ -213,6 +213,23 @@ describe('one limit over all replicas', () => {
 		);
 	});
 
+	it('admits no more than the rate in the long run, with more replicas than the promise is for, too', () => {
+		for (const [replicas, rps] of [
+			[50, 10],
+			[60, 20],
+			[10, 40],
+		] as const) {
+			const given: Case = { replicas, rps, burst: rps, seed: 1, phases: [] };
+			const fleet = fleetOf(given);
+			const over = (ms: number): readonly Phase[] => [{ ms, load: 3, spread: 'even', everyMs: 0 }];
+			ask(fleet, given, over(8_000));
+			const begin = fleet.now;
+			ask(fleet, given, over(30_000));
+			const part = fleet.admitted(0, begin) / (30 * rps);
+			assert.ok(part > 0.97 && part < 1.03, `${part} of the rate at ${replicas} replicas`);
+		}
+	});
+
 	it('goes on with a share for each while the store is away, and comes back by itself', () => {
 		const given: Case = { replicas: 5, rps: 100, burst: 100, seed: 1, phases: [] };
 		let isAway = false;
