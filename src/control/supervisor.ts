@@ -7,11 +7,9 @@ import type { IdentitySeed } from '../identity/trust.ts';
 import { fetchKeys } from '../shared/jwks/fetch-keys.ts';
 import { KeyRefresher } from '../shared/jwks/key-refresher.ts';
 import type { Logger } from '../shared/log.ts';
-import type { TlsMaterial } from '../shared/messages.ts';
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import { watchCrls } from './crl/watch.ts';
 import { Drain } from './drain.ts';
-import { type StoreFacts, storeInWords } from './facts/store.ts';
 import { reloadedFiles, type StartFiles } from './files/inspection.ts';
 import { readTlsFiles } from './files/tls-files.ts';
 import { HealthProber } from './health/health.ts';
@@ -28,9 +26,7 @@ import { Reloader, switchIdentity } from './reload/reload.ts';
 import { FactReader } from './status/fact-reader.ts';
 import { Readiness } from './status/readiness.ts';
 import { StatusPages } from './status/status-pages.ts';
-import type { FleetLimits } from './store/fleet-limits.ts';
-import type { SharedRevocations } from './store/shared-revocations.ts';
-import type { SharedStore } from './store/shared-store.ts';
+import { Sharing } from './store/sharing.ts';
 import { systemTimers } from './timers.ts';
 import type { Tracing } from './trace/tracing.ts';
 import { configureHeaps } from './workers/heap.ts';
@@ -85,8 +81,8 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	const { files, bind, metricsBind, log } = options;
 	const { config, watch } = files;
 	configureHeaps(options.bodyMode);
-	const store = await createStore(options);
-	const state = createState(files, options.workers, log, store?.fleet);
+	const sharing = await Sharing.create(files, systemTimers);
+	const state = createState(files, options.workers, log, sharing.settings);
 	for (const warning of state.warnings) log.warn(TARGET, warning);
 	for (const warning of files.warnings) log.warn(TARGET, describeProblem(config.path, warning));
 	await assertFree(bind, '--bind');
@@ -94,31 +90,26 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	const tracing = await createTracing(options, state);
 	const prober = createProber(options, state);
 	const remoteKeys = createRemoteKeys(options, state, () => pool);
-	const revocations = createRevocations(options, state, store, () => pool);
-	const pool = createPool(options, state, remoteKeys, revocations, tracing);
-	const { fleet } = state;
-	const storeFacts = store && fleet && (() => store.facts(fleet.facts, revocations));
+	const pool = createPool(options, state, remoteKeys, sharing, tracing);
+	useStore(options, state, pool, sharing);
 	const readiness = new Readiness(
 		() => pool.listening,
 		() => remoteKeys.awaited,
-		storeFacts && (() => storeInWords(storeFacts())),
+		() => sharing.inWords,
 	);
-	const sources = metricSources(options, state, pool, remoteKeys, tracing, storeFacts);
+	const sources = metricSources(options, state, pool, remoteKeys, tracing, sharing);
 	const status = options.statusPage ? createStatus(options, state, sources, readiness) : undefined;
 	const metrics = await startMetrics(metricsBind, sources, readiness, log, status?.routes);
 	prober.watch(state.upstreams.current.upstreams.values());
-	await Promise.all([prober.start(), remoteKeys.start(FIRST_KEYS_MS), startSharing(store, fleet, revocations)]);
+	await Promise.all([prober.start(), remoteKeys.start(FIRST_KEYS_MS), sharing.start()]);
 	useIdentity(state, remoteKeys, remoteKeys.compose(state.inForce.identity));
 	options.onAccepting();
 	const port = await pool.start();
 	remoteKeys.serve();
-	revocations?.serve();
+	sharing.serve();
 
-	const reloader = createReloader(options, state, prober, pool, remoteKeys, revocations);
-	const drain = createDrain(options, pool, {
-		flush: () => tracing?.flush(LAST_SPANS_MS),
-		leave: fleet && (() => leaveFleet(fleet, revocations)),
-	});
+	const reloader = createReloader(options, state, prober, pool, remoteKeys, sharing);
+	const drain = createDrain(options, pool, tracing, sharing);
 	watchCrls({
 		timers: systemTimers,
 		crls: () => state.inForce.tls.clients?.crls ?? [],
@@ -174,49 +165,6 @@ function createProber({ files: { config }, log }: SupervisorOptions, { clock }: 
 /** So long the listener waits for an issuer, as it does for probes; without keys its tokens are refused, and `/readyz` says so. */
 const FIRST_KEYS_MS = 2_000;
 
-/** So long it waits for the store of limits, once there is a connection or could be none. */
-const FIRST_LEASES_MS = 2_000;
-
-/** `undefined` without `[limiter]`: then no library is loaded for it. */
-async function createStore({ files: { config, store } }: SupervisorOptions): Promise<SharedStore | undefined> {
-	if (config.limiter === undefined) return undefined;
-	const { SharedStore } = await import('./store/shared-store.ts');
-	return new SharedStore(config.limiter, store, systemTimers);
-}
-
-async function startSharing(
-	store: SharedStore | undefined,
-	fleet: FleetLimits | undefined,
-	revocations: SharedRevocations | undefined,
-): Promise<void> {
-	await store?.connect();
-	await Promise.all([fleet?.start(FIRST_LEASES_MS), revocations?.start()]);
-}
-
-function createRevocations(
-	{ log }: SupervisorOptions,
-	{ inForce, clock }: ProcessState,
-	store: SharedStore | undefined,
-	pool: () => WorkerPool,
-): SharedRevocations | undefined {
-	const revocations: SharedRevocations | undefined = store?.revocations({
-		takeOver: () =>
-			pool().switchAll(
-				(_, id) => ({ type: 'prepare-tls', id, tls: forWorkers(revocations, inForce.tls) }),
-				() => {},
-			),
-		timers: systemTimers,
-		log,
-		limitedLog: new RateLimitedLog(log, clock),
-	});
-	return revocations;
-}
-
-/** What is revoked in the store is added to what the files say. */
-function forWorkers(revocations: SharedRevocations | undefined, tls: TlsMaterial): TlsMaterial {
-	return revocations?.withShared(tls) ?? tls;
-}
-
 function createRemoteKeys(
 	{ files: { config, remotes }, log }: SupervisorOptions,
 	state: ProcessState,
@@ -257,7 +205,7 @@ function createPool(
 	options: SupervisorOptions,
 	state: ProcessState,
 	remoteKeys: RemoteKeys,
-	revocations: SharedRevocations | undefined,
+	sharing: Sharing,
 	tracing: Tracing | undefined,
 ): WorkerPool {
 	const { bind, workerUrl, logFilter, log, output } = options;
@@ -269,7 +217,7 @@ function createPool(
 			new Worker(workerUrl, {
 				name: `worker-${index}`,
 				workerData: seedWorker(state, config, {
-					tls: forWorkers(revocations, state.inForce.tls),
+					tls: sharing.forWorkers(state.inForce.tls),
 					index,
 					bind: { host: bind.host, port },
 					logFilter,
@@ -291,13 +239,31 @@ function createPool(
 	});
 }
 
+/** What is revoked in the store goes to the workers in a round of its own. */
+function useStore(
+	{ log }: SupervisorOptions,
+	{ fleet, inForce, clock }: ProcessState,
+	pool: WorkerPool,
+	sharing: Sharing,
+): void {
+	sharing.use(fleet, {
+		takeOver: () =>
+			pool.switchAll(
+				(_, id) => ({ type: 'prepare-tls', id, tls: sharing.forWorkers(inForce.tls) }),
+				() => {},
+			),
+		log,
+		limitedLog: new RateLimitedLog(log, clock),
+	});
+}
+
 function metricSources(
 	{ version, bodyMode }: SupervisorOptions,
 	state: ProcessState,
 	pool: WorkerPool,
 	remoteKeys: RemoteKeys,
 	tracing: Tracing | undefined,
-	store: (() => StoreFacts) | undefined,
+	sharing: Sharing,
 ): MetricSources {
 	return {
 		build: { version, bodyMode, node: process.versions.node },
@@ -314,7 +280,7 @@ function metricSources(
 		now: () => state.clock.now(),
 		wallSeconds: () => state.clock.wallSeconds(),
 		spans: tracing && (() => tracing.counts),
-		store,
+		store: () => sharing.facts,
 	};
 }
 
@@ -342,7 +308,7 @@ function createReloader(
 	prober: HealthProber,
 	pool: WorkerPool,
 	remoteKeys: RemoteKeys,
-	revocations: SharedRevocations | undefined,
+	sharing: Sharing,
 ): Reloader {
 	return new Reloader({
 		booted: config,
@@ -353,7 +319,7 @@ function createReloader(
 			return current;
 		},
 		readTlsFiles: (current) => readTlsFiles(current, new Date()),
-		forWorkers: (tls) => forWorkers(revocations, tls),
+		forWorkers: (tls) => sharing.forWorkers(tls),
 		planIdentity: (current) => planIdentity(current, inForce.identity, remoteKeys),
 		changedInVain: (current) => changedInVain(config, current, inForce.identity),
 		configWarnings,
@@ -369,16 +335,12 @@ function createReloader(
 /** For spans of the last requests, ms: a collector that is away does not hold up the end. */
 const LAST_SPANS_MS = 1_500;
 
-/** For leases that go back, ms: those of a store that is away run out by themselves. */
-const LAST_LEASES_MS = 1_000;
-
-/** What is done once the last request has ended. */
-interface LastThings {
-	readonly flush: () => Promise<void> | undefined;
-	readonly leave: (() => Promise<void>) | undefined;
-}
-
-function createDrain({ files: { config }, log, exit }: SupervisorOptions, pool: WorkerPool, last: LastThings): Drain {
+function createDrain(
+	{ files: { config }, log, exit }: SupervisorOptions,
+	pool: WorkerPool,
+	tracing: Tracing | undefined,
+	sharing: Sharing,
+): Drain {
 	return new Drain({
 		drainWorkers: () => pool.drain(),
 		delayMs: config.limits.shutdownDelayMs,
@@ -387,16 +349,7 @@ function createDrain({ files: { config }, log, exit }: SupervisorOptions, pool: 
 		log,
 		exit: (code) => {
 			if (code !== 0) return exit(code);
-			void Promise.all([last.flush(), last.leave?.()]).then(() => exit(code));
+			void Promise.all([tracing?.flush(LAST_SPANS_MS), sharing.leave()]).then(() => exit(code));
 		},
 	});
-}
-
-async function leaveFleet(fleet: FleetLimits, revocations: SharedRevocations | undefined): Promise<void> {
-	revocations?.stop();
-	const { promise, resolve } = Promise.withResolvers<void>();
-	const cancel = systemTimers.after(LAST_LEASES_MS, resolve);
-	void fleet.stop().then(resolve);
-	await promise;
-	cancel();
 }

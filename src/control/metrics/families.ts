@@ -42,8 +42,8 @@ export interface MetricSources {
 	readonly remoteKeys: () => Iterable<SelfRefreshing<KeySetSeed> & { readonly issuer: { readonly issuer: string } }>;
 	/** Spans by what became of them in the main thread; `undefined`: nothing is traced. */
 	readonly spans?: (() => { readonly exported: number; readonly failed: number; readonly dropped: number }) | undefined;
-	/** `undefined`: limits are this process's own. */
-	readonly store?: (() => StoreFacts) | undefined;
+	/** Gives `undefined` where limits are this process's own. */
+	readonly store?: (() => StoreFacts | undefined) | undefined;
 	/** Monotonic milliseconds, the scale of the histograms. */
 	readonly now: () => number;
 	/** Wall-clock seconds since the epoch. */
@@ -171,9 +171,10 @@ function* writeLimiter(page: Exposition, { budgets: { limiter } }: MetricSources
 }
 
 function writeStore(page: Exposition, { store }: MetricSources): void {
+	const facts = store?.();
 	// Readers forget a family without samples.
-	if (store === undefined) return;
-	const { isAway, calls, replicas, leases, revocations } = store();
+	if (facts === undefined) return;
+	const { isAway, calls, replicas, leases, revocations } = facts;
 	page.family(FAMILIES.storeUp).sample(isAway ? 0 : 1);
 	const results = page.family(FAMILIES.storeCalls).sample(calls.success, { result: 'success' });
 	for (const reason of STORE_FAILURES) results.sample(calls.failures.get(reason) ?? 0, { result: reason });
