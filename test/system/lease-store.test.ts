@@ -1,3 +1,4 @@
+import { after } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createClient } from '@redis/client';
 import { RedisLeaseStore } from '../../src/control/store/redis-lease-store.ts';
@@ -8,6 +9,7 @@ import { missingTools } from './tools.ts';
 /** What any store of leases has to do, a real redis-server does. */
 if (missingTools('redis-server') === false) {
 	const server = await startRedis();
+	after(() => server.kill());
 	leaseStoreSuite('redis-server', async () => {
 		const client = createClient({ RESP: 2, socket: { host: '127.0.0.1', port: Number(server.port) } });
 		await client.connect();

@@ -231,8 +231,8 @@ describe('a real redis-server as the store', { skip }, () => {
 			log: log.logger,
 			limitedLog: new RateLimitedLog(log.logger, systemClock(process.hrtime.bigint())),
 		});
-		const script = `redis-cli() { command redis-cli -p ${server.port} "$@"; }\n${blockNamed('revocations by hand')}`;
-		execFileSync('bash', ['-euc', script], { env: { ...process.env, SHA256: 'ab'.repeat(32) } });
+		const script = `redis-cli() { command redis-cli -p ${server.port} "$@"; }\n${blockNamed('revocations by hand').code}`;
+		execFileSync('bash', ['--norc', '-euc', script], { env: { ...process.env, SHA256: 'ab'.repeat(32) } });
 		await revocations.start();
 		revocations.stop();
 		const { revoked } = revocations.withShared({ clients: { revoked: NOTHING_REVOKED } } as TlsMaterial).clients!;
