@@ -6,6 +6,7 @@ import type {
 	ConfigFiles,
 	GroupAddress,
 	HealthSettings,
+	LimiterConfig,
 	Limits,
 	RouteConfig,
 	UpstreamGroupConfig,
@@ -16,6 +17,7 @@ import { diagnose, duplicatePrefixes, linesByKey } from './diagnose.ts';
 import { ConfigError, type ConfigProblem } from './error.ts';
 import { issuerFiles, toIssuers, toRateClaim } from './issuer.ts';
 import { issuerConflicts } from './issuer-conflicts.ts';
+import { limiterConflicts } from './limiter-conflicts.ts';
 import { quotaConflicts } from './quota-conflicts.ts';
 import { type ConfigFile, configFile } from './schema.ts';
 import { stripConflicts } from './strip-conflicts.ts';
@@ -85,6 +87,7 @@ function diagnoseConfig(text: string, path: string): ConfigReading {
 		...issuerConflicts(document),
 		...quotaConflicts(document),
 		...traceConflicts(document),
+		...limiterConflicts(document),
 	];
 	const lines = linesByKey(document);
 	if (result.success && problems.length === 0) {
@@ -103,7 +106,7 @@ function namedFiles(
 ): ConfigFiles {
 	const wrong = new Set(problems.map(({ key }) => key));
 	const usable = (value: unknown, key: string) => (typeof value === 'string' && !wrong.has(key) ? value : undefined);
-	const named = (table: 'tls' | 'jwt' | 'trace', key: string): string | undefined =>
+	const named = (table: 'tls' | 'jwt' | 'trace' | 'limiter', key: string): string | undefined =>
 		usable((root[table] as TomlTable | undefined)?.[key], `${table}.${key}`);
 	const crls = (root.tls as TomlTable | undefined)?.crl_path;
 	return {
@@ -117,6 +120,14 @@ function namedFiles(
 		},
 		jwt: { publicKeyPath: named('jwt', 'jwks_path') },
 		trace: { caPath: named('trace', 'ca_path'), headersPath: named('trace', 'headers_path') },
+		limiter: {
+			passwordPath: named('limiter', 'password_path'),
+			sentinelPasswordPath: named('limiter', 'sentinel_password_path'),
+			caPath: named('limiter', 'ca_path'),
+			certPath: named('limiter', 'cert_path'),
+			keyPath: named('limiter', 'key_path'),
+			secretPath: named('limiter', 'secret_path'),
+		},
 		revokedPath: usable(root.revoked_path, 'revoked_path'),
 		issuerFiles: (Array.isArray(root.issuers) ? root.issuers : []).flatMap((issuer, i) =>
 			issuerFiles(issuer ?? {}, i, (key) => ![...wrong].some((problem) => problem?.startsWith(key))),
@@ -201,6 +212,7 @@ function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Confi
 		log: { access: file.log.access, requestId: file.log.request_id },
 		metrics: { buckets: file.metrics.buckets, gateBuckets: file.metrics.gate_buckets },
 		trace: file.trace && toTrace(file.trace),
+		limiter: file.limiter && toLimiter(file.limiter),
 		status: file.status,
 	};
 }
@@ -214,6 +226,28 @@ function toTrace(trace: NonNullable<ConfigFile['trace']>): NonNullable<Config['t
 		serviceName: trace.service_name,
 		tenants: trace.tenants,
 		maxSpans: trace.max_queue_spans,
+	};
+}
+
+function toLimiter(limiter: NonNullable<ConfigFile['limiter']>): LimiterConfig {
+	return {
+		store: limiter.store,
+		sentinelName: limiter.sentinel_name,
+		cluster: limiter.cluster,
+		onStoreFailure: limiter.on_store_failure,
+		replicas: limiter.replicas,
+		username: limiter.username,
+		passwordPath: limiter.password_path,
+		sentinelUsername: limiter.sentinel_username,
+		sentinelPasswordPath: limiter.sentinel_password_path,
+		caPath: limiter.ca_path,
+		certPath: limiter.cert_path,
+		keyPath: limiter.key_path,
+		serverName: limiter.server_name,
+		secretPath: limiter.secret_path,
+		prefix: limiter.prefix,
+		timeoutMs: milliseconds(limiter.timeout_secs),
+		revocations: limiter.revocations,
 	};
 }
 

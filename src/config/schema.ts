@@ -15,6 +15,7 @@ import {
 	seconds,
 	wholeNumberOr,
 } from './tables/kinds.ts';
+import { limiter } from './tables/limiter.ts';
 import { limits } from './tables/limits.ts';
 import { listener } from './tables/listener.ts';
 import { log } from './tables/log.ts';
@@ -83,6 +84,7 @@ export const configFile = z.strictObject({
 	log: emptyIfAbsent(log),
 	metrics: emptyIfAbsent(metrics),
 	trace: trace.optional(),
+	limiter: limiter.optional(),
 	status: emptyIfAbsent(status),
 });
 
@@ -101,6 +103,7 @@ export const KEYS: ReadonlyMap<string, readonly string[]> = new Map([
 	['log', Object.keys(log.shape)],
 	['metrics', Object.keys(metrics.shape)],
 	['trace', Object.keys(trace.shape)],
+	['limiter', Object.keys(limiter.shape)],
 	['status', Object.keys(status.shape)],
 	['tenants', Object.keys(tenant.shape)],
 	['upstreams', Object.keys(upstream.shape)],

@@ -108,7 +108,7 @@ export function processLimits(config: Config, wantedWorkers: number) {
 export function seedWorker(
 	{ clockEpoch, workers, inForce, upstreams, memory }: ProcessState,
 	{ limits, listener, tenantRps, log, trace }: Config,
-	{ index, bind, logFilter }: { index: number; bind: ListenAddress; logFilter: string },
+	{ tls, index, bind, logFilter }: Pick<WorkerSeed, 'tls' | 'index' | 'logFilter'> & { bind: ListenAddress },
 ): WorkerSeed {
 	return {
 		index,
@@ -120,7 +120,7 @@ export function seedWorker(
 		limits,
 		tenantRps,
 		identity: inForce.identity,
-		tls: inForce.tls,
+		tls,
 		routing: upstreams.seed(upstreams.current, index),
 		limiter: memory.limiter,
 		leases: memory.leases,

@@ -31,7 +31,7 @@ import { RoutingSwitch } from './reload/routing-switch.ts';
 import { FactReader } from './status/fact-reader.ts';
 import { Readiness } from './status/readiness.ts';
 import { StatusPages } from './status/status-pages.ts';
-import type { FleetSettings } from './store/fleet-limits.ts';
+import { Sharing } from './store/sharing.ts';
 import { systemTimers } from './timers.ts';
 import type { Tracing } from './trace/tracing.ts';
 import { configureHeaps } from './workers/heap.ts';
@@ -56,8 +56,6 @@ export interface SupervisorOptions {
 	readonly output: LogOutput;
 	readonly version: string;
 	readonly bodyMode: string;
-	/** With whom limits are shared; `undefined`: with nobody. */
-	readonly fleet?: FleetSettings | undefined;
 	/** From here on there are connections: whoever wants the process to end has to drain it. */
 	readonly onAccepting: () => void;
 	/** Ends the process. */
@@ -89,7 +87,8 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	const { files, bind, metricsBind, log } = options;
 	const { config, watch } = files;
 	configureHeaps(options.bodyMode);
-	const state = createState(files, options.workers, log, options.fleet);
+	const sharing = await Sharing.create(files, systemTimers);
+	const state = createState(files, options.workers, log, sharing.settings);
 	for (const warning of state.warnings) log.warn(TARGET, warning);
 	for (const warning of files.warnings) log.warn(TARGET, describeProblem(config.path, warning));
 	await assertFree(bind, '--bind');
@@ -97,28 +96,31 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	const tracing = await createTracing(options, state);
 	const prober = createProber(options, state);
 	const remoteKeys = createRemoteKeys(options, state, () => pool);
-	const pool = createPool(options, state, remoteKeys, tracing);
+	const pool = createPool(options, state, remoteKeys, sharing, tracing);
 	const { addresses, routing, takeOver } = createRouting(options, state, prober, pool);
+	useStore(options, state, pool, sharing);
 	const readiness = new Readiness(
 		() => pool.listening,
 		() => remoteKeys.awaited,
+		() => sharing.inWords,
 	);
-	const sources = metricSources(options, state, pool, remoteKeys, addresses, tracing);
+	const sources = metricSources(options, state, pool, remoteKeys, addresses, tracing, sharing);
 	const status = options.statusPage ? createStatus(options, state, sources, readiness) : undefined;
 	const metrics = await startMetrics(metricsBind, sources, readiness, log, status?.routes);
 	await Promise.all([
 		proveUpstreams(config.routes, state, addresses, prober),
 		remoteKeys.start(FIRST_KEYS_MS),
-		state.fleet?.start(FIRST_LEASES_MS),
+		sharing.start(),
 	]);
 	useIdentity(state, remoteKeys, remoteKeys.compose(state.inForce.identity));
 	options.onAccepting();
 	const port = await pool.start();
 	remoteKeys.serve();
 	takeOver.serve();
+	sharing.serve();
 
-	const reloader = createReloader(options, state, routing, pool, remoteKeys);
-	const drain = createDrain(options, state, pool, tracing);
+	const reloader = createReloader(options, state, routing, pool, remoteKeys, sharing);
+	const drain = createDrain(options, pool, tracing, sharing);
 	watchCrls({
 		timers: systemTimers,
 		crls: () => state.inForce.tls.clients?.crls ?? [],
@@ -210,9 +212,6 @@ async function proveUpstreams(
 /** So long the listener waits for an issuer, as it does for probes; without keys its tokens are refused, and `/readyz` says so. */
 const FIRST_KEYS_MS = 2_000;
 
-/** So long it waits for the store of limits. */
-const FIRST_LEASES_MS = 2_000;
-
 function createRemoteKeys(
 	{ files: { config, remotes }, log }: SupervisorOptions,
 	state: ProcessState,
@@ -253,6 +252,7 @@ function createPool(
 	options: SupervisorOptions,
 	state: ProcessState,
 	remoteKeys: RemoteKeys,
+	sharing: Sharing,
 	tracing: Tracing | undefined,
 ): WorkerPool {
 	const { bind, workerUrl, logFilter, log, output } = options;
@@ -263,7 +263,12 @@ function createPool(
 		spawn: (index, port) =>
 			new Worker(workerUrl, {
 				name: `worker-${index}`,
-				workerData: seedWorker(state, config, { index, bind: { host: bind.host, port }, logFilter }),
+				workerData: seedWorker(state, config, {
+					tls: sharing.forWorkers(state.inForce.tls),
+					index,
+					bind: { host: bind.host, port },
+					logFilter,
+				}),
 			}),
 		listenProblem: (error) => listenProblem(bind, '--bind', error),
 		onUnknownKey: (issuer) => remoteKeys.unknownKey(issuer),
@@ -281,6 +286,24 @@ function createPool(
 	});
 }
 
+/** What is revoked in the store goes to the workers in a round of its own. */
+function useStore(
+	{ log }: SupervisorOptions,
+	{ fleet, inForce, clock }: ProcessState,
+	pool: WorkerPool,
+	sharing: Sharing,
+): void {
+	sharing.use(fleet, {
+		takeOver: () =>
+			pool.switchAll(
+				(_, id) => ({ type: 'prepare-tls', id, tls: sharing.forWorkers(inForce.tls) }),
+				() => {},
+			),
+		log,
+		limitedLog: new RateLimitedLog(log, clock),
+	});
+}
+
 function metricSources(
 	{ version, bodyMode }: SupervisorOptions,
 	state: ProcessState,
@@ -288,6 +311,7 @@ function metricSources(
 	remoteKeys: RemoteKeys,
 	addresses: DnsAddresses,
 	tracing: Tracing | undefined,
+	sharing: Sharing,
 ): MetricSources {
 	return {
 		build: { version, bodyMode, node: process.versions.node },
@@ -306,6 +330,7 @@ function metricSources(
 		now: () => state.clock.now(),
 		wallSeconds: () => state.clock.wallSeconds(),
 		spans: tracing && (() => tracing.counts),
+		store: () => sharing.facts,
 	};
 }
 
@@ -333,6 +358,7 @@ function createReloader(
 	routing: RoutingSwitch,
 	pool: WorkerPool,
 	remoteKeys: RemoteKeys,
+	sharing: Sharing,
 ): Reloader {
 	return new Reloader({
 		booted: config,
@@ -344,6 +370,7 @@ function createReloader(
 		},
 		readTlsFiles: (current) => readTlsFiles(current, new Date()),
 		readUpstreamTlsFiles: (current) => readUpstreamTlsFiles(current, new Date()),
+		forWorkers: (tls) => sharing.forWorkers(tls),
 		planIdentity: (current) => planIdentity(current, inForce.identity, remoteKeys),
 		changedInVain: (current) => changedInVain(config, current, inForce.identity),
 		configWarnings,
@@ -357,14 +384,12 @@ function createReloader(
 
 /** For spans of the last requests, ms: a collector that is away does not hold up the end. */
 const LAST_SPANS_MS = 1_500;
-/** For what is left over of leases, ms: without it the store waits for them to run out. */
-const LAST_LEASES_MS = 500;
 
 function createDrain(
 	{ files: { config }, log, exit }: SupervisorOptions,
-	{ fleet }: ProcessState,
 	pool: WorkerPool,
 	tracing: Tracing | undefined,
+	sharing: Sharing,
 ): Drain {
 	return new Drain({
 		drainWorkers: () => pool.drain(),
@@ -373,8 +398,8 @@ function createDrain(
 		timers: systemTimers,
 		log,
 		exit: (code) => {
-			if (code !== 0 || (tracing ?? fleet) === undefined) return exit(code);
-			void Promise.all([tracing?.flush(LAST_SPANS_MS), fleet?.stop(LAST_LEASES_MS)]).then(() => exit(code));
+			if (code !== 0) return exit(code);
+			void Promise.all([tracing?.flush(LAST_SPANS_MS), sharing.leave()]).then(() => exit(code));
 		},
 	});
 }

@@ -8,6 +8,7 @@ import type { TlsMaterial } from '../../shared/messages.ts';
 import { FileWatch, stampOf } from '../reload/file-watch.ts';
 import { systemTimers } from '../timers.ts';
 import { judgeIdentityFiles } from './identity-files.ts';
+import { judgeStoreFiles, type StoreFiles } from './store-files.ts';
 import { judgeTlsFiles } from './tls-files.ts';
 import { judgeTraceFiles, type TraceFiles } from './trace-files.ts';
 import { judgeUpstreamTlsFiles, type UpstreamTlsMaterial, upstreamTlsPaths } from './upstream-tls-files.ts';
@@ -23,6 +24,8 @@ export interface StartFiles {
 	readonly upstreamTls: UpstreamTlsMaterial;
 	/** What the files of `[trace]` hold. */
 	readonly trace: TraceFiles;
+	/** What the files of `[limiter]` hold. */
+	readonly store: StoreFiles;
 	/** What can be used and is doubtful. */
 	readonly warnings: readonly ConfigProblem[];
 	/** Watches the files that a reload reads, from before they were read; `undefined` without `reload_on_change`. */
@@ -43,12 +46,13 @@ export async function inspect(path: string, now: Date): Promise<Inspection> {
 	const { identity, remotes = [], ...found } = await judgeIdentityFiles(files, config);
 	const { upstreamTls, ...upstreams } = await judgeUpstreamTlsFiles(files, config, now);
 	const { trace, ...traceFound } = await judgeTraceFiles(files);
-	const judged = [tls, found, upstreams, traceFound];
+	const { store, ...storeFound } = await judgeStoreFiles(files);
+	const judged = [tls, found, upstreams, traceFound, storeFound];
 	const warnings = [...(config === undefined ? [] : configWarnings(config)), ...judged.flatMap((one) => one.warnings)];
 	const { material } = tls;
-	const usable = config && material && identity && upstreamTls && trace;
+	const usable = config && material && identity && upstreamTls && trace && store;
 	return {
-		files: usable && { config, tls: material, identity, remotes, upstreamTls, trace, warnings },
+		files: usable && { config, tls: material, identity, remotes, upstreamTls, trace, store, warnings },
 		problems: [...problems, ...judged.flatMap((one) => one.problems)],
 		warnings,
 	};

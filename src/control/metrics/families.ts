@@ -9,9 +9,11 @@ import { TLS_VERSIONS, type WorkerStats } from '../../shared/stats.ts';
 import { UpstreamLoad } from '../../shared/upstream-load.ts';
 import { expiringOf, expiringOfUpstreams } from '../facts/certificates.ts';
 import { loopFact } from '../facts/loops.ts';
+import type { StoreFacts } from '../facts/store.ts';
 import type { ProcessMemory } from '../process-memory.ts';
 import type { ConfigInForce } from '../reload/config-in-force.ts';
 import { RELOADED_PARTS, type ReloadJournal } from '../reload/journal.ts';
+import { STORE_FAILURES } from '../store/failure.ts';
 import type { RouteCounters, Upstream, UpstreamGroup } from '../upstreams.ts';
 import { addUp, sum, total } from './adding-up.ts';
 import type { Exposition } from './exposition.ts';
@@ -46,6 +48,8 @@ export interface MetricSources {
 	readonly addresses: () => Iterable<SelfRefreshing<readonly unknown[]> & { readonly group: string }>;
 	/** Spans by what became of them in the main thread; `undefined`: nothing is traced. */
 	readonly spans?: (() => { readonly exported: number; readonly failed: number; readonly dropped: number }) | undefined;
+	/** Gives `undefined` where limits are this process's own. */
+	readonly store?: (() => StoreFacts | undefined) | undefined;
 	/** Monotonic milliseconds, the scale of the histograms. */
 	readonly now: () => number;
 	/** Wall-clock seconds since the epoch. */
@@ -76,6 +80,7 @@ export function* writeProxyFamilies(page: Exposition, sources: MetricSources): G
 	writeConnections(page, sources, workers);
 	yield;
 	yield* writeLimiter(page, sources, now);
+	writeStore(page, sources);
 	writeExpiring(page, sources);
 	yield;
 	writeSpans(page, sources, workers);
@@ -174,6 +179,18 @@ function* writeLimiter(page: Exposition, { budgets: { limiter } }: MetricSources
 }
 
 const NO_UPSTREAM_TLS: readonly UpstreamTlsSeed[] = [];
+function writeStore(page: Exposition, { store }: MetricSources): void {
+	const facts = store?.();
+	// Readers forget a family without samples.
+	if (facts === undefined) return;
+	const { isAway, calls, replicas, leases, revocations } = facts;
+	page.family(FAMILIES.storeUp).sample(isAway ? 0 : 1);
+	const results = page.family(FAMILIES.storeCalls).sample(calls.success, { result: 'success' });
+	for (const reason of STORE_FAILURES) results.sample(calls.failures.get(reason) ?? 0, { result: reason });
+	page.family(FAMILIES.storeReplicas).sample(replicas);
+	page.family(FAMILIES.storeLeases).sample(leases);
+	if (revocations !== undefined) page.family(FAMILIES.storeRevocations).sample(revocations);
+}
 
 function writeExpiring(page: Exposition, { inForce, wallSeconds }: MetricSources): void {
 	const expiry = page.family(FAMILIES.certificateExpiry);

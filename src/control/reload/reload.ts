@@ -2,6 +2,7 @@ import type { Config } from '../../config/config.ts';
 import { type ConfigProblem, describeProblem } from '../../config/error.ts';
 import type { IdentitySeed } from '../../identity/trust.ts';
 import type { LogFields, Logger } from '../../shared/log.ts';
+import type { TlsMaterial } from '../../shared/messages.ts';
 import type { TlsFiles } from '../files/tls-files.ts';
 import type { UpstreamTlsFiles } from '../files/upstream-tls-files.ts';
 import { tlsOf } from '../upstreams.ts';
@@ -21,6 +22,8 @@ export interface ReloadParts {
 	readonly readTlsFiles: (config: Config) => Promise<TlsFiles>;
 	/** Reads and judges the files of TLS to upstreams; rejects with the reason. */
 	readonly readUpstreamTlsFiles: (config: Config) => Promise<UpstreamTlsFiles & Pick<TlsFiles, 'warnings'>>;
+	/** What workers get in place of the material of the files. */
+	readonly forWorkers: (tls: TlsMaterial) => TlsMaterial;
 	/** Reads and judges the files that say whom we believe; rejects with the reason. */
 	readonly planIdentity: (config: Config) => Promise<IdentityPlan>;
 	/** What has changed in files that are read at the start alone. */
@@ -141,12 +144,12 @@ export class Reloader {
 	}
 
 	async #takeTls(config: Config, generation: number): Promise<void> {
-		const { readTlsFiles, pool, inForce } = this.#parts;
+		const { readTlsFiles, forWorkers, pool, inForce } = this.#parts;
 		const { material, warnings } = await readTlsFiles(config);
 		this.#warn(config, warnings);
 		this.#assertRunning();
 		await pool.switchAll(
-			(_, id) => ({ type: 'prepare-tls', id, tls: material }),
+			(_, id) => ({ type: 'prepare-tls', id, tls: forWorkers(material) }),
 			() => {
 				inForce.tls = material;
 				inForce.generation = generation;

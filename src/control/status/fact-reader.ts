@@ -79,6 +79,7 @@ export class FactReader implements FactSource {
 			issuers: this.#issuers(),
 			generation: inForce.generation,
 			reloads: { ...inForce.reloads, last: metrics.journal.recent },
+			store: metrics.store?.(),
 			tenants: this.#tenants(),
 		};
 	}

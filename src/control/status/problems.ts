@@ -1,3 +1,4 @@
+import { MEANWHILE } from '../facts/store.ts';
 import type { Problem, Snapshot } from './schema.ts';
 
 /** Certificates that end so soon are worth a warning, days. The log warns from 30 on; here it must still mean something. */
@@ -19,6 +20,7 @@ export function findProblems(snapshot: Found): Problem[] {
 		...issuerProblems(snapshot),
 		...budgetProblems(snapshot),
 		...reloadProblems(snapshot),
+		...limitProblems(snapshot),
 	];
 	return problems.sort((a, b) => Number(a.severity === 'warning') - Number(b.severity === 'warning'));
 }
@@ -135,6 +137,12 @@ function reloadProblems({ reloads }: Found): Problem[] {
 	if (failed.length === 0) return [];
 	const text = `The last reload of ${failed.join(', ')} failed: what was there before is in force`;
 	return [{ severity: 'error', text, panel: 'reloads' }];
+}
+
+function limitProblems({ shared_limits: limits }: Found): Problem[] {
+	if (limits === null || limits.store === 'up') return [];
+	const text = `The store of the shared limits is away (${limits.reason ?? 'no answer yet'}): ${MEANWHILE[limits.on_store_failure]}`;
+	return [{ severity: limits.on_store_failure === 'refuse' ? 'error' : 'warning', text, panel: 'limits' }];
 }
 
 export function plural(count: number, one: string): string {

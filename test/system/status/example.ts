@@ -195,6 +195,17 @@ export function exampleFacts({ well = false, others = 0, tenants = false, hostil
 						]),
 			],
 		},
+		store: {
+			isAway: false,
+			reason: undefined,
+			cause: undefined,
+			forMs: 86_400_000,
+			onStoreFailure: 'share',
+			replicas: 4,
+			leases: 812,
+			calls: { success: 4_312_007, failures: new Map([['timeout', 3]]) },
+			revocations: 2,
+		},
 		tenants: tenants
 			? [
 					{ name: `acme${hostile}`, rate: { rps: 5_000, burst: 8_000 }, concurrency: 64, inFlight: 12 },

@@ -62,6 +62,7 @@ class TestReload extends TestPool {
 		for (const { breaker } of this.upstreams.current.upstreams.values()) breaker.health(true, 0);
 		this.reloader = new Reloader({
 			booted,
+			forWorkers: (tls) => tls,
 			loadConfig: async () => this.readConfig(),
 			readTlsFiles: async () => ({ material: this.readTls(), warnings: [EXPIRED] }),
 			readUpstreamTlsFiles: async () => ({ upstreamTls: new Map(), warnings: [] }),

@@ -27,7 +27,7 @@ function testUpstream(authority: string, plane: FakePlane): Upstream {
 		load: counts(),
 		connections: counts(),
 	};
-	const pool = new UpstreamPool(upstream as unknown as Upstream, plane.deadlines, 10_000);
+	const pool = new UpstreamPool(upstream as unknown as Upstream, plane.deadlines, { idleTimeoutMs: 10_000, connectTimeoutMs: undefined });
 	pool.limitTo(LIMITS.maxConnections, undefined);
 	return Object.assign(upstream, { pool }) as unknown as Upstream;
 }
