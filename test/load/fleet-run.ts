@@ -78,6 +78,7 @@ export async function runFleet(plan: FleetPlan): Promise<FleetFigures> {
 		const { asks, connections } = KINDS[i % KINDS.length]!;
 		return new TenantClients({ name: `tenant-${i}`, asksRps: plan.limit.rps * asks, connections }, fleet.port, pki);
 	});
+	open.defer(async () => void (await Promise.all(clients.map((client) => client.stop()))));
 	for (const [i, client] of clients.entries()) client.start((i * 0.618) % 1);
 	await sleep(2_000);
 
