@@ -2,7 +2,7 @@
  * One limit over many replicas, simulated: the proxy's own code for leases, with a store, a network and a clock that are made up. The
  * same seed gives the same figures on any machine.
  *
- *   npm run fleet              all cases, some two minutes: bench/fleet.json, docs/fleet.svg, and the rows of docs/scaling.md
+ *   npm run fleet              all cases, some five minutes: bench/fleet.json, docs/fleet.svg, and the rows of docs/scaling.md
  *   node bench/fleet.ts --draw the chart and the rows again from bench/fleet.json
  */
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -37,7 +37,7 @@ export interface FleetResult extends FleetCase {
 	readonly mostAfterPercent: number;
 }
 
-/** Three replicas for four tokens of the burst and fewer are where the promise holds both ways; `beyond` are others. */
+/** Up to three replicas for four tokens of the burst, where the promise holds both ways, and some `isBeyond` that. */
 export const FLEET_CASES: readonly FleetCase[] = [
 	{ replicas: 3, tenants: 10, rps: 100 },
 	{ replicas: 3, tenants: 1_000, rps: 100 },
@@ -48,7 +48,6 @@ export const FLEET_CASES: readonly FleetCase[] = [
 	{ replicas: 50, tenants: 1_000, rps: 100 },
 	{ replicas: 50, tenants: 100_000, rps: 100 },
 	{ replicas: 200, tenants: 1_000, rps: 100 },
-	{ replicas: 200, tenants: 1_000, rps: 400 },
 	{ replicas: 1_000, tenants: 10, rps: 2_000 },
 	{ replicas: 1_000, tenants: 1_000, rps: 100 },
 	{ replicas: 1_000, tenants: 100_000, rps: 100 },

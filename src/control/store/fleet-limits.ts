@@ -95,12 +95,20 @@ export class FleetLimits {
 		log.warn(TARGET, 'limiter store away', { on_store_failure: onFailure, replicas, cause: cause ?? 'no answer yet' });
 	}
 
-	/** Gives back what is left over. Resolves when that has been said, or could not be. */
-	async stop(): Promise<void> {
+	/** Gives back what is left over. Resolves when that has been said, or could not be, at the latest after `limitMs`. */
+	async stop(limitMs = 500): Promise<void> {
 		if (this.#isStopped) return;
 		this.#isStopped = true;
 		this.#stopTicks?.();
-		await Promise.allSettled(this.#leasing.leave(this.#now).map((batch) => this.#options.store.lease(batch)));
+		const { store, timers } = this.#options;
+		const said = Promise.allSettled(this.#leasing.leave(this.#now).map((batch) => store.lease(batch)));
+		await new Promise<void>((resolve) => {
+			const cancel = timers.after(limitMs, resolve);
+			void said.then(() => {
+				cancel();
+				resolve();
+			});
+		});
 	}
 
 	/** Once the thread has ended. */

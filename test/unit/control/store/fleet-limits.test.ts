@@ -91,7 +91,7 @@ describe('the limits of a fleet, in one process', () => {
 			await rig.pass(10);
 		}
 		assert.equal(rig.limits.facts.leases, 1);
-		await rig.limits.stop();
+		await rig.limits.stop(500);
 		const last = rig.batches.at(-1)!;
 		assert.equal(last.leaving, true);
 		assert.deepEqual(
@@ -127,6 +127,22 @@ describe('the limits of a fleet, in one process', () => {
 		const { outages, failuresInRow, failures } = rig.limits.facts;
 		assert.deepEqual([outages, failuresInRow], [1, 0]);
 		assert.ok(failures > 10);
+	});
+
+	it('does not wait for ever for a store that takes nothing back', async () => {
+		const rig = new Rig();
+		const started = rig.limits.start(2_000);
+		await rig.pass(500);
+		await started;
+		rig.lease = () => new Promise(() => {});
+		let hasStopped = false;
+		const stopped = rig.limits.stop(500).then(() => {
+			hasStopped = true;
+		});
+		await rig.pass(490);
+		assert.equal(hasStopped, false);
+		await rig.pass(20);
+		await stopped;
 	});
 
 	it('asks nothing of the store but a sign of life a second while nobody comes', async () => {
