@@ -78,6 +78,7 @@ export async function runFleet(plan: FleetPlan): Promise<FleetFigures> {
 		const { asks, connections } = KINDS[i % KINDS.length]!;
 		return new TenantClients({ name: `tenant-${i}`, asksRps: plan.limit.rps * asks, connections }, fleet.port, pki);
 	});
+	open.defer(async () => void (await Promise.all(clients.map((client) => client.stop()))));
 	for (const [i, client] of clients.entries()) client.start((i * 0.618) % 1);
 	await sleep(2_000);
 
@@ -89,7 +90,7 @@ export async function runFleet(plan: FleetPlan): Promise<FleetFigures> {
 		({ logs }, i) => !logs.slice([...since.values()][i]).some(({ message }) => message === AWAY),
 	);
 
-	await disturb(fleet, plan);
+	plan.say((await readPage(fleet.living[0]!, '/readyz')).body);
 	for (const [what, run] of disturbances(redis, plan)) {
 		plan.say(what);
 		await away(fleet, run);
@@ -99,9 +100,9 @@ export async function runFleet(plan: FleetPlan): Promise<FleetFigures> {
 	await redis.do('FLUSHALL');
 	await sleep(2_000);
 	const revokedAfterMs = await revoke(fleet, redis);
+	const lostBefore = lostOf(clients);
 	plan.say('a replica is killed');
 	await fleet.kill(fleet.proxies[0]!);
-	const lostBefore = lostOf(clients);
 	await sleep(plan.calmSeconds * 1000);
 	await Promise.all(clients.map((client) => client.stop()));
 	return figures(plan, clients, { calmFrom, calmTo, wasCalm, revokedAfterMs, lostBefore });
@@ -161,7 +162,7 @@ async function away(fleet: Fleet, { begin, end, ms }: Disturbance): Promise<void
 	}
 }
 
-/** Nothing but a look: a tenant that is refused everywhere the moment its name is in the store. */
+/** How long it takes until a revocation is in force everywhere. */
 async function revoke(fleet: Fleet, redis: RedisServer): Promise<number[]> {
 	const times: number[] = [];
 	for (const name of ['nobody-1', 'nobody-2', 'nobody-3']) {
@@ -175,11 +176,6 @@ async function revoke(fleet: Fleet, redis: RedisServer): Promise<number[]> {
 		times.push(performance.now() - from);
 	}
 	return times;
-}
-
-async function disturb(fleet: Fleet, { say }: FleetPlan): Promise<void> {
-	const bodies = await Promise.all(fleet.living.map((proxy) => readPage(proxy, '/readyz')));
-	say(bodies[0]!.body);
 }
 
 function replicasSeen(fleet: Fleet): Promise<number[]> {

@@ -5,6 +5,8 @@ import type { StoreFiles } from '../files/store-files.ts';
 import type { Timers } from '../timers.ts';
 import { StoreClient } from './client.ts';
 import type { OpenStore } from './connection.ts';
+import type { LeaseAnswer, LeaseBatch, LeaseStore } from './contract.ts';
+import { failureOf, type StoreFailureReason } from './failure.ts';
 import type { FleetFacts, FleetSettings } from './fleet-limits.ts';
 import { redisStore } from './redis.ts';
 import { RedisLeaseStore } from './redis-lease-store.ts';
@@ -19,13 +21,16 @@ export class SharedStore {
 	readonly fleet: FleetSettings;
 	readonly #config: LimiterConfig;
 	readonly #client: StoreClient;
+	/** Why leases could not be asked for last: other calls may succeed meanwhile, as reading does in a store that is full. */
+	#reason: StoreFailureReason | undefined;
 
 	/** @param open default: what the configuration names. */
 	constructor(config: LimiterConfig, files: StoreFiles, timers: Timers, open: OpenStore = redisStore(config, files)) {
 		this.#config = config;
 		this.#client = new StoreClient({ open, timeoutMs: config.timeoutMs, timers, random: Math.random });
+		const leases = new RedisLeaseStore(this.#client, config.prefix);
 		this.fleet = {
-			store: new RedisLeaseStore(this.#client, config.prefix),
+			store: { lease: (batch) => this.#lease(leases, batch) },
 			onFailure: config.onStoreFailure,
 			expectedReplicas: config.replicas,
 			secret: fleetSecret(config.prefix, files.secret),
@@ -47,18 +52,28 @@ export class SharedStore {
 		return revocations ? new SharedRevocations({ ...parts, client: this.#client, prefix }) : undefined;
 	}
 
+	async #lease(leases: LeaseStore, batch: LeaseBatch): Promise<LeaseAnswer> {
+		try {
+			const answer = await leases.lease(batch);
+			this.#reason = undefined;
+			return answer;
+		} catch (error) {
+			this.#reason = failureOf(error).reason;
+			throw error;
+		}
+	}
+
 	facts(fleet: FleetFacts, revocations: SharedRevocations | undefined): StoreFacts {
-		const { state, counts } = this.#client;
 		const isAway = !fleet.isLeasing;
 		return {
 			isAway,
-			reason: isAway && state.type === 'away' ? state.failure.reason : undefined,
+			reason: isAway ? this.#reason : undefined,
 			cause: isAway ? fleet.cause : undefined,
 			forMs: fleet.sinceMs,
 			onStoreFailure: fleet.onFailure,
 			replicas: fleet.replicas,
 			leases: fleet.leases,
-			calls: counts,
+			calls: this.#client.counts,
 			revocations: revocations?.size,
 		};
 	}

@@ -8,8 +8,8 @@ import type { SharedStore } from './shared-store.ts';
 
 /** For the first answer, ms, once there is a connection or could be none; the listener waits for it as it does for probes. */
 const FIRST_ANSWER_MS = 2_000;
-/** For leases that go back at the end, ms: those of a store that is away run out by themselves. */
-const LAST_ANSWER_MS = 1_000;
+/** For what is left over of leases, ms: without it the store waits for them to run out. */
+const LAST_ANSWER_MS = 500;
 
 /** What this process shares with other replicas, as the supervisor sees it. Without `[limiter]` it does nothing, and loads nothing. */
 export class Sharing {
@@ -70,12 +70,7 @@ export class Sharing {
 	/** What is left over goes back, in the time that there is for it. */
 	async leave(): Promise<void> {
 		this.#revocations?.stop();
-		if (this.#fleet === undefined) return;
-		const { promise, resolve } = Promise.withResolvers<void>();
-		const cancel = this.#timers.after(LAST_ANSWER_MS, resolve);
-		void this.#fleet.stop().then(resolve);
-		await promise;
-		cancel();
+		await this.#fleet?.stop(LAST_ANSWER_MS);
 		this.#store?.close();
 	}
 }
