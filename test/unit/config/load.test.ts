@@ -98,6 +98,7 @@ describe('a configuration that is right', () => {
 			listener: { proxyProtocolFrom: [], proxyProtocolTimeoutMs: 5000 },
 			log: { access: 'off', requestId: false },
 			metrics: { buckets: DEFAULT_BUCKETS, gateBuckets: DEFAULT_GATE_BUCKETS },
+			limiter: undefined,
 			trace: undefined,
 			status: { tenants: false, hosts: [] },
 		});

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { Timed } from '../../../../src/data/deadlines.ts';
 import type { Upstream } from '../../../../src/data/plane.ts';
 import type { UpstreamConnection } from '../../../../src/data/upstream/connection.ts';
 import { UpstreamGroup } from '../../../../src/data/upstream/group.ts';
@@ -27,21 +28,38 @@ function testUpstream(authority: string, plane: FakePlane): Upstream {
 		load: counts(),
 		connections: counts(),
 	};
-	const pool = new UpstreamPool(upstream as unknown as Upstream, plane.deadlines, { idleTimeoutMs: 10_000, connectTimeoutMs: undefined });
+	const pool = new UpstreamPool(upstream as unknown as Upstream, plane.deadlines, {
+		idleTimeoutMs: 10_000,
+		connectTimeoutMs: undefined,
+	});
 	pool.limitTo(LIMITS.maxConnections, undefined);
 	return Object.assign(upstream, { pool }) as unknown as Upstream;
 }
 
+/** As much of a connection as the pool looks at. */
+class FakeConnection extends Timed {
+	usableUntil = 0;
+	isDestroyed = false;
+	readonly #pool: UpstreamPool;
+
+	constructor(pool: UpstreamPool) {
+		super();
+		this.#pool = pool;
+	}
+
+	destroy(): void {
+		this.isDestroyed = true;
+		this.#pool.forget(this as unknown as UpstreamConnection);
+	}
+
+	override onDeadline(): void {
+		this.destroy();
+	}
+}
+
 /** A connection to the upstream that waits for its next request. */
-function idle({ connections, pool }: Upstream): { isDestroyed: boolean } {
-	const connection = {
-		usableUntil: 0,
-		isDestroyed: false,
-		destroy() {
-			this.isDestroyed = true;
-			pool.forget(connection as unknown as UpstreamConnection);
-		},
-	};
+function idle({ connections, pool }: Upstream): FakeConnection {
+	const connection = new FakeConnection(pool);
 	connections.inc();
 	pool.release(connection as unknown as UpstreamConnection);
 	return connection;
