@@ -87,7 +87,17 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 		],
 	].map((name) => `test/wire/${name}.test.ts`),
 	// These run no body module, build their own, or are over before a body.
-	...['deploy', 'image', 'proxy-protocol', 'status', 'systemd-unit'].map((name) => `test/system/${name}.test.ts`),
+	...[
+		'deploy',
+		'image',
+		'proxy-protocol',
+		'status',
+		'store',
+		'lease-script',
+		'lease-store',
+		'fleet',
+		'systemd-unit',
+	].map((name) => `test/system/${name}.test.ts`),
 ]);
 
 const DEADLINE_MODULE = import.meta.resolve('./test-deadline.ts');

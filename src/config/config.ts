@@ -45,6 +45,23 @@ export interface GroupAddress extends UpstreamAddress {
 	readonly weight?: number | undefined;
 }
 
+/** How an upstream is spoken to over TLS. */
+export interface UpstreamTlsConfig {
+	/** Full key of its table: `upstreams[0].tls`; `undefined`: a route's URL, which has no keys for it. */
+	readonly key: string | undefined;
+	/** `undefined`: the CAs that Node trusts. */
+	readonly caPath: string | undefined;
+	/** What its certificate must name, and SNI asks for: a host name or an IP literal; `undefined`: the host of the address. */
+	readonly serverName: string | undefined;
+	/** Certificate and key that we show; both or neither. */
+	readonly certPath: string | undefined;
+	readonly keyPath: string | undefined;
+	/** `undefined`: 1.2. */
+	readonly minVersion: '1.2' | '1.3' | undefined;
+	/** `false`: its certificate may be anybody's. */
+	readonly verify: boolean;
+}
+
 /** One `[[upstreams]]` table, or the one address that the URL of a route stands for. */
 export interface UpstreamGroupConfig {
 	/** `undefined`: a route's URL. */
@@ -54,6 +71,8 @@ export interface UpstreamGroupConfig {
 	readonly dns?: DnsSource | undefined;
 	/** `undefined`: none. */
 	readonly limits?: UpstreamLimits | undefined;
+	/** `undefined`: plain HTTP. */
+	readonly tls?: UpstreamTlsConfig | undefined;
 	/** How the health of each address is probed; `undefined`: not at all. */
 	readonly health: HealthSettings | undefined;
 	/** How long an idle connection to an address is kept, ms. */
@@ -195,6 +214,8 @@ export interface Config {
 	readonly metrics: { readonly buckets: readonly number[]; readonly gateBuckets: readonly number[] };
 	/** `undefined`: nothing is traced. Read at the start alone, like the files that it names. */
 	readonly trace: TraceConfig | undefined;
+	/** `undefined`: this process limits by itself. Read at the start alone, like the files that it names. */
+	readonly limiter: LimiterConfig | undefined;
 	/** The status page; read at the start alone. */
 	readonly status: {
 		/** Whether it names tenants. */
@@ -213,6 +234,49 @@ export interface TraceConfig extends TraceSettings {
 	readonly serviceName: string;
 }
 
+/** Where a server of the store is: the store itself, a Sentinel, or a node of a Cluster. */
+export interface StoreAddress {
+	/** Host name or IP literal as `net.connect` takes it (IPv6 without brackets). */
+	readonly host: string;
+	readonly port: number;
+	readonly tls: boolean;
+	/** Number of the database. */
+	readonly database: number;
+}
+
+/** What holds while the store is away: `docs/limits.md`. */
+export type OnStoreFailure = 'share' | 'local' | 'refuse';
+
+/** `[limiter]`. */
+export interface LimiterConfig {
+	/** At least one; several only with `sentinelName` or `cluster`. All have the same `tls` and `database`. */
+	readonly store: readonly StoreAddress[];
+	readonly sentinelName: string | undefined;
+	readonly cluster: boolean;
+	readonly onStoreFailure: OnStoreFailure;
+	/** As long as the store has not said how many there are. */
+	readonly replicas: number;
+	readonly username: string | undefined;
+	readonly passwordPath: string | undefined;
+	readonly sentinelUsername: string | undefined;
+	readonly sentinelPasswordPath: string | undefined;
+	readonly caPath: string | undefined;
+	readonly certPath: string | undefined;
+	readonly keyPath: string | undefined;
+	/** That the store's certificate has to have. */
+	readonly serverName: string | undefined;
+	readonly secretPath: string | undefined;
+	/** Of all keys in the store. */
+	readonly prefix: string;
+	/** For one answer of the store. */
+	readonly timeoutMs: number;
+	/** Whether what is revoked in the store holds here. */
+	readonly revocations: boolean;
+}
+
+/** The files of `[limiter]`. */
+export type LimiterFileKey = 'passwordPath' | 'sentinelPasswordPath' | 'caPath' | 'certPath' | 'keyPath' | 'secretPath';
+
 /**
  * The files that a configuration names. A configuration has all of them; of one that is wrong elsewhere, those can be looked
  * at all the same that it names.
@@ -223,8 +287,10 @@ export interface ConfigFiles {
 	readonly tls: { readonly [Key in keyof Config['tls']]?: Config['tls'][Key] | undefined };
 	readonly revokedPath?: string | undefined;
 	readonly trace?: { readonly caPath?: string | undefined; readonly headersPath?: string | undefined } | undefined;
+	readonly limiter?: { readonly [Key in LimiterFileKey]?: string | undefined } | undefined;
 	/** `undefined` where the configuration is wrong. */
 	readonly issuers?: Config['issuers'] | undefined;
 	readonly jwt: { readonly publicKeyPath?: string | undefined } | undefined;
 	readonly issuerFiles: readonly IssuerFile[];
+	readonly upstreams?: readonly Pick<UpstreamGroupConfig, 'tls'>[];
 }

@@ -36,10 +36,17 @@ export function describeConfig(): JsonSchema {
 	return schema;
 }
 
-/** What one table holds, `''` for the keys above the first of them. */
+/** What one table holds, `''` for the keys above the first of them; `upstreams.tls` is a table in one of a list. */
 export function tableOf(schema: JsonSchema, name: string): JsonSchema {
-	const table = name === '' ? schema : (schema.properties?.[name] as JsonSchema);
-	return (table.items as JsonSchema | undefined) ?? table;
+	return name.split('.').reduce((outer, part) => {
+		const table = part === '' ? outer : (outer.properties?.[part] as JsonSchema);
+		return (table.items as JsonSchema | undefined) ?? table;
+	}, schema);
+}
+
+/** Whether a file may have several of a table, and writes each with two brackets. */
+export function isList(schema: JsonSchema, name: string): boolean {
+	return (schema.properties?.[name] as JsonSchema | undefined)?.type === 'array';
 }
 
 /** A value that may be written in a shorter way: `or` is the schema of that, `'one'` for one element of a list without its brackets. */
@@ -86,6 +93,12 @@ const RULES: Readonly<Record<string, JsonSchema>> = {
 		then: { properties: FORBIDDEN_KEYS },
 	},
 	tenants: BURST,
+	'upstreams.tls': {
+		dependencies: { cert_path: ['key_path'], key_path: ['cert_path'] },
+		if: { required: ['insecure_skip_verify'], properties: { insecure_skip_verify: { const: true } } },
+		// biome-ignore lint/suspicious/noThenProperty: the keyword's name.
+		then: { properties: { ca_path: false } },
+	},
 	routes: BURST,
 };
 

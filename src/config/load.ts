@@ -6,21 +6,25 @@ import type {
 	ConfigFiles,
 	GroupAddress,
 	HealthSettings,
+	LimiterConfig,
 	Limits,
 	RouteConfig,
 	UpstreamGroupConfig,
+	UpstreamTlsConfig,
 } from './config.ts';
 import { crlConflicts } from './crl-conflicts.ts';
 import { diagnose, duplicatePrefixes, linesByKey } from './diagnose.ts';
 import { ConfigError, type ConfigProblem } from './error.ts';
 import { issuerFiles, toIssuers, toRateClaim } from './issuer.ts';
 import { issuerConflicts } from './issuer-conflicts.ts';
+import { limiterConflicts } from './limiter-conflicts.ts';
 import { quotaConflicts } from './quota-conflicts.ts';
 import { type ConfigFile, configFile } from './schema.ts';
 import { stripConflicts } from './strip-conflicts.ts';
 import { parseToml, type TomlTable } from './toml.ts';
 import { traceConflicts } from './trace-conflicts.ts';
 import { upstreamConflicts } from './upstream-conflicts.ts';
+import { upstreamTlsConflicts } from './upstream-tls-conflicts.ts';
 
 /** What came of reading a configuration file. */
 export interface ConfigReading {
@@ -78,10 +82,12 @@ function diagnoseConfig(text: string, path: string): ConfigReading {
 		...duplicatePrefixes(document),
 		...upstreamConflicts(document),
 		...stripConflicts(document),
+		...upstreamTlsConflicts(document),
 		...crlConflicts(document),
 		...issuerConflicts(document),
 		...quotaConflicts(document),
 		...traceConflicts(document),
+		...limiterConflicts(document),
 	];
 	const lines = linesByKey(document);
 	if (result.success && problems.length === 0) {
@@ -100,7 +106,7 @@ function namedFiles(
 ): ConfigFiles {
 	const wrong = new Set(problems.map(({ key }) => key));
 	const usable = (value: unknown, key: string) => (typeof value === 'string' && !wrong.has(key) ? value : undefined);
-	const named = (table: 'tls' | 'jwt' | 'trace', key: string): string | undefined =>
+	const named = (table: 'tls' | 'jwt' | 'trace' | 'limiter', key: string): string | undefined =>
 		usable((root[table] as TomlTable | undefined)?.[key], `${table}.${key}`);
 	const crls = (root.tls as TomlTable | undefined)?.crl_path;
 	return {
@@ -114,10 +120,26 @@ function namedFiles(
 		},
 		jwt: { publicKeyPath: named('jwt', 'jwks_path') },
 		trace: { caPath: named('trace', 'ca_path'), headersPath: named('trace', 'headers_path') },
+		limiter: {
+			passwordPath: named('limiter', 'password_path'),
+			sentinelPasswordPath: named('limiter', 'sentinel_password_path'),
+			caPath: named('limiter', 'ca_path'),
+			certPath: named('limiter', 'cert_path'),
+			keyPath: named('limiter', 'key_path'),
+			secretPath: named('limiter', 'secret_path'),
+		},
 		revokedPath: usable(root.revoked_path, 'revoked_path'),
 		issuerFiles: (Array.isArray(root.issuers) ? root.issuers : []).flatMap((issuer, i) =>
 			issuerFiles(issuer ?? {}, i, (key) => ![...wrong].some((problem) => problem?.startsWith(key))),
 		),
+		upstreams: (Array.isArray(root.upstreams) ? root.upstreams : []).flatMap((upstream, i) => {
+			const { tls } = (upstream ?? {}) as { tls?: Record<string, unknown> };
+			if (typeof tls !== 'object' || tls === null) return [];
+			const key = `upstreams[${i}].tls`;
+			const one = (name: string) => usable(tls[name], `${key}.${name}`);
+			const paths = { ca_path: one('ca_path'), cert_path: one('cert_path'), key_path: one('key_path') };
+			return [{ tls: toUpstreamTls({ ...paths, insecure_skip_verify: tls.insecure_skip_verify === true }, key) }];
+		}),
 	};
 }
 
@@ -149,10 +171,11 @@ function decode(bytes: Buffer, path: string): string {
 }
 
 function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Config {
-	const upstreams = file.upstreams.map((table) => ({
+	const upstreams = file.upstreams.map((table, i) => ({
 		...toGroup(file, table, table.name, table.addresses ?? [], {
 			connectTimeoutMs: milliseconds(table.connect_timeout_secs),
 			balancing: toBalancing(table),
+			tls: table.tls && toUpstreamTls(table.tls, `upstreams[${i}].tls`, table.dns?.host),
 		}),
 		limits: toUpstreamLimits(table),
 		dns: table.dns && { ...table.dns, server: table.dns_server, refreshMs: milliseconds(table.dns_refresh_secs) },
@@ -189,6 +212,7 @@ function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Confi
 		log: { access: file.log.access, requestId: file.log.request_id },
 		metrics: { buckets: file.metrics.buckets, gateBuckets: file.metrics.gate_buckets },
 		trace: file.trace && toTrace(file.trace),
+		limiter: file.limiter && toLimiter(file.limiter),
 		status: file.status,
 	};
 }
@@ -202,6 +226,28 @@ function toTrace(trace: NonNullable<ConfigFile['trace']>): NonNullable<Config['t
 		serviceName: trace.service_name,
 		tenants: trace.tenants,
 		maxSpans: trace.max_queue_spans,
+	};
+}
+
+function toLimiter(limiter: NonNullable<ConfigFile['limiter']>): LimiterConfig {
+	return {
+		store: limiter.store,
+		sentinelName: limiter.sentinel_name,
+		cluster: limiter.cluster,
+		onStoreFailure: limiter.on_store_failure,
+		replicas: limiter.replicas,
+		username: limiter.username,
+		passwordPath: limiter.password_path,
+		sentinelUsername: limiter.sentinel_username,
+		sentinelPasswordPath: limiter.sentinel_password_path,
+		caPath: limiter.ca_path,
+		certPath: limiter.cert_path,
+		keyPath: limiter.key_path,
+		serverName: limiter.server_name,
+		secretPath: limiter.secret_path,
+		prefix: limiter.prefix,
+		timeoutMs: milliseconds(limiter.timeout_secs),
+		revocations: limiter.revocations,
 	};
 }
 
@@ -233,7 +279,9 @@ function toRoute(
 		group:
 			typeof upstream === 'string'
 				? upstreams.find(({ name }) => name === upstream)!
-				: toGroup(file, route, undefined, [upstream]),
+				: toGroup(file, route, undefined, [upstream.address], {
+						tls: upstream.tls ? toUpstreamTls({}, undefined) : undefined,
+					}),
 		cooldownMs: milliseconds(route.cooldown_secs ?? file.default_cooldown_secs),
 		opening: {
 			failures: route.failures ?? file.breaker.failures,
@@ -272,6 +320,24 @@ function toUpstreamLimits(table: ConfigFile['upstreams'][number]): UpstreamGroup
 	const { max_requests: maxRequests, max_connections: maxConnections, queue, queue_timeout_secs } = table;
 	if (maxRequests === undefined && maxConnections === undefined) return undefined;
 	return { maxRequests, maxConnections, queue, queueTimeoutMs: milliseconds(queue_timeout_secs) };
+}
+
+/** @param table without defaults where the configuration is wrong elsewhere, or where a route has `https://`. */
+function toUpstreamTls(
+	table: Partial<NonNullable<ConfigFile['upstreams'][number]['tls']>>,
+	key: string | undefined,
+	host?: string,
+): UpstreamTlsConfig {
+	return {
+		key,
+		caPath: table.ca_path,
+		// Of addresses that DNS has given, certificates name the name that was asked for.
+		serverName: table.server_name ?? host,
+		certPath: table.cert_path,
+		keyPath: table.key_path,
+		minVersion: table.min_version,
+		verify: table.insecure_skip_verify !== true,
+	};
 }
 
 function toAccess({ allow, deny, tenants, scopes }: ConfigFile['routes'][number]): RouteConfig['access'] {

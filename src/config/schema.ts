@@ -15,6 +15,7 @@ import {
 	seconds,
 	wholeNumberOr,
 } from './tables/kinds.ts';
+import { limiter } from './tables/limiter.ts';
 import { limits } from './tables/limits.ts';
 import { listener } from './tables/listener.ts';
 import { log } from './tables/log.ts';
@@ -25,6 +26,7 @@ import { tenant } from './tables/tenants.ts';
 import { tls } from './tables/tls.ts';
 import { trace } from './tables/trace.ts';
 import { upstreamKeys } from './tables/upstream-keys.ts';
+import { upstreamTls } from './tables/upstream-tls.ts';
 import { upstream } from './tables/upstreams.ts';
 
 /**
@@ -82,6 +84,7 @@ export const configFile = z.strictObject({
 	log: emptyIfAbsent(log),
 	metrics: emptyIfAbsent(metrics),
 	trace: trace.optional(),
+	limiter: limiter.optional(),
 	status: emptyIfAbsent(status),
 });
 
@@ -100,8 +103,10 @@ export const KEYS: ReadonlyMap<string, readonly string[]> = new Map([
 	['log', Object.keys(log.shape)],
 	['metrics', Object.keys(metrics.shape)],
 	['trace', Object.keys(trace.shape)],
+	['limiter', Object.keys(limiter.shape)],
 	['status', Object.keys(status.shape)],
 	['tenants', Object.keys(tenant.shape)],
 	['upstreams', Object.keys(upstream.shape)],
+	['upstreams.tls', Object.keys(upstreamTls.shape)],
 	['routes', Object.keys(route.shape)],
 ]);

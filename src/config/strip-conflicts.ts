@@ -72,7 +72,7 @@ function groupsOf(document: TomlDocument): ReadonlyMap<unknown, readonly string[
 
 function authorityOf(url: string): string | undefined {
 	const address = parseUpstream(url);
-	return typeof address === 'string' ? undefined : address.authority;
+	return typeof address === 'string' ? undefined : address.address.authority;
 }
 
 function routeOf(

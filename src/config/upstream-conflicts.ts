@@ -115,6 +115,6 @@ function valueFor({ root }: TomlDocument, route: Record<string, unknown>, key: U
 
 function authorityOf(route: unknown): string | undefined {
 	if (typeof route !== 'object' || route === null || !('upstream' in route)) return undefined;
-	const upstream = typeof route.upstream === 'string' ? parseUpstream(route.upstream) : '';
-	return typeof upstream === 'string' ? undefined : upstream.authority;
+	const url = typeof route.upstream === 'string' ? parseUpstream(route.upstream) : '';
+	return typeof url === 'string' ? undefined : url.address.authority;
 }

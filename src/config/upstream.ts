@@ -2,41 +2,48 @@ import { parseHostPort } from './authority.ts';
 import type { UpstreamAddress, UpstreamGroupConfig } from './config.ts';
 import { quote } from './wording.ts';
 
-const DEFAULT_PORT = 80;
+/** What the URL of a route says. */
+export interface UpstreamUrl {
+	readonly address: UpstreamAddress;
+	/** `https://`. */
+	readonly tls: boolean;
+}
 
 /**
- * Reads `http://host[:port]` and nothing more (decisions "Routes"). Two spellings of one address get one `authority`,
- * because breakers, connection pools and metrics are kept by it.
+ * Reads `http://host[:port]` or `https://host[:port]` and nothing more (decisions "Routes"). Two spellings of one address get one
+ * `authority`, because breakers, connection pools and metrics are kept by it.
  *
- * @returns the address, or in words what is wrong with the text and what to write.
+ * @returns where it leads, or in words what is wrong with the text and what to write.
  */
-export function parseUpstream(text: string): UpstreamAddress | string {
+export function parseUpstream(text: string): UpstreamUrl | string {
 	const [first = '', ...others] = text.trim().split(/[\s,;]+/);
 	if (/^(?:[a-z][a-z\d+.-]*:\/\/)?[^/?#]*[,;]/i.test(text) || others.some((other) => /:\/\/|:\d+$/.test(other))) {
 		return refusal(text, 'several addresses go into an [[upstreams]] table, which the route names', first);
 	}
 	const parts = URL_PARTS.exec(text);
-	if (parts === null) return refusal(text, 'it does not begin with http://', `http://${text}`);
-	const [, scheme = '', authority = '', rest = ''] = parts;
+	if (parts === null) return refusal(text, 'it does not begin with http:// or https://', `http://${text}`);
+	const [, written = '', authority = '', rest = ''] = parts;
+	const scheme = written.toLowerCase();
+	const known = scheme === 'https' ? 'https' : 'http';
 	if (authority.includes('@')) {
 		return refusal(
 			text,
 			'user info is not sent to upstreams',
-			`http://${authority.slice(authority.lastIndexOf('@') + 1)}`,
+			`${known}://${authority.slice(authority.lastIndexOf('@') + 1)}`,
 		);
 	}
-	if (scheme.toLowerCase() !== 'http') {
-		return refusal(text, 'upstreams are spoken to in plain HTTP/1.1', `http://${authority}`);
-	}
+	if (scheme !== known)
+		return refusal(text, 'upstreams are spoken to in HTTP/1.1, plain or over TLS', `http://${authority}`);
 	if (rest !== '') {
 		return refusal(
 			text,
 			'the path of the request is forwarded as it is, or without its prefix (strip_prefix), so none goes here',
-			`http://${authority}`,
+			`${known}://${authority}`,
 		);
 	}
-	const address = parseAddress(authority, DEFAULT_PORT);
-	return typeof address === 'string' ? refusal(text, address) : address;
+	const tls = known === 'https';
+	const address = parseAddress(authority, tls ? 443 : 80);
+	return typeof address === 'string' ? refusal(text, address) : { address, tls };
 }
 
 /** Scheme, authority, and all that may follow it (RFC 3986 appendix B). */
@@ -72,5 +79,5 @@ function refusal(text: string, reason: string, suggestion?: string): string {
 	const shown = quote(text.replace(/\/\/.*@/s, '//***@'));
 	const works = suggestion !== undefined && suggestion !== text && typeof parseUpstream(suggestion) !== 'string';
 	const remedy = works ? quote(suggestion) : 'for example "http://localhost:3000"';
-	return `must be http://host[:port] and nothing more (got ${shown}): ${reason}; write ${remedy}`;
+	return `must be http://host[:port] or https://host[:port] and nothing more (got ${shown}): ${reason}; write ${remedy}`;
 }

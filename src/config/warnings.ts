@@ -1,4 +1,5 @@
 import { withoutSlash } from '../gates/strip-prefix.ts';
+import { isLoopback } from '../shared/jwks/jwks-url.ts';
 import { suggest } from '../shared/suggest.ts';
 import type { Config } from './config.ts';
 import type { ConfigProblem } from './error.ts';
@@ -9,7 +10,7 @@ import { quote } from './wording.ts';
 
 /** What is allowed but hardly ever meant; to be logged at start and after a reload. */
 export function configWarnings(config: Config): ConfigProblem[] {
-	const { jwt, issuers, upstreams, routes, tenants, tenantRps, limits, lines } = config;
+	const { jwt, issuers, upstreams, routes, tenants, tenantRps, limits, limiter, lines } = config;
 	const warnings: ConfigProblem[] = [];
 	const warn = (key: string, message: string) => {
 		// A key that is missing has no line; then its table has.
@@ -33,8 +34,15 @@ export function configWarnings(config: Config): ConfigProblem[] {
 	}
 	if (routes.length === 0) warn('routes', 'there are none: every request will be answered 404; write [[routes]]');
 	const named = new Set(routes.map(({ group }) => group.name));
-	for (const [i, { name }] of upstreams.entries()) {
+	for (const [i, { name, tls }] of upstreams.entries()) {
 		if (!named.has(name)) warn(`upstreams[${i}].name`, 'no route leads there; write it as the upstream of one');
+		if (tls?.verify === false) {
+			warn(
+				`upstreams[${i}].tls.insecure_skip_verify`,
+				'is true: whoever answers at these addresses, or is on the way there, can read and change requests and answers; ' +
+					'set ca_path, and take this out',
+			);
+		}
 	}
 	const warnOfTenant = (key: string, tenant: string) => {
 		const nobody = nobodysTenant(tenant, issuers);
@@ -71,6 +79,12 @@ export function configWarnings(config: Config): ConfigProblem[] {
 			`listener.proxy_protocol_from[${i}]`,
 			'is everybody: whoever reaches the listener could claim any address; name the load balancers alone',
 		);
+	}
+	if (
+		limiter?.passwordPath !== undefined &&
+		limiter.store.some(({ tls, host }) => !tls && !isLoopback(host) && host !== '::1')
+	) {
+		warn('limiter.password_path', 'goes over the network in clear text; write rediss:// in limiter.store');
 	}
 	if (limits.maxBufferedBytes < limits.maxRequestBodyBytes) {
 		warn(

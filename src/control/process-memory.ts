@@ -1,7 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { BucketCounts } from '../shared/bucket-counts.ts';
 import { type BudgetMemory, createBudget, reclaimBudget } from '../shared/budget.ts';
-import { type ConcurrencyMemory, createConcurrencyMemory, reclaimConcurrency } from '../shared/concurrency.ts';
+import {
+	type ConcurrencyMemory,
+	createConcurrencyMemory,
+	MAX_LIMITED_TENANTS,
+	reclaimConcurrency,
+} from '../shared/concurrency.ts';
+import { createLeaseMemory, type LeaseMemory, releaseLeaseLock } from '../shared/fleet/leases.ts';
+import { createSlotLeasesMemory } from '../shared/fleet/slot-leases.ts';
 import { createLimiterMemory, type LimiterMemory, releaseLimiterLock } from '../shared/limiter.ts';
 import type { HistogramsSeed, WorkerSeed } from '../shared/messages.ts';
 import { WorkerStats } from '../shared/stats.ts';
@@ -20,6 +27,8 @@ export interface MemorySizes {
 	readonly maxConnections: number;
 	/** Bounds of the histograms' buckets. */
 	readonly histograms: HistogramLayouts;
+	/** Where limits are shared with other replicas: the secret that keys tenants in all of them. */
+	readonly fleetSecret?: Uint8Array | undefined;
 }
 
 export type HistogramLayouts = Pick<HistogramsSeed, 'upstream' | 'handshake' | 'gate'>;
@@ -27,10 +36,12 @@ export type HistogramLayouts = Pick<HistogramsSeed, 'upstream' | 'handshake' | '
 /** The memory that lives as long as the process, whatever becomes of single workers: one truth for all of them. */
 export class ProcessMemory {
 	/** Keys the tenants in `limiter`, `concurrency` and `tenantShares`. */
-	readonly tenantSecret: Uint8Array = randomBytes(32);
+	readonly tenantSecret: Uint8Array;
 	/** Also while nobody is limited: a reload may bring limits. Memory that nobody touches costs none. */
 	readonly limiter: LimiterMemory;
 	readonly concurrency: ConcurrencyMemory;
+	/** `undefined` where limits are this process's own. */
+	readonly leases: LeaseMemory | undefined;
 	readonly bufferedBytes: BudgetMemory;
 	/** `undefined` when one tenant may hold all. */
 	readonly tenantShares: TenantSharesMemory | undefined;
@@ -41,9 +52,14 @@ export class ProcessMemory {
 	readonly histograms: HistogramsSeed;
 
 	constructor(sizes: MemorySizes) {
-		const { workers, maxBufferedBytes, maxBufferedBytesPerTenant, maxConnections } = sizes;
+		const { workers, maxBufferedBytes, maxBufferedBytesPerTenant, maxConnections, fleetSecret } = sizes;
+		this.tenantSecret = fleetSecret ?? randomBytes(32);
+		this.leases = fleetSecret && createLeaseMemory();
 		this.limiter = createLimiterMemory(this.tenantSecret);
-		this.concurrency = createConcurrencyMemory(workers);
+		this.concurrency = {
+			...createConcurrencyMemory(workers),
+			leases: this.leases && createSlotLeasesMemory(MAX_LIMITED_TENANTS, this.leases.standing),
+		};
 		this.bufferedBytes = createBudget(Math.min(maxBufferedBytes, MAX_UNITS * BODY_UNIT), BODY_UNIT, workers);
 		this.tenantShares =
 			maxBufferedBytesPerTenant < maxBufferedBytes
@@ -62,6 +78,7 @@ export class ProcessMemory {
 	/** Takes back what a worker held that is gone. Only once its thread has ended: it must not touch the memory again. */
 	reclaim(worker: number): void {
 		releaseLimiterLock(this.limiter, worker);
+		if (this.leases !== undefined) releaseLeaseLock(this.leases, worker);
 		reclaimConcurrency(this.concurrency, worker);
 		reclaimBudget(this.bufferedBytes, worker);
 		if (this.tenantShares !== undefined) reclaimTenantShares(this.tenantShares, worker);

@@ -9,7 +9,9 @@ import { type HistogramLayouts, ProcessMemory } from './process-memory.ts';
 import type { ConfigInForce } from './reload/config-in-force.ts';
 import { ReloadJournal } from './reload/journal.ts';
 import { connectionWarnings, nodeWarnings, sharesPorts } from './start-warnings.ts';
-import { Upstreams } from './upstreams.ts';
+import { FleetLimits, type FleetSettings } from './store/fleet-limits.ts';
+import { systemTimers } from './timers.ts';
+import { tlsOf, Upstreams } from './upstreams.ts';
 
 /** All that outlives single workers: what they are started with, what they share, what a reload exchanges. */
 export interface ProcessState {
@@ -23,6 +25,8 @@ export interface ProcessState {
 	readonly startedSeconds: number;
 	readonly memory: ProcessMemory;
 	readonly upstreams: Upstreams;
+	/** `undefined`: limits are this process's own. */
+	readonly fleet: FleetLimits | undefined;
 	/** What the operator should know. */
 	readonly warnings: readonly string[];
 }
@@ -31,31 +35,51 @@ export interface ProcessState {
  * Allocates what the workers share.
  *
  * @param wantedWorkers at least 1; where the platform cannot share a port among them there will be one.
+ * @param fleet with whom limits are shared; `undefined`: with nobody.
  */
-export function createState({ config, tls, identity }: StartFiles, wantedWorkers: number, log: Logger): ProcessState {
+export function createState(
+	{ config, tls, identity, upstreamTls }: StartFiles,
+	wantedWorkers: number,
+	log: Logger,
+	fleet?: FleetSettings,
+): ProcessState {
 	const { workers, room, warnings } = processLimits(config, wantedWorkers);
 	const histograms = histogramLayouts(config);
 	const clockEpoch = process.hrtime.bigint();
 	const clock = systemClock(clockEpoch);
 	const upstreams = new Upstreams(workers, clock, log, histograms.upstream);
-	upstreams.apply(upstreams.plan(config.routes));
+	upstreams.apply(upstreams.plan(config.routes, upstreamTls));
+	const memory = new ProcessMemory({
+		workers,
+		maxBufferedBytes: config.limits.maxBufferedBytes,
+		maxBufferedBytesPerTenant: config.limits.maxBufferedBytesPerTenant,
+		maxConnections: config.limits.maxConnections ?? room,
+		histograms,
+		fleetSecret: fleet?.secret,
+	});
 	return {
 		workers,
 		clockEpoch,
 		clock,
-		inForce: { tls, identity, generation: 1, reloads: { success: 0, failure: 0 }, reloading: false },
+		inForce: {
+			tls,
+			upstreamTls: tlsOf(upstreams.current),
+			identity,
+			generation: 1,
+			reloads: { success: 0, failure: 0 },
+			reloading: false,
+		},
 		journal: new ReloadJournal(clock.wallSeconds),
 		startedSeconds: clock.wallSeconds(),
-		memory: new ProcessMemory({
-			workers,
-			maxBufferedBytes: config.limits.maxBufferedBytes,
-			maxBufferedBytesPerTenant: config.limits.maxBufferedBytesPerTenant,
-			maxConnections: config.limits.maxConnections ?? room,
-			histograms,
-		}),
+		memory,
 		upstreams,
+		fleet: fleet && new FleetLimits({ ...fleet, ...fleetParts(memory, clock, log) }),
 		warnings,
 	};
+}
+
+function fleetParts({ leases, concurrency }: ProcessMemory, clock: Clock, log: Logger) {
+	return { leases: leases!, concurrency, timers: systemTimers, clock, log };
 }
 
 /** Requests have a trace to show where they are given identifiers, or are traced. */
@@ -84,7 +108,7 @@ export function processLimits(config: Config, wantedWorkers: number) {
 export function seedWorker(
 	{ clockEpoch, workers, inForce, upstreams, memory }: ProcessState,
 	{ limits, listener, tenantRps, log, trace }: Config,
-	{ index, bind, logFilter }: { index: number; bind: ListenAddress; logFilter: string },
+	{ tls, index, bind, logFilter }: Pick<WorkerSeed, 'tls' | 'index' | 'logFilter'> & { bind: ListenAddress },
 ): WorkerSeed {
 	return {
 		index,
@@ -96,9 +120,10 @@ export function seedWorker(
 		limits,
 		tenantRps,
 		identity: inForce.identity,
-		tls: inForce.tls,
+		tls,
 		routing: upstreams.seed(upstreams.current, index),
 		limiter: memory.limiter,
+		leases: memory.leases,
 		concurrency: memory.concurrency,
 		tenantSecret: memory.tenantSecret,
 		bufferedBytes: memory.bufferedBytes,

@@ -15,6 +15,7 @@ import { watchCrls } from './crl/watch.ts';
 import { Drain } from './drain.ts';
 import { reloadedFiles, type StartFiles } from './files/inspection.ts';
 import { readTlsFiles } from './files/tls-files.ts';
+import { readUpstreamTlsFiles } from './files/upstream-tls-files.ts';
 import { HealthProber } from './health/health.ts';
 import { httpProbe } from './health/http-probe.ts';
 import { createKeyStore } from './jwks/key-store.ts';
@@ -30,6 +31,7 @@ import { RoutingSwitch } from './reload/routing-switch.ts';
 import { FactReader } from './status/fact-reader.ts';
 import { Readiness } from './status/readiness.ts';
 import { StatusPages } from './status/status-pages.ts';
+import { Sharing } from './store/sharing.ts';
 import { systemTimers } from './timers.ts';
 import type { Tracing } from './trace/tracing.ts';
 import { configureHeaps } from './workers/heap.ts';
@@ -85,7 +87,8 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	const { files, bind, metricsBind, log } = options;
 	const { config, watch } = files;
 	configureHeaps(options.bodyMode);
-	const state = createState(files, options.workers, log);
+	const sharing = await Sharing.create(files, systemTimers);
+	const state = createState(files, options.workers, log, sharing.settings);
 	for (const warning of state.warnings) log.warn(TARGET, warning);
 	for (const warning of files.warnings) log.warn(TARGET, describeProblem(config.path, warning));
 	await assertFree(bind, '--bind');
@@ -93,24 +96,31 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	const tracing = await createTracing(options, state);
 	const prober = createProber(options, state);
 	const remoteKeys = createRemoteKeys(options, state, () => pool);
-	const pool = createPool(options, state, remoteKeys, tracing);
+	const pool = createPool(options, state, remoteKeys, sharing, tracing);
 	const { addresses, routing, takeOver } = createRouting(options, state, prober, pool);
+	useStore(options, state, pool, sharing);
 	const readiness = new Readiness(
 		() => pool.listening,
 		() => remoteKeys.awaited,
+		() => sharing.inWords,
 	);
-	const sources = metricSources(options, state, pool, remoteKeys, addresses, tracing);
+	const sources = metricSources(options, state, pool, remoteKeys, addresses, tracing, sharing);
 	const status = options.statusPage ? createStatus(options, state, sources, readiness) : undefined;
 	const metrics = await startMetrics(metricsBind, sources, readiness, log, status?.routes);
-	await Promise.all([proveUpstreams(config.routes, state, addresses, prober), remoteKeys.start(FIRST_KEYS_MS)]);
+	await Promise.all([
+		proveUpstreams(config.routes, state, addresses, prober),
+		remoteKeys.start(FIRST_KEYS_MS),
+		sharing.start(),
+	]);
 	useIdentity(state, remoteKeys, remoteKeys.compose(state.inForce.identity));
 	options.onAccepting();
 	const port = await pool.start();
 	remoteKeys.serve();
 	takeOver.serve();
+	sharing.serve();
 
-	const reloader = createReloader(options, state, routing, pool, remoteKeys);
-	const drain = createDrain(options, pool, tracing);
+	const reloader = createReloader(options, state, routing, pool, remoteKeys, sharing);
+	const drain = createDrain(options, pool, tracing, sharing);
 	watchCrls({
 		timers: systemTimers,
 		crls: () => state.inForce.tls.clients?.crls ?? [],
@@ -173,7 +183,7 @@ function createRouting(
 	const takeOver: TakeOver = new TakeOver({
 		run: () =>
 			routing.take(
-				() => upstreams.current.routes,
+				() => ({ routes: upstreams.current.routes }),
 				() => {},
 				() => {},
 			),
@@ -194,7 +204,7 @@ async function proveUpstreams(
 	prober: HealthProber,
 ): Promise<void> {
 	await addresses.follow(routes);
-	upstreams.apply(upstreams.plan(routes, addresses.addressesOf));
+	upstreams.apply(upstreams.plan(routes, undefined, addresses.addressesOf));
 	prober.watch(upstreams.current.upstreams.values());
 	await prober.start();
 }
@@ -242,6 +252,7 @@ function createPool(
 	options: SupervisorOptions,
 	state: ProcessState,
 	remoteKeys: RemoteKeys,
+	sharing: Sharing,
 	tracing: Tracing | undefined,
 ): WorkerPool {
 	const { bind, workerUrl, logFilter, log, output } = options;
@@ -252,13 +263,19 @@ function createPool(
 		spawn: (index, port) =>
 			new Worker(workerUrl, {
 				name: `worker-${index}`,
-				workerData: seedWorker(state, config, { index, bind: { host: bind.host, port }, logFilter }),
+				workerData: seedWorker(state, config, {
+					tls: sharing.forWorkers(state.inForce.tls),
+					index,
+					bind: { host: bind.host, port },
+					logFilter,
+				}),
 			}),
 		listenProblem: (error) => listenProblem(bind, '--bind', error),
 		onUnknownKey: (issuer) => remoteKeys.unknownKey(issuer),
 		reclaim: (index) => {
 			state.memory.reclaim(index);
 			state.upstreams.clearGauges(index);
+			state.fleet?.workerDied();
 		},
 		log,
 		writeRecord: output.writeRecord,
@@ -269,6 +286,24 @@ function createPool(
 	});
 }
 
+/** What is revoked in the store goes to the workers in a round of its own. */
+function useStore(
+	{ log }: SupervisorOptions,
+	{ fleet, inForce, clock }: ProcessState,
+	pool: WorkerPool,
+	sharing: Sharing,
+): void {
+	sharing.use(fleet, {
+		takeOver: () =>
+			pool.switchAll(
+				(_, id) => ({ type: 'prepare-tls', id, tls: sharing.forWorkers(inForce.tls) }),
+				() => {},
+			),
+		log,
+		limitedLog: new RateLimitedLog(log, clock),
+	});
+}
+
 function metricSources(
 	{ version, bodyMode }: SupervisorOptions,
 	state: ProcessState,
@@ -276,6 +311,7 @@ function metricSources(
 	remoteKeys: RemoteKeys,
 	addresses: DnsAddresses,
 	tracing: Tracing | undefined,
+	sharing: Sharing,
 ): MetricSources {
 	return {
 		build: { version, bodyMode, node: process.versions.node },
@@ -294,6 +330,7 @@ function metricSources(
 		now: () => state.clock.now(),
 		wallSeconds: () => state.clock.wallSeconds(),
 		spans: tracing && (() => tracing.counts),
+		store: () => sharing.facts,
 	};
 }
 
@@ -321,6 +358,7 @@ function createReloader(
 	routing: RoutingSwitch,
 	pool: WorkerPool,
 	remoteKeys: RemoteKeys,
+	sharing: Sharing,
 ): Reloader {
 	return new Reloader({
 		booted: config,
@@ -331,6 +369,8 @@ function createReloader(
 			return current;
 		},
 		readTlsFiles: (current) => readTlsFiles(current, new Date()),
+		readUpstreamTlsFiles: (current) => readUpstreamTlsFiles(current, new Date()),
+		forWorkers: (tls) => sharing.forWorkers(tls),
 		planIdentity: (current) => planIdentity(current, inForce.identity, remoteKeys),
 		changedInVain: (current) => changedInVain(config, current, inForce.identity),
 		configWarnings,
@@ -349,6 +389,7 @@ function createDrain(
 	{ files: { config }, log, exit }: SupervisorOptions,
 	pool: WorkerPool,
 	tracing: Tracing | undefined,
+	sharing: Sharing,
 ): Drain {
 	return new Drain({
 		drainWorkers: () => pool.drain(),
@@ -357,8 +398,8 @@ function createDrain(
 		timers: systemTimers,
 		log,
 		exit: (code) => {
-			if (code !== 0 || tracing === undefined) return exit(code);
-			void tracing.flush(LAST_SPANS_MS).then(() => exit(code));
+			if (code !== 0) return exit(code);
+			void Promise.all([tracing?.flush(LAST_SPANS_MS), sharing.leave()]).then(() => exit(code));
 		},
 	});
 }

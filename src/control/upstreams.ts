@@ -1,3 +1,4 @@
+import type { ConnectionOptions } from 'node:tls';
 import type { HealthSettings, RouteConfig, UpstreamAddress, UpstreamGroupConfig } from '../config/config.ts';
 import { groupKey } from '../config/upstream.ts';
 import { BreakerCell, CLOSED, OPEN } from '../shared/breaker-cell.ts';
@@ -5,13 +6,15 @@ import { BucketCounts, type BucketLayout } from '../shared/bucket-counts.ts';
 import { watchCircuit } from '../shared/circuit-watch.ts';
 import type { Clock } from '../shared/clock.ts';
 import type { Logger } from '../shared/log.ts';
-import type { RouteSeed, RoutingSeed, UpstreamSeed, WaitingSeed } from '../shared/messages.ts';
+import type { RouteSeed, RoutingSeed, UpstreamSeed, UpstreamTlsSeed, WaitingSeed } from '../shared/messages.ts';
 import { QueueStats } from '../shared/queue-stats.ts';
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import { RouteStats } from '../shared/route-stats.ts';
 import { type LastTransition, TransitionCounts, UpstreamStats } from '../shared/stats.ts';
 import { UpstreamLoad } from '../shared/upstream-load.ts';
+import { createUpstreamContext, upstreamTlsOptions } from '../shared/upstream-tls.ts';
 import { WakeUp } from '../shared/wake-up.ts';
+import type { UpstreamTlsMaterial } from './files/upstream-tls-files.ts';
 
 /** One address of the table in force, or of one that is being prepared. */
 export interface Upstream {
@@ -30,6 +33,8 @@ export interface Upstream {
 	readonly counters: Counters;
 	/** How it is probed; `undefined`: not at all. */
 	readonly health: HealthSettings | undefined;
+	/** How probes connect; `undefined`: plain HTTP. Another one with each table that is applied. */
+	tls?: ConnectionOptions | undefined;
 	/** The last verdict of the health check; `undefined` before the first. */
 	alive: boolean | undefined;
 }
@@ -41,6 +46,8 @@ export interface RoutingPlan {
 	readonly upstreams: ReadonlyMap<string, Upstream>;
 	/** Who serves the requests of a route, by key (`groupKey`). */
 	readonly groups: ReadonlyMap<string, UpstreamGroup>;
+	/** What TLS to groups is made of, by key (`groupKey`). */
+	readonly tls: UpstreamTlsMaterial;
 	/** By prefix: what is counted of each route. */
 	readonly traffic: ReadonlyMap<string, RouteCounters>;
 	/** Those of `upstreams` whose breaker is a new one: open and unproven. */
@@ -54,6 +61,10 @@ export interface UpstreamGroup {
 	readonly upstreams: readonly Upstream[];
 	/** Who waits, for the workers; `undefined`: it has no limits. */
 	readonly waiting: WaitingSeed | undefined;
+	/** `undefined`: plain HTTP. */
+	readonly tls: UpstreamTlsSeed | undefined;
+	/** What a health probe connects with (`Upstream.tls`). */
+	readonly probeOptions: (upstream: Upstream) => ConnectionOptions | undefined;
 }
 
 export type AddressesOf = (group: UpstreamGroupConfig) => readonly UpstreamAddress[];
@@ -61,6 +72,11 @@ export type AddressesOf = (group: UpstreamGroupConfig) => readonly UpstreamAddre
 /** An address that is in two groups is two upstreams: what holds for it is said by each group. */
 export function upstreamKey(authority: string, group: string | undefined): string {
 	return group === undefined ? authority : `${group}/${authority}`;
+}
+
+/** TLS to the upstreams of a table. */
+export function tlsOf({ groups }: RoutingPlan): UpstreamTlsSeed[] {
+	return Array.from(groups.values(), ({ tls }) => tls).filter((tls) => tls !== undefined);
 }
 
 /** What is counted of one upstream. */
@@ -109,7 +125,14 @@ export class Upstreams {
 	readonly #clock: Clock;
 	readonly #log: Logger;
 	readonly #durations: BucketLayout;
-	#current: RoutingPlan = { routes: [], upstreams: new Map(), groups: new Map(), traffic: new Map(), fresh: [] };
+	#current: RoutingPlan = {
+		routes: [],
+		upstreams: new Map(),
+		groups: new Map(),
+		tls: new Map(),
+		traffic: new Map(),
+		fresh: [],
+	};
 	readonly #departed = new Departed<Counters>();
 	readonly #departedRoutes = new Departed<RouteCounters>();
 	#breakers = 0;
@@ -136,9 +159,14 @@ export class Upstreams {
 	/**
 	 * Works out the next table. Nothing changes before `apply`.
 	 *
+	 * @param tls of each group that has `tls` in its configuration; by default what is in force.
 	 * @param addressesOf a group's, of the moment.
 	 */
-	plan(routes: readonly RouteConfig[], addressesOf: AddressesOf = ({ addresses }) => addresses): RoutingPlan {
+	plan(
+		routes: readonly RouteConfig[],
+		tls: UpstreamTlsMaterial = this.#current.tls,
+		addressesOf: AddressesOf = ({ addresses }) => addresses,
+	): RoutingPlan {
 		// Specification 3.1: breaker state is kept for rules of which nothing has changed. The breaker is the upstream's,
 		// so one such rule is enough (decisions "Circuit breaker").
 		const rules = new Set(this.#current.routes.map(ruleOf));
@@ -146,22 +174,30 @@ export class Upstreams {
 		const upstreams = new Map<string, Upstream>();
 		const groups = new Map<string, UpstreamGroup>();
 		const fresh: Upstream[] = [];
-		const member = (config: UpstreamGroupConfig, address: UpstreamAddress): Upstream => {
+		const member = (
+			config: UpstreamGroupConfig,
+			address: UpstreamAddress,
+			probeOptions: UpstreamGroup['probeOptions'],
+		): Upstream => {
 			const key = upstreamKey(address.authority, config.name);
 			const known = this.#current.upstreams.get(key);
 			const upstream = known !== undefined && kept.has(groupKey(config)) ? known : this.#create(config, address, known);
-			if (upstream !== known) fresh.push(upstream);
+			if (upstream !== known) {
+				upstream.tls = probeOptions(upstream);
+				fresh.push(upstream);
+			}
 			upstreams.set(key, upstream);
 			return upstream;
 		};
 		for (const { group: config } of routes) {
 			const key = groupKey(config);
 			if (groups.has(key)) continue;
-			const members = addressesOf(config).map((address) => member(config, address));
-			groups.set(key, { config, upstreams: members, waiting: config.limits && this.#waitingOf(key) });
+			const own = connectionOf(config, tls);
+			const members = addressesOf(config).map((address) => member(config, address, own.probeOptions));
+			groups.set(key, { config, upstreams: members, waiting: config.limits && this.#waitingOf(key), ...own });
 		}
 		const traffic = new Map(routes.map(({ prefix }) => [prefix, this.#trafficOf(prefix)]));
-		return { routes, upstreams, groups, traffic, fresh };
+		return { routes, upstreams, groups, tls, traffic, fresh };
 	}
 
 	#waitingOf(key: string): WaitingSeed {
@@ -189,6 +225,9 @@ export class Upstreams {
 		for (const [key, { counters }] of this.#current.upstreams) this.#departed.add(key, counters);
 		for (const [prefix, counters] of this.#current.traffic) this.#departedRoutes.add(prefix, counters);
 		this.#current = plan;
+		for (const { upstreams, probeOptions } of plan.groups.values()) {
+			for (const upstream of upstreams) upstream.tls = probeOptions(upstream);
+		}
 		this.#departed.forget(plan.upstreams.keys());
 		this.#departedRoutes.forget(plan.traffic.keys());
 	}
@@ -213,8 +252,9 @@ export class Upstreams {
 				idleTimeoutMs: configs.get(upstream)!.idleTimeoutMs,
 				connectTimeoutMs: configs.get(upstream)!.connectTimeoutMs,
 			})),
-			groups: groups.map(({ config, upstreams: members, waiting }) => ({
+			groups: groups.map(({ config, tls, upstreams: members, waiting }) => ({
 				name: config.name,
+				...(tls && { tls }),
 				upstreams: members.map((upstream) => indexes.get(upstream)!),
 				weights: config.dns === undefined ? config.addresses.map(({ weight = 1 }) => weight) : members.map(() => 1),
 				balancing: config.balancing,
@@ -299,6 +339,18 @@ export class Upstreams {
 	}
 }
 
+/** @throws Error where the material of a group that is to be spoken to over TLS is missing: it must never be plain then. */
+function connectionOf(
+	config: UpstreamGroupConfig,
+	material: UpstreamTlsMaterial,
+): Pick<UpstreamGroup, 'tls' | 'probeOptions'> {
+	if (config.tls === undefined) return { tls: undefined, probeOptions: () => undefined };
+	const tls = material.get(groupKey(config));
+	if (tls === undefined) throw new Error(`the TLS files of ${groupKey(config)} have not been read`);
+	const context = createUpstreamContext(tls);
+	return { tls, probeOptions: ({ address }) => upstreamTlsOptions(tls, address.host, context) };
+}
+
 /** Counters of what has left the table; those that left first are forgotten first. */
 class Departed<Kept> {
 	readonly #kept = new Map<string, Kept>();
@@ -329,5 +381,6 @@ const MAX_DEPARTED = 256;
 
 /** All of a route that its breaker has to do with; a breaker that was closed by another health check is unproven. */
 function ruleOf({ prefix, group, cooldownMs, opening }: RouteConfig): string {
-	return JSON.stringify([prefix, groupKey(group), cooldownMs, opening.failures, opening.tenants, group.health]);
+	const isTls = group.tls !== undefined;
+	return JSON.stringify([prefix, groupKey(group), isTls, cooldownMs, opening.failures, opening.tenants, group.health]);
 }

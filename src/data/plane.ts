@@ -28,6 +28,7 @@ import type { TurnEnd } from './turn-end.ts';
 import type { UpstreamGroup } from './upstream/group.ts';
 import { UpstreamPool } from './upstream/pool.ts';
 import { ResponseHeads } from './upstream/response-heads.ts';
+import type { Transport } from './upstream/transport.ts';
 
 /** All that one worker's exchanges share. Decided once, when the worker starts; only `routes` changes, on reload. */
 export interface DataPlane {
@@ -152,12 +153,14 @@ export class Upstream {
 	/** Connections, idle ones included, in the whole process. */
 	readonly connections: UpstreamLoad;
 	readonly heads = new ResponseHeads();
+	#transport: Transport;
 	/** Rest of the request line, and the `Host` line: the same for every request to this upstream. */
 	readonly versionAndHost: string;
 
 	constructor(
 		seed: UpstreamSeed,
 		worker: number,
+		transport: Transport,
 		{ deadlines, log, clock, histograms }: Pick<DataPlane, 'deadlines' | 'log' | 'clock' | 'histograms'>,
 	) {
 		this.authority = seed.authority;
@@ -177,5 +180,18 @@ export class Upstream {
 		this.breaker = new BreakerCell(seed.breaker, observe);
 		this.pool = new UpstreamPool(this, deadlines, seed);
 		this.versionAndHost = versionAndHost(seed.hostField ?? seed.authority);
+		this.#transport = transport;
+	}
+
+	/** How it is connected to. */
+	get transport(): Transport {
+		return this.#transport;
+	}
+
+	/** From now on. Connections that were made in another way end when they are idle. */
+	connectBy(transport: Transport): void {
+		if (transport === this.#transport) return;
+		this.#transport = transport;
+		this.pool.closeIdle();
 	}
 }

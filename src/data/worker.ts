@@ -17,6 +17,7 @@ import { Budget } from '../shared/budget.ts';
 import { ClientPolicy } from '../shared/client-policy.ts';
 import { type Clock, systemClock } from '../shared/clock.ts';
 import { ConcurrencyCounts } from '../shared/concurrency.ts';
+import { FleetLimiter } from '../shared/fleet/fleet-limiter.ts';
 import { TenantLimiter } from '../shared/limiter.ts';
 import { createLogger, type Logger, parseLogFilter } from '../shared/log.ts';
 import type {
@@ -55,6 +56,7 @@ import { SpanQueue } from './span-queue.ts';
 import { TurnEnd } from './turn-end.ts';
 import { reportUnknownKeys } from './unknown-keys.ts';
 import { UpstreamGroup } from './upstream/group.ts';
+import { transportsOf } from './upstream/transport.ts';
 import { WaitingRoom } from './upstream/waiting-room.ts';
 
 /**
@@ -206,8 +208,10 @@ class Worker {
 
 	#routing(routing: RoutingSeed, readNames: NameReader | undefined): () => void {
 		// An upstream is the one we know when it has the same breaker: then its connections stay, too.
+		const transports = transportsOf(routing, (id) => this.#upstreams.get(id)?.transport, this.#plane.clock);
 		const upstreams = routing.upstreams.map(
-			(seed) => this.#upstreams.get(seed.breakerId) ?? new Upstream(seed, this.#seed.index, this.#plane),
+			(seed, i) =>
+				this.#upstreams.get(seed.breakerId) ?? new Upstream(seed, this.#seed.index, transports[i]!, this.#plane),
 		);
 		const groups = routing.groups.map(
 			({ name, upstreams: members, weights, balancing, limits, waiting }) =>
@@ -240,7 +244,10 @@ class Worker {
 			const before = this.#upstreams;
 			this.#upstreams = new Map(upstreams.map((upstream, i) => [routing.upstreams[i]!.breakerId, upstream]));
 			this.#plane.routes = routes;
-			for (const [i, upstream] of upstreams.entries()) upstream.pool.use(routing.upstreams[i]!);
+			for (const [i, upstream] of upstreams.entries()) {
+				upstream.connectBy(transports[i]!);
+				upstream.pool.use(routing.upstreams[i]!);
+			}
 			for (const [i, { room, upstreams: members }] of groups.entries()) {
 				const { limits } = routing.groups[i]!;
 				for (const { pool } of members) pool.limitTo(limits?.maxConnections, room);
@@ -291,6 +298,10 @@ function createSpanQueue({ trace, workers }: WorkerSeed, clock: Clock, stats: Wo
 	});
 }
 
+function createLimiter({ limiter, leases, index }: WorkerSeed): TenantLimiter {
+	return leases === undefined ? new TenantLimiter(limiter, index) : new FleetLimiter(limiter, index, leases);
+}
+
 function createPlane(
 	seed: WorkerSeed,
 	clock: Clock,
@@ -299,7 +310,7 @@ function createPlane(
 	authenticator: Authenticator,
 	{ accessLog, spans }: { accessLog: AccessLog | undefined; spans: SpanQueue | undefined },
 ): DataPlane {
-	const limiter = new TenantLimiter(seed.limiter, seed.index);
+	const limiter = createLimiter(seed);
 	const filter = parseLogFilter(seed.logFilter);
 	const log = createLogger(
 		filter,

@@ -1,8 +1,10 @@
+import { tlsCause } from './tls-causes.ts';
+
 /** Failures in words for operators: in logs and in the reasons of refusals. They never quote what a peer has sent. */
 
-/** What a failed connection is called. @param code of the system call, such as `ECONNREFUSED`. */
+/** What a failed connection is called. @param code of the system call, such as `ECONNREFUSED`, or of TLS (`tls-causes.ts`). */
 export function connectionCause({ code }: NodeJS.ErrnoException): string {
-	return WORDS.get(code ?? '') ?? `connection failed (${code ?? 'without a code'})`;
+	return WORDS.get(code ?? '') ?? tlsCause(code ?? '') ?? `connection failed (${code ?? 'without a code'})`;
 }
 
 /** @param limitMs of the time that was to be kept. */

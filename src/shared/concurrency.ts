@@ -1,4 +1,5 @@
 import type { RequestSlots } from '../gates/quota.ts';
+import { SlotLeases, type SlotLeasesMemory } from './fleet/slot-leases.ts';
 
 /**
  * The requests that tenants have under way, counted over all threads. A tenant that has a limit has one place, which it finds by its
@@ -16,6 +17,8 @@ export interface ConcurrencyMemory {
 	readonly locks: SharedArrayBuffer;
 	/** By worker and place: its requests under way. */
 	readonly taken: readonly SharedArrayBuffer[];
+	/** Where the limits are those of several replicas: what this one has of them. */
+	readonly leases?: SlotLeasesMemory | undefined;
 }
 
 /** Tenants with a limit in the whole life of the process. A configuration file holds half as many at most. */
@@ -46,9 +49,11 @@ export function requestsUnderWay(memory: ConcurrencyMemory): number {
 export class ConcurrencyCounts {
 	readonly #keys: BigInt64Array;
 	readonly #words: TakenWords;
+	readonly #leases: SlotLeases | undefined;
 
 	/** @param worker index of this thread. */
 	constructor(memory: ConcurrencyMemory, worker: number) {
+		this.#leases = memory.leases && new SlotLeases(memory.leases);
 		this.#keys = new BigInt64Array(memory.keys);
 		const taken = memory.taken.map((words) => new Int32Array(words));
 		this.#words = { worker, locks: new Int32Array(memory.locks), taken };
@@ -59,7 +64,9 @@ export class ConcurrencyCounts {
 	 * @throws Error when too many tenants have had a limit.
 	 */
 	slots(tenant: bigint, limit: number): RequestSlots {
-		return new TenantSlots(this.#words, this.#placeOf(tenant), limit);
+		const place = this.#placeOf(tenant);
+		if (this.#leases === undefined) return new TenantSlots(this.#words, place, limit);
+		return new LeasedSlots(this.#words, place, limit, this.#leases);
 	}
 
 	#placeOf(tenant: bigint): number {
@@ -99,9 +106,13 @@ class TenantSlots implements RequestSlots {
 	}
 
 	tryTake(): boolean {
+		return this.takeBelow(this.limit);
+	}
+
+	protected takeBelow(limit: number): boolean {
 		const { worker, locks, taken } = this.#words;
 		while (Atomics.compareExchange(locks, this.#place, 0, worker + 1) !== 0);
-		const granted = this.taken < this.limit;
+		const granted = this.taken < limit;
 		if (granted) Atomics.add(taken[worker]!, this.#place, 1);
 		Atomics.store(locks, this.#place, 0);
 		return granted;
@@ -109,5 +120,44 @@ class TenantSlots implements RequestSlots {
 
 	giveBack(): void {
 		Atomics.sub(this.#words.taken[this.#words.worker]!, this.#place, 1);
+	}
+}
+
+/** The limit is for several replicas: this one takes of what it has leased. */
+class LeasedSlots extends TenantSlots {
+	readonly #leases: SlotLeases;
+	readonly #at: number;
+
+	constructor(words: TakenWords, place: number, limit: number, leases: SlotLeases) {
+		super(words, place, limit);
+		this.#leases = leases;
+		this.#at = place;
+		leases.tellLimit(place, limit);
+	}
+
+	override tryTake(): boolean {
+		const granted = this.takeBelow(Math.min(this.limit, this.#leases.usable(this.#at, this.limit)));
+		this.#leases.taken(this.#at, granted, this.taken);
+		return granted;
+	}
+}
+
+/** The main thread's view of what is under way at a place. */
+export class SlotCounts {
+	readonly #keys: BigInt64Array;
+	readonly #taken: readonly Int32Array[];
+
+	constructor(memory: ConcurrencyMemory) {
+		this.#keys = new BigInt64Array(memory.keys);
+		this.#taken = memory.taken.map((words) => new Int32Array(words));
+	}
+
+	/** 16 hexadecimal digits. */
+	key(place: number): string {
+		return BigInt.asUintN(64, Atomics.load(this.#keys, place)).toString(16).padStart(16, '0');
+	}
+
+	taken(place: number): number {
+		return this.#taken.reduce((sum, words) => sum + Atomics.load(words, place), 0);
 	}
 }

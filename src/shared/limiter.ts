@@ -125,6 +125,9 @@ export class TenantLimiter {
 		}
 	}
 
+	/** Right after `admit` has admitted, where it is told what is left: sees to it that `bucket` says what holds beyond this process, too. */
+	tellLeft(_rate: Rate): void {}
+
 	/** One swap on a slot that held the key a moment ago; `undefined`: somebody was faster, look again. */
 	#count(slot: number, key: bigint, now: number, rate: Rate): boolean | undefined {
 		const fullAt = Atomics.load(this.#cells, slot + 1);

@@ -14,6 +14,8 @@ export const LOG_TARGET_MEANINGS: Readonly<Record<string, string>> = {
 	'proxy::http2': "HTTP/2 connections and streams that were ended with an error of the client's, and why",
 	'proxy::jwks':
 		"fetches of issuers' keys: changed ones at `info`, unchanged ones at `debug`, failures at `warn`, keys dropped for their age at `error`",
+	'proxy::limiter':
+		'limits that are shared with other replicas: their store has gone away, and is back; what is revoked there, and entries of it that cannot be read',
 	'proxy::listener': 'connections that were turned away',
 	'proxy::log': 'lines that are missing, because their reader fell behind',
 	'proxy::metrics': 'faults of the metrics listener',

@@ -10,6 +10,7 @@ import type { IdentitySeed } from '../identity/trust.ts';
 import type { BucketLayout } from './bucket-counts.ts';
 import type { BudgetMemory } from './budget.ts';
 import type { ConcurrencyMemory } from './concurrency.ts';
+import type { LeaseMemory } from './fleet/leases.ts';
 import type { LimiterMemory } from './limiter.ts';
 import type { Limits } from './limits.ts';
 import type { LogRecord } from './log.ts';
@@ -74,10 +75,27 @@ export interface UpstreamSeed {
 	readonly connectTimeoutMs?: number | undefined;
 }
 
+/** TLS to the addresses of one group: PEM texts, validated by the control plane. */
+export interface UpstreamTlsSeed {
+	/** CAs; `undefined`: those that Node trusts. */
+	readonly ca: string | undefined;
+	/** What we show; both or neither. */
+	readonly cert: string | undefined;
+	readonly key: string | undefined;
+	/** What the certificate must name, and SNI asks for: a host name or an IP literal; `undefined`: the host of each address. */
+	readonly serverName: string | undefined;
+	/** `undefined`: 1.2. */
+	readonly minVersion: TlsVersion | undefined;
+	/** `false`: its certificate may be anybody's. */
+	readonly verify: boolean;
+}
+
 /** The addresses among which a route's requests are spread. */
 export interface UpstreamGroupSeed {
 	/** `undefined`: a route's URL. */
 	readonly name: string | undefined;
+	/** `undefined`: plain HTTP. */
+	readonly tls?: UpstreamTlsSeed | undefined;
 	/** Indexes into `upstreams`. */
 	readonly upstreams: readonly number[];
 	/** Of each of them, in the same order. */
@@ -192,6 +210,8 @@ export interface WorkerSeed {
 	readonly tls: TlsMaterial;
 	readonly routing: RoutingSeed;
 	readonly limiter: LimiterMemory;
+	/** Where limits are shared with other replicas. */
+	readonly leases?: LeaseMemory | undefined;
 	readonly concurrency: ConcurrencyMemory;
 	/** Of the process: keys tenants by a hash that nobody outside can foretell. */
 	readonly tenantSecret: Uint8Array;

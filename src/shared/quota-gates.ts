@@ -67,7 +67,10 @@ function count(
 	report: RateLimitFields | undefined,
 ): boolean {
 	if (!limiter.admit(key, now, rate)) return false;
-	report?.admitted(policy, rate, limiter.bucket);
+	if (report !== undefined) {
+		limiter.tellLeft(rate);
+		report.admitted(policy, rate, limiter.bucket);
+	}
 	return true;
 }
 

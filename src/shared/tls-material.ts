@@ -1,5 +1,5 @@
 import { createPrivateKey, type KeyObject, type X509Certificate } from 'node:crypto';
-import { createSecureContext } from 'node:tls';
+import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { isPrivateKey, nth, readBlocks, readCertificates } from './certificates.ts';
 import type { TlsMaterial } from './messages.ts';
 import { secureContextOptions } from './tls-options.ts';
@@ -41,8 +41,39 @@ export function validateTlsMaterial(material: TlsMaterial, names: TlsNames): voi
 	if (problems.length > 0) throw new Error(problems.map(({ of, message }) => `${names[of]}: ${message}`).join('\n'));
 }
 
+/** Which end of connections shows the certificate and trusts the bundle. */
+export interface TlsRole {
+	/** Of the certificate: extended key usage (RFC 5280 section 4.2.1.12), its name, and who refuses a certificate without it. */
+	readonly usage: string;
+	readonly usageName: string;
+	readonly refusers: string;
+	/** What one without it has to be issued for. */
+	readonly purpose: string;
+	/** Whose certificates the CAs of the bundle issue. */
+	readonly peers: string;
+	/** Whether none of the three texts may be missing. */
+	readonly needsAll: boolean;
+	readonly contextOptions: (material: Partial<TlsMaterial>) => SecureContextOptions;
+}
+
+/** A listener's. */
+const SERVER: TlsRole = {
+	usage: '1.3.6.1.5.5.7.3.1',
+	usageName: 'serverAuth',
+	refusers: 'clients',
+	purpose: 'servers',
+	peers: 'the clients',
+	needsAll: true,
+	contextOptions: (material) => secureContextOptions(material as TlsMaterial),
+};
+
 /** @param material those of the three texts that there are; each is judged also where another one is missing. */
-export function judgeTlsMaterial(material: Partial<TlsMaterial>, names: TlsNames, now: Date): TlsJudgement {
+export function judgeTlsMaterial(
+	material: Partial<TlsMaterial>,
+	names: TlsNames,
+	now: Date,
+	role: TlsRole = SERVER,
+): TlsJudgement {
 	const problems: TlsFinding[] = [];
 	const read = <T>(of: TlsText, reader: (pem: string) => T): T | undefined => {
 		try {
@@ -54,11 +85,12 @@ export function judgeTlsMaterial(material: Partial<TlsMaterial>, names: TlsNames
 	};
 	const chain = read('cert', readCertificates);
 	const key = read('key', readPrivateKey);
-	const bundle = read('ca', readBundle);
+	const bundle = read('ca', (pem) => readBundle(pem, role));
 	if (chain && key) problems.push(...keyProblems(chain, key, names));
-	if (chain && key && bundle && problems.length === 0) problems.push(...policyProblems(material as TlsMaterial, chain));
+	const isComplete = !role.needsAll || (chain && key && bundle);
+	if (isComplete && problems.length === 0) problems.push(...policyProblems(role.contextOptions(material), chain ?? []));
 	const warnings = [
-		...(chain ? chainWarnings(chain, now) : []).map((message) => ({ of: 'cert', message }) as const),
+		...(chain ? chainWarnings(chain, now, role) : []).map((message) => ({ of: 'cert', message }) as const),
 		...(bundle ? bundleWarnings(bundle, material.ca!, now) : []).map((message) => ({ of: 'ca', message }) as const),
 	];
 	return { problems, warnings };
@@ -79,10 +111,10 @@ function readPrivateKey(pem: string): KeyObject {
 	}
 }
 
-function readBundle(pem: string): X509Certificate[] {
+function readBundle(pem: string, { peers }: TlsRole): X509Certificate[] {
 	const bundle = readCertificates(pem);
 	if (bundle.some((certificate) => certificate.ca)) return bundle;
-	throw new Error('holds no CA certificate (basicConstraints CA:TRUE); give the CA that issues the clients');
+	throw new Error(`holds no CA certificate (basicConstraints CA:TRUE); give the CA that issues ${peers}`);
 }
 
 function keyProblems([leaf, ...issuers]: readonly X509Certificate[], key: KeyObject, names: TlsNames): TlsFinding[] {
@@ -94,8 +126,7 @@ function keyProblems([leaf, ...issuers]: readonly X509Certificate[], key: KeyObj
 }
 
 /** What is left once everything can be read is OpenSSL's policy: keys that are too short, digests that are too weak. */
-function policyProblems(material: TlsMaterial, chain: readonly X509Certificate[]): TlsFinding[] {
-	const options = secureContextOptions(material);
+function policyProblems(options: SecureContextOptions, chain: readonly X509Certificate[]): TlsFinding[] {
 	const refusal = refusalOf(() => createSecureContext({ ...options, ca: [] }));
 	if (refusal !== undefined) return [{ of: 'cert', message: inPlainWords(refusal, chain) }];
 	const refusalOfBundle = refusalOf(() => createSecureContext(options));
@@ -134,13 +165,17 @@ function strength({ publicKey }: X509Certificate): number {
 	return publicKey.asymmetricKeyDetails?.modulusLength ?? LEAST_BITS.rsa;
 }
 
-function chainWarnings(chain: readonly X509Certificate[], now: Date): string[] {
+function chainWarnings(
+	chain: readonly X509Certificate[],
+	now: Date,
+	{ usage, usageName, refusers, purpose }: TlsRole,
+): string[] {
 	const warnings = chain.flatMap((certificate, i) => validityWarning(certificate, i === 0 ? 'the leaf' : nth(i), now));
 	const [leaf] = chain;
 	// Node calls the extended key usages so. Without the extension a certificate may be used for anything.
-	if (leaf!.keyUsage !== undefined && !leaf!.keyUsage.includes(SERVER_AUTH)) {
+	if (leaf!.keyUsage !== undefined && !leaf!.keyUsage.includes(usage)) {
 		warnings.push(
-			'the leaf has an extended key usage without serverAuth: clients will refuse it; issue it for servers',
+			`the leaf has an extended key usage without ${usageName}: ${refusers} will refuse it; issue it for ${purpose}`,
 		);
 	}
 	const stray = chain.findIndex((certificate, i) => i > 0 && !chain[i - 1]!.checkIssued(certificate));
@@ -149,9 +184,6 @@ function chainWarnings(chain: readonly X509Certificate[], now: Date): string[] {
 	}
 	return warnings;
 }
-
-/** `id-kp-serverAuth`, RFC 5280 section 4.2.1.12. */
-const SERVER_AUTH = '1.3.6.1.5.5.7.3.1';
 
 function bundleWarnings(bundle: readonly X509Certificate[], pem: string, now: Date): string[] {
 	const warnings = bundle.flatMap((certificate, i) => [

@@ -33,7 +33,7 @@ export function secureContextOptions(material: TlsMaterial): SecureContextOption
  * The three suites of TLS 1.3, and of TLS 1.2 those with forward secrecy and authenticated encryption. RFC 9113 appendix A
  * prohibits nearly all others for HTTP/2, and RFC 9325 section 4.2 advises against them for anything else.
  */
-const CIPHERS = [
+export const CIPHERS = [
 	'TLS_AES_256_GCM_SHA384',
 	'TLS_CHACHA20_POLY1305_SHA256',
 	'TLS_AES_128_GCM_SHA256',

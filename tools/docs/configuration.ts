@@ -1,4 +1,4 @@
-import { describeConfig, type JsonSchema, tableOf } from '../../src/config/json-schema.ts';
+import { describeConfig, isList, type JsonSchema, tableOf } from '../../src/config/json-schema.ts';
 import { KEYS } from '../../src/config/schema.ts';
 import { code, grouped, markdownTable } from './table.ts';
 
@@ -6,10 +6,6 @@ import { code, grouped, markdownTable } from './table.ts';
 export function configurationTables(): string {
 	const schema = describeConfig();
 	return Array.from(KEYS.keys(), (name) => section(name, tableOf(schema, name), isList(schema, name))).join('\n\n');
-}
-
-function isList(schema: JsonSchema, name: string): boolean {
-	return (schema.properties?.[name] as JsonSchema | undefined)?.type === 'array';
 }
 
 function section(name: string, table: JsonSchema, isList: boolean): string {

@@ -43,6 +43,7 @@ export interface ConfigTables {
 	readonly limits?: Readonly<Record<string, TomlValue | undefined>>;
 	readonly breaker?: { readonly failures?: number; readonly tenants?: number };
 	readonly log?: Readonly<Record<string, TomlValue | undefined>>;
+	readonly limiter?: Readonly<Record<string, TomlValue | undefined>>;
 	readonly trace?: Readonly<Record<string, TomlValue | undefined>>;
 	readonly status?: { readonly tenants?: boolean; readonly hosts?: readonly string[] };
 	readonly tenants?: readonly TenantEntry[];
@@ -91,6 +92,7 @@ export function renderConfig(config: ConfigTables): string {
 		limits,
 		breaker,
 		log,
+		limiter,
 		trace,
 		status,
 		tenants = [],
@@ -106,6 +108,7 @@ export function renderConfig(config: ConfigTables): string {
 		...(limits === undefined ? [] : [table('[limits]', limits)]),
 		...(breaker === undefined ? [] : [table('[breaker]', breaker)]),
 		...(log === undefined ? [] : [table('[log]', log)]),
+		...(limiter === undefined ? [] : [table('[limiter]', limiter)]),
 		...(trace === undefined ? [] : [table('[trace]', trace)]),
 		...(status === undefined ? [] : [table('[status]', status)]),
 		...tenants.map((tenant) => table('[[tenants]]', tenant)),

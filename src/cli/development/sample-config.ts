@@ -1,4 +1,4 @@
-import { describeConfig, type JsonSchema, SCHEMA_LINE, tableOf } from '../../config/json-schema.ts';
+import { describeConfig, isList, type JsonSchema, SCHEMA_LINE, tableOf } from '../../config/json-schema.ts';
 import { KEYS } from '../../config/schema.ts';
 import { quote } from '../../config/wording.ts';
 
@@ -15,23 +15,23 @@ const COLUMNS = 100;
  */
 export function sampleConfig(intro: readonly string[], values: SampleValues): string {
 	const schema = describeConfig();
-	const tables = [...KEYS].map(([name, keys]) =>
-		canBeEmpty(name, schema) || name in values ? table(name, keys, schema, values[name] ?? {}) : mention(name, schema),
-	);
+	const tables = [...KEYS]
+		.filter(([name]) => !name.includes('.'))
+		.map(([name, keys]) =>
+			canBeEmpty(name, schema) || name in values
+				? table(name, keys, schema, values[name] ?? {})
+				: mention(name, schema),
+		);
 	return [SCHEMA_LINE, ...intro.map((line) => `# ${line}`), '', ...tables.flat()].join('\n');
 }
 
 /** Of the others a file may have none, and has to say something in each that it has: the sample only points at them. */
 function canBeEmpty(name: string, schema: JsonSchema): boolean {
-	return name === '' || (!isList(name, schema) && tableOf(schema, name).required === undefined);
-}
-
-function isList(name: string, schema: JsonSchema): boolean {
-	return (schema.properties![name] as JsonSchema).type === 'array';
+	return name === '' || (!isList(schema, name) && tableOf(schema, name).required === undefined);
 }
 
 function headerOf(name: string, schema: JsonSchema): string {
-	return isList(name, schema) ? `[[${name}]]` : `[${name}]`;
+	return isList(schema, name) ? `[[${name}]]` : `[${name}]`;
 }
 
 function mention(name: string, schema: JsonSchema): string[] {

@@ -132,10 +132,15 @@ export function judgeUpstream({ group }: RouteConfig, page: string | undefined, 
 		return { authority, circuit: sample('proxy_circuit_state'), alive: sample('proxy_upstream_alive') };
 	});
 	const all = found.map(({ authority }) => authority);
+	const scheme = group.tls === undefined ? 'http' : 'https';
 	if (found.every(({ circuit }) => circuit === undefined)) {
+		if (page?.split('\n').includes(`proxy_dns_addresses{group="${group.name}"} 0`)) {
+			reports.judged('circuit breaker', CIRCUIT_OPEN, `DNS has named no address of ${all.join(', ')} yet`);
+			return;
+		}
 		const words = page === undefined ? 'needs the running proxy' : 'the running proxy does not know this upstream';
 		reports.notAsked('circuit breaker', `of ${all.join(', ')}; ${words}`);
-		reports.notAsked('upstream', `${all.map((authority) => `http://${authority}`).join(', ')}; ${words}`);
+		reports.notAsked('upstream', `${all.map((authority) => `${scheme}://${authority}`).join(', ')}; ${words}`);
 		return;
 	}
 	const isAdmitted = found.some(({ circuit }) => circuit === '0');
@@ -143,7 +148,7 @@ export function judgeUpstream({ group }: RouteConfig, page: string | undefined, 
 	reports.judged('circuit breaker', isAdmitted ? undefined : CIRCUIT_OPEN, ...circuits);
 	const healths = found.map(({ authority, alive }) => {
 		const health = alive === undefined ? 'not probed' : alive === '1' ? 'passed' : 'failed, or not made yet';
-		return `http://${authority}; its last health probe: ${health}`;
+		return `${scheme}://${authority}; its last health probe: ${health}`;
 	});
 	reports.notAsked('upstream', ...healths);
 }

@@ -20,21 +20,23 @@ export const route = table('[[routes]]', {
 		.meta({ pattern: '^/[\\x21\\x22\\x24-\\x3e\\x40-\\x7e]*$' })
 		.describe('the paths that the route is for, matched on a path-segment boundary, longest first'),
 	upstream: text(
-		'http://host[:port], one address, or the name of an [[upstreams]]',
+		'http://host[:port] or https://host[:port], one address, or the name of an [[upstreams]]',
 		'set it to the address to route to, for example "http://localhost:3000"',
 	)
 		.transform((upstream, context) => {
 			// Whether there is one of that name is looked at in `upstream-conflicts.ts`.
 			if (GROUP_NAME.test(upstream)) return upstream;
-			const address = parseUpstream(upstream);
-			if (typeof address !== 'string') return address;
-			context.addIssue(address);
+			const url = parseUpstream(upstream);
+			if (typeof url !== 'string') return url;
+			context.addIssue(url);
 			return z.NEVER;
 		})
 		.meta({
-			pattern: '^(?:[A-Za-z0-9_-]+|[Hh][Tt][Tt][Pp]://(?:\\[[0-9A-Fa-f:.]+\\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?)$',
+			pattern: '^(?:[A-Za-z0-9_-]+|[Hh][Tt][Tt][Pp][Ss]?://(?:\\[[0-9A-Fa-f:.]+\\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?)$',
 		})
-		.describe('where its requests go: `http://host[:port]`, one address, or the name of an `[[upstreams]]`'),
+		.describe(
+			'where its requests go: `http://host[:port]` or `https://host[:port]`, one address, or the name of an `[[upstreams]]`',
+		),
 	cooldown_secs: wholeNumber(1, MAX_SECONDS, 'default_cooldown_secs', 'of seconds')
 		.optional()
 		.meta(

@@ -15,6 +15,7 @@ import {
 	wholeNumberOr,
 } from './kinds.ts';
 import { groupUpstreamKeys } from './upstream-keys.ts';
+import { upstreamTls } from './upstream-tls.ts';
 
 /** What no address of an upstream can be taken for. */
 export const GROUP_NAME = /^[A-Za-z0-9_-]+$/;
@@ -177,4 +178,9 @@ export const upstream = table('[[upstreams]]', {
 	),
 	queue_timeout_secs: seconds(5).describe('how long one may wait; then it is answered 503 `overloaded`'),
 	...groupUpstreamKeys,
+	tls: upstreamTls.optional().meta(
+		explained('requests go over TLS (https): a table `[upstreams.tls]` below it, which may be empty', {
+			unset: 'plain HTTP',
+		}),
+	),
 }).describe('several addresses that serve the same, one table for each such group');

@@ -1,14 +1,17 @@
 import type { X509Certificate } from 'node:crypto';
 import type { CrlSeed } from '../../identity/client-chain.ts';
 import { readCertificates } from '../../shared/certificates.ts';
-import type { TlsMaterial } from '../../shared/messages.ts';
+import type { TlsMaterial, UpstreamTlsSeed } from '../../shared/messages.ts';
 
 /** What of the TLS material runs out, for metrics and the status page. */
 
-export const EXPIRING_KINDS = ['server', 'server_chain', 'client_ca', 'crl'] as const;
+export const EXPIRING_KINDS = ['server', 'server_chain', 'client_ca', 'crl', 'upstream_client', 'upstream_ca'] as const;
 
 export interface Expiring {
-	/** The server's certificate, those that it sends behind it, each CA of the clients' bundle, or a CA's CRL. */
+	/**
+	 * The server's certificate, those that it sends behind it, each CA of the clients' bundle, or a CA's CRL; the certificates that
+	 * upstreams are shown, or the CAs that theirs chain to.
+	 */
 	readonly kind: (typeof EXPIRING_KINDS)[number];
 	/** Distinguished name in one line; of a CRL that of its CA. */
 	readonly subject: string;
@@ -18,26 +21,46 @@ export interface Expiring {
 	readonly expiresSeconds: number;
 }
 
-/** Of the material in force; worked out once for each. No two have the same kind, subject and serial. */
+/** Of the listener's material in force; worked out once for each. No two have the same kind, subject and serial. */
 export function expiringOf(material: TlsMaterial): readonly Expiring[] {
-	let known = KNOWN.get(material);
-	if (known === undefined) {
-		known = list(material);
-		KNOWN.set(material, known);
-	}
+	return once(material, () => {
+		const { cert, ca, clients } = material;
+		return [
+			...distinct([
+				...ofBundle('server', cert).map((one, i) => (i === 0 ? one : { ...one, kind: 'server_chain' as const })),
+				...ofBundle('client_ca', ca),
+			]),
+			...crls(clients?.crls ?? []),
+		];
+	});
+}
+
+/** The same of TLS to upstreams. */
+export function expiringOfUpstreams(upstreams: readonly UpstreamTlsSeed[]): readonly Expiring[] {
+	return once(upstreams, () =>
+		distinct(
+			upstreams.flatMap(({ cert, ca }) => [
+				...(cert === undefined ? [] : ofBundle('upstream_client', cert)),
+				...(ca === undefined ? [] : ofBundle('upstream_ca', ca)),
+			]),
+		),
+	);
+}
+
+function once(material: object, list: () => readonly Expiring[]): readonly Expiring[] {
+	const known = KNOWN.get(material) ?? list();
+	KNOWN.set(material, known);
 	return known;
 }
 
-const KNOWN = new WeakMap<TlsMaterial, readonly Expiring[]>();
+const KNOWN = new WeakMap<object, readonly Expiring[]>();
 
-function list({ cert, ca, clients }: TlsMaterial): readonly Expiring[] {
-	const all = [
-		...readCertificates(cert).map((certificate, i) => ofCertificate(i === 0 ? 'server' : 'server_chain', certificate)),
-		...readCertificates(ca).map((certificate) => ofCertificate('client_ca', certificate)),
-	];
-	const found = new Map<string, Expiring>();
-	for (const one of all) found.set(JSON.stringify([one.kind, one.subject, one.serial]), one);
-	return [...found.values(), ...crls(clients?.crls ?? [])];
+function ofBundle(kind: Expiring['kind'], pem: string): Expiring[] {
+	return readCertificates(pem).map((certificate) => ofCertificate(kind, certificate));
+}
+
+function distinct(all: readonly Expiring[]): Expiring[] {
+	return [...new Map(all.map((one) => [JSON.stringify([one.kind, one.subject, one.serial]), one])).values()];
 }
 
 /**

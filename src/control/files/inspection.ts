@@ -8,8 +8,10 @@ import type { TlsMaterial } from '../../shared/messages.ts';
 import { FileWatch, stampOf } from '../reload/file-watch.ts';
 import { systemTimers } from '../timers.ts';
 import { judgeIdentityFiles } from './identity-files.ts';
+import { judgeStoreFiles, type StoreFiles } from './store-files.ts';
 import { judgeTlsFiles } from './tls-files.ts';
 import { judgeTraceFiles, type TraceFiles } from './trace-files.ts';
+import { judgeUpstreamTlsFiles, type UpstreamTlsMaterial, upstreamTlsPaths } from './upstream-tls-files.ts';
 
 /** What the start reads before it does anything. */
 export interface StartFiles {
@@ -18,8 +20,12 @@ export interface StartFiles {
 	readonly identity: IdentitySeed;
 	/** Those of its issuers whose keys come over the network. */
 	readonly remotes: readonly RemoteIssuer[];
+	/** What TLS to upstreams is made of. */
+	readonly upstreamTls: UpstreamTlsMaterial;
 	/** What the files of `[trace]` hold. */
 	readonly trace: TraceFiles;
+	/** What the files of `[limiter]` hold. */
+	readonly store: StoreFiles;
 	/** What can be used and is doubtful. */
 	readonly warnings: readonly ConfigProblem[];
 	/** Watches the files that a reload reads, from before they were read; `undefined` without `reload_on_change`. */
@@ -38,12 +44,16 @@ export async function inspect(path: string, now: Date): Promise<Inspection> {
 	const { config, problems, files } = await readConfig(path);
 	const tls = await judgeTlsFiles(files, now);
 	const { identity, remotes = [], ...found } = await judgeIdentityFiles(files, config);
+	const { upstreamTls, ...upstreams } = await judgeUpstreamTlsFiles(files, config, now);
 	const { trace, ...traceFound } = await judgeTraceFiles(files);
-	const warnings = [...(config === undefined ? [] : configWarnings(config)), ...tls.warnings, ...found.warnings];
-	const usable = config !== undefined && tls.material !== undefined && identity !== undefined && trace !== undefined;
+	const { store, ...storeFound } = await judgeStoreFiles(files);
+	const judged = [tls, found, upstreams, traceFound, storeFound];
+	const warnings = [...(config === undefined ? [] : configWarnings(config)), ...judged.flatMap((one) => one.warnings)];
+	const { material } = tls;
+	const usable = config && material && identity && upstreamTls && trace && store;
 	return {
-		files: usable ? { config, tls: tls.material, identity, remotes, trace, warnings } : undefined,
-		problems: [...problems, ...tls.problems, ...found.problems, ...traceFound.problems],
+		files: usable && { config, tls: material, identity, remotes, upstreamTls, trace, store, warnings },
+		problems: [...problems, ...judged.flatMap((one) => one.problems)],
 		warnings,
 	};
 }
@@ -66,8 +76,10 @@ export async function readStartFiles(path: string, now: Date): Promise<StartFile
 }
 
 /** What a reload reads. */
-export function reloadedFiles({ path, tls, jwt, issuerFiles, revokedPath }: Config): string[] {
+export function reloadedFiles(config: Config): string[] {
+	const { path, tls, jwt, issuerFiles, revokedPath } = config;
 	const keys = jwt?.reload ? [jwt.publicKeyPath] : issuerFiles.map((file) => file.path);
 	const revoked = revokedPath === undefined ? [] : [revokedPath];
-	return [path, tls.certPath, tls.keyPath, tls.clientCaPath, ...tls.crlPaths, ...revoked, ...keys];
+	const ofUpstreams = upstreamTlsPaths(config);
+	return [path, tls.certPath, tls.keyPath, tls.clientCaPath, ...tls.crlPaths, ...revoked, ...keys, ...ofUpstreams];
 }

@@ -1,3 +1,4 @@
+import type { ConnectionOptions } from 'node:tls';
 import type { HealthSettings, UpstreamAddress } from '../../config/config.ts';
 import type { Clock } from '../../shared/clock.ts';
 import type { Logger } from '../../shared/log.ts';
@@ -15,8 +16,14 @@ export type Verdict =
  * Asks one upstream how it is. It ends by itself, in bounded time, and does not reject.
  *
  * @param abandoned nobody wants to know any more.
+ * @param tls `undefined`: plain HTTP.
  */
-export type Probe = (address: UpstreamAddress, settings: HealthSettings, abandoned: AbortSignal) => Promise<Verdict>;
+export type Probe = (
+	address: UpstreamAddress,
+	settings: HealthSettings,
+	abandoned: AbortSignal,
+	tls: ConnectionOptions | undefined,
+) => Promise<Verdict>;
 
 export interface ProberParts {
 	readonly intervalMs: number;
@@ -27,7 +34,7 @@ export interface ProberParts {
 }
 
 /** What the prober needs of an upstream. Those without `health` are never asked. */
-export type Watched = Pick<Upstream, 'address' | 'group' | 'breaker' | 'health' | 'alive'>;
+export type Watched = Pick<Upstream, 'address' | 'group' | 'breaker' | 'health' | 'tls' | 'alive'>;
 
 /** For a round of first verdicts: who waits for them gets no more than this (decisions "Circuit breaker"), ms. */
 export const PROVE_LIMIT_MS = 2_000;
@@ -133,11 +140,11 @@ export class HealthProber {
 	}
 
 	async #probe(upstream: Watched): Promise<void> {
-		const { address, health } = upstream;
+		const { address, health, tls } = upstream;
 		if (health === undefined || this.#running.has(upstream)) return;
 		const running = new AbortController();
 		this.#running.set(upstream, running);
-		const verdict = await this.#parts.probe(address, health, running.signal);
+		const verdict = await this.#parts.probe(address, health, running.signal, tls);
 		this.#running.delete(upstream);
 		if (!running.signal.aborted) this.#apply(upstream, health, verdict);
 	}

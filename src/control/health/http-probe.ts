@@ -1,4 +1,6 @@
-import { type ClientRequest, type IncomingMessage, request } from 'node:http';
+import * as http from 'node:http';
+import * as https from 'node:https';
+import type { ConnectionOptions } from 'node:tls';
 import type { HealthSettings, UpstreamAddress } from '../../config/config.ts';
 import { connectionCause, silenceCause } from '../../shared/causes.ts';
 import type { Verdict } from './health.ts';
@@ -9,14 +11,19 @@ const MAX_BODY_BYTES = 64 * 1024;
 /**
  * `GET /health`, or what path it has (specification 4.2): a 2xx is healthy, everything else is not; redirects are not followed. Each probe
  * has a connection of its own, for one that is kept alive says nothing of whether new ones are possible.
+ *
+ * @param tls `undefined`: plain HTTP.
  */
 export function httpProbe(
 	address: UpstreamAddress,
 	{ path, timeoutMs }: HealthSettings,
 	abandoned: AbortSignal,
+	tls?: ConnectionOptions,
 ): Promise<Verdict> {
 	return new Promise((resolve) => {
+		const { request } = tls === undefined ? http : https;
 		const probe = request({
+			...tls,
 			agent: false,
 			host: address.host,
 			port: address.port,
@@ -50,7 +57,7 @@ function verdictOn(status: number): Verdict {
 }
 
 /** The limit goes on running meanwhile, so the body can neither grow nor last. */
-function discard(response: IncomingMessage, probe: ClientRequest): void {
+function discard(response: http.IncomingMessage, probe: http.ClientRequest): void {
 	let bytes = 0;
 	response.on('data', (chunk: Buffer) => {
 		bytes += chunk.length;

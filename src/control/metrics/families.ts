@@ -3,15 +3,17 @@ import { budgetInUse } from '../../shared/budget.ts';
 import { Summary } from '../../shared/histogram.ts';
 import type { SelfRefreshing } from '../../shared/jwks/key-refresher.ts';
 import { countSlotsInUse, limiterSlotCount } from '../../shared/limiter.ts';
-import type { HistogramsSeed } from '../../shared/messages.ts';
+import type { HistogramsSeed, UpstreamTlsSeed } from '../../shared/messages.ts';
 import { QUEUE_RESULTS, QueueStats } from '../../shared/queue-stats.ts';
 import { TLS_VERSIONS, type WorkerStats } from '../../shared/stats.ts';
 import { UpstreamLoad } from '../../shared/upstream-load.ts';
-import { expiringOf } from '../facts/certificates.ts';
+import { expiringOf, expiringOfUpstreams } from '../facts/certificates.ts';
 import { loopFact } from '../facts/loops.ts';
+import type { StoreFacts } from '../facts/store.ts';
 import type { ProcessMemory } from '../process-memory.ts';
 import type { ConfigInForce } from '../reload/config-in-force.ts';
 import { RELOADED_PARTS, type ReloadJournal } from '../reload/journal.ts';
+import { STORE_FAILURES } from '../store/failure.ts';
 import type { RouteCounters, Upstream, UpstreamGroup } from '../upstreams.ts';
 import { addUp, sum, total } from './adding-up.ts';
 import type { Exposition } from './exposition.ts';
@@ -29,7 +31,7 @@ export interface MetricSources {
 	readonly upstreams: () => Iterable<Upstream>;
 	/** Of the table in force. */
 	readonly groups: () => Iterable<UpstreamGroup>;
-	readonly inForce: Pick<ConfigInForce, 'generation' | 'reloads' | 'reloading' | 'tls'>;
+	readonly inForce: Pick<ConfigInForce, 'generation' | 'reloads' | 'reloading' | 'tls' | 'upstreamTls'>;
 	/** By prefix, of the table in force. */
 	readonly routes: () => ReadonlyMap<string, Pick<RouteCounters, 'stats' | 'createdSeconds'>>;
 	/** What reloads have done. */
@@ -46,6 +48,8 @@ export interface MetricSources {
 	readonly addresses: () => Iterable<SelfRefreshing<readonly unknown[]> & { readonly group: string }>;
 	/** Spans by what became of them in the main thread; `undefined`: nothing is traced. */
 	readonly spans?: (() => { readonly exported: number; readonly failed: number; readonly dropped: number }) | undefined;
+	/** Gives `undefined` where limits are this process's own. */
+	readonly store?: (() => StoreFacts | undefined) | undefined;
 	/** Monotonic milliseconds, the scale of the histograms. */
 	readonly now: () => number;
 	/** Wall-clock seconds since the epoch. */
@@ -76,6 +80,7 @@ export function* writeProxyFamilies(page: Exposition, sources: MetricSources): G
 	writeConnections(page, sources, workers);
 	yield;
 	yield* writeLimiter(page, sources, now);
+	writeStore(page, sources);
 	writeExpiring(page, sources);
 	yield;
 	writeSpans(page, sources, workers);
@@ -173,9 +178,24 @@ function* writeLimiter(page: Exposition, { budgets: { limiter } }: MetricSources
 	page.family(FAMILIES.rateLimitSlots).sample(limiterSlotCount(limiter));
 }
 
+const NO_UPSTREAM_TLS: readonly UpstreamTlsSeed[] = [];
+function writeStore(page: Exposition, { store }: MetricSources): void {
+	const facts = store?.();
+	// Readers forget a family without samples.
+	if (facts === undefined) return;
+	const { isAway, calls, replicas, leases, revocations } = facts;
+	page.family(FAMILIES.storeUp).sample(isAway ? 0 : 1);
+	const results = page.family(FAMILIES.storeCalls).sample(calls.success, { result: 'success' });
+	for (const reason of STORE_FAILURES) results.sample(calls.failures.get(reason) ?? 0, { result: reason });
+	page.family(FAMILIES.storeReplicas).sample(replicas);
+	page.family(FAMILIES.storeLeases).sample(leases);
+	if (revocations !== undefined) page.family(FAMILIES.storeRevocations).sample(revocations);
+}
+
 function writeExpiring(page: Exposition, { inForce, wallSeconds }: MetricSources): void {
 	const expiry = page.family(FAMILIES.certificateExpiry);
-	for (const { kind, subject, serial, expiresSeconds } of expiringOf(inForce.tls)) {
+	const expiring = [...expiringOf(inForce.tls), ...expiringOfUpstreams(inForce.upstreamTls ?? NO_UPSTREAM_TLS)];
+	for (const { kind, subject, serial, expiresSeconds } of expiring) {
 		expiry.sample(expiresSeconds, { kind, subject, ...(serial !== '' && { serial }) });
 	}
 	const crls = inForce.tls.clients?.crls ?? [];

@@ -16,6 +16,7 @@ import {
 } from '../../shared/stats.ts';
 import { EXPIRING_KINDS } from '../facts/certificates.ts';
 import { RELOADED_PARTS } from '../reload/journal.ts';
+import { STORE_FAILURES } from '../store/failure.ts';
 import type { FamilyDescription } from './exposition.ts';
 
 /**
@@ -137,6 +138,36 @@ export const FAMILIES = {
 		name: 'proxy_ratelimit_slots',
 		type: 'gauge',
 		help: 'Places that the limiter has.',
+		labels: {},
+	},
+	storeUp: {
+		name: 'proxy_limiter_store_up',
+		type: 'gauge',
+		help: 'Whether limits are shared through the store: 1, or 0 while it is away and [limiter] on_store_failure holds.',
+		labels: {},
+	},
+	storeCalls: {
+		name: 'proxy_limiter_store_calls_total',
+		type: 'counter',
+		help: 'Round trips to the store of the shared limits, by what became of them.',
+		labels: { result: ['success', ...STORE_FAILURES] },
+	},
+	storeReplicas: {
+		name: 'proxy_limiter_replicas',
+		type: 'gauge',
+		help: 'Replicas that share the limits, as last seen, this one included.',
+		labels: {},
+	},
+	storeLeases: {
+		name: 'proxy_limiter_leases',
+		type: 'gauge',
+		help: "Tenants' limits of which this process has a part at the moment.",
+		labels: {},
+	},
+	storeRevocations: {
+		name: 'proxy_limiter_store_revocations',
+		type: 'gauge',
+		help: 'Entries in force that are revoked in the store, without those of revoked_path; only with [limiter] revocations.',
 		labels: {},
 	},
 	tokenCache: {

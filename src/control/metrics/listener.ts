@@ -20,6 +20,9 @@ export interface MetricsListener {
 	close(): void;
 }
 
+/** What `/readyz` is made of. */
+type ReadinessFacts = Pick<Readiness, 'obstacle'> & Partial<Pick<Readiness, 'remark'>>;
+
 const TARGET = 'proxy::metrics';
 /** So long a client may take nothing of its answer; a stream says something each second. */
 const STALLED_MS = 10_000;
@@ -35,7 +38,7 @@ const STALLED_MS = 10_000;
 export async function startMetrics(
 	address: ListenAddress,
 	sources: MetricSources,
-	readiness: Pick<Readiness, 'obstacle'>,
+	readiness: ReadinessFacts,
 	log: Logger,
 	status: ReadonlyMap<string, StatusRoute> = new Map(),
 	stalledMs = STALLED_MS,
@@ -88,7 +91,7 @@ const SLICE_MS = 4;
 type Page = (request: IncomingMessage, response: ServerResponse) => Answer | undefined | Promise<Answer>;
 type Pages = ReadonlyMap<string, Page>;
 
-function pagesOf(sources: MetricSources, readiness: Pick<Readiness, 'obstacle'>, log: Logger): Pages {
+function pagesOf(sources: MetricSources, readiness: ReadinessFacts, log: Logger): Pages {
 	const scrapes: Record<ExpositionFormat, SharedRuns<Answer>> = {
 		text: new SharedRuns(() => scrape(sources, 'text', log)),
 		openmetrics: new SharedRuns(() => scrape(sources, 'openmetrics', log)),
@@ -123,8 +126,10 @@ async function scrape(sources: MetricSources, format: ExpositionFormat, log: Log
 	}
 }
 
-function ready({ obstacle }: Pick<Readiness, 'obstacle'>): Answer {
-	return obstacle === undefined ? { status: 200, body: 'ready' } : { status: 503, body: `not ready: ${obstacle}` };
+function ready({ obstacle, remark }: ReadinessFacts): Answer {
+	const besides = remark === undefined ? '' : `; ${remark}`;
+	if (obstacle === undefined) return { status: 200, body: `ready${besides}` };
+	return { status: 503, body: `not ready: ${obstacle}${besides}` };
 }
 
 async function answer(request: IncomingMessage, response: ServerResponse, pages: Pages, log: Logger): Promise<void> {

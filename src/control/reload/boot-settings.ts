@@ -26,8 +26,20 @@ export function changedBootSettings(booted: Config, current: Config): string[] {
 }
 
 function bootSettings(config: Config): Map<string, unknown> {
-	const { healthIntervalMs, tenantRps, reloadOnChange, stateDir, jwt, limits, log, metrics, trace, status, listener } =
-		config;
+	const {
+		healthIntervalMs,
+		tenantRps,
+		reloadOnChange,
+		stateDir,
+		jwt,
+		limits,
+		log,
+		metrics,
+		trace,
+		limiter,
+		status,
+		listener,
+	} = config;
 	const settings = new Map<string, unknown>([
 		['health_interval_secs', healthIntervalMs],
 		['tenant_rps', tenantRps],
@@ -47,6 +59,7 @@ function bootSettings(config: Config): Map<string, unknown> {
 		['trace.max_queue_spans', trace?.maxSpans],
 		['listener.proxy_protocol_from', listener.proxyProtocolFrom.join()],
 		['listener.proxy_protocol_timeout_secs', listener.proxyProtocolTimeoutMs],
+		...limiterSettings(limiter),
 		['status.tenants', status.tenants],
 		['status.hosts', JSON.stringify(status.hosts)],
 	]);
@@ -54,6 +67,28 @@ function bootSettings(config: Config): Map<string, unknown> {
 		settings.set(`limits.${LIMIT_KEYS[limit]}`, limits[limit]);
 	}
 	return settings;
+}
+
+function limiterSettings(limiter: Config['limiter']): [key: string, value: unknown][] {
+	return [
+		['limiter.store', JSON.stringify(limiter?.store)],
+		['limiter.sentinel_name', limiter?.sentinelName],
+		['limiter.cluster', limiter?.cluster],
+		['limiter.on_store_failure', limiter?.onStoreFailure],
+		['limiter.replicas', limiter?.replicas],
+		['limiter.username', limiter?.username],
+		['limiter.password_path', limiter?.passwordPath],
+		['limiter.sentinel_username', limiter?.sentinelUsername],
+		['limiter.sentinel_password_path', limiter?.sentinelPasswordPath],
+		['limiter.ca_path', limiter?.caPath],
+		['limiter.cert_path', limiter?.certPath],
+		['limiter.key_path', limiter?.keyPath],
+		['limiter.server_name', limiter?.serverName],
+		['limiter.secret_path', limiter?.secretPath],
+		['limiter.prefix', limiter?.prefix],
+		['limiter.timeout_secs', limiter?.timeoutMs],
+		['limiter.revocations', limiter?.revocations],
+	];
 }
 
 function jwtSettings({

@@ -2,7 +2,10 @@ import type { Config } from '../../config/config.ts';
 import { type ConfigProblem, describeProblem } from '../../config/error.ts';
 import type { IdentitySeed } from '../../identity/trust.ts';
 import type { LogFields, Logger } from '../../shared/log.ts';
+import type { TlsMaterial } from '../../shared/messages.ts';
 import type { TlsFiles } from '../files/tls-files.ts';
+import type { UpstreamTlsFiles } from '../files/upstream-tls-files.ts';
+import { tlsOf } from '../upstreams.ts';
 import type { WorkerPool } from '../workers/worker-pool.ts';
 import { changedBootSettings } from './boot-settings.ts';
 import type { ConfigInForce } from './config-in-force.ts';
@@ -17,6 +20,10 @@ export interface ReloadParts {
 	readonly loadConfig: () => Promise<Config>;
 	/** Reads and judges the TLS files; rejects with the reason. */
 	readonly readTlsFiles: (config: Config) => Promise<TlsFiles>;
+	/** Reads and judges the files of TLS to upstreams; rejects with the reason. */
+	readonly readUpstreamTlsFiles: (config: Config) => Promise<UpstreamTlsFiles & Pick<TlsFiles, 'warnings'>>;
+	/** What workers get in place of the material of the files. */
+	readonly forWorkers: (tls: TlsMaterial) => TlsMaterial;
 	/** Reads and judges the files that say whom we believe; rejects with the reason. */
 	readonly planIdentity: (config: Config) => Promise<IdentityPlan>;
 	/** What has changed in files that are read at the start alone. */
@@ -89,7 +96,7 @@ export class Reloader {
 			'routes',
 			'routing table reloaded',
 			'route reload failed; keeping old table',
-			async () => this.#takeRoutes((await config).routes, generation),
+			async () => this.#takeRoutes(await config, generation),
 		);
 		this.#parts.inForce.reloads[tls && identity && routes ? 'success' : 'failure'] += 1;
 	}
@@ -137,12 +144,12 @@ export class Reloader {
 	}
 
 	async #takeTls(config: Config, generation: number): Promise<void> {
-		const { readTlsFiles, pool, inForce } = this.#parts;
+		const { readTlsFiles, forWorkers, pool, inForce } = this.#parts;
 		const { material, warnings } = await readTlsFiles(config);
 		this.#warn(config, warnings);
 		this.#assertRunning();
 		await pool.switchAll(
-			(_, id) => ({ type: 'prepare-tls', id, tls: material }),
+			(_, id) => ({ type: 'prepare-tls', id, tls: forWorkers(material) }),
 			() => {
 				inForce.tls = material;
 				inForce.generation = generation;
@@ -167,12 +174,15 @@ export class Reloader {
 		}
 	}
 
-	#takeRoutes(routes: Config['routes'], generation: number): Promise<void> {
-		const { routing, inForce } = this.#parts;
-		return routing.take(
-			() => routes,
+	async #takeRoutes(config: Config, generation: number): Promise<void> {
+		const { readUpstreamTlsFiles, routing, inForce } = this.#parts;
+		const { upstreamTls: tls, warnings } = await readUpstreamTlsFiles(config);
+		this.#warn(config, warnings);
+		await routing.take(
+			() => ({ routes: config.routes, tls }),
 			() => this.#assertRunning(),
-			() => {
+			(plan) => {
+				inForce.upstreamTls = tlsOf(plan);
 				inForce.generation = generation;
 			},
 		);

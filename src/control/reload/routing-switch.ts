@@ -1,7 +1,8 @@
 import type { RouteConfig } from '../../config/config.ts';
 import type { DnsAddresses } from '../addresses/dns-addresses.ts';
+import type { UpstreamTlsMaterial } from '../files/upstream-tls-files.ts';
 import type { HealthProber } from '../health/health.ts';
-import type { Upstreams } from '../upstreams.ts';
+import type { RoutingPlan, Upstreams } from '../upstreams.ts';
 import type { WorkerPool } from '../workers/worker-pool.ts';
 
 export interface RoutingSwitchParts {
@@ -9,6 +10,13 @@ export interface RoutingSwitchParts {
 	readonly addresses: Pick<DnsAddresses, 'follow' | 'keepOnly' | 'addressesOf'>;
 	readonly prober: Pick<HealthProber, 'prove' | 'watch'>;
 	readonly pool: Pick<WorkerPool, 'switchAll'>;
+}
+
+/** What is to be taken over. */
+export interface RoutingTable {
+	readonly routes: readonly RouteConfig[];
+	/** `undefined`: what is in force. */
+	readonly tls?: UpstreamTlsMaterial | undefined;
 }
 
 /** Takes routing tables over, one after the other: those of reloads, and the one in force with other addresses. */
@@ -23,20 +31,20 @@ export class RoutingSwitch {
 	/**
 	 * Has all workers take over a table, or none.
 	 *
-	 * @param routes called when it is this table's turn.
+	 * @param table called when it is this table's turn.
 	 * @param before called when all is prepared; it may throw, and then nothing has changed.
 	 * @param after called when it is in force.
 	 */
-	take(routes: () => readonly RouteConfig[], before: () => void, after: () => void): Promise<void> {
-		const turn = this.#turn.then(() => this.#take(routes(), before, after));
+	take(table: () => RoutingTable, before: () => void, after: (plan: RoutingPlan) => void): Promise<void> {
+		const turn = this.#turn.then(() => this.#take(table(), before, after));
 		this.#turn = turn.catch(() => {});
 		return turn;
 	}
 
-	async #take(routes: readonly RouteConfig[], before: () => void, after: () => void): Promise<void> {
+	async #take({ routes, tls }: RoutingTable, before: () => void, after: (plan: RoutingPlan) => void): Promise<void> {
 		const { upstreams, addresses, prober, pool } = this.#parts;
 		await addresses.follow(routes);
-		const plan = upstreams.plan(routes, addresses.addressesOf);
+		const plan = upstreams.plan(routes, tls, addresses.addressesOf);
 		// A fresh breaker is open until its upstream has proved itself. Proving it before the switch leaves no moment in
 		// which requests for a healthy new upstream are answered 503.
 		await prober.prove(plan.fresh);
@@ -47,7 +55,7 @@ export class RoutingSwitch {
 				upstreams.apply(plan);
 				prober.watch(plan.upstreams.values());
 				addresses.keepOnly(routes);
-				after();
+				after(plan);
 			},
 		);
 	}

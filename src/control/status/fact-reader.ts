@@ -7,7 +7,7 @@ import { Summary } from '../../shared/histogram.ts';
 import { CLIENT_PROTOCOLS, readTraffic } from '../../shared/route-stats.ts';
 import { TRANSITIONS, UpstreamStats, type WorkerStats } from '../../shared/stats.ts';
 import { tenantKey } from '../../shared/tenant-key.ts';
-import { expiringOf } from '../facts/certificates.ts';
+import { expiringOf, expiringOfUpstreams } from '../facts/certificates.ts';
 import { loopFact } from '../facts/loops.ts';
 import { readMemory } from '../facts/memory.ts';
 import { addUp, total } from '../metrics/adding-up.ts';
@@ -31,7 +31,7 @@ import type { FactSource } from './status-pages.ts';
 export interface FactSources {
 	readonly metrics: MetricSources;
 	readonly routing: () => RoutingPlan;
-	readonly inForce: Pick<ConfigInForce, 'tls' | 'identity' | 'generation' | 'reloads'>;
+	readonly inForce: Pick<ConfigInForce, 'tls' | 'upstreamTls' | 'identity' | 'generation' | 'reloads'>;
 	readonly readiness: Pick<Readiness, 'obstacle'>;
 	readonly memory: {
 		readonly bufferedBytes: BudgetMemory;
@@ -75,10 +75,11 @@ export class FactReader implements FactSource {
 			handshakes: this.#handshakes(now),
 			bodyBudget: budget(memory.bufferedBytes),
 			connectionBudget: budget(memory.connections),
-			certificates: expiringOf(inForce.tls),
+			certificates: [...expiringOf(inForce.tls), ...expiringOfUpstreams(inForce.upstreamTls ?? [])],
 			issuers: this.#issuers(),
 			generation: inForce.generation,
 			reloads: { ...inForce.reloads, last: metrics.journal.recent },
+			store: metrics.store?.(),
 			tenants: this.#tenants(),
 		};
 	}
@@ -147,7 +148,7 @@ export class FactReader implements FactSource {
 		const { routes, upstreams, groups } = this.#sources.routing();
 		const prefixes = Map.groupBy(routes, ({ group }: RouteConfig) => groupKey(group));
 		return Array.from(upstreams.values(), (upstream) => {
-			const { address, group, breaker, counters, health, alive } = upstream;
+			const { address, group, breaker, counters, health, tls, alive } = upstream;
 			const regions = this.#regions(counters);
 			const readings = regions.map((region) => region.read());
 			const opened = (cells: Float64Array) => total(OPENINGS, (i) => cells[i]!);
@@ -162,6 +163,7 @@ export class FactReader implements FactSource {
 				transition:
 					breaker.circuit !== CLOSED || openings > 0 ? (lastTransition(upstream) ?? beginning(upstream)) : undefined,
 				opened: openings,
+				tls: tls === undefined ? 'none' : tls.rejectUnauthorized ? 'verified' : 'not verified',
 				probed: health !== undefined,
 				alive,
 				answers: addUp(readings.map(({ answers }) => answers)),

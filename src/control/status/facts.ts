@@ -4,6 +4,7 @@ import type { RateSeed } from '../../identity/quotas.ts';
 import type { LastTransition } from '../../shared/stats.ts';
 import type { Expiring } from '../facts/certificates.ts';
 import type { LoopFact } from '../facts/loops.ts';
+import type { StoreFacts } from '../facts/store.ts';
 import type { ReloadEntry } from '../reload/journal.ts';
 
 /** What workers count, added up. */
@@ -57,6 +58,8 @@ export interface Facts extends CounterFacts {
 		/** The latest first. */
 		readonly last: readonly ReloadEntry[];
 	};
+	/** `undefined`: limits are this process's own. */
+	readonly store?: StoreFacts | undefined;
 	/** `undefined`: they are not to be shown. */
 	readonly tenants: readonly TenantFacts[] | undefined;
 }
@@ -68,6 +71,8 @@ export interface UpstreamFacts {
 	readonly group: string | undefined;
 	/** How that spreads its requests, and the weight of this address; `undefined`: it is a route's URL. */
 	readonly share?: { readonly balance: Balance; readonly weight: number } | undefined;
+	/** Whether it is spoken to over TLS, and whether its certificate is verified then. */
+	readonly tls: 'none' | 'verified' | 'not verified';
 	/** Prefixes. */
 	readonly routes: readonly string[];
 	readonly circuit: Circuit;

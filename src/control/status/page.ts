@@ -6,6 +6,7 @@ import {
 	connectionsPanel,
 	handshakesPanel,
 	issuersPanel,
+	limitsPanel,
 	memoryPanel,
 	refusalsPanel,
 	reloadsPanel,
@@ -76,6 +77,7 @@ export function renderMain(status: StatusPage, view: View, build: string): Fragm
 		issuersPanel(status),
 		memoryPanel(status),
 		reloadsPanel(status),
+		limitsPanel(status),
 		tenantsPanel(status),
 	].filter((panel) => panel !== undefined);
 	const open = html`<main id="page" data-build="${build}">`;

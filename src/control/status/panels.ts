@@ -71,6 +71,8 @@ const KINDS = {
 	server: 'server',
 	server_chain: 'server’s chain',
 	client_ca: 'CA of clients',
+	upstream_client: 'for upstreams',
+	upstream_ca: 'CA of upstreams',
 	crl: 'CRL',
 } as const;
 
@@ -168,6 +170,27 @@ export function reloadsPanel({ reloads, at }: StatusPage): Fragment {
 }
 
 const PARTS = { tls: 'TLS', identity: 'identity', routes: 'routes' } as const;
+
+/** Only with `[limiter]`. */
+export function limitsPanel({ shared_limits: limits }: StatusPage): Fragment | undefined {
+	if (limits === null) return undefined;
+	const { store, cause, replicas, leases, calls, revocations } = limits;
+	return panel('limits', 'Shared limits', [
+		facts([
+			[
+				'Store',
+				store === 'up'
+					? html`<span class="badge good"><span aria-hidden="true">●</span> up</span>`
+					: html`<span class="badge bad"><span aria-hidden="true">▲</span> away</span> <span class="cause">${cause ?? ''}</span>`,
+			],
+			['Replicas', count(replicas)],
+			['Leases', count(leases)],
+			['Calls', count(calls.success_total)],
+			['Failed', count(calls.failure_total)],
+			...(revocations === null ? [] : ([['Revoked there', count(revocations)]] as const)),
+		]),
+	]);
+}
 
 /** Only with `[status] tenants = true`. */
 export function tenantsPanel({ tenants }: StatusPage): Fragment | undefined {

@@ -1,3 +1,4 @@
+import { MEANWHILE } from '../facts/store.ts';
 import type { Problem, Snapshot } from './schema.ts';
 
 /** Certificates that end so soon are worth a warning, days. The log warns from 30 on; here it must still mean something. */
@@ -19,6 +20,7 @@ export function findProblems(snapshot: Found): Problem[] {
 		...issuerProblems(snapshot),
 		...budgetProblems(snapshot),
 		...reloadProblems(snapshot),
+		...limitProblems(snapshot),
 	];
 	return problems.sort((a, b) => Number(a.severity === 'warning') - Number(b.severity === 'warning'));
 }
@@ -39,6 +41,7 @@ function upstreamProblems({ upstreams }: Found): Problem[] {
 	const panel = 'upstreams';
 	const open = upstreams.filter(({ breaker }) => breaker.state === 'open');
 	const halfOpen = upstreams.filter(({ breaker }) => breaker.state === 'half-open');
+	const unverified = upstreams.filter(({ tls }) => tls === 'not verified');
 	const unhealthy = upstreams.filter(({ breaker, health }) => breaker.state === 'closed' && health === 'unhealthy');
 	const said = (some: typeof upstreams, one: string, many: string) => {
 		const names = some.slice(0, MAX_NAMES).map(({ upstream }) => upstream);
@@ -68,6 +71,19 @@ function upstreamProblems({ upstreams }: Found): Problem[] {
 					} as const,
 				]
 			: []),
+		...(unverified.length > 0
+			? [
+					{
+						severity: 'warning',
+						text: said(
+							unverified,
+							"An upstream's certificate is not verified",
+							'upstreams have certificates that are not verified',
+						),
+						panel,
+					} as const,
+				]
+			: []),
 	];
 }
 
@@ -90,6 +106,8 @@ const KINDS = {
 	server_chain: 'issuer certificate',
 	client_ca: 'client CA',
 	crl: 'CRL of',
+	upstream_client: 'certificate for upstreams',
+	upstream_ca: 'CA of upstreams',
 } as const;
 
 function issuerProblems({ issuers }: Found): Problem[] {
@@ -119,6 +137,12 @@ function reloadProblems({ reloads }: Found): Problem[] {
 	if (failed.length === 0) return [];
 	const text = `The last reload of ${failed.join(', ')} failed: what was there before is in force`;
 	return [{ severity: 'error', text, panel: 'reloads' }];
+}
+
+function limitProblems({ shared_limits: limits }: Found): Problem[] {
+	if (limits === null || limits.store === 'up') return [];
+	const text = `The store of the shared limits is away (${limits.reason ?? 'no answer yet'}): ${MEANWHILE[limits.on_store_failure]}`;
+	return [{ severity: limits.on_store_failure === 'refuse' ? 'error' : 'warning', text, panel: 'limits' }];
 }
 
 export function plural(count: number, one: string): string {

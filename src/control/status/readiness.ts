@@ -6,15 +6,22 @@
 export class Readiness {
 	readonly #listening: () => number;
 	readonly #awaited: () => Iterable<string>;
+	readonly #remark: () => string | undefined;
 	#phase: 'starting' | 'serving' | 'stopping' = 'starting';
 
 	/**
 	 * @param listening how many workers accept connections.
 	 * @param awaited issuers of which there have been no keys yet: what other instances can verify, this one cannot.
+	 * @param remark what is to be known of it besides, ready or not.
 	 */
-	constructor(listening: () => number, awaited: () => Iterable<string>) {
+	constructor(
+		listening: () => number,
+		awaited: () => Iterable<string>,
+		remark: () => string | undefined = () => undefined,
+	) {
 		this.#listening = listening;
 		this.#awaited = awaited;
+		this.#remark = remark;
 	}
 
 	/** The start is complete. */
@@ -25,6 +32,11 @@ export class Readiness {
 	/** A signal has asked for the end; there is no way back. */
 	stopping(): void {
 		this.#phase = 'stopping';
+	}
+
+	/** What is to be known besides, in words: it decides nothing. */
+	get remark(): string | undefined {
+		return this.#remark();
 	}
 
 	/** Why it is not ready, in words; `undefined` when it is. */

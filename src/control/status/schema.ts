@@ -66,6 +66,8 @@ export interface Snapshot {
 		/** The latest first. */
 		readonly last: readonly ReloadStatus[];
 	};
+	/** `[limiter]`; `null` without it. */
+	readonly shared_limits: SharedLimitsStatus | null;
 	/** `[[tenants]]`; `null` without `[status] tenants = true`. */
 	readonly tenants: readonly TenantStatus[] | null;
 }
@@ -79,6 +81,8 @@ export interface UpstreamStatus {
 	readonly balance: string | null;
 	/** How much of them it gets, compared with the others. */
 	readonly weight: number | null;
+	/** Whether it is spoken to over TLS, and whether its certificate is verified then. */
+	readonly tls: 'none' | 'verified' | 'not verified';
 	/** Prefixes of its routes. */
 	readonly routes: readonly string[];
 	readonly breaker: {
@@ -113,7 +117,7 @@ export interface Count {
 }
 
 export interface CertificateStatus {
-	readonly kind: 'server' | 'server_chain' | 'client_ca' | 'crl';
+	readonly kind: 'server' | 'server_chain' | 'client_ca' | 'crl' | 'upstream_client' | 'upstream_ca';
 	/** Of a CRL, the CA's name. */
 	readonly subject: string;
 	/** Empty for a CRL. */
@@ -178,6 +182,24 @@ export interface TenantStatus {
 	readonly in_flight: number | null;
 }
 
+export interface SharedLimitsStatus {
+	readonly store: 'up' | 'away';
+	/** For how long. */
+	readonly for_seconds: number;
+	/** Why it is away: one of the results of `proxy_limiter_store_calls_total`. */
+	readonly reason: string | null;
+	/** The same in words. */
+	readonly cause: string | null;
+	readonly on_store_failure: 'share' | 'local' | 'refuse';
+	/** As last seen, this one included. */
+	readonly replicas: number;
+	/** Limits of tenants of which this replica has a part. */
+	readonly leases: number;
+	readonly calls: { readonly success_total: number; readonly failure_total: number };
+	/** Entries in force that came from the store; `null`: it is not asked for any. */
+	readonly revocations: number | null;
+}
+
 /** What one reader gets: of the upstreams one page, each with its last ten minutes. */
 export interface StatusPage extends Omit<Snapshot, 'upstreams'> {
 	readonly upstreams: Page<UpstreamStatus & { readonly history: Chart | null }>;
@@ -202,6 +224,7 @@ export const PANELS = [
 	'workers',
 	'memory',
 	'reloads',
+	'limits',
 	'tenants',
 ] as const;
 export type Panel = (typeof PANELS)[number];

@@ -1,11 +1,12 @@
 import { CIRCUIT_NAMES } from '../../shared/stats.ts';
+import type { StoreFacts } from '../facts/store.ts';
 import { sum } from '../metrics/adding-up.ts';
 import { upstreamKey } from '../upstreams.ts';
 import { countsOf, refusalsOf } from './counts.ts';
 import type { Facts, UpstreamFacts } from './facts.ts';
 import type { History } from './history.ts';
 import { type Found, findProblems } from './problems.ts';
-import type { Point, Snapshot, StatusPage, UpstreamStatus } from './schema.ts';
+import type { Point, SharedLimitsStatus, Snapshot, StatusPage, UpstreamStatus } from './schema.ts';
 import { pageOf, type View } from './view.ts';
 
 /** What the facts of one moment mean. Pure. */
@@ -98,6 +99,7 @@ export function takeSnapshot(facts: Facts, history: Pick<History, 'latest' | 'ri
 				generation,
 			})),
 		},
+		shared_limits: facts.store === undefined ? null : sharedLimits(facts.store),
 		tenants:
 			facts.tenants?.map(({ name, rate, concurrency, inFlight }) => ({
 				tenant: name,
@@ -109,6 +111,20 @@ export function takeSnapshot(facts: Facts, history: Pick<History, 'latest' | 'ri
 	};
 	const problems = findProblems(snapshot);
 	return { ...snapshot, problems, well: problems.length === 0 };
+}
+
+function sharedLimits(store: StoreFacts): SharedLimitsStatus {
+	return {
+		store: store.isAway ? 'away' : 'up',
+		for_seconds: Math.max(0, Math.floor(store.forMs / 1000)),
+		reason: store.reason ?? null,
+		cause: store.cause ?? null,
+		on_store_failure: store.onStoreFailure,
+		replicas: store.replicas,
+		leases: store.leases,
+		calls: { success_total: store.calls.success, failure_total: sum(store.calls.failures.values()) },
+		revocations: store.revocations ?? null,
+	};
 }
 
 /** What of a snapshot somebody looks at. Pure. */
@@ -148,7 +164,8 @@ export function isTroubled({ breaker, health }: UpstreamStatus): boolean {
 }
 
 function toStatus(facts: UpstreamFacts, point: Point): UpstreamStatus {
-	const { upstream, group, share, routes, circuit, alive, probed, transition, opened, answers, active, idle } = facts;
+	const { upstream, group, share, tls, routes, circuit, alive, probed, transition, opened, answers, active, idle } =
+		facts;
 	let errors = 0;
 	for (const [status, count] of answers) if (status >= 500) errors += count;
 	return {
@@ -156,6 +173,7 @@ function toStatus(facts: UpstreamFacts, point: Point): UpstreamStatus {
 		group: group ?? null,
 		balance: share?.balance ?? null,
 		weight: share?.weight ?? null,
+		tls,
 		routes,
 		breaker: {
 			state: CIRCUIT_NAMES[circuit]!,

@@ -50,14 +50,14 @@ const COLUMNS = [
 ] as const;
 
 function row(one: Row, i: number, now: string): Markup {
-	const { upstream, group, routes, connections } = one;
+	const { upstream, group, tls, routes, connections } = one;
 	const prefixes = routes.slice(0, MAX_PREFIXES).map((prefix) => html`<li><code>${prefix}</code></li>`);
 	const more = routes.length - prefixes.length;
 	const cell = (label: string, kind: string, content: Markup) =>
 		html`<td role="cell" class="${kind}" data-label="${label}">${content}</td>`;
 	return html`
 		<tr id="upstream-${i}" role="row" class="${one.breaker.state === 'half-open' ? 'half-open' : isTroubled(one) && 'troubled'}">
-		<th scope="row" role="rowheader" class="name"><span class="authority">${upstream}</span>${group !== null && html` <small>of ${group}${one.weight !== null && one.weight !== 1 && html`, weight ${one.weight}`}</small>`}
+		<th scope="row" role="rowheader" class="name"><span class="authority">${upstream}</span>${group !== null && html` <small>of ${group}${one.weight !== null && one.weight !== 1 && html`, weight ${one.weight}`}</small>`}${TLS[tls]}
 		<ul class="prefixes">${prefixes}${more > 0 && html`<li>and ${more} more</li>`}</ul></th>
 		${cell('Breaker', 'words', breaker(one.breaker, now))}
 		${cell('Health', 'words', HEALTH[one.health])}
@@ -71,6 +71,12 @@ function row(one: Row, i: number, now: string): Markup {
 		</tr>
 	`;
 }
+
+const TLS = {
+	none: undefined,
+	verified: html` <small>TLS</small>`,
+	'not verified': html` <small>TLS, not verified</small>`,
+} as const;
 
 const BADGES = {
 	closed: html`<span class="badge good"><span aria-hidden="true">●</span> closed</span>`,

@@ -1,11 +1,13 @@
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { connectionCause } from '../../shared/causes.ts';
+import { refusesOurCertificate } from '../../shared/tls-causes.ts';
 import type { AnswerFields } from '../answer-fields.ts';
 import { Timed } from '../deadlines.ts';
 import type { Upstream } from '../plane.ts';
 import { Pieces } from './pieces.ts';
 import { ProtocolError } from './protocol-error.ts';
 import { type ResponseEvents, ResponseParser } from './response-parser.ts';
+import type { Transport } from './transport.ts';
 import { Upload } from './upload.ts';
 
 /** Why a request got no complete response. */
@@ -65,6 +67,8 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 	/** Monotonic milliseconds until which an idle connection may be used again. */
 	usableUntil = 0;
 	readonly upstream: Upstream;
+	/** That it was made by: not the upstream's any more where its TLS settings have changed. */
+	readonly transport: Transport;
 	readonly #socket: Socket;
 	readonly #parser: ResponseParser;
 	#handler: ResponseHandler | undefined;
@@ -80,15 +84,16 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 	constructor(upstream: Upstream) {
 		super();
 		this.upstream = upstream;
-		this.#parser = new ResponseParser(upstream.heads);
-		const socket = connect({
-			host: upstream.host,
-			port: upstream.port,
-			noDelay: true,
-			onread: { buffer: () => this.#nextBuffer(), callback: (length: number) => this.#onRead(length) },
+		const { transport } = upstream;
+		this.transport = transport;
+		this.#parser = new ResponseParser(upstream.heads, transport.endIsKnown);
+		const socket = transport.open({
+			buffer: () => this.#nextBuffer(),
+			callback: (length: number) => this.#onRead(length),
 		});
 		this.#socket = socket;
-		socket.on('connect', () => {
+		socket.on(transport.connected, () => {
+			if (socket.destroyed) return;
 			this.#connected = true;
 			this.cancelDeadline();
 			this.#handler?.onConnected();
@@ -169,8 +174,10 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 	/** Ends the connection without a word to the handler: the request is no longer wanted, or nothing was asked. */
 	destroy(): void {
 		this.#handler = undefined;
+		// What comes after that is not wanted.
+		if (this.#gone) return void this.#socket.destroy();
 		this.#leave();
-		this.#socket.destroy();
+		this.transport.close(this.#socket);
 	}
 
 	/** It has not come about in time, or has been idle for too long. */
@@ -236,16 +243,27 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 	#complete(clean: boolean): void {
 		const handler = this.#handler;
 		this.#handler = undefined;
-		// An answer that did not wait for the request's body may leave a rest of it that the upstream never reads, and the next
-		// request would stand behind it.
-		const drained = this.#sent && this.#socket.writableLength === 0;
-		if (clean && drained && this.#parser.keepAlive && !this.#gone) {
+		const reusable = clean && this.#sent && this.#parser.keepAlive && !this.#gone;
+		if (reusable && this.#socket.writableLength === 0) {
 			this.resume();
 			this.upstream.pool.release(this);
+		} else if (reusable && this.transport.writesEndLater) {
+			this.resume();
+			setImmediate(releaseDrained, this);
 		} else {
 			this.destroy();
 		}
 		handler?.onEnd();
+	}
+
+	/**
+	 * Gives it back for other requests, unless bytes still wait to be sent: an answer that did not wait for the request's body may leave a
+	 * rest of it that the upstream never reads, and the next request would stand behind it.
+	 */
+	releaseDrained(): void {
+		if (this.#gone) return;
+		if (this.#socket.writableLength === 0) this.upstream.pool.release(this);
+		else this.destroy();
 	}
 
 	#onEof(): void {
@@ -265,13 +283,18 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		const { code } = error;
 		const cause = connectionCause(error);
 		if (code === 'EMFILE' || code === 'ENFILE' || code === 'EADDRNOTAVAIL') return { kind: 'exhausted', cause };
-		if (!this.#connected) return { kind: 'unreachable', cause };
+		if (!this.#connected || this.#isRefused(error)) return { kind: 'unreachable', cause };
 		if (this.#isStale()) return STALE;
 		return { kind: this.#broken(), cause: this.#parser.started ? `${cause} ${this.#parser.place}` : cause };
 	}
 
 	#broken(): 'broken' | 'unanswered' {
 		return this.#parser.started ? 'broken' : 'unanswered';
+	}
+
+	/** In TLS 1.3 the upstream says so behind our half of the handshake, and in place of reading the request. */
+	#isRefused(error: NodeJS.ErrnoException): boolean {
+		return this.requests === 1 && !this.#parser.started && refusesOurCertificate(error);
 	}
 
 	#isStale(): boolean {
@@ -284,6 +307,10 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		this.cancelDeadline();
 		this.upstream.pool.forget(this);
 	}
+}
+
+function releaseDrained(connection: UpstreamConnection): void {
+	connection.releaseDrained();
 }
 
 const STALE: UpstreamFailure = { kind: 'stale', cause: 'idle connection was closed by the upstream' };

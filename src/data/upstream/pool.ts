@@ -116,10 +116,14 @@ export class UpstreamPool {
 	release(connection: UpstreamConnection): void {
 		const promised = connection.keepAliveTimeoutMs;
 		const idleMs = promised === undefined ? this.#idleMs : Math.min(this.#idleMs, promised - HEAD_START_MS);
-		if (this.#retired || idleMs <= 0) return connection.destroy();
+		if (this.#retired || idleMs <= 0 || connection.transport !== this.#upstream.transport) {
+			connection.destroy();
+			return;
+		}
 		if (this.#isAtLimit && this.#room?.owes(this.#upstream.connections)) {
 			this.#room.cede();
-			return connection.destroy();
+			connection.destroy();
+			return;
 		}
 		connection.usableUntil = this.#deadlines.now + idleMs;
 		this.#idleDeadlines.add(connection);
@@ -141,6 +145,10 @@ export class UpstreamPool {
 	/** No route leads here any more: idle connections go now, those in use when they are done. */
 	retire(): void {
 		this.#retired = true;
+		this.closeIdle();
+	}
+
+	closeIdle(): void {
 		for (const connection of [...this.#idle]) connection.destroy();
 	}
 }

@@ -56,12 +56,17 @@ export class ResponseParser {
 	/** Bytes of the body as announced. */
 	#length = UNDECLARED;
 	readonly #heads: ResponseHeads;
+	readonly #endIsKnown: boolean;
 	/** Head, chunk-size line or trailers, as far as a read that ended within them brought it. */
 	#pending: Buffer | undefined = undefined;
 
-	/** @param heads of all connections to the upstream. */
-	constructor(heads = new ResponseHeads()) {
+	/**
+	 * @param heads of all connections to the upstream.
+	 * @param endIsKnown whether the upstream alone can end the connection, so that its end may be that of a response.
+	 */
+	constructor(heads = new ResponseHeads(), endIsKnown = true) {
 		this.#heads = heads;
+		this.#endIsKnown = endIsKnown;
 	}
 
 	/** No response is under way. */
@@ -213,7 +218,11 @@ export class ResponseParser {
 		this.#length = length;
 		this.#left = length;
 		this.#state = chunked ? CHUNK_SIZE : length === UNDECLARED ? UNTIL_CLOSE : FIXED;
-		if (this.#state === UNTIL_CLOSE) this.keepAlive = false;
+		if (this.#state === UNTIL_CLOSE) {
+			// RFC 9112 section 9.8: without a close_notify nobody knows whether it is complete, and we are not told of that.
+			if (!this.#endIsKnown) throw new ProtocolError('neither content-length nor chunked over TLS');
+			this.keepAlive = false;
+		}
 		this.#events!.onHead(status, fields, length, true);
 		if (length === 0) this.#end();
 	}

@@ -32,6 +32,7 @@ export function exampleFacts({ well = false, others = 0, tenants = false, hostil
 	const upstream = (name: string, routes: string[], requests: number, rest: Partial<UpstreamFacts> = {}) => ({
 		upstream: name,
 		group: undefined,
+		tls: 'none' as const,
 		routes: routes.map((prefix) => `${prefix}${hostile}`),
 		circuit: CLOSED as UpstreamFacts['circuit'],
 		transition: undefined,
@@ -193,6 +194,17 @@ export function exampleFacts({ well = false, others = 0, tenants = false, hostil
 							} as const,
 						]),
 			],
+		},
+		store: {
+			isAway: false,
+			reason: undefined,
+			cause: undefined,
+			forMs: 86_400_000,
+			onStoreFailure: 'share',
+			replicas: 4,
+			leases: 812,
+			calls: { success: 4_312_007, failures: new Map([['timeout', 3]]) },
+			revocations: 2,
 		},
 		tenants: tenants
 			? [

@@ -90,7 +90,7 @@ describe('the JSON Schema of the configuration', () => {
 			`${MINIMAL}[[routes]]\nprefix = "/"`,
 			`${MINIMAL}[[routes]]\nprefix = "api"\nupstream = "http://a"`,
 			`${MINIMAL}[[routes]]\nprefix = "/a?b"\nupstream = "http://a"`,
-			`${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "https://a"`,
+			`${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "ftp://a"`,
 			`${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "http://a/b"`,
 			`${MINIMAL}${ROUTE}allow = []`,
 			`${MINIMAL}${ROUTE}allow = ["alice"]`,
@@ -109,6 +109,10 @@ describe('the JSON Schema of the configuration', () => {
 			`${MINIMAL}[listener]\nproxy_protocol_timeout_secs = 0`,
 			`${MINIMAL}[log]\naccess = true`,
 			`${MINIMAL}[metrics]\nbuckets = [0]`,
+			`${MINIMAL}[limiter]\ncluster = true`,
+			`${MINIMAL}[limiter]\nstore = "store:6379"`,
+			`${MINIMAL}[limiter]\nstore = "redis://:p@s"`,
+			`${MINIMAL}[limiter]\nstore = "redis://s"\non_store_failure = "open"`,
 		];
 		for (const text of wrong) {
 			assert.throws(() => parseConfig(text, 'c'), text);
@@ -171,6 +175,7 @@ function bootKeys(): string[] {
 		metrics: { buckets: [9], gateBuckets: [9] },
 		listener: { proxyProtocolFrom: ['192.0.2.7'], proxyProtocolTimeoutMs: 1 },
 		trace: other(parseConfig(`${MINIMAL}\n[trace]\nendpoint = "http://c/"`, 'c').trace!),
+		limiter: { ...other(parseConfig(`${MINIMAL}\n[limiter]\nstore = "redis://s"`, 'c').limiter!), store: [] },
 	};
 	return changedBootSettings(config, changed as unknown as typeof config);
 }

@@ -31,6 +31,7 @@ function groupOfToday(authority: string, host: string, port: number) {
 		name: undefined,
 		addresses: [{ authority, host, port }],
 		balancing: DEFAULT_BALANCING,
+		tls: undefined,
 		health: HEALTH_OF_TODAY,
 		idleTimeoutMs: 4000,
 	};
@@ -97,6 +98,7 @@ describe('a configuration that is right', () => {
 			listener: { proxyProtocolFrom: [], proxyProtocolTimeoutMs: 5000 },
 			log: { access: 'off', requestId: false },
 			metrics: { buckets: DEFAULT_BUCKETS, gateBuckets: DEFAULT_GATE_BUCKETS },
+			limiter: undefined,
 			trace: undefined,
 			status: { tenants: false, hosts: [] },
 		});
@@ -446,7 +448,7 @@ tenant_rsp = 5
 default_cooldown_secs = "5"
 [[routes]]
 prefix = "/api"
-upstream = "https://a:1"
+upstream = "ftp://a:1"
 [[routes]]
 prefix = "/api"
 upstream = "http://b"
@@ -461,7 +463,7 @@ cert_path = ""`).split('\n'),
 				'config.toml:1: health_interval_secs: must be a number of seconds above 0 (got 0); leave it out for 5',
 				'config.toml:2: tenant_rsp: unknown key; did you mean tenant_rps?',
 				'config.toml:3: default_cooldown_secs: must be a whole number of seconds, at least 1 (got the string "5"); set it to 1 or more, or leave it out for 30',
-				'config.toml:6: routes[0].upstream: must be http://host[:port] and nothing more (got "https://a:1"): upstreams are spoken to in plain HTTP/1.1; write "http://a:1" [route "/api"]',
+				'config.toml:6: routes[0].upstream: must be http://host[:port] or https://host[:port] and nothing more (got "ftp://a:1"): upstreams are spoken to in HTTP/1.1, plain or over TLS; write "http://a:1" [route "/api"]',
 				'config.toml:8: routes[1].prefix: "/api" is already the prefix of routes[0] on line 5; remove one of the two',
 				'config.toml:10: routes[1].cooldown_secs: must be a whole number of seconds, at least 1 (got 0); set it to 1 or more, or leave it out for default_cooldown_secs [route "/api"]',
 				'config.toml:11: routes[2].prefix: is missing; set it to the paths to route, for example "/api"',
@@ -539,7 +541,7 @@ cert_path = ""`).split('\n'),
 		const route = (upstream: string) => `${MINIMAL}[[routes]]\nprefix = "/"\nupstream = ${upstream}`;
 		assert.match(
 			messageOf(route('["http://a", "http://b"]')),
-			/upstream: must be http:\/\/host\[:port\], one address, or the name of an \[\[upstreams\]\] \(got an array\)/,
+			/upstream: must be http:\/\/host\[:port\] or https:\/\/host\[:port\], one address, or the name of an \[\[upstreams\]\] \(got an array\)/,
 		);
 		assert.match(
 			messageOf(route('"http://a:1,http://b:2"')),

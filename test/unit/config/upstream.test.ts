@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { parseUpstream } from '../../../src/config/upstream.ts';
 
 describe('an upstream address', () => {
-	it('is http, a host and maybe a port', () => {
+	it('is http or https, a host and maybe a port', () => {
 		const cases: [text: string, authority: string, host: string, port: number][] = [
 			['http://localhost:3000', 'localhost:3000', 'localhost', 3000],
 			['http://localhost', 'localhost:80', 'localhost', 80],
@@ -13,17 +13,18 @@ describe('an upstream address', () => {
 			['http://10.0.0.1:65535', '10.0.0.1:65535', '10.0.0.1', 65_535],
 			['http://[::1]:1', '[::1]:1', '::1', 1],
 			['http://a:00080', 'a:80', 'a', 80],
+			['https://a', 'a:443', 'a', 443],
+			['HTTPS://[::1]:8443', '[::1]:8443', '::1', 8443],
 		];
-		for (const [text, authority, host, port] of cases) assert.deepEqual(parseUpstream(text), { authority, host, port });
+		for (const [text, authority, host, port] of cases) {
+			assert.deepEqual(parseUpstream(text), { address: { authority, host, port }, tls: /^https/i.test(text) });
+		}
 	});
 
 	it('has one authority, however its IPv6 address is spelled', () => {
 		for (const spelling of ['[2001:db8::1]', '[2001:DB8:0:0:0:0:0:1]', '[2001:0db8::0001]']) {
-			assert.deepEqual(parseUpstream(`http://${spelling}:80`), {
-				authority: '[2001:db8::1]:80',
-				host: '2001:db8::1',
-				port: 80,
-			});
+			const address = { authority: '[2001:db8::1]:80', host: '2001:db8::1', port: 80 };
+			assert.deepEqual(parseUpstream(`http://${spelling}:80`), { address, tls: false });
 		}
 	});
 
@@ -31,7 +32,7 @@ describe('an upstream address', () => {
 		const cases: [text: string, remedy: string][] = [
 			['localhost:3000', 'http://localhost:3000'],
 			['localhost', 'http://localhost'],
-			['https://a:1', 'http://a:1'],
+			['https://a:1/', 'https://a:1'],
 			['tcp://a:1', 'http://a:1'],
 			['http://a:1/', 'http://a:1'],
 			['http://a:1/path', 'http://a:1'],
@@ -39,7 +40,8 @@ describe('an upstream address', () => {
 			['http://a:1?query', 'http://a:1'],
 			['http://a:1#fragment', 'http://a:1'],
 			['http://user@a:1', 'http://a:1'],
-			['https://user:password@a:1/path', 'http://a:1'],
+			['https://user:password@a:1/path', 'https://a:1'],
+			['https://user@a:1', 'https://a:1'],
 			['', 'http://localhost:3000'],
 			['http://', 'http://localhost:3000'],
 			['http://:80', 'http://localhost:3000'],
@@ -121,8 +123,8 @@ describe('an upstream address', () => {
 				const parsed = parseUpstream(text);
 				if (typeof parsed === 'string') return;
 				const url = new URL(text);
-				assert.equal(parsed.authority, `${url.hostname}:${url.port || 80}`);
-				assert.deepEqual(parseUpstream(`http://${parsed.authority}`), parsed);
+				assert.equal(parsed.address.authority, `${url.hostname}:${url.port || 80}`);
+				assert.deepEqual(parseUpstream(`http://${parsed.address.authority}`), parsed);
 			}),
 		);
 	});

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { RouteConfig } from '../../../src/config/config.ts';
-import { beginning, lastTransition, type Upstream, Upstreams } from '../../../src/control/upstreams.ts';
+import type { UpstreamTlsMaterial } from '../../../src/control/files/upstream-tls-files.ts';
+import { beginning, lastTransition, tlsOf, type Upstream, Upstreams } from '../../../src/control/upstreams.ts';
 import { DEFAULT_BALANCING } from '../../../src/gates/balancing/settings.ts';
 import { CLOSED, OPEN } from '../../../src/shared/breaker-cell.ts';
+import type { UpstreamTlsSeed } from '../../../src/shared/messages.ts';
 import { readTraffic } from '../../../src/shared/route-stats.ts';
 import { TRANSITIONS, UpstreamStats } from '../../../src/shared/stats.ts';
 import { UpstreamLoad } from '../../../src/shared/upstream-load.ts';
@@ -357,5 +359,69 @@ describe('the addresses of one upstream', () => {
 			seed.routes.map(({ group }) => group),
 			[0, 1, 1],
 		);
+	});
+});
+
+describe('TLS to the upstreams of a table', () => {
+	const TLS = {
+		key: undefined,
+		caPath: undefined,
+		serverName: undefined,
+		certPath: undefined,
+		keyPath: undefined,
+		minVersion: undefined,
+		verify: true,
+	};
+	const seed = (change: Partial<UpstreamTlsSeed> = {}): UpstreamTlsMaterial =>
+		new Map([
+			[
+				'x:1',
+				{
+					ca: undefined,
+					cert: undefined,
+					key: undefined,
+					serverName: 'x',
+					minVersion: undefined,
+					verify: true,
+					...change,
+				},
+			],
+		]);
+	const overTls = withGroup(route('/a', 'x:1'), { tls: TLS });
+
+	test('goes to the workers with its group, and to the probes', () => {
+		const upstreams = testUpstreams();
+		const plan = upstreams.plan([overTls], seed());
+		assert.equal(plan.fresh[0]!.tls?.servername, 'x', 'what is fresh is probed before it is in force');
+		upstreams.apply(plan);
+		assert.deepEqual(upstreams.seed(plan, 0).groups[0]!.tls, seed().get('x:1'));
+		assert.deepEqual(tlsOf(plan), [...seed().values()]);
+	});
+
+	test('keeps the breaker when it changes, and is another one to the probes once the table is in force', () => {
+		const upstreams = testUpstreams();
+		upstreams.apply(upstreams.plan([overTls], seed()));
+		const before = find(upstreams, 'x:1');
+		upstreams.apply(upstreams.plan([overTls]));
+		assert.equal(before.tls?.servername, 'x', 'what is in force stays unless something else is given');
+		const plan = upstreams.plan([overTls], seed({ serverName: 'y' }));
+		assert.deepEqual(plan.fresh, []);
+		assert.equal(before.tls?.servername, 'x');
+		upstreams.apply(plan);
+		assert.equal(find(upstreams, 'x:1'), before);
+		assert.equal(before.tls?.servername, 'y');
+	});
+
+	test('is another upstream than the same address without, with the same counters', () => {
+		const upstreams = testUpstreams();
+		upstreams.apply(upstreams.plan([route('/a', 'x:1')]));
+		const before = find(upstreams, 'x:1');
+		upstreams.apply(upstreams.plan([overTls], seed()));
+		assert.notEqual(find(upstreams, 'x:1'), before);
+		assert.equal(find(upstreams, 'x:1').counters, before.counters);
+	});
+
+	test('is never left out for want of its files', () => {
+		assert.throws(() => testUpstreams().plan([overTls]), /the TLS files of x:1 have not been read/);
 	});
 });

@@ -243,6 +243,30 @@ describe('a response', () => {
 });
 
 describe('a parser', () => {
+	it('takes no end of the connection for that of a response where anybody on the way can have it end', () => {
+		for (const head of [OK, 'HTTP/1.0 200 OK\r\n', `${OK}connection: close\r\n`]) {
+			const parser = new ResponseParser(new ResponseHeads(), false);
+			const recorder = new Recorder();
+			parser.expect('GET', recorder);
+			assert.throws(
+				() => parser.push(Buffer.from(`${head}\r\nall of it`)),
+				/neither content-length nor chunked over TLS/,
+			);
+			assert.deepEqual([recorder.heads, recorder.body, recorder.ends], [[], '', 0]);
+			// What has no body, or says how long it is, ends as ever.
+			for (const [method, text] of [
+				['HEAD', `${head}\r\n`],
+				['GET', `${head.replace('200', '204')}\r\n`],
+				['GET', `${head}content-length: 0\r\n\r\n`],
+			] as const) {
+				const other = new ResponseParser(new ResponseHeads(), false);
+				other.expect(method, new Recorder());
+				other.push(Buffer.from(text));
+				assert.ok(other.isDone);
+			}
+		}
+	});
+
 	it('begins anew with each request, whatever the response before it was', () => {
 		const parser = new ResponseParser();
 		const first = new Recorder();

@@ -59,7 +59,7 @@ describe('what is made for development', () => {
 			assert.notEqual(shown, text);
 			assert.deepEqual(all, none);
 			const keys = [...KEYS].flatMap(([table, names]) =>
-				['issuers', 'tenants', 'trace', 'upstreams', 'upstreams.tls'].includes(table) ? [] : names,
+				['issuers', 'limiter', 'tenants', 'trace', 'upstreams', 'upstreams.tls'].includes(table) ? [] : names,
 			);
 			for (const key of keys) assert.match(text, new RegExp(`^(# )?(${key} =|\\[+${key}\\]+)`, 'm'));
 		});

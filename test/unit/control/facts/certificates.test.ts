@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { describe, test } from 'node:test';
-import { expiringOf } from '../../../../src/control/facts/certificates.ts';
+import { expiringOf, expiringOfUpstreams } from '../../../../src/control/facts/certificates.ts';
 import type { CrlSeed } from '../../../../src/identity/client-chain.ts';
 import { NOTHING_REVOKED } from '../../../../src/identity/revocations.ts';
 import { testPki } from '../../../fixtures/pki.ts';
@@ -36,5 +36,16 @@ describe('what runs out', () => {
 	test('is worked out once for the material in force', () => {
 		const one = material(pki.ca.certPem);
 		assert.equal(expiringOf(one), expiringOf(one));
+	});
+
+	test('is what upstreams are shown, and the CAs that theirs chain to, however many name them', () => {
+		const { certPem: cert, keyPem: key } = pki.clients.fourIntermediates;
+		const tls = { cert, key, ca: pki.ca.certPem, serverName: undefined, minVersion: undefined, verify: true };
+		const found = expiringOfUpstreams([tls, { ...tls, serverName: 'a' }, { ...tls, ca: undefined, cert: undefined }]);
+		assert.deepEqual(
+			found.map(({ kind }) => kind),
+			[...Array(5).fill('upstream_client'), 'upstream_ca'],
+		);
+		assert.equal(found[5]!.expiresSeconds, expiryOf(pki.ca.certPem));
 	});
 });

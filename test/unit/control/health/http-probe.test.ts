@@ -1,10 +1,15 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
 import { describe, test } from 'node:test';
+import type { TLSSocket } from 'node:tls';
 import type { Verdict } from '../../../../src/control/health/health.ts';
 import { httpProbe } from '../../../../src/control/health/http-probe.ts';
+import type { UpstreamTlsSeed } from '../../../../src/shared/messages.ts';
+import { createUpstreamContext, upstreamTlsOptions } from '../../../../src/shared/upstream-tls.ts';
+import { testPki } from '../../../fixtures/pki.ts';
 import { HEALTH } from '../fixtures/routes.ts';
 
 const WANTED = new AbortController().signal;
@@ -182,5 +187,35 @@ describe('what a health probe costs', () => {
 		abandoned.abort();
 		assert.equal((await probe).healthy, false);
 		await gone.promise;
+	});
+});
+
+describe('a health probe over TLS', () => {
+	test('verifies and shows what requests do', async () => {
+		const pki = await testPki();
+		const { certPem: cert, keyPem: key } = pki.server;
+		const options = { cert, key, requestCert: true, ca: pki.ca.certPem };
+		const names: unknown[] = [];
+		await using server = await listening(
+			createTlsServer(options, ({ socket, headers }, response) => {
+				names.push(headers.host, (socket as TLSSocket).getPeerCertificate().subject.CN);
+				response.end();
+			}),
+		);
+		const client = { cert: pki.clients.valid.certPem, key: pki.clients.valid.keyPem };
+		const seed = { ...client, ca: pki.ca.certPem, serverName: undefined, minVersion: undefined, verify: true };
+		const probe = (tls: UpstreamTlsSeed) =>
+			httpProbe(server.address, settings(), WANTED, upstreamTlsOptions(tls, '127.0.0.1', createUpstreamContext(tls)));
+		assert.deepEqual(await probe(seed), PASSED);
+		assert.deepEqual(await probe({ ...seed, serverName: 'localhost' }), PASSED);
+		assert.deepEqual(names, [server.address.authority, 'client', server.address.authority, 'client']);
+		for (const [change, cause] of [
+			[{ ca: pki.otherCa.certPem }, 'its certificate chains to no CA that is trusted here'],
+			[{ serverName: 'other.internal' }, 'its certificate is for another name'],
+			[{ cert: undefined, key: undefined }, 'refused in the TLS handshake: certificate required'],
+		] as const) {
+			assert.deepEqual(await probe({ ...seed, ...change }), { healthy: false, cause });
+		}
+		assert.equal(names.length, 4);
 	});
 });

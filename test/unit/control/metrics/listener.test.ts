@@ -9,6 +9,7 @@ import { FAMILIES } from '../../../../src/control/metrics/family-table.ts';
 import { startMetrics } from '../../../../src/control/metrics/listener.ts';
 import { ReloadJournal } from '../../../../src/control/reload/journal.ts';
 import type { StatusRoute } from '../../../../src/control/status/status-pages.ts';
+import { STORE_FAILURES } from '../../../../src/control/store/failure.ts';
 import { Upstreams } from '../../../../src/control/upstreams.ts';
 import { NOTHING_REVOKED } from '../../../../src/identity/revocations.ts';
 import { BucketCounts } from '../../../../src/shared/bucket-counts.ts';
@@ -92,8 +93,8 @@ async function scrape(sources: MetricSources): Promise<Scrape> {
 	return parseMetrics((await call(listener.port, '/metrics')).body);
 }
 
-/** Those that are there only with a CRL, with `[trace]`, with an issuer's keys over the network, or where the system tells of it. */
-const SOMETIMES = /_crl_|_dns_|_upstream_queue|_jwks_|_trace_|_open_fds|_virtual_|_denied_/;
+/** Those that are there only with a CRL, with `[trace]`, `[limiter]` or `[[upstreams]]`, with an issuer's keys over the network, or where the system tells of it. */
+const SOMETIMES = /_crl_|_dns_|_upstream_queue|_jwks_|_trace_|_limiter_|_open_fds|_virtual_|_denied_/;
 const FAMILY_TYPES = Object.fromEntries(
 	Object.values<FamilyDescription>(FAMILIES)
 		.filter(({ name }) => !SOMETIMES.test(name))
@@ -113,6 +114,38 @@ describe('the first scrape', () => {
 		const page = await scrape(testSources().sources);
 		for (const name of Object.keys(FAMILY_TYPES)) assert.ok(page.has(name), name);
 		assert.equal(page.get('proxy_requests_total')!.samples.length, 1);
+	});
+
+	test('tells of the store of the shared limits, with a zero for each way to fail', async () => {
+		const { sources } = testSources();
+		const store = (revocations: number | undefined) => () => ({
+			isAway: true,
+			reason: 'timeout' as const,
+			cause: 'no answer in time',
+			forMs: 5,
+			onStoreFailure: 'share' as const,
+			replicas: 4,
+			leases: 7,
+			calls: { success: 9, failures: new Map([['timeout', 2] as const]) },
+			revocations,
+		});
+		const page = await scrape({ ...sources, store: store(undefined) });
+		const value = (name: string) => page.get(name)?.samples.map((sample) => sample.value);
+		assert.deepEqual(value('proxy_limiter_store_up'), [0]);
+		assert.deepEqual(value('proxy_limiter_replicas'), [4]);
+		assert.deepEqual(value('proxy_limiter_leases'), [7]);
+		assert.equal(page.has('proxy_limiter_store_revocations'), false);
+		const calls = page.get('proxy_limiter_store_calls_total')!.samples;
+		assert.equal(calls.length, 1 + STORE_FAILURES.length);
+		assert.deepEqual(
+			calls.filter((sample) => sample.value > 0).map(({ labels, value: count }) => [labels.result, count]),
+			[
+				['success', 9],
+				['timeout', 2],
+			],
+		);
+		const withRevocations = await scrape({ ...sources, store: store(0) });
+		assert.equal(withRevocations.get('proxy_limiter_store_revocations')?.samples[0]?.value, 0);
 	});
 
 	test('tells of the spans that were exported, and of those that were lost here or in a worker', async () => {

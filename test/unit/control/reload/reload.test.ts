@@ -37,6 +37,7 @@ class TestReload extends TestPool {
 	readonly inForce: ConfigInForce = {
 		tls: OLD_TLS,
 		identity: OLD_KEY,
+		upstreamTls: [],
 		reloading: false,
 		generation: 1,
 		reloads: { success: 0, failure: 0 },
@@ -61,8 +62,10 @@ class TestReload extends TestPool {
 		for (const { breaker } of this.upstreams.current.upstreams.values()) breaker.health(true, 0);
 		this.reloader = new Reloader({
 			booted,
+			forWorkers: (tls) => tls,
 			loadConfig: async () => this.readConfig(),
 			readTlsFiles: async () => ({ material: this.readTls(), warnings: [EXPIRED] }),
+			readUpstreamTlsFiles: async () => ({ upstreamTls: new Map(), warnings: [] }),
 			planIdentity: async () => {
 				const identity = this.readIdentity();
 				return { identity: () => identity, warnings: [], apply: () => {}, discard: () => {} };
@@ -122,6 +125,7 @@ describe('a reload', () => {
 		assert.deepEqual(test.inForce, {
 			tls: NEW_TLS,
 			identity: OLD_KEY,
+			upstreamTls: [],
 			reloading: false,
 			generation: 2,
 			reloads: { success: 1, failure: 0 },
@@ -262,6 +266,7 @@ describe('a reload that fails', () => {
 		assert.deepEqual(test.inForce, {
 			tls: OLD_TLS,
 			identity: OLD_KEY,
+			upstreamTls: [],
 			reloading: false,
 			generation: 1,
 			reloads: { success: 0, failure: 1 },
@@ -285,6 +290,7 @@ describe('a reload that fails', () => {
 		assert.deepEqual(test.inForce, {
 			tls: OLD_TLS,
 			identity: OLD_KEY,
+			upstreamTls: [],
 			reloading: false,
 			generation: 2,
 			reloads: { success: 0, failure: 1 },
@@ -334,6 +340,7 @@ describe('a reload that fails', () => {
 		assert.deepEqual(test.inForce, {
 			tls: NEW_TLS,
 			identity: OLD_KEY,
+			upstreamTls: [],
 			reloading: false,
 			generation: 3,
 			reloads: { success: 1, failure: 1 },

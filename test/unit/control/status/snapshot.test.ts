@@ -68,6 +68,14 @@ describe('what is not well', () => {
 			},
 			['error certificates The CRL of CN=a is overdue'],
 		],
+		'a store of limits that is away': [
+			{ store: { ...WELL.store!, isAway: true, reason: 'timeout' } },
+			['warning limits The store of the shared limits is away (timeout): each replica allows its share of the limits'],
+		],
+		'a store of limits that is away, where that refuses requests': [
+			{ store: { ...WELL.store!, isAway: true, reason: undefined, onStoreFailure: 'refuse' } },
+			['error limits The store of the shared limits is away (no answer yet): requests under a limit are refused'],
+		],
 		'an issuer without keys': [
 			{ issuers: [{ ...WELL.issuers[0]!, kids: [] }] },
 			['error issuers No keys of https://login.example.com: its tokens are refused'],
@@ -206,7 +214,7 @@ describe('the page', () => {
 	test('has one heading and a table with a caption in each panel', () => {
 		const main = mainOf(exampleFacts({ tenants: true }));
 		const sections = main.split('<section ').slice(1);
-		assert.equal(sections.length, 12);
+		assert.equal(sections.length, 13);
 		for (const section of sections) assert.equal(section.split('<h2').length, 2, section.slice(0, 60));
 		assert.equal(main.split('<table').length, main.split('<caption').length);
 		assert.doesNotMatch(main, /<th(?![^>]*scope=)[\s>]/);

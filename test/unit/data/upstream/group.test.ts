@@ -55,8 +55,7 @@ describe('a group of addresses', () => {
 	it('chooses anew when another thread has sent the probe since it looked', () => {
 		const [a, b] = [upstream(1), upstream(2, OPEN)];
 		// Seen as cooled down; by the time of the request it is not.
-		const stale = {
-			...b,
+		const stale = Object.assign(Object.create(b), {
 			breaker: Object.assign(Object.create(b.breaker), {
 				looks: 0,
 				admits() {
@@ -64,7 +63,7 @@ describe('a group of addresses', () => {
 				},
 				admit: () => REFUSED,
 			}),
-		};
+		});
 		const both = group([stale, a], { balance: 'round-robin', random: () => 0 });
 		assert.equal(both.admit(0, COOLDOWN_MS, 't'), a);
 		assert.equal(stale.breaker.looks > 1, true);

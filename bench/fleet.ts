@@ -1,0 +1,328 @@
+/**
+ * One limit over many replicas, simulated: the proxy's own code for leases, with a store, a network and a clock that are made up. The
+ * same seed gives the same figures on any machine.
+ *
+ *   npm run fleet              all cases, some five minutes: bench/fleet.json, docs/fleet.svg, and the rows of docs/scaling.md
+ *   node bench/fleet.ts --draw the chart and the rows again from bench/fleet.json
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { Fleet } from '../test/models/fleet.ts';
+
+export interface FleetCase {
+	readonly replicas: number;
+	readonly tenants: number;
+	/** Of each tenant; its burst is the same. */
+	readonly rps: number;
+}
+
+export interface FleetResult extends FleetCase {
+	/** Requests a second, of all tenants. */
+	readonly asked: number;
+	/** The most that a tenant was admitted in any 10 s, in hundredths of `10 * rps * 1.05 + burst`. */
+	readonly mostPercent: number;
+	/** Of tenants that ask for three times their rate: what they were admitted, in hundredths of it. */
+	readonly overPercent: number;
+	/** Of tenants that ask for no more than their rate: the least that one of them was admitted, in hundredths of what it asked for. */
+	readonly leastPercent: number;
+	/** The same of all of them together. */
+	readonly servedPercent: number;
+	/** At the store, each second: batches, and calls in them. */
+	readonly batches: number;
+	readonly calls: number;
+	/** From the end of an outage of 5 s until all replicas lease again, ms. */
+	readonly recoveryMs: number;
+	/** In the 10 s after the outage: the most that a tenant was admitted, as `mostPercent`. */
+	readonly mostAfterPercent: number;
+}
+
+/** Up to three replicas for four tokens of the burst, where the promise holds both ways, and some `isBeyond` that. */
+export const FLEET_CASES: readonly FleetCase[] = [
+	{ replicas: 3, tenants: 10, rps: 100 },
+	{ replicas: 3, tenants: 1_000, rps: 100 },
+	{ replicas: 3, tenants: 100_000, rps: 100 },
+	{ replicas: 10, tenants: 1_000, rps: 100 },
+	{ replicas: 10, tenants: 100_000, rps: 100 },
+	{ replicas: 50, tenants: 10, rps: 10 },
+	{ replicas: 50, tenants: 1_000, rps: 100 },
+	{ replicas: 50, tenants: 100_000, rps: 100 },
+	{ replicas: 200, tenants: 1_000, rps: 100 },
+	{ replicas: 1_000, tenants: 10, rps: 2_000 },
+	{ replicas: 1_000, tenants: 1_000, rps: 100 },
+	{ replicas: 1_000, tenants: 100_000, rps: 100 },
+];
+
+const SEED = 1;
+/** Requests of the store take so long, there and back, ms: 1 to 3. */
+const LATENCY = [0.5, 1] as const;
+const WARM_MS = 3_000;
+const STEADY_MS = 12_000;
+const OUTAGE_MS = 5_000;
+const AFTER_MS = 12_000;
+/** Of all tenants that ask for little, requests a second. */
+const LITTLE = 6_000;
+
+/** @param scale below 1: a shorter run, for tests. */
+export function simulate(given: FleetCase, scale = 1): FleetResult {
+	const { replicas, tenants, rps } = given;
+	const random = randomFrom(SEED);
+	let isAway = false;
+	const latency = () => (isAway ? undefined : LATENCY[0] + random() * LATENCY[1]);
+	const places = powerOfTwo(Math.min(4 * tenants, 40_000 / Math.sqrt(replicas)));
+	const fleet = new Fleet({ replicas, tenants, rps, burst: rps, places, latency });
+	const demand = demandOf(given);
+	const ask = asking(fleet, demand, replicas, random);
+	const until = (condition: () => boolean) => {
+		const from = fleet.now;
+		while (!condition() && fleet.now - from < 60_000) fleet.run(10, ask);
+		return fleet.now - from;
+	};
+
+	fleet.run(WARM_MS, ask);
+	const [from, batches, calls] = [fleet.now, fleet.batches, fleet.calls];
+	fleet.run(STEADY_MS * scale, ask);
+	const seconds = (fleet.now - from) / 1_000;
+	const steady = { batches: (fleet.batches - batches) / seconds, calls: (fleet.calls - calls) / seconds };
+	const over = percent(
+		sum(demand.over, (tenant) => fleet.admitted(tenant, from)),
+		sum(demand.over, () => rps * seconds),
+	);
+	const within = [...demand.full, ...demand.little];
+	const served = percent(
+		sum(within, (tenant) => fleet.admitted(tenant, from)),
+		sum(within, (tenant) => fleet.asked(tenant, from)),
+	);
+	const least = Math.min(
+		...demand.full.map((tenant) => percent(fleet.admitted(tenant, from), fleet.asked(tenant, from))),
+	);
+	const most = mostPercent(fleet, given, 0);
+
+	isAway = true;
+	fleet.run(OUTAGE_MS, ask);
+	isAway = false;
+	const back = fleet.now;
+	const all = Array.from({ length: replicas }, (_, i) => fleet.leasing(i));
+	const recoveryMs = until(() => all.every(({ standing }) => !standing.isAway));
+	fleet.run(AFTER_MS * scale, ask);
+	return {
+		...given,
+		asked: Math.round(demand.perSecond),
+		mostPercent: most,
+		overPercent: over,
+		leastPercent: least,
+		servedPercent: served,
+		batches: Math.round(steady.batches),
+		calls: Math.round(steady.calls),
+		recoveryMs,
+		mostAfterPercent: mostPercent(fleet, given, back),
+	};
+}
+
+function mostPercent(fleet: Fleet, { tenants, rps }: FleetCase, from: number): number {
+	const most = Math.max(
+		...Array.from({ length: Math.min(tenants, 200) }, (_, tenant) => fleet.mostIn10s(tenant, from)),
+	);
+	return percent(most, 11.5 * rps);
+}
+
+interface Demand {
+	/** Tenants that ask for three times their rate, for all of it, and for little. */
+	readonly over: readonly number[];
+	readonly full: readonly number[];
+	readonly little: readonly number[];
+	/** Requests a second: of all, of each with little. */
+	readonly perSecond: number;
+	readonly each: number;
+	readonly rps: number;
+}
+
+function demandOf({ tenants, rps }: FleetCase): Demand {
+	const over = Math.max(1, Math.min(5, Math.floor(tenants / 100), Math.floor(3_000 / rps)));
+	const full = Math.min(tenants - over, 40, Math.max(2, Math.floor(6_000 / rps)));
+	const little = tenants - over - full;
+	const each = little === 0 ? 0 : Math.min(rps / 2, LITTLE / little);
+	const numbers = (from: number, count: number) => Array.from({ length: count }, (_, i) => from + i);
+	return {
+		over: numbers(0, over),
+		full: numbers(over, full),
+		little: numbers(over + full, little),
+		perSecond: 3 * over * rps + full * rps + little * each,
+		each,
+		rps,
+	};
+}
+
+/** Tenants are at all replicas, each with weights of its own: some are nearly all at one, some are everywhere alike. */
+function asking(fleet: Fleet, demand: Demand, replicas: number, random: () => number): (now: number) => void {
+	const owed = { over: 0, full: 0, little: 0 };
+	const turns = { over: 0, full: 0, little: 0 };
+	const replicaFor = (tenant: number) => {
+		const skew = 1 + (tenant % 4);
+		return (Math.floor(random() ** skew * replicas) + tenant * 7) % replicas;
+	};
+	const some = (kind: keyof typeof owed, perSecond: number) => {
+		const tenants = demand[kind];
+		if (tenants.length === 0) return;
+		for (owed[kind] += perSecond / 1_000; owed[kind] >= 1; owed[kind]--) {
+			const tenant = tenants[turns[kind]++ % tenants.length]!;
+			fleet.ask(tenant, replicaFor(tenant));
+		}
+	};
+	return () => {
+		some('over', 3 * demand.over.length * demand.rps);
+		some('full', demand.full.length * demand.rps);
+		some('little', demand.little.length * demand.each);
+	};
+}
+
+function randomFrom(seed: number): () => number {
+	let state = seed >>> 0;
+	return () => {
+		state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+		return state / 2 ** 32;
+	};
+}
+
+function powerOfTwo(atLeast: number): number {
+	return 2 ** Math.max(6, Math.ceil(Math.log2(atLeast)));
+}
+
+function sum(tenants: readonly number[], of: (tenant: number) => number): number {
+	return tenants.reduce((all, tenant) => all + of(tenant), 0);
+}
+
+function percent(part: number, of: number): number {
+	return Math.round((1_000 * part) / of) / 10;
+}
+
+// --- What is shown of it. ---
+
+const ROOT = resolve(import.meta.dirname, '..');
+export const FLEET_FILE = resolve(ROOT, 'bench/fleet.json');
+export const FLEET_CHART = resolve(ROOT, 'docs/fleet.svg');
+export const SCALING_PAGE = resolve(ROOT, 'docs/scaling.md');
+
+export function readFleetResults(): readonly FleetResult[] {
+	return JSON.parse(readFileSync(FLEET_FILE, 'utf8')) as FleetResult[];
+}
+
+const number = (value: number) => value.toLocaleString('en-US');
+
+/** The rows of the table in docs/scaling.md. */
+export function fleetRows(results: readonly FleetResult[]): string {
+	const heads = [
+		'Replicas',
+		'Tenants',
+		'`rps` of each',
+		'Asked, a second',
+		'Most in 10 s, of the promise',
+		'Over its rate: gets',
+		'At its rate: gets, all / worst',
+		'Batches / calls a second',
+		'Back after',
+		'Most in 10 s after that',
+	];
+	const rows = results.map((one) => [
+		`${number(one.replicas)}${isBeyond(one) ? ' (beyond)' : ''}`,
+		number(one.tenants),
+		number(one.rps),
+		number(one.asked),
+		`${one.mostPercent} %`,
+		`${one.overPercent} %`,
+		`${one.servedPercent} % / ${one.leastPercent} %`,
+		`${number(one.batches)} / ${number(one.calls)}`,
+		`${one.recoveryMs} ms`,
+		`${one.mostAfterPercent} %`,
+	]);
+	return [heads, heads.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+}
+
+/** More replicas than the promise is for. */
+export function isBeyond({ replicas, rps }: FleetCase): boolean {
+	return replicas > 0.75 * rps;
+}
+
+const WIDTH = 760;
+const LEFT = 250;
+const ROW_HEIGHT = 22;
+const TOP = 64;
+
+/** Bars of what tenants get: those at their rate, and those over it, beside the promise's 95 and 105 %. */
+export function drawFleet(results: readonly FleetResult[]): string {
+	const scale = (value: number) => LEFT + ((value - 80) / 30) * (WIDTH - LEFT - 90);
+	const y = (row: number) => TOP + row * ROW_HEIGHT;
+	const height = y(results.length) + 30;
+	const rows = results.flatMap((one, row) => {
+		const name = `${number(one.replicas)} × ${number(one.tenants)}, ${number(one.rps)}/s${isBeyond(one) ? ' (beyond)' : ''}`;
+		const line = y(row) + 11;
+		return [
+			`<text x="${LEFT - 12}" y="${line + 4}" class="text" text-anchor="end">${name}</text>`,
+			`<line x1="${scale(80)}" x2="${scale(110)}" y1="${line}" y2="${line}" class="rail"/>`,
+			`<circle cx="${scale(Math.max(80, one.leastPercent)).toFixed(1)}" cy="${line}" r="5" class="least"/>`,
+			`<circle cx="${scale(Math.min(110, one.overPercent)).toFixed(1)}" cy="${line}" r="5" class="over"/>`,
+			`<text x="${scale(110) + 10}" y="${line + 4}" class="faint">${number(one.calls)}/s</text>`,
+		];
+	});
+	const marks = [85, 95, 100, 105].flatMap((value) => [
+		`<line x1="${scale(value)}" x2="${scale(value)}" y1="${TOP}" y2="${y(results.length)}" class="${value === 95 || value === 105 ? 'limit' : 'rail'}"/>`,
+		`<text x="${scale(value)}" y="${y(results.length) + 18}" class="faint" text-anchor="middle">${value} %</text>`,
+	]);
+	const said = results.map((one) => {
+		const who = `${number(one.replicas)} replicas, ${number(one.tenants)} tenants of ${number(one.rps)}/s`;
+		return `${who}: at their rate ${one.leastPercent} %, over it ${one.overPercent} %, ${number(one.calls)} calls a second.`;
+	});
+	return [
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" role="img" aria-labelledby="title desc">`,
+		'<title id="title">One limit over many replicas: what tenants get of their rate</title>',
+		`<desc id="desc">${said.join(' ')}</desc>`,
+		`<style>${FLEET_STYLE}</style>`,
+		`<rect width="${WIDTH}" height="${height}" class="ground"/>`,
+		'<text x="24" y="28" class="text title">What tenants get of their rate, by replicas × tenants</text>',
+		`<circle cx="30" cy="46" r="5" class="least"/><text x="42" y="50" class="faint">asks for its rate: the worst tenant</text>`,
+		`<circle cx="290" cy="46" r="5" class="over"/><text x="302" y="50" class="faint">asks for three times as much</text>`,
+		`<text x="${WIDTH - 24}" y="50" class="faint" text-anchor="end">calls at the store</text>`,
+		...marks,
+		...rows,
+		'</svg>',
+		'',
+	].join('\n');
+}
+
+const FLEET_STYLE = `
+	svg { color-scheme: light dark; font: 13px system-ui, -apple-system, 'Segoe UI', sans-serif; font-variant-numeric: tabular-nums; }
+	.ground { fill: #fff; } .text { fill: #1f2328; } .faint { fill: #59636e; } .title { font-size: 16px; font-weight: 600; }
+	.rail { stroke: #d0d7de; } .limit { stroke: #59636e; stroke-dasharray: 3 3; } .least { fill: #0969da; } .over { fill: #8250df; }
+	@media (prefers-color-scheme: dark) {
+		.ground { fill: #0d1117; } .text { fill: #f0f6fc; } .faint { fill: #9198a1; }
+		.rail { stroke: #3d444d; } .limit { stroke: #9198a1; } .least { fill: #4493f8; } .over { fill: #ab7df8; }
+	}`;
+
+const BEGIN = '<!-- fleet: begin, written by bench/fleet.ts -->';
+const END = '<!-- fleet: end -->';
+
+/** The page with these rows in it. */
+export function withRows(page: string, results: readonly FleetResult[]): string {
+	const [before, after] = [page.indexOf(BEGIN), page.indexOf(END)];
+	if (before < 0 || after < before) throw new Error(`docs/scaling.md lacks ${BEGIN} and ${END}`);
+	return `${page.slice(0, before)}${BEGIN}\n${fleetRows(results)}\n${page.slice(after)}`;
+}
+
+function main(): void {
+	const { values } = parseArgs({ options: { draw: { type: 'boolean', default: false } } });
+	if (!values.draw) {
+		const results = FLEET_CASES.map((one) => {
+			const begin = performance.now();
+			const result = simulate(one);
+			console.log(JSON.stringify(result), `${Math.round(performance.now() - begin)} ms`);
+			return result;
+		});
+		writeFileSync(FLEET_FILE, `${JSON.stringify(results, undefined, '\t')}\n`);
+	}
+	const results = readFleetResults();
+	writeFileSync(FLEET_CHART, drawFleet(results));
+	writeFileSync(SCALING_PAGE, withRows(readFileSync(SCALING_PAGE, 'utf8'), results));
+	console.log(fleetRows(results));
+}
+
+if (import.meta.main) main();

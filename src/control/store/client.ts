@@ -1,0 +1,223 @@
+import type { Timers } from '../timers.ts';
+import type { OpenStore, StoreConnection, StoreScript } from './connection.ts';
+import { failureOf, StoreFailure, type StoreFailureReason } from './failure.ts';
+
+export interface StoreClientParts {
+	readonly open: OpenStore;
+	/** For one answer. */
+	readonly timeoutMs: number;
+	readonly timers: Timers;
+	/** From 0 to 1. */
+	readonly random: () => number;
+}
+
+/** Whether the store does what it is asked, as the last call or the last attempt to connect had it. */
+export type StoreState =
+	| { readonly type: 'starting' }
+	| { readonly type: 'up' }
+	| { readonly type: 'away'; readonly failure: StoreFailure };
+
+/** For a connection with TLS and credentials; an answer may be given less. */
+const CONNECT_MS = 2_000;
+/** Until it is tried again: the first pause at most, and the longest. Half of it is left to chance, so that replicas do not come together. */
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 2_000;
+/** Calls under way. More would pile up behind a store that is slow, and all of them come too late. */
+export const MAX_IN_FLIGHT = 256;
+
+/**
+ * A client of the store that never holds anything up: a call succeeds within its time or fails, and without a connection it fails at
+ * once. Connections are made anew by itself, with pauses that grow.
+ *
+ * An answer that comes too late would be taken for that of a later call only if the connection lived on; so a call without an answer in
+ * time ends its connection, and with it whatever else waits on it. What the store did for such a call nobody knows: callers have to take
+ * it for done where that is the safe side.
+ */
+export class StoreClient {
+	/** Calls by what became of them. */
+	readonly counts: { success: number; readonly failures: Map<StoreFailureReason, number> } = {
+		success: 0,
+		failures: new Map(),
+	};
+	readonly #parts: StoreClientParts;
+	#state: StoreState = { type: 'starting' };
+	#connection: StoreConnection | undefined;
+	#inFlight = new Set<(failure: StoreFailure) => void>();
+	/** Attempts to connect since the last call that succeeded. */
+	#attempts = 0;
+	#abandon: AbortController | undefined;
+	#cancelPause: () => void = () => {};
+	#stopped = false;
+
+	constructor(parts: StoreClientParts) {
+		this.#parts = parts;
+	}
+
+	get state(): StoreState {
+		return this.#state;
+	}
+
+	/** Begins to connect. Resolves when that has succeeded or failed once; never rejects. */
+	start(): Promise<void> {
+		return this.#connect();
+	}
+
+	/** Calls under way fail, and nothing is begun any more. */
+	stop(): void {
+		this.#stopped = true;
+		this.#cancelPause();
+		this.#abandon?.abort();
+		this.#drop(new StoreFailure('unreachable'));
+	}
+
+	/**
+	 * Runs a script, all of it or nothing.
+	 *
+	 * @param keys in a Cluster all of one slot.
+	 * @throws StoreFailure
+	 */
+	async run(script: StoreScript, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+		const rest = [String(keys.length), ...keys, ...args];
+		return this.#counted(async () => {
+			try {
+				return await this.#send(keys[0], ['EVALSHA', script.sha1, ...rest]);
+			} catch (error) {
+				// It has been restarted or flushed, or this node has never seen the script.
+				if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error;
+				return await this.#send(keys[0], ['EVAL', script.text, ...rest]);
+			}
+		});
+	}
+
+	/** @throws StoreFailure */
+	command(key: string, args: readonly string[]): Promise<unknown> {
+		return this.#counted(() => this.#send(key, args));
+	}
+
+	/** What was answered cannot be true; whoever has read it says so. */
+	malformed(): StoreFailure {
+		const failure = new StoreFailure('malformed');
+		this.counts.success--;
+		this.#failed(failure);
+		return failure;
+	}
+
+	async #counted(call: () => Promise<unknown>): Promise<unknown> {
+		try {
+			const answer = await call();
+			this.#succeeded();
+			return answer;
+		} catch (error) {
+			const failure = failureOf(error);
+			this.#failed(failure);
+			throw failure;
+		}
+	}
+
+	#send(key: string | undefined, args: readonly string[]): Promise<unknown> {
+		const connection = this.#connection;
+		if (connection === undefined) {
+			return Promise.reject(this.#state.type === 'away' ? this.#state.failure : new StoreFailure('unreachable'));
+		}
+		if (this.#inFlight.size >= MAX_IN_FLIGHT) return Promise.reject(new StoreFailure('busy'));
+		const { timers, timeoutMs } = this.#parts;
+		return new Promise((resolve, reject) => {
+			const cancel = timers.after(timeoutMs, () => this.#broken(connection, new StoreFailure('timeout')));
+			const end = () => {
+				cancel();
+				this.#inFlight.delete(fail);
+			};
+			const fail = (failure: unknown) => {
+				end();
+				reject(failure);
+			};
+			this.#inFlight.add(fail);
+			connection.send(key, args).then((answer) => {
+				end();
+				resolve(answer);
+			}, fail);
+		});
+	}
+
+	#succeeded(): void {
+		this.counts.success++;
+		this.#attempts = 0;
+		if (this.#state.type !== 'up') this.#state = { type: 'up' };
+	}
+
+	#failed(failure: StoreFailure): void {
+		const { failures } = this.counts;
+		failures.set(failure.reason, (failures.get(failure.reason) ?? 0) + 1);
+		this.#away(failure);
+		if (ENDS_CONNECTION.has(failure.reason) && this.#connection !== undefined) this.#broken(this.#connection, failure);
+	}
+
+	#away(failure: StoreFailure): void {
+		this.#state = { type: 'away', failure };
+	}
+
+	/** The connection is of no use any more. */
+	#broken(connection: StoreConnection, failure: StoreFailure): void {
+		if (this.#connection !== connection) return;
+		this.#drop(failure);
+		this.#away(failure);
+		this.#pause();
+	}
+
+	#drop(failure: StoreFailure): void {
+		const connection = this.#connection;
+		this.#connection = undefined;
+		for (const fail of [...this.#inFlight]) fail(failure);
+		connection?.close();
+	}
+
+	async #connect(): Promise<void> {
+		const { open, timers } = this.#parts;
+		const abandon = new AbortController();
+		this.#abandon = abandon;
+		this.#attempts++;
+		const timeout = new StoreFailure('timeout');
+		const cancel = timers.after(CONNECT_MS, () => abandon.abort(timeout));
+		try {
+			const given = Promise.withResolvers<never>();
+			abandon.signal.addEventListener('abort', () => given.reject(abandon.signal.reason), { once: true });
+			let early: StoreFailure | undefined;
+			let connection: StoreConnection | undefined;
+			const onBroken = (cause: unknown) => {
+				early ??= failureOf(cause);
+				if (connection !== undefined) this.#broken(connection, early);
+			};
+			connection = await Promise.race([open(abandon.signal, onBroken), given.promise]);
+			if (early !== undefined || this.#stopped) {
+				connection.close();
+				throw early ?? new StoreFailure('unreachable');
+			}
+			this.#connection = connection;
+		} catch (error) {
+			if (this.#stopped) return;
+			this.#away(failureOf(error));
+			this.#pause();
+		} finally {
+			cancel();
+		}
+	}
+
+	#pause(): void {
+		if (this.#stopped) return;
+		const { timers, random } = this.#parts;
+		const longest = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(this.#attempts, 10));
+		this.#cancelPause();
+		this.#cancelPause = timers.after(longest * (0.5 + random() / 2), () => void this.#connect());
+	}
+}
+
+/** A new connection may lead to another server, be given other credentials, or find it well again; the others end by themselves. */
+const ENDS_CONNECTION: ReadonlySet<StoreFailureReason> = new Set([
+	'unreachable',
+	'tls',
+	'timeout',
+	'credentials',
+	'read_only',
+	'failing_over',
+	'malformed',
+]);

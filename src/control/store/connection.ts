@@ -1,0 +1,24 @@
+/** One connection to the store, to whichever servers it has; what is beneath it is a library (`redis.ts`), or a test. */
+export interface StoreConnection {
+	/**
+	 * Sends one command.
+	 *
+	 * @param key one of its keys: in a Cluster it says which node is asked; `undefined` where any will do.
+	 * @returns the answer as RESP2 has it: text, numbers, lists of these, null.
+	 */
+	send(key: string | undefined, args: readonly string[]): Promise<unknown>;
+	/** At once; what is under way fails. */
+	close(): void;
+}
+
+/**
+ * @param abandoned nobody waits for it any more: what has been opened is to be closed.
+ * @param onBroken called at most once, when the connection is known to be of no use any more, with the cause.
+ */
+export type OpenStore = (abandoned: AbortSignal, onBroken: (cause: unknown) => void) => Promise<StoreConnection>;
+
+/** A script for the store, known to it by its SHA-1 (`EVALSHA`). */
+export interface StoreScript {
+	readonly text: string;
+	readonly sha1: string;
+}

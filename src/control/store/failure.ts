@@ -1,0 +1,115 @@
+/**
+ * Why the store of the shared limits did not do what it was asked. All that becomes of a failure, in the log, in metrics and on the
+ * status page, is made of these words: never of what a server has written, which may be anything, and never of credentials.
+ */
+
+export const STORE_FAILURES = [
+	'unreachable',
+	'tls',
+	'timeout',
+	'credentials',
+	'permission',
+	'read_only',
+	'full',
+	'loading',
+	'failing_over',
+	'busy',
+	'unsupported',
+	'malformed',
+	'refused',
+] as const;
+
+export type StoreFailureReason = (typeof STORE_FAILURES)[number];
+
+/** What an operator can do about it. */
+const REMEDIES: Readonly<Record<StoreFailureReason, string>> = {
+	unreachable: 'nobody answers at that address; see whether the store runs and limiter.store is right',
+	tls: 'the TLS handshake failed; see limiter.ca_path, limiter.cert_path and limiter.server_name',
+	timeout: 'no answer in time; see what holds the store up, or raise limiter.timeout_secs',
+	credentials: 'the store refuses the credentials; see limiter.username and limiter.password_path, and restart',
+	permission: 'the ACL user may not do what is needed; see docs/limits.md for its rules',
+	read_only: 'it is a replica, or cannot write to its disk; name the primary, or use Sentinels',
+	full: 'it has reached maxmemory; see docs/limits.md for what is needed',
+	loading: 'it is reading its data; wait',
+	failing_over: 'no primary for the moment; wait',
+	busy: 'something else runs on it for too long, or answers take too long',
+	unsupported: 'it does not know a command that is needed; use Redis 6.2 or later, or Valkey',
+	malformed: 'its answer makes no sense; see whether it is a Redis or Valkey that nobody else writes to',
+	refused: 'it refused the call',
+};
+
+export class StoreFailure extends Error {
+	readonly reason: StoreFailureReason;
+	/** The code of the error, such as `ECONNREFUSED` or `NOPERM`. */
+	readonly code: string | undefined;
+
+	constructor(reason: StoreFailureReason, code?: string | undefined) {
+		super(code === undefined ? REMEDIES[reason] : `${REMEDIES[reason]} (${code})`);
+		this.reason = reason;
+		this.code = code;
+	}
+}
+
+/** The first word of an error that the store itself has answered. */
+const REPLIES: Readonly<Record<string, StoreFailureReason>> = {
+	NOAUTH: 'credentials',
+	WRONGPASS: 'credentials',
+	NOPERM: 'permission',
+	READONLY: 'read_only',
+	MISCONF: 'read_only',
+	OOM: 'full',
+	LOADING: 'loading',
+	MASTERDOWN: 'failing_over',
+	CLUSTERDOWN: 'failing_over',
+	TRYAGAIN: 'failing_over',
+	MOVED: 'failing_over',
+	ASK: 'failing_over',
+	NOREPLICAS: 'failing_over',
+	UNBLOCKED: 'failing_over',
+	BUSY: 'busy',
+	NOPROTO: 'unsupported',
+	CROSSSLOT: 'unsupported',
+};
+
+/** Of the library, by the name of its class. */
+const LIBRARY: Readonly<Record<string, StoreFailureReason>> = {
+	TimeoutError: 'timeout',
+	ConnectionTimeoutError: 'timeout',
+	SocketTimeoutError: 'timeout',
+	MaxCommandRedirectionsError: 'failing_over',
+	RootNodesUnavailableError: 'unreachable',
+};
+
+/** What any error of the client library, a socket, TLS or the store says. */
+export function failureOf(error: unknown): StoreFailure {
+	if (error instanceof StoreFailure) return error;
+	if (!(error instanceof Error)) return new StoreFailure('refused');
+	// The library wraps the last of several attempts.
+	if (error instanceof AggregateError && error.errors.length > 0) return failureOf(error.errors[0]);
+	const { name } = error.constructor;
+	const inner = (error as { socketError?: unknown }).socketError ?? error.cause;
+	if (name !== 'Error' && LIBRARY[name] === undefined && inner instanceof Error) return failureOf(inner);
+	const { code } = error as NodeJS.ErrnoException;
+	if (typeof code === 'string' && /^[A-Z][A-Z0-9_]{1,63}$/.test(code)) return new StoreFailure(byCode(code), code);
+	if (LIBRARY[name] !== undefined) return new StoreFailure(LIBRARY[name]);
+	if (/^(?:ErrorReply|SimpleError|BlobError)$/.test(name)) return replyFailure(error.message);
+	return new StoreFailure('unreachable');
+}
+
+/** OpenSSL's verdicts on certificates are codes without a prefix of their own. */
+function byCode(code: string): StoreFailureReason {
+	if (/^ERR_(?:TLS|SSL|OSSL)|CERT|SIGNATURE|ISSUER|^DEPTH_ZERO|^EPROTO$/.test(code)) return 'tls';
+	return code === 'ETIMEDOUT' ? 'timeout' : 'unreachable';
+}
+
+/** @param message as the store wrote it. */
+function replyFailure(message: string): StoreFailure {
+	// What a script was refused is worded "… script: <sha>, on @user_script:1." behind the same first word, or behind "ERR".
+	const word = /^-?([A-Z]{2,20})\b/.exec(message)?.[1];
+	if (word !== undefined && Object.hasOwn(REPLIES, word)) return new StoreFailure(REPLIES[word]!, word);
+	const inner = Object.keys(REPLIES).find((known) => message.includes(`-${known} `));
+	if (inner !== undefined) return new StoreFailure(REPLIES[inner]!, inner);
+	if (/unknown command/i.test(message)) return new StoreFailure('unsupported', word);
+	if (/invalid password|AUTH/i.test(message)) return new StoreFailure('credentials', word);
+	return new StoreFailure('refused', word);
+}

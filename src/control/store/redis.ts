@@ -1,0 +1,131 @@
+import { isIP } from 'node:net';
+import type { RedisClientOptions } from '@redis/client';
+import type { LimiterConfig, StoreAddress } from '../../config/config.ts';
+import type { StoreFiles } from '../files/store-files.ts';
+import type { OpenStore, StoreConnection } from './connection.ts';
+
+/**
+ * Connections to Redis or Valkey by `@redis/client`, which is loaded with the first one. The library is left what it does well: RESP,
+ * TLS, who is the primary (Sentinel), which node has a key (Cluster). When to connect again, and how long to wait for an answer, is
+ * decided in `client.ts`, alike for all three.
+ */
+export function redisStore(config: LimiterConfig, files: StoreFiles): OpenStore {
+	if (config.sentinelName !== undefined) return (abandoned) => openSentinel(config, files, abandoned);
+	if (config.cluster) return (abandoned) => openCluster(config, files, abandoned);
+	return (abandoned, onBroken) => openClient(config, files, abandoned, onBroken);
+}
+
+async function openClient(
+	config: LimiterConfig,
+	files: StoreFiles,
+	abandoned: AbortSignal,
+	onBroken: (cause: unknown) => void,
+): Promise<StoreConnection> {
+	const { createClient } = await import('@redis/client');
+	const [address] = config.store;
+	const client = createClient({
+		...nodeOptions(config, files),
+		database: address!.database,
+		// It gives up at once, so `client.ts` hears of it.
+		socket: { ...socketOptions(config, files, address!), reconnectStrategy: false },
+	});
+	client.on('error', onBroken);
+	const close = () => client.destroy();
+	await opened(() => client.connect(), close, abandoned);
+	return { send: (_key, args) => client.sendCommand([...args]), close };
+}
+
+async function openSentinel(
+	config: LimiterConfig,
+	files: StoreFiles,
+	abandoned: AbortSignal,
+): Promise<StoreConnection> {
+	const { createSentinel } = await import('@redis/client');
+	const sentinel = createSentinel({
+		name: config.sentinelName!,
+		RESP: 2,
+		sentinelRootNodes: config.store.map(({ host, port }) => ({ host, port })),
+		nodeClientOptions: {
+			...nodeOptions(config, files),
+			database: config.store[0]!.database,
+			socket: tlsOptions(config, files, undefined),
+		},
+		sentinelClientOptions: {
+			...COMMON,
+			...credentials(config.sentinelUsername, files.sentinelPassword),
+			socket: tlsOptions(config, files, undefined),
+		},
+		// A failover that nobody has told us of: the library looks for the primary so often.
+		scanInterval: 1_000,
+		commandOptions: {},
+	});
+	sentinel.on('error', ignore);
+	const close = () => void sentinel.destroy().catch(ignore);
+	await opened(() => sentinel.connect(), close, abandoned);
+	return { send: (_key, args) => sentinel.sendCommand(false, [...args]), close };
+}
+
+async function openCluster(config: LimiterConfig, files: StoreFiles, abandoned: AbortSignal): Promise<StoreConnection> {
+	const { createCluster } = await import('@redis/client');
+	const cluster = createCluster({
+		RESP: 2,
+		rootNodes: config.store.map((address) => ({ socket: socketOptions(config, files, address) })),
+		defaults: { ...nodeOptions(config, files), socket: tlsOptions(config, files, undefined) },
+	});
+	cluster.on('error', ignore);
+	const close = () => cluster.destroy();
+	await opened(() => cluster.connect(), close, abandoned);
+	return { send: (key, args) => cluster.sendCommand(key, false, [...args]), close };
+}
+
+/** What all clients have, also those that speak to Sentinels. */
+const COMMON = {
+	// RESP2 needs no HELLO, which an ACL would have to allow, and nothing here gains from RESP3.
+	RESP: 2,
+	disableClientInfo: true,
+	disableOfflineQueue: true,
+	maintNotifications: 'disabled',
+} as const satisfies RedisClientOptions<never, never, never, 2>;
+
+function nodeOptions(config: LimiterConfig, files: StoreFiles) {
+	return { ...COMMON, ...credentials(config.username, files.password) };
+}
+
+function credentials(username: string | undefined, password: string | undefined) {
+	return { ...(username !== undefined && { username }), ...(password !== undefined && { password }) };
+}
+
+function socketOptions(config: LimiterConfig, files: StoreFiles, address: StoreAddress) {
+	const { host, port } = address;
+	return { host, port, ...tlsOptions(config, files, host) };
+}
+
+/** @param host that is asked, for its name in TLS; `undefined`: the library asks several, and compares certificates with each. */
+function tlsOptions({ store, serverName }: LimiterConfig, { ca, identity }: StoreFiles, host: string | undefined) {
+	if (!store[0]!.tls) return {};
+	const servername = serverName ?? (host === undefined || isIP(host) !== 0 ? undefined : host);
+	return {
+		tls: true,
+		// Whatever NODE_TLS_REJECT_UNAUTHORIZED says.
+		rejectUnauthorized: true,
+		...(ca !== undefined && { ca }),
+		...identity,
+		...(servername !== undefined && { servername }),
+	} as const;
+}
+
+function ignore(): void {}
+
+/** Connects, and closes what nobody waits for any more. */
+async function opened(connect: () => Promise<unknown>, close: () => void, abandoned: AbortSignal): Promise<void> {
+	abandoned.addEventListener('abort', close, { once: true });
+	try {
+		await connect();
+		if (abandoned.aborted) throw abandoned.reason;
+	} catch (error) {
+		close();
+		throw error;
+	} finally {
+		abandoned.removeEventListener('abort', close);
+	}
+}

@@ -1,0 +1,90 @@
+import { createHmac } from 'node:crypto';
+import type { LimiterConfig } from '../../config/config.ts';
+import type { StoreFacts } from '../facts/store.ts';
+import type { StoreFiles } from '../files/store-files.ts';
+import type { Timers } from '../timers.ts';
+import { StoreClient } from './client.ts';
+import type { OpenStore } from './connection.ts';
+import type { LeaseAnswer, LeaseBatch, LeaseStore } from './contract.ts';
+import { failureOf, type StoreFailureReason } from './failure.ts';
+import type { FleetFacts, FleetSettings } from './fleet-limits.ts';
+import { redisStore } from './redis.ts';
+import { RedisLeaseStore } from './redis-lease-store.ts';
+import { SharedRevocations, type SharedRevocationsParts } from './shared-revocations.ts';
+
+/**
+ * The store of `[limiter]`, on the main thread: one client, through which leases are kept up (`fleet-limits.ts`) and revocations are read
+ * (`shared-revocations.ts`). No request and no worker ever waits for it.
+ */
+export class SharedStore {
+	/** With whom limits are shared. */
+	readonly fleet: FleetSettings;
+	readonly #config: LimiterConfig;
+	readonly #client: StoreClient;
+	/** Why leases could not be asked for last: other calls may succeed meanwhile, as reading does in a store that is full. */
+	#reason: StoreFailureReason | undefined;
+
+	/** @param open default: what the configuration names. */
+	constructor(config: LimiterConfig, files: StoreFiles, timers: Timers, open: OpenStore = redisStore(config, files)) {
+		this.#config = config;
+		this.#client = new StoreClient({ open, timeoutMs: config.timeoutMs, timers, random: Math.random });
+		const leases = new RedisLeaseStore(this.#client, config.prefix);
+		this.fleet = {
+			store: { lease: (batch) => this.#lease(leases, batch) },
+			onFailure: config.onStoreFailure,
+			expectedReplicas: config.replicas,
+			secret: fleetSecret(config.prefix, files.secret),
+		};
+	}
+
+	/** Resolves when there is a connection, or could be none for the moment. */
+	connect(): Promise<void> {
+		return this.#client.start();
+	}
+
+	close(): void {
+		this.#client.stop();
+	}
+
+	/** `undefined` where the store is not asked what is revoked. */
+	revocations(parts: Omit<SharedRevocationsParts, 'client' | 'prefix'>): SharedRevocations | undefined {
+		const { revocations, prefix } = this.#config;
+		return revocations ? new SharedRevocations({ ...parts, client: this.#client, prefix }) : undefined;
+	}
+
+	async #lease(leases: LeaseStore, batch: LeaseBatch): Promise<LeaseAnswer> {
+		try {
+			const answer = await leases.lease(batch);
+			this.#reason = undefined;
+			return answer;
+		} catch (error) {
+			this.#reason = failureOf(error).reason;
+			throw error;
+		}
+	}
+
+	facts(fleet: FleetFacts, revocations: SharedRevocations | undefined): StoreFacts {
+		const isAway = !fleet.isLeasing;
+		return {
+			isAway,
+			reason: isAway ? this.#reason : undefined,
+			cause: isAway ? fleet.cause : undefined,
+			forMs: fleet.sinceMs,
+			onStoreFailure: fleet.onFailure,
+			replicas: fleet.replicas,
+			leases: fleet.leases,
+			calls: this.#client.counts,
+			revocations: revocations?.size,
+		};
+	}
+}
+
+/**
+ * Keys tenants in the memory of all replicas and in the store. Without a secret of their own anybody can work keys out: then who may
+ * choose names of tenants may choose some that meet in the same places of the limiter.
+ */
+function fleetSecret(prefix: string, secret: string | undefined): Uint8Array {
+	return createHmac('sha256', secret ?? '')
+		.update(`mtls-edge-proxy limits ${prefix}`)
+		.digest();
+}

@@ -1,0 +1,76 @@
+import type { TlsMaterial } from '../../shared/messages.ts';
+import { type StoreFacts, storeInWords } from '../facts/store.ts';
+import type { StartFiles } from '../files/inspection.ts';
+import type { Timers } from '../timers.ts';
+import type { FleetLimits, FleetSettings } from './fleet-limits.ts';
+import type { SharedRevocations, SharedRevocationsParts } from './shared-revocations.ts';
+import type { SharedStore } from './shared-store.ts';
+
+/** For the first answer, ms, once there is a connection or could be none; the listener waits for it as it does for probes. */
+const FIRST_ANSWER_MS = 2_000;
+/** For what is left over of leases, ms: without it the store waits for them to run out. */
+const LAST_ANSWER_MS = 500;
+
+/** What this process shares with other replicas, as the supervisor sees it. Without `[limiter]` it does nothing, and loads nothing. */
+export class Sharing {
+	readonly #store: SharedStore | undefined;
+	readonly #timers: Timers;
+	#fleet: FleetLimits | undefined;
+	#revocations: SharedRevocations | undefined;
+
+	static async create({ config, store }: Pick<StartFiles, 'config' | 'store'>, timers: Timers): Promise<Sharing> {
+		if (config.limiter === undefined) return new Sharing(undefined, timers);
+		const { SharedStore } = await import('./shared-store.ts');
+		return new Sharing(new SharedStore(config.limiter, store, timers), timers);
+	}
+
+	constructor(store: SharedStore | undefined, timers: Timers) {
+		this.#store = store;
+		this.#timers = timers;
+	}
+
+	/** With whom limits are shared. */
+	get settings(): FleetSettings | undefined {
+		return this.#store?.fleet;
+	}
+
+	/** There is memory for what is shared. */
+	use(fleet: FleetLimits | undefined, parts: Omit<SharedRevocationsParts, 'client' | 'prefix' | 'timers'>): void {
+		this.#fleet = fleet;
+		this.#revocations = this.#store?.revocations({ ...parts, timers: this.#timers });
+	}
+
+	/** Resolves when the store has answered, or has not in time. */
+	async start(): Promise<void> {
+		await this.#store?.connect();
+		await Promise.all([this.#fleet?.start(FIRST_ANSWER_MS), this.#revocations?.start()]);
+	}
+
+	/** There are workers. */
+	serve(): void {
+		this.#revocations?.serve();
+	}
+
+	/** What workers get of the material of the files: what is revoked in the store is added. */
+	forWorkers(tls: TlsMaterial): TlsMaterial {
+		return this.#revocations?.withShared(tls) ?? tls;
+	}
+
+	/** `undefined` where limits are this process's own. */
+	get facts(): StoreFacts | undefined {
+		return this.#fleet && this.#store?.facts(this.#fleet.facts, this.#revocations);
+	}
+
+	/** The same in words, for `/readyz`. */
+	get inWords(): string | undefined {
+		const { facts } = this;
+		return facts && storeInWords(facts);
+	}
+
+	/** What is left over goes back, in the time that there is for it. */
+	async leave(): Promise<void> {
+		this.#revocations?.stop();
+		await this.#fleet?.stop(LAST_ANSWER_MS);
+		this.#store?.close();
+	}
+}

@@ -1,0 +1,59 @@
+/**
+ * What a failed TLS handshake with a peer is called, in words for operators. Codes of OpenSSL and of Node name rules and alerts;
+ * their messages may quote the peer's certificate, and are never shown.
+ *
+ * @returns `undefined`: the code is of no such failure.
+ */
+export function tlsCause(code: string): string | undefined {
+	const known = WORDS.get(code);
+	if (known !== undefined) return known;
+	const alert = /^ERR_SSL_(?:SSL\/TLS|SSLV3|TLSV1|TLSV13)_ALERT_([A-Z0-9_]+)$/.exec(code)?.[1];
+	if (alert !== undefined) return `refused in the TLS handshake: ${inWords(alert)}`;
+	const fault = /^ERR_SSL_([A-Z0-9_]+)$/.exec(code)?.[1];
+	return fault === undefined ? undefined : `TLS failed: ${inWords(fault)}`;
+}
+
+/** Whether the peer has refused our certificate, or the lack of one. In TLS 1.3 it says so when for us the handshake is over. */
+export function refusesOurCertificate({ code = '' }: NodeJS.ErrnoException): boolean {
+	return CERTIFICATE_ALERT.test(code);
+}
+
+/** RFC 8446 section 6.2: those that a server answers a client's certificate with. */
+const CERTIFICATE_ALERT =
+	/_ALERT_(?:(?:BAD|UNSUPPORTED)_CERTIFICATE|CERTIFICATE_(?:REVOKED|EXPIRED|UNKNOWN|REQUIRED)|UNKNOWN_CA|ACCESS_DENIED|DECRYPT_ERROR)$/;
+
+function inWords(symbol: string): string {
+	return symbol.toLowerCase().replaceAll('_', ' ');
+}
+
+const UNTRUSTED = 'its certificate chains to no CA that is trusted here';
+
+const WORDS = new Map([
+	['UNABLE_TO_GET_ISSUER_CERT', UNTRUSTED],
+	['UNABLE_TO_GET_ISSUER_CERT_LOCALLY', UNTRUSTED],
+	['UNABLE_TO_VERIFY_LEAF_SIGNATURE', UNTRUSTED],
+	['DEPTH_ZERO_SELF_SIGNED_CERT', UNTRUSTED],
+	['SELF_SIGNED_CERT_IN_CHAIN', UNTRUSTED],
+	['CERT_SIGNATURE_FAILURE', UNTRUSTED],
+	['CERT_UNTRUSTED', UNTRUSTED],
+	['CERT_CHAIN_TOO_LONG', UNTRUSTED],
+	['INVALID_CA', UNTRUSTED],
+	['PATH_LENGTH_EXCEEDED', UNTRUSTED],
+	['CERT_HAS_EXPIRED', 'its certificate, or one of its issuers, has expired'],
+	['CERT_NOT_YET_VALID', 'its certificate, or one of its issuers, is not valid yet'],
+	['CERT_REVOKED', 'its certificate is revoked'],
+	['INVALID_PURPOSE', 'its certificate is not for servers'],
+	['CERT_REJECTED', 'its certificate is not for servers'],
+	['EE_KEY_TOO_SMALL', 'the key of its certificate is too small'],
+	['CA_KEY_TOO_SMALL', 'the key of an issuer of its certificate is too small'],
+	['CA_MD_TOO_WEAK', 'a signature of its certificates is too weak'],
+	['ERR_TLS_CERT_ALTNAME_INVALID', 'its certificate is for another name'],
+	['ERR_TLS_CERT_ALTNAME_FORMAT', 'its certificate is for another name'],
+	['ERR_TLS_ALPN', 'it has chosen another protocol than HTTP/1.1'],
+	['ERR_TLS_CLOSED', 'closed within the TLS handshake'],
+	['ERR_SSL_WRONG_VERSION_NUMBER', 'it does not speak TLS on this port'],
+	['ERR_SSL_PACKET_LENGTH_TOO_LONG', 'it does not speak TLS on this port'],
+	['ERR_SSL_HTTP_REQUEST', 'it does not speak TLS on this port'],
+	['ERR_SSL_UNSUPPORTED_PROTOCOL', 'it speaks no version of TLS that is allowed here'],
+	['ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION', 'it speaks no version of TLS that is allowed here'],
+]);

@@ -1,0 +1,114 @@
+/** `[upstreams.tls]`, and `https://` in the URL of a route. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { parseConfig as load } from '../../../src/config/load.ts';
+import { parseToml } from '../../../src/config/toml.ts';
+import { configWarnings } from '../../../src/config/warnings.ts';
+import { MINIMAL } from './minimal.ts';
+import { parseConfig, schemaProblems } from './parse.ts';
+
+const GROUP = '[[upstreams]]\nname = "billing"\naddresses = ["10.0.0.1:8443"]\n';
+const ROUTE = '[[routes]]\nprefix = "/a"\nupstream = "billing"\n';
+const tlsOf = (table: string) => parseConfig(`${MINIMAL}${GROUP}${table}${ROUTE}`, 'config.toml').routes[0]!.group.tls;
+const DEFAULTS = {
+	key: 'upstreams[0].tls',
+	caPath: undefined,
+	serverName: undefined,
+	certPath: undefined,
+	keyPath: undefined,
+	minVersion: undefined,
+	verify: true,
+};
+
+describe('TLS to the addresses of an upstream', () => {
+	test('is not spoken unless there is a table for it, which may be empty', () => {
+		assert.equal(tlsOf(''), undefined);
+		assert.deepEqual(tlsOf('[upstreams.tls]\n'), DEFAULTS);
+	});
+
+	test('has its own CAs, name, certificate and version', () => {
+		const text =
+			'ca_path = "ca.pem"\nserver_name = "Billing.Internal"\ncert_path = "c.pem"\nkey_path = "k.pem"\nmin_version = "1.3"\n';
+		assert.deepEqual(tlsOf(`[upstreams.tls]\n${text}`), {
+			...DEFAULTS,
+			caPath: 'ca.pem',
+			serverName: 'billing.internal',
+			certPath: 'c.pem',
+			keyPath: 'k.pem',
+			minVersion: '1.3',
+		});
+		for (const [written, name] of [
+			['10.0.0.1', '10.0.0.1'],
+			['::1', '::1'],
+			['[::1]', '::1'],
+		]) {
+			assert.equal(tlsOf(`[upstreams.tls]\nserver_name = "${written}"\n`)?.serverName, name);
+		}
+	});
+
+	test('belongs to the upstream above it', () => {
+		const other = '[[upstreams]]\nname = "other"\naddresses = ["10.0.0.1:8443"]\n';
+		const { upstreams } = parseConfig(`${MINIMAL}${other}${GROUP}[upstreams.tls]\n${ROUTE}`, 'config.toml');
+		assert.deepEqual(
+			upstreams.map(({ tls }) => tls?.key),
+			[undefined, 'upstreams[1].tls'],
+		);
+	});
+
+	test('that verifies nothing is warned of', () => {
+		const config = parseConfig(
+			`${MINIMAL}${GROUP}[upstreams.tls]\ninsecure_skip_verify = true\n${ROUTE}`,
+			'config.toml',
+		);
+		assert.equal(config.routes[0]!.group.tls?.verify, false);
+		const [warning] = configWarnings(config).filter(({ key }) => key?.endsWith('insecure_skip_verify'));
+		assert.match(`${warning?.line}: ${warning?.message}`, /^12: is true: whoever answers at these addresses/);
+	});
+
+	for (const [what, table, problem, inSchema = true] of [
+		[
+			'a certificate without its key',
+			'cert_path = "c.pem"',
+			/:12: upstreams\[0\]\.tls\.cert_path: needs key_path beside it: .*set both, or neither/,
+		],
+		['a key without its certificate', 'key_path = "k.pem"', /key_path: needs cert_path beside it/],
+		[
+			'CAs that nobody would ask',
+			'ca_path = "ca.pem"\ninsecure_skip_verify = true',
+			/:13: upstreams\[0\]\.tls\.insecure_skip_verify: is true, so nothing would be asked of ca_path; remove one/,
+		],
+		[
+			'a name with a port',
+			'server_name = "a:1"',
+			/must be a host name or an IP address, without a port \(got "a:1"\)/,
+			false,
+		],
+		['another version', 'min_version = "1.1"', /must be "1.2" or "1.3" \(got "1.1"\)/],
+		['a key of another table', 'client_ca_path = "ca.pem"', /unknown key; it belongs in \[tls\]/],
+		['a misspelt key', 'sever_name = "a"', /unknown key; did you mean server_name\?/],
+	] as const) {
+		test(`refuses ${what}`, () => {
+			const text = `${MINIMAL}${GROUP}[upstreams.tls]\n${table}\n${ROUTE}`;
+			assert.throws(() => load(text, 'config.toml'), problem);
+			if (inSchema) assert.notDeepEqual(schemaProblems(parseToml(text, 'config.toml').root), []);
+		});
+	}
+});
+
+describe('an https:// upstream of a route', () => {
+	test('is verified by the CAs that Node trusts, and by its host', () => {
+		const { group } = parseConfig(`${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "https://a"\n`, 'config.toml')
+			.routes[0]!;
+		assert.deepEqual(group.tls, { ...DEFAULTS, key: undefined });
+		assert.deepEqual(group.addresses, [{ authority: 'a:443', host: 'a', port: 443 }]);
+	});
+
+	test('is not plain for another route', () => {
+		const routes =
+			'[[routes]]\nprefix = "/a"\nupstream = "https://a:80"\n[[routes]]\nprefix = "/b"\nupstream = "http://a"\n';
+		assert.throws(
+			() => load(`${MINIMAL}${routes}`, 'config.toml'),
+			/:13: routes\[1\]\.upstream: is http:\/\/ here and https:\/\/ for routes\[0\] on line 10, for the same upstream "a:80"/,
+		);
+	});
+});

@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import type { ConfigFiles } from '../../../../src/config/config.ts';
+import { judgeStoreFiles } from '../../../../src/control/files/store-files.ts';
+import { temporaryFolder, testPki } from '../../../fixtures/pki.ts';
+
+const SECRET = 'hunter2';
+const pki = await testPki();
+const folder = temporaryFolder('store-files');
+const file = (name: string, text: string) => {
+	writeFileSync(join(folder, name), text);
+	return join(folder, name);
+};
+const judge = (limiter: NonNullable<ConfigFiles['limiter']>) =>
+	judgeStoreFiles({
+		path: 'c.toml',
+		lines: { 'limiter.password_path': 7 },
+		tls: {},
+		jwt: {},
+		issuerFiles: [],
+		limiter,
+	});
+
+describe('the files of [limiter]', () => {
+	it('are read where they are named', async () => {
+		const nothing = {
+			password: undefined,
+			sentinelPassword: undefined,
+			secret: undefined,
+			ca: undefined,
+			identity: undefined,
+		};
+		assert.deepEqual((await judge({})).store, nothing);
+		const { store, problems } = await judge({
+			passwordPath: file('password', `${SECRET}\n`),
+			sentinelPasswordPath: file('sentinel', ` ${SECRET} `),
+			caPath: pki.caPath,
+			certPath: pki.server.certPath,
+			keyPath: pki.server.keyPath,
+		});
+		assert.deepEqual(problems, []);
+		assert.equal(store?.password, SECRET);
+		// Blanks may be part of a password.
+		assert.equal(store?.sentinelPassword, ` ${SECRET} `);
+		assert.equal(store?.identity?.key, readFileSync(pki.server.keyPath, 'utf8'));
+	});
+
+	for (const [what, limiter, message] of [
+		['a missing password', { passwordPath: join(folder, 'nowhere') }, /cannot be read/],
+		['an empty password', { passwordPath: file('empty', '\n') }, /is empty/],
+		['a short secret', { secretPath: file('secret', SECRET) }, /has less than 32 characters; fill it from a random/],
+		['two lines', { passwordPath: file('two', `user\n${SECRET}\n`) }, /has several lines/],
+		['a CA that is none', { caPath: file('ca', SECRET) }, /holds no PEM certificate/],
+		['a key that is none', { certPath: pki.server.certPath, keyPath: file('key', SECRET) }, /holds no PEM private key/],
+		["another's key", { certPath: pki.caPath, keyPath: pki.server.keyPath }, /does not fit the first certificate/],
+	] as const) {
+		it(`are refused with the remedy: ${what}`, async () => {
+			const { store, problems } = await judge(limiter);
+			assert.equal(store, undefined);
+			assert.equal(problems.length, 1);
+			assert.match(problems[0]!.message, message);
+			assert.ok(!problems[0]!.message.includes(SECRET));
+		});
+	}
+
+	it('are named with the line of their key', async () => {
+		const { problems } = await judge({ passwordPath: join(folder, 'nowhere') });
+		assert.equal(problems[0]?.line, 7);
+		assert.equal(problems[0]?.key, 'limiter.password_path');
+	});
+});

@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { ErrorReply } from '@redis/client';
+import type { LimiterConfig } from '../../../../src/config/config.ts';
+import { FleetLimits } from '../../../../src/control/store/fleet-limits.ts';
+import { SharedStore } from '../../../../src/control/store/shared-store.ts';
+import { Sharing } from '../../../../src/control/store/sharing.ts';
+import { createConcurrencyMemory } from '../../../../src/shared/concurrency.ts';
+import { createLeaseMemory } from '../../../../src/shared/fleet/leases.ts';
+import { RateLimitedLog } from '../../../../src/shared/rate-limited-log.ts';
+import { FakeTime, settle } from '../fixtures/fake-time.ts';
+import { RecordedLog } from '../fixtures/recorded-log.ts';
+
+const SECRET = 'hunter2';
+const FILES = { password: SECRET, sentinelPassword: undefined, secret: undefined, ca: undefined, identity: undefined };
+const CONFIG = {
+	prefix: 'proxy',
+	onStoreFailure: 'share',
+	replicas: 4,
+	timeoutMs: 500,
+	revocations: true,
+} as Partial<LimiterConfig> as LimiterConfig;
+
+function build() {
+	const time = new FakeTime();
+	const log = new RecordedLog();
+	let failure: Error | undefined;
+	const store = new SharedStore(CONFIG, FILES, time, async () => ({
+		send: async (_key, args) => {
+			if (failure !== undefined) throw failure;
+			return args[0]!.startsWith('EVAL') ? [1_800_000_000_000 + time.now(), 3, 1_700_000_000_000] : [];
+		},
+		close: () => {},
+	}));
+	const sharing = new Sharing(store, time);
+	const { fleet: settings } = store;
+	const memory = { leases: createLeaseMemory(64), concurrency: createConcurrencyMemory(1, 64) };
+	const fleet = new FleetLimits({ ...settings, ...memory, timers: time, clock: time, log: log.logger });
+	sharing.use(fleet, {
+		takeOver: async () => {},
+		log: log.logger,
+		limitedLog: new RateLimitedLog(log.logger, time),
+	});
+	const fail = (error: Error | undefined) => {
+		failure = error;
+	};
+	return { time, log, sharing, fail };
+}
+
+describe('what is shared with other replicas', () => {
+	it('is nothing without [limiter]', async () => {
+		const sharing = new Sharing(undefined, new FakeTime());
+		sharing.use(undefined, {} as never);
+		await sharing.start();
+		sharing.serve();
+		await sharing.leave();
+		assert.equal(sharing.settings, undefined);
+		assert.equal(sharing.facts, undefined);
+		assert.equal(sharing.inWords, undefined);
+	});
+
+	it('is told in words, figures and one line for each change, none of which has a word of the store or a credential', async () => {
+		const { time, log, sharing, fail } = build();
+		const started = sharing.start();
+		await time.advance(2_000);
+		await started;
+		assert.equal(sharing.inWords, 'limits shared by 3 replicas');
+		fail(new ErrorReply(`NOAUTH ${SECRET}`));
+		await time.advance(5_000);
+		assert.equal(
+			sharing.inWords,
+			'limits not shared, the store is away (credentials): each replica allows its share of the limits',
+		);
+		const { facts } = sharing;
+		assert.equal(facts?.isAway, true);
+		assert.equal(facts.replicas, 3);
+		assert.ok(facts.calls.failures.get('credentials')! > 1);
+		fail(undefined);
+		await time.advance(5_000);
+		assert.equal(sharing.facts?.isAway, false);
+		const lines = log.lines.filter((line) => line.includes('limit'));
+		assert.deepEqual(
+			lines.filter((line) => !line.includes('revocations')),
+			[
+				'info proxy::limiter: limits are shared with the other replicas',
+				'warn proxy::limiter: limiter store away',
+				'info proxy::limiter: limiter store is back',
+			],
+		);
+		assert.match(String(log.fields('limiter store away').cause), /^the store refuses the credentials; .*\(NOAUTH\)$/);
+		assert.ok(!JSON.stringify([log.records, facts]).includes(SECRET));
+	});
+
+	it('is given back at the end, and not waited for', async () => {
+		const { time, sharing } = build();
+		const started = sharing.start();
+		await time.advance(2_000);
+		await started;
+		const left = sharing.leave();
+		await settle();
+		await time.advance(1_000);
+		await left;
+		assert.equal(time.pending, 0);
+	});
+
+	it('has the keys of all replicas with one prefix and one secret', () => {
+		const secretOf = (prefix: string, secret: string | undefined) =>
+			Buffer.from(new SharedStore({ ...CONFIG, prefix }, { ...FILES, secret }, new FakeTime()).fleet.secret).toString(
+				'hex',
+			);
+		assert.equal(secretOf('a', undefined), secretOf('a', undefined));
+		assert.notEqual(secretOf('a', undefined), secretOf('b', undefined));
+		assert.notEqual(secretOf('a', undefined), secretOf('a', 'x'.repeat(32)));
+		assert.equal(secretOf('a', 'x'.repeat(32)).length, 64);
+	});
+});

@@ -1,0 +1,35 @@
+import { equal } from 'node:assert/strict';
+import { test } from 'node:test';
+import { connectionCause } from '../../../src/shared/causes.ts';
+import { refusesOurCertificate, tlsCause } from '../../../src/shared/tls-causes.ts';
+
+const failed = (code: string) => Object.assign(new Error('quotes the certificate'), { code });
+
+test('a failed handshake is told in words, and never in those of the error', () => {
+	for (const [code, words] of [
+		['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'its certificate chains to no CA that is trusted here'],
+		['ERR_TLS_CERT_ALTNAME_INVALID', 'its certificate is for another name'],
+		['CERT_HAS_EXPIRED', 'its certificate, or one of its issuers, has expired'],
+		['ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED', 'refused in the TLS handshake: certificate required'],
+		['ERR_SSL_SSL/TLS_ALERT_HANDSHAKE_FAILURE', 'refused in the TLS handshake: handshake failure'],
+		['ERR_SSL_WRONG_VERSION_NUMBER', 'it does not speak TLS on this port'],
+		['ERR_SSL_NO_PROTOCOLS_AVAILABLE', 'TLS failed: no protocols available'],
+	] as const) {
+		equal(connectionCause(failed(code)), words);
+	}
+	equal(tlsCause('ECONNREFUSED'), undefined);
+	equal(connectionCause(failed('ECONNREFUSED')), 'connection refused');
+});
+
+test('an upstream refuses our certificate by an alert about it', () => {
+	for (const alert of [
+		'TLSV13_ALERT_CERTIFICATE_REQUIRED',
+		'SSL/TLS_ALERT_BAD_CERTIFICATE',
+		'TLSV1_ALERT_UNKNOWN_CA',
+	]) {
+		equal(refusesOurCertificate(failed(`ERR_SSL_${alert}`)), true, alert);
+	}
+	for (const code of ['ERR_SSL_TLSV1_ALERT_INTERNAL_ERROR', 'ERR_SSL_SSL/TLS_ALERT_HANDSHAKE_FAILURE', 'ECONNRESET']) {
+		equal(refusesOurCertificate(failed(code)), false, code);
+	}
+});
