@@ -111,7 +111,8 @@ export class WaitingRoom {
 
 	/** It waits no longer, and has not departed. */
 	leave(tenant: string, waiting: Waiting, result: 'timeout' | 'gone'): void {
-		this.#queue.remove(tenant, waiting);
+		// A fault of ours may have ended its turn after all.
+		if (!this.#queue.remove(tenant, waiting)) return;
 		this.#count.dec();
 		this.stats.count(result);
 	}

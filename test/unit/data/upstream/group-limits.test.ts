@@ -143,6 +143,8 @@ describe('a thread with requests that wait', () => {
 		there.connections.inc();
 		assert.equal(here.room.owes(here.connections), false, 'each has one');
 		there.room.leave('light', light, 'gone');
+		there.room.leave('light', light, 'gone');
+		assert.equal(there.room.stats.total('gone'), 1, 'it leaves once');
 		assert.equal(there.room.owes(there.connections), true, 'the other one has no use for its own');
 	});
 });
