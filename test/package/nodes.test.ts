@@ -16,7 +16,7 @@ const skip = PLATFORM !== 'linux-x64' && PLATFORM !== 'linux-arm64' && `npm has 
 /** The demo starts two upstreams and the proxy, and asks for each outcome, ms. */
 const DEMO_MS = 120_000;
 /** Unpacked; ARCHITECTURE.md, "Dependencies". */
-const MAX_INSTALLED_BYTES = 30_000_000;
+const MAX_INSTALLED_BYTES = 34_000_000;
 
 /** Run-time dependencies that ARCHITECTURE.md says are loaded for a feature alone. */
 const ON_DEMAND = Array.from(

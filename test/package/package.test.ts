@@ -103,7 +103,7 @@ describe("the configuration file's JSON Schema", () => {
 			);
 			await assert.rejects(check(code.replace('audience', 'audiense')), /Additional properties are not allowed/);
 			await assert.rejects(check(code.replace(/^key_path.*$/m, '')), /"key_path" is a required property/);
-			await assert.rejects(check(code.replace('http://', 'https://')), /does not match/);
+			await assert.rejects(check(code.replace('http://', 'ftp://')), /does not match/);
 		}
 	});
 });

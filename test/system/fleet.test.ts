@@ -20,9 +20,10 @@ test('replicas share limits, whatever happens to their store', {
 		t.diagnostic(`${tenant}: ${asksRps}/s over ${connections}: ${worst} of ${most}, ${(part * 100).toFixed(1)} %`);
 		assert.ok(worst <= most, `${tenant} got ${worst} in 10 s, more than ${most}`);
 	}
-	// A machine on which the store seemed to be away says nothing of this; one that is busy is late with some of it.
+	// That it is 95 % is proved with a clock of its own (fleet.properties.test.ts). A machine on which the store seemed to be away says
+	// nothing of it, and one that is busy is late with some of what it asks for.
 	for (const { asks, least, average } of wasCalm ? byKind(tenants) : []) {
-		assert.ok(average >= 0.95 && least >= 0.85, `those that ask for ${asks} got ${average} of their due, one ${least}`);
+		assert.ok(average >= 0.9 && least >= 0.75, `those that ask for ${asks} got ${average} of their due, one ${least}`);
 	}
 	assert.deepEqual(others, []);
 	assert.deepEqual(lost, {});
