@@ -263,6 +263,16 @@ export abstract class Exchange extends Timed implements Dispatched, Waiting, Exc
 		}
 	}
 
+	/** For `WaitingRoom`. */
+	giveUp(): void {
+		this.#waitsNoLonger(this.plane.clock.now());
+		try {
+			this.refuse(QUEUE_FULL);
+		} catch (error) {
+			this.onFault(error);
+		}
+	}
+
 	/** @returns `false`: the upstream is at a limit. */
 	#depart(now: number): boolean {
 		const { plane } = this;

@@ -132,11 +132,11 @@ for (const protocol of PROTOCOLS) {
 	});
 }
 
-test('a burst of one tenant delays itself: another one is served in its turn', async () => {
+test('a burst of one tenant delays itself: another one gets into the full queue, and is served in its turn', async () => {
 	await using own = await startProxy({
 		workers: 1,
 		config: { health_interval_secs: 3600 },
-		upstreams: [{ name: 'fair', addresses: [upstream.authority], max_requests: 1, queue: 50, queue_timeout_secs: 60 }],
+		upstreams: [{ name: 'fair', addresses: [upstream.authority], max_requests: 1, queue: 5, queue_timeout_secs: 60 }],
 		routes: [{ prefix: '/', upstream: 'fair' }],
 	});
 	hold();
@@ -147,9 +147,14 @@ test('a burst of one tenant delays itself: another one is served in its turn', a
 	for (let i = 1; i <= 5; i++) all.push(send(`/heavy-${i}`, 'heavy'));
 	await until(async () => (await length()) === 5, 'the burst to wait');
 	all.push(send('/light', 'light'));
-	await until(async () => (await length()) === 6, 'the other tenant to wait');
+	assertOwnAnswer(await all[5]!, 503, 'overloaded');
+	equal(await length(), 5);
+	equal(await own.metric('proxy_upstream_queued_total', { group: 'fair', result: 'full' }), 1);
 	release();
-	for (const { status } of await Promise.all(all)) equal(status, 200);
+	deepEqual(
+		(await Promise.all(all)).map(({ status }) => status),
+		[200, 200, 200, 200, 200, 503, 200],
+	);
 	const order = upstream.requests.map(({ target }) => target);
 	ok(order.indexOf('/light') <= 2, `served in the order ${order.join()}`);
 });

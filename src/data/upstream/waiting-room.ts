@@ -19,6 +19,8 @@ export interface Waiting {
 	 * @returns `false`: there is still no room for it.
 	 */
 	depart(now: number, group: UpstreamGroup): boolean;
+	/** It waits no longer: its place is another tenant's. Never throws. */
+	giveUp(): void;
 }
 
 /**
@@ -101,11 +103,16 @@ export class WaitingRoom {
 		}, CEDE_MS);
 	}
 
-	/** @returns `false`: as many wait as may. */
+	/** @returns `false`: as many wait as may, and no tenant of this thread has more of them. */
 	enter(tenant: string, waiting: Waiting): boolean {
 		if (!this.#count.tryInc(this.#limits.queue)) {
 			this.stats.count('full');
-			return false;
+			// A burst that fills the queue must not keep other tenants out of it.
+			const most = this.#queue.lastOfMost(tenant);
+			if (most === undefined) return false;
+			const [loser, last] = most;
+			this.#queue.remove(loser, last);
+			last.giveUp();
 		}
 		this.#queue.add(tenant, waiting);
 		if (this.#limits.maxConnections !== undefined) this.#wanted.ring();

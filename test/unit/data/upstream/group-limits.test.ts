@@ -132,7 +132,7 @@ describe('a thread with requests that wait', () => {
 			room: new WaitingRoom(seed, { ...LIMITS, queue: 100 }, worker, plane),
 			connections: new UpstreamLoad(memory, worker),
 		})) as [Thread, Thread];
-		const waits = () => ({ depart: () => false });
+		const waits = () => ({ depart: () => false, giveUp: () => {} });
 		here.connections.inc();
 		assert.equal(here.room.owes(here.connections), false, 'nobody waits');
 		for (let i = 0; i < 50; i++) here.room.enter('heavy', waits());
@@ -149,7 +149,7 @@ describe('a thread with requests that wait', () => {
 	});
 });
 
-describe('requests that wait while a reload comes', () => {
+describe('requests that wait', () => {
 	const seed = () => ({
 		count: UpstreamLoad.allocate(1, 0),
 		freed: WakeUp.allocate(),
@@ -173,7 +173,7 @@ describe('requests that wait while a reload comes', () => {
 		['a limit that was raised', { ...limits, maxRequests: 3 }],
 		['the end of all limits', undefined],
 	] as const) {
-		it(`leave by ${what}`, async () => {
+		it(`leave by what a reload has brought: ${what}`, async () => {
 			const { room, groupOf } = testRoom(new FakePlane());
 			const before = groupOf(limits);
 			room.use(limits, before);
@@ -184,6 +184,7 @@ describe('requests that wait while a reload comes', () => {
 					left.push(group.admit(now, COOLDOWN_MS, 'tenant-a') !== undefined);
 					return left.at(-1)!;
 				},
+				giveUp: () => {},
 			});
 			room.enter('tenant-a', waits());
 			room.enter('tenant-a', waits());
@@ -196,6 +197,19 @@ describe('requests that wait while a reload comes', () => {
 		});
 	}
 
+	it('of a tenant that fills the queue make room for those of others, as long as they are more', () => {
+		const { room } = testRoom(new FakePlane());
+		const gone: string[] = [];
+		const enter = (tenant: string, name: string) =>
+			room.enter(tenant, { depart: () => false, giveUp: () => void gone.push(name) });
+		for (let i = 0; i < limits.queue; i++) assert.ok(enter('heavy', `heavy-${i}`));
+		assert.equal(enter('heavy', 'one too many'), false);
+		for (let i = 0; i < limits.queue / 2; i++) assert.ok(enter('light', `light-${i}`));
+		assert.equal(enter('light', 'more than the other one'), false);
+		assert.deepEqual(gone, ['heavy-9', 'heavy-8', 'heavy-7', 'heavy-6', 'heavy-5']);
+		assert.equal(room.stats.total('full'), 7);
+	});
+
 	it('hear of the end of what was under way before there were limits', async () => {
 		const plane = new FakePlane();
 		const { upstream, room, groupOf } = testRoom(plane);
@@ -203,7 +217,7 @@ describe('requests that wait while a reload comes', () => {
 		upstream.pool.retire(room);
 		room.use(limits, groupOf(limits));
 		let asked = 0;
-		room.enter('tenant-a', { depart: () => ++asked > 2 });
+		room.enter('tenant-a', { depart: () => ++asked > 2, giveUp: () => {} });
 		await settle();
 		assert.equal(asked, 1);
 		upstream.pool.freed();
