@@ -33,6 +33,7 @@ import { reportBrokenOff, reportRefusal } from './refusal-report.ts';
 import type { RequestRecord } from './request-record.ts';
 import type { RequestSpan } from './request-span.ts';
 import type { OutgoingBody, ResponseHandler, UpstreamConnection, UpstreamFailure } from './upstream/connection.ts';
+import type { UpstreamGroup } from './upstream/group.ts';
 import type { Waiting, WaitingRoom } from './upstream/waiting-room.ts';
 
 /**
@@ -63,6 +64,8 @@ export abstract class Exchange extends Timed implements Dispatched, Waiting, Exc
 	#report: RateLimitFields | undefined;
 	#target: CleanTarget | undefined;
 	protected route: Route | undefined;
+	/** Among whose addresses one is chosen: the route's, or, of a request that had to wait, the one in force when it left. */
+	#group: UpstreamGroup | undefined;
 	/** Where the request goes; `undefined`: that has not been chosen yet. */
 	#upstream: Upstream | undefined;
 	/** Monotonic milliseconds when the request left for the upstream. */
@@ -177,6 +180,7 @@ export abstract class Exchange extends Timed implements Dispatched, Waiting, Exc
 		const route = plane.routes.match(pathOf(this.#target!));
 		if (route instanceof Rejection) return this.refuse(route);
 		this.route = route;
+		this.#group = route.group;
 		this.#upstream = route.group.only;
 		this.#countIn(route.stats);
 
@@ -233,7 +237,7 @@ export abstract class Exchange extends Timed implements Dispatched, Waiting, Exc
 
 	/** Through the upstream's door, or to those who wait in front of it. */
 	#dispatch(now: number): void {
-		const { group } = this.route!;
+		const group = this.#group!;
 		group.retryBudget?.request(now);
 		const { room } = group;
 		if (room === undefined) return void this.#depart(now);
@@ -248,12 +252,24 @@ export abstract class Exchange extends Timed implements Dispatched, Waiting, Exc
 	}
 
 	/** For `WaitingRoom`. */
-	depart(now: number): boolean {
+	depart(now: number, group: UpstreamGroup): boolean {
 		try {
+			this.#group = group;
 			return this.#depart(now);
 		} catch (error) {
+			this.#room = undefined;
 			this.onFault(error);
 			return true;
+		}
+	}
+
+	/** For `WaitingRoom`. */
+	giveUp(): void {
+		this.#waitsNoLonger(this.plane.clock.now());
+		try {
+			this.refuse(QUEUE_FULL);
+		} catch (error) {
+			this.onFault(error);
 		}
 	}
 
@@ -264,7 +280,7 @@ export abstract class Exchange extends Timed implements Dispatched, Waiting, Exc
 
 		// Last, since this may spend the one probe of a half-open breaker. From here on an outcome must be reported.
 		if (this.#room === undefined) this.span?.enters('circuit breaker');
-		const { group } = route;
+		const group = this.#group!;
 		const upstream = group.admit(now, route.cooldownMs, this.#identity!.tenant);
 		if (upstream === undefined && group.isFull) return false;
 		if (this.#room !== undefined) this.#waitsNoLonger(now);
@@ -306,9 +322,10 @@ export abstract class Exchange extends Timed implements Dispatched, Waiting, Exc
 
 	#send(connection: UpstreamConnection): void {
 		const { client } = this;
-		const { certificateHeaders, forwarding, group } = this.route!;
-		const body = this.outgoingBody();
 		this.connection = connection;
+		const { certificateHeaders, forwarding } = this.route!;
+		const group = this.#group!;
+		const body = this.outgoingBody();
 		const certificateLines =
 			certificateHeaders === undefined ? '' : client.connection.caller!.lines(certificateHeaders);
 		let { versionAndHost } = this.#upstream!;
@@ -377,7 +394,7 @@ export abstract class Exchange extends Timed implements Dispatched, Waiting, Exc
 	#mayRetry(kind: RetryKind): boolean {
 		const { method } = this.client;
 		const isSafe = method === 'GET' || method === 'HEAD' || method === 'OPTIONS';
-		return (kind === 'unreachable' || isSafe) && this.#tried.length < this.route!.group.retries && this.canRepeat;
+		return (kind === 'unreachable' || isSafe) && this.#tried.length < this.#group!.retries && this.canRepeat;
 	}
 	protected abstract get canRepeat(): boolean;
 
@@ -388,7 +405,8 @@ export abstract class Exchange extends Timed implements Dispatched, Waiting, Exc
 	 * @returns whether there is one.
 	 */
 	#retry(kind: RetryKind, cause: string): boolean {
-		const { group, cooldownMs } = this.route!;
+		const { cooldownMs } = this.route!;
+		const group = this.#group!;
 		const failed = this.#upstream!;
 		const now = this.plane.clock.now();
 		if (group.retryBudget?.allows(now) === false) {
@@ -411,7 +429,11 @@ export abstract class Exchange extends Timed implements Dispatched, Waiting, Exc
 		this.#tried = tried;
 		group.retryBudget?.retry(now);
 		failed.stats.retried(kind);
-		this.#send(this.#upstream!.pool.open());
+		try {
+			this.#send(this.#upstream!.pool.open());
+		} catch (error) {
+			this.onFault(error);
+		}
 		return true;
 	}
 
@@ -575,7 +597,7 @@ export abstract class Exchange extends Timed implements Dispatched, Waiting, Exc
 		if (this.#load !== undefined) {
 			this.#load.dec();
 			this.#load = undefined;
-			this.route!.group.room?.freed();
+			this.#upstream!.pool.freed();
 		}
 		this.record?.upstreamEnds();
 	}

@@ -141,6 +141,8 @@ export interface Route {
 /** One address of an upstream, as this worker knows it. */
 export class Upstream {
 	readonly authority: string;
+	/** Of its `[[upstreams]]`; `undefined`: a route's URL. */
+	readonly group: string | undefined;
 	readonly host: string;
 	readonly port: number;
 	readonly breaker: BreakerCell;
@@ -164,6 +166,7 @@ export class Upstream {
 		{ deadlines, log, clock, histograms }: Pick<DataPlane, 'deadlines' | 'log' | 'clock' | 'histograms'>,
 	) {
 		this.authority = seed.authority;
+		this.group = seed.group;
 		this.host = seed.host;
 		this.port = seed.port;
 		this.stats = new UpstreamStats(seed.stats);

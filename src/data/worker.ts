@@ -74,7 +74,7 @@ class Worker {
 	readonly #onUnknownKey: OnUnknownKey;
 	#upstreams = new Map<number, Upstream>();
 	/** By the name of their `[[upstreams]]`. */
-	readonly #rooms = new Map<string, WaitingRoom>();
+	readonly #rooms = new Map<string | undefined, WaitingRoom>();
 	/** What a `commit` will put into force. */
 	readonly #prepared = new Map<number, () => void>();
 	/** Rounds whose part here is being prepared. */
@@ -248,13 +248,13 @@ class Worker {
 				upstream.connectBy(transports[i]!);
 				upstream.pool.use(routing.upstreams[i]!);
 			}
-			for (const [i, { room, upstreams: members }] of groups.entries()) {
+			for (const [i, group] of groups.entries()) {
 				const { limits } = routing.groups[i]!;
-				for (const { pool } of members) pool.limitTo(limits?.maxConnections, room);
-				if (limits !== undefined) room!.use(limits, members);
+				for (const { pool } of group.upstreams) pool.limitTo(limits?.maxConnections, group.room);
+				this.#rooms.get(group.name)?.use(limits, group);
 			}
 			for (const [breakerId, upstream] of before) {
-				if (!this.#upstreams.has(breakerId)) upstream.pool.retire();
+				if (!this.#upstreams.has(breakerId)) upstream.pool.retire(this.#rooms.get(upstream.group));
 			}
 		};
 	}

@@ -38,6 +38,22 @@ export class FairQueue<Tenant, Waiting> {
 		}
 	}
 
+	/**
+	 * Who makes room for one more of `tenant` where all places are taken: the last of the tenant that has most waiting. `undefined`: none
+	 * has more waiting than `tenant` would have then.
+	 */
+	lastOfMost(tenant: Tenant): readonly [Tenant, Waiting] | undefined {
+		let most: Tenant | undefined;
+		let size = (this.#tenants.get(tenant)?.size ?? 0) + 1;
+		for (const [other, { size: waiting }] of this.#tenants) {
+			if (waiting > size) [most, size] = [other, waiting];
+		}
+		if (most === undefined) return undefined;
+		let last: Waiting | undefined;
+		for (const waiting of this.#tenants.get(most)!) last = waiting;
+		return [most, last!];
+	}
+
 	/** It waits no longer, and has had no turn. @returns `false`: it had not been waiting. */
 	remove(tenant: Tenant, waiting: Waiting): boolean {
 		const own = this.#tenants.get(tenant);

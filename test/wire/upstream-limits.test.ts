@@ -132,11 +132,11 @@ for (const protocol of PROTOCOLS) {
 	});
 }
 
-test('a burst of one tenant delays itself: another one is served in its turn', async () => {
+test('a burst of one tenant delays itself: another one gets into the full queue, and is served in its turn', async () => {
 	await using own = await startProxy({
 		workers: 1,
 		config: { health_interval_secs: 3600 },
-		upstreams: [{ name: 'fair', addresses: [upstream.authority], max_requests: 1, queue: 50, queue_timeout_secs: 60 }],
+		upstreams: [{ name: 'fair', addresses: [upstream.authority], max_requests: 1, queue: 5, queue_timeout_secs: 60 }],
 		routes: [{ prefix: '/', upstream: 'fair' }],
 	});
 	hold();
@@ -147,9 +147,14 @@ test('a burst of one tenant delays itself: another one is served in its turn', a
 	for (let i = 1; i <= 5; i++) all.push(send(`/heavy-${i}`, 'heavy'));
 	await until(async () => (await length()) === 5, 'the burst to wait');
 	all.push(send('/light', 'light'));
-	await until(async () => (await length()) === 6, 'the other tenant to wait');
+	assertOwnAnswer(await all[5]!, 503, 'overloaded');
+	equal(await length(), 5);
+	equal(await own.metric('proxy_upstream_queued_total', { group: 'fair', result: 'full' }), 1);
 	release();
-	for (const { status } of await Promise.all(all)) equal(status, 200);
+	deepEqual(
+		(await Promise.all(all)).map(({ status }) => status),
+		[200, 200, 200, 200, 200, 503, 200],
+	);
 	const order = upstream.requests.map(({ target }) => target);
 	ok(order.indexOf('/light') <= 2, `served in the order ${order.join()}`);
 });
@@ -181,10 +186,16 @@ test('a burst in one thread does not keep the connections from another one', asy
 	equal(most, 1);
 });
 
-test('a reload that raises a limit lets those in that wait, and loses nobody', async () => {
-	const config = (max: number) => ({
+test('a reload that raises a limit, or ends it, lets those in that wait, and loses nobody', async () => {
+	const config = (max: number | undefined) => ({
 		config: { health_interval_secs: 3600 },
-		upstreams: [{ name: 'up', addresses: [upstream.authority], max_requests: max, queue: 50, queue_timeout_secs: 60 }],
+		upstreams: [
+			{
+				name: 'up',
+				addresses: [upstream.authority],
+				...(max && { max_requests: max, queue: 50, queue_timeout_secs: 60 }),
+			},
+		],
 		routes: [{ prefix: '/', upstream: 'up' }],
 	});
 	await using own = await startProxy({ workers: 2, ...config(1) });
@@ -193,9 +204,16 @@ test('a reload that raises a limit lets those in that wait, and loses nobody', a
 	await until(async () => (await own.metric('proxy_upstream_queue_length', { group: 'up' })) === 5, 'five to wait');
 	own.writeConfig(config(4));
 	await own.reload();
-	// Those that wait were routed by the table of before; whoever comes now is routed by this one.
+	await upstream.request(4);
+	equal(upstream.requests.length, 4);
+	own.writeConfig(config(undefined));
+	await own.reload();
+	await upstream.request(6);
 	const late = request('h2', own, { ms: 60_000 });
+	await upstream.request(7);
 	release();
 	for (const { status } of await Promise.all([...all, late])) equal(status, 200);
+	own.writeConfig(config(1));
+	await own.reload();
 	equal(await own.metric('proxy_upstream_queue_length', { group: 'up' }), 0);
 });

@@ -139,12 +139,22 @@ export class UpstreamPool {
 		if (at !== -1) this.#idle.splice(at, 1);
 		this.#upstream.stats.connections(at === -1 ? 'active' : 'idle', -1);
 		this.#upstream.connections.dec();
-		if (this.#max !== undefined) this.#room?.freed();
+		this.freed();
 	}
 
-	/** No route leads here any more: idle connections go now, those in use when they are done. */
-	retire(): void {
+	/** A request or a connection has ended: somebody may wait for that, whatever the limits were when it began. */
+	freed(): void {
+		this.#room?.freed();
+	}
+
+	/**
+	 * No route leads here any more: idle connections go now, those in use when they are done.
+	 *
+	 * @param room of its group: the address may be there again with another breaker, and the connections count.
+	 */
+	retire(room: WaitingRoom | undefined): void {
 		this.#retired = true;
+		this.#room = room;
 		this.closeIdle();
 	}
 

@@ -4,8 +4,8 @@ import type { UpstreamLimits, WaitingSeed } from '../../shared/messages.ts';
 import { QueueStats } from '../../shared/queue-stats.ts';
 import { UpstreamLoad } from '../../shared/upstream-load.ts';
 import { WakeUp } from '../../shared/wake-up.ts';
-import type { Upstream } from '../plane.ts';
 import { STEP, type TurnEnd } from '../turn-end.ts';
+import type { UpstreamGroup } from './group.ts';
 
 /** Longer than another thread takes to wake up. */
 const CEDE_MS = 1;
@@ -15,9 +15,12 @@ export interface Waiting {
 	/**
 	 * Leaves for the upstream, or is refused. Never throws.
 	 *
+	 * @param group that is in force: it need not be the one that was when the waiting began.
 	 * @returns `false`: there is still no room for it.
 	 */
-	depart(now: number): boolean;
+	depart(now: number, group: UpstreamGroup): boolean;
+	/** It waits no longer: its place is another tenant's. Never throws. */
+	giveUp(): void;
 }
 
 /**
@@ -35,7 +38,7 @@ export class WaitingRoom {
 	readonly #clock: Clock;
 	readonly #turnEnd: TurnEnd;
 	#limits: UpstreamLimits;
-	#upstreams: readonly Upstream[] = [];
+	#group: UpstreamGroup | undefined;
 	/** How often had been rung before somebody was told to wait. */
 	#seen = 0;
 	#isListening = false;
@@ -60,11 +63,15 @@ export class WaitingRoom {
 		this.#turnEnd = turnEnd;
 	}
 
-	/** From now on these are in force. */
-	use(limits: UpstreamLimits, upstreams: readonly Upstream[]): void {
-		this.#limits = limits;
-		this.#upstreams = upstreams;
-		if (limits.maxConnections !== undefined) this.#giveWay();
+	/**
+	 * From now on these are in force, also for those who wait.
+	 *
+	 * @param limits `undefined`: there are none any more, and nobody has to wait.
+	 */
+	use(limits: UpstreamLimits | undefined, group: UpstreamGroup): void {
+		this.#limits = limits ?? { ...this.#limits, maxRequests: undefined, maxConnections: undefined };
+		this.#group = group;
+		if (limits?.maxConnections !== undefined) this.#giveWay();
 		this.#serveSoon();
 	}
 
@@ -96,11 +103,16 @@ export class WaitingRoom {
 		}, CEDE_MS);
 	}
 
-	/** @returns `false`: as many wait as may. */
+	/** @returns `false`: as many wait as may, and no tenant of this thread has more of them. */
 	enter(tenant: string, waiting: Waiting): boolean {
 		if (!this.#count.tryInc(this.#limits.queue)) {
 			this.stats.count('full');
-			return false;
+			// A burst that fills the queue must not keep other tenants out of it.
+			const most = this.#queue.lastOfMost(tenant);
+			if (most === undefined) return false;
+			const [loser, last] = most;
+			this.#queue.remove(loser, last);
+			last.giveUp();
 		}
 		this.#queue.add(tenant, waiting);
 		if (this.#limits.maxConnections !== undefined) this.#wanted.ring();
@@ -138,7 +150,7 @@ export class WaitingRoom {
 		this.#seen = this.#freed.count;
 		const now = this.#clock.now();
 		for (let first = this.#queue.first; first !== undefined; first = this.#queue.first) {
-			if (!first.depart(now)) break;
+			if (!first.depart(now, this.#group!)) break;
 			this.#queue.shift();
 			this.#count.dec();
 			this.stats.count('served');
@@ -164,7 +176,7 @@ export class WaitingRoom {
 			if (this.#limits.maxConnections === undefined) return;
 			// First the bell, then the look: a ring in between is heard.
 			this.#giveWay();
-			if (this.isEmpty) for (const { pool } of this.#upstreams) pool.giveWay(this.#count.total);
+			if (this.isEmpty) for (const { pool } of this.#group!.upstreams) pool.giveWay(this.#count.total);
 		});
 	}
 }

@@ -32,6 +32,17 @@ describe('who waits for an upstream', () => {
 		assert.deepEqual([queue.size, drain(queue)], [2, ['a2', 'b2']]);
 	});
 
+	test('makes room for a tenant that has less waiting: the last of the one that has most', () => {
+		const queue = new FairQueue<string, string>();
+		assert.equal(queue.lastOfMost('a'), undefined);
+		for (const one of ['b1', 'a1', 'a2', 'b2', 'a3']) queue.add(one[0]!, one);
+		assert.deepEqual(queue.lastOfMost('c'), ['a', 'a3']);
+		assert.equal(queue.lastOfMost('a'), undefined);
+		assert.equal(queue.lastOfMost('b'), undefined, 'it would have as many as the other one');
+		queue.remove('b', 'b1');
+		assert.deepEqual(queue.lastOfMost('b'), ['a', 'a3']);
+	});
+
 	test('waits for at most one request of each other tenant more than its own tenant has before it', () => {
 		const operation = fc.oneof(
 			{ weight: 3, arbitrary: fc.record({ add: fc.constantFrom('a', 'b', 'c', 'd') }) },

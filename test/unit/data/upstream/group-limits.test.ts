@@ -11,7 +11,7 @@ import { NORMAL } from '../../../../src/gates/breaker.ts';
 import { QueueStats } from '../../../../src/shared/queue-stats.ts';
 import { UpstreamLoad } from '../../../../src/shared/upstream-load.ts';
 import { WakeUp } from '../../../../src/shared/wake-up.ts';
-import { FakePlane } from '../fixtures/fake-plane.ts';
+import { FakePlane, settle } from '../fixtures/fake-plane.ts';
 
 const COOLDOWN_MS = 1_000;
 const LIMITS = { maxRequests: undefined, maxConnections: 2, queue: 0, queueTimeoutMs: 1_000 };
@@ -132,7 +132,7 @@ describe('a thread with requests that wait', () => {
 			room: new WaitingRoom(seed, { ...LIMITS, queue: 100 }, worker, plane),
 			connections: new UpstreamLoad(memory, worker),
 		})) as [Thread, Thread];
-		const waits = () => ({ depart: () => false });
+		const waits = () => ({ depart: () => false, giveUp: () => {} });
 		here.connections.inc();
 		assert.equal(here.room.owes(here.connections), false, 'nobody waits');
 		for (let i = 0; i < 50; i++) here.room.enter('heavy', waits());
@@ -146,6 +146,86 @@ describe('a thread with requests that wait', () => {
 		there.room.leave('light', light, 'gone');
 		assert.equal(there.room.stats.total('gone'), 1, 'it leaves once');
 		assert.equal(there.room.owes(there.connections), true, 'the other one has no use for its own');
+	});
+});
+
+describe('requests that wait', () => {
+	const seed = () => ({
+		count: UpstreamLoad.allocate(1, 0),
+		freed: WakeUp.allocate(),
+		wanted: WakeUp.allocate(),
+		stats: QueueStats.allocate(1),
+	});
+	const limits = { ...LIMITS, maxConnections: undefined, maxRequests: 1, queue: 10 };
+
+	function testRoom(plane: FakePlane) {
+		const upstream = testUpstream('a:1', plane);
+		const room = new WaitingRoom(seed(), limits, 0, plane);
+		const groupOf = (is: typeof limits | undefined) =>
+			new UpstreamGroup({
+				...{ ...DEFAULT_BALANCING, name: 'group', random: Math.random, upstreams: [upstream], weights: [1] },
+				...(is && { limits: is, room }),
+			});
+		return { upstream, room, groupOf };
+	}
+
+	for (const [what, then] of [
+		['a limit that was raised', { ...limits, maxRequests: 3 }],
+		['the end of all limits', undefined],
+	] as const) {
+		it(`leave by what a reload has brought: ${what}`, async () => {
+			const { room, groupOf } = testRoom(new FakePlane());
+			const before = groupOf(limits);
+			room.use(limits, before);
+			assert.ok(before.admit(0, COOLDOWN_MS, 'tenant-a'));
+			const left: boolean[] = [];
+			const waits = () => ({
+				depart: (now: number, group: UpstreamGroup) => {
+					left.push(group.admit(now, COOLDOWN_MS, 'tenant-a') !== undefined);
+					return left.at(-1)!;
+				},
+				giveUp: () => {},
+			});
+			room.enter('tenant-a', waits());
+			room.enter('tenant-a', waits());
+			await settle();
+			assert.deepEqual(left.splice(0), [false]);
+			room.use(then, groupOf(then));
+			await settle();
+			assert.deepEqual(left, [true, true]);
+			assert.ok(room.isEmpty);
+		});
+	}
+
+	it('of a tenant that fills the queue make room for those of others, as long as they are more', () => {
+		const { room } = testRoom(new FakePlane());
+		const gone: string[] = [];
+		const enter = (tenant: string, name: string) =>
+			room.enter(tenant, { depart: () => false, giveUp: () => void gone.push(name) });
+		for (let i = 0; i < limits.queue; i++) assert.ok(enter('heavy', `heavy-${i}`));
+		assert.equal(enter('heavy', 'one too many'), false);
+		for (let i = 0; i < limits.queue / 2; i++) assert.ok(enter('light', `light-${i}`));
+		assert.equal(enter('light', 'more than the other one'), false);
+		assert.deepEqual(gone, ['heavy-9', 'heavy-8', 'heavy-7', 'heavy-6', 'heavy-5']);
+		assert.equal(room.stats.total('full'), 7);
+	});
+
+	it('hear of the end of what was under way before there were limits', async () => {
+		const plane = new FakePlane();
+		const { upstream, room, groupOf } = testRoom(plane);
+		const connection = idle(upstream);
+		upstream.pool.retire(room);
+		room.use(limits, groupOf(limits));
+		let asked = 0;
+		room.enter('tenant-a', { depart: () => ++asked > 2, giveUp: () => {} });
+		await settle();
+		assert.equal(asked, 1);
+		upstream.pool.freed();
+		await settle();
+		assert.equal(asked, 2);
+		upstream.pool.forget(connection as unknown as UpstreamConnection);
+		await settle();
+		assert.equal(asked, 3);
 	});
 });
 
