@@ -93,6 +93,8 @@ export function failureOf(error: unknown): StoreFailure {
 	if (typeof code === 'string' && /^[A-Z][A-Z0-9_]{1,63}$/.test(code)) return new StoreFailure(byCode(code), code);
 	if (LIBRARY[name] !== undefined) return new StoreFailure(LIBRARY[name]);
 	if (/^(?:ErrorReply|SimpleError|BlobError)$/.test(name)) return replyFailure(error.message);
+	// The library has no class of its own for it.
+	if (error.message.startsWith('Unknown RESP type')) return new StoreFailure('malformed');
 	return new StoreFailure('unreachable');
 }
 

@@ -38,6 +38,7 @@ describe('why the store did not do what it was asked', () => {
 		[new ReconnectStrategyError(new Error('x'), coded('ECONNRESET')), 'unreachable', 'ECONNRESET'],
 		[new ConnectionTimeoutError(), 'timeout', undefined],
 		[new SocketClosedUnexpectedlyError(), 'unreachable', undefined],
+		[new Error(`Unknown RESP type 72 "H" ${SECRET}`), 'malformed', undefined],
 		[new Error(`redis://u:${SECRET}@store`), 'unreachable', undefined],
 		[SECRET, 'refused', undefined],
 		[new StoreFailure('malformed'), 'malformed', undefined],
