@@ -178,6 +178,19 @@ async function revoke(fleet: Fleet, redis: RedisServer): Promise<number[]> {
 	return times;
 }
 
+/** Tenants that ask alike: the least part of its due that one of them got, and what they got on average. */
+export function byKind(tenants: readonly TenantFigures[]) {
+	const kinds = Map.groupBy(tenants, ({ asksRps, connections }) => `${asksRps} req/s over ${connections}`);
+	return Array.from(kinds, ([asks, own]) => ({
+		asks,
+		tenants: own.length,
+		worst: Math.max(...own.map(({ worst }) => worst)),
+		most: own[0]!.most,
+		least: Math.min(...own.map(({ part }) => part)),
+		average: own.reduce((sum, { part }) => sum + part, 0) / own.length,
+	}));
+}
+
 function replicasSeen(fleet: Fleet): Promise<number[]> {
 	return Promise.all(fleet.living.map((proxy) => proxy.metric('proxy_limiter_replicas')));
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { runFleet } from '../load/fleet-run.ts';
+import { byKind, runFleet } from '../load/fleet-run.ts';
 import { missingTools } from './tools.ts';
 
 /** Four proxies, one store, one balancer; the long form is `npm run fleet:load`. */
@@ -19,8 +19,10 @@ test('replicas share limits, whatever happens to their store', {
 	for (const { tenant, asksRps, connections, worst, most, part } of tenants) {
 		t.diagnostic(`${tenant}: ${asksRps}/s over ${connections}: ${worst} of ${most}, ${(part * 100).toFixed(1)} %`);
 		assert.ok(worst <= most, `${tenant} got ${worst} in 10 s, more than ${most}`);
-		// A machine on which the store seemed to be away says nothing of this.
-		if (wasCalm) assert.ok(part >= 0.95, `${tenant} got ${(part * 100).toFixed(1)} % of what was due to it`);
+	}
+	// A machine on which the store seemed to be away says nothing of this; one that is busy is late with some of it.
+	for (const { asks, least, average } of wasCalm ? byKind(tenants) : []) {
+		assert.ok(average >= 0.95 && least >= 0.85, `those that ask for ${asks} got ${average} of their due, one ${least}`);
 	}
 	assert.deepEqual(others, []);
 	assert.deepEqual(lost, {});

@@ -16,6 +16,7 @@ import { systemClock } from '../../src/shared/clock.ts';
 import type { TlsMaterial } from '../../src/shared/messages.ts';
 import { RateLimitedLog } from '../../src/shared/rate-limited-log.ts';
 import { blockNamed } from '../fixtures/doc-blocks.ts';
+import { freePort } from '../fixtures/free-port.ts';
 import { type TestPki, testPki } from '../fixtures/pki.ts';
 import { type RedisServer, startRedis, startSentinel } from '../fixtures/redis-server.ts';
 import { until } from '../fixtures/wait.ts';
@@ -288,7 +289,11 @@ describe('a real redis-server as the store', { skip }, () => {
 	});
 
 	it('is a Cluster', async () => {
-		await using node = await startRedis({ args: ['--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1'] });
+		// By default it lies where the kernel takes ports from.
+		const bus = ['--cluster-port', await freePort()];
+		await using node = await startRedis({
+			args: ['--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1', ...bus],
+		});
 		await node.do('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
 		await until(async () => String(await node.do('CLUSTER', 'INFO')).includes('cluster_state:ok'), 'the cluster');
 		using a = await connect(node, { cluster: true });

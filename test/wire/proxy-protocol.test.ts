@@ -92,7 +92,8 @@ describe('[listener] proxy_protocol_from', { skip: !HAS_PROC && BALANCER }, () =
 				['version 2 says is the balancer itself', LOCAL, BALANCER],
 			] as const) {
 				it(`the client is who ${what}`, async () => {
-					const from = stage.proxy.logs.length;
+					// Lines come after answers: each of ours has a path of its own.
+					const path = `/${protocol}/${encodeURIComponent(what)}`;
 					await using connection = await connect(protocol, stage.proxy, await behind(header));
 					// Each request of the connection, whatever it says of itself.
 					for (const forwarded of ['198.51.100.7', '127.0.0.1']) {
@@ -100,11 +101,11 @@ describe('[listener] proxy_protocol_from', { skip: !HAS_PROC && BALANCER }, () =
 							['authorization', `Bearer ${pki.token()}`],
 							['x-forwarded-for', forwarded],
 						];
-						assert.equal((await connection.request({ headers })).status, 200);
+						assert.equal((await connection.request({ path, headers })).status, 200);
 						assert.deepEqual(headerValues(stage.upstream.requests.at(-1)!.headers, 'x-forwarded-for'), [client]);
 					}
-					const isAccess = ({ target }: LogLine) => target === 'proxy::access';
-					assert.equal((await stage.proxy.waitForLog(isAccess, undefined, from)).client, client);
+					const isOurs = (line: LogLine) => line.target === 'proxy::access' && line.path === path;
+					assert.equal((await stage.proxy.waitForLog(isOurs)).client, client);
 					await stage.counted({ '200 upstream': 2 });
 				});
 			}
