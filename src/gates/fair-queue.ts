@@ -38,11 +38,12 @@ export class FairQueue<Tenant, Waiting> {
 		}
 	}
 
-	/** It waits no longer, and has had no turn. */
-	remove(tenant: Tenant, waiting: Waiting): void {
+	/** It waits no longer, and has had no turn. @returns `false`: it had not been waiting. */
+	remove(tenant: Tenant, waiting: Waiting): boolean {
 		const own = this.#tenants.get(tenant);
-		if (own === undefined || !own.delete(waiting)) return;
+		if (own === undefined || !own.delete(waiting)) return false;
 		this.#size--;
 		if (own.size === 0) this.#tenants.delete(tenant);
+		return true;
 	}
 }

@@ -73,6 +73,19 @@ export class UpstreamLoad {
 		return sum;
 	}
 
+	/** Those of this thread. */
+	get own(): number {
+		return Atomics.load(this.#words, this.#own);
+	}
+
+	/** Threads that have any. */
+	get threads(): number {
+		const words = this.#words;
+		let count = 0;
+		for (let worker = 0; worker < words.length; worker++) if (Atomics.load(words, worker) > 0) count++;
+		return count;
+	}
+
 	/** Monotonic milliseconds: when its breaker last closed, or when it was new. */
 	get since(): number {
 		return this.#since[0]!;

@@ -3,7 +3,7 @@
  * by its linter. tools/linters/install.sh installs those that Debian does not have.
  */
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
@@ -17,16 +17,22 @@ const KUBERNETES = ['1.31', '1.37'];
 const CUSTOM = /^(?:cert-manager\.io|monitoring\.coreos\.com)\//;
 
 // biome-ignore lint/suspicious/noExplicitAny: judged below by their schemas.
-function build(folder: string): any[] {
-	const text = succeed('kustomize', ['build', `deploy/kubernetes/${folder}`]);
+function build(folder: string, root = 'deploy/kubernetes'): any[] {
+	const text = succeed('kustomize', ['build', `${root}/${folder}`]);
 	return parseAllDocuments(text).map((document) => document.toJS());
 }
 
 describe('Kubernetes', { skip: missingTools('kustomize', 'kubernetes-validate') }, () => {
-	for (const folder of ['base', 'overlays/example']) {
+	/** The example, with everything that is an option in it. */
+	const whole = join(temporaryFolder('kubernetes'), 'kubernetes');
+	cpSync(join(ROOT, 'deploy/kubernetes'), whole, { recursive: true });
+	const example = join(whole, 'overlays/example/kustomization.yaml');
+	writeFileSync(example, readFileSync(example, 'utf8').replaceAll(/^ {2}# (?=- )/gm, '  '));
+
+	for (const [folder, root] of [['base'], ['overlays/example'], ['overlays/example', whole]] as const) {
 		for (const version of KUBERNETES) {
-			test(`${folder}: kustomize builds it, and every object is one of Kubernetes ${version}, without unknown keys`, () => {
-				const own = build(folder).filter(({ apiVersion }) => !CUSTOM.test(apiVersion));
+			test(`${folder}${root === undefined ? '' : ' with its options'}: kustomize builds it, and every object is one of Kubernetes ${version}, without unknown keys`, () => {
+				const own = build(folder, root).filter(({ apiVersion }) => !CUSTOM.test(apiVersion));
 				assert.ok(own.length >= 7);
 				const input = own.map((object) => JSON.stringify(object)).join('\n---\n');
 				const { status, all } = tool('kubernetes-validate', ['--kubernetes-version', version, '--strict', '-'], {
@@ -50,6 +56,23 @@ describe('Kubernetes', { skip: missingTools('kustomize', 'kubernetes-validate') 
 			new Model(rest).validate();
 			assert.throws(() => new Model({ ...rest, spec: 'of another type' }).validate(), kind);
 		}
+	});
+
+	test('with the store of the limits the proxies, and they alone, may reach it, and have its password', () => {
+		const objects = build('overlays/example', whole);
+		const find = (kind: string, name: string) =>
+			objects.find((object) => object.kind === kind && object.metadata.name === name).spec;
+		const [container] = find('Deployment', 'edge').template.spec.containers;
+		assert.ok(container.volumeMounts.some(({ name }: { name: string }) => name === 'store'));
+		assert.equal(container.volumeMounts.length, 4, 'what was mounted before still is');
+		const store = { podSelector: find('NetworkPolicy', 'edge-store').podSelector };
+		assert.deepEqual(store.podSelector, find('Deployment', 'edge-store').selector);
+		assert.deepEqual(find('NetworkPolicy', 'edge').egress.at(-1).to, [store]);
+		const proxies = find('Deployment', 'edge').selector;
+		assert.deepEqual(
+			find('NetworkPolicy', 'edge-store').ingress.map(({ from }: { from: object }) => from),
+			[[{ podSelector: proxies }]],
+		);
 	});
 
 	test('the example differs from the base in what a cluster has of its own', () => {

@@ -154,6 +154,33 @@ test('a burst of one tenant delays itself: another one is served in its turn', a
 	ok(order.indexOf('/light') <= 2, `served in the order ${order.join()}`);
 });
 
+test('a burst in one thread does not keep the connections from another one', async () => {
+	await using own = await startProxy({
+		workers: 2,
+		config: { health_interval_secs: 3600, tenant_rps: 100_000 },
+		upstreams: [
+			{ name: 'up', addresses: [upstream.authority], max_connections: 1, queue: 200, queue_timeout_secs: 60 },
+		],
+		routes: [{ prefix: '/', upstream: 'up' }],
+	});
+	hold();
+	release();
+	const send = (client: Connection, tenant: string) => client.request({ token: pki.token(tenant), ms: 60_000 });
+	const heavy = await connect('h2', own);
+	let isOver = false;
+	const burst = Array.from({ length: 50 }, async () => {
+		while (!isOver) equal((await send(heavy, 'heavy')).status, 200);
+	});
+	// The kernel spreads connections over the threads: some of these are not in that of the burst.
+	for (let i = 0; i < 8; i++) {
+		await using light = await connect('h2', own);
+		equal((await send(light, `light-${i}`)).status, 200);
+	}
+	isOver = true;
+	await Promise.all(burst);
+	equal(most, 1);
+});
+
 test('a reload that raises a limit lets those in that wait, and loses nobody', async () => {
 	const config = (max: number) => ({
 		config: { health_interval_secs: 3600 },

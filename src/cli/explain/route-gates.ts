@@ -134,6 +134,10 @@ export function judgeUpstream({ group }: RouteConfig, page: string | undefined, 
 	const all = found.map(({ authority }) => authority);
 	const scheme = group.tls === undefined ? 'http' : 'https';
 	if (found.every(({ circuit }) => circuit === undefined)) {
+		if (page?.split('\n').includes(`proxy_dns_addresses{group="${group.name}"} 0`)) {
+			reports.judged('circuit breaker', CIRCUIT_OPEN, `DNS has named no address of ${all.join(', ')} yet`);
+			return;
+		}
 		const words = page === undefined ? 'needs the running proxy' : 'the running proxy does not know this upstream';
 		reports.notAsked('circuit breaker', `of ${few(all).join(', ')}; ${words}`);
 		reports.notAsked('upstream', `${few(all.map((authority) => `${scheme}://${authority}`)).join(', ')}; ${words}`);

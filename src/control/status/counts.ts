@@ -74,7 +74,7 @@ const REASONS: ReadonlyMap<number, string> = new Map([
 	[431, 'head too large'],
 	[500, 'fault of the proxy'],
 	[501, 'method or upgrade not implemented'],
-	[503, 'overloaded'],
+	[503, 'overloaded, or no address serves'],
 ]);
 
 function latestFirst(counts: Count[]): Count[] {

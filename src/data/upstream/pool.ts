@@ -65,15 +65,21 @@ export class UpstreamPool {
 		const { connections } = this.#upstream;
 		this.#isReserved = connections.tryInc(this.#max);
 		if (!this.#isReserved && this.#hasIdle(now)) {
-			this.dropIdle();
+			this.#idle[0]!.destroy();
 			this.#isReserved = connections.tryInc(this.#max);
 		}
 		return this.#isReserved;
 	}
 
-	/** The one that has been idle longest goes. */
-	dropIdle(): void {
-		this.#idle[0]?.destroy();
+	/** Idle connections end, those first that have been idle longest, until so many new ones could be made. */
+	giveWay(wanted: number): void {
+		if (this.#max === undefined) return;
+		const { connections } = this.#upstream;
+		while (this.#idle.length > 0 && connections.total + wanted > this.#max) this.#idle[0]!.destroy();
+	}
+
+	get #isAtLimit(): boolean {
+		return this.#max !== undefined && this.#upstream.connections.total >= this.#max;
 	}
 
 	#hasIdle(now: number): boolean {
@@ -110,8 +116,12 @@ export class UpstreamPool {
 	release(connection: UpstreamConnection): void {
 		const promised = connection.keepAliveTimeoutMs;
 		const idleMs = promised === undefined ? this.#idleMs : Math.min(this.#idleMs, promised - HEAD_START_MS);
-		const isWanted = this.#max !== undefined && this.#room?.isWantedElsewhere;
-		if (this.#retired || idleMs <= 0 || connection.transport !== this.#upstream.transport || isWanted) {
+		if (this.#retired || idleMs <= 0 || connection.transport !== this.#upstream.transport) {
+			connection.destroy();
+			return;
+		}
+		if (this.#isAtLimit && this.#room?.owes(this.#upstream.connections)) {
+			this.#room.cede();
 			connection.destroy();
 			return;
 		}

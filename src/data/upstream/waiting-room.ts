@@ -7,6 +7,9 @@ import { WakeUp } from '../../shared/wake-up.ts';
 import type { Upstream } from '../plane.ts';
 import { STEP, type TurnEnd } from '../turn-end.ts';
 
+/** Longer than another thread takes to wake up. */
+const CEDE_MS = 1;
+
 /** A request that waits. */
 export interface Waiting {
 	/**
@@ -38,6 +41,8 @@ export class WaitingRoom {
 	#isListening = false;
 	#isServing = false;
 	#givesWay = false;
+	/** What has become free is left to other threads. */
+	#cedes = false;
 
 	/** @param worker index of this thread. */
 	constructor(
@@ -71,9 +76,24 @@ export class WaitingRoom {
 		return this.#queue.size === 0;
 	}
 
-	/** Whether other threads have requests waiting, and this one has none: then what it would keep idle is theirs. */
-	get isWantedElsewhere(): boolean {
-		return this.#queue.size === 0 && this.#count.total > 0;
+	/**
+	 * Whether a connection that becomes free here is another thread's: requests wait there, and none here; or this thread has more than
+	 * an equal part of the connections.
+	 */
+	owes(connections: UpstreamLoad): boolean {
+		const { threads } = this.#count;
+		if (this.#queue.size === 0) return threads > 0;
+		return threads > 1 && connections.own * threads > connections.total;
+	}
+
+	/** A connection of this thread is about to end for another one's requests: those of this thread, which are sooner here, let them go first. */
+	cede(): void {
+		if (this.#cedes || this.#queue.size === 0) return;
+		this.#cedes = true;
+		setTimeout(() => {
+			this.#cedes = false;
+			this.#serveSoon();
+		}, CEDE_MS);
 	}
 
 	/** @returns `false`: as many wait as may. */
@@ -91,7 +111,8 @@ export class WaitingRoom {
 
 	/** It waits no longer, and has not departed. */
 	leave(tenant: string, waiting: Waiting, result: 'timeout' | 'gone'): void {
-		this.#queue.remove(tenant, waiting);
+		// A fault of ours may have ended its turn after all.
+		if (!this.#queue.remove(tenant, waiting)) return;
 		this.#count.dec();
 		this.stats.count(result);
 	}
@@ -113,6 +134,7 @@ export class WaitingRoom {
 
 	readonly #serve = (): void => {
 		this.#isServing = false;
+		if (this.#cedes) return;
 		this.#seen = this.#freed.count;
 		const now = this.#clock.now();
 		for (let first = this.#queue.first; first !== undefined; first = this.#queue.first) {
@@ -133,15 +155,16 @@ export class WaitingRoom {
 		});
 	}
 
-	/** Closes an idle connection to each address whenever a request of another thread waits for one. */
+	/** Closes idle connections, as many as there are requests of other threads that wait, whenever another one of these begins to wait. */
 	#giveWay(): void {
 		if (this.#givesWay) return;
 		this.#givesWay = true;
 		this.#wanted.onRing(this.#wanted.count, () => {
 			this.#givesWay = false;
 			if (this.#limits.maxConnections === undefined) return;
-			if (this.isWantedElsewhere) for (const { pool } of this.#upstreams) pool.dropIdle();
+			// First the bell, then the look: a ring in between is heard.
 			this.#giveWay();
+			if (this.isEmpty) for (const { pool } of this.#upstreams) pool.giveWay(this.#count.total);
 		});
 	}
 }

@@ -101,6 +101,7 @@ describe('docs/deploy.md', () => {
 		assert.deepEqual(globSync('deploy/kubernetes/components/*', { cwd: ROOT }).sort(), [
 			'deploy/kubernetes/components/cert-manager',
 			'deploy/kubernetes/components/prometheus-operator',
+			'deploy/kubernetes/components/redis-store',
 		]);
 		assert.match(
 			text('Dockerfile'),

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { parseAllDocuments } from 'yaml';
 import { initialise } from '../../../src/cli/development/init.ts';
 import { parseConfig } from '../../../src/config/load.ts';
 import { groupKey } from '../../../src/config/upstream.ts';
@@ -143,6 +144,49 @@ describe('on Kubernetes', () => {
 		assert.deepEqual(egress[0], { to: [{ podSelector: upstreams.podSelector }] });
 		const ports = inBase('Service', 'edge').spec.ports.map(({ targetPort }: { targetPort: string }) => targetPort);
 		assert.deepEqual(ports, ['https'], 'what has no authentication is on no load balancer');
+	});
+});
+
+describe('the store of the limits on Kubernetes', () => {
+	const folder = 'deploy/kubernetes/components/redis-store';
+	const [service, deployment] = parseAllDocuments(text(`${folder}/store.yaml`)).map((document) => document.toJS());
+	const { template } = deployment.spec;
+	const [container] = template.spec.containers;
+
+	test('is the one that its comment has in the configuration, with the password that is mounted', () => {
+		const [, lines = ''] = /^(# {3}\[limiter\]\n(?:# {3}.*\n)+)/m.exec(text(`${folder}/kustomization.yaml`)) ?? [];
+		const base = text('deploy/kubernetes/base/config.toml');
+		const limiter = parseConfig(`${base}\n${lines.replaceAll(/^# {3}/gm, '')}`, 'config.toml').limiter!;
+		const [{ port }] = service.spec.ports;
+		assert.deepEqual(
+			limiter.store.map(({ host, port: asked }) => [host, asked]),
+			[[service.metadata.name, port]],
+		);
+		const { replicas } = inBase('Deployment', 'edge').spec;
+		assert.equal(limiter.replicas, replicas);
+		const [{ volumeMounts }] = yaml(`${folder}/password.yaml`).spec.template.spec.containers;
+		assert.equal(limiter.passwordPath, `${volumeMounts[0].mountPath}/password`);
+		assert.match(text(`${folder}/users.acl`), new RegExp(`^user ${limiter.username} on `, 'm'));
+	});
+
+	test('gives the proxies no right but those of docs/limits.md, and others none', () => {
+		const [, rights] = /^ACL SETUSER edge (.+)$/m.exec(text('docs/limits.md')) ?? [];
+		assert.equal(text(`${folder}/users.acl`), `user default off\nuser edge ${rights}\n`);
+	});
+
+	test('evicts nothing, and its memory fits into the pod', () => {
+		const { args, resources } = container;
+		const flag = (name: string) => args[args.indexOf(name) + 1];
+		assert.equal(flag('--maxmemory-policy'), 'noeviction');
+		const [most, limit] = [flag('--maxmemory'), resources.limits.memory].map(Number.parseFloat);
+		assert.ok(most! <= 0.75 * limit!);
+	});
+
+	test('may do as little as the proxy', () => {
+		const edge = inBase('Deployment', 'edge').spec.template.spec;
+		assert.deepEqual(template.spec.securityContext, edge.securityContext);
+		assert.deepEqual(container.securityContext, edge.containers[0].securityContext);
+		assert.equal(template.spec.automountServiceAccountToken, false);
 	});
 });
 

@@ -277,6 +277,16 @@ test('the circuit breaker and the health of the upstream, by the metrics of a ru
 	assert.equal(gate(said, 'upstream')!.details[0], 'https://127.0.0.1:9; its last health probe: not probed');
 	const unknown = await explained(files, { name: '', reason: undefined }, 'proxy_circuit_state{upstream="x:1"} 1');
 	assert.match(gate(unknown, 'circuit breaker')!.details[0]!, /the running proxy does not know this upstream$/);
+	const tables =
+		'[[upstreams]]\nname = "pods"\ndns = "pods.test:80"\n\n[[routes]]\nprefix = "/pods"\nupstream = "pods"\n';
+	const pods = await filesOf('parts-dns.toml', `${explainConfig('http://127.0.0.1:9')}\n${tables}`);
+	const none = await explained(
+		pods,
+		{ name: '', reason: undefined, path: '/pods' },
+		'proxy_dns_addresses{group="pods"} 0',
+	);
+	assert.deepEqual([none.outcome, none.reason], ['refused', 'circuit open']);
+	assert.equal(gate(none, 'circuit breaker')!.details[0], 'DNS has named no address of pods.test:80 yet');
 });
 
 test('of many addresses a few are named, those first that are not well', async () => {

@@ -5,9 +5,12 @@ import type { Upstream } from '../../../../src/data/plane.ts';
 import type { UpstreamConnection } from '../../../../src/data/upstream/connection.ts';
 import { UpstreamGroup } from '../../../../src/data/upstream/group.ts';
 import { UpstreamPool } from '../../../../src/data/upstream/pool.ts';
+import { WaitingRoom } from '../../../../src/data/upstream/waiting-room.ts';
 import { BALANCES, DEFAULT_BALANCING } from '../../../../src/gates/balancing/settings.ts';
 import { NORMAL } from '../../../../src/gates/breaker.ts';
+import { QueueStats } from '../../../../src/shared/queue-stats.ts';
 import { UpstreamLoad } from '../../../../src/shared/upstream-load.ts';
+import { WakeUp } from '../../../../src/shared/wake-up.ts';
 import { FakePlane } from '../fixtures/fake-plane.ts';
 
 const COOLDOWN_MS = 1_000;
@@ -89,3 +92,64 @@ describe('a group of few places', () => {
 		assert.equal(other.connections.total, 2);
 	});
 });
+
+describe('connections at max_connections', () => {
+	const wanted = { owes: () => true, cede: () => {}, freed: () => {} } as unknown as WaitingRoom;
+
+	it('end when they become free, if another thread has to have one, and are kept below the limit', () => {
+		const upstream = testUpstream('a:1', new FakePlane());
+		upstream.pool.limitTo(2, wanted);
+		const first = idle(upstream);
+		const second = idle(upstream);
+		assert.deepEqual([first.isDestroyed, second.isDestroyed], [false, true]);
+	});
+
+	it('that are idle end for as many requests as wait in other threads, and no more', () => {
+		const upstream = testUpstream('a:1', new FakePlane());
+		upstream.pool.limitTo(4, undefined);
+		const kept = Array.from({ length: 3 }, () => idle(upstream));
+		upstream.pool.giveWay(1);
+		assert.equal(upstream.connections.total, 3);
+		upstream.pool.giveWay(3);
+		assert.deepEqual(
+			kept.map(({ isDestroyed }) => isDestroyed),
+			[true, true, false],
+		);
+	});
+});
+
+describe('a thread with requests that wait', () => {
+	it('owes others a connection as long as it has more than an equal part of them', () => {
+		const seed = {
+			count: UpstreamLoad.allocate(2, 0),
+			freed: WakeUp.allocate(),
+			wanted: WakeUp.allocate(),
+			stats: QueueStats.allocate(2),
+		};
+		const memory = UpstreamLoad.allocate(2, 0);
+		const plane = new FakePlane();
+		const [here, there] = [0, 1].map((worker) => ({
+			room: new WaitingRoom(seed, { ...LIMITS, queue: 100 }, worker, plane),
+			connections: new UpstreamLoad(memory, worker),
+		})) as [Thread, Thread];
+		const waits = () => ({ depart: () => false });
+		here.connections.inc();
+		assert.equal(here.room.owes(here.connections), false, 'nobody waits');
+		for (let i = 0; i < 50; i++) here.room.enter('heavy', waits());
+		assert.equal(here.room.owes(here.connections), false, 'only its own wait');
+		const light = waits();
+		there.room.enter('light', light);
+		assert.equal(here.room.owes(here.connections), true, 'it has the only one');
+		there.connections.inc();
+		assert.equal(here.room.owes(here.connections), false, 'each has one');
+		there.room.leave('light', light, 'gone');
+		there.room.leave('light', light, 'gone');
+		assert.equal(there.room.stats.total('gone'), 1, 'it leaves once');
+		assert.equal(there.room.owes(there.connections), true, 'the other one has no use for its own');
+	});
+});
+
+interface Thread {
+	readonly room: WaitingRoom;
+	readonly connections: UpstreamLoad;
+}
