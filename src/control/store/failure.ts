@@ -113,7 +113,8 @@ function replyFailure(message: string): StoreFailure {
 	if (inner !== undefined) return new StoreFailure(REPLIES[inner]!, inner);
 	if (/unknown command/i.test(message)) return new StoreFailure('unsupported', word);
 	// A script is allowed as a whole, and its commands one by one.
-	if (/user executing the script can't|ACL failure in script/.test(message)) return new StoreFailure('permission', word);
+	if (/user executing the script can't|ACL failure in script/.test(message))
+		return new StoreFailure('permission', word);
 	if (/invalid password|AUTH/i.test(message)) return new StoreFailure('credentials', word);
 	return new StoreFailure('refused', word);
 }
