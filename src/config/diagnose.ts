@@ -60,7 +60,9 @@ function unknownKey(path: TomlPath, key: string): string {
 	const known = KEYS.get(table) ?? [];
 	// In TOML a key belongs to the last header above it: a key of the top level, written at the end of the file, lands
 	// in the wrong table, and so does one that was given no table at all.
-	const home = [...KEYS].find(([, keys]) => keys.includes(key))?.[0];
+	// A table of a route, [routes.tls], is no key from above the first table: one of upstreams is meant.
+	const isNested = key === 'tls' && path.length > 0;
+	const home = [...KEYS].find(([name, keys]) => keys.includes(key) && !(isNested && name === ''))?.[0];
 	if (home !== undefined)
 		return `unknown key; it belongs ${home === '' ? 'above the first table' : `in ${header(home)}`}`;
 	const meant = suggest(key, known);

@@ -139,18 +139,28 @@ export function judgeUpstream({ group }: RouteConfig, page: string | undefined, 
 			return;
 		}
 		const words = page === undefined ? 'needs the running proxy' : 'the running proxy does not know this upstream';
-		reports.notAsked('circuit breaker', `of ${all.join(', ')}; ${words}`);
-		reports.notAsked('upstream', `${all.map((authority) => `${scheme}://${authority}`).join(', ')}; ${words}`);
+		reports.notAsked('circuit breaker', `of ${few(all).join(', ')}; ${words}`);
+		reports.notAsked('upstream', `${few(all.map((authority) => `${scheme}://${authority}`)).join(', ')}; ${words}`);
 		return;
 	}
 	const isAdmitted = found.some(({ circuit }) => circuit === '0');
-	const circuits = found.map(({ authority, circuit = '' }) => `of ${authority}: ${CIRCUITS[circuit] ?? 'not known'}`);
-	reports.judged('circuit breaker', isAdmitted ? undefined : CIRCUIT_OPEN, ...circuits);
-	const healths = found.map(({ authority, alive }) => {
+	const isWell = ({ circuit, alive }: (typeof found)[number]) => circuit === '0' && alive !== '0';
+	// Where not all are shown, those that are not well.
+	const ordered = found.length <= MAX_SHOWN ? found : found.toSorted((a, b) => Number(isWell(a)) - Number(isWell(b)));
+	const circuits = ordered.map(({ authority, circuit = '' }) => `of ${authority}: ${CIRCUITS[circuit] ?? 'not known'}`);
+	reports.judged('circuit breaker', isAdmitted ? undefined : CIRCUIT_OPEN, ...few(circuits));
+	const healths = ordered.map(({ authority, alive }) => {
 		const health = alive === undefined ? 'not probed' : alive === '1' ? 'passed' : 'failed, or not made yet';
 		return `${scheme}://${authority}; its last health probe: ${health}`;
 	});
-	reports.notAsked('upstream', ...healths);
+	reports.notAsked('upstream', ...few(healths));
+}
+
+/** More addresses of one upstream would push everything else from the screen. */
+const MAX_SHOWN = 8;
+
+function few(lines: readonly string[]): readonly string[] {
+	return lines.length <= MAX_SHOWN ? lines : [...lines.slice(0, MAX_SHOWN), `and ${lines.length - MAX_SHOWN} more`];
 }
 
 /** Which addresses a name has the running proxy knows; without one it stands for them. */

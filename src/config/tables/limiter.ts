@@ -122,7 +122,7 @@ function address() {
 				const parsed = parseStoreAddress(text);
 				if (typeof parsed !== 'string') return parsed;
 				// A password must not end up in a log.
-				const shown = quote(text.replace(/\/\/.*@/s, '//***@').replace(/[?#].*/s, '?***'));
+				const shown = quote(text.replace(/^(rediss?:\/\/)?.*@/is, '$1***@').replace(/[?#].*/s, '?***'));
 				context.addIssue(`must be the address of a Redis or Valkey (got ${shown}): ${parsed}`);
 				return z.NEVER;
 			})
@@ -136,10 +136,10 @@ const DEFAULT_PORT = 6379;
 /** @returns the address, or in words why the text is none; they quote nothing of it. */
 export function parseStoreAddress(text: string): StoreAddress | string {
 	const [, scheme, rest] = /^(rediss?):\/\/(.*)$/is.exec(text) ?? [];
-	if (scheme === undefined || rest === undefined) return STORE;
-	if (rest.includes('@')) {
+	if (text.includes('@')) {
 		return 'passwords do not belong into the configuration; put it into a file and name that in password_path, and the user in username';
 	}
+	if (scheme === undefined || rest === undefined) return STORE;
 	if (/[?#]/.test(rest)) return `no parameters are read from it; ${STORE}`;
 	const parts = /^(?:\[([\da-f:.]+)\]|([a-z\d_](?:[a-z\d_.-]*[a-z\d_])?\.?))(?::(\d{1,5}))?(?:\/(\d{0,5}))?$/i.exec(
 		rest,

@@ -2,7 +2,7 @@ import { isIP } from 'node:net';
 import { z } from 'zod';
 import { BALANCES, DEFAULT_BALANCING, MAX_RETRIES, MAX_WEIGHT } from '../../gates/balancing/settings.ts';
 import type { GroupAddress } from '../config.ts';
-import { parseAddress } from '../upstream.ts';
+import { parseAddress, parseUpstream } from '../upstream.ts';
 import {
 	expected,
 	explained,
@@ -35,7 +35,7 @@ const hostAndPort = text('host:port', 'write it as "10.0.0.1:8080" or "[fd00::1]
 	.transform((written, context) => {
 		const parsed = parseAddress(written, undefined);
 		if (typeof parsed !== 'string') return parsed;
-		context.addIssue(`must be host:port (got ${JSON.stringify(written)}): ${parsed}; write it as "10.0.0.1:8080"`);
+		context.addIssue(refusal(written, parsed, 'write it as "10.0.0.1:8080"'));
 		return z.NEVER;
 	})
 	.meta(JSON_ADDRESS);
@@ -77,6 +77,17 @@ function weightedAddress({ address: own, weight }: z.output<typeof weighted>): G
 	return { ...own, weight };
 }
 
+/** @param problem and what to do about it, unless it is a URL: those are written where one route leads to one address. */
+function refusal(written: string, problem: string, remedy: string): string {
+	const url = parseUpstream(written.replace(/\/$/, ''));
+	const isUrl = typeof url !== 'string';
+	const below = isUrl && url.tls ? ', and a table [upstreams.tls] below its keys' : '';
+	const why = isUrl
+		? `it is a URL; write it as ${JSON.stringify(url.address.authority)}${below}`
+		: `${problem}; ${remedy}`;
+	return `must be host:port (got ${JSON.stringify(written)}): ${why}`;
+}
+
 /** One `[[upstreams]]`. */
 export const upstream = table('[[upstreams]]', {
 	name: text('a name of letters, digits, "-" and "_"', 'set it to the name that routes have for it, as "billing"')
@@ -116,9 +127,7 @@ export const upstream = table('[[upstreams]]', {
 			const parsed = parseAddress(written, undefined);
 			if (typeof parsed !== 'string' && isIP(parsed.host) === 0) return parsed;
 			const problem = typeof parsed === 'string' ? parsed : 'it is an address, which goes into addresses';
-			context.addIssue(
-				`must be host:port (got ${JSON.stringify(written)}): ${problem}; write it as "billing.internal:8080"`,
-			);
+			context.addIssue(refusal(written, problem, 'write it as "billing.internal:8080"'));
 			return z.NEVER;
 		})
 		.optional()

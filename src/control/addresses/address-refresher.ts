@@ -39,11 +39,23 @@ export class AddressRefresher implements SelfRefreshing<readonly UpstreamAddress
 	#onChange: () => void = () => {};
 	#cancel: () => void = () => {};
 
-	/** @param group name of its `[[upstreams]]`. */
-	constructor(group: string, source: DnsSource, parts: AddressParts) {
+	/**
+	 * @param group name of its `[[upstreams]]`.
+	 * @param before has asked for the same name and port: what it knows holds until there is an answer.
+	 */
+	constructor(group: string, source: DnsSource, parts: AddressParts, before?: AddressRefresher) {
 		this.group = group;
 		this.#source = source;
 		this.#parts = parts;
+		if (before !== undefined) {
+			this.#value = before.#value;
+			this.#resolvedAt = before.#resolvedAt;
+		}
+	}
+
+	/** `host:port` that is asked for. */
+	get authority(): string {
+		return this.#source.authority;
 	}
 
 	get value(): readonly UpstreamAddress[] | undefined {

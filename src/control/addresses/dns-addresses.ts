@@ -15,6 +15,7 @@ export class DnsAddresses {
 	readonly #onChange: () => void;
 	/** By `keyOf`. */
 	readonly #refreshers = new Map<string, AddressRefresher>();
+	#stopped = false;
 
 	/** @param onChange an upstream has other addresses than before. */
 	constructor(parts: AddressParts & { readonly timers: Timers }, onChange: () => void) {
@@ -24,11 +25,12 @@ export class DnsAddresses {
 
 	/** Begins to ask for the addresses of those that are new. Resolves when each of them has been asked for once, or after 2 s. */
 	async follow(routes: readonly RouteConfig[]): Promise<void> {
+		if (this.#stopped) return;
 		const fresh: AddressRefresher[] = [];
 		for (const { group } of routes) {
 			const key = keyOf(group);
 			if (key === undefined || this.#refreshers.has(key)) continue;
-			const refresher = new AddressRefresher(group.name!, group.dns!, this.#parts);
+			const refresher = new AddressRefresher(group.name!, group.dns!, this.#parts, this.#known(group.dns!.authority));
 			this.#refreshers.set(key, refresher);
 			fresh.push(refresher);
 			refresher.start(this.#onChange);
@@ -36,6 +38,11 @@ export class DnsAddresses {
 		if (fresh.length === 0) return;
 		const attempts = fresh.map(({ firstAttempt }) => firstAttempt);
 		await within(Promise.all(attempts), FIRST_ADDRESSES_MS, this.#parts.timers);
+	}
+
+	/** A reload may ask for a name in another way, or for another group, while DNS is away. */
+	#known(authority: string): AddressRefresher | undefined {
+		return [...this.all].find((one) => one.authority === authority && one.value !== undefined);
 	}
 
 	/** These routes are in force: names that none of them leads to are asked for no longer. */
@@ -48,8 +55,10 @@ export class DnsAddresses {
 		}
 	}
 
+	/** Nobody is asked any more. What is known holds: requests under way may still meet a table that is being taken over. */
 	stop(): void {
-		this.keepOnly([]);
+		this.#stopped = true;
+		for (const refresher of this.#refreshers.values()) refresher.stop();
 	}
 
 	get all(): Iterable<AddressRefresher> {

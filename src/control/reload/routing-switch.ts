@@ -43,20 +43,26 @@ export class RoutingSwitch {
 
 	async #take({ routes, tls }: RoutingTable, before: () => void, after: (plan: RoutingPlan) => void): Promise<void> {
 		const { upstreams, addresses, prober, pool } = this.#parts;
-		await addresses.follow(routes);
-		const plan = upstreams.plan(routes, tls, addresses.addressesOf);
-		// A fresh breaker is open until its upstream has proved itself. Proving it before the switch leaves no moment in
-		// which requests for a healthy new upstream are answered 503.
-		await prober.prove(plan.fresh);
-		before();
-		await pool.switchAll(
-			(worker, id) => ({ type: 'prepare-routing', id, routing: upstreams.seed(plan, worker) }),
-			() => {
-				upstreams.apply(plan);
-				prober.watch(plan.upstreams.values());
-				addresses.keepOnly(routes);
-				after(plan);
-			},
-		);
+		try {
+			await addresses.follow(routes);
+			const plan = upstreams.plan(routes, tls, addresses.addressesOf);
+			// A fresh breaker is open until its upstream has proved itself. Proving it before the switch leaves no moment in
+			// which requests for a healthy new upstream are answered 503.
+			await prober.prove(plan.fresh);
+			before();
+			await pool.switchAll(
+				(worker, id) => ({ type: 'prepare-routing', id, routing: upstreams.seed(plan, worker) }),
+				() => {
+					upstreams.apply(plan);
+					prober.watch(plan.upstreams.values());
+					addresses.keepOnly(routes);
+					after(plan);
+				},
+			);
+		} catch (error) {
+			// Names that it alone leads to would be asked for as long as the process lives.
+			addresses.keepOnly(upstreams.current.routes);
+			throw error;
+		}
 	}
 }

@@ -93,6 +93,8 @@ export function failureOf(error: unknown): StoreFailure {
 	if (typeof code === 'string' && /^[A-Z][A-Z0-9_]{1,63}$/.test(code)) return new StoreFailure(byCode(code), code);
 	if (LIBRARY[name] !== undefined) return new StoreFailure(LIBRARY[name]);
 	if (/^(?:ErrorReply|SimpleError|BlobError)$/.test(name)) return replyFailure(error.message);
+	// The library has no class of its own for it.
+	if (error.message.startsWith('Unknown RESP type')) return new StoreFailure('malformed');
 	return new StoreFailure('unreachable');
 }
 
@@ -110,6 +112,9 @@ function replyFailure(message: string): StoreFailure {
 	const inner = Object.keys(REPLIES).find((known) => message.includes(`-${known} `));
 	if (inner !== undefined) return new StoreFailure(REPLIES[inner]!, inner);
 	if (/unknown command/i.test(message)) return new StoreFailure('unsupported', word);
+	// A script is allowed as a whole, and its commands one by one.
+	if (/user executing the script can't|ACL failure in script/.test(message))
+		return new StoreFailure('permission', word);
 	if (/invalid password|AUTH/i.test(message)) return new StoreFailure('credentials', word);
 	return new StoreFailure('refused', word);
 }

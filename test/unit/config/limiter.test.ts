@@ -93,6 +93,8 @@ describe('[limiter]', () => {
 		[`${STORE}\ntimeout_secs = 11`, /timeout_secs.*at most 10/s],
 		[`${STORE}\ntimeout_secs = 0`, /timeout_secs.*above 0/s],
 		[`${STORE}\nrevocations = "yes"`, /revocations.*true or false/s],
+		['store = "edge:hunter2@store:6379"', /store.*got "\*\*\*@store:6379".*passwords do not belong/s],
+		['store = "redis:/edge:hunter2@store:6379"', /store.*got "\*\*\*@store:6379".*passwords do not belong/s],
 		[`${STORE}\npassword = "hunter2"`, /password.*unknown key; .*password_path/s],
 	] as const) {
 		it(`says what is wrong with ${lines.slice(0, 70)}`, () => {

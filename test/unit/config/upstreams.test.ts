@@ -120,7 +120,26 @@ describe('an upstream with a name', () => {
 			TWO.replace(':8080', ''),
 			/addresses\[0\]: must be host:port \(got "10.0.0.1"\): the port is missing/,
 		],
-		['an address with a scheme', TWO.replace('"10', '"http://10'), /addresses\[0\]: must be host:port/],
+		[
+			'an address with a scheme',
+			TWO.replace('"10', '"http://10'),
+			/addresses\[0\]: must be host:port \(got "http:\/\/10.0.0.1:8080"\): it is a URL; write it as "10.0.0.1:8080"/,
+		],
+		[
+			'an address with the scheme of TLS',
+			TWO.replace('"10', '"https://10'),
+			/addresses\[0\]: must be host:port .*: it is a URL; write it as "10.0.0.1:8080", and a table \[upstreams.tls\] below/,
+		],
+		[
+			'a URL as a name',
+			DNS.replace('billing.internal:8080', 'https://billing.internal/'),
+			/dns: must be host:port .*: it is a URL; write it as "billing.internal:443", and a table \[upstreams.tls\] below/,
+		],
+		[
+			'TLS of a route',
+			`${TWO}${ROUTE}[routes.tls]\nca_path = "ca.pem"\n`,
+			/routes\[0\].tls: unknown key; it belongs in \[\[upstreams\]\]/,
+		],
 		[
 			'an address that is there twice',
 			TWO.replace('[fd00::1]:80', '10.0.0.1:8080'),

@@ -288,3 +288,17 @@ test('the circuit breaker and the health of the upstream, by the metrics of a ru
 	assert.deepEqual([none.outcome, none.reason], ['refused', 'circuit open']);
 	assert.equal(gate(none, 'circuit breaker')!.details[0], 'DNS has named no address of pods.test:80 yet');
 });
+
+test('of many addresses a few are named, those first that are not well', async () => {
+	const addresses = Array.from({ length: 20 }, (_, i) => `10.0.0.${i + 1}:80`);
+	const [head] = explainConfig('many').split('[[routes]]');
+	const tables = `[[routes]]\nprefix = "/"\nupstream = "many"\n[[upstreams]]\nname = "many"\naddresses = ${JSON.stringify(addresses)}\n`;
+	const many = await filesOf('parts-many.toml', head + tables);
+	const nobody = await explained(many, { name: '', reason: undefined });
+	assert.match(gate(nobody, 'upstream')!.details[0]!, /^http:\/\/10.0.0.1:80, .*10.0.0.8:80, and 12 more; needs/);
+	const samples = addresses.map((one, i) => `proxy_circuit_state{upstream="${one}",group="many"} ${i === 18 ? 1 : 0}`);
+	const said = await explained(many, { name: '', reason: undefined }, samples.join('\n'));
+	assert.equal(said.outcome, 'passes');
+	const circuits = gate(said, 'circuit breaker')!.details;
+	assert.deepEqual([circuits.length, circuits[0], circuits.at(-1)], [9, 'of 10.0.0.19:80: open', 'and 12 more']);
+});

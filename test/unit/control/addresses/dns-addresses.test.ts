@@ -146,6 +146,38 @@ describe('the addresses of a name', () => {
 		assert.equal(isThrough, true);
 	});
 
+	test('hold over a reload that asks for the same name in another way while DNS is away', async () => {
+		const dns = new Dns();
+		const [slower, renamed] = [named('billing', 60_000), withGroup(BILLING, { name: 'invoices' })];
+		dns.say('billing.test', ['10.0.0.1']);
+		await dns.addresses.follow([BILLING]);
+		dns.answers.delete('billing.test');
+		await dns.time.advance(5_000);
+		for (const changed of [slower, renamed]) {
+			await dns.addresses.follow([changed]);
+			assert.deepEqual(dns.of(changed), ['10.0.0.1:8080']);
+			dns.addresses.keepOnly([changed]);
+		}
+		const [one] = dns.addresses.all;
+		assert.equal(one!.ageMs, 5_000, 'known since then');
+		// Half of the name is another one: its port is what is connected to.
+		const other = named('billing');
+		const moved = withGroup(other, { dns: { ...other.group.dns!, authority: 'billing.test:9090', port: 9090 } });
+		await dns.addresses.follow([moved]);
+		assert.deepEqual(dns.of(moved), []);
+	});
+
+	test('are what they were when the process is on its way out, and nobody is asked any more', async () => {
+		const dns = new Dns();
+		dns.say('billing.test', ['10.0.0.1']);
+		await dns.addresses.follow([BILLING]);
+		dns.addresses.stop();
+		await dns.addresses.follow([BILLING, named('other')]);
+		assert.deepEqual(dns.of(BILLING), ['10.0.0.1:8080']);
+		assert.deepEqual(dns.asked, ['billing.test']);
+		assert.equal(dns.time.pending, 0);
+	});
+
 	test('are asked for as long as a route leads there', async () => {
 		const dns = new Dns();
 		const [other, slower] = [named('other'), named('billing', 60_000)];

@@ -114,6 +114,18 @@ describe('the client of the store', () => {
 		assert.equal(await reason(run()), 'success');
 	});
 
+	it('takes an answer that came in time, though this thread was too busy to read it', async () => {
+		const { time, store, client, run, reason } = build();
+		await client.start();
+		// A loop that was held up runs timers first, and reads sockets then.
+		store.reply = () => new Promise((resolve) => time.after(TIMEOUT_MS, () => resolve(1)));
+		const late = reason(run());
+		await time.advance(TIMEOUT_MS);
+		assert.equal(await late, 'success');
+		assert.equal(store.closed, 0);
+		assert.equal(time.pending, 0);
+	});
+
 	it('lets no more than so many calls pile up', async () => {
 		const { store, client, run, reason, time } = build();
 		await client.start();

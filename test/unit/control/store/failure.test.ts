@@ -17,6 +17,10 @@ describe('why the store did not do what it was asked', () => {
 		[new ErrorReply('WRONGPASS invalid username-password pair or user is disabled.'), 'credentials', 'WRONGPASS'],
 		[new ErrorReply('ERR invalid password'), 'credentials', 'ERR'],
 		[new ErrorReply("NOPERM this user has no permissions to run the 'evalsha' command"), 'permission', 'NOPERM'],
+		// Redis 7.0, where a command of a script is not allowed, and in words of other versions.
+		[new ErrorReply("ERR The user executing the script can't run this command or subcommand"), 'permission', 'ERR'],
+		[new ErrorReply("ERR The user executing the script can't access at least one of the keys"), 'permission', 'ERR'],
+		[new ErrorReply('ERR ACL failure in script: User edge has no permissions'), 'permission', 'ERR'],
 		[new ErrorReply("READONLY You can't write against a read only replica."), 'read_only', 'READONLY'],
 		[new ErrorReply('ERR Error running script: @user_script:1: -READONLY You can not'), 'read_only', 'READONLY'],
 		[new ErrorReply('MISCONF Redis is configured to save RDB snapshots'), 'read_only', 'MISCONF'],
@@ -38,6 +42,7 @@ describe('why the store did not do what it was asked', () => {
 		[new ReconnectStrategyError(new Error('x'), coded('ECONNRESET')), 'unreachable', 'ECONNRESET'],
 		[new ConnectionTimeoutError(), 'timeout', undefined],
 		[new SocketClosedUnexpectedlyError(), 'unreachable', undefined],
+		[new Error(`Unknown RESP type 72 "H" ${SECRET}`), 'malformed', undefined],
 		[new Error(`redis://u:${SECRET}@store`), 'unreachable', undefined],
 		[SECRET, 'refused', undefined],
 		[new StoreFailure('malformed'), 'malformed', undefined],
