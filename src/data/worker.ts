@@ -56,6 +56,7 @@ import { SpanQueue } from './span-queue.ts';
 import { TurnEnd } from './turn-end.ts';
 import { reportUnknownKeys } from './unknown-keys.ts';
 import { UpstreamGroup } from './upstream/group.ts';
+import { NewestHead } from './upstream/response-heads.ts';
 import { transportsOf } from './upstream/transport.ts';
 import { WaitingRoom } from './upstream/waiting-room.ts';
 
@@ -250,7 +251,11 @@ class Worker {
 			}
 			for (const [i, { room, upstreams: members }] of groups.entries()) {
 				const { limits } = routing.groups[i]!;
-				for (const { pool } of members) pool.limitTo(limits?.maxConnections, room);
+				const newest = new NewestHead();
+				for (const { pool, heads } of members) {
+					pool.limitTo(limits?.maxConnections, room);
+					heads.shareWith(newest);
+				}
 				if (limits !== undefined) room!.use(limits, members);
 			}
 			for (const [breakerId, upstream] of before) {
