@@ -53,12 +53,13 @@ export class ResponseHeads {
 
 	find(chunk: Buffer, at: number): KnownHead | undefined {
 		const last = this.#last;
-		if (last === undefined) return undefined;
-		const end = at + last.bytes.length;
-		if (end <= chunk.length && last.bytes.compare(chunk, at, end) === 0) return last;
+		if (last !== undefined && isAt(chunk, at, last)) return last;
+		// When the date changes, one address of a group has read the new head for all of them.
+		const { known } = this.#newest;
+		this.#last = known !== undefined && known !== last && isAt(chunk, at, known) ? known : undefined;
 		// One head after the other that is not the same: looking costs more than it brings.
-		this.#last = undefined;
-		return undefined;
+		if (this.#last === undefined) this.#newest.known = undefined;
+		return this.#last;
 	}
 
 	/** @param bytes of the whole head; they are copied. */
@@ -69,4 +70,9 @@ export class ResponseHeads {
 		}
 		this.#last = newest.known;
 	}
+}
+
+function isAt(chunk: Buffer, at: number, { bytes }: KnownHead): boolean {
+	const end = at + bytes.length;
+	return end <= chunk.length && bytes.compare(chunk, at, end) === 0;
 }

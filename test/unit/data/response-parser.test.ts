@@ -626,7 +626,8 @@ describe('any response', () => {
 			return given[0]!;
 		};
 		const sendAll = (dates: string[]) => addresses.map((heads, i) => send(heads, dates[i]!));
-		for (let i = 0; i < 2; i++) sendAll(['a', 'a', 'a']);
+		// Twice by one of them, and the others know it.
+		for (let i = 0; i < 2; i++) send(addresses[0]!, 'a');
 		const [first, ...others] = sendAll(['a', 'a', 'a']);
 		for (const other of others) assert.equal(other, first);
 		for (const dates of [
