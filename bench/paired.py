@@ -61,7 +61,7 @@ def main():
     ap.add_argument('--secs', type=int, default=2, help='of a round')
     ap.add_argument('--processes', type=int, default=4, help='how often each version is started')
     ap.add_argument('--handshakes', action='store_true', help='new mTLS connections instead')
-    ap.add_argument('--beside', nargs='+', default=[], metavar='haproxy|haproxy+N|ferryman', help='also load them in each round')
+    ap.add_argument('--beside', action='extend', nargs='+', default=[], metavar='haproxy|haproxy+N|ferryman', help='also load them in each round')
     ap.add_argument('--set', action='append', default=[], metavar='NAME:VARIABLE=VALUE')
     ap.add_argument('--rounds', type=int, default=6, help='with each process')
     ap.add_argument('--path', default='/svc-a/hello', help='/svc-a/1m: 1 MiB answers')
