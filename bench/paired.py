@@ -8,13 +8,15 @@ order each time. "+/-" is the standard error of the processes' medians: what is 
   paired.py NAME=CHECKOUT[+identity|+N][,TOML]…  # built checkouts; TOML goes in front of the routes, \\n for a new line
   paired.py --proto h2 --conns 16 --streams 16 before=../before after=. 'with its log=.,[log]\\naccess = "all"'
   paired.py one=. fifty=.+50 hash='.+50,balance = "hash"'   # what many addresses cost; TOML then belongs to their [[upstreams]]
+  paired.py one=. fifty=.+50 --beside haproxy haproxy+50    # and what they cost HAProxy
   paired.py before=../before after=. 'identity=.+identity'   # what bound tokens and client_cert cost; +identity and TOML: .+identity,TOML
   paired.py plain=. 'traced=.,[trace]\\nendpoint = "http://127.0.0.1:9/v1/traces"\\nratio = 0'   # a request that is not sampled
   paired.py plain=. small=. --set small:GLIBC_TUNABLES=glibc.malloc.tcache_count=512   # a variable of one version's environment
 
 +identity: one [[issuers]] in place of [jwt] with certificate_bound = "required", and client_cert = "leaf" on the route. The token of all
 requests is bound to the client's certificate; whoever does not look at that takes it for an ordinary one.
-+N: the route leads to an [[upstreams]] with N addresses, 127.0.1.1 and on, all of the same server.
++N: the route leads to an [[upstreams]] with N addresses, 127.0.1.1 and on, all of the same server. haproxy+N: as many `server` lines, of
+which it chooses as we do, by the power of two choices.
 
 Needs what compare.py needs, beside it. Loopback only; the proxies run on CPU 0, load and upstream on CPU 1.
 """
@@ -44,6 +46,12 @@ def with_addresses(text, count, keys):
     return text.replace('[[routes]]', f'[[upstreams]]\nname = "many"\naddresses = [{addresses}]\n{keys}\n[[routes]]', 1)
 
 
+def haproxy_with_addresses(text, count, port):
+    lines = ''.join(f'  server s{i} {address} check inter 5s\n' for i, address in enumerate(many(count)))
+    text = text.replace(f'  server s1 127.0.0.1:{compare.UP} check inter 5s\n', '  balance random(2)\n' + lines)
+    return text.replace(f':{compare.FULL} ', f':{port} ')
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument('versions', nargs='+', metavar='NAME=CHECKOUT[+identity|+N][,TOML]')
@@ -53,7 +61,7 @@ def main():
     ap.add_argument('--secs', type=int, default=2, help='of a round')
     ap.add_argument('--processes', type=int, default=4, help='how often each version is started')
     ap.add_argument('--handshakes', action='store_true', help='new mTLS connections instead')
-    ap.add_argument('--beside', action='append', default=[], choices=['haproxy', 'ferryman'], help='also load it in each round')
+    ap.add_argument('--beside', action='extend', nargs='+', default=[], metavar='haproxy|haproxy+N|ferryman', help='also load them in each round')
     ap.add_argument('--set', action='append', default=[], metavar='NAME:VARIABLE=VALUE')
     ap.add_argument('--rounds', type=int, default=6, help='with each process')
     ap.add_argument('--path', default='/svc-a/hello', help='/svc-a/1m: 1 MiB answers')
@@ -80,7 +88,7 @@ def main():
         token = mint(cnf={'x5t#S256': thumbprint(d)}) if any('+identity' in v for v in a.versions) else mint()
         compare.write_configs(d)
         compare.sh('gcc', '-shared', '-fPIC', '-o', str(d / 'cc.so'), str(compare.HERE / 'client_cert.c'), '-ldl')
-        counts = [int(n) for n in re.findall(r'\+(\d+)', ' '.join(a.versions))]
+        counts = [int(n) for n in re.findall(r'\+(\d+)', ' '.join(a.versions + a.beside))]
         listen = ' '.join(f'listen {address};' for address in many(max(counts, default=0)))
         conf = d / 'up.conf'
         conf.write_text(conf.read_text().replace(f'listen 127.0.0.1:{compare.UP};', f'listen 127.0.0.1:{compare.UP}; {listen}'))
@@ -104,6 +112,12 @@ def main():
         cost = {name: [] for name in names}
         resident = {}
         port = {'haproxy': compare.FULL, 'ferryman': compare.FERRYMAN}
+        haproxies = {name: d / f'{name}.cfg' for name in a.beside if name.startswith('haproxy')}
+        for i, (name, cfg) in enumerate(haproxies.items()):
+            port[name] = compare.FULL + 200 * i
+            count = name.partition('+')[2]
+            full = (d / 'full.cfg').read_text()
+            cfg.write_text(haproxy_with_addresses(full, int(count), port[name]) if count else full.replace(f':{compare.FULL} ', f':{port[name]} '))
 
         def start(turn):
             """All of them; each time another one comes first, and has the first port."""
@@ -113,7 +127,7 @@ def main():
                 procs[name] = on(0, str(root / 'node_modules/.bin/node'), str(root / 'dist/main.js'), '--config', str(config),
                                  '--bind', f'127.0.0.1:{port[name]}', '--metrics-bind', f'127.0.0.1:{19100 + at}', '--workers', '1',
                                  **{variable: value for of, variable, value in settings if of == name})
-            if 'haproxy' in a.beside: procs['haproxy'] = on(0, 'haproxy', '-db', '-f', str(d / 'full.cfg'))
+            for name, cfg in haproxies.items(): procs[name] = on(0, 'haproxy', '-db', '-f', str(cfg))
             if 'ferryman' in a.beside:
                 procs['ferryman'] = on(0, shutil.which('ferryman-edge-server'), '--config', str(d / 'proxy.toml'), '--bind',
                                        f'127.0.0.1:{compare.FERRYMAN}', '--metrics-bind', f'127.0.0.1:{compare.FERRYMAN + 1}')

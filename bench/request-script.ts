@@ -3,7 +3,7 @@
  * and those to the upstream, only call back. No kernel, no TLS, no other process, so a version that costs 0.1 µs more than another is seen.
  * Compare the least of several runs in turns; neighbours of a machine can only add.
  *
- *   node bench/request-script.ts [CHECKOUT]      # its sources, not its dist; by default this one's
+ *   node bench/request-script.ts [CHECKOUT] [N]  # its sources, not its dist; by default this one's. N addresses in place of a URL
  */
 import { registerHooks } from 'node:module';
 import { resolve } from 'node:path';
@@ -17,6 +17,7 @@ const SAMPLES = 500;
 const ROUNDS = 15;
 
 const root = resolve(process.argv[2] ?? `${import.meta.dirname}/..`);
+const addresses = Number(process.argv[3] ?? 1);
 const urlOf = (path: string) => pathToFileURL(`${root}/${path}`).href;
 /** Of the other checkout: nothing is known of its types. */
 const use = (path: string) => import(urlOf(path));
@@ -39,7 +40,7 @@ const connect = ({ onread }: { onread: { buffer: () => Buffer; callback: (length
 
 registerHooks({
 	resolve(specifier, context, next) {
-		const isUpstream = context.parentURL === urlOf('src/data/upstream/connection.ts');
+		const isUpstream = context.parentURL === urlOf('src/data/upstream/transport.ts');
 		if (specifier === 'node:net' && isUpstream) return { url: 'bench:net', format: 'module', shortCircuit: true };
 		return next(specifier, context);
 	},
@@ -83,7 +84,9 @@ for (let i = 0; i < SAMPLES; i++) {
 }
 costs.sort((a, b) => a - b);
 const shown = [0, 0.05, 0.5].map((part) => costs[Math.floor(part * SAMPLES)]!.toFixed(2));
-console.log(`${root}: least ${shown[0]}, 5 % at most ${shown[1]}, median ${shown[2]} us a request`);
+console.log(
+	`${root}, ${addresses} addresses: least ${shown[0]}, 5 % at most ${shown[1]}, median ${shown[2]} us a request`,
+);
 process.exit(0);
 
 /** Each client asks once and gets its answer. */
@@ -126,6 +129,10 @@ async function connectClients(): Promise<(() => void)[]> {
 /** The plane of the unit tests, with what a worker has in its place. */
 async function furnished(plane: Awaited<ReturnType<typeof use>>): Promise<typeof plane> {
 	const { Upstream } = await use('src/data/plane.ts');
+	const { transportsOf } = await use('src/data/upstream/transport.ts');
+	const { UpstreamGroup } = await use('src/data/upstream/group.ts');
+	const { DEFAULT_BALANCING } = await use('src/gates/balancing/settings.ts');
+	const { UpstreamLoad } = await use('src/shared/upstream-load.ts');
 	const { DispatchQueue } = await use('src/data/dispatch-queue.ts');
 	const { RouteTable } = await use('src/gates/routes.ts');
 	const { TokenCache } = await use('src/gates/token-cache.ts');
@@ -159,12 +166,32 @@ async function furnished(plane: Awaited<ReturnType<typeof use>>): Promise<typeof
 		histograms: { handshakes: buckets(), gates: buckets(), durationsOf: buckets },
 		dispatches: new DispatchQueue(clock, plane.turnEnd),
 	});
-	const seed = { authority: '192.0.2.2:80', host: '192.0.2.2', port: 80, idleTimeoutMs: 1e9 };
-	const upstream = new Upstream(
-		{ ...seed, stats: UpstreamStats.allocate(), breaker: BreakerCell.allocate(0, CLOSED) },
-		plane,
-	);
+	const upstreamAt = (host: string) => {
+		const seed = {
+			authority: `${host}:80`,
+			host,
+			port: 80,
+			idleTimeoutMs: 1e9,
+			stats: UpstreamStats.allocate(),
+			breaker: BreakerCell.allocate(0, CLOSED),
+			load: UpstreamLoad.allocate(1, 0),
+			connections: UpstreamLoad.allocate(1, 0),
+		};
+		const [transport] = transportsOf({ upstreams: [seed], groups: [{ upstreams: [0] }] }, () => undefined, clock);
+		return new Upstream(seed, 0, transport, plane);
+	};
+	const upstreams = Array.from({ length: addresses }, (_, i) => upstreamAt(`192.0.2.${i + 2}`));
+	const { NewestHead } = await use('src/data/upstream/response-heads.ts');
+	const newest = new NewestHead();
+	for (const { heads } of upstreams) heads.shareWith(newest);
+	const group = new UpstreamGroup({
+		...DEFAULT_BALANCING,
+		name: undefined,
+		upstreams,
+		weights: upstreams.map(() => 1),
+		random: Math.random,
+	});
 	const stats = RouteStats.of(RouteStats.allocate(1), 0);
-	plane.routes = new RouteTable([{ prefix: '/svc-a', cooldownMs: 1000, opening: {}, upstream, stats }]);
+	plane.routes = new RouteTable([{ prefix: '/svc-a', cooldownMs: 1000, opening: {}, group, stats }]);
 	return plane;
 }

@@ -56,6 +56,7 @@ import { SpanQueue } from './span-queue.ts';
 import { TurnEnd } from './turn-end.ts';
 import { reportUnknownKeys } from './unknown-keys.ts';
 import { UpstreamGroup } from './upstream/group.ts';
+import { NewestHead } from './upstream/response-heads.ts';
 import { transportsOf } from './upstream/transport.ts';
 import { WaitingRoom } from './upstream/waiting-room.ts';
 
@@ -250,7 +251,11 @@ class Worker {
 			}
 			for (const [i, group] of groups.entries()) {
 				const { limits } = routing.groups[i]!;
-				for (const { pool } of group.upstreams) pool.limitTo(limits?.maxConnections, group.room);
+				const newest = new NewestHead();
+				for (const { pool, heads } of group.upstreams) {
+					pool.limitTo(limits?.maxConnections, group.room);
+					heads.shareWith(newest);
+				}
 				this.#rooms.get(group.name)?.use(limits, group);
 			}
 			for (const [breakerId, upstream] of before) {

@@ -28,6 +28,14 @@ export function responseHead(status: number, isHttp11: boolean, reader: Response
 	return { status, fields: new AnswerFields(fields), length, chunked, keepAlive, keepAliveTimeoutMs };
 }
 
+/** A head that has been read, and the bytes that it has been read from. */
+type KnownHead = ResponseHead & { readonly bytes: Buffer };
+
+/** The head that was remembered last by any of the addresses of a group. */
+export class NewestHead {
+	known: KnownHead | undefined;
+}
+
 /**
  * The last head of an upstream's responses, and the last lines. Upstreams send the same ones again and again: where bytes are
  * the same, what they say is that of before. Only facts of bytes are remembered.
@@ -35,20 +43,36 @@ export function responseHead(status: number, isHttp11: boolean, reader: Response
 export class ResponseHeads {
 	/** By position in the head. */
 	readonly lines: FieldLine[] = [];
-	#last: (ResponseHead & { readonly bytes: Buffer }) | undefined;
+	#last: KnownHead | undefined;
+	#newest = new NewestHead();
 
-	find(chunk: Buffer, at: number): (ResponseHead & { readonly bytes: Buffer }) | undefined {
+	/** The addresses of a group mostly send the same heads: then they have one in common, and it stays in the processor's caches. */
+	shareWith(newest: NewestHead): void {
+		this.#newest = newest;
+	}
+
+	find(chunk: Buffer, at: number): KnownHead | undefined {
 		const last = this.#last;
-		if (last === undefined) return undefined;
-		const end = at + last.bytes.length;
-		if (end <= chunk.length && last.bytes.compare(chunk, at, end) === 0) return last;
+		if (last !== undefined && isAt(chunk, at, last)) return last;
+		// When the date changes, one address of a group has read the new head for all of them.
+		const { known } = this.#newest;
+		this.#last = known !== undefined && known !== last && isAt(chunk, at, known) ? known : undefined;
 		// One head after the other that is not the same: looking costs more than it brings.
-		this.#last = undefined;
-		return undefined;
+		if (this.#last === undefined) this.#newest.known = undefined;
+		return this.#last;
 	}
 
 	/** @param bytes of the whole head; they are copied. */
 	remember(head: ResponseHead, bytes: Buffer): void {
-		this.#last = { ...head, fields: new AnswerFields(head.fields.list, true), bytes: Buffer.from(bytes) };
+		const newest = this.#newest;
+		if (newest.known?.bytes.equals(bytes) !== true) {
+			newest.known = { ...head, fields: new AnswerFields(head.fields.list, true), bytes: Buffer.from(bytes) };
+		}
+		this.#last = newest.known;
 	}
+}
+
+function isAt(chunk: Buffer, at: number, { bytes }: KnownHead): boolean {
+	const end = at + bytes.length;
+	return end <= chunk.length && bytes.compare(chunk, at, end) === 0;
 }
