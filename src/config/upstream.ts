@@ -73,10 +73,14 @@ export function groupKey({ name, addresses }: UpstreamGroupConfig): string {
 	return name ?? addresses[0]!.authority;
 }
 
+/** Messages end up in logs; a password must not. */
+export function withoutUserInfo(text: string): string {
+	return text.replace(/^([a-z][a-z\d+.-]*:\/\/)?.*@/is, '$1***@');
+}
+
 /** @param suggestion is shown only if it would be accepted. */
 function refusal(text: string, reason: string, suggestion?: string): string {
-	// Messages end up in logs; a password must not.
-	const shown = quote(text.replace(/\/\/.*@/s, '//***@'));
+	const shown = quote(withoutUserInfo(text));
 	const works = suggestion !== undefined && suggestion !== text && typeof parseUpstream(suggestion) !== 'string';
 	const remedy = works ? quote(suggestion) : 'for example "http://localhost:3000"';
 	return `must be http://host[:port] or https://host[:port] and nothing more (got ${shown}): ${reason}; write ${remedy}`;

@@ -2,7 +2,7 @@ import { isIP } from 'node:net';
 import { z } from 'zod';
 import { BALANCES, DEFAULT_BALANCING, MAX_RETRIES, MAX_WEIGHT } from '../../gates/balancing/settings.ts';
 import type { GroupAddress } from '../config.ts';
-import { parseAddress, parseUpstream } from '../upstream.ts';
+import { parseAddress, parseUpstream, withoutUserInfo } from '../upstream.ts';
 import {
 	expected,
 	explained,
@@ -79,6 +79,9 @@ function weightedAddress({ address: own, weight }: z.output<typeof weighted>): G
 
 /** @param problem and what to do about it, unless it is a URL: those are written where one route leads to one address. */
 function refusal(written: string, problem: string, remedy: string): string {
+	if (written.includes('@')) {
+		return `must be host:port (got ${JSON.stringify(withoutUserInfo(written))}): user info is not sent to upstreams; ${remedy}`;
+	}
 	const url = parseUpstream(written.replace(/\/$/, ''));
 	const isUrl = typeof url !== 'string';
 	const below = isUrl && url.tls ? ', and a table [upstreams.tls] below its keys' : '';

@@ -136,6 +136,16 @@ describe('an upstream with a name', () => {
 			/dns: must be host:port .*: it is a URL; write it as "billing.internal:443", and a table \[upstreams.tls\] below/,
 		],
 		[
+			'a password in an address',
+			TWO.replace('"10', '"http://u:hunter2@10'),
+			/addresses\[0\]: must be host:port \(got "http:\/\/\*\*\*@10.0.0.1:8080"\): user info is not sent to upstreams; write it as/,
+		],
+		[
+			'a password in a URL without its scheme',
+			'[[routes]]\nprefix = "/"\nupstream = "u:hunter2@10.0.0.1:8080"\n',
+			/upstream: must be http.* \(got "\*\*\*@10.0.0.1:8080"\)/,
+		],
+		[
 			'TLS of a route',
 			`${TWO}${ROUTE}[routes.tls]\nca_path = "ca.pem"\n`,
 			/routes\[0\].tls: unknown key; it belongs in \[\[upstreams\]\]/,
@@ -232,6 +242,10 @@ describe('an upstream with a name', () => {
 			/upstreams: must be a list of tables .*write \[\[upstreams\]\]/,
 		],
 	] as const) {
-		test(`refuses ${what}`, () => assert.match(problemsOf(tables).join('\n'), problem));
+		test(`refuses ${what}`, () => {
+			const said = problemsOf(tables).join('\n');
+			assert.match(said, problem);
+			assert.doesNotMatch(said, /hunter2/);
+		});
 	}
 });
