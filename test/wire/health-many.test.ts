@@ -8,6 +8,7 @@ import { until } from '../fixtures/wait.ts';
 
 const UPSTREAMS = 2000;
 
+// A machine that is busy with other tests is late for seconds: that is no matter of the proxy's, so probes have more than their 2 s.
 // That probes are spread over the interval is shown with a fake clock (test/unit/control/health/health.test.ts).
 test('thousands of upstreams are probed in every interval without a false alarm', async (t) => {
 	let probes = 0;
@@ -21,7 +22,7 @@ test('thousands of upstreams are probed in every interval without a false alarm'
 	// One listener, an address of its own for each upstream.
 	const addressOf = (i: number) => `127.1.${Math.floor(i / 250)}.${1 + (i % 250)}:${port}`;
 	const routes = Array.from({ length: UPSTREAMS }, (_, i) => ({ prefix: `/${i}`, upstream: `http://${addressOf(i)}` }));
-	await using proxy = await startProxy({ workers: 1, config: { health_interval_secs: 5 }, routes });
+	await using proxy = await startProxy({ workers: 1, config: { health_interval_secs: 5, health_timeout_secs: 15 }, routes });
 	const alive = () => proxy.metric('proxy_upstream_alive');
 	await until(() => probes >= UPSTREAMS, 'the first round', 60_000);
 	await until(async () => (await alive()) === UPSTREAMS, 'the first verdicts', 60_000);
