@@ -144,8 +144,11 @@ test('a burst of one tenant delays itself: another one gets into the full queue,
 	const length = () => own.metric('proxy_upstream_queue_length', { group: 'fair' });
 	const all = [send('/first', 'heavy')];
 	await upstream.request(1);
-	for (let i = 1; i <= 5; i++) all.push(send(`/heavy-${i}`, 'heavy'));
-	await until(async () => (await length()) === 5, 'the burst to wait');
+	for (let i = 1; i <= 5; i++) {
+		all.push(send(`/heavy-${i}`, 'heavy'));
+		// One after the other: the last that has come is the one that makes room.
+		await until(async () => (await length()) === i, 'the burst to wait');
+	}
 	all.push(send('/light', 'light'));
 	assertOwnAnswer(await all[5]!, 503, 'overloaded');
 	equal(await length(), 5);
