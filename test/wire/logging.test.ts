@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { h1Raw, h2Connect, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { freePort } from '../fixtures/free-port.ts';
@@ -278,6 +279,9 @@ describe('--log-format pretty', { concurrency: 3 }, () => {
 		test(what, async (t) => {
 			if (process.platform !== 'linux') return t.skip('script(1) of util-linux');
 			await using proxy = await pretty({ env, launcher: terminal });
+			// SIGKILL ends script(1) alone, and to the proxy a terminal that closes is a reload: its process group goes by its number.
+			const group = Number.parseInt(readFileSync(`/proc/${proxy.pid}/task/${proxy.pid}/children`, 'utf8'), 10);
+			t.after(() => process.kill(-group, 'SIGKILL'));
 			assert.equal(
 				proxy.strayLines.some((line) => line.includes('\x1b[')),
 				coloured,
