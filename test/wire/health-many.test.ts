@@ -22,7 +22,11 @@ test('thousands of upstreams are probed in every interval without a false alarm'
 	// One listener, an address of its own for each upstream.
 	const addressOf = (i: number) => `127.1.${Math.floor(i / 250)}.${1 + (i % 250)}:${port}`;
 	const routes = Array.from({ length: UPSTREAMS }, (_, i) => ({ prefix: `/${i}`, upstream: `http://${addressOf(i)}` }));
-	await using proxy = await startProxy({ workers: 1, config: { health_interval_secs: 5, health_timeout_secs: 15 }, routes });
+	await using proxy = await startProxy({
+		workers: 1,
+		config: { health_interval_secs: 5, health_timeout_secs: 15 },
+		routes,
+	});
 	const alive = () => proxy.metric('proxy_upstream_alive');
 	await until(() => probes >= UPSTREAMS, 'the first round', 60_000);
 	await until(async () => (await alive()) === UPSTREAMS, 'the first verdicts', 60_000);
