@@ -45,8 +45,7 @@ export class BucketCounts {
 	constructor(layout: BucketLayout, memory: SharedArrayBuffer, offset = 0) {
 		const { bounds, exemplars } = layout;
 		const cells = bounds.length + 2;
-		// Some products are a bit less, such as 0.0049 times 1000.
-		this.#bounds = bounds.map((seconds) => Number((seconds * 1000).toPrecision(15)));
+		this.#bounds = boundsMsOf(layout);
 		this.#cells = new Float64Array(memory, offset, cells);
 		this.#exemplars = exemplars ? new ExemplarCells(memory, offset + cells * 8, bounds.length + 1) : undefined;
 	}
@@ -95,6 +94,19 @@ export class BucketCounts {
 		}
 	}
 }
+
+/** The same list for all histograms of a layout: of many upstreams it stays in the cache. */
+function boundsMsOf(layout: BucketLayout): readonly number[] {
+	let bounds = BOUNDS_MS.get(layout);
+	if (bounds === undefined) {
+		// Some products are a bit less, such as 0.0049 times 1000.
+		bounds = layout.bounds.map((seconds) => Number((seconds * 1000).toPrecision(15)));
+		BOUNDS_MS.set(layout, bounds);
+	}
+	return bounds;
+}
+
+const BOUNDS_MS = new WeakMap<BucketLayout, readonly number[]>();
 
 /** Histograms of several threads, added up. */
 export class BucketTotal {

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""What a group of N addresses costs more than one address, for this proxy and for HAProxy: CPU microseconds a request.
+
+Both routes are of one process, which is asked for each of them in turns of 0.2 s by h2load, stopped and continued: two processes of one
+version differ by more than what is looked for, and so does one process from second to second on a machine that has neighbours. "+/-" is the
+standard error over all pairs of turns. Health probes go on all the time and cost both routes the same: --idle says what they cost.
+
+  addresses.py [--count 50] [--secs 10] [--processes 4] [--project CHECKOUT]
+  addresses.py --cold 100 # the second route has one address, too, with so many connections, of which any is used and not the one used last
+  addresses.py --idle     # CPU milliseconds a second with nothing to do: one address, N addresses, N that are not probed
+
+Needs what compare.py needs, beside it. Loopback only; the proxies run on CPU 0, load and upstreams on CPU 1.
+"""
+import argparse, os, pathlib, re, shutil, signal, statistics, subprocess, tempfile, time, urllib.request
+
+import compare
+from paired import await_listener, cpu_us, haproxy_with_addresses, many, with_addresses
+
+TURN = .2
+PORT = 19000
+STATUS = 18009  # nginx counts for both proxies in the same way
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument('--count', type=int, default=50, help='addresses, 127.0.1.1 and on, all of the same server')
+    ap.add_argument('--secs', type=int, default=10, help='with each process')
+    ap.add_argument('--processes', type=int, default=4, help='how often each proxy is started')
+    ap.add_argument('--project', type=pathlib.Path, default=compare.HERE.parent)
+    ap.add_argument('--cold', type=int, metavar='CONNECTIONS')
+    ap.add_argument('--idle', action='store_true')
+    a = ap.parse_args()
+    if a.cold: a.count = 1
+    d = pathlib.Path(tempfile.mkdtemp(prefix='proxy-addresses-'))
+    running = []
+
+    def on(cpu, *cmd, **more):
+        running.append(subprocess.Popen(['taskset', '-c', str(cpu), *cmd], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **more))
+        return running[-1]
+
+    def stop(*procs):
+        for p in procs:
+            p.send_signal(signal.SIGCONT)
+            p.terminate()
+            p.wait()
+            running.remove(p)
+
+    def proxy(config, port=PORT):
+        preload = ['--import', (compare.HERE / 'any-connection.mjs').as_uri()] if a.cold else []
+        p = on(0, str(a.project / 'node_modules/.bin/node'), *preload, str(a.project / 'dist/main.js'), '--config', str(config), '--bind', f'127.0.0.1:{port}',
+               '--metrics-bind', f'127.0.0.1:{port + 100}', '--workers', '1', env=dict(os.environ, BENCH_CONNECTIONS=str(a.cold)))
+        await_listener(port, p)
+        return p
+
+    try:
+        token = compare.make_pki(d)()
+        compare.write_configs(d)
+        compare.sh('gcc', '-shared', '-fPIC', '-o', str(d / 'cc.so'), str(compare.HERE / 'client_cert.c'), '-ldl')
+        listen = ' '.join(f'listen {address};' for address in many(a.count))
+        up = (d / 'up.conf').read_text().replace(f'listen 127.0.0.1:{compare.UP};', f'listen 127.0.0.1:{compare.UP}; {listen}')
+        up = up.replace('upstream sink', f'server {{ listen 127.0.0.1:{STATUS}; location / {{ stub_status; }} }} upstream sink')
+        (d / 'up.conf').write_text(up)
+        on(1, 'nginx', '-g', 'daemon off;', '-c', str(d / 'up.conf'))
+        one = (d / 'proxy.toml').read_text()
+        if a.idle: return idle(a, d, proxy, stop, one)
+
+        group = with_addresses(one, a.count, '')
+        group = group[group.index('[[upstreams]]'):].replace('/svc-a', '/svc-b')
+        (d / 'both.toml').write_text(f'{one}\n{group}')
+        # HAProxy's second back end, under the second prefix.
+        full = (d / 'full.cfg').read_text()
+        others = haproxy_with_addresses(full, a.count, compare.FULL).partition('\nbackend b1')[2]
+        full = full.replace('use_backend b1', 'use_backend b2 if { path_beg /svc-b }\n  use_backend b1', 1)
+        (d / 'both.cfg').write_text(f'{full}\nbackend b2{others}')
+
+        def haproxy():
+            p = on(0, 'haproxy', '-db', '-f', str(d / 'both.cfg'))
+            await_listener(compare.FULL, p)
+            return p
+
+        env = dict(os.environ, CLIENT_CERT=str(d / 'client.crt'), CLIENT_KEY=str(d / 'client.key'), LD_PRELOAD=str(d / 'cc.so'))
+
+        def client(uri):
+            """Stopped, once it has been heard."""
+            p = on(1, 'h2load', '--h1', '-c', '64', '-m', '1', '-D', '3600', '-t', '1', '-H', 'authorization: Bearer ' + token, uri, env=env)
+            asked = requests()
+            while requests() < asked + 20000: time.sleep(.1)
+            p.send_signal(signal.SIGSTOP)
+            return p
+
+        def turn(p, load):
+            """@returns CPU us a request."""
+            cpu, asked = cpu_us(p.pid), requests()
+            load.send_signal(signal.SIGCONT)
+            time.sleep(TURN)
+            load.send_signal(signal.SIGSTOP)
+            time.sleep(.01)
+            return (cpu_us(p.pid) - cpu) / (requests() - asked)
+
+        what = f'one address with {a.cold} connections, any of which is used,' if a.cold else f'{a.count} addresses'
+        print(f'h1, 64 connections, {what} beside one in the same process; CPU us a request, medians of {a.processes} processes x {a.secs} s in turns of {TURN} s')
+        print(f'{"":10s}{"one":>8s}{"many":>8s}{"- one":>8s}{"+/-":>7s}{"x one":>8s}  - one by process')
+        for name, begin, port in [('proxy', lambda: proxy(d / 'both.toml'), PORT), ('haproxy', haproxy, compare.FULL)][:1 if a.cold else 2]:
+            pairs = []
+            for n in range(a.processes):
+                p = begin()
+                time.sleep(1)
+                loads = [client(f'https://127.0.0.1:{port}/{prefix}/hello') for prefix in ('svc-a', 'svc-b')]
+                until = time.monotonic() + a.secs
+                first = n % 2
+                pairs.append([])
+                while time.monotonic() < until:
+                    costs = {which: turn(p, loads[which]) for which in (first, 1 - first)}
+                    pairs[-1].append((costs[0], costs[1]))
+                    first = 1 - first
+                stop(*loads, p)
+            each = [pair for process in pairs for pair in process]
+            more = [[y - x for x, y in process] for process in pairs]
+            flat = [difference for process in more for difference in process]
+            error = statistics.stdev(flat) / len(flat) ** .5
+            print(f'{name:10s}{statistics.median(x for x, _ in each):8.1f}{statistics.median(y for _, y in each):8.1f}{statistics.median(flat):8.1f}{error:7.1f}'
+                  f'{statistics.median(y / x for x, y in each):8.3f}  {" ".join(f"{statistics.median(process):.1f}" for process in more)}', flush=True)
+    finally:
+        for p in running: p.send_signal(signal.SIGCONT); p.terminate()
+        for p in running: p.wait()
+        shutil.rmtree(d, ignore_errors=True)
+
+
+def idle(a, d, proxy, stop, one):
+    texts = {'one': one, 'many': with_addresses(one, a.count, ''), 'not probed': with_addresses(one, a.count, 'health = false')}
+    procs = {}
+    for i, (name, text) in enumerate(texts.items()):
+        (d / f'{i}.toml').write_text(text)
+        procs[name] = proxy(d / f'{i}.toml', PORT + i)
+    time.sleep(3)
+    before = {name: cpu_us(p.pid) for name, p in procs.items()}
+    time.sleep(a.secs * 2)
+    print(f'{a.count} addresses, nothing to do; CPU ms a second')
+    for name, p in procs.items(): print(f'{name:12s}{(cpu_us(p.pid) - before[name]) / 2000 / a.secs:8.1f}')
+    stop(*procs.values())
+
+
+def requests():
+    """How many nginx has answered, those of this function not counted."""
+    requests.own += 1
+    text = urllib.request.urlopen(f'http://127.0.0.1:{STATUS}/').read().decode()
+    return int(re.search(r'\n \d+ \d+ (\d+)', text).group(1)) - requests.own
+
+
+requests.own = 0
+
+if __name__ == '__main__':
+    main()
