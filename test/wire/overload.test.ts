@@ -200,12 +200,13 @@ describe('without file descriptors to spare', NEEDS_PROC, () => {
 		limitOpenFiles(proxy.pid, limit);
 		const occupied: Socket[] = [];
 		const occupyAll = async () => {
-			let looks = 0;
+			let since = performance.now();
 			const exhausted = () => {
 				// A connection that gets the last one is closed.
-				looks = freeFiles(proxy.pid).length <= 1 ? looks + 1 : 0;
-				if (looks < 10) occupied.push(tcp(proxy.port));
-				return looks > 50;
+				if (freeFiles(proxy.pid).length > 1) since = performance.now();
+				const exhaustedMs = performance.now() - since;
+				if (exhaustedMs < 50) occupied.push(tcp(proxy.port));
+				return exhaustedMs > 250;
 			};
 			await until(exhausted, () => `no descriptor but one to be free; there are ${freeFiles(proxy.pid)}`);
 		};
@@ -269,7 +270,7 @@ describe('without file descriptors to spare', NEEDS_PROC, () => {
 
 	test('a limit that is too low for a start ends it with one clear line', async () => {
 		// Below 22 Node itself does not get as far as this program (docs/security.md).
-		for (const limit of [24, 28, 47]) {
+		for (const limit of [24, 47]) {
 			const proxy = await spawnProxy({ launcher: ['bash', '-c', `ulimit -n ${limit}; exec "$0" "$@"`] });
 			assert.equal(await within(proxy.exited, 'the end'), 1);
 			const needed = 'with 2 workers the proxy needs at least 48; raise it (ulimit -n, LimitNOFILE)';
