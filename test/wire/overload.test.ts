@@ -25,8 +25,12 @@ async function occupy(proxy: ProxyProcess): Promise<TLSSocket[]> {
 
 /** Waits until the proxy has noticed the end of all other connections; until then it may have no descriptor for a scrape. */
 async function onlyLeft(proxy: ProxyProcess, count: number): Promise<void> {
-	const connections = () => proxy.metric('proxy_connections').catch(() => 'no descriptor for the scrape');
-	await until(async () => (await connections()) === count, `${count} connections to be left`);
+	let seen: number | string = '';
+	const left = async () => {
+		seen = await proxy.metric('proxy_connections').catch(() => 'no descriptor for the scrape');
+		return seen === count;
+	};
+	await until(left, () => `${count} connections to be left; there are: ${seen}`);
 }
 
 /** Requests that their upstream answers when it is told to: each has a descriptor there if there was one left. */
