@@ -12,9 +12,9 @@
  * PROXY_TEST_BODY, and where it is `streaming` the process has the condition `boxed_body`, so that `#body` is the
  * streaming module there, too.
  */
-import { globSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
-import { relative, resolve, sep } from 'node:path';
+import { globSync, mkdtempSync, rmSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join, relative, resolve, sep } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { run } from 'node:test';
 import { spec, type TestEvent } from 'node:test/reporters';
@@ -44,8 +44,8 @@ interface Suite {
 }
 
 const SUITES: Record<string, Suite> = {
-	unit: { bodyModes: ['collected'] },
 	conformance: { bodyModes: ['collected'] },
+	unit: { bodyModes: ['collected'] },
 	/** They spend much of their time waiting for limits of the proxy. */
 	wire: { bodyModes: BODY_MODES, spare: 2 },
 	/** Installs what was packed from the registry. */
@@ -100,6 +100,20 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 	].map((name) => `test/system/${name}.test.ts`),
 ]);
 
+/** Those that take the longest begin first, or a pass would end with one of them alone. */
+const LONGEST: readonly string[] = [
+	'demo',
+	'drain',
+	'issuers',
+	'overload',
+	'slow-takers',
+	'start',
+	'tls',
+	'upstream-answers',
+	'upstream-faults',
+	'workers',
+].map((name) => `test/wire/${name}.test.ts`);
+
 const DEADLINE_MODULE = import.meta.resolve('./test-deadline.ts');
 
 const root = resolve(import.meta.dirname, '..');
@@ -108,6 +122,10 @@ const root = resolve(import.meta.dirname, '..');
  * and again when it has changed. Suites that look at what was packed or installed do without.
  */
 const COMPILED_ONCE = { NODE_COMPILE_CACHE: resolve(root, 'node_modules/.cache/node-compile') };
+
+/** What the processes of this run share, see test/fixtures/pki.ts. */
+const shared = mkdtempSync(join(tmpdir(), 'mtls-edge-proxy-tests-'));
+process.on('exit', () => rmSync(shared, { recursive: true, force: true }));
 
 function main(): void {
 	const { body, name, asked } = readCommandLine();
@@ -136,14 +154,15 @@ function readCommandLine(): { body: BodyMode | undefined; name: RegExp | undefin
 
 /** Which files run in which mode: the suites and files asked for, by default all that need nothing else. */
 function plan(asked: string[]): Pass[] {
-	const all = globSync('test/**/*.test.ts', { cwd: root }).sort();
+	const found = globSync('test/**/*.test.ts', { cwd: root }).sort();
+	const all = [...LONGEST.filter((file) => found.includes(file)), ...found.filter((file) => !LONGEST.includes(file))];
 	const stray = all.find((file) => !(suiteOf(file) in SUITES));
 	if (stray !== undefined) refuse(`${stray} belongs to no suite, and would never run`);
 	const files = asked.filter((name) => !(name in SUITES)).map((name) => relative(root, resolve(name)));
 	const unknown = files.find((file) => !all.includes(file));
 	if (unknown !== undefined) refuse(`${unknown} is no test file`);
 
-	return Object.entries(SUITES).flatMap(([suite, { bodyModes, spare = 1, onlyWhenAsked }]) => {
+	const passes = Object.entries(SUITES).flatMap(([suite, { bodyModes, spare = 1, onlyWhenAsked }]): Pass[] => {
 		const whole = asked.includes(suite) || (asked.length === 0 && !onlyWhenAsked);
 		const chosen = all.filter((file) => suiteOf(file) === suite && (whole || files.includes(file)));
 		if (chosen.length === 0) return [];
@@ -154,6 +173,15 @@ function plan(asked: string[]): Pass[] {
 				? []
 				: [{ files: own, body, suffix: bodyModes.length > 1 ? ` [${body}]` : '', spare, env }];
 		});
+	});
+	return joined(passes);
+}
+
+/** Suites that run in one way are one pass: no core waits for the last file of the first of them. */
+function joined(passes: readonly Pass[]): Pass[] {
+	const wayOf = ({ files, ...way }: Pass) => JSON.stringify(way);
+	return Object.values(Object.groupBy(passes, wayOf)).map((group) => {
+		return { ...group![0]!, files: group!.flatMap(({ files }) => files) };
 	});
 }
 
@@ -186,7 +214,7 @@ function runPass({ files, body, spare, env }: Pass, name: RegExp | undefined): A
 		cwd: root,
 		concurrency: availableParallelism() + spare,
 		execArgv: [`--import=${DEADLINE_MODULE}`, ...(body === 'streaming' ? ['--conditions=boxed_body'] : [])],
-		env: { ...process.env, ...env, PROXY_TEST_BODY: body },
+		env: { ...process.env, ...env, PROXY_TEST_BODY: body, PROXY_TEST_PKI: join(shared, 'pki.json') },
 		...(name === undefined ? {} : { testNamePatterns: name }),
 	});
 }

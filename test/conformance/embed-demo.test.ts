@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { copyFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { connect, isAccepted, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { temporaryFolder, testPki } from '../fixtures/pki.ts';
 import { until } from '../fixtures/wait.ts';
@@ -9,11 +9,18 @@ import { EmbedDemo, type EmbedEnvironment, goodEnvironment, startEmbedDemo } fro
 
 const MIB = 1024 * 1024;
 
+/** For tests that leave a service as it was. */
+let demo: EmbedDemo;
+const running = new AsyncDisposableStack();
+before(async () => {
+	demo = running.use(await startEmbedDemo());
+});
+after(() => running.disposeAsync());
+
 for (const protocol of PROTOCOLS) {
 	describe(`the example service over ${protocol}`, () => {
 		test('says who the caller is, and tells everybody that it is healthy', async () => {
 			const { token } = await testPki();
-			await using demo = await startEmbedDemo();
 			const whoami = await request(protocol, demo, { path: '/whoami?x', token: token('tenant', { scope: 'read' }) });
 			assert.equal(whoami.status, 200);
 			assert.equal(whoami.headers['content-type'], 'application/json');
@@ -23,7 +30,6 @@ for (const protocol of PROTOCOLS) {
 		});
 
 		test('lets nobody but /health past the gate without a token', async () => {
-			await using demo = await startEmbedDemo();
 			for (const path of ['/whoami', '/', '/nowhere', '/health/', '/Health', '/whoami/../health']) {
 				assert.equal((await request(protocol, demo, { path, token: null })).status, 401, path);
 			}
@@ -34,7 +40,6 @@ for (const protocol of PROTOCOLS) {
 		});
 
 		test('takes bodies of 2 MiB and refuses a byte more, declared or not, and goes on', async () => {
-			await using demo = await startEmbedDemo();
 			await using connection = await connect(protocol, demo);
 			connection.socket.setNoDelay(true);
 			const statusFor = async (body: Buffer | AsyncIterable<Buffer>) =>
@@ -92,7 +97,6 @@ describe('the example service', () => {
 
 	test('says in one line what is wrong with a variable, a file or the port, and exits with 1', async () => {
 		const pki = await testPki();
-		await using running = await startEmbedDemo();
 		const cases: [EmbedEnvironment, RegExp][] = [
 			[{ EMBED_BIND: 'localhost' }, /EMBED_BIND must be HOST:PORT/],
 			[{ EMBED_BIND: '127.0.0.1:65536' }, /EMBED_BIND must be HOST:PORT/],
@@ -101,12 +105,12 @@ describe('the example service', () => {
 			[{ EMBED_JWT_PUB: pki.server.keyPath }, /EMBED_JWT_PUB: .*server\.key holds a private key/],
 			[{ EMBED_CERT: '/nowhere' }, /\/nowhere: cannot be read: there is no such file/],
 			[{ EMBED_CLIENT_CA: pki.server.certPath }, /server\.crt: holds no CA certificate/],
-			[{ EMBED_BIND: `127.0.0.1:${running.port}` }, /EMBED_BIND: cannot listen on .* \(EADDRINUSE\)/],
+			[{ EMBED_BIND: `127.0.0.1:${demo.port}` }, /EMBED_BIND: cannot listen on .* \(EADDRINUSE\)/],
 		];
 		for (const [env, reason] of cases) {
-			await using demo = new EmbedDemo({ ...(await goodEnvironment()), ...env });
-			assert.equal(await demo.exitCode(), 1);
-			assert.match(demo.stderr, new RegExp(`^proxy embed-demo: .*${reason.source}.*\n$`));
+			await using wrong = new EmbedDemo({ ...(await goodEnvironment()), ...env });
+			assert.equal(await wrong.exitCode(), 1);
+			assert.match(wrong.stderr, new RegExp(`^proxy embed-demo: .*${reason.source}.*\n$`));
 		}
 	});
 

@@ -33,7 +33,11 @@ export class EmbedDemo {
 	readonly #changes = new Changes();
 
 	constructor(env: EmbedEnvironment) {
-		this.#child = spawn(process.execPath, [MAIN, 'embed-demo'], { env: { ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+		const { NODE_COMPILE_CACHE } = process.env;
+		this.#child = spawn(process.execPath, [MAIN, 'embed-demo'], {
+			env: { NODE_COMPILE_CACHE, ...env },
+			stdio: ['ignore', 'pipe', 'pipe'],
+		});
 		this.#exited = once(this.#child, 'close').then(([code]) => code);
 		this.#child.stdout!.setEncoding('utf8').on('data', (text) => {
 			this.stdout += text;

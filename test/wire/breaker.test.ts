@@ -1,6 +1,7 @@
 /** Specification 2.5, 3.1 and gate 5 of 4.1, decisions "Circuit breaker"; acceptance cases 62, 65 and 66. */
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { heldBody } from '../fixtures/bodies.ts';
 import { type Answer, connect, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { CIRCUIT, type Lane, startEdge } from '../fixtures/edge.ts';
@@ -165,7 +166,10 @@ describe('the circuit breaker', { concurrency: 6 }, () => {
 				equal(await lane.circuit(), CIRCUIT.open);
 				lane.upstream.script = ok200;
 				// It has opened anew at the earliest when this was sent.
-				while (performance.now() < sentAt + COOLDOWN_MS - 200) await assertUnavailable(lane, sentAt + COOLDOWN_MS);
+				while (performance.now() < sentAt + COOLDOWN_MS - 200) {
+					await assertUnavailable(lane, sentAt + COOLDOWN_MS);
+					await sleep(100);
+				}
 				await cooledDown(reopenedAt);
 				equal((await ask(lane)).status, 200);
 				equal(await lane.circuit(), CIRCUIT.closed);

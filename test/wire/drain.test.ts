@@ -3,7 +3,16 @@ import { connect as connectTcp, type Socket } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { heldBody } from '../fixtures/bodies.ts';
-import { type Answer, connect, h1Raw, h2Raw, PROTOCOLS, request, type TlsOptions } from '../fixtures/clients.ts';
+import {
+	type Answer,
+	connect,
+	type H1Raw,
+	h1Raw,
+	h2Raw,
+	PROTOCOLS,
+	request,
+	type TlsOptions,
+} from '../fixtures/clients.ts';
 import { FRAME, headersFrame, SETTING } from '../fixtures/h2-frames.ts';
 import { headerValues } from '../fixtures/http1-message.ts';
 import { INSPECTABLE, WorkerInspector } from '../fixtures/inspect-workers.ts';
@@ -15,7 +24,7 @@ import { type Exchange, startUpstream, type Upstream } from '../fixtures/upstrea
 import { until, within } from '../fixtures/wait.ts';
 
 /** The long form is `bench/reload-drain.ts`. */
-const DRAINS = 4;
+const DRAINS = 3;
 /** For as long an idle connection may go on bringing a request once the drain has begun, ms. */
 const GRACE_MS = 500;
 /** Far below `shutdown_drain_secs`, 25 s by default, which a drain takes that anything holds up, ms. */
@@ -28,10 +37,17 @@ before(async () => {
 });
 after(() => upstream.close());
 
-/** By path: `/held…` answers when the test says so, `/stuck` never does, all others at once. */
+/** By path: `/held…` answers when the test says so, `/begun` begins and then does, `/stuck` never does, all others at once. */
 async function onPurpose(exchange: Exchange): Promise<void> {
 	const { target } = exchange.request;
 	if (target === '/stuck') return exchange.stall();
+	if (target === '/begun') {
+		exchange.startChunked();
+		exchange.chunk('begun, ');
+		await gate(target).promise;
+		exchange.chunk('done');
+		return exchange.lastChunk();
+	}
 	if (target.startsWith('/held')) await gate(target).promise;
 	exchange.respond({ body: target });
 }
@@ -194,207 +210,64 @@ describe('a drain', { concurrency: 3 }, () => {
 		await endsInOrder(proxy);
 	});
 
-	test('serves the h2 stream that was on its way when the client was told', async () => {
+	test('serves in its grace what clients send that do not know of it, and waits for none to hang up', async () => {
 		await inGrace(async (grace) => {
 			await using proxy = await start();
-			using h2 = await h2Raw(proxy, { acknowledge: false, settings: [[SETTING.HEADER_TABLE_SIZE, 0]] });
-			const send = (stream: number, path: string) =>
-				h2.send(headersFrame(stream, [...pseudo(path), ['authorization', `Bearer ${pki.token()}`]]));
-			send(1, '/first');
-			await h2.frameOf(FRAME.DATA, 1);
+			const authorization: [string, string] = ['authorization', `Bearer ${pki.token()}`];
+			using told = await h2Raw(proxy, { acknowledge: false, settings: [[SETTING.HEADER_TABLE_SIZE, 0]] });
+			told.send(headersFrame(1, [...pseudo('/first'), authorization]));
+			await told.frameOf(FRAME.DATA, 1);
+			using fresh = await h2Raw(proxy);
+			await fresh.frameOf(FRAME.SETTINGS);
+			using idle = await h1Raw(proxy);
+			const halfOpen = await Promise.all(Array.from({ length: 4 }, () => h1Raw(proxy, { tls: HALF_OPEN })));
 			grace.begins();
 			await terminate(proxy);
-			const { payload } = await h2.frameOf(FRAME.GOAWAY);
+			await untilRefused(proxy);
+			const { payload } = await told.frameOf(FRAME.GOAWAY);
 			assert.equal(payload.readInt32BE(0), 2 ** 31 - 1);
 			// The client has not answered the ping behind it: for all that is known, this was sent before.
-			send(3, '/on-its-way');
+			told.send(headersFrame(3, [...pseudo('/on-its-way'), authorization]));
+			// A client that has only just connected sends what it came for.
+			fresh.send(headersFrame(1, [...pseudo('/first'), authorization]));
+			for (const raw of [idle, ...halfOpen]) raw.send(get('/late'));
 			grace.used();
-			assert.equal(String((await h2.frameOf(FRAME.DATA, 3)).payload), '/on-its-way');
+			assert.equal(String((await told.frameOf(FRAME.DATA, 3)).payload), '/on-its-way');
+			assert.equal(String((await fresh.frameOf(FRAME.DATA, 1)).payload), '/first');
+			for (const raw of [idle, ...halfOpen]) {
+				const { status, body, headers } = await raw.readResponse();
+				assert.deepEqual([status, String(body), headerValues(headers, 'connection')], [200, '/late', ['close']]);
+			}
+			assert.equal(await idle.untilClosed(), 'closed');
+			assert.equal(await fresh.goawayCode(), 0);
 			// Without an answer the second one comes with the end of the grace.
-			await h2.untilClosed();
-			assert.equal(
-				h2.frames
-					.filter(({ type }) => type === FRAME.GOAWAY)
-					.at(-1)!
-					.payload.readInt32BE(0),
-				3,
-			);
+			await told.untilClosed();
+			const last = told.frames.filter(({ type }) => type === FRAME.GOAWAY).at(-1)!;
+			assert.equal(last.payload.readInt32BE(0), 3);
 			await endsInOrder(proxy);
+			for (const raw of halfOpen) raw.close();
 		});
 	});
 
-	test('lets an h2 client that has only just connected send what it came for', async () => {
-		await inGrace(async (grace) => {
-			await using proxy = await start();
-			using h2 = await h2Raw(proxy);
-			await h2.frameOf(FRAME.SETTINGS);
-			grace.begins();
-			await terminate(proxy);
-			await untilRefused(proxy);
-			h2.send(headersFrame(1, [...pseudo('/first'), ['authorization', `Bearer ${pki.token()}`]]));
-			grace.used();
-			assert.equal(String((await h2.frameOf(FRAME.DATA, 1)).payload), '/first');
-			assert.equal(await h2.goawayCode(), 0);
-			await endsInOrder(proxy);
-		});
-	});
-
-	test('serves a request that comes on an idle connection in the meantime, as its last', async () => {
-		await inGrace(async (grace) => {
-			await using proxy = await start();
-			using raw = await h1Raw(proxy);
-			grace.begins();
-			await terminate(proxy);
-			await untilRefused(proxy);
-			raw.send(get('/late'));
-			grace.used();
-			const { status, body, headers } = await raw.readResponse();
-			assert.deepEqual([status, String(body), headerValues(headers, 'connection')], [200, '/late', ['close']]);
-			assert.equal(await raw.untilClosed(), 'closed');
-			await endsInOrder(proxy);
-		});
-	});
-
-	test('waits for the rest of a request whose head has begun to come', async () => {
+	test('treats each connection by what has come on it', { concurrency: true }, async (t) => {
 		await using proxy = await start({ workers: 1 });
-		using raw = await h1Raw(proxy);
-		const head = get('/in-pieces');
-		raw.send(head.slice(0, 10));
-		await terminateAndTell(proxy);
-		raw.send(head.slice(10, 20));
-		await sleep(2 * GRACE_MS);
-		raw.send(head.slice(20));
-		assert.equal(String((await raw.readResponse()).body), '/in-pieces');
-		await endsInOrder(proxy);
-	});
-
-	/** What a connection has served before half a head comes on it. */
-	const servedBefore: [what: string, requests: () => string[]][] = [
-		['a new connection', () => []],
-		['a connection that has served a request', () => [get('/before')]],
-		['a connection that has served a request with a body', () => [post('/before')]],
-		[
-			'a connection that has served a chunked body and more',
-			() => [get('/1'), postChunked('/2'), get('/3'), post('/4')],
-		],
-	];
-	for (const [what, requests] of servedBefore) {
-		test(`waits for the rest of a head, of which nothing comes for longer than the grace, on ${what}`, async () => {
-			await using proxy = await start({ workers: 1 });
-			using raw = await h1Raw(proxy);
-			for (const request of requests()) {
-				raw.send(request);
-				assert.equal((await raw.readResponse()).status, 200);
-			}
-			const head = get('/late-rest');
-			raw.send(head.slice(0, 30));
-			await terminateAndTell(proxy);
-			await untilRefused(proxy);
-			await graceOver();
-			raw.send(head.slice(30));
-			const { status, body, headers } = await raw.readResponse();
-			assert.deepEqual([status, String(body), headerValues(headers, 'connection')], [200, '/late-rest', ['close']]);
-			assert.equal(await raw.untilClosed(), 'closed');
-			await endsInOrder(proxy);
-		});
-
-		test(`ends with the grace, when nothing comes, ${what}`, async () => {
-			await using proxy = await start({ workers: 1 });
-			using raw = await h1Raw(proxy);
-			for (const request of requests()) {
-				raw.send(request);
-				assert.equal((await raw.readResponse()).status, 200);
-			}
-			await terminateAndTell(proxy);
-			assert.equal(String(await raw.readToEnd()), '');
-			assert.equal(await raw.untilClosed(), 'closed');
-			await endsInOrder(proxy);
-		});
-	}
-
-	for (const [method, make] of [
-		['GET', get],
-		['POST', post],
-	] as const) {
-		test(`waits for the rest of a head that has begun to come while a ${method} was being served`, async () => {
-			await using proxy = await start({ workers: 1 });
-			using raw = await h1Raw(proxy);
-			const { path, arrived, release } = heldPath();
-			const head = get('/late-rest');
-			raw.send(make(path));
-			await arrived();
-			raw.send(head.slice(0, 30));
-			// What another client gets answered afterwards was read afterwards.
-			assert.equal((await request('h1', proxy, { path: '/turn' })).status, 200);
-			release();
-			assert.equal((await raw.readResponse()).status, 200);
-			await terminateAndTell(proxy);
-			await untilRefused(proxy);
-			await graceOver();
-			raw.send(head.slice(30));
-			assert.equal((await raw.readResponse()).status, 200);
-			await endsInOrder(proxy);
-		});
-	}
-
-	test('ends a connection with the grace whose last answer came before the body that nobody wanted', async () => {
-		await using proxy = await start({ workers: 1 });
-		using raw = await h1Raw(proxy);
-		raw.send('POST / HTTP/1.1\r\nhost: test\r\ncontent-length: 5\r\n\r\n');
-		assert.equal((await raw.readResponse()).status, 401);
-		raw.send('later');
-		assert.equal((await request('h1', proxy, { path: '/turn' })).status, 200);
-		await terminateAndTell(proxy);
-		assert.equal(await raw.untilClosed(), 'closed');
-		await endsInOrder(proxy);
-	});
-
-	test('serves the request behind an answer that had begun too early to say that it was the last', async () => {
-		await using proxy = await start({ workers: 1 });
-		using raw = await h1Raw(proxy);
-		const { path, arrived, release } = heldPath();
-		// With its head, and in streaming mode with it on the way to the client, before the drain begins.
-		upstream.script = (exchange) => {
-			if (exchange.request.target !== '/begun') return onPurpose(exchange);
-			exchange.startChunked();
-			exchange.chunk('begun, ');
-			return gate('/begun').promise.then(() => {
-				exchange.chunk('done');
-				exchange.lastChunk();
-			});
-		};
-		raw.send(get('/begun'));
-		await upstream.until(({ requests }) => requests.some(({ target }) => target === '/begun'), 'the request');
-		if (BODY_MODE === 'streaming') await until(() => raw.pending.length > 0, 'the head of the answer');
-		await terminateAndTell(proxy);
-		await sleep(GRACE_MS);
-		gate('/begun').resolve();
-		const first = await raw.readResponse();
-		assert.equal(String(first.body), 'begun, done');
-		const announced = headerValues(first.headers, 'connection').includes('close');
-		assert.equal(announced, BODY_MODE === 'collected');
-		if (!announced) {
-			raw.send(get(path));
-			await arrived();
-			release();
-			const second = await raw.readResponse();
-			assert.deepEqual([String(second.body), headerValues(second.headers, 'connection')], [path, ['close']]);
+		using open = new DisposableStack();
+		const connections = [
+			...servedBefore.flatMap((served) => [restOfHead(...served), nothingMore(...served)]),
+			headInPieces(),
+			...[get, post].map(headWhileServed),
+			unwantedBody(),
+			answerTooEarly(),
+			pipelined(),
+		];
+		const begun: { what: string; rest: Rest }[] = [];
+		for (const { what, begin } of connections) {
+			begun.push({ what, rest: await begin(open.use(await h1Raw(proxy)), proxy) });
 		}
-		assert.equal(await raw.untilClosed(), 'closed');
-		await endsInOrder(proxy);
-	});
-
-	test('serves all that was pipelined before it answered "close"', async () => {
-		await using proxy = await start({ workers: 1 });
-		using raw = await h1Raw(proxy);
-		const { path, arrived, release } = heldPath();
-		raw.send(get('/one') + get(path));
-		await arrived();
 		await terminateAndTell(proxy);
-		release();
-		assert.equal(String((await raw.readResponse()).body), '/one');
-		const { body, headers } = await raw.readResponse();
-		assert.deepEqual([String(body), headerValues(headers, 'connection')], [path, ['close']]);
+		await untilRefused(proxy);
+		const graceIsOver = graceOver();
+		await Promise.all(begun.map(({ what, rest }) => t.test(what, () => rest(graceIsOver))));
 		await endsInOrder(proxy);
 	});
 
@@ -434,21 +307,6 @@ describe('a drain', { concurrency: 3 }, () => {
 			proxy.signal('SIGCONT');
 			for (const raw of connections) assert.equal(String((await raw.readResponse()).body), '/in-the-buffer');
 			await endsInOrder(proxy);
-		});
-	});
-
-	test('does not wait long for clients that do not hang up after their last answer', async () => {
-		await inGrace(async (grace) => {
-			await using proxy = await start();
-			const sockets = await Promise.all(Array.from({ length: 4 }, () => h1Raw(proxy, { tls: HALF_OPEN })));
-			grace.begins();
-			await terminate(proxy);
-			await untilRefused(proxy);
-			for (const raw of sockets) raw.send(get('/'));
-			grace.used();
-			for (const raw of sockets) assert.equal((await raw.readResponse()).status, 200);
-			await endsInOrder(proxy);
-			for (const raw of sockets) raw.close();
 		});
 	});
 
@@ -562,6 +420,163 @@ describe('a drain', { concurrency: 3 }, () => {
 		});
 	}
 });
+
+/** What is left to happen on a connection once the drain has begun. */
+type Rest = (graceIsOver: Promise<void>) => Promise<void>;
+
+/** A connection, up to the drain and from there on. */
+interface InDrain {
+	readonly what: string;
+	begin(raw: H1Raw, proxy: ProxyProcess): Promise<Rest>;
+}
+
+/** What a connection has served before the drain. */
+const servedBefore: [what: string, requests: () => string[]][] = [
+	['a new connection', () => []],
+	['a connection that has served a request', () => [get('/before')]],
+	['a connection that has served a request with a body', () => [post('/before')]],
+	['a connection that has served a chunked body and more', () => [get('/1'), postChunked('/2'), get('/3'), post('/4')]],
+];
+
+async function serve(raw: H1Raw, requests: string[]): Promise<void> {
+	for (const request of requests) {
+		raw.send(request);
+		assert.equal((await raw.readResponse()).status, 200);
+	}
+}
+
+async function assertLastAnswer(raw: H1Raw, body: string): Promise<void> {
+	const answer = await raw.readResponse();
+	assert.deepEqual(
+		[answer.status, String(answer.body), headerValues(answer.headers, 'connection')],
+		[200, body, ['close']],
+	);
+	assert.equal(await raw.untilClosed(), 'closed');
+}
+
+function restOfHead(what: string, requests: () => string[]): InDrain {
+	return {
+		what: `waits for the rest of a head, of which nothing comes for longer than the grace, on ${what}`,
+		async begin(raw) {
+			await serve(raw, requests());
+			const head = get('/late-rest');
+			raw.send(head.slice(0, 30));
+			return async (graceIsOver) => {
+				await graceIsOver;
+				raw.send(head.slice(30));
+				await assertLastAnswer(raw, '/late-rest');
+			};
+		},
+	};
+}
+
+function nothingMore(what: string, requests: () => string[]): InDrain {
+	return {
+		what: `ends with the grace, when nothing comes, ${what}`,
+		async begin(raw) {
+			await serve(raw, requests());
+			return async () => {
+				assert.equal(String(await raw.readToEnd()), '');
+				assert.equal(await raw.untilClosed(), 'closed');
+			};
+		},
+	};
+}
+
+function headInPieces(): InDrain {
+	return {
+		what: 'waits for the rest of a head of which more comes within the grace',
+		async begin(raw) {
+			const head = get('/in-pieces');
+			raw.send(head.slice(0, 10));
+			return async (graceIsOver) => {
+				raw.send(head.slice(10, 20));
+				await graceIsOver;
+				raw.send(head.slice(20));
+				await assertLastAnswer(raw, '/in-pieces');
+			};
+		},
+	};
+}
+
+function headWhileServed(make: typeof get | typeof post): InDrain {
+	return {
+		what: `waits for the rest of a head that has begun to come while a request was being served (${make.name})`,
+		async begin(raw, proxy) {
+			const { path, arrived, release } = heldPath();
+			const head = get('/late-rest');
+			raw.send(make(path));
+			await arrived();
+			raw.send(head.slice(0, 30));
+			// What another client gets answered afterwards was read afterwards.
+			assert.equal((await request('h1', proxy, { path: '/turn' })).status, 200);
+			release();
+			assert.equal((await raw.readResponse()).status, 200);
+			return async (graceIsOver) => {
+				await graceIsOver;
+				raw.send(head.slice(30));
+				await assertLastAnswer(raw, '/late-rest');
+			};
+		},
+	};
+}
+
+function unwantedBody(): InDrain {
+	return {
+		what: 'ends a connection with the grace whose last answer came before the body that nobody wanted',
+		async begin(raw, proxy) {
+			raw.send('POST / HTTP/1.1\r\nhost: test\r\ncontent-length: 5\r\n\r\n');
+			assert.equal((await raw.readResponse()).status, 401);
+			raw.send('later');
+			assert.equal((await request('h1', proxy, { path: '/turn' })).status, 200);
+			return async () => assert.equal(await raw.untilClosed(), 'closed');
+		},
+	};
+}
+
+/** With its head, and in streaming mode with it on the way to the client, before the drain begins. */
+function answerTooEarly(): InDrain {
+	return {
+		what: 'serves the request behind an answer that had begun too early to say that it was the last',
+		async begin(raw) {
+			raw.send(get('/begun'));
+			await upstream.until(({ requests }) => requests.some(({ target }) => target === '/begun'), 'the request');
+			if (BODY_MODE === 'streaming') await until(() => raw.pending.length > 0, 'the head of the answer');
+			return async (graceIsOver) => {
+				await graceIsOver;
+				gate('/begun').resolve();
+				const first = await raw.readResponse();
+				assert.equal(String(first.body), 'begun, done');
+				const announced = headerValues(first.headers, 'connection').includes('close');
+				assert.equal(announced, BODY_MODE === 'collected');
+				if (!announced) {
+					const { path, arrived, release } = heldPath();
+					raw.send(get(path));
+					await arrived();
+					release();
+					await assertLastAnswer(raw, path);
+				}
+				assert.equal(await raw.untilClosed(), 'closed');
+			};
+		},
+	};
+}
+
+function pipelined(): InDrain {
+	return {
+		what: 'serves all that was pipelined before it answered "close"',
+		async begin(raw) {
+			const { path, arrived, release } = heldPath();
+			raw.send(get('/one') + get(path));
+			await arrived();
+			return async () => {
+				release();
+				assert.equal(String((await raw.readResponse()).body), '/one');
+				await assertLastAnswer(raw, path);
+			};
+		},
+	};
+}
 
 /**
  * For what a client does within the grace. Where this machine was too busy for that, the attempt proves nothing, and

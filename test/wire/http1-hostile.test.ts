@@ -56,21 +56,30 @@ async function assertRefused(connection: H1Raw, refusal: Refusal, method = 'GET'
 	return response;
 }
 
-/** Sends the bytes on a connection of their own. They are refused as `Stage.refused` means it. */
-async function refused(bytes: string, refusal: Refusal = BAD_REQUEST, method = 'GET'): Promise<void> {
+/**
+ * Sends the bytes on a connection of their own; of several, each on one of its own. All are refused as `Stage.refused`
+ * means it.
+ */
+async function refused(bytes: string | readonly string[], refusal: Refusal = BAD_REQUEST, method = 'GET') {
+	const all = typeof bytes === 'string' ? [bytes] : bytes;
 	const { status, rises = { [status]: 1 }, closes = true } = refusal;
-	await stage.refused(closes ? rises : sum(rises, ANOTHER), async () => {
-		using connection = await h1Raw(stage.proxy);
-		connection.send(bytes);
-		try {
-			await assertRefused(connection, refusal, method);
-		} catch (error) {
-			throw new Error(`${JSON.stringify(bytes)}: ${(error as Error).message}`, { cause: error });
-		}
-		if (closes) return;
-		connection.send('GET /another HTTP/1.1\r\nHost: localhost\r\n\r\n');
-		assert.equal((await connection.readResponse()).status, 401, 'the connection does not take another request');
+	const each = closes ? rises : sum(rises, ANOTHER);
+	await stage.refused(sum(...all.map(() => each)), async () => {
+		for (const one of all) await refusedOne(one, refusal, method);
 	});
+}
+
+async function refusedOne(bytes: string, refusal: Refusal, method: string): Promise<void> {
+	using connection = await h1Raw(stage.proxy);
+	connection.send(bytes);
+	try {
+		await assertRefused(connection, refusal, method);
+	} catch (error) {
+		throw new Error(`${JSON.stringify(bytes)}: ${(error as Error).message}`, { cause: error });
+	}
+	if (refusal.closes ?? true) return;
+	connection.send('GET /another HTTP/1.1\r\nHost: localhost\r\n\r\n');
+	assert.equal((await connection.readResponse()).status, 401, 'the connection does not take another request');
 }
 
 /** A request without a token, which the upstream hears nothing of. */
@@ -96,165 +105,142 @@ async function forwarded(bytes: string, method = 'GET') {
 
 describe('a request line is refused', () => {
 	it('with another version of HTTP', async () => {
-		for (const version of [
-			'HTTP/0.9',
-			'HTTP/2.0',
-			'HTTP/3.0',
-			'HTTP/1.2',
-			'HTTP/1.9',
-			'HTTP/1.11',
-			'HTTP/11',
-			'HTTP/1',
-		]) {
-			await refused(head([], `GET /a ${version}`));
-		}
-		await refused('GET /a\r\n\r\n');
-		await refused('GET /a \r\n\r\n');
+		await refused(
+			['HTTP/0.9', 'HTTP/2.0', 'HTTP/3.0', 'HTTP/1.2', 'HTTP/1.9', 'HTTP/1.11', 'HTTP/11', 'HTTP/1'].map((version) =>
+				head([], `GET /a ${version}`),
+			),
+		);
+		await refused(['GET /a\r\n\r\n', 'GET /a \r\n\r\n']);
 	});
 
 	it('when it is none', async () => {
-		for (const line of [
-			...[
-				'GET',
-				'GET /a',
-				'/a HTTP/1.1',
+		await refused(
+			[
+				...[
+					'GET',
+					'GET /a',
+					'/a HTTP/1.1',
 
-				' GET /a HTTP/1.1',
-				'GET\t/a HTTP/1.1',
-			],
-			...['GET /a HTTP/1.1 ', 'GET /a http/1.1', 'GET /a HTTPS/1.1', 'GET /a\tHTTP/1.1', 'GET /a b HTTP/1.1'],
-			...['G\x00T /a HTTP/1.1', 'GÄT /a HTTP/1.1', 'GET: /a HTTP/1.1'],
-			...['\x16\x03\x01', '{"a": 1}', 'HTTP/1.1 200 OK'],
-		]) {
-			await refused(head([], line));
-		}
+					' GET /a HTTP/1.1',
+					'GET\t/a HTTP/1.1',
+				],
+				...['GET /a HTTP/1.1 ', 'GET /a http/1.1', 'GET /a HTTPS/1.1', 'GET /a\tHTTP/1.1', 'GET /a b HTTP/1.1'],
+				...['G\x00T /a HTTP/1.1', 'GÄT /a HTTP/1.1', 'GET: /a HTTP/1.1'],
+				...['\x16\x03\x01', '{"a": 1}', 'HTTP/1.1 200 OK'],
+			].map((line) => head([], line)),
+		);
 	});
 
 	it('with a control character or a line end of its own in the target', async () => {
-		for (const target of ['/a\x00b', '/a\x01b', '/a\x0bb', '/a\x7fb', '/a\rb', '/a\nb', '/a\r b']) {
-			await refused(head([], `GET ${target} HTTP/1.1`));
-		}
+		await refused(
+			['/a\x00b', '/a\x01b', '/a\x0bb', '/a\x7fb', '/a\rb', '/a\nb', '/a\r b'].map((target) =>
+				head([], `GET ${target} HTTP/1.1`),
+			),
+		);
 	});
 
 	it('with a target that is no path', async () => {
-		for (const target of ['*', 'ftp://localhost/a', 'http://user@localhost/a']) {
-			await refused(head([], `GET ${target} HTTP/1.1`), BAD_PATH);
-		}
+		await refused(
+			['*', 'ftp://localhost/a', 'http://user@localhost/a'].map((target) => head([], `GET ${target} HTTP/1.1`)),
+			BAD_PATH,
+		);
 		await refused(head([], 'OPTIONS * HTTP/1.1'), BAD_PATH);
-		for (const target of ['a', 'localhost:443', 'http://localhost#a', '?a', '']) {
-			await refused(head([], `GET ${target} HTTP/1.1`));
-		}
+		await refused(
+			['a', 'localhost:443', 'http://localhost#a', '?a', ''].map((target) => head([], `GET ${target} HTTP/1.1`)),
+		);
 	});
 
 	it('with a path that two readers might understand in two ways', async () => {
-		for (const target of [
-			'//x',
-			'/a\\b',
-			'/a#b',
-			'/%',
-			'/%zz',
-			'/a/%2e%2E/b',
-			'/a/../b',
-			'/a/.;x/b',
-			'/a/%252e/b',
-			'/%00',
-		]) {
-			await refused(head([], `GET ${target} HTTP/1.1`), BAD_PATH);
-		}
-		for (const target of ['/\xe4', '/\xff']) await refused(head([], `GET ${target} HTTP/1.1`));
+		await refused(
+			['//x', '/a\\b', '/a#b', '/%', '/%zz', '/a/%2e%2E/b', '/a/../b', '/a/.;x/b', '/a/%252e/b', '/%00'].map((target) =>
+				head([], `GET ${target} HTTP/1.1`),
+			),
+			BAD_PATH,
+		);
+		await refused(['/\xe4', '/\xff'].map((target) => head([], `GET ${target} HTTP/1.1`)));
 	});
 });
 
 describe('a head is refused', () => {
 	it('with a line that is folded, or that only seems to end', async () => {
-		for (const lines of [
-			...[
-				['X-A: b', ' c'],
-				['X-A: b', '\tc'],
-				[' X-A: b'],
-				['X-A: b\nX-C: d'],
-				['X-A: b\rX-C: d'],
-				['X-A: b\r\rX-C: d'],
-			],
-			...[['X-A: b\n'], ['X-A: b\r'], ['\rX-A: b'], ['\nX-A: b']],
-		]) {
-			await refused(head(lines));
-		}
-		await refused(head().replaceAll('\r\n', '\n'));
-		await refused(head().replaceAll('\r\n', '\r'));
-		await refused(head().replace('\r\n\r\n', '\n\n'));
-		await refused(head().replace('\r\n\r\n', '\r\n\n'));
-		await refused(head().replace('HTTP/1.1\r\n', 'HTTP/1.1\n'));
+		await refused(
+			[
+				...[
+					['X-A: b', ' c'],
+					['X-A: b', '\tc'],
+					[' X-A: b'],
+					['X-A: b\nX-C: d'],
+					['X-A: b\rX-C: d'],
+					['X-A: b\r\rX-C: d'],
+				],
+				...[['X-A: b\n'], ['X-A: b\r'], ['\rX-A: b'], ['\nX-A: b']],
+			].map((lines) => head(lines)),
+		);
+		await refused([
+			head().replaceAll('\r\n', '\n'),
+			head().replaceAll('\r\n', '\r'),
+			head().replace('\r\n\r\n', '\n\n'),
+			head().replace('\r\n\r\n', '\r\n\n'),
+			head().replace('HTTP/1.1\r\n', 'HTTP/1.1\n'),
+		]);
 	});
 
 	it('with a control character in a name or a value', async () => {
-		for (const line of [
-			'X-A: \x00',
-			'X-A: b\x00c',
-			'X-A: b\x01',
-			'X-A: b\x0bc',
-			'X-A: b\x7fc',
-			'X\x00A: b',
-			'X\x01: b',
-		]) {
-			await refused(head([line]));
-		}
+		await refused(
+			['X-A: \x00', 'X-A: b\x00c', 'X-A: b\x01', 'X-A: b\x0bc', 'X-A: b\x7fc', 'X\x00A: b', 'X\x01: b'].map((line) =>
+				head([line]),
+			),
+		);
 	});
 
 	it('with a name that is none', async () => {
-		for (const line of [
-			': b',
-			'X-A : b',
-			'X-A\t: b',
-			'X A: b',
-			'X-A',
-			'X(A): b',
-			'X-Ä: b',
-			'"X": b',
-			'X-A;: b',
-			'@: b',
-		]) {
-			await refused(head([line]));
-		}
+		await refused(
+			[': b', 'X-A : b', 'X-A\t: b', 'X A: b', 'X-A', 'X(A): b', 'X-Ä: b', '"X": b', 'X-A;: b', '@: b'].map((line) =>
+				head([line]),
+			),
+		);
 	});
 
 	it('without a Host, with two, or with one that is no authority', async () => {
 		await refused(head(['Host:']));
-		for (const lines of [
-			['Host: a', 'Host: b'],
-			['Host: a', 'Host: a'],
-			['Host: a', 'hOST: a'],
-		])
-			await refused(head(lines));
-		for (const host of ['a b', 'a/b', 'http://a', 'a@b', 'a,b c', 'a:b', '[::1', 'a?b', 'a#b', 'a\\b', 'ä']) {
-			await refused(head([`Host: ${host}`]));
-		}
+		await refused(
+			[
+				['Host: a', 'Host: b'],
+				['Host: a', 'Host: a'],
+				['Host: a', 'hOST: a'],
+			].map((lines) => head(lines)),
+		);
+		await refused(
+			['a b', 'a/b', 'http://a', 'a@b', 'a,b c', 'a:b', '[::1', 'a?b', 'a#b', 'a\\b', 'ä'].map((host) =>
+				head([`Host: ${host}`]),
+			),
+		);
 		await refused(head().replace('Host: localhost\r\n', ''));
 	});
 
 	it('when it tells the length of its body in two ways, or in none that is sure', async () => {
-		for (const lines of [
-			['Content-Length: 5', 'Transfer-Encoding: chunked'],
-			['Transfer-Encoding: chunked', 'Content-Length: 5'],
-			['Content-Length: 0', 'Transfer-Encoding: chunked'],
-			['Content-Length: 5', 'Content-Length: 5'],
-			['Content-Length: 5', 'Content-Length: 6'],
-			['Content-Length: 5', 'content-length: 5'],
-			...['+5', '-5', '5, 5', '5,5', '', '99999999999999999999', '0x5', '5.0', '5 5', '5a', "'5'", '٥'].map(
-				(length) => [`Content-Length: ${length}`],
-			),
-			...[
-				...['xchunked', 'chunked, identity', 'chunked, chunked', 'gzip, chunked', 'identity', 'gzip', '', 'chunkedd'],
-				...['chunked;a=b', '"chunked"', 'chunked,', ',chunked', 'chunk ed', 'chunked\x0b', '\x0bchunked'],
-			].map((coding) => [`Transfer-Encoding: ${coding}`]),
-			['Transfer-Encoding: chunked', 'Transfer-Encoding: chunked'],
-			['Transfer-Encoding: chunked', 'Transfer-Encoding: identity'],
-			['Transfer-Encoding: identity', 'Transfer-Encoding: chunked'],
-			['Transfer-Encoding : chunked'],
-			['Transfer-Encoding:', ' chunked'],
-		]) {
-			await refused(`${head(lines, 'POST /a HTTP/1.1')}5\r\nhello\r\n0\r\n\r\n`);
-		}
+		await refused(
+			[
+				['Content-Length: 5', 'Transfer-Encoding: chunked'],
+				['Transfer-Encoding: chunked', 'Content-Length: 5'],
+				['Content-Length: 0', 'Transfer-Encoding: chunked'],
+				['Content-Length: 5', 'Content-Length: 5'],
+				['Content-Length: 5', 'Content-Length: 6'],
+				['Content-Length: 5', 'content-length: 5'],
+				...['+5', '-5', '5, 5', '5,5', '', '99999999999999999999', '0x5', '5.0', '5 5', '5a', "'5'", '٥'].map(
+					(length) => [`Content-Length: ${length}`],
+				),
+				...[
+					...['xchunked', 'chunked, identity', 'chunked, chunked', 'gzip, chunked', 'identity', 'gzip', '', 'chunkedd'],
+					...['chunked;a=b', '"chunked"', 'chunked,', ',chunked', 'chunk ed', 'chunked\x0b', '\x0bchunked'],
+				].map((coding) => [`Transfer-Encoding: ${coding}`]),
+				['Transfer-Encoding: chunked', 'Transfer-Encoding: chunked'],
+				['Transfer-Encoding: chunked', 'Transfer-Encoding: identity'],
+				['Transfer-Encoding: identity', 'Transfer-Encoding: chunked'],
+				['Transfer-Encoding : chunked'],
+				['Transfer-Encoding:', ' chunked'],
+			].map((lines) => `${head(lines, 'POST /a HTTP/1.1')}5\r\nhello\r\n0\r\n\r\n`),
+		);
 		await refused(`${head(['Transfer-Encoding: chunked'], 'POST /a HTTP/1.0')}5\r\nhello\r\n0\r\n\r\n`);
 	});
 
@@ -282,20 +268,24 @@ describe('a body that is no HTTP', () => {
 	const bodyError: Refusal = { status: 400, body: 'body error' };
 
 	/** The upstream gets nothing, or, where bodies are streamed, a request that is never complete. */
-	async function broken(bytes: string): Promise<void> {
-		if (BODY_MODE === 'collected') return await refused(bytes, bodyError);
-		const before = stage.upstream.requests.length;
-		using connection = await h1Raw(stage.proxy);
-		connection.send(bytes);
-		await assertRefused(connection, bodyError);
-		await stage.counted({ '400 upstream': 1 });
-		if (stage.upstream.requests.length > before) {
-			await stage.upstream.until(({ requests }) => requests[before]!.state === 'aborted', 'the request to be aborted');
+	async function broken(...bodies: string[]): Promise<void> {
+		const all = bodies.map((body) => post() + body);
+		if (BODY_MODE === 'collected') return await refused(all, bodyError);
+		for (const bytes of all) {
+			const before = stage.upstream.requests.length;
+			using connection = await h1Raw(stage.proxy);
+			connection.send(bytes);
+			await assertRefused(connection, bodyError);
+			await stage.counted({ '400 upstream': 1 });
+			if (stage.upstream.requests.length > before) {
+				const aborted = () => stage.upstream.requests[before]!.state === 'aborted';
+				await stage.upstream.until(aborted, 'the request to be aborted');
+			}
 		}
 	}
 
 	it('in the size of a chunk', async () => {
-		for (const size of [
+		const sizes = [
 			'0x5',
 			'+5',
 			'-5',
@@ -309,35 +299,25 @@ describe('a body that is no HTTP', () => {
 			'5\r',
 			'5;a\n',
 			'5;a\x00b',
-		]) {
-			await broken(`${post()}${size}\r\nhello\r\n0\r\n\r\n`);
-		}
-		await broken(`${post()}5\nhello\n0\n\n`);
+		];
+		await broken(...sizes.map((size) => `${size}\r\nhello\r\n0\r\n\r\n`), '5\nhello\n0\n\n');
 	});
 
 	it('in the end of a chunk', async () => {
-		for (const end of ['', '\n', '\r', 'x\r\n', '\n\r']) await broken(`${post()}5\r\nhello${end}0\r\n\r\n`);
+		await broken(...['', '\n', '\r', 'x\r\n', '\n\r'].map((end) => `5\r\nhello${end}0\r\n\r\n`));
 	});
 
 	it('in a chunk extension of 20 kB', async () => {
-		await broken(`${post()}5;${'a'.repeat(20_000)}\r\nhello\r\n0\r\n\r\n`);
+		await broken(`5;${'a'.repeat(20_000)}\r\nhello\r\n0\r\n\r\n`);
 	});
 
 	it('in its trailers', async () => {
-		for (const trailer of [
-			'X A: b',
-			'X-A : b',
-			'X-A: b\x00',
-			'X-A: b\nX-C: d',
-			' X-A: b',
-			`X-A: ${'a'.repeat(20_000)}`,
-		]) {
-			await broken(`${post()}5\r\nhello\r\n0\r\n${trailer}\r\n\r\n`);
-		}
+		const trailers = ['X A: b', 'X-A : b', 'X-A: b\x00', 'X-A: b\nX-C: d', ' X-A: b', `X-A: ${'a'.repeat(20_000)}`];
+		await broken(...trailers.map((trailer) => `5\r\nhello\r\n0\r\n${trailer}\r\n\r\n`));
 	});
 
 	it('after a good beginning', async () => {
-		await broken(`${post()}5\r\nhello\r\n5\r\nworld\r\nx\r\n`);
+		await broken('5\r\nhello\r\n5\r\nworld\r\nx\r\n');
 	});
 
 	it('of a pipelined request: the one before it is answered first', async () => {
@@ -435,9 +415,11 @@ describe('bytes behind a request', () => {
 
 describe('a length', () => {
 	it('of seventeen digits and more is refused, whatever they are', async () => {
-		for (const length of ['00000000000000005', '10000000000000000', '9'.repeat(400)]) {
-			await refused(`${head([`Content-Length: ${length}`], 'POST /a HTTP/1.1')}hello`);
-		}
+		await refused(
+			['00000000000000005', '10000000000000000', '9'.repeat(400)].map(
+				(length) => `${head([`Content-Length: ${length}`], 'POST /a HTTP/1.1')}hello`,
+			),
+		);
 		// One digit less is a number that can be counted.
 		const { request } = await forwarded(`${head(['Content-Length: 0000000000000005'], 'POST /a HTTP/1.1')}hello`);
 		assert.equal(String(request.body), 'hello');
@@ -487,9 +469,12 @@ describe('an upgrade', () => {
 	const websocket = ['Upgrade: websocket', 'Connection: Upgrade', 'Sec-WebSocket-Key: a', 'Sec-WebSocket-Version: 13'];
 
 	it('to another protocol gets 501', async () => {
-		for (const protocol of ['websocket', 'WebSocket', 'TLS/1.3', 'HTTP/2.0', 'h2c, websocket', 'anything']) {
-			await refused(head([`Upgrade: ${protocol}`, 'Connection: Upgrade']), refusal);
-		}
+		await refused(
+			['websocket', 'WebSocket', 'TLS/1.3', 'HTTP/2.0', 'h2c, websocket', 'anything'].map((protocol) =>
+				head([`Upgrade: ${protocol}`, 'Connection: Upgrade']),
+			),
+			refusal,
+		);
 		await refused(head(['Upgrade: websocket']), { ...refusal, closes: false });
 		await refused(`${head([...websocket, 'Content-Length: 5'], 'POST /a HTTP/1.1')}hello`, refusal);
 		await refused(

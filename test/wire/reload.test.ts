@@ -454,4 +454,4 @@ describe('reloads under load', () => {
 });
 
 /** The long form is `bench/reload-drain.ts`. */
-const RELOADS = 40;
+const RELOADS = 16;

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer, type Server } from 'node:net';
@@ -217,48 +216,16 @@ describe('a start that fails', { concurrency: 3 }, () => {
 	test('names an address that this machine does not have', () =>
 		fails(1, /cannot listen on 192\.0\.2\.1:8443 \(--bind\): no interface/, { args: ['--bind', '192.0.2.1:8443'] }));
 
-	const usage: [what: string, args: string[], line: RegExp][] = [
-		['an unknown flag', ['--bogus'], /unknown option "--bogus"/],
-		['a flag that is nearly one', ['--worker=2'], /unknown option "--worker"; did you mean --workers\?/],
-		['a flag without its value', ['--config'], /--config: needs a value/],
-		['no address', ['--bind', 'localhost'], /--bind: must be HOST:PORT .*it has no port/],
-		['a port beyond 65535', ['--metrics-bind', '127.0.0.1:65536'], /--metrics-bind: must be HOST:PORT/],
-		['no workers', ['--workers', '0'], /--workers: must be a whole number from 1/],
-		[
-			'a flag given twice',
-			['--log-format', 'json', '--log-format', 'pretty'],
-			/--log-format: is given twice \("json" and "pretty"\)/,
-		],
-		[
-			'one address for both listeners',
-			['--bind', '127.0.0.1:1', '--metrics-bind', '127.0.0.1:1'],
-			/--metrics-bind: is the address of --bind/,
-		],
-		[
-			'a URL for an address',
-			['--bind', 'https://127.0.0.1:1'],
-			/--bind: must be HOST:PORT .*it is a URL, not an address; write 127\.0\.0\.1:1/,
-		],
-		['an unknown log format', ['--log-format', 'xml'], /--log-format: must be json or pretty/],
-	];
-	for (const [what, args, line] of usage) test(`is wrong usage with ${what}`, () => fails(2, line, { args }));
-
-	test('names a wrong variable, too', () =>
-		fails(2, /PROXY_BIND: must be HOST:PORT/, { flags: false, env: { PROXY_BIND: 'here' } }));
+	test('is wrong usage with an unknown flag and with a wrong variable, and names them', async () => {
+		await fails(2, /unknown option "--bogus"/, { args: ['--bogus'] });
+		await fails(2, /PROXY_BIND: must be HOST:PORT/, { flags: false, env: { PROXY_BIND: 'here' } });
+	});
 
 	const dir = temporaryFolder('start');
-	const notUtf8 = join(dir, 'latin1.toml');
-	writeFileSync(notUtf8, Buffer.from('# caf\xe9\n', 'latin1'));
-	const files: [what: string, path: string, line: RegExp][] = [
-		[
-			'a configuration that is not there',
-			join(dir, 'none.toml'),
-			/none\.toml: cannot be read: there is no such file; .*--config/,
-		],
-		['a configuration that is a directory', dir, /cannot be read: it is a directory/],
-		['a configuration that is not UTF-8', notUtf8, /latin1\.toml:1: is not UTF-8 text: byte 6 of the file is 0xe9/],
-	];
-	for (const [what, path, line] of files) test(`names ${what}`, () => fails(1, line, { args: ['--config', path] }));
+	test('names a configuration that is not there', () => {
+		const line = /none\.toml: cannot be read: there is no such file; .*--config/;
+		return fails(1, line, { args: ['--config', join(dir, 'none.toml')] });
+	});
 
 	test('names a file that it is not allowed to read', async (t) => {
 		const nobody = '65534';
@@ -273,32 +240,6 @@ describe('a start that fails', { concurrency: 3 }, () => {
 	const { server, caPath, publicKeyPath } = pki;
 	const tables = { cert_path: server.certPath, key_path: server.keyPath, client_ca_path: caPath };
 	const good = renderConfig({ tls: tables, jwt: { jwks_path: publicKeyPath }, routes: [] }).trimStart();
-	const route = (more: string) => `[[routes]]\nupstream = "http://127.0.0.1:9"\n${more}\n`;
-	const texts: [what: string, text: string, line: RegExp][] = [
-		['bad TOML', 'tenant_rps = \n', /config\.toml:1: is not valid TOML/],
-		['an unknown key', `${good}colour = 1\n`, /config\.toml:\d+: jwt\.colour: unknown key/],
-		['a key of the wrong type', `tenant_rps = "5"\n${good}`, /config\.toml:1: tenant_rps: must be a whole number/],
-		['a missing key', good.replace(/^key_path.*\n/m, ''), /config\.toml:\d+: tls\.key_path: is missing/],
-		[
-			'a cooldown of 0',
-			`${good}${route('prefix = "/"\ncooldown_secs = 0')}`,
-			/:\d+: routes\[0\]\.cooldown_secs: .*\[route "\/"\]/,
-		],
-		[
-			'two routes with one prefix',
-			`${good}${route('prefix = "/a"')}${route('prefix = "/a"')}`,
-			/:\d+: routes\[1\]\.prefix: "\/a" is already/,
-		],
-		[
-			'an upstream with a path',
-			`${good}${route('prefix = "/"').replace(':9', ':9/x')}`,
-			/routes\[0\]\.upstream: .*\[route "\/"\]/,
-		],
-	];
-	for (const [what, configText, line] of texts) {
-		test(`names file, line and key of ${what}`, () => fails(1, line, { configText }));
-	}
-
 	test('names what is wrong in the configuration and inside the files that it names at once, a line each', async () => {
 		const tls = {
 			cert_path: pki.writeFile('cut-short.crt', pki.server.certPem.slice(0, 300)),
@@ -314,68 +255,11 @@ describe('a start that fails', { concurrency: 3 }, () => {
 		assert.deepEqual(places, ['tenant_rps:', 'tls.cert_path', 'tls.key_path', 'jwt.jwks_path']);
 	});
 
-	test('hangs neither for tables that are nested 5,000 deep nor for a large file', async () => {
-		await fails(1, /config\.toml:1: is nested deeper than 8 levels/, { configText: `a = ${'['.repeat(5000)}` });
-		await fails(1, /cannot be read: it is larger than 1 MiB/, { configText: '#'.repeat(9 * 1024 * 1024) });
-	});
-
 	test('names every problem of the configuration at once, a line each', async () => {
 		const { code, stderr } = await outcome({ configText: `tenant_rps = -1\nbogus = 1\n${good}` });
 		assert.equal(code, 1);
 		assert.match(stderr, /^proxy: [^\n]*:1: tenant_rps: [^\n]*\nproxy: [^\n]*:2: bogus: unknown key[^\n]*\n$/);
 	});
-
-	const stranger = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
-	const encrypted = { type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'x' } as const;
-	const tls: [what: string, tls: () => NonNullable<ProxyOptions['tls']>, line: RegExp][] = [
-		[
-			'a certificate that is not there',
-			() => ({ cert_path: join(dir, 'none') }),
-			/tls\.cert_path \(.*none\): cannot be read: there is no such file/,
-		],
-		[
-			'a certificate that is none',
-			() => ({ cert_path: pki.writeFile('no.crt', 'hello') }),
-			/tls\.cert_path \(.*no\.crt\): holds no PEM certificate/,
-		],
-		[
-			'a certificate that is cut off',
-			() => ({ cert_path: pki.writeFile('cut.crt', pki.server.certPem.slice(0, 300)) }),
-			/tls\.cert_path \(.*cut\.crt\): .*cut off/,
-		],
-		[
-			'a certificate that is damaged',
-			() => ({ cert_path: pki.writeFile('bad.crt', pki.server.certPem.replace(/M/g, 'A')) }),
-			/tls\.cert_path \(.*bad\.crt\): .*not readable/,
-		],
-		[
-			'a key that is none',
-			() => ({ key_path: pki.writeFile('no.key', 'hello') }),
-			/tls\.key_path \(.*no\.key\): holds no PEM private key/,
-		],
-		[
-			'a key for another certificate',
-			() => ({ key_path: pki.writeFile('other.key', stranger.export({ type: 'pkcs8', format: 'pem' }) as string) }),
-			/tls\.key_path \(.*other\.key\): the key does not fit/,
-		],
-		[
-			'a key behind a pass phrase',
-			() => ({ key_path: pki.writeFile('locked.key', stranger.export(encrypted) as string) }),
-			/tls\.key_path \(.*locked\.key\): the key is encrypted/,
-		],
-		['a missing CA', () => ({ client_ca_path: join(dir, 'none') }), /tls\.client_ca_path \(.*none\): cannot be read/],
-		[
-			'an empty CA bundle',
-			() => ({ client_ca_path: pki.writeFile('empty.crt', '') }),
-			/tls\.client_ca_path \(.*empty\.crt\): holds no PEM certificate/,
-		],
-		[
-			'a CA bundle without a CA',
-			() => ({ client_ca_path: pki.server.certPath }),
-			/tls\.client_ca_path \(.*\): holds no CA certificate/,
-		],
-	];
-	for (const [what, files, line] of tls) test(`names ${what}`, () => fails(1, line, { tls: files() }));
 });
 
 /** Every folder on the way lets everybody in. */
@@ -499,7 +383,7 @@ describe('a signal during the start', { concurrency: 2 }, () => {
 	});
 
 	// From the moment when Node no longer dies of it, long before a line of ours has run.
-	for (const delayMs of [0, 20, 50, 100, 150, 200]) {
+	for (const delayMs of [0, 50, 100, 200]) {
 		test(`SIGUSR1 ${delayMs} ms after Node can take it opens no inspector and is a reload, once ready`, async (t) => {
 			if (!HAS_PROC) return t.skip('reads /proc');
 			await using proxy = await spawnProxy({
@@ -521,7 +405,7 @@ describe('a signal during the start', { concurrency: 2 }, () => {
 	}
 
 	// From our first statement on, long before anything is loaded that could read a file again.
-	for (const delayMs of [0, 50, 150]) {
+	for (const delayMs of [0, 100]) {
 		test(`SIGHUP ${delayMs} ms after it can be taken ends nothing and is a reload, once ready`, async (t) => {
 			if (!HAS_PROC) return t.skip('reads /proc');
 			await using proxy = await spawnProxy({ routes: [{ prefix: '/', upstream: upstream.url }] });

@@ -26,6 +26,8 @@ export class WakeList {
 	#taken = 0;
 	/** Of the main thread: how often it has met a place that is not written yet. */
 	#waits = 0;
+	/** Of the main thread: how many of the next places were counted before a thread died, and may never be written. */
+	#suspects = 0;
 
 	constructor(memory: WakeMemory) {
 		this.#flags = new Int32Array(memory.flags);
@@ -54,16 +56,21 @@ export class WakeList {
 	/** Main thread only, after a thread has died: it may have been about to add a place, which nobody else could add any more. */
 	forget(): void {
 		for (let place = 0; place < this.#flags.length; place++) Atomics.store(this.#flags, place, 0);
+		this.#suspects = (Atomics.load(this.#added, 0) - this.#taken) | 0;
 	}
 
-	/** A thread is between counting and writing: two instructions. One that has died there never writes, and is passed over. */
+	/**
+	 * A thread is between counting and writing. That is two instructions, but the system may let it sleep there for any time: its place is
+	 * waited for, or nobody would ever look at it. One that has died there never writes, and is passed over.
+	 */
 	#skip(): -1 {
-		if (++this.#waits > PATIENCE) this.#advance();
+		if (this.#suspects > 0 && ++this.#waits > PATIENCE) this.#advance();
 		return -1;
 	}
 
 	#advance(): void {
 		this.#waits = 0;
+		if (this.#suspects > 0) this.#suspects--;
 		this.#taken = (this.#taken + 1) | 0;
 	}
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { createPrivateKey, generateKeyPairSync, KeyObject, webcrypto } from 'node:crypto';
 import { before, describe, test } from 'node:test';
 import { type Authority, createAuthority, type Issued, issue } from '../../../src/cli/demo/pki.ts';
+import { loadX509 } from '../../../src/identity/x509.ts';
 import { readCertificates } from '../../../src/shared/certificates.ts';
 import type { TlsMaterial } from '../../../src/shared/messages.ts';
 import { judgeTlsMaterial, type TlsNames, validateTlsMaterial } from '../../../src/shared/tls-material.ts';
@@ -307,7 +308,7 @@ function rsaKey(modulusLength: number): string {
 
 /** For no use in particular: without an extended key usage. */
 async function selfSignedRsa(modulusLength: number): Promise<Pick<Issued, 'certPem' | 'keyPem'>> {
-	const { X509CertificateGenerator } = await import('@peculiar/x509');
+	const { X509CertificateGenerator } = await loadX509();
 	const signingAlgorithm = { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' };
 	const publicExponent = Uint8Array.of(1, 0, 1);
 	const keys = await webcrypto.subtle.generateKey({ ...signingAlgorithm, modulusLength, publicExponent }, true, [

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect as connectTcp, createServer as createTcpServer } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { type ConnectionOptions, connect, createServer, getCiphers, type Server } from 'node:tls';
+import { loadX509 } from '../../../src/identity/x509.ts';
 import type { TlsMaterial } from '../../../src/shared/messages.ts';
 import { listenerOptions, secureContextOptions, useSecureContext } from '../../../src/shared/tls-options.ts';
 import { type TestPki, testPki } from '../../fixtures/pki.ts';
@@ -24,7 +25,7 @@ before(async () => {
 
 /** Self-signed: nobody looks at it here. Everything else of the tests is ECDSA. */
 async function rsaIdentity(): Promise<Pick<TlsMaterial, 'cert' | 'key'>> {
-	const { X509CertificateGenerator } = await import('@peculiar/x509');
+	const { X509CertificateGenerator } = await loadX509();
 	const algorithm = { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' };
 	const keys = await webcrypto.subtle.generateKey(
 		{ ...algorithm, modulusLength: 2048, publicExponent: new Uint8Array([1, 0, 1]) },
