@@ -14,6 +14,7 @@ import { DEFAULT_BALANCING } from '../../../src/gates/balancing/settings.ts';
 import { UNLIMITED } from '../../../src/gates/quota.ts';
 import type { Rejection } from '../../../src/gates/rejection.ts';
 import { RouteTable } from '../../../src/gates/routes.ts';
+import { type BucketCounts, BucketTotal } from '../../../src/shared/bucket-counts.ts';
 import { QUEUE_RESULTS, QueueStats } from '../../../src/shared/queue-stats.ts';
 import { RouteStats } from '../../../src/shared/route-stats.ts';
 import { UpstreamLoad } from '../../../src/shared/upstream-load.ts';
@@ -80,6 +81,10 @@ class Client {
 	get verdict(): [number, string | undefined] {
 		return [this.status, this.refusal?.reason];
 	}
+}
+
+function sumMs(durations: BucketCounts): number {
+	return BucketTotal.of({ bounds: [1], exemplars: false }, [durations]).sumMs;
 }
 
 /** One worker, with a group of several upstreams. */
@@ -188,6 +193,12 @@ for (const mode of [collected, streaming]) {
 			await settle();
 			equal(client.status, 200);
 			deepEqual(edge.results, { served: 1 });
+			equal(
+				sumMs(second.upstream.durations),
+				5_000 + 1_000,
+				"the other request's round trip, and its own without the wait",
+			);
+			equal(sumMs(edge.plane.histograms.gates), 0);
 			equal(first.upstream.stats.read().retries.get('unreachable'), 1);
 			equal(first.sockets.length, 1);
 			edge.assertQuiet();

@@ -91,6 +91,17 @@ describe('a group of few places', () => {
 		);
 		assert.equal(other.connections.total, 2);
 	});
+
+	it('does so, too, where the request may go again to each of them', () => {
+		const only = testUpstream('a:1', new FakePlane());
+		const kept = [idle(only), idle(only)];
+		const group = new UpstreamGroup({ ...settings, upstreams: [only], weights: [1], limits: LIMITS });
+		assert.equal(group.admitOther(0, COOLDOWN_MS, 'tenant-a', []), only);
+		assert.deepEqual(
+			kept.map(({ isDestroyed }) => isDestroyed),
+			[true, false],
+		);
+	});
 });
 
 describe('connections at max_connections', () => {
