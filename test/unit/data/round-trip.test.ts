@@ -201,6 +201,8 @@ for (const mode of [collected, streaming]) {
 			equal(sumMs(edge.plane.histograms.gates), 0);
 			equal(first.upstream.stats.read().retries.get('unreachable'), 1);
 			equal(first.sockets.length, 1);
+			await edge.plane.pass(2 * QUEUE_TIMEOUT_MS);
+			deepEqual(edge.results, { served: 1 }, 'its time in the queue is over with its place');
 			edge.assertQuiet();
 		});
 
@@ -330,6 +332,25 @@ for (const mode of [collected, streaming]) {
 			await settle();
 			deepEqual([client.status, behind.status], [200, 200]);
 			edge.assertQuiet();
+		});
+
+		it('keeps nobody out of an upstream that has room, though the queue is full', async () => {
+			const { edge, first, client } = await refused({ ...LIMITED, queue: 1 });
+			const next = await edge.ask('other');
+			deepEqual([client.status, next.status, first.sockets.length], [0, 0, 2]);
+		});
+
+		it('is forgotten once it has left: nobody overtakes those who wait after it', async () => {
+			const { edge, first, second, under, client } = await refused();
+			client.exchange.onClientGone();
+			first.elsewhere.inc();
+			await edge.ask('waits');
+			equal(edge.waiting.total, 1);
+			new Client(edge, 'late');
+			under.answer();
+			await settle();
+			match(second.sockets.at(-1)!.sent, /x-proxy-tenant: waits/);
+			equal(edge.waiting.total, 1);
 		});
 
 		it('lets those go first who have been waiting', async () => {
