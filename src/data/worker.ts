@@ -74,7 +74,9 @@ class Worker {
 	readonly #listener: Listener;
 	readonly #onUnknownKey: OnUnknownKey;
 	#upstreams = new Map<number, Upstream>();
-	/** By the name of their `[[upstreams]]`. */
+	/** In force, by the name of their `[[upstreams]]`. */
+	#groups = new Map<string | undefined, UpstreamGroup>();
+	/** The same. */
 	readonly #rooms = new Map<string | undefined, WaitingRoom>();
 	/** What a `commit` will put into force. */
 	readonly #prepared = new Map<number, () => void>();
@@ -224,6 +226,7 @@ class Worker {
 					random: Math.random,
 					limits,
 					room: limits && this.#roomOf(name!, waiting!, limits),
+					before: name === undefined ? undefined : this.#groups.get(name),
 				}),
 		);
 		const routes = new RouteTable<Route>(
@@ -244,6 +247,7 @@ class Worker {
 		return () => {
 			const before = this.#upstreams;
 			this.#upstreams = new Map(upstreams.map((upstream, i) => [routing.upstreams[i]!.breakerId, upstream]));
+			this.#groups = new Map(groups.map((group) => [group.name, group]));
 			this.#plane.routes = routes;
 			for (const [i, upstream] of upstreams.entries()) {
 				upstream.connectBy(transports[i]!);

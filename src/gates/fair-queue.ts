@@ -1,3 +1,6 @@
+/** What became of a turn: it was used; this one had no use for it, though another one may have; there is nothing left for anybody. */
+export type Turn = 'taken' | 'passed' | 'over';
+
 /**
  * Who waits, in turns by tenant: the first of each tenant before the second of any. A tenant that sends a hundred at once delays itself,
  * and the one request of another tenant is behind at most one of each.
@@ -18,23 +21,21 @@ export class FairQueue<Tenant, Waiting> {
 		this.#size++;
 	}
 
-	/** Whose turn it is; `undefined`: nobody waits. */
-	get first(): Waiting | undefined {
-		for (const own of this.#tenants.values()) for (const waiting of own) return waiting;
-		return undefined;
-	}
-
-	/** The first one has had its turn: the next one of its tenant comes behind all other tenants. */
-	shift(): void {
+	/**
+	 * Offers turns, to the first of each tenant before the second of any, until one says that there is nothing left to take. Whoever has taken
+	 * its turn waits no longer, and the next one of its tenant comes behind all other tenants. Whoever passes keeps its place among those of its tenant.
+	 */
+	serve(offer: (waiting: Waiting) => Turn): void {
+		// A tenant that is put behind the others comes again in this very loop.
 		for (const [tenant, own] of this.#tenants) {
 			for (const waiting of own) {
-				own.delete(waiting);
+				const turn = offer(waiting);
+				if (turn === 'over') return;
+				if (turn === 'passed') continue;
+				this.remove(tenant, waiting);
+				if (this.#tenants.delete(tenant)) this.#tenants.set(tenant, own);
 				break;
 			}
-			this.#size--;
-			this.#tenants.delete(tenant);
-			if (own.size > 0) this.#tenants.set(tenant, own);
-			return;
 		}
 	}
 

@@ -1,5 +1,16 @@
-/** What became of requests that had to wait for an upstream: `full` and `timeout` are 503 `overloaded`, `gone`: the client had left. */
-export const QUEUE_RESULTS = ['served', 'full', 'timeout', 'gone'] as const;
+/** What became of requests that had to wait for an upstream. */
+export const QUEUE_RESULTS = [
+	/** They left for it. */
+	'served',
+	/** There was no room for them, or they made room for another tenant's. */
+	'full',
+	/** They had waited for as long as they may. */
+	'timeout',
+	/** When their turn came, no breaker admitted them. */
+	'unavailable',
+	/** The client had left. */
+	'gone',
+] as const;
 export type QueueResult = (typeof QUEUE_RESULTS)[number];
 
 /** Counts of one upstream. Each worker writes cells of its own, and readers add them up. */

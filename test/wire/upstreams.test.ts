@@ -316,14 +316,20 @@ for (const protocol of PROTOCOLS) {
 			const group = take('budget');
 			await group.upstreams[0]!.stop();
 			await using client = await connect(protocol, proxy);
-			const statuses = [];
-			for (let i = 0; i < 60; i++) statuses.push((await client.request({ path: group.path })).status);
+			const ask = async (times: number) => {
+				const statuses = [];
+				for (let i = 0; i < times; i++) statuses.push((await client.request({ path: group.path })).status);
+				return statuses;
+			};
+			const statuses = await ask(60);
 			const lost = statuses.filter((status) => status === 502).length;
 			ok(lost > 0 && lost < 15, `${lost}`);
 			equal(statuses.indexOf(502) > 20, true, 'the first ones are within the budget');
 			equal(await retries('unreachable', group, 0), 30 - lost);
 			const denied = { upstream: group.upstreams[0]!.authority, group: group.name };
 			equal(await proxy.metric('proxy_upstream_retries_denied_total', denied), lost);
+			equal((await proxy.reload()).routes.message, 'routing table reloaded');
+			ok((await ask(12)).includes(502), 'a reload brings no new budget');
 		});
 	});
 }

@@ -327,7 +327,7 @@ export const FAMILIES = {
 	queued: {
 		name: 'proxy_upstream_queued_total',
 		type: 'counter',
-		help: 'Requests that found their upstream at its limits, by what became of them: served after a wait, refused with 503 overloaded because the queue was full or the wait took too long (timeout), or gone: the client had left.',
+		help: 'Requests that found their upstream at its limits, by what became of them: served after a wait, refused because the queue was full or the wait took too long (timeout), or because no breaker admitted them any more (unavailable), or gone: the client had left.',
 		labels: { group: 'name of the [[upstreams]] that has limits', result: QUEUE_RESULTS },
 	},
 	dnsLookups: {

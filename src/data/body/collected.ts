@@ -4,9 +4,10 @@ import type { RequestHead } from '../../gates/headers.ts';
 import type { Rejection } from '../../gates/rejection.ts';
 import * as rejection from '../../gates/rejection.ts';
 import type { AnswerFields } from '../answer-fields.ts';
-import { Exchange, lengthLine, noBody } from '../exchange.ts';
+import { Exchange } from '../exchange.ts';
 import type { OutgoingBody } from '../upstream/connection.ts';
 import { ByteCollector } from './byte-collector.ts';
+import { lengthLine, noBody } from './outgoing-body.ts';
 
 /** Which of the two body modes this build has. */
 export const bodyMode = 'collected';
@@ -143,7 +144,7 @@ export class BodyExchange extends Exchange {
 		this.client.answer(this.#status, this.answerFields(sized), this.#responseHasBody ? (body ?? '') : undefined);
 	}
 
-	protected override timedOut(): void {
+	override onDeadline(): void {
 		if (this.#reading) this.refuse(rejection.SLOW_CLIENT);
 		else if (this.answered) this.breakOff(STOPPED_READING);
 		else this.upstreamTimedOut('timeout');

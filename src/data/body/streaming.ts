@@ -6,8 +6,9 @@ import * as rejection from '../../gates/rejection.ts';
 import { silenceCause } from '../../shared/causes.ts';
 import type { Limits } from '../../shared/limits.ts';
 import type { AnswerFields } from '../answer-fields.ts';
-import { Exchange, lengthLine, NO_PIECES, noBody } from '../exchange.ts';
+import { Exchange } from '../exchange.ts';
 import type { OutgoingBody } from '../upstream/connection.ts';
+import { lengthLine, NO_PIECES, noBody } from './outgoing-body.ts';
 
 /** Which of the two body modes this build has. */
 export const bodyMode = 'streaming';
@@ -157,7 +158,7 @@ export class BodyExchange extends Exchange {
 		this.plane.deadlines.upstream.add(this);
 	}
 
-	protected override timedOut(): void {
+	override onDeadline(): void {
 		if (!this.answered) return this.upstreamTimedOut(this.#uploadComplete ? 'timeout' : 'abandoned');
 		// Whoever did not move is at fault: the upstream, unless it waits for a client that takes nothing or owes it a body.
 		if (this.connection !== undefined && !this.#clientBlocked && this.#uploadComplete) {

@@ -20,6 +20,8 @@ export interface GroupParts extends BalancingSettings {
 	/** What each of them may have at once, and where requests wait that are over it; `undefined`: no limit. */
 	readonly limits?: UpstreamLimits | undefined;
 	readonly room?: WaitingRoom | undefined;
+	/** The group of that name in the routing table of before: what it has counted goes on. */
+	readonly before?: UpstreamGroup | undefined;
 }
 
 /** The addresses among which a route's requests are spread, each behind a breaker of its own. */
@@ -45,13 +47,15 @@ export class UpstreamGroup implements Candidates {
 	readonly #limits: UpstreamLimits | undefined;
 	/** Where there is nothing to choose, and nothing to count. */
 	readonly #simple: Upstream | undefined;
+	readonly #choice: string;
 	readonly #balancer: Balancer;
 	/** Of the choice at hand. */
 	#now = 0;
 	#cooldownMs = 0;
 	#tried: readonly Upstream[] = NONE;
 
-	constructor({ name, upstreams, weights, balance, slowStartMs, retries, random, limits, room }: GroupParts) {
+	constructor(parts: GroupParts) {
+		const { name, upstreams, weights, balance, slowStartMs, retries, random, limits, room, before } = parts;
 		const isOne = upstreams.length === 1;
 		this.name = name;
 		this.upstreams = upstreams;
@@ -61,11 +65,14 @@ export class UpstreamGroup implements Candidates {
 		this.#limits = limits;
 		this.#simple = limits === undefined ? this.only : undefined;
 		this.retries = retries;
-		this.retryBudget = isOne || retries === 0 ? undefined : new RetryBudget();
+		this.retryBudget = isOne || retries === 0 ? undefined : (before?.retryBudget ?? new RetryBudget());
 		this.#weights = weights;
 		this.#slowStartMs = slowStartMs;
 		const addresses = upstreams.map(({ authority }) => authority);
-		this.#balancer = createBalancer(balance, addresses, weights, random);
+		// All that a choice depends on, beside the moment.
+		this.#choice = JSON.stringify([balance, addresses, weights]);
+		const isAsBefore = before !== undefined && this.#choice === before.#choice;
+		this.#balancer = isAsBefore ? before.#balancer : createBalancer(balance, addresses, weights, random);
 	}
 
 	/**
@@ -84,7 +91,7 @@ export class UpstreamGroup implements Candidates {
 		return this.admitOther(now, cooldownMs, tenant, NONE);
 	}
 
-	/** The same for a request that the upstreams `tried` did not take. */
+	/** The same for a request that the upstreams `tried` did not take: it gets a connection that nobody has used. */
 	admitOther(now: number, cooldownMs: number, tenant: string, tried: readonly Upstream[]): Upstream | undefined {
 		this.#now = now;
 		this.#cooldownMs = cooldownMs;
@@ -101,6 +108,15 @@ export class UpstreamGroup implements Candidates {
 		}
 	}
 
+	/** What `admitOther` would find: an upstream; only such as are at a limit; none whose breaker admits it. Takes nothing. */
+	lookForOther(now: number, cooldownMs: number, tried: readonly Upstream[]): 'free' | 'full' | 'none' {
+		this.#now = now;
+		this.#cooldownMs = cooldownMs;
+		this.#tried = tried;
+		if (this.upstreams.some((_, i) => this.admits(i))) return 'free';
+		return this.upstreams.some((_, i) => this.#breakerAdmits(i)) ? 'full' : 'none';
+	}
+
 	/** For a request that is sent once more to the upstream that has not taken it, on another connection. */
 	again(upstream: Upstream, now: number): boolean {
 		if (!this.#counted(upstream)) return false;
@@ -114,7 +130,7 @@ export class UpstreamGroup implements Candidates {
 		const { breaker, pool, load } = upstream;
 		this.admission = breaker.admit(this.#now, this.#cooldownMs);
 		if (this.admission !== REFUSED) {
-			if (this.#limits === undefined || pool.reserve(this.#now, this.#tried.length > 0)) return true;
+			if (this.#limits === undefined || pool.reserve(this.#now, this.#tried !== NONE)) return true;
 			breaker.report(this.admission, 'abandoned');
 		}
 		if (this.counts) load.dec();
@@ -154,4 +170,5 @@ export class UpstreamGroup implements Candidates {
 	}
 }
 
+/** Of a request that has not been sent yet. */
 const NONE: readonly Upstream[] = [];

@@ -4,23 +4,57 @@ import type { UpstreamLimits, WaitingSeed } from '../../shared/messages.ts';
 import { QueueStats } from '../../shared/queue-stats.ts';
 import { UpstreamLoad } from '../../shared/upstream-load.ts';
 import { WakeUp } from '../../shared/wake-up.ts';
+import { Timed } from '../deadlines.ts';
+import type { DataPlane, PlaneDeadlines } from '../plane.ts';
 import { STEP, type TurnEnd } from '../turn-end.ts';
 import type { UpstreamGroup } from './group.ts';
 
 /** Longer than another thread takes to wake up. */
 const CEDE_MS = 1;
 
+/** What became of a request's turn: it has left for the upstream; no breaker admits it any more, and it was refused; there is no room for it. */
+export type Departure = 'served' | 'unavailable' | 'full';
+
 /** A request that waits. */
 export interface Waiting {
+	/** It was sent before, and has to leave for another upstream: where that has no room, others need not wait for it. */
+	readonly isRetry: boolean;
 	/**
-	 * Leaves for the upstream, or is refused. Never throws.
+	 * Its turn. Never throws.
 	 *
 	 * @param group that is in force: it need not be the one that was when the waiting began.
-	 * @returns `false`: there is still no room for it.
+	 * @returns `full`: it goes on waiting.
 	 */
-	depart(now: number, group: UpstreamGroup): boolean;
-	/** It waits no longer: its place is another tenant's. Never throws. */
-	giveUp(): void;
+	depart(now: number, group: UpstreamGroup): Departure;
+	/** It waits no longer: its place is another tenant's, or its time is over. Never throws. */
+	giveUp(why: 'full' | 'timeout'): void;
+}
+
+/** Where one request waits, and for how long. */
+export class Place extends Timed {
+	readonly tenant: string;
+	readonly waiting: Waiting;
+	/** Monotonic milliseconds when the waiting began. */
+	readonly since: number;
+	readonly #room: WaitingRoom;
+
+	constructor(room: WaitingRoom, tenant: string, waiting: Waiting, since: number) {
+		super();
+		this.#room = room;
+		this.tenant = tenant;
+		this.waiting = waiting;
+		this.since = since;
+	}
+
+	override onDeadline(): void {
+		this.leave('timeout');
+		this.waiting.giveUp('timeout');
+	}
+
+	/** The request waits no longer, and has not departed. */
+	leave(result: 'timeout' | 'gone'): void {
+		this.#room.leave(this, result);
+	}
 }
 
 /**
@@ -29,7 +63,9 @@ export interface Waiting {
  */
 export class WaitingRoom {
 	readonly stats: QueueStats;
-	readonly #queue = new FairQueue<string, Waiting>();
+	readonly #queue = new FairQueue<string, Place>();
+	/** How many of them are retries. */
+	#retries = 0;
 	/** Requests that wait, in all threads. */
 	readonly #count: UpstreamLoad;
 	readonly #freed: WakeUp;
@@ -37,6 +73,7 @@ export class WaitingRoom {
 	readonly #wanted: WakeUp;
 	readonly #clock: Clock;
 	readonly #turnEnd: TurnEnd;
+	readonly #deadlines: PlaneDeadlines;
 	#limits: UpstreamLimits;
 	#group: UpstreamGroup | undefined;
 	/** How often had been rung before somebody was told to wait. */
@@ -52,7 +89,7 @@ export class WaitingRoom {
 		seed: WaitingSeed,
 		limits: UpstreamLimits,
 		worker: number,
-		{ clock, turnEnd }: { readonly clock: Clock; readonly turnEnd: TurnEnd },
+		{ clock, turnEnd, deadlines }: Pick<DataPlane, 'clock' | 'turnEnd' | 'deadlines'>,
 	) {
 		this.stats = new QueueStats(seed.stats, worker);
 		this.#count = new UpstreamLoad(seed.count, worker);
@@ -61,6 +98,7 @@ export class WaitingRoom {
 		this.#limits = limits;
 		this.#clock = clock;
 		this.#turnEnd = turnEnd;
+		this.#deadlines = deadlines;
 	}
 
 	/**
@@ -75,12 +113,18 @@ export class WaitingRoom {
 		this.#serveSoon();
 	}
 
-	get timeoutMs(): number {
-		return this.#limits.queueTimeoutMs;
-	}
-
 	get isEmpty(): boolean {
 		return this.#queue.size === 0;
+	}
+
+	/** Whether somebody waits whose turn comes before that of a request which could leave now. @param isRetry as in `Waiting`. */
+	comesFirst(isRetry: boolean): boolean {
+		return this.#queue.size > (isRetry ? 0 : this.#retries);
+	}
+
+	/** Whether as many wait as may. */
+	get isFull(): boolean {
+		return this.#count.total >= this.#limits.queue;
 	}
 
 	/**
@@ -103,30 +147,40 @@ export class WaitingRoom {
 		}, CEDE_MS);
 	}
 
-	/** @returns `false`: as many wait as may, and no tenant of this thread has more of them. */
-	enter(tenant: string, waiting: Waiting): boolean {
+	/** @returns `undefined`: as many wait as may, and no tenant of this thread has more of them. */
+	enter(tenant: string, waiting: Waiting): Place | undefined {
 		if (!this.#count.tryInc(this.#limits.queue)) {
 			this.stats.count('full');
 			// A burst that fills the queue must not keep other tenants out of it.
 			const most = this.#queue.lastOfMost(tenant);
-			if (most === undefined) return false;
+			if (most === undefined) return undefined;
 			const [loser, last] = most;
 			this.#queue.remove(loser, last);
-			last.giveUp();
+			this.#ended(last);
+			last.waiting.giveUp('full');
 		}
-		this.#queue.add(tenant, waiting);
+		const place = new Place(this, tenant, waiting, this.#clock.now());
+		this.#queue.add(tenant, place);
+		if (waiting.isRetry) this.#retries++;
+		this.#deadlines.ofUpstream(this.#limits.queueTimeoutMs).add(place);
 		if (this.#limits.maxConnections !== undefined) this.#wanted.ring();
 		// What has become free since it was looked for.
 		this.#serveSoon();
-		return true;
+		return place;
 	}
 
-	/** It waits no longer, and has not departed. */
-	leave(tenant: string, waiting: Waiting, result: 'timeout' | 'gone'): void {
+	/** For `Place`. */
+	leave(place: Place, result: 'timeout' | 'gone'): void {
 		// A fault of ours may have ended its turn after all.
-		if (!this.#queue.remove(tenant, waiting)) return;
+		if (!this.#queue.remove(place.tenant, place)) return;
+		this.#ended(place);
 		this.#count.dec();
 		this.stats.count(result);
+	}
+
+	#ended(place: Place): void {
+		place.cancelDeadline();
+		if (place.waiting.isRetry) this.#retries--;
 	}
 
 	/** A request or a connection of this thread has ended. */
@@ -149,12 +203,15 @@ export class WaitingRoom {
 		if (this.#cedes) return;
 		this.#seen = this.#freed.count;
 		const now = this.#clock.now();
-		for (let first = this.#queue.first; first !== undefined; first = this.#queue.first) {
-			if (!first.depart(now, this.#group!)) break;
-			this.#queue.shift();
+		this.#queue.serve((place) => {
+			const { waiting } = place;
+			const departure = waiting.depart(now, this.#group!);
+			if (departure === 'full') return waiting.isRetry ? 'passed' : 'over';
+			this.#ended(place);
 			this.#count.dec();
-			this.stats.count('served');
-		}
+			this.stats.count(departure);
+			return 'taken';
+		});
 		this.#listen();
 	};
 

@@ -5,7 +5,7 @@ import type { Upstream } from '../../../../src/data/plane.ts';
 import type { UpstreamConnection } from '../../../../src/data/upstream/connection.ts';
 import { UpstreamGroup } from '../../../../src/data/upstream/group.ts';
 import { UpstreamPool } from '../../../../src/data/upstream/pool.ts';
-import { WaitingRoom } from '../../../../src/data/upstream/waiting-room.ts';
+import { type Waiting, WaitingRoom } from '../../../../src/data/upstream/waiting-room.ts';
 import { BALANCES, DEFAULT_BALANCING } from '../../../../src/gates/balancing/settings.ts';
 import { NORMAL } from '../../../../src/gates/breaker.ts';
 import { QueueStats } from '../../../../src/shared/queue-stats.ts';
@@ -91,6 +91,17 @@ describe('a group of few places', () => {
 		);
 		assert.equal(other.connections.total, 2);
 	});
+
+	it('does so, too, where the request may go again to each of them', () => {
+		const only = testUpstream('a:1', new FakePlane());
+		const kept = [idle(only), idle(only)];
+		const group = new UpstreamGroup({ ...settings, upstreams: [only], weights: [1], limits: LIMITS });
+		assert.equal(group.admitOther(0, COOLDOWN_MS, 'tenant-a', []), only);
+		assert.deepEqual(
+			kept.map(({ isDestroyed }) => isDestroyed),
+			[true, false],
+		);
+	});
 });
 
 describe('connections at max_connections', () => {
@@ -132,18 +143,17 @@ describe('a thread with requests that wait', () => {
 			room: new WaitingRoom(seed, { ...LIMITS, queue: 100 }, worker, plane),
 			connections: new UpstreamLoad(memory, worker),
 		})) as [Thread, Thread];
-		const waits = () => ({ depart: () => false, giveUp: () => {} });
+		const waits = (): Waiting => ({ isRetry: false, depart: () => 'full', giveUp: () => {} });
 		here.connections.inc();
 		assert.equal(here.room.owes(here.connections), false, 'nobody waits');
 		for (let i = 0; i < 50; i++) here.room.enter('heavy', waits());
 		assert.equal(here.room.owes(here.connections), false, 'only its own wait');
-		const light = waits();
-		there.room.enter('light', light);
+		const light = there.room.enter('light', waits())!;
 		assert.equal(here.room.owes(here.connections), true, 'it has the only one');
 		there.connections.inc();
 		assert.equal(here.room.owes(here.connections), false, 'each has one');
-		there.room.leave('light', light, 'gone');
-		there.room.leave('light', light, 'gone');
+		light.leave('gone');
+		light.leave('gone');
 		assert.equal(there.room.stats.total('gone'), 1, 'it leaves once');
 		assert.equal(there.room.owes(there.connections), true, 'the other one has no use for its own');
 	});
@@ -179,10 +189,11 @@ describe('requests that wait', () => {
 			room.use(limits, before);
 			assert.ok(before.admit(0, COOLDOWN_MS, 'tenant-a'));
 			const left: boolean[] = [];
-			const waits = () => ({
-				depart: (now: number, group: UpstreamGroup) => {
+			const waits = (): Waiting => ({
+				isRetry: false,
+				depart: (now, group) => {
 					left.push(group.admit(now, COOLDOWN_MS, 'tenant-a') !== undefined);
-					return left.at(-1)!;
+					return left.at(-1) ? 'served' : 'full';
 				},
 				giveUp: () => {},
 			});
@@ -201,11 +212,11 @@ describe('requests that wait', () => {
 		const { room } = testRoom(new FakePlane());
 		const gone: string[] = [];
 		const enter = (tenant: string, name: string) =>
-			room.enter(tenant, { depart: () => false, giveUp: () => void gone.push(name) });
+			room.enter(tenant, { isRetry: false, depart: () => 'full', giveUp: () => void gone.push(name) });
 		for (let i = 0; i < limits.queue; i++) assert.ok(enter('heavy', `heavy-${i}`));
-		assert.equal(enter('heavy', 'one too many'), false);
+		assert.equal(enter('heavy', 'one too many'), undefined);
 		for (let i = 0; i < limits.queue / 2; i++) assert.ok(enter('light', `light-${i}`));
-		assert.equal(enter('light', 'more than the other one'), false);
+		assert.equal(enter('light', 'more than the other one'), undefined);
 		assert.deepEqual(gone, ['heavy-9', 'heavy-8', 'heavy-7', 'heavy-6', 'heavy-5']);
 		assert.equal(room.stats.total('full'), 7);
 	});
@@ -217,7 +228,11 @@ describe('requests that wait', () => {
 		upstream.pool.retire(room);
 		room.use(limits, groupOf(limits));
 		let asked = 0;
-		room.enter('tenant-a', { depart: () => ++asked > 2, giveUp: () => {} });
+		room.enter('tenant-a', {
+			isRetry: false,
+			depart: () => (++asked > 2 ? 'served' : 'full'),
+			giveUp: () => {},
+		});
 		await settle();
 		assert.equal(asked, 1);
 		upstream.pool.freed();

@@ -96,6 +96,24 @@ describe('a group of addresses', () => {
 		]);
 	});
 
+	it('goes on with what it has counted where a reload makes it anew', () => {
+		const all = [upstream(1), upstream(2), upstream(3)];
+		const parts = { balance: 'round-robin', random: () => 0 } as const;
+		const first = group(all, parts);
+		assert.equal(first.admit(0, COOLDOWN_MS, 't'), all[0]);
+		first.retryBudget!.retry(0);
+		const second = group(all, { ...parts, before: first, slowStartMs: 1_000 });
+		assert.equal(second.retryBudget, first.retryBudget);
+		assert.deepEqual(
+			all.map(() => second.admit(5_000, COOLDOWN_MS, 't')),
+			[all[1], all[2], all[0]],
+		);
+		const fewer = group(all.slice(1), { ...parts, before: second });
+		assert.equal(fewer.retryBudget, first.retryBudget, 'the budget is for whatever its addresses are');
+		assert.equal(fewer.admit(5_000, COOLDOWN_MS, 't'), all[1], 'the turns begin anew');
+		assert.equal(group(all.slice(2), { ...parts, before: second }).retryBudget, undefined);
+	});
+
 	it('chooses and counts nothing where there is one address, and counts only what is looked at', () => {
 		const one = group([upstream(1)]);
 		assert.deepEqual([one.counts, one.retryBudget, one.only], [false, undefined, one.upstreams[0]]);

@@ -1,0 +1,14 @@
+import type { OutgoingBody } from '../upstream/connection.ts';
+
+/** A request without a body. POST and its like say so, since their servers expect one (RFC 9110 section 8.6). */
+export function noBody(method: string): OutgoingBody {
+	return method === 'POST' || method === 'PUT' || method === 'PATCH' ? EMPTY_BODY : NO_BODY;
+}
+
+export function lengthLine(bytes: number): string {
+	return `content-length: ${bytes}\r\n`;
+}
+
+export const NO_PIECES: readonly Buffer[] = [];
+const NO_BODY: OutgoingBody = { framing: '', pieces: NO_PIECES, complete: true };
+const EMPTY_BODY: OutgoingBody = { framing: lengthLine(0), pieces: NO_PIECES, complete: true };
