@@ -473,6 +473,9 @@ describe('TLS to the upstreams of a table', () => {
 		upstreams.apply(plan);
 		assert.deepEqual(upstreams.seed(plan, 0).groups[0]!.tls, seed().get('x:1'));
 		assert.deepEqual(tlsOf(plan), [...seed().values()]);
+		const whole = upstreams.plan([overTls], seed({ serverName: 'x.internal.' }));
+		upstreams.apply(whole);
+		assert.equal(find(upstreams, 'x:1').tls?.servername, 'x.internal', 'RFC 6066 section 3: without the dot');
 	});
 
 	test('keeps the breaker when it changes, and is another one to the probes once the table is in force', () => {
