@@ -398,8 +398,8 @@ const MAX_DEPARTED = 256;
 function ruleOf({ prefix, group, cooldownMs, opening, forwarding }: RouteConfig): string {
 	const { failures, tenants } = opening;
 	const isTls = group.tls !== undefined;
-	const host = nameOf(forwarding) ?? group.dns?.hostField;
-	return JSON.stringify([prefix, groupKey(group), isTls, cooldownMs, failures, tenants, group.health, host]);
+	const hosts = [nameOf(forwarding), group.dns?.hostField];
+	return JSON.stringify([prefix, groupKey(group), isTls, cooldownMs, failures, tenants, group.health, hosts]);
 }
 
 /**

@@ -104,9 +104,10 @@ describe('Host of probes', () => {
 
 	test('and of requests is the new name when another one is asked of DNS, also of an address that both have', () => {
 		const upstreams = testUpstreams();
-		upstreams.apply(planned(upstreams, [fromDns('/a')]));
+		const routes = (change = {}) => [fromDns('/a', change), by(fromDns('/b', change), { name: 'b.internal' })];
+		upstreams.apply(planned(upstreams, routes()));
 		const before = upstreams.seed(upstreams.current, 0).upstreams[0]!;
-		const plan = planned(upstreams, [fromDns('/a', { host: 'y.test', authority: 'y.test:1', hostField: 'y.test:1' })]);
+		const plan = planned(upstreams, routes({ host: 'y.test', authority: 'y.test:1', hostField: 'y.test:1' }));
 		const after = upstreams.seed(plan, 0).upstreams[0]!;
 		assert.equal(after.hostField, 'y.test:1');
 		assert.notEqual(after.breakerId, before.breakerId, 'a worker keeps what has the same id');
