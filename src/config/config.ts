@@ -27,12 +27,8 @@ export interface UpstreamAddress {
 	readonly hostField?: string | undefined;
 }
 
-/** A name whose addresses are asked of DNS. */
-export interface DnsSource {
-	/** `host:port`, for `Host` and for messages. */
-	readonly authority: string;
-	readonly host: string;
-	readonly port: number;
+/** A name whose addresses are asked of DNS. Its `hostField` is that of all of them. */
+export interface DnsSource extends UpstreamAddress {
 	/** `address:port` of the server that is asked; `undefined`: as the machine has it. */
 	readonly server: string | undefined;
 	/** How long an answer holds, unless its TTL is shorter, ms. */

@@ -105,7 +105,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 		() => sharing.inWords,
 	);
 	const sources = metricSources(options, state, pool, remoteKeys, addresses, tracing, sharing);
-	const status = options.statusPage ? createStatus(options, state, sources, readiness) : undefined;
+	const status = options.statusPage ? createStatus(options, state, sources, addresses, readiness) : undefined;
 	const metrics = await startMetrics(metricsBind, sources, readiness, log, status?.routes);
 	await Promise.all([
 		proveUpstreams(config.routes, state, addresses, prober),
@@ -338,13 +338,15 @@ function createStatus(
 	{ files: { config }, log }: SupervisorOptions,
 	{ clock, inForce, memory, upstreams }: ProcessState,
 	metrics: MetricSources,
+	addresses: DnsAddresses,
 	readiness: Readiness,
 ): StatusPages {
 	const { tenants, hosts } = config.status;
 	const faults = new RateLimitedLog(log, clock);
 	const routing = () => upstreams.current;
+	const names = () => addresses.all;
 	return new StatusPages({
-		source: new FactReader({ metrics, routing, inForce, readiness, memory, tenants }),
+		source: new FactReader({ metrics, routing, names, inForce, readiness, memory, tenants }),
 		hosts,
 		timers: systemTimers,
 		now: () => clock.now(),

@@ -10,7 +10,8 @@ import type { RouteSeed, RoutingSeed, UpstreamSeed, UpstreamTlsSeed, WaitingSeed
 import { QueueStats } from '../shared/queue-stats.ts';
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import { RouteStats } from '../shared/route-stats.ts';
-import { type LastTransition, TransitionCounts, UpstreamStats } from '../shared/stats.ts';
+import { UpstreamStats } from '../shared/stats.ts';
+import { type LastTransition, TransitionCounts } from '../shared/transition-counts.ts';
 import { UpstreamLoad } from '../shared/upstream-load.ts';
 import { createUpstreamContext, upstreamTlsOptions } from '../shared/upstream-tls.ts';
 import { WakeUp } from '../shared/wake-up.ts';
@@ -18,7 +19,8 @@ import type { UpstreamTlsMaterial } from './files/upstream-tls-files.ts';
 
 /** One address of the table in force, or of one that is being prepared. */
 export interface Upstream {
-	readonly address: UpstreamAddress;
+	/** Its `hostField` is that of probes. Another one with each table that is applied. */
+	address: UpstreamAddress;
 	/** Of its `[[upstreams]]`; `undefined`: a route's URL. */
 	readonly group: string | undefined;
 	readonly breaker: BreakerCell;
@@ -63,6 +65,8 @@ export interface UpstreamGroup {
 	readonly waiting: WaitingSeed | undefined;
 	/** `undefined`: plain HTTP. */
 	readonly tls: UpstreamTlsSeed | undefined;
+	/** What a health probe puts into `Host`; `undefined`: the address. */
+	readonly probeHost: string | undefined;
 	/** What a health probe connects with (`Upstream.tls`). */
 	readonly probeOptions: (upstream: Upstream) => ConnectionOptions | undefined;
 }
@@ -171,6 +175,7 @@ export class Upstreams {
 		// so one such rule is enough (decisions "Circuit breaker").
 		const rules = new Set(this.#current.routes.map(ruleOf));
 		const kept = new Set(routes.filter((route) => rules.has(ruleOf(route))).map(({ group }) => groupKey(group)));
+		const hosts = probeHosts(routes);
 		const upstreams = new Map<string, Upstream>();
 		const groups = new Map<string, UpstreamGroup>();
 		const fresh: Upstream[] = [];
@@ -193,8 +198,12 @@ export class Upstreams {
 			const key = groupKey(config);
 			if (groups.has(key)) continue;
 			const own = connectionOf(config, tls);
-			const members = addressesOf(config).map((address) => member(config, address, own.probeOptions));
-			groups.set(key, { config, upstreams: members, waiting: config.limits && this.#waitingOf(key), ...own });
+			const probeHost = hosts.get(key) ?? config.dns?.hostField;
+			const members = addressesOf(config).map((address) =>
+				member(config, withHost(address, probeHost), own.probeOptions),
+			);
+			const waiting = config.limits && this.#waitingOf(key);
+			groups.set(key, { config, upstreams: members, probeHost, waiting, ...own });
 		}
 		const traffic = new Map(routes.map(({ prefix }) => [prefix, this.#trafficOf(prefix)]));
 		return { routes, upstreams, groups, tls, traffic, fresh };
@@ -225,8 +234,11 @@ export class Upstreams {
 		for (const [key, { counters }] of this.#current.upstreams) this.#departed.add(key, counters);
 		for (const [prefix, counters] of this.#current.traffic) this.#departedRoutes.add(prefix, counters);
 		this.#current = plan;
-		for (const { upstreams, probeOptions } of plan.groups.values()) {
-			for (const upstream of upstreams) upstream.tls = probeOptions(upstream);
+		for (const { upstreams, probeHost, probeOptions } of plan.groups.values()) {
+			for (const upstream of upstreams) {
+				upstream.address = withHost(upstream.address, probeHost);
+				upstream.tls = probeOptions(upstream);
+			}
 		}
 		this.#departed.forget(plan.upstreams.keys());
 		this.#departedRoutes.forget(plan.traffic.keys());
@@ -241,7 +253,7 @@ export class Upstreams {
 		const configs = new Map(groups.flatMap((one) => one.upstreams.map((upstream) => [upstream, one.config])));
 		return {
 			upstreams: upstreams.map((upstream) => ({
-				...upstream.address,
+				...withHost(upstream.address, configs.get(upstream)!.dns?.hostField),
 				group: upstream.group,
 				breakerId: upstream.breakerId,
 				breaker: upstream.breakerMemory,
@@ -379,8 +391,35 @@ class Departed<Kept> {
 
 const MAX_DEPARTED = 256;
 
-/** All of a route that its breaker has to do with; a breaker that was closed by another health check is unproven. */
-function ruleOf({ prefix, group, cooldownMs, opening }: RouteConfig): string {
+/**
+ * All of a route that its breaker has to do with. A breaker that was closed by another health check is unproven, and so is one that was
+ * closed for another `Host`: a server of several sites answers for the one that is named.
+ */
+function ruleOf({ prefix, group, cooldownMs, opening, forwarding }: RouteConfig): string {
+	const { failures, tenants } = opening;
 	const isTls = group.tls !== undefined;
-	return JSON.stringify([prefix, groupKey(group), isTls, cooldownMs, opening.failures, opening.tenants, group.health]);
+	const hosts = [nameOf(forwarding), group.dns?.hostField];
+	return JSON.stringify([prefix, groupKey(group), isTls, cooldownMs, failures, tenants, group.health, hosts]);
+}
+
+/**
+ * `Host` of probes, by `groupKey`, for groups all of whose routes put one name there (`host = "billing.internal"`): probes ask as
+ * requests do. Where routes differ there is no such name, and the probes of a group that is not there name the address.
+ */
+function probeHosts(routes: readonly RouteConfig[]): ReadonlyMap<string, string | undefined> {
+	const hosts = new Map<string, string | undefined>();
+	for (const { group, forwarding } of routes) {
+		const key = groupKey(group);
+		const name = nameOf(forwarding);
+		hosts.set(key, !hosts.has(key) || hosts.get(key) === name ? name : undefined);
+	}
+	return hosts;
+}
+
+function nameOf(forwarding: RouteConfig['forwarding']): string | undefined {
+	return typeof forwarding?.host === 'object' ? forwarding.host.name : undefined;
+}
+
+function withHost({ hostField: _, ...address }: UpstreamAddress, hostField: string | undefined): UpstreamAddress {
+	return hostField === undefined ? address : { ...address, hostField };
 }

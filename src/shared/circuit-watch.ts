@@ -1,7 +1,7 @@
 import { CLOSED, OPEN, type Transition, type TransitionObserver } from './breaker-cell.ts';
 import type { Clock } from './clock.ts';
 import type { RateLimitedLog } from './rate-limited-log.ts';
-import { CIRCUIT_NAMES, type TransitionCounts } from './stats.ts';
+import { CIRCUIT_NAMES, type TransitionCounts } from './transition-counts.ts';
 import type { UpstreamLoad } from './upstream-load.ts';
 
 const TARGET = 'proxy::breaker';

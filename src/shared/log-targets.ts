@@ -6,7 +6,7 @@ export const LOG_TARGET_MEANINGS: Readonly<Record<string, string>> = {
 		'requests without a valid token, with the check that failed; requests that may not use their route, and why',
 	'proxy::breaker': 'every transition of a circuit breaker, with its cause',
 	'proxy::dns':
-		'addresses of upstreams with `dns`: changed ones at `info`, failed look-ups, after which the last good ones hold, at `warn`',
+		'addresses of upstreams with `dns`: changed ones at `info`, failed look-ups, after which the last good ones hold, and names of more than 1,000 addresses at `warn`',
 	'proxy::embed': 'the example service of `proxy embed-demo`',
 	'proxy::exchange':
 		'requests that failed behind the gates (502, 504, 503 `overloaded`, answers broken off), each with its reason; faults of the proxy itself, at `error`',

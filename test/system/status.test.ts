@@ -77,7 +77,7 @@ describe('the status page in a browser', { skip }, () => {
 		await using opened = await openPage(browser, `${example.url}/`, { script: false });
 		const { page } = opened;
 		const panels: Record<string, string[]> = {
-			'#summary': ['3 problems', 'A breaker is open: reports.internal:8080', 'expires in 9 days'],
+			'#summary': ['4 problems', 'A breaker is open: reports.internal:8080', 'expires in 9 days'],
 			'#upstreams': [
 				'orders.internal:8080',
 				'/api/carts',

@@ -3,6 +3,7 @@ import { deepEqual, equal } from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, describe, test } from 'node:test';
+import type { Snapshot } from '../../src/control/status/schema.ts';
 import { PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
 import { startDnsServer } from '../fixtures/dns-server.ts';
 import { startProxy } from '../fixtures/proxy.ts';
@@ -12,10 +13,13 @@ const NAME = 'billing.test';
 
 /** One listener for all loopback addresses: it says which of them it was asked on, and by which name. */
 const server = createServer(({ socket, headers, url }, response) => {
-	if (url !== '/health') seen.push(`${socket.localAddress} ${headers.host}`);
+	if (url === '/health') probed.add(headers.host!);
+	else seen.push(`${socket.localAddress} ${headers.host}`);
 	response.end();
 });
 const seen: string[] = [];
+/** `Host` of health probes. */
+const probed = new Set<string>();
 await new Promise<void>((resolve) => server.listen(0, '0.0.0.0', resolve));
 const { port } = server.address() as AddressInfo;
 const dns = await startDnsServer(1);
@@ -70,14 +74,29 @@ describe('an upstream with dns', () => {
 	test('has no addresses where its name has none: 503, until it has some', async () => {
 		proxy.writeConfig({
 			config: { health_interval_secs: 3600 },
-			upstreams: [{ name: 'later', dns: `later.test:${port}`, dns_server: dns.authority, dns_refresh_secs: 0.5 }],
-			routes: [{ prefix: '/', upstream: 'later' }],
+			upstreams: [
+				// The dot is for the look-up alone.
+				{ name: 'later', dns: `later.test.:${port}`, dns_server: dns.authority, dns_refresh_secs: 0.5 },
+				{ name: 'site', addresses: [`127.0.1.9:${port}`] },
+			],
+			routes: [
+				{ prefix: '/', upstream: 'later' },
+				{ prefix: '/site', upstream: 'site', host: 'site.internal' },
+			],
 		});
 		await proxy.reload();
 		const { status, text } = await request('h1', proxy);
 		deepEqual([status, text], [503, 'upstream unavailable']);
+		const page = await fetch(`http://127.0.0.1:${proxy.metricsPort}/status.json`);
+		const [name] = ((await page.json()) as Snapshot).dns;
+		deepEqual(
+			[name!.group, name!.routes, name!.addresses, name!.cause],
+			['later', ['/'], 0, 'the name has no addresses'],
+			'it is told of where no row of an address can be',
+		);
 		dns.names.set('later.test', ['127.0.1.1']);
 		await until(async () => (await request('h2', proxy)).status === 200, 'the first address');
 		deepEqual(await met('h1'), [`127.0.1.1 later.test:${port}`]);
+		deepEqual([...probed], [host, 'site.internal', `later.test:${port}`], 'probes ask as requests do');
 	});
 });

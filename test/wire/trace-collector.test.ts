@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import { connect, PROTOCOLS } from '../fixtures/clients.ts';
 import { Collector } from '../fixtures/collector.ts';
 import { EchoUpstream } from '../fixtures/load.ts';
-import { temporaryFolder } from '../fixtures/pki.ts';
+import { temporaryFolder, testPki } from '../fixtures/pki.ts';
 import { type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { until } from '../fixtures/wait.ts';
 
@@ -67,10 +67,11 @@ describe('a collector', { concurrency: 3 }, () => {
 		await collector.close();
 	});
 
-	test('that refuses spans is told of once, by its status alone, with header fields that no log has', async () => {
-		await using collector = await Collector.start();
+	test('asked over https, by a CA of our own, that refuses spans is told of once, by its status alone, with header fields that no log has', async () => {
+		const { caPath, server } = await testPki();
+		await using collector = await Collector.start({ cert: server.certPem, key: server.keyPem });
 		collector.behaviour = 403;
-		await using proxy = await start(collector.endpoint, { headers_path: headersPath });
+		await using proxy = await start(collector.endpoint, { headers_path: headersPath, ca_path: caPath });
 		await send(proxy, 4);
 		await until(async () => (await spans(proxy, 'failed')) === 4, 'the spans to fail');
 		assert.deepEqual(

@@ -26,7 +26,7 @@ import { fetchKeysFor } from './issuer-keys.ts';
 import { placeOf } from './places.ts';
 import { answered, type Explanation, outcomeOf, Reports } from './report.ts';
 import { type ReadRequest, type RequestSpec, readRequest } from './request.ts';
-import { judgeCaller, judgeForwarding, judgeRoute, judgeUpstream } from './route-gates.ts';
+import { judgeCaller, judgeForwarding, judgeRoute, judgeUpstream, type RunningProxy } from './route-gates.ts';
 import { readToken } from './token.ts';
 
 /**
@@ -35,7 +35,7 @@ import { readToken } from './token.ts';
  * that refuses is asked all the same, if there is anything to ask it with.
  */
 
-export interface ExplainSettings {
+export interface ExplainSettings extends RunningProxy {
 	/** Leaf first. */
 	readonly clientChain: readonly X509Certificate[] | undefined;
 	/** For `x-forwarded-for`. */
@@ -44,8 +44,6 @@ export interface ExplainSettings {
 	readonly offline: boolean;
 	/** Wall-clock time, seconds since the epoch. */
 	readonly nowSeconds: number;
-	/** What a running proxy answers to `GET /metrics`; `undefined`: none is asked. */
-	readonly metricsPage?: string | undefined;
 }
 
 /** Stands for what each request has anew. */
@@ -88,13 +86,14 @@ export async function explain(
 	if (route?.rate !== undefined)
 		reports.notAsked('route rate', `${route.rate.rps} requests/s, burst ${route.rate.burst}, for each tenant`);
 	if (!judgesLengthFirst) judgeLength(request, spec, files, reports);
-	if (route !== undefined) judgeUpstream(route, settings.metricsPage, reports);
+	if (route !== undefined) judgeUpstream(route, settings, reports);
 
 	const { outcome, endsAt } = outcomeOf(reports.list);
 	const passes = outcome === 'passes' && identity !== undefined && route !== undefined;
 	const upstreamHead = passes
 		? await headFor(route, identity, { ...request, target: forwardedTarget! }, spec, client, correlatorOf(config))
 		: undefined;
+	if (passes) notes.push(...hostNotes(route));
 	return {
 		configPath: config.path,
 		method: spec.method,
@@ -278,7 +277,8 @@ async function headFor(
 		certificateHeaders === undefined ? '' : connection.caller!.lines(new CertificateHeaders(certificateHeaders, read));
 	const correlation = identify?.(head!);
 	const framing = framingLine(method, bodyLength === UNDECLARED ? (bodyBytes ?? UNDECLARED) : bodyLength);
-	const plain = { versionAndHost: versionAndHost((group.dns ?? group.addresses[0]!).authority), lines: head!.lines };
+	const { authority: own, hostField = own } = group.dns ?? group.addresses[0]!;
+	const plain = { versionAndHost: versionAndHost(hostField), lines: head!.lines };
 	const authority = targetAuthority ?? head!.authority;
 	const rewritten =
 		forwarding === undefined
@@ -294,4 +294,14 @@ async function headFor(
 		rewritten.lines,
 		framing.replace(`: ${UNDECLARED}\r\n`, `: ${SOME_LENGTH}\r\n`),
 	);
+}
+
+/** Which address a request goes to is decided when it is there. */
+function hostNotes({ group: { dns, addresses }, forwarding }: RouteConfig): string[] {
+	const isOwn = forwarding === undefined || forwarding.host === 'upstream';
+	if (!isOwn || dns !== undefined || addresses.length === 1) return [];
+	const [first] = addresses;
+	return [
+		`Host is that of the address that the request goes to; shown is the first of ${addresses.length}, ${first!.authority}`,
+	];
 }

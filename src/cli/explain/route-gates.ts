@@ -1,5 +1,6 @@
 import type { Config, RouteConfig } from '../../config/config.ts';
 import { quote } from '../../config/wording.ts';
+import type { DnsStatus } from '../../control/status/schema.ts';
 import { CIRCUIT_OPEN } from '../../gates/breaker.ts';
 import { Forwarding } from '../../gates/forwarding.ts';
 import { type CleanTarget, pathOf } from '../../gates/path.ts';
@@ -16,6 +17,14 @@ import type { ReadRequest } from './request.ts';
 import { routeWords } from './routing.ts';
 
 /** The gates from the route on. */
+
+/** What a running proxy has said of itself. */
+export interface RunningProxy {
+	/** Its answer to `GET /metrics`; `undefined`: none was asked. */
+	readonly metricsPage?: string | undefined;
+	/** Of its `/status.json`; `undefined`: it has no such page, or was not asked for it. */
+	readonly names?: readonly DnsStatus[] | undefined;
+}
 
 export function judgeRoute(
 	target: CleanTarget | Rejection,
@@ -126,7 +135,11 @@ export async function judgeCaller(
 const NOBODY = { tenant: '' } as VerifiedToken;
 
 /** By the metrics of a running proxy, where it was asked. One address that its breaker admits is enough. */
-export function judgeUpstream({ group }: RouteConfig, page: string | undefined, reports: Reports): void {
+export function judgeUpstream(
+	{ group }: RouteConfig,
+	{ metricsPage: page, names = [] }: RunningProxy,
+	reports: Reports,
+): void {
 	const found = authoritiesOf(group, page).map((authority) => {
 		const sample = (family: string) => sampleOf(page ?? '', family, authority, group.name);
 		return { authority, circuit: sample('proxy_circuit_state'), alive: sample('proxy_upstream_alive') };
@@ -135,7 +148,15 @@ export function judgeUpstream({ group }: RouteConfig, page: string | undefined, 
 	const scheme = group.tls === undefined ? 'http' : 'https';
 	if (found.every(({ circuit }) => circuit === undefined)) {
 		if (page?.split('\n').includes(`proxy_dns_addresses{group="${group.name}"} 0`)) {
-			reports.judged('circuit breaker', CIRCUIT_OPEN, `DNS has named no address of ${all.join(', ')} yet`);
+			const failing = names.find((one) => one.group === group.name && one.failing_since !== null);
+			reports.judged(
+				'circuit breaker',
+				CIRCUIT_OPEN,
+				`DNS has named no address of ${all.join(', ')} yet`,
+				...(failing === undefined
+					? []
+					: [`${failing.cause}; asked ${failing.failures} times in vain, since ${failing.failing_since}`]),
+			);
 			return;
 		}
 		const words = page === undefined ? 'needs the running proxy' : 'the running proxy does not know this upstream';

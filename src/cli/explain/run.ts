@@ -1,6 +1,7 @@
 import type { X509Certificate } from 'node:crypto';
 import { ConfigError } from '../../config/error.ts';
 import { inspect } from '../../control/files/inspection.ts';
+import type { DnsStatus, Snapshot } from '../../control/status/schema.ts';
 import { readCertificates } from '../../shared/certificates.ts';
 import { readRegularFile } from '../../shared/regular-file.ts';
 import type { Address } from '../options.ts';
@@ -64,6 +65,7 @@ export async function runExplain(options: ExplainOptions, output: ExplainOutput)
 	const token = await readToken(options, problems);
 	const clientChain = await readChain(options.clientCert, problems);
 	const metricsPage = await readMetrics(options.metrics, problems);
+	const names = await readNames(options.metrics, metricsPage);
 	const { files, problems: found } = await inspect(config, now);
 	if (files === undefined) problems.push(new ConfigError(config, found).message);
 	if (files === undefined || problems.length > 0) {
@@ -79,7 +81,7 @@ export async function runExplain(options: ExplainOptions, output: ExplainOutput)
 		bodyBytes,
 	};
 	const peer = options.peer ?? SOME_CLIENT;
-	const settings = { clientChain, peer, offline, nowSeconds: now.getTime() / 1000, metricsPage };
+	const settings = { clientChain, peer, offline, nowSeconds: now.getTime() / 1000, metricsPage, names };
 	const result = toJson(await explain(files, spec, settings), token === undefined ? [] : [token]);
 	output.print(options.json ? `${JSON.stringify(result)}\n` : toText(result, output.color));
 	return result.outcome === 'passes' ? PASSES : REFUSED;
@@ -139,6 +141,21 @@ async function readMetrics(metrics: Address | undefined, problems: string[]): Pr
 		problems.push(`--metrics: ${(error as Error).message}`);
 	}
 	return undefined;
+}
+
+/** Why a name has no address stands in no metric. A proxy without a status page does not say. */
+async function readNames(
+	metrics: Address | undefined,
+	page: string | undefined,
+): Promise<readonly DnsStatus[] | undefined> {
+	if (metrics === undefined || !/^proxy_dns_addresses\{.*\} 0$/m.test(page ?? '')) return undefined;
+	try {
+		const { status, body } = await askMetrics(metrics, '/status.json?rows=1', METRICS_MS, MAX_METRICS_PAGE);
+		const { dns } = status === 200 ? (JSON.parse(body) as Partial<Snapshot>) : {};
+		return Array.isArray(dns) ? dns : undefined;
+	} catch {
+		return undefined;
+	}
 }
 
 const METRICS_MS = 5_000;

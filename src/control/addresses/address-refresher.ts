@@ -14,6 +14,16 @@ export interface AddressParts {
 	readonly log: Logger;
 }
 
+/** What has come of a name since its last good answer. */
+export interface Failing {
+	/** Wall-clock time of the first failure, seconds since the epoch. */
+	readonly sinceSeconds: number;
+	/** In a row. */
+	readonly failures: number;
+	/** Of the last one, in words. */
+	readonly cause: string;
+}
+
 const TARGET = 'proxy::dns';
 /** However short its TTL, an answer holds so long, ms. */
 const LEAST_MS = 1_000;
@@ -34,8 +44,9 @@ export class AddressRefresher implements SelfRefreshing<readonly UpstreamAddress
 	readonly #firstAttempt = Promise.withResolvers<void>();
 	#value: readonly UpstreamAddress[] | undefined;
 	#resolvedAt = Number.NaN;
-	/** In a row. */
-	#failures = 0;
+	#failing: Failing | undefined;
+	/** Whether the last answer had more than are used. */
+	#isCut = false;
 	#onChange: () => void = () => {};
 	#cancel: () => void = () => {};
 
@@ -64,6 +75,11 @@ export class AddressRefresher implements SelfRefreshing<readonly UpstreamAddress
 
 	get ageMs(): number | undefined {
 		return this.#value && this.#parts.clock.now() - this.#resolvedAt;
+	}
+
+	/** `undefined`: the last answer was a good one, or there has been none of either kind. */
+	get failing(): Failing | undefined {
+		return this.#failing;
 	}
 
 	/** Resolves when it has been asked for once, whatever came of it. */
@@ -98,13 +114,14 @@ export class AddressRefresher implements SelfRefreshing<readonly UpstreamAddress
 
 	#succeeded({ addresses, ttlMs = Number.POSITIVE_INFINITY }: Resolved): number {
 		const { clock, log } = this.#parts;
-		const { port, authority: hostField, refreshMs } = this.#source;
-		const fields = { group: this.group, name: hostField };
+		const { port, authority, hostField = authority, refreshMs } = this.#source;
+		const fields = { group: this.group, name: authority };
 		this.fetches.success++;
 		this.#resolvedAt = clock.now();
 		// In one order, so that two answers with the same addresses are the same.
-		const sorted = [...new Set(addresses)].sort().slice(0, MAX_ADDRESSES);
-		const next = sorted.map((host) => ({
+		const found = [...new Set(addresses)].sort();
+		this.#noteCut(found.length);
+		const next = found.slice(0, MAX_ADDRESSES).map((host) => ({
 			authority: host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`,
 			host,
 			port,
@@ -121,18 +138,34 @@ export class AddressRefresher implements SelfRefreshing<readonly UpstreamAddress
 				removed: removed.slice(0, MAX_SHOWN),
 			});
 			this.#onChange();
-		} else if (this.#failures > 0) {
-			log.info(TARGET, 'addresses of an upstream resolved again, the same', { ...fields, failures: this.#failures });
+		} else if (this.#failing !== undefined) {
+			const { failures } = this.#failing;
+			log.info(TARGET, 'addresses of an upstream resolved again, the same', { ...fields, failures });
 		}
-		this.#failures = 0;
+		this.#failing = undefined;
 		return Math.max(LEAST_MS, Math.min(refreshMs, ttlMs));
 	}
 
+	/** Once when there have come to be too many: those that are left out get no request, and nobody would notice. */
+	#noteCut(found: number): void {
+		const isCut = found > MAX_ADDRESSES;
+		if (isCut && !this.#isCut) {
+			this.#parts.log.warn(TARGET, 'more addresses of an upstream than are used', {
+				group: this.group,
+				name: this.#source.authority,
+				addresses: found,
+				used: MAX_ADDRESSES,
+			});
+		}
+		this.#isCut = isCut;
+	}
+
 	#failed(cause: string): number {
-		const { random, log } = this.#parts;
+		const { random, clock, log } = this.#parts;
 		this.fetches.failure++;
-		const backoff = Math.min(this.#source.refreshMs, RETRY_MS * 2 ** Math.min(this.#failures, 10));
-		this.#failures++;
+		const { sinceSeconds = clock.wallSeconds(), failures = 0 } = this.#failing ?? {};
+		const backoff = Math.min(this.#source.refreshMs, RETRY_MS * 2 ** Math.min(failures, 10));
+		this.#failing = { sinceSeconds, failures: failures + 1, cause };
 		// All instances meet the same outage, and are not to ask in step.
 		const wait = Math.max(LEAST_MS / 2, backoff * (0.5 + random() / 2));
 		const { ageMs } = this;
@@ -140,7 +173,7 @@ export class AddressRefresher implements SelfRefreshing<readonly UpstreamAddress
 			group: this.group,
 			name: this.#source.authority,
 			cause,
-			failures: this.#failures,
+			failures: failures + 1,
 			age_s: ageMs === undefined ? undefined : Math.round(ageMs / 1000),
 			retry_in_ms: Math.round(wait),
 		});

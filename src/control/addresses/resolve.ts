@@ -1,5 +1,7 @@
 import { lookup, Resolver } from 'node:dns/promises';
 import type { DnsSource } from '../../config/config.ts';
+import { readRegularFile } from '../../shared/regular-file.ts';
+import { hostsFileAddresses } from './hosts-file.ts';
 
 /** What DNS says of a name. */
 export interface Resolved {
@@ -15,13 +17,27 @@ export type Resolve = (source: DnsSource, abandoned: AbortSignal) => Promise<Res
 /** For one question to one server, ms; each is asked twice. */
 const ANSWER_MS = 2_000;
 
+/** hosts(5): of Linux and macOS, and where containers get their `hostAliases` and `extra_hosts`. */
+const HOSTS_PATH = '/etc/hosts';
+
 /**
- * Asks for all addresses of a name. DNS itself tells their TTL. What it does not know the machine may: by a short name with a search
- * domain, or from the file of hosts. Where a server is named, nobody else is asked.
+ * Asks for all addresses of a name: first the file of hosts, as every program of the machine does, so a name in there needs no name server;
+ * then DNS, which alone tells a TTL; then, for a name that DNS does not know, the machine's own look-up with its search domains. Where a
+ * server is named, nobody else is asked.
  *
- * A family of which there is no answer fails the whole: half of the addresses are not all of them.
+ * A family of which there is no answer fails the whole: half of the addresses are not all of them. Therefore the machine's look-up never
+ * stands in for a DNS that has failed: it takes one family for the whole.
  */
-export const resolveName: Resolve = async ({ host, server }, abandoned) => {
+export const resolveName: Resolve = (source, abandoned) => resolveWith(HOSTS_PATH, source, abandoned);
+
+/** @param hostsPath of the file of hosts. */
+export async function resolveWith(
+	hostsPath: string,
+	{ host, server }: Pick<DnsSource, 'host' | 'server'>,
+	abandoned: AbortSignal,
+): Promise<Resolved> {
+	const written = server === undefined ? await readHosts(hostsPath, host) : [];
+	if (written.length > 0) return { addresses: written, ttlMs: undefined };
 	const resolver = new Resolver({ timeout: ANSWER_MS, tries: 2 });
 	if (server !== undefined) resolver.setServers([server]);
 	const cancel = () => resolver.cancel();
@@ -45,7 +61,16 @@ export const resolveName: Resolve = async ({ host, server }, abandoned) => {
 	} finally {
 		abandoned.removeEventListener('abort', cancel);
 	}
-};
+}
+
+/** A file that is not there, or cannot be read, has no names: then DNS says what there is. */
+async function readHosts(path: string, host: string): Promise<string[]> {
+	try {
+		return hostsFileAddresses((await readRegularFile(path)).toString('latin1'), host);
+	} catch {
+		return [];
+	}
+}
 
 /** That there are none is an answer. */
 async function present<Found>(found: Promise<Found[]>): Promise<Found[]> {

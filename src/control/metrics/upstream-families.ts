@@ -2,7 +2,8 @@ import { BucketCounts, type BucketLayout, BucketTotal } from '../../shared/bucke
 import { Summary } from '../../shared/histogram.ts';
 import type { HistogramsSeed } from '../../shared/messages.ts';
 import { CLIENT_PROTOCOLS, type RouteStats, readTraffic, type Traffic } from '../../shared/route-stats.ts';
-import { type RetryReason, TRANSITIONS, UpstreamStats } from '../../shared/stats.ts';
+import { type RetryReason, UpstreamStats } from '../../shared/stats.ts';
+import { TRANSITIONS } from '../../shared/transition-counts.ts';
 import type { RouteCounters, Upstream } from '../upstreams.ts';
 import { addUp, total } from './adding-up.ts';
 import { type Exposition, type Labels, QUANTILES } from './exposition.ts';

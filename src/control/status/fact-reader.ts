@@ -5,8 +5,10 @@ import { type BudgetMemory, budgetInUse } from '../../shared/budget.ts';
 import { ConcurrencyCounts, type ConcurrencyMemory } from '../../shared/concurrency.ts';
 import { Summary } from '../../shared/histogram.ts';
 import { CLIENT_PROTOCOLS, readTraffic } from '../../shared/route-stats.ts';
-import { TRANSITIONS, UpstreamStats, type WorkerStats } from '../../shared/stats.ts';
+import { UpstreamStats, type WorkerStats } from '../../shared/stats.ts';
 import { tenantKey } from '../../shared/tenant-key.ts';
+import { TRANSITIONS } from '../../shared/transition-counts.ts';
+import type { AddressRefresher } from '../addresses/address-refresher.ts';
 import { expiringOf, expiringOfUpstreams } from '../facts/certificates.ts';
 import { loopFact } from '../facts/loops.ts';
 import { readMemory } from '../facts/memory.ts';
@@ -19,6 +21,7 @@ import type {
 	CounterFacts,
 	Facts,
 	IssuerFacts,
+	NameFacts,
 	TenantFacts,
 	UpstreamFacts,
 	WorkerFacts,
@@ -31,6 +34,8 @@ import type { FactSource } from './status-pages.ts';
 export interface FactSources {
 	readonly metrics: MetricSources;
 	readonly routing: () => RoutingPlan;
+	/** Of the upstreams whose addresses DNS says. */
+	readonly names: () => Iterable<Pick<AddressRefresher, 'group' | 'authority' | 'value' | 'ageMs' | 'failing'>>;
 	readonly inForce: Pick<ConfigInForce, 'tls' | 'upstreamTls' | 'identity' | 'generation' | 'reloads'>;
 	readonly readiness: Pick<Readiness, 'obstacle'>;
 	readonly memory: {
@@ -72,6 +77,7 @@ export class FactReader implements FactSource {
 			listening: metrics.listening(),
 			workers: metrics.workerStats.map((stats, worker) => this.#worker(stats, worker, now)),
 			upstreams: this.#upstreams(),
+			names: this.#names(),
 			handshakes: this.#handshakes(now),
 			bodyBudget: budget(memory.bufferedBytes),
 			connectionBudget: budget(memory.connections),
@@ -171,6 +177,19 @@ export class FactReader implements FactSource {
 				idle: total(readings, ({ idle }) => idle),
 			};
 		});
+	}
+
+	#names(): NameFacts[] {
+		const { names, routing } = this.#sources;
+		const prefixes = Map.groupBy(routing().routes, ({ group }) => group.name);
+		return Array.from(names(), ({ group, authority: name, value, ageMs, failing }) => ({
+			group,
+			name,
+			routes: (prefixes.get(group) ?? []).map(({ prefix }) => prefix),
+			addresses: value?.length ?? 0,
+			ageMs,
+			failing,
+		}));
 	}
 
 	#handshakes(now: number): Facts['handshakes'] {

@@ -1,7 +1,8 @@
 import type { Balance } from '../../gates/balancing/settings.ts';
 import type { Circuit } from '../../gates/breaker.ts';
 import type { RateSeed } from '../../identity/quotas.ts';
-import type { LastTransition } from '../../shared/stats.ts';
+import type { LastTransition } from '../../shared/transition-counts.ts';
+import type { Failing } from '../addresses/address-refresher.ts';
 import type { Expiring } from '../facts/certificates.ts';
 import type { LoopFact } from '../facts/loops.ts';
 import type { StoreFacts } from '../facts/store.ts';
@@ -42,6 +43,7 @@ export interface Facts extends CounterFacts {
 	/** By index. */
 	readonly workers: readonly WorkerFacts[];
 	readonly upstreams: readonly UpstreamFacts[];
+	readonly names: readonly NameFacts[];
 	readonly handshakes: {
 		readonly completed: number;
 		/** ms; `NaN` without any in the last minute. */
@@ -87,6 +89,20 @@ export interface UpstreamFacts {
 	readonly answers: ReadonlyMap<number, number>;
 	readonly active: number;
 	readonly idle: number;
+}
+
+/** An `[[upstreams]]` whose addresses DNS says. */
+export interface NameFacts {
+	readonly group: string;
+	/** `host:port`. */
+	readonly name: string;
+	/** Prefixes. */
+	readonly routes: readonly string[];
+	/** In the last good answer; 0 before there has been one. */
+	readonly addresses: number;
+	/** Since the last good answer; `undefined` before there has been one. */
+	readonly ageMs: number | undefined;
+	readonly failing: Failing | undefined;
 }
 
 export interface WorkerFacts {

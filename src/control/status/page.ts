@@ -4,6 +4,7 @@ import { html, Markup } from './markup.ts';
 import {
 	certificatesPanel,
 	connectionsPanel,
+	dnsPanel,
 	handshakesPanel,
 	issuersPanel,
 	limitsPanel,
@@ -69,6 +70,7 @@ export function titleOf({ problems }: Pick<StatusPage, 'problems'>): string {
 /** All that changes, in pieces. */
 export function renderMain(status: StatusPage, view: View, build: string): Fragment {
 	const smaller = [
+		dnsPanel(status),
 		refusalsPanel(status),
 		handshakesPanel(status),
 		connectionsPanel(status),

@@ -9,6 +9,34 @@ import type { Count, Panel, StatusPage } from './schema.ts';
 /** Rows of one of these tables; `/status.json` has all. */
 const MAX_ROWS = 50;
 
+/** Only with `[[upstreams]] dns`. */
+export function dnsPanel({ dns, at }: StatusPage): Fragment | undefined {
+	if (dns.length === 0) return undefined;
+	// Those that fail come first: there may be more than are shown.
+	const ordered = dns.toSorted((a, b) => trouble(b) - trouble(a));
+	return panel('dns', 'Addresses from DNS', [
+		table(
+			'Upstreams whose addresses DNS says. While it fails, those of the last good answer hold.',
+			['Upstream', '#Addresses', 'Age', 'Last answer'],
+			ordered.map(({ group, name, addresses, age_seconds, failing_since, failures, cause }) => [
+				html`${group} <small>${name}</small>`,
+				addresses === 0
+					? html`<span class="badge bad"><span aria-hidden="true">▲</span> none</span>`
+					: count(addresses),
+				html`${age_seconds === null ? 'never answered' : duration(age_seconds)}`,
+				failing_since === null
+					? html`${age_seconds === null ? 'none yet' : 'good'}`
+					: html`<span class="cause">${cause ?? ''}</span> <small>${failures}×, since ${moment(failing_since, at)}</small>`,
+			]),
+			'There are none.',
+		),
+	]);
+}
+
+function trouble({ addresses, failing_since }: StatusPage['dns'][number]): number {
+	return Number(addresses === 0) * 2 + Number(failing_since !== null);
+}
+
 export function refusalsPanel({ refusals }: StatusPage): Fragment {
 	return panel('refusals', 'Refusals', [
 		countsTable(

@@ -5,6 +5,8 @@ import type { Problem, Snapshot } from './schema.ts';
 export const EXPIRES_SOON_DAYS = 14;
 /** Of a budget. */
 const FULL = 0.9;
+/** So long DNS may fail without a word, seconds: for seconds it does so every day, and the last addresses hold. */
+const DNS_AWAY_S = 60;
 /** Names in a sentence; the table has all. */
 const MAX_NAMES = 3;
 
@@ -16,6 +18,7 @@ export function findProblems(snapshot: Found): Problem[] {
 	const problems = [
 		...processProblems(snapshot),
 		...upstreamProblems(snapshot),
+		...dnsProblems(snapshot),
 		...certificateProblems(snapshot),
 		...issuerProblems(snapshot),
 		...budgetProblems(snapshot),
@@ -43,12 +46,12 @@ function upstreamProblems({ upstreams }: Found): Problem[] {
 	const halfOpen = upstreams.filter(({ breaker }) => breaker.state === 'half-open');
 	const unverified = upstreams.filter(({ tls }) => tls === 'not verified');
 	const unhealthy = upstreams.filter(({ breaker, health }) => breaker.state === 'closed' && health === 'unhealthy');
-	const said = (some: typeof upstreams, one: string, many: string) => {
-		const names = some.slice(0, MAX_NAMES).map(({ upstream }) => upstream);
-		const more = some.length - names.length;
-		const which = `${names.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
-		return some.length === 1 ? `${one}: ${which}` : `${some.length} ${many}: ${which}`;
-	};
+	const said = (some: typeof upstreams, one: string, many: string) =>
+		counted(
+			some.map(({ upstream }) => upstream),
+			one,
+			many,
+		);
 	return [
 		...(open.length > 0
 			? [{ severity: 'error', text: said(open, 'A breaker is open', 'breakers are open'), panel } as const]
@@ -85,6 +88,27 @@ function upstreamProblems({ upstreams }: Found): Problem[] {
 				]
 			: []),
 	];
+}
+
+function dnsProblems({ dns, at }: Found): Problem[] {
+	const panel = 'dns';
+	const named = (some: typeof dns) =>
+		some.map(({ group, name, cause }) => `${group} (${name}${cause === null ? '' : `: ${cause}`})`);
+	const empty = dns.filter(({ addresses }) => addresses === 0);
+	const away = dns.filter(
+		({ addresses, failing_since: since }) =>
+			addresses > 0 && since !== null && Date.parse(at) - Date.parse(since) >= DNS_AWAY_S * 1000,
+	);
+	const problems: Problem[] = [];
+	if (empty.length > 0) {
+		const text = counted(named(empty), 'An upstream has no address', 'upstreams have no address');
+		problems.push({ severity: 'error', text, panel });
+	}
+	if (away.length > 0) {
+		const text = counted(named(away), 'DNS fails for an upstream', 'upstreams for which DNS fails');
+		problems.push({ severity: 'warning', text: `${text}; the last addresses hold`, panel });
+	}
+	return problems;
 }
 
 function certificateProblems({ certificates }: Found): Problem[] {
@@ -143,6 +167,13 @@ function limitProblems({ shared_limits: limits }: Found): Problem[] {
 	if (limits === null || limits.store === 'up') return [];
 	const text = `The store of the shared limits is away (${limits.reason ?? 'no answer yet'}): ${MEANWHILE[limits.on_store_failure]}`;
 	return [{ severity: limits.on_store_failure === 'refuse' ? 'error' : 'warning', text, panel: 'limits' }];
+}
+
+/** How many there are, and the names of some. */
+function counted(names: readonly string[], one: string, many: string): string {
+	const more = names.length - MAX_NAMES;
+	const which = `${names.slice(0, MAX_NAMES).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+	return names.length === 1 ? `${one}: ${which}` : `${names.length} ${many}: ${which}`;
 }
 
 export function plural(count: number, one: string): string {

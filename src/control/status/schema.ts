@@ -1,4 +1,4 @@
-import type { CircuitName } from '../../shared/stats.ts';
+import type { CircuitName } from '../../shared/transition-counts.ts';
 
 /**
  * What the status page shows and `/status.json` says, in that file's own words (docs/status.md). Durations are in seconds, times
@@ -32,6 +32,8 @@ export interface Snapshot {
 		readonly in_flight: number;
 	};
 	readonly upstreams: readonly UpstreamStatus[];
+	/** `[[upstreams]]` with `dns`, also those of which no address is known. */
+	readonly dns: readonly DnsStatus[];
 	/** Requests and connections that were refused. Those of no kind are left out. */
 	readonly refusals: readonly Count[];
 	readonly handshakes: {
@@ -105,6 +107,25 @@ export interface UpstreamStatus {
 	readonly p99_seconds: number | null;
 	readonly connections: { readonly active: number; readonly idle: number };
 }
+export interface DnsStatus {
+	/** Name of the `[[upstreams]]`. */
+	readonly group: string;
+	/** `host:port` that DNS is asked for. */
+	readonly name: string;
+	/** Prefixes of its routes. */
+	readonly routes: readonly string[];
+	/** In the last good answer; with 0 its requests get 503. */
+	readonly addresses: number;
+	/** Since the last good answer; `null` before there has been one. */
+	readonly age_seconds: number | null;
+	/** First of the failures since then; `null`: the last answer was a good one, or none has come yet. */
+	readonly failing_since: string | null;
+	/** In a row. */
+	readonly failures: number;
+	/** Of the last failure, in words. */
+	readonly cause: string | null;
+}
+
 export type Health = 'healthy' | 'unhealthy' | 'not probed yet' | 'not probed';
 
 export interface Count {
@@ -216,6 +237,7 @@ export interface Problem {
 
 export const PANELS = [
 	'upstreams',
+	'dns',
 	'refusals',
 	'handshakes',
 	'connections',

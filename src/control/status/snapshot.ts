@@ -1,4 +1,4 @@
-import { CIRCUIT_NAMES } from '../../shared/stats.ts';
+import { CIRCUIT_NAMES } from '../../shared/transition-counts.ts';
 import type { StoreFacts } from '../facts/store.ts';
 import { sum } from '../metrics/adding-up.ts';
 import { upstreamKey } from '../upstreams.ts';
@@ -34,6 +34,16 @@ export function takeSnapshot(facts: Facts, history: Pick<History, 'latest' | 'ri
 			in_flight: sum(facts.workers.map(({ inFlight }) => inFlight)),
 		},
 		upstreams,
+		dns: facts.names.map(({ group, name, routes, addresses, ageMs, failing }) => ({
+			group,
+			name,
+			routes,
+			addresses,
+			age_seconds: ageMs === undefined ? null : Math.round(ageMs / 1000),
+			failing_since: failing === undefined ? null : iso(failing.sinceSeconds * 1000),
+			failures: failing?.failures ?? 0,
+			cause: failing?.cause ?? null,
+		})),
 		refusals: refusalsOf(facts, history),
 		handshakes: {
 			completed_total: completed,

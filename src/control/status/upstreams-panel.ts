@@ -11,7 +11,7 @@ const MAX_PREFIXES = 4;
 type Row = UpstreamStatus & { readonly history: Chart | null };
 
 /** Routes and their upstreams: one page of them, whose rows are pieces of their own. */
-export function upstreamsPanel({ upstreams, at }: StatusPage, view: View): Fragment {
+export function upstreamsPanel({ upstreams, dns, at }: StatusPage, view: View): Fragment {
 	const { total, matching, items } = upstreams;
 	const head = html`
 		<section id="upstreams" aria-labelledby="upstreams-title">
@@ -19,7 +19,8 @@ export function upstreamsPanel({ upstreams, at }: StatusPage, view: View): Fragm
 		${searchForm(view, total)}
 	`;
 	if (items.length === 0) {
-		const words = total === 0 ? 'There are no routes.' : 'No upstream fits the filter.';
+		const none = dns.length === 0 ? 'There are no routes.' : 'No upstream has an address.';
+		const words = total === 0 ? none : 'No upstream fits the filter.';
 		return leaf('upstreams', html`${head}<p class="empty">${words}</p></section>`);
 	}
 	const shown = matching === total ? `${total}` : `${matching} of ${total}`;

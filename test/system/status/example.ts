@@ -8,6 +8,7 @@ import type { Facts, UpstreamFacts } from '../../../src/control/status/facts.ts'
 import type { Sampled } from '../../../src/control/status/history.ts';
 import { StatusPages } from '../../../src/control/status/status-pages.ts';
 import type { Timers } from '../../../src/control/timers.ts';
+import { upstreamKey } from '../../../src/control/upstreams.ts';
 import { CLOSED, HALF_OPEN, OPEN } from '../../../src/gates/breaker.ts';
 import { HISTOGRAM_BYTES, Histogram } from '../../../src/shared/histogram.ts';
 
@@ -19,7 +20,7 @@ const DAY_S = 86_400;
 export interface ExampleOptions {
 	/** Whether anything is wrong. Default: yes. */
 	readonly well?: boolean;
-	/** Upstreams beside the five with a story. */
+	/** Upstreams beside the six with a story. */
 	readonly others?: number;
 	readonly tenants?: boolean;
 	/** Before the names of all that others can name. */
@@ -58,6 +59,12 @@ export function exampleFacts({ well = false, others = 0, tenants = false, hostil
 				active: 0,
 				idle: 0,
 			};
+	const search = (address: string, rest: Partial<UpstreamFacts> = {}) =>
+		upstream(`${address}:9200`, ['/api/search'], 4_560_227, {
+			group: 'search',
+			share: { balance: 'least-requests', weight: 1 },
+			...rest,
+		});
 	const trying: Partial<UpstreamFacts> = well
 		? { opened: 2, transition: { wallSeconds: ago(86_000), reason: 'probe', cause: 'the probe succeeded' } }
 		: {
@@ -82,12 +89,35 @@ export function exampleFacts({ well = false, others = 0, tenants = false, hostil
 		upstreams: [
 			upstream('orders.internal:8080', ['/api/orders', '/api/carts'], 48_211_034),
 			upstream('accounts.internal:8080', ['/api/accounts'], 21_870_112),
-			upstream('search.internal:9200', ['/api/search'], 9_120_455, trying),
+			search('10.4.0.17', trying),
+			search('10.4.0.21'),
 			upstream('reports.internal:8080', ['/api/reports'], 318_902, down),
 			upstream('assets.internal:80', ['/assets'], 33_004_871, { probed: false, alive: undefined }),
 			...Array.from({ length: others }, (_, i) =>
 				upstream(`shard-${i + 1}.internal:7000`, [`/shards/${i + 1}`], 100_000 + i),
 			),
+		],
+		names: [
+			{
+				group: 'search',
+				name: `search.internal:9200${hostile}`,
+				routes: ['/api/search'],
+				addresses: 2,
+				ageMs: 12_000,
+				failing: undefined,
+			},
+			...(well
+				? []
+				: [
+						{
+							group: 'billing',
+							name: 'billing.internal:8080',
+							routes: ['/api/billing'],
+							addresses: 0,
+							ageMs: undefined,
+							failing: { sinceSeconds: ago(95), failures: 9, cause: `the name has no addresses${hostile}` },
+						},
+					]),
 		],
 		ownAnswers: new Map([
 			[401, 1_932],
@@ -243,8 +273,8 @@ export function examplePages(options: ExampleOptions = {}): StatusPages {
 		},
 	};
 	const sampled = (): Sampled[] =>
-		facts.upstreams.map(({ upstream }, i) => ({
-			key: upstream,
+		facts.upstreams.map(({ upstream, group }, i) => ({
+			key: upstreamKey(upstream, group),
 			answers: () => answers.get(upstream) ?? 0,
 			addRoundTrips: (to, nowMs) => recorders[i]!.addLastSliceTo(to, nowMs),
 		}));

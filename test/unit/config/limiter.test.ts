@@ -1,25 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ConfigError } from '../../../src/config/error.ts';
 import { parseConfig } from '../../../src/config/load.ts';
 import { parseStoreAddress } from '../../../src/config/tables/limiter.ts';
 import { configWarnings } from '../../../src/config/warnings.ts';
 import { MINIMAL } from './minimal.ts';
+import { tableOf } from './table.ts';
 
 const STORE = 'store = "redis://store:6379/0"';
 const TLS_STORE = 'store = "rediss://store:6380"';
 const SENTINELS = 'store = ["redis://a:26379", "redis://b:26379/0"]';
-const parse = (lines: string) => parseConfig(`${MINIMAL}\n[limiter]\n${lines}\n`, 'config.toml');
-
-function problemOf(lines: string): string {
-	try {
-		parse(lines);
-	} catch (error) {
-		assert.ok(error instanceof ConfigError);
-		return error.message;
-	}
-	throw new Error('accepted');
-}
+const { parse, problemOf } = tableOf('limiter');
 
 describe('[limiter]', () => {
 	it('is nothing where it is left out', () => {

@@ -1,20 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ConfigError } from '../../../src/config/error.ts';
-import { parseConfig } from '../../../src/config/load.ts';
-import { MINIMAL } from './minimal.ts';
+import { tableOf } from './table.ts';
 
-const parse = (lines: string) => parseConfig(`${MINIMAL}\n[metrics]\n${lines}\n`, 'config.toml');
-
-function problemOf(lines: string): string {
-	try {
-		parse(lines);
-	} catch (error) {
-		assert.ok(error instanceof ConfigError);
-		return error.message;
-	}
-	throw new Error('accepted');
-}
+const { parse, problemOf } = tableOf('metrics');
 
 describe('[metrics]', () => {
 	it('takes buckets in seconds as they are', () => {

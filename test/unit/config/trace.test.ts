@@ -1,21 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ConfigError } from '../../../src/config/error.ts';
 import { parseConfig } from '../../../src/config/load.ts';
 import { MINIMAL } from './minimal.ts';
+import { tableOf } from './table.ts';
 
 const ENDPOINT = 'endpoint = "http://collector:4318/v1/traces"';
-const parse = (lines: string) => parseConfig(`${MINIMAL}\n[trace]\n${lines}\n`, 'config.toml');
-
-function problemOf(lines: string): string {
-	try {
-		parse(lines);
-	} catch (error) {
-		assert.ok(error instanceof ConfigError);
-		return error.message;
-	}
-	throw new Error('accepted');
-}
+const { parse, problemOf } = tableOf('trace');
 
 describe('[trace]', () => {
 	it('is nothing where it is left out', () => {

@@ -55,9 +55,19 @@ describe('an upstream with a name', () => {
 
 	test('may have the addresses that DNS says', () => {
 		const { routes } = parse(`${DNS}dns_server = "[::1]:53"\ndns_refresh_secs = 0.5\n${ROUTE}`);
-		const source = { authority: 'billing.internal:8080', host: 'billing.internal', port: 8080 };
+		const source = {
+			authority: 'billing.internal:8080',
+			host: 'billing.internal',
+			port: 8080,
+			hostField: 'billing.internal:8080',
+		};
 		assert.deepEqual(routes[0]!.group.dns, { ...source, server: '[::1]:53', refreshMs: 500 });
 		assert.deepEqual(routes[0]!.group.addresses, []);
+	});
+
+	test('is in Host without the dot that makes its name a whole one for resolvers', () => {
+		const { dns } = parse(`${DNS.replace('billing.internal:', 'billing.internal.:')}${ROUTE}`).routes[0]!.group;
+		assert.deepEqual([dns!.host, dns!.hostField], ['billing.internal.', 'billing.internal:8080']);
 	});
 
 	test('has limits where one is set, and then a queue', () => {

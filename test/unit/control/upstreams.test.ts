@@ -7,7 +7,8 @@ import { DEFAULT_BALANCING } from '../../../src/gates/balancing/settings.ts';
 import { CLOSED, OPEN } from '../../../src/shared/breaker-cell.ts';
 import type { UpstreamTlsSeed } from '../../../src/shared/messages.ts';
 import { readTraffic } from '../../../src/shared/route-stats.ts';
-import { TRANSITIONS, UpstreamStats } from '../../../src/shared/stats.ts';
+import { UpstreamStats } from '../../../src/shared/stats.ts';
+import { TRANSITIONS } from '../../../src/shared/transition-counts.ts';
 import { UpstreamLoad } from '../../../src/shared/upstream-load.ts';
 import { FakeTime } from './fixtures/fake-time.ts';
 import { RecordedLog } from './fixtures/recorded-log.ts';
@@ -35,6 +36,83 @@ function provenUpstreams(routes: readonly RouteConfig[]): Upstreams {
 function find(upstreams: Upstreams, authority: string): Upstream {
 	return upstreams.current.upstreams.get(authority)!;
 }
+
+describe('Host of probes', () => {
+	const HOST = { stripsPrefix: false, forwardedHost: false, forwardedPort: false, forwarded: false } as const;
+	const by = (config: RouteConfig, host: NonNullable<RouteConfig['forwarding']>['host']): RouteConfig => ({
+		...config,
+		forwarding: { ...HOST, host },
+	});
+	const named = (prefix: string, name: string) => by(route(prefix, 'x:1'), { name });
+	const dns = {
+		authority: 'x.test.:1',
+		hostField: 'x.test:1',
+		host: 'x.test.',
+		port: 1,
+		server: undefined,
+		refreshMs: 1,
+	};
+	const fromDns = (prefix: string, change = {}) =>
+		withGroup(route(prefix, 'x:1'), { name: 'pods', addresses: [], dns: { ...dns, ...change } });
+	const resolved = { authority: '10.0.0.1:1', host: '10.0.0.1', port: 1, hostField: 'x.test:1' };
+	const planned = (upstreams: Upstreams, routes: readonly RouteConfig[]) =>
+		upstreams.plan(routes, undefined, (group) => (group.dns === undefined ? group.addresses : [resolved]));
+	const probed = (upstreams: Upstreams) =>
+		Array.from(upstreams.current.upstreams.values(), ({ address }) => address.hostField)[0];
+
+	for (const [what, routes, expected] of [
+		['the address', [route('/a', 'x:1')], undefined],
+		['the name that all routes put there', [named('/a', 'a.internal'), named('/b', 'a.internal')], 'a.internal'],
+		['the address where routes differ', [named('/a', 'a.internal'), named('/b', 'b.internal')], undefined],
+		['the address where one route has none', [named('/a', 'a.internal'), route('/b', 'x:1')], undefined],
+		['the address where it is the client that says', [by(route('/a', 'x:1'), 'client')], undefined],
+		['the name that DNS was asked for', [fromDns('/a')], 'x.test:1'],
+		[
+			'the name of the route, though DNS was asked for another',
+			[by(fromDns('/a'), { name: 'a.internal' })],
+			'a.internal',
+		],
+	] as const) {
+		test(`is ${what}`, () => {
+			const upstreams = testUpstreams();
+			upstreams.apply(planned(upstreams, routes));
+			assert.equal(probed(upstreams), expected);
+			// Of requests, each route says it for itself.
+			const [seed] = upstreams.seed(upstreams.current, 0).upstreams;
+			assert.equal(seed!.hostField, routes[0]!.group.dns?.hostField);
+		});
+	}
+
+	test('that changes with its route is asked for before the first request', () => {
+		const upstreams = provenUpstreams([named('/a', 'a.internal')]);
+		const plan = upstreams.plan([named('/a', 'b.internal')]);
+		assert.deepEqual(
+			plan.fresh.map(({ address }) => address.hostField),
+			['b.internal'],
+		);
+	});
+
+	test('that another route changes takes no breaker from those that stay', () => {
+		const upstreams = provenUpstreams([named('/a', 'a.internal')]);
+		const old = find(upstreams, 'x:1');
+		const plan = upstreams.plan([named('/a', 'a.internal'), route('/b', 'x:1')]);
+		assert.deepEqual([plan.fresh, old.address.hostField], [[], 'a.internal']);
+		upstreams.apply(plan);
+		assert.equal(find(upstreams, 'x:1'), old);
+		assert.equal(old.address.hostField, undefined);
+	});
+
+	test('and of requests is the new name when another one is asked of DNS, also of an address that both have', () => {
+		const upstreams = testUpstreams();
+		const routes = (change = {}) => [fromDns('/a', change), by(fromDns('/b', change), { name: 'b.internal' })];
+		upstreams.apply(planned(upstreams, routes()));
+		const before = upstreams.seed(upstreams.current, 0).upstreams[0]!;
+		const plan = planned(upstreams, routes({ host: 'y.test', authority: 'y.test:1', hostField: 'y.test:1' }));
+		const after = upstreams.seed(plan, 0).upstreams[0]!;
+		assert.equal(after.hostField, 'y.test:1');
+		assert.notEqual(after.breakerId, before.breakerId, 'a worker keeps what has the same id');
+	});
+});
 
 describe('which breakers a reload keeps', () => {
 	const before = [route('/a', 'x:1', 1_000), route('/b', 'x:1', 2_000), route('/c', 'y:2', 1_000)];
@@ -396,6 +474,9 @@ describe('TLS to the upstreams of a table', () => {
 		upstreams.apply(plan);
 		assert.deepEqual(upstreams.seed(plan, 0).groups[0]!.tls, seed().get('x:1'));
 		assert.deepEqual(tlsOf(plan), [...seed().values()]);
+		const whole = upstreams.plan([overTls], seed({ serverName: 'x.internal.' }));
+		upstreams.apply(whole);
+		assert.equal(find(upstreams, 'x:1').tls?.servername, 'x.internal', 'RFC 6066 section 3: without the dot');
 	});
 
 	test('keeps the breaker when it changes, and is another one to the probes once the table is in force', () => {

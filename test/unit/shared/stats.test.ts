@@ -10,10 +10,10 @@ import {
 	HTTP2_STREAM_ERROR_REASONS,
 	RATE_LIMIT_REASONS,
 	TLS_GROUPS,
-	TransitionCounts,
 	UpstreamStats,
 	WorkerStats,
 } from '../../../src/shared/stats.ts';
+import { TransitionCounts } from '../../../src/shared/transition-counts.ts';
 
 /** Every status that an answer can have. */
 const STATUSES = Array.from({ length: 500 }, (_, i) => 100 + i);

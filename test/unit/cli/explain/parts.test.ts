@@ -286,7 +286,51 @@ test('the circuit breaker and the health of the upstream, by the metrics of a ru
 		'proxy_dns_addresses{group="pods"} 0',
 	);
 	assert.deepEqual([none.outcome, none.reason], ['refused', 'circuit open']);
-	assert.equal(gate(none, 'circuit breaker')!.details[0], 'DNS has named no address of pods.test:80 yet');
+	assert.deepEqual(gate(none, 'circuit breaker')!.details, ['DNS has named no address of pods.test:80 yet']);
+	const failing = { name: 'pods.test:80', routes: ['/pods'], addresses: 0, age_seconds: null, failures: 7 };
+	const since = { failing_since: '2026-11-22T10:00:00.000Z', cause: 'the name has no addresses' };
+	const told = await explained(
+		pods,
+		{ name: '', reason: undefined, path: '/pods' },
+		'proxy_dns_addresses{group="pods"} 0',
+		[
+			{ ...failing, group: 'others', failing_since: null, cause: null },
+			{ ...failing, group: 'pods', ...since },
+		],
+	);
+	assert.equal(
+		gate(told, 'circuit breaker')!.details[1],
+		'the name has no addresses; asked 7 times in vain, since 2026-11-22T10:00:00.000Z',
+	);
+});
+
+test('Host of several addresses: the first stands for whichever is chosen, and that is said', async () => {
+	const [head] = explainConfig('two').split('[[routes]]');
+	const group = (name: string, from: string) => `[[upstreams]]\nname = "${name}"\n${from}\n`;
+	const to = (name: string, path = name, keys = '') =>
+		`[[routes]]\nprefix = "/${path}"\nupstream = "${name}"\n${keys}\n`;
+	const tables = [
+		group('two', 'addresses = ["10.0.0.1:80", "10.0.0.2:80"]'),
+		group('one', 'addresses = ["10.0.0.1:80"]'),
+		group('pods', 'dns = "pods.test.:80"'),
+		...[to('two'), to('two', 'named', 'host = "billing.internal"'), to('two', 'cut', 'strip_prefix = true')],
+		...[to('one'), to('pods')],
+	];
+	const hosts = await filesOf('parts-hosts.toml', head + tables.join(''));
+	const said = await Promise.all(
+		['/two', '/named', '/cut/x', '/one', '/pods'].map(async (path) => {
+			const { notes, upstream_head: lines } = await explained(hosts, { name: '', reason: undefined, path });
+			return [lines!.find((line) => line.startsWith('host: ')), ...notes];
+		}),
+	);
+	const note = 'Host is that of the address that the request goes to; shown is the first of 2, 10.0.0.1:80';
+	assert.deepEqual(said, [
+		['host: 10.0.0.1:80', note],
+		['host: billing.internal'],
+		['host: 10.0.0.1:80', note],
+		['host: 10.0.0.1:80'],
+		['host: pods.test:80'],
+	]);
 });
 
 test('of many addresses a few are named, those first that are not well', async () => {

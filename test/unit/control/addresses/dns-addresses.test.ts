@@ -117,10 +117,12 @@ describe('the addresses of a name', () => {
 		const [one] = dns.addresses.all;
 		assert.deepEqual(one!.fetches, { success: 1, failure: 9 });
 		assert.ok(one!.ageMs! > 120_000);
+		const sinceSeconds = 1_800_000_000 + REFRESH_MS / 1000;
+		assert.deepEqual(one!.failing, { sinceSeconds, failures: 9, cause: 'no answer of the name server' });
 		dns.say('billing.test', ['10.0.0.1']);
 		await dns.time.advance(REFRESH_MS);
 		assert.equal(dns.log.fields('addresses of an upstream resolved again, the same').failures, 9);
-		assert.equal(one!.ageMs, 0);
+		assert.deepEqual([one!.ageMs, one!.failing], [0, undefined]);
 	});
 
 	test('are none while none are known, and are taken over when they are', async () => {
@@ -165,6 +167,44 @@ describe('the addresses of a name', () => {
 		const moved = withGroup(other, { dns: { ...other.group.dns!, authority: 'billing.test:9090', port: 9090 } });
 		await dns.addresses.follow([moved]);
 		assert.deepEqual(dns.of(moved), []);
+	});
+
+	test('are 1,000 at most; of the others one line tells, until there are fewer again', async () => {
+		const dns = new Dns();
+		const many = (count: number) => Array.from({ length: count }, (_, i) => `10.0.${i >> 8}.${i & 255}`);
+		const lines = () =>
+			dns.log.lines.filter((line) => line.endsWith(': more addresses of an upstream than are used')).length;
+		for (const [count, so_far] of [
+			[1_000, 0],
+			[1_001, 1],
+			[1_200, 1],
+			[1_000, 1],
+			[1_001, 2],
+		] as const) {
+			dns.say('billing.test', many(count));
+			if (count === 1_000 && so_far === 0) await dns.addresses.follow([BILLING]);
+			else await dns.time.advance(REFRESH_MS);
+			assert.deepEqual([dns.of(BILLING).length, lines()], [1_000, so_far], `${count} addresses`);
+		}
+		const { addresses, used } = dns.log.fields('more addresses of an upstream than are used');
+		assert.deepEqual([addresses, used], [1_001, 1_000]);
+	});
+
+	test('have no dot in Host that only resolvers read', async () => {
+		const dns = new Dns();
+		const config = named('billing');
+		const whole = withGroup(config, {
+			dns: {
+				...config.group.dns!,
+				authority: 'billing.test.:8080',
+				host: 'billing.test.',
+				hostField: 'billing.test:8080',
+			},
+		});
+		dns.say('billing.test.', ['10.0.0.1']);
+		await dns.addresses.follow([whole]);
+		assert.deepEqual(dns.asked, ['billing.test.'], 'the look-up stays absolute');
+		assert.equal(dns.addresses.addressesOf(whole.group)[0]!.hostField, 'billing.test:8080');
 	});
 
 	test('are what they were when the process is on its way out, and nobody is asked any more', async () => {

@@ -1,7 +1,11 @@
 /** What is asked of a real name server, and what is made of its answers. */
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
-import { resolveName } from '../../../../src/control/addresses/resolve.ts';
+import { hostsFileAddresses } from '../../../../src/control/addresses/hosts-file.ts';
+import { resolveName, resolveWith } from '../../../../src/control/addresses/resolve.ts';
 import { startDnsServer } from '../../../fixtures/dns-server.ts';
 
 const server = await startDnsServer(7);
@@ -39,4 +43,38 @@ describe('a name', () => {
 		assert.ok(addresses.includes('127.0.0.1') || addresses.includes('::1'), addresses.join());
 		assert.ok(ttlMs === undefined || ttlMs >= 0);
 	});
+
+	test('of the file of hosts is found as every program finds it: before DNS, and also where there is no name server', async () => {
+		const folder = mkdtempSync(join(tmpdir(), 'proxy-hosts-'));
+		after(() => rmSync(folder, { recursive: true }));
+		const path = join(folder, 'hosts');
+		writeFileSync(path, '10.9.0.1 Pinned.Test alias\nfd00::9\tpinned.test # pinned.test\n');
+		const ask = (asked?: string) =>
+			resolveWith(path, { host: 'pinned.test', server: asked }, AbortSignal.timeout(30_000));
+		assert.deepEqual(await ask(), { addresses: ['10.9.0.1', 'fd00::9'], ttlMs: undefined });
+		server.names.set('pinned.test', ['10.0.0.1']);
+		assert.deepEqual((await ask(server.authority)).addresses, ['10.0.0.1'], 'nobody but the server that is named');
+	});
+});
+
+test('a file of hosts is read as hosts(5) says', () => {
+	const text = [
+		'# 10.0.0.1 web',
+		'10.0.0.2\tweb.test  WEB # a comment with other',
+		'  fd00::2 web',
+		'not-an-address web',
+		'10.0.0.3',
+		'10.0.0.4 webserver web.test.\r',
+		'10.0.0.5 last\r',
+	].join('\n');
+	assert.deepEqual(hostsFileAddresses(text, 'web'), ['10.0.0.2', 'fd00::2']);
+	assert.deepEqual(hostsFileAddresses(text, 'web.test'), ['10.0.0.2']);
+	assert.deepEqual(
+		hostsFileAddresses(text, 'web.test.'),
+		['10.0.0.4'],
+		'a name with a dot is another text, as for libc',
+	);
+	assert.deepEqual(hostsFileAddresses(text, 'last'), ['10.0.0.5']);
+	assert.deepEqual(hostsFileAddresses(text, 'other'), []);
+	assert.deepEqual(hostsFileAddresses('', 'web'), []);
 });

@@ -24,6 +24,9 @@ function mainOf(facts: Facts, query = ''): string {
 	return htmlOf(renderMain(pageOfSnapshot(snapshotOf(facts), view, HISTORY, facts.monotonicMs), view, 'b'));
 }
 
+const NAME = WELL.names[0]!;
+const FAILING = { failures: 7, cause: 'no answer of the name server' };
+
 describe('what is not well', () => {
 	const base = WELL.upstreams[0]!;
 	const cases: Record<string, [facts: Partial<Facts>, problems: string[]]> = {
@@ -43,6 +46,25 @@ describe('what is not well', () => {
 		'an upstream that fails its health check while its breaker is closed': [
 			{ upstreams: [{ ...base, alive: false }] },
 			['warning upstreams An upstream fails its health check: orders.internal:8080'],
+		],
+		'a name that has no address, whether DNS says why or nothing yet': [
+			{ names: [{ ...NAME, addresses: 0, failing: { ...FAILING, sinceSeconds: WELL.wallMs / 1000 } }] },
+			['error dns An upstream has no address: search (search.internal:9200: no answer of the name server)'],
+		],
+		'many names without an address': [
+			{ names: Array.from({ length: 5 }, (_, i) => ({ ...NAME, name: `n${i}:80`, addresses: 0, ageMs: undefined })) },
+			['error dns 5 upstreams have no address: search (n0:80), search (n1:80), search (n2:80) and 2 more'],
+		],
+		'a name server that has been away for a minute, and none that is for seconds': [
+			{
+				names: [
+					{ ...NAME, failing: { ...FAILING, sinceSeconds: WELL.wallMs / 1000 - 60 } },
+					{ ...NAME, failing: { ...FAILING, sinceSeconds: WELL.wallMs / 1000 - 59 } },
+				],
+			},
+			[
+				'warning dns DNS fails for an upstream: search (search.internal:9200: no answer of the name server); the last addresses hold',
+			],
 		],
 		'a worker that is gone': [{ listening: 3 }, ['error workers 1 of 4 workers does not accept connections']],
 		'not being ready': [{ obstacle: 'starting', listening: 0 }, ['error workers Not ready: starting']],
@@ -116,7 +138,7 @@ describe('what is not well', () => {
 
 describe('a snapshot', () => {
 	test('says why and since when a breaker is open', () => {
-		const { breaker, health } = snapshotOf(exampleFacts()).upstreams[3]!;
+		const { breaker, health } = snapshotOf(exampleFacts()).upstreams[4]!;
 		assert.deepEqual(breaker, {
 			state: 'open',
 			since: '2026-09-15T14:28:49.000Z',
@@ -125,6 +147,19 @@ describe('a snapshot', () => {
 			opened_total: 1,
 		});
 		assert.equal(health, 'unhealthy');
+	});
+
+	test('has each name that DNS is asked for, with what has come of it', () => {
+		assert.deepEqual(snapshotOf(exampleFacts()).dns[1], {
+			group: 'billing',
+			name: 'billing.internal:8080',
+			routes: ['/api/billing'],
+			addresses: 0,
+			age_seconds: null,
+			failing_since: '2026-09-15T14:30:32.000Z',
+			failures: 9,
+			cause: 'the name has no addresses',
+		});
 	});
 
 	test('has refusals by reason and status, the latest first, and leaves out what has never been', () => {
@@ -159,7 +194,7 @@ describe('a snapshot', () => {
 		const facts = exampleFacts({ others: 3_000 });
 		const snapshot = snapshotOf(facts);
 		const found = (query: string) => pageOfSnapshot(snapshot, parseView(query), HISTORY, 0).upstreams;
-		assert.deepEqual([found('').matching, found('').items.length, found('').pages], [3_005, 25, 121]);
+		assert.deepEqual([found('').matching, found('').items.length, found('').pages], [3_006, 25, 121]);
 		assert.deepEqual(
 			found('filter=SHARD-77.').items.map((one) => one.upstream),
 			['shard-77.internal:7000'],
@@ -170,7 +205,7 @@ describe('a snapshot', () => {
 		);
 		assert.deepEqual(
 			found('show=trouble').items.map((one) => one.upstream),
-			['search.internal:9200', 'reports.internal:8080'],
+			['10.4.0.17:9200', 'reports.internal:8080'],
 		);
 	});
 });
@@ -183,6 +218,13 @@ describe('the page', () => {
 		assert.ok(mainOf(facts).length < 120_000, `${mainOf(facts).length}`);
 		assert.ok(mainOf(facts, 'rows=1000000').length < 600_000);
 		assert.match(mainOf(facts), /and 450 more, in <a href="\/status.json">/);
+	});
+
+	test('names the reason for an upstream that has no address, and does not say that there are no routes', () => {
+		const main = mainOf({ ...exampleFacts(), upstreams: [] });
+		assert.match(main, /billing <small>billing\.internal:8080<\/small>.*none<.*the name has no addresses.*9×, since/s);
+		assert.match(main, /No upstream has an address\./);
+		assert.ok(!mainOf({ ...WELL, names: [] }).includes('id="dns"'));
 	});
 
 	test('sends little when little has changed', () => {
@@ -214,7 +256,7 @@ describe('the page', () => {
 	test('has one heading and a table with a caption in each panel', () => {
 		const main = mainOf(exampleFacts({ tenants: true }));
 		const sections = main.split('<section ').slice(1);
-		assert.equal(sections.length, 13);
+		assert.equal(sections.length, 14);
 		for (const section of sections) assert.equal(section.split('<h2').length, 2, section.slice(0, 60));
 		assert.equal(main.split('<table').length, main.split('<caption').length);
 		assert.doesNotMatch(main, /<th(?![^>]*scope=)[\s>]/);
