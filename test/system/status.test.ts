@@ -86,6 +86,7 @@ describe('the status page in a browser', { skip }, () => {
 				'opened 4×',
 				'Page 1 of 3',
 			],
+			'#dns': ['billing.internal:8080', 'none', 'the name has no addresses', '9×'],
 			'#refusals': ['token invalid', '1,718', 'no route'],
 			'#handshakes': ['1,204,882', 'unknown CA', '2.31 ms'],
 			'#connections': ['1,652', 'ended: revoked', 'reset-flood'],
@@ -104,7 +105,7 @@ describe('the status page in a browser', { skip }, () => {
 		assert.match(await textOf(page, '#upstreams'), /Page 2 of 3/);
 		await page.type('#filter', 'shard-7');
 		await Promise.all([page.waitForNavigation(), page.click('form button')]);
-		assert.match(await textOf(page, 'caption'), /Upstreams shown: 1 of 65/);
+		assert.match(await textOf(page, 'caption'), /Upstreams shown: 1 of 66/);
 		assert.equal(new URL(page.url()).search, '?filter=shard-7');
 	});
 
@@ -117,7 +118,7 @@ describe('the status page in a browser', { skip }, () => {
 		assert.deepEqual(await page.$$('main img'), []);
 		assert.deepEqual(complaints, []);
 		assert.notEqual(await page.title(), 'owned');
-		for (const panel of ['#upstreams', '#certificates', '#issuers', '#reloads', '#tenants']) {
+		for (const panel of ['#upstreams', '#dns', '#certificates', '#issuers', '#reloads', '#tenants']) {
 			assert.ok((await textOf(page, panel)).includes(`"><img src=x onerror=`), panel);
 		}
 	});
@@ -160,7 +161,7 @@ describe('the status page in a browser', { skip }, () => {
 		assert.equal(await focused(), 'pause');
 		await page.focus('#filter');
 		await page.keyboard.type('shard-1');
-		await shows(page, '#upstreams caption', 'Upstreams shown: 11 of 45');
+		await shows(page, '#upstreams caption', 'Upstreams shown: 11 of 46');
 		assert.equal(await focused(), 'filter');
 		assert.equal(new URL(page.url()).search, '?filter=shard-1');
 	});
