@@ -13,8 +13,7 @@ import { NO_CERTIFICATE } from '../identity/route-access.ts';
 import { refuseOverConcurrency, refuseOverRouteRate, refuseOverTenantRate, withReport } from '../shared/quota-gates.ts';
 import type { RouteStats } from '../shared/route-stats.ts';
 import { AnswerFields } from './answer-fields.ts';
-import type { ClientRequest, ExchangeEvents } from './client.ts';
-import type { DataPlane } from './plane.ts';
+import type { ExchangeEvents } from './client.ts';
 import { reportBrokenOff, reportRefusal } from './refusal-report.ts';
 import { RoundTrip } from './round-trip.ts';
 
@@ -24,49 +23,40 @@ import { RoundTrip } from './round-trip.ts';
  */
 export abstract class Exchange extends RoundTrip implements ExchangeEvents {
 	/** Where it has taken one of the requests that its tenant may have under way. */
-	declare private slots: RequestSlots | undefined;
+	#slots: RequestSlots | undefined;
 	/** Where it is counted as in flight. */
-	declare private traffic: RouteStats | undefined;
+	#traffic: RouteStats | undefined;
 	/** Bytes of its body that came before its route was known. */
-	declare private early: number;
+	#received = 0;
 	/** What is left of the limits, where all answers say it. */
-	declare private report: RateLimitFields | undefined;
+	#report: RateLimitFields | undefined;
 	/** An answer has begun; from then on there is no other one to give. */
-	declare protected answered: boolean;
-
-	constructor(client: ClientRequest, plane: DataPlane) {
-		super(client, plane);
-		this.slots = undefined;
-		this.traffic = undefined;
-		this.early = 0;
-		this.report = undefined;
-		this.answered = false;
-	}
+	#answered = false;
 
 	/** Takes the request on. A fault of ours may cost it its answer, but not the thread's other requests theirs. */
 	start(): void {
 		this.startedAt = this.plane.clock.now();
 		this.record = this.plane.requestLog?.begin(this.client, this.startedAt);
-		this.countIn(this.plane.stats.unrouted);
+		this.#countIn(this.plane.stats.unrouted);
 		try {
-			this.pass();
+			this.#pass();
 		} catch (error) {
 			this.onFault(error);
 		}
 	}
 
 	/** The gates up to the body. */
-	private pass(): void {
+	#pass(): void {
 		const { client, plane } = this;
 
 		// A message that two readers could understand in two ways is no request at all (RFC 9112 section 6.3).
 		const head = client.head;
 		if (head instanceof Rejection) {
-			if (plane.traces) this.identify(UNIDENTIFIED);
+			if (plane.traces) this.#identify(UNIDENTIFIED);
 			return this.refuse(head);
 		}
 		this.head = head;
-		if (plane.correlate !== undefined) this.identify(head);
+		if (plane.correlate !== undefined) this.#identify(head);
 
 		this.span?.enters('token');
 		// Who is calling? The client certificate has opened the connection; the token names the tenant.
@@ -83,17 +73,17 @@ export abstract class Exchange extends RoundTrip implements ExchangeEvents {
 
 		// Only now is there somebody to charge. Everything after this costs the tenant one request.
 		this.span?.enters('tenant rate');
-		if (plane.limits.rateLimitHeaders) this.report = new RateLimitFields();
-		const overRate = refuseOverTenantRate(plane.limiter, identity, this.startedAt, this.report);
+		if (plane.limits.rateLimitHeaders) this.#report = new RateLimitFields();
+		const overRate = refuseOverTenantRate(plane.limiter, identity, this.startedAt, this.#report);
 		if (overRate) return this.refuse(overRate);
 
 		// And one of those that it may have under way, until the request is over, whatever becomes of it.
 		const { slots } = identity.quota;
 		if (slots !== undefined) {
 			this.span?.enters('tenant concurrency');
-			const tooMany = refuseOverConcurrency(slots, this.report);
+			const tooMany = refuseOverConcurrency(slots, this.#report);
 			if (tooMany) return this.refuse(tooMany);
-			this.slots = slots;
+			this.#slots = slots;
 		}
 
 		// The proxy and the upstream must see the same path, or the route that is matched is not the one that is served.
@@ -112,7 +102,7 @@ export abstract class Exchange extends RoundTrip implements ExchangeEvents {
 	}
 
 	/** What the request is found by, and whether a span is made of it. */
-	private identify(identified: Identified): void {
+	#identify(identified: Identified): void {
 		const { plane } = this;
 		this.correlation = plane.correlate!(identified);
 		const { span } = this.correlation;
@@ -130,7 +120,7 @@ export abstract class Exchange extends RoundTrip implements ExchangeEvents {
 		const route = plane.routes.match(pathOf(this.target!));
 		if (route instanceof Rejection) return this.refuse(route);
 		this.routeTo(route);
-		this.countIn(route.stats);
+		this.#countIn(route.stats);
 
 		// The path that the upstream gets has to mean the same to everybody, too, and so has the host that it is told of.
 		if (route.forwarding !== undefined) {
@@ -155,7 +145,7 @@ export abstract class Exchange extends RoundTrip implements ExchangeEvents {
 		// What a tenant may ask for in all need not be what it may ask of this route.
 		if (route.limit !== undefined) {
 			this.span?.enters('route rate');
-			const overRate = refuseOverRouteRate(plane.limiter, this.identity!, route.limit, plane.clock.now(), this.report);
+			const overRate = refuseOverRouteRate(plane.limiter, this.identity!, route.limit, plane.clock.now(), this.#report);
 			if (overRate) return this.refuse(overRate);
 		}
 
@@ -183,14 +173,14 @@ export abstract class Exchange extends RoundTrip implements ExchangeEvents {
 	protected override fail(answer: Rejection, outcome: 'abandoned' | FailureReason): void {
 		this.settle(outcome, answer.reason);
 		this.dropUpstream();
-		if (this.answered) this.breakOff(answer);
+		if (this.#answered) this.breakOff(answer);
 		else this.refuse(answer);
 	}
 
 	/** Resets the answer that has begun: it must not be taken for a whole one. */
 	protected breakOff(why: Rejection): void {
 		this.record?.breaksOff(why);
-		reportBrokenOff(this.plane, why, this.known);
+		reportBrokenOff(this.plane, why, this.#known);
 		this.client.reset();
 	}
 
@@ -202,39 +192,39 @@ export abstract class Exchange extends RoundTrip implements ExchangeEvents {
 
 	/** The fields of the upstream's answer as they go to the client: with what is left of the limits, where that is told. */
 	protected answerFields(fields: AnswerFields): AnswerFields {
-		return this.report === undefined ? fields : new AnswerFields(withReport([...fields.list], this.report));
+		return this.#report === undefined ? fields : new AnswerFields(withReport([...fields.list], this.#report));
 	}
 
 	/** Gives an answer of our own: the one place where refusals become answers and are counted. */
 	override refuse(answer: Rejection): void {
-		reportRefusal(this.plane, answer, this.known);
+		reportRefusal(this.plane, answer, this.#known);
 		this.releaseBodies();
 		this.count(answer.status, answer);
 		this.plane.deadlines.upstream.add(this);
-		const isReported = this.report !== undefined && !answer.is(rejection.RATE_LIMITED);
-		this.client.refuse(isReported ? answer.withHeaders(withReport([...answer.headers], this.report)) : answer);
+		const isReported = this.#report !== undefined && !answer.is(rejection.RATE_LIMITED);
+		this.client.refuse(isReported ? answer.withHeaders(withReport([...answer.headers], this.#report)) : answer);
 	}
 
 	/** What operators may be told of it. */
-	private get known() {
+	get #known() {
 		return { client: this.client, route: this.route, upstream: this.upstream, tenant: this.identity?.tenant };
 	}
 
 	/** Counts the answer that is about to be given. */
 	protected count(status: number, refusal?: Rejection): void {
-		this.answered = true;
+		this.#answered = true;
 		(this.upstream ?? this.plane).stats.answered(status);
 		this.record?.answers(status, refusal);
 		if (refusal !== undefined && this.client.method !== 'HEAD') {
-			this.traffic?.gave(this.client.connection.protocol, refusal.body.length);
+			this.#traffic?.gave(this.client.connection.protocol, refusal.body.length);
 		}
 	}
 
 	/** From now on it is in flight here, and its bytes are counted here. */
-	private countIn(traffic: RouteStats): void {
+	#countIn(traffic: RouteStats): void {
 		const { protocol } = this.client.connection;
-		this.traffic?.inFlight(protocol, -1);
-		this.traffic = traffic;
+		this.#traffic?.inFlight(protocol, -1);
+		this.#traffic = traffic;
 		traffic.inFlight(protocol, 1);
 	}
 
@@ -242,19 +232,23 @@ export abstract class Exchange extends RoundTrip implements ExchangeEvents {
 	protected received(bytes: number): void {
 		this.record?.received(bytes);
 		// A body that is collected comes before its route is known, and is its route's all the same.
-		if (this.route === undefined) this.early += bytes;
-		else this.traffic?.received(this.client.connection.protocol, bytes);
+		if (this.route === undefined) this.#received += bytes;
+		else this.#traffic?.received(this.client.connection.protocol, bytes);
 	}
 
 	/** Bytes of the answer's body were given to the client's connection. */
 	protected gave(bytes: number): void {
 		this.record?.gave(bytes);
-		this.traffic?.gave(this.client.connection.protocol, bytes);
+		this.#traffic?.gave(this.client.connection.protocol, bytes);
 	}
 
 	/** Of whom what the bodies hold is counted. */
 	protected get tenantKey(): bigint {
 		return this.identity!.tenantKey;
+	}
+
+	protected get answered(): boolean {
+		return this.#answered;
 	}
 
 	/** Gives back what the bodies of this exchange hold of the common memory budget. */
@@ -276,8 +270,8 @@ export abstract class Exchange extends RoundTrip implements ExchangeEvents {
 	onAnswered(): void {
 		this.cancelDeadline();
 		this.releaseBodies();
-		this.leave();
-		this.log();
+		this.#leave();
+		this.#log();
 	}
 
 	/** The client has left: nobody waits for the upstream's answer any more, and it is no fault of the upstream. */
@@ -287,25 +281,25 @@ export abstract class Exchange extends RoundTrip implements ExchangeEvents {
 		this.settle('abandoned');
 		this.dropUpstream();
 		this.releaseBodies();
-		this.leave();
+		this.#leave();
 		if (why === undefined) this.record?.losesClient();
 		else this.record?.breaksOff(why);
-		this.log();
+		this.#log();
 	}
 
 	/** Every request ends in one of the two above, and only once. */
-	private leave(): void {
+	#leave(): void {
 		this.leaveQueue('gone');
 		const { protocol } = this.client.connection;
-		this.slots?.giveBack();
-		this.slots = undefined;
-		if (this.early > 0) this.traffic?.received(protocol, this.early);
-		this.traffic?.inFlight(protocol, -1);
-		this.traffic = undefined;
+		this.#slots?.giveBack();
+		this.#slots = undefined;
+		if (this.#received > 0) this.#traffic?.received(protocol, this.#received);
+		this.#traffic?.inFlight(protocol, -1);
+		this.#traffic = undefined;
 	}
 
 	/** The request is over, whatever became of it. */
-	private log(): void {
+	#log(): void {
 		const { record } = this;
 		if (record === undefined) return;
 		this.record = undefined;

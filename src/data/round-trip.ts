@@ -4,9 +4,8 @@ import * as rejection from '../gates/rejection.ts';
 import { silenceCause } from '../shared/causes.ts';
 import type { RetryReason } from '../shared/stats.ts';
 import { Attempt } from './attempt.ts';
-import type { ClientRequest } from './client.ts';
 import type { Dispatched } from './dispatch-queue.ts';
-import type { DataPlane, Route, Upstream } from './plane.ts';
+import type { Route, Upstream } from './plane.ts';
 import type { UpstreamFailure } from './upstream/connection.ts';
 import type { UpstreamGroup } from './upstream/group.ts';
 import type { Departure, Place, Waiting } from './upstream/waiting-room.ts';
@@ -14,33 +13,20 @@ import type { Departure, Place, Waiting } from './upstream/waiting-room.ts';
 /**
  * One request between the gates and the answer: an address of its route's group is chosen, or waited for, and the request is sent there
  * (`Attempt`); where that one does not take it, and it is safe, another one is.
- *
- * Here and in `Exchange` fields are assigned by the constructor, and members are private by TypeScript: each class with fields of its own,
- * or with private methods of the language, costs some 20 ns for each object of a class that extends it.
  */
 export abstract class RoundTrip extends Attempt implements Dispatched, Waiting {
 	/** The client has left. */
-	declare isGone: boolean;
+	isGone = false;
 	/** Monotonic milliseconds when it was the request's turn: what is pipelined waits before that. */
-	declare protected startedAt: number;
+	protected startedAt = 0;
 	/** Of the time before it first left for an upstream so much was spent waiting, for the client or in the queue, ms. */
-	declare private waitedMs: number;
+	#waitedMs = 0;
 	/** Where it waits for an upstream. */
-	declare private place: Place | undefined;
+	#place: Place | undefined;
 	/** Upstreams that did not take it. */
-	declare private tried: readonly Upstream[];
+	#tried: readonly Upstream[] = NONE_TRIED;
 	/** Why it waits for another one. */
-	declare private failure: RetriedFailure | undefined;
-
-	constructor(client: ClientRequest, plane: DataPlane) {
-		super(client, plane);
-		this.isGone = false;
-		this.startedAt = 0;
-		this.waitedMs = 0;
-		this.place = undefined;
-		this.tried = NONE_TRIED;
-		this.failure = undefined;
-	}
+	#failure: RetriedFailure | undefined;
 
 	/** Gives an answer of our own. */
 	protected abstract refuse(answer: Rejection): void;
@@ -61,35 +47,35 @@ export abstract class RoundTrip extends Attempt implements Dispatched, Waiting {
 	/** For `DispatchQueue`: this one's turn has come. A fault of ours costs no other request anything. */
 	dispatch(now: number): void {
 		try {
-			this.departOrWait(now);
+			this.#dispatch(now);
 		} catch (error) {
 			this.onFault(error);
 		}
 	}
 
 	/** Through the upstream's door, or to those who wait in front of it. */
-	private departOrWait(now: number): void {
+	#dispatch(now: number): void {
 		const group = this.group!;
 		group.retryBudget?.request(now);
 		const { room } = group;
-		if (room === undefined) return void this.departFirst(now);
-		if (!room.comesFirst(false) && this.departFirst(now) !== 'full') return;
+		if (room === undefined) return void this.#depart(now);
+		if (!room.comesFirst(false) && this.#depart(now) !== 'full') return;
 
 		// Served in turns by tenant, so that a tenant's burst delays itself.
 		this.span?.enters('upstream queue');
-		this.place = room.enter(this.identity!.tenant, this);
-		if (this.place === undefined) this.refuse(NO_PLACE.full);
+		this.#place = room.enter(this.identity!.tenant, this);
+		if (this.#place === undefined) this.refuse(NO_PLACE.full);
 	}
 
-	private departFirst(now: number): Departure {
+	#depart(now: number): Departure {
 		const { plane } = this;
 
 		// Last, since this may spend the one probe of a half-open breaker. From here on an outcome must be reported.
-		if (this.place === undefined) this.span?.enters('circuit breaker');
+		if (this.#place === undefined) this.span?.enters('circuit breaker');
 		const group = this.group!;
 		const upstream = group.admit(now, this.route!.cooldownMs, this.identity!.tenant);
 		if (upstream === undefined && group.isFull) return 'full';
-		if (this.place !== undefined) this.waitedMs += this.waitsNoLonger(now);
+		if (this.#place !== undefined) this.#waitedMs += this.#waitsNoLonger(now);
 		if (upstream === undefined) {
 			this.refuse(CIRCUIT_OPEN);
 			return 'unavailable';
@@ -98,7 +84,7 @@ export abstract class RoundTrip extends Attempt implements Dispatched, Waiting {
 
 		this.span?.enters('upstream');
 		this.sentAt = now;
-		this.measure(plane.histograms.gates, now - this.startedAt - this.waitedMs, now);
+		this.measure(plane.histograms.gates, now - this.startedAt - this.#waitedMs, now);
 		plane.deadlines.upstream.add(this);
 		this.send(upstream.pool.take(now));
 		return 'served';
@@ -106,23 +92,23 @@ export abstract class RoundTrip extends Attempt implements Dispatched, Waiting {
 
 	/** So much of the time before its departure the client has taken for the body, ms: that is none of ours. */
 	protected waited(ms: number): void {
-		this.waitedMs += ms;
+		this.#waitedMs += ms;
 	}
 
 	// --- It waits for an upstream that is at a limit. ---
 
 	/** For `WaitingRoom`. */
 	get isRetry(): boolean {
-		return this.failure !== undefined;
+		return this.#failure !== undefined;
 	}
 
 	/** For `WaitingRoom`. */
 	depart(now: number, group: UpstreamGroup): Departure {
 		try {
 			this.group = group;
-			return this.failure === undefined ? this.departFirst(now) : this.departAgain(now, this.failure);
+			return this.#failure === undefined ? this.#depart(now) : this.#departAgain(now, this.#failure);
 		} catch (error) {
-			this.place = undefined;
+			this.#place = undefined;
 			this.onFault(error);
 			return 'unavailable';
 		}
@@ -130,27 +116,27 @@ export abstract class RoundTrip extends Attempt implements Dispatched, Waiting {
 
 	/** For `WaitingRoom`. */
 	giveUp(why: 'full' | 'timeout'): void {
-		this.waitsNoLonger(this.plane.clock.now());
+		this.#waitsNoLonger(this.plane.clock.now());
 		try {
-			this.refuse(this.failure === undefined ? NO_PLACE[why] : failedAndNoPlace(this.failure, why));
+			this.refuse(this.#failure === undefined ? NO_PLACE[why] : failedAndNoPlace(this.#failure, why));
 		} catch (error) {
 			this.onFault(error);
 		}
 	}
 
 	/** @returns for how long it has waited, ms. */
-	private waitsNoLonger(now: number): number {
-		const waited = now - this.place!.since;
-		this.place = undefined;
+	#waitsNoLonger(now: number): number {
+		const waited = now - this.#place!.since;
+		this.#place = undefined;
 		this.record?.queued(waited);
 		return waited;
 	}
 
 	/** The client has left, or there is no time any more to be sent. */
 	protected leaveQueue(result: 'timeout' | 'gone'): void {
-		if (this.place === undefined) return;
-		this.place.leave(result);
-		this.waitsNoLonger(this.plane.clock.now());
+		if (this.#place === undefined) return;
+		this.#place.leave(result);
+		this.#waitsNoLonger(this.plane.clock.now());
 	}
 
 	// --- An upstream has not answered. ---
@@ -160,16 +146,16 @@ export abstract class RoundTrip extends Attempt implements Dispatched, Waiting {
 		if (kind === 'exhausted') return this.fail(rejection.OVERLOADED.because(cause), 'abandoned');
 		if (kind === 'broken' || kind === 'malformed') return this.fail(rejection.BAD_GATEWAY.because(cause), 'broken');
 		const failure = { kind, cause };
-		const why = this.mayRetry(kind) ? this.retry(failure) : rejection.BAD_GATEWAY.because(cause);
+		const why = this.#mayRetry(kind) ? this.#retry(failure) : rejection.BAD_GATEWAY.because(cause);
 		if (why !== undefined) this.fail(why, OUTCOMES[kind]);
 	}
 
 	/** The upstream's time is over before its answer has begun. @param outcome if there is a connection to blame for it. */
 	protected upstreamTimedOut(outcome: 'timeout' | 'abandoned'): void {
-		if (this.place !== undefined) {
+		if (this.#place !== undefined) {
 			this.leaveQueue('timeout');
 			return this.refuse(
-				rejection.UPSTREAM_TIMEOUT.because(`${this.failure!.cause}; no other address had room in time`),
+				rejection.UPSTREAM_TIMEOUT.because(`${this.#failure!.cause}; no other address had room in time`),
 			);
 		}
 		const isConnected = this.connection?.isConnected ?? true;
@@ -183,10 +169,10 @@ export abstract class RoundTrip extends Attempt implements Dispatched, Waiting {
 	 * What has not been delivered may always be sent again. What may have been: only what can be repeated safely (RFC 9112 section
 	 * 9.3.1). Both only if we still have all of it.
 	 */
-	private mayRetry(kind: RetryReason): boolean {
+	#mayRetry(kind: RetryReason): boolean {
 		const { method } = this.client;
 		const isSafe = method === 'GET' || method === 'HEAD' || method === 'OPTIONS';
-		return (kind === 'unreachable' || isSafe) && this.tried.length < this.group!.retries && this.canRepeat;
+		return (kind === 'unreachable' || isSafe) && this.#tried.length < this.group!.retries && this.canRepeat;
 	}
 
 	/**
@@ -195,14 +181,14 @@ export abstract class RoundTrip extends Attempt implements Dispatched, Waiting {
 	 *
 	 * @returns the answer, where neither can be.
 	 */
-	private retry(failure: RetriedFailure): Rejection | undefined {
+	#retry(failure: RetriedFailure): Rejection | undefined {
 		const { kind, cause } = failure;
 		const { tenant } = this.identity!;
 		const { cooldownMs } = this.route!;
 		const group = this.group!;
 		const { room, retryBudget } = group;
 		const failed = this.upstream!;
-		const tried = [...this.tried, failed];
+		const tried = [...this.#tried, failed];
 		const now = this.plane.clock.now();
 
 		if (retryBudget?.allows(now) === false) {
@@ -226,38 +212,38 @@ export abstract class RoundTrip extends Attempt implements Dispatched, Waiting {
 			}
 			// The breaker does not wait.
 			this.settle(OUTCOMES[kind], cause, now);
-			this.failure = failure;
-			this.place = room.enter(tenant, this);
-			if (this.place === undefined) return failedAndNoPlace(failure, 'full');
+			this.#failure = failure;
+			this.#place = room.enter(tenant, this);
+			if (this.#place === undefined) return failedAndNoPlace(failure, 'full');
 		}
-		this.tried = tried;
+		this.#tried = tried;
 		retryBudget?.retry(now);
-		if (this.place === undefined) this.sendAgain(failed, kind);
+		if (this.#place === undefined) this.#sendAgain(failed, kind);
 		return undefined;
 	}
 
 	/** It has waited for another upstream. */
-	private departAgain(now: number, { kind, cause }: RetriedFailure): Departure {
+	#departAgain(now: number, { kind, cause }: RetriedFailure): Departure {
 		const { tenant } = this.identity!;
 		const { cooldownMs } = this.route!;
 		const group = this.group!;
 		const failed = this.upstream!;
-		let other = group.admitOther(now, cooldownMs, tenant, this.tried);
+		let other = group.admitOther(now, cooldownMs, tenant, this.#tried);
 		if (other === undefined && kind === 'stale') {
-			other = group.admitOther(now, cooldownMs, tenant, this.tried.slice(0, -1));
+			other = group.admitOther(now, cooldownMs, tenant, this.#tried.slice(0, -1));
 		}
 		if (other === undefined && group.isFull) return 'full';
-		this.sentAt += this.waitsNoLonger(now);
+		this.sentAt += this.#waitsNoLonger(now);
 		if (other === undefined) {
 			this.refuse(rejection.BAD_GATEWAY.because(cause));
 			return 'unavailable';
 		}
 		this.goesTo(other);
-		this.sendAgain(failed, kind);
+		this.#sendAgain(failed, kind);
 		return 'served';
 	}
 
-	private sendAgain(failed: Upstream, kind: RetryReason): void {
+	#sendAgain(failed: Upstream, kind: RetryReason): void {
 		failed.stats.retried(kind);
 		try {
 			this.send(this.upstream!.pool.open());
