@@ -1,0 +1,260 @@
+/** docs/upstreams.md, "Restarts": what becomes of requests when an address of their group goes. Each row of the table there is a row here. */
+import { deepEqual, equal, notEqual, ok } from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { type HeldBody, heldBody } from '../fixtures/bodies.ts';
+import { type Answer, type Connection, connect, PROTOCOLS, type Protocol } from '../fixtures/clients.ts';
+import { readPage } from '../fixtures/doc-blocks.ts';
+import { ERROR_CODE } from '../fixtures/h2-frames.ts';
+import { assertOwnAnswer } from '../fixtures/own-answer.ts';
+import { ASKED_ONCE, BODY_MODE, firstVerdicts, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { type Exchange, startUpstream, type Upstream } from '../fixtures/upstream.ts';
+import { until } from '../fixtures/wait.ts';
+
+/** `saved`: the client gets the other address's answer. */
+type Result = 'saved' | '502' | 'broken off' | 'answered';
+
+interface Row {
+	readonly moment: keyof typeof MOMENTS;
+	readonly methods: readonly string[];
+	readonly body: 'none' | 'whole' | 'half of it sent';
+	readonly collected: Result;
+	readonly streaming: Result;
+}
+
+/** What the address does that meets the request first; `undefined`: it is gone before that. */
+interface Moment {
+	readonly words: string;
+	readonly connection: 'used' | 'new';
+	readonly act?: (exchange: Exchange) => void;
+	/** Of `proxy_upstream_retries_total`, where the request is saved. */
+	readonly reason?: 'unreachable' | 'stale' | 'unanswered';
+}
+
+const MOMENTS = {
+	before: { words: 'before the request left for it', connection: 'used', reason: 'unreachable' },
+	upload: { words: 'in the middle of the body', connection: 'new', reason: 'unreachable' },
+	stale: {
+		words: 'as the request arrives, on a connection that had been used before',
+		connection: 'used',
+		act: (exchange) => exchange.reset(),
+		reason: 'stale',
+	},
+	unanswered: {
+		words: 'with the request, before a byte of its answer, on a new connection',
+		connection: 'new',
+		act: (exchange) => exchange.reset(),
+		reason: 'unanswered',
+	},
+	begun: {
+		words: 'in the middle of its answer',
+		connection: 'used',
+		act: (exchange) => exchange.truncate(10, { body: 'half', by: 'reset' }),
+	},
+	answered: {
+		words: 'behind its answer',
+		connection: 'used',
+		act: (exchange) => {
+			exchange.respond({ body: 'last' });
+			exchange.end();
+		},
+	},
+} as const satisfies Record<string, Moment>;
+
+const SAFE = ['GET', 'HEAD', 'OPTIONS'];
+const UNSAFE = ['POST', 'PUT', 'PATCH', 'DELETE'];
+const ALL = [...SAFE, ...UNSAFE];
+
+const ROWS: readonly Row[] = [
+	{ moment: 'before', methods: ALL, body: 'none', collected: 'saved', streaming: 'saved' },
+	{ moment: 'before', methods: ALL, body: 'whole', collected: 'saved', streaming: 'saved' },
+	{ moment: 'upload', methods: ALL, body: 'half of it sent', collected: 'saved', streaming: '502' },
+	...(['stale', 'unanswered'] as const).flatMap((moment): Row[] => [
+		{ moment, methods: SAFE, body: 'none', collected: 'saved', streaming: 'saved' },
+		{ moment, methods: SAFE, body: 'whole', collected: 'saved', streaming: '502' },
+		{ moment, methods: UNSAFE, body: 'none', collected: '502', streaming: '502' },
+		{ moment, methods: UNSAFE, body: 'whole', collected: '502', streaming: '502' },
+	]),
+	{ moment: 'begun', methods: ['GET', ...UNSAFE], body: 'none', collected: '502', streaming: 'broken off' },
+	{ moment: 'begun', methods: UNSAFE, body: 'whole', collected: '502', streaming: 'broken off' },
+	{ moment: 'answered', methods: ALL, body: 'none', collected: 'answered', streaming: 'answered' },
+];
+
+/** Two addresses for a row and protocol. */
+interface Group {
+	readonly name: string;
+	readonly row: Row;
+	readonly protocol: Protocol;
+	readonly upstreams: readonly [Upstream, Upstream];
+	/** What the next request meets, and where that was. */
+	act: ((exchange: Exchange) => void) | undefined;
+	victim: Upstream | undefined;
+}
+
+let groups: readonly Group[];
+let proxy: ProxyProcess;
+
+before(async () => {
+	groups = await Promise.all(
+		PROTOCOLS.flatMap((protocol) => ROWS.map((row, i) => startGroup(`row-${i}-${protocol}`, row, protocol))),
+	);
+	proxy = await startProxy({
+		// One worker: what is known of connections is the same for all requests.
+		workers: 1,
+		config: { ...ASKED_ONCE, tenant_rps: 0 },
+		upstreams: groups.map(({ name, upstreams }) => {
+			return { name, addresses: upstreams.map(({ authority }) => authority), balance: 'round-robin' };
+		}),
+		// What is met again and again is the moment, not the breaker.
+		routes: groups.map(({ name }) => ({ prefix: `/${name}`, upstream: name, failures: 1_000 })),
+	});
+	await firstVerdicts(proxy);
+});
+after(async () => {
+	await proxy?.[Symbol.asyncDispose]();
+	await Promise.all((groups ?? []).flatMap(({ upstreams }) => upstreams.map((upstream) => upstream.close())));
+});
+
+async function startGroup(name: string, row: Row, protocol: Protocol): Promise<Group> {
+	const upstreams = [await startUpstream(), await startUpstream()] as const;
+	const group: Group = { name, row, protocol, upstreams, act: undefined, victim: undefined };
+	for (const upstream of upstreams) {
+		upstream.script = (exchange) => {
+			const { act } = group;
+			if (act === undefined) return exchange.respond({ body: upstream.authority });
+			group.act = undefined;
+			group.victim = upstream;
+			act(exchange);
+		};
+	}
+	return group;
+}
+
+/** Each address has a connection that has been used, or none. */
+async function prepare({ upstreams, name }: Group, connection: 'used' | 'new', client: Connection): Promise<void> {
+	const open = () => upstreams.map(({ openConnections }) => openConnections.filter(({ bytes }) => bytes > 0).length);
+	if (connection === 'used') {
+		for (let i = 0; open().includes(0); i++) {
+			ok(i < 8, 'an address is never asked');
+			equal((await client.request({ path: `/${name}` })).status, 200);
+		}
+		return;
+	}
+	for (const upstream of upstreams) upstream.closeConnections();
+	await until(() => open().every((count) => count === 0), 'the connections to end');
+}
+
+const retries = ({ name }: Group, reason: string) =>
+	proxy.metric('proxy_upstream_retries_total', { group: name, reason });
+const requestsOf = ({ upstreams }: Group) => upstreams.flatMap(({ requests }) => requests);
+
+function assertResult(result: Result, answer: Answer, group: Group, method: string): void {
+	const { victim, upstreams, protocol } = group;
+	if (result === '502') return assertOwnAnswer(answer, 502, 'bad gateway', method);
+	if (result === 'broken off') {
+		// 0 where the reset has overtaken the head.
+		ok(answer.status === 200 || answer.status === 0, `${answer.status}`);
+		notEqual(answer.ended, 'complete', 'it looks whole');
+		if (protocol === 'h2') equal(answer.resetCode, ERROR_CODE.INTERNAL_ERROR);
+		return;
+	}
+	const other = upstreams.find((upstream) => upstream !== victim)!;
+	const text = result === 'saved' ? other.authority : 'last';
+	deepEqual([answer.status, answer.text, answer.ended], [200, method === 'HEAD' ? '' : text, 'complete']);
+}
+
+/** Meets an address that does something. */
+async function meet(group: Group, method: string, client: Connection): Promise<void> {
+	const { row, name } = group;
+	const { act, reason }: Moment = MOMENTS[row.moment];
+	const result = row[BODY_MODE];
+	const retried = reason === undefined ? 0 : await retries(group, reason);
+	const delivered = requestsOf(group).length;
+	group.act = act;
+	const body = row.body === 'whole' ? { body: 'the whole of it' } : {};
+	const answer = await client.request({ method, path: `/${name}`, ...body });
+	assertResult(result, answer, group, method);
+	equal(requestsOf(group).length - delivered, result === 'saved' ? 2 : 1, 'requests at both addresses');
+	if (reason !== undefined) equal((await retries(group, reason)) - retried, result === 'saved' ? 1 : 0, reason);
+}
+
+/** An address is gone; the next request that would go there finds it out. */
+async function miss(group: Group, method: string, client: Connection): Promise<void> {
+	const { row, name, upstreams } = group;
+	const [gone, other] = upstreams;
+	const { port } = gone;
+	const isHalf = row.body === 'half of it sent';
+	const retried = await retries(group, 'unreachable');
+	group.victim = gone;
+	if (!isHalf) await gone.stop();
+	for (let i = 0; (await retries(group, 'unreachable')) === retried; i++) {
+		ok(i < 4, 'the address that is gone is never chosen');
+		const body = isHalf ? heldBody(HALF) : row.body === 'none' ? undefined : WHOLE;
+		const answer = client.request({ method, path: `/${name}`, ...(body !== undefined && { body }) });
+		await gone.stop();
+		if (isHalf) (body as HeldBody).finish(WHOLE.slice(HALF.length));
+		assertResult('saved', await answer, group, method);
+		equal(String(other.requests.at(-1)!.body), row.body === 'none' ? '' : WHOLE);
+	}
+	await gone.listen(port);
+}
+
+/** An address goes that has half of the body, and nobody has the first half any more. */
+async function missHalfWay(group: Group, method: string, client: Connection): Promise<void> {
+	const { name, upstreams } = group;
+	const before = requestsOf(group).length;
+	const answer = client.request({ method, path: `/${name}`, body: heldBody(HALF) });
+	const has = ({ requests }: Upstream) => requests.at(-1)?.state === 'receiving' && String(requests.at(-1)!.body) === HALF;
+	const gone = await until(() => upstreams.find(has), 'the beginning of the body');
+	const { port } = gone;
+	await gone.stop();
+	assertResult('502', await answer, group, method);
+	equal(requestsOf(group).length - before, 1, 'it is sent once');
+	await gone.listen(port);
+}
+
+const HALF = 'half, ';
+const WHOLE = 'half, and half';
+
+for (const protocol of PROTOCOLS) {
+	describe(`an address that goes, over ${protocol}`, () => {
+		for (const [i, row] of ROWS.entries()) {
+			const { connection, words, ...moment }: Moment = MOMENTS[row.moment];
+			test(`${words}: ${row.methods.join(', ')}, body: ${row.body}: ${row[BODY_MODE]}`, async () => {
+				const group = groups.find(({ name }) => name === `row-${i}-${protocol}`)!;
+				for (const method of row.methods) {
+					await using client = await connect(protocol, proxy);
+					await prepare(group, connection, client);
+					if (moment.act !== undefined) await meet(group, method, client);
+					else await (row[BODY_MODE] === 'saved' ? miss : missHalfWay)(group, method, client);
+				}
+			});
+		}
+	});
+}
+
+/** As it stands in the page: rows that differ in their body alone, or in nothing that a reader would ask for, are one. */
+function tableOf(rows: readonly Row[]): string {
+	const lines: { readonly key: string; readonly bodies: string[]; readonly line: (bodies: string) => string }[] = [];
+	for (const { moment, methods, body, collected, streaming } of rows) {
+		const key = [moment, methods, collected, streaming].join();
+		const known = lines.find((line) => line.key === key);
+		if (known !== undefined) {
+			known.bodies.push(body);
+			continue;
+		}
+		const names = methods === ALL ? 'any' : methods.map((name) => `\`${name}\``).join(', ');
+		const { words } = MOMENTS[moment];
+		lines.push({
+			key,
+			bodies: [body],
+			line: (bodies) => `| ${words} | ${names} | ${bodies} | ${collected} | ${streaming} |`,
+		});
+	}
+	const head = ['| The address goes … | Method | Body | Collected | Streaming |', '|---|---|---|---|---|'];
+	return [...head, ...lines.map(({ bodies, line }) => line(bodies.join(' or ')))].join('\n');
+}
+
+test('the table in docs/upstreams.md has exactly these rows', () => {
+	const [, table] = /<!-- restarts: .*? -->\n([^]*?)\n<!-- restarts: end -->/.exec(readPage('docs/upstreams.md')) ?? [];
+	equal(table, tableOf(ROWS));
+});
