@@ -1,4 +1,4 @@
-import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2';
+import { type ClientHttp2Session, connect as connectHttp2, constants } from 'node:http2';
 import { Agent, request } from 'node:https';
 import { connect as connectTls } from 'node:tls';
 import type { Protocol } from '../fixtures/clients.ts';
@@ -77,6 +77,8 @@ class H1Line implements Line {
 
 class H2Line implements Line {
 	readonly #options: LineOptions;
+	/** How connections have ended. */
+	readonly #ends = new WeakMap<ClientHttp2Session, string>();
 	#session: ClientHttp2Session | undefined;
 
 	constructor(options: LineOptions) {
@@ -92,7 +94,7 @@ class H2Line implements Line {
 		let status = 0;
 		let body = '';
 		let isWhole = false;
-		let error = 'closed';
+		let error: string | undefined;
 		stream.setEncoding('latin1');
 		stream.on('response', (headers) => {
 			status = Number(headers[':status']);
@@ -101,24 +103,28 @@ class H2Line implements Line {
 			body += text;
 		});
 		stream.on('end', () => {
-			isWhole = stream.rstCode === 0;
+			isWhole = stream.rstCode === constants.NGHTTP2_NO_ERROR;
 		});
 		stream.on('error', ({ code, message }: NodeJS.ErrnoException) => {
 			error = code ?? message;
 		});
-		stream.on('close', () => onOutcome(isWhole && status > 0 ? { status, body } : { error }));
+		stream.on('close', () => {
+			if (isWhole && status > 0) return onOutcome({ status, body });
+			onOutcome({ error: error ?? `reset ${stream.rstCode}, the connection: ${this.#ends.get(session) ?? 'open'}` });
+		});
 	}
 
 	#open(): ClientHttp2Session {
 		const socket = connectTls({ ...tlsOptions(this.#options), ALPNProtocols: ['h2'] });
 		socket.setNoDelay(true);
 		const session = connectHttp2('https://localhost', { createConnection: () => socket });
-		const forget = () => {
+		const ends = (how: string) => {
 			if (this.#session === session) this.#session = undefined;
+			if (!this.#ends.has(session)) this.#ends.set(session, how);
 		};
-		session.on('error', forget);
-		session.on('goaway', forget);
-		session.on('close', forget);
+		session.on('error', ({ code, message }: NodeJS.ErrnoException) => ends(code ?? message));
+		session.on('goaway', (code) => ends(`GOAWAY ${code}`));
+		session.on('close', () => ends('closed'));
 		return session;
 	}
 

@@ -51,6 +51,8 @@ const KINDS = [
 	{ asks: 0.1, connections: 1 },
 ] as const;
 const ADDRESSES = 3;
+/** For hundreds of handshakes, in which all of them are busy. */
+const CONNECT_MS = 60_000;
 export const REPLICA_KILLED = 'a replica is killed';
 /** After what has happened to the store, until it is taken for over, ms. */
 const SETTLE_MS = 2_000;
@@ -141,7 +143,7 @@ class Run implements AsyncDisposable {
 		this.#open = open;
 	}
 
-	/** Begins it; resolves when it has found its pace. */
+	/** Begins it; resolves when all connections are there, and it has found its pace. */
 	async load(): Promise<void> {
 		const { tenants, limit } = this.#plan;
 		const pki = await testPki();
@@ -153,6 +155,8 @@ class Run implements AsyncDisposable {
 			return new TenantClients(plan, this.fleet.port, pki);
 		});
 		for (const [i, client] of this.#clients.entries()) client.start((i * 0.618) % 1);
+		const isConnected = ({ asked, plan }: TenantClients) => asked.length >= plan.connections;
+		await until(() => this.#clients.every(isConnected), 'all connections', CONNECT_MS);
 		await sleep(SETTLE_MS);
 	}
 
