@@ -10,7 +10,7 @@
  * proxy was killed, or a client was taken for another one. On a busy machine single tenants may get less.
  */
 import { parseArgs } from 'node:util';
-import { byKind, type FleetFigures } from './fleet-figures.ts';
+import { byKind, type Counts, type FleetFigures } from './fleet-figures.ts';
 import { type FleetPlan, REPLICA_KILLED, runFailover, runFleet } from './fleet-run.ts';
 import { table } from './table.ts';
 
@@ -38,7 +38,12 @@ const plan: FleetPlan = {
 const percent = (part: number) => `${(part * 100).toFixed(2)} %`;
 const faults: string[] = [];
 
-function report({ tenants, phases, withheld }: FleetFigures, wasCalm: boolean): void {
+function sumOf(counts: readonly Counts[], key: keyof Counts): number {
+	return counts.reduce((sum, one) => sum + one[key], 0);
+}
+
+function report({ tenants, phases, withheld, answeredMs }: FleetFigures, wasCalm: boolean): void {
+	console.log(`99 of 100 answers came within ${Math.round(answeredMs)} ms while nothing happened`);
 	const kinds = byKind(tenants);
 	console.log(
 		table(
@@ -73,6 +78,12 @@ function report({ tenants, phases, withheld }: FleetFigures, wasCalm: boolean): 
 		if (all.other > 0) faults.push(`${what}: ${all.other} answers were neither 200 nor 429`);
 		if (all.lost > 0 && what !== REPLICA_KILLED) faults.push(`${what}: ${all.lost} requests were lost`);
 	}
+	const promised = phases.filter(({ isPromised }) => isPromised).map(({ modest }) => modest);
+	const [sent, refused] = [sumOf(promised, 'sent'), sumOf(promised, 'refused')];
+	console.log(
+		`while all replicas lived and nothing was wrong with the store: ${sent} requests of tenants at their rate or below it, ${refused} refused (${percent(refused / sent)})`,
+	);
+	if (wasCalm && refused > 0.05 * sent) faults.push('more than 5 % of what was asked for within the rate was refused');
 	const misnamed = tenants.reduce((sum, one) => sum + one.misnamed, 0);
 	if (misnamed > 0) faults.push(`${misnamed} clients were taken for others`);
 	if (withheld > 0) faults.push(`${withheld} requests could not be sent`);

@@ -7,6 +7,8 @@ import { missingTools } from './tools.ts';
 /** Proxies, one store, and one balancer that speaks the PROXY protocol; the long form is `npm run fleet:load`. */
 
 const RPS = 20;
+/** Between two requests of the quickest tenant whose requests all meet one replica. */
+const PROMPT_MS = 50;
 const PLAN = { limit: { rps: RPS, burst: RPS }, awaySeconds: 1, logsAll: true } as const;
 
 test('replicas share limits, whatever happens to their store', {
@@ -15,10 +17,12 @@ test('replicas share limits, whatever happens to their store', {
 	const say = (line: string) => t.diagnostic(line);
 	const outcome = await runFleet({ ...PLAN, replicas: 4, tenants: 12, calmSeconds: 5, say });
 	assertPromise(t, outcome);
-	// That it is 95 % is proved with a clock of its own (fleet.properties.test.ts). A machine on which the store seemed to be away says
-	// nothing of it, and one that is busy is late with some of what it asks for.
-	for (const { asks, least, average } of outcome.wasCalm ? byKind(outcome.tenants) : []) {
-		assert.ok(average >= 0.9 && least >= 0.75, `those that ask for ${asks} got ${average} of their due, one ${least}`);
+	// That it is 95 % is proved with a clock of its own (fleet.properties.test.ts). A machine on which the store seemed to be away, or
+	// answers come late, says nothing of it.
+	t.diagnostic(`99 of 100 answers came within ${Math.round(outcome.answeredMs)} ms`);
+	const isPrompt = outcome.wasCalm && outcome.answeredMs < PROMPT_MS;
+	for (const { asks, least, average } of isPrompt ? byKind(outcome.tenants) : []) {
+		assert.ok(average >= 0.95 && least >= 0.9, `those that ask for ${asks} got ${average} of their due, one ${least}`);
 	}
 	for (const [protocol, { passed, seconds, refusal }] of Object.entries(outcome.limited)) {
 		const most = RPS + RPS * (seconds + 0.5);
