@@ -86,6 +86,8 @@ export interface FleetFigures {
 	/** Lines of the replicas' logs that name a tenant of these, and those that say it is at another address. */
 	readonly logged: number;
 	readonly mislogged: readonly LogLine[];
+	/** Lines of their logs at `error`. */
+	readonly errors: readonly LogLine[];
 }
 
 /** One tenant's clients and what they have seen. */
@@ -100,7 +102,7 @@ export interface Clients {
 	readonly withheld: number;
 }
 
-/** @param lines of the replicas' access logs. */
+/** @param lines of the replicas' logs. */
 export function figures(
 	limit: Limit,
 	phases: readonly Phase[],
@@ -109,7 +111,7 @@ export function figures(
 ): FleetFigures {
 	const [calm] = phases;
 	const addresses = new Map(tenants.map(({ plan }) => [plan.name, plan.address]));
-	const logged = lines.filter(({ tenant }) => addresses.has(String(tenant)));
+	const logged = lines.filter(({ target, tenant }) => target === 'proxy::access' && addresses.has(String(tenant)));
 	return {
 		tenants: tenants.map(({ plan, asked, lost, misnamed }) => {
 			const then = within(asked, calm!);
@@ -137,6 +139,7 @@ export function figures(
 		withheld: tenants.reduce((sum, { withheld }) => sum + withheld, 0),
 		logged: logged.length,
 		mislogged: logged.filter(({ tenant, client }) => client !== addresses.get(String(tenant))),
+		errors: lines.filter(({ level }) => level.toLowerCase() === 'error'),
 	};
 }
 

@@ -175,7 +175,7 @@ class Run implements AsyncDisposable {
 
 	async end(): Promise<FleetFigures> {
 		await Promise.all(this.#clients.map((client) => client.stop()));
-		const lines = this.fleet.proxies.flatMap(({ logs }) => logs.filter(({ target }) => target === 'proxy::access'));
+		const lines = this.fleet.proxies.flatMap(({ logs }) => logs);
 		return figures(this.#plan.limit, this.#phases, this.#clients, lines);
 	}
 

@@ -42,7 +42,7 @@ function sumOf(counts: readonly Counts[], key: keyof Counts): number {
 	return counts.reduce((sum, one) => sum + one[key], 0);
 }
 
-function report({ tenants, phases, withheld, answeredMs }: FleetFigures, wasCalm: boolean): void {
+function report({ tenants, phases, withheld, answeredMs, errors }: FleetFigures, wasCalm: boolean): void {
 	console.log(`99 of 100 answers came within ${Math.round(answeredMs)} ms while nothing happened`);
 	const kinds = byKind(tenants);
 	console.log(
@@ -86,6 +86,7 @@ function report({ tenants, phases, withheld, answeredMs }: FleetFigures, wasCalm
 	if (wasCalm && refused > 0.05 * sent) faults.push('more than 5 % of what was asked for within the rate was refused');
 	const misnamed = tenants.reduce((sum, one) => sum + one.misnamed, 0);
 	if (misnamed > 0) faults.push(`${misnamed} clients were taken for others`);
+	for (const line of errors.slice(0, 20)) faults.push(JSON.stringify(line));
 	if (withheld > 0) faults.push(`${withheld} requests could not be sent`);
 }
 

@@ -45,7 +45,7 @@ test('replicas share limits while Sentinel chooses another store', {
 });
 
 /** What holds on any machine: no tenant gets too much, no request is lost, and everybody is known by his own address. */
-function assertPromise(t: TestContext, { tenants, phases, withheld, logged, mislogged }: FleetFigures): void {
+function assertPromise(t: TestContext, { tenants, phases, withheld, logged, mislogged, errors }: FleetFigures): void {
 	for (const { plan, sent, passed, refused, worst, most, part, misnamed } of tenants) {
 		const { name, asksRps, connections, protocol } = plan;
 		t.diagnostic(
@@ -65,4 +65,5 @@ function assertPromise(t: TestContext, { tenants, phases, withheld, logged, misl
 	assert.equal(withheld, 0);
 	assert.ok(logged > 0);
 	assert.deepEqual(mislogged, [], 'lines that name another address');
+	assert.deepEqual(errors, []);
 }

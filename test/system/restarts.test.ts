@@ -44,13 +44,13 @@ const MOMENTS = {
 	before: { words: 'before the request left for it', connection: 'used', reason: 'unreachable' },
 	upload: { words: 'in the middle of the body', connection: 'new', reason: 'unreachable' },
 	stale: {
-		words: 'as the request arrives, on a connection that had been used before',
+		words: 'with the request, before a byte of its answer',
 		connection: 'used',
 		act: (exchange) => exchange.reset(),
 		reason: 'stale',
 	},
 	unanswered: {
-		words: 'with the request, before a byte of its answer, on a new connection',
+		words: 'with the request, before a byte of its answer',
 		connection: 'new',
 		act: (exchange) => exchange.reset(),
 		reason: 'unanswered',
@@ -58,7 +58,7 @@ const MOMENTS = {
 	begun: {
 		words: 'in the middle of its answer',
 		connection: 'used',
-		act: (exchange) => exchange.truncate(10, { body: 'half', by: 'reset' }),
+		act: (exchange) => exchange.truncate(10, { body: 'half' }),
 	},
 	answered: {
 		words: 'behind its answer',
@@ -73,6 +73,8 @@ const MOMENTS = {
 const SAFE = ['GET', 'HEAD', 'OPTIONS'];
 const UNSAFE = ['POST', 'PUT', 'PATCH', 'DELETE'];
 const ALL = [...SAFE, ...UNSAFE];
+/** Whose answers have a body. */
+const NOT_HEAD = ALL.filter((method) => method !== 'HEAD');
 
 const ROWS: readonly Row[] = [
 	{ moment: 'before', methods: ALL, body: 'none', collected: 'saved', streaming: 'saved' },
@@ -84,9 +86,10 @@ const ROWS: readonly Row[] = [
 		{ moment, methods: UNSAFE, body: 'none', collected: '502', streaming: '502' },
 		{ moment, methods: UNSAFE, body: 'whole', collected: '502', streaming: '502' },
 	]),
-	{ moment: 'begun', methods: ['GET', ...UNSAFE], body: 'none', collected: '502', streaming: 'broken off' },
-	{ moment: 'begun', methods: UNSAFE, body: 'whole', collected: '502', streaming: 'broken off' },
+	{ moment: 'begun', methods: NOT_HEAD, body: 'none', collected: '502', streaming: 'broken off' },
+	{ moment: 'begun', methods: NOT_HEAD, body: 'whole', collected: '502', streaming: 'broken off' },
 	{ moment: 'answered', methods: ALL, body: 'none', collected: 'answered', streaming: 'answered' },
+	{ moment: 'answered', methods: ALL, body: 'whole', collected: 'answered', streaming: 'answered' },
 ];
 
 /** Two addresses for a row and protocol. */
@@ -230,7 +233,7 @@ for (const protocol of PROTOCOLS) {
 	describe(`an address that goes, over ${protocol}`, () => {
 		for (const [i, row] of ROWS.entries()) {
 			const { connection, words, ...moment }: Moment = MOMENTS[row.moment];
-			test(`${words}: ${row.methods.join(', ')}, body: ${row.body}: ${row[BODY_MODE]}`, async () => {
+			test(`${words}, on a ${connection} connection: ${row.methods.join(', ')}, body: ${row.body}: ${row[BODY_MODE]}`, async () => {
 				const group = groups.find(({ name }) => name === `row-${i}-${protocol}`)!;
 				for (const method of row.methods) {
 					await using client = await connect(protocol, proxy);
@@ -243,26 +246,23 @@ for (const protocol of PROTOCOLS) {
 	});
 }
 
-/** As it stands in the page: rows that differ in their body alone, or in nothing that a reader would ask for, are one. */
+/** As it stands in the page: rows that differ in their body alone, or in the age of a connection, are one. */
 function tableOf(rows: readonly Row[]): string {
-	const lines: { readonly key: string; readonly bodies: string[]; readonly line: (bodies: string) => string }[] = [];
-	for (const { moment, methods, body, collected, streaming } of rows) {
-		const key = [moment, methods, collected, streaming].join();
-		const known = lines.find((line) => line.key === key);
-		if (known !== undefined) {
-			known.bodies.push(body);
-			continue;
-		}
-		const names = methods === ALL ? 'any' : methods.map((name) => `\`${name}\``).join(', ');
-		const { words } = MOMENTS[moment];
-		lines.push({
-			key,
-			bodies: [body],
-			line: (bodies) => `| ${words} | ${names} | ${bodies} | ${collected} | ${streaming} |`,
-		});
-	}
-	const head = ['| The address goes … | Method | Body | Collected | Streaming |', '|---|---|---|---|---|'];
-	return [...head, ...lines.map(({ bodies, line }) => line(bodies.join(' or ')))].join('\n');
+	const lines = Map.groupBy(rows, ({ moment, methods, collected, streaming }) => {
+		return [MOMENTS[moment].words, inWords(methods), 'BODY', collected, streaming].join(' | ');
+	});
+	return [
+		'| The address goes … | Method | Body | Collected | Streaming |',
+		'|---|---|---|---|---|',
+		...Array.from(lines, ([line, same]) => {
+			return `| ${line.replace('BODY', [...new Set(same.map(({ body }) => body))].join(' or '))} |`;
+		}),
+	].join('\n');
+}
+
+function inWords(methods: readonly string[]): string {
+	if (methods === ALL) return 'any';
+	return methods === NOT_HEAD ? 'any but `HEAD`' : methods.map((name) => `\`${name}\``).join(', ');
 }
 
 /** Every address goes with what is under way there, and comes back, while nobody stops asking. */
