@@ -28,7 +28,8 @@ export interface TenantPlan {
 
 /** A request without an answer. */
 export interface Lost {
-	readonly sentMs: number;
+	/** When it was lost. */
+	readonly atMs: number;
 	/** Of the error. */
 	readonly code: string;
 }
@@ -67,6 +68,7 @@ export interface TenantFigures extends Counts {
 	readonly misnamed: number;
 }
 
+/** Requests with an answer belong to the phase in which they were sent, those without one to that in which they were lost. */
 export interface PhaseFigures extends Phase {
 	/** Requests of tenants that ask for their rate at most. */
 	readonly modest: Counts;
@@ -126,7 +128,7 @@ export function figures(
 		}),
 		phases: phases.map((phase) => {
 			const all = tenants.map(({ plan, asked, lost }) => {
-				return { plan, asked: within(asked, phase), lost: within(lost, phase) };
+				return { plan, asked: within(asked, phase), lost: lost.filter(({ atMs }) => isWithin(atMs, phase)) };
 			});
 			const codes: Record<string, number> = {};
 			for (const { code } of all.flatMap(({ lost }) => lost)) codes[code] = (codes[code] ?? 0) + 1;
@@ -143,8 +145,12 @@ export function figures(
 	};
 }
 
-function within<T extends { readonly sentMs: number }>(requests: readonly T[], { fromMs, toMs }: Phase): T[] {
-	return requests.filter(({ sentMs }) => sentMs >= fromMs && sentMs < toMs);
+function within(asked: readonly Asked[], phase: Phase): Asked[] {
+	return asked.filter(({ sentMs }) => isWithin(sentMs, phase));
+}
+
+function isWithin(ms: number, { fromMs, toMs }: Phase): boolean {
+	return ms >= fromMs && ms < toMs;
 }
 
 function percentile99(values: number[]): number {

@@ -59,7 +59,7 @@ export class TenantClients implements Clients {
 		};
 		this.#lines[this.#turn++ % this.#lines.length]!.ask(onSent, (outcome) => {
 			this.#underWay--;
-			if ('error' in outcome) return void this.lost.push({ sentMs, code: outcome.error });
+			if ('error' in outcome) return void this.lost.push({ atMs: performance.now(), code: outcome.error });
 			const { status, body } = outcome;
 			// The upstream answers with the address that it was told.
 			if (status === 200 && body !== this.plan.address) this.misnamed++;
