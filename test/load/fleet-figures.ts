@@ -174,7 +174,7 @@ function count(tenants: readonly Pick<Clients, 'asked' | 'lost'>[]): Counts {
 /** Tenants that ask alike: the least part of its due that one of them got, and what they got on average. */
 export function byKind(tenants: readonly TenantFigures[]) {
 	const kinds = Map.groupBy(tenants, ({ plan }) => {
-		return `${plan.asksRps} req/s over ${plan.connections} ${plan.protocol === 'h1' ? 'HTTP/1.1' : 'HTTP/2'}`;
+		return `${Number(plan.asksRps.toFixed(2))} req/s over ${plan.connections} ${plan.protocol === 'h1' ? 'HTTP/1.1' : 'HTTP/2'}`;
 	});
 	return Array.from(kinds, ([asks, own]) => ({
 		asks,
