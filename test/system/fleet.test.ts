@@ -41,7 +41,7 @@ test('replicas share limits while Sentinel chooses another store', {
 	skip: missingTools('redis-server', 'redis-sentinel', 'haproxy'),
 }, async (t) => {
 	const say = (line: string) => t.diagnostic(line);
-	assertPromise(t, await runFailover({ ...PLAN, replicas: 2, tenants: 6, calmSeconds: 1, say }));
+	assertPromise(t, await runFailover({ ...PLAN, replicas: 2, tenants: 12, calmSeconds: 1, say }));
 });
 
 /** What holds on any machine: no tenant gets too much, no request is lost, and everybody is known by his own address. */
