@@ -1,11 +1,23 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Fleet, readPage, startFleet } from '../fixtures/fleet.ts';
+import type { TomlValue } from '../../src/cli/demo/config-file.ts';
+import { PROTOCOLS, type Protocol } from '../fixtures/clients.ts';
+import { type Fleet, startFleet } from '../fixtures/fleet.ts';
 import { testPki } from '../fixtures/pki.ts';
-import { type RedisServer, startRedis } from '../fixtures/redis-server.ts';
-import { startUpstream } from '../fixtures/upstream.ts';
+import { startRedis, startSentinel } from '../fixtures/redis-server.ts';
 import { until } from '../fixtures/wait.ts';
-import { dueTo, type Limit, mostIn10s, passedOf, worstIn10s } from './fleet-figures.ts';
+import { type FleetFigures, figures, type Limit, type Phase } from './fleet-figures.ts';
+import {
+	AWAY,
+	askTooMuch,
+	away,
+	failover,
+	type RateLimited,
+	restartUpstreams,
+	revoke,
+	storeDisturbances,
+} from './fleet-stages.ts';
 import { TenantClients } from './fleet-tenants.ts';
+import { FleetUpstreams } from './fleet-upstreams.ts';
 
 export interface FleetPlan {
 	readonly replicas: number;
@@ -15,31 +27,18 @@ export interface FleetPlan {
 	readonly calmSeconds: number;
 	/** How long the store is away each time, s. */
 	readonly awaySeconds: number;
+	/** Every request has a line in the log of its replica, and its client's address is compared. */
+	readonly logsAll: boolean;
 	readonly say: (line: string) => void;
 }
 
-export interface TenantFigures {
-	readonly tenant: string;
-	readonly asksRps: number;
-	readonly connections: number;
-	/** The most in any 10 s of the whole run, and what the promise allows. */
-	readonly worst: number;
-	readonly most: number;
-	/** While nothing happened: of the requests that were due to it, the part that was let through. */
-	readonly part: number;
-}
-
-export interface FleetFigures {
-	readonly tenants: readonly TenantFigures[];
-	/** Whether the store was never away while nothing happened to it: otherwise the machine was too slow to say anything of `part`. */
+export interface FleetOutcome extends FleetFigures {
+	/** Whether the store was never away while nothing happened to it: otherwise the machine was too slow to say anything of what tenants got. */
 	readonly wasCalm: boolean;
-	readonly requests: number;
-	/** Requests without an answer, and what was going on. */
-	readonly lost: Readonly<Record<string, number>>;
-	/** Statuses other than 200 and 429. */
-	readonly others: readonly number[];
-	/** Times from a tenant's revocation in the store until every replica refused it, ms. */
-	readonly revokedAfterMs: readonly number[];
+	/** What was asked for beyond the limit, by protocol. */
+	readonly limited: Readonly<Record<Protocol, RateLimited>>;
+	/** Times from a tenant's revocation in the store until every replica refused it, on connections that were open, ms. */
+	readonly revokedAfterMs: Readonly<Record<Protocol, number>>;
 }
 
 /** How much a tenant asks for, as a part of its limit, and over how many connections: evenly, all at one replica, and too much. */
@@ -51,183 +50,142 @@ const KINDS = [
 	{ asks: 0.9, connections: 2 },
 	{ asks: 0.1, connections: 1 },
 ] as const;
+const ADDRESSES = 3;
+/** For hundreds of handshakes, in which all of them are busy. */
+const CONNECT_MS = 60_000;
+export const REPLICA_KILLED = 'a replica is killed';
+/** After what has happened to the store, until it is taken for over, ms. */
+const SETTLE_MS = 2_000;
 
 /**
- * Tenants at uneven load through a fleet, while things happen to its store.
+ * Tenants at uneven load through a fleet, while things happen to its store, to its upstream and to a replica.
  *
  * @throws Error where a replica does not say what it should.
  */
-export async function runFleet(plan: FleetPlan): Promise<FleetFigures> {
+export async function runFleet(plan: FleetPlan): Promise<FleetOutcome> {
 	await using open = new AsyncDisposableStack();
-	const pki = await testPki();
-	const upstream = open.use(await startUpstream());
 	const redis = open.use(await startRedis());
-	const fleet = open.use(
-		await startFleet({
-			replicas: plan.replicas,
-			config: { tenant_rps: plan.limit.rps, health_interval_secs: 3600 },
-			routes: [{ prefix: '/', upstream: upstream.url }],
-			limiter: { store: `${redis.url}/0`, replicas: plan.replicas, revocations: true, timeout_secs: 0.5 },
-		}),
-	);
-	await until(
-		async () => (await replicasSeen(fleet)).every((seen) => seen === plan.replicas),
-		'replicas to see each other',
-	);
-	const clients = Array.from({ length: plan.tenants }, (_, i) => {
-		const { asks, connections } = KINDS[i % KINDS.length]!;
-		return new TenantClients({ name: `tenant-${i}`, asksRps: plan.limit.rps * asks, connections }, fleet.port, pki);
-	});
-	open.defer(async () => void (await Promise.all(clients.map((client) => client.stop()))));
-	for (const [i, client] of clients.entries()) client.start((i * 0.618) % 1);
-	await sleep(2_000);
+	const run = open.use(await Run.begin(plan, { store: `${redis.url}/0` }));
+	const { fleet, upstreams } = run;
+	const limited = await askTooMuch(fleet);
+	await run.load();
 
 	const since = fleet.now;
-	const calmFrom = performance.now();
-	await sleep(plan.calmSeconds * 1000);
-	const calmTo = performance.now();
+	await run.phase('nothing happens', true, () => sleep(plan.calmSeconds * 1000));
 	const wasCalm = fleet.proxies.every(
 		({ logs }, i) => !logs.slice([...since.values()][i]).some(({ message }) => message === AWAY),
 	);
-
-	plan.say((await readPage(fleet.living[0]!, '/readyz')).body);
-	for (const [what, run] of disturbances(redis, plan)) {
-		plan.say(what);
-		await away(fleet, run);
-		await sleep(2_000);
+	for (const [what, disturbance] of storeDisturbances(redis)) {
+		await run.phase(what, false, () => away(fleet, disturbance, plan.awaySeconds * 1000), SETTLE_MS);
 	}
-	plan.say('the store is flushed');
-	await redis.do('FLUSHALL');
-	await sleep(2_000);
-	const revokedAfterMs = await revoke(fleet, redis);
-	const lostBefore = lostOf(clients);
-	plan.say('a replica is killed');
-	await fleet.kill(fleet.proxies[0]!);
-	await sleep(plan.calmSeconds * 1000);
-	await Promise.all(clients.map((client) => client.stop()));
-	return figures(plan, clients, { calmFrom, calmTo, wasCalm, revokedAfterMs, lostBefore });
+	await run.phase('the store is flushed', false, async () => void (await redis.do('FLUSHALL')), SETTLE_MS);
+	const revokedAfterMs = await run.phase('tenants are revoked', true, () => revoke(fleet, redis));
+	await run.phase('one address after the other is killed and comes back', true, () =>
+		restartUpstreams(fleet, upstreams),
+	);
+	await run.phase(REPLICA_KILLED, false, () => fleet.kill(fleet.proxies[0]!), SETTLE_MS);
+	await run.phase('the others are left', true, () => sleep(plan.calmSeconds * 1000));
+	return { ...(await run.end()), wasCalm, limited, revokedAfterMs };
 }
 
-const AWAY = 'limiter store away';
-const BACK = 'limiter store is back';
-
-function disturbances(redis: RedisServer, { awaySeconds }: FleetPlan): [what: string, run: Disturbance][] {
-	return [
-		['the store is killed', { begin: () => redis.kill(), end: () => redis.start(), ms: awaySeconds * 1000 }],
-		[
-			'the store is paused',
-			{ begin: async () => redis.pause(), end: async () => redis.resume(), ms: awaySeconds * 1000 },
-		],
-		[
-			'the store is full',
-			{
-				begin: async () => void (await redis.do('CONFIG', 'SET', 'maxmemory', '1')),
-				end: async () => void (await redis.do('CONFIG', 'SET', 'maxmemory', '0')),
-				ms: awaySeconds * 1000,
-			},
-		],
-		[
-			'the store has become a replica',
-			{
-				begin: async () => void (await redis.do('REPLICAOF', '127.0.0.1', '1')),
-				end: async () => void (await redis.do('REPLICAOF', 'NO', 'ONE')),
-				ms: awaySeconds * 1000,
-			},
-		],
-	];
+/** The same tenants, while the primary of a store with Sentinel is killed, and its replica is chosen. */
+export async function runFailover(plan: FleetPlan): Promise<FleetFigures> {
+	await using open = new AsyncDisposableStack();
+	const primary = open.use(await startRedis());
+	const replica = open.use(await startRedis({ args: ['--replicaof', '127.0.0.1', primary.port] }));
+	const says = async (words: string, server: typeof primary, section: string) =>
+		String(await server.do('INFO', section)).includes(words);
+	await until(() => says('master_link_status:up', replica, 'replication'), 'the replica to follow');
+	const sentinel = open.use(await startSentinel(primary.port));
+	await until(() => says('slaves=1', sentinel, 'sentinel'), 'the Sentinel to know the replica');
+	const run = open.use(await Run.begin(plan, { store: [sentinel.url], sentinel_name: 'main' }));
+	await run.load();
+	await run.phase('the primary serves', true, () => sleep(plan.calmSeconds * 1000));
+	await run.phase('the primary is killed', false, () => failover(run.fleet, primary), SETTLE_MS);
+	if (!(await says('role:master', replica, 'replication'))) throw new Error('the replica has not become the primary');
+	await run.phase('its replica serves', true, () => sleep(plan.calmSeconds * 1000));
+	return run.end();
 }
 
-interface Disturbance {
-	readonly begin: () => Promise<void>;
-	readonly end: () => Promise<void>;
-	readonly ms: number;
-}
+class Run implements AsyncDisposable {
+	readonly fleet: Fleet;
+	readonly upstreams: FleetUpstreams;
+	readonly #plan: FleetPlan;
+	readonly #open: AsyncDisposableStack;
+	readonly #phases: Phase[] = [];
+	#clients: readonly TenantClients[] = [];
 
-/** Every replica says once that the store is away, goes on, and says once that it is back. */
-async function away(fleet: Fleet, { begin, end, ms }: Disturbance): Promise<void> {
-	const since = fleet.now;
-	await begin();
-	await fleet.untilAllSay(AWAY, since);
-	for (const proxy of fleet.living) {
-		const { status, body } = await readPage(proxy, '/readyz');
-		if (status !== 200 || !/^ready; limits not shared, the store is away \(\w+\)/.test(body)) throw new Error(body);
-		if ((await proxy.metric('proxy_limiter_store_up')) !== 0) throw new Error('proxy_limiter_store_up is not 0');
-	}
-	await sleep(ms);
-	await end();
-	await fleet.untilAllSay(BACK, since, 20_000);
-	for (const proxy of fleet.living) {
-		const said = proxy.logs.slice(since.get(proxy)).filter(({ message }) => message === AWAY || message === BACK);
-		if (said.length !== 2) throw new Error(`said ${said.length} times that something has changed, not twice`);
-	}
-}
-
-/** How long it takes until a revocation is in force everywhere. */
-async function revoke(fleet: Fleet, redis: RedisServer): Promise<number[]> {
-	const times: number[] = [];
-	for (const name of ['nobody-1', 'nobody-2', 'nobody-3']) {
-		const before = await Promise.all(fleet.living.map((proxy) => proxy.metric('proxy_limiter_store_revocations')));
-		const from = performance.now();
-		await redis.do('XADD', 'proxy:revoked', '*', 'revoke', `tenant:${name}`);
+	static async begin(plan: FleetPlan, store: Readonly<Record<string, TomlValue>>): Promise<Run> {
+		await using open = new AsyncDisposableStack();
+		const upstreams = open.use(await FleetUpstreams.start(ADDRESSES));
+		const fleet = open.use(
+			await startFleet({
+				replicas: plan.replicas,
+				// A busy machine has time to answer a probe.
+				config: { tenant_rps: plan.limit.rps, health_interval_secs: 0.5, health_timeout_secs: 5 },
+				upstreams: [{ name: 'echo', addresses: upstreams.addresses }],
+				routes: [{ prefix: '/', upstream: 'echo' }],
+				limiter: { ...store, replicas: plan.replicas, revocations: true, timeout_secs: 0.5 },
+				...(plan.logsAll && { log: { access: 'all' } }),
+			}),
+		);
 		await until(async () => {
-			const now = await Promise.all(fleet.living.map((proxy) => proxy.metric('proxy_limiter_store_revocations')));
-			return now.every((count, i) => count === before[i]! + 1);
-		}, 'the revocation to be everywhere');
-		times.push(performance.now() - from);
+			const seen = await Promise.all(fleet.living.map((proxy) => proxy.metric('proxy_limiter_replicas')));
+			return seen.every((count) => count === plan.replicas);
+		}, 'replicas to see each other');
+		return new Run(plan, fleet, upstreams, open.move());
 	}
-	return times;
+
+	private constructor(plan: FleetPlan, fleet: Fleet, upstreams: FleetUpstreams, open: AsyncDisposableStack) {
+		this.fleet = fleet;
+		this.upstreams = upstreams;
+		this.#plan = plan;
+		this.#open = open;
+	}
+
+	/** Begins it; resolves when all connections are there, and it has found its pace. */
+	async load(): Promise<void> {
+		const { tenants, limit } = this.#plan;
+		const pki = await testPki();
+		this.#clients = Array.from({ length: tenants }, (_, i) => {
+			const { asks, connections } = KINDS[i % KINDS.length]!;
+			// Each kind over both protocols.
+			const protocol = PROTOCOLS[Math.floor(i / KINDS.length) % PROTOCOLS.length]!;
+			const plan = { name: `tenant-${i}`, asksRps: limit.rps * asks, connections, protocol, address: addressOf(i) };
+			return new TenantClients(plan, this.fleet.port, pki);
+		});
+		for (const [i, client] of this.#clients.entries()) client.start((i * 0.618) % 1);
+		const isConnected = ({ asked, plan }: TenantClients) => asked.length >= plan.connections;
+		await until(() => this.#clients.every(isConnected), 'all connections', CONNECT_MS);
+		await sleep(SETTLE_MS);
+	}
+
+	/**
+	 * @param isPromised whether tenants are promised their rate meanwhile: all replicas live, and nothing is wrong with the store.
+	 * @param settleMs time that belongs to it afterwards.
+	 */
+	async phase<T>(what: string, isPromised: boolean, run: () => Promise<T>, settleMs = 0): Promise<T> {
+		this.#plan.say(what);
+		const fromMs = performance.now();
+		const result = await run();
+		await sleep(settleMs);
+		this.#phases.push({ what, isPromised, fromMs, toMs: performance.now() });
+		return result;
+	}
+
+	async end(): Promise<FleetFigures> {
+		await Promise.all(this.#clients.map((client) => client.stop()));
+		const lines = this.fleet.proxies.flatMap(({ logs }) => logs);
+		return figures(this.#plan.limit, this.#phases, this.#clients, lines);
+	}
+
+	async [Symbol.asyncDispose](): Promise<void> {
+		await Promise.all(this.#clients.map((client) => client.stop()));
+		await this.#open.disposeAsync();
+	}
 }
 
-/** Tenants that ask alike: the least part of its due that one of them got, and what they got on average. */
-export function byKind(tenants: readonly TenantFigures[]) {
-	const kinds = Map.groupBy(tenants, ({ asksRps, connections }) => `${asksRps} req/s over ${connections}`);
-	return Array.from(kinds, ([asks, own]) => ({
-		asks,
-		tenants: own.length,
-		worst: Math.max(...own.map(({ worst }) => worst)),
-		most: own[0]!.most,
-		least: Math.min(...own.map(({ part }) => part)),
-		average: own.reduce((sum, { part }) => sum + part, 0) / own.length,
-	}));
-}
-
-function replicasSeen(fleet: Fleet): Promise<number[]> {
-	return Promise.all(fleet.living.map((proxy) => proxy.metric('proxy_limiter_replicas')));
-}
-
-function lostOf(clients: readonly TenantClients[]): Record<string, number> {
-	const all: Record<string, number> = {};
-	for (const { lost } of clients) for (const [code, count] of lost) all[code] = (all[code] ?? 0) + count;
-	return all;
-}
-
-interface Times {
-	readonly calmFrom: number;
-	readonly calmTo: number;
-	readonly wasCalm: boolean;
-	readonly revokedAfterMs: readonly number[];
-	readonly lostBefore: Readonly<Record<string, number>>;
-}
-
-function figures({ limit }: FleetPlan, clients: readonly TenantClients[], times: Times): FleetFigures {
-	const { calmFrom, calmTo, wasCalm, revokedAfterMs, lostBefore } = times;
-	const asked = clients.flatMap((client) => client.asked);
-	return {
-		tenants: clients.map((client) => {
-			const calm = client.between(calmFrom, calmTo);
-			return {
-				tenant: client.plan.name,
-				asksRps: client.plan.asksRps,
-				connections: client.plan.connections,
-				worst: worstIn10s(client.asked),
-				most: mostIn10s(limit),
-				part: passedOf(calm) / dueTo(calm, limit),
-			};
-		}),
-		wasCalm,
-		requests: asked.length,
-		lost: lostBefore,
-		others: asked.map(({ status }) => status).filter((status) => status !== 200 && status !== 429),
-		revokedAfterMs,
-	};
+/** Each tenant has a loopback address. */
+function addressOf(tenant: number): string {
+	return `127.1.${Math.floor(tenant / 250)}.${1 + (tenant % 250)}`;
 }

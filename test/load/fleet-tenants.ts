@@ -1,41 +1,30 @@
-import { Agent, request } from 'node:https';
 import type { TestPki } from '../fixtures/pki.ts';
-import type { Asked } from './fleet-figures.ts';
+import type { Asked, Clients, Lost, TenantPlan } from './fleet-figures.ts';
+import { type Line, openLine } from './fleet-lines.ts';
 
-export interface TenantPlan {
-	readonly name: string;
-	/** Requests a second that it asks for, evenly. */
-	readonly asksRps: number;
-	/** Connections that it uses in turns: with one of them all of its requests meet one replica. */
-	readonly connections: number;
-}
+/** Of one tenant more than these are never under way: a proxy that hangs must not cost the machine its memory. */
+const MAX_UNDER_WAY = 200;
 
 /**
  * Clients of one tenant, at a pace of their own: a request is sent when its time has come, whatever has become of the ones before it. What
  * a busy machine is late with is sent late, not all at once.
  */
-export class TenantClients {
+export class TenantClients implements Clients {
 	readonly plan: TenantPlan;
-	/** Requests with an answer. */
 	readonly asked: Asked[] = [];
-	/** Requests without one, by the code of the error. */
-	readonly lost = new Map<string, number>();
-	readonly #agents: readonly Agent[];
-	readonly #options: { readonly host: string; readonly port: number; readonly headers: Record<string, string> };
-	#sent = 0;
+	readonly lost: Lost[] = [];
+	misnamed = 0;
+	withheld = 0;
+	readonly #lines: readonly Line[];
+	#turn = 0;
 	#underWay = 0;
 	#cancel: (() => void) | undefined;
 
 	constructor(plan: TenantPlan, port: number, pki: TestPki) {
 		this.plan = plan;
-		const { certPem: cert, keyPem: key } = pki.clients.valid;
-		const tls = { ca: pki.ca.certPem, cert, key, servername: 'localhost', maxCachedSessions: 0 };
-		this.#agents = Array.from(
-			{ length: plan.connections },
-			() => new Agent({ keepAlive: true, maxSockets: 1, ...tls }),
-		);
-		const headers = { authorization: `Bearer ${pki.token(plan.name)}` };
-		this.#options = { host: '127.0.0.1', port, headers };
+		const authorization = `Bearer ${pki.token(plan.name)}`;
+		const options = { port, localAddress: plan.address, authorization, pki };
+		this.#lines = Array.from({ length: plan.connections }, () => openLine(plan.protocol, options));
 	}
 
 	/** @param random from 0 to 1: tenants do not ask in step. */
@@ -58,39 +47,23 @@ export class TenantClients {
 		this.#cancel?.();
 		const deadline = performance.now() + 5_000;
 		while (this.#underWay > 0 && performance.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
-		for (const agent of this.#agents) agent.destroy();
-	}
-
-	/** Requests that were sent between these moments. */
-	between(fromMs: number, toMs: number): Asked[] {
-		return this.asked.filter(({ sentMs }) => sentMs >= fromMs && sentMs < toMs);
+		for (const line of this.#lines) line.close();
 	}
 
 	#send(now: number): void {
-		// A proxy that hangs must not cost the machine its memory.
-		if (this.#underWay >= 200) return this.#lose('too many');
+		if (this.#underWay >= MAX_UNDER_WAY) return void this.withheld++;
 		this.#underWay++;
-		const agent = this.#agents[this.#sent++ % this.#agents.length]!;
 		let sentMs = now;
-		const call = request({ ...this.#options, path: '/', agent }, (response) => {
-			response.resume();
-			response.on('close', () => {
-				this.#underWay--;
-				this.asked.push({ sentMs, endMs: performance.now(), status: response.statusCode! });
-			});
-		});
-		// It may have waited for its connection.
-		call.on('socket', (socket) => {
-			if (!socket.connecting) sentMs = performance.now();
-		});
-		call.on('error', (error: NodeJS.ErrnoException) => {
+		const onSent = () => {
+			sentMs = performance.now();
+		};
+		this.#lines[this.#turn++ % this.#lines.length]!.ask(onSent, (outcome) => {
 			this.#underWay--;
-			this.#lose(error.code ?? error.message);
+			if ('error' in outcome) return void this.lost.push({ atMs: performance.now(), code: outcome.error });
+			const { status, body } = outcome;
+			// The upstream answers with the address that it was told.
+			if (status === 200 && body !== this.plan.address) this.misnamed++;
+			this.asked.push({ sentMs, endMs: performance.now(), status });
 		});
-		call.end();
-	}
-
-	#lose(code: string): void {
-		this.lost.set(code, (this.lost.get(code) ?? 0) + 1);
 	}
 }

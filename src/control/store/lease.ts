@@ -103,7 +103,8 @@ export class Lease implements Lessee {
 			return 'later';
 		}
 		const mayAt = Math.max(this.#notBefore, this.#callsUntil - QUICK_CALLS * CALL_MS);
-		const isUrgent = woken || this.#hasEnded(now, tokens);
+		// A worker does not wake twice: the last token may have been spent while a call was under way.
+		const isUrgent = woken || tokens === 0 || this.#hasEnded(now, tokens);
 		if (now >= Math.max(this.#callsUntil, this.#notBefore) || (isUrgent && now >= mayAt)) return 'call';
 		this.lookAt = isUrgent ? mayAt : Math.min(this.#callsUntil, now + this.#patience());
 		return 'later';
@@ -174,8 +175,9 @@ export class Lease implements Lessee {
 		this.#change(granted);
 		// What others give back comes within milliseconds; what comes by itself takes its time.
 		if (granted < this.#wantAtCall) this.#notBefore = now + Math.max(STARVED_MS, this.#msFor(-left));
-		this.lookAt = Math.min(this.#callsUntil, now + this.#patience());
-		this.#table.tell(this.place, this.#mark(this.#table.tokens(this.place)), left);
+		const tokens = this.#table.tokens(this.place);
+		this.lookAt = tokens === 0 ? now : Math.min(this.#callsUntil, now + this.#patience());
+		this.#table.tell(this.place, this.#mark(tokens), left);
 	}
 
 	/** A call that holds nothing, owes nothing and wants nothing. */

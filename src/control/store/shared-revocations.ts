@@ -147,6 +147,7 @@ export class SharedRevocations {
 	/** The stream is another one: from its beginning on it is read again, on top of what is known. */
 	#lost(): void {
 		this.#last = undefined;
+		if (this.#log.size === 0) return;
 		this.#parts.log.error(TARGET, 'revocations are gone from the store; those known hold until they are lifted', {
 			key: this.#key,
 			revoked: this.#log.size,

@@ -6,8 +6,9 @@ import type { FleetLimits, FleetSettings } from './fleet-limits.ts';
 import type { SharedRevocations, SharedRevocationsParts } from './shared-revocations.ts';
 import type { SharedStore } from './shared-store.ts';
 
-/** For the first answer, ms, once there is a connection or could be none; the listener waits for it as it does for probes. */
-const FIRST_ANSWER_MS = 2_000;
+/** For the first connection, and then for the first answer, ms: together 2 s, which the listener waits for probes, too. */
+const FIRST_CONNECTION_MS = 1_000;
+const FIRST_ANSWER_MS = 1_000;
 /** For what is left over of leases, ms: without it the store waits for them to run out. */
 const LAST_ANSWER_MS = 500;
 
@@ -40,10 +41,22 @@ export class Sharing {
 		this.#revocations = this.#store?.revocations({ ...parts, timers: this.#timers });
 	}
 
-	/** Resolves when the store has answered, or has not in time. */
+	/** Resolves when the store has answered, or has not in time. What is revoked there is waited for as long as it is being read. */
 	async start(): Promise<void> {
-		await this.#store?.connect();
+		if (this.#store === undefined) return;
+		await this.#connected(this.#store);
 		await Promise.all([this.#fleet?.start(FIRST_ANSWER_MS), this.#revocations?.start()]);
+	}
+
+	/** Or could not be, for the moment. */
+	#connected(store: SharedStore): Promise<void> {
+		return new Promise((resolve) => {
+			const cancel = this.#timers.after(FIRST_CONNECTION_MS, resolve);
+			void store.connect().then(() => {
+				cancel();
+				resolve();
+			});
+		});
 	}
 
 	/** There are workers. */

@@ -166,6 +166,24 @@ describe('one limit over all replicas', () => {
 		);
 	});
 
+	it('gives it as much over connections in turns, however they lie and whatever its pace: nothing goes wrong in step with calls', () => {
+		const given: Case = { replicas: 4, rps: 10, burst: 10, seed: 1, phases: [] };
+		for (const connections of ['0', '01', '001', '012', '0011', '0123', '00123', '00011122']) {
+			for (const everyMs of [100, 111, 125, 150, 200, 250, 300, 400, 500, 600, 1_000]) {
+				for (const phase of [0, 3, 7]) {
+					const fleet = fleetOf(given);
+					let due = fleet.now + phase;
+					let turn = 0;
+					fleet.run(10_000, (now) => {
+						for (; now >= due; due += everyMs) fleet.ask(0, Number(connections[turn++ % connections.length]));
+					});
+					const part = fleet.admitted(0) / fleet.asked(0);
+					assert.ok(part >= 0.95, `${part} of a request every ${everyMs} ms at ${connections}, ${phase} ms later`);
+				}
+			}
+		}
+	});
+
 	it('gives it as much while its demand moves from one replica to another once a second', () => {
 		fc.assert(
 			fc.property(anyCase, fc.constantFrom(0.3, 0.8, 1), fc.constantFrom(1_000, 3_000), (any, load, everyMs) => {

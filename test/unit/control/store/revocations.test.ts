@@ -182,6 +182,19 @@ describe('what is revoked in the store', () => {
 		assert.deepEqual(tenants(), ['filed', 'b']);
 	});
 
+	it('says nothing when the store has lost it, and nothing was revoked', async () => {
+		const { time, stream, log, revocations, tenants } = build();
+		stream.add('5-0', 'revoke', 'tenant:a');
+		stream.add('6-0', 'lift', 'tenant:a');
+		await revocations.start();
+		stream.entries = [];
+		await time.advance(2 * POLL_MS);
+		assert.deepEqual(log.lines, ['info proxy::limiter: revocations read from the store']);
+		stream.add('1-0', 'revoke', 'tenant:b');
+		await time.advance(POLL_MS);
+		assert.deepEqual(tenants(), ['filed', 'b']);
+	});
+
 	it('is read again from the beginning where another stream took its place', async () => {
 		const { time, stream, revocations, tenants } = build();
 		stream.add('5-0', 'revoke', 'tenant:a');

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ErrorReply } from '@redis/client';
 import type { LimiterConfig } from '../../../../src/config/config.ts';
+import type { OpenStore } from '../../../../src/control/store/connection.ts';
+import { StoreFailure } from '../../../../src/control/store/failure.ts';
 import { FleetLimits } from '../../../../src/control/store/fleet-limits.ts';
 import { SharedStore } from '../../../../src/control/store/shared-store.ts';
 import { Sharing } from '../../../../src/control/store/sharing.ts';
@@ -21,17 +23,18 @@ const CONFIG = {
 	revocations: true,
 } as Partial<LimiterConfig> as LimiterConfig;
 
-function build() {
+function build(answers: OpenStore | undefined = undefined) {
 	const time = new FakeTime();
 	const log = new RecordedLog();
 	let failure: Error | undefined;
-	const store = new SharedStore(CONFIG, FILES, time, async () => ({
+	const open: OpenStore = async () => ({
 		send: async (_key, args) => {
 			if (failure !== undefined) throw failure;
 			return args[0]!.startsWith('EVAL') ? [1_800_000_000_000 + time.now(), 3, 1_700_000_000_000] : [];
 		},
 		close: () => {},
-	}));
+	});
+	const store = new SharedStore(CONFIG, FILES, time, answers ?? open);
 	const sharing = new Sharing(store, time);
 	const { fleet: settings } = store;
 	const memory = { leases: createLeaseMemory(64), concurrency: createConcurrencyMemory(1, 64) };
@@ -90,6 +93,25 @@ describe('what is shared with other replicas', () => {
 		assert.match(String(log.fields('limiter store away').cause), /^the store refuses the credentials; .*\(NOAUTH\)$/);
 		assert.ok(!JSON.stringify([log.records, facts]).includes(SECRET));
 	});
+
+	const never = new Promise<never>(() => {});
+	for (const [what, answers] of [
+		['cannot be reached', () => Promise.reject(new StoreFailure('unreachable'))],
+		['takes no connection', () => never],
+		['takes a connection and does not answer', async () => ({ send: () => never, close: () => {} })],
+	] satisfies [string, OpenStore][]) {
+		it(`is waited for 2 s at most at the start, where the store ${what}`, async () => {
+			const { time, log, sharing } = build(answers);
+			let isStarted = false;
+			void sharing.start().then(() => {
+				isStarted = true;
+			});
+			await time.advance(2_000);
+			assert.ok(isStarted);
+			assert.match(sharing.inWords!, /^limits not shared, the store is away/);
+			assert.equal(log.lines.filter((line) => line === 'warn proxy::limiter: limiter store away').length, 1);
+		});
+	}
 
 	it('is given back at the end, and not waited for', async () => {
 		const { time, sharing } = build();
