@@ -29,6 +29,7 @@ def main():
     ap.add_argument('--project', type=pathlib.Path, default=compare.HERE.parent)
     ap.add_argument('--cold', type=int, metavar='CONNECTIONS')
     ap.add_argument('--idle', action='store_true')
+    ap.add_argument('--only', choices=['proxy', 'haproxy'])
     a = ap.parse_args()
     if a.cold: a.count = 1
     d = pathlib.Path(tempfile.mkdtemp(prefix='proxy-addresses-'))
@@ -100,7 +101,8 @@ def main():
         what = f'one address with {a.cold} connections, any of which is used,' if a.cold else f'{a.count} addresses'
         print(f'h1, 64 connections, {what} beside one in the same process; CPU us a request, medians of {a.processes} processes x {a.secs} s in turns of {TURN} s')
         print(f'{"":10s}{"one":>8s}{"many":>8s}{"- one":>8s}{"+/-":>7s}{"x one":>8s}  - one by process')
-        for name, begin, port in [('proxy', lambda: proxy(d / 'both.toml'), PORT), ('haproxy', haproxy, compare.FULL)][:1 if a.cold else 2]:
+        for name, begin, port in [('proxy', lambda: proxy(d / 'both.toml'), PORT), ('haproxy', haproxy, compare.FULL)]:
+            if name != (a.only or ('proxy' if a.cold else name)): continue
             pairs = []
             for n in range(a.processes):
                 p = begin()
