@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """What a group of N addresses costs more than one address, for this proxy and for HAProxy: CPU microseconds a request.
 
-Both routes are of one process, which is asked for each of them in turns of 0.2 s by h2load, stopped and continued: two processes of one
+All routes are of one process, which is asked for each of them in turns of 0.2 s by h2load, stopped and continued: two processes of one
 version differ by more than what is looked for, and so does one process from second to second on a machine that has neighbours. "+/-" is the
-standard error over all pairs of turns. Health probes go on all the time and cost both routes the same: --idle says what they cost.
+standard error over all rounds of turns. Health probes go on all the time and cost all routes the same: --idle says what they cost.
 
   addresses.py [--count 50] [--secs 10] [--processes 4] [--project CHECKOUT]
-  addresses.py --cold 100 # the second route has one address, too, with so many connections, of which any is used and not the one used last
+  addresses.py --cold 100 # and a third route: one address with so many connections, of which any is used and not the one used last
   addresses.py --idle     # CPU milliseconds a second with nothing to do: one address, N addresses, N that are not probed
 
 Needs what compare.py needs, beside it. Loopback only; the proxies run on CPU 0, load and upstreams on CPU 1.
@@ -31,7 +31,6 @@ def main():
     ap.add_argument('--idle', action='store_true')
     ap.add_argument('--only', choices=['proxy', 'haproxy'])
     a = ap.parse_args()
-    if a.cold: a.count = 1
     d = pathlib.Path(tempfile.mkdtemp(prefix='proxy-addresses-'))
     running = []
 
@@ -65,9 +64,7 @@ def main():
         one = (d / 'proxy.toml').read_text()
         if a.idle: return idle(a, d, proxy, stop, one)
 
-        group = with_addresses(one, a.count, '')
-        group = group[group.index('[[upstreams]]'):].replace('/svc-a', '/svc-b')
-        (d / 'both.toml').write_text(f'{one}\n{group}')
+        (d / 'both.toml').write_text('\n'.join([one, another('many', '/svc-b', a.count), *([another('cold', '/svc-c', 1)] if a.cold else [])]))
         # HAProxy's second back end, under the second prefix.
         full = (d / 'full.cfg').read_text()
         others = haproxy_with_addresses(full, a.count, compare.FULL).partition('\nbackend b1')[2]
@@ -98,34 +95,41 @@ def main():
             time.sleep(.01)
             return (cpu_us(p.pid) - cpu) / (requests() - asked)
 
-        what = f'one address with {a.cold} connections, any of which is used,' if a.cold else f'{a.count} addresses'
-        print(f'h1, 64 connections, {what} beside one in the same process; CPU us a request, medians of {a.processes} processes x {a.secs} s in turns of {TURN} s')
-        print(f'{"":10s}{"one":>8s}{"many":>8s}{"- one":>8s}{"+/-":>7s}{"x one":>8s}  - one by process')
+        columns = ['one', 'many', *(['cold'] if a.cold else [])]
+        what = f', and one whose {a.cold} connections are used in any order,' if a.cold else ''
+        print(f'h1, 64 connections, {a.count} addresses{what} beside one in the same process; CPU us a request, medians of {a.processes} processes x {a.secs} s in turns of {TURN} s')
+        print(f'{"":16s}{"median":>8s}{"- one":>8s}{"+/-":>7s}{"x one":>8s}  - one by process')
         for name, begin, port in [('proxy', lambda: proxy(d / 'both.toml'), PORT), ('haproxy', haproxy, compare.FULL)]:
             if name != (a.only or ('proxy' if a.cold else name)): continue
-            pairs = []
+            rounds = []
             for n in range(a.processes):
                 p = begin()
                 time.sleep(1)
-                loads = [client(f'https://127.0.0.1:{port}/{prefix}/hello') for prefix in ('svc-a', 'svc-b')]
+                loads = [client(f'https://127.0.0.1:{port}/svc-{c}/hello') for c in 'abc'[:len(columns)]]
                 until = time.monotonic() + a.secs
-                first = n % 2
-                pairs.append([])
+                rounds.append([])
                 while time.monotonic() < until:
-                    costs = {which: turn(p, loads[which]) for which in (first, 1 - first)}
-                    pairs[-1].append((costs[0], costs[1]))
-                    first = 1 - first
+                    first = len(rounds[-1]) % len(loads)
+                    costs = {which: turn(p, loads[which]) for which in [*range(first, len(loads)), *range(first)]}
+                    rounds[-1].append([costs[which] for which in range(len(loads))])
                 stop(*loads, p)
-            each = [pair for process in pairs for pair in process]
-            more = [[y - x for x, y in process] for process in pairs]
-            flat = [difference for process in more for difference in process]
-            error = statistics.stdev(flat) / len(flat) ** .5
-            print(f'{name:10s}{statistics.median(x for x, _ in each):8.1f}{statistics.median(y for _, y in each):8.1f}{statistics.median(flat):8.1f}{error:7.1f}'
-                  f'{statistics.median(y / x for x, y in each):8.3f}  {" ".join(f"{statistics.median(process):.1f}" for process in more)}', flush=True)
+            each = [costs for process in rounds for costs in process]
+            for which, column in enumerate(columns):
+                more = [costs[which] - costs[0] for costs in each]
+                error = statistics.stdev(more) / len(more) ** .5
+                by_process = [statistics.median(costs[which] - costs[0] for costs in process) for process in rounds]
+                print(f'{name:9s}{column:7s}{statistics.median(costs[which] for costs in each):8.1f}{statistics.median(more):8.1f}{error:7.1f}'
+                      f'{statistics.median(costs[which] / costs[0] for costs in each):8.3f}  {" ".join(f"{x:.1f}" for x in by_process)}', flush=True)
     finally:
         for p in running: p.send_signal(signal.SIGCONT); p.terminate()
         for p in running: p.wait()
         shutil.rmtree(d, ignore_errors=True)
+
+
+def another(name, prefix, count):
+    """A route to an [[upstreams]] of so many addresses."""
+    addresses = ', '.join(f'"{address}"' for address in many(count))
+    return f'[[upstreams]]\nname = "{name}"\naddresses = [{addresses}]\n[[routes]]\nprefix = "{prefix}"\nupstream = "{name}"\n'
 
 
 def idle(a, d, proxy, stop, one):
