@@ -31,7 +31,7 @@ export abstract class Attempt extends Timed implements ResponseHandler {
 	protected identity: Identity | undefined;
 	protected target: CleanTarget | undefined;
 	protected route: Route | undefined;
-	/** Among whose addresses one is chosen: the route's, or, of a request that had to wait, the one in force when it left. */
+	/** Among whose addresses one is chosen: the route's, or, of a request that had to wait or is sent again, the one in force when it left. */
 	protected group: UpstreamGroup | undefined;
 	/** Where the request goes, or went last; `undefined`: that has not been chosen yet. */
 	protected upstream: Upstream | undefined;

@@ -185,7 +185,9 @@ export abstract class RoundTrip extends Attempt implements Dispatched, Waiting {
 		const { kind, cause } = failure;
 		const { tenant } = this.identity!;
 		const { cooldownMs } = this.route!;
-		const group = this.group!;
+		// A reload since it has left may have removed addresses, as they often do that fail just now.
+		const group = this.group!.inForce;
+		this.group = group;
 		const { room, retryBudget } = group;
 		const failed = this.upstream!;
 		const tried = [...this.#tried, failed];

@@ -254,6 +254,7 @@ class Worker {
 				upstream.pool.use(routing.upstreams[i]!);
 			}
 			for (const [i, group] of groups.entries()) {
+				group.comesIntoForce();
 				const { limits } = routing.groups[i]!;
 				const newest = new NewestHead();
 				for (const { pool, heads } of group.upstreams) {

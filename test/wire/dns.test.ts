@@ -1,7 +1,7 @@
 /** Issue 13: an upstream whose addresses DNS says, over the real command. The body mode has nothing to do with it. */
 import { deepEqual, equal, match } from 'node:assert/strict';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { after, describe, test } from 'node:test';
 import { runExplain } from '../../src/cli/explain/run.ts';
 import type { Snapshot } from '../../src/control/status/schema.ts';
@@ -15,10 +15,13 @@ const NAME = 'billing.test';
 /** One listener for all loopback addresses: it says which of them it was asked on, and by which name. */
 const server = createServer(({ socket, headers, url }, response) => {
 	if (url === '/health') probed.add(headers.host!);
+	else if (url === '/held') return void held.push(socket);
 	else seen.push(`${socket.localAddress} ${headers.host}`);
 	response.end();
 });
 const seen: string[] = [];
+/** Connections of requests that get no answer. */
+const held: Socket[] = [];
 /** `Host` of health probes. */
 const probed = new Set<string>();
 await new Promise<void>((resolve) => server.listen(0, '0.0.0.0', resolve));
@@ -28,7 +31,7 @@ dns.names.set(NAME, ['127.0.1.1', '127.0.1.2']);
 const proxy = await startProxy({
 	config: { health_interval_secs: 3600 },
 	upstreams: [{ name: 'billing', dns: `${NAME}:${port}`, dns_server: dns.authority, dns_refresh_secs: 0.5 }],
-	routes: [{ prefix: '/', upstream: 'billing' }],
+	routes: [{ prefix: '/', upstream: 'billing', failures: 100 }],
 });
 after(async () => {
 	await proxy[Symbol.asyncDispose]();
@@ -54,11 +57,22 @@ describe('an upstream with dns', () => {
 
 	test('follows what DNS says, and keeps the connections and the breaker of an address that stays', async () => {
 		const changes = () => proxy.logs.filter(({ message }) => message === 'addresses of an upstream have changed');
+		const underWay = [request('h1', proxy, { path: '/held' })];
+		await until(() => held.length === 1, 'the first request');
+		underWay.push(request('h2', proxy, { path: '/held' }));
+		await until(() => held.length === 2, 'the second request');
+		deepEqual(held.map(({ localAddress }) => localAddress).sort(), ['127.0.1.1', '127.0.1.2']);
 		dns.names.set(NAME, ['127.0.1.2', '127.0.1.3']);
 		const change = await until(() => changes()[1], 'the change');
 		deepEqual(change.added, [`127.0.1.3:${port}`]);
 		deepEqual(change.removed, [`127.0.1.1:${port}`]);
 		await until(async () => !(await met('h2')).some((one) => one.startsWith('127.0.1.1 ')), 'the new table');
+		// What fails by then goes to an address of now.
+		for (const socket of held.splice(0)) socket.destroy();
+		await until(() => held.length === 2, 'the two requests to be sent again');
+		equal(held.map(({ localAddress }) => localAddress).includes('127.0.1.1'), false);
+		for (const socket of held.splice(0)) socket.end('HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n');
+		for (const { status } of await Promise.all(underWay)) equal(status, 200);
 		deepEqual(await met('h1'), [`127.0.1.2 ${host}`, `127.0.1.3 ${host}`]);
 		const opened = (upstream: string) => proxy.metric('proxy_circuit_transitions_total', { to: 'closed', upstream });
 		equal(await opened(`127.0.1.2:${port}`), 1, 'proven once, at the start');

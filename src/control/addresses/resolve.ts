@@ -38,6 +38,8 @@ export async function resolveWith(
 ): Promise<Resolved> {
 	const written = server === undefined ? await readHosts(hostsPath, host) : [];
 	if (written.length > 0) return { addresses: written, ttlMs: undefined };
+	// A question that is asked from here on would hear of no abort, and hold up the end of the process.
+	abandoned.throwIfAborted();
 	const resolver = new Resolver({ timeout: ANSWER_MS, tries: 2 });
 	if (server !== undefined) resolver.setServers([server]);
 	const cancel = () => resolver.cancel();

@@ -55,7 +55,11 @@ export class WakeList {
 
 	/** Main thread only, after a thread has died: it may have been about to add a place, which nobody else could add any more. */
 	forget(): void {
-		for (let place = 0; place < this.#flags.length; place++) Atomics.store(this.#flags, place, 0);
+		// Places that are written stay in the list. Were each of them added once more, the list would be longer than the ring, and stuck.
+		const written = new Set(this.#ring);
+		for (let place = 0; place < this.#flags.length; place++) {
+			if (!written.has(place + 1)) Atomics.store(this.#flags, place, 0);
+		}
 		this.#suspects = (Atomics.load(this.#added, 0) - this.#taken) | 0;
 	}
 

@@ -94,6 +94,7 @@ class Edge {
 	readonly upstreams: FakeUpstream[];
 	readonly room: WaitingRoom;
 	readonly waiting: UpstreamLoad;
+	#group: UpstreamGroup | undefined;
 
 	constructor(mode: typeof collected | typeof streaming, addresses: number, limits: typeof LIMITED = LIMITED) {
 		this.Exchange = mode.BodyExchange;
@@ -116,14 +117,17 @@ class Edge {
 
 	/** From now on requests are routed there. */
 	use(among: readonly FakeUpstream[], parts: Partial<GroupParts> = {}): UpstreamGroup {
-		const limits = parts.limits ?? LIMITED;
+		const limits = 'limits' in parts ? parts.limits : LIMITED;
 		const group = new UpstreamGroup({
 			...{ ...DEFAULT_BALANCING, balance: 'round-robin', name: 'group', random: () => 0.5 },
 			...{ upstreams: among.map(({ upstream }) => upstream), weights: among.map(() => 1), room: this.room },
+			before: this.#group,
 			...parts,
 			limits,
 		});
-		for (const { upstream } of among) upstream.pool.limitTo(limits.maxConnections, this.room);
+		this.#group = group;
+		group.comesIntoForce();
+		for (const { upstream } of among) upstream.pool.limitTo(limits?.maxConnections, this.room);
 		this.room.use(limits, group);
 		const stats = RouteStats.of(RouteStats.allocate(1), 0);
 		const route = { ...{ prefix: '/', cooldownMs: 1_000_000, opening: { failures: 100, tenants: 1 } }, group, stats };
@@ -375,6 +379,43 @@ for (const mode of [collected, streaming]) {
 			await settle();
 			deepEqual([client.status, waits.status], [200, 200]);
 			first.elsewhere.dec();
+			edge.assertQuiet();
+		});
+	});
+
+	describe(`a request that its upstream did not take, after a reload: ${mode.bodyMode}`, () => {
+		for (const limits of [undefined, LIMITED]) {
+			it(`goes to an upstream that is in force, and to none that is not: ${limits ? 'with' : 'without'} limits`, async () => {
+				const edge = new Edge(mode, 2, limits ?? LIMITED);
+				const [first, second] = edge.upstreams as [FakeUpstream, FakeUpstream];
+				const parts = limits === undefined ? { limits, room: undefined } : { limits };
+				edge.use([first, second], parts);
+				const client = await edge.ask('tenant', 'whole');
+				equal(first.sockets.length, 1);
+				const third = edge.add(2);
+				edge.upstreams.push(third);
+				edge.use([first, third], parts);
+				first.sockets[0]!.refuse();
+				await settle();
+				deepEqual([second.sockets.length, third.sockets.length], [0, 1]);
+				third.sockets[0]!.accept();
+				await settle();
+				third.sockets[0]!.answer();
+				await settle();
+				equal(client.status, 200);
+				edge.assertQuiet();
+			});
+		}
+
+		it('goes nowhere where the upstream is the only one by then', async () => {
+			const edge = new Edge(mode, 2);
+			const [first, second] = edge.upstreams as [FakeUpstream, FakeUpstream];
+			const client = await edge.ask('tenant');
+			edge.use([first]);
+			first.sockets[0]!.refuse();
+			await settle();
+			deepEqual(client.verdict, [502, 'connection refused']);
+			equal(second.sockets.length, 0);
 			edge.assertQuiet();
 		});
 	});

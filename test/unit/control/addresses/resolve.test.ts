@@ -38,6 +38,14 @@ describe('a name', () => {
 		await assert.rejects(ask('broken.test'), /^Error: the name server has failed \(SERVFAIL\)$/);
 	});
 
+	test('that nobody wants any more is not asked for: the file of hosts may take its time', async () => {
+		server.names.set('late.test', ['10.0.0.1']);
+		const { asked } = server;
+		const source = { host: 'late.test', server: server.authority };
+		await assert.rejects(resolveWith('/etc/hosts', source, AbortSignal.abort()));
+		assert.equal(server.asked, asked);
+	});
+
 	test('may be known to the machine alone: then nobody says for how long', async () => {
 		const { addresses, ttlMs } = await ask('localhost', null);
 		assert.ok(addresses.includes('127.0.0.1') || addresses.includes('::1'), addresses.join());

@@ -14,6 +14,7 @@ import {
 	releaseLeaseLock,
 } from '../../../../src/shared/fleet/leases.ts';
 import { LOCAL, REFUSING } from '../../../../src/shared/fleet/standing-word.ts';
+import { createWakeMemory, WakeList } from '../../../../src/shared/fleet/wake-list.ts';
 import { createLimiterMemory, TenantLimiter } from '../../../../src/shared/limiter.ts';
 import { runThreads } from '../thread-pool.ts';
 import type { SpendTask } from './leases.thread.ts';
@@ -296,6 +297,17 @@ describe('leases over threads', () => {
 		for (let looks = 0; looks < 1_000; looks++) assert.equal(leases.wake(), -1);
 		written[0] = late;
 		assert.deepEqual([leases.wake(), leases.wake(), leases.wake()], [5, 6, -1]);
+	});
+
+	it('are in the list once, also those that are added anew after the death of a thread: it has room for no more', () => {
+		const list = new WakeList(createWakeMemory(8));
+		for (let place = 0; place < 8; place++) list.add(place);
+		list.forget();
+		for (let place = 0; place < 5; place++) list.add(place);
+		const taken = Array.from({ length: 1_000 }, () => list.take()).filter((place) => place !== -1);
+		assert.deepEqual(taken, [0, 1, 2, 3, 4, 5, 6, 7]);
+		list.add(7);
+		assert.equal(list.take(), 7, 'the list is stuck');
 	});
 
 	it('go on after the death of a thread with the lock in its hand, or before it could say what it has seen', () => {
