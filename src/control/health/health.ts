@@ -45,6 +45,12 @@ export const PROVE_LIMIT_MS = 2_000;
 export const MAX_ROUND_PROBES = 256;
 /** Upstreams are asked in groups, at least so far apart, ms. */
 const LEAST_GAP_MS = 10;
+/**
+ * One by one while that is seldom, so far apart, ms; then so many together. The code of a probe is met cold after a while: of four together
+ * each costs half.
+ */
+const SELDOM_MS = 500;
+const TOGETHER = 4;
 
 const TARGET = 'proxy::health';
 
@@ -73,8 +79,7 @@ export class HealthProber {
 	/** Probes these from now on, and no others. What is under way for one that is no longer watched is dropped. */
 	watch(upstreams: Iterable<Watched>): void {
 		this.#watched = Array.from(upstreams).filter(({ health }) => health !== undefined);
-		const most = Math.max(1, Math.floor(this.#parts.intervalMs / LEAST_GAP_MS));
-		const groups = Math.max(1, Math.min(this.#watched.length, most));
+		const groups = groupsOf(this.#watched.length, this.#parts.intervalMs);
 		// It goes on from where it was in the interval: reloads in quick succession must not keep the last ones waiting.
 		this.#group = Math.floor((this.#group * groups) / this.#groups);
 		this.#groups = groups;
@@ -170,4 +175,11 @@ export class HealthProber {
 		if (healthy) log.info(TARGET, 'upstream is healthy', names);
 		else log.warn(TARGET, 'upstream is unhealthy', { ...names, cause });
 	}
+}
+
+/** @returns how many groups so many upstreams are asked in, in an interval; at least 1. */
+function groupsOf(upstreams: number, intervalMs: number): number {
+	const singly = Math.min(upstreams, Math.floor(intervalMs / SELDOM_MS));
+	const wanted = Math.max(singly, Math.ceil(upstreams / TOGETHER));
+	return Math.max(1, Math.min(wanted, Math.floor(intervalMs / LEAST_GAP_MS)));
 }

@@ -24,7 +24,8 @@ export function httpProbe(
 		const { request } = tls === undefined ? http : https;
 		const probe = request({
 			...tls,
-			agent: false,
+			// Over TLS with one of its own: a shared one would keep sessions, and a session that is resumed proves no certificate.
+			agent: tls === undefined && AGENT,
 			host: address.host,
 			port: address.port,
 			path,
@@ -51,6 +52,9 @@ export function httpProbe(
 		probe.end();
 	});
 }
+
+/** Keeps nothing, as `agent: false` would: that makes another one for each probe. */
+const AGENT = new http.Agent({ keepAlive: false });
 
 function verdictOn(status: number): Verdict {
 	return { healthy: status >= 200 && status < 300, cause: `status ${status}`, status };

@@ -50,7 +50,7 @@ export class UpstreamGroup implements Candidates {
 	readonly #choice: string;
 	readonly #balancer: Balancer;
 	/** The same for the groups of that name in all routing tables. */
-	readonly #line: { inForce: UpstreamGroup };
+	readonly #lineage: { inForce: UpstreamGroup };
 	/** Of the choice at hand. */
 	#now = 0;
 	#cooldownMs = 0;
@@ -75,17 +75,17 @@ export class UpstreamGroup implements Candidates {
 		this.#choice = JSON.stringify([balance, addresses, weights]);
 		const isAsBefore = before !== undefined && this.#choice === before.#choice;
 		this.#balancer = isAsBefore ? before.#balancer : createBalancer(balance, addresses, weights, random);
-		this.#line = before === undefined ? { inForce: this } : before.#line;
+		this.#lineage = before === undefined ? { inForce: this } : before.#lineage;
 	}
 
 	/** A routing table with this group is in force now. */
 	comesIntoForce(): void {
-		this.#line.inForce = this;
+		this.#lineage.inForce = this;
 	}
 
 	/** The group of that name in the routing table that is in force, or was the last to have one: this one, or a later one. */
 	get inForce(): UpstreamGroup {
-		return this.#line.inForce;
+		return this.#lineage.inForce;
 	}
 
 	/**

@@ -84,6 +84,22 @@ describe('when the prober asks', () => {
 		assert.equal(prober.asked.length, 6);
 	});
 
+	test('many are asked in groups of four', async () => {
+		const prober = new TestProber();
+		const many = Array.from({ length: 50 }, (_, i) => upstream(`many:${i}`));
+		prober.watch(many);
+		void prober.start();
+		for (const one of many) await prober.answer(one, HEALTHY);
+		const asked: number[] = [];
+		for (let i = 0; i < 13; i++) {
+			const before = prober.asked.length;
+			await prober.time.advance(INTERVAL_MS / 13);
+			asked.push(prober.asked.length - before);
+		}
+		assert.equal(Math.max(...asked), 4);
+		assert.equal(new Set(prober.asked.slice(50)).size, 50);
+	});
+
 	test('the first round ends with its last verdict, and each verdict counts when it is there', async () => {
 		const prober = new TestProber();
 		const [a, b] = [upstream('a:1'), upstream('b:2')];
