@@ -6,7 +6,14 @@ import { BucketCounts, type BucketLayout } from '../shared/bucket-counts.ts';
 import { watchCircuit } from '../shared/circuit-watch.ts';
 import type { Clock } from '../shared/clock.ts';
 import type { Logger } from '../shared/log.ts';
-import type { RouteSeed, RoutingSeed, UpstreamSeed, UpstreamTlsSeed, WaitingSeed } from '../shared/messages.ts';
+import type {
+	RouteSeed,
+	RoutingSeed,
+	UpstreamPlace,
+	UpstreamSeed,
+	UpstreamTlsSeed,
+	WaitingSeed,
+} from '../shared/messages.ts';
 import { QueueStats } from '../shared/queue-stats.ts';
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import { RouteStats } from '../shared/route-stats.ts';
@@ -26,10 +33,10 @@ export interface Upstream {
 	readonly breaker: BreakerCell;
 	/** Unique in the process. */
 	readonly breakerId: number;
-	/** What `breaker` stands on, for the workers. */
+	/** What `breaker` stands on, for the workers: all but its state. */
 	readonly breakerMemory: UpstreamSeed['breaker'];
-	/** Requests under way there, for the workers. */
-	readonly loadMemory: UpstreamSeed['load'];
+	/** Where that state lies, and what is under way there, for the workers. */
+	readonly place: UpstreamPlace;
 	/** Connections there, for the workers. */
 	readonly connectionsMemory: UpstreamSeed['connections'];
 	readonly counters: Counters;
@@ -140,6 +147,8 @@ export class Upstreams {
 	readonly #departed = new Departed<Counters>();
 	readonly #departedRoutes = new Departed<RouteCounters>();
 	#breakers = 0;
+	/** What was given out last. */
+	#place: UpstreamPlace | undefined;
 	/** By `groupKey`. Workers keep rooms as long, and names are few. */
 	readonly #rooms = new Map<string, WaitingSeed>();
 
@@ -257,7 +266,7 @@ export class Upstreams {
 				group: upstream.group,
 				breakerId: upstream.breakerId,
 				breaker: upstream.breakerMemory,
-				load: upstream.loadMemory,
+				place: upstream.place,
 				connections: upstream.connectionsMemory,
 				stats: upstream.counters.stats[worker]!,
 				durations: upstream.counters.durations,
@@ -291,8 +300,8 @@ export class Upstreams {
 
 	/** Nothing of a worker that is gone is connected or under way any more. */
 	clearGauges(worker: number): void {
-		for (const { loadMemory, connectionsMemory } of this.#current.upstreams.values()) {
-			UpstreamLoad.reclaim(loadMemory, worker);
+		for (const { place, connectionsMemory } of this.#current.upstreams.values()) {
+			UpstreamLoad.reclaim(place.loads, worker, place.at);
 			UpstreamLoad.reclaim(connectionsMemory, worker);
 		}
 		for (const { count, freed } of this.#rooms.values()) {
@@ -315,19 +324,16 @@ export class Upstreams {
 		const counters = known?.counters ?? this.#departed.get(key) ?? this.#newCounters();
 		// Nobody will prove one that is not probed.
 		const now = this.#clock.now();
-		const breakerMemory = BreakerCell.allocate(now, health === undefined ? CLOSED : OPEN);
-		const loadMemory = UpstreamLoad.allocate(this.#workers, now);
+		const place = this.#newPlace();
+		const breakerMemory = BreakerCell.allocate(now, health === undefined ? CLOSED : OPEN, place);
+		const load = new UpstreamLoad(place.loads, 0, place.at);
+		load.servesSince(now);
 		const connectionsMemory = known?.connectionsMemory ?? UpstreamLoad.allocate(this.#workers, now);
 		const log = new RateLimitedLog(this.#log, this.#clock);
 		const breaker = new BreakerCell(
 			breakerMemory,
-			watchCircuit(
-				{ upstream: address.authority, group },
-				counters.transitions,
-				new UpstreamLoad(loadMemory, 0),
-				log,
-				this.#clock,
-			),
+			watchCircuit({ upstream: address.authority, group }, counters.transitions, load, log, this.#clock),
+			place,
 		);
 		const breakerId = ++this.#breakers;
 		return {
@@ -336,12 +342,22 @@ export class Upstreams {
 			breaker,
 			breakerId,
 			breakerMemory,
-			loadMemory,
+			place,
 			connectionsMemory,
 			counters,
 			health,
 			alive: known?.alive,
 		};
+	}
+
+	/** One that no other upstream has had: a worker may still count requests at one that has left the table. */
+	#newPlace(): UpstreamPlace {
+		const last = this.#place;
+		this.#place =
+			last !== undefined && last.at + 1 < PLACES
+				? { ...last, at: last.at + 1 }
+				: { states: BreakerCell.allocateStates(PLACES), loads: UpstreamLoad.allocate(this.#workers, 0, PLACES), at: 0 };
+		return this.#place;
 	}
 
 	#newCounters(): Counters {
@@ -390,6 +406,9 @@ class Departed<Kept> {
 }
 
 const MAX_DEPARTED = 256;
+
+/** Upstreams that share a region. It lives as long as one of them: few, so that one that stays among many that go holds little. */
+const PLACES = 64;
 
 /**
  * All of a route that its breaker has to do with. A breaker that was closed by another health check is unproven, and so is one that was

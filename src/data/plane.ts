@@ -171,7 +171,7 @@ export class Upstream {
 		this.port = seed.port;
 		this.stats = new UpstreamStats(seed.stats);
 		this.durations = histograms.durationsOf(seed);
-		this.load = new UpstreamLoad(seed.load, worker);
+		this.load = new UpstreamLoad(seed.place.loads, worker, seed.place.at);
 		this.connections = new UpstreamLoad(seed.connections, worker);
 		const observe = watchCircuit(
 			{ upstream: seed.authority, group: seed.group },
@@ -180,7 +180,7 @@ export class Upstream {
 			new RateLimitedLog(log, clock),
 			clock,
 		);
-		this.breaker = new BreakerCell(seed.breaker, observe);
+		this.breaker = new BreakerCell(seed.breaker, observe, seed.place);
 		this.pool = new UpstreamPool(this, deadlines, seed);
 		this.versionAndHost = versionAndHost(seed.hostField ?? seed.authority);
 		this.#transport = transport;

@@ -45,6 +45,13 @@ export interface Failure {
 	readonly tenant: string;
 }
 
+/** Where the state of a breaker lies: that of upstreams that came together side by side, for whoever looks at many of them. */
+export interface CircuitPlace {
+	/** Of `BreakerCell.allocateStates`; the same memory in every thread. */
+	readonly states: SharedArrayBuffer;
+	readonly at: number;
+}
+
 /**
  * One upstream's breaker in memory that all threads share. The whole state is one 64-bit word, so each transition is
  * one compare-and-swap and no thread ever sees half of one:
@@ -59,33 +66,51 @@ export interface Failure {
  * with another number is of a streak that is over.
  */
 export class BreakerCell {
+	/** All but the state. */
 	readonly #words: BigInt64Array;
-	/** The word's low half, with circuit and failures: reading it makes no BigInt, and nearly every request needs no more. */
-	readonly #low: Int32Array;
+	/** Of the region; the state is the word at `#at`. */
+	readonly #states: BigInt64Array;
+	readonly #at: number;
+	/** The same: of a word's low half, with circuit and failures, no BigInt is made, and nearly every request needs no more. */
+	readonly #halves: Int32Array;
+	readonly #low: number;
 	readonly #observe: TransitionObserver;
 
-	constructor(memory: SharedArrayBuffer, observe: TransitionObserver = () => {}) {
+	/** @param place `undefined`: the state lies in the breaker's own memory. */
+	constructor(memory: SharedArrayBuffer, observe: TransitionObserver = () => {}, place?: CircuitPlace) {
+		const { states, at } = place ?? { states: memory, at: OWN_STATE };
+		const views = viewsOf(states);
 		this.#words = new BigInt64Array(memory);
-		this.#low = new Int32Array(memory);
+		this.#states = views.states;
+		this.#at = at;
+		this.#halves = views.halves;
+		this.#low = 2 * at + LOW_HALF;
 		this.#observe = observe;
+	}
+
+	/** For the states of so many breakers. */
+	static allocateStates(breakers: number): SharedArrayBuffer {
+		return new SharedArrayBuffer(breakers * 8);
 	}
 
 	/**
 	 * @param now monotonic milliseconds; a fresh breaker is open and unproven from then on.
 	 * @param circuit `CLOSED` where no health probe will ever prove it.
+	 * @param place as for the constructor.
 	 */
-	static allocate(now: number, circuit: typeof OPEN | typeof CLOSED = OPEN): SharedArrayBuffer {
+	static allocate(now: number, circuit: typeof OPEN | typeof CLOSED = OPEN, place?: CircuitPlace): SharedArrayBuffer {
 		const memory = new SharedArrayBuffer(KEY * 8 + KEY_BYTES);
 		const words = new BigInt64Array(memory);
 		words[STREAKS] = 1n;
-		words[STATE] = encode(circuit === CLOSED ? closed(INITIAL, 1) : { ...INITIAL, since: now });
+		const { states, at } = place ?? { states: memory, at: OWN_STATE };
+		viewsOf(states).states[at] = encode(circuit === CLOSED ? closed(INITIAL, 1) : { ...INITIAL, since: now });
 		// Nobody outside can construct two tenants with one hash.
 		randomFillSync(new Uint8Array(memory, KEY * 8));
 		return memory;
 	}
 
 	get circuit(): Circuit {
-		return (Atomics.load(this.#low, LOW_HALF) & CIRCUIT_BITS) as Circuit;
+		return (Atomics.load(this.#halves, this.#low) & CIRCUIT_BITS) as Circuit;
 	}
 
 	/**
@@ -108,9 +133,13 @@ export class BreakerCell {
 	 */
 	admits(now: number, cooldownMs: number): boolean {
 		return (
-			(this.#low[LOW_HALF]! & CIRCUIT_BITS) === CLOSED ||
-			onRequest(decode(Atomics.load(this.#words, STATE)), now, cooldownMs) !== undefined
+			(this.#halves[this.#low]! & CIRCUIT_BITS) === CLOSED ||
+			onRequest(decode(this.#state), now, cooldownMs) !== undefined
 		);
+	}
+
+	get #state(): bigint {
+		return Atomics.load(this.#states, this.#at);
 	}
 
 	#isClosed(): boolean {
@@ -132,7 +161,7 @@ export class BreakerCell {
 	}
 
 	#hasStreak(): boolean {
-		const low = Atomics.load(this.#low, LOW_HALF);
+		const low = Atomics.load(this.#halves, this.#low);
 		return (low & CIRCUIT_BITS) === CLOSED && (low & FAILURE_BITS) !== 0;
 	}
 
@@ -144,7 +173,7 @@ export class BreakerCell {
 	fail(admission: Admission, failure: Failure, rule: OpeningRule, now: number): void {
 		let tag: bigint | undefined;
 		for (;;) {
-			const word = Atomics.load(this.#words, STATE);
+			const word = this.#state;
 			const state = decode(word);
 			const { streak } = state;
 			let counts: Parameters<typeof onFailure>[2] = 'connect';
@@ -173,7 +202,7 @@ export class BreakerCell {
 		decide: (current: BreakerState) => BreakerState | undefined,
 	): BreakerState | undefined {
 		for (;;) {
-			const word = Atomics.load(this.#words, STATE);
+			const word = this.#state;
 			const state = decode(word);
 			const next = decide(state);
 			if (next === undefined) return undefined;
@@ -183,7 +212,7 @@ export class BreakerCell {
 
 	/** Puts the next state in the place of `word`, unless another thread has been faster. */
 	#swap(word: bigint, state: BreakerState, next: BreakerState, reason: TransitionReason, cause: string): boolean {
-		if (Atomics.compareExchange(this.#words, STATE, word, encode(next)) !== word) return false;
+		if (Atomics.compareExchange(this.#states, this.#at, word, encode(next)) !== word) return false;
 		if (next.streak.number !== state.streak.number) this.#forgetTenants(state.streak);
 		const isTransition = state.circuit !== next.circuit || next.probe !== state.probe;
 		if (isTransition) this.#observe({ from: state.circuit, to: next.circuit, reason, cause });
@@ -222,11 +251,11 @@ export class BreakerCell {
 		if (found === entry) return true;
 		if (isOf(found, streak)) {
 			const counted = { ...state, streak: { ...streak, tenants: streak.tenants + 1 } };
-			Atomics.compareExchange(this.#words, STATE, word, encode(counted));
+			Atomics.compareExchange(this.#states, this.#at, word, encode(counted));
 			return false;
 		}
 		// As long as the word is the one that was read, what stands in the slot is of a streak that is over.
-		if (Atomics.load(this.#words, STATE) !== word) return false;
+		if (this.#state !== word) return false;
 		return Atomics.compareExchange(this.#words, slot, found, entry) === found;
 	}
 
@@ -241,14 +270,26 @@ export class BreakerCell {
 
 export { CLOSED, HALF_OPEN, NORMAL, OPEN, REFUSED };
 
-/** Words of the memory: the state, how many streaks have been numbered, the slots, the key of the tenants' hashes. */
-const STATE = 0;
+/** Words of the memory: the state, if it has no other place, how many streaks have been numbered, the slots, the key of the tenants' hashes. */
+const OWN_STATE = 0;
 const STREAKS = 1;
 const SLOTS = 2;
 const KEY = SLOTS + MAX_TENANTS;
 const KEY_BYTES = 32;
 
 const LOW_HALF = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1 ? 0 : 1;
+/** How one thread sees a region of states: whoever has many breakers has few views. */
+const VIEWS = new WeakMap<SharedArrayBuffer, { readonly states: BigInt64Array; readonly halves: Int32Array }>();
+
+function viewsOf(memory: SharedArrayBuffer) {
+	let views = VIEWS.get(memory);
+	if (views === undefined) {
+		views = { states: new BigInt64Array(memory), halves: new Int32Array(memory) };
+		VIEWS.set(memory, views);
+	}
+	return views;
+}
+
 const CIRCUIT_BITS = 3;
 const FAILURE_BITS = 0x7f << 22;
 

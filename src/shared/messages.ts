@@ -57,13 +57,13 @@ export interface UpstreamSeed {
 	readonly hostField?: string | undefined;
 	/** Of its `[[upstreams]]`; `undefined`: a route's URL. */
 	readonly group: string | undefined;
-	/** For `UpstreamLoad`; the same memory in every worker. */
-	readonly load: SharedArrayBuffer;
+	/** The same in every worker. */
+	readonly place: UpstreamPlace;
 	/** For `UpstreamLoad`: connections, idle ones included; the same memory in every worker. */
 	readonly connections: SharedArrayBuffer;
 	/** Tells breakers apart. The memory cannot: each message wraps it in a new object. */
 	readonly breakerId: number;
-	/** For `BreakerCell`; the same memory in every worker. */
+	/** For `BreakerCell`, all but its state; the same memory in every worker. */
 	readonly breaker: SharedArrayBuffer;
 	/** For `UpstreamStats`; this worker's own. */
 	readonly stats: SharedArrayBuffer;
@@ -73,6 +73,16 @@ export interface UpstreamSeed {
 	readonly idleTimeoutMs: number;
 	/** For a connection to come about, ms; `undefined`: as long as the request has. */
 	readonly connectTimeoutMs?: number | undefined;
+}
+
+/** What is looked at of many upstreams, for one that gets the request, lies side by side. */
+export interface UpstreamPlace {
+	/** For `BreakerCell`. */
+	readonly states: SharedArrayBuffer;
+	/** For `UpstreamLoad`: requests under way. */
+	readonly loads: SharedArrayBuffer;
+	/** Index in both. */
+	readonly at: number;
 }
 
 /** TLS to the addresses of one group: PEM texts, validated by the control plane. */

@@ -3,40 +3,47 @@
  * when it has been serving.
  *
  * Each worker counts its own requests in a word that nobody else writes, and the load is their sum. There is no total beside them: a
- * thread may be ended between any two instructions, and a total would then disagree with its parts for ever. The words lie side by side,
- * so that a sum reads one cache line for every 16 workers: it is asked for more often than a worker changes its own.
+ * thread may be ended between any two instructions, and a total would then disagree with its parts for ever.
+ *
+ * Addresses that came together lie in one region: first since when each of them serves, then their locks, then the words of the first
+ * worker, those of the second one, and so on. A choice looks at two addresses of many, over and over: what it reads of all of them lies
+ * side by side, behind views that they share, and stays in the processor's caches.
  */
 export class UpstreamLoad {
-	readonly #words: Int32Array;
+	readonly #views: Views;
+	/** Of the address in its region. */
+	readonly #at: number;
 	readonly #own: number;
-	readonly #since: Float64Array;
-	/** 0, or 1 + the index of the worker that is looking at the words for `tryInc`. */
-	readonly #lock: Int32Array;
 
-	/** @param worker index of this thread; it alone calls `inc` and `dec` with it. Whoever only reads gives any. */
-	constructor(memory: SharedArrayBuffer, worker: number) {
-		this.#words = new Int32Array(memory, WORDS);
-		this.#own = worker;
-		this.#since = new Float64Array(memory, 0, 1);
-		this.#lock = new Int32Array(memory, LOCK, 1);
+	/**
+	 * @param worker index of this thread; it alone calls `inc` and `dec` with it. Whoever only reads gives any.
+	 * @param at index of the address in the region.
+	 */
+	constructor(memory: SharedArrayBuffer, worker: number, at = 0) {
+		this.#views = viewsOf(memory);
+		this.#at = at;
+		this.#own = this.#views.words + worker * this.#views.addresses + at;
 	}
 
-	/** Nothing is under way. @param now monotonic milliseconds; it serves from now on. */
-	static allocate(workers: number, now: number): SharedArrayBuffer {
-		const memory = new SharedArrayBuffer(WORDS + workers * Int32Array.BYTES_PER_ELEMENT);
-		new UpstreamLoad(memory, 0).servesSince(now);
+	/** For so many addresses, with nothing under way. @param now monotonic milliseconds; they serve from now on. */
+	static allocate(workers: number, now: number, addresses = 1): SharedArrayBuffer {
+		const bytes = HEADER_BYTES + addresses * (8 + 4 + workers * 4);
+		const memory = new SharedArrayBuffer(Math.ceil(bytes / 8) * 8);
+		new Int32Array(memory).set([addresses, workers]);
+		viewsOf(memory).since.fill(now);
 		return memory;
 	}
 
-	/** Nothing of a worker that is gone is under way any more, and it holds no lock. Only once its thread has ended. */
-	static reclaim(memory: SharedArrayBuffer, worker: number): void {
-		Atomics.compareExchange(new Int32Array(memory, LOCK, 1), 0, worker + 1, 0);
-		Atomics.store(new Int32Array(memory, WORDS), worker, 0);
+	/** Nothing of a worker that is gone is under way at an address any more, and it holds no lock. Only once its thread has ended. */
+	static reclaim(memory: SharedArrayBuffer, worker: number, at = 0): void {
+		const { ints, locks, words, addresses } = viewsOf(memory);
+		Atomics.compareExchange(ints, locks + at, worker + 1, 0);
+		Atomics.store(ints, words + worker * addresses + at, 0);
 	}
 
 	/** One more request is under way. Give it back by `dec`, whatever becomes of it. */
 	inc(): void {
-		Atomics.add(this.#words, this.#own, 1);
+		Atomics.add(this.#views.ints, this.#own, 1);
 	}
 
 	/**
@@ -46,57 +53,86 @@ export class UpstreamLoad {
 	 * @returns whether it was granted; if so, give it back by `dec`.
 	 */
 	tryInc(limit: number): boolean {
-		while (Atomics.compareExchange(this.#lock, 0, 0, this.#own + 1) !== 0);
+		const { ints, locks, words, addresses } = this.#views;
+		// The lock has 1 + the index of the worker that is looking at the words.
+		const worker = (this.#own - words - this.#at) / addresses;
+		while (Atomics.compareExchange(ints, locks + this.#at, 0, worker + 1) !== 0);
 		const granted = this.total < limit;
 		if (granted) this.inc();
-		Atomics.store(this.#lock, 0, 0);
+		Atomics.store(ints, locks + this.#at, 0);
 		return granted;
 	}
 
 	dec(): void {
-		Atomics.sub(this.#words, this.#own, 1);
+		Atomics.sub(this.#views.ints, this.#own, 1);
 	}
 
 	/** Requests under way in the whole process. */
 	get total(): number {
-		const words = this.#words;
+		const { ints, words, end, addresses } = this.#views;
 		let sum = 0;
-		for (let worker = 0; worker < words.length; worker++) sum += Atomics.load(words, worker);
+		for (let i = words + this.#at; i < end; i += addresses) sum += Atomics.load(ints, i);
 		return sum;
 	}
 
 	/** The same for a choice that need not be exact: plain loads cost a tenth of atomic ones, and may be a moment late. */
 	get recent(): number {
-		const words = this.#words;
+		const { ints, words, end, addresses } = this.#views;
 		let sum = 0;
-		for (let worker = 0; worker < words.length; worker++) sum += words[worker]!;
+		for (let i = words + this.#at; i < end; i += addresses) sum += ints[i]!;
 		return sum;
 	}
 
 	/** Those of this thread. */
 	get own(): number {
-		return Atomics.load(this.#words, this.#own);
+		return Atomics.load(this.#views.ints, this.#own);
 	}
 
 	/** Threads that have any. */
 	get threads(): number {
-		const words = this.#words;
+		const { ints, words, end, addresses } = this.#views;
 		let count = 0;
-		for (let worker = 0; worker < words.length; worker++) if (Atomics.load(words, worker) > 0) count++;
+		for (let i = words + this.#at; i < end; i += addresses) if (Atomics.load(ints, i) > 0) count++;
 		return count;
 	}
 
 	/** Monotonic milliseconds: when its breaker last closed, or when it was new. */
 	get since(): number {
-		return this.#since[0]!;
+		return this.#views.since[this.#at]!;
 	}
 
 	/** It has come back. @param now monotonic milliseconds. */
 	servesSince(now: number): void {
-		this.#since[0] = now;
+		this.#views.since[this.#at] = now;
 	}
 }
 
-/** Where in its memory the lock stands, bytes, and behind it the workers' words. */
-const LOCK = Float64Array.BYTES_PER_ELEMENT;
-const WORDS = LOCK + Int32Array.BYTES_PER_ELEMENT;
+/** How many addresses, and how many workers. */
+const HEADER_BYTES = 8;
+
+/** How one thread sees a region. */
+interface Views {
+	readonly addresses: number;
+	readonly since: Float64Array;
+	readonly ints: Int32Array;
+	/** Where in `ints` the locks begin, and the words, and where these end. */
+	readonly locks: number;
+	readonly words: number;
+	readonly end: number;
+}
+
+const VIEWS = new WeakMap<SharedArrayBuffer, Views>();
+
+function viewsOf(memory: SharedArrayBuffer): Views {
+	let views = VIEWS.get(memory);
+	if (views === undefined) {
+		const ints = new Int32Array(memory);
+		const [addresses = 0, workers = 0] = ints;
+		const locks = HEADER_BYTES / 4 + addresses * 2;
+		const words = locks + addresses;
+		const since = new Float64Array(memory, HEADER_BYTES, addresses);
+		views = { addresses, since, ints, locks, words, end: words + workers * addresses };
+		VIEWS.set(memory, views);
+	}
+	return views;
+}

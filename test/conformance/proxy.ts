@@ -7,7 +7,7 @@ import { Worker } from 'node:worker_threads';
 import { DEFAULT_BALANCING } from '../../src/gates/balancing/settings.ts';
 import { readPublicKey } from '../../src/gates/public-key.ts';
 import { issuerWithKey } from '../../src/identity/issuer.ts';
-import { BreakerCell } from '../../src/shared/breaker-cell.ts';
+import { BreakerCell, OPEN } from '../../src/shared/breaker-cell.ts';
 import { BucketCounts } from '../../src/shared/bucket-counts.ts';
 import { createBudget } from '../../src/shared/budget.ts';
 import { createConcurrencyMemory } from '../../src/shared/concurrency.ts';
@@ -71,8 +71,9 @@ async function seed(settings: GateSettings, publicKey: KeyObject, upstream: Serv
 	const { issuer, audience, tenantRps, clock } = settings;
 	const { server, ca } = await testPki();
 	const { port } = upstream.address() as AddressInfo;
-	const breaker = BreakerCell.allocate(clock.ms);
-	new BreakerCell(breaker).health(true, clock.ms);
+	const place = { states: BreakerCell.allocateStates(1), loads: UpstreamLoad.allocate(1, 0), at: 0 };
+	const breaker = BreakerCell.allocate(clock.ms, OPEN, place);
+	new BreakerCell(breaker, undefined, place).health(true, clock.ms);
 	const stats = UpstreamStats.allocate();
 	const durations = BucketCounts.allocate(BUCKETS, 1);
 	const tenantSecret = randomBytes(32);
@@ -95,7 +96,7 @@ async function seed(settings: GateSettings, publicKey: KeyObject, upstream: Serv
 					host: '127.0.0.1',
 					port,
 					group: undefined,
-					load: UpstreamLoad.allocate(1, 0),
+					place,
 					breakerId: 1,
 					breaker,
 					connections: UpstreamLoad.allocate(1, 0),

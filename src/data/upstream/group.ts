@@ -42,6 +42,9 @@ export class UpstreamGroup implements Candidates {
 	isFull = false;
 	/** What the breaker of the upstream that `admit` has chosen last was promised a report on. */
 	admission: Admission | typeof REFUSED = REFUSED;
+	/** Of each address, what a choice looks at: the address itself may be met cold. */
+	readonly #breakers: readonly Upstream['breaker'][];
+	readonly #loads: readonly Upstream['load'][];
 	readonly #weights: readonly number[];
 	readonly #slowStartMs: number;
 	readonly #limits: UpstreamLimits | undefined;
@@ -68,6 +71,8 @@ export class UpstreamGroup implements Candidates {
 		this.#simple = limits === undefined ? this.only : undefined;
 		this.retries = retries;
 		this.retryBudget = isOne || retries === 0 ? undefined : (before?.retryBudget ?? new RetryBudget());
+		this.#breakers = upstreams.map(({ breaker }) => breaker);
+		this.#loads = upstreams.map(({ load }) => load);
 		this.#weights = weights;
 		this.#slowStartMs = slowStartMs;
 		const addresses = upstreams.map(({ authority }) => authority);
@@ -167,19 +172,18 @@ export class UpstreamGroup implements Candidates {
 	}
 
 	#breakerAdmits(i: number): boolean {
-		const upstream = this.upstreams[i]!;
-		if (this.#tried.length > 0 && this.#tried.includes(upstream)) return false;
-		return upstream.breaker.admits(this.#now, this.#cooldownMs);
+		if (this.#tried.length > 0 && this.#tried.includes(this.upstreams[i]!)) return false;
+		return this.#breakers[i]!.admits(this.#now, this.#cooldownMs);
 	}
 
 	load(i: number): number {
-		return this.upstreams[i]!.load.recent;
+		return this.#loads[i]!.recent;
 	}
 
 	weight(i: number): number {
 		const weight = this.#weights[i]!;
 		if (this.#slowStartMs === 0) return weight;
-		return weight * warmth(this.#now - this.upstreams[i]!.load.since, this.#slowStartMs);
+		return weight * warmth(this.#now - this.#loads[i]!.since, this.#slowStartMs);
 	}
 }
 

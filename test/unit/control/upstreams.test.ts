@@ -390,8 +390,8 @@ describe('the addresses of one upstream', () => {
 
 	test('have their requests under way counted in one memory, and forgotten of a worker that is gone', () => {
 		const upstreams = provenUpstreams([billing([a, b])]);
-		const loads = [0, 1].map((worker) => upstreams.seed(upstreams.current, worker).upstreams[1]!.load);
-		const [one, two] = loads.map((memory, worker) => new UpstreamLoad(memory, worker));
+		const places = [0, 1].map((worker) => upstreams.seed(upstreams.current, worker).upstreams[1]!.place);
+		const [one, two] = places.map(({ loads, at }, worker) => new UpstreamLoad(loads, worker, at));
 		one!.inc();
 		two!.inc();
 		two!.inc();
@@ -400,12 +400,32 @@ describe('the addresses of one upstream', () => {
 		assert.equal(one!.total, 1);
 	});
 
+	test('lie side by side in memory; one that comes back has a place that nobody has had', () => {
+		const many = Array.from({ length: 70 }, (_, i) => `a:${i + 1}`);
+		const upstreams = new Upstreams(WORKERS, new FakeTime(), new RecordedLog().logger);
+		const placesOf = (addresses: typeof many) => {
+			upstreams.apply(upstreams.plan([billing(addresses)]));
+			return upstreams.seed(upstreams.current, 0).upstreams.map(({ place }) => place);
+		};
+		const places = placesOf(many);
+		assert.deepEqual(
+			places.map(({ at }) => at),
+			many.map((_, i) => i % 64),
+		);
+		assert.equal(new Set(places.map(({ states }) => states)).size, 2);
+		assert.equal(new Set(places.map(({ loads }) => loads)).size, 2);
+		placesOf(many.slice(1));
+		const [back, stays] = placesOf(many);
+		assert.equal(stays!.at, 1);
+		assert.ok(places.every(({ loads, at }) => loads !== back!.loads || at !== back!.at));
+	});
+
 	test('serve from the moment on at which their breakers close', async () => {
 		const time = new FakeTime();
 		const upstreams = new Upstreams(WORKERS, time, new RecordedLog().logger);
 		upstreams.apply(upstreams.plan([billing([a, b])]));
 		const upstream = find(upstreams, 'billing/a:1');
-		const load = new UpstreamLoad(upstream.loadMemory, 0);
+		const load = new UpstreamLoad(upstream.place.loads, 0, upstream.place.at);
 		assert.equal(load.since, time.now());
 		await time.advance(5_000);
 		upstream.breaker.health(true, 5_000);

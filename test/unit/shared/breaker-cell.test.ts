@@ -236,54 +236,62 @@ describe('the breaker cell', () => {
 			fc.record({ type: fc.constant('health' as const), healthy: fc.boolean() }),
 		);
 		fc.assert(
-			fc.property(fc.nat(2 ** 38), fc.array(event, { maxLength: 100, size: 'max' }), (start, events) => {
-				const memory = BreakerCell.allocate(start);
-				const cell = new BreakerCell(memory);
-				let state: BreakerState = { ...INITIAL, since: start };
-				let now = start;
-				const inFlight: number[] = [];
-				const tenants = new Set<number>();
-				for (const event of events) {
-					if (event.type === 'pass') now += event.ms;
-					if (event.type === 'request') {
-						const next = onRequest(state, now, event.cooldown);
-						const wanted = next !== undefined ? next.probe : state.circuit === CLOSED ? NORMAL : REFUSED;
-						state = next ?? state;
-						assert.equal(cell.admit(now, event.cooldown), wanted);
-						if (wanted !== REFUSED) inFlight.push(wanted);
-					}
-					if (event.type === 'report') {
-						const admission = inFlight.splice(event.which, 1)[0];
-						if (admission === undefined) continue;
-						const { outcome, rule } = event;
-						if (outcome === 'success' || outcome === 'abandoned') {
-							const next = outcome === 'success' ? onSuccess(state, admission, 1) : onAbandoned(state, admission);
+			fc.property(
+				fc.nat(2 ** 38),
+				fc.boolean(),
+				fc.array(event, { maxLength: 100, size: 'max' }),
+				(start, isAmong, events) => {
+					const place = isAmong ? { states: BreakerCell.allocateStates(3), at: 1 } : undefined;
+					const memory = BreakerCell.allocate(start, OPEN, place);
+					const cell = new BreakerCell(memory, undefined, place);
+					let state: BreakerState = { ...INITIAL, since: start };
+					let now = start;
+					const inFlight: number[] = [];
+					const tenants = new Set<number>();
+					for (const event of events) {
+						if (event.type === 'pass') now += event.ms;
+						if (event.type === 'request') {
+							const next = onRequest(state, now, event.cooldown);
+							const wanted = next !== undefined ? next.probe : state.circuit === CLOSED ? NORMAL : REFUSED;
+							state = next ?? state;
+							assert.equal(cell.admit(now, event.cooldown), wanted);
+							if (wanted !== REFUSED) inFlight.push(wanted);
+						}
+						if (event.type === 'report') {
+							const admission = inFlight.splice(event.which, 1)[0];
+							if (admission === undefined) continue;
+							const { outcome, rule } = event;
+							if (outcome === 'success' || outcome === 'abandoned') {
+								const next = outcome === 'success' ? onSuccess(state, admission, 1) : onAbandoned(state, admission);
+								if (next !== undefined) tenants.clear();
+								state = next ?? state;
+								cell.report(admission, outcome);
+							} else {
+								const isConnect = outcome === 'connect';
+								const isKnown = tenants.has(event.tenant);
+								const counts = isConnect ? 'connect' : isKnown ? 'known tenant' : 'new tenant';
+								const next = onFailure(state, admission, counts, rule, now);
+								if (next?.circuit !== CLOSED) tenants.clear();
+								else if (!isConnect) tenants.add(event.tenant);
+								state = next ?? state;
+								cell.fail(admission, failure(`tenant-${event.tenant}`, outcome), rule, now);
+							}
+						}
+						if (event.type === 'health') {
+							const next = onHealth(state, event.healthy, now, 1);
 							if (next !== undefined) tenants.clear();
 							state = next ?? state;
-							cell.report(admission, outcome);
-						} else {
-							const isConnect = outcome === 'connect';
-							const isKnown = tenants.has(event.tenant);
-							const counts = isConnect ? 'connect' : isKnown ? 'known tenant' : 'new tenant';
-							const next = onFailure(state, admission, counts, rule, now);
-							if (next?.circuit !== CLOSED) tenants.clear();
-							else if (!isConnect) tenants.add(event.tenant);
-							state = next ?? state;
-							cell.fail(admission, failure(`tenant-${event.tenant}`, outcome), rule, now);
+							cell.health(event.healthy, now);
 						}
+						assert.equal(cell.circuit, state.circuit);
+						const { streak, ...rest } = read(place?.states.slice(8, 16) ?? memory);
+						// Numbers only have to differ.
+						assert.deepEqual({ ...rest, streak: { ...streak, number: state.streak.number } }, state);
 					}
-					if (event.type === 'health') {
-						const next = onHealth(state, event.healthy, now, 1);
-						if (next !== undefined) tenants.clear();
-						state = next ?? state;
-						cell.health(event.healthy, now);
-					}
-					assert.equal(cell.circuit, state.circuit);
-					const { streak, ...rest } = read(memory);
-					// Numbers only have to differ.
-					assert.deepEqual({ ...rest, streak: { ...streak, number: state.streak.number } }, state);
-				}
-			}),
+					const [before, , behind] = new BigInt64Array(place?.states ?? new SharedArrayBuffer(24));
+					assert.deepEqual([before, behind], [0n, 0n], 'the neighbours');
+				},
+			),
 			{ numRuns: 1000 },
 		);
 	});

@@ -36,6 +36,51 @@ describe('what is under way at an upstream', () => {
 		);
 	});
 
+	it('is nobody else’s of those that lie in the same region', () => {
+		const step = fc.record({
+			at: fc.nat(3),
+			worker: fc.nat(2),
+			action: fc.constantFrom('inc', 'inc', 'try', 'dec', 'die', 'serve'),
+		});
+		fc.assert(
+			fc.property(fc.array(step, { maxLength: 100 }), (steps) => {
+				const memory = UpstreamLoad.allocate(3, 7, 4);
+				const loadOf = (worker: number, at: number) => new UpstreamLoad(memory, worker, at);
+				const held = [0, 1, 2, 3].map(() => [0, 0, 0]);
+				const since = [7, 7, 7, 7];
+				for (const [i, { at, worker, action }] of steps.entries()) {
+					const load = loadOf(worker, at);
+					const own = held[at]!;
+					const total = own.reduce((sum, each) => sum + each, 0);
+					if (action === 'inc') load.inc();
+					if (action === 'try') assert.equal(load.tryInc(3), total < 3);
+					if (action === 'inc' || (action === 'try' && total < 3)) own[worker]! += 1;
+					if (action === 'dec' && own[worker]! > 0) {
+						load.dec();
+						own[worker]! -= 1;
+					}
+					if (action === 'die') {
+						UpstreamLoad.reclaim(memory, worker, at);
+						own[worker] = 0;
+					}
+					if (action === 'serve') {
+						load.servesSince(i);
+						since[at] = i;
+					}
+					for (const [other, counts] of held.entries()) {
+						const seen = loadOf(1, other);
+						const sum = counts.reduce((all, each) => all + each, 0);
+						const threads = counts.filter((each) => each > 0).length;
+						assert.deepEqual(
+							[seen.total, seen.recent, seen.own, seen.threads, seen.since],
+							[sum, sum, counts[1], threads, since[other]],
+						);
+					}
+				}
+			}),
+		);
+	});
+
 	it('is exact with threads that count at once', async () => {
 		const memory = UpstreamLoad.allocate(4, 0);
 		const seen = new SharedArrayBuffer(4 * 20);
@@ -56,7 +101,7 @@ describe('what is under way at an upstream', () => {
 	it('frees the lock of a thread that died with it in its hand', () => {
 		const memory = UpstreamLoad.allocate(2, 0);
 		// What a thread leaves behind that dies while it looks at the words.
-		Atomics.store(new Int32Array(memory, 8, 1), 0, 2);
+		Atomics.store(new Int32Array(memory), 4, 2);
 		UpstreamLoad.reclaim(memory, 1);
 		assert.equal(new UpstreamLoad(memory, 0).tryInc(1), true);
 	});
