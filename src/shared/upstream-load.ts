@@ -13,6 +13,9 @@ export class UpstreamLoad {
 	readonly #views: Views;
 	/** Of the address in its region. */
 	readonly #at: number;
+	/** What its lock has while this thread holds it. */
+	readonly #holder: number;
+	/** Where this thread's word is. */
 	readonly #own: number;
 
 	/**
@@ -22,6 +25,7 @@ export class UpstreamLoad {
 	constructor(memory: SharedArrayBuffer, worker: number, at = 0) {
 		this.#views = viewsOf(memory);
 		this.#at = at;
+		this.#holder = worker + 1;
 		this.#own = this.#views.words + worker * this.#views.addresses + at;
 	}
 
@@ -37,7 +41,8 @@ export class UpstreamLoad {
 	/** Nothing of a worker that is gone is under way at an address any more, and it holds no lock. Only once its thread has ended. */
 	static reclaim(memory: SharedArrayBuffer, worker: number, at = 0): void {
 		const { ints, locks, words, addresses } = viewsOf(memory);
-		Atomics.compareExchange(ints, locks + at, worker + 1, 0);
+		const holder = worker + 1;
+		Atomics.compareExchange(ints, locks + at, holder, 0);
 		Atomics.store(ints, words + worker * addresses + at, 0);
 	}
 
@@ -53,13 +58,12 @@ export class UpstreamLoad {
 	 * @returns whether it was granted; if so, give it back by `dec`.
 	 */
 	tryInc(limit: number): boolean {
-		const { ints, locks, words, addresses } = this.#views;
-		// The lock has 1 + the index of the worker that is looking at the words.
-		const worker = (this.#own - words - this.#at) / addresses;
-		while (Atomics.compareExchange(ints, locks + this.#at, 0, worker + 1) !== 0);
+		const { ints, locks } = this.#views;
+		const lock = locks + this.#at;
+		while (Atomics.compareExchange(ints, lock, 0, this.#holder) !== 0);
 		const granted = this.total < limit;
 		if (granted) this.inc();
-		Atomics.store(ints, locks + this.#at, 0);
+		Atomics.store(ints, lock, 0);
 		return granted;
 	}
 

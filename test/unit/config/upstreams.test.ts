@@ -3,15 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { parseConfig } from '../../../src/config/load.ts';
 import { configWarnings } from '../../../src/config/warnings.ts';
-
-const MINIMAL = `
-[tls]
-cert_path = "server.pem"
-key_path = "server.key"
-client_ca_path = "ca.pem"
-[jwt]
-jwks_path = "jwt.pem"
-`;
+import { MINIMAL } from './minimal.ts';
 
 /** @param head above the first table. */
 function parse(tables: string, head = '') {
