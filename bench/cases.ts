@@ -4,25 +4,42 @@ export interface Case {
 	readonly title: string;
 	/** Arguments of compare.py. */
 	readonly args: readonly string[];
-	/** In the chart: the others have another scale. */
+	/** In the chart: a few cases, one that is lost among them. */
 	readonly drawn?: true;
+	/** A program that this case needs besides those of compare.py. */
+	readonly needs?: string;
 }
 
 const H2 = ['--proto', 'h2', '--conns', '16', '--streams', '16'];
 const MIB = ['--path', '/svc-a/1m', '--conns', '16'];
 
+const VARIED = ['--vary', '1000'];
+
 export const CASES: readonly Case[] = [
+	{
+		name: 'h2-varied',
+		title: 'HTTP/2, 16 × 16, no two requests alike',
+		args: [...H2, ...VARIED],
+		drawn: true,
+		needs: 'go',
+	},
+	{
+		name: 'h1-varied',
+		title: 'HTTP/1.1, 64 connections, no two requests alike',
+		args: VARIED,
+		drawn: true,
+		needs: 'go',
+	},
 	{ name: 'h2', title: 'HTTP/2, 16 connections × 16 streams', args: H2, drawn: true },
-	{ name: 'h2-paths', title: 'HTTP/2, 16 × 16, 1,000 paths in turn', args: [...H2, '--paths', '1000'], drawn: true },
+	{ name: 'h2-paths', title: 'HTTP/2, 16 × 16, 1,000 paths in turn', args: [...H2, '--paths', '1000'] },
 	{
 		name: 'h2-single',
 		title: 'HTTP/2, 64 connections × 1 stream',
 		args: ['--proto', 'h2', '--conns', '64', '--streams', '1'],
-		drawn: true,
 	},
 	{ name: 'h1', title: 'HTTP/1.1, 64 connections', args: [], drawn: true },
-	{ name: 'h1-paths', title: 'HTTP/1.1, 64 connections, 1,000 paths in turn', args: ['--paths', '1000'], drawn: true },
-	{ name: 'handshakes', title: 'New mTLS connections', args: ['--handshakes'] },
+	{ name: 'h1-paths', title: 'HTTP/1.1, 64 connections, 1,000 paths in turn', args: ['--paths', '1000'] },
+	{ name: 'handshakes', title: 'New mTLS connections', args: ['--handshakes'], drawn: true },
 	{ name: 'h1-mib', title: 'Answers of 1 MiB, HTTP/1.1, 16 connections', args: MIB },
 	{ name: 'h2-mib', title: 'Answers of 1 MiB, HTTP/2, 16 connections', args: ['--proto', 'h2', ...MIB] },
 ];

@@ -7,6 +7,7 @@ order each time. "+/-" is the standard error of the processes' medians: what is 
 
   paired.py NAME=CHECKOUT[+identity|+N][,TOML]…  # built checkouts; TOML goes in front of the routes, \\n for a new line
   paired.py --proto h2 --conns 16 --streams 16 before=../before after=. 'with its log=.,[log]\\naccess = "all"'
+  paired.py --vary 1000 before=../before after=.   # no two requests alike: tokens of 1,000 tenants, ids of its own in each request (needs Go)
   paired.py one=. fifty=.+50 hash='.+50,balance = "hash"'   # what many addresses cost; TOML then belongs to their [[upstreams]]
   paired.py one=. fifty=.+50 --beside haproxy haproxy+50    # and what they cost HAProxy
   paired.py before=../before after=. 'identity=.+identity'   # what bound tokens and client_cert cost; +identity and TOML: .+identity,TOML
@@ -66,6 +67,7 @@ def main():
     ap.add_argument('--rounds', type=int, default=6, help='with each process')
     ap.add_argument('--path', default='/svc-a/hello', help='/svc-a/1m: 1 MiB answers')
     ap.add_argument('--paths', type=int, default=1, help='ask for so many paths in turn')
+    ap.add_argument('--vary', type=int, default=0, metavar='TENANTS', help='no two requests alike: tokens of so many tenants, 1,000 paths, own ids')
     ap.add_argument('--upload', type=int, default=0, metavar='BYTES', help='send so many with each request')
     a = ap.parse_args()
     d = pathlib.Path(tempfile.mkdtemp(prefix='proxy-paired-'))
@@ -105,6 +107,7 @@ def main():
             else: text = text.replace('[[routes]]', more + '\n[[routes]]', 1)
             (d / f'{i}.toml').write_text(with_identity(text) if preset == 'identity' else text)
             versions.append((name, pathlib.Path(checkout).resolve(), d / f'{i}.toml'))
+        if a.vary: compare.build_vary(d)
         body = compare.upload(d, a.upload)
         if a.upload: a.path = '/svc-a/upload'
         env = dict(os.environ, CLIENT_CERT=str(d / 'client.crt'), CLIENT_KEY=str(d / 'client.key'), LD_PRELOAD=str(d / 'cc.so'))
@@ -146,6 +149,9 @@ def main():
             if a.handshakes:
                 with ThreadPoolExecutor(len(names)) as pool:
                     return dict(zip(names, pool.map(lambda name: compare.handshakes(d, port[name], secs), names)))
+            if a.vary:
+                clients = {name: compare.vary(d, port[name], proto=a.proto, conns=a.conns, streams=a.streams, tenants=a.vary, secs=secs) for name in names}
+                return {name: compare.varied(client, name)['ok'] for name, client in clients.items()}
             clients = {name: subprocess.Popen(['taskset', '-c', '1', 'h2load', *(['--h1'] if a.proto == 'h1' else []), '-c', a.conns, '-m', a.streams,
                                                '-D', str(secs), '-t', '1', '-H', 'authorization: Bearer ' + token, *body, *uris(name)],
                                               env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) for name in names}
@@ -165,6 +171,7 @@ def main():
         first = cost[names[0]]
         what = 'new mTLS connections' if a.handshakes else f'{a.proto} {a.path}, {a.conns} connections x {a.streams}'
         if a.paths > 1: what += f', {a.paths} paths'
+        if a.vary: what += f', {a.vary} tenants, no two requests alike'
         print(f'{what}; {a.processes} processes of each, {a.rounds} rounds of {a.secs} s; CPU us each')
         print(f'{"":20s}{"median":>8s}{"x first":>9s}{"+/-":>7s}{"- first":>9s}{"RSS MiB":>9s}  x first by process')
         for name in names:

@@ -192,6 +192,7 @@ async function furnished(plane: Awaited<ReturnType<typeof use>>): Promise<typeof
 		random: Math.random,
 	});
 	const stats = RouteStats.of(RouteStats.allocate(1), 0);
-	plane.routes = new RouteTable([{ prefix: '/svc-a', cooldownMs: 1000, opening: {}, group, stats }]);
+	const { requestLimits } = plane;
+	plane.routes = new RouteTable([{ prefix: '/svc-a', cooldownMs: 1000, opening: {}, requestLimits, group, stats }]);
 	return plane;
 }

@@ -32,6 +32,10 @@ function main(args: string[]): void {
 	}
 	const versions: Record<string, string> = {};
 	for (const one of CASES.filter(({ name }) => all.only?.includes(name) ?? true)) {
+		if (one.needs !== undefined && spawnSync(one.needs, ['version']).error !== undefined) {
+			console.error(`left out: ${one.name}, which needs ${one.needs}`);
+			continue;
+		}
 		const result = measure(one, all.rounds, all.secs, versions);
 		console.log(table(result));
 		keep(result, versions);

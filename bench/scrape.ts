@@ -52,6 +52,8 @@ const sources: MetricSources = {
 	inForce: {
 		generation: 1,
 		reloads: { success: 0, failure: 0 },
+		failures: [],
+		needsRestart: undefined,
 		reloading: false,
 		tls: { cert: pki.server.certPem, key: '', ca: pki.ca.certPem },
 	},
@@ -59,6 +61,7 @@ const sources: MetricSources = {
 	journal: new ReloadJournal(clock.wallSeconds),
 	budgets: memory,
 	histograms: memory.histograms,
+	logLosses: () => ({ accessLines: 0, lines: 0, failing: undefined }),
 	startedSeconds: clock.wallSeconds(),
 	groups: () => [],
 	remoteKeys: () => [],
@@ -97,7 +100,14 @@ async function scrape(port: number, accept: string): Promise<number> {
 beBusy();
 // What was recorded for the slices to come is what the summary shows in a minute.
 const later: MetricSources = { ...sources, now: () => clock.now() + 50_000 };
-const listener = await startMetrics({ host: '127.0.0.1', port: 0 }, later, { obstacle: undefined }, log);
+const listener = await startMetrics(
+	{ host: '127.0.0.1', port: 0 },
+	{
+		sources: later,
+		readiness: { phase: 'serving', obstacle: undefined },
+		log,
+	},
+);
 console.log(`${count} upstreams and routes, ${workers} workers; medians of ${SCRAPES} scrapes`);
 console.log(`memory of what is counted: ${((process.memoryUsage.rss() - rssBefore) / 2 ** 20).toFixed(0)} MiB`);
 for (const accept of ['text/plain', 'application/openmetrics-text']) {
