@@ -10,7 +10,8 @@ const DEADLINE = Number(process.env.PROXY_TEST_DEADLINE_MS ?? 240_000);
 if (isMainThread) {
 	setTimeout(() => {
 		const open = process.getActiveResourcesInfo().join(', ');
-		console.error(`${process.argv[1]} is not over after ${DEADLINE / 1000} s. It keeps open: ${open}`);
+		const { testFiles = process.argv[1] } = globalThis as { testFiles?: string };
+		console.error(`${testFiles} is not over after ${DEADLINE / 1000} s. It keeps open: ${open}`);
 		process.exit(1);
 	}, DEADLINE).unref();
 }

@@ -12,12 +12,13 @@
  * PROXY_TEST_BODY, and where it is `streaming` the process has the condition `boxed_body`, so that `#body` is the
  * streaming module there, too.
  */
-import { globSync, mkdtempSync, rmSync } from 'node:fs';
+import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join, relative, resolve, sep } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { run } from 'node:test';
 import { spec, type TestEvent } from 'node:test/reporters';
+import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 
 type BodyMode = 'collected' | 'streaming';
@@ -40,12 +41,17 @@ interface Suite {
 	readonly bodyModes: readonly BodyMode[];
 	/** See `Pass`. Default 1. */
 	readonly spare?: number;
+	/**
+	 * Files of one folder share a process where the whole suite runs: a process of its own costs most files more than
+	 * their tests. Each file is a `describe` there, so its hooks stay its own.
+	 */
+	readonly together?: true;
 	readonly onlyWhenAsked?: true;
 }
 
 const SUITES: Record<string, Suite> = {
 	conformance: { bodyModes: ['collected'] },
-	unit: { bodyModes: ['collected'] },
+	unit: { bodyModes: ['collected'], together: true },
 	/** They spend much of their time waiting for limits of the proxy. */
 	wire: { bodyModes: BODY_MODES, spare: 2 },
 	/** Installs what was packed from the registry. */
@@ -87,17 +93,9 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 		],
 	].map((name) => `test/wire/${name}.test.ts`),
 	// These run no body module, build their own, or are over before a body.
-	...[
-		'deploy',
-		'image',
-		'proxy-protocol',
-		'status',
-		'store',
-		'lease-script',
-		'lease-store',
-		'fleet',
-		'systemd-unit',
-	].map((name) => `test/system/${name}.test.ts`),
+	...['deploy', 'image', 'proxy-protocol', 'status', 'store', 'fleet-store', 'fleet', 'systemd-unit'].map(
+		(name) => `test/system/${name}.test.ts`,
+	),
 ]);
 
 /** Those that take the longest begin first, or a pass would end with one of them alone. */
@@ -162,18 +160,28 @@ function plan(asked: string[]): Pass[] {
 	const unknown = files.find((file) => !all.includes(file));
 	if (unknown !== undefined) refuse(`${unknown} is no test file`);
 
-	const passes = Object.entries(SUITES).flatMap(([suite, { bodyModes, spare = 1, onlyWhenAsked }]): Pass[] => {
-		const whole = asked.includes(suite) || (asked.length === 0 && !onlyWhenAsked);
-		const chosen = all.filter((file) => suiteOf(file) === suite && (whole || files.includes(file)));
-		if (chosen.length === 0) return [];
-		const env = onlyWhenAsked ? {} : COMPILED_ONCE;
-		return bodyModes.flatMap((body, i) => {
-			const own = chosen.filter((file) => i === 0 || files.includes(file) || !EITHER_MODE.has(file));
-			return own.length === 0
-				? []
-				: [{ files: own, body, suffix: bodyModes.length > 1 ? ` [${body}]` : '', spare, env }];
-		});
-	});
+	const passes = Object.entries(SUITES).flatMap(
+		([suite, { bodyModes, spare = 1, onlyWhenAsked, together }]): Pass[] => {
+			const whole = asked.includes(suite) || (asked.length === 0 && !onlyWhenAsked);
+			const chosen = all.filter((file) => suiteOf(file) === suite && (whole || files.includes(file)));
+			if (chosen.length === 0) return [];
+			const env = onlyWhenAsked ? {} : COMPILED_ONCE;
+			return bodyModes.flatMap((body, i) => {
+				const own = chosen.filter((file) => i === 0 || files.includes(file) || !EITHER_MODE.has(file));
+				return own.length === 0
+					? []
+					: [
+							{
+								files: whole && together ? grouped(own) : own,
+								body,
+								suffix: bodyModes.length > 1 ? ` [${body}]` : '',
+								spare,
+								env,
+							},
+						];
+			});
+		},
+	);
 	return joined(passes);
 }
 
@@ -183,6 +191,53 @@ function joined(passes: readonly Pass[]): Pass[] {
 	return Object.values(Object.groupBy(passes, wayOf)).map((group) => {
 		return { ...group![0]!, files: group!.flatMap(({ files }) => files) };
 	});
+}
+
+/** Files in a process at most: fewer, and a pass ends waiting for one long group. */
+const GROUP = 12;
+
+/** node:test knows the suite of a test by what runs at the moment, which is not known behind an `await` of the module's own. */
+const TOP_LEVEL_AWAIT = /^(?:await |(?:const|let) [^=]*= await )/m;
+
+/** Files that load the files of a folder, a dozen each. */
+function grouped(files: readonly string[]): string[] {
+	const alone = files.filter((file) => TOP_LEVEL_AWAIT.test(readFileSync(resolve(root, file), 'utf8')));
+	const folders = Map.groupBy(
+		files.filter((file) => !alone.includes(file)),
+		(file) => file.split(sep).slice(0, 3).join('-'),
+	);
+	const groups = [...folders].flatMap(([folder, own]) => {
+		if (own.length === 1) return own;
+		return Array.from({ length: Math.ceil(own.length / GROUP) }, (_, nth) => {
+			const members = own.slice(nth * GROUP, (nth + 1) * GROUP);
+			const group = join(shared, `${folder}-${nth}.mjs`);
+			writeFileSync(group, groupOf(members));
+			return group;
+		});
+	});
+	return [...alone, ...groups];
+}
+
+function groupOf(files: readonly string[]): string {
+	const suites = files.map((file) => {
+		return `describe(${JSON.stringify(file)}, load('${pathToFileURL(resolve(root, file))}'));`;
+	});
+	return `import { AsyncResource } from 'node:async_hooks';
+import { describe } from 'node:test';
+
+// The name under which test-deadline.ts reports what is still open.
+globalThis.testFiles = ${JSON.stringify(files.join(', '))};
+
+// One file after the other: two that wait for the same module would go on in each other's suite.
+let last = Promise.resolve();
+const load = (url) => () => {
+	const suite = new AsyncResource('suite');
+	const loaded = last.then(() => suite.runInAsyncScope(() => import(url)));
+	last = loaded.catch(() => {});
+	return loaded.then(() => {});
+};
+${suites.join('\n')}
+`;
 }
 
 /** `test/wire/limits.test.ts` -> `wire` */

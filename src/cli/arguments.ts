@@ -31,7 +31,7 @@ export class UsageError extends Error {
 }
 
 /**
- * Reads the command line (specification 2.2). A flag beats its environment variable, and an environment variable that is
+ * Reads the command line. A flag beats its environment variable, and an environment variable that is
  * empty counts as not set. A flag that is given twice is an error, unless it may be: which of the two was meant is
  * anybody's guess.
  *

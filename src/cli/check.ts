@@ -1,10 +1,13 @@
+import { statSync } from 'node:fs';
 import { type ConfigProblem, describeProblem, inFileOrder } from '../config/error.ts';
 import { assertEnoughFiles, openFilesLimit } from '../control/descriptor-limit.ts';
 import { inspect } from '../control/files/inspection.ts';
 import { processLimits } from '../control/process-state.ts';
 import { parseLogFilter } from '../shared/log.ts';
+import { checkAdvice, type Listeners } from './check-advice.ts';
 import type { Context } from './command.ts';
 import { unknownVariables } from './environment.ts';
+import { assertFewWorkers } from './worker-limit.ts';
 
 /**
  * `proxy check`: what the start would refuse or warn of, by the very same reading and judging, without a socket and
@@ -15,6 +18,8 @@ export interface CheckOptions {
 	/** Path of the configuration file. */
 	readonly config: string;
 	readonly workers: number;
+	readonly forceWorkers: boolean;
+	readonly listeners: Listeners;
 	readonly rustLog: string;
 	/** One JSON object instead of lines for people. */
 	readonly json: boolean;
@@ -41,14 +46,16 @@ export interface Finding {
 
 /** @returns the exit code: 0, or 1 where there are errors. */
 export async function runCheck(
-	{ config: path, workers, rustLog, json }: CheckOptions,
-	{ env, print, commands }: Pick<Context, 'env' | 'print' | 'commands'>,
+	{ config: path, workers, forceWorkers, listeners, rustLog, json }: CheckOptions,
+	{ env, print, cores, commands }: Pick<Context, 'env' | 'print' | 'cores' | 'commands'>,
 ): Promise<number> {
 	const { files, problems, warnings } = await inspect(path, new Date());
 	const ofFile = (found: readonly ConfigProblem[]) => inFileOrder(found).map((problem) => ({ path, problem }));
-	const errors = [...ofFile(problems), ...refusalsOfProcess(workers)];
+	const failing = warnings.filter(({ failsCheck }) => failsCheck);
+	const advice = files === undefined ? [] : checkAdvice(files.config, listeners, modeOf(files.config.tls.keyPath));
+	const errors = [...ofFile([...problems, ...failing]), ...refusalsOfProcess(workers, cores, forceWorkers)];
 	const doubts = [
-		...ofFile(warnings),
+		...ofFile([...warnings.filter(({ failsCheck }) => !failsCheck), ...advice]),
 		...parseLogFilter(rustLog).problems.map((message) => ofProcess({ key: 'RUST_LOG', message })),
 		...unknownVariables(env, commands).map(({ name, message }) => ofProcess({ key: name, message })),
 		...(files === undefined
@@ -57,6 +64,11 @@ export async function runCheck(
 	];
 	print(json ? toJson(errors, doubts) : toText(path, errors, doubts));
 	return errors.length === 0 ? 0 : 1;
+}
+
+/** Windows has no such permissions. */
+function modeOf(file: string): number | undefined {
+	return process.platform === 'win32' ? undefined : statSync(file, { throwIfNoEntry: false })?.mode;
 }
 
 interface Found {
@@ -69,13 +81,19 @@ function ofProcess(problem: ConfigProblem): Found {
 	return { path: null, problem };
 }
 
-function refusalsOfProcess(workers: number): Found[] {
-	try {
-		assertEnoughFiles(openFilesLimit(), workers);
-		return [];
-	} catch (error) {
-		return [ofProcess({ message: (error as Error).message })];
-	}
+function refusalsOfProcess(workers: number, cores: number, forceWorkers: boolean): Found[] {
+	const asserted = [
+		() => assertFewWorkers(workers, cores, forceWorkers),
+		() => assertEnoughFiles(openFilesLimit(), workers),
+	];
+	return asserted.flatMap((assert) => {
+		try {
+			assert();
+			return [];
+		} catch (error) {
+			return [ofProcess({ message: (error as Error).message })];
+		}
+	});
 }
 
 function toJson(errors: readonly Found[], doubts: readonly Found[]): string {

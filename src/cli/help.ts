@@ -18,7 +18,7 @@ const MAX_COLUMNS = 100;
 const INDENT = '  ';
 
 export const SUMMARY =
-	'Layer-7 reverse proxy for private networks: mutual TLS, RS256 tokens, a rate limit for each tenant, routes, ' +
+	'Layer-7 reverse proxy for private networks: mutual TLS, JSON Web Tokens, a rate limit for each tenant, routes, ' +
 	'circuit breakers.';
 
 export const SIGNALS = [

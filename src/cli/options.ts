@@ -1,4 +1,5 @@
 import { parseHostPort } from '../config/authority.ts';
+import { durationMs } from '../config/units.ts';
 import { quote } from '../config/wording.ts';
 
 import { Malformed } from './command.ts';
@@ -39,12 +40,9 @@ function malformedAddress(text: string, reason: string, suggestion: string): Mal
 	return new Malformed(`must be HOST:PORT (got ${quote(text)}): ${reason}; write ${remedy}`);
 }
 
-const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-
 /** `30s`, `500ms`, `5m`, `1h`, `7d`; a number alone is seconds. @returns milliseconds, more than 0 */
 export function parseDuration(text: string): number {
-	const [, digits = '', unit = 's'] = /^(\d{1,9}(?:\.\d{1,3})?)(ms|[smhd])?$/.exec(text) ?? [];
-	const ms = Number(digits) * UNITS_MS[unit]!;
-	if (ms > 0) return ms;
+	const ms = durationMs(/\d$/.test(text) ? `${text}s` : text);
+	if (ms !== undefined && ms > 0) return ms;
 	throw new Malformed(`must be a time such as 30s, 500ms or 5m (got ${quote(text)}); a number alone is seconds`);
 }

@@ -2,9 +2,12 @@ import { quote } from '../config/wording.ts';
 import { Malformed, type Switches, type ValueOptions, type Values } from './command.ts';
 import { type Address, parseAddress, parseFileName } from './options.ts';
 
-/** The options of the start (specification 2.2, decisions "Threads"), which the check takes, too. */
+/** The options of the start, which the check takes, too. */
 
 export type LogFormat = 'json' | 'pretty';
+
+/** More threads than cores help little, and each takes some 18 MB: a slip of the keyboard must not take all memory. */
+export const WORKERS_PER_CORE = 4;
 
 const LOG_FORMATS = ['json', 'pretty'] as const;
 
@@ -47,7 +50,7 @@ export const RUN_OPTIONS = {
 		env: 'PROXY_WORKERS',
 		placeholder: 'N|auto',
 		fallback: 'auto',
-		about: 'worker threads, auto for one a core',
+		about: `worker threads, auto for one a core; at most ${WORKERS_PER_CORE} a core`,
 		candidates: ['auto'],
 		parse: parseWorkers,
 	},
@@ -72,6 +75,7 @@ export const RUN_OPTIONS = {
 
 export const RUN_SWITCHES = {
 	noStatus: { flag: 'no-status', about: 'no status page on the metrics listener' },
+	forceWorkers: { flag: 'force-workers', about: `more than ${WORKERS_PER_CORE} worker threads a core` },
 } as const satisfies Switches;
 
 type RunValues = Values<typeof RUN_OPTIONS>;

@@ -1,6 +1,9 @@
+import { existsSync } from 'node:fs';
 import { assertEnoughFiles, openFilesLimit } from '../control/descriptor-limit.ts';
+import { FileLogStream } from '../control/file-log-stream.ts';
 import { readStartFiles } from '../control/files/inspection.ts';
 import { createLogOutput } from '../control/log-output.ts';
+import { metricsWarnings, runsInContainer } from '../control/start-warnings.ts';
 import { startSupervisor } from '../control/supervisor.ts';
 import { createLogger, parseLogFilter } from '../shared/log.ts';
 import type { Context } from './command.ts';
@@ -9,6 +12,7 @@ import type { Address } from './options.ts';
 import type { LogFormat } from './run-options.ts';
 import { claimPidFile } from './running/pid-file.ts';
 import { readBodyMode, readVersion } from './version.ts';
+import { assertFewWorkers } from './worker-limit.ts';
 
 export interface ServeOptions {
 	/** Path of the configuration file, relative to the working directory. */
@@ -18,6 +22,8 @@ export interface ServeOptions {
 	readonly pidFile: string | undefined;
 	/** Worker threads, at least 1. */
 	readonly workers: number;
+	/** Whatever the number of cores. */
+	readonly forceWorkers: boolean;
 	readonly logFormat: LogFormat;
 	/** Whether the metrics listener has the status page. */
 	readonly statusPage: boolean;
@@ -25,23 +31,35 @@ export interface ServeOptions {
 	readonly rustLog: string;
 }
 
+const STDOUT = 1;
 /** For the reader of the log to take the last lines after the drain. */
 const LAST_LINES_MS = 1_000;
 
 /** `proxy` itself. Resolves when all workers accept connections and signals go to the supervisor. */
 export async function serve(
-	{ config: path, bind, metricsBind, pidFile: pidPath, workers, logFormat, statusPage, rustLog }: ServeOptions,
-	{ env, stdout, mainPath, commands, signals }: Context,
+	{
+		config: path,
+		bind,
+		metricsBind,
+		pidFile: pidPath,
+		workers,
+		forceWorkers,
+		logFormat,
+		statusPage,
+		rustLog,
+	}: ServeOptions,
+	{ env, stdout, cores, mainPath, commands, signals }: Context,
 ): Promise<void> {
+	assertFewWorkers(workers, cores, forceWorkers);
 	assertEnoughFiles(openFilesLimit(), workers);
 	const files = await readStartFiles(path, new Date());
 	const pidFile = pidPath === undefined ? undefined : claimPidFile(pidPath, mainPath);
 	const filter = parseLogFilter(rustLog);
-	const output = createLogOutput(stdout, logFormat, env);
+	const output = createLogOutput(FileLogStream.of(STDOUT) ?? stdout, logFormat, env);
 	const log = createLogger(filter, output.writeRecord, () => new Date());
 	for (const problem of filter.problems) log.warn('proxy', `RUST_LOG: ${problem}`);
 	for (const { name, message } of unknownVariables(env, commands)) log.warn('proxy', `${name}: ${message}`);
-	let stopAsked: string | undefined;
+	for (const warning of metricsWarnings(metricsBind.host, runsInContainer(env, existsSync))) log.warn('proxy', warning);
 	const supervisor = await startSupervisor({
 		files,
 		bind,
@@ -55,20 +73,16 @@ export async function serve(
 		version: readVersion(mainPath),
 		bodyMode: await readBodyMode(),
 		// The first worker may have requests to finish before the last one is up.
-		onAccepting: () => {
-			signals.onStop = (signal) => {
-				if (stopAsked !== undefined) process.exit(1);
-				stopAsked = signal;
-			};
+		onAccepting: (stop) => {
+			signals.onStop = stop;
 		},
 		// What requests have left to say may still wait for the reader; a second signal does not.
 		exit: (code) => (code === 0 ? output.whenWritten(LAST_LINES_MS, () => process.exit(0)) : process.exit(code)),
 	});
+	if (supervisor === undefined) return;
 	pidFile?.publish();
-	signals.onStop = supervisor.stop;
 	signals.onReload = (signal) => void supervisor.reload(signal);
 	// Once more, for a signal that was on its way to Node's own handler when ours took its place.
 	signals.closeInspector();
-	if (stopAsked !== undefined) signals.onStop(stopAsked);
-	else if (signals.reloadAsked !== undefined) signals.onReload(signals.reloadAsked);
+	if (signals.reloadAsked !== undefined) signals.onReload(signals.reloadAsked);
 }

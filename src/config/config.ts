@@ -1,6 +1,5 @@
 /**
- * The validated configuration: what the rest of the program sees of the TOML file (specification 2.1, decisions
- * "Limits beyond the specification"). Every duration here is in milliseconds, every size in bytes; both are frozen.
+ * The validated configuration: what the rest of the program sees of the TOML file. Every duration here is in milliseconds, every size in bytes; both are frozen.
  */
 
 import type { Algorithm } from '../gates/algorithm.ts';
@@ -12,8 +11,10 @@ import type { CertificateHeadersSeed } from '../identity/certificate-headers.ts'
 import type { IssuerRules } from '../identity/issuer.ts';
 import type { RateClaim, RateSeed, TenantSeed } from '../identity/quotas.ts';
 import type { RouteAccessSeed } from '../identity/route-access.ts';
-import type { Limits } from '../shared/limits.ts';
+import type { Limits, RequestLimitsSeed } from '../shared/limits.ts';
 import type { LogSettings, TraceSettings, UpstreamLimits } from '../shared/messages.ts';
+
+import type { StartSettings } from './start-settings.ts';
 
 export type { Limits, OpeningRule };
 
@@ -82,6 +83,8 @@ export interface UpstreamGroupConfig {
 export interface RouteConfig {
 	/** Path prefix, begins with `/`, matched on a path-segment boundary. */
 	readonly prefix: string;
+	/** Its upstream takes paths in any letter case for the same path. */
+	readonly caseInsensitive?: boolean | undefined;
 	/** Where its requests go. Routes that name the same one have the same object's content. */
 	readonly group: UpstreamGroupConfig;
 	/** Breaker cooldown in ms, at least 1000. */
@@ -94,6 +97,8 @@ export interface RouteConfig {
 	readonly certificateHeaders?: CertificateHeadersSeed | undefined;
 	/** What becomes of a request on its way to the upstream; `undefined`: what becomes of all. */
 	readonly forwarding?: ForwardingSeed | undefined;
+	/** What it sets in place of `limits`; `undefined`: nothing. */
+	readonly requestLimits?: RequestLimitsSeed | undefined;
 	/** For each tenant, in addition to its own; `undefined`: none. */
 	readonly rate: RateSeed | undefined;
 }
@@ -151,6 +156,8 @@ export interface Config {
 	readonly path: string;
 	/** Line of each key that the file has, by the key's full name: `tls.cert_path`, `routes[2].prefix`. */
 	readonly lines: Readonly<Record<string, number>>;
+	/** What the file says of the keys that are read at the start only. */
+	readonly atStart: StartSettings;
 	readonly healthIntervalMs: number;
 	/** Requests per second for each tenant of which nothing else is said; 0 disables limiting. */
 	readonly tenantRps: number;
@@ -182,7 +189,7 @@ export interface Config {
 				readonly certificateBound: CertificateBound;
 				/** Where tokens say how much their tenant may ask for; `undefined`: nowhere. */
 				readonly rateClaim: RateClaim | undefined;
-				/** Whether a reload reads it, too; otherwise it is read at the start alone (specification 5). */
+				/** Whether a reload reads it, too; otherwise it is read at the start alone. */
 				readonly reload: boolean;
 		  }
 		| undefined;
@@ -218,6 +225,11 @@ export interface Config {
 		readonly tenants: boolean;
 		/** Names that it may be asked for by. */
 		readonly hosts: readonly string[];
+		/** From which shares of the last minute on refusals and failures are a problem. */
+		readonly shareBounds: {
+			readonly share: Readonly<Record<'401' | '429' | '5xx' | 'handshakes', number>>;
+			readonly least: number;
+		};
 	};
 }
 
@@ -240,7 +252,7 @@ export interface StoreAddress {
 	readonly database: number;
 }
 
-/** What holds while the store is away: `docs/limits.md`. */
+/** What holds while the store is away: `docs/shared-rate-limits.md`. */
 export type OnStoreFailure = 'share' | 'local' | 'refuse';
 
 /** `[limiter]`. */

@@ -3,38 +3,19 @@ import { suggest } from '../shared/suggest.ts';
 import type { ConfigProblem } from './error.ts';
 import { KEYS } from './schema.ts';
 import type { TomlDocument, TomlPath } from './toml.ts';
+import { unitOf } from './units.ts';
 import { quote } from './wording.ts';
 
 /** Turns what the schema found into problems with their lines. */
 export function diagnose(document: TomlDocument, issues: readonly z.core.$ZodIssue[]): ConfigProblem[] {
 	return issues.flatMap((issue) => {
 		const path = issue.path as TomlPath;
-		if (issue.code !== 'unrecognized_keys') return [problemAt(document, path, issue.message)];
+		if (issue.code !== 'unrecognized_keys') {
+			const unit = typeof issue.input === 'string' ? unitOf(path.at(-1)) : undefined;
+			return [problemAt(document, path, unit === undefined ? issue.message : `${issue.message}; ${unit.hint}`)];
+		}
 		return issue.keys.map((key) => problemAt(document, [...path, key], unknownKey(path, key)));
 	});
-}
-
-/**
- * Two routes with one prefix (decisions "Routes"). Apart from the schema, which looks at a list as a whole only once
- * every element is right: all problems are to be reported at once.
- */
-export function duplicatePrefixes(document: TomlDocument): ConfigProblem[] {
-	const problems: ConfigProblem[] = [];
-	const first = new Map<string, number>();
-	const count = Array.isArray(document.root.routes) ? document.root.routes.length : 0;
-	for (let i = 0; i < count; i++) {
-		const prefix = prefixOf(document, i);
-		if (prefix === undefined) continue;
-		const taken = first.get(prefix);
-		if (taken === undefined) {
-			first.set(prefix, i);
-			continue;
-		}
-		const line = document.lineOf(['routes', taken, 'prefix']);
-		const message = `${quote(prefix)} is already the prefix of routes[${taken}] on line ${line}; remove one of the two`;
-		problems.push(problemAt(document, ['routes', i, 'prefix'], message));
-	}
-	return problems;
 }
 
 /** A missing key has no line; then the table that lacks it is to blame, if the file has that. */

@@ -8,6 +8,8 @@ export interface ConfigProblem {
 	readonly file?: string;
 	/** What is wrong, what was found and what to write instead. */
 	readonly message: string;
+	/** Of a warning: a start goes on, since a reload can mend it, but nobody can be served until then. `proxy check` fails. */
+	readonly failsCheck?: true;
 }
 
 /** The configuration cannot be used. The message has one line for every problem: `file:line: key: message`. */

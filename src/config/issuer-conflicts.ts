@@ -55,7 +55,7 @@ function sourceConflicts(document: TomlDocument, i: number, table: TomlTable): C
 		problems.push(problem(document, ['issuers', i, key], 'is for jwks_url and discovery alone; remove it'));
 	}
 	const { issuer, refresh_secs: refresh = 300, max_stale_secs: stale = 86_400 } = table;
-	if (Number(stale) < Number(refresh)) {
+	if (typeof stale === 'number' && typeof refresh === 'number' && stale < refresh) {
 		const message = `is ${stale}, less than refresh_secs (${refresh}): keys would be dropped before they are asked for anew`;
 		problems.push(problem(document, ['issuers', i, 'max_stale_secs'], message));
 	}

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { configFile } from './schema.ts';
+import { unitOf } from './units.ts';
 
 /**
  * The configuration file's JSON Schema (draft-07, which taplo, Even Better TOML and VS Code read), made from the zod schema: keys, types, ranges,
@@ -120,9 +121,22 @@ function publish(schema: JsonSchema, readOfTable?: unknown): JsonSchema {
 	if (published.anyOf !== undefined) published.anyOf = published.anyOf.map(part);
 	if (published.properties !== undefined) {
 		const entries = Object.entries(published.properties);
-		published.properties = Object.fromEntries(entries.map(([key, one]) => [key, part(one)]));
+		published.properties = Object.fromEntries(entries.map(([key, one]) => [key, orWithUnit(key, part(one))]));
 	}
 	return published;
+}
+
+/** A duration or size may also be a text with its unit. */
+function orWithUnit(key: string, schema: JsonSchema): JsonSchema {
+	const unit = unitOf(key);
+	if (unit === undefined) return schema;
+	const { description, default: fallback, ...number } = schema;
+	const either = { anyOf: [number, { type: 'string', pattern: unit.pattern } as const] };
+	return {
+		...either,
+		...(description !== undefined && { description }),
+		...(fallback !== undefined && { default: fallback }),
+	};
 }
 
 function capitalized(text: string): string {

@@ -1,17 +1,19 @@
 import { FileError, readRegularFile } from '../shared/regular-file.ts';
 import type { Config, ConfigFiles } from './config.ts';
 import { crlConflicts } from './crl-conflicts.ts';
-import { diagnose, duplicatePrefixes, linesByKey } from './diagnose.ts';
+import { diagnose, linesByKey } from './diagnose.ts';
 import { ConfigError, type ConfigProblem } from './error.ts';
 import { issuerFiles } from './issuer.ts';
 import { issuerConflicts } from './issuer-conflicts.ts';
 import { limiterConflicts } from './limiter-conflicts.ts';
+import { prefixConflicts } from './prefix-conflicts.ts';
 import { quotaConflicts } from './quota-conflicts.ts';
 import { configFile } from './schema.ts';
 import { stripConflicts } from './strip-conflicts.ts';
 import { parseToml, type TomlTable } from './toml.ts';
 import { traceConflicts } from './trace-conflicts.ts';
 import { toConfig, toUpstreamTls } from './translate.ts';
+import { readUnits } from './units.ts';
 import { upstreamConflicts } from './upstream-conflicts.ts';
 import { upstreamTlsConflicts } from './upstream-tls-conflicts.ts';
 
@@ -25,7 +27,7 @@ export interface ConfigReading {
 }
 
 /**
- * Reads and checks the configuration file (specification 2.1). The files that it names are not looked at.
+ * Reads and checks the configuration file. The files that it names are not looked at.
  *
  * @param path relative to the working directory of the process, like the paths inside the file.
  * @throws ConfigError when the file cannot be read or anything in it is wrong.
@@ -64,11 +66,12 @@ export function parseConfig(text: string, path: string): Config {
 /** @throws ConfigError when the text is not TOML. */
 function diagnoseConfig(text: string, path: string): ConfigReading {
 	const document = parseToml(text, path);
+	readUnits(document.root);
 	// Error messages are worded from what was found, which zod keeps to itself unless asked.
 	const result = configFile.safeParse(document.root, { reportInput: true });
 	const problems = [
 		...diagnose(document, result.error?.issues ?? []),
-		...duplicatePrefixes(document),
+		...prefixConflicts(document),
 		...upstreamConflicts(document),
 		...stripConflicts(document),
 		...upstreamTlsConflicts(document),

@@ -3,7 +3,7 @@ import { quote } from './wording.ts';
 
 /**
  * Finds route prefixes that no request could ever match, because such a path does not arrive or is refused before
- * routes are looked at (decisions "Routes" and "Path").
+ * routes are looked at.
  *
  * @returns in words what is wrong and what to write; `undefined` for a prefix that can match.
  */
@@ -30,7 +30,23 @@ export function prefixProblem(prefix: string): string | undefined {
 			'escapes or "//" at their beginning are refused before routes are looked at; write the plain path'
 		);
 	}
+	const unsure = UNSURE_ESCAPE.exec(prefix)?.[0] ?? (isUtf8(prefix) ? undefined : 'what is not UTF-8');
+	if (unsure !== undefined) {
+		return `has an escape that no two upstreams read alike (got ${quote(prefix)}): ${unsure}; write a path without it`;
+	}
 	return undefined;
+}
+
+/** Of control characters, `#`, `%`, `?`, backslash, and of a blank at the end: requests may have them, a route cannot be for them. */
+const UNSURE_ESCAPE = /%(?:[01][0-9a-f]|7f|2[35]|3f|5c|20(?=;|%3b|$))/i;
+
+function isUtf8(path: string): boolean {
+	try {
+		decodeURIComponent(path);
+		return true;
+	} catch {
+		return false;
+	}
 }
 
 /**

@@ -1,9 +1,8 @@
 import { z } from 'zod';
 import {
-	canonicalName,
 	canonicalSerial,
 	canonicalThumbprint,
-	ISSUER_NAME,
+	issuerKey,
 	type RevocationList,
 	SERIAL,
 	THUMBPRINT,
@@ -52,13 +51,17 @@ const certificate = matching(
 	'take it from client_sha256 of the access log, or from openssl x509 -noout -fingerprint -sha256',
 ).transform(canonicalThumbprint);
 
+const ISSUER_ERROR = expected(
+	'an issuer\'s name, such as "C=DE, CN=Clients"',
+	"write it as the log has it, or openssl x509 -noout -issuer, in single quotes: '…'",
+);
+
 const serial = z.strictObject(
 	{
-		issuer: matching(
-			ISSUER_NAME,
-			'an issuer\'s name, such as "C=DE, CN=Clients"',
-			'write it as the log has it, or openssl x509 -noout -issuer',
-		).transform(canonicalName),
+		issuer: z
+			.string({ error: ISSUER_ERROR })
+			.refine((name) => issuerKey(name) !== undefined, { error: ISSUER_ERROR })
+			.transform((name) => issuerKey(name)!),
 		serial: matching(
 			SERIAL,
 			'a serial number in hexadecimal',

@@ -31,7 +31,7 @@ import { upstream } from './tables/upstreams.ts';
 
 /**
  * The whole file: its tables, each in a file of its own, and the keys above the first of them, in the file's own names and
- * units (specification 2.1 and 8). Unknown keys are reported by `diagnose.ts`.
+ * units. Unknown keys are reported by `diagnose.ts`.
  */
 export const configFile = z.strictObject({
 	health_interval_secs: seconds(5).meta(

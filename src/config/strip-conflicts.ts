@@ -1,4 +1,4 @@
-import { RouteTable } from '../gates/routes.ts';
+import { PrefixTable } from '../gates/prefix-table.ts';
 import { withoutSlash } from '../gates/strip-prefix.ts';
 import type { RouteAccessSeed } from '../identity/route-access.ts';
 import type { ConfigProblem } from './error.ts';
@@ -23,13 +23,16 @@ export function stripConflicts(document: TomlDocument): ConfigProblem[] {
 		}
 	}
 	// Two routes with one prefix are reported by others.
-	const table = new RouteTable(new Map(routes.map((route) => [route.prefix, route])).values());
+	const table = new PrefixTable(routes.map((route) => [route.prefix, route]));
 	const neighboursOf = ({ places }: StrippableRoute) => new Set(places.flatMap((place) => byPlace.get(place)!));
 	return routes.filter(cuts).flatMap((route) =>
 		[...neighboursOf(route)].flatMap((other) => {
 			if (other === route || isAsStrict(route.access, other.access)) return [];
 			const path = withoutSlash(route.prefix) + other.prefix;
-			if (!cuts(other) && table.match(path) !== route) return [];
+			const keeper = table.longest(path)?.route;
+			// A route that tells letter case apart keeps only its own spelling of what the upstream serves in any.
+			const isKept = keeper !== route && (keeper?.ignoresCase || !other.ignoresCase);
+			if (!cuts(other) && isKept) return [];
 			const rules = Object.keys(other.access).filter((rule) => other.access[rule as keyof Access] !== undefined);
 			const line = document.lineOf(['routes', other.i]);
 			const what = cuts(other)
@@ -55,6 +58,7 @@ interface StrippableRoute {
 	/** Two routes with one of them in common may lead to the same server. */
 	readonly places: readonly string[];
 	readonly strips: boolean;
+	readonly ignoresCase: boolean;
 	readonly access: Access;
 }
 
@@ -80,13 +84,13 @@ function routeOf(
 	i: number,
 	groups: ReadonlyMap<unknown, readonly string[]>,
 ): StrippableRoute | undefined {
-	const { prefix, upstream, strip_prefix: strips } = table;
+	const { prefix, upstream, strip_prefix: strips, case_insensitive: ignoresCase } = table;
 	if (typeof prefix !== 'string' || typeof upstream !== 'string') return undefined;
 	const authority = authorityOf(upstream);
 	const places = authority === undefined ? [upstream, ...(groups.get(upstream) ?? [])] : [authority];
 	const listOf = (key: string) => (Array.isArray(table[key]) ? (table[key] as unknown[]) : undefined);
 	const access = Object.fromEntries(['allow', 'deny', 'tenants', 'scopes'].map((key) => [key, listOf(key)]));
-	return { i, prefix, places, strips: strips === true, access };
+	return { i, prefix, places, strips: strips === true, ignoresCase: ignoresCase === true, access };
 }
 
 /** Of the prefix `/` nothing is left to cut. */

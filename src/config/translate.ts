@@ -14,6 +14,7 @@ import type {
 } from './config.ts';
 import { toIssuers, toRateClaim } from './issuer.ts';
 import type { ConfigFile } from './schema.ts';
+import { startSettings } from './start-settings.ts';
 
 /** From the tables of a file that is right to `Config`: its own names, milliseconds for seconds, and defaults that depend on other keys. */
 
@@ -30,6 +31,7 @@ export function toConfig(path: string, lines: Config['lines'], file: ConfigFile)
 	return {
 		path,
 		lines,
+		atStart: startSettings(file),
 		healthIntervalMs: milliseconds(file.health_interval_secs),
 		tenantRps: file.tenant_rps,
 		reloadOnChange: file.reload_on_change,
@@ -60,8 +62,18 @@ export function toConfig(path: string, lines: Config['lines'], file: ConfigFile)
 		metrics: { buckets: file.metrics.buckets, gateBuckets: file.metrics.gate_buckets },
 		trace: file.trace && toTrace(file.trace),
 		limiter: file.limiter && toLimiter(file.limiter),
-		status: file.status,
+		status: toStatus(file.status),
 	};
+}
+
+function toStatus({ tenants, hosts, ...bounds }: ConfigFile['status']): Config['status'] {
+	const share = {
+		'401': bounds.problem_401_share,
+		'429': bounds.problem_429_share,
+		'5xx': bounds.problem_5xx_share,
+		handshakes: bounds.problem_handshake_share,
+	};
+	return { tenants, hosts, shareBounds: { share, least: bounds.problem_least } };
 }
 
 function toTrace(trace: NonNullable<ConfigFile['trace']>): NonNullable<Config['trace']> {
@@ -122,6 +134,7 @@ function toRoute(
 	const { upstream } = route;
 	return {
 		prefix: route.prefix,
+		caseInsensitive: route.case_insensitive,
 		// `upstreamConflicts` has seen that there is one of that name.
 		group:
 			typeof upstream === 'string'
@@ -137,6 +150,7 @@ function toRoute(
 		access: toAccess(route),
 		certificateHeaders: toCertificateHeaders(route),
 		forwarding: toForwarding(file, route),
+		requestLimits: toRequestLimits(route),
 		rate: toRate(route),
 	};
 }
@@ -214,6 +228,16 @@ function toForwarding(file: ConfigFile, route: ConfigFile['routes'][number]): Ro
 	if (isPlain) return undefined;
 	const named = host === 'upstream' || host === 'client' ? host : { name: host };
 	return { host: named, stripsPrefix, forwardedHost, forwardedPort, forwarded };
+}
+
+function toRequestLimits(route: ConfigFile['routes'][number]): RouteConfig['requestLimits'] {
+	const { max_body_bytes: maxBodyBytes, body_timeout_secs, upstream_timeout_secs } = route;
+	const own = {
+		maxBodyBytes,
+		bodyTimeoutMs: body_timeout_secs && milliseconds(body_timeout_secs),
+		upstreamTimeoutMs: upstream_timeout_secs && milliseconds(upstream_timeout_secs),
+	};
+	return Object.values(own).some((limit) => limit !== undefined) ? own : undefined;
 }
 
 function toHealth(

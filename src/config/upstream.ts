@@ -10,7 +10,7 @@ export interface UpstreamUrl {
 }
 
 /**
- * Reads `http://host[:port]` or `https://host[:port]` and nothing more (decisions "Routes"). Two spellings of one address get one
+ * Reads `http://host[:port]` or `https://host[:port]` and nothing more. Two spellings of one address get one
  * `authority`, because breakers, connection pools and metrics are kept by it.
  *
  * @returns where it leads, or in words what is wrong with the text and what to write.

@@ -1,16 +1,22 @@
+import { RouteTable } from '../gates/routes.ts';
 import { withoutSlash } from '../gates/strip-prefix.ts';
+import { refreshDoubt } from '../identity/key-refresh.ts';
 import { isLoopback } from '../shared/jwks/jwks-url.ts';
+import type { RequestLimitsSeed } from '../shared/limits.ts';
 import { suggest } from '../shared/suggest.ts';
 import type { Config } from './config.ts';
 import type { ConfigProblem } from './error.ts';
 import { HOST_WORDS } from './host-line.ts';
 import { prefixDoubt } from './prefix.ts';
+import { isAsStrict } from './strip-conflicts.ts';
 import { nobodysTenant } from './tenant-names.ts';
 import { quote } from './wording.ts';
 
+const HOUR_MS = 3_600_000;
+
 /** What is allowed but hardly ever meant; to be logged at start and after a reload. */
 export function configWarnings(config: Config): ConfigProblem[] {
-	const { jwt, issuers, upstreams, routes, tenants, tenantRps, limits, limiter, lines } = config;
+	const { jwt, issuers, upstreams, routes, tenants, tenantRps, limiter, trace, lines } = config;
 	const warnings: ConfigProblem[] = [];
 	const warn = (key: string, message: string) => {
 		// A key that is missing has no line; then its table has.
@@ -48,7 +54,24 @@ export function configWarnings(config: Config): ConfigProblem[] {
 		const nobody = nobodysTenant(tenant, issuers);
 		if (nobody !== undefined) warn(key, nobody);
 	};
-	for (const [i, { prefix, access, forwarding }] of routes.entries()) {
+	const table = new RouteTable(routes);
+	for (const [i, { prefix, access, forwarding, group }] of routes.entries()) {
+		const bare = withoutSlash(prefix);
+		const weaker = bare === prefix || bare === '' ? undefined : table.asWritten(bare);
+		if (weaker !== undefined && !isAsStrict(weaker.access ?? {}, access ?? {})) {
+			const other = `routes[${routes.indexOf(weaker)}]`;
+			warn(
+				`routes[${i}].prefix`,
+				`${quote(prefix)} is not for ${quote(bare)}, which leads to ${other} and its weaker rules, though many upstreams take the ` +
+					`two for one path; write ${quote(bare)}`,
+			);
+		} else if (bare !== prefix && bare !== '') {
+			const message = `${quote(prefix)} matches what is below it and not ${quote(bare)} itself; write ${quote(bare)} for both`;
+			warn(`routes[${i}].prefix`, message);
+		}
+		if (group.health === undefined && lines[`routes[${i}].health_path`] !== undefined) {
+			warn(`routes[${i}].health_path`, 'is never asked for, since health = false; take one of the two out');
+		}
 		const doubt = prefixDoubt(prefix);
 		if (doubt !== undefined) warn(`routes[${i}].prefix`, doubt);
 		if (forwarding?.stripsPrefix && withoutSlash(prefix) === '') {
@@ -73,6 +96,16 @@ export function configWarnings(config: Config): ConfigProblem[] {
 		if (rateClaim === undefined || tenantRps !== 0) continue;
 		warn(key, 'limits only the tokens that have the claim, since tenant_rps is 0; set tenant_rps, too');
 	}
+	for (const [i, { keys }] of issuers.entries()) {
+		const doubt = keys.type === 'network' ? refreshDoubt(keys) : undefined;
+		if (doubt !== undefined) warn(`issuers[${i}].max_stale_secs`, doubt);
+	}
+	if (config.listener.proxyProtocolFrom.length === 0 && lines['listener.proxy_protocol_timeout_secs'] !== undefined) {
+		warn('listener.proxy_protocol_timeout_secs', 'has no effect: proxy_protocol_from names no load balancer');
+	}
+	if (trace !== undefined && new URL(trace.endpoint).pathname === '/') {
+		warn('trace.endpoint', 'has no path, and is sent to as it is; collectors take spans at /v1/traces');
+	}
 	for (const [i, range] of config.listener.proxyProtocolFrom.entries()) {
 		if (!range.endsWith('/0')) continue;
 		warn(
@@ -86,17 +119,36 @@ export function configWarnings(config: Config): ConfigProblem[] {
 	) {
 		warn('limiter.password_path', 'goes over the network in clear text; write rediss:// in limiter.store');
 	}
-	if (limits.maxBufferedBytes < limits.maxRequestBodyBytes) {
+	warnOfLimits(config, warn);
+	return warnings;
+}
+
+/** Those of all requests, and those that routes set in their place. */
+function warnOfLimits({ limits, routes }: Config, warn: (key: string, message: string) => void): void {
+	const { maxRequestBodyBytes, maxBufferedBytes, maxBufferedBytesPerTenant } = limits;
+	const isLong = ({ upstreamTimeoutMs = 0 }: RequestLimitsSeed) => upstreamTimeoutMs > HOUR_MS;
+	if (isLong(limits)) warn('limits.upstream_timeout_secs', TOO_LONG);
+	if (maxBufferedBytes < maxRequestBodyBytes) {
 		warn(
 			'limits.max_buffered_bytes',
 			'is less than limits.max_request_body_bytes: the largest bodies allowed can never be held',
 		);
 	}
-	if (limits.maxBufferedBytesPerTenant < Math.min(limits.maxRequestBodyBytes, limits.maxBufferedBytes)) {
+	if (maxBufferedBytesPerTenant < Math.min(maxRequestBodyBytes, maxBufferedBytes)) {
 		warn(
 			'limits.max_buffered_bytes_per_tenant',
 			'is less than limits.max_request_body_bytes: the largest bodies allowed can never be held',
 		);
 	}
-	return warnings;
+	for (const [i, { requestLimits: own = {} }] of routes.entries()) {
+		if (isLong(own)) warn(`routes[${i}].upstream_timeout_secs`, TOO_LONG);
+		const held = Math.min(maxBufferedBytes, maxBufferedBytesPerTenant);
+		if ((own.maxBodyBytes ?? 0) <= held) continue;
+		const budget = held === maxBufferedBytes ? 'max_buffered_bytes' : 'max_buffered_bytes_per_tenant';
+		const message = `is more than limits.${budget} (${held}): in collected mode the largest bodies allowed can never be held`;
+		warn(`routes[${i}].max_body_bytes`, message);
+	}
 }
+
+const TOO_LONG =
+	'is more than an hour: an upstream that hangs holds its requests, their memory and their places for as long; set it to the slowest response that is right';

@@ -17,7 +17,7 @@ export interface DrainParts {
 const TARGET = 'proxy';
 
 /**
- * What SIGTERM and SIGINT do (specification 3.3, decisions "Process"): the first one drains and then exits with 0, the
+ * What SIGTERM and SIGINT do: the first one drains and then exits with 0, the
  * second one exits at once with 1. However many connections will not end, it is over when the limit is reached.
  *
  * Load balancers learn with a delay that an instance is not ready any more, and send it connections until then. So a drain

@@ -1,9 +1,10 @@
 import { formatJson, formatPretty, type LogRecord } from '../shared/log.ts';
+import type { WriteFailure } from './file-log-stream.ts';
 
 /** As much of `process.stdout` as is needed. */
 export interface LogStream {
-	/** @param onWritten called when nobody waits for it any more, also if it could not be written. */
-	write(text: string, onWritten?: () => void): unknown;
+	/** @param onWritten called when nobody waits for it any more; with the reason where not all of it could be written. */
+	write(text: string, onWritten?: (failure?: WriteFailure | null) => void): unknown;
 	on(event: 'error', listener: () => void): unknown;
 	/** Bytes that wait for the reader. */
 	readonly writableLength: number;
@@ -19,8 +20,19 @@ export interface LogOutput {
 	 * @param dropped how many lines the sender has dropped before these.
 	 */
 	writeLines(lines: string, dropped: number, onWritten: () => void): void;
+	readonly losses: Readonly<LogLosses>;
 	/** Calls back once when all has been written, at the latest after that many ms: who has stopped reading holds up nothing. */
 	whenWritten(limitMs: number, then: () => void): void;
+}
+
+/** What could not be written. */
+export interface LogLosses {
+	/** Lines of the access log. */
+	accessLines: number;
+	/** Lines of any kind. */
+	lines: number;
+	/** Until the next write that succeeds. */
+	failing: { readonly sinceSeconds: number; readonly code: string } | undefined;
 }
 
 /** More than this does not wait for a reader that has fallen behind: it would cost the proxy its memory. */
@@ -40,24 +52,50 @@ export function createLogOutput(
 	stream.on('error', () => {});
 	const colour = stream.isTTY === true && !env.NO_COLOR;
 	const line = format === 'json' ? formatJson : (record: LogRecord) => formatPretty(record, colour);
+	const losses: LogLosses = { accessLines: 0, lines: 0, failing: undefined };
+	/** Lines that are missing, and of which the log does not say so yet. */
 	let dropped = 0;
+	/** @param then gets how many lines of the text were lost. */
+	const write = (text: string, then: (lines: number) => void) =>
+		stream.write(text, (failure) => {
+			if (!failure) {
+				losses.failing = undefined;
+				return then(0);
+			}
+			const { rest = text, code = failure.message } = failure;
+			const lines = rest.split('\n').length - 1;
+			losses.failing ??= { sinceSeconds: Date.now() / 1000, code };
+			losses.lines += lines;
+			dropped += lines;
+			then(lines);
+		});
 	const confess = () => {
-		if (dropped > 0) stream.write(`${line(lost(dropped, new Date()))}\n`);
+		if (dropped === 0) return;
+		const lines = dropped;
 		dropped = 0;
+		// If that line is lost as well, it is not one more that is missing.
+		write(`${line(lost(lines, new Date()))}\n`, (failed) => {
+			if (failed > 0) dropped += lines - 1;
+			losses.lines -= failed;
+		});
 	};
 	return {
+		losses,
 		writeRecord(record) {
 			if (stream.writableLength > MAX_WAITING_BYTES) {
 				dropped++;
 				return;
 			}
 			confess();
-			stream.write(`${line(record)}\n`);
+			write(`${line(record)}\n`, () => {});
 		},
 		writeLines(lines, droppedBefore, onWritten) {
 			dropped += droppedBefore;
 			confess();
-			stream.write(lines, onWritten);
+			write(lines, (lost) => {
+				losses.accessLines += lost;
+				onWritten();
+			});
 		},
 		whenWritten(limitMs, then) {
 			if (stream.writableLength === 0) return then();
@@ -73,6 +111,6 @@ export function createLogOutput(
 }
 
 function lost(lines: number, time: Date): LogRecord {
-	const message = 'log lines are missing here: whoever reads the log did not keep up';
+	const message = 'log lines are missing here: its reader did not keep up, or it could not be written';
 	return { time, level: 'warn', target: 'proxy::log', message, fields: { lines } };
 }

@@ -7,8 +7,10 @@ import {
 	MAX_LIMITED_TENANTS,
 	reclaimConcurrency,
 } from '../shared/concurrency.ts';
-import { createLeaseMemory, type LeaseMemory, releaseLeaseLock } from '../shared/fleet/leases.ts';
-import { createSlotLeasesMemory } from '../shared/fleet/slot-leases.ts';
+import type { FleetMemory } from '../shared/fleet/fleet-limiter.ts';
+import { createSharedSlotsMemory } from '../shared/fleet/shared-slots.ts';
+import { createSpendingMemory } from '../shared/fleet/spending.ts';
+import { createStandingMemory } from '../shared/fleet/standing.ts';
 import { createLimiterMemory, type LimiterMemory, releaseLimiterLock } from '../shared/limiter.ts';
 import type { HistogramsSeed, WorkerSeed } from '../shared/messages.ts';
 import { WorkerStats } from '../shared/stats.ts';
@@ -41,7 +43,7 @@ export class ProcessMemory {
 	readonly limiter: LimiterMemory;
 	readonly concurrency: ConcurrencyMemory;
 	/** `undefined` where limits are this process's own. */
-	readonly leases: LeaseMemory | undefined;
+	readonly fleet: FleetMemory | undefined;
 	readonly bufferedBytes: BudgetMemory;
 	/** `undefined` when one tenant may hold all. */
 	readonly tenantShares: TenantSharesMemory | undefined;
@@ -54,11 +56,14 @@ export class ProcessMemory {
 	constructor(sizes: MemorySizes) {
 		const { workers, maxBufferedBytes, maxBufferedBytesPerTenant, maxConnections, fleetSecret } = sizes;
 		this.tenantSecret = fleetSecret ?? randomBytes(32);
-		this.leases = fleetSecret && createLeaseMemory();
 		this.limiter = createLimiterMemory(this.tenantSecret);
+		this.fleet = fleetSecret && {
+			spending: createSpendingMemory(this.limiter),
+			standing: createStandingMemory(),
+		};
 		this.concurrency = {
 			...createConcurrencyMemory(workers),
-			leases: this.leases && createSlotLeasesMemory(MAX_LIMITED_TENANTS, this.leases.standing),
+			shared: this.fleet && createSharedSlotsMemory(MAX_LIMITED_TENANTS, this.fleet.standing),
 		};
 		this.bufferedBytes = createBudget(Math.min(maxBufferedBytes, MAX_UNITS * BODY_UNIT), BODY_UNIT, workers);
 		this.tenantShares =
@@ -78,7 +83,6 @@ export class ProcessMemory {
 	/** Takes back what a worker held that is gone. Only once its thread has ended: it must not touch the memory again. */
 	reclaim(worker: number): void {
 		releaseLimiterLock(this.limiter, worker);
-		if (this.leases !== undefined) releaseLeaseLock(this.leases, worker);
 		reclaimConcurrency(this.concurrency, worker);
 		reclaimBudget(this.bufferedBytes, worker);
 		if (this.tenantShares !== undefined) reclaimTenantShares(this.tenantShares, worker);

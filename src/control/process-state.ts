@@ -67,6 +67,8 @@ export function createState(
 			identity,
 			generation: 1,
 			reloads: { success: 0, failure: 0 },
+			failures: [],
+			needsRestart: undefined,
 			reloading: false,
 		},
 		journal: new ReloadJournal(clock.wallSeconds),
@@ -78,8 +80,8 @@ export function createState(
 	};
 }
 
-function fleetParts({ leases, concurrency }: ProcessMemory, clock: Clock, log: Logger) {
-	return { leases: leases!, concurrency, timers: systemTimers, clock, log };
+function fleetParts({ limiter, fleet, concurrency }: ProcessMemory, clock: Clock, log: Logger) {
+	return { limiter, fleet: fleet!, concurrency, timers: systemTimers, clock, log };
 }
 
 /** Requests have a trace to show where they are given identifiers, or are traced. */
@@ -123,7 +125,7 @@ export function seedWorker(
 		tls,
 		routing: upstreams.seed(upstreams.current, index),
 		limiter: memory.limiter,
-		leases: memory.leases,
+		fleet: memory.fleet,
 		concurrency: memory.concurrency,
 		tenantSecret: memory.tenantSecret,
 		bufferedBytes: memory.bufferedBytes,

@@ -4,7 +4,33 @@ const SAFE_NODE = '26.13.1';
 /** @param version as `process.versions.node` has it. */
 export function nodeWarnings(version: string): string[] {
 	if (!isBelow(version, SAFE_NODE)) return [];
-	return [`Node ${version} has known faults in TLS that can be reached over the network; use ${SAFE_NODE} or later`];
+	return [
+		`Node ${version} has known faults in TLS that can be reached over the network; use ${SAFE_NODE} or later: ` +
+			'the container image has it, a version manager or nodejs.org installs it (npm has none above 26.10.0)',
+	];
+}
+
+/**
+ * The metrics listener has no authentication. In a container its address is the container's own, and the platform decides what reaches it.
+ *
+ * @param host as `--metrics-bind` has it.
+ */
+export function metricsWarnings(host: string, isContained: boolean): string[] {
+	if (isContained || !/^(?:0\.0\.0\.0|\[?::\]?)$/.test(host)) return [];
+	return [
+		'the metrics listener has no authentication and is bound to all addresses of this machine; ' +
+			'give --metrics-bind a private one, such as 127.0.0.1:9090',
+	];
+}
+
+/** @param exists whether a file is there. Docker and Podman leave a file in the root; Kubernetes and systemd set variables. */
+export function runsInContainer(
+	env: Readonly<Record<string, string | undefined>>,
+	exists: (path: string) => boolean,
+): boolean {
+	return (
+		Boolean(env.KUBERNETES_SERVICE_HOST) || Boolean(env.container) || ['/.dockerenv', '/run/.containerenv'].some(exists)
+	);
 }
 
 /**

@@ -25,7 +25,7 @@ import type { LogOutput } from './log-output.ts';
 import type { MetricSources } from './metrics/families.ts';
 import { startMetrics } from './metrics/listener.ts';
 import { createState, type ProcessState, seedWorker } from './process-state.ts';
-import { changedInVain, planIdentity } from './reload/identity-plan.ts';
+import { keysChangedInVain, planIdentity } from './reload/identity-plan.ts';
 import { Reloader, switchIdentity } from './reload/reload.ts';
 import { RoutingSwitch } from './reload/routing-switch.ts';
 import { FactReader } from './status/fact-reader.ts';
@@ -56,8 +56,8 @@ export interface SupervisorOptions {
 	readonly output: LogOutput;
 	readonly version: string;
 	readonly bodyMode: string;
-	/** From here on there are connections: whoever wants the process to end has to drain it. */
-	readonly onAccepting: () => void;
+	/** From here on there are connections: to end the process is to drain it, by what this gets (SIGTERM or SIGINT). */
+	readonly onAccepting: (stop: (signal: string) => void) => void;
 	/** Ends the process. */
 	readonly exit: (code: number) => void;
 }
@@ -68,8 +68,6 @@ export interface Supervisor {
 	readonly metricsPort: number;
 	/** SIGUSR1 or SIGHUP. Resolves when the reload has ended, whatever came of it. */
 	reload(signal: string): Promise<void>;
-	/** SIGTERM or SIGINT. */
-	stop(signal: string): void;
 }
 
 const TARGET = 'proxy';
@@ -79,11 +77,12 @@ const TARGET = 'proxy';
  *
  * The order is what a client may rely on: addresses are tried first, so that a wrong one is reported at once; the
  * listener opens only when each upstream has had its first verdict (or 2 s), so that no request meets a breaker that is
- * open for want of a probe (decisions "Circuit breaker"). Metrics are up before that, and `/readyz` says "starting".
+ * open for want of a probe. Metrics are up before that, and `/readyz` says "starting".
  *
+ * @returns `undefined` where it was stopped before it was ready.
  * @throws StartError when an address or a worker is not usable.
  */
-export async function startSupervisor(options: SupervisorOptions): Promise<Supervisor> {
+export async function startSupervisor(options: SupervisorOptions): Promise<Supervisor | undefined> {
 	const { files, bind, metricsBind, log } = options;
 	const { config, watch } = files;
 	configureHeaps(options.bodyMode);
@@ -102,25 +101,44 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	const readiness = new Readiness(
 		() => pool.listening,
 		() => remoteKeys.awaited,
+		() => state.inForce.identity.issuers,
 		() => sharing.inWords,
 	);
 	const sources = metricSources(options, state, pool, remoteKeys, addresses, tracing, sharing);
 	const status = options.statusPage ? createStatus(options, state, sources, addresses, readiness) : undefined;
-	const metrics = await startMetrics(metricsBind, sources, readiness, log, status?.routes);
+	const metrics = await startMetrics(metricsBind, {
+		sources,
+		readiness,
+		log,
+		hosts: config.status.hosts,
+		...(status && { status: status.routes }),
+	});
 	await Promise.all([
 		proveUpstreams(config.routes, state, addresses, prober),
 		remoteKeys.start(FIRST_KEYS_MS),
 		sharing.start(),
 	]);
 	useIdentity(state, remoteKeys, remoteKeys.compose(state.inForce.identity));
-	options.onAccepting();
+	const reloader = createReloader(options, state, routing, pool, remoteKeys, sharing);
+	const drain = createDrain(options, pool, tracing, sharing);
+	let isStopped = false;
+	options.onAccepting((signal) => {
+		isStopped = true;
+		readiness.stopping();
+		watch?.stop();
+		reloader.stop();
+		remoteKeys.stop();
+		takeOver.stop();
+		addresses.stop();
+		// Probes and metrics go on until the very end: requests in flight still have breakers to pass.
+		drain.signal(signal);
+	});
 	const port = await pool.start();
+	if (isStopped) return undefined;
 	remoteKeys.serve();
 	takeOver.serve();
 	sharing.serve();
 
-	const reloader = createReloader(options, state, routing, pool, remoteKeys, sharing);
-	const drain = createDrain(options, pool, tracing, sharing);
 	watchCrls({
 		timers: systemTimers,
 		crls: () => state.inForce.tls.clients?.crls ?? [],
@@ -142,16 +160,6 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 		port,
 		metricsPort: metrics.port,
 		reload: (signal) => reloader.request({ signal }),
-		stop: (signal) => {
-			readiness.stopping();
-			watch?.stop();
-			reloader.stop();
-			remoteKeys.stop();
-			takeOver.stop();
-			addresses.stop();
-			// Probes and metrics go on until the very end: requests in flight still have breakers to pass.
-			drain.signal(signal);
-		},
 	};
 }
 
@@ -220,7 +228,7 @@ function createRemoteKeys(
 	const store = config.stateDir === undefined ? undefined : createKeyStore(config.stateDir, log);
 	const parts = { fetch: fetchKeys, store, after: systemTimers.after, clock: state.clock, random: Math.random, log };
 	const remoteKeys: RemoteKeys = new RemoteKeys(remotes, {
-		createRefresher: (issuer) => new KeyRefresher(issuer, parts),
+		createRefresher: (issuer, fetches) => new KeyRefresher(issuer, parts, fetches),
 		takeOver: () =>
 			switchIdentity(
 				pool(),
@@ -275,7 +283,6 @@ function createPool(
 		reclaim: (index) => {
 			state.memory.reclaim(index);
 			state.upstreams.clearGauges(index);
-			state.fleet?.workerDied();
 		},
 		log,
 		writeRecord: output.writeRecord,
@@ -305,7 +312,7 @@ function useStore(
 }
 
 function metricSources(
-	{ version, bodyMode }: SupervisorOptions,
+	{ version, bodyMode, output }: SupervisorOptions,
 	state: ProcessState,
 	pool: WorkerPool,
 	remoteKeys: RemoteKeys,
@@ -323,6 +330,7 @@ function metricSources(
 		journal: state.journal,
 		budgets: state.memory,
 		histograms: state.memory.histograms,
+		logLosses: () => output.losses,
 		startedSeconds: state.startedSeconds,
 		routes: () => state.upstreams.current.traffic,
 		remoteKeys: () => remoteKeys.all,
@@ -341,13 +349,12 @@ function createStatus(
 	addresses: DnsAddresses,
 	readiness: Readiness,
 ): StatusPages {
-	const { tenants, hosts } = config.status;
+	const { tenants, shareBounds } = config.status;
 	const faults = new RateLimitedLog(log, clock);
 	const routing = () => upstreams.current;
 	const names = () => addresses.all;
 	return new StatusPages({
-		source: new FactReader({ metrics, routing, names, inForce, readiness, memory, tenants }),
-		hosts,
+		source: new FactReader({ metrics, routing, names, inForce, readiness, memory, tenants, shareBounds }),
 		timers: systemTimers,
 		now: () => clock.now(),
 		onFault: (cause) => faults.write('error', 'proxy::metrics', 'status page failed', 'status', () => ({ cause })),
@@ -356,7 +363,7 @@ function createStatus(
 
 function createReloader(
 	{ files: { config, watch }, log }: SupervisorOptions,
-	{ inForce, journal }: ProcessState,
+	{ inForce, journal, clock }: ProcessState,
 	routing: RoutingSwitch,
 	pool: WorkerPool,
 	remoteKeys: RemoteKeys,
@@ -374,8 +381,9 @@ function createReloader(
 		readUpstreamTlsFiles: (current) => readUpstreamTlsFiles(current, new Date()),
 		forWorkers: (tls) => sharing.forWorkers(tls),
 		planIdentity: (current) => planIdentity(current, inForce.identity, remoteKeys),
-		changedInVain: (current) => changedInVain(config, current, inForce.identity),
+		keysChangedInVain: (current) => keysChangedInVain(config, current, inForce.identity),
 		configWarnings,
+		wallSeconds: () => clock.wallSeconds(),
 		inForce,
 		journal,
 		routing,

@@ -1,4 +1,4 @@
-import type { ConnectionOptions } from 'node:tls';
+import type { ConnectionOptions, SecureContext } from 'node:tls';
 import type { HealthSettings, RouteConfig, UpstreamAddress, UpstreamGroupConfig } from '../config/config.ts';
 import { groupKey } from '../config/upstream.ts';
 import { BreakerCell, CLOSED, OPEN } from '../shared/breaker-cell.ts';
@@ -14,6 +14,7 @@ import type {
 	UpstreamTlsSeed,
 	WaitingSeed,
 } from '../shared/messages.ts';
+import { QueueClaims } from '../shared/queue-claims.ts';
 import { QueueStats } from '../shared/queue-stats.ts';
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import { RouteStats } from '../shared/route-stats.ts';
@@ -23,6 +24,7 @@ import { UpstreamLoad } from '../shared/upstream-load.ts';
 import { createUpstreamContext, upstreamTlsOptions } from '../shared/upstream-tls.ts';
 import { WakeUp } from '../shared/wake-up.ts';
 import type { UpstreamTlsMaterial } from './files/upstream-tls-files.ts';
+import { inWords, type ProbeOutcome } from './health/outcome.ts';
 
 /** One address of the table in force, or of one that is being prepared. */
 export interface Upstream {
@@ -40,12 +42,16 @@ export interface Upstream {
 	/** Connections there, for the workers. */
 	readonly connectionsMemory: UpstreamSeed['connections'];
 	readonly counters: Counters;
+	/** When its breaker was made, monotonic milliseconds and seconds since the epoch: its counters may be older. */
+	readonly made: { readonly at: number; readonly wallSeconds: number };
 	/** How it is probed; `undefined`: not at all. */
 	readonly health: HealthSettings | undefined;
 	/** How probes connect; `undefined`: plain HTTP. Another one with each table that is applied. */
 	tls?: ConnectionOptions | undefined;
 	/** The last verdict of the health check; `undefined` before the first. */
 	alive: boolean | undefined;
+	/** What the last probe found; `undefined` before the first. */
+	lastProbe: ProbeOutcome | undefined;
 }
 
 /** A routing table with all the memory it needs, ready to take the place of the one in force. */
@@ -103,18 +109,26 @@ export interface Counters {
 }
 
 /** What some thread has last made of an upstream's circuit; `undefined`: it is as it was at its beginning. */
-export function lastTransition({ counters }: Pick<Upstream, 'counters'>): LastTransition | undefined {
+export function lastTransition({ counters, made }: Pick<Upstream, 'counters' | 'made'>): LastTransition | undefined {
 	const lasts = [counters.transitions, ...counters.stats.map((region) => new UpstreamStats(region).transitions)].map(
 		({ last }) => last,
 	);
-	return lasts.reduce((latest, last) => ((last?.at ?? -1) >= (latest?.at ?? -1) ? (last ?? latest) : latest));
+	const last = lasts.reduce((latest, last) => ((last?.at ?? -1) >= (latest?.at ?? -1) ? (last ?? latest) : latest));
+	// That of another breaker before this one says nothing of this one.
+	return last !== undefined && last.at >= made.at ? last : undefined;
 }
 
 /** Why the circuit of an upstream without a transition is open, and since when: it begins so. */
 export function beginning({
-	counters,
-}: Pick<Upstream, 'counters'>): Pick<LastTransition, 'wallSeconds' | 'reason' | 'cause'> {
-	return { wallSeconds: counters.createdSeconds, reason: 'health', cause: 'no health probe has passed yet' };
+	made,
+	lastProbe,
+}: Pick<Upstream, 'made' | 'lastProbe'>): Pick<LastTransition, 'wallSeconds' | 'reason' | 'cause'> {
+	const cause = 'no health probe has passed yet';
+	return {
+		wallSeconds: made.wallSeconds,
+		reason: 'health',
+		cause: lastProbe === undefined ? cause : `${cause}; ${inWords(lastProbe)}`,
+	};
 }
 
 /** What is counted of one route. */
@@ -180,8 +194,8 @@ export class Upstreams {
 		tls: UpstreamTlsMaterial = this.#current.tls,
 		addressesOf: AddressesOf = ({ addresses }) => addresses,
 	): RoutingPlan {
-		// Specification 3.1: breaker state is kept for rules of which nothing has changed. The breaker is the upstream's,
-		// so one such rule is enough (decisions "Circuit breaker").
+		// Breaker state is kept for rules of which nothing has changed. The breaker is the upstream's,
+		// so one such rule is enough.
 		const rules = new Set(this.#current.routes.map(ruleOf));
 		const kept = new Set(routes.filter((route) => rules.has(ruleOf(route))).map(({ group }) => groupKey(group)));
 		const hosts = probeHosts(routes);
@@ -223,6 +237,7 @@ export class Upstreams {
 		if (known !== undefined) return known;
 		const waiting = {
 			count: UpstreamLoad.allocate(this.#workers, 0),
+			claims: QueueClaims.allocate(this.#workers),
 			freed: WakeUp.allocate(),
 			wanted: WakeUp.allocate(),
 			stats: QueueStats.allocate(this.#workers),
@@ -283,8 +298,20 @@ export class Upstreams {
 				waiting,
 			})),
 			routes: plan.routes.map(
-				({ prefix, cooldownMs, opening, rate, group, access, certificateHeaders, forwarding }) => ({
+				({
 					prefix,
+					caseInsensitive,
+					cooldownMs,
+					opening,
+					rate,
+					group,
+					access,
+					certificateHeaders,
+					forwarding,
+					requestLimits,
+				}) => ({
+					prefix,
+					caseInsensitive,
 					cooldownMs,
 					opening,
 					rate,
@@ -292,6 +319,7 @@ export class Upstreams {
 					access,
 					certificateHeaders,
 					forwarding,
+					requestLimits,
 					stats: plan.traffic.get(prefix)!.memory,
 				}),
 			),
@@ -304,7 +332,8 @@ export class Upstreams {
 			UpstreamLoad.reclaim(place.loads, worker, place.at);
 			UpstreamLoad.reclaim(connectionsMemory, worker);
 		}
-		for (const { count, freed } of this.#rooms.values()) {
+		for (const { count, claims, freed } of this.#rooms.values()) {
+			QueueClaims.reclaim(claims, worker);
 			UpstreamLoad.reclaim(count, worker);
 			new WakeUp(freed).ring();
 		}
@@ -345,8 +374,10 @@ export class Upstreams {
 			place,
 			connectionsMemory,
 			counters,
+			made: { at: now, wallSeconds: this.#clock.wallSeconds() },
 			health,
 			alive: known?.alive,
+			lastProbe: known?.lastProbe,
 		};
 	}
 
@@ -375,9 +406,18 @@ function connectionOf(
 	if (config.tls === undefined) return { tls: undefined, probeOptions: () => undefined };
 	const tls = material.get(groupKey(config));
 	if (tls === undefined) throw new Error(`the TLS files of ${groupKey(config)} have not been read`);
-	const context = createUpstreamContext(tls);
+	const context = contextOf(tls);
 	return { tls, probeOptions: ({ address }) => upstreamTlsOptions(tls, address.host, context) };
 }
+
+/** Reading certificates and keys is expensive, and a change of addresses plans a table with the material that is in force. */
+function contextOf(tls: UpstreamTlsSeed): SecureContext {
+	const context = CONTEXTS.get(tls) ?? createUpstreamContext(tls);
+	CONTEXTS.set(tls, context);
+	return context;
+}
+
+const CONTEXTS = new WeakMap<UpstreamTlsSeed, SecureContext>();
 
 /** Counters of what has left the table; those that left first are forgotten first. */
 class Departed<Kept> {

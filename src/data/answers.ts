@@ -15,7 +15,7 @@ export function refusalFields({ code, headers, body }: Rejection): AnswerFields 
 	return fields;
 }
 
-/** The lines that tell upstreams where the request came from (specification 2.6); the same for a whole connection. */
+/** The lines that tell upstreams where the request came from; the same for a whole connection. */
 export function forwardedLines(peer: string): string {
 	return `x-forwarded-for: ${peer}\r\nx-forwarded-proto: https\r\n`;
 }

@@ -9,6 +9,7 @@ import type { AnswerFields } from './answer-fields.ts';
 import type { ClientRequest } from './client.ts';
 import { Timed } from './deadlines.ts';
 import type { DataPlane, Route, Upstream } from './plane.ts';
+import type { RequestLimits } from './request-limits.ts';
 import type { RequestRecord } from './request-record.ts';
 import type { RequestSpan } from './request-span.ts';
 import type { OutgoingBody, ResponseHandler, UpstreamConnection, UpstreamFailure } from './upstream/connection.ts';
@@ -31,6 +32,8 @@ export abstract class Attempt extends Timed implements ResponseHandler {
 	protected identity: Identity | undefined;
 	protected target: CleanTarget | undefined;
 	protected route: Route | undefined;
+	/** What the request may take of time and bytes. */
+	protected limits: RequestLimits;
 	/** Among whose addresses one is chosen: the route's, or, of a request that had to wait or is sent again, the one in force when it left. */
 	protected group: UpstreamGroup | undefined;
 	/** Where the request goes, or went last; `undefined`: that has not been chosen yet. */
@@ -49,6 +52,7 @@ export abstract class Attempt extends Timed implements ResponseHandler {
 		super();
 		this.client = client;
 		this.plane = plane;
+		this.limits = plane.requestLimits;
 	}
 
 	/** Framing line of the request's body, its bytes as far as they are there, and whether they are all. */
@@ -96,8 +100,9 @@ export abstract class Attempt extends Timed implements ResponseHandler {
 		connection.send(client.method, head, body, this);
 		if (body.complete) return;
 		// Of a body that streams nothing is kept: as long as the request may have to go elsewhere, all of it stays with the client.
-		if (!connection.isConnected && group.retryBudget !== undefined) this.#bodyWaits = true;
-		else this.readBody();
+		if (connection.isConnected || group.retryBudget === undefined) return this.readBody();
+		this.#bodyWaits = true;
+		client.holdBody();
 	}
 
 	/** What the client asked for; `null`: it is malformed. */
@@ -125,11 +130,13 @@ export abstract class Attempt extends Timed implements ResponseHandler {
 	abstract onEnd(): void;
 	abstract onWritable(): void;
 
+	abstract onFailing(failure: UpstreamFailure): void;
 	abstract onFailure(failure: UpstreamFailure): void;
-	abstract onFault(error: unknown): void;
+	abstract override onFault(error: unknown): void;
 
 	protected dropUpstream(): void {
-		if (this.connection === undefined) return;
+		// A fault of ours may have come between its admission and its connection.
+		if (this.connection === undefined) return this.leaveUpstream();
 		this.connection.destroy();
 		this.upstreamEnded();
 	}
@@ -137,12 +144,17 @@ export abstract class Attempt extends Timed implements ResponseHandler {
 	protected upstreamEnded(): void {
 		this.connection = undefined;
 		this.#bodyWaits = false;
+		this.leaveUpstream();
+		this.record?.upstreamEnds();
+	}
+
+	/** It is under way there no longer. */
+	protected leaveUpstream(): void {
 		if (this.#load !== undefined) {
 			this.#load.dec();
 			this.#load = undefined;
 			this.upstream!.pool.freed();
 		}
-		this.record?.upstreamEnds();
 	}
 
 	// --- What the breaker is told. ---

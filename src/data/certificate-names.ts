@@ -1,17 +1,25 @@
 import type { X509Certificate } from 'node:crypto';
+import { inOneLine } from '../identity/distinguished-name.ts';
 import type { LogFields } from '../shared/log.ts';
 
-/** Whose certificate it is, as it says itself: the client may have written anything into it, and as much as it liked. */
+/**
+ * Whose certificate it is, as it says itself: the client may have written anything into it. The issuer is whole up to the length that
+ * any real name has, as an operator may copy it into the list of what is revoked.
+ */
 export function namesOf({ subject, issuer, serialNumber }: X509Certificate): LogFields {
-	return { subject: oneLine(subject), serial: oneLine(serialNumber), issuer: oneLine(issuer) };
+	return {
+		subject: shortened(subject, MAX_SUBJECT),
+		serial: serialNumber.slice(0, MAX_SERIAL),
+		issuer: shortened(issuer, MAX_ISSUER),
+	};
 }
 
-/** Node puts each attribute of a name on a line of its own. */
-function oneLine(text: string | undefined): string | undefined {
-	if (text === undefined) return undefined;
-	const shown = text.slice(0, MAX_NAME).replaceAll('\n', ', ');
-	return text.length > MAX_NAME ? `${shown}…` : shown;
+function shortened(name: string | undefined, most: number): string | undefined {
+	return name !== undefined && name.length > most ? `${inOneLine(name.slice(0, most))}…` : name && inOneLine(name);
 }
 
-/** Characters of a certificate's name in the log. */
-const MAX_NAME = 256;
+/** Characters in the log. A CA whose name is longer than this is a stranger's. */
+const MAX_SUBJECT = 256;
+const MAX_ISSUER = 4096;
+/** RFC 5280 section 4.1.2.2 allows 20 octets. */
+const MAX_SERIAL = 128;

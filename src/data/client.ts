@@ -18,6 +18,9 @@ export interface ClientRequest {
 	/** Shared by all requests of the connection. */
 	readonly connection: ClientConnection;
 
+	/** Its tenant pays for the request: its connection gets back what it has spent on the head (`ConnectionShare`). */
+	onPaid(): void;
+
 	/**
 	 * Gives the whole answer, a body of bytes, or of latin1 text if it is short, or none by rule. `Exchange.onAnswered`
 	 * follows when the client has it, or `onClientGone`.
@@ -36,6 +39,8 @@ export interface ClientRequest {
 
 	/** Lets the body come: `Exchange.onRequestBody` and `onRequestEnd`, or `onClientGone`. Sends the 100 if one is due. */
 	readBody(): void;
+	/** The body is not read before later turns of the loop: `ExchangeEvents.onBodyHeld` tells how much of it is held until then. */
+	holdBody(): void;
 	pauseBody(): void;
 	resumeBody(): void;
 }
@@ -56,6 +61,8 @@ export interface WholeBody {
 export interface ExchangeEvents {
 	onRequestBody(chunk: Buffer): void;
 	onRequestEnd(): void;
+	/** The connection holds so many bytes of the body, because they are not wanted yet (HTTP/2 only). */
+	onBodyHeld(bytes: number): void;
 	/** The body's framing is broken (HTTP/1.1 only; over HTTP/2 the stream is reset). */
 	onBodyError(refusal: Rejection): void;
 	/** The client has taken what it was given. @param left bytes of a whole answer that have not been given yet. */

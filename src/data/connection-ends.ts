@@ -1,5 +1,6 @@
 import type { X509Certificate } from 'node:crypto';
 import type { Socket } from 'node:net';
+import type { Admission } from '../identity/client-chain.ts';
 import type { Clock } from '../shared/clock.ts';
 import type { Logger } from '../shared/log.ts';
 import type { ConnectionEnd, WorkerStats } from '../shared/stats.ts';
@@ -13,8 +14,16 @@ export interface LiveConnection {
 	readonly socket: Socket;
 	/** Wall-clock seconds at which it has to end; infinite for most. */
 	endsAt: number;
+	/** Set by `expect`. */
+	admitted: Admitted | undefined;
 	/** Takes no new requests, lets those under way finish, and closes. Where it is doing so already, nothing happens. */
 	drain(): void;
+}
+
+/** By what, and for how long, a connection has been let in. */
+export interface Admitted extends Admission {
+	/** Wall-clock seconds at which it is too old; infinite: never. */
+	oldAt: number;
 }
 
 export interface EndsParts {
@@ -54,10 +63,15 @@ export class ConnectionEnds extends Timed {
 		parts.deadlines.patrol.add(this);
 	}
 
-	/** A connection is up. @param endsAt wall-clock seconds; infinite: it ends by itself. */
-	expect(connection: LiveConnection, endsAt: number): void {
-		connection.endsAt = endsAt;
-		if (endsAt < this.#earliest) this.#earliest = endsAt;
+	/** A connection is up. */
+	expect(connection: LiveConnection, certificate: X509Certificate, admitted: Admitted): void {
+		connection.admitted = admitted;
+		this.#schedule(connection, this.#parts.endOf(certificate));
+	}
+
+	#schedule(connection: LiveConnection, expiry: number): void {
+		connection.endsAt = Math.min(expiry, connection.admitted!.oldAt);
+		if (connection.endsAt < this.#earliest) this.#earliest = connection.endsAt;
 	}
 
 	/** It is time to look. */
@@ -82,17 +96,20 @@ export class ConnectionEnds extends Timed {
 		if (this.#doomed.has(connection) || connection.socket.destroyed) return;
 		const certificate = connection.client.readCertificate();
 		const expiry = certificate === undefined ? Number.POSITIVE_INFINITY : this.#parts.endOf(certificate);
-		const isOld = expiry > now;
-		this.#end(connection, isOld ? 'age' : 'expired', certificate);
-		// What is still under way may outlast the certificate.
-		this.expect(connection, isOld ? expiry : Number.POSITIVE_INFINITY);
+		if (expiry <= now) return this.#end(connection, 'expired', certificate);
+		// A reload may have put off what it was due for. And what is under way on an old one may outlast the certificate.
+		const admitted = connection.admitted!;
+		const isOld = admitted.oldAt <= now;
+		if (isOld) admitted.oldAt = Number.POSITIVE_INFINITY;
+		this.#schedule(connection, expiry);
+		if (isOld) this.#end(connection, 'age', certificate);
 	}
 
 	/**
-	 * Asks of all connections that are up whether they have to end, a few in a turn of the loop: reading a certificate takes some
-	 * 100 µs.
+	 * Asks of all connections that are up whether they have to end, now or later, a few in a turn of the loop: reading a certificate
+	 * takes some 100 µs.
 	 */
-	sweep(judge: (certificate: X509Certificate) => ConnectionEnd | undefined): void {
+	sweep(judge: (certificate: X509Certificate, admission: Admission) => ConnectionEnd | undefined): void {
 		const sweep = ++this.#sweep;
 		let faults = 0;
 		const look = (connection: LiveConnection) => {
@@ -102,7 +119,9 @@ export class ConnectionEnds extends Timed {
 			try {
 				// Of one that has closed meanwhile there is no certificate any more.
 				certificate = connection.client.readCertificate();
-				reason = certificate && judge(certificate);
+				if (certificate === undefined) return;
+				reason = judge(certificate, connection.admitted!);
+				if (reason === undefined) this.#schedule(connection, this.#parts.endOf(certificate));
 			} catch (error) {
 				// The reload has happened, and the thread has others to serve. Who cannot be judged anew would not be let in, either.
 				if (faults++ === 0) this.#reportFault(error as Error);
@@ -119,6 +138,11 @@ export class ConnectionEnds extends Timed {
 		if (!wanted()) return;
 		for (const connection of waiting.splice(-A_FEW)) run(connection);
 		if (waiting.length > 0) this.#parts.soon(() => this.#inTurns(waiting, run, wanted));
+	}
+
+	/** The next look has its deadline already. */
+	override onFault(error: unknown): void {
+		this.#parts.log.error('proxy::tls', 'internal error', { error });
 	}
 
 	#reportFault({ message }: Error): void {

@@ -1,4 +1,5 @@
 import type { Clock } from '../shared/clock.ts';
+import { type FaultReport, uncaught } from './fault-report.ts';
 
 /**
  * All time limits of a worker, served by one coarse timer. Deadlines of one kind all last equally long, so the order in
@@ -8,12 +9,17 @@ import type { Clock } from '../shared/clock.ts';
 export class Deadlines {
 	/** Monotonic milliseconds at the last tick: time enough for limits, and it costs nothing to read. */
 	now: number;
+	/** How often `tick` was called. */
+	ticks = 0;
 	readonly #queues: DeadlineQueue[] = [];
 	readonly #clock: Clock;
+	readonly #report: FaultReport;
 	#timer: NodeJS.Timeout | undefined;
 
-	constructor(clock: Clock) {
+	/** @param report of errors that no `onFault` has taken. */
+	constructor(clock: Clock, report: FaultReport = uncaught) {
 		this.#clock = clock;
+		this.#report = report;
 		this.now = clock.now();
 	}
 
@@ -35,12 +41,30 @@ export class Deadlines {
 	/** Expires what is due: at its time or up to two ticks later. */
 	tick(now: number): void {
 		this.now = now;
+		this.ticks++;
 		for (const queue of this.#queues) queue.expire(now);
+	}
+
+	/** For queues: what is due next must not wait for ever behind one that throws. */
+	expire(timed: Timed): void {
+		try {
+			timed.onDeadline();
+		} catch (error) {
+			this.#contain(timed, error);
+		}
+	}
+
+	#contain(timed: Timed, fault: unknown): void {
+		try {
+			timed.onFault(fault);
+		} catch (error) {
+			this.#report(error);
+		}
 	}
 }
 
 /** Resolution of all limits. The shortest default is a hundred times as long. */
-const TICK_MS = 50;
+export const TICK_MS = 50;
 
 /** Something that has at most one deadline at a time. */
 export abstract class Timed {
@@ -48,6 +72,11 @@ export abstract class Timed {
 
 	/** Called once when the deadline has passed; by then it is no longer set. */
 	abstract onDeadline(): void;
+
+	/** `onDeadline` has thrown: ends what has the deadline. The error is reported by it, or thrown again. */
+	onFault(error: unknown): void {
+		throw error;
+	}
 
 	cancelDeadline(): void {
 		this.deadline.cancel();
@@ -111,7 +140,7 @@ export class DeadlineQueue {
 	expire(now: number): void {
 		for (let first = this.#first; first !== undefined && first.due <= now; first = this.#first) {
 			this.remove(first);
-			first.timed.onDeadline();
+			this.#wheel.expire(first.timed);
 		}
 	}
 }

@@ -13,7 +13,7 @@ const PART = 1 / 32;
 export interface Dispatched {
 	/** The client has left: nobody waits for anything. */
 	readonly isGone: boolean;
-	/** @param now monotonic milliseconds. */
+	/** Throws nothing. @param now monotonic milliseconds. */
 	dispatch(now: number): void;
 }
 

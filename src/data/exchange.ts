@@ -18,7 +18,7 @@ import { reportBrokenOff, reportRefusal } from './refusal-report.ts';
 import { RoundTrip } from './round-trip.ts';
 
 /**
- * One request's way through the proxy: the gates of specification 4.1 in their order up to the upstream (`RoundTrip`), and how it ends. What
+ * One request's way through the proxy: the gates in their order up to the upstream (`RoundTrip`), and how it ends. What
  * a body mode does differently stands in `body/collected.ts` and `body/streaming.ts`, which extend this class.
  */
 export abstract class Exchange extends RoundTrip implements ExchangeEvents {
@@ -76,6 +76,7 @@ export abstract class Exchange extends RoundTrip implements ExchangeEvents {
 		if (plane.limits.rateLimitHeaders) this.#report = new RateLimitFields();
 		const overRate = refuseOverTenantRate(plane.limiter, identity, this.startedAt, this.#report);
 		if (overRate) return this.refuse(overRate);
+		client.onPaid();
 
 		// And one of those that it may have under way, until the request is over, whatever becomes of it.
 		const { slots } = identity.quota;
@@ -179,6 +180,7 @@ export abstract class Exchange extends RoundTrip implements ExchangeEvents {
 
 	/** Resets the answer that has begun: it must not be taken for a whole one. */
 	protected breakOff(why: Rejection): void {
+		this.cancelDeadline();
 		this.record?.breaksOff(why);
 		reportBrokenOff(this.plane, why, this.#known);
 		this.client.reset();
@@ -186,8 +188,14 @@ export abstract class Exchange extends RoundTrip implements ExchangeEvents {
 
 	/** Something of ours has thrown. What it was goes into the log; the client learns only that it was us. */
 	override onFault(error: unknown): void {
-		this.plane.log.error('proxy::exchange', 'internal error', { error });
-		this.fail(rejection.INTERNAL_ERROR, 'abandoned');
+		const { log } = this.plane;
+		log.error('proxy::exchange', 'internal error', { error });
+		try {
+			this.fail(rejection.INTERNAL_ERROR, 'abandoned');
+		} catch (another) {
+			log.error('proxy::exchange', 'internal error', { error: another });
+			this.client.reset();
+		}
 	}
 
 	/** The fields of the upstream's answer as they go to the client: with what is left of the limits, where that is told. */
@@ -200,7 +208,7 @@ export abstract class Exchange extends RoundTrip implements ExchangeEvents {
 		reportRefusal(this.plane, answer, this.#known);
 		this.releaseBodies();
 		this.count(answer.status, answer);
-		this.plane.deadlines.upstream.add(this);
+		this.plane.deadlines.answer.add(this);
 		const isReported = this.#report !== undefined && !answer.is(rejection.RATE_LIMITED);
 		this.client.refuse(isReported ? answer.withHeaders(withReport([...answer.headers], this.#report)) : answer);
 	}
@@ -258,6 +266,7 @@ export abstract class Exchange extends RoundTrip implements ExchangeEvents {
 
 	abstract onRequestBody(chunk: Buffer): void;
 	abstract onRequestEnd(): void;
+	abstract onBodyHeld(bytes: number): void;
 	/** The client has taken what it was given. @param left bytes of a whole answer that have not been given yet. */
 	abstract onClientDrained(left: number): void;
 

@@ -74,6 +74,11 @@ export class Handshake extends Timed {
 		this.#tcp.destroy();
 	}
 
+	override onFault(error: unknown): void {
+		this.#tcp.destroy();
+		throw error;
+	}
+
 	/**
 	 * Node lets OpenSSL finish the handshake whatever it thinks of the certificate; what it thinks is asked for here. Only the
 	 * client without any certificate has been refused before.

@@ -1,5 +1,6 @@
 import type { X509Certificate } from 'node:crypto';
 import { createServer as createTcpServer, type Server, type Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
 import { AddressRanges, plainAddress } from '../shared/address-ranges.ts';
 import { Budget } from '../shared/budget.ts';
 import { ClientPolicy } from '../shared/client-policy.ts';
@@ -19,6 +20,7 @@ import { Http2Front } from './http2/front.ts';
 import type { DataPlane } from './plane.ts';
 import { type HeaderEvents, HeaderWait } from './proxy-protocol/header-wait.ts';
 import type { ProxyHeader } from './proxy-protocol/proxy-header.ts';
+import { CertificateShares, ConnectionShare } from './read-share.ts';
 import { groupOf } from './tls-group.ts';
 
 /**
@@ -35,6 +37,7 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 	#tls: ListenerContexts;
 	#policy: ClientPolicy;
 	readonly #ends: ConnectionEnds;
+	readonly #shares = new CertificateShares();
 	/** Who begins each connection with a PROXY header; `undefined`: nobody. */
 	readonly #balancers: Balancers | undefined;
 	/** Under way, with the PROXY headers ahead of them. */
@@ -79,14 +82,23 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 	}
 
 	/**
-	 * New connections get the new identity and CAs; live ones keep what they shook hands with (specification 5), unless they
+	 * New connections get the new identity and CAs; live ones keep what they shook hands with, unless they
 	 * are revoked now, or may not outlive their CA.
 	 */
 	useTls(contexts: ListenerContexts, policy: ClientPolicy): void {
+		const { endAtExpiry } = this.#policy;
 		this.#tls = contexts;
 		this.#policy = policy;
-		if (!policy.asksLiveConnections) return;
-		this.#ends.sweep((certificate) => policy.ends(certificate, this.#plane.clock.wallSeconds()));
+		if (!policy.asksLiveConnections && policy.endAtExpiry === endAtExpiry) return;
+		const { clock } = this.#plane;
+		this.#ends.sweep((certificate, admission) =>
+			policy.ends(certificate, admission, contexts.bundle, clock.wallSeconds()),
+		);
+	}
+
+	/** Identity and CAs that are in force. */
+	get tls(): ListenerContexts {
+		return this.#tls;
 	}
 
 	#createEnds(): ConnectionEnds {
@@ -159,8 +171,11 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 	#onConnection(socket: Socket): void {
 		this.#accepted++;
 		const { remoteAddress } = socket;
-		// Without an address the client has left already.
-		if (remoteAddress === undefined) return void socket.destroy();
+		// Reset before it was accepted: the address is gone with the connection.
+		if (remoteAddress === undefined) {
+			socket.destroy();
+			return this.#reportFailure('nothing sent', () => ({ reason: 'nothing sent' }));
+		}
 		const peer = plainAddress(remoteAddress);
 		if (descriptorsExhausted()) return this.#refuse(socket, 'descriptors', peer);
 		if (!this.#connections.tryTake(1)) return this.#refuse(socket, 'max_connections', peer);
@@ -238,11 +253,12 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 
 	/** For `Handshake`. */
 	judge({ contexts }: Handshake, certificate: X509Certificate): HandshakeRefusal | undefined {
-		const now = this.#plane.clock.wallSeconds();
-		const refusal = this.#policy.refuse(certificate, now);
-		if (refusal !== undefined || contexts === this.#tls) return refusal;
-		// Its CAs were exchanged while it was under way.
-		return this.#policy.ends(certificate, now) === 'ca_removed' ? 'unknown CA' : undefined;
+		const seconds = this.#plane.clock.wallSeconds();
+		const admission = { bundle: contexts.bundle, seconds };
+		const refusal = this.#policy.refuse(certificate, admission, seconds);
+		if (refusal !== undefined) return refusal;
+		// Its CAs may have been exchanged while it was under way.
+		return this.#policy.isRemoved(certificate, admission, this.#tls.bundle) ? 'unknown CA' : undefined;
 	}
 
 	/** For `Handshake`. */
@@ -256,10 +272,17 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 		const version = socket.getProtocol();
 		if (isTlsVersion(version)) stats.handshakeAgreed(version, groupOf(socket.getSession()));
 		const front = socket.alpnProtocol === 'h2' ? this.#http2 : this.#http1;
-		const connection = front.accept(socket, origin.peer);
-		const expiry = this.#policy.endOf(certificate);
+		const connection = front.accept(socket, origin.peer, this.#shareOf(socket, certificate));
 		const age = withJitter(limits.maxConnectionAgeMs / 1000, Math.random());
-		this.#ends.expect(connection, age === 0 ? expiry : Math.min(expiry, clock.wallSeconds() + age));
+		const seconds = clock.wallSeconds();
+		const oldAt = age === 0 ? Number.POSITIVE_INFINITY : seconds + age;
+		this.#ends.expect(connection, certificate, { bundle: handshake.contexts.bundle, seconds, oldAt });
+	}
+
+	/** What the connection may cost this worker, together with all others that have shown the same certificate. */
+	#shareOf(socket: TLSSocket, { fingerprint256 }: X509Certificate): ConnectionShare {
+		socket.once('close', () => this.#shares.leave(fingerprint256));
+		return new ConnectionShare(this.#shares.enter(fingerprint256));
 	}
 }
 

@@ -23,6 +23,8 @@ import type { BufferedBytes } from './body/buffered-bytes.ts';
 import type { DeadlineQueue, Deadlines } from './deadlines.ts';
 import type { DispatchQueue } from './dispatch-queue.ts';
 import { versionAndHost } from './outgoing-head.ts';
+import type { ReadQueue } from './paced-reads.ts';
+import type { RequestLimits } from './request-limits.ts';
 import type { RequestLog } from './request-record.ts';
 import type { TurnEnd } from './turn-end.ts';
 import type { UpstreamGroup } from './upstream/group.ts';
@@ -30,7 +32,7 @@ import { UpstreamPool } from './upstream/pool.ts';
 import { ResponseHeads } from './upstream/response-heads.ts';
 import type { Transport } from './upstream/transport.ts';
 
-/** All that one worker's exchanges share. Decided once, when the worker starts; only `routes` changes, on reload. */
+/** All that one worker's exchanges share. Decided once, when the worker starts; only what is said of routes changes, on reload. */
 export interface DataPlane {
 	readonly clock: Clock;
 	readonly limits: Limits;
@@ -38,11 +40,17 @@ export interface DataPlane {
 	/** Asked only where a rate holds. */
 	readonly limiter: TenantLimiter;
 	routes: RouteTable<Route>;
+	/** Some of the routes have their own limits of bodies: in collected mode the route is looked up before the body is read. */
+	routesLimitBodies: boolean;
+	/** Of requests without a route, or before it is known. */
+	readonly requestLimits: RequestLimits;
 	readonly stats: WorkerStats;
 	readonly histograms: PlaneHistograms;
 	readonly bufferedBytes: BufferedBytes;
 	readonly deadlines: PlaneDeadlines;
 	readonly turnEnd: TurnEnd;
+	/** Connections that are read later. */
+	readonly reads: ReadQueue;
 	/** Requests on their way to the upstreams. */
 	readonly dispatches: DispatchQueue;
 	readonly log: Logger;
@@ -67,16 +75,18 @@ export interface PlaneHistograms {
 	readonly durationsOf: (seed: UpstreamSeed) => BucketCounts;
 }
 
-/** One queue for each kind of limit (specification 8). */
+/** One queue for each kind of limit. */
 export interface PlaneDeadlines {
 	/** Monotonic milliseconds, to the resolution of the timer. */
 	readonly now: number;
+	/** How often the timer has gone off: between two of them all sockets were looked at, however late the loop is. */
+	readonly ticks: number;
 	readonly handshake: DeadlineQueue;
 	/** Ahead of it, where load balancers speak the PROXY protocol; to be asked for once. @param ms how long it may take. */
 	readonly proxyHeader: (ms: number) => DeadlineQueue;
 	readonly firstRequest: DeadlineQueue;
-	readonly requestBody: DeadlineQueue;
-	readonly upstream: DeadlineQueue;
+	/** For a client to take its answer, or some of it. */
+	readonly answer: DeadlineQueue;
 	/** An HTTP/1.1 connection between two requests. */
 	readonly idleClient: DeadlineQueue;
 	/** Until an HTTP/2 connection is pinged, and until the ping must be answered. */
@@ -88,22 +98,25 @@ export interface PlaneDeadlines {
 	readonly ending: DeadlineQueue;
 	/** A closing HTTP/1.1 connection whose client is still sending. */
 	readonly linger: DeadlineQueue;
-	/** A connection to an upstream before it has come about, or between two requests, or a request that waits for an upstream. @param ms how long. */
-	readonly ofUpstream: (ms: number) => DeadlineQueue;
+	/** For limits that routes and upstreams set themselves: of a body, a round trip, an upstream's connection, a place in its queue. @param ms how long. */
+	readonly lasting: (ms: number) => DeadlineQueue;
 }
 
-/** The limits that are not in the configuration stand in decisions "HTTP". */
+/** Those written as numbers here have no key in the configuration. */
 export function createDeadlines(wheel: Deadlines, limits: Limits): PlaneDeadlines {
-	const ofUpstream = new Map<number, DeadlineQueue>();
+	const lasting = new Map<number, DeadlineQueue>();
 	return {
 		get now() {
 			return wheel.now;
 		},
+		get ticks() {
+			return wheel.ticks;
+		},
 		handshake: wheel.queue(limits.tlsHandshakeTimeoutMs),
 		proxyHeader: (ms) => wheel.queue(ms),
 		firstRequest: wheel.queue(limits.firstRequestTimeoutMs),
-		requestBody: wheel.queue(limits.requestBodyTimeoutMs),
-		upstream: wheel.queue(limits.upstreamTimeoutMs),
+		// As long as `[limits]` gives an upstream, whatever a route gives its own.
+		answer: wheel.queue(limits.upstreamTimeoutMs),
 		idleClient: wheel.queue(60_000),
 		ping: wheel.queue(30_000),
 		pong: wheel.queue(20_000),
@@ -111,10 +124,10 @@ export function createDeadlines(wheel: Deadlines, limits: Limits): PlaneDeadline
 		// With the time that finding the connection takes, 5 s in all.
 		ending: wheel.queue(4_000),
 		linger: wheel.queue(2_000),
-		ofUpstream(ms) {
-			// Deadlines of one queue last equally long; upstreams are given few different times.
-			const queue = ofUpstream.get(ms) ?? wheel.queue(ms);
-			ofUpstream.set(ms, queue);
+		lasting(ms) {
+			// Deadlines of one queue last equally long; configurations name few different times.
+			const queue = lasting.get(ms) ?? wheel.queue(ms);
+			lasting.set(ms, queue);
 			return queue;
 		},
 	};
@@ -122,10 +135,14 @@ export function createDeadlines(wheel: Deadlines, limits: Limits): PlaneDeadline
 
 export interface Route {
 	readonly prefix: string;
+	/** Its upstream takes paths in any letter case for the same path. */
+	readonly caseInsensitive?: boolean | undefined;
 	readonly cooldownMs: number;
 	readonly opening: OpeningRule;
 	/** What a tenant may ask of this route, in addition to all else; `undefined`: no limit. */
 	readonly limit?: RouteLimit | undefined;
+	/** Time and bytes that its requests have. */
+	readonly requestLimits: RequestLimits;
 	/** Where its requests go. */
 	readonly group: UpstreamGroup;
 	/** Who may use it; `undefined`: whoever has come this far. */
@@ -155,6 +172,8 @@ export class Upstream {
 	/** Connections, idle ones included, in the whole process. */
 	readonly connections: UpstreamLoad;
 	readonly heads = new ResponseHeads();
+	readonly clock: Clock;
+	readonly log: Logger;
 	#transport: Transport;
 	/** Rest of the request line, and the `Host` line: the same for every request to this upstream. */
 	readonly versionAndHost: string;
@@ -169,6 +188,8 @@ export class Upstream {
 		this.group = seed.group;
 		this.host = seed.host;
 		this.port = seed.port;
+		this.clock = clock;
+		this.log = log;
 		this.stats = new UpstreamStats(seed.stats);
 		this.durations = histograms.durationsOf(seed);
 		this.load = new UpstreamLoad(seed.place.loads, worker, seed.place.at);

@@ -10,10 +10,10 @@ import type { DataPlane, Route, Upstream } from './plane.ts';
 
 /** As far as it is known. */
 interface Refused {
-	readonly client: ClientRequest;
-	readonly route: Route | undefined;
-	readonly upstream: Upstream | undefined;
-	readonly tenant: string | undefined;
+	readonly client: Pick<ClientRequest, 'connection' | 'target'>;
+	readonly route?: Route | undefined;
+	readonly upstream?: Upstream | undefined;
+	readonly tenant?: string | undefined;
 }
 
 type Told = Pick<DataPlane, 'stats' | 'strangers'>;
@@ -24,13 +24,16 @@ export function reportRefusal(told: Told, answer: Rejection, request: Refused): 
 	else if (answer.is(rejection.CERTIFICATE_FORBIDDEN)) forbidden(told, answer, request, 'certificate');
 	else if (answer.is(rejection.TENANT_FORBIDDEN)) forbidden(told, answer, request, 'tenant');
 	else if (answer.is(rejection.INSUFFICIENT_SCOPE)) forbidden(told, answer, request, 'scope');
-	else if (answer.is(rejection.RATE_LIMITED)) told.stats.rateLimited(limitOf(answer));
+	else if (answer.is(rejection.RATE_LIMITED)) limited(told, answer, request);
 	else if (UNSERVED.some((kind) => answer.is(kind)))
-		unserved(told, 'request not served', answer, request, answer.status);
+		unserved(told, 'proxy::exchange', 'request not served', answer, request);
+	// An open breaker and an internal error have lines of their own.
+	else if (!answer.is(rejection.UPSTREAM_UNAVAILABLE) && !answer.is(rejection.INTERNAL_ERROR))
+		unserved(told, 'proxy::request', 'request refused', answer, request);
 }
 
 export function reportBrokenOff(told: Told, why: Rejection, request: Refused): void {
-	unserved(told, 'answer broken off', why, request, undefined);
+	unserved(told, 'proxy::exchange', 'answer broken off', why, request, undefined);
 }
 
 /** A request without a valid token: what was wrong with it. */
@@ -65,15 +68,30 @@ function forbidden(
 	}));
 }
 
-/** What went wrong behind the gates, for whoever has no access log. That a breaker is open its own lines tell. */
+/** A request over a limit: which limit, and whose. */
+function limited({ stats, strangers }: Told, answer: Rejection, { client, route, tenant }: Refused): void {
+	stats.rateLimited(limitOf(answer));
+	const { status, body, reason = body } = answer;
+	strangers.write('info', 'proxy::request', 'request refused', reason, () => ({
+		status,
+		reason,
+		route: route?.prefix,
+		tenant,
+		client: client.connection.ip,
+		path: withoutQuery(client.target),
+	}));
+}
+
+/** A request that is wrong by itself, or what failed behind the gates: for those without an access log. */
 function unserved(
 	{ strangers }: Told,
+	target: 'proxy::exchange' | 'proxy::request',
 	message: string,
-	{ body, reason = body }: Rejection,
+	{ body, reason = body, ...answer }: Rejection,
 	{ client, route, upstream }: Refused,
-	status: number | undefined,
+	status: number | undefined = answer.status,
 ): void {
-	strangers.write('info', 'proxy::exchange', message, kindOf(reason), () => ({
+	strangers.write('info', target, message, kindOf(reason), () => ({
 		status,
 		reason,
 		upstream: upstream?.authority,

@@ -6,7 +6,7 @@ import type { RetryReason } from '../shared/stats.ts';
 import { Attempt } from './attempt.ts';
 import type { Dispatched } from './dispatch-queue.ts';
 import type { Route, Upstream } from './plane.ts';
-import type { UpstreamFailure } from './upstream/connection.ts';
+import type { FailureKind, UpstreamFailure } from './upstream/connection.ts';
 import type { UpstreamGroup } from './upstream/group.ts';
 import type { Departure, Place, Waiting } from './upstream/waiting-room.ts';
 
@@ -40,6 +40,7 @@ export abstract class RoundTrip extends Attempt implements Dispatched, Waiting {
 	/** The gates before it have found its route. */
 	protected routeTo(route: Route): void {
 		this.route = route;
+		this.limits = route.requestLimits;
 		this.group = route.group;
 		this.upstream = route.group.only;
 	}
@@ -65,6 +66,7 @@ export abstract class RoundTrip extends Attempt implements Dispatched, Waiting {
 		this.span?.enters('upstream queue');
 		this.#place = room.enter(this.identity!.tenant, this);
 		if (this.#place === undefined) this.refuse(NO_PLACE.full);
+		else this.client.holdBody();
 	}
 
 	#depart(now: number): Departure {
@@ -85,7 +87,7 @@ export abstract class RoundTrip extends Attempt implements Dispatched, Waiting {
 		this.span?.enters('upstream');
 		this.sentAt = now;
 		this.measure(plane.histograms.gates, now - this.startedAt - this.#waitedMs, now);
-		plane.deadlines.upstream.add(this);
+		this.limits.roundTrip.add(this);
 		this.send(upstream.pool.take(now));
 		return 'served';
 	}
@@ -141,10 +143,15 @@ export abstract class RoundTrip extends Attempt implements Dispatched, Waiting {
 
 	// --- An upstream has not answered. ---
 
+	/** What says nothing of the upstream is reported once it is known where the request goes next. */
+	override onFailing({ kind, cause }: UpstreamFailure): void {
+		if (OUTCOMES[kind] !== 'abandoned') this.settle(OUTCOMES[kind], cause);
+	}
+
 	override onFailure({ kind, cause }: UpstreamFailure): void {
 		this.upstreamEnded();
 		if (kind === 'exhausted') return this.fail(rejection.OVERLOADED.because(cause), 'abandoned');
-		if (kind === 'broken' || kind === 'malformed') return this.fail(rejection.BAD_GATEWAY.because(cause), 'broken');
+		if (kind === 'malformed') return this.fail(rejection.BAD_GATEWAY.because(cause), 'broken');
 		const failure = { kind, cause };
 		const why = this.#mayRetry(kind) ? this.#retry(failure) : rejection.BAD_GATEWAY.because(cause);
 		if (why !== undefined) this.fail(why, OUTCOMES[kind]);
@@ -159,7 +166,7 @@ export abstract class RoundTrip extends Attempt implements Dispatched, Waiting {
 			);
 		}
 		const isConnected = this.connection?.isConnected ?? true;
-		const cause = silenceCause(isConnected ? 'answer' : 'connection', this.plane.limits.upstreamTimeoutMs);
+		const cause = silenceCause(isConnected ? 'answer' : 'connection', this.limits.upstreamTimeoutMs);
 		this.fail(rejection.UPSTREAM_TIMEOUT.because(cause), isConnected ? outcome : 'connect');
 	}
 
@@ -202,7 +209,7 @@ export abstract class RoundTrip extends Attempt implements Dispatched, Waiting {
 
 		const other = room?.comesFirst(true) ? undefined : group.admitOther(now, cooldownMs, tenant, tried);
 		if (other !== undefined) {
-			this.settle(OUTCOMES[kind], cause, now);
+			this.settle('abandoned');
 			this.goesTo(other);
 		} else if (kind === 'stale' && group.again(failed, now)) {
 			// A stale connection says nothing of its upstream, so where there is no other one it is worth another try.
@@ -213,7 +220,7 @@ export abstract class RoundTrip extends Attempt implements Dispatched, Waiting {
 				return rejection.BAD_GATEWAY.because(cause);
 			}
 			// The breaker does not wait.
-			this.settle(OUTCOMES[kind], cause, now);
+			this.settle('abandoned');
 			this.#failure = failure;
 			this.#place = room.enter(tenant, this);
 			if (this.#place === undefined) return failedAndNoPlace(failure, 'full');
@@ -255,7 +262,7 @@ export abstract class RoundTrip extends Attempt implements Dispatched, Waiting {
 	}
 }
 
-/** After which a request may be sent again: nothing of an answer has come. */
+/** After which a request may be sent again: nothing of an answer has reached the client. */
 interface RetriedFailure {
 	readonly kind: RetryReason;
 	/** In words, for operators. */
@@ -263,7 +270,10 @@ interface RetriedFailure {
 }
 
 /** What each of them is to the breaker. A stale connection had timed out under our hands: not the upstream's fault. */
-const OUTCOMES = { unreachable: 'connect', stale: 'abandoned', unanswered: 'broken' } as const;
+const OUTCOMES: Readonly<Record<FailureKind, 'abandoned' | FailureReason>> = {
+	...{ unreachable: 'connect', unanswered: 'broken', broken: 'broken', malformed: 'broken' },
+	...{ stale: 'abandoned', exhausted: 'abandoned' },
+};
 
 const NO_PLACE = {
 	full: rejection.OVERLOADED.because('the upstream is at its limit, and so is its queue'),

@@ -1,5 +1,10 @@
-/** In this order: requests begin that wait for the end of the turn, then they go to their upstreams, then answers go out. */
-export const STEP = { begin: 0, dispatch: 1, write: 2 } as const;
+import { type FaultReport, uncaught } from './fault-report.ts';
+
+/**
+ * In this order: requests begin that wait for the end of the turn, they go to their upstreams, answers go out, connections are read
+ * that had to wait.
+ */
+export const STEP = { begin: 0, dispatch: 1, write: 2, read: 3 } as const;
 
 /**
  * What a turn of the event loop has put together is done at its end. Between the first and the last read of a turn nothing is
@@ -10,7 +15,12 @@ export class TurnEnd {
 	#scheduled = false;
 	/** The step that is being done. */
 	#step: number = NONE;
-	readonly #tasks: (() => void)[][] = [[], [], []];
+	readonly #tasks: (() => void)[][] = [[], [], [], []];
+	readonly #report: FaultReport;
+
+	constructor(report: FaultReport = uncaught) {
+		this.#report = report;
+	}
 
 	/** Has the task called once: at the end of this turn, or while that is under way, if its step is still to come. */
 	add(step: (typeof STEP)[keyof typeof STEP], task: () => void): void {
@@ -26,13 +36,22 @@ export class TurnEnd {
 			const tasks = this.#tasks[this.#step]!;
 			if (tasks.length === 0) continue;
 			this.#tasks[this.#step] = [];
-			for (const task of tasks) task();
+			for (const task of tasks) this.contain(task);
 		}
 	};
+
+	/** Runs one of several: the others are not to wait for ever behind one that throws. */
+	contain(task: () => void): void {
+		try {
+			task();
+		} catch (error) {
+			this.#report(error);
+		}
+	}
 }
 
 /** No step is being done. */
-const NONE = 3;
+const NONE = 4;
 
 /** What has something to write, written in the order of asking. */
 export class FlushQueue {
@@ -52,10 +71,18 @@ export class FlushQueue {
 	readonly #flush = (): void => {
 		const waiting = this.#waiting;
 		this.#waiting = [];
-		for (const flushed of waiting) flushed.flush();
+		for (const flushed of waiting) {
+			try {
+				flushed.flush();
+			} catch (error) {
+				this.#turnEnd.contain(() => flushed.onFault(error));
+			}
+		}
 	};
 }
 
 export interface Flushed {
 	flush(): void;
+	/** `flush` has thrown: ends the connection. The error is reported by it, or thrown again. */
+	onFault(error: unknown): void;
 }

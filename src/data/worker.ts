@@ -38,10 +38,13 @@ import { TenantShares } from '../shared/tenant-shares.ts';
 import { createListenerContexts } from '../shared/tls-options.ts';
 import { AccessLog, accessLogShare } from './access-log.ts';
 import { BufferedBytes } from './body/buffered-bytes.ts';
+import { SLABS, TRIM_MS } from './body/slabs.ts';
 import { Deadlines } from './deadlines.ts';
 import { DispatchQueue } from './dispatch-queue.ts';
+import { reportTo } from './fault-report.ts';
 import { Listener } from './listener.ts';
 import { watchLoop } from './loop-watch.ts';
+import { ReadQueue } from './paced-reads.ts';
 import {
 	createDeadlines,
 	type DataPlane,
@@ -51,6 +54,7 @@ import {
 	Upstream,
 } from './plane.ts';
 import { createRandomHex } from './random-hex.ts';
+import { createRequestLimits, limitBodies } from './request-limits.ts';
 import { RequestLog, type RequestRecord } from './request-record.ts';
 import { SpanQueue } from './span-queue.ts';
 import { TurnEnd } from './turn-end.ts';
@@ -87,7 +91,12 @@ class Worker {
 	constructor(seed: WorkerSeed, readNames: NameReader | undefined) {
 		this.#seed = seed;
 		const clock = systemClock(seed.clockEpoch);
-		const deadlines = new Deadlines(clock);
+		const log = createLogger(
+			parseLogFilter(seed.logFilter),
+			(record) => tell({ type: 'log', record }),
+			() => new Date(),
+		);
+		const deadlines = new Deadlines(clock, reportTo(log));
 		const stats = new WorkerStats(seed.stats);
 		this.#accessLog = createAccessLog(seed, clock, stats);
 		this.#spans = createSpanQueue(seed, clock, stats);
@@ -97,6 +106,7 @@ class Worker {
 		const authenticator = new Authenticator(trust, keys, createQuotas(seed, seed.identity), CACHE_CAPACITY, stats);
 		const planeDeadlines = createDeadlines(deadlines, seed.limits);
 		this.#plane = createPlane(seed, clock, stats, planeDeadlines, authenticator, {
+			log,
 			accessLog: this.#accessLog,
 			spans: this.#spans,
 		});
@@ -105,6 +115,7 @@ class Worker {
 		this.#listener = new Listener(this.#plane, seed);
 		deadlines.start();
 		watchLoop(clock, stats);
+		setInterval(() => SLABS.trim(), TRIM_MS).unref();
 	}
 
 	async listen(): Promise<void> {
@@ -181,7 +192,7 @@ class Worker {
 	}
 
 	#tls(material: TlsMaterial): () => void {
-		const contexts = createListenerContexts(material);
+		const contexts = createListenerContexts(material, this.#listener.tls);
 		const policy = new ClientPolicy(material);
 		const revoked = new RevokedTokens(material.clients?.revoked ?? NOTHING_REVOKED);
 		return () => {
@@ -229,10 +240,24 @@ class Worker {
 					before: name === undefined ? undefined : this.#groups.get(name),
 				}),
 		);
+		const plane = this.#plane;
 		const routes = new RouteTable<Route>(
 			routing.routes.map(
-				({ prefix, cooldownMs, opening, rate, group, access, certificateHeaders, forwarding, stats }) => ({
+				({
 					prefix,
+					caseInsensitive,
+					cooldownMs,
+					opening,
+					rate,
+					group,
+					access,
+					certificateHeaders,
+					forwarding,
+					requestLimits: own,
+					stats,
+				}) => ({
+					prefix,
+					caseInsensitive,
 					cooldownMs,
 					opening,
 					limit: rate && this.#routeLimit(prefix, rate),
@@ -240,6 +265,8 @@ class Worker {
 					access: access && new RouteAccess(access, readNames),
 					certificateHeaders: certificateHeaders && new CertificateHeaders(certificateHeaders, readNames),
 					forwarding: forwarding && new Forwarding(forwarding, prefix),
+					requestLimits:
+						own === undefined ? plane.requestLimits : createRequestLimits(plane.limits, plane.deadlines, own),
 					stats: RouteStats.of(stats, this.#seed.index),
 				}),
 			),
@@ -249,6 +276,7 @@ class Worker {
 			this.#upstreams = new Map(upstreams.map((upstream, i) => [routing.upstreams[i]!.breakerId, upstream]));
 			this.#groups = new Map(groups.map((group) => [group.name, group]));
 			this.#plane.routes = routes;
+			this.#plane.routesLimitBodies = limitBodies(routing.routes);
 			for (const [i, upstream] of upstreams.entries()) {
 				upstream.connectBy(transports[i]!);
 				upstream.pool.use(routing.upstreams[i]!);
@@ -265,6 +293,12 @@ class Worker {
 			}
 			for (const [breakerId, upstream] of before) {
 				if (!this.#upstreams.has(breakerId)) upstream.pool.retire(this.#rooms.get(upstream.group));
+			}
+			for (const [name, room] of this.#rooms) {
+				if (this.#groups.has(name)) continue;
+				room.retire();
+				// Only requests that wait in it, and connections that they wait for, still know it.
+				this.#rooms.delete(name);
 			}
 		};
 	}
@@ -308,8 +342,8 @@ function createSpanQueue({ trace, workers }: WorkerSeed, clock: Clock, stats: Wo
 	});
 }
 
-function createLimiter({ limiter, leases, index }: WorkerSeed): TenantLimiter {
-	return leases === undefined ? new TenantLimiter(limiter, index) : new FleetLimiter(limiter, index, leases);
+function createLimiter({ limiter, fleet, index }: WorkerSeed): TenantLimiter {
+	return fleet === undefined ? new TenantLimiter(limiter, index) : new FleetLimiter(limiter, index, fleet);
 }
 
 function createPlane(
@@ -318,25 +352,21 @@ function createPlane(
 	stats: WorkerStats,
 	deadlines: PlaneDeadlines,
 	authenticator: Authenticator,
-	{ accessLog, spans }: { accessLog: AccessLog | undefined; spans: SpanQueue | undefined },
+	{ log, accessLog, spans }: { log: Logger; accessLog: AccessLog | undefined; spans: SpanQueue | undefined },
 ): DataPlane {
 	const limiter = createLimiter(seed);
-	const filter = parseLogFilter(seed.logFilter);
-	const log = createLogger(
-		filter,
-		(record) => tell({ type: 'log', record }),
-		() => new Date(),
-	);
-	const debugs = filter.enabled('debug', 'proxy::request');
+	const debugs = parseLogFilter(seed.logFilter).enabled('debug', 'proxy::request');
 	const writers = [...(accessLog ? [accessLog.write] : []), ...(debugs ? [debugLines(log)] : [])];
 	const { correlate, identifiers } = createCorrelate(seed);
-	const turnEnd = new TurnEnd();
+	const turnEnd = new TurnEnd(reportTo(log));
 	return {
 		clock,
 		limits: seed.limits,
 		authenticator,
 		limiter,
 		routes: new RouteTable([]),
+		routesLimitBodies: false,
+		requestLimits: createRequestLimits(seed.limits, deadlines),
 		stats,
 		histograms: createHistograms(seed),
 		bufferedBytes: new BufferedBytes(
@@ -345,6 +375,7 @@ function createPlane(
 		),
 		deadlines,
 		turnEnd,
+		reads: new ReadQueue(turnEnd, clock),
 		dispatches: new DispatchQueue(clock, turnEnd),
 		log,
 		strangers: new RateLimitedLog(log, clock),

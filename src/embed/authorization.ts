@@ -16,11 +16,11 @@ export type AnyRequest =
  * @throws {GateError} `ERR_GATE_REQUEST` for something that is no request: its headers cannot be told.
  */
 export function authorizationOf(request: AnyRequest): string | readonly string[] | undefined {
-	if ('rawHeaders' in request && Array.isArray(request.rawHeaders)) return authorizationIn(request.rawHeaders);
-	if ('headers' in request && typeof request.headers?.get === 'function') {
-		// Two headers arrive as one value with a comma in it, which no token has: refused, as two must be.
-		return request.headers.get('authorization') ?? undefined;
-	}
+	// Calls from JavaScript may give anything.
+	const { rawHeaders, headers } = (request ?? {}) as { rawHeaders?: readonly string[]; headers?: Partial<Headers> };
+	if (Array.isArray(rawHeaders)) return authorizationIn(rawHeaders);
+	// Two headers arrive as one value with a comma in it, which no token has: refused, as two must be.
+	if (typeof headers?.get === 'function') return headers.get('authorization') ?? undefined;
 	throw new GateError('ERR_GATE_REQUEST', 'a request has rawHeaders (node:http, node:http2) or headers.get (fetch)');
 }
 

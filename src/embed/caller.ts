@@ -1,6 +1,8 @@
 import { X509Certificate } from 'node:crypto';
+import type { Http2Stream } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
 import { ClientCertificate } from '../identity/client-certificate.ts';
+import { answerNow } from './foreign.ts';
 
 /** A client's certificate: as Node has it, or as DER. */
 export type CallerCertificate = X509Certificate | Uint8Array;
@@ -21,23 +23,34 @@ export interface Caller {
  *
  * @param request of `node:http`, `node:https` or `node:http2`.
  */
-export function certificateOf(request: { readonly socket?: unknown }): X509Certificate | undefined {
-	return certificateIn(request.socket);
+export function certificateOf(request: {
+	readonly socket?: unknown;
+	readonly stream?: unknown;
+}): X509Certificate | undefined {
+	const { session } = (request.stream ?? NO_STREAM) as Partial<Http2Stream>;
+	// Over HTTP/2 `socket` is another object for each request.
+	return certificateIn(request.socket, session);
 }
 
-/** @internal */
-export function certificateIn(socket: unknown): X509Certificate | undefined {
+const NO_STREAM: Partial<Http2Stream> = {};
+
+/**
+ * @param connection what stands for it during its whole life.
+ *
+ * @internal
+ */
+export function certificateIn(socket: unknown, connection: unknown = socket): X509Certificate | undefined {
 	const tls = socket as Partial<TLSSocket> | null | undefined;
 	if (tls?.getPeerX509Certificate === undefined) return undefined;
-	let certificate = CERTIFICATES.get(tls);
+	let certificate = CERTIFICATES.get(connection as object);
 	if (certificate === undefined) {
 		certificate = tls.getPeerX509Certificate();
-		if (certificate !== undefined) CERTIFICATES.set(tls, certificate);
+		if (certificate !== undefined) CERTIFICATES.set(connection as object, certificate);
 	}
 	return certificate;
 }
 
-/** By socket: Node reads a connection's certificate anew each time, which takes longer than all the rest of a gate. */
+/** By connection: Node reads a connection's certificate anew each time, which takes longer than all the rest of a gate. */
 const CERTIFICATES = new WeakMap<object, X509Certificate>();
 /** What has been worked out about a certificate. */
 const FACTS = new WeakMap<X509Certificate, ClientCertificate>();
@@ -68,6 +81,6 @@ export function thumbprintOf(caller: Caller): Buffer | undefined {
  * @internal
  */
 export function x509Of({ certificate }: Caller): X509Certificate | undefined {
-	const given = typeof certificate === 'function' ? certificate() : certificate;
+	const given = typeof certificate === 'function' ? answerNow(certificate) : certificate;
 	return given === undefined || given instanceof X509Certificate ? given : new X509Certificate(given);
 }

@@ -1,3 +1,4 @@
+import { readScopes } from '../gates/scopes.ts';
 import type { Identity } from '../gates/token-cache.ts';
 
 /** What a verified token says: its whole payload, in which these members are known to be of these types. */
@@ -18,8 +19,22 @@ export interface Claims {
  * @internal
  */
 export function claimsOf(identity: Identity): Claims {
-	const { payload, sub, scope, exp } = identity.claims;
-	return freeze({ ...payload, sub, scope, exp });
+	const { payload, sub, scope, exp, scopes } = identity.claims;
+	const claims = freeze({ ...payload, sub, scope, exp });
+	SCOPES.set(claims, scopes);
+	return claims;
+}
+
+/** By the claims that a gate has given out. */
+const SCOPES = new WeakMap<Claims, ReadonlySet<string>>();
+
+/**
+ * The scopes of a token, as its gate has read them. Claims that a wrapper of a gate has made have those of `scope`.
+ *
+ * @internal
+ */
+export function scopesOf(claims: Claims): ReadonlySet<string> {
+	return SCOPES.get(claims) ?? readScopes({ scope: claims.scope });
 }
 
 function freeze<T extends object>(value: T): T {

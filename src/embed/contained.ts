@@ -1,7 +1,9 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
-import { constants, type ServerHttp2Stream } from 'node:http2';
+import type { ServerHttp2Stream } from 'node:http2';
 import { INTERNAL_ERROR } from '../gates/rejection.ts';
+import { endWith, textAnswer } from './answer.ts';
 import { GateError } from './error.ts';
+import { callForeign } from './foreign.ts';
 import { repairPrototypes } from './http2-members.ts';
 
 /** Told of every fault of a handler, with the request that met it. */
@@ -23,13 +25,8 @@ export function contained(handler: RequestListener, report: FaultReport): Reques
 		};
 		listenForErrors(req, fail);
 		listenForErrors(res, fail);
-		try {
-			// Listeners are typed to return nothing, and often are async functions.
-			const outcome: unknown = handler(req, res);
-			if (isThenable(outcome)) outcome.then(undefined, fail);
-		} catch (error) {
-			fail(error);
-		}
+		// Listeners are typed to return nothing, and often are async functions.
+		callForeign(() => handler(req, res), fail);
 		if (stream && repairPrototypes(req, res)) tell(req);
 	};
 }
@@ -56,24 +53,9 @@ function listenForErrors(emitter: IncomingMessage | ServerResponse, fail: (error
 
 /** @param stream of HTTP/2. */
 function answerFault(req: IncomingMessage, res: ServerResponse, stream: ServerHttp2Stream | undefined): void {
-	const breakOff = () => (stream ? stream.close(constants.NGHTTP2_INTERNAL_ERROR) : res.destroy());
-	try {
-		if (stream) repairPrototypes(req, res);
-		if (res.writableEnded) return;
-		if (res.headersSent) {
-			breakOff();
-			return;
-		}
-		// All that described another answer; `connection` is of the connection, and a drain sets it.
-		for (const name of res.getHeaderNames()) if (name !== 'connection') res.removeHeader(name);
-		const { status, body } = INTERNAL_ERROR;
-		const length = String(Buffer.byteLength(body));
-		res.writeHead(status, { 'content-type': 'text/plain; charset=utf-8', 'content-length': length }).end(body);
-	} catch {
-		breakOff();
-	}
+	if (stream) repairPrototypes(req, res);
+	// All that described another answer; `connection` is of the connection, and a drain sets it.
+	endWith(res, FAULT, (name) => name !== 'connection', stream);
 }
 
-function isThenable(value: unknown): value is PromiseLike<unknown> {
-	return typeof (value as PromiseLike<unknown> | null | undefined)?.then === 'function';
-}
+const FAULT = textAnswer(INTERNAL_ERROR);

@@ -5,6 +5,8 @@ import type { Socket } from 'node:net';
 export interface Drainable {
 	/** Stops accepting and resolves when the last connection is gone; every call gets the same promise. */
 	drain(): Promise<void>;
+	/** As Node's own, and what has not finished after `drainMs` is cut: frameworks end a server by it. */
+	close(callback?: (error?: Error) => void): Server;
 	/** Cuts every connection, of either protocol and also within the handshake. */
 	closeAllConnections(): void;
 }
@@ -18,6 +20,8 @@ export interface Drainable {
 export function drainable(server: Server, drainMs: number): Drainable {
 	const connections = new Set<Socket>();
 	const answers = new Set<ServerResponse>();
+	const closeServer = server.close.bind(server);
+	let cut: NodeJS.Timeout | undefined;
 	let drained: Promise<void> | undefined;
 
 	server.on('connection', (socket: Socket) => {
@@ -29,25 +33,29 @@ export function drainable(server: Server, drainMs: number): Drainable {
 		if (req.httpVersionMajor !== 1) return;
 		answers.add(res);
 		res.once('close', () => answers.delete(res));
-		if (drained) endConnectionAfter(res);
+		if (cut) endConnectionAfter(res);
 	});
 
 	const closeAllConnections = () => {
 		for (const socket of connections) socket.destroy();
 	};
-	const drain = () => {
-		drained ??= new Promise((resolve) => {
-			const cut = setTimeout(closeAllConnections, drainMs);
+	const close = (callback?: (error?: Error) => void) => {
+		if (cut === undefined) {
+			cut = setTimeout(closeAllConnections, drainMs);
 			for (const res of answers) endConnectionAfter(res);
-			// Called with an error where the server has never listened: there is nothing to wait for then, either.
-			server.close(() => {
+			server.once('close', () => {
 				clearTimeout(cut);
-				resolve();
+				cut = undefined;
 			});
-		});
+		}
+		return closeServer(callback);
+	};
+	const drain = () => {
+		// Called with an error where the server has never listened: there is nothing to wait for then, either.
+		drained ??= new Promise((resolve) => close(() => resolve()));
 		return drained;
 	};
-	return { drain, closeAllConnections };
+	return { drain, close, closeAllConnections };
 }
 
 function endConnectionAfter(res: ServerResponse): void {

@@ -12,16 +12,20 @@ export type GateErrorCode =
 	| 'ERR_GATE_TENANT_RPS'
 	/** `revoked`, or what `setRevoked` was given, cannot be used as it is: the message names the entry. */
 	| 'ERR_GATE_REVOKED'
-	/** `createGate` has no such option. */
+	/** An option of `createGate` or of a guard is unknown or has another type, or the gate or the handler of a guard is missing. */
 	| 'ERR_GATE_OPTIONS'
 	/** `tenants` cannot be used as they are: the message names the one and the option. */
 	| 'ERR_GATE_TENANTS'
 	/** Claims were asked of a request that no gate has admitted. */
 	| 'ERR_GATE_NO_CLAIMS'
+	/** The gate was closed before each issuer had given keys: `ready` rejects with it. */
+	| 'ERR_GATE_CLOSED'
 	/** What was given as a request has no headers that can be read. */
 	| 'ERR_GATE_REQUEST'
 	/** A certificate, key or CA file cannot be read, is not PEM, or does not fit the others. */
 	| 'ERR_TLS_MATERIAL'
+	/** An option of `createMtlsServer` is unknown, missing or has another type, or the handler is missing. */
+	| 'ERR_TLS_OPTIONS'
 	/** `minVersion` is neither `TLSv1.2` nor `TLSv1.3`. */
 	| 'ERR_TLS_MIN_VERSION'
 	/** The handler cannot serve HTTP/2, and `http2` was set to `true`. */
@@ -29,9 +33,10 @@ export type GateErrorCode =
 
 /**
  * A mistake of the program or of its operator, never of a caller: callers are refused with an answer, not an error. The
- * message says what is wrong and what is wanted; it never quotes a key or a token.
+ * message says what is wrong and what is wanted; it never quotes a key or a token. A `TypeError`, as Node's own are for arguments that
+ * will not do.
  */
-export class GateError extends Error {
+export class GateError extends TypeError {
 	override readonly name = 'GateError';
 	readonly code: GateErrorCode;
 

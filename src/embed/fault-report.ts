@@ -3,6 +3,7 @@ import { systemClock } from '../shared/clock.ts';
 import { createLogger } from '../shared/log.ts';
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import type { FaultReport } from './contained.ts';
+import { callForeign } from './foreign.ts';
 
 /** Strangers can provoke faults: a few warnings in a period, not one for each. */
 const warnings = new RateLimitedLog(
@@ -15,17 +16,32 @@ const warnings = new RateLimitedLog(
 );
 
 /**
- * @param onError the program's own hook; what it throws becomes a warning, since the hook runs where nobody could catch it.
- *   Without one every fault becomes a warning of the process.
+ * @param onError the program's own hook; its own faults become warnings. Without one every fault becomes a warning of the process.
  */
 export function faultReport(onError: FaultReport = warnOfFault): FaultReport {
-	return (error: unknown, request: IncomingMessage) => {
-		try {
-			onError(error, request);
-		} catch (thrown) {
-			warn('onError has thrown', thrown);
-		}
-	};
+	const hook = safeHook('onError', onError);
+	return (error: unknown, request: IncomingMessage) => hook(error, request);
+}
+
+/**
+ * A hook that may be called anywhere: none of its faults gets out, and each becomes a warning of the process.
+ *
+ * @param name of the option.
+ */
+export function safeHook<Arguments extends unknown[]>(
+	name: string,
+	hook: (...args: Arguments) => unknown,
+): (...args: Arguments) => void {
+	return (...args) =>
+		callForeign(
+			() => hook(...args),
+			(error) => warnOfHook(name, error),
+		);
+}
+
+/** @param name of the option. */
+export function warnOfHook(name: string, error: unknown): void {
+	warn(`${name} has failed`, error);
 }
 
 function warnOfFault(error: unknown): void {

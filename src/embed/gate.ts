@@ -15,7 +15,7 @@ import { type Caller, type CallerCertificate, certificateOf, thumbprintOf } from
 import { type Claims, claimsOf } from './claims.ts';
 import { GateError, type GateErrorCode } from './error.ts';
 import { type Algorithm, type CertificateBound, type IssuerOptions, type ReadIssuers, readIssuers } from './issuers.ts';
-import { refuseUnknownKeys } from './known-keys.ts';
+import { ANY, BOOLEAN, checkOptions, FUNCTION, isPlainObject, type Kinds, kind } from './options.ts';
 import { readQuotas, type TenantOptions } from './quotas.ts';
 import { type Refusal, RefusedError, refused } from './refusal.ts';
 import { type GateEvent, RemoteKeys, warnOfEvent } from './remote-keys.ts';
@@ -43,7 +43,7 @@ export type {
 export { authorizationOf, certificateOf, GateError, RefusedError };
 
 /**
- * The proxy's authentication and tenant limit (specification 4.4) for a server of your own. Frameworks get it through
+ * The proxy's authentication and tenant limit for a server of your own. Frameworks get it through
  * an adapter: `mtls-edge-proxy/embed/node`, `/fastify`, `/hono` or `/fetch`.
  */
 export interface Gate {
@@ -61,7 +61,10 @@ export interface Gate {
 
 /** A gate that may have issuers whose keys come over the network. */
 export interface RefreshingGate extends Gate {
-	/** Resolves when each of them has given some; at once where there is none. Until then the tokens of the others are judged. */
+	/**
+	 * Resolves when each of them has given some; at once where there is none. Until then the tokens of the others are judged. Rejects with
+	 * `ERR_GATE_CLOSED` when the gate is closed before.
+	 */
 	readonly ready: Promise<void>;
 	/** Fetches no keys any more. The gate goes on with those that it has. */
 	close(): void;
@@ -144,7 +147,7 @@ const LIMITER_SLOTS = 1 << 16;
  *   `ERR_GATE_TENANT_RPS`, `ERR_GATE_TENANTS`, `ERR_GATE_REVOKED` or `ERR_GATE_OPTIONS`.
  */
 export function createGate(options: GateOptions): RefreshingGate {
-	refuseUnknownKeys('ERR_GATE_OPTIONS', '', options, OPTION_KEYS);
+	checkOptions('ERR_GATE_OPTIONS', '', options, KINDS);
 	const { tenantRps, rateLimitHeaders = false, revoked = {}, onEvent = warnOfEvent, clock = ownClock() } = options;
 	const issuers = readTrusted(options);
 	const limiter = new TenantLimiter(createLimiterMemory(randomBytes(32), LIMITER_SLOTS), 0);
@@ -159,6 +162,12 @@ export function createGate(options: GateOptions): RefreshingGate {
 	const admitted = new WeakMap<Identity, Admitted>();
 
 	const judge = (authorization: unknown, caller: Caller): Verdict => {
+		// A name that is misspelt asks for nothing: `scope` in place of `scopes` would let everybody in. So does a promise.
+		if (!isPlainObject(caller)) return refused(NO_CALLER);
+		const { scopes } = caller;
+		// An iterator has `every`, too, and is at its end after the first request.
+		if (scopes !== undefined && !Array.isArray(scopes)) return refused(NO_SCOPES);
+		for (const key in caller) if (key !== 'certificate' && key !== 'scopes') return refused(NO_SUCH_MEMBER);
 		const identity = authenticator.authenticate(onlyValue(authorization), clock.wallSeconds());
 		if (identity instanceof Rejection) return refused(identity);
 		if (identity.confirmation !== undefined) {
@@ -175,7 +184,6 @@ export function createGate(options: GateOptions): RefreshingGate {
 			const overRate = refuseOverTenantRate(limiter, identity, clock.now(), report);
 			if (overRate) return refused(overRate);
 		}
-		const { scopes } = caller;
 		if (scopes !== undefined && !scopes.every((scope) => identity.claims.scopes.has(scope))) {
 			return refused(withReport(insufficientScope(scopes), report));
 		}
@@ -210,18 +218,24 @@ export function createGate(options: GateOptions): RefreshingGate {
 	};
 }
 
-const OPTION_KEYS = Object.keys({
-	jwtPublicKey: 1,
-	issuer: 1,
-	audience: 1,
-	issuers: 1,
-	tenantRps: 1,
-	tenants: 1,
-	rateLimitHeaders: 1,
-	revoked: 1,
-	onEvent: 1,
-	clock: 1,
-} satisfies Record<keyof CommonOptions | keyof KeyOptions, 1>);
+const CLOCK = kind('must be a clock: an object with the functions now and wallSeconds', (value) => {
+	const { now, wallSeconds } = Object(value) as Partial<Clock>;
+	return typeof now === 'function' && typeof wallSeconds === 'function';
+});
+
+/** Where there is `ANY`, whoever reads the option judges it. */
+const KINDS: Kinds<CommonOptions & KeyOptions> = {
+	jwtPublicKey: ANY,
+	issuer: ANY,
+	audience: ANY,
+	issuers: ANY,
+	tenantRps: ANY,
+	tenants: ANY,
+	rateLimitHeaders: BOOLEAN,
+	revoked: ANY,
+	onEvent: FUNCTION,
+	clock: CLOCK,
+};
 
 /** A refusal for another reason than a limit says as well what is left of the limits. */
 function withReport(rejection: Rejection, report: RateLimitFields | undefined): Rejection {
@@ -251,6 +265,11 @@ function readTrusted({ issuers, jwtPublicKey, issuer, audience }: GateOptions): 
 
 const NOTHING: Caller = {};
 
+const NO_CALLER = TOKEN_INVALID.because('the caller given to check is no plain object');
+const NO_SCOPES = TOKEN_INVALID.because('the scopes given to check are no list');
+const NO_SUCH_MEMBER = TOKEN_INVALID.because(
+	'the caller given to check has another member than certificate and scopes',
+);
 const NOT_JUDGED = TOKEN_INVALID.because('could not be judged: the value, the certificate or the clock threw');
 
 /**

@@ -1,9 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Context, MiddlewareHandler, Next } from 'hono';
+import { checkGuard, questionTo } from './admission.ts';
 import { certificateOf } from './caller.ts';
 import { GateError } from './error.ts';
 import type { Admitted, Claims, Gate } from './gate.ts';
-import { type Refusal, responseTo, signalHeaders } from './refusal.ts';
+import { FUNCTION, type Kinds, SCOPES } from './options.ts';
+import { isResponse, type Refusal, responseTo, signalHeaders } from './refusal.ts';
 import { releaseAfterAbort, releaseAfterBody, releaseAfterResponse } from './slot.ts';
 
 /**
@@ -30,14 +32,18 @@ export interface GuardOptions {
 }
 
 /**
- * Middleware for Hono 4: refuses the request (401 `unauthorized`, 429 `rate limited`; specification 4.4) or sets the
+ * Middleware for Hono 4: refuses the request (401 `unauthorized`, 429 `rate limited`) or sets the
  * variable `claims`.
  */
-export function guard(gate: Gate, { onRefused, scopes }: GuardOptions = {}): MiddlewareHandler<GuardedEnv> {
+export function guard(gate: Gate, options: GuardOptions = {}): MiddlewareHandler<GuardedEnv> {
+	checkGuard(gate, options, KINDS);
+	const { onRefused, scopes } = options;
+	const ask = questionTo(gate);
 	return async (c, next) => {
+		const { incoming } = bindingsOf(c);
 		// Two headers arrive as one value with a comma in it, which no token has: refused, as two must be.
-		const verdict = gate.check(c.req.header('authorization'), {
-			certificate: () => certificateOf(incomingOf(c)),
+		const verdict = ask(incoming ?? c, c.req.header('authorization'), {
+			certificate: () => incoming && certificateOf(incoming),
 			scopes,
 		});
 		if (verdict.ok) {
@@ -48,10 +54,19 @@ export function guard(gate: Gate, { onRefused, scopes }: GuardOptions = {}): Mid
 		if (!onRefused) return responseTo(refusal);
 		c.status(refusal.status);
 		for (const [name, value] of Object.entries(signalHeaders(refusal))) c.header(name, value);
-		// Hono takes a middleware without a response for one that has none to give, and answers 404.
-		return (await onRefused(refusal, c)) ?? responseTo(refusal);
+		try {
+			const response: unknown = await onRefused(refusal, c);
+			// Hono takes a middleware without a response for one that has none to give, and answers 404.
+			return isResponse(response) ? response : responseTo(refusal);
+		} catch (error) {
+			// For `app.onError`, which gets errors and nothing else.
+			if (error instanceof Error) throw error;
+			return responseTo(refusal);
+		}
 	};
 }
+
+const KINDS: Kinds<GuardOptions> = { scopes: SCOPES, onRefused: FUNCTION };
 
 /**
  * The claims of a request that `guard` has let through.
@@ -86,10 +101,6 @@ async function accompany({ slot, headers = {} }: Admitted, c: Context, next: Nex
 	// Two steps, since Hono otherwise puts the old one's headers on the new one, cookies twice.
 	c.res = undefined;
 	c.res = watched;
-}
-
-function incomingOf(c: Context): { readonly socket?: unknown } {
-	return bindingsOf(c).incoming ?? {};
 }
 
 /** What `@hono/node-server` hands on of Node's own request and response; other runtimes have no such members. */

@@ -7,7 +7,7 @@ import { type KeySetSeed, readJwks } from '../identity/key-set.ts';
 import { parseJwksUrl } from '../shared/jwks/jwks-url.ts';
 import type { RemoteIssuer } from '../shared/jwks/remote-issuer.ts';
 import { GateError } from './error.ts';
-import { refuseUnknownKeys } from './known-keys.ts';
+import { isPlainObject, refuseUnknownKeys } from './options.ts';
 import { isRps, MAX_TENANT_RPS } from './quotas.ts';
 import { readKey, type VerificationKey } from './verification-key.ts';
 
@@ -111,7 +111,7 @@ function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; 
 	};
 	const { issuer, audience, algorithms = DEFAULT_RULES.algorithms, leewaySecs = DEFAULT_RULES.leewaySeconds } = options;
 	const { tenantPrefix = '', tenantClaim = 'sub', certificateBound = DEFAULT_RULES.certificateBound } = options;
-	const { maxRps = MAX_TENANT_RPS } = options;
+	const { requiredClaims = [], maxRps = MAX_TENANT_RPS } = options;
 	const audiences = typeof audience === 'string' ? [audience] : audience;
 	demand('issuer', isName(issuer), 'must be a non-empty string');
 	demand('audience', audiences === null || areNames(audiences), 'must be a non-empty string, a list of such, or null');
@@ -145,7 +145,7 @@ function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; 
 		leewaySeconds: leewaySecs,
 		tenantPrefix,
 		tenantClaim: path,
-		requiredClaims: readRequired(options.requiredClaims ?? []),
+		requiredClaims: readRequired(requiredClaims, `${place}.requiredClaims`),
 		certificateBound,
 		rateClaim: options.rateClaim === undefined ? undefined : { name: options.rateClaim, maxRps },
 	};
@@ -155,11 +155,17 @@ function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; 
 }
 
 const NO_RATE_CLAIM = 'is the most that rateClaim may say, and there is none; set rateClaim beside it, or leave it out';
+/** As `typeof` says. */
+const TYPES = { discovery: 'boolean', jwksCa: 'string', refreshSecs: 'number', maxStaleSecs: 'number' } as const;
 const SOURCES = ['publicKey', 'jwks', 'jwksUrl', 'discovery'] as const;
 
 function readRemote(options: IssuerOptions, rules: IssuerRules, place: string): RemoteIssuer | undefined {
 	const given = SOURCES.filter((source) => options[source] !== undefined && options[source] !== false);
 	if (given.length !== 1) throw wrong(place, `must have one of ${SOURCES.join(', ')}, and has ${given.length}`);
+	for (const [key, type] of Object.entries(TYPES)) {
+		const value = options[key as keyof typeof TYPES];
+		if (value !== undefined && typeof value !== type) throw wrong(`${place}.${key}`, `must be a ${type}`);
+	}
 	const { issuer, jwksUrl, jwksCa, refreshSecs = 300, maxStaleSecs = 86_400 } = options;
 	if (jwksUrl === undefined && options.discovery !== true) {
 		const idle = NETWORK_KEYS.find((key) => options[key] !== undefined);
@@ -198,9 +204,20 @@ function readKeys({ publicKey, jwks }: IssuerOptions, algorithms: readonly Algor
 	}
 }
 
-function readRequired(claims: NonNullable<IssuerOptions['requiredClaims']>): RequiredClaim[] {
-	if (Array.isArray(claims)) return claims.map((name: string) => ({ name, values: undefined }));
-	return Object.entries(claims).map(([name, value]) => ({ name, values: [value].flat() as ClaimValue[] }));
+function readRequired(claims: NonNullable<IssuerOptions['requiredClaims']>, place: string): RequiredClaim[] {
+	if (Array.isArray(claims) && claims.every(isName)) return claims.map((name) => ({ name, values: undefined }));
+	if (!isPlainObject(claims)) {
+		throw wrong(place, 'must be a list of names of claims, or an object of names with the values that are wanted');
+	}
+	return Object.entries(claims).map(([name, value]) => {
+		const values: unknown[] = [value].flat();
+		if (values.length > 0 && values.every(isClaimValue)) return { name, values };
+		throw wrong(`${place}.${name}`, 'must be a text, a number, a boolean, or a list of at least one of these');
+	});
+}
+
+function isClaimValue(value: unknown): value is ClaimValue {
+	return ['string', 'number', 'boolean'].includes(typeof value);
 }
 
 function areNames(list: unknown): list is readonly string[] {

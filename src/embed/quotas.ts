@@ -1,7 +1,7 @@
 import { Quotas, type TenantSeed } from '../identity/quotas.ts';
 import { ConcurrencyCounts, createConcurrencyMemory } from '../shared/concurrency.ts';
 import { GateError } from './error.ts';
-import { refuseUnknownKeys } from './known-keys.ts';
+import { refuseUnknownKeys } from './options.ts';
 
 /** What one tenant may ask for, in place of what holds for all. */
 export interface TenantOptions {
@@ -38,8 +38,9 @@ export function readQuotas(
 	if (tenantRps !== 0 && !isRps(tenantRps)) {
 		throw new GateError('ERR_GATE_TENANT_RPS', 'tenantRps must be a whole number from 0 (no limit) to 1,000,000');
 	}
+	if (!Array.isArray(tenants)) throw new GateError('ERR_GATE_TENANTS', 'tenants must be a list of tenants');
 	const names = new Set<unknown>();
-	const seeds = tenants.map((options, i): TenantSeed => {
+	const seeds = tenants.map((options: TenantOptions, i): TenantSeed => {
 		refuseUnknownKeys('ERR_GATE_TENANTS', `tenants[${i}]`, options, KEYS);
 		const { name, rps, burst = rps, concurrency } = options;
 		const demand = (key: keyof TenantOptions, holds: boolean, wanted: string) => {

@@ -1,6 +1,6 @@
 import { type Rejection, TOKEN_INVALID, TOKEN_MISSING } from '../gates/rejection.ts';
 
-/** The answer to a request that the gate does not let through, ready to send (specification 4.4). */
+/** The answer to a request that the gate does not let through, ready to send. */
 export interface Refusal {
 	/** Stable; for logs and metrics. Callers are not told a missing token from an invalid one. */
 	readonly code: 'token-missing' | 'token-invalid' | 'insufficient-scope' | 'rate-limited';
@@ -53,6 +53,15 @@ export class RefusedError extends Error {
  */
 export function responseTo({ status, headers, body }: Refusal): Response {
 	return new Response(body, { status, headers });
+}
+
+/**
+ * What a hook gives as a response; several implementations may live in a process.
+ *
+ * @internal
+ */
+export function isResponse(value: unknown): value is Response {
+	return typeof value === 'object' && value !== null && 'status' in value && 'headers' in value;
 }
 
 /**

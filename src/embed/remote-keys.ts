@@ -4,6 +4,8 @@ import { fetchKeys } from '../shared/jwks/fetch-keys.ts';
 import { KeyRefresher } from '../shared/jwks/key-refresher.ts';
 import type { RemoteIssuer } from '../shared/jwks/remote-issuer.ts';
 import { createLogger } from '../shared/log.ts';
+import { GateError } from './error.ts';
+import { safeHook } from './fault-report.ts';
 import type { ReadIssuers } from './issuers.ts';
 
 /** One event of a gate's life, such as a fetch of keys. Nothing secret is in it. */
@@ -17,8 +19,9 @@ export interface GateEvent {
 export class RemoteKeys {
 	readonly #refreshers: ReadonlyMap<string, KeyRefresher>;
 	readonly #seeds: ReadIssuers['seeds'];
-	/** Resolves when each issuer has given keys. */
+	/** Resolves when each issuer has given keys; rejects where the gate is closed before. */
 	readonly ready: Promise<void>;
+	readonly #giveUp: (error: GateError) => void;
 
 	/** @param onChange called with the keys of the moment, whenever they are others. */
 	constructor(
@@ -27,16 +30,20 @@ export class RemoteKeys {
 		onEvent: (event: GateEvent) => void,
 		onChange: (identity: IdentitySeed) => void,
 	) {
+		const tell = safeHook('onEvent', onEvent);
 		const log = createLogger(
 			{ enabled: () => true, problems: [] },
-			({ level, message, fields = {} }) => onEvent({ level, message, fields }),
+			({ level, message, fields = {} }) => tell({ level, message, fields }),
 			() => new Date(),
 		);
 		const parts = { fetch: fetchKeys, store: undefined, after, clock, random: Math.random, log };
 		this.#seeds = seeds;
 		this.#refreshers = new Map(remotes.map((remote: RemoteIssuer) => [remote.issuer, new KeyRefresher(remote, parts)]));
-		const { promise, resolve } = Promise.withResolvers<void>();
+		const { promise, resolve, reject } = Promise.withResolvers<void>();
 		this.ready = promise;
+		this.#giveUp = reject;
+		// A program need not wait for it.
+		promise.catch(() => {});
 		for (const refresher of this.#refreshers.values()) {
 			refresher.start(() => {
 				onChange(this.identity);
@@ -59,6 +66,8 @@ export class RemoteKeys {
 
 	close(): void {
 		for (const refresher of this.#refreshers.values()) refresher.stop();
+		// Too late for a promise that has resolved.
+		this.#giveUp(new GateError('ERR_GATE_CLOSED', 'the gate was closed before each of its issuers had given keys'));
 	}
 }
 

@@ -1,10 +1,9 @@
 import type { X509Certificate } from 'node:crypto';
 import { type Rejection, TOKEN_INVALID } from '../gates/rejection.ts';
 import {
-	canonicalName,
 	canonicalSerial,
 	canonicalThumbprint,
-	ISSUER_NAME,
+	issuerKey,
 	type RevocationList,
 	RevokedCertificates,
 	SERIAL,
@@ -12,7 +11,7 @@ import {
 } from '../identity/revocations.ts';
 import { type Caller, x509Of } from './caller.ts';
 import { GateError } from './error.ts';
-import { refuseUnknownKeys } from './known-keys.ts';
+import { refuseUnknownKeys } from './options.ts';
 
 /** Who is refused although all else is good: the members of the proxy's `revoked_path`. */
 export interface RevokedOptions {
@@ -51,9 +50,7 @@ export function readRevoked(options: RevokedOptions): RevocationList {
 			refuseUnknownKeys('ERR_GATE_REVOKED', place, one, ['issuer', 'serial']);
 			const { issuer, serial } = one as { readonly issuer: unknown; readonly serial: unknown };
 			return {
-				issuer: canonicalName(
-					textOf(issuer, `${place}.issuer`, ISSUER_NAME, 'must be a name, such as "C=DE, CN=Clients"'),
-				),
+				issuer: keyOf(issuer, `${place}.issuer`),
 				serial: canonicalSerial(textOf(serial, `${place}.serial`, SERIAL, 'must be a serial number in hexadecimal')),
 			};
 		}),
@@ -66,6 +63,12 @@ function listOf<Element>(key: string, list: unknown, read: (one: unknown, place:
 	if (list === undefined) return [];
 	if (!Array.isArray(list)) throw new GateError('ERR_GATE_REVOKED', `revoked.${key} must be a list`);
 	return list.map((one, i) => read(one, `revoked.${key}[${i}]`));
+}
+
+function keyOf(issuer: unknown, place: string): string {
+	const key = typeof issuer === 'string' ? issuerKey(issuer) : undefined;
+	if (key !== undefined) return key;
+	throw new GateError('ERR_GATE_REVOKED', `${place} must be a name, such as "C=DE, CN=Clients"`);
 }
 
 function textOf(text: unknown, place: string, pattern: RegExp, wanted: string): string {
@@ -106,19 +109,14 @@ export class RevokedCallers {
 		return isRevoked ? REVOKED_CERTIFICATE : undefined;
 	}
 
-	/** It, or one of its issuers as far as they are known. */
+	/** It, or anything that came with it: which of these make up its chain nobody tells. */
 	#isRevoked(leaf: X509Certificate): boolean {
-		let certificate: X509Certificate | undefined = leaf;
-		for (let i = 0; i < MAX_CHAIN && certificate !== undefined; i++) {
-			if (this.#revoked.has(certificate)) return true;
-			certificate = certificate.issuerCertificate;
+		for (let one: X509Certificate | undefined = leaf; one !== undefined; one = one.issuerCertificate) {
+			if (this.#revoked.has(one)) return true;
 		}
 		return false;
 	}
 }
-
-/** Chains of people have two or three. */
-const MAX_CHAIN = 10;
 
 const REVOKED_CERTIFICATE = TOKEN_INVALID.because('revoked certificate');
 const UNKNOWN_CALLER = TOKEN_INVALID.because('no certificate given to look up among the revoked ones');

@@ -1,10 +1,13 @@
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { checkGuard, questionTo } from './admission.ts';
 import { authorizationIn } from './authorization.ts';
 import { certificateIn } from './caller.ts';
 import type { FaultReport } from './contained.ts';
 import { faultReport } from './fault-report.ts';
+import { callForeign } from './foreign.ts';
 import type { Claims, Gate } from './gate.ts';
+import { checkHandler, FUNCTION, type Kinds, SCOPES } from './options.ts';
 import type { Refusal } from './refusal.ts';
 import { releaseAfterConnection } from './slot.ts';
 
@@ -20,41 +23,44 @@ export interface UpgradeOptions {
 
 /**
  * Puts a gate in front of `upgrade` events, which go past every middleware: `server.on('upgrade', guardUpgrade(gate, handler))`.
- * Refuses the handshake (401 `unauthorized`, 429 `rate limited`; specification 4.4) and closes the connection, or sets
+ * Refuses the handshake (401 `unauthorized`, 429 `rate limited`) and closes the connection, or sets
  * `req.claims` and calls the handler. The token is looked at once: what comes over the connection later is not counted, and the
  * connection outlives the token's `exp` unless the handler ends it. Where its tenant has a `concurrency`, it counts as one request until it closes.
  */
 export function guardUpgrade(
 	gate: Gate,
 	handler: UpgradeHandler,
-	{ onError, scopes }: UpgradeOptions = {},
+	options: UpgradeOptions = {},
 ): (req: IncomingMessage, socket: Duplex, head: Buffer) => void {
+	checkGuard(gate, options, KINDS);
+	checkHandler('ERR_GATE_OPTIONS', handler);
+	const { onError, scopes } = options;
 	const report = faultReport(onError);
+	const ask = questionTo(gate);
 	return (req, socket, head) => {
 		// Node no longer listens for errors of this socket; a client that resets it would end the process.
 		socket.on('error', () => socket.destroy());
-		const verdict = gate.check(authorizationIn(req.rawHeaders), { certificate: () => certificateIn(socket), scopes });
+		const verdict = ask(req, authorizationIn(req.rawHeaders), { certificate: () => certificateIn(socket), scopes });
 		if (!verdict.ok) {
-			refuse(socket, verdict.refusal);
+			refuseUpgrade(socket, verdict.refusal);
 			return;
 		}
 		req.claims = verdict.claims;
 		if (verdict.slot !== undefined) releaseAfterConnection(verdict.slot, socket);
-		const fail = (error: unknown) => {
-			report(error, req);
-			socket.destroy();
-		};
-		try {
-			const outcome = handler(req, socket, head, verdict.claims);
-			if (outcome instanceof Promise) outcome.catch(fail);
-		} catch (error) {
-			fail(error);
-		}
+		callForeign(
+			() => handler(req, socket, head, verdict.claims),
+			(error) => {
+				report(error, req);
+				socket.destroy();
+			},
+		);
 	};
 }
 
-/** By hand: an upgrade has no response object. */
-function refuse(socket: Duplex, { status, headers, body }: Refusal): void {
+const KINDS: Kinds<UpgradeOptions> = { scopes: SCOPES, onError: FUNCTION };
+
+/** By hand: an upgrade has no response object. @internal */
+export function refuseUpgrade(socket: Duplex, { status, headers, body }: Refusal): void {
 	const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
 	socket.once('finish', () => socket.destroy());
 	// What the client has sent already is read: closed over it, the connection would be reset, and the answer lost.

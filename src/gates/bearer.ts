@@ -1,6 +1,6 @@
 import { type Rejection, TOKEN_INVALID, TOKEN_MISSING } from './rejection.ts';
 
-/** Longest token that is looked at, in characters (decisions "JWT"). */
+/** Longest token that is looked at, in characters. */
 export const MAX_TOKEN_LENGTH = 8192;
 
 /**

@@ -4,7 +4,7 @@ import { PAYLOAD_TOO_LARGE, type Rejection } from './rejection.ts';
 export const UNDECLARED = -1;
 
 /**
- * Refuses a body by its declared length, before a byte of it is read (specification 4.1 gate 6).
+ * Refuses a body by its declared length, before a byte of it is read.
  *
  * @param declared bytes, or `UNDECLARED`.
  * @param limit bytes.
@@ -15,7 +15,7 @@ export function admitLength(declared: number, limit: number): Rejection | undefi
 
 /**
  * Reads a `Content-Length` value (RFC 9110 section 8.6): digits only. A list of equal values would be allowed to pass;
- * we refuse it, since the next reader may not (decisions "HTTP").
+ * we refuse it, since the next reader may not.
  *
  * @returns bytes, or `undefined` when the value is malformed or too large to count exactly.
  */

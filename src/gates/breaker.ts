@@ -1,5 +1,5 @@
 /**
- * The circuit breaker of one upstream (specification 2.5 and 3.1, decisions "Circuit breaker"): what each event makes
+ * The circuit breaker of one upstream: what each event makes
  * of each state. Values in, next state out; `shared/breaker-cell.ts` makes the transitions atomic over all threads.
  */
 
@@ -65,7 +65,7 @@ export type FailureReason = 'status' | 'connect' | 'timeout' | 'broken';
 /** What a request that was let through must report in the end. */
 export type Outcome = 'success' | 'abandoned' | FailureReason;
 
-/** Statuses by which an upstream says that it cannot serve; 500 is an answer (specification 3.1). */
+/** Statuses by which an upstream says that it cannot serve; 500 is an answer. */
 export function isFailureStatus(status: number): boolean {
 	return status === 502 || status === 503 || status === 504;
 }
@@ -136,7 +136,7 @@ export function onAbandoned(state: BreakerState, admission: Admission): BreakerS
 /** The active health check has spoken. @param streak as in `onSuccess`. */
 export function onHealth(state: BreakerState, healthy: boolean, now: number, streak: number): BreakerState | undefined {
 	if (healthy) return state.circuit === CLOSED ? undefined : closed(state, streak);
-	// Restarting the cooldown keeps an upstream without a 2xx `/health` at 503 (specification 4.2).
+	// Restarting the cooldown keeps an upstream without a 2xx `/health` at 503.
 	return opened(state, now);
 }
 

@@ -2,33 +2,49 @@
 export type Turn = 'taken' | 'passed' | 'over';
 
 /**
- * Who waits, in turns by tenant: the first of each tenant before the second of any. A tenant that sends a hundred at once delays itself,
- * and the one request of another tenant is behind at most one of each.
+ * Pending requests, in turns by tenant: the first of each tenant before the second of any. A tenant that sends a hundred at once delays
+ * itself, and the one request of another tenant is behind at most one of each.
  */
 export class FairQueue<Tenant, Waiting> {
 	/** In the order of their turns; each has somebody waiting. */
-	readonly #tenants = new Map<Tenant, Set<Waiting>>();
+	readonly #tenants = new Map<Tenant, Places<Waiting>>();
+	/** The tenants that have so many waiting, by that number. */
+	readonly #bySize: Set<Tenant>[] = [];
 	#size = 0;
 
 	get size(): number {
 		return this.#size;
 	}
 
+	/** How many the tenant has waiting that has most. */
+	get most(): number {
+		return Math.max(0, this.#bySize.length - 1);
+	}
+
+	/** How many `tenant` has waiting. */
+	sizeOf(tenant: Tenant): number {
+		return this.#tenants.get(tenant)?.size ?? 0;
+	}
+
 	add(tenant: Tenant, waiting: Waiting): void {
-		const own = this.#tenants.get(tenant);
-		if (own === undefined) this.#tenants.set(tenant, new Set([waiting]));
-		else own.add(waiting);
+		let own = this.#tenants.get(tenant);
+		if (own === undefined) {
+			own = new Places();
+			this.#tenants.set(tenant, own);
+		}
+		own.add(waiting);
 		this.#size++;
+		this.#resize(tenant, own.size - 1, own.size);
 	}
 
 	/**
-	 * Offers turns, to the first of each tenant before the second of any, until one says that there is nothing left to take. Whoever has taken
-	 * its turn waits no longer, and the next one of its tenant comes behind all other tenants. Whoever passes keeps its place among those of its tenant.
+	 * Offers turns, to the first of each tenant before the second of any, until one says that there is nothing left to take. A request that has
+	 * taken its turn waits no longer, and the next one of its tenant comes behind all other tenants. One that passes keeps its place.
 	 */
 	serve(offer: (waiting: Waiting) => Turn): void {
 		// A tenant that is put behind the others comes again in this very loop.
 		for (const [tenant, own] of this.#tenants) {
-			for (const waiting of own) {
+			for (const waiting of own.all) {
 				const turn = offer(waiting);
 				if (turn === 'over') return;
 				if (turn === 'passed') continue;
@@ -39,28 +55,59 @@ export class FairQueue<Tenant, Waiting> {
 		}
 	}
 
-	/**
-	 * Who makes room for one more of `tenant` where all places are taken: the last of the tenant that has most waiting. `undefined`: none
-	 * has more waiting than `tenant` would have then.
-	 */
-	lastOfMost(tenant: Tenant): readonly [Tenant, Waiting] | undefined {
-		let most: Tenant | undefined;
-		let size = (this.#tenants.get(tenant)?.size ?? 0) + 1;
-		for (const [other, { size: waiting }] of this.#tenants) {
-			if (waiting > size) [most, size] = [other, waiting];
-		}
-		if (most === undefined) return undefined;
-		let last: Waiting | undefined;
-		for (const waiting of this.#tenants.get(most)!) last = waiting;
-		return [most, last!];
+	/** The last request of a tenant that has most waiting, if those are more than `least`. */
+	lastOfMost(least: number): readonly [Tenant, Waiting] | undefined {
+		if (this.most <= least) return undefined;
+		const [tenant] = this.#bySize[this.most]!;
+		return [tenant!, this.#tenants.get(tenant!)!.last];
 	}
 
 	/** It waits no longer, and has had no turn. @returns `false`: it had not been waiting. */
 	remove(tenant: Tenant, waiting: Waiting): boolean {
 		const own = this.#tenants.get(tenant);
-		if (own === undefined || !own.delete(waiting)) return false;
+		if (own === undefined || !own.remove(waiting)) return false;
 		this.#size--;
+		this.#resize(tenant, own.size + 1, own.size);
 		if (own.size === 0) this.#tenants.delete(tenant);
 		return true;
 	}
+
+	#resize(tenant: Tenant, before: number, now: number): void {
+		this.#bySize[before]?.delete(tenant);
+		if (now > 0) {
+			this.#bySize[now] ??= new Set();
+			this.#bySize[now].add(tenant);
+		}
+		this.#bySize[0] ??= new Set();
+		while (this.#bySize.length > 1 && this.#bySize.at(-1)!.size === 0) this.#bySize.pop();
+	}
 }
+
+/** Requests of one tenant, in their order. Any of them may leave; which is the last is known without a walk. */
+class Places<Waiting> {
+	readonly all = new Set<Waiting>();
+	/** The same, and some that have left. */
+	#order: Waiting[] = [];
+
+	get size(): number {
+		return this.all.size;
+	}
+
+	get last(): Waiting {
+		while (!this.all.has(this.#order.at(-1)!)) this.#order.pop();
+		return this.#order.at(-1)!;
+	}
+
+	add(waiting: Waiting): void {
+		this.all.add(waiting);
+		this.#order.push(waiting);
+		if (this.#order.length > 2 * this.size + SLACK) this.#order = [...this.all];
+	}
+
+	remove(waiting: Waiting): boolean {
+		return this.all.delete(waiting);
+	}
+}
+
+/** So many that have left are not worth a new array. */
+const SLACK = 16;

@@ -3,7 +3,7 @@ import { refuseMethod } from './method.ts';
 import { BAD_REQUEST, HEADERS_TOO_LARGE, type Rejection } from './rejection.ts';
 
 /**
- * The header contract (specification 2.6, decisions "HTTP"): which fields of a message are facts for us, which are
+ * The header contract: which fields of a message are facts for us, which are
  * forwarded, which must never pass. Headers are flat lists of names and values as they came over the wire: building
  * objects from them would cost time and lose repetitions, and the repetitions are what attacks are made of.
  */
@@ -60,6 +60,8 @@ const OWN = 13;
 const FOLDED = 14;
 /** The proxy's own word on some routes (`forwarding.ts`), and the client's on all others. Its name may be spelled in any way. */
 const ORIGIN = 15;
+/** Upstreams that know it look up its value in place of the path, which the gates have judged: dropped. */
+const PATH = 16;
 
 /** Fields with a meaning of their own, by lower-case name; all others are forwarded. */
 interface FieldTable {
@@ -93,6 +95,13 @@ const REQUEST_FIELDS = fieldTable([
 	['client-cert', OWN],
 	['client-cert-chain', OWN],
 	['x-forwarded-client-cert', OWN],
+	// Gunicorn cuts `SCRIPT_NAME` from the path of a request that comes from the same machine.
+	['script-name', PATH],
+	['path-info', PATH],
+	['x-script-name', PATH],
+	// URL rewriting of IIS, and the frameworks that know it: Symfony before 4.1.3, Laminas.
+	['x-original-url', PATH],
+	['x-rewrite-url', PATH],
 	['x-forwarded-host', ORIGIN],
 	['x-forwarded-port', ORIGIN],
 	['x-forwarded-prefix', ORIGIN],
@@ -334,7 +343,7 @@ function kindOf(name: string, { kinds }: FieldTable): number {
 	if (!/[^A-Za-z0-9-]/.test(name)) return FORWARD;
 	const read = kinds.get(foldedName(name));
 	if (read === undefined) return FORWARD;
-	return read === ORIGIN ? ORIGIN : FOLDED;
+	return read === ORIGIN || read === PATH ? read : FOLDED;
 }
 
 /** A name as those read it who fold the most. */
@@ -354,7 +363,7 @@ export function withoutFields(lines: string, names: ReadonlySet<string>): string
 }
 
 /** What becomes of a field on the way to the upstream. */
-export type FieldFate = 'forwarded' | 'rewritten' | 'hop-by-hop' | 'own' | 'folded' | 'named by connection';
+export type FieldFate = 'forwarded' | 'rewritten' | 'hop-by-hop' | 'own' | 'path' | 'folded' | 'named by connection';
 
 const FORWARDED_KINDS: ReadonlySet<number> = new Set([FORWARD, AUTHORIZATION, COOKIE, ORIGIN]);
 
@@ -367,6 +376,7 @@ const FORWARDED_KINDS: ReadonlySet<number> = new Set([FORWARD, AUTHORIZATION, CO
 export function fateOf(name: string, named: ReadonlySet<string> | undefined, apart: Identifiers): FieldFate {
 	const kind = kindOf(name, FIELDS_READ[apart]);
 	if (kind === OWN) return 'own';
+	if (kind === PATH) return 'path';
 	if (kind === FOLDED) return 'folded';
 	if (kind === HOST || kind === CONTENT_LENGTH || kind === TRANSFER_ENCODING) return 'rewritten';
 	if (kind === DROP || kind === CONNECTION || kind === UPGRADE || kind === EXPECT) return 'hop-by-hop';

@@ -6,7 +6,7 @@ import { type RequiredClaim, refuseClaims } from './required-claims.ts';
 import { readScopes } from './scopes.ts';
 import { readTenant } from './tenant-claim.ts';
 
-/** Seconds by which `exp` and `nbf` may be missed unless the configuration says otherwise (specification 2.3). */
+/** Seconds by which `exp` and `nbf` may be missed unless the configuration says otherwise. */
 export const LEEWAY_SECONDS = 60;
 /**
  * Longest header, in characters of base64url. It is parsed before anything is verified: what a stranger can have parsed for
@@ -30,7 +30,7 @@ export interface Claims {
 	readonly payload: Readonly<Record<string, unknown>>;
 }
 
-/** What the operator demands of a token's claims (specification 5). */
+/** What the operator demands of a token's claims. */
 export interface ClaimRules {
 	/** Required `iss`; `undefined`: not checked. */
 	readonly issuer: string | undefined;

@@ -1,3 +1,4 @@
+import { readingsOf } from './path-readings.ts';
 import { BAD_PATH, type Rejection } from './rejection.ts';
 
 declare const clean: unique symbol;
@@ -5,7 +6,7 @@ declare const clean: unique symbol;
 export type CleanTarget = string & { readonly [clean]: true };
 
 /**
- * Refuses a path that an upstream might resolve to another one (specification 4.1 gate 4, decisions "Path"). What
+ * Refuses a path that an upstream might resolve to another one. What
  * passes is forwarded byte for byte. The query is not looked at, except for bytes that would break the request line.
  *
  * @param target the request target in origin form (RFC 9112 section 3.2.1): path, and query if any.
@@ -27,6 +28,8 @@ export interface PathDoubt {
 	readonly part: string;
 	/** Where it begins, in characters. */
 	readonly at: number;
+	/** Where only another reading of the path has the fault. */
+	readonly reading?: string;
 }
 
 /** The place in a target that `cleanTarget` refuses; `undefined` where it refuses none. */
@@ -50,6 +53,8 @@ const BAD_ESCAPE = BAD_PATH.because('malformed percent-encoding');
 const ENCODED_NUL = BAD_PATH.because('encoded NUL');
 const ENCODED_TWICE = BAD_PATH.because('double-encoded');
 const DOT_SEGMENTS = BAD_PATH.because('dot segment');
+/** A path with more readings than `readingsOf` follows: nobody can tell where it leads. */
+export const TOO_AMBIGUOUS = BAD_PATH.because('too many readings');
 
 /** The path of a clean target, without its query. */
 export function pathOf(target: CleanTarget): string {
@@ -61,8 +66,8 @@ export function pathOf(target: CleanTarget): string {
 const ORIGIN_FORM = /^\/[\x21\x22\x24-\x7e]*$/;
 const NOT_IN_TARGET = /[^\x21\x22\x24-\x7e]/;
 
-/** Whatever could make up a dot segment or an encoded separator; few honest paths have any of it. */
-const DOUBTFUL = /[%\\]|\/\./;
+/** Whatever could make up a dot segment, or a path with several readings; few honest paths have any of it. */
+const DOUBTFUL = /[%\\;]|\/[./]/;
 
 /**
  * What an upstream may decode a second time or decode to something dangerous: NUL, `%u` of old IIS, an encoded percent
@@ -89,7 +94,7 @@ function resolveDoubt(path: string): PathDoubt | undefined {
 	}
 	const segments = path.split(SEPARATOR);
 	const nth = segments.findIndex((segment) => DOT_SEGMENT.test(segment));
-	if (nth === -1) return undefined;
+	if (nth === -1) return resolveReadings(path);
 	return {
 		refusal: DOT_SEGMENTS,
 		part: segments[nth]!,
@@ -99,6 +104,18 @@ function resolveDoubt(path: string): PathDoubt | undefined {
 		},
 	};
 }
+
+/** Dot segments that only some readers see: `/%c0%ae%c0%ae/`, `/a/..%3f`. */
+function resolveReadings(path: string): PathDoubt | undefined {
+	const readings = readingsOf(path);
+	if (readings === undefined) return { refusal: TOO_AMBIGUOUS, part: path, at: 0 };
+	for (const reading of readings) {
+		if (DOTS_BETWEEN_SLASHES.test(reading)) return { refusal: DOT_SEGMENTS, part: path, at: 0, reading };
+	}
+	return undefined;
+}
+
+const DOTS_BETWEEN_SLASHES = /\/\.{1,2}(?:\/|$)/;
 
 /** Separators have one or three characters: only the path itself tells where a segment begins. */
 function beginningOf(nth: number, segments: readonly string[], path: string): number {

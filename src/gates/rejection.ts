@@ -1,6 +1,5 @@
 /**
- * Refusals are data: every answer that the proxy gives by itself stands in this one table (specification 7, decisions
- * "Bodies of the proxy's own answers"). A gate returns one of these values or the narrower type it has established;
+ * Refusals are data: every answer that the proxy gives by itself is in this one table. A gate returns one of these values or the narrower type it has established;
  * only the data plane turns them into bytes.
  */
 export class Rejection {

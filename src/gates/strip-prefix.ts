@@ -1,4 +1,5 @@
-import type { CleanTarget } from './path.ts';
+import { type CleanTarget, pathOf } from './path.ts';
+import { isPlain, readingsOf } from './path-readings.ts';
 import { BAD_PATH, type Rejection } from './rejection.ts';
 
 /**
@@ -14,15 +15,19 @@ export function stripPrefix(target: CleanTarget, prefix: string): CleanTarget | 
 	if (cut === '') return target;
 	const rest = target.slice(cut.length);
 	if (rest === '' || rest.startsWith('?')) return `/${rest}` as CleanTarget;
-	return EMPTY_SEGMENT.test(rest) ? EMPTY_BEHIND_PREFIX : (rest as CleanTarget);
+	return beginsEmpty(pathOf(rest as CleanTarget)) ? EMPTY_BEHIND_PREFIX : (rest as CleanTarget);
 }
+
+/** By any reading: nothing is left of the first segment where a reader decodes it or cuts path parameters. */
+function beginsEmpty(path: string): boolean {
+	return !isPlain(path) && [...(readingsOf(path) ?? ['//'])].some((reading) => EMPTY_SEGMENT.test(reading));
+}
+
+const EMPTY_SEGMENT = /^\/(?:\/|$)/;
 
 /** As much of a prefix as is cut: its last slash is the first one of what is left. */
 export function withoutSlash(prefix: string): string {
 	return prefix.endsWith('/') ? prefix.slice(0, -1) : prefix;
 }
-
-/** A first segment of which nothing is left for readers that decode separators, or cut path parameters off. */
-const EMPTY_SEGMENT = /^\/(?:\/|;|%2f|%5c|%3b)/i;
 
 const EMPTY_BEHIND_PREFIX = BAD_PATH.because('empty segment behind the prefix');

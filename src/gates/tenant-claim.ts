@@ -1,6 +1,6 @@
 import { type Rejection, TOKEN_INVALID } from './rejection.ts';
 
-/** Longest tenant as a token gives it, in characters (decisions "JWT"). */
+/** Longest tenant as a token gives it, in characters. */
 export const MAX_TENANT_LENGTH = 256;
 
 const NO_SUB = TOKEN_INVALID.because('no sub');
@@ -8,7 +8,7 @@ const BAD_SUB = TOKEN_INVALID.because('bad sub');
 const NO_TENANT = TOKEN_INVALID.because('no tenant claim');
 const BAD_TENANT = TOKEN_INVALID.because('bad tenant claim');
 
-/** Where the tenant stands unless the configuration says otherwise (specification 2.3). */
+/** Where the tenant stands unless the configuration says otherwise. */
 export const SUB: readonly string[] = ['sub'];
 
 /** @param path names of members, from the payload inwards; at least one. */

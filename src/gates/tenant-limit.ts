@@ -1,5 +1,5 @@
 /**
- * The generic cell rate algorithm (specification 8, decisions "Rate limit"). A bucket is one moment: the one at which it is full
+ * The generic cell rate algorithm. A bucket is one moment: the one at which it is full
  * again. A request moves that moment by one period of its rate, 1 s / rps, and is refused if it would then lie more than `burst`
  * periods ahead.
  *
@@ -15,7 +15,7 @@ export class Rate {
 	readonly burst: number;
 	/** Steps in a second: `rps` times a power of two, more than 2^30 and at most 2^31. A unit of time is never longer than half a step. */
 	readonly stepsPerSecond: number;
-	/** Steps that one request costs: one period, a power of two. */
+	/** Steps that one request costs: one period, a power of two; so many as there are replicas, of a part. */
 	readonly stepsPerRequest: number;
 	/** Steps by which the moment may lie ahead: the cost of `burst` requests. */
 	readonly depth: number;
@@ -23,15 +23,16 @@ export class Rate {
 	/**
 	 * @param rps whole number, 1 to `MAX_RPS`.
 	 * @param burst whole number of at least 1, at most `MAX_BURST_SECONDS` periods of a second: beyond it sums are not exact any more.
+	 * @param replicas of which this one has its part: a request costs as much as one at each of them would, and there is room for one.
 	 */
-	constructor(rps: number, burst: number = rps) {
+	constructor(rps: number, burst: number = rps, replicas: number = 1) {
 		this.rps = rps;
 		this.burst = burst;
 		let steps = 1;
 		while (2 * steps * rps <= MAX_STEPS) steps *= 2;
-		this.stepsPerRequest = steps;
+		this.stepsPerRequest = replicas * steps;
 		this.stepsPerSecond = rps * steps;
-		this.depth = burst * steps;
+		this.depth = Math.max(burst, replicas) * steps;
 	}
 
 	/** Whole seconds, rounded up, at least 1. */

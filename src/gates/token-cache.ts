@@ -28,7 +28,7 @@ export interface Identity extends VerifiedToken {
 	readonly usableUntil: number;
 }
 
-/** Entries kept, and seconds each is kept (specification 2.3). */
+/** Entries kept, and seconds each is kept. */
 export const CACHE_CAPACITY = 10_000;
 export const CACHE_SECONDS = 300;
 

@@ -27,7 +27,7 @@ export interface IssuerSeed extends IssuerRules {
 	readonly remote: boolean;
 }
 
-/** What holds unless the configuration says otherwise (specification 2.3 and 5). */
+/** What holds unless the configuration says otherwise. */
 export const DEFAULT_RULES = {
 	algorithms: ['RS256'],
 	leewaySeconds: LEEWAY_SECONDS,
@@ -92,7 +92,8 @@ export class Issuer implements TokenKeys<SetKey> {
 	}
 }
 
-const NO_KEYS = TOKEN_INVALID.because('no keys of the issuer yet');
+/** None have been fetched, or they were dropped as stale. */
+export const NO_KEYS = TOKEN_INVALID.because('no keys of the issuer yet');
 
 /** Short, since each remembered token has one. */
 function digest(parts: readonly unknown[]): string {

@@ -4,19 +4,38 @@
  */
 
 export interface RefreshRules {
-	/** Between two fetches, unless the answer says otherwise. */
+	/** Between two fetches, unless the answer says otherwise, and at most half of `maxStaleMs`. */
 	readonly refreshMs: number;
 	/** How old the last good set may become. */
 	readonly maxStaleMs: number;
 }
 
+/** For all that one fetch takes: names, connections, metadata and set. */
+export const FETCH_LIMIT_MS = 10_000;
 /** Between a fetch and an early one, for a key that is not known: however many strangers ask for such. */
 export const EARLY_MS = 10_000;
+/** The same without any keys: every token of the issuer is refused then, so a fetch is worth more than an issuer's rest. */
+export const EARLY_WITHOUT_KEYS_MS = 1_000;
 /** What `Cache-Control` can say counts within these bounds, unless `refreshMs` lies outside them. */
 const SHORTEST_MS = 10_000;
 const LONGEST_MS = 3_600_000;
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 60_000;
+
+/**
+ * What is wrong with two durations that nobody has to refuse: keys would be asked for more often than `refreshMs` says, or one fetch
+ * that lasts to its limit would cost all keys.
+ *
+ * @returns in words; `undefined` where nothing is.
+ */
+export function refreshDoubt({ refreshMs, maxStaleMs }: RefreshRules): string | undefined {
+	const leastMs = refreshMs + Math.max(refreshMs, FETCH_LIMIT_MS);
+	if (maxStaleMs >= leastMs) return undefined;
+	return (
+		`is ${maxStaleMs / 1000} with refresh_secs of ${refreshMs / 1000}: one fetch that fails can leave the proxy without keys, ` +
+		`since a fetch may take ${FETCH_LIMIT_MS / 1000} s; give at least ${leastMs / 1000}, better hours`
+	);
+}
 
 export class KeyRefresh {
 	readonly #rules: RefreshRules;
@@ -82,7 +101,9 @@ export class KeyRefresh {
 	failed(now: number): void {
 		this.#failures++;
 		const pause = Math.min(FIRST_PAUSE_MS * 2 ** Math.min(this.#failures - 1, 20), LONGEST_PAUSE_MS);
-		this.#ended(now + spread(pause, 0.5, this.#random));
+		// An issuer that recovers shortly before keys become stale is asked while they are still believed.
+		const inTime = Math.max(FIRST_PAUSE_MS, (this.#staleAt - now) / 2);
+		this.#ended(now + spread(Math.min(pause, inTime), 0.5, this.#random));
 	}
 
 	/** The set is too old and has been dropped. */
@@ -90,21 +111,32 @@ export class KeyRefresh {
 		this.#goodAt = undefined;
 	}
 
-	/** A token names a key that is not in the set. The fetch comes early, but never sooner than `EARLY_MS` after the last one began. */
+	/**
+	 * A token names a key that is not in the set. The fetch comes early, but never sooner than `EARLY_MS` after the last one began;
+	 * without any keys `EARLY_WITHOUT_KEYS_MS`.
+	 */
 	unknownKey(): void {
 		if (this.#fetching) this.#askedMeanwhile = true;
-		// While fetches fail the pause between them is the limit.
-		else if (this.#failures === 0) this.#dueAt = Math.min(this.#dueAt, this.#startedAt + EARLY_MS);
+		else if (this.#goodAt === undefined) this.#dueBy(this.#startedAt + EARLY_WITHOUT_KEYS_MS);
+		// While fetches fail, keys are still believed: the pause between fetches is the limit.
+		else if (this.#failures === 0) this.#dueBy(this.#startedAt + EARLY_MS);
+	}
+
+	#dueBy(time: number): void {
+		this.#dueAt = Math.min(this.#dueAt, time);
 	}
 
 	get #staleAt(): number {
 		return this.#goodAt === undefined ? Number.POSITIVE_INFINITY : this.#goodAt + this.#rules.maxStaleMs;
 	}
 
+	/** Half of the time for which keys are believed is left to the fetch and its repetitions, whatever the answer says. */
 	#interval(maxAgeMs: number | undefined): number {
-		const { refreshMs } = this.#rules;
-		if (maxAgeMs === undefined) return refreshMs;
-		return Math.min(Math.max(maxAgeMs, Math.min(SHORTEST_MS, refreshMs)), Math.max(LONGEST_MS, refreshMs));
+		const { refreshMs, maxStaleMs } = this.#rules;
+		const least = Math.min(SHORTEST_MS, refreshMs);
+		const most = Math.max(LONGEST_MS, refreshMs);
+		const wanted = maxAgeMs === undefined ? refreshMs : Math.min(Math.max(maxAgeMs, least), most);
+		return Math.min(wanted, maxStaleMs / 2);
 	}
 
 	#ended(dueAt: number): void {

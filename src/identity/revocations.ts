@@ -1,12 +1,15 @@
 import type { X509Certificate } from 'node:crypto';
 import { type Rejection, TOKEN_INVALID } from '../gates/rejection.ts';
 import type { VerifiedToken } from '../gates/token-cache.ts';
+import { factsOf } from './certificate-facts.ts';
+import { eitherWayKey, readName } from './distinguished-name.ts';
+import { readNameText } from './name-text.ts';
 
 /** What an operator has revoked by hand (`revoked_path`), as values that can be cloned. */
 export interface RevocationList {
 	/** SHA-256 of certificates' DER, upper-case hexadecimal. */
 	readonly certificates: readonly string[];
-	/** Certificates by their issuer's name (`canonicalName`) and serial number (`canonicalSerial`). */
+	/** Certificates by their issuer's name (`issuerKey`) and serial number (`canonicalSerial`). */
 	readonly serials: readonly { readonly issuer: string; readonly serial: string }[];
 	/** `jti`s. */
 	readonly tokens: readonly string[];
@@ -24,7 +27,8 @@ export class RevokedTokens {
 	readonly #tenants: ReadonlySet<string>;
 
 	constructor({ tokens, tenants }: RevocationList) {
-		this.#tokens = new Set(tokens);
+		// A `jti` should be a string (RFC 7519 section 4.1.7), but issuers number their tokens, too.
+		this.#tokens = new Set([...tokens, ...tokens.filter((jti) => NUMBER.test(jti)).map(Number)]);
 		this.#tenants = new Set(tenants);
 	}
 
@@ -33,6 +37,9 @@ export class RevokedTokens {
 		return this.#tenants.has(tenant) ? REVOKED_TENANT : undefined;
 	}
 }
+
+/** RFC 8259 section 6. */
+const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[+-]?\d+)?$/i;
 
 /** The certificates that are refused whatever a CRL says of them; a CA's among them refuses all that it has issued. */
 export class RevokedCertificates {
@@ -52,19 +59,16 @@ export class RevokedCertificates {
 		if (this.#thumbprints.size > 0 && this.#thumbprints.has(certificate.fingerprint256.replaceAll(':', '')))
 			return true;
 		if (this.#serials.size === 0) return false;
-		// Node has no empty names, whatever its types say; a client may present one behind its own certificate.
-		const issuer: string | undefined = certificate.issuer;
-		return this.#serials.has(`${canonicalSerial(certificate.serialNumber)} ${canonicalName(issuer ?? '')}`);
+		const { issuer, serial: octets } = factsOf(certificate);
+		const name = eitherWayKey(readName(issuer));
+		return serialSpellings(octets).some((serial) => this.#serials.has(`${serial} ${name}`));
 	}
 }
 
 /** SHA-256 of a certificate as people write it: with colons or without, in either case, `sha256:` before it or not. */
 export const THUMBPRINT = /^(?:sha256:)?(?:[\da-f]{2}:?){31}[\da-f]{2}$/i;
 /** A serial number as people write it. */
-export const SERIAL = /^[\da-f]{1,2}(?::?[\da-f]{2})*$|^[\da-f]+$/i;
-/** An issuer's name as people write it; see `canonicalName`. */
-export const ISSUER_NAME = /^[^=]+=./s;
-
+export const SERIAL = /^-?[\da-f]{1,2}(?::?[\da-f]{2})*$|^-?[\da-f]+$/i;
 /** 64 hexadecimal digits in upper case. */
 export function canonicalThumbprint(thumbprint: string): string {
 	return thumbprint
@@ -73,18 +77,42 @@ export function canonicalThumbprint(thumbprint: string): string {
 		.toUpperCase();
 }
 
-/** Hexadecimal, in upper case, without leading zeros and colons. */
+/**
+ * A serial number in the spelling of `openssl x509 -serial` and of our log (`FF` for 255, `-01` for -1), or in that of DER (`00FF` and
+ * `FF`): in upper case, in whole octets, without colons and needless zeros. `FF` may be either number, and stays so.
+ */
 export function canonicalSerial(serial: string): string {
-	return serial.replaceAll(':', '').toUpperCase().replace(/^0+/, '');
+	const sign = serial.startsWith('-') ? '-' : '';
+	const digits = inOctets(serial.replace('-', '').replaceAll(':', '').toUpperCase());
+	const number = inOctets(digits.replace(/^0+(?=.)/, ''));
+	const isDer = sign === '' && number.length < digits.length && isHigh(number);
+	return `${sign}${isDer ? '00' : ''}${number}`;
+}
+
+/** @param serial as DER has it. @returns every `canonicalSerial` that can mean it. */
+function serialSpellings(serial: string): readonly string[] {
+	// Zero octet ahead of a number whose first bit is set: openssl leaves it out.
+	if (serial.startsWith('00') && serial.length > 2) return [serial, serial.slice(2)];
+	if (!isHigh(serial)) return [serial];
+	const negated = (1n << BigInt(4 * serial.length)) - BigInt(`0x${serial}`);
+	return [serial, `-${inOctets(negated.toString(16).toUpperCase())}`];
+}
+
+function inOctets(digits: string): string {
+	return digits.length % 2 === 0 ? digits : `0${digits}`;
+}
+
+/** Whether the first bit is set: in DER that makes a number negative. */
+function isHigh(octets: string): boolean {
+	return octets >= '8';
 }
 
 /**
- * A distinguished name, attributes in the order of the certificate, as Node has it (one a line), as our log has it (`C=DE, CN=x`)
- * or as `openssl x509 -issuer` has it (`C = DE, CN = x`).
+ * One text for all spellings of an issuer's name: that of our log, and those of `openssl x509 -issuer`.
+ *
+ * @returns `undefined` for a text that is no name.
  */
-export function canonicalName(name: string): string {
-	return name
-		.split(/\n|(?<!\\),/)
-		.map((attribute) => attribute.trim().replace(/\s*=\s*/, '='))
-		.join(', ');
+export function issuerKey(name: string): string | undefined {
+	const read = readNameText(name);
+	return read && eitherWayKey(read);
 }

@@ -10,7 +10,7 @@ import {
 import { Rejection } from '../gates/rejection.ts';
 import type { VerifiedToken } from '../gates/token-cache.ts';
 import { confirmationOf } from './bound-token.ts';
-import { Issuer, type IssuerSeed } from './issuer.ts';
+import { Issuer, type IssuerSeed, NO_KEYS } from './issuer.ts';
 import { UNKNOWN_KID } from './key-set.ts';
 import { type QuotaSeed, readRateClaim } from './quotas.ts';
 
@@ -22,7 +22,7 @@ export interface IdentitySeed {
 	readonly quotas?: QuotaSeed | undefined;
 }
 
-/** Told of a token that names a key which its issuer's set does not have. Only for keys that come over the network. */
+/** Learns of a token whose key is not in its issuer's set, or whose issuer has no keys. Only for keys that come over the network. */
 export type OnUnknownKey = (issuer: string) => void;
 
 /**
@@ -70,7 +70,7 @@ export class Trust {
 	#verify(issuer: Issuer, parsed: ParsedToken, nowSeconds: number): VerifiedToken | Rejection {
 		const { rules } = issuer;
 		const key = verifySignature(parsed, issuer);
-		if (key === UNKNOWN_KID && issuer.remote) this.#askForKeys(rules.issuer, parsed);
+		if ((key === UNKNOWN_KID || key === NO_KEYS) && issuer.remote) this.#askForKeys(rules.issuer, parsed);
 		if (key instanceof Rejection) return key;
 		const payload = readPayload(parsed);
 		if (payload instanceof Rejection) return payload;

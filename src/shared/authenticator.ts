@@ -9,7 +9,7 @@ import type { Trust } from '../identity/trust.ts';
 const NO_TIME = TOKEN_INVALID.because('the clock gives no finite number');
 
 /**
- * From an `Authorization` header to an identity (specification 5): bearer syntax, then the cache, then the signature and
+ * From an `Authorization` header to an identity: bearer syntax, then the cache, then the signature and
  * the claims. The proxy and the embedded gate both go through here.
  */
 export class Authenticator {

@@ -1,5 +1,7 @@
 import { tlsCause } from './tls-causes.ts';
 
+export { SPEAKS_NO_TLS, UNTRUSTED } from './tls-causes.ts';
+
 /** Failures in words for operators: in logs and in the reasons of refusals. They never quote what a peer has sent. */
 
 /** What a failed connection is called. @param code of the system call, such as `ECONNREFUSED`, or of TLS (`tls-causes.ts`). */
@@ -11,6 +13,9 @@ export function connectionCause({ code }: NodeJS.ErrnoException): string {
 export function silenceCause(what: string, limitMs: number): string {
 	return `no ${what} within ${limitMs / 1000} s`;
 }
+
+/** What an `http://` upstream that speaks TLS is called. */
+export const SPEAKS_TLS = 'it speaks TLS on this port';
 
 const WORDS = new Map([
 	['ECONNREFUSED', 'connection refused'],

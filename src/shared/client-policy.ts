@@ -1,25 +1,24 @@
-import { X509Certificate } from 'node:crypto';
-import { type ChainFault, ClientAuthorities } from '../identity/client-chain.ts';
+import type { X509Certificate } from 'node:crypto';
+import { type Admission, type ChainFault, ChainRevocation } from '../identity/client-chain.ts';
+import { type ClientBundle, possibleChains } from '../identity/possible-chains.ts';
 import { RevokedCertificates } from '../identity/revocations.ts';
-import { authoritiesOf } from './certificates.ts';
 import type { TlsMaterial } from './messages.ts';
 import type { ConnectionEnd } from './stats.ts';
 
 /** What is asked of clients' certificates beyond OpenSSL's verdict: at the handshake, at their end, and at each reload. */
 export class ClientPolicy {
-	readonly #authorities: ClientAuthorities | undefined;
-	readonly #asksRevocation: boolean;
-	readonly #endAtExpiry: boolean;
+	/** `undefined`: nothing is revoked, and no CRL is asked for. */
+	readonly #revocation: ChainRevocation | undefined;
+	readonly endAtExpiry: boolean;
 	readonly #endAtCaRemoval: boolean;
 
-	constructor({ ca, clients }: Pick<TlsMaterial, 'ca' | 'clients'>) {
-		const revoked = clients && new RevokedCertificates(clients.revoked);
-		this.#asksRevocation = revoked !== undefined && (!revoked.isEmpty || clients!.crls.length > 0);
-		this.#endAtExpiry = clients?.endAtExpiry === true;
+	constructor({ clients }: Pick<TlsMaterial, 'clients'>) {
+		this.endAtExpiry = clients?.endAtExpiry === true;
 		this.#endAtCaRemoval = clients?.endAtCaRemoval === true;
-		if (!this.asksLiveConnections) return;
-		const bundle = authoritiesOf(ca).map((pem) => new X509Certificate(pem));
-		this.#authorities = new ClientAuthorities(bundle, clients!.crls, clients!.crlRequired, revoked!);
+		if (clients === undefined) return;
+		const revoked = new RevokedCertificates(clients.revoked);
+		if (revoked.isEmpty && clients.crls.length === 0) return;
+		this.#revocation = new ChainRevocation(clients.crls, clients.crlRequired, revoked);
 	}
 
 	/**
@@ -27,27 +26,42 @@ export class ClientPolicy {
 	 *
 	 * @param nowSeconds wall-clock time, seconds since the epoch.
 	 */
-	refuse(certificate: X509Certificate, nowSeconds: number): ChainFault | undefined {
-		return this.#asksRevocation ? this.#authorities!.judge(certificate, nowSeconds) : undefined;
+	refuse(certificate: X509Certificate, admission: Admission, nowSeconds: number): ChainFault | undefined {
+		return this.#revocation?.judge(certificate, admission, nowSeconds);
 	}
 
 	/** Whether a connection that is up may have to end because this policy has come into force. */
 	get asksLiveConnections(): boolean {
-		return this.#asksRevocation || this.#endAtCaRemoval;
+		return this.#revocation !== undefined || this.#endAtCaRemoval;
 	}
 
 	/**
 	 * Why a connection that an earlier policy has let in has to end. That a CRL is no longer fresh ends none: of the client
-	 * nothing has become known.
+	 * nothing has become known. A chain that cannot be judged could have anybody in it.
+	 *
+	 * @param admission by which CAs, and when, the client was let in.
+	 * @param bundle the CAs that are in force now.
 	 */
-	ends(certificate: X509Certificate, nowSeconds: number): ConnectionEnd | undefined {
-		const fault = this.#authorities?.judge(certificate, nowSeconds);
-		if (fault === 'revoked') return 'revoked';
-		return fault === 'unknown CA' && this.#endAtCaRemoval ? 'ca_removed' : undefined;
+	ends(
+		certificate: X509Certificate,
+		admission: Admission,
+		bundle: ClientBundle,
+		nowSeconds: number,
+	): ConnectionEnd | undefined {
+		const fault = this.#revocation?.judge(certificate, admission, nowSeconds);
+		if (fault !== undefined && fault !== 'no fresh CRL') return 'revoked';
+		return this.isRemoved(certificate, admission, bundle) ? 'ca_removed' : undefined;
+	}
+
+	/** Whether no chain of the client leads to the CAs that are in force now, and that matters. */
+	isRemoved(certificate: X509Certificate, admission: Admission, bundle: ClientBundle): boolean {
+		if (!this.#endAtCaRemoval || admission.bundle === bundle) return false;
+		const chains = possibleChains(certificate, bundle, admission.seconds);
+		return chains === undefined || chains.length === 0;
 	}
 
 	/** When a certificate ends its connections, wall-clock seconds; infinite: never. Of the leaf alone: CAs outlive what they issue. */
 	endOf(certificate: X509Certificate): number {
-		return this.#endAtExpiry ? certificate.validToDate.getTime() / 1000 : Number.POSITIVE_INFINITY;
+		return this.endAtExpiry ? certificate.validToDate.getTime() / 1000 : Number.POSITIVE_INFINITY;
 	}
 }

@@ -1,5 +1,6 @@
 import type { RequestSlots } from '../gates/quota.ts';
-import { SlotLeases, type SlotLeasesMemory } from './fleet/slot-leases.ts';
+import { SharedSlots, type SharedSlotsMemory } from './fleet/shared-slots.ts';
+import { cellOf } from './fleet/standing.ts';
 
 /**
  * The requests that tenants have under way, counted over all threads. A tenant that has a limit has one place, which it finds by its
@@ -17,8 +18,8 @@ export interface ConcurrencyMemory {
 	readonly locks: SharedArrayBuffer;
 	/** By worker and place: its requests under way. */
 	readonly taken: readonly SharedArrayBuffer[];
-	/** Where the limits are those of several replicas: what this one has of them. */
-	readonly leases?: SlotLeasesMemory | undefined;
+	/** Where the limits are those of several replicas: what the others have under way. */
+	readonly shared?: SharedSlotsMemory | undefined;
 }
 
 /** Tenants with a limit in the whole life of the process. A configuration file holds half as many at most. */
@@ -49,11 +50,11 @@ export function requestsUnderWay(memory: ConcurrencyMemory): number {
 export class ConcurrencyCounts {
 	readonly #keys: BigInt64Array;
 	readonly #words: TakenWords;
-	readonly #leases: SlotLeases | undefined;
+	readonly #shared: SharedSlots | undefined;
 
 	/** @param worker index of this thread. */
 	constructor(memory: ConcurrencyMemory, worker: number) {
-		this.#leases = memory.leases && new SlotLeases(memory.leases);
+		this.#shared = memory.shared && new SharedSlots(memory.shared);
 		this.#keys = new BigInt64Array(memory.keys);
 		const taken = memory.taken.map((words) => new Int32Array(words));
 		this.#words = { worker, locks: new Int32Array(memory.locks), taken };
@@ -65,8 +66,8 @@ export class ConcurrencyCounts {
 	 */
 	slots(tenant: bigint, limit: number): RequestSlots {
 		const place = this.#placeOf(tenant);
-		if (this.#leases === undefined) return new TenantSlots(this.#words, place, limit);
-		return new LeasedSlots(this.#words, place, limit, this.#leases);
+		if (this.#shared === undefined) return new TenantSlots(this.#words, place, limit);
+		return new FleetSlots(this.#words, place, limit, this.#shared, cellOf(tenant));
 	}
 
 	#placeOf(tenant: bigint): number {
@@ -123,22 +124,21 @@ class TenantSlots implements RequestSlots {
 	}
 }
 
-/** The limit is for several replicas: this one takes of what it has leased. */
-class LeasedSlots extends TenantSlots {
-	readonly #leases: SlotLeases;
+/** The limit is for several replicas: what the others have reported counts, too. */
+class FleetSlots extends TenantSlots {
+	readonly #shared: SharedSlots;
 	readonly #at: number;
+	readonly #cell: number;
 
-	constructor(words: TakenWords, place: number, limit: number, leases: SlotLeases) {
+	constructor(words: TakenWords, place: number, limit: number, shared: SharedSlots, cell: number) {
 		super(words, place, limit);
-		this.#leases = leases;
+		this.#shared = shared;
 		this.#at = place;
-		leases.tellLimit(place, limit);
+		this.#cell = cell;
 	}
 
 	override tryTake(): boolean {
-		const granted = this.takeBelow(Math.min(this.limit, this.#leases.usable(this.#at, this.limit)));
-		this.#leases.taken(this.#at, granted, this.taken);
-		return granted;
+		return this.takeBelow(this.#shared.usable(this.#at, this.#cell, this.limit));
 	}
 }
 
@@ -152,9 +152,8 @@ export class SlotCounts {
 		this.#taken = memory.taken.map((words) => new Int32Array(words));
 	}
 
-	/** 16 hexadecimal digits. */
-	key(place: number): string {
-		return BigInt.asUintN(64, Atomics.load(this.#keys, place)).toString(16).padStart(16, '0');
+	key(place: number): bigint {
+		return Atomics.load(this.#keys, place);
 	}
 
 	taken(place: number): number {

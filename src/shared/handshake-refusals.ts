@@ -57,8 +57,19 @@ export function refusalOfClose(bytesRead: number): HandshakeRefusal {
 
 const BY_ERROR = new Map<string, HandshakeRefusal>([
 	['ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE', 'no certificate'],
+	// A signature by another key than the certificate's, as each algorithm finds it out.
 	['ERR_SSL_BAD_SIGNATURE', 'bad certificate'],
 	['ERR_SSL_WRONG_SIGNATURE_TYPE', 'bad certificate'],
+	['ERR_SSL_PROVIDER_SIGNATURE_FAILURE', 'bad certificate'],
+	['ERR_SSL_WRONG_SIGNATURE_LENGTH', 'bad certificate'],
+	['ERR_SSL_DATA_GREATER_THAN_MOD_LEN', 'bad certificate'],
+	['ERR_SSL_DATA_TOO_LARGE_FOR_MODULUS', 'bad certificate'],
+	['ERR_SSL_FIRST_OCTET_INVALID', 'bad certificate'],
+	['ERR_SSL_LAST_OCTET_INVALID', 'bad certificate'],
+	['ERR_SSL_SLEN_CHECK_FAILED', 'bad certificate'],
+	['ERR_SSL_SLEN_RECOVERY_FAILED', 'bad certificate'],
+	['ERR_SSL_INVALID_PADDING', 'bad certificate'],
+	['ERR_SSL_BLOCK_TYPE_IS_NOT_01', 'bad certificate'],
 	['ERR_SSL_HTTP_REQUEST', 'plain HTTP'],
 	['ERR_SSL_HTTPS_PROXY_REQUEST', 'plain HTTP'],
 	['ERR_SSL_WRONG_VERSION_NUMBER', 'not TLS'],

@@ -1,6 +1,6 @@
 /**
  * A latency histogram that one thread writes and any thread reads, with quantiles over a sliding window of about a
- * minute and sum and count over all time (specification 4.3).
+ * minute and sum and count over all time.
  *
  * Buckets are logarithmic with 32 linear steps an octave, so a quantile is off by at most 1.6 %. Adding up buckets of
  * several threads is exact: the merged histogram is the one that a single thread would have written. There is one

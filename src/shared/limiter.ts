@@ -90,6 +90,8 @@ export class TenantLimiter {
 	readonly #worker: number;
 	/** The bucket that was asked last; it can tell what is left of it until the next `admit`. */
 	readonly bucket = new Bucket();
+	/** The slot of the request that was admitted last. */
+	protected slot = -1;
 	/** Where a word is taken apart and put together. */
 	readonly #word = new DataView(new ArrayBuffer(8));
 
@@ -125,8 +127,10 @@ export class TenantLimiter {
 		}
 	}
 
-	/** Right after `admit` has admitted, where it is told what is left: sees to it that `bucket` says what holds beyond this process, too. */
-	tellLeft(_rate: Rate): void {}
+	/** Whether a slot with a full bucket may be given to another tenant. */
+	protected isFree(_slot: number): boolean {
+		return true;
+	}
 
 	/** One swap on a slot that held the key a moment ago; `undefined`: somebody was faster, look again. */
 	#count(slot: number, key: bigint, now: number, rate: Rate): boolean | undefined {
@@ -137,6 +141,7 @@ export class TenantLimiter {
 		if (Atomics.load(this.#cells, slot) !== key) return undefined;
 		this.#unpack(fullAt);
 		if (!this.bucket.admit(rate, now)) return false;
+		this.slot = slot >> 1;
 		return Atomics.compareExchange(this.#cells, slot + 1, fullAt, this.#pack()) === fullAt ? true : undefined;
 	}
 
@@ -186,6 +191,7 @@ export class TenantLimiter {
 					this.#unpack(FULL);
 					this.bucket.admit(rate, now);
 					Atomics.store(this.#cells, slot + 1, this.#pack());
+					this.slot = slot >> 1;
 					return true;
 				}
 				slot = this.#after(slot);
@@ -202,7 +208,7 @@ export class TenantLimiter {
 		const fullAt = Atomics.load(this.#cells, slot + 1);
 		if (fullAt === CLAIMED) return true;
 		this.#unpack(fullAt);
-		if (!this.bucket.isFull(now)) return false;
+		if (!this.bucket.isFull(now) || !this.isFree(slot >> 1)) return false;
 		return Atomics.compareExchange(this.#cells, slot + 1, fullAt, CLAIMED) === fullAt;
 	}
 
@@ -213,4 +219,37 @@ export class TenantLimiter {
 	#after(slot: number): number {
 		return slot + 2 === this.#cells.length ? 0 : slot + 2;
 	}
+}
+
+/** The main thread's view of the slots, by which what other replicas have admitted gets into them. */
+export class LimiterSlots {
+	readonly #cells: BigInt64Array;
+
+	constructor({ cells }: LimiterMemory) {
+		this.#cells = new BigInt64Array(cells);
+	}
+
+	key(slot: number): bigint {
+		return Atomics.load(this.#cells, 2 * slot);
+	}
+
+	/** When the bucket is full again, monotonic milliseconds. */
+	fullAtMs(slot: number): number {
+		return msOf(Atomics.load(this.#cells, 2 * slot + 1));
+	}
+
+	/** Sees to it that the bucket is not full before `ms`. Nothing happens where another tenant has the slot by now. */
+	raise(slot: number, key: bigint, ms: number): void {
+		for (;;) {
+			const fullAt = Atomics.load(this.#cells, 2 * slot + 1);
+			if (fullAt === CLAIMED || this.key(slot) !== key || msOf(fullAt) >= ms) return;
+			const seconds = Math.floor(ms / 1000);
+			const raised = (BigInt(seconds) << 32n) | BigInt(Math.floor(((ms - seconds * 1000) * 2 ** 32) / 1000));
+			if (Atomics.compareExchange(this.#cells, 2 * slot + 1, fullAt, raised) === fullAt) return;
+		}
+	}
+}
+
+function msOf(fullAt: bigint): number {
+	return Number(fullAt >> 32n) * 1000 + (Number(fullAt & 0xffff_ffffn) * 1000) / 2 ** 32;
 }

@@ -25,3 +25,10 @@ export interface Limits {
 	/** Whether all answers say what is left of the limits, and not only those that refuse. */
 	readonly rateLimitHeaders: boolean;
 }
+
+/** What a route sets in place of `[limits]`; `undefined`: what holds there. */
+export interface RequestLimitsSeed {
+	readonly maxBodyBytes?: number | undefined;
+	readonly bodyTimeoutMs?: number | undefined;
+	readonly upstreamTimeoutMs?: number | undefined;
+}

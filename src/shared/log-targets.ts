@@ -10,17 +10,19 @@ export const LOG_TARGET_MEANINGS: Readonly<Record<string, string>> = {
 	'proxy::embed': 'the example service of `proxy embed-demo`',
 	'proxy::exchange':
 		'requests that failed behind the gates (502, 504, 503 `overloaded`, answers broken off), each with its reason; faults of the proxy itself, at `error`',
-	'proxy::health': 'upstreams that became healthy or unhealthy',
+	'proxy::health':
+		'upstreams that became healthy or unhealthy, or are unhealthy for another cause than before, with `cause` and `remedy`',
 	'proxy::http2': "HTTP/2 connections and streams that were ended with an error of the client's, and why",
 	'proxy::jwks':
 		"fetches of issuers' keys: changed ones at `info`, unchanged ones at `debug`, failures at `warn`, keys dropped for their age at `error`",
 	'proxy::limiter':
 		'limits that are shared with other replicas: their store has gone away, and is back; what is revoked there, and entries of it that cannot be read',
 	'proxy::listener': 'connections that were turned away',
-	'proxy::log': 'lines that are missing, because their reader fell behind',
+	'proxy::log': 'lines that are missing, because their reader fell behind or they could not be written',
 	'proxy::metrics': 'faults of the metrics listener',
 	'proxy::reload': 'reloads: who asked, what came of them',
-	'proxy::request': 'each answer, at `debug`',
+	'proxy::request':
+		'requests refused with 400, 404, 405, 408, 413, 429, 431 or 501, each with its reason; each answer, at `debug`',
 	'proxy::tls':
 		"failed handshakes: reason, the client's address, its certificate's subject, serial and issuer; the same, at `info` and without a limit, of each connection that is ended before its client ends it: `revoked`, `expired`, `ca_removed`, `age`; CRLs that go out of date",
 	'proxy::trace': 'a collector that takes no spans, at most once a minute, and when it takes them again',

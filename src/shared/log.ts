@@ -2,8 +2,8 @@ import { LOG_TARGETS } from './log-targets.ts';
 import { suggest } from './suggest.ts';
 
 /**
- * Logging without I/O: what a record is, which records are wanted (`RUST_LOG`, specification 2.2) and what a line looks
- * like (decisions "Process"). Callers never pass a token, a key or a raw header.
+ * Logging without I/O: what a record is, which records are wanted (`RUST_LOG`) and what a line looks
+ * like. Callers never pass a token, a key or a raw header.
  */
 
 /** From the gravest to the most talkative. */

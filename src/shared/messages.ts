@@ -10,9 +10,9 @@ import type { IdentitySeed } from '../identity/trust.ts';
 import type { BucketLayout } from './bucket-counts.ts';
 import type { BudgetMemory } from './budget.ts';
 import type { ConcurrencyMemory } from './concurrency.ts';
-import type { LeaseMemory } from './fleet/leases.ts';
+import type { FleetMemory } from './fleet/fleet-limiter.ts';
 import type { LimiterMemory } from './limiter.ts';
-import type { Limits } from './limits.ts';
+import type { Limits, RequestLimitsSeed } from './limits.ts';
 import type { LogRecord } from './log.ts';
 import type { SpanRecord } from './span-record.ts';
 import type { TenantSharesMemory } from './tenant-shares.ts';
@@ -133,6 +133,8 @@ export interface UpstreamLimits {
 export interface WaitingSeed {
 	/** For `UpstreamLoad`: who waits. */
 	readonly count: SharedArrayBuffer;
+	/** For `QueueClaims`. */
+	readonly claims: SharedArrayBuffer;
 	/** For `WakeUp`. */
 	readonly freed: SharedArrayBuffer;
 	readonly wanted: SharedArrayBuffer;
@@ -142,6 +144,8 @@ export interface WaitingSeed {
 
 export interface RouteSeed {
 	readonly prefix: string;
+	/** Its upstream takes paths in any letter case for the same path. */
+	readonly caseInsensitive?: boolean | undefined;
 	readonly cooldownMs: number;
 	readonly opening: OpeningRule;
 	/** For each tenant, in addition to its own; `undefined`: none. */
@@ -154,6 +158,8 @@ export interface RouteSeed {
 	readonly certificateHeaders?: CertificateHeadersSeed | undefined;
 	/** What becomes of a request on its way there; `undefined`: what becomes of all. */
 	readonly forwarding?: ForwardingSeed | undefined;
+	/** `undefined`: those of all. */
+	readonly requestLimits?: RequestLimitsSeed | undefined;
 	/** For `RouteStats`; the same memory in every worker. */
 	readonly stats: SharedArrayBuffer;
 }
@@ -221,7 +227,7 @@ export interface WorkerSeed {
 	readonly routing: RoutingSeed;
 	readonly limiter: LimiterMemory;
 	/** Where limits are shared with other replicas. */
-	readonly leases?: LeaseMemory | undefined;
+	readonly fleet?: FleetMemory | undefined;
 	readonly concurrency: ConcurrencyMemory;
 	/** Of the process: keys tenants by a hash that nobody outside can foretell. */
 	readonly tenantSecret: Uint8Array;

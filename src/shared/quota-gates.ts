@@ -67,10 +67,7 @@ function count(
 	report: RateLimitFields | undefined,
 ): boolean {
 	if (!limiter.admit(key, now, rate)) return false;
-	if (report !== undefined) {
-		limiter.tellLeft(rate);
-		report.admitted(policy, rate, limiter.bucket);
-	}
+	report?.admitted(policy, rate, limiter.bucket);
 	return true;
 }
 

@@ -1,6 +1,6 @@
 import { HANDSHAKE_REFUSALS, type HandshakeRefusal } from './handshake-refusals.ts';
 import { HISTOGRAM_BYTES, Histogram } from './histogram.ts';
-import { ROUTE_STATS_BYTES, RouteStats } from './route-stats.ts';
+import { CLIENT_PROTOCOLS, type ClientProtocol, ROUTE_STATS_BYTES, RouteStats } from './route-stats.ts';
 import { TRANSITION_CELLS, TransitionCounts } from './transition-counts.ts';
 
 /**
@@ -118,6 +118,7 @@ const CELL = {
 		http2StreamErrors: HTTP2_STREAM_ERROR_REASONS,
 		handshakesTls12: TLS_GROUPS,
 		handshakesTls13: TLS_GROUPS,
+		readsDelayed: CLIENT_PROTOCOLS,
 	}),
 } as const;
 const WORKER_CELLS = CELL.end;
@@ -171,6 +172,11 @@ export class WorkerStats {
 
 	connectionEnded(reason: ConnectionEnd): void {
 		this.cells[CELL.connectionEnds + CONNECTION_ENDS.indexOf(reason)]! += 1;
+	}
+
+	/** A connection had to wait for its share. */
+	readDelayed(protocol: ClientProtocol): void {
+		this.cells[CELL.readsDelayed + CLIENT_PROTOCOLS.indexOf(protocol)]! += 1;
 	}
 
 	accessLineDropped(): void {
@@ -243,6 +249,7 @@ export class WorkerStats {
 		handshakeRefusals: Map<HandshakeRefusal, number>;
 		connectionRefusals: Map<ConnectionRefusal, number>;
 		connectionEnds: Map<ConnectionEnd, number>;
+		readsDelayed: Map<ClientProtocol, number>;
 		accessLinesDropped: number;
 		spansDropped: number;
 		connections: Record<ConnectionProtocol, number>;
@@ -262,6 +269,7 @@ export class WorkerStats {
 			handshakeRefusals: named(HANDSHAKE_REFUSALS, c, CELL.handshakeRefusals),
 			connectionRefusals: named(CONNECTION_REFUSALS, c, CELL.connectionRefusals),
 			connectionEnds: named(CONNECTION_ENDS, c, CELL.connectionEnds),
+			readsDelayed: named(CLIENT_PROTOCOLS, c, CELL.readsDelayed),
 			accessLinesDropped: c[CELL.accessLinesDropped]!,
 			spansDropped: c[CELL.spansDropped]!,
 			connections: {
@@ -295,20 +303,20 @@ const HANDSHAKE_CELLS: Readonly<Record<TlsVersionName, number>> = {
 	'TLSv1.3': CELL.handshakesTls13,
 };
 
+/** Why a request was sent again: the failures of `UpstreamFailure` that allow it. In the order of the cells. */
+export const RETRY_REASONS = ['unreachable', 'stale', 'unanswered', 'broken'] as const;
+export type RetryReason = (typeof RETRY_REASONS)[number];
+
 /** Cells of a worker's region for one upstream. */
 const UPSTREAM_CELL = {
 	idle: 0,
 	active: 1,
 	retriesDenied: 2,
 	retries: 3,
-	transitions: 6,
-	answers: 6 + TRANSITION_CELLS,
+	transitions: 3 + RETRY_REASONS.length,
+	answers: 3 + RETRY_REASONS.length + TRANSITION_CELLS,
 } as const;
 const UPSTREAM_CELLS = UPSTREAM_CELL.answers + STATUSES;
-
-/** Why a request was sent again: the failures of `UpstreamFailure` that allow it. In the order of the cells. */
-export const RETRY_REASONS = ['unreachable', 'stale', 'unanswered'] as const;
-export type RetryReason = (typeof RETRY_REASONS)[number];
 
 export class UpstreamStats {
 	readonly cells: Float64Array;
@@ -330,8 +338,17 @@ export class UpstreamStats {
 
 	/** Answers of any status. */
 	get answersInAll(): number {
+		return this.#answersFrom(0);
+	}
+
+	/** Answers of 500 and above. */
+	get serverErrors(): number {
+		return this.#answersFrom(500);
+	}
+
+	#answersFrom(status: number): number {
 		let sum = 0;
-		for (let cell = UPSTREAM_CELL.answers; cell < UPSTREAM_CELLS; cell++) sum += this.cells[cell]!;
+		for (let cell = UPSTREAM_CELL.answers + status; cell < UPSTREAM_CELLS; cell++) sum += this.cells[cell]!;
 		return sum;
 	}
 

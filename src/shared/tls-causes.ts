@@ -26,7 +26,9 @@ function inWords(symbol: string): string {
 	return symbol.toLowerCase().replaceAll('_', ' ');
 }
 
-const UNTRUSTED = 'its certificate chains to no CA that is trusted here';
+/** What an `https://` upstream that speaks plain HTTP is called. */
+export const SPEAKS_NO_TLS = 'it does not speak TLS on this port';
+export const UNTRUSTED = 'its certificate chains to no CA that is trusted here';
 
 const WORDS = new Map([
 	['UNABLE_TO_GET_ISSUER_CERT', UNTRUSTED],
@@ -49,11 +51,15 @@ const WORDS = new Map([
 	['CA_MD_TOO_WEAK', 'a signature of its certificates is too weak'],
 	['ERR_TLS_CERT_ALTNAME_INVALID', 'its certificate is for another name'],
 	['ERR_TLS_CERT_ALTNAME_FORMAT', 'its certificate is for another name'],
+	[
+		'ERR_TLS_CERT_SHORT_WILDCARD',
+		'its certificate has a wildcard with a single label behind it, which counts for no name',
+	],
 	['ERR_TLS_ALPN', 'it has chosen another protocol than HTTP/1.1'],
 	['ERR_TLS_CLOSED', 'closed within the TLS handshake'],
-	['ERR_SSL_WRONG_VERSION_NUMBER', 'it does not speak TLS on this port'],
-	['ERR_SSL_PACKET_LENGTH_TOO_LONG', 'it does not speak TLS on this port'],
-	['ERR_SSL_HTTP_REQUEST', 'it does not speak TLS on this port'],
+	['ERR_SSL_WRONG_VERSION_NUMBER', SPEAKS_NO_TLS],
+	['ERR_SSL_PACKET_LENGTH_TOO_LONG', SPEAKS_NO_TLS],
+	['ERR_SSL_HTTP_REQUEST', SPEAKS_NO_TLS],
 	['ERR_SSL_UNSUPPORTED_PROTOCOL', 'it speaks no version of TLS that is allowed here'],
 	['ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION', 'it speaks no version of TLS that is allowed here'],
 ]);

@@ -5,7 +5,7 @@ import type { TlsMaterial } from './messages.ts';
 import { secureContextOptions } from './tls-options.ts';
 
 /**
- * Judges the PEM texts of a TLS identity and its CA bundle before any listener sees them (decisions "TLS"). Nothing of
+ * Judges the PEM texts of a TLS identity and its CA bundle before any listener sees them. Nothing of
  * their content ever gets into a message: names, positions and remedies only.
  */
 
@@ -19,6 +19,8 @@ export type TlsNames = Readonly<Record<TlsText, string>>;
 export interface TlsFinding {
 	readonly of: TlsText;
 	readonly message: string;
+	/** Of a warning: peers refuse the certificate. */
+	readonly failsCheck?: true;
 }
 
 export interface TlsJudgement {
@@ -51,6 +53,8 @@ export interface TlsRole {
 	readonly purpose: string;
 	/** Whose certificates the CAs of the bundle issue. */
 	readonly peers: string;
+	/** Whether peers look for a name in the certificate. */
+	readonly needsName: boolean;
 	/** Whether none of the three texts may be missing. */
 	readonly needsAll: boolean;
 	readonly contextOptions: (material: Partial<TlsMaterial>) => SecureContextOptions;
@@ -63,6 +67,7 @@ const SERVER: TlsRole = {
 	refusers: 'clients',
 	purpose: 'servers',
 	peers: 'the clients',
+	needsName: true,
 	needsAll: true,
 	contextOptions: (material) => secureContextOptions(material as TlsMaterial),
 };
@@ -90,7 +95,7 @@ export function judgeTlsMaterial(
 	const isComplete = !role.needsAll || (chain && key && bundle);
 	if (isComplete && problems.length === 0) problems.push(...policyProblems(role.contextOptions(material), chain ?? []));
 	const warnings = [
-		...(chain ? chainWarnings(chain, now, role) : []).map((message) => ({ of: 'cert', message }) as const),
+		...(chain ? chainWarnings(chain, now, role) : []).map((finding) => ({ of: 'cert', ...finding }) as const),
 		...(bundle ? bundleWarnings(bundle, material.ca!, now) : []).map((message) => ({ of: 'ca', message }) as const),
 	];
 	return { problems, warnings };
@@ -168,10 +173,13 @@ function strength({ publicKey }: X509Certificate): number {
 function chainWarnings(
 	chain: readonly X509Certificate[],
 	now: Date,
-	{ usage, usageName, refusers, purpose }: TlsRole,
-): string[] {
-	const warnings = chain.flatMap((certificate, i) => validityWarning(certificate, i === 0 ? 'the leaf' : nth(i), now));
-	const [leaf] = chain;
+	{ usage, usageName, refusers, purpose, needsName }: TlsRole,
+): Omit<TlsFinding, 'of'>[] {
+	const [leaf, ...issuers] = chain;
+	const warnings = issuers.flatMap((certificate, i) => validityWarning(certificate, nth(i + 1), now));
+	if (needsName && leaf!.subjectAltName === undefined) {
+		warnings.push('the leaf has no subject alternative name, and clients look at nothing else; issue it for its names');
+	}
 	// Node calls the extended key usages so. Without the extension a certificate may be used for anything.
 	if (leaf!.keyUsage !== undefined && !leaf!.keyUsage.includes(usage)) {
 		warnings.push(
@@ -182,7 +190,11 @@ function chainWarnings(
 	if (stray !== -1) {
 		warnings.push(`${nth(stray)} did not issue the one before it; give the leaf, then each issuer in turn`);
 	}
-	return warnings;
+	const failsCheck = needsName && leaf!.validToDate < now ? ({ failsCheck: true } as const) : {};
+	return [
+		...validityWarning(leaf!, 'the leaf', now).map((message) => ({ message, ...failsCheck })),
+		...warnings.map((message) => ({ message })),
+	];
 }
 
 function bundleWarnings(bundle: readonly X509Certificate[], pem: string, now: Date): string[] {

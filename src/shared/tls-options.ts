@@ -1,4 +1,4 @@
-import { constants } from 'node:crypto';
+import { constants, X509Certificate } from 'node:crypto';
 import {
 	createSecureContext,
 	type SecureContext,
@@ -6,10 +6,11 @@ import {
 	type Server,
 	type TlsOptions,
 } from 'node:tls';
+import type { ClientBundle } from '../identity/possible-chains.ts';
 import { authoritiesOf } from './certificates.ts';
 import type { TlsMaterial } from './messages.ts';
 
-/** The settings of every mTLS listener of ours, the proxy's and the embedded one (specification 5, decisions "TLS"). */
+/** The settings of every mTLS listener of ours, the proxy's and the embedded one. */
 
 /** What a reload exchanges. */
 export function secureContextOptions(material: TlsMaterial): SecureContextOptions {
@@ -51,17 +52,40 @@ export interface ListenerContexts {
 	readonly identity: SecureContext;
 	/** With the CAs that clients are judged by. */
 	readonly trust: SecureContext;
+	/** The same CAs, for what is asked of a chain beyond OpenSSL's verdict. */
+	readonly bundle: TrustedBundle;
+}
+
+/** The CAs of a listener, read when somebody first asks for them. */
+export class TrustedBundle implements ClientBundle {
+	readonly #pem: string;
+	#authorities: readonly X509Certificate[] | undefined;
+
+	constructor(pem: string) {
+		this.#pem = pem;
+	}
+
+	get authorities(): readonly X509Certificate[] {
+		this.#authorities ??= authoritiesOf(this.#pem).map((pem) => new X509Certificate(pem));
+		return this.#authorities;
+	}
+
+	isOf(pem: string): boolean {
+		return this.#pem === pem;
+	}
 }
 
 /**
  * The identity and the CAs of a listener. A chain may end at any CA of the bundle, also at one that another CA has issued
- * (specification 2.1): of its sisters, which trusting the root would let in, nobody has spoken.
+ *: of its sisters, which trusting the root would let in, nobody has spoken.
  *
+ * @param before those that they replace: a bundle that has not changed is the same object, as connections keep it.
  * @throws the error of OpenSSL where it refuses the material.
  */
-export function createListenerContexts(material: TlsMaterial): ListenerContexts {
+export function createListenerContexts(material: TlsMaterial, before?: ListenerContexts): ListenerContexts {
 	const options = secureContextOptions(material);
 	return {
+		bundle: before?.bundle.isOf(material.ca) ? before.bundle : new TrustedBundle(material.ca),
 		identity: createSecureContext({ ...options, ca: [] }),
 		trust: createSecureContext({ ...options, allowPartialTrustChain: true }),
 	};

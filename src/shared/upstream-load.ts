@@ -60,11 +60,25 @@ export class UpstreamLoad {
 	tryInc(limit: number): boolean {
 		const { ints, locks } = this.#views;
 		const lock = locks + this.#at;
-		while (Atomics.compareExchange(ints, lock, 0, this.#holder) !== 0);
+		this.#lock(lock);
 		const granted = this.total < limit;
 		if (granted) this.inc();
 		Atomics.store(ints, lock, 0);
 		return granted;
+	}
+
+	/** One of another worker's is this one's from now on: the total does not change. */
+	moveFrom(worker: number): void {
+		const { ints, locks, words, addresses } = this.#views;
+		const lock = locks + this.#at;
+		this.#lock(lock);
+		Atomics.sub(ints, words + worker * addresses + this.#at, 1);
+		this.inc();
+		Atomics.store(ints, lock, 0);
+	}
+
+	#lock(at: number): void {
+		while (Atomics.compareExchange(this.#views.ints, at, 0, this.#holder) !== 0);
 	}
 
 	dec(): void {

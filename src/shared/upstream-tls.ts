@@ -39,6 +39,7 @@ export const UPSTREAM_ROLE: TlsRole = {
 	refusers: 'upstreams',
 	purpose: 'clients',
 	peers: 'the upstream',
+	needsName: false,
 	needsAll: false,
 	contextOptions,
 };
@@ -78,5 +79,10 @@ function nameProblem(name: string, { raw }: PeerCertificate): Error | undefined 
 			? certificate.checkHost(name, { subject: 'never', partialWildcards: false })
 			: certificate.checkIP(name);
 	if (found !== undefined) return undefined;
+	// RFC 9525 section 6.3 leaves it to the client, and OpenSSL takes no wildcard in front of a single label: `*.com` would be anybody's.
+	const [, parent = ''] = /^[^.]+\.([^.]+)$/.exec(name) ?? [];
+	if (parent !== '' && certificate.subjectAltName?.split(', ').includes(`DNS:*.${parent}`)) {
+		return Object.assign(new Error('wildcard of one label'), { code: 'ERR_TLS_CERT_SHORT_WILDCARD' });
+	}
 	return Object.assign(new Error('certificate of another name'), { code: 'ERR_TLS_CERT_ALTNAME_INVALID' });
 }

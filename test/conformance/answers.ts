@@ -1,4 +1,4 @@
-/** The gate's own answers (specification 4.4, decisions "Bodies of the proxy's own answers"). */
+/** The gate's own answers. */
 import assert from 'node:assert/strict';
 import { type Answer, h1Raw, type Target } from '../fixtures/clients.ts';
 

@@ -1,4 +1,4 @@
-/** Acceptance cases 45 to 51: tokens that every place of the gate refuses. */
+/** Tokens that the gate refuses in each of its places: the proxy and every adapter. */
 import { constants, createHmac, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { mintToken, signToken, type TokenClaims, type TokenKey } from '../../src/cli/demo/tokens.ts';
 

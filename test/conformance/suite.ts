@@ -1,4 +1,4 @@
-/** What the gate promises (specification 4.4 and 5, decisions "JWT" and "Rate limit"), wherever it stands. */
+/** What the gate promises, wherever it stands. */
 import assert from 'node:assert/strict';
 import { generateKeyPairSync, type KeyObject, X509Certificate } from 'node:crypto';
 import { describe, test } from 'node:test';
@@ -10,7 +10,7 @@ import { hostileTokens } from './hostile-tokens.ts';
 import { ask, type RunningGate, start } from './running-gate.ts';
 import type { GateSettings, Subject } from './subject.ts';
 
-/** Acceptance cases 45 to 54 but for 53 (which nobody can see from outside), the limiter, and the answers themselves. */
+/** What every place of the gate has to do: hostile tokens, the limiter, and the responses themselves. */
 export function addTests(subject: Subject): void {
 	for (const protocol of subject.protocols) {
 		const run = (settings?: Partial<GateSettings>) => start(subject, protocol, settings);

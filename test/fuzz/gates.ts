@@ -1,7 +1,7 @@
 /**
  * The property tests of the gates and of what they keep in shared memory, over and over with other seeds: path and routes
  * against naive models, tokens against jose, buckets against exact arithmetic and over threads, breakers against the table
- * of the specification, heads against the header contract, PROXY headers against an encoder. A property that is added there is fuzzed here.
+ * of the decided rules, heads against the header contract, PROXY headers against an encoder. A property that is added there is fuzzed here.
  */
 import { spawn } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';

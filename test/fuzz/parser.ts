@@ -88,7 +88,7 @@ export async function checkResponse(input: ResponseCase, random?: Random): Promi
 
 	const wanted = readWholeResponse(input);
 	if (!isDeepStrictEqual(meaningOf(ours), wanted && { ...wanted, fields: returnedByTheContract(wanted.fields) })) {
-		throw found(`the decisions read it as ${JSON.stringify(wanted)}`);
+		throw found(`the model reads it as ${JSON.stringify(wanted)}`);
 	}
 
 	const outcomes: string[] = [];

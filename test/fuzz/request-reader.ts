@@ -57,11 +57,11 @@ export async function checkRequests(input: RequestsCase, random?: Random): Promi
 	}
 	const wanted = readByTheDecisions(text);
 	if (!isDeepStrictEqual(ours.requests, wanted.requests)) {
-		throw found(`the decisions read it as ${JSON.stringify(wanted)}`);
+		throw found(`the model reads it as ${JSON.stringify(wanted)}`);
 	}
 	// What has not come whole may be refused early, or not yet.
 	if (wanted.end === 'malformed head' ? !ours.refused : ours.refused && wanted.end !== 'broken') {
-		throw found(`the decisions find at its end: ${wanted.end}`);
+		throw found(`the model finds at its end: ${wanted.end}`);
 	}
 	const theirs = await readByLlhttp(text);
 	// Other methods are read here and refused by their gate; llhttp ends the connection.

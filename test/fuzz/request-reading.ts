@@ -1,5 +1,5 @@
 import { METHODS } from 'node:http';
-import { refusedByTheDecisions } from '../models/path-decisions.ts';
+import { refusedByTheModel } from '../models/path-gate.ts';
 import { readChunks, readFields, valuesOf } from './response-reading.ts';
 import type { Field } from './responses.ts';
 
@@ -30,7 +30,7 @@ export interface SentRequests {
 }
 
 /**
- * What a client has sent over HTTP/1.1, read straight down by RFC 9112 and the decisions "HTTP", on the whole text and
+ * What a client has sent over HTTP/1.1, read straight down by RFC 9112 and the stricter rules of docs/security.md, on the whole text and
  * strictly. What this reader does not find, the upstream must never see.
  */
 export function readRequests(text: string): SentRequests {
@@ -151,7 +151,7 @@ export function mayPass(
 	prefixes: readonly string[],
 	maxBody: number,
 ): boolean {
-	if (refusedByTheDecisions(target)) return false;
+	if (refusedByTheModel(target)) return false;
 	const path = target.split('?', 1)[0]!;
 	if (!prefixes.some((prefix) => path === prefix || path.startsWith(`${prefix}/`))) return false;
 	if (!METHODS.includes(method) || method === 'CONNECT' || method === 'TRACE') return false;

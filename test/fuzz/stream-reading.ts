@@ -32,7 +32,7 @@ interface Stream {
 const MAX_FRAME = 16_384;
 
 /**
- * What a client has sent over HTTP/2, read by RFC 9113 and the decisions "HTTP", strictly. What this reader does not find,
+ * What a client has sent over HTTP/2, read by RFC 9113 and the stricter rules of docs/security.md. What this reader does not find,
  * the upstream must never see.
  */
 export function readStreams(bytes: string): SentStreams {
@@ -206,7 +206,7 @@ function unpadded(flags: number, payload: string): string {
 const PSEUDO = [':method', ':path', ':scheme', ':authority'];
 const FORBIDDEN = ['connection', 'transfer-encoding', 'keep-alive', 'proxy-connection', 'upgrade'];
 
-/** RFC 9113 sections 8.2 and 8.3, decisions "HTTP". `undefined`: a malformed request, which nobody must see. */
+/** RFC 9113 sections 8.2 and 8.3. `undefined`: a malformed request, which nobody must see. */
 function asRequest({ fields, body, ended, reset, malformed }: Stream): SentRequest | undefined {
 	const firstRegular = fields.findIndex(([name]) => !name.startsWith(':'));
 	const regular = firstRegular === -1 ? [] : fields.slice(firstRegular);

@@ -6,6 +6,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Identity } from './attack-identity.ts';
 import { ATTACKS, Attacker } from './attacks.ts';
+import { UNCAPPED } from './floods.ts';
 
 /** What the parent asks for. `serve` is answered with the upstream's port, `stop` with what the attackers have got. */
 export type AttackOrder =
@@ -34,7 +35,7 @@ process.on('message', (order: AttackOrder) => {
 	}
 	if ('attack' in order) {
 		attacker = new Attacker(order.identity);
-		stop = ATTACKS.find(({ name }) => name === order.attack)!.start(attacker);
+		stop = [...ATTACKS, ...UNCAPPED].find(({ name }) => name === order.attack)!.start(attacker);
 		return;
 	}
 	stop?.();

@@ -2,7 +2,11 @@
  * Victims at a steady rate, while attackers do their worst at a stated rate: what that does to the victims' latency, and what
  * is left of it afterwards in memory and descriptors.
  *
- *   npm run attack -- [--seconds 4] [--rounds 3] [--only NAME] [--mode collected|streaming] [--think 5] [--allowed 2]
+ *   npm run attack -- [--seconds 4] [--rounds 3] [--only REGEX] [--mode collected|streaming] [--think 5] [--allowed 2]
+ *     [--certificate own|victims]
+ *
+ * Attackers have a certificate of their own, or with `--certificate victims` that of the victims. Floods (`floods.ts`) have no
+ * rate, and come with 1, 4, 16 and 64 connections: `--only '× 16$'`.
  *
  * The victims' upstream takes `--think` ms for each answer, as quick ones do. With 0 there is nothing left in a calm
  * moment but half a millisecond of the proxy and the loopback interface, and its double says little to anybody.
@@ -21,13 +25,14 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { INSPECTABLE, WorkerInspector } from '../fixtures/inspect-workers.ts';
-import { temporaryFolder, testPki } from '../fixtures/pki.ts';
+import { type ClientCert, temporaryFolder, testPki } from '../fixtures/pki.ts';
 import { type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { until, within } from '../fixtures/wait.ts';
 import type { AttackOrder } from './attack-attackers.ts';
 import type { Identity } from './attack-identity.ts';
 import type { VictimsOrder, Window } from './attack-victims.ts';
 import { ATTACKS, type Attack } from './attacks.ts';
+import { UNCAPPED } from './floods.ts';
 import { complaints, GIVES_MEMORY_BACK, type ProcessLeft, processLeft } from './leftovers.ts';
 import { table } from './table.ts';
 
@@ -39,6 +44,7 @@ const { values } = parseArgs({
 		mode: { type: 'string', default: 'collected' },
 		think: { type: 'string', default: '5' },
 		allowed: { type: 'string', default: '2' },
+		certificate: { type: 'string', default: 'own' },
 	},
 });
 const windowMs = Number(values.seconds) * 1000;
@@ -78,9 +84,11 @@ await using proxy = await startProxy({
 });
 const inspector = await WorkerInspector.attach(proxy, 1);
 const pinned = separateCores(proxy);
-const identity = await createIdentity(proxy);
+const pki = await testPki();
+const victimsIdentity = createIdentity(proxy, pki.clients.valid);
+const identity = values.certificate === 'own' ? createIdentity(proxy, await pki.issueClient()) : victimsIdentity;
 const urgent = favour([proxy.pid, process.pid, victims.pid!], attackers.pid!);
-await ask<Window>(victims, { start: identity, perSecond: VICTIMS_PER_SECOND });
+await ask<Window>(victims, { start: victimsIdentity, perSecond: VICTIMS_PER_SECOND });
 // Code that is still being compiled is nobody's usual latency.
 await measure(5000);
 
@@ -88,7 +96,7 @@ console.log(
 	`${values.mode}, 1 worker, ${pinned}${urgent}; ${VICTIMS_PER_SECOND} victims' requests/s over h1 and h2, ` +
 		`answered in ${values.think} ms, ${values.rounds} rounds of ${values.seconds} s`,
 );
-const attacks = ATTACKS.filter(({ name }) => name.includes(values.only));
+const attacks = [...ATTACKS, ...UNCAPPED].filter(({ name }) => new RegExp(values.only).test(name));
 // Once without looking: what heap and pools grow to the first time, they keep, and it is no leak.
 for (const { name } of attacks) await attackFor(2000, name);
 const start = await lookInside();
@@ -96,7 +104,7 @@ const rows = [];
 for (const attack of attacks) rows.push(await underAttack(attack));
 console.log(
 	table(
-		['attack', 'rate', 'calm p50', 'p99, ms', 'attacked p50', 'p99, ms', 'ratio', 'peak MiB', 'attackers got'],
+		['attack', 'rate', 'calm p50', 'p99, ms', 'attacked p50', 'p99, ms', 'ratio', 'lost', 'peak MiB', 'attackers got'],
 		rows,
 	),
 );
@@ -126,7 +134,9 @@ async function underAttack({ name, rate }: Attack): Promise<(string | number)[]>
 		seen = await attackFor(windowMs, name, attacked);
 	}
 	clearInterval(watch);
+	let lost = 0;
 	for (const { failed, failures } of [...calm, ...attacked]) {
+		lost += failed;
 		if (failed > 0) problems.push(`${name}: ${failed} victims were not served: ${failures.join('; ')}`);
 	}
 	const ratio = median(attacked, 'p99') / median(calm, 'p99');
@@ -134,7 +144,10 @@ async function underAttack({ name, rate }: Attack): Promise<(string | number)[]>
 	if (peak > start.memory + BUDGET_BYTES + OVERHEAD_BYTES) problems.push(`${name}: ${mebibytes(peak)} MiB of memory`);
 	const figures = [median(calm, 'p50'), median(calm, 'p99'), median(attacked, 'p50'), median(attacked, 'p99'), ratio];
 	const got = Object.entries(seen).map(([what, count]) => `${what} ${count}`);
-	return [name, rate, ...figures.map((figure) => figure.toFixed(2)), mebibytes(peak), got.join(', ')];
+	const row = [name, rate, ...figures.map((figure) => figure.toFixed(2)), lost, mebibytes(peak), got.join(', ')];
+	// A run takes long: what is known so far is worth seeing.
+	console.log(row.join(' | '));
+	return row;
 }
 
 /** Everything that the attacks have taken must come back. */
@@ -251,9 +264,7 @@ function favour(measured: readonly number[], attackers: number): string {
 	}
 }
 
-async function createIdentity({ port }: ProxyProcess): Promise<Identity> {
-	const pki = await testPki();
-	const { certPem, keyPem } = pki.clients.valid;
+function createIdentity({ port }: ProxyProcess, { certPem, keyPem }: ClientCert): Identity {
 	const tokens = Array.from({ length: 50 }, (_, i) => pki.token(`tenant-${i}`));
 	return { port, caPem: pki.ca.certPem, certPem, keyPem, tokens };
 }

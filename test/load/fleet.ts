@@ -27,7 +27,7 @@ const rps = Number(values.rps);
 const plan: FleetPlan = {
 	replicas: Number(values.replicas),
 	tenants: Number(values.tenants),
-	limit: { rps, burst: rps },
+	limit: { rps, burst: rps, replicas: Number(values.replicas) },
 	// All the rest takes two minutes.
 	calmSeconds: Math.max(11, (Number(values.minutes) * 60 - 120) / 4),
 	awaySeconds: 4,

@@ -1,123 +1,221 @@
-import type { LeaseAnswer, LeaseBatch } from '../../src/control/store/contract.ts';
-import { Leasing, TICK_MS } from '../../src/control/store/leasing.ts';
-import { LedgerStore } from '../../src/control/store/ledger.ts';
-import type { OnStoreFailure } from '../../src/control/store/standing.ts';
+import type { OnStoreFailure } from '../../src/config/config.ts';
+import type { Registry } from '../../src/control/store/contract.ts';
+import { type Call, INTERVAL_MS, Settlement } from '../../src/control/store/settlement.ts';
+import type { RequestSlots } from '../../src/gates/quota.ts';
 import { Rate } from '../../src/gates/tenant-limit.ts';
+import { ConcurrencyCounts, createConcurrencyMemory } from '../../src/shared/concurrency.ts';
 import { FleetLimiter } from '../../src/shared/fleet/fleet-limiter.ts';
-import { createLeaseMemory } from '../../src/shared/fleet/leases.ts';
+import { createSharedSlotsMemory } from '../../src/shared/fleet/shared-slots.ts';
+import { createSpendingMemory } from '../../src/shared/fleet/spending.ts';
+import { createStandingMemory } from '../../src/shared/fleet/standing.ts';
 import { createLimiterMemory } from '../../src/shared/limiter.ts';
+import { Ledger } from './ledger.ts';
 
 /**
  * Replicas, a store and a network between them, in fake time that moves by milliseconds. The code is the proxy's own, but for the
- * store (`LedgerStore`) and the network.
+ * store (`Ledger`) and the network.
  */
 export interface FleetOptions {
 	readonly replicas: number;
-	readonly tenants: number;
+	readonly tenants?: number;
 	readonly rps: number;
 	readonly burst: number;
-	/** Places of each replica's tables, a power of two. */
-	readonly places?: number;
+	/** Requests at once. */
+	readonly concurrency?: number;
+	/** Slots of each replica's limiter. */
+	readonly slots?: number;
 	readonly onFailure?: OnStoreFailure;
+	readonly cluster?: boolean;
 	/** Milliseconds from a replica to the store, or back; `undefined`: lost. */
 	readonly latency?: (now: number, replica: number) => number | undefined;
+	/** Whether the store refuses what it gets for this shard. */
+	readonly refuses?: (now: number, shard: number) => boolean;
 	/** What a replica makes of no answer, ms. */
 	readonly timeoutMs?: number;
 	/** The store's own time at a moment of the fleet's, microseconds. */
 	readonly storeMicros?: (now: number) => number;
-	/** What becomes of an answer on its way. */
-	readonly distort?: (answer: LeaseAnswer, batch: LeaseBatch, now: number) => LeaseAnswer;
+	/** Whether a replica's main thread gets no turn. */
+	readonly isStalled?: (now: number, replica: number) => boolean;
 }
 
 const SECRET = new Uint8Array(32);
-/** Of 100 ms. */
-const BUCKET_MS = 100;
+const PLACES = 64;
 
 export class Fleet {
-	readonly store = new LedgerStore();
+	readonly ledger = new Ledger();
 	now = 1_000;
 	readonly #options: Required<FleetOptions>;
-	readonly #rate: Rate;
-	readonly #keys: bigint[];
+	readonly rate: Rate;
+	readonly keys: readonly bigint[];
 	readonly #replicas: Replica[];
 	readonly #events = new Map<number, (() => void)[]>();
-	/** By tenant, in steps of `BUCKET_MS` since the start. */
+	/** By tenant and millisecond since the start. */
 	readonly #admitted: number[][];
-	readonly #asked: number[][];
-	/** Batches sent, and calls in them. */
-	batches = 0;
+	readonly #asked: number[];
+	/** Calls sent, keys in them, and times at which any were sent to a shard. */
 	calls = 0;
+	keysSent = 0;
+	trips = 0;
 
 	constructor(options: FleetOptions) {
 		this.#options = {
-			places: 1024,
+			tenants: 1,
+			concurrency: 1,
+			slots: 64,
 			onFailure: 'share',
+			cluster: false,
 			latency: () => 1,
-			timeoutMs: 250,
+			refuses: () => false,
+			timeoutMs: 500,
 			storeMicros: (now) => (1_700_000_000_000 + now) * 1000,
-			distort: (answer) => answer,
+			isStalled: () => false,
 			...options,
 		};
 		const { replicas, tenants, rps, burst } = this.#options;
-		this.#rate = new Rate(rps, burst);
-		this.#keys = Array.from({ length: tenants }, (_, i) => spread(i));
+		this.rate = new Rate(rps, burst);
+		this.keys = Array.from({ length: tenants }, (_, i) => spread(i));
 		this.#replicas = Array.from({ length: replicas }, (_, index) => this.#replica(index));
-		this.#admitted = Array.from({ length: tenants }, () => []);
-		this.#asked = Array.from({ length: tenants }, () => []);
+		this.#admitted = this.keys.map(() => []);
+		this.#asked = this.keys.map(() => 0);
 	}
 
 	#replica(index: number): Replica {
-		const { places, onFailure, replicas } = this.#options;
-		const leases = createLeaseMemory(places);
-		const limiter = new FleetLimiter(createLimiterMemory(SECRET, 4 * places), 0, leases);
-		const leasing = new Leasing({
-			replica: index.toString(16).padStart(16, '0'),
-			leases,
-			concurrency: undefined,
-			onFailure,
-			expected: replicas,
-			now: this.now,
-		});
-		return { limiter, leasing, index };
+		const { slots, onFailure, cluster, replicas, concurrency } = this.#options;
+		const limiter = createLimiterMemory(SECRET, slots);
+		const fleet = { spending: createSpendingMemory(limiter), standing: createStandingMemory() };
+		const memory = { ...createConcurrencyMemory(1, PLACES), shared: createSharedSlotsMemory(PLACES, fleet.standing) };
+		const counts = new ConcurrencyCounts(memory, 0);
+		const key = this.keys[0]!;
+		return {
+			name: index.toString(16).padStart(16, '0'),
+			index,
+			limiter: new FleetLimiter(limiter, 0, fleet),
+			slots: counts.slots(key, concurrency),
+			settlement: new Settlement({
+				...{ limiter, fleet, concurrency: memory, onFailure, cluster },
+				...{ expected: replicas, now: this.now },
+			}),
+		};
 	}
 
 	/** Lets time pass. @param requests of each millisecond: calls `ask`. */
-	run(ms: number, requests: (now: number) => void): void {
+	run(ms: number, requests: (now: number) => void = () => {}): void {
+		const { isStalled } = this.#options;
 		for (const end = this.now + ms; this.now < end; this.now++) {
+			// A loop that was held up runs its timers before it reads what has come meanwhile.
+			for (const replica of this.#replicas) {
+				if (!replica.isLate || isStalled(this.now, replica.index)) continue;
+				replica.isLate = false;
+				this.#tick(replica);
+			}
 			for (const event of this.#take()) event();
 			for (const replica of this.#replicas) {
 				// Replicas do not tick together.
-				if ((this.now + replica.index * 7) % TICK_MS !== 0) continue;
-				for (const batch of replica.leasing.tick(this.now)) this.#send(replica, batch);
+				if ((this.now + replica.index * 67) % INTERVAL_MS !== 0) continue;
+				if (isStalled(this.now, replica.index)) replica.isLate = true;
+				else this.#tick(replica);
 			}
 			requests(this.now);
 		}
 	}
 
-	/** One request. */
+	/** One request of a tenant. */
 	ask(tenant: number, replica: number): boolean {
-		const bucket = Math.floor(this.now / BUCKET_MS);
-		add(this.#asked[tenant]!, bucket);
-		const isAdmitted = this.#replicas[replica]!.limiter.admit(this.#keys[tenant]!, this.now, this.#rate);
-		if (isAdmitted) add(this.#admitted[tenant]!, bucket);
+		this.#asked[tenant]!++;
+		const isAdmitted = this.#replicas[replica]!.limiter.admit(this.keys[tenant]!, this.now, this.rate);
+		const admitted = this.#admitted[tenant]!;
+		if (isAdmitted) admitted[this.now] = (admitted[this.now] ?? 0) + 1;
 		return isAdmitted;
 	}
 
-	leasing(replica: number): Leasing {
-		return this.#replicas[replica]!.leasing;
+	settlement(replica: number): Settlement {
+		return this.#replicas[replica]!.settlement;
 	}
 
-	/** The most that a tenant was admitted in any 10 s since `from`, by steps of `BUCKET_MS`. */
-	mostIn10s(tenant: number, from = 0): number {
-		return mostIn(this.#admitted[tenant]!, 10_000 / BUCKET_MS, Math.floor(from / BUCKET_MS));
+	/** Of the first tenant. */
+	slots(replica: number): RequestSlots {
+		return this.#replicas[replica]!.slots;
 	}
 
-	admitted(tenant: number, from = 0, to = this.now): number {
-		return sum(this.#admitted[tenant]!, from, to);
+	/** The most by which a tenant was admitted more in any window than its rate gives in it, in requests. */
+	mostBeyondRate(tenant: number, from = 0): number {
+		const admitted = this.#admitted[tenant]!;
+		let level = 0;
+		let most = 0;
+		for (let at = from; at < this.now; at++) {
+			level = Math.max(0, level - this.#options.rps / 1000) + (admitted[at] ?? 0);
+			most = Math.max(most, level);
+		}
+		return most;
 	}
 
-	asked(tenant: number, from = 0, to = this.now): number {
-		return sum(this.#asked[tenant]!, from, to);
+	admitted(tenant: number, from = 0): number {
+		return this.#admitted[tenant]!.slice(from).reduce((sum, count) => sum + (count ?? 0), 0);
+	}
+
+	asked(tenant: number): number {
+		return this.#asked[tenant]!;
+	}
+
+	#tick(replica: Replica): void {
+		const { settlement, index } = replica;
+		const { calls, register } = settlement.tick(this.now);
+		this.trips += new Set(calls.map(({ shard }) => shard)).size;
+		for (const call of calls) this.#send(replica, call);
+		if (!register) return;
+		this.#carry(
+			index,
+			0,
+			() => this.ledger.register(replica.name, false, settlement.delayMs, this.#micros),
+			(registry: Registry) => settlement.registered(registry, this.now),
+			() => settlement.notRegistered(this.now),
+		);
+	}
+
+	#send({ settlement, name, index }: Replica, call: Call): void {
+		this.calls++;
+		this.keysSent += call.spendings.length + call.reports.length;
+		this.#carry(
+			index,
+			call.shard,
+			() =>
+				call.spendings.length > 0
+					? this.ledger.settle(call.spendings, this.#micros)
+					: this.ledger.report(name, call.reports, this.#micros),
+			(answers) => settlement.answered(call, answers, this.now),
+			(isKnown) => settlement.failed(call, isKnown, this.now),
+		);
+	}
+
+	get #micros(): number {
+		return this.#options.storeMicros(this.now);
+	}
+
+	#carry<T>(
+		replica: number,
+		shard: number,
+		run: () => T,
+		answered: (answer: T) => void,
+		failed: (isKnown: boolean) => void,
+	): void {
+		const { latency, timeoutMs, refuses, isStalled } = this.#options;
+		let isOver = false;
+		const end = (finish: () => void) => {
+			if (isStalled(this.now, replica)) return void this.#at(this.now + 1, () => end(finish));
+			if (isOver) return;
+			isOver = true;
+			finish();
+		};
+		this.#at(this.now + timeoutMs, () => end(() => failed(false)));
+		const there = latency(this.now, replica);
+		if (there === undefined) return;
+		this.#at(this.now + there, () => {
+			const isRefused = refuses(this.now, shard);
+			const answer = isRefused ? undefined : run();
+			const back = latency(this.now, replica);
+			if (back === undefined) return;
+			this.#at(this.now + back, () => end(() => (isRefused ? failed(true) : answered(answer!))));
+		});
 	}
 
 	#take(): (() => void)[] {
@@ -132,60 +230,19 @@ export class Fleet {
 		if (events === undefined) this.#events.set(at, [event]);
 		else events.push(event);
 	}
-
-	#send({ leasing, index }: Replica, batch: LeaseBatch): void {
-		const { latency, timeoutMs, storeMicros, distort } = this.#options;
-		this.batches++;
-		this.calls += batch.calls.length;
-		let isOver = false;
-		this.#at(this.now + timeoutMs, () => {
-			if (isOver) return;
-			isOver = true;
-			leasing.failed(batch, 'no answer', this.now);
-		});
-		const there = latency(this.now, index);
-		if (there === undefined) return;
-		this.#at(this.now + there, () => {
-			const answer = distort(this.store.lease(batch, storeMicros(this.now)), batch, this.now);
-			const back = latency(this.now, index);
-			if (back === undefined) return;
-			this.#at(this.now + back, () => {
-				if (isOver) return;
-				isOver = true;
-				leasing.answered(batch, answer, this.now);
-			});
-		});
-	}
 }
 
 interface Replica {
-	readonly limiter: FleetLimiter;
-	readonly leasing: Leasing;
+	readonly name: string;
 	readonly index: number;
+	readonly limiter: FleetLimiter;
+	readonly slots: RequestSlots;
+	readonly settlement: Settlement;
+	/** It should have had its turn. */
+	isLate?: boolean;
 }
 
 /** Numbers to keys that lie anywhere. */
 function spread(i: number): bigint {
 	return BigInt.asIntN(64, BigInt(i + 1) * 0x9e3779b97f4a7c15n);
-}
-
-function add(buckets: number[], bucket: number): void {
-	buckets[bucket] = (buckets[bucket] ?? 0) + 1;
-}
-
-function sum(buckets: readonly number[], from: number, to: number): number {
-	let sum = 0;
-	const end = Math.min(buckets.length, Math.ceil(to / BUCKET_MS));
-	for (let i = Math.floor(from / BUCKET_MS); i < end; i++) sum += buckets[i] ?? 0;
-	return sum;
-}
-
-function mostIn(buckets: readonly number[], window: number, from: number): number {
-	let most = 0;
-	let inWindow = 0;
-	for (let i = from; i < buckets.length; i++) {
-		inWindow += (buckets[i] ?? 0) - (i - window < from ? 0 : (buckets[i - window] ?? 0));
-		most = Math.max(most, inWindow);
-	}
-	return most;
 }

@@ -1,5 +1,5 @@
 /**
- * The header contract (specification 2.6, decisions "HTTP"), one rule a line: what of a message's fields is passed on.
+ * The header contract, one rule a line: what of a message's fields is passed on.
  * Says what the code says in other terms, and is in no hurry.
  */
 
@@ -15,6 +15,12 @@ export const OURS = [
 	'client-cert',
 	'client-cert-chain',
 	'x-forwarded-client-cert',
+	// In place of the path.
+	'script-name',
+	'path-info',
+	'x-script-name',
+	'x-original-url',
+	'x-rewrite-url',
 ];
 
 /** The client's, unless the route writes them itself. */

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
-import { PROTOCOLS, type Protocol } from '../fixtures/clients.ts';
+import { type Connection, connect, PROTOCOLS, type Protocol } from '../fixtures/clients.ts';
 import { type TestPki, testPki } from '../fixtures/pki.ts';
 import { type LogLine, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { type Exchange, startUpstream, type Upstream } from '../fixtures/upstream.ts';
@@ -135,6 +135,57 @@ describe('whole answers to many requests on one connection, with 1 MiB each way:
 			assert.deepEqual(posts, { answered: 40, failed: 0 });
 		});
 	}
+});
+
+describe('an upload that is answered before its end is told why:', () => {
+	/** Bytes, and whose token: `busy` has one request under way already, which is all that it may have. */
+	const UPLOADS: Record<number, [bytes: number, tenant: string | undefined]> = {
+		401: [20 << 20, undefined],
+		413: [20 << 20, 'calm'],
+		429: [20 << 20, 'busy'],
+		// Collected: beyond `max_buffered_bytes`. Streaming: the upstream says so as soon as it has the head.
+		503: [6 << 20, 'calm'],
+	};
+	let upstream: Upstream;
+	let proxy: ProxyProcess;
+	let holder: Connection;
+	before(async () => {
+		upstream = await startUpstream({
+			early: true,
+			script: (exchange) => {
+				if (exchange.request.target === '/held') return exchange.stall();
+				exchange.respond({ status: 503, body: 'not now' });
+			},
+		});
+		proxy = await startProxy({
+			config: { tenant_rps: 0 },
+			limits: { max_buffered_bytes: 1 << 20, upstream_timeout_secs: 600 },
+			tenants: [{ name: 'busy', concurrency: 1 }],
+			routes: [{ prefix: '/', upstream: upstream.url }],
+		});
+		holder = await connect('h2', proxy);
+		holder.request({ path: '/held', token: pki.token('busy') }).catch(() => {});
+		await upstream.until(({ requests }) => requests.length === 1, 'the held request');
+	});
+	after(async () => {
+		await holder.close();
+		await proxy[Symbol.asyncDispose]();
+		await upstream.close();
+	});
+
+	eachClient((client, protocol, path) => {
+		if (client.upload === undefined) return;
+		for (const [status, [bytes, tenant]] of Object.entries(UPLOADS)) {
+			test(`${client.name} over ${protocol} sees ${status}`, { skip: client.skip }, async () => {
+				const token = tenant === undefined ? 'none' : pki.token(tenant);
+				const reports = await client.upload!({ ...edgeOf(proxy, protocol, path), token }, bytes);
+				assert.deepEqual(
+					reports.map(({ digest, ...report }) => report),
+					[{ request: `POST ${path}/upload`, status: Number(status) }],
+				);
+			});
+		}
+	});
 });
 
 describe('a drain loses no request that is in flight:', { concurrency: 2 }, () => {

@@ -9,13 +9,21 @@ import { missingTools } from './tools.ts';
 const RPS = 20;
 /** Between two requests of the quickest tenant whose requests all meet one replica. */
 const PROMPT_MS = 50;
-const PLAN = { limit: { rps: RPS, burst: RPS }, awaySeconds: 1, logsAll: true } as const;
+const LIMIT = { rps: RPS, burst: RPS };
+const PLAN = { awaySeconds: 1, logsAll: true } as const;
 
 test('replicas share limits, whatever happens to their store', {
 	skip: missingTools('redis-server', 'haproxy'),
 }, async (t) => {
 	const say = (line: string) => t.diagnostic(line);
-	const outcome = await runFleet({ ...PLAN, replicas: 4, tenants: 12, calmSeconds: 5, say });
+	const outcome = await runFleet({
+		...PLAN,
+		limit: { ...LIMIT, replicas: 4 },
+		replicas: 4,
+		tenants: 12,
+		calmSeconds: 5,
+		say,
+	});
 	assertPromise(t, outcome);
 	// That it is 95 % is proved with a clock of its own (fleet.properties.test.ts). A machine on which the store seemed to be away, or
 	// answers come late, says nothing of it.
@@ -25,13 +33,14 @@ test('replicas share limits, whatever happens to their store', {
 		assert.ok(average >= 0.95 && least >= 0.9, `those that ask for ${asks} got ${average} of their due, one ${least}`);
 	}
 	for (const [protocol, { passed, seconds, refusal }] of Object.entries(outcome.limited)) {
-		const most = RPS + RPS * (seconds + 0.5);
+		const most = 4 * RPS + RPS * (seconds + 5);
 		assert.ok(passed <= most, `over ${protocol} ${passed} passed in ${seconds} s, more than ${most}`);
 		const { status, text, headers } = refusal;
 		assert.deepEqual([status, text], [429, 'rate limited']);
 		assert.match(String(headers['ratelimit-policy']), /^"tenant";q=20;w=1$/);
-		assert.match(String(headers.ratelimit), /^"tenant";r=0;t=1$/);
-		assert.equal(headers['retry-after'], '1');
+		// What was too much over all replicas is paid back first, so it may take longer than one period.
+		assert.match(String(headers.ratelimit), /^"tenant";r=0;t=[1-9]$/);
+		assert.match(String(headers['retry-after']), /^[1-9]$/);
 	}
 	const times = Object.entries(outcome.revokedAfterMs);
 	t.diagnostic(`revoked after ${times.map(([protocol, ms]) => `${Math.round(ms)} ms over ${protocol}`).join(', ')}`);
@@ -41,7 +50,10 @@ test('replicas share limits while Sentinel chooses another store', {
 	skip: missingTools('redis-server', 'redis-sentinel', 'haproxy'),
 }, async (t) => {
 	const say = (line: string) => t.diagnostic(line);
-	assertPromise(t, await runFailover({ ...PLAN, replicas: 2, tenants: 12, calmSeconds: 1, say }));
+	assertPromise(
+		t,
+		await runFailover({ ...PLAN, limit: { ...LIMIT, replicas: 2 }, replicas: 2, tenants: 12, calmSeconds: 1, say }),
+	);
 });
 
 /** What holds on any machine: no tenant gets too much, no request is lost, and everybody is known by his own address. */

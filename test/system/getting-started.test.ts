@@ -37,7 +37,7 @@ describe('pages that are typed', { skip: missing && `not installed: ${missing}` 
 		await typeBlocks(GETTING_STARTED, PORTS);
 	});
 
-	test("the README's worked example leads to the upstream's answer", async () => {
+	test("the worked example of docs/install.md leads to the upstream's answer", async () => {
 		const [config] = blocksIn(EXAMPLE.page).filter(({ language }) => language === 'toml');
 		await typeBlocks(
 			[

@@ -74,8 +74,11 @@ describe('HAProxy before the proxy', { skip: missingTools('haproxy') }, () => {
 			const failures = () => stage.proxy.logs.slice(from).filter(({ message }) => message === 'handshake failed');
 			if (way !== OF_THE_PAGE) await until(async () => (await looks()) >= looked + 2, 'health checks of the TLS port');
 			const told = ({ level, reason, peer, balancer }: LogLine) => [level, reason, peer, balancer].join();
-			for (const line of failures()) assert.equal(told(line), `debug,nothing sent,${BALANCER},${named}`);
-			assert.match(await haproxy.status(), UP);
+			// A connection that is reset before it is accepted has no address.
+			const expected = [`debug,nothing sent,${BALANCER},${named}`, 'debug,nothing sent,,'];
+			for (const line of failures()) assert.ok(expected.includes(told(line)), told(line));
+			// While a check is under way its outcome reads `* L7OK`.
+			await until(async () => UP.test(await haproxy.status()), 'the server to be up still');
 		});
 	}
 });

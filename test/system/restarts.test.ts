@@ -37,7 +37,7 @@ interface Moment {
 	readonly connection: 'used' | 'new';
 	readonly act?: (exchange: Exchange) => void;
 	/** Of `proxy_upstream_retries_total`, where the request is saved. */
-	readonly reason?: 'unreachable' | 'stale' | 'unanswered';
+	readonly reason?: 'unreachable' | 'stale' | 'unanswered' | 'broken';
 }
 
 const MOMENTS = {
@@ -59,6 +59,7 @@ const MOMENTS = {
 		words: 'in the middle of its answer',
 		connection: 'used',
 		act: (exchange) => exchange.truncate(10, { body: 'half' }),
+		reason: 'broken',
 	},
 	answered: {
 		words: 'behind its answer',
@@ -73,8 +74,6 @@ const MOMENTS = {
 const SAFE = ['GET', 'HEAD', 'OPTIONS'];
 const UNSAFE = ['POST', 'PUT', 'PATCH', 'DELETE'];
 const ALL = [...SAFE, ...UNSAFE];
-/** Whose answers have a body. */
-const NOT_HEAD = ALL.filter((method) => method !== 'HEAD');
 
 const ROWS: readonly Row[] = [
 	{ moment: 'before', methods: ALL, body: 'none', collected: 'saved', streaming: 'saved' },
@@ -86,8 +85,11 @@ const ROWS: readonly Row[] = [
 		{ moment, methods: UNSAFE, body: 'none', collected: '502', streaming: '502' },
 		{ moment, methods: UNSAFE, body: 'whole', collected: '502', streaming: '502' },
 	]),
-	{ moment: 'begun', methods: NOT_HEAD, body: 'none', collected: '502', streaming: 'broken off' },
-	{ moment: 'begun', methods: NOT_HEAD, body: 'whole', collected: '502', streaming: 'broken off' },
+	...(['none', 'whole'] as const).flatMap((body): Row[] => [
+		// The answer to a HEAD has no middle.
+		{ moment: 'begun', methods: ['GET', 'OPTIONS'], body, collected: 'saved', streaming: 'broken off' },
+		{ moment: 'begun', methods: UNSAFE, body, collected: '502', streaming: 'broken off' },
+	]),
 	{ moment: 'answered', methods: ALL, body: 'none', collected: 'answered', streaming: 'answered' },
 	{ moment: 'answered', methods: ALL, body: 'whole', collected: 'answered', streaming: 'answered' },
 ];
@@ -266,8 +268,7 @@ function tableOf(rows: readonly Row[]): string {
 }
 
 function inWords(methods: readonly string[]): string {
-	if (methods === ALL) return 'any';
-	return methods === NOT_HEAD ? 'any but `HEAD`' : methods.map((name) => `\`${name}\``).join(', ');
+	return methods === ALL ? 'any' : methods.map((name) => `\`${name}\``).join(', ');
 }
 
 /** Every address goes with what is under way there, and comes back, while nobody stops asking. */

@@ -1,6 +1,6 @@
 /**
- * The proxy's own answers byte for byte (specification 7, decisions "Bodies of the proxy's own answers"), and which of
- * them wins where several would do (decisions "Order of the gates").
+ * The proxy's own answers byte for byte, and which of
+ * them wins where several would do.
  */
 import { deepEqual, equal, match } from 'node:assert/strict';
 import { STATUS_CODES } from 'node:http';

@@ -1,4 +1,4 @@
-/** Specification 2.3, 5 and gate 2 of 4.1; acceptance cases 18 and 45 to 54. */
+/** Tokens: which are accepted, and what a refused one gets. */
 import { deepEqual, equal, match, notEqual, ok } from 'node:assert/strict';
 import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { writeFileSync } from 'node:fs';

@@ -1,13 +1,14 @@
-/** Gates 6 and 7 of specification 4.1, section 8, decisions "HTTP" (Expect); acceptance cases 25, 30, 64. */
+/** Request bodies: size, time, framing, and `Expect: 100-continue`. */
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { countedBytes, heldBody, inPieces } from '../fixtures/bodies.ts';
 import { connect, h1Raw, h2Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { CIRCUIT, type Lane, startEdge } from '../fixtures/edge.ts';
-import { dataFrame, ERROR_CODE, FRAME, headersFrame, rstStreamFrame } from '../fixtures/h2-frames.ts';
+import { dataFrame, ERROR_CODE, FLAG, FRAME, headersFrame, rstStreamFrame } from '../fixtures/h2-frames.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { testPki } from '../fixtures/pki.ts';
-import { BODY_MODE } from '../fixtures/proxy.ts';
+import { BODY_MODE, startProxy } from '../fixtures/proxy.ts';
+import { startUpstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 
 const LIMIT = 100_000;
@@ -292,12 +293,21 @@ describe('refusals of bodies that have not come', () => {
 		equal(await raw.untilClosed(), 'closed');
 	});
 
-	test('HTTP/2: 413 by the declared length comes without a byte of the body, and only the stream ends', async () => {
+	test('HTTP/2: 413 by the declared length comes without a byte of the body, which may still come and is dropped', async () => {
 		const { path } = edge.lane();
 		using raw = await h2Raw(proxy);
-		raw.send(headersFrame(1, postLines(path, ['content-length', String(LIMIT + 1)]), { endStream: false }));
-		await raw.frameOf(FRAME.DATA, 1);
-		equal(await raw.resetCode(1), ERROR_CODE.NO_ERROR);
+		const length = 10 * LIMIT;
+		raw.send(headersFrame(1, postLines(path, ['content-length', String(length)]), { endStream: false }));
+		equal((await raw.frameOf(FRAME.DATA, 1)).flags & FLAG.END_STREAM, FLAG.END_STREAM);
+		const window = () => {
+			const updates = raw.frames.filter(({ type, streamId }) => type === FRAME.WINDOW_UPDATE && streamId === 1);
+			return 65_535 + updates.reduce((sum, { payload }) => sum + payload.readUInt32BE(0), 0);
+		};
+		for (let sent = 0; sent < length; sent += 10_000) {
+			await until(() => window() >= sent + 10_000, 'the window to be opened');
+			raw.send(dataFrame(1, Buffer.alloc(10_000), sent + 10_000 === length));
+		}
+		equal(raw.frames.filter(({ type }) => type === FRAME.RST_STREAM).length, 0);
 		raw.send(headersFrame(3, getLines(path)));
 		await raw.frameOf(FRAME.HEADERS, 3);
 	});
@@ -414,6 +424,101 @@ describe('max_buffered_bytes', async () => {
 				await gone;
 				equal((await post(path, body)).body.length, body.length);
 			}
+		});
+	}
+});
+
+describe('limits that a route sets itself', () => {
+	/** What the routes say in place of `[limits]`. */
+	const OWN = {
+		'/plain': {},
+		'/small': { max_body_bytes: 500 },
+		'/large': { max_body_bytes: '2kB' },
+		'/quick': { upstream_timeout_secs: 0.2, body_timeout_secs: 0.2 },
+		'/patient': { upstream_timeout_secs: '1m', body_timeout_secs: '1m' },
+	};
+	const routesOf = (own: object, url: string) =>
+		Object.entries(own).map(([prefix, keys]) => ({ prefix, upstream: url, failures: 100, ...keys }));
+
+	async function start() {
+		const upstream = await startUpstream();
+		const proxy = await startProxy({
+			workers: 1,
+			config: { health_interval_secs: 3600 },
+			limits: { max_request_body_bytes: 1000, request_body_timeout_secs: 0.6, upstream_timeout_secs: 0.6 },
+			routes: routesOf(OWN, upstream.url),
+		});
+		return { proxy, upstream };
+	}
+	const started = start();
+	after(async () => {
+		const { proxy, upstream } = await started;
+		await proxy[Symbol.asyncDispose]();
+		await upstream.close();
+	});
+
+	for (const protocol of PROTOCOLS) {
+		/** Statuses for bodies of so many bytes, declared and not. */
+		const takes = async (path: string, bytes: number) => {
+			const { proxy } = await started;
+			const bodies = [Buffer.alloc(bytes), inPieces(Buffer.alloc(bytes), 400)];
+			const answers = bodies.map((body) => request(protocol, proxy, { method: 'POST', path, body }));
+			return (await Promise.all(answers)).map(({ status }) => status);
+		};
+
+		test(`bodies of a route pass up to its own max_body_bytes, and get 413 above it, over ${protocol}`, async () => {
+			for (const [path, most] of Object.entries({ '/small': 500, '/plain': 1000, '/large': 2000 })) {
+				deepEqual(await takes(path, most), [200, 200], path);
+				deepEqual(await takes(path, most + 1), [413, 413], path);
+			}
+			deepEqual(await takes('/nowhere', 1001), COLLECTED ? [413, 413] : [404, 404]);
+			deepEqual(await takes('/nowhere', 1000), [404, 404]);
+		});
+
+		test(`an upstream has the upstream_timeout_secs of its route, over ${protocol}`, async () => {
+			const { proxy, upstream } = await started;
+			const others = Promise.withResolvers<void>();
+			upstream.script = async (exchange) => {
+				if (!exchange.request.target.startsWith('/patient')) return exchange.stall();
+				await others.promise;
+				exchange.respond();
+			};
+			const patient = request(protocol, proxy, { path: '/patient' });
+			const quick = await request(protocol, proxy, { path: '/quick' });
+			assertOwnAnswer(quick, 504, 'upstream timeout');
+			await proxy.waitForLog(({ reason }) => reason === 'no answer within 0.2 s');
+			assertOwnAnswer(await request(protocol, proxy, { path: '/plain' }), 504, 'upstream timeout');
+			others.resolve();
+			equal((await patient).status, 200, 'it has had more than the time of [limits]');
+			upstream.script = (exchange) => exchange.respond();
+		});
+
+		test(`a client has the body_timeout_secs of its route where bodies are collected, over ${protocol}`, async () => {
+			const { proxy } = await started;
+			const body = heldBody('half');
+			const patient = request(protocol, proxy, { method: 'POST', path: '/patient', body });
+			const refusals = ['/quick', '/plain'].map((path) =>
+				request(protocol, proxy, { method: 'POST', path, body: heldBody('half') }),
+			);
+			for (const refusal of refusals) equal((await refusal).status, COLLECTED ? 408 : 504);
+			body.finish(' and half');
+			equal((await patient).status, 200);
+		});
+
+		test(`a reload changes the limits of the requests that follow, over ${protocol}`, async () => {
+			const { proxy, upstream } = await started;
+			try {
+				proxy.writeConfig({
+					routes: routesOf({ ...OWN, '/small': {}, '/plain': { max_body_bytes: 100 } }, upstream.url),
+				});
+				equal((await proxy.reload()).routes.message, 'routing table reloaded');
+				deepEqual(await takes('/small', 1000), [200, 200]);
+				deepEqual(await takes('/plain', 101), [413, 413]);
+			} finally {
+				proxy.writeConfig({ routes: routesOf(OWN, upstream.url) });
+				await proxy.reload();
+			}
+			deepEqual(await takes('/plain', 101), [200, 200]);
 		});
 	}
 });

@@ -1,4 +1,4 @@
-/** Specification 2.5, 3.1 and gate 5 of 4.1, decisions "Circuit breaker"; acceptance cases 62, 65 and 66. */
+/** The circuit breaker: what opens it, what a request gets meanwhile, and what closes it. */
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { after, before, beforeEach, describe, test } from 'node:test';
+import type { Authority } from '../../src/cli/demo/pki.ts';
 import {
 	type Connection,
 	connect,
@@ -9,10 +10,12 @@ import {
 	PROTOCOLS,
 	type Protocol,
 	request,
+	type TlsOptions,
 } from '../fixtures/clients.ts';
 import { type CrlOptions, crlPem, issueCrl } from '../fixtures/crl.ts';
 import { type ClientCert, type TestPki, testPki } from '../fixtures/pki.ts';
 import { type ConfigOverrides, type LogLine, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { type CertificateOptions, certify, newKeys } from '../fixtures/second-certificates.ts';
 import { type Exchange, startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until, within } from '../fixtures/wait.ts';
 
@@ -35,7 +38,7 @@ after(() => open.disposeAsync());
 beforeEach(() => reloaded({ config: {}, tls: NO_TLS, jwt: { reload: true } }));
 
 /** What a test has set is taken out again. */
-const NO_TLS = { crl_path: undefined, crl_required: false, end_at_ca_removal: false };
+const NO_TLS = { crl_path: undefined, crl_required: false, end_at_ca_removal: false, end_at_expiry: true };
 
 function settings(overrides: ConfigOverrides): ConfigOverrides {
 	return {
@@ -232,6 +235,94 @@ describe('a certificate that is revoked', () => {
 		assert.equal((await request('h1', proxy, { cert: other })).status, 200);
 	});
 
+	describe('is an intermediate whose key has another certificate', () => {
+		/** With these nobody would be let in, but for the last ones. */
+		const others: Record<string, CertificateOptions> = {
+			expired: { to: -1 },
+			'not yet valid': { from: 1 },
+			'for servers': { usage: 'server' },
+			'for other names': { permittedDns: 'elsewhere.example' },
+			'as good': {},
+		};
+		let first: Authority;
+		let good: ClientCert;
+		/** Each sends its own other one before or behind the first. */
+		const clients: [how: string, client: ClientCert, options: TlsOptions][] = [];
+		before(async () => {
+			const keys = await newKeys();
+			first = await certify(pki.ca, 'Twice certified', keys);
+			const { certPem, keyPem } = await pki.issueClient({}, first);
+			const [leaf] = certPem.split(/(?<=END CERTIFICATE-----\n)/);
+			const all = Object.entries(others).flatMap(([name, options]) => [
+				{ name, options, isLast: false },
+				{ name, options, isLast: true },
+			]);
+			for (const [i, { name, options, isLast }] of all.entries()) {
+				const other = (await certify(pki.ca, 'Twice certified', keys, options)).certPem;
+				const tls = { minVersion: 'TLSv1.2', maxVersion: i % 4 < 2 ? 'TLSv1.3' : 'TLSv1.2' } as const;
+				const sent = [leaf, ...(isLast ? [first.certPem, other] : [other, first.certPem])];
+				clients.push([`${name}, ${isLast ? 'last' : 'first'}`, { certPem: sent.join(''), keyPem }, { tls }]);
+				if (name === 'as good') good = { certPem: leaf + other, keyPem };
+			}
+		});
+		const alpn = (i: number) => [i % 2 === 0 ? 'h2' : 'http/1.1'];
+
+		const ways: Record<string, () => Promise<ConfigOverrides>> = {
+			'a CRL': async () => ({ tls: { crl_path: await revoking(first as unknown as ClientCert) } }),
+			'a CRL that is required': async () => ({
+				tls: {
+					crl_path: pki.writeFile(
+						`twice-${files++}.crl`,
+						crlPem(await issueCrl(pki.ca, { serials: [serialOf(first as unknown as ClientCert)] })) +
+							crlPem(await issueCrl(first)) +
+							first.certPem,
+					),
+					crl_required: true,
+				},
+			}),
+			revoked_path: async () => ({
+				config: {
+					revoked_path: listFile(`certificates = ["${thumbprint(first as unknown as ClientCert).toString('hex')}"]`),
+				},
+			}),
+		};
+		for (const [way, overrides] of Object.entries(ways)) {
+			test(`and the client sends both: nobody comes in, and nobody stays (${way})`, async () => {
+				const connections: [string, Connection][] = [];
+				for (const [i, [how, cert, options]] of clients.entries()) {
+					// OpenSSL takes the first one of two that are valid, and some have been refused before.
+					if (!(await isAccepted(proxy, { cert, ...options }))) continue;
+					connections.push([how, await connect(PROTOCOLS[i % 2]!, proxy, { cert, ...options })]);
+				}
+				assert.ok(connections.length >= 7, `${connections.map(([how]) => how)}`);
+				await using honest = await connect('h2', proxy, { cert: good });
+				await reloaded(await overrides());
+				for (const [how, connection] of connections) {
+					await within(connection.closed, `${how} to be closed`, 10_000);
+				}
+				assert.equal((await honest.request()).status, 200);
+				for (const [i, [how, cert, options]] of clients.entries()) {
+					assert.equal(await isAccepted(proxy, { cert, alpn: alpn(i), ...options }), false, how);
+				}
+				assert.equal(await isAccepted(proxy, { cert: good }), true, 'who sends the good one only');
+			});
+		}
+	});
+
+	test('is a root that leaves the bundle with the same reload: nobody below it stays', async () => {
+		const both = pki.writeFile('both.crt', pki.ca.certPem + pki.otherCa.certPem);
+		await reloaded({ tls: { client_ca_path: both } });
+		await using connection = await connect('h2', proxy, { cert: pki.clients.otherCa });
+		await using bystander = await connect('h1', proxy, { cert: ours });
+		const revoked_path = listFile(
+			`certificates = ["${thumbprint(pki.otherCa as unknown as ClientCert).toString('hex')}"]`,
+		);
+		await reloaded({ config: { revoked_path } });
+		await gone(connection, 5000);
+		assert.equal((await bystander.request()).status, 200);
+		assert.equal(await isAccepted(proxy, { cert: pki.clients.otherCa }), false);
+	});
+
 	test('and its CRL has to be fresh where that is required', async () => {
 		const stale = await crlFile({ thisUpdate: -48, nextUpdate: -1 });
 		const after = proxy.logs.length;
@@ -290,11 +381,13 @@ describe('a token that is revoked', () => {
 });
 
 describe('a connection ends', () => {
-	test('when its certificate expires', async () => {
+	test('when its certificate expires, also where only a later reload says so', async () => {
+		await reloaded({ tls: { end_at_expiry: false } });
 		const client = await pki.issueClient({ notAfter: new Date(Date.now() + 4000) });
 		const after = proxy.logs.length;
 		const connections = await Promise.all(PROTOCOLS.map((protocol) => connect(protocol, proxy, { cert: client })));
 		for (const connection of connections) assert.equal((await connection.request()).status, 200);
+		await reloaded({ tls: { end_at_expiry: true } });
 		await Promise.all(connections.map((connection) => gone(connection)));
 		const lines = await endings(after, 2);
 		assert.deepEqual(

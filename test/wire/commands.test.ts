@@ -56,9 +56,23 @@ describe('the commands to a running proxy', () => {
 
 		proxy.writeConfig('bogus = 1\n');
 		const failed = await proxyCommand(['reload', ...metrics]);
-		assert.match(failed.stdout, /^the reload failed, and what could not be taken over stays .*proxy check/);
+		assert.match(
+			failed.stdout,
+			/^\S+config\.toml:1: bogus: unknown key; .*\n(.*\n)+the reload failed, and what could not/,
+		);
 		assert.equal(failed.code, 1);
 		assert.equal((await request('h1', proxy, { path: '/new' })).status, 200, 'the old table goes on');
+
+		const routes = [{ prefix: '/new', upstream: upstream.url }];
+		proxy.writeConfig({ routes, limits: { max_header_bytes: 1000 } });
+		const vain = await proxyCommand(['reload', ...metrics]);
+		assert.match(
+			vain.stdout,
+			/^needs a restart: limits\.max_header_bytes \(\S+config\.toml:\d+\)\nreloaded: generation 3 /,
+		);
+		assert.equal(vain.code, 3);
+		const page = await (await fetch(`http://127.0.0.1:${proxy.metricsPort}/`)).text();
+		assert.match(page, /A setting needs a restart: limits\.max_header_bytes/);
 
 		const drained = await proxyCommand(['drain', '--wait', ...metrics]);
 		assert.match(drained.stdout, new RegExp(`^process ${proxy.pid} has ended after \\d+\\.\\d s\\n$`));

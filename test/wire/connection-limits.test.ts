@@ -96,7 +96,9 @@ describe('the time for the body', () => {
 				stop();
 			}
 			assertLimited(performance.now() - begun, SLOW_BODY.ms);
+			// Its client sends nothing more, so the rest of it is waited for no longer.
 			assert.equal(await connection.resetCode(1), ERROR_CODE.NO_ERROR);
+			await stage.proxy.waitForLog('upload cut after its response');
 		});
 		await stage.counted(slow(Object.keys(bodies).length));
 	});

@@ -53,12 +53,14 @@ const HEAD = [
 /** How a client of each protocol sends the head of a request with a body of unknown length, and then the body. */
 const SENDERS = {
 	h1: {
-		accept: (plane: FakePlane, served: Duplex) => new Http1Front(plane).accept(served as TLSSocket, '192.0.2.1'),
+		accept: (plane: FakePlane, served: Duplex) =>
+			new Http1Front(plane).accept(served as TLSSocket, '192.0.2.1', plane.share()),
 		head: 'POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n',
 		body: (text: string) => (text === '' ? '0\r\n\r\n' : `${text.length.toString(16)}\r\n${text}\r\n0\r\n\r\n`),
 	},
 	h2: {
-		accept: (plane: FakePlane, served: Duplex) => new Http2Front(plane).accept(served as TLSSocket, '192.0.2.1'),
+		accept: (plane: FakePlane, served: Duplex) =>
+			new Http2Front(plane).accept(served as TLSSocket, '192.0.2.1', plane.share()),
 		head: Buffer.concat([PREFACE, settingsFrame(), headersFrame(1, HEAD, { endStream: false })]),
 		body: (text: string) => dataFrame(1, text, true),
 	},
@@ -85,6 +87,7 @@ for (const [protocol, { accept, head, body }] of Object.entries(SENDERS)) {
 					}),
 					access: undefined,
 					certificateHeaders: undefined,
+					requestLimits: plane.requestLimits,
 					stats: RouteStats.of(RouteStats.allocate(1), 0),
 				},
 			]);

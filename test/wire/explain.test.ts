@@ -193,7 +193,7 @@ test('the command: exit codes, JSON, and no token in it', async () => {
 		refused.out.split('\n').every((line) => line.length <= 80 || line.includes('/')),
 		refused.out,
 	);
-	assert.deepEqual([down.code, usage.code, config.code], [1, 2, 2], down.err);
+	assert.deepEqual([down.code, usage.code, config.code], [1, 2, 3], down.err);
 	assert.match(down.out, /REFUSED {4}circuit breaker: circuit open/);
 	assert.match(usage.err, /--token: is given twice/);
 	assert.match(config.err, /there is no such file/);

@@ -1,4 +1,4 @@
-/** Specification 2.6, decisions "HTTP"; acceptance cases 23, 24, 26 and 28. */
+/** The header contract in both directions. */
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import { networkInterfaces } from 'node:os';
 import { after, before, describe, test } from 'node:test';
@@ -100,6 +100,8 @@ for (const protocol of PROTOCOLS) {
 				['x-real-ip', '10.1.2.3'],
 				['x_forwarded_for', '10.1.2.3'],
 				['x_real_ip', '10.1.2.3'],
+				['script_name', '/x'],
+				['x-original-url', '/admin'],
 			]);
 			deepEqual(linesOf(received), ownLines().sort());
 		});

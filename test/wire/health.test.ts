@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { StatusPage } from '../../src/control/status/schema.ts';
 import { connect, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { type RecordedRequest, startUpstream, type Upstream } from '../fixtures/upstream.ts';
@@ -142,14 +143,40 @@ describe('the health check', () => {
 
 	test('is told of in the log when it changes, and only then', async () => {
 		const lines = proxy.logs.filter(({ target }) => target === 'proxy::health');
-		const ofUpstream = lines.filter((line) => line.upstream === upstream.authority);
+		const ofUpstream = lines.filter(
+			({ upstream: of, message }) => of === upstream.authority && !/another cause/.test(message),
+		);
 		const verdicts = ofUpstream.map(({ message }) => message === 'upstream is healthy');
 		assert.ok(verdicts.length > 4);
 		for (const [i, verdict] of verdicts.entries()) assert.equal(verdict, i % 2 === 0, 'they take turns');
-		const causes = new Set(ofUpstream.filter(({ level }) => level === 'warn').map(({ cause }) => cause));
-		for (const cause of ['status 301', 'status 404', 'status 500', 'status 503', 'no answer within 2 s']) {
+		const causes = new Set(lines.filter(({ level }) => level === 'warn').map(({ cause }) => cause));
+		for (const cause of [
+			...[301, 404, 500, 503].map((status) => `GET /health answered ${status}`),
+			'no answer within 2 s',
+		]) {
 			assert.ok(causes.has(cause), `${cause} is missing in ${[...causes].join(', ')}`);
 		}
+		const missing = lines.find(({ cause }) => cause === 'GET /health answered 404');
+		assert.equal(missing?.remedy, 'set health_path, or health = false');
+	});
+
+	test('is kept with its remedy in metrics and /status.json', async () => {
+		upstream.setHealth(404);
+		await becomes(false);
+		const labels = { outcome: 'GET /health answered 404', remedy: 'set health_path, or health = false' };
+		const value = () => proxy.metric('proxy_upstream_last_probe', { upstream: upstream.authority, ...labels });
+		await until(async () => (await value()) === 0, 'the outcome');
+		const page = await (await fetch(`http://127.0.0.1:${proxy.metricsPort}/status.json`)).json();
+		const { upstreams, problems } = page as StatusPage;
+		const { last_probe } = upstreams.items.find((one) => one.upstream === upstream.authority)!;
+		const [found, remedy] = [labels.outcome, labels.remedy];
+		assert.deepEqual({ ...last_probe, at: '' }, { at: '', passed: false, found, remedy });
+		assert.match(
+			problems.map(({ look }) => look).join(),
+			/GET \/health answered 404: set health_path, or health = false/,
+		);
+		upstream.setHealth(200);
+		await becomes(true);
 	});
 });
 

@@ -52,6 +52,8 @@ const open = (id: number) =>
 		],
 		{ endStream: false },
 	);
+/** DATA of nothing but 255 bytes of padding. */
+const padding = frame(FRAME.DATA, FLAG.PADDED, 1, Buffer.concat([Buffer.of(255), Buffer.alloc(255)]));
 /** A block that says nothing but that the table changes its size, over and over. */
 const sizeUpdates = (count: number) => frame(FRAME.HEADERS, FLAG.END_HEADERS, 1, Buffer.alloc(count, 0x20));
 
@@ -94,8 +96,19 @@ const CASES: Record<string, [frames: () => Buffer[], code: number, reason: strin
 		ENHANCE_YOUR_CALM,
 		'control-flood',
 	],
-	'DATA of one byte': [() => [open(1), ...times(20_000, () => dataFrame(1, 'x'))], ENHANCE_YOUR_CALM, 'control-flood'],
+	'DATA of one byte': [() => [open(1), ...times(50_000, () => dataFrame(1, 'x'))], ENHANCE_YOUR_CALM, 'control-flood'],
 	'DATA of nothing': [() => [open(1), ...times(20_000, () => dataFrame(1))], ENHANCE_YOUR_CALM, 'control-flood'],
+	'DATA of nothing but padding': [() => [open(1), ...times(5000, () => padding)], ENHANCE_YOUR_CALM, 'control-flood'],
+	'HEADERS on a stream that was reset': [
+		() => [open(1), windowUpdateFrame(1, 0), ...times(15_000, () => frame(FRAME.HEADERS, FLAG.END_HEADERS, 1))],
+		ENHANCE_YOUR_CALM,
+		'control-flood',
+	],
+	'large frames of unknown types': [
+		() => times(300, () => frame(0x42, 0, 0, Buffer.alloc(16_384))),
+		ENHANCE_YOUR_CALM,
+		'control-flood',
+	],
 	PING: [() => times(20_000, () => pingFrame()), ENHANCE_YOUR_CALM, 'control-flood'],
 	SETTINGS: [() => times(20_000, () => settingsFrame()), ENHANCE_YOUR_CALM, 'control-flood'],
 	PRIORITY: [() => times(20_000, (i) => priorityFrame(idOf(i))), ENHANCE_YOUR_CALM, 'control-flood'],

@@ -238,6 +238,40 @@ describe('what fails behind the gates', () => {
 	});
 });
 
+describe('what a request is refused for', () => {
+	test('has a line at info without an access log, a few in a while, as for 401', async () => {
+		await using proxy = await startProxy({
+			config: { tenant_rps: 0 },
+			workers: 1,
+			limits: { max_request_body_bytes: 3, max_header_bytes: 2_000 },
+			routes: [{ prefix: '/a', upstream: upstream.url }],
+		});
+		const refused = [
+			[404, { path: '/none?secret' }],
+			[400, { path: '/a/../b' }],
+			[405, { method: 'TRACE', path: '/a' }],
+			[413, { method: 'POST', path: '/a', body: 'four' }],
+			[501, { method: 'BREW', path: '/a' }],
+		] as const;
+		for (const protocol of PROTOCOLS) {
+			for (const [status, one] of refused) assert.equal((await request(protocol, proxy, one)).status, status);
+		}
+		using raw = await h1Raw(proxy);
+		raw.send(`GET /a HTTP/1.1\r\nhost: a\r\nx: ${'x'.repeat(3_000)}\r\n\r\n`);
+		await raw.readResponse();
+		for (let i = 0; i < 10; i++) await request('h1', proxy, { path: '/none' });
+		await proxy.waitForLog(({ message, status }) => message === 'request refused' && status === 431);
+		const lines = proxy.logs.filter(({ message }) => message === 'request refused');
+		for (const { level, target, reason, client, path } of lines) {
+			assert.deepEqual([level, target, client], ['info', 'proxy::request', '127.0.0.1']);
+			assert.ok(typeof reason === 'string' && reason.length > 3 && !String(path).includes('secret'));
+		}
+		const counts = Map.groupBy(lines, ({ status }) => status);
+		assert.deepEqual([...counts.keys()].sort(), [400, 404, 405, 413, 431, 501]);
+		assert.equal(counts.get(404)!.length, 5);
+	});
+});
+
 describe('--log-format pretty', { concurrency: 3 }, () => {
 	const PRETTY = ['--log-format', 'pretty'];
 

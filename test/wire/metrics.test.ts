@@ -67,7 +67,7 @@ describe('the first scrape', () => {
 	});
 	after(() => open.disposeAsync());
 
-	// Names, types and labels of specification 4.3, and what issue 2 adds.
+	// Names, types and labels that dashboards rely on.
 	const families: Record<string, [type: MetricType, labels: (up: string) => string[]]> = {
 		proxy_requests_total: ['counter', (up) => ['status=404', `status=200 upstream=${up}`]],
 		proxy_request_duration_seconds: ['summary', (up) => QUANTILES.map((q) => `upstream=${up} quantile=${q}`)],
@@ -82,6 +82,7 @@ describe('the first scrape', () => {
 			() => HANDSHAKE_REFUSALS.map((reason) => `reason=${reason}`).sort(),
 		],
 		proxy_connections_ended_total: ['counter', () => CONNECTION_ENDS.map((reason) => `reason=${reason}`).sort()],
+		proxy_reads_delayed_total: ['counter', () => ['protocol=h2', 'protocol=http/1.1']],
 		proxy_connections_refused_total: ['counter', () => CONNECTION_REFUSALS.map((reason) => `reason=${reason}`).sort()],
 		proxy_access_log_dropped_total: ['counter', () => ['']],
 		proxy_circuit_state: ['gauge', (up) => [`upstream=${up}`]],

@@ -146,26 +146,32 @@ describe('a reload', () => {
 		});
 	}
 
-	test('keeps what it reads at the start alone, and says what has changed in vain', async () => {
+	test('keeps what it reads at the start only, and names what needs a restart', async () => {
 		const after = proxy.logs.length;
 		await reloaded(proxy, {
 			config: { ...CONFIG, tenant_rps: 1, health_interval_secs: 1 },
 			jwt: { issuer: 'https://somebody.else' },
 			limits: { max_request_body_bytes: 1 },
 		});
-		const warning = await proxy.waitForLog(({ message }) => /restart to use them/.test(message), undefined, after);
+		const warning = await proxy.waitForLog(({ message }) => /^needs a restart/.test(message), undefined, after);
 		assert.deepEqual((warning.keys as string[]).sort(), [
 			'health_interval_secs',
 			'jwt.issuer',
 			'limits.max_request_body_bytes',
 			'tenant_rps',
 		]);
+		assert.equal(await proxy.metric('proxy_config_needs_restart'), 4);
+		const facts = await fetch(`http://127.0.0.1:${proxy.metricsPort}/process`);
+		const { needsRestart } = (await facts.json()) as { needsRestart: string[] };
+		assert.deepEqual(needsRestart, warning.settings);
+		assert.ok(needsRestart.some((words) => /^tenant_rps \(.*\.toml:\d+\)$/.test(words)));
 		for (const protocol of PROTOCOLS) {
 			for (let i = 0; i < 3; i++) {
 				assert.equal((await request(protocol, proxy, { method: 'POST', body: 'more than a byte' })).status, 200);
 			}
 		}
 		await reloaded(proxy, { config: CONFIG, jwt: {}, limits: {} });
+		assert.equal(await proxy.metric('proxy_config_needs_restart'), 0);
 	});
 
 	test('counts, and numbers the configuration in force in log and metrics', async () => {

@@ -1,4 +1,4 @@
-/** Specification 2.4 and gate 5 of 4.1, decisions "Routes". */
+/** Route lookup by the longest prefix. */
 import { deepEqual, equal } from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { type Connection, connect, PROTOCOLS } from '../fixtures/clients.ts';
@@ -33,7 +33,7 @@ const MATCHES: Readonly<Record<string, (typeof PREFIXES)[number]>> = {
 	'/a/b/c/': '/a/b/c/',
 	'/a/b/c/d': '/a/b/c/',
 	'/a/b/cd': '/a/b',
-	'/a//b': '/a',
+	'/a//x': '/a',
 	'/dir/': '/dir/',
 	'/dir/x': '/dir/',
 	'/dir//': '/dir/',

@@ -1,6 +1,6 @@
 /**
  * How bodies pass: at once and at the pace of the slower side where they stream, whole where they are collected
- * (specification 4.1, build feature `boxed_body`); acceptance cases 43 and 63.
+ * (build feature `boxed_body`).
  */
 import { equal, ok } from 'node:assert/strict';
 import { once } from 'node:events';
@@ -172,9 +172,12 @@ for (const protocol of PROTOCOLS) {
 			const held = heldBytes(patient.proxy.pid) - before;
 			ok(held < MAX_HELD, `the proxy holds ${held} bytes`);
 			ok(client.socket.bytesWritten < big.length, 'nobody has slowed the client down');
+			const counted = () => patient.proxy.metric('proxy_body_memory_bytes');
+			if (protocol === 'h2') await until(async () => (await counted()) > 0, 'what waits to be counted');
 			exchanges[0]!.socket.resume();
 			equal((await answer).text, 'thanks');
 			ok(upstream.requests[0]!.body.equals(big), 'the body has changed on its way');
+			equal(await counted(), 0);
 			equal(await circuit(), CIRCUIT.closed);
 		});
 	});

@@ -1,4 +1,4 @@
-/** Specification 8 (rate limit) and gate 3 of 4.1. */
+/** The rate limit of each tenant. */
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { type Connection, connect, h1Raw, PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';

@@ -1,4 +1,4 @@
-/** What becomes of spans while the collector is away, is slow or refuses them: requests never notice (issue 12, "Metrics that add up"). */
+/** What becomes of spans while the collector is away, is slow or refuses them: requests never notice. */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Traces (issue 12, "Metrics that add up"): which requests become spans, what is in them, and what their upstreams are told. */
+/** Traces: which requests become spans, what is in them, and what their upstreams are told. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';

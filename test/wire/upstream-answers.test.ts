@@ -1,4 +1,4 @@
-/** Answers of upstreams in every framing, and what becomes of the connection behind them: decisions "HTTP"; cases 32, 57, 58, 61. */
+/** Answers of upstreams in every framing, and what becomes of the connection behind them. */
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { countedBytes } from '../fixtures/bodies.ts';

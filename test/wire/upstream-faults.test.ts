@@ -1,4 +1,4 @@
-/** Upstreams that break the protocol, break off or fall silent: decisions "HTTP"; acceptance cases 55, 56, 59, 60, 63 and 65. */
+/** Upstreams that break the protocol, break off or fall silent. */
 import { deepEqual, equal, notEqual, ok } from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { heldBody } from '../fixtures/bodies.ts';

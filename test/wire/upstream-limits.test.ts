@@ -1,15 +1,18 @@
 /** Issue 13: what an upstream may have at once: requests under way, connections, and those that wait, in turns by tenant. */
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { type Answer, type Connection, connect, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { type Answer, type Connection, connect, h2Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { dataFrame, FRAME, headersFrame, statusOf } from '../fixtures/h2-frames.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { type TestPki, testPki } from '../fixtures/pki.ts';
-import { type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { BODY_MODE, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 
 /** Requests under way, and those that may wait. */
 const [MOST, QUEUE] = [2, 3];
+/** What one tenant may hold of the memory for bodies, bytes. */
+const SHARE = 300_000;
 
 let pki: TestPki;
 let upstream: Upstream;
@@ -38,6 +41,7 @@ before(async () => {
 		workers: 2,
 		config: { health_interval_secs: 3600 },
 		log: { access: 'all' },
+		limits: { max_buffered_bytes_per_tenant: SHARE },
 		upstreams: NAMES.map((name) => ({ name, addresses: [upstream.authority], ...limits[name] })),
 		// The breaker of the address that is gone stays closed.
 		routes: NAMES.map((name) => ({ prefix: `/${name}`, upstream: name, ...(name === 'again' && { failures: 100 }) })),
@@ -162,6 +166,39 @@ for (const protocol of PROTOCOLS) {
 		});
 	});
 }
+
+test('uploads over HTTP/2 that wait in the queue count as memory of their tenant', async (t) => {
+	if (BODY_MODE !== 'streaming') return t.skip('collected bodies are counted as they are read');
+	const held = () => proxy.metric('proxy_body_memory_bytes');
+	hold();
+	const under = request('h2', proxy, { path: '/fair/1', token: pki.token('first'), ms: 60_000 });
+	await upstream.request(1);
+	{
+		using client = await h2Raw(proxy);
+		const upload = (id: number, tenant: string) => {
+			const pseudo = { ':method': 'POST', ':path': '/fair/upload', ':scheme': 'https', ':authority': 'a' };
+			const head = [...Object.entries(pseudo), ['authorization', `Bearer ${pki.token(tenant)}`]] as [string, string][];
+			const pieces = Array.from({ length: 4 }, () => dataFrame(id, Buffer.alloc(15_000)));
+			client.send(headersFrame(id, head, { endStream: false }), ...pieces);
+		};
+		for (let id = 1; id <= 19; id += 2) upload(id, 'hoarder');
+		const refused = await client.frameOf(FRAME.HEADERS, undefined);
+		equal(statusOf(refused), 503);
+		const line = await proxy.waitForLog(({ path, status }) => path === '/fair/upload' && Number(status) === 503);
+		equal(line.reason, 'this tenant holds its share of max_buffered_bytes');
+		upload(21, 'other');
+		await until(async () => (await held()) > SHARE, "the other one's upload to be held");
+		ok((await held()) < SHARE + 65_536);
+		const statuses = () => client.frames.filter(({ type }) => type === FRAME.HEADERS);
+		const most = 10 - statuses().length;
+		ok(most >= 3 && most < 5, `${most} uploads of 60,000 bytes are held`);
+		equal(await waiting('fair'), most + 1);
+		release();
+		equal((await under).status, 200);
+	}
+	await until(async () => (await held()) === 0, 'the memory to be given back');
+	await until(async () => (await waiting('fair')) === 0, 'nobody to wait');
+});
 
 test('a burst of one tenant delays itself: another one gets into the full queue, and is served in its turn', async () => {
 	await using own = await startProxy({

@@ -8,6 +8,22 @@ export function configurationTables(): string {
 	return Array.from(KEYS.keys(), (name) => section(name, tableOf(schema, name), isList(schema, name))).join('\n\n');
 }
 
+/** docs/troubleshooting.md: the keys that only a restart takes over, a row for each table of the file. */
+export function restartKeys(): string {
+	const schema = describeConfig();
+	const rows = Array.from(KEYS.keys()).flatMap((name) => {
+		const table = tableOf(schema, name);
+		const all = Object.entries(table.properties ?? {}).filter(([key]) => name !== '' || !KEYS.has(key));
+		const readAt = ([, key]: [string, unknown]) => RELOADED[String((key as JsonSchema).read ?? table.read)]!;
+		const keys = all.filter((entry) => readAt(entry) !== 'yes');
+		if (keys.length === 0) return [];
+		const named = keys.map((entry) => code(entry[0]) + (readAt(entry) === 'no' ? '' : ' (unless `reload = true`)'));
+		const listed = keys.length === all.length && name !== '' ? 'all keys' : named.join(', ');
+		return [[name === '' ? 'above the first table' : code(`[${name}]`), listed]];
+	});
+	return markdownTable(['Table', 'Keys that need a restart'], rows);
+}
+
 function section(name: string, table: JsonSchema, isList: boolean): string {
 	const heading = name === '' ? 'Above the first table' : code(isList ? `[[${name}]]` : `[${name}]`);
 	const intro = table.description === undefined ? [] : [`${capitalized(table.description)}.`, ''];

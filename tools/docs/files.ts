@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { configSchemaText } from '../../src/config/json-schema.ts';
 import { commandDocs } from '../command-docs.ts';
-import { configurationTables } from './configuration.ts';
+import { configurationTables, restartKeys } from './configuration.ts';
 import { accessMembers, handshakeReasons, logTargets } from './logs.ts';
 import { familiesOf } from './metrics.ts';
 import { gateEvents } from './tracing.ts';
@@ -21,6 +21,7 @@ export function generatedFiles(root: string): { path: string; text: string }[] {
 const PAGES: Readonly<Record<string, Readonly<Record<string, () => string>>>> = {
 	'docs/configuration.md': { keys: configurationTables },
 	'docs/logs.md': { targets: logTargets, members: accessMembers, handshakes: handshakeReasons },
+	'docs/troubleshooting.md': { restarts: restartKeys },
 	'docs/tracing.md': { gates: gateEvents },
 	'docs/metrics.md': {
 		proxy: () => familiesOf('proxy_'),

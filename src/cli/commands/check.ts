@@ -13,8 +13,11 @@ export const check = defineCommand({
 	switches: { ...RUN_SWITCHES, json: { flag: 'json', about: 'print one JSON object: ok, errors, warnings' } },
 	exitCodes: { 0: 'nothing to refuse', 1: 'errors found' },
 	conflicts: addressConflicts,
-	run: async ({ config, workers, rustLog, json }, { env, print, cores, commands }) => {
+	run: async ({ config, workers, forceWorkers, bind, metricsBind, rustLog, json }, { env, print, cores, commands }) => {
 		const { runCheck } = await import('../check.ts');
-		return runCheck({ config, workers: threads(workers, cores), rustLog, json }, { env, print, commands });
+		return runCheck(
+			{ config, workers: threads(workers, cores), forceWorkers, listeners: { bind, metricsBind }, rustLog, json },
+			{ env, print, cores, commands },
+		);
 	},
 });

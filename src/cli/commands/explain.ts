@@ -78,7 +78,11 @@ export const explain = defineCommand({
 		offline: { flag: 'offline', about: 'fetch no keys' },
 		json: { flag: 'json', about: 'print one JSON object' },
 	},
-	exitCodes: { 0: 'the request passes', 1: 'it is refused, or that cannot be told' },
+	exitCodes: {
+		0: 'the request passes',
+		1: 'it is refused, or that cannot be told',
+		3: 'the configuration has mistakes',
+	},
 	conflicts: ({ path, url, token, tokenFile }) => [
 		...(path === undefined && url === undefined ? ['--path: is missing; write for example --path /api/items'] : []),
 		...(path !== undefined && url !== undefined ? ['--url: says the path, too; leave one of the two out'] : []),

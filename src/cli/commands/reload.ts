@@ -23,6 +23,7 @@ export const reload = defineCommand({
 	switches: { noWait: { flag: 'no-wait', about: 'send the signal, and leave the outcome to the log' } },
 	exitCodes: {
 		0: 'everything was taken over',
+		3: 'what a reload can take over was taken over; settings named in the output need a restart',
 		1: 'the reload failed and what was in force stays, or there was no proxy or no outcome to be seen',
 	},
 	run: async ({ timeout, noWait, ...target }, context) => {

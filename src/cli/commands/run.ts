@@ -11,9 +11,9 @@ export const run = defineCommand({
 	exitCodes: { 0: 'drained after a signal', 1: 'could not start, or was told twice to stop' },
 	takesSignals: true,
 	conflicts: addressConflicts,
-	run: async ({ workers, noStatus, ...values }, context) => {
+	run: async ({ workers, forceWorkers, noStatus, ...values }, context) => {
 		const { serve } = await import('../serve.ts');
-		await serve({ ...values, workers: threads(workers, context.cores), statusPage: !noStatus }, context);
+		await serve({ ...values, workers: threads(workers, context.cores), forceWorkers, statusPage: !noStatus }, context);
 		return undefined;
 	},
 });

@@ -1,4 +1,4 @@
-/** Writes the configuration file of specification 2.1: for the demo, and for tests that vary one key at a time. */
+/** Writes configuration files: for the demo, and for tests that vary one key at a time. */
 
 export type TomlValue =
 	| string
@@ -64,6 +64,9 @@ export interface RouteEntry {
 	/** `http://host:port`, or the name of one of `upstreams`. */
 	readonly upstream: string;
 	readonly cooldown_secs?: number;
+	readonly max_body_bytes?: number;
+	readonly body_timeout_secs?: number;
+	readonly upstream_timeout_secs?: number;
 	readonly failures?: number;
 	readonly tenants?: number | readonly string[];
 	readonly health?: boolean;
@@ -71,6 +74,7 @@ export interface RouteEntry {
 	readonly upstream_idle_timeout_secs?: number;
 	readonly host?: string;
 	readonly strip_prefix?: boolean;
+	readonly case_insensitive?: boolean;
 	readonly x_forwarded_host?: boolean;
 	readonly x_forwarded_port?: boolean | number;
 	readonly forwarded?: boolean;

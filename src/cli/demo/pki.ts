@@ -44,7 +44,7 @@ export interface LeafOptions extends Validity {
 	readonly usages: 'client' | 'server';
 }
 
-/** A leaf and its key, ready for `cert_path` and `key_path` (specification 2.1). */
+/** A leaf and its key, ready for `cert_path` and `key_path`. */
 export interface Issued {
 	/** The chain, PEM: the leaf first, then its intermediates, without the root. */
 	readonly certPem: string;

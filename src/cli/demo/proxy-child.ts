@@ -24,7 +24,7 @@ export interface ProxyChild {
 	readonly metricsPort: number;
 	/** SIGUSR1; resolves when TLS material, identity and routes have been reloaded. Rejects when one of them was refused. */
 	reload(): Promise<void>;
-	/** SIGTERM. A second call makes an end of the drain (decisions, "Process"). */
+	/** SIGTERM. A second call makes an end of the drain. */
 	stop(): void;
 	/** The exit code, or the name of the signal that ended it. */
 	readonly exited: Promise<number | string>;
@@ -89,7 +89,7 @@ function spawnProxy({ execArgv, mainPath, env }: ProxyChildOptions, args: readon
 	});
 }
 
-/** The drain of 25 s is the longest that anything here may take (specification section 8). */
+/** The drain of 25 s is the longest that anything here may take. */
 const DEADLINE_MS = 30_000;
 
 /** Reads the log and lets others wait for what it will say. */

@@ -1,6 +1,6 @@
 /**
  * A sample upstream: answers `/health`, echoes everything else as JSON, and fails or dies when told to. What it echoes is what
- * the proxy sent it (specification 2.6), so that the demo can show the header contract.
+ * the proxy sent it, so that the demo can show the header contract.
  */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';

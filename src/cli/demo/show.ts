@@ -1,5 +1,5 @@
 /**
- * The show: one request of each kind through the running proxy, each with the outcome that the specification gives it.
+ * The show: one request of each kind through the running proxy, each with the outcome that is expected of it.
  * An outcome is data, so that `--once` can say which was not the expected one.
  */
 import { setTimeout as sleep } from 'node:timers/promises';

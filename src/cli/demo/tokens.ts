@@ -3,14 +3,14 @@ import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 
 export interface TokenKey {
 	readonly privateKey: KeyObject;
-	/** SPKI, PEM: the file behind `[jwt] jwks_path` (specification 2.1). */
+	/** SPKI, PEM: the file behind `[jwt] jwks_path`. */
 	readonly publicKeyPem: string;
 }
 
 /** What signing takes of a `TokenKey`. */
 export type SigningKey = Pick<TokenKey, 'privateKey'>;
 
-/** The claims of specification 2.3, and whatever else a token shall carry. Times are seconds since the epoch. */
+/** The claims of a token. Times are seconds since the epoch. */
 export interface TokenClaims {
 	readonly sub?: unknown;
 	readonly exp?: unknown;

@@ -3,16 +3,17 @@
  * and the configuration file. Everything is made anew at each start, for certificates and tokens of yesterday have expired.
  */
 import { createPublicKey, X509Certificate } from 'node:crypto';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { configSchemaText, SCHEMA_FILE, SCHEMA_LINE } from '../../config/json-schema.ts';
+import { CommandError } from '../command.ts';
 import { type ConfigTables, type RouteEntry, renderConfig } from './config-file.ts';
 import { createAuthority, type Issued, issue, type Validity } from './pki.ts';
 import { createTokenKey, mintToken, type TokenKey } from './tokens.ts';
 
 export const ISSUER = 'https://issuer.demo.invalid';
 export const AUDIENCE = 'mtls-edge-proxy-demo';
-/** The tenant limit, small enough to run into by hand; the burst is the same number (decisions, "Rate limit"). */
+/** The tenant limit, small enough to run into by hand; the burst is the same number. */
 export const TENANT_RPS = 5;
 export const TENANTS = ['tenant-a', 'tenant-b'] as const;
 export type Tenant = (typeof TENANTS)[number];
@@ -55,9 +56,14 @@ export interface Workspace {
 /** The issuer's keys, by their names. */
 export type Kid = 'first' | 'second';
 
-/** Fills `dir`, made if needed, for `now` in ms since the epoch. Throws file errors as they come. */
+/**
+ * Fills `dir`, made if needed, for `now` in ms since the epoch. Throws file errors as they come.
+ *
+ * @throws CommandError where the folder has files that no demo has made: keys in there would be overwritten.
+ */
 export async function createWorkspace(dir: string, now: number): Promise<Workspace> {
 	mkdirSync(dir, { recursive: true, mode: 0o700 });
+	refuseForeign(dir);
 	const file = (name: string) => join(dir, name);
 	const validity: Validity = {
 		notBefore: new Date(now - CLOCK_SKEW_MS),
@@ -165,4 +171,12 @@ function thumbprint({ certPem }: Issued): Buffer {
 function writeSecret(path: string, content: string): void {
 	rmSync(path, { force: true });
 	writeFileSync(path, content, { mode: 0o600, flag: 'wx' });
+}
+
+/** A folder of the demo has a configuration with the demo's issuer. */
+function refuseForeign(dir: string): void {
+	const names = readdirSync(dir);
+	if (names.length === 0) return;
+	const isOurs = names.includes('config.toml') && readFileSync(join(dir, 'config.toml'), 'utf8').includes(ISSUER);
+	if (!isOurs) throw new CommandError(`--dir: ${dir} has files that no demo has made; name an empty or a new folder`);
 }

@@ -67,6 +67,8 @@ export async function initialise({ dir, hosts, upstream }: InitOptions, now: num
 			content: sampleConfig(INTRO, {
 				tls: { cert_path: inConfig.server.cert, key_path: inConfig.server.key, client_ca_path: inConfig.ca.cert },
 				jwt: { jwks_path: inConfig.issuer.publicKey, issuer: ISSUER, audience: AUDIENCE },
+				// A service with one tenant's bad request must not be closed to the others.
+				breaker: { tenants: 2 },
 				routes: { prefix: '/', upstream },
 			}),
 		},

@@ -3,7 +3,7 @@ import { KEYS } from '../../config/schema.ts';
 import { quote } from '../../config/wording.ts';
 
 /** The keys that the sample sets, by table. */
-export type SampleValues = Readonly<Record<string, Readonly<Record<string, string>>>>;
+export type SampleValues = Readonly<Record<string, Readonly<Record<string, string | number>>>>;
 
 /** Lines are as long as those of the code. */
 const COLUMNS = 100;
@@ -42,7 +42,7 @@ function table(
 	name: string,
 	keys: readonly string[],
 	schema: JsonSchema,
-	values: Readonly<Record<string, string>>,
+	values: Readonly<Record<string, string | number>>,
 ): string[] {
 	const { properties = {} } = tableOf(schema, name);
 	const own = keys.filter((key) => name !== '' || !KEYS.has(key));
@@ -57,10 +57,10 @@ function table(
 function entry(
 	key: string,
 	{ description, default: fallback, unset }: JsonSchema,
-	value: string | undefined,
+	value: string | number | undefined,
 ): string[] {
 	const meaning = sentence(description!);
-	if (value !== undefined) return [...comment(meaning), `${key} = ${quote(value)}`];
+	if (value !== undefined) return [...comment(meaning), `${key} = ${typeof value === 'string' ? quote(value) : value}`];
 	if (fallback === undefined) return [...comment(`${meaning} Left out: ${unset}.`), `# ${key} =`];
 	return [...comment(meaning), `# ${key} = ${JSON.stringify(fallback)}`];
 }

@@ -3,7 +3,7 @@ import type { Config } from '../../config/config.ts';
 import { quote } from '../../config/wording.ts';
 import { ClientConnection } from '../../data/client-connection.ts';
 import type { CertificateNames } from '../../identity/certificate-names.ts';
-import { canonicalName } from '../../identity/revocations.ts';
+import { inOneLine } from '../../identity/distinguished-name.ts';
 import { ClientPolicy } from '../../shared/client-policy.ts';
 import type { TlsMaterial } from '../../shared/messages.ts';
 import { inWords, placeOf, timeOf } from './places.ts';
@@ -69,9 +69,9 @@ function certificateWords(
 	const left = to - nowSeconds;
 	const validity = left < 0 ? `expired ${inWords(-left)} ago` : `ends in ${inWords(left)}`;
 	const words = [
-		`subject ${quote(canonicalName(subject ?? ''))}`,
+		`subject ${quote(inOneLine(subject ?? ''))}`,
 		`serial ${serialNumber}`,
-		`issued by ${quote(canonicalName(issuer ?? ''))}; CAs: ${placeOf(config, 'tls.client_ca_path')}`,
+		`issued by ${quote(inOneLine(issuer ?? ''))}; CAs: ${placeOf(config, 'tls.client_ca_path')}`,
 		`valid from ${timeOf(from)} to ${timeOf(to)}, ${from > nowSeconds ? 'not yet' : validity}`,
 	];
 	const asked = clients === undefined ? 0 : clients.crls.length;

@@ -26,7 +26,8 @@ import { fetchKeysFor } from './issuer-keys.ts';
 import { placeOf } from './places.ts';
 import { answered, type Explanation, outcomeOf, Reports } from './report.ts';
 import { type ReadRequest, type RequestSpec, readRequest } from './request.ts';
-import { judgeCaller, judgeForwarding, judgeRoute, judgeUpstream, type RunningProxy } from './route-gates.ts';
+import { judgeCaller, judgeForwarding, judgeRoute, judgeUpstream, type RunningProxy, routeOf } from './route-gates.ts';
+import { readingInWords } from './routing.ts';
 import { readToken } from './token.ts';
 
 /**
@@ -79,13 +80,15 @@ export async function explain(
 	const target = admitTarget(request.method, request.target);
 	reports.judged('path', target instanceof Rejection ? target : undefined, ...pathWords(request.target));
 	judgeProtocol(request, reports);
-	if (judgesLengthFirst) judgeLength(request, spec, files, reports);
-	const route = judgeRoute(target, files, reports);
+	// The limits of a body are its route's, also where its length is judged first.
+	const route = routeOf(target, config);
+	if (judgesLengthFirst) judgeLength(request, spec, config, route, reports);
+	judgeRoute(target, files, reports);
 	const forwardedTarget = judgeForwarding(route, target, request, files, reports);
 	await judgeCaller(route, client, token, files, reports);
 	if (route?.rate !== undefined)
 		reports.notAsked('route rate', `${route.rate.rps} requests/s, burst ${route.rate.burst}, for each tenant`);
-	if (!judgesLengthFirst) judgeLength(request, spec, files, reports);
+	if (!judgesLengthFirst) judgeLength(request, spec, config, route, reports);
 	if (route !== undefined) judgeUpstream(route, settings, reports);
 
 	const { outcome, endsAt } = outcomeOf(reports.list);
@@ -135,6 +138,7 @@ const FATES: Readonly<Record<ReadRequest['fields'][number]['fate'], string | und
 	rewritten: undefined,
 	'hop-by-hop': 'not forwarded, it is for this connection alone',
 	own: 'not forwarded, it is the proxy that says who is calling',
+	path: 'not forwarded, some servers take it in place of the path',
 	folded: 'not forwarded, some servers read its name as one that only the proxy may say',
 	'named by connection': 'not forwarded, the connection field names it',
 };
@@ -221,6 +225,8 @@ function tellTenantLimits(
 function pathWords(target: string): string[] {
 	const doubt = doubtIn(target);
 	if (doubt === undefined) return [];
+	if (doubt.reading !== undefined)
+		return [`some upstreams read it as ${readingInWords(doubt.reading)}: ${doubt.refusal.reason}`];
 	return [`${quote(doubt.part)} at character ${doubt.at + 1}: ${doubt.refusal.reason}`];
 }
 
@@ -237,17 +243,21 @@ function judgeProtocol({ method, head }: ReadRequest, reports: Reports): void {
 function judgeLength(
 	{ head }: ReadRequest,
 	{ bodyBytes }: RequestSpec,
-	{ config }: Pick<StartFiles, 'config'>,
+	config: Config,
+	route: RouteConfig | undefined,
 	reports: Reports,
 ): void {
 	if (head === undefined) return;
 	if (head.bodyLength === 0) return reports.ok('body length', 'no body');
-	const { maxRequestBodyBytes } = config.limits;
+	const own = route?.requestLimits?.maxBodyBytes;
+	const most = own ?? config.limits.maxRequestBodyBytes;
+	const key =
+		own === undefined ? 'limits.max_request_body_bytes' : `routes[${config.routes.indexOf(route!)}].max_body_bytes`;
 	// A body whose end the framing tells is cut at the limit, while it comes.
 	const length = head.bodyLength === UNDECLARED ? (bodyBytes ?? UNDECLARED) : head.bodyLength;
-	const limit = `at most ${maxRequestBodyBytes} bytes, ${placeOf(config, 'limits.max_request_body_bytes')}`;
+	const limit = `at most ${most} bytes, ${placeOf(config, key)}`;
 	const has = length === UNDECLARED ? 'of a length that is not declared: counted as it comes' : `${length} bytes`;
-	reports.judged('body length', admitLength(length, maxRequestBodyBytes), `${has}; ${limit}`);
+	reports.judged('body length', admitLength(length, most), `${has}; ${limit}`);
 }
 
 function identifiersOf({ trace, log }: Config): Identifiers {

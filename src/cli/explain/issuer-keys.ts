@@ -45,7 +45,7 @@ export async function fetchKeysFor(
 	};
 	let failure = `keys of ${remote.issuer} were not fetched (--offline)`;
 	if (!sources.offline) {
-		const from = remote.url ?? `where the metadata of ${remote.issuer} says`;
+		const from = remote.url === undefined ? `where the metadata of ${remote.issuer} says` : withoutQuery(remote.url);
 		try {
 			const { seed } = await fetchKeys(remote, new AbortController().signal);
 			return using(seed, `fetched ${counted(seed)} from ${from}`);
@@ -59,6 +59,12 @@ export async function fetchKeysFor(
 	const seed = kept && kept.ageMs <= remote.maxStaleMs ? readKept(kept.text, remote) : undefined;
 	if (seed === undefined) return { identity, isMissing: true, note: failure };
 	return using(seed, `${failure}; took ${counted(seed)} from state_dir, ${inWords(kept!.ageMs / 1000)} old`);
+}
+
+/** Some issuers are asked with a key in the query. */
+function withoutQuery(url: string): string {
+	const { origin, pathname } = new URL(url);
+	return origin + pathname;
 }
 
 function readKept(text: string, { algorithms }: RemoteIssuer): KeySetSeed | undefined {

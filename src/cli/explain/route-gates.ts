@@ -1,6 +1,6 @@
 import type { Config, RouteConfig } from '../../config/config.ts';
 import { quote } from '../../config/wording.ts';
-import type { DnsStatus } from '../../control/status/schema.ts';
+import type { DnsStatus, UpstreamStatus } from '../../control/status/schema.ts';
 import { CIRCUIT_OPEN } from '../../gates/breaker.ts';
 import { Forwarding } from '../../gates/forwarding.ts';
 import { type CleanTarget, pathOf } from '../../gates/path.ts';
@@ -14,7 +14,7 @@ import { type Client, namesInWords } from './caller.ts';
 import { placeOf } from './places.ts';
 import type { Reports } from './report.ts';
 import type { ReadRequest } from './request.ts';
-import { routeWords } from './routing.ts';
+import { readingWords, routeWords } from './routing.ts';
 
 /** The gates from the route on. */
 
@@ -22,25 +22,39 @@ import { routeWords } from './routing.ts';
 export interface RunningProxy {
 	/** Its answer to `GET /metrics`; `undefined`: none was asked. */
 	readonly metricsPage?: string | undefined;
-	/** Of its `/status.json`; `undefined`: it has no such page, or was not asked for it. */
-	readonly names?: readonly DnsStatus[] | undefined;
+	/** `undefined`: it has no status page, or was not asked. */
+	readonly status?: RunningStatus | undefined;
+}
+
+/** Of its `/status.json`. */
+export interface RunningStatus {
+	readonly dns: readonly DnsStatus[];
+	/** Those in trouble. */
+	readonly upstreams: readonly Pick<UpstreamStatus, 'upstream' | 'group' | 'breaker' | 'last_probe'>[];
+}
+
+/** @returns `undefined` where a request has no route, or its path is refused. */
+export function routeOf(target: CleanTarget | Rejection, { routes }: Config): RouteConfig | undefined {
+	if (target instanceof Rejection) return undefined;
+	const found = new RouteTable(routes).match(pathOf(target));
+	return found instanceof Rejection ? undefined : found;
 }
 
 export function judgeRoute(
 	target: CleanTarget | Rejection,
 	{ config }: { readonly config: Config },
 	reports: Reports,
-): RouteConfig | undefined {
+): void {
 	// A path that is refused is no path that could be routed: what an upstream would make of it is the question.
 	if (target instanceof Rejection) {
 		reports.unknown('route', 'there is no telling which route such a path means');
-		return undefined;
+		return;
 	}
 	const path = pathOf(target);
-	const found = new RouteTable(config.routes).match(path);
-	const route = found instanceof Rejection ? undefined : found;
-	reports.judged('route', found instanceof Rejection ? found : undefined, ...routeWords(config, path, route));
-	return route;
+	const table = new RouteTable(config.routes);
+	const found = table.match(path);
+	const words = [...routeWords(config, path, table.asWritten(path)), ...readingWords(table, path)];
+	reports.judged('route', found instanceof Rejection ? found : undefined, ...words);
 }
 
 /**
@@ -137,18 +151,21 @@ const NOBODY = { tenant: '' } as VerifiedToken;
 /** By the metrics of a running proxy, where it was asked. One address that its breaker admits is enough. */
 export function judgeUpstream(
 	{ group }: RouteConfig,
-	{ metricsPage: page, names = [] }: RunningProxy,
+	{ metricsPage: page, status }: RunningProxy,
 	reports: Reports,
 ): void {
 	const found = authoritiesOf(group, page).map((authority) => {
 		const sample = (family: string) => sampleOf(page ?? '', family, authority, group.name);
-		return { authority, circuit: sample('proxy_circuit_state'), alive: sample('proxy_upstream_alive') };
+		const trouble = status?.upstreams.find(
+			({ upstream, group: of }) => upstream === authority && of === (group.name ?? null),
+		);
+		return { authority, circuit: sample('proxy_circuit_state'), alive: sample('proxy_upstream_alive'), trouble };
 	});
 	const all = found.map(({ authority }) => authority);
 	const scheme = group.tls === undefined ? 'http' : 'https';
 	if (found.every(({ circuit }) => circuit === undefined)) {
 		if (page?.split('\n').includes(`proxy_dns_addresses{group="${group.name}"} 0`)) {
-			const failing = names.find((one) => one.group === group.name && one.failing_since !== null);
+			const failing = status?.dns.find((one) => one.group === group.name && one.failing_since !== null);
 			reports.judged(
 				'circuit breaker',
 				CIRCUIT_OPEN,
@@ -168,13 +185,31 @@ export function judgeUpstream(
 	const isWell = ({ circuit, alive }: (typeof found)[number]) => circuit === '0' && alive !== '0';
 	// Where not all are shown, those that are not well.
 	const ordered = found.length <= MAX_SHOWN ? found : found.toSorted((a, b) => Number(isWell(a)) - Number(isWell(b)));
-	const circuits = ordered.map(({ authority, circuit = '' }) => `of ${authority}: ${CIRCUITS[circuit] ?? 'not known'}`);
+	const circuits = ordered.map(({ authority, circuit = '', trouble }) => {
+		const why = circuit === '0' ? '' : openedBy(trouble);
+		return `of ${authority}: ${CIRCUITS[circuit] ?? 'not known'}${why}`;
+	});
 	reports.judged('circuit breaker', isAdmitted ? undefined : CIRCUIT_OPEN, ...few(circuits));
-	const healths = ordered.map(({ authority, alive }) => {
-		const health = alive === undefined ? 'not probed' : alive === '1' ? 'passed' : 'failed, or not made yet';
+	const healths = ordered.map(({ authority, alive, trouble }) => {
+		const last = trouble?.last_probe ?? null;
+		const failed = last === null || last.passed ? 'failed, or not made yet' : `failed: ${wordsOf(last)}`;
+		const health = alive === undefined ? 'not probed' : alive === '1' ? 'passed' : failed;
 		return `${scheme}://${authority}; its last health probe: ${health}`;
 	});
 	reports.notAsked('upstream', ...few(healths));
+}
+
+type Trouble = RunningStatus['upstreams'][number];
+
+/** Why a breaker is open, and since when. */
+function openedBy(trouble: Trouble | undefined): string {
+	const { since = null, reason = null, cause = null } = trouble?.breaker ?? {};
+	const why = cause ?? reason;
+	return why === null ? '' : `${since === null ? '' : ` since ${since}`}, because of: ${why}`;
+}
+
+function wordsOf({ found, remedy }: NonNullable<Trouble['last_probe']>): string {
+	return remedy === null ? found : `${found}: ${remedy}`;
 }
 
 /** More addresses of one upstream would push everything else from the screen. */

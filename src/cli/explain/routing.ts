@@ -1,6 +1,8 @@
 import type { Config, RouteConfig } from '../../config/config.ts';
 import { quote } from '../../config/wording.ts';
-import { fitOf } from '../../gates/routes.ts';
+import { readingsOf } from '../../gates/path-readings.ts';
+import { fitOf } from '../../gates/prefix-table.ts';
+import type { RouteTable } from '../../gates/routes.ts';
 import { placeOf } from './places.ts';
 
 /** Which routes a path could have had, longest prefix first, and why each has it or not. */
@@ -11,9 +13,9 @@ export function routeWords(config: Config, path: string, chosen: RouteConfig | u
 		.map((one) => ({ ...one, fit: fitOf(one.prefix, path), likeness: likenessOf(one.prefix, path) }))
 		.sort((a, b) => b.prefix.length - a.prefix.length);
 	const matching = near.filter(({ fit }) => fit === 'matches');
-	// Those that come closest are those that were meant; what has the first slash in common alone, nobody meant.
+	// The nearest prefixes are those that were meant. One that shares only the first slash is shown where no route matches.
 	const missed = near
-		.filter(({ fit, likeness }) => fit !== 'matches' && likeness > 1)
+		.filter(({ fit, likeness }) => fit !== 'matches' && (likeness > 1 || matching.length === 0))
 		.sort((a, b) => b.likeness - a.likeness)
 		.slice(0, MAX_MISSED);
 	const shown = [...matching, ...missed].sort((a, b) => b.prefix.length - a.prefix.length);
@@ -30,6 +32,26 @@ export function routeWords(config: Config, path: string, chosen: RouteConfig | u
 	return left === 0 ? words : [...words, `and ${left} more that the path does not begin with`];
 }
 
+/** What other paths the path is to some upstreams, and where each leads; first those that lead elsewhere. */
+export function readingWords(table: RouteTable<RouteConfig>, path: string): string[] {
+	const chosen = table.asWritten(path);
+	const readings = Array.from(readingsOf(path) ?? [], (reading) => ({ reading, route: table.leadsTo(reading) }));
+	const elsewhere = readings.filter(({ route }) => route !== chosen);
+	const same = readings.filter(({ reading, route }) => route === chosen && reading !== path);
+	const words = [...elsewhere, ...same].map(({ reading, route }) => {
+		const read = reading === path ? 'take it for a path of' : `read it as ${readingInWords(reading)},`;
+		return `some upstreams ${read} ${route === undefined ? 'no route' : `the route ${quote(route.prefix)}`}`;
+	});
+	const left = words.length - MAX_READINGS;
+	return left <= 0 ? words : [...words.slice(0, MAX_READINGS), `and ${left} more readings`];
+}
+
+/** A reading is bytes; most are UTF-8. */
+export function readingInWords(reading: string): string {
+	return quote(Buffer.from(reading, 'latin1').toString('utf8'));
+}
+
+const MAX_READINGS = 8;
 const MAX_MISSED = 5;
 
 function whyItDiffers(prefix: string, path: string): string {

@@ -1,7 +1,7 @@
 import type { X509Certificate } from 'node:crypto';
 import { ConfigError } from '../../config/error.ts';
 import { inspect } from '../../control/files/inspection.ts';
-import type { DnsStatus, Snapshot } from '../../control/status/schema.ts';
+import type { StatusPage } from '../../control/status/schema.ts';
 import { readCertificates } from '../../shared/certificates.ts';
 import { readRegularFile } from '../../shared/regular-file.ts';
 import type { Address } from '../options.ts';
@@ -9,6 +9,7 @@ import { askMetrics } from '../running/metrics-client.ts';
 import { explain } from './explain.ts';
 import { toJson } from './json.ts';
 import type { RequestSpec } from './request.ts';
+import type { RunningStatus } from './route-gates.ts';
 import { toText } from './text.ts';
 
 /** `proxy explain`: why a request is refused, or what its upstream gets. */
@@ -52,12 +53,13 @@ export interface ExplainOutput {
 const PASSES = 0;
 const REFUSED = 1;
 const USAGE = 2;
+const FAULTY_FILE = 3;
 
 /** Stands for the address of a client that nobody has named. */
 const SOME_CLIENT = '[client address]';
 const SOME_HOST = 'proxy.example';
 
-/** @returns the exit code: 0 passes; 1 is refused, or cannot be told; 2 cannot be explained, as by a file with mistakes. */
+/** @returns the exit code: 0 passes; 1 is refused, or cannot be told; 2 an option cannot be used; 3 the configuration has mistakes. */
 export async function runExplain(options: ExplainOptions, output: ExplainOutput): Promise<number> {
 	const now = output.now?.() ?? new Date();
 	const { config, method, headers, bodyBytes, http2, offline } = options;
@@ -65,12 +67,15 @@ export async function runExplain(options: ExplainOptions, output: ExplainOutput)
 	const token = await readToken(options, problems);
 	const clientChain = await readChain(options.clientCert, problems);
 	const metricsPage = await readMetrics(options.metrics, problems);
-	const names = await readNames(options.metrics, metricsPage);
+	const status = metricsPage === undefined ? undefined : await readStatus(options.metrics!);
 	const { files, problems: found } = await inspect(config, now);
-	if (files === undefined) problems.push(new ConfigError(config, found).message);
-	if (files === undefined || problems.length > 0) {
+	if (problems.length > 0) {
 		output.complain(problems.join('\n'));
 		return USAGE;
+	}
+	if (files === undefined) {
+		output.complain(new ConfigError(config, found).message);
+		return FAULTY_FILE;
 	}
 	const spec: RequestSpec = {
 		method,
@@ -81,7 +86,7 @@ export async function runExplain(options: ExplainOptions, output: ExplainOutput)
 		bodyBytes,
 	};
 	const peer = options.peer ?? SOME_CLIENT;
-	const settings = { clientChain, peer, offline, nowSeconds: now.getTime() / 1000, metricsPage, names };
+	const settings = { clientChain, peer, offline, nowSeconds: now.getTime() / 1000, metricsPage, status };
 	const result = toJson(await explain(files, spec, settings), token === undefined ? [] : [token]);
 	output.print(options.json ? `${JSON.stringify(result)}\n` : toText(result, output.color));
 	return result.outcome === 'passes' ? PASSES : REFUSED;
@@ -143,16 +148,17 @@ async function readMetrics(metrics: Address | undefined, problems: string[]): Pr
 	return undefined;
 }
 
-/** Why a name has no address stands in no metric. A proxy without a status page does not say. */
-async function readNames(
-	metrics: Address | undefined,
-	page: string | undefined,
-): Promise<readonly DnsStatus[] | undefined> {
-	if (metrics === undefined || !/^proxy_dns_addresses\{.*\} 0$/m.test(page ?? '')) return undefined;
+/** Why a breaker is open, or a name has no address, stands in no metric. A proxy without a status page does not say. */
+async function readStatus(metrics: Address): Promise<RunningStatus | undefined> {
 	try {
-		const { status, body } = await askMetrics(metrics, '/status.json?rows=1', METRICS_MS, MAX_METRICS_PAGE);
-		const { dns } = status === 200 ? (JSON.parse(body) as Partial<Snapshot>) : {};
-		return Array.isArray(dns) ? dns : undefined;
+		const { status, body } = await askMetrics(
+			metrics,
+			'/status.json?show=trouble&rows=200',
+			METRICS_MS,
+			MAX_METRICS_PAGE,
+		);
+		const { dns, upstreams } = status === 200 ? (JSON.parse(body) as Partial<StatusPage>) : {};
+		return { dns: Array.isArray(dns) ? dns : [], upstreams: Array.isArray(upstreams?.items) ? upstreams.items : [] };
 	} catch {
 		return undefined;
 	}

@@ -1,6 +1,7 @@
 import type { X509Certificate } from 'node:crypto';
 import { duplexPair } from 'node:stream';
 import { chainFault, serverSocket } from '../../data/handshake.ts';
+import type { Admission } from '../../identity/client-chain.ts';
 import type { ClientPolicy } from '../../shared/client-policy.ts';
 import { type HandshakeRefusal, refusalOfCertificate, refusalOfError } from '../../shared/handshake-refusals.ts';
 import type { TlsMaterial } from '../../shared/messages.ts';
@@ -35,7 +36,9 @@ export async function presentChain(
 ): Promise<PresentedChain> {
 	const [near, far] = duplexPair();
 	// The version decides about nothing but when the certificates come.
-	const socket = serverSocket(near, createListenerContexts({ ...material, minVersion: '1.2' }));
+	const contexts = createListenerContexts({ ...material, minVersion: '1.2' });
+	const socket = serverSocket(near, contexts);
+	const admission = { bundle: contexts.bundle, seconds: nowSeconds };
 	try {
 		const presented = Promise.withResolvers<PresentedChain>();
 		socket.on('error', (error: NodeJS.ErrnoException) => {
@@ -45,7 +48,7 @@ export async function presentChain(
 			presented.resolve(
 				certificate === undefined
 					? { certificate: chain[0]!, own, refusal: refusalOfError(error.code, 1), code: error.code }
-					: { certificate, own, ...judge(certificate, chainFault(socket), policy, nowSeconds) },
+					: { certificate, own, ...judge(certificate, chainFault(socket), policy, admission) },
 			);
 		});
 		far.on('error', presented.reject);
@@ -66,10 +69,10 @@ export async function presentChain(
 
 const LIMIT_MS = 5_000;
 
-function judge(certificate: X509Certificate, code: string | undefined, policy: ClientPolicy, nowSeconds: number) {
+function judge(certificate: X509Certificate, code: string | undefined, policy: ClientPolicy, admission: Admission) {
 	if (code !== undefined) return { refusal: refusalOfCertificate(code), code };
 	try {
-		return { refusal: policy.refuse(certificate, nowSeconds), code };
+		return { refusal: policy.refuse(certificate, admission, admission.seconds), code };
 	} catch (error) {
 		return { refusal: 'bad certificate' as const, code: (error as NodeJS.ErrnoException).code };
 	}

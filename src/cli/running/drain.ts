@@ -1,5 +1,5 @@
 import { CommandError, type Context } from '../command.ts';
-import { type Found, findProxy, type Target } from './find.ts';
+import { findProxy, type Target } from './find.ts';
 import { type Machine, THIS_MACHINE } from './machine.ts';
 import { hasGone, seconds, sendSignal } from './signal.ts';
 
@@ -10,7 +10,6 @@ export interface DrainOptions extends Target {
 }
 
 const POLL_MS = 50;
-const ASK_MS = 2_000;
 
 /**
  * `proxy drain`: SIGTERM, once. A second one would cut the drain short, so a proxy that says it is draining gets none.
@@ -26,7 +25,7 @@ export async function drain(
 	const found = await findProxy(target, mainPath, machine);
 	const { pid } = found;
 	const start = machine.now();
-	const isDraining = await saysDraining(found, target, machine);
+	const isDraining = typeof found.facts !== 'string' && found.facts.phase === 'stopping';
 	if (!isDraining) sendSignal(found, 'SIGTERM', machine);
 	if (!wait) {
 		print(isDraining ? `process ${pid} is draining already\n` : `process ${pid} was told to drain\n`);
@@ -42,10 +41,4 @@ export async function drain(
 	}
 	print(`process ${pid} has ended after ${seconds(machine.now() - start)}\n`);
 	return 0;
-}
-
-async function saysDraining({ facts }: Found, { metrics }: Target, { ask }: Machine): Promise<boolean> {
-	if (typeof facts === 'string') return false;
-	const answer = await ask(metrics, '/readyz', ASK_MS).catch(() => undefined);
-	return answer?.body === 'not ready: shutting down';
 }

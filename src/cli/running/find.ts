@@ -61,12 +61,14 @@ async function findByMetrics(metrics: Address, mainPath: string, machine: Machin
 
 async function findByPidFile(path: string, metrics: Address, mainPath: string, machine: Machine): Promise<Found> {
 	const pid = readPid(path);
-	const entry = namesProxy(path, pid, mainPath, machine.readProcess);
-	if (entry === undefined) {
+	const facts = await askFacts(metrics, machine).catch(({ message }: Error) => message);
+	const entry = machine.readProcess(pid);
+	const isOther = typeof facts !== 'string' && facts.pid !== pid;
+	// The process proves itself by its number and its start. Times of files do not: somebody may have set the clock since.
+	const isProved = typeof facts !== 'string' && !isOther && entry?.startTicks === facts.startTicks;
+	if (entry === undefined || !(isProved || namesProxy(path, pid, mainPath, machine.readProcess))) {
 		throw new CommandError(`${path}: its process ${pid} has gone; the proxy does not run, or with another --pid-file`);
 	}
-	const facts = await askFacts(metrics, machine).catch(({ message }: Error) => message);
-	const isOther = typeof facts !== 'string' && facts.pid !== pid;
 	return {
 		pid,
 		startTicks: entry.startTicks,
@@ -105,10 +107,17 @@ function readFacts(body: string): ProcessFacts | undefined {
 		const { pid, generation, reloads } = facts;
 		// Some of it is shown to people, and counted with.
 		const isWhole = [pid, generation, reloads.success, reloads.failure].every(Number.isSafeInteger);
-		return isWhole && pid > 0 ? facts : undefined;
+		if (!isWhole || pid <= 0) return undefined;
+		return { ...facts, failures: printable(facts.failures), needsRestart: printable(facts.needsRestart) };
 	} catch {
 		return undefined;
 	}
+}
+
+/** Nothing in it moves the cursor of a terminal. A proxy of an earlier version has no such list. */
+function printable(lines: unknown): string[] {
+	const texts = Array.isArray(lines) ? lines.filter((line) => typeof line === 'string') : [];
+	return texts.map((line) => line.replace(/[^\P{C}\n]/gu, '?'));
 }
 
 function isLoopback({ host }: Address): boolean {

@@ -20,8 +20,9 @@ export async function healthcheck(
 		status: 0,
 		body: message,
 	}));
+	// The status decides, as it does for load balancers. The body is for people, and may carry a remark.
 	const [line = ''] = body.split('\n');
-	const isWell = status === 200 && line === (live ? 'alive' : 'ready');
+	const isWell = status === 200;
 	const isOurs = isWell || status === 503 || status === 0;
 	print(
 		isOurs

@@ -16,7 +16,7 @@ const POLL_MS = 50;
 /**
  * `proxy reload`: SIGHUP, and what came of it.
  *
- * @returns the exit code: 0 where the reload took everything over, 1 where it kept anything old.
+ * @returns the exit code: 0 where the reload took everything over, 1 where it failed in any part, 3 where settings need a restart.
  * @throws CommandError where there is no proxy or no outcome to be seen.
  */
 export async function reload(
@@ -63,14 +63,18 @@ export async function reload(
  */
 export function outcomeOf(
 	{ reloads: before }: Pick<ProcessFacts, 'reloads'>,
-	{ reloads, reloading, generation }: Omit<ProcessFacts, 'pid' | 'startTicks'>,
-): { readonly exitCode: 0 | 1; readonly words: string } | undefined {
+	{ reloads, reloading, generation, failures, needsRestart }: Omit<ProcessFacts, 'pid' | 'startTicks' | 'phase'>,
+): { readonly exitCode: 0 | 1 | 3; readonly words: string } | undefined {
 	const failed = reloads.failure - before.failure;
 	const done = reloads.success - before.success + failed;
 	if (done <= 0 || reloading) return undefined;
-	if (failed === 0) return { exitCode: 0, words: `reloaded: generation ${generation} is in force` };
-	return {
-		exitCode: 1,
-		words: `the reload failed, and what could not be taken over stays as it was (generation ${generation} is in force); the log says why, and so does proxy check`,
-	};
+	const vain = needsRestart.length === 0 ? '' : `needs a restart: ${needsRestart.join(', ')}\n`;
+	if (failed === 0) {
+		const words = `${vain}reloaded: generation ${generation} is in force`;
+		return { exitCode: vain === '' ? 0 : 3, words };
+	}
+	const causes = failures.map((cause) => `${cause}\n`).join('');
+	const more = failures.length === 0 ? '; the log says why' : '';
+	const words = `the reload failed, and what could not be taken over stays as it was: generation ${generation} is in force${more}`;
+	return { exitCode: 1, words: `${causes}${vain}${words}` };
 }

@@ -40,7 +40,10 @@ export const issuer = table('[[issuers]]', {
 				{ unset: ONE_SOURCE },
 			),
 		),
-	jwks_path: file('the keys that tokens are verified with, a JWK Set or one PEM public key')
+	jwks_path: file(
+		'the keys that tokens are verified with, a JWK Set or one PEM public key',
+		'for keys over the network write jwks_url in its place',
+	)
 		.optional()
 		.meta(explained('a JWK Set, or one PEM public key', { unset: ONE_SOURCE })),
 	jwks_url: text('an https:// address', 'set it to where the issuer publishes its JWK Set')
@@ -77,15 +80,18 @@ export const issuer = table('[[issuers]]', {
 	refresh_secs: secondsOr('300')
 		.optional()
 		.meta(
-			explained("between two fetches; the answer's `max-age` takes its place, from 10 s to an hour", {
-				unset: '`300`',
-			}),
+			explained(
+				"between two fetches; the answer's `max-age` takes its place, from 10 s to an hour. Never later than half of `max_stale_secs`",
+				{
+					unset: '`300`',
+				},
+			),
 		),
 	max_stale_secs: secondsOr('86400, a day')
 		.optional()
 		.meta(
 			explained(
-				'how old keys may become while the issuer gives none; then its tokens are refused. At least `refresh_secs`',
+				'how old keys may become while the issuer gives none; then its tokens are refused. At least `refresh_secs`; `proxy check` warns below `refresh_secs` + the greater of it and 10 s',
 				{ unset: '`86400`' },
 			),
 		),
@@ -117,7 +123,9 @@ export const issuer = table('[[issuers]]', {
 function algorithm() {
 	const error = ({ input }: { readonly input?: unknown }) =>
 		`must be one of ${ALGORITHMS.join(', ')} (got ${show(input)}); ${
-			/^HS|^none$/i.test(String(input)) ? 'a token that anybody can sign is none' : 'leave it out for RS256'
+			typeof input === 'string' && /^HS|^none$/i.test(input)
+				? 'a token that anybody can sign is none'
+				: 'leave it out for RS256'
 		}`;
 	return z.enum(ALGORITHMS, { error });
 }
@@ -164,7 +172,7 @@ function requiredClaims() {
 	});
 	return z
 		.preprocess(
-			(claims) => (Array.isArray(claims) ? Object.fromEntries(claims.map((name) => [name, undefined])) : claims),
+			(claims) => (isListOfNames(claims) ? Object.fromEntries(claims.map((name) => [name, undefined])) : claims),
 			z.record(
 				z.string().min(1),
 				z
@@ -181,4 +189,8 @@ function requiredClaims() {
 		)
 		.meta({ or: { type: 'array', items: { type: 'string', minLength: 1 } } })
 		.default({});
+}
+
+function isListOfNames(claims: unknown): claims is string[] {
+	return Array.isArray(claims) && claims.every((name) => typeof name === 'string');
 }

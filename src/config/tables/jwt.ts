@@ -3,9 +3,12 @@ import { CERTIFICATE_BOUND } from '../../identity/bound-token.ts';
 import { claim, expected, explained, file, flag, table } from './kinds.ts';
 import { rateClaimKeys } from './tenants.ts';
 
-/** `[jwt]` (specification 2.1): the short form for one issuer. Whether it lacks `jwks_path` is looked at in `issuer-conflicts.ts`. */
+/** `[jwt]`: the short form for one issuer. Whether it lacks `jwks_path` is looked at in `issuer-conflicts.ts`. */
 export const jwt = table('[jwt]', {
-	jwks_path: file('the RSA public key that tokens are verified with, PEM')
+	jwks_path: file(
+		'the RSA public key that tokens are verified with, PEM',
+		'for keys over the network write [[issuers]] with jwks_url in place of [jwt]',
+	)
 		.optional()
 		.describe(
 			'one RSA public key, PEM (SPKI or PKCS#1), or a JWK Set, told by its content: 2048 bits and an exponent of 65537 or more',
@@ -18,7 +21,7 @@ export const jwt = table('[jwt]', {
 		.meta(explained('required `aud`; set it', { unset: 'tokens with any `aud` are refused' })),
 	certificate_bound: certificateBound(),
 	...rateClaimKeys,
-	// Specification 5: the key is read at the start alone.
+	// Without this key the public key is read only at the start.
 	reload: flag('false')
 		.default(false)
 		.meta(

@@ -44,12 +44,13 @@ export function text(wanted: string, remedy: string) {
 	return z.string({ error: expected(wanted, remedy) });
 }
 
-export function file(content: string) {
+/** @param ofUrl what to do in place of naming a URL. */
+export function file(
+	content: string,
+	ofUrl = `nothing is fetched over the network: save ${content} and name the file`,
+) {
 	const error = expected('the path of a file', `set it to the file with ${content}`);
-	const isUrl = expected(
-		'the path of a file, not a URL',
-		`nothing is fetched over the network: save ${content} and name the file`,
-	);
+	const isUrl = expected('the path of a file, not a URL', ofUrl);
 	// The operating system would cut the path at a NUL.
 	return z.string({ error }).regex(NO_NUL, { error }).regex(NO_URL, { error: isUrl }).meta({ noun: 'path of a file' });
 }
@@ -108,7 +109,8 @@ export function wholeNumber(least: number, most: number, unset: string, of?: str
 	const wanted = of === undefined ? 'a whole number' : `a whole number ${of}`;
 	const tooSmall = expected(`${wanted}, at least ${least}`, `set it to ${least} or more, or leave it out for ${unset}`);
 	const tooBig = expected(`${wanted}, at most ${most}`, `set it to ${most} or less, or leave it out for ${unset}`);
-	const error = (issue: RawIssue) => (Number(issue.input) > most ? tooBig(issue) : tooSmall(issue));
+	const isTooBig = ({ input }: RawIssue) => typeof input === 'number' && input > most;
+	const error = (issue: RawIssue) => (isTooBig(issue) ? tooBig(issue) : tooSmall(issue));
 	const inRange = (n: number) => Number.isInteger(n) && n >= least && n <= most;
 	const noun = of?.replace(/^of /, '');
 	// One check and one message for three mistakes, which zod's JSON Schema does not see into.

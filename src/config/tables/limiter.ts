@@ -27,7 +27,7 @@ export const limiter = table('[limiter]', {
 		})
 		.default('share')
 		.describe(
-			'what holds while the store is away: `"share"`, each replica allows its part of each limit, by the number of replicas that were last seen; `"local"`, each allows the whole limit; `"refuse"`, each refuses what it has no lease for (429)',
+			'what holds while the store is away: `"share"`, each replica allows its part of each limit, by the number of replicas that were last seen; `"local"`, each allows the whole limit; `"refuse"`, each refuses what has a limit (429)',
 		),
 	replicas: wholeNumberOr(1, 1, MAX_REPLICAS, 'of replicas').describe(
 		'how many replicas there are, as long as the store has not said so: what a replica takes for its share that starts while the store is away',
@@ -89,10 +89,12 @@ export const limiter = table('[limiter]', {
 	revocations: flag('false')
 		.default(false)
 		.describe(
-			'what is revoked in the store holds in all replicas, in addition to `revoked_path`; see docs/limits.md. Whoever may write there can then lock tenants out',
+			'what is revoked in the store holds in all replicas, in addition to `revoked_path`; see docs/shared-rate-limits.md. Whoever may write there can then lock tenants out',
 		),
 }).meta(
-	explained('one limit over all replicas, by leases from a Redis or Valkey; see docs/limits.md', { read: 'at start' }),
+	explained('one limit over all replicas, through a Redis or Valkey; see docs/shared-rate-limits.md', {
+		read: 'at start',
+	}),
 );
 
 function PREFIX() {

@@ -1,6 +1,16 @@
-import { explained, flag, MAX_BYTES, seconds, secondsOrNone, table, wholeNumber, wholeNumberOr } from './kinds.ts';
+import {
+	explained,
+	flag,
+	MAX_BYTES,
+	seconds,
+	secondsOr,
+	secondsOrNone,
+	table,
+	wholeNumber,
+	wholeNumberOr,
+} from './kinds.ts';
 
-/** `[limits]` (decisions "Limits beyond the specification"). */
+/** `[limits]`. */
 export const limits = table('[limits]', {
 	max_request_body_bytes: wholeNumberOr(8 * 1024 * 1024, 1, MAX_BYTES, 'of bytes').describe('larger bodies get 413'),
 	request_body_timeout_secs: seconds(30).describe('for the client to send its body (collected mode)'),
@@ -19,7 +29,7 @@ export const limits = table('[limits]', {
 	),
 	max_header_bytes: wholeNumberOr(16_384, 256, 1024 * 1024, 'of bytes').describe('of a request head'),
 	max_buffered_bytes: wholeNumberOr(1024 ** 3, 1, MAX_BYTES, 'of bytes').describe(
-		'all bodies held in memory at once; beyond it 503 (collected mode)',
+		'all bodies held in memory at once; beyond it 503. In streaming mode: uploads over HTTP/2 that wait',
 	),
 	max_buffered_bytes_per_tenant: wholeNumber(1, MAX_BYTES, 'half of max_buffered_bytes', 'of bytes')
 		.optional()
@@ -33,7 +43,7 @@ export const limits = table('[limits]', {
 		.optional()
 		.meta(
 			explained(
-				'what a client must take of a long answer, on the average of each `upstream_timeout_secs` in which it is waited for; slower ones are cut off. Counted for each HTTP/2 stream; 0: no such limit',
+				'what a client must take of a long answer, on the average of each `upstream_timeout_secs` of this table in which it is waited for; slower ones are cut off. Counted for each HTTP/2 stream; 0: no such limit',
 				{ unset: '4096 collected, 0 streaming' },
 			),
 		),
@@ -47,3 +57,23 @@ export const limits = table('[limits]', {
 		.default(false)
 		.describe('all answers carry `RateLimit-Policy` and `RateLimit`, not only 429'),
 }).meta(explained('bounds of time and memory; seconds may be fractional', { read: 'at start' }));
+
+/** What a route sets in place of `[limits]`, for its own requests. */
+export const routeLimitKeys = {
+	max_body_bytes: wholeNumber(1, MAX_BYTES, 'limits.max_request_body_bytes', 'of bytes')
+		.optional()
+		.meta(explained('larger bodies get 413, by this route', { unset: '`limits.max_request_body_bytes`' })),
+	body_timeout_secs: secondsOr('limits.request_body_timeout_secs')
+		.optional()
+		.meta(
+			explained('for the client to send its body (collected mode)', { unset: '`limits.request_body_timeout_secs`' }),
+		),
+	upstream_timeout_secs: secondsOr('limits.upstream_timeout_secs')
+		.optional()
+		.meta(
+			explained(
+				'for the round trip by this route. Collected mode: until the whole response is there. Streaming mode: until its head is there, then for each silence of the upstream. How long a client has to take its response is set in `[limits]`',
+				{ unset: '`limits.upstream_timeout_secs`' },
+			),
+		),
+};

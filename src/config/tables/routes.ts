@@ -3,13 +3,14 @@ import { prefixProblem } from '../prefix.ts';
 import { parseUpstream } from '../upstream.ts';
 import { routeBreakerKeys } from './breaker.ts';
 import { routeForwardingKeys } from './forwarding.ts';
-import { explained, MAX_SECONDS, table, text, wholeNumber } from './kinds.ts';
+import { explained, flag, MAX_SECONDS, table, text, wholeNumber } from './kinds.ts';
+import { routeLimitKeys } from './limits.ts';
 import { routeCallerKeys } from './route-callers.ts';
 import { routeRateKeys } from './tenants.ts';
 import { routeUpstreamKeys } from './upstream-keys.ts';
 import { GROUP_NAME } from './upstreams.ts';
 
-/** One `[[routes]]` (specification 2.1). */
+/** One `[[routes]]`. */
 export const route = table('[[routes]]', {
 	prefix: text('a path that begins with "/"', 'set it to the paths to route, for example "/api"')
 		.superRefine((prefix, context) => {
@@ -19,6 +20,11 @@ export const route = table('[[routes]]', {
 		// As much of `prefixProblem` and `parseUpstream` as a pattern can say.
 		.meta({ pattern: '^/[\\x21\\x22\\x24-\\x3e\\x40-\\x7e]*$' })
 		.describe('the paths that the route is for, matched on a path-segment boundary, longest first'),
+	case_insensitive: flag('false')
+		.default(false)
+		.describe(
+			'its upstream takes paths in any letter case for the same path (IIS, file systems of Windows and macOS, Express): a request of which only another letter case leads to this route is refused with 400',
+		),
 	upstream: text(
 		'http://host[:port] or https://host[:port], one address, or the name of an [[upstreams]]',
 		'set it to the address to route to, for example "http://localhost:3000"',
@@ -45,6 +51,7 @@ export const route = table('[[routes]]', {
 			}),
 		),
 	...routeBreakerKeys,
+	...routeLimitKeys,
 	...routeUpstreamKeys,
 	...routeForwardingKeys,
 	...routeCallerKeys,

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { expected, explained, flag, table } from './kinds.ts';
+import { expected, explained, flag, table, wholeNumberOr } from './kinds.ts';
 
 /** More names than this of one process are a mistake. */
 const MAX_HOSTS = 32;
@@ -11,14 +11,30 @@ export const status = table('[status]', {
 		.array(hostName(), {
 			error: expected('a list of host names', 'leave it out where the page is asked for by address'),
 		})
-		.max(MAX_HOSTS, { error: () => `has more than ${MAX_HOSTS} names; name those that people type` })
+		.max(MAX_HOSTS, { error: () => `has more than ${MAX_HOSTS} names; name those that people and scrapers use` })
 		.default([])
 		.describe(
-			'host names that the page may be asked for by, beside `localhost` and addresses: a page of another site can lead here by a name of its own',
+			'host names by which `/metrics`, `/process` and the page may be asked, in addition to addresses and private names: a foreign page can lead a browser here by a name of its own',
 		),
+	problem_401_share: share(0.2).describe(
+		'from this share of all answers of the last minute on, answers of 401 are a problem on the page; 0: never',
+	),
+	problem_429_share: share(0.2).describe('the same for answers of 429'),
+	problem_5xx_share: share(0.05).describe(
+		"the same for answers of 500 and above, the proxy's own and those of upstreams",
+	),
+	problem_handshake_share: share(0.2).describe('the same for failed TLS handshakes, of all that have ended'),
+	problem_least: wholeNumberOr(20, 1, 1_000_000, 'of answers').describe(
+		'of fewer answers, or handshakes, in the last minute the page says nothing of shares',
+	),
 }).meta(explained('the status page of the metrics listener', { read: 'at start' }));
 
 function hostName() {
 	const error = expected('a host name without port', 'write for example "edge-1.example.com"');
 	return z.string({ error }).regex(/^(?=.{1,253}$)[a-z\d_]([a-z\d_.-]*[a-z\d])?$/i, { error });
+}
+
+function share(fallback: number) {
+	const error = expected('a number from 0 to 1', `leave it out for ${fallback}`);
+	return z.number({ error }).min(0, { error }).max(1, { error }).meta({ noun: 'number' }).default(fallback);
 }

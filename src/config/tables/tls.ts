@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { expected, explained, file, flag, table } from './kinds.ts';
 
-/** `[tls]` (specification 2.1). */
+/** `[tls]`. */
 export const tls = table('[tls]', {
 	cert_path: file('the server certificate chain, PEM, leaf first').describe(
 		'server certificate chain, PEM, leaf first',

@@ -1,6 +1,6 @@
 import type { DnsSource, UpstreamAddress } from '../../config/config.ts';
 import type { Clock } from '../../shared/clock.ts';
-import type { SelfRefreshing } from '../../shared/jwks/key-refresher.ts';
+import type { Fetches, SelfRefreshing } from '../../shared/jwks/key-refresher.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { Timers } from '../timers.ts';
 import type { Resolve, Resolved } from './resolve.ts';
@@ -37,7 +37,7 @@ const MAX_ADDRESSES = 1_000;
 /** Keeps the addresses of one name. The last good ones hold until others are known, however long DNS is away. */
 export class AddressRefresher implements SelfRefreshing<readonly UpstreamAddress[]> {
 	readonly group: string;
-	readonly fetches = { success: 0, failure: 0 };
+	readonly fetches: Fetches;
 	readonly #source: DnsSource;
 	readonly #parts: AddressParts;
 	readonly #stopped = new AbortController();
@@ -53,9 +53,17 @@ export class AddressRefresher implements SelfRefreshing<readonly UpstreamAddress
 	/**
 	 * @param group name of its `[[upstreams]]`.
 	 * @param before has asked for the same name and port: what it knows holds until there is an answer.
+	 * @param fetches of the group, also by others before this one.
 	 */
-	constructor(group: string, source: DnsSource, parts: AddressParts, before?: AddressRefresher) {
+	constructor(
+		group: string,
+		source: DnsSource,
+		parts: AddressParts,
+		before?: AddressRefresher,
+		fetches: Fetches = { success: 0, failure: 0 },
+	) {
 		this.group = group;
+		this.fetches = fetches;
 		this.#source = source;
 		this.#parts = parts;
 		if (before !== undefined) {

@@ -1,4 +1,5 @@
 import type { RouteConfig, UpstreamAddress, UpstreamGroupConfig } from '../../config/config.ts';
+import type { Fetches } from '../../shared/jwks/key-refresher.ts';
 import type { Timers } from '../timers.ts';
 import { within } from '../workers/take-over.ts';
 import { type AddressParts, AddressRefresher } from './address-refresher.ts';
@@ -15,6 +16,10 @@ export class DnsAddresses {
 	readonly #onChange: () => void;
 	/** By `keyOf`. */
 	readonly #refreshers = new Map<string, AddressRefresher>();
+	/** Of them, those of the routes in force; while a table is prepared there are others of the same groups. */
+	#inForce: ReadonlySet<string | undefined> = new Set();
+	/** By group, for as long as the process lives: counters never fall. */
+	readonly #fetches = new Map<string, Fetches>();
 	#stopped = false;
 
 	/** @param onChange an upstream has other addresses than before. */
@@ -30,7 +35,8 @@ export class DnsAddresses {
 		for (const { group } of routes) {
 			const key = keyOf(group);
 			if (key === undefined || this.#refreshers.has(key)) continue;
-			const refresher = new AddressRefresher(group.name!, group.dns!, this.#parts, this.#known(group.dns!.authority));
+			const known = this.#known(group.dns!.authority);
+			const refresher = new AddressRefresher(group.name!, group.dns!, this.#parts, known, this.#fetchesOf(group.name!));
 			this.#refreshers.set(key, refresher);
 			fresh.push(refresher);
 			refresher.start(this.#onChange);
@@ -42,12 +48,13 @@ export class DnsAddresses {
 
 	/** A reload may ask for a name in another way, or for another group, while DNS is away. */
 	#known(authority: string): AddressRefresher | undefined {
-		return [...this.all].find((one) => one.authority === authority && one.value !== undefined);
+		return [...this.#refreshers.values()].find((one) => one.authority === authority && one.value !== undefined);
 	}
 
 	/** These routes are in force: names that none of them leads to are asked for no longer. */
 	keepOnly(routes: readonly RouteConfig[]): void {
 		const kept = new Set(routes.map(({ group }) => keyOf(group)));
+		this.#inForce = kept;
 		for (const [key, refresher] of this.#refreshers) {
 			if (kept.has(key)) continue;
 			refresher.stop();
@@ -61,8 +68,19 @@ export class DnsAddresses {
 		for (const refresher of this.#refreshers.values()) refresher.stop();
 	}
 
+	/** One of each group: that of the routes in force, or the first one that is to be. */
 	get all(): Iterable<AddressRefresher> {
-		return this.#refreshers.values();
+		const byGroup = new Map<string, AddressRefresher>();
+		for (const [key, one] of this.#refreshers) {
+			if (this.#inForce.has(key) || !byGroup.has(one.group)) byGroup.set(one.group, one);
+		}
+		return byGroup.values();
+	}
+
+	#fetchesOf(group: string): Fetches {
+		const fetches = this.#fetches.get(group) ?? { success: 0, failure: 0 };
+		this.#fetches.set(group, fetches);
+		return fetches;
 	}
 
 	/** Of the moment; none where none are known. */

@@ -1,17 +1,22 @@
 import { constants, type KeyObject, verify, type X509Certificate } from 'node:crypto';
-import { DerError, DerReader, oidText, TAG } from './der.ts';
+import { extensionsOf, factsOf, pointNames } from '../../identity/certificate-facts.ts';
+import { DerError, DerReader, oidText, TAG } from '../../identity/der.ts';
+import { nameKey } from '../../identity/distinguished-name.ts';
+import { MAX_SERIAL_OCTETS } from '../../identity/serial-table.ts';
 
 /** One certificate revocation list (RFC 5280 section 5), read and not yet verified. */
 export interface Crl {
-	/** DER of the issuer's name. */
-	readonly issuer: Buffer;
+	/** `nameKey` of the issuer. */
+	readonly issuer: string;
 	/** Seconds since the epoch. */
 	readonly thisUpdate: number;
 	readonly nextUpdate: number;
 	/** Which certificates of its issuer it speaks of. */
 	readonly covers: CrlScope;
-	/** Upper-case hexadecimal without leading zeros. */
-	readonly serials: readonly string[];
+	/** DER of the names of its distribution point, hexadecimal; `undefined`: it speaks of all certificates in its scope. */
+	readonly points: readonly string[] | undefined;
+	/** Of the certificates that are revoked: contents of DER INTEGERs. */
+	readonly serials: readonly Buffer[];
 	/** What is signed, how, and the signature. */
 	readonly signed: Buffer;
 	readonly algorithm: SignatureAlgorithm;
@@ -31,19 +36,25 @@ export class CrlError extends Error {
 	override readonly name = 'CrlError';
 }
 
-/** @throws CrlError */
-export function readCrl(der: Buffer): Crl {
+/**
+ * @param pause called every now and then, as a list may have hundreds of thousands of entries.
+ * @throws CrlError
+ */
+export async function readCrl(der: Buffer, pause: Pause = () => undefined): Promise<Crl> {
 	try {
-		return readCertificateList(der);
+		return await readCertificateList(der, pause);
 	} catch (error) {
 		if (!(error instanceof DerError)) throw error;
 		throw new CrlError('is not readable; write the file anew', { cause: error });
 	}
 }
 
+/** A promise where it is time to let others have their turn. */
+export type Pause = () => Promise<void> | undefined;
+
 /** Whether the CA of that certificate has issued it: by its name and by its key. */
 export function isIssuedBy({ issuer, signed, algorithm, signature }: Crl, ca: X509Certificate): boolean {
-	if (!issuer.equals(factsOf(ca).subject)) return false;
+	if (issuer !== nameKey(factsOf(ca).subject)) return false;
 	const key = algorithm.pss ? { key: ca.publicKey, ...PSS } : ca.publicKey;
 	try {
 		return verify(algorithm.digest, signed, key as KeyObject, signature);
@@ -64,31 +75,8 @@ export function maySignCrls(ca: X509Certificate): boolean {
 /** Bit 6 (RFC 5280 section 4.2.1.3); the first octet says how many bits are unused. */
 const CRL_SIGN = 0x80 >> 6;
 
-/** What Node does not tell of a certificate. Node has read it, so it is whole. */
-function factsOf({ raw }: X509Certificate): { subject: Buffer; keyUsage: Buffer | undefined } {
-	const tbs = new DerReader(raw).open(TAG.sequence).open(TAG.sequence);
-	if (tbs.next === TAG.contextConstructed) tbs.read(TAG.contextConstructed);
-	tbs.read(TAG.integer);
-	// Signature algorithm, issuer, validity.
-	for (let i = 0; i < 3; i++) tbs.read(TAG.sequence);
-	const subject = tbs.readWhole(TAG.sequence);
-	let keyUsage: Buffer | undefined;
-	while (tbs.next !== -1) {
-		const tag = tbs.next;
-		const member = tbs.open(tag);
-		if (tag !== CERTIFICATE_EXTENSIONS) continue;
-		for (const { id, value } of extensionsOf(member.open(TAG.sequence))) {
-			if (id === EXTENSION.keyUsage) keyUsage = new DerReader(value).read(TAG.bitString);
-		}
-	}
-	return { subject, keyUsage };
-}
-
-/** `[3]`, behind the public key and the unique identifiers. */
-const CERTIFICATE_EXTENSIONS = 0xa3;
-
 /** RFC 5280 section 5.1. */
-function readCertificateList(der: Buffer): Crl {
+async function readCertificateList(der: Buffer, pause: Pause): Promise<Crl> {
 	const file = new DerReader(der);
 	const list = file.open(TAG.sequence);
 	file.end();
@@ -103,12 +91,14 @@ function readCertificateList(der: Buffer): Crl {
 	if (tbs.next === TAG.integer) tbs.read(TAG.integer);
 	// Section 5.1.1.2: the same twice, once of it signed.
 	if (!tbs.readWhole(TAG.sequence).equals(algorithm)) throw new DerError('two algorithms');
-	const issuer = tbs.readWhole(TAG.sequence);
+	const issuer = nameKey(tbs.readWhole(TAG.sequence));
 	const thisUpdate = readTime(tbs);
 	const nextUpdate = isTime(tbs.next) ? readTime(tbs) : undefined;
-	const serials = tbs.next === TAG.sequence ? readEntries(tbs.open(TAG.sequence)) : [];
-	const covers =
-		tbs.next === TAG.contextConstructed ? readExtensions(tbs.open(TAG.contextConstructed).open(TAG.sequence)) : 'all';
+	const serials = tbs.next === TAG.sequence ? await readEntries(tbs.open(TAG.sequence), pause) : [];
+	const scope =
+		tbs.next === TAG.contextConstructed
+			? readExtensions(tbs.open(TAG.contextConstructed).open(TAG.sequence))
+			: EVERYTHING;
 	tbs.end();
 	if (nextUpdate === undefined) {
 		throw new CrlError(
@@ -119,7 +109,7 @@ function readCertificateList(der: Buffer): Crl {
 		issuer,
 		thisUpdate,
 		nextUpdate,
-		covers,
+		...scope,
 		serials,
 		signed,
 		algorithm: signatureAlgorithm(new DerReader(algorithm).open(TAG.sequence)),
@@ -127,12 +117,17 @@ function readCertificateList(der: Buffer): Crl {
 	};
 }
 
-function readEntries(entries: DerReader): string[] {
-	const serials: string[] = [];
+async function readEntries(entries: DerReader, pause: Pause): Promise<Buffer[]> {
+	const serials: Buffer[] = [];
 	while (entries.next !== -1) {
+		const paused = pause();
+		if (paused) await paused;
 		const entry = entries.open(TAG.sequence);
-		serials.push(entry.read(TAG.integer).toString('hex').toUpperCase().replace(/^0+/, ''));
-		readTime(entry);
+		const serial = entry.read(TAG.integer);
+		if (serial.length > MAX_SERIAL_OCTETS) throw new DerError('bad serial number');
+		serials.push(serial);
+		// When it was revoked does not matter.
+		entry.read(timeTag(entry));
 		if (entry.next === TAG.sequence) {
 			for (const { id, critical } of extensionsOf(entry.open(TAG.sequence))) {
 				if (id === EXTENSION.certificateIssuer) throw new CrlError(INDIRECT);
@@ -145,7 +140,6 @@ function readEntries(entries: DerReader): string[] {
 }
 
 const EXTENSION = {
-	keyUsage: '2.5.29.15',
 	deltaCrlIndicator: '2.5.29.27',
 	issuingDistributionPoint: '2.5.29.28',
 	certificateIssuer: '2.5.29.29',
@@ -157,22 +151,26 @@ function unknownExtension(id: string): CrlError {
 	return new CrlError(`has a critical extension (${id}) that is not known here; issue it without`);
 }
 
-function readExtensions(extensions: DerReader): CrlScope {
-	let covers: CrlScope = 'all';
+type Scope = Pick<Crl, 'covers' | 'points'>;
+const EVERYTHING: Scope = { covers: 'all', points: undefined };
+
+function readExtensions(extensions: DerReader): Scope {
+	let scope = EVERYTHING;
 	for (const { id, critical, value } of extensionsOf(extensions)) {
 		if (id === EXTENSION.deltaCrlIndicator) {
 			throw new CrlError('is a delta CRL, which says only what has changed; give the complete CRL');
 		}
-		if (id === EXTENSION.issuingDistributionPoint) covers = readDistributionPoint(value);
+		if (id === EXTENSION.issuingDistributionPoint) scope = readDistributionPoint(value);
 		else if (critical) throw unknownExtension(id);
 	}
-	return covers;
+	return scope;
 }
 
-/** RFC 5280 section 5.2.5. The name of the distribution point itself is not asked for. */
-function readDistributionPoint(value: Buffer): CrlScope {
+/** RFC 5280 section 5.2.5. A list with a distribution point may be one of many, each of some of the CA's certificates. */
+function readDistributionPoint(value: Buffer): Scope {
 	const point = new DerReader(value).open(TAG.sequence);
-	if (point.next === TAG.contextConstructed) point.read(TAG.contextConstructed);
+	const points =
+		point.next === TAG.contextConstructed ? pointNames(point.open(TAG.contextConstructed)) : EVERYTHING.points;
 	const flags: boolean[] = [];
 	while (point.next !== -1) {
 		const tag = point.next;
@@ -184,8 +182,7 @@ function readDistributionPoint(value: Buffer): CrlScope {
 	if (flags[SOME_REASONS] || flags[ATTRIBUTES_ONLY]) {
 		throw new CrlError('is for some reasons of revocation or for attribute certificates alone; give the complete CRL');
 	}
-	if (flags[USERS_ONLY]) return 'users';
-	return flags[AUTHORITIES_ONLY] ? 'authorities' : 'all';
+	return { covers: flags[USERS_ONLY] ? 'users' : flags[AUTHORITIES_ONLY] ? 'authorities' : 'all', points };
 }
 
 /** Context-specific numbers of the members. */
@@ -195,24 +192,17 @@ const SOME_REASONS = 3;
 const INDIRECT_CRL = 4;
 const ATTRIBUTES_ONLY = 5;
 
-function* extensionsOf(extensions: DerReader): Generator<{ id: string; critical: boolean; value: Buffer }> {
-	while (extensions.next !== -1) {
-		const extension = extensions.open(TAG.sequence);
-		const id = oidText(extension.read(TAG.oid));
-		const critical = extension.next === TAG.boolean && extension.read(TAG.boolean)[0] !== 0;
-		const value = extension.read(TAG.octetString);
-		extension.end();
-		yield { id, critical, value };
-	}
-}
-
 function isTime(tag: number): boolean {
 	return tag === TAG.utcTime || tag === TAG.generalizedTime;
 }
 
+function timeTag({ next }: DerReader): number {
+	return isTime(next) ? next : TAG.utcTime;
+}
+
 /** @returns seconds since the epoch. */
 function readTime(reader: DerReader): number {
-	const tag = isTime(reader.next) ? reader.next : TAG.utcTime;
+	const tag = timeTag(reader);
 	const text = reader.read(tag).toString('latin1');
 	const [, year, ...rest] = /^(\d\d|\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)Z$/.exec(text) ?? [];
 	if (year === undefined || (year.length === 2) !== (tag === TAG.utcTime)) throw new DerError('bad time');

@@ -1,11 +1,15 @@
 import { X509Certificate } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ConfigFiles } from '../../config/config.ts';
 import type { ConfigProblem } from '../../config/error.ts';
-import { authorityId, type CrlSeed } from '../../identity/client-chain.ts';
-import { canonicalName } from '../../identity/revocations.ts';
+import { authorityId } from '../../identity/certificate-facts.ts';
+import type { CrlSeed } from '../../identity/client-chain.ts';
+import { inOneLine } from '../../identity/distinguished-name.ts';
+import { hasSigned } from '../../identity/possible-chains.ts';
 import { authoritiesOf, nth, readBlocks } from '../../shared/certificates.ts';
+import { shareSerials } from '../../shared/serial-memory.ts';
 import { type Judged, readNamedBytes } from '../files/named-file.ts';
-import { type Crl, CrlError, isIssuedBy, maySignCrls, readCrl } from './crl.ts';
+import { type Crl, CrlError, isIssuedBy, maySignCrls, type Pause, readCrl } from './crl.ts';
 
 /**
  * Reads and judges the files of `tls.crl_path`: CRLs that somebody of the CA bundle has issued. An intermediate that is not in
@@ -22,24 +26,31 @@ export async function judgeCrlFiles(
 	const warnings: ConfigProblem[] = [];
 	const found: { readonly crl: Crl; readonly which: string; readonly about: (message: string) => ConfigProblem }[] = [];
 	const ofBundle = bundle === undefined ? [] : authoritiesOf(bundle).map((pem) => new X509Certificate(pem));
-	const authorities = [...ofBundle];
+	const besides: X509Certificate[] = [];
+	const pause = everyFewMs();
 	for (const [i, path] of (files.tls.crlPaths ?? []).entries()) {
 		const listed = files.lines[`tls.crl_path[${i}]`] !== undefined;
-		const { bytes, problem, about } = await readNamedBytes(files, listed ? `tls.crl_path[${i}]` : 'tls.crl_path', path);
+		const { bytes, problem, about } = await readNamedBytes(
+			files,
+			listed ? `tls.crl_path[${i}]` : 'tls.crl_path',
+			path,
+			MAX_CRL_BYTES,
+		);
 		if (problem) problems.push(problem);
 		if (bytes === undefined) continue;
-		const { crls, certificates, faults } = readCrlFile(bytes);
+		const { crls, certificates, faults } = await readCrlFile(bytes, pause);
 		problems.push(...faults.map(about));
 		found.push(...crls.map((one) => ({ ...one, about })));
-		authorities.push(...certificates);
+		besides.push(...certificates);
 	}
+	const authorities = belowBundle(ofBundle, besides);
 	const seeds: CrlSeed[] = [];
 	for (const { crl, which, about } of found) {
 		if (bundle === undefined) continue;
 		const issuer = authorities.find((authority) => isIssuedBy(crl, authority));
 		if (issuer === undefined) problems.push(about(`${which} ${FOREIGN}`));
 		else if (!maySignCrls(issuer)) problems.push(about(`${which} ${NOT_MEANT_TO}`));
-		else seeds.push(seedOf(crl, issuer));
+		else seeds.push(await seedOf(crl, issuer, pause));
 		if (issuer !== undefined) warnings.push(...ageWarnings(crl, now).map((message) => about(`${which} ${message}`)));
 	}
 	if (found.length > 0 && problems.length === 0) warnings.push(...absenceWarnings(files, ofBundle, seeds));
@@ -59,7 +70,7 @@ function absenceWarnings(
 		.map(({ subject }) => ({
 			...(line !== undefined && { line }),
 			key: 'tls.crl_path',
-			message: `there is no CRL of the CA "${canonicalName(subject)}" of tls.client_ca_path: ${what}; add its CRL`,
+			message: `there is no CRL of the CA "${inOneLine(subject)}" of tls.client_ca_path: ${what}; add its CRL`,
 		}));
 }
 
@@ -69,9 +80,48 @@ const FOREIGN =
 const NOT_MEANT_TO =
 	'is signed by a CA that may not sign CRLs (keyUsage without cRLSign); issue the CA anew, or have its CRL signed by one that may';
 
-function seedOf({ nextUpdate, covers, serials }: Crl, issuer: X509Certificate): CrlSeed {
-	return { authority: authorityId(issuer), issuer: canonicalName(issuer.subject), nextUpdate, covers, serials };
+async function seedOf(
+	{ nextUpdate, covers, points, serials }: Crl,
+	issuer: X509Certificate,
+	pause: Pause,
+): Promise<CrlSeed> {
+	return {
+		authority: authorityId(issuer),
+		issuer: inOneLine(issuer.subject),
+		nextUpdate,
+		covers,
+		points,
+		serials: await shareSerials(serials, pause),
+	};
 }
+
+/** The CAs of the bundle, and those of the others that chain to it: who is nobody's CA has nothing to say of our clients. */
+function belowBundle(bundle: readonly X509Certificate[], others: readonly X509Certificate[]): X509Certificate[] {
+	const known = [...bundle];
+	for (const issuer of known) {
+		const issued = others.filter((one) => one.ca && one.checkIssued(issuer) && hasSigned(issuer, one));
+		known.push(...issued.filter((one) => !known.includes(one)));
+	}
+	return known;
+}
+
+/** Lists of 300,000 entries have some 15 MiB, a third more in PEM. */
+const MAX_CRL_BYTES = 64 * 1024 * 1024;
+
+/** Reading long lists leaves the loop to others every few ms: health probes, scrapes, signals. */
+function everyFewMs(): Pause {
+	let since = performance.now();
+	let calls = 0;
+	return () => {
+		if (++calls % A_FEW_ENTRIES !== 0 || performance.now() - since < SLICE_MS) return undefined;
+		return nextTurn().then(() => {
+			since = performance.now();
+		});
+	};
+}
+
+const SLICE_MS = 4;
+const A_FEW_ENTRIES = 256;
 
 function ageWarnings({ thisUpdate, nextUpdate }: Crl, now: Date): string[] {
 	const seconds = now.getTime() / 1000;
@@ -90,30 +140,30 @@ interface CrlFile {
 }
 
 /** DER is one list; PEM may be several, and certificates of their issuers. */
-function readCrlFile(bytes: Buffer): CrlFile {
+async function readCrlFile(bytes: Buffer, pause: Pause): Promise<CrlFile> {
 	const file: CrlFile = { crls: [], certificates: [], faults: [] };
-	const read = (der: Buffer, which: string) => {
+	const lists = bytes[0] === DER_SEQUENCE ? [{ der: bytes, which: 'the CRL' }] : readPemFile(bytes, file);
+	for (const { der, which } of lists) {
 		try {
-			file.crls.push({ crl: readCrl(der), which });
+			file.crls.push({ crl: await readCrl(der, pause), which });
 		} catch (error) {
 			if (!(error instanceof CrlError)) throw error;
 			file.faults.push(`${which} ${error.message}`);
 		}
-	};
-	if (bytes[0] === DER_SEQUENCE) read(bytes, 'the CRL');
-	else readPemFile(bytes, read, file);
+	}
 	return file;
 }
 
 /** First octet of every CRL in DER, and in ASCII the digit 0. */
 const DER_SEQUENCE = 0x30;
 
-function readPemFile(bytes: Buffer, read: (der: Buffer, which: string) => void, file: CrlFile): void {
+/** @returns its lists, not read yet; certificates and faults go into `file`. */
+function readPemFile(bytes: Buffer, file: CrlFile): { readonly der: Buffer; readonly which: string }[] {
 	try {
 		const blocks = readBlocks(new TextDecoder().decode(bytes));
-		for (const { label, text, line } of blocks) {
-			if (label === 'X509 CRL') read(derOf(text), `the CRL on line ${line}`);
-			else if (label !== 'CERTIFICATE')
+		const lists = blocks.filter(({ label }) => label === 'X509 CRL');
+		for (const { label, line } of blocks) {
+			if (label !== 'X509 CRL' && label !== 'CERTIFICATE')
 				file.faults.push(`holds a block "${label}" on line ${line}, which is no CRL; take it out`);
 		}
 		const certificates = blocks.filter(({ label }) => label === 'CERTIFICATE');
@@ -124,11 +174,13 @@ function readPemFile(bytes: Buffer, read: (der: Buffer, which: string) => void, 
 				file.faults.push(`${nth(i)} (line ${line}) is not readable; write the file anew`);
 			}
 		}
-		if (!blocks.some(({ label }) => label === 'X509 CRL')) {
+		if (lists.length === 0) {
 			file.faults.push('holds no CRL ("BEGIN X509 CRL", or DER); give the list that the CA publishes');
 		}
+		return lists.map(({ text, line }) => ({ der: derOf(text), which: `the CRL on line ${line}` }));
 	} catch (error) {
 		file.faults.push((error as Error).message);
+		return [];
 	}
 }
 

@@ -1,6 +1,6 @@
 import type { ConfigFiles } from '../../config/config.ts';
 import type { ConfigProblem } from '../../config/error.ts';
-import { readRegularFile } from '../../shared/regular-file.ts';
+import { MAX_FILE_BYTES, readRegularFile } from '../../shared/regular-file.ts';
 
 /** What came of reading files: everything that is wrong with them, or what they hold. */
 export type Judged<Files> = Partial<Files> & {
@@ -28,6 +28,7 @@ export async function readNamedBytes(
 	{ lines }: ConfigFiles,
 	key: string,
 	path: string | undefined,
+	maxBytes = MAX_FILE_BYTES,
 ): Promise<Omit<NamedFile, 'text'> & { readonly bytes?: Buffer }> {
 	const line = lines[key];
 	const about = (message: string): ConfigProblem => ({
@@ -38,7 +39,7 @@ export async function readNamedBytes(
 	});
 	if (path === undefined) return { about };
 	try {
-		return { bytes: await readRegularFile(path), about };
+		return { bytes: await readRegularFile(path, { maxBytes }), about };
 	} catch (error) {
 		return { problem: about(`cannot be read: ${(error as Error).message}`), about };
 	}

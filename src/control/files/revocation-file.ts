@@ -2,7 +2,9 @@ import { X509Certificate } from 'node:crypto';
 import type { ConfigFiles } from '../../config/config.ts';
 import { linesOf, readRevocationList } from '../../config/revocation-list.ts';
 import { nobodysTenant } from '../../config/tenant-names.ts';
-import { canonicalName, type RevocationList } from '../../identity/revocations.ts';
+import { factsOf } from '../../identity/certificate-facts.ts';
+import { eitherWayKey, inOneLine, readName } from '../../identity/distinguished-name.ts';
+import type { RevocationList } from '../../identity/revocations.ts';
 import { authoritiesOf } from '../../shared/certificates.ts';
 import { type Judged, readNamed } from './named-file.ts';
 
@@ -32,19 +34,20 @@ function nobodies({ tenants }: RevocationList, text: string, { issuers = [] }: C
 	});
 }
 
-/** A name that is nobody's revokes nothing: most likely its attributes stand in another order than in the certificate. */
+/** A name that is nobody's revokes nothing: most likely a letter of it is wrong. */
 function strangers({ serials }: RevocationList, text: string, bundle: string | undefined): string[] {
 	if (bundle === undefined || serials.length === 0) return [];
-	const names = authoritiesOf(bundle).map((pem) => canonicalName(new X509Certificate(pem).subject));
+	const authorities = authoritiesOf(bundle).map((pem) => new X509Certificate(pem));
+	const keys = authorities.map((ca) => eitherWayKey(readName(factsOf(ca).subject)));
 	const lines = linesOf(text, 'serials', 'issuer');
 	return serials.flatMap(({ issuer }, i) =>
-		names.includes(issuer)
+		keys.includes(issuer)
 			? []
 			: [
-					`line ${lines[i]}: serials[${i}].issuer: is the name of no CA of tls.client_ca_path, which has ${names
+					`line ${lines[i]}: serials[${i}].issuer: is the name of no CA of tls.client_ca_path, which has ${authorities
 						.slice(0, MAX_NAMES)
-						.map((name) => `"${name}"`)
-						.join(', ')}; check the order of its attributes, unless it is an intermediate that clients send`,
+						.map(({ subject }) => `"${inOneLine(subject ?? '')}"`)
+						.join(', ')}; check its spelling, unless it is an intermediate that clients send`,
 				],
 	);
 }

@@ -16,7 +16,7 @@ export interface TlsFiles {
 }
 
 /**
- * Reads and judges the three files of `[tls]` (specification 2.1), and those that say what is revoked, as many of them as the
+ * Reads and judges the three files of `[tls]`, and those that say what is revoked, as many of them as the
  * configuration names. Messages name
  * line, key, file and remedy; never a word of a file's content.
  */
@@ -42,7 +42,9 @@ export async function judgeTlsFiles(files: ConfigFiles, now: Date): Promise<Judg
 		...Object.values(named).flatMap(({ problem }) => (problem === undefined ? [] : [problem])),
 		...judgement.problems.map(({ of, message }) => named[of].about(message)),
 	];
-	const warnings = judgement.warnings.map(({ of, message }) => named[of].about(message));
+	const warnings: ConfigProblem[] = judgement.warnings.map(({ of, message, failsCheck }) => {
+		return { ...named[of].about(message), ...(failsCheck && { failsCheck }) };
+	});
 	const bundle = ca.problem || judgement.problems.some(({ of }) => of === 'ca') ? undefined : ca.text;
 	const revoked = await judgeRevocationFiles(files, bundle, now);
 	problems.push(...revoked.problems);

@@ -4,6 +4,7 @@ import type { Clock } from '../../shared/clock.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { Timers } from '../timers.ts';
 import type { Upstream } from '../upstreams.ts';
+import { outcomeOf } from './outcome.ts';
 import { countVerdict, type VerdictCount } from './verdict-count.ts';
 
 export type Verdict =
@@ -34,9 +35,9 @@ export interface ProberParts {
 }
 
 /** What the prober needs of an upstream. Those without `health` are never asked. */
-export type Watched = Pick<Upstream, 'address' | 'group' | 'breaker' | 'health' | 'tls' | 'alive'>;
+export type Watched = Pick<Upstream, 'address' | 'group' | 'breaker' | 'health' | 'tls' | 'alive' | 'lastProbe'>;
 
-/** For a round of first verdicts: who waits for them gets no more than this (decisions "Circuit breaker"), ms. */
+/** For a round of first verdicts: who waits for them gets no more than this, ms. */
 export const PROVE_LIMIT_MS = 2_000;
 /**
  * Probes of such a round that are under way at once. This thread takes some tenths of a millisecond for each: of thousands
@@ -55,7 +56,7 @@ const TOGETHER = 4;
 const TARGET = 'proxy::health';
 
 /**
- * The active health check (specification 4.2): all upstreams at once, and then each of them at every interval, spread over
+ * The active health check: all upstreams at once, and then each of them at every interval, spread over
  * it. Each verdict goes to the breaker the moment it is there; a slow upstream delays nobody else's, and is not asked again
  * before it has answered. Only changes are logged.
  */
@@ -157,10 +158,14 @@ export class HealthProber {
 	#apply(upstream: Watched, health: HealthSettings, verdict: Verdict): void {
 		const { clock, log } = this.#parts;
 		const names = { upstream: upstream.address.authority, group: upstream.group };
-		const { healthy, cause } = verdict;
+		const { healthy } = verdict;
+		const before = upstream.lastProbe;
+		const outcome = outcomeOf(verdict, health, clock.wallSeconds());
+		upstream.lastProbe = outcome;
+		const said = { ...names, cause: outcome.found, remedy: outcome.remedy };
 		if (healthy === 'unknown') {
 			if (!this.#unasked.has(upstream)) {
-				log.warn(TARGET, 'health cannot be probed; keeping the last verdict', { ...names, cause });
+				log.warn(TARGET, 'health cannot be probed; keeping the last verdict', said);
 			}
 			this.#unasked.add(upstream);
 			return;
@@ -169,11 +174,15 @@ export class HealthProber {
 		const count = countVerdict(this.#verdicts.get(upstream), healthy, health);
 		this.#verdicts.set(upstream, count);
 		if (!count.isEnough) return;
-		upstream.breaker.health(healthy, clock.now(), `health: ${verdict.status ?? cause}`);
-		if (upstream.alive === healthy) return;
+		upstream.breaker.health(healthy, clock.now(), `health: ${verdict.status ?? verdict.cause}`);
+		if (upstream.alive === healthy) {
+			if (!healthy && before?.found !== outcome.found)
+				log.info(TARGET, 'upstream is unhealthy for another cause', said);
+			return;
+		}
 		upstream.alive = healthy;
 		if (healthy) log.info(TARGET, 'upstream is healthy', names);
-		else log.warn(TARGET, 'upstream is unhealthy', { ...names, cause });
+		else log.warn(TARGET, 'upstream is unhealthy', said);
 	}
 }
 

@@ -1,24 +1,36 @@
 import * as http from 'node:http';
 import * as https from 'node:https';
-import type { ConnectionOptions } from 'node:tls';
+import { type ConnectionOptions, connect } from 'node:tls';
 import type { HealthSettings, UpstreamAddress } from '../../config/config.ts';
-import { connectionCause, silenceCause } from '../../shared/causes.ts';
+import { connectionCause, SPEAKS_TLS, silenceCause } from '../../shared/causes.ts';
 import type { Verdict } from './health.ts';
 
 /** A health answer's body is of no interest, but reading a small one lets the upstream end in peace. */
 const MAX_BODY_BYTES = 64 * 1024;
 
 /**
- * `GET /health`, or what path it has (specification 4.2): a 2xx is healthy, everything else is not; redirects are not followed. Each probe
+ * `GET /health`, or what path it has: a 2xx is healthy, everything else is not; redirects are not followed. Each probe
  * has a connection of its own, for one that is kept alive says nothing of whether new ones are possible.
  *
  * @param tls `undefined`: plain HTTP.
  */
-export function httpProbe(
+export async function httpProbe(
+	address: UpstreamAddress,
+	settings: HealthSettings,
+	abandoned: AbortSignal,
+	tls?: ConnectionOptions,
+): Promise<Verdict> {
+	const verdict = await ask(address, settings, abandoned, tls);
+	if (tls !== undefined || !mayBeTls(verdict) || abandoned.aborted) return verdict;
+	const isTls = await speaksTls(address, settings.timeoutMs, abandoned);
+	return isTls ? { healthy: false, cause: SPEAKS_TLS } : verdict;
+}
+
+function ask(
 	address: UpstreamAddress,
 	{ path, timeoutMs }: HealthSettings,
 	abandoned: AbortSignal,
-	tls?: ConnectionOptions,
+	tls: ConnectionOptions | undefined,
 ): Promise<Verdict> {
 	return new Promise((resolve) => {
 		const { request } = tls === undefined ? http : https;
@@ -47,9 +59,41 @@ export function httpProbe(
 		// Whatever else may end it, such as a 101 that nobody asked for.
 		probe.on('close', () => {
 			clearTimeout(limit);
-			resolve({ healthy: false, cause: 'connection closed without an answer' });
+			resolve({ healthy: false, cause: CLOSED });
 		});
 		probe.end();
+	});
+}
+
+const NO_HTTP = 'no HTTP answer';
+const CLOSED = 'connection closed without an answer';
+
+/** A TLS server that gets a plain request closes the connection, sends an alert, or answers 400 in plain HTTP. */
+function mayBeTls(verdict: Verdict): boolean {
+	if (verdict.healthy !== false) return false;
+	return verdict.status === undefined
+		? [CLOSED, NO_HTTP, connectionCause({ code: 'ECONNRESET' } as NodeJS.ErrnoException)].includes(verdict.cause)
+		: verdict.status === 400;
+}
+
+/** Asked on a connection of its own, and only where a plain request has failed in a way that suggests it. */
+function speaksTls({ host, port }: UpstreamAddress, limitMs: number, abandoned: AbortSignal): Promise<boolean> {
+	return new Promise((resolve) => {
+		// Nothing is sent over it, so it does not matter whose certificate it is.
+		const socket = connect({ host, port, rejectUnauthorized: false });
+		const end = (isTls: boolean) => {
+			clearTimeout(limit);
+			abandoned.removeEventListener('abort', abandon);
+			socket.destroy();
+			resolve(isTls);
+		};
+		const abandon = () => end(false);
+		const limit = setTimeout(abandon, limitMs);
+		abandoned.addEventListener('abort', abandon);
+		socket.on('secureConnect', () => end(true));
+		// An alert, such as one that asks for a certificate of ours, is TLS as well.
+		socket.on('error', ({ code = '' }: NodeJS.ErrnoException) => end(/^ERR_SSL_.*_ALERT_/.test(code)));
+		socket.on('close', abandon);
 	});
 }
 
@@ -74,7 +118,7 @@ function discard(response: http.IncomingMessage, probe: http.ClientRequest): voi
 function failureOf(error: NodeJS.ErrnoException): Verdict {
 	const { code } = error;
 	// What llhttp thinks of an answer: its words are its own, and none of the answer's.
-	const cause = code?.startsWith('HPE_') ? 'no HTTP answer' : connectionCause(error);
+	const cause = code?.startsWith('HPE_') ? NO_HTTP : connectionCause(error);
 	return { healthy: code !== undefined && EXHAUSTED.has(code) ? 'unknown' : false, cause };
 }
 

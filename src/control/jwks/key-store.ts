@@ -5,6 +5,7 @@ import type { KeptKeys, KeyStore } from '../../shared/jwks/key-refresher.ts';
 import type { RemoteIssuer } from '../../shared/jwks/remote-issuer.ts';
 import type { Logger } from '../../shared/log.ts';
 import { readRegularFile } from '../../shared/regular-file.ts';
+import { SlowDisk } from './slow-disk.ts';
 
 /** What a file of `state_dir` holds. */
 interface Kept {
@@ -24,18 +25,26 @@ const MAX_BYTES = 4 * 1024 * 1024;
  * Keeps the last good key set of each issuer over a restart, in a file of `state_dir` each: bound to the issuer and its address, and
  * judged anew when it is read. A folder that cannot be used costs the sets and nothing else.
  */
-export function createKeyStore(dir: string, log: Logger): KeyStore {
+export function createKeyStore(dir: string, log: Logger, disk: SlowDisk = new SlowDisk()): KeyStore {
 	return {
-		load: (issuer, wallSeconds) =>
-			loadKept(dir, issuer, wallSeconds, (file, cause) => {
+		async load(issuer, wallSeconds) {
+			const onFault = (file: string, cause: string) => {
 				const message = 'last keys in state_dir cannot be read; remove the file, or see to its permissions';
 				log.warn('proxy::jwks', message, { issuer: issuer.issuer, file, cause });
-			}),
+			};
+			try {
+				return await disk.run(() => loadKept(dir, issuer, wallSeconds, onFault));
+			} catch (error) {
+				return void onFault(join(dir, fileName(issuer)), (error as Error).message);
+			}
+		},
 		async save(issuer, text, wallSeconds) {
 			const kept: Kept = { issuer: issuer.issuer, url: issuer.url ?? null, fetched_at: wallSeconds, jwks: text };
 			try {
-				await mkdir(dir, { recursive: true, mode: 0o700 });
-				await replace(join(dir, fileName(issuer)), JSON.stringify(kept));
+				await disk.run(async () => {
+					await mkdir(dir, { recursive: true, mode: 0o700 });
+					await replace(join(dir, fileName(issuer)), JSON.stringify(kept));
+				});
 			} catch (error) {
 				log.warn(
 					'proxy::jwks',

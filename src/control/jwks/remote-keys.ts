@@ -1,13 +1,13 @@
 import type { KeySetSeed } from '../../identity/key-set.ts';
 import type { IdentitySeed } from '../../identity/trust.ts';
-import type { KeyRefresher } from '../../shared/jwks/key-refresher.ts';
+import type { Fetches, KeyRefresher } from '../../shared/jwks/key-refresher.ts';
 import type { RemoteIssuer } from '../../shared/jwks/remote-issuer.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { Timers } from '../timers.ts';
 import { TakeOver, within } from '../workers/take-over.ts';
 
 export interface RemoteKeysParts {
-	readonly createRefresher: (issuer: RemoteIssuer) => KeyRefresher;
+	readonly createRefresher: (issuer: RemoteIssuer, fetches: Fetches) => KeyRefresher;
 	/** Has all workers take over what `compose` gives, or none; rejects with the reason. */
 	readonly takeOver: () => Promise<void>;
 	readonly timers: Timers;
@@ -31,19 +31,27 @@ export interface RemotePlan {
 export class RemoteKeys {
 	readonly #parts: RemoteKeysParts;
 	#refreshers: ReadonlyMap<string, KeyRefresher>;
+	/** By issuer, for as long as the process lives: counters never fall. */
+	readonly #fetches = new Map<string, Fetches>();
 	/** Issuers that the workers have never had keys of. */
 	readonly #awaited: Set<string>;
 	readonly #takeOver: TakeOver;
 
 	constructor(issuers: readonly RemoteIssuer[], parts: RemoteKeysParts) {
 		this.#parts = parts;
-		this.#refreshers = new Map(issuers.map((issuer) => [issuer.issuer, parts.createRefresher(issuer)]));
+		this.#refreshers = new Map(issuers.map((issuer) => [issuer.issuer, this.#create(issuer)]));
 		this.#awaited = new Set(this.#refreshers.keys());
 		this.#takeOver = new TakeOver({
 			run: parts.takeOver,
 			onFailure: (cause) => parts.log.warn('proxy::jwks', 'keys not taken over; trying again', { cause }),
 			timers: parts.timers,
 		});
+	}
+
+	#create(issuer: RemoteIssuer): KeyRefresher {
+		const fetches = this.#fetches.get(issuer.issuer) ?? { success: 0, failure: 0 };
+		this.#fetches.set(issuer.issuer, fetches);
+		return this.#parts.createRefresher(issuer, fetches);
 	}
 
 	/** Begins to fetch; resolves when each issuer has keys or has failed once, at the latest after `limitMs`. */
@@ -99,7 +107,7 @@ export class RemoteKeys {
 		for (const issuer of issuers) {
 			const same = known.get(issuer.issuer);
 			const kept = same !== undefined && isSame(same.issuer, issuer);
-			const refresher = kept ? same : this.#parts.createRefresher(issuer);
+			const refresher = kept ? same : this.#create(issuer);
 			if (!kept) fresh.push(refresher);
 			next.set(issuer.issuer, refresher);
 		}

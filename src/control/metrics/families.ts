@@ -1,3 +1,4 @@
+import type { CrlSeed } from '../../identity/client-chain.ts';
 import type { KeySetSeed } from '../../identity/key-set.ts';
 import { budgetInUse } from '../../shared/budget.ts';
 import { Summary } from '../../shared/histogram.ts';
@@ -10,6 +11,7 @@ import { UpstreamLoad } from '../../shared/upstream-load.ts';
 import { expiringOf, expiringOfUpstreams } from '../facts/certificates.ts';
 import { loopFact } from '../facts/loops.ts';
 import type { StoreFacts } from '../facts/store.ts';
+import type { LogLosses } from '../log-output.ts';
 import type { ProcessMemory } from '../process-memory.ts';
 import type { ConfigInForce } from '../reload/config-in-force.ts';
 import { RELOADED_PARTS, type ReloadJournal } from '../reload/journal.ts';
@@ -31,7 +33,7 @@ export interface MetricSources {
 	readonly upstreams: () => Iterable<Upstream>;
 	/** Of the table in force. */
 	readonly groups: () => Iterable<UpstreamGroup>;
-	readonly inForce: Pick<ConfigInForce, 'generation' | 'reloads' | 'reloading' | 'tls' | 'upstreamTls'>;
+	readonly inForce: Omit<ConfigInForce, 'identity'>;
 	/** By prefix, of the table in force. */
 	readonly routes: () => ReadonlyMap<string, Pick<RouteCounters, 'stats' | 'createdSeconds'>>;
 	/** What reloads have done. */
@@ -40,6 +42,8 @@ export interface MetricSources {
 	readonly budgets: Pick<ProcessMemory, 'limiter' | 'bufferedBytes' | 'connections'>;
 	/** How histograms lie in memory, and those that are no upstream's. */
 	readonly histograms: HistogramsSeed;
+	/** What could not be written of the log. */
+	readonly logLosses: () => LogLosses;
 	/** Start of the process, seconds since the epoch. */
 	readonly startedSeconds: number;
 	/** Of the issuers whose keys come over the network. */
@@ -57,7 +61,7 @@ export interface MetricSources {
 }
 
 /**
- * Writes the proxy's families (specification 4.3 and the process's own), workers added up. Every family is there from
+ * Writes the proxy's families, workers added up. Every family is there from
  * the first scrape, with zeros where nothing has happened yet, so that no alert starts from a gap.
  *
  * A generator, since a page of a thousand upstreams takes longer than health probes should wait: whoever runs it may do something else
@@ -154,7 +158,11 @@ function writeHandshakes(
 	}
 }
 
-function writeConnections(page: Exposition, { budgets }: MetricSources, workers: readonly WorkerReading[]): void {
+function writeConnections(
+	page: Exposition,
+	{ budgets, logLosses }: MetricSources,
+	workers: readonly WorkerReading[],
+): void {
 	const clients = page.family(FAMILIES.connections);
 	for (const protocol of FAMILIES.connections.labels.protocol) {
 		clients.sample(
@@ -168,9 +176,13 @@ function writeConnections(page: Exposition, { budgets }: MetricSources, workers:
 	byReason(FAMILIES.connectionsEnded, ({ connectionEnds }) => connectionEnds);
 	byReason(FAMILIES.http2ConnectionErrors, ({ http2Errors }) => http2Errors);
 	byReason(FAMILIES.http2StreamErrors, ({ http2StreamErrors }) => http2StreamErrors);
+	const delayed = page.family(FAMILIES.readsDelayed);
+	for (const [protocol, count] of addUp(workers.map(({ readsDelayed }) => readsDelayed)))
+		delayed.sample(count, { protocol });
 	page.family(FAMILIES.bodyMemory).sample(budgetInUse(budgets.bufferedBytes));
 	page.family(FAMILIES.bodyMemoryLimit).sample(budgets.bufferedBytes.limit);
-	page.family(FAMILIES.accessLogDropped).sample(total(workers, ({ accessLinesDropped }) => accessLinesDropped));
+	const droppedByWorkers = total(workers, ({ accessLinesDropped }) => accessLinesDropped);
+	page.family(FAMILIES.accessLogDropped).sample(droppedByWorkers + logLosses().accessLines);
 }
 
 function* writeLimiter(page: Exposition, { budgets: { limiter } }: MetricSources, now: number): Generator<void> {
@@ -183,12 +195,12 @@ function writeStore(page: Exposition, { store }: MetricSources): void {
 	const facts = store?.();
 	// Readers forget a family without samples.
 	if (facts === undefined) return;
-	const { isAway, calls, replicas, leases, revocations } = facts;
+	const { isAway, calls, replicas, delayMs, revocations } = facts;
 	page.family(FAMILIES.storeUp).sample(isAway ? 0 : 1);
 	const results = page.family(FAMILIES.storeCalls).sample(calls.success, { result: 'success' });
 	for (const reason of STORE_FAILURES) results.sample(calls.failures.get(reason) ?? 0, { result: reason });
 	page.family(FAMILIES.storeReplicas).sample(replicas);
-	page.family(FAMILIES.storeLeases).sample(leases);
+	page.family(FAMILIES.storeDelay).sample(delayMs / 1000);
 	if (revocations !== undefined) page.family(FAMILIES.storeRevocations).sample(revocations);
 }
 
@@ -202,12 +214,23 @@ function writeExpiring(page: Exposition, { inForce, wallSeconds }: MetricSources
 	// A family without samples is one that readers forget.
 	if (crls.length === 0) return;
 	const family = page.family(FAMILIES.crlNextUpdate);
-	// Of several CRLs of one CA the freshest one counts, as it does at a handshake.
-	const latest = new Map<string, number>();
-	for (const { issuer, nextUpdate } of crls) {
-		latest.set(issuer, Math.max(nextUpdate, latest.get(issuer) ?? Number.NEGATIVE_INFINITY));
+	for (const [issuer, nextUpdate] of crlsDue(crls)) {
+		family.sample(Math.round(nextUpdate - wallSeconds()), { issuer });
 	}
-	for (const [issuer, nextUpdate] of latest) family.sample(Math.round(nextUpdate - wallSeconds()), { issuer });
+}
+
+/** When the next CRL of a name is due. Of several of one CA for the same certificates the freshest one counts, as it does at a handshake; of several CAs of one name the one that is due first. */
+export function crlsDue(crls: readonly CrlSeed[]): ReadonlyMap<string, number> {
+	const freshest = new Map<string, CrlSeed>();
+	for (const crl of crls) {
+		const key = JSON.stringify([crl.authority, crl.covers, crl.points]);
+		if ((freshest.get(key)?.nextUpdate ?? Number.NEGATIVE_INFINITY) < crl.nextUpdate) freshest.set(key, crl);
+	}
+	const due = new Map<string, number>();
+	for (const { issuer, nextUpdate } of freshest.values()) {
+		due.set(issuer, Math.min(nextUpdate, due.get(issuer) ?? Number.POSITIVE_INFINITY));
+	}
+	return due;
 }
 
 function writeSpans(page: Exposition, { spans }: MetricSources, workers: readonly WorkerReading[]): void {
@@ -283,6 +306,7 @@ function writeState(page: Exposition, { build, listening, inForce, journal }: Me
 	page.family(FAMILIES.workers).sample(listening());
 	page.family(FAMILIES.buildInfo).sample(1, { version: build.version, body_mode: build.bodyMode, node: build.node });
 	page.family(FAMILIES.configGeneration).sample(inForce.generation);
+	page.family(FAMILIES.needsRestart).sample(inForce.needsRestart?.settings.length ?? 0);
 	const { success, failure } = inForce.reloads;
 	page.family(FAMILIES.reloads).sample(success, { result: 'success' }).sample(failure, { result: 'failure' });
 	const times = page.family(FAMILIES.reloadTimestamp);

@@ -19,8 +19,8 @@ import { STORE_FAILURES } from '../store/failure.ts';
 import type { FamilyDescription } from './exposition.ts';
 
 /**
- * Every family of the page: the one source of its HELP and TYPE, and of the table in the documentation. The first ones are those of
- * specification 4.3, and stay as they are.
+ * Every family of the page: the one source of its HELP and TYPE, and of the table in the documentation. The first ones are a
+ * contract: their names, types and labels stay as they are.
  */
 
 const UPSTREAM = 'host:port';
@@ -80,6 +80,17 @@ export const FAMILIES = {
 		type: 'gauge',
 		help: 'Last health probe: 1 passed, 0 failed or not made yet.',
 		labels: { upstream: `${UPSTREAM}; not of those that are not probed`, group: GROUP },
+	},
+	upstreamLastProbe: {
+		name: 'proxy_upstream_last_probe',
+		type: 'gauge',
+		help: 'What the last health probe found and what to do about it, as labels: 1 passed, 0 failed.',
+		labels: {
+			upstream: `${UPSTREAM}; not of those that are not probed, or have not been yet`,
+			group: GROUP,
+			outcome: 'in words: GET /health answered 404',
+			remedy: 'in words: set health_path, or health = false; empty where it passed',
+		},
 	},
 	upstreamDuration: {
 		name: 'proxy_upstream_duration_seconds',
@@ -142,7 +153,7 @@ export const FAMILIES = {
 	storeUp: {
 		name: 'proxy_limiter_store_up',
 		type: 'gauge',
-		help: 'Whether limits are shared through the store: 1, or 0 while it is away and [limiter] on_store_failure holds.',
+		help: 'Whether limits are shared through the store: 1, or 0 while it, or a part of it, is away and [limiter] on_store_failure holds.',
 		labels: {},
 	},
 	storeCalls: {
@@ -157,11 +168,12 @@ export const FAMILIES = {
 		help: 'Replicas that share the limits, as last seen, this one included.',
 		labels: {},
 	},
-	storeLeases: {
-		name: 'proxy_limiter_leases',
+	storeDelay: {
+		name: 'proxy_limiter_settle_seconds',
 		type: 'gauge',
-		help: "Tenants' limits of which this process has a part at the moment.",
+		help: "The longest of the last seconds from a request until the store's answer to it was in force here; what replicas admit together beyond a limit grows with it.",
 		labels: {},
+		unit: 'seconds',
 	},
 	storeRevocations: {
 		name: 'proxy_limiter_store_revocations',
@@ -208,7 +220,7 @@ export const FAMILIES = {
 	crlNextUpdate: {
 		name: 'proxy_crl_next_update_seconds',
 		type: 'gauge',
-		help: 'Seconds until the CRL of a CA has to be replaced; negative: so long ago it should have been.',
+		help: 'Seconds until the CRL of a CA has to be replaced; negative: so long ago it should have been. Of several CAs of one name the one whose CRL is due first.',
 		labels: { issuer: 'distinguished name of the CA' },
 		unit: 'seconds',
 	},
@@ -242,6 +254,12 @@ export const FAMILIES = {
 		help: 'Client connections ended for their certificate (revoked, expired, its CA removed), or for their age.',
 		labels: { reason: CONNECTION_ENDS },
 	},
+	readsDelayed: {
+		name: 'proxy_reads_delayed_total',
+		type: 'counter',
+		help: 'How often a client connection was read later because it, and its certificate, had used up their share of a worker.',
+		labels: { protocol: CLIENT_PROTOCOLS },
+	},
 	http2ConnectionErrors: {
 		name: 'proxy_http2_connection_errors_total',
 		type: 'counter',
@@ -263,7 +281,7 @@ export const FAMILIES = {
 	upstreamRetries: {
 		name: 'proxy_upstream_retries_total',
 		type: 'counter',
-		help: 'Requests that were sent again, by the upstream that had not taken them and why: it could not be reached, it had closed an idle connection (stale), or a new one without a byte of an answer.',
+		help: 'Requests that were sent again, by the upstream that had not taken them and why: it could not be reached, it had closed an idle connection before it had a byte of the request (stale), it closed without a byte of an answer (unanswered), or in the middle of one of which the client had nothing yet (broken).',
 		labels: { upstream: UPSTREAM, group: GROUP, reason: RETRY_REASONS },
 	},
 	upstreamRetriesDenied: {
@@ -289,7 +307,7 @@ export const FAMILIES = {
 	accessLogDropped: {
 		name: 'proxy_access_log_dropped_total',
 		type: 'counter',
-		help: 'Lines of the access log that were dropped because whoever reads the log did not keep up.',
+		help: 'Lines of the access log that are missing: its reader did not keep up, or they could not be written whole, as on a full disk.',
 		labels: {},
 	},
 	spans: {
@@ -385,6 +403,12 @@ export const FAMILIES = {
 		name: 'proxy_config_generation',
 		type: 'gauge',
 		help: 'Number of the configuration in force: 1 at the start, one more with each reload that took anything over.',
+		labels: {},
+	},
+	needsRestart: {
+		name: 'proxy_config_needs_restart',
+		type: 'gauge',
+		help: 'Settings of the file, as the last reload has found them, that only a restart takes over.',
 		labels: {},
 	},
 	reloads: {

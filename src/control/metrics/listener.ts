@@ -5,6 +5,7 @@ import type { Logger } from '../../shared/log.ts';
 import { descriptorsExhausted, keepSpareDescriptor } from '../../shared/spare-descriptor.ts';
 import { type ListenAddress, listenProblem } from '../listen.ts';
 import { StartError } from '../start-error.ts';
+import { mayAsk } from '../status/host-names.ts';
 import { processFacts } from '../status/process-facts.ts';
 import type { Readiness } from '../status/readiness.ts';
 import type { StatusRoute } from '../status/status-pages.ts';
@@ -21,29 +22,44 @@ export interface MetricsListener {
 }
 
 /** What `/readyz` is made of. */
-type ReadinessFacts = Pick<Readiness, 'obstacle'> & Partial<Pick<Readiness, 'remark'>>;
+type ReadinessFacts = Pick<Readiness, 'phase' | 'obstacle'> & Partial<Pick<Readiness, 'remark'>>;
+
+export interface MetricsParts {
+	readonly sources: MetricSources;
+	readonly readiness: ReadinessFacts;
+	readonly log: Logger;
+	/** The status page, by path. */
+	readonly status?: ReadonlyMap<string, StatusRoute>;
+	/** Names by which the listener may be asked, in addition to those that only its own network can resolve. */
+	readonly hosts?: readonly string[];
+	/** For which a client may take nothing of its response, ms. */
+	readonly stalledMs?: number;
+}
 
 const TARGET = 'proxy::metrics';
 /** So long a client may take nothing of its answer; a stream says something each second. */
 const STALLED_MS = 10_000;
 
 /**
- * The plain listener of specification 4.3: `/metrics`, for those who start and stop the process `/livez` and `/readyz`, `/process` for
+ * The plain listener: `/metrics`, for those who start and stop the process `/livez` and `/readyz`, `/process` for
  * `proxy reload` and `proxy drain`, and for people the status page. It runs on the main thread, so it answers also while the data plane
  * is saturated, and until the very end of a drain.
  *
- * @param stalledMs for which a client may take nothing of its answer.
  * @throws StartError when the address cannot be had.
  */
 export async function startMetrics(
 	address: ListenAddress,
-	sources: MetricSources,
-	readiness: ReadinessFacts,
-	log: Logger,
-	status: ReadonlyMap<string, StatusRoute> = new Map(),
-	stalledMs = STALLED_MS,
+	{ sources, readiness, log, status = new Map(), hosts = [], stalledMs = STALLED_MS }: MetricsParts,
 ): Promise<MetricsListener> {
-	const pages = new Map<string, Page>([...pagesOf(sources, readiness, log), ...status]);
+	const allowed: ReadonlySet<string> = new Set(hosts.map((name) => name.toLowerCase()));
+	const pages = new Map<string, Page>([
+		// Load balancers ask these by any name, and there is nothing in them to read.
+		['/livez', () => ({ status: 200, body: 'alive' })],
+		['/readyz', () => ready(readiness)],
+		...[...pagesOf(sources, readiness, log), ...status].map(([path, page]): [string, Page] => {
+			return [path, (request, response) => refuseName(request, allowed) ?? page(request, response)];
+		}),
+	]);
 	// Scrapers send small requests and read at once; whoever does not is not one, and holds a connection for seconds.
 	const server = createServer({
 		headersTimeout: 5_000,
@@ -98,14 +114,22 @@ function pagesOf(sources: MetricSources, readiness: ReadinessFacts, log: Logger)
 	};
 	return new Map<string, Page>([
 		['/metrics', ({ headers }) => scrapes[formatFor(headers.accept)].ask()],
-		// That somebody answers is all there is to say.
-		['/livez', () => ({ status: 200, body: 'alive' })],
-		['/readyz', () => ready(readiness)],
 		[
 			'/process',
-			() => ({ status: 200, body: JSON.stringify(processFacts(sources.inForce)), type: 'application/json' }),
+			() => {
+				const facts = processFacts(sources.inForce, readiness.phase);
+				return { status: 200, body: JSON.stringify(facts), type: 'application/json' };
+			},
 		],
 	]);
+}
+
+function refuseName({ headers }: IncomingMessage, allowed: ReadonlySet<string>): Answer | undefined {
+	if (mayAsk(headers.host, allowed)) return undefined;
+	return {
+		status: 421,
+		body: "this name could be anybody's: ask by the IP address, or add the name to hosts in [status]",
+	};
 }
 
 async function scrape(sources: MetricSources, format: ExpositionFormat, log: Logger): Promise<Answer> {

@@ -4,6 +4,7 @@ import type { HistogramsSeed } from '../../shared/messages.ts';
 import { CLIENT_PROTOCOLS, type RouteStats, readTraffic, type Traffic } from '../../shared/route-stats.ts';
 import { type RetryReason, UpstreamStats } from '../../shared/stats.ts';
 import { TRANSITIONS } from '../../shared/transition-counts.ts';
+import type { ProbeOutcome } from '../health/outcome.ts';
 import type { RouteCounters, Upstream } from '../upstreams.ts';
 import { addUp, total } from './adding-up.ts';
 import { type Exposition, type Labels, QUANTILES } from './exposition.ts';
@@ -20,6 +21,7 @@ export interface UpstreamReading {
 	readonly circuit: number;
 	/** `undefined` where health is not probed. */
 	readonly alive: boolean | undefined;
+	readonly lastProbe: ProbeOutcome | undefined;
 	/** By `TRANSITIONS`. */
 	readonly transitions: readonly number[];
 	readonly answers: ReadonlyMap<number, number>;
@@ -49,13 +51,14 @@ export function* readUpstreams(
 }
 
 function readUpstream(upstream: Upstream, layout: BucketLayout, summary: Summary, now: number): UpstreamReading {
-	const { address, group, breaker, counters, health, alive } = upstream;
+	const { address, group, breaker, counters, health, alive, lastProbe } = upstream;
 	const regions = counters.stats.map((region) => new UpstreamStats(region));
 	const readings = regions.map((region) => region.read());
 	return {
 		labels: { upstream: address.authority, ...(group !== undefined && { group }) },
 		circuit: breaker.circuit,
 		alive: health === undefined ? undefined : alive === true,
+		lastProbe: health === undefined ? undefined : lastProbe,
 		transitions: TRANSITIONS.map((_, i) => total([counters, ...regions], ({ transitions }) => transitions.cells[i]!)),
 		// The one status that every upstream is there for, so that each has its series from the start.
 		answers: addUp([new Map([[200, 0]]), ...readings.map(({ answers }) => answers)]),
@@ -118,6 +121,13 @@ export function* writeCircuits(page: Exposition, upstreams: readonly UpstreamRea
 	const alive = page.family(FAMILIES.upstreamAlive);
 	for (const { labels, alive: passed } of upstreams) {
 		if (passed !== undefined) alive.sample(passed ? 1 : 0, labels);
+	}
+	yield;
+	const probes = page.family(FAMILIES.upstreamLastProbe);
+	for (const { labels, lastProbe } of upstreams) {
+		if (lastProbe === undefined) continue;
+		const { passed, found: outcome, remedy = '' } = lastProbe;
+		probes.sample(passed ? 1 : 0, { ...labels, outcome, remedy });
 	}
 	yield;
 	const transitions = page.family(FAMILIES.circuitTransitions);

@@ -1,3 +1,4 @@
+import type { VainSetting } from '../../config/start-settings.ts';
 import type { IdentitySeed } from '../../identity/trust.ts';
 import type { TlsMaterial, UpstreamTlsSeed } from '../../shared/messages.ts';
 
@@ -11,6 +12,17 @@ export interface ConfigInForce {
 	generation: number;
 	/** Reloads that took everything over, and those that kept anything old. */
 	readonly reloads: { success: number; failure: number };
+	/** Why the last reload has failed, each cause once; none: it has not. */
+	failures: readonly string[];
+	/** What the file says and only a restart takes over, as the last reload has found it, and since when; `undefined`: nothing. */
+	needsRestart: NeedsRestart | undefined;
 	/** Whether a reload is running or waits for its turn. */
 	reloading: boolean;
+}
+
+export interface NeedsRestart {
+	/** At least one. */
+	readonly settings: readonly VainSetting[];
+	/** When a reload found the first of them, seconds since the epoch. */
+	readonly sinceSeconds: number;
 }

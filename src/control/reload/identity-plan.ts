@@ -18,7 +18,7 @@ export interface IdentityPlan {
 /**
  * Reads what a reload takes over.
  *
- * @param inForce whose issuers stay where `[jwt]` is read at the start alone (specification 5).
+ * @param inForce whose issuers stay where `[jwt]` is read at the start alone.
  * @throws ConfigError, or an Error naming the issuer that gives no keys.
  */
 export async function planIdentity(
@@ -36,19 +36,10 @@ export async function planIdentity(
 	return { identity: () => compose(identity), warnings, apply, discard };
 }
 
-/** Says that the key file of `[jwt]` has changed in vain: its path is the same, and its keys are others than those in force. */
-export async function changedInVain(booted: Config, current: Config, inForce: IdentitySeed): Promise<ConfigProblem[]> {
+/** Whether the key file of `[jwt]` has changed in vain: its path is the same, and its keys differ from those in force. */
+export async function keysChangedInVain(booted: Config, current: Config, inForce: IdentitySeed): Promise<boolean> {
 	const { jwt } = current;
-	if (jwt === undefined || jwt.reload || jwt.publicKeyPath !== booted.jwt?.publicKeyPath) return [];
+	if (jwt === undefined || jwt.reload || jwt.publicKeyPath !== booted.jwt?.publicKeyPath) return false;
 	const { keys } = await judgeJwtKeyFile(current);
-	if (JSON.stringify(keys) === JSON.stringify(inForce.issuers[0]?.keys)) return [];
-	const line = current.lines['jwt.jwks_path'];
-	return [
-		{
-			...(line !== undefined && { line }),
-			key: 'jwt.jwks_path',
-			file: jwt.publicKeyPath,
-			message: 'has changed; it is read at the start alone: restart, or set [jwt] reload = true',
-		},
-	];
+	return JSON.stringify(keys) !== JSON.stringify(inForce.issuers[0]?.keys);
 }

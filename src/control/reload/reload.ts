@@ -1,5 +1,6 @@
 import type { Config } from '../../config/config.ts';
 import { type ConfigProblem, describeProblem } from '../../config/error.ts';
+import { changedInVain, type VainSetting, vainSetting } from '../../config/start-settings.ts';
 import type { IdentitySeed } from '../../identity/trust.ts';
 import type { LogFields, Logger } from '../../shared/log.ts';
 import type { TlsMaterial } from '../../shared/messages.ts';
@@ -7,7 +8,6 @@ import type { TlsFiles } from '../files/tls-files.ts';
 import type { UpstreamTlsFiles } from '../files/upstream-tls-files.ts';
 import { tlsOf } from '../upstreams.ts';
 import type { WorkerPool } from '../workers/worker-pool.ts';
-import { changedBootSettings } from './boot-settings.ts';
 import type { ConfigInForce } from './config-in-force.ts';
 import type { IdentityPlan } from './identity-plan.ts';
 import type { ReloadedPart, ReloadJournal } from './journal.ts';
@@ -26,10 +26,12 @@ export interface ReloadParts {
 	readonly forWorkers: (tls: TlsMaterial) => TlsMaterial;
 	/** Reads and judges the files that say whom we believe; rejects with the reason. */
 	readonly planIdentity: (config: Config) => Promise<IdentityPlan>;
-	/** What has changed in files that are read at the start alone. */
-	readonly changedInVain: (config: Config) => Promise<readonly ConfigProblem[]>;
+	/** Whether the keys of `[jwt]`, where they are read at the start only, have changed in their file. */
+	readonly keysChangedInVain: (config: Config) => Promise<boolean>;
 	/** What is allowed but hardly ever meant. */
 	readonly configWarnings: (config: Config) => readonly ConfigProblem[];
+	/** Seconds since the epoch. */
+	readonly wallSeconds: () => number;
 	readonly inForce: ConfigInForce;
 	readonly journal: Pick<ReloadJournal, 'add'>;
 	readonly routing: Pick<RoutingSwitch, 'take'>;
@@ -40,7 +42,7 @@ export interface ReloadParts {
 const TARGET = 'proxy::reload';
 
 /**
- * Reload by SIGUSR1 (specification 3.3 and 6), by SIGHUP, or because files have changed. TLS material, identity (whom we believe) and
+ * Reload by SIGUSR1, by SIGHUP, or because files have changed. TLS material, identity (whom we believe) and
  * routing table are taken over independently of each other, and each by all workers or by none. Whoever asks while a reload is running
  * makes it run once more, however many there are: the files may have changed after they were read.
  */
@@ -98,21 +100,30 @@ export class Reloader {
 			'route reload failed; keeping old table',
 			async () => this.#takeRoutes(await config, generation),
 		);
-		this.#parts.inForce.reloads[tls && identity && routes ? 'success' : 'failure'] += 1;
+		const { inForce } = this.#parts;
+		// A file that is wrong has failed all of them, with the same words.
+		inForce.failures = [...new Set([tls, identity, routes].filter((cause) => cause !== undefined))];
+		inForce.reloads[inForce.failures.length === 0 ? 'success' : 'failure'] += 1;
 	}
 
-	/** Without `reloadsIdentity` whom we believe stays what it was at the start (specification 5), and nothing is said of it. */
-	async #identityRound(config: Promise<Config>, generation: number): Promise<boolean> {
+	/** Without `reloadsIdentity` whom we believe stays what it was at the start, and nothing is said of it. */
+	async #identityRound(config: Promise<Config>, generation: number): Promise<string | undefined> {
 		const { booted, inForce } = this.#parts;
 		// The last `[[tenants]]` may have been taken out of the file.
 		const hasQuotas = (inForce.identity.quotas?.tenants.length ?? 0) > 0;
-		if (!(hasQuotas || (await config.catch(() => booted)).reloadsIdentity)) return true;
+		if (!(hasQuotas || (await config.catch(() => booted)).reloadsIdentity)) return undefined;
 		return this.#attempt('identity', 'identity reloaded', 'identity reload failed; keeping old', async () =>
 			this.#takeIdentity(await config, generation),
 		);
 	}
 
-	async #attempt(part: ReloadedPart, success: string, failure: string, take: () => Promise<void>): Promise<boolean> {
+	/** @returns why it has failed; `undefined`: it has not. */
+	async #attempt(
+		part: ReloadedPart,
+		success: string,
+		failure: string,
+		take: () => Promise<void>,
+	): Promise<string | undefined> {
 		const { inForce, journal, log } = this.#parts;
 		const asked = this.#asked;
 		try {
@@ -120,27 +131,37 @@ export class Reloader {
 			const { generation } = inForce;
 			log.info(TARGET, success, { generation });
 			journal.add({ part, result: 'success', asked, cause: undefined, generation });
-			return true;
+			return undefined;
 		} catch (error) {
 			const { generation } = inForce;
 			const { message: cause } = error as Error;
 			log.error(TARGET, failure, { cause, generation });
 			journal.add({ part, result: 'failure', asked, cause, generation });
-			return false;
+			return cause;
 		}
 	}
 
 	async #loadConfig(): Promise<Config> {
-		const { booted, loadConfig, configWarnings, changedInVain, log } = this.#parts;
+		const { loadConfig, configWarnings } = this.#parts;
 		const config = await loadConfig();
-		this.#warn(config, [...configWarnings(config), ...(await changedInVain(config))]);
-		const changed = changedBootSettings(booted, config);
-		if (changed.length > 0) {
-			log.warn(TARGET, 'settings have changed that are read at the start alone; restart to use them', {
-				keys: changed,
-			});
-		}
+		this.#warn(config, configWarnings(config));
+		await this.#findChangedInVain(config);
 		return config;
+	}
+
+	async #findChangedInVain(config: Config): Promise<void> {
+		const { booted, keysChangedInVain, inForce, wallSeconds, log } = this.#parts;
+		const settings: VainSetting[] = changedInVain(booted, config);
+		if (await keysChangedInVain(config)) {
+			settings.push(vainSetting('jwt.jwks_path', config, config.jwt?.publicKeyPath));
+		}
+		const sinceSeconds = inForce.needsRestart?.sinceSeconds ?? wallSeconds();
+		inForce.needsRestart = settings.length === 0 ? undefined : { settings, sinceSeconds };
+		if (settings.length === 0) return;
+		log.warn(TARGET, 'needs a restart: settings have changed that are read at the start only', {
+			keys: settings.map(({ key }) => key),
+			settings: settings.map(({ words }) => words),
+		});
 	}
 
 	async #takeTls(config: Config, generation: number): Promise<void> {

@@ -5,14 +5,14 @@ import { type BudgetMemory, budgetInUse } from '../../shared/budget.ts';
 import { ConcurrencyCounts, type ConcurrencyMemory } from '../../shared/concurrency.ts';
 import { Summary } from '../../shared/histogram.ts';
 import { CLIENT_PROTOCOLS, readTraffic } from '../../shared/route-stats.ts';
-import { UpstreamStats, type WorkerStats } from '../../shared/stats.ts';
+import { TLS_VERSIONS, UpstreamStats, type WorkerStats } from '../../shared/stats.ts';
 import { tenantKey } from '../../shared/tenant-key.ts';
 import { TRANSITIONS } from '../../shared/transition-counts.ts';
 import type { AddressRefresher } from '../addresses/address-refresher.ts';
 import { expiringOf, expiringOfUpstreams } from '../facts/certificates.ts';
 import { loopFact } from '../facts/loops.ts';
 import { readMemory } from '../facts/memory.ts';
-import { addUp, total } from '../metrics/adding-up.ts';
+import { addUp, sum, total } from '../metrics/adding-up.ts';
 import type { MetricSources } from '../metrics/families.ts';
 import type { ConfigInForce } from '../reload/config-in-force.ts';
 import { beginning, lastTransition, type RoutingPlan, type Upstream, type UpstreamGroup } from '../upstreams.ts';
@@ -28,6 +28,7 @@ import type {
 } from './facts.ts';
 import type { Sampled } from './history.ts';
 import type { Readiness } from './readiness.ts';
+import type { ShareBounds } from './shares.ts';
 import type { FactSource } from './status-pages.ts';
 
 /** What the status page is read from, beside what metrics are. */
@@ -36,7 +37,7 @@ export interface FactSources {
 	readonly routing: () => RoutingPlan;
 	/** Of the upstreams whose addresses DNS says. */
 	readonly names: () => Iterable<Pick<AddressRefresher, 'group' | 'authority' | 'value' | 'ageMs' | 'failing'>>;
-	readonly inForce: Pick<ConfigInForce, 'tls' | 'upstreamTls' | 'identity' | 'generation' | 'reloads'>;
+	readonly inForce: Pick<ConfigInForce, 'tls' | 'upstreamTls' | 'identity' | 'generation' | 'reloads' | 'needsRestart'>;
 	readonly readiness: Pick<Readiness, 'obstacle'>;
 	readonly memory: {
 		readonly bufferedBytes: BudgetMemory;
@@ -46,6 +47,7 @@ export interface FactSources {
 	};
 	/** Whether tenants' names may be shown. */
 	readonly tenants: boolean;
+	readonly shareBounds: ShareBounds;
 }
 
 /** Reads shared memory and the state of the main thread: what it finds is a value of that moment. */
@@ -84,7 +86,9 @@ export class FactReader implements FactSource {
 			certificates: [...expiringOf(inForce.tls), ...expiringOfUpstreams(inForce.upstreamTls ?? [])],
 			issuers: this.#issuers(),
 			generation: inForce.generation,
-			reloads: { ...inForce.reloads, last: metrics.journal.recent },
+			reloads: { ...inForce.reloads, last: metrics.journal.recent, needsRestart: inForce.needsRestart },
+			shareBounds: this.#sources.shareBounds,
+			log: metrics.logLosses(),
 			store: metrics.store?.(),
 			tenants: this.#tenants(),
 		};
@@ -102,6 +106,9 @@ export class FactReader implements FactSource {
 			]),
 			forbidden: addUp(workers.map(({ forbidden }) => forbidden)),
 			rateLimited: addUp(workers.map(({ rateLimited }) => rateLimited)),
+			handshakesDone: total(workers, ({ handshakesAgreed }) =>
+				total(TLS_VERSIONS, (version) => sum(handshakesAgreed[version].values())),
+			),
 			handshakeFailures: addUp(workers.map(({ handshakeRefusals }) => handshakeRefusals)),
 			connections: {
 				handshake: connections('handshake'),
@@ -120,6 +127,7 @@ export class FactReader implements FactSource {
 			yield {
 				key,
 				answers: () => total(regions, (region) => region.answersInAll),
+				serverErrors: () => total(regions, (region) => region.serverErrors),
 				addRoundTrips: (to, nowMs) => {
 					let any = false;
 					for (const region of regions) any = region.roundTrips.addLastSliceTo(to, nowMs) || any;
@@ -154,7 +162,7 @@ export class FactReader implements FactSource {
 		const { routes, upstreams, groups } = this.#sources.routing();
 		const prefixes = Map.groupBy(routes, ({ group }: RouteConfig) => groupKey(group));
 		return Array.from(upstreams.values(), (upstream) => {
-			const { address, group, breaker, counters, health, tls, alive } = upstream;
+			const { address, group, breaker, counters, health, tls, alive, lastProbe } = upstream;
 			const regions = this.#regions(counters);
 			const readings = regions.map((region) => region.read());
 			const opened = (cells: Float64Array) => total(OPENINGS, (i) => cells[i]!);
@@ -165,13 +173,12 @@ export class FactReader implements FactSource {
 				share: group === undefined ? undefined : shareOf(groups.get(group)!, upstream),
 				routes: (prefixes.get(group ?? address.authority) ?? []).map(({ prefix }) => prefix),
 				circuit: breaker.circuit,
-				// Of one that has never been open nobody asks why, and the words have to be decoded.
-				transition:
-					breaker.circuit !== CLOSED || openings > 0 ? (lastTransition(upstream) ?? beginning(upstream)) : undefined,
+				transition: transitionOf(upstream, openings),
 				opened: openings,
 				tls: tls === undefined ? 'none' : tls.rejectUnauthorized ? 'verified' : 'not verified',
 				probed: health !== undefined,
 				alive,
+				lastProbe: health === undefined ? undefined : lastProbe,
 				answers: addUp(readings.map(({ answers }) => answers)),
 				active: total(readings, ({ active }) => active),
 				idle: total(readings, ({ idle }) => idle),
@@ -244,4 +251,10 @@ const OPENINGS = [...TRANSITIONS.keys()].filter((i) => TRANSITIONS[i]!.to === 'o
 
 function budget(memory: BudgetMemory): BudgetFacts {
 	return { used: budgetInUse(memory), limit: memory.limit };
+}
+
+/** Of one that has never been open nobody asks why, and the words have to be decoded. */
+function transitionOf(upstream: Upstream, openings: number): UpstreamFacts['transition'] {
+	if (upstream.breaker.circuit !== CLOSED) return lastTransition(upstream) ?? beginning(upstream);
+	return openings > 0 ? lastTransition(upstream) : undefined;
 }

@@ -6,7 +6,11 @@ import type { Failing } from '../addresses/address-refresher.ts';
 import type { Expiring } from '../facts/certificates.ts';
 import type { LoopFact } from '../facts/loops.ts';
 import type { StoreFacts } from '../facts/store.ts';
+import type { ProbeOutcome } from '../health/outcome.ts';
+import type { LogLosses } from '../log-output.ts';
+import type { NeedsRestart } from '../reload/config-in-force.ts';
 import type { ReloadEntry } from '../reload/journal.ts';
+import type { ShareBounds } from './shares.ts';
 
 /** What workers count, added up. */
 export interface CounterFacts {
@@ -16,6 +20,7 @@ export interface CounterFacts {
 	readonly forbidden: ReadonlyMap<string, number>;
 	readonly rateLimited: ReadonlyMap<string, number>;
 	readonly handshakeFailures: ReadonlyMap<string, number>;
+	readonly handshakesDone: number;
 	readonly connections: {
 		readonly handshake: number;
 		readonly 'http/1.1': number;
@@ -59,7 +64,12 @@ export interface Facts extends CounterFacts {
 		readonly failure: number;
 		/** The latest first. */
 		readonly last: readonly ReloadEntry[];
+		/** `undefined`: nothing does. */
+		readonly needsRestart?: NeedsRestart | undefined;
 	};
+	/** From which shares on refusals and failures are a problem. */
+	readonly shareBounds: ShareBounds;
+	readonly log: LogLosses;
 	/** `undefined`: limits are this process's own. */
 	readonly store?: StoreFacts | undefined;
 	/** `undefined`: they are not to be shown. */
@@ -85,6 +95,7 @@ export interface UpstreamFacts {
 	/** Whether its health is probed. */
 	readonly probed: boolean;
 	readonly alive: boolean | undefined;
+	readonly lastProbe?: ProbeOutcome | undefined;
 	/** By status. */
 	readonly answers: ReadonlyMap<number, number>;
 	readonly active: number;

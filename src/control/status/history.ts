@@ -1,5 +1,6 @@
 import { Summary } from '../../shared/histogram.ts';
 import type { Chart, Point } from './schema.ts';
+import { countsSince, type Share, type ShareBounds, type ShareCounts, ShareHistory } from './shares.ts';
 
 /** One point of the charts, ms: as long as a slice of the histograms, so that a point's quantiles are exactly its own. */
 export const POINT_MS = 10_000;
@@ -19,6 +20,8 @@ export interface Sampled {
 	readonly key: string;
 	/** Answers so far. */
 	answers(): number;
+	/** Those of 500 and above. */
+	serverErrors(): number;
 	/** Adds the round trips of the last ten seconds that are complete. @returns whether there were any. */
 	addRoundTrips(to: Summary, nowMs: number): boolean;
 }
@@ -26,8 +29,8 @@ export interface Sampled {
 export interface HistorySource {
 	/** Those of the table in force. */
 	readonly upstreams: () => Iterable<Sampled>;
-	/** Answers without an upstream so far. */
-	readonly ownAnswers: () => number;
+	/** What is counted without an upstream, so far. */
+	readonly own: () => ShareCounts;
 	/** Other counters, by names of a fixed list. */
 	readonly counters: () => ReadonlyMap<string, number>;
 }
@@ -40,9 +43,11 @@ export class History {
 	readonly #source: HistorySource;
 	readonly #series = new Map<string, Series>();
 	readonly #total = new Series(true);
-	#ownAnswers: number;
-	/** Answers since the last point of `#total`, and when that was. */
+	readonly #shares = new ShareHistory();
+	#own: ShareCounts;
+	/** Answers since the last point of `#total`, those of 500 and above, and when that was. */
 	#answered = 0;
+	#erred = 0;
 	#totalAt: number;
 	readonly #counters = new Map<string, Float64Array>();
 	readonly #summary = new Summary();
@@ -56,7 +61,7 @@ export class History {
 	/** @param nowMs monotonic, the scale of the histograms. */
 	constructor(source: HistorySource, nowMs: number) {
 		this.#source = source;
-		this.#ownAnswers = source.ownAnswers();
+		this.#own = source.own();
 		this.#totalAt = nowMs;
 		this.#first = pointAt(nowMs);
 		this.#begin(nowMs);
@@ -89,6 +94,11 @@ export class History {
 		return now - ring[(this.#point + 1) % POINTS]!;
 	}
 
+	/** What went wrong in the last minute. */
+	shares(bounds: ShareBounds): Share[] {
+		return this.#shares.judge(bounds);
+	}
+
 	/** Bytes of the rings: for tests and for the docs. */
 	get bytes(): number {
 		return (
@@ -118,7 +128,7 @@ export class History {
 		for (const one of upstreams) {
 			if (this.#series.has(one.key)) continue;
 			const series = new Series(this.#series.size < MAX_CHARTED);
-			series.advance(one.answers(), nowMs);
+			series.advance(one, nowMs);
 			this.#series.set(one.key, series);
 		}
 	}
@@ -132,8 +142,9 @@ export class History {
 			if (!isEmpty) this.#summary.window.fill(0);
 			isEmpty = !upstream.addRoundTrips(this.#summary, nowMs);
 			if (!isEmpty) for (let i = 0; i < this.#all.window.length; i++) this.#all.window[i]! += this.#summary.window[i]!;
-			const { answered, seconds } = series.advance(upstream.answers(), nowMs);
+			const { answered, erred, seconds } = series.advance(upstream, nowMs);
 			this.#answered += answered;
+			this.#erred += erred;
 			series.put(this.#point, answered / seconds, isEmpty ? undefined : this.#summary);
 		}
 		if (this.#left.length === 0) this.#complete(nowMs);
@@ -141,18 +152,24 @@ export class History {
 
 	/** All have had their turn. */
 	#complete(nowMs: number): void {
-		const own = this.#source.ownAnswers();
+		const own = this.#source.own();
+		const counts = countsSince(this.#own, own, { answers: this.#answered, '5xx': this.#erred });
 		const seconds = (nowMs - this.#totalAt) / 1000;
-		if (seconds > 0) this.#total.put(this.#point, (this.#answered + own - this.#ownAnswers) / seconds, this.#all);
+		if (seconds > 0) {
+			this.#total.put(this.#point, counts.answers / seconds, this.#all);
+			this.#shares.add(counts, nowMs);
+		}
 		this.#answered = 0;
-		this.#ownAnswers = own;
+		this.#erred = 0;
+		this.#own = own;
 		this.#totalAt = nowMs;
 	}
 
 	#note(name: string, value: number, point: number): void {
 		let ring = this.#counters.get(name);
 		if (ring === undefined) {
-			ring = new Float64Array(POINTS).fill(value);
+			// A counter that has not been there before was zero.
+			ring = new Float64Array(POINTS);
 			this.#counters.set(name, ring);
 		}
 		// Those that were missed get the value of now: what rose meanwhile is then counted as new, never as negative.
@@ -173,6 +190,7 @@ class Series {
 	readonly #cells: Float32Array | undefined;
 	#point = -1;
 	#answers = 0;
+	#errors = 0;
 	#at = 0;
 
 	constructor(charted: boolean) {
@@ -180,11 +198,15 @@ class Series {
 	}
 
 	/** @returns what has come since the last time. */
-	advance(answers: number, nowMs: number): { readonly answered: number; readonly seconds: number } {
+	advance(upstream: Pick<Sampled, 'answers' | 'serverErrors'>, nowMs: number) {
+		const [answers, errors] = [upstream.answers(), upstream.serverErrors()];
 		// Those of an upstream that was forgotten, and has come back since, have begun anew.
-		const answered = answers < this.#answers ? answers : answers - this.#answers;
-		const since = { answered, seconds: (nowMs - this.#at) / 1000 };
+		const isNew = answers < this.#answers;
+		const answered = isNew ? answers : answers - this.#answers;
+		const erred = isNew ? errors : errors - this.#errors;
+		const since = { answered, erred, seconds: (nowMs - this.#at) / 1000 };
 		this.#answers = answers;
+		this.#errors = errors;
 		this.#at = nowMs;
 		return since;
 	}

@@ -1,9 +1,9 @@
 import { isIP } from 'node:net';
 
 /**
- * Whether a `Host` may ask for the status page. It has no password, so a page of somebody else's, opened by somebody inside, must not
- * read it: with DNS rebinding such a page gives its own name our address, and is of the same origin then. A name that nobody outside
- * can own cannot be rebound. Other names have to be configured (`[status] hosts`).
+ * Whether a `Host` may ask the metrics listener, which has no password. A foreign page in the browser of somebody inside must not read
+ * it: by DNS rebinding such a page gives its own name our address, and is of the same origin then. A name that nobody outside can own
+ * cannot be rebound. Other names have to be configured (`[status] hosts`).
  *
  * @param host the field as it was sent; `undefined`: no browser asks.
  * @param allowed names in lower case, without a port.

@@ -96,15 +96,15 @@ export function renderMain(status: StatusPage, view: View, build: string): Fragm
 }
 
 /** Is it well? What is wrong comes first. */
-function summary({ problems, upstreams }: StatusPage): Fragment {
+function summary({ problems, upstreams, at }: StatusPage): Fragment {
 	const errors = problems.filter(({ severity }) => severity === 'error').length;
 	const state = problems.length === 0 ? 'good' : errors > 0 ? 'bad' : 'doubtful';
 	const sign = { good: '✓', bad: '▲', doubtful: '◆' }[state];
 	const verdict = problems.length === 0 ? 'All is well' : `${plural(problems.length, 'problem')}`;
 	const details =
 		problems.length === 0
-			? html`<p>${upstreams.total === 0 ? 'There are no routes yet.' : 'All breakers are closed, no certificate is about to expire, and the configuration is the latest.'}</p>`
-			: html`<ul>${problems.slice(0, MAX_PROBLEMS).map(problemLine)}${problems.length > MAX_PROBLEMS && html`<li>and ${problems.length - MAX_PROBLEMS} more</li>`}</ul>`;
+			? html`<p>${upstreams.total === 0 ? 'There are no routes yet.' : 'All breakers are closed, few requests and handshakes fail, no certificate is about to expire, and the file as it was last read is in force.'}</p>`
+			: html`<ul>${problems.slice(0, MAX_PROBLEMS).map((problem) => problemLine(problem, at))}${problems.length > MAX_PROBLEMS && html`<li>and ${problems.length - MAX_PROBLEMS} more</li>`}</ul>`;
 	return leaf(
 		'summary',
 		html`
@@ -118,12 +118,12 @@ function summary({ problems, upstreams }: StatusPage): Fragment {
 
 const MAX_PROBLEMS = 8;
 
-function problemLine({ severity, text, panel }: Problem): Markup {
+function problemLine({ severity, text, since, look, link }: Problem, now: string): Markup {
 	const badge =
 		severity === 'error'
 			? html`<span class="badge bad">error</span>`
 			: html`<span class="badge doubtful">warning</span>`;
-	return html`<li>${badge} <a href="#${panel}">${text}</a></li>`;
+	return html`<li>${badge} <a href="${link}">${text}</a>${since !== null && html` <small>since ${moment(since, now)}</small>`}<br><small class="look">${look}</small></li>`;
 }
 
 function numbers({ traffic, connections, upstreams, workers, refusals, handshakes }: StatusPage): Fragment {

@@ -174,13 +174,15 @@ export function memoryPanel({ memory, process }: StatusPage): Fragment {
 }
 
 export function reloadsPanel({ reloads, at }: StatusPage): Fragment {
-	const { generation, success_total, failure_total, last } = reloads;
+	const { generation, success_total, failure_total, last, needs_restart } = reloads;
 	return panel('reloads', 'Reloads', [
 		facts([
 			['Generation', count(generation)],
 			['Succeeded', count(success_total)],
 			['Failed', count(failure_total)],
 		]),
+		needs_restart.length > 0 &&
+			html`<p><span class="badge doubtful"><span aria-hidden="true">◆</span> needs a restart</span> <span class="cause">${needs_restart.join(', ')}</span></p>`,
 		table(
 			'The last reloads, the latest first.',
 			['When', 'What', 'Outcome', 'Asked by'],
@@ -202,7 +204,7 @@ const PARTS = { tls: 'TLS', identity: 'identity', routes: 'routes' } as const;
 /** Only with `[limiter]`. */
 export function limitsPanel({ shared_limits: limits }: StatusPage): Fragment | undefined {
 	if (limits === null) return undefined;
-	const { store, cause, replicas, leases, calls, revocations } = limits;
+	const { store, cause, replicas, settle_seconds, calls, revocations } = limits;
 	return panel('limits', 'Shared limits', [
 		facts([
 			[
@@ -212,7 +214,7 @@ export function limitsPanel({ shared_limits: limits }: StatusPage): Fragment | u
 					: html`<span class="badge bad"><span aria-hidden="true">▲</span> away</span> <span class="cause">${cause ?? ''}</span>`,
 			],
 			['Replicas', count(replicas)],
-			['Leases', count(leases)],
+			['Settled within', html`${settle_seconds.toFixed(2)} s`],
 			['Calls', count(calls.success_total)],
 			['Failed', count(calls.failure_total)],
 			...(revocations === null ? [] : ([['Revoked there', count(revocations)]] as const)),

@@ -1,5 +1,7 @@
+import type { CircuitName } from '../../shared/transition-counts.ts';
 import { MEANWHILE } from '../facts/store.ts';
-import type { Problem, Snapshot } from './schema.ts';
+import type { Panel, Problem, ReloadStatus, ShareStatus, Snapshot } from './schema.ts';
+import { queryOf, WHOLE_VIEW } from './view.ts';
 
 /** Certificates that end so soon are worth a warning, days. The log warns from 30 on; here it must still mean something. */
 export const EXPIRES_SOON_DAYS = 14;
@@ -7,6 +9,8 @@ export const EXPIRES_SOON_DAYS = 14;
 const FULL = 0.9;
 /** So long DNS may fail without a word, seconds: for seconds it does so every day, and the last addresses hold. */
 const DNS_AWAY_S = 60;
+/** Answers of the store then take longer than the interval at which it is asked. */
+const SLOW_SETTLE_S = 0.4;
 /** Names in a sentence; the table has all. */
 const MAX_NAMES = 3;
 
@@ -18,82 +22,136 @@ export function findProblems(snapshot: Found): Problem[] {
 	const problems = [
 		...processProblems(snapshot),
 		...upstreamProblems(snapshot),
+		...shareProblems(snapshot),
 		...dnsProblems(snapshot),
 		...certificateProblems(snapshot),
 		...issuerProblems(snapshot),
 		...budgetProblems(snapshot),
 		...reloadProblems(snapshot),
 		...limitProblems(snapshot),
+		...logProblems(snapshot),
 	];
 	return problems.sort((a, b) => Number(a.severity === 'warning') - Number(b.severity === 'warning'));
 }
 
 function processProblems({ process, workers }: Found): Problem[] {
-	const problems: Problem[] = [];
 	const { not_ready } = process;
-	if (not_ready !== null) problems.push({ severity: 'error', text: `Not ready: ${not_ready}`, panel: 'workers' });
-	const missing = workers.configured - workers.listening;
-	if (missing > 0 && not_ready === null) {
-		const text = `${missing} of ${plural(workers.configured, 'worker')} ${missing === 1 ? 'does' : 'do'} not accept connections`;
-		problems.push({ severity: 'error', text, panel: 'workers' });
+	const look = 'log targets proxy and proxy::worker';
+	if (not_ready !== null) {
+		const text = `Not ready: ${not_ready}`;
+		return [{ severity: 'error', text, since: null, look, ...linkTo('workers') }];
 	}
-	return problems;
+	const missing = workers.configured - workers.listening;
+	if (missing <= 0) return [];
+	const text = `${missing} of ${plural(workers.configured, 'worker')} ${missing === 1 ? 'does' : 'do'} not accept connections`;
+	return [{ severity: 'error', text, since: null, look, ...linkTo('workers') }];
 }
 
 function upstreamProblems({ upstreams }: Found): Problem[] {
-	const panel = 'upstreams';
-	const open = upstreams.filter(({ breaker }) => breaker.state === 'open');
-	const halfOpen = upstreams.filter(({ breaker }) => breaker.state === 'half-open');
-	const unverified = upstreams.filter(({ tls }) => tls === 'not verified');
+	const about = (
+		severity: Problem['severity'],
+		some: typeof upstreams,
+		[one, many]: readonly [one: string, many: string],
+		look: string,
+		since: (upstream: (typeof upstreams)[number]) => string | null,
+	): Problem[] => {
+		if (some.length === 0) return [];
+		const names = some.map(({ upstream }) => upstream);
+		const text = counted(names, one, many);
+		return [{ severity, text, since: earliest(some.map(since)), look, ...linkToUpstreams(names) }];
+	};
+	const inState = (state: CircuitName) => upstreams.filter(({ breaker }) => breaker.state === state);
 	const unhealthy = upstreams.filter(({ breaker, health }) => breaker.state === 'closed' && health === 'unhealthy');
-	const said = (some: typeof upstreams, one: string, many: string) =>
-		counted(
-			some.map(({ upstream }) => upstream),
-			one,
-			many,
-		);
 	return [
-		...(open.length > 0
-			? [{ severity: 'error', text: said(open, 'A breaker is open', 'breakers are open'), panel } as const]
-			: []),
-		...(halfOpen.length > 0
-			? [
-					{
-						severity: 'warning',
-						text: said(halfOpen, 'A breaker is half-open', 'breakers are half-open'),
-						panel,
-					} as const,
-				]
-			: []),
-		...(unhealthy.length > 0
-			? [
-					{
-						severity: 'warning',
-						text: said(unhealthy, 'An upstream fails its health check', 'upstreams fail their health checks'),
-						panel,
-					} as const,
-				]
-			: []),
-		...(unverified.length > 0
-			? [
-					{
-						severity: 'warning',
-						text: said(
-							unverified,
-							"An upstream's certificate is not verified",
-							'upstreams have certificates that are not verified',
-						),
-						panel,
-					} as const,
-				]
-			: []),
+		...about(
+			'error',
+			inState('open'),
+			['A breaker is open', 'breakers are open'],
+			`its requests get 503; ${lastProbeOf(inState('open'))}; log target proxy::breaker`,
+			({ breaker }) => breaker.since,
+		),
+		...about(
+			'warning',
+			inState('half-open'),
+			['A breaker is half-open', 'breakers are half-open'],
+			'one request at a time is let through until one succeeds; log target proxy::breaker',
+			({ breaker }) => breaker.since,
+		),
+		...about(
+			'warning',
+			unhealthy,
+			['An upstream fails its health check', 'upstreams fail their health checks'],
+			`${lastProbeOf(unhealthy)}; log target proxy::health`,
+			() => null,
+		),
+		...about(
+			'warning',
+			upstreams.filter(({ tls }) => tls === 'not verified'),
+			["An upstream's certificate is not verified", 'upstreams have certificates that are not verified'],
+			'set ca_path in its [upstreams.tls], and take insecure_skip_verify out',
+			() => null,
+		),
 	];
 }
 
+/** What the last probe of the first one found, and what to do; of the others each row says it. */
+function lastProbeOf(upstreams: Found['upstreams']): string {
+	const failed = upstreams.find(({ last_probe: last }) => last?.passed === false);
+	if (failed === undefined) return 'the row says why';
+	const { found, remedy } = failed.last_probe!;
+	const which = upstreams.length === 1 ? '' : `${failed.upstream}: `;
+	return `${which}${remedy === null ? found : `${found}: ${remedy}`}`;
+}
+
+/** Which answers or handshakes, what to look at, and where. */
+const SHARES: Readonly<Record<ShareStatus['kind'], { what: string; of: string; look: string; panel: Panel }>> = {
+	'5xx': {
+		what: 'are 500 or above',
+		of: 'answers',
+		look: 'column 5xx of the upstreams; log targets proxy::exchange and proxy::breaker; an answer of the upstream itself is in its own log',
+		panel: 'upstreams',
+	},
+	'401': {
+		what: 'are 401',
+		of: 'answers',
+		look: 'log target proxy::auth says which check refuses; proxy explain --token says it of one token',
+		panel: 'refusals',
+	},
+	'429': {
+		what: 'are 429',
+		of: 'answers',
+		look: 'which limit refuses: tenant_rps, [[tenants]], or rps of a route; the access log names tenant and route',
+		panel: 'refusals',
+	},
+	handshakes: {
+		what: 'failed',
+		of: 'TLS handshakes',
+		look: 'the reasons, and log target proxy::tls with address and certificate of the clients',
+		panel: 'handshakes',
+	},
+};
+/** Nearly all: nobody's mistake by the way, but one of the configuration or of an issuer. */
+const NEARLY_ALL = 0.9;
+
+function shareProblems({ shares }: Found): Problem[] {
+	return shares.flatMap(({ kind, count, total, over_since }): Problem[] => {
+		if (over_since === null) return [];
+		const { what, of, look, panel } = SHARES[kind];
+		const text = `${count} of ${total} ${of} of the last minute ${what} (${Math.floor((count / total) * 100)} %)`;
+		const severity = kind === '5xx' || count / total >= NEARLY_ALL ? 'error' : 'warning';
+		return [{ severity, text, since: over_since, look, ...linkTo(panel) }];
+	});
+}
+
 function dnsProblems({ dns, at }: Found): Problem[] {
-	const panel = 'dns';
 	const named = (some: typeof dns) =>
 		some.map(({ group, name, cause }) => `${group} (${name}${cause === null ? '' : `: ${cause}`})`);
+	const look = 'the name, and dns_server where it is set; log target proxy::dns';
+	const about = (some: typeof dns) => ({
+		since: earliest(some.map(({ failing_since }) => failing_since)),
+		look,
+		...linkTo('dns'),
+	});
 	const empty = dns.filter(({ addresses }) => addresses === 0);
 	const away = dns.filter(
 		({ addresses, failing_since: since }) =>
@@ -102,26 +160,27 @@ function dnsProblems({ dns, at }: Found): Problem[] {
 	const problems: Problem[] = [];
 	if (empty.length > 0) {
 		const text = counted(named(empty), 'An upstream has no address', 'upstreams have no address');
-		problems.push({ severity: 'error', text, panel });
+		problems.push({ severity: 'error', text, ...about(empty) });
 	}
 	if (away.length > 0) {
 		const text = counted(named(away), 'DNS fails for an upstream', 'upstreams for which DNS fails');
-		problems.push({ severity: 'warning', text: `${text}; the last addresses hold`, panel });
+		problems.push({ severity: 'warning', text: `${text}; the last addresses hold`, ...about(away) });
 	}
 	return problems;
 }
 
 function certificateProblems({ certificates }: Found): Problem[] {
-	return certificates.flatMap(({ kind, subject, days_left }): Problem[] => {
-		const panel = 'certificates';
+	return certificates.flatMap(({ kind, subject, days_left, not_after }): Problem[] => {
+		const rest = { look: 'renew it, and reload', ...linkTo('certificates') };
 		const which = `The ${KINDS[kind]} ${subject}`;
 		if (days_left < 0) {
 			const text = kind === 'crl' ? `${which} is overdue` : `${which} has expired`;
-			return [{ severity: 'error', text, panel }];
+			return [{ severity: 'error', text, since: not_after, ...rest }];
 		}
 		// A CRL is replaced every few hours or days: only one that is over is worth a word.
 		if (kind === 'crl' || days_left >= EXPIRES_SOON_DAYS) return [];
-		return [{ severity: 'warning', text: `${which} expires in ${plural(days_left, 'day')}`, panel }];
+		const text = `${which} expires in ${plural(days_left, 'day')}`;
+		return [{ severity: 'warning', text, since: null, ...rest }];
 	});
 }
 
@@ -140,7 +199,9 @@ function issuerProblems({ issuers }: Found): Problem[] {
 		.map(({ issuer }) => ({
 			severity: 'error',
 			text: `No keys of ${issuer ?? 'the issuer'}: its tokens are refused`,
-			panel: 'issuers',
+			since: null,
+			look: 'its jwks_url, and the way there; log target proxy::jwks',
+			...linkTo('issuers'),
 		}));
 }
 
@@ -150,23 +211,71 @@ function budgetProblems({ memory }: Found): Problem[] {
 		.map(({ name, used, limit, key }) => ({
 			severity: used >= limit ? 'error' : 'warning',
 			text: `The limit for ${name} (${key}) is ${Math.floor((used / limit) * 100)} % taken`,
-			panel: 'memory',
+			since: null,
+			look: `who takes it: connections and requests in flight by worker; or raise ${key}`,
+			...linkTo('memory'),
 		}));
 }
 
 function reloadProblems({ reloads }: Found): Problem[] {
-	const failed = ['tls', 'identity', 'routes'].filter(
-		(part) => reloads.last.find((one) => one.part === part)?.outcome === 'failure',
-	);
-	if (failed.length === 0) return [];
-	const text = `The last reload of ${failed.join(', ')} failed: what was there before is in force`;
-	return [{ severity: 'error', text, panel: 'reloads' }];
+	const latest = ['tls', 'identity', 'routes'].map((part) => reloads.last.find((one) => one.part === part));
+	const failed = latest.filter((one) => one?.outcome === 'failure') as ReloadStatus[];
+	const problems: Problem[] = [];
+	if (failed.length > 0) {
+		const parts = failed.map(({ part }) => part).join(', ');
+		const text = `The last reload of ${parts} failed: what was there before is in force`;
+		const look = 'its cause, below; proxy check says the same of the files';
+		problems.push({ severity: 'error', text, since: earliest(failed.map(({ at }) => at)), look, ...linkTo('reloads') });
+	}
+	const vain = reloads.needs_restart;
+	if (vain.length > 0) {
+		const text = counted(vain, 'A setting needs a restart', 'settings need a restart');
+		const look = 'restart the proxy, or take the change back and reload';
+		problems.push({ severity: 'warning', text, since: reloads.needs_restart_since, look, ...linkTo('reloads') });
+	}
+	return problems;
 }
 
 function limitProblems({ shared_limits: limits }: Found): Problem[] {
-	if (limits === null || limits.store === 'up') return [];
+	if (limits === null) return [];
+	if (limits.store === 'up') return limits.settle_seconds > SLOW_SETTLE_S ? [slowStore(limits.settle_seconds)] : [];
 	const text = `The store of the shared limits is away (${limits.reason ?? 'no answer yet'}): ${MEANWHILE[limits.on_store_failure]}`;
-	return [{ severity: limits.on_store_failure === 'refuse' ? 'error' : 'warning', text, panel: 'limits' }];
+	return [
+		{
+			severity: limits.on_store_failure === 'refuse' ? 'error' : 'warning',
+			text,
+			since: limits.since,
+			look: limits.cause ?? 'log target proxy::limiter',
+			...linkTo('limits'),
+		},
+	];
+}
+
+function logProblems({ log }: Found): Problem[] {
+	if (log.failing_since === null) return [];
+	const text = `The log cannot be written (${log.cause}): ${plural(log.lost_total, 'line')} lost since the start`;
+	const look =
+		log.cause === 'ENOSPC' ? 'the disk under the log is full' : 'where standard output goes, and who reads it';
+	return [{ severity: 'error', text, since: log.failing_since, look, ...linkTo('memory') }];
+}
+
+function linkTo(panel: Panel): Pick<Problem, 'panel' | 'link'> {
+	return { panel, link: `#${panel}` };
+}
+
+/** The rows that it is about: those that are well may fill pages. */
+function linkToUpstreams(names: readonly string[]): Pick<Problem, 'panel' | 'link'> {
+	const view = names.length === 1 ? { filter: names[0]! } : { troubled: true };
+	return { panel: 'upstreams', link: `${queryOf({ ...WHOLE_VIEW, ...view })}#upstreams` };
+}
+
+function earliest(times: readonly (string | null)[]): string | null {
+	return times.filter((time) => time !== null).sort()[0] ?? null;
+}
+
+function slowStore(seconds: number): Problem {
+	const text = `The store of the shared limits is slow: replicas learn of each other within ${seconds.toFixed(2)} s`;
+	return { severity: 'warning', text, since: null, look: 'log target proxy::limiter', ...linkTo('limits') };
 }
 
 /** How many there are, and the names of some. */

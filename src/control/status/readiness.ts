@@ -1,26 +1,39 @@
+import type { IssuerSeed } from '../../identity/issuer.ts';
+
+/** The issuers that the workers believe, with their keys. */
+type IssuersInForce = () => readonly Pick<IssuerSeed, 'issuer' | 'keys'>[];
+
+/** Of the process's life: a signal begins the last one. */
+export type Phase = 'starting' | 'serving' | 'stopping';
+
 /**
- * Whether new connections are welcome: what `/readyz` says. Not ready are a proxy that is still starting, one that is told
- * to stop, one that waits for the first keys of an issuer, and one whose workers have all died and are not replaced yet. Breakers do not count: upstreams that are down
- * are down for every instance, and the other routes of this one go on.
+ * Whether new connections are welcome: what `/readyz` says. Not ready is a proxy that is starting, that stops, that waits for the
+ * first keys of an issuer, that has no keys of any issuer any more, or that has no worker. Breakers do not count: upstreams that are
+ * down are down for every instance, and the other routes of this one go on. For the same reason an issuer whose keys were dropped is
+ * only a remark as long as another one has keys.
  */
 export class Readiness {
 	readonly #listening: () => number;
 	readonly #awaited: () => Iterable<string>;
+	readonly #issuers: IssuersInForce;
 	readonly #remark: () => string | undefined;
-	#phase: 'starting' | 'serving' | 'stopping' = 'starting';
+	#phase: Phase = 'starting';
 
 	/**
 	 * @param listening how many workers accept connections.
 	 * @param awaited issuers of which there have been no keys yet: what other instances can verify, this one cannot.
+	 * @param issuers those in force.
 	 * @param remark what is to be known of it besides, ready or not.
 	 */
 	constructor(
 		listening: () => number,
 		awaited: () => Iterable<string>,
+		issuers: IssuersInForce = () => [],
 		remark: () => string | undefined = () => undefined,
 	) {
 		this.#listening = listening;
 		this.#awaited = awaited;
+		this.#issuers = issuers;
 		this.#remark = remark;
 	}
 
@@ -34,9 +47,15 @@ export class Readiness {
 		this.#phase = 'stopping';
 	}
 
+	get phase(): Phase {
+		return this.#phase;
+	}
+
 	/** What is to be known besides, in words: it decides nothing. */
 	get remark(): string | undefined {
-		return this.#remark();
+		const without = this.obstacle === undefined ? this.#withoutKeys() : [];
+		const remarks = [without[0] && noKeysOf(without[0]), this.#remark()].filter((one) => one !== undefined);
+		return remarks.length === 0 ? undefined : remarks.join('; ');
 	}
 
 	/** Why it is not ready, in words; `undefined` when it is. */
@@ -45,6 +64,16 @@ export class Readiness {
 		if (this.#phase === 'stopping') return 'shutting down';
 		const [issuer] = this.#awaited();
 		if (issuer !== undefined) return `no keys of ${issuer} yet`;
+		const without = this.#withoutKeys();
+		if (without[0] !== undefined && without.length === this.#issuers().length) return noKeysOf(without[0]);
 		return this.#listening() === 0 ? 'no worker accepts connections' : undefined;
 	}
+
+	#withoutKeys(): string[] {
+		return this.#issuers().flatMap(({ issuer, keys }) => (keys === undefined ? [issuer ?? 'the issuer'] : []));
+	}
+}
+
+function noKeysOf(issuer: string): string {
+	return `no keys of ${issuer}`;
 }

@@ -31,6 +31,8 @@ export interface Snapshot {
 		readonly p99_seconds: number | null;
 		readonly in_flight: number;
 	};
+	/** What went wrong in the last minute. */
+	readonly shares: readonly ShareStatus[];
 	readonly upstreams: readonly UpstreamStatus[];
 	/** `[[upstreams]]` with `dns`, also those of which no address is known. */
 	readonly dns: readonly DnsStatus[];
@@ -67,11 +69,32 @@ export interface Snapshot {
 		readonly failure_total: number;
 		/** The latest first. */
 		readonly last: readonly ReloadStatus[];
+		/** Settings of the file that only a restart takes over, as the last reload has found them: `tenant_rps (config.toml:3)`. */
+		readonly needs_restart: readonly string[];
+		/** When a reload found the first of them. */
+		readonly needs_restart_since: string | null;
+	};
+	readonly log: {
+		/** Lines that could not be written. */
+		readonly lost_total: number;
+		/** Until a write succeeds. */
+		readonly failing_since: string | null;
+		/** `ENOSPC` where the disk is full. */
+		readonly cause: string | null;
 	};
 	/** `[limiter]`; `null` without it. */
 	readonly shared_limits: SharedLimitsStatus | null;
 	/** `[[tenants]]`; `null` without `[status] tenants = true`. */
 	readonly tenants: readonly TenantStatus[] | null;
+}
+
+export interface ShareStatus {
+	readonly kind: '401' | '429' | '5xx' | 'handshakes';
+	readonly count: number;
+	/** Answers of any status, or handshakes that have ended. */
+	readonly total: number;
+	/** Since when it is above its bound (`[status]`), at most ten minutes ago; `null`: it is below. */
+	readonly over_since: string | null;
 }
 
 export interface UpstreamStatus {
@@ -99,6 +122,15 @@ export interface UpstreamStatus {
 		readonly opened_total: number;
 	};
 	readonly health: Health;
+	/** `null` before the first, and where health is not probed. */
+	readonly last_probe: {
+		readonly at: string;
+		readonly passed: boolean;
+		/** `GET /health answered 404`. */
+		readonly found: string;
+		/** What to do about it; `null` where it has passed. */
+		readonly remedy: string | null;
+	} | null;
 	readonly requests_total: number;
 	/** Of these, those answered with 500 or more. */
 	readonly errors_total: number;
@@ -207,6 +239,7 @@ export interface SharedLimitsStatus {
 	readonly store: 'up' | 'away';
 	/** For how long. */
 	readonly for_seconds: number;
+	readonly since: string;
 	/** Why it is away: one of the results of `proxy_limiter_store_calls_total`. */
 	readonly reason: string | null;
 	/** The same in words. */
@@ -214,8 +247,8 @@ export interface SharedLimitsStatus {
 	readonly on_store_failure: 'share' | 'local' | 'refuse';
 	/** As last seen, this one included. */
 	readonly replicas: number;
-	/** Limits of tenants of which this replica has a part. */
-	readonly leases: number;
+	/** The longest of the last seconds from a request until the store's answer to it was in force here. */
+	readonly settle_seconds: number;
 	readonly calls: { readonly success_total: number; readonly failure_total: number };
 	/** Entries in force that came from the store; `null`: it is not asked for any. */
 	readonly revocations: number | null;
@@ -230,7 +263,14 @@ export interface StatusPage extends Omit<Snapshot, 'upstreams'> {
 /** One sentence on what is not well. */
 export interface Problem {
 	readonly severity: 'error' | 'warning';
+	/** What, and how much of it. */
 	readonly text: string;
+	/** Since when, as far as that is known. */
+	readonly since: string | null;
+	/** What to look at, or to do. */
+	readonly look: string;
+	/** Part of the page's address that shows what it is about. */
+	readonly link: string;
 	/** The part of the page with the details. */
 	readonly panel: Panel;
 }

@@ -10,7 +10,7 @@ import type { Point, SharedLimitsStatus, Snapshot, StatusPage, UpstreamStatus } 
 import { pageOf, type View } from './view.ts';
 
 /** What the facts of one moment mean. Pure. */
-export function takeSnapshot(facts: Facts, history: Pick<History, 'latest' | 'rise'>): Snapshot {
+export function takeSnapshot(facts: Facts, history: Pick<History, 'latest' | 'rise' | 'shares'>): Snapshot {
 	const upstreams = facts.upstreams.map((one) => toStatus(one, history.latest(historyKey(one))));
 	const { completed, quantile } = facts.handshakes;
 	const failures = facts.handshakeFailures;
@@ -33,6 +33,13 @@ export function takeSnapshot(facts: Facts, history: Pick<History, 'latest' | 'ri
 			...history.latest(),
 			in_flight: sum(facts.workers.map(({ inFlight }) => inFlight)),
 		},
+		shares: history.shares(facts.shareBounds).map(({ kind, count, total, sinceMs }) => ({
+			kind,
+			count,
+			total,
+			over_since:
+				sinceMs === undefined ? null : iso(Math.round((facts.wallMs - (facts.monotonicMs - sinceMs)) / 1000) * 1000),
+		})),
 		upstreams,
 		dns: facts.names.map(({ group, name, routes, addresses, ageMs, failing }) => ({
 			group,
@@ -108,8 +115,16 @@ export function takeSnapshot(facts: Facts, history: Pick<History, 'latest' | 'ri
 				cause: cause ?? null,
 				generation,
 			})),
+			needs_restart: facts.reloads.needsRestart?.settings.map(({ words }) => words) ?? [],
+			needs_restart_since:
+				facts.reloads.needsRestart === undefined ? null : iso(facts.reloads.needsRestart.sinceSeconds * 1000),
 		},
-		shared_limits: facts.store === undefined ? null : sharedLimits(facts.store),
+		log: {
+			lost_total: facts.log.lines,
+			failing_since: facts.log.failing === undefined ? null : iso(facts.log.failing.sinceSeconds * 1000),
+			cause: facts.log.failing?.code ?? null,
+		},
+		shared_limits: facts.store === undefined ? null : sharedLimits(facts.store, facts.wallMs),
 		tenants:
 			facts.tenants?.map(({ name, rate, concurrency, inFlight }) => ({
 				tenant: name,
@@ -123,15 +138,16 @@ export function takeSnapshot(facts: Facts, history: Pick<History, 'latest' | 'ri
 	return { ...snapshot, problems, well: problems.length === 0 };
 }
 
-function sharedLimits(store: StoreFacts): SharedLimitsStatus {
+function sharedLimits(store: StoreFacts, wallMs: number): SharedLimitsStatus {
 	return {
 		store: store.isAway ? 'away' : 'up',
 		for_seconds: Math.max(0, Math.floor(store.forMs / 1000)),
+		since: iso(wallMs - store.forMs),
 		reason: store.reason ?? null,
 		cause: store.cause ?? null,
 		on_store_failure: store.onStoreFailure,
 		replicas: store.replicas,
-		leases: store.leases,
+		settle_seconds: Math.round(store.delayMs) / 1000,
 		calls: { success_total: store.calls.success, failure_total: sum(store.calls.failures.values()) },
 		revocations: store.revocations ?? null,
 	};
@@ -146,7 +162,7 @@ export function pageOfSnapshot(
 ): StatusPage {
 	const filter = view.filter.toLowerCase();
 	const page = pageOf(upstreams, view, (one) => {
-		if (view.troubled && !isTroubled(one)) return false;
+		if (view.troubled && !isProblem(one)) return false;
 		return (
 			filter === '' ||
 			[one.upstream, one.group ?? '', ...one.routes].some((name) => name.toLowerCase().includes(filter))
@@ -169,13 +185,32 @@ function historyKey({
 	return upstreamKey(upstream, group ?? undefined);
 }
 
+/** Whether a problem may be about it. */
+function isProblem(upstream: UpstreamStatus): boolean {
+	return isTroubled(upstream) || upstream.tls === 'not verified';
+}
+
 export function isTroubled({ breaker, health }: UpstreamStatus): boolean {
 	return breaker.state !== 'closed' || health === 'unhealthy';
 }
 
 function toStatus(facts: UpstreamFacts, point: Point): UpstreamStatus {
-	const { upstream, group, share, tls, routes, circuit, alive, probed, transition, opened, answers, active, idle } =
-		facts;
+	const {
+		upstream,
+		group,
+		share,
+		tls,
+		routes,
+		circuit,
+		alive,
+		probed,
+		lastProbe,
+		transition,
+		opened,
+		answers,
+		active,
+		idle,
+	} = facts;
 	let errors = 0;
 	for (const [status, count] of answers) if (status >= 500) errors += count;
 	return {
@@ -193,6 +228,15 @@ function toStatus(facts: UpstreamFacts, point: Point): UpstreamStatus {
 			opened_total: opened,
 		},
 		health: probed ? (alive === undefined ? 'not probed yet' : alive ? 'healthy' : 'unhealthy') : 'not probed',
+		last_probe:
+			lastProbe === undefined
+				? null
+				: {
+						at: iso(lastProbe.atSeconds * 1000),
+						passed: lastProbe.passed,
+						found: lastProbe.found,
+						remedy: lastProbe.remedy ?? null,
+					},
 		requests_total: sum(answers.values()),
 		errors_total: errors,
 		...point,

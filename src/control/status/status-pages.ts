@@ -1,16 +1,16 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { sum } from '../metrics/adding-up.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Timers } from '../timers.ts';
 import { type Assets, readAssets } from './assets.ts';
 import { countersOf } from './counts.ts';
 import { MAX_CLIENTS, StatusEvents } from './events.ts';
 import type { CounterFacts, Facts } from './facts.ts';
 import { History, type Sampled } from './history.ts';
-import { mayAsk } from './host-names.ts';
 import { renderMain, renderPage } from './page.ts';
 import type { Snapshot, StatusPage } from './schema.ts';
+import { ownShareCounts } from './shares.ts';
 import { pageOfSnapshot, takeSnapshot } from './snapshot.ts';
-import { parseView, type View } from './view.ts';
+import { parseView, queryOf, type View } from './view.ts';
 
 /** What the pages are made of. */
 export interface FactSource {
@@ -24,8 +24,6 @@ export interface FactSource {
 
 export interface StatusParts {
 	readonly source: FactSource;
-	/** Names that the page may be asked for by, beside those that are nobody else's. */
-	readonly hosts: readonly string[];
 	readonly timers: Timers;
 	/** Monotonic milliseconds. */
 	readonly now: () => number;
@@ -41,7 +39,10 @@ export interface StatusAnswer {
 }
 
 /** `undefined`: it has answered by itself. */
-export type StatusRoute = (request: IncomingMessage, response: ServerResponse) => StatusAnswer | undefined;
+export type StatusRoute = (
+	request: IncomingMessage,
+	response: ServerResponse,
+) => StatusAnswer | undefined | Promise<StatusAnswer>;
 
 /** A snapshot that is younger serves all who ask, ms; a little less than the second between two updates. */
 const FRESH_MS = 900;
@@ -55,18 +56,21 @@ export class StatusPages {
 	readonly #parts: StatusParts;
 	readonly #history: History;
 	readonly #events: StatusEvents;
-	readonly #hosts: ReadonlySet<string>;
 	#read: Assets | undefined;
 	#snapshot: { readonly value: Snapshot; readonly at: number } | undefined;
+	/** What was rendered in the last `FRESH_MS`, or is about to be, by path and view. */
+	readonly #rendered = new Map<string, Promise<StatusAnswer>>();
+	#renderedAt = 0;
+	/** The last of the renderings that wait for their turns. */
+	#last: Promise<unknown> = Promise.resolve();
 
 	constructor(parts: StatusParts) {
 		const { source, timers, now, onFault } = parts;
 		this.#parts = parts;
-		this.#hosts = new Set(parts.hosts.map((name) => name.toLowerCase()));
 		const counters = () => source.counters();
 		const history = {
 			upstreams: () => source.sampled(),
-			ownAnswers: () => sum(counters().ownAnswers.values()),
+			own: () => ownShareCounts(counters()),
 			counters: () => countersOf(counters()),
 		};
 		this.#history = new History(history, now());
@@ -79,7 +83,10 @@ export class StatusPages {
 		};
 		timers.every(
 			HISTORY_TICK_MS,
-			guarded(() => this.#history.tick(now())),
+			guarded(() => {
+				this.#history.tick(now());
+				this.#forgetOld(now());
+			}),
 		);
 		this.#events = new StatusEvents({
 			timers: { ...timers, every: (ms, run) => timers.every(ms, guarded(run)) },
@@ -90,10 +97,34 @@ export class StatusPages {
 	/** By path. */
 	get routes(): ReadonlyMap<string, StatusRoute> {
 		return new Map<string, StatusRoute>([
-			['/', (request) => this.#guarded(request) ?? this.#html(viewOf(request))],
-			['/status.json', (request) => this.#guarded(request) ?? this.#json(viewOf(request))],
-			['/status/events', (request, response) => this.#guarded(request) ?? this.#stream(request, response)],
+			['/', (request) => this.#once('/', viewOf(request), (view) => this.#html(view))],
+			['/status.json', (request) => this.#once('/status.json', viewOf(request), (view) => this.#json(view))],
+			['/status/events', (request, response) => this.#stream(request, response)],
 		]);
+	}
+
+	/**
+	 * One rendering serves all that ask for a view within `FRESH_MS`. Each has a turn of the loop of its own, behind those before it: with
+	 * thousands of upstreams one takes a while, and health probes must not wait for those of everybody.
+	 */
+	#once(path: string, view: View, render: (view: View) => StatusAnswer): Promise<StatusAnswer> {
+		this.#forgetOld(this.#parts.now());
+		const key = `${path}?${queryOf(view)}`;
+		const known = this.#rendered.get(key);
+		if (known !== undefined) return known;
+		if (this.#rendered.size === 0) this.#renderedAt = this.#parts.now();
+		const rendered = this.#last
+			.then(nextTurn)
+			.then(() => this.#takeSnapshot())
+			.then(nextTurn)
+			.then(() => render(view));
+		this.#rendered.set(key, rendered);
+		this.#last = rendered.catch(() => this.#rendered.delete(key));
+		return rendered;
+	}
+
+	#forgetOld(now: number): void {
+		if (now - this.#renderedAt >= FRESH_MS) this.#rendered.clear();
 	}
 
 	#html(view: View): StatusAnswer {
@@ -112,9 +143,7 @@ export class StatusPages {
 	}
 
 	#stream(request: IncomingMessage, response: ServerResponse): StatusAnswer | undefined {
-		// A page of somebody else's could take all places, though it reads nothing.
-		const site = request.headers['sec-fetch-site'];
-		if (site !== undefined && site !== 'same-origin') return { status: 403, body: 'for the status page alone' };
+		if (!isOwnPage(request)) return { status: 403, body: 'for the status page alone' };
 		// Behind another request of its connection, so that nobody gets it yet, and some versions of Node do not tell of its end.
 		if (response.socket === null) return { status: 503, body: 'ask over a connection of its own' };
 		if (this.#events.isFull) {
@@ -127,20 +156,17 @@ export class StatusPages {
 		return undefined;
 	}
 
-	#guarded({ headers }: IncomingMessage): StatusAnswer | undefined {
-		if (mayAsk(headers.host, this.#hosts)) return undefined;
-		return {
-			status: 421,
-			body: "this name could be anybody's: ask by the IP address, or add the name to hosts in [status]",
-		};
+	#page(view: View): StatusPage {
+		const { value, at } = this.#takeSnapshot();
+		return pageOfSnapshot(value, view, this.#history, at);
 	}
 
-	#page(view: View): StatusPage {
+	#takeSnapshot(): { readonly value: Snapshot; readonly at: number } {
 		const now = this.#parts.now();
 		if (this.#snapshot === undefined || now - this.#snapshot.at >= FRESH_MS) {
 			this.#snapshot = { value: takeSnapshot(this.#parts.source.facts(), this.#history), at: now };
 		}
-		return pageOfSnapshot(this.#snapshot.value, view, this.#history, this.#snapshot.at);
+		return this.#snapshot;
 	}
 
 	/** Read when somebody asks for the first time. */
@@ -154,12 +180,25 @@ export class StatusPages {
 const HEADERS = {
 	'x-content-type-options': 'nosniff',
 	'x-frame-options': 'DENY',
-	'referrer-policy': 'no-referrer',
+	// Our own page names itself when it asks for the stream; nobody else learns of it.
+	'referrer-policy': 'same-origin',
 	'cross-origin-resource-policy': 'same-origin',
 	'cross-origin-opener-policy': 'same-origin',
 	// No script and no frame, where a browser shows it as a document.
 	'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
 } as const;
+
+/**
+ * Whether our own page asks, or no browser at all. A foreign page could take all places for readers, although it can read nothing.
+ * Browsers leave `Sec-Fetch-Site` out over plain HTTP, but a browser that follows our `Referrer-Policy` always names our page.
+ */
+function isOwnPage({ headers }: IncomingMessage): boolean {
+	const { referer, host, origin } = headers;
+	const site = headers['sec-fetch-site'];
+	if (site !== undefined) return site === 'same-origin';
+	if (referer !== undefined) return URL.parse(referer)?.host === host;
+	return origin === undefined && !/^Mozilla\//.test(headers['user-agent'] ?? '');
+}
 
 function viewOf({ url }: IncomingMessage): View {
 	return parseView(url!.split('?').slice(1).join('?'));

@@ -61,7 +61,7 @@ function row(one: Row, i: number, now: string): Markup {
 		<th scope="row" role="rowheader" class="name"><span class="authority">${upstream}</span>${group !== null && html` <small>of ${group}${one.weight !== null && one.weight !== 1 && html`, weight ${one.weight}`}</small>`}${TLS[tls]}
 		<ul class="prefixes">${prefixes}${more > 0 && html`<li>and ${more} more</li>`}</ul></th>
 		${cell('Breaker', 'words', breaker(one.breaker, now))}
-		${cell('Health', 'words', HEALTH[one.health])}
+		${cell('Health', 'words', health(one))}
 		${cell('Requests/s', 'number', rate(one.requests_per_second))}
 		${cell('p50', 'number', latency(one.p50_seconds))}
 		${cell('p99', 'number', latency(one.p99_seconds))}
@@ -91,6 +91,12 @@ const HEALTH = {
 	'not probed yet': html`<span class="quiet">not probed yet</span>`,
 	'not probed': html`<span class="quiet">not probed</span>`,
 } as const;
+
+/** The time of a probe that passed is of no interest, and would change the row every few seconds. */
+function health({ health, last_probe: last }: UpstreamStatus): Markup {
+	if (last === null || last.passed) return HEALTH[health];
+	return html`${HEALTH[health]} <span class="why">${last.found}${last.remedy !== null && `: ${last.remedy}`}</span>`;
+}
 
 /** By what opened it; a closed one that has never been open needs no reason. */
 const REASONS: Readonly<Record<string, string>> = {

@@ -15,6 +15,8 @@ export interface View {
 export const DEFAULT_ROWS = 25;
 /** What a page may cost has a bound. */
 export const MAX_ROWS = 200;
+/** All rows, as they come. */
+export const WHOLE_VIEW: View = { filter: '', troubled: false, page: 1, rows: DEFAULT_ROWS };
 const MAX_FILTER_LENGTH = 100;
 const MAX_PAGE = 100_000;
 

@@ -27,9 +27,9 @@ const REMEDIES: Readonly<Record<StoreFailureReason, string>> = {
 	tls: 'the TLS handshake failed; see limiter.ca_path, limiter.cert_path and limiter.server_name',
 	timeout: 'no answer in time; see what holds the store up, or raise limiter.timeout_secs',
 	credentials: 'the store refuses the credentials; see limiter.username and limiter.password_path, and restart',
-	permission: 'the ACL user may not do what is needed; see docs/limits.md for its rules',
+	permission: 'the ACL user may not do what is needed; see docs/shared-rate-limits.md for its rules',
 	read_only: 'it is a replica, or cannot write to its disk; name the primary, or use Sentinels',
-	full: 'it has reached maxmemory; see docs/limits.md for what is needed',
+	full: 'it has reached maxmemory; see docs/shared-rate-limits.md for what is needed',
 	loading: 'it is reading its data; wait',
 	failing_over: 'no primary for the moment; wait',
 	busy: 'something else runs on it for too long, or answers take too long',
@@ -38,13 +38,24 @@ const REMEDIES: Readonly<Record<StoreFailureReason, string>> = {
 	refused: 'it refused the call',
 };
 
+const NO_TLS = 'it does not speak TLS on that port; write redis:// in limiter.store, or the port on which it does';
+
+/** Where a code says more than its reason. */
+const BY_CODE: Readonly<Record<string, string>> = {
+	// See `plain-check.ts`.
+	PLAIN_TEXT: NO_TLS,
+	ERR_SSL_WRONG_VERSION_NUMBER: NO_TLS,
+	ERR_SSL_PACKET_LENGTH_TOO_LONG: NO_TLS,
+};
+
 export class StoreFailure extends Error {
 	readonly reason: StoreFailureReason;
 	/** The code of the error, such as `ECONNREFUSED` or `NOPERM`. */
 	readonly code: string | undefined;
 
 	constructor(reason: StoreFailureReason, code?: string | undefined) {
-		super(code === undefined ? REMEDIES[reason] : `${REMEDIES[reason]} (${code})`);
+		const words = BY_CODE[code ?? ''] ?? REMEDIES[reason];
+		super(code === undefined ? words : `${words} (${code})`);
 		this.reason = reason;
 		this.code = code;
 	}

@@ -3,6 +3,7 @@ import type { RedisClientOptions } from '@redis/client';
 import type { LimiterConfig, StoreAddress } from '../../config/config.ts';
 import type { StoreFiles } from '../files/store-files.ts';
 import type { OpenStore, StoreConnection } from './connection.ts';
+import { tellPlain } from './plain-check.ts';
 
 /**
  * Connections to Redis or Valkey by `@redis/client`, which is loaded with the first one. The library is left what it does well: RESP,
@@ -10,7 +11,16 @@ import type { OpenStore, StoreConnection } from './connection.ts';
  * decided in `client.ts`, alike for all three.
  */
 export function redisStore(config: LimiterConfig, files: StoreFiles): OpenStore {
-	if (config.sentinelName !== undefined) return (abandoned) => openSentinel(config, files, abandoned);
+	const open = openStore(config, files);
+	const [first] = config.store;
+	return first!.tls ? tellPlain(open, first!) : open;
+}
+
+function openStore(config: LimiterConfig, files: StoreFiles): OpenStore {
+	if (config.sentinelName !== undefined) {
+		let attempts = 0;
+		return (abandoned) => openSentinel(config, files, startingAt(config.store, attempts++), abandoned);
+	}
 	if (config.cluster) return (abandoned) => openCluster(config, files, abandoned);
 	return (abandoned, onBroken) => openClient(config, files, abandoned, onBroken);
 }
@@ -35,16 +45,31 @@ async function openClient(
 	return { send: (_key, args) => client.sendCommand([...args]), close };
 }
 
+/** With another Sentinel first at each attempt: the library asks the first one at each of its scans, and commands wait for these. */
+function startingAt(sentinels: readonly StoreAddress[], attempt: number): StoreAddress[] {
+	const first = attempt % sentinels.length;
+	return [...sentinels.slice(first), ...sentinels.slice(0, first)];
+}
+
+/**
+ * The library asks one Sentinel after the other. By itself it waits 5 s for one whose packets are dropped, and without end for one that
+ * is frozen, ms. `client.ts` gives it 2 s for all of them.
+ */
+const SENTINEL_TIMES = { connectTimeout: 500, socketTimeout: 500 };
+/** So that only a frozen Sentinel is silent for as long, ms. */
+const SENTINEL_PING_MS = 150;
+
 async function openSentinel(
 	config: LimiterConfig,
 	files: StoreFiles,
+	sentinels: readonly StoreAddress[],
 	abandoned: AbortSignal,
 ): Promise<StoreConnection> {
 	const { createSentinel } = await import('@redis/client');
 	const sentinel = createSentinel({
 		name: config.sentinelName!,
 		RESP: 2,
-		sentinelRootNodes: config.store.map(({ host, port }) => ({ host, port })),
+		sentinelRootNodes: sentinels.map(({ host, port }) => ({ host, port })),
 		nodeClientOptions: {
 			...nodeOptions(config, files),
 			database: config.store[0]!.database,
@@ -53,7 +78,8 @@ async function openSentinel(
 		sentinelClientOptions: {
 			...COMMON,
 			...credentials(config.sentinelUsername, files.sentinelPassword),
-			socket: tlsOptions(config, files, undefined),
+			pingInterval: SENTINEL_PING_MS,
+			socket: { ...tlsOptions(config, files, undefined), ...SENTINEL_TIMES },
 		},
 		// A failover that nobody has told us of: the library looks for the primary so often.
 		scanInterval: 1_000,

@@ -1,8 +1,7 @@
 import {
-	canonicalName,
 	canonicalSerial,
 	canonicalThumbprint,
-	ISSUER_NAME,
+	issuerKey,
 	NOTHING_REVOKED,
 	type RevocationList,
 	SERIAL,
@@ -100,11 +99,11 @@ function parseRevoked(text: string): Revoked | string {
 function parseSerial(text: string): Revoked | string {
 	const blank = text.indexOf(' ');
 	const serial = text.slice(0, blank);
-	const issuer = text.slice(blank + 1);
-	if (blank === -1 || !SERIAL.test(serial) || !ISSUER_NAME.test(issuer)) {
+	const issuer = blank === -1 ? undefined : issuerKey(text.slice(blank + 1));
+	if (issuer === undefined || !SERIAL.test(serial)) {
 		return 'is not a serial number in hexadecimal, a blank and the name of its issuer, such as 0A1B C=DE, CN=Clients';
 	}
-	return { kind: 'serial', serial: canonicalSerial(serial), issuer: canonicalName(issuer) };
+	return { kind: 'serial', serial: canonicalSerial(serial), issuer };
 }
 
 /** What either of them revokes. */

@@ -1,19 +1,17 @@
-import { createHmac } from 'node:crypto';
+import { createHmac, randomBytes } from 'node:crypto';
 import type { LimiterConfig } from '../../config/config.ts';
 import type { StoreFacts } from '../facts/store.ts';
 import type { StoreFiles } from '../files/store-files.ts';
 import type { Timers } from '../timers.ts';
 import { StoreClient } from './client.ts';
 import type { OpenStore } from './connection.ts';
-import type { LeaseAnswer, LeaseBatch, LeaseStore } from './contract.ts';
-import { failureOf, type StoreFailureReason } from './failure.ts';
 import type { FleetFacts, FleetSettings } from './fleet-limits.ts';
 import { redisStore } from './redis.ts';
-import { RedisLeaseStore } from './redis-lease-store.ts';
+import { RedisFleetStore } from './redis-fleet-store.ts';
 import { SharedRevocations, type SharedRevocationsParts } from './shared-revocations.ts';
 
 /**
- * The store of `[limiter]`, on the main thread: one client, through which leases are kept up (`fleet-limits.ts`) and revocations are read
+ * The store of `[limiter]`, on the main thread: one client, through which limits are settled (`fleet-limits.ts`) and revocations are read
  * (`shared-revocations.ts`). No request and no worker ever waits for it.
  */
 export class SharedStore {
@@ -21,18 +19,16 @@ export class SharedStore {
 	readonly fleet: FleetSettings;
 	readonly #config: LimiterConfig;
 	readonly #client: StoreClient;
-	/** Why leases could not be asked for last: other calls may succeed meanwhile, as reading does in a store that is full. */
-	#reason: StoreFailureReason | undefined;
 
 	/** @param open default: what the configuration names. */
 	constructor(config: LimiterConfig, files: StoreFiles, timers: Timers, open: OpenStore = redisStore(config, files)) {
 		this.#config = config;
 		this.#client = new StoreClient({ open, timeoutMs: config.timeoutMs, timers, random: Math.random });
-		const leases = new RedisLeaseStore(this.#client, config.prefix);
 		this.fleet = {
-			store: { lease: (batch) => this.#lease(leases, batch) },
+			store: new RedisFleetStore(this.#client, config.prefix, randomBytes(8).toString('hex')),
 			onFailure: config.onStoreFailure,
-			expectedReplicas: config.replicas,
+			cluster: config.cluster,
+			expected: config.replicas,
 			secret: fleetSecret(config.prefix, files.secret),
 		};
 	}
@@ -52,27 +48,18 @@ export class SharedStore {
 		return revocations ? new SharedRevocations({ ...parts, client: this.#client, prefix }) : undefined;
 	}
 
-	async #lease(leases: LeaseStore, batch: LeaseBatch): Promise<LeaseAnswer> {
-		try {
-			const answer = await leases.lease(batch);
-			this.#reason = undefined;
-			return answer;
-		} catch (error) {
-			this.#reason = failureOf(error).reason;
-			throw error;
-		}
-	}
-
 	facts(fleet: FleetFacts, revocations: SharedRevocations | undefined): StoreFacts {
-		const isAway = !fleet.isLeasing;
+		const { away, failure } = fleet;
+		const isAway = away.shards > 0;
 		return {
 			isAway,
-			reason: isAway ? this.#reason : undefined,
-			cause: isAway ? fleet.cause : undefined,
+			part: isAway && away.shards < away.of ? away : undefined,
+			reason: isAway ? failure?.reason : undefined,
+			cause: isAway ? failure?.message : undefined,
 			forMs: fleet.sinceMs,
 			onStoreFailure: fleet.onFailure,
 			replicas: fleet.replicas,
-			leases: fleet.leases,
+			delayMs: fleet.delayMs,
 			calls: this.#client.counts,
 			revocations: revocations?.size,
 		};

@@ -9,7 +9,7 @@ import type { SharedStore } from './shared-store.ts';
 /** For the first connection, and then for the first answer, ms: together 2 s, which the listener waits for probes, too. */
 const FIRST_CONNECTION_MS = 1_000;
 const FIRST_ANSWER_MS = 1_000;
-/** For what is left over of leases, ms: without it the store waits for them to run out. */
+/** For the last settlement, ms. */
 const LAST_ANSWER_MS = 500;
 
 /** What this process shares with other replicas, as the supervisor sees it. Without `[limiter]` it does nothing, and loads nothing. */
@@ -80,7 +80,7 @@ export class Sharing {
 		return facts && storeInWords(facts);
 	}
 
-	/** What is left over goes back, in the time that there is for it. */
+	/** What was admitted last is settled, in the time that there is for it. */
 	async leave(): Promise<void> {
 		this.#revocations?.stop();
 		await this.#fleet?.stop(LAST_ANSWER_MS);

@@ -53,6 +53,9 @@ const LONGEST_PAUSE_MS = 5_000;
 
 const TARGET = 'proxy::worker';
 
+/** Hundreds that start at once would leave this thread no time for signals. */
+const STARTS_AT_ONCE = 8;
+
 /**
  * The worker threads: started, asked, replaced when they die, drained. A worker keeps its index, and with it its
  * regions in shared memory, over all the threads that take its place.
@@ -85,20 +88,36 @@ export class WorkerPool {
 	}
 
 	/**
-	 * Starts all workers; the first one alone, as only then the port is known (and an address that cannot be had is
-	 * reported once).
+	 * Starts all workers; the first one by itself, as only then the port is known (and an address that cannot be had is
+	 * reported once). A drain ends it early.
 	 *
 	 * @returns the port they listen on.
 	 * @throws StartError when one of them cannot listen.
 	 */
 	async start(): Promise<number> {
-		const [first, ...others] = this.#slots;
-		await this.#launch(first!);
-		await Promise.all(others.map((slot) => this.#launch(slot)));
+		try {
+			await this.#launchAll();
+		} catch (error) {
+			if (this.#phase === 'starting') throw error;
+		}
+		if (this.#phase !== 'starting') return this.#port;
 		this.#phase = 'serving';
 		// One of the first may have died while the last was still starting.
 		for (const slot of this.#slots) if (slot.thread === undefined) this.#replace(slot);
 		return this.#port;
+	}
+
+	async #launchAll(): Promise<void> {
+		const [first, ...others] = this.#slots;
+		await this.#launch(first!);
+		const left = others.values();
+		const some = async () => {
+			for (const slot of left) {
+				if (this.#phase !== 'starting') return;
+				await this.#launch(slot);
+			}
+		};
+		await Promise.all(Array.from({ length: STARTS_AT_ONCE }, some));
 	}
 
 	/**
@@ -135,6 +154,8 @@ export class WorkerPool {
 
 	/** Lets all workers end what they are doing; resolves when they have, or have died. None is replaced any more. */
 	async drain(): Promise<void> {
+		// Those that are still starting have no connections.
+		for (const slot of this.#slots) if (this.#phase === 'starting' && !slot.listening) void slot.thread?.terminate();
 		this.#phase = 'draining';
 		// A client that is told to leave connects anew at once. All listeners are closed by then, so that it is refused
 		// in order, instead of meeting one that is just closing.

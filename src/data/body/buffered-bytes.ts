@@ -27,5 +27,37 @@ export class BufferedBytes {
 	}
 }
 
+/** What one body holds of them. */
+export class Reservation {
+	/** Bytes. */
+	size = 0;
+	readonly #budget: BufferedBytes;
+	readonly #tenant: bigint;
+
+	/** @param tenant key of the one whose body it is. */
+	constructor(budget: BufferedBytes, tenant: bigint) {
+		this.#budget = budget;
+		this.#tenant = tenant;
+	}
+
+	/**
+	 * Takes the new size before it gives back the old one: amounts are rounded up, so a difference is none of theirs.
+	 *
+	 * @returns why there is no room; the size is as before then.
+	 */
+	resize(bytes: number): Rejection | undefined {
+		const refusal = this.#budget.take(this.#tenant, bytes);
+		if (refusal) return refusal;
+		this.release();
+		this.size = bytes;
+		return undefined;
+	}
+
+	release(): void {
+		if (this.size > 0) this.#budget.giveBack(this.#tenant, this.size);
+		this.size = 0;
+	}
+}
+
 const TENANT_HOLDS_ITS_SHARE = OVERLOADED.because('this tenant holds its share of max_buffered_bytes');
 const ALL_IS_HELD = OVERLOADED.because('all of max_buffered_bytes is held');

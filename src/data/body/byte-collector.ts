@@ -1,6 +1,6 @@
 import type { Rejection } from '../../gates/rejection.ts';
 import type { WholeBody } from '../client.ts';
-import type { BufferedBytes } from './buffered-bytes.ts';
+import { type BufferedBytes, Reservation } from './buffered-bytes.ts';
 import { SLAB_BYTES, SLABS } from './slabs.ts';
 
 /**
@@ -11,13 +11,11 @@ import { SLAB_BYTES, SLABS } from './slabs.ts';
 export class ByteCollector implements WholeBody {
 	/** Of the body, bytes. */
 	length = 0;
-	readonly #budget: BufferedBytes;
-	readonly #tenant: bigint;
+	readonly #reserved: Reservation;
 	/** All but the last one are full. */
 	#pieces: Buffer[] = [];
-	/** Bytes that the pieces have room for, and bytes that are drawn from the budget. */
+	/** Bytes that the pieces have room for. */
 	#capacity = 0;
-	#reserved = 0;
 	/** Pieces that `shift` has handed out, those of them that have been freed, and the bytes that are left. */
 	#shifted = 0;
 	#freed = 0;
@@ -29,8 +27,7 @@ export class ByteCollector implements WholeBody {
 
 	/** @param tenant key of the one whose body it is. */
 	constructor(budget: BufferedBytes, tenant: bigint) {
-		this.#budget = budget;
-		this.#tenant = tenant;
+		this.#reserved = new Reservation(budget, tenant);
 	}
 
 	/**
@@ -102,10 +99,9 @@ export class ByteCollector implements WholeBody {
 			const isOpen = this.#isOpen && i === this.#pieces.length - 1;
 			if (i >= this.#shifted && this.#readers === 0 && !isOpen) SLABS.giveBack(this.#pieces[i]!);
 		}
-		this.#giveBack();
+		this.#reserved.release();
 		this.#pieces = [];
 		this.#capacity = 0;
-		this.#reserved = 0;
 		this.#freed = 0;
 		this.#shifted = 0;
 		this.#shiftedBytes = 0;
@@ -120,23 +116,16 @@ export class ByteCollector implements WholeBody {
 
 	/** Makes room for so many bytes in all; they are counted before they are had. */
 	#reserve(needed: number, expected: number): Rejection | undefined {
-		if (needed > this.#reserved) {
+		const reserved = this.#reserved;
+		if (needed > reserved.size) {
 			// A client that announces 8 MiB and sends nothing takes no 8 MiB: at most four times what is there.
 			const size =
-				expected >= needed
-					? Math.min(expected, Math.max(needed * 4, SLAB_BYTES))
-					: Math.max(needed, 2 * this.#reserved);
-			const refusal = this.#budget.take(this.#tenant, size);
+				expected >= needed ? Math.min(expected, Math.max(needed * 4, SLAB_BYTES)) : Math.max(needed, 2 * reserved.size);
+			const refusal = reserved.resize(size);
 			if (refusal) return refusal;
-			this.#giveBack();
-			this.#reserved = size;
 		}
 		while (needed > this.#capacity) this.#grow();
 		return undefined;
-	}
-
-	#giveBack(): void {
-		if (this.#reserved !== 0) this.#budget.giveBack(this.#tenant, this.#reserved);
 	}
 
 	/** By one piece, or to the full size of the last one, as far as there is something reserved. */
@@ -144,7 +133,7 @@ export class ByteCollector implements WholeBody {
 		const last = this.#pieces.at(-1);
 		const isFull = last === undefined || last.length === SLAB_BYTES;
 		const before = isFull ? this.#capacity : this.#capacity - last.length;
-		const size = Math.min(SLAB_BYTES, this.#reserved - before);
+		const size = Math.min(SLAB_BYTES, this.#reserved.size - before);
 		const piece = size === SLAB_BYTES ? SLABS.take() : Buffer.allocUnsafe(size);
 		if (!isFull) piece.set(this.#pieces.pop()!);
 		this.#pieces.push(piece);

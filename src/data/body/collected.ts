@@ -1,11 +1,13 @@
 import { AnswerPace } from '../../gates/answer-pace.ts';
 import { admitLength, UNDECLARED } from '../../gates/body-limit.ts';
+import { isFailureStatus } from '../../gates/breaker.ts';
 import type { RequestHead } from '../../gates/headers.ts';
-import type { Rejection } from '../../gates/rejection.ts';
+import { pathOf } from '../../gates/path.ts';
 import * as rejection from '../../gates/rejection.ts';
+import { NO_ROUTE, Rejection } from '../../gates/rejection.ts';
 import type { AnswerFields } from '../answer-fields.ts';
 import { Exchange } from '../exchange.ts';
-import type { OutgoingBody } from '../upstream/connection.ts';
+import type { OutgoingBody, UpstreamFailure } from '../upstream/connection.ts';
 import { ByteCollector } from './byte-collector.ts';
 import { lengthLine, noBody } from './outgoing-body.ts';
 
@@ -22,7 +24,7 @@ export function framingLine(method: string, length: number): string {
 }
 
 /**
- * Collected mode (specification 4.1): the request's body is read whole before the route is looked up, the response's
+ * Collected mode: the request's body is read whole before the route is looked up, the response's
  * body before the client sees its head. An answer is whole or an error, never something in between.
  */
 export class BodyExchange extends Exchange {
@@ -48,25 +50,30 @@ export class BodyExchange extends Exchange {
 		const { plane } = this;
 		if (head.bodyLength === 0) return this.forward();
 		this.span?.enters('body');
-		const tooLarge = admitLength(head.bodyLength, plane.limits.maxRequestBodyBytes);
+		// The limits are the route's. Matching is pure: a request without a route is still refused after its body, by `forward`.
+		const route = plane.routesLimitBodies ? plane.routes.match(pathOf(this.target!)) : NO_ROUTE;
+		if (!(route instanceof Rejection)) this.limits = route.requestLimits;
+		const tooLarge = admitLength(head.bodyLength, this.limits.maxBodyBytes);
 		if (tooLarge) return this.refuse(tooLarge);
 		this.#request = new ByteCollector(plane.bufferedBytes, this.tenantKey);
 		this.#requestLength = head.bodyLength;
 		this.#reading = true;
 		this.#askedAt = plane.clock.now();
-		plane.deadlines.requestBody.add(this);
+		this.limits.body.add(this);
 		this.readBody();
 	}
 
 	override onRequestBody(chunk: Buffer): void {
 		if (!this.#reading) return;
 		this.received(chunk.length);
-		const { maxRequestBodyBytes } = this.plane.limits;
 		const collector = this.#request!;
-		if (collector.length + chunk.length > maxRequestBodyBytes) return this.refuse(rejection.PAYLOAD_TOO_LARGE);
+		if (collector.length + chunk.length > this.limits.maxBodyBytes) return this.refuse(rejection.PAYLOAD_TOO_LARGE);
 		const noRoom = collector.append(chunk, this.#requestLength);
 		if (noRoom) this.refuse(noRoom);
 	}
+
+	/** The body is read as soon as the request has begun. */
+	override onBodyHeld(_bytes: number): void {}
 
 	override onRequestEnd(): void {
 		if (!this.#reading) return;
@@ -102,6 +109,17 @@ export class BodyExchange extends Exchange {
 		this.#fields = fields;
 		this.#responseLength = length;
 		this.#responseHasBody = hasBody;
+		// Not with the last byte of the response: by then the connection, or the place there, may be another request's.
+		if (isFailureStatus(status)) this.settle('status', `status ${status}`);
+	}
+
+	/** Nothing of a response that has broken off is part of the next one. */
+	override onFailure(failure: UpstreamFailure): void {
+		this.#response?.release();
+		this.#response = undefined;
+		this.#short = undefined;
+		this.#responseLength = UNDECLARED;
+		super.onFailure(failure);
 	}
 
 	override onBody(chunk: Buffer): void {
@@ -136,8 +154,7 @@ export class BodyExchange extends Exchange {
 		const isSized = fields.hasLength || !this.#responseHasBody;
 		this.count(this.#status);
 		if (body !== undefined) this.gave(body.length);
-		// The client gets as long to take a part of its answer as the upstream had to give all of it.
-		this.plane.deadlines.upstream.add(this);
+		this.plane.deadlines.answer.add(this);
 		this.#untaken = body?.length ?? 0;
 		this.#lastTakenAt = this.plane.deadlines.now;
 		const sized = isSized ? fields : fields.withLength(body?.length ?? 0);
@@ -174,7 +191,7 @@ export class BodyExchange extends Exchange {
 		if (!inTime) return this.client.reset();
 		this.#untaken = left;
 		this.#lastTakenAt = deadlines.now;
-		deadlines.upstream.add(this);
+		deadlines.answer.add(this);
 	}
 }
 

@@ -5,16 +5,22 @@
  * A slab has one owner at a time: from `take` to `giveBack`. Whoever has given it to a write gives it back when the write's
  * callback says that it has succeeded, for until then the kernel or TLS may read it. A slab that cannot be known to be free is
  * never given back; the garbage collector has it then.
+ *
+ * Slabs that have not been needed for a while go back to the operating system (`trim`), so that a flood does not leave the process as
+ * large as it was. glibc would keep them: it returns a freed block of this size only from the end of a heap.
  */
 export class Slabs {
+	/** Those that came back last are at the end. */
 	readonly #free: Buffer[] = [];
 	/** Those that have an owner: nothing can be given back twice, and nothing that is no slab. */
 	readonly #taken = new WeakSet<Buffer>();
-	readonly #maxFree: number;
+	readonly #kept: number;
+	/** The fewest that were free at once since the last `trim`. */
+	#leastFree = 0;
 
-	/** @param maxFreeBytes what is kept for later at most. */
-	constructor(maxFreeBytes: number) {
-		this.#maxFree = Math.floor(maxFreeBytes / SLAB_BYTES);
+	/** @param keptBytes what is kept for later though nobody needs it. */
+	constructor(keptBytes: number) {
+		this.#kept = Math.floor(keptBytes / SLAB_BYTES);
 	}
 
 	/** Bytes that are kept for later. */
@@ -25,20 +31,41 @@ export class Slabs {
 	/** @returns `SLAB_BYTES` bytes of whatever was there before: no more of them may be shown than have been written. */
 	take(): Buffer {
 		// The one that came back last, since the processor's caches may still have it.
-		const slab = this.#free.pop() ?? Buffer.allocUnsafeSlow(SLAB_BYTES);
+		const slab = this.#free.pop() ?? createSlab();
+		if (this.#free.length < this.#leastFree) this.#leastFree = this.#free.length;
 		this.#taken.add(slab);
 		return slab;
 	}
 
 	/** @param slab that nobody reads or writes any more, as `take` has returned it. Anything else is ignored. */
 	giveBack(slab: Buffer): void {
-		if (!this.#taken.delete(slab)) return;
-		if (this.#free.length < this.#maxFree) this.#free.push(slab);
+		if (this.#taken.delete(slab)) this.#free.push(slab);
 	}
+
+	/** To be called at intervals of `TRIM_MS`: returns memory that nobody has needed since the last time, some of it at once. */
+	trim(): void {
+		const spare = Math.min(this.#leastFree - this.#kept, MAX_TRIMMED);
+		if (spare > 0) for (const slab of this.#free.splice(0, spare)) returnMemory(slab);
+		this.#leastFree = this.#free.length;
+	}
+}
+
+/** V8 takes the memory of a resizable buffer from the operating system, not from `malloc`. The view has a fixed length. */
+function createSlab(): Buffer {
+	return Buffer.from(new ArrayBuffer(SLAB_BYTES, { maxByteLength: SLAB_BYTES }), 0, SLAB_BYTES);
+}
+
+/** At once: the garbage collector may not run again for a long time in a process that has nothing to do. */
+function returnMemory(slab: Buffer): void {
+	(slab.buffer as ArrayBuffer).transferToFixedLength(0);
 }
 
 /** Four full TLS records. */
 export const SLAB_BYTES = 65_536;
 
-/** Of this thread. It keeps up to 8 MiB. */
+/** Of this thread. It keeps 8 MiB in any case. */
 export const SLABS = new Slabs(8_388_608);
+
+export const TRIM_MS = 250;
+/** Slabs that one `trim` returns: a millisecond of work, and 32 MiB a second. */
+export const MAX_TRIMMED = 128;

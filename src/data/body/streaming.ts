@@ -8,6 +8,7 @@ import type { Limits } from '../../shared/limits.ts';
 import type { AnswerFields } from '../answer-fields.ts';
 import { Exchange } from '../exchange.ts';
 import type { OutgoingBody } from '../upstream/connection.ts';
+import { Reservation } from './buffered-bytes.ts';
 import { lengthLine, NO_PIECES, noBody } from './outgoing-body.ts';
 
 /** Which of the two body modes this build has. */
@@ -23,7 +24,7 @@ export function framingLine(method: string, length: number): string {
 }
 
 /**
- * Streaming mode (build feature `boxed_body`, specification 4.1): both bodies pass through as they come, each side read
+ * Streaming mode (build feature `boxed_body`): both bodies pass through as they come, each side read
  * only as fast as the other one takes it. What has begun cannot be taken back: a response that breaks off is reset.
  */
 export class BodyExchange extends Exchange {
@@ -35,6 +36,8 @@ export class BodyExchange extends Exchange {
 	#asked = false;
 	/** The bytes that complete a body of declared length, until the client has said that it ends there. */
 	#lastChunk: Buffer | undefined;
+	/** Of the body, what the client's connection holds while it is not wanted. */
+	#held: Reservation | undefined;
 	/** The client does not take its answer at the moment. */
 	#clientBlocked = false;
 	/** Monotonic milliseconds. */
@@ -54,7 +57,7 @@ export class BodyExchange extends Exchange {
 		this.#uploadComplete = head.bodyLength === 0;
 		if (this.#uploadComplete) return undefined;
 		this.span?.enters('body length');
-		return admitLength(head.bodyLength, this.plane.limits.maxRequestBodyBytes);
+		return admitLength(head.bodyLength, this.limits.maxBodyBytes);
 	}
 
 	protected override outgoingBody(): OutgoingBody {
@@ -77,7 +80,7 @@ export class BodyExchange extends Exchange {
 		if (connection === undefined) return;
 		this.#uploaded += chunk.length;
 		this.received(chunk.length);
-		if (this.#uploaded > this.plane.limits.maxRequestBodyBytes) {
+		if (this.#uploaded > this.limits.maxBodyBytes) {
 			return this.fail(rejection.PAYLOAD_TOO_LARGE, 'abandoned');
 		}
 		if (this.answered) this.#expectProgress();
@@ -91,6 +94,16 @@ export class BodyExchange extends Exchange {
 			this.#uploadPaused = true;
 			this.client.pauseBody();
 		}
+	}
+
+	/** Memory of the connection's, but the tenant's doing: it pays for it as for a body that is collected. */
+	override onBodyHeld(bytes: number): void {
+		if (bytes === 0) return this.#held?.release();
+		this.#held ??= new Reservation(this.plane.bufferedBytes, this.tenantKey);
+		const noRoom = this.#held.resize(bytes);
+		if (noRoom === undefined) return;
+		this.leaveQueue('gone');
+		this.fail(noRoom, 'abandoned');
 	}
 
 	override onRequestEnd(): void {
@@ -120,7 +133,9 @@ export class BodyExchange extends Exchange {
 		if (this.client.write(chunk)) return;
 		this.#clientBlocked = true;
 		this.#blockedAt = this.plane.deadlines.now;
-		this.connection?.pause();
+		if (this.connection === undefined) return;
+		this.#expectProgress();
+		this.connection.pause();
 	}
 
 	override onClientDrained(_left: number): void {
@@ -148,21 +163,27 @@ export class BodyExchange extends Exchange {
 	override onEnd(): void {
 		this.upstreamEnded();
 		this.settle('success');
+		// From here on only the client is waited for.
+		this.plane.deadlines.answer.add(this);
 		// An upload that the upstream did not wait for is held up no longer; what comes of it is dropped.
 		this.onWritable();
 		this.client.end();
 	}
 
-	/** Once the answer has begun each side must move within the upstream's limit; a body as a whole may take longer. */
+	/**
+	 * Once the answer has begun each side must move within its limit; a body as a whole may take longer. A client that takes nothing has the
+	 * time of `[limits]`, whatever its route gives the upstream.
+	 */
 	#expectProgress(): void {
-		this.plane.deadlines.upstream.add(this);
+		if (this.#clientBlocked) this.plane.deadlines.answer.add(this);
+		else this.limits.roundTrip.add(this);
 	}
 
 	override onDeadline(): void {
 		if (!this.answered) return this.upstreamTimedOut(this.#uploadComplete ? 'timeout' : 'abandoned');
 		// Whoever did not move is at fault: the upstream, unless it waits for a client that takes nothing or owes it a body.
 		if (this.connection !== undefined && !this.#clientBlocked && this.#uploadComplete) {
-			const cause = silenceCause('more of the answer', this.plane.limits.upstreamTimeoutMs);
+			const cause = silenceCause('more of the answer', this.limits.upstreamTimeoutMs);
 			this.fail(rejection.BAD_GATEWAY.because(cause), 'timeout');
 		} else {
 			const refusal = this.connection === undefined || this.#clientBlocked ? STOPPED_READING : STOPPED_SENDING;
@@ -173,7 +194,7 @@ export class BodyExchange extends Exchange {
 	override onFailure(...[failure]: Parameters<Exchange['onFailure']>): void {
 		if (!this.answered) return super.onFailure(failure);
 		this.upstreamEnded();
-		// Whatever its status was, that it breaks off is a failure (decisions).
+		// Whatever its status was, that it breaks off is a failure.
 		this.fail(rejection.BAD_GATEWAY.because(failure.cause), 'broken');
 	}
 
@@ -183,8 +204,9 @@ export class BodyExchange extends Exchange {
 		super.onClientGone(why);
 	}
 
-	/** Nothing is held beyond what the sockets buffer. */
-	protected override releaseBodies(): void {}
+	protected override releaseBodies(): void {
+		this.#held?.release();
+	}
 }
 
 const STOPPED_READING = rejection.SLOW_CLIENT.because('client stopped reading');

@@ -131,6 +131,11 @@ export class Http1Answer implements Flushed {
 		else if (held !== '') this.#write(held);
 	}
 
+	onFault(error: unknown): void {
+		this.#socket.destroy();
+		throw error;
+	}
+
 	/** On a connection that is closing nothing more is said; its `close` ends whatever waits for it. */
 	#write(bytes: Buffer | string, onFlushed?: WriteCallback): boolean {
 		return this.#socket.writable && this.#socket.write(bytes as string, 'latin1', onFlushed);

@@ -4,12 +4,16 @@ import * as rejection from '../../gates/rejection.ts';
 import { originForm } from '../../gates/target.ts';
 import { refusalFields } from '../answers.ts';
 import { ClientConnection } from '../client-connection.ts';
-import type { LiveConnection } from '../connection-ends.ts';
+import type { Admitted, LiveConnection } from '../connection-ends.ts';
 import { Timed } from '../deadlines.ts';
-import { readDirectly } from '../direct-reads.ts';
+import { reportDelay } from '../delay-report.ts';
 import { afterDrainGrace } from '../drain-grace.ts';
+import { PacedReads, type ReadSink } from '../paced-reads.ts';
 import type { DataPlane } from '../plane.ts';
+import type { ConnectionShare } from '../read-share.ts';
+import { reportRefusal } from '../refusal-report.ts';
 import type { FlushQueue } from '../turn-end.ts';
+import { UnwantedBody } from '../unwanted-body.ts';
 import { Http1Answer } from './answer.ts';
 import { RequestHeadReader } from './head-reader.ts';
 import { Http1Request } from './request.ts';
@@ -21,53 +25,94 @@ import { UnreadBytes } from './unread-bytes.ts';
  * One request at a time: what is pipelined behind it stays bytes until its turn comes, and is judged only then. So a client
  * cannot make many requests of one read, and what it sends meanwhile costs memory up to a bound, and no time.
  */
-export class Http1Connection extends Timed implements LiveConnection {
+export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 	readonly socket: TLSSocket;
 	readonly plane: DataPlane;
 	readonly client: ClientConnection;
 	endsAt = Number.POSITIVE_INFINITY;
+	admitted: Admitted | undefined;
 	readonly answer: Http1Answer;
+	readonly #share: ConnectionShare;
+	readonly #reads: PacedReads;
 	readonly #reader: RequestHeadReader;
 	#current: Http1Request | undefined;
 	/** What has been read and not been taken: the rest of a head, a body that nobody wants yet, requests that wait. */
 	readonly #unread = new UnreadBytes();
 	/** No request is taken any more. */
 	#closing = false;
-	#draining = false;
+	/** `grace`: requests are served that the client sent before it could know of the drain. `over`: the next answer is the last one. */
+	#drain: 'none' | 'grace' | 'over' = 'none';
+	/** Bytes that still come behind the last answer. */
+	readonly #unwanted = new UnwantedBody();
 	/** The client has closed its side. */
 	#ended = false;
 
-	constructor(socket: TLSSocket, peer: string, plane: DataPlane, flushes: FlushQueue) {
+	constructor(socket: TLSSocket, peer: string, share: ConnectionShare, plane: DataPlane, flushes: FlushQueue) {
 		super();
 		this.socket = socket;
 		this.plane = plane;
 		this.client = new ClientConnection(socket, peer, 'http/1.1');
-		this.answer = new Http1Answer(socket, flushes, () => this.#current?.onOut());
+		this.answer = new Http1Answer(socket, flushes, () => this.#guard(this.#onOut));
 		this.#reader = new RequestHeadReader(plane.limits.maxHeaderBytes, plane.identifiers);
 		plane.deadlines.firstRequest.add(this);
-		// What has been answered at once is not kept from a client that ends its side right behind its request.
-		const onLast = () => this.answer.flush();
-		readDirectly(socket, (bytes) => this.#onData(bytes), onLast);
-		socket.on('drain', () => this.#current?.onDrain());
-		socket.on('end', () => this.#onEnd());
+		this.#share = share;
+		this.#reads = new PacedReads(socket, share, plane.reads, this);
+		socket.on('drain', () => this.#guard(() => this.#current?.onDrain()));
+		socket.on('end', () => this.#guard(() => this.#onEnd()));
+	}
+
+	/** What the socket sets off. A throw costs this connection. */
+	#guard(act: () => void): void {
+		try {
+			act();
+		} catch (error) {
+			this.onFault(error);
+		}
+	}
+
+	override onFault(error: unknown): void {
+		this.plane.log.error('proxy::exchange', 'internal error', { error });
+		this.socket.destroy();
 	}
 
 	/** Whether the answer being given is the last one. */
 	get isLast(): boolean {
-		return this.#draining && this.#unread.bytes === undefined;
+		return this.#drain === 'over' || (this.#drain === 'grace' && this.#unread.bytes === undefined);
 	}
 
-	#onData(bytes: Buffer): void {
-		if (this.#closing) return;
-		this.#unread.add(bytes);
-		try {
-			this.readOn();
-		} catch (error) {
-			// A fault of ours costs nobody else anything.
-			this.plane.log.error('proxy::exchange', 'internal error', { error });
-			this.socket.destroy();
-		}
+	/** For `PacedReads`. A read is taken whole, for of all that it brings one request is served at a time. */
+	onData(bytes: Buffer): number {
+		if (!this.#closing) this.#take(bytes);
+		else if (!this.#unwanted.drop(bytes.length)) this.socket.destroy();
+		return bytes.length;
 	}
+
+	/** For `PacedReads`. What has been answered at once is not kept from a client that ends its side right behind its request. */
+	onLast(): void {
+		this.answer.flush();
+	}
+
+	/** For `PacedReads`. */
+	onTokens(): void {
+		this.#guard(() => {
+			this.readOn();
+			if (this.#ended && this.#current === undefined) this.#onEnd();
+		});
+	}
+
+	/** For `PacedReads`. */
+	onDelayed(): void {
+		reportDelay(this.plane, this.client);
+	}
+
+	#take(bytes: Buffer): void {
+		this.#unread.add(bytes);
+		this.#guard(this.#readOn);
+	}
+
+	readonly #onOut = (): void => this.#current?.onOut();
+
+	readonly #readOn = (): void => this.readOn();
 
 	/** Goes on with what is unread, as far as somebody takes it. */
 	readOn(): void {
@@ -75,7 +120,7 @@ export class Http1Connection extends Timed implements LiveConnection {
 		while (
 			this.#unread.bytes !== undefined &&
 			!this.#closing &&
-			(this.#current === undefined ? this.#readHead() : this.#readBody())
+			(this.#current === undefined ? this.#reads.mayGoOn() && this.#readHead() : this.#readBody())
 		);
 		this.#pace();
 	}
@@ -89,7 +134,9 @@ export class Http1Connection extends Timed implements LiveConnection {
 		if (end === -1) return false;
 		this.#unread.leave(bytes, end);
 		this.cancelDeadline();
-		const request = new Http1Request(this, reader);
+		const price = HEAD_PRICE + end / HEAD_BYTES_PER_TOKEN;
+		this.#share.spend(price);
+		const request = new Http1Request(this, reader, price);
 		this.#current = request;
 		request.exchange.start();
 		return true;
@@ -105,21 +152,21 @@ export class Http1Connection extends Timed implements LiveConnection {
 		if (request.isOver) {
 			this.#current = undefined;
 			// As in `onAnswered`: the rest of the body has come behind the answer.
-			if (this.#draining) this.#closeAfterGrace();
+			if (this.#drain !== 'none') this.#closeAfterGrace();
 		}
 		return taken > 0;
 	}
 
 	/** What nobody takes is not read without end. */
 	#pace(): void {
-		const { socket } = this;
+		const reads = this.#reads;
 		const current = this.#current;
 		// Of a body that is wanted no more is left than one line or its trailers, which have limits of their own.
 		const isWaiting = current !== undefined && !current.takesBody;
 		const isFull = isWaiting && (this.#unread.bytes?.length ?? 0) >= MAX_UNREAD;
-		if (this.#closing || isFull === socket.isPaused()) return;
-		if (isFull) socket.pause();
-		else socket.resume();
+		if (this.#closing || isFull === reads.isPaused) return;
+		if (isFull) reads.pause();
+		else reads.resume();
 	}
 
 	/** The current answer is out. What is left of its request is dropped, and the next one may come. */
@@ -132,9 +179,9 @@ export class Http1Connection extends Timed implements LiveConnection {
 		if (this.#current!.isOver) this.#current = undefined;
 		this.readOn();
 		if (this.#closing || (this.#current !== undefined && !this.#current.isOver)) return;
-		if (this.#ended) return this.close();
+		if (this.#ended && !this.#reads.isWaiting) return this.close();
 		// The answer had begun before the drain and did not say that it was the last: the next request may be on its way.
-		if (this.#draining) this.#closeAfterGrace();
+		if (this.#drain !== 'none') this.#closeAfterGrace();
 	}
 
 	/** The client sends no more. What it has sent whole is still answered, as far as the socket can. */
@@ -142,8 +189,8 @@ export class Http1Connection extends Timed implements LiveConnection {
 		this.#ended = true;
 		if (this.#closing) return;
 		if (this.#current !== undefined) this.#current.onClientEnd();
-		else if (this.#unread.bytes !== undefined) this.#refuseRaw(CUT_SHORT);
-		else this.close();
+		else if (this.#unread.bytes === undefined) this.close();
+		else if (!this.#reads.isWaiting) this.#refuseRaw(CUT_SHORT);
 	}
 
 	/** An answer for which there is no request object. It is the connection's last. */
@@ -154,6 +201,7 @@ export class Http1Connection extends Timed implements LiveConnection {
 		// What has been read of the request line.
 		const { method, target } = this.#reader;
 		const asked = { connection: this.client, method, target: originForm(target) };
+		reportRefusal(this.plane, answer, { client: asked });
 		const record = requestLog?.beginUnread(asked, clock.now());
 		record?.answers(status, answer);
 		if (record !== undefined) requestLog!.end(record);
@@ -170,25 +218,49 @@ export class Http1Connection extends Timed implements LiveConnection {
 
 	/** The first request, the next one, or the end of a lingering close has not come in time. */
 	override onDeadline(): void {
+		// A drain does not wait for an upload that nobody takes.
+		const mayLinger = this.#closing && this.#drain === 'none';
+		if (mayLinger && !this.#unwanted.isOverdue()) return this.plane.deadlines.linger.add(this);
 		this.socket.destroy();
 	}
 
-	/** For a request. */
-	destroy(): void {
-		this.socket.destroy();
+	/** For a request: its tenant pays for it. */
+	giveBack(price: number): void {
+		this.#share.giveBack(price);
 	}
 
-	/** From now on each answer is the last one. */
+	/**
+	 * For a request whose answer cannot be completed. What was given of it in this turn still goes out; no close_notify follows, so nobody
+	 * can take it for a whole one.
+	 */
+	breakOff(): void {
+		const { socket } = this;
+		// A client that does not read would keep us waiting.
+		if (this.#closing || !socket.writable || socket.writableNeedDrain) return void socket.destroy();
+		this.#closing = true;
+		this.answer.flush();
+		socket.write('', () => socket.destroy());
+		this.plane.deadlines.linger.add(this);
+	}
+
+	/** Each answer is the last one from now on. A client that has always begun its next request gets its last one behind the grace. */
 	drain(): void {
-		this.#draining = true;
-		if (this.#current === undefined) this.#closeAfterGrace();
+		if (this.#drain !== 'none') return;
+		this.#drain = 'grace';
+		if (this.#current === undefined) return this.#closeAfterGrace();
+		// An answer that is under way may have said that the connection stays: `onAnswered` gives its client another grace.
+		afterDrainGrace(() => {
+			this.#drain = 'over';
+		});
 	}
 
 	#closeAfterGrace(): void {
 		afterDrainGrace(() => {
+			this.#drain = 'over';
 			if (this.#current !== undefined || this.#closing) return;
-			// Part of a head has come: that request is served, or ended by the limit of the drain.
-			if (this.#unread.bytes === undefined) this.close();
+			if (this.#unread.bytes === undefined) return this.close();
+			// Part of a head has come: the rest of it has as long as a lingering close.
+			this.plane.deadlines.linger.add(this);
 		});
 	}
 
@@ -201,7 +273,7 @@ export class Http1Connection extends Timed implements LiveConnection {
 		this.#unread.clear();
 		this.socket.end();
 		// What still comes is nobody's request.
-		if (this.socket.isPaused()) this.socket.resume();
+		if (this.#reads.isPaused) this.#reads.resume();
 		this.plane.deadlines.linger.add(this);
 	}
 
@@ -218,3 +290,7 @@ const CUT_SHORT = rejection.BAD_REQUEST.because('the connection ended within a r
 
 /** More than this is not read ahead of a request that is being served, bytes. */
 const MAX_UNREAD = 65_536;
+
+/** Tokens for a head and what is made of it, and bytes of it for each further one; a paid request gives them back. */
+const HEAD_PRICE = 12;
+const HEAD_BYTES_PER_TOKEN = 128;

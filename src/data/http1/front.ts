@@ -1,5 +1,6 @@
 import type { TLSSocket } from 'node:tls';
 import type { DataPlane } from '../plane.ts';
+import type { ConnectionShare } from '../read-share.ts';
 import { FlushQueue } from '../turn-end.ts';
 import { Http1Connection } from './connection.ts';
 
@@ -22,8 +23,8 @@ export class Http1Front {
 	}
 
 	/** Takes over a connection whose handshake is done. @param peer the client's IP. */
-	accept(socket: TLSSocket, peer: string): Http1Connection {
-		const connection = new Http1Connection(socket, peer, this.#plane, this.#flushes);
+	accept(socket: TLSSocket, peer: string, share: ConnectionShare): Http1Connection {
+		const connection = new Http1Connection(socket, peer, share, this.#plane, this.#flushes);
 		this.connections.add(connection);
 		this.#plane.stats.connections('http/1.1', 1);
 		socket.once('close', () => {

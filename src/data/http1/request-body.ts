@@ -118,7 +118,7 @@ export class RequestBody {
 		return end + 2;
 	}
 
-	/** Trailers are read, so that a malformed one is noticed, and dropped (decisions "HTTP"). */
+	/** Trailers are read, so that a malformed one is noticed, and dropped. */
 	#readTrailers(bytes: Buffer, at: number): number {
 		this.#trailers ??= new FieldScanner();
 		const end = this.#trailers.scan(bytes, at + this.#scanned);

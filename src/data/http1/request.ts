@@ -20,12 +20,14 @@ export interface RequestConnection {
 	readonly answer: Http1Answer;
 	/** Whether the answer being given is the last one. */
 	readonly isLast: boolean;
+	/** The request is paid for: the price of its head comes back. */
+	giveBack(price: number): void;
 	/** Offers the request, by `take`, what has come of its body. */
 	readOn(): void;
 	/** The answer is out. */
 	onAnswered(): void;
 	/** The answer, of which a part may be out, must not be taken for a whole one. */
-	destroy(): void;
+	breakOff(): void;
 	/** No request is taken any more; what comes is read for a while and dropped. */
 	close(): void;
 }
@@ -40,6 +42,7 @@ export class Http1Request implements ClientRequest {
 	readonly exchange: BodyExchange;
 	readonly #connection: RequestConnection;
 	readonly #answer: Http1Answer;
+	readonly #price: number;
 	readonly #isHttp11: boolean;
 	/** What follows the request may not be HTTP: it is the connection's last. */
 	readonly #seals: boolean;
@@ -61,9 +64,13 @@ export class Http1Request implements ClientRequest {
 	/** Of a long answer. */
 	#whole: WholeBody | undefined;
 
-	/** @param read has just read the request's head. */
-	constructor(connection: RequestConnection, { method, target, minor, block }: RequestHeadReader) {
+	/**
+	 * @param read has just read the request's head.
+	 * @param price tokens that the head has cost its connection.
+	 */
+	constructor(connection: RequestConnection, { method, target, minor, block }: RequestHeadReader, price: number) {
 		this.#connection = connection;
+		this.#price = price;
 		const { head, close, keepAlive, upgrade } = block;
 		this.#isHttp11 = minor === 1;
 		// RFC 9112 section 9.3.
@@ -125,6 +132,10 @@ export class Http1Request implements ClientRequest {
 		else if (this.#asked && !this.#answered) this.exchange.onBodyError(why);
 	}
 
+	onPaid(): void {
+		this.#connection.giveBack(this.#price);
+	}
+
 	answer(status: number, fields: AnswerFields, body: WholeBody | string | undefined): void {
 		this.#answered = true;
 		const hasBody = body !== undefined;
@@ -180,7 +191,7 @@ export class Http1Request implements ClientRequest {
 
 	reset(): void {
 		this.#whole = undefined;
-		this.#connection.destroy();
+		this.#connection.breakOff();
 	}
 
 	readBody(): void {
@@ -191,6 +202,9 @@ export class Http1Request implements ClientRequest {
 		if (this.#broken !== undefined) return exchange.onBodyError(this.#broken);
 		this.resumeBody();
 	}
+
+	/** The connection holds `MAX_UNREAD` bytes at most, whatever is in them. */
+	holdBody(): void {}
 
 	pauseBody(): void {
 		this.#taking = false;

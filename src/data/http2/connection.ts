@@ -4,12 +4,15 @@ import type { RateLimitedLog } from '../../shared/rate-limited-log.ts';
 import type { Http2StreamErrorReason } from '../../shared/stats.ts';
 import { SLABS } from '../body/slabs.ts';
 import { ClientConnection } from '../client-connection.ts';
-import type { LiveConnection } from '../connection-ends.ts';
-import { Timed } from '../deadlines.ts';
-import { readDirectly } from '../direct-reads.ts';
+import type { Admitted, LiveConnection } from '../connection-ends.ts';
+import { type DeadlineQueue, Timed } from '../deadlines.ts';
+import { reportDelay } from '../delay-report.ts';
 import { afterDrainGrace } from '../drain-grace.ts';
+import { PacedReads, type ReadSink } from '../paced-reads.ts';
 import type { DataPlane } from '../plane.ts';
+import type { ConnectionShare } from '../read-share.ts';
 import { ConnectionError, streamErrorReason } from './errors.ts';
+import { VAIN_BYTES } from './frame-budget.ts';
 import { CODE } from './frame-format.ts';
 import { Protocol, type ProtocolEvents } from './protocol.ts';
 import { Http2Request, type RequestOwner } from './request.ts';
@@ -30,13 +33,16 @@ export interface ConnectionOwner {
  * One HTTP/2 connection: the socket below its `Protocol`, and its time limits. What a turn of the loop has brought together
  * goes out in one write at its end.
  */
-export class Http2Connection extends Timed implements LiveConnection, ProtocolEvents, RequestOwner {
+export class Http2Connection extends Timed implements LiveConnection, ProtocolEvents, RequestOwner, ReadSink {
 	readonly plane: DataPlane;
 	readonly client: ClientConnection;
 	endsAt = Number.POSITIVE_INFINITY;
+	admitted: Admitted | undefined;
 	readonly #owner: ConnectionOwner;
 	readonly socket: TLSSocket;
 	readonly #peer: string;
+	readonly #share: ConnectionShare;
+	readonly #reads: PacedReads;
 	readonly #protocol: Protocol;
 	/** Requests whose answers end in what is about to be written. */
 	#answered: Http2Request[] = [];
@@ -50,34 +56,56 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 	#closing = false;
 	#ended = false;
 	#dropped = 0;
+	/** At uploads that go on behind their answers. */
+	#looks: Looks | undefined;
 
-	constructor(owner: ConnectionOwner, socket: TLSSocket, peer: string) {
+	constructor(owner: ConnectionOwner, socket: TLSSocket, peer: string, share: ConnectionShare) {
 		super();
 		this.#owner = owner;
 		this.plane = owner.plane;
 		this.socket = socket;
 		this.#peer = peer;
 		this.client = new ClientConnection(socket, peer, 'h2');
-		this.#protocol = new Protocol(this, {
-			maxConcurrentStreams: owner.plane.limits.h2MaxConcurrentStreams,
-			maxHeaderBytes: owner.plane.limits.maxHeaderBytes,
-			identifiers: owner.plane.identifiers,
-		});
+		this.#share = share;
+		const { limits, identifiers } = owner.plane;
+		const { h2MaxConcurrentStreams: maxConcurrentStreams, maxHeaderBytes } = limits;
+		this.#protocol = new Protocol(this, { maxConcurrentStreams, maxHeaderBytes, identifiers }, share);
 		owner.plane.deadlines.firstRequest.add(this);
-		readDirectly(socket, (bytes) => this.#onData(bytes));
-		socket.on('drain', () => this.#onDrain());
+		this.#reads = new PacedReads(socket, share, owner.plane.reads, this);
+		socket.on('drain', () => this.#guard(() => this.#onDrain()));
 		socket.on('end', () => socket.destroy());
 		this.#protocol.begin();
 	}
 
-	#onData(bytes: Buffer): void {
+	/** For `PacedReads`. */
+	onData(bytes: Buffer): number {
 		if (this.#closing) return this.#drop(bytes.length);
 		try {
-			this.#protocol.receive(bytes, this.plane.deadlines.now);
+			const taken = this.#protocol.receive(bytes, this.plane.deadlines.now);
 			this.#endRead();
+			return taken;
+		} catch (error) {
+			this.#fail(error);
+			return bytes.length;
+		}
+	}
+
+	/** For `PacedReads`. */
+	onDelayed(): void {
+		reportDelay(this.plane, this.client);
+	}
+
+	/** What the socket sets off. A throw costs this connection. */
+	#guard(act: () => void): void {
+		try {
+			act();
 		} catch (error) {
 			this.#fail(error);
 		}
+	}
+
+	override onFault(error: unknown): void {
+		this.#fail(error);
 	}
 
 	#endRead(): void {
@@ -147,6 +175,15 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		this.#close();
 	}
 
+	onUnwanted(): void {
+		this.#looks ??= new Looks(() => this.#protocol.streams.cutOverdue(), this.plane.deadlines.linger);
+		this.#looks.begin();
+	}
+
+	onCut(dropped: number): void {
+		this.#owner.log.write('info', 'proxy::http2', UPLOAD_CUT, 'upload', () => ({ dropped, peer: this.#peer }));
+	}
+
 	// --- What requests ask for. ---
 
 	onStreamError(reason: Http2StreamErrorReason, what: string): void {
@@ -157,6 +194,10 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 
 	whenWritten(request: Http2Request): void {
 		this.#answered.push(request);
+	}
+
+	giveBackTokens(price: number): void {
+		this.#share.giveBack(price);
 	}
 
 	whenRead(request: Http2Request): void {
@@ -179,7 +220,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		if (mayGoOn) return output.pump();
 		output.isBlocked = true;
 		// Whoever does not read what it has us answer is not read either.
-		if (socket.writableLength > MAX_UNSENT) socket.pause();
+		if (socket.writableLength > MAX_UNSENT) this.#reads.pause();
 	}
 
 	/** @param slab what the write reads from. */
@@ -189,14 +230,18 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		return (error) => {
 			if (!error && slab !== undefined) SLABS.giveBack(slab);
 			for (const request of requests) {
-				if (error) request.exchange.onClientGone();
-				else request.onWritten();
+				try {
+					if (error) request.exchange.onClientGone();
+					else request.onWritten();
+				} catch (fault) {
+					this.#fail(fault);
+				}
 			}
 		};
 	}
 
 	#onDrain(): void {
-		if (this.socket.isPaused()) this.socket.resume();
+		if (this.#reads.isPaused) this.#reads.resume();
 		this.#protocol.output.isBlocked = false;
 		this.#protocol.output.pump();
 	}
@@ -241,9 +286,9 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		this.#closing = true;
 		this.#protocol.streams.isOver = true;
 		// The last answers are still on their way: their client gets as long to take them as it gets elsewhere.
-		this.plane.deadlines.upstream.add(this);
+		this.plane.deadlines.answer.add(this);
 		if (this.#protocol.output.bytes === 0) this.#end();
-		if (this.socket.isPaused()) this.socket.resume();
+		if (this.#reads.isPaused) this.#reads.resume();
 	}
 
 	#end(): void {
@@ -253,23 +298,53 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		});
 	}
 
-	#drop(bytes: number): void {
+	/** Nothing is decoded any more. @returns how many bytes are dropped: all. */
+	#drop(bytes: number): number {
 		this.#dropped += bytes;
+		this.#share.spend(bytes / VAIN_BYTES);
 		if (this.#dropped > MAX_DROPPED) this.socket.destroy();
+		return bytes;
 	}
 
 	/** The socket is gone. */
 	onClose(): void {
 		this.#closing = true;
 		this.cancelDeadline();
+		this.#looks?.cancelDeadline();
 		this.#protocol.output.clear();
 		this.#protocol.streams.closeAll();
 		const answered = this.#answered;
 		this.#answered = [];
-		for (const request of answered) request.exchange.onClientGone();
+		for (const request of answered) this.#guard(() => request.exchange.onClientGone());
 	}
 }
 
+/** Looks at something at intervals, as long as there is something to look at. */
+class Looks extends Timed {
+	readonly #look: () => boolean;
+	readonly #interval: DeadlineQueue;
+	#goesOn = false;
+
+	/** @param look returns whether to look again. */
+	constructor(look: () => boolean, interval: DeadlineQueue) {
+		super();
+		this.#look = look;
+		this.#interval = interval;
+	}
+
+	begin(): void {
+		if (this.#goesOn) return;
+		this.#goesOn = true;
+		this.#interval.add(this);
+	}
+
+	override onDeadline(): void {
+		this.#goesOn = this.#look();
+		if (this.#goesOn) this.#interval.add(this);
+	}
+}
+
+const UPLOAD_CUT = 'upload cut after its response';
 const OWN_FAULT = new ConnectionError(CODE.INTERNAL_ERROR, 'internal', 'internal error');
 /** What our pings say: the one that keeps the connection alive, and the one behind the first GOAWAY. */
 const PING = 'keepaliv';

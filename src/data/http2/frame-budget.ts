@@ -1,10 +1,14 @@
+import type { ConnectionShare } from '../read-share.ts';
 import { ConnectionError } from './errors.ts';
 import { CODE } from './frame-format.ts';
 import { TokenBucket } from './token-bucket.ts';
 
 /**
- * What a client may have us do beside its requests. Frames that cost little each are a flood by their number; the answers that
- * a client takes give it tokens for the window updates that they make necessary.
+ * What a client may have us do in addition to its requests. Frames that cost little each are a flood by their number; the answers
+ * that a client takes give it tokens for the window updates that they make necessary.
+ *
+ * Each frame is paid for twice. From the connection's share of the worker (`ConnectionShare`): without it the connection is read
+ * later. Where no request needs the frame, also from this budget: without it the connection ends.
  */
 
 /** Tokens that a connection begins with, and that come back in a second. A token is about a microsecond of a worker's time. */
@@ -28,23 +32,76 @@ export const ControlCosts = {
 	// Each is acknowledged, and may change every stream's window.
 	settings: 10,
 } as const;
+/** A head and the request that is made of it. Its block is decoded whatever becomes of it, for the tables (RFC 7541 section 2.2). */
+const HEAD = 12;
+/** One that is decoded for the tables only. */
+const VAIN_HEAD = 1;
+/**
+ * Tokens for each field of a block, and for one that is new. A field of the tables is decoded in 6 to 10 ns, a new one in up to
+ * 330 ns; what is made of them for the gates and the upstream costs twice as much.
+ */
+const FIELD = 1 / 8;
+const MADE = 1;
+/** Bytes of a block for a token, for Huffman's code and comparing. */
+const BLOCK_BYTES = 256;
+/**
+ * Bytes for a token that are read in vain, such as the payload of an unknown frame. Decrypting is the least of it: each record is a
+ * new buffer, and V8 looks through its heap after some 25 MiB of them.
+ */
+export const VAIN_BYTES = 256;
+/** The same of DATA for a stream that has ended: a client whose upload is refused has a window of it under way. */
+const LATE_DATA_BYTES = 16_384;
+const LATE_DATA = 1 / 4;
 /** An empty DATA frame that does not end its stream says nothing at all. */
 const EMPTY_DATA = 4;
-/** DATA frames below this many bytes cost a token, or the part of it that their length leaves. */
+/** DATA frames with less data than this cost the share a part of a token: a whole one at a byte. Padding counts for nothing. */
 const SMALL_DATA = 256;
+/** And the budget this part of that: streams of small messages are read later before they are ended. */
+const SMALL_DATA_BUDGET = 1 / 4;
 /** Bytes of an answer for which a client gets a token: some of them open both windows every 4 KiB. */
 const BYTES_PER_TOKEN = 2048;
 /** Tokens for an answer that was taken. */
 const ANSWERED = 4;
 
+/** @returns tokens for a header block. @param made fields that were made anew. */
+export function priceOfHead(bytes: number, fields: number, made: number): number {
+	return HEAD + fields * FIELD + made * MADE + bytes / BLOCK_BYTES;
+}
+
 export class FrameBudget {
+	readonly #share: ConnectionShare;
 	readonly #frames = new TokenBucket(FRAME_BURST, FRAMES_PER_SECOND);
 	readonly #resets = new TokenBucket(RESET_BURST, RESETS_PER_SECOND);
 
-	/** @param now monotonic milliseconds. @throws ConnectionError ENHANCE_YOUR_CALM. */
+	constructor(share: ConnectionShare) {
+		this.#share = share;
+	}
+
+	/** A frame that no request needs. @param now monotonic milliseconds. @throws ConnectionError ENHANCE_YOUR_CALM. */
 	take(tokens: number, now: number): void {
+		this.#share.spend(tokens);
+		this.#takeFrames(tokens, now, 'too many control frames');
+	}
+
+	#takeFrames(tokens: number, now: number, what: string): void {
 		if (this.#frames.take(tokens, now)) return;
-		throw new ConnectionError(CODE.ENHANCE_YOUR_CALM, 'control-flood', 'too many control frames');
+		throw new ConnectionError(CODE.ENHANCE_YOUR_CALM, 'control-flood', what);
+	}
+
+	/** A head has been decoded. The share alone pays until it is known whether there is a request. */
+	head(price: number): void {
+		this.#share.spend(price);
+	}
+
+	/** It was a head for nobody: of a stream that has ended, behind our GOAWAY, or malformed. @throws ConnectionError ENHANCE_YOUR_CALM. */
+	vainHead(price: number, now: number): void {
+		this.#share.giveBack(HEAD - VAIN_HEAD);
+		this.#takeFrames(price - HEAD + VAIN_HEAD, now, 'too many heads that are no requests');
+	}
+
+	/** A frame of a type that nobody knows. @throws ConnectionError ENHANCE_YOUR_CALM. */
+	unknown(length: number, now: number): void {
+		this.take(ControlCosts.unknown + length / VAIN_BYTES, now);
 	}
 
 	/** @throws ConnectionError ENHANCE_YOUR_CALM. */
@@ -53,15 +110,31 @@ export class FrameBudget {
 		throw new ConnectionError(CODE.ENHANCE_YOUR_CALM, 'reset-flood', 'too many resets');
 	}
 
-	/** @throws ConnectionError ENHANCE_YOUR_CALM. */
+	/** A DATA frame has come whole. @param length bytes of its data, without padding. @throws ConnectionError ENHANCE_YOUR_CALM. */
 	data(length: number, endStream: boolean, now: number): void {
 		if (length >= SMALL_DATA || endStream) return;
-		this.take(length === 0 ? EMPTY_DATA : 1 - length / SMALL_DATA, now);
+		if (length === 0) return this.take(EMPTY_DATA, now);
+		const tokens = 1 - length / SMALL_DATA;
+		this.#share.spend(tokens);
+		this.#takeFrames(tokens * SMALL_DATA_BUDGET, now, 'too many small DATA frames');
+	}
+
+	/** A DATA frame begins that is dropped behind an early answer. `Streams` bounds how much of it comes, the share how fast. */
+	unwantedData(length: number): void {
+		this.#share.spend(length / VAIN_BYTES);
+	}
+
+	/** A DATA frame begins whose stream has ended. @param length with padding. @throws ConnectionError ENHANCE_YOUR_CALM. */
+	lateData(length: number, now: number): void {
+		this.#share.spend(length / VAIN_BYTES);
+		this.#takeFrames(LATE_DATA + length / LATE_DATA_BYTES, now, 'too much DATA for streams that have ended');
 	}
 
 	/** @param bytes of an answer's body that have gone out. */
 	sent(bytes: number): void {
-		this.#frames.giveBack(bytes / BYTES_PER_TOKEN);
+		const tokens = bytes / BYTES_PER_TOKEN;
+		this.#frames.giveBack(tokens);
+		this.#share.giveBack(tokens);
 	}
 
 	answered(): void {

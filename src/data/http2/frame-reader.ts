@@ -3,8 +3,10 @@ import { CODE, FLAG, FRAME, FRAME_HEAD, MAX_FRAME_SIZE } from './frame-format.ts
 
 /** Takes frames from a `FrameReader`. Bytes are views that are valid during the call only. */
 export interface FrameSink {
+	/** The frames so far have cost so much that the others have to wait. */
+	readonly isOverdrawn: boolean;
 	/** The head of a DATA frame. @param length bytes of its payload, padding included: what it takes of the windows. */
-	onDataHead(streamId: number, length: number, endStream: boolean): void;
+	onDataHead(streamId: number, length: number): void;
 	/** Some of the frame's data, without padding; never empty. */
 	onDataBytes(streamId: number, bytes: Buffer): void;
 	/** The frame is complete. */
@@ -31,14 +33,16 @@ export class FrameReader {
 
 	/**
 	 * @param sink may change nothing of this reader; if it throws, the reader must not be used again.
+	 * @returns where it has stopped, at a frame's end or behind all bytes; the others are to be given again.
 	 * @throws ConnectionError FRAME_SIZE_ERROR or PROTOCOL_ERROR.
 	 */
-	push(bytes: Buffer, sink: FrameSink): void {
+	push(bytes: Buffer, sink: FrameSink): number {
 		let at = 0;
 		const end = bytes.length;
 		if (this.#keptLength > 0) at = this.#complete(bytes, sink);
 		else if (this.#dataLeft >= 0) at = this.#data(bytes, 0, sink);
 		while (at < end) {
+			if (at > 0 && sink.isOverdrawn) return at;
 			if (end - at < FRAME_HEAD) return this.#keep(bytes, at, end);
 			const length = lengthAt(bytes, at);
 			const type = bytes[at + 3]!;
@@ -53,6 +57,7 @@ export class FrameReader {
 			sink.onFrame(type, bytes[at + 4]!, streamIdAt(bytes, at), bytes, at + FRAME_HEAD, next);
 			at = next;
 		}
+		return end;
 	}
 
 	/** Goes on with a frame that an earlier read has cut. @returns where in `bytes` the next one begins. */
@@ -87,7 +92,8 @@ export class FrameReader {
 		return to;
 	}
 
-	#keep(bytes: Buffer, from: number, to: number): void {
+	/** @returns `to`. */
+	#keep(bytes: Buffer, from: number, to: number): number {
 		const needed = this.#keptLength + to - from;
 		if (needed > this.#kept.length) {
 			const size = Math.min(Math.max(needed, 2 * this.#kept.length, FIRST_ROOM), FRAME_HEAD + MAX_FRAME_SIZE);
@@ -97,6 +103,7 @@ export class FrameReader {
 		}
 		this.#kept.set(bytes.subarray(from, to), this.#keptLength);
 		this.#keptLength = needed;
+		return to;
 	}
 
 	#beginData(bytes: Buffer, at: number, sink: FrameSink): void {
@@ -110,7 +117,7 @@ export class FrameReader {
 		this.#dataLeft = length;
 		if (this.#padLengthDue && length === 0)
 			throw new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', 'no pad length');
-		sink.onDataHead(this.#dataStream, length, this.#dataEndsStream);
+		sink.onDataHead(this.#dataStream, length);
 	}
 
 	/** Hands on what there is of the payload. @returns where in `bytes` it stops. */

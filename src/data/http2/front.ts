@@ -1,6 +1,7 @@
 import type { TLSSocket } from 'node:tls';
 import type { RateLimitedLog } from '../../shared/rate-limited-log.ts';
 import type { DataPlane } from '../plane.ts';
+import type { ConnectionShare } from '../read-share.ts';
 import { FlushQueue, STEP } from '../turn-end.ts';
 import { type ConnectionOwner, Http2Connection } from './connection.ts';
 import type { Http2Request } from './request.ts';
@@ -27,8 +28,8 @@ export class Http2Front implements ConnectionOwner {
 	}
 
 	/** @param peer the client's IP. */
-	accept(socket: TLSSocket, peer: string): Http2Connection {
-		const connection = new Http2Connection(this, socket, peer);
+	accept(socket: TLSSocket, peer: string, share: ConnectionShare): Http2Connection {
+		const connection = new Http2Connection(this, socket, peer, share);
 		this.connections.add(connection);
 		this.plane.stats.connections('h2', 1);
 		socket.once('close', () => {
@@ -63,6 +64,13 @@ export class Http2Front implements ConnectionOwner {
 	readonly #startAll = (): void => {
 		const opened = this.#opened;
 		this.#opened = [];
-		for (const request of opened) if (!request.isClosed) request.exchange.start();
+		for (const { isClosed, exchange } of opened) {
+			if (isClosed) continue;
+			try {
+				exchange.start();
+			} catch (error) {
+				exchange.onFault(error);
+			}
+		}
 	};
 }

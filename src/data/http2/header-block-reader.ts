@@ -3,10 +3,12 @@ import { CODE, FLAG, MAX_FRAME_SIZE } from './frame-format.ts';
 import { endWithoutPadding, uint31At } from './frame-reader.ts';
 
 /**
- * CONTINUATION frames behind one HEADERS frame (CVE-2024-27316): no head that is not refused for its size needs one of them,
- * and with eight a head of 128 KiB is still told why. nghttp2 has the same limit.
+ * How many CONTINUATION frames may follow one HEADERS frame (CVE-2024-27316): as many as a head of `max_header_bytes` needs in full
+ * frames, and seven more, so that a head which is somewhat larger still gets its 431. That is nghttp2's limit of 8 by default.
  */
-export const MAX_CONTINUATIONS = 8;
+export function maxContinuations(maxHeaderBytes: number): number {
+	return 7 + Math.ceil(maxHeaderBytes / MAX_FRAME_SIZE);
+}
 
 /** Reads HEADERS and CONTINUATION, and puts a header block together that comes in several of them (RFC 9113 section 4.3). */
 export class HeaderBlockReader {
@@ -23,6 +25,11 @@ export class HeaderBlockReader {
 	#continuations = 0;
 	#gathered: Buffer = NOTHING;
 	#length = 0;
+	readonly #maxContinuations: number;
+
+	constructor(maxHeaderBytes: number) {
+		this.#maxContinuations = maxContinuations(maxHeaderBytes);
+	}
 
 	/**
 	 * A HEADERS frame (section 6.2).
@@ -58,7 +65,7 @@ export class HeaderBlockReader {
 		if (!this.isOpen || streamId !== this.#streamId) {
 			throw new ConnectionError(CODE.PROTOCOL_ERROR, 'protocol', 'CONTINUATION of nothing');
 		}
-		if (++this.#continuations > MAX_CONTINUATIONS) {
+		if (++this.#continuations > this.#maxContinuations) {
 			throw new ConnectionError(CODE.ENHANCE_YOUR_CALM, 'continuation-flood', 'a head in too many frames');
 		}
 		this.#append(bytes, from, to);
@@ -86,7 +93,8 @@ export class HeaderBlockReader {
 	#append(bytes: Buffer, from: number, to: number): void {
 		const length = this.#length + to - from;
 		if (length > this.#gathered.length) {
-			const bigger = Buffer.allocUnsafeSlow(Math.min(Math.max(length, 2 * this.#gathered.length), MAX_BLOCK));
+			const maxBlock = (1 + this.#maxContinuations) * MAX_FRAME_SIZE;
+			const bigger = Buffer.allocUnsafeSlow(Math.min(Math.max(length, 2 * this.#gathered.length), maxBlock));
 			this.#gathered.copy(bigger, 0, 0, this.#length);
 			this.#gathered = bigger;
 		}
@@ -97,5 +105,4 @@ export class HeaderBlockReader {
 
 /** Of a HEADERS frame, bytes. */
 const PRIORITY_LENGTH = 5;
-const MAX_BLOCK = (1 + MAX_CONTINUATIONS) * MAX_FRAME_SIZE;
 const NOTHING = Buffer.alloc(0);

@@ -36,6 +36,8 @@ export class HeaderBlock<Field> {
  * Both remember what bytes mean; neither remembers a verdict.
  */
 export class HpackDecoder<Field extends TableEntry> {
+	/** Fields that were made anew since the begin: most of what decoding costs. */
+	made = 0;
 	readonly #reading: FieldReading<Field>;
 	readonly #table = new DynamicTable<Field>();
 	readonly #literals = new Array<Literal<Field> | undefined>(LITERALS).fill(undefined);
@@ -129,23 +131,27 @@ export class HpackDecoder<Field extends TableEntry> {
 	}
 
 	#literal(nameIndex: number): Field {
-		const { make } = this.#reading;
 		const name = nameIndex === 0 ? this.#string() : this.#entry(nameIndex).name;
 		const begin = this.#at;
 		const end = this.#endOfString();
 		const length = end - begin;
 		// Paths differ from request to request, and what is short is decoded in less time than it is compared.
-		if (length < MIN_LITERAL || length > MAX_LITERAL || name.charCodeAt(0) === COLON) return make(name, this.#string());
+		if (length < MIN_LITERAL || length > MAX_LITERAL || name.charCodeAt(0) === COLON) return this.#make(name);
 		const place = (name.length + name.charCodeAt(0)) & (LITERALS - 1);
 		const known = this.#literals[place];
 		if (known?.is(name, this.#bytes, begin, end)) {
 			this.#at = end;
 			return known.field;
 		}
-		const field = make(name, this.#string());
+		const field = this.#make(name);
 		if (known === undefined) this.#literals[place] = new Literal(field, this.#bytes, begin, end);
 		else known.become(field, this.#bytes, begin, end);
 		return field;
+	}
+
+	#make(name: string): Field {
+		this.made++;
+		return this.#reading.make(name, this.#string());
 	}
 
 	/** Where the string literal that begins here ends; stays where it is. */

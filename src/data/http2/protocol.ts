@@ -1,6 +1,7 @@
 import type { Identifiers } from '../../gates/headers.ts';
+import type { ConnectionShare } from '../read-share.ts';
 import { ConnectionError } from './errors.ts';
-import { ControlCosts, FrameBudget } from './frame-budget.ts';
+import { ControlCosts, FrameBudget, priceOfHead } from './frame-budget.ts';
 import {
 	CODE,
 	FLAG,
@@ -28,10 +29,10 @@ import {
 	requestDecoder,
 } from './request-fields.ts';
 import type { Stream } from './stream.ts';
-import { Streams } from './streams.ts';
+import { Streams, type StreamsEvents } from './streams.ts';
 
 /** What the protocol asks of the one who has the socket. */
-export interface ProtocolEvents {
+export interface ProtocolEvents extends StreamsEvents {
 	/** A request has been understood, or refused for reasons that deserve an answer. @returns its stream. */
 	onRequest(id: number, facts: RequestFacts, endStream: boolean, sendWindow: number): Stream;
 	/** A stream was reset before there was a request. @param what was wrong with it, in words. */
@@ -42,8 +43,6 @@ export interface ProtocolEvents {
 	onPong(opaque: string): void;
 	/** The client says goodbye: no more streams are to be taken. */
 	onGoodbye(): void;
-	/** The last stream is gone, and there are to be no more. */
-	onFinished(): void;
 }
 
 export interface ProtocolLimits {
@@ -65,25 +64,32 @@ export class Protocol implements FrameSink {
 	readonly #reader = new FrameReader();
 	readonly #decoder: HpackDecoder<RequestField>;
 	readonly #requests: RequestFieldsReader;
-	readonly #blocks = new HeaderBlockReader();
-	readonly #budget = new FrameBudget();
+	readonly #blocks: HeaderBlockReader;
+	readonly #share: ConnectionShare;
+	readonly #budget: FrameBudget;
 	/** Bytes of the preface that have come. */
 	#preface = 0;
 	#settingsCame = false;
 	#settingsAcknowledged = false;
 	/** Of the DATA frame whose payload is coming; `undefined`: it is dropped. */
 	#dataStream: Stream | undefined;
+	/** Bytes of its data so far. */
+	#dataBytes = 0;
 	/** Monotonic milliseconds of this read. */
 	#now = 0;
 
-	constructor(events: ProtocolEvents, limits: ProtocolLimits) {
+	/** @param share pays for what comes. */
+	constructor(events: ProtocolEvents, limits: ProtocolLimits, share: ConnectionShare) {
 		this.#events = events;
+		this.#share = share;
+		this.#budget = new FrameBudget(share);
 		this.#limits = limits;
 		this.output = new Output(
 			() => events.onOutput(),
 			(bytes) => this.#budget.sent(bytes),
 		);
-		this.streams = new Streams(this.output, this.#budget, limits.maxConcurrentStreams, () => events.onFinished());
+		this.streams = new Streams(this.output, this.#budget, limits.maxConcurrentStreams, events);
+		this.#blocks = new HeaderBlockReader(limits.maxHeaderBytes);
 		this.#decoder = requestDecoder(limits.maxHeaderBytes);
 		this.#requests = new RequestFieldsReader(limits.maxHeaderBytes, limits.identifiers ?? 'none');
 	}
@@ -104,14 +110,19 @@ export class Protocol implements FrameSink {
 
 	/**
 	 * @param now monotonic milliseconds.
+	 * @returns how many bytes were taken, at least one: the others are to be given again when the connection's share allows it.
 	 * @throws ConnectionError; the connection is to be ended with `streams.end`.
 	 */
-	receive(bytes: Buffer, now: number): void {
-		if (this.streams.isOver) return;
+	receive(bytes: Buffer, now: number): number {
+		if (this.streams.isOver) return bytes.length;
 		this.#now = now;
 		this.streams.now = now;
 		const rest = this.#preface < PREFACE.length ? this.#readPreface(bytes) : bytes;
-		if (rest.length > 0) this.#reader.push(rest, this);
+		return bytes.length - rest.length + (rest.length > 0 ? this.#reader.push(rest, this) : 0);
+	}
+
+	get isOverdrawn(): boolean {
+		return this.#share.isOverdrawn;
 	}
 
 	ping(opaque: string): void {
@@ -120,16 +131,19 @@ export class Protocol implements FrameSink {
 
 	// --- DATA (RFC 9113 section 6.1). ---
 
-	onDataHead(id: number, length: number, endStream: boolean): void {
+	onDataHead(id: number, length: number): void {
 		if (this.streams.isOver) return;
 		this.#expectFrame(FRAME.DATA);
 		if (id === 0) throw protocolError('DATA on stream 0');
 		// What its payload takes of the windows, whatever becomes of it; what nobody wants is given back at once.
 		this.streams.receive(length);
-		this.#budget.data(length, endStream, this.#now);
 		this.#dataStream = undefined;
+		this.#dataBytes = 0;
 		const stream = this.streams.receiving(id, 'DATA');
-		if (stream === undefined) return this.streams.giveBackToConnection(length);
+		if (stream === undefined) {
+			this.#budget.lateData(length, this.#now);
+			return this.streams.giveBackToConnection(length);
+		}
 		if (length > stream.receiveWindow) {
 			this.streams.giveBackToConnection(length);
 			return this.streams.fail(stream, CODE.FLOW_CONTROL_ERROR, 'DATA beyond the window');
@@ -137,10 +151,12 @@ export class Protocol implements FrameSink {
 		stream.receiveWindow -= length;
 		stream.held += length;
 		stream.paddingDue = length;
+		if (stream.unwanted !== undefined) this.#budget.unwantedData(length);
 		this.#dataStream = stream;
 	}
 
 	onDataBytes(_id: number, bytes: Buffer): void {
+		this.#dataBytes += bytes.length;
 		const stream = this.#dataStream;
 		if (stream === undefined || stream.isClosed) return;
 		stream.received += bytes.length;
@@ -148,16 +164,22 @@ export class Protocol implements FrameSink {
 		if (stream.declaredLength >= 0 && stream.received > stream.declaredLength) {
 			return this.streams.fail(stream, CODE.PROTOCOL_ERROR, OTHER_LENGTH);
 		}
-		stream.onBody(bytes);
+		if (stream.unwanted === undefined) stream.onBody(bytes);
+		else this.streams.drop(stream, bytes.length);
 	}
 
 	onDataEnd(_id: number, endStream: boolean): void {
+		if (this.streams.isOver) return;
+		this.#budget.data(this.#dataBytes, endStream, this.#now);
 		const stream = this.#dataStream;
 		this.#dataStream = undefined;
 		if (stream === undefined || stream.isClosed) return;
 		// Padding takes of the window what it has, and nobody but us takes it.
-		if (stream.paddingDue > 0) this.streams.giveBack(stream, stream.paddingDue);
+		const padding = stream.paddingDue;
 		stream.paddingDue = 0;
+		if (padding > 0 && stream.unwanted === undefined) this.streams.giveBack(stream, padding);
+		else if (padding > 0) this.streams.drop(stream, padding);
+		if (stream.isClosed) return;
 		if (endStream) this.#endBody(stream);
 	}
 
@@ -166,8 +188,7 @@ export class Protocol implements FrameSink {
 		if (stream.declaredLength >= 0 && stream.received !== stream.declaredLength) {
 			return this.streams.fail(stream, CODE.PROTOCOL_ERROR, OTHER_LENGTH);
 		}
-		stream.isRemoteOpen = false;
-		stream.onBodyEnd();
+		this.streams.onRequestEnd(stream);
 	}
 
 	// --- All other frames. ---
@@ -196,7 +217,7 @@ export class Protocol implements FrameSink {
 				return this.#onWindowUpdate(id, bytes, from, to);
 		}
 		// Section 5.5: types that nobody knows are ignored.
-		this.#budget.take(ControlCosts.unknown, this.#now);
+		this.#budget.unknown(to - from, this.#now);
 	}
 
 	/** Section 3.4: SETTINGS first. Section 6.10: between the frames of a header block nothing else. */
@@ -219,14 +240,25 @@ export class Protocol implements FrameSink {
 		if (this.#blocks.goOn(flags, id, bytes, from, to)) this.#onBlock(id);
 	}
 
-	/** The block has been decoded whatever is done with it: the tables must agree (RFC 7541 section 2.2). */
+	/** The block is decoded whatever is done with it: the tables must agree (RFC 7541 section 2.2). */
 	#onBlock(id: number): void {
-		const { bytes, from, to, endStream, dependsOnItself } = this.#blocks;
+		const { bytes, from, to } = this.#blocks;
+		const { made } = this.#decoder;
 		const block = this.#decoder.decode(bytes, from, to);
 		this.#blocks.forget();
+		const price = priceOfHead(to - from, block.count, this.#decoder.made - made);
+		this.#budget.head(price);
 		const { streams } = this;
-		if (streams.isDisowned(id)) return;
-		if (!streams.isIdle(id)) return this.#onLaterBlock(id, endStream, dependsOnItself, block);
+		const isWanted = streams.isIdle(id)
+			? this.#onRequest(id, block, price)
+			: !streams.isDisowned(id) && this.#onTrailers(id, block);
+		if (!isWanted) this.#budget.vainHead(price, this.#now);
+	}
+
+	/** @returns whether it has become a request; otherwise the stream is refused. */
+	#onRequest(id: number, block: HeaderBlock<RequestField>, price: number): boolean {
+		const { streams } = this;
+		const { endStream, dependsOnItself } = this.#blocks;
 		const { maxConcurrentStreams, maxHeaderBytes } = this.#limits;
 		streams.take(id);
 		if (streams.size >= maxConcurrentStreams) return this.#refuseStream(id);
@@ -236,33 +268,38 @@ export class Protocol implements FrameSink {
 		}
 		const facts = this.#requests.read(block, endStream);
 		if (typeof facts === 'string') return this.#refuseMalformed(id, CODE.PROTOCOL_ERROR, facts);
-		streams.add(this.#events.onRequest(id, facts, endStream, streams.sendWindow));
+		const stream = this.#events.onRequest(id, facts, endStream, streams.sendWindow);
+		stream.headPrice = price;
+		streams.add(stream);
+		return true;
 	}
 
-	#refuseMalformed(id: number, code: number, what: string): void {
+	#refuseMalformed(id: number, code: number, what: string): false {
 		this.#events.onMalformed(what, code);
 		this.streams.refuse(id, code);
+		return false;
 	}
 
-	/** Trailers (section 8.1), or a header block on a stream that takes none. */
-	#onLaterBlock(id: number, endStream: boolean, dependsOnItself: boolean, block: HeaderBlock<RequestField>): void {
+	/** Trailers (section 8.1), or a header block on a stream that takes none. @returns whether they have ended a request. */
+	#onTrailers(id: number, block: HeaderBlock<RequestField>): boolean {
 		if (this.streams.isUnknown(id)) throw protocolError('a stream below the highest one');
 		const open = this.streams.receiving(id, 'HEADERS');
-		if (open === undefined) return;
+		if (open === undefined) return false;
+		const { endStream, dependsOnItself } = this.#blocks;
 		// What is not all there cannot be judged; it would be dropped in any case.
-		if (block.fields.length !== block.count) return this.streams.fail(open, CODE.ENHANCE_YOUR_CALM, 'too many fields');
-		if (!endStream || dependsOnItself || !areTrailers(block)) {
-			return this.streams.fail(open, CODE.PROTOCOL_ERROR, 'malformed trailers');
-		}
-		this.#endBody(open);
+		if (block.fields.length !== block.count) this.streams.fail(open, CODE.ENHANCE_YOUR_CALM, 'too many fields');
+		else if (endStream && !dependsOnItself && areTrailers(block)) this.#endBody(open);
+		else this.streams.fail(open, CODE.PROTOCOL_ERROR, 'malformed trailers');
+		return true;
 	}
 
 	/** Section 5.1.2. A client that knows the limit has no excuse; one that cannot know it yet may try again. */
-	#refuseStream(id: number): void {
+	#refuseStream(id: number): false {
 		if (this.#settingsAcknowledged) {
 			throw new ConnectionError(CODE.PROTOCOL_ERROR, 'stream-limit', 'more streams than allowed');
 		}
 		this.streams.refuse(id, CODE.REFUSED_STREAM);
+		return false;
 	}
 
 	/** Section 5.3.1 of RFC 7540: a stream on itself is an error, though priorities mean nothing any more. */

@@ -18,6 +18,8 @@ import { Stream, type StreamOwner } from './stream.ts';
 export interface RequestOwner {
 	readonly plane: DataPlane;
 	readonly client: ClientConnection;
+	/** The request is paid for: the price of its head comes back. */
+	giveBackTokens(price: number): void;
 	/** Tells by `onAnswered` when the kernel has all that has been put together so far. */
 	whenWritten(request: Http2Request): void;
 	/** A stream was reset for an error of the client's. @param what in words. */
@@ -36,8 +38,7 @@ export class Http2Request extends Stream implements ClientRequest {
 	readonly #connection: RequestOwner;
 	/** What has come of the body and is not wanted yet, or too small to be handed on by itself. */
 	#kept: KeptPieces | undefined;
-	#isRead = false;
-	#isPaused = false;
+	#bodyState: 'unasked' | 'waits' | 'read' | 'paused' = 'unasked';
 	#endTold = false;
 	#awaitsReadEnd = false;
 	/** Of a long answer. */
@@ -65,6 +66,10 @@ export class Http2Request extends Stream implements ClientRequest {
 		return undefined;
 	}
 
+	onPaid(): void {
+		this.#connection.giveBackTokens(this.headPrice);
+	}
+
 	// --- The answer. ---
 
 	answer(status: number, fields: AnswerFields, body: WholeBody | string | undefined): void {
@@ -84,6 +89,8 @@ export class Http2Request extends Stream implements ClientRequest {
 	}
 
 	refuse(rejected: Rejection): void {
+		this.#forgetBody();
+		if (this.isRemoteOpen) this.owner.dropBody(this);
 		const hasBody = this.method !== 'HEAD' && rejected.body !== '';
 		this.#respond(rejected.status, refusalFields(rejected), !hasBody);
 		if (hasBody) this.send(rejected.body, true);
@@ -143,7 +150,7 @@ export class Http2Request extends Stream implements ClientRequest {
 
 	readBody(): void {
 		if (this.isClosed) return;
-		this.#isRead = true;
+		this.#bodyState = 'read';
 		this.isTakenAtOnce = takesBodyAtOnce;
 		const { head } = this;
 		if (!(head instanceof Rejection) && head.expectsContinue && this.isRemoteOpen && this.received === 0) {
@@ -152,23 +159,29 @@ export class Http2Request extends Stream implements ClientRequest {
 		this.#handOn();
 	}
 
+	holdBody(): void {
+		this.#bodyState = 'waits';
+		this.#tellHeld();
+	}
+
 	pauseBody(): void {
-		this.#isPaused = true;
+		this.#bodyState = 'paused';
 	}
 
 	resumeBody(): void {
-		this.#isPaused = false;
+		if (this.#bodyState === 'paused') this.#bodyState = 'read';
 		this.#handOn();
 	}
 
 	/** Small pieces of one read are put together: each by itself could cost its upstream connection a write. */
 	override onBody(bytes: Buffer): void {
-		const mayGo = this.#isRead && !this.#isPaused;
+		const mayGo = this.#bodyState === 'read';
 		if (mayGo && bytes.length >= SMALL && (this.#kept === undefined || this.#kept.length === 0))
 			return this.#take(bytes);
 		this.#kept ??= new KeptPieces();
 		this.#kept.add(bytes);
-		if (!mayGo || this.#awaitsReadEnd) return;
+		if (!mayGo) return this.#tellHeld();
+		if (this.#awaitsReadEnd) return;
 		this.#awaitsReadEnd = true;
 		this.#connection.whenRead(this);
 	}
@@ -186,16 +199,26 @@ export class Http2Request extends Stream implements ClientRequest {
 	/** What is there, as long as it is wanted, and the end behind it. */
 	#handOn(): void {
 		const kept = this.#kept;
-		while (this.#isRead && !this.#isPaused && !this.isClosed) {
+		while (this.#bodyState === 'read' && !this.isClosed) {
 			const piece = kept?.shift();
-			if (piece === undefined) return this.#tellEnd();
+			if (piece === undefined) {
+				this.#tellEnd();
+				break;
+			}
 			this.#take(piece);
 		}
+		this.#tellHeld();
+	}
+
+	/** A body that is not asked for yet is read in the turn that has brought it, or told of by `holdBody`. */
+	#tellHeld(): void {
+		if (this.#kept !== undefined && this.#bodyState !== 'unasked') this.exchange.onBodyHeld(this.#kept.length);
 	}
 
 	#take(bytes: Buffer): void {
 		this.exchange.onRequestBody(bytes);
-		this.owner.giveBack(this, bytes.length);
+		// What an unwanted body held has been given back with the rest of it.
+		if (this.unwanted === undefined) this.owner.giveBack(this, bytes.length);
 	}
 
 	#tellEnd(): void {
@@ -205,7 +228,7 @@ export class Http2Request extends Stream implements ClientRequest {
 	}
 
 	#forgetBody(): void {
-		this.#isRead = false;
+		this.#bodyState = 'unasked';
 		this.#kept = undefined;
 	}
 }

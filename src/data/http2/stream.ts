@@ -1,4 +1,5 @@
 import { SLAB_BYTES, SLABS } from '../body/slabs.ts';
+import type { UnwantedBody } from '../unwanted-body.ts';
 import { headersFrames, INITIAL_WINDOW, MAX_FRAME_SIZE } from './frame-format.ts';
 import type { Output, Sender } from './output.ts';
 
@@ -7,12 +8,14 @@ export interface StreamOwner {
 	readonly output: Output;
 	/** Begins the connection's first header block; nothing in later ones. */
 	blockPrefix(): string;
-	/** The answer is complete. */
+	/** The answer is complete, though the request need not be. */
 	onAnswerEnd(stream: Stream): void;
 	/** Resets it because of something that is not the client's fault. */
 	reset(stream: Stream, code: number): void;
 	/** Bytes of a body have been taken: the windows may be opened by as many. */
 	giveBack(stream: Stream, bytes: number): void;
+	/** Nobody takes any more of the body: what is held and what still comes is dropped. */
+	dropBody(stream: Stream): void;
 }
 
 /** One request and its answer, as far as frames and windows go (RFC 9113 section 5). */
@@ -38,6 +41,10 @@ export abstract class Stream implements Sender {
 	held = 0;
 	/** Of the DATA frame that is coming: what its data has not taken, bytes. */
 	paddingDue = 0;
+	/** Tokens that its head has cost the connection. */
+	headPrice = 0;
+	/** What is dropped of the body, from `dropBody` on. */
+	unwanted: UnwantedBody | undefined = undefined;
 	/** `content-length`, or -1. */
 	readonly declaredLength: number;
 	/** Of the body, bytes. */

@@ -1,3 +1,4 @@
+import { MAX_DROPPED, UnwantedBody } from '../unwanted-body.ts';
 import { ClosedStreams, ENDED, FORGOTTEN, RESET_BY_CLIENT, RESET_BY_US } from './closed-streams.ts';
 import { ConnectionError } from './errors.ts';
 import type { FrameBudget } from './frame-budget.ts';
@@ -14,6 +15,17 @@ import { NO_DYNAMIC_TABLE } from './hpack-encoder.ts';
 import type { Output } from './output.ts';
 import type { Stream, StreamOwner } from './stream.ts';
 import { StreamTable } from './stream-table.ts';
+import { TokenBucket } from './token-bucket.ts';
+
+/** What streams tell of the connection. */
+export interface StreamsEvents {
+	/** Called once, when the last stream is gone and there are to be no more. */
+	onFinished(): void;
+	/** A client goes on with a request that has its answer: `cutOverdue` is to be called from time to time. */
+	onUnwanted(): void;
+	/** An upload was cut for what the client has sent behind its answer. @param dropped bytes. */
+	onCut(dropped: number): void;
+}
 
 /** The streams of a connection: their states and windows, and those of the connection (RFC 9113 sections 5, 6.8 and 6.9). */
 export class Streams implements StreamOwner {
@@ -27,22 +39,24 @@ export class Streams implements StreamOwner {
 	/** What the client may send on the connection before it is given some of it back, bytes. */
 	readonly fullWindow: number;
 	readonly #budget: FrameBudget;
-	readonly #onFinished: () => void;
+	readonly #events: StreamsEvents;
+	/** Bytes of unwanted bodies that the connection may still send. */
+	readonly #unwanted = new TokenBucket(MAX_DROPPED, DROPPED_PER_SECOND);
 	readonly #open = new StreamTable<Stream>();
 	readonly #closed: ClosedStreams;
 	#receiveWindow: number;
 	/** What has been taken since the client was last told, bytes. */
 	#owed = 0;
-	/** Highest stream that the client has opened, and highest that is served. */
+	/** Highest stream that the client has opened. */
 	#lastOpened = 0;
-	#lastServed = MAX_STREAM_ID;
+	/** Highest stream that is served, once `finish` has told the client. */
+	#lastServed = UNDECIDED;
 	#hasSentBlock = false;
 
-	/** @param onFinished called once, when the last stream is gone and there are to be no more. */
-	constructor(output: Output, budget: FrameBudget, maxConcurrent: number, onFinished: () => void) {
+	constructor(output: Output, budget: FrameBudget, maxConcurrent: number, events: StreamsEvents) {
 		this.output = output;
 		this.#budget = budget;
-		this.#onFinished = onFinished;
+		this.#events = events;
 		// Room for all streams at once, so that none can take another one's: what bounds a body is its stream's window. Twice
 		// that, since up to half of it may be taken already and not given back yet.
 		this.fullWindow = Math.min(MAX_WINDOW, 2 * maxConcurrent * INITIAL_WINDOW);
@@ -141,7 +155,8 @@ export class Streams implements StreamOwner {
 	resetByClient(id: number): void {
 		const stream = this.#open.get(id);
 		if (stream === undefined) return;
-		this.#budget.reset(this.now);
+		// A client that has its answer and gives up the rest of its request does as it should.
+		if (stream.isLocalOpen) this.#budget.reset(this.now);
 		this.#close(stream, RESET_BY_CLIENT);
 	}
 
@@ -151,16 +166,23 @@ export class Streams implements StreamOwner {
 		this.#close(stream, RESET_BY_US, why, code);
 	}
 
-	/** Section 8.1: after a whole answer, the rest of the request is asked to stay away without an error. */
 	onAnswerEnd(stream: Stream): void {
-		if (stream.isRemoteOpen) this.output.write(rstStreamFrame(stream.id, CODE.NO_ERROR));
-		this.#remove(stream, stream.isRemoteOpen ? RESET_BY_US : ENDED);
+		if (stream.isRemoteOpen) this.dropBody(stream);
+		else this.#remove(stream, ENDED);
 		stream.onAnswerSent();
 	}
 
+	/** The client has ended its request. */
+	onRequestEnd(stream: Stream): void {
+		stream.isRemoteOpen = false;
+		if (stream.isLocalOpen) stream.onBodyEnd();
+		else this.#remove(stream, ENDED);
+	}
+
 	#close(stream: Stream, how: number, why?: string, code?: number): void {
+		const isAnswered = !stream.isLocalOpen;
 		this.#remove(stream, how);
-		stream.onGone(why, code);
+		if (!isAnswered) stream.onGone(why, code);
 	}
 
 	#remove(stream: Stream, how: number): void {
@@ -174,7 +196,46 @@ export class Streams implements StreamOwner {
 		if (stream.held > 0) this.giveBackToConnection(stream.held);
 		stream.held = 0;
 		if (how === ENDED) this.#budget.answered();
-		if (this.size === 0 && this.#lastServed !== MAX_STREAM_ID && !this.isOver) this.#onFinished();
+		if (this.size === 0 && this.#lastServed !== UNDECIDED && !this.isOver) this.#events.onFinished();
+	}
+
+	// --- Bodies that nobody wants. ---
+
+	dropBody(stream: Stream): void {
+		if (stream.unwanted === undefined) {
+			stream.unwanted = new UnwantedBody(-1);
+			this.#events.onUnwanted();
+		}
+		this.drop(stream, stream.held - stream.paddingDue);
+	}
+
+	/**
+	 * Both windows are opened again for what is dropped, so that a client which sends before it reads gets on to its answer. Beyond the
+	 * bound the stream's window stays closed, and after a whole answer the rest is asked to stay away without an error (section 8.1).
+	 */
+	drop(stream: Stream, bytes: number): void {
+		const isWithin = stream.unwanted!.drop(bytes) && this.#unwanted.take(bytes, this.now);
+		if (isWithin) return this.giveBack(stream, bytes);
+		stream.held -= bytes;
+		this.giveBackToConnection(bytes);
+		if (!stream.isLocalOpen) this.#cut(stream);
+	}
+
+	/** @returns whether there are still unwanted bodies that have not ended. */
+	cutOverdue(): boolean {
+		let left = false;
+		this.#open.forEach((stream) => {
+			if (stream.unwanted === undefined || !stream.isRemoteOpen) return;
+			if (!stream.isLocalOpen && stream.unwanted.isOverdue()) this.#cut(stream);
+			else left = true;
+		});
+		return left;
+	}
+
+	#cut(stream: Stream): void {
+		this.#events.onCut(stream.unwanted!.dropped);
+		this.output.write(rstStreamFrame(stream.id, CODE.NO_ERROR));
+		this.#remove(stream, RESET_BY_US);
 	}
 
 	blockPrefix(): string {
@@ -243,10 +304,10 @@ export class Streams implements StreamOwner {
 
 	/** Says which stream was the last one. Whatever comes behind it is not served, and may be sent elsewhere. */
 	finish(): void {
-		if (this.#lastServed !== MAX_STREAM_ID || this.isOver) return;
+		if (this.#lastServed !== UNDECIDED || this.isOver) return;
 		this.#lastServed = this.#lastOpened;
 		this.output.write(goawayFrame(this.#lastOpened, CODE.NO_ERROR));
-		if (this.size === 0) this.#onFinished();
+		if (this.size === 0) this.#events.onFinished();
 	}
 
 	/** It is over, with an error. What is in `output` may still go out. */
@@ -267,3 +328,7 @@ export class Streams implements StreamOwner {
 
 /** Of a stream whose body is taken at once, bytes: fewer frames and fewer pauses. */
 const WIDE_WINDOW = 262_144;
+/** Of a connection's unwanted bodies, beyond the first `MAX_DROPPED` of them, bytes. */
+const DROPPED_PER_SECOND = 4_194_304;
+/** Above all identifiers: that of the last stream is one, too. */
+const UNDECIDED = Number.POSITIVE_INFINITY;

@@ -37,6 +37,11 @@ export class HeaderWait extends Timed {
 		this.#refuse('PROXY header timeout');
 	}
 
+	override onFault(error: unknown): void {
+		this.socket.destroy();
+		throw error;
+	}
+
 	readonly #onData = (chunk: Buffer): void => {
 		const bytes = this.#received === undefined ? chunk : Buffer.concat([this.#received, chunk]);
 		const header = readProxyHeader(bytes);

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { connectionCause } from '../../shared/causes.ts';
 import { refusesOurCertificate } from '../../shared/tls-causes.ts';
 import type { AnswerFields } from '../answer-fields.ts';
-import { Timed } from '../deadlines.ts';
+import { TICK_MS, Timed } from '../deadlines.ts';
 import type { Upstream } from '../plane.ts';
 import { Pieces } from './pieces.ts';
 import { ProtocolError } from './protocol-error.ts';
@@ -22,9 +22,9 @@ export type FailureKind =
 	| 'unreachable'
 	/** This machine has no descriptors left; says nothing of the upstream. */
 	| 'exhausted'
-	/** A used connection closed before the first byte of the response: most likely it had timed out already. */
+	/** A used connection ended at once, when the request came: most likely it had timed out. */
 	| 'stale'
-	/** A new connection closed or broke before the first byte of the response. */
+	/** A new connection, or one whose upstream had taken the request, ended before the first byte of the response. */
 	| 'unanswered'
 	/** It closed or broke in the middle of the response. */
 	| 'broken'
@@ -46,6 +46,8 @@ export interface OutgoingBody {
 export interface ResponseHandler extends ResponseEvents {
 	/** The connection has come about; before that nothing has been delivered. */
 	onConnected(): void;
+	/** `onFailure` follows with the same failure, once the connection's place is free for any thread. */
+	onFailing(failure: UpstreamFailure): void;
 	onFailure(failure: UpstreamFailure): void;
 	/** A fault of ours while the response was handled; nothing more comes. */
 	onFault(error: unknown): void;
@@ -66,24 +68,31 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 	requests = 0;
 	/** Monotonic milliseconds until which an idle connection may be used again. */
 	usableUntil = 0;
+	/** `PlaneDeadlines.ticks` when the request at hand took it. */
+	takenAt = 0;
 	readonly upstream: Upstream;
 	/** That it was made by: not the upstream's any more where its TLS settings have changed. */
 	readonly transport: Transport;
 	readonly #socket: Socket;
 	readonly #parser: ResponseParser;
 	#handler: ResponseHandler | undefined;
+	/** Of the request at hand, also when it is over. */
 	#upload: Upload | undefined;
 	/** The request, body included, has been handed over; until then the connection cannot be used again. */
 	#sent = true;
 	#connected = false;
 	#gone = false;
 	#paused = false;
+	readonly #openedAt: number;
+	/** How long the connection took to be made: at least one round trip, ms. */
+	#connectMs = 0;
 	/** What the next read goes to. */
 	#buffer: Buffer = READ_BUFFER;
 
 	constructor(upstream: Upstream) {
 		super();
 		this.upstream = upstream;
+		this.#openedAt = upstream.clock.now();
 		const { transport } = upstream;
 		this.transport = transport;
 		this.#parser = new ResponseParser(upstream.heads, transport.endIsKnown);
@@ -92,17 +101,37 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 			callback: (length: number) => this.#onRead(length),
 		});
 		this.#socket = socket;
-		socket.on(transport.connected, () => {
-			if (socket.destroyed) return;
-			this.#connected = true;
-			this.cancelDeadline();
-			this.#handler?.onConnected();
-		});
-		socket.on('drain', () => this.#handler?.onWritable());
-		socket.on('end', () => this.#onEof());
-		socket.on('error', (error: NodeJS.ErrnoException) => this.#fail(this.#failureOf(error)));
-		socket.on('close', () => this.#onEof());
+		socket.on(transport.connected, () => this.#guard(this.#onConnected));
+		socket.on('drain', () => this.#guard(() => this.#handler?.onWritable()));
+		socket.on('end', () => this.#guard(this.#onEof));
+		socket.on('error', (error: NodeJS.ErrnoException) => this.#guard(() => this.#fail(this.#failureOf(error))));
+		socket.on('close', () => this.#guard(this.#onEof));
 	}
+
+	/** What the socket sets off. A throw costs the request at hand, and this connection. */
+	#guard(act: () => void): void {
+		try {
+			act();
+		} catch (error) {
+			this.onFault(error);
+		}
+	}
+
+	/** Something of ours has thrown while it dealt with this connection. */
+	override onFault(error: unknown): void {
+		const handler = this.#handler;
+		this.destroy();
+		if (handler === undefined) this.upstream.log.error('proxy::exchange', 'internal error', { error });
+		else handler.onFault(error);
+	}
+
+	readonly #onConnected = (): void => {
+		if (this.#socket.destroyed) return;
+		this.#connected = true;
+		this.#connectMs = this.upstream.clock.now() - this.#openedAt;
+		this.cancelDeadline();
+		this.#handler?.onConnected();
+	};
 
 	get isGone(): boolean {
 		return this.#gone;
@@ -122,6 +151,7 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 	send(method: string, head: string, { pieces, onWritten, complete }: OutgoingBody, handler: ResponseHandler): void {
 		this.#handler = handler;
 		this.#sent = complete;
+		this.#upload = undefined;
 		this.requests++;
 		this.#parser.expect(method, this);
 		const socket = this.#socket;
@@ -152,10 +182,9 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 
 	/** The request's body is complete. */
 	finish(chunked: boolean): void {
+		this.#sent = true;
 		this.#upload ??= new Upload(this.#socket, chunked);
 		this.#upload.finish();
-		this.#upload = undefined;
-		this.#sent = true;
 	}
 
 	/** Stops reading, so that the upstream is slowed down to its client's pace. */
@@ -200,10 +229,16 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 
 	/** Asked for behind each read. */
 	#nextBuffer(): Buffer {
+		this.#buffer = READ_BUFFER;
 		const handler = this.#handler;
 		const left = handler === undefined ? 0 : this.#parser.leftOfBody;
-		const room = left > 0 ? handler!.room() : undefined;
-		this.#buffer = room === undefined ? READ_BUFFER : room.length <= left ? room : room.subarray(0, left);
+		if (left === 0) return READ_BUFFER;
+		try {
+			const room = handler!.room();
+			if (room !== undefined) this.#buffer = room.length <= left ? room : room.subarray(0, left);
+		} catch (error) {
+			this.onFault(error);
+		}
 		return this.#buffer;
 	}
 
@@ -230,7 +265,7 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		} catch (error) {
 			PIECES.take();
 			if (error instanceof ProtocolError) {
-				this.#fail({ kind: 'malformed', cause: String(error.cause ?? error.message) });
+				this.#guard(() => this.#fail({ kind: 'malformed', cause: String(error.cause ?? error.message) }));
 			} else {
 				this.destroy();
 				handler.onFault(error);
@@ -266,15 +301,16 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		else this.destroy();
 	}
 
-	#onEof(): void {
+	readonly #onEof = (): void => {
 		if (this.#handler !== undefined && this.#parser.started && this.#parser.close()) this.#complete(false);
-		else if (this.#isStale()) this.#fail(STALE);
-		else if (this.#connected) this.#fail({ kind: this.#broken(), cause: `closed ${this.#parser.place}` });
-		else this.#fail(UNCONNECTED);
-	}
+		else if (!this.#connected) this.#fail(UNCONNECTED);
+		else this.#fail(this.#isStale ? STALE : { kind: this.#broken(), cause: `closed ${this.#parser.place}` });
+	};
 
 	#fail(failure: UpstreamFailure): void {
 		const handler = this.#handler;
+		// Before anybody else can have the place: a breaker that this opens has to be open by then.
+		handler?.onFailing(failure);
 		this.destroy();
 		handler?.onFailure(failure);
 	}
@@ -284,8 +320,19 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		const cause = connectionCause(error);
 		if (code === 'EMFILE' || code === 'ENFILE' || code === 'EADDRNOTAVAIL') return { kind: 'exhausted', cause };
 		if (!this.#connected || this.#isRefused(error)) return { kind: 'unreachable', cause };
-		if (this.#isStale()) return STALE;
+		if (this.#isStale) return STALE;
 		return { kind: this.#broken(), cause: this.#parser.started ? `${cause} ${this.#parser.place}` : cause };
+	}
+
+	/**
+	 * Whether a used connection had ended before the request came. That shows within a round trip. An upstream that ends it later, or
+	 * after it has taken a part of the body, has had the request.
+	 */
+	get #isStale(): boolean {
+		if (this.requests === 1 || this.#parser.started) return false;
+		const ticks = this.upstream.pool.ticks - this.takenAt;
+		const isTakenInParts = (this.#upload?.turns ?? 0) > 2;
+		return ticks <= 1 + (2 * this.#connectMs) / TICK_MS && !isTakenInParts;
 	}
 
 	#broken(): 'broken' | 'unanswered' {
@@ -295,10 +342,6 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 	/** In TLS 1.3 the upstream says so behind our half of the handshake, and in place of reading the request. */
 	#isRefused(error: NodeJS.ErrnoException): boolean {
 		return this.requests === 1 && !this.#parser.started && refusesOurCertificate(error);
-	}
-
-	#isStale(): boolean {
-		return this.requests > 1 && !this.#parser.started;
 	}
 
 	#leave(): void {

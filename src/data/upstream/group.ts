@@ -146,13 +146,19 @@ export class UpstreamGroup implements Candidates {
 	#take(upstream: Upstream): boolean {
 		if (!this.#counted(upstream)) return false;
 		const { breaker, pool, load } = upstream;
-		this.admission = breaker.admit(this.#now, this.#cooldownMs);
-		if (this.admission !== REFUSED) {
-			if (this.#limits === undefined || pool.reserve(this.#now, this.#tried !== NONE)) return true;
-			breaker.report(this.admission, 'abandoned');
+		let isTaken = false;
+		this.admission = REFUSED;
+		try {
+			this.admission = breaker.admit(this.#now, this.#cooldownMs);
+			if (this.admission === REFUSED) return false;
+			isTaken = this.#limits === undefined || pool.reserve(this.#now, this.#tried !== NONE);
+			return isTaken;
+		} finally {
+			if (!isTaken) {
+				if (this.admission !== REFUSED) breaker.report(this.admission, 'abandoned');
+				if (this.counts) load.dec();
+			}
 		}
-		if (this.counts) load.dec();
-		return false;
 	}
 
 	#counted({ load }: Upstream): boolean {

@@ -7,7 +7,7 @@ import type { WaitingRoom } from './waiting-room.ts';
 /** How long a connection may take, and how long it may wait, ms. */
 export type ConnectionTimes = Pick<UpstreamSeed, 'idleTimeoutMs' | 'connectTimeoutMs'>;
 
-/** Idle connections are dropped this much before the upstream would (decisions "HTTP"), ms. */
+/** Idle connections are dropped this much before the upstream would, ms. */
 const HEAD_START_MS = 1000;
 
 /**
@@ -37,8 +37,8 @@ export class UpstreamPool {
 	/** For connections that are made, or become idle, from now on. */
 	use({ idleTimeoutMs, connectTimeoutMs }: ConnectionTimes): void {
 		this.#idleMs = idleTimeoutMs;
-		this.#idleDeadlines = this.#deadlines.ofUpstream(idleTimeoutMs);
-		this.#connectDeadlines = connectTimeoutMs === undefined ? undefined : this.#deadlines.ofUpstream(connectTimeoutMs);
+		this.#idleDeadlines = this.#deadlines.lasting(idleTimeoutMs);
+		this.#connectDeadlines = connectTimeoutMs === undefined ? undefined : this.#deadlines.lasting(connectTimeoutMs);
 	}
 
 	/**
@@ -96,7 +96,10 @@ export class UpstreamPool {
 			this.#upstream.stats.connections('idle', -1);
 			this.#upstream.stats.connections('active', 1);
 			connection.cancelDeadline();
-			if (now < connection.usableUntil) return connection;
+			if (now < connection.usableUntil) {
+				connection.takenAt = this.ticks;
+				return connection;
+			}
 			connection.destroy();
 		}
 		return this.open();
@@ -107,9 +110,21 @@ export class UpstreamPool {
 		if (this.#isReserved) this.#isReserved = false;
 		else this.#upstream.connections.inc();
 		this.#upstream.stats.connections('active', 1);
-		const connection = new UpstreamConnection(this.#upstream);
-		this.#connectDeadlines?.add(connection);
-		return connection;
+		try {
+			const connection = new UpstreamConnection(this.#upstream);
+			this.#connectDeadlines?.add(connection);
+			return connection;
+		} catch (error) {
+			this.#upstream.stats.connections('active', -1);
+			this.#upstream.connections.dec();
+			this.freed();
+			throw error;
+		}
+	}
+
+	/** Of the timer of all time limits. */
+	get ticks(): number {
+		return this.#deadlines.ticks;
 	}
 
 	/** Takes back a connection that is ready for another request. */

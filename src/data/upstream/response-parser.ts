@@ -263,7 +263,7 @@ export class ResponseParser {
 		return at + 2;
 	}
 
-	/** Trailers are read, so that a malformed one is noticed, and dropped (decisions "HTTP"). */
+	/** Trailers are read, so that a malformed one is noticed, and dropped. */
 	#trailers(chunk: Buffer, at: number): number {
 		if (chunk[at] === CR && chunk.length > at + 1 && chunk[at + 1] === LF) {
 			this.#end();

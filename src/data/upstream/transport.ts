@@ -16,12 +16,14 @@ export interface Transport {
 	readonly endIsKnown: boolean;
 	/** Whether Node tells only in the next turn of the loop that a write is over, though the kernel has taken all of it. */
 	readonly writesEndLater: boolean;
-	/** Nothing that is written to the socket is sent before `connected`. @param onread for all that is read. */
+	/** Nothing that is written to the socket is sent before `connected`, and its end does not end our side. @param onread for all that is read. */
 	open(onread: OnReadOpts): Socket;
 	/** Ends a connection on which nothing is under way that somebody wants. */
 	close(socket: Socket): void;
-	/** Whether connections that it has made are as those that these settings would make. */
-	isMadeOf(tls: UpstreamTlsSeed | undefined): boolean;
+	/** For all addresses with the same settings; `undefined`: no TLS. */
+	readonly context: SecureContext | undefined;
+	/** Whether connections that it has made are as those that these settings, as JSON, would make. */
+	isMadeOf(tls: string | undefined): boolean;
 }
 
 /** For a close_notify to go out. */
@@ -43,17 +45,19 @@ export function transportsOf(
 ): Transport[] {
 	const transports: Transport[] = [];
 	for (const { tls, upstreams: members } of groups) {
-		let context: SecureContext | undefined;
-		for (const member of members) {
-			const upstream = upstreams[member]!;
-			const before = known(upstream.breakerId);
-			if (before?.isMadeOf(tls)) {
-				transports[member] = before;
+		const text = tls && JSON.stringify(tls);
+		const before = members.map((member) => known(upstreams[member]!.breakerId));
+		// Most changes are of addresses, and what reads certificates and keys is expensive.
+		let context = before.find((one) => one?.isMadeOf(text) && one.context !== undefined)?.context;
+		for (const [i, member] of members.entries()) {
+			const same = before[i];
+			if (same?.isMadeOf(text)) {
+				transports[member] = same;
 			} else if (tls === undefined) {
-				transports[member] = new TcpTransport(upstream);
+				transports[member] = new TcpTransport(upstreams[member]!);
 			} else {
 				context ??= createUpstreamContext(tls);
-				transports[member] = new TlsTransport(upstream, tls, context, clock);
+				transports[member] = new TlsTransport(upstreams[member]!, { tls, text: text!, context }, clock);
 			}
 		}
 	}
@@ -64,6 +68,7 @@ class TcpTransport implements Transport {
 	readonly connected = 'connect';
 	readonly endIsKnown = true;
 	readonly writesEndLater = false;
+	readonly context = undefined;
 	readonly #address: Address;
 
 	constructor(address: Address) {
@@ -72,16 +77,24 @@ class TcpTransport implements Transport {
 
 	open(onread: OnReadOpts): Socket {
 		const { host, port } = this.#address;
-		return connect({ host, port, noDelay: true, onread });
+		return connect({ host, port, noDelay: true, allowHalfOpen: true, onread });
 	}
 
 	close(socket: Socket): void {
 		socket.destroy();
 	}
 
-	isMadeOf(tls: UpstreamTlsSeed | undefined): boolean {
+	isMadeOf(tls: string | undefined): boolean {
 		return tls === undefined;
 	}
+}
+
+/** The same for all addresses of a group. */
+interface TlsSettings {
+	readonly tls: UpstreamTlsSeed;
+	/** As JSON. */
+	readonly text: string;
+	readonly context: SecureContext;
 }
 
 class TlsTransport implements Transport {
@@ -91,13 +104,16 @@ class TlsTransport implements Transport {
 	readonly writesEndLater = true;
 	readonly #address: Address;
 	readonly #tls: UpstreamTlsSeed;
-	readonly #context: SecureContext;
+	/** Of `#tls`, as JSON. */
+	readonly #text: string;
+	readonly context: SecureContext;
 	readonly #sessions: KeptSessions;
 
-	constructor(address: Address, tls: UpstreamTlsSeed, context: SecureContext, clock: Clock) {
+	constructor(address: Address, { tls, text, context }: TlsSettings, clock: Clock) {
 		this.#address = address;
 		this.#tls = tls;
-		this.#context = context;
+		this.#text = text;
+		this.context = context;
 		this.#sessions = new KeptSessions(clock);
 	}
 
@@ -105,11 +121,12 @@ class TlsTransport implements Transport {
 		const { host, port } = this.#address;
 		const session = this.#sessions.take();
 		const options = {
-			...upstreamTlsOptions(this.#tls, host, this.#context),
+			...upstreamTlsOptions(this.#tls, host, this.context),
 			...(session && { session: session.ticket }),
 			host,
 			port,
 			noDelay: true,
+			allowHalfOpen: true,
 			// It is handed on to the socket, as `net.connect` would; the types do not know.
 			onread,
 		};
@@ -140,7 +157,7 @@ class TlsTransport implements Transport {
 		socket.destroySoon();
 	}
 
-	isMadeOf(tls: UpstreamTlsSeed | undefined): boolean {
-		return tls !== undefined && JSON.stringify(tls) === JSON.stringify(this.#tls);
+	isMadeOf(tls: string | undefined): boolean {
+		return tls === this.#text;
 	}
 }

@@ -15,6 +15,8 @@ export class Upload {
 	/** Writes under way, and those of them that this turn has begun. */
 	#writes = 0;
 	#writesOfTurn = 0;
+	/** Turns of the loop in which the body has come. */
+	turns = 0;
 	/** The socket is corked until the turn's end. */
 	#inTurn = false;
 
@@ -52,6 +54,7 @@ export class Upload {
 	#beginTurn(): void {
 		if (this.#inTurn) return;
 		this.#inTurn = true;
+		this.turns++;
 		this.#writesOfTurn = 0;
 		this.#socket.cork();
 		setImmediate(endTurn, this);

@@ -1,6 +1,7 @@
-import { FairQueue } from '../../gates/fair-queue.ts';
+import { FairQueue, type Turn } from '../../gates/fair-queue.ts';
 import type { Clock } from '../../shared/clock.ts';
 import type { UpstreamLimits, WaitingSeed } from '../../shared/messages.ts';
+import { QueueClaims } from '../../shared/queue-claims.ts';
 import { QueueStats } from '../../shared/queue-stats.ts';
 import { UpstreamLoad } from '../../shared/upstream-load.ts';
 import { WakeUp } from '../../shared/wake-up.ts';
@@ -28,6 +29,8 @@ export interface Waiting {
 	depart(now: number, group: UpstreamGroup): Departure;
 	/** It waits no longer: its place is another tenant's, or its time is over. Never throws. */
 	giveUp(why: 'full' | 'timeout'): void;
+	/** An error of ours has ended its waiting. */
+	onFault(error: unknown): void;
 }
 
 /** Where one request waits, and for how long. */
@@ -51,6 +54,10 @@ export class Place extends Timed {
 		this.waiting.giveUp('timeout');
 	}
 
+	override onFault(error: unknown): void {
+		this.waiting.onFault(error);
+	}
+
 	/** The request waits no longer, and has not departed. */
 	leave(result: 'timeout' | 'gone'): void {
 		this.#room.leave(this, result);
@@ -68,6 +75,8 @@ export class WaitingRoom {
 	#retries = 0;
 	/** Requests that wait, in all threads. */
 	readonly #count: UpstreamLoad;
+	/** Places that other threads' tenants ask of this one's, and the other way round. */
+	readonly #claims: QueueClaims;
 	readonly #freed: WakeUp;
 	/** A request waits for a connection, and others may have idle ones. */
 	readonly #wanted: WakeUp;
@@ -81,6 +90,7 @@ export class WaitingRoom {
 	#isListening = false;
 	#isServing = false;
 	#givesWay = false;
+	#isRetired = false;
 	/** What has become free is left to other threads. */
 	#cedes = false;
 
@@ -93,6 +103,7 @@ export class WaitingRoom {
 	) {
 		this.stats = new QueueStats(seed.stats, worker);
 		this.#count = new UpstreamLoad(seed.count, worker);
+		this.#claims = new QueueClaims(seed.claims, worker);
 		this.#freed = new WakeUp(seed.freed);
 		this.#wanted = new WakeUp(seed.wanted);
 		this.#limits = limits;
@@ -107,10 +118,18 @@ export class WaitingRoom {
 	 * @param limits `undefined`: there are none any more, and nobody has to wait.
 	 */
 	use(limits: UpstreamLimits | undefined, group: UpstreamGroup): void {
+		this.#isRetired = false;
 		this.#limits = limits ?? { ...this.#limits, maxRequests: undefined, maxConnections: undefined };
 		this.#group = group;
 		if (limits?.maxConnections !== undefined) this.#giveWay();
 		this.#serveSoon();
+	}
+
+	/** The group is gone. Requests that wait are served as they would have been; the room listens to nothing once there are none. */
+	retire(): void {
+		this.#isRetired = true;
+		// What listens holds the room.
+		if (this.#givesWay) this.#wanted.ring();
 	}
 
 	get isEmpty(): boolean {
@@ -147,26 +166,51 @@ export class WaitingRoom {
 		}, CEDE_MS);
 	}
 
-	/** @returns `undefined`: as many wait as may, and no tenant of this thread has more of them. */
+	/** @returns `undefined`: as many wait as may, and no tenant has more of them than this one would have in this thread. */
 	enter(tenant: string, waiting: Waiting): Place | undefined {
-		if (!this.#count.tryInc(this.#limits.queue)) {
+		if (!this.#count.tryInc(this.#limits.queue) && !this.#makeRoom(tenant)) {
 			this.stats.count('full');
-			// A burst that fills the queue must not keep other tenants out of it.
-			const most = this.#queue.lastOfMost(tenant);
-			if (most === undefined) return undefined;
-			const [loser, last] = most;
-			this.#queue.remove(loser, last);
-			this.#ended(last);
-			last.waiting.giveUp('full');
+			return undefined;
 		}
 		const place = new Place(this, tenant, waiting, this.#clock.now());
 		this.#queue.add(tenant, place);
+		this.#claims.publish(this.#queue.most);
 		if (waiting.isRetry) this.#retries++;
-		this.#deadlines.ofUpstream(this.#limits.queueTimeoutMs).add(place);
+		this.#deadlines.lasting(this.#limits.queueTimeoutMs).add(place);
 		if (this.#limits.maxConnections !== undefined) this.#wanted.ring();
 		// What has become free since it was looked for.
 		this.#serveSoon();
 		return place;
+	}
+
+	/** A burst that fills the queue, in whichever thread, must not keep other tenants out of it. */
+	#makeRoom(tenant: string): boolean {
+		const least = this.#queue.sizeOf(tenant) + 1;
+		if (this.#claims.claim(Math.max(least, this.#queue.most), this.#count)) {
+			this.#freed.ring();
+			return true;
+		}
+		return this.#giveUpLast(least);
+	}
+
+	/** The last request of the tenant that has most waiting makes room. @param least so many, or fewer, are kept. */
+	#giveUpLast(least: number): boolean {
+		const most = this.#queue.lastOfMost(least);
+		if (most === undefined) return false;
+		const [tenant, last] = most;
+		this.#queue.remove(tenant, last);
+		this.#ended(last);
+		this.stats.count('full');
+		last.waiting.giveUp('full');
+		return true;
+	}
+
+	/** Other threads have claimed places of this one. */
+	#yieldClaimed(): void {
+		for (let claimed = this.#claims.take(); claimed > 0; claimed--) {
+			// All have left meanwhile, one of them with the place that had been given away.
+			if (!this.#giveUpLast(0)) this.#count.inc();
+		}
 	}
 
 	/** For `Place`. */
@@ -179,6 +223,7 @@ export class WaitingRoom {
 	}
 
 	#ended(place: Place): void {
+		this.#claims.publish(this.#queue.most);
 		place.cancelDeadline();
 		if (place.waiting.isRetry) this.#retries--;
 	}
@@ -202,18 +247,25 @@ export class WaitingRoom {
 		this.#isServing = false;
 		if (this.#cedes) return;
 		this.#seen = this.#freed.count;
+		this.#yieldClaimed();
 		const now = this.#clock.now();
-		this.#queue.serve((place) => {
-			const { waiting } = place;
-			const departure = waiting.depart(now, this.#group!);
-			if (departure === 'full') return waiting.isRetry ? 'passed' : 'over';
-			this.#ended(place);
-			this.#count.dec();
-			this.stats.count(departure);
-			return 'taken';
-		});
-		this.#listen();
+		try {
+			this.#queue.serve((place) => this.#offer(place, now));
+		} finally {
+			this.#claims.publish(this.#queue.most);
+			this.#listen();
+		}
 	};
+
+	#offer(place: Place, now: number): Turn {
+		const { waiting } = place;
+		const departure = waiting.depart(now, this.#group!);
+		if (departure === 'full') return waiting.isRetry ? 'passed' : 'over';
+		this.#ended(place);
+		this.#count.dec();
+		this.stats.count(departure);
+		return 'taken';
+	}
 
 	#listen(): void {
 		if (this.#isListening || this.#queue.size === 0) return;
@@ -230,7 +282,7 @@ export class WaitingRoom {
 		this.#givesWay = true;
 		this.#wanted.onRing(this.#wanted.count, () => {
 			this.#givesWay = false;
-			if (this.#limits.maxConnections === undefined) return;
+			if (this.#limits.maxConnections === undefined || this.#isRetired) return;
 			// First the bell, then the look: a ring in between is heard.
 			this.#giveWay();
 			if (this.isEmpty) for (const { pool } of this.#group!.upstreams) pool.giveWay(this.#count.total);

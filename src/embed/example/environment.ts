@@ -1,4 +1,4 @@
-/** The service's environment, as the table in specification 4.4 has it. */
+/** The environment variables of the example service. */
 export interface Settings {
 	readonly host: string;
 	readonly port: number;

@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import type { Gate } from '../gate.ts';
 import { claimsOf, guard } from '../node.ts';
 
-/** Specification 8: what the service takes of a request's body, in bytes. */
+/** What the service takes of a request's body, in bytes. */
 export const MAX_BODY_BYTES = 2 * 1024 * 1024;
 
 /** `GET /health` for everybody; behind the gate `GET /whoami`, and nothing else. */

@@ -20,7 +20,7 @@ export interface EmbedDemoIo {
 type Output = { write(text: string): unknown; readonly isTTY?: boolean };
 
 /**
- * The example service of specification 4.4: the embedded gate in a plain Node server over mutual TLS, HTTP/1.1 and
+ * The example service: the embedded gate in a plain Node server over mutual TLS, HTTP/1.1 and
  * HTTP/2. Serves until SIGTERM or SIGINT, then drains for up to 25 s; SIGUSR1 reloads the certificates.
  *
  * @returns the exit code: 0 after a drain; 1 where it cannot start, with one line on `stderr`, or when a second signal
@@ -51,7 +51,7 @@ interface Service {
 }
 
 async function start(settings: Settings, stdout: Output): Promise<Service> {
-	const { issuer, audience, tenantRps } = settings;
+	const { issuer, audience, tenantRps, certPath, keyPath, clientCaPath } = settings;
 	const format = settings.jsonLogs ? formatJson : formatPretty;
 	const log = createLogger(
 		parseLogFilter('info'),
@@ -61,7 +61,9 @@ async function start(settings: Settings, stdout: Output): Promise<Service> {
 	const gate = createGate({ jwtPublicKey: readKey(settings.jwtPublicKeyPath), issuer, audience, tenantRps });
 	const server = createMtlsServer(
 		{
-			...settings,
+			certPath,
+			keyPath,
+			clientCaPath,
 			http2: true,
 			onReload: (reload) => logReload(log, reload),
 			onError: (error) => log.error(TARGET, 'request failed', { error }),
@@ -97,7 +99,7 @@ async function listen(server: MtlsServer, { host, port }: Settings): Promise<voi
 	}
 }
 
-/** In the proxy's own words (specification 6). */
+/** In the proxy's own words. */
 function logReload(log: Logger, reload: Reload): void {
 	if (reload.ok) log.info(TARGET, 'mTLS config reloaded', { generation: reload.generation });
 	else log.error(TARGET, 'mTLS reload failed; keeping old', { error: reload.error });

@@ -1,42 +1,59 @@
-import type { Rate } from '../../gates/tenant-limit.ts';
+import { Rate } from '../../gates/tenant-limit.ts';
 import { type LimiterMemory, TenantLimiter } from '../limiter.ts';
-import { type LeaseMemory, LeaseSpender } from './leases.ts';
-import { LOCAL, REFUSING } from './standing-word.ts';
+import { SpendingCounts, type SpendingMemory } from './spending.ts';
+import { cellOf, DIVIDED, REFUSED, SHARED, Standing, type StandingMemory } from './standing.ts';
+
+/** What the limiters of a process need that shares its limits with others. */
+export interface FleetMemory {
+	readonly spending: SpendingMemory;
+	readonly standing: StandingMemory;
+}
 
 /**
- * The limiter of a process that is one of several: a request spends a token of what the process has leased, and is then counted by the
- * limiter in this process's memory, as it would be without the others. So one replica by itself never admits more than the limit says,
- * exactly, and all together no more than they have leased.
+ * The limiter of a process that is one of several. A request is counted in this process's memory, as it would be without the others, and
+ * noted for them. What they have admitted is in the bucket already: the main thread has raised it.
  */
 export class FleetLimiter extends TenantLimiter {
-	readonly #leases: LeaseSpender;
+	readonly #spending: SpendingCounts;
+	readonly #standing: Standing;
+	/** This replica's parts of rates, while the store is away. */
+	#parts = new WeakMap<Rate, Rate>();
+	#partsFor = 0;
 
 	/** @param worker index of this thread, unique in the process. */
-	constructor(memory: LimiterMemory, worker: number, leases: LeaseMemory) {
+	constructor(memory: LimiterMemory, worker: number, { spending, standing }: FleetMemory) {
 		super(memory, worker);
-		this.#leases = new LeaseSpender(leases, worker);
+		this.#spending = new SpendingCounts(spending);
+		this.#standing = new Standing(standing);
 	}
 
 	override admit(key: bigint, nowMs: number, rate: Rate): boolean {
-		const leases = this.#leases;
-		const { mode } = leases.standing;
-		if (mode === LOCAL) return super.admit(key, nowMs, rate);
-		if (mode === REFUSING || !leases.spend(key, rate)) {
-			// Nothing is left: who asks in vain is to come again when there may be a token.
+		const mode = this.#standing.mode(cellOf(key));
+		if (mode === REFUSED) {
 			this.bucket.debt = rate.depth;
 			return false;
 		}
-		if (!super.admit(key, nowMs, rate)) {
-			leases.unspend();
-			return false;
-		}
+		if (!super.admit(key, nowMs, mode === DIVIDED ? this.#part(rate) : rate)) return false;
+		if (mode === SHARED) this.#spending.add(this.slot, rate.rps, rate.burst);
 		return true;
 	}
 
-	/** What is left for a tenant is the lesser of its bucket here and what the fleet has left for it. */
-	override tellLeft(rate: Rate): void {
-		if (this.#leases.standing.mode === LOCAL) return;
-		const left = this.#leases.left * rate.stepsPerRequest;
-		this.bucket.debt = Math.max(this.bucket.debt, rate.depth - left);
+	/** What the store has not been told is not forgotten with the bucket. */
+	protected override isFree(slot: number): boolean {
+		return this.#spending.isEmpty(slot);
+	}
+
+	#part(rate: Rate): Rate {
+		const { replicas } = this.#standing;
+		if (replicas !== this.#partsFor) {
+			this.#parts = new WeakMap();
+			this.#partsFor = replicas;
+		}
+		let part = this.#parts.get(rate);
+		if (part === undefined) {
+			part = new Rate(rate.rps, rate.burst, replicas);
+			this.#parts.set(rate, part);
+		}
+		return part;
 	}
 }

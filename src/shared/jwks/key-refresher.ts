@@ -5,6 +5,12 @@ import type { Logger } from '../log.ts';
 import { FetchError, type FetchedKeys } from './fetch-keys.ts';
 import type { RemoteIssuer } from './remote-issuer.ts';
 
+/** How often something was fetched. */
+export interface Fetches {
+	success: number;
+	failure: number;
+}
+
 /**
  * What refreshes itself: a value that is fetched anew from time to time, whose last good state is kept, and that reload, readiness
  * and metrics treat alike.
@@ -19,12 +25,12 @@ export interface SelfRefreshing<Value> {
 	/** Of `value`, in ms. */
 	readonly ageMs: number | undefined;
 	/** How often it was fetched. */
-	readonly fetches: { readonly success: number; readonly failure: number };
+	readonly fetches: Readonly<Fetches>;
 }
 
 export interface RefresherParts {
 	/** Rejects with the cause in words. */
-	readonly fetch: (issuer: RemoteIssuer, abandoned: AbortSignal) => Promise<FetchedKeys>;
+	readonly fetch: (issuer: RemoteIssuer, abandoned: AbortSignal, last?: FetchedKeys) => Promise<FetchedKeys>;
 	/** The last good set, over a restart; `undefined` where none is kept. */
 	readonly store: KeyStore | undefined;
 	/** Milliseconds. @returns calls it off. */
@@ -59,17 +65,21 @@ const MAX_KIDS_SHOWN = 8;
 /** Keeps the keys of one issuer fresh (`identity/key-refresh.ts` says when). */
 export class KeyRefresher implements SelfRefreshing<KeySetSeed> {
 	readonly issuer: RemoteIssuer;
-	readonly fetches = { success: 0, failure: 0 };
+	readonly fetches: Fetches;
 	readonly #parts: RefresherParts;
 	readonly #refresh: KeyRefresh;
 	readonly #stopped = new AbortController();
 	readonly #firstAttempt = Promise.withResolvers<string | undefined>();
 	#value: KeySetSeed | undefined;
+	/** Of the last fetch; `undefined` where that has failed: an issuer that chokes on validators is asked without them. */
+	#last: FetchedKeys | undefined;
 	#onChange: () => void = () => {};
 	#cancel: () => void = () => {};
 
-	constructor(issuer: RemoteIssuer, parts: RefresherParts) {
+	/** @param fetches of the issuer, also by others before this one. */
+	constructor(issuer: RemoteIssuer, parts: RefresherParts, fetches: Fetches = { success: 0, failure: 0 }) {
 		this.issuer = issuer;
+		this.fetches = fetches;
 		this.#parts = parts;
 		this.#refresh = new KeyRefresh(issuer, parts.clock.now(), parts.random);
 	}
@@ -149,9 +159,11 @@ export class KeyRefresher implements SelfRefreshing<KeySetSeed> {
 		const { fetch, clock } = this.#parts;
 		this.#refresh.started(clock.now());
 		try {
-			const fetched = await fetch(this.issuer, this.#stopped.signal);
+			const fetched = await fetch(this.issuer, this.#stopped.signal, this.#last);
+			this.#last = fetched;
 			if (!this.#stopped.signal.aborted) this.#succeeded(fetched);
 		} catch (error) {
+			this.#last = undefined;
 			if (!this.#stopped.signal.aborted) this.#failed(error as Error);
 		}
 		this.#schedule();

@@ -42,6 +42,7 @@ public class Main {
 		var version = args[1].equals("h2") ? HttpClient.Version.HTTP_2 : HttpClient.Version.HTTP_1_1;
 		var edge = new Main(URI.create(args[0]), version);
 		if (args[2].equals("exchange")) edge.exchange();
+		else if (args[2].equals("upload")) edge.ask("POST", "/upload", new byte[Integer.parseInt(System.getenv("EDGE_UPLOAD"))]);
 		else edge.drain();
 		// The client's own threads would keep the process for a while.
 		System.exit(0);

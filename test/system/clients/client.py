@@ -49,6 +49,10 @@ async def drain(client):
     )
 
 
+async def upload(client):
+    await ask(client, 'POST', '/upload', bytes(int(os.environ['EDGE_UPLOAD'])))
+
+
 async def main():
     tls = ssl.create_default_context(cafile=os.environ['EDGE_CA'])
     tls.load_cert_chain(os.environ['EDGE_CERT'], os.environ['EDGE_KEY'])
@@ -60,7 +64,7 @@ async def main():
         timeout=30,
         trust_env=False,
     ) as client:
-        await (exchange if mode == 'exchange' else drain)(client)
+        await {'exchange': exchange, 'drain': drain, 'upload': upload}[mode](client)
 
 
 asyncio.run(main())

@@ -5,7 +5,7 @@
  * EDGE_CERT, EDGE_KEY (paths) and EDGE_TOKEN from its environment, and prints one JSON line (`Report`) for each request
  * when it is over. In the mode `exchange` it sends the requests of `EXCHANGE`, one after the other. In the mode `drain`
  * it asks for `/first`, and then at once for all of `HELD` and for GET `/loop/<loop>/<i>` in four loops, each until the
- * first request without an answer. The body of a POST is `MIB`, in a drain `SMALL`: httpcore 0.16 (below httpx) can wait for ever
+ * first request without an answer. In the mode `upload` it sends POST `/upload` with EDGE_UPLOAD bytes. The body of a POST is `MIB`, in a drain `SMALL`: httpcore 0.16 (below httpx) can wait for ever
  * for the windows of uploads while other requests are under way on the same connection.
  *
  * curl and nghttp do the same as far as their command lines can say it (`commands.ts`).
@@ -13,7 +13,7 @@
 import { resolve } from 'node:path';
 import type { Protocol } from '../../fixtures/clients.ts';
 import { temporaryFolder } from '../../fixtures/pki.ts';
-import { curl, curlParallel, nghttp, nghttpBody } from './commands.ts';
+import { curl, curlParallel, curlUpload, nghttp, nghttpBody } from './commands.ts';
 import { type Edge, edgeEnvironment, output, runs } from './process.ts';
 import { EXCHANGE, HELD, type Report } from './requests.ts';
 
@@ -33,6 +33,8 @@ export interface Client {
 	exchange(edge: Edge): Promise<Report[]>;
 	/** Ends when the proxy takes no more requests, and those of `held` are over. */
 	drain(edge: Edge): Promise<Report[]>;
+	/** A POST of so many bytes; absent where the client's command line cannot say it. */
+	upload?(edge: Edge, bytes: number): Promise<Report[]>;
 }
 
 /** Sent by clients that have no loops, so their number is fixed: more than are answered before the drain begins. */
@@ -52,6 +54,7 @@ export const CLIENTS: readonly Client[] = [
 		isThere: () => runs('curl', '--version'),
 		exchange: (edge) => curl(edge, EXCHANGE),
 		drain: (edge) => curlParallel(edge, [...HELD, ...MANY]),
+		upload: curlUpload,
 	},
 	{
 		name: 'nghttp',
@@ -110,9 +113,9 @@ interface Program extends Pick<Client, 'name' | 'packages' | 'gaveUp' | 'isThere
 
 function program({ command, ...rest }: Program): Client {
 	let known: string[] | Promise<string[]> | undefined;
-	const run = async (edge: Edge, mode: string): Promise<Report[]> => {
+	const run = async (edge: Edge, mode: string, bytes?: number): Promise<Report[]> => {
 		known ??= command();
-		const lines = await output([...(await known), edge.base, edge.protocol, mode], edgeEnvironment(edge));
+		const lines = await output([...(await known), edge.base, edge.protocol, mode], edgeEnvironment(edge, bytes));
 		return lines
 			.trim()
 			.split('\n')
@@ -125,6 +128,7 @@ function program({ command, ...rest }: Program): Client {
 		held: HELD,
 		exchange: (edge) => run(edge, 'exchange'),
 		drain: (edge) => run(edge, 'drain'),
+		upload: (edge, bytes) => run(edge, 'upload', bytes),
 	};
 }
 

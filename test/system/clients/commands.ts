@@ -1,9 +1,9 @@
 /** curl, nghttp and h2load by their command lines. */
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { temporaryFolder } from '../../fixtures/pki.ts';
-import { type Edge, edgeFiles, output } from './process.ts';
+import { type Edge, edgeFiles, output, tokenOf } from './process.ts';
 import type { Report } from './requests.ts';
 
 export function curl(edge: Edge, requests: readonly string[]): Promise<Report[]> {
@@ -15,13 +15,20 @@ export function curlParallel(edge: Edge, requests: readonly string[]): Promise<R
 	return runCurl(edge, requests, edgeFiles(edge).small, ['--parallel', '--parallel-max', '8']);
 }
 
+/** @param bytes of its body. */
+export function curlUpload(edge: Edge, bytes: number): Promise<Report[]> {
+	const body = join(temporaryFolder('curl'), 'upload');
+	writeFileSync(body, Buffer.alloc(bytes));
+	return runCurl(edge, ['POST /upload'], body, []);
+}
+
 /** `body` is the path of what a POST sends. */
 async function runCurl(edge: Edge, requests: readonly string[], body: string, flags: string[]): Promise<Report[]> {
 	const { ca, cert, key } = edgeFiles(edge);
 	const folder = temporaryFolder('curl');
 	const common = [
 		edge.protocol === 'h2' ? 'http2' : 'http1.1',
-		...Object.entries({ cacert: ca, cert, key, header: `Authorization: Bearer ${edge.pki.token()}` }).map(quoted),
+		...Object.entries({ cacert: ca, cert, key, header: `Authorization: Bearer ${tokenOf(edge)}` }).map(quoted),
 		'write-out = "%{json}\\n"',
 	];
 	let method = '';

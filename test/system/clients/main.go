@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"sync"
 )
 
@@ -37,9 +38,14 @@ func main() {
 	for i := range e.body {
 		e.body[i] = byte(i % 251)
 	}
-	if os.Args[3] == "exchange" {
+	switch os.Args[3] {
+	case "exchange":
 		e.exchange()
-	} else {
+	case "upload":
+		bytes, err := strconv.Atoi(os.Getenv("EDGE_UPLOAD"))
+		check(err)
+		e.ask("POST", "/upload", make([]byte, bytes))
+	default:
 		e.drain()
 	}
 }

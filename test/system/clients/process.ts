@@ -14,6 +14,8 @@ export interface Edge {
 	readonly base: string;
 	readonly protocol: Protocol;
 	readonly pki: TestPki;
+	/** Default: one that is admitted. */
+	readonly token?: string;
 }
 
 /** Compiling is part of it, on a machine that does much else. */
@@ -78,8 +80,12 @@ export function edgeFiles({ pki }: Edge): EdgeFiles {
 	return files;
 }
 
-/** The same for the programs of this folder. */
-export function edgeEnvironment(edge: Edge): Record<string, string> {
+export function tokenOf({ token, pki }: Edge): string {
+	return token ?? pki.token();
+}
+
+/** The same for the programs of this folder. @param upload bytes. */
+export function edgeEnvironment(edge: Edge, upload = 0): Record<string, string> {
 	const { ca, cert, key } = edgeFiles(edge);
-	return { EDGE_CA: ca, EDGE_CERT: cert, EDGE_KEY: key, EDGE_TOKEN: edge.pki.token() };
+	return { EDGE_CA: ca, EDGE_CERT: cert, EDGE_KEY: key, EDGE_TOKEN: tokenOf(edge), EDGE_UPLOAD: `${upload}` };
 }

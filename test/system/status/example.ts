@@ -40,6 +40,12 @@ export function exampleFacts({ well = false, others = 0, tenants = false, hostil
 		opened: 0,
 		probed: true,
 		alive: true as boolean | undefined,
+		lastProbe: {
+			passed: true,
+			found: 'GET /health answered 200',
+			remedy: undefined,
+			atSeconds: ago(2),
+		} as UpstreamFacts['lastProbe'],
 		answers: new Map([
 			[200, requests],
 			[404, Math.floor(requests / 900)],
@@ -56,6 +62,12 @@ export function exampleFacts({ well = false, others = 0, tenants = false, hostil
 				transition: { wallSeconds: ago(198), reason: 'health', cause: `health: connection refused${hostile}` },
 				opened: 1,
 				alive: false,
+				lastProbe: {
+					passed: false,
+					found: 'connection refused',
+					remedy: 'start it, or correct the port: nothing listens there',
+					atSeconds: ago(2),
+				},
 				active: 0,
 				idle: 0,
 			};
@@ -92,7 +104,11 @@ export function exampleFacts({ well = false, others = 0, tenants = false, hostil
 			search('10.4.0.17', trying),
 			search('10.4.0.21'),
 			upstream('reports.internal:8080', ['/api/reports'], 318_902, down),
-			upstream('assets.internal:80', ['/assets'], 33_004_871, { probed: false, alive: undefined }),
+			upstream('assets.internal:80', ['/assets'], 33_004_871, {
+				probed: false,
+				alive: undefined,
+				lastProbe: undefined,
+			}),
 			...Array.from({ length: others }, (_, i) =>
 				upstream(`shard-${i + 1}.internal:7000`, [`/shards/${i + 1}`], 100_000 + i),
 			),
@@ -141,6 +157,7 @@ export function exampleFacts({ well = false, others = 0, tenants = false, hostil
 			['concurrency', 71],
 		]),
 		handshakes: { completed: 1_204_882, quantile: (q) => (q > 0.9 ? 8.74 : 2.31) },
+		handshakesDone: 1_204_882,
 		handshakeFailures: new Map([
 			['no certificate', 43],
 			['unknown CA', 7],
@@ -225,6 +242,8 @@ export function exampleFacts({ well = false, others = 0, tenants = false, hostil
 						]),
 			],
 		},
+		shareBounds: { share: { '401': 0.2, '429': 0.2, '5xx': 0.05, handshakes: 0.2 }, least: 20 },
+		log: { accessLines: 0, lines: 0, failing: undefined },
 		store: {
 			isAway: false,
 			reason: undefined,
@@ -232,7 +251,8 @@ export function exampleFacts({ well = false, others = 0, tenants = false, hostil
 			forMs: 86_400_000,
 			onStoreFailure: 'share',
 			replicas: 4,
-			leases: 812,
+			part: undefined,
+			delayMs: 203,
 			calls: { success: 4_312_007, failures: new Map([['timeout', 3]]) },
 			revocations: 2,
 		},
@@ -276,11 +296,11 @@ export function examplePages(options: ExampleOptions = {}): StatusPages {
 		facts.upstreams.map(({ upstream, group }, i) => ({
 			key: upstreamKey(upstream, group),
 			answers: () => answers.get(upstream) ?? 0,
+			serverErrors: () => 0,
 			addRoundTrips: (to, nowMs) => recorders[i]!.addLastSliceTo(to, nowMs),
 		}));
 	const pages = new StatusPages({
 		source: { facts: () => facts, counters: () => facts, sampled },
-		hosts: [],
 		timers,
 		now: () => now,
 		onFault: (error) => {
@@ -302,8 +322,8 @@ export function examplePages(options: ExampleOptions = {}): StatusPages {
 /** The pages behind a listener of their own. */
 export async function serveExample(options: ExampleOptions = {}) {
 	const { routes } = examplePages(options);
-	const server = createServer((request, response) => {
-		const answer = routes.get(request.url!.split('?')[0]!)?.(request, response);
+	const server = createServer(async (request, response) => {
+		const answer = await routes.get(request.url!.split('?')[0]!)?.(request, response);
 		if (answer === undefined) {
 			if (!response.headersSent) response.writeHead(404).end();
 			return;

@@ -5,9 +5,8 @@ import {
 	drawFleet,
 	FLEET_CASES,
 	FLEET_CHART,
-	isBeyond,
+	FLEET_PAGE,
 	readFleetResults,
-	SCALING_PAGE,
 	simulate,
 	withRows,
 } from '../../../bench/fleet.ts';
@@ -18,8 +17,8 @@ describe('the simulation of a fleet', () => {
 		const result = simulate(small, 0.5);
 		assert.deepEqual(simulate(small, 0.5), result);
 		assert.ok(result.mostPercent <= 100 && result.mostAfterPercent <= 100, JSON.stringify(result));
-		assert.ok(result.leastPercent >= 95 && result.overPercent >= 95, JSON.stringify(result));
-		assert.ok(result.recoveryMs <= 1_000, JSON.stringify(result));
+		assert.ok(result.leastPercent >= 99.5 && result.overPercent >= 95, JSON.stringify(result));
+		assert.ok(result.recoveryMs <= 2_000, JSON.stringify(result));
 	});
 
 	it('is what the page and the chart show', () => {
@@ -30,15 +29,17 @@ describe('the simulation of a fleet', () => {
 			'npm run fleet makes it anew',
 		);
 		assert.equal(readFileSync(FLEET_CHART, 'utf8'), drawFleet(results), 'node bench/fleet.ts --draw draws it anew');
-		const page = readFileSync(SCALING_PAGE, 'utf8');
+		const page = readFileSync(FLEET_PAGE, 'utf8');
 		assert.equal(page, withRows(page, results), 'node bench/fleet.ts --draw writes it anew');
 	});
 
-	it('has kept the promise in all cases that it is for', () => {
+	it('has kept the promise in all cases', () => {
 		for (const result of readFleetResults()) {
-			if (isBeyond(result)) continue;
 			assert.ok(result.mostPercent <= 100 && result.mostAfterPercent <= 100, JSON.stringify(result));
-			assert.ok(result.leastPercent >= 95, JSON.stringify(result));
+			assert.ok(
+				result.leastPercent >= 99.5 && result.overPercent >= 95 && result.overPercent <= 107,
+				JSON.stringify(result),
+			);
 		}
 	});
 });

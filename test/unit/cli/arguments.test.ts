@@ -77,6 +77,7 @@ describe('running the proxy', () => {
 		logFormat: 'json',
 		rustLog: 'info',
 		noStatus: false,
+		forceWorkers: false,
 	};
 
 	it('needs no arguments', () => {
@@ -104,6 +105,7 @@ describe('running the proxy', () => {
 			workers: 3,
 			logFormat: 'pretty',
 			noStatus: false,
+			forceWorkers: false,
 			rustLog: 'info',
 		});
 	});
@@ -128,6 +130,7 @@ describe('running the proxy', () => {
 			workers: 1024,
 			logFormat: 'pretty',
 			noStatus: false,
+			forceWorkers: false,
 			rustLog: 'warn,proxy::health=debug',
 		});
 	});

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { type CheckResult, runCheck } from '../../../src/cli/check.ts';
@@ -9,6 +10,7 @@ import { type TestPki, testPki } from '../../fixtures/pki.ts';
 import { ProxyProcess } from '../control/fixtures/proxy-process.ts';
 
 const MAIN = join(import.meta.dirname, '../../../src/main.ts');
+const LISTENERS = { bind: { host: '0.0.0.0', port: 8443 }, metricsBind: { host: '127.0.0.1', port: 9090 } };
 const ROUTES = [{ prefix: '/', upstream: 'http://127.0.0.1:9' }];
 
 let pki: TestPki;
@@ -19,16 +21,23 @@ before(async () => {
 function write(name: string, tables: Partial<ConfigTables> = {}): string {
 	const tls = { cert_path: pki.server.certPath, key_path: pki.server.keyPath, client_ca_path: pki.caPath };
 	const jwt = { jwks_path: pki.publicKeyPath, issuer: 'i', audience: 'a' };
-	return pki.writeFile(name, renderConfig({ tls, jwt, routes: ROUTES, ...tables }));
+	const breaker = { tenants: 2 };
+	return pki.writeFile(name, renderConfig({ tls, jwt, breaker, routes: ROUTES, ...tables }));
 }
 
 /** Exit code and output, without what depends on the machine. */
-async function check(config: string, { json = false, rustLog = 'info', env = {}, workers = 1 } = {}) {
+async function check(
+	config: string,
+	{ json = false, rustLog = 'info', env = {}, workers = 1, forceWorkers = false } = {},
+) {
 	let output = '';
 	const print = (text: string) => {
 		output += text;
 	};
-	const code = await runCheck({ config, workers, rustLog, json }, { env, print, commands: COMMANDS });
+	const code = await runCheck(
+		{ config, workers, forceWorkers, listeners: LISTENERS, rustLog, json },
+		{ env, print, cores: 2, commands: COMMANDS },
+	);
 	return { code, output: output.replaceAll(config, 'config.toml').replaceAll(pki.dir, 'pki') };
 }
 
@@ -42,12 +51,56 @@ describe('the check', () => {
 		assert.match(output.replace(/^warning: Node .*\n/, ''), /^config\.toml: ok \(0 errors, [01] warnings?\)\n$/);
 	});
 
+	test('advises against a breaker that one tenant can open, a route to the proxy itself, and a key that others can read', async () => {
+		const routes = [
+			{ prefix: '/', upstream: 'http://127.0.0.1:9' },
+			{ prefix: '/a', upstream: 'https://localhost:8443' },
+			{ prefix: '/b', upstream: 'http://127.0.0.1:9090' },
+		];
+		const { keyPath, certPath } = await pki.issueServer('open-key');
+		chmodSync(keyPath, 0o644);
+		const tls = { cert_path: certPath, key_path: keyPath, client_ca_path: pki.caPath };
+		const { code, output } = await check(write('advice.toml', { routes, tls, breaker: {} }));
+		assert.equal(code, 0);
+		assert.match(output, /breaker.tenants: is 1, as is breaker.failures: one failed request of one tenant closes "\/"/);
+		assert.match(output, /routes\[1\]\.upstream: localhost:8443 is the proxy itself \(--bind\); name the service/);
+		assert.match(output, /routes\[2\]\.upstream: 127\.0\.0\.1:9090 is the proxy itself \(--metrics-bind\)/);
+		assert.match(output, /tls\.key_path \(pki\/open-key\.key\): can be read by every user of this machine; chmod 600/);
+	});
+
+	test('fails for an expired server certificate, with which a start goes on, and warns of one without a name', async () => {
+		const { certPem, keyPem } = pki.clients.expired;
+		const certPath = pki.writeFile('old.crt', certPem);
+		const tls = { cert_path: certPath, key_path: pki.writeFile('old.key', keyPem), client_ca_path: pki.caPath };
+		const { code, output } = await check(write('expired.toml', { tls }));
+		assert.equal(code, 1);
+		assert.match(
+			output,
+			/^error: config\.toml:\d+: tls\.cert_path \(pki\/old\.crt\): the leaf expired on .*; renew it$/m,
+		);
+		assert.match(output, /^warning: .*tls\.cert_path .*the leaf has no subject alternative name/m);
+	});
+
 	test('names what the process lacks, which is no matter of the file', async () => {
-		const { code, output } = await check(write('many-workers.toml'), { json: true, workers: 100_000_000 });
+		const { code, output } = await check(write('many-workers.toml'), {
+			json: true,
+			workers: 100_000_000,
+			forceWorkers: true,
+		});
 		const [error] = (JSON.parse(output) as CheckResult).errors;
 		assert.equal(code, 1);
 		assert.match(error!.message, /^the limit of open files is \d+, and with 100000000 workers the proxy needs/);
 		assert.deepEqual([error!.file, error!.line, error!.key], [null, null, null]);
+	});
+
+	test('refuses more than 4 workers a core, unless they are forced', async () => {
+		const of = async (workers: number, forceWorkers = false) =>
+			(await check(write('workers.toml'), { workers, forceWorkers })).output.split('\n')[0];
+		assert.equal(
+			await of(9),
+			'error: --workers: 9 are too many for 2 cores; at most 8 (4 a core), write auto for one a core, or add --force-workers',
+		);
+		for (const one of [await of(8), await of(9, true)]) assert.doesNotMatch(one!, /too many/);
 	});
 
 	test('names each error with its line, also those in files, and ends with 1', async () => {
@@ -84,7 +137,7 @@ describe('the check', () => {
 		]);
 		assert.deepEqual(
 			warnings.map(({ file, line, key }) => ({ file, line, key })),
-			[{ file: 'config.toml', line: 13, key: 'routes[0].prefix' }],
+			[{ file: 'config.toml', line: 16, key: 'routes[0].prefix' }],
 		);
 		const absent = await check('/nowhere/config.toml', { json: true });
 		assert.deepEqual(JSON.parse(absent.output), {

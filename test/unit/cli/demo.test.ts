@@ -4,6 +4,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import {
 	existsSync,
 	lstatSync,
+	mkdirSync,
 	mkdtempSync,
 	readFileSync,
 	rmSync,
@@ -112,6 +113,17 @@ describe('the folder of the demo', () => {
 		assert.equal(existsSync(victim), false);
 		assert.ok(lstatSync(join(dir, 'client.key')).isFile());
 		assert.equal(statSync(join(dir, 'server.key')).mode & 0o777, 0o600);
+	});
+
+	it('is refused where files of somebody else are there, and leaves these as they are', async () => {
+		const foreign = join(parent, 'foreign');
+		mkdirSync(foreign);
+		writeFileSync(join(foreign, 'server.key'), 'mine');
+		await assert.rejects(
+			createWorkspace(foreign, now),
+			/^CommandError: --dir: .*foreign has files that no demo has made/,
+		);
+		assert.equal(readFileSync(join(foreign, 'server.key'), 'utf8'), 'mine');
 	});
 
 	it('is named in the command lines so that a shell reads it back', async () => {

@@ -47,6 +47,7 @@ describe('the table of commands', () => {
 		const others = modules.filter((path) => !/^src\/cli\/(commands\/[a-z-]+|[a-z-]+)\.ts$/.test(path));
 		const readers = [
 			'src/config/authority.ts',
+			'src/config/units.ts',
 			'src/config/upstream.ts',
 			'src/config/wording.ts',
 			'src/shared/suggest.ts',

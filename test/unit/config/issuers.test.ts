@@ -127,6 +127,7 @@ describe('[[issuers]]', () => {
 			[`${GOOD}tenant_prefix = "a b"`, /visible characters of ASCII/],
 			[`${GOOD}tenant_claim = ["org", ""]`, /tenant_claim\[1\]: must be the name of a claim/],
 			[`${GOOD}required_claims = { a = [] }`, /required_claims\.a: is an empty list; write the names/],
+			[`${GOOD}required_claims = [1]`, /a list of names, or a table/],
 			[`${GOOD}required_claims = 1`, /a list of names, or a table/],
 			[`${GOOD}jwks_uri = "x"`, /unknown key; did you mean jwks_url\?/],
 			['[[issuers]]\nissuer = "a"\njwks_url = "http://issuer.test/"', /http:\/\/ is for 127\.0\.0\.1/],

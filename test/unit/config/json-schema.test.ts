@@ -5,7 +5,6 @@ import { configSchemaText, describeConfig, type JsonSchema, tableOf } from '../.
 import { parseConfig } from '../../../src/config/load.ts';
 import { KEYS } from '../../../src/config/schema.ts';
 import { parseToml } from '../../../src/config/toml.ts';
-import { changedBootSettings } from '../../../src/control/reload/boot-settings.ts';
 import { MINIMAL } from './minimal.ts';
 import { schemaProblems } from './parse.ts';
 
@@ -27,17 +26,6 @@ describe('the JSON Schema of the configuration', () => {
 				assert.ok(known, `${table}.${key} has neither a default nor unset`);
 			}
 		}
-	});
-
-	it('says of the keys that a reload leaves alone that they are read at the start, and of no other', () => {
-		const said = Array.from(KEYS.keys()).flatMap((table) => {
-			const facts = tableOf(describeConfig(), table);
-			return Object.entries(facts.properties ?? {})
-				.filter(([, value]) => String((value as JsonSchema).read ?? facts.read).startsWith('at start'))
-				.map(([key]) => (table === '' ? key : `${table}.${key}`))
-				.filter((key) => !KEYS.has(key));
-		});
-		assert.deepEqual(said.sort(), bootKeys().sort());
 	});
 
 	it('has no member that an editor does not know', () => {
@@ -161,25 +149,6 @@ function loaderProblems(text: string): string[] {
 	}
 }
 
-/** The keys that a reload finds changed in vain, from a configuration of which everything else would be taken over. */
-function bootKeys(): string[] {
-	const config = parseConfig(MINIMAL, 'c');
-	const other = (value: object) => Object.fromEntries(Object.keys(value).map((key) => [key, Symbol()]));
-	const jwt = { ...other(config.jwt!), rateClaim: { name: 'other', maxRps: 1 }, reload: false };
-	const changed = {
-		...config,
-		...other(config),
-		jwt,
-		limits: other(config.limits),
-		log: other(config.log),
-		metrics: { buckets: [9], gateBuckets: [9] },
-		listener: { proxyProtocolFrom: ['192.0.2.7'], proxyProtocolTimeoutMs: 1 },
-		trace: other(parseConfig(`${MINIMAL}\n[trace]\nendpoint = "http://c/"`, 'c').trace!),
-		limiter: { ...other(parseConfig(`${MINIMAL}\n[limiter]\nstore = "redis://s"`, 'c').limiter!), store: [] },
-	};
-	return changedBootSettings(config, changed as unknown as typeof config);
-}
-
 const seconds = fc.constantFrom<unknown>(0, 0.5, 1, 30, 2_147_483, 2_147_484, -1, 'x');
 const count = fc.constantFrom<unknown>(0, 1, 2, 16, 17, 100, 1000, 1001, 1.5, -1, true);
 const flag = fc.constantFrom<unknown>(true, true, false, 'yes');
@@ -266,6 +235,9 @@ const route = both(
 		client_cert: fc.constantFrom('none', 'leaf', 'chain', 'x'),
 		xfcc: fc.constantFrom<unknown>([], ['uri'], ['hash'], 'uri'),
 		cooldown_secs: count,
+		max_body_bytes: count,
+		body_timeout_secs: seconds,
+		upstream_timeout_secs: seconds,
 		failures: count,
 		health: flag,
 		health_path: fc.constantFrom<unknown>('/h', 'h', '/h#', 5),

@@ -21,6 +21,7 @@ const OF_TODAY = {
 	access: undefined,
 	certificateHeaders: undefined,
 	forwarding: undefined,
+	requestLimits: undefined,
 	rate: undefined,
 };
 const HEALTH_OF_TODAY = { path: '/health', timeoutMs: 2000, unhealthyAfter: 1, healthyAfter: 1 };
@@ -39,7 +40,9 @@ function groupOfToday(authority: string, host: string, port: number) {
 
 describe('a configuration that is right', () => {
 	it('needs only the TLS files and the token key', () => {
-		assert.deepEqual(parse(MINIMAL), {
+		const { atStart, ...config } = parse(MINIMAL);
+		assert.equal(atStart.tenant_rps, '1000');
+		assert.deepEqual(config, {
 			path: 'config.toml',
 			lines: {
 				tls: 2,
@@ -100,7 +103,11 @@ describe('a configuration that is right', () => {
 			metrics: { buckets: DEFAULT_BUCKETS, gateBuckets: DEFAULT_GATE_BUCKETS },
 			limiter: undefined,
 			trace: undefined,
-			status: { tenants: false, hosts: [] },
+			status: {
+				tenants: false,
+				hosts: [],
+				shareBounds: { share: { '401': 0.2, '429': 0.2, '5xx': 0.05, handshakes: 0.2 }, least: 20 },
+			},
 		});
 	});
 
@@ -170,12 +177,43 @@ describe('a configuration that is right', () => {
 		assert.deepEqual(routes, [
 			{
 				prefix: '/api',
+				caseInsensitive: false,
 				group: groupOfToday('api.internal:3000', 'api.internal', 3000),
 				cooldownMs: 9000,
 				...OF_TODAY,
 			},
-			{ prefix: '/', group: groupOfToday('[::1]:80', '::1', 80), cooldownMs: 1000, ...OF_TODAY },
+			{
+				prefix: '/',
+				caseInsensitive: false,
+				group: groupOfToday('[::1]:80', '::1', 80),
+				cooldownMs: 1000,
+				...OF_TODAY,
+			},
 		]);
+	});
+
+	it('takes the limits that a route sets itself, with or without units', () => {
+		const limitsOf = (keys: string) =>
+			parse(`${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "http://a"\n${keys}`).routes[0]!.requestLimits;
+		assert.deepEqual(limitsOf('max_body_bytes = "1MiB"\nbody_timeout_secs = "5m"\nupstream_timeout_secs = 0.5'), {
+			...{ maxBodyBytes: 1024 * 1024, bodyTimeoutMs: 300_000, upstreamTimeoutMs: 500 },
+		});
+		assert.deepEqual(limitsOf('upstream_timeout_secs = "1h"'), {
+			...{ maxBodyBytes: undefined, bodyTimeoutMs: undefined, upstreamTimeoutMs: 3_600_000 },
+		});
+		for (const wrong of [
+			'max_body_bytes = 0',
+			'max_body_bytes = "5m"',
+			'body_timeout_secs = 0',
+			'upstream_timeout_secs = -1',
+		]) {
+			const key = wrong.split(' ')[0];
+			assert.throws(
+				() => limitsOf(wrong),
+				new RegExp(`config\\.toml:[0-9]+: routes\\[0\\]\\.${key}: must be .*leave it out for limits\\.`),
+				wrong,
+			);
+		}
 	});
 
 	it('may ask for TLS 1.3, or say what holds anyway', () => {
@@ -428,15 +466,18 @@ describe('a configuration that is wrong', () => {
 	});
 
 	it('says what [status] may say', () => {
-		assert.deepEqual(parse(`${MINIMAL}[status]\ntenants = true\nhosts = ["edge-1.example.com"]`).status, {
+		const shares = 'problem_401_share = 0\nproblem_5xx_share = 1\nproblem_least = 1\n';
+		assert.deepEqual(parse(`${MINIMAL}[status]\ntenants = true\nhosts = ["edge-1.example.com"]\n${shares}`).status, {
 			tenants: true,
 			hosts: ['edge-1.example.com'],
+			shareBounds: { share: { '401': 0, '429': 0.2, '5xx': 1, handshakes: 0.2 }, least: 1 },
 		});
 		assert.equal(
-			messageOf(`${MINIMAL}[status]\ntenants = "yes"\nhosts = ["http://edge"]`),
+			messageOf(`${MINIMAL}[status]\nproblem_5xx_share = 33\ntenants = "yes"\nhosts = ["http://edge"]`),
 			[
-				'config.toml:9: status.tenants: must be true or false (got the string "yes"); leave it out for false',
-				'config.toml:10: status.hosts[0]: must be a host name without port (got "http://edge"); write for example "edge-1.example.com"',
+				'config.toml:9: status.problem_5xx_share: must be a number from 0 to 1 (got 33); leave it out for 0.05',
+				'config.toml:10: status.tenants: must be true or false (got the string "yes"); leave it out for false',
+				'config.toml:11: status.hosts[0]: must be a host name without port (got "http://edge"); write for example "edge-1.example.com"',
 			].join('\n'),
 		);
 	});
@@ -462,7 +503,7 @@ cert_path = ""`).split('\n'),
 			[
 				'config.toml:1: health_interval_secs: must be a number of seconds above 0 (got 0); leave it out for 5',
 				'config.toml:2: tenant_rsp: unknown key; did you mean tenant_rps?',
-				'config.toml:3: default_cooldown_secs: must be a whole number of seconds, at least 1 (got the string "5"); set it to 1 or more, or leave it out for 30',
+				'config.toml:3: default_cooldown_secs: must be a whole number of seconds, at least 1 (got the string "5"); set it to 1 or more, or leave it out for 30; a duration is a number of seconds, or a text such as "500ms", "30s", "5m", "1h" or "7d"',
 				'config.toml:6: routes[0].upstream: must be http://host[:port] or https://host[:port] and nothing more (got "ftp://a:1"): upstreams are spoken to in HTTP/1.1, plain or over TLS; write "http://a:1" [route "/api"]',
 				'config.toml:8: routes[1].prefix: "/api" is already the prefix of routes[0] on line 5; remove one of the two',
 				'config.toml:10: routes[1].cooldown_secs: must be a whole number of seconds, at least 1 (got 0); set it to 1 or more, or leave it out for default_cooldown_secs [route "/api"]',
@@ -525,14 +566,16 @@ cert_path = ""`).split('\n'),
 		assert.match(messageOf(`${MINIMAL}[[route]]\nprefix = "/"`), /:8: route: unknown key; did you mean routes\?/);
 	});
 
-	it('is told that nothing is fetched where a path was wanted', () => {
+	it('names jwks_url, or says that nothing is fetched, where a path was wanted and a URL is there', () => {
+		const url = 'https://issuer.example/.well-known/jwks.json';
 		assert.match(
-			messageOf(MINIMAL.replace('jwt.pem', 'https://issuer.example/.well-known/jwks.json')),
-			/:7: jwt\.jwks_path: must be the path of a file, not a URL \(got "https:.*\); nothing is fetched over the network: save the RSA public key .*, PEM and name the file$/,
+			messageOf(MINIMAL.replace('jwt.pem', url)),
+			/:7: jwt\.jwks_path: must be the path of a file, not a URL \(got "https:.*\); for keys over the network write \[\[issuers\]\] with jwks_url in place of \[jwt\]$/,
 		);
+		assert.match(messageOf(`${MINIMAL}[[issuers]]\njwks_path = "${url}"`), /write jwks_url in its place/);
 		assert.match(
 			messageOf(MINIMAL.replace('ca.pem', 'file:///ca.pem')),
-			/:5: tls\.client_ca_path: must be the path of a file/,
+			/:5: tls\.client_ca_path: must be the path of a file, not a URL .* nothing is fetched over the network: save .* name the file$/,
 		);
 		assert.equal(parse(MINIMAL.replace('ca.pem', './c:/ca.pem')).tls.clientCaPath, './c:/ca.pem');
 	});
@@ -722,13 +765,32 @@ health = false
 		assert.doesNotMatch(message, /s3cr3t/);
 	});
 
+	it('refuses with its line a table, list, date or odd number as the value of any key', () => {
+		const values = ['{ average = 100 }', '{}', '[]', '[[1]]', '[{ a = 1 }]', '1979-05-27', 'nan', '-inf', '-0', '""'];
+		const headers = new Map([...KEYS.keys()].map((table) => [table, `[${table}]`]));
+		for (const list of ['issuers', 'tenants', 'upstreams', 'routes']) headers.set(list, `[[${list}]]`);
+		headers.set('', '').set('upstreams.tls', '[[upstreams]]\n[upstreams.tls]');
+		for (const [table, keys] of KEYS) {
+			for (const key of keys) {
+				for (const value of values) {
+					const text = `${headers.get(table)}\n${key} = ${value}`;
+					// The file lacks what it needs, so there always is a problem; anything but a ConfigError is a fault.
+					for (const { line, message } of errorOf(text).problems) {
+						assert.ok(line !== undefined || message.startsWith('is missing'), `${text}: ${message}`);
+					}
+				}
+			}
+		}
+	});
+
 	it('yields one line for each problem, whatever the text', () => {
 		const key = fc.oneof(fc.constantFrom(...[...KEYS.values()].flat(), '__proto__'), fc.string({ unit: 'grapheme' }));
 		const scalar = fc.oneof(fc.string({ unit: 'grapheme' }), fc.integer(), fc.double(), fc.boolean());
+		const inline = fc.constantFrom('{}', '{ average = 100 }', '[{ rps = 1 }]', '[[1], [2]]', '1979-05-27', 'nan');
 		const value = fc.oneof(scalar, fc.array(scalar, { maxLength: 2 }));
 		const lines = fc
-			.dictionary(key, value, { maxKeys: 4 })
-			.map((table) => Object.entries(table).map(([name, content]) => `${quote(name)} = ${quote(content)}`));
+			.dictionary(key, fc.oneof(value.map(quote), inline), { maxKeys: 4 })
+			.map((table) => Object.entries(table).map(([name, content]) => `${quote(name)} = ${content}`));
 		const header = fc.constantFrom('[tls]', '[jwt]', '[[routes]]', '[limits]', '[routes.x]', '[unknown]');
 		const tables = fc.array(fc.tuple(header, lines).map((table) => table.flat()));
 		const well = fc.tuple(lines, tables).map((document) => document.flat(2).join('\n'));

@@ -39,6 +39,20 @@ describe('a route that cuts its prefix', () => {
 		]);
 	});
 
+	it('is kept from a path in every letter case only by a route that ignores it as well', () => {
+		const kept = 'scopes = ["admin"]';
+		const ignores = 'case_insensitive = true';
+		assert.equal(
+			messages(['/api', STRIP], ['/admin', `${kept}\n${ignores}`], ['/api/admin', kept, 'http://b:1']).length,
+			1,
+		);
+		assert.deepEqual(messages(['/api', STRIP], ['/admin', kept], ['/api/admin', kept, 'http://b:1']), []);
+		assert.deepEqual(
+			messages(['/api', STRIP], ['/admin', `${kept}\n${ignores}`], ['/api/admin', `${kept}\n${ignores}`, 'http://b:1']),
+			[],
+		);
+	});
+
 	it('shares an upstream with whoever leads to one of its addresses, by name or by URL', () => {
 		const group = (name: string, ...addresses: string[]) =>
 			`[[upstreams]]\nname = "${name}"\naddresses = ${JSON.stringify(addresses)}\n`;

@@ -38,11 +38,34 @@ describe('the warnings about a configuration', () => {
 		assert.match(warningsOf(limits(99)).join(), /^config\.toml:15: limits\.max_buffered_bytes: is less/);
 	});
 
+	it('tell of keys that one failed fetch would cost', () => {
+		const issuers = (times: string) =>
+			QUIET.replace(/\[jwt\][\s\S]*?(?=\[\[routes)/, '').concat(
+				`[[issuers]]\nissuer = "https://i.test"\naudience = "a"\njwks_url = "https://i.test/keys"\n${times}`,
+			);
+		assert.deepEqual(warningsOf(issuers('')), []);
+		assert.match(
+			warningsOf(issuers('refresh_secs = 2\nmax_stale_secs = 5')).join(),
+			/: issuers\[0\]\.max_stale_secs: is 5 with refresh_secs of 2: .*give at least 12/,
+		);
+	});
+
 	it('tell of a share that the largest body never fits into', () => {
 		const share = (bytes: number) =>
 			`${QUIET}[limits]\nmax_request_body_bytes = 100\nmax_buffered_bytes = 200\nmax_buffered_bytes_per_tenant = ${bytes}`;
 		assert.deepEqual(warningsOf(share(100)), []);
 		assert.match(warningsOf(share(99)).join(), /limits\.max_buffered_bytes_per_tenant: is less/);
+	});
+
+	it('tell of a prefix with a slash at its end where the path without it leads to weaker rules', () => {
+		const withRoute = (prefix: string, keys: string) =>
+			warningsOf(`${QUIET}[[routes]]\nprefix = "${prefix}"\nupstream = "http://a"\n${keys}`);
+		assert.deepEqual(withRoute('/admin/', 'scopes = ["admin"]'), [
+			'config.toml:14: routes[1].prefix: "/admin/" is not for "/admin", which leads to routes[0] and its weaker rules, ' +
+				'though many upstreams take the two for one path; write "/admin"',
+		]);
+		assert.deepEqual(withRoute('/admin', 'scopes = ["admin"]'), []);
+		assert.match(withRoute('/admin/', 'rps = 5').join(), /matches what is below it and not/);
 	});
 
 	it('tell of a prefix of which nothing can be cut, and of a host that looks like one of the words', () => {
@@ -51,8 +74,52 @@ describe('the warnings about a configuration', () => {
 			'config.toml:14: routes[0].host: is sent as the name that it is; did you mean "client"?',
 		]);
 		const fine = 'strip_prefix = true\nhost = "billing.internal"';
-		assert.deepEqual(warningsOf(`${QUIET.replace('prefix = "/"', 'prefix = "/a/"')}${fine}`), []);
+		assert.deepEqual(warningsOf(`${QUIET.replace('prefix = "/"', 'prefix = "/a"')}${fine}`), []);
 		assert.deepEqual(warningsOf(`${QUIET}host = "client"\nx_forwarded_host = true`), []);
+	});
+
+	it('tell of a prefix with a slash at its end, which does not match the path without it', () => {
+		assert.deepEqual(warningsOf(QUIET.replace('"/"', '"/a/"')), [
+			'config.toml:11: routes[0].prefix: "/a/" matches what is below it and not "/a" itself; write "/a" for both',
+		]);
+	});
+
+	it('tell of keys that another key makes idle', () => {
+		assert.match(
+			warningsOf(`${QUIET}health = false\nhealth_path = "/up"`).join(),
+			/^config\.toml:14: routes\[0\]\.health_path: is never asked for/,
+		);
+		assert.match(
+			warningsOf(`${QUIET}[listener]\nproxy_protocol_timeout_secs = 3`).join(),
+			/^config\.toml:14: listener\.proxy_protocol_timeout_secs: has no effect/,
+		);
+	});
+
+	it('tell of an upstream timeout of more than an hour, and of a collector without a path', () => {
+		assert.deepEqual(warningsOf(`${QUIET}[limits]\nupstream_timeout_secs = "1h"`), []);
+		assert.match(
+			warningsOf(`${QUIET}[limits]\nupstream_timeout_secs = 3601`).join(),
+			/:14: limits\.upstream_timeout_secs:/,
+		);
+		assert.deepEqual(warningsOf(`${QUIET}[trace]\nendpoint = "http://c:4318/v1/traces"`), []);
+		assert.match(warningsOf(`${QUIET}[trace]\nendpoint = "http://c:4318"`).join(), /:14: trace\.endpoint: has no path/);
+	});
+
+	it('tell of limits of a route that are too long, or that no body fits into', () => {
+		const route = (keys: string) => warningsOf(`${QUIET}${keys}`);
+		assert.deepEqual(route('upstream_timeout_secs = "1h"\nmax_body_bytes = "512MiB"'), []);
+		assert.match(
+			route('upstream_timeout_secs = "2h"').join(),
+			/:13: routes\[0\]\.upstream_timeout_secs: is more than an hour/,
+		);
+		assert.match(
+			route('max_body_bytes = "513MiB"').join(),
+			/:13: routes\[0\]\.max_body_bytes: is more than limits\.max_buffered_bytes_per_tenant \(536870912\): in collected mode/,
+		);
+		assert.match(
+			route('max_body_bytes = 200\n[limits]\nmax_request_body_bytes = 50\nmax_buffered_bytes = 100').join(),
+			/routes\[0\]\.max_body_bytes: is more than limits\.max_buffered_bytes \(100\)/,
+		);
 	});
 
 	it('tell of prefixes that were meant as patterns, and of the prefix to write', () => {

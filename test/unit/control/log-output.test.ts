@@ -72,7 +72,7 @@ test('a reader that does not keep up costs lines, and is told how many', () => {
 		lines.map(({ level, message, lines }) => [level, message, lines]),
 		[
 			['info', 'before', undefined],
-			['warn', 'log lines are missing here: whoever reads the log did not keep up', 2],
+			['warn', 'log lines are missing here: its reader did not keep up, or it could not be written', 2],
 			['info', 'after', undefined],
 			['info', 'later', undefined],
 		],
@@ -104,7 +104,11 @@ test('lines that were dropped before they came here are told of in front of the 
 		.map((line) => JSON.parse(line));
 	assert.deepEqual(
 		lines.map(({ a, message, lines }) => a ?? [message, lines]),
-		[['log lines are missing here: whoever reads the log did not keep up', 4], 1, ['after', undefined]],
+		[
+			['log lines are missing here: its reader did not keep up, or it could not be written', 4],
+			1,
+			['after', undefined],
+		],
 	);
 });
 

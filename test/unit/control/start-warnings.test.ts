@@ -1,11 +1,20 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { connectionWarnings, nodeWarnings, sharesPorts } from '../../../src/control/start-warnings.ts';
+import {
+	connectionWarnings,
+	metricsWarnings,
+	nodeWarnings,
+	runsInContainer,
+	sharesPorts,
+} from '../../../src/control/start-warnings.ts';
 
 for (const version of ['24.0.0', '26.9.9', '26.10.0', '26.12.1', '26.13.0']) {
 	test(`Node ${version} is told of its faults`, () => {
 		const [warning, ...others] = nodeWarnings(version);
-		assert.match(warning!, new RegExp(`^Node ${version} has known faults .* use 26\\.13\\.1 or later$`));
+		assert.match(
+			warning!,
+			new RegExp(`^Node ${version} has known faults .* use 26\\.13\\.1 or later: the container image has it`),
+		);
 		assert.deepEqual(others, []);
 	});
 }
@@ -27,4 +36,29 @@ test('more connections than there are descriptors for are worth a warning, fewer
 test('only Linux shares a port among listeners the way the workers need it', () => {
 	assert.equal(sharesPorts('linux'), true);
 	assert.equal(sharesPorts('darwin'), false);
+});
+
+test('warns of a metrics listener on 0.0.0.0 or :: outside a container, and of no other', () => {
+	for (const host of ['0.0.0.0', '::', '[::]']) {
+		assert.match(metricsWarnings(host, false).join(), /no authentication .* all addresses .*--metrics-bind/);
+		assert.deepEqual(metricsWarnings(host, true), []);
+	}
+	for (const host of ['127.0.0.1', '::1', '10.0.0.1', 'localhost']) assert.deepEqual(metricsWarnings(host, false), []);
+});
+
+test('a container is known by the files of Docker and Podman, or the variables of Kubernetes and systemd-nspawn', () => {
+	assert.equal(
+		runsInContainer({}, () => false),
+		false,
+	);
+	for (const file of ['/.dockerenv', '/run/.containerenv'])
+		assert.equal(
+			runsInContainer({}, (path) => path === file),
+			true,
+		);
+	for (const env of [{ KUBERNETES_SERVICE_HOST: '10.0.0.1' }, { container: 'podman' }])
+		assert.equal(
+			runsInContainer(env, () => false),
+			true,
+		);
 });

@@ -202,22 +202,31 @@ describe('what a worker gets to know', () => {
 			forwardedPort: 443,
 			forwarded: false,
 		} as const;
-		const guarded = { ...route('/b', 'y:2'), access, certificateHeaders, forwarding };
+		const requestLimits = { maxBodyBytes: 5, upstreamTimeoutMs: 500 };
+		const guarded = { ...route('/b', 'y:2'), access, certificateHeaders, forwarding, requestLimits };
 		upstreams.apply(upstreams.plan([route('/a', 'x:1', 1_000), guarded, route('/c', 'x:1')]));
 		const [first, second] = [0, 1].map((worker) => upstreams.seed(upstreams.current, worker));
-		const open = { rate: undefined, access: undefined, certificateHeaders: undefined, forwarding: undefined };
+		const open = {
+			caseInsensitive: undefined,
+			rate: undefined,
+			access: undefined,
+			certificateHeaders: undefined,
+			forwarding: undefined,
+			requestLimits: undefined,
+		};
 		const seen = first!.routes.map(({ stats: _, ...seed }) => seed);
 		assert.deepEqual(seen, [
 			{ prefix: '/a', cooldownMs: 1_000, opening: { failures: 1, tenants: 1 }, group: 0, ...open },
 			{
+				...open,
 				prefix: '/b',
 				cooldownMs: 30_000,
 				opening: { failures: 1, tenants: 1 },
 				group: 1,
-				rate: undefined,
 				access,
 				certificateHeaders,
 				forwarding,
+				requestLimits,
 			},
 			{ prefix: '/c', cooldownMs: 30_000, opening: { failures: 1, tenants: 1 }, group: 0, ...open },
 		]);
@@ -346,6 +355,24 @@ describe('the last transition of an upstream', () => {
 			at: 20,
 			wallSeconds: 2,
 		});
+	});
+});
+
+describe('a breaker that is made anew', () => {
+	test('is open since then, and not since what another one before it did last; its counters go on', async () => {
+		const time = new FakeTime();
+		const upstreams = new Upstreams(WORKERS, time, new RecordedLog().logger);
+		upstreams.apply(upstreams.plan([route('/a', 'x:1')]));
+		const before = find(upstreams, 'x:1');
+		await time.advance(10_000);
+		before.breaker.health(true, time.now(), 'the probe passed');
+		assert.equal(lastTransition(before)!.to, 'closed');
+		await time.advance(10_000);
+		upstreams.apply(upstreams.plan([route('/other', 'x:1')]));
+		const after = find(upstreams, 'x:1');
+		assert.equal(after.counters, before.counters);
+		assert.equal(lastTransition(after), undefined);
+		assert.equal(beginning(after).wallSeconds, time.wallSeconds());
 	});
 });
 

@@ -4,7 +4,7 @@ import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import { before, beforeEach, describe, test } from 'node:test';
 import { ClientConnection } from '../../../src/data/client-connection.ts';
-import { ConnectionEnds, type LiveConnection, withJitter } from '../../../src/data/connection-ends.ts';
+import { type Admitted, ConnectionEnds, type LiveConnection, withJitter } from '../../../src/data/connection-ends.ts';
 import { Deadlines } from '../../../src/data/deadlines.ts';
 import { createDeadlines } from '../../../src/data/plane.ts';
 import { CONNECTION_ENDS, WorkerStats } from '../../../src/shared/stats.ts';
@@ -40,6 +40,7 @@ class FakeConnection implements LiveConnection {
 	readonly socket = this.fake as unknown as Socket;
 	readonly client = new ClientConnection(this.fake, '192.0.2.1', 'h2');
 	endsAt = Number.POSITIVE_INFINITY;
+	admitted: Admitted | undefined;
 	drains = 0;
 	drain(): void {
 		this.drains++;
@@ -92,7 +93,7 @@ function pass(ms: number): void {
 function connected(seconds = Number.POSITIVE_INFINITY): FakeConnection {
 	const connection = new FakeConnection();
 	live.push(connection);
-	ends.expect(connection, START + seconds);
+	ends.expect(connection, certificate, { bundle: { authorities: [] }, seconds: START, oldAt: START + seconds });
 	return connection;
 }
 
@@ -177,6 +178,20 @@ describe('a connection with an end', () => {
 		connection.fake.destroy();
 		pass(20_000);
 		assert.deepEqual([connection.drains, counted(), looks], [0, {}, 1]);
+	});
+
+	test('ends no more at its expiry when a reload has put that off, and does again when another one has not', () => {
+		expiry = START + 10;
+		const connection = connected();
+		expiry = Number.POSITIVE_INFINITY;
+		pass(20_000);
+		assert.deepEqual([connection.drains, counted()], [0, {}], 'also where no sweep has come by yet');
+		expiry = START + 30;
+		ends.sweep(() => undefined);
+		pass(9000);
+		assert.equal(connection.drains, 0);
+		pass(2000);
+		assert.deepEqual([connection.drains, counted()], [1, { expired: 1 }]);
 	});
 
 	test('has its end a tenth earlier or later', () => {

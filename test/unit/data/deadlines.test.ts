@@ -53,6 +53,25 @@ describe('a deadline', () => {
 		assert.deepEqual(fired, []);
 	});
 
+	it('that throws holds up no other one: who had it is told, or else the report', () => {
+		const errors: unknown[] = [];
+		const wheel = new Deadlines({ now: () => 0, wallSeconds: () => 0 }, (error) => errors.push(error));
+		const queue = wheel.queue(100);
+		const fired: string[] = [];
+		const told: unknown[] = [];
+		const injected = new Error('injected');
+		const fails = () => {
+			throw injected;
+		};
+		queue.add(
+			Object.assign(new Recorded('told', fired, fails), { onFault: (error: unknown) => void told.push(error) }),
+		);
+		queue.add(new Recorded('reported', fired, fails));
+		queue.add(new Recorded('behind', fired));
+		wheel.tick(1000);
+		assert.deepEqual([fired, told, errors], [['told', 'reported', 'behind'], [injected], [injected]]);
+	});
+
 	it('falls due in the order in which deadlines were set', () => {
 		const wheel = wheelAt(0);
 		const queue = wheel.queue(100);

@@ -3,6 +3,7 @@ import { type Duplex, duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
 import { Http2Front } from '../../../src/data/http2/front.ts';
+import { type CertificateShare, ConnectionShare } from '../../../src/data/read-share.ts';
 import {
 	dataFrame,
 	ERROR_CODE,
@@ -27,6 +28,12 @@ const REQUEST = [
 	[':authority', 'localhost'],
 ] as const;
 
+/** Whatever the connection does, it is read at once. */
+const UNBOUNDED = new ConnectionShare({
+	take: (wanted: number) => wanted,
+	giveBack() {},
+} as unknown as CertificateShare);
+
 /** The client's end of a connection, without any TLS. */
 class Client {
 	readonly frames: Frame[] = [];
@@ -37,7 +44,7 @@ class Client {
 	answersPings = true;
 
 	/** @param early what has arrived before the handshake's end is noticed, behind preface and SETTINGS. */
-	constructor(plane: FakePlane, early: readonly Buffer[] = []) {
+	constructor(plane: FakePlane, early: readonly Buffer[] = [], share = plane.share()) {
 		const [socket, served] = duplexPair();
 		this.socket = socket;
 		this.served = served;
@@ -54,7 +61,7 @@ class Client {
 		this.send(PREFACE, settingsFrame(), ...early);
 		// What a socket has read and nobody has taken.
 		served.read(0);
-		new Http2Front(plane).accept(served as TLSSocket, '192.0.2.1');
+		new Http2Front(plane).accept(served as TLSSocket, '192.0.2.1', share);
 	}
 
 	send(...frames: Buffer[]): void {
@@ -196,7 +203,7 @@ describe('an HTTP/2 connection', () => {
 		for (const isTaken of [true, false]) {
 			const plane = new FakePlane();
 			Object.assign(plane.limits, { h2MaxConcurrentStreams: 1000 });
-			const client = new Client(plane);
+			const client = new Client(plane, [], UNBOUNDED);
 			client.socket.pause();
 			// All in one turn, so that nothing is left to be written but what the socket has.
 			const ids = Array.from({ length: 500 }, (_, i) => 1 + 2 * i);

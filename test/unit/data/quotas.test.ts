@@ -32,7 +32,7 @@ class Rig {
 		socket.on('data', (bytes: Buffer) => {
 			received += bytes.toString('latin1');
 		});
-		new Http1Front(this.plane).accept(served as TLSSocket, '192.0.2.1');
+		new Http1Front(this.plane).accept(served as TLSSocket, '192.0.2.1', this.plane.share());
 		return { socket, served, received: () => received };
 	}
 }

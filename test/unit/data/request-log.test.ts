@@ -20,7 +20,11 @@ class Logged {
 		this.served = served;
 		client.on('error', () => {}).resume();
 		const tls = { getProtocol: () => 'TLSv1.3', getPeerX509Certificate: () => undefined };
-		new Http1Front(this.plane).accept(Object.assign(served, tls) as unknown as TLSSocket, '192.0.2.1');
+		new Http1Front(this.plane).accept(
+			Object.assign(served, tls) as unknown as TLSSocket,
+			'192.0.2.1',
+			this.plane.share(),
+		);
 	}
 
 	/** What became of each request, in the order in which they were over. */

@@ -35,7 +35,7 @@ function* cases(count: number, kinds: Readonly<Partial<Record<ResponseKind, numb
 const { 'at the limits': _, ...SHORT_KINDS } = RESPONSE_KINDS;
 
 describe('any response, right or damaged', () => {
-	it('is read as the decisions read the whole text, in however many pieces it comes', () => {
+	it('is read as the model reads the whole text, in however many pieces it comes', () => {
 		const verdicts = { complete: 0, not: 0 };
 		for (const { seed, random, input } of cases(3000)) {
 			const wanted = readWholeResponse(input);

@@ -1,7 +1,7 @@
 /** Numbers in deploy/ that have to fit each other, and stand in different files. */
 
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { existsSync, globSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { parseAllDocuments } from 'yaml';
@@ -10,7 +10,7 @@ import { parseConfig } from '../../../src/config/load.ts';
 import { groupKey } from '../../../src/config/upstream.ts';
 import { temporaryFolder } from '../../fixtures/pki.ts';
 import { MINIMAL } from '../config/minimal.ts';
-import { CONFIGS, config, inBase, text, yaml } from './files.ts';
+import { CONFIGS, config, inBase, ROOT, text, yaml } from './files.ts';
 
 /** Between the end of the drain and the process's, ms. */
 const MARGIN_MS = 3_000;
@@ -19,6 +19,9 @@ const MIB = 2 ** 20;
 const CONNECTION_BYTES = 78 * 1024;
 /** The process with two workers before its first connection, bytes. */
 const PROCESS_BYTES = 256 * MIB;
+
+/** What the news of a deleted pod may take to reach every node, ms; docs/deploy.md has the rule. */
+const PROPAGATION_MS = 15_000;
 
 const KUBERNETES = CONFIGS.filter((file) => file.startsWith('deploy/kubernetes/'));
 
@@ -56,15 +59,26 @@ describe('whoever stops the proxy waits longer than its delay and drain:', () =>
 	});
 });
 
+test('the metrics listener is bound privately: by the unit to loopback, by Compose and Kubernetes inside a container only', () => {
+	assert.match(text('deploy/systemd/edge.service'), /^ExecStart=.* --metrics-bind 127\.0\.0\.1:\d+$/m);
+	for (const page of globSync('{README.md,docs/*.md}', { cwd: ROOT })) {
+		// docs/command.md has the default, in a table.
+		for (const [bind] of text(page).matchAll(/(?<=--metrics-bind[= ])(?:0\.0\.0\.0|\[::\]):\d+/g))
+			assert.fail(`${page}: ${bind}`);
+	}
+});
+
 describe('on Kubernetes', () => {
 	const { template } = inBase('Deployment', 'edge').spec;
 	const [container] = template.spec.containers;
 
-	test('endpoints are told before the drain begins, and readiness is asked often enough to see it', () => {
-		for (const file of KUBERNETES) {
-			const { shutdownDelayMs } = config(file).limits;
-			assert.ok(shutdownDelayMs >= 2 * 1000 * container.readinessProbe.periodSeconds, file);
-		}
+	test('the drain begins when every node knows that the endpoint is gone, as docs/deploy.md has the rule', () => {
+		for (const file of KUBERNETES) assert.ok(config(file).limits.shutdownDelayMs >= PROPAGATION_MS, file);
+		const rule = /^\| `shutdown_delay_secs` \|.* at least (\d+) s.*\| (\d+) \|$/m.exec(text('docs/deploy.md'));
+		assert.deepEqual(
+			rule?.slice(1),
+			[PROPAGATION_MS, config(KUBERNETES[0]!).limits.shutdownDelayMs].map((ms) => `${ms / 1000}`),
+		);
 	});
 
 	test('the memory limit has room for bodies, connections and the process', () => {
@@ -169,8 +183,8 @@ describe('the store of the limits on Kubernetes', () => {
 		assert.match(text(`${folder}/users.acl`), new RegExp(`^user ${limiter.username} on `, 'm'));
 	});
 
-	test('gives the proxies no right but those of docs/limits.md, and others none', () => {
-		const [, rights] = /^ACL SETUSER edge (.+)$/m.exec(text('docs/limits.md')) ?? [];
+	test('gives the proxies no right but those of docs/shared-rate-limits.md, and others none', () => {
+		const [, rights] = /^ACL SETUSER edge (.+)$/m.exec(text('docs/shared-rate-limits.md')) ?? [];
 		assert.equal(text(`${folder}/users.acl`), `user default off\nuser edge ${rights}\n`);
 	});
 

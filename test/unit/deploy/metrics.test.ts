@@ -70,8 +70,20 @@ describe('the alerts', () => {
 		for (const { alert, labels, annotations } of alerts) {
 			assert.match(alert, /^MtlsEdge[A-Z]/);
 			assert.match(labels.severity ?? '', /^(?:warning|critical)$/, alert);
-			assert.deepEqual(Object.keys(annotations).sort(), ['description', 'summary'], alert);
+			assert.deepEqual(Object.keys(annotations).sort(), ['description', 'runbook_url', 'summary'], alert);
 		}
+	});
+
+	test('have a section each in docs/alerts.md, in the same order, which runbook_url names', () => {
+		const sections = Array.from(
+			text('docs/alerts.md').matchAll(/^### (\w+)\n\n- \*\*Means:\*\* .+\n- \*\*Check:\*\* .+\n- \*\*Do:\*\* .+$/gm),
+		);
+		assert.deepEqual(
+			sections.map(([, name]) => name),
+			alerts.map(({ alert }) => alert),
+		);
+		for (const { alert, annotations } of alerts)
+			assert.equal(annotations.runbook_url, `docs/alerts.md#${alert.toLowerCase()}`);
 	});
 
 	test('are tried each where it fires and where it does not', () => {

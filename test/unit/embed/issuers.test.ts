@@ -109,7 +109,11 @@ describe('a gate whose issuer publishes its keys', () => {
 	it('is ready with the first set, takes over the next one, and ends what an old key has vouched for', async () => {
 		const next = generateKeyPairSync('rsa', { modulusLength: 2048 });
 		let keys = [{ ...(await exportJWK(rsa.publicKey)), kid: 'one' }];
-		const server = createServer((_req, res) => res.setHeader('connection', 'close').end(JSON.stringify({ keys })));
+		const { promise: judged, resolve: answer } = Promise.withResolvers<void>();
+		const server = createServer(async (_req, res) => {
+			await judged;
+			res.setHeader('connection', 'close').end(JSON.stringify({ keys }));
+		});
 		await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
 		const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/jwks.json`;
 		const events: GateEvent[] = [];
@@ -126,6 +130,7 @@ describe('a gate whose issuer publishes its keys', () => {
 		try {
 			const old = await bearer({ iss: acme.issuer, key: rsa.privateKey, alg: 'RS256', kid: 'one' });
 			assert.equal(outcome(gate.check(old)), 'no keys of the issuer yet');
+			answer();
 			await gate.ready;
 			assert.equal(outcome(gate.check(old)), 'tenant');
 			const changed = new Promise<void>((resolve) => {

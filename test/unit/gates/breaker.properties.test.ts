@@ -134,7 +134,7 @@ interface InFlight {
 	readonly ticket: number;
 }
 
-/** Specification 3.1 and decisions "Circuit breaker": where it is, since when, and whose outcome decides. */
+/** A model of the breaker: where it is, since when, and whose outcome decides. */
 interface Table {
 	name: 'closed' | 'open' | 'half-open';
 	since: number;

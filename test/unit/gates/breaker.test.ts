@@ -250,7 +250,7 @@ describe('the circuit breaker', () => {
 	});
 });
 
-describe('the circuit breaker against the table of the specification', () => {
+describe('the circuit breaker against a table of all transitions', () => {
 	it('agrees over every sequence of eight events, from the start and from closed', () => {
 		let visited = 0;
 		for (const first of [[], ['healthy']] as const) {
@@ -358,7 +358,7 @@ interface Ticket {
 }
 
 /**
- * The table of specification 3.1 with the decisions "Circuit breaker", in other terms than the code's: waiting time
+ * The table of transitions, in other terms than the code's: waiting time
  * that is left instead of moments, and the identity of a ticket instead of a number.
  */
 class Reference {

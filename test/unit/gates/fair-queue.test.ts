@@ -66,13 +66,52 @@ describe('who waits for an upstream', () => {
 
 	test('makes room for a tenant that has less waiting: the last of the one that has most', () => {
 		const queue = new FairQueue<string, string>();
-		assert.equal(queue.lastOfMost('a'), undefined);
+		assert.deepEqual([queue.most, queue.lastOfMost(0)], [0, undefined]);
 		for (const one of ['b1', 'a1', 'a2', 'b2', 'a3']) queue.add(one[0]!, one);
-		assert.deepEqual(queue.lastOfMost('c'), ['a', 'a3']);
-		assert.equal(queue.lastOfMost('a'), undefined);
-		assert.equal(queue.lastOfMost('b'), undefined, 'it would have as many as the other one');
-		queue.remove('b', 'b1');
-		assert.deepEqual(queue.lastOfMost('b'), ['a', 'a3']);
+		assert.deepEqual([queue.most, queue.sizeOf('b'), queue.sizeOf('c')], [3, 2, 0]);
+		assert.deepEqual(queue.lastOfMost(2), ['a', 'a3']);
+		assert.equal(queue.lastOfMost(3), undefined, 'a tenant that would have as many then');
+		queue.remove('a', 'a3');
+		assert.deepEqual([queue.most, queue.lastOfMost(0)?.[1].slice(1)], [2, '2']);
+	});
+
+	test('knows the last of the tenant with most waiting after any adding, serving and leaving', () => {
+		const operation = fc.oneof(
+			{ weight: 3, arbitrary: fc.record({ add: fc.constantFrom('a', 'b', 'c') }) },
+			{ weight: 1, arbitrary: fc.record({ leave: fc.nat(30) }) },
+			{ weight: 1, arbitrary: fc.record({ serve: fc.nat(3) }) },
+		);
+		fc.assert(
+			fc.property(fc.array(operation, { maxLength: 120 }), (operations) => {
+				const queue = new FairQueue<string, string>();
+				let model: string[] = [];
+				let count = 0;
+				for (const operation of operations) {
+					if ('add' in operation) {
+						const one = `${operation.add}${count++}`;
+						queue.add(operation.add, one);
+						model.push(one);
+					} else if ('leave' in operation) {
+						const one = model[operation.leave];
+						if (one !== undefined) queue.remove(one[0]!, one);
+						model = model.filter((other) => other !== one);
+					} else {
+						let left = operation.serve;
+						queue.serve((one) => {
+							if (left-- === 0) return 'over';
+							model = model.filter((other) => other !== one);
+							return 'taken';
+						});
+					}
+					const byTenant = Object.groupBy(model, (one) => one[0]!);
+					const most = Math.max(0, ...Object.values(byTenant).map((own) => own!.length));
+					assert.deepEqual([queue.size, queue.most], [model.length, most]);
+					const [tenant, last] = queue.lastOfMost(0) ?? [];
+					if (tenant !== undefined)
+						assert.deepEqual([byTenant[tenant]!.length, byTenant[tenant]!.at(-1)], [most, last]);
+				}
+			}),
+		);
 	});
 
 	test('waits for at most one request of each other tenant more than its own tenant has before it', () => {

@@ -134,6 +134,12 @@ const OURS = [
 	'client-cert',
 	'client-cert-chain',
 	'x-forwarded-client-cert',
+	// In place of the path.
+	'script-name',
+	'path-info',
+	'x-script-name',
+	'x-original-url',
+	'x-rewrite-url',
 ];
 const HOP_BY_HOP = [
 	'keep-alive',
@@ -859,7 +865,7 @@ const anyField: fc.Arbitrary<Field> = fc.oneof(
 	},
 );
 
-/** Specification 2.6 and decisions "HTTP", one rule a line. */
+/** The header contract, one rule a line. */
 function forwardedByTheContract(fields: readonly Field[]): Field[] {
 	const named = namedByConnection(fields);
 	const never = [...OURS, ...HOP_BY_HOP, 'connection', 'host', 'expect', 'content-length', 'transfer-encoding'];

@@ -66,7 +66,7 @@ const apply = (text: string, changes: readonly Edit[]) =>
 	}, text);
 
 describe('what jose accepts and we refuse', () => {
-	it('is refused for a reason that the decisions name', async () => {
+	it('is refused for a reason that the model names', async () => {
 		const reasons = new Map<string, number>();
 		let both = 0;
 		await fc.assert(

@@ -534,7 +534,7 @@ describe('what we accept, jose accepts', () => {
 		accepts(bytes.toString('latin1'));
 	});
 
-	it('holds for claims of any shape, and we accept exactly those that the decisions name', async () => {
+	it('holds for claims of any shape, and we accept exactly those that the model accepts', async () => {
 		const date = fc.oneof(
 			fc.integer({ min: NOW - 63, max: NOW + 63 }),
 			fc.constantFrom(null, undefined, '1', -1, 0, 1e15, [NOW], true, {}),
@@ -609,7 +609,7 @@ describe('what we accept, jose accepts', () => {
 	});
 });
 
-/** The decisions "JWT" on claims, read straight down. */
+/** A model of the rules on claims, read straight down. */
 function byTheDecisions(claims: Record<string, unknown>, { issuer, audience }: TokenPolicy): boolean {
 	const { exp, nbf, iss, aud, sub } = claims;
 	if (typeof exp !== 'number' || exp + 60 <= NOW) return false;
@@ -634,7 +634,7 @@ const oracleKey = await webcrypto.subtle.importKey(
 	['verify'],
 );
 
-/** The payload if jose accepts the token. jose wants a number in `iat`, the specification does not: no test sets it. */
+/** The payload if jose accepts the token. jose wants a number in `iat`, we do not: no test sets it. */
 async function jose(token: string, { issuer, audience }: TokenPolicy): Promise<JWTPayload | undefined> {
 	try {
 		const { payload } = await jwtVerify(token, oracleKey, {

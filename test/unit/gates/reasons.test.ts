@@ -162,7 +162,8 @@ describe('why a path is refused', () => {
 		['malformed percent-encoding', '/%', '/a%g0', '/%u002e'],
 		['encoded NUL', '/a%00'],
 		['double-encoded', '/%252e', '/%25%32%65', '/%255c'],
-		['dot segment', '/..', '/a/./b', '/%2e%2e/a', '/a%2f..', '/..;x/a'],
+		['dot segment', '/..', '/a/./b', '/%2e%2e/a', '/a%2f..', '/..;x/a', '/%c0%ae%c0%ae/'],
+		['too many readings', `/%${'25'.repeat(70)}`],
 	] as const) {
 		for (const target of targets) {
 			it(`${reason}: ${target}`, () => assertRefusal(cleanTarget(target), BAD_PATH, target, reason));

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as table from '../../../src/gates/rejection.ts';
 
-/** Decisions "Bodies of the proxy's own answers", word for word, and the headers of specification 4.1. */
+/** Bodies and headers of the proxy's own responses, word for word. */
 const CONTRACT: Record<string, { status: number; body: string; headers?: string[] }> = {
 	TOKEN_MISSING: { status: 401, body: 'unauthorized', headers: ['www-authenticate', 'Bearer'] },
 	TOKEN_INVALID: { status: 401, body: 'unauthorized', headers: ['www-authenticate', 'Bearer'] },

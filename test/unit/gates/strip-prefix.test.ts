@@ -2,10 +2,11 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { type CleanTarget, cleanTarget } from '../../../src/gates/path.ts';
+import { fitOf } from '../../../src/gates/prefix-table.ts';
 import { BAD_PATH, Rejection } from '../../../src/gates/rejection.ts';
-import { fitOf } from '../../../src/gates/routes.ts';
 import { stripPrefix } from '../../../src/gates/strip-prefix.ts';
 import { assertRefusal } from '../../fixtures/refusal.ts';
+import { KNOWN_READERS } from '../../models/path-readings.ts';
 
 const strip = (target: string, prefix: string) => {
 	assert.equal(cleanTarget(target), target);
@@ -50,6 +51,10 @@ describe('a target without the prefix of its route', () => {
 			'/;/evil.test',
 			'/;v=1',
 			'/%3b/x',
+			'/%ff/x',
+			'/%0a/evil.test',
+			'/%c0%afevil.test',
+			'/;%2fevil.test',
 		]) {
 			for (const prefix of ['/api', '/api/']) {
 				assertRefusal(strip(`/api${rest}?q`, prefix), BAD_PATH, rest, 'empty segment behind the prefix');
@@ -70,6 +75,8 @@ describe('a target without the prefix of its route', () => {
 			'%5C',
 			'%3B',
 			'%2e',
+			'%ff',
+			'%c0%af',
 			'.',
 			'%41',
 			'?',
@@ -93,6 +100,8 @@ describe('a target without the prefix of its route', () => {
 				const cut = prefix.replace(/\/$/, '');
 				assert.ok(cut + left === target || cut + left.slice(1) === target, `${target} became ${left}`);
 				if (cut === '') return;
+				for (const reader of Object.values(KNOWN_READERS))
+					assert.ok(!reader(left.split('?')[0]!).startsWith('//'), left);
 				// A reader that decodes separators and cuts parameters off sees one slash, and no dot segment.
 				const [read = ''] = left.split('?');
 				const segments = read.split(/\/|%2f|%5c/i).map((segment) => segment.replace(/(?:;|%3b).*/i, ''));

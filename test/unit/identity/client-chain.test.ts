@@ -2,18 +2,22 @@ import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { before, describe, test } from 'node:test';
 import type { Authority } from '../../../src/cli/demo/pki.ts';
-import { authorityId, type ChainFault, ClientAuthorities, type CrlSeed } from '../../../src/identity/client-chain.ts';
+import { authorityId, factsOf } from '../../../src/identity/certificate-facts.ts';
+import { type ChainFault, ChainRevocation, type CrlSeed } from '../../../src/identity/client-chain.ts';
 import {
-	canonicalName,
 	canonicalSerial,
+	issuerKey,
 	NOTHING_REVOKED,
 	type RevocationList,
 	RevokedCertificates,
 } from '../../../src/identity/revocations.ts';
+import { serialMemory } from '../../fixtures/crl.ts';
 import { type ClientCert, type TestPki, testPki } from '../../fixtures/pki.ts';
 import { presentedChain } from '../../fixtures/presented-chain.ts';
+import { certify, newKeys, presenting } from '../../fixtures/second-certificates.ts';
 
 const NOW = 1_800_000_000;
+const TEST_CA = issuerKey('CN=Test CA')!;
 
 let pki: TestPki;
 let root: X509Certificate;
@@ -35,7 +39,7 @@ before(async () => {
 const certificateOf = ({ certPem }: { readonly certPem: string }) => new X509Certificate(certPem);
 
 function crlOf(issuer: X509Certificate, revoked: readonly X509Certificate[], more: Partial<CrlSeed> = {}): CrlSeed {
-	const serials = revoked.map(({ serialNumber }) => canonicalSerial(serialNumber));
+	const serials = serialMemory(revoked.map((certificate) => factsOf(certificate).serial));
 	return { authority: authorityId(issuer), issuer: 'CN=x', nextUpdate: NOW + 60, covers: 'all', serials, ...more };
 }
 
@@ -76,7 +80,8 @@ function judge(
 	{ bundle = [root], crls = [], required = false, list }: Rules,
 ): ChainFault | 'good' {
 	const revoked = new RevokedCertificates({ ...NOTHING_REVOKED, ...list });
-	return new ClientAuthorities(bundle, crls, required, revoked).judge(certificate, NOW) ?? 'good';
+	const admission = { bundle: { authorities: bundle }, seconds: Date.now() / 1000 };
+	return new ChainRevocation(crls, required, revoked).judge(certificate, admission, NOW) ?? 'good';
 }
 
 describe("a client's chain", () => {
@@ -125,6 +130,49 @@ describe("a client's chain", () => {
 		assert.equal(judge(stray, { bundle: [certificateOf(pki.otherCa)] }), 'unknown CA');
 	});
 
+	test('is found behind any number of certificates that do not belong to it', async () => {
+		const strays = await Promise.all(Array.from({ length: 12 }, (_, i) => pki.issueAuthority(`Stray ${i}`)));
+		const [first, ...others] = below.certPem.split(/(?<=END CERTIFICATE-----\n)/);
+		const whole = presenting([first!, ...strays.map(({ certPem }) => certPem), ...others.filter(Boolean)]);
+		assert.equal(judge(whole, {}), 'good');
+		assert.equal(judge(whole, { crls: [crlOf(root, [certificateOf(upper)])] }), 'revoked');
+	});
+
+	test('is refused where the client has presented a maze of certificates', async () => {
+		const keys = await newKeys();
+		const many = await Promise.all(Array.from({ length: 40 }, () => certify(pki.ca, 'Many', keys)));
+		const [end] = (await pki.issueClient({}, many[0])).certPem.split(/(?<=END CERTIFICATE-----\n)/);
+		assert.equal(judge(presenting([end!, ...many.map(({ certPem }) => certPem)]), {}), 'bad certificate');
+		assert.equal(judge(presenting([end!, ...many.slice(0, 9).map(({ certPem }) => certPem)]), {}), 'good');
+	});
+
+	test('is revoked by the serial number that DER has, negative or not, and by no other', async () => {
+		const keys = await newKeys();
+		const twentyOctets = `9C${'5A'.repeat(19)}`;
+		const spellings: Record<string, readonly string[]> = {
+			FF: ['FF', '-01', '-1'],
+			'00FF': ['FF', '00FF', '00:ff'],
+			[twentyOctets]: [twentyOctets, `-63${'A5'.repeat(18)}A6`],
+			'01': ['01', '1', '0001'],
+		};
+		const certificates = await Promise.all(
+			Object.keys(spellings).map((serial) => certify(pki.ca, 'x', keys, { serial, usage: 'client' })),
+		);
+		for (const [i, serials] of Object.values(spellings).entries()) {
+			const one = certificateOf(certificates[i]!);
+			for (const other of certificates.map(certificateOf)) {
+				const expected = other.raw.equals(one.raw) ? 'revoked' : 'good';
+				assert.equal(judge(other, { crls: [crlOf(root, [one])] }), expected, serials.join());
+			}
+			for (const serial of serials) {
+				const list = { serials: [{ issuer: TEST_CA, serial: canonicalSerial(serial) }] };
+				assert.equal(judge(one, { list }), 'revoked', serial);
+			}
+		}
+		const list = { serials: [{ issuer: TEST_CA, serial: canonicalSerial('00FF') }] };
+		assert.equal(judge(certificateOf(certificates[0]!), { list }), 'good', 'minus one is not 255');
+	});
+
 	test('may be a CA of the bundle itself', () => {
 		const bundle = [root, certificateOf(upper)];
 		assert.equal(judge(certificateOf(upper), { bundle }), 'good');
@@ -154,6 +202,49 @@ describe("a client's chain", () => {
 		);
 	});
 
+	test('has a fresh CRL only where one of several lists speaks of it', async () => {
+		const keys = await newKeys();
+		const crlPoint = 'http://ca.example/1.crl';
+		const [first, none] = (
+			await Promise.all([certify(pki.ca, 'x', keys, { usage: 'client', crlPoint }), certify(pki.ca, 'x', keys)])
+		).map(certificateOf);
+		const point = (url: string) => [Buffer.concat([Buffer.from([0x86, url.length]), Buffer.from(url)]).toString('hex')];
+		const lists = [crlOf(root, [], { points: point('http://ca.example/2.crl') })];
+		assert.equal(judge(first!, { required: true, crls: lists }), 'no fresh CRL');
+		lists.push(crlOf(root, [none!], { points: point(crlPoint) }));
+		assert.equal(judge(first!, { required: true, crls: lists }), 'good');
+		assert.equal(judge(leaf, { required: true, crls: lists }), 'no fresh CRL');
+		assert.equal(judge(none!, { crls: lists }), 'revoked', 'whom a list names is revoked');
+	});
+
+	test('keeps its CRLs when its CA is certified anew with its name in other letters', async () => {
+		const keys = await newKeys();
+		const [before, after] = [await certify(undefined, 'The  CA', keys), await certify(undefined, 'the ca', keys)];
+		const client = certificateOf(await certify(after, 'x', keys, { usage: 'client', isCa: false }));
+		assert.equal(
+			judge(client, { bundle: [certificateOf(after)], crls: [crlOf(certificateOf(before), [client])] }),
+			'revoked',
+		);
+	});
+
+	test('keeps its CRLs when its CA is certified anew with the same key in another encoding', async () => {
+		const keys = await newKeys();
+		const above = await certify(undefined, 'Above', await newKeys());
+		const first = await certify(above, 'Twice', keys);
+		const second = await certify(above, 'Twice', keys, { compressedKey: true });
+		const end = await certify(first, 'client', await newKeys(), { isCa: false, usage: 'client' });
+		const rules = { bundle: [certificateOf(above)], required: true, crls: [crlOf(certificateOf(above), [])] };
+		for (const [issuer, other] of [
+			[first, second],
+			[second, first],
+		] as const) {
+			const presented = presenting([end.certPem, other.certPem]);
+			const crls = (revoked: X509Certificate[]) => [...rules.crls, crlOf(certificateOf(issuer), revoked)];
+			assert.equal(judge(presented, { ...rules, crls: crls([]) }), 'good');
+			assert.equal(judge(presented, { ...rules, crls: crls([presented]) }), 'revoked');
+		}
+	});
+
 	test('is revoked by the list, by thumbprint or by issuer and serial number', async () => {
 		const thumbprint = (certificate: X509Certificate) => certificate.fingerprint256.replaceAll(':', '');
 		assert.equal(judge(leaf, { list: { certificates: [thumbprint(leaf)] } }), 'revoked');
@@ -161,28 +252,30 @@ describe("a client's chain", () => {
 		const whole = await presentedChain(below);
 		assert.equal(judge(whole, { list: { certificates: [thumbprint(certificateOf(upper))] } }), 'revoked');
 		const serial = canonicalSerial(leaf.serialNumber);
-		assert.equal(judge(leaf, { list: { serials: [{ issuer: 'CN=Test CA', serial }] } }), 'revoked');
-		assert.equal(judge(leaf, { list: { serials: [{ issuer: 'CN=Other', serial }] } }), 'good');
-		assert.equal(judge(leaf, { list: { serials: [{ issuer: 'CN=Test CA', serial: `${serial}0` }] } }), 'good');
+		assert.equal(judge(leaf, { list: { serials: [{ issuer: TEST_CA, serial }] } }), 'revoked');
+		assert.equal(judge(leaf, { list: { serials: [{ issuer: issuerKey('CN=Other')!, serial }] } }), 'good');
+		assert.equal(judge(leaf, { list: { serials: [{ issuer: TEST_CA, serial: `${serial}0` }] } }), 'good');
 	});
 
 	test('may have an issuer without a name', () => {
 		const nameless = new X509Certificate(NAMELESS);
 		assert.equal(nameless.issuer, undefined);
-		const serials = [{ issuer: 'CN=Test CA', serial: '1' }];
+		const serials = [{ issuer: TEST_CA, serial: '01' }];
 		assert.equal(judge(nameless, { list: { serials } }), 'unknown CA');
 	});
 });
 
 describe('names and numbers of certificates', () => {
 	test('have one spelling', () => {
-		assert.equal(canonicalSerial('00:0a:B1'), 'AB1');
-		const spellings = [
-			'C=DE\nO=Foo\\, Inc.\nCN=x',
-			'C=DE, O=Foo\\, Inc., CN=x',
-			'C = DE, O = Foo\\, Inc., CN = x',
-			'C=DE,O=Foo\\, Inc.,CN=x',
-		];
-		assert.deepEqual(new Set(spellings.map(canonicalName)), new Set(['C=DE, O=Foo\\, Inc., CN=x']));
+		assert.deepEqual(['00:0a:B1', 'ab1', '0', '00FF', '0ff', 'FF', '-1', '-00:ff'].map(canonicalSerial), [
+			'0AB1',
+			'0AB1',
+			'00',
+			'00FF',
+			'00FF',
+			'FF',
+			'-01',
+			'-FF',
+		]);
 	});
 });

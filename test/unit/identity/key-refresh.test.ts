@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { EARLY_MS, KeyRefresh } from '../../../src/identity/key-refresh.ts';
+import { EARLY_MS, EARLY_WITHOUT_KEYS_MS, KeyRefresh, refreshDoubt } from '../../../src/identity/key-refresh.ts';
 
 const RULES = { refreshMs: 300_000, maxStaleMs: 86_400_000 };
 const HOUR = 3_600_000;
@@ -40,6 +40,48 @@ describe('keys from the network', () => {
 			'never more often than refresh_secs asks for',
 		);
 		assert.equal(fetched(9 * HOUR, { ...RULES, refreshMs: 2 * HOUR }).nextAt, 2 * HOUR);
+	});
+
+	it('are asked for before they become stale, whatever Cache-Control says and however fetches go', () => {
+		assert.equal(fetched(60_000, { refreshMs: 2_000, maxStaleMs: 5_000 }).nextAt, 2_500);
+		assert.equal(fetched(undefined, { refreshMs: 300_000, maxStaleMs: 300_000 }).nextAt, 150_000);
+		const duration = fc.integer({ min: 1, max: 100_000_000 });
+		const step = fc.record({ maxAgeMs: fc.option(duration, { nil: undefined }), good: fc.boolean() });
+		const jitter = fc.double({ min: 0, max: 1, noNaN: true });
+		fc.assert(
+			fc.property(duration, duration, jitter, fc.array(step), (one, other, random, steps) => {
+				const rules = { refreshMs: Math.min(one, other), maxStaleMs: Math.max(one, other) };
+				const refresh = new KeyRefresh(rules, 0, () => random);
+				refresh.started(0);
+				refresh.succeeded(0, steps[0]?.maxAgeMs);
+				let [now, staleAt] = [0, rules.maxStaleMs];
+				for (const { maxAgeMs, good } of steps) {
+					// The last second has no place for another fetch.
+					assert.ok(refresh.nextAt < staleAt || staleAt - now <= 1_000, `due ${refresh.nextAt}, stale ${staleAt}`);
+					now = refresh.nextAt;
+					if (!refresh.isDue(now)) return;
+					refresh.started(now);
+					if (good) {
+						refresh.succeeded(now, maxAgeMs);
+						staleAt = now + rules.maxStaleMs;
+					} else refresh.failed(now);
+				}
+			}),
+		);
+	});
+
+	it('are asked for at once when a token comes and there are none, at most once a second', () => {
+		const refresh = fetched(undefined, { refreshMs: 30_000, maxStaleMs: 60_000 });
+		for (let now = refresh.nextAt; !refresh.isStale(now); now = refresh.nextAt) {
+			refresh.started(now);
+			refresh.failed(now);
+		}
+		refresh.dropped();
+		refresh.started(100_000);
+		for (let i = 0; i < 9; i++) refresh.failed(100_000);
+		assert.equal(refresh.nextAt, 160_000);
+		refresh.unknownKey();
+		assert.equal(refresh.nextAt, 100_000 + EARLY_WITHOUT_KEYS_MS);
 	});
 
 	it('are asked for by a fleet at different times', () => {
@@ -129,5 +171,29 @@ describe('keys from the network', () => {
 				}
 			}),
 		);
+	});
+});
+
+describe('refreshDoubt', () => {
+	it('warns where one fetch of 10 s that fails can leave nothing, or a fetch must come before refresh_secs', () => {
+		for (const [refreshMs, maxStaleMs] of [
+			[2_000, 5_000],
+			[2_000, 11_999],
+			[300_000, 300_000],
+			[300_000, 599_999],
+		] as const) {
+			assert.match(refreshDoubt({ refreshMs, maxStaleMs }) ?? '', /can leave the proxy without keys/);
+		}
+		assert.match(
+			refreshDoubt({ refreshMs: 2_000, maxStaleMs: 5_000 })!,
+			/^is 5 with refresh_secs of 2: .* at least 12,/,
+		);
+		for (const [refreshMs, maxStaleMs] of [
+			[2_000, 12_000],
+			[300_000, 600_000],
+			[300_000, 86_400_000],
+		] as const) {
+			assert.equal(refreshDoubt({ refreshMs, maxStaleMs }), undefined);
+		}
 	});
 });

@@ -171,6 +171,18 @@ describe('a key that nobody knows', () => {
 	}
 });
 
+describe('an issuer without keys', () => {
+	it('is asked for some by every token of its, with a kid or without', async () => {
+		const asked: string[] = [];
+		const trust = new Trust({ issuers: [{ ...seedWith(jwks(jwkOf(rsa))), keys: undefined, remote: true }] }, (name) =>
+			asked.push(name),
+		);
+		for (const kid of [undefined, 'k'])
+			refused(trust, await sign(rsa, GOOD, { alg: 'RS256', ...(kid && { kid }) }), 'no keys of the issuer yet');
+		assert.deepEqual(asked, [ISSUER, ISSUER]);
+	});
+});
+
 describe('a verdict that was reached before', () => {
 	const set = jwks(jwkOf(rsa, { kid: 'k' }), jwkOf(other, { kid: 'o' }));
 	const seed = seedWith(set, { algorithms: ['RS256', 'PS256'] });

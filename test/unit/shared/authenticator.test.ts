@@ -77,6 +77,16 @@ describe('the authenticator', () => {
 		for (const header of [stolen, gone]) accepted(authenticator, header);
 	});
 
+	it('refuses a revoked jti that is a number', () => {
+		const authenticator = new Authenticator(trust, undefined);
+		authenticator.refuseRevoked(new RevokedTokens({ ...NOTHING_REVOKED, tokens: ['4711', '12345678901234567890'] }));
+		for (const jti of [4711, '4711', Number('12345678901234567890')]) {
+			const header = bearer({ jti });
+			assertRefusal(authenticator.authenticate(header, NOW), TOKEN_INVALID);
+		}
+		accepted(authenticator, bearer({ jti: 4712 }));
+	});
+
 	it('looks at the expiry on a cache hit as on the first use: 59 seconds late pass, 61 do not', () => {
 		const authenticator = new Authenticator(trust, undefined);
 		const header = bearer({ exp: NOW });

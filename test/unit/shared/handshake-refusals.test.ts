@@ -10,7 +10,13 @@ import {
 
 const BY_ERROR: Record<string, HandshakeRefusal> = {
 	ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE: 'no certificate',
+	// By a client without its key: RSA, RSA-PSS, ECDSA and Ed25519, random bytes or the signature of another key.
 	ERR_SSL_BAD_SIGNATURE: 'bad certificate',
+	ERR_SSL_PROVIDER_SIGNATURE_FAILURE: 'bad certificate',
+	ERR_SSL_DATA_GREATER_THAN_MOD_LEN: 'bad certificate',
+	ERR_SSL_DATA_TOO_LARGE_FOR_MODULUS: 'bad certificate',
+	ERR_SSL_FIRST_OCTET_INVALID: 'bad certificate',
+	ERR_SSL_LAST_OCTET_INVALID: 'bad certificate',
 	ERR_SSL_HTTP_REQUEST: 'plain HTTP',
 	ERR_SSL_HTTPS_PROXY_REQUEST: 'plain HTTP',
 	ERR_SSL_WRONG_VERSION_NUMBER: 'not TLS',

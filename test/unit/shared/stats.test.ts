@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { HANDSHAKE_REFUSALS } from '../../../src/shared/handshake-refusals.ts';
 import { Summary } from '../../../src/shared/histogram.ts';
+import { CLIENT_PROTOCOLS } from '../../../src/shared/route-stats.ts';
 import {
 	CONNECTION_ENDS,
 	CONNECTION_REFUSALS,
@@ -26,6 +27,7 @@ describe("a worker's stats", () => {
 		handshakeRefusals: new Map(HANDSHAKE_REFUSALS.map((reason) => [reason, 0])),
 		connectionRefusals: new Map(CONNECTION_REFUSALS.map((reason) => [reason, 0])),
 		connectionEnds: new Map(CONNECTION_ENDS.map((reason) => [reason, 0])),
+		readsDelayed: new Map(CLIENT_PROTOCOLS.map((protocol) => [protocol, 0])),
 		accessLinesDropped: 0,
 		spansDropped: 0,
 		connections: { handshake: 0, 'http/1.1': 0, h2: 0 },
@@ -52,6 +54,10 @@ describe("a worker's stats", () => {
 			[
 				(stats: WorkerStats) => stats.connectionEnded('ca_removed'),
 				{ connectionEnds: new Map(CONNECTION_ENDS.map((reason) => [reason, reason === 'ca_removed' ? 1 : 0])) },
+			],
+			[
+				(stats: WorkerStats) => stats.readDelayed('h2'),
+				{ readsDelayed: new Map(CLIENT_PROTOCOLS.map((protocol) => [protocol, protocol === 'h2' ? 1 : 0])) },
 			],
 			[(stats: WorkerStats) => stats.accessLineDropped(), { accessLinesDropped: 1 }],
 			[(stats: WorkerStats) => stats.spanDropped(), { spansDropped: 1 }],
@@ -83,6 +89,10 @@ describe("a worker's stats", () => {
 			),
 			[(stats: WorkerStats) => stats.tokenCacheHit(), { tokenCache: { hits: 1, misses: 0 } }],
 			[(stats: WorkerStats) => stats.tokenCacheMiss(), { tokenCache: { hits: 0, misses: 1 } }],
+			[
+				(stats: WorkerStats) => stats.readDelayed('h2'),
+				{ readsDelayed: new Map(CLIENT_PROTOCOLS.map((protocol) => [protocol, protocol === 'h2' ? 1 : 0])) },
+			],
 			[(stats: WorkerStats) => stats.accessLineDropped(), { accessLinesDropped: 1 }],
 			...HTTP2_ERROR_REASONS.map(
 				(reason) =>
@@ -171,6 +181,7 @@ describe("an upstream's stats", () => {
 		['unreachable', 0],
 		['stale', 0],
 		['unanswered', 0],
+		['broken', 0],
 	]);
 	const ZERO = { idle: 0, active: 0, retries: NO_RETRIES, retriesDenied: 0, answers: new Map() };
 
@@ -205,6 +216,7 @@ describe("an upstream's stats", () => {
 			['unreachable', 1],
 			['stale', 2],
 			['unanswered', 0],
+			['broken', 0],
 		]);
 		assert.deepEqual(stats.read(), { ...ZERO, retries, retriesDenied: 3 });
 	});

@@ -263,7 +263,11 @@ describe('what an operator is told of usable material', () => {
 			'CERT: the leaf has an extended key usage without serverAuth: clients will refuse it; issue it for servers',
 		]);
 		const anything = { cert: weak.certPem, key: weak.keyPem };
-		assert.deepEqual(warnings(anything), [], 'without the extension it may be used for anything');
+		assert.deepEqual(
+			warnings(anything).filter((warning) => !/no subject alternative name/.test(warning)),
+			[],
+			'without the extension it may be used for anything',
+		);
 	});
 
 	test('a private key in the CA bundle, which is never quoted', () => {

@@ -65,6 +65,19 @@ describe('npm test', () => {
 		assert.match(stdout, /ℹ pass 2\nℹ fail 1\n/);
 	});
 
+	test('runs unit tests of one folder in one process, each file with its own hooks', (t) => {
+		const failing =
+			"import { beforeEach, test } from 'node:test'; beforeEach(() => { throw new Error('mine'); }); test('fails', () => {});";
+		const same = "import { test } from 'node:test'; test('pid', (t) => t.diagnostic('pid ' + process.pid));";
+		const files = { 'test/unit/a/a.test.ts': failing, 'test/unit/a/b.test.ts': same, 'test/unit/a/c.test.ts': same };
+		const { status, stdout } = runner(t, files);
+		assert.equal(status, 1);
+		assert.match(stdout, /ℹ pass 2\nℹ fail 1\n/);
+		const pids = stdout.match(/pid \d+/g);
+		assert.equal(pids?.length, 2);
+		assert.equal(new Set(pids).size, 1);
+	});
+
 	test('leaves out what needs the network or a system package until it is asked for', (t) => {
 		const files = {
 			'test/unit/a.test.ts': PASSING,

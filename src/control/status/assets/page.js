@@ -35,10 +35,14 @@
 		const { build } = byId('page').dataset;
 		// Another version of the proxy has other scripts.
 		if (build !== firstBuild) return location.reload();
+		document.body.classList.remove('stale');
+		shownAt = new Date();
 		drawAll();
 		announce();
 	}
 
+	/** When the figures on the page were made, by the reader's clock. */
+	let shownAt = new Date();
 	const firstBuild = byId('page').dataset.build;
 
 	// --- For those who do not see what changes: the verdict alone, and not too often. ---
@@ -195,7 +199,7 @@
 			show(JSON.parse(data));
 		};
 		opened.onerror = () => {
-			if (opened.readyState !== EventSource.CLOSED) return say('Connection lost; trying again');
+			if (opened.readyState !== EventSource.CLOSED) return lost();
 			stop();
 			pollPage(POLLS_BEFORE_STREAM);
 		};
@@ -216,10 +220,17 @@
 			if (page !== null) show([page.outerHTML]);
 			say('Many look on: brought up to date every 10 seconds');
 		} catch {
-			say('Connection lost; trying again');
+			lost();
 		}
 		if (stream !== undefined || paused) return;
 		poll = setTimeout(() => (left > 1 ? pollPage(left - 1) : start()), POLL_EVERY);
+	}
+
+	/** What the page shows is of the past: nobody is to take it for what is so. */
+	function lost() {
+		document.body.classList.add('stale');
+		document.title = 'No answer – mtls-edge-proxy';
+		say(`No answer: the figures are of ${shownAt.toLocaleTimeString()}; trying again`);
 	}
 
 	/**

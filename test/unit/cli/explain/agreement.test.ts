@@ -4,8 +4,8 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { fateOf, type Identifiers, namedByConnection, readHttp1Head } from '../../../../src/gates/headers.ts';
 import { cleanTarget, doubtIn } from '../../../../src/gates/path.ts';
+import { fitOf, PrefixTable } from '../../../../src/gates/prefix-table.ts';
 import { Rejection } from '../../../../src/gates/rejection.ts';
-import { fitOf, RouteTable } from '../../../../src/gates/routes.ts';
 import { Quotas } from '../../../../src/identity/quotas.ts';
 
 test('a doubt in a target is found where the gate refuses it, for the same reason, and lies where it is said to lie', () => {
@@ -43,11 +43,11 @@ test('the longest prefix that fits is the one that is taken', () => {
 	const path = fc.array(fc.constantFrom('a', 'b', '/', '/'), { maxLength: 6 }).map((parts) => `/${parts.join('')}`);
 	fc.assert(
 		fc.property(fc.uniqueArray(path, { maxLength: 12 }), path, (prefixes, target) => {
-			const taken = new RouteTable(prefixes.map((prefix) => ({ prefix }))).match(target);
+			const taken = new PrefixTable(prefixes.map((prefix) => [prefix, prefix])).longest(target);
 			const [longest] = prefixes
 				.filter((prefix) => fitOf(prefix, target) === 'matches')
 				.sort((a, b) => b.length - a.length);
-			assert.equal(taken instanceof Rejection ? undefined : taken.prefix, longest);
+			assert.equal(taken?.route, longest);
 		}),
 	);
 });

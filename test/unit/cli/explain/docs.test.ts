@@ -53,6 +53,16 @@ test('the example of docs/explain.md', async () => {
 	for (const line of `${first.text}${second.text}`.split('\n')) assert.ok(line.length <= 80, line);
 });
 
+test('ends with 3 for a configuration with mistakes, and with 2 for a token file that cannot be read', async () => {
+	const faulty = join(temporaryFolder('explain-faulty'), 'config.toml');
+	writeFileSync(faulty, 'tenant_rps = { average = 100 }\n');
+	const none = { config: faulty, method: 'GET', path: '/', headers: [], http2: false, offline: true, json: false };
+	const { code, text } = await run(none);
+	assert.equal(code, 3);
+	assert.match(text, /config\.toml:1: tenant_rps: must be a whole number/);
+	assert.equal((await run({ ...none, tokenFile: '/nowhere/token' })).code, 2);
+});
+
 async function run(options: ExplainOptions): Promise<{ code: number; text: string }> {
 	let text = '';
 	const print = (more: string) => {

@@ -46,6 +46,16 @@ test('gates behind the one that refuses are judged, and marked as not reached', 
 	);
 });
 
+test('body length: the limit of the route, and where it is set', async () => {
+	const details = async (path: string) =>
+		gate(await ask({ path, method: 'PUT', bodyBytes: 1500 }), 'body length')!.details.join();
+	assert.match(await details('/plain'), /^1500 bytes; at most 1000 bytes, limits\.max_request_body_bytes \(.+:\d+\)$/);
+	assert.match(
+		await details('/plain/deep'),
+		/^1500 bytes; at most 2000 bytes, routes\[1\]\.max_body_bytes \(.+:\d+\)$/,
+	);
+});
+
 test('each claim is told with its value and what is wanted, also behind the first that is refused', async () => {
 	const token = mintToken(pki.tokenKey, { ...good, exp: 1000, nbf: exp, aud: ['x', 'y'], sub: 7, cnf: {} });
 	const checks = gate(await ask({ token }), 'token')!.checks;
@@ -190,7 +200,7 @@ client_ca_path = "${pki.caPath}"
 [[issuers]]
 issuer = "${issuer.url}"
 audience = "edge"
-jwks_url = "${issuer.jwksUrl}"
+jwks_url = "${issuer.jwksUrl}?api=s3cr3t"
 [[routes]]
 prefix = "/plain"
 upstream = "http://127.0.0.1:9"
@@ -205,7 +215,7 @@ upstream = "http://127.0.0.1:9"
 	};
 	const online = await of(false);
 	assert.deepEqual([online.outcome, online.notes], ['passes', [`fetched 1 key from ${issuer.jwksUrl}`]]);
-	assert.deepEqual(issuer.asked, ['/jwks.json']);
+	assert.deepEqual(issuer.asked, ['/jwks.json?api=s3cr3t']);
 
 	const offline = await of(true);
 	assert.deepEqual([offline.outcome, offline.ended_by], ['undecided', 'token']);
@@ -268,6 +278,22 @@ test('the circuit breaker and the health of the upstream, by the metrics of a ru
 	const open = ['refused', 'circuit open', 'of 127.0.0.1:9: open', `${health}failed, or not made yet`];
 	assert.deepEqual(await state(1, 0), open);
 	assert.equal((await state(2, 0))[0], 'refused');
+	const at = '2026-11-22T10:00:00.000Z';
+	const last_probe = {
+		at,
+		passed: false,
+		found: 'GET /health answered 404',
+		remedy: 'set health_path, or health = false',
+	};
+	const breaker = { state: 'open', since: at, reason: 'health', cause: 'health: 404', opened_total: 1 } as const;
+	const page = 'proxy_circuit_state{upstream="127.0.0.1:9"} 1\nproxy_upstream_alive{upstream="127.0.0.1:9"} 0';
+	const trouble = { upstream: '127.0.0.1:9', group: null, breaker, last_probe };
+	const why = await explained(files, { name: '', reason: undefined }, page, { dns: [], upstreams: [trouble] });
+	assert.equal(gate(why, 'circuit breaker')!.details[0], `of 127.0.0.1:9: open since ${at}, because of: health: 404`);
+	assert.equal(
+		gate(why, 'upstream')!.details[0],
+		`${health}failed: GET /health answered 404: set health_path, or health = false`,
+	);
 	const overTls = await filesOf('parts-tls.toml', explainConfig('https://127.0.0.1:9'));
 	const said = await explained(
 		overTls,
@@ -293,10 +319,13 @@ test('the circuit breaker and the health of the upstream, by the metrics of a ru
 		pods,
 		{ name: '', reason: undefined, path: '/pods' },
 		'proxy_dns_addresses{group="pods"} 0',
-		[
-			{ ...failing, group: 'others', failing_since: null, cause: null },
-			{ ...failing, group: 'pods', ...since },
-		],
+		{
+			dns: [
+				{ ...failing, group: 'others', failing_since: null, cause: null },
+				{ ...failing, group: 'pods', ...since },
+			],
+			upstreams: [],
+		},
 	);
 	assert.equal(
 		gate(told, 'circuit breaker')!.details[1],

@@ -9,6 +9,8 @@ import { FakeMachine } from './fake-machine.ts';
 const METRICS = { host: '127.0.0.1', port: 9090 };
 const target = { pidFile: undefined, metrics: METRICS, timeoutMs: 1_000 };
 
+const OUTCOME = { generation: 5, failures: [], needsRestart: [] };
+
 class Printed {
 	text = '';
 	readonly mainPath = '/opt/proxy/dist/main.js';
@@ -34,19 +36,35 @@ describe('proxy reload', () => {
 	test('says that it has failed, with 1', async () => {
 		const [machine, out] = [new FakeMachine(), new Printed()];
 		machine.onSleep = () => {
-			machine.facts = { ...machine.facts, reloads: { success: 0, failure: 1 } };
+			const failures = ['config.toml:3: tls.key_path: cannot be read\nconfig.toml:4: \u001b[2Jx: unknown key'];
+			machine.facts = { ...machine.facts, reloads: { success: 0, failure: 1 }, failures };
 		};
 		assert.equal(await reload({ ...target, wait: true }, out, machine), 1);
-		assert.match(
+		assert.equal(
 			out.text,
-			/^the reload failed, .*generation 1 is in force\); the log says why, and so does proxy check/,
+			'config.toml:3: tls.key_path: cannot be read\nconfig.toml:4: ?[2Jx: unknown key\n' +
+				'the reload failed, and what could not be taken over stays as it was: generation 1 is in force (process 42, 0.1 s)\n',
+		);
+	});
+
+	test('names the settings that need a restart, with 3', async () => {
+		const [machine, out] = [new FakeMachine(), new Printed()];
+		machine.onSleep = () => {
+			const needsRestart = ['tenant_rps (config.toml:3)', 'jwt.audience (taken out of config.toml)'];
+			machine.facts = { ...machine.facts, generation: 2, reloads: { success: 1, failure: 0 }, needsRestart };
+		};
+		assert.equal(await reload({ ...target, wait: true }, out, machine), 3);
+		assert.equal(
+			out.text,
+			'needs a restart: tenant_rps (config.toml:3), jwt.audience (taken out of config.toml)\n' +
+				'reloaded: generation 2 is in force (process 42, 0.1 s)\n',
 		);
 	});
 
 	test('takes no other reload for its own', () => {
 		const before = { reloads: { success: 3, failure: 1 } };
 		const after = (success: number, failure: number, reloading: boolean) =>
-			outcomeOf(before, { reloads: { success, failure }, reloading, generation: 5 })?.exitCode;
+			outcomeOf(before, { ...OUTCOME, reloads: { success, failure }, reloading })?.exitCode;
 		assert.equal(after(3, 1, false), undefined, 'the signal is on its way');
 		assert.equal(after(3, 1, true), undefined);
 		assert.equal(after(4, 1, true), undefined, 'one that was under way has ended, and ours is next');
@@ -103,11 +121,24 @@ describe('proxy reload', () => {
 	});
 });
 
+describe('a proxy that is named by its pid file', () => {
+	test('is found by its number and start, also where the clock was set since the file was written', async () => {
+		const pidFile = await pidFileOf(42);
+		const machine = new FakeMachine();
+		const [entry] = machine.processes.values();
+		machine.processes.set(42, { ...entry, startedMs: Date.now() + 3_600_000 });
+		assert.equal(await drain({ ...target, pidFile, wait: false }, new Printed(), machine), 0);
+		assert.deepEqual(machine.signals, ['SIGTERM 42']);
+		machine.answer = new CommandError('a:1: nobody listens there');
+		await assert.rejects(drain({ ...target, pidFile, wait: false }, new Printed(), machine), failsWith(/has gone/));
+	});
+});
+
 describe('proxy drain', () => {
 	test('tells it once, and returns', async () => {
 		const [machine, out] = [new FakeMachine(), new Printed()];
 		assert.equal(await drain({ ...target, wait: false }, out, machine), 0);
-		machine.readiness = { status: 503, body: 'not ready: shutting down' };
+		machine.facts = { ...machine.facts, phase: 'stopping' };
 		assert.equal(await drain({ ...target, wait: false }, out, machine), 0);
 		assert.deepEqual(machine.signals, ['SIGTERM 42']);
 		assert.equal(out.text, 'process 42 was told to drain\nprocess 42 is draining already\n');
@@ -150,6 +181,7 @@ describe('proxy healthcheck', () => {
 
 	test('is one line and 0 or 1', async () => {
 		assert.deepEqual(await check(200, 'ready'), [0, 'ready\n', '/readyz']);
+		assert.deepEqual(await check(200, 'ready; shared limits: away'), [0, 'ready; shared limits: away\n', '/readyz']);
 		assert.deepEqual(await check(200, 'alive', true), [0, 'alive\n', '/livez']);
 		assert.deepEqual(await check(503, 'not ready: starting'), [1, 'not ready: starting\n', '/readyz']);
 		assert.deepEqual(await check(0, 'a:1: nobody listens there'), [1, 'a:1: nobody listens there\n', '/readyz']);
@@ -158,11 +190,6 @@ describe('proxy healthcheck', () => {
 			'127.0.0.1:9090: answers 404 to /readyz; is that the --metrics-bind of a proxy?\n',
 			'/readyz',
 		]);
-	});
-
-	test('takes no other service for a proxy, though it answers 200 to everything', async () => {
-		const answer = '127.0.0.1:9090: answers 200 to /readyz; is that the --metrics-bind of a proxy?\n';
-		assert.deepEqual(await check(200, '<html>\n<body>'), [1, answer, '/readyz']);
 	});
 });
 

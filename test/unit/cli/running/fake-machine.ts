@@ -11,13 +11,15 @@ export class FakeMachine implements Machine {
 	facts: ProcessFacts = {
 		pid: 42,
 		startTicks: 1_000,
+		phase: 'serving',
 		generation: 1,
 		reloads: { success: 0, failure: 0 },
+		failures: [],
+		needsRestart: [],
 		reloading: false,
 	};
 	/** In place of the facts. */
 	answer: MetricsAnswer | Error | undefined;
-	readiness: MetricsAnswer = { status: 200, body: 'ready' };
 	readonly signals: string[] = [];
 	/** Why no signal can be sent. */
 	signalError: NodeJS.ErrnoException | undefined;
@@ -26,8 +28,7 @@ export class FakeMachine implements Machine {
 	onSleep: (count: number) => void = () => {};
 	#sleeps = 0;
 
-	ask = async (_address: unknown, path: string): Promise<MetricsAnswer> => {
-		if (path === '/readyz') return this.readiness;
+	ask = async (): Promise<MetricsAnswer> => {
 		if (this.answer instanceof Error) throw this.answer;
 		return this.answer ?? { status: 200, body: JSON.stringify(this.facts) };
 	};

@@ -218,6 +218,28 @@ describe('the addresses of a name', () => {
 		assert.equal(dns.time.pending, 0);
 	});
 
+	test('are shown once for a group that a reload asks for in another way, and counts of look-ups never fall', async () => {
+		const dns = new Dns();
+		const slower = named('billing', 60_000);
+		dns.say('billing.test', ['10.0.0.1']);
+		const shown = () => [...dns.addresses.all].map(({ group, fetches }) => [group, fetches.success]);
+		await dns.addresses.follow([BILLING]);
+		dns.addresses.keepOnly([BILLING]);
+		const [before] = dns.addresses.all;
+		await dns.addresses.follow([slower]);
+		assert.deepEqual(shown(), [['billing', 2]]);
+		assert.equal([...dns.addresses.all][0], before, 'until the table is in force');
+		dns.addresses.keepOnly([slower]);
+		assert.deepEqual(shown(), [['billing', 2]]);
+		assert.notEqual([...dns.addresses.all][0], before);
+		// The group leaves, and comes back.
+		dns.addresses.keepOnly([]);
+		assert.deepEqual(shown(), []);
+		await dns.addresses.follow([BILLING]);
+		assert.deepEqual(shown(), [['billing', 3]]);
+		dns.addresses.stop();
+	});
+
 	test('are asked for as long as a route leads there', async () => {
 		const dns = new Dns();
 		const [other, slower] = [named('other'), named('billing', 60_000)];

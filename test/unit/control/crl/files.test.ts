@@ -6,9 +6,12 @@ import { before, describe, test } from 'node:test';
 import { type ConfigTables, renderConfig } from '../../../../src/cli/demo/config-file.ts';
 import { describeProblem } from '../../../../src/config/error.ts';
 import { inspect, reloadedFiles } from '../../../../src/control/files/inspection.ts';
-import { authorityId } from '../../../../src/identity/client-chain.ts';
-import { crlPem, issueCrl } from '../../../fixtures/crl.ts';
+import { authorityId } from '../../../../src/identity/certificate-facts.ts';
+import { issuerKey } from '../../../../src/identity/revocations.ts';
+import { SerialTable } from '../../../../src/identity/serial-table.ts';
+import { crlPem, issueCrl, issueLongCrl } from '../../../fixtures/crl.ts';
 import { type TestPki, testPki } from '../../../fixtures/pki.ts';
+import { certify, newKeys } from '../../../fixtures/second-certificates.ts';
 
 let pki: TestPki;
 before(async () => {
@@ -55,11 +58,15 @@ describe('the CRLs', () => {
 		assert.deepEqual([problems, warnings], [[], []]);
 		assert.equal(clients?.crlRequired, true);
 		assert.deepEqual(
-			clients.crls.map(({ issuer, serials, covers }) => [issuer, serials, covers]),
+			clients.crls.map(({ issuer, serials, covers }) => [
+				issuer,
+				['01', '02', '03'].filter((one) => new SerialTable(serials).has(Buffer.from(one, 'hex'))),
+				covers,
+			]),
 			[
-				['CN=Test CA', ['1'], 'all'],
-				['CN=Test CA', ['2'], 'all'],
-				['CN=Test CA', ['3'], 'all'],
+				['CN=Test CA', ['01'], 'all'],
+				['CN=Test CA', ['02'], 'all'],
+				['CN=Test CA', ['03'], 'all'],
 			],
 		);
 		assert.equal(clients.crls[0]!.authority, authorityId(new X509Certificate(pki.ca.certPem)));
@@ -112,6 +119,48 @@ describe('the CRLs', () => {
 				problems.some((problem) => line.test(problem)),
 				`${line}: ${problems.join('\n')}`,
 			);
+	});
+
+	test('of a CA that does not chain to the bundle are refused, also with its certificate beside them', async () => {
+		const stranger = pki.otherCa;
+		const text = (await pem(stranger)) + stranger.certPem;
+		const { problems } = await inspected({ tls: { crl_path: pki.writeFile('stranger.crl', text) } });
+		assert.match(
+			problems.join(),
+			/tls.crl_path \(stranger.crl\): the CRL on line 1 is signed by no CA of tls.client_ca_path/,
+		);
+		// A CA of the bundle has issued it, but it is nobody's CA.
+		const keys = await newKeys();
+		const client = await certify(pki.ca, 'client', keys, { isCa: false });
+		const own = pki.writeFile('own.crl', (await pem(client)) + client.certPem);
+		assert.match((await inspected({ tls: { crl_path: own } })).problems.join(), /own.crl.* is signed by no CA/);
+		// Through another certificate of the file, in any order.
+		const upper = await pki.issueAuthority('Between');
+		const lower = await pki.issueAuthority('At the end', upper);
+		const chain = pki.writeFile('chain.crl', (await pem(lower)) + lower.certPem + upper.certPem + (await pem(pki.ca)));
+		assert.deepEqual((await inspected({ tls: { crl_path: chain } })).problems, []);
+	});
+
+	test('may have 300,000 entries and more than 8 MiB, and the loop turns while they are read', async () => {
+		const der = await issueLongCrl(pki.ca, 300_000);
+		assert.ok(der.length > 8 * 1024 * 1024);
+		let turns = 0;
+		let immediate = setImmediate(function turn() {
+			turns++;
+			immediate = setImmediate(turn);
+		});
+		const { problems, clients } = await inspected({ tls: { crl_path: binary('long.der', der) } });
+		clearImmediate(immediate);
+		assert.deepEqual(problems, []);
+		// A slice has 4 ms, and reading all of it takes longer than 40.
+		assert.ok(turns > 10, `${turns} turns`);
+		const table = new SerialTable(clients!.crls[0]!.serials);
+		const serial = (i: number) => Buffer.from(`01${i.toString(16).padStart(8, '0')}${'00'.repeat(15)}`, 'hex');
+		assert.deepEqual(
+			[0, 1, 299_999, 300_000].map((i) => table.has(serial(i))),
+			[true, true, true, false],
+		);
+		assert.ok(clients!.crls[0]!.serials.octets.buffer instanceof SharedArrayBuffer, 'workers get it without a copy');
 	});
 
 	test('that are stale, or missing for a CA, are warned of', async () => {
@@ -171,9 +220,9 @@ describe('the list of what is revoked', () => {
 		const { warnings, clients } = await inspected({ revoked: entry('CN=Test CA, C=DE') });
 		assert.match(
 			warnings.join('\n'),
-			/revoked_path \(revoked.toml\): line 1: serials\[0\].issuer: is the name of no CA of tls.client_ca_path, which has "CN=Test CA"; check the order/,
+			/revoked_path \(revoked.toml\): line 1: serials\[0\].issuer: is the name of no CA of tls.client_ca_path, which has "CN=Test CA"; check its spelling/,
 		);
-		assert.deepEqual(clients?.revoked.serials, [{ issuer: 'CN=Test CA, C=DE', serial: '1' }]);
+		assert.deepEqual(clients?.revoked.serials, [{ issuer: issuerKey('CN=Test CA, C=DE'), serial: '01' }]);
 	});
 
 	test('warns of a tenant that no issuer has', async () => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { watchCrls } from '../../../../src/control/crl/watch.ts';
 import type { CrlSeed } from '../../../../src/identity/client-chain.ts';
+import { serialMemory } from '../../../fixtures/crl.ts';
 import { FakeTime } from '../fixtures/fake-time.ts';
 import { RecordedLog } from '../fixtures/recorded-log.ts';
 
@@ -10,7 +11,7 @@ test('a CRL that goes out of date is warned of once, unless a newer one of its C
 	const log = new RecordedLog();
 	const at = (minutes: number) => time.wallSeconds() + 60 * minutes;
 	const crl = (authority: string, minutes: number): CrlSeed => {
-		return { authority, issuer: `CN=${authority}`, nextUpdate: at(minutes), covers: 'all', serials: [] };
+		return { authority, issuer: `CN=${authority}`, nextUpdate: at(minutes), covers: 'all', serials: serialMemory([]) };
 	};
 	let crls = [crl('a', 2.5), crl('b', 2.5), crl('b', 90), crl('c', -1)];
 	const stop = watchCrls({ timers: time, crls: () => crls, wallSeconds: time.wallSeconds, log: log.logger });

@@ -4,6 +4,7 @@ import { describe, test } from 'node:test';
 import { expiringOf, expiringOfUpstreams } from '../../../../src/control/facts/certificates.ts';
 import type { CrlSeed } from '../../../../src/identity/client-chain.ts';
 import { NOTHING_REVOKED } from '../../../../src/identity/revocations.ts';
+import { serialMemory } from '../../../fixtures/crl.ts';
 import { testPki } from '../../../fixtures/pki.ts';
 
 const pki = await testPki();
@@ -14,7 +15,7 @@ function material(ca: string, crls: readonly CrlSeed[] = []) {
 	return { cert: pki.server.certPem, key: '', ca, clients: { ...rules, crls } };
 }
 
-const CRL = { authority: 'a', issuer: 'CN=A\nO=X', covers: 'all', serials: [], nextUpdate: 50 } as const;
+const CRL = { authority: 'a', issuer: 'CN=A\nO=X', covers: 'all', serials: serialMemory([]), nextUpdate: 50 } as const;
 
 describe('what runs out', () => {
 	test("is the server's certificate, and each CA of the bundle, of which two may have one name", () => {

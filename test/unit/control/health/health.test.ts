@@ -8,6 +8,7 @@ import {
 	type Verdict,
 	type Watched,
 } from '../../../../src/control/health/health.ts';
+import { inWords } from '../../../../src/control/health/outcome.ts';
 import { BreakerCell, CLOSED, OPEN, type Transition } from '../../../../src/shared/breaker-cell.ts';
 import { FakeTime, settle } from '../fixtures/fake-time.ts';
 import { RecordedLog } from '../fixtures/recorded-log.ts';
@@ -60,7 +61,14 @@ interface ScriptedProbe {
 function upstream(authority: string, health: Watched['health'] = HEALTH, made: Transition[] = []): Watched {
 	const [host, port] = authority.split(':') as [string, string];
 	const breaker = new BreakerCell(BreakerCell.allocate(0), (transition) => made.push(transition));
-	return { address: { authority, host, port: Number(port) }, group: undefined, breaker, health, alive: undefined };
+	return {
+		address: { authority, host, port: Number(port) },
+		group: undefined,
+		breaker,
+		health,
+		alive: undefined,
+		lastProbe: undefined,
+	};
 }
 
 describe('when the prober asks', () => {
@@ -351,7 +359,8 @@ describe('what a verdict does', () => {
 		assert.deepEqual(prober.log.fields('upstream is unhealthy'), {
 			upstream: 'a:1',
 			group: undefined,
-			cause: 'status 503',
+			cause: 'GET /health answered 503',
+			remedy: 'its own log says why',
 		});
 	});
 
@@ -379,5 +388,24 @@ describe('what a verdict does', () => {
 		void prober.start();
 		await prober.answer(a, SICK);
 		assert.deepEqual(prober.log.lines, ['warn proxy::health: upstream is unhealthy']);
+	});
+
+	test('what the last probe found is kept, and another cause of an unhealthy upstream is logged', async () => {
+		const prober = new TestProber();
+		const a = upstream('a:1');
+		prober.watch([a]);
+		void prober.start();
+		const missing: Verdict = { healthy: false, cause: 'status 404', status: 404 };
+		for (const verdict of [{ healthy: false, cause: 'connection refused' } as const, missing, missing]) {
+			await prober.answer(a, verdict);
+			await prober.time.advance(INTERVAL_MS);
+		}
+		assert.deepEqual(prober.log.lines, [
+			'warn proxy::health: upstream is unhealthy',
+			'info proxy::health: upstream is unhealthy for another cause',
+		]);
+		assert.equal(inWords(a.lastProbe!), 'GET /health answered 404: set health_path, or health = false');
+		await prober.answer(a, HEALTHY);
+		assert.deepEqual([a.lastProbe!.passed, inWords(a.lastProbe!)], [true, 'GET /health answered 200']);
 	});
 });

@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from 'node:net';
 import { describe, test } from 'node:test';
 import type { TLSSocket } from 'node:tls';
+import { issue } from '../../../../src/cli/demo/pki.ts';
 import type { Verdict } from '../../../../src/control/health/health.ts';
 import { httpProbe } from '../../../../src/control/health/http-probe.ts';
 import type { UpstreamTlsSeed } from '../../../../src/shared/messages.ts';
@@ -124,6 +125,47 @@ describe('the verdict of a health probe', () => {
 	});
 });
 
+describe('a plain probe of an upstream that speaks TLS', () => {
+	test('says so, whether that closes, wants a certificate, or answers 400 in plain HTTP', async () => {
+		const pki = await testPki();
+		const { certPem: cert, keyPem: key } = pki.server;
+		const mutual = { cert, key, requestCert: true, ca: pki.ca.certPem };
+		for (const options of [{ cert, key }, mutual, { ...mutual, maxVersion: 'TLSv1.2' as const }]) {
+			await using server = await listening(createTlsServer(options));
+			const verdict = await httpProbe(server.address, settings(), WANTED);
+			assert.deepEqual(verdict, { healthy: false, cause: 'it speaks TLS on this port' });
+		}
+		await using tls = await listening(createTlsServer({ cert, key }));
+		await using front = await listening(
+			createTcpServer((socket) => {
+				socket.on('error', () => {});
+				socket.once('data', (first) => {
+					if (first[0] !== 0x16) return socket.end('HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n');
+					const behind = connect(tls.address).on('error', () => {});
+					behind.write(first);
+					socket.pipe(behind).pipe(socket);
+				});
+			}) as Server,
+		);
+		const verdict = await httpProbe(front.address, settings(), WANTED);
+		assert.deepEqual(verdict, { healthy: false, cause: 'it speaks TLS on this port' });
+	});
+
+	test('is made on one connection where nothing suggests TLS, and leaves a plain 400 what it is', async () => {
+		let connections = 0;
+		const answering = (status: number) => async () => {
+			connections = 0;
+			return probeTcp((socket) => {
+				connections++;
+				socket.end(`HTTP/1.1 ${status} x\r\ncontent-length: 0\r\n\r\n`);
+			});
+		};
+		assert.deepEqual(await answering(404)(), { healthy: false, cause: 'status 404', status: 404 });
+		assert.equal(connections, 1);
+		assert.deepEqual(await answering(400)(), { healthy: false, cause: 'status 400', status: 400 });
+	});
+});
+
 describe('what a health probe costs', () => {
 	test('one connection, one GET /health with the upstream as its host, then the end', async () => {
 		const requests: string[] = [];
@@ -217,5 +259,36 @@ describe('a health probe over TLS', () => {
 			assert.deepEqual(await probe({ ...seed, ...change }), { healthy: false, cause });
 		}
 		assert.equal(names.length, 4);
+	});
+
+	test('says of a certificate for *.internal that it is none for up.internal, and why', async () => {
+		const pki = await testPki();
+		const day = 24 * 3_600_000;
+		const validity = { notBefore: new Date(Date.now() - day), notAfter: new Date(Date.now() + day) };
+		for (const [san, name, cause] of [
+			[
+				'*.internal',
+				'up.internal',
+				'its certificate has a wildcard with a single label behind it, which counts for no name',
+			],
+			['*.internal', 'a.up.internal', 'its certificate is for another name'],
+			['*.svc.internal', 'up.svc.internal', undefined],
+		] as const) {
+			const own = await issue(pki.ca, { commonName: 'up', sans: [san], usages: 'server', ...validity });
+			await using server = await listening(
+				createTlsServer({ cert: own.certPem, key: own.keyPem }, (_, response) => void response.end()),
+			);
+			const tls = {
+				cert: undefined,
+				key: undefined,
+				ca: pki.ca.certPem,
+				serverName: name,
+				minVersion: undefined,
+				verify: true,
+			};
+			const options = upstreamTlsOptions(tls, '127.0.0.1', createUpstreamContext(tls));
+			const outcome = await httpProbe(server.address, settings(), WANTED, options);
+			assert.deepEqual(outcome, cause === undefined ? PASSED : { healthy: false, cause }, `${san} for ${name}`);
+		}
 	});
 });

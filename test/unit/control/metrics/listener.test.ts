@@ -8,6 +8,7 @@ import { type MetricSources, writeProxyFamilies } from '../../../../src/control/
 import { FAMILIES } from '../../../../src/control/metrics/family-table.ts';
 import { startMetrics } from '../../../../src/control/metrics/listener.ts';
 import { ReloadJournal } from '../../../../src/control/reload/journal.ts';
+import type { Phase } from '../../../../src/control/status/readiness.ts';
 import type { StatusRoute } from '../../../../src/control/status/status-pages.ts';
 import { STORE_FAILURES } from '../../../../src/control/store/failure.ts';
 import { Upstreams } from '../../../../src/control/upstreams.ts';
@@ -18,6 +19,7 @@ import { HANDSHAKE_REFUSALS } from '../../../../src/shared/handshake-refusals.ts
 import { createLimiterMemory } from '../../../../src/shared/limiter.ts';
 import type { TlsMaterial } from '../../../../src/shared/messages.ts';
 import { FORBIDDEN_REASONS, RATE_LIMIT_REASONS, UpstreamStats, WorkerStats } from '../../../../src/shared/stats.ts';
+import { serialMemory } from '../../../fixtures/crl.ts';
 import { testPki } from '../../../fixtures/pki.ts';
 import { parseMetrics, type Scrape, sampleSum } from '../../../fixtures/prometheus.ts';
 import { within } from '../../../fixtures/wait.ts';
@@ -28,7 +30,12 @@ import { route, withGroup } from '../fixtures/routes.ts';
 const WORKERS = 2;
 const pki = await testPki();
 const LAYOUT = { bounds: [0.01, 0.1], exemplars: true };
-const READY = { obstacle: undefined };
+interface Ready {
+	phase: Phase;
+	obstacle: string | undefined;
+}
+const READY: Ready = { phase: 'serving', obstacle: undefined };
+const STARTING: Ready = { phase: 'starting', obstacle: 'starting' };
 
 /** Sources with everything at its beginning, and the writers' side of them. */
 function testSources(...authorities: string[]) {
@@ -38,6 +45,8 @@ function testSources(...authorities: string[]) {
 	const inForce = {
 		generation: 1,
 		reloads: { success: 0, failure: 0 },
+		failures: [],
+		needsRestart: undefined,
 		reloading: false,
 		tls: { cert: pki.server.certPem, key: '', ca: pki.ca.certPem } as TlsMaterial,
 	};
@@ -63,6 +72,7 @@ function testSources(...authorities: string[]) {
 		journal: new ReloadJournal(() => 1_800_000_000),
 		budgets,
 		histograms,
+		logLosses: () => ({ accessLines: 0, lines: 0, failing: undefined }),
 		startedSeconds: 1_800_000_000,
 		groups: () => upstreams.current.groups.values(),
 		remoteKeys: () => [],
@@ -76,14 +86,15 @@ function testSources(...authorities: string[]) {
 	return { sources, upstreams, workerStats, upstreamStats, inForce, budgets };
 }
 
-async function listening(sources: MetricSources, readiness: { obstacle: string | undefined } = READY) {
-	const listener = await startMetrics({ host: '127.0.0.1', port: 0 }, sources, readiness, new RecordedLog().logger);
+async function listening(sources: MetricSources, readiness: Ready = READY, hosts: string[] = []) {
+	const log = new RecordedLog().logger;
+	const listener = await startMetrics({ host: '127.0.0.1', port: 0 }, { sources, readiness, log, hosts });
 	return { ...listener, [Symbol.dispose]: () => listener.close() };
 }
 
-async function call(port: number, path: string, method = 'GET') {
+async function call(port: number, path: string, method = 'GET', headers: Record<string, string> = {}) {
 	const { promise, resolve, reject } = Promise.withResolvers<import('node:http').IncomingMessage>();
-	request({ port, host: '127.0.0.1', path, method, agent: false }, resolve).on('error', reject).end();
+	request({ port, host: '127.0.0.1', path, method, headers, agent: false }, resolve).on('error', reject).end();
 	const response = await promise;
 	return { status: response.statusCode, headers: response.headers, body: await text(response) };
 }
@@ -94,7 +105,7 @@ async function scrape(sources: MetricSources): Promise<Scrape> {
 }
 
 /** Those that are there only with a CRL, with `[trace]`, `[limiter]` or `[[upstreams]]`, with an issuer's keys over the network, or where the system tells of it. */
-const SOMETIMES = /_crl_|_dns_|_upstream_queue|_jwks_|_trace_|_limiter_|_open_fds|_virtual_|_denied_/;
+const SOMETIMES = /_crl_|_dns_|_upstream_queue|_jwks_|_trace_|_limiter_|_open_fds|_last_probe|_virtual_|_denied_/;
 const FAMILY_TYPES = Object.fromEntries(
 	Object.values<FamilyDescription>(FAMILIES)
 		.filter(({ name }) => !SOMETIMES.test(name))
@@ -125,7 +136,8 @@ describe('the first scrape', () => {
 			forMs: 5,
 			onStoreFailure: 'share' as const,
 			replicas: 4,
-			leases: 7,
+			part: undefined,
+			delayMs: 205,
 			calls: { success: 9, failures: new Map([['timeout', 2] as const]) },
 			revocations,
 		});
@@ -133,7 +145,7 @@ describe('the first scrape', () => {
 		const value = (name: string) => page.get(name)?.samples.map((sample) => sample.value);
 		assert.deepEqual(value('proxy_limiter_store_up'), [0]);
 		assert.deepEqual(value('proxy_limiter_replicas'), [4]);
-		assert.deepEqual(value('proxy_limiter_leases'), [7]);
+		assert.deepEqual(value('proxy_limiter_settle_seconds'), [0.205]);
 		assert.equal(page.has('proxy_limiter_store_revocations'), false);
 		const calls = page.get('proxy_limiter_store_calls_total')!.samples;
 		assert.equal(calls.length, 1 + STORE_FAILURES.length);
@@ -221,6 +233,7 @@ describe('the first scrape', () => {
 			['proxy_connections_refused_total', { reason: 'max_connections' }],
 			['proxy_connections_refused_total', { reason: 'descriptors' }],
 			['proxy_access_log_dropped_total', {}],
+			['proxy_reads_delayed_total', { protocol: 'h2' }],
 			['proxy_connections_ended_total', { reason: 'revoked' }],
 			['proxy_connections_ended_total', { reason: 'age' }],
 			['proxy_http2_connection_errors_total', { reason: 'control-flood' }],
@@ -264,6 +277,8 @@ describe('a later scrape', () => {
 		second.handshakeFailed('unknown CA');
 		second.connectionRefused('max_connections');
 		second.accessLineDropped();
+		first.readDelayed('http/1.1');
+		second.readDelayed('http/1.1');
 		for (const worker of [0, 1]) {
 			const stats = upstreamStats('a:1', worker);
 			stats.answered(200);
@@ -293,6 +308,8 @@ describe('a later scrape', () => {
 			['proxy_connections_refused_total', { reason: 'max_connections' }, 1],
 			['proxy_connections_refused_total', {}, 1],
 			['proxy_access_log_dropped_total', {}, 1],
+			['proxy_reads_delayed_total', { protocol: 'http/1.1' }, 2],
+			['proxy_reads_delayed_total', {}, 2],
 			['proxy_connections', { protocol: 'h2' }, 4],
 			['proxy_http2_connection_errors_total', { reason: 'reset-flood' }, 2],
 			['proxy_http2_connection_errors_total', {}, 2],
@@ -309,7 +326,7 @@ describe('a later scrape', () => {
 	test('says how long CRLs are fresh, for each CA by the freshest', async () => {
 		const { sources, inForce } = testSources('a:1');
 		assert.equal((await scrape(sources)).has('proxy_crl_next_update_seconds'), false);
-		const crl = { authority: 'a', issuer: 'CN=A', covers: 'all', serials: [] } as const;
+		const crl = { authority: 'a', issuer: 'CN=A', covers: 'all', serials: serialMemory([]) } as const;
 		const crls = [
 			{ ...crl, nextUpdate: sources.wallSeconds() - 5 },
 			{ ...crl, nextUpdate: sources.wallSeconds() + 60 },
@@ -445,7 +462,7 @@ describe('the metrics listener', () => {
 	}
 
 	test('says at /readyz whether it is ready, and why not, whatever it said before', async () => {
-		const readiness: { obstacle: string | undefined } = { obstacle: 'starting' };
+		const readiness = { ...STARTING };
 		using listener = await listening(testSources().sources, readiness);
 		const said = async (method: string) => {
 			const { status, headers, body } = await call(listener.port, '/readyz?verbose', method);
@@ -460,20 +477,39 @@ describe('the metrics listener', () => {
 	});
 
 	test('says at /livez that it is alive, ready or not', async () => {
-		using listener = await listening(testSources().sources, { obstacle: 'starting' });
+		using listener = await listening(testSources().sources, STARTING);
 		const { status, headers, body } = await call(listener.port, '/livez');
 		assert.deepEqual([status, headers['cache-control'], body], [200, 'no-store', 'alive']);
 		const head = await call(listener.port, '/livez', 'HEAD');
 		assert.deepEqual([head.status, head.body], [200, '']);
 	});
 
+	test('refuses with 421 a Host that DNS rebinding could use, at every path with something to read', async () => {
+		using listener = await listening(testSources().sources, READY, ['Edge.example.com']);
+		const statusFor = async (path: string, host: string) => (await call(listener.port, path, 'GET', { host })).status;
+		const own = ['127.0.0.1:9090', '[::1]:9090', 'proxy', 'proxy.prod.svc.cluster.local:9090', 'edge.example.com:9090'];
+		for (const path of ['/metrics', '/process']) {
+			assert.equal(await statusFor(path, 'rebound.example'), 421, path);
+			for (const host of own) assert.equal(await statusFor(path, host), 200, `${path} ${host}`);
+		}
+		for (const path of ['/livez', '/readyz']) assert.equal(await statusFor(path, 'rebound.example'), 200, path);
+	});
+
+	test('says at /process in which phase of its life it is', async () => {
+		using listener = await listening(testSources().sources, { phase: 'stopping', obstacle: 'shutting down' });
+		assert.equal(JSON.parse((await call(listener.port, '/process')).body).phase, 'stopping');
+	});
+
 	test('says in one line that its address is taken', async () => {
 		using listener = await listening(testSources().sources);
 		const address = { host: '127.0.0.1', port: listener.port };
-		await assert.rejects(startMetrics(address, testSources().sources, READY, new RecordedLog().logger), {
-			name: 'StartError',
-			message: `cannot listen on 127.0.0.1:${listener.port} (--metrics-bind): the address is in use (EADDRINUSE); stop the other process or name another port`,
-		});
+		await assert.rejects(
+			startMetrics(address, { sources: testSources().sources, readiness: READY, log: new RecordedLog().logger }),
+			{
+				name: 'StartError',
+				message: `cannot listen on 127.0.0.1:${listener.port} (--metrics-bind): the address is in use (EADDRINUSE); stop the other process or name another port`,
+			},
+		);
 	});
 
 	test('ends a connection whose client does not read the page that it has asked for', async () => {
@@ -486,7 +522,13 @@ describe('the metrics listener', () => {
 		};
 		const address = { host: '127.0.0.1', port: 0 };
 		const { logger } = new RecordedLog();
-		const listener = await startMetrics(address, testSources().sources, READY, logger, new Map([['/big', big]]), 100);
+		const listener = await startMetrics(address, {
+			sources: testSources().sources,
+			readiness: READY,
+			log: logger,
+			status: new Map([['/big', big]]),
+			stalledMs: 100,
+		});
 		const socket = connect(listener.port, '127.0.0.1').on('error', () => {});
 		socket.write('GET /big HTTP/1.1\r\nhost: localhost\r\n\r\n');
 		try {

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Config } from '../../../../src/config/config.ts';
-import type { ConfigProblem } from '../../../../src/config/error.ts';
 import type { Watched } from '../../../../src/control/health/health.ts';
 import type { ConfigInForce } from '../../../../src/control/reload/config-in-force.ts';
 import { ReloadJournal } from '../../../../src/control/reload/journal.ts';
@@ -41,6 +40,8 @@ class TestReload extends TestPool {
 		reloading: false,
 		generation: 1,
 		reloads: { success: 0, failure: 0 },
+		failures: [],
+		needsRestart: undefined,
 	};
 	readonly journal = new ReloadJournal(() => this.time.wallSeconds());
 	readonly upstreams = new Upstreams(2, this.time, this.log.logger);
@@ -49,7 +50,7 @@ class TestReload extends TestPool {
 	readConfig: () => Config = () => configWith([route('/a', 'new:1')]);
 	readTls: () => TlsMaterial = () => NEW_TLS;
 	readIdentity: () => IdentitySeed = () => NEW_KEY;
-	inVain: ConfigProblem[] = [];
+	keysChanged = false;
 	/** Upstreams in the order in which they were probed; they are all healthy unless named here. */
 	readonly probed: string[] = [];
 	readonly sick = new Set<string>();
@@ -70,7 +71,8 @@ class TestReload extends TestPool {
 				const identity = this.readIdentity();
 				return { identity: () => identity, warnings: [], apply: () => {}, discard: () => {} };
 			},
-			changedInVain: async () => this.inVain,
+			keysChangedInVain: async () => this.keysChanged,
+			wallSeconds: () => this.time.wallSeconds(),
 			configWarnings: () => [],
 			inForce: this.inForce,
 			journal: this.journal,
@@ -129,6 +131,8 @@ describe('a reload', () => {
 			reloading: false,
 			generation: 2,
 			reloads: { success: 1, failure: 0 },
+			failures: [],
+			needsRestart: undefined,
 		});
 		for (const { thread } of test.spawned) {
 			assert.deepEqual(thread.types, ['prepare-tls', 'commit', 'prepare-routing', 'commit']);
@@ -171,9 +175,12 @@ describe('a reload', () => {
 
 	test('says what has changed in files that are read at the start alone', async () => {
 		const test = await TestReload.started();
-		test.inVain = [{ line: 7, key: 'jwt.jwks_path', file: 'jwt.pub', message: 'has changed' }];
+		test.keysChanged = true;
 		await test.reloader.request();
-		assert.ok(test.log.lines.includes('warn proxy::reload: config.toml:7: jwt.jwks_path (jwt.pub): has changed'));
+		assert.deepEqual(
+			test.inForce.needsRestart?.settings.map(({ words }) => words),
+			['jwt.jwks_path (config.toml:7: jwt.pub has changed)'],
+		);
 	});
 
 	test('takes over [[tenants]] in that round, also when the last of them has left the file', async () => {
@@ -232,10 +239,31 @@ describe('a reload', () => {
 
 	test('names the settings that only a restart will change', async () => {
 		const test = await TestReload.started();
-		test.readConfig = () => ({ ...configWith(OLD_ROUTES), tenantRps: 7, healthIntervalMs: 77 });
+		const settings = ['health_interval_secs (config.toml:2)', 'tenant_rps (config.toml:1)'];
+		test.readConfig = () => configWith(OLD_ROUTES, 'tenant_rps = 7\nhealth_interval_secs = 77\n');
 		await test.reloader.request();
-		const { keys } = test.log.fields('settings have changed that are read at the start alone; restart to use them');
-		assert.deepEqual(keys, ['health_interval_secs', 'tenant_rps']);
+		const { keys, ...said } = test.log.fields('needs a restart: settings have changed that are read at the start only');
+		assert.deepEqual([keys, said.settings], [['health_interval_secs', 'tenant_rps'], settings]);
+		const since = test.inForce.needsRestart?.sinceSeconds;
+		assert.deepEqual([since, test.inForce.reloads], [test.time.wallSeconds(), { success: 1, failure: 0 }]);
+		test.time.advance(60_000);
+		await test.reloader.request();
+		assert.equal(test.inForce.needsRestart?.sinceSeconds, since, 'the first reload that found them');
+		test.readConfig = () => configWith(OLD_ROUTES);
+		await test.reloader.request();
+		assert.equal(test.inForce.needsRestart, undefined, 'the file says again what is in force');
+	});
+
+	test('keeps why it has failed, each cause once, until one succeeds', async () => {
+		const test = await TestReload.started();
+		test.readConfig = () => {
+			throw new Error('config.toml:3: tenant_rps: must be a whole number');
+		};
+		await test.reloader.request();
+		assert.deepEqual(test.inForce.failures, ['config.toml:3: tenant_rps: must be a whole number']);
+		test.readConfig = () => configWith(OLD_ROUTES);
+		await test.reloader.request();
+		assert.deepEqual(test.inForce.failures, []);
 	});
 
 	test('tells what is wrong with certificates that can be used all the same', async () => {
@@ -270,6 +298,8 @@ describe('a reload that fails', () => {
 			reloading: false,
 			generation: 1,
 			reloads: { success: 0, failure: 1 },
+			failures: [fields.cause],
+			needsRestart: undefined,
 		});
 		assert.deepEqual(
 			test.spawned.flatMap(({ thread }) => thread.types),
@@ -294,6 +324,8 @@ describe('a reload that fails', () => {
 			reloading: false,
 			generation: 2,
 			reloads: { success: 0, failure: 1 },
+			failures: ['the key does not fit'],
+			needsRestart: undefined,
 		});
 	});
 
@@ -344,6 +376,8 @@ describe('a reload that fails', () => {
 			reloading: false,
 			generation: 3,
 			reloads: { success: 1, failure: 1 },
+			failures: [],
+			needsRestart: undefined,
 		});
 	});
 });

@@ -8,18 +8,20 @@ function historyOf(...keys: string[]) {
 	const answers = new Map(keys.map((key) => [key, 0]));
 	const durations = new Map(keys.map((key) => [key, new Histogram(new SharedArrayBuffer(HISTOGRAM_BYTES))]));
 	const counters = new Map<string, number>();
-	const own = { answers: 0 };
+	const errors = new Map<string, number>();
+	const own = { answers: 0, '401': 0, '429': 0, '5xx': 0, attempts: 0, handshakes: 0 };
 	const sampledAt: { key: string; ms: number }[] = [];
 	const upstreams = (): Sampled[] =>
 		[...answers.keys()].map((key) => ({
 			key,
 			answers: () => answers.get(key)!,
+			serverErrors: () => errors.get(key) ?? 0,
 			addRoundTrips: (to, ms) => {
 				sampledAt.push({ key, ms });
 				return durations.get(key)?.addLastSliceTo(to, ms) ?? false;
 			},
 		}));
-	const history = new History({ upstreams, ownAnswers: () => own.answers, counters: () => counters }, 0);
+	const history = new History({ upstreams, own: () => ({ ...own }), counters: () => counters }, 0);
 	let now = 0;
 	/** Seconds pass, each with `during` in it. */
 	const pass = (seconds: number, during: () => void = () => {}) => {
@@ -29,8 +31,26 @@ function historyOf(...keys: string[]) {
 			history.tick(now);
 		}
 	};
-	return { history, answers, durations, counters, own, sampledAt, pass, now: () => now };
+	return { history, answers, errors, durations, counters, own, sampledAt, pass, now: () => now };
 }
+
+describe('the last minute', () => {
+	test('adds answers of upstreams to those of the proxy itself', () => {
+		const { history, answers, errors, own, pass } = historyOf('a:1', 'b:2');
+		pass(60, () => {
+			for (const [key, count] of answers) answers.set(key, count + 10);
+			errors.set('a:1', (errors.get('a:1') ?? 0) + 4);
+			own.answers += 5;
+			own['5xx'] += 1;
+		});
+		const bounds = { share: { '401': 0, '429': 0, '5xx': 0.05, handshakes: 0 }, least: 20 };
+		const { count, total, sinceMs } = history.shares(bounds).find(({ kind }) => kind === '5xx')!;
+		assert.ok(
+			Math.abs(count / total - 0.2) < 0.01 && total >= 1_000 && sinceMs! <= 12_000,
+			`${count} ${total} ${sinceMs}`,
+		);
+	});
+});
 
 describe('the last ten minutes', () => {
 	test('are a point every ten seconds: its rate and the quantiles of its own round trips', () => {
@@ -130,5 +150,16 @@ describe('the last ten minutes', () => {
 		pass((POINTS * POINT_MS) / 1000);
 		assert.equal(history.rise('refusal x', 11), 0);
 		assert.equal(history.rise('of which nothing is known', 4), 4);
+	});
+
+	test('of a counter that is there for the first time after ten minutes are all of it, for ten minutes', () => {
+		const { history, counters, pass } = historyOf();
+		pass(700);
+		counters.set('refusal x', 37);
+		assert.equal(history.rise('refusal x', 37), 37);
+		pass(15);
+		assert.equal(history.rise('refusal x', 37), 37);
+		pass((POINTS * POINT_MS) / 1000);
+		assert.equal(history.rise('refusal x', 37), 0);
 	});
 });

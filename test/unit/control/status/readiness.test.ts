@@ -34,3 +34,24 @@ test('waits for the first keys of each issuer whose keys come over the network',
 	awaited.clear();
 	assert.equal(readiness.obstacle, undefined);
 });
+
+test('is not there without the keys of any issuer; while one has keys, the others are a remark', () => {
+	const keys = { named: false, keys: [] };
+	const first = { issuer: 'https://a.test', keys: undefined as typeof keys | undefined };
+	const second = { issuer: 'https://b.test', keys: undefined as typeof keys | undefined };
+	let besides: string | undefined = 'limits: store away';
+	const readiness = new Readiness(
+		() => 1,
+		() => [],
+		() => [first, second],
+		() => besides,
+	);
+	readiness.serving();
+	assert.deepEqual([readiness.obstacle, readiness.remark], ['no keys of https://a.test', besides]);
+	first.keys = keys;
+	assert.deepEqual([readiness.obstacle, readiness.remark], [undefined, `no keys of https://b.test; ${besides}`]);
+	besides = undefined;
+	assert.equal(readiness.remark, 'no keys of https://b.test');
+	second.keys = keys;
+	assert.deepEqual([readiness.obstacle, readiness.remark], [undefined, undefined]);
+});

@@ -2,10 +2,11 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { assetsOf, readAssets } from '../../../../src/control/status/assets.ts';
-import type { Facts } from '../../../../src/control/status/facts.ts';
+import type { Facts, UpstreamFacts } from '../../../../src/control/status/facts.ts';
 import { changes, htmlOf } from '../../../../src/control/status/fragment.ts';
 import { renderMain, renderPage } from '../../../../src/control/status/page.ts';
 import type { Chart } from '../../../../src/control/status/schema.ts';
+import type { Share } from '../../../../src/control/status/shares.ts';
 import { pageOfSnapshot, takeSnapshot } from '../../../../src/control/status/snapshot.ts';
 import { parseView } from '../../../../src/control/status/view.ts';
 import { HALF_OPEN, OPEN } from '../../../../src/gates/breaker.ts';
@@ -14,7 +15,13 @@ import { exampleFacts } from '../../../system/status/example.ts';
 const POINTS = Array.from({ length: 60 }, (_, i) => 1000.5 + i);
 const CHART: Chart = { requests_per_second: POINTS, p50_seconds: POINTS, p99_seconds: POINTS };
 const POINT = { requests_per_second: 1059.5, p50_seconds: 0.01, p99_seconds: 0.02 };
-const HISTORY = { latest: () => POINT, chart: () => CHART, total: () => CHART, rise: (_: string, now: number) => now };
+const HISTORY = {
+	latest: () => POINT,
+	chart: () => CHART,
+	total: () => CHART,
+	rise: (_: string, now: number) => now,
+	shares: (): Share[] => [],
+};
 
 const snapshotOf = (facts: Facts) => takeSnapshot(facts, HISTORY);
 const WELL = exampleFacts({ well: true });
@@ -94,6 +101,10 @@ describe('what is not well', () => {
 			{ store: { ...WELL.store!, isAway: true, reason: 'timeout' } },
 			['warning limits The store of the shared limits is away (timeout): each replica allows its share of the limits'],
 		],
+		'a store of limits that answers late': [
+			{ store: { ...WELL.store!, delayMs: 1_234 } },
+			['warning limits The store of the shared limits is slow: replicas learn of each other within 1.23 s'],
+		],
 		'a store of limits that is away, where that refuses requests': [
 			{ store: { ...WELL.store!, isAway: true, reason: undefined, onStoreFailure: 'refuse' } },
 			['error limits The store of the shared limits is away (no answer yet): requests under a limit are refused'],
@@ -123,6 +134,24 @@ describe('what is not well', () => {
 			},
 			['error reloads The last reload of routes failed: what was there before is in force'],
 		],
+		'a log that cannot be written': [
+			{
+				log: { accessLines: 2, lines: 3, failing: { code: 'ENOSPC', sinceSeconds: WELL.wallMs / 1000 - 60 } },
+			},
+			['error memory The log cannot be written (ENOSPC): 3 lines lost since the start'],
+		],
+		'settings that need a restart': [
+			{
+				reloads: {
+					...WELL.reloads,
+					needsRestart: {
+						settings: ['a', 'b'].map((key) => ({ key, words: `${key} (c.toml:3)` })),
+						sinceSeconds: WELL.wallMs / 1000 - 60,
+					},
+				},
+			},
+			['warning reloads 2 settings need a restart: a (c.toml:3), b (c.toml:3)'],
+		],
 	};
 	for (const [name, [facts, expected]] of Object.entries(cases)) {
 		test(`is ${name}`, () => {
@@ -134,6 +163,61 @@ describe('what is not well', () => {
 			assert.equal(well, expected.length === 0);
 		});
 	}
+});
+
+describe('a problem', () => {
+	const problemsOf = (facts: Partial<Facts>, history = HISTORY) =>
+		takeSnapshot({ ...WELL, ...facts }, history).problems;
+
+	test('says how much of the last minute went wrong, since when, and what to look at', () => {
+		const share = (kind: Share['kind'], count: number, total: number): Share => ({ kind, count, total, sinceMs: 0 });
+		const shares = [share('401', 556, 556), share('429', 30, 100), share('5xx', 33, 100), share('handshakes', 5, 20)];
+		const problems = problemsOf({}, { ...HISTORY, shares: () => [...shares, { ...shares[0]!, sinceMs: undefined }] });
+		assert.deepEqual(
+			problems.map(({ severity, text, link }) => `${severity} ${text} ${link}`),
+			[
+				'error 556 of 556 answers of the last minute are 401 (100 %) #refusals',
+				'error 33 of 100 answers of the last minute are 500 or above (33 %) #upstreams',
+				'warning 30 of 100 answers of the last minute are 429 (30 %) #refusals',
+				'warning 5 of 20 TLS handshakes of the last minute failed (25 %) #handshakes',
+			],
+		);
+		assert.equal(problems[0]!.since, new Date(WELL.wallMs - WELL.monotonicMs).toISOString());
+		assert.match(problems[0]!.look, /proxy::auth/);
+	});
+
+	test('links to the upstreams that it is about, wherever they stand among those that are well', () => {
+		const [base] = WELL.upstreams;
+		const upstreams: UpstreamFacts[] = Array.from({ length: 40 }, (_, i) => ({ ...base!, upstream: `u${i}:80` }));
+		const dead: Partial<UpstreamFacts> = {
+			circuit: OPEN,
+			alive: false,
+			transition: { wallSeconds: 1_800_000_000, reason: 'health', cause: '' },
+		};
+		const shown = (...indexes: number[]) => {
+			const facts = {
+				...WELL,
+				upstreams: upstreams.map((one, i) => (indexes.includes(i) ? { ...one, ...dead } : one)),
+			};
+			const [{ link, since } = { link: '', since: '' }] = snapshotOf(facts).problems;
+			assert.equal(since, '2027-01-15T08:00:00.000Z');
+			assert.match(mainOf(facts), new RegExp(`<a href="${link.replaceAll('?', '\\?').replaceAll('&', '&amp;')}">`));
+			const page = pageOfSnapshot(snapshotOf(facts), parseView(new URL(link, 'http://a').search), HISTORY, 0);
+			return page.upstreams.items.map(({ upstream }) => upstream);
+		};
+		assert.deepEqual(shown(30, 38), ['u30:80', 'u38:80']);
+		assert.deepEqual(shown(38), ['u38:80']);
+	});
+
+	test('leads to something on the page, and says what to look at', () => {
+		const main = mainOf(exampleFacts());
+		const { problems } = snapshotOf(exampleFacts());
+		assert.ok(problems.length > 3);
+		for (const { link, panel, look } of problems) {
+			assert.ok(main.includes(`id="${panel}"`) && link.endsWith(`#${panel}`), link);
+			assert.ok(look.length > 5);
+		}
+	});
 });
 
 describe('a snapshot', () => {
@@ -179,7 +263,8 @@ describe('a snapshot', () => {
 
 	test('has the members that docs/status.md promises, and no others', () => {
 		const view = parseView('rows=1');
-		const page = pageOfSnapshot(snapshotOf(exampleFacts({ tenants: true })), view, HISTORY, 0);
+		const history = { ...HISTORY, shares: (): Share[] => [{ kind: '401', count: 0, total: 0, sinceMs: undefined }] };
+		const page = pageOfSnapshot(takeSnapshot(exampleFacts({ tenants: true }), history), view, HISTORY, 0);
 		const docs = readFileSync(new URL('../../../../docs/status.md', import.meta.url), 'utf8');
 		const promised = [...docs.matchAll(/^\| `([a-z_\d.]+)` \|/gm)].map(([, member]) => member);
 		assert.deepEqual(membersOf(page), promised.sort());

@@ -1,158 +1,135 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { LeaseBatch, LeaseStore } from '../../../../src/control/store/contract.ts';
+import { ProcessMemory } from '../../../../src/control/process-memory.ts';
 import { FleetLimits } from '../../../../src/control/store/fleet-limits.ts';
-import { TICK_MS } from '../../../../src/control/store/leasing.ts';
-import { LedgerStore } from '../../../../src/control/store/ledger.ts';
 import { Rate } from '../../../../src/gates/tenant-limit.ts';
-import { createConcurrencyMemory } from '../../../../src/shared/concurrency.ts';
-import { createLeaseMemory, LeaseSpender } from '../../../../src/shared/fleet/leases.ts';
-import { createSlotLeasesMemory } from '../../../../src/shared/fleet/slot-leases.ts';
-import type { LogRecord } from '../../../../src/shared/log.ts';
-import { createLogger, parseLogFilter } from '../../../../src/shared/log.ts';
+import { FleetLimiter } from '../../../../src/shared/fleet/fleet-limiter.ts';
+import { Ledger, storeOf, UNREACHABLE } from '../../../models/ledger.ts';
+import { FakeTime } from '../fixtures/fake-time.ts';
+import { RecordedLog } from '../fixtures/recorded-log.ts';
+import { MEMORY_SIZES } from './memory-sizes.ts';
 
 /** One process and its store, in fake time. */
-class Rig implements LeaseStore {
-	readonly ledgers = new LedgerStore();
-	readonly batches: LeaseBatch[] = [];
-	readonly lines: LogRecord[] = [];
-	readonly spender: LeaseSpender;
-	readonly limits: FleetLimits;
-	isAway = false;
-	#now = 0;
-	#ticks: (() => void) | undefined;
-	#deadline: { readonly at: number; readonly run: () => void } | undefined;
-
-	constructor() {
-		const leases = createLeaseMemory(16);
-		this.spender = new LeaseSpender(leases, 0);
-		const concurrency = { ...createConcurrencyMemory(1, 2), leases: createSlotLeasesMemory(2, leases.standing) };
-		const log = createLogger(
-			parseLogFilter('info'),
-			(record) => this.lines.push(record),
-			() => new Date(0),
-		);
-		this.limits = new FleetLimits({
-			store: this,
-			onFailure: 'share',
-			expectedReplicas: 2,
-			leases,
-			concurrency,
-			timers: {
-				every: (_, run) => {
-					this.#ticks = run;
-					return () => {
-						this.#ticks = undefined;
-					};
-				},
-				after: (ms, run) => {
-					this.#deadline = { at: this.#now + ms, run };
-					return () => {
-						this.#deadline = undefined;
-					};
-				},
-			},
-			clock: { now: () => this.#now, wallSeconds: () => 0 },
-			log,
-		});
-	}
-
-	async lease(batch: LeaseBatch) {
-		this.batches.push(batch);
-		if (this.isAway) throw new Error('connection refused');
-		return this.ledgers.lease(batch, (1_700_000_000_000 + this.#now) * 1000);
-	}
-
-	async pass(ms: number): Promise<void> {
-		for (const end = this.#now + ms; this.#now < end; ) {
-			this.#now += TICK_MS;
-			this.#ticks?.();
-			if (this.#deadline !== undefined && this.#now >= this.#deadline.at) this.#deadline.run();
-			for (let i = 0; i < 4; i++) await undefined;
-		}
-	}
-
-	get said(): string[] {
-		return this.lines.map(({ level, message }) => `${level} ${message}`);
-	}
+function build() {
+	const time = new FakeTime();
+	const log = new RecordedLog();
+	const ledger = new Ledger();
+	const memory = new ProcessMemory({ ...MEMORY_SIZES, fleetSecret: new Uint8Array(32) });
+	const state = { isAway: false, hangs: false, latencyMs: 0, calls: 0 };
+	const real = storeOf(ledger, 'a', () => (1_700_000_000_000 + time.now()) * 1000);
+	const through = async <T>(run: () => Promise<T>): Promise<T> => {
+		state.calls++;
+		if (state.hangs) return new Promise(() => {});
+		if (state.latencyMs > 0) await new Promise<void>((resolve) => void time.after(state.latencyMs, resolve));
+		if (state.isAway) throw UNREACHABLE;
+		return run();
+	};
+	const limits = new FleetLimits({
+		store: {
+			settle: (spendings) => through(() => real.settle(spendings)),
+			report: (reports) => through(() => real.report(reports)),
+			register: (leaving, delayMs) => through(() => real.register(leaving, delayMs)),
+		},
+		...{ onFailure: 'share', cluster: false, expected: 2, timers: time, clock: time, log: log.logger },
+		...{ limiter: memory.limiter, fleet: memory.fleet!, concurrency: memory.concurrency },
+	});
+	const limiter = new FleetLimiter(memory.limiter, 0, memory.fleet!);
+	const pass = async (ms: number) => {
+		for (let left = ms; left > 0; left -= 50) await time.advance(50);
+	};
+	const begin = async () => {
+		const started = limits.start(1_000);
+		await pass(1_000);
+		await started;
+	};
+	return { time, log, ledger, state, limits, limiter, pass, begin };
 }
 
+const RATE = new Rate(10, 10);
+
 describe('the limits of a fleet, in one process', () => {
-	it('waits for the store at the start, leases for whom there are requests, and gives back at the end', async () => {
-		const rig = new Rig();
-		const started = rig.limits.start(2_000);
-		await rig.pass(500);
-		await started;
-		assert.deepEqual(rig.said, ['info limits are shared with the other replicas']);
-		assert.equal(rig.limits.facts.isLeasing, true);
-		const rate = new Rate(1_000, 1_000);
-		for (let i = 0; i < 100; i++) {
-			for (let j = 0; j < 10; j++) assert.ok(rig.spender.spend(5n, rate));
-			await rig.pass(10);
-		}
-		assert.equal(rig.limits.facts.leases, 1);
-		await rig.limits.stop(500);
-		const last = rig.batches.at(-1)!;
-		assert.equal(last.leaving, true);
-		assert.deepEqual(
-			last.calls.map(({ key, held, want }) => [key, Math.max(0, held), want]),
-			[['0000000000000005', 0, 0]],
-		);
-		const sent = rig.batches.length;
-		await rig.pass(1_000);
-		assert.equal(rig.batches.length, sent);
+	it('begin with the store, settle what was admitted, also at the end, and leave the registry', async () => {
+		const { log, ledger, limits, limiter, pass, begin, time } = build();
+		await begin();
+		assert.deepEqual(log.lines, ['info proxy::limiter: limits are shared with the other replicas']);
+		const micros = () => (1_700_000_000_000 + time.now()) * 1000;
+		const ahead = () => ledger.settle([{ key: 5n, costMicros: 0, aheadMicros: -1 }], micros())[0]! / 1000;
+		for (let i = 0; i < 4; i++) assert.ok(limiter.admit(5n, time.now(), RATE));
+		await pass(200);
+		assert.ok(Math.abs(ahead() - 200) <= 100, `${ahead()} of 400 ms`);
+		// What another replica has spent is in the bucket of this one, less what is uncertain.
+		ledger.settle([{ key: 5n, costMicros: 900_000, aheadMicros: 0 }], micros());
+		assert.ok(limiter.admit(5n, time.now(), RATE));
+		await pass(200);
+		let admitted = 0;
+		while (limiter.admit(5n, time.now(), RATE)) admitted++;
+		assert.ok(admitted >= 1 && admitted <= 4, `${admitted} of 10`);
+		const before = ahead();
+		await limits.stop(500);
+		assert.ok(ahead() > before, 'settled');
+		assert.equal(ledger.register('b', false, 0, micros()).replicas, 1);
 	});
 
-	it('begins without a store that does not answer, and says so once; and once that it is back', async () => {
-		const rig = new Rig();
-		rig.isAway = true;
-		const started = rig.limits.start(2_000);
-		await rig.pass(3_000);
-		await started;
-		assert.deepEqual(rig.said, ['warn limiter store away']);
-		const { isLeasing, replicas, ageMs, cause } = rig.limits.facts;
-		assert.deepEqual([isLeasing, replicas, ageMs, cause], [false, 2, undefined, 'connection refused']);
-		rig.isAway = false;
-		await rig.pass(1_500);
-		rig.isAway = true;
-		await rig.pass(5_000);
-		rig.isAway = false;
-		await rig.pass(1_500);
-		assert.deepEqual(rig.said, [
-			'warn limiter store away',
-			'info limiter store is back',
-			'warn limiter store away',
-			'info limiter store is back',
-		]);
-		const { outages, failuresInRow, failures } = rig.limits.facts;
-		assert.deepEqual([outages, failuresInRow], [1, 0]);
-		assert.ok(failures > 10);
+	it('begin without a store that does not answer, say so once, and once that it is back', async () => {
+		const { log, limits, state, pass, begin } = build();
+		state.isAway = true;
+		await begin();
+		assert.deepEqual(log.lines, ['warn proxy::limiter: limiter store away']);
+		assert.equal(limits.facts.failure?.reason, 'unreachable');
+		assert.deepEqual(limits.facts.away, { shards: 1, of: 1 });
+		assert.equal(limits.facts.replicas, 2);
+		state.isAway = false;
+		await pass(1_500);
+		state.isAway = true;
+		await pass(5_000);
+		state.isAway = false;
+		await pass(1_500);
+		const said = ['warn proxy::limiter: limiter store away', 'info proxy::limiter: limiter store is back'];
+		assert.deepEqual(log.lines, [...said, ...said]);
 	});
 
-	it('does not wait for ever for a store that takes nothing back', async () => {
-		const rig = new Rig();
-		const started = rig.limits.start(2_000);
-		await rig.pass(500);
-		await started;
-		rig.lease = () => new Promise(() => {});
+	it('say that the store is slow where an answer takes longer than an interval, and that it is quick again', async () => {
+		const { log, limits, limiter, state, pass, begin, time } = build();
+		await begin();
+		state.latencyMs = 300;
+		const ask = async (ms: number) => {
+			for (let left = ms; left > 0; left -= 100) {
+				limiter.admit(5n, time.now(), RATE);
+				await pass(100);
+			}
+		};
+		await ask(3_000);
+		assert.equal(log.lines[1], 'warn proxy::limiter: limiter store is slow: replicas learn late of each other');
+		assert.ok(limits.facts.delayMs >= 500 && limits.facts.delayMs <= 1_000, String(limits.facts.delayMs));
+		state.latencyMs = 0;
+		await ask(25_000);
+		assert.deepEqual(log.lines.slice(2), ['info proxy::limiter: limiter store is quick again']);
+	});
+
+	it('say which key something else has at the store', async () => {
+		const { log, ledger, limiter, pass, begin, time } = build();
+		await begin();
+		ledger.foreign.add(5n);
+		limiter.admit(5n, time.now(), RATE);
+		await pass(400);
+		assert.deepEqual(log.lines.slice(1), ['warn proxy::limiter: a key of the limiter is something else at the store']);
+	});
+
+	it('ask nothing of the store but a sign of life a second while nobody comes, and do not wait for ever at the end', async () => {
+		const { limits, state, pass, begin } = build();
+		await begin();
+		await pass(2_000);
+		state.calls = 0;
+		await pass(10_000);
+		assert.ok(state.calls >= 9 && state.calls <= 11, `${state.calls} calls`);
+		state.hangs = true;
 		let hasStopped = false;
-		const stopped = rig.limits.stop(500).then(() => {
+		const stopped = limits.stop(500).then(() => {
 			hasStopped = true;
 		});
-		await rig.pass(490);
+		await pass(450);
 		assert.equal(hasStopped, false);
-		await rig.pass(20);
+		await pass(50);
 		await stopped;
-	});
-
-	it('asks nothing of the store but a sign of life a second while nobody comes', async () => {
-		const rig = new Rig();
-		const started = rig.limits.start(2_000);
-		await rig.pass(500);
-		await started;
-		rig.batches.length = 0;
-		await rig.pass(10_000);
-		assert.equal(rig.batches.length, 10);
-		assert.ok(rig.batches.every(({ calls }) => calls.length === 0));
 	});
 });

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { StoreFailure } from '../../../../src/control/store/failure.ts';
 import { MAX_REVOKED, mergeRevoked, RevocationLog } from '../../../../src/control/store/revocation-log.ts';
 import { POLL_MS, SharedRevocations } from '../../../../src/control/store/shared-revocations.ts';
-import { NOTHING_REVOKED } from '../../../../src/identity/revocations.ts';
+import { issuerKey, NOTHING_REVOKED } from '../../../../src/identity/revocations.ts';
 import type { TlsMaterial } from '../../../../src/shared/messages.ts';
 import { RateLimitedLog } from '../../../../src/shared/rate-limited-log.ts';
 import { FakeTime, settle } from '../fixtures/fake-time.ts';
@@ -27,7 +27,7 @@ describe('the entries of the stream', () => {
 			tenants: ['acme', 'urn:b:c'],
 			tokens: [],
 			certificates: [],
-			serials: [{ issuer: 'C=DE, CN=Clients', serial: 'A1B' }],
+			serials: [{ issuer: issuerKey('C=DE, CN=Clients'), serial: '0A1B' }],
 		});
 	});
 

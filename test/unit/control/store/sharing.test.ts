@@ -2,20 +2,21 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ErrorReply } from '@redis/client';
 import type { LimiterConfig } from '../../../../src/config/config.ts';
+import { ProcessMemory } from '../../../../src/control/process-memory.ts';
 import type { OpenStore } from '../../../../src/control/store/connection.ts';
 import { StoreFailure } from '../../../../src/control/store/failure.ts';
 import { FleetLimits } from '../../../../src/control/store/fleet-limits.ts';
 import { SharedStore } from '../../../../src/control/store/shared-store.ts';
 import { Sharing } from '../../../../src/control/store/sharing.ts';
-import { createConcurrencyMemory } from '../../../../src/shared/concurrency.ts';
-import { createLeaseMemory } from '../../../../src/shared/fleet/leases.ts';
 import { RateLimitedLog } from '../../../../src/shared/rate-limited-log.ts';
 import { FakeTime, settle } from '../fixtures/fake-time.ts';
 import { RecordedLog } from '../fixtures/recorded-log.ts';
+import { MEMORY_SIZES } from './memory-sizes.ts';
 
 const SECRET = 'hunter2';
 const FILES = { password: SECRET, sentinelPassword: undefined, secret: undefined, ca: undefined, identity: undefined };
 const CONFIG = {
+	store: [{ host: 'store.test', port: 6379, tls: false, database: 0 }],
 	prefix: 'proxy',
 	onStoreFailure: 'share',
 	replicas: 4,
@@ -30,15 +31,17 @@ function build(answers: OpenStore | undefined = undefined) {
 	const open: OpenStore = async () => ({
 		send: async (_key, args) => {
 			if (failure !== undefined) throw failure;
-			return args[0]!.startsWith('EVAL') ? [1_800_000_000_000 + time.now(), 3, 1_700_000_000_000] : [];
+			if (!args[0]!.startsWith('EVAL')) return [];
+			return args[2] === '2' ? [3, 0] : [0];
 		},
 		close: () => {},
 	});
 	const store = new SharedStore(CONFIG, FILES, time, answers ?? open);
 	const sharing = new Sharing(store, time);
 	const { fleet: settings } = store;
-	const memory = { leases: createLeaseMemory(64), concurrency: createConcurrencyMemory(1, 64) };
-	const fleet = new FleetLimits({ ...settings, ...memory, timers: time, clock: time, log: log.logger });
+	const { limiter, fleet: memory, concurrency } = new ProcessMemory({ ...MEMORY_SIZES, fleetSecret: settings.secret });
+	const shared = { limiter, fleet: memory!, concurrency };
+	const fleet = new FleetLimits({ ...settings, ...shared, timers: time, clock: time, log: log.logger });
 	sharing.use(fleet, {
 		takeOver: async () => {},
 		log: log.logger,

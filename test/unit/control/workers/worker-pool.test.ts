@@ -50,6 +50,21 @@ describe('starting workers', () => {
 		await started;
 	});
 
+	test('a drain during the start ends those that have not started, starts no more, and lets the others finish', async () => {
+		const test = new TestPool(40);
+		test.makeThread = (port) => new FakeThread(port, test.spawned.length === 0 ? 'listens' : 'waits');
+		const started = test.pool.start();
+		await settle();
+		assert.equal(test.spawned.length, 9, 'the first one, and eight at once');
+		const drained = test.pool.drain();
+		await settle();
+		assert.deepEqual(test.thread(0).types, ['stop-accepting', 'drain']);
+		assert.equal(await started, 8443);
+		test.thread(0).say({ type: 'drained' });
+		await drained;
+		assert.equal(test.spawned.length, 9);
+	});
+
 	test('a worker that dies while the others are still starting is replaced', async () => {
 		const test = new TestPool(2);
 		test.makeThread = (port) => new FakeThread(port, test.spawned.length === 1 ? 'waits' : 'listens');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { BufferedBytes } from '../../../../src/data/body/buffered-bytes.ts';
+import { BufferedBytes, Reservation } from '../../../../src/data/body/buffered-bytes.ts';
 import { ByteCollector } from '../../../../src/data/body/byte-collector.ts';
 import { UNDECLARED } from '../../../../src/gates/body-limit.ts';
 import { OVERLOADED } from '../../../../src/gates/rejection.ts';
@@ -20,6 +20,26 @@ function memory(allKib: number, shareKib: number) {
 		held: () => [budgetInUse(all), tenantHolds(shares, A), tenantHolds(shares, B)].map((held) => held / KIB),
 	};
 }
+
+describe('what a body holds', () => {
+	it('is never more than its share, and is given back whole, whatever sizes it has had', () => {
+		fc.assert(
+			fc.property(fc.array(fc.integer({ min: 1, max: 200 * KIB })), (sizes) => {
+				const { bytes, held } = memory(300, 128);
+				const body = new Reservation(bytes, A);
+				for (const size of sizes) {
+					const before = body.size;
+					const isRefused = body.resize(size) !== undefined;
+					assert.equal(body.size, isRefused ? before : size);
+					assert.ok(!isRefused || Math.ceil(before / KIB) + Math.ceil(size / KIB) > 128);
+					assert.deepEqual(held().slice(0, 2), Array(2).fill(Math.ceil(body.size / KIB)));
+				}
+				body.release();
+				assert.deepEqual(held(), [0, 0, 0]);
+			}),
+		);
+	});
+});
 
 describe('a body that is put together in memory', () => {
 	it('is refused beyond the share of its tenant, and says so; others have their own', () => {

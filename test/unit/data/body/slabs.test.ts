@@ -1,6 +1,6 @@
-import { deepEqual, equal, notEqual, ok } from 'node:assert/strict';
+import { deepEqual, equal, notEqual } from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { SLAB_BYTES, Slabs } from '../../../../src/data/body/slabs.ts';
+import { MAX_TRIMMED, SLAB_BYTES, Slabs } from '../../../../src/data/body/slabs.ts';
 
 describe('slabs', () => {
 	it('are used again, the last one first', () => {
@@ -23,12 +23,36 @@ describe('slabs', () => {
 		}
 	});
 
-	it('are not kept beyond the bound', () => {
+	it('are kept while they are needed, and returned down to the bound when they have not been needed from one look to the next', () => {
 		const slabs = new Slabs(2 * SLAB_BYTES + 1);
-		const taken = Array.from({ length: 5 }, () => slabs.take());
-		for (const slab of taken) slabs.giveBack(slab);
+		const use = (count: number) => {
+			const taken = Array.from({ length: count }, () => slabs.take());
+			for (const slab of taken) slabs.giveBack(slab);
+			return taken;
+		};
+		const first = use(6);
+		slabs.trim();
+		equal(slabs.freeBytes, 6 * SLAB_BYTES);
+		const needed = use(3);
+		slabs.trim();
+		equal(slabs.freeBytes, 5 * SLAB_BYTES);
+		const returned = first.filter((slab) => slab.length === 0);
+		deepEqual([returned.length, returned.some((slab) => needed.includes(slab))], [1, false]);
+		for (let looks = 0; looks < 3; looks++) slabs.trim();
 		equal(slabs.freeBytes, 2 * SLAB_BYTES);
-		ok(new Set(Array.from({ length: 5 }, () => slabs.take())).size === 5);
+		equal(new Set(use(6).map((slab) => slab.fill(1))).size, 6);
+	});
+
+	it('are returned some at once, and never one that has an owner', () => {
+		const slabs = new Slabs(0);
+		const taken = Array.from({ length: MAX_TRIMMED + 10 }, () => slabs.take());
+		const owned = slabs.take();
+		for (const slab of taken) slabs.giveBack(slab);
+		slabs.trim();
+		slabs.trim();
+		equal(slabs.freeBytes, 10 * SLAB_BYTES);
+		slabs.trim();
+		deepEqual([slabs.freeBytes, owned.length], [0, SLAB_BYTES]);
 	});
 
 	it('have one owner: what is given back twice, or is no slab, or only a view of one, is given to nobody', () => {

@@ -4,8 +4,10 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { type Duplex, duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
+import { AnswerFields } from '../../../../src/data/answer-fields.ts';
 import { Http1Front } from '../../../../src/data/http1/front.ts';
 import type { DataPlane } from '../../../../src/data/plane.ts';
+import { MAX_DROPPED } from '../../../../src/data/unwanted-body.ts';
 import { createLogger, type LogRecord, parseLogFilter } from '../../../../src/shared/log.ts';
 import { RouteStats } from '../../../../src/shared/route-stats.ts';
 import { until } from '../../../fixtures/wait.ts';
@@ -29,7 +31,7 @@ class Client {
 			this.received += bytes.toString('latin1');
 		});
 		this.front = new Http1Front(plane);
-		this.front.accept(served as TLSSocket, '192.0.2.1');
+		this.front.accept(served as TLSSocket, '192.0.2.1', plane.share());
 	}
 
 	send(text: string): void {
@@ -61,7 +63,8 @@ describe('an HTTP/1.1 connection', () => {
 		await once(server, 'listening');
 		const client = connect({ port: (server.address() as AddressInfo).port, host: '127.0.0.1', allowHalfOpen: true });
 		const [served] = (await once(server, 'connection')) as [Socket];
-		new Http1Front(new FakePlane()).accept(served as TLSSocket, '192.0.2.1');
+		const plane = new FakePlane();
+		new Http1Front(plane).accept(served as TLSSocket, '192.0.2.1', plane.share());
 		let received = '';
 		client.on('data', (bytes: Buffer) => {
 			received += bytes.toString('latin1');
@@ -73,6 +76,36 @@ describe('an HTTP/1.1 connection', () => {
 		assert.match(received, /^HTTP\/1\.1 401 .*unauthorized$/s);
 		client.destroy();
 		server.close();
+	});
+
+	it('whose answer breaks off in the turn that began it gives what there is of it, and closes without an end', async () => {
+		const { front, served, socket, received } = Object.assign(new Client(new FakePlane()), {
+			received: [] as string[],
+		});
+		socket.on('data', (bytes: Buffer) => received.push(bytes.toString('latin1')));
+		const [connection] = front.connections;
+		connection!.answer.expect(true, true);
+		connection!.answer.begin(200, new AnswerFields([]), true, false, 0);
+		connection!.answer.write(Buffer.from('a part of it'));
+		connection!.breakOff();
+		await settle();
+		assert.match(received.join(''), /^HTTP\/1\.1 200 OK\r\n[\s\S]*\r\nc\r\na part of it\r\n$/);
+		assert.deepEqual([served.writableEnded, front.connections.size], [false, 0]);
+	});
+
+	it('whose client takes nothing is closed at once where its answer breaks off, or soon', async () => {
+		const plane = new FakePlane();
+		const { front, served } = new Client(plane);
+		const [connection] = front.connections;
+		// Nothing that is written gets through.
+		served._write = () => {};
+		connection!.answer.expect(true, true);
+		connection!.answer.begin(200, new AnswerFields([]), true, false, 0);
+		connection!.breakOff();
+		await settle();
+		assert.equal(served.destroyed, false);
+		await plane.pass(LIMITS.linger + 1_000);
+		assert.equal(served.destroyed, true);
 	});
 
 	it('is ended when its first head is not there in time, however it comes', async () => {
@@ -144,7 +177,7 @@ describe('an HTTP/1.1 connection', () => {
 		await untilGone(plane);
 	});
 
-	it('that we end is read for 2 s more, so that the client gets to see the answer, and no longer', async () => {
+	it('that we end is read until 2 s have brought nothing more, so that the client gets to see the answer', async () => {
 		const plane = new FakePlane();
 		const client = new Client(plane);
 		const answer = await client.request('Host: localhost\r\nConnection: close\r\n');
@@ -155,13 +188,15 @@ describe('an HTTP/1.1 connection', () => {
 			await settle();
 			assert.equal(client.served.destroyed, false, JSON.stringify(flood.slice(0, 20)));
 		}
-		await plane.pass(LIMITS.linger - 1000);
-		assert.equal(plane.connections, 1);
+		for (const ms of [LIMITS.linger + 100, LIMITS.linger - 1000]) {
+			await plane.pass(ms);
+			assert.equal(plane.connections, 1);
+		}
 		await plane.pass(1100);
 		await untilGone(plane);
 	});
 
-	it('that we end because of garbage is read for 2 s more as well', async () => {
+	it('that we end because of garbage is read on as well', async () => {
 		const plane = new FakePlane();
 		const client = new Client(plane);
 		client.send('garbage\r\n\r\n');
@@ -172,7 +207,7 @@ describe('an HTTP/1.1 connection', () => {
 			await settle();
 			assert.equal(client.served.destroyed, false);
 		}
-		await plane.pass(LIMITS.linger + 100);
+		for (let looks = 0; looks < 2; looks++) await plane.pass(LIMITS.linger + 100);
 		await untilGone(plane);
 		assert.equal(plane.stats.read().answers.get(400), 1);
 	});
@@ -226,6 +261,64 @@ describe('an HTTP/1.1 connection', () => {
 		assert.equal(client.socket.readableEnded, true);
 		await plane.pass(LIMITS.linger + 100);
 		await untilGone(plane);
+	});
+
+	it('is ended by a drain although its client has always sent a byte of its next request', async (test) => {
+		test.mock.timers.enable({ apis: ['setTimeout'] });
+		for (const sendsOn of [true, false]) {
+			const plane = new FakePlane();
+			const client = new Client(plane);
+			const next = 'ET / HTTP/1.1\r\nHost: localhost\r\n\r\nG';
+			client.send('G');
+			const request = () => {
+				client.send(next);
+				return client.answer();
+			};
+			await request();
+			client.front.drain();
+			assert.match(await request(), /connection: keep-alive/, 'in the grace of the drain');
+			test.mock.timers.tick(1000);
+			await settle();
+			if (sendsOn) assert.match(await request(), /connection: close/);
+			await plane.pass(LIMITS.linger + 100);
+			await untilGone(plane);
+		}
+	});
+
+	it('reads on behind its last answer for as long as the client sends, within a bound in time and in bytes', async () => {
+		const refused = async () => {
+			const plane = new FakePlane();
+			const client = new Client(plane);
+			client.send(`POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${2 ** 31}\r\n\r\n`);
+			assert.match(await client.answer(), /connection: close/);
+			return { plane, client };
+		};
+		const slow = await refused();
+		for (let looks = 0; looks < 14; looks++) {
+			slow.client.send('more of the body');
+			await settle();
+			await slow.plane.pass(LIMITS.linger + 100);
+			assert.equal(slow.plane.connections, 1);
+		}
+		slow.client.send('more of the body');
+		await settle();
+		await slow.plane.pass(LIMITS.linger + 100);
+		await untilGone(slow.plane);
+
+		const drained = await refused();
+		drained.client.front.drain();
+		drained.client.send('more of the body');
+		await settle();
+		await drained.plane.pass(LIMITS.linger + 100);
+		await untilGone(drained.plane);
+
+		const fast = await refused();
+		const piece = 'x'.repeat(1 << 20);
+		for (let bytes = 0; bytes < MAX_DROPPED; bytes += piece.length) fast.client.send(piece);
+		await settle();
+		assert.equal(fast.plane.connections, 1);
+		fast.client.send(piece);
+		await untilGone(fast.plane);
 	});
 
 	it('is ended when its client ends it between two requests, or within a request that has been answered', async () => {

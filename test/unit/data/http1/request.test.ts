@@ -20,12 +20,13 @@ function upload(): { request: Http1Request; broken: string[] } {
 
 		client: {} as RequestConnection['client'],
 		isLast: false,
+		giveBack() {},
 		readOn() {},
 		onAnswered() {},
-		destroy() {},
+		breakOff() {},
 		close() {},
 	};
-	const request = new Http1Request(connection, reader);
+	const request = new Http1Request(connection, reader, 12);
 	const broken: string[] = [];
 	request.exchange.onBodyError = ({ reason = '' }) => void broken.push(reason);
 	request.exchange.onRequestBody = () => {};

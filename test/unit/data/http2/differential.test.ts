@@ -119,7 +119,7 @@ describe('our HTTP/2 server and the client of node:http2', () => {
 		const plane = new FakePlane();
 		plane.letsPass = true;
 		const [inner, outer] = duplexPair();
-		new Http2Front(plane).accept(outer as unknown as TLSSocket, '192.0.2.1');
+		new Http2Front(plane).accept(outer as unknown as TLSSocket, '192.0.2.1', plane.share());
 		const session = connect('https://localhost', { createConnection: () => inner });
 		let failed: Error | undefined;
 		session.on('error', (error) => {

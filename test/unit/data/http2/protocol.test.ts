@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import { MAX_DROPPED } from '../../../../src/data/unwanted-body.ts';
+import { Rejection } from '../../../../src/gates/rejection.ts';
 import {
 	continuationFrame,
 	dataFrame,
@@ -56,6 +58,14 @@ function padded(id: number, data: string, padding: number, endStream = false): B
 	bytes[4]! |= FLAG.PADDED;
 	return bytes;
 }
+
+/** A block of 250 fields that are new to the table. */
+const newEntries = (i: number) =>
+	Buffer.concat(
+		Array.from({ length: 250 }, (_, j) =>
+			Buffer.from(`\x40\x04x-${String.fromCharCode(97 + (i % 26), 97 + (j % 26))}\x01y`),
+		),
+	);
 
 const { PROTOCOL_ERROR, FLOW_CONTROL_ERROR, FRAME_SIZE_ERROR, STREAM_CLOSED, REFUSED_STREAM } = ERROR_CODE;
 const { COMPRESSION_ERROR, ENHANCE_YOUR_CALM } = ERROR_CODE;
@@ -427,6 +437,33 @@ describe('header fields of a request', () => {
 		}
 	});
 
+	it('of max_header_bytes pass in as many CONTINUATION frames as they need, and somewhat more get 431', () => {
+		const limits = { ...LIMITS, maxHeaderBytes: 1_048_576 };
+		const cut = (bytes: number): Buffer[] => {
+			const block = Buffer.concat([
+				headerBlock(GET),
+				...Array.from({ length: Math.floor(bytes / 4000) }, (_, i) => headerBlock([[`x-${i}`, 'v'.repeat(3950)]])),
+			]);
+			const frames: Buffer[] = [];
+			for (let at = 0; at < block.length; at += 16_384) {
+				const flags = at + 16_384 >= block.length ? FLAG.END_HEADERS : 0;
+				const type = at === 0 ? FRAME.HEADERS : FRAME.CONTINUATION;
+				frames.push(frame(type, at === 0 ? flags | FLAG.END_STREAM : flags, 1, block.subarray(at, at + 16_384)));
+			}
+			return frames;
+		};
+		for (const [bytes, status] of [
+			[200_000, undefined],
+			[1_040_000, undefined],
+			[1_100_000, 431],
+		] as const) {
+			const peer = new ProtocolPeer(true, limits).send(...cut(bytes));
+			const { head } = peer.streams.get(1)!.facts;
+			assert.deepEqual([peer.outcome, head instanceof Rejection ? head.status : undefined], [NOTHING, status]);
+		}
+		assert.equal(new ProtocolPeer(true, limits).send(...cut(1_400_000)).outcome, END(ENHANCE_YOUR_CALM));
+	});
+
 	it('over the limit of bytes are told as 431, over that of their number they are not answered at all', () => {
 		const long = new ProtocolPeer().send(
 			headersFrame(1, [...GET, ['a', 'x'.repeat(16_000)], ['b', 'y'.repeat(300)]].map(asLine).slice(0, -1), {
@@ -676,25 +713,6 @@ describe('an answer', () => {
 		);
 	});
 
-	it('before the end of its request asks the rest to stay away without an error (section 8.1)', () => {
-		const peer = new ProtocolPeer().send(open(1));
-		peer.streams.get(1)!.answer('no');
-		peer.flush();
-		assert.equal(peer.outcome, RESET(1, 0));
-		peer.send(dataFrame(1, 'late', true), get(3));
-		assert.equal(peer.outcome, RESET(1, 0));
-		assert.equal(peer.streams.get(1)!.body, '');
-	});
-
-	it('before the end of its request does so for as many streams at once as there may be', () => {
-		const peer = new ProtocolPeer(true, { ...LIMITS, maxConcurrentStreams: 300 });
-		const ids = Array.from({ length: 300 }, (_, i) => 1 + 2 * i);
-		peer.send(...ids.map((id) => open(id)));
-		for (const id of ids) peer.streams.get(id)!.answer('no');
-		peer.send(...ids.map((id) => dataFrame(id, 'late', true)));
-		assert.equal(peer.outcome, ids.map((id) => RESET(id, 0)).join(', '));
-	});
-
 	it('on a closed stream leads to no frame', () => {
 		const peer = new ProtocolPeer().send(open(1), rstStreamFrame(1));
 		const before = peer.frames.length;
@@ -722,7 +740,152 @@ describe('an answer', () => {
 	});
 });
 
+describe('an answer before the end of its request (section 8.1)', () => {
+	const PIECE = 'x'.repeat(16_000);
+	function answered(...frames: Buffer[]): ProtocolPeer {
+		const peer = new ProtocolPeer().send(open(1), ...frames);
+		peer.streams.get(1)!.answer('no');
+		peer.flush();
+		return peer;
+	}
+	const windowOf = (peer: ProtocolPeer, id: number) =>
+		peer.of(FRAME.WINDOW_UPDATE, id).reduce((sum, { payload }) => sum + payload.readUInt32BE(0), 0);
+	/** As much as the windows allow. */
+	function pour(peer: ProtocolPeer, bytes: number): void {
+		for (let sent = 0; sent < bytes && peer.outcome === NOTHING; sent += PIECE.length) peer.send(dataFrame(1, PIECE));
+	}
+
+	it('ends our side, and drops the rest with both windows opened again, until the client ends its side', () => {
+		const peer = answered();
+		assert.equal(peer.of(FRAME.DATA, 1).at(-1)!.flags & FLAG.END_STREAM, FLAG.END_STREAM);
+		pour(peer, 1_000_000);
+		assert.ok(windowOf(peer, 1) > 900_000);
+		assert.equal(peer.protocol.streams.size, 1);
+		peer.send(dataFrame(1, 'end', true));
+		const stream = peer.streams.get(1)!;
+		assert.deepEqual([peer.outcome, peer.protocol.streams.size, stream.held], [NOTHING, 0, 0]);
+		// The answer was sent once, and nobody hears of the rest.
+		assert.deepEqual([stream.sent, stream.gone, stream.body, stream.ended], [true, false, '', false]);
+		peer.send(dataFrame(1, 'behind the end'));
+		assert.equal(peer.outcome, END(STREAM_CLOSED));
+	});
+
+	it('gives back what was held of the body, also where the answer waits for the client to open a window', () => {
+		const peer = new ProtocolPeer().send(settingsFrame([[SETTING.INITIAL_WINDOW_SIZE, 0]]), open(1));
+		const stream = peer.streams.get(1)!;
+		stream.holds = true;
+		for (let i = 0; i < 4; i++) peer.send(dataFrame(1, PIECE));
+		peer.protocol.streams.dropBody(stream);
+		assert.deepEqual([stream.held, stream.answer('no')], [0, false]);
+		peer.send(padded(1, 'x', 200));
+		assert.deepEqual([stream.held, stream.body.length], [0, 4 * PIECE.length]);
+		peer.send(windowUpdateFrame(1, 2), dataFrame(1, '', true));
+		assert.deepEqual([peer.outcome, stream.sent, peer.protocol.streams.size], [NOTHING, true, 0]);
+	});
+
+	it('resets the stream without an error beyond the bytes of one body, and ignores what was on its way', () => {
+		const peer = answered();
+		pour(peer, 2 * MAX_DROPPED);
+		assert.equal(peer.outcome, RESET(1, 0));
+		assert.ok(windowOf(peer, 1) > 0.99 * MAX_DROPPED && windowOf(peer, 1) < 1.01 * MAX_DROPPED);
+		assert.equal(peer.cuts.length, 1);
+		peer.send(dataFrame(1, 'late'), dataFrame(1, 'late', true), get(3));
+		assert.deepEqual([peer.outcome, peer.streams.has(3)], [RESET(1, 0), true]);
+	});
+
+	it('counts padding like the body', () => {
+		const peer = answered();
+		for (let i = 0; i < 2 * MAX_DROPPED && peer.outcome === NOTHING; i += 4080) {
+			peer.send(...Array.from({ length: 16 }, () => padded(1, 'x', 254)));
+			peer.now += 10;
+		}
+		assert.equal(peer.outcome, RESET(1, 0));
+	});
+
+	it('resets all streams that go on once the connection has sent what all of them together may, for a while', () => {
+		const peer = new ProtocolPeer();
+		const upload = (id: number) => {
+			peer.send(open(id));
+			peer.streams.get(id)!.answer('no');
+			for (let sent = 0; sent < 16_000_000 && peer.of(FRAME.RST_STREAM, id).length === 0; sent += PIECE.length) {
+				peer.send(dataFrame(id, PIECE));
+			}
+			if (peer.of(FRAME.RST_STREAM, id).length === 0) peer.send(dataFrame(id, '', true));
+		};
+		for (const id of [1, 3, 5, 7, 9, 11]) upload(id);
+		assert.equal(peer.outcome, `${RESET(9, 0)}, ${RESET(11, 0)}`);
+		peer.now += 10_000;
+		upload(13);
+		assert.equal(peer.of(FRAME.RST_STREAM, 13).length, 0);
+	});
+
+	it('resets a stream that sends nothing more, and after half a minute one that does', () => {
+		const peer = answered();
+		const { streams } = peer.protocol;
+		assert.equal(streams.cutOverdue(), true);
+		assert.deepEqual([streams.cutOverdue(), peer.cuts], [false, [0]]);
+		peer.send(open(3));
+		peer.streams.get(3)!.answer('no');
+		let looks = 0;
+		do peer.send(dataFrame(3, 'x'));
+		while (++looks < 100 && streams.cutOverdue());
+		peer.flush();
+		assert.deepEqual([looks, peer.outcome], [15, `${RESET(1, 0)}, ${RESET(3, 0)}`]);
+	});
+
+	it('leaves a stream open to looks as long as its answer is not out', () => {
+		const peer = new ProtocolPeer().send(settingsFrame([[SETTING.INITIAL_WINDOW_SIZE, 0]]), open(1));
+		const { streams } = peer.protocol;
+		streams.dropBody(peer.streams.get(1)!);
+		peer.streams.get(1)!.answer('no');
+		for (let i = 0; i < 20; i++) assert.equal(streams.cutOverdue(), true);
+		peer.send(rstStreamFrame(1));
+		assert.deepEqual([peer.outcome, peer.streams.get(1)!.gone, streams.cutOverdue()], [NOTHING, true, false]);
+	});
+
+	it('makes a reset of the rest no flood, however often a client gives up what was refused', () => {
+		const peer = new ProtocolPeer();
+		for (let id = 1; id < 6000; id += 2) {
+			peer.send(open(id));
+			peer.streams.get(id)!.answer('no');
+			peer.send(rstStreamFrame(id));
+			peer.now += 1;
+		}
+		assert.deepEqual([peer.outcome, peer.protocol.streams.size], [NOTHING, 0]);
+	});
+
+	it('goes on while as many streams do so at once as there may be', () => {
+		const peer = new ProtocolPeer(true, { ...LIMITS, maxConcurrentStreams: 300 });
+		const ids = Array.from({ length: 300 }, (_, i) => 1 + 2 * i);
+		peer.send(...ids.map((id) => open(id)));
+		for (const id of ids) peer.streams.get(id)!.answer('no');
+		peer.send(...ids.map((id) => dataFrame(id, 'late', true)));
+		assert.deepEqual([peer.outcome, peer.protocol.streams.size], [NOTHING, 0]);
+	});
+
+	it('holds up the end of the connection until the rest has come, but not its end with an error', () => {
+		for (const isError of [false, true]) {
+			const peer = answered();
+			if (isError) peer.protocol.streams.closeAll();
+			else peer.protocol.streams.finish();
+			assert.deepEqual([peer.finished, peer.streams.get(1)!.gone], [0, false]);
+			if (!isError) assert.equal(peer.send(dataFrame(1, 'end', true)).finished, 1);
+		}
+	});
+});
+
 describe('the end of a connection (section 6.8)', () => {
+	it('comes with the last stream, also where that has the highest identifier there is', () => {
+		const peer = new ProtocolPeer().send(get(0x7fffffff));
+		peer.protocol.streams.finish();
+		assert.equal(peer.finished, 0);
+		peer.streams.get(0x7fffffff)!.answer('last');
+		assert.equal(peer.finished, 1);
+		peer.protocol.streams.finish();
+		peer.flush();
+		assert.equal(peer.of(FRAME.GOAWAY).length, 1);
+	});
+
 	it('comes in two steps, and streams that were on their way at the first are served', () => {
 		const peer = new ProtocolPeer().send(get(1));
 		peer.protocol.streams.announceEnd();
@@ -762,7 +925,7 @@ describe('a flood of', () => {
 		'unknown frames': [times(11_000, () => frame(0x42, 0, 0)), 'control-flood'],
 		'empty DATA': [[open(1), ...times(3000, () => dataFrame(1))], 'control-flood'],
 		'padding alone': [[open(1), ...times(12_000, () => padded(1, '', 0))], 'control-flood'],
-		'DATA of one byte': [[open(1), ...times(11_000, () => dataFrame(1, 'x'))], 'control-flood'],
+		'DATA of one byte': [[open(1), ...times(44_000, () => dataFrame(1, 'x'))], 'control-flood'],
 		'streams that are reset': [
 			times(1100, (i) => Buffer.concat([get(1 + 2 * i), rstStreamFrame(1 + 2 * i)])),
 			'reset-flood',
@@ -776,6 +939,32 @@ describe('a flood of', () => {
 			[open(1), rstStreamFrame(1), ...times(1100, () => dataFrame(1, 'x'.repeat(300)))],
 			'reset-flood',
 		],
+		'DATA of nothing but 255 bytes of padding': [[open(1), ...times(3000, () => padded(1, '', 255))], 'control-flood'],
+		'HEADERS on a stream that we have reset': [
+			[open(1), windowUpdateFrame(1, 0), ...times(12_000, () => frame(FRAME.HEADERS, FLAG.END_HEADERS, 1))],
+			'control-flood',
+		],
+		'HEADERS behind our GOAWAY': [
+			[get(1), goawayFrame(), ...times(12_000, () => frame(FRAME.HEADERS, FLAG.END_HEADERS, 3))],
+			'control-flood',
+		],
+		'heads of 15,000 fields behind our GOAWAY': [
+			[
+				get(1),
+				goawayFrame(),
+				...times(50, () => frame(FRAME.HEADERS, FLAG.END_HEADERS, 3, Buffer.alloc(15_000, 0x90))),
+			],
+			'control-flood',
+		],
+		'heads that change the table, behind our GOAWAY': [
+			[get(1), goawayFrame(), ...times(120, (i) => frame(FRAME.HEADERS, FLAG.END_HEADERS, 3, newEntries(i)))],
+			'control-flood',
+		],
+		'large unknown frames': [times(200, () => frame(0x42, 0, 0, Buffer.alloc(16_384))), 'control-flood'],
+		'DATA on a stream that we have reset': [
+			[open(1), windowUpdateFrame(1, 0), ...times(45_000, () => dataFrame(1, 'x'.repeat(300)))],
+			'control-flood',
+		],
 		'streams beyond the limit': [times(1200, (i) => get(1 + 2 * i)), 'reset-flood'],
 	};
 	for (const [what, [frames, reason]] of Object.entries(FLOODS)) {
@@ -785,6 +974,15 @@ describe('a flood of', () => {
 			assert.equal(peer.error?.reason, reason);
 		});
 	}
+
+	it('anything behind the GOAWAY of an error is not decoded', () => {
+		const peer = new ProtocolPeer().send(get(1), dataFrame(9));
+		assert.equal(peer.outcome, END(PROTOCOL_ERROR));
+		const { error } = peer;
+		peer.send(get(3), frame(FRAME.HEADERS, 5, 5, Buffer.of(0xff, 0xff, 0xff, 0xff)), pingFrame());
+		assert.equal(peer.error, error);
+		assert.deepEqual([peer.streams.size, peer.outcome], [1, END(PROTOCOL_ERROR)]);
+	});
 
 	it('none of them, spread over time, is one', () => {
 		const peer = new ProtocolPeer();

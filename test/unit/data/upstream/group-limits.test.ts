@@ -8,6 +8,8 @@ import { UpstreamPool } from '../../../../src/data/upstream/pool.ts';
 import { type Waiting, WaitingRoom } from '../../../../src/data/upstream/waiting-room.ts';
 import { BALANCES, DEFAULT_BALANCING } from '../../../../src/gates/balancing/settings.ts';
 import { NORMAL } from '../../../../src/gates/breaker.ts';
+import type { UpstreamLimits } from '../../../../src/shared/messages.ts';
+import { QueueClaims } from '../../../../src/shared/queue-claims.ts';
 import { QueueStats } from '../../../../src/shared/queue-stats.ts';
 import { UpstreamLoad } from '../../../../src/shared/upstream-load.ts';
 import { WakeUp } from '../../../../src/shared/wake-up.ts';
@@ -135,6 +137,7 @@ describe('a thread with requests that wait', () => {
 			count: UpstreamLoad.allocate(2, 0),
 			freed: WakeUp.allocate(),
 			wanted: WakeUp.allocate(),
+			claims: QueueClaims.allocate(2),
 			stats: QueueStats.allocate(2),
 		};
 		const memory = UpstreamLoad.allocate(2, 0);
@@ -143,7 +146,7 @@ describe('a thread with requests that wait', () => {
 			room: new WaitingRoom(seed, { ...LIMITS, queue: 100 }, worker, plane),
 			connections: new UpstreamLoad(memory, worker),
 		})) as [Thread, Thread];
-		const waits = (): Waiting => ({ isRetry: false, depart: () => 'full', giveUp: () => {} });
+		const waits = (): Waiting => ({ isRetry: false, depart: () => 'full', giveUp: () => {}, onFault: () => {} });
 		here.connections.inc();
 		assert.equal(here.room.owes(here.connections), false, 'nobody waits');
 		for (let i = 0; i < 50; i++) here.room.enter('heavy', waits());
@@ -159,24 +162,79 @@ describe('a thread with requests that wait', () => {
 	});
 });
 
+describe('a full queue of two threads', () => {
+	const QUEUE = 20;
+
+	function twoRooms() {
+		const seed = {
+			count: UpstreamLoad.allocate(2, 0),
+			freed: WakeUp.allocate(),
+			wanted: WakeUp.allocate(),
+			claims: QueueClaims.allocate(2),
+			stats: QueueStats.allocate(2),
+		};
+		const plane = new FakePlane();
+		const count = new UpstreamLoad(seed.count, 0);
+		const refused = new Map<string, number>();
+		const rooms = [0, 1].map((worker) => new WaitingRoom(seed, { ...LIMITS, queue: QUEUE }, worker, plane));
+		const enter = (worker: number, tenant: string) => {
+			const refuse = () => void refused.set(tenant, (refused.get(tenant) ?? 0) + 1);
+			const waiting: Waiting = { isRetry: false, depart: () => 'full', giveUp: refuse, onFault: () => {} };
+			const place = rooms[worker]!.enter(tenant, waiting);
+			if (place === undefined) refuse();
+			return place;
+		};
+		return { seed, plane, count, refused, enter };
+	}
+
+	it('keeps no small tenant of the other thread out: a greedy one gives way, until all have as many', async () => {
+		const { count, refused, enter } = twoRooms();
+		for (let i = 0; i < 60; i++) enter(0, 'greedy');
+		for (let i = 0; i < 8; i++) for (const worker of [0, 1]) assert.ok(enter(worker, `small-${i}-${worker}`), `${i}`);
+		await settle();
+		assert.deepEqual([...refused], [['greedy', 40 + 16]]);
+		assert.equal(count.total, QUEUE);
+		// No more than a place each can be had now: the greedy one has four.
+		assert.deepEqual([enter(1, 'small-0-1'), enter(1, 'small-1-1')].map(Boolean), [true, true]);
+		assert.equal(enter(1, 'small-2-1'), undefined);
+		await settle();
+		assert.deepEqual([refused.get('greedy'), count.total], [40 + 18, QUEUE]);
+	});
+
+	it('holds no more than it may, and is empty when all have left, though places were claimed of a thread that had none left', async () => {
+		const { count, enter } = twoRooms();
+		const places = Array.from({ length: QUEUE }, () => enter(0, 'greedy')!);
+		const claimed = Array.from({ length: 5 }, (_, i) => enter(1, `small-${i}`)!);
+		assert.equal(count.total, QUEUE);
+		// Before the other thread has heard of it.
+		for (const place of places) place.leave('gone');
+		await settle();
+		assert.equal(count.total, 5);
+		for (const place of claimed) place.leave('gone');
+		assert.equal(count.total, 0);
+	});
+});
+
 describe('requests that wait', () => {
 	const seed = () => ({
 		count: UpstreamLoad.allocate(1, 0),
 		freed: WakeUp.allocate(),
 		wanted: WakeUp.allocate(),
+		claims: QueueClaims.allocate(2),
 		stats: QueueStats.allocate(1),
 	});
 	const limits = { ...LIMITS, maxConnections: undefined, maxRequests: 1, queue: 10 };
 
 	function testRoom(plane: FakePlane) {
 		const upstream = testUpstream('a:1', plane);
-		const room = new WaitingRoom(seed(), limits, 0, plane);
-		const groupOf = (is: typeof limits | undefined) =>
+		const memory = seed();
+		const room = new WaitingRoom(memory, limits, 0, plane);
+		const groupOf = (is: UpstreamLimits | undefined) =>
 			new UpstreamGroup({
 				...{ ...DEFAULT_BALANCING, name: 'group', random: Math.random, upstreams: [upstream], weights: [1] },
 				...(is && { limits: is, room }),
 			});
-		return { upstream, room, groupOf };
+		return { upstream, room, groupOf, wanted: memory.wanted };
 	}
 
 	for (const [what, then] of [
@@ -196,6 +254,7 @@ describe('requests that wait', () => {
 					return left.at(-1) ? 'served' : 'full';
 				},
 				giveUp: () => {},
+				onFault: () => {},
 			});
 			room.enter('tenant-a', waits());
 			room.enter('tenant-a', waits());
@@ -212,13 +271,39 @@ describe('requests that wait', () => {
 		const { room } = testRoom(new FakePlane());
 		const gone: string[] = [];
 		const enter = (tenant: string, name: string) =>
-			room.enter(tenant, { isRetry: false, depart: () => 'full', giveUp: () => void gone.push(name) });
+			room.enter(tenant, {
+				isRetry: false,
+				depart: () => 'full',
+				giveUp: () => void gone.push(name),
+				onFault: () => {},
+			});
 		for (let i = 0; i < limits.queue; i++) assert.ok(enter('heavy', `heavy-${i}`));
 		assert.equal(enter('heavy', 'one too many'), undefined);
 		for (let i = 0; i < limits.queue / 2; i++) assert.ok(enter('light', `light-${i}`));
 		assert.equal(enter('light', 'more than the other one'), undefined);
 		assert.deepEqual(gone, ['heavy-9', 'heavy-8', 'heavy-7', 'heavy-6', 'heavy-5']);
 		assert.equal(room.stats.total('full'), 7);
+	});
+
+	it('of a group that is gone are served; the room then listens to no bell', async () => {
+		const { room, groupOf, wanted } = testRoom(new FakePlane());
+		const connectionLimits = { ...limits, maxConnections: 1 };
+		room.use(connectionLimits, groupOf(connectionLimits));
+		let isFree = false;
+		room.enter('tenant-a', {
+			isRetry: false,
+			depart: () => (isFree ? 'served' : 'full'),
+			giveUp: () => {},
+			onFault: () => {},
+		});
+		await settle();
+		room.retire();
+		await settle();
+		isFree = true;
+		room.freed();
+		await settle();
+		assert.equal(room.stats.total('served'), 1);
+		assert.equal(Atomics.notify(new Int32Array(wanted), 0), 0);
 	});
 
 	it('hear of the end of what was under way before there were limits', async () => {
@@ -232,6 +317,7 @@ describe('requests that wait', () => {
 			isRetry: false,
 			depart: () => (++asked > 2 ? 'served' : 'full'),
 			giveUp: () => {},
+			onFault: () => {},
 		});
 		await settle();
 		assert.equal(asked, 1);

@@ -97,6 +97,23 @@ async function exchange(transport: Transport): Promise<Opened> {
 }
 
 describe('a transport over TLS', () => {
+	test('has one context for all addresses with the same settings, also for new ones', () => {
+		const first = transportTo(1, TLS);
+		const { groups } = routing(1, { ...TLS });
+		const upstreams = [1, 2, 3].map((breakerId) => ({ host: '127.0.0.1', port: 1, breakerId }) as UpstreamSeed);
+		const all = [{ ...groups[0]!, upstreams: [2, 0, 1] }];
+		const known = (id: number) => (id === 1 ? first : undefined);
+		const transports = transportsOf({ upstreams, groups: all }, known, clock);
+		equal(transports[0], first);
+		for (const { context } of transports) equal(context, first.context);
+		const others = transportsOf(
+			{ upstreams, groups: [{ ...all[0]!, tls: { ...TLS, minVersion: '1.3' } }] },
+			known,
+			clock,
+		);
+		notEqual(others[0]!.context, first.context);
+	});
+
 	for (const maxVersion of ['TLSv1.2', 'TLSv1.3'] as const) {
 		test(`resumes the last session with the upstream, ${maxVersion}`, async () => {
 			const server = await serve({ maxVersion });

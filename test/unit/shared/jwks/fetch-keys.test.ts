@@ -49,6 +49,49 @@ describe('a fetch of keys', { concurrency: 1 }, () => {
 		assert.deepEqual([seed.keys[0]!.kid, text, maxAgeMs, skipped], ['one', SET, 60_000, []]);
 	});
 
+	it('asks with the validators of the last set, and takes a 304 for that set with a new age', async () => {
+		const MODIFIED = 'Mon, 23 Nov 2026 10:00:00 GMT';
+		const headers = { etag: 'W/"one"', 'last-modified': MODIFIED, date: 'Mon, 23 Nov 2026 10:00:01 GMT' };
+		issuer.publish = (_, response) => response.writeHead(200, headers).end(SET);
+		const first = await fetched();
+		const seen: unknown[] = [];
+		issuer.publish = ({ headers: asked }, response) => {
+			seen.push([asked['if-none-match'], asked['if-modified-since']]);
+			response.writeHead(304, { 'cache-control': 'max-age=30' }).end();
+		};
+		const again = await fetchKeys(remote(), new AbortController().signal, first);
+		assert.deepEqual(again, { ...first, maxAgeMs: 30_000 });
+		await fetchKeys(remote(), new AbortController().signal, again);
+		assert.deepEqual(seen, [
+			['W/"one"', MODIFIED],
+			['W/"one"', MODIFIED],
+		]);
+		await fails(/^status 304/);
+	});
+
+	it('sends no validator to another address, none that is malformed, and no date younger than a second', async () => {
+		for (const [headers, sent] of [
+			[{ etag: 'unquoted' }, undefined],
+			[{ etag: '"\u00e9"' }, undefined],
+			[{ 'last-modified': 'yesterday' }, undefined],
+			[{ 'last-modified': 'Mon, 23 Nov 2026 10:00:00 GMT', date: 'Mon, 23 Nov 2026 10:00:00 GMT' }, undefined],
+			[{ etag: '"one"' }, '"one"'],
+		] as const) {
+			issuer.publish = (_, response) => response.writeHead(200, headers).end(SET);
+			const last = await fetched();
+			let seen: unknown;
+			issuer.publish = ({ headers: asked }, response) => {
+				seen = asked['if-none-match'] ?? asked['if-modified-since'];
+				response.writeHead(200).end(SET);
+			};
+			await fetchKeys(remote(), new AbortController().signal, last);
+			assert.equal(seen, sent);
+			elsewhere.publish = issuer.publish;
+			await fetchKeys(remote({ url: elsewhere.jwksUrl }), new AbortController().signal, last);
+			assert.equal(seen, undefined);
+		}
+	});
+
 	it('believes the bundle it was given, and otherwise what Node trusts', async () => {
 		await fails(/certificate is not trusted \([A-Z_]+\)/, { ca: undefined });
 		await fails(/certificate is not trusted/, { ca: pki.otherCa.certPem });

@@ -29,6 +29,10 @@ class Fetched {
 	/** When it was asked, in ms. */
 	readonly asked: number[] = [];
 	readonly kept = new Map<string, { text: string; at: number }>();
+	/** Whether it was asked with the set of before, each time. */
+	readonly conditional: boolean[] = [];
+	/** What `Cache-Control` says. */
+	maxAgeMs: number | undefined;
 	readonly changes: (readonly string[] | undefined)[] = [];
 	/** What the issuer publishes, or why it does not. */
 	published: string | Error | Promise<string> = ONE;
@@ -43,7 +47,7 @@ class Fetched {
 			save: async ({ issuer: name }, text, at) => void this.kept.set(name, { text, at }),
 		};
 		this.refresher = new KeyRefresher(issuer, {
-			fetch: () => this.#fetch(),
+			fetch: (_issuer, _abandoned, last) => this.#fetch(last),
 			store: store ? keyStore : undefined,
 			after: this.time.after,
 			clock: this.time,
@@ -60,11 +64,12 @@ class Fetched {
 		return this.refresher.value?.keys.map(({ kid = '' }) => kid);
 	}
 
-	async #fetch(): Promise<FetchedKeys> {
+	async #fetch(last: FetchedKeys | undefined): Promise<FetchedKeys> {
 		this.asked.push(this.time.now());
+		this.conditional.push(last !== undefined);
 		const text = await this.published;
 		if (text instanceof Error) throw text;
-		return { ...readJwks(text, ['RS256']), text, maxAgeMs: undefined };
+		return { ...readJwks(text, ['RS256']), text, maxAgeMs: this.maxAgeMs };
 	}
 }
 
@@ -135,6 +140,26 @@ describe('the keys of an issuer', () => {
 		}
 		assert.deepEqual(test.asked.slice(1, 4), [20_001, 30_001, 40_001]);
 		assert.ok(test.asked.length <= 8, `asked ${test.asked.length} times in a minute`);
+	});
+
+	it('stay with refresh_secs = 2 and max_stale_secs = 5 while the issuer answers with max-age=60', async () => {
+		const test = new Fetched({ issuer: { ...ISSUER, refreshMs: 2_000, maxStaleMs: 5_000 } });
+		test.maxAgeMs = 60_000;
+		test.start();
+		await test.time.advance(60_000);
+		assert.deepEqual([test.kids, test.changes], [['one'], [['one']]]);
+		assert.deepEqual(test.asked.slice(0, 3), [0, 2_500, 5_000]);
+	});
+
+	it('are asked for with the last set, and without it after a failure', async () => {
+		const test = new Fetched();
+		test.start();
+		await test.time.advance(300_000);
+		test.published = new FetchError('status 412');
+		await test.time.advance(300_000);
+		test.published = ONE;
+		await test.time.advance(1_000);
+		assert.deepEqual(test.conditional, [false, true, true, false]);
 	});
 
 	it('survive a restart in state_dir, as old as they are, and are asked for at once', async () => {

@@ -1,0 +1,56 @@
+import type { Config } from '../config/config.ts';
+import type { ConfigProblem } from '../config/error.ts';
+import type { Address } from './options.ts';
+
+/**
+ * Doubts that `proxy check` raises and a start does not: they are about how the proxy is operated, and a start has no reader who could
+ * act on them.
+ */
+
+export interface Listeners {
+	readonly bind: Address;
+	readonly metricsBind: Address;
+}
+
+/** @param keyMode permissions of the file `tls.key_path`, as stat(2) has them; `undefined` where they say nothing. */
+export function checkAdvice(
+	{ routes, tls, lines }: Config,
+	listeners: Listeners,
+	keyMode: number | undefined,
+): ConfigProblem[] {
+	const advice: ConfigProblem[] = [];
+	const advise = (key: string, message: string, file?: string) => {
+		const line = lines[key] ?? lines[key.replace(/\.[^.]*$/, '')];
+		advice.push({ ...(line !== undefined && { line }), key, ...(file !== undefined && { file }), message });
+	};
+	const careless = routes.find(({ opening }) => opening.tenants === 1 && opening.failures === 1);
+	if (careless !== undefined) {
+		advise(
+			'breaker.tenants',
+			`is 1, as is breaker.failures: one failed request of one tenant closes ${JSON.stringify(careless.prefix)} to all of them; ` +
+				'write tenants = 2 under [breaker]',
+		);
+	}
+	for (const [i, { group }] of routes.entries()) {
+		for (const address of group.addresses) {
+			const own = Object.entries(listeners).find(([, listener]) => isSame(address, listener));
+			if (own === undefined) continue;
+			const flag = own[0] === 'bind' ? '--bind' : '--metrics-bind';
+			advise(`routes[${i}].upstream`, `${address.authority} is the proxy itself (${flag}); name the service`);
+		}
+	}
+	if (keyMode !== undefined && (keyMode & 0o004) !== 0) {
+		advise('tls.key_path', 'can be read by every user of this machine; chmod 600', tls.keyPath);
+	}
+	return advice;
+}
+
+function isSame(upstream: Address, listener: Address): boolean {
+	if (upstream.port !== listener.port) return false;
+	return upstream.host === listener.host || (isOwnHost(upstream.host) && isOwnHost(listener.host));
+}
+
+/** Loopback, and "all addresses of this machine". */
+function isOwnHost(host: string): boolean {
+	return /^(?:localhost|127(?:\.\d+){3}|::1|0\.0\.0\.0|::)$/.test(host);
+}

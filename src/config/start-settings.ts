@@ -1,0 +1,82 @@
+import { z } from 'zod';
+import type { Config } from './config.ts';
+import { type ConfigFile, configFile } from './schema.ts';
+import type { KeyFacts } from './tables/kinds.ts';
+
+/**
+ * The settings that only a restart takes over. Which keys these are is not listed here: their schema says so (`read: 'at start'`).
+ */
+
+/** Values by full key (`limits.max_header_bytes`), as text that differs if the values do; `undefined`: the file does not have the key. */
+export type StartSettings = Readonly<Record<string, string | undefined>>;
+
+/** A setting of the file that is not in force. */
+export interface VainSetting {
+	/** `tenant_rps`. */
+	readonly key: string;
+	/** `tenant_rps (config.toml:3)`: where it was changed, or taken out. */
+	readonly words: string;
+}
+
+/** The values of all keys that this file has read at the start only. */
+export function startSettings(file: ConfigFile): StartSettings {
+	// `[[issuers]]`, which take the place of `[jwt]`, are reloaded.
+	const reloadsJwt = file.jwt.reload || file.jwt.jwks_path === undefined;
+	const keys = START_KEYS.filter(({ unlessReload }) => !(unlessReload && reloadsJwt));
+	return Object.fromEntries(keys.map(({ path }) => [path.join('.'), JSON.stringify(valueAt(file, path))]));
+}
+
+/**
+ * The settings in which a file differs from the one that the process has started with, in the order of the schema. Only keys that one of
+ * both files has are named, not defaults that follow from them.
+ */
+export function changedInVain(
+	booted: Pick<Config, 'atStart' | 'lines'>,
+	current: Pick<Config, 'atStart' | 'lines' | 'path'>,
+): VainSetting[] {
+	return Object.entries(current.atStart)
+		.filter(([key, value]) => booted.atStart[key] !== value)
+		.filter(([key]) => (booted.lines[key] ?? current.lines[key]) !== undefined)
+		.map(([key]) => vainSetting(key, current));
+}
+
+/** @param file the file that the key names, where its content has changed and the key has not. */
+export function vainSetting(key: string, { lines, path }: Pick<Config, 'lines' | 'path'>, file?: string): VainSetting {
+	const line = lines[key];
+	const place = line === undefined ? `taken out of ${path}` : `${path}:${line}`;
+	return { key, words: file === undefined ? `${key} (${place})` : `${key} (${place}: ${file} has changed)` };
+}
+
+interface StartKey {
+	readonly path: readonly string[];
+	/** Of `[jwt]`. */
+	readonly unlessReload: boolean;
+}
+
+/** Keys in lists of tables are taken over by reloads, all of them. */
+function* startKeys(
+	schema: z.core.$ZodType,
+	path: readonly string[],
+	inherited: KeyFacts['read'],
+): Generator<StartKey> {
+	let [type, read] = [schema, readOf(schema) ?? inherited];
+	while (type instanceof z.ZodOptional || type instanceof z.ZodDefault || type instanceof z.ZodPrefault) {
+		type = type.unwrap();
+		read = readOf(type) ?? read;
+	}
+	if (type instanceof z.ZodObject) {
+		for (const [key, part] of Object.entries(type.shape)) yield* startKeys(part, [...path, key], read);
+	} else if (read !== undefined && read !== 'by each reload') {
+		yield { path, unlessReload: read === 'at start, unless `reload`' };
+	}
+}
+
+function readOf(schema: z.core.$ZodType): KeyFacts['read'] {
+	return (z.globalRegistry.get(schema) as Partial<KeyFacts> | undefined)?.read;
+}
+
+const START_KEYS: readonly StartKey[] = [...startKeys(configFile, [], undefined)];
+
+function valueAt(file: ConfigFile, path: readonly string[]): unknown {
+	return path.reduce<unknown>((table, key) => (table as Record<string, unknown> | undefined)?.[key], file);
+}

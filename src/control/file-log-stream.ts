@@ -1,0 +1,51 @@
+import { fstatSync, writeSync } from 'node:fs';
+import { isatty } from 'node:tty';
+import type { LogStream } from './log-output.ts';
+
+/** Not all of a text could be written. */
+export interface WriteFailure extends NodeJS.ErrnoException {
+	/** What is missing in the file. */
+	readonly rest?: string;
+}
+
+/**
+ * A log that goes into a file. Node's own stream for files takes a write of which only a part fitted for a whole one, so a full disk
+ * would lose lines without a word, and leave half lines behind.
+ */
+export class FileLogStream implements LogStream {
+	readonly writableLength = 0;
+	readonly #write: (bytes: Buffer, from: number) => number;
+	/** The file ends within a line. */
+	#isCut = false;
+
+	/** @param write all or a part of the bytes from there on. @returns how many it has written. */
+	constructor(write: (bytes: Buffer, from: number) => number) {
+		this.#write = write;
+	}
+
+	/** `undefined` where `fd` is no file: pipes and terminals report what they could not write. */
+	static of(fd: number): FileLogStream | undefined {
+		const stats = fstatSync(fd);
+		if (isatty(fd) || !(stats.isFile() || stats.isCharacterDevice())) return undefined;
+		return new FileLogStream((bytes, from) => writeSync(fd, bytes, from));
+	}
+
+	write(text: string, onWritten: (failure?: WriteFailure) => void = () => {}): void {
+		// What was cut off stays one broken line, and the next one is whole.
+		const end = this.#isCut && text !== '' ? '\n' : '';
+		const bytes = Buffer.from(end + text);
+		let written = 0;
+		try {
+			while (written < bytes.length) written += this.#write(bytes, written);
+			this.#isCut &&= text === '';
+			onWritten();
+		} catch (error) {
+			if (written > 0) this.#isCut = bytes[written - 1] !== LF;
+			onWritten(Object.assign(error as Error, { rest: bytes.subarray(Math.max(written, end.length)).toString() }));
+		}
+	}
+
+	on(): void {}
+}
+
+const LF = 0x0a;

@@ -1,0 +1,44 @@
+/**
+ * Work with files of a folder that may hang, as one on a network does. It goes one by one: each call that hangs holds one of libuv's
+ * four threads, and names are resolved and `/proc` is read by the same threads. What takes too long is given up; while it still
+ * hangs, further work fails at once.
+ */
+export class SlowDisk {
+	readonly #limitMs: number;
+	/** What is under way, and whether it has been given up. */
+	#last: Promise<unknown> = Promise.resolve();
+	#hangs = false;
+
+	/** @param limitMs for one piece of work. */
+	constructor(limitMs = LIMIT_MS) {
+		this.#limitMs = limitMs;
+	}
+
+	/** @throws Error where the work, or other work before it, takes too long. */
+	run<Result>(work: () => Promise<Result>): Promise<Result> {
+		const result = this.#last.then(() => {
+			if (this.#hangs) throw new Error(HANGS);
+			return this.#bounded(work());
+		});
+		this.#last = result.catch(() => {});
+		return result;
+	}
+
+	#bounded<Result>(working: Promise<Result>): Promise<Result> {
+		return new Promise((resolve, reject) => {
+			const timer = setTimeout(() => {
+				this.#hangs = true;
+				reject(new Error(HANGS));
+			}, this.#limitMs);
+			working
+				.finally(() => {
+					clearTimeout(timer);
+					this.#hangs = false;
+				})
+				.then(resolve, reject);
+		});
+	}
+}
+
+const LIMIT_MS = 5_000;
+const HANGS = 'the file system does not answer';

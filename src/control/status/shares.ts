@@ -1,0 +1,105 @@
+import { sum } from '../metrics/adding-up.ts';
+import type { CounterFacts } from './facts.ts';
+
+/**
+ * How much of the last minute went wrong: requests without a valid token, over a limit or failed, and handshakes. Few failures are
+ * everyday life, so a share is a problem from a bound on, and only of enough requests.
+ */
+
+export const SHARE_KINDS = ['401', '429', '5xx', 'handshakes'] as const;
+export type ShareKind = (typeof SHARE_KINDS)[number];
+
+/** What counts as a problem; `[status]`. */
+export interface ShareBounds {
+	/** From this share on, 0 to 1; 0: never. */
+	readonly share: Readonly<Record<ShareKind, number>>;
+	/** Of fewer answers, or handshakes, in a minute nothing is said. */
+	readonly least: number;
+}
+
+/** One kind in the last minute. */
+export interface Share {
+	readonly kind: ShareKind;
+	readonly count: number;
+	/** Answers, or handshakes. */
+	readonly total: number;
+	/** Since when it has been a problem, on the scale of `now`, ten minutes ago at most; `undefined`: it is none. */
+	readonly sinceMs: number | undefined;
+}
+
+/** Counts of the same span of time. */
+export type ShareCounts = Readonly<Record<ShareKind | 'answers' | 'attempts', number>>;
+
+/** What of it is counted without an upstream, since the start. */
+export function ownShareCounts({ ownAnswers, handshakesDone, handshakeFailures }: ShareSource): ShareCounts {
+	const failed = sum(handshakeFailures.values());
+	return {
+		answers: sum(ownAnswers.values()),
+		'401': ownAnswers.get(401) ?? 0,
+		'429': ownAnswers.get(429) ?? 0,
+		'5xx': sum([...ownAnswers].map(([status, count]) => (status >= 500 ? count : 0))),
+		attempts: handshakesDone + failed,
+		handshakes: failed,
+	};
+}
+
+type ShareSource = Pick<CounterFacts, 'ownAnswers' | 'handshakesDone' | 'handshakeFailures'>;
+
+/** What has come since `before`, and from upstreams. */
+export function countsSince(
+	before: ShareCounts,
+	now: ShareCounts,
+	upstreams: Pick<ShareCounts, 'answers' | '5xx'>,
+): ShareCounts {
+	return {
+		answers: now.answers - before.answers + upstreams.answers,
+		'401': now['401'] - before['401'],
+		'429': now['429'] - before['429'],
+		'5xx': now['5xx'] - before['5xx'] + upstreams['5xx'],
+		attempts: now.attempts - before.attempts,
+		handshakes: now.handshakes - before.handshakes,
+	};
+}
+
+/** Points of a minute, at the history's pace. */
+const MINUTE = 6;
+const POINTS = 60;
+
+/** Ten minutes in steps of ten seconds. */
+export class ShareHistory {
+	/** Oldest first; what has come since the point before. */
+	readonly #points: { readonly atMs: number; readonly counts: ShareCounts }[] = [];
+
+	add(counts: ShareCounts, atMs: number): void {
+		this.#points.push({ atMs, counts });
+		if (this.#points.length > POINTS) this.#points.shift();
+	}
+
+	/** Of the minute that ends with the last point. */
+	judge({ share: bounds, least }: ShareBounds): Share[] {
+		return SHARE_KINDS.map((kind) => {
+			const isOver = (end: number) => {
+				const { count, total } = this.#minute(kind, end);
+				return bounds[kind] > 0 && total >= least && count / total >= bounds[kind];
+			};
+			let since: number | undefined;
+			for (let end = this.#points.length; end > 0 && isOver(end); end--) since = end - 1;
+			return {
+				kind,
+				...this.#minute(kind, this.#points.length),
+				sinceMs: since === undefined ? undefined : this.#points[since]!.atMs,
+			};
+		});
+	}
+
+	/** @param end index behind its last point. */
+	#minute(kind: ShareKind, end: number): { readonly count: number; readonly total: number } {
+		const of = kind === 'handshakes' ? 'attempts' : 'answers';
+		let [count, total] = [0, 0];
+		for (const { counts } of this.#points.slice(Math.max(0, end - MINUTE), end)) {
+			count += counts[kind];
+			total += counts[of];
+		}
+		return { count, total };
+	}
+}

@@ -1,0 +1,18 @@
+import type { Logger } from '../shared/log.ts';
+
+/**
+ * Is told of an error of ours that nothing else has reported. Sockets, deadlines and the end of a turn call into the proxy's code: each of
+ * these catches what is thrown there, ends the one request or connection that it was done for, and goes on with the next.
+ */
+export type FaultReport = (error: unknown) => void;
+
+/** Where there is no log: the error ends the thread. */
+export const uncaught: FaultReport = (error) => {
+	queueMicrotask(() => {
+		throw error;
+	});
+};
+
+export function reportTo(log: Logger): FaultReport {
+	return (error) => log.error('proxy::worker', 'internal error', { error });
+}

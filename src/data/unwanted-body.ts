@@ -1,0 +1,37 @@
+/**
+ * The rest of a request's body whose answer has been given. Clients that send their whole body before they read never see the answer
+ * if their upload is cut, so the rest is read and dropped, within a bound in bytes and in time.
+ */
+export class UnwantedBody {
+	#dropped = 0;
+	#seen: number;
+	#looks = 0;
+
+	/** @param seen bytes at the last look; below zero: there was none, so that the next one may come at any time. */
+	constructor(seen = 0) {
+		this.#seen = seen;
+	}
+
+	/** Bytes. */
+	get dropped(): number {
+		return this.#dropped;
+	}
+
+	/** @returns whether it is still within its bound in bytes. */
+	drop(bytes: number): boolean {
+		this.#dropped += bytes;
+		return this.#dropped <= MAX_DROPPED;
+	}
+
+	/** To be asked at intervals of `plane.deadlines.linger`. @returns whether the client has sent nothing since, or for too long. */
+	isOverdue(): boolean {
+		const stands = this.#dropped === this.#seen;
+		this.#seen = this.#dropped;
+		return stands || ++this.#looks >= LOOKS;
+	}
+}
+
+/** Bytes of one body that are read and dropped. */
+export const MAX_DROPPED = 67_108_864;
+/** Intervals of 2 s for which a client may go on sending: half a minute. */
+const LOOKS = 15;

@@ -1,0 +1,71 @@
+import { insufficientScope } from '../gates/rejection.ts';
+import type { Caller } from './caller.ts';
+import { scopesOf } from './claims.ts';
+import { GateError } from './error.ts';
+import type { Admitted, Gate, Verdict } from './gate.ts';
+import { checkOptions, type Kinds } from './options.ts';
+import { refused } from './refusal.ts';
+
+interface Admission {
+	/** Programs make requests of their own in the course of one that was admitted, for somebody else and with another token. */
+	readonly authorization: unknown;
+	readonly verdict: Admitted;
+}
+
+/** The requests that each gate has admitted. Nothing that a request says can put it there. */
+const ADMITTED = new WeakMap<Gate, WeakMap<object, Admission>>();
+
+/** Asks a gate about a request. @param request the same object for each guard that the request passes. */
+export type Question = (request: object, authorization: Parameters<Gate['check']>[0], caller: Caller) => Verdict;
+
+/**
+ * How adapters ask a gate: a request passes it once with one token, however many guards of the same gate stand in its way. It is counted
+ * by the first one; the others only ask for their scopes.
+ *
+ * @internal
+ */
+export function questionTo(gate: Gate): Question {
+	let admitted = ADMITTED.get(gate);
+	if (admitted === undefined) {
+		admitted = new WeakMap();
+		ADMITTED.set(gate, admitted);
+	}
+	const requests = admitted;
+	return (request, authorization, caller) => {
+		const before = requests.get(request);
+		if (before !== undefined && before.authorization === authorization) return askedForScopes(before.verdict, caller);
+		const verdict = gate.check(authorization, caller);
+		if (verdict.ok) requests.set(request, { authorization, verdict: withoutSlot(verdict) });
+		return verdict;
+	};
+}
+
+/** What belongs to the first guard: it gives back the slot, and has set the headers. */
+function withoutSlot(verdict: Admitted): Admitted {
+	const { ok, claims, tenant, slot, headers } = verdict;
+	return slot === undefined && headers === undefined ? verdict : { ok, claims, tenant };
+}
+
+function askedForScopes(admitted: Admitted, { scopes = [] }: Caller): Verdict {
+	const granted = scopesOf(admitted.claims);
+	return scopes.every((scope) => granted.has(scope)) ? admitted : refused(insufficientScope(scopes));
+}
+
+/**
+ * Judges what a guard is made with.
+ *
+ * @param options `undefined` where none were given.
+ * @throws {GateError} `ERR_GATE_OPTIONS`.
+ *
+ * @internal
+ */
+export function checkGuard<Options extends object>(gate: unknown, options: Options, kinds: Kinds<Options>): void {
+	checkGate(gate);
+	checkOptions('ERR_GATE_OPTIONS', '', options, kinds);
+}
+
+/** @internal */
+export function checkGate(gate: unknown): void {
+	if (typeof (gate as Gate | null | undefined)?.check === 'function') return;
+	throw new GateError('ERR_GATE_OPTIONS', 'gate must be a gate, as createGate makes it');
+}

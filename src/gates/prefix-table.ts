@@ -1,0 +1,52 @@
+/**
+ * The longest prefix on a segment boundary. Lookups touch each distinct prefix length once, so neither many prefixes nor a long
+ * path make one expensive.
+ */
+export class PrefixTable<Route> {
+	readonly #byPrefix: ReadonlyMap<string, PrefixEntry<Route>>;
+	/** By length of their prefixes, longest first. */
+	readonly #lengths: readonly (readonly PrefixEntry<Route>[])[];
+
+	/** @param entries the last one of a prefix counts. */
+	constructor(entries: Iterable<readonly [prefix: string, route: Route]>) {
+		this.#byPrefix = new Map(Array.from(entries, ([prefix, route]) => [prefix, { prefix, route }]));
+		const byLength = Map.groupBy(this.#byPrefix.values(), ({ prefix }) => prefix.length);
+		this.#lengths = [...byLength].sort(([a], [b]) => b - a).map(([, entries]) => entries);
+	}
+
+	longest(path: string): PrefixEntry<Route> | undefined {
+		for (const entries of this.#lengths) {
+			const { length } = entries[0]!.prefix;
+			if (!isBoundary(path, length)) continue;
+			// To look in a map for a text that has just been cut out costs as much as some comparisons.
+			const entry =
+				entries.length <= FEW
+					? entries.find(({ prefix }) => path.startsWith(prefix))
+					: this.#byPrefix.get(path.length === length ? path : path.slice(0, length));
+			// The longest match is final: there is no falling through to a shorter one.
+			if (entry !== undefined) return entry;
+		}
+		return undefined;
+	}
+}
+
+export interface PrefixEntry<Route> {
+	readonly prefix: string;
+	readonly route: Route;
+}
+
+const FEW = 8;
+
+/** How a path stands to a route's prefix. */
+export type PrefixFit = 'matches' | 'no boundary' | 'differs';
+
+/** For whoever explains what `PrefixTable.longest` has chosen, and what not. */
+export function fitOf(prefix: string, path: string): PrefixFit {
+	if (!path.startsWith(prefix)) return 'differs';
+	return isBoundary(path, prefix.length) ? 'matches' : 'no boundary';
+}
+
+/** Whether a segment ends where the first `length` characters end: `/a` matches `/a` and `/a/x`, not `/ab`. */
+function isBoundary(path: string, length: number): boolean {
+	return path.length === length || (path.length > length && (path[length] === '/' || path[length - 1] === '/'));
+}

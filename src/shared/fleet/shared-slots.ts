@@ -1,0 +1,51 @@
+import { DIVIDED, LOCAL, SHARED, Standing, type StandingMemory } from './standing.ts';
+
+/** Requests under way at other replicas, of tenants with a `concurrency`. By place of `ConcurrencyMemory`. */
+export interface SharedSlotsMemory {
+	/** As last reported, in all. The main thread writes. */
+	readonly others: SharedArrayBuffer;
+	/** 1 where a worker has wanted to know. */
+	readonly asked: SharedArrayBuffer;
+	readonly standing: StandingMemory;
+}
+
+export function createSharedSlotsMemory(places: number, standing: StandingMemory): SharedSlotsMemory {
+	return { others: new SharedArrayBuffer(places * 4), asked: new SharedArrayBuffer(places), standing };
+}
+
+export class SharedSlots {
+	readonly #others: Int32Array;
+	readonly #asked: Uint8Array;
+	readonly #standing: Standing;
+
+	constructor({ others, asked, standing }: SharedSlotsMemory) {
+		this.#others = new Int32Array(others);
+		this.#asked = new Uint8Array(asked);
+		this.#standing = new Standing(standing);
+	}
+
+	/** How many this replica may have under way. @param cell of the tenant's key. */
+	usable(place: number, cell: number, limit: number): number {
+		if (Atomics.load(this.#asked, place) === 0) Atomics.store(this.#asked, place, 1);
+		const mode = this.#standing.mode(cell);
+		if (mode === SHARED) return limit - Atomics.load(this.#others, place);
+		if (mode === DIVIDED) return Math.max(1, Math.floor(limit / this.#standing.replicas));
+		return mode === LOCAL ? limit : 0;
+	}
+
+	// --- The main thread. ---
+
+	/** Calls `found` with each place that has been asked for since the last time. */
+	takeAsked(found: (place: number) => void): void {
+		const asked = this.#asked;
+		for (let place = 0; place < asked.length; place++) {
+			if (Atomics.load(asked, place) === 0) continue;
+			Atomics.store(asked, place, 0);
+			found(place);
+		}
+	}
+
+	tell(place: number, others: number): void {
+		Atomics.store(this.#others, place, others);
+	}
+}

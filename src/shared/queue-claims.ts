@@ -1,0 +1,65 @@
+import type { UpstreamLoad } from './upstream-load.ts';
+
+/**
+ * How the places of a full queue change hands between workers. Each worker keeps its own pending requests, and only it can end one of them;
+ * so it says here how many places one tenant has there at most, and another worker may claim one of these for a tenant that has fewer.
+ * The place counts for the other worker at once. Who is asked for it hears of it by the bell, and gives up a request.
+ */
+export class QueueClaims {
+	readonly #words: Int32Array;
+	readonly #worker: number;
+
+	/** @param worker index of this thread. */
+	constructor(memory: SharedArrayBuffer, worker: number) {
+		this.#words = new Int32Array(memory);
+		this.#worker = worker;
+	}
+
+	static allocate(workers: number): SharedArrayBuffer {
+		return new SharedArrayBuffer(workers * WORDS * Int32Array.BYTES_PER_ELEMENT);
+	}
+
+	/** Of a worker that is gone nobody waits any more. Only once its thread has ended. */
+	static reclaim(memory: SharedArrayBuffer, worker: number): void {
+		const words = new Int32Array(memory);
+		for (let word = 0; word < WORDS; word++) Atomics.store(words, worker * WORDS + word, 0);
+	}
+
+	/** A tenant of this worker has so many places at most. */
+	publish(most: number): void {
+		Atomics.store(this.#words, this.#worker * WORDS + MOST, most);
+	}
+
+	/**
+	 * Claims a place of the worker in which a tenant has most, if those are more than `least`.
+	 *
+	 * @param count of pending requests, by worker: the place is this worker's from now on.
+	 */
+	claim(least: number, count: UpstreamLoad): boolean {
+		for (;;) {
+			const words = this.#words;
+			let [from, most] = [-1, least];
+			for (let worker = 0; worker < words.length / WORDS; worker++) {
+				const others = Atomics.load(words, worker * WORDS + MOST);
+				if (worker !== this.#worker && others > most) [from, most] = [worker, others];
+			}
+			if (from === -1) return false;
+			// Two that claim at the same moment must not both count on the same place.
+			if (Atomics.compareExchange(words, from * WORDS + MOST, most, most - 1) !== most) continue;
+			count.moveFrom(from);
+			Atomics.add(words, from * WORDS + CLAIMED, 1);
+			return true;
+		}
+	}
+
+	/** How many places others have claimed of this worker since this was asked last. */
+	take(): number {
+		const at = this.#worker * WORDS + CLAIMED;
+		return Atomics.load(this.#words, at) === 0 ? 0 : Atomics.exchange(this.#words, at, 0);
+	}
+}
+
+/** Words of a worker. */
+const WORDS = 2;
+const MOST = 0;
+const CLAIMED = 1;

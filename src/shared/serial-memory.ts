@@ -1,0 +1,28 @@
+import { type SerialMemory, SerialTable, serialMemorySizes } from '../identity/serial-table.ts';
+
+/**
+ * Puts serial numbers into memory that all threads share.
+ *
+ * @param serials contents of DER INTEGERs.
+ * @param pause called every now and then, as there may be hundreds of thousands.
+ */
+export async function shareSerials(
+	serials: readonly Uint8Array[],
+	pause: () => Promise<void> | undefined,
+): Promise<SerialMemory> {
+	const sizes = serialMemorySizes(
+		serials.length,
+		serials.reduce((sum, { length }) => sum + length, 0),
+	);
+	const memory = {
+		places: new Uint32Array(new SharedArrayBuffer(4 * sizes.places)),
+		octets: new Uint8Array(new SharedArrayBuffer(sizes.octets)),
+	};
+	const table = new SerialTable(memory);
+	for (const serial of serials) {
+		table.add(serial);
+		const paused = pause();
+		if (paused) await paused;
+	}
+	return memory;
+}

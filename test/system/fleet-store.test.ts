@@ -1,0 +1,446 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import fc from 'fast-check';
+import type { LimiterConfig } from '../../src/config/config.ts';
+import { keyInHex, RedisFleetStore } from '../../src/control/store/redis-fleet-store.ts';
+import { REGISTRY_SCRIPT, REPORT_SCRIPT, SETTLE_SCRIPT } from '../../src/control/store/scripts.ts';
+import { Rate } from '../../src/gates/tenant-limit.ts';
+import { freePort } from '../fixtures/free-port.ts';
+import { MovedClock } from '../fixtures/moved-clock.ts';
+import { type RedisServer, startRedis } from '../fixtures/redis-server.ts';
+import { limiterConfig, SharedLimitsReplica } from '../fixtures/shared-limits.ts';
+import { SharedLimitsProcess } from '../fixtures/shared-limits-process.ts';
+import { startSlowRelay } from '../fixtures/slow-relay.ts';
+import { until } from '../fixtures/wait.ts';
+import { Ledger } from '../models/ledger.ts';
+import { missingTools } from './tools.ts';
+
+/** Shared limits with a real redis-server, by the clock of the machine. What is exact is shown with fake clocks (fleet.properties.test.ts). */
+
+const skip = missingTools('redis-server');
+const AWAY = 'warn proxy::limiter: limiter store away';
+const BACK = 'info proxy::limiter: limiter store is back';
+
+async function replicas(count: number, server: RedisServer | number, config: Partial<LimiterConfig> = {}) {
+	await using open = new AsyncDisposableStack();
+	const port = typeof server === 'number' ? server : server.port;
+	const all: SharedLimitsReplica[] = [];
+	for (let i = 0; i < count; i++) {
+		all.push(open.use(await SharedLimitsReplica.start(limiterConfig([port], { replicas: count, ...config }))));
+	}
+	await until(
+		async () => all.every(({ facts }) => facts.replicas >= count && !facts.isAway),
+		'replicas to see each other',
+	);
+	const kept = open.move();
+	return Object.assign(all, { [Symbol.asyncDispose]: () => kept.disposeAsync() });
+}
+
+/** Asks as often as is given, evenly over all. @returns what was admitted, and what was asked. */
+async function ask(
+	all: readonly SharedLimitsReplica[],
+	tenant: string,
+	rate: Rate,
+	perSecond: number,
+	seconds: number,
+) {
+	let [admitted, asked] = [0, 0];
+	const begin = performance.now();
+	for (; performance.now() - begin < seconds * 1000; await sleep(5)) {
+		const due = ((performance.now() - begin) * perSecond) / 1000;
+		for (; asked < due; asked++) if (all[asked % all.length]!.ask(tenant, rate)) admitted++;
+	}
+	return { admitted, asked };
+}
+
+describe('limits that replicas share through a real redis-server', { skip, concurrency: 4 }, () => {
+	for (const [latencyMs, config] of [
+		[0, {}],
+		[5, {}],
+		[50, {}],
+		[400, { timeoutMs: 2_000 }],
+		[2_000, { timeoutMs: 5_000 }],
+	] as const) {
+		it(`give a tenant its rate in bursts, at one replica, at two, at all, ${latencyMs} ms away, and keep others to it`, async (t) => {
+			await using server = await startRedis();
+			await using relay = await startSlowRelay(Number(server.port), { ms: latencyMs });
+			await using all = await replicas(3, latencyMs === 0 ? server : relay.port, config);
+			// So long that the delay is known to all.
+			for (const [i, one] of all.entries()) one.ask(`first ${i}`, new Rate(1));
+			await sleep(3 * latencyMs + 1_500);
+			const said = all.map(({ log }) => log.lines.length);
+			const rate = new Rate(10);
+			const rounds = 6;
+			let [one, two, three] = [0, 0, 0];
+			const over = ask(all, 'over', new Rate(100), 400, rounds);
+			for (let round = 0; round < rounds; round++) {
+				// All of a burst is within a millisecond, and a second and a millisecond lie between two of them, also where timers are late.
+				const begin = performance.now();
+				for (let i = 0; i < 10; i++) {
+					if (all[0]!.ask('one', rate)) one++;
+					if (all[(round + i) % 2]!.ask('two', rate)) two++;
+					if (all[i % 3]!.ask('all', rate)) three++;
+				}
+				const end = performance.now();
+				while (performance.now() < end + 1_001) await sleep(end + 1_001 - performance.now());
+				assert.ok(end - begin < 1_000);
+			}
+			assert.deepEqual([one, two, three], [60, 60, 60]);
+			const { admitted: passed } = await over;
+			const { delayMs } = all[0]!.facts;
+			const most = 100 * rounds + 3 * 100 + (4 * 100 * delayMs) / 1000;
+			t.diagnostic(
+				`${passed} of ${400 * rounds} passed in ${rounds} s, at most ${Math.round(most)}; settled in ${Math.round(delayMs)} ms`,
+			);
+			assert.ok(passed <= most, `${passed} of ${most}`);
+			assert.ok(all.every(({ log }, i) => !log.lines.slice(said[i]).includes(AWAY)));
+			const isSlow = 'warn proxy::limiter: limiter store is slow: replicas learn late of each other';
+			if (latencyMs >= 400) assert.ok(all.every(({ log }) => log.lines.includes(isSlow)));
+		});
+	}
+
+	it('admit 60 requests at once of a concurrency of 60, over one replica and over three', async () => {
+		await using server = await startRedis();
+		await using all = await replicas(3, server);
+		for (const over of [1, 3]) {
+			const slots = all.map((one) => one.slots(`over ${over}`, 60));
+			for (let i = 0; i < 60; i++) assert.ok(slots[i % over]!.tryTake(), `${i}`);
+			for (const each of slots) if (each.tryTake()) each.giveBack();
+			await sleep(700);
+			for (const each of slots) assert.equal(each.tryTake(), false);
+		}
+	});
+
+	it('forget what a replica has under way that dies, and go on with the others', async () => {
+		await using server = await startRedis();
+		await using all = await replicas(2, server);
+		const [dies, lives] = all.map((one) => one.slots('a', 5));
+		for (let i = 0; i < 5; i++) assert.ok(dies!.tryTake());
+		const hasRoom = () => {
+			const isTaken = lives!.tryTake();
+			if (isTaken) lives!.giveBack();
+			return isTaken;
+		};
+		await until(async () => !hasRoom(), 'the other one to know');
+		all[0]!.kill();
+		const begin = performance.now();
+		await until(async () => hasRoom(), 'it to be forgotten', 10_000);
+		assert.ok(performance.now() - begin >= 1_500);
+		await until(async () => all[1]!.facts.replicas === 1, 'the replica to be forgotten', 15_000);
+	});
+
+	for (const [what, begin, end] of [
+		['is killed and started without what it had', (server) => server.kill(), (server) => server.start()],
+		['is paused', async (server) => server.pause(), async (server) => server.resume()],
+		[
+			'is full',
+			async (server) => void (await server.do('CONFIG', 'SET', 'maxmemory', '1')),
+			async (server) => void (await server.do('CONFIG', 'SET', 'maxmemory', '0')),
+		],
+		[
+			'becomes a replica, which is read-only',
+			async (server) => void (await server.do('REPLICAOF', '127.0.0.1', '1')),
+			async (server) => void (await server.do('REPLICAOF', 'NO', 'ONE')),
+		],
+	] as [string, (server: RedisServer) => Promise<void>, (server: RedisServer) => Promise<void>][]) {
+		it(`give each replica its share while the store ${what}, say so once, and come back by themselves`, async (t) => {
+			await using server = await startRedis();
+			await using all = await replicas(3, server);
+			const rate = new Rate(90);
+			await ask(all, 'a', rate, 80, 1);
+			await begin(server);
+			const from = performance.now();
+			// A tenant that is idle would notice only with its sign of life.
+			const asked = ask(all, 'a', rate, 80, 2);
+			await until(async () => all.every(({ facts }) => facts.isAway), 'the store to be away');
+			t.diagnostic(`away after ${Math.round(performance.now() - from)} ms: ${all[0]!.facts.reason}`);
+			const during = await asked;
+			assert.ok(during.admitted >= 0.75 * during.asked, JSON.stringify(during));
+			const { admitted: passed } = await ask(all, 'b', rate, 400, 2);
+			assert.ok(passed <= 90 + 2.2 * 90, `${passed} of 270: shares of burst and rate`);
+			await end(server);
+			const back = performance.now();
+			await until(async () => all.every(({ facts }) => !facts.isAway), 'the store to be back', 15_000);
+			t.diagnostic(`back after ${Math.round(performance.now() - back)} ms`);
+			for (const { log } of all)
+				assert.deepEqual(
+					log.lines.filter((line) => line === AWAY || line === BACK),
+					[AWAY, BACK],
+				);
+			await sleep(1_000);
+			const after = await ask(all, 'c', rate, 80, 2);
+			assert.ok(after.admitted >= 0.995 * after.asked, JSON.stringify(after));
+		});
+	}
+
+	it('give each replica its share while answers take 2 s and more than they may, say so once, and come back', async (t) => {
+		await using server = await startRedis();
+		const latency = { ms: 0 };
+		await using relay = await startSlowRelay(Number(server.port), latency);
+		await using all = await replicas(3, relay.port);
+		const rate = new Rate(90);
+		await ask(all, 'a', rate, 80, 1);
+		latency.ms = 2_000;
+		const from = performance.now();
+		const asked = ask(all, 'a', rate, 80, 4);
+		await until(async () => all.every(({ facts }) => facts.isAway), 'the store to be away');
+		t.diagnostic(`away after ${Math.round(performance.now() - from)} ms: ${all[0]!.facts.reason}`);
+		assert.ok(all.every(({ facts }) => facts.reason === 'timeout'));
+		const during = await asked;
+		t.diagnostic(`within its limit: ${during.admitted} of ${during.asked}`);
+		assert.ok(during.admitted >= 0.75 * during.asked, JSON.stringify(during));
+		const { admitted: passed } = await ask(all, 'b', rate, 400, 3);
+		t.diagnostic(`beyond it: ${passed} in 3 s, of burst and rate 360`);
+		assert.ok(passed >= 3 * 90 && passed <= 90 + 3.2 * 90, `${passed}: shares of burst and rate`);
+		latency.ms = 5;
+		const back = performance.now();
+		await until(async () => all.every(({ facts }) => !facts.isAway), 'the store to be back', 15_000);
+		t.diagnostic(`back after ${Math.round(performance.now() - back)} ms; settled in ${all[0]!.facts.delayMs} ms`);
+		for (const { log } of all)
+			assert.deepEqual(
+				log.lines.filter((line) => line === AWAY || line === BACK),
+				[AWAY, BACK],
+			);
+		await sleep(1_000);
+		const after = await ask(all, 'c', rate, 80, 2);
+		assert.ok(after.admitted >= 0.995 * after.asked, JSON.stringify(after));
+	});
+
+	it('go on while one of their processes is stopped for 5 s, and it joins them again', async (t) => {
+		await using server = await startRedis();
+		using open = new DisposableStack();
+		const all = await Promise.all([1, 2, 3].map(() => SharedLimitsProcess.start(server.port, 3)));
+		for (const one of all) open.use(one);
+		const [first, second, third] = all as [SharedLimitsProcess, SharedLimitsProcess, SharedLimitsProcess];
+		const within = { tenant: 'within', rps: 90, perSecond: 40, seconds: 2 };
+		const over = { tenant: 'over', rps: 90, perSecond: 300, seconds: 2 };
+		await Promise.all([first.ask(over), second.ask(over), third.ask(over)]);
+		// It stops with requests that are not settled.
+		const stopped = third.ask({ ...over, seconds: 1 });
+		await sleep(500);
+		third.pause();
+		const during = await Promise.all([first, second].map((one) => one.ask({ ...within, seconds: 5 })));
+		third.resume();
+		await stopped;
+		const after = await Promise.all(all.map((one) => one.ask({ ...within, perSecond: 28, seconds: 3 })));
+		const beyond = await Promise.all(all.map((one) => one.ask({ ...over, seconds: 4 })));
+		const sum = (asked: typeof during) =>
+			asked.reduce((so, one) => ({ asked: so.asked + one.asked, admitted: so.admitted + one.admitted }), {
+				asked: 0,
+				admitted: 0,
+			});
+		t.diagnostic(JSON.stringify({ during: sum(during), after: sum(after), beyond: sum(beyond) }));
+		for (const { asked, admitted } of [sum(during), sum(after)]) assert.ok(admitted >= 0.995 * asked);
+		const { admitted } = sum(beyond);
+		assert.ok(admitted >= 4 * 90 * 0.95 && admitted <= 90 * (4 + 4 * 0.5) + 3 * 90, `${admitted} in 4 s`);
+		assert.ok(beyond.every(({ isAway }) => !isAway));
+		for (const { lines } of beyond.slice(0, 2)) assert.ok(!lines.includes(AWAY));
+	});
+
+	it('go on while the clock of the store is set an hour ahead, and back again', {
+		skip: missingTools('gcc'),
+	}, async (t) => {
+		const clock = new MovedClock();
+		await using server = await startRedis({ env: clock.env });
+		await using all = await replicas(3, server);
+		const rate = new Rate(90);
+		const slots = all.map((one) => one.slots('under way', 6));
+		for (let i = 0; i < 6; i++) assert.ok(slots[i % 2]!.tryTake());
+		await ask(all, 'over', rate, 400, 1);
+		// What was too much at one time is paid back at another: the rate is that of the long run.
+		let passed = 0;
+		for (const hours of [1, 0, -1, 0]) {
+			clock.set(hours * 3_600);
+			const [time] = (await server.do('TIME')) as [string];
+			assert.ok(Math.abs(Number(time) - Date.now() / 1000 - hours * 3_600) < 5);
+			const seconds = 3;
+			const [within, over] = await Promise.all([
+				ask(all, 'within', rate, 85, seconds),
+				ask(all, 'over', rate, 400, seconds),
+			]);
+			t.diagnostic(
+				`${hours} h: ${within.admitted} of ${within.asked}, beyond the limit ${over.admitted} in ${seconds} s`,
+			);
+			assert.ok(within.admitted >= 0.995 * within.asked, JSON.stringify(within));
+			const { delayMs } = all[0]!.facts;
+			const most = 90 * seconds + 3 * 90 + (4 * 90 * Math.max(250, delayMs)) / 1000;
+			assert.ok(over.admitted <= most, `${over.admitted} of ${most}`);
+			passed += over.admitted;
+			const hasRoom = () => {
+				const isTaken = slots[2]!.tryTake();
+				if (isTaken) slots[2]!.giveBack();
+				return isTaken;
+			};
+			// Who has not asked for a tenant has not heard of it either.
+			await until(() => !hasRoom(), 'the third one to know what the others have under way');
+			assert.equal(all[2]!.facts.replicas, 3);
+		}
+		assert.ok(passed >= 0.95 * 90 * 12, `${passed} in 12 s`);
+		assert.ok(all.every(({ log }) => !log.lines.includes(AWAY)));
+	});
+
+	it('go on over a flush, and over a key of another type, which is its tenant alone', async () => {
+		await using server = await startRedis();
+		await using all = await replicas(3, server);
+		const rate = new Rate(30);
+		await ask(all, 'a', rate, 25, 1);
+		await server.do('FLUSHALL');
+		const flushed = await ask(all, 'a', rate, 25, 2);
+		assert.equal(flushed.admitted, flushed.asked);
+		const hex = keyInHex(all[0]!.key('b'));
+		const tag = Number(BigInt.asUintN(6, all[0]!.key('b')));
+		await server.do('SADD', `proxy:2:{${tag}}:${hex}`, 'x');
+		await ask(all, 'b', rate, 200, 1);
+		const [a, b] = await Promise.all([ask(all, 'a', rate, 25, 3), ask([all[0]!], 'b', rate, 200, 3)]);
+		assert.equal(a.admitted, a.asked);
+		assert.ok(b.admitted >= 27 && b.admitted <= 45, `${b.admitted} of its share, 30, of 90`);
+		assert.ok(all.every(({ facts }) => !facts.isAway));
+		const line = 'warn proxy::limiter: a key of the limiter is something else at the store';
+		assert.ok(all.every(({ log }) => log.lines.includes(line)));
+	});
+
+	it('fail for the shards of one primary of a Cluster only', async () => {
+		await using open = new AsyncDisposableStack();
+		const nodes: RedisServer[] = [];
+		for (let i = 0; i < 2; i++) {
+			const bus = ['--cluster-port', await freePort()];
+			nodes.push(
+				open.use(
+					await startRedis({ args: ['--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1', ...bus] }),
+				),
+			);
+			await nodes[i]!.do('CLUSTER', 'ADDSLOTSRANGE', ...(i === 0 ? ['0', '8191'] : ['8192', '16383']));
+			await nodes[i]!.do('CLUSTER', 'SET-CONFIG-EPOCH', String(i + 1));
+			if (i > 0) await nodes[0]!.do('CLUSTER', 'MEET', '127.0.0.1', nodes[i]!.port, bus[1]!);
+		}
+		for (const node of nodes) {
+			await until(
+				async () => String(await node.do('CLUSTER', 'INFO')).includes('cluster_state:ok'),
+				'the cluster',
+				20_000,
+			);
+		}
+		const config = limiterConfig([nodes[0]!.port], { cluster: true, replicas: 4 });
+		const one = open.use(await SharedLimitsReplica.start(config));
+		open.use(await SharedLimitsReplica.start(config));
+		await until(async () => one.facts.replicas === 2, 'replicas to see each other');
+		await nodes[1]!.do('CONFIG', 'SET', 'maxmemory', '1');
+		const tenants = Array.from({ length: 64 }, (_, i) => `tenant ${i}`);
+		const rate = new Rate(4);
+		const passed = new Map<string, number>();
+		const run = async (seconds: number) => {
+			passed.clear();
+			for (let round = 0; round < seconds * 10; round++, await sleep(100)) {
+				for (const tenant of tenants) if (one.ask(tenant, rate)) passed.set(tenant, (passed.get(tenant) ?? 0) + 1);
+			}
+			return [...passed.values()];
+		};
+		await run(2);
+		const { facts } = one;
+		assert.equal(facts.reason, 'full');
+		assert.ok(facts.part!.shards > 10 && facts.part!.shards < 54, JSON.stringify(facts.part));
+		const rates = (await run(8)).map((count) => count / 8);
+		const part = rates.filter((each) => each < 2.7).length;
+		assert.ok(part > 5 && part < 59, `${part} of 64 tenants have their share`);
+		assert.ok(
+			rates.every((each) => (each > 1.7 && each < 2.7) || each > 3.4),
+			rates.join(' '),
+		);
+		await nodes[1]!.do('CONFIG', 'SET', 'maxmemory', '0');
+		await until(async () => !one.facts.isAway, 'all shards to be back', 10_000);
+	});
+
+	it('settle 5,000 tenants of three replicas in five round trips a second each', async (t) => {
+		await using server = await startRedis();
+		await using all = await replicas(3, server);
+		const rate = new Rate(2);
+		const commands = async () =>
+			Number(/total_commands_processed:(\d+)/.exec(String(await server.do('INFO', 'stats')))![1]);
+		const before = await commands();
+		const seconds = 6;
+		let admitted = 0;
+		let asked = 0;
+		const begin = performance.now();
+		while (performance.now() - begin < seconds * 1000) {
+			for (; asked < (performance.now() - begin) * 5; asked++) {
+				if (all[asked % 3]!.ask(`tenant ${asked % 5_000}`, rate)) admitted++;
+			}
+			await sleep(10);
+		}
+		t.diagnostic(
+			`${admitted} of ${asked}; ${Math.round(((await commands()) - before) / seconds)} commands in scripts a second; settled in ${Math.round(all[0]!.facts.delayMs)} ms`,
+		);
+		assert.ok(admitted >= 0.995 * asked, `${admitted} of ${asked}`);
+		assert.ok(all.every(({ facts }) => !facts.isAway && facts.calls.failures.size === 0));
+	});
+});
+
+const key = fc.constantFrom(1n, 2n, 65n);
+const step = fc.record({
+	ms: fc.constantFrom(-4_000, -10, 0, 1, 50, 200, 999, 2_999, 3_000, 3_001, 20_000),
+	replica: fc.constantFrom('aaaaaaaaaaaaaaaa', 'bbbbbbbbbbbbbbbb', 'cccccccccccccccc'),
+	spendings: fc.uniqueArray(
+		fc.record({ key, costMicros: fc.nat(3_000_000), aheadMicros: fc.integer({ min: -3_000_000, max: 3_000_000 }) }),
+		{ minLength: 1, maxLength: 3, selector: (one) => one.key },
+	),
+	reports: fc.uniqueArray(fc.record({ key, underWay: fc.nat(3) }), {
+		minLength: 1,
+		maxLength: 3,
+		selector: (one) => one.key,
+	}),
+	leaving: fc.constantFrom(false, false, true),
+	delayMs: fc.nat(500),
+});
+
+describe('the scripts and the ledger in memory', { skip }, () => {
+	let server: RedisServer;
+	before(async () => {
+		server = await startRedis();
+	});
+	after(() => server.kill());
+
+	it('say the same, also while the clock goes back', async () => {
+		const { createClient } = await import('@redis/client');
+		const connection = createClient({ RESP: 2, socket: { host: '127.0.0.1', port: Number(server.port) } });
+		await connection.connect();
+		try {
+			await fc.assert(
+				fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 20 }), async (steps) => {
+					await connection.sendCommand(['FLUSHALL']);
+					let micros = 2_000_000_000_000_000;
+					const ledger = new Ledger();
+					const client = {
+						run: ({ text }: { text: string }, keys: readonly string[], args: readonly string[]) => {
+							const script = text.replaceAll("redis.call('TIME')", `{ ${Math.floor(micros / 1e6)}, ${micros % 1e6} }`);
+							return connection.sendCommand(['EVAL', script, String(keys.length), ...keys, ...args]);
+						},
+						malformed: () => assert.fail('malformed') as never,
+					};
+					for (const { ms, replica, spendings, reports, leaving, delayMs } of steps) {
+						micros += ms * 1000;
+						const store = new RedisFleetStore(client, 'test', replica);
+						assert.deepEqual(await store.settle(spendings), ledger.settle(spendings, micros));
+						assert.deepEqual(await store.report(reports), ledger.report(replica, reports, micros));
+						const registry = ledger.register(replica, leaving, delayMs, micros);
+						assert.deepEqual(await store.register(leaving, delayMs), registry);
+					}
+				}),
+				{ numRuns: 200, seed: 2026 },
+			);
+		} finally {
+			connection.destroy();
+		}
+	});
+
+	it('have one name in the store, and leave nothing that does not expire', async () => {
+		for (const { text, sha1 } of [SETTLE_SCRIPT, REPORT_SCRIPT, REGISTRY_SCRIPT]) {
+			assert.equal(await server.do('SCRIPT', 'LOAD', text), sha1);
+			assert.equal(createHash('sha1').update(text).digest('hex'), sha1);
+		}
+		for (const name of (await server.do('KEYS', '*')) as string[]) {
+			assert.ok(Number(await server.do('PTTL', name)) > 0, name);
+		}
+	});
+});

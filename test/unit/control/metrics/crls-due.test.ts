@@ -1,0 +1,19 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { crlsDue } from '../../../../src/control/metrics/families.ts';
+import type { CrlSeed } from '../../../../src/identity/client-chain.ts';
+
+function crl(authority: string, nextUpdate: number, covers: CrlSeed['covers'] = 'all', points?: string[]): CrlSeed {
+	return { authority, issuer: 'CN=ca', nextUpdate, covers, points, serials: {} as CrlSeed['serials'] };
+}
+
+test('of several CRLs of one CA the freshest is due; an overdue one of another CA of that name is not hidden by it', () => {
+	assert.deepEqual([...crlsDue([crl('a', 100), crl('a', 300), crl('a', 200)])], [['CN=ca', 300]]);
+	assert.deepEqual([...crlsDue([crl('a', 300), crl('b', -50)])], [['CN=ca', -50]]);
+	assert.deepEqual([...crlsDue([crl('b', -50), crl('b', 400), crl('a', 300)])], [['CN=ca', 300]]);
+});
+
+test('a fresh CRL of authorities does not hide an overdue one of users', () => {
+	assert.deepEqual([...crlsDue([crl('a', 300, 'authorities'), crl('a', -50, 'users')])], [['CN=ca', -50]]);
+	assert.deepEqual([...crlsDue([crl('a', 300, 'all', ['one']), crl('a', -50, 'all', ['two'])])], [['CN=ca', -50]]);
+});

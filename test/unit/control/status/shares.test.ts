@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import {
+	ownShareCounts,
+	type ShareCounts,
+	ShareHistory,
+	type ShareKind,
+} from '../../../../src/control/status/shares.ts';
+
+const BOUNDS = { share: { '401': 0.2, '429': 0.2, '5xx': 0.05, handshakes: 0.2 }, least: 20 };
+const NONE: ShareCounts = { answers: 0, '401': 0, '429': 0, '5xx': 0, attempts: 0, handshakes: 0 };
+
+/** Points of ten seconds each. */
+function after(...points: readonly Partial<ShareCounts>[]) {
+	const history = new ShareHistory();
+	for (const [i, counts] of points.entries()) history.add({ ...NONE, ...counts }, (i + 1) * 10_000);
+	return (kind: ShareKind, bounds = BOUNDS) => history.judge(bounds).find((one) => one.kind === kind)!;
+}
+
+describe('the share of failures', () => {
+	test('is a problem from its bound on, and not below', () => {
+		for (const kind of ['401', '429', '5xx'] as const) {
+			const of = (count: number) => after({ answers: 100, [kind]: count })(kind);
+			const bound = BOUNDS.share[kind] * 100;
+			assert.deepEqual(of(bound), { kind, count: bound, total: 100, sinceMs: 10_000 });
+			assert.equal(of(bound - 1).sinceMs, undefined);
+		}
+		assert.equal(after({ attempts: 25, handshakes: 5 })('handshakes').sinceMs, 10_000);
+		assert.equal(after({ attempts: 26, handshakes: 5 })('handshakes').sinceMs, undefined);
+	});
+
+	test('is none of fewer than the least number, and never with a bound of 0', () => {
+		assert.equal(after({ answers: 19, '401': 19 })('401').sinceMs, undefined);
+		assert.equal(after({ answers: 20, '401': 20 })('401').sinceMs, 10_000);
+		const never = { ...BOUNDS, share: { ...BOUNDS.share, '401': 0 } };
+		assert.equal(after({ answers: 20, '401': 20 })('401', never).sinceMs, undefined);
+	});
+
+	test('looks at one minute, and is over when that has passed', () => {
+		const bad = { answers: 10, '5xx': 10 };
+		const good = { answers: 10 };
+		assert.deepEqual(after(bad, bad, good, good, good, good)('5xx'), {
+			kind: '5xx',
+			count: 20,
+			total: 60,
+			sinceMs: 20_000,
+		});
+		assert.equal(after(bad, bad, ...Array(6).fill(good))('5xx').sinceMs, undefined);
+	});
+
+	test('began with the point that brought it over its bound, ten minutes ago at most', () => {
+		const good = { answers: 30 };
+		const bad = { answers: 30, '401': 30 };
+		assert.equal(after(...Array(10).fill(good), bad, bad, bad)('401').sinceMs, 120_000, 'two of six points');
+		assert.equal(after(...Array(80).fill(bad))('401').sinceMs, 210_000, 'the oldest of sixty points');
+	});
+
+	test('counts 5xx of the proxy itself, and refused handshakes among all', () => {
+		const ownAnswers = new Map([
+			[200, 1],
+			[401, 2],
+			[429, 3],
+			[500, 4],
+			[503, 5],
+		]);
+		assert.deepEqual(ownShareCounts({ ownAnswers, handshakesDone: 7, handshakeFailures: new Map([['expired', 2]]) }), {
+			answers: 15,
+			'401': 2,
+			'429': 3,
+			'5xx': 9,
+			attempts: 9,
+			handshakes: 2,
+		});
+	});
+});

@@ -1,0 +1,76 @@
+/** docs/refusals.md has the answers of the proxy's own, and docs/install.md the Node that the start does not warn of. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { nodeWarnings } from '../../../src/control/start-warnings.ts';
+import * as rejections from '../../../src/gates/rejection.ts';
+import { readPage } from '../../fixtures/doc-blocks.ts';
+
+describe('docs/refusals.md', () => {
+	const rows = Array.from(readPage('docs/refusals.md').matchAll(/^\| (\d{3}) \| `([^`]+)` \| (.+) \|$/gm));
+
+	it('has each status and body that src/gates/rejection.ts has, and no other', () => {
+		const made = Object.values(rejections)
+			.filter((value) => value instanceof rejections.Rejection)
+			.map(({ status, body }) => `${status} ${body}`);
+		const listed = rows.map(([, status, body]) => `${status} ${body}`);
+		assert.deepEqual(new Set(listed), new Set(made));
+	});
+
+	it('says retry-after where a refusal has one, or a limit makes it', () => {
+		const retried = Object.values(rejections)
+			.filter((value) => value instanceof rejections.Rejection)
+			.filter(({ headers }) => headers.includes('retry-after'));
+		for (const { status, body } of retried) {
+			const [, , , words] = rows.find(([, listed, text]) => listed === `${status}` && text === body)!;
+			assert.match(words!, /`retry-after/, `${status} ${body}`);
+		}
+	});
+});
+
+describe('the first screen of README.md', () => {
+	const flow = readPage('docs/flow.svg');
+
+	it('draws gates whose statuses are on docs/refusals.md, and describes each in words', () => {
+		const page = readPage('docs/refusals.md');
+		const drawn = Array.from(flow.matchAll(/class="refused"[^>]*>([^<]+)</g), ([, status]) => status!);
+		assert.deepEqual(drawn, ['closed', '401', '429', '400', '404, 403', '503']);
+		for (const status of drawn.slice(1).flatMap((text) => text.split(', '))) assert.ok(page.includes(`| ${status} |`));
+		const [, description] = /<desc id="desc">(.*)<\/desc>/.exec(flow)!;
+		for (const status of drawn) assert.ok(description!.includes(`otherwise ${status}.`), status);
+	});
+
+	it('has pictures for light and dark', () => {
+		assert.match(flow, /@media \(prefers-color-scheme: dark\)/);
+		assert.match(
+			readPage('README.md'),
+			/<source media="\(prefers-color-scheme: dark\)" srcset="docs\/status-dark-\w+\.png">/,
+		);
+	});
+});
+
+describe('docs/install.md', () => {
+	const [, least] = /Run the proxy on \*\*Node ([\d.]+) or later\*\*/.exec(readPage('docs/install.md'))!;
+
+	it('names the first Node that no start warns of', () => {
+		assert.deepEqual(nodeWarnings(least!), []);
+		const [major, minor, patch] = least!.split('.').map(Number);
+		assert.equal(nodeWarnings(`${major}.${minor}.${patch! - 1}`).length, 1);
+	});
+
+	it('names it as docs/security.md, SECURITY.md and the Dockerfile do', () => {
+		for (const page of ['docs/security.md', 'SECURITY.md'])
+			assert.match(readPage(page), new RegExp(`Node ${least} or later`));
+		assert.match(readPage('Dockerfile'), new RegExp(`^ARG NODE_VERSION=${least}$`, 'm'));
+	});
+
+	it('has the registry as the last of the ways, as the warning does', () => {
+		const ways = Array.from(readPage('docs/install.md').matchAll(/^\d\. \*\*(.+?)\*\*/gm), ([, way]) => way!);
+		assert.deepEqual(ways, [
+			'The container image.',
+			'A version manager',
+			'Your distribution',
+			'The npm registry, last.',
+		]);
+		assert.match(nodeWarnings('26.10.0').join(), /container image.*version manager.*npm/);
+	});
+});

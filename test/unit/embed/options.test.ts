@@ -1,0 +1,203 @@
+/** Options that are misspelt or of another type are errors at construction, of every part of the embedded gate. */
+import assert from 'node:assert/strict';
+import { before, describe, it } from 'node:test';
+import Fastify from 'fastify';
+import { createTokenKey } from '../../../src/cli/demo/tokens.ts';
+import { guard as fastifyGuard } from '../../../src/embed/fastify.ts';
+import { guard as fetchGuard } from '../../../src/embed/fetch.ts';
+import { authorizationOf, createGate, GateError, type RefreshingGate } from '../../../src/embed/gate.ts';
+import { guard as honoGuard } from '../../../src/embed/hono.ts';
+import { guardUpgrade, guard as nodeGuard } from '../../../src/embed/node.ts';
+import { createMtlsServer } from '../../../src/embed/tls.ts';
+import { type Files, files } from './mtls-server.ts';
+
+/** As JavaScript calls it. */
+type Untyped = (...args: unknown[]) => unknown;
+const handler = () => new Response();
+
+let gate: RefreshingGate;
+let paths: Files;
+let base: object;
+before(async () => {
+	base = { jwtPublicKey: createTokenKey().publicKeyPem, issuer: null, audience: null, tenantRps: 0 };
+	gate = createGate(base as Parameters<typeof createGate>[0]);
+	paths = await files();
+});
+
+const register = async (options: unknown) => {
+	const app = Fastify();
+	app.register(fastifyGuard, options as never);
+	await app.ready();
+};
+
+/** What says nothing by keys of its own; somebody who forgets an `await` gives the first one. */
+const NOT_PLAIN: readonly unknown[] = [
+	Promise.resolve({ scopes: ['admin'] }),
+	new Map([['scopes', ['admin']]]),
+	Object.create({ scope: ['admin'] }),
+	() => ({ scopes: ['admin'] }),
+];
+
+const GUARDS: Record<string, (gate: unknown, options?: unknown) => unknown> = {
+	node: nodeGuard as Untyped,
+	upgrade: (one, options) => (guardUpgrade as Untyped)(one, handler, options),
+	hono: honoGuard as Untyped,
+	fetch: (one, options) => (fetchGuard as Untyped)(one, handler, options),
+};
+
+async function refuses(code: string, message: RegExp, construct: () => unknown): Promise<void> {
+	await assert.rejects(
+		async () => construct(),
+		(error) => {
+			assert.ok(error instanceof GateError && error instanceof TypeError, String(error));
+			assert.equal(error.code, code);
+			assert.match(error.message, message);
+			return true;
+		},
+	);
+}
+
+describe('options of a guard', () => {
+	for (const [name, guard] of Object.entries(GUARDS)) {
+		it(`misspelt, of another type, or without a gate are refused: ${name}`, async () => {
+			const cases: [message: RegExp, options: unknown][] = [
+				[/^scope is unknown; did you mean scopes\?$/, { scope: ['admin'] }],
+				[/^onrefused is unknown|^onErr is unknown/, name === 'upgrade' ? { onErr: handler } : { onrefused: handler }],
+				[/^scopes must be a list of scopes/, { scopes: 'admin' }],
+				[/^scopes must be a list of scopes/, { scopes: ['a b'] }],
+				[/^scopes must be a list of scopes/, { scopes: null }],
+				[/ must be a function$/, name === 'upgrade' ? { onError: 'log' } : { onRefused: 'log' }],
+				[/^the options must be an object/, 'admin'],
+				[/^the options must be an object/, ['admin']],
+				...NOT_PLAIN.map((options): [RegExp, unknown] => [/^the options must be an object/, options]),
+			];
+			for (const [message, options] of cases) await refuses('ERR_GATE_OPTIONS', message, () => guard(gate, options));
+			for (const none of [undefined, null, {}, { check: true }]) {
+				await refuses('ERR_GATE_OPTIONS', /^gate must be a gate/, () => guard(none));
+			}
+			guard(gate, { scopes: [] });
+			guard(gate, { scopes: undefined });
+		});
+	}
+
+	it('need a handler: fetch and upgrade', async () => {
+		for (const guard of [fetchGuard, guardUpgrade]) {
+			await refuses('ERR_GATE_OPTIONS', /^handler must be a function$/, () => (guard as Untyped)(gate));
+		}
+	});
+
+	it('misspelt or without a gate are refused: Fastify', async () => {
+		await refuses('ERR_GATE_OPTIONS', /^scopes is unknown/, () => register({ gate, scopes: ['admin'] }));
+		await refuses('ERR_GATE_OPTIONS', /^gate must be a gate/, () => register({}));
+		await refuses('ERR_GATE_OPTIONS', /^onRefused must be/, () => register({ gate, onRefused: 5 }));
+		await register({ gate, prefix: '/api', logLevel: 'warn' });
+	});
+
+	it('of a Fastify route are refused where the route is made', async () => {
+		const cases: [message: RegExp, config: object][] = [
+			[/^config of \/x\.scope is unknown; did you mean scopes\?$/, { scope: ['admin'] }],
+			[/^config of \/x\.Gate is unknown; did you mean gate\?$/, { Gate: false }],
+			[/^config of \/x\.scopes must be a list/, { scopes: 'admin' }],
+			[/^config of \/x\.gate must be true or false/, { gate: 'false' }],
+		];
+		for (const [message, config] of cases) {
+			await refuses('ERR_GATE_OPTIONS', message, async () => {
+				const app = Fastify();
+				await app.register(fastifyGuard, { gate });
+				app.get('/x', { config }, () => 'secret');
+				await app.ready();
+			});
+			// A route from before the plugin was registered answers nobody.
+			const app = Fastify();
+			app.get('/x', { config }, () => 'secret');
+			await app.register(fastifyGuard, { gate });
+			assert.equal((await app.inject('/x')).statusCode, 500);
+		}
+		const app = Fastify();
+		await app.register(fastifyGuard, { gate });
+		app.get('/x', { config: { rate: 5, cache: true, gate: false } as object }, () => 'fine');
+		assert.equal((await app.inject('/x')).statusCode, 200);
+	});
+});
+
+describe('options of createMtlsServer', () => {
+	it('misspelt, missing or of another type are refused', async () => {
+		const create = createMtlsServer as Untyped;
+		const cases: [message: RegExp, options: object][] = [
+			[/^minVerison is unknown; did you mean minVersion\?$/, { minVerison: 'TLSv1.3' }],
+			[/^certPath must be a path/, { certPath: undefined }],
+			[/^keyPath must be a path/, { keyPath: 5 }],
+			[/^http2 must be true or false$/, { http2: 'true' }],
+			[/^reloadOnSignal must be true or false$/, { reloadOnSignal: 0 }],
+			[/^onError must be a function$/, { onError: {} }],
+			[/^onReload must be a function$/, { onReload: 'log' }],
+			[/^signal must be an AbortSignal$/, { signal: {} }],
+			...[Number.NaN, -1, '5', Number.POSITIVE_INFINITY, 2 ** 31, null].map((drainMs): [RegExp, object] => [
+				/^drainMs must be a number of ms from 0 to 2147483647$/,
+				{ drainMs },
+			]),
+		];
+		for (const [message, changes] of cases) {
+			await refuses('ERR_TLS_OPTIONS', message, () => create({ ...paths, ...changes }, handler));
+		}
+		await refuses('ERR_TLS_OPTIONS', /^the options must be an object/, () => create());
+		await refuses('ERR_TLS_OPTIONS', /^handler must be a function$/, () => create(paths));
+	});
+});
+
+describe('options of createGate', () => {
+	it('of another type are refused', async () => {
+		const create = (changes: object) => (createGate as Untyped)({ ...base, ...changes });
+		const issuer = { issuer: 'https://i.test', audience: 'a', discovery: true };
+		const issuers = (changes: object) => create({ ...NO_KEY, issuers: [{ ...issuer, ...changes }] });
+		await refuses('ERR_GATE_OPTIONS', /^onEvent must be a function$/, () => create({ onEvent: 'log' }));
+		await refuses('ERR_GATE_OPTIONS', /^clock must be a clock/, () => create({ clock: Date }));
+		await refuses('ERR_GATE_OPTIONS', /^rateLimitHeaders must be/, () => create({ rateLimitHeaders: 'false' }));
+		for (const tenants of [{}, null, 'acme']) {
+			await refuses('ERR_GATE_TENANTS', /^tenants must be a list/, () => create({ tenants }));
+		}
+		for (const requiredClaims of ['email', 5, null, [5], [''], ...NOT_PLAIN]) {
+			await refuses('ERR_GATE_ISSUERS', /requiredClaims must be a list of names/, () => issuers({ requiredClaims }));
+		}
+		for (const env of [null, [], [null], {}]) {
+			await refuses('ERR_GATE_ISSUERS', /requiredClaims\.env must be a text/, () =>
+				issuers({ requiredClaims: { env } }),
+			);
+		}
+		for (const list of NOT_PLAIN) {
+			await refuses('ERR_GATE_REVOKED', /^revoked must be an object/, () => create({ revoked: list }));
+			await refuses('ERR_GATE_REVOKED', /^revoked must be an object/, () => gate.setRevoked(list as object));
+		}
+		await refuses('ERR_GATE_ISSUERS', /discovery must be a boolean/, () => issuers({ discovery: 'yes' }));
+		await refuses('ERR_GATE_ISSUERS', /refreshSecs must be a number/, () => issuers({ refreshSecs: '5' }));
+	});
+});
+
+const NO_KEY = { jwtPublicKey: undefined, issuer: undefined, audience: undefined };
+
+describe('calls that cannot be meant', () => {
+	it('authorizationOf throws a GateError for what is no request', async () => {
+		for (const request of [null, undefined, 5, 'text', {}, { headers: null }, { rawHeaders: 'x' }]) {
+			await refuses('ERR_GATE_REQUEST', /^a request has rawHeaders/, () => (authorizationOf as Untyped)(request));
+		}
+	});
+
+	it('gate.check refuses a caller with a member that it does not know', () => {
+		const verdict = gate.check('Bearer x', { scope: ['admin'] } as object);
+		assert.match(verdict.ok ? '' : (verdict.refusal.reason ?? ''), /another member than certificate and scopes/);
+	});
+
+	it('gate.check refuses a caller that is no plain object, such as a promise', () => {
+		for (const caller of [...NOT_PLAIN, true, 5, ['admin']]) {
+			const verdict = gate.check('Bearer x', caller as object);
+			assert.equal(verdict.ok ? '' : verdict.refusal.reason, 'the caller given to check is no plain object');
+		}
+	});
+
+	it('gate.check refuses scopes that are no list, such as an iterator', () => {
+		for (const scopes of ['admin', new Set(['admin']), ['admin'].values(), new Uint8Array(), null]) {
+			const verdict = gate.check('Bearer x', { scopes } as object);
+			assert.equal(verdict.ok ? '' : verdict.refusal.reason, 'the scopes given to check are no list');
+		}
+	});
+});

@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { namesOf } from '../../../src/data/certificate-names.ts';
+import { factsOf } from '../../../src/identity/certificate-facts.ts';
+import { eitherWayKey, readName } from '../../../src/identity/distinguished-name.ts';
+import { issuerKey } from '../../../src/identity/revocations.ts';
+import { temporaryFolder } from '../../fixtures/pki.ts';
+
+const dir = temporaryFolder('names');
+
+/** A certificate that has issued itself, made by openssl. @returns its path. */
+function certified(file: string, subject: string, ...more: string[]): string {
+	const path = join(dir, `${file}.pem`);
+	const words = [
+		'req',
+		'-x509',
+		'-newkey',
+		'ed25519',
+		'-nodes',
+		'-keyout',
+		join(dir, 'key'),
+		'-utf8',
+		'-multivalue-rdn',
+		'-subj',
+		subject,
+		'-out',
+		path,
+		...more,
+	];
+	execFileSync('openssl', words, { stdio: 'pipe' });
+	return path;
+}
+
+const printed = (path: string, ...options: string[]) =>
+	execFileSync('openssl', ['x509', '-noout', '-issuer', '-in', path, ...options], { encoding: 'utf8' });
+
+function read(path: string): X509Certificate {
+	return new X509Certificate(readFileSync(path));
+}
+
+const keyOf = (certificate: X509Certificate) => eitherWayKey(readName(factsOf(certificate).issuer));
+
+const FORMS = [
+	[],
+	['-nameopt', 'oneline'],
+	['-nameopt', 'oneline,utf8,-esc_msb'],
+	['-nameopt', 'RFC2253'],
+	['-nameopt', 'RFC2253,-esc_msb'],
+	['-nameopt', 'multiline'],
+	['-nameopt', 'multiline,utf8,-esc_msb'],
+	['-nameopt', 'oneline,lname'],
+	['-nameopt', 'oneline,oid'],
+	['-nameopt', 'oneline,show_type'],
+	['-nameopt', 'oneline,sep_semi_plus_space'],
+	['-nameopt', 'RFC2253,dump_all,dump_der'],
+	['-nameopt', 'compat'],
+];
+
+describe("an issuer's name", () => {
+	const names: Record<string, string> = {
+		plain: '/C=DE/O=Clients/CN=CA',
+		comma: '/C=DE/O=Foo, Inc./CN=x',
+		'plus and several values': '/C=DE/O=A\\+B/OU=one+CN=two',
+		'not ASCII': '/C=DE/O=Müller/CN=日本 😀',
+		'blanks and signs': '/CN=#1 "best" <CA>;a\\\\b',
+		'looks like two': '/O=a\\/CN=b/CN=x\\+CN=y',
+		'leading blank': '/O= x /CN=#abcd',
+		'other types': '/DC=example/DC=clients/UID=7/emailAddress=a@b.example/1.2.3.4=x',
+		long: `/O=${'long '.repeat(12)}/OU=${'longer, '.repeat(7)}/OU=${'ü'.repeat(60)}/OU=${'y'.repeat(64)}/CN=z`,
+	};
+	for (const [what, subject] of Object.entries(names)) {
+		test(`is read as openssl prints it and as our log has it: ${what}`, () => {
+			const path = certified(what.replaceAll(' ', '-'), subject);
+			const certificate = read(path);
+			for (const form of FORMS) {
+				const text = printed(path, ...form);
+				assert.equal(issuerKey(text), keyOf(certificate), `${form}: ${text}`);
+			}
+			assert.equal(issuerKey(String(namesOf(certificate).issuer)), keyOf(certificate));
+			assert.equal(issuerKey(certificate.issuer), keyOf(certificate));
+		});
+	}
+
+	test('is compared without letter case, white space and types of strings', () => {
+		const path = certified('printable', '/O=The  Clients/CN=CA 1');
+		const spellings = ['o=the clients, cn=ca 1', 'CN=CA 1,O=The Clients', 'O = "THE   CLIENTS" , CN = Ca  1'];
+		for (const spelling of spellings) assert.equal(issuerKey(spelling), keyOf(read(path)), spelling);
+		assert.notEqual(issuerKey('O=The Clients, CN=CA 2'), keyOf(read(path)));
+		assert.notEqual(issuerKey('O=The Clients + CN=CA 1'), keyOf(read(path)));
+	});
+
+	test('that matches no form is none', () => {
+		for (const text of [
+			'',
+			'Clients',
+			'CN',
+			'=x',
+			'CN=x, Inc.',
+			'CM=x',
+			'CN=#zz, O',
+			'CN=x,,O=y',
+			'/CM=x',
+			'CN=#0c05',
+		]) {
+			assert.equal(issuerKey(text), undefined, text);
+		}
+	});
+});
