@@ -10,7 +10,7 @@ import { type TestPki, testPki } from '../fixtures/pki.ts';
 import { type LogLine, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { type Exchange, startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until, within } from '../fixtures/wait.ts';
-import { CLIENTS, type Client } from './clients/clients.ts';
+import { CLIENTS, type Client, GRPC } from './clients/clients.ts';
 import { h2load, h2loadPreload } from './clients/commands.ts';
 import { type Edge, edgeFiles, runs } from './clients/process.ts';
 import { EXCHANGE, MIB, type Report, SMALL } from './clients/requests.ts';
@@ -146,6 +146,15 @@ describe('an upload that is answered before its end is told why:', () => {
 		// Collected: beyond `max_buffered_bytes`. Streaming: the upstream says so as soon as it has the head.
 		503: [6 << 20, 'calm'],
 	};
+	/** For clients that declare no length: a body over its limit is a 413 before it is a 503. */
+	const SHORT = '/short';
+	/** How a gRPC client translates the status of an HTTP response that is no gRPC (doc/http-grpc-status-mapping.md of gRPC). */
+	const GRPC_CODES: Record<string, string> = {
+		401: 'UNAUTHENTICATED',
+		413: 'UNKNOWN',
+		429: 'UNAVAILABLE',
+		503: 'UNAVAILABLE',
+	};
 	let upstream: Upstream;
 	let proxy: ProxyProcess;
 	let holder: Connection;
@@ -153,7 +162,8 @@ describe('an upload that is answered before its end is told why:', () => {
 		upstream = await startUpstream({
 			early: true,
 			script: (exchange) => {
-				if (exchange.request.target === '/held') return exchange.stall();
+				const { target } = exchange.request;
+				if (target === '/held' || target.startsWith(`${SHORT}/`)) return exchange.stall();
 				exchange.respond({ status: 503, body: 'not now' });
 			},
 		});
@@ -161,7 +171,10 @@ describe('an upload that is answered before its end is told why:', () => {
 			config: { tenant_rps: 0 },
 			limits: { max_buffered_bytes: 1 << 20, upstream_timeout_secs: 600 },
 			tenants: [{ name: 'busy', concurrency: 1 }],
-			routes: [{ prefix: '/', upstream: upstream.url }],
+			routes: [
+				{ prefix: '/', upstream: upstream.url },
+				{ prefix: SHORT, upstream: upstream.url, max_body_bytes: 65_536 },
+			],
 		});
 		holder = await connect('h2', proxy);
 		holder.request({ path: '/held', token: pki.token('busy') }).catch(() => {});
@@ -186,6 +199,16 @@ describe('an upload that is answered before its end is told why:', () => {
 			});
 		}
 	});
+
+	for (const [status, [bytes, tenant]] of Object.entries(UPLOADS)) {
+		test(`gRPC sees ${status} as ${GRPC_CODES[status]}`, { skip: missing(GRPC.isThere(), GRPC.packages) }, async () => {
+			const token = tenant === undefined ? 'none' : pki.token(tenant);
+			const path = status === '413' ? SHORT : '/grpc';
+			const { details, ...call } = await GRPC.upload({ ...edgeOf(proxy, 'h2', path), token }, bytes);
+			assert.deepEqual(call, { request: `POST ${path}/upload`, code: GRPC_CODES[status] }, details);
+			assert.match(details, new RegExp(`\\b${status}\\b`));
+		});
+	}
 });
 
 describe('a drain loses no request that is in flight:', { concurrency: 2 }, () => {

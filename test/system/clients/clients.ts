@@ -84,8 +84,8 @@ export const CLIENTS: readonly Client[] = [
 	program({
 		name: 'Python httpx',
 		packages: 'python3-httpx, python3-h2',
-		isThere: () => python() !== undefined,
-		command: () => [python()!, file('client.py')],
+		isThere: () => python('httpx, h2') !== undefined,
+		command: () => [python('httpx, h2')!, file('client.py')],
 		gaveUp: {
 			error: /ConnectionState\.CLOSED|ConnectionTerminated|Server disconnected/,
 			why: 'httpcore ends a connection with all its requests at any GOAWAY',
@@ -105,6 +105,24 @@ export const CLIENTS: readonly Client[] = [
 		command: () => [process.execPath, file('undici.ts')],
 	}),
 ];
+
+/** What a gRPC client says of one call. */
+export interface CallReport {
+	/** Method and path. */
+	readonly request: string;
+	/** The name of its gRPC status. */
+	readonly code: string;
+	readonly details: string;
+}
+
+/** A gRPC client (C-core, by Python) that calls `/upload` with a message of so many bytes and a deadline of 30 s. */
+export const GRPC = {
+	packages: 'python3-grpcio',
+	isThere: (): boolean => python('grpc') !== undefined,
+	async upload(edge: Edge, bytes: number): Promise<CallReport> {
+		return JSON.parse(await output([python('grpc')!, file('unary.py'), edge.base], edgeEnvironment(edge, bytes)));
+	},
+};
 
 interface Program extends Pick<Client, 'name' | 'packages' | 'gaveUp' | 'isThere'> {
 	/** The command line before BASE PROTOCOL MODE; asked for once. */
@@ -132,7 +150,7 @@ function program({ command, ...rest }: Program): Client {
 	};
 }
 
-/** The interpreter that has the libraries: where there are several, it need not be the first one on PATH. */
-function python(): string | undefined {
-	return PYTHONS.find((interpreter) => runs(interpreter, '-c', 'import httpx, h2'));
+/** The interpreter that has these modules: where there are several, it need not be the first one on PATH. */
+function python(modules: string): string | undefined {
+	return PYTHONS.find((interpreter) => runs(interpreter, '-c', `import ${modules}`));
 }
