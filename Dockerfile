@@ -10,7 +10,7 @@ ARG NODE_VERSION=26.13.1
 FROM docker.io/library/node:${NODE_VERSION}-trixie-slim AS node
 
 FROM node AS build
-# collected: bodies are read whole. streaming: they pass through. See docs/deploy.md.
+# collected: bodies are read whole. streaming: they pass through. See docs/how-to/deploy.md.
 ARG BODY_MODE=collected
 ENV NPM_CONFIG_USERCONFIG=/run/secrets/npmrc
 WORKDIR /build

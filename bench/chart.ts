@@ -1,5 +1,5 @@
 /**
- * Draws docs/bench.svg from bench/results.json, and prints its tables.
+ * Draws docs/images/bench.svg from bench/results.json, and prints its tables.
  *
  *   node bench/chart.ts
  *
@@ -146,7 +146,7 @@ export function table({ name, commit, rounds, seconds, rows }: CaseResult): stri
 
 const root = resolve(import.meta.dirname, '..');
 export const RESULTS_FILE: string = resolve(root, 'bench/results.json');
-export const CHART_FILE: string = resolve(root, 'docs/bench.svg');
+export const CHART_FILE: string = resolve(root, 'docs/images/bench.svg');
 
 export function readResults(): Results {
 	return JSON.parse(readFileSync(RESULTS_FILE, 'utf8'));
@@ -156,5 +156,5 @@ if (import.meta.main) {
 	const results = readResults();
 	for (const result of results.cases) console.log(table(result));
 	writeFileSync(CHART_FILE, drawChart(results));
-	console.log('drawn: docs/bench.svg');
+	console.log('drawn: docs/images/bench.svg');
 }

@@ -2,7 +2,7 @@
  * One limit over many replicas, simulated: the proxy's own limiter and settlement, with a store, a network and a clock that are made up. The
  * same seed gives the same figures on any machine.
  *
- *   npm run fleet              all cases, some minutes: bench/fleet.json, docs/fleet.svg, and the rows of docs/internals/shared-rate-limits.md
+ *   npm run fleet              all cases, some minutes: bench/fleet.json, docs/images/fleet.svg, and the rows of docs/internals/shared-rate-limits.md
  *   node bench/fleet.ts --draw the chart and the rows again from bench/fleet.json
  */
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -195,7 +195,7 @@ function percent(part: number, of: number): number {
 
 const ROOT = resolve(import.meta.dirname, '..');
 export const FLEET_FILE = resolve(ROOT, 'bench/fleet.json');
-export const FLEET_CHART = resolve(ROOT, 'docs/fleet.svg');
+export const FLEET_CHART = resolve(ROOT, 'docs/images/fleet.svg');
 export const FLEET_PAGE = resolve(ROOT, 'docs/internals/shared-rate-limits.md');
 
 export function readFleetResults(): readonly FleetResult[] {

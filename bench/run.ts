@@ -1,7 +1,7 @@
 /**
  * Measures this project beside other proxies, and draws the chart of the README.
  *
- *   npm run bench                              every case: bench/results.json, docs/bench.svg, and tables; some 20 minutes
+ *   npm run bench                              every case: bench/results.json, docs/images/bench.svg, and tables; some 20 minutes
  *   npm run bench -- --rounds 2 --secs 1       the same, shorter
  *   npm run bench -- --only h2 --only h1       these cases anew, the other results as they are
  *   npm run bench -- --proto h2 --conns 16     one comparison by hand, with the options of compare.py; nothing is kept
@@ -40,7 +40,7 @@ function main(args: string[]): void {
 		console.log(table(result));
 		keep(result, versions);
 	}
-	console.log('written: bench/results.json, docs/bench.svg');
+	console.log('written: bench/results.json, docs/images/bench.svg');
 }
 
 /** The options of a run over all cases; `undefined` where any other is there, which is for compare.py. */

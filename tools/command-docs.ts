@@ -1,5 +1,5 @@
 /**
- * Writes what is made from the table of commands (src/cli/commands.ts): man/proxy.1 and docs/command.md.
+ * Writes what is made from the table of commands (src/cli/commands.ts): man/proxy.1 and docs/reference/command.md.
  *
  *   node tools/command-docs.ts
  */
@@ -14,7 +14,7 @@ const root = resolve(import.meta.dirname, '..');
 /** By path from the package's folder. */
 export function commandDocs(): Readonly<Record<string, string>> {
 	const { version } = JSON.parse(readFileSync(resolve(root, 'package.json'), 'utf8'));
-	return { 'man/proxy.1': manPage(COMMANDS, version), 'docs/command.md': commandPage(COMMANDS) };
+	return { 'man/proxy.1': manPage(COMMANDS, version), 'docs/reference/command.md': commandPage(COMMANDS) };
 }
 
 if (import.meta.main) {

@@ -1,5 +1,5 @@
 /**
- * Writes what is made from the code: the JSON Schema of the configuration, the tables in the pages of docs/, the man page and docs/command.md.
+ * Writes what is made from the code: the JSON Schema of the configuration, the tables in the pages of docs/, the man page and docs/reference/command.md.
  *
  *   npm run docs
  *

@@ -1,5 +1,5 @@
 /**
- * A command as data. Parsing, help, completion, the man page, docs/command.md and the warnings about unknown variables
+ * A command as data. Parsing, help, completion, the man page, docs/reference/command.md and the warnings about unknown variables
  * are all made from these descriptions, so none of them can disagree with another one.
  */
 
@@ -102,7 +102,7 @@ export interface Command {
 	readonly group: Group;
 	/** One line, without a capital letter and a full stop. */
 	readonly about: string;
-	/** Paragraphs for its own help, the man page and docs/command.md. */
+	/** Paragraphs for its own help, the man page and docs/reference/command.md. */
 	readonly details?: readonly string[];
 	/** A whole command line. */
 	readonly example: string;

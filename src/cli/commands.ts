@@ -5,7 +5,7 @@
  * variable, default and parser; switches; operands; an example; exit codes), let its `run` import the module that does the
  * work (`src/cli/<name>/…`, never at the top: each start of any command would load it), and put it into the list below, beside
  * the others of its group. Help, completion, near-miss suggestions and the warnings about unknown variables know it then;
- * `node tools/command-docs.ts` writes man/proxy.1 and docs/command.md anew, and a test fails until that has been done.
+ * `node tools/command-docs.ts` writes man/proxy.1 and docs/reference/command.md anew, and a test fails until that has been done.
  */
 import type { Command } from './command.ts';
 import { check } from './commands/check.ts';

@@ -252,7 +252,7 @@ export interface StoreAddress {
 	readonly database: number;
 }
 
-/** What holds while the store is away: `docs/shared-rate-limits.md`. */
+/** What holds while the store is away: `docs/explanation/shared-rate-limits.md`. */
 export type OnStoreFailure = 'share' | 'local' | 'refuse';
 
 /** `[limiter]`. */

@@ -27,7 +27,7 @@ export function tooDeepAt(text: string): number | undefined {
 	return undefined;
 }
 
-export const TOO_DEEP = `is nested deeper than ${MAX_DEPTH} levels, which no key of the configuration is; see docs/configuration.md for what it may say`;
+export const TOO_DEEP = `is nested deeper than ${MAX_DEPTH} levels, which no key of the configuration is; see docs/reference/configuration.md for what it may say`;
 
 /**
  * Strings and comments as one token each, and what opens, closes and divides. A string that nobody ends goes on to the end of

@@ -49,7 +49,7 @@ function timestamp(wallMs: number): string {
 	return lastTimestamp;
 }
 
-/** What each member says, in the order of the line; for docs/logs.md. */
+/** What each member says, in the order of the line; for docs/reference/logs.md. */
 export const ACCESS_MEMBERS: Readonly<Record<string, string>> = {
 	timestamp: 'the end of the request (RFC 3339, UTC)',
 	level: 'always `info`',
@@ -78,7 +78,7 @@ export const ACCESS_MEMBERS: Readonly<Record<string, string>> = {
 	queue_ms: 'time spent waiting for a place at the upstream, of one that has limits; absent where it was none',
 	upstream_ms: "from sending the (first) request to the end of the upstream's answer; absent where none was sent",
 	attempt:
-		'how often it was sent to an upstream: 1, and more after retries (docs/upstreams.md); absent where it never was',
+		'how often it was sent to an upstream: 1, and more after retries (docs/reference/upstreams.md); absent where it never was',
 	trace_id:
 		'with `request_id = true` or `[trace]`: of the `traceparent` that the upstream gets. Absent where the head was refused as a whole (`400 bad request`, `431`, `501 method not implemented`)',
 	request_id: 'with `request_id = true`: the same of `x-request-id`',

@@ -7,7 +7,7 @@ import type { ClientConnection } from './client-connection.ts';
 /** What a request passes through; each becomes an event of its span. The names are those of `proxy explain`, where it has them. */
 export type Gate = keyof typeof GATE_MEANINGS;
 
-/** For docs/tracing.md, in the order of the pipeline. */
+/** For docs/reference/tracing.md, in the order of the pipeline. */
 export const GATE_MEANINGS = {
 	'request head': 'framing, method and header fields of the head',
 	token: 'the token and its claims',

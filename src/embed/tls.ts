@@ -55,7 +55,7 @@ export type Reload =
 
 /**
  * A server of `node:https`, or of `node:http2` with HTTP/1.1 beside it; both have the members of the former. To hand it
- * to a framework, see the examples of docs/embed.md.
+ * to a framework, see the examples of docs/reference/embed.md.
  */
 export interface MtlsServer extends Server {
 	/**

@@ -30,7 +30,7 @@ export interface SentRequests {
 }
 
 /**
- * What a client has sent over HTTP/1.1, read straight down by RFC 9112 and the stricter rules of docs/security.md, on the whole text and
+ * What a client has sent over HTTP/1.1, read straight down by RFC 9112 and the stricter rules of docs/reference/protocol-strictness.md, on the whole text and
  * strictly. What this reader does not find, the upstream must never see.
  */
 export function readRequests(text: string): SentRequests {

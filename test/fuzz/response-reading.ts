@@ -14,7 +14,7 @@ export interface CompleteResponse {
 }
 
 /**
- * What arrived, read straight down by RFC 9112 and the stricter rules of docs/security.md, on the whole text and with nothing in mind but
+ * What arrived, read straight down by RFC 9112 and the stricter rules of docs/reference/protocol-strictness.md, on the whole text and with nothing in mind but
  * clarity: the measure for the parser, which sees the same text in pieces.
  *
  * @returns `undefined` for all that is no complete response, be it too short or wrong.

@@ -32,7 +32,7 @@ interface Stream {
 const MAX_FRAME = 16_384;
 
 /**
- * What a client has sent over HTTP/2, read by RFC 9113 and the stricter rules of docs/security.md. What this reader does not find,
+ * What a client has sent over HTTP/2, read by RFC 9113 and the stricter rules of docs/reference/protocol-strictness.md. What this reader does not find,
  * the upstream must never see.
  */
 export function readStreams(bytes: string): SentStreams {

@@ -28,7 +28,7 @@ const PROTOCOLS: Readonly<Record<string, readonly Protocol[]>> = {
 	'nest.ts': ['h1'],
 };
 
-const examples = programsIn('docs/embed.md');
+const examples = programsIn('docs/reference/embed.md');
 let tarball: string;
 let project: Project;
 let demo: Workspace;
@@ -76,7 +76,7 @@ describe('the packed package', () => {
 });
 
 describe("the configuration file's JSON Schema", () => {
-	const [sample] = blocksIn('docs/configuration.md').filter(({ language }) => language === 'toml');
+	const [sample] = blocksIn('docs/reference/configuration.md').filter(({ language }) => language === 'toml');
 
 	test('is what the command prints and what the package has', async () => {
 		const { code } = blockNamed('the schema of the file');
@@ -117,7 +117,8 @@ describe('types', () => {
 	for (const [name, resolution] of Object.entries(resolutions)) {
 		test(`of the examples and the promises hold under moduleResolution ${name}`, async () => {
 			for (const { file, code } of examples) project.write(`src/${file}`, code);
-			for (const [i, code] of fragmentsIn('docs/embed.md').entries()) project.write(`src/fragment-${i}.ts`, code);
+			for (const [i, code] of fragmentsIn('docs/reference/embed.md').entries())
+				project.write(`src/fragment-${i}.ts`, code);
 			project.write('src/type-checks.ts', TYPE_CHECKS);
 			const common = { ...resolution, target: 'es2024', types: ['node'], strict: true, noEmit: true, ...DECORATORS };
 			const variants = [
@@ -140,7 +141,7 @@ describe('types', () => {
 
 describe('the documentation', () => {
 	test('has a program for every adapter', () => {
-		const files = programsIn('docs/embed.md').map(({ file }) => file);
+		const files = programsIn('docs/reference/embed.md').map(({ file }) => file);
 		assert.deepEqual(files, [
 			...['express.ts', 'node.ts', 'fastify.ts', 'hono.ts', 'fetch.ts'],
 			...['koa.ts', 'nest.ts', 'websocket.ts', 'cors.ts'],

@@ -1,4 +1,4 @@
-/** docs/getting-started.md and docs/operations.md, typed as somebody does who reads them: what they print is what the pages say. */
+/** docs/tutorial/getting-started.md and docs/how-to/operations.md, typed as somebody does who reads them: what they print is what the pages say. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { describe, test } from 'node:test';
@@ -32,12 +32,12 @@ const missing = ['bash', 'openssl', 'curl'].find((name) => spawnSync(name, ['--v
 
 describe('pages that are typed', { skip: missing && `not installed: ${missing}` }, () => {
 	test('in ten minutes: what a newcomer types leads to what the page says', async () => {
-		const all = blocksIn('docs/getting-started.md').filter(({ language }) => language === 'sh');
+		const all = blocksIn('docs/tutorial/getting-started.md').filter(({ language }) => language === 'sh');
 		assert.deepEqual(all, GETTING_STARTED, 'all of its commands, in its order');
 		await typeBlocks(GETTING_STARTED, PORTS);
 	});
 
-	test("the worked example of docs/install.md leads to the upstream's answer", async () => {
+	test("the worked example of docs/how-to/install.md leads to the upstream's answer", async () => {
 		const [config] = blocksIn(EXAMPLE.page).filter(({ language }) => language === 'toml');
 		await typeBlocks(
 			[

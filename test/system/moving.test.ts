@@ -1,4 +1,4 @@
-/** docs/moving.md: the same job in the words of each proxy, started with what stands there, and what each of them answers. */
+/** docs/how-to/moving.md: the same job in the words of each proxy, started with what stands there, and what each of them answers. */
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { createPublicKey, createSign } from 'node:crypto';
@@ -46,7 +46,7 @@ const ANSWERS: Readonly<Record<string, readonly Outcome[]>> = {
 	'nginx 1.22': ['200 billing -', '400', '200 billing -', '200 billing -', '200 billing -', '404', '200 search -'],
 };
 
-describe('docs/moving.md', { skip: missing && `not installed: ${missing}` }, () => {
+describe('docs/how-to/moving.md', { skip: missing && `not installed: ${missing}` }, () => {
 	const dir = temporaryFolder('moving');
 	const ports = new Map<string, string>();
 	const here = (page: string) => page.replace(/\b(?:3001|3002|844[3-6])\b/g, (port) => ports.get(port)!);
@@ -117,7 +117,7 @@ describe('docs/moving.md', { skip: missing && `not installed: ${missing}` }, () 
 	test('the job for Envoy is a configuration that Envoy takes', {
 		skip: spawnSync('envoy', ['--version']).error !== undefined && 'not on PATH: envoy, which Debian does not have',
 	}, () => {
-		const block = blocksIn('docs/moving.md').find(({ language }) => language === 'yaml')!;
+		const block = blocksIn('docs/how-to/moving.md').find(({ language }) => language === 'yaml')!;
 		writeFileSync(join(dir, 'envoy.yaml'), here(block.code));
 		const { status, stderr } = spawnSync('envoy', ['--mode', 'validate', '-c', 'envoy.yaml'], {
 			cwd: dir,
@@ -128,7 +128,7 @@ describe('docs/moving.md', { skip: missing && `not installed: ${missing}` }, () 
 });
 
 test("the page's table says what the proxies have answered", () => {
-	const page = readFileSync(join(ROOT, 'docs/moving.md'), 'utf8').replaceAll('**', '');
+	const page = readFileSync(join(ROOT, 'docs/how-to/moving.md'), 'utf8').replaceAll('**', '');
 	for (const [i, { name }] of QUESTIONS.entries()) {
 		const row = page.split('\n').find((line) => line.startsWith(`| ${name} |`));
 		const cells = row?.split('|').slice(2, -1) ?? [];

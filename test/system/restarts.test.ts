@@ -1,4 +1,4 @@
-/** docs/upstreams.md, "Restarts": what becomes of requests when an address of their group goes. Each row of the table there is a row here. */
+/** docs/reference/upstreams.md, "Restarts": what becomes of requests when an address of their group goes. Each row of the table there is a row here. */
 import { deepEqual, equal, match, notEqual, ok } from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -371,8 +371,8 @@ class SlowUpstream {
 	}
 }
 
-test('the table in docs/upstreams.md has exactly these rows', () => {
+test('the table in docs/reference/upstreams.md has exactly these rows', () => {
 	const [, table] =
-		/<!-- restarts: begin.*? -->\n(.*?)\n?<!-- restarts: end -->/s.exec(readPage('docs/upstreams.md')) ?? [];
+		/<!-- restarts: begin.*? -->\n(.*?)\n?<!-- restarts: end -->/s.exec(readPage('docs/reference/upstreams.md')) ?? [];
 	equal(table, tableOf(ROWS));
 });

@@ -146,8 +146,8 @@ describe('a real redis-server as the store', { skip }, () => {
 
 	it('wants credentials, and no more rights than the documentation says', async () => {
 		await using guarded = await startRedis();
-		const rules = /^ACL SETUSER .*$/m.exec(readFileSync('docs/shared-rate-limits.md', 'utf8'))?.[0];
-		assert.ok(rules, 'docs/shared-rate-limits.md has no ACL rules');
+		const rules = /^ACL SETUSER .*$/m.exec(readFileSync('docs/explanation/shared-rate-limits.md', 'utf8'))?.[0];
+		assert.ok(rules, 'docs/explanation/shared-rate-limits.md has no ACL rules');
 		await guarded.do(...rules.replace('PASSWORD', 'hunter2').split(' '));
 		await guarded.do('ACL', 'SETUSER', 'default', 'off');
 		const user = { username: 'edge', prefix: 'proxy' };

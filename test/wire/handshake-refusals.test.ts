@@ -168,7 +168,7 @@ describe('a client whose certificate is refused', () => {
 		});
 	}
 
-	it('of TLS 1.2 gets no alert: Node judges it when OpenSSL has finished (docs/security.md)', async () => {
+	it('of TLS 1.2 gets no alert: Node judges it when OpenSSL has finished (docs/reference/runtime.md)', async () => {
 		await refusedFor('expired', async () => {
 			const records = await sentTo({ cert: pki.clients.expired, tls: only('TLSv1.2') });
 			assert.deepEqual(

@@ -273,7 +273,7 @@ describe('without file descriptors to spare', NEEDS_PROC, () => {
 	});
 
 	test('a limit that is too low for a start ends it with one clear line', async () => {
-		// Below 22 Node itself does not get as far as this program (docs/security.md).
+		// Below 22 Node itself does not get as far as this program (docs/reference/runtime.md).
 		for (const limit of [24, 47]) {
 			const proxy = await spawnProxy({ launcher: ['bash', '-c', `ulimit -n ${limit}; exec "$0" "$@"`] });
 			assert.equal(await within(proxy.exited, 'the end'), 1);

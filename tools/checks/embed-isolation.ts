@@ -1,5 +1,5 @@
 /**
- * Proves what docs/embed.md says about the built package: that importing one part of `mtls-edge-proxy/embed` runs nothing
+ * Proves what docs/reference/embed.md says about the built package: that importing one part of `mtls-edge-proxy/embed` runs nothing
  * of another, nothing of the proxy's data plane, command line or configuration, and no other package. Each part is
  * imported in a process of its own, which notes every module that Node loads for it.
  */

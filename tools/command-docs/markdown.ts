@@ -1,7 +1,7 @@
 import { COMMON_SWITCHES, type Command, GROUPS, invocation, type ValueOption } from '../../src/cli/command.ts';
 import { operandForm, optionForm, SIGNALS, SUMMARY, switchForm, WRONG_USAGE } from '../../src/cli/help.ts';
 
-/** docs/command.md. */
+/** docs/reference/command.md. */
 export function commandPage(commands: readonly Command[]): string {
 	return [
 		'# The command',

@@ -2,13 +2,13 @@ import { describeConfig, isList, type JsonSchema, tableOf } from '../../src/conf
 import { KEYS } from '../../src/config/schema.ts';
 import { code, grouped, markdownTable } from './table.ts';
 
-/** docs/configuration.md: a heading and a table for each table of the file. */
+/** docs/reference/configuration.md: a heading and a table for each table of the file. */
 export function configurationTables(): string {
 	const schema = describeConfig();
 	return Array.from(KEYS.keys(), (name) => section(name, tableOf(schema, name), isList(schema, name))).join('\n\n');
 }
 
-/** docs/troubleshooting.md: the keys that only a restart takes over, a row for each table of the file. */
+/** docs/how-to/troubleshooting.md: the keys that only a restart takes over, a row for each table of the file. */
 export function restartKeys(): string {
 	const schema = describeConfig();
 	const rows = Array.from(KEYS.keys()).flatMap((name) => {

@@ -19,11 +19,11 @@ export function generatedFiles(root: string): { path: string; text: string }[] {
 
 /** The parts of each page that are made, by the names in its markers. */
 const PAGES: Readonly<Record<string, Readonly<Record<string, () => string>>>> = {
-	'docs/configuration.md': { keys: configurationTables },
-	'docs/logs.md': { targets: logTargets, members: accessMembers, handshakes: handshakeReasons },
-	'docs/troubleshooting.md': { restarts: restartKeys },
-	'docs/tracing.md': { gates: gateEvents },
-	'docs/metrics.md': {
+	'docs/reference/configuration.md': { keys: configurationTables },
+	'docs/reference/logs.md': { targets: logTargets, members: accessMembers, handshakes: handshakeReasons },
+	'docs/how-to/troubleshooting.md': { restarts: restartKeys },
+	'docs/reference/tracing.md': { gates: gateEvents },
+	'docs/reference/metrics.md': {
 		proxy: () => familiesOf('proxy_'),
 		process: () => familiesOf('process_'),
 		nodejs: () => familiesOf('nodejs_'),

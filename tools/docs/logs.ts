@@ -3,7 +3,7 @@ import { HANDSHAKE_REFUSAL_MEANINGS } from '../../src/shared/handshake-refusals.
 import { LOG_TARGET_MEANINGS } from '../../src/shared/log-targets.ts';
 import { code, markdownTable } from './table.ts';
 
-/** docs/logs.md. */
+/** docs/reference/logs.md. */
 export function logTargets(): string {
 	return meanings(['Target', 'Says'], LOG_TARGET_MEANINGS);
 }

@@ -2,7 +2,7 @@ import type { FamilyDescription } from '../../src/control/metrics/exposition.ts'
 import { FAMILIES } from '../../src/control/metrics/family-table.ts';
 import { code, markdownTable } from './table.ts';
 
-/** docs/metrics.md: the families whose names begin so. */
+/** docs/reference/metrics.md: the families whose names begin so. */
 export function familiesOf(prefix: string): string {
 	const all: readonly FamilyDescription[] = Object.values(FAMILIES);
 	const families = all.filter(({ name }) => name.startsWith(prefix));

@@ -11,7 +11,7 @@ export const explain = defineCommand({
 	about: 'say what would become of a request, gate by gate, and why',
 	details: [
 		'Judges a request that is described here by the files that a start would read, without a running proxy. Gates behind the one that refuses are judged, too, so that everything can be mended in one go. Where the request passes, the head follows that its upstream would get, without its secrets.',
-		'What is left of limits is known to the running proxy alone and is not asked. Keys of an issuer with jwks_url or discovery are fetched once. docs/explain.md has an example and the members of --json.',
+		'What is left of limits is known to the running proxy alone and is not asked. Keys of an issuer with jwks_url or discovery are fetched once. docs/how-to/explain.md has an example and the members of --json.',
 	],
 	example: 'proxy explain --method GET --path /api/items --token-file token.jwt --client-cert client.crt',
 	options: {

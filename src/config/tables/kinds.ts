@@ -5,7 +5,7 @@ import { show, showWithType } from '../wording.ts';
  * The kinds of values that the tables beside this file are made of: types and ranges, and the words for what is wrong with
  * a value and what to write instead.
  *
- * Each key says by `.describe()` or `.meta(explained(…))` what it means, for the JSON Schema and docs/configuration.md. It is the last call of the
+ * Each key says by `.describe()` or `.meta(explained(…))` what it means, for the JSON Schema and docs/reference/configuration.md. It is the last call of the
  * chain: zod keeps metadata by instance, and each call makes another one.
  */
 

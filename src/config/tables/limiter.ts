@@ -89,10 +89,10 @@ export const limiter = table('[limiter]', {
 	revocations: flag('false')
 		.default(false)
 		.describe(
-			'what is revoked in the store holds in all replicas, in addition to `revoked_path`; see docs/shared-rate-limits.md. Whoever may write there can then lock tenants out',
+			'what is revoked in the store holds in all replicas, in addition to `revoked_path`; see docs/explanation/shared-rate-limits.md. Whoever may write there can then lock tenants out',
 		),
 }).meta(
-	explained('one limit over all replicas, through a Redis or Valkey; see docs/shared-rate-limits.md', {
+	explained('one limit over all replicas, through a Redis or Valkey; see docs/explanation/shared-rate-limits.md', {
 		read: 'at start',
 	}),
 );

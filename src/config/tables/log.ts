@@ -7,7 +7,7 @@ export const log = table('[log]', {
 		.enum(['off', 'errors', 'all'], { error: expected('"off", "errors" or "all"', 'leave it out for "off"') })
 		.default('off')
 		.describe(
-			'the access log: none, of answers of 400 and above and of what broke off, or of every request; see docs/logs.md',
+			'the access log: none, of answers of 400 and above and of what broke off, or of every request; see docs/reference/logs.md',
 		),
 	request_id: z
 		.boolean({ error: expected('true or false', 'leave it out for false') })

@@ -54,7 +54,7 @@ export const trace = table('[trace]', {
 	max_queue_spans: wholeNumberOr(4096, 64, MAX_SPANS, 'of spans').describe(
 		'spans that wait for the collector, of all workers; beyond it they are dropped and counted',
 	),
-}).meta(explained('requests as spans of OpenTelemetry; see docs/tracing.md', { read: 'at start' }));
+}).meta(explained('requests as spans of OpenTelemetry; see docs/reference/tracing.md', { read: 'at start' }));
 
 /** @returns the address, or in words why the text is none; they quote nothing of it. */
 export function parseEndpoint(address: string): URL | string {

@@ -164,7 +164,7 @@ export const upstream = table('[[upstreams]]', {
 	balance: oneOf(BALANCES, '"least-requests"')
 		.default(DEFAULT_BALANCING.balance)
 		.describe(
-			'which address a request goes to: the one with less under way of two that are drawn, each in turn, or by tenant, so that a tenant stays with its address; see docs/upstreams.md',
+			'which address a request goes to: the one with less under way of two that are drawn, each in turn, or by tenant, so that a tenant stays with its address; see docs/reference/upstreams.md',
 		),
 	slow_start_secs: secondsOrNone().describe(
 		'how long an address that has come back, or is new, gets less than its weight; 0 for none',

@@ -1,7 +1,7 @@
 import type { CircuitName } from '../../shared/transition-counts.ts';
 
 /**
- * What the status page shows and `/status.json` says, in that file's own words (docs/status.md). Durations are in seconds, times
+ * What the status page shows and `/status.json` says, in that file's own words (docs/reference/status.md). Durations are in seconds, times
  * are ISO 8601, and what is not known is `null`. Members are added and never change their meaning while `schema` is 1.
  */
 export interface Snapshot {

@@ -1,5 +1,5 @@
 /**
- * Takes the pictures of docs/status.md: `npm run screenshots`. What they show is made up (`example.ts`), so that they change with the
+ * Takes the pictures of docs/reference/status.md: `npm run screenshots`. What they show is made up (`example.ts`), so that they change with the
  * page alone.
  */
 import { statSync } from 'node:fs';
@@ -7,7 +7,7 @@ import { resolve } from 'node:path';
 import { live, NARROW, openPage, SCHEMES, startBrowser, WIDE } from './browser.ts';
 import { serveExample } from './example.ts';
 
-const FOLDER = resolve(import.meta.dirname, '../../../docs');
+const FOLDER = resolve(import.meta.dirname, '../../../docs/images');
 const SIZES = { wide: WIDE, narrow: NARROW };
 
 const browser = await startBrowser();

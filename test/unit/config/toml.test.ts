@@ -144,7 +144,7 @@ describe('text that is nested deeper than any configuration', () => {
 				assert.throws(() => parse(`# first\n${text(depth)}\n`), {
 					name: 'ConfigError',
 					message:
-						'config.toml:2: is nested deeper than 8 levels, which no key of the configuration is; see docs/configuration.md for what it may say',
+						'config.toml:2: is nested deeper than 8 levels, which no key of the configuration is; see docs/reference/configuration.md for what it may say',
 				});
 			}
 			if (!what.endsWith('closes')) parse(`# first\n${text(8)}\n`);

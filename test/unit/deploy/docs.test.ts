@@ -1,11 +1,11 @@
-/** docs/deploy.md names what is there. Its commands need engines and clusters; what they are given is tried here and in test/system. */
+/** docs/how-to/deploy.md names what is there. Its commands need engines and clusters; what they are given is tried here and in test/system. */
 import assert from 'node:assert/strict';
 import { existsSync, globSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { config, ROOT, text, yaml } from './files.ts';
 
-const page = text('docs/deploy.md');
+const page = text('docs/how-to/deploy.md');
 const commands = Array.from(page.matchAll(/^```sh\n(.*?)^```$/gms), ([, block]) =>
 	block!.replaceAll('\\\n', ' ').trim().split('\n'),
 ).flat();
@@ -83,7 +83,7 @@ const FORMS: readonly (readonly [RegExp, (...parts: string[]) => void])[] = [
 	[/^proxy check --config config\.toml$/, () => {}],
 ];
 
-describe('docs/deploy.md', () => {
+describe('docs/how-to/deploy.md', () => {
 	for (const command of commands) {
 		test(`fits what is there: ${command.slice(0, 70)}`, () => {
 			const form = FORMS.find(([pattern]) => pattern.test(command));

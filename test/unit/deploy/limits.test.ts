@@ -20,7 +20,7 @@ const CONNECTION_BYTES = 78 * 1024;
 /** The process with two workers before its first connection, bytes. */
 const PROCESS_BYTES = 256 * MIB;
 
-/** What the news of a deleted pod may take to reach every node, ms; docs/deploy.md has the rule. */
+/** What the news of a deleted pod may take to reach every node, ms; docs/how-to/deploy.md has the rule. */
 const PROPAGATION_MS = 15_000;
 
 const KUBERNETES = CONFIGS.filter((file) => file.startsWith('deploy/kubernetes/'));
@@ -61,8 +61,8 @@ describe('whoever stops the proxy waits longer than its delay and drain:', () =>
 
 test('the metrics listener is bound privately: by the unit to loopback, by Compose and Kubernetes inside a container only', () => {
 	assert.match(text('deploy/systemd/edge.service'), /^ExecStart=.* --metrics-bind 127\.0\.0\.1:\d+$/m);
-	for (const page of globSync('{README.md,docs/*.md}', { cwd: ROOT })) {
-		// docs/command.md has the default, in a table.
+	for (const page of globSync('{README.md,docs/**/*.md}', { cwd: ROOT })) {
+		// docs/reference/command.md has the default, in a table.
 		for (const [bind] of text(page).matchAll(/(?<=--metrics-bind[= ])(?:0\.0\.0\.0|\[::\]):\d+/g))
 			assert.fail(`${page}: ${bind}`);
 	}
@@ -72,9 +72,9 @@ describe('on Kubernetes', () => {
 	const { template } = inBase('Deployment', 'edge').spec;
 	const [container] = template.spec.containers;
 
-	test('the drain begins when every node knows that the endpoint is gone, as docs/deploy.md has the rule', () => {
+	test('the drain begins when every node knows that the endpoint is gone, as docs/how-to/deploy.md has the rule', () => {
 		for (const file of KUBERNETES) assert.ok(config(file).limits.shutdownDelayMs >= PROPAGATION_MS, file);
-		const rule = /^\| `shutdown_delay_secs` \|.* at least (\d+) s.*\| (\d+) \|$/m.exec(text('docs/deploy.md'));
+		const rule = /^\| `shutdown_delay_secs` \|.* at least (\d+) s.*\| (\d+) \|$/m.exec(text('docs/how-to/deploy.md'));
 		assert.deepEqual(
 			rule?.slice(1),
 			[PROPAGATION_MS, config(KUBERNETES[0]!).limits.shutdownDelayMs].map((ms) => `${ms / 1000}`),
@@ -183,8 +183,8 @@ describe('the store of the limits on Kubernetes', () => {
 		assert.match(text(`${folder}/users.acl`), new RegExp(`^user ${limiter.username} on `, 'm'));
 	});
 
-	test('gives the proxies no right but those of docs/shared-rate-limits.md, and others none', () => {
-		const [, rights] = /^ACL SETUSER edge (.+)$/m.exec(text('docs/shared-rate-limits.md')) ?? [];
+	test('gives the proxies no right but those of docs/explanation/shared-rate-limits.md, and others none', () => {
+		const [, rights] = /^ACL SETUSER edge (.+)$/m.exec(text('docs/explanation/shared-rate-limits.md')) ?? [];
 		assert.equal(text(`${folder}/users.acl`), `user default off\nuser edge ${rights}\n`);
 	});
 

@@ -74,16 +74,18 @@ describe('the alerts', () => {
 		}
 	});
 
-	test('have a section each in docs/alerts.md, in the same order, which runbook_url names', () => {
+	test('have a section each in docs/how-to/alerts.md, in the same order, which runbook_url names', () => {
 		const sections = Array.from(
-			text('docs/alerts.md').matchAll(/^### (\w+)\n\n- \*\*Means:\*\* .+\n- \*\*Check:\*\* .+\n- \*\*Do:\*\* .+$/gm),
+			text('docs/how-to/alerts.md').matchAll(
+				/^### (\w+)\n\n- \*\*Means:\*\* .+\n- \*\*Check:\*\* .+\n- \*\*Do:\*\* .+$/gm,
+			),
 		);
 		assert.deepEqual(
 			sections.map(([, name]) => name),
 			alerts.map(({ alert }) => alert),
 		);
 		for (const { alert, annotations } of alerts)
-			assert.equal(annotations.runbook_url, `docs/alerts.md#${alert.toLowerCase()}`);
+			assert.equal(annotations.runbook_url, `docs/how-to/alerts.md#${alert.toLowerCase()}`);
 	});
 
 	test('are tried each where it fires and where it does not', () => {

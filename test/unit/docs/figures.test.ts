@@ -1,4 +1,4 @@
-/** The figures that README.md and docs/performance.md show are those of bench/results.json. After a benchmark the message has the rows to write. */
+/** The figures that README.md and docs/explanation/performance.md show are those of bench/results.json. After a benchmark the message has the rows to write. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { readPage } from '../../fixtures/doc-blocks.ts';
@@ -28,7 +28,7 @@ const FIRST_SCREEN = ['h2', 'h1', 'handshakes'];
 
 for (const [page, names] of [
 	['README.md', FIRST_SCREEN],
-	['docs/performance.md', Object.keys(SHOWN)],
+	['docs/explanation/performance.md', Object.keys(SHOWN)],
 ] as const) {
 	it(`${page} shows the figures of bench/results.json`, () => {
 		const lines = readPage(page).split('\n');

@@ -24,7 +24,7 @@ describe('what is made from the code', () => {
 	});
 });
 
-describe('docs/logs.md', () => {
+describe('docs/reference/logs.md', () => {
 	it('has every member of an access line, in its order', () => {
 		const record = {
 			status: 200,
@@ -65,7 +65,7 @@ describe('docs/logs.md', () => {
 			...all(/new ProtocolError\('([^']+)'\)/g),
 			...causes,
 		];
-		const page = readPage('docs/logs.md');
+		const page = readPage('docs/reference/logs.md');
 		assert.ok(reasons.length > 100);
 		assert.deepEqual(
 			reasons.filter((reason) => !page.includes(`\`${reason}\``)),

@@ -18,7 +18,7 @@ describe('names in the pages', () => {
 		it(`${page}: metrics and files are there`, () => {
 			const text = readPage(page);
 			// Directives of nginx look like our metrics.
-			const metrics = ['docs/moving.md', 'docs/deploy.md'].includes(page)
+			const metrics = ['docs/how-to/moving.md', 'docs/how-to/deploy.md'].includes(page)
 				? []
 				: Array.from(text.matchAll(/(?<![\w.:/-])proxy_[a-z\d_]+[a-z\d]\b(?!_?\*)/g), ([name]) => name);
 			const unknown = metrics.filter(
@@ -34,11 +34,11 @@ describe('names in the pages', () => {
 	}
 });
 
-describe('docs/life-of-a-request.md', () => {
-	const page = readPage('docs/life-of-a-request.md');
+describe('docs/explanation/life-of-a-request.md', () => {
+	const page = readPage('docs/explanation/life-of-a-request.md');
 
 	it('has the gates of proxy explain, in the order in which they are asked', () => {
-		const [, listed] = /`gate` is one of (.*?)\. Gates/s.exec(readPage('docs/explain.md')) ?? [];
+		const [, listed] = /`gate` is one of (.*?)\. Gates/s.exec(readPage('docs/how-to/explain.md')) ?? [];
 		const gates = Array.from(listed!.matchAll(/`([a-z ]+)`/g), ([, gate]) => gate!);
 		const [tables] = page.split('`src/data/exchange.ts` is this table as code');
 		const bold = Array.from(tables!.matchAll(/\*\*([a-z ]+)\*\*/g), ([, gate]) => gate!);

@@ -6,7 +6,7 @@
  *   <!-- fragment -->              ```toml   a part of one: accepted once the required keys of [tls] and [jwt] that it lacks are added
  *   <!-- revoked by hand -->       ```toml   a file of revoked_path
  *   ```json                                  is JSON, each line or the whole
- *   ```ts title="x.ts", ```ts                in docs/embed.md: run or type-checked by test/package/package.test.ts
+ *   ```ts title="x.ts", ```ts                in docs/reference/embed.md: run or type-checked by test/package/package.test.ts
  *   <!-- run by FILE: NAME -->     any       the test NAME in FILE runs the very text: it takes it by `blockNamed('NAME')` of test/fixtures/doc-blocks.ts
  *   <!-- checked by FILE: NAME --> any       the test NAME in FILE judges it in another way, by a linter or by comparing it with a file that is tested
  *   <!-- not run: WHY -->          any       neither is possible here; say why. To be used for what needs a cluster, a registry or root
@@ -29,7 +29,7 @@ import { parseConfig } from '../config/parse.ts';
 
 describe('the pages', () => {
 	it('are found', () => {
-		for (const page of ['README.md', 'ARCHITECTURE.md', 'docs/configuration.md', 'bench/README.md'])
+		for (const page of ['README.md', 'ARCHITECTURE.md', 'docs/reference/configuration.md', 'bench/README.md'])
 			assert.ok(PAGES.includes(page), page);
 	});
 
@@ -174,7 +174,7 @@ function problemOf(block: DocBlock): string | undefined {
 			break;
 		case 'ts':
 			// test/package/doc-examples.ts finds these.
-			if (block.page === 'docs/embed.md') return undefined;
+			if (block.page === 'docs/reference/embed.md') return undefined;
 	}
 	return 'no test runs it: write <!-- run by FILE: NAME -->, or another mark of test/unit/docs/pages.test.ts, above it';
 }

@@ -1,12 +1,12 @@
-/** docs/refusals.md has the answers of the proxy's own, and docs/install.md the Node that the start does not warn of. */
+/** docs/reference/refusals.md has the answers of the proxy's own, and docs/how-to/install.md the Node that the start does not warn of. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { nodeWarnings } from '../../../src/control/start-warnings.ts';
 import * as rejections from '../../../src/gates/rejection.ts';
 import { readPage } from '../../fixtures/doc-blocks.ts';
 
-describe('docs/refusals.md', () => {
-	const rows = Array.from(readPage('docs/refusals.md').matchAll(/^\| (\d{3}) \| `([^`]+)` \| (.+) \|$/gm));
+describe('docs/reference/refusals.md', () => {
+	const rows = Array.from(readPage('docs/reference/refusals.md').matchAll(/^\| (\d{3}) \| `([^`]+)` \| (.+) \|$/gm));
 
 	it('has each status and body that src/gates/rejection.ts has, and no other', () => {
 		const made = Object.values(rejections)
@@ -28,10 +28,10 @@ describe('docs/refusals.md', () => {
 });
 
 describe('the first screen of README.md', () => {
-	const flow = readPage('docs/flow.svg');
+	const flow = readPage('docs/images/flow.svg');
 
-	it('draws gates whose statuses are on docs/refusals.md, and describes each in words', () => {
-		const page = readPage('docs/refusals.md');
+	it('draws gates whose statuses are on docs/reference/refusals.md, and describes each in words', () => {
+		const page = readPage('docs/reference/refusals.md');
 		const drawn = Array.from(flow.matchAll(/class="refused"[^>]*>([^<]+)</g), ([, status]) => status!);
 		assert.deepEqual(drawn, ['closed', '401', '429', '400', '404, 403', '503']);
 		for (const status of drawn.slice(1).flatMap((text) => text.split(', '))) assert.ok(page.includes(`| ${status} |`));
@@ -43,13 +43,13 @@ describe('the first screen of README.md', () => {
 		assert.match(flow, /@media \(prefers-color-scheme: dark\)/);
 		assert.match(
 			readPage('README.md'),
-			/<source media="\(prefers-color-scheme: dark\)" srcset="docs\/status-dark-\w+\.png">/,
+			/<source media="\(prefers-color-scheme: dark\)" srcset="docs\/images\/status-dark-\w+\.png">/,
 		);
 	});
 });
 
-describe('docs/install.md', () => {
-	const [, least] = /Run the proxy on \*\*Node ([\d.]+) or later\*\*/.exec(readPage('docs/install.md'))!;
+describe('docs/how-to/install.md', () => {
+	const [, least] = /Run the proxy on \*\*Node ([\d.]+) or later\*\*/.exec(readPage('docs/how-to/install.md'))!;
 
 	it('names the first Node that no start warns of', () => {
 		assert.deepEqual(nodeWarnings(least!), []);
@@ -57,14 +57,14 @@ describe('docs/install.md', () => {
 		assert.equal(nodeWarnings(`${major}.${minor}.${patch! - 1}`).length, 1);
 	});
 
-	it('names it as docs/security.md, SECURITY.md and the Dockerfile do', () => {
-		for (const page of ['docs/security.md', 'SECURITY.md'])
+	it('names it as docs/reference/runtime.md, SECURITY.md and the Dockerfile do', () => {
+		for (const page of ['docs/reference/runtime.md', 'SECURITY.md'])
 			assert.match(readPage(page), new RegExp(`Node ${least} or later`));
 		assert.match(readPage('Dockerfile'), new RegExp(`^ARG NODE_VERSION=${least}$`, 'm'));
 	});
 
 	it('has the registry as the last of the ways, as the warning does', () => {
-		const ways = Array.from(readPage('docs/install.md').matchAll(/^\d\. \*\*(.+?)\*\*/gm), ([, way]) => way!);
+		const ways = Array.from(readPage('docs/how-to/install.md').matchAll(/^\d\. \*\*(.+?)\*\*/gm), ([, way]) => way!);
 		assert.deepEqual(ways, [
 			'The container image.',
 			'A version manager',

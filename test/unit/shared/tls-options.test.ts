@@ -148,7 +148,7 @@ describe('the chain of an embedded server', () => {
 		assert.deepEqual(await sent({ ...material, ca: pki.otherCa.certPem }), der(material.cert));
 	});
 
-	// A `tls.Server` cannot be told otherwise (docs/security.md). If this fails, it can.
+	// A `tls.Server` cannot be told otherwise (docs/reference/runtime.md). If this fails, it can.
 	it('of the leaf alone is completed with its issuer, where that is in the CA bundle', async () => {
 		assert.deepEqual(await sent(material), der(material.cert, material.ca));
 	});

@@ -1,4 +1,4 @@
-/** The example of docs/explain.md, with its own configuration and claims, says what the page says. */
+/** The example of docs/how-to/explain.md, with its own configuration and claims, says what the page says. */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,14 +8,14 @@ import { createTokenKey, mintToken } from '../../../../src/cli/demo/tokens.ts';
 import { type ExplainOptions, runExplain } from '../../../../src/cli/explain/run.ts';
 import { temporaryFolder } from '../../../fixtures/pki.ts';
 
-const page = readFileSync(join(import.meta.dirname, '../../../../docs/explain.md'), 'utf8');
+const page = readFileSync(join(import.meta.dirname, '../../../../docs/how-to/explain.md'), 'utf8');
 const blocks = (language: string) =>
 	[...page.matchAll(new RegExp(`^\`\`\`${language}\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map(([, text]) => text!);
 
 const NOW = new Date('2026-11-22T10:00:00Z');
 const VALID = { notBefore: new Date('2026-01-01T00:00:00Z'), notAfter: new Date('2036-01-01T00:00:00Z') };
 
-test('the example of docs/explain.md', async () => {
+test('the example of docs/how-to/explain.md', async () => {
 	process.chdir(temporaryFolder('explain-docs'));
 	const ca = await createAuthority({ commonName: 'Clients', ...VALID });
 	const server = await issue(ca, { commonName: 'edge', sans: ['localhost'], usages: 'server', ...VALID });

@@ -261,11 +261,11 @@ describe('a snapshot', () => {
 		);
 	});
 
-	test('has the members that docs/status.md promises, and no others', () => {
+	test('has the members that docs/reference/status.md promises, and no others', () => {
 		const view = parseView('rows=1');
 		const history = { ...HISTORY, shares: (): Share[] => [{ kind: '401', count: 0, total: 0, sinceMs: undefined }] };
 		const page = pageOfSnapshot(takeSnapshot(exampleFacts({ tenants: true }), history), view, HISTORY, 0);
-		const docs = readFileSync(new URL('../../../../docs/status.md', import.meta.url), 'utf8');
+		const docs = readFileSync(new URL('../../../../docs/reference/status.md', import.meta.url), 'utf8');
 		const promised = [...docs.matchAll(/^\| `([a-z_\d.]+)` \|/gm)].map(([, member]) => member);
 		assert.deepEqual(membersOf(page), promised.sort());
 	});
