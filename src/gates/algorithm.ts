@@ -51,5 +51,8 @@ export function fitsAlgorithm(key: KeyObject, algorithm: Algorithm): boolean {
 /** @param key one that fits the algorithm. */
 export function hasSigned(algorithm: Algorithm, key: KeyObject, signed: Buffer, signature: Buffer): boolean {
 	const { hash, options } = SCHEMES[algorithm];
+	// An RSA signature is as long as the modulus (RFC 8017 sections 8.1.2 and 8.2.2). OpenSSL accepts RSA-PSS without its leading zero octets.
+	const modulusBits = key.asymmetricKeyDetails?.modulusLength;
+	if (modulusBits !== undefined && signature.length !== Math.ceil(modulusBits / 8)) return false;
 	return verify(hash, signed, { key, ...options }, signature);
 }

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
+import { constants, sign as signOctets } from 'node:crypto';
 import { describe, it } from 'node:test';
 import { compactVerify, type JWTPayload } from 'jose';
 import { signToken } from '../../../src/cli/demo/tokens.ts';
-import { ALGORITHMS } from '../../../src/gates/algorithm.ts';
+import { ALGORITHMS, type Algorithm } from '../../../src/gates/algorithm.ts';
 import { Rejection } from '../../../src/gates/rejection.ts';
 import type { VerifiedToken } from '../../../src/gates/token-cache.ts';
 import type { IssuerSeed } from '../../../src/identity/issuer.ts';
@@ -61,22 +62,41 @@ describe('a token of every algorithm', () => {
 		});
 	}
 
+	// Such a signature is one of 256, so they are made until there is one.
+	for (const [algorithm, options] of Object.entries({
+		RS256: { padding: constants.RSA_PKCS1_PADDING },
+		PS256: { padding: constants.RSA_PKCS1_PSS_PADDING, saltLength: 32 },
+	})) {
+		it(`${algorithm}: a signature that begins with a zero octet does not pass without it (RFC 8017 section 8)`, () => {
+			const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
+			const trust = trustIn(seedWith(jwks(jwkOf(rsa)), { algorithms: [algorithm as Algorithm] }));
+			for (let jti = 0; ; jti++) {
+				const signed = `${encode({ alg: algorithm })}.${encode({ ...GOOD, jti: `${jti}` })}`;
+				const signature = signOctets('sha256', Buffer.from(signed), { key: rsa.privateKey, ...options });
+				if (signature[0] !== 0) continue;
+				accepted(trust, `${signed}.${signature.toString('base64url')}`);
+				refused(trust, `${signed}.${signature.subarray(1).toString('base64url')}`, 'signature');
+				const longer = Buffer.concat([Buffer.alloc(1), signature]);
+				refused(trust, `${signed}.${longer.toString('base64url')}`, 'signature');
+				return;
+			}
+		});
+	}
+
 	it('an ECDSA signature in DER form does not pass', async () => {
-		const { sign: signDer } = await import('node:crypto');
 		const pair = pairs.get('ES256')!;
 		const token = await sign(pair, GOOD, { alg: 'ES256' });
 		const signed = token.slice(0, token.lastIndexOf('.'));
-		const der = signDer('sha256', Buffer.from(signed), pair.privateKey).toString('base64url');
+		const der = signOctets('sha256', Buffer.from(signed), pair.privateKey).toString('base64url');
 		refused(trustIn(seedWith(jwks(jwkOf(pair)), { algorithms: ['ES256'] })), `${signed}.${der}`, 'signature');
 	});
 
 	it('an RSA-PSS signature with a salt of another length does not pass (RFC 7518 section 3.5)', async () => {
-		const { constants, sign: signPss } = await import('node:crypto');
 		const signed = (await sign(rsa, GOOD, { alg: 'PS256' })).split('.').slice(0, 2).join('.');
 		const trust = trustIn(seedWith(jwks(jwkOf(rsa)), { algorithms: ['PS256'] }));
 		for (const saltLength of [0, 20, 32]) {
 			const options = { key: rsa.privateKey, padding: constants.RSA_PKCS1_PSS_PADDING, saltLength };
-			const token = `${signed}.${signPss('sha256', Buffer.from(signed), options).toString('base64url')}`;
+			const token = `${signed}.${signOctets('sha256', Buffer.from(signed), options).toString('base64url')}`;
 			if (saltLength === 32) accepted(trust, token);
 			else refused(trust, token, 'signature');
 		}
