@@ -3,6 +3,7 @@ import { extensionsOf, factsOf, pointNames } from '../../identity/certificate-fa
 import { DerError, DerReader, oidText, TAG } from '../../identity/der.ts';
 import { nameKey } from '../../identity/distinguished-name.ts';
 import { MAX_SERIAL_OCTETS } from '../../identity/serial-table.ts';
+import type { Pause } from '../slices.ts';
 
 /** One certificate revocation list (RFC 5280 section 5), read and not yet verified. */
 export interface Crl {
@@ -48,9 +49,6 @@ export async function readCrl(der: Buffer, pause: Pause = () => undefined): Prom
 		throw new CrlError('is not readable; write the file anew', { cause: error });
 	}
 }
-
-/** A promise where it is time to let others have their turn. */
-export type Pause = () => Promise<void> | undefined;
 
 /** Whether the CA of that certificate has issued it: by its name and by its key. */
 export function isIssuedBy({ issuer, signed, algorithm, signature }: Crl, ca: X509Certificate): boolean {

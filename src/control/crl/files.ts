@@ -1,5 +1,4 @@
 import { X509Certificate } from 'node:crypto';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ConfigFiles } from '../../config/config.ts';
 import type { ConfigProblem } from '../../config/error.ts';
 import { authorityId } from '../../identity/certificate-facts.ts';
@@ -9,7 +8,8 @@ import { hasSigned } from '../../identity/possible-chains.ts';
 import { authoritiesOf, nth, readBlocks } from '../../shared/certificates.ts';
 import { shareSerials } from '../../shared/serial-memory.ts';
 import { type Judged, readNamedBytes } from '../files/named-file.ts';
-import { type Crl, CrlError, isIssuedBy, maySignCrls, type Pause, readCrl } from './crl.ts';
+import { type Pause, pauses } from '../slices.ts';
+import { type Crl, CrlError, isIssuedBy, maySignCrls, readCrl } from './crl.ts';
 
 /**
  * Reads and judges the files of `tls.crl_path`: CRLs that somebody of the CA bundle has issued. An intermediate that is not in
@@ -27,7 +27,7 @@ export async function judgeCrlFiles(
 	const found: { readonly crl: Crl; readonly which: string; readonly about: (message: string) => ConfigProblem }[] = [];
 	const ofBundle = bundle === undefined ? [] : authoritiesOf(bundle).map((pem) => new X509Certificate(pem));
 	const besides: X509Certificate[] = [];
-	const pause = everyFewMs();
+	const pause = pauses();
 	for (const [i, path] of (files.tls.crlPaths ?? []).entries()) {
 		const listed = files.lines[`tls.crl_path[${i}]`] !== undefined;
 		const { bytes, problem, about } = await readNamedBytes(
@@ -107,21 +107,6 @@ function belowBundle(bundle: readonly X509Certificate[], others: readonly X509Ce
 
 /** Lists of 300,000 entries have some 15 MiB, a third more in PEM. */
 const MAX_CRL_BYTES = 64 * 1024 * 1024;
-
-/** Reading long lists leaves the loop to others every few ms: health probes, scrapes, signals. */
-function everyFewMs(): Pause {
-	let since = performance.now();
-	let calls = 0;
-	return () => {
-		if (++calls % A_FEW_ENTRIES !== 0 || performance.now() - since < SLICE_MS) return undefined;
-		return nextTurn().then(() => {
-			since = performance.now();
-		});
-	};
-}
-
-const SLICE_MS = 4;
-const A_FEW_ENTRIES = 256;
 
 function ageWarnings({ thisUpdate, nextUpdate }: Crl, now: Date): string[] {
 	const seconds = now.getTime() / 1000;

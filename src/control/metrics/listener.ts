@@ -1,9 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Logger } from '../../shared/log.ts';
 import { descriptorsExhausted, keepSpareDescriptor } from '../../shared/spare-descriptor.ts';
 import { type ListenAddress, listenProblem } from '../listen.ts';
+import { inSlices } from '../slices.ts';
 import { StartError } from '../start-error.ts';
 import { mayAsk } from '../status/host-names.ts';
 import { processFacts } from '../status/process-facts.ts';
@@ -100,9 +100,6 @@ interface Answer {
 	readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Of the main thread, for a page of which the workers' work is no part. */
-const SLICE_MS = 4;
-
 /** `undefined`: it answers by itself. */
 type Page = (request: IncomingMessage, response: ServerResponse) => Answer | undefined | Promise<Answer>;
 type Pages = ReadonlyMap<string, Page>;
@@ -135,13 +132,7 @@ function refuseName({ headers }: IncomingMessage, allowed: ReadonlySet<string>):
 async function scrape(sources: MetricSources, format: ExpositionFormat, log: Logger): Promise<Answer> {
 	try {
 		const page = new Exposition(format, sources.startedSeconds);
-		// Health probes and the workers' messages wait for a slice at most.
-		let sliceEnds = performance.now() + SLICE_MS;
-		for (const _ of writeProxyFamilies(page, sources)) {
-			if (performance.now() < sliceEnds) continue;
-			await nextTurn();
-			sliceEnds = performance.now() + SLICE_MS;
-		}
+		await inSlices(writeProxyFamilies(page, sources));
 		writeProcessFamilies(page, await readProcess());
 		return { status: 200, body: page.end(), type: EXPOSITION_TYPES[format] };
 	} catch (error) {

@@ -4,7 +4,7 @@ import { CLOSED } from '../../shared/breaker-cell.ts';
 import { type BudgetMemory, budgetInUse } from '../../shared/budget.ts';
 import { ConcurrencyCounts, type ConcurrencyMemory } from '../../shared/concurrency.ts';
 import { Summary } from '../../shared/histogram.ts';
-import { CLIENT_PROTOCOLS, readTraffic } from '../../shared/route-stats.ts';
+import { CLIENT_PROTOCOLS, type RouteStats } from '../../shared/route-stats.ts';
 import { TLS_VERSIONS, UpstreamStats, type WorkerStats } from '../../shared/stats.ts';
 import { tenantKey } from '../../shared/tenant-key.ts';
 import { TRANSITIONS } from '../../shared/transition-counts.ts';
@@ -50,7 +50,7 @@ export interface FactSources {
 	readonly shareBounds: ShareBounds;
 }
 
-/** Reads shared memory and the state of the main thread: what it finds is a value of that moment. */
+/** Reads shared memory and the state of the main thread. With thousands of upstreams and routes it takes a while: hence the generators. */
 export class FactReader implements FactSource {
 	readonly #sources: FactSources;
 	/** Views on regions of memory, made once for each. */
@@ -62,11 +62,13 @@ export class FactReader implements FactSource {
 		this.#tenantCounts = new ConcurrencyCounts(sources.memory.concurrency, 0);
 	}
 
-	facts(): Facts {
+	*facts(): Generator<void, Facts> {
 		const { metrics, readiness, inForce, memory } = this.#sources;
 		const now = metrics.now();
 		const wallMs = metrics.wallSeconds() * 1000;
 		const usage = readMemory();
+		const inFlight = yield* this.#inFlight();
+		const upstreams = yield* this.#upstreams();
 		return {
 			...this.counters(),
 			wallMs,
@@ -77,8 +79,8 @@ export class FactReader implements FactSource {
 			residentBytes: usage.rss,
 			heapUsedBytes: usage.heapUsed,
 			listening: metrics.listening(),
-			workers: metrics.workerStats.map((stats, worker) => this.#worker(stats, worker, now)),
-			upstreams: this.#upstreams(),
+			workers: metrics.workerStats.map((stats, worker) => workerFacts(stats, inFlight[worker]!, now)),
+			upstreams,
 			names: this.#names(),
 			handshakes: this.#handshakes(now),
 			bodyBudget: budget(memory.bufferedBytes),
@@ -137,17 +139,15 @@ export class FactReader implements FactSource {
 		}
 	}
 
-	#worker(stats: WorkerStats, worker: number, now: number): WorkerFacts {
-		const { connections, loop } = stats.read();
-		const parts = [
-			stats.unrouted,
-			...Array.from(this.#sources.routing().traffic.values(), (one) => one.stats[worker]!),
-		];
-		return {
-			connections: connections['http/1.1'] + connections.h2,
-			inFlight: total(CLIENT_PROTOCOLS, (protocol) => readTraffic(parts, protocol).inFlight),
-			loop: loopFact(loop, now),
-		};
+	/** Requests of each worker. */
+	*#inFlight(): Generator<void, number[]> {
+		const { metrics, routing } = this.#sources;
+		const inFlight = metrics.workerStats.map(({ unrouted }) => inFlightOf(unrouted));
+		for (const { stats } of routing().traffic.values()) {
+			for (const [worker, one] of stats.entries()) inFlight[worker]! += inFlightOf(one);
+			yield;
+		}
+		return inFlight;
 	}
 
 	#regions(counters: Upstream['counters']): readonly UpstreamStats[] {
@@ -158,16 +158,17 @@ export class FactReader implements FactSource {
 		return regions;
 	}
 
-	#upstreams(): UpstreamFacts[] {
+	*#upstreams(): Generator<void, UpstreamFacts[]> {
 		const { routes, upstreams, groups } = this.#sources.routing();
 		const prefixes = Map.groupBy(routes, ({ group }: RouteConfig) => groupKey(group));
-		return Array.from(upstreams.values(), (upstream) => {
+		const facts: UpstreamFacts[] = [];
+		for (const upstream of upstreams.values()) {
 			const { address, group, breaker, counters, health, tls, alive, lastProbe } = upstream;
 			const regions = this.#regions(counters);
 			const readings = regions.map((region) => region.read());
 			const opened = (cells: Float64Array) => total(OPENINGS, (i) => cells[i]!);
 			const openings = total([counters, ...regions], ({ transitions }) => opened(transitions.cells));
-			return {
+			facts.push({
 				upstream: address.authority,
 				group,
 				share: group === undefined ? undefined : shareOf(groups.get(group)!, upstream),
@@ -182,8 +183,10 @@ export class FactReader implements FactSource {
 				answers: addUp(readings.map(({ answers }) => answers)),
 				active: total(readings, ({ active }) => active),
 				idle: total(readings, ({ idle }) => idle),
-			};
-		});
+			});
+			yield;
+		}
+		return facts;
 	}
 
 	#names(): NameFacts[] {
@@ -236,6 +239,15 @@ export class FactReader implements FactSource {
 			.sort((a, b) => (b.inFlight ?? 0) - (a.inFlight ?? 0))
 			.slice(0, MAX_TENANTS);
 	}
+}
+
+function workerFacts(stats: WorkerStats, inFlight: number, now: number): WorkerFacts {
+	const { connections, loop } = stats.read();
+	return { connections: connections['http/1.1'] + connections.h2, inFlight, loop: loopFact(loop, now) };
+}
+
+function inFlightOf(traffic: RouteStats): number {
+	return total(CLIENT_PROTOCOLS, (protocol) => traffic.read(protocol).inFlight);
 }
 
 function shareOf({ config, upstreams }: UpstreamGroup, upstream: Upstream): UpstreamFacts['share'] {

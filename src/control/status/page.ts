@@ -1,5 +1,6 @@
 import { count, duration, latency, moment, rate } from './format.ts';
 import { around, type Fragment, htmlOf, leaf } from './fragment.ts';
+import { jsonOf } from './json.ts';
 import { html, Markup } from './markup.ts';
 import {
 	certificatesPanel,
@@ -27,9 +28,13 @@ export interface PageAssets {
 	readonly build: string;
 }
 
-/** The whole document. Pure. */
-export function renderPage(status: StatusPage, view: View, { css, scripts, build }: PageAssets): string {
-	const main = htmlOf(renderMain(status, view, build));
+/** The whole document. Pure; a step for each piece. */
+export function* renderPage(
+	status: StatusPage,
+	view: View,
+	{ css, scripts, build }: PageAssets,
+): Generator<void, string> {
+	const main = htmlOf(yield* renderMain(status, view, build));
 	return `<!doctype html>${html`
 		<html lang="en">
 		<head>
@@ -67,33 +72,40 @@ export function titleOf({ problems }: Pick<StatusPage, 'problems'>): string {
 		: `${plural(problems.length, 'problem')} – mtls-edge-proxy`;
 }
 
-/** All that changes, in pieces. */
-export function renderMain(status: StatusPage, view: View, build: string): Fragment {
-	const smaller = [
-		dnsPanel(status),
-		refusalsPanel(status),
-		handshakesPanel(status),
-		connectionsPanel(status),
-		workersPanel(status),
-		certificatesPanel(status),
-		issuersPanel(status),
-		memoryPanel(status),
-		reloadsPanel(status),
-		limitsPanel(status),
-		tenantsPanel(status),
-	].filter((panel) => panel !== undefined);
+/** All that changes, in pieces; a step for each. */
+export function* renderMain(status: StatusPage, view: View, build: string): Generator<void, Fragment> {
+	const smaller: Fragment[] = [];
+	for (const panel of SMALLER) {
+		const made = panel(status);
+		if (made !== undefined) smaller.push(made);
+		yield;
+	}
 	const open = html`<main id="page" data-build="${build}">`;
 	const parts = [
 		summary(status),
 		numbers(status),
 		traffic(status),
-		upstreamsPanel(status, view),
+		yield* upstreamsPanel(status, view),
 		around('panels', html`<div id="panels" class="panels">`, smaller, html`</div>`),
 		about(status),
-		chartData(status),
+		yield* chartData(status),
 	];
 	return around('page', open, parts, html`</main>`);
 }
+
+const SMALLER: readonly ((status: StatusPage) => Fragment | undefined)[] = [
+	dnsPanel,
+	refusalsPanel,
+	handshakesPanel,
+	connectionsPanel,
+	workersPanel,
+	certificatesPanel,
+	issuersPanel,
+	memoryPanel,
+	reloadsPanel,
+	limitsPanel,
+	tenantsPanel,
+];
 
 /** Is it well? What is wrong comes first. */
 function summary({ problems, upstreams, at }: StatusPage): Fragment {
@@ -189,10 +201,10 @@ function about({ process, at, reloads }: StatusPage): Fragment {
 }
 
 /** Numbers alone, for the script. A data block is nothing that a browser runs. */
-function chartData({ history, upstreams }: StatusPage): Fragment {
+function* chartData({ history, upstreams }: StatusPage): Generator<void, Fragment> {
 	const columns = (chart: Chart | null) =>
 		chart === null ? null : [chart.requests_per_second, chart.p50_seconds, chart.p99_seconds];
 	const data = { total: columns(history), rows: upstreams.items.map((one) => columns(one.history)) };
-	const json = JSON.stringify(data).replaceAll('<', '\\u003c');
+	const json = (yield* jsonOf(data)).replaceAll('<', '\\u003c');
 	return leaf('chart-data', html`<script type="application/json" id="chart-data">${new Markup(json)}</script>`);
 }

@@ -18,7 +18,8 @@ export function dnsPanel({ dns, at }: StatusPage): Fragment | undefined {
 		table(
 			'Upstreams whose addresses DNS says. While it fails, those of the last good answer hold.',
 			['Upstream', '#Addresses', 'Age', 'Last answer'],
-			ordered.map(({ group, name, addresses, age_seconds, failing_since, failures, cause }) => [
+			ordered,
+			({ group, name, addresses, age_seconds, failing_since, failures, cause }) => [
 				html`${group} <small>${name}</small>`,
 				addresses === 0
 					? html`<span class="badge bad"><span aria-hidden="true">▲</span> none</span>`
@@ -27,7 +28,7 @@ export function dnsPanel({ dns, at }: StatusPage): Fragment | undefined {
 				failing_since === null
 					? html`${age_seconds === null ? 'none yet' : 'good'}`
 					: html`<span class="cause">${cause ?? ''}</span> <small>${failures}×, since ${moment(failing_since, at)}</small>`,
-			]),
+			],
 			'There are none.',
 		),
 	]);
@@ -80,7 +81,8 @@ export function certificatesPanel({ certificates }: StatusPage): Fragment {
 		table(
 			'The server’s certificate and its issuers, the CAs that clients are believed by, and revocation lists.',
 			['Subject', 'Use', 'Ends', '#Days left'],
-			certificates.map(({ subject, kind, not_after, days_left }) => [
+			certificates,
+			({ subject, kind, not_after, days_left }) => [
 				html`<span class="subject">${subject}</span>`,
 				html`${KINDS[kind]}`,
 				day(not_after),
@@ -89,7 +91,7 @@ export function certificatesPanel({ certificates }: StatusPage): Fragment {
 					: days_left < EXPIRES_SOON_DAYS && kind !== 'crl'
 						? html`<span class="badge doubtful"><span aria-hidden="true">◆</span> ${days_left}</span>`
 						: html`${days_left}`,
-			]),
+			],
 			'There are none.',
 		),
 	]);
@@ -109,7 +111,8 @@ export function issuersPanel({ issuers }: StatusPage): Fragment {
 		table(
 			'Who signs tokens, and the age of the keys that verify them.',
 			['Issuer', 'Keys', 'Age', '#Fetches failed'],
-			issuers.map(({ issuer, keys, algorithms, source, age_seconds, fetches }) => [
+			issuers,
+			({ issuer, keys, algorithms, source, age_seconds, fetches }) => [
 				html`<span class="subject">${issuer ?? 'any (iss is not checked)'}</span> <small>${algorithms.join(', ')}</small>`,
 				keys.length === 0
 					? html`<span class="badge bad"><span aria-hidden="true">▲</span> none</span>`
@@ -118,7 +121,7 @@ export function issuersPanel({ issuers }: StatusPage): Fragment {
 				fetches === null
 					? html`<span class="quiet">none made</span>`
 					: html`${fetches.failure_total} of ${fetches.failure_total + fetches.success_total}`,
-			]),
+			],
 			'There are none.',
 		),
 	]);
@@ -140,13 +143,14 @@ export function workersPanel({ workers }: StatusPage): Fragment {
 		table(
 			`${workers.listening} of ${plural(workers.configured, 'worker thread')} accept connections. Loop: share of the time in which the event loop was busy.`,
 			['Worker', '#Loop', '#Delay p99', '#In flight', '#Connections'],
-			workers.each.map(({ worker, utilization, delay_p99_seconds, in_flight, connections }) => [
+			workers.each,
+			({ worker, utilization, delay_p99_seconds, in_flight, connections }) => [
 				html`worker ${worker}`,
 				utilization === null ? count(null) : meter(utilization, `event loop of worker ${worker}`),
 				latency(delay_p99_seconds),
 				count(in_flight),
 				count(connections),
-			]),
+			],
 			'There are none.',
 		),
 	]);
@@ -162,12 +166,13 @@ export function memoryPanel({ memory, process }: StatusPage): Fragment {
 		table(
 			'What all workers share, and how much of it is taken.',
 			['Budget', '#In use', '#Limit', '#Taken'],
-			memory.map(({ name, unit, used, limit, key }) => [
+			memory,
+			({ name, unit, used, limit, key }) => [
 				html`${name} <small><code>${key}</code></small>`,
 				amount(unit, used),
 				amount(unit, limit),
 				meter(limit === 0 ? 0 : used / limit, name),
-			]),
+			],
 			'There are none.',
 		),
 	]);
@@ -186,14 +191,15 @@ export function reloadsPanel({ reloads, at }: StatusPage): Fragment {
 		table(
 			'The last reloads, the latest first.',
 			['When', 'What', 'Outcome', 'Asked by'],
-			last.map((one) => [
+			last,
+			(one) => [
 				moment(one.at, at),
 				html`${PARTS[one.part]}`,
 				one.outcome === 'success'
 					? html`<span class="badge good"><span aria-hidden="true">●</span> taken over</span>`
 					: html`<span class="badge bad"><span aria-hidden="true">▲</span> failed</span> <span class="cause">${one.cause ?? ''}</span>`,
 				html`${one.asked}`,
-			]),
+			],
 			'No reload since the start.',
 		),
 	]);
@@ -229,13 +235,14 @@ export function tenantsPanel({ tenants }: StatusPage): Fragment | undefined {
 		table(
 			'Those of the configuration ([[tenants]]), the busiest first. Requests in flight are counted where there is a concurrency.',
 			['Tenant', '#Requests/s allowed', '#Burst', '#In flight', '#Concurrency'],
-			tenants.map(({ tenant, requests_per_second, burst, concurrency, in_flight }) => [
+			tenants,
+			({ tenant, requests_per_second, burst, concurrency, in_flight }) => [
 				html`<span class="subject">${tenant}</span>`,
 				typeof requests_per_second === 'number' ? count(requests_per_second) : html`${requests_per_second ?? 'as all'}`,
 				count(burst),
 				count(in_flight),
 				count(concurrency),
-			]),
+			],
 			'The configuration names none.',
 		),
 	]);
@@ -257,34 +264,37 @@ function countsTable(caption: string, counts: readonly Count[], empty: string): 
 	return table(
 		caption,
 		['Reason', ...(hasStatus ? ['#Answer'] : []), '#Last ten minutes', '#Since the start'],
-		counts.map(({ reason, status, last_ten_minutes, total }) => [
+		counts,
+		({ reason, status, last_ten_minutes, total }) => [
 			html`${reason}`,
 			...(hasStatus ? [html`${status}`] : []),
 			count(last_ten_minutes),
 			count(total),
-		]),
+		],
 		empty,
 	);
 }
 
 /**
  * @param columns names; those of columns with numbers begin with `#`.
- * @param rows whose first cell names the row.
+ * @param cellsOf the cells of an item's row; the first one names the row.
  * @param empty says that there are none.
  */
-function table(
+function table<Item>(
 	caption: string,
 	columns: readonly string[],
-	rows: readonly (readonly Markup[])[],
+	items: readonly Item[],
+	cellsOf: (item: Item) => readonly Markup[],
 	empty: string,
 ): Markup {
-	if (rows.length === 0) return html`<p class="empty">${empty}</p>`;
+	if (items.length === 0) return html`<p class="empty">${empty}</p>`;
 	const kinds = columns.map((name) => (name.startsWith('#') ? 'number' : 'words'));
-	const more = rows.length - MAX_ROWS;
+	const rows = items.slice(0, MAX_ROWS).map(cellsOf);
+	const more = items.length - rows.length;
 	return html`
 		<table><caption>${caption}</caption>
 		<thead><tr>${columns.map((name, i) => html`<th scope="col" class="${kinds[i]}">${name.replace('#', '')}</th>`)}</tr></thead>
-		<tbody>${rows.slice(0, MAX_ROWS).map(
+		<tbody>${rows.map(
 			([first, ...cells]) => html`
 				<tr><th scope="row">${first}</th>${cells.map((cell, i) => html`<td class="${kinds[i + 1]}">${cell}</td>`)}</tr>
 			`,

@@ -9,9 +9,16 @@ import { type Found, findProblems } from './problems.ts';
 import type { Point, SharedLimitsStatus, Snapshot, StatusPage, UpstreamStatus } from './schema.ts';
 import { pageOf, type View } from './view.ts';
 
-/** What the facts of one moment mean. Pure. */
-export function takeSnapshot(facts: Facts, history: Pick<History, 'latest' | 'rise' | 'shares'>): Snapshot {
-	const upstreams = facts.upstreams.map((one) => toStatus(one, history.latest(historyKey(one))));
+/** What the facts mean. Pure; a step for each upstream. */
+export function* takeSnapshot(
+	facts: Facts,
+	history: Pick<History, 'latest' | 'rise' | 'shares'>,
+): Generator<void, Snapshot> {
+	const upstreams: UpstreamStatus[] = [];
+	for (const one of facts.upstreams) {
+		upstreams.push(toStatus(one, history.latest(historyKey(one))));
+		yield;
+	}
 	const { completed, quantile } = facts.handshakes;
 	const failures = facts.handshakeFailures;
 	const counted = (kind: string, counts: ReadonlyMap<string, number>) => countsOf(kind, counts, history);
@@ -153,26 +160,37 @@ function sharedLimits(store: StoreFacts, wallMs: number): SharedLimitsStatus {
 	};
 }
 
-/** What of a snapshot somebody looks at. Pure. */
-export function pageOfSnapshot(
+/** The part of a snapshot that a view shows. Pure; a step for each upstream. */
+export function* pageOfSnapshot(
 	{ upstreams, ...rest }: Snapshot,
 	view: View,
 	history: Pick<History, 'chart' | 'total'>,
 	nowMs: number,
-): StatusPage {
+): Generator<void, StatusPage> {
 	const filter = view.filter.toLowerCase();
-	const page = pageOf(upstreams, view, (one) => {
-		if (view.troubled && !isProblem(one)) return false;
-		return (
-			filter === '' ||
-			[one.upstream, one.group ?? '', ...one.routes].some((name) => name.toLowerCase().includes(filter))
-		);
-	});
-	const items = page.items.map((one) => ({
-		...one,
-		history: history.chart(historyKey(one), nowMs) ?? null,
-	}));
-	return { ...rest, upstreams: { ...page, items }, history: { seconds_between: 10, ...history.total(nowMs) } };
+	const matching: UpstreamStatus[] = [];
+	for (const one of upstreams) {
+		if (isShown(one, filter, view.troubled)) matching.push(one);
+		yield;
+	}
+	const page = pageOf(matching, view);
+	const items: StatusPage['upstreams']['items'][number][] = [];
+	for (const one of page.items) {
+		items.push({ ...one, history: history.chart(historyKey(one), nowMs) ?? null });
+		yield;
+	}
+	return {
+		...rest,
+		upstreams: { total: upstreams.length, ...page, items },
+		history: { seconds_between: 10, ...history.total(nowMs) },
+	};
+}
+
+/** @param filter in lower case. */
+function isShown(one: UpstreamStatus, filter: string, troubled: boolean): boolean {
+	if (troubled && !isProblem(one)) return false;
+	const contains = (name: string) => name.toLowerCase().includes(filter);
+	return filter === '' || contains(one.upstream) || contains(one.group ?? '') || one.routes.some(contains);
 }
 
 function historyKey({

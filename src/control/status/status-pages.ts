@@ -1,11 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { inSlices } from '../slices.ts';
 import type { Timers } from '../timers.ts';
 import { type Assets, readAssets } from './assets.ts';
 import { countersOf } from './counts.ts';
 import { MAX_CLIENTS, StatusEvents } from './events.ts';
 import type { CounterFacts, Facts } from './facts.ts';
 import { History, type Sampled } from './history.ts';
+import { jsonOf } from './json.ts';
 import { renderMain, renderPage } from './page.ts';
 import type { Snapshot, StatusPage } from './schema.ts';
 import { ownShareCounts } from './shares.ts';
@@ -14,8 +15,8 @@ import { parseView, queryOf, type View } from './view.ts';
 
 /** What the pages are made of. */
 export interface FactSource {
-	/** All of it, anew. */
-	facts(): Facts;
+	/** All of it, anew; a step for each upstream and route. */
+	facts(): Generator<void, Facts>;
 	/** What the history wants of it, which is less. */
 	counters(): CounterFacts;
 	/** Of the table in force. */
@@ -58,10 +59,10 @@ export class StatusPages {
 	readonly #events: StatusEvents;
 	#read: Assets | undefined;
 	#snapshot: { readonly value: Snapshot; readonly at: number } | undefined;
-	/** What was rendered in the last `FRESH_MS`, or is about to be, by path and view. */
-	readonly #rendered = new Map<string, Promise<StatusAnswer>>();
+	/** What was rendered in the last `FRESH_MS`, or is about to be, by what it is and by view. */
+	readonly #rendered = new Map<string, Promise<unknown>>();
 	#renderedAt = 0;
-	/** The last of the renderings that wait for their turns. */
+	/** The last of the renderings, which are made one after the other. */
 	#last: Promise<unknown> = Promise.resolve();
 
 	constructor(parts: StatusParts) {
@@ -74,72 +75,83 @@ export class StatusPages {
 			counters: () => countersOf(counters()),
 		};
 		this.#history = new History(history, now());
-		const guarded = (run: () => void) => () => {
+		timers.every(HISTORY_TICK_MS, () => {
 			try {
-				run();
+				this.#history.tick(now());
+				this.#forgetOld(now());
 			} catch (error) {
 				onFault(error);
 			}
-		};
-		timers.every(
-			HISTORY_TICK_MS,
-			guarded(() => {
-				this.#history.tick(now());
-				this.#forgetOld(now());
-			}),
-		);
+		});
 		this.#events = new StatusEvents({
-			timers: { ...timers, every: (ms, run) => timers.every(ms, guarded(run)) },
-			render: (view) => renderMain(this.#page(view), view, this.#assets.build),
+			timers,
+			render: (view) => this.#once('main', view, (page) => renderMain(page, view, this.#assets.build)),
+			onFault,
 		});
 	}
 
 	/** By path. */
 	get routes(): ReadonlyMap<string, StatusRoute> {
 		return new Map<string, StatusRoute>([
-			['/', (request) => this.#once('/', viewOf(request), (view) => this.#html(view))],
-			['/status.json', (request) => this.#once('/status.json', viewOf(request), (view) => this.#json(view))],
+			['/', (request) => this.#html(viewOf(request))],
+			['/status.json', (request) => this.#json(viewOf(request))],
 			['/status/events', (request, response) => this.#stream(request, response)],
 		]);
 	}
 
 	/**
-	 * One rendering serves all that ask for a view within `FRESH_MS`. Each has a turn of the loop of its own, behind those before it: with
-	 * thousands of upstreams one takes a while, and health probes must not wait for those of everybody.
+	 * One rendering serves all that ask for a view within `FRESH_MS`. With thousands of upstreams it takes a while, so it is made in
+	 * slices, and renderings of several views one after the other.
+	 *
+	 * @param what one kind of result.
 	 */
-	#once(path: string, view: View, render: (view: View) => StatusAnswer): Promise<StatusAnswer> {
+	#once<Rendered>(
+		what: string,
+		view: View,
+		render: (page: StatusPage) => Generator<void, Rendered>,
+	): Promise<Rendered> {
 		this.#forgetOld(this.#parts.now());
-		const key = `${path}?${queryOf(view)}`;
+		const key = `${what} ${queryOf(view)}`;
 		const known = this.#rendered.get(key);
-		if (known !== undefined) return known;
+		if (known !== undefined) return known as Promise<Rendered>;
 		if (this.#rendered.size === 0) this.#renderedAt = this.#parts.now();
-		const rendered = this.#last
-			.then(nextTurn)
-			.then(() => this.#takeSnapshot())
-			.then(nextTurn)
-			.then(() => render(view));
+		const rendered = this.#last.then(() => inSlices(this.#steps(view, render)));
 		this.#rendered.set(key, rendered);
 		this.#last = rendered.catch(() => this.#rendered.delete(key));
 		return rendered;
+	}
+
+	*#steps<Rendered>(view: View, render: (page: StatusPage) => Generator<void, Rendered>): Generator<void, Rendered> {
+		const { value, at } = yield* this.#freshSnapshot();
+		return yield* render(yield* pageOfSnapshot(value, view, this.#history, at));
+	}
+
+	*#freshSnapshot(): Generator<void, { readonly value: Snapshot; readonly at: number }> {
+		const now = this.#parts.now();
+		if (this.#snapshot === undefined || now - this.#snapshot.at >= FRESH_MS) {
+			const facts = yield* this.#parts.source.facts();
+			this.#snapshot = { value: yield* takeSnapshot(facts, this.#history), at: now };
+		}
+		return this.#snapshot;
 	}
 
 	#forgetOld(now: number): void {
 		if (now - this.#renderedAt >= FRESH_MS) this.#rendered.clear();
 	}
 
-	#html(view: View): StatusAnswer {
+	async #html(view: View): Promise<StatusAnswer> {
 		const { policy } = this.#assets;
 		return {
 			status: 200,
-			body: renderPage(this.#page(view), view, this.#assets),
+			body: await this.#once('html', view, (page) => renderPage(page, view, this.#assets)),
 			type: 'text/html; charset=utf-8',
 			headers: { ...HEADERS, 'content-security-policy': policy },
 		};
 	}
 
-	#json(view: View): StatusAnswer {
-		const body = `${JSON.stringify(this.#page(view))}\n`;
-		return { status: 200, body, type: 'application/json', headers: HEADERS };
+	async #json(view: View): Promise<StatusAnswer> {
+		const body = await this.#once('json', view, jsonOf);
+		return { status: 200, body: `${body}\n`, type: 'application/json', headers: HEADERS };
 	}
 
 	#stream(request: IncomingMessage, response: ServerResponse): StatusAnswer | undefined {
@@ -154,19 +166,6 @@ export class StatusPages {
 		if (request.method === 'HEAD') response.end();
 		else this.#events.add(viewOf(request), response);
 		return undefined;
-	}
-
-	#page(view: View): StatusPage {
-		const { value, at } = this.#takeSnapshot();
-		return pageOfSnapshot(value, view, this.#history, at);
-	}
-
-	#takeSnapshot(): { readonly value: Snapshot; readonly at: number } {
-		const now = this.#parts.now();
-		if (this.#snapshot === undefined || now - this.#snapshot.at >= FRESH_MS) {
-			this.#snapshot = { value: takeSnapshot(this.#parts.source.facts(), this.#history), at: now };
-		}
-		return this.#snapshot;
 	}
 
 	/** Read when somebody asks for the first time. */

@@ -10,8 +10,8 @@ const MAX_PREFIXES = 4;
 
 type Row = UpstreamStatus & { readonly history: Chart | null };
 
-/** Routes and their upstreams: one page of them, whose rows are pieces of their own. */
-export function upstreamsPanel({ upstreams, dns, at }: StatusPage, view: View): Fragment {
+/** Routes and their upstreams: one page of them, whose rows are pieces of their own; a step for each row. */
+export function* upstreamsPanel({ upstreams, dns, at }: StatusPage, view: View): Generator<void, Fragment> {
 	const { total, matching, items } = upstreams;
 	const head = html`
 		<section id="upstreams" aria-labelledby="upstreams-title">
@@ -33,7 +33,11 @@ export function upstreamsPanel({ upstreams, dns, at }: StatusPage, view: View): 
 		</tr></thead>
 		<tbody id="upstreams-rows" role="rowgroup">
 	`;
-	const rows = items.map((item, i) => leaf(`upstream-${i}`, row(item, i, at)));
+	const rows: Fragment[] = [];
+	for (const [i, item] of items.entries()) {
+		rows.push(leaf(`upstream-${i}`, row(item, i, at)));
+		yield;
+	}
 	return around('upstreams', open, rows, html`</tbody></table></div>${pager(upstreams, view)}</section>`);
 }
 

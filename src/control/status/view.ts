@@ -45,12 +45,11 @@ function wholeNumber(text: string | null, fallback: number, most: number): numbe
 	return /^[1-9]\d{0,8}$/.test(text ?? '') ? Math.min(Number(text), most) : fallback;
 }
 
-export function pageOf<Item>(all: readonly Item[], { page, rows }: View, fits: (item: Item) => boolean): Page<Item> {
-	const matching = all.filter(fits);
+/** A page of those that a view shows; beyond the last page, the last one. */
+export function pageOf<Item>(matching: readonly Item[], { page, rows }: View): Omit<Page<Item>, 'total'> {
 	const pages = Math.max(1, Math.ceil(matching.length / rows));
 	const shown = Math.min(page, pages);
 	return {
-		total: all.length,
 		matching: matching.length,
 		page: shown,
 		pages,

@@ -300,7 +300,14 @@ export function examplePages(options: ExampleOptions = {}): StatusPages {
 			addRoundTrips: (to, nowMs) => recorders[i]!.addLastSliceTo(to, nowMs),
 		}));
 	const pages = new StatusPages({
-		source: { facts: () => facts, counters: () => facts, sampled },
+		source: {
+			*facts() {
+				for (const _ of facts.upstreams) yield;
+				return facts;
+			},
+			counters: () => facts,
+			sampled,
+		},
 		timers,
 		now: () => now,
 		onFault: (error) => {

@@ -36,9 +36,10 @@ class Reader {
 
 function events() {
 	const time = new FakeTime();
-	const state = { first: '1', second: '1', renderings: 0 };
-	const render = (): Fragment => {
+	const state = { first: '1', second: '1', renderings: 0, delay: Promise.resolve() };
+	const render = async (): Promise<Fragment> => {
 		state.renderings++;
+		await state.delay;
 		const part = (id: string, text: string) => leaf(id, html`<p id="${id}">${text}</p>`);
 		return around(
 			'page',
@@ -47,19 +48,21 @@ function events() {
 			html`</main>`,
 		);
 	};
-	const hub = new StatusEvents({ timers: time, render });
+	const faults: unknown[] = [];
+	const hub = new StatusEvents({ timers: time, render, onFault: (error) => faults.push(error) });
 	const add = (query = '') => {
 		const reader = new Reader();
 		hub.add(parseView(query), reader as never);
 		return reader;
 	};
-	return { hub, time, state, add };
+	return { hub, time, state, add, faults };
 }
 
 describe('the stream of the status page', () => {
 	test('begins with the whole, and then brings what has changed, once a second', async () => {
 		const { time, state, add } = events();
 		const reader = add();
+		await time.advance(0);
 		assert.equal(reader.got[0], 'retry: 3000\n\n');
 		assert.deepEqual(reader.elements, [['<main id="page"><p id="first">1</p><p id="second">1</p></main>']]);
 		state.second = '2';
@@ -69,17 +72,41 @@ describe('the stream of the status page', () => {
 		assert.deepEqual(reader.elements.slice(2), [[], []]);
 	});
 
-	test('renders once a second for all readers of a view, and not at all while there is none', async () => {
+	test('asks for a rendering a second and reader, and for none while there is no reader', async () => {
 		const { hub, time, state, add } = events();
 		await time.advance(5_000);
 		assert.deepEqual([state.renderings, time.pending], [0, 0]);
 		const readers = Array.from({ length: 5 }, () => add());
-		const other = add('page=2');
+		await time.advance(0);
 		state.renderings = 0;
 		await time.advance(1_000);
-		assert.equal(state.renderings, 2);
-		for (const reader of [...readers, other]) reader.close();
+		assert.equal(state.renderings, 5);
+		for (const reader of readers) reader.close();
 		assert.deepEqual([hub.clients, time.pending], [0, 0]);
+	});
+
+	test('waits for a rendering that takes longer than a second, and asks for no second one meanwhile', async () => {
+		const { time, state, add } = events();
+		const { promise, resolve } = Promise.withResolvers<void>();
+		state.delay = promise;
+		const [reader, gone] = [add(), add()];
+		await time.advance(5_000);
+		assert.deepEqual([state.renderings, reader.elements.length], [2, 0]);
+		gone.close();
+		resolve();
+		await time.advance(0);
+		assert.deepEqual([reader.elements.length, gone.elements.length], [1, 0]);
+	});
+
+	test('goes on after a rendering that has failed', async () => {
+		const { time, state, add, faults } = events();
+		state.delay = Promise.reject(new Error('no such fact'));
+		const reader = add();
+		await time.advance(0);
+		assert.match(String(faults), /^Error: no such fact$/);
+		state.delay = Promise.resolve();
+		await time.advance(1_000);
+		assert.equal(reader.elements.length, 1);
 	});
 
 	test('has room for 16 readers', () => {
@@ -93,6 +120,7 @@ describe('the stream of the status page', () => {
 	test('keeps nothing for a reader that is slow, tells it all that it has missed, and drops it after ten', async () => {
 		const { hub, time, state, add } = events();
 		const reader = add();
+		await time.advance(0);
 		reader.writableNeedDrain = true;
 		state.first = '2';
 		await time.advance(2_000);

@@ -5,11 +5,12 @@ import { assetsOf, readAssets } from '../../../../src/control/status/assets.ts';
 import type { Facts, UpstreamFacts } from '../../../../src/control/status/facts.ts';
 import { changes, htmlOf } from '../../../../src/control/status/fragment.ts';
 import { renderMain, renderPage } from '../../../../src/control/status/page.ts';
-import type { Chart } from '../../../../src/control/status/schema.ts';
+import type { Chart, Snapshot } from '../../../../src/control/status/schema.ts';
 import type { Share } from '../../../../src/control/status/shares.ts';
 import { pageOfSnapshot, takeSnapshot } from '../../../../src/control/status/snapshot.ts';
-import { parseView } from '../../../../src/control/status/view.ts';
+import { parseView, type View } from '../../../../src/control/status/view.ts';
 import { HALF_OPEN, OPEN } from '../../../../src/gates/breaker.ts';
+import { inOneGo } from '../../../fixtures/in-one-go.ts';
 import { exampleFacts } from '../../../system/status/example.ts';
 
 const POINTS = Array.from({ length: 60 }, (_, i) => 1000.5 + i);
@@ -23,12 +24,14 @@ const HISTORY = {
 	shares: (): Share[] => [],
 };
 
-const snapshotOf = (facts: Facts) => takeSnapshot(facts, HISTORY);
+const snapshotOf = (facts: Facts) => inOneGo(takeSnapshot(facts, HISTORY));
 const WELL = exampleFacts({ well: true });
+
+const pageOf = (snapshot: Snapshot, view: View, nowMs = 0) => inOneGo(pageOfSnapshot(snapshot, view, HISTORY, nowMs));
 
 function mainOf(facts: Facts, query = ''): string {
 	const view = parseView(query);
-	return htmlOf(renderMain(pageOfSnapshot(snapshotOf(facts), view, HISTORY, facts.monotonicMs), view, 'b'));
+	return htmlOf(inOneGo(renderMain(pageOf(snapshotOf(facts), view, facts.monotonicMs), view, 'b')));
 }
 
 const NAME = WELL.names[0]!;
@@ -167,7 +170,7 @@ describe('what is not well', () => {
 
 describe('a problem', () => {
 	const problemsOf = (facts: Partial<Facts>, history = HISTORY) =>
-		takeSnapshot({ ...WELL, ...facts }, history).problems;
+		inOneGo(takeSnapshot({ ...WELL, ...facts }, history)).problems;
 
 	test('says how much of the last minute went wrong, since when, and what to look at', () => {
 		const share = (kind: Share['kind'], count: number, total: number): Share => ({ kind, count, total, sinceMs: 0 });
@@ -202,7 +205,7 @@ describe('a problem', () => {
 			const [{ link, since } = { link: '', since: '' }] = snapshotOf(facts).problems;
 			assert.equal(since, '2027-01-15T08:00:00.000Z');
 			assert.match(mainOf(facts), new RegExp(`<a href="${link.replaceAll('?', '\\?').replaceAll('&', '&amp;')}">`));
-			const page = pageOfSnapshot(snapshotOf(facts), parseView(new URL(link, 'http://a').search), HISTORY, 0);
+			const page = pageOf(snapshotOf(facts), parseView(new URL(link, 'http://a').search));
 			return page.upstreams.items.map(({ upstream }) => upstream);
 		};
 		assert.deepEqual(shown(30, 38), ['u30:80', 'u38:80']);
@@ -264,7 +267,7 @@ describe('a snapshot', () => {
 	test('has the members that docs/reference/status.md promises, and no others', () => {
 		const view = parseView('rows=1');
 		const history = { ...HISTORY, shares: (): Share[] => [{ kind: '401', count: 0, total: 0, sinceMs: undefined }] };
-		const page = pageOfSnapshot(takeSnapshot(exampleFacts({ tenants: true }), history), view, HISTORY, 0);
+		const page = pageOf(inOneGo(takeSnapshot(exampleFacts({ tenants: true }), history)), view);
 		const docs = readFileSync(new URL('../../../../docs/reference/status.md', import.meta.url), 'utf8');
 		const promised = [...docs.matchAll(/^\| `([a-z_\d.]+)` \|/gm)].map(([, member]) => member);
 		assert.deepEqual(membersOf(page), promised.sort());
@@ -278,7 +281,7 @@ describe('a snapshot', () => {
 	test('of thousands of upstreams gives one page, by name, by prefix, or of those in trouble', () => {
 		const facts = exampleFacts({ others: 3_000 });
 		const snapshot = snapshotOf(facts);
-		const found = (query: string) => pageOfSnapshot(snapshot, parseView(query), HISTORY, 0).upstreams;
+		const found = (query: string) => pageOf(snapshot, parseView(query)).upstreams;
 		assert.deepEqual([found('').matching, found('').items.length, found('').pages], [3_006, 25, 121]);
 		assert.deepEqual(
 			found('filter=SHARD-77.').items.map((one) => one.upstream),
@@ -315,7 +318,7 @@ describe('the page', () => {
 	test('sends little when little has changed', () => {
 		const render = (facts: Facts) => {
 			const view = parseView('');
-			return renderMain(pageOfSnapshot(snapshotOf(facts), view, HISTORY, 0), view, 'b');
+			return inOneGo(renderMain(pageOf(snapshotOf(facts), view), view, 'b'));
 		};
 		const [first, ...others] = WELL.upstreams;
 		const after = { ...WELL, upstreams: [{ ...first!, active: first!.active + 1 }, ...others] };
@@ -328,10 +331,12 @@ describe('the page', () => {
 	test('shows what others have named as text', () => {
 		const hostile = `</script><script>alert(1)</script>"onload='x'`;
 		const facts = exampleFacts({ hostile, tenants: true });
-		const page = renderPage(
-			pageOfSnapshot(snapshotOf(facts), parseView(`filter=${encodeURIComponent(hostile)}`), HISTORY, 0),
-			parseView(`filter=${encodeURIComponent(hostile)}&page=2`),
-			assetsOf('', []),
+		const page = inOneGo(
+			renderPage(
+				pageOf(snapshotOf(facts), parseView(`filter=${encodeURIComponent(hostile)}`)),
+				parseView(`filter=${encodeURIComponent(hostile)}&page=2`),
+				assetsOf('', []),
+			),
 		);
 		assert.ok(!page.includes('<script>alert'));
 		assert.ok(!page.includes(`"onload`) && !page.includes(`'x'`));

@@ -1,49 +1,106 @@
 import assert from 'node:assert/strict';
+import { EventEmitter, once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { test } from 'node:test';
-import { examplePages } from '../../../system/status/example.ts';
+import { describe, mock, test } from 'node:test';
+import type { StatusAnswer, StatusPages } from '../../../../src/control/status/status-pages.ts';
+import { type ExampleOptions, examplePages } from '../../../system/status/example.ts';
 
-type Ask = (path: string) => Promise<string>;
+const MANY = 100;
+const PATHS = ['/', '/status.json', '/?rows=200', '/status.json?rows=200'];
 
-/** How many renderings a number of requests of one moment have cost, and the most that were done in one turn of the loop. */
-async function asked(
-	requests: (ask: Ask) => Promise<string>[],
-): Promise<{ bodies: string[]; renderings: number; most: number }> {
-	const pages = examplePages();
-	const { stringify } = JSON;
-	let [renderings, ofTurn, most] = [0, 0, 0];
-	const endTurn = () => {
-		ofTurn = 0;
-	};
-	JSON.stringify = (value: unknown, ...rest: never[]) => {
-		if ((value as { schema?: number } | undefined)?.schema === 1) {
-			renderings++;
-			if (ofTurn++ === 0) setImmediate(endTurn);
-			most = Math.max(most, ofTurn);
-		}
-		return stringify(value, ...rest);
-	};
-	const ask = async (path: string) => {
-		const route = pages.routes.get(path.split('?')[0]!)!;
-		return (await route({ url: path, headers: {} } as IncomingMessage, {} as ServerResponse))!.body;
-	};
-	try {
-		const bodies = await Promise.all(requests(ask));
-		return { bodies, renderings, most };
-	} finally {
-		JSON.stringify = stringify;
-	}
+function ask(pages: StatusPages, url: string): Promise<StatusAnswer> {
+	const route = pages.routes.get(url.split('?')[0]!)!;
+	return Promise.resolve(
+		route({ url, headers: {} } as IncomingMessage, {} as ServerResponse)!,
+	) as Promise<StatusAnswer>;
 }
 
-test('128 requests for one view of the status page at once are one rendering', async () => {
-	const { bodies, renderings } = await asked((ask) => Array.from({ length: 128 }, () => ask('/status.json')));
-	assert.equal(renderings, 1);
-	assert.equal(new Set(bodies).size, 1);
-	const { bodies: pages } = await asked((ask) => Array.from({ length: 128 }, () => ask('/?filter=a')));
-	assert.equal(new Set(pages).size, 1);
+/** Every look at the clock takes a millisecond, so that a slice has at most four steps. @returns turns of the loop meanwhile. */
+async function turnsOf(work: () => Promise<unknown>): Promise<number> {
+	let [now, turns, isDone] = [0, 0, false];
+	const clock = mock.method(performance, 'now', () => ++now);
+	const turn = () => {
+		turns++;
+		if (!isDone) setImmediate(turn);
+	};
+	setImmediate(turn);
+	try {
+		await work();
+	} finally {
+		isDone = true;
+		clock.mock.restore();
+	}
+	return turns;
+}
+
+/** Turns that pages made by `options` need for `work`. */
+async function costOf(work: (pages: StatusPages) => Promise<unknown>, options: ExampleOptions = {}): Promise<number> {
+	const pages = examplePages(options);
+	return turnsOf(() => work(pages));
+}
+
+describe('the pages of many upstreams', () => {
+	for (const path of PATHS) {
+		test(`${path} is made in slices between which the event loop has its turns`, async () => {
+			const few = await costOf((pages) => ask(pages, path));
+			const many = await costOf((pages) => ask(pages, path), { others: MANY });
+			// Each upstream is read, judged and looked at by the filter: three steps.
+			assert.ok(many - few >= (3 * MANY) / 4, `${many} turns, with six upstreams ${few}`);
+		});
+	}
+
+	test('128 requests for one view at once cost as many turns as one', async () => {
+		const options = { others: MANY };
+		for (const path of PATHS) {
+			const one = await costOf((pages) => ask(pages, path), options);
+			const all = await costOf(async (pages) => {
+				const answers = await Promise.all(Array.from({ length: 128 }, () => ask(pages, path)));
+				assert.equal(new Set(answers.map(({ body }) => body)).size, 1);
+			}, options);
+			assert.ok(all <= one + 2, `${path}: ${all} turns, for one request ${one}`);
+		}
+	});
+
+	test('several views at once share the facts', async () => {
+		const askAll = (views: number) =>
+			costOf((pages) => Promise.all(Array.from({ length: views }, (_, i) => ask(pages, `/status.json?filter=x${i}`))), {
+				others: MANY,
+			});
+		const [one, ten] = [await askAll(1), await askAll(10)];
+		// Two of the three steps for each upstream are for all views.
+		assert.ok(ten <= 10 * one - (9 * 2 * MANY) / 5, `${ten} turns, for one view ${one}`);
+	});
+
+	test('readers of the stream with the same view share a rendering', async () => {
+		const reading = (readers: number) =>
+			costOf(
+				async (pages) => {
+					const responses = Array.from({ length: readers }, () => new Reader());
+					for (const response of responses) {
+						const request = { url: '/status/events', headers: {}, method: 'GET' } as unknown as IncomingMessage;
+						pages.routes.get('/status/events')!(request, response as never);
+					}
+					await Promise.all(responses.map((response) => once(response, 'update')));
+				},
+				{ others: MANY },
+			);
+		const [one, five] = [await reading(1), await reading(5)];
+		assert.ok(one > (3 * MANY) / 4 && five <= one + 2, `${five} turns, for one reader ${one}`);
+	});
 });
 
-test('requests for many views are rendered one in a turn of the loop, so that health probes have theirs', async () => {
-	const { most } = await asked((ask) => Array.from({ length: 20 }, (_, i) => ask(`/status.json?filter=${i}`)));
-	assert.equal(most, 1);
+test('/status.json is what JSON.stringify writes', async () => {
+	const { body } = await ask(examplePages({ tenants: true, hostile: '"\\<\u2028' }), '/status.json');
+	assert.equal(body, `${JSON.stringify(JSON.parse(body))}\n`);
 });
+
+/** Of the stream: emits `update` when it is sent one. */
+class Reader extends EventEmitter {
+	readonly socket = {};
+	writableNeedDrain = false;
+
+	writeHead(): void {}
+	write(text: string): void {
+		if (text.startsWith('data: ')) this.emit('update');
+	}
+}

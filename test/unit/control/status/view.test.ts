@@ -19,20 +19,15 @@ describe('a view', () => {
 		assert.equal(parseView(`filter=${'x'.repeat(5_000)}`).filter.length, 100);
 	});
 
-	test('is a page of what the filter lets through; one behind the last is the last', () => {
-		const all = Array.from({ length: 60 }, (_, i) => i);
-		const page = pageOf(all, parseView('page=9&rows=10'), (n) => n % 2 === 0);
-		assert.deepEqual(page, {
-			total: 60,
+	test('is a page of what matches; one beyond the last is the last', () => {
+		const matching = Array.from({ length: 30 }, (_, i) => 2 * i);
+		assert.deepEqual(pageOf(matching, parseView('page=9&rows=10')), {
 			matching: 30,
 			page: 3,
 			pages: 3,
 			items: [40, 42, 44, 46, 48, 50, 52, 54, 56, 58],
 		});
-		assert.deepEqual(
-			pageOf([], parseView(''), () => true),
-			{ total: 0, matching: 0, page: 1, pages: 1, items: [] },
-		);
+		assert.deepEqual(pageOf([], parseView('')), { matching: 0, page: 1, pages: 1, items: [] });
 	});
 });
 
