@@ -1,11 +1,12 @@
 import { describeConfig, isList, type JsonSchema, tableOf } from '../../src/config/json-schema.ts';
 import { KEYS } from '../../src/config/schema.ts';
+import { EXAMPLES } from './configuration-examples.ts';
 import { code, grouped, markdownTable } from './table.ts';
 
-/** docs/reference/configuration.md: a heading and a table for each table of the file. */
-export function configurationTables(): string {
+/** docs/reference/configuration.md: a heading for each table of the file and for each key, with an example. */
+export function configurationKeys(): string {
 	const schema = describeConfig();
-	return Array.from(KEYS.keys(), (name) => section(name, tableOf(schema, name), isList(schema, name))).join('\n\n');
+	return Array.from(KEYS.keys(), (name) => tableSection(schema, name)).join('\n\n');
 }
 
 /** docs/how-to/troubleshooting.md: the keys that only a restart takes over, a row for each table of the file. */
@@ -13,48 +14,94 @@ export function restartKeys(): string {
 	const schema = describeConfig();
 	const rows = Array.from(KEYS.keys()).flatMap((name) => {
 		const table = tableOf(schema, name);
-		const all = Object.entries(table.properties ?? {}).filter(([key]) => name !== '' || !KEYS.has(key));
-		const readAt = ([, key]: [string, unknown]) => RELOADED[String((key as JsonSchema).read ?? table.read)]!;
-		const keys = all.filter((entry) => readAt(entry) !== 'yes');
+		const all = keysOf(schema, name);
+		const readAt = ([, { read = table.read }]: Entry) => RELOADED[String(read)]!;
+		const keys = all.filter((entry) => readAt(entry) !== RELOADED.undefined);
 		if (keys.length === 0) return [];
-		const named = keys.map((entry) => code(entry[0]) + (readAt(entry) === 'no' ? '' : ' (unless `reload = true`)'));
+		const named = keys.map((entry) => {
+			return code(entry[0]) + (readAt(entry) === RELOADED['at start'] ? '' : ' (unless `reload = true`)');
+		});
 		const listed = keys.length === all.length && name !== '' ? 'all keys' : named.join(', ');
 		return [[name === '' ? 'above the first table' : code(`[${name}]`), listed]];
 	});
 	return markdownTable(['Table', 'Keys that need a restart'], rows);
 }
 
-function section(name: string, table: JsonSchema, isList: boolean): string {
-	const heading = name === '' ? 'Above the first table' : code(isList ? `[[${name}]]` : `[${name}]`);
-	const intro = table.description === undefined ? [] : [`${capitalized(table.description)}.`, ''];
-	const keys = Object.entries(table.properties ?? {}).filter(([key]) => name !== '' || !KEYS.has(key));
-	const rows = keys.map(([key, schema]) => row(key, schema as JsonSchema, table));
-	return [`### ${heading}`, '', ...intro, markdownTable(['Key', 'Value', 'Default', 'Reloaded', 'Meaning'], rows)].join(
-		'\n',
-	);
+type Entry = readonly [key: string, schema: JsonSchema];
+
+function keysOf(schema: JsonSchema, name: string): Entry[] {
+	const entries = Object.entries(tableOf(schema, name).properties ?? {}) as Entry[];
+	return entries.filter(([key]) => name !== '' || !KEYS.has(key));
 }
 
-function row(key: string, schema: JsonSchema, table: JsonSchema): string[] {
+/** One table of the file. A key that the file's top explains is a link to that place. */
+function tableSection(schema: JsonSchema, name: string): string {
+	const table = tableOf(schema, name);
+	const entries = keysOf(schema, name);
+	const placed = entries.map(([key, one]) => ({ key, one, place: placeOf(schema, name, key) }));
+	const own = placed.filter(({ place }) => place === name);
+	const shared = placed.filter(({ place }) => place !== name);
+	const links = (some: typeof placed) => some.map(({ key, place }) => keyLink(place, key)).join(', ');
 	return [
-		code(key),
-		values(schema),
-		fallback(key, schema, table),
-		RELOADED[String(schema.read ?? table.read)]!,
-		schema.description!,
-	];
+		`### ${name === '' ? 'Above the first table' : code(isList(schema, name) ? `[[${name}]]` : `[${name}]`)}`,
+		...(table.description === undefined ? [] : [`${capitalized(table.description)}.`]),
+		`Keys: ${links(own)}.`,
+		...(shared.length === 0
+			? []
+			: [
+					`Keys of the file's top that may be here, too: ${links(shared)}. Without one, the value of the file's top holds.`,
+				]),
+		...own.map(({ key, one }) => keySection(name, key, one, table)),
+	].join('\n\n');
 }
+
+/** The table under which a key is explained: the file's top where that has the same key with the same values and meaning. */
+function placeOf(schema: JsonSchema, name: string, key: string): string {
+	const one = tableOf(schema, name).properties![key] as JsonSchema;
+	const isSame = ([its, other]: Entry) =>
+		its === key && values(other) === values(one) && one.description!.startsWith(other.description!);
+	return keysOf(schema, '').some(isSame) ? '' : name;
+}
+
+function keyLink(table: string, key: string): string {
+	return `[${code(key)}](#${qualified(table, key).replaceAll('.', '')})`;
+}
+
+/** The key as messages name it. */
+function qualified(table: string, key: string): string {
+	return table === '' ? key : `${table}.${key}`;
+}
+
+function keySection(name: string, key: string, one: JsonSchema, table: JsonSchema): string {
+	const path = qualified(name, key);
+	const example = EXAMPLES[path];
+	if (example === undefined) throw new Error(`tools/docs/configuration-examples.ts lacks ${path}`);
+	const facts = [
+		capitalized(values(one)),
+		defaultOf(key, one, table),
+		RELOADED[String(one.read ?? table.read)]!,
+		`Since ${one.since ?? FIRST_RELEASE}`,
+	];
+	return [
+		`#### ${code(path)}`,
+		`${capitalized(one.description!)}.`,
+		`- Example: ${code(`${key} = ${example}`)}\n- ${facts.join('. ')}.`,
+	].join('\n\n');
+}
+
+const FIRST_RELEASE = '0.1.0';
 
 const RELOADED: Readonly<Record<string, string>> = {
-	undefined: 'yes',
-	'by each reload': 'yes',
-	'at start': 'no',
-	'at start, unless `reload`': 'with `reload`',
+	undefined: 'A reload applies it',
+	'by each reload': 'A reload applies it',
+	'at start': 'A change needs a restart',
+	'at start, unless `reload`': 'A change needs a restart, unless `jwt.reload = true`',
 };
 
-function fallback(key: string, { default: value, unset }: JsonSchema, { required = [] }: JsonSchema): string {
-	if (required.includes(key)) return 'required';
-	if (value === '') return 'empty';
-	return value === undefined ? String(unset) : code(JSON.stringify(value));
+function defaultOf(key: string, { default: value, unset }: JsonSchema, { required = [] }: JsonSchema): string {
+	if (required.includes(key)) return 'Required';
+	if (value === '') return 'Default: empty';
+	return value === undefined ? `Default: ${unset}` : `Default: ${code(JSON.stringify(value))}`;
 }
 
 /** What may be written, in words. */

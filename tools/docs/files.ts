@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { configSchemaText } from '../../src/config/json-schema.ts';
 import { commandDocs } from '../command-docs.ts';
-import { configurationTables, restartKeys } from './configuration.ts';
+import { configurationKeys, restartKeys } from './configuration.ts';
 import { accessMembers, handshakeReasons, logTargets } from './logs.ts';
 import { familiesOf } from './metrics.ts';
 import { gateEvents } from './tracing.ts';
@@ -19,7 +19,7 @@ export function generatedFiles(root: string): { path: string; text: string }[] {
 
 /** The parts of each page that are made, by the names in its markers. */
 const PAGES: Readonly<Record<string, Readonly<Record<string, () => string>>>> = {
-	'docs/reference/configuration.md': { keys: configurationTables },
+	'docs/reference/configuration.md': { keys: configurationKeys },
 	'docs/reference/logs.md': { targets: logTargets, members: accessMembers, handshakes: handshakeReasons },
 	'docs/how-to/troubleshooting.md': { restarts: restartKeys },
 	'docs/reference/tracing.md': { gates: gateEvents },

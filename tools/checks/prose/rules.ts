@@ -1,0 +1,47 @@
+/** The rules of prose for the pages. A number is a ceiling; a tic is a phrase that this repository has used in place of plain English. */
+
+/** Words of one sentence. Code counts as one word. */
+export const SENTENCE_WORDS = 30;
+/** Words of one cell of a table: a phrase or two, never a paragraph. */
+export const CELL_WORDS = 35;
+/** Words of one bullet: four lines of some fifteen words. */
+export const BULLET_WORDS = 60;
+/** The share of a page's sentences that may be in the passive voice. */
+export const PASSIVE_SHARE = 0.25;
+/** Pages with fewer sentences have no share worth a judgement. */
+export const PASSIVE_SENTENCES = 20;
+
+/** A sentence that begins so and is no question hides its subject in a clause: "Who asks …", "What is left …". */
+export const HIDDEN_SUBJECT = /^(?:Who|Whom|Whose|What)\b(?!.*\?$)/;
+
+/** Phrases not to write, and what to write in their place. */
+export const TICS: readonly (readonly [RegExp, string])[] = [
+	[/\bwho(?:so|m)?ever\b/i, 'the person: "the operator", "a client", "anyone who"'],
+	[/\bsomebody\b/i, '"someone", or the person'],
+	[/\beverybody\b/i, '"everyone", or who it is'],
+	[/\bnobody\b/i, '"no one", or who: "no client"'],
+	[/\bbesides?\b/i, '"next to", "with", "than" or "also"'],
+	[/\b(?:come|comes|came) about\b/i, '"succeed", "is established" or "happens"'],
+	[/\bdear(?:er|est)?\b/i, '"expensive"'],
+	[/\bcannot be told from\b/i, '"is indistinguishable from"'],
+	[/\bnot to be had\b/i, '"not available"'],
+	[/\b(?:of|to|by|behind|below|for) which\b/i, 'a second sentence, or "whose", "where", "that"'],
+	[/\blikewise\b/i, '"the same", or "also"'],
+	[/\ball the same\b/i, '"still", or "anyway"'],
+	[/\bno word of\b/i, '"nothing of", or "none of"'],
+	[/\bwithout a word\b/i, '"silently"'],
+	[/\bgoes on as\b/i, '"continues as"'],
+	[/\b(?:takes?|took|taken) along\b/i, '"also ends", "also removes"'],
+	[/\bin mid-\w+/i, '"during"'],
+	[/\bamid\b/i, '"during"'],
+	[/\bfor good\b/i, '"permanently"'],
+	[/\bthe (?:former|latter)\b/i, 'the noun again'],
+	[/(?<!\b(?:let|leave|left|stand|stands|read) )\balone\b/i, '"only", before its noun'],
+	[/\bunder way\b/i, '"in flight"'],
+	[/\bmend(?:ed|s)?\b/i, '"fix", "fixed"'],
+	[/\bat an end\b/i, '"over"'],
+	[/\bspeaks? of\b/i, '"says", "describes"'],
+	[/\bin the way of\b/i, '"blocks"'],
+	[/\bhas? an? \w+ of (?:its|their) own\b/i, '"its own", before its noun'],
+	[/\b(?:in|for) want of\b/i, '"without", "because … is missing"'],
+];
