@@ -51,12 +51,13 @@ export class OutgoingHead {
 	 * @param framing line, or nothing.
 	 */
 	behindTarget(versionAndHost: string, tenant: string, certificate: string, lines: string, framing: string): string {
+		// Lines last: two of one length are put together to be compared.
 		const isLast =
-			lines === this.#lines &&
 			tenant === this.#tenant &&
 			certificate === this.#certificate &&
 			versionAndHost === this.#versionAndHost &&
-			framing === this.#framing;
+			framing === this.#framing &&
+			lines === this.#lines;
 		if (!isLast) {
 			this.#versionAndHost = versionAndHost;
 			this.#tenant = tenant;

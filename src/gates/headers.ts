@@ -63,11 +63,17 @@ const ORIGIN = 15;
 /** Upstreams that know it look up its value in place of the path, which the gates have judged: dropped. */
 const PATH = 16;
 
+/** Names whose kind is remembered, a power of two; and the longest, in characters: all names with a meaning are shorter. */
+const RECENT_NAMES = 256;
+const MAX_RECENT_NAME = 64;
+
 /** Fields with a meaning of their own, by lower-case name; all others are forwarded. */
 interface FieldTable {
 	readonly kinds: ReadonlyMap<string, number>;
 	/** 1 where a name has that length: most fields have a length that no such field has, and need no closer look. */
 	readonly lengths: Uint8Array;
+	/** What was last found, by a hash of the name. */
+	readonly recent: ({ readonly name: string; readonly kind: number } | undefined)[];
 }
 
 const REQUEST_FIELDS = fieldTable([
@@ -335,7 +341,18 @@ class RequestReader {
 	}
 }
 
-function kindOf(name: string, { kinds }: FieldTable): number {
+/** Looked up among the names that were last asked for: the same few come with each request, each time as a new text. */
+function kindOf(name: string, table: FieldTable): number {
+	const { recent } = table;
+	const place = (name.length * 7 + name.charCodeAt(0) + name.charCodeAt(name.length - 1) * 3) & (RECENT_NAMES - 1);
+	const known = recent[place];
+	if (known !== undefined && known.name === name) return known.kind;
+	const kind = findKind(name, table);
+	if (name.length <= MAX_RECENT_NAME) recent[place] = { name: Buffer.from(name, 'latin1').toString('latin1'), kind };
+	return kind;
+}
+
+function findKind(name: string, { kinds }: FieldTable): number {
 	const kind = kinds.get(name) ?? kinds.get(name.toLowerCase());
 	if (kind !== undefined) return kind;
 	// CGI and its heirs fold `-` and `_` into one (RFC 3875 section 4.1.18), some of them all that is no letter or digit:
@@ -413,5 +430,5 @@ function fieldTable(entries: Iterable<readonly [name: string, kind: number]>): F
 	const kinds = new Map(entries);
 	const lengths = new Uint8Array(256);
 	for (const name of kinds.keys()) lengths[name.length] = 1;
-	return { kinds, lengths };
+	return { kinds, lengths, recent: new Array(RECENT_NAMES).fill(undefined) };
 }

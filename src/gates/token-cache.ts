@@ -44,9 +44,12 @@ export function usableUntil(
 /**
  * Verdicts on tokens, by the exact token (as `Bearer <token>`), successes only: a refusal costs a caller its own request, while a table of
  * refusals could be filled by anybody. When full the oldest entry goes; what it covered is merely verified anew.
+ *
+ * The table is keyed by a token's last characters. They are of its signature, so two tokens do not share them, and a lookup does not hash
+ * the whole text. The whole text is compared. Tokens that do share them take each other's place.
  */
 export class TokenCache {
-	readonly #entries = new Map<string, Identity>();
+	readonly #entries = new Map<string, Entry>();
 	readonly #capacity: number;
 
 	constructor(capacity: number = CACHE_CAPACITY) {
@@ -58,25 +61,39 @@ export class TokenCache {
 	}
 
 	/** @param nowSeconds wall-clock time, seconds since the epoch. */
-	find(key: string, nowSeconds: number): Identity | undefined {
-		const identity = this.#entries.get(key);
-		if (identity === undefined) return undefined;
-		if (nowSeconds < identity.usableUntil) return identity;
-		this.#entries.delete(key);
+	find(token: string, nowSeconds: number): Identity | undefined {
+		const end = endOf(token);
+		const entry = this.#entries.get(end);
+		if (entry === undefined || entry.token !== token) return undefined;
+		if (nowSeconds < entry.identity.usableUntil) return entry.identity;
+		this.#entries.delete(end);
 		return undefined;
 	}
 
 	/** Forgets the verdicts that no longer hold. */
 	keepOnly(holds: (identity: Identity) => boolean): void {
-		for (const [key, identity] of this.#entries) if (!holds(identity)) this.#entries.delete(key);
+		for (const [end, { identity }] of this.#entries) if (!holds(identity)) this.#entries.delete(end);
 	}
 
-	add(key: string, identity: Identity): void {
+	add(token: string, identity: Identity): void {
+		const end = endOf(token);
 		// A Map remembers the order of insertion, so its first key is the oldest.
-		if (!this.#entries.has(key) && this.#entries.size >= this.#capacity) {
+		if (!this.#entries.has(end) && this.#entries.size >= this.#capacity) {
 			const oldest = this.#entries.keys().next();
 			if (!oldest.done) this.#entries.delete(oldest.value);
 		}
-		this.#entries.set(key, identity);
+		this.#entries.set(end, { token, identity });
 	}
+}
+
+interface Entry {
+	readonly token: string;
+	readonly identity: Identity;
+}
+
+/** 132 bits of a signature in base64url. */
+const END_LENGTH = 22;
+
+function endOf(token: string): string {
+	return token.slice(-END_LENGTH);
 }

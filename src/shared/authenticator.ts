@@ -61,8 +61,7 @@ export class Authenticator {
 	 * @param wallSeconds seconds since the epoch; without a finite number every token is refused.
 	 */
 	authenticate(authorization: string | null | undefined, wallSeconds: number): Identity | Rejection {
-		// The whole value first: a connection whose requests bring the same bytes hands on the same string, whose hash is known,
-		// and nothing has to be cut out of it. Without a time no token would ever have expired, or none would be known.
+		// The whole value first: nothing has to be cut out of it. Without a time no token would ever have expired, or none would be known.
 		const hasTime = Number.isFinite(wallSeconds);
 		if (hasTime && typeof authorization === 'string') {
 			const remembered = this.#cache.find(authorization, wallSeconds);
@@ -93,7 +92,8 @@ export class Authenticator {
 			quota: this.#quotaOf(verified),
 			usableUntil: usableUntil(verified.claims, wallSeconds, verified.leewaySeconds),
 		};
-		this.#cache.add(key, identity);
+		// A text of its own: the token may be a part of a whole head's text, which would be kept with it.
+		this.#cache.add(Buffer.from(key, 'latin1').toString('latin1'), identity);
 		return identity;
 	}
 

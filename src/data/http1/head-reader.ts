@@ -17,7 +17,8 @@ export interface FieldBlock {
  *
  * Clients send the same fields again and again, and most of what a head costs is in its fields. So the block of fields is
  * compared with the last one as a whole: where its bytes are the same, its facts are those of before. Only facts of bytes are
- * remembered, never a verdict; the token is judged anew for each request.
+ * remembered, never a verdict; the token is judged anew for each request. Until a block has come a second time, its facts are parts
+ * of its text: requests of which no two are alike pay for no copies.
  *
  * After `read` has returned an index, the properties hold the request's facts until the next call.
  */
@@ -40,11 +41,13 @@ export class RequestHeadReader {
 	#targetLength = 0;
 	#lineLength = 0;
 	#lastMethod = 'GET';
-	/** The last block of fields, with the version that it was read for. */
-	#lastBytes: Buffer | undefined = undefined;
+	/** Bytes of the last block of fields, and their number; 0: it is not remembered. */
+	#lastBytes: Buffer = NOTHING;
+	#lastLength = 0;
+	/** The version that it was read for. */
 	#lastMinor = 1;
-	/** What the last request asked for. Clients mostly ask for one host, and its text need not be copied each time. */
-	#lastAuthority: string | undefined = undefined;
+	/** It has come more than once, and its facts are texts of their own. */
+	#isStandalone = false;
 
 	/**
 	 * @param maxBytes longest head, with its request line and its empty line.
@@ -137,23 +140,28 @@ export class RequestHeadReader {
 
 	/** @returns where the block of fields ends if it is the last one again, -1 otherwise. */
 	#sameFields(bytes: Buffer, at: number): number {
-		const last = this.#lastBytes;
-		if (last === undefined || this.minor !== this.#lastMinor) return -1;
-		const end = at + last.length;
-		return end <= bytes.length && last.compare(bytes, at, end) === 0 ? end : -1;
+		const length = this.#lastLength;
+		if (length === 0 || this.minor !== this.#lastMinor) return -1;
+		const end = at + length;
+		if (end > bytes.length || bytes.compare(this.#lastBytes, 0, length, at, end) !== 0) return -1;
+		if (!this.#isStandalone) {
+			this.block = standalone(this.block);
+			this.#isStandalone = true;
+		}
+		return end;
 	}
 
 	#readFields(bytes: Buffer, at: number, end: number): void {
-		this.block = readBlock(
-			splitFields(bytes.toString('latin1', at, end)),
-			this.minor,
-			this.#apart,
-			this.#lastAuthority,
-		);
-		const { head } = this.block;
-		if (!(head instanceof Rejection)) this.#lastAuthority = head.authority;
-		const remember = end - at <= MAX_REMEMBERED && !(head instanceof Rejection);
-		this.#lastBytes = remember ? Buffer.from(bytes.subarray(at, end)) : undefined;
+		this.block = readBlock(splitFields(bytes.toString('latin1', at, end)), this.minor, this.#apart);
+		this.#isStandalone = false;
+		const length = end - at;
+		if (length > MAX_REMEMBERED || this.block.head instanceof Rejection) {
+			this.#lastLength = 0;
+			return;
+		}
+		if (length > this.#lastBytes.length) this.#lastBytes = Buffer.allocUnsafeSlow((length + 255) & ~255);
+		bytes.copy(this.#lastBytes, 0, at, end);
+		this.#lastLength = length;
 		this.#lastMinor = this.minor;
 	}
 
@@ -178,6 +186,7 @@ export class RequestHeadReader {
 	}
 }
 
+const NOTHING = Buffer.alloc(0);
 const SPACE = 0x20;
 const DEL = 0x7f;
 const SLASH = 0x2f;
@@ -195,12 +204,7 @@ const BAD_VERSION = BAD_REQUEST.because('malformed request line, or another vers
 
 const NO_BLOCK: FieldBlock = { head: BAD_REQUEST, close: false, keepAlive: false, upgrade: false };
 
-function readBlock(
-	fields: readonly string[],
-	minor: number,
-	apart: Identifiers,
-	lastAuthority: string | undefined,
-): FieldBlock {
+function readBlock(fields: readonly string[], minor: number, apart: Identifiers): FieldBlock {
 	let options = '';
 	let upgrade = false;
 	for (let i = 0; i < fields.length; i += 2) {
@@ -208,9 +212,8 @@ function readBlock(
 		if (length === 10 && fields[i]!.toLowerCase() === 'connection') options += `,${fields[i + 1]}`;
 		else if (length === 7 && fields[i]!.toLowerCase() === 'upgrade') upgrade = true;
 	}
-	const read = readHttp1Head(fields, minor, apart);
 	return {
-		head: read instanceof Rejection ? read : standalone(read, lastAuthority),
+		head: readHttp1Head(fields, minor, apart),
 		close: options !== '' && CLOSE.test(options),
 		keepAlive: options !== '' && KEEP_ALIVE.test(options),
 		upgrade: upgrade && UPGRADE.test(options),
@@ -221,19 +224,25 @@ const CLOSE = /,[ \t]*close[ \t]*(?:,|$)/i;
 const KEEP_ALIVE = /,[ \t]*keep-alive[ \t]*(?:,|$)/i;
 const UPGRADE = /,[ \t]*upgrade[ \t]*(?:,|$)/i;
 
-/** The same facts in texts of their own: parts of the head's text would keep all of it for as long as one of them lives. */
-function standalone(head: RequestHead, lastAuthority: string | undefined): RequestHead {
+/** The same facts in texts of one piece: V8 puts pieces together each time that they are written. */
+function standalone({ head, close, keepAlive, upgrade }: FieldBlock): FieldBlock {
+	if (head instanceof Rejection) return { head, close, keepAlive, upgrade };
 	return {
-		authorization: copy(head.authorization),
-		lines: copy(head.lines),
-		bodyLength: head.bodyLength,
-		wantsUpgrade: head.wantsUpgrade,
-		expectsContinue: head.expectsContinue,
-		traceparent: copy(head.traceparent),
-		requestId: copy(head.requestId),
-		tracestate: copy(head.tracestate),
-		authority: head.authority === lastAuthority ? lastAuthority : copy(head.authority),
-		claimsOrigin: head.claimsOrigin,
+		head: {
+			authorization: copy(head.authorization),
+			lines: copy(head.lines),
+			bodyLength: head.bodyLength,
+			wantsUpgrade: head.wantsUpgrade,
+			expectsContinue: head.expectsContinue,
+			traceparent: copy(head.traceparent),
+			requestId: copy(head.requestId),
+			tracestate: copy(head.tracestate),
+			authority: copy(head.authority),
+			claimsOrigin: head.claimsOrigin,
+		},
+		close,
+		keepAlive,
+		upgrade,
 	};
 }
 

@@ -2,6 +2,7 @@ import { ConnectionError } from './errors.ts';
 import { CODE } from './frame-format.ts';
 import { DynamicTable, INITIAL_TABLE_SIZE, STATIC_TABLE, type TableEntry } from './hpack-table.ts';
 import { decodedRoom, decodeHuffman } from './huffman.ts';
+import type { LiteralPool } from './literal-pool.ts';
 
 /** What a decoder makes of fields, and how many it keeps of a block. */
 export interface FieldReading<Field extends TableEntry> {
@@ -13,6 +14,8 @@ export interface FieldReading<Field extends TableEntry> {
 	readonly maxFields: number;
 	/** Longest list of names and values, bytes. */
 	readonly maxBytes: number;
+	/** Long values that have been decoded before, here or on other connections of the thread. */
+	readonly literals: LiteralPool<Field>;
 }
 
 /** A decoded header block. The same object stands for the same bytes while nothing has changed between. */
@@ -32,7 +35,7 @@ export class HeaderBlock<Field> {
  * connection, since both sides' tables would differ from then on (section 5.3 of RFC 9113: COMPRESSION_ERROR).
  *
  * Two memos make it cheap. A block with the bytes of the last one is not decoded again as long as the dynamic table is what
- * it was. And a long literal, above all `authorization`, which clients never index, keeps its field while its bytes stay.
+ * it was. And a long literal, above all a token, is looked for among those that the thread knows (`LiteralPool`).
  * Both remember what bytes mean; neither remembers a verdict.
  */
 export class HpackDecoder<Field extends TableEntry> {
@@ -40,7 +43,6 @@ export class HpackDecoder<Field extends TableEntry> {
 	made = 0;
 	readonly #reading: FieldReading<Field>;
 	readonly #table = new DynamicTable<Field>();
-	readonly #literals = new Array<Literal<Field> | undefined>(LITERALS).fill(undefined);
 	/** The last block that left the table as it was. */
 	#last: HeaderBlock<Field> | undefined;
 	#lastBytes: Buffer = NOTHING;
@@ -135,17 +137,16 @@ export class HpackDecoder<Field extends TableEntry> {
 		const begin = this.#at;
 		const end = this.#endOfString();
 		const length = end - begin;
-		// Paths differ from request to request, and what is short is decoded in less time than it is compared.
+		// What is short is decoded in less time than it is looked for.
 		if (length < MIN_LITERAL || length > MAX_LITERAL || name.charCodeAt(0) === COLON) return this.#make(name);
-		const place = (name.length + name.charCodeAt(0)) & (LITERALS - 1);
-		const known = this.#literals[place];
-		if (known?.is(name, this.#bytes, begin, end)) {
+		const { literals } = this.#reading;
+		const known = literals.find(name, this.#bytes, begin, end);
+		if (known !== undefined) {
 			this.#at = end;
-			return known.field;
+			return known;
 		}
 		const field = this.#make(name);
-		if (known === undefined) this.#literals[place] = new Literal(field, this.#bytes, begin, end);
-		else known.become(field, this.#bytes, begin, end);
+		literals.add(field, this.#bytes, begin, end);
 		return field;
 	}
 
@@ -202,33 +203,6 @@ export class HpackDecoder<Field extends TableEntry> {
 	}
 }
 
-/** The last literal of a kind: its coded value and what it meant. */
-class Literal<Field extends TableEntry> {
-	field: Field;
-	#coded: Buffer = NOTHING;
-	#length = 0;
-
-	constructor(field: Field, bytes: Buffer, from: number, to: number) {
-		this.field = field;
-		this.become(field, bytes, from, to);
-	}
-
-	is(name: string, bytes: Buffer, from: number, to: number): boolean {
-		return (
-			this.#length === to - from &&
-			this.field.name === name &&
-			bytes.compare(this.#coded, 0, this.#length, from, to) === 0
-		);
-	}
-
-	become(field: Field, bytes: Buffer, from: number, to: number): void {
-		this.field = field;
-		if (to - from > this.#coded.length) this.#coded = Buffer.allocUnsafeSlow(roomFor(to - from));
-		bytes.copy(this.#coded, 0, from, to);
-		this.#length = to - from;
-	}
-}
-
 function roomFor(length: number): number {
 	return (length + 63) & ~63;
 }
@@ -241,10 +215,8 @@ function malformed(what: string): ConnectionError {
 const MAX_SIZE_UPDATES = 2;
 /** Longest block that is remembered, bytes. */
 const MAX_BLOCK = 4096;
-/** Literals that are remembered on a connection, each by name; a power of two. */
-const LITERALS = 8;
-/** Coded values that are remembered, bytes; no token that is looked at is longer (`MAX_TOKEN_LENGTH`). */
-const MIN_LITERAL = 32;
+/** Coded values that are remembered, bytes: shorter than most tokens, and no token that is looked at is longer (`MAX_TOKEN_LENGTH`). */
+const MIN_LITERAL = 128;
 const MAX_LITERAL = 8300;
 const COLON = 0x3a;
 const NOTHING = Buffer.alloc(0);

@@ -3,6 +3,7 @@ import { type Identifiers, isAuthority, type RequestHead, readHttp2Head } from '
 import { HEADERS_TOO_LARGE, Rejection } from '../../gates/rejection.ts';
 import { type FieldReading, type HeaderBlock, HpackDecoder } from './hpack-decoder.ts';
 import { STATIC_TABLE } from './hpack-table.ts';
+import { LiteralPool } from './literal-pool.ts';
 
 /**
  * What makes a request malformed (RFC 9113 sections 8.1.1 to 8.3.1): its stream is reset, nothing of it is dropped or
@@ -40,8 +41,12 @@ export function requestDecoder(maxBytes: number): HpackDecoder<RequestField> {
 		// The size limits the fields, not their number; each counts 32 bytes (RFC 9113 section 6.5.2).
 		maxFields: maxFieldsOf(maxBytes),
 		maxBytes,
+		literals: LITERALS,
 	} satisfies FieldReading<RequestField>);
 }
+
+/** Of all connections of the thread. */
+const LITERALS = new LiteralPool<RequestField>();
 
 /** A block with more fields than that is not answered at all. */
 export function maxFieldsOf(maxBytes: number): number {

@@ -15,6 +15,7 @@ import {
 } from '../../../../src/data/http2/hpack-encoder.ts';
 import { STATIC_TABLE } from '../../../../src/data/http2/hpack-table.ts';
 import { decodedRoom, decodeHuffman } from '../../../../src/data/http2/huffman.ts';
+import { LiteralPool } from '../../../../src/data/http2/literal-pool.ts';
 import { FLAG, FRAME, FrameReader, PREFACE } from '../../../fixtures/h2-frames.ts';
 import { CompressionError, HpackReader, HpackWriter } from '../../../fuzz/hpack.ts';
 import { Random } from '../../../fuzz/random.ts';
@@ -34,7 +35,13 @@ const make = (name: string, value: string): Made => {
 const STATIC_FIELDS = STATIC_TABLE.map(([name, value]) => make(name, value));
 
 function decoder(maxFields = 1000, maxBytes = 100_000) {
-	const hpack = new HpackDecoder<Made>({ make, staticFields: STATIC_FIELDS, maxFields, maxBytes });
+	const hpack = new HpackDecoder<Made>({
+		make,
+		staticFields: STATIC_FIELDS,
+		maxFields,
+		maxBytes,
+		literals: new LiteralPool(),
+	});
 	/** In the middle of other bytes, which are not its own. */
 	const block = (bytes: Buffer) => {
 		const around = Buffer.concat([Buffer.alloc(7, 0x82), bytes, Buffer.alloc(7, 0x82)]);

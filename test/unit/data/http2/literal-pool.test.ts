@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { LiteralPool } from '../../../../src/data/http2/literal-pool.ts';
+
+interface Field {
+	readonly name: string;
+	readonly value: string;
+}
+
+const field = (name: string, value: string): Field => ({ name, value });
+const coded = (text: string) => Buffer.from(text.padEnd(128, '-'));
+
+describe('the pool of long field values', () => {
+	it('finds a field by its name and all of its bytes', () => {
+		const pool = new LiteralPool<Field>();
+		const bytes = coded('a token');
+		assert.equal(pool.find('authorization', bytes, 0, bytes.length), undefined, 'an empty pool');
+		const kept = field('authorization', 'a token');
+		pool.add(kept, bytes, 0, bytes.length);
+		const around = Buffer.concat([Buffer.alloc(5, 1), bytes, Buffer.alloc(5, 2)]);
+		assert.equal(pool.find('authorization', around, 5, 5 + bytes.length), kept);
+		assert.equal(pool.find('cookie', bytes, 0, bytes.length), undefined, 'another name');
+		const shorter = Buffer.concat([bytes.subarray(0, 60), bytes.subarray(61)]);
+		assert.equal(pool.find('authorization', shorter, 0, shorter.length), undefined, 'other bytes');
+	});
+
+	it('keeps its own copy of the bytes', () => {
+		const pool = new LiteralPool<Field>();
+		const bytes = coded('a token');
+		pool.add(field('authorization', 'a token'), bytes, 0, bytes.length);
+		bytes.write('b');
+		assert.equal(pool.find('authorization', bytes, 0, bytes.length), undefined);
+	});
+
+	it('never gives a field for bytes that are not its own, whatever shares its place', () => {
+		// Bytes at the places that are hashed are few, so that many values share a place.
+		const value = fc.string({ unit: fc.constantFrom('a', 'b'), minLength: 128, maxLength: 131 });
+		fc.assert(
+			fc.property(fc.array(value, { minLength: 1, maxLength: 200 }), (values) => {
+				const pool = new LiteralPool<Field>();
+				for (const text of values) {
+					const bytes = Buffer.from(text);
+					const found = pool.find('authorization', bytes, 0, bytes.length);
+					if (found !== undefined) assert.equal(found.value, text);
+					else pool.add(field('authorization', text), bytes, 0, bytes.length);
+					assert.equal(pool.find('authorization', bytes, 0, bytes.length)?.value, text, 'the one added last');
+				}
+			}),
+		);
+	});
+
+	it('holds 10,000 tokens of usual length', () => {
+		const pool = new LiteralPool<Field>();
+		const signature = (i: number) => createHash('sha512').update(String(i)).digest('hex');
+		const tokens = Array.from({ length: 10_000 }, (_, i) => coded(`header.payload.${signature(i)}`));
+		for (const bytes of tokens) pool.add(field('authorization', 'x'.repeat(700)), bytes, 0, bytes.length);
+		const found = tokens.filter((bytes) => pool.find('authorization', bytes, 0, bytes.length) !== undefined);
+		assert.ok(found.length > 9000, `${found.length} found`);
+	});
+
+	it('starts empty again over its limit of bytes', () => {
+		const pool = new LiteralPool<Field>();
+		const large = (i: number) => Buffer.alloc(8192, `${i} `);
+		// 16 MiB of values and their coded bytes.
+		for (let i = 0; i < 1025; i++) pool.add(field('cookie', 'x'.repeat(8192)), large(i), 0, 8192);
+		const found = Array.from({ length: 1025 }, (_, i) => pool.find('cookie', large(i), 0, 8192)).filter(Boolean);
+		assert.equal(found.length, 1);
+	});
+});
