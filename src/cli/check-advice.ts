@@ -1,5 +1,5 @@
 import type { Config } from '../config/config.ts';
-import type { ConfigProblem } from '../config/error.ts';
+import { type ConfigProblem, problemAt } from '../config/error.ts';
 import type { Address } from './options.ts';
 
 /**
@@ -20,8 +20,7 @@ export function checkAdvice(
 ): ConfigProblem[] {
 	const advice: ConfigProblem[] = [];
 	const advise = (key: string, message: string, file?: string) => {
-		const line = lines[key] ?? lines[key.replace(/\.[^.]*$/, '')];
-		advice.push({ ...(line !== undefined && { line }), key, ...(file !== undefined && { file }), message });
+		advice.push(problemAt(lines, key, message, file));
 	};
 	const careless = routes.find(({ opening }) => opening.tenants === 1 && opening.failures === 1);
 	if (careless !== undefined) {

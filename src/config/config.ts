@@ -1,32 +1,26 @@
 /**
- * The validated configuration: what the rest of the program sees of the TOML file. Every duration here is in milliseconds, every size in bytes; both are frozen.
+ * The validated configuration: what the rest of the program sees of the TOML file, frozen. Every duration here is in milliseconds, every size in
+ * bytes. Most keys are those of the schema, by the names that `names.ts` gives them; `tables/` says what they mean.
  */
 
 import type { Algorithm } from '../gates/algorithm.ts';
 import type { BalancingSettings } from '../gates/balancing/settings.ts';
 import type { OpeningRule } from '../gates/breaker.ts';
 import type { ForwardingSeed } from '../gates/forwarding.ts';
-import type { CertificateBound } from '../identity/bound-token.ts';
 import type { CertificateHeadersSeed } from '../identity/certificate-headers.ts';
 import type { IssuerRules } from '../identity/issuer.ts';
 import type { RateClaim, RateSeed, TenantSeed } from '../identity/quotas.ts';
 import type { RouteAccessSeed } from '../identity/route-access.ts';
 import type { Limits, RequestLimitsSeed } from '../shared/limits.ts';
-import type { LogSettings, TraceSettings, UpstreamLimits } from '../shared/messages.ts';
-
+import type { UpstreamLimits } from '../shared/messages.ts';
+import type { Lines } from './error.ts';
+import type { Named } from './names.ts';
+import type { ConfigFile } from './schema.ts';
 import type { StartSettings } from './start-settings.ts';
+import type { StoreAddress } from './tables/limiter.ts';
+import type { GroupAddress, UpstreamAddress } from './upstream.ts';
 
-export type { Limits, OpeningRule };
-
-/** Where an upstream lives. `authority` is `host:port` exactly as it goes into `Host` and into metric labels. */
-export interface UpstreamAddress {
-	readonly authority: string;
-	/** Host name or IP literal as `net.connect` takes it (IPv6 without brackets). */
-	readonly host: string;
-	readonly port: number;
-	/** `Host` of requests and probes, where that is another name for it; absent: `authority`. */
-	readonly hostField?: string | undefined;
-}
+export type { GroupAddress, Limits, OpeningRule, StoreAddress, UpstreamAddress };
 
 /** A name whose addresses are asked of DNS. Its `hostField` is that of all of them. */
 export interface DnsSource extends UpstreamAddress {
@@ -36,25 +30,11 @@ export interface DnsSource extends UpstreamAddress {
 	readonly refreshMs: number;
 }
 
-/** One of the addresses of a group. */
-export interface GroupAddress extends UpstreamAddress {
-	/** How much of the group's requests it gets, compared with the others; `undefined`: 1. */
-	readonly weight?: number | undefined;
-}
-
 /** How an upstream is spoken to over TLS. */
-export interface UpstreamTlsConfig {
+export interface UpstreamTlsConfig
+	extends Omit<Named<NonNullable<ConfigFile['upstreams'][number]['tls']>>, 'insecureSkipVerify'> {
 	/** Full key of its table: `upstreams[0].tls`; `undefined`: a route's URL, which has no keys for it. */
 	readonly key: string | undefined;
-	/** `undefined`: the CAs that Node trusts. */
-	readonly caPath: string | undefined;
-	/** What its certificate must name, and SNI asks for: a host name or an IP literal; `undefined`: the host of the address. */
-	readonly serverName: string | undefined;
-	/** Certificate and key that we show; both or neither. */
-	readonly certPath: string | undefined;
-	readonly keyPath: string | undefined;
-	/** `undefined`: 1.2. */
-	readonly minVersion: '1.2' | '1.3' | undefined;
 	/** `false`: its certificate may be anybody's. */
 	readonly verify: boolean;
 }
@@ -151,75 +131,41 @@ export interface IssuerFile {
 	readonly algorithms: readonly Algorithm[];
 }
 
-export interface Config {
+/** The keys of the file that are taken over as they are, but for their names and units. */
+export const TAKEN_OVER = [
+	'health_interval_secs',
+	'tenant_rps',
+	'reload_on_change',
+	'revoked_path',
+	'state_dir',
+	'tls',
+	'listener',
+	'log',
+	'metrics',
+	'trace',
+	'limiter',
+] as const satisfies (keyof ConfigFile)[];
+
+type TakenOver = Named<Pick<ConfigFile, (typeof TAKEN_OVER)[number]>>;
+
+export interface Config extends TakenOver {
 	/** The file it was read from, for messages. */
 	readonly path: string;
-	/** Line of each key that the file has, by the key's full name: `tls.cert_path`, `routes[2].prefix`. */
-	readonly lines: Readonly<Record<string, number>>;
+	readonly lines: Lines;
 	/** What the file says of the keys that are read at the start only. */
 	readonly atStart: StartSettings;
-	readonly healthIntervalMs: number;
-	/** Requests per second for each tenant of which nothing else is said; 0 disables limiting. */
-	readonly tenantRps: number;
-	/** Whether the files that a reload reads are watched, and a change of theirs is one. */
-	readonly reloadOnChange: boolean;
-	readonly tls: {
-		readonly certPath: string;
-		readonly keyPath: string;
-		readonly clientCaPath: string;
-		/** Default 1.2. */
-		readonly minVersion?: '1.2' | '1.3' | undefined;
-		/** Files of CRLs; none: nobody asks whether a certificate is revoked, but for `revokedPath`. */
-		readonly crlPaths: readonly string[];
-		/** Whether clients are refused whose issuer has no fresh CRL. */
-		readonly crlRequired: boolean;
-		/** Whether a certificate that expires ends the connections that it has opened. */
-		readonly endAtExpiry: boolean;
-		/** Whether a CA that is gone from the bundle ends the connections of its clients. */
-		readonly endAtCaRemoval: boolean;
-	};
-	/** Revoked certificates, tokens and tenants; reloaded with the files of `[tls]`. */
-	readonly revokedPath: string | undefined;
 	/** `undefined` where there are `issuers`. */
-	readonly jwt:
-		| {
-				readonly publicKeyPath: string;
-				readonly issuer: string | undefined;
-				readonly audience: string | undefined;
-				readonly certificateBound: CertificateBound;
-				/** Where tokens say how much their tenant may ask for; `undefined`: nowhere. */
-				readonly rateClaim: RateClaim | undefined;
-				/** Whether a reload reads it, too; otherwise it is read at the start alone. */
-				readonly reload: boolean;
-		  }
-		| undefined;
+	readonly jwt: JwtConfig | undefined;
 	readonly issuers: readonly IssuerConfig[];
 	/** The files that `issuers` name. */
 	readonly issuerFiles: readonly IssuerFile[];
-	/** Folder for what is to outlive the process, such as the last keys that were fetched; read at the start alone. */
-	readonly stateDir: string | undefined;
-	/** `[[tenants]]`. */
 	readonly tenants: readonly TenantSeed[];
 	/** Whether a reload takes over whom we believe, and how much each tenant may ask for. What of it does not change then stays as it was. */
 	readonly reloadsIdentity: boolean;
-	/** `[[upstreams]]`. */
 	readonly upstreams: readonly UpstreamGroupConfig[];
 	readonly routes: readonly RouteConfig[];
 	readonly limits: Limits;
-	/** `[listener]`; read at the start alone. */
-	readonly listener: {
-		/** Addresses and ranges of the load balancers that begin each connection with a PROXY header; none: nobody does. */
-		readonly proxyProtocolFrom: readonly string[];
-		readonly proxyProtocolTimeoutMs: number;
-	};
-	readonly log: LogSettings;
-	/** Upper bounds of the histograms' buckets, ascending, in seconds as they are shown; read at the start alone. */
-	readonly metrics: { readonly buckets: readonly number[]; readonly gateBuckets: readonly number[] };
-	/** `undefined`: nothing is traced. Read at the start alone, like the files that it names. */
-	readonly trace: TraceConfig | undefined;
-	/** `undefined`: this process limits by itself. Read at the start alone, like the files that it names. */
-	readonly limiter: LimiterConfig | undefined;
-	/** The status page; read at the start alone. */
+	/** The status page. */
 	readonly status: {
 		/** Whether it names tenants. */
 		readonly tenants: boolean;
@@ -233,72 +179,32 @@ export interface Config {
 	};
 }
 
-/** `[trace]`. */
-export interface TraceConfig extends TraceSettings {
-	/** With its path. */
-	readonly endpoint: string;
-	readonly caPath: string | undefined;
-	readonly headersPath: string | undefined;
-	readonly serviceName: string;
+/** `[jwt]`. */
+export interface JwtConfig
+	extends Pick<Named<ConfigFile['jwt']>, 'issuer' | 'audience' | 'certificateBound' | 'reload'> {
+	readonly jwksPath: string;
+	/** Where tokens say how much their tenant may ask for; `undefined`: nowhere. */
+	readonly rateClaim: RateClaim | undefined;
 }
 
-/** Where a server of the store is: the store itself, a Sentinel, or a node of a Cluster. */
-export interface StoreAddress {
-	/** Host name or IP literal as `net.connect` takes it (IPv6 without brackets). */
-	readonly host: string;
-	readonly port: number;
-	readonly tls: boolean;
-	/** Number of the database. */
-	readonly database: number;
-}
-
+export type TraceConfig = NonNullable<Config['trace']>;
+export type LimiterConfig = NonNullable<Config['limiter']>;
 /** What holds while the store is away: `docs/explanation/shared-rate-limits.md`. */
-export type OnStoreFailure = 'share' | 'local' | 'refuse';
+export type OnStoreFailure = LimiterConfig['onStoreFailure'];
 
-/** `[limiter]`. */
-export interface LimiterConfig {
-	/** At least one; several only with `sentinelName` or `cluster`. All have the same `tls` and `database`. */
-	readonly store: readonly StoreAddress[];
-	readonly sentinelName: string | undefined;
-	readonly cluster: boolean;
-	readonly onStoreFailure: OnStoreFailure;
-	/** As long as the store has not said how many there are. */
-	readonly replicas: number;
-	readonly username: string | undefined;
-	readonly passwordPath: string | undefined;
-	readonly sentinelUsername: string | undefined;
-	readonly sentinelPasswordPath: string | undefined;
-	readonly caPath: string | undefined;
-	readonly certPath: string | undefined;
-	readonly keyPath: string | undefined;
-	/** That the store's certificate has to have. */
-	readonly serverName: string | undefined;
-	readonly secretPath: string | undefined;
-	/** Of all keys in the store. */
-	readonly prefix: string;
-	/** For one answer of the store. */
-	readonly timeoutMs: number;
-	/** Whether what is revoked in the store holds here. */
-	readonly revocations: boolean;
-}
-
-/** The files of `[limiter]`. */
-export type LimiterFileKey = 'passwordPath' | 'sentinelPasswordPath' | 'caPath' | 'certPath' | 'keyPath' | 'secretPath';
+type Part<Table> = { readonly [Key in keyof Table]?: Table[Key] | undefined };
 
 /**
  * The files that a configuration names. A configuration has all of them; of one that is wrong elsewhere, those can be looked
  * at all the same that it names.
  */
-export interface ConfigFiles {
+export interface ConfigFiles extends Part<Pick<Config, 'revokedPath' | 'issuers'>> {
 	readonly path: string;
-	readonly lines: Config['lines'];
-	readonly tls: { readonly [Key in keyof Config['tls']]?: Config['tls'][Key] | undefined };
-	readonly revokedPath?: string | undefined;
-	readonly trace?: { readonly caPath?: string | undefined; readonly headersPath?: string | undefined } | undefined;
-	readonly limiter?: { readonly [Key in LimiterFileKey]?: string | undefined } | undefined;
-	/** `undefined` where the configuration is wrong. */
-	readonly issuers?: Config['issuers'] | undefined;
-	readonly jwt: { readonly publicKeyPath?: string | undefined } | undefined;
+	readonly lines: Lines;
+	readonly tls: Part<Config['tls']>;
+	readonly trace?: Part<TraceConfig> | undefined;
+	readonly limiter?: Part<LimiterConfig> | undefined;
+	readonly jwt: Part<JwtConfig> | undefined;
 	readonly issuerFiles: readonly IssuerFile[];
 	readonly upstreams?: readonly Pick<UpstreamGroupConfig, 'tls'>[];
 }

@@ -12,6 +12,15 @@ export interface ConfigProblem {
 	readonly failsCheck?: true;
 }
 
+/** Line of each key that a file has, from 1, by the key's full name: `tls.cert_path`, `routes[2].prefix`. */
+export type Lines = Readonly<Record<string, number>>;
+
+/** A problem of a key. A missing key has no line; its table or list has. @param file the file that the key names, if that is to blame. */
+export function problemAt(lines: Lines, key: string, message: string, file?: string): ConfigProblem {
+	const line = lines[key] ?? lines[key.replace(/(?:\.[\w-]+|\."(?:[^"\\]|\\.)*"|\[\d+\])$/, '')];
+	return { ...(line !== undefined && { line }), key, ...(file !== undefined && { file }), message };
+}
+
 /** The configuration cannot be used. The message has one line for every problem: `file:line: key: message`. */
 export class ConfigError extends Error {
 	override readonly name = 'ConfigError';

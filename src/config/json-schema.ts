@@ -66,7 +66,7 @@ const BURST = { dependencies: { burst: { required: ['rps'], properties: { rps: {
 const RATE_CLAIM = { dependencies: { max_rps: ['rate_claim'] } };
 
 /**
- * What keys have to do with each other (`*-conflicts.ts`), as far as JSON Schema can say it. Names and prefixes that are there twice,
+ * The rules for keys that go together (`*conflicts.ts`), as far as JSON Schema can say it. Names and prefixes that are there twice,
  * and a number that another one bounds, are beyond it.
  */
 const RULES: Readonly<Record<string, JsonSchema>> = {

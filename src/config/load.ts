@@ -1,21 +1,15 @@
 import { FileError, readRegularFile } from '../shared/regular-file.ts';
 import type { Config, ConfigFiles } from './config.ts';
-import { crlConflicts } from './crl-conflicts.ts';
-import { diagnose, linesByKey } from './diagnose.ts';
+import { conflictsInTables, tablesOf } from './conflicts.ts';
+import { diagnose, wrongKey } from './diagnose.ts';
 import { ConfigError, type ConfigProblem } from './error.ts';
-import { issuerFiles } from './issuer.ts';
-import { issuerConflicts } from './issuer-conflicts.ts';
-import { limiterConflicts } from './limiter-conflicts.ts';
-import { prefixConflicts } from './prefix-conflicts.ts';
-import { quotaConflicts } from './quota-conflicts.ts';
-import { configFile } from './schema.ts';
+import { named } from './names.ts';
+import { conflictsBetweenTables } from './route-conflicts.ts';
+import { configFile, KEYS, LISTS } from './schema.ts';
 import { stripConflicts } from './strip-conflicts.ts';
-import { parseToml, type TomlTable } from './toml.ts';
-import { traceConflicts } from './trace-conflicts.ts';
-import { toConfig, toUpstreamTls } from './translate.ts';
+import { isTable, parseToml, type TomlDocument } from './toml.ts';
+import { issuerFiles, toConfig, toUpstreamTls } from './translate.ts';
 import { readUnits } from './units.ts';
-import { upstreamConflicts } from './upstream-conflicts.ts';
-import { upstreamTlsConflicts } from './upstream-tls-conflicts.ts';
 
 /** What came of reading a configuration file. */
 export interface ConfigReading {
@@ -70,69 +64,47 @@ function diagnoseConfig(text: string, path: string): ConfigReading {
 	// Error messages are worded from what was found, which zod keeps to itself unless asked.
 	const result = configFile.safeParse(document.root, { reportInput: true });
 	const problems = [
-		...diagnose(document, result.error?.issues ?? []),
-		...prefixConflicts(document),
-		...upstreamConflicts(document),
+		...diagnose(document, result.error?.issues ?? [], (path, key) => wrongKey(KEYS, LISTS, path, key)),
+		...conflictsInTables(document),
+		...conflictsBetweenTables(document),
 		...stripConflicts(document),
-		...upstreamTlsConflicts(document),
-		...crlConflicts(document),
-		...issuerConflicts(document),
-		...quotaConflicts(document),
-		...traceConflicts(document),
-		...limiterConflicts(document),
 	];
-	const lines = linesByKey(document);
-	if (result.success && problems.length === 0) {
-		const config = deepFreeze(toConfig(path, lines, result.data));
-		return { config, problems, files: config };
+	if (!result.success || problems.length > 0) {
+		return { config: undefined, problems, files: namedFiles(path, document, problems) };
 	}
-	return { config: undefined, problems, files: namedFiles(path, lines, document.root, problems) };
+	const config = deepFreeze(toConfig(path, document.lines, result.data));
+	return { config, problems, files: config };
 }
 
-/** The paths that are right by themselves. */
-function namedFiles(
-	path: string,
-	lines: Config['lines'],
-	root: TomlTable,
-	problems: readonly ConfigProblem[],
-): ConfigFiles {
+/** The files that a configuration with problems names, without the paths that are wrong. */
+function namedFiles(path: string, document: TomlDocument, problems: readonly ConfigProblem[]): ConfigFiles {
 	const wrong = new Set(problems.map(({ key }) => key));
-	const usable = (value: unknown, key: string) => (typeof value === 'string' && !wrong.has(key) ? value : undefined);
-	const named = (table: 'tls' | 'jwt' | 'trace' | 'limiter', key: string): string | undefined =>
-		usable((root[table] as TomlTable | undefined)?.[key], `${table}.${key}`);
-	const crls = (root.tls as TomlTable | undefined)?.crl_path;
+	const file = named(withoutWrong(document.root, '', wrong)) as Partial<ConfigFiles>;
+	const isRight = (key: string) => ![...wrong].some((problem) => problem?.startsWith(key));
 	return {
 		path,
-		lines,
-		tls: {
-			certPath: named('tls', 'cert_path'),
-			keyPath: named('tls', 'key_path'),
-			clientCaPath: named('tls', 'client_ca_path'),
-			crlPaths: [crls].flat().flatMap((path, i) => usable(path, `tls.crl_path[${i}]`) ?? []),
-		},
-		jwt: { publicKeyPath: named('jwt', 'jwks_path') },
-		trace: { caPath: named('trace', 'ca_path'), headersPath: named('trace', 'headers_path') },
-		limiter: {
-			passwordPath: named('limiter', 'password_path'),
-			sentinelPasswordPath: named('limiter', 'sentinel_password_path'),
-			caPath: named('limiter', 'ca_path'),
-			certPath: named('limiter', 'cert_path'),
-			keyPath: named('limiter', 'key_path'),
-			secretPath: named('limiter', 'secret_path'),
-		},
-		revokedPath: usable(root.revoked_path, 'revoked_path'),
-		issuerFiles: (Array.isArray(root.issuers) ? root.issuers : []).flatMap((issuer, i) =>
-			issuerFiles(issuer ?? {}, i, (key) => ![...wrong].some((problem) => problem?.startsWith(key))),
-		),
-		upstreams: (Array.isArray(root.upstreams) ? root.upstreams : []).flatMap((upstream, i) => {
-			const { tls } = (upstream ?? {}) as { tls?: Record<string, unknown> };
-			if (typeof tls !== 'object' || tls === null) return [];
-			const key = `upstreams[${i}].tls`;
-			const one = (name: string) => usable(tls[name], `${key}.${name}`);
-			const paths = { ca_path: one('ca_path'), cert_path: one('cert_path'), key_path: one('key_path') };
-			return [{ tls: toUpstreamTls({ ...paths, insecure_skip_verify: tls.insecure_skip_verify === true }, key) }];
-		}),
+		lines: document.lines,
+		tls: { ...file.tls, crlPath: [file.tls?.crlPath ?? []].flat() },
+		jwt: file.jwt,
+		trace: file.trace,
+		limiter: file.limiter,
+		revokedPath: file.revokedPath,
+		issuerFiles: tablesOf(document, 'issuers').flatMap(({ table }, i) => issuerFiles(table, i, isRight)),
+		upstreams: tablesOf(document, 'upstreams.tls').map(({ table, key }) => ({
+			tls: toUpstreamTls(named(withoutWrong(table, key, wrong)) as Parameters<typeof toUpstreamTls>[0], key),
+		})),
 	};
+}
+
+/** A value of the file without the keys that are wrong, at any depth. */
+function withoutWrong(value: unknown, key: string, wrong: ReadonlySet<string | undefined>): unknown {
+	if (wrong.has(key)) return undefined;
+	if (Array.isArray(value)) return value.map((one, i) => withoutWrong(one, `${key}[${i}]`, wrong));
+	if (!isTable(value)) return value;
+	const entries = Object.entries(value).map(([name, part]) => {
+		return [name, withoutWrong(part, key === '' ? name : `${key}.${name}`, wrong)];
+	});
+	return Object.fromEntries(entries);
 }
 
 /** What is larger is no configuration, and would take the parser seconds. */

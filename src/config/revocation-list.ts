@@ -7,42 +7,38 @@ import {
 	SERIAL,
 	THUMBPRINT,
 } from '../identity/revocations.ts';
-import { suggest } from '../shared/suggest.ts';
-import { ConfigError } from './error.ts';
+import { diagnose, wrongKey } from './diagnose.ts';
+import { ConfigError, type ConfigProblem, problemAt } from './error.ts';
 import { expected } from './tables/kinds.ts';
-import { parseToml, type TomlDocument, type TomlPath } from './toml.ts';
+import { parseToml, type TomlDocument } from './toml.ts';
 
 /** The file of `revoked_path`: what is revoked by hand, for the hour in which no CRL says so yet. */
 
-/**
- * Reads the list; pure.
- *
- * @returns the list, and everything that is wrong with it, each with its line. It is to be used only if nothing is wrong.
- */
-export function readRevocationList(text: string): { list: RevocationList | undefined; problems: string[] } {
+/** What came of reading the list. */
+export interface RevocationReading {
+	/** `undefined` where there are problems. */
+	readonly list: RevocationList | undefined;
+	/** Each with its line and key. */
+	readonly problems: readonly string[];
+	/** A message about one key of the list: `line 3: tenants[0]: …`. */
+	readonly about: (key: string, message: string) => string;
+}
+
+/** Reads the list; pure. */
+export function readRevocationList(text: string): RevocationReading {
 	let document: TomlDocument;
 	try {
 		document = parseToml(text, '');
 	} catch (error) {
 		if (!(error instanceof ConfigError)) throw error;
-		return { list: undefined, problems: error.problems.map(({ line, message }) => `line ${line}: ${message}`) };
+		const problems = error.problems.map(({ line, message }) => `line ${line}: ${message}`);
+		return { list: undefined, problems, about: (key, message) => `${key}: ${message}` };
 	}
-	const result = revocationList.safeParse(document.root, { reportInput: true });
-	if (result.success) return { list: result.data, problems: [] };
-	const problems = result.error.issues.flatMap((issue) => {
-		const path = issue.path as TomlPath;
-		if (issue.code !== 'unrecognized_keys') return [problemAt(document, path, issue.message)];
-		return issue.keys.map((key) => problemAt(document, [...path, key], unknownKey(path, key)));
-	});
-	return { list: undefined, problems };
-}
-
-/** Where each entry of a list stands, or a member of it, in the order of the file. */
-export function linesOf(text: string, list: string, ...member: string[]): (number | undefined)[] {
-	const document = parseToml(text, '');
-	const entries = document.root[list];
-	if (!Array.isArray(entries)) return [];
-	return entries.map((_, i) => document.lineOf([list, i, ...member]) ?? document.lineOf([list]));
+	const inWords = ({ line = 1, key, message }: ConfigProblem) => `line ${line}: ${key}: ${message}`;
+	const about = (key: string, message: string) => inWords(problemAt(document.lines, key, message));
+	const { data, error } = revocationList.safeParse(document.root, { reportInput: true });
+	const problems = diagnose(document, error?.issues ?? [], (path, key) => wrongKey(KEYS, LISTS, path, key));
+	return { list: data, problems: problems.map(inWords), about };
 }
 
 const certificate = matching(
@@ -78,7 +74,11 @@ const revocationList = z.strictObject({
 	tenants: list(matching(/./s, 'the name of a tenant', 'take the empty one out'), 'tenants').default([]),
 });
 
-const KEYS = { '': Object.keys(revocationList.shape), serials: Object.keys(serial.shape) };
+const KEYS = new Map([
+	['', Object.keys(revocationList.shape)],
+	['serials', Object.keys(serial.shape)],
+]);
+const LISTS = new Set(['serials']);
 
 function list<Element extends z.ZodType>(element: Element, of: string) {
 	return z.array(element, { error: expected(`a list of ${of}`, 'write it in brackets') });
@@ -87,16 +87,4 @@ function list<Element extends z.ZodType>(element: Element, of: string) {
 function matching(pattern: RegExp, wanted: string, remedy: string) {
 	const error = expected(wanted, remedy);
 	return z.string({ error }).regex(pattern, { error });
-}
-
-function unknownKey(path: TomlPath, key: string): string {
-	const known = path.length === 0 ? KEYS[''] : KEYS.serials;
-	const meant = suggest(key, known);
-	return meant === undefined ? `unknown key; there are ${known.join(', ')}` : `unknown key; did you mean ${meant}?`;
-}
-
-function problemAt(document: TomlDocument, path: TomlPath, message: string): string {
-	const line = document.lineOf(path) ?? document.lineOf(path.slice(0, -1));
-	const key = path.map((part) => (typeof part === 'number' ? `[${part}]` : `.${part}`)).join('');
-	return `line ${line ?? 1}: ${key.replace(/^\./, '')}: ${message}`;
 }

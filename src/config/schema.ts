@@ -6,14 +6,15 @@ import { issuer } from './tables/issuers.ts';
 import { jwt } from './tables/jwt.ts';
 import {
 	emptyIfAbsent,
-	expected,
 	explained,
 	file,
 	flag,
 	folder,
 	MAX_SECONDS,
 	seconds,
+	tables,
 	wholeNumberOr,
+	withoutWrappers,
 } from './tables/kinds.ts';
 import { limiter } from './tables/limiter.ts';
 import { limits } from './tables/limits.ts';
@@ -26,7 +27,6 @@ import { tenant } from './tables/tenants.ts';
 import { tls } from './tables/tls.ts';
 import { trace } from './tables/trace.ts';
 import { upstreamKeys } from './tables/upstream-keys.ts';
-import { upstreamTls } from './tables/upstream-tls.ts';
 import { upstream } from './tables/upstreams.ts';
 
 /**
@@ -73,40 +73,42 @@ export const configFile = z.strictObject({
 	tls: emptyIfAbsent(tls),
 	listener: emptyIfAbsent(listener),
 	jwt: emptyIfAbsent(jwt),
-	issuers: z.array(issuer, { error: expected('a list of tables', 'write [[issuers]], with two brackets') }).default([]),
-	breaker: emptyIfAbsent(breaker),
-	tenants: z.array(tenant, { error: expected('a list of tables', 'write [[tenants]], with two brackets') }).default([]),
-	upstreams: z
-		.array(upstream, { error: expected('a list of tables', 'write [[upstreams]], with two brackets') })
-		.default([]),
-	routes: z.array(route, { error: expected('a list of tables', 'write [[routes]], with two brackets') }).default([]),
+	issuers: tables('issuers', issuer),
 	limits: emptyIfAbsent(limits),
+	breaker: emptyIfAbsent(breaker),
 	log: emptyIfAbsent(log),
 	metrics: emptyIfAbsent(metrics),
 	trace: trace.optional(),
 	limiter: limiter.optional(),
 	status: emptyIfAbsent(status),
+	tenants: tables('tenants', tenant),
+	upstreams: tables('upstreams', upstream),
+	routes: tables('routes', route),
 });
 
 /** What the file says, with defaults filled in. */
 export type ConfigFile = z.output<typeof configFile>;
 
-/** The keys of each table; `''` stands for what comes before the first table header. */
-export const KEYS: ReadonlyMap<string, readonly string[]> = new Map([
-	['', Object.keys(configFile.shape)],
-	['tls', Object.keys(tls.shape)],
-	['listener', Object.keys(listener.shape)],
-	['jwt', Object.keys(jwt.shape)],
-	['issuers', Object.keys(issuer.shape)],
-	['limits', Object.keys(limits.shape)],
-	['breaker', Object.keys(breaker.shape)],
-	['log', Object.keys(log.shape)],
-	['metrics', Object.keys(metrics.shape)],
-	['trace', Object.keys(trace.shape)],
-	['limiter', Object.keys(limiter.shape)],
-	['status', Object.keys(status.shape)],
-	['tenants', Object.keys(tenant.shape)],
-	['upstreams', Object.keys(upstream.shape)],
-	['upstreams.tls', Object.keys(upstreamTls.shape)],
-	['routes', Object.keys(route.shape)],
-]);
+interface Table {
+	/** `upstreams.tls`; `''`: the keys above the first table. */
+	readonly name: string;
+	readonly keys: readonly string[];
+	/** A file may have several of it. */
+	readonly isList: boolean;
+}
+
+function* tablesOf(schema: z.core.$ZodType, name: string): Generator<Table> {
+	const { type } = withoutWrappers(schema);
+	const table = type instanceof z.ZodArray ? type.element : type;
+	if (!(table instanceof z.ZodObject)) return;
+	yield { name, keys: Object.keys(table.shape), isList: table !== type };
+	for (const [key, part] of Object.entries(table.shape)) yield* tablesOf(part, name === '' ? key : `${name}.${key}`);
+}
+
+const TABLES: readonly Table[] = [...tablesOf(configFile, '')];
+
+/** The keys of each table, in the order of the schema; `''` stands for what comes before the first table header. */
+export const KEYS: ReadonlyMap<string, readonly string[]> = new Map(TABLES.map(({ name, keys }) => [name, keys]));
+
+/** The tables that a file may have several of. */
+export const LISTS: ReadonlySet<string> = new Set(TABLES.flatMap(({ name, isList }) => (isList ? name : [])));

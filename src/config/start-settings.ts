@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Config } from './config.ts';
 import { type ConfigFile, configFile } from './schema.ts';
-import type { KeyFacts } from './tables/kinds.ts';
+import { type KeyFacts, withoutWrappers } from './tables/kinds.ts';
 
 /**
  * The settings that only a restart takes over. Which keys these are is not listed here: their schema says so (`read: 'at start'`).
@@ -59,20 +59,12 @@ function* startKeys(
 	path: readonly string[],
 	inherited: KeyFacts['read'],
 ): Generator<StartKey> {
-	let [type, read] = [schema, readOf(schema) ?? inherited];
-	while (type instanceof z.ZodOptional || type instanceof z.ZodDefault || type instanceof z.ZodPrefault) {
-		type = type.unwrap();
-		read = readOf(type) ?? read;
-	}
+	const { type, read = inherited } = withoutWrappers(schema);
 	if (type instanceof z.ZodObject) {
 		for (const [key, part] of Object.entries(type.shape)) yield* startKeys(part, [...path, key], read);
 	} else if (read !== undefined && read !== 'by each reload') {
 		yield { path, unlessReload: read === 'at start, unless `reload`' };
 	}
-}
-
-function readOf(schema: z.core.$ZodType): KeyFacts['read'] {
-	return (z.globalRegistry.get(schema) as Partial<KeyFacts> | undefined)?.read;
 }
 
 const START_KEYS: readonly StartKey[] = [...startKeys(configFile, [], undefined)];

@@ -1,9 +1,9 @@
 import { PrefixTable } from '../gates/prefix-table.ts';
 import { withoutSlash } from '../gates/strip-prefix.ts';
 import type { RouteAccessSeed } from '../identity/route-access.ts';
-import type { ConfigProblem } from './error.ts';
-import { problemIn, tablesOf } from './table-problems.ts';
-import type { TomlDocument } from './toml.ts';
+import { tablesOf } from './conflicts.ts';
+import { type ConfigProblem, problemAt } from './error.ts';
+import type { TomlDocument, TomlTable } from './toml.ts';
 import { parseUpstream } from './upstream.ts';
 import { quote } from './wording.ts';
 
@@ -13,18 +13,15 @@ import { quote } from './wording.ts';
  */
 export function stripConflicts(document: TomlDocument): ConfigProblem[] {
 	const groups = groupsOf(document);
-	const routes = tablesOf(document, 'routes').flatMap((table, i) => routeOf(table, i, groups) ?? []);
-	const byPlace = new Map<string, StrippableRoute[]>();
-	for (const route of routes) {
-		for (const place of route.places) {
-			const there = byPlace.get(place);
-			if (there === undefined) byPlace.set(place, [route]);
-			else there.push(route);
-		}
-	}
+	const routes = tablesOf(document, 'routes').flatMap(({ table, key }) => routeOf(table, key, groups) ?? []);
+	const byPlace = Map.groupBy(
+		routes.flatMap((route) => route.places.map((place) => ({ place, route }))),
+		({ place }) => place,
+	);
 	// Two routes with one prefix are reported by others.
 	const table = new PrefixTable(routes.map((route) => [route.prefix, route]));
-	const neighboursOf = ({ places }: StrippableRoute) => new Set(places.flatMap((place) => byPlace.get(place)!));
+	const neighboursOf = ({ places }: StrippableRoute) =>
+		new Set(places.flatMap((place) => byPlace.get(place)!.map(({ route }) => route)));
 	return routes.filter(cuts).flatMap((route) =>
 		[...neighboursOf(route)].flatMap((other) => {
 			if (other === route || isAsStrict(route.access, other.access)) return [];
@@ -33,18 +30,18 @@ export function stripConflicts(document: TomlDocument): ConfigProblem[] {
 			// A route that tells letter case apart keeps only its own spelling of what the upstream serves in any.
 			const isKept = keeper !== route && (keeper?.ignoresCase || !other.ignoresCase);
 			if (!cuts(other) && isKept) return [];
-			const rules = Object.keys(other.access).filter((rule) => other.access[rule as keyof Access] !== undefined);
-			const line = document.lineOf(['routes', other.i]);
+			const rules = Object.keys(other.access);
+			const line = document.lines[other.key];
 			const what = cuts(other)
 				? 'the same paths of the upstream'
 				: `${quote(other.prefix)} of the upstream, by ${quote(path)},`;
 			const remedy = cuts(other)
 				? 'give both the same rules'
-				: `give both the same rules, or write a route ${quote(path)} with those of routes[${other.i}]`;
+				: `give both the same rules, or write a route ${quote(path)} with those of ${other.key}`;
 			const message =
-				`opens ${what} to callers whom routes[${other.i}] on line ${line} refuses by ${rules.join(', ')}; ${remedy}, or ` +
+				`opens ${what} to callers whom ${other.key} on line ${line} refuses by ${rules.join(', ')}; ${remedy}, or ` +
 				'give one of them another upstream';
-			return problemIn(document, 'routes', route.i, 'strip_prefix', message);
+			return [problemAt(document.lines, `${route.key}.strip_prefix`, message)];
 		}),
 	);
 }
@@ -53,7 +50,7 @@ export function stripConflicts(document: TomlDocument): ConfigProblem[] {
 type Access = { readonly [Rule in keyof RouteAccessSeed]?: readonly unknown[] | undefined };
 
 interface StrippableRoute {
-	readonly i: number;
+	readonly key: string;
 	readonly prefix: string;
 	/** Two routes with one of them in common may lead to the same server. */
 	readonly places: readonly string[];
@@ -65,7 +62,7 @@ interface StrippableRoute {
 /** Where the `[[upstreams]]` lead, by name. */
 function groupsOf(document: TomlDocument): ReadonlyMap<unknown, readonly string[]> {
 	return new Map(
-		tablesOf(document, 'upstreams').map(({ name, addresses, dns }) => {
+		tablesOf(document, 'upstreams').map(({ table: { name, addresses, dns } }) => {
 			const list = (Array.isArray(addresses) ? addresses : [dns])
 				.map((one) => (typeof one === 'object' && one !== null ? one.address : one))
 				.filter((one) => typeof one === 'string');
@@ -80,17 +77,17 @@ function authorityOf(url: string): string | undefined {
 }
 
 function routeOf(
-	table: Readonly<Record<string, unknown>>,
-	i: number,
+	table: TomlTable,
+	key: string,
 	groups: ReadonlyMap<unknown, readonly string[]>,
 ): StrippableRoute | undefined {
 	const { prefix, upstream, strip_prefix: strips, case_insensitive: ignoresCase } = table;
 	if (typeof prefix !== 'string' || typeof upstream !== 'string') return undefined;
 	const authority = authorityOf(upstream);
 	const places = authority === undefined ? [upstream, ...(groups.get(upstream) ?? [])] : [authority];
-	const listOf = (key: string) => (Array.isArray(table[key]) ? (table[key] as unknown[]) : undefined);
-	const access = Object.fromEntries(['allow', 'deny', 'tenants', 'scopes'].map((key) => [key, listOf(key)]));
-	return { i, prefix, places, strips: strips === true, ignoresCase: ignoresCase === true, access };
+	const rules = ['allow', 'deny', 'tenants', 'scopes'].map((rule) => [rule, table[rule]] as const);
+	const access = Object.fromEntries(rules.filter(([, names]) => Array.isArray(names)));
+	return { key, prefix, places, strips: strips === true, ignoresCase: ignoresCase === true, access };
 }
 
 /** Of the prefix `/` nothing is left to cut. */

@@ -1,5 +1,5 @@
 import { type AST, ParseError, parseTOML } from 'toml-eslint-parser';
-import { ConfigError } from './error.ts';
+import { ConfigError, type Lines } from './error.ts';
 import { TOO_DEEP, tooDeepAt } from './toml-nesting.ts';
 import { quote } from './wording.ts';
 
@@ -7,14 +7,16 @@ import { quote } from './wording.ts';
 export type TomlPath = readonly (string | number)[];
 export type TomlTable = { [key: string]: unknown };
 
+export function isTable(value: unknown): value is TomlTable {
+	return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
 /** A TOML file as plain values, and the line that each of them stands on. */
 export interface TomlDocument {
 	/** Tables have no prototype, so that a key such as `__proto__` is a key like any other. */
 	readonly root: TomlTable;
-	/** Line of the key, the table header or the list element, from 1; `undefined` if the file has no such thing. */
-	lineOf(path: TomlPath): number | undefined;
-	/** All that has a line, in the order of the file. */
-	entries(): Iterable<readonly [path: TomlPath, line: number]>;
+	/** Line of each key, table header and list element, in the order of the file. */
+	readonly lines: Lines;
 }
 
 /**
@@ -82,15 +84,7 @@ function locate(text: string, error: ParseError): { line: number; excerpt: strin
  */
 class DocumentBuilder implements TomlDocument {
 	readonly root = emptyTable();
-	readonly #lines = new Map<string, number>();
-
-	lineOf(path: TomlPath): number | undefined {
-		return this.#lines.get(JSON.stringify(path));
-	}
-
-	*entries(): Iterable<readonly [path: TomlPath, line: number]> {
-		for (const [id, line] of this.#lines) yield [JSON.parse(id), line];
-	}
+	readonly lines: Record<string, number> = Object.create(null);
 
 	addTable(table: AST.TOMLTable): void {
 		this.#open(table.resolvedKey, table.loc.start.line);
@@ -132,9 +126,17 @@ class DocumentBuilder implements TomlDocument {
 
 	/** The first mention counts: that is where a reader looks for it. */
 	#setLine(path: TomlPath, line: number): void {
-		const id = JSON.stringify(path);
-		if (!this.#lines.has(id)) this.#lines.set(id, line);
+		this.lines[formatKey(path)] ??= line;
 	}
+}
+
+/** `routes[2].cooldown_secs`: positions are counted from 0, unusual names are quoted. */
+export function formatKey(path: TomlPath): string {
+	const parts = path.map((part) => {
+		if (typeof part === 'number') return `[${part}]`;
+		return `.${/^[\w-]+$/.test(part) ? part : quote(part)}`;
+	});
+	return parts.join('').replace(/^\./, '');
 }
 
 function emptyTable(): TomlTable {

@@ -1,124 +1,120 @@
-import { type BalancingSettings, DEFAULT_BALANCING } from '../gates/balancing/settings.ts';
-import type { RateSeed, TenantSeed } from '../identity/quotas.ts';
-import type {
-	Config,
-	DnsSource,
-	GroupAddress,
-	HealthSettings,
-	LimiterConfig,
-	Limits,
-	RouteConfig,
-	UpstreamAddress,
-	UpstreamGroupConfig,
-	UpstreamTlsConfig,
+import { DEFAULT_BALANCING } from '../gates/balancing/settings.ts';
+import { MAX_RPS } from '../gates/tenant-limit.ts';
+import type { RateClaim, RateSeed, TenantSeed } from '../identity/quotas.ts';
+import {
+	type Config,
+	type GroupAddress,
+	type IssuerConfig,
+	type IssuerFile,
+	type KeySource,
+	type Limits,
+	type RouteConfig,
+	TAKEN_OVER,
+	type UpstreamGroupConfig,
+	type UpstreamTlsConfig,
 } from './config.ts';
-import { toIssuers, toRateClaim } from './issuer.ts';
+import type { Lines } from './error.ts';
+import { type Named, named } from './names.ts';
 import type { ConfigFile } from './schema.ts';
 import { startSettings } from './start-settings.ts';
+import type { TomlTable } from './toml.ts';
 
-/** From the tables of a file that is right to `Config`: its own names, milliseconds for seconds, and defaults that depend on other keys. */
+/** From the tables of a file that is right to `Config`: names and units by `names.ts`; here is what depends on several keys. */
 
-export function toConfig(path: string, lines: Config['lines'], file: ConfigFile): Config {
-	const upstreams = file.upstreams.map((table, i) => ({
-		...toGroup(file, table, table.name, table.addresses ?? [], {
-			connectTimeoutMs: milliseconds(table.connect_timeout_secs),
-			balancing: toBalancing(table),
-			tls: table.tls && toUpstreamTls(table.tls, `upstreams[${i}].tls`, table.dns?.host),
-		}),
-		limits: toUpstreamLimits(table),
-		dns: table.dns && toDns(table.dns, table),
-	}));
+type File = Named<ConfigFile>;
+type Issuer = File['issuers'][number];
+type Route = File['routes'][number];
+type Upstream = File['upstreams'][number];
+
+export function toConfig(path: string, lines: Lines, parsed: ConfigFile): Config {
+	const file = named(parsed);
+	const { jwt, issuers, tenants, limits } = file;
+	const upstreams = file.upstreams.map((table, i) => toUpstream(file, table, `upstreams[${i}]`));
 	return {
+		...named(pick(parsed, TAKEN_OVER)),
 		path,
-		lines,
-		atStart: startSettings(file),
-		healthIntervalMs: milliseconds(file.health_interval_secs),
-		tenantRps: file.tenant_rps,
-		reloadOnChange: file.reload_on_change,
-		tls: {
-			certPath: file.tls.cert_path,
-			keyPath: file.tls.key_path,
-			clientCaPath: file.tls.client_ca_path,
-			minVersion: file.tls.min_version,
-			crlPaths: file.tls.crl_path,
-			crlRequired: file.tls.crl_required,
-			endAtExpiry: file.tls.end_at_expiry,
-			endAtCaRemoval: file.tls.end_at_ca_removal,
-		},
-		revokedPath: file.revoked_path,
-		jwt: toJwt(file.jwt),
-		...toIssuers(file.issuers),
-		stateDir: file.state_dir,
-		reloadsIdentity: file.jwt.reload || file.issuers.length > 0 || file.tenants.length > 0,
-		tenants: file.tenants.map(toTenant),
+		lines: { ...lines },
+		atStart: startSettings(parsed),
+		jwt: toJwt(jwt),
+		issuers: issuers.map(toIssuer),
+		issuerFiles: parsed.issuers.flatMap((table, i) => issuerFiles(table, i, () => true)),
+		reloadsIdentity: jwt.reload || issuers.length > 0 || tenants.length > 0,
+		tenants: tenants.map(toTenant),
 		upstreams,
 		routes: file.routes.map((route) => toRoute(file, route, upstreams)),
-		limits: toLimits(file.limits),
-		listener: {
-			proxyProtocolFrom: file.listener.proxy_protocol_from,
-			proxyProtocolTimeoutMs: milliseconds(file.listener.proxy_protocol_timeout_secs),
-		},
-		log: { access: file.log.access, requestId: file.log.request_id },
-		metrics: { buckets: file.metrics.buckets, gateBuckets: file.metrics.gate_buckets },
-		trace: file.trace && toTrace(file.trace),
-		limiter: file.limiter && toLimiter(file.limiter),
+		limits: { ...limits, maxBufferedBytesPerTenant: limits.maxBufferedBytesPerTenant ?? tenantShare(limits) },
 		status: toStatus(file.status),
 	};
 }
 
-function toStatus({ tenants, hosts, ...bounds }: ConfigFile['status']): Config['status'] {
+function pick<Table, Key extends keyof Table>(table: Table, keys: readonly Key[]): Pick<Table, Key> {
+	return Object.fromEntries(keys.map((key) => [key, table[key]])) as Pick<Table, Key>;
+}
+
+function toStatus({ tenants, hosts, ...bounds }: File['status']): Config['status'] {
 	const share = {
-		'401': bounds.problem_401_share,
-		'429': bounds.problem_429_share,
-		'5xx': bounds.problem_5xx_share,
-		handshakes: bounds.problem_handshake_share,
+		'401': bounds.problem401Share,
+		'429': bounds.problem429Share,
+		'5xx': bounds.problem5xxShare,
+		handshakes: bounds.problemHandshakeShare,
 	};
-	return { tenants, hosts, shareBounds: { share, least: bounds.problem_least } };
-}
-
-function toTrace(trace: NonNullable<ConfigFile['trace']>): NonNullable<Config['trace']> {
-	return {
-		endpoint: trace.endpoint,
-		ratio: trace.ratio,
-		caPath: trace.ca_path,
-		headersPath: trace.headers_path,
-		serviceName: trace.service_name,
-		tenants: trace.tenants,
-		maxSpans: trace.max_queue_spans,
-	};
-}
-
-function toLimiter(limiter: NonNullable<ConfigFile['limiter']>): LimiterConfig {
-	return {
-		store: limiter.store,
-		sentinelName: limiter.sentinel_name,
-		cluster: limiter.cluster,
-		onStoreFailure: limiter.on_store_failure,
-		replicas: limiter.replicas,
-		username: limiter.username,
-		passwordPath: limiter.password_path,
-		sentinelUsername: limiter.sentinel_username,
-		sentinelPasswordPath: limiter.sentinel_password_path,
-		caPath: limiter.ca_path,
-		certPath: limiter.cert_path,
-		keyPath: limiter.key_path,
-		serverName: limiter.server_name,
-		secretPath: limiter.secret_path,
-		prefix: limiter.prefix,
-		timeoutMs: milliseconds(limiter.timeout_secs),
-		revocations: limiter.revocations,
-	};
+	return { tenants, hosts, shareBounds: { share, least: bounds.problemLeast } };
 }
 
 /** Only `[[issuers]]` can do without it. */
-function toJwt(jwt: ConfigFile['jwt']): Config['jwt'] {
-	const { jwks_path, issuer, audience, certificate_bound, reload } = jwt;
-	if (jwks_path === undefined) return undefined;
-	const rateClaim = toRateClaim(jwt);
-	return { publicKeyPath: jwks_path, issuer, audience, certificateBound: certificate_bound, rateClaim, reload };
+function toJwt({ jwksPath, issuer, audience, certificateBound, reload, ...jwt }: File['jwt']): Config['jwt'] {
+	if (jwksPath === undefined) return undefined;
+	return { jwksPath, issuer, audience, certificateBound, rateClaim: toRateClaim(jwt), reload };
 }
 
-function toTenant({ name, rps, burst, concurrency }: ConfigFile['tenants'][number]): TenantSeed {
+/** Of `[jwt]` or of an `[[issuers]]`. */
+function toRateClaim({ rateClaim, maxRps }: Pick<File['jwt'], 'rateClaim' | 'maxRps'>): RateClaim | undefined {
+	return rateClaim === undefined ? undefined : { name: rateClaim, maxRps: maxRps ?? MAX_RPS };
+}
+
+function toIssuer(table: Issuer, i: number): IssuerConfig {
+	const { issuer, audience, leewayMs, tenantClaim, requiredClaims, algorithms, tenantPrefix, certificateBound } = table;
+	const names = { issuer, audience, tenantClaim, requiredClaims, tenantPrefix };
+	const rules = {
+		...names,
+		algorithms,
+		certificateBound,
+		leewaySeconds: leewayMs / 1000,
+		rateClaim: toRateClaim(table),
+	};
+	return { issuer, rules, keys: toSource(table, `issuers[${i}]`) };
+}
+
+function toSource(table: Issuer, at: string): KeySource {
+	if (table.publicKeyPath !== undefined) return { type: 'file', key: `${at}.public_key_path` };
+	if (table.jwksPath !== undefined) return { type: 'file', key: `${at}.jwks_path` };
+	return {
+		type: 'network',
+		key: `${at}.${table.jwksUrl === undefined ? 'discovery' : 'jwks_url'}`,
+		url: table.jwksUrl,
+		caKey: table.jwksCaPath === undefined ? undefined : `${at}.jwks_ca_path`,
+		refreshMs: table.refreshMs ?? 300_000,
+		maxStaleMs: table.maxStaleMs ?? 86_400_000,
+	};
+}
+
+/**
+ * The files that an `[[issuers]]` names, also of one that is wrong elsewhere.
+ *
+ * @param isRight whether nothing is wrong with the key, by its full name.
+ */
+export function issuerFiles(table: TomlTable, i: number, isRight: (key: string) => boolean): IssuerFile[] {
+	const algorithms = table.algorithms ?? ['RS256'];
+	if (!Array.isArray(algorithms) || !isRight(`issuers[${i}].algorithms`)) return [];
+	const contents = { public_key_path: 'key', jwks_path: 'keys', jwks_ca_path: 'authorities' } as const;
+	return Object.entries(contents).flatMap(([name, content]) => {
+		const path = table[name];
+		const key = `issuers[${i}].${name}`;
+		return typeof path === 'string' && isRight(key) ? [{ key, path, content, algorithms }] : [];
+	});
+}
+
+function toTenant({ name, rps, burst, concurrency }: File['tenants'][number]): TenantSeed {
 	return { name, rate: rps === 0 ? null : toRate({ rps, burst }), concurrency };
 }
 
@@ -126,162 +122,102 @@ function toRate({ rps, burst }: { rps?: number | undefined; burst?: number | und
 	return rps === undefined || rps === 0 ? undefined : { rps, burst: burst ?? rps };
 }
 
-function toRoute(
-	file: ConfigFile,
-	route: ConfigFile['routes'][number],
-	upstreams: readonly UpstreamGroupConfig[],
-): RouteConfig {
-	const { upstream } = route;
+function toRoute(file: File, route: Route, upstreams: readonly UpstreamGroupConfig[]): RouteConfig {
+	const { upstream, allow, deny, scopes, clientCert, xfcc, tenants } = route;
+	const { maxBodyBytes, bodyTimeoutMs, upstreamTimeoutMs } = route;
 	return {
 		prefix: route.prefix,
-		caseInsensitive: route.case_insensitive,
-		// `upstreamConflicts` has seen that there is one of that name.
+		caseInsensitive: route.caseInsensitive,
 		group:
 			typeof upstream === 'string'
-				? upstreams.find(({ name }) => name === upstream)!
-				: toGroup(file, route, undefined, [upstream.address], {
+				? // `conflictsBetweenTables` has seen that there is one of that name.
+					upstreams.find(({ name }) => name === upstream)!
+				: {
+						...toGroup(file, route, undefined, [upstream.address]),
+						balancing: DEFAULT_BALANCING,
 						tls: upstream.tls ? toUpstreamTls({}, undefined) : undefined,
-					}),
-		cooldownMs: milliseconds(route.cooldown_secs ?? file.default_cooldown_secs),
+					},
+		cooldownMs: route.cooldownMs ?? file.defaultCooldownMs,
 		opening: {
 			failures: route.failures ?? file.breaker.failures,
-			tenants: typeof route.tenants === 'number' ? route.tenants : file.breaker.tenants,
+			tenants: typeof tenants === 'number' ? tenants : file.breaker.tenants,
 		},
-		access: toAccess(route),
-		certificateHeaders: toCertificateHeaders(route),
+		access: unlessEmpty({ allow, deny, tenants: typeof tenants === 'object' ? tenants : undefined, scopes }),
+		certificateHeaders: clientCert === 'none' && xfcc === undefined ? undefined : { clientCert, xfcc },
 		forwarding: toForwarding(file, route),
-		requestLimits: toRequestLimits(route),
+		requestLimits: unlessEmpty({ maxBodyBytes, bodyTimeoutMs, upstreamTimeoutMs }),
 		rate: toRate(route),
 	};
 }
 
-/** @param own the table where the keys of the upstream stand: its `[[upstreams]]`, or the route with its URL. */
-function toGroup(
-	file: ConfigFile,
-	own: ConfigFile['routes'][number] | ConfigFile['upstreams'][number],
-	name: string | undefined,
-	addresses: readonly GroupAddress[],
-	more: Partial<UpstreamGroupConfig> = {},
-): UpstreamGroupConfig {
+function unlessEmpty<Table extends object>(table: Table): Table | undefined {
+	return Object.values(table).some((value) => value !== undefined) ? table : undefined;
+}
+
+function toUpstream(file: File, table: Upstream, key: string): UpstreamGroupConfig {
+	const { connectTimeoutMs, balance, slowStartMs, retries, tls, dns } = table;
+	const { maxRequests, maxConnections, queue, queueTimeoutMs } = table;
 	return {
-		name,
-		addresses,
-		health: (own.health ?? file.health) ? toHealth(file, own) : undefined,
-		idleTimeoutMs: milliseconds(own.upstream_idle_timeout_secs ?? file.upstream_idle_timeout_secs),
-		balancing: DEFAULT_BALANCING,
-		...more,
+		...toGroup(file, table, table.name, table.addresses ?? []),
+		connectTimeoutMs,
+		balancing: { balance, slowStartMs, retries },
+		tls: tls && toUpstreamTls(tls, `${key}.tls`, dns?.host),
+		limits:
+			maxRequests === undefined && maxConnections === undefined
+				? undefined
+				: { maxRequests, maxConnections, queue, queueTimeoutMs },
+		dns: dns && {
+			...dns,
+			// A dot at the end tells resolvers that the name is whole: servers know themselves without it.
+			hostField: `${dns.host.replace(/\.$/, '')}:${dns.port}`,
+			server: table.dnsServer,
+			refreshMs: table.dnsRefreshMs,
+		},
 	};
 }
 
-function toBalancing({ balance, slow_start_secs, retries }: ConfigFile['upstreams'][number]): BalancingSettings {
-	return { balance, slowStartMs: slow_start_secs === 0 ? 0 : milliseconds(slow_start_secs), retries };
-}
-
-function toUpstreamLimits(table: ConfigFile['upstreams'][number]): UpstreamGroupConfig['limits'] {
-	const { max_requests: maxRequests, max_connections: maxConnections, queue, queue_timeout_secs } = table;
-	if (maxRequests === undefined && maxConnections === undefined) return undefined;
-	return { maxRequests, maxConnections, queue, queueTimeoutMs: milliseconds(queue_timeout_secs) };
-}
-
-function toDns(
-	name: UpstreamAddress,
-	{ dns_server: server, dns_refresh_secs }: ConfigFile['upstreams'][number],
-): DnsSource {
-	// A dot at the end tells resolvers that the name is whole: servers know themselves without it.
-	const hostField = `${name.host.replace(/\.$/, '')}:${name.port}`;
-	return { ...name, hostField, server, refreshMs: milliseconds(dns_refresh_secs) };
+/** @param own the table with the keys of the upstream: its `[[upstreams]]`, or the route with its URL. */
+function toGroup(file: File, own: Route | Upstream, name: string | undefined, addresses: readonly GroupAddress[]) {
+	const health = {
+		path: own.healthPath ?? file.healthPath,
+		timeoutMs: own.healthTimeoutMs ?? file.healthTimeoutMs,
+		unhealthyAfter: own.unhealthyAfter ?? file.unhealthyAfter,
+		healthyAfter: own.healthyAfter ?? file.healthyAfter,
+	};
+	const idleTimeoutMs = own.upstreamIdleTimeoutMs ?? file.upstreamIdleTimeoutMs;
+	return { name, addresses, health: (own.health ?? file.health) ? health : undefined, idleTimeoutMs };
 }
 
 /** @param table without defaults where the configuration is wrong elsewhere, or where a route has `https://`. */
 export function toUpstreamTls(
-	table: Partial<NonNullable<ConfigFile['upstreams'][number]['tls']>>,
+	table: Partial<NonNullable<Upstream['tls']>>,
 	key: string | undefined,
 	host?: string,
 ): UpstreamTlsConfig {
-	return {
-		key,
-		caPath: table.ca_path,
-		// Of addresses that DNS has given, certificates name the name that was asked for.
-		serverName: table.server_name ?? host,
-		certPath: table.cert_path,
-		keyPath: table.key_path,
-		minVersion: table.min_version,
-		verify: table.insecure_skip_verify !== true,
-	};
+	const { caPath, certPath, keyPath, minVersion, insecureSkipVerify } = table;
+	// The certificates of addresses that DNS has given name the host that was looked up.
+	const serverName = table.serverName ?? host;
+	return { key, caPath, serverName, certPath, keyPath, minVersion, verify: insecureSkipVerify !== true };
 }
 
-function toAccess({ allow, deny, tenants, scopes }: ConfigFile['routes'][number]): RouteConfig['access'] {
-	const access = { allow, deny, tenants: Array.isArray(tenants) ? tenants : undefined, scopes };
-	return Object.values(access).some((rule) => rule !== undefined) ? access : undefined;
-}
-
-function toCertificateHeaders({ client_cert, xfcc }: ConfigFile['routes'][number]): RouteConfig['certificateHeaders'] {
-	return client_cert === 'none' && xfcc === undefined ? undefined : { clientCert: client_cert, xfcc };
-}
-
-function toForwarding(file: ConfigFile, route: ConfigFile['routes'][number]): RouteConfig['forwarding'] {
-	const { host, strip_prefix: stripsPrefix } = route;
-	const forwardedHost = route.x_forwarded_host ?? file.x_forwarded_host;
-	const forwardedPort = route.x_forwarded_port ?? file.x_forwarded_port;
+function toForwarding(file: File, route: Route): RouteConfig['forwarding'] {
+	const { host, stripPrefix: stripsPrefix } = route;
+	const forwardedHost = route.xForwardedHost ?? file.xForwardedHost;
+	const forwardedPort = route.xForwardedPort ?? file.xForwardedPort;
 	const forwarded = route.forwarded ?? file.forwarded;
 	const isPlain = host === 'upstream' && !stripsPrefix && !forwardedHost && forwardedPort === false && !forwarded;
 	if (isPlain) return undefined;
-	const named = host === 'upstream' || host === 'client' ? host : { name: host };
-	return { host: named, stripsPrefix, forwardedHost, forwardedPort, forwarded };
-}
-
-function toRequestLimits(route: ConfigFile['routes'][number]): RouteConfig['requestLimits'] {
-	const { max_body_bytes: maxBodyBytes, body_timeout_secs, upstream_timeout_secs } = route;
-	const own = {
-		maxBodyBytes,
-		bodyTimeoutMs: body_timeout_secs && milliseconds(body_timeout_secs),
-		upstreamTimeoutMs: upstream_timeout_secs && milliseconds(upstream_timeout_secs),
-	};
-	return Object.values(own).some((limit) => limit !== undefined) ? own : undefined;
-}
-
-function toHealth(
-	file: ConfigFile,
-	own: ConfigFile['routes'][number] | ConfigFile['upstreams'][number],
-): HealthSettings {
-	return {
-		path: own.health_path ?? file.health_path,
-		timeoutMs: milliseconds(own.health_timeout_secs ?? file.health_timeout_secs),
-		unhealthyAfter: own.unhealthy_after ?? file.unhealthy_after,
-		healthyAfter: own.healthy_after ?? file.healthy_after,
-	};
-}
-
-function toLimits(limits: ConfigFile['limits']): Limits {
-	return {
-		maxRequestBodyBytes: limits.max_request_body_bytes,
-		requestBodyTimeoutMs: milliseconds(limits.request_body_timeout_secs),
-		upstreamTimeoutMs: milliseconds(limits.upstream_timeout_secs),
-		tlsHandshakeTimeoutMs: milliseconds(limits.tls_handshake_timeout_secs),
-		firstRequestTimeoutMs: milliseconds(limits.first_request_timeout_secs),
-		h2MaxConcurrentStreams: limits.h2_max_concurrent_streams,
-		shutdownDrainMs: milliseconds(limits.shutdown_drain_secs),
-		shutdownDelayMs: limits.shutdown_delay_secs === 0 ? 0 : milliseconds(limits.shutdown_delay_secs),
-		maxHeaderBytes: limits.max_header_bytes,
-		maxBufferedBytes: limits.max_buffered_bytes,
-		maxBufferedBytesPerTenant: limits.max_buffered_bytes_per_tenant ?? tenantShare(limits),
-		minAnswerBytesPerSec: limits.min_answer_bytes_per_sec,
-		maxConnections: limits.max_connections,
-		maxConnectionAgeMs: limits.max_connection_age_secs === 0 ? 0 : milliseconds(limits.max_connection_age_secs),
-		rateLimitHeaders: limits.rate_limit_headers,
-	};
+	const name = host === 'upstream' || host === 'client' ? host : { name: host };
+	return { host: name, stripsPrefix, forwardedHost, forwardedPort, forwarded };
 }
 
 /**
  * Half of the memory for bodies: however many bodies one tenant has held back, the others have the other half. Where memory is
  * scarce, still as much as one request of the largest size may need, whose buffer grows into one of up to twice its size.
  */
-function tenantShare(limits: ConfigFile['limits']): number {
-	const { max_buffered_bytes, max_request_body_bytes } = limits;
-	return Math.min(max_buffered_bytes, Math.max(Math.ceil(max_buffered_bytes / 2), 3 * max_request_body_bytes));
-}
-
-/** Whole milliseconds, at least one: to Node's timers zero means "no limit" in some places and "at once" in others. */
-function milliseconds(seconds: number): number {
-	return Math.max(1, Math.round(seconds * 1000));
+function tenantShare({
+	maxBufferedBytes,
+	maxRequestBodyBytes,
+}: Pick<Limits, 'maxBufferedBytes' | 'maxRequestBodyBytes'>) {
+	return Math.min(maxBufferedBytes, Math.max(Math.ceil(maxBufferedBytes / 2), 3 * maxRequestBodyBytes));
 }

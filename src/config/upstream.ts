@@ -1,6 +1,21 @@
 import { parseHostPort } from './authority.ts';
-import type { UpstreamAddress, UpstreamGroupConfig } from './config.ts';
 import { quote } from './wording.ts';
+
+/** Where an upstream lives. `authority` is `host:port` exactly as it goes into `Host` and into metric labels. */
+export interface UpstreamAddress {
+	readonly authority: string;
+	/** Host name or IP literal as `net.connect` takes it (IPv6 without brackets). */
+	readonly host: string;
+	readonly port: number;
+	/** `Host` of requests and probes, where that is another name for it; absent: `authority`. */
+	readonly hostField?: string | undefined;
+}
+
+/** One of the addresses of a group. */
+export interface GroupAddress extends UpstreamAddress {
+	/** How much of the group's requests it gets, compared with the others; `undefined`: 1. */
+	readonly weight?: number | undefined;
+}
 
 /** What the URL of a route says. */
 export interface UpstreamUrl {
@@ -69,7 +84,13 @@ export function parseAddress(authority: string, defaultPort: number | undefined)
 }
 
 /** Two routes with one key lead to the same upstreams. No authority can be taken for a name. */
-export function groupKey({ name, addresses }: UpstreamGroupConfig): string {
+export function groupKey({
+	name,
+	addresses,
+}: {
+	name: string | undefined;
+	addresses: readonly UpstreamAddress[];
+}): string {
 	return name ?? addresses[0]!.authority;
 }
 

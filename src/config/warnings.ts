@@ -5,7 +5,7 @@ import { isLoopback } from '../shared/jwks/jwks-url.ts';
 import type { RequestLimitsSeed } from '../shared/limits.ts';
 import { suggest } from '../shared/suggest.ts';
 import type { Config } from './config.ts';
-import type { ConfigProblem } from './error.ts';
+import { type ConfigProblem, problemAt } from './error.ts';
 import { HOST_WORDS } from './host-line.ts';
 import { prefixDoubt } from './prefix.ts';
 import { isAsStrict } from './strip-conflicts.ts';
@@ -13,30 +13,27 @@ import { nobodysTenant } from './tenant-names.ts';
 import { quote } from './wording.ts';
 
 const HOUR_MS = 3_600_000;
+const NO_AUDIENCE =
+	'is not set: tokens without "aud" are accepted whatever service they were minted for, and tokens with any "aud" ' +
+	'are rejected; set it unless this is local';
 
 /** What is allowed but hardly ever meant; to be logged at start and after a reload. */
 export function configWarnings(config: Config): ConfigProblem[] {
 	const { jwt, issuers, upstreams, routes, tenants, tenantRps, limiter, trace, lines } = config;
 	const warnings: ConfigProblem[] = [];
-	const warn = (key: string, message: string) => {
-		// A key that is missing has no line; then its table has.
-		const line = lines[key] ?? lines[key.replace(/\.[^.]*$/, '')];
-		warnings.push({ ...(line !== undefined && { line }), key, message });
-	};
+	const warn = (key: string, message: string) => void warnings.push(problemAt(lines, key, message));
 	if (jwt !== undefined && jwt.issuer === undefined) {
 		warn('jwt.issuer', 'is not set: tokens of any issuer are accepted if the key fits; set it unless this is local');
 	}
-	const audiences: [key: string, audience: unknown][] = [
-		...(jwt === undefined ? [] : [['jwt.audience', jwt.audience] as [string, unknown]]),
-		...issuers.map(({ rules }, i): [string, unknown] => [`issuers[${i}].audience`, rules.audience]),
+	const trusted = [
+		...(jwt === undefined ? [] : [{ key: 'jwt', audience: jwt.audience, rateClaim: jwt.rateClaim }]),
+		...issuers.map(({ rules: { audience, rateClaim } }, i) => ({ key: `issuers[${i}]`, audience, rateClaim })),
 	];
-	for (const [key, audience] of audiences) {
-		if (audience !== undefined) continue;
-		warn(
-			key,
-			'is not set: tokens without "aud" are accepted whatever service they were minted for, and tokens with any "aud" ' +
-				'are rejected; set it unless this is local',
-		);
+	for (const { key, audience, rateClaim } of trusted) {
+		if (audience === undefined) warn(`${key}.audience`, NO_AUDIENCE);
+		if (rateClaim === undefined || tenantRps !== 0) continue;
+		const message = 'limits only the tokens that have the claim, since tenant_rps is 0; set tenant_rps, too';
+		warn(`${key}.rate_claim`, message);
 	}
 	if (routes.length === 0) warn('routes', 'there are none: every request will be answered 404; write [[routes]]');
 	const named = new Set(routes.map(({ group }) => group.name));
@@ -50,10 +47,7 @@ export function configWarnings(config: Config): ConfigProblem[] {
 			);
 		}
 	}
-	const warnOfTenant = (key: string, tenant: string) => {
-		const nobody = nobodysTenant(tenant, issuers);
-		if (nobody !== undefined) warn(key, nobody);
-	};
+	const warnIf = (key: string, doubt: string | undefined) => doubt !== undefined && warn(key, doubt);
 	const table = new RouteTable(routes);
 	for (const [i, { prefix, access, forwarding, group }] of routes.entries()) {
 		const bare = withoutSlash(prefix);
@@ -72,33 +66,24 @@ export function configWarnings(config: Config): ConfigProblem[] {
 		if (group.health === undefined && lines[`routes[${i}].health_path`] !== undefined) {
 			warn(`routes[${i}].health_path`, 'is never asked for, since health = false; take one of the two out');
 		}
-		const doubt = prefixDoubt(prefix);
-		if (doubt !== undefined) warn(`routes[${i}].prefix`, doubt);
+		warnIf(`routes[${i}].prefix`, prefixDoubt(prefix));
 		if (forwarding?.stripsPrefix && withoutSlash(prefix) === '') {
 			warn(`routes[${i}].strip_prefix`, 'cuts nothing from the paths of the prefix "/"; leave it out');
 		}
 		const { host } = forwarding ?? {};
 		const meant = typeof host === 'object' ? suggest(host.name, HOST_WORDS) : undefined;
 		if (meant !== undefined) warn(`routes[${i}].host`, `is sent as the name that it is; did you mean ${quote(meant)}?`);
-		for (const [j, tenant] of access?.tenants?.entries() ?? []) warnOfTenant(`routes[${i}].tenants[${j}]`, tenant);
+		for (const [j, tenant] of access?.tenants?.entries() ?? [])
+			warnIf(`routes[${i}].tenants[${j}]`, nobodysTenant(tenant, issuers));
 	}
 	for (const [i, { name, rate, concurrency }] of tenants.entries()) {
-		warnOfTenant(`tenants[${i}].name`, name);
+		warnIf(`tenants[${i}].name`, nobodysTenant(name, issuers));
 		if (rate === undefined && concurrency === undefined) {
 			warn(`tenants[${i}].name`, 'says nothing of its tenant: give it rps or concurrency, or leave it out');
 		}
 	}
-	const rateClaims: [key: string, rateClaim: unknown][] = [
-		['jwt.rate_claim', jwt?.rateClaim],
-		...issuers.map(({ rules }, i): [string, unknown] => [`issuers[${i}].rate_claim`, rules.rateClaim]),
-	];
-	for (const [key, rateClaim] of rateClaims) {
-		if (rateClaim === undefined || tenantRps !== 0) continue;
-		warn(key, 'limits only the tokens that have the claim, since tenant_rps is 0; set tenant_rps, too');
-	}
 	for (const [i, { keys }] of issuers.entries()) {
-		const doubt = keys.type === 'network' ? refreshDoubt(keys) : undefined;
-		if (doubt !== undefined) warn(`issuers[${i}].max_stale_secs`, doubt);
+		warnIf(`issuers[${i}].max_stale_secs`, keys.type === 'network' ? refreshDoubt(keys) : undefined);
 	}
 	if (config.listener.proxyProtocolFrom.length === 0 && lines['listener.proxy_protocol_timeout_secs'] !== undefined) {
 		warn('listener.proxy_protocol_timeout_secs', 'has no effect: proxy_protocol_from names no load balancer');
@@ -128,17 +113,10 @@ function warnOfLimits({ limits, routes }: Config, warn: (key: string, message: s
 	const { maxRequestBodyBytes, maxBufferedBytes, maxBufferedBytesPerTenant } = limits;
 	const isLong = ({ upstreamTimeoutMs = 0 }: RequestLimitsSeed) => upstreamTimeoutMs > HOUR_MS;
 	if (isLong(limits)) warn('limits.upstream_timeout_secs', TOO_LONG);
-	if (maxBufferedBytes < maxRequestBodyBytes) {
-		warn(
-			'limits.max_buffered_bytes',
-			'is less than limits.max_request_body_bytes: the largest bodies allowed can never be held',
-		);
-	}
+	const tooSmall = 'is less than limits.max_request_body_bytes: the largest bodies allowed can never be held';
+	if (maxBufferedBytes < maxRequestBodyBytes) warn('limits.max_buffered_bytes', tooSmall);
 	if (maxBufferedBytesPerTenant < Math.min(maxRequestBodyBytes, maxBufferedBytes)) {
-		warn(
-			'limits.max_buffered_bytes_per_tenant',
-			'is less than limits.max_request_body_bytes: the largest bodies allowed can never be held',
-		);
+		warn('limits.max_buffered_bytes_per_tenant', tooSmall);
 	}
 	for (const [i, { requestLimits: own = {} }] of routes.entries()) {
 		if (isLong(own)) warn(`routes[${i}].upstream_timeout_secs`, TOO_LONG);

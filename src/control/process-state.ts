@@ -135,7 +135,7 @@ export function seedWorker(
 		histograms: memory.histograms,
 		logFilter,
 		log,
-		trace: trace && { ratio: trace.ratio, tenants: trace.tenants, maxSpans: trace.maxSpans },
+		trace: trace && { ratio: trace.ratio, tenants: trace.tenants, maxQueueSpans: trace.maxQueueSpans },
 	};
 }
 

@@ -336,7 +336,7 @@ function createSpanQueue({ trace, workers }: WorkerSeed, clock: Clock, stats: Wo
 	return new SpanQueue({
 		clock,
 		send: (spans) => tell({ type: 'spans', spans }),
-		maxSpans: Math.ceil(trace.maxSpans / workers),
+		maxSpans: Math.ceil(trace.maxQueueSpans / workers),
 		tenants: trace.tenants,
 		stats,
 	});

@@ -17,9 +17,9 @@ export interface Limits {
 	/** Of them, the bodies of one tenant's requests. */
 	readonly maxBufferedBytesPerTenant: number;
 	/** Average that a client must take its answer at, 0 for any; `undefined` means: what the body mode has of itself. */
-	readonly minAnswerBytesPerSec: number | undefined;
+	readonly minAnswerBytesPerSec?: number | undefined;
 	/** Client connections at once in the process; `undefined` means: derive it from the file-descriptor limit. */
-	readonly maxConnections: number | undefined;
+	readonly maxConnections?: number | undefined;
 	/** Age at which a client connection is ended, give or take a tenth; 0 for none. */
 	readonly maxConnectionAgeMs: number;
 	/** Whether all answers say what is left of the limits, and not only those that refuse. */

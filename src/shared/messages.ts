@@ -185,7 +185,7 @@ export interface TraceSettings {
 	/** Whether spans name tenants. */
 	readonly tenants: boolean;
 	/** Spans that may wait for the collector, of all workers. */
-	readonly maxSpans: number;
+	readonly maxQueueSpans: number;
 }
 
 /** Whose connections begin with a PROXY header, and how long it may take. */

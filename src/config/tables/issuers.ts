@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { ALGORITHMS } from '../../gates/algorithm.ts';
+import type { RequiredClaim } from '../../gates/required-claims.ts';
 import { parseJwksUrl } from '../../shared/jwks/jwks-url.ts';
 import { quote, show } from '../wording.ts';
 import { certificateBound } from './jwt.ts';
@@ -12,7 +13,7 @@ const MAX_PREFIX_LENGTH = 64;
 const MAX_LIST = 16;
 const ONE_SOURCE = 'another source of keys';
 
-/** One `[[issuers]]`. What its keys have to do with each other and with `[jwt]` is looked at in `issuer-conflicts.ts`. */
+/** One `[[issuers]]`. `conflicts.ts` judges its keys together. */
 export const issuer = table('[[issuers]]', {
 	issuer: text('the "iss" of its tokens', 'set it to the issuer, for example "https://issuer.example"')
 		.min(1, {
@@ -188,7 +189,8 @@ function requiredClaims() {
 			),
 		)
 		.meta({ or: { type: 'array', items: { type: 'string', minLength: 1 } } })
-		.default({});
+		.default({})
+		.transform((claims) => Object.entries(claims).map(([name, values]): RequiredClaim => ({ name, values })));
 }
 
 function isListOfNames(claims: unknown): claims is string[] {

@@ -3,7 +3,7 @@ import { CERTIFICATE_BOUND } from '../../identity/bound-token.ts';
 import { claim, expected, explained, file, flag, table } from './kinds.ts';
 import { rateClaimKeys } from './tenants.ts';
 
-/** `[jwt]`: the short form for one issuer. Whether it lacks `jwks_path` is looked at in `issuer-conflicts.ts`. */
+/** `[jwt]`: the short form for one issuer. `route-conflicts.ts` reports a missing `jwks_path`. */
 export const jwt = table('[jwt]', {
 	jwks_path: file(
 		'the RSA public key that tokens are verified with, PEM',

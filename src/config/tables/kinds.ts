@@ -40,6 +40,20 @@ export function emptyIfAbsent<Table extends z.ZodObject>(table: Table) {
 	return table.prefault({} as z.input<Table>);
 }
 
+export function tables<Table extends z.ZodObject>(name: string, table: Table) {
+	return z.array(table, { error: expected('a list of tables', `write [[${name}]], with two brackets`) }).default([]);
+}
+
+/** A type without what makes it optional, and when it is read, by the innermost of its metadata. */
+export function withoutWrappers(schema: z.core.$ZodType): { type: z.core.$ZodType; read: KeyFacts['read'] } {
+	const { read } = (z.globalRegistry.get(schema) ?? {}) as Partial<KeyFacts>;
+	const isWrapped =
+		schema instanceof z.ZodOptional || schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault;
+	if (!isWrapped) return { type: schema, read };
+	const inner = withoutWrappers(schema.unwrap());
+	return { type: inner.type, read: inner.read ?? read };
+}
+
 export function text(wanted: string, remedy: string) {
 	return z.string({ error: expected(wanted, remedy) });
 }

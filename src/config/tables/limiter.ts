@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import type { StoreAddress } from '../config.ts';
 import { quote } from '../wording.ts';
 import { expected, explained, file, flag, seconds, table, wholeNumberOr } from './kinds.ts';
 
@@ -9,6 +8,16 @@ const MAX_ADDRESSES = 16;
 /** The library and the proxy count in whole milliseconds; a store that needs more than this is none for this purpose. */
 const MAX_TIMEOUT_SECS = 10;
 const MAX_REPLICAS = 100_000;
+
+/** Where a server of the store is: the store itself, a Sentinel, or a node of a Cluster. */
+export interface StoreAddress {
+	/** Host name or IP literal as `net.connect` takes it (IPv6 without brackets). */
+	readonly host: string;
+	readonly port: number;
+	readonly tls: boolean;
+	/** Number of the database. */
+	readonly database: number;
+}
 
 /** `[limiter]`: one limit over all replicas. Without the table each process limits by itself, and no library is loaded. */
 export const limiter = table('[limiter]', {

@@ -30,7 +30,7 @@ export const route = table('[[routes]]', {
 		'set it to the address to route to, for example "http://localhost:3000"',
 	)
 		.transform((upstream, context) => {
-			// Whether there is one of that name is looked at in `upstream-conflicts.ts`.
+			// `route-conflicts.ts` looks for an upstream of that name.
 			if (GROUP_NAME.test(upstream)) return upstream;
 			const url = parseUpstream(upstream);
 			if (typeof url !== 'string') return url;

@@ -1,7 +1,7 @@
 import { MAX_RPS } from '../../gates/tenant-limit.ts';
 import { claimName, explained, table, text, wholeNumber } from './kinds.ts';
 
-/** Whether its rate fills it up in time is looked at in `quota-conflicts.ts`. */
+/** `conflicts.ts` judges whether the rate fills it up in time. */
 const MAX_BURST = MAX_RPS;
 /** Half the range of a 32-bit word. */
 const MAX_CONCURRENCY = 2 ** 30;

@@ -1,8 +1,7 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import { BALANCES, DEFAULT_BALANCING, MAX_RETRIES, MAX_WEIGHT } from '../../gates/balancing/settings.ts';
-import type { GroupAddress } from '../config.ts';
-import { parseAddress, parseUpstream, withoutUserInfo } from '../upstream.ts';
+import { type GroupAddress, parseAddress, parseUpstream, withoutUserInfo } from '../upstream.ts';
 import {
 	expected,
 	explained,

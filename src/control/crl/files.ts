@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import type { ConfigFiles } from '../../config/config.ts';
-import type { ConfigProblem } from '../../config/error.ts';
+import { type ConfigProblem, problemAt } from '../../config/error.ts';
 import { authorityId } from '../../identity/certificate-facts.ts';
 import type { CrlSeed } from '../../identity/client-chain.ts';
 import { inOneLine } from '../../identity/distinguished-name.ts';
@@ -28,7 +28,7 @@ export async function judgeCrlFiles(
 	const ofBundle = bundle === undefined ? [] : authoritiesOf(bundle).map((pem) => new X509Certificate(pem));
 	const besides: X509Certificate[] = [];
 	const pause = pauses();
-	for (const [i, path] of (files.tls.crlPaths ?? []).entries()) {
+	for (const [i, path] of (files.tls.crlPath ?? []).entries()) {
 		const listed = files.lines[`tls.crl_path[${i}]`] !== undefined;
 		const { bytes, problem, about } = await readNamedBytes(
 			files,
@@ -63,15 +63,13 @@ function absenceWarnings(
 	bundle: readonly X509Certificate[],
 	crls: readonly CrlSeed[],
 ): ConfigProblem[] {
-	const line = lines['tls.crl_path'];
 	const what = tls.crlRequired ? 'its clients are refused' : 'nobody asks whether its certificates are revoked';
 	return bundle
 		.filter((authority) => !crls.some((crl) => crl.authority === authorityId(authority)))
-		.map(({ subject }) => ({
-			...(line !== undefined && { line }),
-			key: 'tls.crl_path',
-			message: `there is no CRL of the CA "${inOneLine(subject)}" of tls.client_ca_path: ${what}; add its CRL`,
-		}));
+		.map(({ subject }) => {
+			const which = `the CA "${inOneLine(subject)}" of tls.client_ca_path`;
+			return problemAt(lines, 'tls.crl_path', `there is no CRL of ${which}: ${what}; add its CRL`);
+		});
 }
 
 const FOREIGN =

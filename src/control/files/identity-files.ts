@@ -51,7 +51,7 @@ export async function readIdentityFiles(
 
 /** Reads and judges the keys of `[jwt] jwks_path`. They stay text: key objects are made by each worker for itself. */
 export async function judgeJwtKeyFile(files: ConfigFiles): Promise<Judged<{ readonly keys: KeySetSeed }>> {
-	const { text, problem, about } = await readNamed(files, 'jwt.jwks_path', files.jwt?.publicKeyPath);
+	const { text, problem, about } = await readNamed(files, 'jwt.jwks_path', files.jwt?.jwksPath);
 	if (text === undefined) return { problems: problem === undefined ? [] : [problem], warnings: [] };
 	return judgeKeys(() => readKeySet(text, DEFAULT_RULES.algorithms), about);
 }

@@ -78,8 +78,8 @@ export async function readStartFiles(path: string, now: Date): Promise<StartFile
 /** What a reload reads. */
 export function reloadedFiles(config: Config): string[] {
 	const { path, tls, jwt, issuerFiles, revokedPath } = config;
-	const keys = jwt?.reload ? [jwt.publicKeyPath] : issuerFiles.map((file) => file.path);
+	const keys = jwt?.reload ? [jwt.jwksPath] : issuerFiles.map((file) => file.path);
 	const revoked = revokedPath === undefined ? [] : [revokedPath];
 	const ofUpstreams = upstreamTlsPaths(config);
-	return [path, tls.certPath, tls.keyPath, tls.clientCaPath, ...tls.crlPaths, ...revoked, ...keys, ...ofUpstreams];
+	return [path, tls.certPath, tls.keyPath, tls.clientCaPath, ...tls.crlPath, ...revoked, ...keys, ...ofUpstreams];
 }

@@ -1,5 +1,5 @@
 import type { ConfigFiles } from '../../config/config.ts';
-import type { ConfigProblem } from '../../config/error.ts';
+import { type ConfigProblem, problemAt } from '../../config/error.ts';
 import { MAX_FILE_BYTES, readRegularFile } from '../../shared/regular-file.ts';
 
 /** What came of reading files: everything that is wrong with them, or what they hold. */
@@ -30,13 +30,7 @@ export async function readNamedBytes(
 	path: string | undefined,
 	maxBytes = MAX_FILE_BYTES,
 ): Promise<Omit<NamedFile, 'text'> & { readonly bytes?: Buffer }> {
-	const line = lines[key];
-	const about = (message: string): ConfigProblem => ({
-		...(line !== undefined && { line }),
-		key,
-		...(path !== undefined && { file: path }),
-		message,
-	});
+	const about = (message: string) => problemAt(lines, key, message, path);
 	if (path === undefined) return { about };
 	try {
 		return { bytes: await readRegularFile(path, { maxBytes }), about };

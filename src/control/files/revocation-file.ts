@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import type { ConfigFiles } from '../../config/config.ts';
-import { linesOf, readRevocationList } from '../../config/revocation-list.ts';
+import { type RevocationReading, readRevocationList } from '../../config/revocation-list.ts';
 import { nobodysTenant } from '../../config/tenant-names.ts';
 import { factsOf } from '../../identity/certificate-facts.ts';
 import { eitherWayKey, inOneLine, readName } from '../../identity/distinguished-name.ts';
@@ -19,37 +19,32 @@ export async function judgeRevocationList(
 ): Promise<Judged<{ readonly revoked: RevocationList }>> {
 	const { text, problem, about } = await readNamed(files, 'revoked_path', files.revokedPath);
 	if (text === undefined) return { problems: problem === undefined ? [] : [problem], warnings: [] };
-	const { list, problems } = readRevocationList(text);
+	const { list, problems, about: inList } = readRevocationList(text);
 	if (list === undefined) return { problems: problems.map(about), warnings: [] };
-	const warnings = [...strangers(list, text, bundle), ...nobodies(list, text, files)];
+	const warnings = [...strangers(list, inList, bundle), ...nobodies(list, inList, files)];
 	return { revoked: list, problems: [], warnings: warnings.map(about) };
 }
 
+type InList = RevocationReading['about'];
+
 /** Such an entry revokes nothing, and whoever wrote it believes that a tenant is stopped. */
-function nobodies({ tenants }: RevocationList, text: string, { issuers = [] }: ConfigFiles): string[] {
-	const lines = tenants.length === 0 ? [] : linesOf(text, 'tenants');
+function nobodies({ tenants }: RevocationList, inList: InList, { issuers = [] }: ConfigFiles): string[] {
 	return tenants.flatMap((tenant, i) => {
 		const nobody = nobodysTenant(tenant, issuers);
-		return nobody === undefined ? [] : [`line ${lines[i]}: tenants[${i}]: ${nobody}`];
+		return nobody === undefined ? [] : [inList(`tenants[${i}]`, nobody)];
 	});
 }
 
 /** A name that is nobody's revokes nothing: most likely a letter of it is wrong. */
-function strangers({ serials }: RevocationList, text: string, bundle: string | undefined): string[] {
+function strangers({ serials }: RevocationList, inList: InList, bundle: string | undefined): string[] {
 	if (bundle === undefined || serials.length === 0) return [];
 	const authorities = authoritiesOf(bundle).map((pem) => new X509Certificate(pem));
 	const keys = authorities.map((ca) => eitherWayKey(readName(factsOf(ca).subject)));
-	const lines = linesOf(text, 'serials', 'issuer');
-	return serials.flatMap(({ issuer }, i) =>
-		keys.includes(issuer)
-			? []
-			: [
-					`line ${lines[i]}: serials[${i}].issuer: is the name of no CA of tls.client_ca_path, which has ${authorities
-						.slice(0, MAX_NAMES)
-						.map(({ subject }) => `"${inOneLine(subject ?? '')}"`)
-						.join(', ')}; check its spelling, unless it is an intermediate that clients send`,
-				],
-	);
+	const names = authorities.slice(0, MAX_NAMES).map(({ subject }) => `"${inOneLine(subject ?? '')}"`);
+	const message =
+		`is the name of no CA of tls.client_ca_path, which has ${names.join(', ')}; check its spelling, unless it is an ` +
+		'intermediate that clients send';
+	return serials.flatMap(({ issuer }, i) => (keys.includes(issuer) ? [] : [inList(`serials[${i}].issuer`, message)]));
 }
 
 /** So many names fit in a line. */

@@ -1,6 +1,6 @@
 import { createPrivateKey, type X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
-import type { ConfigFiles, LimiterFileKey } from '../../config/config.ts';
+import type { ConfigFiles, LimiterConfig } from '../../config/config.ts';
 import type { ConfigProblem } from '../../config/error.ts';
 import { readCertificates } from '../../shared/certificates.ts';
 import { type Judged, readNamed } from './named-file.ts';
@@ -24,7 +24,7 @@ export async function judgeStoreFiles(files: ConfigFiles): Promise<Judged<{ read
 	const warnings: ConfigProblem[] = [];
 	const read = async <T>(
 		key: string,
-		pathKey: LimiterFileKey,
+		pathKey: keyof LimiterConfig & `${string}Path`,
 		parse: (text: string, warn: (message: string) => void) => T,
 	): Promise<T | undefined> => {
 		const { text, problem, about } = await readNamed(files, `limiter.${key}`, files.limiter?.[pathKey]);

@@ -39,7 +39,7 @@ export async function planIdentity(
 /** Whether the key file of `[jwt]` has changed in vain: its path is the same, and its keys differ from those in force. */
 export async function keysChangedInVain(booted: Config, current: Config, inForce: IdentitySeed): Promise<boolean> {
 	const { jwt } = current;
-	if (jwt === undefined || jwt.reload || jwt.publicKeyPath !== booted.jwt?.publicKeyPath) return false;
+	if (jwt === undefined || jwt.reload || jwt.jwksPath !== booted.jwt?.jwksPath) return false;
 	const { keys } = await judgeJwtKeyFile(current);
 	return JSON.stringify(keys) !== JSON.stringify(inForce.issuers[0]?.keys);
 }

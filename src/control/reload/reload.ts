@@ -153,7 +153,7 @@ export class Reloader {
 		const { booted, keysChangedInVain, inForce, wallSeconds, log } = this.#parts;
 		const settings: VainSetting[] = changedInVain(booted, config);
 		if (await keysChangedInVain(config)) {
-			settings.push(vainSetting('jwt.jwks_path', config, config.jwt?.publicKeyPath));
+			settings.push(vainSetting('jwt.jwks_path', config, config.jwt?.jwksPath));
 		}
 		const sinceSeconds = inForce.needsRestart?.sinceSeconds ?? wallSeconds();
 		inForce.needsRestart = settings.length === 0 ? undefined : { settings, sinceSeconds };

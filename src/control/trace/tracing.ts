@@ -51,7 +51,7 @@ export async function startTracing(parts: TracingParts): Promise<Tracing> {
 			headers: { ...files.headers },
 			timeoutMillis: EXPORT_MS,
 			// All that may wait, for the flush at the end: it begins all batches at once.
-			concurrencyLimit: Math.ceil(config.maxSpans / BATCH_SPANS) + 1,
+			concurrencyLimit: Math.ceil(config.maxQueueSpans / BATCH_SPANS) + 1,
 			httpAgentOptions: { keepAlive: true, maxSockets: 2, ...(files.ca !== undefined && { ca: files.ca }) },
 			userAgent: `mtls-edge-proxy/${parts.version}`,
 		}),
@@ -63,12 +63,12 @@ export async function startTracing(parts: TracingParts): Promise<Tracing> {
 	});
 	const processor = new BatchSpanProcessor({
 		exporter,
-		maxQueueSize: config.maxSpans,
-		maxExportBatchSize: Math.min(BATCH_SPANS, config.maxSpans),
+		maxQueueSize: config.maxQueueSpans,
+		maxExportBatchSize: Math.min(BATCH_SPANS, config.maxQueueSpans),
 		scheduledDelayMillis: DELAY_MS,
 		exportTimeoutMillis: EXPORT_MS + GRACE_MS,
 	});
-	const queue = new BoundedQueue(config.maxSpans, origin, (span) => processor.onEnd(span));
+	const queue = new BoundedQueue(config.maxQueueSpans, origin, (span) => processor.onEnd(span));
 	return {
 		exportSpans: (spans, onDone) => queue.add(spans, onDone),
 		get counts() {

@@ -59,15 +59,14 @@ describe('a configuration that is right', () => {
 				certPath: 'server.pem',
 				keyPath: 'server.key',
 				clientCaPath: 'ca.pem',
-				minVersion: undefined,
-				crlPaths: [],
+				crlPath: [],
 				crlRequired: false,
 				endAtExpiry: true,
 				endAtCaRemoval: false,
 			},
 			revokedPath: undefined,
 			jwt: {
-				publicKeyPath: 'jwt.pem',
+				jwksPath: 'jwt.pem',
 				issuer: undefined,
 				audience: undefined,
 				certificateBound: 'if-present',
@@ -93,9 +92,7 @@ describe('a configuration that is right', () => {
 				maxHeaderBytes: 16_384,
 				maxBufferedBytes: 1_073_741_824,
 				maxBufferedBytesPerTenant: 536_870_912,
-				minAnswerBytesPerSec: undefined,
 				maxConnectionAgeMs: 0,
-				maxConnections: undefined,
 				rateLimitHeaders: false,
 			},
 			listener: { proxyProtocolFrom: [], proxyProtocolTimeoutMs: 5000 },
@@ -115,9 +112,9 @@ describe('a configuration that is right', () => {
 		const keys = 'crl_required = true\nend_at_expiry = false\nend_at_ca_removal = true';
 		const withTls = (lines: string) => parse(MINIMAL.replace('[tls]', `[tls]\n${lines}`)).tls;
 		const tls = withTls(`crl_path = "one.crl"\n${keys}`);
-		assert.deepEqual(tls.crlPaths, ['one.crl']);
+		assert.deepEqual(tls.crlPath, ['one.crl']);
 		assert.deepEqual([tls.crlRequired, tls.endAtExpiry, tls.endAtCaRemoval], [true, false, true]);
-		assert.deepEqual(withTls('crl_path = ["one.crl", "two.crl"]').crlPaths, ['one.crl', 'two.crl']);
+		assert.deepEqual(withTls('crl_path = ["one.crl", "two.crl"]').crlPath, ['one.crl', 'two.crl']);
 		const top = parse(
 			`revoked_path = "revoked.toml"${MINIMAL}certificate_bound = "required"\n[limits]\nmax_connection_age_secs = 1.5`,
 		);
@@ -167,7 +164,7 @@ describe('a configuration that is right', () => {
 		`);
 		assert.deepEqual({ healthIntervalMs, tenantRps }, { healthIntervalMs: 7000, tenantRps: 0 });
 		assert.deepEqual(jwt, {
-			publicKeyPath: 'jwt.pem',
+			jwksPath: 'jwt.pem',
 			issuer: 'https://issuer.example',
 			audience: 'edge',
 			certificateBound: 'if-present',

@@ -133,8 +133,8 @@ describe('quotas in the configuration', () => {
 				.map(({ key, message }) => `${key}: ${message}`)
 				.filter((doubt) => /^tenants|rate_claim/.test(doubt));
 		assert.deepEqual(doubts(`tenant_rps = 0\n${MINIMAL}rate_claim = "rps"\n[[tenants]]\nname = "a"`), [
-			'tenants[0].name: says nothing of its tenant: give it rps or concurrency, or leave it out',
 			'jwt.rate_claim: limits only the tokens that have the claim, since tenant_rps is 0; set tenant_rps, too',
+			'tenants[0].name: says nothing of its tenant: give it rps or concurrency, or leave it out',
 		]);
 		assert.deepEqual(doubts(`${MINIMAL}rate_claim = "rps"\n[[tenants]]\nname = "a"\nconcurrency = 1`), []);
 		const issuer = '[[issuers]]\nissuer = "i"\njwks_path = "k"\nrate_claim = "rps"\n';

@@ -16,11 +16,9 @@ describe('[trace]', () => {
 		assert.deepEqual(parse(ENDPOINT).trace, {
 			endpoint: 'http://collector:4318/v1/traces',
 			ratio: 0.01,
-			caPath: undefined,
-			headersPath: undefined,
 			serviceName: 'mtls-edge-proxy',
 			tenants: false,
-			maxSpans: 4096,
+			maxQueueSpans: 4096,
 		});
 	});
 

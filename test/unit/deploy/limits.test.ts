@@ -98,7 +98,7 @@ describe('on Kubernetes', () => {
 				tls.certPath,
 				tls.keyPath,
 				tls.clientCaPath,
-				(jwt as { readonly publicKeyPath: string }).publicKeyPath,
+				(jwt as { readonly jwksPath: string }).jwksPath,
 			]) {
 				const mount = container.volumeMounts.find(({ mountPath }: { mountPath: string }) =>
 					path.startsWith(`${mountPath}/`),
@@ -249,16 +249,8 @@ describe('compose.yaml', () => {
 		const { tls, jwt } = config('deploy/compose/config.toml');
 		const made = config(join(dir, 'config.toml'));
 		assert.deepEqual(tls, made.tls);
-		const trusted = ({
-			publicKeyPath,
-			issuer,
-			audience,
-		}: {
-			publicKeyPath: string;
-			issuer?: string;
-			audience?: string;
-		}) => ({
-			publicKeyPath,
+		const trusted = ({ jwksPath, issuer, audience }: { jwksPath: string; issuer?: string; audience?: string }) => ({
+			jwksPath,
 			issuer,
 			audience,
 		});

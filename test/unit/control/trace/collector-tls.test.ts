@@ -25,7 +25,7 @@ async function send(
 			headersPath: undefined,
 			serviceName: 'edge',
 			tenants: false,
-			maxSpans: 64,
+			maxQueueSpans: 64,
 		},
 		files: { ca, headers: { authorization: 'Bearer hunter2' } },
 		bind: { host: '127.0.0.1', port: 8443 },
