@@ -5,7 +5,7 @@
 import { isMainThread } from 'node:worker_threads';
 
 /** In ms, for one file. */
-const DEADLINE = Number(process.env.PROXY_TEST_DEADLINE_MS ?? 240_000);
+const DEADLINE = Number(process.env.PROXY_TEST_DEADLINE_MS ?? 400_000);
 
 if (isMainThread) {
 	setTimeout(() => {

@@ -15,6 +15,7 @@
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join, relative, resolve, sep } from 'node:path';
+import { PassThrough } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { run } from 'node:test';
 import { spec, type TestEvent } from 'node:test/reporters';
@@ -22,6 +23,8 @@ import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 
 type BodyMode = 'collected' | 'streaming';
+/** Tests of pure code use a core all the time; wire tests wait much of theirs for limits of the proxy. */
+type Lane = 'pure' | 'wire';
 type Counts = Extract<TestEvent, { type: 'test:summary' }>['data']['counts'];
 
 interface Pass {
@@ -31,6 +34,8 @@ interface Pass {
 	readonly suffix: string;
 	/** How many files more run at once than there are cores. */
 	readonly spare: number;
+	/** Passes of one lane run one after the other, and the lanes side by side. */
+	readonly lane: Lane;
 	/** On top of this process's. */
 	readonly env: NodeJS.ProcessEnv;
 }
@@ -41,6 +46,8 @@ interface Suite {
 	readonly bodyModes: readonly BodyMode[];
 	/** See `Pass`. Default 1. */
 	readonly spare?: number;
+	/** See `Pass`. Default `pure`. */
+	readonly lane?: Lane;
 	/**
 	 * Files of one folder share a process where the whole suite runs: a process of its own costs most files more than
 	 * their tests. Each file is a `describe` there, so its hooks stay its own.
@@ -52,8 +59,7 @@ interface Suite {
 const SUITES: Record<string, Suite> = {
 	conformance: { bodyModes: ['collected'] },
 	unit: { bodyModes: ['collected'], together: true },
-	/** They spend much of their time waiting for limits of the proxy. */
-	wire: { bodyModes: BODY_MODES, spare: 2 },
+	wire: { bodyModes: BODY_MODES, spare: 2, lane: 'wire' },
 	/** Installs what was packed from the registry. */
 	package: { bodyModes: ['collected'], onlyWhenAsked: true },
 	/** Needs Debian's packages, see .ci/run. */
@@ -161,7 +167,7 @@ function plan(asked: string[]): Pass[] {
 	if (unknown !== undefined) refuse(`${unknown} is no test file`);
 
 	const passes = Object.entries(SUITES).flatMap(
-		([suite, { bodyModes, spare = 1, onlyWhenAsked, together }]): Pass[] => {
+		([suite, { bodyModes, spare = 1, lane = 'pure', onlyWhenAsked, together }]): Pass[] => {
 			const whole = asked.includes(suite) || (asked.length === 0 && !onlyWhenAsked);
 			const chosen = all.filter((file) => suiteOf(file) === suite && (whole || files.includes(file)));
 			if (chosen.length === 0) return [];
@@ -176,6 +182,7 @@ function plan(asked: string[]): Pass[] {
 								body,
 								suffix: bodyModes.length > 1 ? ` [${body}]` : '',
 								spare,
+								lane,
 								env,
 							},
 						];
@@ -249,8 +256,27 @@ function suiteOf(file: string): string {
 async function* report(passes: Pass[], name: RegExp | undefined): AsyncGenerator<TestEvent> {
 	const total: Counts = { tests: 0, suites: 0, passed: 0, cancelled: 0, skipped: 0, todo: 0, topLevel: 0 };
 	const start = performance.now();
+	const lanes = [...Map.groupBy(passes, ({ lane }) => lane).values()];
+	// All lanes begin at once; the events of the second are kept until the first is over.
+	const events = lanes.map((lane) => {
+		const kept = new PassThrough({ objectMode: true, highWaterMark: Number.MAX_SAFE_INTEGER });
+		pipeline(runLane(lane, name, total, lanes.length > 1), kept).catch(() => {});
+		return kept;
+	});
+	for (const lane of events) yield* lane;
+	if (total.tests === 0) process.exitCode = 1;
+	yield* summaryLines(total, performance.now() - start);
+}
+
+/** One pass after the other. Adds what they count to `total`. */
+async function* runLane(
+	passes: readonly Pass[],
+	name: RegExp | undefined,
+	total: Counts,
+	isShared: boolean,
+): AsyncGenerator<TestEvent> {
 	for (const pass of passes) {
-		for await (const event of runPass(pass, name)) {
+		for await (const event of runPass(pass, name, isShared)) {
 			if (event.type === 'test:summary' && event.data.file === undefined) {
 				for (const key of Object.keys(total) as (keyof Counts)[]) total[key] += event.data.counts[key];
 				if (!event.data.success) process.exitCode = 1;
@@ -259,15 +285,18 @@ async function* report(passes: Pass[], name: RegExp | undefined): AsyncGenerator
 			}
 		}
 	}
-	if (total.tests === 0) process.exitCode = 1;
-	yield* summaryLines(total, performance.now() - start);
 }
 
-function runPass({ files, body, spare, env }: Pass, name: RegExp | undefined): AsyncIterable<TestEvent> {
+/** @param isShared another lane runs at the same time: then pure code leaves it a core. */
+function runPass(
+	{ files, body, spare, lane, env }: Pass,
+	name: RegExp | undefined,
+	isShared: boolean,
+): AsyncIterable<TestEvent> {
 	return run({
 		files: files.map((file) => resolve(root, file)),
 		cwd: root,
-		concurrency: availableParallelism() + spare,
+		concurrency: isShared && lane === 'pure' ? Math.max(1, availableParallelism() - 1) : availableParallelism() + spare,
 		execArgv: [`--import=${DEADLINE_MODULE}`, ...(body === 'streaming' ? ['--conditions=boxed_body'] : [])],
 		env: { ...process.env, ...env, PROXY_TEST_BODY: body, PROXY_TEST_PKI: join(shared, 'pki.json') },
 		...(name === undefined ? {} : { testNamePatterns: name }),

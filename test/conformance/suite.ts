@@ -10,32 +10,30 @@ import { hostileTokens } from './hostile-tokens.ts';
 import { ask, type RunningGate, start } from './running-gate.ts';
 import type { GateSettings, Subject } from './subject.ts';
 
-/** What every place of the gate has to do: hostile tokens, the limiter, and the responses themselves. */
-export function addTests(subject: Subject): void {
+/**
+ * Every place of the gate gets the tests of its wiring, over each protocol. What the gate itself decides is the same code everywhere: `whole` proves it over
+ * the first protocol, and is for one adapter and the proxy.
+ */
+export function addTests(subject: Subject, { whole = false } = {}): void {
 	for (const protocol of subject.protocols) {
 		const run = (settings?: Partial<GateSettings>) => start(subject, protocol, settings);
 		describe(`${subject.name} over ${protocol}`, () => {
+			addWiringTests(run, protocol);
+			if (!whole || protocol !== subject.protocols[0]) return;
 			addTokenTests(run);
 			addClaimTests(run);
 			addLimitTests(run);
-			addAnswerTests(run, protocol);
 		});
 	}
-	describe(`${subject.name} does not start with`, () => addKeyTests(subject));
+	if (whole) describe(`${subject.name} does not start with`, () => addKeyTests(subject));
 }
 
 type Run = (settings?: Partial<GateSettings>) => Promise<RunningGate>;
 
-function addTokenTests(run: Run): void {
+function addWiringTests(run: Run, protocol: Protocol): void {
 	test('admits a good token and passes on who it speaks for', async () => {
 		await using gate = await run();
 		assert.deepEqual(await gate.whoami({ scope: 'read write' }), { sub: 'tenant', scope: 'read write' });
-	});
-
-	test('passes on an empty scope where the token has none, or none that is a string', async () => {
-		await using gate = await run();
-		assert.deepEqual(await gate.whoami({}), { sub: 'tenant', scope: '' });
-		assert.deepEqual(await gate.whoami({ scope: ['read'] }), { sub: 'tenant', scope: '' });
 	});
 
 	test('takes the scheme in any case and splits at the first space', async () => {
@@ -62,14 +60,6 @@ function addTokenTests(run: Run): void {
 		assert.equal(await gate.askWithTwo('Basic eA==', value), 'unauthorized');
 	});
 
-	test('refuses hostile tokens', async (t) => {
-		await using gate = await run();
-		const { tokenKey } = await testPki();
-		for (const { what, token } of hostileTokens(tokenKey, gate.claims())) {
-			await t.test(what, async () => assertUnauthorized(await gate.ask(`Bearer ${token}`)));
-		}
-	});
-
 	test('takes a token that is bound to a certificate from the holder of that certificate alone (RFC 8705)', async () => {
 		await using gate = await run();
 		const { clients } = await testPki();
@@ -87,6 +77,85 @@ function addTokenTests(run: Run): void {
 		assert.equal((await ask(connection, others)).status, 200);
 		assertUnauthorized(await ask(connection, ours));
 		assertUnauthorized(await gate.ask(`Bearer ${gate.mint({ cnf: { jkt: 'a key of DPoP' } })}`));
+	});
+
+	test('admits a burst of tenantRps, then one request a period', async () => {
+		await using gate = await run({ tenantRps: 5 });
+		const value = `Bearer ${gate.mint()}`;
+		const statuses = async (n: number) => {
+			const seen: number[] = [];
+			for (let i = 0; i < n; i++) seen.push((await gate.ask(value)).status);
+			return seen;
+		};
+		assert.deepEqual(await statuses(7), [200, 200, 200, 200, 200, 429, 429]);
+		gate.clock.ms += 199;
+		assert.deepEqual(await statuses(1), [429]);
+		gate.clock.ms += 1;
+		assert.deepEqual(await statuses(2), [200, 429]);
+		gate.clock.ms += 400;
+		assert.deepEqual(await statuses(3), [200, 200, 429]);
+		gate.clock.ms += 5000;
+		assert.deepEqual(await statuses(6), [200, 200, 200, 200, 200, 429]);
+	});
+
+	test('counts exactly when requests come at the same time', async () => {
+		await using gate = await run({ tenantRps: 20 });
+		const value = `Bearer ${gate.mint()}`;
+		const connections = await Promise.all(Array.from({ length: 5 }, () => gate.open()));
+		const asked = connections.flatMap((connection) => Array.from({ length: 12 }, () => ask(connection, value)));
+		const answers = await Promise.all(asked);
+		await Promise.all(connections.map((connection) => connection.close()));
+		const refused = answers.filter(({ status }) => status !== 200);
+		assert.equal(answers.length - refused.length, 20);
+		for (const answer of refused) assertRateLimited(answer);
+	});
+
+	test('refuses a token whose signature has one bit changed', async () => {
+		await using gate = await run();
+		const { tokenKey } = await testPki();
+		const { token } = hostileTokens(tokenKey, gate.claims()).find(({ what }) => what === ONE_BIT)!;
+		assertUnauthorized(await gate.ask(`Bearer ${token}`));
+	});
+
+	test('leaves the body away from its answer to HEAD, and nothing else', async () => {
+		await using gate = await run();
+		assertUnauthorizedToHead(await gate.ask(undefined, 'HEAD'));
+	});
+
+	// HTTP/2 has no bytes to compare; the other tests look at every field of its answers.
+	if (protocol === 'h2') return;
+	test('answers byte for byte', async () => {
+		await using gate = await run({ tenantRps: 1 });
+		const value = `Bearer ${gate.mint()}`;
+		assert.equal((await gate.ask(value)).status, 200);
+		assert.equal(
+			await rawAnswer(gate.target, ''),
+			'HTTP/1.1 401 Unauthorized\r\ncontent-length: 12\r\ncontent-type: text/plain; charset=utf-8\r\n' +
+				'www-authenticate: Bearer\r\n\r\nunauthorized',
+		);
+		assert.equal(
+			await rawAnswer(gate.target, `Authorization: ${value}\r\n`),
+			'HTTP/1.1 429 Too Many Requests\r\ncontent-length: 12\r\ncontent-type: text/plain; charset=utf-8\r\n' +
+				'retry-after: 1\r\n\r\nrate limited',
+		);
+	});
+}
+
+const ONE_BIT = 'a signature with one bit changed';
+
+function addTokenTests(run: Run): void {
+	test('passes on an empty scope where the token has none, or none that is a string', async () => {
+		await using gate = await run();
+		assert.deepEqual(await gate.whoami({}), { sub: 'tenant', scope: '' });
+		assert.deepEqual(await gate.whoami({ scope: ['read'] }), { sub: 'tenant', scope: '' });
+	});
+
+	test('refuses hostile tokens', async (t) => {
+		await using gate = await run();
+		const { tokenKey } = await testPki();
+		for (const { what, token } of hostileTokens(tokenKey, gate.claims())) {
+			await t.test(what, async () => assertUnauthorized(await gate.ask(`Bearer ${token}`)));
+		}
 	});
 
 	test('takes members called like those of every object for what they are', async () => {
@@ -146,25 +215,6 @@ function addClaimTests(run: Run): void {
 }
 
 function addLimitTests(run: Run): void {
-	test('admits a burst of tenantRps, then one request a period', async () => {
-		await using gate = await run({ tenantRps: 5 });
-		const value = `Bearer ${gate.mint()}`;
-		const statuses = async (n: number) => {
-			const seen: number[] = [];
-			for (let i = 0; i < n; i++) seen.push((await gate.ask(value)).status);
-			return seen;
-		};
-		assert.deepEqual(await statuses(7), [200, 200, 200, 200, 200, 429, 429]);
-		gate.clock.ms += 199;
-		assert.deepEqual(await statuses(1), [429]);
-		gate.clock.ms += 1;
-		assert.deepEqual(await statuses(2), [200, 429]);
-		gate.clock.ms += 400;
-		assert.deepEqual(await statuses(3), [200, 200, 429]);
-		gate.clock.ms += 5000;
-		assert.deepEqual(await statuses(6), [200, 200, 200, 200, 200, 429]);
-	});
-
 	test('counts by sub: all tokens of a tenant together, tenants apart, refused tokens not at all', async () => {
 		await using gate = await run({ tenantRps: 2 });
 		for (let i = 0; i < 5; i++) assertUnauthorized(await gate.ask(`Bearer ${gate.mint({ exp: 1 })}`));
@@ -174,47 +224,10 @@ function addLimitTests(run: Run): void {
 		assert.equal((await gate.ask(`Bearer ${gate.mint({ sub: 'Tenant' })}`)).status, 200);
 	});
 
-	test('counts exactly when requests come at the same time', async () => {
-		await using gate = await run({ tenantRps: 20 });
-		const value = `Bearer ${gate.mint()}`;
-		const connections = await Promise.all(Array.from({ length: 5 }, () => gate.open()));
-		const asked = connections.flatMap((connection) => Array.from({ length: 12 }, () => ask(connection, value)));
-		const answers = await Promise.all(asked);
-		await Promise.all(connections.map((connection) => connection.close()));
-		const refused = answers.filter(({ status }) => status !== 200);
-		assert.equal(answers.length - refused.length, 20);
-		for (const answer of refused) assertRateLimited(answer);
-	});
-
 	test('does not limit where tenantRps is 0', async () => {
 		await using gate = await run({ tenantRps: 0 });
 		const value = `Bearer ${gate.mint()}`;
 		for (let i = 0; i < 50; i++) assert.equal((await gate.ask(value)).status, 200);
-	});
-}
-
-function addAnswerTests(run: Run, protocol: Protocol): void {
-	test('leaves the body away from its answer to HEAD, and nothing else', async () => {
-		await using gate = await run();
-		assertUnauthorizedToHead(await gate.ask(undefined, 'HEAD'));
-	});
-
-	// HTTP/2 has no bytes to compare; the other tests look at every field of its answers.
-	if (protocol === 'h2') return;
-	test('answers byte for byte', async () => {
-		await using gate = await run({ tenantRps: 1 });
-		const value = `Bearer ${gate.mint()}`;
-		assert.equal((await gate.ask(value)).status, 200);
-		assert.equal(
-			await rawAnswer(gate.target, ''),
-			'HTTP/1.1 401 Unauthorized\r\ncontent-length: 12\r\ncontent-type: text/plain; charset=utf-8\r\n' +
-				'www-authenticate: Bearer\r\n\r\nunauthorized',
-		);
-		assert.equal(
-			await rawAnswer(gate.target, `Authorization: ${value}\r\n`),
-			'HTTP/1.1 429 Too Many Requests\r\ncontent-length: 12\r\ncontent-type: text/plain; charset=utf-8\r\n' +
-				'retry-after: 1\r\n\r\nrate limited',
-		);
 	});
 }
 

@@ -212,7 +212,12 @@ export class Ledger {
 		// Memory for bodies is one for all.
 		if (this.floods > 0) allowed.push('overloaded', ...brokenOff);
 		// On a machine that is busy enough, everything may take too long, and is ended in the way of what takes too long.
-		if (reply.ms >= rules.limitMs) allowed.push('504', ...brokenOff);
+		const fate = entry.repeated ? 'whole' : plan.kind.fate;
+		if (reply.ms >= rules.limitMs) {
+			allowed.push('504', ...brokenOff);
+			// The client has a time limit of its own to take a whole answer, in either mode.
+			if (fate === 'whole') allowed.push('broken off');
+		}
 		if (entry.deliveries === 0) allowed.push('503');
 		if (!entry.played) {
 			// A connection that had been closed under the request, and a request that must not be sent twice.
@@ -222,7 +227,7 @@ export class Ledger {
 			return allowed;
 		}
 		const failed: readonly Outcome[] = plan.kind.afterHead && rules.mode === 'streaming' ? ['broken off'] : [];
-		switch (entry.repeated ? 'whole' : plan.kind.fate) {
+		switch (fate) {
 			case 'whole':
 				return [...allowed, 'whole'];
 			case 'cut':

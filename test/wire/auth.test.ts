@@ -4,7 +4,6 @@ import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { createTokenKey, mintToken, signToken, type TokenClaims } from '../../src/cli/demo/tokens.ts';
-import { hostileTokens } from '../conformance/hostile-tokens.ts';
 import { type Answer, type Connection, connect, PROTOCOLS, type RequestOptions, request } from '../fixtures/clients.ts';
 import { startEdge } from '../fixtures/edge.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
@@ -22,27 +21,17 @@ const seconds = (offset: number) => Math.floor(now()) + offset;
 const GOOD: TokenClaims = { iss: ISSUER, aud: AUDIENCE, sub: 'tenant', exp: seconds(3600) };
 const withClaims = (claims: TokenClaims) => mintToken(pki.tokenKey, { ...GOOD, ...claims });
 
+/** One for each step of the judgement. All hostile tokens are refused in test/conformance, by the proxy too. */
 const REFUSED = [
-	...hostileTokens(pki.tokenKey, GOOD),
+	{ what: 'a token in two parts', token: 'x.y' },
+	{ what: 'a signature of another key', token: mintToken(createTokenKey(), GOOD) },
 	{ what: 'an exp that passed 61 s ago', token: withClaims({ exp: seconds(-61) }) },
 	{ what: 'another iss', token: withClaims({ iss: 'https://else.test' }) },
-	{ what: 'an iss that only begins alike', token: withClaims({ iss: `${ISSUER}/` }) },
-	{ what: 'no iss', token: withClaims({ iss: undefined }) },
-	{ what: 'an iss that is an array', token: withClaims({ iss: [ISSUER] }) },
 	{ what: 'another aud', token: withClaims({ aud: 'other' }) },
-	{ what: 'no aud', token: withClaims({ aud: undefined }) },
-	{ what: 'an aud that is a number', token: withClaims({ aud: 1 }) },
-	{ what: 'an aud that is null', token: withClaims({ aud: null }) },
-	{ what: 'an aud array without ours', token: withClaims({ aud: ['a', 'b'] }) },
-	{ what: 'an empty aud array', token: withClaims({ aud: [] }) },
-	{ what: 'an aud array with a number in it', token: withClaims({ aud: [AUDIENCE, 1] }) },
 ];
 
 const PASSING: [what: string, token: () => string][] = [
 	['an exp that passed 30 s ago', () => withClaims({ exp: now() - 30 })],
-	['an nbf in 59 s', () => withClaims({ nbf: now() + 59 })],
-	['an aud array with ours', () => withClaims({ aud: ['other', AUDIENCE] })],
-	['a scope', () => withClaims({ scope: 'read write' })],
 	['a sub of 256 characters', () => withClaims({ sub: 'a'.repeat(256) })],
 	['a sub with spaces and signs inside', () => withClaims({ sub: 'ACME "Inc": a=b; c, <d>' })],
 	['exactly 8 KiB', () => padded(8192)],
@@ -81,30 +70,18 @@ for (const protocol of PROTOCOLS) {
 
 		test('a request without Authorization is missing its token', () => refuses('missing', { token: null }));
 
-		for (const authorization of ['', 'Bearer', 'Basic dTpw', `Token ${pki.token()}`, pki.token()]) {
+		for (const authorization of ['', 'Basic dTpw', pki.token()]) {
 			const shown = authorization.length > 20 ? `${authorization.slice(0, 12)}…` : authorization;
 			test(`the Authorization "${shown}" is invalid`, () =>
 				refuses('invalid', { headers: [['authorization', authorization]] }));
 		}
-
-		test('two spaces behind the scheme are part of the token and make it invalid', () =>
-			refuses('invalid', { headers: [['authorization', `Bearer  ${pki.token()}`]] }));
 
 		test('two Authorization headers are invalid, be both of them good', () => {
 			const line: [string, string] = ['authorization', `Bearer ${pki.token()}`];
 			return refuses('invalid', { headers: [line, line] });
 		});
 
-		test('the scheme is read in any case', async () => {
-			for (const scheme of ['Bearer', 'bearer', 'BEARER', 'bEaReR']) {
-				const answer = await ask({ headers: [['authorization', `${scheme} ${pki.token()}`]] });
-				equal(answer.status, 200, scheme);
-			}
-		});
-
 		for (const { what, token } of REFUSED) test(`refuses ${what}`, () => refuses('invalid', { token }));
-
-		test('refuses an nbf in 90 s', () => refuses('invalid', { token: withClaims({ nbf: now() + 90 }) }));
 
 		for (const [what, token] of PASSING) {
 			test(`accepts ${what}`, async () => equal((await ask({ token: token() })).status, 200));

@@ -1,4 +1,4 @@
-/** Issue 11, "Issuers and keys": real issuers, real tokens, the real command. */
+/** Issuers and keys: real issuers, real tokens, the real command. */
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -195,16 +195,12 @@ describe('issuers', { concurrency: 3 }, () => {
 		issuer.publish = BOTH;
 		const fresh = await tokenOf(issuer.url, second, 'second');
 		let early = 0;
-		await until(
-			async () => {
-				for (let i = 0; i < 2; i++) await asked(proxy, await tokenOf(issuer.url, third, `stranger-${i}`));
-				early = Math.max(early, fetches() - 1);
-				await sleep(400);
-				return (await asked(proxy, fresh)).every((answer) => answer === '200 alice');
-			},
-			'the new key, without a refresh',
-			30_000,
-		);
+		await until(async () => {
+			for (let i = 0; i < 2; i++) await asked(proxy, await tokenOf(issuer.url, third, `stranger-${i}`));
+			early = Math.max(early, fetches() - 1);
+			await sleep(400);
+			return (await asked(proxy, fresh)).every((answer) => answer === '200 alice');
+		}, 'the new key, without a refresh');
 		assert.ok(early <= Math.ceil((performance.now() - since) / 10_000), `${early} fetches`);
 		assert.deepEqual(await asked(proxy, await tokenOf(issuer.url)), passes('alice'));
 	});
@@ -220,7 +216,7 @@ describe('issuers', { concurrency: 3 }, () => {
 			assert.deepEqual(await asked(proxy, token), REFUSED);
 			await proxy.waitForLog(({ reason }) => reason === 'no keys of the issuer yet');
 			issuer.publish = FIRST;
-			await until(async () => (await readiness(proxy.metricsPort)) === '200 ready', 'the keys', 20_000);
+			await until(async () => (await readiness(proxy.metricsPort)) === '200 ready', 'the keys');
 			assert.deepEqual(await asked(proxy, token), passes('alice'));
 			await until(
 				() => existsSync(stateDir) && readdirSync(stateDir).some((name) => name.endsWith('.json')),
@@ -270,9 +266,12 @@ describe('issuers', { concurrency: 3 }, () => {
 			await proxy.waitForLog('keys not fetched; keeping old');
 			jump(HOUR);
 			await until(async () => (await proxy.metric('proxy_jwks_age_seconds', labels)) > 3590, 'the hour to pass');
-			// A worker that reads the file in the middle of a request takes the request for an hour old.
-			await sleep(500);
-			assert.deepEqual(await asked(proxy, cached), passes('alice'));
+			// A worker that reads the file in the middle of a request takes the request for an hour old: it may time out, and is never refused.
+			await until(async () => {
+				const answers = await asked(proxy, cached);
+				assert.ok(!answers.includes(REFUSED[0]!), answers.join());
+				return answers.join() === passes('alice').join();
+			}, 'the workers to have read the file');
 			assert.deepEqual(await asked(proxy, await fresh('one')), passes('alice'));
 			assert.deepEqual(await asked(proxy, forged), REFUSED);
 			assert.equal(await readiness(proxy.metricsPort), '200 ready');
@@ -285,7 +284,7 @@ describe('issuers', { concurrency: 3 }, () => {
 			assert.deepEqual(await asked(proxy, cached), passes('alice'));
 			assert.deepEqual(await asked(proxy, forged), REFUSED);
 			jump(2 * HOUR + 1000);
-			const dropped = await proxy.waitForLog(({ message }) => /older than max_stale_secs/.test(message), 30_000);
+			const dropped = await proxy.waitForLog(({ message }) => /older than max_stale_secs/.test(message));
 			assert.equal(dropped.level, 'error');
 			const notReady = `503 not ready: no keys of ${issuer.url}`;
 			await until(async () => (await readiness(proxy.metricsPort)) === notReady, '/readyz to say so');
@@ -293,11 +292,7 @@ describe('issuers', { concurrency: 3 }, () => {
 			await until(async () => (await asked(proxy, cached)).every((answer) => answer === REFUSED[0]), 'all threads');
 			await proxy.waitForLog(({ reason }) => reason === 'no keys of the issuer yet');
 			issuer.publish = FIRST;
-			await until(
-				async () => (await asked(proxy, cached)).every((answer) => answer === '200 alice'),
-				'the issuer',
-				30_000,
-			);
+			await until(async () => (await asked(proxy, cached)).every((answer) => answer === '200 alice'), 'the issuer');
 		}
 	});
 
@@ -412,11 +407,16 @@ describe('issuers', { concurrency: 3 }, () => {
 	});
 });
 
-test('a stalled issuer does not hold up the start for longer than 2 s', async () => {
+test('a stalled issuer does not hold up the start until its keys are given up, after 10 s', async () => {
 	await using upstream = await startUpstream();
-	await using issuer = await startIssuer('https', () => {});
+	let isGivenUp = false;
+	await using issuer = await startIssuer('https', (_, response) => {
+		response.on('close', () => {
+			isGivenUp = true;
+		});
+	});
 	const keys = { issuer: issuer.url, audience: 'edge', jwks_url: issuer.jwksUrl, jwks_ca_path: pki.caPath };
 	await using proxy = await spawnProxy({ configText: configWith(upstream, [keys]) });
-	await proxy.ready(8_000);
-	assert.equal(issuer.asked.length, 1);
+	await proxy.ready();
+	assert.deepEqual([issuer.asked.length, isGivenUp], [1, false]);
 });

@@ -278,7 +278,7 @@ test('a worker that dies gives back what its requests had taken of the concurren
 		inspector.run(worker, "throw new Error('killed by the test')");
 		await proxy.waitForLog(
 			({ message, worker: index }) => message === 'worker replaced' && index === worker,
-			15_000,
+			undefined,
 			logged,
 		);
 	}

@@ -41,7 +41,7 @@ async function startRig(workers: number, options: ProxyOptions = {}): Promise<Ri
 			inspector.run(worker, `throw new Error('killed by the test, ${++deaths}')`);
 			await proxy.waitForLog(
 				({ message, worker: index }) => message === 'worker replaced' && index === worker,
-				15_000,
+				undefined,
 				logged,
 			);
 		},
