@@ -1,4 +1,4 @@
-/** docs/how-to/deploy.md, "Behind a TCP load balancer": HAProxy before the proxy, with what stands there and with the other ways to send a header. */
+/** docs/how-to/tcp-balancer.md: HAProxy before the proxy, with what stands there and with the other ways to send a header. */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';

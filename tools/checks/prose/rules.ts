@@ -12,7 +12,7 @@ export const PASSIVE_SHARE = 0.25;
 export const PASSIVE_SENTENCES = 20;
 
 /** A sentence that begins so and is no question hides its subject in a clause: "Who asks …", "What is left …". */
-export const HIDDEN_SUBJECT = /^(?:Who|Whom|Whose|What)\b(?!.*\?$)/;
+export const HIDDEN_SUBJECT = /^(?:Who|Whom|Whose|What)\s(?!.*\?$)/;
 
 /** Phrases not to write, and what to write in their place. */
 export const TICS: readonly (readonly [RegExp, string])[] = [
