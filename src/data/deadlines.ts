@@ -1,5 +1,5 @@
 import type { Clock } from '../shared/clock.ts';
-import { type FaultReport, uncaught } from './fault-report.ts';
+import { endOwner, type FaultOwner, type FaultReport, uncaught } from './fault-report.ts';
 
 /**
  * All time limits of a worker, served by one coarse timer. Deadlines of one kind all last equally long, so the order in
@@ -50,15 +50,7 @@ export class Deadlines {
 		try {
 			timed.onDeadline();
 		} catch (error) {
-			this.#contain(timed, error);
-		}
-	}
-
-	#contain(timed: Timed, fault: unknown): void {
-		try {
-			timed.onFault(fault);
-		} catch (error) {
-			this.#report(error);
+			endOwner(timed, error, this.#report);
 		}
 	}
 }
@@ -66,8 +58,8 @@ export class Deadlines {
 /** Resolution of all limits. The shortest default is a hundred times as long. */
 export const TICK_MS = 50;
 
-/** Something that has at most one deadline at a time. */
-export abstract class Timed {
+/** It has at most one deadline at a time. */
+export abstract class Timed implements FaultOwner {
 	readonly deadline: Deadline = new Deadline(this);
 
 	/** Called once when the deadline has passed; by then it is no longer set. */

@@ -1,4 +1,5 @@
 import type { Clock } from '../shared/clock.ts';
+import type { FaultOwner } from './fault-report.ts';
 import { STEP, type TurnEnd } from './turn-end.ts';
 
 /**
@@ -10,10 +11,10 @@ const PER_TURN = 32;
 /** Of very many that wait, this part goes in a turn: looking through all of them must not become the greater part of it. */
 const PART = 1 / 32;
 
-export interface Dispatched {
-	/** The client has left: nobody waits for anything. */
+export interface Dispatched extends FaultOwner {
+	/** It does not wait any more: its client has left, or has had its response. */
 	readonly isGone: boolean;
-	/** Throws nothing. @param now monotonic milliseconds. */
+	/** @param now monotonic milliseconds. */
 	dispatch(now: number): void;
 }
 
@@ -42,6 +43,12 @@ export class DispatchQueue {
 		this.#waiting = next.splice(Math.max(PER_TURN, Math.ceil(next.length * PART)));
 		if (this.#waiting.length > 0) this.#turnEnd.add(STEP.dispatch, this.#endTurn);
 		const now = this.#clock.now();
-		for (const request of next) request.dispatch(now);
+		for (const request of next) {
+			try {
+				if (!request.isGone) request.dispatch(now);
+			} catch (error) {
+				this.#turnEnd.onFault(request, error);
+			}
+		}
 	};
 }

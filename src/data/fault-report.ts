@@ -6,6 +6,21 @@ import type { Logger } from '../shared/log.ts';
  */
 export type FaultReport = (error: unknown) => void;
 
+/** What a callback was called for: a request or a connection. */
+export interface FaultOwner {
+	/** Something of ours has thrown on its behalf: ends it. The error is reported by it, or thrown again. */
+	onFault(error: unknown): void;
+}
+
+/** A callback has thrown: it costs its owner, and nobody else. */
+export function endOwner(owner: FaultOwner, error: unknown, report: FaultReport): void {
+	try {
+		owner.onFault(error);
+	} catch (another) {
+		report(another);
+	}
+}
+
 /** Where there is no log: the error ends the thread. */
 export const uncaught: FaultReport = (error) => {
 	queueMicrotask(() => {

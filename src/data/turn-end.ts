@@ -1,4 +1,4 @@
-import { type FaultReport, uncaught } from './fault-report.ts';
+import { endOwner, type FaultOwner, type FaultReport, uncaught } from './fault-report.ts';
 
 /**
  * In this order: requests begin that wait for the end of the turn, they go to their upstreams, answers go out, connections are read
@@ -36,17 +36,19 @@ export class TurnEnd {
 			const tasks = this.#tasks[this.#step]!;
 			if (tasks.length === 0) continue;
 			this.#tasks[this.#step] = [];
-			for (const task of tasks) this.contain(task);
+			for (const task of tasks) {
+				try {
+					task();
+				} catch (error) {
+					this.#report(error);
+				}
+			}
 		}
 	};
 
-	/** Runs one of several: the others are not to wait for ever behind one that throws. */
-	contain(task: () => void): void {
-		try {
-			task();
-		} catch (error) {
-			this.#report(error);
-		}
+	/** A task calls this where one of those that it does something for has thrown, and goes on with the others. */
+	onFault(owner: FaultOwner, error: unknown): void {
+		endOwner(owner, error, this.#report);
 	}
 }
 
@@ -75,14 +77,12 @@ export class FlushQueue {
 			try {
 				flushed.flush();
 			} catch (error) {
-				this.#turnEnd.contain(() => flushed.onFault(error));
+				this.#turnEnd.onFault(flushed, error);
 			}
 		}
 	};
 }
 
-export interface Flushed {
+export interface Flushed extends FaultOwner {
 	flush(): void;
-	/** `flush` has thrown: ends the connection. The error is reported by it, or thrown again. */
-	onFault(error: unknown): void;
 }

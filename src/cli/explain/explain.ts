@@ -32,7 +32,7 @@ import { readToken } from './token.ts';
 
 /**
  * What a proxy with these files would make of a request, gate by gate. Each verdict is that of the gate itself, on the values that
- * the proxy would give it; here stands their order, which is that of `data/exchange.ts`, and what to say of them. A gate behind one
+ * the proxy would give it; here stands their order, which is that of `data/request/admit.ts`, and what to say of them. A gate behind one
  * that refuses is asked all the same, if there is anything to ask it with.
  */
 

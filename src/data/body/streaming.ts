@@ -1,12 +1,13 @@
 import { AnswerPace } from '../../gates/answer-pace.ts';
 import { admitLength, UNDECLARED } from '../../gates/body-limit.ts';
-import type { RequestHead } from '../../gates/headers.ts';
 import type { Rejection } from '../../gates/rejection.ts';
 import * as rejection from '../../gates/rejection.ts';
 import { silenceCause } from '../../shared/causes.ts';
 import type { Limits } from '../../shared/limits.ts';
 import type { AnswerFields } from '../answer-fields.ts';
-import { Exchange } from '../exchange.ts';
+import { countGiven, countReceived } from '../request/context.ts';
+import type { BodyMode, ServedRequest } from '../request/contract.ts';
+import { STATE } from '../request/state.ts';
 import type { OutgoingBody } from '../upstream/connection.ts';
 import { Reservation } from './buffered-bytes.ts';
 import { lengthLine, NO_PIECES, noBody } from './outgoing-body.ts';
@@ -27,7 +28,8 @@ export function framingLine(method: string, length: number): string {
  * Streaming mode (build feature `boxed_body`): both bodies pass through as they come, each side read
  * only as fast as the other one takes it. What has begun cannot be taken back: a response that breaks off is reset.
  */
-export class BodyExchange extends Exchange {
+export class Bodies implements BodyMode {
+	readonly #request: ServedRequest;
 	#uploadLength = 0;
 	#uploaded = 0;
 	#uploadComplete = true;
@@ -35,9 +37,9 @@ export class BodyExchange extends Exchange {
 	/** The client was told that its body may come. */
 	#asked = false;
 	/** The bytes that complete a body of declared length, until the client has said that it ends there. */
-	#lastChunk: Buffer | undefined;
-	/** Of the body, what the client's connection holds while it is not wanted. */
-	#held: Reservation | undefined;
+	#lastChunk: Buffer | undefined = undefined;
+	/** Memory that the client's connection holds of the body while it is not wanted. */
+	#held: Reservation | undefined = undefined;
 	/** The client does not take its answer at the moment. */
 	#clientBlocked = false;
 	/** Monotonic milliseconds. */
@@ -45,45 +47,54 @@ export class BodyExchange extends Exchange {
 	/** Bytes of the answer that have been given since the client was last known to have taken all. */
 	#given = 0;
 	/** `undefined` unless a least rate is configured. */
-	readonly #pace = paceOf(this.plane.limits);
+	readonly #pace: AnswerPace | undefined;
+
+	constructor(request: ServedRequest) {
+		this.#request = request;
+		this.#pace = paceOf(request.context.plane.limits);
+	}
+
+	// --- The request's body. ---
 
 	/** The body is not waited for: it follows the head, on the upstream's time. */
-	protected override receive(_head: RequestHead): void {
-		this.forward();
+	receive(): void {
+		this.#request.forward();
 	}
 
-	protected override admitBody(head: RequestHead): Rejection | undefined {
-		this.#uploadLength = head.bodyLength;
-		this.#uploadComplete = head.bodyLength === 0;
+	admitLength(): Rejection | undefined {
+		const { head, span, limits } = this.#request.context;
+		const { bodyLength } = head!;
+		this.#uploadLength = bodyLength;
+		this.#uploadComplete = bodyLength === 0;
 		if (this.#uploadComplete) return undefined;
-		this.span?.enters('body length');
-		return admitLength(head.bodyLength, this.limits.maxBodyBytes);
+		span?.enters('body length');
+		return admitLength(bodyLength, limits.maxBodyBytes);
 	}
 
-	protected override outgoingBody(): OutgoingBody {
-		return outgoingBodyOf(this.client.method, this.#uploadComplete ? 0 : this.#uploadLength);
+	outgoing(): OutgoingBody {
+		return outgoingBodyOf(this.#request.context.client.method, this.#uploadComplete ? 0 : this.#uploadLength);
 	}
 
 	/** A body that has gone through our hands cannot be sent again. */
-	protected override get canRepeat(): boolean {
+	get canRepeat(): boolean {
 		return this.#uploaded === 0 && (this.#uploadComplete || !this.#asked);
 	}
 
-	protected override readBody(): void {
+	onAsked(): void {
 		this.#asked = true;
-		super.readBody();
 	}
 
-	override onRequestBody(chunk: Buffer): void {
-		const { connection } = this;
+	onRequestBody(chunk: Buffer): void {
+		const { context, attempt, state } = this.#request;
+		const connection = attempt?.connection;
 		// The upstream has answered without waiting for the body: the rest of it has nowhere to go.
 		if (connection === undefined) return;
 		this.#uploaded += chunk.length;
-		this.received(chunk.length);
-		if (this.#uploaded > this.limits.maxBodyBytes) {
-			return this.fail(rejection.PAYLOAD_TOO_LARGE, 'abandoned');
+		countReceived(context, chunk.length);
+		if (this.#uploaded > context.limits.maxBodyBytes) {
+			return this.#request.fail(rejection.PAYLOAD_TOO_LARGE, 'abandoned');
 		}
-		if (this.answered) this.#expectProgress();
+		if (state === STATE.answering) this.#expectProgress();
 		// With these the request would be whole for the upstream, while an HTTP/2 client can still break it off.
 		if (this.#uploaded === this.#uploadLength) {
 			this.#lastChunk = chunk;
@@ -92,82 +103,93 @@ export class BodyExchange extends Exchange {
 		const more = connection.write(chunk, this.#uploadLength === UNDECLARED);
 		if (!more && !this.#uploadPaused) {
 			this.#uploadPaused = true;
-			this.client.pauseBody();
+			context.client.pauseBody();
 		}
 	}
 
 	/** Memory of the connection's, but the tenant's doing: it pays for it as for a body that is collected. */
-	override onBodyHeld(bytes: number): void {
+	onBodyHeld(bytes: number): void {
 		if (bytes === 0) return this.#held?.release();
-		this.#held ??= new Reservation(this.plane.bufferedBytes, this.tenantKey);
+		const { plane, identity } = this.#request.context;
+		this.#held ??= new Reservation(plane.bufferedBytes, identity!.tenantKey);
 		const noRoom = this.#held.resize(bytes);
-		if (noRoom === undefined) return;
-		this.leaveQueue('gone');
-		this.fail(noRoom, 'abandoned');
+		if (noRoom !== undefined) this.#request.fail(noRoom, 'abandoned');
 	}
 
-	override onRequestEnd(): void {
+	onRequestEnd(): void {
+		const { context, attempt } = this.#request;
 		this.#uploadComplete = true;
-		this.record?.bodyEnds();
-		if (this.#lastChunk !== undefined) this.connection?.write(this.#lastChunk, false);
-		this.connection?.finish(this.#uploadLength === UNDECLARED);
+		context.record?.bodyEnds();
+		const connection = attempt?.connection;
+		if (this.#lastChunk !== undefined) connection?.write(this.#lastChunk, false);
+		connection?.finish(this.#uploadLength === UNDECLARED);
 	}
 
-	override onWritable(): void {
+	onWritable(): void {
 		if (!this.#uploadPaused) return;
 		this.#uploadPaused = false;
-		this.client.resumeBody();
+		this.#request.context.client.resumeBody();
 	}
 
-	override onHead(status: number, fields: AnswerFields, _length: number, hasBody: boolean): void {
-		this.settleByStatus(status, false);
-		this.count(status);
+	// --- The response. ---
+
+	onHead(status: number, fields: AnswerFields, _length: number, hasBody: boolean): void {
+		const request = this.#request;
+		const attempt = request.attempt!;
+		attempt.measure();
+		attempt.settleProbe();
+		request.answers(status);
 		this.#expectProgress();
-		this.client.begin(status, this.answerFields(fields), hasBody);
+		request.context.client.begin(status, request.answerFields(fields), hasBody);
 	}
 
-	override onBody(chunk: Buffer): void {
+	onBody(chunk: Buffer): void {
+		const { context, attempt } = this.#request;
 		this.#expectProgress();
 		this.#given += chunk.length;
-		this.gave(chunk.length);
-		if (this.client.write(chunk)) return;
+		countGiven(context, chunk.length);
+		if (context.client.write(chunk)) return;
 		this.#clientBlocked = true;
-		this.#blockedAt = this.plane.deadlines.now;
-		if (this.connection === undefined) return;
+		this.#blockedAt = context.plane.deadlines.now;
+		const connection = attempt?.connection;
+		if (connection === undefined) return;
 		this.#expectProgress();
-		this.connection.pause();
+		connection.pause();
 	}
 
-	override onClientDrained(_left: number): void {
-		if (this.#isTooSlow()) return this.fail(rejection.UPSTREAM_TIMEOUT, 'abandoned');
+	/** What is passed on at once is kept nowhere. */
+	room(): undefined {
+		return undefined;
+	}
+
+	onBodyInRoom(): void {}
+
+	onEnd(): void {
+		const { client, plane } = this.#request.context;
+		// From here on only the client is waited for.
+		plane.deadlines.answer.add(this.#request);
+		// An upload that the upstream did not wait for is held up no longer; the rest of it is dropped.
+		this.onWritable();
+		client.end();
+	}
+
+	/** Before the response has begun, there is nothing to lose. */
+	onResponseLost(): void {}
+
+	onClientDrained(_left: number): void {
+		if (this.#isTooSlow()) return this.#request.fail(rejection.UPSTREAM_TIMEOUT, 'abandoned');
 		this.#clientBlocked = false;
 		this.#expectProgress();
-		this.connection?.resume();
+		this.#request.attempt?.connection?.resume();
 	}
 
 	/** A client that takes less than it has to, while the upstream waits for it. */
 	#isTooSlow(): boolean {
-		if (this.#pace === undefined || !this.#clientBlocked || this.connection === undefined) return false;
+		const { attempt, context } = this.#request;
+		if (this.#pace === undefined || !this.#clientBlocked || attempt?.connection === undefined) return false;
 		const given = this.#given;
 		this.#given = 0;
-		return !this.#pace.took(given, this.plane.deadlines.now - this.#blockedAt);
-	}
-
-	/** What is passed on at once is kept nowhere. */
-	override room(): undefined {
-		return undefined;
-	}
-
-	override onBodyInRoom(): void {}
-
-	override onEnd(): void {
-		this.upstreamEnded();
-		this.settle('success');
-		// From here on only the client is waited for.
-		this.plane.deadlines.answer.add(this);
-		// An upload that the upstream did not wait for is held up no longer; what comes of it is dropped.
-		this.onWritable();
-		this.client.end();
+		return !this.#pace.took(given, context.plane.deadlines.now - this.#blockedAt);
 	}
 
 	/**
@@ -175,36 +197,27 @@ export class BodyExchange extends Exchange {
 	 * time of `[limits]`, whatever its route gives the upstream.
 	 */
 	#expectProgress(): void {
-		if (this.#clientBlocked) this.plane.deadlines.answer.add(this);
-		else this.limits.roundTrip.add(this);
+		const { context } = this.#request;
+		if (this.#clientBlocked) context.plane.deadlines.answer.add(this.#request);
+		else context.limits.roundTrip.add(this.#request);
 	}
 
-	override onDeadline(): void {
-		if (!this.answered) return this.upstreamTimedOut(this.#uploadComplete ? 'timeout' : 'abandoned');
+	onDeadline(): void {
+		const request = this.#request;
+		if (request.state !== STATE.answering) {
+			return request.upstreamTimedOut(this.#uploadComplete ? 'timeout' : 'abandoned');
+		}
+		const isAtUpstream = request.attempt?.connection !== undefined;
 		// Whoever did not move is at fault: the upstream, unless it waits for a client that takes nothing or owes it a body.
-		if (this.connection !== undefined && !this.#clientBlocked && this.#uploadComplete) {
-			const cause = silenceCause('more of the answer', this.limits.upstreamTimeoutMs);
-			this.fail(rejection.BAD_GATEWAY.because(cause), 'timeout');
+		if (isAtUpstream && !this.#clientBlocked && this.#uploadComplete) {
+			const cause = silenceCause('more of the answer', request.context.limits.upstreamTimeoutMs);
+			request.fail(rejection.BAD_GATEWAY.because(cause), 'timeout');
 		} else {
-			const refusal = this.connection === undefined || this.#clientBlocked ? STOPPED_READING : STOPPED_SENDING;
-			this.fail(refusal, 'abandoned');
+			request.fail(isAtUpstream && !this.#clientBlocked ? STOPPED_SENDING : STOPPED_READING, 'abandoned');
 		}
 	}
 
-	override onFailure(...[failure]: Parameters<Exchange['onFailure']>): void {
-		if (!this.answered) return super.onFailure(failure);
-		this.upstreamEnded();
-		// Whatever its status was, that it breaks off is a failure.
-		this.fail(rejection.BAD_GATEWAY.because(failure.cause), 'broken');
-	}
-
-	/** The client has left an answer that was a good one as far as it went. */
-	override onClientGone(why?: Rejection): void {
-		if (this.answered) this.settle('success');
-		super.onClientGone(why);
-	}
-
-	protected override releaseBodies(): void {
+	release(): void {
 		this.#held?.release();
 	}
 }

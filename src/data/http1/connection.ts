@@ -61,7 +61,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		socket.on('end', () => this.#guard(() => this.#onEnd()));
 	}
 
-	/** What the socket sets off. A throw costs this connection. */
+	/** What the socket sets off. A throw costs the request that is being served; where there is none, this connection. */
 	#guard(act: () => void): void {
 		try {
 			act();
@@ -71,6 +71,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 	}
 
 	override onFault(error: unknown): void {
+		if (!this.#closing && this.#current?.onFault(error)) return;
 		this.plane.log.error('proxy::exchange', 'internal error', { error });
 		this.socket.destroy();
 	}

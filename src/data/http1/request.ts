@@ -1,13 +1,14 @@
-import { BodyExchange } from '#body';
+import { Bodies } from '#body';
 import type { RequestHead } from '../../gates/headers.ts';
 import { refuseMethod } from '../../gates/method.ts';
-import { BODY_ERROR, Rejection } from '../../gates/rejection.ts';
+import { BODY_ERROR, INTERNAL_ERROR, Rejection } from '../../gates/rejection.ts';
 import { authorityOf, originForm } from '../../gates/target.ts';
 import type { AnswerFields } from '../answer-fields.ts';
 import { refusalFields } from '../answers.ts';
 import type { ClientRequest, WholeBody } from '../client.ts';
 import type { ClientConnection } from '../client-connection.ts';
 import type { DataPlane } from '../plane.ts';
+import { Exchange } from '../request/exchange.ts';
 import type { Http1Answer } from './answer.ts';
 import type { RequestHeadReader } from './head-reader.ts';
 import { RequestBody } from './request-body.ts';
@@ -39,7 +40,7 @@ export class Http1Request implements ClientRequest {
 	readonly targetAuthority: string | null | undefined;
 	readonly head: RequestHead | Rejection;
 	readonly connection: ClientConnection;
-	readonly exchange: BodyExchange;
+	readonly exchange: Exchange;
 	readonly #connection: RequestConnection;
 	readonly #answer: Http1Answer;
 	readonly #price: number;
@@ -86,7 +87,7 @@ export class Http1Request implements ClientRequest {
 		// A head that was refused does not tell where the request ends; its answer is the last one.
 		const length = this.head instanceof Rejection ? 0 : this.head.bodyLength;
 		this.#body = length === 0 ? undefined : new RequestBody(length, connection.plane.limits.maxHeaderBytes);
-		this.exchange = new BodyExchange(this, connection.plane);
+		this.exchange = new Exchange(this, connection.plane, Bodies);
 	}
 
 	/** The answer is out, and the client owes no more bytes of this request. */
@@ -123,6 +124,16 @@ export class Http1Request implements ClientRequest {
 	/** The client has ended its side, and all that it has sent has been offered. */
 	onClientEnd(): void {
 		if (!this.#isComplete) this.#onBroken(CUT_SHORT);
+	}
+
+	/** Something of ours has thrown. @returns whether it has been told: not where it is over. */
+	onFault(error: unknown): boolean {
+		if (this.#done) return false;
+		// Bytes of the body are lost, and with them the place where the next request begins.
+		if (this.#inTake) this.#broken = INTERNAL_ERROR;
+		this.#inTake = false;
+		this.exchange.onFault(error);
+		return true;
 	}
 
 	/** Where the request ends cannot be known any more. */

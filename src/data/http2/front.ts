@@ -69,7 +69,7 @@ export class Http2Front implements ConnectionOwner {
 			try {
 				exchange.start();
 			} catch (error) {
-				exchange.onFault(error);
+				this.plane.turnEnd.onFault(exchange, error);
 			}
 		}
 	};

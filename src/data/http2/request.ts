@@ -1,4 +1,4 @@
-import { BodyExchange, takesBodyAtOnce } from '#body';
+import { Bodies, takesBodyAtOnce } from '#body';
 import type { RequestHead } from '../../gates/headers.ts';
 import { BAD_REQUEST, Rejection } from '../../gates/rejection.ts';
 import type { Http2StreamErrorReason } from '../../shared/stats.ts';
@@ -8,6 +8,7 @@ import { KeptPieces } from '../body/kept-pieces.ts';
 import type { ClientRequest, WholeBody } from '../client.ts';
 import type { ClientConnection } from '../client-connection.ts';
 import type { DataPlane } from '../plane.ts';
+import { Exchange } from '../request/exchange.ts';
 import { streamErrorReason } from './errors.ts';
 import { CODE } from './frame-format.ts';
 import { codedDate, codedFields, codedStatus } from './hpack-encoder.ts';
@@ -34,7 +35,7 @@ export class Http2Request extends Stream implements ClientRequest {
 	readonly target: string;
 	readonly head: RequestHead | Rejection;
 	readonly connection: ClientConnection;
-	readonly exchange: BodyExchange;
+	readonly exchange: Exchange;
 	readonly #connection: RequestOwner;
 	/** What has come of the body and is not wanted yet, or too small to be handed on by itself. */
 	#kept: KeptPieces | undefined;
@@ -58,7 +59,7 @@ export class Http2Request extends Stream implements ClientRequest {
 		this.head = facts.head;
 		this.method = facts.method;
 		this.target = facts.path;
-		this.exchange = new BodyExchange(this, connection.plane);
+		this.exchange = new Exchange(this, connection.plane, Bodies);
 	}
 
 	/** A path is in origin form (RFC 9113 section 8.3.1). */

@@ -3,8 +3,9 @@ import { createBalancer } from '../../gates/balancing/create-balancer.ts';
 import { RetryBudget } from '../../gates/balancing/retry-budget.ts';
 import type { BalancingSettings } from '../../gates/balancing/settings.ts';
 import { warmth } from '../../gates/balancing/slow-start.ts';
-import { type Admission, REFUSED } from '../../gates/breaker.ts';
+import { type Admission, NORMAL, REFUSED } from '../../gates/breaker.ts';
 import type { UpstreamLimits } from '../../shared/messages.ts';
+import type { UpstreamLoad } from '../../shared/upstream-load.ts';
 import type { Upstream } from '../plane.ts';
 import type { WaitingRoom } from './waiting-room.ts';
 
@@ -25,7 +26,7 @@ export interface GroupParts extends BalancingSettings {
 }
 
 /** The addresses among which a route's requests are spread, each behind a breaker of its own. */
-export class UpstreamGroup implements Candidates {
+export class UpstreamGroup {
 	readonly name: string | undefined;
 	readonly upstreams: readonly Upstream[];
 	/** Where there is nothing to choose. */
@@ -38,10 +39,6 @@ export class UpstreamGroup implements Candidates {
 	readonly retryBudget: RetryBudget | undefined;
 	/** `undefined`: nobody waits. */
 	readonly room: WaitingRoom | undefined;
-	/** Why the last `admit` has chosen none: there are some whose breakers admit it, and they are at a limit. */
-	isFull = false;
-	/** What the breaker of the upstream that `admit` has chosen last was promised a report on. */
-	admission: Admission | typeof REFUSED = REFUSED;
 	/** Of each address, what a choice looks at: the address itself may be met cold. */
 	readonly #breakers: readonly Upstream['breaker'][];
 	readonly #loads: readonly Upstream['load'][];
@@ -50,14 +47,12 @@ export class UpstreamGroup implements Candidates {
 	readonly #limits: UpstreamLimits | undefined;
 	/** Where there is nothing to choose, and nothing to count. */
 	readonly #simple: Upstream | undefined;
-	readonly #choice: string;
+	readonly #balancedBy: string;
 	readonly #balancer: Balancer;
 	/** The same for the groups of that name in all routing tables. */
 	readonly #lineage: { inForce: UpstreamGroup };
-	/** Of the choice at hand. */
-	#now = 0;
-	#cooldownMs = 0;
-	#tried: readonly Upstream[] = NONE;
+	/** By address: what is chosen while its breaker is closed. */
+	readonly #ordinary: readonly Choice[];
 
 	constructor(parts: GroupParts) {
 		const { name, upstreams, weights, balance, slowStartMs, retries, random, limits, room, before } = parts;
@@ -73,12 +68,13 @@ export class UpstreamGroup implements Candidates {
 		this.retryBudget = isOne || retries === 0 ? undefined : (before?.retryBudget ?? new RetryBudget());
 		this.#breakers = upstreams.map(({ breaker }) => breaker);
 		this.#loads = upstreams.map(({ load }) => load);
+		this.#ordinary = upstreams.map((upstream) => this.#choice(upstream, NORMAL));
 		this.#weights = weights;
 		this.#slowStartMs = slowStartMs;
 		const addresses = upstreams.map(({ authority }) => authority);
-		// All that a choice depends on, beside the moment.
-		this.#choice = JSON.stringify([balance, addresses, weights]);
-		const isAsBefore = before !== undefined && this.#choice === before.#choice;
+		// All that a choice depends on, except the moment.
+		this.#balancedBy = JSON.stringify([balance, addresses, weights]);
+		const isAsBefore = before !== undefined && this.#balancedBy === before.#balancedBy;
 		this.#balancer = isAsBefore ? before.#balancer : createBalancer(balance, addresses, weights, random);
 		this.#lineage = before === undefined ? { inForce: this } : before.#lineage;
 	}
@@ -94,71 +90,66 @@ export class UpstreamGroup implements Candidates {
 	}
 
 	/**
-	 * Chooses the upstream for one request. It may spend the one probe of a half-open breaker; what is admitted must be reported.
+	 * Chooses the upstream for one request. It may spend the one probe of a half-open breaker. Where the group `counts`, the request is
+	 * under way there from now on.
 	 *
 	 * @param now monotonic milliseconds.
 	 * @param tenant whose request it is.
-	 * @returns `undefined`: no breaker admits it, or `isFull`. Where the group `counts`, it is under way there from now on.
+	 * @param tried upstreams that did not take it: it gets a connection that no request has used. `undefined`: it is sent for the first time.
+	 * @returns `full`: breakers admit it, but each of their upstreams is at a limit; `none`: no breaker admits it.
 	 */
-	admit(now: number, cooldownMs: number, tenant: string): Upstream | undefined {
+	choose(now: number, cooldownMs: number, tenant: string, tried?: readonly Upstream[]): Choice | 'full' | 'none' {
 		const only = this.#simple;
-		if (only !== undefined) {
-			this.admission = only.breaker.admit(now, cooldownMs);
-			return this.admission === REFUSED ? undefined : only;
+		if (only !== undefined && tried === undefined) {
+			const admission = only.breaker.admit(now, cooldownMs);
+			return admission === REFUSED ? 'none' : this.#chosen(0, admission);
 		}
-		return this.admitOther(now, cooldownMs, tenant, NONE);
-	}
-
-	/** The same for a request that the upstreams `tried` did not take: it gets a connection that nobody has used. */
-	admitOther(now: number, cooldownMs: number, tenant: string, tried: readonly Upstream[]): Upstream | undefined {
-		this.#now = now;
-		this.#cooldownMs = cooldownMs;
-		this.#tried = tried;
+		const moment = new Moment(this, now, cooldownMs, tried);
 		for (;;) {
-			const chosen = this.#balancer.choose(this, tenant);
-			if (chosen === -1) {
-				this.isFull = this.#limits !== undefined && this.upstreams.some((_, i) => this.#breakerAdmits(i));
-				return undefined;
-			}
-			const upstream = this.upstreams[chosen]!;
-			if (this.#take(upstream)) return upstream;
+			const i = this.#balancer.choose(moment, tenant);
+			if (i === -1) return this.#limits !== undefined && moment.anyBreakerAdmits ? 'full' : 'none';
+			const admission = this.#take(this.upstreams[i]!, moment);
+			if (admission !== REFUSED) return this.#chosen(i, admission);
 			// Another thread has sent the probe, has opened the breaker or has taken the last place since it was looked at.
 		}
 	}
 
-	/** What `admitOther` would find: an upstream; only such as are at a limit; none whose breaker admits it. Takes nothing. */
-	lookForOther(now: number, cooldownMs: number, tried: readonly Upstream[]): 'free' | 'full' | 'none' {
-		this.#now = now;
-		this.#cooldownMs = cooldownMs;
-		this.#tried = tried;
-		if (this.upstreams.some((_, i) => this.admits(i))) return 'free';
-		return this.upstreams.some((_, i) => this.#breakerAdmits(i)) ? 'full' : 'none';
+	/** What `choose` would find; `free`: an upstream. Takes nothing. */
+	look(now: number, cooldownMs: number, tried: readonly Upstream[]): 'free' | 'full' | 'none' {
+		const moment = new Moment(this, now, cooldownMs, tried);
+		if (this.upstreams.some((_, i) => moment.admits(i))) return 'free';
+		return moment.anyBreakerAdmits ? 'full' : 'none';
 	}
 
-	/** For a request that is sent once more to the upstream that has not taken it, on another connection. */
-	again(upstream: Upstream, now: number): boolean {
-		if (!this.#counted(upstream)) return false;
-		if (upstream.pool.reserve(now, true)) return true;
+	/**
+	 * For a request that is sent once more to the upstream that has not taken it, on another connection.
+	 *
+	 * @returns `undefined`: there is no room any more.
+	 */
+	again(attempt: Repeated, now: number): Choice | undefined {
+		const { upstream } = attempt;
+		if (!this.#counted(upstream)) return undefined;
+		if (upstream.pool.reserve(now, true)) return this.#choice(upstream, attempt.passAdmission());
 		if (this.counts) upstream.load.dec();
-		return false;
+		return undefined;
 	}
 
-	#take(upstream: Upstream): boolean {
-		if (!this.#counted(upstream)) return false;
+	/** @returns `REFUSED`: it cannot be had after all, and nothing is taken. */
+	#take(upstream: Upstream, { now, cooldownMs, tried }: Moment): Admission | typeof REFUSED {
+		if (!this.#counted(upstream)) return REFUSED;
 		const { breaker, pool, load } = upstream;
+		let admission: Admission | typeof REFUSED = REFUSED;
 		let isTaken = false;
-		this.admission = REFUSED;
 		try {
-			this.admission = breaker.admit(this.#now, this.#cooldownMs);
-			if (this.admission === REFUSED) return false;
-			isTaken = this.#limits === undefined || pool.reserve(this.#now, this.#tried !== NONE);
-			return isTaken;
+			admission = breaker.admit(now, cooldownMs);
+			isTaken = admission !== REFUSED && (this.#limits === undefined || pool.reserve(now, tried !== undefined));
 		} finally {
 			if (!isTaken) {
-				if (this.admission !== REFUSED) breaker.report(this.admission, 'abandoned');
+				if (admission !== REFUSED) breaker.report(admission, 'abandoned');
 				if (this.counts) load.dec();
 			}
 		}
+		return isTaken ? admission : REFUSED;
 	}
 
 	#counted({ load }: Upstream): boolean {
@@ -168,30 +159,88 @@ export class UpstreamGroup implements Candidates {
 		return true;
 	}
 
-	admits(i: number): boolean {
-		return this.#breakerAdmits(i) && (this.#limits === undefined || this.#hasRoom(this.upstreams[i]!));
+	#chosen(i: number, admission: Admission): Choice {
+		return admission === NORMAL ? this.#ordinary[i]! : this.#choice(this.upstreams[i]!, admission);
 	}
 
-	#hasRoom({ load, pool }: Upstream): boolean {
-		const max = this.#limits?.maxRequests;
-		return (max === undefined || load.total < max) && pool.hasRoom(this.#now);
+	#choice(upstream: Upstream, admission: Admission | typeof REFUSED): Choice {
+		return { upstream, admission, load: this.counts ? upstream.load : undefined };
 	}
 
-	#breakerAdmits(i: number): boolean {
-		if (this.#tried.length > 0 && this.#tried.includes(this.upstreams[i]!)) return false;
-		return this.#breakers[i]!.admits(this.#now, this.#cooldownMs);
+	/** For `Moment`. */
+	hasRoom(i: number, now: number): boolean {
+		if (this.#limits === undefined) return true;
+		const { load, pool } = this.upstreams[i]!;
+		const max = this.#limits.maxRequests;
+		return (max === undefined || load.total < max) && pool.hasRoom(now);
 	}
 
+	/** For `Moment`. */
+	breakerAdmits(i: number, now: number, cooldownMs: number): boolean {
+		return this.#breakers[i]!.admits(now, cooldownMs);
+	}
+
+	/** For `Moment`. */
 	load(i: number): number {
 		return this.#loads[i]!.recent;
 	}
 
-	weight(i: number): number {
+	/** For `Moment`. */
+	weight(i: number, now: number): number {
 		const weight = this.#weights[i]!;
 		if (this.#slowStartMs === 0) return weight;
-		return weight * warmth(this.#now - this.#loads[i]!.since, this.#slowStartMs);
+		return weight * warmth(now - this.#loads[i]!.since, this.#slowStartMs);
 	}
 }
 
-/** Of a request that has not been sent yet. */
-const NONE: readonly Upstream[] = [];
+/** An upstream for one request. All of it has to be given back: `UpstreamAttempt` does. */
+export interface Choice {
+	readonly upstream: Upstream;
+	/** What its breaker was promised a report on; `REFUSED`: that was reported before. */
+	readonly admission: Admission | typeof REFUSED;
+	/** Where the request is counted as under way; `undefined`: the group does not count. */
+	readonly load: UpstreamLoad | undefined;
+}
+
+/** An attempt whose upstream may get the request again. */
+interface Repeated {
+	readonly upstream: Upstream;
+	/** Its admission is the next attempt's from now on. */
+	passAdmission(): Admission | typeof REFUSED;
+}
+
+/** The addresses of a group as one request finds them. */
+class Moment implements Candidates {
+	readonly now: number;
+	readonly cooldownMs: number;
+	readonly tried: readonly Upstream[] | undefined;
+	readonly #group: UpstreamGroup;
+
+	constructor(group: UpstreamGroup, now: number, cooldownMs: number, tried: readonly Upstream[] | undefined) {
+		this.#group = group;
+		this.now = now;
+		this.cooldownMs = cooldownMs;
+		this.tried = tried;
+	}
+
+	admits(i: number): boolean {
+		return this.#breakerAdmits(i) && this.#group.hasRoom(i, this.now);
+	}
+
+	get anyBreakerAdmits(): boolean {
+		return this.#group.upstreams.some((_, i) => this.#breakerAdmits(i));
+	}
+
+	#breakerAdmits(i: number): boolean {
+		if (this.tried?.includes(this.#group.upstreams[i]!)) return false;
+		return this.#group.breakerAdmits(i, this.now, this.cooldownMs);
+	}
+
+	load(i: number): number {
+		return this.#group.load(i);
+	}
+
+	weight(i: number): number {
+		return this.#group.weight(i, this.now);
+	}
+}

@@ -71,6 +71,14 @@ export class UpstreamPool {
 		return this.#isReserved;
 	}
 
+	/** What `reserve` has kept free, and no `take` or `open` has used. */
+	giveBackReserved(): void {
+		if (!this.#isReserved) return;
+		this.#isReserved = false;
+		this.#upstream.connections.dec();
+		this.freed();
+	}
+
 	/** Idle connections end, those first that have been idle longest, until so many new ones could be made. */
 	giveWay(wanted: number): void {
 		if (this.#max === undefined) return;

@@ -6,6 +6,7 @@ import { QueueStats } from '../../shared/queue-stats.ts';
 import { UpstreamLoad } from '../../shared/upstream-load.ts';
 import { WakeUp } from '../../shared/wake-up.ts';
 import { Timed } from '../deadlines.ts';
+import type { FaultOwner } from '../fault-report.ts';
 import type { DataPlane, PlaneDeadlines } from '../plane.ts';
 import { STEP, type TurnEnd } from '../turn-end.ts';
 import type { UpstreamGroup } from './group.ts';
@@ -17,20 +18,18 @@ const CEDE_MS = 1;
 export type Departure = 'served' | 'unavailable' | 'full';
 
 /** A request that waits. */
-export interface Waiting {
+export interface Waiting extends FaultOwner {
 	/** It was sent before, and has to leave for another upstream: where that has no room, others need not wait for it. */
 	readonly isRetry: boolean;
 	/**
-	 * Its turn. Never throws.
+	 * Its turn.
 	 *
 	 * @param group that is in force: it need not be the one that was when the waiting began.
 	 * @returns `full`: it goes on waiting.
 	 */
 	depart(now: number, group: UpstreamGroup): Departure;
-	/** It waits no longer: its place is another tenant's, or its time is over. Never throws. */
+	/** It waits no longer: its place is another tenant's, or its time is over. */
 	giveUp(why: 'full' | 'timeout'): void;
-	/** An error of ours has ended its waiting. */
-	onFault(error: unknown): void;
 }
 
 /** Where one request waits, and for how long. */
@@ -201,7 +200,11 @@ export class WaitingRoom {
 		this.#queue.remove(tenant, last);
 		this.#ended(last);
 		this.stats.count('full');
-		last.waiting.giveUp('full');
+		try {
+			last.waiting.giveUp('full');
+		} catch (error) {
+			this.#turnEnd.onFault(last.waiting, error);
+		}
 		return true;
 	}
 
@@ -259,7 +262,12 @@ export class WaitingRoom {
 
 	#offer(place: Place, now: number): Turn {
 		const { waiting } = place;
-		const departure = waiting.depart(now, this.#group!);
+		let departure: Departure = 'unavailable';
+		try {
+			departure = waiting.depart(now, this.#group!);
+		} catch (error) {
+			this.#turnEnd.onFault(waiting, error);
+		}
 		if (departure === 'full') return waiting.isRetry ? 'passed' : 'over';
 		this.#ended(place);
 		this.#count.dec();

@@ -9,6 +9,7 @@ class Turns {
 	readonly sent: string[] = [];
 	/** With which time. */
 	readonly times: number[] = [];
+	readonly faults: unknown[] = [];
 	readonly queue = new DispatchQueue({ now: () => this.now, wallSeconds: () => 0 }, new TurnEnd());
 
 	add(name: string, onDispatch: () => void = () => {}): Dispatched & { isGone: boolean } {
@@ -19,6 +20,7 @@ class Turns {
 				this.times.push(now);
 				onDispatch();
 			},
+			onFault: (error: unknown) => void this.faults.push(error),
 		};
 		this.queue.add(request);
 		return request;
@@ -111,5 +113,27 @@ describe('the queue before the upstreams', () => {
 		assert.equal(turns.sent.length, 200);
 		await turns.end();
 		assert.equal(turns.sent.length, 200 + 194);
+	});
+
+	it('tells a request that throws of its error, and goes on with the next one', async () => {
+		const turns = new Turns();
+		const error = new Error('injected');
+		turns.add('throws', () => {
+			throw error;
+		});
+		turns.add('next');
+		await turns.end();
+		assert.deepEqual([turns.sent, turns.faults], [['throws', 'next'], [error]]);
+	});
+
+	it('sends none that another one of the same turn has ended', async () => {
+		const turns = new Turns();
+		let second: { isGone: boolean } | undefined;
+		turns.add('first', () => {
+			second!.isGone = true;
+		});
+		second = turns.add('second');
+		await turns.end();
+		assert.deepEqual(turns.sent, ['first']);
 	});
 });

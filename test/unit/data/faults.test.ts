@@ -34,17 +34,29 @@ for (const mode of [collected, streaming]) {
 			});
 		}
 
-		it('where a connection is to be taken, or a breaker asked, leaves nothing counted', async () => {
-			for (const part of ['pool', 'breaker'] as const) {
+		for (const part of ['take', 'reserve', 'breaker'] as const) {
+			it(`where a connection is to be had, or a breaker asked, leaves nothing counted: ${part}`, async () => {
+				const limits = { ...LIMITED, maxConnections: 1 };
 				const edge = new Edge(mode, 1);
-				const [{ upstream }] = edge.upstreams as [FakeUpstream];
-				if (part === 'pool') upstream.pool.take = injected;
-				else upstream.breaker.admit = injected;
+				edge.use(edge.upstreams, { limits });
+				const [{ upstream, sockets }] = edge.upstreams as [FakeUpstream];
+				const { breaker, pool } = upstream;
+				const { admit } = breaker;
+				if (part === 'breaker') breaker.admit = injected;
+				else pool[part] = injected;
 				deepEqual((await edge.ask()).verdict, [500, undefined]);
 				equal(upstream.connections.total, 0);
 				edge.assertQuiet();
-			}
-		});
+				if (part === 'breaker') breaker.admit = admit;
+				else Reflect.deleteProperty(pool, part);
+				const next = await edge.ask();
+				sockets[0]!.accept();
+				sockets[0]!.answer();
+				equal(next.status, 200);
+				equal(upstream.connections.total, 1);
+				edge.assertQuiet();
+			});
+		}
 
 		const entries: Readonly<Record<string, (socket: FakeSocket) => void>> = {
 			'a connection that is made': (socket) => socket.accept(),
@@ -64,7 +76,7 @@ for (const mode of [collected, streaming]) {
 				const [{ upstream, sockets }] = edge.upstreams as [FakeUpstream];
 				const [client, other] = [await edge.ask(), await edge.ask('other')];
 				const fails = ['onConnected', 'onWritable', 'onFailing', 'onHead', 'onBody', 'onBodyInRoom', 'room'] as const;
-				for (const event of fails) client.exchange[event] = injected;
+				for (const event of fails) client.exchange.attempt![event] = injected;
 				enter(sockets[0]!);
 				await settle();
 				deepEqual([client.isReset || client.status === 500, sockets[0]!.destroyed], [true, true]);

@@ -40,7 +40,7 @@ describe('docs/explanation/life-of-a-request.md', () => {
 	it('has the gates of proxy explain, in the order in which they are asked', () => {
 		const [, listed] = /`gate` is one of (.*?)\. Gates/s.exec(readPage('docs/how-to/explain.md')) ?? [];
 		const gates = Array.from(listed!.matchAll(/`([a-z ]+)`/g), ([, gate]) => gate!);
-		const [tables] = page.split('`src/data/exchange.ts` is this table as code');
+		const [tables] = page.split('`src/data/request/admit.ts` is this table as code');
 		const bold = Array.from(tables!.matchAll(/\*\*([a-z ]+)\*\*/g), ([, gate]) => gate!);
 		assert.deepEqual(bold, gates);
 	});

@@ -16,7 +16,7 @@ describe('the check that the parts of the embedded gate are isolated', () => {
 	it('tells a part that loads another one, the proxy, the example or a package', () => {
 		for (const module of [
 			'src/embed/node.ts',
-			'src/data/exchange.ts',
+			'src/data/request/exchange.ts',
 			'src/cli/help.ts',
 			'src/config/config.ts',
 			'src/main.ts',

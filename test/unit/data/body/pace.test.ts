@@ -2,10 +2,15 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { AnswerFields } from '../../../../src/data/answer-fields.ts';
-import { BodyExchange as Collected } from '../../../../src/data/body/collected.ts';
-import { BodyExchange as Streaming } from '../../../../src/data/body/streaming.ts';
+import { Bodies as Collected } from '../../../../src/data/body/collected.ts';
+import { Bodies as Streaming } from '../../../../src/data/body/streaming.ts';
 import type { ClientRequest } from '../../../../src/data/client.ts';
+import type { BodyModeClass } from '../../../../src/data/request/contract.ts';
+import type { Delivery } from '../../../../src/data/request/delivery.ts';
+import { Exchange } from '../../../../src/data/request/exchange.ts';
+import { STATE } from '../../../../src/data/request/state.ts';
 import type { UpstreamConnection } from '../../../../src/data/upstream/connection.ts';
+import type { Identity } from '../../../../src/gates/token-cache.ts';
 import { FakePlane, LIMITS } from '../fixtures/fake-plane.ts';
 
 const PIECE = 65_536;
@@ -34,21 +39,26 @@ interface Taking {
 	take(ms: number): Promise<void>;
 }
 
+/** A request that is at an upstream. */
+function sent(client: FakeClient, plane: FakePlane, Mode: BodyModeClass, connection?: UpstreamConnection): Exchange {
+	const exchange = new Exchange(client as unknown as ClientRequest, plane, Mode);
+	exchange.context.identity = { tenantKey: 1n } as Identity;
+	const attempt = { connection, measure() {}, settle() {}, settleProbe() {} };
+	exchange.delivery = { attempt, end: () => connection?.destroy() } as unknown as Delivery;
+	exchange.enter(STATE.queued);
+	exchange.enter(STATE.sent);
+	return exchange;
+}
+
 /** An answer of so many pieces, all of which are there. */
 function collected(pieces: number, leastRate?: number): Taking {
 	const plane = planeWith(leastRate);
 	const client = new FakeClient();
-	class Answered extends Collected {
-		protected override get tenantKey(): bigint {
-			return 1n;
-		}
-		protected override settleByStatus(): void {}
-	}
-	const exchange = new Answered(client as unknown as ClientRequest, plane);
+	const exchange = sent(client, plane, Collected);
 	let left = pieces * PIECE;
-	exchange.onHead(200, new AnswerFields(['content-length', `${left}`]), left, true);
-	exchange.onBody(Buffer.alloc(left));
-	exchange.onEnd();
+	exchange.body.onHead(200, new AnswerFields(['content-length', `${left}`]), left, true);
+	exchange.body.onBody(Buffer.alloc(left));
+	exchange.body.onEnd();
 	// The first one was given with the head.
 	left -= PIECE;
 	return {
@@ -75,22 +85,14 @@ function streamed(leastRate?: number, upstreamMs = 0): Taking & { upstreamDroppe
 			state.upstreamDropped = true;
 		},
 	} as unknown as UpstreamConnection;
-	class Answered extends Streaming {
-		protected override settleByStatus(): void {}
-		protected override settle(): void {}
-		begin(): void {
-			this.connection = connection;
-			this.onHead(200, new AnswerFields([]), -1, true);
-		}
-	}
-	const exchange = new Answered(client as unknown as ClientRequest, plane);
-	exchange.begin();
+	const exchange = sent(client, plane, Streaming, connection);
+	exchange.body.onHead(200, new AnswerFields([]), -1, true);
 	return Object.assign(state, {
 		plane,
 		client,
 		take: async (ms: number) => {
 			await plane.pass(upstreamMs);
-			exchange.onBody(Buffer.alloc(PIECE));
+			exchange.body.onBody(Buffer.alloc(PIECE));
 			await plane.pass(ms);
 			exchange.onClientDrained(0);
 		},

@@ -351,7 +351,7 @@ describe('an HTTP/1.1 connection', () => {
 		await untilGone(plane);
 	});
 
-	it('is ended by a fault of ours, and no other one with it', async () => {
+	it('answers 500 to the request that a fault of ours has ended, and goes on with the next one', async () => {
 		const plane = new FakePlane();
 		const faults: LogRecord[] = [];
 		const broken = Object.assign(plane, {
@@ -368,7 +368,10 @@ describe('an HTTP/1.1 connection', () => {
 		});
 		const client = new Client(broken);
 		client.send('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
-		await untilGone(plane);
+		await until(() => client.received.endsWith('internal error'), 'the answer');
+		plane.requestLog = undefined;
+		client.send('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
+		await until(() => client.received.includes('HTTP/1.1 401 '), 'the next answer');
 		assert.deepEqual(
 			faults.map(({ target, message }) => [target, message]),
 			[['proxy::exchange', 'internal error']],

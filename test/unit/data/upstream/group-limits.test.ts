@@ -76,8 +76,7 @@ describe('a group of few places', () => {
 	for (const balance of BALANCES) {
 		it(`without an address, which DNS may leave, admits nothing: ${balance}`, () => {
 			const group = new UpstreamGroup({ ...settings, balance, upstreams: [], weights: [] });
-			assert.equal(group.admit(0, COOLDOWN_MS, 'tenant-a'), undefined);
-			assert.equal(group.isFull, false);
+			assert.equal(group.choose(0, COOLDOWN_MS, 'tenant-a'), 'none');
 		});
 	}
 
@@ -86,7 +85,11 @@ describe('a group of few places', () => {
 		const [failed, other] = [testUpstream('a:1', plane), testUpstream('b:1', plane)];
 		const kept = [idle(other), idle(other)];
 		const group = new UpstreamGroup({ ...settings, upstreams: [failed, other], weights: [1, 1], limits: LIMITS });
-		assert.equal(group.admitOther(0, COOLDOWN_MS, 'tenant-a', [failed]), other);
+		assert.deepEqual(group.choose(0, COOLDOWN_MS, 'tenant-a', [failed]), {
+			upstream: other,
+			admission: NORMAL,
+			load: other.load,
+		});
 		assert.deepEqual(
 			kept.map(({ isDestroyed }) => isDestroyed),
 			[true, false],
@@ -98,7 +101,7 @@ describe('a group of few places', () => {
 		const only = testUpstream('a:1', new FakePlane());
 		const kept = [idle(only), idle(only)];
 		const group = new UpstreamGroup({ ...settings, upstreams: [only], weights: [1], limits: LIMITS });
-		assert.equal(group.admitOther(0, COOLDOWN_MS, 'tenant-a', []), only);
+		assert.notEqual(typeof group.choose(0, COOLDOWN_MS, 'tenant-a', []), 'string');
 		assert.deepEqual(
 			kept.map(({ isDestroyed }) => isDestroyed),
 			[true, false],
@@ -245,12 +248,12 @@ describe('requests that wait', () => {
 			const { room, groupOf } = testRoom(new FakePlane());
 			const before = groupOf(limits);
 			room.use(limits, before);
-			assert.ok(before.admit(0, COOLDOWN_MS, 'tenant-a'));
+			assert.notEqual(typeof before.choose(0, COOLDOWN_MS, 'tenant-a'), 'string');
 			const left: boolean[] = [];
 			const waits = (): Waiting => ({
 				isRetry: false,
 				depart: (now, group) => {
-					left.push(group.admit(now, COOLDOWN_MS, 'tenant-a') !== undefined);
+					left.push(typeof group.choose(now, COOLDOWN_MS, 'tenant-a') !== 'string');
 					return left.at(-1) ? 'served' : 'full';
 				},
 				giveUp: () => {},

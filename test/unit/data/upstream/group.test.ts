@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Upstream } from '../../../../src/data/plane.ts';
-import { type GroupParts, UpstreamGroup } from '../../../../src/data/upstream/group.ts';
+import { type Choice, type GroupParts, UpstreamGroup } from '../../../../src/data/upstream/group.ts';
 import { DEFAULT_BALANCING } from '../../../../src/gates/balancing/settings.ts';
 import { BreakerCell, CLOSED, NORMAL, OPEN, REFUSED } from '../../../../src/shared/breaker-cell.ts';
 import { UpstreamLoad } from '../../../../src/shared/upstream-load.ts';
@@ -29,27 +29,32 @@ function group(upstreams: readonly Upstream[], parts: Partial<GroupParts> = {}):
 	});
 }
 
+function chosen(of: UpstreamGroup, now: number, tried?: readonly Upstream[]): Choice {
+	const choice = of.choose(now, COOLDOWN_MS, 't', tried);
+	assert.ok(typeof choice !== 'string', `${choice}`);
+	return choice;
+}
+
 describe('a group of addresses', () => {
 	it('admits as long as one of its breakers does, and says what has to be reported', () => {
 		const [a, b] = [upstream(1), upstream(2, OPEN)];
 		const both = group([a, b]);
 		for (let i = 0; i < 20; i++) {
-			assert.equal(both.admit(0, COOLDOWN_MS, 't'), a);
-			assert.equal(both.admission, NORMAL);
+			assert.deepEqual(both.choose(0, COOLDOWN_MS, 't'), { upstream: a, admission: NORMAL, load: a.load });
 		}
 		a.breaker.health(false, 0);
-		assert.equal(both.admit(0, COOLDOWN_MS, 't'), undefined);
+		assert.equal(both.choose(0, COOLDOWN_MS, 't'), 'none');
 	});
 
 	it('sends one request alone to an address whose cooldown is over', () => {
 		const [a, b] = [upstream(1), upstream(2, OPEN)];
 		const both = group([a, b], { balance: 'round-robin' });
-		const admitted = Array.from({ length: 10 }, () => [both.admit(COOLDOWN_MS, COOLDOWN_MS, 't'), both.admission]);
+		const admitted = Array.from({ length: 10 }, () => chosen(both, COOLDOWN_MS));
 		assert.deepEqual(
-			admitted.filter(([chosen]) => chosen === b).map(([, admission]) => admission !== NORMAL),
+			admitted.filter(({ upstream }) => upstream === b).map(({ admission }) => admission !== NORMAL),
 			[true],
 		);
-		assert.equal(admitted.filter(([chosen]) => chosen === a).length, 9);
+		assert.equal(admitted.filter(({ upstream }) => upstream === a).length, 9);
 	});
 
 	it('chooses anew when another thread has sent the probe since it looked', () => {
@@ -65,7 +70,7 @@ describe('a group of addresses', () => {
 			}),
 		});
 		const both = group([stale, a], { balance: 'round-robin', random: () => 0 });
-		assert.equal(both.admit(0, COOLDOWN_MS, 't'), a);
+		assert.equal(chosen(both, 0).upstream, a);
 		assert.equal(stale.breaker.looks > 1, true);
 	});
 
@@ -74,9 +79,9 @@ describe('a group of addresses', () => {
 		for (const balance of ['least-requests', 'round-robin', 'hash'] as const) {
 			const three = group(all, { balance });
 			const [a, b, c] = all as [Upstream, Upstream, Upstream];
-			for (let i = 0; i < 10; i++) assert.equal(three.admitOther(0, COOLDOWN_MS, 't', [a, c]), b);
-			assert.equal(three.admitOther(0, COOLDOWN_MS, 't', all), undefined);
-			assert.ok(all.includes(three.admit(0, COOLDOWN_MS, 't')!), 'the next request may go anywhere again');
+			for (let i = 0; i < 10; i++) assert.equal(chosen(three, 0, [a, c]).upstream, b);
+			assert.equal(three.choose(0, COOLDOWN_MS, 't', all), 'none');
+			assert.ok(all.includes(chosen(three, 0).upstream), 'the next request may go anywhere again');
 		}
 	});
 
@@ -85,8 +90,7 @@ describe('a group of addresses', () => {
 		const slow = group(all, { weights: [4, 4], slowStartMs: 10_000 });
 		all[1]!.load.servesSince(100_000);
 		const weights = (now: number) => {
-			slow.admit(now, COOLDOWN_MS, 't');
-			return [slow.weight(0), slow.weight(1)];
+			return [slow.weight(0, now), slow.weight(1, now)];
 		};
 		assert.deepEqual([100_000, 105_000, 110_000, 200_000].map(weights), [
 			[4, 0.4],
@@ -100,17 +104,17 @@ describe('a group of addresses', () => {
 		const all = [upstream(1), upstream(2), upstream(3)];
 		const parts = { balance: 'round-robin', random: () => 0 } as const;
 		const first = group(all, parts);
-		assert.equal(first.admit(0, COOLDOWN_MS, 't'), all[0]);
+		assert.equal(chosen(first, 0).upstream, all[0]);
 		first.retryBudget!.retry(0);
 		const second = group(all, { ...parts, before: first, slowStartMs: 1_000 });
 		assert.equal(second.retryBudget, first.retryBudget);
 		assert.deepEqual(
-			all.map(() => second.admit(5_000, COOLDOWN_MS, 't')),
+			all.map(() => chosen(second, 5_000).upstream),
 			[all[1], all[2], all[0]],
 		);
 		const fewer = group(all.slice(1), { ...parts, before: second });
 		assert.equal(fewer.retryBudget, first.retryBudget, 'the budget is for whatever its addresses are');
-		assert.equal(fewer.admit(5_000, COOLDOWN_MS, 't'), all[1], 'the turns begin anew');
+		assert.equal(chosen(fewer, 5_000).upstream, all[1], 'the turns begin anew');
 		assert.equal(group(all.slice(2), { ...parts, before: second }).retryBudget, undefined);
 	});
 

@@ -1,0 +1,194 @@
+import { type Admission, isFailureStatus, NORMAL, type Outcome, REFUSED } from '../../gates/breaker.ts';
+import type { UpstreamLoad } from '../../shared/upstream-load.ts';
+import type { AnswerFields } from '../answer-fields.ts';
+import type { Upstream } from '../plane.ts';
+import type { ResponseHandler, UpstreamConnection, UpstreamFailure } from '../upstream/connection.ts';
+import type { Choice, UpstreamGroup } from '../upstream/group.ts';
+import { authorityOf, measure } from './context.ts';
+import type { AttemptFacts, ServedRequest } from './contract.ts';
+
+/** Whose attempt it is: decides where the request goes when the upstream does not take it. */
+export interface AttemptOwner {
+	readonly request: ServedRequest;
+	/** Among whose addresses the upstream was chosen. */
+	readonly group: UpstreamGroup;
+	/** Something is wrong with the upstream or the connection; `attemptFailed` follows. */
+	attemptFailing(failure: UpstreamFailure): void;
+	attemptFailed(failure: UpstreamFailure): void;
+}
+
+/**
+ * One try of a request at one upstream. It owns the breaker's admission, the place in the upstream's load and the connection, and gives
+ * each of them back exactly once, however the try ends.
+ */
+export class UpstreamAttempt implements ResponseHandler, AttemptFacts {
+	readonly upstream: Upstream;
+	connection: UpstreamConnection | undefined = undefined;
+	readonly #owner: AttemptOwner;
+	readonly #request: ServedRequest;
+	/** The breaker waits for a report on it. */
+	#admission: Admission | typeof REFUSED;
+	/** Where it is counted as under way. */
+	#load: UpstreamLoad | undefined;
+	/** A connection may be kept free for it. */
+	#isReserved = true;
+	/** The client's body waits for a connection to the upstream. */
+	#bodyWaits = false;
+
+	constructor(owner: AttemptOwner, { upstream, admission, load }: Choice) {
+		this.#owner = owner;
+		this.#request = owner.request;
+		this.upstream = upstream;
+		this.#admission = admission;
+		this.#load = load;
+	}
+
+	/** @param mayUseIdle otherwise on a connection that no request has used. */
+	begin(now: number, mayUseIdle: boolean): void {
+		const { pool } = this.upstream;
+		const connection = mayUseIdle ? pool.take(now) : pool.open();
+		this.#isReserved = false;
+		this.connection = connection;
+		this.#send(connection);
+	}
+
+	#send(connection: UpstreamConnection): void {
+		const request = this.#request;
+		const { context } = request;
+		const { client, correlation } = context;
+		const { certificateHeaders, forwarding } = context.route!;
+		const { group } = this.#owner;
+		const body = request.body.outgoing();
+		const certificateLines =
+			certificateHeaders === undefined ? '' : client.connection.caller!.lines(certificateHeaders);
+		let { versionAndHost } = this.upstream;
+		let { lines } = context.head!;
+		if (forwarding !== undefined) {
+			const authority = authorityOf(context) ?? undefined;
+			({ versionAndHost, lines } = client.connection.rewrite(forwarding, versionAndHost, authority, context.head!));
+		}
+		const head = client.connection.outgoing.write(
+			client.method,
+			context.target!,
+			versionAndHost,
+			context.identity!.tenantHeader,
+			certificateLines,
+			correlation?.lines ?? (group.only === undefined ? '' : undefined),
+			lines,
+			body.framing,
+		);
+		context.record?.sent(context.sentAt);
+		connection.send(client.method, head, body, this);
+		if (body.complete) return;
+		// Of a body that streams nothing is kept: as long as the request may have to go elsewhere, all of it stays with the client.
+		if (connection.isConnected || group.retryBudget === undefined) return request.readBody();
+		this.#bodyWaits = true;
+		client.holdBody();
+	}
+
+	onConnected(): void {
+		if (!this.#bodyWaits) return;
+		this.#bodyWaits = false;
+		this.#request.readBody();
+	}
+
+	// --- What the upstream answers. ---
+
+	onHead(status: number, fields: AnswerFields, length: number, hasBody: boolean): void {
+		// Not with the last byte of the response: by then the connection, or the place there, may be another request's.
+		if (isFailureStatus(status)) this.settle('status', `status ${status}`);
+		this.#request.body.onHead(status, fields, length, hasBody);
+	}
+
+	onBody(chunk: Buffer): void {
+		this.#request.body.onBody(chunk);
+	}
+
+	room(): Buffer | undefined {
+		return this.#request.body.room();
+	}
+
+	onBodyInRoom(bytes: number): void {
+		this.#request.body.onBodyInRoom(bytes);
+	}
+
+	onEnd(): void {
+		this.#leave();
+		this.settle('success');
+		this.#request.body.onEnd();
+	}
+
+	onWritable(): void {
+		this.#request.body.onWritable();
+	}
+
+	onFailing(failure: UpstreamFailure): void {
+		this.#owner.attemptFailing(failure);
+	}
+
+	onFailure(failure: UpstreamFailure): void {
+		this.#leave();
+		this.#owner.attemptFailed(failure);
+	}
+
+	onFault(error: unknown): void {
+		this.#request.onFault(error);
+	}
+
+	// --- How it ends. ---
+
+	measure(): void {
+		const { context } = this.#request;
+		const now = context.plane.clock.now();
+		const ms = now - context.sentAt;
+		this.upstream.stats.roundTrips.record(ms, now);
+		measure(context, this.upstream.durations, ms, now);
+	}
+
+	settle(outcome: Outcome, cause = ''): void {
+		const admission = this.#admission;
+		if (admission === REFUSED) return;
+		this.#admission = REFUSED;
+		const { breaker } = this.upstream;
+		if (outcome === 'success' || outcome === 'abandoned') return breaker.report(admission, outcome);
+		const { identity, route, plane } = this.#request.context;
+		breaker.fail(admission, { reason: outcome, cause, tenant: identity!.tenant }, route!.opening, plane.clock.now());
+	}
+
+	settleProbe(): void {
+		if (this.#admission <= NORMAL) return;
+		this.upstream.breaker.report(this.#admission, 'success');
+		// The rest of the response is judged like any other's.
+		this.#admission = NORMAL;
+	}
+
+	/** Another try at the same upstream goes on with the admission; this one reports nothing any more. */
+	passAdmission(): Admission | typeof REFUSED {
+		const admission = this.#admission;
+		this.#admission = REFUSED;
+		return admission;
+	}
+
+	/** It is not wanted any more, if it is not over yet. @param cause of a failure, in words for operators. */
+	end(outcome: Outcome, cause?: string): void {
+		this.settle(outcome, cause);
+		this.connection?.destroy();
+		this.#leave();
+	}
+
+	/** Gives back what it holds at the upstream. */
+	#leave(): void {
+		const { pool } = this.upstream;
+		if (this.connection !== undefined) {
+			this.connection = undefined;
+			this.#request.context.record?.upstreamEnds();
+		} else if (this.#isReserved) {
+			this.#isReserved = false;
+			pool.giveBackReserved();
+		}
+		if (this.#load === undefined) return;
+		this.#load.dec();
+		this.#load = undefined;
+		pool.freed();
+	}
+}

@@ -1,0 +1,210 @@
+import type { FailureReason } from '../../gates/breaker.ts';
+import type { Rejection } from '../../gates/rejection.ts';
+import * as rejection from '../../gates/rejection.ts';
+import { withReport } from '../../shared/quota-gates.ts';
+import { AnswerFields } from '../answer-fields.ts';
+import type { ClientRequest, ExchangeEvents } from '../client.ts';
+import { Timed } from '../deadlines.ts';
+import type { DataPlane } from '../plane.ts';
+import { reportBrokenOff, reportRefusal } from '../refusal-report.ts';
+import { admit, admitToRoute } from './admit.ts';
+import type { UpstreamAttempt } from './attempt.ts';
+import { countIn, RequestContext } from './context.ts';
+import type { BodyMode, BodyModeClass, ServedRequest } from './contract.ts';
+import { Delivery } from './delivery.ts';
+import { checkTransition, STATE, type State } from './state.ts';
+
+/**
+ * One request's way through the proxy, and how it ends. Its data is the context; the gates are `admit`; `Delivery` takes it to an upstream
+ * and the body mode to and from it. Here stands its state.
+ */
+export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
+	readonly context: RequestContext;
+	readonly body: BodyMode;
+	/** `undefined`: it has not passed the gates. */
+	delivery: Delivery | undefined = undefined;
+	#state: State = STATE.reading;
+
+	/** @param Mode that of this build (`#body`). */
+	constructor(client: ClientRequest, plane: DataPlane, Mode: BodyModeClass) {
+		super();
+		this.context = new RequestContext(client, plane);
+		this.body = new Mode(this);
+	}
+
+	get state(): State {
+		return this.#state;
+	}
+
+	enter(next: State): void {
+		checkTransition(this.#state, next);
+		this.#state = next;
+	}
+
+	get attempt(): UpstreamAttempt | undefined {
+		return this.delivery?.attempt;
+	}
+
+	// --- From the client to the upstream. ---
+
+	/** Takes the request on. */
+	start(): void {
+		const { context } = this;
+		const { client, plane } = context;
+		context.startedAt = plane.clock.now();
+		context.record = plane.requestLog?.begin(client, context.startedAt);
+		countIn(context, plane.stats.unrouted);
+		const refusal = admit(context);
+		if (refusal) return this.refuse(refusal);
+		// Collected: the whole body, or 413, 408, 400; then on to `forward`. Streaming: `forward` at once.
+		this.body.receive();
+	}
+
+	forward(): void {
+		const { context } = this;
+		const refusal = admitToRoute(context, this.body);
+		if (refusal) return this.refuse(refusal);
+		// A few go to the upstreams at the end of each turn of the loop: `Delivery.dispatch` follows when it is this one's turn.
+		context.span?.enters('dispatch queue');
+		this.enter(STATE.queued);
+		this.delivery = new Delivery(this);
+		context.plane.dispatches.add(this.delivery);
+	}
+
+	readBody(): void {
+		const { client, record } = this.context;
+		this.body.onAsked();
+		record?.bodyBegins();
+		client.readBody();
+	}
+
+	// --- The response. ---
+
+	answerFields(fields: AnswerFields): AnswerFields {
+		const { report } = this.context;
+		return report === undefined ? fields : new AnswerFields(withReport([...fields.list], report));
+	}
+
+	answers(status: number, refusal?: Rejection): void {
+		this.enter(STATE.answering);
+		const { client, plane, record, traffic, upstream } = this.context;
+		(upstream ?? plane).stats.answered(status);
+		record?.answers(status, refusal);
+		if (refusal !== undefined && client.method !== 'HEAD') {
+			traffic?.gave(client.connection.protocol, refusal.body.length);
+		}
+	}
+
+	/** The one place where refusals become responses and are counted. */
+	refuse(answer: Rejection): void {
+		const { client, plane, report } = this.context;
+		reportRefusal(plane, answer, this.#known);
+		this.body.release();
+		this.answers(answer.status, answer);
+		plane.deadlines.answer.add(this);
+		const isReported = report !== undefined && !answer.is(rejection.RATE_LIMITED);
+		client.refuse(isReported ? answer.withHeaders(withReport([...answer.headers], report)) : answer);
+	}
+
+	fail(answer: Rejection, outcome: 'abandoned' | FailureReason): void {
+		this.delivery?.end(outcome, answer.reason);
+		if (this.#state === STATE.answering) this.breakOff(answer);
+		else this.refuse(answer);
+	}
+
+	breakOff(why: Rejection): void {
+		const { client, plane, record } = this.context;
+		this.cancelDeadline();
+		record?.breaksOff(why);
+		reportBrokenOff(plane, why, this.#known);
+		client.reset();
+	}
+
+	/** What operators may be told of it. */
+	get #known() {
+		const { client, route, upstream, identity } = this.context;
+		return { client, route, upstream, tenant: identity?.tenant };
+	}
+
+	// --- Time and errors. ---
+
+	override onDeadline(): void {
+		this.body.onDeadline();
+	}
+
+	upstreamTimedOut(outcome: 'timeout' | 'abandoned'): void {
+		this.delivery!.timedOut(outcome);
+	}
+
+	/** Something of ours has thrown. The log gets the error; the client learns only that it was us. */
+	override onFault(error: unknown): void {
+		const { client, plane } = this.context;
+		plane.log.error('proxy::exchange', 'internal error', { error });
+		if (this.#state === STATE.done) return;
+		try {
+			this.fail(rejection.INTERNAL_ERROR, 'abandoned');
+		} catch (another) {
+			plane.log.error('proxy::exchange', 'internal error', { error: another });
+			client.reset();
+		}
+	}
+
+	// --- What the client does meanwhile. ---
+
+	onRequestBody(chunk: Buffer): void {
+		this.body.onRequestBody(chunk);
+	}
+
+	onRequestEnd(): void {
+		this.body.onRequestEnd();
+	}
+
+	onBodyHeld(bytes: number): void {
+		this.body.onBodyHeld(bytes);
+	}
+
+	onClientDrained(left: number): void {
+		this.body.onClientDrained(left);
+	}
+
+	/** The body's framing is broken (HTTP/1.1 only; over HTTP/2 the stream is reset). */
+	onBodyError(refusal: Rejection): void {
+		this.fail(refusal, 'abandoned');
+	}
+
+	/** The response has gone out whole. */
+	onAnswered(): void {
+		this.enter(STATE.done);
+		this.#leave();
+	}
+
+	/** The client has left: nobody waits for the upstream's response any more, and the upstream is not to blame. */
+	onClientGone(why?: Rejection): void {
+		// A response that had begun was a good one as far as it went.
+		const outcome = this.#state === STATE.answering ? 'success' : 'abandoned';
+		this.enter(STATE.done);
+		this.delivery?.end(outcome);
+		const { record } = this.context;
+		if (why === undefined) record?.losesClient();
+		else record?.breaksOff(why);
+		this.#leave();
+	}
+
+	/** Every request ends here, and only once. */
+	#leave(): void {
+		this.cancelDeadline();
+		this.body.release();
+		const { context } = this;
+		const { client, slots, traffic, earlyBytes, record } = context;
+		slots?.giveBack();
+		if (earlyBytes > 0) traffic?.received(client.connection.protocol, earlyBytes);
+		countIn(context, undefined);
+		if (record === undefined) return;
+		context.record = undefined;
+		record.tenant = context.identity?.tenant;
+		record.route = context.route;
+		record.upstream = context.upstream;
+		record.correlation = context.correlation;
+		context.plane.requestLog!.end(record);
+	}
+}
