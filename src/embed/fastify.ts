@@ -42,7 +42,7 @@ const ADMITTED = Symbol('mtls-edge-proxy.claims');
 type Guarded = FastifyRequest & { [ADMITTED]: Claims | null };
 
 /**
- * Plugin for Fastify 5: guards every route of the instance it is registered on and of the instances below (its hook
+ * Plugin for Fastify 4 and later: guards every route of the instance it is registered on and of the instances below (its hook
  * runs before the body is read), except routes with `config: { gate: false }`. A refused request is answered with 401
  * `unauthorized` or 429 `rate limited`, an admitted one has `request.claims`.
  */
@@ -57,9 +57,9 @@ export const guard: FastifyPluginAsync<GuardOptions> = async (app, options) => {
 	}
 	app.addHook('onRoute', ({ config, url }) => checkRoute(config, url));
 	app.addHook('onRequest', (request, reply, next) => {
-		const { config, url } = request.routeOptions;
+		const config = configOf(request);
 		try {
-			checkRoute(config, url);
+			checkRoute(config, config.url);
 		} catch (error) {
 			// The route is older than this plugin, and was not judged before: 500.
 			next(error as GateError);
@@ -79,6 +79,13 @@ export const guard: FastifyPluginAsync<GuardOptions> = async (app, options) => {
 		else answer(reply, verdict.refusal);
 	});
 };
+
+type RouteConfig = FastifyContextConfig & { readonly url?: string };
+
+/** Of the request's route. The first releases of Fastify 4 keep it in a context, which later ones no longer have. */
+function configOf(request: FastifyRequest): RouteConfig {
+	return request.routeOptions?.config ?? (request as unknown as { context: { config: RouteConfig } }).context.config;
+}
 
 function leaveTo(
 	onRefused: NonNullable<GuardOptions['onRefused']>,
@@ -155,7 +162,7 @@ function checkRoute(config: FastifyContextConfig | undefined, url: string | unde
 Object.assign(guard, {
 	[Symbol.for('skip-override')]: true,
 	[Symbol.for('fastify.display-name')]: 'mtls-edge-proxy',
-	[Symbol.for('plugin-meta')]: { name: 'mtls-edge-proxy', fastify: '5.x' },
+	[Symbol.for('plugin-meta')]: { name: 'mtls-edge-proxy', fastify: '>=4' },
 });
 
 export default guard;

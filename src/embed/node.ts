@@ -44,7 +44,7 @@ export interface GuardOptions<Req = Request, Res = Response> {
 }
 
 /**
- * Middleware for Express 5, Connect and plain `node:http` and `node:http2` listeners: refuses the request (401
+ * Middleware for Express 4 and later, Connect and plain `node:http` and `node:http2` listeners: refuses the request (401
  * `unauthorized`, 403 `insufficient scope`, 429 `rate limited`) or sets `req.claims` and calls `next`.
  */
 export function guard<Req extends Request = Request, Res extends Response = Response>(

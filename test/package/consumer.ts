@@ -23,12 +23,14 @@ export async function packPackage(): Promise<string> {
 /**
  * Makes an empty project and installs the tarball into it.
  *
- * @param packages what else it depends on, in the versions of this repository.
+ * @param packages what else it depends on: `name@range`, or a name, in the version of this repository.
  */
 export async function createProject(tarball: string, packages: readonly string[]): Promise<Project> {
 	const dir = temporaryFolder('project');
 	writeFileSync(join(dir, 'package.json'), JSON.stringify({ name: 'consumer', private: true, type: 'module' }));
-	const pinned = packages.map((name) => `${name}@${manifest.devDependencies[name]}`);
+	const pinned = packages.map((name) =>
+		name.lastIndexOf('@') > 0 ? name : `${name}@${manifest.devDependencies[name]}`,
+	);
 	await run('npm', ['install', '--no-audit', '--no-fund', '--prefer-offline', tarball, ...pinned], dir);
 	return new Project(dir);
 }

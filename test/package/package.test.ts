@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { symlinkSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { before, describe, test } from 'node:test';
@@ -160,14 +161,7 @@ describe('the documentation', () => {
 	for (const example of examples) {
 		test(`${example.source}: ${example.file} does what it says`, async () => {
 			await using program = await startExample(example);
-			for (const protocol of PROTOCOLS[example.file] ?? ['h1', 'h2']) {
-				const ask = (path: string, token: string | null): Promise<Answer> =>
-					request(protocol, program, { path, token, cert: demo.client, tls: { ca: demo.ca } });
-				assert.equal((await ask('/health', null)).text, 'ok');
-				const refused = await ask('/whoami', null);
-				assert.deepEqual([refused.status, refused.text], [401, 'unauthorized']);
-				assert.equal((await ask('/whoami', demo.tokens['tenant-a'])).text, '{"sub":"tenant-a","scope":"demo"}');
-			}
+			await guards(program, example);
 			await BEYOND[example.file]?.(program);
 			await assert.rejects(async () => {
 				const socket = await connectTls(program, { cert: null, tls: { ca: demo.ca } });
@@ -178,6 +172,35 @@ describe('the documentation', () => {
 		});
 	}
 });
+
+describe('the oldest frameworks that the package takes next to it', () => {
+	for (const [file, framework] of [
+		['express.ts', 'express@4'],
+		['fastify.ts', 'fastify@4.0.0'],
+		['fastify.ts', 'fastify@4'],
+	] as const) {
+		test(`the guard of ${file} with ${framework}`, async () => {
+			const old = await createProject(tarball, [framework]);
+			symlinkSync(join(project.dir, '.demo'), join(old.dir, '.demo'));
+			const example = examples.find((one) => one.file === file)!;
+			await using program = await startExample(example, old);
+			await guards(program, example);
+		});
+	}
+});
+
+/** The example answers whom it should, and nobody else. */
+async function guards(program: RunningExample, { file }: DocExample): Promise<void> {
+	const { client: cert, ca, tokens } = demo;
+	for (const protocol of PROTOCOLS[file] ?? ['h1', 'h2']) {
+		const ask = (path: string, token: string | null): Promise<Answer> =>
+			request(protocol, program, { path, token, cert, tls: { ca } });
+		assert.equal((await ask('/health', null)).text, 'ok');
+		const refused = await ask('/whoami', null);
+		assert.deepEqual([refused.status, refused.text], [401, 'unauthorized']);
+		assert.equal((await ask('/whoami', tokens['tenant-a'])).text, '{"sub":"tenant-a","scope":"demo"}');
+	}
+}
 
 /** What some examples show beside `/whoami`. */
 const BEYOND: Readonly<Record<string, (program: RunningExample) => Promise<void>>> = {
@@ -229,12 +252,12 @@ interface RunningExample extends AsyncDisposable {
 }
 
 /** Runs it as its reader would, in the project's folder, and waits until it listens. */
-async function startExample({ file, code }: DocExample): Promise<RunningExample> {
-	project.write(file, code);
+async function startExample({ file, code }: DocExample, where = project): Promise<RunningExample> {
+	where.write(file, code);
 	const program = code.includes('@Controller') ? await compile(file) : file;
 	const port = Number(await freePort());
 	const env = { ...process.env, PORT: String(port) };
-	const child = spawn(process.execPath, [program], { cwd: project.dir, env, stdio: ['ignore', 'pipe', 'pipe'] });
+	const child = spawn(process.execPath, [program], { cwd: where.dir, env, stdio: ['ignore', 'pipe', 'pipe'] });
 	const exited = once(child, 'close') as RunningExample['exited'];
 	const changes = new Changes();
 	let output = '';

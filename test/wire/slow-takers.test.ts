@@ -1,8 +1,8 @@
 /** How slowly an answer may be taken (`min_answer_bytes_per_sec`), in both body modes. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { connect, h1Raw, h2Raw, PROTOCOLS, type Protocol } from '../fixtures/clients.ts';
-import { FRAME, headersFrame, SETTING, windowUpdateFrame } from '../fixtures/h2-frames.ts';
+import { connect, connectTls, h1Raw, h2Raw, PROTOCOLS, type Protocol } from '../fixtures/clients.ts';
+import { FRAME, headersFrame, PREFACE, SETTING, settingsFrame, windowUpdateFrame } from '../fixtures/h2-frames.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { BODY_MODE } from '../fixtures/proxy.ts';
 import { type Stage, startStage } from '../fixtures/stage.ts';
@@ -115,6 +115,38 @@ describe('an answer that is taken slowly, and fast enough', () => {
 			await using stage = await stageWith(rate);
 			for (const protocol of PROTOCOLS) assert.equal(await take(protocol, stage, 16 * PER_TICK), BODY, protocol);
 			await stage.counted({ '200 upstream': 2 });
+		});
+	}
+});
+
+describe('an answer that fits the buffers of the kernel', () => {
+	const SIZES = { '/short': 37, '/longer': 30_000 };
+	const head = (path: string) => ({ ':method': 'GET', ':path': path, ':scheme': 'https', ':authority': 'a' });
+	const requests: Record<Protocol, (path: string) => Buffer> = {
+		h1: (path) => Buffer.from(`GET ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${token}\r\n\r\n`),
+		h2: (path) => {
+			const fields = [...Object.entries(head(path)), ['authorization', `Bearer ${token}`] as [string, string]];
+			return Buffer.concat([PREFACE, settingsFrame([]), headersFrame(1, fields)]);
+		},
+	};
+	for (const protocol of PROTOCOLS) {
+		it(`is logged whole at once, although its client reads nothing, over ${protocol}`, async () => {
+			await using stage = await startStage({
+				limits: { upstream_timeout_secs: LIMIT_MS / 1000 },
+				log: { access: 'all' },
+				script: (exchange) => {
+					const size = SIZES[exchange.request.target as keyof typeof SIZES];
+					return exchange.respond({ body: Buffer.alloc(size, 'x') });
+				},
+			});
+			for (const [path, size] of Object.entries(SIZES)) {
+				const socket = await connectTls(stage.proxy, { alpn: [protocol === 'h2' ? 'h2' : 'http/1.1'] });
+				socket.pause().on('error', () => {});
+				socket.write(requests[protocol](path));
+				const line = await stage.proxy.waitForLog((one) => one.target === 'proxy::access' && one.path === path);
+				assert.deepEqual([line.status, line.ending, line.reason, line.bytes_out], [200, undefined, undefined, size]);
+				socket.destroy();
+			}
 		});
 	}
 });
