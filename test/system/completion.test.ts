@@ -22,7 +22,7 @@ function skipWithout(program: string): string | false {
 function inFish(dir: string): string[][] {
 	const commands = LINES.map((line) => `complete -C ${JSON.stringify(line)}; echo END`);
 	const script = [`source ${dir}/proxy.fish`, `cd ${dir}`, ...commands].join('\n');
-	return parts(execFileSync('fish', ['--no-config', '-c', script], { encoding: 'utf8', timeout: 20_000 }), (part) =>
+	return parts(execFileSync('fish', ['--no-config', '-c', script], { encoding: 'utf8', timeout: 120_000 }), (part) =>
 		part.split('\n').map((row) => row.split('\t')[0]!.replace(/^--[a-z-]+=/, '')),
 	);
 }
@@ -32,7 +32,7 @@ function inZsh(dir: string): string[][] {
 	const capture = join(import.meta.dirname, 'shells/capture.zsh');
 	const output = execFileSync('zsh', ['-f', capture, join(dir, 'proxy.zsh'), dir, ...LINES], {
 		encoding: 'utf8',
-		timeout: 60_000,
+		timeout: 120_000,
 	});
 	return parts(output, (part) => part.split('\n').map((row) => row.replace(/^HIT:/, '')));
 }

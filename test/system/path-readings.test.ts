@@ -18,6 +18,9 @@ import { temporaryFolder } from '../fixtures/pki.ts';
 import { until } from '../fixtures/wait.ts';
 import { missingTools, ROOT } from './tools.ts';
 
+/** `go run` compiles the server and a part of Go's library first, ms. */
+const COMPILED_MS = 240_000;
+
 interface Server {
 	readonly name: string;
 	readonly command: string;
@@ -127,7 +130,7 @@ for (const server of SERVERS) {
 				stdio: ['ignore', 'ignore', 'inherit'],
 			});
 			const ask = (path: string) => answerTo(agent, port, path);
-			await until(async () => (await ask('/x').catch(() => '')) === 'other', server.name, 60_000);
+			await until(async () => (await ask('/x').catch(() => '')) === 'other', server.name, COMPILED_MS);
 			assert.equal(await ask('/admin/x'), 'admin');
 			assert.equal(await ask(server.alias), 'admin');
 			assert.ok(!FORWARDED.includes(server.alias));

@@ -10,9 +10,13 @@ export function startBrowser(): Promise<Browser> {
 	// Its sandbox does not start for root, as whom CI runs; all pages are ours.
 	return launch({
 		executablePath: chromium!,
+		timeout: PATIENCE_MS,
 		args: ['--no-sandbox', '--disable-gpu', '--disable-lcd-text', '--force-device-scale-factor=1'],
 	});
 }
+
+/** A browser starts and loads a page late on a machine that does much else, ms. */
+const PATIENCE_MS = 120_000;
 
 export const WIDE = { width: 1280, height: 900 } as const;
 /** A phone. */
@@ -31,6 +35,7 @@ export async function openPage(browser: Browser, url: string, options: PageOptio
 	const { size = WIDE, scheme = 'light', script = true } = options;
 	const context = await browser.createBrowserContext();
 	const page = await context.newPage();
+	page.setDefaultTimeout(PATIENCE_MS);
 	const complaints: string[] = [];
 	const requests: string[] = [];
 	page.on('console', (message) => {
