@@ -40,6 +40,9 @@ process.on('message', (order: AttackOrder) => {
 	}
 	stop?.();
 	attacker?.leave();
-	process.send!(Object.fromEntries(attacker?.seen ?? []));
+	process.send!({
+		...Object.fromEntries(attacker?.seen ?? []),
+		'KiB sent': Math.round((attacker?.sentBytes ?? 0) / 1024),
+	});
 });
 process.on('disconnect', () => process.exit());

@@ -13,13 +13,13 @@ import { type Identity, pace, tlsOptions } from './attack-identity.ts';
 /** What the parent asks for; each is answered with a `Window`. */
 export type VictimsOrder = { readonly start: Identity; readonly perSecond: number } | { readonly window: number };
 
-/** Times of the requests that were due within one window of time, ms. */
+/** How long requests took within one window of time, ms; of those still under way at its end, how long they have taken so far. */
 export interface Window {
 	readonly requests: number;
 	readonly p50: number;
 	readonly p99: number;
 	readonly longest: number;
-	/** Not answered, or not with the right answer; the first few in words. */
+	/** Not answered, or not with the right answer, since the window before; the first few in words. */
 	readonly failures: readonly string[];
 	readonly failed: number;
 }
@@ -30,7 +30,8 @@ const H2_CONNECTIONS = 4;
 let times: number[] = [];
 let failures: string[] = [];
 let failed = 0;
-let underWay = 0;
+/** When each request was wanted that has no answer yet, by its number. */
+const underWay = new Map<number, number>();
 let number = 0;
 
 process.on('message', async (order: VictimsOrder) => {
@@ -39,21 +40,19 @@ process.on('message', async (order: VictimsOrder) => {
 		process.send!(summary());
 		return;
 	}
-	reset();
+	times = [];
 	setTimeout(() => process.send!(summary()), order.window);
 });
 process.on('disconnect', () => process.exit());
 
-function reset(): void {
-	times = [];
+function summary(): Window {
+	const now = performance.now();
+	const sorted = [...times, ...Array.from(underWay.values(), (wantedAt) => now - wantedAt)].sort((a, b) => a - b);
+	const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
+	const window = { requests: sorted.length, p50: at(0.5), p99: at(0.99), longest: at(1), failures, failed };
 	failures = [];
 	failed = 0;
-}
-
-function summary(): Window {
-	const sorted = times.toSorted((a, b) => a - b);
-	const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
-	return { requests: sorted.length, p50: at(0.5), p99: at(0.99), longest: at(1), failures, failed };
+	return window;
 }
 
 async function start(identity: Identity, perSecond: number): Promise<void> {
@@ -61,21 +60,21 @@ async function start(identity: Identity, perSecond: number): Promise<void> {
 	const h2 = await Promise.all(Array.from({ length: H2_CONNECTIONS }, () => h2Victim(identity)));
 	const victims = [...h1, ...h2];
 	pace(perSecond, () => {
-		const wantedAt = performance.now();
-		const victim = victims[number % victims.length]!;
-		const path = `/victim/${number++}`;
+		const own = number++;
+		underWay.set(own, performance.now());
+		const path = `/victim/${own}`;
 		// Beyond this it is not the proxy's time any more that is measured.
-		if (++underWay > 5000) throw new Error('the victims cannot keep up with themselves');
-		victim(path).then(
-			(body) => settle(wantedAt, body === path ? undefined : `${path} got ${JSON.stringify(body.slice(0, 80))}`),
-			(error) => settle(wantedAt, `${path}: ${(error as Error).message}`),
+		if (underWay.size > 5000) throw new Error('the victims cannot keep up with themselves');
+		victims[own % victims.length]!(path).then(
+			(body) => settle(own, body === path ? undefined : `${path} got ${JSON.stringify(body.slice(0, 80))}`),
+			(error) => settle(own, `${path}: ${(error as Error).message}`),
 		);
 	});
 }
 
-function settle(wantedAt: number, failure: string | undefined): void {
-	underWay--;
-	times.push(performance.now() - wantedAt);
+function settle(number: number, failure: string | undefined): void {
+	times.push(performance.now() - underWay.get(number)!);
+	underWay.delete(number);
 	if (failure === undefined) return;
 	failed++;
 	if (failures.length < 5) failures.push(failure);

@@ -3,7 +3,7 @@
  * has a rate that it never exceeds, so that what is measured is what the proxy makes of it, and can be measured again.
  */
 import { randomBytes } from 'node:crypto';
-import { connect as connectTcp } from 'node:net';
+import { connect as connectTcp, type Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import {
 	continuationFrame,
@@ -24,6 +24,8 @@ export interface Attack {
 	readonly name: string;
 	/** What is done, with its rate, for the table. */
 	readonly rate: string;
+	/** How long it takes to get going, ms. */
+	readonly rampMs: number;
 	/** @returns stops it and drops its connections. */
 	start(attacker: Attacker): () => void;
 }
@@ -33,8 +35,10 @@ export class Attacker {
 	readonly identity: Identity;
 	/** What the attackers have got, by its first line. */
 	readonly seen = new Map<string, number>();
-	readonly #sockets = new Set<TLSSocket>();
+	readonly #sockets = new Map<TLSSocket, Socket>();
 	readonly #windows = new WeakMap<TLSSocket, Windows>();
+	/** On connections that are closed. */
+	#sentBytes = 0;
 
 	constructor(identity: Identity) {
 		this.identity = identity;
@@ -50,11 +54,16 @@ export class Attacker {
 
 	/** One connection; `undefined` when it does not come about. */
 	async connect(alpn: 'http/1.1' | 'h2'): Promise<TLSSocket | undefined> {
+		const tcp = connectTcp({ host: '127.0.0.1', port: this.identity.port });
+		const options = tlsOptions(this.identity, alpn);
 		try {
-			const socket = await connectTls(this.identity, tlsOptions(this.identity, alpn));
-			this.#sockets.add(socket);
+			const socket = await connectTls(this.identity, { ...options, tls: { ...options.tls, socket: tcp } });
+			this.#sockets.set(socket, tcp);
 			socket.on('error', () => {});
-			socket.once('close', () => this.#sockets.delete(socket));
+			socket.once('close', () => {
+				this.#sockets.delete(socket);
+				this.#sentBytes += socket.bytesWritten;
+			});
 			return socket;
 		} catch {
 			this.count('no connection');
@@ -101,10 +110,10 @@ export class Attacker {
 		return true;
 	}
 
-	/** Keeps `count` of them up, opening at most `perSecond` in a second. */
-	keep(count: number, perSecond: number, open: () => Promise<TLSSocket | undefined>): () => void {
+	/** Keeps `count` of them up: `first` at once, the others and those that close at most `perSecond` in a second. */
+	keep(count: number, perSecond: number, open: () => Promise<TLSSocket | undefined>, first = 0): () => void {
 		let up = 0;
-		return pace(perSecond, () => {
+		const openOne = () => {
 			if (up >= count) return;
 			up++;
 			void open().then((socket) => {
@@ -112,12 +121,21 @@ export class Attacker {
 				else if (socket.destroyed) up--;
 				else socket.once('close', () => up--);
 			});
-		});
+		};
+		for (let i = 0; i < first; i++) openOne();
+		return pace(perSecond, openOne);
 	}
 
-	/** Drops all connections. */
+	/** What it has sent on all its connections. */
+	get sentBytes(): number {
+		let sum = this.#sentBytes;
+		for (const socket of this.#sockets.keys()) sum += socket.bytesWritten;
+		return sum;
+	}
+
+	/** Resets all connections, so that nothing of what the kernel still holds is read: that would be a part of the next attack. */
 	leave(): void {
-		for (const socket of this.#sockets) socket.destroy();
+		for (const tcp of this.#sockets.values()) tcp.resetAndDestroy();
 	}
 }
 
@@ -147,7 +165,7 @@ function resetStreams(attacker: Attacker, perSecond: number, act: (socket: TLSSo
 	return both(stop, stopResets);
 }
 
-export const ATTACKS: readonly Attack[] = [
+const RATED: readonly Omit<Attack, 'rampMs'>[] = [
 	{
 		name: 'rapid reset',
 		rate: '2 000 streams/s opened and reset',
@@ -311,6 +329,8 @@ export const ATTACKS: readonly Attack[] = [
 		},
 	},
 ];
+
+export const ATTACKS: readonly Attack[] = RATED.map((attack) => ({ ...attack, rampMs: 1500 }));
 
 const PIECE = Buffer.alloc(16_384, 'attack ');
 

@@ -148,19 +148,20 @@ const DRIBBLES: readonly { name: string; begin: (token: string) => string }[] = 
 	},
 ];
 
-export const UNCAPPED: readonly Attack[] = FLOOD_SIZES.flatMap((connections) => [
-	...FLOODS.map((flood) => ({
-		name: `${flood.name} × ${connections}`,
-		rate: 'as fast as it is read',
-		start: (attacker: Attacker) => attacker.keep(connections, OPENED_PER_SECOND, () => pour(attacker, flood)),
-	})),
+export const UNCAPPED: readonly Attack[] = [
+	...FLOODS.map((flood) => ({ name: flood.name, open: (attacker: Attacker) => pour(attacker, flood) })),
 	...DRIBBLES.map(({ name, begin }) => ({
+		name,
+		open: (attacker: Attacker) => dribble(attacker, begin(attacker.token(0))),
+	})),
+].flatMap(({ name, open }) =>
+	FLOOD_SIZES.map((connections) => ({
 		name: `${name} × ${connections}`,
 		rate: 'as fast as it is read',
-		start: (attacker: Attacker) =>
-			attacker.keep(connections, OPENED_PER_SECOND, () => dribble(attacker, begin(attacker.token(0)))),
+		rampMs: 800,
+		start: (attacker: Attacker) => attacker.keep(connections, OPENED_PER_SECOND, () => open(attacker), connections),
 	})),
-]);
+);
 
 /** Connections that are opened in a second, again after they were closed: handshakes are an attack of their own. */
 const OPENED_PER_SECOND = 20;

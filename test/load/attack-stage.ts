@@ -1,0 +1,231 @@
+/** What an attack needs: a proxy with one worker, the victims and the attackers in processes of their own, and who runs on which core. */
+import { type ChildProcess, execFileSync, fork } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { availableParallelism, constants, setPriority } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { h1Request } from '../fixtures/clients.ts';
+import { INSPECTABLE, WorkerInspector } from '../fixtures/inspect-workers.ts';
+import { type ClientCert, type TestPki, temporaryFolder, testPki } from '../fixtures/pki.ts';
+import { cpuSeconds } from '../fixtures/proc.ts';
+import { type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { until, within } from '../fixtures/wait.ts';
+import type { AttackOrder } from './attack-attackers.ts';
+import type { Identity } from './attack-identity.ts';
+import type { VictimsOrder, Window } from './attack-victims.ts';
+import type { Attack } from './attacks.ts';
+import { GIVES_MEMORY_BACK, type ProcessLeft, processLeft } from './leftovers.ts';
+
+export interface StageOptions {
+	readonly mode: 'collected' | 'streaming';
+	/** For how long the victims' upstream waits before it answers, ms. */
+	readonly thinkMs: number;
+	readonly certificate: 'own' | 'victims';
+}
+
+/** What was seen of one attack. */
+export interface Seen {
+	readonly window: Window;
+	/** Of the proxy, while victims were measured; 1 is a core. */
+	readonly cpu: number;
+	/** Resident, bytes, at most. */
+	readonly peak: number;
+	/** What the attackers have got, by its first line, and how many KiB they have sent. */
+	readonly got: Readonly<Record<string, number>>;
+}
+
+export const VICTIMS_PER_SECOND = 300;
+/** What `attack-victims.ts` holds. */
+const VICTIM_CONNECTIONS = 20;
+/** `max_buffered_bytes`: fewer than the attackers hold up, so that it is put to the test. */
+export const BUDGET_BYTES = 128 * 2 ** 20;
+/** Of a look whether victims are well again, ms. */
+const LOOK_MS = 250;
+const LOOKS = 20;
+
+export class Stage {
+	readonly proxy: ProxyProcess;
+	/** Who runs where, in words. */
+	readonly cores: string;
+	readonly #victims: ChildProcess;
+	readonly #attackers: ChildProcess;
+	readonly #inspector: WorkerInspector;
+	readonly #identity: Identity;
+	readonly #close: () => Promise<void>;
+
+	private constructor(
+		proxy: ProxyProcess,
+		victims: ChildProcess,
+		attackers: ChildProcess,
+		inspector: WorkerInspector,
+		identity: Identity,
+		close: () => Promise<void>,
+	) {
+		this.proxy = proxy;
+		this.#victims = victims;
+		this.#attackers = attackers;
+		this.#inspector = inspector;
+		this.#identity = identity;
+		this.#close = close;
+		this.cores =
+			separateCores(proxy.pid, [process.pid, victims.pid!, attackers.pid!]) +
+			favour([proxy.pid, process.pid, victims.pid!], attackers.pid!);
+	}
+
+	/** Resolves when the victims have been at it for 5 s: code that is still being compiled is nobody's usual latency. */
+	static async start({ mode, thinkMs, certificate }: StageOptions): Promise<Stage> {
+		const upstream = createServer((request, response) => {
+			setTimeout(() => response.end(request.url), thinkMs);
+		});
+		await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve));
+		const victims = fork(join(import.meta.dirname, 'attack-victims.ts'));
+		const attackers = fork(join(import.meta.dirname, 'attack-attackers.ts'));
+		const proxy = await startProxy({
+			workers: 1,
+			boxedBody: mode === 'streaming',
+			routes: [
+				{ prefix: '/victim', upstream: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}` },
+				{ prefix: '/', upstream: `http://127.0.0.1:${await ask<number>(attackers, { serve: true })}` },
+			],
+			config: { tenant_rps: 0, health_interval_secs: 1 },
+			limits: { max_buffered_bytes: BUDGET_BYTES },
+			env: { ...INSPECTABLE, ...GIVES_MEMORY_BACK },
+		});
+		const inspector = await WorkerInspector.attach(proxy, 1);
+		const pki = await testPki();
+		const victim = identityOf(pki, proxy, pki.clients.valid);
+		const identity = certificate === 'own' ? identityOf(pki, proxy, await pki.issueClient()) : victim;
+		const stage = new Stage(proxy, victims, attackers, inspector, identity, async () => {
+			inspector[Symbol.dispose]();
+			victims.disconnect();
+			attackers.disconnect();
+			upstream.close();
+			upstream.closeAllConnections();
+			await proxy.kill();
+		});
+		await ask<Window>(victims, { start: victim, perSecond: VICTIMS_PER_SECOND });
+		await stage.measure(5000);
+		return stage;
+	}
+
+	/** How the victims fare, for so many ms. What was lost since the last call counts, too. */
+	measure(ms: number): Promise<Window> {
+		return ask<Window>(this.#victims, { window: ms });
+	}
+
+	/** Attacks, and measures once the attack has got going. Resolves when the attackers have left and their connections are gone. */
+	async attackFor({ name, rampMs }: Attack, ms: number): Promise<Seen> {
+		const { pid } = this.proxy;
+		let peak = 0;
+		const watch = setInterval(() => {
+			peak = Math.max(peak, processLeft(this.proxy).memory);
+		}, 50);
+		this.#attackers.send({ attack: name, identity: this.#identity } satisfies AttackOrder);
+		await sleep(rampMs);
+		const [at, cpu] = [performance.now(), cpuSeconds(pid)];
+		const window = await this.measure(ms);
+		const used = ((cpuSeconds(pid) - cpu) * 1000) / (performance.now() - at);
+		clearInterval(watch);
+		const got = await ask<Record<string, number>>(this.#attackers, { stop: true });
+		await this.connectionsGone();
+		return { window, cpu: used, peak, got };
+	}
+
+	/** Victims wait no longer than they usually do. @returns what was lost until then. @throws Error where it takes over 5 s. */
+	async wellAgain(calm: Window): Promise<number> {
+		let lost = 0;
+		for (let i = 0; i < LOOKS; i++) {
+			const { failed, p50 } = await this.measure(LOOK_MS);
+			lost += failed;
+			if (failed === 0 && p50 <= 2 * calm.p50) return lost;
+		}
+		throw new Error(`after ${(LOOKS * LOOK_MS) / 1000} s victims still wait; ${lost} were not served`);
+	}
+
+	/** Only the victims' connections are left. @throws Error */
+	async connectionsGone(): Promise<void> {
+		const gone = async () => (await this.proxy.metric('proxy_connections')) <= VICTIM_CONNECTIONS;
+		await until(gone, "the attackers' connections to go", 40_000);
+	}
+
+	/** What the process holds, after its worker has collected its garbage. */
+	async lookInside(): Promise<ProcessLeft & { readonly live: number }> {
+		const file = join(temporaryFolder('attack'), 'memory.json');
+		this.#inspector.run(0, memoryTo(file));
+		const text = await until(
+			() => (existsSync(file) ? readFileSync(file, 'utf8') : ''),
+			'the worker to look at its memory',
+		);
+		const { heapUsed, arrayBuffers } = JSON.parse(text);
+		return { ...processLeft(this.proxy), live: heapUsed + arrayBuffers };
+	}
+
+	/** As many bodies as fit into the budget, at once, of as many tenants. @returns the statuses that are not 200. */
+	async postBodies(): Promise<number[]> {
+		const body = Buffer.alloc(8 * 2 ** 20);
+		const post = (token: string) => h1Request(this.proxy, { method: 'POST', path: '/whole', token, body, ms: 30_000 });
+		const answers = await Promise.all(this.#identity.tokens.slice(0, 8).map(post));
+		return answers.map(({ status }) => status).filter((status) => status !== 200);
+	}
+
+	close(): Promise<void> {
+		return this.#close();
+	}
+}
+
+/** Run in the worker. The file appears whole. */
+function memoryTo(file: string): string {
+	return `
+		process.getBuiltinModule('node:v8').setFlagsFromString('--expose-gc');
+		const collect = process.getBuiltinModule('node:vm').runInNewContext('gc');
+		collect();
+		collect();
+		const { writeFileSync, renameSync } = process.getBuiltinModule('node:fs');
+		writeFileSync(${JSON.stringify(`${file}.part`)}, JSON.stringify(process.memoryUsage()));
+		renameSync(${JSON.stringify(`${file}.part`)}, ${JSON.stringify(file)});`;
+}
+
+function ask<T>(child: ChildProcess, order: VictimsOrder | AttackOrder): Promise<T> {
+	const answer = new Promise<T>((resolve) => child.once('message', (message) => resolve(message as T)));
+	child.send(order);
+	return within(answer, `an answer to ${JSON.stringify(order).slice(0, 40)}`, 60_000);
+}
+
+/** @returns who runs where, in words. */
+function separateCores(proxy: number, others: readonly number[]): string {
+	if (availableParallelism() < 2) return 'all on one core';
+	try {
+		const pin = (core: string, pid: number) => execFileSync('taskset', ['-a', '-c', '-p', core, String(pid)]);
+		pin('0', proxy);
+		for (const pid of others) pin('1', pid);
+		return 'on a core of its own, clients and upstream on another';
+	} catch {
+		return 'cores shared as it comes';
+	}
+}
+
+/**
+ * Puts what is measured before all neighbours on this machine, the attackers right behind it. Only root may do that. Attackers get no
+ * real-time priority: the kernel stops all real-time threads of a core for a twentieth of each second in which they take it up
+ * (`sched_rt_runtime_us`), victims as well.
+ *
+ * @returns whether it could, in words.
+ */
+function favour(measured: readonly number[], attackers: number): string {
+	try {
+		for (const pid of measured)
+			execFileSync('chrt', ['--all-tasks', '--rr', '--pid', '2', String(pid)], { stdio: 'ignore' });
+		setPriority(attackers, constants.priority.PRIORITY_HIGHEST);
+		return ', before all neighbours';
+	} catch {
+		setPriority(attackers, constants.priority.PRIORITY_BELOW_NORMAL);
+		return '';
+	}
+}
+
+function identityOf(pki: TestPki, { port }: ProxyProcess, { certPem, keyPem }: ClientCert): Identity {
+	const tokens = Array.from({ length: 50 }, (_, i) => pki.token(`tenant-${i}`));
+	return { port, caPem: pki.ca.certPem, certPem, keyPem, tokens };
+}
