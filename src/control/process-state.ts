@@ -6,12 +6,12 @@ import { connectionsFor, openFilesLimit } from './descriptor-limit.ts';
 import type { StartFiles } from './files/inspection.ts';
 import type { ListenAddress } from './listen.ts';
 import { type HistogramLayouts, ProcessMemory } from './process-memory.ts';
-import type { ConfigInForce } from './reload/config-in-force.ts';
 import { ReloadJournal } from './reload/journal.ts';
 import { connectionWarnings, nodeWarnings, sharesPorts } from './start-warnings.ts';
+import type { InForce } from './state/in-force.ts';
 import { FleetLimits, type FleetSettings } from './store/fleet-limits.ts';
 import { systemTimers } from './timers.ts';
-import { tlsOf, Upstreams } from './upstreams.ts';
+import { Upstreams } from './upstreams.ts';
 
 /** All that outlives single workers: what they are started with, what they share, what a reload exchanges. */
 export interface ProcessState {
@@ -19,7 +19,7 @@ export interface ProcessState {
 	/** Zero of `clock`, for the clocks of the workers. */
 	readonly clockEpoch: bigint;
 	readonly clock: Clock;
-	readonly inForce: ConfigInForce;
+	readonly inForce: InForce;
 	readonly journal: ReloadJournal;
 	/** Seconds since the epoch. */
 	readonly startedSeconds: number;
@@ -38,7 +38,7 @@ export interface ProcessState {
  * @param fleet with whom limits are shared; `undefined`: with nobody.
  */
 export function createState(
-	{ config, tls, identity, upstreamTls }: StartFiles,
+	{ config, tls, identity }: StartFiles,
 	wantedWorkers: number,
 	log: Logger,
 	fleet?: FleetSettings,
@@ -48,7 +48,6 @@ export function createState(
 	const clockEpoch = process.hrtime.bigint();
 	const clock = systemClock(clockEpoch);
 	const upstreams = new Upstreams(workers, clock, log, histograms.upstream);
-	upstreams.apply(upstreams.plan(config.routes, upstreamTls));
 	const memory = new ProcessMemory({
 		workers,
 		maxBufferedBytes: config.limits.maxBufferedBytes,
@@ -63,7 +62,6 @@ export function createState(
 		clock,
 		inForce: {
 			tls,
-			upstreamTls: tlsOf(upstreams.current),
 			identity,
 			generation: 1,
 			reloads: { success: 0, failure: 0 },
@@ -110,7 +108,7 @@ export function processLimits(config: Config, wantedWorkers: number) {
 export function seedWorker(
 	{ clockEpoch, workers, inForce, upstreams, memory }: ProcessState,
 	{ limits, listener, tenantRps, log, trace }: Config,
-	{ tls, index, bind, logFilter }: Pick<WorkerSeed, 'tls' | 'index' | 'logFilter'> & { bind: ListenAddress },
+	{ index, bind, logFilter }: Pick<WorkerSeed, 'index' | 'logFilter'> & { bind: ListenAddress },
 ): WorkerSeed {
 	return {
 		index,
@@ -122,7 +120,7 @@ export function seedWorker(
 		limits,
 		tenantRps,
 		identity: inForce.identity,
-		tls,
+		tls: inForce.tls,
 		routing: upstreams.seed(upstreams.current, index),
 		limiter: memory.limiter,
 		fleet: memory.fleet,

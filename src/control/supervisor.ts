@@ -4,7 +4,6 @@ import { describeProblem } from '../config/error.ts';
 import { loadConfig } from '../config/load.ts';
 import { groupKey } from '../config/upstream.ts';
 import { configWarnings } from '../config/warnings.ts';
-import type { IdentitySeed } from '../identity/trust.ts';
 import { fetchKeys } from '../shared/jwks/fetch-keys.ts';
 import { KeyRefresher } from '../shared/jwks/key-refresher.ts';
 import type { Logger } from '../shared/log.ts';
@@ -25,9 +24,10 @@ import type { LogOutput } from './log-output.ts';
 import type { MetricSources } from './metrics/families.ts';
 import { startMetrics } from './metrics/listener.ts';
 import { createState, type ProcessState, seedWorker } from './process-state.ts';
-import { keysChangedInVain, planIdentity } from './reload/identity-plan.ts';
-import { Reloader, switchIdentity } from './reload/reload.ts';
-import { RoutingSwitch } from './reload/routing-switch.ts';
+import { keysChangedInVain, readReloadedIdentity } from './reload/identity.ts';
+import { Reloader } from './reload/reload.ts';
+import { Reconciler } from './state/reconciler.ts';
+import { createSlots, type Slots, type Specs } from './state/slots.ts';
 import { FactReader } from './status/fact-reader.ts';
 import { Readiness } from './status/readiness.ts';
 import { StatusPages } from './status/status-pages.ts';
@@ -35,7 +35,6 @@ import { Sharing } from './store/sharing.ts';
 import { systemTimers } from './timers.ts';
 import type { Tracing } from './trace/tracing.ts';
 import { configureHeaps } from './workers/heap.ts';
-import { TakeOver } from './workers/take-over.ts';
 import { WorkerPool } from './workers/worker-pool.ts';
 
 export interface SupervisorOptions {
@@ -94,10 +93,27 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 
 	const tracing = await createTracing(options, state);
 	const prober = createProber(options, state);
-	const remoteKeys = createRemoteKeys(options, state, () => pool);
-	const pool = createPool(options, state, remoteKeys, sharing, tracing);
-	const { addresses, routing, takeOver } = createRouting(options, state, prober, pool);
-	useStore(options, state, pool, sharing);
+	const remoteKeys = createRemoteKeys(options, state);
+	const addresses = createAddresses(options, state);
+	const pool = createPool(options, state, remoteKeys, tracing);
+	const reconciler = new Reconciler({ offer: (...round) => pool.switchAll(...round), timers: systemTimers });
+	const slots = createSlots(reconciler, firstSpecs(files), {
+		inForce: state.inForce,
+		withRevoked: (tls) => sharing.withRevoked(tls),
+		keys: remoteKeys,
+		upstreams: state.upstreams,
+		addresses,
+		prober,
+		log,
+	});
+	remoteKeys.use(() => slots.identity.changed());
+	addresses.use(() => slots.routing.changed());
+	sharing.use(state.fleet, {
+		onChange: () => slots.tls.changed(),
+		log,
+		limitedLog: new RateLimitedLog(log, state.clock),
+	});
+	const reloader = createReloader(options, state, slots);
 	const readiness = new Readiness(
 		() => pool.listening,
 		() => remoteKeys.awaited,
@@ -113,13 +129,9 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 		hosts: config.status.hosts,
 		...(status && { status: status.routes }),
 	});
-	await Promise.all([
-		proveUpstreams(config.routes, state, addresses, prober),
-		remoteKeys.start(FIRST_KEYS_MS),
-		sharing.start(),
-	]);
-	useIdentity(state, remoteKeys, remoteKeys.compose(state.inForce.identity));
-	const reloader = createReloader(options, state, routing, pool, remoteKeys, sharing);
+	await Promise.all([addresses.follow(config.routes), remoteKeys.start(files.remotes, FIRST_KEYS_MS), sharing.start()]);
+	await reconciler.start();
+	void prober.start();
 	const drain = createDrain(options, pool, tracing, sharing);
 	let isStopped = false;
 	options.onAccepting((signal) => {
@@ -128,16 +140,14 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 		watch?.stop();
 		reloader.stop();
 		remoteKeys.stop();
-		takeOver.stop();
 		addresses.stop();
+		reconciler.stop();
 		// Probes and metrics go on until the very end: requests in flight still have breakers to pass.
 		drain.signal(signal);
 	});
 	const port = await pool.start();
 	if (isStopped) return undefined;
-	remoteKeys.serve();
-	takeOver.serve();
-	sharing.serve();
+	reconciler.serve();
 
 	watchCrls({
 		timers: systemTimers,
@@ -163,6 +173,10 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	};
 }
 
+function firstSpecs({ config, tls, identity, remotes, upstreamTls }: StartFiles): Specs {
+	return { tls, identity: { identity, remotes }, routing: { routes: config.routes, tls: upstreamTls } };
+}
+
 /** More would make the line longer than some collectors of logs accept. */
 const MAX_ROUTES_SHOWN = 20;
 
@@ -181,69 +195,17 @@ function createProber({ files: { config }, log }: SupervisorOptions, { clock }: 
 	});
 }
 
-/** What takes routing tables over, and whose addresses DNS says. */
-function createRouting(
-	{ log }: SupervisorOptions,
-	{ clock, upstreams }: ProcessState,
-	prober: HealthProber,
-	pool: WorkerPool,
-) {
-	const takeOver: TakeOver = new TakeOver({
-		run: () =>
-			routing.take(
-				() => ({ routes: upstreams.current.routes }),
-				() => {},
-				() => {},
-			),
-		onFailure: (cause) => log.warn('proxy::dns', 'addresses not taken over; trying again', { cause }),
-		timers: systemTimers,
-	});
-	const parts = { resolve: resolveName, timers: systemTimers, clock, random: Math.random, log };
-	const addresses = new DnsAddresses(parts, () => takeOver.changed());
-	const routing: RoutingSwitch = new RoutingSwitch({ upstreams, addresses, prober, pool });
-	return { addresses, routing, takeOver };
-}
-
-/** Resolves when each upstream has its first verdict, or after some seconds. */
-async function proveUpstreams(
-	routes: Config['routes'],
-	{ upstreams }: ProcessState,
-	addresses: DnsAddresses,
-	prober: HealthProber,
-): Promise<void> {
-	await addresses.follow(routes);
-	upstreams.apply(upstreams.plan(routes, undefined, addresses.addressesOf));
-	prober.watch(upstreams.current.upstreams.values());
-	await prober.start();
+function createAddresses({ log }: SupervisorOptions, { clock }: ProcessState): DnsAddresses {
+	return new DnsAddresses({ resolve: resolveName, timers: systemTimers, clock, random: Math.random, log });
 }
 
 /** So long the listener waits for an issuer, as it does for probes; without keys its tokens are refused, and `/readyz` says so. */
 const FIRST_KEYS_MS = 2_000;
 
-function createRemoteKeys(
-	{ files: { config, remotes }, log }: SupervisorOptions,
-	state: ProcessState,
-	pool: () => WorkerPool,
-): RemoteKeys {
+function createRemoteKeys({ files: { config, remotes }, log }: SupervisorOptions, { clock }: ProcessState): RemoteKeys {
 	const store = config.stateDir === undefined ? undefined : createKeyStore(config.stateDir, log);
-	const parts = { fetch: fetchKeys, store, after: systemTimers.after, clock: state.clock, random: Math.random, log };
-	const remoteKeys: RemoteKeys = new RemoteKeys(remotes, {
-		createRefresher: (issuer, fetches) => new KeyRefresher(issuer, parts, fetches),
-		takeOver: () =>
-			switchIdentity(
-				pool(),
-				() => remoteKeys.compose(state.inForce.identity),
-				(identity) => useIdentity(state, remoteKeys, identity),
-			),
-		timers: systemTimers,
-		log,
-	});
-	return remoteKeys;
-}
-
-function useIdentity({ inForce }: ProcessState, remoteKeys: RemoteKeys, identity: IdentitySeed): void {
-	inForce.identity = identity;
-	remoteKeys.inForce(identity);
+	const parts = { fetch: fetchKeys, store, after: systemTimers.after, clock, random: Math.random, log };
+	return new RemoteKeys(remotes, (issuer, fetches) => new KeyRefresher(issuer, parts, fetches), systemTimers);
 }
 
 /** `undefined` without `[trace]`: then nothing of OpenTelemetry is loaded. */
@@ -260,7 +222,6 @@ function createPool(
 	options: SupervisorOptions,
 	state: ProcessState,
 	remoteKeys: RemoteKeys,
-	sharing: Sharing,
 	tracing: Tracing | undefined,
 ): WorkerPool {
 	const { bind, workerUrl, logFilter, log, output } = options;
@@ -271,12 +232,7 @@ function createPool(
 		spawn: (index, port) =>
 			new Worker(workerUrl, {
 				name: `worker-${index}`,
-				workerData: seedWorker(state, config, {
-					tls: sharing.forWorkers(state.inForce.tls),
-					index,
-					bind: { host: bind.host, port },
-					logFilter,
-				}),
+				workerData: seedWorker(state, config, { index, bind: { host: bind.host, port }, logFilter }),
 			}),
 		listenProblem: (error) => listenProblem(bind, '--bind', error),
 		onUnknownKey: (issuer) => remoteKeys.unknownKey(issuer),
@@ -290,24 +246,6 @@ function createPool(
 		exportSpans: (spans, onDone) => tracing?.exportSpans(spans, onDone),
 		timers: systemTimers,
 		clock: state.clock,
-	});
-}
-
-/** What is revoked in the store goes to the workers in a round of its own. */
-function useStore(
-	{ log }: SupervisorOptions,
-	{ fleet, inForce, clock }: ProcessState,
-	pool: WorkerPool,
-	sharing: Sharing,
-): void {
-	sharing.use(fleet, {
-		takeOver: () =>
-			pool.switchAll(
-				(_, id) => ({ type: 'prepare-tls', id, tls: sharing.forWorkers(inForce.tls) }),
-				() => {},
-			),
-		log,
-		limitedLog: new RateLimitedLog(log, clock),
 	});
 }
 
@@ -364,10 +302,7 @@ function createStatus(
 function createReloader(
 	{ files: { config, watch }, log }: SupervisorOptions,
 	{ inForce, journal, clock }: ProcessState,
-	routing: RoutingSwitch,
-	pool: WorkerPool,
-	remoteKeys: RemoteKeys,
-	sharing: Sharing,
+	slots: Slots,
 ): Reloader {
 	return new Reloader({
 		booted: config,
@@ -377,17 +312,23 @@ function createReloader(
 			await watch?.follow(reloadedFiles(current));
 			return current;
 		},
-		readTlsFiles: (current) => readTlsFiles(current, new Date()),
-		readUpstreamTlsFiles: (current) => readUpstreamTlsFiles(current, new Date()),
-		forWorkers: (tls) => sharing.forWorkers(tls),
-		planIdentity: (current) => planIdentity(current, inForce.identity, remoteKeys),
+		read: {
+			tls: async (current) => {
+				const { material: spec, warnings } = await readTlsFiles(current, new Date());
+				return { spec, warnings };
+			},
+			identity: (current) => readReloadedIdentity(current, inForce.identity),
+			routing: async (current) => {
+				const { upstreamTls: tls, warnings } = await readUpstreamTlsFiles(current, new Date());
+				return { spec: { routes: current.routes, tls }, warnings };
+			},
+		},
+		slots,
 		keysChangedInVain: (current) => keysChangedInVain(config, current, inForce.identity),
 		configWarnings,
 		wallSeconds: () => clock.wallSeconds(),
 		inForce,
 		journal,
-		routing,
-		pool,
 		log,
 	});
 }

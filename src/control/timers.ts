@@ -16,3 +16,14 @@ export const systemTimers: Timers = {
 		return () => clearInterval(timer);
 	},
 };
+
+/** Resolves with the promise, at the latest after `ms`. */
+export function within(promise: Promise<unknown>, ms: number, timers: Pick<Timers, 'after'>): Promise<void> {
+	return new Promise((resolve) => {
+		const cancel = timers.after(ms, resolve);
+		void promise.then(() => {
+			cancel();
+			resolve();
+		});
+	});
+}

@@ -185,7 +185,7 @@ describe('a real redis-server as the store', { skip }, () => {
 		const revocations = new SharedRevocations({
 			client: a.client,
 			prefix: 'proxy',
-			takeOver: async () => {},
+			onChange: () => {},
 			timers: systemTimers,
 			log: log.logger,
 			limitedLog: new RateLimitedLog(log.logger, systemClock(process.hrtime.bigint())),

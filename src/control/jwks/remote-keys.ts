@@ -1,83 +1,50 @@
-import type { KeySetSeed } from '../../identity/key-set.ts';
 import type { IdentitySeed } from '../../identity/trust.ts';
 import type { Fetches, KeyRefresher } from '../../shared/jwks/key-refresher.ts';
 import type { RemoteIssuer } from '../../shared/jwks/remote-issuer.ts';
-import type { Logger } from '../../shared/log.ts';
-import type { Timers } from '../timers.ts';
-import { TakeOver, within } from '../workers/take-over.ts';
+import type { IdentityFiles } from '../files/identity-files.ts';
+import { Refreshers } from '../state/refreshers.ts';
+import { type Timers, within } from '../timers.ts';
 
-export interface RemoteKeysParts {
-	readonly createRefresher: (issuer: RemoteIssuer, fetches: Fetches) => KeyRefresher;
-	/** Has all workers take over what `compose` gives, or none; rejects with the reason. */
-	readonly takeOver: () => Promise<void>;
-	readonly timers: Timers;
-	readonly log: Logger;
-}
-
-/** What a reload has prepared of it. */
-export interface RemotePlan {
-	/** See `RemoteKeys.compose`. */
-	compose(identity: IdentitySeed): IdentitySeed;
-	/** From here on these issuers are followed, and no others. */
-	apply(): void;
-	/** Nothing has changed. */
-	discard(): void;
-}
-
-/**
- * The issuers whose keys come over the network, on the main thread: workers get the keys as values, in rounds that all of them take
- * part in, and no request ever waits for an issuer.
- */
+/** The issuers whose keys come over the network, on the main thread. */
 export class RemoteKeys {
-	readonly #parts: RemoteKeysParts;
-	#refreshers: ReadonlyMap<string, KeyRefresher>;
-	/** By issuer, for as long as the process lives: counters never fall. */
-	readonly #fetches = new Map<string, Fetches>();
+	readonly #refreshers: Refreshers<RemoteIssuer, KeyRefresher>;
 	/** Issuers that the workers have never had keys of. */
 	readonly #awaited: Set<string>;
-	readonly #takeOver: TakeOver;
+	readonly #timers: Timers;
 
-	constructor(issuers: readonly RemoteIssuer[], parts: RemoteKeysParts) {
-		this.#parts = parts;
-		this.#refreshers = new Map(issuers.map((issuer) => [issuer.issuer, this.#create(issuer)]));
-		this.#awaited = new Set(this.#refreshers.keys());
-		this.#takeOver = new TakeOver({
-			run: parts.takeOver,
-			onFailure: (cause) => parts.log.warn('proxy::jwks', 'keys not taken over; trying again', { cause }),
-			timers: parts.timers,
-		});
+	/** @param issuers those of the start. */
+	constructor(
+		issuers: readonly RemoteIssuer[],
+		create: (issuer: RemoteIssuer, fetches: Fetches) => KeyRefresher,
+		timers: Timers,
+	) {
+		this.#refreshers = new Refreshers({ keyOf, nameOf: ({ issuer }) => issuer, create });
+		this.#awaited = new Set(issuers.map(({ issuer }) => issuer));
+		this.#timers = timers;
 	}
 
-	#create(issuer: RemoteIssuer): KeyRefresher {
-		const fetches = this.#fetches.get(issuer.issuer) ?? { success: 0, failure: 0 };
-		this.#fetches.set(issuer.issuer, fetches);
-		return this.#parts.createRefresher(issuer, fetches);
+	/** @param onChange an issuer has other keys. */
+	use(onChange: () => void): void {
+		this.#refreshers.use(onChange);
 	}
 
-	/** Begins to fetch; resolves when each issuer has keys or has failed once, at the latest after `limitMs`. */
-	async start(limitMs: number): Promise<void> {
-		const first = this.all.map((refresher) => refresher.firstAttempt);
-		for (const refresher of this.all) refresher.start(() => this.#takeOver.changed());
-		await within(Promise.all(first), limitMs, this.#parts.timers);
-	}
-
-	/** There are workers: from here on they get what changes, and what has changed since they were started. */
-	serve(): void {
-		this.#takeOver.serve();
+	/** Fetches the keys of the start; resolves when each issuer has some or has failed once, at the latest after `limitMs`. */
+	async start(issuers: readonly RemoteIssuer[], limitMs: number): Promise<void> {
+		const first = this.#refreshers.follow(issuers).map(({ firstAttempt }) => firstAttempt);
+		await within(Promise.all(first), limitMs, this.#timers);
 	}
 
 	stop(): void {
-		this.#takeOver.stop();
-		for (const refresher of this.all) refresher.stop();
+		this.#refreshers.stop();
 	}
 
 	/** A worker has met a token that names a key which is not known. */
 	unknownKey(issuer: string): void {
-		this.#refreshers.get(issuer)?.unknownKey();
+		this.#refreshers.all.get(issuer)?.unknownKey();
 	}
 
-	get all(): readonly KeyRefresher[] {
-		return [...this.#refreshers.values()];
+	get all(): Iterable<KeyRefresher> {
+		return this.#refreshers.all.values();
 	}
 
 	/** Issuers without whose first keys this process is not ready. */
@@ -85,68 +52,41 @@ export class RemoteKeys {
 		return this.#awaited;
 	}
 
-	/** The same identity with the keys of the moment. */
-	compose(identity: IdentitySeed): IdentitySeed {
-		return withKeys(identity, this.#refreshers);
-	}
-
-	/** The workers have taken this over. */
-	inForce({ issuers }: IdentitySeed): void {
-		for (const { issuer = '', keys } of issuers) if (keys !== undefined) this.#awaited.delete(issuer);
-	}
-
 	/**
-	 * Prepares a reload. An issuer that is new, or whose address or rules have changed, is asked for its keys first.
+	 * Waits for the first keys of issuers that are new, or whose address or rules are.
 	 *
-	 * @throws Error naming an issuer that gives none: then nothing has changed.
+	 * @throws Error naming an issuer that gives none.
 	 */
-	async plan(issuers: readonly RemoteIssuer[]): Promise<RemotePlan> {
-		const known = this.#refreshers;
-		const next = new Map<string, KeyRefresher>();
-		const fresh: KeyRefresher[] = [];
-		for (const issuer of issuers) {
-			const same = known.get(issuer.issuer);
-			const kept = same !== undefined && isSame(same.issuer, issuer);
-			const refresher = kept ? same : this.#create(issuer);
-			if (!kept) fresh.push(refresher);
-			next.set(issuer.issuer, refresher);
-		}
-		const discard = () => {
-			for (const refresher of fresh) refresher.stop();
-		};
-		for (const refresher of fresh) {
-			refresher.start(() => this.#refreshers.get(refresher.issuer.issuer) === refresher && this.#takeOver.changed());
-		}
-		const causes = await Promise.all(
-			fresh.map(async (refresher) => [refresher, await refresher.firstAttempt] as const),
-		);
-		const failed = causes.find(([refresher]) => refresher.value === undefined);
-		if (failed !== undefined) {
-			discard();
-			throw new Error(`no keys of ${failed[0].issuer.issuer}: ${failed[1]}`);
-		}
+	async follow(issuers: readonly RemoteIssuer[]): Promise<void> {
+		const fresh = this.#refreshers.follow(issuers);
+		const causes = await Promise.all(fresh.map(({ firstAttempt }) => firstAttempt));
+		const failed = fresh.findIndex(({ value }) => value === undefined);
+		if (failed !== -1) throw new Error(`no keys of ${fresh[failed]!.issuer.issuer}: ${causes[failed]}`);
+	}
+
+	/** The same identity with the keys of the moment. */
+	compose({ identity, remotes }: IdentityFiles): IdentitySeed {
+		const keys = new Map(remotes.map((remote) => [remote.issuer, this.#refreshers.of(remote)?.value]));
 		return {
-			compose: (identity) => withKeys(identity, next),
-			apply: () => {
-				this.#refreshers = next;
-				for (const refresher of known.values()) if (next.get(refresher.issuer.issuer) !== refresher) refresher.stop();
-				for (const issuer of this.#awaited) if (!next.has(issuer)) this.#awaited.delete(issuer);
-				// What has changed since the round's messages were made would be lost otherwise.
-				if (next.size > 0) this.#takeOver.changed();
-			},
-			discard,
+			...identity,
+			issuers: identity.issuers.map((seed) => (seed.remote ? { ...seed, keys: keys.get(seed.issuer!) } : seed)),
 		};
+	}
+
+	/** The workers have this identity. */
+	inForce({ issuers }: IdentitySeed, remotes: readonly RemoteIssuer[]): void {
+		this.keepOnly(remotes);
+		const missing = new Set(issuers.flatMap(({ issuer = '', keys }) => (keys === undefined ? issuer : [])));
+		for (const issuer of this.#awaited) if (!missing.has(issuer)) this.#awaited.delete(issuer);
+	}
+
+	/** No other issuers are asked any more. */
+	keepOnly(issuers: readonly RemoteIssuer[]): void {
+		this.#refreshers.keepOnly(issuers);
 	}
 }
 
-function withKeys(identity: IdentitySeed, refreshers: ReadonlyMap<string, KeyRefresher>): IdentitySeed {
-	const keysOf = (issuer: string): KeySetSeed | undefined => refreshers.get(issuer)?.value;
-	return {
-		...identity,
-		issuers: identity.issuers.map((seed) => (seed.remote ? { ...seed, keys: keysOf(seed.issuer!) } : seed)),
-	};
-}
-
-function isSame(a: RemoteIssuer, b: RemoteIssuer): boolean {
-	return JSON.stringify(Object.entries(a).sort()) === JSON.stringify(Object.entries(b).sort());
+/** Another address, or other rules, make it another one. */
+function keyOf(issuer: RemoteIssuer): string {
+	return JSON.stringify(Object.entries(issuer).sort());
 }

@@ -13,8 +13,8 @@ import { loopFact } from '../facts/loops.ts';
 import type { StoreFacts } from '../facts/store.ts';
 import type { LogLosses } from '../log-output.ts';
 import type { ProcessMemory } from '../process-memory.ts';
-import type { ConfigInForce } from '../reload/config-in-force.ts';
 import { RELOADED_PARTS, type ReloadJournal } from '../reload/journal.ts';
+import type { InForce } from '../state/in-force.ts';
 import { STORE_FAILURES } from '../store/failure.ts';
 import type { RouteCounters, Upstream, UpstreamGroup } from '../upstreams.ts';
 import { addUp, sum, total } from './adding-up.ts';
@@ -33,7 +33,7 @@ export interface MetricSources {
 	readonly upstreams: () => Iterable<Upstream>;
 	/** Of the table in force. */
 	readonly groups: () => Iterable<UpstreamGroup>;
-	readonly inForce: Omit<ConfigInForce, 'identity'>;
+	readonly inForce: Omit<InForce, 'identity'>;
 	/** By prefix, of the table in force. */
 	readonly routes: () => ReadonlyMap<string, Pick<RouteCounters, 'stats' | 'createdSeconds'>>;
 	/** What reloads have done. */

@@ -1,50 +1,41 @@
 import type { Config } from '../../config/config.ts';
 import { type ConfigProblem, describeProblem } from '../../config/error.ts';
 import { changedInVain, type VainSetting, vainSetting } from '../../config/start-settings.ts';
-import type { IdentitySeed } from '../../identity/trust.ts';
 import type { LogFields, Logger } from '../../shared/log.ts';
-import type { TlsMaterial } from '../../shared/messages.ts';
-import type { TlsFiles } from '../files/tls-files.ts';
-import type { UpstreamTlsFiles } from '../files/upstream-tls-files.ts';
-import { tlsOf } from '../upstreams.ts';
-import type { WorkerPool } from '../workers/worker-pool.ts';
-import type { ConfigInForce } from './config-in-force.ts';
-import type { IdentityPlan } from './identity-plan.ts';
+import type { InForce } from '../state/in-force.ts';
+import type { Slots, Specs } from '../state/slots.ts';
 import type { ReloadedPart, ReloadJournal } from './journal.ts';
-import type { RoutingSwitch } from './routing-switch.ts';
+
+/** What files say of one slot. */
+export interface ReadSpec<Spec> {
+	readonly spec: Spec;
+	readonly warnings: readonly ConfigProblem[];
+}
 
 export interface ReloadParts {
 	/** The configuration of the start. */
 	readonly booted: Config;
 	/** Reads the file anew; rejects with the reason. */
 	readonly loadConfig: () => Promise<Config>;
-	/** Reads and judges the TLS files; rejects with the reason. */
-	readonly readTlsFiles: (config: Config) => Promise<TlsFiles>;
-	/** Reads and judges the files of TLS to upstreams; rejects with the reason. */
-	readonly readUpstreamTlsFiles: (config: Config) => Promise<UpstreamTlsFiles & Pick<TlsFiles, 'warnings'>>;
-	/** What workers get in place of the material of the files. */
-	readonly forWorkers: (tls: TlsMaterial) => TlsMaterial;
-	/** Reads and judges the files that say whom we believe; rejects with the reason. */
-	readonly planIdentity: (config: Config) => Promise<IdentityPlan>;
+	/** Reads and judges the files of each slot; rejects with the reason. */
+	readonly read: { readonly [Name in keyof Specs]: (config: Config) => Promise<ReadSpec<Specs[Name]>> };
+	readonly slots: Slots;
 	/** Whether the keys of `[jwt]`, where they are read at the start only, have changed in their file. */
 	readonly keysChangedInVain: (config: Config) => Promise<boolean>;
 	/** What is allowed but hardly ever meant. */
 	readonly configWarnings: (config: Config) => readonly ConfigProblem[];
 	/** Seconds since the epoch. */
 	readonly wallSeconds: () => number;
-	readonly inForce: ConfigInForce;
+	readonly inForce: InForce;
 	readonly journal: Pick<ReloadJournal, 'add'>;
-	readonly routing: Pick<RoutingSwitch, 'take'>;
-	readonly pool: Pick<WorkerPool, 'switchAll'>;
 	readonly log: Logger;
 }
 
 const TARGET = 'proxy::reload';
 
 /**
- * Reload by SIGUSR1, by SIGHUP, or because files have changed. TLS material, identity (whom we believe) and
- * routing table are taken over independently of each other, and each by all workers or by none. Whoever asks while a reload is running
- * makes it run once more, however many there are: the files may have changed after they were read.
+ * Reload by SIGUSR1, by SIGHUP, or because files have changed: reads the files and sets the slots, each independently of the others.
+ * A request during a reload makes it run once more, however many there are: the files may have changed after they were read.
  */
 export class Reloader {
 	readonly #parts: ReloadParts;
@@ -87,55 +78,43 @@ export class Reloader {
 	}
 
 	async #reload(): Promise<void> {
-		// A file that is wrong anywhere fails all rounds: a part of a configuration is not what its author meant.
+		// A file that is wrong anywhere fails all slots: a part of a configuration is not what its author meant.
 		const config = this.#loadConfig();
-		const generation = this.#parts.inForce.generation + 1;
-		const tls = await this.#attempt('tls', 'mTLS config reloaded', 'mTLS reload failed; keeping old', async () =>
-			this.#takeTls(await config, generation),
-		);
-		const identity = await this.#identityRound(config, generation);
-		const routes = await this.#attempt(
-			'routes',
-			'routing table reloaded',
-			'route reload failed; keeping old table',
-			async () => this.#takeRoutes(await config, generation),
-		);
 		const { inForce } = this.#parts;
-		// A file that is wrong has failed all of them, with the same words.
-		inForce.failures = [...new Set([tls, identity, routes].filter((cause) => cause !== undefined))];
-		inForce.reloads[inForce.failures.length === 0 ? 'success' : 'failure'] += 1;
+		const generation = inForce.generation + 1;
+		const causes = new Set<string>();
+		for (const slot of SLOTS) {
+			if (slot === 'identity' && !(await this.#reloadsIdentity(config))) continue;
+			const cause = await this.#reloadSlot(slot, config, generation);
+			if (cause !== undefined) causes.add(cause);
+		}
+		inForce.failures = [...causes];
+		inForce.reloads[causes.size === 0 ? 'success' : 'failure'] += 1;
 	}
 
-	/** Without `reloadsIdentity` whom we believe stays what it was at the start, and nothing is said of it. */
-	async #identityRound(config: Promise<Config>, generation: number): Promise<string | undefined> {
+	/** Otherwise the identity stays what it was at the start, and nothing is logged of it. */
+	async #reloadsIdentity(loading: Promise<Config>): Promise<boolean> {
 		const { booted, inForce } = this.#parts;
 		// The last `[[tenants]]` may have been taken out of the file.
-		const hasQuotas = (inForce.identity.quotas?.tenants.length ?? 0) > 0;
-		if (!(hasQuotas || (await config.catch(() => booted)).reloadsIdentity)) return undefined;
-		return this.#attempt('identity', 'identity reloaded', 'identity reload failed; keeping old', async () =>
-			this.#takeIdentity(await config, generation),
-		);
+		if ((inForce.identity.quotas?.tenants.length ?? 0) > 0) return true;
+		return (await loading.catch(() => booted)).reloadsIdentity;
 	}
 
 	/** @returns why it has failed; `undefined`: it has not. */
-	async #attempt(
-		part: ReloadedPart,
-		success: string,
-		failure: string,
-		take: () => Promise<void>,
-	): Promise<string | undefined> {
+	async #reloadSlot(slot: keyof Specs, loading: Promise<Config>, generation: number): Promise<string | undefined> {
 		const { inForce, journal, log } = this.#parts;
+		const { part, reloaded, failed } = OUTCOMES[slot];
 		const asked = this.#asked;
 		try {
-			await take();
-			const { generation } = inForce;
-			log.info(TARGET, success, { generation });
+			await this.#set(slot, await loading);
+			inForce.generation = generation;
+			log.info(TARGET, reloaded, { generation });
 			journal.add({ part, result: 'success', asked, cause: undefined, generation });
 			return undefined;
 		} catch (error) {
 			const { generation } = inForce;
 			const { message: cause } = error as Error;
-			log.error(TARGET, failure, { cause, generation });
+			log.error(TARGET, failed, { cause, generation });
 			journal.add({ part, result: 'failure', asked, cause, generation });
 			return cause;
 		}
@@ -164,77 +143,27 @@ export class Reloader {
 		});
 	}
 
-	async #takeTls(config: Config, generation: number): Promise<void> {
-		const { readTlsFiles, forWorkers, pool, inForce } = this.#parts;
-		const { material, warnings } = await readTlsFiles(config);
+	async #set<Name extends keyof Specs>(name: Name, config: Config): Promise<void> {
+		const { read, slots } = this.#parts;
+		const { spec, warnings } = await read[name](config);
 		this.#warn(config, warnings);
-		this.#assertRunning();
-		await pool.switchAll(
-			(_, id) => ({ type: 'prepare-tls', id, tls: forWorkers(material) }),
-			() => {
-				inForce.tls = material;
-				inForce.generation = generation;
-			},
-		);
-	}
-
-	async #takeIdentity(config: Config, generation: number): Promise<void> {
-		const { planIdentity, pool, inForce } = this.#parts;
-		const plan = await planIdentity(config);
-		try {
-			this.#warn(config, plan.warnings);
-			this.#assertRunning();
-			await switchIdentity(pool, plan.identity, (identity) => {
-				inForce.identity = identity;
-				inForce.generation = generation;
-				plan.apply();
-			});
-		} catch (error) {
-			plan.discard();
-			throw error;
-		}
-	}
-
-	async #takeRoutes(config: Config, generation: number): Promise<void> {
-		const { readUpstreamTlsFiles, routing, inForce } = this.#parts;
-		const { upstreamTls: tls, warnings } = await readUpstreamTlsFiles(config);
-		this.#warn(config, warnings);
-		await routing.take(
-			() => ({ routes: config.routes, tls }),
-			() => this.#assertRunning(),
-			(plan) => {
-				inForce.upstreamTls = tlsOf(plan);
-				inForce.generation = generation;
-			},
-		);
+		await slots[name].set(spec);
 	}
 
 	#warn({ path }: Config, warnings: readonly ConfigProblem[]): void {
 		for (const warning of warnings) this.#parts.log.warn(TARGET, describeProblem(path, warning));
 	}
-
-	#assertRunning(): void {
-		if (this.#stopped) throw new Error('the proxy is shutting down');
-	}
 }
 
-/**
- * Has all workers take over whom we believe, or none.
- *
- * @param identity called when it is this switch's turn.
- */
-export function switchIdentity(
-	pool: Pick<WorkerPool, 'switchAll'>,
-	identity: () => IdentitySeed,
-	apply: (identity: IdentitySeed) => void,
-): Promise<void> {
-	let taken: IdentitySeed | undefined;
-	const take = () => {
-		taken ??= identity();
-		return taken;
-	};
-	return pool.switchAll(
-		(_, id) => ({ type: 'prepare-identity', id, identity: take() }),
-		() => apply(take()),
-	);
-}
+/** In the order in which they are reloaded. */
+const SLOTS = ['tls', 'identity', 'routing'] as const satisfies readonly (keyof Specs)[];
+
+const OUTCOMES: Readonly<Record<keyof Specs, { part: ReloadedPart; reloaded: string; failed: string }>> = {
+	tls: { part: 'tls', reloaded: 'mTLS config reloaded', failed: 'mTLS reload failed; keeping old' },
+	identity: { part: 'identity', reloaded: 'identity reloaded', failed: 'identity reload failed; keeping old' },
+	routing: {
+		part: 'routes',
+		reloaded: 'routing table reloaded',
+		failed: 'route reload failed; keeping old table',
+	},
+};

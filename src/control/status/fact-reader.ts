@@ -14,7 +14,7 @@ import { loopFact } from '../facts/loops.ts';
 import { readMemory } from '../facts/memory.ts';
 import { addUp, sum, total } from '../metrics/adding-up.ts';
 import type { MetricSources } from '../metrics/families.ts';
-import type { ConfigInForce } from '../reload/config-in-force.ts';
+import type { InForce } from '../state/in-force.ts';
 import { beginning, lastTransition, type RoutingPlan, type Upstream, type UpstreamGroup } from '../upstreams.ts';
 import type {
 	BudgetFacts,
@@ -37,7 +37,7 @@ export interface FactSources {
 	readonly routing: () => RoutingPlan;
 	/** Of the upstreams whose addresses DNS says. */
 	readonly names: () => Iterable<Pick<AddressRefresher, 'group' | 'authority' | 'value' | 'ageMs' | 'failing'>>;
-	readonly inForce: Pick<ConfigInForce, 'tls' | 'upstreamTls' | 'identity' | 'generation' | 'reloads' | 'needsRestart'>;
+	readonly inForce: Pick<InForce, 'tls' | 'upstreamTls' | 'identity' | 'generation' | 'reloads' | 'needsRestart'>;
 	readonly readiness: Pick<Readiness, 'obstacle'>;
 	readonly memory: {
 		readonly bufferedBytes: BudgetMemory;

@@ -8,8 +8,8 @@ import type { LoopFact } from '../facts/loops.ts';
 import type { StoreFacts } from '../facts/store.ts';
 import type { ProbeOutcome } from '../health/outcome.ts';
 import type { LogLosses } from '../log-output.ts';
-import type { NeedsRestart } from '../reload/config-in-force.ts';
 import type { ReloadEntry } from '../reload/journal.ts';
+import type { NeedsRestart } from '../state/in-force.ts';
 import type { ShareBounds } from './shares.ts';
 
 /** What workers count, added up. */

@@ -1,4 +1,4 @@
-import type { ConfigInForce } from '../reload/config-in-force.ts';
+import type { InForce } from '../state/in-force.ts';
 import { readProcStat } from './proc-stat.ts';
 import type { Phase } from './readiness.ts';
 
@@ -28,7 +28,7 @@ export function processFacts(
 		failures,
 		needsRestart,
 		reloading,
-	}: Pick<ConfigInForce, 'generation' | 'reloads' | 'failures' | 'needsRestart' | 'reloading'>,
+	}: Pick<InForce, 'generation' | 'reloads' | 'failures' | 'needsRestart' | 'reloading'>,
 	phase: Phase,
 ): ProcessFacts {
 	return {

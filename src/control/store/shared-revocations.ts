@@ -11,8 +11,8 @@ export interface SharedRevocationsParts {
 	readonly client: Pick<StoreClient, 'command' | 'malformed'>;
 	/** Of all keys. */
 	readonly prefix: string;
-	/** Has all workers take over the TLS material of the moment (`withShared`), or none; rejects with the reason. */
-	readonly takeOver: () => Promise<void>;
+	/** Other entries are revoked: `withShared` gives another answer. */
+	readonly onChange: () => void;
 	readonly timers: Timers;
 	readonly log: Logger;
 	/** For what can be written into the store as often as one likes. */
@@ -38,9 +38,6 @@ export class SharedRevocations {
 	#last: string | undefined;
 	#isKnown = false;
 	#isFailing = false;
-	#serving = false;
-	#changed = false;
-	#running: Promise<void> | undefined;
 	#cancel: () => void = () => {};
 	#stopped = false;
 
@@ -52,12 +49,6 @@ export class SharedRevocations {
 	/** Resolves when the store has been asked once, whatever came of it. */
 	async start(): Promise<void> {
 		await this.#poll();
-	}
-
-	/** There are workers: they get what changes from here on, and what has changed since they were started. */
-	serve(): void {
-		this.#serving = true;
-		this.#pass();
 	}
 
 	stop(): void {
@@ -129,8 +120,7 @@ export class SharedRevocations {
 		const { log } = this.#parts;
 		this.#list = this.#log.list;
 		log.info(TARGET, isFirst ? 'revocations read from the store' : 'revocations of the store have changed', fields);
-		this.#changed = true;
-		this.#pass();
+		this.#parts.onChange();
 	}
 
 	#take({ id, fields }: Entry): void {
@@ -152,24 +142,6 @@ export class SharedRevocations {
 			key: this.#key,
 			revoked: this.#log.size,
 		});
-	}
-
-	#pass(): void {
-		if (this.#serving && this.#changed) this.#running ??= this.#takeOver();
-	}
-
-	async #takeOver(): Promise<void> {
-		while (this.#changed && !this.#stopped) {
-			this.#changed = false;
-			try {
-				await this.#parts.takeOver();
-			} catch (error) {
-				this.#changed = true;
-				this.#parts.log.warn(TARGET, 'revocations not taken over; trying again', { cause: (error as Error).message });
-				await new Promise<void>((resolve) => void this.#parts.timers.after(POLL_MS, resolve));
-			}
-		}
-		this.#running = undefined;
 	}
 
 	async #entries(command: readonly string[]): Promise<Entry[]> {

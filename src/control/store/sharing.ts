@@ -1,7 +1,7 @@
 import type { TlsMaterial } from '../../shared/messages.ts';
 import { type StoreFacts, storeInWords } from '../facts/store.ts';
 import type { StartFiles } from '../files/inspection.ts';
-import type { Timers } from '../timers.ts';
+import { type Timers, within } from '../timers.ts';
 import type { FleetLimits, FleetSettings } from './fleet-limits.ts';
 import type { SharedRevocations, SharedRevocationsParts } from './shared-revocations.ts';
 import type { SharedStore } from './shared-store.ts';
@@ -44,28 +44,13 @@ export class Sharing {
 	/** Resolves when the store has answered, or has not in time. What is revoked there is waited for as long as it is being read. */
 	async start(): Promise<void> {
 		if (this.#store === undefined) return;
-		await this.#connected(this.#store);
+		// Or could not be, for the moment.
+		await within(this.#store.connect(), FIRST_CONNECTION_MS, this.#timers);
 		await Promise.all([this.#fleet?.start(FIRST_ANSWER_MS), this.#revocations?.start()]);
 	}
 
-	/** Or could not be, for the moment. */
-	#connected(store: SharedStore): Promise<void> {
-		return new Promise((resolve) => {
-			const cancel = this.#timers.after(FIRST_CONNECTION_MS, resolve);
-			void store.connect().then(() => {
-				cancel();
-				resolve();
-			});
-		});
-	}
-
-	/** There are workers. */
-	serve(): void {
-		this.#revocations?.serve();
-	}
-
-	/** What workers get of the material of the files: what is revoked in the store is added. */
-	forWorkers(tls: TlsMaterial): TlsMaterial {
+	/** The same material, with what is revoked in the store. */
+	withRevoked(tls: TlsMaterial): TlsMaterial {
 		return this.#revocations?.withShared(tls) ?? tls;
 	}
 

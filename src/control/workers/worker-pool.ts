@@ -68,8 +68,6 @@ export class WorkerPool {
 	#nextId = 1;
 	/** The question that is being asked, by the id of its messages. */
 	#ballot: { readonly id: number; readonly ballot: Ballot } | undefined;
-	/** Ends with the last switch that was asked for. */
-	#turn: Promise<unknown> = Promise.resolve();
 	/** While all workers switch no thread is started: it would begin with what is just being left. */
 	#switching = false;
 	/** Who has closed its listener, once all have been told to. */
@@ -121,28 +119,22 @@ export class WorkerPool {
 	}
 
 	/**
-	 * Switches all workers to something new, or none (see `messages.ts`). One switch at a time: others wait for their turn.
+	 * Switches all workers to something new, or none (see `messages.ts`). Only one switch at a time: the reconciler sees to it.
 	 *
-	 * @param prepare makes each worker's message, for all workers in one go when it is this switch's turn.
-	 * @param apply all are prepared: from here on it is in force, also for threads yet to be started.
+	 * @param message what each worker is asked to prepare.
+	 * @param commit all are prepared: from here on it is in force, also for threads yet to be started.
 	 * @throws Error naming the worker that refused, died or did not answer; nothing has changed then.
 	 */
-	switchAll(prepare: (worker: number, id: number) => ToWorker, apply: () => void): Promise<void> {
-		const turn = this.#turn.then(() => this.#switchAll(prepare, apply));
-		this.#turn = turn.catch(() => {});
-		return turn;
-	}
-
-	async #switchAll(prepare: (worker: number, id: number) => ToWorker, apply: () => void): Promise<void> {
+	async switchAll(message: (worker: number, id: number) => ToWorker, commit: () => void): Promise<void> {
 		const id = this.#nextId++;
 		this.#switching = true;
 		try {
-			const refusal = objection(await this.#ask(id, (worker) => prepare(worker, id)), ANSWER_LIMIT_MS);
+			const refusal = objection(await this.#ask(id, (worker) => message(worker, id)), ANSWER_LIMIT_MS);
 			if (refusal !== undefined) {
 				this.#tell({ type: 'discard', id });
 				throw new Error(refusal);
 			}
-			apply();
+			commit();
 			const missing = objection(await this.#ask(id, () => ({ type: 'commit', id })), ANSWER_LIMIT_MS);
 			// It cannot refuse and the message waits for it, so it will switch; and one that died is replaced anyway.
 			if (missing !== undefined) this.#parts.log.warn(TARGET, 'a worker has not confirmed yet', { cause: missing });

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import type { IdentityFiles } from '../../../../src/control/files/identity-files.ts';
 import { RemoteKeys } from '../../../../src/control/jwks/remote-keys.ts';
-import { switchIdentity } from '../../../../src/control/reload/reload.ts';
+import { RETRY_MS } from '../../../../src/control/state/reconciler.ts';
 import { readJwks } from '../../../../src/identity/key-set.ts';
 import type { IdentitySeed } from '../../../../src/identity/trust.ts';
 import { FetchError } from '../../../../src/shared/jwks/fetch-keys.ts';
@@ -9,8 +10,8 @@ import { type Fetches, KeyRefresher } from '../../../../src/shared/jwks/key-refr
 import type { RemoteIssuer } from '../../../../src/shared/jwks/remote-issuer.ts';
 import type { ToWorker } from '../../../../src/shared/messages.ts';
 import { jwkOf, jwks, keyFor, seedWith } from '../../../fixtures/issuer-keys.ts';
-import { settle } from '../fixtures/fake-time.ts';
-import { TestPool } from '../fixtures/pool.ts';
+import { FakeTime, settle } from '../fixtures/fake-time.ts';
+import { ReconciledPool } from '../fixtures/reconciled.ts';
 
 const pair = keyFor('RS256');
 const setOf = (...kids: string[]) => jwks(...kids.map((kid) => jwkOf(pair, { kid })));
@@ -25,42 +26,45 @@ const remote = (name: string, changes: Partial<RemoteIssuer> = {}): RemoteIssuer
 });
 const seedOf = (issuer: string) => ({ ...seedWith(setOf('x'), { issuer }), keys: undefined, remote: true });
 
-/** Remote keys over a pool of fake threads; issuers publish what the test says. */
-class TestKeys extends TestPool {
-	inForce: IdentitySeed = { issuers: [seedOf('a'), seedWith(setOf('filed'), { issuer: 'filed' })] };
-	readonly published = new Map<string, string | Error>([['a', setOf('one')]]);
-	readonly keys = new RemoteKeys([remote('a')], {
-		createRefresher: (issuer, fetches) => this.#refresher(issuer, fetches),
-		takeOver: () =>
-			switchIdentity(
-				this.pool,
-				() => this.keys.compose(this.inForce),
-				(identity) => {
-					this.inForce = identity;
-					this.keys.inForce(identity);
-				},
-			),
-		timers: this.time,
-		log: this.log.logger,
-	});
+const FILED = seedWith(setOf('filed'), { issuer: 'filed' });
+const FIRST: IdentityFiles = { identity: { issuers: [seedOf('a'), FILED] }, remotes: [remote('a')] };
 
-	constructor() {
-		super(2);
-	}
+/** Remote keys over a pool of fake threads; issuers publish what the test says. */
+class TestKeys {
+	readonly time = new FakeTime();
+	readonly published = new Map<string, string | Error>([['a', setOf('one')]]);
+	readonly keys = new RemoteKeys(FIRST.remotes, (issuer, fetches) => this.#refresher(issuer, fetches), this.time);
+	readonly pool = new ReconciledPool({ identity: FIRST, routes: [] }, { keys: this.keys }, this.time);
+	readonly #log = this.pool.log;
 
 	async serve(): Promise<void> {
-		const started = this.keys.start(2_000);
+		const { identity } = this.pool.slots;
+		this.keys.use(() => identity.changed());
+		const started = this.keys.start(FIRST.remotes, 2_000);
 		await settle();
 		await this.time.advance(2_000);
 		await started;
-		await this.pool.start();
-		this.keys.serve();
+		await this.pool.serve();
 		await settle();
+	}
+
+	get inForce(): unknown {
+		return kidsIn(this.pool.inForce.identity);
+	}
+
+	get all() {
+		return [...this.keys.all];
+	}
+
+	/** As a reload does. */
+	set(...remotes: RemoteIssuer[]): Promise<void> {
+		const issuers = [...remotes.map(({ issuer }) => seedOf(issuer)), FILED];
+		return this.pool.slots.identity.set({ identity: { issuers }, remotes });
 	}
 
 	/** By issuer, the names of the keys that all workers were last told of. */
 	get told(): unknown[] {
-		return this.spawned.map(({ thread }) => {
+		return this.pool.spawned.map(({ thread }) => {
 			const last = thread.received.findLast((message) => message.type === 'prepare-identity');
 			return last && kidsIn((last as Extract<ToWorker, { type: 'prepare-identity' }>).identity);
 		});
@@ -79,7 +83,7 @@ class TestKeys extends TestPool {
 				after: this.time.after,
 				clock: this.time,
 				random: () => 1,
-				log: this.log.logger,
+				log: this.#log.logger,
 			},
 			fetches,
 		);
@@ -94,29 +98,26 @@ describe('keys over the network', () => {
 	test('are taken over by all workers in one round, and workers that come later begin with them', async () => {
 		const test = new TestKeys();
 		await test.serve();
-		assert.deepEqual(test.told[0], { a: ['one'], filed: ['filed'] });
-		assert.deepEqual(test.told[1], test.told[0]);
+		assert.deepEqual(test.inForce, { a: ['one'], filed: ['filed'] });
 		test.published.set('a', setOf('one', 'two'));
 		await test.time.advance(10_000);
-		assert.deepEqual(test.told[0], { a: ['one', 'two'], filed: ['filed'] });
-		assert.deepEqual([test.told[1], kidsIn(test.inForce)], [test.told[0], test.told[0]]);
-		for (const { thread } of test.spawned) {
-			assert.deepEqual(thread.types, ['prepare-identity', 'commit', 'prepare-identity', 'commit']);
-		}
+		assert.deepEqual(test.inForce, { a: ['one', 'two'], filed: ['filed'] });
+		assert.deepEqual(test.told, [test.inForce, test.inForce]);
+		for (const { thread } of test.pool.spawned) assert.deepEqual(thread.types, ['prepare-identity', 'commit']);
 		assert.equal(test.keys.awaited.size, 0);
 	});
 
 	test('that one worker refuses are tried again until all have them', async () => {
 		const test = new TestKeys();
 		await test.serve();
-		test.thread(1).temper = 'refusing';
+		test.pool.thread(1).temper = 'refusing';
 		test.published.set('a', setOf('two'));
 		await test.time.advance(10_000);
-		assert.deepEqual(kidsIn(test.inForce).a, ['one']);
-		assert.match(String(test.log.fields('keys not taken over; trying again').cause), /worker 1 refused/);
-		test.thread(1).temper = 'obedient';
-		await test.time.advance(1_000);
-		assert.deepEqual(kidsIn(test.inForce).a, ['two']);
+		assert.deepEqual(test.inForce, { a: ['one'], filed: ['filed'] });
+		assert.match(String(test.pool.log.fields('keys not taken over; trying again').cause), /worker 1 refused/);
+		test.pool.thread(1).temper = 'obedient';
+		await test.time.advance(RETRY_MS);
+		assert.deepEqual(test.inForce, { a: ['two'], filed: ['filed'] });
 	});
 
 	test('do not hold up the start, which waits for them as long as for probes', async () => {
@@ -127,57 +128,53 @@ describe('keys over the network', () => {
 		test.published.set('a', setOf('one'));
 		await test.time.advance(10_000);
 		assert.deepEqual([...test.keys.awaited], []);
-		assert.deepEqual(kidsIn(test.inForce).a, ['one']);
+		assert.deepEqual(test.inForce, { a: ['one'], filed: ['filed'] });
 	});
 
 	test('of an issuer that a reload brings are asked for first, and without them nothing changes', async () => {
 		const test = new TestKeys();
 		await test.serve();
-		await assert.rejects(test.keys.plan([remote('a'), remote('b')]), /^Error: no keys of b: status 500$/);
+		await assert.rejects(test.set(remote('a'), remote('b')), /^Error: no keys of b: status 500$/);
 		assert.deepEqual(
-			test.keys.all.map(({ issuer }) => issuer.issuer),
+			test.all.map(({ issuer }) => issuer.issuer),
 			['a'],
 		);
 		test.published.set('b', setOf('bee'));
-		const plan = await test.keys.plan([remote('a'), remote('b')]);
-		assert.deepEqual(kidsIn(plan.compose({ issuers: [seedOf('a'), seedOf('b')] })), { a: ['one'], b: ['bee'] });
-		plan.apply();
-		const { length } = test.keys.all;
-		test.keys.all[1]!.unknownKey();
+		await test.set(remote('a'), remote('b'));
+		assert.deepEqual(test.inForce, { a: ['one'], b: ['bee'], filed: ['filed'] });
+		const { length } = test.all;
+		test.all[1]!.unknownKey();
 		assert.equal(length, 2);
 	});
 
 	test('are not asked for anew where a reload has not changed their issuer, and no more where it has gone', async () => {
 		const test = new TestKeys();
 		await test.serve();
-		const [before] = test.keys.all;
-		(await test.keys.plan([remote('a')])).apply();
-		assert.equal(test.keys.all[0], before);
+		const [before] = test.all;
+		await test.set(remote('a'));
+		assert.equal(test.all[0], before);
 		assert.equal(before!.fetches.success, 1);
 		test.published.set('a', setOf('one', 'two'));
-		(await test.keys.plan([remote('a', { refreshMs: 5_000 })])).apply();
-		assert.notEqual(test.keys.all[0], before);
-		(await test.keys.plan([])).apply();
+		await test.set(remote('a', { refreshMs: 5_000 }));
+		assert.notEqual(test.all[0], before);
+		await test.set();
 		await test.time.advance(60_000);
 		// Its own fetch, and that of the one that has taken its place: counts go on.
-		assert.deepEqual([test.keys.all, before!.fetches.success], [[], 2]);
+		assert.deepEqual([test.all, before!.fetches.success], [[], 2]);
 		assert.equal(test.time.pending, 0);
 	});
 
-	test('and a reload take their turns: neither takes over what the other has replaced', async () => {
+	test('and a reload never undo each other', async () => {
 		const test = new TestKeys();
 		await test.serve();
 		test.published.set('a', setOf('two'));
-		const reload = switchIdentity(
-			test.pool,
-			() => test.keys.compose({ issuers: [seedOf('a'), seedWith(setOf('new'), { issuer: 'filed' })] }),
-			(identity) => {
-				test.inForce = identity;
-			},
-		);
+		const reload = test.pool.slots.identity.set({
+			...FIRST,
+			identity: { issuers: [seedOf('a'), seedWith(setOf('new'), { issuer: 'filed' })] },
+		});
 		await test.time.advance(10_000);
 		await reload;
-		assert.deepEqual(kidsIn(test.inForce), { a: ['two'], filed: ['new'] });
-		assert.deepEqual(test.told, [kidsIn(test.inForce), kidsIn(test.inForce)]);
+		assert.deepEqual(test.inForce, { a: ['two'], filed: ['new'] });
+		assert.deepEqual(test.told, [test.inForce, test.inForce]);
 	});
 });

@@ -2,20 +2,16 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Config } from '../../../../src/config/config.ts';
 import type { Watched } from '../../../../src/control/health/health.ts';
-import type { ConfigInForce } from '../../../../src/control/reload/config-in-force.ts';
 import { ReloadJournal } from '../../../../src/control/reload/journal.ts';
 import { Reloader } from '../../../../src/control/reload/reload.ts';
-import { RoutingSwitch } from '../../../../src/control/reload/routing-switch.ts';
-import { Upstreams } from '../../../../src/control/upstreams.ts';
 import { DEFAULT_RULES } from '../../../../src/identity/issuer.ts';
 import type { IdentitySeed } from '../../../../src/identity/trust.ts';
 import { CLOSED, OPEN } from '../../../../src/shared/breaker-cell.ts';
 import type { TlsMaterial, ToWorker } from '../../../../src/shared/messages.ts';
 import { settle } from '../fixtures/fake-time.ts';
-import { TestPool } from '../fixtures/pool.ts';
+import { OLD_TLS, ReconciledPool } from '../fixtures/reconciled.ts';
 import { configWith, route } from '../fixtures/routes.ts';
 
-const OLD_TLS: TlsMaterial = { cert: 'old', key: 'old', ca: 'old' };
 const NEW_TLS: TlsMaterial = { cert: 'new', key: 'new', ca: 'new' };
 const EXPIRED = { line: 3, key: 'tls.cert_path', file: 'server.crt', message: 'the leaf expired yesterday' };
 const keyed = (pem: string): IdentitySeed => {
@@ -32,19 +28,8 @@ function withJwt(config: Config): Config {
 }
 
 /** A reloader over a pool of fake threads; the files are what the test says they are. */
-class TestReload extends TestPool {
-	readonly inForce: ConfigInForce = {
-		tls: OLD_TLS,
-		identity: OLD_KEY,
-		upstreamTls: [],
-		reloading: false,
-		generation: 1,
-		reloads: { success: 0, failure: 0 },
-		failures: [],
-		needsRestart: undefined,
-	};
+class TestReload extends ReconciledPool {
 	readonly journal = new ReloadJournal(() => this.time.wallSeconds());
-	readonly upstreams = new Upstreams(2, this.time, this.log.logger);
 	readonly reloader: Reloader;
 	/** What is in the files now. */
 	readConfig: () => Config = () => configWith([route('/a', 'new:1')]);
@@ -57,44 +42,39 @@ class TestReload extends TestPool {
 	watched: string[] = [];
 
 	constructor() {
-		super(2);
-		const booted = configWith(OLD_ROUTES);
-		this.upstreams.apply(this.upstreams.plan(booted.routes));
-		for (const { breaker } of this.upstreams.current.upstreams.values()) breaker.health(true, 0);
-		this.reloader = new Reloader({
-			booted,
-			forWorkers: (tls) => tls,
-			loadConfig: async () => this.readConfig(),
-			readTlsFiles: async () => ({ material: this.readTls(), warnings: [EXPIRED] }),
-			readUpstreamTlsFiles: async () => ({ upstreamTls: new Map(), warnings: [] }),
-			planIdentity: async () => {
-				const identity = this.readIdentity();
-				return { identity: () => identity, warnings: [], apply: () => {}, discard: () => {} };
-			},
-			keysChangedInVain: async () => this.keysChanged,
-			wallSeconds: () => this.time.wallSeconds(),
-			configWarnings: () => [],
-			inForce: this.inForce,
-			journal: this.journal,
-			routing: new RoutingSwitch({
-				upstreams: this.upstreams,
-				addresses: { follow: async () => {}, keepOnly: () => {}, addressesOf: ({ addresses }) => addresses },
+		super(
+			{ identity: { identity: OLD_KEY, remotes: [] }, routes: OLD_ROUTES },
+			{
 				prober: {
 					prove: async (upstreams) => this.#probe(upstreams),
 					watch: (upstreams) => {
 						this.watched = Array.from(upstreams, ({ address }) => address.authority);
 					},
 				},
-				pool: this.pool,
-			}),
-			pool: this.pool,
+			},
+		);
+		this.reloader = new Reloader({
+			booted: configWith(OLD_ROUTES),
+			loadConfig: async () => this.readConfig(),
+			read: {
+				tls: async () => ({ spec: this.readTls(), warnings: [EXPIRED] }),
+				identity: async () => ({ spec: { identity: this.readIdentity(), remotes: [] }, warnings: [] }),
+				routing: async ({ routes }) => ({ spec: { routes, tls: new Map() }, warnings: [] }),
+			},
+			slots: this.slots,
+			keysChangedInVain: async () => this.keysChanged,
+			wallSeconds: () => this.time.wallSeconds(),
+			configWarnings: () => [],
+			inForce: this.inForce,
+			journal: this.journal,
 			log: this.log.logger,
 		});
 	}
 
 	static async started(): Promise<TestReload> {
 		const test = new TestReload();
-		await test.pool.start();
+		await test.serve();
+		test.probed.length = 0;
 		return test;
 	}
 
@@ -348,7 +328,7 @@ describe('a reload that fails', () => {
 			generation: 2,
 		});
 		assert.equal(upstreams.current, before);
-		assert.deepEqual(test.watched, []);
+		assert.deepEqual(test.watched, ['old:1']);
 		assert.equal(test.thread(0).types.at(-1), 'discard');
 	});
 
@@ -404,6 +384,7 @@ describe('signals during a reload', () => {
 		const reload = test.reloader.request();
 		await settle();
 		test.reloader.stop();
+		test.reconciler.stop();
 		const again = test.reloader.request();
 		await test.time.advance(10_000);
 		await Promise.all([reload, again]);

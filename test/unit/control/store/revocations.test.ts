@@ -6,7 +6,7 @@ import { POLL_MS, SharedRevocations } from '../../../../src/control/store/shared
 import { issuerKey, NOTHING_REVOKED } from '../../../../src/identity/revocations.ts';
 import type { TlsMaterial } from '../../../../src/shared/messages.ts';
 import { RateLimitedLog } from '../../../../src/shared/rate-limited-log.ts';
-import { FakeTime, settle } from '../fixtures/fake-time.ts';
+import { FakeTime } from '../fixtures/fake-time.ts';
 import { RecordedLog } from '../fixtures/recorded-log.ts';
 
 const SHA = 'ab'.repeat(32);
@@ -97,34 +97,23 @@ function build() {
 	const stream = new FakeStream();
 	const log = new RecordedLog();
 	const taken: (readonly string[])[] = [];
-	let refuse = false;
 	const revocations: SharedRevocations = new SharedRevocations({
 		client: stream,
 		prefix: 'proxy',
-		takeOver: async () => {
-			if (refuse) throw new Error('worker 1 died');
-			taken.push(tenants());
-		},
+		onChange: () => taken.push(tenants()),
 		timers: time,
 		log: log.logger,
 		limitedLog: new RateLimitedLog(log.logger, time),
 	});
 	const tenants = () => revocations.withShared(MATERIAL as unknown as TlsMaterial).clients!.revoked.tenants;
-	const refuseRounds = (refused: boolean) => {
-		refuse = refused;
-	};
-	return { time, stream, log, taken, revocations, tenants, refuseRounds };
+	return { time, stream, log, taken, revocations, tenants };
 }
 
 describe('what is revoked in the store', () => {
-	it('is known before there are workers, and then passed on with each change', async () => {
-		const { time, stream, taken, revocations, tenants } = build();
+	it('is known after the start, and then told of with each change', async () => {
+		const { time, stream, taken, revocations } = build();
 		stream.add('5-0', 'revoke', 'tenant:a');
 		await revocations.start();
-		assert.deepEqual(tenants(), ['filed', 'a']);
-		assert.deepEqual(taken, []);
-		revocations.serve();
-		await settle();
 		assert.deepEqual(taken, [['filed', 'a']]);
 		stream.add('6-0', 'revoke', 'tenant:b');
 		await time.advance(POLL_MS);
@@ -140,7 +129,6 @@ describe('what is revoked in the store', () => {
 		const { time, stream, taken, revocations } = build();
 		stream.add('5-0', 'revoke', 'tenant:a');
 		await revocations.start();
-		revocations.serve();
 		const { asked } = stream;
 		await time.advance(10 * POLL_MS);
 		assert.equal(stream.asked - asked, 10);
@@ -227,19 +215,6 @@ describe('what is revoked in the store', () => {
 			assert.deepEqual(tenants(), ['filed']);
 		});
 	}
-
-	it('is offered again where the workers could not take it over', async () => {
-		const { time, stream, taken, revocations, refuseRounds } = build();
-		revocations.serve();
-		await revocations.start();
-		refuseRounds(true);
-		stream.add('5-0', 'revoke', 'tenant:a');
-		await time.advance(POLL_MS);
-		assert.deepEqual(taken, []);
-		refuseRounds(false);
-		await time.advance(2 * POLL_MS);
-		assert.deepEqual(taken, [['filed', 'a']]);
-	});
 
 	it('is not asked for any more once it has stopped', async () => {
 		const { time, stream, revocations } = build();

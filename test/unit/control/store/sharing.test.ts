@@ -43,7 +43,7 @@ function build(answers: OpenStore | undefined = undefined) {
 	const shared = { limiter, fleet: memory!, concurrency };
 	const fleet = new FleetLimits({ ...settings, ...shared, timers: time, clock: time, log: log.logger });
 	sharing.use(fleet, {
-		takeOver: async () => {},
+		onChange: () => {},
 		log: log.logger,
 		limitedLog: new RateLimitedLog(log.logger, time),
 	});
@@ -58,7 +58,6 @@ describe('what is shared with other replicas', () => {
 		const sharing = new Sharing(undefined, new FakeTime());
 		sharing.use(undefined, {} as never);
 		await sharing.start();
-		sharing.serve();
 		await sharing.leave();
 		assert.equal(sharing.settings, undefined);
 		assert.equal(sharing.facts, undefined);

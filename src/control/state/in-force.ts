@@ -2,8 +2,8 @@ import type { VainSetting } from '../../config/start-settings.ts';
 import type { IdentitySeed } from '../../identity/trust.ts';
 import type { TlsMaterial, UpstreamTlsSeed } from '../../shared/messages.ts';
 
-/** What a reload exchanges, besides the routing table (see `upstreams.ts`), and how often it did. */
-export interface ConfigInForce {
+/** What all workers have, and a worker that starts begins with (besides the routing table: `upstreams.ts`); and what reloads have done. */
+export interface InForce {
 	tls: TlsMaterial;
 	identity: IdentitySeed;
 	/** Of the routing table, where it has any. */
