@@ -11,7 +11,7 @@ import type { MetricSources } from '../src/control/metrics/families.ts';
 import { startMetrics } from '../src/control/metrics/listener.ts';
 import { ProcessMemory } from '../src/control/process-memory.ts';
 import { ReloadJournal } from '../src/control/reload/journal.ts';
-import { Upstreams } from '../src/control/upstreams.ts';
+import { Upstreams } from '../src/control/routing/upstreams.ts';
 import { BucketCounts } from '../src/shared/bucket-counts.ts';
 import { systemClock } from '../src/shared/clock.ts';
 import { createLogger, parseLogFilter } from '../src/shared/log.ts';

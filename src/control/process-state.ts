@@ -7,11 +7,12 @@ import type { StartFiles } from './files/inspection.ts';
 import type { ListenAddress } from './listen.ts';
 import { type HistogramLayouts, ProcessMemory } from './process-memory.ts';
 import { ReloadJournal } from './reload/journal.ts';
+import { routingSeed } from './routing/seed.ts';
+import { Upstreams } from './routing/upstreams.ts';
 import { connectionWarnings, nodeWarnings, sharesPorts } from './start-warnings.ts';
 import type { InForce } from './state/in-force.ts';
 import { FleetLimits, type FleetSettings } from './store/fleet-limits.ts';
 import { systemTimers } from './timers.ts';
-import { Upstreams } from './upstreams.ts';
 
 /** All that outlives single workers: what they are started with, what they share, what a reload exchanges. */
 export interface ProcessState {
@@ -121,7 +122,7 @@ export function seedWorker(
 		tenantRps,
 		identity: inForce.identity,
 		tls: inForce.tls,
-		routing: upstreams.seed(upstreams.current, index),
+		routing: routingSeed(upstreams.current, index),
 		limiter: memory.limiter,
 		fleet: memory.fleet,
 		concurrency: memory.concurrency,

@@ -2,8 +2,8 @@ import type { ConnectionOptions } from 'node:tls';
 import type { HealthSettings, UpstreamAddress } from '../../config/config.ts';
 import type { Clock } from '../../shared/clock.ts';
 import type { Logger } from '../../shared/log.ts';
+import type { Upstream } from '../routing/table.ts';
 import type { Timers } from '../timers.ts';
-import type { Upstream } from '../upstreams.ts';
 import { outcomeOf } from './outcome.ts';
 import { countVerdict, type VerdictCount } from './verdict-count.ts';
 

@@ -5,7 +5,7 @@ import { CLIENT_PROTOCOLS, type RouteStats, readTraffic, type Traffic } from '..
 import { type RetryReason, UpstreamStats } from '../../shared/stats.ts';
 import { TRANSITIONS } from '../../shared/transition-counts.ts';
 import type { ProbeOutcome } from '../health/outcome.ts';
-import type { RouteCounters, Upstream } from '../upstreams.ts';
+import type { RouteCounters, Upstream } from '../routing/table.ts';
 import { addUp, total } from './adding-up.ts';
 import { type Exposition, type Labels, QUANTILES } from './exposition.ts';
 import { FAMILIES } from './family-table.ts';

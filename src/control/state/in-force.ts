@@ -2,7 +2,7 @@ import type { VainSetting } from '../../config/start-settings.ts';
 import type { IdentitySeed } from '../../identity/trust.ts';
 import type { TlsMaterial, UpstreamTlsSeed } from '../../shared/messages.ts';
 
-/** What all workers have, and a worker that starts begins with (besides the routing table: `upstreams.ts`); and what reloads have done. */
+/** What all workers have, and a worker that starts begins with (besides the routing table: `routing/upstreams.ts`); and what reloads have done. */
 export interface InForce {
 	tls: TlsMaterial;
 	identity: IdentitySeed;

@@ -6,7 +6,9 @@ import type { IdentityFiles } from '../files/identity-files.ts';
 import type { UpstreamTlsMaterial } from '../files/upstream-tls-files.ts';
 import type { HealthProber } from '../health/health.ts';
 import type { RemoteKeys } from '../jwks/remote-keys.ts';
-import { tlsOf, type Upstreams } from '../upstreams.ts';
+import { routingSeed } from '../routing/seed.ts';
+import { tlsOf } from '../routing/table.ts';
+import type { Upstreams } from '../routing/upstreams.ts';
 import type { InForce } from './in-force.ts';
 import type { Reconciler } from './reconciler.ts';
 import type { Desired } from './slot.ts';
@@ -67,7 +69,7 @@ export function createSlots(reconciler: Reconciler, first: Specs, sources: SlotS
 		// A new breaker is open until its upstream has proved itself. Proving comes before the switch, so that no request for a
 		// healthy new upstream is answered 503.
 		prove: ({ fresh }) => prober.prove(fresh),
-		message: (plan, worker, id) => ({ type: 'prepare-routing', id, routing: upstreams.seed(plan, worker) }),
+		message: (plan, worker, id) => ({ type: 'prepare-routing', id, routing: routingSeed(plan, worker) }),
 		commit: (plan) => {
 			upstreams.apply(plan);
 			prober.watch(plan.upstreams.values());

@@ -10,12 +10,13 @@ import { tenantKey } from '../../shared/tenant-key.ts';
 import { TRANSITIONS } from '../../shared/transition-counts.ts';
 import type { AddressRefresher } from '../addresses/address-refresher.ts';
 import { expiringOf, expiringOfUpstreams } from '../facts/certificates.ts';
+import { beginning, lastTransition } from '../facts/circuit.ts';
 import { loopFact } from '../facts/loops.ts';
 import { readMemory } from '../facts/memory.ts';
 import { addUp, sum, total } from '../metrics/adding-up.ts';
 import type { MetricSources } from '../metrics/families.ts';
+import type { RoutingPlan, Upstream, UpstreamGroup } from '../routing/table.ts';
 import type { InForce } from '../state/in-force.ts';
-import { beginning, lastTransition, type RoutingPlan, type Upstream, type UpstreamGroup } from '../upstreams.ts';
 import type {
 	BudgetFacts,
 	CounterFacts,

@@ -1,7 +1,7 @@
 import { CIRCUIT_NAMES } from '../../shared/transition-counts.ts';
 import type { StoreFacts } from '../facts/store.ts';
 import { sum } from '../metrics/adding-up.ts';
-import { upstreamKey } from '../upstreams.ts';
+import { upstreamKey } from '../routing/table.ts';
 import { countsOf, refusalsOf } from './counts.ts';
 import type { Facts, UpstreamFacts } from './facts.ts';
 import type { History } from './history.ts';

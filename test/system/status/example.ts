@@ -4,11 +4,11 @@
  */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { upstreamKey } from '../../../src/control/routing/table.ts';
 import type { Facts, UpstreamFacts } from '../../../src/control/status/facts.ts';
 import type { Sampled } from '../../../src/control/status/history.ts';
 import { StatusPages } from '../../../src/control/status/status-pages.ts';
 import type { Timers } from '../../../src/control/timers.ts';
-import { upstreamKey } from '../../../src/control/upstreams.ts';
 import { CLOSED, HALF_OPEN, OPEN } from '../../../src/gates/breaker.ts';
 import { HISTOGRAM_BYTES, Histogram } from '../../../src/shared/histogram.ts';
 

@@ -8,10 +8,10 @@ import { type MetricSources, writeProxyFamilies } from '../../../../src/control/
 import { FAMILIES } from '../../../../src/control/metrics/family-table.ts';
 import { startMetrics } from '../../../../src/control/metrics/listener.ts';
 import { ReloadJournal } from '../../../../src/control/reload/journal.ts';
+import { Upstreams } from '../../../../src/control/routing/upstreams.ts';
 import type { Phase } from '../../../../src/control/status/readiness.ts';
 import type { StatusRoute } from '../../../../src/control/status/status-pages.ts';
 import { STORE_FAILURES } from '../../../../src/control/store/failure.ts';
-import { Upstreams } from '../../../../src/control/upstreams.ts';
 import { NOTHING_REVOKED } from '../../../../src/identity/revocations.ts';
 import { BucketCounts } from '../../../../src/shared/bucket-counts.ts';
 import { createBudget } from '../../../../src/shared/budget.ts';

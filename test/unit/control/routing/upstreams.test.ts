@@ -1,18 +1,21 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { RouteConfig } from '../../../src/config/config.ts';
-import type { UpstreamTlsMaterial } from '../../../src/control/files/upstream-tls-files.ts';
-import { beginning, lastTransition, tlsOf, type Upstream, Upstreams } from '../../../src/control/upstreams.ts';
-import { DEFAULT_BALANCING } from '../../../src/gates/balancing/settings.ts';
-import { CLOSED, OPEN } from '../../../src/shared/breaker-cell.ts';
-import type { UpstreamTlsSeed } from '../../../src/shared/messages.ts';
-import { readTraffic } from '../../../src/shared/route-stats.ts';
-import { UpstreamStats } from '../../../src/shared/stats.ts';
-import { TRANSITIONS } from '../../../src/shared/transition-counts.ts';
-import { UpstreamLoad } from '../../../src/shared/upstream-load.ts';
-import { FakeTime } from './fixtures/fake-time.ts';
-import { RecordedLog } from './fixtures/recorded-log.ts';
-import { HEALTH, route, withGroup } from './fixtures/routes.ts';
+import type { RouteConfig } from '../../../../src/config/config.ts';
+import { beginning, lastTransition } from '../../../../src/control/facts/circuit.ts';
+import type { UpstreamTlsMaterial } from '../../../../src/control/files/upstream-tls-files.ts';
+import { routingSeed } from '../../../../src/control/routing/seed.ts';
+import { tlsOf, type Upstream } from '../../../../src/control/routing/table.ts';
+import { Upstreams } from '../../../../src/control/routing/upstreams.ts';
+import { DEFAULT_BALANCING } from '../../../../src/gates/balancing/settings.ts';
+import { CLOSED, OPEN } from '../../../../src/shared/breaker-cell.ts';
+import type { UpstreamTlsSeed } from '../../../../src/shared/messages.ts';
+import { readTraffic } from '../../../../src/shared/route-stats.ts';
+import { UpstreamStats } from '../../../../src/shared/stats.ts';
+import { TRANSITIONS } from '../../../../src/shared/transition-counts.ts';
+import { UpstreamLoad } from '../../../../src/shared/upstream-load.ts';
+import { FakeTime } from '../fixtures/fake-time.ts';
+import { RecordedLog } from '../fixtures/recorded-log.ts';
+import { HEALTH, route, withGroup } from '../fixtures/routes.ts';
 
 const WORKERS = 2;
 /** A group in which nobody waits. */
@@ -78,7 +81,7 @@ describe('Host of probes', () => {
 			upstreams.apply(planned(upstreams, routes));
 			assert.equal(probed(upstreams), expected);
 			// Of requests, each route says it for itself.
-			const [seed] = upstreams.seed(upstreams.current, 0).upstreams;
+			const [seed] = routingSeed(upstreams.current, 0).upstreams;
 			assert.equal(seed!.hostField, routes[0]!.group.dns?.hostField);
 		});
 	}
@@ -106,9 +109,9 @@ describe('Host of probes', () => {
 		const upstreams = testUpstreams();
 		const routes = (change = {}) => [fromDns('/a', change), by(fromDns('/b', change), { name: 'b.internal' })];
 		upstreams.apply(planned(upstreams, routes()));
-		const before = upstreams.seed(upstreams.current, 0).upstreams[0]!;
+		const before = routingSeed(upstreams.current, 0).upstreams[0]!;
 		const plan = planned(upstreams, routes({ host: 'y.test', authority: 'y.test:1', hostField: 'y.test:1' }));
-		const after = upstreams.seed(plan, 0).upstreams[0]!;
+		const after = routingSeed(plan, 0).upstreams[0]!;
 		assert.equal(after.hostField, 'y.test:1');
 		assert.notEqual(after.breakerId, before.breakerId, 'a worker keeps what has the same id');
 	});
@@ -155,7 +158,7 @@ describe('which breakers a reload keeps', () => {
 			const old = find(upstreams, 'x:1');
 			upstreams.apply(upstreams.plan([{ ...withGroup(route('/a', 'x:1'), ofGroup), ...change }]));
 			assert.equal(find(upstreams, 'x:1') === old, kept);
-			assert.equal(upstreams.seed(upstreams.current, 0).upstreams[0]!.idleTimeoutMs, kept ? 1_000 : 4_000);
+			assert.equal(routingSeed(upstreams.current, 0).upstreams[0]!.idleTimeoutMs, kept ? 1_000 : 4_000);
 		});
 	}
 
@@ -205,15 +208,8 @@ describe('what a worker gets to know', () => {
 		const requestLimits = { maxBodyBytes: 5, upstreamTimeoutMs: 500 };
 		const guarded = { ...route('/b', 'y:2'), access, certificateHeaders, forwarding, requestLimits };
 		upstreams.apply(upstreams.plan([route('/a', 'x:1', 1_000), guarded, route('/c', 'x:1')]));
-		const [first, second] = [0, 1].map((worker) => upstreams.seed(upstreams.current, worker));
-		const open = {
-			caseInsensitive: undefined,
-			rate: undefined,
-			access: undefined,
-			certificateHeaders: undefined,
-			forwarding: undefined,
-			requestLimits: undefined,
-		};
+		const [first, second] = [0, 1].map((worker) => routingSeed(upstreams.current, worker));
+		const open = { rate: undefined };
 		const seen = first!.routes.map(({ stats: _, ...seed }) => seed);
 		assert.deepEqual(seen, [
 			{ prefix: '/a', cooldownMs: 1_000, opening: { failures: 1, tenants: 1 }, group: 0, ...open },
@@ -411,13 +407,13 @@ describe('the addresses of one upstream', () => {
 		assert.deepEqual(plan.fresh, []);
 		upstreams.apply(plan);
 		assert.deepEqual([...upstreams.current.upstreams.values()], before);
-		const [group] = upstreams.seed(upstreams.current, 1).groups;
+		const [group] = routingSeed(upstreams.current, 1).groups;
 		assert.deepEqual(group, { name: 'billing', upstreams: [0, 1], weights: [7, 8], balancing, ...UNLIMITED });
 	});
 
 	test('have their requests under way counted in one memory, and forgotten of a worker that is gone', () => {
 		const upstreams = provenUpstreams([billing([a, b])]);
-		const places = [0, 1].map((worker) => upstreams.seed(upstreams.current, worker).upstreams[1]!.place);
+		const places = [0, 1].map((worker) => routingSeed(upstreams.current, worker).upstreams[1]!.place);
 		const [one, two] = places.map(({ loads, at }, worker) => new UpstreamLoad(loads, worker, at));
 		one!.inc();
 		two!.inc();
@@ -432,7 +428,7 @@ describe('the addresses of one upstream', () => {
 		const upstreams = new Upstreams(WORKERS, new FakeTime(), new RecordedLog().logger);
 		const placesOf = (addresses: typeof many) => {
 			upstreams.apply(upstreams.plan([billing(addresses)]));
-			return upstreams.seed(upstreams.current, 0).upstreams.map(({ place }) => place);
+			return routingSeed(upstreams.current, 0).upstreams.map(({ place }) => place);
 		};
 		const places = placesOf(many);
 		assert.deepEqual(
@@ -467,7 +463,7 @@ describe('the addresses of one upstream', () => {
 
 	test('are told to workers once, however many routes name them', () => {
 		const upstreams = provenUpstreams([route('/url', 'x:9'), billing([a, b]), { ...billing([a, b]), prefix: '/two' }]);
-		const seed = upstreams.seed(upstreams.current, 0);
+		const seed = routingSeed(upstreams.current, 0);
 		assert.deepEqual(
 			seed.upstreams.map(({ authority, group }) => [authority, group]),
 			[
@@ -519,7 +515,7 @@ describe('TLS to the upstreams of a table', () => {
 		const plan = upstreams.plan([overTls], seed());
 		assert.equal(plan.fresh[0]!.tls?.servername, 'x', 'what is fresh is probed before it is in force');
 		upstreams.apply(plan);
-		assert.deepEqual(upstreams.seed(plan, 0).groups[0]!.tls, seed().get('x:1'));
+		assert.deepEqual(routingSeed(plan, 0).groups[0]!.tls, seed().get('x:1'));
 		assert.deepEqual(tlsOf(plan), [...seed().values()]);
 		const whole = upstreams.plan([overTls], seed({ serverName: 'x.internal.' }));
 		upstreams.apply(whole);

@@ -1,0 +1,57 @@
+import type { SecureContext } from 'node:tls';
+import type { RouteConfig, UpstreamGroupConfig } from '../../config/config.ts';
+import { groupKey } from '../../config/upstream.ts';
+import type { UpstreamTlsSeed } from '../../shared/messages.ts';
+import { createUpstreamContext, upstreamTlsOptions } from '../../shared/upstream-tls.ts';
+import type { UpstreamTlsMaterial } from '../files/upstream-tls-files.ts';
+import type { UpstreamGroup } from './table.ts';
+
+/**
+ * All of a route that its breaker has to do with. A breaker that was closed by another health check is unproven, and so is one that was
+ * closed for another `Host`: a server of several sites answers for the one that is named.
+ */
+export function ruleOf({ prefix, group, cooldownMs, opening, forwarding }: RouteConfig): string {
+	const { failures, tenants } = opening;
+	const isTls = group.tls !== undefined;
+	const hosts = [nameOf(forwarding), group.dns?.hostField];
+	return JSON.stringify([prefix, groupKey(group), isTls, cooldownMs, failures, tenants, group.health, hosts]);
+}
+
+/**
+ * `Host` of probes, by `groupKey`, for groups all of whose routes put one name there (`host = "billing.internal"`): probes ask as
+ * requests do. Where routes differ there is no such name, and the probes of a group that is not there name the address.
+ */
+export function probeHosts(routes: readonly RouteConfig[]): ReadonlyMap<string, string | undefined> {
+	const hosts = new Map<string, string | undefined>();
+	for (const { group, forwarding } of routes) {
+		const key = groupKey(group);
+		const name = nameOf(forwarding);
+		hosts.set(key, !hosts.has(key) || hosts.get(key) === name ? name : undefined);
+	}
+	return hosts;
+}
+
+function nameOf(forwarding: RouteConfig['forwarding']): string | undefined {
+	return typeof forwarding?.host === 'object' ? forwarding.host.name : undefined;
+}
+
+/** @throws Error where the material of a group that is to be spoken to over TLS is missing: it must never be plain then. */
+export function connectionOf(
+	config: UpstreamGroupConfig,
+	material: UpstreamTlsMaterial,
+): Pick<UpstreamGroup, 'tls' | 'probeOptions'> {
+	if (config.tls === undefined) return { tls: undefined, probeOptions: () => undefined };
+	const tls = material.get(groupKey(config));
+	if (tls === undefined) throw new Error(`the TLS files of ${groupKey(config)} have not been read`);
+	const context = contextOf(tls);
+	return { tls, probeOptions: ({ address }) => upstreamTlsOptions(tls, address.host, context) };
+}
+
+/** Reading certificates and keys is expensive, and a change of addresses plans a table with the material that is in force. */
+function contextOf(tls: UpstreamTlsSeed): SecureContext {
+	const context = CONTEXTS.get(tls) ?? createUpstreamContext(tls);
+	CONTEXTS.set(tls, context);
+	return context;
+}
+
+const CONTEXTS = new WeakMap<UpstreamTlsSeed, SecureContext>();

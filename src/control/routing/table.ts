@@ -1,0 +1,98 @@
+import type { ConnectionOptions } from 'node:tls';
+import type { HealthSettings, RouteConfig, UpstreamAddress, UpstreamGroupConfig } from '../../config/config.ts';
+import type { BreakerCell } from '../../shared/breaker-cell.ts';
+import type { RouteSeed, UpstreamPlace, UpstreamSeed, UpstreamTlsSeed, WaitingSeed } from '../../shared/messages.ts';
+import type { RouteStats } from '../../shared/route-stats.ts';
+import type { TransitionCounts } from '../../shared/transition-counts.ts';
+import type { UpstreamTlsMaterial } from '../files/upstream-tls-files.ts';
+import type { ProbeOutcome } from '../health/outcome.ts';
+
+/** A routing table as the main thread has it: each route, group and address with the memory that is counted in. */
+
+/** A routing table with all the memory it needs, ready to take the place of the one in force. */
+export interface RoutingPlan {
+	readonly routes: readonly RouteConfig[];
+	/** By key (`upstreamKey`). */
+	readonly upstreams: ReadonlyMap<string, Upstream>;
+	/** Who serves the requests of a route, by key (`groupKey`). */
+	readonly groups: ReadonlyMap<string, UpstreamGroup>;
+	/** What TLS to groups is made of, by key (`groupKey`). */
+	readonly tls: UpstreamTlsMaterial;
+	/** By prefix: what is counted of each route. */
+	readonly traffic: ReadonlyMap<string, RouteCounters>;
+	/** Those of `upstreams` whose breaker is a new one: open and unproven. */
+	readonly fresh: readonly Upstream[];
+}
+
+/** One address of the table in force, or of one that is being prepared. */
+export interface Upstream {
+	/** Its `hostField` is that of probes. Another one with each table that is applied. */
+	address: UpstreamAddress;
+	/** Of its `[[upstreams]]`; `undefined`: a route's URL. */
+	readonly group: string | undefined;
+	readonly breaker: BreakerCell;
+	/** Unique in the process. */
+	readonly breakerId: number;
+	/** What `breaker` stands on, for the workers: all but its state. */
+	readonly breakerMemory: UpstreamSeed['breaker'];
+	/** Where that state lies, and what is under way there, for the workers. */
+	readonly place: UpstreamPlace;
+	/** Connections there, for the workers. */
+	readonly connectionsMemory: UpstreamSeed['connections'];
+	readonly counters: Counters;
+	/** When its breaker was made, monotonic milliseconds and seconds since the epoch: its counters may be older. */
+	readonly made: { readonly at: number; readonly wallSeconds: number };
+	/** How it is probed; `undefined`: not at all. */
+	readonly health: HealthSettings | undefined;
+	/** How probes connect; `undefined`: plain HTTP. Another one with each table that is applied. */
+	tls?: ConnectionOptions | undefined;
+	/** The last verdict of the health check; `undefined` before the first. */
+	alive: boolean | undefined;
+	/** What the last probe found; `undefined` before the first. */
+	lastProbe: ProbeOutcome | undefined;
+}
+
+/** The addresses among which a route's requests are spread. */
+export interface UpstreamGroup {
+	readonly config: UpstreamGroupConfig;
+	/** In the order of the configuration. */
+	readonly upstreams: readonly Upstream[];
+	/** Who waits, for the workers; `undefined`: it has no limits. */
+	readonly waiting: WaitingSeed | undefined;
+	/** `undefined`: plain HTTP. */
+	readonly tls: UpstreamTlsSeed | undefined;
+	/** What a health probe puts into `Host`; `undefined`: the address. */
+	readonly probeHost: string | undefined;
+	/** What a health probe connects with (`Upstream.tls`). */
+	readonly probeOptions: (upstream: Upstream) => ConnectionOptions | undefined;
+}
+
+/** What is counted of one upstream. */
+export interface Counters {
+	/** One region a worker, by index. */
+	readonly stats: readonly UpstreamSeed['stats'][];
+	/** Of the round trips: one region for all workers. */
+	readonly durations: UpstreamSeed['durations'];
+	/** What this thread, by its health probes, has made of the circuit. */
+	readonly transitions: TransitionCounts;
+	/** When they began, seconds since the epoch. */
+	readonly createdSeconds: number;
+}
+
+/** What is counted of one route. */
+export interface RouteCounters {
+	readonly memory: RouteSeed['stats'];
+	/** By worker; the same memory. */
+	readonly stats: readonly RouteStats[];
+	readonly createdSeconds: number;
+}
+
+/** An address that is in two groups is two upstreams: what holds for it is said by each group. */
+export function upstreamKey(authority: string, group: string | undefined): string {
+	return group === undefined ? authority : `${group}/${authority}`;
+}
+
+/** TLS to the upstreams of a table. */
+export function tlsOf({ groups }: RoutingPlan): UpstreamTlsSeed[] {
+	return Array.from(groups.values(), ({ tls }) => tls).filter((tls) => tls !== undefined);
+}
