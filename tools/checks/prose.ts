@@ -158,7 +158,6 @@ const UNREAD: readonly string[] = [
 	'docs/how-to/moving.md',
 	'docs/how-to/operations.md',
 	'docs/how-to/service-owners.md',
-	'docs/how-to/troubleshooting.md',
 	'docs/internals/shared-rate-limits.md',
 	'docs/reference/authentication.md',
 	'docs/reference/authorization.md',
