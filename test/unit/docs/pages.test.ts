@@ -11,7 +11,7 @@
  *   <!-- checked by FILE: NAME --> any       the test NAME in FILE judges it in another way, by a linter or by comparing it with a file that is tested
  *   <!-- not run: WHY -->          any       neither is possible here; say why. To be used for what needs a cluster, a registry or root
  *   ```sh                                    is the example of a command (`proxy help`), which has its tests
- *   ```text, ``` alone                       output and drawings, free
+ *   ```text, ```mermaid, ``` alone           output and drawings, free
  *
  * Every other block fails, also one of a new language. Command lines of `proxy` must be such that it would take, in every block.
  */
@@ -163,6 +163,7 @@ function problemOf(block: DocBlock): string | undefined {
 	switch (language) {
 		case '':
 		case 'text':
+		case 'mermaid':
 			return undefined;
 		case 'toml':
 			return problemOfToml(block);

@@ -39,7 +39,7 @@ export const TICS: readonly (readonly [RegExp, string])[] = [
 	[/(?<!\b(?:let|leave|left|stand|stands|read) )\balone\b/i, '"only", before its noun'],
 	[/\bunder way\b/i, '"in flight"'],
 	[/\bmend(?:ed|s)?\b/i, '"fix", "fixed"'],
-	[/\bat an end\b/i, '"over"'],
+	[/\b(?:is|are) at an end\b/i, '"over"'],
 	[/\bspeaks? of\b/i, '"says", "describes"'],
 	[/\bin the way of\b/i, '"blocks"'],
 	[/\bhas? an? \w+ of (?:its|their) own\b/i, '"its own", before its noun'],
