@@ -230,6 +230,42 @@ test('a burst of one tenant delays itself: another one gets into the full queue,
 	ok(order.indexOf('/light') <= 2, `served in the order ${order.join()}`);
 });
 
+test('a tenant that fills the queue from one thread keeps no small tenant of any thread out', async (t) => {
+	const SMALL = 12;
+	await using own = await startProxy({
+		workers: 2,
+		config: { health_interval_secs: 3600, tenant_rps: 100_000 },
+		upstreams: [{ name: 'up', addresses: [upstream.authority], max_requests: 2, queue: 20, queue_timeout_secs: 60 }],
+		routes: [{ prefix: '/', upstream: 'up' }],
+	});
+	upstream.script = async (exchange) => {
+		await new Promise((done) => setTimeout(done, 2));
+		exchange.respond({ body: 'ok' });
+	};
+	const send = (client: Connection, tenant: string) => client.request({ token: pki.token(tenant), ms: 60_000 });
+	const greedy = await connect('h2', own);
+	let [isOver, greedyRefused] = [false, 0];
+	const burst = Array.from({ length: 60 }, async () => {
+		while (!isOver) if ((await send(greedy, 'greedy')).status === 503) greedyRefused++;
+	});
+	await until(async () => (await own.metric('proxy_upstream_queue_length', { group: 'up' })) >= 20, 'a full queue');
+	// The kernel spreads connections over the threads.
+	const statuses = await Promise.all(
+		Array.from({ length: SMALL }, async (_, i) => {
+			await using small = await connect('h2', own);
+			const answers: number[] = [];
+			for (let round = 0; round < 10; round++) answers.push((await send(small, `small-${i}`)).status);
+			return answers;
+		}),
+	);
+	isOver = true;
+	await Promise.all(burst);
+	const lost = statuses.flat().filter((status) => status !== 200).length;
+	t.diagnostic(`${lost} of ${SMALL * 10} requests of small tenants lost, ${greedyRefused} of the greedy one`);
+	equal(lost, 0);
+	ok(greedyRefused > 0);
+});
+
 test('a burst in one thread does not keep the connections from another one', async () => {
 	await using own = await startProxy({
 		workers: 2,

@@ -234,6 +234,24 @@ for (const protocol of PROTOCOLS) {
 			good.script = (exchange) => exchange.respond({ body: 'ok' });
 			equal((await request(protocol, proxy, { path: '/good' })).text, 'ok');
 		});
+
+		test('gives a client that gets the answer as it comes all that came before an early end', async () => {
+			good.script = (exchange) => {
+				exchange.write(exchange.head({}, [['content-length', '5000']]));
+				exchange.write(Buffer.alloc(1000, 'x'));
+				// With a close_notify.
+				exchange.end();
+			};
+			const seen = new Set<string>();
+			for (let round = 0; round < 5; round++) {
+				const path = '/good/early';
+				const answers = await Promise.all(Array.from({ length: 8 }, () => request(protocol, proxy, { path })));
+				for (const { status, body, ended } of answers) seen.add(`${status} ${body.length} ${ended === 'complete'}`);
+			}
+			deepEqual([...seen], [BODY_MODE === 'collected' ? '502 11 true' : '200 1000 false']);
+			good.script = (exchange) => exchange.respond({ body: 'ok' });
+			equal((await request(protocol, proxy, { path: '/good' })).text, 'ok');
+		});
 	});
 }
 

@@ -2,12 +2,13 @@ import type { OnStoreFailure } from '../../config/config.ts';
 import type { ConcurrencyMemory } from '../../shared/concurrency.ts';
 import type { FleetMemory } from '../../shared/fleet/fleet-limiter.ts';
 import { SpendingTable, type Spent } from '../../shared/fleet/spending.ts';
-import { cellOf, DIVIDED, LOCAL, type Mode, REFUSED, SHARED, Standing } from '../../shared/fleet/standing.ts';
+import { Standing } from '../../shared/fleet/standing.ts';
 import type { LimiterMemory } from '../../shared/limiter.ts';
 import { type Registry, SHARDS, type SlotReport, type Spending, shardOf } from './contract.ts';
 import { LongestDelay } from './longest-delay.ts';
+import { Modes } from './modes.ts';
+import { Shard } from './shard.ts';
 import { SlotReports } from './slot-reports.ts';
-import { ShardStanding } from './standing.ts';
 
 /** `tick` is to be called so often, ms; no shard gets more than one batch each time. */
 export const INTERVAL_MS = 200;
@@ -27,18 +28,18 @@ const MOST_SLACK_MS = 10_000;
 const SEEN_MS = 10_000;
 /** A bucket is not believed to be emptier than by all bursts and this, ms. */
 const MOST_DEBT_MS = 60_000;
-/** Keys that something else has, and that are tried again. */
-const MAX_FOREIGN = 1_000;
-
-const MODES: Readonly<Record<OnStoreFailure, Mode>> = { share: DIVIDED, local: LOCAL, refuse: REFUSED };
-
 /** One call for the store: spendings or reports. All keys are of one shard. */
 export interface Call {
 	readonly shard: number;
-	readonly spendings: readonly Spending[];
+	readonly spendings: readonly Settling[];
 	readonly reports: readonly SlotReport[];
 	/** Monotonic milliseconds. */
 	readonly sentAt: number;
+}
+
+interface Settling extends Spending {
+	/** What it settles; `undefined`: it only asks. */
+	readonly spent?: Spent;
 }
 
 export interface SettlementOptions {
@@ -63,13 +64,10 @@ export interface SettlementOptions {
  */
 export class Settlement {
 	readonly standing: Standing;
-	readonly #options: SettlementOptions;
 	readonly #table: SpendingTable;
 	readonly #slots: SlotReports | undefined;
 	readonly #shards: readonly Shard[];
-	readonly #spent = new Map<Spending, Spent>();
-	/** Of keys that something else has at the store. */
-	readonly #foreign = new Set<bigint>();
+	readonly #modes: Modes;
 	readonly #delay: LongestDelay;
 	#fleetDelayMs = 0;
 	#seen: { readonly at: number; readonly replicas: number }[] = [];
@@ -78,8 +76,7 @@ export class Settlement {
 	#hasBegun = false;
 
 	constructor(options: SettlementOptions) {
-		const { limiter, fleet, concurrency, cluster, expected, now } = options;
-		this.#options = options;
+		const { limiter, fleet, concurrency, onFailure, cluster, expected, now } = options;
 		this.standing = new Standing(fleet.standing);
 		this.standing.replicas = expected;
 		this.#table = new SpendingTable(fleet.spending, limiter);
@@ -87,17 +84,17 @@ export class Settlement {
 		this.#shards = Array.from({ length: cluster ? SHARDS : 1 }, () => new Shard(now));
 		this.#delay = new LongestDelay(now);
 		this.#tickedAt = now;
-		this.standing.setAll(0, 1, this.#modeAway);
+		this.#modes = new Modes(this.standing, this.#shards.length, onFailure);
 	}
 
 	/** Shards that cannot be relied on, of how many. */
 	get away(): { readonly shards: number; readonly of: number } {
-		return { shards: this.#shards.filter(({ standing }) => standing.isAway).length, of: this.#shards.length };
+		return { shards: this.#shards.filter(({ isAway }) => isAway).length, of: this.#shards.length };
 	}
 
 	/** Keys of limits that something else has at the store. */
 	get foreign(): ReadonlySet<bigint> {
-		return this.#foreign;
+		return this.#modes.foreign;
 	}
 
 	/** The longest time of the last seconds from a request here until the store's answer was in force here, ms. */
@@ -129,16 +126,15 @@ export class Settlement {
 				return batch !== undefined && batch.room-- > 0;
 			},
 			(spent) => {
-				const spending = toSpending(spent, this.#shards[this.#shardOf(spent.key)]!.isLate, now);
-				this.#spent.set(spending, spent);
-				batchOf(spent.key)!.spendings.push(spending);
+				const { isLate } = this.#shards[this.#shardOf(spent.key)]!;
+				batchOf(spent.key)!.spendings.push(settling(spent, isLate, now));
 			},
 		);
 		for (const [shard, { room }] of batches) this.#shards[shard]!.collected(room < 0);
-		for (const key of this.#foreign) batchOf(key)?.spendings.push(probe(key));
+		for (const key of this.#modes.foreign) batchOf(key)?.spendings.push(probe(key));
 		for (const [shard, { spendings }] of batches) {
 			// Somebody has to find out that it is back. The key is nobody's.
-			if (this.#shards[shard]!.standing.isAway && spendings.length === 0) spendings.push(probe(BigInt(shard)));
+			if (this.#shards[shard]!.isAway && spendings.length === 0) spendings.push(probe(BigInt(shard)));
 		}
 		this.#slots?.collect(now, (report) => {
 			const batch = batchOf(report.key);
@@ -166,12 +162,11 @@ export class Settlement {
 		const shard = this.#shards[at]!;
 		shard.underWay--;
 		this.#delay.add(now - shard.lookedBefore, now);
-		if (shard.answered(now)) this.#setShard(at, SHARED);
+		if (shard.answered(now)) this.#modes.shardIsBack(at);
 		for (const [i, spending] of spendings.entries()) {
 			const ahead = answers[i];
-			this.#judge(spending.key, ahead !== undefined);
-			if (ahead !== undefined) this.#raise(spending, ahead, sentAt);
-			this.#spent.delete(spending);
+			this.#modes.keyWas(spending.key, ahead !== undefined, shard.isAway);
+			if (ahead !== undefined && spending.spent !== undefined) this.#raise(spending.spent, ahead, sentAt);
 		}
 		for (const [i, { key }] of reports.entries()) this.#slots?.tell(key, answers[i] ?? 0);
 	}
@@ -180,11 +175,10 @@ export class Settlement {
 	failed({ shard: at, spendings }: Call, isKnown: boolean, now: number): void {
 		const shard = this.#shards[at]!;
 		shard.underWay--;
-		if (shard.failed(now)) this.#setShard(at, this.#modeAway);
-		for (const spending of spendings) {
-			const spent = this.#spent.get(spending);
-			if (isKnown && spent !== undefined && spending.costMicros > 0) this.#table.putBack(spent);
-			this.#spent.delete(spending);
+		if (shard.failed(now)) this.#modes.shardIsAway(at);
+		if (!isKnown) return;
+		for (const { spent, costMicros } of spendings) {
+			if (spent !== undefined && costMicros > 0) this.#table.putBack(spent);
 		}
 	}
 
@@ -197,14 +191,14 @@ export class Settlement {
 		if (this.#hasBegun) return;
 		this.#hasBegun = true;
 		for (const [i, shard] of this.#shards.entries()) {
-			shard.standing.begin();
-			this.#setShard(i, SHARED);
+			shard.begin();
+			this.#modes.shardIsBack(i);
 		}
 	}
 
 	/** The registry lies with shard 0, which nobody else may ask. */
 	notRegistered(now: number): void {
-		if (this.#shards[0]!.failed(now)) this.#setShard(0, this.#modeAway);
+		if (this.#shards[0]!.failed(now)) this.#modes.shardIsAway(0);
 	}
 
 	get slackMs(): number {
@@ -212,96 +206,31 @@ export class Settlement {
 	}
 
 	/** The store has counted until it answered, which was not before the call was sent. */
-	#raise(spending: Spending, aheadMicros: number, sentAt: number): void {
-		const spent = this.#spent.get(spending);
-		if (spent === undefined) return;
+	#raise(spent: Spent, aheadMicros: number, sentAt: number): void {
 		const most = MOST_DEBT_MS + (spent.burst * 1000 * this.standing.replicas) / spent.rps;
 		const aheadMs = Math.min(aheadMicros / 1000 - this.slackMs, most);
 		if (aheadMs > 0) this.#table.slots.raise(spent.slot, spent.key, sentAt + aheadMs);
 	}
 
-	#judge(key: bigint, isOurs: boolean): void {
-		if (isOurs === !this.#foreign.has(key)) return;
-		if (isOurs) this.#foreign.delete(key);
-		else if (this.#foreign.size < MAX_FOREIGN) this.#foreign.add(key);
-		else return;
-		const { isAway } = this.#shards[this.#shardOf(key)]!.standing;
-		if (!isAway) this.standing.set(cellOf(key), isOurs ? SHARED : this.#modeAway);
-	}
-
-	#setShard(shard: number, mode: Mode): void {
-		this.standing.setAll(shard, this.#shards.length, mode);
-		if (mode !== SHARED) return;
-		for (const key of this.#foreign) this.standing.set(cellOf(key), this.#modeAway);
-	}
-
 	#shardOf(key: bigint): number {
 		return shardOf(key) % this.#shards.length;
-	}
-
-	get #modeAway(): Mode {
-		return MODES[this.#options.onFailure];
 	}
 }
 
 interface Batch {
-	readonly spendings: Spending[];
+	readonly spendings: Settling[];
 	readonly reports: SlotReport[];
 	/** Spendings that it can still take. */
 	room: number;
 }
 
-class Shard {
-	readonly standing = new ShardStanding();
-	/** Calls without an answer. */
-	underWay = 0;
-	isFailing = true;
-	/** What is collected next has waited for a main thread that was held up. */
-	isLate = false;
-	/** When the requests of the calls under way began. */
-	lookedBefore: number;
-	#lookedAt: number;
-
-	constructor(now: number) {
-		this.lookedBefore = now;
-		this.#lookedAt = now;
-	}
-
-	looked(now: number): void {
-		this.lookedBefore = this.#lookedAt;
-		this.#lookedAt = now;
-	}
-
-	/** @param isFull not all requests fitted into the calls: they are as old the next time. */
-	collected(isFull: boolean): void {
-		this.isLate = false;
-		if (isFull) this.#lookedAt = this.lookedBefore;
-	}
-
-	/** Requests of that time are not charged, so their age is no delay; the call under way had been sent before. */
-	heldUp(now: number): void {
-		this.isLate = true;
-		this.lookedBefore = now;
-		this.#lookedAt = now;
-	}
-
-	answered(now: number): boolean {
-		this.isFailing = false;
-		return this.standing.answered(now);
-	}
-
-	failed(now: number): boolean {
-		this.isFailing = true;
-		return this.standing.failed(now);
-	}
-}
-
 /** @param isLate others have gone on meanwhile: it would be added to what they have spent since, though it may be long paid. */
-function toSpending({ key, requests, rps, fullAtMs }: Spent, isLate: boolean, now: number): Spending {
+function settling(spent: Spent, isLate: boolean, now: number): Settling {
+	const { key, requests, rps, fullAtMs } = spent;
 	const costMicros = isLate ? 0 : Math.floor((requests * 1e6) / rps);
 	// What the bucket had before is settled, or was charged to this replica only, while the store was away.
 	const aheadMicros = Math.min(costMicros, Math.floor((fullAtMs - now) * 1000));
-	return { key, costMicros, aheadMicros };
+	return { key, costMicros, aheadMicros, spent };
 }
 
 function portions<T>(all: readonly T[]): T[][] {
@@ -309,6 +238,6 @@ function portions<T>(all: readonly T[]): T[][] {
 	return Array.from({ length: count }, (_, i) => all.slice(i * KEYS_A_CALL, (i + 1) * KEYS_A_CALL));
 }
 
-function probe(key: bigint): Spending {
+function probe(key: bigint): Settling {
 	return { key, costMicros: 0, aheadMicros: -1 };
 }

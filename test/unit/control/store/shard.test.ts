@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { AWAY_MS, BACK_MS, ShardStanding } from '../../../../src/control/store/standing.ts';
+import { AWAY_MS, BACK_MS, Shard } from '../../../../src/control/store/shard.ts';
 
 it('a shard goes away after failures only, and comes back after good answers only, for so long', () => {
-	const shard = new ShardStanding();
+	const shard = new Shard(0);
 	shard.begin();
 	assert.equal(shard.failed(0), false);
 	assert.equal(shard.failed(AWAY_MS - 1), false);
@@ -18,7 +18,7 @@ it('a shard goes away after failures only, and comes back after good answers onl
 });
 
 it('a shard that fails now and then is not away', () => {
-	const shard = new ShardStanding();
+	const shard = new Shard(0);
 	shard.begin();
 	for (let now = 0; now < 10_000; now += 400) {
 		assert.equal(shard.failed(now), false);

@@ -1,0 +1,70 @@
+/** After a failure without a good answer for so long a shard is away, ms. */
+export const AWAY_MS = 750;
+/** Good answers for so long, and none else, and it is back, ms: a store that comes and goes is away. */
+export const BACK_MS = 500;
+
+/** One shard of the store: whether it can be relied on, and what it is being told. Time is an argument, monotonic milliseconds. */
+export class Shard {
+	/** It begins away: the store has not answered yet. */
+	isAway = true;
+	/** The last call failed, or there was none yet. */
+	isFailing = true;
+	/** Calls without an answer. */
+	underWay = 0;
+	/** What is collected next has waited for a main thread that was held up. */
+	isLate = false;
+	/** When the requests of the calls under way began. */
+	lookedBefore: number;
+	#lookedAt: number;
+	#failingSince: number | undefined;
+	#goodSince: number | undefined;
+
+	constructor(now: number) {
+		this.lookedBefore = now;
+		this.#lookedAt = now;
+	}
+
+	/** The store has answered for the first time: what nobody has asked yet is taken for good. */
+	begin(): void {
+		this.isAway = false;
+	}
+
+	/** @returns whether it has come back. */
+	answered(now: number): boolean {
+		this.isFailing = false;
+		this.#failingSince = undefined;
+		if (!this.isAway) return false;
+		this.#goodSince ??= now;
+		if (now - this.#goodSince < BACK_MS) return false;
+		this.isAway = false;
+		return true;
+	}
+
+	/** @returns whether it has gone away. */
+	failed(now: number): boolean {
+		this.isFailing = true;
+		this.#goodSince = undefined;
+		this.#failingSince ??= now;
+		if (this.isAway || now - this.#failingSince < AWAY_MS) return false;
+		this.isAway = true;
+		return true;
+	}
+
+	looked(now: number): void {
+		this.lookedBefore = this.#lookedAt;
+		this.#lookedAt = now;
+	}
+
+	/** @param isFull not all requests fitted into the calls: they are as old the next time. */
+	collected(isFull: boolean): void {
+		this.isLate = false;
+		if (isFull) this.#lookedAt = this.lookedBefore;
+	}
+
+	/** Requests of that time are not charged, so their age is no delay; the call under way had been sent before. */
+	heldUp(now: number): void {
+		this.isLate = true;
+		this.lookedBefore = now;
+		this.#lookedAt = now;
+	}
+}
