@@ -7,8 +7,8 @@
  */
 import { get, type IncomingMessage } from 'node:http';
 import { DEFAULT_BUCKETS, DEFAULT_GATE_BUCKETS } from '../src/config/tables/metrics.ts';
+import { startAdmin } from '../src/control/admin/listener.ts';
 import type { MetricSources } from '../src/control/metrics/families.ts';
-import { startMetrics } from '../src/control/metrics/listener.ts';
 import { ProcessMemory } from '../src/control/process-memory.ts';
 import { ReloadJournal } from '../src/control/reload/journal.ts';
 import { Upstreams } from '../src/control/routing/upstreams.ts';
@@ -100,7 +100,7 @@ async function scrape(port: number, accept: string): Promise<number> {
 beBusy();
 // What was recorded for the slices to come is what the summary shows in a minute.
 const later: MetricSources = { ...sources, now: () => clock.now() + 50_000 };
-const listener = await startMetrics(
+const listener = await startAdmin(
 	{ host: '127.0.0.1', port: 0 },
 	{
 		sources: later,

@@ -6,10 +6,11 @@ import { groupKey } from '../config/upstream.ts';
 import { configWarnings } from '../config/warnings.ts';
 import { fetchKeys } from '../shared/jwks/fetch-keys.ts';
 import { KeyRefresher } from '../shared/jwks/key-refresher.ts';
-import type { Logger } from '../shared/log.ts';
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import { DnsAddresses } from './addresses/dns-addresses.ts';
 import { resolveName } from './addresses/resolve.ts';
+import { openAdmin } from './admin/open.ts';
+import { Readiness } from './admin/readiness.ts';
 import { watchCrls } from './crl/watch.ts';
 import { Drain } from './drain.ts';
 import { reloadedFiles, type StartFiles } from './files/inspection.ts';
@@ -19,47 +20,18 @@ import { HealthProber } from './health/health.ts';
 import { httpProbe } from './health/http-probe.ts';
 import { createKeyStore } from './jwks/key-store.ts';
 import { RemoteKeys } from './jwks/remote-keys.ts';
-import { assertFree, formatAddress, type ListenAddress, listenProblem } from './listen.ts';
-import type { LogOutput } from './log-output.ts';
-import type { MetricSources } from './metrics/families.ts';
-import { startMetrics } from './metrics/listener.ts';
+import { assertFree, formatAddress, listenProblem } from './listen.ts';
 import { createState, type ProcessState, seedWorker } from './process-state.ts';
 import { keysChangedInVain, readReloadedIdentity } from './reload/identity.ts';
 import { Reloader } from './reload/reload.ts';
 import { Reconciler } from './state/reconciler.ts';
 import { createSlots, type Slots, type Specs } from './state/slots.ts';
-import { FactReader } from './status/fact-reader.ts';
-import { Readiness } from './status/readiness.ts';
-import { StatusPages } from './status/status-pages.ts';
 import { Sharing } from './store/sharing.ts';
+import type { SupervisorOptions } from './supervisor-options.ts';
 import { systemTimers } from './timers.ts';
 import type { Tracing } from './trace/tracing.ts';
 import { configureHeaps } from './workers/heap.ts';
 import { WorkerPool } from './workers/worker-pool.ts';
-
-export interface SupervisorOptions {
-	/** The configuration and what is in the files that it names. */
-	readonly files: StartFiles;
-	readonly bind: ListenAddress;
-	readonly metricsBind: ListenAddress;
-	/** Worker threads, at least 1. */
-	readonly workers: number;
-	/** Whether the metrics listener has the status page. */
-	readonly statusPage: boolean;
-	/** The module that each worker thread runs. */
-	readonly workerUrl: URL;
-	/** `RUST_LOG`, for the workers. */
-	readonly logFilter: string;
-	readonly log: Logger;
-	/** For what the workers have to say. */
-	readonly output: LogOutput;
-	readonly version: string;
-	readonly bodyMode: string;
-	/** From here on there are connections: to end the process is to drain it, by what this gets (SIGTERM or SIGINT). */
-	readonly onAccepting: (stop: (signal: string) => void) => void;
-	/** Ends the process. */
-	readonly exit: (code: number) => void;
-}
 
 /** The running proxy, as signals see it. */
 export interface Supervisor {
@@ -106,13 +78,13 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 		prober,
 		log,
 	});
-	remoteKeys.use(() => slots.identity.changed());
-	addresses.use(() => slots.routing.changed());
 	sharing.use(state.fleet, {
 		onChange: () => slots.tls.changed(),
 		log,
 		limitedLog: new RateLimitedLog(log, state.clock),
 	});
+	remoteKeys.use(() => slots.identity.changed());
+	addresses.use(() => slots.routing.changed());
 	const reloader = createReloader(options, state, slots);
 	const readiness = new Readiness(
 		() => pool.listening,
@@ -120,15 +92,8 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 		() => state.inForce.identity.issuers,
 		() => sharing.inWords,
 	);
-	const sources = metricSources(options, state, pool, remoteKeys, addresses, tracing, sharing);
-	const status = options.statusPage ? createStatus(options, state, sources, addresses, readiness) : undefined;
-	const metrics = await startMetrics(metricsBind, {
-		sources,
-		readiness,
-		log,
-		hosts: config.status.hosts,
-		...(status && { status: status.routes }),
-	});
+	const running = { state, pool, remoteKeys, addresses, tracing, sharing, readiness };
+	const admin = await openAdmin(metricsBind, options, running);
 	await Promise.all([addresses.follow(config.routes), remoteKeys.start(files.remotes, FIRST_KEYS_MS), sharing.start()]);
 	await reconciler.start();
 	void prober.start();
@@ -159,7 +124,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	readiness.serving();
 	log.info(TARGET, 'ready', {
 		bind: formatAddress({ host: bind.host, port }),
-		metrics_bind: formatAddress({ host: metricsBind.host, port: metrics.port }),
+		metrics_bind: formatAddress({ host: metricsBind.host, port: admin.port }),
 		workers: state.workers,
 		body_mode: options.bodyMode,
 		...routesShown(config.routes),
@@ -168,7 +133,7 @@ export async function startSupervisor(options: SupervisorOptions): Promise<Super
 	});
 	return {
 		port,
-		metricsPort: metrics.port,
+		metricsPort: admin.port,
 		reload: (signal) => reloader.request({ signal }),
 	};
 }
@@ -246,56 +211,6 @@ function createPool(
 		exportSpans: (spans, onDone) => tracing?.exportSpans(spans, onDone),
 		timers: systemTimers,
 		clock: state.clock,
-	});
-}
-
-function metricSources(
-	{ version, bodyMode, output }: SupervisorOptions,
-	state: ProcessState,
-	pool: WorkerPool,
-	remoteKeys: RemoteKeys,
-	addresses: DnsAddresses,
-	tracing: Tracing | undefined,
-	sharing: Sharing,
-): MetricSources {
-	return {
-		build: { version, bodyMode, node: process.versions.node },
-		workerStats: state.memory.stats,
-		listening: () => pool.listening,
-		upstreams: () => state.upstreams.current.upstreams.values(),
-		groups: () => state.upstreams.current.groups.values(),
-		inForce: state.inForce,
-		journal: state.journal,
-		budgets: state.memory,
-		histograms: state.memory.histograms,
-		logLosses: () => output.losses,
-		startedSeconds: state.startedSeconds,
-		routes: () => state.upstreams.current.traffic,
-		remoteKeys: () => remoteKeys.all,
-		addresses: () => addresses.all,
-		now: () => state.clock.now(),
-		wallSeconds: () => state.clock.wallSeconds(),
-		spans: tracing && (() => tracing.counts),
-		store: () => sharing.facts,
-	};
-}
-
-function createStatus(
-	{ files: { config }, log }: SupervisorOptions,
-	{ clock, inForce, memory, upstreams }: ProcessState,
-	metrics: MetricSources,
-	addresses: DnsAddresses,
-	readiness: Readiness,
-): StatusPages {
-	const { tenants, shareBounds } = config.status;
-	const faults = new RateLimitedLog(log, clock);
-	const routing = () => upstreams.current;
-	const names = () => addresses.all;
-	return new StatusPages({
-		source: new FactReader({ metrics, routing, names, inForce, readiness, memory, tenants, shareBounds }),
-		timers: systemTimers,
-		now: () => clock.now(),
-		onFault: (cause) => faults.write('error', 'proxy::metrics', 'status page failed', 'status', () => ({ cause })),
 	});
 }
 

@@ -1,6 +1,6 @@
 import { isIPv4 } from 'node:net';
 import { quote } from '../../config/wording.ts';
-import type { ProcessFacts } from '../../control/status/process-facts.ts';
+import type { ProcessFacts } from '../../control/admin/process-facts.ts';
 import { CommandError } from '../command.ts';
 import type { Address } from '../options.ts';
 import type { Machine } from './machine.ts';

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { uptime } from 'node:os';
 import { basename } from 'node:path';
-import { readProcStat } from '../../control/status/proc-stat.ts';
+import { readProcStat } from '../../control/admin/proc-stat.ts';
 
 /** What the system knows of a live process. Where it has no `/proc`, that is nothing but that it lives. */
 export interface ProcessEntry {

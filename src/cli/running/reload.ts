@@ -1,4 +1,4 @@
-import type { ProcessFacts } from '../../control/status/process-facts.ts';
+import type { ProcessFacts } from '../../control/admin/process-facts.ts';
 import { CommandError, type Context } from '../command.ts';
 import { askFacts, findProxy, type Target } from './find.ts';
 import { type Machine, THIS_MACHINE } from './machine.ts';

@@ -9,6 +9,7 @@ import { TLS_VERSIONS, UpstreamStats, type WorkerStats } from '../../shared/stat
 import { tenantKey } from '../../shared/tenant-key.ts';
 import { TRANSITIONS } from '../../shared/transition-counts.ts';
 import type { AddressRefresher } from '../addresses/address-refresher.ts';
+import type { Readiness } from '../admin/readiness.ts';
 import { expiringOf, expiringOfUpstreams } from '../facts/certificates.ts';
 import { beginning, lastTransition } from '../facts/circuit.ts';
 import { loopFact } from '../facts/loops.ts';
@@ -28,7 +29,6 @@ import type {
 	WorkerFacts,
 } from './facts.ts';
 import type { Sampled } from './history.ts';
-import type { Readiness } from './readiness.ts';
 import type { ShareBounds } from './shares.ts';
 import type { FactSource } from './status-pages.ts';
 

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Answer, Page, Pages } from '../admin/page.ts';
 import { inSlices } from '../slices.ts';
 import type { Timers } from '../timers.ts';
 import { type Assets, readAssets } from './assets.ts';
@@ -31,19 +32,6 @@ export interface StatusParts {
 	/** Told of what nobody has foreseen: a page must never end the process. */
 	readonly onFault: (error: unknown) => void;
 }
-
-export interface StatusAnswer {
-	readonly status: number;
-	readonly body: string;
-	readonly type?: string;
-	readonly headers?: Readonly<Record<string, string>>;
-}
-
-/** `undefined`: it has answered by itself. */
-export type StatusRoute = (
-	request: IncomingMessage,
-	response: ServerResponse,
-) => StatusAnswer | undefined | Promise<StatusAnswer>;
 
 /** A snapshot that is younger serves all who ask, ms; a little less than the second between two updates. */
 const FRESH_MS = 900;
@@ -91,8 +79,8 @@ export class StatusPages {
 	}
 
 	/** By path. */
-	get routes(): ReadonlyMap<string, StatusRoute> {
-		return new Map<string, StatusRoute>([
+	get routes(): Pages {
+		return new Map<string, Page>([
 			['/', (request) => this.#html(viewOf(request))],
 			['/status.json', (request) => this.#json(viewOf(request))],
 			['/status/events', (request, response) => this.#stream(request, response)],
@@ -139,7 +127,7 @@ export class StatusPages {
 		if (now - this.#renderedAt >= FRESH_MS) this.#rendered.clear();
 	}
 
-	async #html(view: View): Promise<StatusAnswer> {
+	async #html(view: View): Promise<Answer> {
 		const { policy } = this.#assets;
 		return {
 			status: 200,
@@ -149,12 +137,12 @@ export class StatusPages {
 		};
 	}
 
-	async #json(view: View): Promise<StatusAnswer> {
+	async #json(view: View): Promise<Answer> {
 		const body = await this.#once('json', view, jsonOf);
 		return { status: 200, body: `${body}\n`, type: 'application/json', headers: HEADERS };
 	}
 
-	#stream(request: IncomingMessage, response: ServerResponse): StatusAnswer | undefined {
+	#stream(request: IncomingMessage, response: ServerResponse): Answer | undefined {
 		if (!isOwnPage(request)) return { status: 403, body: 'for the status page alone' };
 		// Behind another request of its connection, so that nobody gets it yet, and some versions of Node do not tell of its end.
 		if (response.socket === null) return { status: 503, body: 'ask over a connection of its own' };

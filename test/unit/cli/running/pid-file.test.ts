@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { claimPidFile, isWriter, parsePid } from '../../../../src/cli/running/pid-file.ts';
 import { mayBeProxy, readProcess } from '../../../../src/cli/running/process-table.ts';
+import { parseProcStat } from '../../../../src/control/admin/proc-stat.ts';
 import { StartError } from '../../../../src/control/start-error.ts';
-import { parseProcStat } from '../../../../src/control/status/proc-stat.ts';
 import { temporaryFolder } from '../../../fixtures/pki.ts';
 import { HAS_PROC } from '../../../fixtures/proc.ts';
 

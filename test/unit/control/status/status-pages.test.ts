@@ -2,17 +2,16 @@ import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { describe, mock, test } from 'node:test';
-import type { StatusAnswer, StatusPages } from '../../../../src/control/status/status-pages.ts';
+import type { Answer } from '../../../../src/control/admin/page.ts';
+import type { StatusPages } from '../../../../src/control/status/status-pages.ts';
 import { type ExampleOptions, examplePages } from '../../../system/status/example.ts';
 
 const MANY = 100;
 const PATHS = ['/', '/status.json', '/?rows=200', '/status.json?rows=200'];
 
-function ask(pages: StatusPages, url: string): Promise<StatusAnswer> {
+function ask(pages: StatusPages, url: string): Promise<Answer> {
 	const route = pages.routes.get(url.split('?')[0]!)!;
-	return Promise.resolve(
-		route({ url, headers: {} } as IncomingMessage, {} as ServerResponse)!,
-	) as Promise<StatusAnswer>;
+	return Promise.resolve(route({ url, headers: {} } as IncomingMessage, {} as ServerResponse)!) as Promise<Answer>;
 }
 
 /** Every look at the clock takes a millisecond, so that a slice has at most four steps. @returns turns of the loop meanwhile. */
@@ -91,7 +90,7 @@ describe('the pages of many upstreams', () => {
 
 test('/status.json is what JSON.stringify writes', async () => {
 	const { body } = await ask(examplePages({ tenants: true, hostile: '"\\<\u2028' }), '/status.json');
-	assert.equal(body, `${JSON.stringify(JSON.parse(body))}\n`);
+	assert.equal(body, `${JSON.stringify(JSON.parse(String(body)))}\n`);
 });
 
 /** Of the stream: emits `update` when it is sent one. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { mayAsk } from '../../../../src/control/status/host-names.ts';
+import { mayAsk } from '../../../../src/control/admin/host-names.ts';
 import { pageOf, parseView, queryOf } from '../../../../src/control/status/view.ts';
 
 describe('a view', () => {

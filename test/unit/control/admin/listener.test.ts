@@ -3,14 +3,14 @@ import { request } from 'node:http';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { describe, test } from 'node:test';
+import { startAdmin } from '../../../../src/control/admin/listener.ts';
+import type { Page } from '../../../../src/control/admin/page.ts';
+import type { Phase } from '../../../../src/control/admin/readiness.ts';
 import { Exposition, type FamilyDescription } from '../../../../src/control/metrics/exposition.ts';
 import { type MetricSources, writeProxyFamilies } from '../../../../src/control/metrics/families.ts';
 import { FAMILIES } from '../../../../src/control/metrics/family-table.ts';
-import { startMetrics } from '../../../../src/control/metrics/listener.ts';
 import { ReloadJournal } from '../../../../src/control/reload/journal.ts';
 import { Upstreams } from '../../../../src/control/routing/upstreams.ts';
-import type { Phase } from '../../../../src/control/status/readiness.ts';
-import type { StatusRoute } from '../../../../src/control/status/status-pages.ts';
 import { STORE_FAILURES } from '../../../../src/control/store/failure.ts';
 import { NOTHING_REVOKED } from '../../../../src/identity/revocations.ts';
 import { BucketCounts } from '../../../../src/shared/bucket-counts.ts';
@@ -88,7 +88,7 @@ function testSources(...authorities: string[]) {
 
 async function listening(sources: MetricSources, readiness: Ready = READY, hosts: string[] = []) {
 	const log = new RecordedLog().logger;
-	const listener = await startMetrics({ host: '127.0.0.1', port: 0 }, { sources, readiness, log, hosts });
+	const listener = await startAdmin({ host: '127.0.0.1', port: 0 }, { sources, readiness, log, hosts });
 	return { ...listener, [Symbol.dispose]: () => listener.close() };
 }
 
@@ -504,7 +504,7 @@ describe('the metrics listener', () => {
 		using listener = await listening(testSources().sources);
 		const address = { host: '127.0.0.1', port: listener.port };
 		await assert.rejects(
-			startMetrics(address, { sources: testSources().sources, readiness: READY, log: new RecordedLog().logger }),
+			startAdmin(address, { sources: testSources().sources, readiness: READY, log: new RecordedLog().logger }),
 			{
 				name: 'StartError',
 				message: `cannot listen on 127.0.0.1:${listener.port} (--metrics-bind): the address is in use (EADDRINUSE); stop the other process or name another port`,
@@ -516,13 +516,13 @@ describe('the metrics listener', () => {
 		// More than the kernel holds of it.
 		const body = 'x'.repeat(32 * 2 ** 20);
 		const ended = Promise.withResolvers<boolean>();
-		const big: StatusRoute = (_request, response) => {
+		const big: Page = (_request, response) => {
 			response.once('close', () => ended.resolve(response.writableFinished));
 			return { status: 200, body };
 		};
 		const address = { host: '127.0.0.1', port: 0 };
 		const { logger } = new RecordedLog();
-		const listener = await startMetrics(address, {
+		const listener = await startAdmin(address, {
 			sources: testSources().sources,
 			readiness: READY,
 			log: logger,

@@ -1,4 +1,4 @@
-import type { ExpositionFormat } from './exposition.ts';
+import type { ExpositionFormat } from '../metrics/exposition.ts';
 
 /**
  * Which format a scraper wants (RFC 9110 section 12.5.1). OpenMetrics only where it is named, in the version that we have or in none:

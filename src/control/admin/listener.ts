@@ -3,19 +3,15 @@ import type { AddressInfo } from 'node:net';
 import type { Logger } from '../../shared/log.ts';
 import { descriptorsExhausted, keepSpareDescriptor } from '../../shared/spare-descriptor.ts';
 import { type ListenAddress, listenProblem } from '../listen.ts';
-import { inSlices } from '../slices.ts';
+import type { MetricSources } from '../metrics/families.ts';
 import { StartError } from '../start-error.ts';
-import { mayAsk } from '../status/host-names.ts';
-import { processFacts } from '../status/process-facts.ts';
-import type { Readiness } from '../status/readiness.ts';
-import type { StatusRoute } from '../status/status-pages.ts';
-import { EXPOSITION_TYPES, Exposition, type ExpositionFormat } from './exposition.ts';
-import { type MetricSources, writeProxyFamilies } from './families.ts';
-import { formatFor } from './negotiation.ts';
-import { readProcess, writeProcessFamilies } from './process-families.ts';
-import { SharedRuns } from './shared-runs.ts';
+import { mayAsk } from './host-names.ts';
+import { type Answer, end, type Page, type Pages } from './page.ts';
+import { processFacts } from './process-facts.ts';
+import type { Readiness } from './readiness.ts';
+import { metricsPage } from './scrape.ts';
 
-export interface MetricsListener {
+export interface AdminListener {
 	readonly port: number;
 	/** Ends all connections. */
 	close(): void;
@@ -24,12 +20,12 @@ export interface MetricsListener {
 /** What `/readyz` is made of. */
 type ReadinessFacts = Pick<Readiness, 'phase' | 'obstacle'> & Partial<Pick<Readiness, 'remark'>>;
 
-export interface MetricsParts {
+export interface AdminParts {
 	readonly sources: MetricSources;
 	readonly readiness: ReadinessFacts;
 	readonly log: Logger;
 	/** The status page, by path. */
-	readonly status?: ReadonlyMap<string, StatusRoute>;
+	readonly status?: Pages;
 	/** Names by which the listener may be asked, in addition to those that only its own network can resolve. */
 	readonly hosts?: readonly string[];
 	/** For which a client may take nothing of its response, ms. */
@@ -47,10 +43,10 @@ const STALLED_MS = 10_000;
  *
  * @throws StartError when the address cannot be had.
  */
-export async function startMetrics(
+export async function startAdmin(
 	address: ListenAddress,
-	{ sources, readiness, log, status = new Map(), hosts = [], stalledMs = STALLED_MS }: MetricsParts,
-): Promise<MetricsListener> {
+	{ sources, readiness, log, status = new Map(), hosts = [], stalledMs = STALLED_MS }: AdminParts,
+): Promise<AdminListener> {
 	const allowed: ReadonlySet<string> = new Set(hosts.map((name) => name.toLowerCase()));
 	const pages = new Map<string, Page>([
 		// Load balancers ask these by any name, and there is nothing in them to read.
@@ -92,32 +88,14 @@ function listen(server: Server, address: ListenAddress): Promise<void> {
 	});
 }
 
-interface Answer {
-	readonly status: number;
-	readonly body: string | Buffer;
-	/** Default: plain text. */
-	readonly type?: string;
-	readonly headers?: Readonly<Record<string, string>>;
-}
-
-/** `undefined`: it answers by itself. */
-type Page = (request: IncomingMessage, response: ServerResponse) => Answer | undefined | Promise<Answer>;
-type Pages = ReadonlyMap<string, Page>;
-
 function pagesOf(sources: MetricSources, readiness: ReadinessFacts, log: Logger): Pages {
-	const scrapes: Record<ExpositionFormat, SharedRuns<Answer>> = {
-		text: new SharedRuns(() => scrape(sources, 'text', log)),
-		openmetrics: new SharedRuns(() => scrape(sources, 'openmetrics', log)),
+	const process = (): Answer => {
+		const facts = processFacts(sources.inForce, readiness.phase);
+		return { status: 200, body: JSON.stringify(facts), type: 'application/json' };
 	};
 	return new Map<string, Page>([
-		['/metrics', ({ headers }) => scrapes[formatFor(headers.accept)].ask()],
-		[
-			'/process',
-			() => {
-				const facts = processFacts(sources.inForce, readiness.phase);
-				return { status: 200, body: JSON.stringify(facts), type: 'application/json' };
-			},
-		],
+		['/metrics', metricsPage(sources, log)],
+		['/process', process],
 	]);
 }
 
@@ -127,18 +105,6 @@ function refuseName({ headers }: IncomingMessage, allowed: ReadonlySet<string>):
 		status: 421,
 		body: "this name could be anybody's: ask by the IP address, or add the name to hosts in [status]",
 	};
-}
-
-async function scrape(sources: MetricSources, format: ExpositionFormat, log: Logger): Promise<Answer> {
-	try {
-		const page = new Exposition(format, sources.startedSeconds);
-		await inSlices(writeProxyFamilies(page, sources));
-		writeProcessFamilies(page, await readProcess());
-		return { status: 200, body: page.end(), type: EXPOSITION_TYPES[format] };
-	} catch (error) {
-		log.error(TARGET, 'scrape failed', { cause: error });
-		return { status: 500, body: 'internal error' };
-	}
 }
 
 function ready({ obstacle, remark }: ReadinessFacts): Answer {
@@ -163,17 +129,4 @@ async function answer(request: IncomingMessage, response: ServerResponse, pages:
 		if (response.headersSent) response.destroy();
 		else end(response, { status: 500, body: 'internal error' });
 	}
-}
-
-function end(response: ServerResponse, { status, body, type = 'text/plain; charset=utf-8', headers }: Answer): void {
-	response.writeHead(status, {
-		...headers,
-		'content-type': type,
-		'content-length': Buffer.byteLength(body),
-		// What held a moment ago must not decide where connections go.
-		'cache-control': 'no-store',
-		vary: 'accept',
-	});
-	// Node leaves the body of an answer to HEAD out.
-	response.end(body);
 }

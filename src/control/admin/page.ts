@@ -1,0 +1,31 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+
+export interface Answer {
+	readonly status: number;
+	readonly body: string | Buffer;
+	/** Default: plain text. */
+	readonly type?: string;
+	readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** `undefined`: it answers by itself. */
+export type Page = (request: IncomingMessage, response: ServerResponse) => Answer | undefined | Promise<Answer>;
+
+/** By path. */
+export type Pages = ReadonlyMap<string, Page>;
+
+export function end(
+	response: ServerResponse,
+	{ status, body, type = 'text/plain; charset=utf-8', headers }: Answer,
+): void {
+	response.writeHead(status, {
+		...headers,
+		'content-type': type,
+		'content-length': Buffer.byteLength(body),
+		// What held a moment ago must not decide where connections go.
+		'cache-control': 'no-store',
+		vary: 'accept',
+	});
+	// Node leaves the body of an answer to HEAD out.
+	response.end(body);
+}
