@@ -8,9 +8,10 @@ import {
 	emptyIfAbsent,
 	explained,
 	file,
-	flag,
+	flagOr,
 	folder,
 	MAX_SECONDS,
+	optional,
 	seconds,
 	tables,
 	wholeNumberOr,
@@ -47,29 +48,23 @@ export const configFile = z.strictObject({
 			read: 'at start',
 		}),
 	),
-	reload_on_change: flag('false')
-		.default(false)
-		.meta(
-			explained(
-				'watch the configuration and the files of certificates, keys, CAs, revocations and issuers, and reload when they have changed',
-				{ read: 'at start' },
-			),
+	reload_on_change: flagOr(false).meta(
+		explained(
+			'watch the configuration and the files of certificates, keys, CAs, revocations and issuers, and reload when they have changed',
+			{ read: 'at start' },
 		),
-	revoked_path: file('revoked certificates, tokens and tenants, TOML')
-		.optional()
-		.meta(
-			explained('TOML file of what is revoked by hand: `certificates`, `serials`, `tokens`, `tenants`', {
-				unset: 'none',
-			}),
-		),
-	state_dir: folder('what is to outlive the process')
-		.optional()
-		.meta(
-			explained(
-				'folder for what is to outlive the process: the last good keys of issuers; made with mode 0700 if missing',
-				{ unset: 'none', read: 'at start' },
-			),
-		),
+	),
+	revoked_path: optional(
+		file('revoked certificates, tokens and tenants, TOML'),
+		'TOML file of what is revoked by hand: `certificates`, `serials`, `tokens`, `tenants`',
+		'none',
+	),
+	state_dir: optional(
+		folder('what is to outlive the process'),
+		'folder for what is to outlive the process: the last good keys of issuers; made with mode 0700 if missing',
+		'none',
+		'at start',
+	),
 	tls: emptyIfAbsent(tls),
 	listener: emptyIfAbsent(listener),
 	jwt: emptyIfAbsent(jwt),

@@ -1,5 +1,5 @@
 import { MAX_FAILURES, MAX_TENANTS } from '../../gates/breaker.ts';
-import { explained, table, wholeNumber, wholeNumberOr } from './kinds.ts';
+import { optional, table, wholeNumber, wholeNumberOr } from './kinds.ts';
 
 /** `[breaker]`: what opens the breakers of routes that do not say it themselves. */
 export const breaker = table('[breaker]', {
@@ -12,12 +12,10 @@ export const breaker = table('[breaker]', {
 
 /** The same for one route. */
 export const routeBreakerKeys = {
-	failures: wholeNumber(1, MAX_FAILURES, 'that of [breaker]', 'of failures in a row')
-		.optional()
-		.meta(
-			explained('failures in a row that open the breaker, as far as they come by this route', {
-				unset: 'that of `[breaker]`',
-			}),
-		),
+	failures: optional(
+		wholeNumber(1, MAX_FAILURES, 'that of [breaker]', 'of failures in a row'),
+		'failures in a row that open the breaker, as far as they come by this route',
+		'that of `[breaker]`',
+	),
 	tenants: wholeNumber(1, MAX_TENANTS, 'that of [breaker]', 'of tenants').optional(),
 };

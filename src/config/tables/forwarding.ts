@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { hostLineProblem } from '../host-line.ts';
-import { expected, explained, flag, text } from './kinds.ts';
+import { checked, expected, flag, flagOr, optional, text } from './kinds.ts';
 
 const MEANINGS = {
 	x_forwarded_host:
@@ -16,40 +16,30 @@ const MEANINGS = {
  * a `[[routes]]` table for that one.
  */
 export const forwardingKeys = {
-	x_forwarded_host: flag('false').default(false).describe(MEANINGS.x_forwarded_host),
+	x_forwarded_host: flagOr(false).describe(MEANINGS.x_forwarded_host),
 	x_forwarded_port: port('false').default(false).describe(MEANINGS.x_forwarded_port),
-	forwarded: flag('false').default(false).describe(MEANINGS.forwarded),
+	forwarded: flagOr(false).describe(MEANINGS.forwarded),
 };
 
 const GLOBAL = 'the value at the top of the file';
 
 /** What becomes of a request on its way to the upstream of one route. */
 export const routeForwardingKeys = {
-	host: text('"upstream", "client" or a host name', 'leave it out for "upstream"')
-		.superRefine((host, context) => {
-			const problem = hostLineProblem(host);
-			if (problem !== undefined) context.addIssue(problem);
-		})
-		// As much of `hostLineProblem` as a pattern can say.
-		.meta({ pattern: '^(?:\\[[0-9A-Fa-f:.]+\\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?$' })
+	host: checked(
+		text('"upstream", "client" or a host name', 'leave it out for "upstream"'),
+		'^(?:\\[[0-9A-Fa-f:.]+\\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?$',
+		hostLineProblem,
+	)
 		.default('upstream')
 		.describe(
 			'what stands in `Host`: `"upstream"`, its address; `"client"`, what the client asked for, and the address where it named no host (HTTP/1.0); or a name, as in `"billing.internal"`',
 		),
-	strip_prefix: flag('false')
-		.default(false)
-		.describe(
-			'cut the prefix from the path: `/api/items?page=2` goes out as `/items?page=2`, `/api` as `/`, with `x-forwarded-prefix: /api`',
-		),
-	x_forwarded_host: flag(GLOBAL)
-		.optional()
-		.meta(explained(MEANINGS.x_forwarded_host, { unset: GLOBAL })),
-	x_forwarded_port: port(GLOBAL)
-		.optional()
-		.meta(explained(MEANINGS.x_forwarded_port, { unset: GLOBAL })),
-	forwarded: flag(GLOBAL)
-		.optional()
-		.meta(explained(MEANINGS.forwarded, { unset: GLOBAL })),
+	strip_prefix: flagOr(false).describe(
+		'cut the prefix from the path: `/api/items?page=2` goes out as `/items?page=2`, `/api` as `/`, with `x-forwarded-prefix: /api`',
+	),
+	x_forwarded_host: optional(flag(GLOBAL), MEANINGS.x_forwarded_host, GLOBAL),
+	x_forwarded_port: optional(port(GLOBAL), MEANINGS.x_forwarded_port, GLOBAL),
+	forwarded: optional(flag(GLOBAL), MEANINGS.forwarded, GLOBAL),
 };
 
 /** @param unset what holds if the key is left out. */

@@ -4,7 +4,20 @@ import type { RequiredClaim } from '../../gates/required-claims.ts';
 import { parseJwksUrl } from '../../shared/jwks/jwks-url.ts';
 import { quote, show } from '../wording.ts';
 import { certificateBound } from './jwt.ts';
-import { claim, expected, explained, file, flag, secondsOr, table, text } from './kinds.ts';
+import {
+	claim,
+	expected,
+	explained,
+	file,
+	flag,
+	nonEmpty,
+	oneOrSeveral,
+	optional,
+	parsed,
+	secondsOr,
+	table,
+	text,
+} from './kinds.ts';
 import { rateClaimKeys } from './tenants.ts';
 
 /** More would be no leeway but another lifetime. */
@@ -15,94 +28,72 @@ const ONE_SOURCE = 'another source of keys';
 
 /** One `[[issuers]]`. `conflicts.ts` judges its keys together. */
 export const issuer = table('[[issuers]]', {
-	issuer: text('the "iss" of its tokens', 'set it to the issuer, for example "https://issuer.example"')
-		.min(1, {
-			error: expected('the "iss" of its tokens', 'set it to the issuer, for example "https://issuer.example"'),
-		})
-		.describe('the `iss` of its tokens; it chooses the issuer before any key is tried'),
-	audience: oneOrSeveral(claim('aud'), 'the "aud" that tokens must carry, or a list of which they must carry one')
-		.optional()
-		.meta(
-			explained('required `aud`, one or a list of which one must be there; set it', {
-				unset: 'tokens with any `aud` are refused',
-			}),
-		),
+	issuer: nonEmpty('the "iss" of its tokens', 'set it to the issuer, for example "https://issuer.example"').describe(
+		'the `iss` of its tokens; it chooses the issuer before any key is tried',
+	),
+	audience: optional(
+		someTexts(claim('aud'), 'the "aud" that tokens must carry, or a list of which they must carry one'),
+		'required `aud`, one or a list of which one must be there; set it',
+		'tokens with any `aud` are refused',
+	),
 	algorithms: z
 		.array(algorithm(), { error: expected('a list of algorithms', 'leave it out for ["RS256"]') })
 		.min(1, { error: () => 'must name an algorithm; leave it out for ["RS256"]' })
 		.default(['RS256'])
 		.describe('the algorithms that its tokens may be signed by; EdDSA is Ed25519'),
 	leeway_secs: leeway().describe('how far `exp` and `nbf` may be off'),
-	public_key_path: file('the public key that tokens are verified with, PEM')
-		.optional()
-		.meta(
-			explained(
-				'a PEM public key. One source of keys has to be there: this, `jwks_path`, `jwks_url` or `discovery = true`',
-				{ unset: ONE_SOURCE },
-			),
+	public_key_path: optional(
+		file('the public key that tokens are verified with, PEM'),
+		'a PEM public key. One source of keys has to be there: this, `jwks_path`, `jwks_url` or `discovery = true`',
+		ONE_SOURCE,
+	),
+	jwks_path: optional(
+		file(
+			'the keys that tokens are verified with, a JWK Set or one PEM public key',
+			'for keys over the network write jwks_url in its place',
 		),
-	jwks_path: file(
-		'the keys that tokens are verified with, a JWK Set or one PEM public key',
-		'for keys over the network write jwks_url in its place',
-	)
-		.optional()
-		.meta(explained('a JWK Set, or one PEM public key', { unset: ONE_SOURCE })),
-	jwks_url: text('an https:// address', 'set it to where the issuer publishes its JWK Set')
-		.transform((address, context) => {
-			const url = parseJwksUrl(address);
-			if (typeof url !== 'string') return url.href;
-			// A password must not end up in a log.
-			const shown = quote(address.replace(/\/\/.*@/s, '//***@'));
-			context.addIssue(`must be an https:// address (got ${shown}): ${url}`);
-			return z.NEVER;
-		})
-		// As much of `parseJwksUrl` as a pattern can say.
-		.meta({ pattern: '^[Hh][Tt][Tt][Pp][Ss]?://[^/]' })
-		.optional()
-		.meta(
-			explained('where its JWK Set is published: `https://`, or `http://` to 127.0.0.1 or [::1]', {
-				unset: ONE_SOURCE,
-			}),
-		),
-	discovery: flag('another source of keys')
-		.optional()
-		.meta(
-			explained("`true`: its JWK Set is found by the issuer's metadata (RFC 8414, OpenID Connect)", {
-				unset: ONE_SOURCE,
-			}),
-		),
-	jwks_ca_path: file('the CAs that the issuer is believed by, PEM')
-		.optional()
-		.meta(
-			explained("CAs that the issuer's server is believed by, PEM, in place of the default ones", {
-				unset: "Node's CAs",
-			}),
-		),
-	refresh_secs: secondsOr('300')
-		.optional()
-		.meta(
-			explained(
-				"between two fetches; the answer's `max-age` takes its place, from 10 s to an hour. Never later than half of `max_stale_secs`",
-				{
-					unset: '`300`',
-				},
-			),
-		),
-	max_stale_secs: secondsOr('86400, a day')
-		.optional()
-		.meta(
-			explained(
-				'how old keys may become while the issuer gives none; then its tokens are refused. At least `refresh_secs`; `proxy check` warns below `refresh_secs` + the greater of it and 10 s',
-				{ unset: '`86400`' },
-			),
-		),
+		'a JWK Set, or one PEM public key',
+		ONE_SOURCE,
+	),
+	jwks_url: optional(
+		parsed(
+			text('an https:// address', 'set it to where the issuer publishes its JWK Set'),
+			'^[Hh][Tt][Tt][Pp][Ss]?://[^/]',
+			(address) => {
+				const url = parseJwksUrl(address);
+				// A password must not end up in a log.
+				const shown = quote(address.replace(/\/\/.*@/s, '//***@'));
+				return typeof url === 'string' ? `must be an https:// address (got ${shown}): ${url}` : url;
+			},
+		).transform(({ href }) => href),
+		'where its JWK Set is published: `https://`, or `http://` to 127.0.0.1 or [::1]',
+		ONE_SOURCE,
+	),
+	discovery: optional(
+		flag('another source of keys'),
+		"`true`: its JWK Set is found by the issuer's metadata (RFC 8414, OpenID Connect)",
+		ONE_SOURCE,
+	),
+	jwks_ca_path: optional(
+		file('the CAs that the issuer is believed by, PEM'),
+		"CAs that the issuer's server is believed by, PEM, in place of the default ones",
+		"Node's CAs",
+	),
+	refresh_secs: optional(
+		secondsOr('300'),
+		"between two fetches; the answer's `max-age` takes its place, from 10 s to an hour. Never later than half of `max_stale_secs`",
+		'`300`',
+	),
+	max_stale_secs: optional(
+		secondsOr('86400, a day'),
+		'how old keys may become while the issuer gives none; then its tokens are refused. At least `refresh_secs`; `proxy check` warns below `refresh_secs` + the greater of it and 10 s',
+		'`86400`',
+	),
 	tenant_prefix: prefix().describe(
 		"in front of its tenants in `x-proxy-tenant`, limits and logs. With more than one issuer each needs one, and none may begin another's",
 	),
-	tenant_claim: oneOrSeveral(
-		text('the name of a claim', 'leave it out for "sub"').min(1, {
-			error: expected('the name of a claim', 'leave it out for "sub"'),
-		}),
+	tenant_claim: someTexts(
+		nonEmpty('the name of a claim', 'leave it out for "sub"'),
 		'the name of a claim, or the path of names that leads to it',
 	)
 		.default(['sub'])
@@ -144,24 +135,17 @@ function leeway() {
 /** It goes into a header in front of the tenant, where blanks at the beginning would be lost. */
 function prefix() {
 	const wanted = `up to ${MAX_PREFIX_LENGTH} visible characters of ASCII`;
-	const error = expected(wanted, 'leave it out where there is one issuer, or write for example "acme:"');
-	return z
-		.string({ error })
-		.regex(new RegExp(`^[\\x21-\\x7e]{0,${MAX_PREFIX_LENGTH}}$`), { error })
-		.default('');
+	const remedy = 'leave it out where there is one issuer, or write for example "acme:"';
+	return text(wanted, remedy, new RegExp(`^[\\x21-\\x7e]{0,${MAX_PREFIX_LENGTH}}$`)).default('');
 }
 
-/** A list, also where the file has one value. */
-function oneOrSeveral(one: z.ZodString, wanted: string) {
-	return z
-		.preprocess(
-			(value) => (typeof value === 'string' ? [value] : value),
-			z
-				.array(one, { error: expected(wanted, 'write it as "name" or ["name", ...]') })
-				.min(1, { error: () => 'is an empty list; leave it out, or name one' })
-				.max(MAX_LIST, { error: () => `is a list of more than ${MAX_LIST}` }),
-		)
-		.meta({ or: 'one' });
+function someTexts(one: z.ZodString, wanted: string) {
+	const list = z.array(one, { error: expected(wanted, 'write it as "name" or ["name", ...]') });
+	return oneOrSeveral(
+		list
+			.min(1, { error: () => 'is an empty list; leave it out, or name one' })
+			.max(MAX_LIST, { error: () => `is a list of more than ${MAX_LIST}` }),
+	);
 }
 
 /** `["email"]`, or `{ org = "acme", env = ["prod", "test"] }`. */

@@ -1,6 +1,5 @@
-import { z } from 'zod';
 import { CERTIFICATE_BOUND } from '../../identity/bound-token.ts';
-import { claim, expected, explained, file, flag, table } from './kinds.ts';
+import { claim, explained, file, flagOr, oneOfOr, optional, table } from './kinds.ts';
 import { rateClaimKeys } from './tenants.ts';
 
 /** `[jwt]`: the short form for one issuer. `route-conflicts.ts` reports a missing `jwks_path`. */
@@ -13,22 +12,16 @@ export const jwt = table('[jwt]', {
 		.describe(
 			'one RSA public key, PEM (SPKI or PKCS#1), or a JWK Set, told by its content: 2048 bits and an exponent of 65537 or more',
 		),
-	issuer: claim('iss')
-		.optional()
-		.meta(explained('required `iss`; set it', { unset: 'any `iss`' })),
-	audience: claim('aud')
-		.optional()
-		.meta(explained('required `aud`; set it', { unset: 'tokens with any `aud` are refused' })),
+	issuer: optional(claim('iss'), 'required `iss`; set it', 'any `iss`'),
+	audience: optional(claim('aud'), 'required `aud`; set it', 'tokens with any `aud` are refused'),
 	certificate_bound: certificateBound(),
 	...rateClaimKeys,
 	// Without this key the public key is read only at the start.
-	reload: flag('false')
-		.default(false)
-		.meta(
-			explained('a reload reads `[jwt]` again; otherwise it says that the file has changed in vain', {
-				read: 'by each reload',
-			}),
-		),
+	reload: flagOr(false).meta(
+		explained('a reload reads `[jwt]` again; otherwise it says that the file has changed in vain', {
+			read: 'by each reload',
+		}),
+	),
 }).meta(
 	explained('the issuer whose tokens are taken: the short form for one; `[[issuers]]` take its place', {
 		read: 'at start, unless `reload`',
@@ -37,11 +30,7 @@ export const jwt = table('[jwt]', {
 
 /** What becomes of tokens that are bound to a client certificate, and of those that are not; for each issuer. */
 export function certificateBound() {
-	const error = expected('"if-present", "required" or "ignore"', 'leave it out for "if-present"');
-	return z
-		.enum(CERTIFICATE_BOUND, { error })
-		.default('if-present')
-		.describe(
-			'RFC 8705: a token whose `cnf` names a client certificate is good on its connections alone. `"required"` wants it of every token, `"ignore"` does not look',
-		);
+	return oneOfOr(CERTIFICATE_BOUND, 'if-present').describe(
+		'RFC 8705: a token whose `cnf` names a client certificate is good on its connections alone. `"required"` wants it of every token, `"ignore"` does not look',
+	);
 }

@@ -5,8 +5,8 @@ import { show, showWithType } from '../wording.ts';
  * The kinds of values that the tables beside this file are made of: types and ranges, and the words for what is wrong with
  * a value and what to write instead.
  *
- * Each key says by `.describe()` or `.meta(explained(…))` what it means, for the JSON Schema and docs/reference/configuration.md. It is the last call of the
- * chain: zod keeps metadata by instance, and each call makes another one.
+ * Each key explains itself by `optional(…)`, `.describe()` or `.meta(explained(…))`, for the JSON Schema and docs/reference/configuration.md. It is the
+ * last call of the chain: zod keeps metadata by instance, and each call makes another one.
  */
 
 /** What zod cannot tell of a key: beside `description`, in its metadata. */
@@ -24,6 +24,16 @@ export function explained(
 	facts: Omit<KeyFacts, 'description'> = {},
 ): KeyFacts & Record<string, unknown> {
 	return { description, ...facts };
+}
+
+/** A key without a default. @param unset what holds where it is left out. @param read see `KeyFacts`. */
+export function optional<Type extends z.ZodType>(
+	type: Type,
+	description: string,
+	unset: string,
+	read?: KeyFacts['read'],
+) {
+	return type.optional().meta(explained(description, { unset, ...(read !== undefined && { read }) }));
 }
 
 /** Node's timers fire at once when asked to wait for more than 2³¹ - 1 ms. */
@@ -54,8 +64,58 @@ export function withoutWrappers(schema: z.core.$ZodType): { type: z.core.$ZodTyp
 	return { type: inner.type, read: inner.read ?? read };
 }
 
-export function text(wanted: string, remedy: string) {
-	return z.string({ error: expected(wanted, remedy) });
+/** @param pattern without flags, in syntax that other engines share: it goes into the JSON Schema. */
+export function text(wanted: string, remedy: string, pattern?: RegExp) {
+	const error = expected(wanted, remedy);
+	return pattern === undefined ? z.string({ error }) : z.string({ error }).regex(pattern, { error });
+}
+
+export function nonEmpty(wanted: string, remedy: string) {
+	const error = expected(wanted, remedy);
+	return z.string({ error }).min(1, { error });
+}
+
+/** A text that `parse` turns into a value. @param parse the value, or in words why the text is none. @param pattern as much of `parse` as a pattern can say. */
+export function parsed<Value extends object>(
+	type: z.ZodString,
+	pattern: string,
+	parse: (text: string) => Value | string,
+) {
+	const read = type.transform((text, context): Value => {
+		const value = parse(text);
+		if (typeof value !== 'string') return value;
+		context.addIssue(value);
+		return z.NEVER;
+	});
+	return read.meta({ pattern });
+}
+
+/** A text that `problemOf` finds nothing wrong with. @param pattern as much of `problemOf` as a pattern can say. */
+export function checked(type: z.ZodString, pattern: string, problemOf: (text: string) => string | undefined) {
+	const judged = type.superRefine((written, context) => {
+		const problem = problemOf(written);
+		if (problem !== undefined) context.addIssue(problem);
+	});
+	return judged.meta({ pattern });
+}
+
+/** A list, also where the file has one text. */
+export function oneOrSeveral<List extends z.ZodArray>(list: List) {
+	return z.preprocess((value) => (typeof value === 'string' ? [value] : value), list).meta({ or: 'one' });
+}
+
+/** A value of one of two types. @param json their JSON Schema, of which zod does not know. */
+export function either<Value>(choose: (value: unknown) => z.ZodType<Value>, json: object) {
+	const read = z.unknown().transform((value, context): Value => {
+		const { data, error } = choose(value).safeParse(value, { reportInput: true });
+		if (error === undefined) return data as Value;
+		for (const issue of error.issues) {
+			const path = issue.code === 'unrecognized_keys' ? [...issue.path, issue.keys[0]!] : [...issue.path];
+			context.issues.push({ code: 'custom', path, message: issue.message, input: value });
+		}
+		return z.NEVER;
+	});
+	return read.meta({ ...json });
 }
 
 /** @param ofUrl what to do in place of naming a URL. */
@@ -78,15 +138,8 @@ export function folder(content: string) {
 const NO_NUL = /^[^\x00]+$/;
 const NO_URL = /^(?![A-Za-z][A-Za-z0-9+.-]*:\/\/)/;
 
-/** The name of a claim that the token may have. */
-export function claimName(remedy: string) {
-	const error = expected('the name of a claim', remedy);
-	return z.string({ error }).min(1, { error });
-}
-
 export function claim(name: string) {
-	const error = expected(`the "${name}" that tokens must carry`, `leave it out to leave "${name}" unchecked`);
-	return z.string({ error }).min(1, { error });
+	return nonEmpty(`the "${name}" that tokens must carry`, `leave it out to leave "${name}" unchecked`);
 }
 
 /** Seconds, also fractions of one; they end up as whole milliseconds. */
@@ -95,10 +148,10 @@ export function seconds(fallback: number) {
 }
 
 /** @param unset what holds if the key is left out. */
-export function secondsOr(unset: string) {
+export function secondsOr(unset: string, most = MAX_SECONDS) {
 	const error = expected('a number of seconds above 0', `leave it out for ${unset}`);
-	const tooBig = expected(`a number of seconds, at most ${MAX_SECONDS}`, `leave it out for ${unset}`);
-	return z.number({ error }).positive({ error }).max(MAX_SECONDS, { error: tooBig }).meta({ noun: 'seconds' });
+	const tooBig = expected(`a number of seconds, at most ${most}`, `leave it out for ${unset}`);
+	return z.number({ error }).positive({ error }).max(most, { error: tooBig }).meta({ noun: 'seconds' });
 }
 
 /** @param unset what holds if the key is left out. */
@@ -106,12 +159,22 @@ export function flag(unset: string) {
 	return z.boolean({ error: expected('true or false', `leave it out for ${unset}`) });
 }
 
-/** The same for what can be done without: 0, also by default, is none. */
+export function flagOr(fallback: boolean) {
+	return flag(String(fallback)).default(fallback);
+}
+
+/** Seconds where 0, also by default, is none. */
 export function secondsOrNone() {
 	const error = expected('a number of seconds, 0 or more', 'leave it out for 0');
 	const tooBig = expected(`a number of seconds, at most ${MAX_SECONDS}`, 'leave it out for 0');
 	const number = z.number({ error }).nonnegative({ error }).max(MAX_SECONDS, { error: tooBig });
 	return number.meta({ noun: 'seconds' }).default(0);
+}
+
+/** A part of a whole. */
+export function fractionOr(fallback: number) {
+	const error = expected('a number from 0 to 1', `leave it out for ${fallback}`);
+	return z.number({ error }).min(0, { error }).max(1, { error }).meta({ noun: 'number' }).default(fallback);
 }
 
 export function wholeNumberOr(fallback: number, least: number, most: number, of?: string) {
@@ -134,6 +197,10 @@ export function wholeNumber(least: number, most: number, unset: string, of?: str
 /** @param unset what holds if the key is left out. */
 export function oneOf<const Values extends readonly [string, ...string[]]>(values: Values, unset: string) {
 	return z.enum(values, { error: expected(alternatives(values), `leave it out for ${unset}`) });
+}
+
+export function oneOfOr<const Values extends readonly [string, ...string[]]>(values: Values, fallback: Values[number]) {
+	return oneOf(values, `"${fallback}"`).default(fallback as z.core.util.NoUndefined<Values[number]>);
 }
 
 export function alternatives(values: readonly string[]): string {

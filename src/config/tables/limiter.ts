@@ -1,6 +1,19 @@
 import { z } from 'zod';
 import { quote } from '../wording.ts';
-import { expected, explained, file, flag, seconds, table, wholeNumberOr } from './kinds.ts';
+import {
+	expected,
+	explained,
+	file,
+	flagOr,
+	oneOfOr,
+	oneOrSeveral,
+	optional,
+	parsed,
+	secondsOr,
+	table,
+	text,
+	wholeNumberOr,
+} from './kinds.ts';
 
 const STORE = 'write it as "redis://host:6379/0", or "rediss://host:6379/0" with TLS';
 /** Sentinels or seed nodes of a cluster: a few are enough, the library finds the others. */
@@ -21,125 +34,96 @@ export interface StoreAddress {
 
 /** `[limiter]`: one limit over all replicas. Without the table each process limits by itself, and no library is loaded. */
 export const limiter = table('[limiter]', {
-	store: addresses()
-		.meta({ or: 'one' })
-		.describe(
-			'Redis (6.2 or later) or Valkey through which all replicas share the limits: `redis://host:port/db`, or `rediss://` with TLS. A list of addresses is of the Sentinels (`sentinel_name`), or of nodes of a Cluster (`cluster = true`)',
-		),
-	sentinel_name: name('the name under which the Sentinels watch the primary')
-		.optional()
-		.meta(explained('`store` is the addresses of Sentinels, which watch the primary by this name', { unset: 'none' })),
-	cluster: flag('false').default(false).describe('`store` is the addresses of nodes of a Redis Cluster'),
-	on_store_failure: z
-		.enum(['share', 'local', 'refuse'], {
-			error: expected('"share", "local" or "refuse"', 'leave it out for "share"'),
-		})
-		.default('share')
-		.describe(
-			'what holds while the store is away: `"share"`, each replica allows its part of each limit, by the number of replicas that were last seen; `"local"`, each allows the whole limit; `"refuse"`, each refuses what has a limit (429)',
-		),
+	store: addresses().describe(
+		'Redis (6.2 or later) or Valkey through which all replicas share the limits: `redis://host:port/db`, or `rediss://` with TLS. A list of addresses is of the Sentinels (`sentinel_name`), or of nodes of a Cluster (`cluster = true`)',
+	),
+	sentinel_name: optional(
+		name('the name under which the Sentinels watch the primary'),
+		'`store` is the addresses of Sentinels, which watch the primary by this name',
+		'none',
+	),
+	cluster: flagOr(false).describe('`store` is the addresses of nodes of a Redis Cluster'),
+	on_store_failure: oneOfOr(['share', 'local', 'refuse'], 'share').describe(
+		'what holds while the store is away: `"share"`, each replica allows its part of each limit, by the number of replicas that were last seen; `"local"`, each allows the whole limit; `"refuse"`, each refuses what has a limit (429)',
+	),
 	replicas: wholeNumberOr(1, 1, MAX_REPLICAS, 'of replicas').describe(
 		'how many replicas there are, as long as the store has not said so: what a replica takes for its share that starts while the store is away',
 	),
-	username: name('the name of an ACL user')
-		.optional()
-		.meta(explained('ACL user; needs `password_path`', { unset: 'the default user' })),
-	password_path: file('the password of the store, on one line')
-		.optional()
-		.meta(explained("file with the store's password, on one line", { unset: 'no password' })),
-	sentinel_username: name('the name of an ACL user')
-		.optional()
-		.meta(explained('ACL user at the Sentinels; needs `sentinel_password_path`', { unset: 'the default user' })),
-	sentinel_password_path: file('the password of the Sentinels, on one line')
-		.optional()
-		.meta(explained("file with the Sentinels' own password, on one line", { unset: 'no password' })),
-	ca_path: file('the CAs that the store is believed by, PEM')
-		.optional()
-		.meta(explained('CAs that a `rediss://` store is believed by, PEM', { unset: "Node's CAs" })),
-	cert_path: file('the certificate that the store is shown, PEM, leaf first')
-		.optional()
-		.meta(explained('certificate chain that a `rediss://` store is shown, PEM, leaf first', { unset: 'none' })),
-	key_path: file('the private key of that certificate, PEM')
-		.optional()
-		.meta(explained('its private key, PEM', { unset: 'none' })),
-	server_name: name("the name in the store's certificate")
-		.optional()
-		.meta(
-			explained(
-				'name that the certificate of a `rediss://` store has to have, for all of its addresses; Sentinels and Clusters mostly name their nodes by IP address',
-				{ unset: 'the host of each address' },
-			),
-		),
-	secret_path: file('a secret that all replicas have, at least 32 bytes')
-		.optional()
-		.meta(
-			explained(
-				'file with a secret, the same for all replicas, by which names of tenants become keys in the store; worth it where strangers choose the names of their tenants',
-				{ unset: 'keys are made with `prefix` alone' },
-			),
-		),
-	prefix: z
-		.string({ error: PREFIX() })
-		.regex(/^[A-Za-z0-9_.:-]{1,64}$/, { error: PREFIX() })
+	username: optional(name('the name of an ACL user'), 'ACL user; needs `password_path`', 'the default user'),
+	password_path: optional(
+		file('the password of the store, on one line'),
+		"file with the store's password, on one line",
+		'no password',
+	),
+	sentinel_username: optional(
+		name('the name of an ACL user'),
+		'ACL user at the Sentinels; needs `sentinel_password_path`',
+		'the default user',
+	),
+	sentinel_password_path: optional(
+		file('the password of the Sentinels, on one line'),
+		"file with the Sentinels' own password, on one line",
+		'no password',
+	),
+	ca_path: optional(
+		file('the CAs that the store is believed by, PEM'),
+		'CAs that a `rediss://` store is believed by, PEM',
+		"Node's CAs",
+	),
+	cert_path: optional(
+		file('the certificate that the store is shown, PEM, leaf first'),
+		'certificate chain that a `rediss://` store is shown, PEM, leaf first',
+		'none',
+	),
+	key_path: optional(file('the private key of that certificate, PEM'), 'its private key, PEM', 'none'),
+	server_name: optional(
+		name("the name in the store's certificate"),
+		'name that the certificate of a `rediss://` store has to have, for all of its addresses; Sentinels and Clusters mostly name their nodes by IP address',
+		'the host of each address',
+	),
+	secret_path: optional(
+		file('a secret that all replicas have, at least 32 bytes'),
+		'file with a secret, the same for all replicas, by which names of tenants become keys in the store; worth it where strangers choose the names of their tenants',
+		'keys are made with `prefix` alone',
+	),
+	prefix: text('1 to 64 letters, digits, "_", ".", ":" or "-"', 'leave it out for "proxy"', /^[A-Za-z0-9_.:-]{1,64}$/)
 		.default('proxy')
 		.describe(
 			'what the keys in the store begin with: replicas with one prefix share their limits, and must have the same rates',
 		),
-	timeout_secs: seconds(0.5)
-		.unwrap()
-		.max(MAX_TIMEOUT_SECS, {
-			error: expected(`a number of seconds, at most ${MAX_TIMEOUT_SECS}`, 'leave it out for 0.5'),
-		})
-		.meta({ noun: 'seconds' })
+	timeout_secs: secondsOr('0.5', MAX_TIMEOUT_SECS)
 		.default(0.5)
 		.describe(
 			'time for one answer of the store; no request waits for it, but without an answer the store counts as away',
 		),
-	revocations: flag('false')
-		.default(false)
-		.describe(
-			'what is revoked in the store holds in all replicas, in addition to `revoked_path`; see docs/explanation/shared-rate-limits.md. Whoever may write there can then lock tenants out',
-		),
+	revocations: flagOr(false).describe(
+		'what is revoked in the store holds in all replicas, in addition to `revoked_path`; see docs/explanation/shared-rate-limits.md. Whoever may write there can then lock tenants out',
+	),
 }).meta(
 	explained('one limit over all replicas, through a Redis or Valkey; see docs/explanation/shared-rate-limits.md', {
 		read: 'at start',
 	}),
 );
 
-function PREFIX() {
-	return expected('1 to 64 letters, digits, "_", ".", ":" or "-"', 'leave it out for "proxy"');
-}
-
 function name(wanted: string) {
-	const error = expected(wanted, 'leave it out where there is none');
-	return z.string({ error }).regex(/^[\x21-\x7e]{1,255}$/, { error });
+	return text(wanted, 'leave it out where there is none', /^[\x21-\x7e]{1,255}$/);
 }
 
 /** One address or several, parsed. */
 function addresses() {
-	const wanted = expected('the address of a Redis or Valkey, or a list of them', STORE);
-	const list = z
-		.array(address(), { error: wanted })
-		.min(1, { error: wanted })
-		.max(MAX_ADDRESSES, { error: () => `has more than ${MAX_ADDRESSES} addresses; some of them find the others` });
-	return z.preprocess((value) => (typeof value === 'string' ? [value] : value), list);
+	const error = expected('the address of a Redis or Valkey, or a list of them', STORE);
+	const tooMany = () => `has more than ${MAX_ADDRESSES} addresses; some of them find the others`;
+	return oneOrSeveral(z.array(address(), { error }).min(1, { error }).max(MAX_ADDRESSES, { error: tooMany }));
 }
 
 function address() {
-	return (
-		z
-			.string({ error: expected('the address of a Redis or Valkey', STORE) })
-			.transform((text, context): StoreAddress => {
-				const parsed = parseStoreAddress(text);
-				if (typeof parsed !== 'string') return parsed;
-				// A password must not end up in a log.
-				const shown = quote(text.replace(/^(rediss?:\/\/)?.*@/is, '$1***@').replace(/[?#].*/s, '?***'));
-				context.addIssue(`must be the address of a Redis or Valkey (got ${shown}): ${parsed}`);
-				return z.NEVER;
-			})
-			// As much of `parseStoreAddress` as a pattern can say.
-			.meta({ pattern: '^[Rr][Ee][Dd][Ii][Ss][Ss]?://[^/@]+(/[0-9]*)?$' })
-	);
+	const type = text('the address of a Redis or Valkey', STORE);
+	return parsed(type, '^[Rr][Ee][Dd][Ii][Ss][Ss]?://[^/@]+(/[0-9]*)?$', (written): StoreAddress | string => {
+		const store = parseStoreAddress(written);
+		// A password must not end up in a log.
+		const shown = quote(written.replace(/^(rediss?:\/\/)?.*@/is, '$1***@').replace(/[?#].*/s, '?***'));
+		return typeof store === 'string' ? `must be the address of a Redis or Valkey (got ${shown}): ${store}` : store;
+	});
 }
 
 const DEFAULT_PORT = 6379;

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { MAX_RANGES, parseAddressRange } from '../../shared/address-ranges.ts';
-import { expected, explained, seconds, table } from './kinds.ts';
+import { checked, expected, explained, seconds, table, text } from './kinds.ts';
 
 const REMEDY = 'name the load balancers, for example "192.0.2.7" or "10.0.0.0/8"';
 const LIST = expected('a list of addresses and ranges', REMEDY);
@@ -20,12 +20,8 @@ export const listener = table('[listener]', {
 }).meta(explained('the TLS listener behind load balancers', { read: 'at start' }));
 
 function addressRange() {
-	const error = expected('an IP address or a range of them', REMEDY);
-	return z
-		.string({ error })
-		.superRefine((text, context) => {
-			const range = parseAddressRange(text);
-			if (typeof range === 'string') context.addIssue(range);
-		})
-		.meta({ noun: 'address or range', pattern: '^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$' });
+	return checked(text('an IP address or a range of them', REMEDY), '^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$', (range) => {
+		const parsed = parseAddressRange(range);
+		return typeof parsed === 'string' ? parsed : undefined;
+	}).meta({ noun: 'address or range' });
 }

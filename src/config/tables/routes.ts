@@ -3,7 +3,7 @@ import { prefixProblem } from '../prefix.ts';
 import { parseUpstream } from '../upstream.ts';
 import { routeBreakerKeys } from './breaker.ts';
 import { routeForwardingKeys } from './forwarding.ts';
-import { explained, flag, MAX_SECONDS, table, text, wholeNumber } from './kinds.ts';
+import { checked, flagOr, MAX_SECONDS, optional, table, text, wholeNumber } from './kinds.ts';
 import { routeLimitKeys } from './limits.ts';
 import { routeCallerKeys } from './route-callers.ts';
 import { routeRateKeys } from './tenants.ts';
@@ -12,19 +12,14 @@ import { GROUP_NAME } from './upstreams.ts';
 
 /** One `[[routes]]`. */
 export const route = table('[[routes]]', {
-	prefix: text('a path that begins with "/"', 'set it to the paths to route, for example "/api"')
-		.superRefine((prefix, context) => {
-			const problem = prefixProblem(prefix);
-			if (problem !== undefined) context.addIssue(problem);
-		})
-		// As much of `prefixProblem` and `parseUpstream` as a pattern can say.
-		.meta({ pattern: '^/[\\x21\\x22\\x24-\\x3e\\x40-\\x7e]*$' })
-		.describe('the paths that the route is for, matched on a path-segment boundary, longest first'),
-	case_insensitive: flag('false')
-		.default(false)
-		.describe(
-			'its upstream takes paths in any letter case for the same path (IIS, file systems of Windows and macOS, Express): a request of which only another letter case leads to this route is refused with 400',
-		),
+	prefix: checked(
+		text('a path that begins with "/"', 'set it to the paths to route, for example "/api"'),
+		'^/[\\x21\\x22\\x24-\\x3e\\x40-\\x7e]*$',
+		prefixProblem,
+	).describe('the paths that the route is for, matched on a path-segment boundary, longest first'),
+	case_insensitive: flagOr(false).describe(
+		'its upstream takes paths in any letter case for the same path (IIS, file systems of Windows and macOS, Express): a request of which only another letter case leads to this route is refused with 400',
+	),
 	upstream: text(
 		'http://host[:port] or https://host[:port], one address, or the name of an [[upstreams]]',
 		'set it to the address to route to, for example "http://localhost:3000"',
@@ -43,13 +38,11 @@ export const route = table('[[routes]]', {
 		.describe(
 			'where its requests go: `http://host[:port]` or `https://host[:port]`, one address, or the name of an `[[upstreams]]`',
 		),
-	cooldown_secs: wholeNumber(1, MAX_SECONDS, 'default_cooldown_secs', 'of seconds')
-		.optional()
-		.meta(
-			explained('how long its breaker stays open before one request is let through', {
-				unset: '`default_cooldown_secs`',
-			}),
-		),
+	cooldown_secs: optional(
+		wholeNumber(1, MAX_SECONDS, 'default_cooldown_secs', 'of seconds'),
+		'how long its breaker stays open before one request is let through',
+		'`default_cooldown_secs`',
+	),
 	...routeBreakerKeys,
 	...routeLimitKeys,
 	...routeUpstreamKeys,

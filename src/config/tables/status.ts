@@ -1,12 +1,12 @@
 import { z } from 'zod';
-import { expected, explained, flag, table, wholeNumberOr } from './kinds.ts';
+import { expected, explained, flagOr, fractionOr, table, text, wholeNumberOr } from './kinds.ts';
 
 /** More names than this of one process are a mistake. */
 const MAX_HOSTS = 32;
 
 /** `[status]`: the status page of the metrics listener. */
 export const status = table('[status]', {
-	tenants: flag('false').default(false).describe('show tenants by name on the status page; otherwise none is'),
+	tenants: flagOr(false).describe('show tenants by name on the status page; otherwise none is'),
 	hosts: z
 		.array(hostName(), {
 			error: expected('a list of host names', 'leave it out where the page is asked for by address'),
@@ -16,25 +16,20 @@ export const status = table('[status]', {
 		.describe(
 			'host names by which `/metrics`, `/process` and the page may be asked, in addition to addresses and private names: a foreign page can lead a browser here by a name of its own',
 		),
-	problem_401_share: share(0.2).describe(
+	problem_401_share: fractionOr(0.2).describe(
 		'from this share of all answers of the last minute on, answers of 401 are a problem on the page; 0: never',
 	),
-	problem_429_share: share(0.2).describe('the same for answers of 429'),
-	problem_5xx_share: share(0.05).describe(
+	problem_429_share: fractionOr(0.2).describe('the same for answers of 429'),
+	problem_5xx_share: fractionOr(0.05).describe(
 		"the same for answers of 500 and above, the proxy's own and those of upstreams",
 	),
-	problem_handshake_share: share(0.2).describe('the same for failed TLS handshakes, of all that have ended'),
+	problem_handshake_share: fractionOr(0.2).describe('the same for failed TLS handshakes, of all that have ended'),
 	problem_least: wholeNumberOr(20, 1, 1_000_000, 'of answers').describe(
 		'of fewer answers, or handshakes, in the last minute the page says nothing of shares',
 	),
 }).meta(explained('the status page of the metrics listener', { read: 'at start' }));
 
 function hostName() {
-	const error = expected('a host name without port', 'write for example "edge-1.example.com"');
-	return z.string({ error }).regex(/^(?=.{1,253}$)[a-z\d_]([a-z\d_.-]*[a-z\d])?$/i, { error });
-}
-
-function share(fallback: number) {
-	const error = expected('a number from 0 to 1', `leave it out for ${fallback}`);
-	return z.number({ error }).min(0, { error }).max(1, { error }).meta({ noun: 'number' }).default(fallback);
+	const pattern = /^(?=.{1,253}$)[a-z\d_]([a-z\d_.-]*[a-z\d])?$/i;
+	return text('a host name without port', 'write for example "edge-1.example.com"', pattern);
 }

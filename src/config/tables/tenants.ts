@@ -1,5 +1,5 @@
 import { MAX_RPS } from '../../gates/tenant-limit.ts';
-import { claimName, explained, table, text, wholeNumber } from './kinds.ts';
+import { nonEmpty, optional, table, text, wholeNumber } from './kinds.ts';
 
 /** `conflicts.ts` judges whether the rate fills it up in time. */
 const MAX_BURST = MAX_RPS;
@@ -9,31 +9,34 @@ const MAX_CONCURRENCY = 2 ** 30;
 /** A tenant as upstreams see it in `x-proxy-tenant`. */
 export const TENANT = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
 
-const burst = wholeNumber(1, MAX_BURST, 'that of rps', 'of requests at once')
-	.optional()
-	.meta(explained('how many at once after a pause; with `rps` alone', { unset: 'as many as `rps`' }));
+const burst = optional(
+	wholeNumber(1, MAX_BURST, 'that of rps', 'of requests at once'),
+	'how many at once after a pause; with `rps` alone',
+	'as many as `rps`',
+);
 
 /** The same for one route. */
 export const routeRateKeys = {
-	rps: wholeNumber(0, MAX_RPS, 'no limit', 'of requests per second')
-		.optional()
-		.meta(explained('what each tenant may ask of this route, in addition; 0: no limit', { unset: 'no limit' })),
+	rps: optional(
+		wholeNumber(0, MAX_RPS, 'no limit', 'of requests per second'),
+		'what each tenant may ask of this route, in addition; 0: no limit',
+		'no limit',
+	),
 	burst,
 };
 
 /** Of an issuer: where its tokens say how much their tenant may ask for. */
 export const rateClaimKeys = {
-	rate_claim: claimName('set it to the claim with the requests per second, or leave it out for tenant_rps')
-		.optional()
-		.meta(
-			explained(
-				"a claim with the tenant's requests per second (a whole number, at least 1; anything else refuses the token)",
-				{ unset: 'none' },
-			),
-		),
-	max_rps: wholeNumber(1, MAX_RPS, String(MAX_RPS), 'of requests per second')
-		.optional()
-		.meta(explained('the most that `rate_claim` may say', { unset: `\`${MAX_RPS}\`` })),
+	rate_claim: optional(
+		nonEmpty('the name of a claim', 'set it to the claim with the requests per second, or leave it out for tenant_rps'),
+		"a claim with the tenant's requests per second (a whole number, at least 1; anything else refuses the token)",
+		'none',
+	),
+	max_rps: optional(
+		wholeNumber(1, MAX_RPS, String(MAX_RPS), 'of requests per second'),
+		'the most that `rate_claim` may say',
+		`\`${MAX_RPS}\``,
+	),
 };
 
 /** One `[[tenants]]`. */
@@ -43,11 +46,15 @@ export const tenant = table('[[tenants]]', {
 			error: () => 'is no name that a tenant can have: write visible ASCII characters, as in x-proxy-tenant',
 		})
 		.describe('the tenant as upstreams see it in `x-proxy-tenant`'),
-	rps: wholeNumber(0, MAX_RPS, 'what the token claims, or tenant_rps', 'of requests per second')
-		.optional()
-		.meta(explained('requests per second; 0: no limit', { unset: "the token's claim, or `tenant_rps`" })),
+	rps: optional(
+		wholeNumber(0, MAX_RPS, 'what the token claims, or tenant_rps', 'of requests per second'),
+		'requests per second; 0: no limit',
+		"the token's claim, or `tenant_rps`",
+	),
 	burst,
-	concurrency: wholeNumber(1, MAX_CONCURRENCY, 'no limit', 'of requests under way')
-		.optional()
-		.meta(explained('requests under way at once, over all threads', { unset: 'no limit' })),
+	concurrency: optional(
+		wholeNumber(1, MAX_CONCURRENCY, 'no limit', 'of requests under way'),
+		'requests under way at once, over all threads',
+		'no limit',
+	),
 }).describe('a tenant with limits of its own, one table for each');

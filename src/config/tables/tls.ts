@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { expected, explained, file, flag, table } from './kinds.ts';
+import { expected, explained, file, flagOr, oneOf, oneOrSeveral, optional, table } from './kinds.ts';
 
 /** `[tls]`. */
 export const tls = table('[tls]', {
@@ -10,10 +10,7 @@ export const tls = table('[tls]', {
 	client_ca_path: file('the bundle of CAs that client certificates must chain to, PEM').describe(
 		'CAs that client certificates must chain to, PEM; an issuing CA alone will do, its root is not needed',
 	),
-	min_version: z
-		.enum(['1.2', '1.3'], { error: expected('"1.2" or "1.3"', 'leave it out for "1.2"') })
-		.optional()
-		.meta(explained('`"1.3"` refuses clients that can do TLS 1.2 only', { unset: '`"1.2"`' })),
+	min_version: optional(oneOf(['1.2', '1.3'], '"1.2"'), '`"1.3"` refuses clients that can do TLS 1.2 only', '`"1.2"`'),
 	crl_path: files('certificate revocation lists (CRLs), PEM or DER')
 		.default([])
 		.meta(
@@ -22,20 +19,19 @@ export const tls = table('[tls]', {
 				{ unset: 'none' },
 			),
 		),
-	crl_required: flag('false')
-		.default(false)
-		.describe('refuse clients of whose issuer there is no CRL, or none that is fresh; otherwise that is a warning'),
-	end_at_expiry: flag('true')
-		.default(true)
-		.describe('a client certificate that expires ends its connections then, not at the next handshake'),
-	end_at_ca_removal: flag('false')
-		.default(false)
-		.describe('a CA that is taken out of `client_ca_path` ends the connections of its clients at the reload'),
+	crl_required: flagOr(false).describe(
+		'refuse clients of whose issuer there is no CRL, or none that is fresh; otherwise that is a warning',
+	),
+	end_at_expiry: flagOr(true).describe(
+		'a client certificate that expires ends its connections then, not at the next handshake',
+	),
+	end_at_ca_removal: flagOr(false).describe(
+		'a CA that is taken out of `client_ca_path` ends the connections of its clients at the reload',
+	),
 }).describe('the certificate that the proxy shows, and those of clients that it takes');
 
 /** One path or several. */
 function files(content: string) {
 	const error = expected('the path of a file, or a list of them', `set it to the file with ${content}`);
-	const paths = z.array(file(content), { error }).min(1, { error });
-	return z.preprocess((value) => (typeof value === 'string' ? [value] : value), paths).meta({ or: 'one' });
+	return oneOrSeveral(z.array(file(content), { error }).min(1, { error }));
 }

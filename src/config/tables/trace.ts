@@ -1,56 +1,53 @@
-import { z } from 'zod';
 import { quote } from '../wording.ts';
-import { expected, explained, file, flag, table, text, wholeNumberOr } from './kinds.ts';
+import {
+	expected,
+	explained,
+	file,
+	flagOr,
+	fractionOr,
+	nonEmpty,
+	optional,
+	parsed,
+	table,
+	text,
+	wholeNumberOr,
+} from './kinds.ts';
 
 /** Each takes a few KiB at most. */
 const MAX_SPANS = 2 ** 17;
 const ENDPOINT = 'set it to where the collector takes OTLP over HTTP, for example "http://127.0.0.1:4318/v1/traces"';
-const RATIO = expected('a number from 0 to 1', 'leave it out for 0.01');
-const NAME = expected('a name of 1 to 255 characters', 'leave it out for "mtls-edge-proxy"');
+const NAME = ['a name of 1 to 255 characters', 'leave it out for "mtls-edge-proxy"'] as const;
 
 /** `[trace]`: requests as spans of OpenTelemetry. Without the table nothing of it is loaded. */
 export const trace = table('[trace]', {
-	endpoint: text('an http:// or https:// address', ENDPOINT)
-		.transform((address, context) => {
-			const url = parseEndpoint(address);
-			if (typeof url !== 'string') return url.href;
-			// A password must not end up in a log.
-			const shown = quote(address.replace(/\/\/.*@/s, '//***@'));
-			context.addIssue(`must be an http:// or https:// address (got ${shown}): ${url}`);
-			return z.NEVER;
-		})
-		// As much of `parseEndpoint` as a pattern can say.
-		.meta({ pattern: '^[Hh][Tt][Tt][Pp][Ss]?://[^/]' })
+	endpoint: parsed(text('an http:// or https:// address', ENDPOINT), '^[Hh][Tt][Tt][Pp][Ss]?://[^/]', (address) => {
+		const url = parseEndpoint(address);
+		// A password must not end up in a log.
+		const shown = quote(address.replace(/\/\/.*@/s, '//***@'));
+		return typeof url === 'string' ? `must be an http:// or https:// address (got ${shown}): ${url}` : url;
+	})
+		.transform(({ href }) => href)
 		.describe(
 			'where spans are sent, as OTLP over HTTP in protobuf: the whole address with its path, mostly `/v1/traces`. `http://` is usual for a collector beside the proxy',
 		),
-	ratio: z
-		.number({ error: RATIO })
-		.min(0, { error: RATIO })
-		.max(1, { error: RATIO })
-		.meta({ noun: 'number' })
-		.default(0.01)
-		.describe(
-			'part of the requests that are sampled, by the identifier of the trace, where the client sends no `traceparent`. Where it sends one, its flag decides',
-		),
-	ca_path: file('the CAs that the collector is believed by, PEM')
-		.optional()
-		.meta(explained('CAs that an `https://` collector is believed by, PEM', { unset: "Node's CAs" })),
-	headers_path: file('the header fields that the collector asks for, one "name: value" a line')
-		.optional()
-		.meta(
-			explained(
-				'file of header fields for the collector, such as a token: one `name: value` a line. With `http://` for a loopback address alone',
-				{ unset: 'none' },
-			),
-		),
-	service_name: z
-		.string({ error: NAME })
-		.min(1, { error: NAME })
-		.max(255, { error: NAME })
+	ratio: fractionOr(0.01).describe(
+		'part of the requests that are sampled, by the identifier of the trace, where the client sends no `traceparent`. Where it sends one, its flag decides',
+	),
+	ca_path: optional(
+		file('the CAs that the collector is believed by, PEM'),
+		'CAs that an `https://` collector is believed by, PEM',
+		"Node's CAs",
+	),
+	headers_path: optional(
+		file('the header fields that the collector asks for, one "name: value" a line'),
+		'file of header fields for the collector, such as a token: one `name: value` a line. With `http://` for a loopback address alone',
+		'none',
+	),
+	service_name: nonEmpty(...NAME)
+		.max(255, { error: expected(...NAME) })
 		.default('mtls-edge-proxy')
 		.describe('`service.name` of the spans'),
-	tenants: flag('false').default(false).describe('spans name the tenant (`proxy.tenant`)'),
+	tenants: flagOr(false).describe('spans name the tenant (`proxy.tenant`)'),
 	max_queue_spans: wholeNumberOr(4096, 64, MAX_SPANS, 'of spans').describe(
 		'spans that wait for the collector, of all workers; beyond it they are dropped and counted',
 	),

@@ -1,4 +1,5 @@
-import { expected, explained, flag, seconds, secondsOr, text, wholeNumber, wholeNumberOr } from './kinds.ts';
+import type { z } from 'zod';
+import { flag, flagOr, optional, seconds, secondsOr, text, wholeNumber, wholeNumberOr } from './kinds.ts';
 
 /** More would keep a verdict from ever being reached. */
 const MAX_VERDICTS = 1000;
@@ -18,7 +19,7 @@ const MEANINGS = {
  * table for the address of its URL.
  */
 export const upstreamKeys = {
-	health: flag('true').default(true).describe(MEANINGS.health),
+	health: flagOr(true).describe(MEANINGS.health),
 	health_path: healthPath().default('/health').describe(MEANINGS.health_path),
 	health_timeout_secs: seconds(2).describe(MEANINGS.health_timeout_secs),
 	unhealthy_after: wholeNumberOr(1, 1, MAX_VERDICTS, 'of probes in a row').describe(MEANINGS.unhealthy_after),
@@ -30,15 +31,16 @@ const GLOBAL = 'the value at the top of the file';
 
 /** @param where words behind the meaning. */
 function ownKeys(where: string) {
-	const own = (key: keyof typeof MEANINGS) => explained(`${MEANINGS[key]}${where}`, { unset: GLOBAL });
-	const verdicts = () => wholeNumber(1, MAX_VERDICTS, GLOBAL, 'of probes in a row').optional();
+	const own = <Type extends z.ZodType>(key: keyof typeof MEANINGS, type: Type) =>
+		optional(type, `${MEANINGS[key]}${where}`, GLOBAL);
+	const verdicts = () => wholeNumber(1, MAX_VERDICTS, GLOBAL, 'of probes in a row');
 	return {
-		health: flag(GLOBAL).optional().meta(own('health')),
-		health_path: healthPath().optional().meta(own('health_path')),
-		health_timeout_secs: secondsOr(GLOBAL).optional().meta(own('health_timeout_secs')),
-		unhealthy_after: verdicts().meta(own('unhealthy_after')),
-		healthy_after: verdicts().meta(own('healthy_after')),
-		upstream_idle_timeout_secs: secondsOr(GLOBAL).optional().meta(own('upstream_idle_timeout_secs')),
+		health: own('health', flag(GLOBAL)),
+		health_path: own('health_path', healthPath()),
+		health_timeout_secs: own('health_timeout_secs', secondsOr(GLOBAL)),
+		unhealthy_after: own('unhealthy_after', verdicts()),
+		healthy_after: own('healthy_after', verdicts()),
+		upstream_idle_timeout_secs: own('upstream_idle_timeout_secs', secondsOr(GLOBAL)),
 	} satisfies Record<keyof typeof upstreamKeys, unknown>;
 }
 
@@ -51,6 +53,5 @@ export const groupUpstreamKeys = ownKeys('');
 function healthPath() {
 	const wanted = 'a path that begins with "/", of visible ASCII and without "#"';
 	const remedy = 'set it to what the upstream answers with 2xx when it is well, for example "/health"';
-	const error = expected(wanted, remedy);
-	return text(wanted, remedy).regex(/^\/[\x21\x22\x24-\x7e]*$/, { error });
+	return text(wanted, remedy, /^\/[\x21\x22\x24-\x7e]*$/);
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { parseHostPort } from '../authority.ts';
-import { expected, explained, file, flag, table, text } from './kinds.ts';
+import { expected, file, flagOr, oneOf, optional, table, text } from './kinds.ts';
 
 const NAME = 'a host name or an IP address, without a port';
 const REMEDY = 'set it to the name in the certificate, for example "billing.internal"';
@@ -16,36 +16,28 @@ const serverName = text(NAME, REMEDY).transform((written, context) => {
 
 /** `[upstreams.tls]`. */
 export const upstreamTls = table('[upstreams.tls]', {
-	ca_path: file("the CAs that the upstream's certificate must chain to, PEM")
-		.optional()
-		.meta(
-			explained(
-				"CAs that the upstream's certificate must chain to, PEM, in place of the public ones; an issuing CA alone will do, its root is not needed",
-				{ unset: 'the CAs that Node trusts' },
-			),
-		),
-	server_name: serverName.optional().meta(
-		explained('the name that is asked for (SNI), and that the certificate must have', {
-			unset: 'the host of the address',
-		}),
+	ca_path: optional(
+		file("the CAs that the upstream's certificate must chain to, PEM"),
+		"CAs that the upstream's certificate must chain to, PEM, in place of the public ones; an issuing CA alone will do, its root is not needed",
+		'the CAs that Node trusts',
 	),
-	cert_path: file('the client certificate chain, PEM, leaf first')
-		.optional()
-		.meta(
-			explained('certificate chain that the proxy shows the upstream, PEM, leaf first; needs `key_path`', {
-				unset: 'none',
-			}),
-		),
-	key_path: file('the client private key, PEM')
-		.optional()
-		.meta(explained('its private key, PEM', { unset: 'none' })),
-	min_version: z
-		.enum(['1.2', '1.3'], { error: expected('"1.2" or "1.3"', 'leave it out for "1.2"') })
-		.optional()
-		.meta(explained('`"1.3"` refuses upstreams that can do TLS 1.2 only', { unset: '`"1.2"`' })),
-	insecure_skip_verify: flag('false')
-		.default(false)
-		.describe(
-			'`true` takes any certificate, whoever it is issued to and by whomever: what is sent is encrypted, and nobody knows for whom',
-		),
+	server_name: optional(
+		serverName,
+		'the name that is asked for (SNI), and that the certificate must have',
+		'the host of the address',
+	),
+	cert_path: optional(
+		file('the client certificate chain, PEM, leaf first'),
+		'certificate chain that the proxy shows the upstream, PEM, leaf first; needs `key_path`',
+		'none',
+	),
+	key_path: optional(file('the client private key, PEM'), 'its private key, PEM', 'none'),
+	min_version: optional(
+		oneOf(['1.2', '1.3'], '"1.2"'),
+		'`"1.3"` refuses upstreams that can do TLS 1.2 only',
+		'`"1.2"`',
+	),
+	insecure_skip_verify: flagOr(false).describe(
+		'`true` takes any certificate, whoever it is issued to and by whomever: what is sent is encrypted, and nobody knows for whom',
+	),
 });

@@ -3,9 +3,11 @@ import { z } from 'zod';
 import { BALANCES, DEFAULT_BALANCING, MAX_RETRIES, MAX_WEIGHT } from '../../gates/balancing/settings.ts';
 import { type GroupAddress, parseAddress, parseUpstream, withoutUserInfo } from '../upstream.ts';
 import {
+	either,
 	expected,
-	explained,
-	oneOf,
+	oneOfOr,
+	optional,
+	parsed,
 	seconds,
 	secondsOrNone,
 	table,
@@ -30,51 +32,36 @@ const REMEDY = 'set it to the addresses to balance over, for example ["10.0.0.1:
 
 const JSON_ADDRESS = { type: 'string', pattern: '^(?:\\[[0-9A-Fa-f:.]+\\]|[A-Za-z0-9._-]+):[0-9]{1,5}$' } as const;
 
-const hostAndPort = text('host:port', 'write it as "10.0.0.1:8080" or "[fd00::1]:8080"')
-	.transform((written, context) => {
-		const parsed = parseAddress(written, undefined);
-		if (typeof parsed !== 'string') return parsed;
-		context.addIssue(refusal(written, parsed, 'write it as "10.0.0.1:8080"'));
-		return z.NEVER;
-	})
-	.meta(JSON_ADDRESS);
-
-const EITHER = '"host:port" or { address = "host:port", weight = 2 }';
-const weighted = z.strictObject(
-	{ address: hostAndPort, weight: wholeNumberOr(1, 1, MAX_WEIGHT) },
-	{ error: expected(EITHER, 'write it as "10.0.0.1:8080"') },
+const hostAndPort = parsed(
+	text('host:port', 'write it as "10.0.0.1:8080" or "[fd00::1]:8080"'),
+	JSON_ADDRESS.pattern,
+	(written) => {
+		const address = parseAddress(written, undefined);
+		return typeof address === 'string' ? refusal(written, address, 'write it as "10.0.0.1:8080"') : address;
+	},
 );
 
-/** An address by itself, or with its weight. */
-const address = z
-	.unknown()
-	.transform((value, context): GroupAddress => {
-		const isText = typeof value === 'string';
-		const result = (isText ? hostAndPort : weighted).safeParse(value, { reportInput: true });
-		if (result.success) return 'address' in result.data ? weightedAddress(result.data) : result.data;
-		for (const issue of result.error.issues) {
-			const isUnknown = issue.code === 'unrecognized_keys';
-			const path = isUnknown ? [...issue.path, issue.keys[0]!] : [...issue.path];
-			const message = isUnknown ? 'unknown key; an address may have address and weight' : issue.message;
-			context.issues.push({ code: 'custom', path, message, input: value });
-		}
-		return z.NEVER;
-	})
-	.meta({
-		anyOf: [
-			JSON_ADDRESS,
-			{
-				type: 'object',
-				properties: { address: JSON_ADDRESS, weight: { type: 'integer', minimum: 1, maximum: MAX_WEIGHT, default: 1 } },
-				required: ['address'],
-				additionalProperties: false,
-			},
-		],
-	});
+const EITHER = expected('"host:port" or { address = "host:port", weight = 2 }', 'write it as "10.0.0.1:8080"');
+const UNKNOWN = 'unknown key; an address may have address and weight';
+const weighted = z
+	.strictObject(
+		{ address: hostAndPort, weight: wholeNumberOr(1, 1, MAX_WEIGHT) },
+		{ error: (issue) => (issue.code === 'unrecognized_keys' ? UNKNOWN : EITHER(issue)) },
+	)
+	.transform(({ address: own, weight }): GroupAddress => ({ ...own, weight }));
 
-function weightedAddress({ address: own, weight }: z.output<typeof weighted>): GroupAddress {
-	return { ...own, weight };
-}
+/** An address by itself, or with its weight. */
+const address = either((value): z.ZodType<GroupAddress> => (typeof value === 'string' ? hostAndPort : weighted), {
+	anyOf: [
+		JSON_ADDRESS,
+		{
+			type: 'object',
+			properties: { address: JSON_ADDRESS, weight: { type: 'integer', minimum: 1, maximum: MAX_WEIGHT, default: 1 } },
+			required: ['address'],
+			additionalProperties: false,
+		},
+	],
+});
 
 /** @param problem and what to do about it, unless it is a URL: those are written where one route leads to one address. */
 function refusal(written: string, problem: string, remedy: string): string {
@@ -100,53 +87,41 @@ export const upstream = table('[[upstreams]]', {
 			),
 		})
 		.describe('what routes name it by: letters, digits, `-` and `_`'),
-	addresses: z
-		.array(address, { error: expected(LIST, REMEDY) })
-		.min(1, { error: expected(`${LIST}, at least one`, REMEDY) })
-		.max(MAX_ADDRESSES, { error: expected(`${LIST}, at most ${MAX_ADDRESSES}`, 'leave some out') })
-		.superRefine((addresses, context) => {
-			const seen = new Set<string>();
-			for (const [i, { authority }] of addresses.entries()) {
-				if (seen.has(authority)) {
-					context.addIssue({
-						code: 'custom',
-						path: [i],
-						message: `${JSON.stringify(authority)} is there twice; remove one of the two`,
-					});
+	addresses: optional(
+		z
+			.array(address, { error: expected(LIST, REMEDY) })
+			.min(1, { error: expected(`${LIST}, at least one`, REMEDY) })
+			.max(MAX_ADDRESSES, { error: expected(`${LIST}, at most ${MAX_ADDRESSES}`, 'leave some out') })
+			.superRefine((addresses, context) => {
+				const seen = new Set<string>();
+				for (const [i, { authority }] of addresses.entries()) {
+					const message = `${JSON.stringify(authority)} is there twice; remove one of the two`;
+					if (seen.has(authority)) context.addIssue({ code: 'custom', path: [i], message });
+					seen.add(authority);
 				}
-				seen.add(authority);
-			}
-		})
-		.optional()
-		.meta(
-			explained(
-				'`host:port` of each of its servers, or `{ address = "host:port", weight = 2 }` for one that is to get twice as much as one of weight 1',
-				{ unset: 'those of `dns`' },
-			),
+			}),
+		'`host:port` of each of its servers, or `{ address = "host:port", weight = 2 }` for one that is to get twice as much as one of weight 1',
+		'those of `dns`',
+	),
+	dns: optional(
+		parsed(
+			text('host:port', 'set it to the name to look up and the port, for example "billing.internal:8080"'),
+			'^[A-Za-z0-9._-]+:[0-9]{1,5}$',
+			(written) => {
+				const name = parseAddress(written, undefined);
+				if (typeof name !== 'string' && isIP(name.host) === 0) return name;
+				const problem = typeof name === 'string' ? name : 'it is an address, which goes into addresses';
+				return refusal(written, problem, 'write it as "billing.internal:8080"');
+			},
 		),
-	dns: text('host:port', 'set it to the name to look up and the port, for example "billing.internal:8080"')
-		.transform((written, context) => {
-			const parsed = parseAddress(written, undefined);
-			if (typeof parsed !== 'string' && isIP(parsed.host) === 0) return parsed;
-			const problem = typeof parsed === 'string' ? parsed : 'it is an address, which goes into addresses';
-			context.addIssue(refusal(written, problem, 'write it as "billing.internal:8080"'));
-			return z.NEVER;
-		})
-		.optional()
-		.meta({
-			...explained(
-				'`host:port` of a name, in place of `addresses`: all its addresses of both families, asked for again and again',
-				{
-					unset: 'none',
-				},
-			),
-			pattern: '^[A-Za-z0-9._-]+:[0-9]{1,5}$',
-		}),
+		'`host:port` of a name, in place of `addresses`: all its addresses of both families, asked for again and again',
+		'none',
+	),
 	dns_refresh_secs: seconds(30).describe(
 		'how long an answer for `dns` holds, unless its TTL is shorter (at least 1 s)',
 	),
-	dns_server: text('address:port', 'set it to the DNS server to ask, for example "127.0.0.1:8600"')
-		.refine(
+	dns_server: optional(
+		text('address:port', 'set it to the DNS server to ask, for example "127.0.0.1:8600"').refine(
 			(written) =>
 				/^(\d+\.\d+\.\d+\.\d+|\[[^\]]+\]):/.test(written) && typeof parseAddress(written, undefined) !== 'string',
 			{
@@ -155,16 +130,13 @@ export const upstream = table('[[upstreams]]', {
 					'set it to its address, for example "127.0.0.1:8600"',
 				),
 			},
-		)
-		.optional()
-		.meta(
-			explained('`address:port` of the DNS server that is asked for `dns`', { unset: 'as the machine looks up names' }),
 		),
-	balance: oneOf(BALANCES, '"least-requests"')
-		.default(DEFAULT_BALANCING.balance)
-		.describe(
-			'which address a request goes to: the one with less under way of two that are drawn, each in turn, or by tenant, so that a tenant stays with its address; see docs/reference/upstreams.md',
-		),
+		'`address:port` of the DNS server that is asked for `dns`',
+		'as the machine looks up names',
+	),
+	balance: oneOfOr(BALANCES, DEFAULT_BALANCING.balance).describe(
+		'which address a request goes to: the one with less under way of two that are drawn, each in turn, or by tenant, so that a tenant stays with its address; see docs/reference/upstreams.md',
+	),
 	slow_start_secs: secondsOrNone().describe(
 		'how long an address that has come back, or is new, gets less than its weight; 0 for none',
 	),
@@ -174,24 +146,24 @@ export const upstream = table('[[upstreams]]', {
 	retries: wholeNumberOr(DEFAULT_BALANCING.retries, 0, MAX_RETRIES, 'of retries').describe(
 		'how often a request goes to another address: any that could not be delivered, and a `GET`, `HEAD` or `OPTIONS` whose connection ended before its answer; within a fifth of all requests',
 	),
-	max_requests: wholeNumber(1, MAX_COUNT, 'no limit', 'of requests under way')
-		.optional()
-		.meta(
-			explained('requests under way at each address at once, over all threads; what is over it waits in the `queue`', {
-				unset: 'no limit',
-			}),
-		),
-	max_connections: wholeNumber(1, MAX_COUNT, 'no limit', 'of connections')
-		.optional()
-		.meta(explained('connections to each address, idle ones included, over all threads', { unset: 'no limit' })),
+	max_requests: optional(
+		wholeNumber(1, MAX_COUNT, 'no limit', 'of requests under way'),
+		'requests under way at each address at once, over all threads; what is over it waits in the `queue`',
+		'no limit',
+	),
+	max_connections: optional(
+		wholeNumber(1, MAX_COUNT, 'no limit', 'of connections'),
+		'connections to each address, idle ones included, over all threads',
+		'no limit',
+	),
 	queue: wholeNumberOr(0, 0, MAX_COUNT, 'of requests that wait').describe(
 		'requests that may wait while all addresses are at a limit, over all threads, served in turns by tenant; what is over it is answered 503 `overloaded`',
 	),
 	queue_timeout_secs: seconds(5).describe('how long one may wait; then it is answered 503 `overloaded`'),
 	...groupUpstreamKeys,
-	tls: upstreamTls.optional().meta(
-		explained('requests go over TLS (https): a table `[upstreams.tls]` below it, which may be empty', {
-			unset: 'plain HTTP',
-		}),
+	tls: optional(
+		upstreamTls,
+		'requests go over TLS (https): a table `[upstreams.tls]` below it, which may be empty',
+		'plain HTTP',
 	),
 }).describe('several addresses that serve the same, one table for each such group');
