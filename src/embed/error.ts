@@ -8,7 +8,7 @@ export type GateErrorCode =
 	| 'ERR_GATE_AUDIENCE'
 	/** `issuers` cannot be used as they are: the message names the one and the option. */
 	| 'ERR_GATE_ISSUERS'
-	/** `tenantRps` is not a whole number from 0 to 1,000,000. */
+	/** `tenantRps` is there, and is not a whole number from 0 to 1,000,000. */
 	| 'ERR_GATE_TENANT_RPS'
 	/** `revoked`, or what `setRevoked` was given, cannot be used as it is: the message names the entry. */
 	| 'ERR_GATE_REVOKED'
@@ -20,6 +20,8 @@ export type GateErrorCode =
 	| 'ERR_GATE_NO_CLAIMS'
 	/** The gate was closed before each issuer had given keys: `ready` rejects with it. */
 	| 'ERR_GATE_CLOSED'
+	/** Not each issuer has given keys in time: `ready` rejects with it, naming those that have not. */
+	| 'ERR_GATE_NOT_READY'
 	/** What was given as a request has no headers that can be read. */
 	| 'ERR_GATE_REQUEST'
 	/** A certificate, key or CA file cannot be read, is not PEM, or does not fit the others. */

@@ -10,12 +10,13 @@ import { Authenticator } from '../shared/authenticator.ts';
 import { type Clock, systemClock } from '../shared/clock.ts';
 import { createLimiterMemory, TenantLimiter } from '../shared/limiter.ts';
 import { refuseOverConcurrency, refuseOverTenantRate } from '../shared/quota-gates.ts';
+import { tenantKey } from '../shared/tenant-key.ts';
 import { type AnyRequest, authorizationOf } from './authorization.ts';
 import { type Caller, type CallerCertificate, certificateOf, thumbprintOf } from './caller.ts';
 import { type Claims, claimsOf } from './claims.ts';
 import { GateError, type GateErrorCode } from './error.ts';
 import { type Algorithm, type CertificateBound, type IssuerOptions, type ReadIssuers, readIssuers } from './issuers.ts';
-import { ANY, BOOLEAN, checkOptions, FUNCTION, isPlainObject, type Kinds, kind } from './options.ts';
+import { ANY, BOOLEAN, checkOptions, FUNCTION, isPlainObject, type Kinds, kind, milliseconds } from './options.ts';
 import { readQuotas, type TenantOptions } from './quotas.ts';
 import { type Refusal, RefusedError, refused } from './refusal.ts';
 import { type GateEvent, RemoteKeys, warnOfEvent } from './remote-keys.ts';
@@ -63,7 +64,8 @@ export interface Gate {
 export interface RefreshingGate extends Gate {
 	/**
 	 * Resolves when each of them has given some; at once where there is none. Until then the tokens of the others are judged. Rejects with
-	 * `ERR_GATE_CLOSED` when the gate is closed before.
+	 * `ERR_GATE_NOT_READY` after `readyTimeoutMs`, counted from the first time that `ready` is read, and with `ERR_GATE_CLOSED` when the gate is
+	 * closed before. The gate goes on fetching after `ERR_GATE_NOT_READY`.
 	 */
 	readonly ready: Promise<void>;
 	/** Fetches no keys any more. The gate goes on with those that it has. */
@@ -121,15 +123,17 @@ export interface IssuersOptions {
 export interface CommonOptions {
 	/**
 	 * Requests per second for each tenant, and as many at once after a pause: a whole number from 0 to 1,000,000; 0
-	 * switches the limit off. It holds for one gate in one process: let the servers of a process share a gate.
+	 * switches the limit off, as leaving it out does. It holds for one gate in one process: let the servers of a process share a gate.
 	 */
-	readonly tenantRps: number;
+	readonly tenantRps?: number;
 	/** Tenants with a limit of their own. */
 	readonly tenants?: readonly TenantOptions[];
 	/** Whether answers to admitted requests say what is left of their tenant's limits, as 429 does anyway. Default `false`. */
 	readonly rateLimitHeaders?: boolean;
 	/** Who is refused although all else is good; `setRevoked` exchanges it. Default nobody. */
 	readonly revoked?: RevokedOptions;
+	/** How long `ready` waits for keys over the network, in ms. Default 30,000. */
+	readonly readyTimeoutMs?: number;
 	/** Told of fetches of keys. By default those that fail become warnings of the process. */
 	readonly onEvent?: (event: GateEvent) => void;
 	/** Where time comes from, for tests; the system's clocks by default. */
@@ -138,6 +142,7 @@ export interface CommonOptions {
 
 /** Tenants in debt at the same moment, in 1 MiB. A tenant that finds no place among them has to wait. */
 const LIMITER_SLOTS = 1 << 16;
+const READY_MS = 30_000;
 
 /**
  * Creates a gate. It remembers verified tokens, at most 10,000, each for at most 5 minutes and never longer than to its
@@ -148,14 +153,22 @@ const LIMITER_SLOTS = 1 << 16;
  */
 export function createGate(options: GateOptions): RefreshingGate {
 	checkOptions('ERR_GATE_OPTIONS', '', options, KINDS);
-	const { tenantRps, rateLimitHeaders = false, revoked = {}, onEvent = warnOfEvent, clock = ownClock() } = options;
+	const { rateLimitHeaders = false, revoked = {}, onEvent = warnOfEvent, clock = ownClock() } = options;
 	const issuers = readTrusted(options);
-	const limiter = new TenantLimiter(createLimiterMemory(randomBytes(32), LIMITER_SLOTS), 0);
-	const quotas = readQuotas(tenantRps, options.tenants, (tenant) => limiter.keyOf(tenant));
+	const secret = randomBytes(32);
+	const keyOf = (tenant: string) => tenantKey(secret, tenant);
+	// Made for the first tenant that has a rate: a gate without limits has no memory for them.
+	let limiter: TenantLimiter | undefined;
+	// `undefined` that is written is refused: the limit must not vanish because a variable is not set.
+	const quotas = readQuotas('tenantRps' in options ? options.tenantRps : 0, options.tenants, keyOf);
 	const revokedAtFirst = readRevoked(revoked);
-	const keys = new RemoteKeys(issuers, clock, onEvent, (identity) => authenticator.use(trustIn(identity), quotas));
+	const keys = new RemoteKeys(
+		issuers,
+		{ clock, onEvent, readyTimeoutMs: options.readyTimeoutMs ?? READY_MS },
+		(identity) => authenticator.use(trustIn(identity), quotas),
+	);
 	const trustIn = (identity: IdentitySeed) => new Trust(identity, (issuer) => keys.unknownKey(issuer));
-	const authenticator = new Authenticator(trustIn(keys.identity), limiter, quotas);
+	const authenticator = new Authenticator(trustIn(keys.identity), { keyOf }, quotas);
 	let revokedCallers = new RevokedCallers(revokedAtFirst);
 	authenticator.refuseRevoked(new RevokedTokens(revokedAtFirst));
 	// As long as the authenticator remembers an identity, and no longer.
@@ -181,6 +194,7 @@ export function createGate(options: GateOptions): RefreshingGate {
 		const { rate, slots } = identity.quota;
 		const report = rateLimitHeaders ? new RateLimitFields() : undefined;
 		if (rate !== undefined) {
+			limiter ??= new TenantLimiter(createLimiterMemory(secret, LIMITER_SLOTS), 0);
 			const overRate = refuseOverTenantRate(limiter, identity, clock.now(), report);
 			if (overRate) return refused(overRate);
 		}
@@ -208,7 +222,9 @@ export function createGate(options: GateOptions): RefreshingGate {
 				return refused(NOT_JUDGED);
 			}
 		},
-		ready: keys.ready,
+		get ready() {
+			return keys.ready;
+		},
 		close: () => keys.close(),
 		setRevoked(list) {
 			const next = readRevoked(list);
@@ -233,6 +249,7 @@ const KINDS: Kinds<CommonOptions & KeyOptions> = {
 	tenants: ANY,
 	rateLimitHeaders: BOOLEAN,
 	revoked: ANY,
+	readyTimeoutMs: milliseconds(1),
 	onEvent: FUNCTION,
 	clock: CLOCK,
 };

@@ -31,12 +31,12 @@ export interface IssuerOptions {
 	readonly discovery?: boolean;
 	/** CAs for `jwksUrl` and `discovery`, PEM, in place of those that Node trusts. */
 	readonly jwksCa?: string;
-	/** Seconds between two fetches, unless the answer's `Cache-Control` says otherwise. Default 300. */
-	readonly refreshSecs?: number;
-	/** Seconds for which keys are believed while the issuer cannot be reached. Default 86,400, a day. */
-	readonly maxStaleSecs?: number;
-	/** Seconds by which `exp` and `nbf` may be missed, 0 to 600. Default 60. */
-	readonly leewaySecs?: number;
+	/** Time between two fetches in ms, unless the response's `Cache-Control` says otherwise. Default 300,000. */
+	readonly refreshMs?: number;
+	/** How long keys are believed in ms while the issuer cannot be reached. Default 86,400,000, a day. */
+	readonly maxStaleMs?: number;
+	/** By how much `exp` and `nbf` may be missed in ms, 0 to 600,000. Default 60,000. */
+	readonly leewayMs?: number;
 	/** Before the tenant of each token. Where there are several issuers each needs one, and none may begin another's. Default none. */
 	readonly tenantPrefix?: string;
 	/** The claim that names the tenant, or the path of names that leads to it. Default `sub`. */
@@ -91,9 +91,9 @@ const KEYS = Object.keys({
 	jwksUrl: 1,
 	discovery: 1,
 	jwksCa: 1,
-	refreshSecs: 1,
-	maxStaleSecs: 1,
-	leewaySecs: 1,
+	refreshMs: 1,
+	maxStaleMs: 1,
+	leewayMs: 1,
 	tenantPrefix: 1,
 	tenantClaim: 1,
 	requiredClaims: 1,
@@ -102,14 +102,14 @@ const KEYS = Object.keys({
 	maxRps: 1,
 } satisfies Record<keyof IssuerOptions, 1>);
 /** What means something for keys from the network alone. */
-const NETWORK_KEYS = ['jwksCa', 'refreshSecs', 'maxStaleSecs'] as const;
+const NETWORK_KEYS = ['jwksCa', 'refreshMs', 'maxStaleMs'] as const;
 
 function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; remote?: RemoteIssuer } {
 	refuseUnknownKeys('ERR_GATE_ISSUERS', place, options, KEYS);
 	const demand = (key: keyof IssuerOptions, holds: boolean, wanted: string) => {
 		if (!holds) throw wrong(`${place}.${key}`, wanted);
 	};
-	const { issuer, audience, algorithms = DEFAULT_RULES.algorithms, leewaySecs = DEFAULT_RULES.leewaySeconds } = options;
+	const { issuer, audience, algorithms = DEFAULT_RULES.algorithms, leewayMs = 60_000 } = options;
 	const { tenantPrefix = '', tenantClaim = 'sub', certificateBound = DEFAULT_RULES.certificateBound } = options;
 	const { requiredClaims = [], maxRps = MAX_TENANT_RPS } = options;
 	const audiences = typeof audience === 'string' ? [audience] : audience;
@@ -121,8 +121,8 @@ function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; 
 		`must be a list out of ${ALGORITHMS.join(', ')}`,
 	);
 	// A text passes for a number in a comparison; added to `exp` it would make a time that never comes.
-	const isLeeway = typeof leewaySecs === 'number' && leewaySecs >= 0 && leewaySecs <= 600;
-	demand('leewaySecs', isLeeway, 'must be a number of seconds from 0 to 600');
+	const isLeeway = typeof leewayMs === 'number' && leewayMs >= 0 && leewayMs <= 600_000;
+	demand('leewayMs', isLeeway, 'must be a number of ms from 0 to 600,000');
 	demand(
 		'tenantPrefix',
 		typeof tenantPrefix === 'string' && /^[\x21-\x7e]{0,64}$/.test(tenantPrefix),
@@ -142,7 +142,7 @@ function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; 
 		issuer,
 		audience: audiences ?? undefined,
 		algorithms,
-		leewaySeconds: leewaySecs,
+		leewaySeconds: leewayMs / 1000,
 		tenantPrefix,
 		tenantClaim: path,
 		requiredClaims: readRequired(requiredClaims, `${place}.requiredClaims`),
@@ -156,7 +156,7 @@ function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; 
 
 const NO_RATE_CLAIM = 'is the most that rateClaim may say, and there is none; set rateClaim beside it, or leave it out';
 /** As `typeof` says. */
-const TYPES = { discovery: 'boolean', jwksCa: 'string', refreshSecs: 'number', maxStaleSecs: 'number' } as const;
+const TYPES = { discovery: 'boolean', jwksCa: 'string', refreshMs: 'number', maxStaleMs: 'number' } as const;
 const SOURCES = ['publicKey', 'jwks', 'jwksUrl', 'discovery'] as const;
 
 function readRemote(options: IssuerOptions, rules: IssuerRules, place: string): RemoteIssuer | undefined {
@@ -166,7 +166,7 @@ function readRemote(options: IssuerOptions, rules: IssuerRules, place: string): 
 		const value = options[key as keyof typeof TYPES];
 		if (value !== undefined && typeof value !== type) throw wrong(`${place}.${key}`, `must be a ${type}`);
 	}
-	const { issuer, jwksUrl, jwksCa, refreshSecs = 300, maxStaleSecs = 86_400 } = options;
+	const { issuer, jwksUrl, jwksCa, refreshMs = 300_000, maxStaleMs = 86_400_000 } = options;
 	if (jwksUrl === undefined && options.discovery !== true) {
 		const idle = NETWORK_KEYS.find((key) => options[key] !== undefined);
 		if (idle !== undefined) throw wrong(`${place}.${idle}`, 'is for jwksUrl and discovery alone; leave it out');
@@ -176,17 +176,17 @@ function readRemote(options: IssuerOptions, rules: IssuerRules, place: string): 
 	if (typeof url === 'string') {
 		throw wrong(`${place}.${jwksUrl === undefined ? 'issuer' : 'jwksUrl'}`, `must be an https:// address: ${url}`);
 	}
-	if (!(refreshSecs > 0 && Number.isFinite(refreshSecs))) throw wrong(`${place}.refreshSecs`, 'must be above 0');
-	if (!(maxStaleSecs >= refreshSecs && Number.isFinite(maxStaleSecs))) {
-		throw wrong(`${place}.maxStaleSecs`, 'must be at least refreshSecs');
+	if (!(refreshMs > 0 && Number.isFinite(refreshMs))) throw wrong(`${place}.refreshMs`, 'must be above 0');
+	if (!(maxStaleMs >= refreshMs && Number.isFinite(maxStaleMs))) {
+		throw wrong(`${place}.maxStaleMs`, 'must be at least refreshMs');
 	}
 	return {
 		issuer,
 		url: jwksUrl === undefined ? undefined : url.href,
 		ca: jwksCa,
 		algorithms: rules.algorithms,
-		refreshMs: refreshSecs * 1000,
-		maxStaleMs: maxStaleSecs * 1000,
+		refreshMs,
+		maxStaleMs,
 	};
 }
 

@@ -82,10 +82,27 @@ export function refuseUnknownKeys(
 	}
 	for (const key of Object.keys(options)) {
 		if (known.includes(key)) continue;
-		const meant = suggest(key, known);
-		const remedy = meant === undefined ? `there are ${known.join(', ')}` : `did you mean ${meant}?`;
-		throw new GateError(code, `${place === '' ? key : `${place}.${key}`} is unknown; ${remedy}`);
+		throw new GateError(code, `${place === '' ? key : `${place}.${key}`} is unknown; ${remedyFor(key, known)}`);
 	}
+}
+
+function remedyFor(key: string, known: readonly string[]): string {
+	// As the proxy's configuration and earlier versions have it: all options are in milliseconds.
+	const inMs = key.replace(/_(.)/g, (_, first: string) => first.toUpperCase()).replace(/Secs$/, 'Ms');
+	if (/secs$/i.test(key) && known.includes(inMs)) return `write ${inMs}, in milliseconds`;
+	const meant = suggest(key, known);
+	return meant === undefined ? `there are ${known.join(', ')}` : `did you mean ${meant}?`;
+}
+
+/** Node's timers take no more. */
+const LONGEST_MS = 2_147_483_647;
+
+/** @internal */
+export function milliseconds(least: number): Kind {
+	return kind(
+		`must be a number of ms from ${least} to ${LONGEST_MS}`,
+		(value) => typeof value === 'number' && value >= least && value <= LONGEST_MS,
+	);
 }
 
 /**

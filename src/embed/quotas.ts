@@ -31,12 +31,13 @@ export const MAX_TENANT_RPS = 1_000_000;
  * @internal
  */
 export function readQuotas(
-	tenantRps: number,
+	tenantRps: number | undefined,
 	tenants: readonly TenantOptions[] = [],
 	keyOf: (tenant: string) => bigint,
 ): Quotas {
-	if (tenantRps !== 0 && !isRps(tenantRps)) {
-		throw new GateError('ERR_GATE_TENANT_RPS', 'tenantRps must be a whole number from 0 (no limit) to 1,000,000');
+	if (tenantRps === undefined || (tenantRps !== 0 && !isRps(tenantRps))) {
+		const message = 'tenantRps must be a whole number from 0 (no limit) to 1,000,000, or be left out (no limit)';
+		throw new GateError('ERR_GATE_TENANT_RPS', message);
 	}
 	if (!Array.isArray(tenants)) throw new GateError('ERR_GATE_TENANTS', 'tenants must be a list of tenants');
 	const names = new Set<unknown>();

@@ -15,19 +15,25 @@ export interface GateEvent {
 	readonly fields: Readonly<Record<string, unknown>>;
 }
 
+interface RemoteKeysOptions {
+	readonly clock: Clock;
+	readonly onEvent: (event: GateEvent) => void;
+	readonly readyTimeoutMs: number;
+}
+
 /** Keeps the keys of issuers that publish them over the network fresh, beside the requests and never in their way. */
 export class RemoteKeys {
 	readonly #refreshers: ReadonlyMap<string, KeyRefresher>;
 	readonly #seeds: ReadIssuers['seeds'];
-	/** Resolves when each issuer has given keys; rejects where the gate is closed before. */
-	readonly ready: Promise<void>;
-	readonly #giveUp: (error: GateError) => void;
+	readonly #ready = Promise.withResolvers<void>();
+	readonly #readyTimeoutMs: number;
+	#isSettled = false;
+	#timer: NodeJS.Timeout | undefined;
 
 	/** @param onChange called with the keys of the moment, whenever they are others. */
 	constructor(
 		{ seeds, remotes }: ReadIssuers,
-		clock: Clock,
-		onEvent: (event: GateEvent) => void,
+		{ clock, onEvent, readyTimeoutMs }: RemoteKeysOptions,
 		onChange: (identity: IdentitySeed) => void,
 	) {
 		const tell = safeHook('onEvent', onEvent);
@@ -38,19 +44,42 @@ export class RemoteKeys {
 		);
 		const parts = { fetch: fetchKeys, store: undefined, after, clock, random: Math.random, log };
 		this.#seeds = seeds;
+		this.#readyTimeoutMs = readyTimeoutMs;
 		this.#refreshers = new Map(remotes.map((remote: RemoteIssuer) => [remote.issuer, new KeyRefresher(remote, parts)]));
-		const { promise, resolve, reject } = Promise.withResolvers<void>();
-		this.ready = promise;
-		this.#giveUp = reject;
 		// A program need not wait for it.
-		promise.catch(() => {});
+		this.#ready.promise.catch(() => {});
 		for (const refresher of this.#refreshers.values()) {
 			refresher.start(() => {
 				onChange(this.identity);
-				if ([...this.#refreshers.values()].every(({ value }) => value !== undefined)) resolve();
+				if (this.#missing().length === 0) this.#settle();
 			});
 		}
-		if (remotes.length === 0) resolve();
+		if (remotes.length === 0) this.#settle();
+	}
+
+	/**
+	 * Resolves when each issuer has given keys; rejects when the gate is closed before, or after a time that runs from the first call. Meanwhile
+	 * the process is kept alive: it waits for this.
+	 */
+	get ready(): Promise<void> {
+		if (!this.#isSettled) this.#timer ??= setTimeout(() => this.#settle(this.#notReady()), this.#readyTimeoutMs);
+		return this.#ready.promise;
+	}
+
+	#settle(error?: GateError): void {
+		this.#isSettled = true;
+		clearTimeout(this.#timer);
+		if (error === undefined) this.#ready.resolve();
+		else this.#ready.reject(error);
+	}
+
+	#missing(): string[] {
+		return [...this.#refreshers].flatMap(([issuer, { value }]) => (value === undefined ? issuer : []));
+	}
+
+	#notReady(): GateError {
+		const message = `no keys after ${this.#readyTimeoutMs} ms from ${this.#missing().join(', ')}; onEvent says why`;
+		return new GateError('ERR_GATE_NOT_READY', message);
 	}
 
 	/** With the keys of the moment. */
@@ -66,8 +95,8 @@ export class RemoteKeys {
 
 	close(): void {
 		for (const refresher of this.#refreshers.values()) refresher.stop();
-		// Too late for a promise that has resolved.
-		this.#giveUp(new GateError('ERR_GATE_CLOSED', 'the gate was closed before each of its issuers had given keys'));
+		// Too late for a promise that is settled.
+		this.#settle(new GateError('ERR_GATE_CLOSED', 'the gate was closed before each of its issuers had given keys'));
 	}
 }
 

@@ -11,7 +11,17 @@ import { drainable } from './drain.ts';
 import { GateError } from './error.ts';
 import { faultReport, safeHook } from './fault-report.ts';
 import { Http2Request } from './http2-members.ts';
-import { ANY, BOOLEAN, checkHandler, checkOptions, FUNCTION, type Kinds, kind, required } from './options.ts';
+import {
+	ANY,
+	BOOLEAN,
+	checkHandler,
+	checkOptions,
+	FUNCTION,
+	type Kinds,
+	kind,
+	milliseconds,
+	required,
+} from './options.ts';
 import { nameOf, readSmallFile } from './read-file.ts';
 import { onReloadSignal } from './reload-signal.ts';
 
@@ -32,9 +42,12 @@ export interface MtlsServerOptions {
 	readonly http2?: boolean;
 	/** Clients that cannot do this version are refused; the default is `TLSv1.2`. */
 	readonly minVersion?: 'TLSv1.2' | 'TLSv1.3';
-	/** Whether SIGUSR1 reloads the three files; the default is `true`. Worker threads get no signals: call `reload`. */
+	/**
+	 * Whether SIGUSR1 reloads the three files; the default is `false`: the signal belongs to the program, as in any of Node's. Worker threads
+	 * get no signals: call `reload`.
+	 */
 	readonly reloadOnSignal?: boolean;
-	/** Told of every reload by signal. Without it a failure becomes a warning of the process. */
+	/** Told of every reload by signal; needs `reloadOnSignal` beside it. Without it a failure becomes a warning of the process. */
 	readonly onReload?: (reload: Reload) => void;
 	/**
 	 * Told of every fault of the handler: what it has thrown, a promise of its that has rejected, an error of its request or
@@ -90,7 +103,10 @@ const DRAIN_MS = 25_000;
 export function createMtlsServer(options: MtlsServerOptions, handler: RequestListener): MtlsServer {
 	checkOptions('ERR_TLS_OPTIONS', '', options, KINDS);
 	checkHandler('ERR_TLS_OPTIONS', handler);
-	const { http2 = false, reloadOnSignal = true, drainMs = DRAIN_MS, signal } = options;
+	if (options.onReload !== undefined && options.reloadOnSignal === undefined) {
+		throw new GateError('ERR_TLS_OPTIONS', 'onReload is told of reloads by signal; set reloadOnSignal: true beside it');
+	}
+	const { http2 = false, reloadOnSignal = false, drainMs = DRAIN_MS, signal } = options;
 	const onReload = safeHook('onReload', options.onReload ?? warnOfFailure);
 	signal?.throwIfAborted();
 	if (http2) refuseExpress(handler);
@@ -134,9 +150,6 @@ const PATH = kind(
 	'must be a path: a text or a file: URL',
 	(value) => (typeof value === 'string' && value !== '') || value instanceof URL,
 );
-/** Node's timers take no more. */
-const LONGEST_MS = 2_147_483_647;
-
 const KINDS: Kinds<MtlsServerOptions> = {
 	certPath: required(PATH),
 	keyPath: required(PATH),
@@ -146,10 +159,7 @@ const KINDS: Kinds<MtlsServerOptions> = {
 	reloadOnSignal: BOOLEAN,
 	onReload: FUNCTION,
 	onError: FUNCTION,
-	drainMs: kind(
-		`must be a number of ms from 0 to ${LONGEST_MS}`,
-		(value) => typeof value === 'number' && value >= 0 && value <= LONGEST_MS,
-	),
+	drainMs: milliseconds(0),
 	signal: kind('must be an AbortSignal', (value) => value instanceof AbortSignal),
 };
 

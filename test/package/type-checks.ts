@@ -27,6 +27,8 @@ createGate({ jwtPublicKey: 5, issuer: null, audience: null, tenantRps: 1 });
 // @ts-expect-error the audience must be there
 createGate({ jwtPublicKey: '', issuer: null, tenantRps: 1 });
 
+// @ts-expect-error seconds are written in milliseconds
+createGate({ issuers: [{ issuer: 'i', audience: 'a', discovery: true, refreshSecs: 300 }] });
 const several = createGate({ issuers: [{ issuer: 'i', audience: 'a', jwks: { keys: [] }, algorithms: ['ES256'] }], tenantRps: 0 });
 several.ready.then(() => several.close());
 // @ts-expect-error an algorithm with a shared secret is none

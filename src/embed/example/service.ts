@@ -65,6 +65,7 @@ async function start(settings: Settings, stdout: Output): Promise<Service> {
 			keyPath,
 			clientCaPath,
 			http2: true,
+			reloadOnSignal: true,
 			onReload: (reload) => logReload(log, reload),
 			onError: (error) => log.error(TARGET, 'request failed', { error }),
 		},

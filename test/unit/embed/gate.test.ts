@@ -341,6 +341,21 @@ describe('createGate', () => {
 		for (const tenantRps of [-1, 0.5, 1_000_001, Number.NaN, '5', undefined])
 			refuses('ERR_GATE_TENANT_RPS', { tenantRps });
 	});
+
+	it('limits nobody without tenantRps but the tenants that have a rate of their own', () => {
+		const only = {
+			jwtPublicKey: key.publicKeyPem,
+			issuer: 'me',
+			audience: 'you',
+			clock: { now: () => 0, wallSeconds: () => Date.now() / 1000 },
+		};
+		const free = createGate(only);
+		for (let i = 0; i < 20; i++) assert.ok(free.check(bearer({})).ok);
+		const some = createGate({ ...only, tenants: [{ name: 'slow', rps: 1 }] });
+		const admitted = (sub: string) => [1, 2].map(() => some.check(bearer({ sub })).ok);
+		assert.deepEqual(admitted('slow'), [true, false]);
+		assert.deepEqual(admitted('other'), [true, true]);
+	});
 });
 
 describe('what a gate wants to know of the caller', () => {

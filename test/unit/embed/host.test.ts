@@ -12,7 +12,7 @@ import { Server as SocketServer } from 'socket.io';
 import { WebSocket } from 'ws';
 import { createTokenKey, mintToken } from '../../../src/cli/demo/tokens.ts';
 import { guard as fastifyGuard } from '../../../src/embed/fastify.ts';
-import { createGate, type Gate, type GateEvent, type RefreshingGate } from '../../../src/embed/gate.ts';
+import { createGate, type Gate, type GateError, type GateEvent, type RefreshingGate } from '../../../src/embed/gate.ts';
 import { claimsOf, guard } from '../../../src/embed/node.ts';
 import { createMtlsServer } from '../../../src/embed/tls.ts';
 import { PROTOCOLS, request } from '../../fixtures/clients.ts';
@@ -31,8 +31,8 @@ before(() => {
 	authorization = `Bearer ${mintToken(key, { sub: 'tenant', exp: Date.now() / 1000 + 600 })}`;
 });
 
-const remoteGate = (jwksUrl: string, onEvent: (event: GateEvent) => void) =>
-	createGate({ issuers: [{ issuer: 'i', audience: 'a', jwksUrl, refreshSecs: 0.02 }], tenantRps: 0, onEvent });
+const remoteGate = (jwksUrl: string, onEvent: (event: GateEvent) => void, readyTimeoutMs = 30_000) =>
+	createGate({ issuers: [{ issuer: 'i', audience: 'a', jwksUrl, refreshMs: 20 }], readyTimeoutMs, onEvent });
 
 describe('hooks of a gate and of its server', () => {
 	for (const [how, hook] of FAILING) {
@@ -47,7 +47,7 @@ describe('hooks of a gate and of its server', () => {
 		});
 
 		it(`onReload that ${how} becomes one warning`, async () => {
-			await using _server = await listening({ onReload: hook });
+			await using _server = await listening({ reloadOnSignal: true, onReload: hook });
 			const warnings = await warningsOf(async () => process.emit('SIGUSR1'));
 			assert.deepEqual(
 				warnings.map((text) => text.split('\n')[0]),
@@ -76,6 +76,39 @@ describe('gate.ready', () => {
 		await assert.rejects(one.ready, { name: 'GateError', code: 'ERR_GATE_CLOSED' });
 		gate.close();
 		await gate.ready;
+	});
+
+	it('rejects after readyTimeoutMs, names the issuers without keys, and the gate goes on fetching', async () => {
+		const held = Promise.withResolvers<void>();
+		await using issuer = await startIssuer('http', (_, response) => {
+			held.promise.then(() => response.end(jwks(jwkOf(keyFor('RS256'), { kid: 'one' }))));
+		});
+		const events: string[] = [];
+		const one = remoteGate(issuer.jwksUrl, ({ message }) => events.push(message), 1);
+		await assert.rejects(one.ready, {
+			code: 'ERR_GATE_NOT_READY',
+			message: 'no keys after 1 ms from i; onEvent says why',
+		});
+		held.resolve();
+		await until(() => events.length > 0, 'the keys');
+		one.close();
+	});
+
+	it('counts its time from the moment that it is asked for', async (t) => {
+		t.mock.timers.enable({ apis: ['setTimeout'] });
+		const one = remoteGate('http://127.0.0.1:1/jwks.json', () => {}, 50);
+		t.mock.timers.tick(60_000);
+		let code: string | undefined;
+		const settled = one.ready.catch((error: GateError) => {
+			code = error.code;
+		});
+		t.mock.timers.tick(49);
+		await Promise.resolve();
+		assert.equal(code, undefined);
+		t.mock.timers.tick(1);
+		await settled;
+		assert.equal(code, 'ERR_GATE_NOT_READY');
+		one.close();
 	});
 });
 

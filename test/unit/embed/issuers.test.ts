@@ -89,10 +89,10 @@ describe('a gate with several issuers', () => {
 			[/^issuers\[0\]\.publicKey holds a key of type/, [{ ...acme, publicKey: p256.publicKey }]],
 			[/^issuers\[0\]\.jwks is an empty JWK Set/, [{ ...zeta, jwks: { keys: [] } }]],
 			[/jwksUrl must be an https:/, [{ ...acme, publicKey: undefined, jwksUrl: 'http://issuer.example/jwks' }]],
-			[/refreshSecs must be above 0/, [{ ...acme, publicKey: undefined, discovery: true, refreshSecs: 0 }]],
+			[/refreshMs must be above 0/, [{ ...acme, publicKey: undefined, discovery: true, refreshMs: 0 }]],
 			[/audience must be/, [{ ...acme, audience: [] }]],
-			[/leewaySecs must be/, [{ ...acme, leewaySecs: Number.NaN }]],
-			[/leewaySecs must be/, [{ ...acme, leewaySecs: '60' }]],
+			[/leewayMs must be/, [{ ...acme, leewayMs: Number.NaN }]],
+			[/leewayMs must be/, [{ ...acme, leewayMs: '60' }]],
 			[/tenantPrefix must be up to 64/, [{ ...acme, tenantPrefix: 'a b' }]],
 			[/tenantClaim must be/, [{ ...acme, tenantClaim: [] }]],
 			[/certificateBound must be one of/, [{ ...acme, certificateBound: 'yes' }]],
@@ -118,7 +118,7 @@ describe('a gate whose issuer publishes its keys', () => {
 		const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/jwks.json`;
 		const events: GateEvent[] = [];
 		let onEvent: (event: GateEvent) => void = () => {};
-		const issuer = { issuer: acme.issuer, audience: 'edge', jwksUrl: url, refreshSecs: 0.02 };
+		const issuer = { issuer: acme.issuer, audience: 'edge', jwksUrl: url, refreshMs: 20 };
 		const gate = createGate({
 			issuers: [issuer],
 			tenantRps: 0,

@@ -169,7 +169,7 @@ describe('options of createGate', () => {
 			await refuses('ERR_GATE_REVOKED', /^revoked must be an object/, () => gate.setRevoked(list as object));
 		}
 		await refuses('ERR_GATE_ISSUERS', /discovery must be a boolean/, () => issuers({ discovery: 'yes' }));
-		await refuses('ERR_GATE_ISSUERS', /refreshSecs must be a number/, () => issuers({ refreshSecs: '5' }));
+		await refuses('ERR_GATE_ISSUERS', /refreshMs must be a number/, () => issuers({ refreshMs: '5' }));
 	});
 });
 

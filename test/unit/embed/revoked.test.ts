@@ -200,10 +200,11 @@ describe('options that there are not', () => {
 		it(`${message}`, () => assert.throws(() => gateWith(options as never), { code, message }));
 	}
 	const wrongIssuers: [object, RegExp][] = [
-		[{ refresh_secs: 3 }, /^issuers\[0\].refresh_secs is unknown; did you mean refreshSecs\?$/],
+		[{ refresh_secs: 3 }, /^issuers\[0\].refresh_secs is unknown; write refreshMs, in milliseconds$/],
+		[{ leewaySecs: 3 }, /^issuers\[0\].leewaySecs is unknown; write leewayMs, in milliseconds$/],
 		[{ tennant: 3 }, /^issuers\[0\].tennant is unknown; there are issuer, audience, /],
-		[{ refreshSecs: 3 }, /^issuers\[0\].refreshSecs is for jwksUrl and discovery alone; leave it out$/],
-		[{ maxStaleSecs: 3 }, /^issuers\[0\].maxStaleSecs is for jwksUrl and discovery alone/],
+		[{ refreshMs: 3 }, /^issuers\[0\].refreshMs is for jwksUrl and discovery alone; leave it out$/],
+		[{ maxStaleMs: 3 }, /^issuers\[0\].maxStaleMs is for jwksUrl and discovery alone/],
 		[{ jwksCa: '' }, /^issuers\[0\].jwksCa is for jwksUrl and discovery alone/],
 		[{ maxRps: 3 }, /^issuers\[0\].maxRps is the most that rateClaim may say, and there is none; set rateClaim/],
 	];

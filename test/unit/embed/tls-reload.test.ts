@@ -8,6 +8,16 @@ import { testPki } from '../../fixtures/pki.ts';
 import { listening, ownFiles } from './mtls-server.ts';
 
 describe('a reload', () => {
+	it('by SIGUSR1 is only for servers that ask for it: the signal belongs to the program', async () => {
+		const before = process.listeners('SIGUSR1');
+		await using _running = await listening();
+		assert.deepEqual(process.listeners('SIGUSR1'), before);
+		await assert.rejects(listening({ onReload: () => {} }), {
+			code: 'ERR_TLS_OPTIONS',
+			message: 'onReload is told of reloads by signal; set reloadOnSignal: true beside it',
+		});
+	});
+
 	for (const http2 of [true, false]) {
 		it(`is for new connections; open ones keep what they have (http2: ${http2})`, async () => {
 			const pki = await testPki();
@@ -44,8 +54,8 @@ describe('a reload', () => {
 		const pki = await testPki();
 		const [first, second, third] = [await ownFiles(), await ownFiles(), await ownFiles()];
 		const told = [Promise.withResolvers<Reload>(), Promise.withResolvers<Reload>()] as const;
-		await using one = await listening({ ...first, onReload: told[0].resolve });
-		await using _two = await listening({ ...second, onReload: told[1].resolve });
+		await using one = await listening({ ...first, reloadOnSignal: true, onReload: told[0].resolve });
+		await using _two = await listening({ ...second, reloadOnSignal: true, onReload: told[1].resolve });
 		await using deaf = await listening({ ...third, reloadOnSignal: false, onReload: () => assert.fail() });
 		const renewed = await pki.issueServer('renewed');
 		for (const paths of [first, third]) {
@@ -62,7 +72,7 @@ describe('a reload', () => {
 	});
 
 	it('by a signal that comes after the last server has closed does not end the process', async () => {
-		await (await listening()).server.drain();
+		await (await listening({ reloadOnSignal: true })).server.drain();
 		const heard = once(process, 'SIGUSR1');
 		process.kill(process.pid, 'SIGUSR1');
 		await heard;
@@ -70,7 +80,7 @@ describe('a reload', () => {
 
 	it('that fails with nobody told becomes a warning', async () => {
 		const paths = await ownFiles();
-		await using _running = await listening(paths);
+		await using _running = await listening({ ...paths, reloadOnSignal: true });
 		writeFileSync(paths.keyPath, 'no key');
 		const warned = once(process, 'warning');
 		process.kill(process.pid, 'SIGUSR1');
