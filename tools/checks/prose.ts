@@ -155,8 +155,6 @@ const UNREAD: readonly string[] = [
 	'docs/reference/metrics.md',
 	'docs/reference/status.md',
 	'docs/reference/tracing.md',
-	'docs/reference/upstream-tls.md',
-	'docs/reference/upstreams.md',
 ];
 
 if (import.meta.main) {
