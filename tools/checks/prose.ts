@@ -106,7 +106,7 @@ const PASSIVE = {
 	cliches: false,
 };
 
-const DOUBLED = /\b(\p{L}+) \1\b/iu;
+const DOUBLED = /\b(?!CODE)(\p{L}+) \1\b/iu;
 
 function breachesOf({ kind, line, text }: Prose): string[] {
 	const breaches: string[] = [];
@@ -142,13 +142,8 @@ function start(text: string): string {
 /** A record that is read by version; and pages that no one has yet read by the rules. */
 const UNREAD: readonly string[] = [
 	'CHANGELOG.md',
-	'ARCHITECTURE.md',
-	'bench/README.md',
 	'bench/RESULTS.md',
-	'docs/explanation/shared-rate-limits.md',
-	'docs/internals/shared-rate-limits.md',
 	'docs/reference/command.md',
-	'docs/reference/compatibility.md',
 	'docs/reference/configuration.md',
 	'docs/reference/embed.md',
 	'docs/reference/logs.md',
