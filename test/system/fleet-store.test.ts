@@ -10,9 +10,10 @@ import { REGISTRY_SCRIPT, REPORT_SCRIPT, SETTLE_SCRIPT } from '../../src/control
 import { Rate } from '../../src/gates/tenant-limit.ts';
 import { freePort } from '../fixtures/free-port.ts';
 import { MovedClock } from '../fixtures/moved-clock.ts';
-import { type RedisServer, startRedis } from '../fixtures/redis-server.ts';
+import { type RedisServer, startRedis, startSentinel } from '../fixtures/redis-server.ts';
 import { limiterConfig, SharedLimitsReplica } from '../fixtures/shared-limits.ts';
 import { SharedLimitsProcess } from '../fixtures/shared-limits-process.ts';
+import { fillBacklog } from '../fixtures/silent-port.ts';
 import { startSlowRelay } from '../fixtures/slow-relay.ts';
 import { until } from '../fixtures/wait.ts';
 import { Ledger } from '../models/ledger.ts';
@@ -20,20 +21,24 @@ import { missingTools } from './tools.ts';
 
 /** Shared limits with a real redis-server, by the clock of the machine. What is exact is shown with fake clocks (fleet.properties.test.ts). */
 
-const skip = missingTools('redis-server');
+const skip = missingTools('redis-server', 'redis-sentinel');
 /** Well above what an answer takes on a busy machine: only a store that is away takes longer. */
 const TIMEOUT_MS = 1_500;
 const AWAY = 'warn proxy::limiter: limiter store away';
 const BACK = 'info proxy::limiter: limiter store is back';
 
-async function replicas(count: number, server: RedisServer | number, config: Partial<LimiterConfig> = {}) {
+async function replicas(
+	count: number,
+	server: RedisServer | number | readonly RedisServer[],
+	config: Partial<LimiterConfig> = {},
+) {
 	await using open = new AsyncDisposableStack();
-	const port = typeof server === 'number' ? server : server.port;
+	const ports = [server].flat().map((one) => (typeof one === 'number' ? one : one.port));
 	const all: SharedLimitsReplica[] = [];
 	for (let i = 0; i < count; i++) {
 		all.push(
 			open.use(
-				await SharedLimitsReplica.start(limiterConfig([port], { replicas: count, timeoutMs: TIMEOUT_MS, ...config })),
+				await SharedLimitsReplica.start(limiterConfig(ports, { replicas: count, timeoutMs: TIMEOUT_MS, ...config })),
 			),
 		);
 	}
@@ -200,6 +205,39 @@ describe('limits that replicas share through a real redis-server', { skip, concu
 			if (machine.hasRun) assert.ok(after.admitted >= 0.995 * after.asked, JSON.stringify(after));
 		});
 	}
+
+	it('go on while one Sentinel is frozen; give each replica its share while all are dropped, and come back', async (t) => {
+		const machine = watchPauses();
+		await using primary = await startRedis();
+		await using open = new AsyncDisposableStack();
+		const sentinels: RedisServer[] = [];
+		for (let i = 0; i < 3; i++) sentinels.push(open.use(await startSentinel(primary.port)));
+		await using all = await replicas(3, sentinels, { sentinelName: 'main' });
+		const rate = new Rate(90);
+		sentinels[0]!.pause();
+		const frozen = await ask(all, 'a', rate, 80, 4);
+		t.diagnostic(`one frozen: ${frozen.admitted} of ${frozen.asked}`);
+		if (machine.hasRun) assert.ok(frozen.admitted >= 0.995 * frozen.asked, JSON.stringify(frozen));
+		for (const sentinel of sentinels) sentinel.pause();
+		const backlogs = await Promise.all(sentinels.map(({ port }) => fillBacklog(Number(port))));
+		const from = performance.now();
+		await until(async () => all.every(({ facts }) => facts.isAway), 'the store to be away');
+		t.diagnostic(`away after ${Math.round(performance.now() - from)} ms: ${all[0]!.facts.reason}`);
+		const during = await ask(all, 'a', rate, 80, 2);
+		t.diagnostic(`all dropped: ${during.admitted} of ${during.asked}`);
+		if (machine.hasRun) assert.ok(during.admitted >= 0.995 * during.asked, JSON.stringify(during));
+		const { admitted: passed } = await ask(all, 'b', rate, 400, 2);
+		assert.ok(passed <= 90 + 2.2 * 90, `${passed} of 270: shares of burst and rate`);
+		for (const backlog of backlogs) backlog[Symbol.dispose]();
+		for (const sentinel of sentinels) sentinel.resume();
+		const back = performance.now();
+		await until(async () => all.every(({ facts }) => !facts.isAway), 'the store to be back');
+		t.diagnostic(`back after ${Math.round(performance.now() - back)} ms`);
+		await sleep(1_000);
+		const after = await ask(all, 'c', rate, 80, 2);
+		t.diagnostic(`after: ${after.admitted} of ${after.asked}`);
+		if (machine.hasRun) assert.ok(after.admitted >= 0.995 * after.asked, JSON.stringify(after));
+	});
 
 	it('give each replica its share while answers take 2 s and more than they may, say so once, and come back', async (t) => {
 		const machine = watchPauses();
