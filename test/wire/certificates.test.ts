@@ -383,7 +383,7 @@ describe('a token that is revoked', () => {
 describe('a connection ends', () => {
 	test('when its certificate expires, also where only a later reload says so', async () => {
 		await reloaded({ tls: { end_at_expiry: false } });
-		const client = await pki.issueClient({ notAfter: new Date(Date.now() + 4000) });
+		const client = await pki.issueClient({ notAfter: new Date(Date.now() + 8000) });
 		const after = proxy.logs.length;
 		const connections = await Promise.all(PROTOCOLS.map((protocol) => connect(protocol, proxy, { cert: client })));
 		for (const connection of connections) assert.equal((await connection.request()).status, 200);
@@ -415,7 +415,7 @@ describe('a connection ends', () => {
 	});
 
 	test('at its age, and what is under way is answered whenever that comes', async () => {
-		await using aged = await startProxy(settings({ limits: { max_connection_age_secs: 2 } }));
+		await using aged = await startProxy(settings({ limits: { max_connection_age_secs: 5 } }));
 		const connections = await Promise.all(PROTOCOLS.map((protocol) => connect(protocol, aged)));
 		const answers = connections.map((connection) => connection.request({ path: '/held/aged' }));
 		await arrived('/held/aged', 2);

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
+import { existsSync, writeFileSync } from 'node:fs';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { connect as connectTcp } from 'node:net';
+import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FamilyDescription } from '../../src/control/metrics/exposition.ts';
@@ -11,7 +13,7 @@ import { CONNECTION_ENDS, CONNECTION_REFUSALS, HTTP2_ERROR_REASONS } from '../..
 import { connect, h1Raw, h2Raw, isAccepted, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { dataFrame, FRAME, headersFrame, rstStreamFrame } from '../fixtures/h2-frames.ts';
 import { INSPECTABLE, WorkerInspector } from '../fixtures/inspect-workers.ts';
-import { testPki } from '../fixtures/pki.ts';
+import { temporaryFolder, testPki } from '../fixtures/pki.ts';
 import { type MetricType, parseMetrics, type Sample, type Scrape, sampleSum } from '../fixtures/prometheus.ts';
 import { BODY_MODE, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
@@ -313,16 +315,16 @@ describe('what is counted', () => {
 			await gate.promise;
 			exchange.respond();
 		};
-		let probe: Promise<unknown> = Promise.resolve();
+		const asked: Promise<unknown>[] = [];
 		await until(async () => {
-			if (upstream.requests.length === seen) probe = request('h1', proxy, { path: '/up' });
-			await Promise.race([probe, sleep(50)]);
+			asked.push(request('h1', proxy, { path: '/up' }));
+			await Promise.race([asked.at(-1), sleep(50)]);
 			return upstream.requests.length > seen;
 		}, 'the cooldown to end');
 		assert.equal(await state(), 2);
 		gate.resolve();
-		await probe;
-		assert.equal(await state(), 0);
+		await Promise.all(asked);
+		await until(async () => (await state()) === 0, 'the breaker to be closed');
 	});
 
 	test('are connections by protocol, and upstream connections by state', async () => {
@@ -347,8 +349,10 @@ describe('what is counted', () => {
 		gate.resolve();
 		await Promise.all(answers);
 		plain.destroy();
-		assert.equal(await proxy.metric('proxy_upstream_connections', { ...up, state: 'active' }), 0);
-		assert.ok((await proxy.metric('proxy_upstream_connections', { ...up, state: 'idle' })) >= 3);
+		await until(
+			async () => (await proxy.metric('proxy_upstream_connections', { ...up, state: 'active' })) === 0,
+			'no connection to be in use',
+		);
 		await until(
 			async () => (await proxy.metric('proxy_upstream_connections', { ...up, state: 'idle' })) === 0,
 			'idle connections to go after 4 s',
@@ -485,7 +489,10 @@ describe('what adds up', () => {
 		assert.equal(await metric('proxy_token_cache_lookups_total', { result: 'hit' }), hits! + 1);
 		assert.equal(await metric('proxy_token_cache_lookups_total', { result: 'miss' }), misses! + 1);
 		// Its bucket of two is full again after a second.
-		assert.ok((await metric('proxy_ratelimit_slots_in_use')) >= 1);
+		await until(async () => {
+			await connection.request({ path: '/none', token });
+			return (await metric('proxy_ratelimit_slots_in_use')) >= 1;
+		}, 'a bucket that is not full');
 		await until(async () => (await metric('proxy_ratelimit_slots_in_use')) === 0, 'all buckets to be full');
 		assert.equal(await metric('proxy_ratelimit_slots'), 2 ** 20);
 	});
@@ -639,16 +646,25 @@ describe('metrics', () => {
 	test('answer while all workers are too busy to', async () => {
 		await using proxy = await startProxy({ config: CONFIG, env: INSPECTABLE });
 		using inspector = await WorkerInspector.attach(proxy, 2);
-		const busy = 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3000)';
-		for (const worker of [0, 1]) inspector.run(worker, busy);
+		const sign = join(temporaryFolder('busy'), 'worker');
+		for (const worker of [0, 1]) {
+			const [isBusy, mayGoOn] = [`${sign}-${worker}`, sign].map((path) => JSON.stringify(path));
+			inspector.run(
+				worker,
+				`const { existsSync, writeFileSync } = process.getBuiltinModule('node:fs');
+				writeFileSync(${isBusy}, '');
+				const cell = new Int32Array(new SharedArrayBuffer(4));
+				while (!existsSync(${mayGoOn})) Atomics.wait(cell, 0, 0, 10);`,
+			);
+		}
+		await until(() => [0, 1].every((worker) => existsSync(`${sign}-${worker}`)), 'both workers to be busy');
 		let answered = false;
 		const blocked = request('h1', proxy).then(() => {
 			answered = true;
 		});
-		// Long enough for an answer, if there were anybody to give it.
-		await sleep(300);
 		assert.equal((await page(proxy)).status, 200);
 		assert.equal(answered, false, 'the workers were not busy');
+		writeFileSync(sign, '');
 		await blocked;
 	});
 });

@@ -225,7 +225,8 @@ describe('a breaker over a reload', () => {
 		upstream.setHealth(200);
 		await reloaded(proxy, { routes: [] });
 		await reloaded(proxy, { routes: [{ ...rule, upstream: upstream.url }] });
-		assert.equal(await proxy.metric('proxy_circuit_state'), 0);
+		// A reload does not wait longer than 2 s for a probe.
+		await until(async () => (await proxy.metric('proxy_circuit_state')) === 0, 'the breaker to be closed');
 	});
 
 	const trip = async () => {
