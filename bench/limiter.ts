@@ -4,10 +4,10 @@
  *   node bench/limiter.ts
  */
 import { Rate } from '../src/gates/tenant-limit.ts';
-import { FleetLimiter } from '../src/shared/fleet/fleet-limiter.ts';
-import { createSpendingMemory } from '../src/shared/fleet/spending.ts';
-import { createStandingMemory } from '../src/shared/fleet/standing.ts';
-import { createLimiterMemory, TenantLimiter } from '../src/shared/limiter.ts';
+import { FleetLimiter } from '../src/memory/fleet/fleet-limiter.ts';
+import { createSpendingMemory } from '../src/memory/fleet/spending.ts';
+import { createStandingMemory } from '../src/memory/fleet/standing.ts';
+import { createLimiterMemory, TenantLimiter } from '../src/memory/limiter.ts';
 
 const TENANTS = 1_000;
 const REQUESTS = 2_000_000;

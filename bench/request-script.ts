@@ -132,16 +132,16 @@ async function furnished(plane: Awaited<ReturnType<typeof use>>): Promise<typeof
 	const { transportsOf } = await use('src/data/upstream/transport.ts');
 	const { UpstreamGroup } = await use('src/data/upstream/group.ts');
 	const { DEFAULT_BALANCING } = await use('src/gates/balancing/settings.ts');
-	const { UpstreamLoad } = await use('src/shared/upstream-load.ts');
+	const { UpstreamLoad } = await use('src/memory/upstream-load.ts');
 	const { DispatchQueue } = await use('src/data/dispatch-queue.ts');
 	const { RouteTable } = await use('src/gates/routes.ts');
 	const { TokenCache } = await use('src/gates/token-cache.ts');
 	const { CLOSED } = await use('src/gates/breaker.ts');
 	const { rateOf } = await use('src/identity/quotas.ts');
-	const { BreakerCell } = await use('src/shared/breaker-cell.ts');
-	const { BucketCounts } = await use('src/shared/bucket-counts.ts');
-	const { RouteStats } = await use('src/shared/route-stats.ts');
-	const { UpstreamStats } = await use('src/shared/stats.ts');
+	const { BreakerCell } = await use('src/memory/breaker-cell.ts');
+	const { BucketCounts } = await use('src/memory/bucket-counts.ts');
+	const { RouteStats } = await use('src/memory/route-stats.ts');
+	const { UpstreamStats } = await use('src/memory/stats.ts');
 	const clock = { now: () => performance.now(), wallSeconds: () => Date.now() / 1000 };
 	const layout = {
 		bounds: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],

@@ -12,10 +12,10 @@ import type { MetricSources } from '../src/control/metrics/families.ts';
 import { ProcessMemory } from '../src/control/process-memory.ts';
 import { ReloadJournal } from '../src/control/reload/journal.ts';
 import { Upstreams } from '../src/control/routing/upstreams.ts';
-import { BucketCounts } from '../src/shared/bucket-counts.ts';
+import { BucketCounts } from '../src/memory/bucket-counts.ts';
+import { UpstreamStats } from '../src/memory/stats.ts';
 import { systemClock } from '../src/shared/clock.ts';
 import { createLogger, parseLogFilter } from '../src/shared/log.ts';
-import { UpstreamStats } from '../src/shared/stats.ts';
 import { testPki } from '../test/fixtures/pki.ts';
 import { route } from '../test/unit/control/fixtures/routes.ts';
 

@@ -1,5 +1,5 @@
 import { MAX_BURST_SECONDS } from '../gates/tenant-limit.ts';
-import { isLoopback, parseJwksUrl } from '../shared/jwks/jwks-url.ts';
+import { isLoopback, parseJwksUrl } from '../jwks/jwks-url.ts';
 import { type ConfigProblem, problemAt } from './error.ts';
 import { parseStoreAddress } from './tables/limiter.ts';
 import { parseEndpoint } from './tables/trace.ts';

@@ -1,7 +1,7 @@
 import { RouteTable } from '../gates/routes.ts';
 import { withoutSlash } from '../gates/strip-prefix.ts';
 import { refreshDoubt } from '../identity/key-refresh.ts';
-import { isLoopback } from '../shared/jwks/jwks-url.ts';
+import { isLoopback } from '../jwks/jwks-url.ts';
 import type { RequestLimitsSeed } from '../shared/limits.ts';
 import { suggest } from '../shared/suggest.ts';
 import type { Config } from './config.ts';

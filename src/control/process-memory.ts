@@ -1,20 +1,20 @@
 import { randomBytes } from 'node:crypto';
-import { BucketCounts } from '../shared/bucket-counts.ts';
-import { type BudgetMemory, createBudget, reclaimBudget } from '../shared/budget.ts';
+import { BucketCounts } from '../memory/bucket-counts.ts';
+import { type BudgetMemory, createBudget, reclaimBudget } from '../memory/budget.ts';
 import {
 	type ConcurrencyMemory,
 	createConcurrencyMemory,
 	MAX_LIMITED_TENANTS,
 	reclaimConcurrency,
-} from '../shared/concurrency.ts';
-import type { FleetMemory } from '../shared/fleet/fleet-limiter.ts';
-import { createSharedSlotsMemory } from '../shared/fleet/shared-slots.ts';
-import { createSpendingMemory } from '../shared/fleet/spending.ts';
-import { createStandingMemory } from '../shared/fleet/standing.ts';
-import { createLimiterMemory, type LimiterMemory, releaseLimiterLock } from '../shared/limiter.ts';
+} from '../memory/concurrency.ts';
+import type { FleetMemory } from '../memory/fleet/fleet-limiter.ts';
+import { createSharedSlotsMemory } from '../memory/fleet/shared-slots.ts';
+import { createSpendingMemory } from '../memory/fleet/spending.ts';
+import { createStandingMemory } from '../memory/fleet/standing.ts';
+import { createLimiterMemory, type LimiterMemory, releaseLimiterLock } from '../memory/limiter.ts';
+import { WorkerStats } from '../memory/stats.ts';
+import { createTenantShares, reclaimTenantShares, type TenantSharesMemory } from '../memory/tenant-shares.ts';
 import type { HistogramsSeed, WorkerSeed } from '../shared/messages.ts';
-import { WorkerStats } from '../shared/stats.ts';
-import { createTenantShares, reclaimTenantShares, type TenantSharesMemory } from '../shared/tenant-shares.ts';
 
 /** Bodies are counted in KiB, so that 2 TiB fit a 32-bit word. */
 const BODY_UNIT = 1024;

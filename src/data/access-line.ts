@@ -1,4 +1,4 @@
-import { jsonString } from '../shared/json-string.ts';
+import { jsonString } from './json-string.ts';
 import type { RequestRecord } from './request-record.ts';
 
 /**

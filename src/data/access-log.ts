@@ -1,5 +1,5 @@
+import type { WorkerStats } from '../memory/stats.ts';
 import type { Clock } from '../shared/clock.ts';
-import type { WorkerStats } from '../shared/stats.ts';
 import { accessLine } from './access-line.ts';
 import type { RequestRecord } from './request-record.ts';
 

@@ -4,9 +4,9 @@ import type { Arrival, Forwarding } from '../gates/forwarding.ts';
 import type { RequestHead } from '../gates/headers.ts';
 import { Caller } from '../identity/caller.ts';
 import { ClientCertificate } from '../identity/client-certificate.ts';
-import { jsonString } from '../shared/json-string.ts';
-import type { ClientProtocol } from '../shared/route-stats.ts';
+import type { ClientProtocol } from '../memory/route-stats.ts';
 import { forwardedLines } from './answers.ts';
+import { jsonString } from './json-string.ts';
 import { OutgoingHead, RewrittenHead } from './outgoing-head.ts';
 
 /** What all requests of one connection have in common. Whoever makes one has a socket whose handshake is done. */

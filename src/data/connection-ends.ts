@@ -1,9 +1,9 @@
 import type { X509Certificate } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { Admission } from '../identity/client-chain.ts';
+import type { ConnectionEnd, WorkerStats } from '../memory/stats.ts';
 import type { Clock } from '../shared/clock.ts';
 import type { Logger } from '../shared/log.ts';
-import type { ConnectionEnd, WorkerStats } from '../shared/stats.ts';
 import { namesOf } from './certificate-names.ts';
 import type { ClientConnection } from './client-connection.ts';
 import { type DeadlineQueue, Timed } from './deadlines.ts';

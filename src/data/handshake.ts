@@ -7,8 +7,8 @@ import {
 	refusalOfCertificate,
 	refusalOfClose,
 	refusalOfError,
-} from '../shared/handshake-refusals.ts';
-import { type ListenerContexts, listenerOptions } from '../shared/tls-options.ts';
+} from '../identity/handshake-refusals.ts';
+import { type ListenerContexts, listenerOptions } from '../tls/tls-options.ts';
 import { Timed } from './deadlines.ts';
 
 /** Where a connection comes from. */

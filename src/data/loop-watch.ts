@@ -1,6 +1,6 @@
 import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
+import type { LoopReading } from '../memory/stats.ts';
 import type { Clock } from '../shared/clock.ts';
-import type { LoopReading } from '../shared/stats.ts';
 
 /** What is asked of the event loop; the names are those of `node:perf_hooks`. */
 export interface LoopFacts {

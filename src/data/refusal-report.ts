@@ -1,8 +1,8 @@
 import type { Rejection } from '../gates/rejection.ts';
 import * as rejection from '../gates/rejection.ts';
 import { withoutQuery } from '../gates/target.ts';
+import type { ForbiddenReason } from '../memory/stats.ts';
 import { limitOf } from '../shared/quota-gates.ts';
-import type { ForbiddenReason } from '../shared/stats.ts';
 import type { ClientRequest } from './client.ts';
 import type { DataPlane, Route, Upstream } from './plane.ts';
 

@@ -1,6 +1,6 @@
+import type { WorkerStats } from '../memory/stats.ts';
 import type { Clock } from '../shared/clock.ts';
 import { MAX_PATH, type SpanRecord } from '../shared/span-record.ts';
-import type { WorkerStats } from '../shared/stats.ts';
 import type { RequestRecord } from './request-record.ts';
 import type { RequestSpan } from './request-span.ts';
 

@@ -1,4 +1,4 @@
-import { TLS_GROUPS, type TlsGroup } from '../shared/stats.ts';
+import { TLS_GROUPS, type TlsGroup } from '../memory/stats.ts';
 
 /**
  * The group that a handshake has agreed its key in. Node tells it to clients alone (`getEphemeralKeyInfo`); OpenSSL writes it into

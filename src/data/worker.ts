@@ -11,14 +11,17 @@ import { Quotas, type RateSeed, rateOf } from '../identity/quotas.ts';
 import { NOTHING_REVOKED, RevokedTokens } from '../identity/revocations.ts';
 import { RouteAccess } from '../identity/route-access.ts';
 import { type IdentitySeed, type OnUnknownKey, Trust } from '../identity/trust.ts';
+import { BucketCounts } from '../memory/bucket-counts.ts';
+import { Budget } from '../memory/budget.ts';
+import { ConcurrencyCounts } from '../memory/concurrency.ts';
+import { FleetLimiter } from '../memory/fleet/fleet-limiter.ts';
+import { TenantLimiter } from '../memory/limiter.ts';
+import { RouteStats } from '../memory/route-stats.ts';
+import { WorkerStats } from '../memory/stats.ts';
+import { tenantKey } from '../memory/tenant-key.ts';
+import { TenantShares } from '../memory/tenant-shares.ts';
 import { Authenticator } from '../shared/authenticator.ts';
-import { BucketCounts } from '../shared/bucket-counts.ts';
-import { Budget } from '../shared/budget.ts';
-import { ClientPolicy } from '../shared/client-policy.ts';
 import { type Clock, systemClock } from '../shared/clock.ts';
-import { ConcurrencyCounts } from '../shared/concurrency.ts';
-import { FleetLimiter } from '../shared/fleet/fleet-limiter.ts';
-import { TenantLimiter } from '../shared/limiter.ts';
 import { createLogger, type Logger, parseLogFilter } from '../shared/log.ts';
 import type {
 	FromWorker,
@@ -31,11 +34,8 @@ import type {
 } from '../shared/messages.ts';
 import type { RouteLimit } from '../shared/quota-gates.ts';
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
-import { RouteStats } from '../shared/route-stats.ts';
-import { WorkerStats } from '../shared/stats.ts';
-import { tenantKey } from '../shared/tenant-key.ts';
-import { TenantShares } from '../shared/tenant-shares.ts';
-import { createListenerContexts } from '../shared/tls-options.ts';
+import { ClientPolicy } from '../tls/client-policy.ts';
+import { createListenerContexts } from '../tls/tls-options.ts';
 import { AccessLog, accessLogShare } from './access-log.ts';
 import { BufferedBytes } from './body/buffered-bytes.ts';
 import { SLABS, TRIM_MS } from './body/slabs.ts';

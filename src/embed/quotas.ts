@@ -1,5 +1,5 @@
 import { Quotas, type TenantSeed } from '../identity/quotas.ts';
-import { ConcurrencyCounts, createConcurrencyMemory } from '../shared/concurrency.ts';
+import { ConcurrencyCounts, createConcurrencyMemory } from '../memory/concurrency.ts';
 import { GateError } from './error.ts';
 import { refuseUnknownKeys } from './options.ts';
 

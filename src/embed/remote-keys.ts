@@ -1,8 +1,8 @@
 import type { IdentitySeed } from '../identity/trust.ts';
+import { fetchKeys } from '../jwks/fetch-keys.ts';
+import { KeyRefresher } from '../jwks/key-refresher.ts';
+import type { RemoteIssuer } from '../jwks/remote-issuer.ts';
 import type { Clock } from '../shared/clock.ts';
-import { fetchKeys } from '../shared/jwks/fetch-keys.ts';
-import { KeyRefresher } from '../shared/jwks/key-refresher.ts';
-import type { RemoteIssuer } from '../shared/jwks/remote-issuer.ts';
 import { createLogger } from '../shared/log.ts';
 import { GateError } from './error.ts';
 import { safeHook } from './fault-report.ts';

@@ -1,6 +1,6 @@
 /**
  * The circuit breaker of one upstream: what each event makes
- * of each state. Values in, next state out; `shared/breaker-cell.ts` makes the transitions atomic over all threads.
+ * of each state. Values in, next state out; `memory/breaker-cell.ts` makes the transitions atomic over all threads.
  */
 
 import { UPSTREAM_UNAVAILABLE } from './rejection.ts';

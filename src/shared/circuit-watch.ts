@@ -1,8 +1,8 @@
-import { CLOSED, OPEN, type Transition, type TransitionObserver } from './breaker-cell.ts';
+import { CLOSED, OPEN, type Transition, type TransitionObserver } from '../memory/breaker-cell.ts';
+import { CIRCUIT_NAMES, type TransitionCounts } from '../memory/transition-counts.ts';
+import type { UpstreamLoad } from '../memory/upstream-load.ts';
 import type { Clock } from './clock.ts';
 import type { RateLimitedLog } from './rate-limited-log.ts';
-import { CIRCUIT_NAMES, type TransitionCounts } from './transition-counts.ts';
-import type { UpstreamLoad } from './upstream-load.ts';
 
 const TARGET = 'proxy::breaker';
 

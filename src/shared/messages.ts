@@ -7,15 +7,16 @@ import type { RateSeed } from '../identity/quotas.ts';
 import type { RevocationList } from '../identity/revocations.ts';
 import type { RouteAccessSeed } from '../identity/route-access.ts';
 import type { IdentitySeed } from '../identity/trust.ts';
-import type { BucketLayout } from './bucket-counts.ts';
-import type { BudgetMemory } from './budget.ts';
-import type { ConcurrencyMemory } from './concurrency.ts';
-import type { FleetMemory } from './fleet/fleet-limiter.ts';
-import type { LimiterMemory } from './limiter.ts';
+import type { BucketLayout } from '../memory/bucket-counts.ts';
+import type { BudgetMemory } from '../memory/budget.ts';
+import type { ConcurrencyMemory } from '../memory/concurrency.ts';
+import type { FleetMemory } from '../memory/fleet/fleet-limiter.ts';
+import type { LimiterMemory } from '../memory/limiter.ts';
+import type { Region } from '../memory/region.ts';
+import type { TenantSharesMemory } from '../memory/tenant-shares.ts';
 import type { Limits, RequestLimitsSeed } from './limits.ts';
 import type { LogRecord } from './log.ts';
 import type { SpanRecord } from './span-record.ts';
-import type { TenantSharesMemory } from './tenant-shares.ts';
 
 /**
  * Everything that the control plane (main thread) and the data plane (worker threads) say to each other. Neither
@@ -60,15 +61,15 @@ export interface UpstreamSeed {
 	/** The same in every worker. */
 	readonly place: UpstreamPlace;
 	/** For `UpstreamLoad`: connections, idle ones included; the same memory in every worker. */
-	readonly connections: SharedArrayBuffer;
+	readonly connections: Region;
 	/** Tells breakers apart. The memory cannot: each message wraps it in a new object. */
 	readonly breakerId: number;
 	/** For `BreakerCell`, all but its state; the same memory in every worker. */
-	readonly breaker: SharedArrayBuffer;
+	readonly breaker: Region;
 	/** For `UpstreamStats`; this worker's own. */
-	readonly stats: SharedArrayBuffer;
+	readonly stats: Region;
 	/** For `BucketCounts`; the same memory in every worker. */
-	readonly durations: SharedArrayBuffer;
+	readonly durations: Region;
 	/** How long an idle connection is kept, ms. */
 	readonly idleTimeoutMs: number;
 	/** For a connection to come about, ms; `undefined`: as long as the request has. */
@@ -78,9 +79,9 @@ export interface UpstreamSeed {
 /** What is looked at of many upstreams, for one that gets the request, lies side by side. */
 export interface UpstreamPlace {
 	/** For `BreakerCell`. */
-	readonly states: SharedArrayBuffer;
+	readonly states: Region;
 	/** For `UpstreamLoad`: requests under way. */
-	readonly loads: SharedArrayBuffer;
+	readonly loads: Region;
 	/** Index in both. */
 	readonly at: number;
 }
@@ -132,14 +133,14 @@ export interface UpstreamLimits {
 /** For `WaitingRoom`. */
 export interface WaitingSeed {
 	/** For `UpstreamLoad`: who waits. */
-	readonly count: SharedArrayBuffer;
+	readonly count: Region;
 	/** For `QueueClaims`. */
-	readonly claims: SharedArrayBuffer;
+	readonly claims: Region;
 	/** For `WakeUp`. */
-	readonly freed: SharedArrayBuffer;
-	readonly wanted: SharedArrayBuffer;
+	readonly freed: Region;
+	readonly wanted: Region;
 	/** For `QueueStats`. */
-	readonly stats: SharedArrayBuffer;
+	readonly stats: Region;
 }
 
 export interface RouteSeed {
@@ -161,7 +162,7 @@ export interface RouteSeed {
 	/** `undefined`: those of all. */
 	readonly requestLimits?: RequestLimitsSeed | undefined;
 	/** For `RouteStats`; the same memory in every worker. */
-	readonly stats: SharedArrayBuffer;
+	readonly stats: Region;
 }
 
 export interface RoutingSeed {
@@ -202,8 +203,8 @@ export interface HistogramsSeed {
 	readonly handshake: BucketLayout;
 	readonly gate: BucketLayout;
 	/** The same memory in every worker. */
-	readonly handshakes: SharedArrayBuffer;
-	readonly gates: SharedArrayBuffer;
+	readonly handshakes: Region;
+	readonly gates: Region;
 }
 
 /** `workerData`: all that a worker needs to serve. */
@@ -235,7 +236,7 @@ export interface WorkerSeed {
 	/** What each tenant holds of `bufferedBytes`; `undefined` when one may hold all. */
 	readonly tenantShares: TenantSharesMemory | undefined;
 	readonly connections: BudgetMemory;
-	readonly stats: SharedArrayBuffer;
+	readonly stats: Region;
 	readonly histograms: HistogramsSeed;
 	/** `RUST_LOG`; workers filter before they send. */
 	readonly logFilter: string;

@@ -3,12 +3,12 @@ import type { Registry } from '../../src/control/store/contract.ts';
 import { type Call, INTERVAL_MS, Settlement } from '../../src/control/store/settlement.ts';
 import type { RequestSlots } from '../../src/gates/quota.ts';
 import { Rate } from '../../src/gates/tenant-limit.ts';
-import { ConcurrencyCounts, createConcurrencyMemory } from '../../src/shared/concurrency.ts';
-import { FleetLimiter } from '../../src/shared/fleet/fleet-limiter.ts';
-import { createSharedSlotsMemory } from '../../src/shared/fleet/shared-slots.ts';
-import { createSpendingMemory } from '../../src/shared/fleet/spending.ts';
-import { createStandingMemory } from '../../src/shared/fleet/standing.ts';
-import { createLimiterMemory } from '../../src/shared/limiter.ts';
+import { ConcurrencyCounts, createConcurrencyMemory } from '../../src/memory/concurrency.ts';
+import { FleetLimiter } from '../../src/memory/fleet/fleet-limiter.ts';
+import { createSharedSlotsMemory } from '../../src/memory/fleet/shared-slots.ts';
+import { createSpendingMemory } from '../../src/memory/fleet/spending.ts';
+import { createStandingMemory } from '../../src/memory/fleet/standing.ts';
+import { createLimiterMemory } from '../../src/memory/limiter.ts';
 import { Ledger } from './ledger.ts';
 
 /**

@@ -1,5 +1,5 @@
 import { ACCESS_MEMBERS } from '../../src/data/access-line.ts';
-import { HANDSHAKE_REFUSAL_MEANINGS } from '../../src/shared/handshake-refusals.ts';
+import { HANDSHAKE_REFUSAL_MEANINGS } from '../../src/identity/handshake-refusals.ts';
 import { LOG_TARGET_MEANINGS } from '../../src/shared/log-targets.ts';
 import { code, markdownTable } from './table.ts';
 

@@ -4,8 +4,8 @@ import { parseToken } from '../../gates/jwt.ts';
 import { Rejection } from '../../gates/rejection.ts';
 import { type KeySetSeed, readJwks } from '../../identity/key-set.ts';
 import { type IdentitySeed, Trust } from '../../identity/trust.ts';
-import { FetchError, fetchKeys } from '../../shared/jwks/fetch-keys.ts';
-import type { RemoteIssuer } from '../../shared/jwks/remote-issuer.ts';
+import { FetchError, fetchKeys } from '../../jwks/fetch-keys.ts';
+import type { RemoteIssuer } from '../../jwks/remote-issuer.ts';
 import { inWords } from './places.ts';
 
 /** An identity with the keys of the one issuer that the token needs. */

@@ -2,10 +2,10 @@ import type { X509Certificate } from 'node:crypto';
 import { duplexPair } from 'node:stream';
 import { chainFault, serverSocket } from '../../data/handshake.ts';
 import type { Admission } from '../../identity/client-chain.ts';
-import type { ClientPolicy } from '../../shared/client-policy.ts';
-import { type HandshakeRefusal, refusalOfCertificate, refusalOfError } from '../../shared/handshake-refusals.ts';
+import { type HandshakeRefusal, refusalOfCertificate, refusalOfError } from '../../identity/handshake-refusals.ts';
 import type { TlsMaterial } from '../../shared/messages.ts';
-import { createListenerContexts } from '../../shared/tls-options.ts';
+import type { ClientPolicy } from '../../tls/client-policy.ts';
+import { createListenerContexts } from '../../tls/tls-options.ts';
 
 /**
  * What the listener would make of a client's certificates. OpenSSL judges chains in handshakes alone, and only the holder of the

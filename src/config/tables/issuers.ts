@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { ALGORITHMS } from '../../gates/algorithm.ts';
 import type { RequiredClaim } from '../../gates/required-claims.ts';
-import { parseJwksUrl } from '../../shared/jwks/jwks-url.ts';
+import { parseJwksUrl } from '../../jwks/jwks-url.ts';
 import { quote, show } from '../wording.ts';
 import { certificateBound } from './jwt.ts';
 import {

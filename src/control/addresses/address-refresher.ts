@@ -1,6 +1,6 @@
 import type { DnsSource, UpstreamAddress } from '../../config/config.ts';
+import type { Fetches, SelfRefreshing } from '../../jwks/key-refresher.ts';
 import type { Clock } from '../../shared/clock.ts';
-import type { Fetches, SelfRefreshing } from '../../shared/jwks/key-refresher.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { Timers } from '../timers.ts';
 import type { Resolve, Resolved } from './resolve.ts';

@@ -1,7 +1,7 @@
 import type { X509Certificate } from 'node:crypto';
 import type { CrlSeed } from '../../identity/client-chain.ts';
-import { readCertificates } from '../../shared/certificates.ts';
 import type { TlsMaterial, UpstreamTlsSeed } from '../../shared/messages.ts';
+import { readCertificates } from '../../tls/certificates.ts';
 
 /** What of the TLS material runs out, for metrics and the status page. */
 

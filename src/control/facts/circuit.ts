@@ -1,5 +1,5 @@
-import { UpstreamStats } from '../../shared/stats.ts';
-import type { LastTransition } from '../../shared/transition-counts.ts';
+import { UpstreamStats } from '../../memory/stats.ts';
+import type { LastTransition } from '../../memory/transition-counts.ts';
 import { inWords } from '../health/outcome.ts';
 import type { Upstream } from '../routing/table.ts';
 

@@ -3,8 +3,8 @@ import { ConfigError, type ConfigProblem } from '../../config/error.ts';
 import { DEFAULT_RULES, type IssuerSeed } from '../../identity/issuer.ts';
 import { type KeySetReading, type KeySetSeed, readKeySet } from '../../identity/key-set.ts';
 import type { IdentitySeed } from '../../identity/trust.ts';
-import { readCertificates } from '../../shared/certificates.ts';
-import type { RemoteIssuer } from '../../shared/jwks/remote-issuer.ts';
+import type { RemoteIssuer } from '../../jwks/remote-issuer.ts';
+import { readCertificates } from '../../tls/certificates.ts';
 import { type Judged, readNamed } from './named-file.ts';
 
 /** The files that say whom we believe, judged: by the start, by a reload and by `proxy check` alike. */

@@ -3,7 +3,7 @@ import { ConfigError, type ConfigProblem } from '../../config/error.ts';
 import { readConfig } from '../../config/load.ts';
 import { configWarnings } from '../../config/warnings.ts';
 import type { IdentitySeed } from '../../identity/trust.ts';
-import type { RemoteIssuer } from '../../shared/jwks/remote-issuer.ts';
+import type { RemoteIssuer } from '../../jwks/remote-issuer.ts';
 import type { TlsMaterial } from '../../shared/messages.ts';
 import { FileWatch, stampOf } from '../reload/file-watch.ts';
 import { systemTimers } from '../timers.ts';

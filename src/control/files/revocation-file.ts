@@ -5,7 +5,7 @@ import { nobodysTenant } from '../../config/tenant-names.ts';
 import { factsOf } from '../../identity/certificate-facts.ts';
 import { eitherWayKey, inOneLine, readName } from '../../identity/distinguished-name.ts';
 import type { RevocationList } from '../../identity/revocations.ts';
-import { authoritiesOf } from '../../shared/certificates.ts';
+import { authoritiesOf } from '../../tls/certificates.ts';
 import { type Judged, readNamed } from './named-file.ts';
 
 /**

@@ -2,7 +2,7 @@ import { createPrivateKey, type X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 import type { ConfigFiles, LimiterConfig } from '../../config/config.ts';
 import type { ConfigProblem } from '../../config/error.ts';
-import { readCertificates } from '../../shared/certificates.ts';
+import { readCertificates } from '../../tls/certificates.ts';
 import { type Judged, readNamed } from './named-file.ts';
 
 /** What the files of `[limiter]` hold. */

@@ -2,7 +2,7 @@ import type { Config, ConfigFiles } from '../../config/config.ts';
 import { ConfigError, type ConfigProblem } from '../../config/error.ts';
 import { NOTHING_REVOKED } from '../../identity/revocations.ts';
 import type { TlsMaterial } from '../../shared/messages.ts';
-import { judgeTlsMaterial, type TlsNames } from '../../shared/tls-material.ts';
+import { judgeTlsMaterial, type TlsNames } from '../../tls/tls-material.ts';
 import { judgeCrlFiles } from '../crl/files.ts';
 import { type Judged, readNamed } from './named-file.ts';
 import { judgeRevocationList } from './revocation-file.ts';

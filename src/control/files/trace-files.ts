@@ -1,7 +1,7 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http';
 import type { ConfigFiles } from '../../config/config.ts';
 import type { ConfigProblem } from '../../config/error.ts';
-import { readCertificates } from '../../shared/certificates.ts';
+import { readCertificates } from '../../tls/certificates.ts';
 import { type Judged, readNamed } from './named-file.ts';
 
 /** What the files of `[trace]` hold. */

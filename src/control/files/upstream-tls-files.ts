@@ -2,8 +2,8 @@ import type { Config, ConfigFiles, UpstreamGroupConfig, UpstreamTlsConfig } from
 import { ConfigError, type ConfigProblem } from '../../config/error.ts';
 import { groupKey } from '../../config/upstream.ts';
 import type { UpstreamTlsSeed } from '../../shared/messages.ts';
-import { judgeTlsMaterial, type TlsNames } from '../../shared/tls-material.ts';
-import { UPSTREAM_ROLE } from '../../shared/upstream-tls.ts';
+import { judgeTlsMaterial, type TlsNames } from '../../tls/tls-material.ts';
+import { UPSTREAM_ROLE } from '../../tls/upstream-tls.ts';
 import { type Judged, readNamed } from './named-file.ts';
 
 /**

@@ -1,8 +1,8 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, open, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { KeptKeys, KeyStore } from '../../shared/jwks/key-refresher.ts';
-import type { RemoteIssuer } from '../../shared/jwks/remote-issuer.ts';
+import type { KeptKeys, KeyStore } from '../../jwks/key-refresher.ts';
+import type { RemoteIssuer } from '../../jwks/remote-issuer.ts';
 import type { Logger } from '../../shared/log.ts';
 import { readRegularFile } from '../../shared/regular-file.ts';
 import { SlowDisk } from './slow-disk.ts';

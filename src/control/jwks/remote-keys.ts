@@ -1,6 +1,6 @@
 import type { IdentitySeed } from '../../identity/trust.ts';
-import type { Fetches, KeyRefresher } from '../../shared/jwks/key-refresher.ts';
-import type { RemoteIssuer } from '../../shared/jwks/remote-issuer.ts';
+import type { Fetches, KeyRefresher } from '../../jwks/key-refresher.ts';
+import type { RemoteIssuer } from '../../jwks/remote-issuer.ts';
 import type { IdentityFiles } from '../files/identity-files.ts';
 import { Refreshers } from '../state/refreshers.ts';
 import { type Timers, within } from '../timers.ts';

@@ -1,5 +1,5 @@
-import type { BucketTotal } from '../../shared/bucket-counts.ts';
-import type { Summary } from '../../shared/histogram.ts';
+import type { BucketTotal } from '../../memory/bucket-counts.ts';
+import type { Summary } from '../../memory/histogram.ts';
 
 export type MetricType = 'counter' | 'gauge' | 'summary' | 'histogram' | 'info';
 export type Labels = Readonly<Record<string, string>>;

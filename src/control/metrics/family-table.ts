@@ -1,6 +1,6 @@
-import { HANDSHAKE_REFUSALS } from '../../shared/handshake-refusals.ts';
-import { QUEUE_RESULTS } from '../../shared/queue-stats.ts';
-import { CLIENT_PROTOCOLS } from '../../shared/route-stats.ts';
+import { HANDSHAKE_REFUSALS } from '../../identity/handshake-refusals.ts';
+import { QUEUE_RESULTS } from '../../memory/queue-stats.ts';
+import { CLIENT_PROTOCOLS } from '../../memory/route-stats.ts';
 import {
 	CONNECTION_ENDS,
 	CONNECTION_REFUSALS,
@@ -11,8 +11,8 @@ import {
 	RETRY_REASONS,
 	TLS_GROUPS,
 	TLS_VERSIONS,
-} from '../../shared/stats.ts';
-import { CIRCUIT_NAMES, TRANSITIONS } from '../../shared/transition-counts.ts';
+} from '../../memory/stats.ts';
+import { CIRCUIT_NAMES, TRANSITIONS } from '../../memory/transition-counts.ts';
 import { EXPIRING_KINDS } from '../facts/certificates.ts';
 import { RELOADED_PARTS } from '../reload/journal.ts';
 import { STORE_FAILURES } from '../store/failure.ts';

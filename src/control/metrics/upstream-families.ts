@@ -1,9 +1,9 @@
-import { BucketCounts, type BucketLayout, BucketTotal } from '../../shared/bucket-counts.ts';
-import { Summary } from '../../shared/histogram.ts';
+import { BucketCounts, type BucketLayout, BucketTotal } from '../../memory/bucket-counts.ts';
+import { Summary } from '../../memory/histogram.ts';
+import { CLIENT_PROTOCOLS, type RouteStats, readTraffic, type Traffic } from '../../memory/route-stats.ts';
+import { type RetryReason, UpstreamStats } from '../../memory/stats.ts';
+import { TRANSITIONS } from '../../memory/transition-counts.ts';
 import type { HistogramsSeed } from '../../shared/messages.ts';
-import { CLIENT_PROTOCOLS, type RouteStats, readTraffic, type Traffic } from '../../shared/route-stats.ts';
-import { type RetryReason, UpstreamStats } from '../../shared/stats.ts';
-import { TRANSITIONS } from '../../shared/transition-counts.ts';
 import type { ProbeOutcome } from '../health/outcome.ts';
 import type { RouteCounters, Upstream } from '../routing/table.ts';
 import { addUp, total } from './adding-up.ts';

@@ -2,7 +2,7 @@ import type { SecureContext } from 'node:tls';
 import type { RouteConfig, UpstreamGroupConfig } from '../../config/config.ts';
 import { groupKey } from '../../config/upstream.ts';
 import type { UpstreamTlsSeed } from '../../shared/messages.ts';
-import { createUpstreamContext, upstreamTlsOptions } from '../../shared/upstream-tls.ts';
+import { createUpstreamContext, upstreamTlsOptions } from '../../tls/upstream-tls.ts';
 import type { UpstreamTlsMaterial } from '../files/upstream-tls-files.ts';
 import type { UpstreamGroup } from './table.ts';
 

@@ -1,9 +1,9 @@
 import type { ConnectionOptions } from 'node:tls';
 import type { HealthSettings, RouteConfig, UpstreamAddress, UpstreamGroupConfig } from '../../config/config.ts';
-import type { BreakerCell } from '../../shared/breaker-cell.ts';
+import type { BreakerCell } from '../../memory/breaker-cell.ts';
+import type { RouteStats } from '../../memory/route-stats.ts';
+import type { TransitionCounts } from '../../memory/transition-counts.ts';
 import type { RouteSeed, UpstreamPlace, UpstreamSeed, UpstreamTlsSeed, WaitingSeed } from '../../shared/messages.ts';
-import type { RouteStats } from '../../shared/route-stats.ts';
-import type { TransitionCounts } from '../../shared/transition-counts.ts';
 import type { UpstreamTlsMaterial } from '../files/upstream-tls-files.ts';
 import type { ProbeOutcome } from '../health/outcome.ts';
 

@@ -1,4 +1,4 @@
-import type { Fetches, SelfRefreshing } from '../../shared/jwks/key-refresher.ts';
+import type { Fetches, SelfRefreshing } from '../../jwks/key-refresher.ts';
 
 /** A value that refreshes itself, and tells when it has been asked for once. */
 interface Refreshed extends SelfRefreshing<unknown> {

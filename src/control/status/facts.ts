@@ -1,7 +1,7 @@
 import type { Balance } from '../../gates/balancing/settings.ts';
 import type { Circuit } from '../../gates/breaker.ts';
 import type { RateSeed } from '../../identity/quotas.ts';
-import type { LastTransition } from '../../shared/transition-counts.ts';
+import type { LastTransition } from '../../memory/transition-counts.ts';
 import type { Failing } from '../addresses/address-refresher.ts';
 import type { Expiring } from '../facts/certificates.ts';
 import type { LoopFact } from '../facts/loops.ts';

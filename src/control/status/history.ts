@@ -1,4 +1,4 @@
-import { Summary } from '../../shared/histogram.ts';
+import { Summary } from '../../memory/histogram.ts';
 import type { Chart, Point } from './schema.ts';
 import { countsSince, type Share, type ShareBounds, type ShareCounts, ShareHistory } from './shares.ts';
 

@@ -1,4 +1,4 @@
-import type { CircuitName } from '../../shared/transition-counts.ts';
+import type { CircuitName } from '../../memory/transition-counts.ts';
 import { MEANWHILE } from '../facts/store.ts';
 import type { Panel, Problem, ReloadStatus, ShareStatus, Snapshot } from './schema.ts';
 import { queryOf, WHOLE_VIEW } from './view.ts';

@@ -1,4 +1,4 @@
-import type { CircuitName } from '../../shared/transition-counts.ts';
+import type { CircuitName } from '../../memory/transition-counts.ts';
 
 /**
  * What the status page shows and `/status.json` says, in that file's own words (docs/reference/status.md). Durations are in seconds, times

@@ -1,4 +1,4 @@
-import { CIRCUIT_NAMES } from '../../shared/transition-counts.ts';
+import { CIRCUIT_NAMES } from '../../memory/transition-counts.ts';
 import type { StoreFacts } from '../facts/store.ts';
 import { sum } from '../metrics/adding-up.ts';
 import { upstreamKey } from '../routing/table.ts';

@@ -1,5 +1,5 @@
 import type { OnStoreFailure } from '../../config/config.ts';
-import { cellOf, DIVIDED, LOCAL, type Mode, REFUSED, SHARED, type Standing } from '../../shared/fleet/standing.ts';
+import { cellOf, DIVIDED, LOCAL, type Mode, REFUSED, SHARED, type Standing } from '../../memory/fleet/standing.ts';
 
 /** Keys that something else has, and that are tried again. */
 const MAX_FOREIGN = 1_000;

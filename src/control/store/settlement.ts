@@ -1,9 +1,9 @@
 import type { OnStoreFailure } from '../../config/config.ts';
-import type { ConcurrencyMemory } from '../../shared/concurrency.ts';
-import type { FleetMemory } from '../../shared/fleet/fleet-limiter.ts';
-import { SpendingTable, type Spent } from '../../shared/fleet/spending.ts';
-import { Standing } from '../../shared/fleet/standing.ts';
-import type { LimiterMemory } from '../../shared/limiter.ts';
+import type { ConcurrencyMemory } from '../../memory/concurrency.ts';
+import type { FleetMemory } from '../../memory/fleet/fleet-limiter.ts';
+import { SpendingTable, type Spent } from '../../memory/fleet/spending.ts';
+import { Standing } from '../../memory/fleet/standing.ts';
+import type { LimiterMemory } from '../../memory/limiter.ts';
 import { type Registry, SHARDS, type SlotReport, type Spending, shardOf } from './contract.ts';
 import { LongestDelay } from './longest-delay.ts';
 import { Modes } from './modes.ts';

@@ -1,5 +1,5 @@
-import { type ConcurrencyMemory, SlotCounts } from '../../shared/concurrency.ts';
-import { SharedSlots } from '../../shared/fleet/shared-slots.ts';
+import { type ConcurrencyMemory, SlotCounts } from '../../memory/concurrency.ts';
+import { SharedSlots } from '../../memory/fleet/shared-slots.ts';
 import type { SlotReport } from './contract.ts';
 
 /** A tenant that has nothing under way, and has not asked for so long, is reported no more, ms. */

@@ -1,6 +1,6 @@
 import { OVERLOADED, type Rejection } from '../../gates/rejection.ts';
-import type { Budget } from '../../shared/budget.ts';
-import type { TenantShares } from '../../shared/tenant-shares.ts';
+import type { Budget } from '../../memory/budget.ts';
+import type { TenantShares } from '../../memory/tenant-shares.ts';
 
 /** The bytes of bodies that the process may hold in memory: all together, and each tenant of them. */
 export class BufferedBytes {

@@ -1,7 +1,7 @@
 import type { TLSSocket } from 'node:tls';
 import { BAD_REQUEST } from '../../gates/rejection.ts';
+import type { Http2StreamErrorReason } from '../../memory/stats.ts';
 import type { RateLimitedLog } from '../../shared/rate-limited-log.ts';
-import type { Http2StreamErrorReason } from '../../shared/stats.ts';
 import { SLABS } from '../body/slabs.ts';
 import { ClientConnection } from '../client-connection.ts';
 import type { Admitted, LiveConnection } from '../connection-ends.ts';

@@ -1,7 +1,7 @@
 import { Bodies, takesBodyAtOnce } from '#body';
 import type { RequestHead } from '../../gates/headers.ts';
 import { BAD_REQUEST, Rejection } from '../../gates/rejection.ts';
-import type { Http2StreamErrorReason } from '../../shared/stats.ts';
+import type { Http2StreamErrorReason } from '../../memory/stats.ts';
 import type { AnswerFields } from '../answer-fields.ts';
 import { refusalFields } from '../answers.ts';
 import { KeptPieces } from '../body/kept-pieces.ts';

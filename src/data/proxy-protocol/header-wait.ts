@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { type HandshakeRefusal, refusalOfClose } from '../../shared/handshake-refusals.ts';
+import { type HandshakeRefusal, refusalOfClose } from '../../identity/handshake-refusals.ts';
 import { Timed } from '../deadlines.ts';
 import type { ProxyHeader } from './proxy-header.ts';
 import { readProxyHeader } from './read-header.ts';

@@ -1,5 +1,5 @@
 import { type Admission, isFailureStatus, NORMAL, type Outcome, REFUSED } from '../../gates/breaker.ts';
-import type { UpstreamLoad } from '../../shared/upstream-load.ts';
+import type { UpstreamLoad } from '../../memory/upstream-load.ts';
 import type { AnswerFields } from '../answer-fields.ts';
 import type { Upstream } from '../plane.ts';
 import type { ResponseHandler, UpstreamConnection, UpstreamFailure } from '../upstream/connection.ts';

@@ -1,8 +1,8 @@
 import { CIRCUIT_OPEN, type FailureReason, type Outcome } from '../../gates/breaker.ts';
 import type { Rejection } from '../../gates/rejection.ts';
 import * as rejection from '../../gates/rejection.ts';
+import type { RetryReason } from '../../memory/stats.ts';
 import { silenceCause } from '../../shared/causes.ts';
-import type { RetryReason } from '../../shared/stats.ts';
 import type { Dispatched } from '../dispatch-queue.ts';
 import type { Upstream } from '../plane.ts';
 import type { FailureKind, UpstreamFailure } from '../upstream/connection.ts';

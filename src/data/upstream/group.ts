@@ -4,8 +4,8 @@ import { RetryBudget } from '../../gates/balancing/retry-budget.ts';
 import type { BalancingSettings } from '../../gates/balancing/settings.ts';
 import { warmth } from '../../gates/balancing/slow-start.ts';
 import { type Admission, NORMAL, REFUSED } from '../../gates/breaker.ts';
+import type { UpstreamLoad } from '../../memory/upstream-load.ts';
 import type { UpstreamLimits } from '../../shared/messages.ts';
-import type { UpstreamLoad } from '../../shared/upstream-load.ts';
 import type { Upstream } from '../plane.ts';
 import type { WaitingRoom } from './waiting-room.ts';
 

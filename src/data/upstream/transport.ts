@@ -2,7 +2,7 @@ import { connect, type OnReadOpts, type Socket } from 'node:net';
 import { connect as connectTls, type SecureContext } from 'node:tls';
 import type { Clock } from '../../shared/clock.ts';
 import type { RoutingSeed, UpstreamSeed, UpstreamTlsSeed } from '../../shared/messages.ts';
-import { createUpstreamContext, upstreamTlsOptions } from '../../shared/upstream-tls.ts';
+import { createUpstreamContext, upstreamTlsOptions } from '../../tls/upstream-tls.ts';
 import { KeptSessions, type Session } from './kept-sessions.ts';
 
 /** How connections to one upstream come about and end: over TCP, or over TLS. */

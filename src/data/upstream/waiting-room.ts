@@ -1,10 +1,10 @@
 import { FairQueue, type Turn } from '../../gates/fair-queue.ts';
+import { QueueClaims } from '../../memory/queue-claims.ts';
+import { QueueStats } from '../../memory/queue-stats.ts';
+import { UpstreamLoad } from '../../memory/upstream-load.ts';
+import { WakeUp } from '../../memory/wake-up.ts';
 import type { Clock } from '../../shared/clock.ts';
 import type { UpstreamLimits, WaitingSeed } from '../../shared/messages.ts';
-import { QueueClaims } from '../../shared/queue-claims.ts';
-import { QueueStats } from '../../shared/queue-stats.ts';
-import { UpstreamLoad } from '../../shared/upstream-load.ts';
-import { WakeUp } from '../../shared/wake-up.ts';
 import { Timed } from '../deadlines.ts';
 import type { FaultOwner } from '../fault-report.ts';
 import type { DataPlane, PlaneDeadlines } from '../plane.ts';

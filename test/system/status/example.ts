@@ -10,7 +10,7 @@ import type { Sampled } from '../../../src/control/status/history.ts';
 import { StatusPages } from '../../../src/control/status/status-pages.ts';
 import type { Timers } from '../../../src/control/timers.ts';
 import { CLOSED, HALF_OPEN, OPEN } from '../../../src/gates/breaker.ts';
-import { HISTOGRAM_BYTES, Histogram } from '../../../src/shared/histogram.ts';
+import { HISTOGRAM_BYTES, Histogram } from '../../../src/memory/histogram.ts';
 
 /** A Tuesday. */
 const NOW_MS = Date.UTC(2026, 8, 15, 14, 32, 7);

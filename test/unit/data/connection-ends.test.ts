@@ -7,7 +7,7 @@ import { ClientConnection } from '../../../src/data/client-connection.ts';
 import { type Admitted, ConnectionEnds, type LiveConnection, withJitter } from '../../../src/data/connection-ends.ts';
 import { Deadlines } from '../../../src/data/deadlines.ts';
 import { createDeadlines } from '../../../src/data/plane.ts';
-import { CONNECTION_ENDS, WorkerStats } from '../../../src/shared/stats.ts';
+import { CONNECTION_ENDS, WorkerStats } from '../../../src/memory/stats.ts';
 import { testPki } from '../../fixtures/pki.ts';
 import { RecordedLog } from '../control/fixtures/recorded-log.ts';
 import { FakePlane } from './fixtures/fake-plane.ts';

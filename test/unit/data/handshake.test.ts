@@ -4,7 +4,7 @@ import { type AddressInfo, connect as connectTcp, createServer, type Server, typ
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { type ConnectionOptions, connect } from 'node:tls';
 import { Handshake } from '../../../src/data/handshake.ts';
-import { createListenerContexts } from '../../../src/shared/tls-options.ts';
+import { createListenerContexts } from '../../../src/tls/tls-options.ts';
 import { type ClientCert, type TestPki, testPki } from '../../fixtures/pki.ts';
 import { until } from '../../fixtures/wait.ts';
 

@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
 import { Http1Front } from '../../../src/data/http1/front.ts';
 import { Rate } from '../../../src/gates/tenant-limit.ts';
-import { ConcurrencyCounts, createConcurrencyMemory, requestsUnderWay } from '../../../src/shared/concurrency.ts';
+import { ConcurrencyCounts, createConcurrencyMemory, requestsUnderWay } from '../../../src/memory/concurrency.ts';
 import { until } from '../../fixtures/wait.ts';
 import { FakePlane, LIMITS, settle } from './fixtures/fake-plane.ts';
 

@@ -10,7 +10,7 @@ describe('the check that the parts of the embedded gate are isolated', () => {
 	const hono = (loaded: string[]) => ({ name: 'embed/hono', loaded: ['src/embed/hono.ts', ...loaded] });
 
 	it('passes parts that load themselves and what all share', () => {
-		assert.deepEqual(checkIsolation([node, hono(['src/shared/limiter.ts'])]), []);
+		assert.deepEqual(checkIsolation([node, hono(['src/memory/limiter.ts'])]), []);
 	});
 
 	it('tells a part that loads another one, the proxy, the example or a package', () => {

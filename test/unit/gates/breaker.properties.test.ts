@@ -10,7 +10,7 @@ import {
 	NORMAL,
 	OPEN,
 	REFUSED,
-} from '../../../src/shared/breaker-cell.ts';
+} from '../../../src/memory/breaker-cell.ts';
 
 /** Two routes that share an upstream, and with it the breaker, but not the cooldown; ms. */
 const COOLDOWN = { impatient: 1000, patient: 2000 } as const;

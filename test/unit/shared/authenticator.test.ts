@@ -7,8 +7,8 @@ import { issuerWithKey } from '../../../src/identity/issuer.ts';
 import { Quotas } from '../../../src/identity/quotas.ts';
 import { NOTHING_REVOKED, RevokedTokens } from '../../../src/identity/revocations.ts';
 import { Trust } from '../../../src/identity/trust.ts';
+import { createLimiterMemory, TenantLimiter } from '../../../src/memory/limiter.ts';
 import { Authenticator } from '../../../src/shared/authenticator.ts';
-import { createLimiterMemory, TenantLimiter } from '../../../src/shared/limiter.ts';
 import { assertRefusal } from '../../fixtures/refusal.ts';
 
 const NOW = 1_800_000_000;

@@ -17,10 +17,10 @@ describe('a floor', () => {
 			'src/gates/jwt.ts': "import { verify } from 'node:crypto'; import './bearer.ts';",
 			'src/gates/bearer.ts': '',
 			'src/config/load.ts': "import 'zod'; import 'node:fs'; import '../gates/jwt.ts';",
-			'src/data/worker.ts': "import '#body'; import '../shared/limiter.ts'; import '../config/load.ts';",
+			'src/data/worker.ts': "import '#body'; import '../memory/limiter.ts'; import '../config/load.ts';",
 			'src/data/body/collected.ts': '',
 			'src/data/body/streaming.ts': '',
-			'src/shared/limiter.ts': 'export const cells = new SharedArrayBuffer(8); Atomics.load;',
+			'src/memory/limiter.ts': 'export const cells = new SharedArrayBuffer(8); Atomics.load;',
 			'src/main.ts': "import pkg from '../package.json' with { type: 'json' }; await import('./cli/run.ts');",
 			'src/cli/run.ts': "import '../control/supervisor.ts'; import '#body';",
 			'src/control/supervisor.ts': "new Worker(new URL('../data/worker.ts', import.meta.url));",
@@ -29,7 +29,7 @@ describe('a floor', () => {
 	});
 
 	for (const [path, text, breach] of [
-		['src/gates/jwt.ts', "import '../shared/limiter.ts';", /^src\/gates\/jwt\.ts:1: gates may not import shared/],
+		['src/gates/jwt.ts', "import '../memory/limiter.ts';", /^src\/gates\/jwt\.ts:1: gates may not import memory/],
 		['src/shared/x.ts', "import type { C } from '../config/config.ts';", /shared may not import config/],
 		['src/config/x.ts', "export { w } from '../data/worker.ts';", /config may not import data/],
 		['src/control/x.ts', "\n\nexport * from '../data/worker.ts';", /x\.ts:3: control may not import data/],
@@ -79,9 +79,9 @@ describe('shared memory', () => {
 		'Atomics.load(a, 0);',
 		'globalThis.Atomics;',
 	]) {
-		test(`is named in src/shared alone: ${text}`, () => {
-			assert.deepEqual(check({ 'src/shared/x.ts': text }), []);
-			assert.match(check({ 'src/data/x.ts': text })[0] ?? '', /only src\/shared names/);
+		test(`is named only in src/memory: ${text}`, () => {
+			assert.deepEqual(check({ 'src/memory/x.ts': text }), []);
+			assert.match(check({ 'src/data/x.ts': text })[0] ?? '', /only src\/memory names/);
 		});
 	}
 });

@@ -7,8 +7,8 @@ import { redactHead, redactTarget, redactText } from '../../../../src/cli/explai
 import { toText } from '../../../../src/cli/explain/text.ts';
 import { inspect } from '../../../../src/control/files/inspection.ts';
 import { createKeyStore } from '../../../../src/control/jwks/key-store.ts';
-import { readCertificates } from '../../../../src/shared/certificates.ts';
 import type { Logger } from '../../../../src/shared/log.ts';
+import { readCertificates } from '../../../../src/tls/certificates.ts';
 import { type ExplainCase, explainConfig, explained, ordinary } from '../../../fixtures/explain-cases.ts';
 import { startIssuer } from '../../../fixtures/issuer.ts';
 import { jwkOf, jwks, keyFor, sign } from '../../../fixtures/issuer-keys.ts';

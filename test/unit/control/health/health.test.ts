@@ -9,7 +9,7 @@ import {
 	type Watched,
 } from '../../../../src/control/health/health.ts';
 import { inWords } from '../../../../src/control/health/outcome.ts';
-import { BreakerCell, CLOSED, OPEN, type Transition } from '../../../../src/shared/breaker-cell.ts';
+import { BreakerCell, CLOSED, OPEN, type Transition } from '../../../../src/memory/breaker-cell.ts';
 import { FakeTime, settle } from '../fixtures/fake-time.ts';
 import { RecordedLog } from '../fixtures/recorded-log.ts';
 import { HEALTH } from '../fixtures/routes.ts';

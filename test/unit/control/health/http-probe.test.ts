@@ -9,7 +9,7 @@ import { issue } from '../../../../src/cli/demo/pki.ts';
 import type { Verdict } from '../../../../src/control/health/health.ts';
 import { httpProbe } from '../../../../src/control/health/http-probe.ts';
 import type { UpstreamTlsSeed } from '../../../../src/shared/messages.ts';
-import { createUpstreamContext, upstreamTlsOptions } from '../../../../src/shared/upstream-tls.ts';
+import { createUpstreamContext, upstreamTlsOptions } from '../../../../src/tls/upstream-tls.ts';
 import { testPki } from '../../../fixtures/pki.ts';
 import { HEALTH } from '../fixtures/routes.ts';
 

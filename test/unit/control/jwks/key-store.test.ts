@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writ
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { createKeyStore } from '../../../../src/control/jwks/key-store.ts';
-import type { RemoteIssuer } from '../../../../src/shared/jwks/remote-issuer.ts';
+import type { RemoteIssuer } from '../../../../src/jwks/remote-issuer.ts';
 import { temporaryFolder } from '../../../fixtures/pki.ts';
 import { RecordedLog } from '../fixtures/recorded-log.ts';
 

@@ -6,7 +6,7 @@ import { ReloadJournal } from '../../../../src/control/reload/journal.ts';
 import { Reloader } from '../../../../src/control/reload/reload.ts';
 import { DEFAULT_RULES } from '../../../../src/identity/issuer.ts';
 import type { IdentitySeed } from '../../../../src/identity/trust.ts';
-import { CLOSED, OPEN } from '../../../../src/shared/breaker-cell.ts';
+import { CLOSED, OPEN } from '../../../../src/memory/breaker-cell.ts';
 import type { TlsMaterial, ToWorker } from '../../../../src/shared/messages.ts';
 import { settle } from '../fixtures/fake-time.ts';
 import { OLD_TLS, ReconciledPool } from '../fixtures/reconciled.ts';

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { ProcessMemory } from '../../../../src/control/process-memory.ts';
 import { FleetLimits } from '../../../../src/control/store/fleet-limits.ts';
 import { Rate } from '../../../../src/gates/tenant-limit.ts';
-import { FleetLimiter } from '../../../../src/shared/fleet/fleet-limiter.ts';
+import { FleetLimiter } from '../../../../src/memory/fleet/fleet-limiter.ts';
 import { Ledger, storeOf, UNREACHABLE } from '../../../models/ledger.ts';
 import { FakeTime } from '../fixtures/fake-time.ts';
 import { RecordedLog } from '../fixtures/recorded-log.ts';

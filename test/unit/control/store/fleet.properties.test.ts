@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { LEAST_SLACK_MS } from '../../../../src/control/store/settlement.ts';
 import { Rate } from '../../../../src/gates/tenant-limit.ts';
-import { createLimiterMemory, TenantLimiter } from '../../../../src/shared/limiter.ts';
+import { createLimiterMemory, TenantLimiter } from '../../../../src/memory/limiter.ts';
 import { Fleet, type FleetOptions } from '../../../models/fleet.ts';
 
 /** Replicas, limit and demand of one tenant; `seed` decides the rest. */

@@ -3,11 +3,11 @@ import { describe, it } from 'node:test';
 import { ProcessMemory } from '../../../../src/control/process-memory.ts';
 import { RateLimitFields, routePolicy } from '../../../../src/gates/rate-limit-fields.ts';
 import { Rate } from '../../../../src/gates/tenant-limit.ts';
-import { ConcurrencyCounts } from '../../../../src/shared/concurrency.ts';
-import { FleetLimiter } from '../../../../src/shared/fleet/fleet-limiter.ts';
-import { SpendingTable, type Spent } from '../../../../src/shared/fleet/spending.ts';
+import { ConcurrencyCounts } from '../../../../src/memory/concurrency.ts';
+import { FleetLimiter } from '../../../../src/memory/fleet/fleet-limiter.ts';
+import { SpendingTable, type Spent } from '../../../../src/memory/fleet/spending.ts';
+import { tenantKey } from '../../../../src/memory/tenant-key.ts';
 import { limitOf, refuseOverRouteRate, refuseOverTenantRate } from '../../../../src/shared/quota-gates.ts';
-import { tenantKey } from '../../../../src/shared/tenant-key.ts';
 import { MEMORY_SIZES } from './memory-sizes.ts';
 
 const SECRET = new Uint8Array(32).fill(9);

@@ -5,8 +5,8 @@ import { BufferedBytes, Reservation } from '../../../../src/data/body/buffered-b
 import { ByteCollector } from '../../../../src/data/body/byte-collector.ts';
 import { UNDECLARED } from '../../../../src/gates/body-limit.ts';
 import { OVERLOADED } from '../../../../src/gates/rejection.ts';
-import { Budget, budgetInUse, createBudget } from '../../../../src/shared/budget.ts';
-import { createTenantShares, TenantShares, tenantHolds } from '../../../../src/shared/tenant-shares.ts';
+import { Budget, budgetInUse, createBudget } from '../../../../src/memory/budget.ts';
+import { createTenantShares, TenantShares, tenantHolds } from '../../../../src/memory/tenant-shares.ts';
 
 const KIB = 1024;
 const [A, B] = [1n, (2n << 14n) + 2n];

@@ -8,8 +8,8 @@ import { AnswerFields } from '../../../../src/data/answer-fields.ts';
 import { Http1Front } from '../../../../src/data/http1/front.ts';
 import type { DataPlane } from '../../../../src/data/plane.ts';
 import { MAX_DROPPED } from '../../../../src/data/unwanted-body.ts';
+import { RouteStats } from '../../../../src/memory/route-stats.ts';
 import { createLogger, type LogRecord, parseLogFilter } from '../../../../src/shared/log.ts';
-import { RouteStats } from '../../../../src/shared/route-stats.ts';
 import { until } from '../../../fixtures/wait.ts';
 import { FakePlane, LIMITS, settle } from '../fixtures/fake-plane.ts';
 

@@ -6,7 +6,7 @@ import { after, before, beforeEach, describe, it } from 'node:test';
 import { connect, type TLSSocket } from 'node:tls';
 import { Handshake } from '../../../../src/data/handshake.ts';
 import { HeaderWait } from '../../../../src/data/proxy-protocol/header-wait.ts';
-import { createListenerContexts } from '../../../../src/shared/tls-options.ts';
+import { createListenerContexts } from '../../../../src/tls/tls-options.ts';
 import { type TestPki, testPki } from '../../../fixtures/pki.ts';
 import { LOCAL, routeOf, SIGNATURE, version1, version2 } from '../../../fixtures/proxy-header.ts';
 import { until, within } from '../../../fixtures/wait.ts';

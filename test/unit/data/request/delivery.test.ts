@@ -5,7 +5,7 @@ import * as collected from '../../../../src/data/body/collected.ts';
 import * as streaming from '../../../../src/data/body/streaming.ts';
 import type { UpstreamGroup } from '../../../../src/data/upstream/group.ts';
 import { FLOOR } from '../../../../src/gates/balancing/retry-budget.ts';
-import { type BucketCounts, BucketTotal } from '../../../../src/shared/bucket-counts.ts';
+import { type BucketCounts, BucketTotal } from '../../../../src/memory/bucket-counts.ts';
 import { Client, Edge, LIMITED, QUEUE_TIMEOUT_MS } from '../fixtures/fake-edge.ts';
 import { LIMITS, settle } from '../fixtures/fake-plane.ts';
 import type { FakeUpstream } from '../fixtures/fake-upstream.ts';

@@ -8,11 +8,11 @@ import { UpstreamPool } from '../../../../src/data/upstream/pool.ts';
 import { type Waiting, WaitingRoom } from '../../../../src/data/upstream/waiting-room.ts';
 import { BALANCES, DEFAULT_BALANCING } from '../../../../src/gates/balancing/settings.ts';
 import { NORMAL } from '../../../../src/gates/breaker.ts';
+import { QueueClaims } from '../../../../src/memory/queue-claims.ts';
+import { QueueStats } from '../../../../src/memory/queue-stats.ts';
+import { UpstreamLoad } from '../../../../src/memory/upstream-load.ts';
+import { WakeUp } from '../../../../src/memory/wake-up.ts';
 import type { UpstreamLimits } from '../../../../src/shared/messages.ts';
-import { QueueClaims } from '../../../../src/shared/queue-claims.ts';
-import { QueueStats } from '../../../../src/shared/queue-stats.ts';
-import { UpstreamLoad } from '../../../../src/shared/upstream-load.ts';
-import { WakeUp } from '../../../../src/shared/wake-up.ts';
 import { FakePlane, settle } from '../fixtures/fake-plane.ts';
 
 const COOLDOWN_MS = 1_000;

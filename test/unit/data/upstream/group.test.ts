@@ -3,8 +3,8 @@ import { describe, it } from 'node:test';
 import type { Upstream } from '../../../../src/data/plane.ts';
 import { type Choice, type GroupParts, UpstreamGroup } from '../../../../src/data/upstream/group.ts';
 import { DEFAULT_BALANCING } from '../../../../src/gates/balancing/settings.ts';
-import { BreakerCell, CLOSED, NORMAL, OPEN, REFUSED } from '../../../../src/shared/breaker-cell.ts';
-import { UpstreamLoad } from '../../../../src/shared/upstream-load.ts';
+import { BreakerCell, CLOSED, NORMAL, OPEN, REFUSED } from '../../../../src/memory/breaker-cell.ts';
+import { UpstreamLoad } from '../../../../src/memory/upstream-load.ts';
 
 const COOLDOWN_MS = 1_000;
 

@@ -4,7 +4,7 @@ import { Timed } from '../../../../src/data/deadlines.ts';
 import type { Upstream } from '../../../../src/data/plane.ts';
 import type { UpstreamConnection } from '../../../../src/data/upstream/connection.ts';
 import { UpstreamPool } from '../../../../src/data/upstream/pool.ts';
-import { UpstreamStats } from '../../../../src/shared/stats.ts';
+import { UpstreamStats } from '../../../../src/memory/stats.ts';
 import { FakePlane } from '../fixtures/fake-plane.ts';
 
 /** As much of a connection as the pool looks at. */

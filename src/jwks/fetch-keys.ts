@@ -1,0 +1,204 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Dispatcher } from 'undici';
+import { parseUniqueObject } from '../gates/json-members.ts';
+import { FETCH_LIMIT_MS } from '../identity/key-refresh.ts';
+import { type KeySetReading, readJwks } from '../identity/key-set.ts';
+import { connectionCause } from '../shared/causes.ts';
+import type { RemoteIssuer } from './remote-issuer.ts';
+
+/** Of one answer. A set of 64 keys with certificates has a tenth of it. */
+const MAX_BYTES = 1024 * 1024;
+
+/** A set that an issuer has given, and that can be used. */
+export interface FetchedKeys extends KeySetReading {
+	/** The JWK Set as it came. */
+	readonly text: string;
+	/** `max-age` of the answer's `Cache-Control`, in ms; `undefined` where it says nothing that helps. */
+	readonly maxAgeMs: number | undefined;
+	/** What to ask with whether the set is still the same; `undefined` where the issuer gives no validator. */
+	readonly validators?: Validators | undefined;
+}
+
+/** Of one answer (RFC 9110 section 8.8). */
+interface Validators {
+	/** The address that gave them: metadata may name another one by the next fetch. */
+	readonly address: string;
+	readonly etag: string | undefined;
+	readonly lastModified: string | undefined;
+}
+
+/** A fetch that came to nothing; the message is the cause in words, without anything of what the answer held. */
+export class FetchError extends Error {
+	override readonly name = 'FetchError';
+}
+
+/**
+ * Fetches and judges the keys of an issuer: from its address or, where it has none, from the one that the issuer's metadata names.
+ * Redirects are not followed, nothing is decompressed, and the issuer's certificate is judged whatever the environment says.
+ *
+ * @param abandoned ends the fetch.
+ * @param last what the last good fetch gave: the issuer may answer 304 instead of the set, which then is good once more.
+ * @throws {FetchError} when there is no set that can be used.
+ */
+export async function fetchKeys(
+	{ issuer, url, ca, algorithms }: RemoteIssuer,
+	abandoned: AbortSignal,
+	last?: FetchedKeys,
+): Promise<FetchedKeys> {
+	const signal = AbortSignal.any([abandoned, AbortSignal.timeout(FETCH_LIMIT_MS)]);
+	// Loaded by those alone who have such an issuer.
+	const { Agent } = await import('undici');
+	const connect = { ...(ca !== undefined && { ca }), rejectUnauthorized: true, timeout: FETCH_LIMIT_MS };
+	// Seldom used: each fetch has connections of its own, and leaves none behind.
+	const agent = new Agent({ connect, allowH2: false, pipelining: 1 });
+	try {
+		const address = url ?? (await discover(issuer, (place) => get(place, agent, signal)));
+		const known = last?.validators?.address === address ? last : undefined;
+		const { text, validators, notModified, cacheControl } = await get(address, agent, signal, known?.validators);
+		const maxAgeMs = maxAgeOf(cacheControl);
+		if (known !== undefined && notModified) return { ...known, maxAgeMs };
+		return { ...readSet(text, algorithms), text, validators, maxAgeMs };
+	} finally {
+		void agent.destroy();
+	}
+}
+
+function readSet(text: string, algorithms: RemoteIssuer['algorithms']): KeySetReading {
+	try {
+		return readJwks(text, algorithms);
+	} catch (error) {
+		throw new FetchError(`the answer ${(error as Error).message}`);
+	}
+}
+
+/** Where an issuer's metadata stands: RFC 8414 section 3.1, and OpenID Connect Discovery 1.0 section 4. */
+export function metadataAddresses(issuer: string): string[] {
+	const url = new URL(issuer);
+	const path = url.pathname.replace(/\/$/, '');
+	return [
+		`${url.origin}/.well-known/oauth-authorization-server${path}`,
+		`${url.origin}${path}/.well-known/openid-configuration`,
+	];
+}
+
+/** @returns the address of the JWK Set. */
+async function discover(issuer: string, get: (address: string) => Promise<Answer>): Promise<string> {
+	const causes: string[] = [];
+	for (const address of metadataAddresses(issuer)) {
+		try {
+			const { text } = await get(address);
+			return jwksAddress(issuer, text);
+		} catch (error) {
+			if (!(error instanceof FetchError)) throw error;
+			causes.push(error.message);
+		}
+	}
+	throw new FetchError(`no metadata: ${[...new Set(causes)].join('; ')}`);
+}
+
+/** RFC 8414 section 3.3: metadata of another issuer must not be used. */
+function jwksAddress(issuer: string, text: string): string {
+	const metadata = parseUniqueObject(text);
+	if (!metadata) throw new FetchError('the metadata is no JSON object');
+	if (metadata.issuer !== issuer) throw new FetchError('the metadata is that of another issuer');
+	const { jwks_uri: address } = metadata;
+	const url = typeof address === 'string' ? URL.parse(address) : null;
+	if (url === null) throw new FetchError('the metadata has no jwks_uri');
+	// What is fetched without TLS stays on this machine, as the issuer itself does then.
+	const plain = url.protocol === 'http:' && url.origin === new URL(issuer).origin;
+	if (url.protocol !== 'https:' && !plain) throw new FetchError('the jwks_uri of the metadata is no https:// address');
+	return url.href;
+}
+
+interface Answer {
+	/** A 304 (RFC 9110 section 15.4.5), which only a request with validators gets; it has no text. */
+	readonly notModified: boolean;
+	readonly text: string;
+	readonly cacheControl: string;
+	readonly validators: Validators | undefined;
+}
+
+async function get(address: string, dispatcher: Dispatcher, signal: AbortSignal, known?: Validators): Promise<Answer> {
+	const { request } = await import('undici');
+	try {
+		const { statusCode, headers, body } = await request(address, {
+			dispatcher,
+			signal,
+			headers: {
+				accept: 'application/jwk-set+json, application/json',
+				'accept-encoding': 'identity',
+				'user-agent': 'mtls-edge-proxy/jwks',
+				...(known?.etag !== undefined && { 'if-none-match': known.etag }),
+				...(known?.lastModified !== undefined && { 'if-modified-since': known.lastModified }),
+			},
+		});
+		const facts = {
+			cacheControl: [headers['cache-control']].flat().join(','),
+			validators: validatorsOf(address, headers),
+		};
+		// Whatever else the answer is, nothing more of it is read: it ends with its connection.
+		if (statusCode === 304 && known !== undefined) return { notModified: true, text: '', ...facts };
+		if (statusCode >= 300 && statusCode < 400) throw new FetchError(`status ${statusCode}: redirects are not followed`);
+		if (statusCode !== 200) throw new FetchError(`status ${statusCode}`);
+		const encoding = headers['content-encoding'];
+		if (encoding !== undefined && encoding !== 'identity') throw new FetchError('the answer is compressed');
+		return { notModified: false, text: await readText(body), ...facts };
+	} catch (error) {
+		throw error instanceof FetchError ? error : new FetchError(causeOf(error as Error, signal));
+	}
+}
+
+/** RFC 9110 section 8.8.3, without the bytes that are not ASCII. */
+const ETAG = /^(?:W\/)?"[\x21\x23-\x7e]{0,256}"$/;
+/** RFC 9110 section 5.6.7. */
+const HTTP_DATE = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
+
+/** What does not fit its grammar is not sent back: the next request then asks for the whole set. */
+function validatorsOf(address: string, headers: IncomingHttpHeaders): Validators | undefined {
+	const fitting = (value: unknown, grammar: RegExp) =>
+		typeof value === 'string' && grammar.test(value) ? value : undefined;
+	const etag = fitting(headers.etag, ETAG);
+	const modified = fitting(headers['last-modified'], HTTP_DATE);
+	// A set can change twice in a second: younger dates prove nothing (RFC 9110 section 8.8.2.2).
+	const isStrong = modified !== undefined && Date.parse(String(headers.date)) - Date.parse(modified) >= 1000;
+	const lastModified = isStrong ? modified : undefined;
+	return etag === undefined && lastModified === undefined ? undefined : { address, etag, lastModified };
+}
+
+async function readText(body: AsyncIterable<Buffer>): Promise<string> {
+	const chunks: Buffer[] = [];
+	let bytes = 0;
+	for await (const chunk of body) {
+		bytes += chunk.length;
+		if (bytes > MAX_BYTES) throw new FetchError(`the answer is larger than ${MAX_BYTES} bytes`);
+		chunks.push(chunk);
+	}
+	try {
+		return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks));
+	} catch {
+		throw new FetchError('the answer is no UTF-8 text');
+	}
+}
+
+function causeOf(error: NodeJS.ErrnoException, signal: AbortSignal): string {
+	if (signal.aborted) return `no answer within ${FETCH_LIMIT_MS / 1000} s`;
+	const { code = '' } = error;
+	// OpenSSL's and Node's verdicts on the certificate, in capitals; undici's own codes name the protocol's faults.
+	if (code.startsWith('HPE_') || code === 'UND_ERR_SOCKET') return 'no HTTP answer';
+	if (code.startsWith('UND_ERR_')) return `no answer (${code})`;
+	if (/CERT|ISSUER|SIGN|CRL|ALTNAME/.test(code)) return `the certificate is not trusted (${code})`;
+	return connectionCause(error);
+}
+
+/** `no-store` and `no-cache` do not say how often an issuer wants to be asked, and neither does an age of nothing. */
+export function maxAgeOf(cacheControl: string | undefined): number | undefined {
+	const directives = (cacheControl ?? '')
+		.toLowerCase()
+		.split(',')
+		.map((directive) => directive.trim());
+	if (directives.some((directive) => directive === 'no-store' || directive === 'no-cache')) return undefined;
+	const seconds = Number(
+		/^max-age="?(\d{1,9})"?$/.exec(directives.find((one) => one.startsWith('max-age')) ?? '')?.[1],
+	);
+	return seconds > 0 ? seconds * 1000 : undefined;
+}

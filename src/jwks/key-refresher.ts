@@ -1,0 +1,229 @@
+import { KeyRefresh } from '../identity/key-refresh.ts';
+import { type KeySetSeed, readJwks } from '../identity/key-set.ts';
+import type { Clock } from '../shared/clock.ts';
+import type { Logger } from '../shared/log.ts';
+import { FetchError, type FetchedKeys } from './fetch-keys.ts';
+import type { RemoteIssuer } from './remote-issuer.ts';
+
+/** How often something was fetched. */
+export interface Fetches {
+	success: number;
+	failure: number;
+}
+
+/**
+ * What refreshes itself: a value that is fetched anew from time to time, whose last good state is kept, and that reload, readiness
+ * and metrics treat alike.
+ */
+export interface SelfRefreshing<Value> {
+	/** @param onChange called whenever `value` has become another one. */
+	start(onChange: () => void): void;
+	/** Nothing is fetched any more, and nobody is called. */
+	stop(): void;
+	/** The last good one; `undefined` where there is none yet, or none that is young enough. */
+	readonly value: Value | undefined;
+	/** Of `value`, in ms. */
+	readonly ageMs: number | undefined;
+	/** How often it was fetched. */
+	readonly fetches: Readonly<Fetches>;
+}
+
+export interface RefresherParts {
+	/** Rejects with the cause in words. */
+	readonly fetch: (issuer: RemoteIssuer, abandoned: AbortSignal, last?: FetchedKeys) => Promise<FetchedKeys>;
+	/** The last good set, over a restart; `undefined` where none is kept. */
+	readonly store: KeyStore | undefined;
+	/** Milliseconds. @returns calls it off. */
+	readonly after: (ms: number, run: () => void) => () => void;
+	readonly clock: Clock;
+	/** From 0 to 1. */
+	readonly random: () => number;
+	readonly log: Logger;
+}
+
+export interface KeyStore {
+	/** Never rejects: what is there and cannot be read leaves a line in the log. @returns `undefined` where there is none for this issuer. */
+	load(issuer: RemoteIssuer, wallSeconds: number): Promise<KeptKeys | undefined>;
+	/** Never rejects: who cannot keep it says so in the log. */
+	save(issuer: RemoteIssuer, text: string, wallSeconds: number): Promise<void>;
+}
+
+export interface KeptKeys {
+	/** The JWK Set. */
+	readonly text: string;
+	readonly ageMs: number;
+	/** Where it was kept, for people. */
+	readonly file: string;
+}
+
+const TARGET = 'proxy::jwks';
+/** Node's timers fire at once when asked to wait for more than 2³¹ - 1 ms. */
+const LONGEST_WAIT_MS = 2_147_483_647;
+/** More names than this of one set are not shown. */
+const MAX_KIDS_SHOWN = 8;
+
+/** Keeps the keys of one issuer fresh (`identity/key-refresh.ts` says when). */
+export class KeyRefresher implements SelfRefreshing<KeySetSeed> {
+	readonly issuer: RemoteIssuer;
+	readonly fetches: Fetches;
+	readonly #parts: RefresherParts;
+	readonly #refresh: KeyRefresh;
+	readonly #stopped = new AbortController();
+	readonly #firstAttempt = Promise.withResolvers<string | undefined>();
+	#value: KeySetSeed | undefined;
+	/** Of the last fetch; `undefined` where that has failed: an issuer that chokes on validators is asked without them. */
+	#last: FetchedKeys | undefined;
+	#onChange: () => void = () => {};
+	#cancel: () => void = () => {};
+
+	/** @param fetches of the issuer, also by others before this one. */
+	constructor(issuer: RemoteIssuer, parts: RefresherParts, fetches: Fetches = { success: 0, failure: 0 }) {
+		this.issuer = issuer;
+		this.fetches = fetches;
+		this.#parts = parts;
+		this.#refresh = new KeyRefresh(issuer, parts.clock.now(), parts.random);
+	}
+
+	get value(): KeySetSeed | undefined {
+		return this.#value;
+	}
+
+	get ageMs(): number | undefined {
+		return this.#refresh.ageAt(this.#parts.clock.now());
+	}
+
+	/** Resolves when there are keys, or the first fetch has failed: with the cause then. Never rejects. */
+	get firstAttempt(): Promise<string | undefined> {
+		return this.#firstAttempt.promise;
+	}
+
+	start(onChange: () => void): void {
+		this.#onChange = onChange;
+		void this.#restore().then(() => this.#act());
+	}
+
+	stop(): void {
+		this.#stopped.abort();
+		this.#cancel();
+	}
+
+	/** A token of the issuer names a key that is not in the set. */
+	unknownKey(): void {
+		this.#refresh.unknownKey();
+		this.#schedule();
+	}
+
+	async #restore(): Promise<void> {
+		const { store, clock, log } = this.#parts;
+		const { issuer } = this.issuer;
+		const kept = await store?.load(this.issuer, clock.wallSeconds());
+		if (kept === undefined || this.#stopped.signal.aborted) return;
+		try {
+			this.#value = readJwks(kept.text, this.issuer.algorithms).seed;
+		} catch (error) {
+			// The algorithms may be others than then.
+			const { message } = error as Error;
+			log.warn(TARGET, 'last keys found in state_dir, but they cannot be used; the next fetch replaces them', {
+				issuer,
+				file: kept.file,
+				cause: `the kept text ${message}`,
+			});
+			return;
+		}
+		this.#refresh.restored(clock.now(), kept.ageMs);
+		log.info(TARGET, 'last keys found in state_dir', {
+			issuer,
+			age_s: Math.round(kept.ageMs / 1000),
+			...shown(this.#value),
+		});
+		if (!this.#dropStale()) this.#changed();
+	}
+
+	/** Does what is due, and sees to it that the rest gets done. */
+	#act(): void {
+		if (this.#stopped.signal.aborted) return;
+		this.#dropStale();
+		if (this.#refresh.isDue(this.#parts.clock.now())) void this.#fetch();
+		this.#schedule();
+	}
+
+	#schedule(): void {
+		this.#cancel();
+		if (this.#stopped.signal.aborted) return;
+		const wait = this.#refresh.nextAt - this.#parts.clock.now();
+		if (wait === Number.POSITIVE_INFINITY) return;
+		this.#cancel = this.#parts.after(Math.min(Math.max(wait, 1), LONGEST_WAIT_MS), () => this.#act());
+	}
+
+	async #fetch(): Promise<void> {
+		const { fetch, clock } = this.#parts;
+		this.#refresh.started(clock.now());
+		try {
+			const fetched = await fetch(this.issuer, this.#stopped.signal, this.#last);
+			this.#last = fetched;
+			if (!this.#stopped.signal.aborted) this.#succeeded(fetched);
+		} catch (error) {
+			this.#last = undefined;
+			if (!this.#stopped.signal.aborted) this.#failed(error as Error);
+		}
+		this.#schedule();
+	}
+
+	#succeeded({ seed, skipped, text, maxAgeMs }: FetchedKeys): void {
+		const { clock, log, store } = this.#parts;
+		const { issuer } = this.issuer;
+		const { failures } = this.#refresh;
+		this.#refresh.succeeded(clock.now(), maxAgeMs);
+		this.fetches.success++;
+		void store?.save(this.issuer, text, clock.wallSeconds());
+		const fields = { issuer, ...shown(seed), skipped: skipped.length || undefined };
+		if (JSON.stringify(seed) === JSON.stringify(this.#value)) {
+			// An outage that is over is news; that nothing has happened, every five minutes, is none.
+			if (failures > 0) log.info(TARGET, 'keys fetched again, the same', { ...fields, failures });
+			else log.debug(TARGET, 'keys fetched, the same', fields);
+			return;
+		}
+		log.info(TARGET, 'keys fetched, others than before', { ...fields, skipped_because: skipped[0] });
+		this.#value = seed;
+		this.#changed();
+	}
+
+	#failed(error: Error): void {
+		const { clock, log } = this.#parts;
+		const now = clock.now();
+		this.#refresh.failed(now);
+		this.fetches.failure++;
+		const cause = error instanceof FetchError ? error.message : `a fault of the proxy: ${error.message}`;
+		log.warn(TARGET, this.#value === undefined ? 'keys not fetched' : 'keys not fetched; keeping old', {
+			issuer: this.issuer.issuer,
+			cause,
+			failures: this.#refresh.failures,
+			age_s: this.ageMs === undefined ? undefined : Math.round(this.ageMs / 1000),
+			retry_in_ms: Math.round(this.#refresh.nextAt - now),
+		});
+		this.#firstAttempt.resolve(cause);
+	}
+
+	/** @returns whether there were any. */
+	#dropStale(): boolean {
+		const { clock, log } = this.#parts;
+		if (!this.#refresh.isStale(clock.now())) return false;
+		const { issuer, maxStaleMs } = this.issuer;
+		this.#refresh.dropped();
+		this.#value = undefined;
+		log.error(TARGET, 'keys are older than max_stale_secs; dropping them', { issuer, max_stale_s: maxStaleMs / 1000 });
+		this.#onChange();
+		return true;
+	}
+
+	#changed(): void {
+		this.#firstAttempt.resolve(undefined);
+		this.#onChange();
+	}
+}
+
+/** Names are no secret; there may be many. */
+function shown({ keys }: KeySetSeed) {
+	const kids = keys.slice(0, MAX_KIDS_SHOWN).map(({ kid = '' }) => kid.slice(0, 64));
+	return { keys: keys.length, kids };
+}

@@ -1,0 +1,114 @@
+import { constants, X509Certificate } from 'node:crypto';
+import {
+	createSecureContext,
+	type SecureContext,
+	type SecureContextOptions,
+	type Server,
+	type TlsOptions,
+} from 'node:tls';
+import type { ClientBundle } from '../identity/possible-chains.ts';
+import type { TlsMaterial } from '../shared/messages.ts';
+import { authoritiesOf } from './certificates.ts';
+
+/** The settings of every mTLS listener of ours, the proxy's and the embedded one. */
+
+/** What a reload exchanges. */
+export function secureContextOptions(material: TlsMaterial): SecureContextOptions {
+	return {
+		cert: material.cert,
+		key: material.key,
+		// Never empty (see `tls-material.ts`): without a CA of ours Node would trust all public ones.
+		ca: authoritiesOf(material.ca),
+		minVersion: `TLSv${material.minVersion ?? '1.2'}`,
+		maxVersion: 'TLSv1.3',
+		// A resumed session skips the check of the client's certificate, which may have expired or lost its CA since.
+		// Without tickets a session could only be found in a cache, and there is none. A renegotiation would let a
+		// client change its identity under a connection that has been judged.
+		secureOptions: constants.SSL_OP_NO_TICKET | constants.SSL_OP_NO_RENEGOTIATION,
+		ciphers: CIPHERS,
+		honorCipherOrder: true,
+	};
+}
+
+/**
+ * The three suites of TLS 1.3, and of TLS 1.2 those with forward secrecy and authenticated encryption. RFC 9113 appendix A
+ * prohibits nearly all others for HTTP/2, and RFC 9325 section 4.2 advises against them for anything else.
+ */
+export const CIPHERS = [
+	'TLS_AES_256_GCM_SHA384',
+	'TLS_CHACHA20_POLY1305_SHA256',
+	'TLS_AES_128_GCM_SHA256',
+	'ECDHE-ECDSA-AES128-GCM-SHA256',
+	'ECDHE-RSA-AES128-GCM-SHA256',
+	'ECDHE-ECDSA-AES256-GCM-SHA384',
+	'ECDHE-RSA-AES256-GCM-SHA384',
+	'ECDHE-ECDSA-CHACHA20-POLY1305',
+	'ECDHE-RSA-CHACHA20-POLY1305',
+].join(':');
+
+/** The proxy's listener between two reloads; see `data/handshake.ts` for how the two come together. */
+export interface ListenerContexts {
+	/** It knows no CA: OpenSSL would complete the chain of the server from those that are for clients. */
+	readonly identity: SecureContext;
+	/** With the CAs that clients are judged by. */
+	readonly trust: SecureContext;
+	/** The same CAs, for what is asked of a chain beyond OpenSSL's verdict. */
+	readonly bundle: TrustedBundle;
+}
+
+/** The CAs of a listener, read when somebody first asks for them. */
+export class TrustedBundle implements ClientBundle {
+	readonly #pem: string;
+	#authorities: readonly X509Certificate[] | undefined;
+
+	constructor(pem: string) {
+		this.#pem = pem;
+	}
+
+	get authorities(): readonly X509Certificate[] {
+		this.#authorities ??= authoritiesOf(this.#pem).map((pem) => new X509Certificate(pem));
+		return this.#authorities;
+	}
+
+	isOf(pem: string): boolean {
+		return this.#pem === pem;
+	}
+}
+
+/**
+ * The identity and the CAs of a listener. A chain may end at any CA of the bundle, also at one that another CA has issued
+ *: of its sisters, which trusting the root would let in, nobody has spoken.
+ *
+ * @param before those that they replace: a bundle that has not changed is the same object, as connections keep it.
+ * @throws the error of OpenSSL where it refuses the material.
+ */
+export function createListenerContexts(material: TlsMaterial, before?: ListenerContexts): ListenerContexts {
+	const options = secureContextOptions(material);
+	return {
+		bundle: before?.bundle.isOf(material.ca) ? before.bundle : new TrustedBundle(material.ca),
+		identity: createSecureContext({ ...options, ca: [] }),
+		trust: createSecureContext({ ...options, allowPartialTrustChain: true }),
+	};
+}
+
+/**
+ * The same for a `tls.Server`, at the start and at each reload; live connections keep what they have. It has one context for
+ * both, so a chain of the leaf alone is completed from the bundle.
+ */
+export function useSecureContext(server: Server, material: TlsMaterial): void {
+	server.setSecureContext(secureContextOptions(material));
+	// The option `allowPartialTrustChain` is not among those that `tls.Server` hands on to its own context (Node 26.10).
+	(server as unknown as OwnContext)._sharedCreds.context.setAllowPartialTrustChain();
+}
+
+interface OwnContext {
+	readonly _sharedCreds: { readonly context: { setAllowPartialTrustChain(): void } };
+}
+
+/** What stays for the listener's life. */
+export const listenerOptions = {
+	requestCert: true,
+	rejectUnauthorized: true,
+	// With a list and no common entry the handshake fails (RFC 7301 section 3.2); no ALPN at all means HTTP/1.1.
+	ALPNProtocols: ['h2', 'http/1.1'],
+} as const satisfies TlsOptions;

@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { Budget, budgetInUse, createBudget, reclaimBudget } from '../../../src/memory/budget.ts';
+import type { TakeTask } from './budget.thread.ts';
+import { runThreads } from './thread-pool.ts';
+
+describe('a budget', () => {
+	it('grants up to its limit and not a unit more', () => {
+		const memory = createBudget(3, 1, 1);
+		const budget = new Budget(memory, 0);
+		assert.deepEqual([budget.tryTake(1), budget.tryTake(2), budget.tryTake(1)], [true, true, false]);
+		assert.equal(budgetInUse(memory), 3);
+		budget.giveBack(1);
+		assert.equal(budget.tryTake(1), true);
+	});
+
+	it('takes nothing when it refuses', () => {
+		const memory = createBudget(10, 1, 1);
+		const budget = new Budget(memory, 0);
+		assert.equal(budget.tryTake(11), false);
+		assert.equal(budgetInUse(memory), 0);
+		assert.equal(budget.tryTake(10), true);
+	});
+
+	it('is one for all workers', () => {
+		const memory = createBudget(4, 1, 2);
+		const [one, two] = [new Budget(memory, 0), new Budget(memory, 1)];
+		assert.equal(one.tryTake(3), true);
+		assert.equal(two.tryTake(2), false);
+		assert.equal(two.tryTake(1), true);
+		one.giveBack(3);
+		assert.equal(two.tryTake(3), true);
+	});
+
+	it('counts in whole units, rounded up, and gives back what it took', () => {
+		const memory = createBudget(4096, 1024, 1);
+		const budget = new Budget(memory, 0);
+		for (const [amount, bytes] of [
+			[0, 0],
+			[1, 1024],
+			[1024, 1024],
+			[1025, 2048],
+			[4096, 4096],
+		] as const) {
+			assert.equal(budget.tryTake(amount), true);
+			assert.equal(budgetInUse(memory), bytes);
+			budget.giveBack(amount);
+			assert.equal(budgetInUse(memory), 0);
+		}
+		assert.equal(budget.tryTake(4097), false);
+	});
+
+	it('counts a gibibyte of the largest bodies without running over', () => {
+		const memory = createBudget(2 ** 30, 1024, 1);
+		const budget = new Budget(memory, 0);
+		for (let i = 0; i < 128; i++) assert.equal(budget.tryTake(8 * 2 ** 20), true);
+		assert.equal(budget.tryTake(1), false);
+		assert.equal(budgetInUse(memory), 2 ** 30);
+	});
+
+	it('gets back all that a dead worker held, and nothing of the others', () => {
+		const memory = createBudget(100, 1, 3);
+		const [one, two, three] = [0, 1, 2].map((worker) => new Budget(memory, worker));
+		one!.tryTake(10);
+		two!.tryTake(20);
+		two!.tryTake(5);
+		two!.giveBack(1);
+		three!.tryTake(30);
+		reclaimBudget(memory, 1);
+		assert.equal(budgetInUse(memory), 40);
+		// Its successor goes on in the same place.
+		assert.equal(new Budget(memory, 1).tryTake(60), true);
+		reclaimBudget(memory, 1);
+		reclaimBudget(memory, 1);
+		assert.equal(budgetInUse(memory), 40);
+	});
+
+	it('never exceeds its limit and never loses anything, whatever is taken and given back', () => {
+		const action = fc.record({ worker: fc.nat(2), take: fc.boolean(), amount: fc.nat(5000) });
+		fc.assert(
+			fc.property(
+				fc.integer({ min: 1, max: 20_000 }),
+				fc.constantFrom(1, 1024),
+				fc.array(action),
+				(limit, unit, actions) => {
+					const memory = createBudget(limit, unit, 3);
+					const held: number[][] = [[], [], []];
+					const units = () => held.flat().reduce((sum, amount) => sum + Math.ceil(amount / unit), 0);
+					for (const { worker, take, amount } of actions) {
+						const budget = new Budget(memory, worker);
+						const own = held[worker]!;
+						if (take) {
+							const fits = (units() + Math.ceil(amount / unit)) * unit <= limit;
+							assert.equal(budget.tryTake(amount), fits);
+							if (fits) own.push(amount);
+						} else if (own.length > 0) {
+							budget.giveBack(own.pop()!);
+						}
+						assert.equal(budgetInUse(memory), units() * unit);
+					}
+				},
+			),
+			{ numRuns: 500 },
+		);
+	});
+
+	it('is exact over threads that draw from it at the same time', async () => {
+		const rounds = 200;
+		const granted = new SharedArrayBuffer(4 * rounds);
+		// 4 x 50 attempts of one unit each for 64 units.
+		const memory = createBudget(64, 1, 4);
+		const task: TakeTask = { memory, rounds, attempts: 50, amount: 1, granted };
+		await runThreads(new URL('./budget.thread.ts', import.meta.url), 4, task);
+		assert.deepEqual([...new Int32Array(granted)], Array(rounds).fill(64));
+		assert.equal(budgetInUse(memory), 0);
+		for (let worker = 0; worker < 4; worker++) reclaimBudget(memory, worker);
+		assert.equal(budgetInUse(memory), 0);
+	});
+});

@@ -1,0 +1,285 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { HANDSHAKE_REFUSALS } from '../../../src/identity/handshake-refusals.ts';
+import { Summary } from '../../../src/memory/histogram.ts';
+import { CLIENT_PROTOCOLS } from '../../../src/memory/route-stats.ts';
+import {
+	CONNECTION_ENDS,
+	CONNECTION_REFUSALS,
+	FORBIDDEN_REASONS,
+	HTTP2_ERROR_REASONS,
+	HTTP2_STREAM_ERROR_REASONS,
+	RATE_LIMIT_REASONS,
+	TLS_GROUPS,
+	UpstreamStats,
+	WorkerStats,
+} from '../../../src/memory/stats.ts';
+import { TransitionCounts } from '../../../src/memory/transition-counts.ts';
+
+/** Every status that an answer can have. */
+const STATUSES = Array.from({ length: 500 }, (_, i) => 100 + i);
+
+describe("a worker's stats", () => {
+	const ZERO = {
+		authMissing: 0,
+		authInvalid: 0,
+		rateLimited: new Map(RATE_LIMIT_REASONS.map((reason) => [reason, 0])),
+		handshakeRefusals: new Map(HANDSHAKE_REFUSALS.map((reason) => [reason, 0])),
+		connectionRefusals: new Map(CONNECTION_REFUSALS.map((reason) => [reason, 0])),
+		connectionEnds: new Map(CONNECTION_ENDS.map((reason) => [reason, 0])),
+		readsDelayed: new Map(CLIENT_PROTOCOLS.map((protocol) => [protocol, 0])),
+		accessLinesDropped: 0,
+		spansDropped: 0,
+		connections: { handshake: 0, 'http/1.1': 0, h2: 0 },
+		http2Errors: new Map(HTTP2_ERROR_REASONS.map((reason) => [reason, 0])),
+		forbidden: new Map(FORBIDDEN_REASONS.map((reason) => [reason, 0])),
+		answers: new Map(),
+		tokenCache: { hits: 0, misses: 0 },
+		http2StreamErrors: new Map(HTTP2_STREAM_ERROR_REASONS.map((reason) => [reason, 0])),
+		handshakesAgreed: {
+			'TLSv1.2': new Map(TLS_GROUPS.map((group) => [group, 0])),
+			'TLSv1.3': new Map(TLS_GROUPS.map((group) => [group, 0])),
+		},
+		loop: { sampledAt: 0, utilization: 0, activeMs: 0, idleMs: 0, delayP50: 0, delayP99: 0, delayMax: 0 },
+	};
+
+	it('are all zero at first', () => {
+		assert.deepEqual(new WorkerStats(WorkerStats.allocate()).read(), ZERO);
+	});
+
+	it('count each kind of event by itself', () => {
+		for (const [event, wanted] of [
+			[(stats: WorkerStats) => stats.authFailure('missing'), { authMissing: 1 }],
+			[(stats: WorkerStats) => stats.authFailure('invalid'), { authInvalid: 1 }],
+			[
+				(stats: WorkerStats) => stats.connectionEnded('ca_removed'),
+				{ connectionEnds: new Map(CONNECTION_ENDS.map((reason) => [reason, reason === 'ca_removed' ? 1 : 0])) },
+			],
+			[
+				(stats: WorkerStats) => stats.readDelayed('h2'),
+				{ readsDelayed: new Map(CLIENT_PROTOCOLS.map((protocol) => [protocol, protocol === 'h2' ? 1 : 0])) },
+			],
+			[(stats: WorkerStats) => stats.accessLineDropped(), { accessLinesDropped: 1 }],
+			[(stats: WorkerStats) => stats.spanDropped(), { spansDropped: 1 }],
+			...RATE_LIMIT_REASONS.map(
+				(reason) =>
+					[
+						(stats: WorkerStats) => stats.rateLimited(reason),
+						{ rateLimited: new Map(RATE_LIMIT_REASONS.map((one) => [one, one === reason ? 1 : 0])) },
+					] as const,
+			),
+			...HTTP2_STREAM_ERROR_REASONS.map(
+				(reason) =>
+					[
+						(stats: WorkerStats) => stats.http2StreamError(reason),
+						{ http2StreamErrors: new Map(ZERO.http2StreamErrors).set(reason, 1) },
+					] as const,
+			),
+			...TLS_GROUPS.map(
+				(group) =>
+					[
+						(stats: WorkerStats) => stats.handshakeAgreed('TLSv1.2', group),
+						{
+							handshakesAgreed: {
+								...ZERO.handshakesAgreed,
+								'TLSv1.2': new Map(ZERO.handshakesAgreed['TLSv1.2']).set(group, 1),
+							},
+						},
+					] as const,
+			),
+			[(stats: WorkerStats) => stats.tokenCacheHit(), { tokenCache: { hits: 1, misses: 0 } }],
+			[(stats: WorkerStats) => stats.tokenCacheMiss(), { tokenCache: { hits: 0, misses: 1 } }],
+			[
+				(stats: WorkerStats) => stats.readDelayed('h2'),
+				{ readsDelayed: new Map(CLIENT_PROTOCOLS.map((protocol) => [protocol, protocol === 'h2' ? 1 : 0])) },
+			],
+			[(stats: WorkerStats) => stats.accessLineDropped(), { accessLinesDropped: 1 }],
+			...HTTP2_ERROR_REASONS.map(
+				(reason) =>
+					[
+						(stats: WorkerStats) => stats.http2ConnectionError(reason),
+						{ http2Errors: new Map(ZERO.http2Errors).set(reason, 1) },
+					] as const,
+			),
+			...FORBIDDEN_REASONS.map(
+				(reason) =>
+					[
+						(stats: WorkerStats) => stats.forbidden(reason),
+						{ forbidden: new Map(ZERO.forbidden).set(reason, 1) },
+					] as const,
+			),
+			[(stats: WorkerStats) => stats.answered(401), { answers: new Map([[401, 1]]) }],
+		] as const) {
+			const stats = new WorkerStats(WorkerStats.allocate());
+			event(stats);
+			assert.deepEqual(stats.read(), { ...ZERO, ...wanted });
+		}
+		for (const protocol of ['handshake', 'http/1.1', 'h2'] as const) {
+			const stats = new WorkerStats(WorkerStats.allocate());
+			stats.connections(protocol, 1);
+			assert.deepEqual(stats.read(), { ...ZERO, connections: { ...ZERO.connections, [protocol]: 1 } });
+		}
+	});
+
+	it('count each reason of a refusal by itself, and apart from all else', () => {
+		const stats = new WorkerStats(WorkerStats.allocate());
+		for (const [i, reason] of HANDSHAKE_REFUSALS.entries()) for (let n = 0; n <= i; n++) stats.handshakeFailed(reason);
+		for (const [i, reason] of CONNECTION_REFUSALS.entries())
+			for (let n = 0; n <= i; n++) stats.connectionRefused(reason);
+		assert.deepEqual(stats.read(), {
+			...ZERO,
+			handshakeRefusals: new Map(HANDSHAKE_REFUSALS.map((reason, i) => [reason, i + 1])),
+			connectionRefusals: new Map(CONNECTION_REFUSALS.map((reason, i) => [reason, i + 1])),
+		});
+		assert.equal(summary(stats.handshakes).count, 0);
+	});
+
+	it('tell every status from every other, and from all else', () => {
+		const stats = new WorkerStats(WorkerStats.allocate());
+		for (const status of STATUSES) for (let i = 0; i < status; i++) stats.answered(status);
+		assert.deepEqual(stats.read(), { ...ZERO, answers: new Map(STATUSES.map((status) => [status, status])) });
+		assert.equal(summary(stats.handshakes).count, 0);
+	});
+
+	it('count connections up and down', () => {
+		const stats = new WorkerStats(WorkerStats.allocate());
+		for (const change of [1, 1, -1, 1, -1]) stats.connections('h2', change);
+		assert.equal(stats.read().connections.h2, 1);
+	});
+
+	it('count further in the region of a worker that died, whose connections are gone', () => {
+		const memory = WorkerStats.allocate();
+		const dead = new WorkerStats(memory);
+		dead.authFailure('missing');
+		dead.answered(429);
+		dead.handshakes.record(5, 0);
+		for (const protocol of ['handshake', 'http/1.1', 'h2'] as const) dead.connections(protocol, 3);
+		const successor = new WorkerStats(memory);
+		successor.clearGauges();
+		successor.answered(429);
+		successor.handshakes.record(7, 0);
+		assert.deepEqual(successor.read(), { ...ZERO, authMissing: 1, answers: new Map([[429, 2]]) });
+		const { count, sumMs } = summary(successor.handshakes);
+		assert.deepEqual([count, sumMs], [2, 12]);
+	});
+
+	it('are seen by whoever reads the memory', () => {
+		const memory = WorkerStats.allocate();
+		new WorkerStats(memory).rateLimited('route');
+		assert.equal(new WorkerStats(memory).read().rateLimited.get('route'), 1);
+	});
+
+	it('do not mix with the handshake times', () => {
+		const stats = new WorkerStats(WorkerStats.allocate());
+		for (let now = 0; now < 80_000; now += 10_000) stats.handshakes.record(1e9, now);
+		assert.deepEqual(stats.read(), ZERO);
+	});
+});
+
+describe("an upstream's stats", () => {
+	const NO_RETRIES = new Map([
+		['unreachable', 0],
+		['stale', 0],
+		['unanswered', 0],
+		['broken', 0],
+	]);
+	const ZERO = { idle: 0, active: 0, retries: NO_RETRIES, retriesDenied: 0, answers: new Map() };
+
+	it('are all zero at first', () => {
+		assert.deepEqual(new UpstreamStats(UpstreamStats.allocate()).read(), ZERO);
+	});
+
+	it('tell every status from every other, and from the gauges', () => {
+		const stats = new UpstreamStats(UpstreamStats.allocate());
+		for (const status of STATUSES) for (let i = 0; i < status; i++) stats.answered(status);
+		assert.deepEqual(stats.read(), { ...ZERO, answers: new Map(STATUSES.map((status) => [status, status])) });
+		assert.equal(summary(stats.roundTrips).count, 0);
+	});
+
+	it('count idle and active connections by themselves, and forget them with their worker', () => {
+		const stats = new UpstreamStats(UpstreamStats.allocate());
+		stats.connections('idle', 1);
+		stats.connections('active', 1);
+		stats.connections('active', 1);
+		stats.answered(200);
+		assert.deepEqual(stats.read(), { ...ZERO, idle: 1, active: 2, answers: new Map([[200, 1]]) });
+		stats.clearGauges();
+		assert.deepEqual(stats.read(), { ...ZERO, answers: new Map([[200, 1]]) });
+	});
+
+	it('count retries by their reason, and those that the budget did not allow', () => {
+		const stats = new UpstreamStats(UpstreamStats.allocate());
+		stats.retried('unreachable');
+		for (let i = 0; i < 2; i++) stats.retried('stale');
+		for (let i = 0; i < 3; i++) stats.retryDenied();
+		const retries = new Map([
+			['unreachable', 1],
+			['stale', 2],
+			['unanswered', 0],
+			['broken', 0],
+		]);
+		assert.deepEqual(stats.read(), { ...ZERO, retries, retriesDenied: 3 });
+	});
+
+	it('do not mix with the round-trip times', () => {
+		const stats = new UpstreamStats(UpstreamStats.allocate());
+		for (let now = 0; now < 80_000; now += 10_000) stats.roundTrips.record(1e9, now);
+		assert.deepEqual(stats.read(), ZERO);
+		assert.equal(summary(stats.roundTrips).count, 8);
+	});
+
+	it('count beyond 32 bits', () => {
+		const stats = new UpstreamStats(UpstreamStats.allocate());
+		stats.connections('idle', 2 ** 40);
+		stats.connections('idle', 1);
+		assert.equal(stats.read().idle, 2 ** 40 + 1);
+	});
+});
+
+function summary(histogram: WorkerStats['handshakes']): Summary {
+	const all = new Summary();
+	histogram.addTo(all, 0);
+	return all;
+}
+
+describe("a worker's event loop in its stats", () => {
+	const SAMPLE = { sampledAt: 5, utilization: 0.5, activeMs: 10, idleMs: 20, delayP50: 1, delayP99: 2, delayMax: 3 };
+
+	it('is as it was sampled last, and the time it was busy is added up', () => {
+		const stats = new WorkerStats(WorkerStats.allocate());
+		stats.loopSampled(SAMPLE);
+		stats.loopSampled({ ...SAMPLE, sampledAt: 6, utilization: 0.25 });
+		assert.deepEqual(stats.read().loop, { ...SAMPLE, sampledAt: 6, utilization: 0.25, activeMs: 20, idleMs: 40 });
+	});
+
+	it('is gone with its thread, but for the time that it was busy', () => {
+		const stats = new WorkerStats(WorkerStats.allocate());
+		stats.loopSampled(SAMPLE);
+		stats.clearGauges();
+		const none = { sampledAt: 0, utilization: 0, delayP50: 0, delayP99: 0, delayMax: 0 };
+		assert.deepEqual(stats.read().loop, { ...none, activeMs: 10, idleMs: 20 });
+	});
+});
+
+describe('the last transition of a circuit', () => {
+	it('is told with its time and its words', () => {
+		const counts = new TransitionCounts();
+		assert.equal(counts.last, undefined);
+		counts.count('open', 'status', 'status 503', 7, 1_800_000_000);
+		counts.count('half-open', 'probe', 'the cooldown is over', 8, 1_800_000_001);
+		assert.deepEqual(counts.last, {
+			to: 'half-open',
+			reason: 'probe',
+			cause: 'the cooldown is over',
+			at: 8,
+			wallSeconds: 1_800_000_001,
+		});
+	});
+
+	it('is shared with other threads, its words cut off at a whole character', () => {
+		const memory = UpstreamStats.allocate();
+		new UpstreamStats(memory).transitions.count('open', 'connect', 'ü'.repeat(100), 1, 2);
+		assert.equal(new UpstreamStats(memory).transitions.last!.cause, 'ü'.repeat(48));
+		assert.deepEqual(new UpstreamStats(memory).read().answers, new Map());
+	});
+});

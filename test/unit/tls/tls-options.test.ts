@@ -1,0 +1,170 @@
+import assert from 'node:assert/strict';
+import { KeyObject, webcrypto, X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
+import { type AddressInfo, connect as connectTcp, createServer as createTcpServer } from 'node:net';
+import { after, before, describe, it } from 'node:test';
+import { type ConnectionOptions, connect, createServer, getCiphers, type Server } from 'node:tls';
+import { loadX509 } from '../../../src/identity/x509.ts';
+import type { TlsMaterial } from '../../../src/shared/messages.ts';
+import { listenerOptions, secureContextOptions, useSecureContext } from '../../../src/tls/tls-options.ts';
+import { type TestPki, testPki } from '../../fixtures/pki.ts';
+
+/** Forward secrecy and authenticated encryption, and nothing that RFC 9113 appendix A prohibits for HTTP/2. */
+const SUITES = {
+	'TLSv1.3': ['TLS_AES_256_GCM_SHA384', 'TLS_CHACHA20_POLY1305_SHA256', 'TLS_AES_128_GCM_SHA256'],
+	ecdsa: ['ECDHE-ECDSA-AES128-GCM-SHA256', 'ECDHE-ECDSA-AES256-GCM-SHA384', 'ECDHE-ECDSA-CHACHA20-POLY1305'],
+	rsa: ['ECDHE-RSA-AES128-GCM-SHA256', 'ECDHE-RSA-AES256-GCM-SHA384', 'ECDHE-RSA-CHACHA20-POLY1305'],
+};
+
+let pki: TestPki;
+let material: TlsMaterial;
+before(async () => {
+	pki = await testPki();
+	material = { cert: pki.server.certPem, key: pki.server.keyPem, ca: pki.ca.certPem };
+});
+
+/** Self-signed: nobody looks at it here. Everything else of the tests is ECDSA. */
+async function rsaIdentity(): Promise<Pick<TlsMaterial, 'cert' | 'key'>> {
+	const { X509CertificateGenerator } = await loadX509();
+	const algorithm = { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' };
+	const keys = await webcrypto.subtle.generateKey(
+		{ ...algorithm, modulusLength: 2048, publicExponent: new Uint8Array([1, 0, 1]) },
+		true,
+		['sign', 'verify'],
+	);
+	const certificate = await X509CertificateGenerator.createSelfSigned(
+		{ name: 'CN=localhost', keys, signingAlgorithm: algorithm, notAfter: new Date(Date.now() + 3_600_000) },
+		webcrypto as Crypto,
+	);
+	const key = KeyObject.from(keys.privateKey).export({ type: 'pkcs8', format: 'pem' }) as string;
+	return { cert: certificate.toString('pem'), key };
+}
+
+/** As the embedded listener is made; the proxy's differs in nothing that a client could see. */
+async function listen(material: TlsMaterial): Promise<Server> {
+	const server = createServer({ ...listenerOptions, ...secureContextOptions(material) }, (socket) =>
+		socket.end('let in'),
+	);
+	useSecureContext(server, material);
+	server.listen(0, '127.0.0.1');
+	await once(server, 'listening');
+	return server;
+}
+
+/** The suite that a client ends up with which offers this; `undefined` where it is not let in. */
+async function negotiated(server: Server, offer: ConnectionOptions): Promise<string | undefined> {
+	const { certPem, keyPem } = pki.clients.valid;
+	const { port } = server.address() as AddressInfo;
+	const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false, cert: certPem, key: keyPem, ...offer });
+	socket.on('error', () => {});
+	let suite: string | undefined;
+	socket.on('data', () => {
+		suite = socket.getCipher().name;
+	});
+	await new Promise((resolve) => socket.once('close', resolve));
+	return suite;
+}
+
+describe('the cipher suites of TLS 1.2', () => {
+	for (const kind of ['ecdsa', 'rsa'] as const) {
+		describe(`with a certificate of ${kind.toUpperCase()}`, () => {
+			let server: Server;
+			before(async () => {
+				server = await listen(kind === 'ecdsa' ? material : { ...material, ...(await rsaIdentity()) });
+			});
+			after(() => server.close());
+
+			it('are those with forward secrecy and authenticated encryption, and no other that OpenSSL has', async () => {
+				const others = getCiphers()
+					.map((name) => name.toUpperCase())
+					.filter((name) => !name.startsWith('TLS_'));
+				assert.ok(others.includes('AES128-SHA') && others.includes('ECDHE-RSA-AES128-SHA256'));
+				for (const name of new Set([...others, ...SUITES[kind]])) {
+					// Weak ones are there only at the lowest level; each is offered alone.
+					const offer = { maxVersion: 'TLSv1.2', ciphers: `${name}:@SECLEVEL=0` } as const;
+					const expected = (SUITES[kind] as string[]).includes(name) ? name : undefined;
+					assert.equal(await negotiated(server, offer), expected, name);
+				}
+			});
+
+			it('come with the three of TLS 1.3', async () => {
+				for (const name of SUITES['TLSv1.3']) {
+					assert.equal(await negotiated(server, { minVersion: 'TLSv1.3', ciphers: name }), name);
+				}
+				const other = { minVersion: 'TLSv1.3', ciphers: 'TLS_AES_128_CCM_SHA256' } as const;
+				assert.equal(await negotiated(server, other), undefined);
+			});
+		});
+	}
+});
+
+describe('the chain of an embedded server', () => {
+	/** The certificates that a client receives, DER, in their order: those of TLS 1.2 are in the clear. */
+	async function sent(material: TlsMaterial): Promise<Buffer[]> {
+		const server = await listen(material);
+		const bytes: Buffer[] = [];
+		const relay = createTcpServer((client) => {
+			const upstream = connectTcp((server.address() as AddressInfo).port, '127.0.0.1');
+			upstream.on('data', (chunk: Buffer) => bytes.push(chunk));
+			for (const socket of [client, upstream]) socket.on('error', () => {});
+			client.pipe(upstream).pipe(client);
+		}).listen(0, '127.0.0.1');
+		await once(relay, 'listening');
+		const port = (relay.address() as AddressInfo).port;
+		const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false, maxVersion: 'TLSv1.2' });
+		socket.on('error', () => {});
+		await new Promise((resolve) => socket.once('close', resolve));
+		server.close();
+		relay.close();
+		return certificatesOf(Buffer.concat(bytes));
+	}
+
+	/** RFC 5246 sections 6.2.1, 7.4 and 7.4.2. */
+	function certificatesOf(bytes: Buffer): Buffer[] {
+		const fragments: Buffer[] = [];
+		for (let at = 0; bytes[at] === 22; at += 5 + bytes.readUInt16BE(at + 3)) {
+			fragments.push(bytes.subarray(at + 5, at + 5 + bytes.readUInt16BE(at + 3)));
+		}
+		const messages = Buffer.concat(fragments);
+		let at = 0;
+		while (messages[at] !== 11) at += 4 + messages.readUIntBE(at + 1, 3);
+		const end = at + 4 + messages.readUIntBE(at + 1, 3);
+		const certificates: Buffer[] = [];
+		for (at += 7; at < end; at += 3 + messages.readUIntBE(at, 3)) {
+			certificates.push(messages.subarray(at + 3, at + 3 + messages.readUIntBE(at, 3)));
+		}
+		return certificates;
+	}
+
+	function der(...pems: string[]): Buffer[] {
+		return pems.map((pem) => new X509Certificate(pem).raw);
+	}
+
+	it('is that of the file where it holds more than the leaf, or where the leaf has no issuer in the CA bundle', async () => {
+		const issuing = await pki.issueAuthority('Issuing CA');
+		const { certPem, keyPem } = await pki.issueServer('below', issuing);
+		const ca = issuing.certPem + pki.ca.certPem;
+		assert.deepEqual(await sent({ cert: certPem, key: keyPem, ca }), der(certPem, issuing.certPem));
+		assert.deepEqual(await sent({ ...material, ca: pki.otherCa.certPem }), der(material.cert));
+	});
+
+	// A `tls.Server` cannot be told otherwise (docs/reference/runtime.md). If this fails, it can.
+	it('of the leaf alone is completed with its issuer, where that is in the CA bundle', async () => {
+		assert.deepEqual(await sent(material), der(material.cert, material.ca));
+	});
+});
+
+describe('the least version', () => {
+	it('is 1.2 unless it is said to be 1.3', async () => {
+		for (const [minVersion, with12] of [
+			[undefined, SUITES.ecdsa[0]],
+			['1.2', SUITES.ecdsa[0]],
+			['1.3', undefined],
+		] as const) {
+			const server = await listen({ ...material, minVersion });
+			assert.equal(await negotiated(server, { maxVersion: 'TLSv1.2' }), with12);
+			assert.equal(await negotiated(server, { minVersion: 'TLSv1.3' }), SUITES['TLSv1.3'][0]);
+			server.close();
+		}
+	});
+});
