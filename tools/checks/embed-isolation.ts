@@ -12,7 +12,7 @@ import { finish } from './finish.ts';
 import { inScratchCopy } from './scratch-copy.ts';
 
 /** What the parts may share. */
-const COMMON = /^src\/(?:gates|identity|shared|embed)\//;
+const COMMON = /^src\/(?:gates|identity|memory|shared|tls|jwks|embed)\//;
 
 /** One published part and what Node loaded for it. */
 export interface Part {

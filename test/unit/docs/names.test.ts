@@ -46,7 +46,10 @@ describe('docs/explanation/life-of-a-request.md', () => {
 	});
 
 	it('names code that is there', () => {
-		const files = Array.from(page.matchAll(/`((?:gates|identity|shared|data)\/[\w./-]*)`/g), ([, file]) => file!);
+		const files = Array.from(
+			page.matchAll(/`((?:gates|identity|memory|shared|data|tls|jwks)\/[\w./-]*)`/g),
+			([, file]) => file!,
+		);
 		assert.ok(files.length > 15);
 		assert.deepEqual(
 			files.filter((file) => !existsSync(join(ROOT, 'src', file))),
