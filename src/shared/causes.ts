@@ -5,8 +5,9 @@ export { SPEAKS_NO_TLS, UNTRUSTED } from './tls-causes.ts';
 /** Failures in words for operators: in logs and in the reasons of refusals. They never quote what a peer has sent. */
 
 /** What a failed connection is called. @param code of the system call, such as `ECONNREFUSED`, or of TLS (`tls-causes.ts`). */
-export function connectionCause({ code }: NodeJS.ErrnoException): string {
-	return WORDS.get(code ?? '') ?? tlsCause(code ?? '') ?? `connection failed (${code ?? 'without a code'})`;
+export function connectionCause(error: NodeJS.ErrnoException): string {
+	const { code = 'without a code' } = error;
+	return WORDS.get(code) ?? tlsCause(error) ?? `connection failed (${code})`;
 }
 
 /** @param limitMs of the time that was to be kept. */

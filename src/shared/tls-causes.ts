@@ -2,9 +2,10 @@
  * What a failed TLS handshake with a peer is called, in words for operators. Codes of OpenSSL and of Node name rules and alerts;
  * their messages may quote the peer's certificate, and are never shown.
  *
- * @returns `undefined`: the code is of no such failure.
+ * @returns `undefined`: the error is of no such failure.
  */
-export function tlsCause(code: string): string | undefined {
+export function tlsCause(error: NodeJS.ErrnoException): string | undefined {
+	const code = ruleOf(error);
 	const known = WORDS.get(code);
 	if (known !== undefined) return known;
 	const alert = /^ERR_SSL_(?:SSL\/TLS|SSLV3|TLSV1|TLSV13)_ALERT_([A-Z0-9_]+)$/.exec(code)?.[1];
@@ -14,8 +15,18 @@ export function tlsCause(code: string): string | undefined {
 }
 
 /** Whether the peer has refused our certificate, or the lack of one. In TLS 1.3 it says so when for us the handshake is over. */
-export function refusesOurCertificate({ code = '' }: NodeJS.ErrnoException): boolean {
-	return CERTIFICATE_ALERT.test(code);
+export function refusesOurCertificate(error: NodeJS.ErrnoException): boolean {
+	return CERTIFICATE_ALERT.test(ruleOf(error));
+}
+
+/**
+ * A write that has waited for the handshake fails with `EPROTO`. OpenSSL's name of the rule or alert is in its message then:
+ * `error:0A00010B:SSL routines:tls_validate_record_header:wrong version number:`.
+ */
+function ruleOf({ code = '', message }: NodeJS.ErrnoException): string {
+	if (code !== 'EPROTO') return code;
+	const rule = /:SSL routines:[^:]*:([\w/ ]+):/.exec(message)?.[1];
+	return rule === undefined ? code : `ERR_SSL_${rule.toUpperCase().replaceAll(' ', '_')}`;
 }
 
 /** RFC 8446 section 6.2: those that a server answers a client's certificate with. */

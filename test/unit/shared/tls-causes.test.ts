@@ -17,8 +17,19 @@ test('a failed handshake is told in words, and never in those of the error', () 
 	] as const) {
 		equal(connectionCause(failed(code)), words);
 	}
-	equal(tlsCause('ECONNREFUSED'), undefined);
+	equal(tlsCause(failed('ECONNREFUSED')), undefined);
 	equal(connectionCause(failed('ECONNREFUSED')), 'connection refused');
+});
+
+test('a write that has waited for the handshake fails by the rule in its message', () => {
+	const write = (rule: string) =>
+		Object.assign(new Error(`write EPROTO 40E3:error:0A00010B:SSL routines:ssl3_read_bytes:${rule}:../a.c:78:`), {
+			code: 'EPROTO',
+		});
+	equal(connectionCause(write('wrong version number')), 'it does not speak TLS on this port');
+	equal(connectionCause(write('ssl/tls alert handshake failure')), 'refused in the TLS handshake: handshake failure');
+	equal(refusesOurCertificate(write('ssl/tls alert bad certificate')), true);
+	equal(connectionCause(failed('EPROTO')), 'connection failed (EPROTO)');
 });
 
 test('an upstream refuses our certificate by an alert about it', () => {

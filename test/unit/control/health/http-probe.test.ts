@@ -261,6 +261,19 @@ describe('a health probe over TLS', () => {
 		assert.equal(names.length, 4);
 	});
 
+	test('says of an upstream that speaks plain HTTP, or refuses us within the handshake, what it is', async () => {
+		const { certPem: cert, keyPem: key } = (await testPki()).server;
+		const asking = { cert, key, requestCert: true, maxVersion: 'TLSv1.2' as const };
+		for (const [server, cause] of [
+			[createServer(), 'it does not speak TLS on this port'],
+			[createTlsServer(asking), 'refused in the TLS handshake: handshake failure'],
+		] as const) {
+			await using listener = await listening(server);
+			const verdict = await httpProbe(listener.address, settings(), WANTED, { rejectUnauthorized: false });
+			assert.deepEqual(verdict, { healthy: false, cause });
+		}
+	});
+
 	test('says of a certificate for *.internal that it is none for up.internal, and why', async () => {
 		const pki = await testPki();
 		const day = 24 * 3_600_000;
