@@ -61,28 +61,18 @@ export class Act {
 		return call(this.identity(byOther), request);
 	}
 
-	/** Sends once; anything but `status` (and a body that `fits`) is a failure. */
-	async expect(line: Line, status: number, fits: (answer: Answer) => boolean = () => true): Promise<void> {
-		const answer = await this.send(line).catch((error: Error) => error);
-		this.#judge(line, status, fits, answer);
-	}
-
-	/** Sends until the outcome is the expected one, for at most 10 s: what is expected takes its time to come about. */
-	async expectSoon(
-		line: Line,
-		status: number,
-		fits: (answer: Answer) => boolean = () => true,
-	): Promise<Answer | undefined> {
+	/** Sends until the status is the expected one, for at most 10 s: a reload and a breaker take their time. */
+	async expect(line: Line, status: number): Promise<Answer | undefined> {
 		const deadline = performance.now() + SOON_MS;
 		for (;;) {
 			const answer = await this.send(line).catch((error: Error) => error);
-			const arrived = !(answer instanceof Error) && answer.status === status && fits(answer);
-			if (arrived || performance.now() > deadline) return this.#judge(line, status, fits, answer);
+			const isExpected = !(answer instanceof Error) && answer.status === status;
+			if (isExpected || performance.now() > deadline) return this.#show(line, status, answer);
 			await sleep(POLL_MS, undefined, { signal: this.stage.ended });
 		}
 	}
 
-	/** @param identity by default nobody's in particular. */
+	/** @param identity by default one without a certificate. */
 	async expectRefusedHandshake(identity = this.#anonymous(), what = 'no client certificate'): Promise<void> {
 		const outcome = await call(identity, { protocol: 'h2', path: '/' }).catch((error: Error) => error);
 		const refused = outcome instanceof Error;
@@ -94,23 +84,13 @@ export class Act {
 		return anonymous;
 	}
 
-	#judge(
-		{ protocol, path, tenant, note }: Line,
-		status: number,
-		fits: (answer: Answer) => boolean,
-		answer: Answer | Error,
-	): Answer | undefined {
-		const what = [protocol.padEnd(9), path, tenant ?? '', note === undefined ? '' : `(${note})`]
-			.filter(Boolean)
-			.join(' ');
-		if (answer instanceof Error) {
-			this.report(false, what, `${answer.message}, expected ${status}`);
-			return undefined;
-		}
-		const passed = answer.status === status && fits(answer);
-		const expected = passed ? '' : `, expected ${status}`;
-		this.report(passed, what, `${answer.status} ${summary(answer.body)}${expected}`);
-		return answer;
+	#show({ protocol, path, tenant, note }: Line, status: number, answer: Answer | Error): Answer | undefined {
+		const what = [protocol.padEnd(9), path, tenant, note && `(${note})`].filter(Boolean).join(' ');
+		const isError = answer instanceof Error;
+		const passed = !isError && answer.status === status;
+		const came = isError ? answer.message : `${answer.status} ${summary(answer.body)}`;
+		this.report(passed, what, passed ? came : `${came}, expected ${status}`);
+		return isError ? undefined : answer;
 	}
 
 	/** @param isOther the other client's. */

@@ -24,7 +24,6 @@ export interface Call {
 
 export interface Answer {
 	readonly status: number;
-	readonly headers: Readonly<Record<string, string | string[] | undefined>>;
 	readonly body: string;
 	/** The certificate the proxy showed on this connection. */
 	readonly serverSerial: string;
@@ -94,7 +93,7 @@ function sendHttp1(socket: TLSSocket, path: string, headers: Headers): Promise<S
 		// No `agent: false`: that would make an agent, and an agent connects by itself.
 		const request = httpsRequest({ createConnection: () => socket, host: 'localhost', path, headers });
 		request.on('response', (response) => {
-			const done = (body: string) => resolve({ status: response.statusCode!, headers: response.headers, body });
+			const done = (body: string) => resolve({ status: response.statusCode!, body });
 			response.on('error', reject);
 			collect(response, done);
 		});
@@ -108,7 +107,7 @@ function sendHttp2(socket: TLSSocket, path: string, headers: Headers): Promise<S
 		session.on('error', reject);
 		const stream = session.request({ ':path': path, ...headers });
 		stream.on('response', (head) => {
-			collect(stream, (body) => resolve({ status: Number(head[':status']), headers: head, body }));
+			collect(stream, (body) => resolve({ status: Number(head[':status']), body }));
 		});
 		stream.on('error', reject);
 		stream.on('close', () => reject(new Error('the stream was closed before the answer was whole')));

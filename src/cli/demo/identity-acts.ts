@@ -11,22 +11,22 @@ export async function rotation(act: Act): Promise<void> {
 	const { screen, workspace, proxy } = act.stage;
 	screen.heading('The issuer gets a second key, and takes it back again');
 	const line = { protocol: 'h2', path: PATH, token: workspace.mint('second') } as const;
-	await act.expectSoon({ ...line, note: 'a token of the new key, before' }, 401);
+	await act.expect({ ...line, note: 'a token of the new key, before' }, 401);
 	workspace.publishKeys(['first', 'second']);
 	await proxy.reload();
-	await act.expectSoon({ ...line, note: 'after' }, 200);
-	await act.expectSoon({ protocol: 'h2', path: PATH, tenant: 'tenant-b', note: 'of the old key' }, 200);
+	await act.expect({ ...line, note: 'after' }, 200);
+	await act.expect({ protocol: 'h2', path: PATH, tenant: 'tenant-b', note: 'of the old key' }, 200);
 	workspace.publishKeys(['first']);
 	await proxy.reload();
-	await act.expectSoon({ ...line, note: 'withdrawn' }, 401);
+	await act.expect({ ...line, note: 'withdrawn' }, 401);
 }
 
 export async function boundToken(act: Act): Promise<void> {
 	const { screen, workspace } = act.stage;
 	screen.heading('A token that is bound to a client certificate (RFC 8705)');
 	const line = { protocol: 'http/1.1', path: PATH, token: workspace.mint('first', workspace.client) } as const;
-	await act.expectSoon({ ...line, note: 'from its holder' }, 200);
-	await act.expectSoon({ ...line, byOther: true, note: 'from another client' }, 401);
+	await act.expect({ ...line, note: 'from its holder' }, 200);
+	await act.expect({ ...line, byOther: true, note: 'from another client' }, 401);
 }
 
 export async function revocation(act: Act): Promise<void> {
@@ -46,7 +46,7 @@ export async function revocation(act: Act): Promise<void> {
 	await act.expectRefusedHandshake(act.identity(true), 'a new one');
 	workspace.revoke([]);
 	await proxy.reload();
-	await act.expectSoon(
+	await act.expect(
 		{ protocol: 'h2', path: PATH, token: workspace.mint('first'), byOther: true, note: 'no longer revoked' },
 		200,
 	);

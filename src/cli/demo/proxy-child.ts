@@ -22,6 +22,8 @@ export interface ProxyChild {
 	readonly pid: number;
 	readonly port: number;
 	readonly metricsPort: number;
+	/** Resolves with the next log record of this message. Rejects at exit, and after 30 s. */
+	says(message: string): Promise<LogRecord>;
 	/** SIGUSR1; resolves when TLS material, identity and routes have been reloaded. Rejects when one of them was refused. */
 	reload(): Promise<void>;
 	/** SIGTERM. A second call makes an end of the drain. */
@@ -49,6 +51,7 @@ export async function startProxyChild(options: ProxyChildOptions): Promise<Proxy
 		pid: child.pid!,
 		port: portOf(fields.bind),
 		metricsPort: portOf(fields.metrics_bind),
+		says: (message) => log.next(message),
 		reload: async () => {
 			const reloaded = [
 				log.next('mTLS config reloaded', 'mTLS reload failed; keeping old'),
