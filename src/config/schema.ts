@@ -36,32 +36,32 @@ import { upstream } from './tables/upstreams.ts';
  */
 export const configFile = z.strictObject({
 	health_interval_secs: seconds(5).meta(
-		explained('interval of the health probes; those of many upstreams are spread over it', { read: 'at start' }),
+		explained('interval of the health probes. Probes of many upstreams are spread over it', { read: 'at start' }),
 	),
 	...upstreamKeys,
 	...forwardingKeys,
 	default_cooldown_secs: wholeNumberOr(30, 1, MAX_SECONDS, 'of seconds').describe(
-		'how long the breakers of routes that set no `cooldown_secs` stay open before one request is let through',
+		'how long a breaker stays open before it admits one request, for routes without `cooldown_secs`',
 	),
 	tenant_rps: wholeNumberOr(1000, 0, MAX_RPS, 'of requests per second').meta(
-		explained('requests per second for each tenant of which nothing else is said, and as many at once; 0: no limit', {
+		explained('requests per second, and at once, for each tenant without a limit of its own; 0: no limit', {
 			read: 'at start',
 		}),
 	),
 	reload_on_change: flagOr(false).meta(
 		explained(
-			'watch the configuration and the files of certificates, keys, CAs, revocations and issuers, and reload when they have changed',
+			'watch the configuration and the files of certificates, keys, CAs, revocations and issuers, and reload when they change',
 			{ read: 'at start' },
 		),
 	),
 	revoked_path: optional(
 		file('revoked certificates, tokens and tenants, TOML'),
-		'TOML file of what is revoked by hand: `certificates`, `serials`, `tokens`, `tenants`',
+		'TOML file of manual revocations: `certificates`, `serials`, `tokens`, `tenants`',
 		'none',
 	),
 	state_dir: optional(
 		folder('what is to outlive the process'),
-		'folder for what is to outlive the process: the last good keys of issuers; made with mode 0700 if missing',
+		'folder for state that outlives the process: the last good keys of issuers. The proxy creates it with mode 0700',
 		'none',
 		'at start',
 	),

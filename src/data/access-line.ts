@@ -55,7 +55,7 @@ export const ACCESS_MEMBERS: Readonly<Record<string, string>> = {
 	level: 'always `info`',
 	target: 'always `proxy::access`',
 	message: 'always `request`',
-	method: 'as sent; empty where it could not be read',
+	method: 'as sent; empty if it could not be read',
 	path: 'as sent; never the query or a fragment. Empty where it could not be read',
 	status:
 		"the answer's; absent if the client left before it had one, or if its HTTP/2 stream was reset in place of one",
@@ -65,7 +65,7 @@ export const ACCESS_MEMBERS: Readonly<Record<string, string>> = {
 		"only if the proxy answered by itself or broke off: which check refused (below), or what went wrong with the upstream. A 5xx without it is the upstream's own",
 	tenant: 'once its token is known to be good',
 	route: 'the prefix of its route, once it has one',
-	upstream: '`host:port` that the request went to last, or was meant for; absent where none had been chosen',
+	upstream: '`host:port` of the last upstream, or of the chosen one; absent if none was chosen',
 	protocol: '`http/1.1` or `h2`',
 	tls: 'the TLS version',
 	client: "the client's IP address",

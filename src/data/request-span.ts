@@ -11,24 +11,23 @@ export type Gate = keyof typeof GATE_MEANINGS;
 export const GATE_MEANINGS = {
 	'request head': 'framing, method and header fields of the head',
 	token: 'the token and its claims',
-	'bound token': 'the token is bound to a certificate: to that of the connection',
+	'bound token': "a bound token is bound to this connection's certificate",
 	'tenant rate': 'the rate of the tenant',
-	'tenant concurrency': "the tenant's requests under way, where it has such a limit",
-	path: 'the path means the same to everybody',
+	'tenant concurrency': "the tenant's requests in flight, if it has such a limit",
+	path: 'the path is unambiguous',
 	'protocol change': 'no upgrade, CONNECT or TRACE',
-	body: 'collected mode: the body is read whole, where there is one',
+	body: 'collected mode: the whole body, if there is one',
 	route: 'a route has the path',
-	forwarding:
-		'the path behind the prefix, and the host that is passed on, mean the same to everybody, where the route changes or tells them',
-	'route access': 'names in the certificate, tenants and scopes, where the route asks for any',
-	'certificate headers': "the client's certificate is there, where the upstream is to be told of it",
-	'route rate': 'the rate of the route, where it has one',
+	forwarding: 'the path behind the prefix and the forwarded host are unambiguous, if the route uses them',
+	'route access': 'names in the certificate, tenants and scopes, if the route has rules',
+	'certificate headers': "the client's certificate is there, if the upstream gets it",
+	'route rate': 'the rate of the route, if it has one',
 	'body length': 'streaming mode: the declared length of the body',
 	'dispatch queue': 'the request has had its turn to leave',
 	'circuit breaker': 'the breaker of the upstream admits it',
 	'upstream queue': 'the upstream, which is at a limit, has a place for it',
 	upstream: 'the answer of the upstream is there (streaming mode: its head)',
-	answer: 'the answer was broken off on its way to the client',
+	answer: 'the answer broke off on its way to the client',
 } as const;
 
 /** What is kept of a request that is sampled, beside its record: which gates it has passed and when. */

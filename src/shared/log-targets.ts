@@ -9,22 +9,21 @@ export const LOG_TARGET_MEANINGS: Readonly<Record<string, string>> = {
 		'addresses of upstreams with `dns`: changed ones at `info`, failed look-ups, after which the last good ones hold, and names of more than 1,000 addresses at `warn`',
 	'proxy::embed': 'the example service of `proxy embed-demo`',
 	'proxy::exchange':
-		'requests that failed behind the gates (502, 504, 503 `overloaded`, answers broken off), each with its reason; faults of the proxy itself, at `error`',
+		'requests that failed behind the gates (502, 504, 503 `overloaded`, broken answers), each with its reason; faults of the proxy itself, at `error`',
 	'proxy::health':
 		'upstreams that became healthy or unhealthy, or are unhealthy for another cause than before, with `cause` and `remedy`',
-	'proxy::http2': "HTTP/2 connections and streams that were ended with an error of the client's, and why",
+	'proxy::http2': 'HTTP/2 connections and streams that ended with an error of the client, and the reason',
 	'proxy::jwks':
 		"fetches of issuers' keys: changed ones at `info`, unchanged ones at `debug`, failures at `warn`, keys dropped for their age at `error`",
-	'proxy::limiter':
-		'limits that are shared with other replicas: their store has gone away, and is back; what is revoked there, and entries of it that cannot be read',
-	'proxy::listener': 'connections that were turned away',
-	'proxy::log': 'lines that are missing, because their reader fell behind or they could not be written',
+	'proxy::limiter': 'shared limits: the store is away, or back; revocations in the store, and unreadable entries',
+	'proxy::listener': 'refused connections',
+	'proxy::log': 'missing lines: the reader fell behind, or a write failed',
 	'proxy::metrics': 'faults of the metrics listener',
-	'proxy::reload': 'reloads: who asked, what came of them',
+	'proxy::reload': 'reloads: the trigger and the outcome',
 	'proxy::request':
 		'requests refused with 400, 404, 405, 408, 413, 429, 431 or 501, each with its reason; each answer, at `debug`',
 	'proxy::tls':
-		"failed handshakes: reason, the client's address, its certificate's subject, serial and issuer; the same, at `info` and without a limit, of each connection that is ended before its client ends it: `revoked`, `expired`, `ca_removed`, `age`; CRLs that go out of date",
+		"failed handshakes, with the client's address and certificate; each connection that the proxy ends (`revoked`, `expired`, `ca_removed`, `age`), at `info` and without a limit; stale CRLs",
 	'proxy::trace': 'a collector that takes no spans, at most once a minute, and when it takes them again',
 	'proxy::worker': 'threads that died and were replaced',
 };

@@ -143,13 +143,8 @@ function start(text: string): string {
 const UNREAD: readonly string[] = [
 	'CHANGELOG.md',
 	'bench/RESULTS.md',
-	'docs/reference/command.md',
-	'docs/reference/configuration.md',
 	'docs/reference/embed.md',
-	'docs/reference/logs.md',
 	'docs/reference/metrics.md',
-	'docs/reference/status.md',
-	'docs/reference/tracing.md',
 ];
 
 if (import.meta.main) {

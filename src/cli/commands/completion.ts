@@ -6,9 +6,9 @@ const SHELLS = ['bash', 'zsh', 'fish'] as const;
 export const completion = defineCommand({
 	name: 'completion',
 	group: 'This command',
-	about: 'print a script by which a shell completes commands and options',
+	about: 'print a script that lets a shell complete commands and options',
 	details: [
-		'For this shell: eval "$(proxy completion bash)", source <(proxy completion zsh), or proxy completion fish | source. The script says where to put it for good.',
+		'For this shell: eval "$(proxy completion bash)", source <(proxy completion zsh), or proxy completion fish | source. The script says where to install it.',
 	],
 	example: 'proxy completion bash',
 	operands: {

@@ -10,8 +10,8 @@ export const explain = defineCommand({
 	group: 'Ask',
 	about: 'say what would become of a request, gate by gate, and why',
 	details: [
-		'Judges a request that is described here by the files that a start would read, without a running proxy. Gates behind the one that refuses are judged, too, so that everything can be mended in one go. Where the request passes, the head follows that its upstream would get, without its secrets.',
-		'What is left of limits is known to the running proxy alone and is not asked. Keys of an issuer with jwks_url or discovery are fetched once. docs/how-to/explain.md has an example and the members of --json.',
+		'Judges the described request by the files that a start would read, without a running proxy. It also judges the gates behind a refusal, so that you can fix everything at once. If the request passes, it prints the head for the upstream, without secrets.',
+		'Only the running proxy knows how much of a limit is left. The command fetches the keys of an issuer with jwks_url or discovery once. docs/how-to/explain.md has an example and the members of --json.',
 	],
 	example: 'proxy explain --method GET --path /api/items --token-file token.jwt --client-cert client.crt',
 	options: {

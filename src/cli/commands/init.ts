@@ -7,8 +7,8 @@ export const init = defineCommand({
 	group: 'Set up',
 	about: 'make a configuration, certificates and a token key for development',
 	details: [
-		'Asks nothing and overwrites nothing. Makes config.toml, in which every key stands with its meaning and default, its JSON Schema for editors, and in dev/ a CA, the certificates of the server and of a client named alice, and the key that signs tokens.',
-		'All of it is for development: the keys of the CA and of the issuer lie beside the proxy, where in production none of them is.',
+		'Asks nothing and overwrites nothing. Makes config.toml with every key, its meaning and its default, and its JSON Schema for editors. In dev/ it makes a CA, the certificates of the server and of a client named alice, and the key that signs tokens.',
+		'All of it is for development: the keys of the CA and of the issuer are next to the proxy. In production, keep them elsewhere.',
 	],
 	example: 'proxy init edge --upstream http://127.0.0.1:3000',
 	operands: {
@@ -32,7 +32,7 @@ export const init = defineCommand({
 			flag: 'host',
 			placeholder: 'NAME',
 			repeatable: true,
-			about: "a name or IP address of the server's certificate, beside localhost and the loopback addresses",
+			about: "one more name or IP address of the server's certificate",
 			parse: parseServerName,
 		},
 	},

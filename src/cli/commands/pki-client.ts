@@ -5,7 +5,9 @@ export const pkiClient = defineCommand({
 	name: 'pki client',
 	group: 'Set up',
 	about: 'issue a client certificate from the CA of proxy init, for development',
-	details: ['Writes NAME.crt and NAME.key beside the CA; nothing is overwritten. The certificate is good for a year.'],
+	details: [
+		'Writes NAME.crt and NAME.key next to the CA, and overwrites nothing. The certificate is valid for a year.',
+	],
 	example: 'proxy pki client web --san spiffe://example.org/ns/shop/sa/web',
 	operands: {
 		name: {

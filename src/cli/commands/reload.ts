@@ -22,9 +22,9 @@ export const reload = defineCommand({
 	},
 	switches: { noWait: { flag: 'no-wait', about: 'send the signal, and leave the outcome to the log' } },
 	exitCodes: {
-		0: 'everything was taken over',
-		3: 'what a reload can take over was taken over; settings named in the output need a restart',
-		1: 'the reload failed and what was in force stays, or there was no proxy or no outcome to be seen',
+		0: 'all changes are in force',
+		3: 'all changes are in force, except settings in the output that need a restart',
+		1: 'the reload failed and the old state stays; or no proxy or no outcome was found',
 	},
 	run: async ({ timeout, noWait, ...target }, context) => {
 		const { reload } = await import('../running/reload.ts');

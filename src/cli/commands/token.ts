@@ -31,7 +31,7 @@ export const token = defineCommand({
 		cert: {
 			flag: 'cert',
 			placeholder: 'FILE',
-			about: 'client certificate that it is bound to (RFC 8705): it is good on its connections alone',
+			about: 'client certificate that it is bound to (RFC 8705): it is valid only on its connections',
 			candidates: 'file',
 			parse: parseFileName,
 		},

@@ -64,7 +64,7 @@ export async function runToken(
 	const parties = partiesOf(await loadConfig(config), own.iss);
 	print(`${makeToken({ sub, claims: own, ttlSeconds, certificate }, parties, key, Math.floor(Date.now() / 1000))}\n`);
 	// Where somebody looks on; a shell that takes the token takes nothing else.
-	stderr.write('proxy: a token for development: whoever has dev/issuer.key can sign any\n');
+	stderr.write('proxy: a token for development: anyone with dev/issuer.key can sign any\n');
 	return 0;
 }
 

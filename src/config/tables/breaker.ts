@@ -6,15 +6,15 @@ export const breaker = table('[breaker]', {
 	failures: wholeNumberOr(1, 1, MAX_FAILURES, 'of failures in a row').describe('failures in a row that open a breaker'),
 	// Who has failed is remembered for each upstream, in memory of a fixed size.
 	tenants: wholeNumberOr(1, 1, MAX_TENANTS, 'of tenants').describe(
-		'of how many tenants a 502, 503, 504, a timeout or a broken answer must come to open it',
+		'number of tenants that must have a 502, 503, 504, a timeout or a broken answer to open it',
 	),
-}).describe('what opens the circuit breakers of routes that do not say it themselves');
+}).describe('rules for the circuit breakers of routes without their own');
 
 /** The same for one route. */
 export const routeBreakerKeys = {
 	failures: optional(
 		wholeNumber(1, MAX_FAILURES, 'that of [breaker]', 'of failures in a row'),
-		'failures in a row that open the breaker, as far as they come by this route',
+		'failures in a row, by this route, that open the breaker',
 		'that of `[breaker]`',
 	),
 	tenants: wholeNumber(1, MAX_TENANTS, 'that of [breaker]', 'of tenants').optional(),

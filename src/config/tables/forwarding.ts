@@ -3,12 +3,11 @@ import { hostLineProblem } from '../host-line.ts';
 import { checked, expected, flag, flagOr, optional, text } from './kinds.ts';
 
 const MEANINGS = {
-	x_forwarded_host:
-		'tell the upstream in `x-forwarded-host` what the client asked for: its `Host` or `:authority`, as it was sent',
+	x_forwarded_host: "send `x-forwarded-host` to the upstream: the client's own `Host` or `:authority`, unchanged",
 	x_forwarded_port:
-		'tell the upstream in `x-forwarded-port` to which port the client has connected: `true` for that of the listener, a number where something before the proxy maps ports',
+		'send `x-forwarded-port` to the upstream: `true` for the port of the listener, a number if a device in front of the proxy maps ports',
 	forwarded:
-		'tell the upstream in `Forwarded` (RFC 7239) of the client: `for=192.0.2.7;host=api.example;proto=https`; `host` is left out where the client named none',
+		'send `Forwarded` (RFC 7239) to the upstream: `for=192.0.2.7;host=api.example;proto=https`. `host` is absent if the client named none',
 };
 
 /**
@@ -32,7 +31,7 @@ export const routeForwardingKeys = {
 	)
 		.default('upstream')
 		.describe(
-			'what stands in `Host`: `"upstream"`, its address; `"client"`, what the client asked for, and the address where it named no host (HTTP/1.0); or a name, as in `"billing.internal"`',
+			'the upstream\'s `Host`: `"upstream"`, its address; `"client"`, the client\'s own, or the address if it named none (HTTP/1.0); or a name, such as `"billing.internal"`',
 		),
 	strip_prefix: flagOr(false).describe(
 		'cut the prefix from the path: `/api/items?page=2` goes out as `/items?page=2`, `/api` as `/`, with `x-forwarded-prefix: /api`',

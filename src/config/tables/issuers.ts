@@ -29,22 +29,22 @@ const ONE_SOURCE = 'another source of keys';
 /** One `[[issuers]]`. `conflicts.ts` judges its keys together. */
 export const issuer = table('[[issuers]]', {
 	issuer: nonEmpty('the "iss" of its tokens', 'set it to the issuer, for example "https://issuer.example"').describe(
-		'the `iss` of its tokens; it chooses the issuer before any key is tried',
+		'the `iss` of its tokens. It chooses the issuer before any key',
 	),
 	audience: optional(
 		someTexts(claim('aud'), 'the "aud" that tokens must carry, or a list of which they must carry one'),
-		'required `aud`, one or a list of which one must be there; set it',
+		'required `aud`: one, or a list from which the token needs one; set it',
 		'tokens with any `aud` are refused',
 	),
 	algorithms: z
 		.array(algorithm(), { error: expected('a list of algorithms', 'leave it out for ["RS256"]') })
 		.min(1, { error: () => 'must name an algorithm; leave it out for ["RS256"]' })
 		.default(['RS256'])
-		.describe('the algorithms that its tokens may be signed by; EdDSA is Ed25519'),
-	leeway_secs: leeway().describe('how far `exp` and `nbf` may be off'),
+		.describe('algorithms of its signatures; EdDSA is Ed25519'),
+	leeway_secs: leeway().describe('tolerance for `exp` and `nbf`'),
 	public_key_path: optional(
 		file('the public key that tokens are verified with, PEM'),
-		'a PEM public key. One source of keys has to be there: this, `jwks_path`, `jwks_url` or `discovery = true`',
+		'a PEM public key. Each issuer needs one source of keys: this, `jwks_path`, `jwks_url` or `discovery = true`',
 		ONE_SOURCE,
 	),
 	jwks_path: optional(
@@ -66,31 +66,31 @@ export const issuer = table('[[issuers]]', {
 				return typeof url === 'string' ? `must be an https:// address (got ${shown}): ${url}` : url;
 			},
 		).transform(({ href }) => href),
-		'where its JWK Set is published: `https://`, or `http://` to 127.0.0.1 or [::1]',
+		'address of its JWK Set: `https://`, or `http://` to 127.0.0.1 or [::1]',
 		ONE_SOURCE,
 	),
 	discovery: optional(
 		flag('another source of keys'),
-		"`true`: its JWK Set is found by the issuer's metadata (RFC 8414, OpenID Connect)",
+		"`true`: the issuer's metadata names its JWK Set (RFC 8414, OpenID Connect)",
 		ONE_SOURCE,
 	),
 	jwks_ca_path: optional(
 		file('the CAs that the issuer is believed by, PEM'),
-		"CAs that the issuer's server is believed by, PEM, in place of the default ones",
+		"CAs for the issuer's server, PEM, in place of the default ones",
 		"Node's CAs",
 	),
 	refresh_secs: optional(
 		secondsOr('300'),
-		"between two fetches; the answer's `max-age` takes its place, from 10 s to an hour. Never later than half of `max_stale_secs`",
+		"time between two fetches. The answer's `max-age` replaces it, from 10 s to an hour; half of `max_stale_secs` is the maximum",
 		'`300`',
 	),
 	max_stale_secs: optional(
 		secondsOr('86400, a day'),
-		'how old keys may become while the issuer gives none; then its tokens are refused. At least `refresh_secs`; `proxy check` warns below `refresh_secs` + the greater of it and 10 s',
+		'how old keys may become while the issuer answers with none. Then the proxy refuses its tokens. At least `refresh_secs`; `proxy check` warns if one failed fetch could leave no keys',
 		'`86400`',
 	),
 	tenant_prefix: prefix().describe(
-		"in front of its tenants in `x-proxy-tenant`, limits and logs. With more than one issuer each needs one, and none may begin another's",
+		'prefix of its tenants in `x-proxy-tenant`, limits and logs. With several issuers each needs one, and none may be the beginning of another',
 	),
 	tenant_claim: someTexts(
 		nonEmpty('the name of a claim', 'leave it out for "sub"'),
@@ -98,19 +98,19 @@ export const issuer = table('[[issuers]]', {
 	)
 		.default(['sub'])
 		.meta(
-			explained('name of the claim that is the tenant, or the path of names to it: `["org", "id"]`', {
+			explained('claim that is the tenant: its name, or the path of names to it, such as `["org", "id"]`', {
 				unset: '`"sub"`',
 			}),
 		),
 	required_claims: requiredClaims().meta(
 		explained(
-			'`["email"]`, or `{ org = "acme", env = ["prod", "test"] }`: the claim, or one of its list, must be one of the values',
+			'claims that a token needs: `["email"]`, or `{ org = "acme", env = ["prod", "test"] }` with the allowed values',
 			{ unset: 'none' },
 		),
 	),
 	certificate_bound: certificateBound(),
 	...rateClaimKeys,
-}).describe('an issuer whose tokens are taken, one table for each; they take the place of `[jwt]`');
+}).describe('an issuer of tokens, one table for each. They replace `[jwt]`');
 
 function algorithm() {
 	const error = ({ input }: { readonly input?: unknown }) =>

@@ -10,7 +10,7 @@ export const jwt = table('[jwt]', {
 	)
 		.optional()
 		.describe(
-			'one RSA public key, PEM (SPKI or PKCS#1), or a JWK Set, told by its content: 2048 bits and an exponent of 65537 or more',
+			'one RSA public key, PEM (SPKI or PKCS#1), or a JWK Set. Keys need 2048 bits and an exponent of at least 65537',
 		),
 	issuer: optional(claim('iss'), 'required `iss`; set it', 'any `iss`'),
 	audience: optional(claim('aud'), 'required `aud`; set it', 'tokens with any `aud` are refused'),
@@ -18,12 +18,12 @@ export const jwt = table('[jwt]', {
 	...rateClaimKeys,
 	// Without this key the public key is read only at the start.
 	reload: flagOr(false).meta(
-		explained('a reload reads `[jwt]` again; otherwise it says that the file has changed in vain', {
+		explained('a reload reads `[jwt]` again. Otherwise it only reports that a restart is needed', {
 			read: 'by each reload',
 		}),
 	),
 }).meta(
-	explained('the issuer whose tokens are taken: the short form for one; `[[issuers]]` take its place', {
+	explained('the issuer of tokens: the short form for one. `[[issuers]]` replace it', {
 		read: 'at start, unless `reload`',
 	}),
 );
@@ -31,6 +31,6 @@ export const jwt = table('[jwt]', {
 /** What becomes of tokens that are bound to a client certificate, and of those that are not; for each issuer. */
 export function certificateBound() {
 	return oneOfOr(CERTIFICATE_BOUND, 'if-present').describe(
-		'RFC 8705: a token whose `cnf` names a client certificate is good on its connections alone. `"required"` wants it of every token, `"ignore"` does not look',
+		'RFC 8705: a token whose `cnf` names a client certificate is valid only on connections with that certificate. `"required"` refuses tokens without such a `cnf`, `"ignore"` does not look',
 	);
 }

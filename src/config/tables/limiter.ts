@@ -35,19 +35,19 @@ export interface StoreAddress {
 /** `[limiter]`: one limit over all replicas. Without the table each process limits by itself, and no library is loaded. */
 export const limiter = table('[limiter]', {
 	store: addresses().describe(
-		'Redis (6.2 or later) or Valkey through which all replicas share the limits: `redis://host:port/db`, or `rediss://` with TLS. A list of addresses is of the Sentinels (`sentinel_name`), or of nodes of a Cluster (`cluster = true`)',
+		'Redis (6.2 or later) or Valkey of all replicas: `redis://host:port/db`, or `rediss://` with TLS. A list has the addresses of Sentinels (`sentinel_name`), or of nodes of a Cluster (`cluster = true`)',
 	),
 	sentinel_name: optional(
 		name('the name under which the Sentinels watch the primary'),
-		'`store` is the addresses of Sentinels, which watch the primary by this name',
+		'name of the primary at the Sentinels, whose addresses are in `store`',
 		'none',
 	),
-	cluster: flagOr(false).describe('`store` is the addresses of nodes of a Redis Cluster'),
+	cluster: flagOr(false).describe('`store` has the addresses of nodes of a Redis Cluster'),
 	on_store_failure: oneOfOr(['share', 'local', 'refuse'], 'share').describe(
-		'what holds while the store is away: `"share"`, each replica allows its part of each limit, by the number of replicas that were last seen; `"local"`, each allows the whole limit; `"refuse"`, each refuses what has a limit (429)',
+		'rule while the store is away. `"share"`: each replica allows its part of each limit, by the last known number of replicas. `"local"`: each allows the whole limit. `"refuse"`: each refuses requests with a limit (429)',
 	),
 	replicas: wholeNumberOr(1, 1, MAX_REPLICAS, 'of replicas').describe(
-		'how many replicas there are, as long as the store has not said so: what a replica takes for its share that starts while the store is away',
+		'number of replicas, for a replica that starts while the store is away',
 	),
 	username: optional(name('the name of an ACL user'), 'ACL user; needs `password_path`', 'the default user'),
 	password_path: optional(
@@ -67,37 +67,35 @@ export const limiter = table('[limiter]', {
 	),
 	ca_path: optional(
 		file('the CAs that the store is believed by, PEM'),
-		'CAs that a `rediss://` store is believed by, PEM',
+		'CAs for a `rediss://` store, PEM',
 		"Node's CAs",
 	),
 	cert_path: optional(
 		file('the certificate that the store is shown, PEM, leaf first'),
-		'certificate chain that a `rediss://` store is shown, PEM, leaf first',
+		"the proxy's certificate chain for a `rediss://` store, PEM, leaf first",
 		'none',
 	),
 	key_path: optional(file('the private key of that certificate, PEM'), 'its private key, PEM', 'none'),
 	server_name: optional(
 		name("the name in the store's certificate"),
-		'name that the certificate of a `rediss://` store has to have, for all of its addresses; Sentinels and Clusters mostly name their nodes by IP address',
+		'name in the certificate of a `rediss://` store, for all of its addresses. Sentinels and Clusters mostly name their nodes by IP address',
 		'the host of each address',
 	),
 	secret_path: optional(
 		file('a secret that all replicas have, at least 32 bytes'),
-		'file with a secret, the same for all replicas, by which names of tenants become keys in the store; worth it where strangers choose the names of their tenants',
-		'keys are made with `prefix` alone',
+		'file with a secret, the same for all replicas. It turns names of tenants into keys of the store. Use it if strangers choose the names of their tenants',
+		'only `prefix` makes the keys',
 	),
 	prefix: text('1 to 64 letters, digits, "_", ".", ":" or "-"', 'leave it out for "proxy"', /^[A-Za-z0-9_.:-]{1,64}$/)
 		.default('proxy')
 		.describe(
-			'what the keys in the store begin with: replicas with one prefix share their limits, and must have the same rates',
+			'prefix of the keys in the store. Replicas with one prefix share their limits, and must have the same rates',
 		),
 	timeout_secs: secondsOr('0.5', MAX_TIMEOUT_SECS)
 		.default(0.5)
-		.describe(
-			'time for one answer of the store; no request waits for it, but without an answer the store counts as away',
-		),
+		.describe('time for one answer of the store. No request waits for it. Without an answer the store counts as away'),
 	revocations: flagOr(false).describe(
-		'what is revoked in the store holds in all replicas, in addition to `revoked_path`; see docs/explanation/shared-rate-limits.md. Whoever may write there can then lock tenants out',
+		'revocations in the store hold in all replicas, in addition to `revoked_path`; see docs/explanation/shared-rate-limits.md. Anyone who may write there can then lock tenants out',
 	),
 }).meta(
 	explained('one limit over all replicas, through a Redis or Valkey; see docs/explanation/shared-rate-limits.md', {

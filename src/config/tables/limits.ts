@@ -13,61 +13,65 @@ import {
 
 /** `[limits]`. */
 export const limits = table('[limits]', {
-	max_request_body_bytes: wholeNumberOr(8 * 1024 * 1024, 1, MAX_BYTES, 'of bytes').describe('larger bodies get 413'),
-	request_body_timeout_secs: seconds(30).describe('for the client to send its body (collected mode)'),
+	max_request_body_bytes: wholeNumberOr(8 * 1024 * 1024, 1, MAX_BYTES, 'of bytes').describe(
+		'largest request body. Larger ones get 413',
+	),
+	request_body_timeout_secs: seconds(30).describe('time for the client to send its body (collected mode)'),
 	upstream_timeout_secs: seconds(30).describe(
-		'for the round trip; also how long a client has for each 64 KiB of a long answer',
+		"time for the round trip; also the client's time for each 64 KiB of a long answer",
 	),
 	tls_handshake_timeout_secs: seconds(10).describe(
-		'for the TLS handshake, from accept; of a connection with a PROXY header, from its end',
+		'time for the TLS handshake, from accept, or from the end of a PROXY header',
 	),
-	first_request_timeout_secs: seconds(10).describe('from the end of the handshake to the first complete request head'),
+	first_request_timeout_secs: seconds(10).describe(
+		'time from the end of the handshake to the first complete request head',
+	),
 	// RFC 9113 section 5.1.1: a connection has no more client-initiated streams than this.
 	h2_max_concurrent_streams: wholeNumberOr(64, 1, 2 ** 30).describe('HTTP/2 streams of one connection at once'),
-	shutdown_drain_secs: seconds(25).describe('for requests in flight at SIGTERM'),
+	shutdown_drain_secs: seconds(25).describe('time for requests in flight at SIGTERM'),
 	shutdown_delay_secs: secondsOrNone().describe(
-		'between SIGTERM and the drain; `/readyz` says 503, everything is served as before',
+		'time between SIGTERM and the drain. `/readyz` says 503, and the proxy serves as before',
 	),
-	max_header_bytes: wholeNumberOr(16_384, 256, 1024 * 1024, 'of bytes').describe('of a request head'),
+	max_header_bytes: wholeNumberOr(16_384, 256, 1024 * 1024, 'of bytes').describe('largest request head'),
 	max_buffered_bytes: wholeNumberOr(1024 ** 3, 1, MAX_BYTES, 'of bytes').describe(
-		'all bodies held in memory at once; beyond it 503. In streaming mode: uploads over HTTP/2 that wait',
+		'all bodies in memory at once; beyond it 503. In streaming mode: waiting uploads over HTTP/2',
 	),
 	max_buffered_bytes_per_tenant: optional(
 		wholeNumber(1, MAX_BYTES, 'half of max_buffered_bytes', 'of bytes'),
-		"of them, the bodies of one tenant's requests and answers, over all threads; beyond it that tenant gets 503. While a body grows it may count up to three times",
+		"the part of one tenant's requests and answers, over all threads; beyond it that tenant gets 503. A growing body may count up to three times",
 		'half of `max_buffered_bytes`, at least three times `max_request_body_bytes`',
 	),
 	min_answer_bytes_per_sec: optional(
 		wholeNumber(0, MAX_BYTES, 'what is usual in the body mode', 'of bytes'),
-		'what a client must take of a long answer, on the average of each `upstream_timeout_secs` of this table in which it is waited for; slower ones are cut off. Counted for each HTTP/2 stream; 0: no such limit',
+		'minimum rate at which a client must take a long answer, averaged over `upstream_timeout_secs` of this table. The proxy cuts slower ones off. It counts for each HTTP/2 stream; 0: no such limit',
 		'4096 collected, 0 streaming',
 	),
 	max_connection_age_secs: secondsOrNone().describe(
-		'a client connection of this age, give or take a tenth, is told to go once what is under way is answered; 0: none is',
+		'age at which the proxy ends a client connection, give or take a tenth, after its requests in flight; 0: never',
 	),
 	max_connections: optional(
 		wholeNumber(1, 2 ** 30, 'what the file limit allows'),
-		'client connections; beyond it new ones are closed',
+		'client connections at once. Beyond it new ones are closed',
 		'from the limit of open files',
 	),
-	rate_limit_headers: flagOr(false).describe('all answers carry `RateLimit-Policy` and `RateLimit`, not only 429'),
-}).meta(explained('bounds of time and memory; seconds may be fractional', { read: 'at start' }));
+	rate_limit_headers: flagOr(false).describe('add `RateLimit-Policy` and `RateLimit` to all answers, not only to 429'),
+}).meta(explained('bounds of time and memory', { read: 'at start' }));
 
 /** What a route sets in place of `[limits]`, for its own requests. */
 export const routeLimitKeys = {
 	max_body_bytes: optional(
 		wholeNumber(1, MAX_BYTES, 'limits.max_request_body_bytes', 'of bytes'),
-		'larger bodies get 413, by this route',
+		'largest request body of this route. Larger ones get 413',
 		'`limits.max_request_body_bytes`',
 	),
 	body_timeout_secs: optional(
 		secondsOr('limits.request_body_timeout_secs'),
-		'for the client to send its body (collected mode)',
+		'time for the client to send its body (collected mode)',
 		'`limits.request_body_timeout_secs`',
 	),
 	upstream_timeout_secs: optional(
 		secondsOr('limits.upstream_timeout_secs'),
-		'for the round trip by this route. Collected mode: until the whole response is there. Streaming mode: until its head is there, then for each silence of the upstream. How long a client has to take its response is set in `[limits]`',
+		"time for the round trip by this route. Collected mode: for the whole response. Streaming mode: for its head, then for each silence of the upstream. `[limits]` has the client's time",
 		'`limits.upstream_timeout_secs`',
 	),
 };

@@ -20,7 +20,7 @@ export const metrics = table('[metrics]', {
 		'upper bounds of the buckets of `proxy_upstream_duration_seconds` and `proxy_tls_handshake_duration_seconds`, ascending, without +Inf',
 	),
 	gate_buckets: buckets(DEFAULT_GATE_BUCKETS).describe('the same of `proxy_gate_duration_seconds`'),
-}).meta(explained('what the histograms are made of', { read: 'at start' }));
+}).meta(explained('bounds of the histograms', { read: 'at start' }));
 
 function buckets(fallback: readonly number[]) {
 	const remedy = 'leave it out for the default';

@@ -12,33 +12,33 @@ import { TENANT } from './tenants.ts';
 export const routeCallerKeys = {
 	allow: optional(
 		someOf(namePattern(), 'names of client certificates', 'every certificate that "deny" does not name'),
-		'names of client certificates that may use the route: `"spiffe://example.org/ns/pay/*"` (URI SAN), `"dns:*.billing.internal"` (DNS SAN), `"cn:legacy-client"`; `*` stands for one whole segment or label',
+		'names of client certificates that may use the route: `"spiffe://example.org/ns/pay/*"` (URI SAN), `"dns:*.billing.internal"` (DNS SAN), `"cn:legacy-client"`. `*` is one whole segment or label',
 		'all',
 	),
 	deny: optional(
 		someOf(namePattern(), 'names of client certificates', 'none'),
-		'names that may not, even if `allow` names them',
+		'names that may not use the route, even if `allow` has them',
 		'none',
 	),
 	/** As a number it is the breaker's, as it was before there were lists. */
 	tenants: optional(
 		countOrNames(),
-		"a list: tenants that may use the route, exactly as in `x-proxy-tenant`. A number is the breaker's, as in `[breaker]`; a route with a list has that of `[breaker]`",
+		'a list: tenants that may use the route, exactly as in `x-proxy-tenant`. A number: as in `[breaker]`',
 		'all',
 	),
 	scopes: optional(
 		someOf(scope(), 'scopes', 'tokens of any scope'),
-		'scopes that a token needs, all of them, in `scope` or `scp`',
+		'scopes that a token needs in `scope` or `scp`, all of them',
 		'none',
 	),
 	client_cert: oneOfOr(['none', 'leaf', 'chain'], 'none').describe(
-		'`"leaf"` tells the upstream the client\'s certificate in `Client-Cert` (RFC 9440), `"chain"` also what was sent behind it, in `Client-Cert-Chain`',
+		'`"leaf"` sends the client\'s certificate to the upstream in `Client-Cert` (RFC 9440). `"chain"` also sends the certificates behind it, in `Client-Cert-Chain`',
 	),
 	xfcc: optional(
 		z.array(oneOf(XFCC_MEMBERS, 'By and Hash alone'), {
 			error: expected(`a list of ${alternatives(XFCC_MEMBERS)}`, 'leave it out for no x-forwarded-client-cert'),
 		}),
-		'`x-forwarded-client-cert` as Envoy writes it: By and Hash always, and of `"cert"`, `"chain"`, `"subject"`, `"uri"`, `"dns"` those named',
+		'`x-forwarded-client-cert` as Envoy writes it: By and Hash always, and the listed members',
 		'no such header',
 	),
 };

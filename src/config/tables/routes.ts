@@ -16,9 +16,9 @@ export const route = table('[[routes]]', {
 		text('a path that begins with "/"', 'set it to the paths to route, for example "/api"'),
 		'^/[\\x21\\x22\\x24-\\x3e\\x40-\\x7e]*$',
 		prefixProblem,
-	).describe('the paths that the route is for, matched on a path-segment boundary, longest first'),
+	).describe("prefix of the route's paths, matched on a path-segment boundary, longest first"),
 	case_insensitive: flagOr(false).describe(
-		'its upstream takes paths in any letter case for the same path (IIS, file systems of Windows and macOS, Express): a request of which only another letter case leads to this route is refused with 400',
+		'its upstream ignores the letter case of paths (IIS, file systems of Windows and macOS, Express). A request that only another letter case leads to this route gets 400',
 	),
 	upstream: text(
 		'http://host[:port] or https://host[:port], one address, or the name of an [[upstreams]]',
@@ -36,11 +36,11 @@ export const route = table('[[routes]]', {
 			pattern: '^(?:[A-Za-z0-9_-]+|[Hh][Tt][Tt][Pp][Ss]?://(?:\\[[0-9A-Fa-f:.]+\\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?)$',
 		})
 		.describe(
-			'where its requests go: `http://host[:port]` or `https://host[:port]`, one address, or the name of an `[[upstreams]]`',
+			'destination of its requests: one address, `http://host[:port]` or `https://host[:port]`, or the name of an `[[upstreams]]`',
 		),
 	cooldown_secs: optional(
 		wholeNumber(1, MAX_SECONDS, 'default_cooldown_secs', 'of seconds'),
-		'how long its breaker stays open before one request is let through',
+		'how long its breaker stays open before it admits one request',
 		'`default_cooldown_secs`',
 	),
 	...routeBreakerKeys,
@@ -49,4 +49,4 @@ export const route = table('[[routes]]', {
 	...routeForwardingKeys,
 	...routeCallerKeys,
 	...routeRateKeys,
-}).describe('paths and the upstream that they lead to, one table for each');
+}).describe('a prefix of paths and its upstream, one table for each');

@@ -6,7 +6,7 @@ const MAX_HOSTS = 32;
 
 /** `[status]`: the status page of the metrics listener. */
 export const status = table('[status]', {
-	tenants: flagOr(false).describe('show tenants by name on the status page; otherwise none is'),
+	tenants: flagOr(false).describe('show tenants by name on the status page'),
 	hosts: z
 		.array(hostName(), {
 			error: expected('a list of host names', 'leave it out where the page is asked for by address'),
@@ -14,10 +14,10 @@ export const status = table('[status]', {
 		.max(MAX_HOSTS, { error: () => `has more than ${MAX_HOSTS} names; name those that people and scrapers use` })
 		.default([])
 		.describe(
-			'host names by which `/metrics`, `/process` and the page may be asked, in addition to addresses and private names: a foreign page can lead a browser here by a name of its own',
+			'more host names of `/metrics`, `/process` and the page, in addition to addresses and private names. A foreign page could otherwise lead a browser here by its own name',
 		),
 	problem_401_share: fractionOr(0.2).describe(
-		'from this share of all answers of the last minute on, answers of 401 are a problem on the page; 0: never',
+		'share of all answers of the last minute from which 401 is a problem on the page; 0: never',
 	),
 	problem_429_share: fractionOr(0.2).describe('the same for answers of 429'),
 	problem_5xx_share: fractionOr(0.05).describe(
@@ -25,7 +25,7 @@ export const status = table('[status]', {
 	),
 	problem_handshake_share: fractionOr(0.2).describe('the same for failed TLS handshakes, of all that have ended'),
 	problem_least: wholeNumberOr(20, 1, 1_000_000, 'of answers').describe(
-		'of fewer answers, or handshakes, in the last minute the page says nothing of shares',
+		'minimum number of answers, or handshakes, in the last minute for a share to be a problem',
 	),
 }).meta(explained('the status page of the metrics listener', { read: 'at start' }));
 

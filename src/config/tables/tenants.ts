@@ -11,7 +11,7 @@ export const TENANT = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
 
 const burst = optional(
 	wholeNumber(1, MAX_BURST, 'that of rps', 'of requests at once'),
-	'how many at once after a pause; with `rps` alone',
+	'requests at once after a pause; needs `rps`',
 	'as many as `rps`',
 );
 
@@ -19,7 +19,7 @@ const burst = optional(
 export const routeRateKeys = {
 	rps: optional(
 		wholeNumber(0, MAX_RPS, 'no limit', 'of requests per second'),
-		'what each tenant may ask of this route, in addition; 0: no limit',
+		'requests per second of each tenant on this route, in addition; 0: no limit',
 		'no limit',
 	),
 	burst,
@@ -29,12 +29,12 @@ export const routeRateKeys = {
 export const rateClaimKeys = {
 	rate_claim: optional(
 		nonEmpty('the name of a claim', 'set it to the claim with the requests per second, or leave it out for tenant_rps'),
-		"a claim with the tenant's requests per second (a whole number, at least 1; anything else refuses the token)",
+		"claim with the tenant's requests per second: a whole number, at least 1. Another value refuses the token",
 		'none',
 	),
 	max_rps: optional(
 		wholeNumber(1, MAX_RPS, String(MAX_RPS), 'of requests per second'),
-		'the most that `rate_claim` may say',
+		'upper bound of `rate_claim`',
 		`\`${MAX_RPS}\``,
 	),
 };
@@ -53,8 +53,8 @@ export const tenant = table('[[tenants]]', {
 	),
 	burst,
 	concurrency: optional(
-		wholeNumber(1, MAX_CONCURRENCY, 'no limit', 'of requests under way'),
-		'requests under way at once, over all threads',
+		wholeNumber(1, MAX_CONCURRENCY, 'no limit', 'of requests in flight'),
+		'requests in flight at once, over all threads',
 		'no limit',
 	),
-}).describe('a tenant with limits of its own, one table for each');
+}).describe('a tenant with its own limits, one table for each');

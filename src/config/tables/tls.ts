@@ -8,27 +8,29 @@ export const tls = table('[tls]', {
 	),
 	key_path: file('the server private key, PEM').describe('its private key, PEM'),
 	client_ca_path: file('the bundle of CAs that client certificates must chain to, PEM').describe(
-		'CAs that client certificates must chain to, PEM; an issuing CA alone will do, its root is not needed',
+		'CAs that client certificates must chain to, PEM. An issuing CA is enough, without its root',
 	),
-	min_version: optional(oneOf(['1.2', '1.3'], '"1.2"'), '`"1.3"` refuses clients that can do TLS 1.2 only', '`"1.2"`'),
+	min_version: optional(
+		oneOf(['1.2', '1.3'], '"1.2"'),
+		'oldest version of TLS. `"1.3"` refuses clients that have only TLS 1.2',
+		'`"1.2"`',
+	),
 	crl_path: files('certificate revocation lists (CRLs), PEM or DER')
 		.default([])
 		.meta(
 			explained(
-				'one file of certificate revocation lists, or a list of files; PEM (several lists in a file) or DER. Each must be signed by a CA of `client_ca_path`, or by one whose certificate stands in the file beside it',
+				'one file of certificate revocation lists, or a list of files; PEM (several lists in a file) or DER. A CA of `client_ca_path` must sign each list, or a CA whose certificate is in the same file',
 				{ unset: 'none' },
 			),
 		),
 	crl_required: flagOr(false).describe(
-		'refuse clients of whose issuer there is no CRL, or none that is fresh; otherwise that is a warning',
+		'refuse clients without a fresh CRL of their issuer. With `false` the proxy only warns',
 	),
-	end_at_expiry: flagOr(true).describe(
-		'a client certificate that expires ends its connections then, not at the next handshake',
-	),
+	end_at_expiry: flagOr(true).describe('end a connection when its client certificate expires'),
 	end_at_ca_removal: flagOr(false).describe(
-		'a CA that is taken out of `client_ca_path` ends the connections of its clients at the reload',
+		"end the connections of a CA's clients at the reload that removes it from `client_ca_path`",
 	),
-}).describe('the certificate that the proxy shows, and those of clients that it takes');
+}).describe("the proxy's own certificate, and the rules for clients' certificates");
 
 /** One path or several. */
 function files(content: string) {

@@ -28,28 +28,28 @@ export const trace = table('[trace]', {
 	})
 		.transform(({ href }) => href)
 		.describe(
-			'where spans are sent, as OTLP over HTTP in protobuf: the whole address with its path, mostly `/v1/traces`. `http://` is usual for a collector beside the proxy',
+			'address of the collector, for OTLP over HTTP in protobuf, with its path, mostly `/v1/traces`. `http://` is usual for a collector on the same machine',
 		),
 	ratio: fractionOr(0.01).describe(
-		'part of the requests that are sampled, by the identifier of the trace, where the client sends no `traceparent`. Where it sends one, its flag decides',
+		"part of the requests that are sampled, by the identifier of the trace. A client's own `traceparent` decides instead, by its flag",
 	),
 	ca_path: optional(
 		file('the CAs that the collector is believed by, PEM'),
-		'CAs that an `https://` collector is believed by, PEM',
+		'CAs for an `https://` collector, PEM',
 		"Node's CAs",
 	),
 	headers_path: optional(
 		file('the header fields that the collector asks for, one "name: value" a line'),
-		'file of header fields for the collector, such as a token: one `name: value` a line. With `http://` for a loopback address alone',
+		'file of header fields for the collector, such as a token: one `name: value` a line. With `http://` only for a loopback address',
 		'none',
 	),
 	service_name: nonEmpty(...NAME)
 		.max(255, { error: expected(...NAME) })
 		.default('mtls-edge-proxy')
 		.describe('`service.name` of the spans'),
-	tenants: flagOr(false).describe('spans name the tenant (`proxy.tenant`)'),
+	tenants: flagOr(false).describe('add the tenant to spans (`proxy.tenant`)'),
 	max_queue_spans: wholeNumberOr(4096, 64, MAX_SPANS, 'of spans').describe(
-		'spans that wait for the collector, of all workers; beyond it they are dropped and counted',
+		'waiting spans of all workers. More are dropped and counted',
 	),
 }).meta(explained('requests as spans of OpenTelemetry; see docs/reference/tracing.md', { read: 'at start' }));
 

@@ -5,12 +5,15 @@ import { flag, flagOr, optional, seconds, secondsOr, text, wholeNumber, wholeNum
 const MAX_VERDICTS = 1000;
 
 const MEANINGS = {
-	health: 'probe upstreams; those that are not probed start closed and have no `proxy_upstream_alive`',
-	health_path: 'what a probe asks for; a 2xx passes',
-	health_timeout_secs: "for a probe's answer",
-	unhealthy_after: 'so many failed probes in a row make an upstream unhealthy; the first of all counts at once',
-	healthy_after: 'so many passed probes in a row make an upstream healthy again; the first of all counts at once',
-	upstream_idle_timeout_secs: 'how long an idle connection to an upstream is kept; less than the upstream keeps it',
+	health: 'probe upstreams. An upstream without probes starts with a closed breaker, and has no `proxy_upstream_alive`',
+	health_path: 'path of a probe. A 2xx passes',
+	health_timeout_secs: "time for a probe's answer",
+	unhealthy_after:
+		'number of failed probes in a row that make an upstream unhealthy. The very first probe counts at once',
+	healthy_after:
+		'number of passed probes in a row that make an upstream healthy again. The very first probe counts at once',
+	upstream_idle_timeout_secs:
+		"how long the proxy keeps an idle connection to an upstream. Set it below the upstream's own limit",
 };
 
 /**

@@ -18,26 +18,22 @@ const serverName = text(NAME, REMEDY).transform((written, context) => {
 export const upstreamTls = table('[upstreams.tls]', {
 	ca_path: optional(
 		file("the CAs that the upstream's certificate must chain to, PEM"),
-		"CAs that the upstream's certificate must chain to, PEM, in place of the public ones; an issuing CA alone will do, its root is not needed",
+		"CAs that the upstream's certificate must chain to, PEM, in place of the public ones. An issuing CA is enough, without its root",
 		'the CAs that Node trusts',
 	),
-	server_name: optional(
-		serverName,
-		'the name that is asked for (SNI), and that the certificate must have',
-		'the host of the address',
-	),
+	server_name: optional(serverName, 'the name for SNI and in the certificate', 'the host of the address'),
 	cert_path: optional(
 		file('the client certificate chain, PEM, leaf first'),
-		'certificate chain that the proxy shows the upstream, PEM, leaf first; needs `key_path`',
+		"the proxy's certificate chain for the upstream, PEM, leaf first; needs `key_path`",
 		'none',
 	),
 	key_path: optional(file('the client private key, PEM'), 'its private key, PEM', 'none'),
 	min_version: optional(
 		oneOf(['1.2', '1.3'], '"1.2"'),
-		'`"1.3"` refuses upstreams that can do TLS 1.2 only',
+		'oldest version of TLS. `"1.3"` refuses upstreams that have only TLS 1.2',
 		'`"1.2"`',
 	),
 	insecure_skip_verify: flagOr(false).describe(
-		'`true` takes any certificate, whoever it is issued to and by whomever: what is sent is encrypted, and nobody knows for whom',
+		'`true` accepts any certificate, of any issuer and for any name. The connection is encrypted, but the other end is unknown',
 	),
 });

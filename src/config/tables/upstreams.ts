@@ -86,7 +86,7 @@ export const upstream = table('[[upstreams]]', {
 				'routes name it by that; an address has a dot or a colon',
 			),
 		})
-		.describe('what routes name it by: letters, digits, `-` and `_`'),
+		.describe('its name for routes: letters, digits, `-` and `_`'),
 	addresses: optional(
 		z
 			.array(address, { error: expected(LIST, REMEDY) })
@@ -100,7 +100,7 @@ export const upstream = table('[[upstreams]]', {
 					seen.add(authority);
 				}
 			}),
-		'`host:port` of each of its servers, or `{ address = "host:port", weight = 2 }` for one that is to get twice as much as one of weight 1',
+		'`host:port` of each of its servers, or `{ address = "host:port", weight = 2 }` for twice as many requests as weight 1',
 		'those of `dns`',
 	),
 	dns: optional(
@@ -114,7 +114,7 @@ export const upstream = table('[[upstreams]]', {
 				return refusal(written, problem, 'write it as "billing.internal:8080"');
 			},
 		),
-		'`host:port` of a name, in place of `addresses`: all its addresses of both families, asked for again and again',
+		'`host:port` of a name, in place of `addresses`. The group has all its addresses of both families',
 		'none',
 	),
 	dns_refresh_secs: seconds(30).describe(
@@ -131,24 +131,20 @@ export const upstream = table('[[upstreams]]', {
 				),
 			},
 		),
-		'`address:port` of the DNS server that is asked for `dns`',
+		'`address:port` of the DNS server for `dns`',
 		'as the machine looks up names',
 	),
 	balance: oneOfOr(BALANCES, DEFAULT_BALANCING.balance).describe(
-		'which address a request goes to: the one with less under way of two that are drawn, each in turn, or by tenant, so that a tenant stays with its address; see docs/reference/upstreams.md',
+		'how the proxy chooses an address: the less busy of two, each in turn, or by tenant, so that a tenant stays with its address; see docs/reference/upstreams.md',
 	),
-	slow_start_secs: secondsOrNone().describe(
-		'how long an address that has come back, or is new, gets less than its weight; 0 for none',
-	),
-	connect_timeout_secs: seconds(5).describe(
-		'for the connection to an address; an address that is silent for so long could not be reached',
-	),
+	slow_start_secs: secondsOrNone().describe('how long a new or returned address gets less than its weight; 0 for none'),
+	connect_timeout_secs: seconds(5).describe('time for the connection to an address'),
 	retries: wholeNumberOr(DEFAULT_BALANCING.retries, 0, MAX_RETRIES, 'of retries').describe(
-		'how often a request goes to another address: any that could not be delivered, and a `GET`, `HEAD` or `OPTIONS` whose connection ended before its answer; within a fifth of all requests',
+		'retries at other addresses: of undelivered requests, and of `GET`, `HEAD` or `OPTIONS` whose connection ended before the answer. At most a fifth of all requests',
 	),
 	max_requests: optional(
-		wholeNumber(1, MAX_COUNT, 'no limit', 'of requests under way'),
-		'requests under way at each address at once, over all threads; what is over it waits in the `queue`',
+		wholeNumber(1, MAX_COUNT, 'no limit', 'of requests in flight'),
+		'requests in flight at each address, over all threads. More wait in the `queue`',
 		'no limit',
 	),
 	max_connections: optional(
@@ -157,13 +153,13 @@ export const upstream = table('[[upstreams]]', {
 		'no limit',
 	),
 	queue: wholeNumberOr(0, 0, MAX_COUNT, 'of requests that wait').describe(
-		'requests that may wait while all addresses are at a limit, over all threads, served in turns by tenant; what is over it is answered 503 `overloaded`',
+		'waiting requests while all addresses are at a limit, over all threads, served in turns by tenant. More get 503 `overloaded`',
 	),
-	queue_timeout_secs: seconds(5).describe('how long one may wait; then it is answered 503 `overloaded`'),
+	queue_timeout_secs: seconds(5).describe('time in the queue; after it 503 `overloaded`'),
 	...groupUpstreamKeys,
 	tls: optional(
 		upstreamTls,
-		'requests go over TLS (https): a table `[upstreams.tls]` below it, which may be empty',
+		'TLS to the upstream: a table `[upstreams.tls]` below it, which may be empty',
 		'plain HTTP',
 	),
-}).describe('several addresses that serve the same, one table for each such group');
+}).describe('a group of addresses that serve the same, one table for each');

@@ -79,17 +79,17 @@ export const FAMILIES = {
 		name: 'proxy_upstream_alive',
 		type: 'gauge',
 		help: 'Last health probe: 1 passed, 0 failed or not made yet.',
-		labels: { upstream: `${UPSTREAM}; not of those that are not probed`, group: GROUP },
+		labels: { upstream: `${UPSTREAM}; only with probes`, group: GROUP },
 	},
 	upstreamLastProbe: {
 		name: 'proxy_upstream_last_probe',
 		type: 'gauge',
-		help: 'What the last health probe found and what to do about it, as labels: 1 passed, 0 failed.',
+		help: 'Result of the last health probe, and the remedy, as labels: 1 passed, 0 failed.',
 		labels: {
-			upstream: `${UPSTREAM}; not of those that are not probed, or have not been yet`,
+			upstream: `${UPSTREAM}; only after a probe`,
 			group: GROUP,
-			outcome: 'in words: GET /health answered 404',
-			remedy: 'in words: set health_path, or health = false; empty where it passed',
+			outcome: 'such as GET /health answered 404',
+			remedy: 'such as set health_path; empty after a pass',
 		},
 	},
 	upstreamDuration: {
@@ -102,7 +102,7 @@ export const FAMILIES = {
 	gateDuration: {
 		name: 'proxy_gate_duration_seconds',
 		type: 'histogram',
-		help: 'What the proxy itself adds before a request departs to its upstream: from its complete head (HTTP/1.1: in its turn; HTTP/2: at the end of the turn of the loop) through all gates and the queue to the turn in which it departs. Without the time that the client takes for a body that is collected, and without the way back. Buckets by [metrics] gate_buckets.',
+		help: "The proxy's own time from a request's complete head to its departure: all gates and the queue, without the client's time for a collected body. Buckets by [metrics] gate_buckets.",
 		labels: {},
 		unit: 'seconds',
 	},
@@ -129,19 +129,19 @@ export const FAMILIES = {
 	forbidden: {
 		name: 'proxy_forbidden_total',
 		type: 'counter',
-		help: 'Requests that may not use their route, by what forbids it: the certificate, the tenant or the scopes.',
+		help: 'Requests that may not use their route, because of the certificate, the tenant or the scopes.',
 		labels: { reason: FORBIDDEN_REASONS },
 	},
 	rateLimitRefusals: {
 		name: 'proxy_ratelimit_refusals_total',
 		type: 'counter',
-		help: 'The requests over a limit, by which one it was; together they are proxy_ratelimited_total.',
+		help: 'The requests over a limit, by limit; together they are proxy_ratelimited_total.',
 		labels: { reason: RATE_LIMIT_REASONS },
 	},
 	rateLimitSlotsInUse: {
 		name: 'proxy_ratelimit_slots_in_use',
 		type: 'gauge',
-		help: 'Places of the limiter that belong to tenants whose buckets are not full again; others can be given to anybody.',
+		help: 'Places of the limiter that belong to tenants whose buckets are not full again. The others are free.',
 		labels: {},
 	},
 	rateLimitSlots: {
@@ -159,7 +159,7 @@ export const FAMILIES = {
 	storeCalls: {
 		name: 'proxy_limiter_store_calls_total',
 		type: 'counter',
-		help: 'Round trips to the store of the shared limits, by what became of them.',
+		help: 'Round trips to the store of the shared limits, by result.',
 		labels: { result: ['success', ...STORE_FAILURES] },
 	},
 	storeReplicas: {
@@ -203,13 +203,13 @@ export const FAMILIES = {
 	handshakesAgreed: {
 		name: 'proxy_tls_handshakes_total',
 		type: 'counter',
-		help: 'Handshakes that succeeded, by protocol version and by the group in which the key was agreed.',
+		help: 'Handshakes that succeeded, by protocol version and key-exchange group.',
 		labels: { version: TLS_VERSIONS, group: TLS_GROUPS },
 	},
 	certificateExpiry: {
 		name: 'proxy_certificate_expiry_timestamp_seconds',
 		type: 'gauge',
-		help: 'When what is in force runs out: certificates (notAfter) and CRLs (nextUpdate), in seconds since the epoch.',
+		help: 'Ends of the certificates (notAfter) and CRLs (nextUpdate) in force, in seconds since the epoch.',
 		labels: {
 			kind: EXPIRING_KINDS,
 			subject: 'distinguished name; of a CRL that of its CA',
@@ -220,7 +220,7 @@ export const FAMILIES = {
 	crlNextUpdate: {
 		name: 'proxy_crl_next_update_seconds',
 		type: 'gauge',
-		help: 'Seconds until the CRL of a CA has to be replaced; negative: so long ago it should have been. Of several CAs of one name the one whose CRL is due first.',
+		help: 'Seconds until the CRL of a CA has to be replaced; negative: it is late. Of several CAs of one name the CRL that is due first.',
 		labels: { issuer: 'distinguished name of the CA' },
 		unit: 'seconds',
 	},
@@ -245,7 +245,7 @@ export const FAMILIES = {
 	connectionsRefused: {
 		name: 'proxy_connections_refused_total',
 		type: 'counter',
-		help: 'Client connections closed before their handshake, for max_connections or for want of file descriptors.',
+		help: 'Client connections closed before their handshake, because of max_connections or missing file descriptors.',
 		labels: { reason: CONNECTION_REFUSALS },
 	},
 	connectionsEnded: {
@@ -257,7 +257,7 @@ export const FAMILIES = {
 	readsDelayed: {
 		name: 'proxy_reads_delayed_total',
 		type: 'counter',
-		help: 'How often a client connection was read later because it, and its certificate, had used up their share of a worker.',
+		help: 'Client connections that were read later, because they and their certificate had used up their share of a worker.',
 		labels: { protocol: CLIENT_PROTOCOLS },
 	},
 	http2ConnectionErrors: {
@@ -281,13 +281,13 @@ export const FAMILIES = {
 	upstreamRetries: {
 		name: 'proxy_upstream_retries_total',
 		type: 'counter',
-		help: 'Requests that were sent again, by the upstream that had not taken them and why: it could not be reached, it had closed an idle connection before it had a byte of the request (stale), it closed without a byte of an answer (unanswered), or in the middle of one of which the client had nothing yet (broken).',
+		help: 'Retries, by the upstream that had not taken the request. It had closed an idle connection (stale), closed without an answer (unanswered), or in the middle of one (broken).',
 		labels: { upstream: UPSTREAM, group: GROUP, reason: RETRY_REASONS },
 	},
 	upstreamRetriesDenied: {
 		name: 'proxy_upstream_retries_denied_total',
 		type: 'counter',
-		help: 'Requests that could have gone to another address, and did not because a fifth of the requests had been sent again already.',
+		help: 'Retries that did not happen because a fifth of the requests had been retries already.',
 		labels: { upstream: UPSTREAM, group: 'name of its [[upstreams]]' },
 	},
 	bodyMemory: {
@@ -313,7 +313,7 @@ export const FAMILIES = {
 	spans: {
 		name: 'proxy_trace_spans_total',
 		type: 'counter',
-		help: 'Spans of sampled requests by what became of them: exported to the collector, dropped because too many waited for it, or failed, given up after the collector had not taken them.',
+		help: 'Spans of sampled requests. dropped: too many waited for the collector. failed: the collector did not take them.',
 		labels: { result: ['exported', 'dropped', 'failed'] },
 	},
 	jwksFetches: {
@@ -344,7 +344,7 @@ export const FAMILIES = {
 	queued: {
 		name: 'proxy_upstream_queued_total',
 		type: 'counter',
-		help: 'Requests that found their upstream at its limits, by what became of them: served after a wait, refused because the queue was full or the wait took too long (timeout), or because no breaker admitted them any more (unavailable), or gone: the client had left.',
+		help: 'Requests that found their upstream at its limits. full and timeout: refused by the queue. unavailable: no breaker admitted them any more. gone: the client had left.',
 		labels: { group: 'name of the [[upstreams]] that has limits', result: QUEUE_RESULTS },
 	},
 	dnsLookups: {
@@ -389,7 +389,7 @@ export const FAMILIES = {
 	loopDelay: {
 		name: 'proxy_worker_event_loop_delay_seconds',
 		type: 'gauge',
-		help: "By how much timers of the worker's event loop came too late in the last 10 to 20 s.",
+		help: "Delay of timers of the worker's event loop in the last 10 to 20 s.",
 		labels: { worker: WORKER, stat: ['p50', 'p99', 'max'] },
 		unit: 'seconds',
 	},

@@ -96,7 +96,7 @@ describe('quotas in the configuration', () => {
 			],
 			[
 				'[[tenants]]\nname = "a"\nconcurrency = 0',
-				'tenants[0].concurrency: must be a whole number of requests under way, at least 1 (got 0); set it to 1 or more, or leave it out for no limit',
+				'tenants[0].concurrency: must be a whole number of requests in flight, at least 1 (got 0); set it to 1 or more, or leave it out for no limit',
 			],
 			[
 				'[[tenants]]\nname = "a"\nrps = 0.5',

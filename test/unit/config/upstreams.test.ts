@@ -236,7 +236,7 @@ describe('an upstream with a name', () => {
 		[
 			'a limit of nothing',
 			`${TWO}max_requests = 0\n${ROUTE}`,
-			/max_requests: must be a whole number of requests under way, at least 1/,
+			/max_requests: must be a whole number of requests in flight, at least 1/,
 		],
 		[
 			'one pair of brackets',
