@@ -144,7 +144,6 @@ const UNREAD: readonly string[] = [
 	'CHANGELOG.md',
 	'bench/RESULTS.md',
 	'docs/reference/embed.md',
-	'docs/reference/metrics.md',
 ];
 
 if (import.meta.main) {

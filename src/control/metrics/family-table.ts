@@ -88,8 +88,8 @@ export const FAMILIES = {
 		labels: {
 			upstream: `${UPSTREAM}; only after a probe`,
 			group: GROUP,
-			outcome: 'such as GET /health answered 404',
-			remedy: 'such as set health_path; empty after a pass',
+			outcome: 'the finding',
+			remedy: 'the remedy; empty after a pass',
 		},
 	},
 	upstreamDuration: {
