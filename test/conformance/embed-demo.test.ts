@@ -19,7 +19,7 @@ after(() => running.disposeAsync());
 
 for (const protocol of PROTOCOLS) {
 	describe(`the example service over ${protocol}`, () => {
-		test('says who the caller is, and tells everybody that it is healthy', async () => {
+		test('says who the caller is, and answers /health without a token', async () => {
 			const { token } = await testPki();
 			const whoami = await request(protocol, demo, { path: '/whoami?x', token: token('tenant', { scope: 'read' }) });
 			assert.equal(whoami.status, 200);
@@ -29,7 +29,7 @@ for (const protocol of PROTOCOLS) {
 			assert.equal((await request(protocol, demo, { path: '/health', token: null })).text, 'ok');
 		});
 
-		test('lets nobody but /health past the gate without a token', async () => {
+		test('refuses every path but /health without a token', async () => {
 			for (const path of ['/whoami', '/', '/nowhere', '/health/', '/Health', '/whoami/../health']) {
 				assert.equal((await request(protocol, demo, { path, token: null })).status, 401, path);
 			}
@@ -64,7 +64,7 @@ for (const protocol of PROTOCOLS) {
 			assert.deepEqual(await statuses(unlimited), new Set([200]));
 		});
 
-		test('answers what it has begun when it is told to stop, and exits with 0', async () => {
+		test('answers requests in flight after SIGTERM, and exits with 0', async () => {
 			await using demo = await startEmbedDemo();
 			await using connection = await connect(protocol, demo);
 			const upload = new SlowUpload();
@@ -139,13 +139,13 @@ describe('the example service', () => {
 		assert.equal(await isAccepted(demo, { cert: pki.clients.otherCa }), true);
 	});
 
-	test('ends with its terminal, which a reload by SIGHUP is for the proxy alone', async () => {
+	test('ends on SIGHUP, since only the proxy reloads on it', async () => {
 		await using demo = await startEmbedDemo();
 		demo.signal('SIGHUP');
 		assert.equal(await demo.exitCode(), null, 'no code, but the signal');
 	});
 
-	test('exits at once with 1 when it is told to stop a second time', async () => {
+	test('exits at once with 1 at the second signal', async () => {
 		await using demo = await startEmbedDemo();
 		await using connection = await connect('h1', demo);
 		const upload = new SlowUpload();

@@ -60,7 +60,7 @@ function addWiringTests(run: Run, protocol: Protocol): void {
 		assert.equal(await gate.askWithTwo('Basic eA==', value), 'unauthorized');
 	});
 
-	test('takes a token that is bound to a certificate from the holder of that certificate alone (RFC 8705)', async () => {
+	test('accepts a bound token only from the holder of its certificate (RFC 8705)', async () => {
 		await using gate = await run();
 		const { clients } = await testPki();
 		const boundTo = ({ certPem }: { readonly certPem: string }) => {

@@ -137,7 +137,7 @@ describe('whole answers to many requests on one connection, with 1 MiB each way:
 	}
 });
 
-describe('an upload that is answered before its end is told why:', () => {
+describe('an upload that is answered before its end gets the status of its refusal:', () => {
 	/** Bytes, and whose token: `busy` has one request under way already, which is all that it may have. */
 	const UPLOADS: Record<number, [bytes: number, tenant: string | undefined]> = {
 		401: [20 << 20, undefined],

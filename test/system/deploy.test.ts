@@ -58,7 +58,7 @@ describe('Kubernetes', { skip: missingTools('kustomize', 'kubernetes-validate') 
 		}
 	});
 
-	test('with the store of the limits the proxies, and they alone, may reach it, and have its password', () => {
+	test('only the proxies may reach the store of the limits, and they have its password', () => {
 		const objects = build('overlays/example', whole);
 		const find = (kind: string, name: string) =>
 			objects.find((object) => object.kind === kind && object.metadata.name === name).spec;

@@ -152,7 +152,7 @@ describe('limits that replicas share through a real redis-server', { skip, concu
 		}
 	});
 
-	it('forget what a replica has under way that dies, and go on with the others', async () => {
+	it('forget the requests in flight of a replica that dies', async () => {
 		await using server = await startRedis();
 		await using all = await replicas(2, server);
 		const [dies, lives] = all.map((one) => one.slots('a', 5));
@@ -342,7 +342,7 @@ describe('limits that replicas share through a real redis-server', { skip, concu
 		if (machine.hasRun) assert.ok(all.every(({ log }) => !log.lines.includes(AWAY)));
 	});
 
-	it('go on over a flush, and over a key of another type, which is its tenant alone', async () => {
+	it('survive a flush, and a key of another type, which affects only its tenant', async () => {
 		const machine = watchPauses();
 		await using server = await startRedis();
 		await using all = await replicas(3, server);

@@ -92,7 +92,7 @@ for (const protocol of PROTOCOLS) {
 			equal(lane.upstream.requests.at(-1)!.header('x-proxy-tenant'), GOOD.sub);
 		});
 
-		test('a token of a megabyte is refused with its head, and counts as nobody’s', async () => {
+		test('a token of a megabyte is refused with its head, and counts as no authentication failure', async () => {
 			const before = lane.upstream.bytesReceived;
 			const megabyte = [['authorization', `Bearer ${'x'.repeat(2 ** 20)}`]] as [string, string][];
 			const counted = await edge.counted(async () => {

@@ -84,7 +84,7 @@ for (const protocol of PROTOCOLS) {
 			deepEqual(await transitions(lane), { 'closed health': 1, 'open status': 1 });
 		});
 
-		test('opens it alone where there is nobody to connect to: that says nothing of a tenant', async () => {
+		test("opens it with one tenant where connecting fails: that is no tenant's fault", async () => {
 			const lane = two.lane();
 			await lane.upstream.stop();
 			const ask = async () => (await request(protocol, lane.proxy, { path: lane.path, token: A })).text;
@@ -173,7 +173,7 @@ for (const protocol of PROTOCOLS) {
 }
 
 describe('what a breaker does', () => {
-	test('is told from the start to the way back, each transition once, whichever thread made it', async () => {
+	test('is logged from the start to the recovery, each transition once, by any thread', async () => {
 		await using edge = await startEdge({ config: { default_cooldown_secs: 1, health_interval_secs: 3600 } });
 		const lane = edge.lane();
 		const ask = async () => (await request('h2', edge.proxy, { path: lane.path })).status;
@@ -196,7 +196,7 @@ describe('what a breaker does', () => {
 		});
 	});
 
-	test('by a health check is told with its answer', async () => {
+	test('by a health check is logged with the answer of the check', async () => {
 		await using edge = await startEdge({ config: { health_interval_secs: 0.1 }, upstream: { health: 404 } });
 		const lane = edge.lane();
 		lane.upstream.setHealth(204);
@@ -262,7 +262,7 @@ describe('an upstream without health checks', () => {
 	});
 });
 
-describe('connections to an upstream that nobody uses', () => {
+describe('idle connections to an upstream', () => {
 	test('are closed when the time is over that the route has for them, also after a reload', async () => {
 		await using upstream = await startUpstream();
 		const route = { prefix: '/', upstream: upstream.url };

@@ -117,7 +117,7 @@ describe('the circuit breaker', { concurrency: 6 }, () => {
 				equal(lane.upstream.requests.length, 1, 'a POST is sent once');
 			});
 
-			test('it is nobody else’s business: other upstreams are served', async () => {
+			test('an open breaker does not affect other upstreams', async () => {
 				const [lane, other] = [edge.lane(), edge.lane()];
 				await open(lane);
 				equal((await ask(other)).status, 200);
@@ -141,7 +141,7 @@ describe('the circuit breaker', { concurrency: 6 }, () => {
 				equal((await ask(lane)).status, 200);
 			});
 
-			test('while the one request is under way it is half-open, and the others get 503', async () => {
+			test('while the probe request is in flight it is half-open, and other requests get 503', async () => {
 				const lane = cooling.lane();
 				await cooledDown(await open(lane));
 				const probe = held();

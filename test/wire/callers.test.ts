@@ -98,7 +98,7 @@ for (const protocol of PROTOCOLS) {
 			return answer;
 		}
 
-		test('upstreams are told nothing of certificates unless their route says so', async () => {
+		test('upstreams get no certificate headers unless their route asks for them', async () => {
 			assert.deepEqual(await told(certs.pay, '/plain'), {});
 		});
 
@@ -153,7 +153,7 @@ for (const protocol of PROTOCOLS) {
 			}
 		});
 
-		test('allow lets in whose URI, DNS name or named CN it has, and nobody else', async () => {
+		test('allow admits a certificate by its URI, DNS name or named CN, and refuses all others', async () => {
 			for (const cert of [certs.pay, certs.billing, certs.legacy]) {
 				assert.equal((await send(cert, { path: '/pay' })).status, 200);
 			}
@@ -195,7 +195,7 @@ for (const protocol of PROTOCOLS) {
 }
 
 describe('a reload', () => {
-	test('changes who may use a route and what its upstream is told, for connections that are up as well', async () => {
+	test('changes who may use a route and what its upstream gets, for open connections too', async () => {
 		const connections: Connection[] = [];
 		for (const protocol of PROTOCOLS) connections.push(await connect(protocol, proxy, { cert: certs.pay }));
 		const [payRoute, ...others] = [...routesTo(upstream)].reverse();

@@ -109,7 +109,7 @@ const boundTo = (client: ClientCert, sub?: string) =>
 
 describe('a token bound to a certificate', () => {
 	for (const protocol of PROTOCOLS) {
-		test(`is good on connections of that certificate alone, whoever has shown it first (${protocol})`, async () => {
+		test(`passes only on connections of that certificate, also where another connection showed it first (${protocol})`, async () => {
 			const token = boundTo(ours, `bound-${protocol}`);
 			await using mine = await connect(protocol, proxy, { cert: ours });
 			await using stolen = await connect(protocol, proxy, { cert: theirs });
@@ -139,7 +139,7 @@ describe('a token bound to a certificate', () => {
 		});
 	}
 
-	test('is required, or nobody looks at it, as the configuration says', async () => {
+	test('is required or ignored, as certificate_bound says', async () => {
 		const statuses = async () => {
 			const tokens = [pki.token('plain'), boundTo(ours), boundTo(theirs), pki.token('dpop', { cnf: { jkt: 'x' } })];
 			const answers = await Promise.all(tokens.map((token) => request('h2', proxy, { token, cert: ours })));
@@ -167,7 +167,7 @@ describe('a certificate that is revoked', () => {
 			assert.equal((await request(protocol, proxy, { cert: ours })).status, 200);
 		});
 
-		test(`by a reload loses the connections that are up, and what is under way is answered (${protocol})`, async () => {
+		test(`by a reload loses its open connections after their requests in flight are answered (${protocol})`, async () => {
 			const client = await pki.issueClient();
 			await using bystander = await connect(protocol, proxy, { cert: ours });
 			await using idle = await connect(protocol, proxy, { cert: client });
@@ -200,7 +200,7 @@ describe('a certificate that is revoked', () => {
 		});
 	}
 
-	test('is closed within five seconds, whatever is under way', async () => {
+	test('loses its connections within five seconds, also with a request in flight that never ends', async () => {
 		const client = await pki.issueClient();
 		const connections = await Promise.all(PROTOCOLS.map((protocol) => connect(protocol, proxy, { cert: client })));
 		const answers = connections.map((connection) => connection.request({ path: '/stuck' }));
@@ -287,7 +287,7 @@ describe('a certificate that is revoked', () => {
 			}),
 		};
 		for (const [way, overrides] of Object.entries(ways)) {
-			test(`and the client sends both: nobody comes in, and nobody stays (${way})`, async () => {
+			test(`and the client sends both: no connection is accepted, and none stays (${way})`, async () => {
 				const connections: [string, Connection][] = [];
 				for (const [i, [how, cert, options]] of clients.entries()) {
 					// OpenSSL takes the first one of two that are valid, and some have been refused before.
@@ -309,7 +309,7 @@ describe('a certificate that is revoked', () => {
 		}
 	});
 
-	test('is a root that leaves the bundle with the same reload: nobody below it stays', async () => {
+	test('is a root that leaves the bundle with the same reload: no connection below it stays', async () => {
 		const both = pki.writeFile('both.crt', pki.ca.certPem + pki.otherCa.certPem);
 		await reloaded({ tls: { client_ca_path: both } });
 		await using connection = await connect('h2', proxy, { cert: pki.clients.otherCa });
@@ -414,7 +414,7 @@ describe('a connection ends', () => {
 		await reloaded({ tls: { client_ca_path: pki.caPath } });
 	});
 
-	test('at its age, and what is under way is answered whenever that comes', async () => {
+	test('at its age, after the requests in flight are answered', async () => {
 		await using aged = await startProxy(settings({ limits: { max_connection_age_secs: 5 } }));
 		const connections = await Promise.all(PROTOCOLS.map((protocol) => connect(protocol, aged)));
 		const answers = connections.map((connection) => connection.request({ path: '/held/aged' }));

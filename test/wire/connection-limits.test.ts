@@ -167,7 +167,7 @@ describe('the time to take the answer', () => {
 });
 
 describe('[limits]', () => {
-	it('h2_max_concurrent_streams is what clients are told, and what is enforced', async () => {
+	it('h2_max_concurrent_streams is announced to clients and enforced', async () => {
 		stage.script((exchange) => exchange.stall());
 		try {
 			// What goes beyond a limit that was acknowledged is worse: it ends the connection.

@@ -189,7 +189,7 @@ describe('a client whose certificate is refused', () => {
 		assert.deepEqual(stage.proxy.strayLines, []);
 	});
 
-	it('that it has none of is told so by an alert', async () => {
+	it('of a client without any certificate is answered by the alert for its TLS version', async () => {
 		for (const [version, code] of [
 			['TLSv1.2', 'ERR_SSL_SSL/TLS_ALERT_HANDSHAKE_FAILURE'],
 			['TLSv1.3', 'ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED'],
@@ -222,7 +222,7 @@ describe('a client whose certificate is refused', () => {
 });
 
 describe('what fails before any certificate', () => {
-	it('is told from the rest, and answered by an alert where it was TLS', async () => {
+	it('has a reason that separates TLS from other bytes, and gets an alert only where it was TLS', async () => {
 		const only12 = { tls: only('TLSv1.2') };
 		const old = { minVersion: 'TLSv1.1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' } as const;
 		const cases: [reason: string, bytes: Buffer | string, alert: number | undefined][] = [

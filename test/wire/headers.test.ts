@@ -192,7 +192,7 @@ for (const protocol of PROTOCOLS) {
 		];
 		const others = () => ownLines().filter((line) => !line.startsWith('host: '));
 
-		test('is Host and what the upstream is told of it; nothing of that is what the client says', async () => {
+		test("is Host and the forwarding headers; the client's own are dropped", async () => {
 			for (const path of ['/told', '/told/x?y', '/told']) {
 				const answer = await client.request({ path, headers: [authorization, ...hostile] });
 				equal(answer.status, 200, `${answer.status} ${answer.text}`);
@@ -391,7 +391,7 @@ test('over HTTP/1.0 a request is served, and goes out as HTTP/1.1', async () => 
 	equal(await raw.untilClosed(), 'closed');
 });
 
-test('without a Host the upstream gets its own, and is told of none; an absolute target has the last word', async () => {
+test('without a Host the upstream gets its own; an absolute target overrides Host', async () => {
 	const { authority } = upstream;
 	const told = [`x-forwarded-port: ${edge.proxy.port}`, 'x-forwarded-for: 127.0.0.1', 'x-forwarded-proto: https'];
 	for (const [start, host, lines] of [

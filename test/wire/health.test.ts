@@ -39,7 +39,7 @@ describe('the health check', () => {
 			`the upstream to be ${healthy ? 'healthy' : 'unhealthy'}`,
 		);
 
-	test('is one GET /health an interval, on a connection of its own, from nobody in particular', async () => {
+	test('is one GET /health an interval, on its own connection, without authorization or tenant', async () => {
 		const seen: { at: number; request: RecordedRequest }[] = [];
 		upstream.setHealth((exchange) => {
 			seen.push({ at: performance.now(), request: exchange.request });
@@ -109,7 +109,7 @@ describe('the health check', () => {
 		await until(async () => (await patient()) === 200, 'the breaker to be closed');
 	});
 
-	test('that gets no answer fails after 2 s, and keeps nobody else waiting', async () => {
+	test("that gets no answer fails after 2 s, and does not delay other upstreams' probes", async () => {
 		upstream.setHealth(200);
 		await becomes(true);
 		const probes = upstream.healthProbes;
@@ -142,7 +142,7 @@ describe('the health check', () => {
 		assert.equal(again.requests.length, 1);
 	});
 
-	test('is told of in the log when it changes, and only then', async () => {
+	test('is logged when its verdict changes, and only then', async () => {
 		const lines = proxy.logs.filter(({ target }) => target === 'proxy::health');
 		const ofUpstream = lines.filter(
 			({ upstream: of, message }) => of === upstream.authority && !/another cause/.test(message),

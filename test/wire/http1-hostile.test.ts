@@ -383,7 +383,7 @@ describe('bytes behind a request', () => {
 		}
 	});
 
-	it('that come behind its last one are nobody’s', async () => {
+	it('that follow its last request are dropped', async () => {
 		for (const more of ['garbage\r\n\r\n', head(), '\x00'.repeat(100_000)]) {
 			using connection = await h1Raw(stage.proxy);
 			connection.send(head(['Connection: close']) + more);

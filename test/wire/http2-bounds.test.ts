@@ -168,7 +168,7 @@ describe('an HTTP/2 connection is ended, told why, and counted for', () => {
 });
 
 describe('a window that is opened too far', () => {
-	it('costs its stream alone', async () => {
+	it('resets only its stream', async () => {
 		using connection = await connect();
 		connection.send(open(1), windowUpdateFrame(1, 0x7fffffff), pingFrame(Buffer.from('stillon!')));
 		assert.equal(await connection.resetCode(1), FLOW_CONTROL_ERROR);

@@ -156,7 +156,7 @@ describe('an HTTP/2 connection', () => {
 		assert.equal(String((await connection.frameOf(FRAME.PING)).payload), '12345678');
 	});
 
-	it('that its client leaves takes along what is under way', async () => {
+	it('that its client leaves ends its requests in flight', async () => {
 		let abandoned: Exchange | undefined;
 		const script = (exchange: Exchange) => {
 			abandoned = exchange;
@@ -381,7 +381,7 @@ describe('a window of nothing', () => {
 		await narrow.whateverCounted();
 	});
 
-	it('does not keep the streams beside it from being served', async () => {
+	it('does not keep other streams from being served', async () => {
 		using connection = await h2Raw(narrow.proxy, {
 			settings: [
 				[SETTING.HEADER_TABLE_SIZE, 0],

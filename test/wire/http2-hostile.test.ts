@@ -559,7 +559,7 @@ describe('a flood of', () => {
 		await stage.counted({});
 	});
 
-	it('resets of streams ends the connection, and there are never more requests under way than streams allowed', async () => {
+	it('resets of streams ends the connection, and never has more requests in flight than streams allowed', async () => {
 		stage.script((exchange) => exchange.stall());
 		let most = 0;
 		let reached = 0;
@@ -746,7 +746,7 @@ describe('an HTTP/2 connection ends', () => {
 		}
 	});
 
-	it('after what is under way when its client says goodbye', async () => {
+	it('after the requests in flight when its client sends GOAWAY', async () => {
 		let release = () => {};
 		const held = new Promise<void>((resolve) => {
 			release = resolve;
@@ -772,7 +772,7 @@ describe('an HTTP/2 connection ends', () => {
 		}
 	});
 
-	it('at once when its client says goodbye with an error, and takes what is under way along', async () => {
+	it('at once, with its requests in flight, when its client sends GOAWAY with an error', async () => {
 		let abandoned: Exchange | undefined;
 		stage.script((exchange) => {
 			abandoned = exchange;
@@ -817,7 +817,7 @@ describe('a body that grows too large after the answer has begun', () => {
 	});
 });
 
-describe('a frame of a type that nobody knows', () => {
+describe('a frame of an unknown type', () => {
 	it('is ignored', async () => {
 		using connection = await connect();
 		connection.send(frame(0x42, 0xff, 0, 'whatever'), frame(0x43, 0, 1, ''), headersFrame(1, head()));

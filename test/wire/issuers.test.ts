@@ -342,7 +342,7 @@ describe('issuers', { concurrency: 3 }, () => {
 		assert.deepEqual(await asked(proxy, await tokenOf(filed.issuer)), REFUSED);
 	});
 
-	test('[jwt] alone is read once, and a reload says so; reload = true reads it again', async () => {
+	test('[jwt] is read once, and a reload logs that it needs a restart; with reload = true a reload reads it again', async () => {
 		const path = pki.writeFile('jwt.json', FIRST);
 		const jwt = (reload: boolean) =>
 			configWith(upstream, []).replace('[[routes]]', `[jwt]\njwks_path = "${path}"\nreload = ${reload}\n[[routes]]`);

@@ -205,7 +205,7 @@ describe('RUST_LOG', { concurrency: 4 }, () => {
 		]);
 	});
 
-	test('with a slip in it says so, and costs nobody their logs', async () => {
+	test('with a mistake in it is warned of, and the proxy still logs', async () => {
 		const lines = await logged('imfo');
 		const [warning] = lines;
 		assert.deepEqual([warning!.level, warning!.message.includes('"imfo"')], ['warn', true]);
@@ -214,7 +214,7 @@ describe('RUST_LOG', { concurrency: 4 }, () => {
 });
 
 describe('what fails behind the gates', () => {
-	test('is told with its reason also where no breaker opens and no access log is kept, a few lines in a while', async () => {
+	test('is logged with its reason without an access log too, a few lines in a while', async () => {
 		await using silent = await startUpstream({ script: (exchange) => void exchange.socket.destroy() });
 		await using proxy = await startProxy({
 			config: { tenant_rps: 0 },
@@ -286,7 +286,7 @@ describe('--log-format pretty', { concurrency: 3 }, () => {
 		return Object.assign(proxy, { address: /[^_]bind=(\S+)/.exec(line)![1]! });
 	}
 
-	test('is lines for people, without colours where nobody sees them', async () => {
+	test('is lines for people, without colours where standard output is no terminal', async () => {
 		await using proxy = await pretty({ env: { RUST_LOG: 'debug' } });
 		const { address, strayLines } = proxy;
 		const ready = strayLines.find((line) => line.includes('ready'))!;
@@ -324,7 +324,7 @@ describe('--log-format pretty', { concurrency: 3 }, () => {
 	}
 });
 
-describe('whoever reads the log', () => {
+describe('the reader of the log', () => {
 	test('may fall behind: that costs lines, told of afterwards, and neither memory nor requests', async () => {
 		await using proxy = await start('debug');
 		proxy.ignoreLog();

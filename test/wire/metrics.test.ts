@@ -142,7 +142,7 @@ describe('the first scrape', () => {
 		if (process.platform === 'linux') assert.ok(sampleSum(scrape, 'process_open_fds') > 10);
 	});
 
-	test('has no family that nobody knows of', () => {
+	test('has no family that the table of families lacks', () => {
 		const known = Object.values<FamilyDescription>(FAMILIES);
 		const others = [...scrape.keys()].filter((name) => !known.some((family) => family.name === name));
 		assert.deepEqual(others, []);
@@ -259,7 +259,7 @@ describe('what is counted', () => {
 		assert.deepEqual(counted, { requests, all: requests, roundTrips: requests, handshakes: CONNECTIONS });
 	});
 
-	test('are durations of round trips alone: as long as the upstream took, and none where there was no answer', async () => {
+	test('are durations of round trips only: as long as the upstream took, and none where it did not answer', async () => {
 		const TOOK_MS = 120;
 		upstream.script = async (exchange) => {
 			if (exchange.request.target === '/up/garbage') return exchange.write('garbage\r\n\r\n');
@@ -383,7 +383,7 @@ describe('what is counted', () => {
 		assert.deepEqual(counted, expected);
 	});
 
-	test('is a bounded number of series, whoever calls, for whatever, and however often', async () => {
+	test('has the same series after 400 requests of as many tenants', async () => {
 		const statuses = [200, 201, 404, 418, 500];
 		upstream.script = (exchange) => exchange.respond({ status: statuses[exchange.request.target.length % 5]! });
 		const seriesOf = async () => {

@@ -121,7 +121,7 @@ describe('[listener] proxy_protocol_from', { skip: !HAS_PROC && BALANCER }, () =
 		});
 	}
 
-	it('is believed from nobody else: to them a header is no TLS', async () => {
+	it('is refused from any other address, as bytes that are no TLS', async () => {
 		for (const header of [version1(routeOf('192.0.2.1')), version2(routeOf('192.0.2.1'))]) {
 			const line = await refusedFor('not TLS', async () => untilClosed(await open(header, '127.0.0.1')));
 			assert.deepEqual([line.peer, line.balancer], ['127.0.0.1', undefined]);

@@ -228,7 +228,7 @@ for (const protocol of PROTOCOLS) {
 }
 
 describe('a reload of quotas', () => {
-	test('changes rates and refills nobody, counts those under way on, and a smaller burst says how long it takes', async () => {
+	test('changes rates without refilling a bucket, keeps counting requests in flight, and Retry-After follows a smaller burst', async () => {
 		for (const protocol of PROTOCOLS) {
 			await using client = await connect(protocol, proxy);
 			const deep = pki.token(`deep-${protocol}`);

@@ -128,7 +128,7 @@ describe('a reload', () => {
 			assert.deepEqual([await answer('/'), await answer('/a/x')], ['no route', 'no route']);
 		});
 
-		test(`leaves requests under way on the route that they were given (${protocol})`, async () => {
+		test(`leaves requests in flight on the route that they were given (${protocol})`, async () => {
 			const gate = Promise.withResolvers<void>();
 			upstream.script = async (exchange) => {
 				await gate.promise;
@@ -420,7 +420,7 @@ describe('a reload that fails', () => {
 		for (const line of pki.server.keyPem.split('\n').slice(1, 3)) assert.ok(!log.includes(line));
 	});
 
-	test('has dropped nobody', () => {
+	test('has dropped no connection', () => {
 		for (const { socket } of live) assert.equal(socket.destroyed, false);
 		assert.equal(proxy.stderr, '');
 	});

@@ -149,7 +149,7 @@ describe('the status page', () => {
 		assert.equal((await status(proxy)).tenants, null);
 	});
 
-	test('streams to 16 readers, each update on one line; the 17th is told to come back, and has a place once one has gone', async () => {
+	test('streams to 16 readers, each update on one line; the 17th gets Retry-After, and a place once a reader has gone', async () => {
 		const streams: IncomingMessage[] = [];
 		const stream = async () => {
 			const { status, headers, response } = await ask(proxy, '/status/events', { 'sec-fetch-site': 'same-origin' });
@@ -200,7 +200,7 @@ describe('the status page', () => {
 		assert.deepEqual(new Set(streams.map(({ status }) => status)), new Set([200]));
 	});
 
-	test('gives no place to a page of somebody else’s', async () => {
+	test('refuses the stream to a page of another origin', async () => {
 		for (const site of ['cross-site', 'same-site']) {
 			assert.equal((await page(proxy, '/status/events', { 'sec-fetch-site': site })).status, 403);
 		}

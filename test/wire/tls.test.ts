@@ -239,7 +239,7 @@ describe('the TLS handshake', () => {
 	});
 });
 
-describe('a CA bundle with an issuing authority alone, which another authority has signed', () => {
+describe('a CA bundle with only an issuing CA that another CA has signed', () => {
 	let caPath: string;
 	/** Each of them with its intermediates, and below one root. */
 	let own: ClientCert;
@@ -282,7 +282,7 @@ describe('a CA bundle with an issuing authority alone, which another authority h
 		}
 	}
 
-	it('lets in its clients and nobody else', async () => {
+	it('accepts clients of that CA and refuses all others', async () => {
 		await using stage = await startStage({ tls: { client_ca_path: caPath } });
 		await assertOwnAlone(stage);
 	});
@@ -330,9 +330,9 @@ describe('a leaf that lies in the CA bundle', () => {
 		}
 	}
 
-	it('lets nobody in who has its key', () => assertBeside(pki.otherCa, false));
+	it('refuses its holder where no CA of the bundle has issued it', () => assertBeside(pki.otherCa, false));
 
-	it('keeps nobody out whom the authority beside it has certified', () => assertBeside(issuing, true));
+	it('accepts its holder where a CA of the bundle has issued it', () => assertBeside(issuing, true));
 });
 
 describe('a TLS session', () => {

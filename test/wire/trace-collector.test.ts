@@ -67,7 +67,7 @@ describe('a collector', { concurrency: 3 }, () => {
 		await collector.close();
 	});
 
-	test('asked over https, by a CA of our own, that refuses spans is told of once, by its status alone, with header fields that no log has', async () => {
+	test('that refuses spans over https is logged once, with its status and without the configured header fields', async () => {
 		const { caPath, server } = await testPki();
 		await using collector = await Collector.start({ cert: server.certPem, key: server.keyPem });
 		collector.behaviour = 403;

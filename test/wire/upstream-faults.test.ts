@@ -378,7 +378,7 @@ test('over HTTP/1.1 a part of an answer ends without the terminator that would m
 	equal(String(await raw.readToEnd()), '', 'the terminator, or anything else');
 });
 
-test('names that do not resolve and addresses that nobody has are 502 or 504, and 503 while the breaker is open', async () => {
+test('a name that does not resolve and an address without a host are 502 or 504, and 503 while the breaker is open', async () => {
 	await using lost = await startProxy({
 		config: { health_interval_secs: 3600, default_cooldown_secs: 1 },
 		limits: { upstream_timeout_secs: 1 },

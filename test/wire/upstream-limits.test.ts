@@ -92,7 +92,7 @@ for (const protocol of PROTOCOLS) {
 			ok(Number(line.duration_ms) >= Number(line.queue_ms));
 		});
 
-		test('lets nobody wait for longer than queue_timeout_secs', async () => {
+		test('refuses a request that has waited for queue_timeout_secs', async () => {
 			hold();
 			const before = await queued('hasty', 'timeout');
 			const under = ask('/hasty/1');
@@ -293,7 +293,7 @@ test('a burst in one thread does not keep the connections from another one', asy
 	equal(most, 1);
 });
 
-test('a reload that raises a limit, or ends it, lets those in that wait, and loses nobody', async () => {
+test('a reload that raises or removes a limit admits the waiting requests and loses none', async () => {
 	const config = (max: number | undefined) => ({
 		config: { health_interval_secs: 3600 },
 		upstreams: [

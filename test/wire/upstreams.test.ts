@@ -146,7 +146,7 @@ for (const protocol of PROTOCOLS) {
 			deepEqual([count(texts, '0'), count(texts, '1')], [9, 3]);
 		});
 
-		test('get the next request where less is under way, in the whole process', async () => {
+		test('get the next request where fewer are in flight, counted over all workers', async () => {
 			const group = take('least');
 			const [slow, fast] = group.upstreams as [Upstream, Upstream];
 			slow.script = (exchange) => exchange.stall();

@@ -53,7 +53,7 @@ describe('the Fastify plugin', () => {
 		}
 	});
 
-	it('leaves a route with config.gate false outside, where request.claims throws instead of being nobody', async () => {
+	it('leaves a route with config.gate false outside, where request.claims throws', async () => {
 		const app = Fastify();
 		await app.register(fastifyGuard, { gate });
 		app.get('/health', { config: { gate: false } }, () => 'ok');
@@ -134,7 +134,7 @@ describe('the Hono middleware', () => {
 });
 
 describe('the fetch adapter', () => {
-	it('passes on what the server gives beside the request', async () => {
+	it("passes on the server's further arguments", async () => {
 		const handler = fetchGuard(
 			gate,
 			(_request, claims, env: { region: string }) => new Response(claims.sub + env.region),

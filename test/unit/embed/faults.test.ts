@@ -87,7 +87,7 @@ for (const protocol of PROTOCOLS) {
 			},
 		};
 		for (const [name, handler] of Object.entries(cases)) {
-			it(`${name} becomes 500, is told, and disturbs nobody else`, async () => {
+			it(`${name} becomes 500, reaches the hook, and disturbs no other request`, async () => {
 				await using server = await watched(protocol, handler);
 				for (const options of [{}, { method: 'POST', body: 'x'.repeat(100_000) }]) {
 					const answer = await server.ask(protocol, '/', options);
@@ -130,7 +130,7 @@ for (const protocol of PROTOCOLS) {
 			assert.equal(server.faults.length, 1);
 		});
 
-		it('is also an error event that nobody listens for', async () => {
+		it('is also an error event without a listener', async () => {
 			await using server = await watched(protocol, (req, res) => {
 				if (req.url === '/request') req.destroy(boom());
 				else res.emit('error', boom());
@@ -276,7 +276,7 @@ describe('an Express application that createMtlsServer cannot see', () => {
 		assert.equal((await server.ask('h2', '/plain')).text, 'plain');
 	});
 
-	it('is told of once, where it can be seen', async () => {
+	it('is warned of once', async () => {
 		await using server = await watched('h2', (req, res) => app(req, res));
 		for (let i = 0; i < 3; i++) assert.equal((await server.ask('h2', '/send')).text, 'sent');
 		assert.equal(server.faults.length, 1);
@@ -292,7 +292,7 @@ describe('an Express application that createMtlsServer cannot see', () => {
 	});
 });
 
-describe('an exchange of prototypes that nobody has foreseen', () => {
+describe('an exchange of prototypes at run time', () => {
 	const exchange = (req: object, res: object) => {
 		Object.setPrototypeOf(req, IncomingMessage.prototype);
 		Object.setPrototypeOf(res, ServerResponse.prototype);

@@ -50,7 +50,7 @@ describe('a gate', () => {
 		assert.deepEqual(rest, { iss: 'me', aud: 'you', sub: 'tenant', scope: '', tid: { plan: 'gold' } });
 	});
 
-	it('gives every request with one token the same claims, which nobody can change', () => {
+	it('gives every request with one token the same, frozen claims', () => {
 		const gate = createGate(options());
 		const token = bearer({ groups: ['user'] });
 		const verdict = gate.check(token);
@@ -60,7 +60,7 @@ describe('a gate', () => {
 		assert.equal(gate.check(token), verdict);
 	});
 
-	it('tells a missing token from an invalid one in the code alone', () => {
+	it('tells a missing token from an invalid one only by the code', () => {
 		const gate = createGate(options());
 		const refusal = (authorization: Parameters<typeof gate.check>[0]) => {
 			const verdict = gate.check(authorization);
@@ -247,7 +247,7 @@ describe('a refusal', () => {
 		}
 	});
 
-	it('becomes an error from which frameworks take the answer, and nobody the reason', () => {
+	it('becomes an error with a status for frameworks, and without its reason', () => {
 		const { refusal } = refused(TOKEN_INVALID.because('signature'));
 		const error = new RefusedError(refusal);
 		assert.equal(error.refusal, refusal);
@@ -342,7 +342,7 @@ describe('createGate', () => {
 			refuses('ERR_GATE_TENANT_RPS', { tenantRps });
 	});
 
-	it('limits nobody without tenantRps but the tenants that have a rate of their own', () => {
+	it('limits only tenants with their own rate where tenantRps is unset', () => {
 		const only = {
 			jwtPublicKey: key.publicKeyPem,
 			issuer: 'me',

@@ -75,7 +75,7 @@ describe('a gate with several issuers', () => {
 		for (const [reason, token] of cases) assert.equal(outcome(gate.check(await bearer(token))), reason);
 	});
 
-	it('does not come about with options that cannot be meant', () => {
+	it('throws on wrong options and on options that contradict each other', () => {
 		const wrong: [message: RegExp, issuers: readonly object[]][] = [
 			[/^issuers must be a list of at least one/, []],
 			[/^issuers\[0\]\.issuer must be a non-empty string/, [{ ...acme, issuer: '' }]],

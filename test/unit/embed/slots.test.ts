@@ -72,7 +72,7 @@ describe('a slot', () => {
 		assert.equal(free(), 1);
 	});
 
-	it('is taken by nobody who is refused for another reason', () => {
+	it('is not taken by a request that is refused for another reason', () => {
 		assert.ok(!gate.check(authorization, { scopes: ['none'] }).ok);
 		assert.ok(!gate.check('Bearer x').ok);
 		assert.equal(free(), 2);
@@ -280,7 +280,7 @@ describe('a slot of the fetch adapter', () => {
 		assert.equal(free(), 2);
 	});
 
-	it('is given back at once when the client has left before, and nobody will read the answer', async () => {
+	it('is given back at once when the client has left before the answer', async () => {
 		await fetchGuard(gate, () => new Response('ab'))(ask(AbortSignal.abort()));
 		assert.equal(free(), 2);
 		const app = new Hono();

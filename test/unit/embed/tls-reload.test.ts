@@ -78,7 +78,7 @@ describe('a reload', () => {
 		await heard;
 	});
 
-	it('that fails with nobody told becomes a warning', async () => {
+	it('that fails without a hook becomes a warning', async () => {
 		const paths = await ownFiles();
 		await using _running = await listening({ ...paths, reloadOnSignal: true });
 		writeFileSync(paths.keyPath, 'no key');

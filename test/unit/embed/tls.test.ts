@@ -18,14 +18,14 @@ describe('an mTLS server', () => {
 		assert.equal((await request('h2', server, { token: null })).text, 'HTTP/2.0');
 	});
 
-	it('speaks HTTP/1.1 alone where it is told so', async () => {
+	it('speaks only HTTP/1.1 with http2: false', async () => {
 		await using server = await listening({ http2: false });
 		assert.equal((await request('h1', server, { token: null })).text, 'HTTP/1.1');
 		await assert.rejects(connectTls(server, { alpn: ['h2'] }));
 	});
 
 	for (const http2 of [true, false]) {
-		it(`lets nobody in whose certificate does not chain to the client CA (http2: ${http2})`, async () => {
+		it(`refuses a certificate that does not chain to the client CA (http2: ${http2})`, async () => {
 			const { clients } = await testPki();
 			await using server = await listening({ http2 });
 			assert.equal(await isAccepted(server), true);
@@ -35,7 +35,7 @@ describe('an mTLS server', () => {
 			}
 		});
 
-		it(`lets in the clients of an issuing CA alone, also after a reload (http2: ${http2})`, async () => {
+		it(`accepts only the clients of an issuing CA, also after a reload (http2: ${http2})`, async () => {
 			const pki = await testPki();
 			const issuing = await pki.issueAuthority('Issuing CA');
 			const own = await pki.issueClient({}, issuing);
@@ -84,7 +84,7 @@ describe('an mTLS server', () => {
 	}
 
 	for (const http2 of [true, false]) {
-		it(`refuses TLS 1.2 where it is told to, also after a reload (http2: ${http2})`, async () => {
+		it(`refuses TLS 1.2 with minVersion 1.3, also after a reload (http2: ${http2})`, async () => {
 			await using running = await listening({ http2, minVersion: 'TLSv1.3' });
 			for (let reloads = 0; reloads < 2; reloads++) {
 				await assert.rejects(connectTls(running, { tls: { maxVersion: 'TLSv1.2' } }));

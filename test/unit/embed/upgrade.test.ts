@@ -90,7 +90,7 @@ describe('a guarded upgrade', () => {
 		}
 	});
 
-	it('survives a client that goes away, and errors of a socket that nobody else listens to', async () => {
+	it('survives a client that goes away, and errors of a socket without a listener', async () => {
 		const sockets: Duplex[] = [];
 		const changes = new Changes();
 		await using running = await guarded((_req, socket) => {

@@ -25,7 +25,7 @@ describe('the body limit', () => {
 });
 
 describe('Content-Length', () => {
-	it('is read from digits alone', () => {
+	it('is read from digits only', () => {
 		for (const [text, bytes] of [
 			['0', 0],
 			['00', 0],

@@ -96,7 +96,7 @@ describe('failures in a row', () => {
 		assert.equal(cell.circuit, OPEN);
 	});
 
-	it('that are connections which did not come about count alone, whoever asked for them', () => {
+	it('that are failed connections count without regard to the tenant', () => {
 		const cell = new BreakerCell(BreakerCell.allocate(0, CLOSED));
 		const rule = { failures: 3, tenants: 16 };
 		for (const circuit of [CLOSED, CLOSED, OPEN]) {

@@ -179,7 +179,7 @@ describe('the circuit breaker', () => {
 		assert.ok(breaker.request(10 + COOLDOWN) > NORMAL);
 	});
 
-	it('leaves the probe alone when an old request fails or is abandoned', () => {
+	it('keeps waiting for the probe when an old request fails or is abandoned', () => {
 		for (const outcome of ['failure', 'abandoned'] as const) {
 			const breaker = Breaker.closed();
 			const old = breaker.request(0);

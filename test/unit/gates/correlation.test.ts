@@ -118,7 +118,7 @@ describe('the identifiers of a request', () => {
 		assert.ok(!lines.includes('tracestate'));
 	});
 
-	it('are forwarded like all other fields where nobody asked for them', () => {
+	it('are forwarded like all other fields where request_id is off', () => {
 		const fields = [
 			'Traceparent',
 			'x',

@@ -46,7 +46,7 @@ describe('who waits for an upstream', () => {
 		assert.deepEqual(drain(queue), ['b1', 'a2']);
 	});
 
-	test('holds up nobody by passing, neither its own tenant nor another one, and keeps its place in its tenant', () => {
+	test('delays no other request when it is passed over, and keeps its place in its tenant', () => {
 		const queue = new FairQueue<string, string>();
 		for (const one of ['a1', 'a2', 'a3', 'b1', 'b2', 'c1']) queue.add(one[0]!, one);
 		assert.deepEqual(drain(queue, ['a1', 'c1']), ['a2', 'b1', 'a3', 'b2']);

@@ -71,7 +71,7 @@ describe('what a route makes of a request', () => {
 		assert.equal(forwarding({ forwardedHost: true }).linesOf({ lines: '', claimsOrigin: true }), '');
 	});
 
-	it('is told to whoever explains it', () => {
+	it('knows which fields it writes, in any spelling', () => {
 		const route = forwarding({ forwardedHost: true });
 		assert.deepEqual(
 			['X_Forwarded.Host', 'x-forwarded-port', 'host'].map((name) => route.writes(name)),

@@ -67,7 +67,7 @@ after(() => reader.close());
 
 for (const { protocol, read } of PROTOCOLS) {
 	describe(`the head that goes to the upstream after ${protocol}`, () => {
-		it('has one tenant, one host, one framing and no word of the client on these, whoever reads it', async () => {
+		it('has one tenant, one host, one framing and none from the client, by every parser', async () => {
 			let forwarded = 0;
 			await fc.assert(
 				fc.asyncProperty(fields, async (list) => {
@@ -94,7 +94,7 @@ for (const { protocol, read } of PROTOCOLS) {
 			assert.ok(forwarded > 200, `the generator is too wild: ${forwarded} forwarded`);
 		});
 
-		it('says by a route that tells the origin what the proxy says of it, once, whoever reads it', async () => {
+		it('has each forwarding header once, as the proxy writes it, by every parser', async () => {
 			const seed = {
 				host: 'client',
 				stripsPrefix: true,

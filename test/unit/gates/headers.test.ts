@@ -554,7 +554,7 @@ describe('the framing of a request in HTTP/1', () => {
 	}
 });
 
-describe('a request head in HTTP/2 alone', () => {
+describe('a request head that only HTTP/2 has', () => {
 	it('tells method and path', () => {
 		const head = http2([], [...pseudo(':method', 'POST')]);
 		assert.deepEqual([head.method, head.path], ['POST', '/a']);

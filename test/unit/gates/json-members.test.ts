@@ -174,7 +174,7 @@ describe('a peek at one member', () => {
 		}
 	});
 
-	it('finds texts alone, and nothing below the top', () => {
+	it('finds only strings, and only at the top level', () => {
 		for (const text of [
 			'{"iss":1}',
 			'{"iss":null}',

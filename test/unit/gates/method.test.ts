@@ -7,7 +7,7 @@ import { BAD_REQUEST, METHOD_NOT_IMPLEMENTED } from '../../../src/gates/rejectio
 import { assertRefusal } from '../../fixtures/refusal.ts';
 
 describe('a method', () => {
-	it('passes if the HTTP/1.1 parser reads it: otherwise it would pass over HTTP/2 alone', () => {
+	it('passes if the HTTP/1.1 parser reads it: otherwise it would pass over HTTP/2 only', () => {
 		for (const method of METHODS) assert.equal(refuseMethod(method), undefined, method);
 	});
 

@@ -65,7 +65,7 @@ describe('the verification key', () => {
 		}
 	});
 
-	it('is not a private key, not even beside a public one', () => {
+	it('is not a private key, not even next to a public one', () => {
 		const encrypted = { type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'x' } as const;
 		const ec = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
 		for (const [text, what] of [

@@ -62,7 +62,7 @@ describe('a target without the prefix of its route', () => {
 		}
 	});
 
-	it('is a clean one, and the end of what the client has sent, whoever reads it', () => {
+	it("is a clean path and the end of the client's path, by every reading", () => {
 		const piece = fc.constantFrom(
 			'/',
 			'/',

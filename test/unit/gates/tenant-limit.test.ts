@@ -304,7 +304,7 @@ describe('a bucket whose rate changes', () => {
 		assert.equal(drain(bucket, new Rate(10, 1), 1500), 1);
 	});
 
-	it('gives nobody more than the fastest of its rates would: a second of time buys a second of periods', () => {
+	it('gives a tenant no more than the fastest of its rates would: a second of time buys a second of periods', () => {
 		const rates = [1, 3, 10, 997, 1000, 999_983, MAX_RPS].map((rps) => new Rate(rps));
 		const steps = fc.array(fc.tuple(fc.nat(rates.length - 1), fc.oneof(fc.constant(0), fc.nat(2000))), {
 			maxLength: 200,

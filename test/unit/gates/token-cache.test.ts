@@ -40,7 +40,7 @@ describe('the token cache', () => {
 		for (const i of [1, 5000, 10_000]) assert.ok(cache.find(`token ${i}`, NOW), `token ${i}`);
 	});
 
-	it('pushes nobody out when a token is added again', () => {
+	it('evicts no token when a known one is added again', () => {
 		const cache = new TokenCache(2);
 		cache.add('a', identity(NOW + 1000));
 		cache.add('b', identity(NOW + 1000));

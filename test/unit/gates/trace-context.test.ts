@@ -85,7 +85,7 @@ describe('sampling', () => {
 	});
 });
 
-describe('what the upstream is told', () => {
+describe('the traceparent that the upstream gets', () => {
 	const all = createTracing({ ratio: 1, requestIds: false }, hex);
 	const none = createTracing({ ratio: 0, requestIds: false }, hex);
 

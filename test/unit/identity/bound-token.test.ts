@@ -55,7 +55,7 @@ describe('a token bound to a certificate (RFC 8705)', () => {
 		}
 	});
 
-	it('is good on connections of its certificate alone', () => {
+	it('passes only on connections of its certificate', () => {
 		assert.equal(refuseOtherHolder(thumbprint, Buffer.from(thumbprint)), undefined);
 		const other = Buffer.from(thumbprint);
 		other[31]! ^= 1;

@@ -79,7 +79,7 @@ describe('Client-Cert and Client-Cert-Chain', () => {
 		]);
 	});
 
-	it('are the leaf alone where that is all that is wanted, or all that there is', () => {
+	it('are only the leaf where the route asks for it, or where there is no chain', () => {
 		assert.deepEqual(lines({ clientCert: 'leaf' }, chain()), [`client-cert: :${leaf}:`]);
 		assert.deepEqual(lines({ clientCert: 'chain' }, fromBase64(leaf)), [`client-cert: :${leaf}:`]);
 	});

@@ -85,7 +85,7 @@ function judge(
 }
 
 describe("a client's chain", () => {
-	test('is good while nobody has revoked any of it', () => {
+	test('is good while none of it is revoked', () => {
 		assert.equal(judge(leaf, {}), 'good');
 		assert.equal(judge(leaf, { crls: [crlOf(root, [])] }), 'good');
 		assert.equal(judge(leaf, { crls: [crlOf(root, [certificateOf(pki.server)])] }), 'good');
@@ -101,7 +101,7 @@ describe("a client's chain", () => {
 		assert.equal(judge(leaf, { bundle: [other, root], crls: [crlOf(other, [leaf])] }), 'good');
 	});
 
-	test('ends at the bundle, or is of nobody', () => {
+	test('is accepted only where it ends in the bundle', () => {
 		assert.equal(judge(leaf, { bundle: [certificateOf(pki.otherCa)] }), 'unknown CA');
 		assert.equal(judge(leaf, { bundle: [] }), 'unknown CA');
 	});
@@ -122,7 +122,7 @@ describe("a client's chain", () => {
 		assert.equal(judge(alone, { bundle, crls: [revokesUpper] }), 'good');
 	});
 
-	test('may have something behind it whose key nobody can read, as if it were not there', async () => {
+	test('is accepted with a trailing certificate whose key cannot be read', async () => {
 		const stray = await presentedChain({ ...client, certPem: client.certPem + withUnknownKey(upper.certPem) });
 		assert.throws(() => stray.issuerCertificate!.publicKey, 'the server has it');
 		assert.equal(judge(stray, {}), 'good');

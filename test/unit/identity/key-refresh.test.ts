@@ -114,7 +114,7 @@ describe('keys from the network', () => {
 		assert.equal(refresh.nextAt, EARLY_MS);
 	});
 
-	it('are asked for more and more seldom while the issuer does not give them, whoever asks meanwhile', () => {
+	it('are fetched more and more seldom while the issuer fails, also when unknown kids ask for them', () => {
 		const refresh = fetched();
 		const pauses: number[] = [];
 		let now = refresh.nextAt;

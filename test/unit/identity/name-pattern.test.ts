@@ -79,7 +79,7 @@ describe('a pattern of a name', () => {
 		assert.ok(names('cn:a:b, c', 'a:b, c'));
 	});
 
-	it('is told what is wrong with it, and what to write', () => {
+	it('has an error that says what is wrong with it, and what to write', () => {
 		const cases: [text: string, message: RegExp][] = [
 			['example.org', /^must be "spiffe:\/\/…", "dns:…" or "cn:…"; name the kind, for example "dns:example\.org"$/],
 			['', /name the kind/],
@@ -187,7 +187,7 @@ describe('names that leave a doubt', () => {
 		assert.deepEqual(namesOfKind('cn', odd), [['x']]);
 	});
 
-	it('are a SPIFFE ID beside another URI, and several common names', () => {
+	it('are a SPIFFE ID with another URI, and several common names', () => {
 		const none = { uris: [], dns: [], commonNames: [] };
 		for (const other of ['spiffe://b/x', 'https://b/']) {
 			assert.equal(

@@ -88,7 +88,7 @@ describe('a rate in a token', () => {
 		}
 	});
 
-	it('is none where the token has no such claim, or nobody asks', () => {
+	it('is none where the token has no such claim, or no claim is configured', () => {
 		assert.equal(readRateClaim({}, CLAIM), undefined);
 		assert.equal(readRateClaim({ rps: 'much' }, undefined), undefined);
 		// What every object inherits is nothing that a token says.

@@ -36,7 +36,7 @@ const CERTIFICATE = '403 forbidden: certificate-forbidden, ';
 const PAY = { uris: ['spiffe://example.org/ns/pay/card'] };
 
 describe('who may use a route', () => {
-	it('is whoever has an allowed name', () => {
+	it('is admitted with an allowed name', () => {
 		const allow = ['spiffe://example.org/ns/pay/*', 'dns:*.billing.internal', 'cn:legacy-client'];
 		for (const names of [PAY, { dns: ['x.example', 'a.billing.internal'] }, { commonNames: ['legacy-client'] }]) {
 			assert.equal(verdict({ allow }, names), undefined);
@@ -53,7 +53,7 @@ describe('who may use a route', () => {
 		);
 	});
 
-	it('is nobody with a denied name, allowed or not; without "allow" everybody else', () => {
+	it('is refused with a denied name, also with an allowed one; without "allow" all others are admitted', () => {
 		const deny = ['dns:old.internal', 'spiffe://example.org/ns/pay/card'];
 		const denied = `${CERTIFICATE}denied by spiffe://example.org/ns/pay/card`;
 		assert.equal(verdict({ allow: ['spiffe://example.org/ns/*/*'], deny }, PAY), denied);
@@ -66,14 +66,14 @@ describe('who may use a route', () => {
 		assert.equal(verdict({ deny }, {}), undefined);
 	});
 
-	it('is nobody whose names leave a doubt, of the kinds that are asked for', () => {
+	it('is refused with names that cannot be read, of the kinds that a rule asks for', () => {
 		const twisted = { dns: ['old.internal\0'], ...PAY };
 		assert.equal(verdict({ deny: ['dns:old.internal'] }, twisted), `${CERTIFICATE}malformed name in the certificate`);
 		assert.equal(verdict({ allow: ['spiffe://example.org/ns/pay/*'] }, twisted), undefined);
 		assert.equal(verdict({ deny: ['cn:x'] }, undefined), `${CERTIFICATE}names in the certificate cannot be read`);
 	});
 
-	it('is nobody whose connection is gone before anybody has asked', () => {
+	it('is refused on a connection that is gone', () => {
 		const { access } = route({ deny: ['cn:x'] });
 		assert.equal(access.refuse({ caller: undefined }, token())?.reason, 'no certificate');
 	});
@@ -90,7 +90,7 @@ describe('who may use a route', () => {
 		assert.deepEqual([before.reads.count, after.reads.count], [1, 0]);
 	});
 
-	it('is told of tenants by their exact names', () => {
+	it('is decided for tenants by their exact names', () => {
 		const tenants = ['acme', 'eu/acme'];
 		for (const tenant of tenants) assert.equal(verdict({ tenants }, {}, token(tenant)), undefined);
 		for (const tenant of ['Acme', 'acm', 'us/acme', 'acme2', '__proto__']) {
@@ -98,7 +98,7 @@ describe('who may use a route', () => {
 		}
 	});
 
-	it('is told of tokens by all the scopes that are wanted', () => {
+	it('is decided for tokens by all the required scopes', () => {
 		const scopes = ['billing:read', 'billing:write'];
 		for (const payload of [{ scope: 'x billing:write billing:read' }, { scp: ['billing:read', 'billing:write'] }]) {
 			assert.equal(verdict({ scopes }, {}, token('t', payload)), undefined);

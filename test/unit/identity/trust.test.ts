@@ -123,7 +123,7 @@ describe('the issuer of a token', () => {
 	const trust = trustIn(ours, theirs);
 	const theirToken = { ...GOOD, iss: 'https://other.test' };
 
-	it('is picked by iss before any key is tried: nobody signs for another', async () => {
+	it('is picked by iss before any key is tried: no issuer signs for another', async () => {
 		assert.equal(accepted(trust, await sign(rsa, GOOD, { alg: 'RS256', kid: 'k' })).tenant, 'a:alice');
 		assert.equal(accepted(trust, await sign(other, theirToken, { alg: 'RS256', kid: 'k' })).tenant, 'b:alice');
 		refused(trust, await sign(other, GOOD, { alg: 'RS256', kid: 'k' }), 'signature');
@@ -168,7 +168,7 @@ describe('the issuer of a token', () => {
 	});
 });
 
-describe('a key that nobody knows', () => {
+describe('an unknown key', () => {
 	const remote = seedWith(jwks(jwkOf(rsa, { kid: 'k' })), { remote: true });
 	const theirs = seedWith(jwks(jwkOf(other, { kid: 'k' })), { issuer: 'https://other.test' });
 

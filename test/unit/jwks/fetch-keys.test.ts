@@ -135,7 +135,7 @@ describe('a fetch of keys', { concurrency: 1 }, () => {
 		});
 	}
 
-	it('follows no redirect, and nobody else is asked', async () => {
+	it('follows no redirect, and sends no other request', async () => {
 		for (const status of [301, 302, 307, 308]) {
 			issuer.publish = (_, response) => response.writeHead(status, { location: elsewhere.jwksUrl }).end();
 			await fails(/redirects are not followed/);
@@ -163,7 +163,7 @@ describe('a fetch of keys', { concurrency: 1 }, () => {
 		assert.ok(written < 20 * 1024 * 1024, `${written} bytes were written`);
 	});
 
-	it('ends when it is told to, also while the issuer stalls', async () => {
+	it('ends when it is aborted, also while the issuer stalls', async () => {
 		const asked = Promise.withResolvers<void>();
 		issuer.publish = (_, response) => {
 			response.writeHead(200).write('{"keys":');

@@ -95,7 +95,7 @@ describe('the keys of an issuer', () => {
 		assert.deepEqual(test.refresher.fetches, { success: 4, failure: 0 });
 	});
 
-	it('stay what they were through an outage of an hour, and nobody hammers the issuer meanwhile', async () => {
+	it('stay what they were through an outage of an hour, with few fetches meanwhile', async () => {
 		const test = new Fetched();
 		test.start();
 		await test.time.advance(299_000);

@@ -89,7 +89,7 @@ describe('the breaker cell', () => {
 		assert.equal(BreakerCell.allocate(0).byteLength, 8 * (2 + MAX_TENANTS + 4));
 	});
 
-	it('starts closed where nobody will prove it', () => {
+	it('starts closed where the health check is off', () => {
 		const cell = new BreakerCell(BreakerCell.allocate(5000, CLOSED));
 		assert.equal(cell.admit(5000, COOLDOWN), NORMAL);
 		cell.fail(NORMAL, failure(), FIRST, 5000);
@@ -157,7 +157,7 @@ describe('the breaker cell', () => {
 		}
 	});
 
-	it('tells of each transition, with its cause, whoever made it', () => {
+	it('reports each transition with its cause, by any thread', () => {
 		const made: Transition[] = [];
 		const cell = new BreakerCell(BreakerCell.allocate(0), (transition) => made.push(transition));
 		const names = ['closed', 'open', 'half-open'];
@@ -187,7 +187,7 @@ describe('the breaker cell', () => {
 		assert.deepEqual(told(), []);
 	});
 
-	it('remembers nobody beyond the streak', () => {
+	it('forgets tenants when the streak ends', () => {
 		const { memory, cell } = closedCell();
 		const rule = { failures: 3, tenants: 3 };
 		const failBy = (...tenants: string[]) => {
@@ -202,7 +202,7 @@ describe('the breaker cell', () => {
 		assert.deepEqual(tenantSlots(memory), []);
 	});
 
-	it('counts the tenant whose thread died between claiming a slot and counting it, and waits for nobody', () => {
+	it('counts the tenant whose thread died between claiming a slot and counting it, and never waits for that thread', () => {
 		const { memory, cell } = closedCell();
 		// What the dead thread left behind: an entry of this streak in the first slot, and a word that knows nothing of it.
 		const { number } = read(memory).streak;

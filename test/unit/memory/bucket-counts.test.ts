@@ -40,7 +40,7 @@ describe('a histogram of buckets', () => {
 		);
 	});
 
-	it('never goes down, whoever takes the place of a worker', () => {
+	it('never goes down when a worker is replaced', () => {
 		const memory = BucketCounts.allocate(LAYOUT, 1);
 		BucketCounts.of(LAYOUT, memory, 0).record(5);
 		const successor = BucketCounts.of(LAYOUT, memory, 0);

@@ -16,7 +16,7 @@ import { runThreads } from './thread-pool.ts';
 const TAKERS = new URL('./concurrency.thread.ts', import.meta.url);
 const VICTIM = new URL('./concurrency-victim.thread.ts', import.meta.url);
 
-describe('the requests that a tenant has under way', () => {
+describe('the requests that a tenant has in flight', () => {
 	it('are as many as its limit over all threads, and nothing to another tenant', () => {
 		const memory = createConcurrencyMemory(2, 8);
 		const [one, two] = [0, 1].map((worker) => new ConcurrencyCounts(memory, worker));

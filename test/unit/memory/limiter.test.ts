@@ -41,7 +41,7 @@ describe('the limiter on one thread', () => {
 		assert.equal(drain(limiter, a, 10_000), 5);
 	});
 
-	it('admits nobody without a time, whether the tenant is known or not, and takes nothing from anybody for it', () => {
+	it('refuses every tenant when the time is not finite, and charges none', () => {
 		const limiter = new FixedRateLimiter(createLimiterMemory(SECRET), 5, 0);
 		const key = limiter.keyOf('tenant-a');
 		for (const nothing of [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]) {
@@ -52,7 +52,7 @@ describe('the limiter on one thread', () => {
 		assert.equal(drain(limiter, key, 0), 4);
 	});
 
-	it('lets nobody without the secret of the process find two tenants with one key', () => {
+	it('derives the key of a tenant from its name and the secret of the process', () => {
 		const one = new FixedRateLimiter(createLimiterMemory(SECRET, 8), 1, 0);
 		const same = new FixedRateLimiter(createLimiterMemory(SECRET, 64), 9, 3);
 		const other = new FixedRateLimiter(createLimiterMemory(new Uint8Array(32), 8), 1, 0);

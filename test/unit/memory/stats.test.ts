@@ -163,7 +163,7 @@ describe("a worker's stats", () => {
 		assert.deepEqual([count, sumMs], [2, 12]);
 	});
 
-	it('are seen by whoever reads the memory', () => {
+	it('are seen through any view of the memory', () => {
 		const memory = WorkerStats.allocate();
 		new WorkerStats(memory).rateLimited('route');
 		assert.equal(new WorkerStats(memory).read().rateLimited.get('route'), 1);
@@ -262,7 +262,7 @@ describe("a worker's event loop in its stats", () => {
 });
 
 describe('the last transition of a circuit', () => {
-	it('is told with its time and its words', () => {
+	it('is kept with its time and its cause', () => {
 		const counts = new TransitionCounts();
 		assert.equal(counts.last, undefined);
 		counts.count('open', 'status', 'status 503', 7, 1_800_000_000);

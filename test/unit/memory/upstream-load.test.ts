@@ -10,7 +10,7 @@ import type { LoadVictimTask } from './upstream-load-victim.thread.ts';
 const COUNTERS = new URL('./upstream-load.thread.ts', import.meta.url);
 const VICTIM = new URL('./upstream-load-victim.thread.ts', import.meta.url);
 
-describe('what is under way at an upstream', () => {
+describe('the requests in flight at an upstream', () => {
 	it('is the sum over all workers, for any order of requests and deaths', () => {
 		const step = fc.record({ worker: fc.nat(2), action: fc.constantFrom('inc', 'inc', 'dec', 'die') });
 		fc.assert(
@@ -36,7 +36,7 @@ describe('what is under way at an upstream', () => {
 		);
 	});
 
-	it('is nobody else’s of those that lie in the same region', () => {
+	it('is not counted for others in the same region', () => {
 		const step = fc.record({
 			at: fc.nat(3),
 			worker: fc.nat(2),
@@ -89,7 +89,7 @@ describe('what is under way at an upstream', () => {
 		assert.equal(new UpstreamLoad(memory, 0).total, 0);
 	});
 
-	it('never exceeds a limit, and nobody is refused while there is room, with threads that ask at once', async () => {
+	it('never exceeds a limit, and refuses no request while there is room, with threads that ask at once', async () => {
 		const memory = UpstreamLoad.allocate(4, 0);
 		const seen = new SharedArrayBuffer(4 * 50);
 		await runThreads<LoadTask>(COUNTERS, 4, { memory, rounds: 50, each: 500, limit: 777, seen });

@@ -97,7 +97,7 @@ describe('the authenticator', () => {
 		assertRefusal(new Authenticator(trust, undefined).authenticate(header, NOW + 61), TOKEN_INVALID);
 	});
 
-	it('admits nobody without a time, known or not: no token would ever have expired', () => {
+	it('refuses every token when the time is not finite: none would ever expire', () => {
 		const authenticator = new Authenticator(trust, undefined);
 		const [good, expired] = [bearer({}), bearer({ exp: NOW - 3600 })];
 		for (const nothing of [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]) {

@@ -16,7 +16,7 @@ test('failed connections have names that operators know', () => {
 	assert.equal(connectionCause(new Error('never shown: it may hold anything')), 'connection failed (without a code)');
 });
 
-test('silence is told in seconds', () => {
+test('silence is stated in seconds', () => {
 	assert.equal(silenceCause('answer', 30_000), 'no answer within 30 s');
 	assert.equal(silenceCause('connection', 250), 'no connection within 0.25 s');
 });

@@ -66,7 +66,7 @@ describe('the log filter', () => {
 		assert.equal(enabledLevels('proxy::health=debug', 'proxy::data'), 0);
 	});
 
-	it('takes a target alone for all of its levels', () => {
+	it('takes a target without a level for all of its levels', () => {
 		assert.equal(enabledLevels('proxy::health', 'proxy::health'), 5);
 		assert.equal(enabledLevels('proxy::health', 'proxy'), 0);
 	});

@@ -5,7 +5,7 @@ import { refusesOurCertificate, tlsCause } from '../../../src/shared/tls-causes.
 
 const failed = (code: string) => Object.assign(new Error('quotes the certificate'), { code });
 
-test('a failed handshake is told in words, and never in those of the error', () => {
+test('a failed handshake has a cause in words, and never the text of the error', () => {
 	for (const [code, words] of [
 		['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'its certificate chains to no CA that is trusted here'],
 		['ERR_TLS_CERT_ALTNAME_INVALID', 'its certificate is for another name'],

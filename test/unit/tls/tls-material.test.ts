@@ -209,7 +209,7 @@ describe('a file that was cut off while it was written', () => {
 	});
 });
 
-describe('what an operator is told of usable material', () => {
+describe('warnings about usable material', () => {
 	const warnings = (changes: Partial<TlsMaterial>, now = NOW) =>
 		judgeTlsMaterial({ ...material, ...changes }, NAMES, now).warnings.map(
 			({ of, message }) => `${NAMES[of]}: ${message}`,
@@ -284,7 +284,7 @@ describe('what an operator is told of usable material', () => {
 		assert.match(warnings({ ca: root.certPem + list }).join(), /^CA: holds a block "X509 CRL" on line \d+ that counts/);
 	});
 
-	test('nothing of a key beside the chain, where one file holds both', () => {
+	test('no warning about a key next to the chain in one file', () => {
 		const both = server.keyPem + server.certPem;
 		assert.deepEqual(warnings({ cert: both, key: both }), []);
 		validateTlsMaterial({ ...material, cert: both, key: both }, NAMES);

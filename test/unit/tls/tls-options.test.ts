@@ -149,7 +149,7 @@ describe('the chain of an embedded server', () => {
 	});
 
 	// A `tls.Server` cannot be told otherwise (docs/reference/runtime.md). If this fails, it can.
-	it('of the leaf alone is completed with its issuer, where that is in the CA bundle', async () => {
+	it('of only the leaf is completed with its issuer, where that is in the CA bundle', async () => {
 		assert.deepEqual(await sent(material), der(material.cert, material.ca));
 	});
 });

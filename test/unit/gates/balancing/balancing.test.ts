@@ -82,7 +82,7 @@ describe('least-requests', () => {
 		);
 	});
 
-	test('spreads what stays under way by weight, with no address far from its share', () => {
+	test('spreads requests in flight by weight, with no address far from its share', () => {
 		const all = [1, 1, 2, 4, ...Array<number>(16).fill(1)];
 		const candidates = new FakeCandidates(all);
 		const chooser = balancer('least-requests', all);

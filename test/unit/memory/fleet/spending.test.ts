@@ -67,7 +67,7 @@ describe('what a process has admitted and the store does not know yet', () => {
 		assert.deepEqual(taken(table), []);
 	});
 
-	it('raises a bucket, never lowers it, and not the bucket of whoever has the slot by now', () => {
+	it("raises a bucket, never lowers it, and not that of the slot's next tenant", () => {
 		const { limiter, table, worker } = build(1);
 		const slots = new LimiterSlots(limiter);
 		assert.ok(worker.admit(1n, 0, new Rate(10)));
