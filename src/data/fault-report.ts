@@ -13,12 +13,23 @@ export interface FaultOwner {
 }
 
 /** A callback has thrown: it costs its owner, and nobody else. */
-export function endOwner(owner: FaultOwner, error: unknown, report: FaultReport): void {
+export function endOwner(owner: FaultOwner, error: unknown, report: FaultReport = uncaught): void {
 	try {
 		owner.onFault(error);
 	} catch (another) {
 		report(another);
 	}
+}
+
+/** The callback as a socket or a timer may have it: a throw costs its owner. */
+export function guarded<A extends unknown[]>(owner: FaultOwner, callback: (...args: A) => void): (...args: A) => void {
+	return (...args) => {
+		try {
+			callback(...args);
+		} catch (error) {
+			endOwner(owner, error);
+		}
+	};
 }
 
 /** Where there is no log: the error ends the thread. */

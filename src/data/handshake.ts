@@ -10,6 +10,7 @@ import {
 } from '../identity/handshake-refusals.ts';
 import { type ListenerContexts, listenerOptions } from '../tls/tls-options.ts';
 import { Timed } from './deadlines.ts';
+import { type FaultOwner, guarded } from './fault-report.ts';
 
 /** Where a connection comes from. */
 export interface Origin {
@@ -22,7 +23,7 @@ export interface Origin {
 }
 
 /** How a handshake ends: `onSecure` or `onRefused` is called, once. */
-export interface HandshakeEvents {
+export interface HandshakeEvents extends FaultOwner {
 	onSecure(handshake: Handshake, certificate: X509Certificate): void;
 	/** What there is to say against a client whose chain OpenSSL takes for good. */
 	judge(handshake: Handshake, certificate: X509Certificate): HandshakeRefusal | undefined;
@@ -55,13 +56,24 @@ export class Handshake extends Timed {
 		this.startedAt = startedAt;
 		this.#events = events;
 		this.socket = serverSocket(tcp, contexts);
-		this.socket.on('secure', () => this.#judge());
-		// Where OpenSSL has an alert to send, it is on its way by now.
-		this.socket.on('error', ({ code }: NodeJS.ErrnoException) => {
-			this.#refuse(refusalOfError(code, this.bytesRead), code);
-			this.socket.destroy();
-		});
-		tcp.once('close', () => this.#refuse(refusalOfClose(this.bytesRead)));
+		this.socket.on(
+			'secure',
+			guarded(this, () => this.#judge()),
+		);
+		this.socket.on(
+			'error',
+			guarded(this, (error) => this.#onError(error)),
+		);
+		tcp.once(
+			'close',
+			guarded(this, () => this.#refuse(refusalOfClose(this.bytesRead))),
+		);
+	}
+
+	/** Where OpenSSL has an alert to send, it is on its way by now. */
+	#onError({ code }: NodeJS.ErrnoException): void {
+		this.#refuse(refusalOfError(code, this.bytesRead), code);
+		this.socket.destroy();
 	}
 
 	/** Bytes that the client has sent. */
@@ -76,7 +88,7 @@ export class Handshake extends Timed {
 
 	override onFault(error: unknown): void {
 		this.#tcp.destroy();
-		throw error;
+		this.#events.onFault(error);
 	}
 
 	/**

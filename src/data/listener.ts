@@ -63,7 +63,14 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 			deadlines: plane.deadlines.proxyHeader(seed.proxyProtocol.timeoutMs),
 		};
 		this.#refusals = new RateLimitedLog(plane.log, plane.clock);
-		this.#tcp = createTcpServer({ noDelay: true }, (socket) => this.#onConnection(socket));
+		this.#tcp = createTcpServer({ noDelay: true }, (socket) => {
+			try {
+				this.#onConnection(socket);
+			} catch (error) {
+				socket.destroy();
+				this.onFault(error);
+			}
+		});
 	}
 
 	/** @returns the port. @throws the error of `listen`. */
@@ -147,7 +154,7 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 		this.#onDrained = onDrained;
 		this.#http1.drain();
 		this.#http2.drain();
-		afterDrainGrace(() => this.#dropSilent());
+		afterDrainGrace(this, () => this.#dropSilent());
 		this.#checkDrained();
 	}
 
@@ -183,14 +190,19 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 		this.#sockets.add(socket);
 		socket.on('error', () => socket.destroy());
 		this.#plane.stats.connections('handshake', 1);
-		if (this.#balancers?.ranges.has(peer)) this.#awaitHeader(socket, peer, this.#balancers);
-		else this.#shakeHands(socket, { peer, headerBytes: 0 });
 		socket.once('close', () => {
 			this.#open--;
 			this.#sockets.delete(socket);
 			this.#connections.giveBack(1);
 			this.#checkDrained();
 		});
+		if (this.#balancers?.ranges.has(peer)) this.#awaitHeader(socket, peer, this.#balancers);
+		else this.#shakeHands(socket, { peer, headerBytes: 0 });
+	}
+
+	/** Something of ours has thrown for a connection without a request. Its socket is destroyed. */
+	onFault(error: unknown): void {
+		this.#plane.log.error(LISTENER, 'internal error', { error });
 	}
 
 	#refuse(socket: Socket, reason: ConnectionRefusal, peer: string): void {

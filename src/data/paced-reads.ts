@@ -1,11 +1,12 @@
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '../shared/clock.ts';
+import { endOwner, type FaultOwner } from './fault-report.ts';
 import type { ConnectionShare } from './read-share.ts';
 import { STEP, type TurnEnd } from './turn-end.ts';
 
-/** Takes what a socket reads. */
-export interface ReadSink {
+/** Takes what a socket reads. What it throws it gets back by `onFault`, and the bytes at hand are gone. */
+export interface ReadSink extends FaultOwner {
 	/** @returns how many of the bytes were taken, at least one; the others are given again, as soon as there are tokens for them. */
 	onData(bytes: Buffer): number;
 	/** The socket has nothing more to give. Called before its `end` event: with that Node ends our side as well. */
@@ -45,7 +46,7 @@ export class PacedReads {
 		this.#share = share;
 		this.#queue = queue;
 		this.#sink = sink;
-		socket.on('data', (bytes: Buffer) => void this.#take(bytes));
+		socket.on('data', (bytes: Buffer) => void this.#onRead(bytes));
 		// Any other stream waits to be asked.
 		if (socket instanceof Socket) this.#takeFrom(socket);
 	}
@@ -56,8 +57,22 @@ export class PacedReads {
 			if (bytes === null) return this.#end(() => push.call(socket, null));
 			if (!socket.readableFlowing || socket.readableLength > 0) return push.call(socket, bytes, encoding);
 			// A socket whose `push` returns false is not read until `_read` is called.
-			return this.#take(bytes);
+			return this.#onRead(bytes);
 		};
+	}
+
+	/** What the socket has read enters here. @returns whether it may read on. */
+	#onRead(bytes: Buffer): boolean {
+		try {
+			return this.#take(bytes);
+		} catch (error) {
+			this.#onFault(error);
+			return true;
+		}
+	}
+
+	#onFault(error: unknown): void {
+		endOwner(this.#sink, error);
 	}
 
 	#end(push: () => boolean): boolean {
@@ -65,7 +80,11 @@ export class PacedReads {
 			this.#endHeld = true;
 			return false;
 		}
-		this.#sink.onLast?.();
+		try {
+			this.#sink.onLast?.();
+		} catch (error) {
+			this.#onFault(error);
+		}
 		return push();
 	}
 
@@ -94,7 +113,6 @@ export class PacedReads {
 		return false;
 	}
 
-	/** @returns whether the socket may read on. */
 	#take(bytes: Buffer): boolean {
 		const share = this.#share;
 		share.spend(READ);
@@ -129,6 +147,15 @@ export class PacedReads {
 
 	/** For `ReadQueue`. @returns false where there are no tokens for it yet. */
 	goOn(now: number): boolean {
+		try {
+			return this.#goOn(now);
+		} catch (error) {
+			this.#onFault(error);
+			return true;
+		}
+	}
+
+	#goOn(now: number): boolean {
 		const isOver = this.isPaused || this.#socket.destroyed;
 		const nextRead = this.#nextRead;
 		if (!isOver && !this.#share.settle(now, nextRead)) {

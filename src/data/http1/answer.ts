@@ -20,9 +20,8 @@ export class Http1Answer implements Flushed {
 	#chunked = false;
 	/** What has been given and not been written yet: it waits for what comes in the same turn of the loop. */
 	#held = '';
-	/** The answer is whole, and the last of it is among what is held. */
-	#ends = false;
-	#isQueued = false;
+	/** What the end of the turn writes: a part of the answer, or all that is left of it. */
+	#due: 'nothing' | 'part' | 'end' = 'nothing';
 
 	/** @param onOut called once for each answer, when the kernel has all of it. */
 	constructor(socket: Socket, flushes: FlushQueue, onOut: () => void) {
@@ -62,9 +61,9 @@ export class Http1Answer implements Flushed {
 		this.#hold(head + (this.isLast ? 'connection: close\r\n\r\n' : 'connection: keep-alive\r\n\r\n'));
 	}
 
-	/** The client has been told to wait for this before it sends the body (RFC 9110 section 10.1.1). */
+	/** The client was told to wait for this before it sends the body (RFC 9110 section 10.1.1). HTTP/1.0 does not know it. */
 	writeContinue(): void {
-		this.#write('HTTP/1.1 100 Continue\r\n\r\n');
+		if (this.#isHttp11) this.#write('HTTP/1.1 100 Continue\r\n\r\n');
 	}
 
 	/** Copies the chunk. @returns whether the client takes more at once; otherwise the socket's `drain` tells. */
@@ -109,25 +108,24 @@ export class Http1Answer implements Flushed {
 	end(rest: Buffer | string = ''): void {
 		if (typeof rest !== 'string' && rest.length > ONE_WRITE) return void this.writeKept(rest, this.#onFlushed);
 		const text = typeof rest === 'string' ? rest : rest.toString('latin1');
-		this.#ends = true;
 		this.#hold(this.#held + (this.#chunked ? LAST_CHUNK : text));
+		this.#due = 'end';
 	}
 
 	#hold(text: string): void {
 		this.#held = text;
-		if (this.#isQueued) return;
-		this.#isQueued = true;
+		if (this.#due !== 'nothing') return;
+		this.#due = 'part';
 		this.#flushes.add(this);
 	}
 
 	/** Writes what is held: the end of the turn has come, or nothing more will be given. */
 	flush(): void {
-		this.#isQueued = false;
 		const held = this.#held;
-		const ends = this.#ends;
+		const due = this.#due;
 		this.#held = '';
-		this.#ends = false;
-		if (ends) this.#write(held, this.#onFlushed);
+		this.#due = 'nothing';
+		if (due === 'end') this.#write(held, this.#onFlushed);
 		else if (held !== '') this.#write(held);
 	}
 

@@ -8,6 +8,7 @@ import type { Admitted, LiveConnection } from '../connection-ends.ts';
 import { Timed } from '../deadlines.ts';
 import { reportDelay } from '../delay-report.ts';
 import { afterDrainGrace } from '../drain-grace.ts';
+import { guarded } from '../fault-report.ts';
 import { PacedReads, type ReadSink } from '../paced-reads.ts';
 import type { DataPlane } from '../plane.ts';
 import type { ConnectionShare } from '../read-share.ts';
@@ -38,42 +39,40 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 	#current: Http1Request | undefined;
 	/** What has been read and not been taken: the rest of a head, a body that nobody wants yet, requests that wait. */
 	readonly #unread = new UnreadBytes();
-	/** No request is taken any more. */
-	#closing = false;
+	/** `ended`: the client has closed its side. `closed`: no request is taken any more, and what still comes is dropped. */
+	#input: 'open' | 'ended' | 'closed' = 'open';
 	/** `grace`: requests are served that the client sent before it could know of the drain. `over`: the next answer is the last one. */
 	#drain: 'none' | 'grace' | 'over' = 'none';
 	/** Bytes that still come behind the last answer. */
 	readonly #unwanted = new UnwantedBody();
-	/** The client has closed its side. */
-	#ended = false;
 
 	constructor(socket: TLSSocket, peer: string, share: ConnectionShare, plane: DataPlane, flushes: FlushQueue) {
 		super();
 		this.socket = socket;
 		this.plane = plane;
 		this.client = new ClientConnection(socket, peer, 'http/1.1');
-		this.answer = new Http1Answer(socket, flushes, () => this.#guard(this.#onOut));
+		this.answer = new Http1Answer(socket, flushes, guarded(this, this.#onOut));
 		this.#reader = new RequestHeadReader(plane.limits.maxHeaderBytes, plane.identifiers);
 		plane.deadlines.firstRequest.add(this);
 		this.#share = share;
 		this.#reads = new PacedReads(socket, share, plane.reads, this);
-		socket.on('drain', () => this.#guard(() => this.#current?.onDrain()));
-		socket.on('end', () => this.#guard(() => this.#onEnd()));
-	}
-
-	/** What the socket sets off. A throw costs the request that is being served; where there is none, this connection. */
-	#guard(act: () => void): void {
-		try {
-			act();
-		} catch (error) {
-			this.onFault(error);
-		}
+		socket.on(
+			'drain',
+			guarded(this, () => this.#current?.onDrain()),
+		);
+		socket.on(
+			'end',
+			guarded(this, () => this.#onEnd()),
+		);
 	}
 
 	override onFault(error: unknown): void {
-		if (!this.#closing && this.#current?.onFault(error)) return;
 		this.plane.log.error('proxy::exchange', 'internal error', { error });
 		this.socket.destroy();
+	}
+
+	get #isClosed(): boolean {
+		return this.#input === 'closed';
 	}
 
 	/** Whether the answer being given is the last one. */
@@ -83,8 +82,12 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 
 	/** For `PacedReads`. A read is taken whole, for of all that it brings one request is served at a time. */
 	onData(bytes: Buffer): number {
-		if (!this.#closing) this.#take(bytes);
-		else if (!this.#unwanted.drop(bytes.length)) this.socket.destroy();
+		if (this.#isClosed) {
+			if (!this.#unwanted.drop(bytes.length)) this.socket.destroy();
+		} else {
+			this.#unread.add(bytes);
+			this.readOn();
+		}
 		return bytes.length;
 	}
 
@@ -95,10 +98,8 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 
 	/** For `PacedReads`. */
 	onTokens(): void {
-		this.#guard(() => {
-			this.readOn();
-			if (this.#ended && this.#current === undefined) this.#onEnd();
-		});
+		this.readOn();
+		if (this.#input === 'ended' && this.#current === undefined) this.#onEnd();
 	}
 
 	/** For `PacedReads`. */
@@ -106,21 +107,14 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		reportDelay(this.plane, this.client);
 	}
 
-	#take(bytes: Buffer): void {
-		this.#unread.add(bytes);
-		this.#guard(this.#readOn);
-	}
-
 	readonly #onOut = (): void => this.#current?.onOut();
-
-	readonly #readOn = (): void => this.readOn();
 
 	/** Goes on with what is unread, as far as somebody takes it. */
 	readOn(): void {
 		// Whoever takes the bytes may ask for more of them, or give an answer that leaves them behind.
 		while (
 			this.#unread.bytes !== undefined &&
-			!this.#closing &&
+			!this.#isClosed &&
 			(this.#current === undefined ? this.#reads.mayGoOn() && this.#readHead() : this.#readBody())
 		);
 		this.#pace();
@@ -149,7 +143,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		// Taken away meanwhile: what takes them may call `readOn`.
 		this.#unread.bytes = undefined;
 		const taken = request.take(before);
-		if (!this.#closing) this.#unread.leave(before, taken);
+		if (!this.#isClosed) this.#unread.leave(before, taken);
 		if (request.isOver) {
 			this.#current = undefined;
 			// As in `onAnswered`: the rest of the body has come behind the answer.
@@ -165,30 +159,30 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		// Of a body that is wanted no more is left than one line or its trailers, which have limits of their own.
 		const isWaiting = current !== undefined && !current.takesBody;
 		const isFull = isWaiting && (this.#unread.bytes?.length ?? 0) >= MAX_UNREAD;
-		if (this.#closing || isFull === reads.isPaused) return;
+		if (this.#isClosed || isFull === reads.isPaused) return;
 		if (isFull) reads.pause();
 		else reads.resume();
 	}
 
 	/** The current answer is out. What is left of its request is dropped, and the next one may come. */
 	onAnswered(): void {
-		if (this.#closing) {
+		if (this.#isClosed) {
 			this.#current = undefined;
 			return;
 		}
 		this.plane.deadlines.idleClient.add(this);
 		if (this.#current!.isOver) this.#current = undefined;
 		this.readOn();
-		if (this.#closing || (this.#current !== undefined && !this.#current.isOver)) return;
-		if (this.#ended && !this.#reads.isWaiting) return this.close();
+		if (this.#isClosed || (this.#current !== undefined && !this.#current.isOver)) return;
+		if (this.#input === 'ended' && !this.#reads.isWaiting) return this.close();
 		// The answer had begun before the drain and did not say that it was the last: the next request may be on its way.
 		if (this.#drain !== 'none') this.#closeAfterGrace();
 	}
 
 	/** The client sends no more. What it has sent whole is still answered, as far as the socket can. */
 	#onEnd(): void {
-		this.#ended = true;
-		if (this.#closing) return;
+		if (this.#isClosed) return;
+		this.#input = 'ended';
 		if (this.#current !== undefined) this.#current.onClientEnd();
 		else if (this.#unread.bytes === undefined) this.close();
 		else if (!this.#reads.isWaiting) this.#refuseRaw(CUT_SHORT);
@@ -220,7 +214,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 	/** The first request, the next one, or the end of a lingering close has not come in time. */
 	override onDeadline(): void {
 		// A drain does not wait for an upload that nobody takes.
-		const mayLinger = this.#closing && this.#drain === 'none';
+		const mayLinger = this.#isClosed && this.#drain === 'none';
 		if (mayLinger && !this.#unwanted.isOverdue()) return this.plane.deadlines.linger.add(this);
 		this.socket.destroy();
 	}
@@ -237,8 +231,8 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 	breakOff(): void {
 		const { socket } = this;
 		// A client that does not read would keep us waiting.
-		if (this.#closing || !socket.writable || socket.writableNeedDrain) return void socket.destroy();
-		this.#closing = true;
+		if (this.#isClosed || !socket.writable || socket.writableNeedDrain) return void socket.destroy();
+		this.#input = 'closed';
 		this.answer.flush();
 		socket.write('', () => socket.destroy());
 		this.plane.deadlines.linger.add(this);
@@ -250,15 +244,15 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		this.#drain = 'grace';
 		if (this.#current === undefined) return this.#closeAfterGrace();
 		// An answer that is under way may have said that the connection stays: `onAnswered` gives its client another grace.
-		afterDrainGrace(() => {
+		afterDrainGrace(this, () => {
 			this.#drain = 'over';
 		});
 	}
 
 	#closeAfterGrace(): void {
-		afterDrainGrace(() => {
+		afterDrainGrace(this, () => {
 			this.#drain = 'over';
-			if (this.#current !== undefined || this.#closing) return;
+			if (this.#current !== undefined || this.#isClosed) return;
 			if (this.#unread.bytes === undefined) return this.close();
 			// Part of a head has come: the rest of it has as long as a lingering close.
 			this.plane.deadlines.linger.add(this);
@@ -270,7 +264,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 	 * still sending with a reset, which may reach the client before it has read our answer (RFC 9112 section 9.6).
 	 */
 	close(): void {
-		this.#closing = true;
+		this.#input = 'closed';
 		this.#unread.clear();
 		this.socket.end();
 		// What still comes is nobody's request.
@@ -279,7 +273,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 	}
 
 	onClose(): void {
-		this.#closing = true;
+		this.#input = 'closed';
 		this.#unread.clear();
 		this.cancelDeadline();
 		this.#current?.onConnectionClosed();

@@ -1,4 +1,5 @@
 import type { TLSSocket } from 'node:tls';
+import { guarded } from '../fault-report.ts';
 import type { DataPlane } from '../plane.ts';
 import type { ConnectionShare } from '../read-share.ts';
 import { FlushQueue } from '../turn-end.ts';
@@ -27,11 +28,12 @@ export class Http1Front {
 		const connection = new Http1Connection(socket, peer, share, this.#plane, this.#flushes);
 		this.connections.add(connection);
 		this.#plane.stats.connections('http/1.1', 1);
-		socket.once('close', () => {
+		const onClose = () => {
 			this.connections.delete(connection);
 			this.#plane.stats.connections('http/1.1', -1);
 			connection.onClose();
-		});
+		};
+		socket.once('close', guarded(connection, onClose));
 		if (this.#draining) connection.drain();
 		return connection;
 	}

@@ -1,7 +1,7 @@
 import { Bodies } from '#body';
 import type { RequestHead } from '../../gates/headers.ts';
 import { refuseMethod } from '../../gates/method.ts';
-import { BODY_ERROR, INTERNAL_ERROR, Rejection } from '../../gates/rejection.ts';
+import { BODY_ERROR, Rejection } from '../../gates/rejection.ts';
 import { authorityOf, originForm } from '../../gates/target.ts';
 import type { AnswerFields } from '../answer-fields.ts';
 import { refusalFields } from '../answers.ts';
@@ -44,24 +44,14 @@ export class Http1Request implements ClientRequest {
 	readonly #connection: RequestConnection;
 	readonly #answer: Http1Answer;
 	readonly #price: number;
-	readonly #isHttp11: boolean;
 	/** What follows the request may not be HTTP: it is the connection's last. */
 	readonly #seals: boolean;
 	/** `undefined`: it has none. */
 	readonly #body: RequestBody | undefined;
-	/** The exchange has asked for the body, and takes it at the moment. */
-	#asked = false;
-	#taking = false;
-	/** Nobody wants the body any more. */
-	#dropping = false;
-	/** In the middle of `take`. */
-	#inTake = false;
-	/** The body is no HTTP, or has ended too early. */
-	#broken: Rejection | undefined = undefined;
-	#answering = false;
-	/** All of the answer has been given, though it need not be out. */
-	#answered = false;
-	#done = false;
+	#reading: Reading = 'unasked';
+	#writing: Writing = 'none';
+	/** Why the state of reading is `broken`. */
+	#problem: Rejection | undefined = undefined;
 	/** Of a long answer. */
 	#whole: WholeBody | undefined;
 
@@ -73,7 +63,6 @@ export class Http1Request implements ClientRequest {
 		this.#connection = connection;
 		this.#price = price;
 		const { head, close, keepAlive, upgrade } = block;
-		this.#isHttp11 = minor === 1;
 		// RFC 9112 section 9.3.
 		const mayStay = !close && (minor === 1 || keepAlive);
 		this.#answer = connection.answer;
@@ -92,12 +81,12 @@ export class Http1Request implements ClientRequest {
 
 	/** The answer is out, and the client owes no more bytes of this request. */
 	get isOver(): boolean {
-		return this.#done && this.#isComplete;
+		return this.#writing === 'out' && this.#isComplete;
 	}
 
 	/** Takes what comes of its body, as soon as there is enough to make sense of. */
 	get takesBody(): boolean {
-		return !this.#isComplete && this.#broken === undefined && (this.#taking || this.#dropping);
+		return !this.#isComplete && (this.#reading === 'taken' || this.#reading === 'dropped');
 	}
 
 	get #isComplete(): boolean {
@@ -112,12 +101,11 @@ export class Http1Request implements ClientRequest {
 	take(bytes: Buffer): number {
 		if (!this.takesBody) return 0;
 		const body = this.#body!;
-		this.#inTake = true;
 		const taken = body.read(bytes, 0);
-		if (!this.#dropping && body.piece.length > 0) this.exchange.onRequestBody(body.piece);
-		this.#inTake = false;
+		// While the exchange takes a piece, it may drop the rest.
+		if (this.#reading === 'taken' && body.piece.length > 0) this.exchange.onRequestBody(body.piece);
 		if (body.problem !== undefined) this.#onBroken(BODY_ERROR.because(body.problem));
-		else if (body.isComplete && !this.#dropping) this.exchange.onRequestEnd();
+		else if (body.isComplete && this.#reading !== 'dropped') this.exchange.onRequestEnd();
 		return taken;
 	}
 
@@ -126,21 +114,13 @@ export class Http1Request implements ClientRequest {
 		if (!this.#isComplete) this.#onBroken(CUT_SHORT);
 	}
 
-	/** Something of ours has thrown. @returns whether it has been told: not where it is over. */
-	onFault(error: unknown): boolean {
-		if (this.#done) return false;
-		// Bytes of the body are lost, and with them the place where the next request begins.
-		if (this.#inTake) this.#broken = INTERNAL_ERROR;
-		this.#inTake = false;
-		this.exchange.onFault(error);
-		return true;
-	}
-
 	/** Where the request ends cannot be known any more. */
 	#onBroken(why: Rejection): void {
-		this.#broken = why;
-		if (this.#done) this.#connection.close();
-		else if (this.#asked && !this.#answered) this.exchange.onBodyError(why);
+		const wasAsked = this.#reading === 'taken' || this.#reading === 'paused';
+		this.#reading = 'broken';
+		this.#problem = why;
+		if (this.#writing === 'out') this.#connection.close();
+		else if (wasAsked && this.#writing !== 'given') this.exchange.onBodyError(why);
 	}
 
 	onPaid(): void {
@@ -148,9 +128,8 @@ export class Http1Request implements ClientRequest {
 	}
 
 	answer(status: number, fields: AnswerFields, body: WholeBody | string | undefined): void {
-		this.#answered = true;
-		const hasBody = body !== undefined;
-		this.#begin(status, fields, hasBody, false);
+		this.#begin(status, fields, body !== undefined, false);
+		this.#writing = 'given';
 		if (body === undefined || typeof body === 'string') return this.#answer.end(body);
 		this.#whole = body;
 		this.#pump();
@@ -161,29 +140,30 @@ export class Http1Request implements ClientRequest {
 		const answer = this.#answer;
 		for (let piece = this.#whole?.shift(); piece !== undefined; piece = this.#whole?.shift()) {
 			if (this.#whole!.left === 0) answer.end(piece);
-			else if (!answer.writeKept(piece, this.#onPieceOut)) return;
+			else if (!answer.writeKept(piece, (error) => this.#onPieceOut(error))) return;
 		}
 	}
 
-	readonly #onPieceOut = (error?: Error | null): void => {
+	#onPieceOut(error?: Error | null): void {
 		if (!error) this.#whole?.free();
-	};
+	}
 
 	/** The client takes more of its answer. */
 	onDrain(): void {
-		if (!this.#answering || this.#done) return;
+		if (this.#writing === 'none' || this.#writing === 'out') return;
 		this.exchange.onClientDrained(this.#whole?.left ?? 0);
 		this.#pump();
 	}
 
 	refuse(rejected: Rejection): void {
-		this.#dropping = true;
-		this.#answering = true;
-		this.#answered = true;
+		const leaves = this.#awaits100;
+		if (this.#reading !== 'broken') this.#reading = 'dropped';
 		// As much of the body as is here may be all of it.
-		if (!this.#inTake) this.#connection.readOn();
+		this.#connection.readOn();
 		const hasBody = this.method !== 'HEAD';
-		this.#begin(rejected.status, refusalFields(rejected), hasBody, rejected.closes);
+		const closes = rejected.closes || (leaves && !this.#isComplete);
+		this.#begin(rejected.status, refusalFields(rejected), hasBody, closes);
+		this.#writing = 'given';
 		this.#answer.end(hasBody ? rejected.body : '');
 	}
 
@@ -196,7 +176,7 @@ export class Http1Request implements ClientRequest {
 	}
 
 	end(): void {
-		this.#answered = true;
+		this.#writing = 'given';
 		this.#answer.end();
 	}
 
@@ -206,11 +186,9 @@ export class Http1Request implements ClientRequest {
 	}
 
 	readBody(): void {
-		this.#asked = true;
-		const { head, exchange } = this;
+		if (this.#problem !== undefined) return this.exchange.onBodyError(this.#problem);
 		// Only now have the gates before the body passed (RFC 9110 section 10.1.1).
-		if (!(head instanceof Rejection) && head.expectsContinue && this.#isHttp11) this.#answer.writeContinue();
-		if (this.#broken !== undefined) return exchange.onBodyError(this.#broken);
+		if (this.#awaits100) this.#answer.writeContinue();
 		this.resumeBody();
 	}
 
@@ -218,51 +196,81 @@ export class Http1Request implements ClientRequest {
 	holdBody(): void {}
 
 	pauseBody(): void {
-		this.#taking = false;
+		if (this.#reading === 'taken') this.#reading = 'paused';
 	}
 
 	resumeBody(): void {
-		this.#taking = true;
+		if (this.#reading === 'unasked' || this.#reading === 'paused') this.#reading = 'taken';
 		this.#connection.readOn();
 	}
 
 	#begin(status: number, fields: AnswerFields, hasBody: boolean, closes: boolean): void {
-		this.#answering = true;
+		this.#writing = 'begun';
 		const isLast =
-			closes || this.#seals || this.#broken !== undefined || this.#connection.isLast || this.#leavesTooMuchUnread();
+			closes ||
+			this.#seals ||
+			this.#reading === 'broken' ||
+			this.#connection.isLast ||
+			this.#awaits100 ||
+			this.#leavesTooMuchUnread();
 		const wallSeconds = fields.hasDate ? 0 : this.#connection.plane.clock.wallSeconds();
 		this.#answer.begin(status, fields, hasBody, isLast, wallSeconds);
 	}
 
-	/**
-	 * An answer before the request's end leaves its rest on the connection. A little is read and dropped; for more, or
-	 * if the client was told to wait for a 100 that will not come, the connection is not worth keeping.
-	 */
+	/** The client was told to wait for a 100, or to give up after a while: its body may come or not. */
+	get #awaits100(): boolean {
+		const { head } = this;
+		return this.#reading === 'unasked' && !this.#isComplete && !(head instanceof Rejection) && head.expectsContinue;
+	}
+
+	/** An answer before the request's end leaves its rest on the connection. A little is read and dropped; for more it is not worth keeping. */
 	#leavesTooMuchUnread(): boolean {
 		const { head } = this;
 		if (this.#isComplete || head instanceof Rejection) return false;
-		if (head.expectsContinue && !this.#asked) return true;
 		return head.bodyLength < 0 || head.bodyLength > DROPPED_BODY;
 	}
 
 	/** The answer is out. */
 	onOut(): void {
-		if (this.#done) return;
-		this.#done = true;
-		this.#dropping = true;
+		if (this.#writing === 'out') return;
+		this.#writing = 'out';
 		this.#whole?.free();
 		// Behind a body without an end there is no next request, whatever the answer's head has said before that was known.
-		if (this.#answer.isLast || this.#broken !== undefined) this.#connection.close();
+		if (this.#answer.isLast || this.#reading === 'broken') this.#connection.close();
+		else this.#reading = 'dropped';
 		this.exchange.onAnswered();
 		this.#connection.onAnswered();
 	}
 
 	onConnectionClosed(): void {
-		if (this.#done) return;
-		this.#done = true;
+		if (this.#writing === 'out') return;
+		this.#writing = 'out';
 		this.exchange.onClientGone();
 	}
 }
+
+/** What becomes of the request's body, as far as it is not complete. */
+type Reading =
+	/** Nobody has asked for it, and its bytes wait. */
+	| 'unasked'
+	/** The exchange takes it. */
+	| 'taken'
+	/** The exchange has asked for it, and takes none at the moment. */
+	| 'paused'
+	/** Nobody wants it any more. */
+	| 'dropped'
+	/** It is no HTTP, or has ended too early. */
+	| 'broken';
+
+/** How far the answer is. */
+type Writing =
+	| 'none'
+	/** Its head was given. */
+	| 'begun'
+	/** All of it was given. */
+	| 'given'
+	/** The kernel has it, or the connection is gone. */
+	| 'out';
 
 const CUT_SHORT = BODY_ERROR.because('the connection ended within the body');
 /** Unread rest of a request that is not worth closing for, bytes. */

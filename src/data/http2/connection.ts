@@ -8,6 +8,7 @@ import type { Admitted, LiveConnection } from '../connection-ends.ts';
 import { type DeadlineQueue, Timed } from '../deadlines.ts';
 import { reportDelay } from '../delay-report.ts';
 import { afterDrainGrace } from '../drain-grace.ts';
+import { guarded } from '../fault-report.ts';
 import { PacedReads, type ReadSink } from '../paced-reads.ts';
 import type { DataPlane } from '../plane.ts';
 import type { ConnectionShare } from '../read-share.ts';
@@ -72,7 +73,10 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		this.#protocol = new Protocol(this, { maxConcurrentStreams, maxHeaderBytes, identifiers }, share);
 		owner.plane.deadlines.firstRequest.add(this);
 		this.#reads = new PacedReads(socket, share, owner.plane.reads, this);
-		socket.on('drain', () => this.#guard(() => this.#onDrain()));
+		socket.on(
+			'drain',
+			guarded(this, () => this.#onDrain()),
+		);
 		socket.on('end', () => socket.destroy());
 		this.#protocol.begin();
 	}
@@ -80,32 +84,14 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 	/** For `PacedReads`. */
 	onData(bytes: Buffer): number {
 		if (this.#closing) return this.#drop(bytes.length);
-		try {
-			const taken = this.#protocol.receive(bytes, this.plane.deadlines.now);
-			this.#endRead();
-			return taken;
-		} catch (error) {
-			this.#fail(error);
-			return bytes.length;
-		}
+		const taken = this.#protocol.receive(bytes, this.plane.deadlines.now);
+		this.#endRead();
+		return taken;
 	}
 
 	/** For `PacedReads`. */
 	onDelayed(): void {
 		reportDelay(this.plane, this.client);
-	}
-
-	/** What the socket sets off. A throw costs this connection. */
-	#guard(act: () => void): void {
-		try {
-			act();
-		} catch (error) {
-			this.#fail(error);
-		}
-	}
-
-	override onFault(error: unknown): void {
-		this.#fail(error);
 	}
 
 	#endRead(): void {
@@ -115,8 +101,8 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		for (const request of requests) request.onReadEnd();
 	}
 
-	/** An error of the client's, which costs it the connection; or one of ours, which must cost nobody else theirs. */
-	#fail(error: unknown): void {
+	/** An error of the client's, which costs it the connection; or one of ours, which must cost no other connection. */
+	override onFault(error: unknown): void {
 		const failure = error instanceof ConnectionError ? error : OWN_FAULT;
 		const { plane } = this;
 		if (failure === OWN_FAULT) plane.log.error('proxy::http2', 'internal error', { error });
@@ -230,12 +216,8 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		return (error) => {
 			if (!error && slab !== undefined) SLABS.giveBack(slab);
 			for (const request of requests) {
-				try {
-					if (error) request.exchange.onClientGone();
-					else request.onWritten();
-				} catch (fault) {
-					this.#fail(fault);
-				}
+				if (error) request.exchange.onClientGone();
+				else request.onWritten();
 			}
 		};
 	}
@@ -260,7 +242,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		this.#draining = true;
 		// A client that has only just connected is told with its first stream: told before, it could send nothing at all.
 		if (this.#served) this.#announceEnd();
-		afterDrainGrace(() => {
+		afterDrainGrace(this, () => {
 			if (!this.#closing) this.#protocol.streams.finish();
 		});
 	}
@@ -315,7 +297,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		this.#protocol.streams.closeAll();
 		const answered = this.#answered;
 		this.#answered = [];
-		for (const request of answered) this.#guard(() => request.exchange.onClientGone());
+		for (const request of answered) request.exchange.onClientGone();
 	}
 }
 

@@ -1,5 +1,6 @@
 import type { TLSSocket } from 'node:tls';
 import type { RateLimitedLog } from '../../shared/rate-limited-log.ts';
+import { guarded } from '../fault-report.ts';
 import type { DataPlane } from '../plane.ts';
 import type { ConnectionShare } from '../read-share.ts';
 import { FlushQueue, STEP } from '../turn-end.ts';
@@ -32,11 +33,12 @@ export class Http2Front implements ConnectionOwner {
 		const connection = new Http2Connection(this, socket, peer, share);
 		this.connections.add(connection);
 		this.plane.stats.connections('h2', 1);
-		socket.once('close', () => {
+		const onClose = () => {
 			this.connections.delete(connection);
 			this.plane.stats.connections('h2', -1);
 			connection.onClose();
-		});
+		};
+		socket.once('close', guarded(connection, onClose));
 		if (this.#draining) connection.drain();
 		return connection;
 	}
@@ -64,13 +66,6 @@ export class Http2Front implements ConnectionOwner {
 	readonly #startAll = (): void => {
 		const opened = this.#opened;
 		this.#opened = [];
-		for (const { isClosed, exchange } of opened) {
-			if (isClosed) continue;
-			try {
-				exchange.start();
-			} catch (error) {
-				this.plane.turnEnd.onFault(exchange, error);
-			}
-		}
+		for (const { isClosed, exchange } of opened) if (!isClosed) exchange.start();
 	};
 }

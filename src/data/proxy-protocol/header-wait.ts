@@ -1,11 +1,12 @@
 import type { Socket } from 'node:net';
 import { type HandshakeRefusal, refusalOfClose } from '../../identity/handshake-refusals.ts';
 import { Timed } from '../deadlines.ts';
+import { type FaultOwner, guarded } from '../fault-report.ts';
 import type { ProxyHeader } from './proxy-header.ts';
 import { readProxyHeader } from './read-header.ts';
 
 /** How the wait ends: one of the two is called, once. */
-export interface HeaderEvents {
+export interface HeaderEvents extends FaultOwner {
 	/** The socket is paused, and what has come behind the header is in its buffer. */
 	onHeader(wait: HeaderWait, header: ProxyHeader): void;
 	onNoHeader(wait: HeaderWait, reason: HandshakeRefusal): void;
@@ -39,10 +40,10 @@ export class HeaderWait extends Timed {
 
 	override onFault(error: unknown): void {
 		this.socket.destroy();
-		throw error;
+		this.#events.onFault(error);
 	}
 
-	readonly #onData = (chunk: Buffer): void => {
+	readonly #onData = guarded(this, (chunk: Buffer): void => {
 		const bytes = this.#received === undefined ? chunk : Buffer.concat([this.#received, chunk]);
 		const header = readProxyHeader(bytes);
 		if (header === undefined) {
@@ -55,9 +56,9 @@ export class HeaderWait extends Timed {
 		this.socket.pause();
 		if (bytes.length > header.length) this.socket.unshift(bytes.subarray(header.length));
 		this.#events.onHeader(this, header);
-	};
+	});
 
-	readonly #onClose = (): void => this.#refuse(refusalOfClose(this.bytesRead));
+	readonly #onClose = guarded(this, (): void => this.#refuse(refusalOfClose(this.bytesRead)));
 
 	#refuse(reason: HandshakeRefusal): void {
 		this.#release();

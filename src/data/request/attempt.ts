@@ -171,9 +171,12 @@ export class UpstreamAttempt implements ResponseHandler, AttemptFacts {
 
 	/** It is not wanted any more, if it is not over yet. @param cause of a failure, in words for operators. */
 	end(outcome: Outcome, cause?: string): void {
-		this.settle(outcome, cause);
-		this.connection?.destroy();
-		this.#leave();
+		try {
+			this.settle(outcome, cause);
+		} finally {
+			this.connection?.destroy();
+			this.#leave();
+		}
 	}
 
 	/** Gives back what it holds at the upstream. */

@@ -49,6 +49,10 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 
 	/** Takes the request on. */
 	start(): void {
+		this.#guard(this, this.#start, undefined);
+	}
+
+	#start(): void {
 		const { context } = this;
 		const { client, plane } = context;
 		context.startedAt = plane.clock.now();
@@ -151,43 +155,67 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 
 	// --- What the client does meanwhile. ---
 
+	/** Where the client's connection calls in. It may carry other requests, so a throw costs this one only. */
+	#guard<S, A>(self: S, step: (this: S, argument: A) => void, argument: A): void {
+		try {
+			step.call(self, argument);
+		} catch (error) {
+			this.onFault(error);
+		}
+	}
+
 	onRequestBody(chunk: Buffer): void {
-		this.body.onRequestBody(chunk);
+		this.#guard(this.body, this.body.onRequestBody, chunk);
 	}
 
 	onRequestEnd(): void {
-		this.body.onRequestEnd();
+		this.#guard(this.body, this.body.onRequestEnd, undefined);
 	}
 
 	onBodyHeld(bytes: number): void {
-		this.body.onBodyHeld(bytes);
+		this.#guard(this.body, this.body.onBodyHeld, bytes);
 	}
 
 	onClientDrained(left: number): void {
-		this.body.onClientDrained(left);
+		this.#guard(this.body, this.body.onClientDrained, left);
 	}
 
 	/** The body's framing is broken (HTTP/1.1 only; over HTTP/2 the stream is reset). */
 	onBodyError(refusal: Rejection): void {
+		this.#guard(this, this.#failBody, refusal);
+	}
+
+	#failBody(refusal: Rejection): void {
 		this.fail(refusal, 'abandoned');
 	}
 
 	/** The response has gone out whole. */
 	onAnswered(): void {
+		this.#guard(this, this.#answered, undefined);
+	}
+
+	#answered(): void {
 		this.enter(STATE.done);
 		this.#leave();
 	}
 
 	/** The client has left: nobody waits for the upstream's response any more, and the upstream is not to blame. */
 	onClientGone(why?: Rejection): void {
+		this.#guard(this, this.#gone, why);
+	}
+
+	#gone(why: Rejection | undefined): void {
 		// A response that had begun was a good one as far as it went.
 		const outcome = this.#state === STATE.answering ? 'success' : 'abandoned';
-		this.enter(STATE.done);
-		this.delivery?.end(outcome);
 		const { record } = this.context;
+		this.enter(STATE.done);
 		if (why === undefined) record?.losesClient();
 		else record?.breaksOff(why);
-		this.#leave();
+		try {
+			this.delivery?.end(outcome);
+		} finally {
+			this.#leave();
+		}
 	}
 
 	/** Every request ends here, and only once. */

@@ -3,6 +3,7 @@ import { connectionCause } from '../../shared/causes.ts';
 import { refusesOurCertificate } from '../../shared/tls-causes.ts';
 import type { AnswerFields } from '../answer-fields.ts';
 import { TICK_MS, Timed } from '../deadlines.ts';
+import { endOwner, type FaultOwner, guarded } from '../fault-report.ts';
 import type { Upstream } from '../plane.ts';
 import { Pieces } from './pieces.ts';
 import { ProtocolError } from './protocol-error.ts';
@@ -43,14 +44,12 @@ export interface OutgoingBody {
 }
 
 /** Who gets the response to one request. After `onEnd`, `onFailure` or `onFault` nothing more comes. */
-export interface ResponseHandler extends ResponseEvents {
+export interface ResponseHandler extends ResponseEvents, FaultOwner {
 	/** The connection has come about; before that nothing has been delivered. */
 	onConnected(): void;
 	/** `onFailure` follows with the same failure, once the connection's place is free for any thread. */
 	onFailing(failure: UpstreamFailure): void;
 	onFailure(failure: UpstreamFailure): void;
-	/** A fault of ours while the response was handled; nothing more comes. */
-	onFault(error: unknown): void;
 	/** The upstream takes more of the request's body again. */
 	onWritable(): void;
 	/** Where the next bytes of a body of known length are to be read to; `undefined`: they come by `onBody`. */
@@ -101,23 +100,23 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 			callback: (length: number) => this.#onRead(length),
 		});
 		this.#socket = socket;
-		socket.on(transport.connected, () => this.#guard(this.#onConnected));
-		socket.on('drain', () => this.#guard(() => this.#handler?.onWritable()));
-		socket.on('end', () => this.#guard(this.#onEof));
-		socket.on('error', (error: NodeJS.ErrnoException) => this.#guard(() => this.#fail(this.#failureOf(error))));
-		socket.on('close', () => this.#guard(this.#onEof));
+		const onEof = guarded(this, () => this.#onEof());
+		socket.on(
+			transport.connected,
+			guarded(this, () => this.#onConnected()),
+		);
+		socket.on(
+			'drain',
+			guarded(this, () => this.#handler?.onWritable()),
+		);
+		socket.on(
+			'error',
+			guarded(this, (error: NodeJS.ErrnoException) => this.#fail(this.#failureOf(error))),
+		);
+		socket.on('end', onEof).on('close', onEof);
 	}
 
-	/** What the socket sets off. A throw costs the request at hand, and this connection. */
-	#guard(act: () => void): void {
-		try {
-			act();
-		} catch (error) {
-			this.onFault(error);
-		}
-	}
-
-	/** Something of ours has thrown while it dealt with this connection. */
+	/** Something of ours has thrown in a callback of the socket: that costs the request at hand, and this connection. */
 	override onFault(error: unknown): void {
 		const handler = this.#handler;
 		this.destroy();
@@ -125,13 +124,13 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		else handler.onFault(error);
 	}
 
-	readonly #onConnected = (): void => {
+	#onConnected(): void {
 		if (this.#socket.destroyed) return;
 		this.#connected = true;
 		this.#connectMs = this.upstream.clock.now() - this.#openedAt;
 		this.cancelDeadline();
 		this.#handler?.onConnected();
-	};
+	}
 
 	get isGone(): boolean {
 		return this.#gone;
@@ -248,7 +247,16 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 			this.destroy();
 			return false;
 		}
-		const handler = this.#handler;
+		try {
+			return this.#read(length, this.#handler);
+		} catch (error) {
+			PIECES.take();
+			this.onFault(error);
+			return false;
+		}
+	}
+
+	#read(length: number, handler: ResponseHandler): boolean {
 		try {
 			if (this.#buffer !== READ_BUFFER) {
 				handler.onBodyInRoom(length);
@@ -263,13 +271,9 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 			if (this.#parser.isDone) this.#complete(used === length);
 			return !this.#paused;
 		} catch (error) {
+			if (!(error instanceof ProtocolError)) throw error;
 			PIECES.take();
-			if (error instanceof ProtocolError) {
-				this.#guard(() => this.#fail({ kind: 'malformed', cause: String(error.cause ?? error.message) }));
-			} else {
-				this.destroy();
-				handler.onFault(error);
-			}
+			this.#fail({ kind: 'malformed', cause: String(error.cause ?? error.message) });
 			return false;
 		}
 	}
@@ -288,7 +292,12 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		} else {
 			this.destroy();
 		}
-		handler?.onEnd();
+		try {
+			handler?.onEnd();
+		} catch (error) {
+			// By now the connection may be another request's.
+			endOwner(handler!, error);
+		}
 	}
 
 	/**
@@ -301,18 +310,22 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		else this.destroy();
 	}
 
-	readonly #onEof = (): void => {
+	#onEof(): void {
 		if (this.#handler !== undefined && this.#parser.started && this.#parser.close()) this.#complete(false);
 		else if (!this.#connected) this.#fail(UNCONNECTED);
 		else this.#fail(this.#isStale ? STALE : { kind: this.#broken(), cause: `closed ${this.#parser.place}` });
-	};
+	}
 
 	#fail(failure: UpstreamFailure): void {
 		const handler = this.#handler;
 		// Before anybody else can have the place: a breaker that this opens has to be open by then.
 		handler?.onFailing(failure);
 		this.destroy();
-		handler?.onFailure(failure);
+		try {
+			handler?.onFailure(failure);
+		} catch (error) {
+			endOwner(handler!, error);
+		}
 	}
 
 	#failureOf(error: NodeJS.ErrnoException): UpstreamFailure {
@@ -353,7 +366,11 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 }
 
 function releaseDrained(connection: UpstreamConnection): void {
-	connection.releaseDrained();
+	try {
+		connection.releaseDrained();
+	} catch (error) {
+		endOwner(connection, error);
+	}
 }
 
 const STALE: UpstreamFailure = { kind: 'stale', cause: 'idle connection was closed by the upstream' };

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { guarded } from '../fault-report.ts';
 
 /**
  * A request's body on its way to the upstream, piece by piece. A client may cut it into as many pieces as it likes, and
@@ -100,14 +101,23 @@ export class Upload {
 		socket.uncork();
 	}
 
-	readonly #onWritten = (): void => {
+	readonly #onWritten = guarded(this, (): void => {
 		this.#writes--;
 		if (this.#writes === 0 && !this.#socket.destroyed) this.flush();
-	};
+	});
+
+	/** The connection learns of it as of an error of its socket. */
+	onFault(error: unknown): void {
+		this.#socket.destroy(error as Error);
+	}
 }
 
 function endTurn(upload: Upload): void {
-	upload.endTurn();
+	try {
+		upload.endTurn();
+	} catch (error) {
+		upload.onFault(error);
+	}
 }
 
 /** Pieces from this size on are worth a write of their own, bytes. */

@@ -18,6 +18,7 @@ let events: string[];
 let ended: number;
 let last: Handshake;
 let judge: () => undefined;
+let accept: () => void;
 before(async () => {
 	pki = await testPki();
 	const contexts = createListenerContexts({ cert: pki.server.certPem, key: pki.server.keyPem, ca: pki.ca.certPem });
@@ -25,7 +26,9 @@ before(async () => {
 		tcp.on('error', () => {});
 		last = new Handshake(tcp, { peer: '192.0.2.1', headerBytes: 0 }, contexts, 0, {
 			judge: () => judge(),
+			onFault: (error) => events.push(`${error}`),
 			onSecure: ({ socket }) => {
+				accept();
 				events.push(`secure ${socket.authorized} ${socket.alpnProtocol}`);
 				socket.on('data', () => {});
 			},
@@ -40,6 +43,7 @@ before(async () => {
 after(() => server.close());
 beforeEach(() => {
 	judge = () => undefined;
+	accept = () => {};
 	events = [];
 	ended = 0;
 });
@@ -117,6 +121,17 @@ describe('a handshake', () => {
 			throw new Error('unreadable');
 		};
 		assert.deepEqual(await visit(pki.clients.valid), ['bad certificate CN=client']);
+	});
+
+	it('whose connection nobody can take over, for an error of ours, ends that connection alone', async () => {
+		accept = () => {
+			throw new Error('injected');
+		};
+		assert.deepEqual(await visit(pki.clients.valid), ['Error: injected']);
+		events = [];
+		ended = 0;
+		accept = () => {};
+		assert.deepEqual(await visit(pki.clients.valid), ['secure true false']);
 	});
 
 	it('that is over is not reported again, whatever becomes of the connection', async () => {

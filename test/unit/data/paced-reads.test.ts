@@ -40,7 +40,7 @@ function pace(
 	sink: Partial<ReadSink> & Pick<ReadSink, 'onData'>,
 	share = new ConnectionShare(new CertificateShare()),
 ) {
-	return new PacedReads(socket, share, plane.reads, { onDelayed() {}, ...sink });
+	return new PacedReads(socket, share, plane.reads, { onDelayed() {}, onFault: assert.ifError, ...sink });
 }
 
 /** What is handed on, and how often as an event. */

@@ -27,10 +27,12 @@ before(async () => {
 		tcp.on('error', () => tcp.destroy());
 		tcp.once('close', () => events.push('closed'));
 		wait = new HeaderWait(tcp, '10.0.0.5', {
+			onFault: (error) => events.push(`${error}`),
 			onNoHeader: (_, reason) => events.push(reason),
 			onHeader: (_, { client, length }) => {
 				events.push(`${client} ${length}`);
 				handshake = new Handshake(tcp, { peer: '', headerBytes: length }, contexts, 0, {
+					onFault: (error) => events.push(`${error}`),
 					judge: () => undefined,
 					onSecure: ({ socket }) => {
 						events.push('secure');
