@@ -5,19 +5,19 @@
  */
 import { Rate } from '../src/gates/tenant-limit.ts';
 import { FleetLimiter } from '../src/memory/fleet/fleet-limiter.ts';
-import { createSpendingMemory } from '../src/memory/fleet/spending.ts';
-import { createStandingMemory } from '../src/memory/fleet/standing.ts';
-import { createLimiterMemory, TenantLimiter } from '../src/memory/limiter.ts';
+import { SpendingCounts } from '../src/memory/fleet/spending.ts';
+import { Standing } from '../src/memory/fleet/standing.ts';
+import { TenantLimiter } from '../src/memory/limiter.ts';
 
 const TENANTS = 1_000;
 const REQUESTS = 2_000_000;
 const ROUNDS = 7;
 const RATE = new Rate(10_000_000, 10_000_000);
 
-const memory = createLimiterMemory(new Uint8Array(32));
+const memory = TenantLimiter.allocate(new Uint8Array(32));
 const limiters = {
-	local: new TenantLimiter(createLimiterMemory(new Uint8Array(32)), 0),
-	shared: new FleetLimiter(memory, 0, { spending: createSpendingMemory(memory), standing: createStandingMemory() }),
+	local: new TenantLimiter(TenantLimiter.allocate(new Uint8Array(32)), 0),
+	shared: new FleetLimiter(memory, 0, { spending: SpendingCounts.allocate(memory), standing: Standing.allocate() }),
 };
 const keys = Array.from({ length: TENANTS }, (_, i) => BigInt.asIntN(64, BigInt(i + 1) * 0x9e3779b97f4a7c15n));
 

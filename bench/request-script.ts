@@ -147,7 +147,7 @@ async function furnished(plane: Awaited<ReturnType<typeof use>>): Promise<typeof
 		bounds: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
 		exemplars: false,
 	};
-	const buckets = () => BucketCounts.of(layout, BucketCounts.allocate(layout, 1), 0);
+	const buckets = () => BucketCounts.view(layout, BucketCounts.allocate(layout, 1), 0);
 	const cache = new TokenCache();
 	cache.add(AUTHORIZATION, {
 		tenant: 'tenant-a',
@@ -191,7 +191,7 @@ async function furnished(plane: Awaited<ReturnType<typeof use>>): Promise<typeof
 		weights: upstreams.map(() => 1),
 		random: Math.random,
 	});
-	const stats = RouteStats.of(RouteStats.allocate(1), 0);
+	const stats = RouteStats.view(RouteStats.allocate(1), 0);
 	const { requestLimits } = plane;
 	plane.routes = new RouteTable([{ prefix: '/svc-a', cooldownMs: 1000, opening: {}, requestLimits, group, stats }]);
 	return plane;

@@ -76,7 +76,7 @@ function beBusy(): void {
 	for (const { counters } of upstreams.current.upstreams.values()) {
 		for (let worker = 0; worker < workers; worker++) {
 			const stats = new UpstreamStats(counters.stats[worker]!);
-			const durations = BucketCounts.of(layouts.upstream, counters.durations, worker);
+			const durations = BucketCounts.view(layouts.upstream, counters.durations, worker);
 			for (const status of [200, 404, 503]) stats.answered(status);
 			for (let slice = 0; slice < 6; slice++) {
 				for (let i = 0; i < 10; i++)

@@ -1,19 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { BucketCounts } from '../memory/bucket-counts.ts';
-import { type BudgetMemory, createBudget, reclaimBudget } from '../memory/budget.ts';
-import {
-	type ConcurrencyMemory,
-	createConcurrencyMemory,
-	MAX_LIMITED_TENANTS,
-	reclaimConcurrency,
-} from '../memory/concurrency.ts';
+import { Budget, type BudgetMemory } from '../memory/budget.ts';
+import { ConcurrencyCounts, type ConcurrencyMemory, MAX_LIMITED_TENANTS } from '../memory/concurrency.ts';
 import type { FleetMemory } from '../memory/fleet/fleet-limiter.ts';
-import { createSharedSlotsMemory } from '../memory/fleet/shared-slots.ts';
-import { createSpendingMemory } from '../memory/fleet/spending.ts';
-import { createStandingMemory } from '../memory/fleet/standing.ts';
-import { createLimiterMemory, type LimiterMemory, releaseLimiterLock } from '../memory/limiter.ts';
+import { SharedSlots } from '../memory/fleet/shared-slots.ts';
+import { SpendingCounts } from '../memory/fleet/spending.ts';
+import { Standing } from '../memory/fleet/standing.ts';
+import { type LimiterMemory, TenantLimiter } from '../memory/limiter.ts';
 import { WorkerStats } from '../memory/stats.ts';
-import { createTenantShares, reclaimTenantShares, type TenantSharesMemory } from '../memory/tenant-shares.ts';
+import { TenantShares, type TenantSharesMemory } from '../memory/tenant-shares.ts';
 import type { HistogramsSeed, WorkerSeed } from '../shared/messages.ts';
 
 /** Bodies are counted in KiB, so that 2 TiB fit a 32-bit word. */
@@ -56,21 +51,21 @@ export class ProcessMemory {
 	constructor(sizes: MemorySizes) {
 		const { workers, maxBufferedBytes, maxBufferedBytesPerTenant, maxConnections, fleetSecret } = sizes;
 		this.tenantSecret = fleetSecret ?? randomBytes(32);
-		this.limiter = createLimiterMemory(this.tenantSecret);
+		this.limiter = TenantLimiter.allocate(this.tenantSecret);
 		this.fleet = fleetSecret && {
-			spending: createSpendingMemory(this.limiter),
-			standing: createStandingMemory(),
+			spending: SpendingCounts.allocate(this.limiter),
+			standing: Standing.allocate(),
 		};
 		this.concurrency = {
-			...createConcurrencyMemory(workers),
-			shared: this.fleet && createSharedSlotsMemory(MAX_LIMITED_TENANTS, this.fleet.standing),
+			...ConcurrencyCounts.allocate(workers),
+			shared: this.fleet && SharedSlots.allocate(MAX_LIMITED_TENANTS, this.fleet.standing),
 		};
-		this.bufferedBytes = createBudget(Math.min(maxBufferedBytes, MAX_UNITS * BODY_UNIT), BODY_UNIT, workers);
+		this.bufferedBytes = Budget.allocate(Math.min(maxBufferedBytes, MAX_UNITS * BODY_UNIT), BODY_UNIT, workers);
 		this.tenantShares =
 			maxBufferedBytesPerTenant < maxBufferedBytes
-				? createTenantShares(Math.min(maxBufferedBytesPerTenant, MAX_UNITS * BODY_UNIT), BODY_UNIT, workers)
+				? TenantShares.allocate(Math.min(maxBufferedBytesPerTenant, MAX_UNITS * BODY_UNIT), BODY_UNIT, workers)
 				: undefined;
-		this.connections = createBudget(Math.min(maxConnections, MAX_UNITS), 1, workers);
+		this.connections = Budget.allocate(Math.min(maxConnections, MAX_UNITS), 1, workers);
 		this.statsRegions = Array.from({ length: workers }, () => WorkerStats.allocate());
 		this.stats = this.statsRegions.map((region) => new WorkerStats(region));
 		this.histograms = {
@@ -82,11 +77,11 @@ export class ProcessMemory {
 
 	/** Takes back what a worker held that is gone. Only once its thread has ended: it must not touch the memory again. */
 	reclaim(worker: number): void {
-		releaseLimiterLock(this.limiter, worker);
-		reclaimConcurrency(this.concurrency, worker);
-		reclaimBudget(this.bufferedBytes, worker);
-		if (this.tenantShares !== undefined) reclaimTenantShares(this.tenantShares, worker);
-		reclaimBudget(this.connections, worker);
+		TenantLimiter.reclaim(this.limiter, worker);
+		ConcurrencyCounts.reclaim(this.concurrency, worker);
+		Budget.reclaim(this.bufferedBytes, worker);
+		if (this.tenantShares !== undefined) TenantShares.reclaim(this.tenantShares, worker);
+		Budget.reclaim(this.connections, worker);
 		this.stats[worker]!.clearGauges();
 	}
 }

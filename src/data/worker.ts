@@ -267,7 +267,7 @@ class Worker {
 					forwarding: forwarding && new Forwarding(forwarding, prefix),
 					requestLimits:
 						own === undefined ? plane.requestLimits : createRequestLimits(plane.limits, plane.deadlines, own),
-					stats: RouteStats.of(stats, this.#seed.index),
+					stats: RouteStats.view(stats, this.#seed.index),
 				}),
 			),
 		);
@@ -410,9 +410,9 @@ function createCorrelate({ log: { requestId }, trace }: WorkerSeed): Pick<DataPl
 function createHistograms({ index, histograms }: WorkerSeed): PlaneHistograms {
 	const { upstream, handshake, gate, handshakes, gates } = histograms;
 	return {
-		handshakes: BucketCounts.of(handshake, handshakes, index),
-		gates: BucketCounts.of(gate, gates, index),
-		durationsOf: ({ durations }) => BucketCounts.of(upstream, durations, index),
+		handshakes: BucketCounts.view(handshake, handshakes, index),
+		gates: BucketCounts.view(gate, gates, index),
+		durationsOf: ({ durations }) => BucketCounts.view(upstream, durations, index),
 	};
 }
 

@@ -6,7 +6,7 @@ import { refuseOtherHolder } from '../identity/bound-token.ts';
 import { issuerWithKey } from '../identity/issuer.ts';
 import { RevokedTokens } from '../identity/revocations.ts';
 import { type IdentitySeed, Trust } from '../identity/trust.ts';
-import { createLimiterMemory, TenantLimiter } from '../memory/limiter.ts';
+import { TenantLimiter } from '../memory/limiter.ts';
 import { tenantKey } from '../memory/tenant-key.ts';
 import { Authenticator } from '../shared/authenticator.ts';
 import { type Clock, systemClock } from '../shared/clock.ts';
@@ -194,7 +194,7 @@ export function createGate(options: GateOptions): RefreshingGate {
 		const { rate, slots } = identity.quota;
 		const report = rateLimitHeaders ? new RateLimitFields() : undefined;
 		if (rate !== undefined) {
-			limiter ??= new TenantLimiter(createLimiterMemory(secret, LIMITER_SLOTS), 0);
+			limiter ??= new TenantLimiter(TenantLimiter.allocate(secret, LIMITER_SLOTS), 0);
 			const overRate = refuseOverTenantRate(limiter, identity, clock.now(), report);
 			if (overRate) return refused(overRate);
 		}

@@ -1,5 +1,5 @@
 import { Quotas, type TenantSeed } from '../identity/quotas.ts';
-import { ConcurrencyCounts, createConcurrencyMemory } from '../memory/concurrency.ts';
+import { ConcurrencyCounts } from '../memory/concurrency.ts';
 import { GateError } from './error.ts';
 import { refuseUnknownKeys } from './options.ts';
 
@@ -65,7 +65,7 @@ export function readQuotas(
 		return { name, rate: rateOf(rps, burst), concurrency };
 	});
 	const limited = seeds.filter(({ concurrency }) => concurrency !== undefined).length;
-	const counts = new ConcurrencyCounts(createConcurrencyMemory(1, Math.max(1, limited)), 0);
+	const counts = new ConcurrencyCounts(ConcurrencyCounts.allocate(1, Math.max(1, limited)), 0);
 	return new Quotas({ tenants: seeds }, tenantRps, (tenant, limit) => counts.slots(keyOf(tenant), limit));
 }
 

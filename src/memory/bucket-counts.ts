@@ -56,7 +56,7 @@ export class BucketCounts {
 	}
 
 	/** One worker's part of it. */
-	static of(layout: BucketLayout, memory: SharedArrayBuffer, worker: number): BucketCounts {
+	static view(layout: BucketLayout, memory: SharedArrayBuffer, worker: number): BucketCounts {
 		return new BucketCounts(layout, memory, worker * bucketBytes(layout));
 	}
 

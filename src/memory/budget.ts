@@ -10,6 +10,16 @@ export class Budget {
 	readonly #limit: number;
 	readonly #unit: number;
 
+	static allocate(limit: number, unit: number, workers: number): BudgetMemory {
+		return { cells: new SharedArrayBuffer((workers + 1) * 4), limit, unit };
+	}
+
+	/** Gives back all that a dead worker held. */
+	static reclaim(memory: BudgetMemory, worker: number): void {
+		const cells = new Int32Array(memory.cells);
+		Atomics.sub(cells, 0, Atomics.exchange(cells, worker + 1, 0));
+	}
+
 	/** @param worker index of the thread that draws. */
 	constructor(memory: BudgetMemory, worker: number) {
 		this.#cells = new Int32Array(memory.cells);
@@ -40,16 +50,6 @@ export interface BudgetMemory {
 	readonly cells: SharedArrayBuffer;
 	readonly limit: number;
 	readonly unit: number;
-}
-
-export function createBudget(limit: number, unit: number, workers: number): BudgetMemory {
-	return { cells: new SharedArrayBuffer((workers + 1) * 4), limit, unit };
-}
-
-/** Gives back all that a dead worker held. */
-export function reclaimBudget(memory: BudgetMemory, worker: number): void {
-	const cells = new Int32Array(memory.cells);
-	Atomics.sub(cells, 0, Atomics.exchange(cells, worker + 1, 0));
 }
 
 /** Units taken, times the unit: for scrapes and tests. */

@@ -25,22 +25,6 @@ export interface ConcurrencyMemory {
 /** Tenants with a limit in the whole life of the process. A configuration file holds half as many at most. */
 export const MAX_LIMITED_TENANTS = 1 << 16;
 
-export function createConcurrencyMemory(workers: number, tenants: number = MAX_LIMITED_TENANTS): ConcurrencyMemory {
-	const words = () => new SharedArrayBuffer(tenants * Int32Array.BYTES_PER_ELEMENT);
-	return {
-		keys: new SharedArrayBuffer(tenants * BigInt64Array.BYTES_PER_ELEMENT),
-		locks: words(),
-		taken: Array.from({ length: workers }, words),
-	};
-}
-
-/** Gives back all that a dead worker had taken, and the lock that it may have held. Only once its thread has ended. */
-export function reclaimConcurrency(memory: ConcurrencyMemory, worker: number): void {
-	new Int32Array(memory.taken[worker]!).fill(0);
-	const locks = new Int32Array(memory.locks);
-	for (let place = 0; place < locks.length; place++) Atomics.compareExchange(locks, place, worker + 1, 0);
-}
-
 /** Requests under way in all: for tests and diagnostics. */
 export function requestsUnderWay(memory: ConcurrencyMemory): number {
 	return memory.taken.reduce((sum, words) => new Int32Array(words).reduce((own, taken) => own + taken, sum), 0);
@@ -51,6 +35,22 @@ export class ConcurrencyCounts {
 	readonly #keys: BigInt64Array;
 	readonly #words: TakenWords;
 	readonly #shared: SharedSlots | undefined;
+
+	static allocate(workers: number, tenants: number = MAX_LIMITED_TENANTS): ConcurrencyMemory {
+		const words = () => new SharedArrayBuffer(tenants * Int32Array.BYTES_PER_ELEMENT);
+		return {
+			keys: new SharedArrayBuffer(tenants * BigInt64Array.BYTES_PER_ELEMENT),
+			locks: words(),
+			taken: Array.from({ length: workers }, words),
+		};
+	}
+
+	/** Gives back all that a dead worker had taken, and the lock that it may have held. Only once its thread has ended. */
+	static reclaim(memory: ConcurrencyMemory, worker: number): void {
+		new Int32Array(memory.taken[worker]!).fill(0);
+		const locks = new Int32Array(memory.locks);
+		for (let place = 0; place < locks.length; place++) Atomics.compareExchange(locks, place, worker + 1, 0);
+	}
 
 	/** @param worker index of this thread. */
 	constructor(memory: ConcurrencyMemory, worker: number) {

@@ -27,15 +27,6 @@ const CLAIMED = -1n;
 /** Of a bucket that nobody has asked yet. */
 const FULL = 0n;
 
-export function createLimiterMemory(secret: Uint8Array, slots: number = LIMITER_SLOTS): LimiterMemory {
-	return { cells: new SharedArrayBuffer(slots * 16), lock: new SharedArrayBuffer(4), secret };
-}
-
-/** Frees the lock of a worker that died with it in its hand. */
-export function releaseLimiterLock(memory: LimiterMemory, worker: number): void {
-	Atomics.compareExchange(new Int32Array(memory.lock), 0, worker + 1, 0);
-}
-
 export function limiterSlotCount({ cells }: LimiterMemory): number {
 	return cells.byteLength / 16;
 }
@@ -94,6 +85,15 @@ export class TenantLimiter {
 	protected slot = -1;
 	/** Where a word is taken apart and put together. */
 	readonly #word = new DataView(new ArrayBuffer(8));
+
+	static allocate(secret: Uint8Array, slots: number = LIMITER_SLOTS): LimiterMemory {
+		return { cells: new SharedArrayBuffer(slots * 16), lock: new SharedArrayBuffer(4), secret };
+	}
+
+	/** Frees the lock of a worker that died with it in its hand. */
+	static reclaim(memory: LimiterMemory, worker: number): void {
+		Atomics.compareExchange(new Int32Array(memory.lock), 0, worker + 1, 0);
+	}
 
 	/** @param worker index of this thread, unique in the process. */
 	constructor(memory: LimiterMemory, worker: number) {

@@ -33,7 +33,7 @@ export class RouteStats {
 	}
 
 	/** One worker's part of a route's region. */
-	static of(memory: SharedArrayBuffer, worker: number): RouteStats {
+	static view(memory: SharedArrayBuffer, worker: number): RouteStats {
 		return new RouteStats(memory, worker * ROUTE_STATS_BYTES);
 	}
 

@@ -14,6 +14,19 @@ export class TenantShares {
 	readonly #limit: number;
 	readonly #unit: number;
 
+	static allocate(limit: number, unit: number, workers: number): TenantSharesMemory {
+		const rows = () => new SharedArrayBuffer(2 * ROW * Int32Array.BYTES_PER_ELEMENT);
+		return { cells: rows(), workers: Array.from({ length: workers }, rows), limit, unit };
+	}
+
+	/** Gives back all that a dead worker held. */
+	static reclaim(memory: TenantSharesMemory, worker: number): void {
+		const cells = new Int32Array(memory.cells);
+		const own = new Int32Array(memory.workers[worker]!);
+		for (const [cell, units] of own.entries()) if (units !== 0) Atomics.sub(cells, cell, units);
+		own.fill(0);
+	}
+
 	/** @param worker index of the thread that draws. */
 	constructor(memory: TenantSharesMemory, worker: number) {
 		this.#cells = new Int32Array(memory.cells);
@@ -60,19 +73,6 @@ export interface TenantSharesMemory {
 	/** What one tenant may hold, in the measure of amounts. */
 	readonly limit: number;
 	readonly unit: number;
-}
-
-export function createTenantShares(limit: number, unit: number, workers: number): TenantSharesMemory {
-	const rows = () => new SharedArrayBuffer(2 * ROW * Int32Array.BYTES_PER_ELEMENT);
-	return { cells: rows(), workers: Array.from({ length: workers }, rows), limit, unit };
-}
-
-/** Gives back all that a dead worker held. */
-export function reclaimTenantShares(memory: TenantSharesMemory, worker: number): void {
-	const cells = new Int32Array(memory.cells);
-	const own = new Int32Array(memory.workers[worker]!);
-	for (const [cell, units] of own.entries()) if (units !== 0) Atomics.sub(cells, cell, units);
-	own.fill(0);
 }
 
 /** What a tenant holds at most, in the measure of amounts: for tests and diagnostics. */

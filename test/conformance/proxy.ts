@@ -9,9 +9,9 @@ import { readPublicKey } from '../../src/gates/public-key.ts';
 import { issuerWithKey } from '../../src/identity/issuer.ts';
 import { BreakerCell, OPEN } from '../../src/memory/breaker-cell.ts';
 import { BucketCounts } from '../../src/memory/bucket-counts.ts';
-import { createBudget } from '../../src/memory/budget.ts';
-import { createConcurrencyMemory } from '../../src/memory/concurrency.ts';
-import { createLimiterMemory } from '../../src/memory/limiter.ts';
+import { Budget } from '../../src/memory/budget.ts';
+import { ConcurrencyCounts } from '../../src/memory/concurrency.ts';
+import { TenantLimiter } from '../../src/memory/limiter.ts';
 import { RouteStats } from '../../src/memory/route-stats.ts';
 import { UpstreamStats, WorkerStats } from '../../src/memory/stats.ts';
 import { UpstreamLoad } from '../../src/memory/upstream-load.ts';
@@ -116,12 +116,12 @@ async function seed(settings: GateSettings, publicKey: KeyObject, upstream: Serv
 				},
 			],
 		},
-		limiter: createLimiterMemory(tenantSecret, 1024),
-		concurrency: createConcurrencyMemory(1, 8),
+		limiter: TenantLimiter.allocate(tenantSecret, 1024),
+		concurrency: ConcurrencyCounts.allocate(1, 8),
 		tenantSecret,
 		tenantShares: undefined,
-		bufferedBytes: createBudget(LIMITS.maxBufferedBytes, 1024, 1),
-		connections: createBudget(1000, 1, 1),
+		bufferedBytes: Budget.allocate(LIMITS.maxBufferedBytes, 1024, 1),
+		connections: Budget.allocate(1000, 1, 1),
 		stats: WorkerStats.allocate(),
 		histograms: {
 			upstream: BUCKETS,

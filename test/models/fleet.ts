@@ -3,12 +3,12 @@ import type { Registry } from '../../src/control/store/contract.ts';
 import { type Call, INTERVAL_MS, Settlement } from '../../src/control/store/settlement.ts';
 import type { RequestSlots } from '../../src/gates/quota.ts';
 import { Rate } from '../../src/gates/tenant-limit.ts';
-import { ConcurrencyCounts, createConcurrencyMemory } from '../../src/memory/concurrency.ts';
+import { ConcurrencyCounts } from '../../src/memory/concurrency.ts';
 import { FleetLimiter } from '../../src/memory/fleet/fleet-limiter.ts';
-import { createSharedSlotsMemory } from '../../src/memory/fleet/shared-slots.ts';
-import { createSpendingMemory } from '../../src/memory/fleet/spending.ts';
-import { createStandingMemory } from '../../src/memory/fleet/standing.ts';
-import { createLimiterMemory } from '../../src/memory/limiter.ts';
+import { SharedSlots } from '../../src/memory/fleet/shared-slots.ts';
+import { SpendingCounts } from '../../src/memory/fleet/spending.ts';
+import { Standing } from '../../src/memory/fleet/standing.ts';
+import { TenantLimiter } from '../../src/memory/limiter.ts';
 import { Ledger } from './ledger.ts';
 
 /**
@@ -81,9 +81,9 @@ export class Fleet {
 
 	#replica(index: number): Replica {
 		const { slots, onFailure, cluster, replicas, concurrency } = this.#options;
-		const limiter = createLimiterMemory(SECRET, slots);
-		const fleet = { spending: createSpendingMemory(limiter), standing: createStandingMemory() };
-		const memory = { ...createConcurrencyMemory(1, PLACES), shared: createSharedSlotsMemory(PLACES, fleet.standing) };
+		const limiter = TenantLimiter.allocate(SECRET, slots);
+		const fleet = { spending: SpendingCounts.allocate(limiter), standing: Standing.allocate() };
+		const memory = { ...ConcurrencyCounts.allocate(1, PLACES), shared: SharedSlots.allocate(PLACES, fleet.standing) };
 		const counts = new ConcurrencyCounts(memory, 0);
 		const key = this.keys[0]!;
 		return {

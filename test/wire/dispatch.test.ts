@@ -88,7 +88,7 @@ for (const [protocol, { accept, head, body }] of Object.entries(SENDERS)) {
 					access: undefined,
 					certificateHeaders: undefined,
 					requestLimits: plane.requestLimits,
-					stats: RouteStats.of(RouteStats.allocate(1), 0),
+					stats: RouteStats.view(RouteStats.allocate(1), 0),
 				},
 			]);
 			plane.dispatches.add = (request) => void queued.push(request);

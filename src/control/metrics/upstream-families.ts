@@ -84,7 +84,7 @@ function readRoundTrips(regions: readonly UpstreamStats[], summary: Summary, now
 export function readBuckets(layout: BucketLayout, memory: HistogramsSeed['gates'], workers: number): BucketTotal {
 	return BucketTotal.of(
 		layout,
-		Array.from({ length: workers }, (_, worker) => BucketCounts.of(layout, memory, worker)),
+		Array.from({ length: workers }, (_, worker) => BucketCounts.view(layout, memory, worker)),
 	);
 }
 

@@ -140,7 +140,7 @@ export class Upstreams {
 		const known = this.#traffic.get(prefix);
 		if (known !== undefined) return known;
 		const memory = RouteStats.allocate(this.#workers);
-		const stats = Array.from({ length: this.#workers }, (_, worker) => RouteStats.of(memory, worker));
+		const stats = Array.from({ length: this.#workers }, (_, worker) => RouteStats.view(memory, worker));
 		return { memory, stats, createdSeconds: this.#clock.wallSeconds() };
 	}
 

@@ -9,14 +9,14 @@ export interface SharedSlotsMemory {
 	readonly standing: StandingMemory;
 }
 
-export function createSharedSlotsMemory(places: number, standing: StandingMemory): SharedSlotsMemory {
-	return { others: new SharedArrayBuffer(places * 4), asked: new SharedArrayBuffer(places), standing };
-}
-
 export class SharedSlots {
 	readonly #others: Int32Array;
 	readonly #asked: Uint8Array;
 	readonly #standing: Standing;
+
+	static allocate(places: number, standing: StandingMemory): SharedSlotsMemory {
+		return { others: new SharedArrayBuffer(places * 4), asked: new SharedArrayBuffer(places), standing };
+	}
 
 	constructor({ others, asked, standing }: SharedSlotsMemory) {
 		this.#others = new Int32Array(others);

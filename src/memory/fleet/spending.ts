@@ -17,21 +17,21 @@ export interface SpendingMemory {
 const BLOCK_BITS = 8;
 const MAX_WORD = 2 ** 31 - 1;
 
-/** Memory that nobody touches costs none: 12 MiB for the usual table, of which a slot in use takes 12 bytes. */
-export function createSpendingMemory(limiter: LimiterMemory): SpendingMemory {
-	const slots = limiterSlotCount(limiter);
-	return {
-		spent: new SharedArrayBuffer(slots * 4),
-		rates: new SharedArrayBuffer(slots * 8),
-		blocks: new SharedArrayBuffer(Math.ceil(slots / 2 ** BLOCK_BITS)),
-	};
-}
-
 /** A worker's view. */
 export class SpendingCounts {
 	readonly #spent: Int32Array;
 	readonly #rates: Int32Array;
 	readonly #blocks: Uint8Array;
+
+	/** Memory that nobody touches costs none: 12 MiB for the usual table, of which a slot in use takes 12 bytes. */
+	static allocate(limiter: LimiterMemory): SpendingMemory {
+		const slots = limiterSlotCount(limiter);
+		return {
+			spent: new SharedArrayBuffer(slots * 4),
+			rates: new SharedArrayBuffer(slots * 8),
+			blocks: new SharedArrayBuffer(Math.ceil(slots / 2 ** BLOCK_BITS)),
+		};
+	}
 
 	constructor({ spent, rates, blocks }: SpendingMemory) {
 		this.#spent = new Int32Array(spent);

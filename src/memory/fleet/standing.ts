@@ -22,12 +22,6 @@ export type Mode = typeof SHARED | typeof DIVIDED | typeof LOCAL | typeof REFUSE
 
 const CELLS = 1 << 16;
 
-export function createStandingMemory(): StandingMemory {
-	const memory = { modes: new SharedArrayBuffer(CELLS), replicas: new SharedArrayBuffer(4) };
-	new Int32Array(memory.replicas)[0] = 1;
-	return memory;
-}
-
 export function cellOf(key: bigint): number {
 	return Number(BigInt.asUintN(16, key));
 }
@@ -35,6 +29,12 @@ export function cellOf(key: bigint): number {
 export class Standing {
 	readonly #modes: Uint8Array;
 	readonly #replicas: Int32Array;
+
+	static allocate(): StandingMemory {
+		const memory = { modes: new SharedArrayBuffer(CELLS), replicas: new SharedArrayBuffer(4) };
+		new Int32Array(memory.replicas)[0] = 1;
+		return memory;
+	}
 
 	constructor({ modes, replicas }: StandingMemory) {
 		this.#modes = new Uint8Array(modes);

@@ -5,13 +5,13 @@ import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
 import { Http1Front } from '../../../src/data/http1/front.ts';
 import { Rate } from '../../../src/gates/tenant-limit.ts';
-import { ConcurrencyCounts, createConcurrencyMemory, requestsUnderWay } from '../../../src/memory/concurrency.ts';
+import { ConcurrencyCounts, requestsUnderWay } from '../../../src/memory/concurrency.ts';
 import { until } from '../../fixtures/wait.ts';
 import { FakePlane, LIMITS, settle } from './fixtures/fake-plane.ts';
 
 class Rig {
 	readonly plane = new FakePlane();
-	readonly memory = createConcurrencyMemory(1, 4);
+	readonly memory = ConcurrencyCounts.allocate(1, 4);
 
 	/** @param limit requests under way. */
 	constructor(limit: number, rate?: Rate) {

@@ -10,7 +10,7 @@ const TRACE = '0af7651916cd43dd8448eb211c80319c';
 /** Two workers' parts of one histogram. */
 function parts(layout = LAYOUT) {
 	const memory = BucketCounts.allocate(layout, 2);
-	return [BucketCounts.of(layout, memory, 0), BucketCounts.of(layout, memory, 1)] as const;
+	return [BucketCounts.view(layout, memory, 0), BucketCounts.view(layout, memory, 1)] as const;
 }
 
 describe('a histogram of buckets', () => {
@@ -42,8 +42,8 @@ describe('a histogram of buckets', () => {
 
 	it('never goes down when a worker is replaced', () => {
 		const memory = BucketCounts.allocate(LAYOUT, 1);
-		BucketCounts.of(LAYOUT, memory, 0).record(5);
-		const successor = BucketCounts.of(LAYOUT, memory, 0);
+		BucketCounts.view(LAYOUT, memory, 0).record(5);
+		const successor = BucketCounts.view(LAYOUT, memory, 0);
 		successor.record(5);
 		const total = BucketTotal.of(LAYOUT, [successor]);
 		assert.deepEqual([[...total.counts], total.sumMs], [[0, 2, 0, 0], 10]);
@@ -61,7 +61,11 @@ describe('an exemplar', () => {
 		const [one] = parts();
 		one.exemplify(one.record(5), 5, TRACE, 0, CLOCK);
 		one.exemplify(one.record(6), 6, 'f'.repeat(32), 999, CLOCK);
-		assert.deepEqual(BucketTotal.of(LAYOUT, [one]).exemplars[1], { traceId: TRACE, ms: 5, wallSeconds: 1_800_000_000 });
+		assert.deepEqual(BucketTotal.of(LAYOUT, [one]).exemplars[1], {
+			traceId: TRACE,
+			ms: 5,
+			wallSeconds: 1_800_000_000,
+		});
 		one.exemplify(one.record(7), 7, 'f'.repeat(32), 1000, CLOCK);
 		assert.equal(BucketTotal.of(LAYOUT, [one]).exemplars[1]!.ms, 7);
 		assert.equal(BucketTotal.of(LAYOUT, [one]).exemplars[0], undefined);
@@ -76,12 +80,12 @@ describe('an exemplar', () => {
 
 	it('is never read half: of a thread that died while it wrote one there is none', () => {
 		const memory = BucketCounts.allocate(LAYOUT, 1);
-		const one = BucketCounts.of(LAYOUT, memory, 0);
+		const one = BucketCounts.view(LAYOUT, memory, 0);
 		one.exemplify(one.record(0), 0, TRACE, 0, CLOCK);
 		// Behind the sum and four counts.
 		new Int32Array(memory, 5 * 8, 1)[0]! += 1;
 		assert.equal(BucketTotal.of(LAYOUT, [one]).exemplars[0], undefined);
-		const successor = BucketCounts.of(LAYOUT, memory, 0);
+		const successor = BucketCounts.view(LAYOUT, memory, 0);
 		successor.exemplify(successor.record(0), 0, TRACE, 0, CLOCK);
 		assert.equal(BucketTotal.of(LAYOUT, [successor]).exemplars[0]!.traceId, TRACE);
 	});

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { Budget, budgetInUse, createBudget, reclaimBudget } from '../../../src/memory/budget.ts';
+import { Budget, budgetInUse } from '../../../src/memory/budget.ts';
 import type { TakeTask } from './budget.thread.ts';
 import { runThreads } from './thread-pool.ts';
 
 describe('a budget', () => {
 	it('grants up to its limit and not a unit more', () => {
-		const memory = createBudget(3, 1, 1);
+		const memory = Budget.allocate(3, 1, 1);
 		const budget = new Budget(memory, 0);
 		assert.deepEqual([budget.tryTake(1), budget.tryTake(2), budget.tryTake(1)], [true, true, false]);
 		assert.equal(budgetInUse(memory), 3);
@@ -16,7 +16,7 @@ describe('a budget', () => {
 	});
 
 	it('takes nothing when it refuses', () => {
-		const memory = createBudget(10, 1, 1);
+		const memory = Budget.allocate(10, 1, 1);
 		const budget = new Budget(memory, 0);
 		assert.equal(budget.tryTake(11), false);
 		assert.equal(budgetInUse(memory), 0);
@@ -24,7 +24,7 @@ describe('a budget', () => {
 	});
 
 	it('is one for all workers', () => {
-		const memory = createBudget(4, 1, 2);
+		const memory = Budget.allocate(4, 1, 2);
 		const [one, two] = [new Budget(memory, 0), new Budget(memory, 1)];
 		assert.equal(one.tryTake(3), true);
 		assert.equal(two.tryTake(2), false);
@@ -34,7 +34,7 @@ describe('a budget', () => {
 	});
 
 	it('counts in whole units, rounded up, and gives back what it took', () => {
-		const memory = createBudget(4096, 1024, 1);
+		const memory = Budget.allocate(4096, 1024, 1);
 		const budget = new Budget(memory, 0);
 		for (const [amount, bytes] of [
 			[0, 0],
@@ -52,7 +52,7 @@ describe('a budget', () => {
 	});
 
 	it('counts a gibibyte of the largest bodies without running over', () => {
-		const memory = createBudget(2 ** 30, 1024, 1);
+		const memory = Budget.allocate(2 ** 30, 1024, 1);
 		const budget = new Budget(memory, 0);
 		for (let i = 0; i < 128; i++) assert.equal(budget.tryTake(8 * 2 ** 20), true);
 		assert.equal(budget.tryTake(1), false);
@@ -60,19 +60,19 @@ describe('a budget', () => {
 	});
 
 	it('gets back all that a dead worker held, and nothing of the others', () => {
-		const memory = createBudget(100, 1, 3);
+		const memory = Budget.allocate(100, 1, 3);
 		const [one, two, three] = [0, 1, 2].map((worker) => new Budget(memory, worker));
 		one!.tryTake(10);
 		two!.tryTake(20);
 		two!.tryTake(5);
 		two!.giveBack(1);
 		three!.tryTake(30);
-		reclaimBudget(memory, 1);
+		Budget.reclaim(memory, 1);
 		assert.equal(budgetInUse(memory), 40);
 		// Its successor goes on in the same place.
 		assert.equal(new Budget(memory, 1).tryTake(60), true);
-		reclaimBudget(memory, 1);
-		reclaimBudget(memory, 1);
+		Budget.reclaim(memory, 1);
+		Budget.reclaim(memory, 1);
 		assert.equal(budgetInUse(memory), 40);
 	});
 
@@ -84,7 +84,7 @@ describe('a budget', () => {
 				fc.constantFrom(1, 1024),
 				fc.array(action),
 				(limit, unit, actions) => {
-					const memory = createBudget(limit, unit, 3);
+					const memory = Budget.allocate(limit, unit, 3);
 					const held: number[][] = [[], [], []];
 					const units = () => held.flat().reduce((sum, amount) => sum + Math.ceil(amount / unit), 0);
 					for (const { worker, take, amount } of actions) {
@@ -109,12 +109,12 @@ describe('a budget', () => {
 		const rounds = 200;
 		const granted = new SharedArrayBuffer(4 * rounds);
 		// 4 x 50 attempts of one unit each for 64 units.
-		const memory = createBudget(64, 1, 4);
+		const memory = Budget.allocate(64, 1, 4);
 		const task: TakeTask = { memory, rounds, attempts: 50, amount: 1, granted };
 		await runThreads(new URL('./budget.thread.ts', import.meta.url), 4, task);
 		assert.deepEqual([...new Int32Array(granted)], Array(rounds).fill(64));
 		assert.equal(budgetInUse(memory), 0);
-		for (let worker = 0; worker < 4; worker++) reclaimBudget(memory, worker);
+		for (let worker = 0; worker < 4; worker++) Budget.reclaim(memory, worker);
 		assert.equal(budgetInUse(memory), 0);
 	});
 });

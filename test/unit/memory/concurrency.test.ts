@@ -2,13 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Worker } from 'node:worker_threads';
 import fc from 'fast-check';
-import {
-	ConcurrencyCounts,
-	createConcurrencyMemory,
-	MAX_LIMITED_TENANTS,
-	reclaimConcurrency,
-	requestsUnderWay,
-} from '../../../src/memory/concurrency.ts';
+import { ConcurrencyCounts, MAX_LIMITED_TENANTS, requestsUnderWay } from '../../../src/memory/concurrency.ts';
 import type { TakeTask } from './concurrency.thread.ts';
 import type { VictimTask } from './concurrency-victim.thread.ts';
 import { runThreads } from './thread-pool.ts';
@@ -18,7 +12,7 @@ const VICTIM = new URL('./concurrency-victim.thread.ts', import.meta.url);
 
 describe('the requests that a tenant has in flight', () => {
 	it('are as many as its limit over all threads, and nothing to another tenant', () => {
-		const memory = createConcurrencyMemory(2, 8);
+		const memory = ConcurrencyCounts.allocate(2, 8);
 		const [one, two] = [0, 1].map((worker) => new ConcurrencyCounts(memory, worker));
 		const [a, sameTenant, b] = [one!.slots(5n, 2), two!.slots(5n, 2), one!.slots(-7n, 1)];
 		assert.deepEqual(
@@ -40,7 +34,7 @@ describe('the requests that a tenant has in flight', () => {
 		});
 		fc.assert(
 			fc.property(fc.array(step, { maxLength: 200 }), fc.boolean(), (steps, oneHome) => {
-				const memory = createConcurrencyMemory(3, 4);
+				const memory = ConcurrencyCounts.allocate(3, 4);
 				const key = (tenant: number) => (oneHome ? (BigInt(tenant + 1) << 32n) | 3n : BigInt(tenant + 1));
 				const open = (limits: readonly number[]) =>
 					[0, 1, 2].map((worker) => {
@@ -60,7 +54,7 @@ describe('the requests that a tenant has in flight', () => {
 						slots[worker]![tenant]!.giveBack();
 						held[worker]![tenant]! -= 1;
 					} else if (action === 'die') {
-						reclaimConcurrency(memory, worker);
+						ConcurrencyCounts.reclaim(memory, worker);
 						held[worker]!.fill(0);
 					} else if (action === 'relimit') {
 						limits[tenant] = limit;
@@ -76,7 +70,7 @@ describe('the requests that a tenant has in flight', () => {
 	it('are exactly as many as may be, with threads that take and give back at once', async () => {
 		const tenants = [1n, 2n, (1n << 32n) | 1n];
 		const [rounds, limit] = [50, 7];
-		const memory = createConcurrencyMemory(4, 16);
+		const memory = ConcurrencyCounts.allocate(4, 16);
 		const granted = new SharedArrayBuffer(4 * rounds * tenants.length);
 		await runThreads<TakeTask>(TAKERS, 4, { memory, tenants, limit, rounds, granted });
 		for (const count of new Int32Array(granted)) assert.equal(count, limit);
@@ -84,7 +78,7 @@ describe('the requests that a tenant has in flight', () => {
 	});
 
 	it('are all given back when their thread dies, wherever it was', async () => {
-		const memory = createConcurrencyMemory(2, 8);
+		const memory = ConcurrencyCounts.allocate(2, 8);
 		const survivor = new ConcurrencyCounts(memory, 0).slots(9n, 1000);
 		assert.ok(survivor.tryTake());
 		let held = 0;
@@ -95,7 +89,7 @@ describe('the requests that a tenant has in flight', () => {
 			await Atomics.waitAsync(new Int32Array(progress), 0, 0).value;
 			await victim.terminate();
 			if (survivor.taken > 1) held++;
-			reclaimConcurrency(memory, 1);
+			ConcurrencyCounts.reclaim(memory, 1);
 			assert.equal(survivor.taken, 1, `after death ${death}`);
 		}
 		assert.ok(held > 0, 'no thread died with a request in its hands');
@@ -103,7 +97,7 @@ describe('the requests that a tenant has in flight', () => {
 
 	it('are counted in memory that does not grow, which says so when it is full', () => {
 		assert.ok(MAX_LIMITED_TENANTS >= 65_536);
-		const memory = createConcurrencyMemory(1, 2);
+		const memory = ConcurrencyCounts.allocate(1, 2);
 		const counts = new ConcurrencyCounts(memory, 0);
 		for (const tenant of [1n, 2n, 1n, 2n]) counts.slots(tenant, 1);
 		assert.throws(() => counts.slots(3n, 1), /more than 2 tenants have had a concurrency since the start; restart/);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { createLimiterMemory } from '../../../src/memory/limiter.ts';
+import { TenantLimiter } from '../../../src/memory/limiter.ts';
 import { ExactLimits, ms } from '../../models/exact-limits.ts';
 import type { HammerTask } from './limiter.thread.ts';
 import { runThreads } from './thread-pool.ts';
@@ -29,7 +29,7 @@ describe('the limiter over threads, for any rate, tenants and moments,', () => {
 					const admitted = new SharedArrayBuffer(4 * grids.length * keys.length);
 					// Together they ask for more than any bucket holds.
 					const attempts = Math.ceil((rps + 1) / THREADS);
-					const memory = createLimiterMemory(SECRET, 64);
+					const memory = TenantLimiter.allocate(SECRET, 64);
 					await runThreads<HammerTask>(HAMMER, THREADS, {
 						memory,
 						rps,

@@ -4,12 +4,10 @@ import { Worker } from 'node:worker_threads';
 import fc from 'fast-check';
 import { Rate } from '../../../src/gates/tenant-limit.ts';
 import {
-	createLimiterMemory,
 	LIMITER_SLOTS,
 	type LimiterMemory,
 	limiterSlotCount,
 	limiterSlotsInUse,
-	releaseLimiterLock,
 	TenantLimiter,
 } from '../../../src/memory/limiter.ts';
 import { ExactLimits, ms } from '../../models/exact-limits.ts';
@@ -32,7 +30,7 @@ function drain(limiter: FixedRateLimiter, key: bigint, now: number): number {
 
 describe('the limiter on one thread', () => {
 	it('passes the burst, then one request a period, for each tenant by itself', () => {
-		const limiter = new FixedRateLimiter(createLimiterMemory(SECRET), 5, 0);
+		const limiter = new FixedRateLimiter(TenantLimiter.allocate(SECRET), 5, 0);
 		const [a, b] = [limiter.keyOf('tenant-a'), limiter.keyOf('tenant-b')];
 		assert.equal(drain(limiter, a, 0), 5);
 		assert.equal(drain(limiter, a, 199), 0);
@@ -42,7 +40,7 @@ describe('the limiter on one thread', () => {
 	});
 
 	it('refuses every tenant when the time is not finite, and charges none', () => {
-		const limiter = new FixedRateLimiter(createLimiterMemory(SECRET), 5, 0);
+		const limiter = new FixedRateLimiter(TenantLimiter.allocate(SECRET), 5, 0);
 		const key = limiter.keyOf('tenant-a');
 		for (const nothing of [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]) {
 			assert.equal(limiter.admit(key, nothing), false);
@@ -53,9 +51,9 @@ describe('the limiter on one thread', () => {
 	});
 
 	it('derives the key of a tenant from its name and the secret of the process', () => {
-		const one = new FixedRateLimiter(createLimiterMemory(SECRET, 8), 1, 0);
-		const same = new FixedRateLimiter(createLimiterMemory(SECRET, 64), 9, 3);
-		const other = new FixedRateLimiter(createLimiterMemory(new Uint8Array(32), 8), 1, 0);
+		const one = new FixedRateLimiter(TenantLimiter.allocate(SECRET, 8), 1, 0);
+		const same = new FixedRateLimiter(TenantLimiter.allocate(SECRET, 64), 9, 3);
+		const other = new FixedRateLimiter(TenantLimiter.allocate(new Uint8Array(32), 8), 1, 0);
 		const subs = ['', 'a', 'b', 'tenant', 'tenant ', 'x'.repeat(256), '__proto__'];
 		for (const sub of subs) {
 			assert.equal(one.keyOf(sub), same.keyOf(sub));
@@ -68,14 +66,14 @@ describe('the limiter on one thread', () => {
 
 	it('has room for a million tenants in debt, in 16 MiB that never grow', () => {
 		assert.ok(LIMITER_SLOTS >= 1_000_000);
-		const memory = createLimiterMemory(SECRET);
+		const memory = TenantLimiter.allocate(SECRET);
 		assert.equal(memory.cells.byteLength, 16 * 2 ** 20);
 		assert.equal(memory.cells.growable, false);
 	});
 
 	it('does not refill a tenant in debt while 100,000 others come by', () => {
 		// A smaller table than the real one, or it would take ten million of them to fill it ten times over.
-		const limiter = new FixedRateLimiter(createLimiterMemory(SECRET, 512), 3, 0);
+		const limiter = new FixedRateLimiter(TenantLimiter.allocate(SECRET, 512), 3, 0);
 		const debtor = limiter.keyOf('debtor');
 		assert.equal(drain(limiter, debtor, 0), 3);
 		let key = 1n;
@@ -97,7 +95,7 @@ describe('the limiter on one thread', () => {
 				fc.boolean(),
 				fc.array(request, { minLength: 1, maxLength: 200, size: 'max' }),
 				(slots, rps, oneHome, requests) => {
-					const limiter = new FixedRateLimiter(createLimiterMemory(SECRET, slots), rps, 0);
+					const limiter = new FixedRateLimiter(TenantLimiter.allocate(SECRET, slots), rps, 0);
 					const exact = new ExactLimits(rps);
 					let grid = 0;
 					for (const [tenant, step] of requests) {
@@ -116,7 +114,7 @@ describe('the limiter on one thread', () => {
 	});
 
 	it('makes a newcomer wait, rather than forget one of the tenants in debt around it', () => {
-		const limiter = new FixedRateLimiter(createLimiterMemory(SECRET, 4 * WINDOW), 2, 0);
+		const limiter = new FixedRateLimiter(TenantLimiter.allocate(SECRET, 4 * WINDOW), 2, 0);
 		const keys = Array.from({ length: WINDOW + 1 }, (_, i) => (BigInt(i + 1) << 32n) | 3n);
 		for (const key of keys.slice(0, WINDOW)) assert.equal(drain(limiter, key, 0), 2);
 		assert.equal(drain(limiter, keys[WINDOW]!, 999), 0);
@@ -129,7 +127,7 @@ describe('the limiter on one thread', () => {
 
 	it('finds its tenants again where the window runs over the end of the table', () => {
 		const slots = 2 * WINDOW;
-		const limiter = new FixedRateLimiter(createLimiterMemory(SECRET, slots), 1, 0);
+		const limiter = new FixedRateLimiter(TenantLimiter.allocate(SECRET, slots), 1, 0);
 		const keys = Array.from({ length: WINDOW }, (_, i) => (BigInt(i + 1) << 32n) | BigInt(slots - 5));
 		for (const key of keys) assert.equal(drain(limiter, key, 0), 1);
 		for (const key of keys) assert.equal(drain(limiter, key, 500), 0);
@@ -137,7 +135,7 @@ describe('the limiter on one thread', () => {
 	});
 
 	it('takes keys of every sign and size', () => {
-		const limiter = new FixedRateLimiter(createLimiterMemory(SECRET, 64), 1, 0);
+		const limiter = new FixedRateLimiter(TenantLimiter.allocate(SECRET, 64), 1, 0);
 		const keys = [1n, -1n, 2n ** 63n - 1n, -(2n ** 63n), 2n ** 32n, -(2n ** 32n), 0xffff_ffffn];
 		for (const key of keys) assert.equal(drain(limiter, key, 0), 1);
 		for (const key of keys) assert.equal(drain(limiter, key, 999), 0);
@@ -150,7 +148,7 @@ describe('the limiter over threads', () => {
 
 	/** All threads at once, one moment after the other; returns what was admitted, by moment and tenant. */
 	async function hammer(task: Omit<HammerTask, 'admitted' | 'memory'> & { slots: number }): Promise<number[][]> {
-		const memory = createLimiterMemory(SECRET, task.slots);
+		const memory = TenantLimiter.allocate(SECRET, task.slots);
 		const tenants = task.keys.length;
 		const admitted = new SharedArrayBuffer(4 * task.moments.length * tenants);
 		const before = memory.cells.byteLength;
@@ -219,7 +217,7 @@ describe('the limiter when another thread gets in between two of its steps', () 
 
 	/** A table whose slots were used by the tenants in `before`, long enough ago to be full again. */
 	function prepare(slots: number, before: readonly bigint[], inDebt: readonly bigint[]): LimiterMemory {
-		const memory = createLimiterMemory(SECRET, slots);
+		const memory = TenantLimiter.allocate(SECRET, slots);
 		const limiter = new FixedRateLimiter(memory, 2, 0);
 		for (const key of before) limiter.admit(key, 0);
 		for (const key of inDebt) limiter.admit(key, LATER);
@@ -341,7 +339,7 @@ describe('the limiter after the death of a thread', () => {
 	const CLAIMED = -1n;
 
 	function orphaned(slots: number): { memory: LimiterMemory; limiter: FixedRateLimiter; cells: BigInt64Array } {
-		const memory = createLimiterMemory(SECRET, slots);
+		const memory = TenantLimiter.allocate(SECRET, slots);
 		new Int32Array(memory.lock)[0] = DEAD + 1;
 		return { memory, limiter: new FixedRateLimiter(memory, RPS, 0), cells: new BigInt64Array(memory.cells) };
 	}
@@ -349,18 +347,18 @@ describe('the limiter after the death of a thread', () => {
 	it('goes on once the lock of the dead one is released, and of no other', () => {
 		const { memory, limiter } = orphaned(4);
 		const lock = new Int32Array(memory.lock);
-		releaseLimiterLock(memory, 0);
-		releaseLimiterLock(memory, DEAD + 1);
+		TenantLimiter.reclaim(memory, 0);
+		TenantLimiter.reclaim(memory, DEAD + 1);
 		assert.equal(lock[0], DEAD + 1);
-		releaseLimiterLock(memory, DEAD);
+		TenantLimiter.reclaim(memory, DEAD);
 		assert.equal(lock[0], 0);
 		assert.equal(drain(limiter, 5n, 0), RPS);
-		releaseLimiterLock(memory, DEAD);
+		TenantLimiter.reclaim(memory, DEAD);
 		assert.equal(lock[0], 0);
 	});
 
 	it('needs no lock for tenants that have a slot', () => {
-		const memory = createLimiterMemory(SECRET, 4);
+		const memory = TenantLimiter.allocate(SECRET, 4);
 		const limiter = new FixedRateLimiter(memory, RPS, 0);
 		assert.equal(limiter.admit(5n, 0), true);
 		new Int32Array(memory.lock)[0] = DEAD + 1;
@@ -381,7 +379,7 @@ describe('the limiter after the death of a thread', () => {
 				for (const first of [1n << 32n, 2n << 32n, 3n << 32n]) {
 					const { memory, limiter, cells } = orphaned(2);
 					cells.set(left);
-					releaseLimiterLock(memory, DEAD);
+					TenantLimiter.reclaim(memory, DEAD);
 					// All three have the same home, two slots are there, and time enough to empty them in between.
 					const others = [1n << 32n, 2n << 32n, 3n << 32n].filter((key) => key !== first);
 					assert.equal(drain(limiter, first, 100), RPS, 'a full bucket');
@@ -399,7 +397,7 @@ describe('the limiter after the death of a thread', () => {
 	}
 
 	it('keeps the debts of all tenants while threads are killed with the lock in their hand', async () => {
-		const memory = createLimiterMemory(SECRET, WINDOW);
+		const memory = TenantLimiter.allocate(SECRET, WINDOW);
 		const limiter = new FixedRateLimiter(memory, RPS, 0);
 		const lock = new Int32Array(memory.lock);
 		const debtors = Array.from({ length: WINDOW }, (_, i) => BigInt(i + 1));
@@ -416,7 +414,7 @@ describe('the limiter after the death of a thread', () => {
 			await victim.terminate();
 			if (lock[0] !== 0) heldAtDeath++;
 			assert.ok(lock[0] === 0 || lock[0] === DEAD + 1);
-			releaseLimiterLock(memory, DEAD);
+			TenantLimiter.reclaim(memory, DEAD);
 			assert.equal(lock[0], 0);
 			// A newcomer takes the lock and finds no slot.
 			assert.equal(limiter.admit(1n << 50n, 1), false);
@@ -428,7 +426,7 @@ describe('the limiter after the death of a thread', () => {
 
 describe('the places of the limiter that are in use', () => {
 	it('are those of tenants in debt, to the moment at which their buckets are full', () => {
-		const memory = createLimiterMemory(new Uint8Array(32), 64);
+		const memory = TenantLimiter.allocate(new Uint8Array(32), 64);
 		const limiter = new TenantLimiter(memory, 0);
 		assert.deepEqual([limiterSlotCount(memory), limiterSlotsInUse(memory, 0)], [64, 0]);
 		const rate = new Rate(4);

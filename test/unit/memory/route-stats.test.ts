@@ -5,7 +5,7 @@ import { CLIENT_PROTOCOLS, RouteStats, readTraffic } from '../../../src/memory/r
 describe("a route's traffic", () => {
 	const workers = () => {
 		const memory = RouteStats.allocate(2);
-		return [RouteStats.of(memory, 0), RouteStats.of(memory, 1)] as const;
+		return [RouteStats.view(memory, 0), RouteStats.view(memory, 1)] as const;
 	};
 
 	it('is nothing at first', () => {

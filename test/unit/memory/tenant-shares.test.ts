@@ -2,12 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { tenantKey } from '../../../src/memory/tenant-key.ts';
-import {
-	createTenantShares,
-	reclaimTenantShares,
-	TenantShares,
-	tenantHolds,
-} from '../../../src/memory/tenant-shares.ts';
+import { TenantShares, tenantHolds } from '../../../src/memory/tenant-shares.ts';
 import type { ShareTask } from './tenant-shares.thread.ts';
 import { runThreads } from './thread-pool.ts';
 
@@ -18,7 +13,7 @@ const IN_ROWS = (one: number, other: number) => BigInt(one) + (BigInt(other) << 
 
 describe('the share of a tenant', () => {
 	it('is granted up to its limit and not a unit more, and is nothing to another tenant', () => {
-		const memory = createTenantShares(3, 1, 1);
+		const memory = TenantShares.allocate(3, 1, 1);
 		const shares = new TenantShares(memory, 0);
 		assert.deepEqual([shares.tryTake(A, 1), shares.tryTake(A, 2), shares.tryTake(A, 1)], [true, true, false]);
 		assert.equal(tenantHolds(memory, A), 3);
@@ -28,7 +23,7 @@ describe('the share of a tenant', () => {
 	});
 
 	it('takes nothing when it refuses', () => {
-		const memory = createTenantShares(10, 1, 1);
+		const memory = TenantShares.allocate(10, 1, 1);
 		const shares = new TenantShares(memory, 0);
 		assert.equal(shares.tryTake(A, 11), false);
 		assert.equal(tenantHolds(memory, A), 0);
@@ -36,7 +31,7 @@ describe('the share of a tenant', () => {
 	});
 
 	it('is one over all workers, and what a dead one held comes back', () => {
-		const memory = createTenantShares(10_240, 1024, 3);
+		const memory = TenantShares.allocate(10_240, 1024, 3);
 		const [one, two, three] = [0, 1, 2].map((worker) => new TenantShares(memory, worker)) as [
 			TenantShares,
 			TenantShares,
@@ -44,13 +39,13 @@ describe('the share of a tenant', () => {
 		];
 		assert.deepEqual([one.tryTake(A, 4000), two.tryTake(A, 6000), three.tryTake(A, 1)], [true, true, false]);
 		assert.equal(two.tryTake(B, 10_000), true);
-		reclaimTenantShares(memory, 1);
+		TenantShares.reclaim(memory, 1);
 		assert.deepEqual([tenantHolds(memory, A), tenantHolds(memory, B)], [4096, 0]);
 		assert.equal(three.tryTake(A, 6000), true);
 		// Its successor goes on in the same place.
 		assert.equal(new TenantShares(memory, 1).tryTake(B, 10_000), true);
-		reclaimTenantShares(memory, 1);
-		reclaimTenantShares(memory, 1);
+		TenantShares.reclaim(memory, 1);
+		TenantShares.reclaim(memory, 1);
 		assert.equal(tenantHolds(memory, B), 0);
 		one.giveBack(A, 4000);
 		three.giveBack(A, 6000);
@@ -58,7 +53,7 @@ describe('the share of a tenant', () => {
 	});
 
 	it('is not used up by others, unless both of its cells are', () => {
-		const shares = new TenantShares(createTenantShares(10, 1, 1), 0);
+		const shares = new TenantShares(TenantShares.allocate(10, 1, 1), 0);
 		assert.equal(shares.tryTake(IN_ROWS(1, 1), 10), true);
 		assert.deepEqual([shares.tryTake(IN_ROWS(1, 2), 10), shares.tryTake(IN_ROWS(2, 1), 10)], [true, true]);
 		assert.equal(shares.tryTake(IN_ROWS(2, 2), 1), false);
@@ -67,7 +62,7 @@ describe('the share of a tenant', () => {
 
 	it('of negative keys lies in the table, too', () => {
 		for (const key of [-1n, -(2n ** 63n), 2n ** 63n - 1n]) {
-			const memory = createTenantShares(10, 1, 1);
+			const memory = TenantShares.allocate(10, 1, 1);
 			assert.equal(new TenantShares(memory, 0).tryTake(key, 10), true);
 			assert.equal(tenantHolds(memory, key), 10);
 		}
@@ -86,7 +81,7 @@ describe('the share of a tenant', () => {
 				fc.constantFrom(1, 1024),
 				fc.array(action),
 				(limit, unit, actions) => {
-					const memory = createTenantShares(limit, unit, 3);
+					const memory = TenantShares.allocate(limit, unit, 3);
 					const workers = [0, 1, 2].map((worker) => new TenantShares(memory, worker));
 					const held: { tenant: number; amount: number }[][] = [[], [], []];
 					const keys = Array.from({ length: 6 }, (_, i) => tenantKey(SECRET, `tenant ${i}`));
@@ -103,7 +98,7 @@ describe('the share of a tenant', () => {
 							const last = held[worker]!.pop();
 							if (last !== undefined) workers[worker]!.giveBack(keys[last.tenant]!, last.amount);
 						} else {
-							reclaimTenantShares(memory, worker);
+							TenantShares.reclaim(memory, worker);
 							held[worker] = [];
 						}
 						for (const [i, key] of keys.entries()) assert.equal(tenantHolds(memory, key), unitsOf(i) * unit);
@@ -118,12 +113,12 @@ describe('the share of a tenant', () => {
 		const rounds = 200;
 		const granted = new SharedArrayBuffer(4 * rounds);
 		// 4 x 50 attempts of one unit each for 64 units.
-		const memory = createTenantShares(64, 1, 4);
+		const memory = TenantShares.allocate(64, 1, 4);
 		const task: ShareTask = { memory, rounds, attempts: 50, tenant: A, granted };
 		await runThreads(new URL('./tenant-shares.thread.ts', import.meta.url), 4, task);
 		assert.deepEqual([...new Int32Array(granted)], Array(rounds).fill(64));
 		assert.equal(tenantHolds(memory, A), 0);
-		for (let worker = 0; worker < 4; worker++) reclaimTenantShares(memory, worker);
+		for (let worker = 0; worker < 4; worker++) TenantShares.reclaim(memory, worker);
 		assert.equal(tenantHolds(memory, A), 0);
 	});
 });

@@ -7,7 +7,7 @@ import { issuerWithKey } from '../../../src/identity/issuer.ts';
 import { Quotas } from '../../../src/identity/quotas.ts';
 import { NOTHING_REVOKED, RevokedTokens } from '../../../src/identity/revocations.ts';
 import { Trust } from '../../../src/identity/trust.ts';
-import { createLimiterMemory, TenantLimiter } from '../../../src/memory/limiter.ts';
+import { TenantLimiter } from '../../../src/memory/limiter.ts';
 import { Authenticator } from '../../../src/shared/authenticator.ts';
 import { assertRefusal } from '../../fixtures/refusal.ts';
 
@@ -43,7 +43,7 @@ describe('the authenticator', () => {
 	});
 
 	it('has the tenant header ready, and the key of the tenant', () => {
-		const limiter = new TenantLimiter(createLimiterMemory(new Uint8Array(32), 8), 0);
+		const limiter = new TenantLimiter(TenantLimiter.allocate(new Uint8Array(32), 8), 0);
 		const identity = accepted(new Authenticator(trust, limiter), bearer({ sub: 'tenant a', scope: 'read' }));
 		assert.equal(identity.tenantHeader, 'x-proxy-tenant: tenant a\r\n');
 		assert.equal(identity.tenantKey, limiter.keyOf('tenant a'));

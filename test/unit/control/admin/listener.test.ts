@@ -15,8 +15,8 @@ import { STORE_FAILURES } from '../../../../src/control/store/failure.ts';
 import { HANDSHAKE_REFUSALS } from '../../../../src/identity/handshake-refusals.ts';
 import { NOTHING_REVOKED } from '../../../../src/identity/revocations.ts';
 import { BucketCounts } from '../../../../src/memory/bucket-counts.ts';
-import { createBudget } from '../../../../src/memory/budget.ts';
-import { createLimiterMemory } from '../../../../src/memory/limiter.ts';
+import { Budget } from '../../../../src/memory/budget.ts';
+import { TenantLimiter } from '../../../../src/memory/limiter.ts';
 import { FORBIDDEN_REASONS, RATE_LIMIT_REASONS, UpstreamStats, WorkerStats } from '../../../../src/memory/stats.ts';
 import type { TlsMaterial } from '../../../../src/shared/messages.ts';
 import { serialMemory } from '../../../fixtures/crl.ts';
@@ -51,9 +51,9 @@ function testSources(...authorities: string[]) {
 		tls: { cert: pki.server.certPem, key: '', ca: pki.ca.certPem } as TlsMaterial,
 	};
 	const budgets = {
-		limiter: createLimiterMemory(new Uint8Array(32), 1024),
-		bufferedBytes: createBudget(1024 * 1024, 1024, WORKERS),
-		connections: createBudget(100, 1, WORKERS),
+		limiter: TenantLimiter.allocate(new Uint8Array(32), 1024),
+		bufferedBytes: Budget.allocate(1024 * 1024, 1024, WORKERS),
+		connections: Budget.allocate(100, 1, WORKERS),
 	};
 	const histograms = {
 		upstream: LAYOUT,
@@ -405,8 +405,8 @@ describe('the page of many upstreams', () => {
 	test('is the same in every bucket after a scrape that nothing has followed', async () => {
 		const { sources, upstreams } = testSources('a:1');
 		const { durations } = upstreams.current.upstreams.get('a:1')!.counters;
-		BucketCounts.of(LAYOUT, durations, 0).record(5);
-		BucketCounts.of(LAYOUT, durations, 1).record(50);
+		BucketCounts.view(LAYOUT, durations, 0).record(5);
+		BucketCounts.view(LAYOUT, durations, 1).record(50);
 		const buckets = async () => (await scrape(sources)).get('proxy_upstream_duration_seconds')!.samples;
 		const first = await buckets();
 		assert.deepEqual(

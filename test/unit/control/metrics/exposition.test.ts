@@ -119,7 +119,7 @@ describe('a histogram', () => {
 	const LAYOUT = { bounds: [0.000025, 0.5, 1], exemplars: true };
 	const TRACE = '0af7651916cd43dd8448eb211c80319c';
 	const totalOf = () => {
-		const one = BucketCounts.of(LAYOUT, BucketCounts.allocate(LAYOUT, 1), 0);
+		const one = BucketCounts.view(LAYOUT, BucketCounts.allocate(LAYOUT, 1), 0);
 		for (const ms of [100, 700, 5000]) one.record(ms);
 		one.exemplify(one.record(250), 250, TRACE, 0, { wallSeconds: () => 1_800_000_000 });
 		return BucketTotal.of(LAYOUT, [one]);

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { LEAST_SLACK_MS } from '../../../../src/control/store/settlement.ts';
 import { Rate } from '../../../../src/gates/tenant-limit.ts';
-import { createLimiterMemory, TenantLimiter } from '../../../../src/memory/limiter.ts';
+import { TenantLimiter } from '../../../../src/memory/limiter.ts';
 import { Fleet, type FleetOptions } from '../../../models/fleet.ts';
 
 /** Replicas, limit and demand of one tenant; `seed` decides the rest. */
@@ -122,7 +122,7 @@ describe('one limit over all replicas', () => {
 				// Delays are known once some requests have been settled.
 				fleet.ask(0, 0);
 				fleet.run(4_000 + (given.burst * 1000) / given.rps);
-				const one = new TenantLimiter(createLimiterMemory(new Uint8Array(32), 8), 0);
+				const one = new TenantLimiter(TenantLimiter.allocate(new Uint8Array(32), 8), 0);
 				const rate = new Rate(given.rps, given.burst);
 				const [asked, admitted] = [fleet.asked(0), fleet.admitted(0)];
 				ask(fleet, given, (now) => one.admit(1n, now, rate));

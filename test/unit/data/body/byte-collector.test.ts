@@ -5,15 +5,15 @@ import { BufferedBytes, Reservation } from '../../../../src/data/body/buffered-b
 import { ByteCollector } from '../../../../src/data/body/byte-collector.ts';
 import { UNDECLARED } from '../../../../src/gates/body-limit.ts';
 import { OVERLOADED } from '../../../../src/gates/rejection.ts';
-import { Budget, budgetInUse, createBudget } from '../../../../src/memory/budget.ts';
-import { createTenantShares, TenantShares, tenantHolds } from '../../../../src/memory/tenant-shares.ts';
+import { Budget, budgetInUse } from '../../../../src/memory/budget.ts';
+import { TenantShares, tenantHolds } from '../../../../src/memory/tenant-shares.ts';
 
 const KIB = 1024;
 const [A, B] = [1n, (2n << 14n) + 2n];
 
 function memory(allKib: number, shareKib: number) {
-	const all = createBudget(allKib * KIB, KIB, 1);
-	const shares = createTenantShares(shareKib * KIB, KIB, 1);
+	const all = Budget.allocate(allKib * KIB, KIB, 1);
+	const shares = TenantShares.allocate(shareKib * KIB, KIB, 1);
 	const bytes = new BufferedBytes(new Budget(all, 0), new TenantShares(shares, 0));
 	return {
 		bytes,
@@ -63,7 +63,7 @@ describe('a body that is put together in memory', () => {
 	});
 
 	it('has all of the budget where tenants have no shares', () => {
-		const all = createBudget(200 * KIB, KIB, 1);
+		const all = Budget.allocate(200 * KIB, KIB, 1);
 		const bytes = new BufferedBytes(new Budget(all, 0), undefined);
 		const body = new ByteCollector(bytes, A);
 		assert.equal(body.append(Buffer.alloc(200 * KIB), 200 * KIB), undefined);

@@ -9,14 +9,14 @@ import { BufferedBytes } from '../../../../src/data/body/buffered-bytes.ts';
 import { ByteCollector } from '../../../../src/data/body/byte-collector.ts';
 import { SLAB_BYTES, SLABS } from '../../../../src/data/body/slabs.ts';
 import { UNDECLARED } from '../../../../src/gates/body-limit.ts';
-import { Budget, budgetInUse, createBudget } from '../../../../src/memory/budget.ts';
+import { Budget, budgetInUse } from '../../../../src/memory/budget.ts';
 
-let memory = createBudget(2 ** 30, 1024, 1);
+let memory = Budget.allocate(2 ** 30, 1024, 1);
 let bytes = new BufferedBytes(new Budget(memory, 0), undefined);
 beforeEach(fresh);
 
 function fresh(): void {
-	memory = createBudget(2 ** 30, 1024, 1);
+	memory = Budget.allocate(2 ** 30, 1024, 1);
 	bytes = new BufferedBytes(new Budget(memory, 0), undefined);
 }
 

@@ -232,7 +232,7 @@ describe('an HTTP/1.1 connection', () => {
 		const plane = new FakePlane();
 		plane.letsPass = true;
 		plane.dispatches.add = () => {};
-		const stats = RouteStats.of(RouteStats.allocate(1), 0);
+		const stats = RouteStats.view(RouteStats.allocate(1), 0);
 		plane.routes = {
 			match: () => ({ stats, group: { only: { stats: plane.stats } } }),
 		} as unknown as FakePlane['routes'];

@@ -2,15 +2,15 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Rate } from '../../../../src/gates/tenant-limit.ts';
 import { FleetLimiter } from '../../../../src/memory/fleet/fleet-limiter.ts';
-import { createSpendingMemory, SpendingTable, type Spent } from '../../../../src/memory/fleet/spending.ts';
-import { createStandingMemory, DIVIDED, REFUSED, Standing } from '../../../../src/memory/fleet/standing.ts';
-import { createLimiterMemory, LimiterSlots } from '../../../../src/memory/limiter.ts';
+import { SpendingCounts, SpendingTable, type Spent } from '../../../../src/memory/fleet/spending.ts';
+import { DIVIDED, REFUSED, Standing } from '../../../../src/memory/fleet/standing.ts';
+import { LimiterSlots, TenantLimiter } from '../../../../src/memory/limiter.ts';
 import { runThreads } from '../thread-pool.ts';
 import type { SpendingTask } from './spending.thread.ts';
 
 function build(slots = 64) {
-	const limiter = createLimiterMemory(new Uint8Array(32), slots);
-	const fleet = { spending: createSpendingMemory(limiter), standing: createStandingMemory() };
+	const limiter = TenantLimiter.allocate(new Uint8Array(32), slots);
+	const fleet = { spending: SpendingCounts.allocate(limiter), standing: Standing.allocate() };
 	return {
 		limiter,
 		fleet,
