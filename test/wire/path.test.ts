@@ -21,46 +21,33 @@ after(() => edge.close());
 const lane = edge.lane();
 const other = edge.lane();
 
-/** Each is put behind the prefix of a route, so that it would be forwarded if it passed. */
+/** Each follows the prefix of a route, so that it would be forwarded if it passed. One for each rule: all of them are in unit/gates/path.test.ts. */
 const REFUSED = [
-	...['/.', '/..', '/./x', '/../x', '/x/.', '/x/..', '/x/../y', '/x/./y', '/x/../../lane-2'],
-	...['/%2e', '/%2E', '/%2e%2e', '/.%2e', '/%2e.', '/%2E%2e/x', '/x/%2e%2E/y'],
-	...['/x%2f..', '/x%2F..%2Fy', '/..%2fx', '/%2e%2e%2f', '/x%5c..', '/x%5C..%5Cy', '/x\\..\\y', '/\\..', '/x\\y'],
-	...['/..;', '/..;x=1/y', '/.;/x', '/%2e%2e;a', '/..%3bx', '/x/..;/..;/y'],
-	...['/%00', '/x%00.js', '/%u002e', '/%U002e%U002e/x', '/%252e', '/%252e%252e/x', '/x%252fy', '/x%252Fy', '/x%255cy'],
-	...['/%25%32%65', '/%', '/x%2', '/x%zz'],
+	'/..',
+	'/x/./y',
+	'/%2E%2e/x',
+	'/x%2F..%2Fy',
+	'/x\\y',
+	'/..;x=1/y',
+	'/%00',
+	'/%u002e',
+	'/x%252fy',
+	'/x%2',
 ];
 
-/** Beside routes with rules, to an upstream that decodes, cuts parameters, merges slashes or ignores letter case. */
-const LEADS_ELSEWHERE = [
-	...['/%61dmin/x', '/admin;a=1/x', '/admin%2fx', '/api//admin/x', '/%c0%ae%c0%ae/'],
-	...['/files/x', '/FILES', '/%46iles'],
-];
+/** Next to routes with rules, to an upstream that decodes, cuts parameters, merges slashes or ignores letter case. */
+const LEADS_ELSEWHERE = ['/%61dmin/x', '/admin;a=1/x', '/api//admin/x', '/files/x'];
 
 const PASSING = [
-	...['', '/', '/x', '/x/', '//x', '/x//y', '/...', '/..../x', '/a..b', '/..b', '/a..', '/.well-known/x', '/x.y/.z'],
-	...[
-		'/%2e%2e%2e',
-		'/a%2e%2eb',
-		'/%2ewell-known',
-		'/x%2fy',
-		'/x%5cy',
-		'/%41%7e',
-		'/x;a=..',
-		'/;..',
-		'/x%20y',
-		'/%c3%a9',
-	],
-	...[
-		'?',
-		'?x=/../..',
-		'?../',
-		'?a=%2e%2e%2f&b=%00',
-		'/x?/./',
-		'/x?a?b=%25%32%65',
-		'/x?%u002e',
-		'/:@!$&\'()*+,;="<>[]^`{|}~',
-	],
+	'',
+	'//x',
+	'/.well-known/x',
+	'/%2e%2e%2e',
+	'/x%2fy',
+	'/x;a=..',
+	'/%c3%a9',
+	'?x=/../..',
+	'/:@!$&\'()*+,;="<>[]^`{|}~',
 ];
 
 for (const protocol of PROTOCOLS) {
@@ -100,7 +87,7 @@ for (const protocol of PROTOCOLS) {
 			});
 		}
 
-		for (const path of ['/x%2fadmin', '/%61dmim', '/api/x//admin;v=1', '/caf%e9', '/FILE']) {
+		for (const path of ['/x%2fadmin', '/api/x//admin;v=1', '/FILE']) {
 			test(`${path} leads to one route by every reading, and is forwarded byte for byte`, async () => {
 				equal((await client.request({ path })).status, 200);
 				equal(lane.upstream.requests.at(-1)!.target, path);

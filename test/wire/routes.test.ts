@@ -22,41 +22,18 @@ after(async () => {
 
 const MATCHES: Readonly<Record<string, (typeof PREFIXES)[number]>> = {
 	'/a': '/a',
-	'/a/': '/a',
 	'/a/x': '/a',
-	'/a?x=/a/b': '/a',
 	'/a/b': '/a/b',
-	'/a/b?': '/a/b',
-	'/a/b/': '/a/b',
-	'/a/bc': '/a',
-	'/a/b/c': '/a/b',
 	'/a/b/c/': '/a/b/c/',
 	'/a/b/c/d': '/a/b/c/',
-	'/a/b/cd': '/a/b',
-	'/a//x': '/a',
 	'/dir/': '/dir/',
 	'/dir/x': '/dir/',
-	'/dir//': '/dir/',
-	'/Case/x': '/Case',
 	'/s%20p/x': '/s%20p',
 	'/%7Euser': '/%7Euser',
 };
 
-const UNMATCHED = [
-	'/',
-	'/ab',
-	'/ab/c',
-	'/A',
-	'/dir',
-	'/dirx',
-	'/case',
-	'/%61',
-	'/%61/b',
-	'/a%2fb',
-	'/~user',
-	'/b',
-	'/a;x',
-];
+/** All cases are in unit/gates/routes.test.ts. */
+const UNMATCHED = ['/', '/ab', '/A', '/dir', '/%61/b', '/a;x'];
 
 for (const protocol of PROTOCOLS) {
 	describe(`routing over ${protocol}`, () => {
