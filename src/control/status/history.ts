@@ -69,6 +69,8 @@ export class History {
 
 	tick(nowMs: number): void {
 		if (pointAt(nowMs) !== this.#point) this.#begin(nowMs);
+		// The first table comes after the start.
+		else if (this.#series.size === 0) this.#follow([...this.#source.upstreams()], nowMs);
 		this.#sample(this.#left.splice(0, this.#batch), nowMs);
 	}
 

@@ -74,6 +74,18 @@ describe('the last ten minutes', () => {
 		}
 	});
 
+	test('count from the second in which the first table comes, which is after the start', () => {
+		const { history, answers, pass, now } = historyOf();
+		pass(2);
+		answers.set('a:1', 0);
+		pass(1);
+		answers.set('a:1', 30);
+		pass(10);
+		assert.deepEqual(history.total(now()).requests_per_second.slice(-1), [3]);
+		// The upstream is known for seven of the ten seconds.
+		assert.equal(history.chart('a:1', now())!.requests_per_second.at(-1), 4.29);
+	});
+
 	test('are forgotten after ten minutes, and a gap in which nobody looked stays one', () => {
 		const { history, answers, pass, now } = historyOf('a:1');
 		const busy = () => answers.set('a:1', answers.get('a:1')! + 7);
