@@ -38,7 +38,7 @@ const accessLog = new AccessLog({
 	errorsOnly: false,
 	clock,
 	maxBytes: 2 ** 20,
-	stats: { accessLineDropped: () => process.exit(1) },
+	stats: { count: () => process.exit(1) },
 	send: (lines, dropped) => port1.postMessage({ type: 'access-lines', lines, dropped }),
 });
 port2.on('message', ({ lines }) => accessLog.onWritten(lines.length));

@@ -157,7 +157,7 @@ async function furnished(plane: Awaited<ReturnType<typeof use>>): Promise<typeof
 		usableUntil: Number.POSITIVE_INFINITY,
 	});
 	const authenticate = (authorization: string, now: number) => {
-		plane.stats.tokenCacheHit();
+		plane.stats.count('tokenCache', 'hit');
 		return cache.find(authorization, now);
 	};
 	Object.assign(plane, {

@@ -1,4 +1,3 @@
-import type { WorkerStats } from '../memory/stats.ts';
 import type { Clock } from '../shared/clock.ts';
 import { accessLine } from './access-line.ts';
 import type { RequestRecord } from './request-record.ts';
@@ -13,7 +12,7 @@ export interface AccessLogParts {
 	readonly send: SendLines;
 	/** Bytes that may be on their way to the reader; more do not wait for one that has fallen behind. */
 	readonly maxBytes: number;
-	readonly stats: Pick<WorkerStats, 'accessLineDropped'>;
+	readonly stats: { readonly count: (name: 'dropped', what: 'access lines') => void };
 }
 
 /**
@@ -49,7 +48,7 @@ export class AccessLog {
 		if (errorsOnly && record.status < 400 && record.ending === 'complete') return;
 		if (this.#underWay + this.#gathered.length >= maxBytes) {
 			this.#dropped++;
-			return stats.accessLineDropped();
+			return stats.count('dropped', 'access lines');
 		}
 		this.#gathered += accessLine(record, Math.round(clock.wallSeconds() * 1000));
 		if (this.#gathered.length >= this.#gatherBytes) return this.flush();

@@ -28,7 +28,7 @@ export interface Admitted extends Admission {
 
 export interface EndsParts {
 	readonly clock: Clock;
-	readonly stats: Pick<WorkerStats, 'connectionEnded'>;
+	readonly stats: Pick<WorkerStats, 'count'>;
 	readonly log: Logger;
 	readonly deadlines: {
 		/** Lasts as long as lies between two looks. */
@@ -153,7 +153,7 @@ export class ConnectionEnds extends Timed {
 
 	#end(connection: LiveConnection, reason: ConnectionEnd, certificate: X509Certificate | undefined): void {
 		const { stats, log, deadlines } = this.#parts;
-		stats.connectionEnded(reason);
+		stats.count('connectionEnds', reason);
 		log.info('proxy::tls', 'connection is being ended', {
 			reason,
 			peer: connection.client.ip,

@@ -207,7 +207,7 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 
 	#refuse(socket: Socket, reason: ConnectionRefusal, peer: string): void {
 		socket.destroy();
-		this.#plane.stats.connectionRefused(reason);
+		this.#plane.stats.count('connectionRefusals', reason);
 		this.#refusals.write('warn', LISTENER, REFUSED[reason], reason, () => ({ reason, peer }));
 	}
 
@@ -247,7 +247,7 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 	}
 
 	#reportFailure(reason: HandshakeRefusal, fields: () => Record<string, unknown>): void {
-		this.#plane.stats.handshakeFailed(reason);
+		this.#plane.stats.count('handshakeRefusals', reason);
 		// Load balancers look whether the port is open all the time; that is no news.
 		const level = reason === 'nothing sent' ? 'debug' : 'info';
 		this.#refusals.write(level, 'proxy::tls', 'handshake failed', reason, fields);
@@ -282,7 +282,7 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 		stats.handshakes.record(now - startedAt, now);
 		histograms.handshakes.record(now - startedAt);
 		const version = socket.getProtocol();
-		if (isTlsVersion(version)) stats.handshakeAgreed(version, groupOf(socket.getSession()));
+		if (isTlsVersion(version)) stats.count(version, groupOf(socket.getSession()));
 		const front = socket.alpnProtocol === 'h2' ? this.#http2 : this.#http1;
 		const connection = front.accept(socket, origin.peer, this.#shareOf(socket, certificate));
 		const age = withJitter(limits.maxConnectionAgeMs / 1000, Math.random());

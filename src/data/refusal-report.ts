@@ -43,7 +43,7 @@ function unauthorized(
 	{ client }: Refused,
 	metric: 'missing' | 'invalid',
 ): void {
-	stats.authFailure(metric);
+	stats.count('auth', metric);
 	strangers.write('info', 'proxy::auth', 'request without a valid token', kindOf(reason), () => ({
 		reason,
 		client: client.connection.ip,
@@ -58,7 +58,7 @@ function forbidden(
 	{ client, route, tenant }: Refused,
 	metric: ForbiddenReason,
 ): void {
-	stats.forbidden(metric);
+	stats.count('forbidden', metric);
 	strangers.write('info', 'proxy::auth', 'request may not use its route', kindOf(reason), () => ({
 		reason,
 		route: route?.prefix,
@@ -70,7 +70,7 @@ function forbidden(
 
 /** A request over a limit: which limit, and whose. */
 function limited({ stats, strangers }: Told, answer: Rejection, { client, route, tenant }: Refused): void {
-	stats.rateLimited(limitOf(answer));
+	stats.count('rateLimited', limitOf(answer));
 	const { status, body, reason = body } = answer;
 	strangers.write('info', 'proxy::request', 'request refused', reason, () => ({
 		status,

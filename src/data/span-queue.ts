@@ -1,4 +1,3 @@
-import type { WorkerStats } from '../memory/stats.ts';
 import type { Clock } from '../shared/clock.ts';
 import { MAX_PATH, type SpanRecord } from '../shared/span-record.ts';
 import type { RequestRecord } from './request-record.ts';
@@ -11,7 +10,7 @@ export interface SpanQueueParts {
 	readonly maxSpans: number;
 	/** Whether spans name tenants. */
 	readonly tenants: boolean;
-	readonly stats: Pick<WorkerStats, 'spanDropped'>;
+	readonly stats: { readonly count: (name: 'dropped', what: 'spans') => void };
 }
 
 /** Spans wait for others for so long, ms, or until they are so many: each message wakes the main thread. */
@@ -38,7 +37,7 @@ export class SpanQueue {
 
 	readonly write = (record: RequestRecord, span: RequestSpan): void => {
 		const { maxSpans, clock, stats, tenants } = this.#parts;
-		if (this.#underWay + this.#gathered.length >= maxSpans) return stats.spanDropped();
+		if (this.#underWay + this.#gathered.length >= maxSpans) return stats.count('dropped', 'spans');
 		this.#gathered.push(toSpanRecord(record, span, this.#epochMs(clock) + record.startedAt, tenants));
 		if (this.#gathered.length >= GATHER_SPANS) return this.flush();
 		this.#timer ??= setTimeout(this.flush, GATHER_MS);

@@ -1,6 +1,7 @@
-import { HANDSHAKE_REFUSALS, type HandshakeRefusal } from '../identity/handshake-refusals.ts';
+import { HANDSHAKE_REFUSALS } from '../identity/handshake-refusals.ts';
+import { CounterLayout, type Label } from './counters.ts';
 import { HISTOGRAM_BYTES, Histogram } from './histogram.ts';
-import { CLIENT_PROTOCOLS, type ClientProtocol, ROUTE_STATS_BYTES, RouteStats } from './route-stats.ts';
+import { CLIENT_PROTOCOLS, ROUTE_STATS_BYTES, RouteStats } from './route-stats.ts';
 import { TRANSITION_CELLS, TransitionCounts } from './transition-counts.ts';
 
 /**
@@ -91,51 +92,35 @@ export interface LoopReading {
 	readonly delayMax: number;
 }
 
-const ANSWERS = 9;
-const REFUSALS = ANSWERS + STATUSES;
-
-/** Cells of a worker's own region. */
-const CELL = {
-	authMissing: 0,
-	authInvalid: 1,
-	connectionsHandshaking: 4,
-	connectionsHttp1: 5,
-	connectionsHttp2: 6,
-	accessLinesDropped: 7,
-	spansDropped: 8,
-	/** Answers without an upstream, by status. */
-	answers: ANSWERS,
-	/** In the order of the lists of the same names. */
-	...rowsOf(REFUSALS, {
+/** Answers without an upstream lie before the rest, by status. */
+const WORKER = new CounterLayout(
+	{
+		auth: ['missing', 'invalid'],
+		rateLimited: RATE_LIMIT_REASONS,
+		forbidden: FORBIDDEN_REASONS,
 		handshakeRefusals: HANDSHAKE_REFUSALS,
 		connectionRefusals: CONNECTION_REFUSALS,
-		http2Errors: HTTP2_ERROR_REASONS,
-		forbidden: FORBIDDEN_REASONS,
 		connectionEnds: CONNECTION_ENDS,
-		rateLimited: RATE_LIMIT_REASONS,
-		tokenCache: ['hits', 'misses'],
-		loop: LOOP_CELLS,
+		http2Errors: HTTP2_ERROR_REASONS,
 		http2StreamErrors: HTTP2_STREAM_ERROR_REASONS,
-		handshakesTls12: TLS_GROUPS,
-		handshakesTls13: TLS_GROUPS,
+		/** Handshakes that have succeeded, by group. */
+		'TLSv1.2': TLS_GROUPS,
+		'TLSv1.3': TLS_GROUPS,
+		/** Connections that had to wait for their share. */
 		readsDelayed: CLIENT_PROTOCOLS,
-	}),
-} as const;
-const WORKER_CELLS = CELL.end;
+		/** Tokens whose verdict was remembered, and tokens that had to be verified. */
+		tokenCache: ['hit', 'miss'],
+		/** Records that were dropped before they left the worker. */
+		dropped: ['access lines', 'spans'],
+		/** A gauge. */
+		connections: ['handshake', 'http/1.1', 'h2'],
+	},
+	STATUSES,
+);
+const LOOP = WORKER.end;
+const WORKER_CELLS = LOOP + LOOP_CELLS.length;
 
-/** A row of cells for each list, one behind the other. */
-function rowsOf<Name extends string>(
-	first: number,
-	lists: Readonly<Record<Name, readonly string[]>>,
-): Readonly<Record<Name | 'end', number>> {
-	const rows: Record<string, number> = {};
-	let next = first;
-	for (const [name, list] of Object.entries<readonly string[]>(lists)) {
-		rows[name] = next;
-		next += list.length;
-	}
-	return { ...rows, end: next } as Record<Name | 'end', number>;
-}
+type WorkerCounter = keyof typeof WORKER.lists;
 
 export class WorkerStats {
 	readonly cells: Float64Array;
@@ -154,69 +139,13 @@ export class WorkerStats {
 		return new SharedArrayBuffer(WORKER_CELLS * 8 + HISTOGRAM_BYTES + ROUTE_STATS_BYTES);
 	}
 
-	authFailure(reason: 'missing' | 'invalid'): void {
-		this.cells[reason === 'missing' ? CELL.authMissing : CELL.authInvalid]! += 1;
-	}
-
-	rateLimited(reason: RateLimitReason): void {
-		this.cells[CELL.rateLimited + RATE_LIMIT_REASONS.indexOf(reason)]! += 1;
-	}
-
-	handshakeFailed(reason: HandshakeRefusal): void {
-		this.cells[CELL.handshakeRefusals + HANDSHAKE_REFUSALS.indexOf(reason)]! += 1;
-	}
-
-	connectionRefused(reason: ConnectionRefusal): void {
-		this.cells[CELL.connectionRefusals + CONNECTION_REFUSALS.indexOf(reason)]! += 1;
-	}
-
-	connectionEnded(reason: ConnectionEnd): void {
-		this.cells[CELL.connectionEnds + CONNECTION_ENDS.indexOf(reason)]! += 1;
-	}
-
-	/** A connection had to wait for its share. */
-	readDelayed(protocol: ClientProtocol): void {
-		this.cells[CELL.readsDelayed + CLIENT_PROTOCOLS.indexOf(protocol)]! += 1;
-	}
-
-	accessLineDropped(): void {
-		this.cells[CELL.accessLinesDropped]! += 1;
-	}
-
-	spanDropped(): void {
-		this.cells[CELL.spansDropped]! += 1;
-	}
-
-	http2ConnectionError(reason: Http2ErrorReason): void {
-		this.cells[CELL.http2Errors + HTTP2_ERROR_REASONS.indexOf(reason)]! += 1;
-	}
-
-	forbidden(reason: ForbiddenReason): void {
-		this.cells[CELL.forbidden + FORBIDDEN_REASONS.indexOf(reason)]! += 1;
+	count<Name extends WorkerCounter>(name: Name, label: Label<typeof WORKER.lists, Name>): void {
+		this.cells[WORKER.cell(name, label)]! += 1;
 	}
 
 	/** An answer given before an upstream was chosen. */
 	answered(status: number): void {
-		this.cells[CELL.answers + status]! += 1;
-	}
-
-	http2StreamError(reason: Http2StreamErrorReason): void {
-		this.cells[CELL.http2StreamErrors + HTTP2_STREAM_ERROR_REASONS.indexOf(reason)]! += 1;
-	}
-
-	/** A handshake that has succeeded. */
-	handshakeAgreed(version: TlsVersionName, group: TlsGroup): void {
-		this.cells[HANDSHAKE_CELLS[version] + TLS_GROUPS.indexOf(group)]! += 1;
-	}
-
-	/** A token whose verdict was remembered. */
-	tokenCacheHit(): void {
-		this.cells[CELL.tokenCache]! += 1;
-	}
-
-	/** A token that had to be verified. */
-	tokenCacheMiss(): void {
-		this.cells[CELL.tokenCache + 1]! += 1;
+		this.cells[status]! += 1;
 	}
 
 	/** What its loop has done since the last sample. `activeMs` and `idleMs` are of that time alone, and are added up here. */
@@ -224,7 +153,7 @@ export class WorkerStats {
 		const cells = this.cells;
 		LOOP_CELLS.forEach((name, i) => {
 			const adds = name === 'activeMs' || name === 'idleMs';
-			cells[CELL.loop + i] = reading[name] + (adds ? cells[CELL.loop + i]! : 0);
+			cells[LOOP + i] = reading[name] + (adds ? cells[LOOP + i]! : 0);
 		});
 	}
 
@@ -237,84 +166,50 @@ export class WorkerStats {
 	clearGauges(): void {
 		for (const cell of Object.values(CONNECTION_CELLS)) this.cells[cell] = 0;
 		LOOP_CELLS.forEach((name, i) => {
-			if (name !== 'activeMs' && name !== 'idleMs') this.cells[CELL.loop + i] = 0;
+			if (name !== 'activeMs' && name !== 'idleMs') this.cells[LOOP + i] = 0;
 		});
 		this.unrouted.clearGauges();
 	}
 
-	read(): {
-		authMissing: number;
-		authInvalid: number;
-		rateLimited: Map<RateLimitReason, number>;
-		handshakeRefusals: Map<HandshakeRefusal, number>;
-		connectionRefusals: Map<ConnectionRefusal, number>;
-		connectionEnds: Map<ConnectionEnd, number>;
-		readsDelayed: Map<ClientProtocol, number>;
-		accessLinesDropped: number;
-		spansDropped: number;
-		connections: Record<ConnectionProtocol, number>;
-		http2Errors: Map<Http2ErrorReason, number>;
-		http2StreamErrors: Map<Http2StreamErrorReason, number>;
-		handshakesAgreed: Record<TlsVersionName, Map<TlsGroup, number>>;
-		forbidden: Map<ForbiddenReason, number>;
-		answers: Map<number, number>;
-		tokenCache: { hits: number; misses: number };
-		loop: LoopReading;
-	} {
-		const c = this.cells;
+	read() {
+		const loop = Object.fromEntries(LOOP_CELLS.map((name, i) => [name, this.cells[LOOP + i]!]));
 		return {
-			authMissing: c[CELL.authMissing]!,
-			authInvalid: c[CELL.authInvalid]!,
-			rateLimited: named(RATE_LIMIT_REASONS, c, CELL.rateLimited),
-			handshakeRefusals: named(HANDSHAKE_REFUSALS, c, CELL.handshakeRefusals),
-			connectionRefusals: named(CONNECTION_REFUSALS, c, CELL.connectionRefusals),
-			connectionEnds: named(CONNECTION_ENDS, c, CELL.connectionEnds),
-			readsDelayed: named(CLIENT_PROTOCOLS, c, CELL.readsDelayed),
-			accessLinesDropped: c[CELL.accessLinesDropped]!,
-			spansDropped: c[CELL.spansDropped]!,
-			connections: {
-				handshake: c[CELL.connectionsHandshaking]!,
-				'http/1.1': c[CELL.connectionsHttp1]!,
-				h2: c[CELL.connectionsHttp2]!,
-			},
-			http2Errors: named(HTTP2_ERROR_REASONS, c, CELL.http2Errors),
-			http2StreamErrors: named(HTTP2_STREAM_ERROR_REASONS, c, CELL.http2StreamErrors),
-			handshakesAgreed: {
-				'TLSv1.2': named(TLS_GROUPS, c, CELL.handshakesTls12),
-				'TLSv1.3': named(TLS_GROUPS, c, CELL.handshakesTls13),
-			},
-			forbidden: named(FORBIDDEN_REASONS, c, CELL.forbidden),
-			answers: nonZero(c.subarray(CELL.answers, CELL.answers + STATUSES)),
-			tokenCache: { hits: c[CELL.tokenCache]!, misses: c[CELL.tokenCache + 1]! },
-			loop: Object.fromEntries(LOOP_CELLS.map((name, i) => [name, c[CELL.loop + i]!])) as unknown as LoopReading,
+			...WORKER.read(this.cells),
+			/** By status; those that are not zero. */
+			answers: nonZero(this.cells.subarray(0, STATUSES)),
+			loop: loop as unknown as LoopReading,
 		};
 	}
 }
 
 export type ConnectionProtocol = 'handshake' | 'http/1.1' | 'h2';
 const CONNECTION_CELLS: Record<ConnectionProtocol, number> = {
-	handshake: CELL.connectionsHandshaking,
-	'http/1.1': CELL.connectionsHttp1,
-	h2: CELL.connectionsHttp2,
-};
-
-const HANDSHAKE_CELLS: Readonly<Record<TlsVersionName, number>> = {
-	'TLSv1.2': CELL.handshakesTls12,
-	'TLSv1.3': CELL.handshakesTls13,
+	handshake: WORKER.cell('connections', 'handshake'),
+	'http/1.1': WORKER.cell('connections', 'http/1.1'),
+	h2: WORKER.cell('connections', 'h2'),
 };
 
 /** Why a request was sent again: the failures of `UpstreamFailure` that allow it. In the order of the cells. */
 export const RETRY_REASONS = ['unreachable', 'stale', 'unanswered', 'broken'] as const;
 export type RetryReason = (typeof RETRY_REASONS)[number];
 
-/** Cells of a worker's region for one upstream. */
+const UPSTREAM = new CounterLayout(
+	{
+		/** A gauge. */
+		connections: ['idle', 'active'],
+		/** Requests that this upstream did not take and that were sent again. */
+		retries: RETRY_REASONS,
+		/** Requests that could have been sent again, and the budget for that was spent. */
+		retriesDenied: ['budget'],
+	},
+	0,
+);
+/** Cells of a worker's region for one upstream, behind its counters. Answers come last, by status. */
 const UPSTREAM_CELL = {
-	idle: 0,
-	active: 1,
-	retriesDenied: 2,
-	retries: 3,
-	transitions: 3 + RETRY_REASONS.length,
-	answers: 3 + RETRY_REASONS.length + TRANSITION_CELLS,
+	idle: UPSTREAM.cell('connections', 'idle'),
+	active: UPSTREAM.cell('connections', 'active'),
+	transitions: UPSTREAM.end,
+	answers: UPSTREAM.end + TRANSITION_CELLS,
 } as const;
 const UPSTREAM_CELLS = UPSTREAM_CELL.answers + STATUSES;
 
@@ -357,14 +252,8 @@ export class UpstreamStats {
 		this.cells[UPSTREAM_CELL.answers + status]! += 1;
 	}
 
-	/** A request that this upstream did not take was sent again. */
-	retried(reason: RetryReason): void {
-		this.cells[UPSTREAM_CELL.retries + RETRY_REASONS.indexOf(reason)]! += 1;
-	}
-
-	/** One could have been sent again, and the budget for that was spent. */
-	retryDenied(): void {
-		this.cells[UPSTREAM_CELL.retriesDenied]! += 1;
+	count<Name extends 'retries' | 'retriesDenied'>(name: Name, label: Label<typeof UPSTREAM.lists, Name>): void {
+		this.cells[UPSTREAM.cell(name, label)]! += 1;
 	}
 
 	/** @param change +1 or -1. */
@@ -377,18 +266,14 @@ export class UpstreamStats {
 		this.cells[UPSTREAM_CELL.active] = 0;
 	}
 
-	read(): {
-		idle: number;
-		active: number;
-		retries: Map<RetryReason, number>;
-		retriesDenied: number;
-		answers: Map<number, number>;
-	} {
+	read() {
+		const { retries, retriesDenied } = UPSTREAM.read(this.cells);
 		return {
 			idle: this.cells[UPSTREAM_CELL.idle]!,
 			active: this.cells[UPSTREAM_CELL.active]!,
-			retries: named(RETRY_REASONS, this.cells, UPSTREAM_CELL.retries),
-			retriesDenied: this.cells[UPSTREAM_CELL.retriesDenied]!,
+			retries,
+			retriesDenied: retriesDenied.get('budget')!,
+			/** By status; those that are not zero. */
 			answers: nonZero(this.cells.subarray(UPSTREAM_CELL.answers)),
 		};
 	}
@@ -399,9 +284,4 @@ function nonZero(cells: Float64Array): Map<number, number> {
 	// Most of them are zero: no call for each.
 	for (let status = 0; status < cells.length; status++) if (cells[status] !== 0) found.set(status, cells[status]!);
 	return found;
-}
-
-/** All of them, zeros included: no alert may start from a gap. */
-function named<Name extends string>(names: readonly Name[], cells: Float64Array, first: number): Map<Name, number> {
-	return new Map(names.map((name, i) => [name, cells[first + i]!]));
 }

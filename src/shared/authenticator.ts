@@ -66,7 +66,7 @@ export class Authenticator {
 		if (hasTime && typeof authorization === 'string') {
 			const remembered = this.#cache.find(authorization, wallSeconds);
 			if (remembered !== undefined) {
-				this.#lookups?.tokenCacheHit();
+				this.#lookups?.count('tokenCache', 'hit');
 				return remembered;
 			}
 		}
@@ -77,10 +77,10 @@ export class Authenticator {
 		const key = `Bearer ${token}`;
 		const known = key === authorization ? undefined : this.#cache.find(key, wallSeconds);
 		if (known !== undefined) {
-			this.#lookups?.tokenCacheHit();
+			this.#lookups?.count('tokenCache', 'hit');
 			return known;
 		}
-		this.#lookups?.tokenCacheMiss();
+		this.#lookups?.count('tokenCache', 'miss');
 		const verified = this.#trust.verify(token, wallSeconds);
 		if (verified instanceof Rejection) return verified;
 		const revoked = this.#revoked?.refuse(verified);
@@ -109,6 +109,5 @@ export interface TenantKeys {
 
 /** A token that nobody can verify is a miss as well. */
 export interface CacheLookups {
-	tokenCacheHit(): void;
-	tokenCacheMiss(): void;
+	count(name: 'tokenCache', result: 'hit' | 'miss'): void;
 }

@@ -98,17 +98,9 @@ export function* writeProxyFamilies(page: Exposition, sources: MetricSources): G
 type WorkerReading = ReturnType<WorkerStats['read']>;
 
 function writeRefusals(page: Exposition, workers: readonly WorkerReading[]): void {
-	const failures = page.family(FAMILIES.authFailures);
-	failures.sample(
-		total(workers, ({ authMissing }) => authMissing),
-		{ reason: 'missing' },
-	);
-	failures.sample(
-		total(workers, ({ authInvalid }) => authInvalid),
-		{ reason: 'invalid' },
-	);
 	page.family(FAMILIES.rateLimited).sample(total(workers, ({ rateLimited }) => sum(rateLimited.values())));
 	const byReason = reasonWriter(page, workers);
+	byReason(FAMILIES.authFailures, ({ auth }) => auth);
 	byReason(FAMILIES.forbidden, ({ forbidden }) => forbidden);
 	byReason(FAMILIES.rateLimitRefusals, ({ rateLimited }) => rateLimited);
 }
@@ -124,16 +116,8 @@ function reasonWriter(page: Exposition, workers: readonly WorkerReading[]) {
 function writeGates(page: Exposition, { histograms }: MetricSources, workers: readonly WorkerReading[]): void {
 	const { gate, gates } = histograms;
 	page.family(FAMILIES.gateDuration).histogram(gate.bounds, readBuckets(gate, gates, workers.length));
-	page
-		.family(FAMILIES.tokenCache)
-		.sample(
-			total(workers, ({ tokenCache }) => tokenCache.hits),
-			{ result: 'hit' },
-		)
-		.sample(
-			total(workers, ({ tokenCache }) => tokenCache.misses),
-			{ result: 'miss' },
-		);
+	const lookups = page.family(FAMILIES.tokenCache);
+	for (const [result, count] of addUp(workers.map(({ tokenCache }) => tokenCache))) lookups.sample(count, { result });
 }
 
 function writeHandshakes(
@@ -153,7 +137,7 @@ function writeHandshakes(
 	reasonWriter(page, workers)(FAMILIES.handshakeRefusals, ({ handshakeRefusals }) => handshakeRefusals);
 	const agreed = page.family(FAMILIES.handshakesAgreed);
 	for (const version of TLS_VERSIONS) {
-		const groups = addUp(workers.map(({ handshakesAgreed }) => handshakesAgreed[version]));
+		const groups = addUp(workers.map((worker) => worker[version]));
 		for (const [group, count] of groups) agreed.sample(count, { version, group });
 	}
 }
@@ -164,11 +148,8 @@ function writeConnections(
 	workers: readonly WorkerReading[],
 ): void {
 	const clients = page.family(FAMILIES.connections);
-	for (const protocol of FAMILIES.connections.labels.protocol) {
-		clients.sample(
-			total(workers, ({ connections }) => connections[protocol]),
-			{ protocol },
-		);
+	for (const [protocol, count] of addUp(workers.map(({ connections }) => connections))) {
+		clients.sample(count, { protocol });
 	}
 	page.family(FAMILIES.connectionsLimit).sample(budgets.connections.limit);
 	const byReason = reasonWriter(page, workers);
@@ -181,7 +162,7 @@ function writeConnections(
 		delayed.sample(count, { protocol });
 	page.family(FAMILIES.bodyMemory).sample(budgetInUse(budgets.bufferedBytes));
 	page.family(FAMILIES.bodyMemoryLimit).sample(budgets.bufferedBytes.limit);
-	const droppedByWorkers = total(workers, ({ accessLinesDropped }) => accessLinesDropped);
+	const droppedByWorkers = total(workers, ({ dropped }) => dropped.get('access lines')!);
 	page.family(FAMILIES.accessLogDropped).sample(droppedByWorkers + logLosses().accessLines);
 }
 
@@ -240,7 +221,7 @@ function writeSpans(page: Exposition, { spans }: MetricSources, workers: readonl
 	page
 		.family(FAMILIES.spans)
 		.sample(exported, { result: 'exported' })
-		.sample(dropped + total(workers, ({ spansDropped }) => spansDropped), { result: 'dropped' })
+		.sample(dropped + total(workers, (worker) => worker.dropped.get('spans')!), { result: 'dropped' })
 		.sample(failed, { result: 'failed' });
 }
 

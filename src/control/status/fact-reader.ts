@@ -99,24 +99,18 @@ export class FactReader implements FactSource {
 
 	counters(): CounterFacts {
 		const workers = this.#sources.metrics.workerStats.map((stats) => stats.read());
-		const connections = (protocol: 'handshake' | 'http/1.1' | 'h2') =>
-			total(workers, (worker) => worker.connections[protocol]);
+		const connections = addUp(workers.map((worker) => worker.connections));
 		return {
 			ownAnswers: addUp(workers.map(({ answers }) => answers)),
-			auth: new Map([
-				['missing', total(workers, ({ authMissing }) => authMissing)],
-				['invalid', total(workers, ({ authInvalid }) => authInvalid)],
-			]),
+			auth: addUp(workers.map(({ auth }) => auth)),
 			forbidden: addUp(workers.map(({ forbidden }) => forbidden)),
 			rateLimited: addUp(workers.map(({ rateLimited }) => rateLimited)),
-			handshakesDone: total(workers, ({ handshakesAgreed }) =>
-				total(TLS_VERSIONS, (version) => sum(handshakesAgreed[version].values())),
-			),
+			handshakesDone: total(workers, (worker) => total(TLS_VERSIONS, (version) => sum(worker[version].values()))),
 			handshakeFailures: addUp(workers.map(({ handshakeRefusals }) => handshakeRefusals)),
 			connections: {
-				handshake: connections('handshake'),
-				'http/1.1': connections('http/1.1'),
-				h2: connections('h2'),
+				handshake: connections.get('handshake')!,
+				'http/1.1': connections.get('http/1.1')!,
+				h2: connections.get('h2')!,
 				refused: addUp(workers.map(({ connectionRefusals }) => connectionRefusals)),
 				ended: addUp(workers.map(({ connectionEnds }) => connectionEnds)),
 				http2Errors: addUp(workers.map(({ http2Errors }) => http2Errors)),
@@ -244,7 +238,7 @@ export class FactReader implements FactSource {
 
 function workerFacts(stats: WorkerStats, inFlight: number, now: number): WorkerFacts {
 	const { connections, loop } = stats.read();
-	return { connections: connections['http/1.1'] + connections.h2, inFlight, loop: loopFact(loop, now) };
+	return { connections: connections.get('http/1.1')! + connections.get('h2')!, inFlight, loop: loopFact(loop, now) };
 }
 
 function inFlightOf(traffic: RouteStats): number {

@@ -106,7 +106,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		const failure = error instanceof ConnectionError ? error : OWN_FAULT;
 		const { plane } = this;
 		if (failure === OWN_FAULT) plane.log.error('proxy::http2', 'internal error', { error });
-		plane.stats.http2ConnectionError(failure.reason);
+		plane.stats.count('http2Errors', failure.reason);
 		const { reason, message } = failure;
 		this.#owner.log.write('warn', 'proxy::http2', 'connection ended with an error', reason, () => ({
 			reason,
@@ -173,7 +173,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 	// --- What requests ask for. ---
 
 	onStreamError(reason: Http2StreamErrorReason, what: string): void {
-		this.plane.stats.http2StreamError(reason);
+		this.plane.stats.count('http2StreamErrors', reason);
 		const fields = () => ({ what, peer: this.#peer });
 		this.#owner.log.write('info', 'proxy::http2', 'stream ended with an error', what, fields);
 	}

@@ -208,7 +208,7 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		if (retryBudget?.allows(now) === false) {
 			const found = group.look(now, cooldownMs, tried);
 			const isOffered = kind === 'stale' || found === 'free' || (found === 'full' && room?.isFull === false);
-			if (isOffered) failed.stats.retryDenied();
+			if (isOffered) failed.stats.count('retriesDenied', 'budget');
 			return rejection.BAD_GATEWAY.because(cause);
 		}
 
@@ -255,7 +255,7 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 
 	#sendAgain(failed: UpstreamAttempt, choice: Choice, now: number, kind: RetryReason): void {
 		failed.settle('abandoned');
-		failed.upstream.stats.retried(kind);
+		failed.upstream.stats.count('retries', kind);
 		this.#attempt(choice).begin(now, false);
 	}
 }

@@ -149,7 +149,7 @@ describe('the access log', () => {
 			...options,
 			clock: fake.clock,
 			send: (lines, dropped) => sent.push({ lines, dropped }),
-			stats: { accessLineDropped: () => void counted++ },
+			stats: { count: () => void counted++ },
 		});
 		const write = (status: number) => {
 			const record = fake.begin();

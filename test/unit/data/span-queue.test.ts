@@ -17,7 +17,7 @@ class Fixture {
 		send: (spans) => this.sent.push(spans),
 		maxSpans: 3,
 		tenants: false,
-		stats: { spanDropped: () => this.dropped++ },
+		stats: { count: () => void this.dropped++ },
 	});
 	readonly log = new RequestLog(this.clock, [], { write: this.queue.write, sample: () => CONTEXT });
 

@@ -162,7 +162,7 @@ describe('the first scrape', () => {
 
 	test('tells of the spans that were exported, and of those that were lost here or in a worker', async () => {
 		const { sources } = testSources();
-		sources.workerStats[0]!.spanDropped();
+		sources.workerStats[0]!.count('dropped', 'spans');
 		const page = await scrape({ ...sources, spans: () => ({ exported: 5, failed: 3, dropped: 1 }) });
 		assert.deepEqual(
 			page.get('proxy_trace_spans_total')!.samples.map(({ labels, value }) => [labels.result, value]),
@@ -262,23 +262,23 @@ describe('a later scrape', () => {
 		const { sources, workerStats, upstreamStats } = testSources('a:1');
 		const [first, second] = workerStats as [WorkerStats, WorkerStats];
 		for (const stats of [first, second]) {
-			stats.authFailure('missing');
+			stats.count('auth', 'missing');
 			stats.answered(401);
 			stats.connections('h2', 2);
-			stats.http2ConnectionError('reset-flood');
+			stats.count('http2Errors', 'reset-flood');
 			stats.handshakes.record(10, 0);
 		}
-		second.authFailure('invalid');
-		first.forbidden('tenant');
-		second.forbidden('tenant');
-		second.rateLimited('route');
-		first.rateLimited('tenant');
-		first.handshakeFailed('expired');
-		second.handshakeFailed('unknown CA');
-		second.connectionRefused('max_connections');
-		second.accessLineDropped();
-		first.readDelayed('http/1.1');
-		second.readDelayed('http/1.1');
+		second.count('auth', 'invalid');
+		first.count('forbidden', 'tenant');
+		second.count('forbidden', 'tenant');
+		second.count('rateLimited', 'route');
+		first.count('rateLimited', 'tenant');
+		first.count('handshakeRefusals', 'expired');
+		second.count('handshakeRefusals', 'unknown CA');
+		second.count('connectionRefusals', 'max_connections');
+		second.count('dropped', 'access lines');
+		first.count('readsDelayed', 'http/1.1');
+		second.count('readsDelayed', 'http/1.1');
 		for (const worker of [0, 1]) {
 			const stats = upstreamStats('a:1', worker);
 			stats.answered(200);

@@ -1,0 +1,42 @@
+/** What is counted: names, each with its labels. */
+export type CounterLists = Readonly<Record<string, readonly string[]>>;
+
+export type Label<Lists extends CounterLists, Name extends keyof Lists> = Lists[Name][number];
+
+/** By name and label. All of them, zeros included: no alert may start from a gap. */
+export type CounterReading<Lists extends CounterLists> = {
+	readonly [Name in keyof Lists]: Map<Label<Lists, Name>, number>;
+};
+
+/** Where counters lie in a region of plain 64-bit floats: a row of cells for each name, in the order of its labels. */
+export class CounterLayout<const Lists extends CounterLists> {
+	readonly lists: Lists;
+	/** First cell of each row. */
+	readonly rows: Readonly<Record<keyof Lists, number>>;
+	/** Behind the last cell. */
+	readonly end: number;
+
+	/** @param from first cell. */
+	constructor(lists: Lists, from: number) {
+		this.lists = lists;
+		let next = from;
+		this.rows = Object.fromEntries(
+			Object.entries(lists).map(([name, labels]) => {
+				const row = next;
+				next += labels.length;
+				return [name, row];
+			}),
+		) as Record<keyof Lists, number>;
+		this.end = next;
+	}
+
+	cell<Name extends keyof Lists>(name: Name, label: Label<Lists, Name>): number {
+		return this.rows[name] + this.lists[name]!.indexOf(label);
+	}
+
+	read(cells: Float64Array): CounterReading<Lists> {
+		const readRow = (name: keyof Lists) =>
+			new Map(this.lists[name]!.map((label, i) => [label, cells[this.rows[name] + i]!]));
+		return Object.fromEntries(Object.keys(this.lists).map((name) => [name, readRow(name)])) as CounterReading<Lists>;
+	}
+}
