@@ -18,7 +18,7 @@ export function parseHostPort(text: string): HostPort | string {
 	const parts = /^(\[[^[\]]*\]|[^:[\]]*)(?::([^:]*))?$/.exec(text);
 	if (parts === null) {
 		return isIPv6(text) || /:.*:/.test(text)
-			? 'an IPv6 address stands in brackets, as in [::1]:8443'
+			? 'an IPv6 address needs brackets, as in [::1]:8443'
 			: `${quote(text)} is not a host and a port`;
 	}
 	const [, name = '', digits] = parts;

@@ -39,7 +39,7 @@ export interface UpstreamTlsConfig
 	readonly verify: boolean;
 }
 
-/** One `[[upstreams]]` table, or the one address that the URL of a route stands for. */
+/** One `[[upstreams]]` table, or the one address of a route's URL. */
 export interface UpstreamGroupConfig {
 	/** `undefined`: a route's URL. */
 	readonly name: string | undefined;
@@ -54,7 +54,7 @@ export interface UpstreamGroupConfig {
 	readonly health: HealthSettings | undefined;
 	/** How long an idle connection to an address is kept, ms. */
 	readonly idleTimeoutMs: number;
-	/** For a connection to come about, ms; `undefined`: as long as the request has. */
+	/** Time limit of a connection attempt, ms; `undefined`: as long as the request has. */
 	readonly connectTimeoutMs?: number | undefined;
 	readonly balancing: BalancingSettings;
 }
@@ -71,7 +71,7 @@ export interface RouteConfig {
 	readonly cooldownMs: number;
 	/** What opens the breaker. */
 	readonly opening: OpeningRule;
-	/** Who may use it; `undefined`: whoever has a token. */
+	/** Who may use it; `undefined`: any caller with a token. */
 	readonly access?: RouteAccessSeed | undefined;
 	/** What the upstream is told of the client's certificate; `undefined`: nothing. */
 	readonly certificateHeaders?: CertificateHeadersSeed | undefined;
@@ -112,7 +112,7 @@ export interface NetworkSource {
 	readonly type: 'network';
 	/** Full key that asks for it, for messages. */
 	readonly key: string;
-	/** Of the JWK Set; `undefined`: it stands in the issuer's metadata (RFC 8414, OpenID Connect Discovery). */
+	/** Of the JWK Set; `undefined`: the issuer's metadata has it (RFC 8414, OpenID Connect Discovery). */
 	readonly url: string | undefined;
 	/** Full key of the CA bundle that takes the place of the system's. */
 	readonly caKey: string | undefined;

@@ -45,9 +45,9 @@ export function tablesOf({ root }: TomlDocument, name: string): PlacedTable[] {
 
 /** Where the keys of an issuer come from: one of these. */
 const KEY_SOURCES = ['public_key_path', 'jwks_path', 'jwks_url', 'discovery'];
-/** What means something for keys from the network alone. */
+/** Keys that only mean something for keys from the network. */
 const NETWORK_KEYS = ['jwks_ca_path', 'refresh_secs', 'max_stale_secs'];
-/** What means something for a store with TLS alone. */
+/** Keys that only mean something for a store with TLS. */
 const STORE_TLS_KEYS = ['ca_path', 'cert_path', 'key_path', 'server_name'];
 
 const RULES: Readonly<Record<string, (table: TomlTable, wrong: Wrong) => void>> = {
@@ -66,9 +66,9 @@ const RULES: Readonly<Record<string, (table: TomlTable, wrong: Wrong) => void>> 
 	routes: burstWithoutRate,
 	upstreams: addressSources,
 	'upstreams.tls': (tls, wrong) => {
-		const together = 'a certificate and its key are shown together; set both, or neither';
-		needs(tls, wrong, 'cert_path', 'key_path', `needs key_path beside it: ${together}`);
-		needs(tls, wrong, 'key_path', 'cert_path', `needs cert_path beside it: ${together}`);
+		const together = 'a certificate and its key go together; set both, or neither';
+		needs(tls, wrong, 'cert_path', 'key_path', `needs key_path: ${together}`);
+		needs(tls, wrong, 'key_path', 'cert_path', `needs cert_path: ${together}`);
 		if (tls.insecure_skip_verify === true && tls.ca_path !== undefined) {
 			wrong('insecure_skip_verify', 'is true, so nothing would be asked of ca_path; remove one of the two');
 		}
@@ -77,7 +77,7 @@ const RULES: Readonly<Record<string, (table: TomlTable, wrong: Wrong) => void>> 
 		const url = typeof trace.endpoint === 'string' ? parseEndpoint(trace.endpoint) : '';
 		if (typeof url === 'string' || url.protocol !== 'http:') return;
 		if (trace.ca_path !== undefined) {
-			wrong('ca_path', 'is for an https:// endpoint alone; remove it, or write https:// in endpoint');
+			wrong('ca_path', 'is only for an https:// endpoint; remove it, or write https:// in endpoint');
 		}
 		if (trace.headers_path === undefined || isLoopback(url.hostname)) return;
 		const remedy = 'write https:// in endpoint, or send to a collector on 127.0.0.1 or [::1]';
@@ -86,7 +86,7 @@ const RULES: Readonly<Record<string, (table: TomlTable, wrong: Wrong) => void>> 
 	limiter: (limiter, wrong) => {
 		storeAddresses(limiter, wrong);
 		if (limiter.sentinel_name !== undefined && limiter.cluster === true) {
-			wrong('cluster', 'stands beside sentinel_name; a store has Sentinels or is a Cluster: remove one of the two');
+			wrong('cluster', 'conflicts with sentinel_name: a store has Sentinels or is a Cluster; remove one of the two');
 		}
 		const file = (of: string, key: string) => `needs ${of}; name its file in ${key}`;
 		needs(limiter, wrong, 'username', 'password_path', file('the password of that user', 'password_path'));
@@ -95,7 +95,7 @@ const RULES: Readonly<Record<string, (table: TomlTable, wrong: Wrong) => void>> 
 		const password = 'needs its password; name the file in sentinel_password_path';
 		needs(limiter, wrong, 'sentinel_username', 'sentinel_password_path', password);
 		for (const key of ['sentinel_username', 'sentinel_password_path']) {
-			needs(limiter, wrong, key, 'sentinel_name', 'is for Sentinels alone; remove it, or give sentinel_name');
+			needs(limiter, wrong, key, 'sentinel_name', 'is only for Sentinels; remove it, or give sentinel_name');
 		}
 	},
 };
@@ -105,7 +105,7 @@ function needs(table: TomlTable, wrong: Wrong, key: string, other: string, messa
 }
 
 function capWithoutClaim(table: TomlTable, wrong: Wrong): void {
-	const message = 'is the most that rate_claim may say, and there is none; set rate_claim beside it, or leave it out';
+	const message = 'is the most that rate_claim may say, and there is none; set rate_claim too, or leave it out';
 	needs(table, wrong, 'max_rps', 'rate_claim', message);
 }
 
@@ -113,7 +113,7 @@ function burstWithoutRate({ rps, burst }: TomlTable, wrong: Wrong): void {
 	if (burst === undefined || (rps !== undefined && typeof rps !== 'number')) return;
 	const most = (rps ?? 0) * MAX_BURST_SECONDS;
 	if (most === 0) {
-		const remedy = 'set rps beside it, or leave it out';
+		const remedy = 'set rps too, or leave it out';
 		wrong('burst', `says how many may come at once, and there is no rps that fills them up again; ${remedy}`);
 	} else if (typeof burst === 'number' && burst > most) {
 		const remedy = `set it to ${most} or less, or raise rps`;
@@ -124,11 +124,11 @@ function burstWithoutRate({ rps, burst }: TomlTable, wrong: Wrong): void {
 function keySources(issuer: TomlTable, wrong: Wrong): void {
 	const sources = KEY_SOURCES.filter((key) => issuer[key] !== undefined && issuer[key] !== false);
 	if (sources.length === 0) wrong('', `has no keys; give one of ${KEY_SOURCES.join(', ')} (discovery = true)`);
-	for (const second of sources.slice(1)) wrong(second, `stands beside ${sources[0]}; give one of the two`);
+	for (const second of sources.slice(1)) wrong(second, `conflicts with ${sources[0]}; give one of the two`);
 	const fromNetwork = sources.includes('jwks_url') || sources.includes('discovery');
 	for (const key of NETWORK_KEYS) {
 		if (issuer[key] === undefined || fromNetwork || sources.length === 0) continue;
-		wrong(key, 'is for jwks_url and discovery alone; remove it');
+		wrong(key, 'is only for jwks_url and discovery; remove it');
 	}
 	const { issuer: name, refresh_secs: refresh = 300, max_stale_secs: stale = 86_400 } = issuer;
 	if (typeof stale === 'number' && typeof refresh === 'number' && stale < refresh) {
@@ -147,7 +147,7 @@ function addressSources(upstream: TomlTable, wrong: Wrong): void {
 	const idle = (keys: string[], message: string) => {
 		for (const key of keys.filter(has)) wrong(key, message);
 	};
-	if (has('addresses') && has('dns')) wrong('dns', 'stands beside addresses; keep one of the two');
+	if (has('addresses') && has('dns')) wrong('dns', 'conflicts with addresses; keep one of the two');
 	else if (!has('addresses') && !has('dns')) {
 		wrong('addresses', 'is missing; set it to a list of addresses, or set dns to a name that has them');
 	} else if (!has('dns')) {
@@ -182,6 +182,6 @@ function storeAddresses(limiter: TomlTable, wrong: Wrong): void {
 	}
 	if (addresses.some(({ tls }) => tls)) return;
 	for (const key of STORE_TLS_KEYS.filter((one) => limiter[one] !== undefined)) {
-		wrong(key, 'is for a rediss:// store alone; remove it, or write rediss:// in store');
+		wrong(key, 'is only for a rediss:// store; remove it, or write rediss:// in store');
 	}
 }

@@ -1,7 +1,7 @@
 import { parseHostPort } from './authority.ts';
 import { quote } from './wording.ts';
 
-/** What `host` may be beside a name. */
+/** What `host` may be, apart from a name. */
 export const HOST_WORDS: readonly string[] = ['upstream', 'client'];
 
 /**

@@ -4,11 +4,11 @@ import { unitOf } from './units.ts';
 
 /**
  * The configuration file's JSON Schema (draft-07, which taplo, Even Better TOML and VS Code read), made from the zod schema: keys, types, ranges,
- * defaults and meanings stand in `tables/` alone. It accepts whatever the proxy accepts, and refuses what a JSON Schema can find: for the
+ * defaults and meanings are only in `tables/`. It accepts whatever the proxy accepts, and refuses what a JSON Schema can find: for the
  * rest there is `proxy check`.
  */
 
-/** What the schema is called wherever it lies beside a configuration. */
+/** The schema's file name in the folder of a configuration. */
 export const SCHEMA_FILE = 'config.schema.json';
 /** First line of a configuration that has it there: to editors a directive, to TOML a comment. */
 export const SCHEMA_LINE = `#:schema ./${SCHEMA_FILE}`;
@@ -21,7 +21,7 @@ export function configSchemaText(): string {
 	return `${JSON.stringify(publish(describeConfig()), null, 2)}\n`;
 }
 
-/** The schema with the facts of each key beside it (`KeyFacts`, `noun`), for the pages that are made from it. */
+/** The schema with the facts of each key (`KeyFacts`, `noun`), for the pages that are made from it. */
 export function describeConfig(): JsonSchema {
 	const schema = z.toJSONSchema(configFile, {
 		target: 'draft-07',
@@ -60,45 +60,41 @@ function spellTwoWays(schema: JsonSchema & { or?: unknown }): void {
 	}
 }
 
-const FROM_NETWORK = ['jwks_ca_path', 'refresh_secs', 'max_stale_secs'];
-const FORBIDDEN_KEYS = Object.fromEntries(FROM_NETWORK.map((key) => [key, false]));
 const BURST = { dependencies: { burst: { required: ['rps'], properties: { rps: { minimum: 1 } } } } };
 const RATE_CLAIM = { dependencies: { max_rps: ['rate_claim'] } };
+const isTrue = (key: string): JsonSchema => ({ required: [key], properties: { [key]: { const: true } } });
+const has = (key: string): JsonSchema => ({ required: [key] });
+const hasNo = (...keys: string[]): JsonSchema => ({ properties: Object.fromEntries(keys.map((key) => [key, false])) });
+
+/** Which rule holds where. */
+function where(condition: JsonSchema, holds: JsonSchema, otherwise?: JsonSchema): JsonSchema {
+	// biome-ignore lint/suspicious/noThenProperty: the keyword's name.
+	return { if: condition, then: holds, ...(otherwise && { else: otherwise }) };
+}
 
 /**
- * The rules for keys that go together (`*conflicts.ts`), as far as JSON Schema can say it. Names and prefixes that are there twice,
- * and a number that another one bounds, are beyond it.
+ * The rules for keys that go together (`*conflicts.ts`), as far as JSON Schema can express them. Duplicate names and prefixes, and a number
+ * that bounds another one, are beyond it.
  */
 const RULES: Readonly<Record<string, JsonSchema>> = {
 	'': {
 		required: ['tls'],
-		if: { required: ['issuers'], properties: { issuers: { minItems: 1 } } },
-		// biome-ignore lint/suspicious/noThenProperty: the keyword's name.
-		then: { properties: { jwt: false } },
-		else: { required: ['jwt'] },
+		...where({ required: ['issuers'], properties: { issuers: { minItems: 1 } } }, hasNo('jwt'), has('jwt')),
 	},
-	tls: {
-		if: { required: ['crl_required'], properties: { crl_required: { const: true } } },
-		// biome-ignore lint/suspicious/noThenProperty: the keyword's name.
-		then: { required: ['crl_path'] },
-	},
+	tls: where(isTrue('crl_required'), has('crl_path')),
 	jwt: { ...RATE_CLAIM, required: ['jwks_path'] },
 	issuers: {
 		...RATE_CLAIM,
-		oneOf: [
-			...['public_key_path', 'jwks_path', 'jwks_url'].map((key) => ({ required: [key] })),
-			{ required: ['discovery'], properties: { discovery: { const: true } } },
-		],
-		if: { anyOf: [{ required: ['public_key_path'] }, { required: ['jwks_path'] }] },
-		// biome-ignore lint/suspicious/noThenProperty: the keyword's name.
-		then: { properties: FORBIDDEN_KEYS },
+		oneOf: [has('public_key_path'), has('jwks_path'), has('jwks_url'), isTrue('discovery')],
+		...where(
+			{ anyOf: [has('public_key_path'), has('jwks_path')] },
+			hasNo('jwks_ca_path', 'refresh_secs', 'max_stale_secs'),
+		),
 	},
 	tenants: BURST,
 	'upstreams.tls': {
 		dependencies: { cert_path: ['key_path'], key_path: ['cert_path'] },
-		if: { required: ['insecure_skip_verify'], properties: { insecure_skip_verify: { const: true } } },
-		// biome-ignore lint/suspicious/noThenProperty: the keyword's name.
-		then: { properties: { ca_path: false } },
+		...where(isTrue('insecure_skip_verify'), hasNo('ca_path')),
 	},
 	routes: BURST,
 };

@@ -124,7 +124,7 @@ function decode(bytes: Buffer, path: string): string {
 	try {
 		return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
 	} catch (error) {
-		// What cannot be decoded becomes U+FFFD, which is encoded as other bytes than those that it stands for.
+		// What cannot be decoded becomes U+FFFD, which is encoded as other bytes than the original ones.
 		const lenient = Buffer.from(bytes.toString('utf8'));
 		const at = bytes.findIndex((byte, i) => byte !== lenient[i]);
 		const line = bytes.subarray(0, at).toString('latin1').split('\n').length;

@@ -50,17 +50,17 @@ function isUtf8(path: string): boolean {
 }
 
 /**
- * Finds route prefixes that were meant as patterns: all but `/` in them is matched as it stands, so that no request of
+ * Finds route prefixes that were meant as patterns: all but `/` in them is matched literally, so that no request of
  * those that were meant will match.
  *
- * @returns in words what is doubtful and what to write; `undefined` for a prefix that is meant as it stands.
+ * @returns in words what is doubtful and what to write; `undefined` for a prefix that is meant literally.
  */
 export function prefixDoubt(prefix: string): string | undefined {
 	const at = prefix.search(PATTERN);
 	if (at === -1) return undefined;
 	const literal = prefix.slice(0, prefix.lastIndexOf('/', at)) || '/';
 	return (
-		`${quote(prefix)} looks like a glob, a template or a regular expression, but is matched as it stands; ` +
+		`${quote(prefix)} looks like a glob, a template or a regular expression, but is matched literally; ` +
 		`write ${quote(literal)} for that path and all that are below it`
 	);
 }

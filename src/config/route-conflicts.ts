@@ -32,8 +32,7 @@ export function conflictsBetweenTables(document: TomlDocument): ConfigProblem[] 
 function jwtAndIssuers({ root: { jwt, issuers }, lines }: TomlDocument): ConfigProblem[] {
 	const hasIssuers = issuers !== undefined && !(Array.isArray(issuers) && issuers.length === 0);
 	if (hasIssuers) {
-		const message =
-			'stands beside [[issuers]], which take its place; write what it says as another [[issuers]] and remove it';
+		const message = 'conflicts with [[issuers]], which replace it; write it as another [[issuers]] and remove it';
 		return jwt === undefined ? [] : [problemAt(lines, 'jwt', message)];
 	}
 	if (jwt !== undefined && (!isTable(jwt) || jwt.jwks_path !== undefined)) return [];
@@ -96,7 +95,7 @@ function ambiguousPrefixes(document: TomlDocument): ConfigProblem[] {
 	});
 }
 
-/** Names that nobody has, and keys that stand beside a name: they belong to the table that is named. */
+/** Names of no upstream, and keys next to a name: they belong to the table that is named. */
 function unknownGroups(document: TomlDocument): ConfigProblem[] {
 	const names = tablesOf(document, 'upstreams').flatMap(({ table: { name } }) =>
 		typeof name === 'string' ? name : [],

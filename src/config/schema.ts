@@ -102,7 +102,7 @@ function* tablesOf(schema: z.core.$ZodType, name: string): Generator<Table> {
 
 const TABLES: readonly Table[] = [...tablesOf(configFile, '')];
 
-/** The keys of each table, in the order of the schema; `''` stands for what comes before the first table header. */
+/** The keys of each table, in the order of the schema; `''`: the keys above the first table. */
 export const KEYS: ReadonlyMap<string, readonly string[]> = new Map(TABLES.map(({ name, keys }) => [name, keys]));
 
 /** The tables that a file may have several of. */

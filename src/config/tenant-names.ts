@@ -1,8 +1,7 @@
 import type { IssuerConfig } from './config.ts';
 
 /**
- * What is to be said of a tenant that no token can name, since it stands behind no issuer's prefix: whatever is written about it
- * holds for nobody.
+ * Words for a tenant that no token can name, because it has no issuer's prefix: a setting for it applies to nobody.
  *
  * @param issuers none: `[jwt]`, whose tenants have no prefix.
  */

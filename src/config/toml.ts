@@ -11,7 +11,7 @@ export function isTable(value: unknown): value is TomlTable {
 	return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** A TOML file as plain values, and the line that each of them stands on. */
+/** A TOML file as plain values, and the line of each. */
 export interface TomlDocument {
 	/** Tables have no prototype, so that a key such as `__proto__` is a key like any other. */
 	readonly root: TomlTable;
@@ -63,7 +63,7 @@ function unclosedHeader(text: string, at: number): { line: number; message: stri
 	return undefined;
 }
 
-/** The header as it stands, its opening brackets, its name, its closing brackets. */
+/** The header as written, its opening brackets, its name, its closing brackets. */
 const UNCLOSED_HEADER = /^\s*((\[\[?)\s*([A-Za-z_][\w-]*(?:\.[\w-]+)*)\.?(?:\s*(\]))?)\s*(?:#.*)?$/;
 
 function locate(text: string, error: ParseError): { line: number; excerpt: string } {

@@ -42,7 +42,7 @@ export function configWarnings(config: Config): ConfigProblem[] {
 		if (tls?.verify === false) {
 			warn(
 				`upstreams[${i}].tls.insecure_skip_verify`,
-				'is true: whoever answers at these addresses, or is on the way there, can read and change requests and answers; ' +
+				'is true: any server at these addresses, or on the way there, can read and change requests and responses; ' +
 					'set ca_path, and take this out',
 			);
 		}
@@ -95,7 +95,7 @@ export function configWarnings(config: Config): ConfigProblem[] {
 		if (!range.endsWith('/0')) continue;
 		warn(
 			`listener.proxy_protocol_from[${i}]`,
-			'is everybody: whoever reaches the listener could claim any address; name the load balancers alone',
+			'is every address: any client that reaches the listener could claim any address; name only the load balancers',
 		);
 	}
 	if (

@@ -154,7 +154,7 @@ function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; 
 	return { seed: { ...rules, keys, remote: remote !== undefined }, ...(remote && { remote }) };
 }
 
-const NO_RATE_CLAIM = 'is the most that rateClaim may say, and there is none; set rateClaim beside it, or leave it out';
+const NO_RATE_CLAIM = 'is the most that rateClaim may say, and there is none; set rateClaim too, or leave it out';
 /** As `typeof` says. */
 const TYPES = { discovery: 'boolean', jwksCa: 'string', refreshMs: 'number', maxStaleMs: 'number' } as const;
 const SOURCES = ['publicKey', 'jwks', 'jwksUrl', 'discovery'] as const;
@@ -169,7 +169,7 @@ function readRemote(options: IssuerOptions, rules: IssuerRules, place: string): 
 	const { issuer, jwksUrl, jwksCa, refreshMs = 300_000, maxStaleMs = 86_400_000 } = options;
 	if (jwksUrl === undefined && options.discovery !== true) {
 		const idle = NETWORK_KEYS.find((key) => options[key] !== undefined);
-		if (idle !== undefined) throw wrong(`${place}.${idle}`, 'is for jwksUrl and discovery alone; leave it out');
+		if (idle !== undefined) throw wrong(`${place}.${idle}`, 'is only for jwksUrl and discovery; leave it out');
 		return undefined;
 	}
 	const url = parseJwksUrl(String(jwksUrl ?? issuer));

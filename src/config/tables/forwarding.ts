@@ -11,8 +11,8 @@ const MEANINGS = {
 };
 
 /**
- * What upstreams are told of the request as the client has sent it. The keys stand at the top of the file for all routes, and in
- * a `[[routes]]` table for that one.
+ * What upstreams are told of the request as the client has sent it. At the top of the file the keys are for all routes, in a
+ * `[[routes]]` table for that one.
  */
 export const forwardingKeys = {
 	x_forwarded_host: flagOr(false).describe(MEANINGS.x_forwarded_host),

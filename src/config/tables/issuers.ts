@@ -10,6 +10,7 @@ import {
 	explained,
 	file,
 	flag,
+	fromZeroTo,
 	nonEmpty,
 	oneOrSeveral,
 	optional,
@@ -41,7 +42,7 @@ export const issuer = table('[[issuers]]', {
 		.min(1, { error: () => 'must name an algorithm; leave it out for ["RS256"]' })
 		.default(['RS256'])
 		.describe('algorithms of its signatures; EdDSA is Ed25519'),
-	leeway_secs: leeway().describe('tolerance for `exp` and `nbf`'),
+	leeway_secs: fromZeroTo(MAX_LEEWAY_SECONDS, 60, 'seconds').describe('tolerance for `exp` and `nbf`'),
 	public_key_path: optional(
 		file('the public key that tokens are verified with, PEM'),
 		'a PEM public key. Each issuer needs one source of keys: this, `jwks_path`, `jwks_url` or `discovery = true`',
@@ -120,16 +121,6 @@ function algorithm() {
 				: 'leave it out for RS256'
 		}`;
 	return z.enum(ALGORITHMS, { error });
-}
-
-function leeway() {
-	const error = expected(`a number of seconds from 0 to ${MAX_LEEWAY_SECONDS}`, 'leave it out for 60');
-	return z
-		.number({ error })
-		.nonnegative({ error })
-		.max(MAX_LEEWAY_SECONDS, { error })
-		.meta({ noun: 'seconds' })
-		.default(60);
 }
 
 /** It goes into a header in front of the tenant, where blanks at the beginning would be lost. */

@@ -2,14 +2,14 @@ import { z } from 'zod';
 import { show, showWithType } from '../wording.ts';
 
 /**
- * The kinds of values that the tables beside this file are made of: types and ranges, and the words for what is wrong with
+ * The kinds of values that the tables in this folder are made of: types and ranges, and the words for what is wrong with
  * a value and what to write instead.
  *
  * Each key explains itself by `optional(…)`, `.describe()` or `.meta(explained(…))`, for the JSON Schema and docs/reference/configuration.md. It is the
  * last call of the chain: zod keeps metadata by instance, and each call makes another one.
  */
 
-/** What zod cannot tell of a key: beside `description`, in its metadata. */
+/** Facts about a key that zod does not know, in its metadata. */
 export interface KeyFacts {
 	/** In Markdown. */
 	readonly description: string;
@@ -171,10 +171,11 @@ export function secondsOrNone() {
 	return number.meta({ noun: 'seconds' }).default(0);
 }
 
-/** A part of a whole. */
-export function fractionOr(fallback: number) {
-	const error = expected('a number from 0 to 1', `leave it out for ${fallback}`);
-	return z.number({ error }).min(0, { error }).max(1, { error }).meta({ noun: 'number' }).default(fallback);
+/** @param noun `seconds`; `number` for a part of a whole. */
+export function fromZeroTo(most: number, fallback: number, noun = 'number') {
+	const wanted = noun === 'number' ? 'a number' : `a number of ${noun}`;
+	const error = expected(`${wanted} from 0 to ${most}`, `leave it out for ${fallback}`);
+	return z.number({ error }).min(0, { error }).max(most, { error }).meta({ noun }).default(fallback);
 }
 
 export function wholeNumberOr(fallback: number, least: number, most: number, of?: string) {

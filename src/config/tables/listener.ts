@@ -5,7 +5,7 @@ import { checked, expected, explained, seconds, table, text } from './kinds.ts';
 const REMEDY = 'name the load balancers, for example "192.0.2.7" or "10.0.0.0/8"';
 const LIST = expected('a list of addresses and ranges', REMEDY);
 
-/** `[listener]`: what the TLS listener is told of connections beside the connections themselves. */
+/** `[listener]`: what the TLS listener learns about connections from load balancers. */
 export const listener = table('[listener]', {
 	proxy_protocol_from: z
 		.array(addressRange(), { error: LIST })

@@ -35,7 +35,7 @@ export const routeCallerKeys = {
 		'`"leaf"` sends the client\'s certificate to the upstream in `Client-Cert` (RFC 9440). `"chain"` also sends the certificates behind it, in `Client-Cert-Chain`',
 	),
 	xfcc: optional(
-		z.array(oneOf(XFCC_MEMBERS, 'By and Hash alone'), {
+		z.array(oneOf(XFCC_MEMBERS, 'only By and Hash'), {
 			error: expected(`a list of ${alternatives(XFCC_MEMBERS)}`, 'leave it out for no x-forwarded-client-cert'),
 		}),
 		'`x-forwarded-client-cert` as Envoy writes it: By and Hash always, and the listed members',

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { expected, explained, flagOr, fractionOr, table, text, wholeNumberOr } from './kinds.ts';
+import { expected, explained, flagOr, fromZeroTo, table, text, wholeNumberOr } from './kinds.ts';
 
 /** More names than this of one process are a mistake. */
 const MAX_HOSTS = 32;
@@ -16,14 +16,14 @@ export const status = table('[status]', {
 		.describe(
 			'more host names of `/metrics`, `/process` and the page, in addition to addresses and private names. A foreign page could otherwise lead a browser here by its own name',
 		),
-	problem_401_share: fractionOr(0.2).describe(
+	problem_401_share: fromZeroTo(1, 0.2).describe(
 		'share of all answers of the last minute from which 401 is a problem on the page; 0: never',
 	),
-	problem_429_share: fractionOr(0.2).describe('the same for answers of 429'),
-	problem_5xx_share: fractionOr(0.05).describe(
+	problem_429_share: fromZeroTo(1, 0.2).describe('the same for answers of 429'),
+	problem_5xx_share: fromZeroTo(1, 0.05).describe(
 		"the same for answers of 500 and above, the proxy's own and those of upstreams",
 	),
-	problem_handshake_share: fractionOr(0.2).describe('the same for failed TLS handshakes, of all that have ended'),
+	problem_handshake_share: fromZeroTo(1, 0.2).describe('the same for failed TLS handshakes, of all that have ended'),
 	problem_least: wholeNumberOr(20, 1, 1_000_000, 'of answers').describe(
 		'minimum number of answers, or handshakes, in the last minute for a share to be a problem',
 	),

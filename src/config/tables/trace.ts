@@ -4,7 +4,7 @@ import {
 	explained,
 	file,
 	flagOr,
-	fractionOr,
+	fromZeroTo,
 	nonEmpty,
 	optional,
 	parsed,
@@ -30,7 +30,7 @@ export const trace = table('[trace]', {
 		.describe(
 			'address of the collector, for OTLP over HTTP in protobuf, with its path, mostly `/v1/traces`. `http://` is usual for a collector on the same machine',
 		),
-	ratio: fractionOr(0.01).describe(
+	ratio: fromZeroTo(1, 0.01).describe(
 		"part of the requests that are sampled, by the identifier of the trace. A client's own `traceparent` decides instead, by its flag",
 	),
 	ca_path: optional(

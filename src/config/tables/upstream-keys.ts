@@ -18,8 +18,8 @@ const MEANINGS = {
 
 /**
  * What holds for an upstream, whichever route leads to it: how its health is probed and how long its idle connections are
- * kept. The keys stand at the top of the file for all upstreams, in an `[[upstreams]]` table for its addresses, and in a `[[routes]]`
- * table for the address of its URL.
+ * kept. At the top of the file the keys are for all upstreams, in an `[[upstreams]]` table for its addresses, in a
+ * `[[routes]]` table for the address of its URL.
  */
 export const upstreamKeys = {
 	health: flagOr(true).describe(MEANINGS.health),

@@ -291,7 +291,7 @@ describe('wrong usage', () => {
 			[
 				['--bind', '::1:80'],
 				{},
-				'--bind: must be HOST:PORT (got "::1:80"): an IPv6 address stands in brackets, as in [::1]:8443; write for example 0.0.0.0:8443',
+				'--bind: must be HOST:PORT (got "::1:80"): an IPv6 address needs brackets, as in [::1]:8443; write for example 0.0.0.0:8443',
 			],
 			[
 				['--metrics-bind', 'a:65536'],

@@ -46,6 +46,6 @@ describe('[listener]', () => {
 		assert.deepEqual(warned('["0.0.0.0/1", "10.0.0.0/8"]'), []);
 		const [warning, ...others] = warned('["10.0.0.0/8", "::/0"]');
 		assert.deepEqual([warning?.key, warning?.line, others], ['listener.proxy_protocol_from[1]', 10, []]);
-		assert.match(warning!.message, /is everybody: .*; name the load balancers alone/);
+		assert.match(warning!.message, /is every address: .*; name only the load balancers/);
 	});
 });

@@ -716,7 +716,7 @@ health = false
 			['a\\r\\nx: y', '"a\\r\\nx" is not a host name', 'billing.internal'],
 			['user@a', '"user@a" is not a host name', 'billing.internal'],
 			['', 'it has no host', 'billing.internal'],
-			['::1', 'an IPv6 address stands in brackets, as in [::1]:8443', 'billing.internal'],
+			['::1', 'an IPv6 address needs brackets, as in [::1]:8443', 'billing.internal'],
 			['[fe80::1%eth0]', 'an IPv6 zone cannot be sent in Host', 'billing.internal'],
 			['$host', '"$host" is not a host name', 'billing.internal'],
 		] as const) {

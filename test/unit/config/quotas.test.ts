@@ -84,11 +84,11 @@ describe('quotas in the configuration', () => {
 			],
 			[
 				'[[tenants]]\nname = "a"\nburst = 5',
-				'tenants[0].burst: says how many may come at once, and there is no rps that fills them up again; set rps beside it, or leave it out',
+				'tenants[0].burst: says how many may come at once, and there is no rps that fills them up again; set rps too, or leave it out',
 			],
 			[
 				'[[tenants]]\nname = "a"\nrps = 0\nburst = 5',
-				'tenants[0].burst: says how many may come at once, and there is no rps that fills them up again; set rps beside it, or leave it out',
+				'tenants[0].burst: says how many may come at once, and there is no rps that fills them up again; set rps too, or leave it out',
 			],
 			[
 				'[[tenants]]\nname = "a"\nrps = 1\nburst = 2000000',
@@ -108,11 +108,11 @@ describe('quotas in the configuration', () => {
 			],
 			[
 				`${ROUTE}burst = 5`,
-				'routes[0].burst: says how many may come at once, and there is no rps that fills them up again; set rps beside it, or leave it out',
+				'routes[0].burst: says how many may come at once, and there is no rps that fills them up again; set rps too, or leave it out',
 			],
 			[
 				'max_rps = 5',
-				'jwt.max_rps: is the most that rate_claim may say, and there is none; set rate_claim beside it, or leave it out',
+				'jwt.max_rps: is the most that rate_claim may say, and there is none; set rate_claim too, or leave it out',
 			],
 			[
 				'rate_claim = ""',
@@ -123,7 +123,7 @@ describe('quotas in the configuration', () => {
 		}
 		const issuers = `[[issuers]]\nissuer = "https://i.test"\njwks_path = "k"\nmax_rps = 5`;
 		assert.deepEqual(problems(MINIMAL.replace(/\[jwt\][^[]*/, `${issuers}\n`)), [
-			'issuers[0].max_rps: is the most that rate_claim may say, and there is none; set rate_claim beside it, or leave it out',
+			'issuers[0].max_rps: is the most that rate_claim may say, and there is none; set rate_claim too, or leave it out',
 		]);
 	});
 

@@ -40,7 +40,7 @@ describe('[trace]', () => {
 		[`${ENDPOINT}\nmax_queue_spans = 63`, /trace\.max_queue_spans.*at least 64/s],
 		[`${ENDPOINT}\nmax_queue_spans = 131073`, /trace\.max_queue_spans.*at most 131072/s],
 		[`${ENDPOINT}\ntenants = 1`, /trace\.tenants.*true or false/s],
-		[`${ENDPOINT}\nca_path = "ca.pem"`, /trace\.ca_path.* is for an https:\/\/ endpoint alone/s],
+		[`${ENDPOINT}\nca_path = "ca.pem"`, /trace\.ca_path.* is only for an https:\/\/ endpoint/s],
 		[`${ENDPOINT}\nheaders_path = "h"`, /trace\.headers_path.* clear text; write https:/s],
 		['endpont = "x"', /endpont.*endpoint/s],
 	] as const) {

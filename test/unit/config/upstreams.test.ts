@@ -202,7 +202,7 @@ describe('an upstream with a name', () => {
 			`${TWO}${ROUTE}health = false`,
 			/routes\[0\].health: holds for all that lead to \[\[upstreams\]\] "billing"; move it there/,
 		],
-		['dns beside addresses', `${TWO}dns = "a.b:80"\n${ROUTE}`, /dns: stands beside addresses; keep one of the two/],
+		['dns beside addresses', `${TWO}dns = "a.b:80"\n${ROUTE}`, /dns: conflicts with addresses; keep one of the two/],
 		[
 			'neither',
 			`[[upstreams]]\nname = "billing"\n${ROUTE}`,

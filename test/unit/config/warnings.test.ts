@@ -138,7 +138,7 @@ describe('the warnings about a configuration', () => {
 		for (const [prefix, literal] of cases) {
 			assert.deepEqual(warningsOf(QUIET.replace('"/"', JSON.stringify(prefix))), [
 				`config.toml:11: routes[0].prefix: ${JSON.stringify(prefix)} looks like a glob, a template or a regular ` +
-					`expression, but is matched as it stands; write ${JSON.stringify(literal)} for that path and all that are below it`,
+					`expression, but is matched literally; write ${JSON.stringify(literal)} for that path and all that are below it`,
 			]);
 		}
 		for (const prefix of [

@@ -203,9 +203,9 @@ describe('options that there are not', () => {
 		[{ refresh_secs: 3 }, /^issuers\[0\].refresh_secs is unknown; write refreshMs, in milliseconds$/],
 		[{ leewaySecs: 3 }, /^issuers\[0\].leewaySecs is unknown; write leewayMs, in milliseconds$/],
 		[{ tennant: 3 }, /^issuers\[0\].tennant is unknown; there are issuer, audience, /],
-		[{ refreshMs: 3 }, /^issuers\[0\].refreshMs is for jwksUrl and discovery alone; leave it out$/],
-		[{ maxStaleMs: 3 }, /^issuers\[0\].maxStaleMs is for jwksUrl and discovery alone/],
-		[{ jwksCa: '' }, /^issuers\[0\].jwksCa is for jwksUrl and discovery alone/],
+		[{ refreshMs: 3 }, /^issuers\[0\].refreshMs is only for jwksUrl and discovery; leave it out$/],
+		[{ maxStaleMs: 3 }, /^issuers\[0\].maxStaleMs is only for jwksUrl and discovery/],
+		[{ jwksCa: '' }, /^issuers\[0\].jwksCa is only for jwksUrl and discovery/],
 		[{ maxRps: 3 }, /^issuers\[0\].maxRps is the most that rateClaim may say, and there is none; set rateClaim/],
 	];
 	for (const [options, message] of wrongIssuers) {
