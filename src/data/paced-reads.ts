@@ -243,7 +243,8 @@ export class ReadQueue {
 		const { now } = this;
 		const asked = this.#waiting;
 		this.#waiting = [];
-		const unserved = asked.filter((reads) => !reads.goOn(now));
+		// Connections that have tokens at the same moment would otherwise make one long turn, however few tokens each of them has.
+		const unserved = asked.filter((reads) => this.now - now >= TURN_MS || !reads.goOn(now));
 		// Behind them are those that have had their turn and have to wait again.
 		this.#waiting = unserved.concat(this.#waiting);
 		if (this.#waiting.length === 0 || this.#timer !== undefined) return;
@@ -264,5 +265,7 @@ const NODE_READ = 65_536;
 const RECORD_OVERHEAD = 22;
 /** Few connections of a certificate that send tiny records are read in one turn. */
 const MAX_NEXT_READ = 600;
+/** What those that have waited may take of a turn, all together, ms. */
+const TURN_MS = 1;
 /** Between two looks at those that wait, ms. */
 const WAIT_MS = 2;

@@ -39,6 +39,8 @@ export class Attacker {
 	readonly #windows = new WeakMap<TLSSocket, Windows>();
 	/** On connections that are closed. */
 	#sentBytes = 0;
+	/** Those that are shaking hands are reset when they have done so. */
+	#hasLeft = false;
 
 	constructor(identity: Identity) {
 		this.identity = identity;
@@ -58,8 +60,9 @@ export class Attacker {
 		const options = tlsOptions(this.identity, alpn);
 		try {
 			const socket = await connectTls(this.identity, { ...options, tls: { ...options.tls, socket: tcp } });
-			this.#sockets.set(socket, tcp);
 			socket.on('error', () => {});
+			this.#sockets.set(socket, tcp);
+			if (this.#hasLeft) this.leave();
 			socket.once('close', () => {
 				this.#sockets.delete(socket);
 				this.#sentBytes += socket.bytesWritten;
@@ -135,6 +138,7 @@ export class Attacker {
 
 	/** Resets all connections, so that nothing of what the kernel still holds is read: that would be a part of the next attack. */
 	leave(): void {
+		this.#hasLeft = true;
 		for (const tcp of this.#sockets.values()) tcp.resetAndDestroy();
 	}
 }

@@ -3,11 +3,14 @@
  * back, and everything is reloaded (certificate, CRL, routes, issuers), again and again. Checked of each answer: a good token never gets
  * 401, and one that must not pass never gets 200.
  *
- *   npm run rotation -- [--seconds 24] [--rate 10000] [--workers 2] [--mode collected|streaming]
+ *   npm run rotation -- [--seconds 24] [--rate 10000] [--workers 2] [--mode collected|streaming] [--crl 200000]
  *
  * Tokens of four kinds take turns: of a key that stays, of one that is withdrawn, of one that is added, and one that nobody has signed who
  * may. While a change is under way the two in the middle may get either answer; once connections to all threads have seen it, one alone.
  * The rate is an upper bound for the whole; the rate that was reached is printed. Exit code 1 for any breach.
+ *
+ * Behind that load, with 300 requests/s, a CRL of `--crl` entries is reloaded three times (0: not at all): how long requests take
+ * meanwhile is printed next to a calm moment, and each has to be answered.
  */
 import { fork } from 'node:child_process';
 import { renameSync, writeFileSync } from 'node:fs';
@@ -17,12 +20,13 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { h1Request } from '../fixtures/clients.ts';
-import { crlPem, issueCrl } from '../fixtures/crl.ts';
+import { crlPem, issueCrl, issueLongCrl } from '../fixtures/crl.ts';
 import { startIssuer } from '../fixtures/issuer.ts';
 import { jwkOf, jwks, keyFor, sign } from '../fixtures/issuer-keys.ts';
 import { temporaryFolder, testPki } from '../fixtures/pki.ts';
 import { startProxy } from '../fixtures/proxy.ts';
 import { within } from '../fixtures/wait.ts';
+import type { VictimsOrder, Window } from './attack-victims.ts';
 import { complaints } from './leftovers.ts';
 import type { Kind, RotationOrder, Start, Tally, Wanted } from './rotation-clients.ts';
 import { table } from './table.ts';
@@ -33,14 +37,21 @@ const { values } = parseArgs({
 		rate: { type: 'string', default: '10000' },
 		workers: { type: 'string', default: '2' },
 		mode: { type: 'string', default: 'collected' },
+		crl: { type: 'string', default: '200000' },
 	},
 });
 /** How long the load lasts in each of six states. */
 const PHASE_MS = (Number(values.seconds) * 1000) / 6;
+/** While CRLs are reloaded. */
+const STEADY_PER_SECOND = 300;
+const WINDOW_MS = 4000;
 
 const pki = await testPki();
 const folder = temporaryFolder('rotation');
-const upstream = createServer((_, response) => response.setHeader('content-length', '2').end('ok'));
+const upstream = createServer(({ url }, response) => {
+	const body = url!.startsWith('/victim/') ? url! : 'ok';
+	response.setHeader('content-length', body.length).end(body);
+});
 upstream.keepAliveTimeout = 60_000;
 await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve));
 const [lasting, old, fresh, stranger] = [keyFor('RS256'), keyFor('ES256'), keyFor('RS256'), keyFor('RS256')];
@@ -100,6 +111,9 @@ const seconds = (performance.now() - startedAt) / 1000;
 const tally = await tell({ stop: true });
 clients.disconnect();
 report(tally, seconds);
+if (Number(values.crl) > 0) await reloadLongCrl();
+for (const problem of problems) console.log(`BREACH: ${problem}`);
+if (problems.length > 0) process.exitCode = 1;
 upstream.close();
 upstream.closeAllConnections();
 
@@ -122,8 +136,11 @@ async function seenByAll(kind: Kind, status: Wanted): Promise<void> {
 }
 
 async function reload(i: number): Promise<void> {
-	renewFiles(i);
 	proxy.writeConfig(configOf(i));
+	await reloadFiles();
+}
+
+async function reloadFiles(): Promise<void> {
 	const logged = proxy.logs.length;
 	proxy.signal('SIGUSR1');
 	for (const done of ['mTLS config reloaded', 'routing table reloaded', 'identity reloaded']) {
@@ -151,8 +168,42 @@ function report({ answers, wrong200, wrong401, failed, failures }: Tally, second
 	if (wrong401 > 0) problems.push(`${wrong401} good tokens got 401`);
 	if (wrong200 > 0) problems.push(`${wrong200} bad tokens got 200`);
 	problems.push(...failures, ...complaints(proxy));
-	for (const problem of problems) console.log(`BREACH: ${problem}`);
-	if (problems.length > 0) process.exitCode = 1;
+}
+
+/** A long CRL and a short one in turns, under the steady requests of the victims of `attack.ts`. */
+async function reloadLongCrl(): Promise<void> {
+	const long = crlPem(await issueLongCrl(pki.ca, Number(values.crl)));
+	const victims = fork(join(import.meta.dirname, 'attack-victims.ts'));
+	const ask = (order: VictimsOrder) => {
+		const answer = new Promise<Window>((resolve) => victims.once('message', (message) => resolve(message as Window)));
+		victims.send(order);
+		return within(answer, 'the figures of the steady requests', 60_000);
+	};
+	const good = [tokens.lasting, tokens.lasting];
+	await ask({ start: { ...identity, tokens: good }, perSecond: STEADY_PER_SECOND });
+	await ask({ window: WINDOW_MS });
+	const rows: (string | number)[][] = [];
+	const look = (what: string, { requests, p50, p99, longest, failed, failures }: Window, took = '') => {
+		rows.push([what, took, requests, ...[p50, p99, longest].map((ms) => ms.toFixed(1)), failed]);
+		if (failed > 0) problems.push(`${what}: ${failures.join('; ')}`);
+	};
+	for (let i = 0; i < 3; i++) {
+		look('calm', await ask({ window: WINDOW_MS }));
+		for (const [what, crl] of [
+			[`a CRL of ${values.crl} entries`, long],
+			['a short CRL', files[0]!.crl],
+		] as const) {
+			const window = ask({ window: WINDOW_MS });
+			replaceFile('clients.crl', crl);
+			const begun = performance.now();
+			await reloadFiles();
+			const took = performance.now() - begun;
+			look(what, await window, `${Math.round(took)} ms`);
+		}
+	}
+	victims.disconnect();
+	problems.push(...complaints(proxy));
+	console.log(table(['reloaded', 'took', 'requests', 'p50, ms', 'p99, ms', 'longest, ms', 'lost'], rows));
 }
 
 async function mintTokens(): Promise<Record<Kind, string>> {
@@ -184,9 +235,13 @@ function renewFiles(i: number): void {
 		['server.key', keyPem],
 		['clients.crl', crl],
 	] as const) {
-		writeFileSync(join(folder, `${name}.new`), text);
-		renameSync(join(folder, `${name}.new`), join(folder, name));
+		replaceFile(name, text);
 	}
+}
+
+function replaceFile(name: string, text: string): void {
+	writeFileSync(join(folder, `${name}.new`), text);
+	renameSync(join(folder, `${name}.new`), join(folder, name));
 }
 
 /** The whole file: another route, another issuer beside the first one. */

@@ -7,8 +7,9 @@ import { setImmediate as turn } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
 import { Http1Front } from '../../../src/data/http1/front.ts';
 import { Http2Front } from '../../../src/data/http2/front.ts';
-import { PacedReads, type ReadSink } from '../../../src/data/paced-reads.ts';
+import { PacedReads, ReadQueue, type ReadSink } from '../../../src/data/paced-reads.ts';
 import { CertificateShare, ConnectionShare } from '../../../src/data/read-share.ts';
+import { TurnEnd } from '../../../src/data/turn-end.ts';
 import { headersFrame, PREFACE, settingsFrame } from '../../fixtures/h2-frames.ts';
 import { until } from '../../fixtures/wait.ts';
 import { FakePlane } from './fixtures/fake-plane.ts';
@@ -189,6 +190,39 @@ describe('a connection that has used up its share', () => {
 			served.destroy();
 			client.destroy();
 		}
+	});
+});
+
+describe('connections that get tokens at the same moment', () => {
+	it('go on one after the other, in their order: a turn has a millisecond for all of them', async (t) => {
+		t.mock.timers.enable({ apis: ['setTimeout'] });
+		let now = 0;
+		const turnEnd = new TurnEnd();
+		const queue = new ReadQueue(turnEnd, { now: () => now, wallSeconds: () => 0 });
+		const taken: number[] = [];
+		const perTurn: number[] = [];
+		for (let i = 0; i < 9; i++) {
+			const [client, served] = duplexPair();
+			const share = new ConnectionShare(new CertificateShare());
+			const onData = () => {
+				// What it takes to decode a large head, ms and tokens.
+				now += 0.4;
+				share.spend(2000);
+				taken.push(i);
+				return 1;
+			};
+			new PacedReads(served, share, queue, { onData, onDelayed() {} });
+			client.write('ab');
+		}
+		for (let turns = 0; taken.length < 9 || turns < 5; turns++) await turn();
+		now += 10_000;
+		for (let looks = 0; looks < 3; looks++) {
+			const before = taken.length;
+			t.mock.timers.tick(2);
+			perTurn.push(taken.length - before);
+		}
+		assert.deepEqual(taken, [...Array(9).keys(), ...Array(9).keys()]);
+		assert.deepEqual(perTurn, [3, 3, 3]);
 	});
 });
 
