@@ -23,11 +23,16 @@ export class UnwantedBody {
 		return this.#dropped <= MAX_DROPPED;
 	}
 
-	/** To be asked at intervals of `plane.deadlines.linger`. @returns whether the client has sent nothing since, or for too long. */
-	isOverdue(): boolean {
+	/**
+	 * To be asked at intervals of `plane.deadlines.linger`.
+	 *
+	 * @param isEnding the connection takes no new requests.
+	 * @returns whether the client has sent nothing since, or for too long.
+	 */
+	isOverdue(isEnding = false): boolean {
 		const stands = this.#dropped === this.#seen;
 		this.#seen = this.#dropped;
-		return stands || ++this.#looks >= LOOKS;
+		return stands || ++this.#looks >= (isEnding ? LAST_LOOKS : LOOKS);
 	}
 }
 
@@ -35,3 +40,5 @@ export class UnwantedBody {
 export const MAX_DROPPED = 67_108_864;
 /** Intervals of 2 s for which a client may go on sending: half a minute. */
 const LOOKS = 15;
+/** The same in a drain, which does not wait for what nobody wants: 2 to 4 s behind the answer. */
+const LAST_LOOKS = 2;

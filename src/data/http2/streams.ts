@@ -224,9 +224,10 @@ export class Streams implements StreamOwner {
 	/** @returns whether there are still unwanted bodies that have not ended. */
 	cutOverdue(): boolean {
 		let left = false;
+		const isEnding = this.#lastServed !== UNDECIDED;
 		this.#open.forEach((stream) => {
 			if (stream.unwanted === undefined || !stream.isRemoteOpen) return;
-			if (!stream.isLocalOpen && stream.unwanted.isOverdue()) this.#cut(stream);
+			if (!stream.isLocalOpen && stream.unwanted.isOverdue(isEnding)) this.#cut(stream);
 			else left = true;
 		});
 		return left;

@@ -833,6 +833,16 @@ describe('an answer before the end of its request (section 8.1)', () => {
 		assert.deepEqual([looks, peer.outcome], [15, `${RESET(1, 0)}, ${RESET(3, 0)}`]);
 	});
 
+	it('resets it after the second look in a drain, however much still comes', () => {
+		const peer = answered();
+		const { streams } = peer.protocol;
+		streams.finish();
+		peer.send(dataFrame(1, 'x'));
+		assert.equal(streams.cutOverdue(), true);
+		peer.send(dataFrame(1, 'x'));
+		assert.deepEqual([streams.cutOverdue(), streams.size, peer.cuts], [false, 0, [2]]);
+	});
+
 	it('leaves a stream open to looks as long as its answer is not out', () => {
 		const peer = new ProtocolPeer().send(settingsFrame([[SETTING.INITIAL_WINDOW_SIZE, 0]]), open(1));
 		const { streams } = peer.protocol;
