@@ -1,4 +1,5 @@
 import { insufficientScope } from '../gates/rejection.ts';
+import { grants } from '../gates/scopes.ts';
 import type { Caller } from './caller.ts';
 import { scopesOf } from './claims.ts';
 import { GateError } from './error.ts';
@@ -47,8 +48,7 @@ function withoutSlot(verdict: Admitted): Admitted {
 }
 
 function askedForScopes(admitted: Admitted, { scopes = [] }: Caller): Verdict {
-	const granted = scopesOf(admitted.claims);
-	return scopes.every((scope) => granted.has(scope)) ? admitted : refused(insufficientScope(scopes));
+	return grants(scopesOf(admitted.claims), scopes) ? admitted : refused(insufficientScope(scopes));
 }
 
 /**

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { RateLimitFields } from '../gates/rate-limit-fields.ts';
 import { insufficientScope, Rejection, TOKEN_INVALID } from '../gates/rejection.ts';
+import { grants } from '../gates/scopes.ts';
 import type { Identity } from '../gates/token-cache.ts';
 import { refuseOtherHolder } from '../identity/bound-token.ts';
 import { issuerWithKey } from '../identity/issuer.ts';
@@ -198,7 +199,7 @@ export function createGate(options: GateOptions): RefreshingGate {
 			const overRate = refuseOverTenantRate(limiter, identity, clock.now(), report);
 			if (overRate) return refused(overRate);
 		}
-		if (scopes !== undefined && !scopes.every((scope) => identity.claims.scopes.has(scope))) {
+		if (scopes !== undefined && !grants(identity.claims.scopes, scopes)) {
 			return refused(withReport(insufficientScope(scopes), report));
 		}
 		let verdict = admitted.get(identity);

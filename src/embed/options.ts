@@ -22,7 +22,8 @@ export const FUNCTION = kind('must be a function', (value) => typeof value === '
 /** Empty: nothing is needed. @internal */
 export const SCOPES = kind(
 	'must be a list of scopes (RFC 6749 section 3.3), such as ["orders:read"]',
-	(value) => Array.isArray(value) && value.every((one) => typeof one === 'string' && SCOPE_TOKEN.test(one)),
+	// `every` passes over holes, and `new Array(1)` would ask for nothing.
+	(value) => Array.isArray(value) && [...value].every((one) => typeof one === 'string' && SCOPE_TOKEN.test(one)),
 );
 /** Read by its owner, in words of its own. @internal */
 export const ANY = kind('', () => true);
@@ -80,7 +81,8 @@ export function refuseUnknownKeys(
 	if (!isPlainObject(options)) {
 		throw new GateError(code, `${place || 'the options'} must be an object with ${known.join(', ')}`);
 	}
-	for (const key of Object.keys(options)) {
+	// Also symbols, and what a loop over the object would not see.
+	for (const key of Reflect.ownKeys(options).map(String)) {
 		if (known.includes(key)) continue;
 		throw new GateError(code, `${place === '' ? key : `${place}.${key}`} is unknown; ${remedyFor(key, known)}`);
 	}

@@ -7,6 +7,12 @@ export function readScopes(payload: Readonly<Record<string, unknown>>): Readonly
 	return new Set(namesIn(Object.hasOwn(payload, 'scope') ? payload.scope : payload.scp));
 }
 
+/** Whether all of them are granted. A hole in the list, which `every` would pass over, is a name that nobody has. */
+export function grants(granted: ReadonlySet<string>, wanted: readonly string[]): boolean {
+	for (const scope of wanted) if (!granted.has(scope)) return false;
+	return true;
+}
+
 /** RFC 6749 section 3.3: what can be the name of a scope. */
 export const SCOPE_TOKEN = /^[\x21\x23-\x5b\x5d-\x7e]+$/;
 

@@ -211,7 +211,7 @@ describe('connections that get tokens at the same moment', () => {
 				taken.push(i);
 				return 1;
 			};
-			new PacedReads(served, share, queue, { onData, onDelayed() {} });
+			new PacedReads(served, share, queue, { onData, onDelayed() {}, onFault: assert.ifError });
 			client.write('ab');
 		}
 		for (let turns = 0; taken.length < 9 || turns < 5; turns++) await turn();

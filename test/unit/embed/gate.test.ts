@@ -392,6 +392,8 @@ describe('what a gate wants to know of the caller', () => {
 			assert.ok(gate.check(bearer(claims), { scopes }).ok);
 		}
 		assert.ok(gate.check(bearer(), { scopes: [] }).ok);
+		// A hole names no scope that a token could have.
+		assert.ok(!gate.check(bearer(), { scopes: new Array(1) }).ok);
 		// As in the proxy: `scp` counts where there is no `scope`.
 		assert.ok(!gate.check(bearer({ scope: 'billing:read', scp: 'billing:write' }), { scopes }).ok);
 		assert.ok(gate.check(bearer({ scope: scopes }), { scopes }).ok);
