@@ -189,7 +189,7 @@ export class FaultRun {
 			}
 			return undefined;
 		};
-		return await this.#changes.until(next, 'a lane whose breaker is closed', 20_000);
+		return await this.#changes.until(next, 'a lane whose breaker is closed');
 	}
 }
 

@@ -213,10 +213,11 @@ export class Ledger {
 		if (this.floods > 0) allowed.push('overloaded', ...brokenOff);
 		// On a machine that is busy enough, everything may take too long, and is ended in the way of what takes too long.
 		const fate = entry.repeated ? 'whole' : plan.kind.fate;
-		if (reply.ms >= rules.limitMs) {
+		// The client's clock may begin late.
+		if (reply.ms >= rules.limitMs / 2) {
 			allowed.push('504', ...brokenOff);
 			// The client has a time limit of its own to take a whole answer, in either mode.
-			if (fate === 'whole') allowed.push('broken off');
+			if (fate === 'whole' || fate === 'whole or cut') allowed.push('broken off');
 		}
 		if (entry.deliveries === 0) allowed.push('503');
 		if (!entry.played) {

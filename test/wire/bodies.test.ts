@@ -445,7 +445,7 @@ describe('limits that a route sets itself', () => {
 		const proxy = await startProxy({
 			workers: 1,
 			config: { health_interval_secs: 3600 },
-			limits: { max_request_body_bytes: 1000, request_body_timeout_secs: 0.6, upstream_timeout_secs: 0.6 },
+			limits: { max_request_body_bytes: 1000, request_body_timeout_secs: 1.5, upstream_timeout_secs: 1.5 },
 			routes: routesOf(OWN, upstream.url),
 		});
 		return { proxy, upstream };

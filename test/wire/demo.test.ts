@@ -9,7 +9,7 @@ import { BODY_MODE } from '../fixtures/proxy.ts';
 import { Changes, within } from '../fixtures/wait.ts';
 
 const BUILT_MAIN = process.env.PROXY_TEST_MAIN;
-const SHOW_MS = 60_000;
+const SHOW_MS = 180_000;
 
 describe('proxy demo', () => {
 	const parent = mkdtempSync(join(tmpdir(), 'demo-'));

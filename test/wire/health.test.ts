@@ -11,6 +11,7 @@ const INTERVAL_MS = 150;
 const COOLDOWN_MS = 1000;
 const CONFIG = {
 	health_interval_secs: INTERVAL_MS / 1000,
+	health_timeout_secs: 2,
 	default_cooldown_secs: COOLDOWN_MS / 1000,
 	tenant_rps: 0,
 };

@@ -116,7 +116,7 @@ describe('the first line', () => {
 	test('waits 2 s at most for an upstream that says nothing, which then has its breaker open', async () => {
 		await using silent = await startUpstream({ health: (exchange) => exchange.stall() });
 		const start = performance.now();
-		await using proxy = await startProxy({
+		await using proxy = await spawnProxy({
 			// No request is let through to try the upstream while the test looks.
 			config: { default_cooldown_secs: 60 },
 			routes: [
@@ -124,6 +124,7 @@ describe('the first line', () => {
 				{ prefix: '/silent', upstream: silent.url },
 			],
 		});
+		await proxy.ready();
 		assert.ok(performance.now() - start >= 1_900, 'it has not waited for the verdict');
 		for (const protocol of PROTOCOLS) {
 			assert.equal((await request(protocol, proxy)).status, 200);
