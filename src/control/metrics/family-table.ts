@@ -16,7 +16,7 @@ import { CIRCUIT_NAMES, TRANSITIONS } from '../../memory/transition-counts.ts';
 import { EXPIRING_KINDS } from '../facts/certificates.ts';
 import { RELOADED_PARTS } from '../reload/journal.ts';
 import { STORE_FAILURES } from '../store/failure.ts';
-import type { FamilyDescription } from './exposition.ts';
+import type { FamilyDescription, MetricType } from './exposition.ts';
 
 /**
  * Every family of the page: the one source of its HELP and TYPE, and of the table in the documentation. The first ones are a
@@ -30,476 +30,303 @@ const WORKER = 'index of the worker, from 0';
 export const RESULTS = ['success', 'failure'] as const;
 const REASONS_OF_TRANSITIONS = [...new Set(TRANSITIONS.map(({ reason }) => reason))];
 
+const counter = kind('counter');
+const gauge = kind('gauge');
+const summary = kind('summary');
+const histogram = kind('histogram');
+const info = kind('info');
+
 export const FAMILIES = {
-	requests: {
-		name: 'proxy_requests_total',
-		type: 'counter',
-		help: 'Answers to clients, by status and by the upstream where one was chosen.',
-		labels: { status: 'HTTP status', upstream: `${UPSTREAM}, where one was chosen`, group: GROUP },
-	},
-	requestDuration: {
-		name: 'proxy_request_duration_seconds',
-		type: 'summary',
-		help: 'Round trips to the upstream that came back with a response, whatever its status, from departure to its end (streaming mode: to its head); quantiles over the last minute.',
-		labels: { upstream: UPSTREAM, group: GROUP },
-		unit: 'seconds',
-	},
-	authFailures: {
-		name: 'proxy_auth_failures_total',
-		type: 'counter',
-		help: 'Requests without a valid token.',
-		labels: { reason: ['missing', 'invalid'] },
-	},
-	rateLimited: {
-		name: 'proxy_ratelimited_total',
-		type: 'counter',
-		help: "Requests over their tenant's limit.",
-		labels: {},
-	},
-	handshakeSummary: {
-		name: 'proxy_tls_handshake_seconds',
-		type: 'summary',
-		help: 'TLS handshakes that succeeded, from accept, or the end of a PROXY header, to end; quantiles over the last minute.',
-		labels: {},
-		unit: 'seconds',
-	},
-	handshakeFailures: {
-		name: 'proxy_tls_handshake_failures_total',
-		type: 'counter',
-		help: 'Connections closed because their TLS handshake failed or took too long.',
-		labels: {},
-	},
-	circuitState: {
-		name: 'proxy_circuit_state',
-		type: 'gauge',
-		help: 'Circuit breaker: 0 closed, 1 open, 2 half-open.',
-		labels: { upstream: UPSTREAM, group: GROUP },
-	},
-	upstreamAlive: {
-		name: 'proxy_upstream_alive',
-		type: 'gauge',
-		help: 'Last health probe: 1 passed, 0 failed or not made yet.',
-		labels: { upstream: `${UPSTREAM}; only with probes`, group: GROUP },
-	},
-	upstreamLastProbe: {
-		name: 'proxy_upstream_last_probe',
-		type: 'gauge',
-		help: 'Result of the last health probe, and the remedy, as labels: 1 passed, 0 failed.',
-		labels: {
+	requests: counter('proxy_requests_total', 'Answers to clients, by status and by the upstream where one was chosen.', {
+		status: 'HTTP status',
+		upstream: `${UPSTREAM}, where one was chosen`,
+		group: GROUP,
+	}),
+	requestDuration: summary(
+		'proxy_request_duration_seconds',
+		'Round trips to the upstream that came back with a response, whatever its status, from departure to its end (streaming mode: to its head); quantiles over the last minute.',
+		{ upstream: UPSTREAM, group: GROUP },
+	),
+	authFailures: counter('proxy_auth_failures_total', 'Requests without a valid token.', {
+		reason: ['missing', 'invalid'],
+	}),
+	rateLimited: counter('proxy_ratelimited_total', "Requests over their tenant's limit."),
+	handshakeSummary: summary(
+		'proxy_tls_handshake_seconds',
+		'TLS handshakes that succeeded, from accept, or the end of a PROXY header, to end; quantiles over the last minute.',
+	),
+	handshakeFailures: counter(
+		'proxy_tls_handshake_failures_total',
+		'Connections closed because their TLS handshake failed or took too long.',
+	),
+	circuitState: gauge('proxy_circuit_state', 'Circuit breaker: 0 closed, 1 open, 2 half-open.', {
+		upstream: UPSTREAM,
+		group: GROUP,
+	}),
+	upstreamAlive: gauge('proxy_upstream_alive', 'Last health probe: 1 passed, 0 failed or not made yet.', {
+		upstream: `${UPSTREAM}; only with probes`,
+		group: GROUP,
+	}),
+	upstreamLastProbe: gauge(
+		'proxy_upstream_last_probe',
+		'Result of the last health probe, and the remedy, as labels: 1 passed, 0 failed.',
+		{
 			upstream: `${UPSTREAM}; only after a probe`,
 			group: GROUP,
 			outcome: 'the finding',
 			remedy: 'the remedy; empty after a pass',
 		},
-	},
-	upstreamDuration: {
-		name: 'proxy_upstream_duration_seconds',
-		type: 'histogram',
-		help: 'The round trips of proxy_request_duration_seconds, over all time; buckets by [metrics] buckets.',
-		labels: { upstream: UPSTREAM, group: GROUP },
-		unit: 'seconds',
-	},
-	gateDuration: {
-		name: 'proxy_gate_duration_seconds',
-		type: 'histogram',
-		help: "The proxy's own time from a request's complete head to its departure: all gates and the queue, without the client's time for a collected body. Buckets by [metrics] gate_buckets.",
-		labels: {},
-		unit: 'seconds',
-	},
-	requestsInFlight: {
-		name: 'proxy_requests_in_flight',
-		type: 'gauge',
-		help: 'Requests whose head is complete and whose answer is not out yet.',
-		labels: { route: ROUTE, protocol: CLIENT_PROTOCOLS },
-	},
-	requestBodyBytes: {
-		name: 'proxy_request_body_bytes_total',
-		type: 'counter',
-		help: "Bytes of requests' bodies read from clients, without heads, framing and TLS; those of a body that is collected count when its request ends.",
-		labels: { route: ROUTE, protocol: CLIENT_PROTOCOLS },
-		unit: 'bytes',
-	},
-	responseBodyBytes: {
-		name: 'proxy_response_body_bytes_total',
-		type: 'counter',
-		help: "Bytes of answers' bodies given to clients' connections, our own answers included, without heads, framing and TLS.",
-		labels: { route: ROUTE, protocol: CLIENT_PROTOCOLS },
-		unit: 'bytes',
-	},
-	forbidden: {
-		name: 'proxy_forbidden_total',
-		type: 'counter',
-		help: 'Requests that may not use their route, because of the certificate, the tenant or the scopes.',
-		labels: { reason: FORBIDDEN_REASONS },
-	},
-	rateLimitRefusals: {
-		name: 'proxy_ratelimit_refusals_total',
-		type: 'counter',
-		help: 'The requests over a limit, by limit; together they are proxy_ratelimited_total.',
-		labels: { reason: RATE_LIMIT_REASONS },
-	},
-	rateLimitSlotsInUse: {
-		name: 'proxy_ratelimit_slots_in_use',
-		type: 'gauge',
-		help: 'Places of the limiter that belong to tenants whose buckets are not full again. The others are free.',
-		labels: {},
-	},
-	rateLimitSlots: {
-		name: 'proxy_ratelimit_slots',
-		type: 'gauge',
-		help: 'Places that the limiter has.',
-		labels: {},
-	},
-	storeUp: {
-		name: 'proxy_limiter_store_up',
-		type: 'gauge',
-		help: 'Whether limits are shared through the store: 1, or 0 while it, or a part of it, is away and [limiter] on_store_failure holds.',
-		labels: {},
-	},
-	storeCalls: {
-		name: 'proxy_limiter_store_calls_total',
-		type: 'counter',
-		help: 'Round trips to the store of the shared limits, by result.',
-		labels: { result: ['success', ...STORE_FAILURES] },
-	},
-	storeReplicas: {
-		name: 'proxy_limiter_replicas',
-		type: 'gauge',
-		help: 'Replicas that share the limits, as last seen, this one included.',
-		labels: {},
-	},
-	storeDelay: {
-		name: 'proxy_limiter_settle_seconds',
-		type: 'gauge',
-		help: "The longest of the last seconds from a request until the store's answer to it was in force here; what replicas admit together beyond a limit grows with it.",
-		labels: {},
-		unit: 'seconds',
-	},
-	storeRevocations: {
-		name: 'proxy_limiter_store_revocations',
-		type: 'gauge',
-		help: 'Entries in force that are revoked in the store, without those of revoked_path; only with [limiter] revocations.',
-		labels: {},
-	},
-	tokenCache: {
-		name: 'proxy_token_cache_lookups_total',
-		type: 'counter',
-		help: 'Tokens that were looked up among the verified ones: a miss had to be verified.',
-		labels: { result: ['hit', 'miss'] },
-	},
-	handshakeDuration: {
-		name: 'proxy_tls_handshake_duration_seconds',
-		type: 'histogram',
-		help: 'The handshakes of proxy_tls_handshake_seconds, over all time; buckets by [metrics] buckets.',
-		labels: {},
-		unit: 'seconds',
-	},
-	handshakeRefusals: {
-		name: 'proxy_tls_handshake_refusals_total',
-		type: 'counter',
-		help: 'The handshakes that failed, by the reason; together they are proxy_tls_handshake_failures_total.',
-		labels: { reason: HANDSHAKE_REFUSALS },
-	},
-	handshakesAgreed: {
-		name: 'proxy_tls_handshakes_total',
-		type: 'counter',
-		help: 'Handshakes that succeeded, by protocol version and key-exchange group.',
-		labels: { version: TLS_VERSIONS, group: TLS_GROUPS },
-	},
-	certificateExpiry: {
-		name: 'proxy_certificate_expiry_timestamp_seconds',
-		type: 'gauge',
-		help: 'Ends of the certificates (notAfter) and CRLs (nextUpdate) in force, in seconds since the epoch.',
-		labels: {
+	),
+	upstreamDuration: histogram(
+		'proxy_upstream_duration_seconds',
+		'The round trips of proxy_request_duration_seconds, over all time; buckets by [metrics] buckets.',
+		{ upstream: UPSTREAM, group: GROUP },
+	),
+	gateDuration: histogram(
+		'proxy_gate_duration_seconds',
+		"The proxy's own time from a request's complete head to its departure: all gates and the queue, without the client's time for a collected body. Buckets by [metrics] gate_buckets.",
+	),
+	requestsInFlight: gauge(
+		'proxy_requests_in_flight',
+		'Requests whose head is complete and whose answer is not out yet.',
+		{ route: ROUTE, protocol: CLIENT_PROTOCOLS },
+	),
+	requestBodyBytes: counter(
+		'proxy_request_body_bytes_total',
+		"Bytes of requests' bodies read from clients, without heads, framing and TLS; those of a body that is collected count when its request ends.",
+		{ route: ROUTE, protocol: CLIENT_PROTOCOLS },
+	),
+	responseBodyBytes: counter(
+		'proxy_response_body_bytes_total',
+		"Bytes of answers' bodies given to clients' connections, our own answers included, without heads, framing and TLS.",
+		{ route: ROUTE, protocol: CLIENT_PROTOCOLS },
+	),
+	forbidden: counter(
+		'proxy_forbidden_total',
+		'Requests that may not use their route, because of the certificate, the tenant or the scopes.',
+		{ reason: FORBIDDEN_REASONS },
+	),
+	rateLimitRefusals: counter(
+		'proxy_ratelimit_refusals_total',
+		'The requests over a limit, by limit; together they are proxy_ratelimited_total.',
+		{ reason: RATE_LIMIT_REASONS },
+	),
+	rateLimitSlotsInUse: gauge(
+		'proxy_ratelimit_slots_in_use',
+		'Places of the limiter that belong to tenants whose buckets are not full again. The others are free.',
+	),
+	rateLimitSlots: gauge('proxy_ratelimit_slots', 'Places that the limiter has.'),
+	storeUp: gauge(
+		'proxy_limiter_store_up',
+		'Whether limits are shared through the store: 1, or 0 while it, or a part of it, is away and [limiter] on_store_failure holds.',
+	),
+	storeCalls: counter('proxy_limiter_store_calls_total', 'Round trips to the store of the shared limits, by result.', {
+		result: ['success', ...STORE_FAILURES],
+	}),
+	storeReplicas: gauge('proxy_limiter_replicas', 'Replicas that share the limits, as last seen, this one included.'),
+	storeDelay: gauge(
+		'proxy_limiter_settle_seconds',
+		"The longest of the last seconds from a request until the store's answer to it was in force here; what replicas admit together beyond a limit grows with it.",
+	),
+	storeRevocations: gauge(
+		'proxy_limiter_store_revocations',
+		'Entries in force that are revoked in the store, without those of revoked_path; only with [limiter] revocations.',
+	),
+	tokenCache: counter(
+		'proxy_token_cache_lookups_total',
+		'Tokens that were looked up among the verified ones: a miss had to be verified.',
+		{ result: ['hit', 'miss'] },
+	),
+	handshakeDuration: histogram(
+		'proxy_tls_handshake_duration_seconds',
+		'The handshakes of proxy_tls_handshake_seconds, over all time; buckets by [metrics] buckets.',
+	),
+	handshakeRefusals: counter(
+		'proxy_tls_handshake_refusals_total',
+		'The handshakes that failed, by the reason; together they are proxy_tls_handshake_failures_total.',
+		{ reason: HANDSHAKE_REFUSALS },
+	),
+	handshakesAgreed: counter(
+		'proxy_tls_handshakes_total',
+		'Handshakes that succeeded, by protocol version and key-exchange group.',
+		{ version: TLS_VERSIONS, group: TLS_GROUPS },
+	),
+	certificateExpiry: gauge(
+		'proxy_certificate_expiry_timestamp_seconds',
+		'Ends of the certificates (notAfter) and CRLs (nextUpdate) in force, in seconds since the epoch.',
+		{
 			kind: EXPIRING_KINDS,
 			subject: 'distinguished name; of a CRL that of its CA',
 			serial: 'hexadecimal; absent for a CRL',
 		},
-		unit: 'seconds',
-	},
-	crlNextUpdate: {
-		name: 'proxy_crl_next_update_seconds',
-		type: 'gauge',
-		help: 'Seconds until the CRL of a CA has to be replaced; negative: it is late. Of several CAs of one name the CRL that is due first.',
-		labels: { issuer: 'distinguished name of the CA' },
-		unit: 'seconds',
-	},
-	circuitTransitions: {
-		name: 'proxy_circuit_transitions_total',
-		type: 'counter',
-		help: 'Changes of the circuit breaker, by what it became and why.',
-		labels: { upstream: UPSTREAM, group: GROUP, to: CIRCUIT_NAMES, reason: REASONS_OF_TRANSITIONS },
-	},
-	connections: {
-		name: 'proxy_connections',
-		type: 'gauge',
-		help: 'Client connections, by the protocol they speak or are still negotiating.',
-		labels: { protocol: ['handshake', ...CLIENT_PROTOCOLS] },
-	},
-	connectionsLimit: {
-		name: 'proxy_connections_limit',
-		type: 'gauge',
-		help: 'Client connections that may be open at the same time.',
-		labels: {},
-	},
-	connectionsRefused: {
-		name: 'proxy_connections_refused_total',
-		type: 'counter',
-		help: 'Client connections closed before their handshake, because of max_connections or missing file descriptors.',
-		labels: { reason: CONNECTION_REFUSALS },
-	},
-	connectionsEnded: {
-		name: 'proxy_connections_ended_total',
-		type: 'counter',
-		help: 'Client connections ended for their certificate (revoked, expired, its CA removed), or for their age.',
-		labels: { reason: CONNECTION_ENDS },
-	},
-	readsDelayed: {
-		name: 'proxy_reads_delayed_total',
-		type: 'counter',
-		help: 'Client connections that were read later, because they and their certificate had used up their share of a worker.',
-		labels: { protocol: CLIENT_PROTOCOLS },
-	},
-	http2ConnectionErrors: {
-		name: 'proxy_http2_connection_errors_total',
-		type: 'counter',
-		help: 'HTTP/2 connections that were ended with an error, by what their clients had done.',
-		labels: { reason: HTTP2_ERROR_REASONS },
-	},
-	http2StreamErrors: {
-		name: 'proxy_http2_stream_errors_total',
-		type: 'counter',
-		help: 'HTTP/2 streams that were reset for an error, by what their clients had done; their connections went on.',
-		labels: { reason: HTTP2_STREAM_ERROR_REASONS },
-	},
-	upstreamConnections: {
-		name: 'proxy_upstream_connections',
-		type: 'gauge',
-		help: 'Connections to upstreams, in use or waiting for the next request.',
-		labels: { upstream: UPSTREAM, group: GROUP, state: ['active', 'idle'] },
-	},
-	upstreamRetries: {
-		name: 'proxy_upstream_retries_total',
-		type: 'counter',
-		help: 'Retries, by the upstream that had not taken the request. It had closed an idle connection (stale), closed without an answer (unanswered), or in the middle of one (broken).',
-		labels: { upstream: UPSTREAM, group: GROUP, reason: RETRY_REASONS },
-	},
-	upstreamRetriesDenied: {
-		name: 'proxy_upstream_retries_denied_total',
-		type: 'counter',
-		help: 'Retries that did not happen because a fifth of the requests had been retries already.',
-		labels: { upstream: UPSTREAM, group: 'name of its [[upstreams]]' },
-	},
-	bodyMemory: {
-		name: 'proxy_body_memory_bytes',
-		type: 'gauge',
-		help: 'Memory that bodies hold at the moment, of all tenants.',
-		labels: {},
-		unit: 'bytes',
-	},
-	bodyMemoryLimit: {
-		name: 'proxy_body_memory_limit_bytes',
-		type: 'gauge',
-		help: 'Memory that bodies may hold (limits.max_buffered_bytes).',
-		labels: {},
-		unit: 'bytes',
-	},
-	accessLogDropped: {
-		name: 'proxy_access_log_dropped_total',
-		type: 'counter',
-		help: 'Lines of the access log that are missing: its reader did not keep up, or they could not be written whole, as on a full disk.',
-		labels: {},
-	},
-	spans: {
-		name: 'proxy_trace_spans_total',
-		type: 'counter',
-		help: 'Spans of sampled requests. dropped: too many waited for the collector. failed: the collector did not take them.',
-		labels: { result: ['exported', 'dropped', 'failed'] },
-	},
-	jwksFetches: {
-		name: 'proxy_jwks_fetches_total',
-		type: 'counter',
-		help: 'Key sets asked for over the network: success gave one that can be used.',
-		labels: { issuer: 'as in the configuration', result: RESULTS },
-	},
-	jwksKeys: {
-		name: 'proxy_jwks_keys',
-		type: 'gauge',
-		help: 'Usable keys of the last good set; 0 before the first one.',
-		labels: { issuer: 'as in the configuration' },
-	},
-	jwksAge: {
-		name: 'proxy_jwks_age_seconds',
-		type: 'gauge',
-		help: 'Time since the last good set was fetched.',
-		labels: { issuer: 'as in the configuration' },
-		unit: 'seconds',
-	},
-	queueLength: {
-		name: 'proxy_upstream_queue_length',
-		type: 'gauge',
-		help: 'Requests that wait because all addresses of their upstream are at max_requests or max_connections.',
-		labels: { group: 'name of the [[upstreams]] that has limits' },
-	},
-	queued: {
-		name: 'proxy_upstream_queued_total',
-		type: 'counter',
-		help: 'Requests that found their upstream at its limits. full and timeout: refused by the queue. unavailable: no breaker admitted them any more. gone: the client had left.',
-		labels: { group: 'name of the [[upstreams]] that has limits', result: QUEUE_RESULTS },
-	},
-	dnsLookups: {
-		name: 'proxy_dns_lookups_total',
-		type: 'counter',
-		help: 'Times that DNS was asked for the addresses of an upstream: success gave all of them.',
-		labels: { group: 'name of the [[upstreams]] with `dns`', result: RESULTS },
-	},
-	dnsAddresses: {
-		name: 'proxy_dns_addresses',
-		type: 'gauge',
-		help: 'Addresses of the last good answer; 0 before the first one.',
-		labels: { group: 'name of the [[upstreams]] with `dns`' },
-	},
-	dnsAge: {
-		name: 'proxy_dns_age_seconds',
-		type: 'gauge',
-		help: 'Time since the last good answer.',
-		labels: { group: 'name of the [[upstreams]] with `dns`' },
-		unit: 'seconds',
-	},
-	workers: {
-		name: 'proxy_workers',
-		type: 'gauge',
-		help: 'Worker threads that accept connections.',
-		labels: {},
-	},
-	loopUtilization: {
-		name: 'proxy_worker_event_loop_utilization_ratio',
-		type: 'gauge',
-		help: "Part of the last quarter of a second in which the worker's event loop did not wait for events; 1 also while it is stuck.",
-		labels: { worker: WORKER },
-		unit: 'ratio',
-	},
-	loopTime: {
-		name: 'proxy_worker_event_loop_seconds_total',
-		type: 'counter',
-		help: "Time of the worker's event loop, busy or waiting for events; the rate of the busy part is its utilization over any time.",
-		labels: { worker: WORKER, state: ['active', 'idle'] },
-		unit: 'seconds',
-	},
-	loopDelay: {
-		name: 'proxy_worker_event_loop_delay_seconds',
-		type: 'gauge',
-		help: "Delay of timers of the worker's event loop in the last 10 to 20 s.",
-		labels: { worker: WORKER, stat: ['p50', 'p99', 'max'] },
-		unit: 'seconds',
-	},
-	buildInfo: {
-		name: 'proxy_build_info',
-		type: 'info',
-		help: 'Always 1; the labels say what is running.',
-		labels: { version: 'of the proxy', body_mode: ['collected', 'streaming'], node: 'version of Node.js' },
-	},
-	configGeneration: {
-		name: 'proxy_config_generation',
-		type: 'gauge',
-		help: 'Number of the configuration in force: 1 at the start, one more with each reload that took anything over.',
-		labels: {},
-	},
-	needsRestart: {
-		name: 'proxy_config_needs_restart',
-		type: 'gauge',
-		help: 'Settings of the file, as the last reload has found them, that only a restart takes over.',
-		labels: {},
-	},
-	reloads: {
-		name: 'proxy_reloads_total',
-		type: 'counter',
-		help: 'Reloads asked for: success took everything over, failure kept something old.',
-		labels: { result: RESULTS },
-	},
-	reloadTimestamp: {
-		name: 'proxy_reload_timestamp_seconds',
-		type: 'gauge',
-		help: 'When each part of the configuration was last taken over, at the start or by a reload, and when that last failed; seconds since the epoch.',
-		labels: { part: RELOADED_PARTS, result: RESULTS },
-		unit: 'seconds',
-	},
-	processCpu: {
-		name: 'process_cpu_seconds_total',
-		type: 'counter',
-		help: 'User and system CPU time, in seconds.',
-		labels: {},
-		unit: 'seconds',
-	},
-	processCpuUser: {
-		name: 'process_cpu_user_seconds_total',
-		type: 'counter',
-		help: 'User CPU time, in seconds.',
-		labels: {},
-		unit: 'seconds',
-	},
-	processCpuSystem: {
-		name: 'process_cpu_system_seconds_total',
-		type: 'counter',
-		help: 'System CPU time, in seconds.',
-		labels: {},
-		unit: 'seconds',
-	},
-	processResident: {
-		name: 'process_resident_memory_bytes',
-		type: 'gauge',
-		help: 'Resident memory, in bytes.',
-		labels: {},
-		unit: 'bytes',
-	},
-	processVirtual: {
-		name: 'process_virtual_memory_bytes',
-		type: 'gauge',
-		help: 'Virtual memory, in bytes.',
-		labels: {},
-		unit: 'bytes',
-	},
-	processStart: {
-		name: 'process_start_time_seconds',
-		type: 'gauge',
-		help: 'Start of the process, in seconds since the epoch.',
-		labels: {},
-		unit: 'seconds',
-	},
-	processOpenFds: { name: 'process_open_fds', type: 'gauge', help: 'Open file descriptors.', labels: {} },
-	processMaxFds: { name: 'process_max_fds', type: 'gauge', help: 'Soft limit of open file descriptors.', labels: {} },
-	nodeVersion: {
-		name: 'nodejs_version_info',
-		type: 'info',
-		help: 'Always 1; the version of Node.js.',
-		labels: { version: 'v26.1.0', major: '26', minor: '1', patch: '0' },
-	},
-	nodeLoopLag: {
-		name: 'nodejs_eventloop_lag_seconds',
-		type: 'gauge',
-		help: "Delay of the main thread's event loop at this scrape.",
-		labels: {},
-		unit: 'seconds',
-	},
-	nodeHeapUsed: {
-		name: 'nodejs_heap_size_used_bytes',
-		type: 'gauge',
-		help: 'Heap of the main thread in use, in bytes.',
-		labels: {},
-		unit: 'bytes',
-	},
-	nodeHeapTotal: {
-		name: 'nodejs_heap_size_total_bytes',
-		type: 'gauge',
-		help: 'Heap of the main thread, in bytes.',
-		labels: {},
-		unit: 'bytes',
-	},
-	nodeExternal: {
-		name: 'nodejs_external_memory_bytes',
-		type: 'gauge',
-		help: "Memory outside the heap that the main thread's objects hold, in bytes.",
-		labels: {},
-		unit: 'bytes',
-	},
-} as const satisfies Readonly<Record<string, FamilyDescription>>;
+	),
+	crlNextUpdate: gauge(
+		'proxy_crl_next_update_seconds',
+		'Seconds until the CRL of a CA has to be replaced; negative: it is late. Of several CAs of one name the CRL that is due first.',
+		{ issuer: 'distinguished name of the CA' },
+	),
+	circuitTransitions: counter(
+		'proxy_circuit_transitions_total',
+		'Changes of the circuit breaker, by what it became and why.',
+		{ upstream: UPSTREAM, group: GROUP, to: CIRCUIT_NAMES, reason: REASONS_OF_TRANSITIONS },
+	),
+	connections: gauge('proxy_connections', 'Client connections, by the protocol they speak or are still negotiating.', {
+		protocol: ['handshake', ...CLIENT_PROTOCOLS],
+	}),
+	connectionsLimit: gauge('proxy_connections_limit', 'Client connections that may be open at the same time.'),
+	connectionsRefused: counter(
+		'proxy_connections_refused_total',
+		'Client connections closed before their handshake, because of max_connections or missing file descriptors.',
+		{ reason: CONNECTION_REFUSALS },
+	),
+	connectionsEnded: counter(
+		'proxy_connections_ended_total',
+		'Client connections ended for their certificate (revoked, expired, its CA removed), or for their age.',
+		{ reason: CONNECTION_ENDS },
+	),
+	readsDelayed: counter(
+		'proxy_reads_delayed_total',
+		'Client connections that were read later, because they and their certificate had used up their share of a worker.',
+		{ protocol: CLIENT_PROTOCOLS },
+	),
+	http2ConnectionErrors: counter(
+		'proxy_http2_connection_errors_total',
+		'HTTP/2 connections that were ended with an error, by what their clients had done.',
+		{ reason: HTTP2_ERROR_REASONS },
+	),
+	http2StreamErrors: counter(
+		'proxy_http2_stream_errors_total',
+		'HTTP/2 streams that were reset for an error, by what their clients had done; their connections went on.',
+		{ reason: HTTP2_STREAM_ERROR_REASONS },
+	),
+	upstreamConnections: gauge(
+		'proxy_upstream_connections',
+		'Connections to upstreams, in use or waiting for the next request.',
+		{ upstream: UPSTREAM, group: GROUP, state: ['active', 'idle'] },
+	),
+	upstreamRetries: counter(
+		'proxy_upstream_retries_total',
+		'Retries, by the upstream that had not taken the request. It had closed an idle connection (stale), closed without an answer (unanswered), or in the middle of one (broken).',
+		{ upstream: UPSTREAM, group: GROUP, reason: RETRY_REASONS },
+	),
+	upstreamRetriesDenied: counter(
+		'proxy_upstream_retries_denied_total',
+		'Retries that did not happen because a fifth of the requests had been retries already.',
+		{ upstream: UPSTREAM, group: 'name of its [[upstreams]]' },
+	),
+	bodyMemory: gauge('proxy_body_memory_bytes', 'Memory that bodies hold at the moment, of all tenants.'),
+	bodyMemoryLimit: gauge('proxy_body_memory_limit_bytes', 'Memory that bodies may hold (limits.max_buffered_bytes).'),
+	accessLogDropped: counter(
+		'proxy_access_log_dropped_total',
+		'Lines of the access log that are missing: its reader did not keep up, or they could not be written whole, as on a full disk.',
+	),
+	spans: counter(
+		'proxy_trace_spans_total',
+		'Spans of sampled requests. dropped: too many waited for the collector. failed: the collector did not take them.',
+		{ result: ['exported', 'dropped', 'failed'] },
+	),
+	jwksFetches: counter(
+		'proxy_jwks_fetches_total',
+		'Key sets asked for over the network: success gave one that can be used.',
+		{ issuer: 'as in the configuration', result: RESULTS },
+	),
+	jwksKeys: gauge('proxy_jwks_keys', 'Usable keys of the last good set; 0 before the first one.', {
+		issuer: 'as in the configuration',
+	}),
+	jwksAge: gauge('proxy_jwks_age_seconds', 'Time since the last good set was fetched.', {
+		issuer: 'as in the configuration',
+	}),
+	queueLength: gauge(
+		'proxy_upstream_queue_length',
+		'Requests that wait because all addresses of their upstream are at max_requests or max_connections.',
+		{ group: 'name of the [[upstreams]] that has limits' },
+	),
+	queued: counter(
+		'proxy_upstream_queued_total',
+		'Requests that found their upstream at its limits. full and timeout: refused by the queue. unavailable: no breaker admitted them any more. gone: the client had left.',
+		{ group: 'name of the [[upstreams]] that has limits', result: QUEUE_RESULTS },
+	),
+	dnsLookups: counter(
+		'proxy_dns_lookups_total',
+		'Times that DNS was asked for the addresses of an upstream: success gave all of them.',
+		{ group: 'name of the [[upstreams]] with `dns`', result: RESULTS },
+	),
+	dnsAddresses: gauge('proxy_dns_addresses', 'Addresses of the last good answer; 0 before the first one.', {
+		group: 'name of the [[upstreams]] with `dns`',
+	}),
+	dnsAge: gauge('proxy_dns_age_seconds', 'Time since the last good answer.', {
+		group: 'name of the [[upstreams]] with `dns`',
+	}),
+	workers: gauge('proxy_workers', 'Worker threads that accept connections.'),
+	loopUtilization: gauge(
+		'proxy_worker_event_loop_utilization_ratio',
+		"Part of the last quarter of a second in which the worker's event loop did not wait for events; 1 also while it is stuck.",
+		{ worker: WORKER },
+	),
+	loopTime: counter(
+		'proxy_worker_event_loop_seconds_total',
+		"Time of the worker's event loop, busy or waiting for events; the rate of the busy part is its utilization over any time.",
+		{ worker: WORKER, state: ['active', 'idle'] },
+	),
+	loopDelay: gauge(
+		'proxy_worker_event_loop_delay_seconds',
+		"Delay of timers of the worker's event loop in the last 10 to 20 s.",
+		{ worker: WORKER, stat: ['p50', 'p99', 'max'] },
+	),
+	buildInfo: info('proxy_build_info', 'Always 1; the labels say what is running.', {
+		version: 'of the proxy',
+		body_mode: ['collected', 'streaming'],
+		node: 'version of Node.js',
+	}),
+	configGeneration: gauge(
+		'proxy_config_generation',
+		'Number of the configuration in force: 1 at the start, one more with each reload that took anything over.',
+	),
+	needsRestart: gauge(
+		'proxy_config_needs_restart',
+		'Settings of the file, as the last reload has found them, that only a restart takes over.',
+	),
+	reloads: counter(
+		'proxy_reloads_total',
+		'Reloads asked for: success took everything over, failure kept something old.',
+		{ result: RESULTS },
+	),
+	reloadTimestamp: gauge(
+		'proxy_reload_timestamp_seconds',
+		'When each part of the configuration was last taken over, at the start or by a reload, and when that last failed; seconds since the epoch.',
+		{ part: RELOADED_PARTS, result: RESULTS },
+	),
+	processCpu: counter('process_cpu_seconds_total', 'User and system CPU time, in seconds.'),
+	processCpuUser: counter('process_cpu_user_seconds_total', 'User CPU time, in seconds.'),
+	processCpuSystem: counter('process_cpu_system_seconds_total', 'System CPU time, in seconds.'),
+	processResident: gauge('process_resident_memory_bytes', 'Resident memory, in bytes.'),
+	processVirtual: gauge('process_virtual_memory_bytes', 'Virtual memory, in bytes.'),
+	processStart: gauge('process_start_time_seconds', 'Start of the process, in seconds since the epoch.'),
+	processOpenFds: gauge('process_open_fds', 'Open file descriptors.'),
+	processMaxFds: gauge('process_max_fds', 'Soft limit of open file descriptors.'),
+	nodeVersion: info('nodejs_version_info', 'Always 1; the version of Node.js.', {
+		version: 'v26.1.0',
+		major: '26',
+		minor: '1',
+		patch: '0',
+	}),
+	nodeLoopLag: gauge('nodejs_eventloop_lag_seconds', "Delay of the main thread's event loop at this scrape."),
+	nodeHeapUsed: gauge('nodejs_heap_size_used_bytes', 'Heap of the main thread in use, in bytes.'),
+	nodeHeapTotal: gauge('nodejs_heap_size_total_bytes', 'Heap of the main thread, in bytes.'),
+	nodeExternal: gauge(
+		'nodejs_external_memory_bytes',
+		"Memory outside the heap that the main thread's objects hold, in bytes.",
+	),
+} satisfies Readonly<Record<string, FamilyDescription>>;
+
+/** The unit is what the name ends with. */
+function kind(type: MetricType) {
+	return <const Labels extends FamilyDescription['labels'] = Record<never, never>>(
+		name: string,
+		help: string,
+		labels: Labels = {} as Labels,
+	) => {
+		const [, unit] = /_(seconds|bytes|ratio)(?:_total)?$/.exec(name) ?? [];
+		return { name, type, help, labels, ...(unit !== undefined && { unit: unit as FamilyDescription['unit'] }) };
+	};
+}
