@@ -83,8 +83,14 @@ class Demo {
 				this.#changes.notify();
 			});
 		}
+		// SIGTERM, since the demo ends its proxy.
+		const reap = () => child.kill('SIGTERM');
+		process.on('exit', reap);
 		this.#exited = new Promise((resolve) => {
-			child.once('close', resolve);
+			child.once('close', (code) => {
+				process.off('exit', reap);
+				resolve(code);
+			});
 		});
 	}
 
