@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { RETRY_MS, Reconciler } from '../../../../src/control/state/reconciler.ts';
-import { type Desired, Slot } from '../../../../src/control/state/slot.ts';
+import { type Desired, type Offer, Slot } from '../../../../src/control/state/slot.ts';
 import type { TlsMaterial } from '../../../../src/shared/messages.ts';
 import { FakeThread, type Temper } from '../fixtures/fake-thread.ts';
 import { settle } from '../fixtures/fake-time.ts';
@@ -51,7 +51,10 @@ class World extends TestPool {
 	readonly inputs: Record<Name, number> = { first: 0, second: 0 };
 	/** How many times the next value of a slot cannot be worked out. */
 	readonly faults: Record<Name, number> = { first: 0, second: 0 };
-	readonly reconciler = new Reconciler({ offer: (...round) => this.pool.switchAll(...round), timers: this.time });
+	/** Rounds that began while another one was under way. */
+	overlaps = 0;
+	#rounds = 0;
+	readonly reconciler = new Reconciler({ offer: (...round) => this.#offer(...round), timers: this.time });
 	readonly slots: Record<Name, Desired<number>> = { first: this.#add('first'), second: this.#add('second') };
 	readonly outcomes: Promise<void>[] = [];
 	/** Specifications that were refused, by slot. */
@@ -91,6 +94,17 @@ class World extends TestPool {
 		});
 	}
 
+	async #offer(...round: Parameters<Offer>): Promise<void> {
+		if (this.#rounds++ > 0) this.overlaps++;
+		await this.pool.switchAll(...round).finally(() => this.#rounds--);
+	}
+
+	/** A worker that was silent answers what it was asked last. */
+	answerLate(worker: number): void {
+		const last = this.thread(worker).received.findLast(({ type }) => type === 'prepare-tls');
+		if (last !== undefined && 'id' in last) this.thread(worker).say({ type: 'prepared', id: last.id });
+	}
+
 	set(name: Name): void {
 		const spec = ++this.#specs;
 		this.newest[name] = spec;
@@ -127,12 +141,13 @@ const step = fc.oneof(
 	fc.record({ type: fc.constant('change' as const), slot }),
 	fc.record({ type: fc.constant('fault' as const), slot }),
 	fc.record({ type: fc.constant('die' as const), worker }),
+	fc.record({ type: fc.constant('answer' as const), worker }),
 	fc.record({
 		type: fc.constant('temper' as const),
 		worker,
 		temper: fc.constantFrom<Temper>('obedient', 'refusing', 'silent', 'dying'),
 	}),
-	fc.record({ type: fc.constant('turns' as const), count: fc.integer({ min: 1, max: 12 }) }),
+	fc.record({ type: fc.constant('turns' as const), count: fc.integer({ min: 1, max: 8 }) }),
 	fc.record({ type: fc.constant('time' as const), ms: fc.constantFrom(1, RETRY_MS, 10_000) }),
 );
 
@@ -147,6 +162,8 @@ async function take(world: World, one: typeof step extends fc.Arbitrary<infer St
 			return;
 		case 'die':
 			return world.thread(one.worker).die();
+		case 'answer':
+			return world.answerLate(one.worker);
 		case 'temper':
 			world.thread(one.worker).temper = one.temper;
 			return;
@@ -173,9 +190,9 @@ describe('the reconciler', () => {
 					for (const { has } of world.workers) assert.equal(has[name], materialOf(name, world.inForce[name]).cert);
 				}
 				assert.equal(world.pool.listening, 3);
-				assert.equal(world.time.pending, 0);
+				assert.deepEqual([world.time.pending, world.overlaps], [0, 0]);
 			}),
-			{ numRuns: 300 },
+			{ numRuns: 500 },
 		);
 	});
 
@@ -210,6 +227,19 @@ describe('the reconciler', () => {
 		await world.slots.first.set(7);
 		assert.deepEqual(world.inForce.first, { spec: 7, input: 1 });
 		assert.equal(world.time.pending, 0);
+	});
+
+	test('starts no worker during a round, so that none begins with a state that is being left', async () => {
+		const world = await World.serving();
+		world.thread(0).die();
+		world.thread(1).temper = 'silent';
+		await settle();
+		const set = world.slots.first.set(7);
+		await world.time.advance(1_000);
+		world.answerLate(1);
+		await set;
+		await world.calm();
+		for (const { has } of world.workers) assert.equal(has.first, materialOf('first', { spec: 7, input: 0 }).cert);
 	});
 
 	test('ends a start at which a slot cannot be worked out with the reason', async () => {

@@ -1,7 +1,8 @@
-/** The routing slot: names are asked for as long as a table needs them, and new addresses and reloads never undo each other. */
+/** The slots: what each is worked out from, and that reloads and what changes in between never undo each other. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { RouteConfig } from '../../../../src/config/config.ts';
+import type { TlsMaterial } from '../../../../src/shared/messages.ts';
 import { settle } from '../fixtures/fake-time.ts';
 import { ReconciledPool } from '../fixtures/reconciled.ts';
 import { route, withGroup } from '../fixtures/routes.ts';
@@ -86,4 +87,24 @@ describe('a routing table that is set', () => {
 		await table.pool.slots.tls.set(tls);
 		assert.equal(table.pool.inForce.tls, tls);
 	});
+});
+
+test('revocations of the store are added to the TLS material of each reload, and reach all workers when they change', async () => {
+	let revoked = 'first';
+	const withRevoked = (tls: TlsMaterial) => ({ ...tls, ca: `${tls.ca} without ${revoked}` });
+	const pool = new ReconciledPool(
+		{ identity: { identity: { issuers: [] }, remotes: [] }, routes: [] },
+		{ withRevoked },
+	);
+	await pool.serve();
+	assert.equal(pool.inForce.tls.ca, 'old without first');
+	revoked = 'second';
+	pool.slots.tls.changed();
+	await settle();
+	await pool.slots.tls.set({ cert: 'new', key: 'new', ca: 'new' });
+	assert.equal(pool.inForce.tls.ca, 'new without second');
+	for (const { thread } of pool.spawned) {
+		const sent = thread.received.flatMap((message) => (message.type === 'prepare-tls' ? message.tls.ca : []));
+		assert.deepEqual(sent, ['old without second', 'new without second']);
+	}
 });
