@@ -7,10 +7,10 @@
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { MessageChannel } from 'node:worker_threads';
-import { AccessLog } from '../src/data/access-log.ts';
-import { ClientConnection } from '../src/data/client-connection.ts';
-import { createRandomHex } from '../src/data/random-hex.ts';
-import { RequestLog } from '../src/data/request-record.ts';
+import { ClientConnection } from '../src/data/client/client-connection.ts';
+import { AccessLog } from '../src/data/records/access-log.ts';
+import { createRandomHex } from '../src/data/records/random-hex.ts';
+import { RequestLog } from '../src/data/records/request-record.ts';
 import { correlate } from '../src/gates/correlation.ts';
 
 const ROUNDS = 8;

@@ -105,7 +105,7 @@ async function rounds(count: number): Promise<void> {
 async function connectClients(): Promise<(() => void)[]> {
 	const { FakePlane } = await use('test/unit/data/fixtures/fake-plane.ts');
 	const { Http1Connection } = await use('src/data/http1/connection.ts');
-	const { FlushQueue } = await use('src/data/turn-end.ts');
+	const { FlushQueue } = await use('src/data/loop/turn-end.ts');
 	const plane = await furnished(new FakePlane());
 	const flushes = new FlushQueue(plane.turnEnd);
 	return Array.from({ length: CONNECTIONS }, () => {
@@ -128,12 +128,12 @@ async function connectClients(): Promise<(() => void)[]> {
 
 /** The plane of the unit tests, with what a worker has in its place. */
 async function furnished(plane: Awaited<ReturnType<typeof use>>): Promise<typeof plane> {
-	const { Upstream } = await use('src/data/plane.ts');
+	const { Upstream } = await use('src/data/plane/plane.ts');
 	const { transportsOf } = await use('src/data/upstream/transport.ts');
 	const { UpstreamGroup } = await use('src/data/upstream/group.ts');
 	const { DEFAULT_BALANCING } = await use('src/gates/balancing/settings.ts');
 	const { UpstreamLoad } = await use('src/memory/upstream-load.ts');
-	const { DispatchQueue } = await use('src/data/dispatch-queue.ts');
+	const { DispatchQueue } = await use('src/data/loop/dispatch-queue.ts');
 	const { RouteTable } = await use('src/gates/routes.ts');
 	const { TokenCache } = await use('src/gates/token-cache.ts');
 	const { CLOSED } = await use('src/gates/breaker.ts');

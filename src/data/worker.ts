@@ -1,68 +1,30 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { correlate } from '../gates/correlation.ts';
-import { Forwarding } from '../gates/forwarding.ts';
-import { routePolicy } from '../gates/rate-limit-fields.ts';
-import { RouteTable } from '../gates/routes.ts';
 import { CACHE_CAPACITY } from '../gates/token-cache.ts';
-import { createTracing, UNIDENTIFIED } from '../gates/trace-context.ts';
-import { CertificateHeaders } from '../identity/certificate-headers.ts';
-import { loadNameReader, type NameReader } from '../identity/certificate-names.ts';
-import { Quotas, type RateSeed, rateOf } from '../identity/quotas.ts';
+import type { NameReader } from '../identity/certificate-names.ts';
+import { Quotas } from '../identity/quotas.ts';
 import { NOTHING_REVOKED, RevokedTokens } from '../identity/revocations.ts';
-import { RouteAccess } from '../identity/route-access.ts';
 import { type IdentitySeed, type OnUnknownKey, Trust } from '../identity/trust.ts';
-import { BucketCounts } from '../memory/bucket-counts.ts';
-import { Budget } from '../memory/budget.ts';
 import { ConcurrencyCounts } from '../memory/concurrency.ts';
-import { FleetLimiter } from '../memory/fleet/fleet-limiter.ts';
-import { TenantLimiter } from '../memory/limiter.ts';
-import { RouteStats } from '../memory/route-stats.ts';
 import { WorkerStats } from '../memory/stats.ts';
 import { tenantKey } from '../memory/tenant-key.ts';
-import { TenantShares } from '../memory/tenant-shares.ts';
 import { Authenticator } from '../shared/authenticator.ts';
 import { type Clock, systemClock } from '../shared/clock.ts';
-import { createLogger, type Logger, parseLogFilter } from '../shared/log.ts';
-import type {
-	FromWorker,
-	RoutingSeed,
-	TlsMaterial,
-	ToWorker,
-	UpstreamLimits,
-	WaitingSeed,
-	WorkerSeed,
-} from '../shared/messages.ts';
-import type { RouteLimit } from '../shared/quota-gates.ts';
-import { RateLimitedLog } from '../shared/rate-limited-log.ts';
+import { createLogger, parseLogFilter } from '../shared/log.ts';
+import type { FromWorker, TlsMaterial, ToWorker, WorkerSeed } from '../shared/messages.ts';
 import { ClientPolicy } from '../tls/client-policy.ts';
 import { createListenerContexts } from '../tls/tls-options.ts';
-import { AccessLog, accessLogShare } from './access-log.ts';
-import { BufferedBytes } from './body/buffered-bytes.ts';
 import { SLABS, TRIM_MS } from './body/slabs.ts';
-import { Deadlines } from './deadlines.ts';
-import { DispatchQueue } from './dispatch-queue.ts';
-import { reportTo } from './fault-report.ts';
-import { Listener } from './listener.ts';
-import { watchLoop } from './loop-watch.ts';
-import { ReadQueue } from './paced-reads.ts';
-import {
-	createDeadlines,
-	type DataPlane,
-	type PlaneDeadlines,
-	type PlaneHistograms,
-	type Route,
-	Upstream,
-} from './plane.ts';
-import { createRandomHex } from './random-hex.ts';
-import { createRequestLimits, limitBodies } from './request-limits.ts';
-import { RequestLog, type RequestRecord } from './request-record.ts';
-import { SpanQueue } from './span-queue.ts';
-import { TurnEnd } from './turn-end.ts';
-import { reportUnknownKeys } from './unknown-keys.ts';
-import { UpstreamGroup } from './upstream/group.ts';
-import { NewestHead } from './upstream/response-heads.ts';
-import { transportsOf } from './upstream/transport.ts';
-import { WaitingRoom } from './upstream/waiting-room.ts';
+import { Listener } from './listener/listener.ts';
+import { Deadlines } from './loop/deadlines.ts';
+import { reportTo } from './loop/faults.ts';
+import { watchLoop } from './loop/loop-watch.ts';
+import { createPlane } from './plane/create-plane.ts';
+import type { DataPlane } from './plane/plane.ts';
+import { createDeadlines } from './plane/plane-deadlines.ts';
+import { AccessLog, accessLogShare } from './records/access-log.ts';
+import { SpanQueue } from './records/span-queue.ts';
+import { reportUnknownKeys } from './records/unknown-keys.ts';
+import { nameReaderFor, Routing } from './routes/routing.ts';
 
 /**
  * One data-plane thread: builds its part of the world from `workerData`, serves, and does what the control plane says
@@ -77,11 +39,7 @@ class Worker {
 	readonly #spans: SpanQueue | undefined;
 	readonly #listener: Listener;
 	readonly #onUnknownKey: OnUnknownKey;
-	#upstreams = new Map<number, Upstream>();
-	/** In force, by the name of their `[[upstreams]]`. */
-	#groups = new Map<string | undefined, UpstreamGroup>();
-	/** The same. */
-	readonly #rooms = new Map<string | undefined, WaitingRoom>();
+	readonly #routing: Routing;
 	/** What a `commit` will put into force. */
 	readonly #prepared = new Map<number, () => void>();
 	/** Rounds whose part here is being prepared. */
@@ -111,7 +69,8 @@ class Worker {
 			spans: this.#spans,
 		});
 		authenticator.refuseRevoked(new RevokedTokens(seed.tls.clients?.revoked ?? NOTHING_REVOKED));
-		this.#routing(seed.routing, readNames)();
+		this.#routing = new Routing(seed, this.#plane);
+		this.#routing.prepare(seed.routing, readNames)();
 		this.#listener = new Listener(this.#plane, seed);
 		deadlines.start();
 		watchLoop(clock, stats);
@@ -145,7 +104,7 @@ class Worker {
 				return void this.#prepare(message.id, () => this.#tls(message.tls));
 			case 'prepare-routing':
 				return void this.#prepare(message.id, async () =>
-					this.#routing(message.routing, await nameReaderFor(message.routing)),
+					this.#routing.prepare(message.routing, await nameReaderFor(message.routing)),
 				);
 			case 'prepare-identity':
 				return void this.#prepare(message.id, () => this.#identity(message.identity));
@@ -206,110 +165,6 @@ class Worker {
 		const quotas = createQuotas(this.#seed, identity);
 		return () => this.#plane.authenticator.use(trust, quotas);
 	}
-
-	/** No tenant has a NUL in its name, so no route has a tenant's key. */
-	#routeLimit(prefix: string, rate: RateSeed): RouteLimit {
-		const key = tenantKey(this.#seed.tenantSecret, `\0${prefix}`);
-		return { rate: rateOf(rate), key, policy: routePolicy(prefix) };
-	}
-
-	/** Requests wait on in the room that they are in while tables change. */
-	#roomOf(group: string, seed: WaitingSeed, limits: UpstreamLimits): WaitingRoom {
-		const room = this.#rooms.get(group) ?? new WaitingRoom(seed, limits, this.#seed.index, this.#plane);
-		this.#rooms.set(group, room);
-		return room;
-	}
-
-	#routing(routing: RoutingSeed, readNames: NameReader | undefined): () => void {
-		// An upstream is the one we know when it has the same breaker: then its connections stay, too.
-		const transports = transportsOf(routing, (id) => this.#upstreams.get(id)?.transport, this.#plane.clock);
-		const upstreams = routing.upstreams.map(
-			(seed, i) =>
-				this.#upstreams.get(seed.breakerId) ?? new Upstream(seed, this.#seed.index, transports[i]!, this.#plane),
-		);
-		const groups = routing.groups.map(
-			({ name, upstreams: members, weights, balancing, limits, waiting }) =>
-				new UpstreamGroup({
-					...balancing,
-					name,
-					upstreams: members.map((member) => upstreams[member]!),
-					weights,
-					random: Math.random,
-					limits,
-					room: limits && this.#roomOf(name!, waiting!, limits),
-					before: name === undefined ? undefined : this.#groups.get(name),
-				}),
-		);
-		const plane = this.#plane;
-		const routes = new RouteTable<Route>(
-			routing.routes.map(
-				({
-					prefix,
-					caseInsensitive,
-					cooldownMs,
-					opening,
-					rate,
-					group,
-					access,
-					certificateHeaders,
-					forwarding,
-					requestLimits: own,
-					stats,
-				}) => ({
-					prefix,
-					caseInsensitive,
-					cooldownMs,
-					opening,
-					limit: rate && this.#routeLimit(prefix, rate),
-					group: groups[group]!,
-					access: access && new RouteAccess(access, readNames),
-					certificateHeaders: certificateHeaders && new CertificateHeaders(certificateHeaders, readNames),
-					forwarding: forwarding && new Forwarding(forwarding, prefix),
-					requestLimits:
-						own === undefined ? plane.requestLimits : createRequestLimits(plane.limits, plane.deadlines, own),
-					stats: RouteStats.view(stats, this.#seed.index),
-				}),
-			),
-		);
-		return () => {
-			const before = this.#upstreams;
-			this.#upstreams = new Map(upstreams.map((upstream, i) => [routing.upstreams[i]!.breakerId, upstream]));
-			this.#groups = new Map(groups.map((group) => [group.name, group]));
-			this.#plane.routes = routes;
-			this.#plane.routesLimitBodies = limitBodies(routing.routes);
-			for (const [i, upstream] of upstreams.entries()) {
-				upstream.connectBy(transports[i]!);
-				upstream.pool.use(routing.upstreams[i]!);
-			}
-			for (const [i, group] of groups.entries()) {
-				group.comesIntoForce();
-				const { limits } = routing.groups[i]!;
-				const newest = new NewestHead();
-				for (const { pool, heads } of group.upstreams) {
-					pool.limitTo(limits?.maxConnections, group.room);
-					heads.shareWith(newest);
-				}
-				this.#rooms.get(group.name)?.use(limits, group);
-			}
-			for (const [breakerId, upstream] of before) {
-				if (!this.#upstreams.has(breakerId)) upstream.pool.retire(this.#rooms.get(upstream.group));
-			}
-			for (const [name, room] of this.#rooms) {
-				if (this.#groups.has(name)) continue;
-				room.retire();
-				// Only requests that wait in it, and connections that they wait for, still know it.
-				this.#rooms.delete(name);
-			}
-		};
-	}
-}
-
-/** The library that reads names in certificates is loaded for those tables alone whose routes ask for names. */
-async function nameReaderFor({ routes }: RoutingSeed): Promise<NameReader | undefined> {
-	const readsNames = routes.some(
-		({ access, certificateHeaders }) => access?.allow ?? access?.deny ?? certificateHeaders?.xfcc,
-	);
-	return readsNames ? loadNameReader() : undefined;
 }
 
 /** The tenants' quotas. Who is under way with the slots of others before them goes on being counted. */
@@ -340,97 +195,6 @@ function createSpanQueue({ trace, workers }: WorkerSeed, clock: Clock, stats: Wo
 		tenants: trace.tenants,
 		stats,
 	});
-}
-
-function createLimiter({ limiter, fleet, index }: WorkerSeed): TenantLimiter {
-	return fleet === undefined ? new TenantLimiter(limiter, index) : new FleetLimiter(limiter, index, fleet);
-}
-
-function createPlane(
-	seed: WorkerSeed,
-	clock: Clock,
-	stats: WorkerStats,
-	deadlines: PlaneDeadlines,
-	authenticator: Authenticator,
-	{ log, accessLog, spans }: { log: Logger; accessLog: AccessLog | undefined; spans: SpanQueue | undefined },
-): DataPlane {
-	const limiter = createLimiter(seed);
-	const debugs = parseLogFilter(seed.logFilter).enabled('debug', 'proxy::request');
-	const writers = [...(accessLog ? [accessLog.write] : []), ...(debugs ? [debugLines(log)] : [])];
-	const { correlate, identifiers } = createCorrelate(seed);
-	const turnEnd = new TurnEnd(reportTo(log));
-	return {
-		clock,
-		limits: seed.limits,
-		authenticator,
-		limiter,
-		routes: new RouteTable([]),
-		routesLimitBodies: false,
-		requestLimits: createRequestLimits(seed.limits, deadlines),
-		stats,
-		histograms: createHistograms(seed),
-		bufferedBytes: new BufferedBytes(
-			new Budget(seed.bufferedBytes, seed.index),
-			seed.tenantShares && new TenantShares(seed.tenantShares, seed.index),
-		),
-		deadlines,
-		turnEnd,
-		reads: new ReadQueue(turnEnd, clock),
-		dispatches: new DispatchQueue(clock, turnEnd),
-		log,
-		strangers: new RateLimitedLog(log, clock),
-		requestLog: createRequestLog(clock, writers, spans, correlate),
-		correlate,
-		identifiers,
-		traces: spans !== undefined,
-	};
-}
-
-function createRequestLog(
-	clock: Clock,
-	writers: readonly ((record: RequestRecord) => void)[],
-	spans: SpanQueue | undefined,
-	correlate: DataPlane['correlate'],
-): RequestLog | undefined {
-	if (writers.length === 0 && spans === undefined) return undefined;
-	const sample = () => correlate?.(UNIDENTIFIED).span;
-	return new RequestLog(clock, writers, spans && { write: spans.write, sample });
-}
-
-function createCorrelate({ log: { requestId }, trace }: WorkerSeed): Pick<DataPlane, 'correlate' | 'identifiers'> {
-	const randomHex = createRandomHex();
-	if (trace !== undefined) {
-		const identifiers = requestId ? 'trace and request' : 'trace';
-		return { correlate: createTracing({ ratio: trace.ratio, requestIds: requestId }, randomHex), identifiers };
-	}
-	if (!requestId) return { correlate: undefined, identifiers: 'none' };
-	return { correlate: (head) => correlate(head, randomHex), identifiers: 'trace and request' };
-}
-
-function createHistograms({ index, histograms }: WorkerSeed): PlaneHistograms {
-	const { upstream, handshake, gate, handshakes, gates } = histograms;
-	return {
-		handshakes: BucketCounts.view(handshake, handshakes, index),
-		gates: BucketCounts.view(gate, gates, index),
-		durationsOf: ({ durations }) => BucketCounts.view(upstream, durations, index),
-	};
-}
-
-/** The line of `RUST_LOG=proxy::request=debug` about each answer. */
-function debugLines(log: Logger): (record: RequestRecord) => void {
-	return ({ method, path, status, tenant, upstream, refusal, duration }) => {
-		if (status === 0) return;
-		log.debug('proxy::request', 'answered', {
-			method,
-			path,
-			status,
-			tenant,
-			upstream: upstream?.authority,
-			rejection: refusal?.code,
-			reason: refusal?.reason,
-			duration_ms: Math.round(duration * 1000) / 1000,
-		});
-	};
 }
 
 function tell(message: FromWorker): void {

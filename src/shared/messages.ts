@@ -274,7 +274,7 @@ export type FromWorker =
 	| { readonly type: 'committed'; readonly id: number }
 	| { readonly type: 'closed' }
 	| { readonly type: 'drained' }
-	/** A token of this issuer names a key that is not among those known; sent seldom (`data/unknown-keys.ts`). */
+	/** A token of this issuer names a key that is not among those known; sent seldom (`data/records/unknown-keys.ts`). */
 	| { readonly type: 'unknown-key'; readonly issuer: string }
 	| { readonly type: 'log'; readonly record: LogRecord }
 	/** Lines in ASCII, ready to write, and how many were dropped before them. `access-lines-written` follows. */

@@ -46,7 +46,7 @@ export const CIPHERS = [
 	'ECDHE-RSA-CHACHA20-POLY1305',
 ].join(':');
 
-/** The proxy's listener between two reloads; see `data/handshake.ts` for how the two come together. */
+/** The proxy's listener between two reloads; see `data/listener/handshake.ts` for how the two come together. */
 export interface ListenerContexts {
 	/** It knows no CA: OpenSSL would complete the chain of the server from those that are for clients. */
 	readonly identity: SecureContext;

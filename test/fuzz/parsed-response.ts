@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { AnswerFields } from '../../src/data/answer-fields.ts';
+import type { AnswerFields } from '../../src/data/client/answer-fields.ts';
 import { ProtocolError } from '../../src/data/upstream/protocol-error.ts';
 import { type ResponseEvents, ResponseParser } from '../../src/data/upstream/response-parser.ts';
 import { UNDECLARED } from '../../src/gates/body-limit.ts';

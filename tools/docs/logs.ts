@@ -1,4 +1,4 @@
-import { ACCESS_MEMBERS } from '../../src/data/access-line.ts';
+import { ACCESS_MEMBERS } from '../../src/data/records/access-line.ts';
 import { HANDSHAKE_REFUSAL_MEANINGS } from '../../src/identity/handshake-refusals.ts';
 import { LOG_TARGET_MEANINGS } from '../../src/shared/log-targets.ts';
 import { code, markdownTable } from './table.ts';

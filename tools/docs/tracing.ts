@@ -1,4 +1,4 @@
-import { GATE_MEANINGS } from '../../src/data/request-span.ts';
+import { GATE_MEANINGS } from '../../src/data/records/request-span.ts';
 import { code, markdownTable } from './table.ts';
 
 /** The events of spans, for docs/reference/tracing.md. */

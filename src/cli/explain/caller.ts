@@ -1,7 +1,7 @@
 import type { X509Certificate } from 'node:crypto';
 import type { Config } from '../../config/config.ts';
 import { quote } from '../../config/wording.ts';
-import { ClientConnection } from '../../data/client-connection.ts';
+import { ClientConnection } from '../../data/client/client-connection.ts';
 import type { CertificateNames } from '../../identity/certificate-names.ts';
 import { inOneLine } from '../../identity/distinguished-name.ts';
 import type { TlsMaterial } from '../../shared/messages.ts';

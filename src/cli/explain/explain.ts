@@ -4,7 +4,7 @@ import type { Config, RouteConfig } from '../../config/config.ts';
 import { groupKey } from '../../config/upstream.ts';
 import { quote } from '../../config/wording.ts';
 import type { StartFiles } from '../../control/files/inspection.ts';
-import { versionAndHost } from '../../data/outgoing-head.ts';
+import { versionAndHost } from '../../data/client/outgoing-head.ts';
 import { admitLength, UNDECLARED } from '../../gates/body-limit.ts';
 import { type Correlation, correlate, type Identified } from '../../gates/correlation.ts';
 import { Forwarding } from '../../gates/forwarding.ts';

@@ -1,6 +1,6 @@
 import type { X509Certificate } from 'node:crypto';
 import { duplexPair } from 'node:stream';
-import { chainFault, serverSocket } from '../../data/handshake.ts';
+import { chainFault, serverSocket } from '../../data/listener/handshake.ts';
 import type { Admission } from '../../identity/client-chain.ts';
 import { type HandshakeRefusal, refusalOfCertificate, refusalOfError } from '../../identity/handshake-refusals.ts';
 import type { TlsMaterial } from '../../shared/messages.ts';

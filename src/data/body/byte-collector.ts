@@ -1,5 +1,5 @@
 import type { Rejection } from '../../gates/rejection.ts';
-import type { WholeBody } from '../client.ts';
+import type { WholeBody } from '../client/client-request.ts';
 import { type BufferedBytes, Reservation } from './buffered-bytes.ts';
 import { SLAB_BYTES, SLABS } from './slabs.ts';
 

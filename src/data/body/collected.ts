@@ -3,7 +3,7 @@ import { admitLength, UNDECLARED } from '../../gates/body-limit.ts';
 import { pathOf } from '../../gates/path.ts';
 import * as rejection from '../../gates/rejection.ts';
 import { NO_ROUTE, Rejection } from '../../gates/rejection.ts';
-import type { AnswerFields } from '../answer-fields.ts';
+import type { AnswerFields } from '../client/answer-fields.ts';
 import { countGiven, countReceived } from '../request/context.ts';
 import type { BodyMode, ServedRequest } from '../request/contract.ts';
 import { STATE } from '../request/state.ts';

@@ -1,8 +1,8 @@
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
-import type { AnswerFields } from '../answer-fields.ts';
 import { SLAB_BYTES, SLABS } from '../body/slabs.ts';
-import type { Flushed, FlushQueue } from '../turn-end.ts';
+import type { AnswerFields } from '../client/answer-fields.ts';
+import type { Flushed, FlushQueue } from '../loop/turn-end.ts';
 
 /**
  * The answers of one HTTP/1.1 connection, one after the other, written straight to its socket (RFC 9112). A `ServerResponse`

@@ -1,8 +1,8 @@
 import type { TLSSocket } from 'node:tls';
-import { guarded } from '../fault-report.ts';
-import type { DataPlane } from '../plane.ts';
-import type { ConnectionShare } from '../read-share.ts';
-import { FlushQueue } from '../turn-end.ts';
+import type { ConnectionShare } from '../client/read-share.ts';
+import { guarded } from '../loop/faults.ts';
+import { FlushQueue } from '../loop/turn-end.ts';
+import type { DataPlane } from '../plane/plane.ts';
 import { Http1Connection } from './connection.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type { ConnectionShare } from '../read-share.ts';
+import type { ConnectionShare } from '../client/read-share.ts';
 import { ConnectionError } from './errors.ts';
 import { CODE } from './frame-format.ts';
 import { TokenBucket } from './token-bucket.ts';

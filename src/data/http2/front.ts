@@ -1,9 +1,9 @@
 import type { TLSSocket } from 'node:tls';
 import type { RateLimitedLog } from '../../shared/rate-limited-log.ts';
-import { guarded } from '../fault-report.ts';
-import type { DataPlane } from '../plane.ts';
-import type { ConnectionShare } from '../read-share.ts';
-import { FlushQueue, STEP } from '../turn-end.ts';
+import type { ConnectionShare } from '../client/read-share.ts';
+import { guarded } from '../loop/faults.ts';
+import { FlushQueue, STEP } from '../loop/turn-end.ts';
+import type { DataPlane } from '../plane/plane.ts';
 import { type ConnectionOwner, Http2Connection } from './connection.ts';
 import type { Http2Request } from './request.ts';
 

@@ -1,5 +1,5 @@
 import type { Identifiers } from '../../gates/headers.ts';
-import type { ConnectionShare } from '../read-share.ts';
+import type { ConnectionShare } from '../client/read-share.ts';
 import { ConnectionError } from './errors.ts';
 import { ControlCosts, FrameBudget, priceOfHead } from './frame-budget.ts';
 import {

@@ -1,5 +1,5 @@
 import { SLAB_BYTES, SLABS } from '../body/slabs.ts';
-import type { UnwantedBody } from '../unwanted-body.ts';
+import type { UnwantedBody } from '../client/unwanted-body.ts';
 import { headersFrames, INITIAL_WINDOW, MAX_FRAME_SIZE } from './frame-format.ts';
 import type { Output, Sender } from './output.ts';
 

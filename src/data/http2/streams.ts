@@ -1,4 +1,4 @@
-import { MAX_DROPPED, UnwantedBody } from '../unwanted-body.ts';
+import { MAX_DROPPED, UnwantedBody } from '../client/unwanted-body.ts';
 import { ClosedStreams, ENDED, FORGOTTEN, RESET_BY_CLIENT, RESET_BY_US } from './closed-streams.ts';
 import { ConnectionError } from './errors.ts';
 import type { FrameBudget } from './frame-budget.ts';

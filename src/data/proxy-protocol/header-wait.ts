@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { type HandshakeRefusal, refusalOfClose } from '../../identity/handshake-refusals.ts';
-import { Timed } from '../deadlines.ts';
-import { type FaultOwner, guarded } from '../fault-report.ts';
+import { Timed } from '../loop/deadlines.ts';
+import { type FaultOwner, guarded } from '../loop/faults.ts';
 import type { ProxyHeader } from './proxy-header.ts';
 import { readProxyHeader } from './read-header.ts';
 

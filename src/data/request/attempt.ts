@@ -1,9 +1,9 @@
 import { type Admission, isFailureStatus, NORMAL, type Outcome, REFUSED } from '../../gates/breaker.ts';
 import type { UpstreamLoad } from '../../memory/upstream-load.ts';
-import type { AnswerFields } from '../answer-fields.ts';
-import type { Upstream } from '../plane.ts';
+import type { AnswerFields } from '../client/answer-fields.ts';
 import type { ResponseHandler, UpstreamConnection, UpstreamFailure } from '../upstream/connection.ts';
 import type { Choice, UpstreamGroup } from '../upstream/group.ts';
+import type { Upstream } from '../upstream/upstream.ts';
 import { authorityOf, measure } from './context.ts';
 import type { AttemptFacts, ServedRequest } from './contract.ts';
 

@@ -6,11 +6,13 @@ import type { RateLimitFields } from '../../gates/rate-limit-fields.ts';
 import type { Identity } from '../../gates/token-cache.ts';
 import type { BucketCounts } from '../../memory/bucket-counts.ts';
 import type { RouteStats } from '../../memory/route-stats.ts';
-import type { ClientRequest } from '../client.ts';
-import type { DataPlane, Route, Upstream } from '../plane.ts';
-import type { RequestLimits } from '../request-limits.ts';
-import type { RequestRecord } from '../request-record.ts';
-import type { RequestSpan } from '../request-span.ts';
+import type { ClientRequest } from '../client/client-request.ts';
+import type { DataPlane } from '../plane/plane.ts';
+import type { RequestRecord } from '../records/request-record.ts';
+import type { RequestSpan } from '../records/request-span.ts';
+import type { Route } from '../routes/route.ts';
+import type { Upstream } from '../upstream/upstream.ts';
+import type { RequestLimits } from './request-limits.ts';
 
 /** All that is known of one request. Data only: `admit` fills it in, and the rest of the pipeline reads it. */
 export class RequestContext {

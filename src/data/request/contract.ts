@@ -1,7 +1,7 @@
 import type { FailureReason, Outcome } from '../../gates/breaker.ts';
 import type { Rejection } from '../../gates/rejection.ts';
-import type { AnswerFields } from '../answer-fields.ts';
-import type { Timed } from '../deadlines.ts';
+import type { AnswerFields } from '../client/answer-fields.ts';
+import type { Timed } from '../loop/deadlines.ts';
 import type { OutgoingBody, UpstreamConnection } from '../upstream/connection.ts';
 import type { RequestContext } from './context.ts';
 import type { State } from './state.ts';

@@ -1,15 +1,15 @@
 import type { Socket } from 'node:net';
 import { connectionCause } from '../../shared/causes.ts';
 import { refusesOurCertificate } from '../../shared/tls-causes.ts';
-import type { AnswerFields } from '../answer-fields.ts';
-import { TICK_MS, Timed } from '../deadlines.ts';
-import { endOwner, type FaultOwner, guarded } from '../fault-report.ts';
-import type { Upstream } from '../plane.ts';
+import type { AnswerFields } from '../client/answer-fields.ts';
+import { TICK_MS, Timed } from '../loop/deadlines.ts';
+import { endOwner, type FaultOwner, guarded } from '../loop/faults.ts';
 import { Pieces } from './pieces.ts';
 import { ProtocolError } from './protocol-error.ts';
 import { type ResponseEvents, ResponseParser } from './response-parser.ts';
 import type { Transport } from './transport.ts';
 import { Upload } from './upload.ts';
+import type { Upstream } from './upstream.ts';
 
 /** Why a request got no complete response. */
 export interface UpstreamFailure {

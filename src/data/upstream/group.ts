@@ -6,7 +6,7 @@ import { warmth } from '../../gates/balancing/slow-start.ts';
 import { type Admission, NORMAL, REFUSED } from '../../gates/breaker.ts';
 import type { UpstreamLoad } from '../../memory/upstream-load.ts';
 import type { UpstreamLimits } from '../../shared/messages.ts';
-import type { Upstream } from '../plane.ts';
+import type { Upstream } from './upstream.ts';
 import type { WaitingRoom } from './waiting-room.ts';
 
 /** What is the same for all requests of a group. */

@@ -1,7 +1,8 @@
 import type { UpstreamSeed } from '../../shared/messages.ts';
-import type { DeadlineQueue } from '../deadlines.ts';
-import type { PlaneDeadlines, Upstream } from '../plane.ts';
+import type { DeadlineQueue } from '../loop/deadlines.ts';
+import type { PlaneDeadlines } from '../plane/plane-deadlines.ts';
 import { UpstreamConnection } from './connection.ts';
+import type { Upstream } from './upstream.ts';
 import type { WaitingRoom } from './waiting-room.ts';
 
 /** How long a connection may take, and how long it may wait, ms. */

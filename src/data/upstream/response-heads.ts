@@ -1,6 +1,6 @@
 import { UNDECLARED } from '../../gates/body-limit.ts';
 import type { ResponseHeadReader } from '../../gates/response-head.ts';
-import { AnswerFields } from '../answer-fields.ts';
+import { AnswerFields } from '../client/answer-fields.ts';
 import type { FieldLine } from './head-lines.ts';
 import { ProtocolError } from './protocol-error.ts';
 

@@ -1,6 +1,6 @@
 import { UNDECLARED } from '../../gates/body-limit.ts';
 import { ResponseHeadReader } from '../../gates/response-head.ts';
-import type { AnswerFields } from '../answer-fields.ts';
+import type { AnswerFields } from '../client/answer-fields.ts';
 import { endOfStatusLine, isHttp11, readFields, readStatus } from './head-lines.ts';
 import { ProtocolError } from './protocol-error.ts';
 import { type ResponseHead, ResponseHeads, responseHead } from './response-heads.ts';

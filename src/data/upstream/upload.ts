@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { guarded } from '../fault-report.ts';
+import { guarded } from '../loop/faults.ts';
 
 /**
  * A request's body on its way to the upstream, piece by piece. A client may cut it into as many pieces as it likes, and

@@ -5,10 +5,11 @@ import { UpstreamLoad } from '../../memory/upstream-load.ts';
 import { WakeUp } from '../../memory/wake-up.ts';
 import type { Clock } from '../../shared/clock.ts';
 import type { UpstreamLimits, WaitingSeed } from '../../shared/messages.ts';
-import { Timed } from '../deadlines.ts';
-import type { FaultOwner } from '../fault-report.ts';
-import type { DataPlane, PlaneDeadlines } from '../plane.ts';
-import { STEP, type TurnEnd } from '../turn-end.ts';
+import { Timed } from '../loop/deadlines.ts';
+import type { FaultOwner } from '../loop/faults.ts';
+import { STEP, type TurnEnd } from '../loop/turn-end.ts';
+import type { DataPlane } from '../plane/plane.ts';
+import type { PlaneDeadlines } from '../plane/plane-deadlines.ts';
 import type { UpstreamGroup } from './group.ts';
 
 /** Longer than another thread takes to wake up. */

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { ACCESS_MEMBERS, accessLine } from '../../../src/data/access-line.ts';
-import type { RequestRecord } from '../../../src/data/request-record.ts';
+import { ACCESS_MEMBERS, accessLine } from '../../../src/data/records/access-line.ts';
+import type { RequestRecord } from '../../../src/data/records/request-record.ts';
 import { fill, generatedFiles } from '../../../tools/docs/files.ts';
 import { ROOT, readPage } from '../../fixtures/doc-blocks.ts';
 

@@ -4,7 +4,7 @@ import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { namesOf } from '../../../src/data/certificate-names.ts';
+import { namesOf } from '../../../src/data/listener/certificate-names.ts';
 import { factsOf } from '../../../src/identity/certificate-facts.ts';
 import { eitherWayKey, readName } from '../../../src/identity/distinguished-name.ts';
 import { issuerKey } from '../../../src/identity/revocations.ts';

@@ -1,10 +1,10 @@
 /** When an answer that is taken slowly is cut off, by the clock, in both body modes. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { AnswerFields } from '../../../../src/data/answer-fields.ts';
 import { Bodies as Collected } from '../../../../src/data/body/collected.ts';
 import { Bodies as Streaming } from '../../../../src/data/body/streaming.ts';
-import type { ClientRequest } from '../../../../src/data/client.ts';
+import { AnswerFields } from '../../../../src/data/client/answer-fields.ts';
+import type { ClientRequest } from '../../../../src/data/client/client-request.ts';
 import type { BodyModeClass } from '../../../../src/data/request/contract.ts';
 import type { Delivery } from '../../../../src/data/request/delivery.ts';
 import { Exchange } from '../../../../src/data/request/exchange.ts';

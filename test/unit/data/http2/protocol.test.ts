@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { MAX_DROPPED } from '../../../../src/data/unwanted-body.ts';
+import { MAX_DROPPED } from '../../../../src/data/client/unwanted-body.ts';
 import { Rejection } from '../../../../src/gates/rejection.ts';
 import {
 	continuationFrame,

@@ -4,7 +4,7 @@ import { type AddressInfo, connect as connectTcp, createServer, type Server, typ
 import { Duplex } from 'node:stream';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { connect, type TLSSocket } from 'node:tls';
-import { Handshake } from '../../../../src/data/handshake.ts';
+import { Handshake } from '../../../../src/data/listener/handshake.ts';
 import { HeaderWait } from '../../../../src/data/proxy-protocol/header-wait.ts';
 import { createListenerContexts } from '../../../../src/tls/tls-options.ts';
 import { type TestPki, testPki } from '../../../fixtures/pki.ts';

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Timed } from '../../../../src/data/deadlines.ts';
-import type { Upstream } from '../../../../src/data/plane.ts';
+import { Timed } from '../../../../src/data/loop/deadlines.ts';
 import type { UpstreamConnection } from '../../../../src/data/upstream/connection.ts';
 import { UpstreamGroup } from '../../../../src/data/upstream/group.ts';
 import { UpstreamPool } from '../../../../src/data/upstream/pool.ts';
+import type { Upstream } from '../../../../src/data/upstream/upstream.ts';
 import { type Waiting, WaitingRoom } from '../../../../src/data/upstream/waiting-room.ts';
 import { BALANCES, DEFAULT_BALANCING } from '../../../../src/gates/balancing/settings.ts';
 import { NORMAL } from '../../../../src/gates/breaker.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Upstream } from '../../../../src/data/plane.ts';
 import { type Choice, type GroupParts, UpstreamGroup } from '../../../../src/data/upstream/group.ts';
+import type { Upstream } from '../../../../src/data/upstream/upstream.ts';
 import { DEFAULT_BALANCING } from '../../../../src/gates/balancing/settings.ts';
 import { BreakerCell, CLOSED, NORMAL, OPEN, REFUSED } from '../../../../src/memory/breaker-cell.ts';
 import { UpstreamLoad } from '../../../../src/memory/upstream-load.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Timed } from '../../../../src/data/deadlines.ts';
-import type { Upstream } from '../../../../src/data/plane.ts';
+import { Timed } from '../../../../src/data/loop/deadlines.ts';
 import type { UpstreamConnection } from '../../../../src/data/upstream/connection.ts';
 import { UpstreamPool } from '../../../../src/data/upstream/pool.ts';
+import type { Upstream } from '../../../../src/data/upstream/upstream.ts';
 import { UpstreamStats } from '../../../../src/memory/stats.ts';
 import { FakePlane } from '../fixtures/fake-plane.ts';
 

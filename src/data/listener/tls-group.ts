@@ -1,0 +1,50 @@
+import { TLS_GROUPS, type TlsGroup } from '../../memory/stats.ts';
+
+/**
+ * The group that a handshake has agreed its key in. Node tells it to clients alone (`getEphemeralKeyInfo`); OpenSSL writes it into
+ * what `TLSSocket.getSession` returns, an SSL_SESSION in DER, since 3.2: [19] EXPLICIT INTEGER.
+ *
+ * @param session is overwritten, for with TLS 1.2 the master secret stands in it.
+ */
+export function groupOf(session: Buffer | undefined): TlsGroup {
+	if (session === undefined) return 'other';
+	const group = NAMES.get(groupNumber(session)) ?? 'other';
+	session.fill(0);
+	return group;
+}
+
+function groupNumber(der: Buffer): number {
+	let at = behindLength(der, 1).from;
+	while (at + 1 < der.length) {
+		const { from, length } = behindLength(der, at + 1);
+		// Inside of it stand type and length of the number, and its bytes.
+		if (der[at] === KEX_GROUP && length > 2 && length <= 6) return der.readUIntBE(from + 2, length - 2);
+		at = from + length;
+	}
+	return 0;
+}
+
+/** X.690 section 8.1.3: a length below 128 in one byte, others behind a byte that says in how many. */
+function behindLength(der: Buffer, at: number): { from: number; length: number } {
+	const first = der[at] ?? 0;
+	const bytes = first & 0x7f;
+	if (first < 0x80) return { from: at + 1, length: first };
+	if (bytes === 0 || bytes > 4 || at + bytes >= der.length) return { from: der.length, length: 0 };
+	return { from: at + 1 + bytes, length: der.readUIntBE(at + 1, bytes) };
+}
+
+/** Context-specific, constructed. */
+const KEX_GROUP = 0xa0 | 19;
+
+/** The registry "TLS Supported Groups" of IANA. */
+const NUMBERS: Readonly<Record<Exclude<TlsGroup, 'other'>, number>> = {
+	x25519: 29,
+	x448: 30,
+	secp256r1: 23,
+	secp384r1: 24,
+	secp521r1: 25,
+	X25519MLKEM768: 4588,
+	SecP256r1MLKEM768: 4587,
+	SecP384r1MLKEM1024: 4589,
+};
+const NAMES = new Map(TLS_GROUPS.flatMap((name) => (name === 'other' ? [] : [[NUMBERS[name], name] as const])));

@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { OutgoingHead, RewrittenHead, versionAndHost } from '../../../../src/data/client/outgoing-head.ts';
+import { Forwarding } from '../../../../src/gates/forwarding.ts';
+import { readHttp1Head } from '../../../../src/gates/headers.ts';
+import { Rejection } from '../../../../src/gates/rejection.ts';
+
+describe("what follows the target in a request's head on its way to the upstream", () => {
+	it('is made of its own lines, whatever those of the requests before were', () => {
+		const part = (values: string[]) => fc.constantFrom(...values);
+		const request = fc.tuple(
+			part([' HTTP/1.1\r\nhost: a\r\n', ' HTTP/1.1\r\nhost: b\r\n']),
+			part(['x-proxy-tenant: a\r\n', 'x-proxy-tenant: b\r\n']),
+			part(['client-cert: :AAAA:\r\n', '']),
+			part(['accept: */*\r\n', 'accept: */*\r\nx-latin: \xe9\r\n', '']),
+			part(['', 'content-length: 1\r\n', 'content-length: 2\r\n']),
+		);
+		fc.assert(
+			fc.property(fc.array(request, { maxLength: 30 }), (requests) => {
+				const outgoing = new OutgoingHead('x-forwarded-for: 192.0.2.1\r\n');
+				for (const [versionAndHost, tenant, certificate, lines, framing] of requests) {
+					assert.equal(
+						outgoing.behindTarget(versionAndHost, tenant, certificate, lines, framing),
+						`${versionAndHost}x-forwarded-for: 192.0.2.1\r\n${tenant}${certificate}${lines}${framing}\r\n`,
+					);
+				}
+			}),
+		);
+	});
+});
+
+describe("what a route puts in the place of the host line and of the client's lines", () => {
+	const heads = [['x-forwarded-host', 'evil', 'accept', '*/*'], ['x-forwarded-port', '1'], []].map((fields) => {
+		const head = readHttp1Head(['host', 'edge.test', ...fields], 1);
+		assert.ok(!(head instanceof Rejection));
+		return head;
+	});
+	const plain = {
+		host: 'upstream',
+		stripsPrefix: false,
+		forwardedHost: false,
+		forwardedPort: false,
+		forwarded: false,
+	} as const;
+	const routes = [
+		new Forwarding({ ...plain, host: 'client', forwardedHost: true }, '/a'),
+		new Forwarding({ ...plain, host: { name: 'b' }, forwardedPort: true }, '/b'),
+		new Forwarding({ ...plain, stripsPrefix: true, forwarded: true }, '/c'),
+	];
+	const arrival = { ip: '192.0.2.1', port: 8443 };
+
+	it('is its own, whatever those of the requests before were, and the same text for the same request', () => {
+		const request = fc.tuple(
+			fc.constantFrom(...routes),
+			fc.constantFrom(versionAndHost('up.test:1'), versionAndHost('up.test:2')),
+			fc.constantFrom('edge.test', 'other.test', undefined),
+			fc.constantFrom(...heads),
+		);
+		fc.assert(
+			fc.property(fc.array(request, { maxLength: 30 }), (requests) => {
+				const rewritten = new RewrittenHead();
+				for (const [forwarding, upstream, authority, head] of requests) {
+					rewritten.update(forwarding, upstream, authority, head, arrival);
+					const host = forwarding.host(authority);
+					const start = host === undefined ? upstream : versionAndHost(host);
+					assert.equal(rewritten.versionAndHost, start + forwarding.lines(authority, arrival));
+					assert.equal(rewritten.lines, forwarding.linesOf(head));
+				}
+			}),
+		);
+	});
+});

@@ -1,0 +1,271 @@
+import assert from 'node:assert/strict';
+import { X509Certificate } from 'node:crypto';
+import { EventEmitter } from 'node:events';
+import type { Socket } from 'node:net';
+import { before, beforeEach, describe, test } from 'node:test';
+import { ClientConnection } from '../../../../src/data/client/client-connection.ts';
+import {
+	type Admitted,
+	ConnectionEnds,
+	type LiveConnection,
+	withJitter,
+} from '../../../../src/data/listener/connection-ends.ts';
+import { Deadlines } from '../../../../src/data/loop/deadlines.ts';
+import { createDeadlines } from '../../../../src/data/plane/plane-deadlines.ts';
+import { CONNECTION_ENDS, WorkerStats } from '../../../../src/memory/stats.ts';
+import { testPki } from '../../../fixtures/pki.ts';
+import { RecordedLog } from '../../control/fixtures/recorded-log.ts';
+import { FakePlane } from '../fixtures/fake-plane.ts';
+
+/** Wall-clock seconds at the beginning. */
+const START = 1_800_000_000;
+
+let certificate: X509Certificate;
+before(async () => {
+	certificate = new X509Certificate((await testPki()).clients.valid.certPem);
+});
+
+class FakeSocket extends EventEmitter {
+	isClosed = false;
+	get destroyed(): boolean {
+		return this.isClosed;
+	}
+	/** `undefined` once it is closed, as of a real one. */
+	getPeerX509Certificate = () => (this.isClosed ? undefined : certificate);
+	getX509Certificate = () => undefined;
+	getProtocol = () => 'TLSv1.3';
+	destroy(): void {
+		this.isClosed = true;
+		this.emit('close');
+	}
+}
+
+class FakeConnection implements LiveConnection {
+	readonly fake = new FakeSocket();
+	readonly socket = this.fake as unknown as Socket;
+	readonly client = new ClientConnection(this.fake, '192.0.2.1', 'h2');
+	endsAt = Number.POSITIVE_INFINITY;
+	admitted: Admitted | undefined;
+	drains = 0;
+	drain(): void {
+		this.drains++;
+	}
+}
+
+let now: number;
+let wheel: Deadlines;
+let live: FakeConnection[];
+let log: RecordedLog;
+let stats: WorkerStats;
+let ends: ConnectionEnds;
+let later: (() => void)[];
+/** How often all connections have been looked at. */
+let looks: number;
+/** When the certificate ends its connections. */
+let expiry: number;
+beforeEach(() => {
+	now = 0;
+	live = [];
+	later = [];
+	looks = 0;
+	expiry = Number.POSITIVE_INFINITY;
+	log = new RecordedLog();
+	stats = new WorkerStats(WorkerStats.allocate());
+	const clock = { now: () => now, wallSeconds: () => START + now / 1000 };
+	wheel = new Deadlines(clock);
+	ends = new ConnectionEnds({
+		clock,
+		stats,
+		log: log.logger,
+		deadlines: createDeadlines(wheel, new FakePlane().limits),
+		live: () => {
+			looks++;
+			return live.filter(({ fake }) => !fake.isClosed);
+		},
+		endOf: () => expiry,
+		soon: (run) => void later.push(run),
+	});
+});
+
+function pass(ms: number): void {
+	for (const end = now + ms; now < end; ) {
+		now = Math.min(end, now + 50);
+		wheel.tick(now);
+	}
+}
+
+/** @param seconds from the beginning. */
+function connected(seconds = Number.POSITIVE_INFINITY): FakeConnection {
+	const connection = new FakeConnection();
+	live.push(connection);
+	ends.expect(connection, certificate, { bundle: { authorities: [] }, seconds: START, oldAt: START + seconds });
+	return connection;
+}
+
+function counted(): Record<string, number> {
+	return Object.fromEntries([...stats.read().connectionEnds].filter(([, count]) => count > 0));
+}
+
+describe('a connection with an end', () => {
+	test('is told to go when its certificate has expired, and closed when that takes too long', () => {
+		expiry = START + 10;
+		const connection = connected(10);
+		pass(9900);
+		assert.equal(connection.drains, 0);
+		pass(1300);
+		assert.equal(connection.drains, 1);
+		assert.equal(connection.fake.isClosed, false);
+		assert.deepEqual(counted(), { expired: 1 });
+		const { reason, peer, subject } = log.fields('connection is being ended');
+		assert.deepEqual([reason, peer, subject], ['expired', '192.0.2.1', 'CN=client']);
+		pass(4200);
+		assert.equal(connection.fake.isClosed, true);
+		pass(10_000);
+		assert.deepEqual([connection.drains, counted()], [1, { expired: 1 }]);
+	});
+
+	test('that reaches its age is told to go, and what is under way may take its time, up to the end of the certificate', () => {
+		expiry = START + 60;
+		const connection = connected(10);
+		pass(30_000);
+		assert.deepEqual([connection.drains, connection.fake.isClosed, counted()], [1, false, { age: 1 }]);
+		pass(36_000);
+		assert.deepEqual([connection.fake.isClosed, counted()], [true, { age: 1, expired: 1 }]);
+	});
+
+	test('is not looked at before one is due', () => {
+		connected();
+		connected(100);
+		pass(99_000);
+		assert.equal(looks, 0);
+		pass(2000);
+		assert.equal(looks, 1);
+		const early = connected(102);
+		live.unshift(connected(200));
+		pass(2000);
+		assert.deepEqual([looks, early.drains], [2, 1]);
+		pass(90_000);
+		assert.equal(looks, 2);
+		pass(10_000);
+		assert.deepEqual([looks, counted()], [3, { age: 3 }]);
+	});
+
+	test('is one of a few in a turn of the loop, and is told to go once', () => {
+		expiry = START + 10;
+		for (let i = 0; i < 100; i++) connected(10);
+		pass(12_000);
+		const drained = () => live.filter(({ drains }) => drains === 1).length;
+		const turns = [drained()];
+		// The next look comes before their turn.
+		pass(2000);
+		const [closed] = live;
+		closed!.fake.destroy();
+		while (later.length > 0) {
+			later.shift()!();
+			turns.push(drained());
+		}
+		assert.deepEqual(turns, [32, 64, 96, 99], 'and not the one that has closed meanwhile');
+		assert.ok(live.every(({ drains }) => drains <= 1));
+		assert.deepEqual(counted(), { expired: 99 });
+	});
+
+	test('that has been revoked is not counted again when it expires', () => {
+		expiry = START + 10;
+		connected(10);
+		pass(9900);
+		ends.sweep(() => 'revoked');
+		pass(2000);
+		assert.deepEqual(counted(), { revoked: 1 });
+	});
+
+	test('that its client has closed before is nobody any more', () => {
+		const connection = connected(10);
+		connection.fake.destroy();
+		pass(20_000);
+		assert.deepEqual([connection.drains, counted(), looks], [0, {}, 1]);
+	});
+
+	test('ends no more at its expiry when a reload has put that off, and does again when another one has not', () => {
+		expiry = START + 10;
+		const connection = connected();
+		expiry = Number.POSITIVE_INFINITY;
+		pass(20_000);
+		assert.deepEqual([connection.drains, counted()], [0, {}], 'also where no sweep has come by yet');
+		expiry = START + 30;
+		ends.sweep(() => undefined);
+		pass(9000);
+		assert.equal(connection.drains, 0);
+		pass(2000);
+		assert.deepEqual([connection.drains, counted()], [1, { expired: 1 }]);
+	});
+
+	test('has its end a tenth earlier or later', () => {
+		assert.deepEqual(
+			[0, 0.5, 1].map((random) => Math.round(withJitter(100, random))),
+			[90, 100, 110],
+		);
+		assert.equal(withJitter(0, 0.7), 0);
+	});
+});
+
+describe('a sweep', () => {
+	test('asks of each connection once, a few in a turn, and ends whom it is told to', () => {
+		for (let i = 0; i < 100; i++) connected();
+		let asked = 0;
+		ends.sweep(() => (asked++ % 2 === 0 ? 'revoked' : undefined));
+		const turns = [asked];
+		while (later.length > 0) {
+			later.shift()!();
+			turns.push(asked);
+		}
+		assert.deepEqual(turns, [32, 64, 96, 100]);
+		assert.equal(live.filter(({ drains }) => drains === 1).length, 50);
+		assert.deepEqual(counted(), { revoked: 50 });
+		assert.equal(log.records.length, 50, 'each with its line');
+		pass(4200);
+		assert.equal(live.filter(({ fake }) => fake.isClosed).length, 50);
+	});
+
+	test('leaves its place to the next one, which does not end again whom it has ended', () => {
+		for (let i = 0; i < 64; i++) connected();
+		ends.sweep(() => 'revoked');
+		ends.sweep(() => 'ca_removed');
+		while (later.length > 0) later.shift()!();
+		assert.deepEqual(counted(), { revoked: 32, ca_removed: 32 });
+		assert.ok(live.every(({ drains }) => drains === 1));
+	});
+
+	test('passes over those that have closed meanwhile', () => {
+		for (let i = 0; i < 40; i++) connected();
+		ends.sweep(() => undefined);
+		for (const { fake } of live) fake.destroy();
+		later.shift()!();
+		assert.deepEqual(counted(), {});
+	});
+
+	test('ends those at once that only had reached their age', () => {
+		const connection = connected(1);
+		pass(3000);
+		ends.sweep(() => 'revoked');
+		pass(4200);
+		assert.deepEqual([connection.fake.isClosed, counted()], [true, { age: 1, revoked: 1 }]);
+	});
+
+	test('ends those that cannot be judged, says so once, and goes on', () => {
+		for (let i = 0; i < 40; i++) connected();
+		let asked = 0;
+		ends.sweep(() => {
+			if (asked++ % 2 === 0) throw new Error('unreadable');
+			return undefined;
+		});
+		while (later.length > 0) later.shift()!();
+		assert.deepEqual([asked, counted()], [40, { revoked: 20 }]);
+		const faults = log.lines.filter((line) => line.startsWith('error'));
+		assert.deepEqual(faults.length, 1, faults.join());
+		assert.match(faults[0]!, /^error proxy::tls: a connection could not be judged after a reload; ending it/);
+	});
+
+	test('has a reason for each end', () => {
+		assert.deepEqual(CONNECTION_ENDS, ['revoked', 'expired', 'ca_removed', 'age']);
+	});
+});

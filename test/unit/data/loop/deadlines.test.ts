@@ -1,0 +1,205 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { type DeadlineQueue, Deadlines, Timed } from '../../../../src/data/loop/deadlines.ts';
+
+/** What the wheel adds to a limit at most: it may be a tick behind when a deadline is set, and late when it looks. */
+const TICK_MS = 50;
+
+class Recorded extends Timed {
+	readonly name: string;
+	readonly fired: string[];
+	readonly #then: (self: Recorded) => void;
+
+	constructor(name: string, fired: string[], then: (self: Recorded) => void = () => {}) {
+		super();
+		this.name = name;
+		this.fired = fired;
+		this.#then = then;
+	}
+
+	override onDeadline(): void {
+		this.fired.push(this.name);
+		this.#then(this);
+	}
+}
+
+function wheelAt(now = 1000): Deadlines {
+	return new Deadlines({ now: () => now, wallSeconds: () => 0 });
+}
+
+describe('a deadline', () => {
+	it('falls due after its time, never before it and at most two ticks later', () => {
+		const wheel = wheelAt(1000);
+		const queue = wheel.queue(400);
+		const fired: string[] = [];
+		queue.add(new Recorded('a', fired));
+		wheel.tick(1000 + 400);
+		assert.deepEqual(fired, []);
+		wheel.tick(1000 + 400 + 2 * TICK_MS);
+		assert.deepEqual(fired, ['a']);
+		wheel.tick(9999);
+		assert.deepEqual(fired, ['a']);
+	});
+
+	it('is not cut short where the wheel stood still for almost a tick before it was set', () => {
+		const wheel = wheelAt(1000);
+		const queue = wheel.queue(400);
+		const fired: string[] = [];
+		wheel.tick(1001);
+		// At 1050 by the true clock.
+		queue.add(new Recorded('a', fired));
+		wheel.tick(1050 + 399);
+		assert.deepEqual(fired, []);
+	});
+
+	it('that throws holds up no other one: who had it is told, or else the report', () => {
+		const errors: unknown[] = [];
+		const wheel = new Deadlines({ now: () => 0, wallSeconds: () => 0 }, (error) => errors.push(error));
+		const queue = wheel.queue(100);
+		const fired: string[] = [];
+		const told: unknown[] = [];
+		const injected = new Error('injected');
+		const fails = () => {
+			throw injected;
+		};
+		queue.add(
+			Object.assign(new Recorded('told', fired, fails), { onFault: (error: unknown) => void told.push(error) }),
+		);
+		queue.add(new Recorded('reported', fired, fails));
+		queue.add(new Recorded('behind', fired));
+		wheel.tick(1000);
+		assert.deepEqual([fired, told, errors], [['told', 'reported', 'behind'], [injected], [injected]]);
+	});
+
+	it('falls due in the order in which deadlines were set', () => {
+		const wheel = wheelAt(0);
+		const queue = wheel.queue(100);
+		const fired: string[] = [];
+		for (const name of 'abc') queue.add(new Recorded(name, fired));
+		wheel.tick(1000);
+		assert.deepEqual(fired, ['a', 'b', 'c']);
+	});
+
+	it('that is cancelled does not fall due, wherever it stood; cancelling what is not set does nothing', () => {
+		for (const cancelled of ['a', 'b', 'c']) {
+			const wheel = wheelAt(0);
+			const queue = wheel.queue(100);
+			const fired: string[] = [];
+			const all = [...'abc'].map((name) => new Recorded(name, fired));
+			for (const timed of all) queue.add(timed);
+			const one = all.find(({ name }) => name === cancelled)!;
+			one.cancelDeadline();
+			one.cancelDeadline();
+			wheel.tick(1000);
+			assert.equal(fired.join(''), 'abc'.replace(cancelled, ''));
+			one.cancelDeadline();
+		}
+	});
+
+	it('that is set anew takes the place of the one before, in this queue or another', () => {
+		const wheel = wheelAt(0);
+		const short = wheel.queue(100);
+		const long = wheel.queue(1000);
+		const fired: string[] = [];
+		const [a, b] = [new Recorded('a', fired), new Recorded('b', fired)];
+		for (const timed of [a, b]) short.add(timed);
+		long.add(a);
+		wheel.tick(500);
+		assert.deepEqual(fired, ['b']);
+		short.add(b);
+		short.add(b);
+		wheel.tick(900);
+		assert.deepEqual(fired, ['b', 'b']);
+		wheel.tick(2000);
+		assert.deepEqual(fired, ['b', 'b', 'a']);
+	});
+
+	it('is no longer set when it falls due, so it may be set again then, and waits its whole time', () => {
+		const wheel = wheelAt(0);
+		const queue = wheel.queue(100);
+		const fired: string[] = [];
+		queue.add(
+			new Recorded('a', fired, (self) => {
+				assert.equal(self.deadline.queue, undefined);
+				queue.add(self);
+			}),
+		);
+		wheel.tick(1000);
+		assert.deepEqual(fired, ['a']);
+		wheel.tick(1100);
+		assert.deepEqual(fired, ['a']);
+		wheel.tick(1200);
+		assert.deepEqual(fired, ['a', 'a']);
+	});
+
+	it('that falls due may cancel the next one', () => {
+		const wheel = wheelAt(0);
+		const queue = wheel.queue(100);
+		const fired: string[] = [];
+		const b = new Recorded('b', fired);
+		queue.add(new Recorded('a', fired, () => b.cancelDeadline()));
+		queue.add(b);
+		queue.add(new Recorded('c', fired));
+		wheel.tick(1000);
+		assert.deepEqual(fired, ['a', 'c']);
+	});
+
+	it('of any queue behaves as in a model, whatever is set, cancelled and waited for', () => {
+		const limits = [100, 250, 1000];
+		const operation = fc.oneof(
+			fc.record({ kind: fc.constant('add' as const), who: fc.nat(4), where: fc.nat(limits.length - 1) }),
+			fc.record({ kind: fc.constant('cancel' as const), who: fc.nat(4) }),
+			fc.record({ kind: fc.constant('wait' as const), ms: fc.integer({ min: 1, max: 400 }) }),
+		);
+		fc.assert(
+			fc.property(fc.array(operation, { maxLength: 60 }), (operations) => {
+				let now = 0;
+				const wheel = wheelAt(now);
+				const queues: DeadlineQueue[] = limits.map((ms) => wheel.queue(ms));
+				const fired: string[] = [];
+				const timed = [...'01234'].map((name) => new Recorded(name, fired));
+				const due = new Map<string, number>();
+				for (const step of operations) {
+					if (step.kind === 'add') {
+						queues[step.where]!.add(timed[step.who]!);
+						due.set(`${step.who}`, now + limits[step.where]! + TICK_MS);
+					} else if (step.kind === 'cancel') {
+						timed[step.who]!.cancelDeadline();
+						due.delete(`${step.who}`);
+					} else {
+						now += step.ms;
+						fired.length = 0;
+						wheel.tick(now);
+						const expected = [...due].filter(([, at]) => at <= now).map(([who]) => who);
+						assert.deepEqual(fired.toSorted(), expected.toSorted());
+						for (const who of expected) due.delete(who);
+					}
+				}
+			}),
+		);
+	});
+});
+
+describe('the wheel', () => {
+	it('ticks by its own timer until it is stopped', async (t) => {
+		t.mock.timers.enable({ apis: ['setInterval'] });
+		let now = 0;
+		const wheel = new Deadlines({ now: () => now, wallSeconds: () => 0 });
+		const fired: string[] = [];
+		const queue = wheel.queue(100);
+		queue.add(new Recorded('a', fired));
+		wheel.start();
+		for (let i = 0; i < 3; i++) {
+			now += TICK_MS;
+			t.mock.timers.tick(TICK_MS);
+		}
+		assert.deepEqual(fired, ['a']);
+		assert.equal(wheel.now, now);
+		queue.add(new Recorded('b', fired));
+		wheel.stop();
+		now += 10_000;
+		t.mock.timers.tick(10_000);
+		assert.deepEqual(fired, ['a']);
+	});
+});

@@ -1,0 +1,249 @@
+/** Errors of our own where callbacks enter: each costs the request at hand, or its connection, and nothing stays counted. */
+import { deepEqual, equal, ok } from 'node:assert/strict';
+import { duplexPair } from 'node:stream';
+import { describe, it, type TestContext } from 'node:test';
+import type { TLSSocket } from 'node:tls';
+import * as collected from '../../../../src/data/body/collected.ts';
+import * as streaming from '../../../../src/data/body/streaming.ts';
+import { Http1Front } from '../../../../src/data/http1/front.ts';
+import { Http2Front } from '../../../../src/data/http2/front.ts';
+import { STATE } from '../../../../src/data/request/state.ts';
+import type { ResponseHandler } from '../../../../src/data/upstream/connection.ts';
+import { dataFrame, FRAME, FrameReader, headersFrame, PREFACE, settingsFrame } from '../../../fixtures/h2-frames.ts';
+import { until } from '../../../fixtures/wait.ts';
+import { Client, Edge, LIMITED, QUEUE_TIMEOUT_MS } from '../fixtures/fake-edge.ts';
+import { FakePlane, LIMITS, settle } from '../fixtures/fake-plane.ts';
+import type { FakeSocket, FakeUpstream } from '../fixtures/fake-upstream.ts';
+
+const injected = () => {
+	throw new Error('injected');
+};
+const CHUNK = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n';
+const ANSWER = 'HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n';
+
+function answerAll(socket: FakeSocket): void {
+	socket.accept();
+	socket.answer(ANSWER);
+	socket.answer('w'.repeat(5000));
+}
+
+for (const mode of [collected, streaming]) {
+	describe(`an error of ours: ${mode.bodyMode}`, () => {
+		for (const limits of [undefined, LIMITED]) {
+			it(`where a connection is to be made leaves nothing counted: ${limits ? 'with' : 'without'} limits`, async () => {
+				const edge = new Edge(mode, 1);
+				edge.use(edge.upstreams, limits === undefined ? { limits, room: undefined } : { limits });
+				const [{ upstream, sockets }] = edge.upstreams as [FakeUpstream];
+				const { open } = upstream.transport;
+				upstream.transport.open = injected;
+				const client = await edge.ask();
+				deepEqual(client.verdict, [500, undefined]);
+				deepEqual([upstream.connections.total, upstream.stats.read().active], [0, 0]);
+				edge.assertQuiet();
+				upstream.transport.open = open;
+				const next = await edge.ask();
+				sockets[0]!.accept();
+				sockets[0]!.answer();
+				equal(next.status, 200);
+				edge.assertQuiet();
+			});
+		}
+
+		for (const part of ['take', 'reserve', 'breaker'] as const) {
+			it(`where a connection is to be had, or a breaker asked, leaves nothing counted: ${part}`, async () => {
+				const limits = { ...LIMITED, maxConnections: 1 };
+				const edge = new Edge(mode, 1);
+				edge.use(edge.upstreams, { limits });
+				const [{ upstream, sockets }] = edge.upstreams as [FakeUpstream];
+				const { breaker, pool } = upstream;
+				const { admit } = breaker;
+				if (part === 'breaker') breaker.admit = injected;
+				else pool[part] = injected;
+				deepEqual((await edge.ask()).verdict, [500, undefined]);
+				equal(upstream.connections.total, 0);
+				edge.assertQuiet();
+				if (part === 'breaker') breaker.admit = admit;
+				else Reflect.deleteProperty(pool, part);
+				const next = await edge.ask();
+				sockets[0]!.accept();
+				sockets[0]!.answer();
+				equal(next.status, 200);
+				equal(upstream.connections.total, 1);
+				edge.assertQuiet();
+			});
+		}
+
+		/** What the upstream's socket sets off, and the callback that throws then. */
+		const entries: readonly (readonly [string, keyof ResponseHandler, (socket: FakeSocket) => void])[] = [
+			['a socket that takes more', 'onWritable', (socket) => socket.emit('drain')],
+			['a connection that is made', 'onConnected', (socket) => socket.accept()],
+			['the end of a connection', 'onFailing', (socket) => socket.crash()],
+			['an error of a connection', 'onFailing', (socket) => socket.refuse()],
+			['a closed connection', 'onFailure', (socket) => socket.emit('close')],
+			['a refused connection', 'onFailure', (socket) => socket.refuse()],
+			['the head of a response', 'onHead', (socket) => socket.answer(ANSWER)],
+			['bytes of a body', 'onBody', (socket) => socket.answer(CHUNK)],
+			['room for a body', 'room', (socket) => answerAll(socket)],
+			...(mode === collected ? ([['bytes in that room', 'onBodyInRoom', answerAll]] as const) : []),
+			['the end of a response', 'onEnd', (socket) => answerAll(socket)],
+		];
+		for (const [what, event, enter] of entries) {
+			it(`at ${what} (${event}) costs that request its answer, and no other`, async () => {
+				const edge = new Edge(mode, 1, { ...LIMITED, maxRequests: 2 });
+				const [{ upstream, sockets }] = edge.upstreams as [FakeUpstream];
+				const [client, other] = [await edge.ask(), await edge.ask('other')];
+				client.exchange.attempt![event] = injected;
+				enter(sockets[0]!);
+				await settle();
+				equal(client.isReset || client.status === 500, true);
+				sockets[1]!.accept();
+				sockets[1]!.answer();
+				await settle();
+				equal(other.status, 200);
+				ok(upstream.connections.total <= 2);
+				edge.assertQuiet();
+			});
+		}
+
+		it('of a request that waits costs that request its answer, and lets the next one go', async () => {
+			const edge = new Edge(mode, 1);
+			const [{ sockets }] = edge.upstreams as [FakeUpstream];
+			const under = await edge.occupy(0);
+			const [client, other] = [await edge.ask(), await edge.ask('other')];
+			equal(edge.waiting.total, 2);
+			client.exchange.delivery!.depart = injected;
+			under.answer();
+			await settle();
+			deepEqual([client.status, edge.waiting.total], [500, 0]);
+			sockets.at(-1)!.answer();
+			await settle();
+			equal(other.status, 200);
+			edge.assertQuiet();
+		});
+
+		it('of a request that gives up waiting costs that request its answer', async () => {
+			const edge = new Edge(mode, 1);
+			const under = await edge.occupy(0);
+			const client = await edge.ask();
+			client.exchange.delivery!.giveUp = injected;
+			await edge.plane.pass(QUEUE_TIMEOUT_MS + 1_000);
+			equal(client.status, 500);
+			under.answer();
+			await settle();
+			edge.assertQuiet();
+		});
+
+		it('when its turn comes costs that request its answer, and no other', async () => {
+			const edge = new Edge(mode, 1, { ...LIMITED, maxRequests: 2 });
+			const client = new Client(edge, 'tenant');
+			const other = new Client(edge, 'other');
+			client.exchange.delivery!.dispatch = injected;
+			await settle();
+			const [{ sockets }] = edge.upstreams as [FakeUpstream];
+			sockets[0]!.accept();
+			sockets[0]!.answer();
+			await settle();
+			deepEqual([client.status, other.status], [500, 200]);
+			edge.assertQuiet();
+		});
+
+		it("where its client leaves gives back all that it holds, though its breaker's report throws", async () => {
+			const edge = new Edge(mode, 1);
+			const [{ upstream, sockets }] = edge.upstreams as [FakeUpstream];
+			const client = await edge.ask();
+			upstream.breaker.report = injected;
+			client.exchange.onClientGone();
+			deepEqual([upstream.load.total, sockets[0]!.destroyed, client.exchange.state], [0, true, STATE.done]);
+			equal(upstream.connections.total, 0);
+		});
+
+		it('at a deadline costs that request its answer, and holds up no other deadline', async () => {
+			const edge = new Edge(mode, 1, { ...LIMITED, maxRequests: 2 });
+			const [client, other] = [await edge.ask(), await edge.ask('other')];
+			client.exchange.onDeadline = injected;
+			await edge.plane.pass(LIMITS.upstream + 2_000);
+			deepEqual([client.status, other.status], [500, 504]);
+			edge.assertQuiet();
+		});
+
+		it('in its own answer to an error resets the client', async () => {
+			const edge = new Edge(mode, 1);
+			const client = await edge.ask();
+			client.refuse = injected;
+			client.exchange.onDeadline = injected;
+			await edge.plane.pass(LIMITS.upstream + 2_000);
+			equal(client.isReset, true);
+			edge.assertQuiet();
+		});
+	});
+}
+
+/** Injected into the collected mode, which is that of the fronts here. */
+describe("an error of ours in what a client's connection sets off", () => {
+	const POST = 'POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\n';
+	const GET = 'GET / HTTP/1.1\r\nhost: a\r\n\r\n';
+
+	type Event = 'receive' | 'onRequestBody' | 'onRequestEnd';
+
+	/** @param nth call that throws, from 1 on. */
+	function inject(t: TestContext, event: Event, nth: number): void {
+		const original: (chunk: Buffer) => void = collected.Bodies.prototype[event];
+		let calls = 0;
+		t.mock.method(collected.Bodies.prototype, event, function (this: collected.Bodies, chunk: Buffer) {
+			if (++calls === nth) throw new Error('injected');
+			original.call(this, chunk);
+		});
+	}
+
+	for (const event of ['receive', 'onRequestBody', 'onRequestEnd'] satisfies Event[]) {
+		it(`over HTTP/1.1 costs the request its answer, and the connection serves on: ${event}`, async (t) => {
+			inject(t, event, 1);
+			const plane = new FakePlane();
+			plane.letsPass = true;
+			const [socket, served] = duplexPair();
+			let received = '';
+			socket.on('data', (bytes: Buffer) => {
+				received += bytes.toString('latin1');
+			});
+			new Http1Front(plane).accept(served as TLSSocket, '192.0.2.1', plane.share());
+			socket.write(`${POST}boom${GET}`);
+			await until(() => received.endsWith('no route'), 'the answer to the request behind it');
+			deepEqual(received.match(/HTTP\/1.1 \d+/g), ['HTTP/1.1 500', 'HTTP/1.1 404']);
+		});
+
+		it(`over HTTP/2 costs that stream its answer, and no other one: ${event}`, async (t) => {
+			inject(t, event, 2);
+			const plane = new FakePlane();
+			plane.letsPass = true;
+			const [socket, served] = duplexPair();
+			const reader = new FrameReader();
+			const answered = new Map<number, string>();
+			socket.on('data', (bytes: Buffer) => {
+				for (const { type, streamId, payload } of reader.push(bytes)) {
+					if (type === FRAME.DATA) answered.set(streamId, payload.toString());
+					ok(type !== FRAME.GOAWAY, 'the connection stays');
+				}
+			});
+			new Http2Front(plane).accept(served as TLSSocket, '192.0.2.1', plane.share());
+			const head = [':method,POST', ':path,/', ':scheme,https', ':authority,a'].map(
+				(field) => field.split(',') as [string, string],
+			);
+			socket.write(
+				Buffer.concat([
+					PREFACE,
+					settingsFrame(),
+					...[1, 3, 5].map((id) => headersFrame(id, head, { endStream: false })),
+				]),
+			);
+			await settle();
+			const bodies = ['fine', 'boom', 'fine'].map((text, i) => dataFrame(2 * i + 1, text, true));
+			socket.write(Buffer.concat(bodies));
+			await until(() => answered.size === 3, 'all answers');
+			deepEqual([...answered].sort(), [
+				[1, 'no route'],
+				[3, 'internal error'],
+				[5, 'no route'],
+			]);
+		});
+	}
+});

@@ -1,0 +1,723 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import type { AnswerFields } from '../../../../src/data/client/answer-fields.ts';
+import { ProtocolError } from '../../../../src/data/upstream/protocol-error.ts';
+import { NewestHead, ResponseHeads } from '../../../../src/data/upstream/response-heads.ts';
+import { type ResponseEvents, ResponseParser } from '../../../../src/data/upstream/response-parser.ts';
+import { UNDECLARED } from '../../../../src/gates/body-limit.ts';
+
+/** All that a parser told of one response. */
+interface Told {
+	heads: { status: number; fields: string[]; length: number; hasBody: boolean }[];
+	body: string;
+	ends: number;
+	/** Bytes behind the response. */
+	surplus: number;
+	keepAlive: boolean;
+	keepAliveTimeoutMs: number | undefined;
+}
+
+interface Arrival {
+	/** What was asked with. */
+	method?: string;
+	/** The upstream closes its side after the last byte. */
+	closes?: boolean;
+	/** Of responses before it. */
+	heads?: ResponseHeads;
+}
+
+class Recorder implements ResponseEvents {
+	readonly heads: Told['heads'] = [];
+	body = '';
+	ends = 0;
+
+	onHead(status: number, { list }: AnswerFields, length: number, hasBody: boolean): void {
+		assert.equal(this.ends, 0, 'a head after the end');
+		// The length that is announced comes last.
+		const isSized = length !== UNDECLARED;
+		if (isSized) assert.deepEqual(list.slice(-2), ['content-length', `${length}`]);
+		this.heads.push({ status, fields: isSized ? list.slice(0, -2) : [...list], length, hasBody });
+	}
+
+	onBody(chunk: Buffer): void {
+		assert.equal(this.heads.length, 1, 'a body without its head');
+		assert.equal(this.ends, 0, 'a body after the end');
+		assert.notEqual(chunk.length, 0, 'an empty piece');
+		this.body += chunk.toString('latin1');
+	}
+
+	onEnd(): void {
+		this.ends++;
+	}
+}
+
+/** Parses one response that arrives in these pieces. Every piece is overwritten afterwards, as a read buffer is. */
+function parse(pieces: readonly string[], { method = 'GET', closes = false, heads }: Arrival = {}): Told {
+	const parser = new ResponseParser(heads);
+	const recorder = new Recorder();
+	parser.expect(method, recorder);
+	let surplus = 0;
+	for (const piece of pieces) {
+		const bytes = Buffer.from(piece, 'latin1');
+		if (parser.isDone) surplus += bytes.length;
+		else surplus += bytes.length - parser.push(bytes);
+		bytes.fill('#');
+	}
+	if (closes && !parser.isDone) parser.close();
+	assert.equal(parser.isDone, recorder.ends === 1);
+	const { keepAlive, keepAliveTimeoutMs } = parser;
+	return { heads: recorder.heads, body: recorder.body, ends: recorder.ends, surplus, keepAlive, keepAliveTimeoutMs };
+}
+
+/** Whole, in single bytes, and cut in two at every boundary. */
+function everyCut(text: string): string[][] {
+	const cuts = [[text], [...text]];
+	for (let at = 1; at < text.length; at++) cuts.push([text.slice(0, at), text.slice(at)]);
+	return cuts;
+}
+
+/** The one thing that is told, however the bytes are cut. */
+function parseAnyhow(text: string, arrival?: Arrival): Told {
+	const whole = parse([text], arrival);
+	for (const pieces of everyCut(text)) assert.deepEqual(parse(pieces, arrival), whole, JSON.stringify(pieces));
+	return whole;
+}
+
+function accepts(text: string, arrival?: Arrival): Told {
+	const told = parseAnyhow(text, arrival);
+	assert.equal(told.ends, 1, `not complete: ${JSON.stringify(text)}`);
+	return told;
+}
+
+/** Refused however the bytes are cut, and never told as if it were whole. */
+function refuses(text: string, arrival?: Arrival): void {
+	for (const pieces of everyCut(text)) {
+		assert.throws(() => parse(pieces, arrival), ProtocolError, JSON.stringify(pieces));
+	}
+}
+
+/** Neither wrong nor complete: the upstream owes more, and a close is no end of it. */
+function waitsFor(text: string, arrival: Arrival = {}): Told {
+	const told = parseAnyhow(text, { ...arrival, closes: true });
+	assert.equal(told.ends, 0, `told as complete: ${JSON.stringify(text)}`);
+	return told;
+}
+
+const OK = 'HTTP/1.1 200 OK\r\n';
+
+describe('a response', () => {
+	it('with a content-length ends after that many bytes, and the connection stays', () => {
+		assert.deepEqual(accepts(`${OK}Content-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello`), {
+			heads: [{ status: 200, fields: ['content-type', 'text/plain'], length: 5, hasBody: true }],
+			body: 'hello',
+			ends: 1,
+			surplus: 0,
+			keepAlive: true,
+			keepAliveTimeoutMs: undefined,
+		});
+	});
+
+	it('with a content-length of 0 ends with its head', () => {
+		const told = accepts(`${OK}content-length: 0\r\n\r\n`);
+		assert.equal(told.heads[0]!.length, 0);
+		assert.equal(told.surplus, 0);
+	});
+
+	it('in chunks is told without their framing, extensions and trailers', () => {
+		const told = accepts(
+			`${OK}Transfer-Encoding: Chunked\r\n\r\n5\r\nhello\r\n00006 ; a=b;c="d"\r\n world\r\n0\r\nX-Sum: 1\r\nx: y\r\n\r\n`,
+		);
+		assert.equal(told.body, 'hello world');
+		assert.deepEqual(told.heads, [{ status: 200, fields: [], length: UNDECLARED, hasBody: true }]);
+		assert.equal(told.keepAlive, true);
+	});
+
+	it('may bring line breaks and heads as content', () => {
+		const body = `\r\n\r\n0\r\n\r\n${OK}\r\n`;
+		assert.equal(accepts(`${OK}content-length: ${body.length}\r\n\r\n${body}`).body, body);
+		const chunked = `${OK}transfer-encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
+		assert.equal(accepts(chunked).body, body);
+	});
+
+	it('without framing ends with the connection, which is then used up', () => {
+		const told = accepts(`${OK}x: y\r\n\r\nhello`, { closes: true });
+		assert.equal(told.body, 'hello');
+		assert.equal(told.heads[0]!.length, UNDECLARED);
+		assert.equal(told.keepAlive, false);
+		assert.equal(parseAnyhow(`${OK}x: y\r\n\r\nhello`).ends, 0);
+	});
+
+	it('cut short is never complete', () => {
+		for (const text of [
+			'',
+			'HTTP/1.1 200 O',
+			`${OK}content-length: 5\r\n\r`,
+			`${OK}content-length: 5\r\n\r\nhell`,
+			`${OK}transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n`,
+			`${OK}transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n`,
+			`${OK}transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nx: y\r\n`,
+			'HTTP/1.1 100 Continue\r\n\r\n',
+		]) {
+			waitsFor(text);
+		}
+	});
+
+	it('to HEAD, with 204, 205 and 304 has no body, whatever its head announces', () => {
+		const head = 'x: y\r\ncontent-length: 5\r\n\r\n';
+		const told = accepts(`${OK}${head}`, { method: 'HEAD' });
+		assert.deepEqual(told.heads, [{ status: 200, fields: ['x', 'y'], length: 5, hasBody: false }]);
+		assert.equal(accepts(`HTTP/1.1 304 Not Modified\r\n${head}`).heads[0]!.length, 5);
+		// RFC 9110 section 8.6: a 204 has no length to pass on.
+		assert.equal(accepts(`HTTP/1.1 204 No Content\r\n${head}`).heads[0]!.length, UNDECLARED);
+		// RFC 9110 section 15.3.6: a 205 has a length, which is 0.
+		assert.equal(accepts(`HTTP/1.1 205 Reset Content\r\n${head}`).heads[0]!.length, 0);
+		assert.equal(accepts('HTTP/1.1 204\r\n\r\n').keepAlive, true);
+		assert.equal(accepts(`${OK}transfer-encoding: chunked\r\n\r\n`, { method: 'HEAD' }).heads[0]!.hasBody, false);
+	});
+
+	it('tells how many of the bytes are its own, so that what follows is noticed', () => {
+		for (const own of [
+			`${OK}content-length: 5\r\n\r\nhello`,
+			`${OK}transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n`,
+			`${OK}transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nx: y\r\n\r\n`,
+			'HTTP/1.1 204 No Content\r\n\r\n',
+		]) {
+			const second = `${OK}content-length: 3\r\n\r\nbad`;
+			const told = parseAnyhow(own + second);
+			assert.equal(told.surplus, second.length, own);
+			assert.equal(told.heads.length, 1);
+			assert.equal(told.ends, 1);
+		}
+		const body = accepts('HTTP/1.1 304 Not Modified\r\ncontent-length: 5\r\n\r\nhello');
+		assert.equal(body.surplus, 5);
+		assert.equal(body.body, '');
+	});
+
+	it('keeps names and values, in order and with repetitions, names in lower case', () => {
+		const told = accepts(
+			`${OK}Set-Cookie: a=1\r\nVary:\t x \t\r\nset-cookie:b=2\r\nX-Empty:\r\ncontent-length: 0\r\n\r\n`,
+		);
+		assert.deepEqual(told.heads[0]!.fields, ['set-cookie', 'a=1', 'vary', 'x', 'set-cookie', 'b=2', 'x-empty', '']);
+	});
+
+	it('may have bytes beyond ASCII in values, which stay what they are', () => {
+		const told = accepts(`${OK}x: \xe4\xff\x80\r\ncontent-length: 0\r\n\r\n`);
+		assert.deepEqual(told.heads[0]!.fields, ['x', '\xe4\xff\x80']);
+	});
+
+	it('may lack its reason phrase, and the space before it', () => {
+		for (const line of ['HTTP/1.1 200', 'HTTP/1.1 200 ', 'HTTP/1.1 200 \t odd \xe4 reason']) {
+			assert.equal(accepts(`${line}\r\ncontent-length: 0\r\n\r\n`).heads[0]!.status, 200);
+		}
+	});
+
+	it('may have any status from 200 to 599', () => {
+		for (const status of [200, 206, 299, 404, 499, 500, 599]) {
+			assert.equal(accepts(`HTTP/1.1 ${status} x\r\ncontent-length: 0\r\n\r\n`).heads[0]!.status, status);
+		}
+	});
+
+	it('ends the connection when it says so, or is HTTP/1.0', () => {
+		const rest = 'content-length: 0\r\n\r\n';
+		assert.equal(accepts(`${OK}Connection: x, CLOSE\r\n${rest}`).keepAlive, false);
+		assert.equal(accepts(`HTTP/1.0 200 OK\r\n${rest}`).keepAlive, false);
+		assert.equal(accepts(`HTTP/1.0 200 OK\r\nconnection: keep-alive\r\n${rest}`).keepAlive, false);
+		assert.equal(accepts(`${OK}connection: keep-alive\r\n${rest}`).keepAlive, true);
+		assert.equal(accepts(`${OK}connection: closed\r\n${rest}`).keepAlive, true);
+	});
+
+	it('may promise how long an idle connection is kept', () => {
+		const told = accepts(`${OK}keep-alive: timeout=5, max=100\r\ncontent-length: 0\r\n\r\n`);
+		assert.equal(told.keepAliveTimeoutMs, 5000);
+		assert.deepEqual(told.heads[0]!.fields, []);
+	});
+
+	it('may follow interim responses, of which nothing is told', () => {
+		const told = accepts(
+			`HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 Processing\r\nx: y\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n${OK}content-length: 2\r\n\r\nok`,
+		);
+		assert.deepEqual(told.heads, [{ status: 200, fields: [], length: 2, hasBody: true }]);
+		assert.equal(told.body, 'ok');
+	});
+});
+
+describe('a parser', () => {
+	it('takes no end of the connection for that of a response where anybody on the way can have it end', () => {
+		for (const head of [OK, 'HTTP/1.0 200 OK\r\n', `${OK}connection: close\r\n`]) {
+			const parser = new ResponseParser(new ResponseHeads(), false);
+			const recorder = new Recorder();
+			parser.expect('GET', recorder);
+			assert.throws(
+				() => parser.push(Buffer.from(`${head}\r\nall of it`)),
+				/neither content-length nor chunked over TLS/,
+			);
+			assert.deepEqual([recorder.heads, recorder.body, recorder.ends], [[], '', 0]);
+			// What has no body, or says how long it is, ends as ever.
+			for (const [method, text] of [
+				['HEAD', `${head}\r\n`],
+				['GET', `${head.replace('200', '204')}\r\n`],
+				['GET', `${head}content-length: 0\r\n\r\n`],
+			] as const) {
+				const other = new ResponseParser(new ResponseHeads(), false);
+				other.expect(method, new Recorder());
+				other.push(Buffer.from(text));
+				assert.ok(other.isDone);
+			}
+		}
+	});
+
+	it('begins anew with each request, whatever the response before it was', () => {
+		const parser = new ResponseParser();
+		const first = new Recorder();
+		parser.expect('HEAD', first);
+		parser.push(Buffer.from(`${OK}connection: close\r\nkeep-alive: timeout=9\r\ncontent-length: 9\r\n\r\n`));
+		assert.equal(first.ends, 1);
+		assert.equal(parser.keepAlive, false);
+		const second = new Recorder();
+		parser.expect('GET', second);
+		assert.equal(parser.started, false);
+		assert.equal(parser.keepAliveTimeoutMs, undefined);
+		assert.equal(parser.push(Buffer.from(`${OK}content-length: 2\r\n\r\nok`)), OK.length + 23);
+		assert.equal(second.body, 'ok');
+		assert.equal(parser.keepAlive, true);
+		assert.equal(first.ends, 1);
+	});
+
+	it('tells whether the response has begun, from its first byte on', () => {
+		const parser = new ResponseParser();
+		parser.expect('GET', new Recorder());
+		assert.equal(parser.started, false);
+		assert.equal(parser.isDone, false);
+		parser.push(Buffer.from('H'));
+		assert.equal(parser.started, true);
+	});
+
+	it('passes a body on as it comes, without holding it back', () => {
+		for (const head of [
+			`${OK}content-length: 100\r\n\r\n`,
+			`${OK}transfer-encoding: chunked\r\n\r\n64\r\n`,
+			`${OK}\r\n`,
+		]) {
+			const parser = new ResponseParser();
+			const recorder = new Recorder();
+			parser.expect('GET', recorder);
+			parser.push(Buffer.from(head));
+			assert.equal(recorder.heads.length, 1);
+			for (const byte of 'abc') {
+				parser.push(Buffer.from(byte));
+				assert.equal(recorder.body.at(-1), byte);
+			}
+		}
+	});
+});
+
+describe('a response is refused', () => {
+	it('with a status line that is none', () => {
+		for (const line of [
+			...['HTTP/1.1 099 x', 'HTTP/1.1 600 x', 'HTTP/1.1 000 x', 'HTTP/1.1 999 x', 'HTTP/1.1 20 x', 'HTTP/1.1 2000 x'],
+			...['HTTP/1.1  200 OK', 'HTTP/1.1 200OK', 'HTTP/1.1\t200 OK', 'HTTP/1.1 +20 OK', 'HTTP/1.1 2 0 OK', 'HTTP/1.1'],
+			...[
+				'HTTP/1.2 200 OK',
+				'HTTP/2.0 200 OK',
+				'HTTP/3 200 OK',
+				'HTTP/0.9 200 OK',
+				'HTTP/11 200 OK',
+				'http/1.1 200 OK',
+			],
+			...[
+				'ICY 200 OK',
+				' HTTP/1.1 200 OK',
+				'HTTP/1.1 200 a\x00b',
+				'HTTP/1.1 200 a\x7fb',
+				'HTTP/1.1 200 a\rb',
+				'<html>',
+				'',
+			],
+		]) {
+			refuses(`${line}\r\ncontent-length: 0\r\n\r\n`);
+		}
+	});
+
+	it('with a bare LF or CR where a line ends', () => {
+		for (const text of [
+			'HTTP/1.1 200 OK\ncontent-length: 0\r\n\r\n',
+			`${OK}content-length: 0\nx: y\r\n\r\n`,
+			`${OK}content-length: 0\rx: y\r\n\r\n`,
+			`${OK}x: y\r\n content-length: 0\r\n\r\n`,
+			`\r\n${OK}content-length: 0\r\n\r\n`,
+			`\n${OK}content-length: 0\r\n\r\n`,
+		]) {
+			refuses(text);
+		}
+	});
+
+	it('with a folded line, a blank before the colon, or no name', () => {
+		for (const line of [
+			'x: y\r\n z: w',
+			'x: y\r\n\tz',
+			' x: y',
+			'x : y',
+			'x\t: y',
+			': y',
+			'x',
+			' ',
+			'x y: z',
+			'x\r: y',
+		]) {
+			refuses(`${OK}${line}\r\ncontent-length: 0\r\n\r\n`);
+		}
+	});
+
+	it('with a control character in a name or a value', () => {
+		for (let code = 0; code < 0x20; code++) {
+			const control = String.fromCharCode(code);
+			if (control !== '\t') refuses(`${OK}x: a${control}b\r\ncontent-length: 0\r\n\r\n`);
+			refuses(`${OK}x${control}: a\r\ncontent-length: 0\r\n\r\n`);
+		}
+		refuses(`${OK}x: a\x7fb\r\ncontent-length: 0\r\n\r\n`);
+		refuses(`${OK}x\x7f: a\r\ncontent-length: 0\r\n\r\n`);
+		refuses(`${OK}\xe4: a\r\ncontent-length: 0\r\n\r\n`);
+	});
+
+	it('when its length can be understood in two ways', () => {
+		for (const lines of [
+			'content-length: 5\r\ntransfer-encoding: chunked',
+			'transfer-encoding: chunked\r\ncontent-length: 5',
+			'content-length: 5\r\ncontent-length: 6',
+			'content-length: 5\r\ncontent-length: 5',
+			'content-length: 5, 5',
+			...['+5', '-5', '0x5', '5 5', '', '5.0', '99999999999999999999', '5;', '\xb25'].map(
+				(n) => `content-length: ${n}`,
+			),
+			'transfer-encoding: chunked\r\ntransfer-encoding: chunked',
+			...[
+				'xchunked',
+				'gzip, chunked',
+				'chunked, identity',
+				'chunked, chunked',
+				'identity',
+				'gzip',
+				'',
+				'chunked;a',
+			].map((coding) => `transfer-encoding: ${coding}`),
+		]) {
+			refuses(`${OK}${lines}\r\n\r\n5\r\nhello\r\n0\r\n\r\n`);
+		}
+		refuses('HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n');
+	});
+
+	it('with a chunk whose size can be understood in two ways', () => {
+		for (const size of [
+			...[
+				'0x5',
+				'+5',
+				'-5',
+				' 5',
+				'5 ',
+				'5\t',
+				'',
+				'g',
+				'5g',
+				'5,',
+				'5 5',
+				'\xb25',
+				'ffffffffffffffff',
+				'100000000000005',
+			],
+			...['5\n', '5\r', '5;a\n', '5;a\x00', '5;a\x7f'],
+		]) {
+			refuses(`${OK}transfer-encoding: chunked\r\n\r\n${size}\r\nhello\r\n0\r\n\r\n`);
+		}
+		refuses(`${OK}transfer-encoding: chunked\r\n\r\n5;${'a'.repeat(1100)}\r\nhello\r\n0\r\n\r\n`.slice(0, 1500));
+	});
+
+	it('with a chunk that does not end where it said', () => {
+		for (const end of ['\n', '\r', 'x\r\n', '\rx\n', '0\r\n', ' \r\n']) {
+			refuses(`${OK}transfer-encoding: chunked\r\n\r\n5\r\nhello${end}0\r\n\r\n`);
+		}
+	});
+
+	it('with a malformed trailer', () => {
+		for (const trailer of ['x', 'x : y', 'x: a\x00b', ' x: y', 'x: y\nz: w', '\rx: y', 'x: y\r\n z']) {
+			refuses(`${OK}transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n${trailer}\r\n\r\n`);
+		}
+	});
+
+	it('when it switches protocols, which nobody asked for', () => {
+		refuses('HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n');
+	});
+
+	it('after a flood of interim responses, but not after some', () => {
+		const interim = 'HTTP/1.1 103 Early Hints\r\n\r\n';
+		const final = `${OK}content-length: 0\r\n\r\n`;
+		assert.equal(parse([interim.repeat(30) + final]).ends, 1);
+		for (const pieces of [[interim.repeat(2000)], Array.from({ length: 2000 }, () => interim)]) {
+			assert.throws(() => parse(pieces), ProtocolError);
+		}
+	});
+
+	it('when its head, a chunk extension or its trailers do not come to an end', () => {
+		const endless = (start: string, filler: string) => [
+			start,
+			...Array.from({ length: 20 }, () => filler.repeat(5000)),
+		];
+		for (const pieces of [
+			endless(`${OK}x: `, 'a'),
+			endless(OK, 'a: b\r\n'),
+			endless(`${OK}transfer-encoding: chunked\r\n\r\n5;`, 'a'),
+			endless(`${OK}transfer-encoding: chunked\r\n\r\n0\r\n`, 'a: b\r\n'),
+			endless('HTTP/1.1 200 ', 'a'),
+		]) {
+			assert.throws(() => parse(pieces), ProtocolError);
+			assert.throws(() => parse([pieces.join('')]), ProtocolError);
+		}
+		assert.throws(() => parse([`${OK}x: ${'a'.repeat(100_000)}\r\ncontent-length: 0\r\n\r\n`]), ProtocolError);
+	});
+
+	it('as soon as its first bytes cannot become a status line', () => {
+		for (const start of ['<', 'HTTP/2', 'h', 'HTTP/1,', '\r\n', '\n', '\x16\x03\x01', ' ']) {
+			assert.throws(() => parse([start]), ProtocolError, JSON.stringify(start));
+		}
+	});
+
+	it('without a word of its content in the error, which goes to the log', () => {
+		const secret = 'hunter2';
+		for (const text of [`${secret}\r\n\r\n`, `${OK}${secret}\r\n\r\n`, `${OK}x: \x00${secret}\r\n\r\n`]) {
+			assert.throws(
+				() => parse([text]),
+				(error: Error) => error instanceof ProtocolError && !error.message.includes(secret),
+			);
+		}
+	});
+});
+
+describe('any response', () => {
+	const token = fc.stringMatching(/^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,12}$/);
+	const value = fc.stringMatching(/^(?:[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]{0,20}[\x21-\x7e\x80-\xff])?)?$/);
+	const framing =
+		/^(?:content-length|transfer-encoding|connection|keep-alive|proxy-connection|te|trailer|upgrade|proxy-authenticate)$/i;
+	const fields = fc.array(
+		fc.tuple(token, value).filter(([name]) => !framing.test(name)),
+		{ maxLength: 6 },
+	);
+	const bytes = fc.uint8Array({ maxLength: 60 }).map((array) => Buffer.from(array).toString('latin1'));
+	const lines = (list: readonly (readonly [string, string])[]) =>
+		list.map(([name, text]) => `${name}: ${text}\r\n`).join('');
+
+	const interim = fc
+		.tuple(fc.constantFrom(100, 102, 103, 199), fields)
+		.map(([status, list]) => `HTTP/1.1 ${status} Interim\r\n${lines(list)}\r\n`);
+	const withLength = bytes.map((body) => ({
+		head: `Content-Length: ${body.length}\r\n`,
+		body,
+		wire: body,
+		closes: false,
+	}));
+	const chunk = fc
+		.tuple(
+			bytes.filter((text) => text !== ''),
+			fc.constantFrom('', ';a', ' ; a="b"'),
+			fc.boolean(),
+			fc.nat(3),
+		)
+		.map(([text, extension, upper, zeros]) => {
+			const size = '0'.repeat(zeros) + text.length.toString(16);
+			return { text, wire: `${upper ? size.toUpperCase() : size}${extension}\r\n${text}\r\n` };
+		});
+	const chunked = fc.tuple(fc.array(chunk, { maxLength: 5 }), fields).map(([chunks, trailers]) => ({
+		head: 'Transfer-Encoding: chunked\r\n',
+		body: chunks.map(({ text }) => text).join(''),
+		wire: `${chunks.map(({ wire }) => wire).join('')}0\r\n${lines(trailers)}\r\n`,
+		closes: false,
+	}));
+	const untilClose = bytes.map((body) => ({ head: '', body, wire: body, closes: true }));
+	const response = fc.record({
+		interims: fc.array(interim, { maxLength: 3 }),
+		status: fc.integer({ min: 200, max: 599 }).filter((status) => ![204, 205, 304].includes(status)),
+		reason: fc.constantFrom('', ' ', ' OK', ' a\tb'),
+		fields,
+		content: fc.oneof(withLength, chunked, untilClose),
+	});
+	const cuts = fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 8 });
+
+	function cut(text: string, at: readonly number[]): string[] {
+		const places = [0, ...at.map((part) => Math.floor(part * text.length)), text.length].sort((a, b) => a - b);
+		return places.slice(1).flatMap((end, i) => (end > places[i]! ? [text.slice(places[i], end)] : []));
+	}
+
+	it('is told as it was written, however it is cut', () => {
+		fc.assert(
+			fc.property(response, cuts, ({ interims, status, reason, fields: list, content }, at) => {
+				const wire = `${interims.join('')}HTTP/1.1 ${status}${reason}\r\n${lines(list)}${content.head}\r\n${content.wire}`;
+				const told = parse(cut(wire, at), { closes: content.closes });
+				assert.equal(told.ends, 1);
+				assert.equal(told.surplus, 0);
+				assert.equal(told.body, content.body);
+				assert.equal(told.keepAlive, !content.closes);
+				assert.equal(told.heads[0]!.status, status);
+				assert.deepEqual(
+					told.heads[0]!.fields,
+					list.flatMap(([name, text]) => [name.toLowerCase(), text]),
+				);
+			}),
+			{ numRuns: 2000 },
+		);
+	});
+
+	it('is told as if there had been no other one before it, however much they are alike', () => {
+		const line = fc.constantFrom('A: 1', 'A: 2', 'a:1', 'A: 1 ', 'Keep-Alive: timeout=5', 'Connection: close', 'A : 1');
+		const head = fc.tuple(
+			fc.constantFrom('HTTP/1.1 200 OK', 'HTTP/1.0 200 OK', 'HTTP/1.1 304 OK', 'HTTP/1.1 103 OK', 'HTTP/2.1 200 OK'),
+			fc.array(line, { maxLength: 3 }),
+			fc.constantFrom('Content-Length: 2', 'Transfer-Encoding: chunked', 'Content-Length: 02', 'X: y'),
+		);
+		const one = fc.record({ head, isSent: fc.nat(3), method: fc.constantFrom('GET', 'HEAD'), cut: fc.nat(90) });
+		fc.assert(
+			fc.property(fc.array(one, { minLength: 1, maxLength: 6 }), fc.boolean(), (responses, inTurn) => {
+				const heads = new ResponseHeads();
+				const told = (pieces: string[], arrival: Arrival) => {
+					try {
+						return parse(pieces, { ...arrival, closes: true });
+					} catch (error) {
+						assert.ok(error instanceof ProtocolError, String(error));
+						return error.message;
+					}
+				};
+				const all = responses.flatMap((response) => Array(response.isSent).fill(response) as typeof responses);
+				for (const { head, method, cut } of inTurn ? [...responses, ...responses, ...responses] : all) {
+					const [status, list, framing] = head;
+					const wire = `${[status, ...list, framing].join('\r\n')}\r\n\r\n2\r\nok\r\n0\r\n\r\n`;
+					const pieces =
+						cut < wire.length ? [wire.slice(0, cut), wire.slice(cut)].filter((text) => text !== '') : [wire];
+					assert.deepEqual(told(pieces, { method, heads }), told(pieces, { method }));
+				}
+			}),
+			{ numRuns: 2000 },
+		);
+	});
+
+	it('that is repeated has the same fields, as one object, for as long as it is', () => {
+		const heads = new ResponseHeads();
+		const given: AnswerFields[] = [];
+		const send = (date: string) => {
+			const parser = new ResponseParser(heads);
+			parser.expect('GET', { onHead: (_, fields) => given.push(fields), onBody() {}, onEnd() {} });
+			parser.push(Buffer.from(`${OK}date: ${date}\r\ncontent-length: 2\r\n\r\nok`));
+		};
+		for (const date of ['a', 'a', 'a', 'a', 'b', 'b', 'b', 'b']) send(date);
+		assert.deepEqual(
+			given.map(({ list }) => list[1]),
+			[...'aaaabbbb'],
+		);
+		assert.equal(given[2], given[3]);
+		assert.equal(given[6], given[7]);
+	});
+
+	it('that several addresses repeat has one object for all of them, and each is told its own where they differ', () => {
+		const newest = new NewestHead();
+		const addresses = [new ResponseHeads(), new ResponseHeads(), new ResponseHeads()];
+		for (const heads of addresses) heads.shareWith(newest);
+		const send = (heads: ResponseHeads, date: string) => {
+			const given: AnswerFields[] = [];
+			const parser = new ResponseParser(heads);
+			parser.expect('GET', { onHead: (_, fields) => given.push(fields), onBody() {}, onEnd() {} });
+			parser.push(Buffer.from(`${OK}date: ${date}\r\ncontent-length: 2\r\n\r\nok`));
+			return given[0]!;
+		};
+		const sendAll = (dates: string[]) => addresses.map((heads, i) => send(heads, dates[i]!));
+		// Twice by one of them, and the others know it.
+		for (let i = 0; i < 2; i++) send(addresses[0]!, 'a');
+		const [first, ...others] = sendAll(['a', 'a', 'a']);
+		for (const other of others) assert.equal(other, first);
+		for (const dates of [
+			['a', 'b', 'a'],
+			['a', 'b', 'a'],
+			['b', 'a', 'c'],
+			['b', 'a', 'c'],
+			['b', 'a', 'c'],
+		]) {
+			assert.deepEqual(
+				sendAll(dates).map(({ list }) => list[1]),
+				dates,
+			);
+		}
+	});
+
+	it('with a byte changed, lost or added is refused or told the same, however it is cut', () => {
+		const damage = fc.tuple(fc.double({ min: 0, max: 1, noNaN: true }), fc.nat(255), fc.constantFrom(-1, 0, 1));
+		fc.assert(
+			fc.property(response, damage, cuts, ({ status, fields: list, content }, [place, code, change], at) => {
+				const whole = `HTTP/1.1 ${status} OK\r\n${lines(list)}${content.head}\r\n${content.wire}`;
+				const where = Math.floor(place * whole.length);
+				const inserted = change < 0 ? '' : String.fromCharCode(code);
+				const wire = whole.slice(0, where) + inserted + whole.slice(change > 0 ? where : where + 1);
+				const outcome = (pieces: string[]) => {
+					try {
+						return parse(pieces, { closes: true });
+					} catch (error) {
+						assert.ok(error instanceof ProtocolError, String(error));
+						return 'refused';
+					}
+				};
+				assert.deepEqual(outcome(cut(wire, at)), outcome([wire]));
+			}),
+			{ numRuns: 3000 },
+		);
+	});
+
+	it('of arbitrary bytes ends in a verdict and never in another error', () => {
+		const piece = fc.oneof(
+			bytes,
+			fc.constantFrom(
+				OK,
+				'\r\n',
+				'\n',
+				'\r',
+				'0\r\n',
+				'5\r\nhello\r\n',
+				'content-length: 3\r\n',
+				'transfer-encoding: chunked\r\n',
+				'HTTP/1.1 100 x\r\n\r\n',
+				': ',
+				' ',
+			),
+		);
+		fc.assert(
+			fc.property(fc.array(piece, { maxLength: 12 }), fc.boolean(), (pieces, head) => {
+				try {
+					parse([OK, ...pieces.filter((text) => text !== '')], { method: head ? 'HEAD' : 'GET', closes: true });
+				} catch (error) {
+					assert.ok(error instanceof ProtocolError, String(error));
+				}
+			}),
+			{ numRuns: 3000 },
+		);
+	});
+});
+
+describe('the body of known length', () => {
+	it('may be read past the parser, as far as it goes', () => {
+		const parser = new ResponseParser();
+		const recorder = new Recorder();
+		parser.expect('GET', recorder);
+		assert.equal(parser.leftOfBody, 0);
+		parser.push(Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc'));
+		assert.equal(parser.leftOfBody, 7);
+		parser.skip(5);
+		assert.equal(parser.place, 'after 8 of 10 bytes');
+		parser.push(Buffer.from('i'));
+		assert.deepEqual([recorder.body, recorder.ends], ['abci', 0]);
+		parser.skip(1);
+		assert.deepEqual([parser.leftOfBody, parser.isDone, recorder.ends], [0, true, 1]);
+	});
+
+	it('is not there where chunks or the end of the connection tell the length', () => {
+		for (const framing of ['Transfer-Encoding: chunked\r\n\r\n5\r\nab', 'X: y\r\n\r\nab']) {
+			const parser = new ResponseParser();
+			parser.expect('GET', new Recorder());
+			parser.push(Buffer.from(`HTTP/1.1 200 OK\r\n${framing}`));
+			assert.equal(parser.leftOfBody, 0);
+		}
+	});
+});
