@@ -12,6 +12,7 @@ import { type Clock, systemClock } from '../shared/clock.ts';
 import { createLogger, parseLogFilter } from '../shared/log.ts';
 import type { FromWorker, TlsMaterial, ToWorker, WorkerSeed } from '../shared/messages.ts';
 import { ClientPolicy } from '../tls/client-policy.ts';
+import { assertNodeInternals } from '../tls/node-internals.ts';
 import { createListenerContexts } from '../tls/tls-options.ts';
 import { SLABS, TRIM_MS } from './body/slabs.ts';
 import { Listener } from './listener/listener.ts';
@@ -201,6 +202,7 @@ function tell(message: FromWorker): void {
 	parentPort!.postMessage(message);
 }
 
+assertNodeInternals();
 const seed = workerData as WorkerSeed;
 const worker = new Worker(seed, await nameReaderFor(seed.routing));
 /**

@@ -9,6 +9,7 @@ import {
 import type { ClientBundle } from '../identity/possible-chains.ts';
 import type { TlsMaterial } from '../shared/messages.ts';
 import { authoritiesOf } from './certificates.ts';
+import { allowPartialChains } from './node-internals.ts';
 
 /** The settings of every mTLS listener of ours, the proxy's and the embedded one. */
 
@@ -97,12 +98,7 @@ export function createListenerContexts(material: TlsMaterial, before?: ListenerC
  */
 export function useSecureContext(server: Server, material: TlsMaterial): void {
 	server.setSecureContext(secureContextOptions(material));
-	// The option `allowPartialTrustChain` is not among those that `tls.Server` hands on to its own context (Node 26.10).
-	(server as unknown as OwnContext)._sharedCreds.context.setAllowPartialTrustChain();
-}
-
-interface OwnContext {
-	readonly _sharedCreds: { readonly context: { setAllowPartialTrustChain(): void } };
+	allowPartialChains(server);
 }
 
 /** What stays for the listener's life. */

@@ -1,10 +1,11 @@
 import type { X509Certificate } from 'node:crypto';
 import { duplexPair } from 'node:stream';
-import { chainFault, serverSocket } from '../../data/listener/handshake.ts';
+import { serverSocket } from '../../data/listener/handshake.ts';
 import type { Admission } from '../../identity/client-chain.ts';
 import { type HandshakeRefusal, refusalOfCertificate, refusalOfError } from '../../identity/handshake-refusals.ts';
 import type { TlsMaterial } from '../../shared/messages.ts';
 import type { ClientPolicy } from '../../tls/client-policy.ts';
+import { chainFault } from '../../tls/node-internals.ts';
 import { createListenerContexts } from '../../tls/tls-options.ts';
 
 /**

@@ -1,6 +1,7 @@
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '../../shared/clock.ts';
+import { readOn } from '../../tls/node-internals.ts';
 import { endOwner, type FaultOwner } from '../loop/faults.ts';
 import { STEP, type TurnEnd } from '../loop/turn-end.ts';
 import type { ConnectionShare } from './read-share.ts';
@@ -190,7 +191,7 @@ export class PacedReads {
 			socket.read(0);
 			return;
 		}
-		if (socket instanceof Socket && !socket.destroyed) socket._read(0);
+		if (socket instanceof Socket && !socket.destroyed) readOn(socket);
 	}
 }
 

@@ -1,13 +1,14 @@
 import type { X509Certificate } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { type SecureContext, TLSSocket } from 'node:tls';
+import { TLSSocket } from 'node:tls';
 import {
 	type HandshakeRefusal,
 	refusalOfCertificate,
 	refusalOfClose,
 	refusalOfError,
 } from '../../identity/handshake-refusals.ts';
+import { chainFault, judgeBy, letIn } from '../../tls/node-internals.ts';
 import { type ListenerContexts, listenerOptions } from '../../tls/tls-options.ts';
 import { Timed } from '../loop/deadlines.ts';
 import { type FaultOwner, guarded } from '../loop/faults.ts';
@@ -96,7 +97,7 @@ export class Handshake extends Timed {
 	 * client without any certificate has been refused before.
 	 */
 	#judge(): void {
-		const socket = this.socket as ServerSocket;
+		const { socket } = this;
 		const certificate = socket.getPeerX509Certificate();
 		const fault = chainFault(socket);
 		if (fault !== undefined || certificate === undefined) {
@@ -116,10 +117,7 @@ export class Handshake extends Timed {
 			this.#refuse('bad certificate', (error as NodeJS.ErrnoException).code ?? (error as Error).message);
 			return void socket.destroy();
 		}
-		socket.authorized = true;
-		socket.secureConnecting = false;
-		// From here on errors are reported by `error`, like those of any other socket.
-		socket._releaseControl();
+		letIn(socket);
 		this.#over = true;
 		this.#events.onSecure(this, certificate);
 	}
@@ -135,39 +133,6 @@ export class Handshake extends Timed {
 export function serverSocket(tcp: Duplex, contexts: ListenerContexts): TLSSocket {
 	const options = { ...listenerOptions, isServer: true, secureContext: contexts.identity };
 	const socket = new TLSSocket(tcp as Socket, options);
-	judgeBy(socket as ServerSocket, contexts.trust);
+	judgeBy(socket, contexts.trust);
 	return socket;
-}
-
-/** OpenSSL's verdict on the chain that the client has presented: a code such as `CERT_HAS_EXPIRED`; `undefined`: it is good. */
-export function chainFault(socket: TLSSocket): string | undefined {
-	return (socket as ServerSocket)._handle.verifyError()?.code;
-}
-
-/**
- * Gives the socket the CAs of another context than its own, when the ClientHello has come: what Node does for a name with a
- * context of its own (SNI), here for every client. Without it nobody would be let in, for the own context has no CA.
- */
-function judgeBy({ _handle: handle }: ServerSocket, trust: SecureContext): void {
-	handle.oncertcb = () => {
-		handle.sni_context = trust.context;
-		handle.certCbDone();
-	};
-	handle.enableCertCb();
-}
-
-/** The parts of a server's socket that `tls.Server` uses and the types do not have (Node 24 to 26). */
-interface ServerSocket extends Omit<TLSSocket, 'authorized'> {
-	authorized: boolean;
-	secureConnecting: boolean;
-	readonly _handle: {
-		enableCertCb(): void;
-		oncertcb: () => void;
-		certCbDone(): void;
-		/** What `certCbDone` takes certificate, key and CAs from. */
-		sni_context: unknown;
-		/** OpenSSL's verdict on the client's chain: nothing if it is good. */
-		verifyError(): (Error & { readonly code: string }) | null | undefined;
-	};
-	_releaseControl(): boolean;
 }

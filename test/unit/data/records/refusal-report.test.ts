@@ -8,7 +8,7 @@ import { Rejection } from '../../../../src/gates/rejection.ts';
 function linesOf(answer: Rejection): object[] {
 	const lines: object[] = [];
 	const told = {
-		stats: { authFailure() {}, forbidden() {}, rateLimited() {} },
+		stats: { count() {} },
 		strangers: {
 			write: (level: string, target: string, message: string, kind: string, fields: () => object) =>
 				lines.push({ level, target, message, kind, ...fields() }),
