@@ -366,6 +366,34 @@ describe('limits that replicas share through a real redis-server', { skip, concu
 		}
 	});
 
+	it('are found at the store beside those of an older layout, which are neither read nor changed', async () => {
+		await using server = await startRedis();
+		await using one = await SharedLimitsReplica.start(limiterConfig([server.port], { timeoutMs: TIMEOUT_MS }));
+		await until(() => one.facts.replicas === 1, 'the replica to see itself');
+		const key = one.key('a');
+		const tag = Number(BigInt.asUintN(6, key));
+		// Replicas of that layout have all of the tenant's limit, and others are said to be there.
+		const far = String(Date.now() * 1_000 + 3_600_000_000);
+		const old = new Map([
+			[`proxy:{${tag}}:${keyInHex(key)}`, far],
+			[`proxy:{${tag}}:s${keyInHex(key)}`, '1000000'],
+			['proxy:{registry}:born', far],
+			['proxy:{0}:replicas', '50'],
+		]);
+		for (const [name, value] of old) await server.do('SET', name, value, 'PX', '600000');
+		const machine = watchPauses();
+		const got = await ask([one], 'a', new Rate(30), 25, 2);
+		if (machine.hasRun) assert.equal(got.admitted, got.asked, 'its rate, whatever the older ones admit');
+		assert.equal(one.facts.replicas, 1);
+		const touched = (await server.do('KEYS', '*')) as string[];
+		assert.ok(touched.includes(`proxy:2:{${tag}}:${keyInHex(key)}`), String(touched));
+		for (const [name, value] of old) {
+			assert.equal(await server.do('GET', name), value, name);
+			const left = Number(await server.do('PTTL', name));
+			assert.ok(left > 0 && left <= 600_000, `${name}: ${left} ms`);
+		}
+	});
+
 	it('fail for the shards of one primary of a Cluster only', async () => {
 		const machine = watchPauses();
 		await using open = new AsyncDisposableStack();

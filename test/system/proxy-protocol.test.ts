@@ -99,7 +99,7 @@ async function startHaproxy({ proxy }: Stage, way: string): Promise<Haproxy> {
 	const here: [string, string][] = [
 		[OF_THE_PAGE, way],
 		way === OF_THE_PAGE ? ['port 9090', `port ${proxy.metricsPort}`] : ['  option httpchk GET /readyz\n', ''],
-		['inter 2s', `inter 200ms source ${BALANCER}`],
+		['inter 2s fall 2', `inter 200ms fall 2 source ${BALANCER}`],
 		['bind :443', `bind 127.0.0.1:${port}\n  bind [::1]:${port}\n  unique-id-format %[uuid]`],
 		['10.0.1.10:8443', `127.0.0.1:${proxy.port}`],
 		['  server edge-2 10.0.1.11:8443\n', ''],

@@ -43,6 +43,22 @@ async function shows(page: Page, selector: string, words: string | RegExp): Prom
 	await until(fits, () => `${selector} to show ${words}; it shows: ${last}`, SEEN_MS);
 }
 
+/** Words of up to ten letters that stand on more than one line. Runs in the page. */
+const BROKEN_WORDS = String.raw`
+	const broken = [];
+	const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+	while (texts.nextNode()) {
+		const text = texts.currentNode;
+		for (const { 0: word, index } of text.data.matchAll(/(?<!\p{L})\p{L}{2,10}(?!\p{L})/gu)) {
+			const range = document.createRange();
+			range.setStart(text, index);
+			range.setEnd(text, index + word.length);
+			const lines = new Set([...range.getClientRects()].filter(({ width }) => width > 0).map(({ top }) => top));
+			if (lines.size > 1) broken.push(word);
+		}
+	}
+	broken`;
+
 describe('the status page in a browser', { skip }, () => {
 	let browser: Browser;
 	before(async () => {
@@ -71,6 +87,14 @@ describe('the status page in a browser', { skip }, () => {
 			});
 		}
 	}
+
+	test('breaks no word of up to ten letters on a phone', async () => {
+		await using example = await serveExample({ others: 40, tenants: true });
+		await using opened = await openPage(browser, example.url, { size: NARROW });
+		const { page } = opened;
+		await live(page);
+		assert.deepEqual(await page.evaluate(BROKEN_WORDS), []);
+	});
 
 	test('is complete without script: every panel with its values, a filter and pages that work', async () => {
 		await using example = await serveExample({ others: 60, tenants: true });
@@ -272,5 +296,15 @@ describe('the status page of a proxy', { skip }, () => {
 		assert.deepEqual(opened.complaints, []);
 		for (const url of opened.requests)
 			assert.ok(url.startsWith(`http://127.0.0.1:${proxy.metricsPort}/`) || url === 'data:,', url);
+	});
+
+	test('greys its figures when the proxy has died, and says from when they are', async () => {
+		const { page } = opened;
+		const filter = () => page.evaluate("getComputedStyle(document.getElementById('page')).filter");
+		assert.equal(await filter(), 'none');
+		await proxy.kill();
+		await shows(page, '#live-state', /^No answer: the figures are of \d/);
+		assert.equal(await filter(), 'grayscale(1)');
+		assert.equal(await page.title(), 'No answer – mtls-edge-proxy');
 	});
 });

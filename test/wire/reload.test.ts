@@ -353,6 +353,11 @@ describe('a reload that fails', () => {
 	const configs: [what: string, break_: () => void, cause: RegExp][] = [
 		['bad TOML', () => proxy.writeConfig('tenant_rps = \n'), /config\.toml:1: is not valid TOML/],
 		['an unknown key', () => proxy.writeConfig(`colour = 1\n${route}`), /config\.toml:1: colour: unknown key/],
+		[
+			'a table in place of a number',
+			() => proxy.writeConfig(`tenant_rps = { average = 100 }\n${route}`),
+			/config\.toml:1: tenant_rps: must be a whole number/,
+		],
 		['two routes with one prefix', () => proxy.writeConfig(route + route), /routes\[1\]\.prefix: "\/new" is already/],
 		['a cooldown of 0', () => proxy.writeConfig(`default_cooldown_secs = 0\n${route}`), /:1: default_cooldown_secs: /],
 		['a file that is gone', () => rmSync(proxy.configPath), /config\.toml: cannot be read: there is no such file/],

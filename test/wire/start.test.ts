@@ -257,9 +257,11 @@ describe('a start that fails', { concurrency: 3 }, () => {
 	});
 
 	test('names every problem of the configuration at once, a line each', async () => {
-		const { code, stderr } = await outcome({ configText: `tenant_rps = -1\nbogus = 1\n${good}` });
-		assert.equal(code, 1);
-		assert.match(stderr, /^proxy: [^\n]*:1: tenant_rps: [^\n]*\nproxy: [^\n]*:2: bogus: unknown key[^\n]*\n$/);
+		for (const value of ['-1', '{ average = 100 }', '[100]']) {
+			const { code, stderr } = await outcome({ configText: `tenant_rps = ${value}\nbogus = 1\n${good}` });
+			assert.equal(code, 1);
+			assert.match(stderr, /^proxy: [^\n]*:1: tenant_rps: [^\n]*\nproxy: [^\n]*:2: bogus: unknown key[^\n]*\n$/);
+		}
 	});
 });
 

@@ -26,6 +26,11 @@ export function html(texts: TemplateStringsArray, ...values: readonly Content[])
 	return new Markup(out);
 }
 
+/** A path, name or address that may go on in the next line after its signs, and not within a word. */
+export function inParts(text: string): Content {
+	return text.split(/(?<=[/.:=@,-])/).map((part, i) => [i > 0 && html`<wbr>`, part]);
+}
+
 function render(content: Content): string {
 	if (content === undefined || content === false) return '';
 	if (content instanceof Markup) return content.toString();

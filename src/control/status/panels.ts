@@ -1,6 +1,6 @@
 import { bytes, count, day, duration, latency, moment, percent } from './format.ts';
 import { type Fragment, leaf } from './fragment.ts';
-import { type Content, html, type Markup } from './markup.ts';
+import { type Content, html, inParts, type Markup } from './markup.ts';
 import { EXPIRES_SOON_DAYS, plural } from './problems.ts';
 import type { Count, Panel, StatusPage } from './schema.ts';
 
@@ -27,7 +27,7 @@ export function dnsPanel({ dns, at }: StatusPage): Fragment | undefined {
 				html`${age_seconds === null ? 'never answered' : duration(age_seconds)}`,
 				failing_since === null
 					? html`${age_seconds === null ? 'none yet' : 'good'}`
-					: html`<span class="cause">${cause ?? ''}</span> <small>${failures}×, since ${moment(failing_since, at)}</small>`,
+					: html`<span class="cause">${inParts(cause ?? '')}</span> <small>${failures}×, since ${moment(failing_since, at)}</small>`,
 			],
 			'There are none.',
 		),
@@ -83,7 +83,7 @@ export function certificatesPanel({ certificates }: StatusPage): Fragment {
 			['Subject', 'Use', 'Ends', '#Days left'],
 			certificates,
 			({ subject, kind, not_after, days_left }) => [
-				html`<span class="subject">${subject}</span>`,
+				html`<span class="subject">${inParts(subject)}</span>`,
 				html`${KINDS[kind]}`,
 				day(not_after),
 				days_left < 0
@@ -113,7 +113,7 @@ export function issuersPanel({ issuers }: StatusPage): Fragment {
 			['Issuer', 'Keys', 'Age', '#Fetches failed'],
 			issuers,
 			({ issuer, keys, algorithms, source, age_seconds, fetches }) => [
-				html`<span class="subject">${issuer ?? 'any (iss is not checked)'}</span> <small>${algorithms.join(', ')}</small>`,
+				html`<span class="subject">${inParts(issuer ?? 'any (iss is not checked)')}</span> <small>${algorithms.join(', ')}</small>`,
 				keys.length === 0
 					? html`<span class="badge bad"><span aria-hidden="true">▲</span> none</span>`
 					: html`${keys.length}${keyNames(keys)}`,
@@ -187,7 +187,7 @@ export function reloadsPanel({ reloads, at }: StatusPage): Fragment {
 			['Failed', count(failure_total)],
 		]),
 		needs_restart.length > 0 &&
-			html`<p><span class="badge doubtful"><span aria-hidden="true">◆</span> needs a restart</span> <span class="cause">${needs_restart.join(', ')}</span></p>`,
+			html`<p><span class="badge doubtful"><span aria-hidden="true">◆</span> needs a restart</span> <span class="cause">${inParts(needs_restart.join(', '))}</span></p>`,
 		table(
 			'The last reloads, the latest first.',
 			['When', 'What', 'Outcome', 'Asked by'],
@@ -197,7 +197,7 @@ export function reloadsPanel({ reloads, at }: StatusPage): Fragment {
 				html`${PARTS[one.part]}`,
 				one.outcome === 'success'
 					? html`<span class="badge good"><span aria-hidden="true">●</span> taken over</span>`
-					: html`<span class="badge bad"><span aria-hidden="true">▲</span> failed</span> <span class="cause">${one.cause ?? ''}</span>`,
+					: html`<span class="badge bad"><span aria-hidden="true">▲</span> failed</span> <span class="cause">${inParts(one.cause ?? '')}</span>`,
 				html`${one.asked}`,
 			],
 			'No reload since the start.',
@@ -217,7 +217,7 @@ export function limitsPanel({ shared_limits: limits }: StatusPage): Fragment | u
 				'Store',
 				store === 'up'
 					? html`<span class="badge good"><span aria-hidden="true">●</span> up</span>`
-					: html`<span class="badge bad"><span aria-hidden="true">▲</span> away</span> <span class="cause">${cause ?? ''}</span>`,
+					: html`<span class="badge bad"><span aria-hidden="true">▲</span> away</span> <span class="cause">${inParts(cause ?? '')}</span>`,
 			],
 			['Replicas', count(replicas)],
 			['Settled within', html`${settle_seconds.toFixed(2)} s`],
@@ -237,7 +237,7 @@ export function tenantsPanel({ tenants }: StatusPage): Fragment | undefined {
 			['Tenant', '#Requests/s allowed', '#Burst', '#In flight', '#Concurrency'],
 			tenants,
 			({ tenant, requests_per_second, burst, concurrency, in_flight }) => [
-				html`<span class="subject">${tenant}</span>`,
+				html`<span class="subject">${inParts(tenant)}</span>`,
 				typeof requests_per_second === 'number' ? count(requests_per_second) : html`${requests_per_second ?? 'as all'}`,
 				count(burst),
 				count(in_flight),

@@ -114,6 +114,26 @@ describe('who waits for an upstream', () => {
 		);
 	});
 
+	test('makes room in a few steps, however many requests of the tenant wait', (t) => {
+		const queue = new FairQueue<string, number>();
+		const WAITING = 1_000;
+		for (let one = 0; one < WAITING; one++) queue.add('greedy', one);
+		const walked = [new Set(), new Map()].map((empty) =>
+			t.mock.method(Object.getPrototypeOf(empty[Symbol.iterator]()) as Iterator<unknown>, 'next'),
+		);
+		const looked = t.mock.method(Set.prototype, 'has');
+		const ARRIVALS = 100;
+		for (let arrival = 0; arrival < ARRIVALS; arrival++) {
+			const [tenant, last] = queue.lastOfMost(1)!;
+			queue.remove(tenant, last);
+			queue.add(`small ${arrival}`, WAITING + arrival);
+		}
+		const steps = [...walked, looked].reduce((sum, { mock }) => sum + mock.callCount(), 0);
+		t.mock.reset();
+		assert.deepEqual([queue.size, queue.most], [WAITING, WAITING - ARRIVALS]);
+		assert.ok(steps <= 10 * ARRIVALS, `${steps} steps for ${ARRIVALS} arrivals`);
+	});
+
 	test('waits for at most one request of each other tenant more than its own tenant has before it', () => {
 		const operation = fc.oneof(
 			{ weight: 3, arbitrary: fc.record({ add: fc.constantFrom('a', 'b', 'c', 'd') }) },

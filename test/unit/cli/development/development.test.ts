@@ -51,6 +51,15 @@ describe('what is made for development', () => {
 			}
 		});
 
+		it('makes a configuration with which one tenant opens no breaker, and says why', () => {
+			const text = readFileSync(join(root, 'edge/config.toml'), 'utf8');
+			assert.deepEqual(
+				parseConfig(text, 'config.toml').routes.map(({ opening }) => opening),
+				[{ failures: 1, tenants: 2 }],
+			);
+			assert.match(text, /^# .*tenant.*\ntenants = 2$/m);
+		});
+
 		it('shows the default of every key that has one, as a comment that can be taken away', async () => {
 			const text = readFileSync(join(root, 'edge/config.toml'), 'utf8');
 			const shown = text.replaceAll(/^# (\w+ = .)/gm, '$1');
