@@ -134,6 +134,7 @@ const BEYOND = [
 	/which leads to the same upstream/,
 	/needs an issuer that is an https/,
 	/must be a range by its first address/,
+	/there is no \[\[upstreams\]\] with the name/,
 ];
 
 function problemsIn(text: string): string[] {
