@@ -80,7 +80,7 @@ describe('the published package', { skip }, () => {
 
 			test('is imported in all its parts', async () => {
 				const parts = Object.keys(manifest.exports).filter((part) => !part.endsWith('.json'));
-				const imports = parts.map((part) => `await import('mtls-edge-proxy/${part.slice(2)}');`);
+				const imports = parts.map((part) => `await import('mtls-edge-proxy${part.slice(1)}');`);
 				project.write('parts.js', `${imports.join('\n')}\nconsole.log(process.versions.node);`);
 				assert.equal((await run(node, ['parts.js'], project.dir)).stdout.trim(), version);
 			});

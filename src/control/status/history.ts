@@ -42,7 +42,7 @@ export interface HistorySource {
 export class History {
 	readonly #source: HistorySource;
 	readonly #series = new Map<string, Series>();
-	readonly #total = new Series(true);
+	readonly #total: Series;
 	readonly #shares = new ShareHistory();
 	#own: ShareCounts;
 	/** Answers since the last point of `#total`, those of 500 and above, and when that was. */
@@ -62,6 +62,7 @@ export class History {
 	constructor(source: HistorySource, nowMs: number) {
 		this.#source = source;
 		this.#own = source.own();
+		this.#total = new Series(true, nowMs);
 		this.#totalAt = nowMs;
 		this.#first = pointAt(nowMs);
 		this.#begin(nowMs);
@@ -126,11 +127,13 @@ export class History {
 	/** Forgets those that have left the table. */
 	#follow(upstreams: readonly Sampled[], nowMs: number): void {
 		const current = new Set(upstreams.map(({ key }) => key));
+		const isFirstTable = this.#series.size === 0;
 		for (const key of this.#series.keys()) if (!current.has(key)) this.#series.delete(key);
 		for (const one of upstreams) {
 			if (this.#series.has(one.key)) continue;
-			const series = new Series(this.#series.size < MAX_CHARTED);
-			series.advance(one, nowMs);
+			const series = new Series(this.#series.size < MAX_CHARTED, nowMs);
+			// What it counts begins at zero with the first table, which requests may meet before this does.
+			if (!isFirstTable) series.advance(one, nowMs);
 			this.#series.set(one.key, series);
 		}
 	}
@@ -193,9 +196,10 @@ class Series {
 	#point = -1;
 	#answers = 0;
 	#errors = 0;
-	#at = 0;
+	#at: number;
 
-	constructor(charted: boolean) {
+	constructor(charted: boolean, nowMs: number) {
+		this.#at = nowMs;
 		this.#cells = charted ? new Float32Array(3 * POINTS).fill(Number.NaN) : undefined;
 	}
 

@@ -86,6 +86,14 @@ describe('the last ten minutes', () => {
 		assert.equal(history.chart('a:1', now())!.requests_per_second.at(-1), 4.29);
 	});
 
+	test('have the requests that met the first table before the history did', () => {
+		const { history, answers, pass, now } = historyOf();
+		pass(2);
+		answers.set('a:1', 30);
+		pass(11);
+		assert.deepEqual(history.total(now()).requests_per_second.slice(-1), [3]);
+	});
+
 	test('are forgotten after ten minutes, and a gap in which nobody looked stays one', () => {
 		const { history, answers, pass, now } = historyOf('a:1');
 		const busy = () => answers.set('a:1', answers.get('a:1')! + 7);
