@@ -103,7 +103,7 @@ class DocumentBuilder implements TomlDocument {
 		const parent = this.#open(path.slice(0, -1), line);
 		const name = path.at(-1)!;
 		if (node.type === 'TOMLValue') {
-			parent[name] = node.value;
+			parent[name] = node.value instanceof Date ? DATE_OR_TIME : node.value;
 		} else if (node.type === 'TOMLArray') {
 			parent[name] = [];
 			for (const [i, element] of node.elements.entries()) this.#put([...path, i], element, element.loc.start.line);
@@ -138,6 +138,9 @@ export function formatKey(path: TomlPath): string {
 	});
 	return parts.join('').replace(/^\./, '');
 }
+
+/** Stands for dates and times, which no key takes: a `Date` would pass for a table without keys. */
+export const DATE_OR_TIME = Symbol('a date or time');
 
 function emptyTable(): TomlTable {
 	return Object.create(null);

@@ -9,11 +9,11 @@ export function quote(text: string): string {
 	return JSON.stringify(shown).replace(/[\x7f-\x9f\u2028\u2029]/g, escapeCharacter);
 }
 
-/** A value as the file has it. */
+/** A value as the file has it; a symbol stands for what no key takes, by its description. */
 export function show(value: unknown): string {
 	if (typeof value === 'string') return quote(value);
 	if (Array.isArray(value)) return 'an array';
-	if (value instanceof Date) return 'a date or time';
+	if (typeof value === 'symbol') return value.description!;
 	if (typeof value === 'object' && value !== null) return 'a table';
 	return String(value);
 }

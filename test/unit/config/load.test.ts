@@ -780,6 +780,14 @@ health = false
 		}
 	});
 
+	it('refuses a date in place of any table', () => {
+		for (const table of KEYS.keys()) {
+			if (table === '' || table.includes('.')) continue;
+			const [problem] = errorOf(`${table} = 1979-05-27`).problems.filter(({ line }) => line === 1);
+			assert.match(problem?.message ?? 'nothing', /got a date or time/, table);
+		}
+	});
+
 	it('yields one line for each problem, whatever the text', () => {
 		const key = fc.oneof(fc.constantFrom(...[...KEYS.values()].flat(), '__proto__'), fc.string({ unit: 'grapheme' }));
 		const scalar = fc.oneof(fc.string({ unit: 'grapheme' }), fc.integer(), fc.double(), fc.boolean());
