@@ -1,5 +1,6 @@
 import type { RequestHead } from '../../gates/headers.ts';
 import type { Rejection } from '../../gates/rejection.ts';
+import type { Trailers } from '../../gates/trailers.ts';
 import type { AnswerFields } from './answer-fields.ts';
 import type { ClientConnection } from './client-connection.ts';
 
@@ -18,14 +19,19 @@ export interface ClientRequest {
 	/** Shared by all requests of the connection. */
 	readonly connection: ClientConnection;
 
+	/** Trailers of an answer reach the client: it has asked for them (HTTP/1.1), or its protocol always has room for them (HTTP/2). */
+	readonly takesTrailers: boolean;
+
 	/** Its tenant pays for the request: its connection gets back what it has spent on the head (`ConnectionShare`). */
 	onPaid(): void;
 
 	/**
 	 * Gives the whole answer, a body of bytes, or of latin1 text if it is short, or none by rule. `Exchange.onAnswered`
 	 * follows when the client has it, or `onClientGone`.
+	 *
+	 * @param trailers only with a body, and where `takesTrailers`; over HTTP/1.1 without a `content-length` among the fields.
 	 */
-	answer(status: number, fields: AnswerFields, body: WholeBody | string | undefined): void;
+	answer(status: number, fields: AnswerFields, body: WholeBody | string | undefined, trailers?: Trailers): void;
 	/** Gives an answer of the proxy's own. */
 	refuse(rejection: Rejection): void;
 
@@ -33,7 +39,8 @@ export interface ClientRequest {
 	begin(status: number, fields: AnswerFields, hasBody: boolean): void;
 	/** Copies the chunk. @returns whether more may follow at once; otherwise `Exchange.onClientDrained` tells. */
 	write(chunk: Buffer): boolean;
-	end(): void;
+	/** @param trailers dropped where the answer's framing has no room for them. */
+	end(trailers?: Trailers): void;
 	/** Breaks off an answer that has begun, so that it cannot be taken for a whole one. */
 	reset(): void;
 
@@ -60,7 +67,8 @@ export interface WholeBody {
 /** What a connection tells the exchange that it carries. Of the last two exactly one comes, once. */
 export interface ExchangeEvents {
 	onRequestBody(chunk: Buffer): void;
-	onRequestEnd(): void;
+	/** @param trailers as the client has sent them. */
+	onRequestEnd(trailers?: Trailers): void;
 	/** The connection holds so many bytes of the body, because they are not wanted yet (HTTP/2 only). */
 	onBodyHeld(bytes: number): void;
 	/** The body's framing is broken (HTTP/1.1 only; over HTTP/2 the stream is reset). */

@@ -127,6 +127,10 @@ export class Http1Request implements ClientRequest {
 		this.#connection.giveBack(this.#price);
 	}
 
+	get takesTrailers(): boolean {
+		return false;
+	}
+
 	answer(status: number, fields: AnswerFields, body: WholeBody | string | undefined): void {
 		this.#begin(status, fields, body !== undefined, false);
 		this.#writing = 'given';

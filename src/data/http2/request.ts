@@ -73,6 +73,10 @@ export class Http2Request extends Stream implements ClientRequest {
 
 	// --- The answer. ---
 
+	get takesTrailers(): boolean {
+		return true;
+	}
+
 	answer(status: number, fields: AnswerFields, body: WholeBody | string | undefined): void {
 		if (body === undefined || body.length === 0) return this.#respond(status, fields, true);
 		this.#respond(status, fields, false);

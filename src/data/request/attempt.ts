@@ -1,4 +1,5 @@
 import { type Admission, isFailureStatus, NORMAL, type Outcome, REFUSED } from '../../gates/breaker.ts';
+import type { Trailers } from '../../gates/trailers.ts';
 import type { UpstreamLoad } from '../../memory/upstream-load.ts';
 import type { AnswerFields } from '../client/answer-fields.ts';
 import type { ResponseHandler, UpstreamConnection, UpstreamFailure } from '../upstream/connection.ts';
@@ -112,10 +113,10 @@ export class UpstreamAttempt implements ResponseHandler, AttemptFacts {
 		this.#request.body.onBodyInRoom(bytes);
 	}
 
-	onEnd(): void {
+	onEnd(trailers?: Trailers): void {
 		this.#leave();
 		this.settle('success');
-		this.#request.body.onEnd();
+		this.#request.body.onEnd(trailers);
 	}
 
 	onWritable(): void {

@@ -1,5 +1,6 @@
 import type { FailureReason, Outcome } from '../../gates/breaker.ts';
 import type { Rejection } from '../../gates/rejection.ts';
+import type { Trailers } from '../../gates/trailers.ts';
 import type { AnswerFields } from '../client/answer-fields.ts';
 import type { Timed } from '../loop/deadlines.ts';
 import type { OutgoingBody, UpstreamConnection } from '../upstream/connection.ts';
@@ -64,7 +65,8 @@ export interface BodyMode {
 
 	/** What the client does. */
 	onRequestBody(chunk: Buffer): void;
-	onRequestEnd(): void;
+	/** @param trailers those that may be passed on. */
+	onRequestEnd(trailers?: Trailers): void;
 	onBodyHeld(bytes: number): void;
 	onClientDrained(left: number): void;
 
@@ -73,7 +75,8 @@ export interface BodyMode {
 	onBody(chunk: Buffer): void;
 	room(): Buffer | undefined;
 	onBodyInRoom(bytes: number): void;
-	onEnd(): void;
+	/** @param trailers those that may be passed on. */
+	onEnd(trailers?: Trailers): void;
 	onWritable(): void;
 	/** The response has broken off, and the request may be sent again. */
 	onResponseLost(): void;

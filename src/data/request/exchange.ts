@@ -1,6 +1,7 @@
 import type { FailureReason } from '../../gates/breaker.ts';
 import type { Rejection } from '../../gates/rejection.ts';
 import * as rejection from '../../gates/rejection.ts';
+import type { Trailers } from '../../gates/trailers.ts';
 import { withReport } from '../../shared/quota-gates.ts';
 import { AnswerFields } from '../client/answer-fields.ts';
 import type { ClientRequest, ExchangeEvents } from '../client/client-request.ts';
@@ -168,8 +169,8 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		this.#guard(this.body, this.body.onRequestBody, chunk);
 	}
 
-	onRequestEnd(): void {
-		this.#guard(this.body, this.body.onRequestEnd, undefined);
+	onRequestEnd(trailers?: Trailers): void {
+		this.#guard(this.body, this.body.onRequestEnd, trailers);
 	}
 
 	onBodyHeld(bytes: number): void {

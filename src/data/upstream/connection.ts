@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import type { Trailers } from '../../gates/trailers.ts';
 import { connectionCause } from '../../shared/causes.ts';
 import { refusesOurCertificate } from '../../shared/tls-causes.ts';
 import type { AnswerFields } from '../client/answer-fields.ts';
@@ -41,6 +42,8 @@ export interface OutgoingBody {
 	/** Called once nobody reads the pieces any more; never, if the connection ends before that. */
 	readonly onWritten?: () => void;
 	readonly complete: boolean;
+	/** Of a complete body whose framing has room for them. */
+	readonly trailers?: Trailers | undefined;
 }
 
 /** Who gets the response to one request. After `onEnd`, `onFailure` or `onFault` nothing more comes. */
@@ -179,8 +182,8 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		return this.#upload.write(bytes);
 	}
 
-	/** The request's body is complete. */
-	finish(chunked: boolean): void {
+	/** The request's body is complete. @param trailers dropped where it is not chunked. */
+	finish(chunked: boolean, _trailers?: Trailers): void {
 		this.#sent = true;
 		this.#upload ??= new Upload(this.#socket, chunked);
 		this.#upload.finish();

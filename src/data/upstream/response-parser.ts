@@ -1,5 +1,6 @@
 import { UNDECLARED } from '../../gates/body-limit.ts';
 import { ResponseHeadReader } from '../../gates/response-head.ts';
+import type { Trailers } from '../../gates/trailers.ts';
 import type { AnswerFields } from '../client/answer-fields.ts';
 import { endOfStatusLine, isHttp11, readFields, readStatus } from './head-lines.ts';
 import { ProtocolError } from './protocol-error.ts';
@@ -16,7 +17,8 @@ export interface ResponseEvents {
 	onHead(status: number, fields: AnswerFields, length: number, hasBody: boolean): void;
 	/** @param chunk a view that is valid only during the call. */
 	onBody(chunk: Buffer): void;
-	onEnd(): void;
+	/** @param trailers as the upstream has sent them. */
+	onEnd(trailers?: Trailers): void;
 }
 
 /** A head longer than this is refused, bytes. */
