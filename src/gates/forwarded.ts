@@ -1,3 +1,5 @@
+import { isToken } from './grammar.ts';
+
 /**
  * The value of `Forwarded` (RFC 7239 section 4): one element, since what came before us is not believed.
  *
@@ -14,9 +16,7 @@ function nodeOf(ip: string): string {
 	return ip.includes(':') ? `[${ip.replace(/%.*/s, '')}]` : ip;
 }
 
-/** Section 4: a value is a token or a quoted string. Colons and brackets are in no token (RFC 9110 section 5.6.2). */
+/** Section 4: a value is a token or a quoted string. Colons and brackets are in no token. */
 function tokenOrQuoted(value: string): string {
-	return TOKEN.test(value) ? value : `"${value.replaceAll(/["\\]/g, '\\$&')}"`;
+	return isToken(value) ? value : `"${value.replaceAll(/["\\]/g, '\\$&')}"`;
 }
-
-const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;

@@ -1,3 +1,4 @@
+import { isToken } from './grammar.ts';
 import { BAD_REQUEST, METHOD_NOT_IMPLEMENTED, type Rejection } from './rejection.ts';
 
 /**
@@ -50,13 +51,11 @@ const METHODS: ReadonlySet<string> = new Set([
 
 /**
  * RFC 9110 section 9.1: 501 for a method that is not implemented. Methods are case-sensitive, so `get` is another one than
- * GET. What is no token (RFC 9110 section 5.6.2) is no method, and its message no request.
+ * GET. What is no token is no method, and its message no request.
  */
 export function refuseMethod(method: string): Rejection | undefined {
 	if (METHODS.has(method)) return undefined;
-	return TOKEN.test(method) ? METHOD_NOT_IMPLEMENTED : BAD_METHOD;
+	return isToken(method) ? METHOD_NOT_IMPLEMENTED : BAD_METHOD;
 }
 
 const BAD_METHOD = BAD_REQUEST.because('malformed method');
-
-const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;

@@ -1,6 +1,7 @@
+import { IN_TOKEN } from '../../gates/grammar.ts';
 import { type Identifiers, type RequestHead, readHttp1Head } from '../../gates/headers.ts';
 import { BAD_REQUEST, HEADERS_TOO_LARGE, Rejection } from '../../gates/rejection.ts';
-import { FieldScanner, IS_TOKEN, splitFields } from './field-scanner.ts';
+import { FieldScanner, splitFields } from './field-scanner.ts';
 
 /** What the fields of a head say, for the gates and for the connection that they came on. */
 export interface FieldBlock {
@@ -92,7 +93,7 @@ export class RequestHeadReader {
 				this.method = '';
 				this.target = '';
 			}
-			while (at < end && IS_TOKEN[bytes[at]!] === 1) at++;
+			while (at < end && IN_TOKEN[bytes[at]!] === 1) at++;
 			this.#scanned = at - from;
 			if (at === end) return -1;
 			if (at === from || bytes[at] !== SPACE) return this.#fail(BAD_LINE);

@@ -1,4 +1,5 @@
 import { UNDECLARED } from '../../gates/body-limit.ts';
+import { QUOTED_STRING_SOURCE, TOKEN_SOURCE } from '../../gates/grammar.ts';
 import { FieldScanner, isFraming, splitFields } from './field-scanner.ts';
 
 /**
@@ -164,8 +165,7 @@ const MAX_ALL_EXTENSIONS = 16_384;
  * `;name`, `;name=token` or `;name="text"` (RFC 9112 section 7.1.1), without the blanks that a recipient may tolerate around
  * them: some readers take a blank for the end of the line.
  */
-const EXTENSIONS =
-	/^(?:;[!#$%&'*+\-.^_`|~0-9A-Za-z]+(?:=(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+|"(?:[\t \x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"))?)*$/;
+const EXTENSIONS = new RegExp(`^(?:;${TOKEN_SOURCE}(?:=(?:${TOKEN_SOURCE}|${QUOTED_STRING_SOURCE}))?)*$`);
 
 function hexDigit(byte: number | undefined): number {
 	if (byte === undefined) return -1;

@@ -1,4 +1,5 @@
 import { parseContentLength, UNDECLARED } from '../../gates/body-limit.ts';
+import { isLowerCaseToken, isToken } from '../../gates/grammar.ts';
 import { type Identifiers, isAuthority, type RequestHead, readHttp2Head } from '../../gates/headers.ts';
 import { HEADERS_TOO_LARGE, Rejection } from '../../gates/rejection.ts';
 import { type FieldReading, type HeaderBlock, HpackDecoder } from './hpack-decoder.ts';
@@ -131,8 +132,8 @@ const CONTENT_LENGTH = 7;
 
 /** Control data (section 8.3.1), and what may stand in it. Other names that begin with a colon are malformed. */
 const CONTROL_DATA: Readonly<Record<string, readonly [kind: number, isValid: (value: string) => boolean]>> = {
-	// A token (RFC 9110 section 9.1).
-	':method': [METHOD, (value) => /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(value)],
+	// RFC 9110 section 9.1.
+	':method': [METHOD, isToken],
 	// RFC 3986 section 3.1.
 	':scheme': [SCHEME, (value) => /^[A-Za-z][A-Za-z0-9+\-.]*$/.test(value)],
 	':authority': [AUTHORITY, isAuthority],
@@ -141,8 +142,7 @@ const CONTROL_DATA: Readonly<Record<string, readonly [kind: number, isValid: (va
 };
 /** Section 8.2.2. */
 const CONNECTION_SPECIFIC = new Set(['connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'upgrade']);
-/** Section 8.2.1: a token in lower case; and no control character but the tab, of which that section names three. */
-const NAME = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/;
+/** Section 8.2.1: a name is a token in lower case. A value has no control character but the tab, of which that section names three. */
 const NOT_IN_VALUE = /[\x00-\x08\x0a-\x1f\x7f]/;
 
 function kindOf(name: string, value: string): number {
@@ -150,7 +150,7 @@ function kindOf(name: string, value: string): number {
 		const control = Object.hasOwn(CONTROL_DATA, name) ? CONTROL_DATA[name]! : undefined;
 		return control?.[1](value) ? control[0] : MALFORMED;
 	}
-	if (!NAME.test(name) || NOT_IN_VALUE.test(value) || CONNECTION_SPECIFIC.has(name)) return MALFORMED;
+	if (!isLowerCaseToken(name) || NOT_IN_VALUE.test(value) || CONNECTION_SPECIFIC.has(name)) return MALFORMED;
 	if (name === 'te') return value.toLowerCase() === 'trailers' ? PLAIN : MALFORMED;
 	if (name === 'host') return HOST;
 	if (name !== 'content-length') return PLAIN;
@@ -161,7 +161,7 @@ function kindOf(name: string, value: string): number {
 function faultOf(name: string): string {
 	if (name.charCodeAt(0) === COLON)
 		return Object.hasOwn(CONTROL_DATA, name) ? `malformed ${name}` : 'unknown control data';
-	if (!NAME.test(name)) return 'malformed field name';
+	if (!isLowerCaseToken(name)) return 'malformed field name';
 	if (CONNECTION_SPECIFIC.has(name)) return `${name} in HTTP/2`;
 	return name === 'te' || name === 'content-length' ? `malformed ${name}` : 'control byte in a field value';
 }

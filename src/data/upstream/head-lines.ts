@@ -1,3 +1,4 @@
+import { IN_TOKEN, IN_VALUE } from '../../gates/grammar.ts';
 import { type ResponseField, type ResponseHeadReader, responseField } from '../../gates/response-head.ts';
 import { ProtocolError } from './protocol-error.ts';
 
@@ -96,14 +97,9 @@ function isBlank(code: number): boolean {
 	return code === 0x20 || code === 0x09;
 }
 
-/** RFC 9110 section 5.6.2. */
-const IS_TOKEN = table(/[!#$%&'*+\-.^_`|~0-9A-Za-z]/);
-/** RFC 9110 section 5.5: visible characters, blanks and obs-text. */
-const IS_VALUE = table(/[\t\x20-\x7e\x80-\xff]/);
-
-function table(pattern: RegExp): Uint8Array {
-	return Uint8Array.from({ length: 256 }, (_, code) => (pattern.test(String.fromCharCode(code)) ? 1 : 0));
-}
+/** Of this module, as in `field-scanner.ts`: an import is looked up each time that it is read. */
+const IS_TOKEN = IN_TOKEN;
+const IS_VALUE = IN_VALUE;
 
 /** Where the next line begins; only text may stand up to there. */
 function endOfLine(text: string, from: number): number {

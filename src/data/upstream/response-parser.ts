@@ -1,4 +1,5 @@
 import { UNDECLARED } from '../../gates/body-limit.ts';
+import { QUOTED_STRING_SOURCE, TOKEN_SOURCE } from '../../gates/grammar.ts';
 import { ResponseHeadReader } from '../../gates/response-head.ts';
 import type { Trailers } from '../../gates/trailers.ts';
 import type { AnswerFields } from '../client/answer-fields.ts';
@@ -294,11 +295,7 @@ const CR = 13;
 const LF = 10;
 
 /** `;name`, `;name=token` or `;name="text"`, blanks between (RFC 9112 section 7.1.1). */
-const CHUNK_EXTENSION =
-	/[ \t]*;[ \t]*TOKEN(?:[ \t]*=[ \t]*(?:TOKEN|"(?:[\t \x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"))?/.source.replaceAll(
-		'TOKEN',
-		"[!#$%&'*+\\-.^_`|~0-9A-Za-z]+",
-	);
+const CHUNK_EXTENSION = `[ \\t]*;[ \\t]*${TOKEN_SOURCE}(?:[ \\t]*=[ \\t]*(?:${TOKEN_SOURCE}|${QUOTED_STRING_SOURCE}))?`;
 /** Up to 2^52: counted exactly. Extensions are ignored, but must be well-formed. */
 const CHUNK_LINE = new RegExp(`^([0-9A-Fa-f]{1,13})(?:${CHUNK_EXTENSION})*$`);
 
