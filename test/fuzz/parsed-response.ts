@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import type { AnswerFields } from '../../src/data/client/answer-fields.ts';
+import type { ResponseEvents } from '../../src/data/upstream/contract.ts';
 import { ProtocolError } from '../../src/data/upstream/protocol-error.ts';
-import { type ResponseEvents, ResponseParser } from '../../src/data/upstream/response-parser.ts';
+import { ResponseParser } from '../../src/data/upstream/response-parser.ts';
 import { UNDECLARED } from '../../src/gates/body-limit.ts';
 import type { ResponseCase } from './responses.ts';
 

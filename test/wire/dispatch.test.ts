@@ -6,7 +6,7 @@ import type { TLSSocket } from 'node:tls';
 import { Http1Front } from '../../src/data/http1/front.ts';
 import { Http2Front } from '../../src/data/http2/front.ts';
 import type { Dispatched } from '../../src/data/loop/dispatch-queue.ts';
-import type { OutgoingBody } from '../../src/data/upstream/connection.ts';
+import type { OutgoingBody, OutgoingRequest } from '../../src/data/upstream/contract.ts';
 import { UpstreamGroup } from '../../src/data/upstream/group.ts';
 import type { Upstream } from '../../src/data/upstream/upstream.ts';
 import { DEFAULT_BALANCING } from '../../src/gates/balancing/settings.ts';
@@ -27,10 +27,10 @@ class FakeUpstream {
 	readonly pool = { take: () => this.#connection };
 	readonly versionAndHost = ' HTTP/1.1\r\nhost: upstream\r\n';
 	readonly #connection = {
-		send: (_method: string, head: string, { pieces, complete }: OutgoingBody) => {
-			this.head = head;
-			this.body = Buffer.concat(pieces).toString();
-			this.complete = complete;
+		send: (request: OutgoingRequest, body: OutgoingBody) => {
+			this.head = request.headAsText(body);
+			this.body = Buffer.concat(body.pieces).toString();
+			this.complete = body.complete;
 		},
 		write: (chunk: Buffer) => {
 			this.body += chunk.toString();

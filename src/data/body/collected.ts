@@ -7,7 +7,7 @@ import type { AnswerFields } from '../client/answer-fields.ts';
 import { countGiven, countReceived } from '../request/context.ts';
 import type { BodyMode, ServedRequest } from '../request/contract.ts';
 import { STATE } from '../request/state.ts';
-import type { OutgoingBody } from '../upstream/connection.ts';
+import type { OutgoingBody } from '../upstream/contract.ts';
 import { ByteCollector } from './byte-collector.ts';
 import { lengthLine, noBody } from './outgoing-body.ts';
 
@@ -106,6 +106,7 @@ export class Bodies implements BodyMode {
 		if (this.#upload === undefined) return noBody(this.#request.context.client.method);
 		const { length, returned } = this.#upload;
 		return {
+			length,
 			framing: lengthLine(length),
 			pieces: this.#upload.lend(),
 			onWritten: returned,

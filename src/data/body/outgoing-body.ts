@@ -1,4 +1,4 @@
-import type { OutgoingBody } from '../upstream/connection.ts';
+import type { OutgoingBody } from '../upstream/contract.ts';
 
 /** A request without a body. POST and its like say so, since their servers expect one (RFC 9110 section 8.6). */
 export function noBody(method: string): OutgoingBody {
@@ -10,5 +10,5 @@ export function lengthLine(bytes: number): string {
 }
 
 export const NO_PIECES: readonly Buffer[] = [];
-const NO_BODY: OutgoingBody = { framing: '', pieces: NO_PIECES, complete: true };
-const EMPTY_BODY: OutgoingBody = { framing: lengthLine(0), pieces: NO_PIECES, complete: true };
+const NO_BODY: OutgoingBody = { length: 0, framing: '', pieces: NO_PIECES, complete: true };
+const EMPTY_BODY: OutgoingBody = { length: 0, framing: lengthLine(0), pieces: NO_PIECES, complete: true };

@@ -8,7 +8,7 @@ import type { AnswerFields } from '../client/answer-fields.ts';
 import { countGiven, countReceived } from '../request/context.ts';
 import type { BodyMode, ServedRequest } from '../request/contract.ts';
 import { STATE } from '../request/state.ts';
-import type { OutgoingBody } from '../upstream/connection.ts';
+import type { OutgoingBody } from '../upstream/contract.ts';
 import { Reservation } from './buffered-bytes.ts';
 import { lengthLine, NO_PIECES, noBody } from './outgoing-body.ts';
 
@@ -100,7 +100,7 @@ export class Bodies implements BodyMode {
 			this.#lastChunk = chunk;
 			return;
 		}
-		const more = connection.write(chunk, this.#uploadLength === UNDECLARED);
+		const more = connection.write(chunk);
 		if (!more && !this.#uploadPaused) {
 			this.#uploadPaused = true;
 			context.client.pauseBody();
@@ -121,8 +121,8 @@ export class Bodies implements BodyMode {
 		this.#uploadComplete = true;
 		context.record?.bodyEnds();
 		const connection = attempt?.connection;
-		if (this.#lastChunk !== undefined) connection?.write(this.#lastChunk, false);
-		connection?.finish(this.#uploadLength === UNDECLARED);
+		if (this.#lastChunk !== undefined) connection?.write(this.#lastChunk);
+		connection?.finish();
 	}
 
 	onWritable(): void {
@@ -224,7 +224,12 @@ export class Bodies implements BodyMode {
 
 const STOPPED_READING = rejection.SLOW_CLIENT.because('client stopped reading');
 const STOPPED_SENDING = rejection.SLOW_CLIENT.because('client stopped sending');
-const CHUNKED_BODY: OutgoingBody = { framing: 'transfer-encoding: chunked\r\n', pieces: NO_PIECES, complete: false };
+const CHUNKED_BODY: OutgoingBody = {
+	length: UNDECLARED,
+	framing: 'transfer-encoding: chunked\r\n',
+	pieces: NO_PIECES,
+	complete: false,
+};
 
 /** @param length bytes, or `UNDECLARED`. */
 function outgoingBodyOf(method: string, length: number): OutgoingBody {
@@ -233,7 +238,7 @@ function outgoingBodyOf(method: string, length: number): OutgoingBody {
 }
 
 function fixedBody(length: number): OutgoingBody {
-	return { framing: lengthLine(length), pieces: NO_PIECES, complete: false };
+	return { length, framing: lengthLine(length), pieces: NO_PIECES, complete: false };
 }
 
 /** Nothing is held for a client beyond what the sockets buffer, so there is no least rate unless somebody wants one. */

@@ -2,7 +2,13 @@ import { type Admission, isFailureStatus, NORMAL, type Outcome, REFUSED } from '
 import type { Trailers } from '../../gates/trailers.ts';
 import type { UpstreamLoad } from '../../memory/upstream-load.ts';
 import type { AnswerFields } from '../client/answer-fields.ts';
-import type { ResponseHandler, UpstreamConnection, UpstreamFailure } from '../upstream/connection.ts';
+import type {
+	OutgoingBody,
+	OutgoingRequest,
+	ResponseHandler,
+	UpstreamFailure,
+	UpstreamRequest,
+} from '../upstream/contract.ts';
 import type { Choice, UpstreamGroup } from '../upstream/group.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { authorityOf, measure } from './context.ts';
@@ -22,9 +28,9 @@ export interface AttemptOwner {
  * One try of a request at one upstream. It owns the breaker's admission, the place in the upstream's load and the connection, and gives
  * each of them back exactly once, however the try ends.
  */
-export class UpstreamAttempt implements ResponseHandler, AttemptFacts {
+export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, AttemptFacts {
 	readonly upstream: Upstream;
-	connection: UpstreamConnection | undefined = undefined;
+	connection: UpstreamRequest | undefined = undefined;
 	readonly #owner: AttemptOwner;
 	readonly #request: ServedRequest;
 	/** The breaker waits for a report on it. */
@@ -53,13 +59,29 @@ export class UpstreamAttempt implements ResponseHandler, AttemptFacts {
 		this.#send(connection);
 	}
 
-	#send(connection: UpstreamConnection): void {
+	#send(connection: UpstreamRequest): void {
 		const request = this.#request;
 		const { context } = request;
+		const body = request.body.outgoing();
+		context.record?.sent(context.sentAt);
+		connection.send(this, body, this);
+		if (body.complete) return;
+		// Of a body that streams nothing is kept: as long as the request may have to go elsewhere, all of it stays with the client.
+		if (connection.isConnected || this.#owner.group.retryBudget === undefined) return request.readBody();
+		this.#bodyWaits = true;
+		context.client.holdBody();
+	}
+
+	// --- What it asks for. ---
+
+	get method(): string {
+		return this.#request.context.client.method;
+	}
+
+	headAsText({ framing }: OutgoingBody): string {
+		const { context } = this.#request;
 		const { client, correlation } = context;
 		const { certificateHeaders, forwarding } = context.route!;
-		const { group } = this.#owner;
-		const body = request.body.outgoing();
 		const certificateLines =
 			certificateHeaders === undefined ? '' : client.connection.caller!.lines(certificateHeaders);
 		let { versionAndHost } = this.upstream;
@@ -68,23 +90,16 @@ export class UpstreamAttempt implements ResponseHandler, AttemptFacts {
 			const authority = authorityOf(context) ?? undefined;
 			({ versionAndHost, lines } = client.connection.rewrite(forwarding, versionAndHost, authority, context.head!));
 		}
-		const head = client.connection.outgoing.write(
+		return client.connection.outgoing.write(
 			client.method,
 			context.target!,
 			versionAndHost,
 			context.identity!.tenantHeader,
 			certificateLines,
-			correlation?.lines ?? (group.only === undefined ? '' : undefined),
+			correlation?.lines ?? (this.#owner.group.only === undefined ? '' : undefined),
 			lines,
-			body.framing,
+			framing,
 		);
-		context.record?.sent(context.sentAt);
-		connection.send(client.method, head, body, this);
-		if (body.complete) return;
-		// Of a body that streams nothing is kept: as long as the request may have to go elsewhere, all of it stays with the client.
-		if (connection.isConnected || group.retryBudget === undefined) return request.readBody();
-		this.#bodyWaits = true;
-		client.holdBody();
 	}
 
 	onConnected(): void {

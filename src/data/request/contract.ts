@@ -3,7 +3,7 @@ import type { Rejection } from '../../gates/rejection.ts';
 import type { Trailers } from '../../gates/trailers.ts';
 import type { AnswerFields } from '../client/answer-fields.ts';
 import type { Timed } from '../loop/deadlines.ts';
-import type { OutgoingBody, UpstreamConnection } from '../upstream/connection.ts';
+import type { OutgoingBody, UpstreamRequest } from '../upstream/contract.ts';
 import type { RequestContext } from './context.ts';
 import type { State } from './state.ts';
 
@@ -37,7 +37,7 @@ export interface ServedRequest extends Timed {
 /** The request at one upstream. */
 export interface AttemptFacts {
 	/** `undefined`: it is over there. */
-	readonly connection: UpstreamConnection | undefined;
+	readonly connection: UpstreamRequest | undefined;
 	/** The round trip counts in the latency summary. */
 	measure(): void;
 	/** Reports to the breaker what became of it; only the first report counts. */

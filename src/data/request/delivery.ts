@@ -4,7 +4,7 @@ import * as rejection from '../../gates/rejection.ts';
 import type { RetryReason } from '../../memory/stats.ts';
 import { silenceCause } from '../../shared/causes.ts';
 import type { Dispatched } from '../loop/dispatch-queue.ts';
-import type { FailureKind, UpstreamFailure } from '../upstream/connection.ts';
+import type { FailureKind, UpstreamFailure } from '../upstream/contract.ts';
 import type { Choice, UpstreamGroup } from '../upstream/group.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { Departure, Place, Waiting } from '../upstream/waiting-room.ts';

@@ -1,71 +1,31 @@
 import type { Socket } from 'node:net';
+import { UNDECLARED } from '../../gates/body-limit.ts';
 import type { Trailers } from '../../gates/trailers.ts';
 import { connectionCause } from '../../shared/causes.ts';
 import { refusesOurCertificate } from '../../shared/tls-causes.ts';
 import type { AnswerFields } from '../client/answer-fields.ts';
 import { TICK_MS, Timed } from '../loop/deadlines.ts';
-import { endOwner, type FaultOwner, guarded } from '../loop/faults.ts';
+import { endOwner, guarded } from '../loop/faults.ts';
+import type {
+	OutgoingBody,
+	OutgoingRequest,
+	ResponseEvents,
+	ResponseHandler,
+	UpstreamFailure,
+	UpstreamRequest,
+} from './contract.ts';
 import { Pieces } from './pieces.ts';
 import { ProtocolError } from './protocol-error.ts';
-import { type ResponseEvents, ResponseParser } from './response-parser.ts';
+import { ResponseParser } from './response-parser.ts';
 import type { Transport } from './transport.ts';
 import { Upload } from './upload.ts';
 import type { Upstream } from './upstream.ts';
-
-/** Why a request got no complete response. */
-export interface UpstreamFailure {
-	readonly kind: FailureKind;
-	/** In words, for operators: `connection refused`, `closed after 312 of 1,024 bytes`. */
-	readonly cause: string;
-}
-
-export type FailureKind =
-	/** No connection came about; nothing was delivered. */
-	| 'unreachable'
-	/** This machine has no descriptors left; says nothing of the upstream. */
-	| 'exhausted'
-	/** A used connection ended at once, when the request came: most likely it had timed out. */
-	| 'stale'
-	/** A new connection, or one whose upstream had taken the request, ended before the first byte of the response. */
-	| 'unanswered'
-	/** It closed or broke in the middle of the response. */
-	| 'broken'
-	/** It sent what is no HTTP/1.1 response to the request. */
-	| 'malformed';
-
-/** A request's body, as far as it is there when the head goes out. */
-export interface OutgoingBody {
-	/** `content-length` or `transfer-encoding` line with its CRLF, or nothing. */
-	readonly framing: string;
-	/** The body as far as it is there. */
-	readonly pieces: readonly Buffer[];
-	/** Called once nobody reads the pieces any more; never, if the connection ends before that. */
-	readonly onWritten?: () => void;
-	readonly complete: boolean;
-	/** Of a complete body whose framing has room for them. */
-	readonly trailers?: Trailers | undefined;
-}
-
-/** Who gets the response to one request. After `onEnd`, `onFailure` or `onFault` nothing more comes. */
-export interface ResponseHandler extends ResponseEvents, FaultOwner {
-	/** The connection has come about; before that nothing has been delivered. */
-	onConnected(): void;
-	/** `onFailure` follows with the same failure, once the connection's place is free for any thread. */
-	onFailing(failure: UpstreamFailure): void;
-	onFailure(failure: UpstreamFailure): void;
-	/** The upstream takes more of the request's body again. */
-	onWritable(): void;
-	/** Where the next bytes of a body of known length are to be read to; `undefined`: they come by `onBody`. */
-	room(): Buffer | undefined;
-	/** So many bytes of the body have been read to `room`. */
-	onBodyInRoom(bytes: number): void;
-}
 
 /**
  * One HTTP/1.1 connection to an upstream, one request at a time. Whatever the upstream does that was not asked for ends
  * the connection: a byte too many in front of the next tenant's response would be worse than any reconnect.
  */
-export class UpstreamConnection extends Timed implements ResponseEvents {
+export class UpstreamConnection extends Timed implements UpstreamRequest, ResponseEvents {
 	/** Requests sent so far. */
 	requests = 0;
 	/** Monotonic milliseconds until which an idle connection may be used again. */
@@ -80,6 +40,8 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 	#handler: ResponseHandler | undefined;
 	/** Of the request at hand, also when it is over. */
 	#upload: Upload | undefined;
+	/** The request's body is framed as chunks (RFC 9112 section 7.1). */
+	#chunked = false;
 	/** The request, body included, has been handed over; until then the connection cannot be used again. */
 	#sent = true;
 	#connected = false;
@@ -139,7 +101,6 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		return this.#gone;
 	}
 
-	/** It has come about. */
 	get isConnected(): boolean {
 		return this.#connected;
 	}
@@ -149,13 +110,15 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		return this.#parser.keepAliveTimeoutMs;
 	}
 
-	/** Sends a request whose head is complete text, and its body as far as it is there; otherwise `write` and `finish` follow. */
-	send(method: string, head: string, { pieces, onWritten, complete }: OutgoingBody, handler: ResponseHandler): void {
+	send(request: OutgoingRequest, body: OutgoingBody, handler: ResponseHandler): void {
+		const head = request.headAsText(body);
+		const { pieces, onWritten, complete } = body;
 		this.#handler = handler;
 		this.#sent = complete;
+		this.#chunked = body.length === UNDECLARED;
 		this.#upload = undefined;
 		this.requests++;
-		this.#parser.expect(method, this);
+		this.#parser.expect(request.method, this);
 		const socket = this.#socket;
 		if (pieces.length === 0) {
 			socket.write(head, 'latin1');
@@ -171,25 +134,17 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		socket.uncork();
 	}
 
-	/**
-	 * Sends more of the request's body.
-	 *
-	 * @param chunked frame it as a chunk (RFC 9112 section 7.1).
-	 * @returns whether more may follow at once; otherwise `onWritable` tells.
-	 */
-	write(bytes: Buffer, chunked: boolean): boolean {
-		this.#upload ??= new Upload(this.#socket, chunked);
+	write(bytes: Buffer): boolean {
+		this.#upload ??= new Upload(this.#socket, this.#chunked);
 		return this.#upload.write(bytes);
 	}
 
-	/** The request's body is complete. @param trailers dropped where it is not chunked. */
-	finish(chunked: boolean, _trailers?: Trailers): void {
+	finish(_trailers?: Trailers): void {
 		this.#sent = true;
-		this.#upload ??= new Upload(this.#socket, chunked);
+		this.#upload ??= new Upload(this.#socket, this.#chunked);
 		this.#upload.finish();
 	}
 
-	/** Stops reading, so that the upstream is slowed down to its client's pace. */
 	pause(): void {
 		if (this.#paused) return;
 		this.#paused = true;
@@ -202,7 +157,7 @@ export class UpstreamConnection extends Timed implements ResponseEvents {
 		this.#socket.resume();
 	}
 
-	/** Ends the connection without a word to the handler: the request is no longer wanted, or nothing was asked. */
+	/** Ends the connection: the request is no longer wanted, or nothing was asked. */
 	destroy(): void {
 		this.#handler = undefined;
 		// What comes after that is not wanted.

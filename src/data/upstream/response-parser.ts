@@ -1,26 +1,10 @@
 import { UNDECLARED } from '../../gates/body-limit.ts';
 import { QUOTED_STRING_SOURCE, TOKEN_SOURCE } from '../../gates/grammar.ts';
 import { ResponseHeadReader } from '../../gates/response-head.ts';
-import type { Trailers } from '../../gates/trailers.ts';
-import type { AnswerFields } from '../client/answer-fields.ts';
+import type { ResponseEvents } from './contract.ts';
 import { endOfStatusLine, isHttp11, readFields, readStatus } from './head-lines.ts';
 import { ProtocolError } from './protocol-error.ts';
 import { type ResponseHead, ResponseHeads, responseHead } from './response-heads.ts';
-
-/** What the parser tells of a response, in this order: `onHead`, `onBody` any number of times, `onEnd`. */
-export interface ResponseEvents {
-	/**
-	 * @param fields what is passed on; without framing and hop-by-hop fields, but with the length that is to be announced.
-	 * @param length bytes of the body, `UNDECLARED` when only its end will tell. For a response without a body by
-	 *   rule (HEAD, 204, 205, 304) the `content-length` to announce, or `UNDECLARED`.
-	 * @param hasBody whether body bytes may follow.
-	 */
-	onHead(status: number, fields: AnswerFields, length: number, hasBody: boolean): void;
-	/** @param chunk a view that is valid only during the call. */
-	onBody(chunk: Buffer): void;
-	/** @param trailers as the upstream has sent them. */
-	onEnd(trailers?: Trailers): void;
-}
 
 /** A head longer than this is refused, bytes. */
 const MAX_HEAD = 65_536;

@@ -8,7 +8,7 @@ import * as streaming from '../../../../src/data/body/streaming.ts';
 import { Http1Front } from '../../../../src/data/http1/front.ts';
 import { Http2Front } from '../../../../src/data/http2/front.ts';
 import { STATE } from '../../../../src/data/request/state.ts';
-import type { ResponseHandler } from '../../../../src/data/upstream/connection.ts';
+import type { ResponseHandler } from '../../../../src/data/upstream/contract.ts';
 import { dataFrame, FRAME, FrameReader, headersFrame, PREFACE, settingsFrame } from '../../../fixtures/h2-frames.ts';
 import { until } from '../../../fixtures/wait.ts';
 import { Client, Edge, LIMITED, QUEUE_TIMEOUT_MS } from '../fixtures/fake-edge.ts';

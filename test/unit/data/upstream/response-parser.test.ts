@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { AnswerFields } from '../../../../src/data/client/answer-fields.ts';
+import type { ResponseEvents } from '../../../../src/data/upstream/contract.ts';
 import { ProtocolError } from '../../../../src/data/upstream/protocol-error.ts';
 import { NewestHead, ResponseHeads } from '../../../../src/data/upstream/response-heads.ts';
-import { type ResponseEvents, ResponseParser } from '../../../../src/data/upstream/response-parser.ts';
+import { ResponseParser } from '../../../../src/data/upstream/response-parser.ts';
 import { UNDECLARED } from '../../../../src/gates/body-limit.ts';
 
 /** All that a parser told of one response. */
