@@ -20,7 +20,7 @@ RUN --mount=type=secret,id=npmrc \
     npm pkg delete workspaces && npm ci --ignore-scripts --no-audit --no-fund
 COPY . .
 RUN case "${BODY_MODE}" in \
-      collected) node tools/build.ts ;; \
+      collected) node tools/build.ts --out-dir dist ;; \
       streaming) node tools/build.ts --features boxed_body ;; \
       *) echo "BODY_MODE is '${BODY_MODE}', neither 'collected' nor 'streaming'" >&2; exit 1 ;; \
     esac

@@ -1,12 +1,12 @@
 /**
- * Writes what is made from the table of commands (src/cli/commands.ts): man/proxy.1 and docs/reference/command.md.
+ * Writes what is made from the table of commands (src/cli/commands.ts): the man pages and docs/reference/command.md.
  *
  *   node tools/command-docs.ts
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { COMMANDS } from '../src/cli/commands.ts';
-import { manPage } from './command-docs/man.ts';
+import { manPage, OTHER_NAME } from './command-docs/man.ts';
 import { commandPage } from './command-docs/markdown.ts';
 
 const root = resolve(import.meta.dirname, '..');
@@ -14,7 +14,11 @@ const root = resolve(import.meta.dirname, '..');
 /** By path from the package's folder. */
 export function commandDocs(): Readonly<Record<string, string>> {
 	const { version } = JSON.parse(readFileSync(resolve(root, 'package.json'), 'utf8'));
-	return { 'man/proxy.1': manPage(COMMANDS, version), 'docs/reference/command.md': commandPage(COMMANDS) };
+	return {
+		'man/proxy.1': manPage(COMMANDS, version),
+		'man/proxy-streaming.1': OTHER_NAME,
+		'docs/reference/command.md': commandPage(COMMANDS),
+	};
 }
 
 if (import.meta.main) {

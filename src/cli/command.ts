@@ -167,6 +167,9 @@ export function defineCommand<
 	return { operands: {}, options: {}, switches: {}, ...definition };
 }
 
+/** What npm installs the command as: one program for each body mode, with the same commands. */
+export const PROGRAMS = ['proxy', 'proxy-streaming'] as const;
+
 /** The command that runs where none is named. */
 export const DEFAULT_COMMAND = 'run';
 

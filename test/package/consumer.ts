@@ -4,10 +4,11 @@ import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'nod
 import { join, relative, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { build } from '../../tools/build/bundle.ts';
+import { artefacts } from '../../tools/build/manifest.ts';
 import { temporaryFolder } from '../fixtures/pki.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
-const NOT_COPIED = /^(?:node_modules|\.git|dist|\.demo|coverage)$|\.tgz$/;
+const NOT_COPIED = /^(?:node_modules|\.git|dist|dist-streaming|\.demo|coverage)$|\.tgz$/;
 const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
 
 /** Builds and packs a copy of the working tree. @returns the tarball's path. */
@@ -15,7 +16,8 @@ export async function packPackage(): Promise<string> {
 	const copy = temporaryFolder('pack');
 	cpSync(ROOT, copy, { recursive: true, filter: (path) => !NOT_COPIED.test(relative(ROOT, path)) });
 	symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'));
-	await build({ root: copy, outDir: join(copy, 'dist'), features: [] });
+	for (const [folder, features] of artefacts())
+		await build({ root: copy, outDir: join(copy, folder), features, artefact: folder });
 	const { stdout } = await run('npm', ['pack', '--ignore-scripts', '--json'], copy);
 	return join(copy, JSON.parse(stdout)[0].filename);
 }

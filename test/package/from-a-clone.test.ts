@@ -1,4 +1,4 @@
-/** The way of docs/how-to/install.md from a clone of the repository to a `proxy` on PATH. */
+/** The way of docs/how-to/install.md from a clone of the repository to the two programs on PATH. */
 import assert from 'node:assert/strict';
 import { resolve } from 'node:path';
 import { test } from 'node:test';
@@ -8,8 +8,8 @@ import { run } from './consumer.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
-test('from a clone: the commands of docs/how-to/install.md put proxy on PATH', async () => {
+test('from a clone: the commands of docs/how-to/install.md put both programs on PATH', async () => {
 	const { code } = blockNamed('proxy from a clone');
 	const { stdout } = await inScratchCopy(ROOT, (clone) => run('bash', ['-euc', code], clone));
-	assert.match(stdout, /^proxy \d+\.\d+\.\d+ \(collected bodies/m);
+	assert.match(stdout, /^proxy \d+\.\d+\.\d+ \(collected bodies.*\n.*\(streaming bodies/m);
 });

@@ -9,6 +9,8 @@ import { createProject, type Project, packPackage, run } from './consumer.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+/** The commands of the package, each with its body mode. */
+const PROGRAMS = { proxy: 'collected', 'proxy-streaming': 'streaming' };
 /** By major; npm has the binary of each platform in a package of its own. */
 const NODES: Readonly<Record<string, string>> = { 24: '24.21.0', 26: '26.10.0' };
 const PLATFORM = `${process.platform}-${process.arch}`;
@@ -53,30 +55,39 @@ describe('the published package', { skip }, () => {
 				await run('npm', ['install', '--no-audit', '--no-fund', '--no-save', '--prefer-offline', name], project.dir);
 				node = join(project.dir, 'node_modules', `node-${PLATFORM}`, 'bin/node');
 			});
-			const proxy = async (...args: string[]) =>
-				(await run(node, ['node_modules/mtls-edge-proxy/dist/main.js', ...args], project.dir)).stdout;
 
-			test('says its version', async () => {
-				assert.match(await proxy('--version'), new RegExp(`${manifest.version}.*collected`));
-			});
+			for (const [program, mode] of Object.entries(PROGRAMS)) {
+				/** As npm has linked it, on the Node of this group. */
+				const call = (args: string[], env?: NodeJS.ProcessEnv) =>
+					run(node, [join('node_modules/.bin', program), ...args], project.dir, env);
 
-			test('shows every outcome in its demo, and loads no package that nothing in it asks for', {
-				timeout: DEMO_MS,
-			}, async () => {
-				project.write('loads.mjs', NOTE_PACKAGES);
-				const hook = pathToFileURL(join(project.dir, 'loads.mjs')).href;
-				await run(node, ['node_modules/mtls-edge-proxy/dist/main.js', 'demo', '--once'], project.dir, {
-					...process.env,
-					NODE_OPTIONS: `--import=${hook}`,
-					LOADED: join(project.dir, 'loaded'),
+				test(`${program} says its version and its body mode`, async () => {
+					assert.match((await call(['--version'])).stdout, new RegExp(`${manifest.version} \\(${mode} bodies`));
 				});
-				const loaded = new Set(readFileSync(join(project.dir, 'loaded'), 'utf8').trim().split('\n'));
-				assert.ok(loaded.has('zod'), [...loaded].join());
-				assert.deepEqual(
-					ON_DEMAND.filter((name) => loaded.has(name)),
-					[],
-				);
-			});
+
+				test(`${program} shows every outcome in its demo, and loads no package that nothing in it asks for`, {
+					timeout: DEMO_MS,
+				}, async () => {
+					project.write('loads.mjs', NOTE_PACKAGES);
+					const hook = pathToFileURL(join(project.dir, 'loads.mjs')).href;
+					const { stdout } = await call(['demo', '--once'], {
+						...process.env,
+						NODE_OPTIONS: `--import=${hook}`,
+						LOADED: join(project.dir, `loaded-by-${program}`),
+					});
+					assert.match(stdout, new RegExp(`body_mode=${mode}`));
+					const loaded = new Set(
+						readFileSync(join(project.dir, `loaded-by-${program}`), 'utf8')
+							.trim()
+							.split('\n'),
+					);
+					assert.ok(loaded.has('zod'), [...loaded].join());
+					assert.deepEqual(
+						ON_DEMAND.filter((name) => loaded.has(name)),
+						[],
+					);
+				});
+			}
 
 			test('is imported in all its parts', async () => {
 				const parts = Object.keys(manifest.exports).filter((part) => !part.endsWith('.json'));
@@ -93,7 +104,15 @@ describe('what npm publishes', () => {
 		assert.equal(manifest.license, 'MIT');
 		assert.ok(existsSync(join(ROOT, 'LICENSE')));
 		assert.deepEqual(manifest.publishConfig, { access: 'public', provenance: true });
-		assert.deepEqual(manifest.files, ['dist', 'schema', 'man', 'README.md', 'CHANGELOG.md', 'LICENSE']);
+		assert.deepEqual(manifest.files, [
+			'dist',
+			'dist-streaming',
+			'schema',
+			'man',
+			'README.md',
+			'CHANGELOG.md',
+			'LICENSE',
+		]);
 		// Its address is that of the repository that publishes: release.yml writes it in before `npm publish`.
 		const steps = readFileSync(join(ROOT, '.github/workflows/release.yml'), 'utf8');
 		assert.match(steps, /id-token: write.*npm pkg set repository\.type=git repository\.url=.*run: npm publish\n/s);
@@ -101,16 +120,18 @@ describe('what npm publishes', () => {
 
 	test('is its built files and what tells of them, with the licences of what is bundled', () => {
 		const names = execFileSync('tar', ['--list', '--file', tarball], { encoding: 'utf8' }).trim().split('\n');
-		const outside = names.filter((name) => !name.startsWith('package/dist/')).sort();
+		const outside = names.filter((name) => !/^package\/dist(?:-streaming)?\//.test(name)).sort();
 		assert.deepEqual(
 			outside,
-			['CHANGELOG.md', 'LICENSE', 'README.md', 'man/proxy.1', 'package.json', 'schema/config.schema.json'].map(
-				(name) => `package/${name}`,
-			),
+			[
+				...['CHANGELOG.md', 'LICENSE', 'README.md', 'man/proxy-streaming.1', 'man/proxy.1', 'package.json'],
+				'schema/config.schema.json',
+			].map((name) => `package/${name}`),
 		);
 		const read = (name: string) =>
 			execFileSync('tar', ['--extract', '--to-stdout', '--file', tarball, `package/${name}`], { encoding: 'utf8' });
-		assert.match(read('dist/THIRD_PARTY_LICENSES.txt'), /@peculiar\/x509 [\d.]+ \(MIT\)/);
+		for (const folder of ['dist', 'dist-streaming'])
+			assert.match(read(`${folder}/THIRD_PARTY_LICENSES.txt`), /@peculiar\/x509 [\d.]+ \(MIT\)/);
 		assert.equal(read('LICENSE'), readFileSync(join(ROOT, 'LICENSE'), 'utf8'));
 	});
 

@@ -1,9 +1,10 @@
 /** The completion scripts in the shells that they are for, and the man page in the formatters that show it. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, test } from 'node:test';
+import { PROGRAMS } from '../../src/cli/command.ts';
 import { fishCompletion } from '../../src/cli/completion/fish.ts';
 import { zshCompletion } from '../../src/cli/completion/zsh.ts';
 import { COMPLETED_COMMANDS, COMPLETIONS, completionFolder } from '../fixtures/completions.ts';
@@ -65,6 +66,19 @@ for (const [shell, script, propose] of [
 }
 
 describe('the man page', () => {
+	test('is found by the name of each program, where npm links it', { skip: skipWithout('man') }, () => {
+		const dir = join(temporaryFolder('man'), 'man1');
+		mkdirSync(dir);
+		for (const program of PROGRAMS) symlinkSync(join(MAN_PAGE, `../${program}.1`), join(dir, `${program}.1`));
+		for (const program of PROGRAMS) {
+			const shown = execFileSync('man', [program], {
+				encoding: 'utf8',
+				env: { ...process.env, MANPATH: join(dir, '..') },
+			});
+			assert.match(shown, /^NAME\n +proxy, +proxy-streaming +-/m, program);
+		}
+	});
+
 	test('has nothing that mandoc objects to', { skip: skipWithout('mandoc') }, () => {
 		const { status, stdout } = spawnSync('mandoc', ['-T', 'lint', '-W', 'style', MAN_PAGE], { encoding: 'utf8' });
 		assert.deepEqual([status, stdout], [0, '']);

@@ -4,7 +4,7 @@ import { type OutputChunk, rolldown } from 'rolldown';
 import { assetFiles } from './assets.ts';
 import { writeDeclarations } from './declarations.ts';
 import { bundledPackages, licenceText } from './licences.ts';
-import { commands, entryPoints, hasDeclarations, isExternal, readManifest } from './manifest.ts';
+import { type Artefact, commands, entryPoints, hasDeclarations, isExternal, readManifest } from './manifest.ts';
 import { threadEntries } from './threads.ts';
 
 export interface BuildOptions {
@@ -13,6 +13,8 @@ export interface BuildOptions {
 	/** Absolute; emptied first. */
 	readonly outDir: string;
 	readonly features: readonly string[];
+	/** Whose entry points are built. Default: `dist`. */
+	readonly artefact?: Artefact;
 }
 
 export interface Built {
@@ -22,9 +24,9 @@ export interface Built {
 }
 
 /** @throws {Error} where a module or an import is missing, or a package's licence is unknown */
-export async function build({ root, outDir, features }: BuildOptions): Promise<Built> {
+export async function build({ root, outDir, features, artefact = 'dist' }: BuildOptions): Promise<Built> {
 	const manifest = readManifest(root);
-	const entries = entryPoints(manifest);
+	const entries = entryPoints(manifest, artefact);
 	const missing = Object.values(entries).find((source) => !existsSync(join(root, source)));
 	if (missing) throw new Error(`package.json publishes ${missing}, which does not exist`);
 
@@ -58,8 +60,8 @@ export async function build({ root, outDir, features }: BuildOptions): Promise<B
 	const chunks = output.filter((file) => file.type === 'chunk');
 	const packages = bundledPackages([...chunks.flatMap(({ moduleIds }) => moduleIds), ...assets]);
 	if (packages.length > 0) writeFileSync(join(outDir, 'THIRD_PARTY_LICENSES.txt'), licenceText(packages));
-	if (hasDeclarations(manifest)) writeDeclarations(root, outDir, Object.keys(entries));
-	for (const name of commands(manifest)) makeExecutable(outDir, chunks, `${name}.js`);
+	if (artefact === 'dist' && hasDeclarations(manifest)) writeDeclarations(root, outDir, Object.keys(entries));
+	for (const name of commands(manifest, artefact)) makeExecutable(outDir, chunks, `${name}.js`);
 	return { chunks, bytes: chunks.reduce((sum, { code }) => sum + Buffer.byteLength(code), 0) };
 }
 

@@ -12,22 +12,35 @@ export interface Manifest {
 	readonly optionalDependencies?: Readonly<Record<string, string>>;
 }
 
+/** The folders that are published, each an artefact by itself: the features that it is built with. */
+const ARTEFACTS = { dist: [], 'dist-streaming': ['boxed_body'] } as const;
+
+export type Artefact = keyof typeof ARTEFACTS;
+
+/** Each artefact with its features. */
+export function artefacts(): [Artefact, readonly string[]][] {
+	return Object.entries(ARTEFACTS) as [Artefact, readonly string[]][];
+}
+
 export function readManifest(root: string): Manifest {
 	return JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 }
 
 /**
- * The published modules: every `dist/NAME.js` in `bin` and `exports`, with its source `src/NAME.ts`. To publish another
- * module, name it there.
+ * The published modules of an artefact: every `dist/NAME.js` in `bin` and `exports`, with its source `src/NAME.ts`. To publish
+ * another module, name it there.
  */
-export function entryPoints({ bin, exports }: Manifest): Record<string, string> {
+export function entryPoints({ bin, exports }: Manifest, artefact: Artefact = 'dist'): Record<string, string> {
 	const modules = targets([bin, exports]).filter((path) => path.endsWith('.js'));
-	return Object.fromEntries(modules.map((path) => [baseName(path), `src/${baseName(path)}.ts`]));
+	const names = modules.map(placeOf).flatMap((place) => (place.artefact === artefact ? [place.name] : []));
+	return Object.fromEntries(names.map((name) => [name, `src/${name}.ts`]));
 }
 
-/** The entry points that are commands. */
-export function commands({ bin }: Manifest): string[] {
-	return targets(bin).map(baseName);
+/** The entry points of an artefact that are commands. */
+export function commands({ bin }: Manifest, artefact: Artefact = 'dist'): string[] {
+	return targets(bin)
+		.map(placeOf)
+		.flatMap((place) => (place.artefact === artefact ? [place.name] : []));
 }
 
 /** Whether the package promises type declarations. */
@@ -57,9 +70,9 @@ function targets(value: unknown): string[] {
 	return value !== null && typeof value === 'object' ? Object.values(value).flatMap(targets) : [];
 }
 
-/** `./dist/embed/node.js` -> `embed/node` */
-function baseName(path: string): string {
-	const match = /^(?:\.\/)?dist\/(.+)\.(?:d\.ts|js)$/.exec(path);
-	if (!match?.[1]) throw new Error(`package.json: ${path} is not a .js or .d.ts file in dist/`);
-	return match[1];
+/** `./dist/embed/node.js` -> `embed/node` in `dist` */
+function placeOf(path: string): { artefact: string; name: string } {
+	const [, artefact = '', name = ''] = /^(?:\.\/)?([^./]+)\/(.+)\.(?:d\.ts|js)$/.exec(path) ?? [];
+	if (artefact in ARTEFACTS) return { artefact, name };
+	throw new Error(`package.json: ${path} is not a .js or .d.ts file in ${Object.keys(ARTEFACTS).join('/ or ')}/`);
 }

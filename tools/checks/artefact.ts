@@ -7,15 +7,22 @@ import { execFileSync } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
 import { join, posix, relative, resolve } from 'node:path';
 import { build } from '../build/bundle.ts';
-import { FEATURES } from '../build/features.ts';
-import { commands, entryPoints, importTargets, type Manifest, readManifest } from '../build/manifest.ts';
+import {
+	type Artefact,
+	artefacts,
+	commands,
+	entryPoints,
+	importTargets,
+	type Manifest,
+	readManifest,
+} from '../build/manifest.ts';
 import { finish } from './finish.ts';
 import { inScratchCopy } from './scratch-copy.ts';
 import { readModule } from './source.ts';
 
 const MAX_PACKED_BYTES = 2_000_000;
 
-export interface Artefact {
+export interface Built {
 	readonly features: readonly string[];
 	/** The sources that went into it, relative to the package's folder. */
 	readonly modules: readonly string[];
@@ -24,7 +31,7 @@ export interface Artefact {
 }
 
 /** Whether exactly the module that `#body` stands for under the artefact's features is in it. */
-export function checkBody(imports: Manifest['imports'], { features, modules, files }: Artefact): string[] {
+export function checkBody(imports: Manifest['imports'], { features, modules, files }: Built): string[] {
 	const mode = features.join(', ') || 'default';
 	const targets = Object.entries(importTargets(imports, '#body')).map(
 		([condition, path]) => [condition, posix.normalize(path)] as const,
@@ -56,10 +63,13 @@ export interface Pack {
 export function checkPack(manifest: Manifest, { size, files }: Pack): string[] {
 	const paths = files.map(({ path }) => path);
 	const unwanted = paths.filter((path) => /^(?:tools|src|test|bench|node_modules)\//.test(path));
-	const missing = Object.keys(entryPoints(manifest)).filter((name) => !paths.includes(`dist/${name}.js`));
+	const published = artefacts().flatMap(([folder]) => {
+		return Object.keys(entryPoints(manifest, folder)).map((name) => `${folder}/${name}.js`);
+	});
+	const missing = published.filter((path) => !paths.includes(path));
 	return [
 		...unwanted.map((path) => `the package contains ${path}`),
-		...missing.map((name) => `the package lacks dist/${name}.js`),
+		...missing.map((path) => `the package lacks ${path}`),
 		...(size < MAX_PACKED_BYTES ? [] : [`the package has ${size} bytes, more than ${MAX_PACKED_BYTES}`]),
 	];
 }
@@ -67,21 +77,26 @@ export function checkPack(manifest: Manifest, { size, files }: Pack): string[] {
 async function check(copy: string): Promise<string[]> {
 	const manifest = readManifest(copy);
 	const breaches: string[] = [];
-	for (const features of [...FEATURES.map((feature) => [feature]), []]) {
-		breaches.push(...(await checkMode(copy, manifest, features)));
+	for (const [folder, features] of artefacts()) {
+		breaches.push(...(await checkArtefact(copy, manifest, folder, features)));
 	}
 	return [...breaches, ...checkPack(manifest, pack(copy))];
 }
 
-async function checkMode(root: string, manifest: Manifest, features: string[]): Promise<string[]> {
-	const outDir = join(root, 'dist');
-	const { chunks } = await build({ root, outDir, features });
+async function checkArtefact(
+	root: string,
+	manifest: Manifest,
+	artefact: Artefact,
+	features: readonly string[],
+): Promise<string[]> {
+	const outDir = join(root, artefact);
+	const { chunks } = await build({ root, outDir, features, artefact });
 	const modules = chunks.flatMap(({ moduleIds }) => moduleIds).map((id) => relative(root, id));
 	const names = globSync('**/*.js', { cwd: outDir });
 	const files = Object.fromEntries(names.map((name) => [name, readFileSync(join(outDir, name), 'utf8')]));
 	const breaches = checkBody(manifest.imports, { features, modules, files });
 	const bodyMode = features.includes('boxed_body') ? 'streaming' : 'collected';
-	for (const command of commands(manifest)) {
+	for (const command of commands(manifest, artefact)) {
 		breaches.push(...checkFirstStatements(`${command}.js`, files[`${command}.js`] ?? ''));
 		const version = execFileSync(process.execPath, [join(outDir, `${command}.js`), '--version'], { encoding: 'utf8' });
 		if (!version.includes(bodyMode) || !version.includes(manifest.version)) {
@@ -104,7 +119,7 @@ if (import.meta.main) {
 	const root = resolve(import.meta.dirname, '../..');
 	finish(
 		'artefact',
-		'each body mode is built from its own body module, and the package is clean',
+		'each command is built from the body module of its mode, and the package is clean',
 		await inScratchCopy(root, check),
 	);
 }

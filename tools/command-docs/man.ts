@@ -3,13 +3,17 @@ import {
 	type Command,
 	DEFAULT_COMMAND,
 	invocation,
+	PROGRAMS,
 	type Switch,
 	type ValueOption,
 } from '../../src/cli/command.ts';
 import { operandForm, optionForm, originOf, SIGNALS, SUMMARY, switchForm, WRONG_USAGE } from '../../src/cli/help.ts';
 
 /** Of the last change of what the page says besides the commands. */
-const DATE = '2026-11-22';
+const DATE = '2026-11-24';
+
+const BODY_MODES =
+	'proxy reads each body whole before it passes it on. proxy-streaming has the same commands and options, and passes bodies through as they come.';
 
 /** man/proxy.1, in the macros of man(7). */
 export function manPage(commands: readonly Command[], version: string): string {
@@ -18,7 +22,7 @@ export function manPage(commands: readonly Command[], version: string): string {
 		'.\\" Made by tools/command-docs.ts from src/cli/commands.ts. Do not edit.',
 		`.TH PROXY 1 ${DATE} "proxy ${version}"`,
 		'.SH NAME',
-		'proxy \\- reverse proxy with mutual TLS, token checks and circuit breakers',
+		`${PROGRAMS.map(roff).join(', ')} \\- reverse proxy: mutual TLS, tokens, circuit breakers`,
 		'.SH SYNOPSIS',
 		'.B proxy',
 		'.RI [ OPTIONS ]',
@@ -26,9 +30,15 @@ export function manPage(commands: readonly Command[], version: string): string {
 		'.B proxy',
 		'.I COMMAND',
 		'.RI [ OPTIONS ]',
+		'.br',
+		'.B proxy\\-streaming',
+		'\\&...',
 		'.SH DESCRIPTION',
 		...text(SUMMARY),
 		'Without a command it serves.',
+		'.PP',
+		...text(BODY_MODES),
+		'.PP',
 		...text('An option beats its environment variable, and an empty variable counts as not set.'),
 		'.SH OPTIONS',
 		...Object.values(standard.options).flatMap(optionLines),
@@ -48,6 +58,9 @@ export function manPage(commands: readonly Command[], version: string): string {
 		'',
 	].join('\n');
 }
+
+/** The page of another name of the command: the same page. */
+export const OTHER_NAME = '.so man1/proxy.1\n';
 
 function commandLines(command: Command, standard: Command): string[] {
 	const operands = Object.values(command.operands);

@@ -14,6 +14,8 @@ export function commandPage(commands: readonly Command[]): string {
 		'command or option is answered with the nearest one. An option beats its environment variable, and an empty variable counts as not',
 		'set. `--flag=VALUE` and `--flag VALUE` are the same.',
 		'',
+		'`proxy-streaming` is the same command in the [other body mode](../how-to/install.md#body-modes).',
+		'',
 		...GROUPS.flatMap((group) => {
 			const members = commands.filter((command) => command.group === group);
 			return members.length === 0 ? [] : [`**${group}:** ${members.map(link).join(', ')}`, ''];
@@ -45,7 +47,7 @@ const FINDING = [
 	'  proxy writes it in one step when it is ready, and removes it when it exits. A file that names a live proxy is an error at the start,',
 	'  and so is one with anything but a number.',
 	'- **A left-over number** counts for nothing. The process must live, and must not have begun after the file was written. A word of its command',
-	'  line must be `proxy` or the module of the command. Without `/proc` only life is checked.',
+	'  line must be `proxy`, `proxy-streaming` or the module of the command. Without `/proc` only life is checked.',
 	'- **By the metrics address.** `GET /process` has number, start, generation and the count of reloads. The command signals only a',
 	'  process with that number and that start on this machine. Behind a port forward, on another machine or in another pid namespace',
 	'  there is none, and the command says so.',

@@ -1,4 +1,4 @@
-import { type Command, DEFAULT_COMMAND } from '../command.ts';
+import { type Command, DEFAULT_COMMAND, PROGRAMS } from '../command.ts';
 import { type CommandModel, completionModel, quoted, type ValueSource } from './model.ts';
 
 /** For bash 3.2 and later, with or without the package bash-completion. */
@@ -55,7 +55,7 @@ ${model.commands.flatMap(operandCases).join('\n')}
 	fi
 }
 
-complete -F _proxy proxy
+complete -F _proxy ${PROGRAMS.join(' ')}
 `;
 }
 

@@ -1,5 +1,7 @@
-import { type Command, DEFAULT_COMMAND } from '../command.ts';
+import { type Command, DEFAULT_COMMAND, PROGRAMS } from '../command.ts';
 import { type CommandModel, completionModel, type ValueSource, type Word } from './model.ts';
+
+const [PROGRAM, ...OTHERS] = PROGRAMS;
 
 export function fishCompletion(commands: readonly Command[]): string {
 	const model = completionModel(commands);
@@ -8,7 +10,7 @@ export function fishCompletion(commands: readonly Command[]): string {
 	);
 	return `# Completion of proxy for fish. Made by: proxy completion fish
 #   proxy completion fish | source
-#   proxy completion fish > ~/.config/fish/completions/proxy.fish
+#   proxy completion fish > ~/.config/fish/conf.d/proxy.fish
 
 # The command that the words before the cursor name; nothing where it is still to be named.
 function __proxy_command
@@ -36,6 +38,7 @@ function __proxy_after
 	test "$words" = "$argv"
 end
 
+${OTHERS.map((program) => `complete -c ${program} -w ${PROGRAM}`).join('\n')}
 complete -c proxy -f
 ${wordLines('__proxy_after', model.firstWords)}
 ${Array.from(model.families, ([word, members]) => wordLines(`__proxy_after ${word}`, members)).join('\n')}

@@ -1,9 +1,9 @@
-import { type Command, DEFAULT_COMMAND } from '../command.ts';
+import { type Command, DEFAULT_COMMAND, PROGRAMS } from '../command.ts';
 import { type CommandModel, completionModel, quoted, type ValueSource, type Word } from './model.ts';
 
 export function zshCompletion(commands: readonly Command[]): string {
 	const model = completionModel(commands);
-	return `#compdef proxy
+	return `#compdef ${PROGRAMS.join(' ')}
 # Completion of proxy for zsh. Made by: proxy completion zsh
 #   source <(proxy completion zsh)
 #   proxy completion zsh > "\${fpath[1]}/_proxy"
@@ -31,7 +31,7 @@ ${model.commands.map(argumentsOf).join('\n')}
 if [[ $funcstack[1] == _proxy ]]; then
 	_proxy "$@"
 else
-	compdef _proxy proxy
+	compdef _proxy ${PROGRAMS.join(' ')}
 fi
 `;
 }

@@ -1,7 +1,7 @@
 import { realpathSync } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
 import { loadConfig } from '../../config/load.ts';
-import type { Context } from '../command.ts';
+import { type Context, PROGRAMS } from '../command.ts';
 import { createClient } from './client.ts';
 import { developmentFiles, readDevelopmentFile } from './folder.ts';
 import { type InitOptions, initialise } from './init.ts';
@@ -71,10 +71,9 @@ export async function runToken(
 /** How the command is called again: by its name where that finds it, otherwise by its file. */
 function spelling(mainPath: string, env: Context['env']): string {
 	// npm puts its own folders into PATH for what it runs; the user's shell does not know them.
-	const found =
-		env.npm_command === undefined &&
-		(env.PATH ?? '').split(delimiter).some((dir) => isMain(join(dir, 'proxy'), mainPath));
-	return found ? 'proxy' : `node ${quoteForShell(mainPath)}`;
+	const folders = env.npm_command === undefined ? (env.PATH ?? '').split(delimiter) : [];
+	const found = PROGRAMS.find((program) => folders.some((dir) => isMain(join(dir, program), mainPath)));
+	return found ?? `node ${quoteForShell(mainPath)}`;
 }
 
 function isMain(path: string, mainPath: string): boolean {

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { uptime } from 'node:os';
 import { basename } from 'node:path';
 import { readProcStat } from '../../control/admin/proc-stat.ts';
+import { PROGRAMS } from '../command.ts';
 
 /** What the system knows of a live process. Where it has no `/proc`, that is nothing but that it lives. */
 export interface ProcessEntry {
@@ -28,11 +29,11 @@ export function readProcess(pid: number): ProcessEntry | undefined {
 }
 
 /**
- * Whether a process can be one of ours: a word of its command line is the module of the command, or `proxy`, as the command is
- * called where it is installed. Where the system does not tell, it can.
+ * Whether a process can be one of ours: a word of its command line is the module of the command, or one of the names that the
+ * command has where it is installed. Where the system does not tell, it can.
  */
 export function mayBeProxy({ args }: ProcessEntry, mainPath: string): boolean {
-	const names = ['proxy', basename(mainPath)];
+	const names: readonly string[] = [...PROGRAMS, basename(mainPath)];
 	return args === undefined || args.some((arg) => names.includes(basename(arg)));
 }
 

@@ -41,7 +41,7 @@ test('a command may load nothing but node before its first statement', () => {
 });
 
 describe('a package', () => {
-	const files = [{ path: 'package.json' }, { path: 'dist/main.js' }];
+	const files = [{ path: 'package.json' }, { path: 'dist/main.js' }, { path: 'dist-streaming/main.js' }];
 
 	test('of its built files alone passes', () => assert.deepEqual(checkPack(MANIFEST, { size: 1000, files }), []));
 
@@ -49,6 +49,7 @@ describe('a package', () => {
 		assert.deepEqual(checkPack(MANIFEST, { size: 50_000_000, files: [{ path: 'tools/runtime/package.json' }] }), [
 			'the package contains tools/runtime/package.json',
 			'the package lacks dist/main.js',
+			'the package lacks dist-streaming/main.js',
 			'the package has 50000000 bytes, more than 2000000',
 		]);
 	});

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { accessSync, constants, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { accessSync, constants, existsSync, globSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { build } from '../../../tools/build/bundle.ts';
 import { withJavaScriptSpecifiers } from '../../../tools/build/declarations.ts';
 import { parseFeatures } from '../../../tools/build/features.ts';
 import { bundledPackages, licenceText } from '../../../tools/build/licences.ts';
-import { entryPoints, isExternal } from '../../../tools/build/manifest.ts';
+import { commands, entryPoints, isExternal } from '../../../tools/build/manifest.ts';
 import { fakePackage, MANIFEST, SOURCES } from './fake-package.ts';
 
 const BUILD = join(import.meta.dirname, '../../../tools/build.ts');
@@ -23,6 +23,14 @@ describe('a build', () => {
 		const main = join(root, 'dist/main.js');
 		accessSync(main, constants.X_OK);
 		assert.equal(run(main, '--version'), 'fake 1.2.3 collected');
+	});
+
+	test('of dist-streaming has the commands of that folder, and no declarations', async (t) => {
+		const root = fakePackage(t, SOURCES);
+		const outDir = join(root, 'dist-streaming');
+		await build({ root, outDir, features: ['boxed_body'], artefact: 'dist-streaming' });
+		assert.equal(run(join(outDir, 'main.js'), '--version'), 'fake 1.2.3 streaming');
+		assert.deepEqual(globSync('**/*.d.ts', { cwd: outDir }), []);
 	});
 
 	test('with boxed_body is in streaming mode, in its threads too', async (t) => {
@@ -156,6 +164,14 @@ test('entry points are what bin and exports publish', () => {
 		'embed/index': 'src/embed/index.ts',
 	});
 	assert.throws(() => entryPoints({ version: '1', bin: { proxy: 'src/main.js' } }), /src\/main\.js/);
+});
+
+test('each artefact has the entry points that name its folder', () => {
+	const bin = { a: 'dist/main.js', b: 'dist-streaming/main.js' };
+	const manifest = { version: '1', bin, exports: './dist/lib.js' };
+	assert.deepEqual(entryPoints(manifest), { main: 'src/main.ts', lib: 'src/lib.ts' });
+	assert.deepEqual(entryPoints(manifest, 'dist-streaming'), { main: 'src/main.ts' });
+	assert.deepEqual([commands(manifest), commands(manifest, 'dist-streaming')], [['main'], ['main']]);
 });
 
 test('a package stays outside with its subpaths, and no other one whose name begins alike', () => {

@@ -9,8 +9,8 @@ export const MANIFEST = {
 	name: 'fake',
 	version: '1.2.3',
 	type: 'module',
-	bin: { proxy: 'dist/main.js' },
-	files: ['dist'],
+	bin: { proxy: 'dist/main.js', 'proxy-streaming': 'dist-streaming/main.js' },
+	files: ['dist', 'dist-streaming'],
 	imports: { '#body': { boxed_body: './src/body/streaming.ts', default: './src/body/collected.ts' } },
 };
 

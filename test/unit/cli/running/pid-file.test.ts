@@ -93,6 +93,7 @@ describe('the pid file', () => {
 	test('knows a proxy under the name by which it is called', () => {
 		for (const args of [
 			['node', '/usr/local/bin/proxy'],
+			['node', '/usr/local/bin/proxy-streaming'],
 			['node', '/opt/old/dist/main.js'],
 			['node', './main.js'],
 		]) {
