@@ -14,22 +14,25 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
 	identity: ['gates'],
 	memory: ['identity', 'gates'],
 	shared: ['memory', 'identity', 'gates'],
+	// The codec of HTTP/2, for workers and for the health probes of the main thread.
+	http2: ['shared', 'memory', 'identity', 'gates'],
 	tls: ['shared', 'memory', 'identity', 'gates'],
 	jwks: ['shared', 'identity', 'gates'],
 	config: ['tls', 'jwks', 'shared', 'memory', 'identity', 'gates'],
-	data: ['config', 'tls', 'shared', 'memory', 'identity', 'gates'],
+	data: ['config', 'http2', 'tls', 'shared', 'memory', 'identity', 'gates'],
 	// The control plane starts the data plane's threads by URL and talks to them in the messages of src/shared.
-	control: ['config', 'tls', 'jwks', 'shared', 'memory', 'identity', 'gates'],
+	control: ['config', 'http2', 'tls', 'jwks', 'shared', 'memory', 'identity', 'gates'],
 	embed: ['tls', 'jwks', 'shared', 'memory', 'identity', 'gates'],
-	cli: ['control', 'data', 'embed', 'config', 'tls', 'jwks', 'shared', 'memory', 'identity', 'gates'],
-	main: ['cli', 'control', 'data', 'embed', 'config', 'tls', 'jwks', 'shared', 'memory', 'identity', 'gates'],
+	cli: ['control', 'data', 'embed', 'config', 'http2', 'tls', 'jwks', 'shared', 'memory', 'identity', 'gates'],
+	main: ['cli', 'control', 'data', 'embed', 'config', 'http2', 'tls', 'jwks', 'shared', 'memory', 'identity', 'gates'],
 };
 
-/** Gates and identities decide on the values they are given: no I/O, no clock, no randomness, no log of their own. */
+/** Gates, identities and the codec of HTTP/2 decide on the values they are given: no I/O, no clock, no randomness, no log of their own. */
 const PURE: Readonly<Record<string, readonly string[]>> = {
 	gates: ['node:buffer', 'node:crypto'],
 	// Certificates and revocation lists are read by a library.
 	identity: ['node:buffer', 'node:crypto', '@peculiar/x509'],
+	http2: ['node:buffer'],
 };
 const NOT_IN_PURE = ['Date', 'performance', 'process', 'console', 'setTimeout', 'setInterval', 'setImmediate', 'fetch'];
 const SHARED_MEMORY = ['SharedArrayBuffer', 'Atomics'];

@@ -1,10 +1,10 @@
 import { RequestHeadReader } from '../../data/http1/head-reader.ts';
-import { HeaderBlock } from '../../data/http2/hpack-decoder.ts';
 import { RequestField, RequestFieldsReader } from '../../data/http2/request-fields.ts';
 import { type FieldFate, fateOf, type Identifiers, namedByConnection, type RequestHead } from '../../gates/headers.ts';
 import { refuseMethod } from '../../gates/method.ts';
 import { Rejection } from '../../gates/rejection.ts';
 import { authorityOf, originForm } from '../../gates/target.ts';
+import { HeaderBlock } from '../../http2/hpack-decoder.ts';
 import { answered, type Refusal } from './report.ts';
 
 /** The request that is asked about, as its client would send it. */

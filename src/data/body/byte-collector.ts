@@ -1,7 +1,7 @@
 import type { Rejection } from '../../gates/rejection.ts';
+import { SLAB_BYTES, SLABS } from '../../shared/slabs.ts';
 import type { WholeBody } from '../client/client-request.ts';
 import { type BufferedBytes, Reservation } from './buffered-bytes.ts';
-import { SLAB_BYTES, SLABS } from './slabs.ts';
 
 /**
  * Puts a body together in memory, in pieces of 64 KiB that are used again for other bodies. Its bytes are copied, or read to

@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
-import { SLAB_BYTES, SLABS } from '../body/slabs.ts';
+import { SLAB_BYTES, SLABS } from '../../shared/slabs.ts';
 import type { AnswerFields } from '../client/answer-fields.ts';
 import type { Flushed, FlushQueue } from '../loop/turn-end.ts';
 

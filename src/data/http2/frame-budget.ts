@@ -1,7 +1,7 @@
+import { ConnectionError } from '../../http2/errors.ts';
+import { CODE } from '../../http2/frame-format.ts';
+import { TokenBucket } from '../../http2/token-bucket.ts';
 import type { ConnectionShare } from '../client/read-share.ts';
-import { ConnectionError } from './errors.ts';
-import { CODE } from './frame-format.ts';
-import { TokenBucket } from './token-bucket.ts';
 
 /**
  * What a client may have us do in addition to its requests. Frames that cost little each are a flood by their number; the answers

@@ -1,7 +1,5 @@
 import type { Identifiers } from '../../gates/headers.ts';
-import type { ConnectionShare } from '../client/read-share.ts';
-import { ConnectionError } from './errors.ts';
-import { ControlCosts, FrameBudget, priceOfHead } from './frame-budget.ts';
+import { ConnectionError } from '../../http2/errors.ts';
 import {
 	CODE,
 	FLAG,
@@ -14,12 +12,14 @@ import {
 	SETTINGS_ACK,
 	settingsFrame,
 	windowUpdateFrame,
-} from './frame-format.ts';
-import { FrameReader, type FrameSink, uint31At, uint32At } from './frame-reader.ts';
-import { HeaderBlockReader } from './header-block-reader.ts';
-import type { HeaderBlock, HpackDecoder } from './hpack-decoder.ts';
-import { Output } from './output.ts';
-import { readSettings } from './peer-settings.ts';
+} from '../../http2/frame-format.ts';
+import { FrameReader, type FrameSink, uint31At, uint32At } from '../../http2/frame-reader.ts';
+import { HeaderBlockReader } from '../../http2/header-block-reader.ts';
+import type { HeaderBlock, HpackDecoder } from '../../http2/hpack-decoder.ts';
+import { Output } from '../../http2/output.ts';
+import { readSettings } from '../../http2/peer-settings.ts';
+import type { ConnectionShare } from '../client/read-share.ts';
+import { ControlCosts, FrameBudget, priceOfHead } from './frame-budget.ts';
 import {
 	areTrailers,
 	maxFieldsOf,

@@ -2,9 +2,9 @@ import { parseContentLength, UNDECLARED } from '../../gates/body-limit.ts';
 import { isLowerCaseToken, isToken } from '../../gates/grammar.ts';
 import { type Identifiers, isAuthority, type RequestHead, readHttp2Head } from '../../gates/headers.ts';
 import { HEADERS_TOO_LARGE, Rejection } from '../../gates/rejection.ts';
-import { type FieldReading, type HeaderBlock, HpackDecoder } from './hpack-decoder.ts';
-import { STATIC_TABLE } from './hpack-table.ts';
-import { LiteralPool } from './literal-pool.ts';
+import { type FieldReading, type HeaderBlock, HpackDecoder } from '../../http2/hpack-decoder.ts';
+import { STATIC_TABLE } from '../../http2/hpack-table.ts';
+import { LiteralPool } from '../../http2/literal-pool.ts';
 
 /**
  * What makes a request malformed (RFC 9113 sections 8.1.1 to 8.3.1): its stream is reset, nothing of it is dropped or

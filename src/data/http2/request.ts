@@ -1,6 +1,9 @@
 import { Bodies, takesBodyAtOnce } from '#body';
 import type { RequestHead } from '../../gates/headers.ts';
 import { BAD_REQUEST, Rejection } from '../../gates/rejection.ts';
+import { streamErrorReason } from '../../http2/errors.ts';
+import { CODE } from '../../http2/frame-format.ts';
+import { codedFields, codedStatus } from '../../http2/hpack-encoder.ts';
 import type { Http2StreamErrorReason } from '../../memory/stats.ts';
 import { KeptPieces } from '../body/kept-pieces.ts';
 import type { AnswerFields } from '../client/answer-fields.ts';
@@ -9,9 +12,7 @@ import type { ClientConnection } from '../client/client-connection.ts';
 import type { ClientRequest, WholeBody } from '../client/client-request.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import { Exchange } from '../request/exchange.ts';
-import { streamErrorReason } from './errors.ts';
-import { CODE } from './frame-format.ts';
-import { codedDate, codedFields, codedStatus } from './hpack-encoder.ts';
+import { codedDate } from './coded-date.ts';
 import type { RequestFacts } from './request-fields.ts';
 import { Stream, type StreamOwner } from './stream.ts';
 

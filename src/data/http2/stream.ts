@@ -1,7 +1,7 @@
-import { SLAB_BYTES, SLABS } from '../body/slabs.ts';
+import { headersFrames, INITIAL_WINDOW, MAX_FRAME_SIZE } from '../../http2/frame-format.ts';
+import type { Output, Sender } from '../../http2/output.ts';
+import { SLAB_BYTES, SLABS } from '../../shared/slabs.ts';
 import type { UnwantedBody } from '../client/unwanted-body.ts';
-import { headersFrames, INITIAL_WINDOW, MAX_FRAME_SIZE } from './frame-format.ts';
-import type { Output, Sender } from './output.ts';
 
 /** The connection, as its streams see it. */
 export interface StreamOwner {

@@ -1,7 +1,5 @@
-import { MAX_DROPPED, UnwantedBody } from '../client/unwanted-body.ts';
-import { ClosedStreams, ENDED, FORGOTTEN, RESET_BY_CLIENT, RESET_BY_US } from './closed-streams.ts';
-import { ConnectionError } from './errors.ts';
-import type { FrameBudget } from './frame-budget.ts';
+import { ClosedStreams, ENDED, FORGOTTEN, RESET_BY_CLIENT, RESET_BY_US } from '../../http2/closed-streams.ts';
+import { ConnectionError } from '../../http2/errors.ts';
 import {
 	CODE,
 	goawayFrame,
@@ -10,12 +8,14 @@ import {
 	MAX_WINDOW,
 	rstStreamFrame,
 	windowUpdateFrame,
-} from './frame-format.ts';
-import { NO_DYNAMIC_TABLE } from './hpack-encoder.ts';
-import type { Output } from './output.ts';
+} from '../../http2/frame-format.ts';
+import { NO_DYNAMIC_TABLE } from '../../http2/hpack-encoder.ts';
+import type { Output } from '../../http2/output.ts';
+import { StreamTable } from '../../http2/stream-table.ts';
+import { TokenBucket } from '../../http2/token-bucket.ts';
+import { MAX_DROPPED, UnwantedBody } from '../client/unwanted-body.ts';
+import type { FrameBudget } from './frame-budget.ts';
 import type { Stream, StreamOwner } from './stream.ts';
-import { StreamTable } from './stream-table.ts';
-import { TokenBucket } from './token-bucket.ts';
 
 /** What streams tell of the connection. */
 export interface StreamsEvents {

@@ -7,9 +7,9 @@ import { beforeEach, describe, it } from 'node:test';
 import fc from 'fast-check';
 import { BufferedBytes } from '../../../../src/data/body/buffered-bytes.ts';
 import { ByteCollector } from '../../../../src/data/body/byte-collector.ts';
-import { SLAB_BYTES, SLABS } from '../../../../src/data/body/slabs.ts';
 import { UNDECLARED } from '../../../../src/gates/body-limit.ts';
 import { Budget, budgetInUse } from '../../../../src/memory/budget.ts';
+import { SLAB_BYTES, SLABS } from '../../../../src/shared/slabs.ts';
 
 let memory = Budget.allocate(2 ** 30, 1024, 1);
 let bytes = new BufferedBytes(new Budget(memory, 0), undefined);

@@ -22,19 +22,6 @@ export function codedFields(fields: readonly string[]): string {
 	return block;
 }
 
-/** The code of `date` for an answer that brings none (RFC 9110 section 6.6.1). */
-export function codedDate(wallSeconds: number): string {
-	const second = Math.floor(wallSeconds);
-	if (second !== dateSecond) {
-		dateSecond = second;
-		date = codedField('date', new Date(second * 1000).toUTCString());
-	}
-	return date;
-}
-
-let dateSecond = -1;
-let date = '';
-
 const STATUSES: (string | undefined)[] = [];
 
 /** Codes by name, then by value. */

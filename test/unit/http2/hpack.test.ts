@@ -3,22 +3,22 @@ import { connect, createServer } from 'node:http2';
 import { type Duplex, duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { ConnectionError } from '../../../../src/data/http2/errors.ts';
-import { HpackDecoder } from '../../../../src/data/http2/hpack-decoder.ts';
+import { codedDate } from '../../../src/data/http2/coded-date.ts';
+import { ConnectionError } from '../../../src/http2/errors.ts';
+import { HpackDecoder } from '../../../src/http2/hpack-decoder.ts';
 import {
-	codedDate,
 	codedField,
 	codedFields,
 	codedInteger,
 	codedStatus,
 	NO_DYNAMIC_TABLE,
-} from '../../../../src/data/http2/hpack-encoder.ts';
-import { STATIC_TABLE } from '../../../../src/data/http2/hpack-table.ts';
-import { decodedRoom, decodeHuffman } from '../../../../src/data/http2/huffman.ts';
-import { LiteralPool } from '../../../../src/data/http2/literal-pool.ts';
-import { FLAG, FRAME, FrameReader, PREFACE } from '../../../fixtures/h2-frames.ts';
-import { CompressionError, HpackReader, HpackWriter } from '../../../fuzz/hpack.ts';
-import { Random } from '../../../fuzz/random.ts';
+} from '../../../src/http2/hpack-encoder.ts';
+import { STATIC_TABLE } from '../../../src/http2/hpack-table.ts';
+import { decodedRoom, decodeHuffman } from '../../../src/http2/huffman.ts';
+import { LiteralPool } from '../../../src/http2/literal-pool.ts';
+import { FLAG, FRAME, FrameReader, PREFACE } from '../../fixtures/h2-frames.ts';
+import { CompressionError, HpackReader, HpackWriter } from '../../fuzz/hpack.ts';
+import { Random } from '../../fuzz/random.ts';
 
 type Line = readonly [name: string, value: string];
 

@@ -1,4 +1,4 @@
-import { SLAB_BYTES, SLABS } from '../body/slabs.ts';
+import { SLAB_BYTES, SLABS } from '../shared/slabs.ts';
 import { FLAG, FRAME, FRAME_HEAD, frameHead, INITIAL_WINDOW, MAX_FRAME_SIZE } from './frame-format.ts';
 
 /** Has body bytes that could not go out yet. */

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { SLABS } from '../../../../src/data/body/slabs.ts';
-import { FLAG, FRAME, FRAME_HEAD, frameHead } from '../../../../src/data/http2/frame-format.ts';
-import { Output } from '../../../../src/data/http2/output.ts';
+import { FLAG, FRAME, FRAME_HEAD, frameHead } from '../../../src/http2/frame-format.ts';
+import { Output } from '../../../src/http2/output.ts';
+import { SLABS } from '../../../src/shared/slabs.ts';
 
 const LARGE = 5000;
 

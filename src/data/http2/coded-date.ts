@@ -1,0 +1,14 @@
+import { codedField } from '../../http2/hpack-encoder.ts';
+
+/** The code of `date` for an answer that brings none (RFC 9110 section 6.6.1). */
+export function codedDate(wallSeconds: number): string {
+	const second = Math.floor(wallSeconds);
+	if (second !== dateSecond) {
+		dateSecond = second;
+		date = codedField('date', new Date(second * 1000).toUTCString());
+	}
+	return date;
+}
+
+let dateSecond = -1;
+let date = '';
