@@ -4,6 +4,7 @@ import type { ResponseEvents } from '../../src/data/upstream/contract.ts';
 import { ProtocolError } from '../../src/data/upstream/protocol-error.ts';
 import { ResponseParser } from '../../src/data/upstream/response-parser.ts';
 import { UNDECLARED } from '../../src/gates/body-limit.ts';
+import type { Trailers } from '../../src/gates/trailers.ts';
 import type { ResponseCase } from './responses.ts';
 
 /** All that our parser tells of one response. */
@@ -14,6 +15,8 @@ export interface ParsedResponse {
 	readonly fields: readonly string[];
 	/** Latin1; what was told before a refusal counts, too. */
 	readonly body: string;
+	/** Names and values in turn. */
+	readonly trailers: readonly string[];
 	/** Bytes that belong to the response. */
 	readonly length: number;
 	readonly keepAlive: boolean;
@@ -48,8 +51,8 @@ export function parsePieces(
 		reason = error.message;
 	}
 	assert.equal(parser.isDone, recorder.ends === 1, 'the end is told once');
-	const { status, fields, body } = recorder;
-	const told = { status, fields, body, reason };
+	const { status, fields, body, trailers } = recorder;
+	const told = { status, fields, body, trailers, reason };
 	if (reason !== '') return { ...told, verdict: 'refused', length: 0, keepAlive: false };
 	if (!parser.isDone) return { ...told, verdict: 'waiting', length: 0, keepAlive: false };
 	return { ...told, verdict: 'complete', length, keepAlive: parser.keepAlive };
@@ -59,6 +62,7 @@ class Recorder implements ResponseEvents {
 	status = 0;
 	fields: readonly string[] = [];
 	body = '';
+	trailers: readonly string[] = [];
 	ends = 0;
 
 	onHead(status: number, { list }: AnswerFields, length: number): void {
@@ -74,8 +78,10 @@ class Recorder implements ResponseEvents {
 		this.body += chunk.toString('latin1');
 	}
 
-	onEnd(): void {
+	onEnd(trailers?: Trailers): void {
 		assert.notEqual(this.status, 0, 'an end after the head');
+		assert.notDeepEqual(trailers, [], 'no trailers are undefined');
+		this.trailers = trailers ?? [];
 		this.ends++;
 	}
 }

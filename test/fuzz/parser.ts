@@ -10,7 +10,7 @@ import { type ParsedResponse, parsePieces } from './parsed-response.ts';
 import { Random } from './random.ts';
 import { CLIENTS, type ClientName } from './response-clients.ts';
 import { type Comparison, explain } from './response-differences.ts';
-import { readWholeResponse } from './response-reading.ts';
+import { type CompleteResponse, inLowerCase, readWholeResponse } from './response-reading.ts';
 import { oddResponse, RESPONSE_KINDS, type ResponseCase, type ValidResponse, validResponse } from './responses.ts';
 import { Finding, type Tally, type Target } from './target.ts';
 
@@ -50,10 +50,9 @@ export class ParserTarget implements Target {
 /** Of a response that is right it is known what it says. */
 function checkMeaning(valid: ValidResponse): void {
 	const read = readWholeResponse(valid);
-	const { status, fields, body, text } = valid;
-	if (
-		!isDeepStrictEqual({ ...read, keepAlive: true }, { status, fields, body, length: text.length, keepAlive: true })
-	) {
+	const { status, fields, body, text, trailers } = valid;
+	const wanted = { status, fields, body, trailers, length: text.length, keepAlive: true };
+	if (!isDeepStrictEqual({ ...read, keepAlive: true }, wanted)) {
 		throw new Finding('parser', `a valid response is not read as it was written: ${JSON.stringify(read)}`, valid);
 	}
 }
@@ -87,7 +86,7 @@ export async function checkResponse(input: ResponseCase, random?: Random): Promi
 	}
 
 	const wanted = readWholeResponse(input);
-	if (!isDeepStrictEqual(meaningOf(ours), wanted && { ...wanted, fields: returnedByTheContract(wanted.fields) })) {
+	if (!isDeepStrictEqual(meaningOf(ours), wanted && passedOn(wanted))) {
 		throw found(`the model reads it as ${JSON.stringify(wanted)}`);
 	}
 
@@ -138,8 +137,15 @@ function* everyCut(text: string, random: Random | undefined): Generator<string[]
 	if (random !== undefined && text !== '') yield random.cut(text, 8);
 }
 
-function meaningOf({ verdict, status, fields, body, length, keepAlive }: ParsedResponse): unknown {
+function meaningOf({ verdict, status, fields, body, trailers, length, keepAlive }: ParsedResponse): unknown {
 	if (verdict !== 'complete') return undefined;
-	const pairs = Array.from({ length: fields.length / 2 }, (_, i): Field => [fields[2 * i]!, fields[2 * i + 1]!]);
-	return { status, fields: pairs, body, length, keepAlive };
+	return { status, fields: pairs(fields), body, trailers: pairs(trailers), length, keepAlive };
+}
+
+function passedOn({ fields, trailers, ...rest }: CompleteResponse): unknown {
+	return { ...rest, fields: returnedByTheContract(fields), trailers: inLowerCase(trailers) };
+}
+
+function pairs(list: readonly string[]): Field[] {
+	return Array.from({ length: list.length / 2 }, (_, i): Field => [list[2 * i]!, list[2 * i + 1]!]);
 }

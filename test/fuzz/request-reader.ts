@@ -14,6 +14,7 @@ import { readCorpus } from './corpus.ts';
 import { Random } from './random.ts';
 import { readRequests } from './request-reading.ts';
 import { fillIn, MAX_HEAD, oddRequests, REQUEST_KINDS, type RequestsCase } from './requests.ts';
+import { inLowerCase } from './response-reading.ts';
 import { Finding, type Tally, type Target } from './target.ts';
 
 /** Longer texts are not cut at every place. */
@@ -81,6 +82,8 @@ interface ReadRequest {
 	readonly head: unknown;
 	/** Latin1. */
 	readonly body: string;
+	/** Names in lower case, and values. */
+	readonly trailers: readonly string[];
 }
 
 interface Reading {
@@ -113,7 +116,7 @@ function readPieces(pieces: readonly string[]): Reading {
 			unread = unread.subarray(taken);
 			if (current.body.problem !== undefined) return { requests, refused: true };
 			if (!current.body.isComplete) break;
-			requests.push({ ...current.request, body: current.content });
+			requests.push({ ...current.request, body: current.content, trailers: current.body.trailers ?? [] });
 			if (current.isLast) return { requests, refused: false };
 			current = undefined;
 		}
@@ -122,7 +125,7 @@ function readPieces(pieces: readonly string[]): Reading {
 }
 
 interface Current {
-	readonly request: Omit<ReadRequest, 'body'>;
+	readonly request: Omit<ReadRequest, 'body' | 'trailers'>;
 	readonly body: RequestBody;
 	content: string;
 	readonly isLast: boolean;
@@ -149,11 +152,14 @@ type End = 'clean' | 'malformed head' | 'broken';
 function readByTheDecisions(text: string): { requests: ReadRequest[]; end: End } {
 	const { requests, end } = readRequests(text);
 	const read: ReadRequest[] = [];
-	for (const { method, wireTarget, fields, minor, body, isComplete } of requests) {
+	for (const { method, wireTarget, fields, minor, body, isComplete, trailers = [] } of requests) {
 		const head = readHttp1Head(fields.flat(), minor!);
 		if (head instanceof Rejection) return { requests: read, end: 'malformed head' };
 		if (!isComplete) return { requests: read, end: 'broken' };
-		read.push({ method, target: wireTarget!, head: factsOf(head), body });
+		read.push({
+			...{ method, target: wireTarget!, head: factsOf(head), body },
+			trailers: inLowerCase(trailers).flat(),
+		});
 	}
 	return { requests: read, end: end === 'malformed' ? 'malformed head' : end === 'unfinished' ? 'broken' : 'clean' };
 }

@@ -13,6 +13,8 @@ export interface SentRequest {
 	/** Latin1; as far as it has come. */
 	readonly body: string;
 	readonly isComplete: boolean;
+	/** Of a chunked body, names as they were sent. */
+	readonly trailers?: readonly Field[];
 	/** Of HTTP/1.x: minor version, and the target as it came. */
 	readonly minor?: number;
 	readonly wireTarget?: string;
@@ -99,6 +101,7 @@ interface ReadBody {
 	readonly isMalformed?: boolean;
 	/** Where the next request begins. */
 	readonly length: number;
+	readonly trailers?: readonly Field[];
 }
 
 /** RFC 9112 section 6.3. */
@@ -112,19 +115,12 @@ function readRequestBody(text: string, at: number, { fields, isHttp11, method }:
 	// RFC 9110 section 9.3.6: what follows a CONNECT is no HTTP.
 	if (method === 'CONNECT') return { body: '', isComplete: true, length: at };
 	if (codings.length === 1) {
-		const chunks = readChunks(text, at, areBareExtensions);
+		const chunks = readChunks(text, at);
 		return chunks.isComplete ? chunks : { ...chunks, isMalformed: true };
 	}
 	const length = Number(lengths[0] ?? 0);
 	const body = text.slice(at, at + length);
 	return { body, isComplete: body.length === length, length: at + length };
-}
-
-/** RFC 9112 section 7.1.1 without blanks, which some readers take for the end of the line. */
-function areBareExtensions(text: string): boolean {
-	const token = "[!#$%&'*+\\-.^_`|~0-9A-Za-z]+";
-	const quoted = '"(?:[^\\x00-\\x08\\x0a-\\x1f\\x7f"\\\\]|\\\\[\\t\\x20-\\x7e\\x80-\\xff])*"';
-	return new RegExp(`^(?:;${token}(?:=(?:${token}|${quoted}))?)*$`).test(text);
 }
 
 /** RFC 9112 section 3.2: of the absolute form, path and query. */

@@ -15,6 +15,8 @@ export interface ClientReading {
 	readonly fields: readonly Field[];
 	/** Latin1. */
 	readonly body: string;
+	/** `undefined`: the client does not tell. */
+	readonly trailers?: readonly Field[];
 	/** Error code and message of a refusal. */
 	readonly reason: string;
 }
@@ -39,6 +41,7 @@ interface Reading {
 	status: number;
 	fields: Field[];
 	body: string;
+	trailers?: Field[];
 	reason: string;
 }
 
@@ -60,6 +63,7 @@ async function readWithNode(method: string, pieces: readonly string[], closes: b
 			reading.body += chunk.toString('latin1');
 		});
 		response.on('end', () => {
+			reading.trailers = paired(response.rawTrailers);
 			if (response.complete && reading.verdict === 'waiting') reading.verdict = 'complete';
 		});
 	});

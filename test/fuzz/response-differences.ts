@@ -6,7 +6,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { returnedByTheContract } from '../models/header-contract.ts';
 import type { ParsedResponse } from './parsed-response.ts';
 import type { ClientName, ClientReading } from './response-clients.ts';
-import type { ResponseCase } from './responses.ts';
+import { inLowerCase } from './response-reading.ts';
+import type { Field, ResponseCase } from './responses.ts';
 
 /** What we and a client make of the same bytes. */
 export interface Comparison {
@@ -35,9 +36,10 @@ const STRICTER: Readonly<Record<string, string>> = {
 	'ambiguous framing': 'one length or one `chunked`, and no other coding (RFC 9112 section 6)',
 	'switching protocols unasked': 'a 101 is no response to a request without Upgrade (RFC 9110 section 15.2.2)',
 	'too many interim responses': 'more than 32 of them are a flood',
-	'malformed chunk size': 'at most 13 digits, extensions by the grammar (RFC 9112 section 7.1)',
-	'chunk extension too long': 'a chunk-size line of 1 KiB is enough',
-	'chunk without end': 'a chunk ends where its size says (RFC 9112 section 7.1)',
+	'malformed chunk size': 'at most 13 digits, extensions by the grammar and without blanks (RFC 9112 section 7.1)',
+	'chunk extensions too long': 'extensions of 1 KiB a chunk are enough, and of 16 KiB more than the content',
+	'chunk without its end': 'a chunk ends where its size says (RFC 9112 section 7.1)',
+	'malformed trailers': 'the lines of trailers are those of a head (RFC 9112 section 5)',
 	'framing in a trailer': 'framing has no place in trailers (RFC 9110 section 6.5.1)',
 	'interim response that ends the connection': 'what promises another response cannot end the connection',
 	'head too long': 'a head of 64 KiB is enough',
@@ -59,16 +61,6 @@ const DIFFERENCES: readonly Difference[] = [
 		clients: ['node', 'undici'],
 		why: 'llhttp takes `chunked` with a tab behind it for another coding, and reads until the close; RFC 9110 section 5.5: blanks around a value are no part of it',
 		covers: (it) => /^transfer-encoding:[\t ]*chunked *\t[\t ]*\r$/im.test(head(it)),
-	},
-	{
-		clients: ['node', 'undici', 'milo'],
-		why: 'llhttp and Milo take no blank (llhttp: no tab) before a chunk extension; RFC 9112 section 7.1.1: recipients must (BWS)',
-		covers: theyRefuse(/Invalid character in chunk size|Invalid chunk length character/),
-	},
-	{
-		clients: ['node', 'undici', 'milo'],
-		why: 'llhttp and Milo take no blank around `=` of a chunk extension; RFC 9112 section 7.1.1: recipients must (BWS)',
-		covers: theyRefuse(/chunk extension/),
 	},
 	{
 		clients: ['undici', 'milo'],
@@ -125,15 +117,22 @@ export function explain(comparison: Comparison): string | undefined {
 	if (alike && notTooEarly) return ours.verdict === 'complete' ? 'says the same' : 'does not take it either';
 	const difference = DIFFERENCES.find(({ clients, covers }) => clients.includes(client) && covers(comparison));
 	if (difference !== undefined) return `differs: ${difference.why}`;
-	const stricter = ours.verdict === 'refused' ? STRICTER[ours.reason] : undefined;
-	return stricter === undefined ? undefined : `we are stricter: ${ours.reason}: ${stricter}`;
+	if (ours.verdict !== 'refused') return undefined;
+	const reason = ours.reason.endsWith(' in the trailers') ? 'malformed trailers' : ours.reason;
+	return STRICTER[reason] && `we are stricter: ${reason}: ${STRICTER[reason]}`;
 }
 
 /** Whether a client made the same of it as we. undici leaves the blanks behind a value. */
 function saysTheSame(ours: ParsedResponse, theirs: ClientReading): boolean {
 	const trimmed = theirs.fields.map(([name, value]) => [name, value.replace(/[\t ]+$/, '')] as const);
+	if (theirs.trailers !== undefined && !saysTheSameTrailers(ours, theirs.trailers)) return false;
 	return isDeepStrictEqual(
 		{ status: theirs.status, body: theirs.body, fields: returnedByTheContract(trimmed).flat() },
 		{ status: ours.status, body: ours.body, fields: ours.fields },
 	);
+}
+
+function saysTheSameTrailers({ trailers }: ParsedResponse, theirs: readonly Field[]): boolean {
+	const trimmed = inLowerCase(theirs).map(([name, value]) => [name, value.replace(/[\t ]+$/, '')]);
+	return isDeepStrictEqual(trimmed.flat(), trailers);
 }

@@ -9,6 +9,8 @@ export interface CompleteResponse {
 	readonly body: string;
 	/** Bytes up to the end of the response, interim responses included. */
 	readonly length: number;
+	/** As they were sent, values without the blanks around them. */
+	readonly trailers: readonly Field[];
 	/** Another response may follow on the connection. */
 	readonly keepAlive: boolean;
 }
@@ -66,6 +68,10 @@ export function readFields(lines: readonly string[]): Field[] | undefined {
 	return fields;
 }
 
+export function inLowerCase(fields: readonly Field[]): Field[] {
+	return fields.map(([name, value]) => [name.toLowerCase(), value]);
+}
+
 export function valuesOf(fields: readonly Field[], name: string): string[] {
 	return fields.filter(([other]) => other.toLowerCase() === name).map(([, value]) => value);
 }
@@ -95,16 +101,17 @@ function readContent({
 		return undefined;
 	if (codings.some((coding) => coding.toLowerCase() !== 'chunked' || !isHttp11)) return undefined;
 	const keepAlive = isHttp11 && !closesConnection(fields);
-	if (bodiless) return { body: '', length: at, keepAlive };
+	const trailers: Field[] = [];
+	if (bodiless) return { body: '', length: at, trailers, keepAlive };
 	if (codings.length === 1) {
-		const { body, isComplete, length } = readChunks(text, at);
-		return isComplete ? { body, length, keepAlive } : undefined;
+		const { isComplete, ...read } = readChunks(text, at);
+		return isComplete ? { ...read, keepAlive } : undefined;
 	}
 	if (lengths.length === 1) {
 		const length = at + Number(lengths[0]);
-		return length > text.length ? undefined : { body: text.slice(at, length), length, keepAlive };
+		return length > text.length ? undefined : { body: text.slice(at, length), length, trailers, keepAlive };
 	}
-	return closes ? { body: text.slice(at), length: text.length, keepAlive: false } : undefined;
+	return closes ? { body: text.slice(at), length: text.length, trailers, keepAlive: false } : undefined;
 }
 
 export interface ReadChunks {
@@ -113,60 +120,50 @@ export interface ReadChunks {
 	readonly isComplete: boolean;
 	/** Where it ends. */
 	readonly length: number;
+	readonly trailers: readonly Field[];
 }
 
-/**
- * RFC 9112 section 7.1.
- *
- * @param extensions what may stand behind a chunk's size.
- */
-export function readChunks(text: string, start: number, extensions = areExtensions): ReadChunks {
+/** RFC 9112 section 7.1. */
+export function readChunks(text: string, start: number): ReadChunks {
 	let body = '';
+	let excess = 0;
 	for (let at = start; ; ) {
-		const cutShort = { body, isComplete: false, length: at };
+		const cutShort = { body, isComplete: false, length: at, trailers: [] };
 		const end = text.indexOf('\r\n', at);
 		const line = text.slice(at, end);
 		const digits = /^[0-9A-Fa-f]{1,13}(?![0-9A-Fa-f])/.exec(line)?.[0];
-		if (end === -1 || line.length > 1024 || digits === undefined) return cutShort;
-		if (!extensions(line.slice(digits.length))) return cutShort;
+		if (end === -1 || digits === undefined) return cutShort;
+		const extensions = line.slice(digits.length);
+		excess += extensions.length;
+		if (extensions.length > 1024 || excess > 16_384 || !areExtensions(extensions)) return cutShort;
 		at = end + 2;
 		const size = Number.parseInt(digits, 16);
 		if (size === 0) {
-			const length = endOfTrailers(text, at);
-			return length === undefined ? cutShort : { body, isComplete: true, length };
+			const rest = readTrailers(text, at);
+			return rest === undefined ? cutShort : { body, isComplete: true, ...rest };
 		}
 		body += text.slice(at, at + size);
+		excess -= size;
 		at += size;
 		if (text.slice(at, at + 2) !== '\r\n') return { ...cutShort, body };
 		at += 2;
 	}
 }
 
-/** RFC 9112 section 7.1.1, one extension after the other. */
+/** RFC 9112 section 7.1.1 without blanks, which some readers take for the end of the line. */
 function areExtensions(text: string): boolean {
-	let rest = text;
-	const next = (pattern: RegExp): boolean => {
-		const match = pattern.exec(rest);
-		if (match !== null) rest = rest.slice(match[0].length);
-		return match !== null;
-	};
-	while (rest !== '') {
-		if (!next(/^[\t ]*;[\t ]*[!#$%&'*+\-.^_`|~0-9A-Za-z]+/)) return false;
-		if (!next(/^[\t ]*=[\t ]*/)) continue;
-		if (next(/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+/)) continue;
-		if (!next(/^"/)) return false;
-		while (next(/^\\[\t\x20-\x7e\x80-\xff]/) || next(/^[\t\x20-\x7e\x80-\xff](?<!["\\])/));
-		if (!next(/^"/)) return false;
-	}
-	return true;
+	const token = "[!#$%&'*+\\-.^_`|~0-9A-Za-z]+";
+	const quoted = '"(?:[^\\x00-\\x08\\x0a-\\x1f\\x7f"\\\\]|\\\\[\\t\\x20-\\x7e\\x80-\\xff])*"';
+	return new RegExp(`^(?:;${token}(?:=(?:${token}|${quoted}))?)*$`).test(text);
 }
 
-function endOfTrailers(text: string, at: number): number | undefined {
-	if (text.startsWith('\r\n', at)) return at + 2;
+function readTrailers(text: string, at: number): Pick<ReadChunks, 'length' | 'trailers'> | undefined {
+	if (text.startsWith('\r\n', at)) return { length: at + 2, trailers: [] };
 	const end = text.indexOf('\r\n\r\n', at);
-	if (end === -1 || end - at > 65_536) return undefined;
+	const length = end + 4;
+	if (end === -1 || length - at > 65_536) return undefined;
 	const trailers = readFields(text.slice(at, end).split('\r\n'));
 	if (trailers === undefined) return undefined;
 	const framing = [...valuesOf(trailers, 'content-length'), ...valuesOf(trailers, 'transfer-encoding')];
-	return framing.length > 0 ? undefined : end + 4;
+	return framing.length > 0 ? undefined : { length, trailers };
 }

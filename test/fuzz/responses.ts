@@ -19,6 +19,7 @@ export interface ValidResponse extends ResponseCase {
 	/** As they stand in the head. */
 	readonly fields: readonly Field[];
 	readonly body: string;
+	readonly trailers: readonly Field[];
 }
 
 export const RESPONSE_KINDS = {
@@ -93,22 +94,45 @@ export function validResponse(random: Random): ValidResponse {
 		const announced: Field[] = random.pick([[], [['Content-Length', '5']], [['Transfer-Encoding', 'chunked']]]);
 		// An HTTP/1.0 response has no transfer coding.
 		const all = start.includes('HTTP/1.0') ? fields : fields.toSpliced(at, 0, ...announced);
-		return { method, closes: false, status, fields: all, body: '', text: `${start}${lines(random, all)}\r\n` };
+		return {
+			method,
+			closes: false,
+			status,
+			fields: all,
+			body: '',
+			trailers: [],
+			text: `${start}${lines(random, all)}\r\n`,
+		};
 	}
 	switch (
 		start.includes('HTTP/1.0 ') ? random.pick(['length', 'close']) : random.pick(['length', 'chunked', 'close'])
 	) {
 		case 'length': {
 			const all = withField([random.anyCase('Content-Length'), String(body.length)]);
-			return { method, closes: false, status, fields: all, body, text: `${start}${lines(random, all)}\r\n${body}` };
+			const text = `${start}${lines(random, all)}\r\n${body}`;
+			return { method, closes: false, status, fields: all, body, trailers: [], text };
 		}
 		case 'chunked': {
 			const all = withField([random.anyCase('Transfer-Encoding'), random.anyCase('chunked')]);
-			const text = `${start}${lines(random, all)}\r\n${chunks(random, body)}`;
-			return { method, closes: false, status, fields: all, body, text };
+			const trailers: Field[] = random.chance(0.2)
+				? [
+						['X-Sum', '1'],
+						['x-b', ''],
+					]
+				: [];
+			const text = `${start}${lines(random, all)}\r\n${chunks(random, body, trailers)}`;
+			return { method, closes: false, status, fields: all, body, trailers, text };
 		}
 		default:
-			return { method, closes: true, status, fields, body, text: `${start}${lines(random, fields)}\r\n${body}` };
+			return {
+				method,
+				closes: true,
+				status,
+				fields,
+				body,
+				trailers: [],
+				text: `${start}${lines(random, fields)}\r\n${body}`,
+			};
 	}
 }
 
@@ -153,19 +177,13 @@ function lines(random: Random, fields: readonly Field[]): string {
 		.join('');
 }
 
-function chunks(random: Random, body: string): string {
+function chunks(random: Random, body: string, trailers: readonly Field[]): string {
 	let text = '';
 	for (const piece of random.cut(body, 4)) {
 		const digits = random.anyCase(piece.length.toString(16)).padStart(random.pick([0, 0, 0, 4]), '0');
-		text += `${digits}${random.pick(['', '', '', ';a', ';a=b', ' ; a="b c"'])}\r\n${piece}\r\n`;
+		text += `${digits}${random.pick(['', '', '', ';a', ';a=b', ';a="b c"'])}\r\n${piece}\r\n`;
 	}
-	const trailers = random.chance(0.2)
-		? lines(random, [
-				['x-sum', '1'],
-				['x-b', ''],
-			])
-		: '';
-	return `${text}${random.pick(['0', '0', '000', '0;a'])}\r\n${trailers}\r\n`;
+	return `${text}${random.pick(['0', '0', '000', '0;a'])}\r\n${lines(random, trailers)}\r\n`;
 }
 
 function oddHead(random: Random, text: string): string {
@@ -420,7 +438,7 @@ function oddTrailers(random: Random): string {
 	return `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n${trailers.join('')}${framing}\r\n${random.pick(['', '', NEXT])}`;
 }
 
-/** Around what the parser takes at most: a head of 64 KiB, a chunk-size line of 1 KiB, 32 interim responses. */
+/** Around what the parser takes at most: a head of 64 KiB, chunk extensions of 1 KiB, 32 interim responses. */
 function atTheLimits(random: Random): string {
 	const near = (limit: number) => limit + random.between(-8, 8);
 	const head = 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\nx: ';
@@ -428,11 +446,11 @@ function atTheLimits(random: Random): string {
 		case 0:
 			return `${head}${'a'.repeat(Math.max(0, near(65_536) - head.length))}\r\n\r\n`;
 		case 1:
-			return `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1;${'a'.repeat(near(1024) - 2)}\r\nx\r\n0\r\n\r\n`;
+			return `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1;${'a'.repeat(near(1024) - 1)}\r\nx\r\n0\r\n\r\n`;
 		case 2:
 			return `${'HTTP/1.1 103 x\r\n\r\n'.repeat(random.between(30, 34))}HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n`;
 		default:
-			return `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx: ${'a'.repeat(near(65_536) - 3)}\r\n\r\n`;
+			return `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx: ${'a'.repeat(near(65_536) - 7)}\r\n\r\n`;
 	}
 }
 

@@ -14,7 +14,6 @@ import type {
 	UpstreamFailure,
 	UpstreamRequest,
 } from './contract.ts';
-import { Pieces } from './pieces.ts';
 import { ProtocolError } from './protocol-error.ts';
 import { ResponseParser } from './response-parser.ts';
 import type { Transport } from './transport.ts';
@@ -50,6 +49,8 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	readonly #openedAt: number;
 	/** How long the connection took to be made: at least one round trip, ms. */
 	#connectMs = 0;
+	/** Of the response that has just ended. */
+	#trailers: Trailers | undefined = undefined;
 	/** What the next read goes to. */
 	#buffer: Buffer = READ_BUFFER;
 
@@ -59,7 +60,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		this.#openedAt = upstream.clock.now();
 		const { transport } = upstream;
 		this.transport = transport;
-		this.#parser = new ResponseParser(upstream.heads, transport.endIsKnown);
+		this.#parser = new ResponseParser(upstream.heads, transport.endIsKnown, upstream.maxTrailers);
 		const socket = transport.open({
 			buffer: () => this.#nextBuffer(),
 			callback: (length: number) => this.#onRead(length),
@@ -177,10 +178,11 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	}
 
 	onBody(chunk: Buffer): void {
-		PIECES.add(chunk);
+		this.#handler?.onBody(chunk);
 	}
 
-	onEnd(): void {
+	onEnd(trailers?: Trailers): void {
+		this.#trailers = trailers;
 		// What becomes of the connection is decided in `#onRead`, once it is known whether bytes follow.
 	}
 
@@ -208,7 +210,6 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		try {
 			return this.#read(length, this.#handler);
 		} catch (error) {
-			PIECES.take();
 			this.onFault(error);
 			return false;
 		}
@@ -223,14 +224,10 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 				return !this.#paused;
 			}
 			const used = this.#parser.push(length === READ_BUFFER.length ? READ_BUFFER : READ_BUFFER.subarray(0, length));
-			// Taken in any case: what stayed would be the beginning of somebody else's body.
-			const body = PIECES.take();
-			if (body !== undefined) this.#handler?.onBody(body);
 			if (this.#parser.isDone) this.#complete(used === length);
 			return !this.#paused;
 		} catch (error) {
 			if (!(error instanceof ProtocolError)) throw error;
-			PIECES.take();
 			this.#fail({ kind: 'malformed', cause: String(error.cause ?? error.message) });
 			return false;
 		}
@@ -240,6 +237,8 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	#complete(clean: boolean): void {
 		const handler = this.#handler;
 		this.#handler = undefined;
+		const trailers = this.#trailers;
+		this.#trailers = undefined;
 		const reusable = clean && this.#sent && this.#parser.keepAlive && !this.#gone;
 		if (reusable && this.#socket.writableLength === 0) {
 			this.resume();
@@ -251,7 +250,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 			this.destroy();
 		}
 		try {
-			handler?.onEnd();
+			handler?.onEnd(trailers);
 		} catch (error) {
 			// By now the connection may be another request's.
 			endOwner(handler!, error);
@@ -341,5 +340,3 @@ const UNCONNECTED: UpstreamFailure = { kind: 'unreachable', cause: 'connection c
  * keeps a view beyond the callback. A KiB less than a slab, so that what it brings fits into one with its framing.
  */
 const READ_BUFFER = Buffer.allocUnsafeSlow(64_512);
-/** Of the read at hand, whose parsing is over before another one begins. */
-const PIECES = new Pieces(READ_BUFFER.length);

@@ -1,6 +1,7 @@
 import { UNDECLARED } from '../../gates/body-limit.ts';
-import { QUOTED_STRING_SOURCE, TOKEN_SOURCE } from '../../gates/grammar.ts';
 import { ResponseHeadReader } from '../../gates/response-head.ts';
+import type { Trailers } from '../../gates/trailers.ts';
+import { ChunkDecoder } from '../http1/chunk-decoder.ts';
 import type { ResponseEvents } from './contract.ts';
 import { endOfStatusLine, isHttp11, readFields, readStatus } from './head-lines.ts';
 import { ProtocolError } from './protocol-error.ts';
@@ -10,17 +11,12 @@ import { type ResponseHead, ResponseHeads, responseHead } from './response-heads
 const MAX_HEAD = 65_536;
 /** Interim responses before the final one; more are a flood. */
 const MAX_INTERIM = 32;
-/** A chunk-size line with its extensions, bytes. */
-const MAX_CHUNK_LINE = 1024;
 
 const HEAD = 0;
 const FIXED = 1;
 const UNTIL_CLOSE = 2;
-const CHUNK_SIZE = 3;
-const CHUNK_DATA = 4;
-const CHUNK_END = 5;
-const TRAILERS = 6;
-const DONE = 7;
+const CHUNKED = 3;
+const DONE = 4;
 
 /**
  * Parses HTTP/1.1 responses (RFC 9112) to known requests on one connection, from reads cut anywhere. Strict: a response
@@ -38,22 +34,26 @@ export class ResponseParser {
 	#state = DONE;
 	#headRequest = false;
 	#interim = 0;
-	/** Bytes of the body or chunk still to come. */
+	/** Bytes of a body of known length still to come. */
 	#left = 0;
+	#chunks: ChunkDecoder | undefined = undefined;
 	/** Bytes of the body as announced. */
 	#length = UNDECLARED;
 	readonly #heads: ResponseHeads;
 	readonly #endIsKnown: boolean;
-	/** Head, chunk-size line or trailers, as far as a read that ended within them brought it. */
+	readonly #maxTrailers: number;
+	/** Head, or a line of a chunked body, as far as a read that ended within it brought it. */
 	#pending: Buffer | undefined = undefined;
 
 	/**
 	 * @param heads of all connections to the upstream.
 	 * @param endIsKnown whether the upstream alone can end the connection, so that its end may be that of a response.
+	 * @param maxTrailers longest trailers with their empty line, bytes.
 	 */
-	constructor(heads = new ResponseHeads(), endIsKnown = true) {
+	constructor(heads = new ResponseHeads(), endIsKnown = true, maxTrailers = MAX_HEAD) {
 		this.#heads = heads;
 		this.#endIsKnown = endIsKnown;
+		this.#maxTrailers = maxTrailers;
 	}
 
 	/** No response is under way. */
@@ -137,17 +137,12 @@ export class ResponseParser {
 			case HEAD:
 				return this.#head(chunk, at);
 			case FIXED:
-			case CHUNK_DATA:
 				return this.#data(chunk, at);
-			case UNTIL_CLOSE:
+			case CHUNKED:
+				return this.#chunked(chunk, at);
+			default:
 				this.#events!.onBody(at === 0 ? chunk : chunk.subarray(at));
 				return chunk.length;
-			case CHUNK_SIZE:
-				return this.#chunkSize(chunk, at);
-			case CHUNK_END:
-				return this.#chunkEnd(chunk, at);
-			default:
-				return this.#trailers(chunk, at);
 		}
 	}
 
@@ -204,7 +199,8 @@ export class ResponseParser {
 		}
 		this.#length = length;
 		this.#left = length;
-		this.#state = chunked ? CHUNK_SIZE : length === UNDECLARED ? UNTIL_CLOSE : FIXED;
+		if (chunked) this.#chunks = new ChunkDecoder(this.#maxTrailers);
+		this.#state = chunked ? CHUNKED : length === UNDECLARED ? UNTIL_CLOSE : FIXED;
 		if (this.#state === UNTIL_CLOSE) {
 			// RFC 9112 section 9.8: without a close_notify nobody knows whether it is complete, and we are not told of that.
 			if (!this.#endIsKnown) throw new ProtocolError('neither content-length nor chunked over TLS');
@@ -218,70 +214,33 @@ export class ResponseParser {
 		const end = Math.min(chunk.length, at + this.#left);
 		this.#left -= end - at;
 		this.#events!.onBody(chunk.subarray(at, end));
-		if (this.#left === 0) {
-			if (this.#state === CHUNK_DATA) this.#state = CHUNK_END;
-			else this.#end();
-		}
+		if (this.#left === 0) this.#end();
 		return end;
 	}
 
-	/** RFC 9112 section 7.1: hexadecimal digits and nothing that another reader could add to them or leave off. */
-	#chunkSize(chunk: Buffer, at: number): number {
-		const end = chunk.indexOf('\r\n', at, 'latin1');
-		const line = chunk.toString('latin1', at, end === -1 ? chunk.length : end);
-		if (lengthSoFar(chunk, at, end, 2) > MAX_CHUNK_LINE) throw new ProtocolError('chunk extension too long');
-		if (end === -1) {
-			if (line.includes('\n')) throw new ProtocolError('bare LF in a chunk size');
-			return -1;
+	#chunked(chunk: Buffer, at: number): number {
+		const chunks = this.#chunks!;
+		const next = chunks.read(chunk, at);
+		if (chunks.piece.length > 0) this.#events!.onBody(chunks.piece);
+		if (chunks.problem !== undefined) throw new ProtocolError(chunks.problem);
+		if (chunks.isComplete) {
+			this.#end(chunks.trailers);
+			return next;
 		}
-		const match = CHUNK_LINE.exec(line);
-		if (match === null) throw new ProtocolError('malformed chunk size');
-		this.#left = Number.parseInt(match[1]!, 16);
-		this.#state = this.#left === 0 ? TRAILERS : CHUNK_DATA;
-		return end + 2;
+		// A copy: the read buffer is used again.
+		if (next < chunk.length) this.#pending = Buffer.from(chunk.subarray(next));
+		return chunk.length;
 	}
 
-	#chunkEnd(chunk: Buffer, at: number): number {
-		if (chunk[at] !== CR || (chunk.length > at + 1 && chunk[at + 1] !== LF)) {
-			throw new ProtocolError('chunk without end');
-		}
-		if (chunk.length === at + 1) return -1;
-		this.#state = CHUNK_SIZE;
-		return at + 2;
-	}
-
-	/** Trailers are read, so that a malformed one is noticed, and dropped. */
-	#trailers(chunk: Buffer, at: number): number {
-		if (chunk[at] === CR && chunk.length > at + 1 && chunk[at + 1] === LF) {
-			this.#end();
-			return at + 2;
-		}
-		const end = chunk.indexOf('\r\n\r\n', at, 'latin1');
-		if (lengthSoFar(chunk, at, end, 4) > MAX_HEAD) throw new ProtocolError('trailers too long');
-		if (end === -1) return -1;
-		const trailers = new ResponseHeadReader();
-		readFields(chunk.toString('latin1', at, end + 2), 0, end + 2 - at, trailers, []);
-		// RFC 9110 section 6.5.1: a reader that merged it into the head would find another end of the message.
-		if (trailers.length !== UNDECLARED || trailers.chunked || trailers.malformed !== undefined) {
-			throw new ProtocolError('framing in a trailer');
-		}
-		this.#end();
-		return end + 4;
-	}
-
-	#end(): void {
+	#end(trailers?: Trailers): void {
 		this.#state = DONE;
-		this.#events!.onEnd();
+		this.#chunks = undefined;
+		this.#events!.onEnd(trailers);
 	}
 }
 
 const CR = 13;
 const LF = 10;
-
-/** `;name`, `;name=token` or `;name="text"`, blanks between (RFC 9112 section 7.1.1). */
-const CHUNK_EXTENSION = `[ \\t]*;[ \\t]*${TOKEN_SOURCE}(?:[ \\t]*=[ \\t]*(?:${TOKEN_SOURCE}|${QUOTED_STRING_SOURCE}))?`;
-/** Up to 2^52: counted exactly. Extensions are ignored, but must be well-formed. */
-const CHUNK_LINE = new RegExp(`^([0-9A-Fa-f]{1,13})(?:${CHUNK_EXTENSION})*$`);
 
 /** Bytes. */
 const SHORT_HEAD = 1024;

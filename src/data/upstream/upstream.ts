@@ -30,6 +30,8 @@ export class Upstream {
 	/** Connections, idle ones included, in the whole process. */
 	readonly connections: UpstreamLoad;
 	readonly heads = new ResponseHeads();
+	/** Longest trailers of a response, bytes. */
+	readonly maxTrailers: number;
 	readonly clock: Clock;
 	readonly log: Logger;
 	#transport: Transport;
@@ -40,13 +42,20 @@ export class Upstream {
 		seed: UpstreamSeed,
 		worker: number,
 		transport: Transport,
-		{ deadlines, log, clock, histograms }: Pick<DataPlane, 'deadlines' | 'log' | 'clock' | 'histograms'>,
+		{
+			deadlines,
+			log,
+			clock,
+			histograms,
+			limits,
+		}: Pick<DataPlane, 'deadlines' | 'log' | 'clock' | 'histograms' | 'limits'>,
 	) {
 		this.authority = seed.authority;
 		this.group = seed.group;
 		this.host = seed.host;
 		this.port = seed.port;
 		this.clock = clock;
+		this.maxTrailers = limits.maxHeaderBytes;
 		this.log = log;
 		this.stats = new UpstreamStats(seed.stats);
 		this.durations = histograms.durationsOf(seed);
