@@ -58,7 +58,7 @@ export interface ResponseEvents {
 	 * @param hasBody whether body bytes may follow.
 	 */
 	onHead(status: number, fields: AnswerFields, length: number, hasBody: boolean): void;
-	/** @param chunk a view that is valid only during the call. */
+	/** @param chunk all that one read has brought; a view that is valid only during the call. */
 	onBody(chunk: Buffer): void;
 	/** @param trailers as the upstream has sent them. */
 	onEnd(trailers?: Trailers): void;
