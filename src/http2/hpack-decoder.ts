@@ -14,8 +14,8 @@ export interface FieldReading<Field extends TableEntry> {
 	readonly maxFields: number;
 	/** Longest list of names and values, bytes. */
 	readonly maxBytes: number;
-	/** Long values that have been decoded before, here or on other connections of the thread. */
-	readonly literals: LiteralPool<Field>;
+	/** Long values that have been decoded before, here or on other connections of the thread; `undefined`: none is remembered. */
+	readonly literals: LiteralPool<Field> | undefined;
 }
 
 /** A decoded header block. The same object stands for the same bytes while nothing has changed between. */
@@ -137,9 +137,10 @@ export class HpackDecoder<Field extends TableEntry> {
 		const begin = this.#at;
 		const end = this.#endOfString();
 		const length = end - begin;
-		// What is short is decoded in less time than it is looked for.
-		if (length < MIN_LITERAL || length > MAX_LITERAL || name.charCodeAt(0) === COLON) return this.#make(name);
 		const { literals } = this.#reading;
+		// What is short is decoded in less time than it is looked for.
+		const isUsual = length < MIN_LITERAL || length > MAX_LITERAL || name.charCodeAt(0) === COLON;
+		if (isUsual || literals === undefined) return this.#make(name);
 		const known = literals.find(name, this.#bytes, begin, end);
 		if (known !== undefined) {
 			this.#at = end;

@@ -15,6 +15,8 @@ export abstract class SendingStream implements Sender {
 	#pending: Piece[] = [];
 	#pendingAt = 0;
 	#endsWithPending = false;
+	/** Header block that goes out behind what is pending. */
+	#trailers: string | undefined;
 	#isWaiting = false;
 
 	constructor(output: Output, id: number, sendWindow: number) {
@@ -77,6 +79,13 @@ export abstract class SendingStream implements Sender {
 		this.#pending.push({ bytes: slab?.subarray(0, rest.length) ?? Buffer.from(rest), slab });
 	}
 
+	/** Ends the stream with a header block behind all that was given to `send` (RFC 9113 section 8.1). @param block coded. */
+	sendTrailers(block: string): void {
+		if (!this.isLocalOpen) return;
+		if (this.#pending.length === 0) this.writeHeaders(block, true);
+		else this.#trailers = block;
+	}
+
 	/** It is this one's turn. */
 	sendFrame(): boolean {
 		this.#isWaiting = false;
@@ -108,6 +117,7 @@ export abstract class SendingStream implements Sender {
 		output.writeData(this.id, data, isLast && this.#endsWithPending);
 		if (length === left && slab !== undefined) SLABS.giveBack(slab);
 		if (isLast && this.#endsWithPending) this.#end();
+		else if (isLast && this.#trailers !== undefined) this.writeHeaders(this.#trailers, true);
 		return !isLast && this.sendWindow > 0;
 	}
 

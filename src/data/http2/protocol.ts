@@ -17,7 +17,7 @@ import { FrameReader, type FrameSink, uint31At, uint32At } from '../../http2/fra
 import { HeaderBlockReader } from '../../http2/header-block-reader.ts';
 import type { HeaderBlock, HpackDecoder } from '../../http2/hpack-decoder.ts';
 import { Output } from '../../http2/output.ts';
-import { readSettings } from '../../http2/peer-settings.ts';
+import { PeerSettings } from '../../http2/peer-settings.ts';
 import type { ConnectionShare } from '../client/read-share.ts';
 import { ControlCosts, FrameBudget, priceOfHead } from './frame-budget.ts';
 import {
@@ -69,6 +69,7 @@ export class Protocol implements FrameSink {
 	readonly #budget: FrameBudget;
 	/** Bytes of the preface that have come. */
 	#preface = 0;
+	readonly #settings = new PeerSettings();
 	#settingsCame = false;
 	#settingsAcknowledged = false;
 	/** Of the DATA frame whose payload is coming; `undefined`: it is dropped. */
@@ -328,9 +329,9 @@ export class Protocol implements FrameSink {
 			return;
 		}
 		this.#budget.take(ControlCosts.settings, this.#now);
-		const window = readSettings(bytes, from, to, this.streams.sendWindow);
+		this.#settings.read(bytes, from, to);
 		this.output.write(SETTINGS_ACK);
-		this.streams.setSendWindow(window);
+		this.streams.setSendWindow(this.#settings.window);
 	}
 
 	/** Section 6.7. An acknowledgement of a ping that was never sent is nobody's. */

@@ -1,0 +1,496 @@
+import { UNDECLARED } from '../../gates/body-limit.ts';
+import { ClosedStreams, ENDED, RESET_BY_US } from '../closed-streams.ts';
+import { ConnectionError } from '../errors.ts';
+import {
+	CODE,
+	FLAG,
+	FRAME,
+	goawayFrame,
+	INITIAL_WINDOW,
+	MAX_STREAM_ID,
+	MAX_WINDOW,
+	PREFACE,
+	pingFrame,
+	rstStreamFrame,
+	SETTING,
+	SETTINGS_ACK,
+	settingsFrame,
+	windowUpdateFrame,
+} from '../frame-format.ts';
+import { FrameReader, type FrameSink, uint31At, uint32At } from '../frame-reader.ts';
+import { HeaderBlockReader } from '../header-block-reader.ts';
+import type { HeaderBlock, HpackDecoder } from '../hpack-decoder.ts';
+import { NO_DYNAMIC_TABLE } from '../hpack-encoder.ts';
+import { Output } from '../output.ts';
+import { PeerSettings } from '../peer-settings.ts';
+import { StreamTable } from '../stream-table.ts';
+import type { ClientStream, StreamEnd } from './client-stream.ts';
+import { type ReceivedField, readResponse, readTrailers, responseDecoder } from './response-fields.ts';
+import { COSTS, ServerBudget } from './server-budget.ts';
+
+/** What the protocol asks of the one who has the socket. */
+export interface ClientEvents {
+	/** There is something to take from `output`. */
+	onOutput(): void;
+	/** The server's SETTINGS have come, for the first time or again. */
+	onSettings(): void;
+	/** A stream has ended, however it did. */
+	onStreamEnd(): void;
+	/** An acknowledgement of a ping of ours. */
+	onPong(): void;
+}
+
+export interface ClientLimits {
+	/** Streams at once, whatever the server allows. */
+	readonly maxStreams: number;
+	/** Of each stream, bytes. */
+	readonly window: number;
+	/** Names and values of a head, bytes. */
+	readonly maxHeaderBytes: number;
+}
+
+/**
+ * The client's side of an HTTP/2 connection (RFC 9113 sections 3.4 to 8), without I/O and without a clock: bytes and times come in, frames
+ * are put together in `output`, responses go to their streams. The server is trusted with its own responses, and with nothing else: whatever
+ * it does that was not asked for is an error, and what it may cost is bounded.
+ */
+export class ClientProtocol implements FrameSink {
+	readonly output: Output;
+	readonly settings = new PeerSettings();
+	/** The first SETTINGS of the server have come: it speaks HTTP/2. */
+	isGreeted = false;
+	/** No stream is to be opened any more: by the server's GOAWAY, or by ours. */
+	isGoingAway = false;
+	/** The connection has ended, or is about to. */
+	isOver = false;
+	/** For the server the whole response is there with this; nothing waits. */
+	readonly isOverdrawn = false;
+	/** Streams that we have reset: servers take so many and no more (CVE-2023-44487). */
+	resets = 0;
+	readonly #events: ClientEvents;
+	readonly #limits: ClientLimits;
+	readonly #reader = new FrameReader();
+	readonly #decoder: HpackDecoder<ReceivedField>;
+	readonly #blocks: HeaderBlockReader;
+	readonly #budget = new ServerBudget();
+	readonly #streams = new StreamTable<ClientStream>();
+	readonly #closed = new ClosedStreams(REMEMBERED_RESETS);
+	#nextId = 1;
+	#hasSentBlock = false;
+	#settingsAcknowledged = false;
+	/** What the server may send on the connection before it is given some of it back, bytes. */
+	readonly #fullWindow: number;
+	#receiveWindow: number;
+	#owed = 0;
+	/** Of the DATA frame whose payload is coming; `undefined`: it is dropped. */
+	#dataStream: ClientStream | undefined;
+	/** Bytes of its data so far. */
+	#dataBytes = 0;
+	/** Monotonic milliseconds of this read. */
+	#now = 0;
+
+	constructor(events: ClientEvents, limits: ClientLimits) {
+		this.#events = events;
+		this.#limits = limits;
+		this.output = new Output(
+			() => events.onOutput(),
+			(bytes) => this.#budget.earn(bytes / COSTS.bytesPerToken),
+		);
+		this.#decoder = responseDecoder(limits.maxHeaderBytes);
+		this.#blocks = new HeaderBlockReader(limits.maxHeaderBytes);
+		// Room for all streams at once, so that one whose client takes nothing holds up no other. Twice that, since up to half of it may be
+		// taken already and not given back yet.
+		this.#fullWindow = Math.min(MAX_WINDOW, 2 * limits.maxStreams * limits.window);
+		this.#receiveWindow = this.#fullWindow;
+	}
+
+	/** Section 3.4: the preface, and our SETTINGS. */
+	begin(): void {
+		const { window, maxHeaderBytes } = this.#limits;
+		this.output.write(
+			PREFACE +
+				settingsFrame([
+					...[SETTING.ENABLE_PUSH, 0],
+					...[SETTING.INITIAL_WINDOW_SIZE, window],
+					...[SETTING.MAX_HEADER_LIST_SIZE, maxHeaderBytes],
+				]) +
+				windowUpdateFrame(0, this.#fullWindow - INITIAL_WINDOW),
+		);
+	}
+
+	/** Streams that are open. */
+	get size(): number {
+		return this.#streams.size;
+	}
+
+	/** Streams that may be open at once. Until the server has said how many, as many as most servers take. */
+	get maxStreams(): number {
+		const allowed = this.isGreeted ? this.settings.maxStreams : UNTOLD_STREAMS;
+		return Math.min(this.#limits.maxStreams, allowed);
+	}
+
+	/** Whether another stream may be opened. */
+	get hasRoom(): boolean {
+		return !this.isGoingAway && !this.isOver && this.#streams.size < this.maxStreams && this.#nextId <= MAX_STREAM_ID;
+	}
+
+	/** For streams: identifiers are in the order of their first frames (section 5.1.1). */
+	open(stream: ClientStream): void {
+		stream.id = this.#nextId;
+		stream.sendWindow = this.settings.window;
+		stream.receiveWindow = this.#limits.window;
+		this.#nextId += 2;
+		this.#streams.set(stream.id, stream);
+	}
+
+	/** For streams: begins the connection's first header block; nothing in later ones. */
+	blockPrefix(): string {
+		if (this.#hasSentBlock) return '';
+		this.#hasSentBlock = true;
+		return NO_DYNAMIC_TABLE;
+	}
+
+	/** @param opaque 8 bytes. */
+	ping(opaque: string): void {
+		this.output.write(pingFrame(opaque, false));
+	}
+
+	/** @param now monotonic milliseconds. @throws ConnectionError; the connection is to be ended with `end`. */
+	receive(bytes: Buffer, now: number): void {
+		if (this.isOver) return;
+		this.#now = now;
+		this.#reader.push(bytes, this);
+	}
+
+	// --- DATA (RFC 9113 section 6.1). ---
+
+	onDataHead(id: number, length: number): void {
+		if (this.isOver) return;
+		this.#expectFrame(FRAME.DATA);
+		if (length > this.#receiveWindow) throw flowError('DATA beyond the window');
+		this.#receiveWindow -= length;
+		this.#dataStream = undefined;
+		this.#dataBytes = 0;
+		const stream = this.#receiving(id, 'DATA');
+		if (stream === undefined) {
+			this.#budget.take(COSTS.lateData + length / COSTS.lateDataBytes, this.#now);
+			return this.#giveBackToConnection(length);
+		}
+		stream.held += length;
+		stream.paddingDue = length;
+		if (length > stream.receiveWindow) return this.#fail(stream, CODE.FLOW_CONTROL_ERROR, 'DATA beyond the window');
+		stream.receiveWindow -= length;
+		if (!stream.hasHead) return this.#fail(stream, CODE.PROTOCOL_ERROR, 'DATA before the head');
+		this.#dataStream = stream;
+	}
+
+	onDataBytes(_id: number, bytes: Buffer): void {
+		this.#dataBytes += bytes.length;
+		const stream = this.#dataStream;
+		if (stream === undefined || stream.isClosed) return;
+		stream.received += bytes.length;
+		stream.paddingDue -= bytes.length;
+		if (!stream.hasBody) return this.#fail(stream, CODE.PROTOCOL_ERROR, 'a body where there is none by rule');
+		if (stream.declaredLength >= 0 && stream.received > stream.declaredLength) {
+			return this.#fail(stream, CODE.PROTOCOL_ERROR, OTHER_LENGTH);
+		}
+		stream.onBody(bytes);
+	}
+
+	onDataEnd(_id: number, endStream: boolean): void {
+		if (this.isOver) return;
+		// What is asked for pays for what it makes necessary.
+		if (this.#dataBytes > 0) this.#budget.earn(COSTS.earnedByData);
+		else if (!endStream) this.#budget.take(COSTS.emptyData, this.#now);
+		const stream = this.#dataStream;
+		this.#dataStream = undefined;
+		if (stream === undefined || stream.isClosed) return;
+		// Padding takes of the window what it has, and nobody but us takes it.
+		const padding = stream.paddingDue;
+		stream.paddingDue = 0;
+		if (padding > 0) this.giveBack(stream, padding);
+		if (endStream) this.#endResponse(stream, undefined);
+	}
+
+	#endResponse(stream: ClientStream, trailers: readonly string[] | undefined): void {
+		// Section 8.1.1.
+		if (stream.hasBody && stream.declaredLength >= 0 && stream.received !== stream.declaredLength) {
+			return this.#fail(stream, CODE.PROTOCOL_ERROR, OTHER_LENGTH);
+		}
+		stream.isRemoteOpen = false;
+		this.#budget.earn(COSTS.earnedByResponse);
+		// The response did not wait for all of the request, and nobody takes the rest of it.
+		if (stream.isLocalOpen) this.output.write(rstStreamFrame(stream.id, CODE.NO_ERROR));
+		this.#remove(stream, stream.isLocalOpen ? RESET_BY_US : ENDED);
+		stream.onResponseEnd(trailers);
+	}
+
+	// --- All other frames. ---
+
+	onFrame(type: number, flags: number, id: number, bytes: Buffer, from: number, to: number): void {
+		if (this.isOver) return;
+		this.#expectFrame(type, (flags & FLAG.ACK) !== 0);
+		switch (type) {
+			case FRAME.HEADERS:
+				if (this.#blocks.begin(flags, id, bytes, from, to)) this.#onBlock(id);
+				return;
+			case FRAME.CONTINUATION:
+				if (this.#blocks.goOn(flags, id, bytes, from, to)) this.#onBlock(id);
+				return;
+			case FRAME.RST_STREAM:
+				return this.#onRstStream(id, bytes, from, to);
+			case FRAME.SETTINGS:
+				return this.#onSettings(flags, id, bytes, from, to);
+			case FRAME.PING:
+				return this.#onPing(flags, id, bytes, from, to);
+			case FRAME.GOAWAY:
+				return this.#onGoaway(id, bytes, from, to);
+			case FRAME.WINDOW_UPDATE:
+				return this.#onWindowUpdate(id, bytes, from, to);
+			case FRAME.PUSH_PROMISE:
+				throw protocolError('PUSH_PROMISE, which was switched off');
+		}
+		// PRIORITY is deprecated, and types that nobody knows are ignored (section 5.5).
+		this.#budget.take(COSTS.unknown + (to - from) / COSTS.vainBytes, this.#now);
+	}
+
+	/** Section 3.4: SETTINGS first. Section 6.10: between the frames of a header block nothing else. */
+	#expectFrame(type: number, isAck = false): void {
+		if (!this.isGreeted && (type !== FRAME.SETTINGS || isAck)) {
+			throw new ConnectionError(CODE.PROTOCOL_ERROR, 'preface', NO_HTTP2);
+		}
+		if (this.#blocks.isOpen && type !== FRAME.CONTINUATION) throw protocolError('a frame inside of a header block');
+	}
+
+	/** The stream of a DATA or HEADERS frame, if it still takes them (section 5.1). @returns `undefined`: it is to be ignored. */
+	#receiving(id: number, what: string): ClientStream | undefined {
+		const stream = this.#streams.get(id);
+		if (stream !== undefined) return stream;
+		if ((id & 1) === 0 || id >= this.#nextId) throw protocolError(`${what} on a stream that nobody has opened`);
+		if (this.#closed.how(id) === RESET_BY_US) return undefined;
+		throw new ConnectionError(CODE.STREAM_CLOSED, 'stream-closed', `${what} on a stream that has ended`);
+	}
+
+	/** The block is decoded whatever is done with it: the tables must agree (RFC 7541 section 2.2). */
+	#onBlock(id: number): void {
+		const { bytes, from, to, endStream } = this.#blocks;
+		const block = this.#decoder.decode(bytes, from, to);
+		this.#blocks.forget();
+		const stream = this.#receiving(id, 'HEADERS');
+		if (stream === undefined) return this.#budget.take(COSTS.lateHead + (to - from) / COSTS.vainBytes, this.#now);
+		if (stream.hasHead) this.#onTrailers(stream, block, endStream);
+		else this.#onHead(stream, block, endStream);
+	}
+
+	#onHead(stream: ClientStream, block: HeaderBlock<ReceivedField>, endStream: boolean): void {
+		const facts = readResponse(block);
+		if (typeof facts === 'string') return this.#fail(stream, CODE.PROTOCOL_ERROR, facts);
+		const { status, length } = facts;
+		if (status < 200) {
+			if (endStream) return this.#fail(stream, CODE.PROTOCOL_ERROR, 'interim response that ends the stream');
+			this.#budget.take(COSTS.interim, this.#now);
+			if (++stream.interim > MAX_INTERIM) this.#fail(stream, CODE.ENHANCE_YOUR_CALM, 'too many interim responses');
+			return;
+		}
+		stream.hasHead = true;
+		// RFC 9110 sections 9.3.2 and 15.3.5 to 15.4.5.
+		stream.hasBody = stream.method !== 'HEAD' && status !== 204 && status !== 205 && status !== 304;
+		stream.declaredLength = stream.hasBody ? length : UNDECLARED;
+		if (endStream && stream.declaredLength > 0) return this.#fail(stream, CODE.PROTOCOL_ERROR, OTHER_LENGTH);
+		stream.onResponse(facts, endStream);
+		if (endStream && !stream.isClosed) this.#endResponse(stream, undefined);
+	}
+
+	#onTrailers(stream: ClientStream, block: HeaderBlock<ReceivedField>, endStream: boolean): void {
+		const trailers = endStream ? readTrailers(block) : undefined;
+		if (trailers === undefined) return this.#fail(stream, CODE.PROTOCOL_ERROR, 'malformed trailers');
+		this.#endResponse(stream, trailers.length === 0 ? undefined : trailers);
+	}
+
+	#onRstStream(id: number, bytes: Buffer, from: number, to: number): void {
+		if (to - from !== 4) throw sizeError('RST_STREAM of a wrong length');
+		if ((id & 1) === 0 || id >= this.#nextId) throw protocolError('RST_STREAM on a stream that nobody has opened');
+		const stream = this.#streams.get(id);
+		if (stream === undefined) return this.#budget.take(COSTS.lateReset, this.#now);
+		const code = uint32At(bytes, from);
+		this.#remove(stream, ENDED);
+		// Section 8.7.
+		if (code === CODE.REFUSED_STREAM && !stream.hasHead) stream.onClosed(REFUSED);
+		else stream.onClosed({ kind: 'reset', cause: `stream reset with ${nameOfCode(code)}` });
+	}
+
+	#onSettings(flags: number, id: number, bytes: Buffer, from: number, to: number): void {
+		if (id !== 0) throw protocolError('SETTINGS on a stream');
+		if ((flags & FLAG.ACK) !== 0) {
+			if (to !== from) throw sizeError('SETTINGS that acknowledge and say more');
+			if (this.#settingsAcknowledged) throw protocolError('an acknowledgement of nothing');
+			this.#settingsAcknowledged = true;
+			return;
+		}
+		this.#budget.take(COSTS.settings, this.#now);
+		const { window } = this.settings;
+		this.settings.read(bytes, from, to);
+		this.output.write(SETTINGS_ACK);
+		this.isGreeted = true;
+		this.#moveWindows(this.settings.window - window);
+		this.#events.onSettings();
+	}
+
+	/** Section 6.9.2: for the streams that are open as well. */
+	#moveWindows(change: number): void {
+		if (change === 0) return;
+		this.#streams.forEach((stream) => {
+			if (stream.sendWindow + change > MAX_WINDOW) throw flowError('a window opened too far');
+			stream.sendWindow += change;
+			stream.resumeSending();
+		});
+		this.output.pump();
+	}
+
+	#onPing(flags: number, id: number, bytes: Buffer, from: number, to: number): void {
+		if (id !== 0) throw protocolError('PING on a stream');
+		if (to - from !== 8) throw sizeError('PING of a wrong length');
+		if ((flags & FLAG.ACK) !== 0) return this.#events.onPong();
+		this.#budget.take(COSTS.ping, this.#now);
+		this.output.write(pingFrame(bytes.toString('latin1', from, to), true));
+	}
+
+	/** Section 6.8: streams above the last one have not been looked at. Those up to it go on. */
+	#onGoaway(id: number, bytes: Buffer, from: number, to: number): void {
+		if (id !== 0) throw protocolError('GOAWAY on a stream');
+		if (to - from < 8) throw sizeError('GOAWAY of a wrong length');
+		this.#budget.take(COSTS.goaway, this.#now);
+		const last = uint31At(bytes, from);
+		this.isGoingAway = true;
+		this.#streams.forEach((stream) => {
+			if (stream.id <= last || stream.isClosed) return;
+			this.#remove(stream, RESET_BY_US);
+			stream.onClosed(NOT_PROCESSED);
+		});
+		this.#events.onStreamEnd();
+	}
+
+	#onWindowUpdate(id: number, bytes: Buffer, from: number, to: number): void {
+		if (to - from !== 4) throw sizeError('WINDOW_UPDATE of a wrong length');
+		this.#budget.take(COSTS.windowUpdate, this.#now);
+		const increment = uint31At(bytes, from);
+		if (id === 0) {
+			if (increment === 0) throw protocolError('WINDOW_UPDATE by nothing');
+			this.output.window += increment;
+			if (this.output.window > MAX_WINDOW) throw flowError('a window opened too far');
+			return this.output.pump();
+		}
+		if ((id & 1) === 0 || id >= this.#nextId) throw protocolError('WINDOW_UPDATE on a stream that nobody has opened');
+		const stream = this.#streams.get(id);
+		if (stream === undefined) return;
+		if (increment === 0) return this.#fail(stream, CODE.PROTOCOL_ERROR, 'WINDOW_UPDATE by nothing');
+		if (stream.sendWindow + increment > MAX_WINDOW) {
+			return this.#fail(stream, CODE.FLOW_CONTROL_ERROR, 'a window opened too far');
+		}
+		stream.sendWindow += increment;
+		stream.resumeSending();
+		this.output.pump();
+	}
+
+	// --- Ends of streams. ---
+
+	/** Section 5.4.2: an error of the server's on an open stream. */
+	#fail(stream: ClientStream, code: number, what: string): void {
+		this.#reset(stream, code);
+		stream.onClosed({ kind: 'malformed', cause: what });
+	}
+
+	/** Its request is not wanted any more. The stream hears nothing more. */
+	cancel(stream: ClientStream): void {
+		if (!stream.isClosed) this.#reset(stream, CODE.CANCEL);
+	}
+
+	#reset(stream: ClientStream, code: number): void {
+		this.resets++;
+		this.output.write(rstStreamFrame(stream.id, code));
+		this.#remove(stream, RESET_BY_US);
+	}
+
+	#remove(stream: ClientStream, how: number): void {
+		stream.isClosed = true;
+		stream.isRemoteOpen = false;
+		stream.isLocalOpen = false;
+		stream.dropPending();
+		this.#streams.delete(stream.id);
+		this.#closed.add(stream.id, how);
+		// What it held of the connection's window.
+		if (stream.held > 0) this.#giveBackToConnection(stream.held);
+		stream.held = 0;
+		this.#events.onStreamEnd();
+	}
+
+	// --- Windows. ---
+
+	/** Bytes of a body have been taken. Windows are opened when half of them has been: a frame for every piece would cost more than the piece. */
+	giveBack(stream: ClientStream, bytes: number): void {
+		if (stream.isClosed) return;
+		stream.held -= bytes;
+		this.#giveBackToConnection(bytes);
+		stream.owed += bytes;
+		if (stream.owed < this.#limits.window / 2 || !stream.isRemoteOpen) return;
+		stream.receiveWindow += stream.owed;
+		this.output.write(windowUpdateFrame(stream.id, stream.owed));
+		stream.owed = 0;
+	}
+
+	#giveBackToConnection(bytes: number): void {
+		this.#owed += bytes;
+		if (this.#owed < this.#fullWindow / 2 || this.isOver) return;
+		this.#receiveWindow += this.#owed;
+		this.output.write(windowUpdateFrame(0, this.#owed));
+		this.#owed = 0;
+	}
+
+	// --- The end of the connection (section 6.8). ---
+
+	/** It is over. What is in `output` may still go out. @returns the streams that were open; they have not been told. */
+	end(code: number): ClientStream[] {
+		if (this.isOver) return [];
+		this.output.write(goawayFrame(0, code));
+		const open: ClientStream[] = [];
+		this.#streams.forEach((stream) => {
+			open.push(stream);
+		});
+		for (const stream of open) {
+			stream.isClosed = true;
+			stream.dropPending();
+			this.#streams.delete(stream.id);
+		}
+		this.isOver = true;
+		return open;
+	}
+}
+
+/** Interim responses before the final one; more are a flood. */
+const MAX_INTERIM = 32;
+/** Before the server has said how many it takes at once; section 6.5.2 asks of servers not to allow fewer. */
+const UNTOLD_STREAMS = 100;
+/** More than a connection resets in its life: what is still on its way to them is no error. */
+const REMEMBERED_RESETS = 512;
+const OTHER_LENGTH = 'a body of another length than content-length says';
+const NO_HTTP2 = 'no HTTP/2 preface';
+const REFUSED: StreamEnd = { kind: 'refused', cause: 'stream refused before it was processed' };
+const NOT_PROCESSED: StreamEnd = { kind: 'refused', cause: 'not processed: the upstream was about to close (GOAWAY)' };
+
+const CODE_NAMES = new Map<number, string>(Object.entries(CODE).map(([name, code]) => [code, name]));
+
+function nameOfCode(code: number): string {
+	return CODE_NAMES.get(code) ?? 'an unknown code';
+}
+
+function protocolError(what: string): ConnectionError {
+	return new ConnectionError(CODE.PROTOCOL_ERROR, 'protocol', what);
+}
+
+function sizeError(what: string): ConnectionError {
+	return new ConnectionError(CODE.FRAME_SIZE_ERROR, 'frame-size', what);
+}
+
+function flowError(what: string): ConnectionError {
+	return new ConnectionError(CODE.FLOW_CONTROL_ERROR, 'flow-control', what);
+}

@@ -1,0 +1,472 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import {
+	continuationFrame,
+	dataFrame,
+	ERROR_CODE,
+	FLAG,
+	FRAME,
+	frame,
+	goawayFrame,
+	headersFrame,
+	pingFrame,
+	priorityFrame,
+	rstStreamFrame,
+	SETTING,
+	settingsAck,
+	settingsFrame,
+	windowUpdateFrame,
+} from '../../../fixtures/h2-frames.ts';
+import { ClientPeer, LIMITS } from './fixtures/client-peer.ts';
+
+type Lines = readonly (readonly [string, string])[];
+
+const OK: Lines = [[':status', '200']];
+const head = (id: number, lines: Lines = OK, endStream = false) => headersFrame(id, lines, { endStream });
+const whole = (id: number, body: string) => Buffer.concat([head(id), dataFrame(id, body, true)]);
+const settings = (id: number, value: number) => settingsFrame([[id, value]]);
+
+describe('the client’s half of HTTP/2: begin (RFC 9113 section 3.4)', () => {
+	it('sends preface and SETTINGS that switch push off, and acknowledges the server’s', () => {
+		const peer = new ClientPeer();
+		const [first] = peer.frames;
+		assert.equal(first!.type, FRAME.SETTINGS);
+		assert.equal(first!.payload.readUInt16BE(0), SETTING.ENABLE_PUSH);
+		assert.equal(first!.payload.readUInt32BE(2), 0);
+		assert.equal(peer.of(FRAME.SETTINGS).filter(({ flags }) => flags === FLAG.ACK).length, 1);
+		assert.equal(peer.settings, 1);
+	});
+
+	it('ends the connection where something else than SETTINGS comes first', () => {
+		for (const bytes of [pingFrame(), settingsAck(), Buffer.from('HTTP/1.1 400 Bad Request\r\n\r\n')]) {
+			const peer = new ClientPeer(false).send(bytes);
+			assert.ok(peer.error, bytes.toString('latin1'));
+		}
+	});
+
+	it('switches the dynamic table off with its first block, and uses none', () => {
+		const peer = new ClientPeer();
+		peer.request();
+		peer.request();
+		const [one, two] = peer.of(FRAME.HEADERS);
+		assert.equal(one!.payload[0], 0x20);
+		assert.notEqual(two!.payload[0], 0x20);
+	});
+});
+
+describe('the client’s half of HTTP/2: responses (section 8)', () => {
+	it('gives head, body and trailers to the request that asked, however streams interleave', () => {
+		const peer = new ClientPeer();
+		const [a, b] = [peer.request(), peer.request()];
+		peer.send(head(3), head(1), dataFrame(3, 'bbb'), dataFrame(1, 'aaa'), dataFrame(3, 'B', true));
+		peer.send(headersFrame(1, [['x-sum', '1']]));
+		assert.deepEqual([a.body, b.body], ['aaa', 'bbbB']);
+		assert.deepEqual([a.isWhole, b.isWhole], [true, true]);
+		assert.deepEqual(a.trailers, ['x-sum', '1']);
+		assert.equal(b.trailers, undefined);
+		assert.equal(peer.protocol.size, 0);
+		assert.equal(peer.outcome, '');
+	});
+
+	it('swallows interim responses, up to 32', () => {
+		const peer = new ClientPeer();
+		const request = peer.request();
+		for (let i = 0; i < 32; i++) peer.send(head(1, [[':status', i % 2 === 0 ? '103' : '100']]));
+		assert.equal(request.facts, undefined);
+		peer.send(whole(1, 'ok'));
+		assert.equal(request.body, 'ok');
+		const other = peer.request();
+		for (let i = 0; i < 33; i++) peer.send(head(3, [[':status', '103']]));
+		assert.equal(other.end?.kind, 'malformed');
+	});
+
+	it('drops padding, of DATA and of HEADERS, and gives it back to the windows', () => {
+		const peer = new ClientPeer();
+		const request = peer.request();
+		const block = headersFrame(1, OK).subarray(9);
+		peer.send(
+			frame(FRAME.HEADERS, FLAG.END_HEADERS | FLAG.PADDED, 1, Buffer.concat([Buffer.of(3), block, Buffer.alloc(3)])),
+		);
+		for (let i = 0; i < 400; i++) {
+			const data = Buffer.concat([Buffer.of(200), Buffer.from('x'), Buffer.alloc(200)]);
+			peer.send(frame(FRAME.DATA, FLAG.PADDED, 1, data));
+		}
+		peer.send(dataFrame(1, '', true));
+		assert.equal(request.body, 'x'.repeat(400));
+		assert.equal(peer.error, undefined);
+	});
+
+	it('puts a head together that comes in CONTINUATION frames', () => {
+		const peer = new ClientPeer();
+		const request = peer.request();
+		peer.send(headersFrame(1, OK, { endStream: false, endHeaders: false }), continuationFrame(1, [['a', '1']], false));
+		peer.send(continuationFrame(1, [['b', '2']]), dataFrame(1, '', true));
+		assert.equal(request.facts?.fields.length, 3);
+		assert.equal(request.isWhole, true);
+	});
+
+	const malformed: Record<string, Buffer[]> = {
+		'no :status': [head(1, [['a', 'b']])],
+		'two :status': [head(1, [...OK, ...OK])],
+		':status behind a field': [head(1, [['a', 'b'], ...OK])],
+		'status 101': [head(1, [[':status', '101']])],
+		'status 99': [head(1, [[':status', '99']])],
+		'status 2000': [head(1, [[':status', '2000']])],
+		'control data of requests': [head(1, [...OK, [':path', '/']])],
+		'a name in upper case': [head(1, [...OK, ['Server', 'x']])],
+		'a name with a blank': [head(1, [...OK, ['a b', 'x']])],
+		'a value with CR LF': [head(1, [...OK, ['a', 'b\r\nc: d']])],
+		'a value with NUL': [head(1, [...OK, ['a', '\0']])],
+		'a padded value': [head(1, [...OK, ['a', ' b']])],
+		'transfer-encoding': [head(1, [...OK, ['transfer-encoding', 'chunked']])],
+		connection: [head(1, [...OK, ['connection', 'close']])],
+		'a malformed content-length': [head(1, [...OK, ['content-length', '+1']])],
+		'two content-lengths': [head(1, [...OK, ['content-length', '1'], ['content-length', '1']])],
+		'more body than content-length': [head(1, [...OK, ['content-length', '1']]), dataFrame(1, 'ab', true)],
+		'less body than content-length': [head(1, [...OK, ['content-length', '3']]), dataFrame(1, 'ab', true)],
+		'no body, and a content-length': [head(1, [...OK, ['content-length', '3']], true)],
+		'an interim response that ends the stream': [head(1, [[':status', '103']], true)],
+		'DATA before the head': [dataFrame(1, 'x')],
+		'a body with 204': [head(1, [[':status', '204']]), dataFrame(1, 'x', true)],
+		'a body with 304': [head(1, [[':status', '304']]), dataFrame(1, 'x', true)],
+		'trailers that do not end the stream': [head(1), head(1, [['a', 'b']])],
+		'control data in trailers': [head(1), headersFrame(1, OK)],
+		'connection in trailers': [head(1), headersFrame(1, [['connection', 'a']])],
+		'a head longer than the limit': [
+			headersFrame(1, [...OK, ['a', 'x'.repeat(9_000)]], { endStream: false, endHeaders: false }),
+			continuationFrame(1, [['b', 'x'.repeat(9_000)]]),
+		],
+	};
+	for (const [what, frames] of Object.entries(malformed)) {
+		it(`resets the stream of a response with ${what}, and no other`, () => {
+			const peer = new ClientPeer();
+			const [bad, good] = [peer.request(), peer.request()];
+			peer.send(...frames);
+			assert.equal(bad.end?.kind, 'malformed', what);
+			assert.equal(bad.isWhole, false);
+			assert.equal(peer.outcome, `reset 1 ${ERROR_CODE.PROTOCOL_ERROR}`);
+			peer.send(whole(3, 'fine'));
+			assert.equal(good.body, 'fine');
+		});
+	}
+
+	it('takes a content-length without a body for HEAD, and refuses a body there', () => {
+		const peer = new ClientPeer();
+		const [one, two] = [peer.request('HEAD'), peer.request('HEAD')];
+		peer.send(head(1, [...OK, ['content-length', '10']], true));
+		assert.equal(one.isWhole, true);
+		peer.send(head(3, [...OK, ['content-length', '1']]), dataFrame(3, 'x', true));
+		assert.equal(two.end?.kind, 'malformed');
+	});
+});
+
+describe('the client’s half of HTTP/2: ends of streams', () => {
+	it('tells a refused stream from one that broke (section 8.7)', () => {
+		const peer = new ClientPeer();
+		const [refused, reset] = [peer.request(), peer.request()];
+		peer.send(rstStreamFrame(1, ERROR_CODE.REFUSED_STREAM), rstStreamFrame(3, ERROR_CODE.INTERNAL_ERROR));
+		assert.equal(refused.end?.kind, 'refused');
+		assert.deepEqual(reset.end, { kind: 'reset', cause: 'stream reset with INTERNAL_ERROR' });
+	});
+
+	it('does not believe that a request was not processed which has a head', () => {
+		const peer = new ClientPeer();
+		const request = peer.request();
+		peer.send(head(1), rstStreamFrame(1, ERROR_CODE.REFUSED_STREAM));
+		assert.equal(request.end?.kind, 'reset');
+	});
+
+	it('a response that did not wait for the body is whole, with NO_ERROR behind it or without (section 8.1)', () => {
+		for (const after of [[], [rstStreamFrame(1, ERROR_CODE.NO_ERROR)]]) {
+			const peer = new ClientPeer();
+			const request = peer.request('POST', 'begin', false);
+			peer.send(whole(1, 'early'), ...after);
+			assert.equal(request.body, 'early');
+			assert.equal(request.isWhole, true);
+			assert.equal(peer.outcome, `reset 1 ${ERROR_CODE.NO_ERROR}`);
+			assert.equal(peer.error, undefined);
+			assert.equal(request.send(Buffer.from('more'), true), true);
+			assert.equal(peer.body(1), 'begin');
+		}
+	});
+
+	it('ignores what was on its way to a stream that it has reset', () => {
+		const peer = new ClientPeer();
+		const request = peer.request();
+		peer.protocol.cancel(request);
+		peer.send(whole(1, 'late'), rstStreamFrame(1), windowUpdateFrame(1, 5));
+		assert.equal(request.body, '');
+		assert.equal(peer.outcome, `reset 1 ${ERROR_CODE.CANCEL}`);
+		assert.equal(peer.error, undefined);
+	});
+
+	it('GOAWAY: streams above the last one were not processed, the others go on (section 6.8)', () => {
+		const peer = new ClientPeer();
+		const [first, second] = [peer.request(), peer.request()];
+		peer.send(goawayFrame(1));
+		assert.equal(second.end?.kind, 'refused');
+		assert.equal(first.end, undefined);
+		assert.equal(peer.protocol.hasRoom, false);
+		peer.send(whole(1, 'late, and whole'));
+		assert.equal(first.body, 'late, and whole');
+	});
+
+	it('GOAWAY in two steps excludes only with the second one', () => {
+		const peer = new ClientPeer();
+		const [first, second] = [peer.request(), peer.request()];
+		peer.send(goawayFrame(0x7fffffff));
+		assert.deepEqual([first.end, second.end], [undefined, undefined]);
+		peer.send(goawayFrame(1, ERROR_CODE.NO_ERROR));
+		assert.equal(second.end?.kind, 'refused');
+	});
+
+	it('at the end of the connection it returns each open stream once', () => {
+		const peer = new ClientPeer();
+		const [a] = [peer.request(), peer.request()];
+		peer.send(whole(1, 'a'));
+		assert.deepEqual(
+			peer.protocol.end(ERROR_CODE.NO_ERROR).map(({ id }) => id),
+			[3],
+		);
+		assert.equal(a.isWhole, true);
+		assert.deepEqual(peer.protocol.end(ERROR_CODE.NO_ERROR), []);
+	});
+});
+
+describe('the client’s half of HTTP/2: SETTINGS and windows (sections 5.2, 6.5 and 6.9)', () => {
+	it('keeps to MAX_CONCURRENT_STREAMS, whenever it changes, and to its own limit', () => {
+		const peer = new ClientPeer(true, { ...LIMITS, maxStreams: 3 });
+		assert.equal(peer.protocol.maxStreams, 3);
+		peer.request();
+		peer.request();
+		peer.send(settings(SETTING.MAX_CONCURRENT_STREAMS, 2));
+		assert.equal(peer.protocol.hasRoom, false);
+		peer.send(whole(1, ''));
+		assert.equal(peer.protocol.hasRoom, true);
+		peer.send(settings(SETTING.MAX_CONCURRENT_STREAMS, 1));
+		assert.equal(peer.protocol.hasRoom, false);
+		peer.send(settings(SETTING.MAX_CONCURRENT_STREAMS, 0));
+		assert.equal(peer.protocol.hasRoom, false);
+	});
+
+	it('before the server has said, it opens 100 streams at most', () => {
+		assert.equal(new ClientPeer(false, { ...LIMITS, maxStreams: 500 }).protocol.maxStreams, 100);
+	});
+
+	it('sends no more than a stream’s window, and the rest when it opens', () => {
+		const peer = new ClientPeer(false).send(settings(SETTING.INITIAL_WINDOW_SIZE, 10));
+		const request = peer.request('POST', 'x'.repeat(25));
+		assert.equal(peer.body(1).length, 10);
+		peer.send(windowUpdateFrame(1, 5));
+		assert.equal(peer.body(1).length, 15);
+		peer.send(settings(SETTING.INITIAL_WINDOW_SIZE, 0));
+		peer.send(windowUpdateFrame(1, 5));
+		assert.equal(peer.body(1).length, 15);
+		peer.send(settings(SETTING.INITIAL_WINDOW_SIZE, 100));
+		assert.equal(peer.body(1), 'x'.repeat(25));
+		assert.equal(request.isLocalOpen, false);
+	});
+
+	it('a stream whose window is closed holds up no other', () => {
+		const peer = new ClientPeer(false).send(settings(SETTING.INITIAL_WINDOW_SIZE, 10));
+		peer.request('POST', 'x'.repeat(25));
+		peer.request('POST', 'short');
+		assert.equal(peer.body(3), 'short');
+	});
+
+	it('sends no more than the connection’s window, in turns', () => {
+		const peer = new ClientPeer(false).send(settings(SETTING.INITIAL_WINDOW_SIZE, 1_000_000));
+		peer.request('POST', 'a'.repeat(65_535));
+		peer.request('POST', 'b'.repeat(20_000));
+		peer.request('POST', 'c'.repeat(20_000));
+		assert.equal(peer.body(3) + peer.body(5), '');
+		peer.send(windowUpdateFrame(0, 32_768));
+		assert.equal(peer.body(3).length, peer.body(5).length);
+		peer.send(windowUpdateFrame(0, 32_768));
+		assert.deepEqual([peer.body(3).length, peer.body(5).length], [20_000, 20_000]);
+	});
+
+	it('sends trailers behind all of the body', () => {
+		const peer = new ClientPeer(false).send(settings(SETTING.INITIAL_WINDOW_SIZE, 4));
+		const request = peer.request('POST', 'abcdef', false);
+		request.sendTrailers('\x00\x01a\x01b');
+		peer.flush();
+		assert.equal(peer.of(FRAME.HEADERS).length, 1);
+		peer.send(windowUpdateFrame(1, 2));
+		const [, trailers] = peer.of(FRAME.HEADERS, 1);
+		assert.equal(peer.body(1), 'abcdef');
+		assert.equal(trailers!.flags, FLAG.END_HEADERS | FLAG.END_STREAM);
+	});
+
+	it('opens a stream’s window for what is taken, and for nothing that is held', () => {
+		const peer = new ClientPeer();
+		const [held, taken] = [peer.request(), peer.request()];
+		held.holds = true;
+		peer.send(head(1), head(3));
+		for (let i = 0; i < 4; i++) {
+			peer.send(dataFrame(1, 'x'.repeat(16_000)));
+			peer.send(dataFrame(3, 'x'.repeat(16_000)));
+		}
+		const updates = (id: number) => peer.of(FRAME.WINDOW_UPDATE, id).length;
+		assert.equal(updates(1), 0);
+		assert.equal(updates(3), 1);
+		peer.protocol.giveBack(held, 40_000);
+		peer.flush();
+		assert.equal(updates(1), 1);
+		assert.equal(taken.body.length, 64_000);
+	});
+
+	it('streams whose clients take nothing leave the others all of their windows', () => {
+		const peer = new ClientPeer();
+		const held = Array.from({ length: LIMITS.maxStreams - 1 }, () => peer.request());
+		for (const stream of held) {
+			stream.holds = true;
+			peer.send(head(stream.id));
+			for (let left = LIMITS.window; left > 0; left -= 16_384) {
+				peer.send(dataFrame(stream.id, 'x'.repeat(Math.min(left, 16_384))));
+			}
+		}
+		const free = peer.request();
+		peer.send(head(free.id));
+		for (let i = 0; i < 100; i++) peer.send(dataFrame(free.id, 'y'.repeat(16_384)));
+		assert.equal(free.body.length, 1_638_400);
+		assert.equal(peer.error, undefined);
+	});
+
+	it('refuses more than it has allowed, on a stream and on the connection', () => {
+		const peer = new ClientPeer();
+		const request = peer.request();
+		request.holds = true;
+		peer.send(head(1));
+		for (let i = 0; i < 5; i++) peer.send(dataFrame(1, 'x'.repeat(16_384)));
+		assert.equal(request.end?.kind, 'malformed');
+		assert.equal(peer.outcome, `reset 1 ${ERROR_CODE.FLOW_CONTROL_ERROR}`);
+	});
+});
+
+describe('the client’s half of HTTP/2: a hostile server', () => {
+	const fatal: Record<string, (peer: ClientPeer) => Buffer[]> = {
+		PUSH_PROMISE: () => [frame(FRAME.PUSH_PROMISE, FLAG.END_HEADERS, 1, Buffer.alloc(8))],
+		'HEADERS on a stream of the server': () => [head(2)],
+		'HEADERS on an idle stream': () => [head(9)],
+		'DATA on stream 0': () => [dataFrame(0, 'x')],
+		'DATA on an idle stream': () => [dataFrame(9, 'x')],
+		'DATA behind the end': () => [whole(1, 'x'), dataFrame(1, 'y')],
+		'HEADERS behind the end': () => [whole(1, 'x'), head(1)],
+		'RST_STREAM on an idle stream': () => [rstStreamFrame(9)],
+		'WINDOW_UPDATE on an idle stream': () => [windowUpdateFrame(9, 1)],
+		'WINDOW_UPDATE by nothing': () => [windowUpdateFrame(0, 0)],
+		'a connection’s window that overflows': () => [windowUpdateFrame(0, 0x7fffffff)],
+		'SETTINGS that make windows overflow': () => [
+			windowUpdateFrame(1, 0x7fffffff - 65_535),
+			settings(SETTING.INITIAL_WINDOW_SIZE, 0x7fffffff),
+		],
+		'ENABLE_PUSH 2': () => [settings(SETTING.ENABLE_PUSH, 2)],
+		'INITIAL_WINDOW_SIZE beyond 2^31': () => [settings(SETTING.INITIAL_WINDOW_SIZE, 0x80000000)],
+		'MAX_FRAME_SIZE 100': () => [settings(SETTING.MAX_FRAME_SIZE, 100)],
+		'SETTINGS of an odd length': () => [frame(FRAME.SETTINGS, 0, 0, 'abc')],
+		'SETTINGS on a stream': () => [frame(FRAME.SETTINGS, 0, 1)],
+		'two acknowledgements': () => [settingsAck(), settingsAck()],
+		'PING of 7 bytes': () => [frame(FRAME.PING, 0, 0, 'short..')],
+		'GOAWAY of 4 bytes': () => [frame(FRAME.GOAWAY, 0, 0, 'abcd')],
+		'a frame larger than allowed': () => [frame(FRAME.HEADERS, 0, 1, Buffer.alloc(16_385))],
+		'CONTINUATION of nothing': () => [continuationFrame(1, OK)],
+		'a frame inside of a header block': () => [headersFrame(1, OK, { endHeaders: false }), pingFrame()],
+		'an index beyond the tables': () => [frame(FRAME.HEADERS, FLAG.END_HEADERS, 1, Buffer.of(0xff, 0x20))],
+		'CONTINUATION without end': () => [
+			headersFrame(1, OK, { endHeaders: false }),
+			...Array.from({ length: 20 }, () => continuationFrame(1, [], false)),
+		],
+		'a flood of PING': () => Array.from({ length: 11_000 }, () => pingFrame()),
+		'a flood of SETTINGS': () => Array.from({ length: 1_100 }, () => settingsFrame()),
+		'a flood of empty DATA': () => [head(1), ...Array.from({ length: 3_000 }, () => dataFrame(1))],
+		'a flood of PRIORITY': () => Array.from({ length: 11_000 }, () => priorityFrame(1)),
+		'a flood of WINDOW_UPDATE': () => Array.from({ length: 11_000 }, () => windowUpdateFrame(1, 1)),
+		'a flood of unknown frames': () => Array.from({ length: 11_000 }, () => frame(0x42, 0, 0)),
+		'a flood of late RST_STREAM': () => [whole(1, ''), ...Array.from({ length: 11_000 }, () => rstStreamFrame(1))],
+	};
+	for (const [what, frames] of Object.entries(fatal)) {
+		it(`ends the connection for ${what}, and tells every stream`, () => {
+			const peer = new ClientPeer();
+			const requests = [peer.request(), peer.request()];
+			peer.send(...frames(peer));
+			assert.ok(peer.error, what);
+			assert.match(peer.outcome, /goaway/);
+			for (const request of requests) assert.ok(request.isWhole || request.end !== undefined);
+			assert.equal(peer.protocol.size, 0);
+		});
+	}
+
+	it('a server that sends each byte of a body by itself is no flood, nor one that measures with pings', () => {
+		const peer = new ClientPeer();
+		const request = peer.request();
+		peer.send(head(1));
+		for (let i = 0; i < 20_000; i++) peer.send(dataFrame(1, 'x'), pingFrame());
+		assert.equal(peer.error, undefined);
+		assert.equal(request.body.length, 20_000);
+	});
+});
+
+describe('no byte of one request reaches another', () => {
+	/** What a server does next. */
+	const step = fc.record({
+		stream: fc.nat(5),
+		what: fc.constantFrom('data', 'data', 'data', 'end', 'reset', 'window', 'settings', 'trailers', 'cancel', 'ping'),
+		size: fc.nat(3_000),
+		padding: fc.nat(40),
+	});
+
+	it('whatever the frames, cuts, resets and windows', () => {
+		fc.assert(
+			fc.property(fc.array(step, { maxLength: 120 }), fc.array(fc.nat(400), { maxLength: 40 }), (steps, cuts) => {
+				const peer = new ClientPeer();
+				const requests = Array.from({ length: 6 }, (_, i) => peer.request('POST', `${i}`.repeat(9_000)));
+				const sent = requests.map(() => '');
+				const began = new Set<number>();
+				const over = new Set<number>();
+				const bytes: Buffer[] = [];
+				const flush = () => {
+					const all = Buffer.concat(bytes.splice(0));
+					let at = 0;
+					const places = cuts.map((cut) => (at += cut + 1)).filter((place) => place < all.length);
+					peer.sendCut(all, places);
+				};
+				for (const { stream: i, what, size, padding } of steps) {
+					const { id } = requests[i]!;
+					if (what === 'settings') bytes.push(settings(SETTING.INITIAL_WINDOW_SIZE, size * 10));
+					if (what === 'ping') bytes.push(pingFrame());
+					if (what === 'window') bytes.push(windowUpdateFrame(0, size + 1));
+					if (over.has(i)) continue;
+					if (!began.has(i)) {
+						bytes.push(head(id));
+						began.add(i);
+					}
+					if (what === 'window') bytes.push(windowUpdateFrame(id, size + 1));
+					if (what === 'data' || what === 'end') {
+						const text = `${i}`.repeat(size);
+						sent[i] += text;
+						const data = Buffer.concat([Buffer.of(padding), Buffer.from(text), Buffer.alloc(padding)]);
+						bytes.push(frame(FRAME.DATA, FLAG.PADDED | (what === 'end' ? FLAG.END_STREAM : 0), id, data));
+					}
+					if (what === 'trailers') bytes.push(headersFrame(id, [['x-of', `${i}`]]));
+					if (what === 'reset') bytes.push(rstStreamFrame(id));
+					if (what === 'cancel') {
+						flush();
+						peer.protocol.cancel(requests[i]!);
+						peer.flush();
+					}
+					if (what === 'end' || what === 'reset' || what === 'trailers' || what === 'cancel') over.add(i);
+				}
+				flush();
+				assert.equal(peer.error, undefined);
+				for (const [i, request] of requests.entries()) {
+					assert.equal(request.body, sent[i], `response ${i}`);
+					assert.match(peer.body(request.id), new RegExp(`^${i}*$`));
+					if (request.trailers !== undefined) assert.deepEqual(request.trailers, ['x-of', `${i}`]);
+				}
+			}),
+			{ numRuns: 300 },
+		);
+	});
+});
