@@ -40,15 +40,15 @@ export interface Http2RequestHead extends RequestHead {
 	readonly path: string;
 }
 
-const FORWARD = 0;
+export const FORWARD = 0;
 /** Hop-by-hop (RFC 9110 section 7.6.1), and what belongs to it: dropped. */
 const DROP = 1;
 const AUTHORIZATION = 2;
 const HOST = 3;
-const CONTENT_LENGTH = 4;
-const TRANSFER_ENCODING = 5;
-const CONNECTION = 6;
-const UPGRADE = 7;
+export const CONTENT_LENGTH = 4;
+export const TRANSFER_ENCODING = 5;
+export const CONNECTION = 6;
+export const UPGRADE = 7;
 const EXPECT = 8;
 const COOKIE = 9;
 const TRACEPARENT = 10;
@@ -64,7 +64,9 @@ const ORIGIN = 15;
 const PATH = 16;
 
 /** Names whose kind is remembered, a power of two; and the longest, in characters: all names with a meaning are shorter. */
-const RECENT_NAMES = 256;
+const RECENT_NAMES = 1024;
+/** Leaves of 32 bits those of a place. */
+const PLACE_SHIFT = 32 - 10;
 const MAX_RECENT_NAME = 64;
 
 /** Fields with a meaning of their own, by lower-case name; all others are forwarded. */
@@ -139,16 +141,7 @@ export function readHttp1Head(
 ): RequestHead | Rejection {
 	const reader = new RequestReader(apart);
 	for (let i = 0; i < raw.length; i += 2) reader.field(raw[i]!, raw[i + 1]!);
-	if (reader.malformed) return reader.malformed;
-	if (reader.host === undefined && minor !== 0) return NO_HOST;
-	if (reader.transferEncoding !== undefined) {
-		if (minor === 0) return CODING_IN_HTTP10;
-		if (reader.bodyLength !== 0 || reader.hasLength) return TWO_FRAMINGS;
-		if (reader.transferEncoding.toLowerCase() !== 'chunked') return UNKNOWN_CODING;
-		reader.bodyLength = UNDECLARED;
-	}
-	reader.finish(raw);
-	return reader;
+	return reader.finishHttp1(minor, raw);
 }
 
 /**
@@ -243,8 +236,19 @@ const SPACE = 0x20;
 const TAB = 0x09;
 const AUTHORITY = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]+)(?::[0-9]{0,5})?$/;
 
+/** A field's name as it was spelled, and what it means here. */
+export interface RequestField {
+	readonly name: string;
+	readonly kind: number;
+}
+
+/** @param apart as for `readHttp1Head`. */
+export function requestField(name: string, apart: Identifiers): RequestField {
+	return { name, kind: kindOf(name, FIELDS_READ[apart]) };
+}
+
 /** Collects facts and lines while the fields go by once. */
-class RequestReader {
+export class RequestReader {
 	authorization: string | null | undefined = undefined;
 	lines = '';
 	bodyLength = 0;
@@ -270,19 +274,25 @@ class RequestReader {
 	}
 
 	field(name: string, value: string): void {
-		const kind = this.#fields.lengths[name.length] === 0 ? FORWARD : kindOf(name, this.#fields);
+		if (this.take(kindOf(name, this.#fields), value)) this.lines += `${name}: ${value}\r\n`;
+	}
+
+	/**
+	 * Takes what a field says, for a caller that puts `lines` together.
+	 *
+	 * @param kind of the name (`requestField`). A value of kind `FORWARD` is not looked at.
+	 * @returns whether the line is forwarded.
+	 */
+	take(kind: number, value: string): boolean {
 		switch (kind) {
 			case FORWARD:
-				this.lines += `${name}: ${value}\r\n`;
-				break;
+				return true;
 			case ORIGIN:
 				this.claimsOrigin = true;
-				this.lines += `${name}: ${value}\r\n`;
-				break;
+				return true;
 			case AUTHORIZATION:
 				this.authorization = this.authorization === undefined ? value : null;
-				this.lines += `${name}: ${value}\r\n`;
-				break;
+				return true;
 			case HOST:
 				if (this.host !== undefined) this.malformed ??= TWO_HOSTS;
 				else if (!AUTHORITY.test(value)) this.malformed ??= BAD_HOST;
@@ -318,6 +328,26 @@ class RequestReader {
 				this.requestId = this.requestId === undefined ? value : null;
 				break;
 		}
+		return false;
+	}
+
+	/** Whether `Connection` has named fields: then the lines of those are not forwarded, wherever they stand. */
+	get namesFields(): boolean {
+		return this.#named !== undefined;
+	}
+
+	/** @param raw all fields; may be empty unless it `namesFields`. */
+	finishHttp1(minor: number, raw: readonly string[]): RequestHead | Rejection {
+		if (this.malformed) return this.malformed;
+		if (this.host === undefined && minor !== 0) return NO_HOST;
+		if (this.transferEncoding !== undefined) {
+			if (minor === 0) return CODING_IN_HTTP10;
+			if (this.bodyLength !== 0 || this.hasLength) return TWO_FRAMINGS;
+			if (this.transferEncoding.toLowerCase() !== 'chunked') return UNKNOWN_CODING;
+			this.bodyLength = UNDECLARED;
+		}
+		this.finish(raw);
+		return this;
 	}
 
 	#length(value: string): void {
@@ -343,13 +373,22 @@ class RequestReader {
 
 /** Looked up among the names that were last asked for: the same few come with each request, each time as a new text. */
 function kindOf(name: string, table: FieldTable): number {
-	const { recent } = table;
-	const place = (name.length * 7 + name.charCodeAt(0) + name.charCodeAt(name.length - 1) * 3) & (RECENT_NAMES - 1);
+	const { recent, lengths } = table;
+	if (lengths[name.length] === 0) return FORWARD;
+	const place = placeOf(name);
 	const known = recent[place];
 	if (known !== undefined && known.name === name) return known.kind;
 	const kind = findKind(name, table);
 	if (name.length <= MAX_RECENT_NAME) recent[place] = { name: Buffer.from(name, 'latin1').toString('latin1'), kind };
 	return kind;
+}
+
+/** Fields that come together have places of their own, so two that share one do not push each other out with each request. */
+function placeOf(name: string): number {
+	const { length } = name;
+	const ends = name.charCodeAt(0) * 31 + name.charCodeAt(length - 1);
+	const mixed = (ends * 31 + name.charCodeAt(length >> 1)) * 31 + length;
+	return Math.imul(mixed, 0x9e3779b1) >>> PLACE_SHIFT;
 }
 
 function findKind(name: string, { kinds }: FieldTable): number {

@@ -45,11 +45,11 @@ export function usableUntil(
  * Verdicts on tokens, by the exact token (as `Bearer <token>`), successes only: a refusal costs a caller its own request, while a table of
  * refusals could be filled by anybody. When full the oldest entry goes; what it covered is merely verified anew.
  *
- * The table is keyed by a token's last characters. They are of its signature, so two tokens do not share them, and a lookup does not hash
- * the whole text. The whole text is compared. Tokens that do share them take each other's place.
+ * The table is keyed by 30 bits of a token's last characters. They are of its signature, so hardly two tokens share them, and a lookup
+ * makes and hashes no text. The whole text is compared. Tokens that do share them take each other's place.
  */
 export class TokenCache {
-	readonly #entries = new Map<string, Entry>();
+	readonly #entries = new Map<number, Entry>();
 	readonly #capacity: number;
 
 	constructor(capacity: number = CACHE_CAPACITY) {
@@ -91,9 +91,12 @@ interface Entry {
 	readonly identity: Identity;
 }
 
-/** 132 bits of a signature in base64url. */
-const END_LENGTH = 22;
+/** Characters of base64url: six bits each. */
+const END_LENGTH = 6;
 
-function endOf(token: string): string {
-	return token.slice(-END_LENGTH);
+function endOf(token: string): number {
+	const { length } = token;
+	let end = 0;
+	for (let i = Math.max(0, length - END_LENGTH); i < length; i++) end = Math.imul(end, 67) + token.charCodeAt(i);
+	return end & 0x3fff_ffff;
 }

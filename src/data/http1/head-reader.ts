@@ -1,6 +1,16 @@
 import { IN_TOKEN } from '../../gates/grammar.ts';
-import { type Identifiers, type RequestHead, readHttp1Head } from '../../gates/headers.ts';
+import {
+	CONNECTION,
+	FORWARD,
+	type Identifiers,
+	type RequestHead,
+	RequestReader,
+	readHttp1Head,
+	requestField,
+	UPGRADE,
+} from '../../gates/headers.ts';
 import { BAD_REQUEST, HEADERS_TOO_LARGE, Rejection } from '../../gates/rejection.ts';
+import { FieldLines } from './field-lines.ts';
 import { FieldScanner, splitFields } from './field-scanner.ts';
 
 /** What the fields of a head say, for the gates and for the connection that they came on. */
@@ -16,10 +26,10 @@ export interface FieldBlock {
 /**
  * Reads the request heads of one HTTP/1.1 connection (RFC 9112 sections 2 to 5). Pure: bytes in, facts out.
  *
- * Clients send the same fields again and again, and most of what a head costs is in its fields. So the block of fields is
- * compared with the last one as a whole: where its bytes are the same, its facts are those of before. Only facts of bytes are
- * remembered, never a verdict; the token is judged anew for each request. Until a block has come a second time, its facts are parts
- * of its text: requests of which no two are alike pay for no copies.
+ * Clients send the same fields again and again, and most of what a head costs is in its fields. A block of fields that has come whole is
+ * compared with the last one (`FieldLines`): as a whole, then line by line. Only facts of bytes are remembered, never a verdict; the token
+ * is judged anew for each request. Until a block has come a second time, its facts are parts of its text: requests of which no two are
+ * alike pay for no copies.
  *
  * After `read` has returned an index, the properties hold the request's facts until the next call.
  */
@@ -42,12 +52,10 @@ export class RequestHeadReader {
 	#targetLength = 0;
 	#lineLength = 0;
 	#lastMethod = 'GET';
-	/** Bytes of the last block of fields, and their number; 0: it is not remembered. */
-	#lastBytes: Buffer = NOTHING;
-	#lastLength = 0;
-	/** The version that it was read for. */
+	readonly #lines: FieldLines;
+	/** The version that the last block of fields was read for. */
 	#lastMinor = 1;
-	/** It has come more than once, and its facts are texts of their own. */
+	/** That block has come more than once, and its facts are texts of their own. */
 	#isStandalone = false;
 
 	/**
@@ -57,6 +65,7 @@ export class RequestHeadReader {
 	constructor(maxBytes: number, apart: Identifiers = 'none') {
 		this.#maxBytes = maxBytes;
 		this.#apart = apart;
+		this.#lines = new FieldLines(apart);
 	}
 
 	/**
@@ -71,7 +80,7 @@ export class RequestHeadReader {
 			if (lineEnd === -1) return this.#unfinished(bytes.length - from);
 			this.#lineLength = lineEnd - from;
 			this.#scanned = this.#lineLength;
-			const end = this.#sameFields(bytes, lineEnd);
+			const end = this.#wholeBlock(bytes, lineEnd);
 			if (end !== -1) return this.#finish(end - from > this.#maxBytes ? -1 : end);
 		}
 		const end = this.#scanner.scan(bytes, from + this.#scanned);
@@ -79,7 +88,9 @@ export class RequestHeadReader {
 		if (this.#scanner.problem !== undefined) return this.#fail(BAD_REQUEST.because(this.#scanner.problem));
 		if (end === -1) return this.#unfinished(this.#scanned);
 		if (end - from > this.#maxBytes) return this.#finish(-1);
-		this.#readFields(bytes, from + this.#lineLength, end);
+		const block = from + this.#lineLength;
+		const hasLines = this.#lines.read(bytes, block) === end;
+		this.#readFields(bytes, block, end, hasLines);
 		return this.#finish(end);
 	}
 
@@ -139,31 +150,57 @@ export class RequestHeadReader {
 		return this.#lastMethod;
 	}
 
-	/** @returns where the block of fields ends if it is the last one again, -1 otherwise. */
-	#sameFields(bytes: Buffer, at: number): number {
-		const length = this.#lastLength;
-		if (length === 0 || this.minor !== this.#lastMinor) return -1;
-		const end = at + length;
-		if (end > bytes.length || bytes.compare(this.#lastBytes, 0, length, at, end) !== 0) return -1;
+	/** @returns where the block of fields ends if it has come whole, as nearly all do; -1: the scanner knows why not. */
+	#wholeBlock(bytes: Buffer, at: number): number {
+		const last = this.minor === this.#lastMinor ? this.#lines.findLast(bytes, at) : -1;
+		if (last === -1) {
+			const end = this.#lines.read(bytes, at);
+			if (end !== -1) this.#readFields(bytes, at, end, true);
+			return end;
+		}
 		if (!this.#isStandalone) {
 			this.block = standalone(this.block);
 			this.#isStandalone = true;
 		}
-		return end;
+		return last;
 	}
 
-	#readFields(bytes: Buffer, at: number, end: number): void {
-		this.block = readBlock(splitFields(bytes.toString('latin1', at, end)), this.minor, this.#apart);
+	/** @param hasLines `#lines` has read them. */
+	#readFields(bytes: Buffer, at: number, end: number, hasLines: boolean): void {
+		const text = bytes.toString('latin1', at, end);
+		const block = hasLines ? this.#readLines(text) : undefined;
+		this.block = block ?? blockOf(splitFields(text), this.minor, this.#apart);
 		this.#isStandalone = false;
-		const length = end - at;
-		if (length > MAX_REMEMBERED || this.block.head instanceof Rejection) {
-			this.#lastLength = 0;
-			return;
-		}
-		if (length > this.#lastBytes.length) this.#lastBytes = Buffer.allocUnsafeSlow((length + 255) & ~255);
-		bytes.copy(this.#lastBytes, 0, at, end);
-		this.#lastLength = length;
 		this.#lastMinor = this.minor;
+		if (hasLines && !(this.block.head instanceof Rejection)) this.#lines.remember(bytes, at, end);
+	}
+
+	/** @returns `undefined`: lines that are forwarded have to be picked by their names. */
+	#readLines(text: string): FieldBlock | undefined {
+		const { lines, count } = this.#lines;
+		const reader = new RequestReader(this.#apart);
+		let options = '';
+		let upgrade = false;
+		// Lines that follow each other and are forwarded as they are stay one piece.
+		let run = -1;
+		for (let i = 0; i < count; i++) {
+			const line = lines[i]!;
+			const { name, kind } = line.field;
+			const value = kind === FORWARD ? '' : text.slice(line.valueFrom, line.valueTo);
+			if (kind === CONNECTION) options += `,${value}`;
+			else if (kind === UPGRADE) upgrade = true;
+			const isForwarded = reader.take(kind, value);
+			if (isForwarded && line.isPlain) {
+				if (run === -1) run = line.from;
+				continue;
+			}
+			if (run !== -1) reader.lines += text.slice(run, line.from);
+			run = -1;
+			if (isForwarded) reader.lines += `${name}: ${text.slice(line.valueFrom, line.valueTo)}\r\n`;
+		}
+		if (reader.namesFields) return undefined;
+		if (run !== -1) reader.lines += text.slice(run, text.length - 2);
+		return fieldBlock(reader.finishHttp1(this.minor, []), options, upgrade);
 	}
 
 	/** @param end -1: the head is longer than it may be. */
@@ -187,14 +224,11 @@ export class RequestHeadReader {
 	}
 }
 
-const NOTHING = Buffer.alloc(0);
 const SPACE = 0x20;
 const DEL = 0x7f;
 const SLASH = 0x2f;
 const VERSION = 'HTTP/1.1\r\n';
 const MINOR_AT = 7;
-/** Longer blocks of fields are not worth remembering, bytes. */
-const MAX_REMEMBERED = 4096;
 
 /** The absolute and the asterisk form (RFC 9112 section 3.2); what they name is the gates' business. */
 const OTHER_TARGET = /^(?:\*$|[a-z]+:\/\/[\w.~!$&'()*+,;=%:@[\]-]+(?:[/?]|$))/i;
@@ -205,25 +239,30 @@ const BAD_VERSION = BAD_REQUEST.because('malformed request line, or another vers
 
 const NO_BLOCK: FieldBlock = { head: BAD_REQUEST, close: false, keepAlive: false, upgrade: false };
 
-function readBlock(fields: readonly string[], minor: number, apart: Identifiers): FieldBlock {
+function blockOf(fields: readonly string[], minor: number, apart: Identifiers): FieldBlock {
 	let options = '';
 	let upgrade = false;
 	for (let i = 0; i < fields.length; i += 2) {
-		const { length } = fields[i]!;
-		if (length === 10 && fields[i]!.toLowerCase() === 'connection') options += `,${fields[i + 1]}`;
-		else if (length === 7 && fields[i]!.toLowerCase() === 'upgrade') upgrade = true;
+		const { kind } = requestField(fields[i]!, apart);
+		if (kind === CONNECTION) options += `,${fields[i + 1]}`;
+		else if (kind === UPGRADE) upgrade = true;
 	}
+	return fieldBlock(readHttp1Head(fields, minor, apart), options, upgrade);
+}
+
+/** @param options of all `Connection` fields, each behind a comma. @param upgrade there is an `Upgrade`. */
+function fieldBlock(head: RequestHead | Rejection, options: string, upgrade: boolean): FieldBlock {
 	return {
-		head: readHttp1Head(fields, minor, apart),
+		head,
 		close: options !== '' && CLOSE.test(options),
 		keepAlive: options !== '' && KEEP_ALIVE.test(options),
-		upgrade: upgrade && UPGRADE.test(options),
+		upgrade: upgrade && UPGRADE_OPTION.test(options),
 	};
 }
 
 const CLOSE = /,[ \t]*close[ \t]*(?:,|$)/i;
 const KEEP_ALIVE = /,[ \t]*keep-alive[ \t]*(?:,|$)/i;
-const UPGRADE = /,[ \t]*upgrade[ \t]*(?:,|$)/i;
+const UPGRADE_OPTION = /,[ \t]*upgrade[ \t]*(?:,|$)/i;
 
 /** The same facts in texts of one piece: V8 puts pieces together each time that they are written. */
 function standalone({ head, close, keepAlive, upgrade }: FieldBlock): FieldBlock {
