@@ -2,7 +2,7 @@ import { IncomingMessage, type RequestListener } from 'node:http';
 import { createSecureServer, type ServerHttp2Session } from 'node:http2';
 import { createServer, type Server } from 'node:https';
 import { BAD_REQUEST } from '../gates/rejection.ts';
-import type { TlsMaterial } from '../shared/messages.ts';
+import type { PemMaterial } from '../shared/pem-material.ts';
 import { validateTlsMaterial } from '../tls/tls-material.ts';
 import { listenerOptions, secureContextOptions, useSecureContext } from '../tls/tls-options.ts';
 import { endWith, textAnswer } from './answer.ts';
@@ -223,9 +223,9 @@ function refuseOtherVersions(minVersion: string | undefined): void {
 	throw new GateError('ERR_TLS_MIN_VERSION', "minVersion must be 'TLSv1.2' or 'TLSv1.3'");
 }
 
-function readMaterial({ certPath, keyPath, clientCaPath, minVersion }: MtlsServerOptions): TlsMaterial {
+function readMaterial({ certPath, keyPath, clientCaPath, minVersion }: MtlsServerOptions): PemMaterial {
 	try {
-		const material: TlsMaterial = {
+		const material: PemMaterial = {
 			cert: readSmallFile(certPath),
 			key: readSmallFile(keyPath),
 			ca: readSmallFile(clientCaPath),

@@ -19,3 +19,7 @@ export interface RequestSlots {
 }
 
 export const UNLIMITED: Quota = { rate: undefined, slots: undefined };
+
+/** Which limit a request was over: the label of a metric. */
+export const RATE_LIMIT_REASONS = ['tenant', 'route', 'concurrency'] as const;
+export type RateLimitReason = (typeof RATE_LIMIT_REASONS)[number];

@@ -1,3 +1,4 @@
+import { RATE_LIMIT_REASONS } from '../gates/quota.ts';
 import { HANDSHAKE_REFUSALS } from '../identity/handshake-refusals.ts';
 import { CounterLayout, type Label } from './counters.ts';
 import { HISTOGRAM_BYTES, Histogram } from './histogram.ts';
@@ -70,9 +71,6 @@ export type TlsGroup = (typeof TLS_GROUPS)[number];
 /** Who may not use a route that there is: the client by its certificate, its tenant, its token by the scopes. */
 export const FORBIDDEN_REASONS = ['certificate', 'tenant', 'scope'] as const;
 export type ForbiddenReason = (typeof FORBIDDEN_REASONS)[number];
-/** Which limit a request was over: the label of a metric. */
-export const RATE_LIMIT_REASONS = ['tenant', 'route', 'concurrency'] as const;
-export type RateLimitReason = (typeof RATE_LIMIT_REASONS)[number];
 
 /** What a worker's event loop has been doing; see `LoopReading`. */
 const LOOP_CELLS = ['sampledAt', 'utilization', 'activeMs', 'idleMs', 'delayP50', 'delayP99', 'delayMax'] as const;

@@ -16,6 +16,7 @@ import type { Region } from '../memory/region.ts';
 import type { TenantSharesMemory } from '../memory/tenant-shares.ts';
 import type { Limits, RequestLimitsSeed } from './limits.ts';
 import type { LogRecord } from './log.ts';
+import type { PemMaterial, TlsVersion } from './pem-material.ts';
 import type { SpanRecord } from './span-record.ts';
 
 /**
@@ -23,13 +24,8 @@ import type { SpanRecord } from './span-record.ts';
  * imports the other; they meet here.
  */
 
-/** What a TLS listener is made of: PEM texts of the identity and the CA bundle, validated by the control plane. */
-export interface TlsMaterial {
-	readonly cert: string;
-	readonly key: string;
-	readonly ca: string;
-	/** Clients that cannot do this version are refused; the default is 1.2. */
-	readonly minVersion?: TlsVersion | undefined;
+/** What the TLS listener is made of, validated by the control plane. */
+export interface TlsMaterial extends PemMaterial {
 	/** What is asked of clients' certificates beyond a valid chain; absent: nothing. */
 	readonly clients?: ClientRules | undefined;
 }
@@ -45,8 +41,6 @@ export interface ClientRules {
 	readonly endAtExpiry: boolean;
 	readonly endAtCaRemoval: boolean;
 }
-
-export type TlsVersion = '1.2' | '1.3';
 
 /** One address of an upstream, as a worker sees it. */
 export interface UpstreamSeed {

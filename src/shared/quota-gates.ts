@@ -1,9 +1,8 @@
-import type { Quota, RequestSlots } from '../gates/quota.ts';
+import type { Quota, RateLimitReason, RequestSlots } from '../gates/quota.ts';
 import { isRateLimitField, RateLimitFields, type RatePolicy, TENANT_POLICY } from '../gates/rate-limit-fields.ts';
 import { RATE_LIMITED, type Rejection } from '../gates/rejection.ts';
 import type { Rate } from '../gates/tenant-limit.ts';
 import type { TenantLimiter } from '../memory/limiter.ts';
-import type { RateLimitReason } from '../memory/stats.ts';
 
 /**
  * What a tenant may ask for: in all, of one route, and at once. Each of the three takes what it admits, and has its answer ready where

@@ -1,6 +1,6 @@
 import { createPrivateKey, type KeyObject, type X509Certificate } from 'node:crypto';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
-import type { TlsMaterial } from '../shared/messages.ts';
+import type { PemMaterial } from '../shared/pem-material.ts';
 import { isPrivateKey, nth, readBlocks, readCertificates } from './certificates.ts';
 import { secureContextOptions } from './tls-options.ts';
 
@@ -38,7 +38,7 @@ export interface TlsJudgement {
  *
  * @throws Error with a line for each problem, which names the text that is to blame and the remedy.
  */
-export function validateTlsMaterial(material: TlsMaterial, names: TlsNames): void {
+export function validateTlsMaterial(material: PemMaterial, names: TlsNames): void {
 	const { problems } = judgeTlsMaterial(material, names, new Date());
 	if (problems.length > 0) throw new Error(problems.map(({ of, message }) => `${names[of]}: ${message}`).join('\n'));
 }
@@ -57,7 +57,7 @@ export interface TlsRole {
 	readonly needsName: boolean;
 	/** Whether none of the three texts may be missing. */
 	readonly needsAll: boolean;
-	readonly contextOptions: (material: Partial<TlsMaterial>) => SecureContextOptions;
+	readonly contextOptions: (material: Partial<PemMaterial>) => SecureContextOptions;
 }
 
 /** A listener's. */
@@ -69,12 +69,12 @@ const SERVER: TlsRole = {
 	peers: 'the clients',
 	needsName: true,
 	needsAll: true,
-	contextOptions: (material) => secureContextOptions(material as TlsMaterial),
+	contextOptions: (material) => secureContextOptions(material as PemMaterial),
 };
 
 /** @param material those of the three texts that there are; each is judged also where another one is missing. */
 export function judgeTlsMaterial(
-	material: Partial<TlsMaterial>,
+	material: Partial<PemMaterial>,
 	names: TlsNames,
 	now: Date,
 	role: TlsRole = SERVER,

@@ -7,14 +7,14 @@ import {
 	type TlsOptions,
 } from 'node:tls';
 import type { ClientBundle } from '../identity/possible-chains.ts';
-import type { TlsMaterial } from '../shared/messages.ts';
+import type { PemMaterial } from '../shared/pem-material.ts';
 import { authoritiesOf } from './certificates.ts';
 import { allowPartialChains } from './node-internals.ts';
 
 /** The settings of every mTLS listener of ours, the proxy's and the embedded one. */
 
 /** What a reload exchanges. */
-export function secureContextOptions(material: TlsMaterial): SecureContextOptions {
+export function secureContextOptions(material: PemMaterial): SecureContextOptions {
 	return {
 		cert: material.cert,
 		key: material.key,
@@ -83,7 +83,7 @@ export class TrustedBundle implements ClientBundle {
  * @param before those that they replace: a bundle that has not changed is the same object, as connections keep it.
  * @throws the error of OpenSSL where it refuses the material.
  */
-export function createListenerContexts(material: TlsMaterial, before?: ListenerContexts): ListenerContexts {
+export function createListenerContexts(material: PemMaterial, before?: ListenerContexts): ListenerContexts {
 	const options = secureContextOptions(material);
 	return {
 		bundle: before?.bundle.isOf(material.ca) ? before.bundle : new TrustedBundle(material.ca),
@@ -96,7 +96,7 @@ export function createListenerContexts(material: TlsMaterial, before?: ListenerC
  * The same for a `tls.Server`, at the start and at each reload; live connections keep what they have. It has one context for
  * both, so a chain of the leaf alone is completed from the bundle.
  */
-export function useSecureContext(server: Server, material: TlsMaterial): void {
+export function useSecureContext(server: Server, material: PemMaterial): void {
 	server.setSecureContext(secureContextOptions(material));
 	allowPartialChains(server);
 }

@@ -1,3 +1,4 @@
+import { RATE_LIMIT_REASONS } from '../../gates/quota.ts';
 import { HANDSHAKE_REFUSALS } from '../../identity/handshake-refusals.ts';
 import { QUEUE_RESULTS } from '../../memory/queue-stats.ts';
 import { CLIENT_PROTOCOLS } from '../../memory/route-stats.ts';
@@ -7,7 +8,6 @@ import {
 	FORBIDDEN_REASONS,
 	HTTP2_ERROR_REASONS,
 	HTTP2_STREAM_ERROR_REASONS,
-	RATE_LIMIT_REASONS,
 	RETRY_REASONS,
 	TLS_GROUPS,
 	TLS_VERSIONS,

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { RATE_LIMIT_REASONS } from '../../../src/gates/quota.ts';
 import { HANDSHAKE_REFUSALS } from '../../../src/identity/handshake-refusals.ts';
 import { Summary } from '../../../src/memory/histogram.ts';
 import { CLIENT_PROTOCOLS } from '../../../src/memory/route-stats.ts';
@@ -9,7 +10,6 @@ import {
 	FORBIDDEN_REASONS,
 	HTTP2_ERROR_REASONS,
 	HTTP2_STREAM_ERROR_REASONS,
-	RATE_LIMIT_REASONS,
 	TLS_GROUPS,
 	UpstreamStats,
 	WorkerStats,
