@@ -4,7 +4,6 @@ import { describeProblem } from '../config/error.ts';
 import { loadConfig } from '../config/load.ts';
 import { groupKey } from '../config/upstream.ts';
 import { configWarnings } from '../config/warnings.ts';
-import { fetchKeys } from '../jwks/fetch-keys.ts';
 import { KeyRefresher } from '../jwks/key-refresher.ts';
 import { RateLimitedLog } from '../shared/rate-limited-log.ts';
 import { DnsAddresses } from './addresses/dns-addresses.ts';
@@ -18,6 +17,7 @@ import { readTlsFiles } from './files/tls-files.ts';
 import { readUpstreamTlsFiles } from './files/upstream-tls-files.ts';
 import { HealthProber } from './health/health.ts';
 import { httpProbe } from './health/http-probe.ts';
+import { fetchByUndici } from './jwks/fetch-by-undici.ts';
 import { createKeyStore } from './jwks/key-store.ts';
 import { RemoteKeys } from './jwks/remote-keys.ts';
 import { assertFree, formatAddress, listenProblem } from './listen.ts';
@@ -169,7 +169,7 @@ const FIRST_KEYS_MS = 2_000;
 
 function createRemoteKeys({ files: { config, remotes }, log }: SupervisorOptions, { clock }: ProcessState): RemoteKeys {
 	const store = config.stateDir === undefined ? undefined : createKeyStore(config.stateDir, log);
-	const parts = { fetch: fetchKeys, store, after: systemTimers.after, clock, random: Math.random, log };
+	const parts = { fetch: fetchByUndici, store, after: systemTimers.after, clock, random: Math.random, log };
 	return new RemoteKeys(remotes, (issuer, fetches) => new KeyRefresher(issuer, parts, fetches), systemTimers);
 }
 

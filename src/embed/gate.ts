@@ -16,7 +16,16 @@ import { type AnyRequest, authorizationOf } from './authorization.ts';
 import { type Caller, type CallerCertificate, certificateOf, thumbprintOf } from './caller.ts';
 import { type Claims, claimsOf } from './claims.ts';
 import { GateError, type GateErrorCode } from './error.ts';
-import { type Algorithm, type CertificateBound, type IssuerOptions, type ReadIssuers, readIssuers } from './issuers.ts';
+import {
+	type Algorithm,
+	type CertificateBound,
+	type Fetch,
+	type FetchInit,
+	type FetchResponse,
+	type IssuerOptions,
+	type ReadIssuers,
+	readIssuers,
+} from './issuers.ts';
 import { ANY, BOOLEAN, checkOptions, FUNCTION, isPlainObject, type Kinds, kind, milliseconds } from './options.ts';
 import { readQuotas, type TenantOptions } from './quotas.ts';
 import { type Refusal, RefusedError, refused } from './refusal.ts';
@@ -33,6 +42,9 @@ export type {
 	CertificateBound,
 	Claims,
 	Clock,
+	Fetch,
+	FetchInit,
+	FetchResponse,
 	GateErrorCode,
 	GateEvent,
 	IssuerOptions,

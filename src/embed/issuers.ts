@@ -4,14 +4,16 @@ import type { ClaimValue, RequiredClaim } from '../gates/required-claims.ts';
 import { CERTIFICATE_BOUND, type CertificateBound } from '../identity/bound-token.ts';
 import { DEFAULT_RULES, type IssuerRules, type IssuerSeed } from '../identity/issuer.ts';
 import { type KeySetSeed, readJwks } from '../identity/key-set.ts';
+import type { Fetch, FetchInit, FetchResponse } from '../jwks/fetch-keys.ts';
 import { parseJwksUrl } from '../jwks/jwks-url.ts';
 import type { RemoteIssuer } from '../jwks/remote-issuer.ts';
+import { systemFetch } from '../jwks/system-fetch.ts';
 import { GateError } from './error.ts';
 import { isPlainObject, refuseUnknownKeys } from './options.ts';
 import { isRps, MAX_TENANT_RPS } from './quotas.ts';
 import { readKey, type VerificationKey } from './verification-key.ts';
 
-export type { Algorithm, CertificateBound };
+export type { Algorithm, CertificateBound, Fetch, FetchInit, FetchResponse };
 
 /** Whose tokens are believed. The keys come from one of `publicKey`, `jwks`, `jwksUrl` and `discovery`. */
 export interface IssuerOptions {
@@ -29,8 +31,11 @@ export interface IssuerOptions {
 	readonly jwksUrl?: string | URL;
 	/** The address of the set stands in the issuer's metadata (RFC 8414, OpenID Connect Discovery). */
 	readonly discovery?: boolean;
-	/** CAs for `jwksUrl` and `discovery`, PEM, in place of those that Node trusts. */
-	readonly jwksCa?: string;
+	/**
+	 * Asks `jwksUrl`, or the addresses of `discovery`, for instance with CAs of your own. It must not follow redirects, nor take certificates
+	 * unjudged. Default: Node's `fetch`.
+	 */
+	readonly fetch?: Fetch;
 	/** Time between two fetches in ms, unless the response's `Cache-Control` says otherwise. Default 300,000. */
 	readonly refreshMs?: number;
 	/** How long keys are believed in ms while the issuer cannot be reached. Default 86,400,000, a day. */
@@ -55,7 +60,11 @@ export interface IssuerOptions {
 export interface ReadIssuers {
 	/** Without keys where these come over the network. */
 	readonly seeds: readonly IssuerSeed[];
-	readonly remotes: readonly RemoteIssuer[];
+	readonly remotes: readonly FetchedIssuer[];
+}
+
+export interface FetchedIssuer extends RemoteIssuer {
+	readonly fetch: Fetch;
 }
 
 /**
@@ -90,7 +99,7 @@ const KEYS = Object.keys({
 	jwks: 1,
 	jwksUrl: 1,
 	discovery: 1,
-	jwksCa: 1,
+	fetch: 1,
 	refreshMs: 1,
 	maxStaleMs: 1,
 	leewayMs: 1,
@@ -102,9 +111,9 @@ const KEYS = Object.keys({
 	maxRps: 1,
 } satisfies Record<keyof IssuerOptions, 1>);
 /** What means something for keys from the network alone. */
-const NETWORK_KEYS = ['jwksCa', 'refreshMs', 'maxStaleMs'] as const;
+const NETWORK_KEYS = ['fetch', 'refreshMs', 'maxStaleMs'] as const;
 
-function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; remote?: RemoteIssuer } {
+function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; remote?: FetchedIssuer } {
 	refuseUnknownKeys('ERR_GATE_ISSUERS', place, options, KEYS);
 	const demand = (key: keyof IssuerOptions, holds: boolean, wanted: string) => {
 		if (!holds) throw wrong(`${place}.${key}`, wanted);
@@ -156,17 +165,17 @@ function readIssuer(options: IssuerOptions, place: string): { seed: IssuerSeed; 
 
 const NO_RATE_CLAIM = 'is the most that rateClaim may say, and there is none; set rateClaim too, or leave it out';
 /** As `typeof` says. */
-const TYPES = { discovery: 'boolean', jwksCa: 'string', refreshMs: 'number', maxStaleMs: 'number' } as const;
+const TYPES = { discovery: 'boolean', fetch: 'function', refreshMs: 'number', maxStaleMs: 'number' } as const;
 const SOURCES = ['publicKey', 'jwks', 'jwksUrl', 'discovery'] as const;
 
-function readRemote(options: IssuerOptions, rules: IssuerRules, place: string): RemoteIssuer | undefined {
+function readRemote(options: IssuerOptions, rules: IssuerRules, place: string): FetchedIssuer | undefined {
 	const given = SOURCES.filter((source) => options[source] !== undefined && options[source] !== false);
 	if (given.length !== 1) throw wrong(place, `must have one of ${SOURCES.join(', ')}, and has ${given.length}`);
 	for (const [key, type] of Object.entries(TYPES)) {
 		const value = options[key as keyof typeof TYPES];
 		if (value !== undefined && typeof value !== type) throw wrong(`${place}.${key}`, `must be a ${type}`);
 	}
-	const { issuer, jwksUrl, jwksCa, refreshMs = 300_000, maxStaleMs = 86_400_000 } = options;
+	const { issuer, jwksUrl, fetch = systemFetch, refreshMs = 300_000, maxStaleMs = 86_400_000 } = options;
 	if (jwksUrl === undefined && options.discovery !== true) {
 		const idle = NETWORK_KEYS.find((key) => options[key] !== undefined);
 		if (idle !== undefined) throw wrong(`${place}.${idle}`, 'is only for jwksUrl and discovery; leave it out');
@@ -183,10 +192,10 @@ function readRemote(options: IssuerOptions, rules: IssuerRules, place: string): 
 	return {
 		issuer,
 		url: jwksUrl === undefined ? undefined : url.href,
-		ca: jwksCa,
 		algorithms: rules.algorithms,
 		refreshMs,
 		maxStaleMs,
+		fetch,
 	};
 }
 

@@ -1,12 +1,11 @@
 import type { IdentitySeed } from '../identity/trust.ts';
 import { fetchKeys } from '../jwks/fetch-keys.ts';
-import { KeyRefresher } from '../jwks/key-refresher.ts';
-import type { RemoteIssuer } from '../jwks/remote-issuer.ts';
+import { KeyRefresher, type RefresherParts } from '../jwks/key-refresher.ts';
 import type { Clock } from '../shared/clock.ts';
 import { createLogger } from '../shared/log.ts';
 import { GateError } from './error.ts';
 import { safeHook } from './fault-report.ts';
-import type { ReadIssuers } from './issuers.ts';
+import type { FetchedIssuer, ReadIssuers } from './issuers.ts';
 
 /** One event of a gate's life, such as a fetch of keys. Nothing secret is in it. */
 export interface GateEvent {
@@ -42,10 +41,14 @@ export class RemoteKeys {
 			({ level, message, fields = {} }) => tell({ level, message, fields }),
 			() => new Date(),
 		);
-		const parts = { fetch: fetchKeys, store: undefined, after, clock, random: Math.random, log };
+		const parts = { store: undefined, after, clock, random: Math.random, log };
+		const partsOf = ({ fetch }: FetchedIssuer): RefresherParts => ({
+			...parts,
+			fetch: (issuer, abandoned, last) => fetchKeys(issuer, fetch, abandoned, last),
+		});
 		this.#seeds = seeds;
 		this.#readyTimeoutMs = readyTimeoutMs;
-		this.#refreshers = new Map(remotes.map((remote: RemoteIssuer) => [remote.issuer, new KeyRefresher(remote, parts)]));
+		this.#refreshers = new Map(remotes.map((remote) => [remote.issuer, new KeyRefresher(remote, partsOf(remote))]));
 		// A program need not wait for it.
 		this.#ready.promise.catch(() => {});
 		for (const refresher of this.#refreshers.values()) {

@@ -1,5 +1,3 @@
-import type { IncomingHttpHeaders } from 'node:http';
-import type { Dispatcher } from 'undici';
 import { parseUniqueObject } from '../gates/json-members.ts';
 import { FETCH_LIMIT_MS } from '../identity/key-refresh.ts';
 import { type KeySetReading, readJwks } from '../identity/key-set.ts';
@@ -27,6 +25,26 @@ interface Validators {
 	readonly lastModified: string | undefined;
 }
 
+/** What a fetch of keys needs of the standard's `fetch`. */
+export type Fetch = (address: string, init: FetchInit) => Promise<FetchResponse>;
+
+export interface FetchInit {
+	/** Names in lower case. */
+	readonly headers: Record<string, string>;
+	/** A response that was redirected is refused. */
+	readonly redirect: 'manual';
+	/** Ends the request. */
+	readonly signal: AbortSignal;
+}
+
+/** What is read of a `Response`. */
+export interface FetchResponse {
+	readonly status: number;
+	readonly redirected: boolean;
+	readonly headers: { get(name: string): string | null };
+	readonly body: AsyncIterable<Uint8Array> | null;
+}
+
 /** A fetch that came to nothing; the message is the cause in words, without anything of what the answer held. */
 export class FetchError extends Error {
 	override readonly name = 'FetchError';
@@ -34,33 +52,26 @@ export class FetchError extends Error {
 
 /**
  * Fetches and judges the keys of an issuer: from its address or, where it has none, from the one that the issuer's metadata names.
- * Redirects are not followed, nothing is decompressed, and the issuer's certificate is judged whatever the environment says.
+ * Redirects are not followed, and nothing is decompressed.
  *
+ * @param fetch asks one address.
  * @param abandoned ends the fetch.
  * @param last what the last good fetch gave: the issuer may answer 304 instead of the set, which then is good once more.
  * @throws {FetchError} when there is no set that can be used.
  */
 export async function fetchKeys(
-	{ issuer, url, ca, algorithms }: RemoteIssuer,
+	{ issuer, url, algorithms }: RemoteIssuer,
+	fetch: Fetch,
 	abandoned: AbortSignal,
 	last?: FetchedKeys,
 ): Promise<FetchedKeys> {
 	const signal = AbortSignal.any([abandoned, AbortSignal.timeout(FETCH_LIMIT_MS)]);
-	// Loaded by those alone who have such an issuer.
-	const { Agent } = await import('undici');
-	const connect = { ...(ca !== undefined && { ca }), rejectUnauthorized: true, timeout: FETCH_LIMIT_MS };
-	// Seldom used: each fetch has connections of its own, and leaves none behind.
-	const agent = new Agent({ connect, allowH2: false, pipelining: 1 });
-	try {
-		const address = url ?? (await discover(issuer, (place) => get(place, agent, signal)));
-		const known = last?.validators?.address === address ? last : undefined;
-		const { text, validators, notModified, cacheControl } = await get(address, agent, signal, known?.validators);
-		const maxAgeMs = maxAgeOf(cacheControl);
-		if (known !== undefined && notModified) return { ...known, maxAgeMs };
-		return { ...readSet(text, algorithms), text, validators, maxAgeMs };
-	} finally {
-		void agent.destroy();
-	}
+	const address = url ?? (await discover(issuer, (place) => get(place, fetch, signal)));
+	const known = last?.validators?.address === address ? last : undefined;
+	const { text, validators, notModified, cacheControl } = await get(address, fetch, signal, known?.validators);
+	const maxAgeMs = maxAgeOf(cacheControl);
+	if (known !== undefined && notModified) return { ...known, maxAgeMs };
+	return { ...readSet(text, algorithms), text, validators, maxAgeMs };
 }
 
 function readSet(text: string, algorithms: RemoteIssuer['algorithms']): KeySetReading {
@@ -118,34 +129,60 @@ interface Answer {
 	readonly validators: Validators | undefined;
 }
 
-async function get(address: string, dispatcher: Dispatcher, signal: AbortSignal, known?: Validators): Promise<Answer> {
-	const { request } = await import('undici');
+async function get(address: string, fetch: Fetch, signal: AbortSignal, known?: Validators): Promise<Answer> {
+	const headers = {
+		accept: 'application/jwk-set+json, application/json',
+		'accept-encoding': 'identity',
+		'user-agent': 'mtls-edge-proxy/jwks',
+		...(known?.etag !== undefined && { 'if-none-match': known.etag }),
+		...(known?.lastModified !== undefined && { 'if-modified-since': known.lastModified }),
+	};
+	let response: FetchResponse | undefined;
 	try {
-		const { statusCode, headers, body } = await request(address, {
-			dispatcher,
-			signal,
-			headers: {
-				accept: 'application/jwk-set+json, application/json',
-				'accept-encoding': 'identity',
-				'user-agent': 'mtls-edge-proxy/jwks',
-				...(known?.etag !== undefined && { 'if-none-match': known.etag }),
-				...(known?.lastModified !== undefined && { 'if-modified-since': known.lastModified }),
-			},
-		});
-		const facts = {
-			cacheControl: [headers['cache-control']].flat().join(','),
-			validators: validatorsOf(address, headers),
-		};
-		// Whatever else the answer is, nothing more of it is read: it ends with its connection.
-		if (statusCode === 304 && known !== undefined) return { notModified: true, text: '', ...facts };
-		if (statusCode >= 300 && statusCode < 400) throw new FetchError(`status ${statusCode}: redirects are not followed`);
-		if (statusCode !== 200) throw new FetchError(`status ${statusCode}`);
-		const encoding = headers['content-encoding'];
-		if (encoding !== undefined && encoding !== 'identity') throw new FetchError('the answer is compressed');
-		return { notModified: false, text: await readText(body), ...facts };
+		response = await orAborted(fetch(address, { headers, redirect: 'manual', signal }), signal);
+		if (typeof response?.headers?.get !== 'function') throw new FetchError('fetch gave no Response');
+		return await orAborted(read(address, response, known), signal);
 	} catch (error) {
-		throw error instanceof FetchError ? error : new FetchError(causeOf(error as Error, signal));
+		void drop(response);
+		throw error instanceof FetchError ? error : new FetchError(causeOf(error, signal));
 	}
+}
+
+/** Nothing more of the answer is read: its connection is free, or ends. */
+async function drop(response: FetchResponse | undefined): Promise<void> {
+	try {
+		await (response?.body as ReadableStream | null | undefined)?.cancel();
+	} catch {
+		// It has failed already, or is cancelled by the loop that reads it.
+	}
+}
+
+/** A `fetch` that was given may not keep to its signal. */
+async function orAborted<T>(step: Promise<T>, signal: AbortSignal): Promise<T> {
+	const aborted = Promise.withResolvers<never>();
+	const abort = () => aborted.reject(signal.reason);
+	signal.addEventListener('abort', abort);
+	if (signal.aborted) abort();
+	try {
+		return await Promise.race([step, aborted.promise]);
+	} finally {
+		signal.removeEventListener('abort', abort);
+	}
+}
+
+async function read(
+	address: string,
+	{ status, headers, body, redirected }: FetchResponse,
+	known: Validators | undefined,
+): Promise<Answer> {
+	const facts = { cacheControl: headers.get('cache-control') ?? '', validators: validatorsOf(address, headers) };
+	if (status === 304 && known !== undefined) return { notModified: true, text: '', ...facts };
+	if (redirected || (status >= 300 && status < 400))
+		throw new FetchError(`status ${status}: redirects are not followed`);
+	if (status !== 200) throw new FetchError(`status ${status}`);
+	const encoding = headers.get('content-encoding');
+	if (encoding !== null && encoding !== 'identity') throw new FetchError('the answer is compressed');
+	return { notModified: false, text: await readText(body ?? []), ...facts };
 }
 
 /** RFC 9110 section 8.8.3, without the bytes that are not ASCII. */
@@ -154,19 +191,19 @@ const ETAG = /^(?:W\/)?"[\x21\x23-\x7e]{0,256}"$/;
 const HTTP_DATE = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
 
 /** What does not fit its grammar is not sent back: the next request then asks for the whole set. */
-function validatorsOf(address: string, headers: IncomingHttpHeaders): Validators | undefined {
-	const fitting = (value: unknown, grammar: RegExp) =>
-		typeof value === 'string' && grammar.test(value) ? value : undefined;
-	const etag = fitting(headers.etag, ETAG);
-	const modified = fitting(headers['last-modified'], HTTP_DATE);
+function validatorsOf(address: string, headers: FetchResponse['headers']): Validators | undefined {
+	const fitting = (value: string | null, grammar: RegExp) =>
+		value !== null && grammar.test(value) ? value : undefined;
+	const etag = fitting(headers.get('etag'), ETAG);
+	const modified = fitting(headers.get('last-modified'), HTTP_DATE);
 	// A set can change twice in a second: younger dates prove nothing (RFC 9110 section 8.8.2.2).
-	const isStrong = modified !== undefined && Date.parse(String(headers.date)) - Date.parse(modified) >= 1000;
+	const isStrong = modified !== undefined && Date.parse(String(headers.get('date'))) - Date.parse(modified) >= 1000;
 	const lastModified = isStrong ? modified : undefined;
 	return etag === undefined && lastModified === undefined ? undefined : { address, etag, lastModified };
 }
 
-async function readText(body: AsyncIterable<Buffer>): Promise<string> {
-	const chunks: Buffer[] = [];
+async function readText(body: AsyncIterable<Uint8Array> | []): Promise<string> {
+	const chunks: Uint8Array[] = [];
 	let bytes = 0;
 	for await (const chunk of body) {
 		bytes += chunk.length;
@@ -180,9 +217,11 @@ async function readText(body: AsyncIterable<Buffer>): Promise<string> {
 	}
 }
 
-function causeOf(error: NodeJS.ErrnoException, signal: AbortSignal): string {
+function causeOf(thrown: unknown, signal: AbortSignal): string {
 	if (signal.aborted) return `no answer within ${FETCH_LIMIT_MS / 1000} s`;
-	const { code = '' } = error;
+	// `fetch` says "fetch failed", and has the error of the connection as its cause.
+	const error = Object((thrown as Error | undefined)?.cause ?? thrown) as NodeJS.ErrnoException;
+	const code = String(error.code ?? '');
 	// OpenSSL's and Node's verdicts on the certificate, in capitals; undici's own codes name the protocol's faults.
 	if (code.startsWith('HPE_') || code === 'UND_ERR_SOCKET') return 'no HTTP answer';
 	if (code.startsWith('UND_ERR_')) return `no answer (${code})`;

@@ -6,8 +6,8 @@ export interface RemoteIssuer {
 	readonly issuer: string;
 	/** Of its JWK Set; `undefined`: it stands in the issuer's metadata. */
 	readonly url: string | undefined;
-	/** PEM; takes the place of the CAs that Node trusts. */
-	readonly ca: string | undefined;
+	/** PEM; takes the place of the CAs that Node trusts, for a `Fetch` that can be told. */
+	readonly ca?: string | undefined;
 	readonly algorithms: readonly Algorithm[];
 	/** Between two fetches, unless the answer's `Cache-Control` says otherwise. */
 	readonly refreshMs: number;

@@ -1,10 +1,11 @@
+import { fetchByUndici } from '../../control/jwks/fetch-by-undici.ts';
 import { loadKept } from '../../control/jwks/key-store.ts';
 import { bearerToken } from '../../gates/bearer.ts';
 import { parseToken } from '../../gates/jwt.ts';
 import { Rejection } from '../../gates/rejection.ts';
 import { type KeySetSeed, readJwks } from '../../identity/key-set.ts';
 import { type IdentitySeed, Trust } from '../../identity/trust.ts';
-import { FetchError, fetchKeys } from '../../jwks/fetch-keys.ts';
+import { FetchError } from '../../jwks/fetch-keys.ts';
 import type { RemoteIssuer } from '../../jwks/remote-issuer.ts';
 import { inWords } from './places.ts';
 
@@ -47,7 +48,7 @@ export async function fetchKeysFor(
 	if (!sources.offline) {
 		const from = remote.url === undefined ? `where the metadata of ${remote.issuer} says` : withoutQuery(remote.url);
 		try {
-			const { seed } = await fetchKeys(remote, new AbortController().signal);
+			const { seed } = await fetchByUndici(remote, new AbortController().signal);
 			return using(seed, `fetched ${counted(seed)} from ${from}`);
 		} catch (error) {
 			if (!(error instanceof FetchError)) throw error;

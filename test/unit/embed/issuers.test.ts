@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, it } from 'node:test';
 import { exportJWK, SignJWT } from 'jose';
-import { createGate, type GateEvent, type IssuerOptions, type Verdict } from '../../../src/embed/gate.ts';
+import { createGate, type Fetch, type GateEvent, type IssuerOptions, type Verdict } from '../../../src/embed/gate.ts';
 
 const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 });
 const p256 = generateKeyPairSync('ec', { namedCurve: 'P-256' });
@@ -153,5 +153,25 @@ describe('a gate whose issuer publishes its keys', () => {
 		);
 		await new Promise<void>((resolve) => server.once('close', resolve));
 		assert.equal(events.length, told, 'nothing is fetched after close');
+	});
+
+	it('is asked by the fetch of its options, and a failure of that is an event', async () => {
+		const jwksUrl = 'https://nowhere.test/jwks.json';
+		const issuer = { issuer: acme.issuer, audience: 'edge', jwksUrl };
+		const key = { ...(await exportJWK(rsa.publicKey)), kid: 'one' };
+		const good = createGate({ issuers: [{ ...issuer, fetch: async () => Response.json({ keys: [key] }) }] });
+		await good.ready;
+		good.close();
+		const token = await bearer({ iss: acme.issuer, key: rsa.privateKey, alg: 'RS256', kid: 'one' });
+		assert.equal(outcome(good.check(token)), 'tenant');
+
+		const failures = [() => assert.fail('at once'), () => Promise.reject(new Error('later')), async () => undefined];
+		for (const fail of failures) {
+			const { promise: event, resolve: onEvent } = Promise.withResolvers<GateEvent>();
+			const gate = createGate({ issuers: [{ ...issuer, fetch: fail as unknown as Fetch }], onEvent });
+			assert.equal((await event).level, 'warn');
+			assert.equal(outcome(gate.check(token)), 'no keys of the issuer yet');
+			gate.close();
+		}
 	});
 });

@@ -205,7 +205,7 @@ describe('options that there are not', () => {
 		[{ tennant: 3 }, /^issuers\[0\].tennant is unknown; there are issuer, audience, /],
 		[{ refreshMs: 3 }, /^issuers\[0\].refreshMs is only for jwksUrl and discovery; leave it out$/],
 		[{ maxStaleMs: 3 }, /^issuers\[0\].maxStaleMs is only for jwksUrl and discovery/],
-		[{ jwksCa: '' }, /^issuers\[0\].jwksCa is only for jwksUrl and discovery/],
+		[{ fetch }, /^issuers\[0\].fetch is only for jwksUrl and discovery/],
 		[{ maxRps: 3 }, /^issuers\[0\].maxRps is the most that rateClaim may say, and there is none; set rateClaim/],
 	];
 	for (const [options, message] of wrongIssuers) {
