@@ -55,12 +55,24 @@ function askedForScopes(admitted: Admitted, { scopes = [] }: Caller): Verdict {
  * Judges what a guard is made with.
  *
  * @param options `undefined` where none were given.
+ * @param rest arguments behind the last one that there is: the handler of another adapter's guard, for instance, which would never be called.
  * @throws {GateError} `ERR_GATE_OPTIONS`.
  *
  * @internal
  */
-export function checkGuard<Options extends object>(gate: unknown, options: Options, kinds: Kinds<Options>): void {
+export function checkGuard<Options extends object>(
+	gate: unknown,
+	options: Options,
+	kinds: Kinds<Options>,
+	rest: readonly unknown[],
+): void {
 	checkGate(gate);
+	if (rest.length > 0) {
+		throw new GateError(
+			'ERR_GATE_OPTIONS',
+			'there is an argument behind the options, which would be ignored; leave it out',
+		);
+	}
 	checkOptions('ERR_GATE_OPTIONS', '', options, kinds);
 }
 

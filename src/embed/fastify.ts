@@ -47,7 +47,7 @@ type Guarded = FastifyRequest & { [ADMITTED]: Claims | null };
  * `unauthorized` or 429 `rate limited`, an admitted one has `request.claims`.
  */
 export const guard: FastifyPluginAsync<GuardOptions> = async (app, options) => {
-	checkGuard(options.gate, options, KINDS);
+	checkGuard(options.gate, options, KINDS, []);
 	const { gate, onRefused } = options;
 	const ask = questionTo(gate);
 	if (!app.hasRequestDecorator(ADMITTED)) {

@@ -27,8 +27,9 @@ export function guard<Rest extends unknown[]>(
 	gate: Gate,
 	handler: (request: Request, claims: Claims, ...rest: Rest) => Response | Promise<Response>,
 	options: GuardOptions<Rest> = {},
+	...more: never[]
 ): (request: Request, ...rest: Rest) => Response | Promise<Response> {
-	checkGuard(gate, options, KINDS);
+	checkGuard(gate, options, KINDS, more);
 	checkHandler('ERR_GATE_OPTIONS', handler);
 	const { onRefused, scopes, certificate } = options;
 	const ask = questionTo(gate);

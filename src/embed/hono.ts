@@ -35,8 +35,8 @@ export interface GuardOptions {
  * Middleware for Hono 4: refuses the request (401 `unauthorized`, 429 `rate limited`) or sets the
  * variable `claims`.
  */
-export function guard(gate: Gate, options: GuardOptions = {}): MiddlewareHandler<GuardedEnv> {
-	checkGuard(gate, options, KINDS);
+export function guard(gate: Gate, options: GuardOptions = {}, ...rest: never[]): MiddlewareHandler<GuardedEnv> {
+	checkGuard(gate, options, KINDS, rest);
 	const { onRefused, scopes } = options;
 	const ask = questionTo(gate);
 	return async (c, next) => {

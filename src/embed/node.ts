@@ -50,8 +50,9 @@ export interface GuardOptions<Req = Request, Res = Response> {
 export function guard<Req extends Request = Request, Res extends Response = Response>(
 	gate: Gate,
 	options: GuardOptions<Req, Res> = {},
+	...rest: never[]
 ): (req: Req, res: Res, next: () => void) => void {
-	checkGuard(gate, options, KINDS);
+	checkGuard(gate, options, KINDS, rest);
 	const { onRefused, scopes } = options;
 	const ask = questionTo(gate);
 	return (req, res, next) => {

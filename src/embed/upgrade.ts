@@ -31,8 +31,9 @@ export function guardUpgrade(
 	gate: Gate,
 	handler: UpgradeHandler,
 	options: UpgradeOptions = {},
+	...rest: never[]
 ): (req: IncomingMessage, socket: Duplex, head: Buffer) => void {
-	checkGuard(gate, options, KINDS);
+	checkGuard(gate, options, KINDS, rest);
 	checkHandler('ERR_GATE_OPTIONS', handler);
 	const { onError, scopes } = options;
 	const report = faultReport(onError);

@@ -83,6 +83,21 @@ describe('options of a guard', () => {
 		});
 	}
 
+	it('are the last argument: one behind them, such as the handler of another adapter, is refused', async () => {
+		const takes = { node: 2, hono: 2, fetch: 3, upgrade: 3 };
+		for (const [name, guard] of Object.entries({
+			node: nodeGuard,
+			hono: honoGuard,
+			fetch: fetchGuard,
+			upgrade: guardUpgrade,
+		})) {
+			const all = takes[name as keyof typeof takes] === 2 ? [gate, {}] : [gate, handler, {}];
+			(guard as Untyped)(...all);
+			for (const more of [handler, undefined])
+				await refuses('ERR_GATE_OPTIONS', /argument behind the options/, () => (guard as Untyped)(...all, more));
+		}
+	});
+
 	it('need a handler: fetch and upgrade', async () => {
 		for (const guard of [fetchGuard, guardUpgrade]) {
 			await refuses('ERR_GATE_OPTIONS', /^handler must be a function$/, () => (guard as Untyped)(gate));
