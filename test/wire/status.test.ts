@@ -1,9 +1,8 @@
-/** The status page of the real command: its heads, its JSON, its stream and their limits. What it looks like is test/system/status. */
+/** The status page of the real command: its heads, its JSON and their limits. What it looks like is test/system/status. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
-import { connect as connectTcp } from 'node:net';
+import { hostname } from 'node:os';
 import { after, before, describe, test } from 'node:test';
 import type { StatusPage } from '../../src/control/status/schema.ts';
 import { connect, isAccepted, PROTOCOLS, request } from '../fixtures/clients.ts';
@@ -75,19 +74,19 @@ describe('the status page', () => {
 	});
 
 	test('is kept to itself: no frame, no cache, no guess at its type, no referrer to others', async () => {
-		for (const path of ['/', '/status.json']) {
+		for (const path of ['/', '/status/page', '/status.json']) {
 			const { headers } = await page(proxy, path);
 			assert.equal(headers['cache-control'], 'no-store', path);
 			assert.equal(headers['x-frame-options'], 'DENY', path);
 			assert.equal(headers['x-content-type-options'], 'nosniff', path);
-			assert.equal(headers['referrer-policy'], 'same-origin', path);
+			assert.equal(headers['referrer-policy'], 'no-referrer', path);
 			assert.equal(headers['cross-origin-resource-policy'], 'same-origin', path);
 			assert.match(String(headers['content-security-policy']), /frame-ancestors 'none'/, path);
 		}
 	});
 
 	test('is for GET and HEAD', async () => {
-		for (const path of ['/', '/status.json', '/status/events']) {
+		for (const path of ['/', '/status.json', '/status/page']) {
 			for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
 				const { status, headers } = await page(proxy, path, {}, method);
 				assert.deepEqual([status, headers.allow], [405, 'GET, HEAD'], `${method} ${path}`);
@@ -98,7 +97,7 @@ describe('the status page', () => {
 	});
 
 	test('does not answer to a name that could be anybody’s (DNS rebinding), unless it is configured; health checks do', async () => {
-		for (const path of ['/', '/status.json', '/status/events', '/metrics']) {
+		for (const path of ['/', '/status.json', '/status/page', '/metrics']) {
 			const { status, body } = await page(proxy, path, { host: 'rebound.example' });
 			assert.equal(status, 421, path);
 			assert.match(body, /\[status\]/);
@@ -131,6 +130,7 @@ describe('the status page', () => {
 		assert.equal(now.upstreams.items[0]!.requests_total, 2);
 		assert.deepEqual(now.upstreams.items[0]!.routes, ['/up']);
 		assert.equal(now.upstreams.items[0]!.upstream, upstream.authority);
+		assert.equal(now.process.host, hostname());
 		assert.equal(now.workers.listening, 2);
 		assert.equal(now.certificates[0]!.days_left, 59);
 		assert.equal(now.traffic.requests_total, before.traffic.requests_total + 6);
@@ -147,76 +147,6 @@ describe('the status page', () => {
 			}
 		}
 		assert.equal((await status(proxy)).tenants, null);
-	});
-
-	test('streams to 16 readers, each update on one line; the 17th gets Retry-After, and a place once a reader has gone', async () => {
-		const streams: IncomingMessage[] = [];
-		const stream = async () => {
-			const { status, headers, response } = await ask(proxy, '/status/events', { 'sec-fetch-site': 'same-origin' });
-			return { status, headers, response };
-		};
-		try {
-			for (let i = 0; i < 16; i++) {
-				const { status, headers, response } = await stream();
-				assert.deepEqual([status, headers['content-type']], [200, 'text/event-stream']);
-				streams.push(response);
-			}
-			const full = await stream();
-			assert.deepEqual([full.status, full.headers['retry-after']], [503, '30']);
-			full.response.resume();
-			let text = '';
-			for await (const chunk of streams[0]!.setEncoding('utf8')) {
-				text += chunk;
-				if (text.split('\n\n').length > 3) break;
-			}
-			const [retry, whole, update] = text.split('\n\n') as [string, string, string];
-			assert.match(retry, /^retry: \d+$/);
-			assert.match(JSON.parse(whole.slice('data: '.length))[0], /^<main id="page"/);
-			assert.ok(update.length < whole.length / 2, `${update.length} bytes after ${whole.length}`);
-			// Leaving the loop has ended it.
-			const late = await until(async () => {
-				const late = await stream();
-				if (late.status === 200) return late;
-				late.response.resume();
-				return undefined;
-			}, 'a place to be free');
-			streams.push(late.response);
-		} finally {
-			for (const one of streams) one.destroy();
-		}
-	});
-
-	test('gives one place to a connection, however often it is asked over it, and has it back with the connection', async () => {
-		const socket = connectTcp(proxy.metricsPort, '127.0.0.1');
-		socket.write('GET /status/events HTTP/1.1\r\nhost: localhost\r\n\r\n'.repeat(20));
-		await within(once(socket, 'data'), 'the stream to begin');
-		const beside = await ask(proxy, '/status/events');
-		beside.response.destroy();
-		assert.equal(beside.status, 200);
-		socket.destroy();
-		await within(once(socket, 'close'), 'the connection to be closed');
-		const streams = await Promise.all(Array.from({ length: 15 }, () => ask(proxy, '/status/events')));
-		for (const { response } of streams) response.destroy();
-		assert.deepEqual(new Set(streams.map(({ status }) => status)), new Set([200]));
-	});
-
-	test('refuses the stream to a page of another origin', async () => {
-		for (const site of ['cross-site', 'same-site']) {
-			assert.equal((await page(proxy, '/status/events', { 'sec-fetch-site': site })).status, 403);
-		}
-		// Over plain HTTP browsers leave the field out.
-		const foreign = [
-			{ 'user-agent': 'Mozilla/5.0' },
-			{ origin: 'http://foreign.example' },
-			{ referer: 'http://foreign.example/' },
-		];
-		for (const headers of foreign) {
-			assert.equal((await page(proxy, '/status/events', headers)).status, 403, JSON.stringify(headers));
-		}
-		const own = { 'user-agent': 'Mozilla/5.0', host: '10.0.0.1:9090', referer: 'http://10.0.0.1:9090/' };
-		const { status, response } = await ask(proxy, '/status/events', own);
-		response.destroy();
-		assert.equal(status, 200);
 	});
 });
 
@@ -255,6 +185,6 @@ describe('the status page of a thousand upstreams', () => {
 
 test('--no-status takes the page away, and nothing else', async () => {
 	await using proxy = await startProxy({ args: ['--no-status'] });
-	for (const path of ['/', '/status.json', '/status/events']) assert.equal((await page(proxy, path)).status, 404, path);
+	for (const path of ['/', '/status.json', '/status/page']) assert.equal((await page(proxy, path)).status, 404, path);
 	assert.equal((await page(proxy, '/metrics')).status, 200);
 });

@@ -53,7 +53,7 @@ export async function startAdmin(
 		['/livez', () => ({ status: 200, body: 'alive' })],
 		['/readyz', () => ready(readiness)],
 		...[...pagesOf(sources, readiness, log), ...status].map(([path, page]): [string, Page] => {
-			return [path, (request, response) => refuseName(request, allowed) ?? page(request, response)];
+			return [path, (request) => refuseName(request, allowed) ?? page(request)];
 		}),
 	]);
 	// Scrapers send small requests and read at once; whoever does not is not one, and holds a connection for seconds.
@@ -122,8 +122,7 @@ async function answer(request: IncomingMessage, response: ServerResponse, pages:
 		return end(response, { status: 405, body: 'method not allowed' });
 	}
 	try {
-		const answer = await page(request, response);
-		if (answer !== undefined) end(response, answer);
+		end(response, await page(request));
 	} catch (error) {
 		log.error(TARGET, 'page failed', { path, cause: error });
 		if (response.headersSent) response.destroy();

@@ -1,10 +1,11 @@
+import { hostname } from 'node:os';
 import { RateLimitedLog } from '../../shared/rate-limited-log.ts';
 import type { DnsAddresses } from '../addresses/dns-addresses.ts';
 import type { RemoteKeys } from '../jwks/remote-keys.ts';
 import type { ListenAddress } from '../listen.ts';
 import type { MetricSources } from '../metrics/families.ts';
 import type { ProcessState } from '../process-state.ts';
-import { FactReader } from '../status/fact-reader.ts';
+import { StatusReader } from '../status/reader.ts';
 import { StatusPages } from '../status/status-pages.ts';
 import type { Sharing } from '../store/sharing.ts';
 import type { SupervisorOptions } from '../supervisor-options.ts';
@@ -79,8 +80,9 @@ function createStatus(
 	const faults = new RateLimitedLog(log, clock);
 	const routing = () => upstreams.current;
 	const names = () => addresses.all;
+	const host = hostname();
 	return new StatusPages({
-		source: new FactReader({ metrics, routing, names, inForce, readiness, memory, tenants, shareBounds }),
+		source: new StatusReader({ metrics, host, routing, names, inForce, readiness, memory, tenants, shareBounds }),
 		timers: systemTimers,
 		now: () => clock.now(),
 		onFault: (cause) => faults.write('error', 'proxy::metrics', 'status page failed', 'status', () => ({ cause })),

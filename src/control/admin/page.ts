@@ -8,8 +8,7 @@ export interface Answer {
 	readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** `undefined`: it answers by itself. */
-export type Page = (request: IncomingMessage, response: ServerResponse) => Answer | undefined | Promise<Answer>;
+export type Page = (request: IncomingMessage) => Answer | Promise<Answer>;
 
 /** By path. */
 export type Pages = ReadonlyMap<string, Page>;

@@ -35,7 +35,10 @@ export interface ProberParts {
 }
 
 /** What the prober needs of an upstream. Those without `health` are never asked. */
-export type Watched = Pick<Upstream, 'address' | 'group' | 'breaker' | 'health' | 'tls' | 'alive' | 'lastProbe'>;
+export type Watched = Pick<
+	Upstream,
+	'address' | 'group' | 'breaker' | 'health' | 'tls' | 'alive' | 'aliveSince' | 'lastProbe'
+>;
 
 /** For a round of first verdicts: who waits for them gets no more than this, ms. */
 export const PROVE_LIMIT_MS = 2_000;
@@ -181,6 +184,7 @@ export class HealthProber {
 			return;
 		}
 		upstream.alive = healthy;
+		upstream.aliveSince = outcome.atSeconds;
 		if (healthy) log.info(TARGET, 'upstream is healthy', names);
 		else log.warn(TARGET, 'upstream is unhealthy', said);
 	}

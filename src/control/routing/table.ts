@@ -48,6 +48,8 @@ export interface Upstream {
 	tls?: ConnectionOptions | undefined;
 	/** The last verdict of the health check; `undefined` before the first. */
 	alive: boolean | undefined;
+	/** When it became so, seconds since the epoch. */
+	aliveSince: number | undefined;
 	/** What the last probe found; `undefined` before the first. */
 	lastProbe: ProbeOutcome | undefined;
 }

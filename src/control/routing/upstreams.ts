@@ -204,6 +204,7 @@ export class Upstreams {
 			made: { at: now, wallSeconds: this.#clock.wallSeconds() },
 			health,
 			alive: known?.alive,
+			aliveSince: known?.aliveSince,
 			lastProbe: known?.lastProbe,
 		};
 	}

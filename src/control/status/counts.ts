@@ -1,8 +1,24 @@
-import type { CounterFacts } from './facts.ts';
 import type { History } from './history.ts';
 import type { Count } from './schema.ts';
 
-/** What the counters of refusals are called, on the page and in the ring of the last ten minutes. */
+/** What workers count, added up; and what the counters are called, on the page and in the ring of the last ten minutes. */
+export interface CounterFacts {
+	/** Answers without an upstream, by status. */
+	readonly ownAnswers: ReadonlyMap<number, number>;
+	readonly auth: ReadonlyMap<string, number>;
+	readonly forbidden: ReadonlyMap<string, number>;
+	readonly rateLimited: ReadonlyMap<string, number>;
+	readonly handshakeFailures: ReadonlyMap<string, number>;
+	readonly handshakesDone: number;
+	readonly connections: {
+		readonly handshake: number;
+		readonly 'http/1.1': number;
+		readonly h2: number;
+		readonly refused: ReadonlyMap<string, number>;
+		readonly ended: ReadonlyMap<string, number>;
+		readonly http2Errors: ReadonlyMap<string, number>;
+	};
+}
 
 /** Those that are not zero, the most frequent of late first. */
 export function countsOf(kind: string, counts: ReadonlyMap<string, number>, history: Pick<History, 'rise'>): Count[] {

@@ -11,6 +11,12 @@ export function count(value: number | null): Markup {
 	return value === null ? NOT_KNOWN : html`${WHOLE.format(value)}`;
 }
 
+/** Of a chart; `null`: nothing of it is known. */
+export function peakOf(values: readonly (number | null)[]): number | null {
+	const known = values.filter((value) => value !== null);
+	return known.length === 0 ? null : Math.max(...known);
+}
+
 /** Per second: 0.3, 12.5, 1,240. */
 export function rate(value: number | null): Markup {
 	if (value === null) return NOT_KNOWN;
@@ -30,17 +36,24 @@ export function bytes(value: number): string {
 	return `${THREE_DIGITS.format(value / 1024 ** power)} ${BYTE_UNITS[power]}`;
 }
 
-export function percent(share: number): string {
-	return `${THREE_DIGITS.format(Number((share * 100).toFixed(1)))} %`;
+export function percent(share: number | null): Markup {
+	if (share === null) return NOT_KNOWN;
+	const rounded = Number((share * 100).toFixed(share < 0.01 ? 2 : 1));
+	return html`${share > 0 && rounded === 0 ? 'under 0.01' : THREE_DIGITS.format(rounded)} %`;
 }
 
-/** A long time, in its two largest units: 3 d 4 h, 12 min, less than a minute. */
+/** A long time, in its two largest units: 3 d 4 h, 12 min, 40 s. */
 export function duration(seconds: number): string {
 	const minutes = Math.floor(seconds / 60);
-	if (minutes < 1) return 'less than a minute';
+	if (minutes < 1) return `${Math.floor(seconds)} s`;
 	const [days, hours] = [Math.floor(minutes / 1440), Math.floor(minutes / 60) % 24];
 	if (days > 0) return hours > 0 && days < 10 ? `${days} d ${hours} h` : `${days} d`;
 	return hours > 0 ? `${hours} h ${minutes % 60} min` : `${minutes} min`;
+}
+
+/** How long `since` is past. */
+export function ago(since: string, now: string): string {
+	return duration(Math.max(0, Date.parse(now) - Date.parse(since)) / 1000);
 }
 
 /** The moment, to the second, in UTC: as in the log. The day is left out where it is the day of `now`. */

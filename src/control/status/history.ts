@@ -1,12 +1,12 @@
 import { Summary } from '../../memory/histogram.ts';
-import type { Chart, Point } from './schema.ts';
-import { countsSince, type Share, type ShareBounds, type ShareCounts, ShareHistory } from './shares.ts';
+import type { Chart, Point, ShareStatus } from './schema.ts';
+import { countsSince, type ShareBounds, type ShareCounts, ShareHistory } from './shares.ts';
 
 /** One point of the charts, ms: as long as a slice of the histograms, so that a point's quantiles are exactly its own. */
 export const POINT_MS = 10_000;
 /** Ten minutes. */
 export const POINTS = 60;
-/** Upstreams with a chart; further ones have none. Each costs 720 bytes, so 1.5 MB in all. */
+/** Upstreams with a chart; further ones have none. Each costs 960 bytes, so 2 MB in all. */
 export const MAX_CHARTED = 2_048;
 
 /** Looked at in one turn, at least; thousands are spread over the seconds of a point. */
@@ -98,8 +98,8 @@ export class History {
 	}
 
 	/** What went wrong in the last minute. */
-	shares(bounds: ShareBounds): Share[] {
-		return this.#shares.judge(bounds);
+	shares(bounds: ShareBounds, timeOf: (ms: number) => string): ShareStatus[] {
+		return this.#shares.judge(bounds, timeOf);
 	}
 
 	/** Bytes of the rings: for tests and for the docs. */
@@ -150,7 +150,7 @@ export class History {
 			const { answered, erred, seconds } = series.advance(upstream, nowMs);
 			this.#answered += answered;
 			this.#erred += erred;
-			series.put(this.#point, answered / seconds, isEmpty ? undefined : this.#summary);
+			series.put(this.#point, answered / seconds, erred / seconds, isEmpty ? undefined : this.#summary);
 		}
 		if (this.#left.length === 0) this.#complete(nowMs);
 	}
@@ -161,7 +161,7 @@ export class History {
 		const counts = countsSince(this.#own, own, { answers: this.#answered, '5xx': this.#erred });
 		const seconds = (nowMs - this.#totalAt) / 1000;
 		if (seconds > 0) {
-			this.#total.put(this.#point, counts.answers / seconds, this.#all);
+			this.#total.put(this.#point, counts.answers / seconds, counts['5xx'] / seconds, this.#all);
 			this.#shares.add(counts, nowMs);
 		}
 		this.#answered = 0;
@@ -187,9 +187,12 @@ function pointAt(nowMs: number): number {
 	return Math.floor(nowMs / POINT_MS);
 }
 
-/** Three rings of one upstream. */
+const COLUMNS = 4;
+const NOTHING = Array(COLUMNS).fill(Number.NaN);
+
+/** Rings of one upstream: answers a second, those of 500 and above, and the two quantiles. */
 class Series {
-	static readonly BYTES = 3 * POINTS * Float32Array.BYTES_PER_ELEMENT;
+	static readonly BYTES = COLUMNS * POINTS * Float32Array.BYTES_PER_ELEMENT;
 
 	/** `undefined`: it is one too many to have a chart. */
 	readonly #cells: Float32Array | undefined;
@@ -200,7 +203,7 @@ class Series {
 
 	constructor(charted: boolean, nowMs: number) {
 		this.#at = nowMs;
-		this.#cells = charted ? new Float32Array(3 * POINTS).fill(Number.NaN) : undefined;
+		this.#cells = charted ? new Float32Array(COLUMNS * POINTS).fill(Number.NaN) : undefined;
 	}
 
 	/** @returns what has come since the last time. */
@@ -217,12 +220,13 @@ class Series {
 		return since;
 	}
 
-	put(point: number, rate: number, roundTrips: Summary | undefined): void {
+	put(point: number, rate: number, errors: number, roundTrips: Summary | undefined): void {
 		if (point === this.#point || this.#cells === undefined) return;
 		// What lies between is unknown, and the ring still has the values of ten minutes before there.
 		for (let gap = Math.max(this.#point + 1, point - POINTS + 1); gap < point; gap++) this.#write(gap, NOTHING);
 		const quantile = (q: number) => (roundTrips?.quantile(q) ?? Number.NaN) / 1000;
-		this.#write(point, [Number.isFinite(rate) ? rate : Number.NaN, quantile(0.5), quantile(0.99)]);
+		const known = (value: number) => (Number.isFinite(value) ? value : Number.NaN);
+		this.#write(point, [known(rate), known(errors), quantile(0.5), quantile(0.99)]);
 		this.#point = point;
 	}
 
@@ -237,14 +241,35 @@ class Series {
 				const value = known ? cells[i * POINTS + (wanted % POINTS)]! : Number.NaN;
 				return rounded(value);
 			});
-		return { requests_per_second: column(0), p50_seconds: column(1), p99_seconds: column(2) };
+		return {
+			requests_per_second: column(0),
+			errors_per_second: column(1),
+			p50_seconds: column(2),
+			p99_seconds: column(3),
+		};
 	}
 
 	latest(): Point | undefined {
 		const cells = this.#cells;
 		if (cells === undefined || this.#point < 0) return undefined;
 		const value = (column: number) => rounded(cells[column * POINTS + (this.#point % POINTS)]!);
-		return { requests_per_second: value(0), p50_seconds: value(1), p99_seconds: value(2) };
+		return {
+			requests_per_second: value(0),
+			p50_seconds: value(2),
+			p99_seconds: value(3),
+			error_share: this.#errorShare(cells),
+		};
+	}
+
+	/** Of the ten minutes up to the last point. */
+	#errorShare(cells: Float32Array): number | null {
+		const sumOf = (column: number) => {
+			let sum = 0;
+			for (let i = column * POINTS; i < (column + 1) * POINTS; i++) sum += cells[i]! || 0;
+			return sum;
+		};
+		const answers = sumOf(0);
+		return answers > 0 ? rounded(sumOf(1) / answers) : null;
 	}
 
 	#write(point: number, values: readonly number[]): void {
@@ -256,5 +281,4 @@ function rounded(value: number): number | null {
 	return Number.isNaN(value) ? null : Number(value.toPrecision(3));
 }
 
-const UNKNOWN: Point = { requests_per_second: null, p50_seconds: null, p99_seconds: null };
-const NOTHING = [Number.NaN, Number.NaN, Number.NaN];
+const UNKNOWN: Point = { requests_per_second: null, p50_seconds: null, p99_seconds: null, error_share: null };

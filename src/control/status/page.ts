@@ -1,5 +1,4 @@
-import { count, duration, latency, moment, rate } from './format.ts';
-import { around, type Fragment, htmlOf, leaf } from './fragment.ts';
+import { ago, count, duration, latency, moment, peakOf, percent, rate } from './format.ts';
 import { jsonOf } from './json.ts';
 import { html, Markup } from './markup.ts';
 import {
@@ -16,7 +15,8 @@ import {
 	workersPanel,
 } from './panels.ts';
 import { plural } from './problems.ts';
-import type { Chart, Count, Problem, StatusPage } from './schema.ts';
+import type { Chart, Count, Problem, ShareStatus, StatusPage } from './schema.ts';
+import { keyOf } from './snapshot.ts';
 import { upstreamsPanel } from './upstreams-panel.ts';
 import { queryOf, type View } from './view.ts';
 
@@ -34,7 +34,7 @@ export function* renderPage(
 	view: View,
 	{ css, scripts, build }: PageAssets,
 ): Generator<void, string> {
-	const main = htmlOf(yield* renderMain(status, view, build));
+	const body = yield* renderBody(status, view, build);
 	return `<!doctype html>${html`
 		<html lang="en">
 		<head>
@@ -48,15 +48,8 @@ export function* renderPage(
 		</head>
 		<body>
 		<a class="skip" href="#summary">Skip to the summary</a>
-		<header>
-		<h1>mtls-edge-proxy</h1>
-		<div id="live">
-		<span id="live-state">A moment’s values. <a href="${queryOf(view)}">Load them anew</a>, or read <a href="/status.json">/status.json</a>.</span>
-		<button id="pause" type="button" hidden>Pause</button>
-		</div>
-		</header>
 		<p id="announcement" class="unseen" role="status" aria-live="polite"></p>
-		${new Markup(main)}
+		${new Markup(body)}
 		<footer>
 		<p>The same as JSON: <a href="/status.json">/status.json</a>. For Prometheus: <a href="/metrics">/metrics</a>.</p>
 		</footer>
@@ -66,34 +59,39 @@ export function* renderPage(
 	`}`;
 }
 
-export function titleOf({ problems }: Pick<StatusPage, 'problems'>): string {
-	return problems.length === 0
-		? 'All well – mtls-edge-proxy'
-		: `${plural(problems.length, 'problem')} – mtls-edge-proxy`;
+export function titleOf({ problems, process }: Pick<StatusPage, 'problems' | 'process'>): string {
+	return `${verdictOf(problems)} – ${process.host}`;
 }
 
-/** All that changes, in pieces; a step for each. */
-export function* renderMain(status: StatusPage, view: View, build: string): Generator<void, Fragment> {
-	const smaller: Fragment[] = [];
+function verdictOf(problems: readonly Problem[]): string {
+	return problems.length === 0 ? 'All is well' : plural(problems.length, 'problem');
+}
+
+/** All that changes; a step for each piece. */
+export function* renderBody(status: StatusPage, view: View, build: string): Generator<void, string> {
+	const smaller: (Markup | undefined)[] = [];
 	for (const panel of SMALLER) {
-		const made = panel(status);
-		if (made !== undefined) smaller.push(made);
+		smaller.push(panel(status));
 		yield;
 	}
-	const open = html`<main id="page" data-build="${build}">`;
-	const parts = [
-		summary(status),
-		numbers(status),
-		traffic(status),
-		yield* upstreamsPanel(status, view),
-		around('panels', html`<div id="panels" class="panels">`, smaller, html`</div>`),
-		about(status),
-		yield* chartData(status),
-	];
-	return around('page', open, parts, html`</main>`);
+	const upstreams = yield* upstreamsPanel(status, view);
+	return html`
+		<div id="page" data-build="${build}">
+		${header(status, view)}
+		<main>
+		${summary(status)}
+		${numbers(status)}
+		${traffic(status)}
+		${upstreams}
+		<div class="panels">${smaller}</div>
+		</main>
+		${yield* chartData(status)}
+		</div>
+	`.toString();
 }
 
-const SMALLER: readonly ((status: StatusPage) => Fragment | undefined)[] = [
+/** In their order on the page. */
+const SMALLER: readonly ((status: StatusPage) => Markup | undefined)[] = [
 	dnsPanel,
 	refusalsPanel,
 	handshakesPanel,
@@ -107,25 +105,44 @@ const SMALLER: readonly ((status: StatusPage) => Fragment | undefined)[] = [
 	tenantsPanel,
 ];
 
+/** Which process this is, and from when its figures are. */
+function header({ process, at, reloads, shared_limits: limits }: StatusPage, view: View): Markup {
+	const facts = [
+		limits !== null && limits.replicas > 1 && html`one of ${limits.replicas} replicas`,
+		html`version ${process.version}`,
+		html`Node ${process.node}`,
+		html`${process.body_mode} bodies`,
+		html`up <span title="since ${process.started_at}">${duration(process.uptime_seconds)}</span>`,
+		html`configuration ${reloads.generation}`,
+		html`as of ${moment(at, at)}`,
+	];
+	return html`
+		<header>
+		<h1>${process.host} <small>mtls-edge-proxy</small></h1>
+		<ul id="about">${facts.map((fact) => fact && html`<li>${fact}</li>`)}</ul>
+		<div id="live" data-keep>
+		<span id="live-state">A moment’s values. <a href="${queryOf(view)}">Load them anew</a>, or read <a href="/status.json">/status.json</a>.</span>
+		<button id="pause" type="button" hidden>Pause</button>
+		</div>
+		</header>
+	`;
+}
+
 /** Is it well? What is wrong comes first. */
-function summary({ problems, upstreams, at }: StatusPage): Fragment {
+function summary({ problems, upstreams, at }: StatusPage): Markup {
 	const errors = problems.filter(({ severity }) => severity === 'error').length;
 	const state = problems.length === 0 ? 'good' : errors > 0 ? 'bad' : 'doubtful';
 	const sign = { good: '✓', bad: '▲', doubtful: '◆' }[state];
-	const verdict = problems.length === 0 ? 'All is well' : `${plural(problems.length, 'problem')}`;
 	const details =
 		problems.length === 0
 			? html`<p>${upstreams.total === 0 ? 'There are no routes yet.' : 'All breakers are closed, few requests and handshakes fail, no certificate is about to expire, and the file as it was last read is in force.'}</p>`
-			: html`<ul>${problems.slice(0, MAX_PROBLEMS).map((problem) => problemLine(problem, at))}${problems.length > MAX_PROBLEMS && html`<li>and ${problems.length - MAX_PROBLEMS} more</li>`}</ul>`;
-	return leaf(
-		'summary',
-		html`
-			<section id="summary" class="summary ${state}" aria-labelledby="summary-title" tabindex="-1">
-			<h2 id="summary-title"><span class="sign" aria-hidden="true">${sign}</span> <span id="verdict">${verdict}</span></h2>
-			${details}
-			</section>
-		`,
-	);
+			: html`<ul>${problems.slice(0, MAX_PROBLEMS).map((problem) => problemLine(problem, at))}${problems.length > MAX_PROBLEMS && html`<li>and ${problems.length - MAX_PROBLEMS} more, in <a href="/status.json">/status.json</a></li>`}</ul>`;
+	return html`
+		<section id="summary" class="summary ${state}" aria-labelledby="summary-title" tabindex="-1">
+		<h2 id="summary-title"><span class="sign" aria-hidden="true">${sign}</span> <span id="verdict">${verdictOf(problems)}</span></h2>
+		${details}
+		</section>
+	`;
 }
 
 const MAX_PROBLEMS = 8;
@@ -135,76 +152,80 @@ function problemLine({ severity, text, since, look, link }: Problem, now: string
 		severity === 'error'
 			? html`<span class="badge bad">error</span>`
 			: html`<span class="badge doubtful">warning</span>`;
-	return html`<li>${badge} <a href="${link}">${text}</a>${since !== null && html` <small>since ${moment(since, now)}</small>`}<br><small class="look">${look}</small></li>`;
+	const age = since === null ? undefined : html` <small>since ${moment(since, now)}, ${ago(since, now)}</small>`;
+	return html`<li>${badge} <a href="${link}">${text}</a>${age}<span class="look">${look}</span></li>`;
 }
 
-function numbers({ traffic, connections, upstreams, workers, refusals, handshakes }: StatusPage): Fragment {
-	const tile = (name: string, value: Markup) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`;
-	return leaf(
-		'numbers',
-		html`
-			<dl id="numbers" class="tiles">
-			${tile('Requests/s', rate(traffic.requests_per_second))}
-			${tile('p50', latency(traffic.p50_seconds))}
-			${tile('p99', latency(traffic.p99_seconds))}
-			${tile('In flight', count(traffic.in_flight))}
-			${tile('Connections', count(connections.http1 + connections.h2))}
-			${tile('Refused, 10 min', count(lately(refusals)))}
-			${tile('TLS failed, 10 min', count(lately(handshakes.failures)))}
-			${tile('Upstreams', count(upstreams.total))}
-			${tile('Workers', html`${workers.listening}<small>/${workers.configured}</small>`)}
-			</dl>
-		`,
-	);
+/** The figures that an eye takes in at once. What is not as it should be has a colour, and a sign for those who see none. */
+function numbers(status: StatusPage): Markup {
+	const { traffic, connections, upstreams, workers, refusals } = status;
+	const share = (kind: ShareStatus['kind']) => status.shares.find((one) => one.kind === kind);
+	const isOver = (...kinds: ShareStatus['kind'][]) => kinds.some((kind) => (share(kind)?.over_since ?? null) !== null);
+	const answers = share('5xx')?.last_ten_minutes;
+	const handshakes = share('handshakes')?.last_ten_minutes;
+	const tile = (name: string, value: Markup, state: 'bad' | 'doubtful' | false = false) =>
+		html`<div class="${state}"><dt>${name}</dt><dd>${value}${state && html` <span class="sign" aria-hidden="true">${SIGNS[state]}</span>`}</dd></div>`;
+	return html`
+		<dl id="numbers" class="tiles">
+		${tile('Requests/s', rate(traffic.requests_per_second))}
+		${tile('Errors, 10 min', percent(traffic.error_share), isOver('5xx') && 'bad')}
+		${tile('Refused, 10 min', percent(partOf(lately(refusals), answers?.total)), isOver('401', '429') && 'doubtful')}
+		${tile('p99', latency(traffic.p99_seconds))}
+		${tile('In flight', count(traffic.in_flight))}
+		${tile('Connections', count(connections.http1 + connections.h2))}
+		${tile('TLS failed, 10 min', percent(partOf(handshakes?.count, handshakes?.total)), isOver('handshakes') && 'doubtful')}
+		${tile('Upstreams', html`${upstreams.healthy}/${upstreams.total} <small>healthy</small>`, upstreams.healthy < upstreams.total && 'bad')}
+		${tile('Workers', html`${workers.listening}/${workers.configured}`, workers.listening < workers.configured && 'bad')}
+		</dl>
+	`;
 }
+
+const SIGNS = { bad: '▲', doubtful: '◆' } as const;
 
 function lately(counts: readonly Count[]): number {
 	return counts.reduce((sum, { last_ten_minutes }) => sum + last_ten_minutes, 0);
 }
 
-function traffic({ history, traffic }: StatusPage): Fragment {
-	const peak = (values: readonly (number | null)[]) => {
-		const known = values.filter((value) => value !== null);
-		return known.length === 0 ? null : Math.max(...known);
-	};
+/** From 0 to 1; `null`: of nothing. */
+function partOf(count: number | undefined, total: number | undefined): number | null {
+	return count === undefined || !total ? null : Math.min(count / total, 1);
+}
+
+function traffic({ history, traffic }: StatusPage): Markup {
 	const figure = (series: string, title: string, words: Markup) => html`
 		<figure>
 		<figcaption>${title} <small>${words}</small></figcaption>
 		<div class="chart large" data-keep data-series="${series}" data-row="total" aria-hidden="true"></div>
 		</figure>
 	`;
-	return leaf(
-		'traffic',
-		html`
-			<section id="traffic" aria-labelledby="traffic-title">
-			<h2 id="traffic-title">Traffic of the last ten minutes</h2>
-			<div class="figures">
-			${figure('rate', 'Requests per second', html`${count(traffic.requests_total)} since the start, peak ${rate(peak(history.requests_per_second))}/s`)}
-			${figure('latency', 'Round trip to upstreams', html`<span class="key dashed">p50</span> <span class="key">p99</span>, at most ${latency(peak(history.p99_seconds))}`)}
-			</div>
-			</section>
-		`,
-	);
+	return html`
+		<section id="traffic" aria-labelledby="traffic-title">
+		<h2 id="traffic-title">Traffic of the last ten minutes</h2>
+		<div class="figures">
+		${figure('rate', 'Requests per second', html`peak ${rate(peakOf(history.requests_per_second))}/s`)}
+		${figure('errors', 'Error rate', html`${percent(traffic.error_share)} of all answers, peak ${percent(peakOf(errorShares(history)))}`)}
+		${figure('latency', 'Round trips', html`<span class="key dashed">p50</span> ${latency(traffic.p50_seconds)} <span class="key">p99</span> ${latency(traffic.p99_seconds)}`)}
+		</div>
+		</section>
+	`;
 }
 
-function about({ process, at, reloads }: StatusPage): Fragment {
-	return leaf(
-		'about',
-		html`
-			<p id="about" class="about">
-			Version ${process.version}, ${process.body_mode} bodies, Node ${process.node}.
-			 Up ${duration(process.uptime_seconds)}, since ${moment(process.started_at, at)}. Configuration ${reloads.generation}.
-			 As of ${moment(at, at)}.
-			</p>
-		`,
-	);
+/** 5xx among the answers of each point. */
+function errorShares({ requests_per_second: answers, errors_per_second: errors }: Chart): (number | null)[] {
+	return answers.map((all, i) => (all === null ? null : all === 0 ? 0 : Math.min((errors[i] ?? 0) / all, 1)));
 }
 
 /** Numbers alone, for the script. A data block is nothing that a browser runs. */
-function* chartData({ history, upstreams }: StatusPage): Generator<void, Fragment> {
-	const columns = (chart: Chart | null) =>
-		chart === null ? null : [chart.requests_per_second, chart.p50_seconds, chart.p99_seconds];
-	const data = { total: columns(history), rows: upstreams.items.map((one) => columns(one.history)) };
-	const json = (yield* jsonOf(data)).replaceAll('<', '\\u003c');
-	return leaf('chart-data', html`<script type="application/json" id="chart-data">${new Markup(json)}</script>`);
+function* chartData({ history, upstreams }: StatusPage): Generator<void, Markup> {
+	const columns = (chart: Chart) => ({
+		rate: [chart.requests_per_second, chart.errors_per_second],
+		latency: [chart.p50_seconds, chart.p99_seconds],
+	});
+	const rows: [string, object][] = [['total', { ...columns(history), errors: [errorShares(history)] }]];
+	for (const one of upstreams.items) {
+		if (one.history !== null) rows.push([keyOf(one), columns(one.history)]);
+		yield;
+	}
+	const json = (yield* jsonOf(Object.fromEntries(rows))).replaceAll('<', '\\u003c');
+	return html`<script type="application/json" id="chart-data">${new Markup(json)}</script>`;
 }

@@ -1,5 +1,4 @@
 import { bytes, count, day, duration, latency, moment, percent } from './format.ts';
-import { type Fragment, leaf } from './fragment.ts';
 import { type Content, html, inParts, type Markup } from './markup.ts';
 import { EXPIRES_SOON_DAYS, plural } from './problems.ts';
 import type { Count, Panel, StatusPage } from './schema.ts';
@@ -10,7 +9,7 @@ import type { Count, Panel, StatusPage } from './schema.ts';
 const MAX_ROWS = 50;
 
 /** Only with `[[upstreams]] dns`. */
-export function dnsPanel({ dns, at }: StatusPage): Fragment | undefined {
+export function dnsPanel({ dns, at }: StatusPage): Markup | undefined {
 	if (dns.length === 0) return undefined;
 	// Those that fail come first: there may be more than are shown.
 	const ordered = dns.toSorted((a, b) => trouble(b) - trouble(a));
@@ -38,7 +37,7 @@ function trouble({ addresses, failing_since }: StatusPage['dns'][number]): numbe
 	return Number(addresses === 0) * 2 + Number(failing_since !== null);
 }
 
-export function refusalsPanel({ refusals }: StatusPage): Fragment {
+export function refusalsPanel({ refusals }: StatusPage): Markup {
 	return panel('refusals', 'Refusals', [
 		countsTable(
 			'Requests that got no further than the proxy, by reason. What fails behind a route is counted with its upstream.',
@@ -48,7 +47,7 @@ export function refusalsPanel({ refusals }: StatusPage): Fragment {
 	]);
 }
 
-export function handshakesPanel({ handshakes }: StatusPage): Fragment {
+export function handshakesPanel({ handshakes }: StatusPage): Markup {
 	const { completed_total, failed_total, p50_seconds, p99_seconds, failures } = handshakes;
 	return panel('handshakes', 'TLS handshakes', [
 		facts([
@@ -61,7 +60,7 @@ export function handshakesPanel({ handshakes }: StatusPage): Fragment {
 	]);
 }
 
-export function connectionsPanel({ connections }: StatusPage): Fragment {
+export function connectionsPanel({ connections }: StatusPage): Markup {
 	const { handshaking, http1, h2, refused, ended, http2_errors } = connections;
 	const said = (words: string, counts: readonly Count[]) =>
 		counts.map(({ reason, ...one }) => ({ ...one, reason: `${words}: ${reason}` }));
@@ -76,7 +75,7 @@ export function connectionsPanel({ connections }: StatusPage): Fragment {
 	]);
 }
 
-export function certificatesPanel({ certificates }: StatusPage): Fragment {
+export function certificatesPanel({ certificates }: StatusPage): Markup {
 	return panel('certificates', 'Certificates', [
 		table(
 			'The server’s certificate and its issuers, the CAs that clients are believed by, and revocation lists.',
@@ -106,7 +105,7 @@ const KINDS = {
 	crl: 'CRL',
 } as const;
 
-export function issuersPanel({ issuers }: StatusPage): Fragment {
+export function issuersPanel({ issuers }: StatusPage): Markup {
 	return panel('issuers', 'Token issuers', [
 		table(
 			'Who signs tokens, and the age of the keys that verify them.',
@@ -138,7 +137,7 @@ function keyNames(keys: readonly (string | null)[]): Markup | undefined {
 
 const MAX_KEY_NAMES = 4;
 
-export function workersPanel({ workers }: StatusPage): Fragment {
+export function workersPanel({ workers }: StatusPage): Markup {
 	return panel('workers', 'Workers', [
 		table(
 			`${workers.listening} of ${plural(workers.configured, 'worker thread')} accept connections. Loop: share of the time in which the event loop was busy.`,
@@ -156,7 +155,7 @@ export function workersPanel({ workers }: StatusPage): Fragment {
 	]);
 }
 
-export function memoryPanel({ memory, process }: StatusPage): Fragment {
+export function memoryPanel({ memory, process }: StatusPage): Markup {
 	const amount = (unit: string, value: number) => (unit === 'bytes' ? html`${bytes(value)}` : count(value));
 	return panel('memory', 'Memory and budgets', [
 		facts([
@@ -178,7 +177,7 @@ export function memoryPanel({ memory, process }: StatusPage): Fragment {
 	]);
 }
 
-export function reloadsPanel({ reloads, at }: StatusPage): Fragment {
+export function reloadsPanel({ reloads, at }: StatusPage): Markup {
 	const { generation, success_total, failure_total, last, needs_restart } = reloads;
 	return panel('reloads', 'Reloads', [
 		facts([
@@ -208,7 +207,7 @@ export function reloadsPanel({ reloads, at }: StatusPage): Fragment {
 const PARTS = { tls: 'TLS', identity: 'identity', routes: 'routes' } as const;
 
 /** Only with `[limiter]`. */
-export function limitsPanel({ shared_limits: limits }: StatusPage): Fragment | undefined {
+export function limitsPanel({ shared_limits: limits }: StatusPage): Markup | undefined {
 	if (limits === null) return undefined;
 	const { store, cause, replicas, settle_seconds, calls, revocations } = limits;
 	return panel('limits', 'Shared limits', [
@@ -229,7 +228,7 @@ export function limitsPanel({ shared_limits: limits }: StatusPage): Fragment | u
 }
 
 /** Only with `[status] tenants = true`. */
-export function tenantsPanel({ tenants }: StatusPage): Fragment | undefined {
+export function tenantsPanel({ tenants }: StatusPage): Markup | undefined {
 	if (tenants === null) return undefined;
 	return panel('tenants', 'Tenants', [
 		table(
@@ -248,11 +247,8 @@ export function tenantsPanel({ tenants }: StatusPage): Fragment | undefined {
 	]);
 }
 
-function panel(id: Panel, title: string, content: readonly Content[]): Fragment {
-	return leaf(
-		id,
-		html`<section id="${id}" aria-labelledby="${id}-title"><h2 id="${id}-title">${title}</h2>${content}</section>`,
-	);
+function panel(id: Panel, title: string, content: readonly Content[]): Markup {
+	return html`<section id="${id}" aria-labelledby="${id}-title"><h2 id="${id}-title">${title}</h2>${content}</section>`;
 }
 
 function facts(pairs: readonly (readonly [name: string, value: Markup])[]): Markup {

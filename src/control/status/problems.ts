@@ -1,6 +1,6 @@
 import type { CircuitName } from '../../memory/transition-counts.ts';
 import { MEANWHILE } from '../facts/store.ts';
-import type { Panel, Problem, ReloadStatus, ShareStatus, Snapshot } from './schema.ts';
+import type { Found, Panel, Problem, ReloadStatus, ShareStatus, Snapshot } from './schema.ts';
 import { queryOf, WHOLE_VIEW } from './view.ts';
 
 /** Certificates that end so soon are worth a warning, days. The log warns from 30 on; here it must still mean something. */
@@ -14,11 +14,8 @@ const SLOW_SETTLE_S = 0.4;
 /** Names in a sentence; the table has all. */
 const MAX_NAMES = 3;
 
-/** A snapshot before it is judged. */
-export type Found = Omit<Snapshot, 'well' | 'problems'>;
-
-/** What is wrong, the worst first; a proxy of which nothing is said here is well. Pure. */
-export function findProblems(snapshot: Found): Problem[] {
+/** Adds what is wrong, the worst first; a proxy of which nothing is said here is well. Pure. */
+export function judge(snapshot: Found): Snapshot {
 	const problems = [
 		...processProblems(snapshot),
 		...upstreamProblems(snapshot),
@@ -31,7 +28,8 @@ export function findProblems(snapshot: Found): Problem[] {
 		...limitProblems(snapshot),
 		...logProblems(snapshot),
 	];
-	return problems.sort((a, b) => Number(a.severity === 'warning') - Number(b.severity === 'warning'));
+	problems.sort((a, b) => Number(a.severity === 'warning') - Number(b.severity === 'warning'));
+	return { ...snapshot, problems, well: problems.length === 0 };
 }
 
 function processProblems({ process, workers }: Found): Problem[] {
@@ -82,7 +80,7 @@ function upstreamProblems({ upstreams }: Found): Problem[] {
 			unhealthy,
 			['An upstream fails its health check', 'upstreams fail their health checks'],
 			`${lastProbeOf(unhealthy)}; log target proxy::health`,
-			() => null,
+			(one) => one.health_since,
 		),
 		...about(
 			'warning',
@@ -108,7 +106,7 @@ const SHARES: Readonly<Record<ShareStatus['kind'], { what: string; of: string; l
 	'5xx': {
 		what: 'are 500 or above',
 		of: 'answers',
-		look: 'column 5xx of the upstreams; log targets proxy::exchange and proxy::breaker; an answer of the upstream itself is in its own log',
+		look: 'column Errors of the upstreams; log targets proxy::exchange and proxy::breaker; an answer of the upstream itself is in its own log',
 		panel: 'upstreams',
 	},
 	'401': {
@@ -171,7 +169,7 @@ function dnsProblems({ dns, at }: Found): Problem[] {
 
 function certificateProblems({ certificates }: Found): Problem[] {
 	return certificates.flatMap(({ kind, subject, days_left, not_after }): Problem[] => {
-		const rest = { look: 'renew it, and reload', ...linkTo('certificates') };
+		const rest = { look: 'renew it, and reload: proxy reload', ...linkTo('certificates') };
 		const which = `The ${KINDS[kind]} ${subject}`;
 		if (days_left < 0) {
 			const text = kind === 'crl' ? `${which} is overdue` : `${which} has expired`;
@@ -180,9 +178,12 @@ function certificateProblems({ certificates }: Found): Problem[] {
 		// A CRL is replaced every few hours or days: only one that is over is worth a word.
 		if (kind === 'crl' || days_left >= EXPIRES_SOON_DAYS) return [];
 		const text = `${which} expires in ${plural(days_left, 'day')}`;
-		return [{ severity: 'warning', text, since: null, ...rest }];
+		const since = new Date(Date.parse(not_after) - EXPIRES_SOON_DAYS * DAY_MS).toISOString();
+		return [{ severity: 'warning', text, since, ...rest }];
 	});
 }
+
+const DAY_MS = 24 * 3_600_000;
 
 const KINDS = {
 	server: 'server certificate',
@@ -193,13 +194,13 @@ const KINDS = {
 	upstream_ca: 'CA of upstreams',
 } as const;
 
-function issuerProblems({ issuers }: Found): Problem[] {
+function issuerProblems({ issuers, process }: Found): Problem[] {
 	return issuers
 		.filter(({ keys }) => keys.length === 0)
-		.map(({ issuer }) => ({
+		.map(({ issuer, age_seconds: age }) => ({
 			severity: 'error',
 			text: `No keys of ${issuer ?? 'the issuer'}: its tokens are refused`,
-			since: null,
+			since: age === null ? process.started_at : null,
 			look: 'its jwks_url, and the way there; log target proxy::jwks',
 			...linkTo('issuers'),
 		}));
@@ -245,7 +246,7 @@ function limitProblems({ shared_limits: limits }: Found): Problem[] {
 			severity: limits.on_store_failure === 'refuse' ? 'error' : 'warning',
 			text,
 			since: limits.since,
-			look: limits.cause ?? 'log target proxy::limiter',
+			look: `${limits.cause === null ? '' : `${limits.cause}; `}start the store, or mend the way to it; log target proxy::limiter`,
 			...linkTo('limits'),
 		},
 	];

@@ -1,4 +1,5 @@
 import type { CircuitName } from '../../memory/transition-counts.ts';
+import type { ShareKind } from './shares.ts';
 
 /**
  * What the status page shows and `/status.json` says, in that file's own words (docs/reference/status.md). Durations are in seconds, times
@@ -13,6 +14,8 @@ export interface Snapshot {
 	/** The worst first. */
 	readonly problems: readonly Problem[];
 	readonly process: {
+		/** Name of the machine or the container. */
+		readonly host: string;
 		readonly version: string;
 		readonly body_mode: string;
 		readonly node: string;
@@ -29,6 +32,8 @@ export interface Snapshot {
 		readonly requests_per_second: number | null;
 		readonly p50_seconds: number | null;
 		readonly p99_seconds: number | null;
+		/** 5xx among the answers of the last ten minutes, from 0 to 1; `null` where there was none. */
+		readonly error_share: number | null;
 		readonly in_flight: number;
 	};
 	/** What went wrong in the last minute. */
@@ -88,11 +93,18 @@ export interface Snapshot {
 	readonly tenants: readonly TenantStatus[] | null;
 }
 
+/** A snapshot before it is judged. */
+export type Found = Omit<Snapshot, 'well' | 'problems'>;
+
 export interface ShareStatus {
-	readonly kind: '401' | '429' | '5xx' | 'handshakes';
+	readonly kind: ShareKind;
+	/** In the last minute. */
 	readonly count: number;
 	/** Answers of any status, or handshakes that have ended. */
 	readonly total: number;
+	readonly last_ten_minutes: { readonly count: number; readonly total: number };
+	/** From this share on it is a problem; 0: never. */
+	readonly bound: number;
 	/** Since when it is above its bound (`[status]`), at most ten minutes ago; `null`: it is below. */
 	readonly over_since: string | null;
 }
@@ -122,6 +134,8 @@ export interface UpstreamStatus {
 		readonly opened_total: number;
 	};
 	readonly health: Health;
+	/** When it became so; `null` before the first verdict. */
+	readonly health_since: string | null;
 	/** `null` before the first, and where health is not probed. */
 	readonly last_probe: {
 		readonly at: string;
@@ -137,8 +151,11 @@ export interface UpstreamStatus {
 	readonly requests_per_second: number | null;
 	readonly p50_seconds: number | null;
 	readonly p99_seconds: number | null;
+	/** 5xx among its answers of the last ten minutes, from 0 to 1; `null` where there was none. */
+	readonly error_share: number | null;
 	readonly connections: { readonly active: number; readonly idle: number };
 }
+
 export interface DnsStatus {
 	/** Name of the `[[upstreams]]`. */
 	readonly group: string;
@@ -256,7 +273,10 @@ export interface SharedLimitsStatus {
 
 /** What one reader gets: of the upstreams one page, each with its last ten minutes. */
 export interface StatusPage extends Omit<Snapshot, 'upstreams'> {
-	readonly upstreams: Page<UpstreamStatus & { readonly history: Chart | null }>;
+	readonly upstreams: Page<UpstreamStatus & { readonly history: Chart | null }> & {
+		/** Those of `total` whose breaker is closed and whose health check does not fail. */
+		readonly healthy: number;
+	};
 	readonly history: Chart & { readonly seconds_between: number };
 }
 
@@ -291,16 +311,19 @@ export const PANELS = [
 ] as const;
 export type Panel = (typeof PANELS)[number];
 
-/** One point of a chart. */
+/** The last point of a chart, and a share of all its points. */
 export interface Point {
 	readonly requests_per_second: number | null;
 	readonly p50_seconds: number | null;
 	readonly p99_seconds: number | null;
+	readonly error_share: number | null;
 }
 
 /** The last ten minutes, oldest first, one point every ten seconds; `null` where nothing is known. */
 export interface Chart {
 	readonly requests_per_second: readonly (number | null)[];
+	/** Answers of 500 and above. */
+	readonly errors_per_second: readonly (number | null)[];
 	readonly p50_seconds: readonly (number | null)[];
 	readonly p99_seconds: readonly (number | null)[];
 }

@@ -1,5 +1,6 @@
 import { sum } from '../metrics/adding-up.ts';
-import type { CounterFacts } from './facts.ts';
+import type { CounterFacts } from './counts.ts';
+import type { ShareStatus } from './schema.ts';
 
 /**
  * How much of the last minute went wrong: requests without a valid token, over a limit or failed, and handshakes. Few failures are
@@ -15,16 +16,6 @@ export interface ShareBounds {
 	readonly share: Readonly<Record<ShareKind, number>>;
 	/** Of fewer answers, or handshakes, in a minute nothing is said. */
 	readonly least: number;
-}
-
-/** One kind in the last minute. */
-export interface Share {
-	readonly kind: ShareKind;
-	readonly count: number;
-	/** Answers, or handshakes. */
-	readonly total: number;
-	/** Since when it has been a problem, on the scale of `now`, ten minutes ago at most; `undefined`: it is none. */
-	readonly sinceMs: number | undefined;
 }
 
 /** Counts of the same span of time. */
@@ -75,28 +66,36 @@ export class ShareHistory {
 		if (this.#points.length > POINTS) this.#points.shift();
 	}
 
-	/** Of the minute that ends with the last point. */
-	judge({ share: bounds, least }: ShareBounds): Share[] {
+	/**
+	 * Of the minute that ends with the last point.
+	 *
+	 * @param timeOf in words, a moment on the scale of `add`.
+	 */
+	judge({ share: bounds, least }: ShareBounds, timeOf: (ms: number) => string): ShareStatus[] {
+		const now = this.#points.length;
 		return SHARE_KINDS.map((kind) => {
+			const bound = bounds[kind];
 			const isOver = (end: number) => {
-				const { count, total } = this.#minute(kind, end);
-				return bounds[kind] > 0 && total >= least && count / total >= bounds[kind];
+				const { count, total } = this.#until(kind, end, MINUTE);
+				return bound > 0 && total >= least && count / total >= bound;
 			};
 			let since: number | undefined;
-			for (let end = this.#points.length; end > 0 && isOver(end); end--) since = end - 1;
+			for (let end = now; end > 0 && isOver(end); end--) since = end - 1;
 			return {
 				kind,
-				...this.#minute(kind, this.#points.length),
-				sinceMs: since === undefined ? undefined : this.#points[since]!.atMs,
+				...this.#until(kind, now, MINUTE),
+				last_ten_minutes: this.#until(kind, now, POINTS),
+				bound,
+				over_since: since === undefined ? null : timeOf(this.#points[since]!.atMs),
 			};
 		});
 	}
 
-	/** @param end index behind its last point. */
-	#minute(kind: ShareKind, end: number): { readonly count: number; readonly total: number } {
+	/** @param end index behind the last of so many points. */
+	#until(kind: ShareKind, end: number, points: number): ShareStatus['last_ten_minutes'] {
 		const of = kind === 'handshakes' ? 'attempts' : 'answers';
 		let [count, total] = [0, 0];
-		for (const { counts } of this.#points.slice(Math.max(0, end - MINUTE), end)) {
+		for (const { counts } of this.#points.slice(Math.max(0, end - points), end)) {
 			count += counts[kind];
 			total += counts[of];
 		}

@@ -1,23 +1,22 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type { Answer, Page, Pages } from '../admin/page.ts';
 import { inSlices } from '../slices.ts';
 import type { Timers } from '../timers.ts';
 import { type Assets, readAssets } from './assets.ts';
-import { countersOf } from './counts.ts';
-import { MAX_CLIENTS, StatusEvents } from './events.ts';
-import type { CounterFacts, Facts } from './facts.ts';
+import { type CounterFacts, countersOf } from './counts.ts';
 import { History, type Sampled } from './history.ts';
 import { jsonOf } from './json.ts';
-import { renderMain, renderPage } from './page.ts';
-import type { Snapshot, StatusPage } from './schema.ts';
+import { renderBody, renderPage } from './page.ts';
+import { judge } from './problems.ts';
+import type { Found, Snapshot, StatusPage } from './schema.ts';
 import { ownShareCounts } from './shares.ts';
-import { pageOfSnapshot, takeSnapshot } from './snapshot.ts';
+import { pageOfSnapshot } from './snapshot.ts';
 import { parseView, queryOf, type View } from './view.ts';
 
 /** What the pages are made of. */
-export interface FactSource {
+export interface StatusSource {
 	/** All of it, anew; a step for each upstream and route. */
-	facts(): Generator<void, Facts>;
+	read(history: History): Generator<void, Found>;
 	/** What the history wants of it, which is less. */
 	counters(): CounterFacts;
 	/** Of the table in force. */
@@ -25,7 +24,7 @@ export interface FactSource {
 }
 
 export interface StatusParts {
-	readonly source: FactSource;
+	readonly source: StatusSource;
 	readonly timers: Timers;
 	/** Monotonic milliseconds. */
 	readonly now: () => number;
@@ -33,18 +32,17 @@ export interface StatusParts {
 	readonly onFault: (error: unknown) => void;
 }
 
-/** A snapshot that is younger serves all who ask, ms; a little less than the second between two updates. */
+/** A snapshot that is younger serves all who ask, ms; however many readers ask, one rendering serves them. */
 const FRESH_MS = 900;
 const HISTORY_TICK_MS = 1_000;
 
 /**
- * The status page, the same as JSON, and the stream of what changes. While nobody looks, only the history is written, once in ten
- * seconds for each upstream.
+ * The status page, what changes of it, and the same as JSON. While nobody looks, only the history is written, once in ten seconds for
+ * each upstream.
  */
 export class StatusPages {
 	readonly #parts: StatusParts;
 	readonly #history: History;
-	readonly #events: StatusEvents;
 	#read: Assets | undefined;
 	#snapshot: { readonly value: Snapshot; readonly at: number } | undefined;
 	/** What was rendered in the last `FRESH_MS`, or is about to be, by what it is and by view. */
@@ -71,11 +69,6 @@ export class StatusPages {
 				onFault(error);
 			}
 		});
-		this.#events = new StatusEvents({
-			timers,
-			render: (view) => this.#once('main', view, (page) => renderMain(page, view, this.#assets.build)),
-			onFault,
-		});
 	}
 
 	/** By path. */
@@ -83,7 +76,7 @@ export class StatusPages {
 		return new Map<string, Page>([
 			['/', (request) => this.#html(viewOf(request))],
 			['/status.json', (request) => this.#json(viewOf(request))],
-			['/status/events', (request, response) => this.#stream(request, response)],
+			['/status/page', (request) => this.#body(viewOf(request))],
 		]);
 	}
 
@@ -117,8 +110,7 @@ export class StatusPages {
 	*#freshSnapshot(): Generator<void, { readonly value: Snapshot; readonly at: number }> {
 		const now = this.#parts.now();
 		if (this.#snapshot === undefined || now - this.#snapshot.at >= FRESH_MS) {
-			const facts = yield* this.#parts.source.facts();
-			this.#snapshot = { value: yield* takeSnapshot(facts, this.#history), at: now };
+			this.#snapshot = { value: judge(yield* this.#parts.source.read(this.#history)), at: now };
 		}
 		return this.#snapshot;
 	}
@@ -137,23 +129,15 @@ export class StatusPages {
 		};
 	}
 
+	/** What the page's script asks for: the part that changes. */
+	async #body(view: View): Promise<Answer> {
+		const body = await this.#once('body', view, (page) => renderBody(page, view, this.#assets.build));
+		return { status: 200, body, type: 'text/html; charset=utf-8', headers: HEADERS };
+	}
+
 	async #json(view: View): Promise<Answer> {
 		const body = await this.#once('json', view, jsonOf);
 		return { status: 200, body: `${body}\n`, type: 'application/json', headers: HEADERS };
-	}
-
-	#stream(request: IncomingMessage, response: ServerResponse): Answer | undefined {
-		if (!isOwnPage(request)) return { status: 403, body: 'for the status page alone' };
-		// Behind another request of its connection, so that nobody gets it yet, and some versions of Node do not tell of its end.
-		if (response.socket === null) return { status: 503, body: 'ask over a connection of its own' };
-		if (this.#events.isFull) {
-			const body = `${MAX_CLIENTS} readers look on already; ask /status.json from time to time`;
-			return { status: 503, body, headers: { 'retry-after': '30' } };
-		}
-		response.writeHead(200, { ...HEADERS, 'content-type': 'text/event-stream', 'cache-control': 'no-store' });
-		if (request.method === 'HEAD') response.end();
-		else this.#events.add(viewOf(request), response);
-		return undefined;
 	}
 
 	/** Read when somebody asks for the first time. */
@@ -167,25 +151,12 @@ export class StatusPages {
 const HEADERS = {
 	'x-content-type-options': 'nosniff',
 	'x-frame-options': 'DENY',
-	// Our own page names itself when it asks for the stream; nobody else learns of it.
-	'referrer-policy': 'same-origin',
+	'referrer-policy': 'no-referrer',
 	'cross-origin-resource-policy': 'same-origin',
 	'cross-origin-opener-policy': 'same-origin',
 	// No script and no frame, where a browser shows it as a document.
 	'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
 } as const;
-
-/**
- * Whether our own page asks, or no browser at all. A foreign page could take all places for readers, although it can read nothing.
- * Browsers leave `Sec-Fetch-Site` out over plain HTTP, but a browser that follows our `Referrer-Policy` always names our page.
- */
-function isOwnPage({ headers }: IncomingMessage): boolean {
-	const { referer, host, origin } = headers;
-	const site = headers['sec-fetch-site'];
-	if (site !== undefined) return site === 'same-origin';
-	if (referer !== undefined) return URL.parse(referer)?.host === host;
-	return origin === undefined && !/^Mozilla\//.test(headers['user-agent'] ?? '');
-}
 
 function viewOf({ url }: IncomingMessage): View {
 	return parseView(url!.split('?').slice(1).join('?'));

@@ -1,8 +1,7 @@
-import { count, duration, latency, moment, rate } from './format.ts';
-import { around, type Fragment, leaf } from './fragment.ts';
-import { html, type Markup } from './markup.ts';
+import { ago, count, latency, moment, peakOf, percent, rate } from './format.ts';
+import { html, inParts, type Markup } from './markup.ts';
 import type { Chart, StatusPage, UpstreamStatus } from './schema.ts';
-import { isTroubled } from './snapshot.ts';
+import { keyOf, standingOf } from './snapshot.ts';
 import { DEFAULT_ROWS, queryOf, type View } from './view.ts';
 
 /** Prefixes shown of one upstream; `/status.json` has all. */
@@ -10,8 +9,8 @@ const MAX_PREFIXES = 4;
 
 type Row = UpstreamStatus & { readonly history: Chart | null };
 
-/** Routes and their upstreams: one page of them, whose rows are pieces of their own; a step for each row. */
-export function* upstreamsPanel({ upstreams, dns, at }: StatusPage, view: View): Generator<void, Fragment> {
+/** Routes and their upstreams: one page of them, what is in trouble first; a step for each row. */
+export function* upstreamsPanel({ upstreams, dns, shares, at }: StatusPage, view: View): Generator<void, Markup> {
 	const { total, matching, items } = upstreams;
 	const head = html`
 		<section id="upstreams" aria-labelledby="upstreams-title">
@@ -21,69 +20,86 @@ export function* upstreamsPanel({ upstreams, dns, at }: StatusPage, view: View):
 	if (items.length === 0) {
 		const none = dns.length === 0 ? 'There are no routes.' : 'No upstream has an address.';
 		const words = total === 0 ? none : 'No upstream fits the filter.';
-		return leaf('upstreams', html`${head}<p class="empty">${words}</p></section>`);
+		return html`${head}<p class="empty">${words}</p></section>`;
 	}
 	const shown = matching === total ? `${total}` : `${matching} of ${total}`;
-	const open = html`
-		${head}
-		<div class="wide"><table class="upstreams" role="table">
-		<caption>Upstreams shown: ${shown}. Rates and latencies are those of the last ten seconds.</caption>
-		<thead role="rowgroup"><tr role="row">
-		${COLUMNS.map(([name, kind]) => html`<th scope="col" role="columnheader" class="${kind}">${name}</th>`)}
-		</tr></thead>
-		<tbody id="upstreams-rows" role="rowgroup">
-	`;
-	const rows: Fragment[] = [];
-	for (const [i, item] of items.entries()) {
-		rows.push(leaf(`upstream-${i}`, row(item, i, at)));
+	const context = { now: at, errorBound: shares.find(({ kind }) => kind === '5xx')?.bound ?? 0 };
+	const rows: Markup[] = [];
+	for (const item of items) {
+		rows.push(row(item, context));
 		yield;
 	}
-	return around('upstreams', open, rows, html`</tbody></table></div>${pager(upstreams, view)}</section>`);
+	return html`
+		${head}
+		<table class="upstreams">
+		<caption>Upstreams shown: ${shown}, those in trouble first. Rates and latencies are of the last ten seconds, errors of the last ten minutes.</caption>
+		<thead><tr>${COLUMNS.map(([name, kind]) => html`<th scope="col" class="${kind}">${name}</th>`)}</tr></thead>
+		<tbody>${rows}</tbody>
+		</table>
+		${pager(upstreams, view)}</section>
+	`;
 }
 
+/** Those that are `spare` have no place on a phone. */
 const COLUMNS = [
 	['Upstream and routes', 'name'],
-	['Breaker', 'words'],
-	['Health', 'words'],
-	['Requests/s', 'number'],
-	['p50', 'number'],
-	['p99', 'number'],
-	['Requests', 'number'],
-	['5xx', 'number'],
-	['Connections', 'number'],
-	['Last ten minutes', 'trend'],
+	['State', 'state'],
+	['Req/s', 'number'],
+	['Errors', 'number'],
+	['p50', 'number spare'],
+	['p99', 'number spare'],
+	['Connections', 'number spare'],
+	['Last ten minutes', 'trend spare'],
 ] as const;
 
-function row(one: Row, i: number, now: string): Markup {
-	const { upstream, group, tls, routes, connections } = one;
-	const prefixes = routes.slice(0, MAX_PREFIXES).map((prefix) => html`<li><code>${prefix}</code></li>`);
-	const more = routes.length - prefixes.length;
-	const cell = (label: string, kind: string, content: Markup) =>
-		html`<td role="cell" class="${kind}" data-label="${label}">${content}</td>`;
+function row(one: Row, { now, errorBound }: { readonly now: string; readonly errorBound: number }): Markup {
+	const key = keyOf(one);
+	const prefixes = one.routes.slice(0, MAX_PREFIXES).map((prefix) => html`<li><code>${inParts(prefix)}</code></li>`);
+	const more = one.routes.length - prefixes.length;
+	const { error_share: errors, connections } = one;
+	const areMany = errorBound > 0 && errors !== null && errors >= errorBound;
+	const cells = [
+		state(one, now),
+		rate(one.requests_per_second),
+		areMany
+			? html`<span class="badge bad"><span aria-hidden="true">▲</span> ${percent(errors)}</span>`
+			: percent(errors),
+		latency(one.p50_seconds),
+		latency(one.p99_seconds),
+		html`${count(connections.active)}<small> + ${count(connections.idle)} idle</small>`,
+		trend(one.history, key),
+	];
 	return html`
-		<tr id="upstream-${i}" role="row" class="${one.breaker.state === 'half-open' ? 'half-open' : isTroubled(one) && 'troubled'}">
-		<th scope="row" role="rowheader" class="name"><span class="authority">${upstream}</span>${group !== null && html` <small>of ${group}${one.weight !== null && one.weight !== 1 && html`, weight ${one.weight}`}</small>`}${TLS[tls]}
+		<tr id="upstream ${key}" class="${standingOf(one)}">
+		<th scope="row" class="name"><span class="authority">${inParts(one.upstream)}</span> <small>${notesOn(one).join(', ')}</small>
 		<ul class="prefixes">${prefixes}${more > 0 && html`<li>and ${more} more</li>`}</ul></th>
-		${cell('Breaker', 'words', breaker(one.breaker, now))}
-		${cell('Health', 'words', health(one))}
-		${cell('Requests/s', 'number', rate(one.requests_per_second))}
-		${cell('p50', 'number', latency(one.p50_seconds))}
-		${cell('p99', 'number', latency(one.p99_seconds))}
-		${cell('Requests', 'number', count(one.requests_total))}
-		${cell('5xx', 'number', count(one.errors_total))}
-		${cell('Connections', 'number', html`${count(connections.active)}<small> + ${count(connections.idle)} idle</small>`)}
-		<td role="cell" class="trend" data-label="Last ten minutes">${trend(one.history, i)}</td>
+		${cells.map((cell, i) => html`<td class="${COLUMNS[i + 1]![1]}">${cell}</td>`)}
 		</tr>
 	`;
 }
 
-const TLS = {
-	none: undefined,
-	verified: html` <small>TLS</small>`,
-	'not verified': html` <small>TLS, not verified</small>`,
-} as const;
+/** What else is to be known of an upstream, in a few words each. */
+function notesOn({ group, weight, tls }: UpstreamStatus): string[] {
+	const notes: string[] = [];
+	if (group !== null) notes.push(`of ${group}`);
+	if (weight !== null && weight !== 1) notes.push(`weight ${weight}`);
+	if (tls !== 'none') notes.push(tls === 'verified' ? 'TLS' : 'TLS, not verified');
+	return notes;
+}
 
-const BADGES = {
+/** Breaker and health check in one line, the worse of them; where there is more to say, it opens. */
+function state(one: UpstreamStatus, now: string): Markup {
+	const { breaker, health, health_since: healthSince } = one;
+	const isBreakers = breaker.state !== 'closed';
+	const badge = isBreakers ? BREAKER[breaker.state] : HEALTH[health];
+	const since = isBreakers ? breaker.since : health === 'unhealthy' ? healthSince : null;
+	const details = detailsOf(one, now);
+	const line = html`${badge}${since !== null && html` <small>${ago(since, now)}</small>`}`;
+	if (details.length === 0) return line;
+	return html`<details id="state ${keyOf(one)}"><summary>${line}</summary><ul>${details.map((detail) => html`<li>${detail}</li>`)}</ul></details>`;
+}
+
+const BREAKER = {
 	closed: html`<span class="badge good"><span aria-hidden="true">●</span> closed</span>`,
 	open: html`<span class="badge bad"><span aria-hidden="true">▲</span> open</span>`,
 	'half-open': html`<span class="badge doubtful"><span aria-hidden="true">◆</span> half-open</span>`,
@@ -91,18 +107,12 @@ const BADGES = {
 
 const HEALTH = {
 	healthy: html`<span class="badge good"><span aria-hidden="true">●</span> healthy</span>`,
-	unhealthy: html`<span class="badge bad"><span aria-hidden="true">▲</span> unhealthy</span>`,
-	'not probed yet': html`<span class="quiet">not probed yet</span>`,
-	'not probed': html`<span class="quiet">not probed</span>`,
+	unhealthy: html`<span class="badge doubtful"><span aria-hidden="true">◆</span> unhealthy</span>`,
+	'not probed yet': html`${BREAKER.closed} <small>not probed yet</small>`,
+	'not probed': html`${BREAKER.closed} <small>not probed</small>`,
 } as const;
 
-/** The time of a probe that passed is of no interest, and would change the row every few seconds. */
-function health({ health, last_probe: last }: UpstreamStatus): Markup {
-	if (last === null || last.passed) return HEALTH[health];
-	return html`${HEALTH[health]} <span class="why">${last.found}${last.remedy !== null && `: ${last.remedy}`}</span>`;
-}
-
-/** By what opened it; a closed one that has never been open needs no reason. */
+/** By what opened it. */
 const REASONS: Readonly<Record<string, string>> = {
 	status: 'failing answers',
 	connect: 'no connection',
@@ -112,30 +122,32 @@ const REASONS: Readonly<Record<string, string>> = {
 	probe: 'probe request',
 };
 
-function breaker({ state, since, reason, cause, opened_total }: UpstreamStatus['breaker'], now: string): Markup {
-	if (state === 'closed' && opened_total === 0) return BADGES.closed;
-	const seconds = since === null ? 0 : (Date.parse(now) - Date.parse(since)) / 1000;
-	return html`
-		${BADGES[state]}
-		${reason !== null && html`<span class="why">${cause ?? REASONS[reason] ?? reason}</span>`}
-		${since !== null && html`<span class="when">since ${moment(since, now)}, ${duration(seconds)}</span>`}
-		${opened_total > 0 && html`<span class="when">opened ${opened_total}×</span>`}
-	`;
+/** The time of a probe that passed is of no interest, and would change the row every few seconds. */
+function detailsOf({ breaker, last_probe: last }: UpstreamStatus, now: string): Markup[] {
+	const details: Markup[] = [];
+	const { state, since, reason, cause, opened_total: opened } = breaker;
+	const why = reason === null ? undefined : (cause ?? REASONS[reason] ?? reason);
+	if (state !== 'closed' || opened > 0) {
+		details.push(
+			html`Breaker ${state}${since !== null && html` since ${moment(since, now)}`}${why !== undefined && `: ${why}`}`,
+		);
+	}
+	if (opened > 0) details.push(html`Opened ${opened}× since the start`);
+	if (last !== null && !last.passed) {
+		details.push(html`Health check: ${last.found}${last.remedy !== null && `: ${last.remedy}`}`);
+	}
+	return details;
 }
 
 /** The script draws into the first two; the words are for all, and all there is without it. */
-function trend(history: Chart | null, i: number): Markup {
+function trend(history: Chart | null, key: string): Markup {
 	if (history === null) return html`<span class="quiet">no chart</span>`;
-	const peak = (values: readonly (number | null)[]) => {
-		const known = values.filter((value) => value !== null);
-		return known.length === 0 ? null : Math.max(...known);
-	};
 	return html`
 		<span class="charts" aria-hidden="true">
-		<span class="chart" data-keep data-series="rate" data-row="${i}"></span>
-		<span class="chart" data-keep data-series="latency" data-row="${i}"></span>
+		<span class="chart" data-keep data-series="rate" data-row="${key}"></span>
+		<span class="chart" data-keep data-series="latency" data-row="${key}"></span>
 		</span>
-		<span class="peak">peak ${rate(peak(history.requests_per_second))}/s, p99 ${latency(peak(history.p99_seconds))}</span>
+		<span class="peak">peak ${rate(peakOf(history.requests_per_second))}/s, p99 ${latency(peakOf(history.p99_seconds))}</span>
 	`;
 }
 

@@ -50,7 +50,7 @@ export async function openPage(browser: Browser, url: string, options: PageOptio
 	return { page, complaints, requests, [Symbol.asyncDispose]: () => context.close() };
 }
 
-/** Resolves when the page shows what the stream has sent last, charts included. */
+/** Resolves when the page is up to date, charts included. */
 export async function live(page: Page): Promise<void> {
 	await page.waitForSelector('#live-state.on');
 }

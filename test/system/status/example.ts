@@ -1,15 +1,16 @@
 /**
  * A proxy as it might be, for screenshots and for what is looked at in a browser without starting the real one: the numbers are made
- * up, and everything from the facts on is real.
+ * up, and everything from the snapshot on is real.
  */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { upstreamKey } from '../../../src/control/routing/table.ts';
-import type { Facts, UpstreamFacts } from '../../../src/control/status/facts.ts';
+import type { CounterFacts } from '../../../src/control/status/counts.ts';
 import type { Sampled } from '../../../src/control/status/history.ts';
+import type { Found, UpstreamStatus } from '../../../src/control/status/schema.ts';
+import type { ShareBounds } from '../../../src/control/status/shares.ts';
+import { keyOf } from '../../../src/control/status/snapshot.ts';
 import { StatusPages } from '../../../src/control/status/status-pages.ts';
 import type { Timers } from '../../../src/control/timers.ts';
-import { CLOSED, HALF_OPEN, OPEN } from '../../../src/gates/breaker.ts';
 import { HISTOGRAM_BYTES, Histogram } from '../../../src/memory/histogram.ts';
 
 /** A Tuesday. */
@@ -20,6 +21,8 @@ const DAY_S = 86_400;
 export interface ExampleOptions {
 	/** Whether anything is wrong. Default: yes. */
 	readonly well?: boolean;
+	/** Whether the store of the shared limits is away. Default: no. */
+	readonly storeAway?: boolean;
 	/** Upstreams beside the six with a story. */
 	readonly others?: number;
 	readonly tenants?: boolean;
@@ -27,100 +30,142 @@ export interface ExampleOptions {
 	readonly hostile?: string;
 }
 
-export function exampleFacts({ well = false, others = 0, tenants = false, hostile = '' }: ExampleOptions = {}): Facts {
-	const wall = NOW_MS / 1000;
-	const ago = (seconds: number) => wall - seconds;
-	const upstream = (name: string, routes: string[], requests: number, rest: Partial<UpstreamFacts> = {}) => ({
+const ago = (seconds: number) => new Date(NOW_MS - seconds * 1000).toISOString();
+
+type Rest = Partial<UpstreamStatus>;
+
+/** One that is well, and has had so many requests. */
+function upstream(name: string, routes: string[], requests: number, rest: Rest = {}): UpstreamStatus {
+	return {
 		upstream: name,
-		group: undefined,
-		tls: 'none' as const,
-		routes: routes.map((prefix) => `${prefix}${hostile}`),
-		circuit: CLOSED as UpstreamFacts['circuit'],
-		transition: undefined,
-		opened: 0,
-		probed: true,
-		alive: true as boolean | undefined,
-		lastProbe: {
-			passed: true,
-			found: 'GET /health answered 200',
-			remedy: undefined,
-			atSeconds: ago(2),
-		} as UpstreamFacts['lastProbe'],
-		answers: new Map([
-			[200, requests],
-			[404, Math.floor(requests / 900)],
-			[502, Math.floor(requests / 80_000)],
-		]),
-		active: Math.ceil(requests / 9_000_000),
-		idle: Math.ceil(requests / 3_000_000),
+		group: null,
+		balance: null,
+		weight: null,
+		tls: 'none',
+		routes,
+		breaker: { state: 'closed', since: null, reason: null, cause: null, opened_total: 0 },
+		health: 'healthy',
+		health_since: ago(UP_MS / 1000 - 3),
+		last_probe: { at: ago(2), passed: true, found: 'GET /health answered 200', remedy: null },
+		requests_total: requests,
+		errors_total: Math.floor(requests / 80_000),
+		requests_per_second: null,
+		p50_seconds: null,
+		p99_seconds: null,
+		error_share: null,
+		connections: { active: Math.ceil(requests / 9_000_000), idle: Math.ceil(requests / 3_000_000) },
 		...rest,
-	});
-	const down: Partial<UpstreamFacts> = well
+	};
+}
+
+const CAUSE = 'connection refused';
+const REMEDY = 'start it, or correct the port: nothing listens there';
+
+function upstreamsOf({ well = false, others = 0, hostile = '' }: ExampleOptions): UpstreamStatus[] {
+	const down: Rest = well
 		? {}
 		: {
-				circuit: OPEN,
-				transition: { wallSeconds: ago(198), reason: 'health', cause: `health: connection refused${hostile}` },
-				opened: 1,
-				alive: false,
-				lastProbe: {
-					passed: false,
-					found: 'connection refused',
-					remedy: 'start it, or correct the port: nothing listens there',
-					atSeconds: ago(2),
+				breaker: {
+					state: 'open',
+					since: ago(198),
+					reason: 'health',
+					cause: `health: ${CAUSE}${hostile}`,
+					opened_total: 1,
 				},
-				active: 0,
-				idle: 0,
+				health: 'unhealthy',
+				health_since: ago(198),
+				last_probe: { at: ago(2), passed: false, found: CAUSE, remedy: REMEDY },
+				connections: { active: 0, idle: 0 },
 			};
-	const search = (address: string, rest: Partial<UpstreamFacts> = {}) =>
+	const trying: Rest = {
+		breaker: well
+			? { state: 'closed', since: ago(86_000), reason: 'probe', cause: 'the probe succeeded', opened_total: 2 }
+			: { state: 'half-open', since: ago(12), reason: 'probe', cause: 'the cooldown is over', opened_total: 4 },
+	};
+	const search = (address: string, rest: Rest = {}) =>
 		upstream(`${address}:9200`, ['/api/search'], 4_560_227, {
 			group: 'search',
-			share: { balance: 'least-requests', weight: 1 },
+			balance: 'least-requests',
+			weight: 1,
 			...rest,
 		});
-	const trying: Partial<UpstreamFacts> = well
-		? { opened: 2, transition: { wallSeconds: ago(86_000), reason: 'probe', cause: 'the probe succeeded' } }
-		: {
-				circuit: HALF_OPEN,
-				transition: { wallSeconds: ago(12), reason: 'probe', cause: 'the cooldown is over' },
-				opened: 4,
-			};
+	const all = [
+		upstream('orders.internal:8080', ['/api/orders', '/api/carts'], 48_211_034),
+		upstream('accounts.internal:8080', ['/api/accounts'], 21_870_112, { tls: 'verified' }),
+		search('10.4.0.17', trying),
+		search('10.4.0.21'),
+		upstream('reports.internal:8080', ['/api/reports'], 318_902, down),
+		upstream('assets.internal:80', ['/assets'], 33_004_871, {
+			health: 'not probed',
+			health_since: null,
+			last_probe: null,
+		}),
+		...Array.from({ length: others }, (_, i) =>
+			upstream(`shard-${i + 1}.internal:7000`, [`/shards/${i + 1}`], 100_000 + i),
+		),
+	];
+	return all.map((one) => ({ ...one, routes: one.routes.map((prefix) => `${prefix}${hostile}`) }));
+}
+
+/** A snapshot but for what the history adds. */
+export function exampleFound(options: ExampleOptions = {}): Found {
+	const { well = false, storeAway = false, tenants = false, hostile = '' } = options;
+	const counts = (
+		...reasons: (readonly [reason: string, status: number | undefined, total: number, lately: number])[]
+	) =>
+		reasons.map(([reason, status, total, lately]) => ({
+			reason,
+			...(status !== undefined && { status }),
+			total,
+			last_ten_minutes: lately,
+		}));
+	const certificate = (
+		kind: Found['certificates'][number]['kind'],
+		subject: string,
+		serial: string,
+		days: number,
+	): Found['certificates'][number] => ({
+		kind,
+		subject,
+		serial,
+		not_after: ago(-days * DAY_S),
+		days_left: Math.floor(days),
+	});
+	const upstreams = upstreamsOf(options);
 	return {
-		wallMs: NOW_MS,
-		startedMs: NOW_MS - UP_MS,
-		monotonicMs: UP_MS,
-		build: { version: '0.1.0', bodyMode: 'collected', node: '26.10.0' },
-		obstacle: undefined,
-		residentBytes: 412 * 2 ** 20,
-		heapUsedBytes: 38.4 * 2 ** 20,
-		listening: 4,
-		workers: [0.41, 0.38, 0.44, 0.4].map((utilization, i) => ({
-			connections: 512 + 37 * i,
-			inFlight: 11 + 3 * i,
-			loop: { utilization, delayP50: 0.4, delayP99: 2.1 + i * 0.3, delayMax: 9 },
-		})),
-		upstreams: [
-			upstream('orders.internal:8080', ['/api/orders', '/api/carts'], 48_211_034),
-			upstream('accounts.internal:8080', ['/api/accounts'], 21_870_112),
-			search('10.4.0.17', trying),
-			search('10.4.0.21'),
-			upstream('reports.internal:8080', ['/api/reports'], 318_902, down),
-			upstream('assets.internal:80', ['/assets'], 33_004_871, {
-				probed: false,
-				alive: undefined,
-				lastProbe: undefined,
-			}),
-			...Array.from({ length: others }, (_, i) =>
-				upstream(`shard-${i + 1}.internal:7000`, [`/shards/${i + 1}`], 100_000 + i),
-			),
-		],
-		names: [
+		schema: 1,
+		at: ago(0),
+		process: {
+			host: 'edge-1',
+			version: '0.1.0',
+			body_mode: 'collected',
+			node: '26.10.0',
+			started_at: ago(UP_MS / 1000),
+			uptime_seconds: UP_MS / 1000,
+			not_ready: null,
+			resident_bytes: 412 * 2 ** 20,
+			heap_used_bytes: 38.4 * 2 ** 20,
+		},
+		traffic: {
+			requests_total: upstreams.reduce((sum, one) => sum + one.requests_total, 2_848),
+			requests_per_second: null,
+			p50_seconds: null,
+			p99_seconds: null,
+			error_share: null,
+			in_flight: 62,
+		},
+		shares: [],
+		upstreams,
+		dns: [
 			{
 				group: 'search',
 				name: `search.internal:9200${hostile}`,
 				routes: ['/api/search'],
 				addresses: 2,
-				ageMs: 12_000,
-				failing: undefined,
+				age_seconds: 12,
+				failing_since: null,
+				failures: 0,
+				cause: null,
 			},
 			...(well
 				? []
@@ -130,161 +175,166 @@ export function exampleFacts({ well = false, others = 0, tenants = false, hostil
 							name: 'billing.internal:8080',
 							routes: ['/api/billing'],
 							addresses: 0,
-							ageMs: undefined,
-							failing: { sinceSeconds: ago(95), failures: 9, cause: `the name has no addresses${hostile}` },
+							age_seconds: null,
+							failing_since: ago(95),
+							failures: 9,
+							cause: `the name has no addresses${hostile}`,
 						},
 					]),
 		],
-		ownAnswers: new Map([
-			[401, 1_932],
-			[404, 288],
-			[429, 611],
-			[400, 17],
-			[503, 0],
-		]),
-		auth: new Map([
-			['missing', 214],
-			['invalid', 1_718],
-		]),
-		forbidden: new Map([
-			['certificate', 12],
-			['tenant', 0],
-			['scope', 94],
-		]),
-		rateLimited: new Map([
-			['tenant', 540],
-			['route', 0],
-			['concurrency', 71],
-		]),
-		handshakes: { completed: 1_204_882, quantile: (q) => (q > 0.9 ? 8.74 : 2.31) },
-		handshakesDone: 1_204_882,
-		handshakeFailures: new Map([
-			['no certificate', 43],
-			['unknown CA', 7],
-			['expired', 2],
-			['not TLS', 19],
-			['refused by client', 0],
-			['nothing sent', 8_640],
-		]),
-		connections: {
-			handshake: 3,
-			'http/1.1': 618,
-			h2: 1_652,
-			refused: new Map([
-				['max_connections', 0],
-				['descriptors', 0],
-			]),
-			ended: new Map([
-				['revoked', 1],
-				['expired', 4],
-			]),
-			http2Errors: new Map([['reset-flood', 2]]),
+		refusals: counts(
+			['token invalid', 401, 1_718, 37],
+			["over the tenant's rate", 429, 540, 12],
+			['no route', 404, 288, 2],
+			['token missing', 401, 214, 1],
+			['forbidden by scope', 403, 94, 0],
+			["over the tenant's concurrency", 429, 71, 0],
+			['malformed request or path', 400, 17, 0],
+			['forbidden by certificate', 403, 12, 0],
+		),
+		handshakes: {
+			completed_total: 1_204_882,
+			failed_total: 8_711,
+			p50_seconds: 0.00231,
+			p99_seconds: 0.00874,
+			failures: counts(
+				['nothing sent', undefined, 8_640, 20],
+				['no certificate', undefined, 43, 1],
+				['not TLS', undefined, 19, 0],
+				['unknown CA', undefined, 7, 0],
+				['expired', undefined, 2, 0],
+			),
 		},
-		bodyBudget: { used: 96 * 2 ** 20, limit: 2 ** 30 },
-		connectionBudget: { used: 2_273, limit: 32_000 },
+		connections: {
+			handshaking: 3,
+			http1: 618,
+			h2: 1_652,
+			limit: 32_000,
+			refused: [],
+			ended: counts(['expired', undefined, 4, 0], ['revoked', undefined, 1, 0]),
+			http2_errors: counts(['reset-flood', undefined, 2, 0]),
+		},
 		certificates: [
-			{
-				kind: 'server',
-				subject: `CN=edge.example.com${hostile}`,
-				serial: '3f',
-				expiresSeconds: wall + (well ? 61 : 9.4) * DAY_S,
-			},
-			{
-				kind: 'server_chain',
-				subject: 'CN=Example Issuing CA 2, O=Example',
-				serial: '4e',
-				expiresSeconds: wall + 1102 * DAY_S,
-			},
-			{
-				kind: 'client_ca',
-				subject: 'CN=Example Clients CA, O=Example',
-				serial: '5d',
-				expiresSeconds: wall + 743 * DAY_S,
-			},
-			{ kind: 'crl', subject: 'CN=Example Clients CA, O=Example', serial: '', expiresSeconds: wall + 5.2 * DAY_S },
+			certificate('server', `CN=edge.example.com${hostile}`, '3f', well ? 61 : 9.4),
+			certificate('server_chain', 'CN=Example Issuing CA 2, O=Example', '4e', 1102),
+			certificate('client_ca', 'CN=Example Clients CA, O=Example', '5d', 743),
+			certificate('crl', 'CN=Example Clients CA, O=Example', '', 5.2),
 		],
 		issuers: [
 			{
 				issuer: `https://login.example.com${hostile}`,
-				remote: true,
+				source: 'network',
 				algorithms: ['RS256', 'ES256'],
-				kids: [`2026-09${hostile}`, '2026-08'],
-				ageMs: 134_000,
-				fetches: { success: 912, failure: 3 },
+				keys: [`2026-09${hostile}`, '2026-08'],
+				age_seconds: 134,
+				fetches: { success_total: 912, failure_total: 3 },
 			},
 			{
 				issuer: 'https://batch.example.com',
-				remote: false,
+				source: 'file',
 				algorithms: ['RS256'],
-				kids: [undefined],
-				ageMs: undefined,
-				fetches: undefined,
+				keys: [null],
+				age_seconds: null,
+				fetches: null,
 			},
 		],
-		generation: 7,
+		workers: {
+			configured: 4,
+			listening: 4,
+			each: [0.41, 0.38, 0.44, 0.4].map((utilization, worker) => ({
+				worker,
+				connections: 512 + 37 * worker,
+				in_flight: 11 + 3 * worker,
+				utilization,
+				delay_p99_seconds: 0.0021 + worker * 0.0003,
+			})),
+		},
+		memory: [
+			{
+				name: 'request and answer bodies',
+				unit: 'bytes',
+				used: 96 * 2 ** 20,
+				limit: 2 ** 30,
+				key: 'limits.max_buffered_bytes',
+			},
+			{
+				name: 'client connections',
+				unit: 'connections',
+				used: 2_273,
+				limit: 32_000,
+				key: 'limits.max_connections',
+			},
+		],
 		reloads: {
-			success: 5,
-			failure: well ? 0 : 1,
+			generation: 7,
+			success_total: 5,
+			failure_total: well ? 0 : 1,
 			last: [
-				{ part: 'routes', result: 'success', atSeconds: ago(4_210), asked: 'SIGHUP', cause: undefined, generation: 7 },
-				{ part: 'tls', result: 'success', atSeconds: ago(4_211), asked: 'SIGHUP', cause: undefined, generation: 7 },
+				{ part: 'routes', outcome: 'success', at: ago(4_210), asked: 'SIGHUP', cause: null, generation: 7 },
+				{ part: 'tls', outcome: 'success', at: ago(4_211), asked: 'SIGHUP', cause: null, generation: 7 },
 				...(well
 					? []
 					: [
 							{
 								part: 'routes',
-								result: 'failure',
-								atSeconds: ago(90_300),
+								outcome: 'failure',
+								at: ago(90_300),
 								asked: 'files changed',
 								cause: `/etc/proxy/config.toml:31: routes[4].upstream: is missing; set it to http://host:port${hostile}`,
 								generation: 6,
 							} as const,
 						]),
 			],
+			needs_restart: [],
+			needs_restart_since: null,
 		},
-		shareBounds: { share: { '401': 0.2, '429': 0.2, '5xx': 0.05, handshakes: 0.2 }, least: 20 },
-		log: { accessLines: 0, lines: 0, failing: undefined },
-		store: {
-			isAway: false,
-			reason: undefined,
-			cause: undefined,
-			forMs: 86_400_000,
-			onStoreFailure: 'share',
+		log: { lost_total: 0, failing_since: null, cause: null },
+		shared_limits: {
+			store: storeAway ? 'away' : 'up',
+			for_seconds: storeAway ? 41 : 86_400,
+			since: ago(storeAway ? 41 : 86_400),
+			reason: storeAway ? 'connect' : null,
+			cause: storeAway ? 'connect ECONNREFUSED 10.4.1.3:6379' : null,
+			on_store_failure: 'share',
 			replicas: 4,
-			part: undefined,
-			delayMs: 203,
-			calls: { success: 4_312_007, failures: new Map([['timeout', 3]]) },
+			settle_seconds: 0.203,
+			calls: { success_total: 4_312_007, failure_total: 3 },
 			revocations: 2,
 		},
 		tenants: tenants
 			? [
-					{ name: `acme${hostile}`, rate: { rps: 5_000, burst: 8_000 }, concurrency: 64, inFlight: 12 },
-					{ name: 'globex', rate: null, concurrency: undefined, inFlight: undefined },
-					{ name: 'initech', rate: undefined, concurrency: 8, inFlight: 0 },
+					{ tenant: `acme${hostile}`, requests_per_second: 5_000, burst: 8_000, concurrency: 64, in_flight: 12 },
+					{ tenant: 'globex', requests_per_second: 'unlimited', burst: null, concurrency: null, in_flight: null },
+					{ tenant: 'initech', requests_per_second: null, burst: null, concurrency: 8, in_flight: 0 },
 				]
-			: undefined,
+			: null,
 	};
 }
 
+const SHARE_BOUNDS: ShareBounds = { share: { '401': 0.2, '429': 0.2, '5xx': 0.05, handshakes: 0.2 }, least: 20 };
+/** What workers count a second, while the upstreams have their traffic. */
+const OWN_PER_SECOND = { done: 40, failed: 0.036, ownAnswers: 0.09 };
+
 /** Requests per second and milliseconds at a moment, from 0 (ten minutes ago) to 1: the same at each run. */
-function traffic(facts: UpstreamFacts, i: number, at: number) {
+function traffic({ requests_total: total, breaker }: UpstreamStatus, i: number, at: number) {
 	const wave = (speed: number) => Math.sin(at * speed + i * 1.7) + 0.4 * Math.sin(at * speed * 3.1 + i);
-	const total = facts.answers.get(200)!;
-	const isDown = facts.circuit === OPEN && at > 0.67;
+	const isDown = breaker.state === 'open' && at > 0.67;
+	const isTried = breaker.state === 'half-open' && at > 0.55;
 	const rate = isDown ? 0 : (total / 100_000) * (1 + 0.18 * wave(7) + 0.06 * wave(23));
 	const p50 = 2 + i * 1.6 + 0.5 * wave(5);
-	const burst = i === 2 && at > 0.55 && at < 0.75 ? 140 * Math.sin((at - 0.55) * 15.7) : 0;
-	return { rate: Math.max(0, rate), p50, p99: p50 * 4 + 3 * Math.abs(wave(11)) + burst, isDown };
+	const burst = isTried && at < 0.75 ? 140 * Math.sin((at - 0.55) * 15.7) : 0;
+	const errors = isTried && at < 0.8 ? 0.45 : breaker.state === 'open' && at > 0.6 ? 0.8 : 0.0002;
+	return { rate: Math.max(0, rate), errors, p50, p99: p50 * 4 + 3 * Math.abs(wave(11)) + burst, isDown };
 }
 
-/** The pages over these facts, after ten minutes in which `traffic` has been. */
+/** The pages over this snapshot, after ten minutes in which `traffic` has been. */
 export function examplePages(options: ExampleOptions = {}): StatusPages {
-	const facts = exampleFacts(options);
-	const start = facts.monotonicMs - 600_000;
-	const answers = new Map<string, number>();
+	const found = exampleFound(options);
+	const start = UP_MS - 600_000;
+	const answers = new Map(found.upstreams.map((one) => [keyOf(one), { all: 0, errors: 0 }]));
 	let now = start;
 	let tick = () => {};
-	const recorders = facts.upstreams.map(() => new Histogram(new SharedArrayBuffer(HISTOGRAM_BYTES)));
+	const recorders = found.upstreams.map(() => new Histogram(new SharedArrayBuffer(HISTOGRAM_BYTES)));
 	const timers: Timers = {
 		after: () => () => {},
 		every: (_, run) => {
@@ -293,19 +343,43 @@ export function examplePages(options: ExampleOptions = {}): StatusPages {
 		},
 	};
 	const sampled = (): Sampled[] =>
-		facts.upstreams.map(({ upstream, group }, i) => ({
-			key: upstreamKey(upstream, group),
-			answers: () => answers.get(upstream) ?? 0,
-			serverErrors: () => 0,
+		found.upstreams.map((one, i) => ({
+			key: keyOf(one),
+			answers: () => answers.get(keyOf(one))!.all,
+			serverErrors: () => answers.get(keyOf(one))!.errors,
 			addRoundTrips: (to, nowMs) => recorders[i]!.addLastSliceTo(to, nowMs),
 		}));
+	const counters = (): CounterFacts => {
+		const seconds = (now - start) / 1000;
+		return {
+			ownAnswers: new Map([[401, OWN_PER_SECOND.ownAnswers * seconds]]),
+			auth: new Map(),
+			forbidden: new Map(),
+			rateLimited: new Map(),
+			handshakesDone: OWN_PER_SECOND.done * seconds,
+			handshakeFailures: new Map([['nothing sent', OWN_PER_SECOND.failed * seconds]]),
+			connections: {
+				handshake: 3,
+				'http/1.1': 618,
+				h2: 1_652,
+				refused: new Map(),
+				ended: new Map(),
+				http2Errors: new Map(),
+			},
+		};
+	};
 	const pages = new StatusPages({
 		source: {
-			*facts() {
-				for (const _ of facts.upstreams) yield;
-				return facts;
+			*read(history) {
+				const upstreams: UpstreamStatus[] = [];
+				for (const one of found.upstreams) {
+					upstreams.push({ ...one, ...history.latest(keyOf(one)) });
+					yield;
+				}
+				const shares = history.shares(SHARE_BOUNDS, (ms) => ago((UP_MS - ms) / 1000));
+				return { ...found, upstreams, shares, traffic: { ...found.traffic, ...history.latest() } };
 			},
-			counters: () => facts,
+			counters,
 			sampled,
 		},
 		timers,
@@ -315,10 +389,12 @@ export function examplePages(options: ExampleOptions = {}): StatusPages {
 		},
 	});
 	const tickHistory = tick;
-	for (; now < facts.monotonicMs; now += 1_000) {
-		for (const [i, one] of facts.upstreams.entries()) {
-			const { rate, p50, p99, isDown } = traffic(one, i, (now - start) / 600_000);
-			answers.set(one.upstream, (answers.get(one.upstream) ?? 0) + rate);
+	for (; now < UP_MS; now += 1_000) {
+		for (const [i, one] of found.upstreams.entries()) {
+			const { rate, errors, p50, p99, isDown } = traffic(one, i, (now - start) / 600_000);
+			const counted = answers.get(keyOf(one))!;
+			counted.all += rate;
+			counted.errors += rate * errors;
 			for (let k = 0; k < 20 && !isDown; k++) recorders[i]!.record(k === 19 ? p99 : p50 * (0.9 + k / 90), now);
 		}
 		tickHistory();
@@ -330,11 +406,8 @@ export function examplePages(options: ExampleOptions = {}): StatusPages {
 export async function serveExample(options: ExampleOptions = {}) {
 	const { routes } = examplePages(options);
 	const server = createServer(async (request, response) => {
-		const answer = await routes.get(request.url!.split('?')[0]!)?.(request, response);
-		if (answer === undefined) {
-			if (!response.headersSent) response.writeHead(404).end();
-			return;
-		}
+		const answer = await routes.get(request.url!.split('?')[0]!)?.(request);
+		if (answer === undefined) return void response.writeHead(404).end();
 		response
 			.writeHead(answer.status, { ...answer.headers, 'content-type': answer.type ?? 'text/plain' })
 			.end(answer.body);

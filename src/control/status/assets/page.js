@@ -1,13 +1,13 @@
-// The page is whole without this script, as it was when it was asked for. The script keeps it up to date: the server sends elements
-// that have changed, and morphdom changes of the page what differs, so that focus, selection and scrolling stay. uPlot draws.
+// The page is whole without this script, as it was when it was asked for. The script keeps it up to date: it asks for the part that
+// changes, and morphdom changes of the page what differs, so that focus, selection and scrolling stay. uPlot draws.
 
 (() => {
 	/** What follows the last change that was told, for screen readers, ms. */
 	const LEAST_BETWEEN_ANNOUNCEMENTS = 10_000;
-	/** Where there is no place for one more reader of the stream: the whole page so often, ms. */
-	const POLL_EVERY = 10_000;
-	/** After so many polls the stream is tried again. */
-	const POLLS_BEFORE_STREAM = 6;
+	/** Between two updates, ms. */
+	const POLL_EVERY = 2_000;
+	/** Of an answer that does not come, ms. */
+	const PATIENCE = 10_000;
 	const TYPING_PAUSE = 300;
 
 	/** @param {string} id */
@@ -15,26 +15,21 @@
 
 	// --- What is on the page. ---
 
-	/** @param {string} markup */
-	function replace(markup) {
+	/** @param {string} markup of the part that changes. */
+	function show(markup) {
 		const template = document.createElement('template');
 		template.innerHTML = markup;
 		const after = /** @type {HTMLElement} */ (template.content.firstElementChild);
-		const before = document.getElementById(after.id);
-		// Of a page that has changed more than this: what follows will say.
-		if (before === null) return;
-		morphdom(before, after, {
-			// What the script has drawn, and what somebody is typing into.
-			onBeforeElUpdated: (from, to) => !('keep' in from.dataset && 'keep' in to.dataset) && !from.isEqualNode(to),
-		});
-	}
-
-	/** @param {readonly string[]} elements */
-	function show(elements) {
-		for (const element of elements) replace(element);
-		const { build } = byId('page').dataset;
 		// Another version of the proxy has other scripts.
-		if (build !== firstBuild) return location.reload();
+		if (after.dataset.build !== firstBuild) return location.reload();
+		morphdom(byId('page'), after, {
+			onBeforeElUpdated: (from, to) => {
+				// What a reader has opened stays open.
+				if (from instanceof HTMLDetailsElement && from.open) to.setAttribute('open', '');
+				// What the script has drawn, and what somebody is typing into.
+				return !('keep' in from.dataset && 'keep' in to.dataset) && !from.isEqualNode(to);
+			},
+		});
 		document.body.classList.remove('stale');
 		shownAt = new Date();
 		drawAll();
@@ -52,12 +47,13 @@
 		return [byId('verdict').textContent, ...items].join('. ');
 	}
 
+	const host = document.title.split(' – ').at(-1);
 	let announced = verdictNow();
 	let silentUntil = 0;
 
 	function announce() {
 		const verdict = verdictNow();
-		document.title = `${byId('verdict').textContent} – mtls-edge-proxy`;
+		document.title = `${byId('verdict').textContent} – ${host}`;
 		if (verdict === announced || Date.now() < silentUntil) return;
 		announced = verdict;
 		silentUntil = Date.now() + LEAST_BETWEEN_ANNOUNCEMENTS;
@@ -66,12 +62,13 @@
 
 	// --- Charts. ---
 
-	/** @typedef {[rate: (number | null)[], p50: (number | null)[], p99: (number | null)[]]} Columns */
+	/** @typedef {(number | null)[]} Column */
+	/** @typedef {'rate' | 'errors' | 'latency'} Kind */
 	/** @type {Map<HTMLElement, { plot: uPlot, drawn: string }>} */
 	const plots = new Map();
 
 	function drawAll() {
-		/** @type {{ total: Columns, rows: (Columns | null)[] }} */
+		/** @type {Record<string, Partial<Record<Kind, Column[]>>>} */
 		const data = JSON.parse(byId('chart-data').textContent ?? '');
 		for (const [element, { plot }] of plots) {
 			if (element.isConnected) continue;
@@ -79,15 +76,14 @@
 			plots.delete(element);
 		}
 		for (const element of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('.chart'))) {
-			const { row, series } = element.dataset;
-			const columns = row === 'total' ? data.total : data.rows[Number(row)];
-			draw(element, series === 'rate' ? columns?.slice(0, 1) : columns?.slice(1));
+			const { row = '', series } = element.dataset;
+			draw(element, data[row]?.[/** @type {Kind} */ (series)]);
 		}
 	}
 
 	/**
 	 * @param {HTMLElement} element
-	 * @param {(number | null)[][] | undefined} columns
+	 * @param {Column[] | undefined} columns
 	 */
 	function draw(element, columns) {
 		const known = plots.get(element);
@@ -114,15 +110,14 @@
 	 */
 	function create(element, values) {
 		const large = element.classList.contains('large');
-		const rate = element.dataset.series === 'rate';
+		const kind = /** @type {Kind} */ (element.dataset.series);
+		const { scale, label, series } = KINDS[kind];
 		// What is empty has no size.
 		element.append(document.createElement('i'));
 		const { width, height } = sizeOf(element);
 		element.replaceChildren();
 		/** @param {string} name */
 		const colour = (name) => () => getComputedStyle(element).getPropertyValue(name);
-		/** @param {string} name */
-		const line = (name) => ({ stroke: colour(name), width: 1.5, points: { show: false }, spanGaps: false });
 		/** @param {uPlot.Axis} axis */
 		const axis = (axis) => ({
 			stroke: colour('--quiet'),
@@ -131,33 +126,80 @@
 			font: '11px system-ui, sans-serif',
 			...axis,
 		});
-		/** @param {number} minutes */
-		const ago = (minutes) => (minutes === 0 ? 'now' : `${minutes} min`);
 		return new uPlot(
 			{
 				width,
 				height,
-				padding: large ? [8, 12, 0, 0] : [2, 2, 2, 2],
+				padding: large ? [8, 14, 0, 0] : [2, 2, 2, 2],
 				cursor: { show: false },
 				legend: { show: false },
-				scales: {
-					x: { time: false, range: [-10, 0] },
-					y: { range: (_, __, most) => [0, most > 0 ? most * 1.1 : 1] },
-				},
+				scales: { x: { time: false, range: [-10, 0] }, y: scale },
 				axes: large
 					? [
-							axis({ values: (_, ticks) => ticks.map(ago), size: 26 }),
-							axis({ values: (_, ticks) => ticks.map(rate ? String : latency), size: 58 }),
+							axis({ splits: TIMES, values: (_, ticks) => ticks.map(minutesAgo), size: 26 }),
+							axis({
+								values: (_, ticks) => ticks.map((tick) => (tick === null ? '' : label(tick))),
+								size: 58,
+								space: 34,
+							}),
 						]
 					: [{ show: false }, { show: false }],
-				series: rate
-					? [{}, { ...line('--series-1'), fill: colour('--fill') }]
-					: [{}, { ...line('--series-1'), dash: [4, 3] }, line('--series-2')],
+				series: [
+					{},
+					...series.map(({ fill, ...line }) => ({
+						width: 1.5,
+						points: { show: false },
+						spanGaps: false,
+						...line,
+						stroke: colour(line.stroke),
+						...(fill && { fill: colour(fill) }),
+					})),
+				],
 			},
 			values,
 			element,
 		);
 	}
+
+	/** Minutes that are named. None at the left end, where the other axis has its lowest label. */
+	const TIMES = () => [-8, -6, -4, -2, 0];
+	/** @param {number} minutes */
+	const minutesAgo = (minutes) => (minutes === 0 ? 'now' : `${minutes} min`);
+
+	/** @type {(least: number) => uPlot.Scale} from zero, up to `least` at least. */
+	const fromZero = (least) => ({ range: (_, __, most) => [0, most > least ? most * 1.1 : least] });
+
+	/**
+	 * How each kind of chart is drawn. p50 and p99 are far apart: on a logarithmic scale both can be read.
+	 *
+	 * @type {Record<Kind, { scale: uPlot.Scale, label: (value: number) => string, series: { stroke: string, fill?: string, dash?: number[] }[] }>}
+	 */
+	const KINDS = {
+		rate: {
+			scale: fromZero(1),
+			label: String,
+			series: [
+				{ stroke: '--series-1', fill: '--fill' },
+				{ stroke: '--bad', fill: '--bad-fill' },
+			],
+		},
+		errors: {
+			scale: fromZero(0.01),
+			label: (share) => `${Number((share * 100).toPrecision(3))} %`,
+			series: [{ stroke: '--bad', fill: '--bad-fill' }],
+		},
+		latency: {
+			scale: {
+				distr: 3,
+				range: (_, least, most) => [
+					10 ** Math.floor(Math.log10(least || 0.001)),
+					10 ** Math.ceil(Math.log10((most || 0.001) * 1.01)),
+				],
+			},
+			label: latency,
+			series: [{ stroke: '--series-1', dash: [4, 3] }, { stroke: '--series-2' }],
+		},
+	};
 
 	/** @param {number} seconds */
 	function latency(seconds) {
@@ -183,53 +225,42 @@
 
 	// --- Where the news comes from. ---
 
-	/** @type {EventSource | undefined} */
-	let stream;
-	/** @type {number | undefined} */
-	let poll;
+	/** Ends what is under way, and the timer after it. */
+	let stop = () => {};
 	let paused = false;
 
+	/** Asks for the page's changing part again and again. */
 	function start() {
 		stop();
+		// A page that nobody sees asks for nothing.
 		if (paused || document.hidden) return;
-		const opened = new EventSource(`/status/events${location.search}`);
-		stream = opened;
-		opened.onmessage = ({ data }) => {
-			say('Live', true);
-			show(JSON.parse(data));
-		};
-		opened.onerror = () => {
-			if (opened.readyState !== EventSource.CLOSED) return lost();
-			stop();
-			pollPage(POLLS_BEFORE_STREAM);
-		};
+		const ended = new AbortController();
+		stop = () => ended.abort();
+		void poll(ended.signal);
 	}
 
-	function stop() {
-		stream?.close();
-		stream = undefined;
-		clearTimeout(poll);
-	}
-
-	/** @param {number} left before the stream is tried again. */
-	async function pollPage(left) {
+	/** @param {AbortSignal} ended */
+	async function poll(ended) {
 		try {
-			const answer = await fetch(`/${location.search}`);
+			const signal = AbortSignal.any([ended, AbortSignal.timeout(PATIENCE)]);
+			const answer = await fetch(`/status/page${location.search}`, { signal });
 			if (!answer.ok) throw new Error(`${answer.status}`);
-			const page = new DOMParser().parseFromString(await answer.text(), 'text/html').getElementById('page');
-			if (page !== null) show([page.outerHTML]);
-			say('Many look on: brought up to date every 10 seconds');
+			const markup = await answer.text();
+			if (ended.aborted) return;
+			say('Live', true);
+			show(markup);
 		} catch {
+			if (ended.aborted) return;
 			lost();
 		}
-		if (stream !== undefined || paused) return;
-		poll = setTimeout(() => (left > 1 ? pollPage(left - 1) : start()), POLL_EVERY);
+		const timer = setTimeout(() => void poll(ended), POLL_EVERY);
+		ended.addEventListener('abort', () => clearTimeout(timer));
 	}
 
 	/** What the page shows is of the past: nobody is to take it for what is so. */
 	function lost() {
 		document.body.classList.add('stale');
-		document.title = 'No answer – mtls-edge-proxy';
+		document.title = `No answer – ${host}`;
 		say(`No answer: the figures are of ${shownAt.toLocaleTimeString()}; trying again`);
 	}
 
@@ -251,7 +282,6 @@
 		if (paused) say('Paused');
 		start();
 	});
-	// A page that nobody sees takes no reader's place.
 	document.addEventListener('visibilitychange', start);
 
 	// --- Which part of the upstreams. ---

@@ -517,8 +517,8 @@ describe('the metrics listener', () => {
 		// More than the kernel holds of it.
 		const body = 'x'.repeat(32 * 2 ** 20);
 		const ended = Promise.withResolvers<boolean>();
-		const big: Page = (_request, response) => {
-			response.once('close', () => ended.resolve(response.writableFinished));
+		const big: Page = ({ socket }) => {
+			socket.once('close', () => ended.resolve(socket.writableFinished));
 			return { status: 200, body };
 		};
 		const address = { host: '127.0.0.1', port: 0 };

@@ -67,6 +67,7 @@ function upstream(authority: string, health: Watched['health'] = HEALTH, made: T
 		breaker,
 		health,
 		alive: undefined,
+		aliveSince: undefined,
 		lastProbe: undefined,
 	};
 }

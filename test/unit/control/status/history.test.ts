@@ -44,10 +44,10 @@ describe('the last minute', () => {
 			own['5xx'] += 1;
 		});
 		const bounds = { share: { '401': 0, '429': 0, '5xx': 0.05, handshakes: 0 }, least: 20 };
-		const { count, total, sinceMs } = history.shares(bounds).find(({ kind }) => kind === '5xx')!;
+		const { count, total, over_since: since } = history.shares(bounds, String).find(({ kind }) => kind === '5xx')!;
 		assert.ok(
-			Math.abs(count / total - 0.2) < 0.01 && total >= 1_000 && sinceMs! <= 12_000,
-			`${count} ${total} ${sinceMs}`,
+			Math.abs(count / total - 0.2) < 0.01 && total >= 1_000 && Number(since) <= 12_000,
+			`${count} ${total} ${since}`,
 		);
 	});
 });
@@ -92,6 +92,29 @@ describe('the last ten minutes', () => {
 		answers.set('a:1', 30);
 		pass(11);
 		assert.deepEqual(history.total(now()).requests_per_second.slice(-1), [3]);
+	});
+
+	test('have the errors of each point, and their share of all answers', () => {
+		const { history, answers, errors, own, pass, now } = historyOf('a:1', 'b:2');
+		pass(11);
+		pass(20, () => {
+			for (const [key, count] of answers) answers.set(key, count + 10);
+		});
+		pass(20, () => {
+			for (const [key, count] of answers) answers.set(key, count + 10);
+			errors.set('a:1', (errors.get('a:1') ?? 0) + 5);
+			own.answers += 20;
+		});
+		const known = (values: readonly (number | null)[]) => values.filter((value) => value !== null).map(Math.round);
+		assert.deepEqual(known(history.chart('a:1', now())!.errors_per_second), [0, 0, 0, 0, 5, 5]);
+		assert.deepEqual(known(history.total(now()).errors_per_second), [0, 0, 0, 0, 5, 5]);
+		const near = (share: number | null, expected: number) => assert.ok(Math.abs(share! - expected) < 0.01, `${share}`);
+		near(history.latest('a:1').error_share, 0.25);
+		assert.equal(history.latest('b:2').error_share, 0);
+		near(history.latest().error_share, 100 / 1_200);
+		assert.equal(history.latest('unknown').error_share, null);
+		pass(610);
+		assert.equal(history.latest('a:1').error_share, null);
 	});
 
 	test('are forgotten after ten minutes, and a gap in which nobody looked stays one', () => {
@@ -145,11 +168,11 @@ describe('the last ten minutes', () => {
 		assert.ok(most <= 125, `${most} in one turn`);
 	});
 
-	test('cost 720 bytes an upstream, and no more than 2,048 have a chart', () => {
+	test('cost 960 bytes an upstream, and no more than 2,048 have a chart', () => {
 		const keys = Array.from({ length: MAX_CHARTED + 100 }, (_, i) => `up:${i}`);
 		const { history, answers, pass, now } = historyOf(...keys);
 		pass(20, () => answers.set(keys.at(-1)!, answers.get(keys.at(-1)!)! + 3));
-		assert.equal(history.bytes, (MAX_CHARTED + 1) * 720);
+		assert.equal(history.bytes, (MAX_CHARTED + 1) * 960);
 		assert.equal(history.chart(keys.at(-1)!, now()), undefined);
 		// It counts in the sum all the same.
 		const total = history.total(now()).requests_per_second.findLast((value) => value !== null)!;

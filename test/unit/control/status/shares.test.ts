@@ -14,7 +14,7 @@ const NONE: ShareCounts = { answers: 0, '401': 0, '429': 0, '5xx': 0, attempts: 
 function after(...points: readonly Partial<ShareCounts>[]) {
 	const history = new ShareHistory();
 	for (const [i, counts] of points.entries()) history.add({ ...NONE, ...counts }, (i + 1) * 10_000);
-	return (kind: ShareKind, bounds = BOUNDS) => history.judge(bounds).find((one) => one.kind === kind)!;
+	return (kind: ShareKind, bounds = BOUNDS) => history.judge(bounds, String).find((one) => one.kind === kind)!;
 }
 
 describe('the share of failures', () => {
@@ -22,18 +22,25 @@ describe('the share of failures', () => {
 		for (const kind of ['401', '429', '5xx'] as const) {
 			const of = (count: number) => after({ answers: 100, [kind]: count })(kind);
 			const bound = BOUNDS.share[kind] * 100;
-			assert.deepEqual(of(bound), { kind, count: bound, total: 100, sinceMs: 10_000 });
-			assert.equal(of(bound - 1).sinceMs, undefined);
+			const figures = { count: bound, total: 100 };
+			assert.deepEqual(of(bound), {
+				kind,
+				...figures,
+				last_ten_minutes: figures,
+				bound: BOUNDS.share[kind],
+				over_since: '10000',
+			});
+			assert.equal(of(bound - 1).over_since, null);
 		}
-		assert.equal(after({ attempts: 25, handshakes: 5 })('handshakes').sinceMs, 10_000);
-		assert.equal(after({ attempts: 26, handshakes: 5 })('handshakes').sinceMs, undefined);
+		assert.equal(after({ attempts: 25, handshakes: 5 })('handshakes').over_since, '10000');
+		assert.equal(after({ attempts: 26, handshakes: 5 })('handshakes').over_since, null);
 	});
 
 	test('is none of fewer than the least number, and never with a bound of 0', () => {
-		assert.equal(after({ answers: 19, '401': 19 })('401').sinceMs, undefined);
-		assert.equal(after({ answers: 20, '401': 20 })('401').sinceMs, 10_000);
+		assert.equal(after({ answers: 19, '401': 19 })('401').over_since, null);
+		assert.equal(after({ answers: 20, '401': 20 })('401').over_since, '10000');
 		const never = { ...BOUNDS, share: { ...BOUNDS.share, '401': 0 } };
-		assert.equal(after({ answers: 20, '401': 20 })('401', never).sinceMs, undefined);
+		assert.equal(after({ answers: 20, '401': 20 })('401', never).over_since, null);
 	});
 
 	test('looks at one minute, and is over when that has passed', () => {
@@ -43,16 +50,19 @@ describe('the share of failures', () => {
 			kind: '5xx',
 			count: 20,
 			total: 60,
-			sinceMs: 20_000,
+			last_ten_minutes: { count: 20, total: 60 },
+			bound: 0.05,
+			over_since: '20000',
 		});
-		assert.equal(after(bad, bad, ...Array(6).fill(good))('5xx').sinceMs, undefined);
+		const later = after(bad, bad, ...Array(6).fill(good))('5xx');
+		assert.deepEqual([later.over_since, later.count, later.last_ten_minutes.count], [null, 0, 20]);
 	});
 
 	test('began with the point that brought it over its bound, ten minutes ago at most', () => {
 		const good = { answers: 30 };
 		const bad = { answers: 30, '401': 30 };
-		assert.equal(after(...Array(10).fill(good), bad, bad, bad)('401').sinceMs, 120_000, 'two of six points');
-		assert.equal(after(...Array(80).fill(bad))('401').sinceMs, 210_000, 'the oldest of sixty points');
+		assert.equal(after(...Array(10).fill(good), bad, bad, bad)('401').over_since, '120000', 'two of six points');
+		assert.equal(after(...Array(80).fill(bad))('401').over_since, '210000', 'the oldest of sixty points');
 	});
 
 	test('counts 5xx of the proxy itself, and refused handshakes among all', () => {

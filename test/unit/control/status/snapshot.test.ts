@@ -2,88 +2,93 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { assetsOf, readAssets } from '../../../../src/control/status/assets.ts';
-import type { Facts, UpstreamFacts } from '../../../../src/control/status/facts.ts';
-import { changes, htmlOf } from '../../../../src/control/status/fragment.ts';
-import { renderMain, renderPage } from '../../../../src/control/status/page.ts';
-import type { Chart, Snapshot } from '../../../../src/control/status/schema.ts';
-import type { Share } from '../../../../src/control/status/shares.ts';
-import { pageOfSnapshot, takeSnapshot } from '../../../../src/control/status/snapshot.ts';
+import { refusalsOf } from '../../../../src/control/status/counts.ts';
+import { renderBody, renderPage } from '../../../../src/control/status/page.ts';
+import { judge } from '../../../../src/control/status/problems.ts';
+import type { Chart, Found, ShareStatus, Snapshot, UpstreamStatus } from '../../../../src/control/status/schema.ts';
+import { pageOfSnapshot } from '../../../../src/control/status/snapshot.ts';
 import { parseView, type View } from '../../../../src/control/status/view.ts';
-import { HALF_OPEN, OPEN } from '../../../../src/gates/breaker.ts';
 import { inOneGo } from '../../../fixtures/in-one-go.ts';
-import { exampleFacts } from '../../../system/status/example.ts';
+import { type ExampleOptions, exampleFound } from '../../../system/status/example.ts';
 
 const POINTS = Array.from({ length: 60 }, (_, i) => 1000.5 + i);
-const CHART: Chart = { requests_per_second: POINTS, p50_seconds: POINTS, p99_seconds: POINTS };
-const POINT = { requests_per_second: 1059.5, p50_seconds: 0.01, p99_seconds: 0.02 };
-const HISTORY = {
-	latest: () => POINT,
-	chart: () => CHART,
-	total: () => CHART,
-	rise: (_: string, now: number) => now,
-	shares: (): Share[] => [],
+const CHART: Chart = {
+	requests_per_second: POINTS,
+	errors_per_second: POINTS,
+	p50_seconds: POINTS,
+	p99_seconds: POINTS,
 };
-
-const snapshotOf = (facts: Facts) => inOneGo(takeSnapshot(facts, HISTORY));
-const WELL = exampleFacts({ well: true });
+const HISTORY = { chart: () => CHART, total: () => CHART };
+const WELL = exampleFound({ well: true });
+/** Of the moment of the example. */
+const ago = (seconds: number) => new Date(Date.parse(WELL.at) - seconds * 1000).toISOString();
 
 const pageOf = (snapshot: Snapshot, view: View, nowMs = 0) => inOneGo(pageOfSnapshot(snapshot, view, HISTORY, nowMs));
 
-function mainOf(facts: Facts, query = ''): string {
+function bodyOf(found: Found, query = ''): string {
 	const view = parseView(query);
-	return htmlOf(inOneGo(renderMain(pageOf(snapshotOf(facts), view, facts.monotonicMs), view, 'b')));
+	return inOneGo(renderBody(pageOf(judge(found), view), view, 'b'));
 }
 
-const NAME = WELL.names[0]!;
+const [NAME] = WELL.dns as [Found['dns'][number]];
+const [UPSTREAM] = WELL.upstreams as [UpstreamStatus];
 const FAILING = { failures: 7, cause: 'no answer of the name server' };
+const inState = (state: UpstreamStatus['breaker']['state']) => ({ ...UPSTREAM.breaker, state });
 
 describe('what is not well', () => {
-	const base = WELL.upstreams[0]!;
-	const cases: Record<string, [facts: Partial<Facts>, problems: string[]]> = {
+	const cases: Record<string, [found: Partial<Found>, problems: string[]]> = {
 		nothing: [{}, []],
 		'an open breaker': [
-			{ upstreams: [{ ...base, circuit: OPEN }] },
+			{ upstreams: [{ ...UPSTREAM, breaker: inState('open') }] },
 			['error upstreams A breaker is open: orders.internal:8080'],
 		],
 		'many open breakers': [
-			{ upstreams: Array.from({ length: 9 }, (_, i) => ({ ...base, upstream: `u:${i}`, circuit: OPEN })) },
+			{
+				upstreams: Array.from({ length: 9 }, (_, i) => ({ ...UPSTREAM, upstream: `u:${i}`, breaker: inState('open') })),
+			},
 			['error upstreams 9 breakers are open: u:0, u:1, u:2 and 6 more'],
 		],
 		'a half-open breaker': [
-			{ upstreams: [{ ...base, circuit: HALF_OPEN }] },
+			{ upstreams: [{ ...UPSTREAM, breaker: inState('half-open') }] },
 			['warning upstreams A breaker is half-open: orders.internal:8080'],
 		],
 		'an upstream that fails its health check while its breaker is closed': [
-			{ upstreams: [{ ...base, alive: false }] },
+			{ upstreams: [{ ...UPSTREAM, health: 'unhealthy' }] },
 			['warning upstreams An upstream fails its health check: orders.internal:8080'],
 		],
 		'a name that has no address, whether DNS says why or nothing yet': [
-			{ names: [{ ...NAME, addresses: 0, failing: { ...FAILING, sinceSeconds: WELL.wallMs / 1000 } }] },
+			{ dns: [{ ...NAME, ...FAILING, addresses: 0, failing_since: ago(0) }] },
 			['error dns An upstream has no address: search (search.internal:9200: no answer of the name server)'],
 		],
 		'many names without an address': [
-			{ names: Array.from({ length: 5 }, (_, i) => ({ ...NAME, name: `n${i}:80`, addresses: 0, ageMs: undefined })) },
+			{ dns: Array.from({ length: 5 }, (_, i) => ({ ...NAME, name: `n${i}:80`, addresses: 0, age_seconds: null })) },
 			['error dns 5 upstreams have no address: search (n0:80), search (n1:80), search (n2:80) and 2 more'],
 		],
 		'a name server that has been away for a minute, and none that is for seconds': [
 			{
-				names: [
-					{ ...NAME, failing: { ...FAILING, sinceSeconds: WELL.wallMs / 1000 - 60 } },
-					{ ...NAME, failing: { ...FAILING, sinceSeconds: WELL.wallMs / 1000 - 59 } },
+				dns: [
+					{ ...NAME, ...FAILING, failing_since: ago(60) },
+					{ ...NAME, ...FAILING, failing_since: ago(59) },
 				],
 			},
 			[
 				'warning dns DNS fails for an upstream: search (search.internal:9200: no answer of the name server); the last addresses hold',
 			],
 		],
-		'a worker that is gone': [{ listening: 3 }, ['error workers 1 of 4 workers does not accept connections']],
-		'not being ready': [{ obstacle: 'starting', listening: 0 }, ['error workers Not ready: starting']],
+		'a worker that is gone': [
+			{ workers: { ...WELL.workers, listening: 3 } },
+			['error workers 1 of 4 workers does not accept connections'],
+		],
+		'not being ready': [
+			{ process: { ...WELL.process, not_ready: 'starting' }, workers: { ...WELL.workers, listening: 0 } },
+			['error workers Not ready: starting'],
+		],
 		'a certificate that expires soon, and one that has': [
 			{
 				certificates: [
-					{ kind: 'server', subject: 'CN=a', serial: '1', expiresSeconds: WELL.wallMs / 1000 + 86_400 * 3.5 },
-					{ kind: 'client_ca', subject: 'CN=b', serial: '2', expiresSeconds: WELL.wallMs / 1000 - 1 },
-					{ kind: 'server_chain', subject: 'CN=c', serial: '3', expiresSeconds: WELL.wallMs / 1000 + 86_400 * 14.5 },
+					{ kind: 'server', subject: 'CN=a', serial: '1', not_after: ago(-86_400 * 3.5), days_left: 3 },
+					{ kind: 'client_ca', subject: 'CN=b', serial: '2', not_after: ago(1), days_left: -1 },
+					{ kind: 'server_chain', subject: 'CN=c', serial: '3', not_after: ago(-86_400 * 14.5), days_left: 14 },
 				],
 			},
 			[
@@ -94,30 +99,35 @@ describe('what is not well', () => {
 		'a CRL that is overdue, and none that is merely fresh for hours': [
 			{
 				certificates: [
-					{ kind: 'crl', subject: 'CN=a', serial: '', expiresSeconds: WELL.wallMs / 1000 - 60 },
-					{ kind: 'crl', subject: 'CN=b', serial: '', expiresSeconds: WELL.wallMs / 1000 + 60 },
+					{ kind: 'crl', subject: 'CN=a', serial: '', not_after: ago(60), days_left: -1 },
+					{ kind: 'crl', subject: 'CN=b', serial: '', not_after: ago(-60), days_left: 0 },
 				],
 			},
 			['error certificates The CRL of CN=a is overdue'],
 		],
 		'a store of limits that is away': [
-			{ store: { ...WELL.store!, isAway: true, reason: 'timeout' } },
+			{ shared_limits: { ...WELL.shared_limits!, store: 'away', reason: 'timeout' } },
 			['warning limits The store of the shared limits is away (timeout): each replica allows its share of the limits'],
 		],
 		'a store of limits that answers late': [
-			{ store: { ...WELL.store!, delayMs: 1_234 } },
+			{ shared_limits: { ...WELL.shared_limits!, settle_seconds: 1.234 } },
 			['warning limits The store of the shared limits is slow: replicas learn of each other within 1.23 s'],
 		],
 		'a store of limits that is away, where that refuses requests': [
-			{ store: { ...WELL.store!, isAway: true, reason: undefined, onStoreFailure: 'refuse' } },
+			{ shared_limits: { ...WELL.shared_limits!, store: 'away', reason: null, on_store_failure: 'refuse' } },
 			['error limits The store of the shared limits is away (no answer yet): requests under a limit are refused'],
 		],
 		'an issuer without keys': [
-			{ issuers: [{ ...WELL.issuers[0]!, kids: [] }] },
+			{ issuers: [{ ...WELL.issuers[0]!, keys: [] }] },
 			['error issuers No keys of https://login.example.com: its tokens are refused'],
 		],
 		'a budget that is nearly taken, and one that is': [
-			{ bodyBudget: { used: 95, limit: 100 }, connectionBudget: { used: 7, limit: 7 } },
+			{
+				memory: [
+					{ ...WELL.memory[0]!, used: 95, limit: 100 },
+					{ ...WELL.memory[1]!, used: 7, limit: 7 },
+				],
+			},
 			[
 				'error memory The limit for client connections (limits.max_connections) is 100 % taken',
 				'warning memory The limit for request and answer bodies (limits.max_buffered_bytes) is 95 % taken',
@@ -126,39 +136,34 @@ describe('what is not well', () => {
 		'parts whose last reload failed, and none that has succeeded since': [
 			{
 				reloads: {
-					success: 1,
-					failure: 1,
+					...WELL.reloads,
 					last: [
-						{ part: 'tls', result: 'success', atSeconds: 3, asked: 'SIGHUP', cause: undefined, generation: 2 },
-						{ part: 'routes', result: 'failure', atSeconds: 2, asked: 'SIGHUP', cause: 'x', generation: 1 },
-						{ part: 'tls', result: 'failure', atSeconds: 1, asked: 'SIGHUP', cause: 'x', generation: 1 },
+						{ part: 'tls', outcome: 'success', at: ago(1), asked: 'SIGHUP', cause: null, generation: 2 },
+						{ part: 'routes', outcome: 'failure', at: ago(2), asked: 'SIGHUP', cause: 'x', generation: 1 },
+						{ part: 'tls', outcome: 'failure', at: ago(3), asked: 'SIGHUP', cause: 'x', generation: 1 },
 					],
 				},
 			},
 			['error reloads The last reload of routes failed: what was there before is in force'],
 		],
 		'a log that cannot be written': [
-			{
-				log: { accessLines: 2, lines: 3, failing: { code: 'ENOSPC', sinceSeconds: WELL.wallMs / 1000 - 60 } },
-			},
+			{ log: { lost_total: 3, failing_since: ago(60), cause: 'ENOSPC' } },
 			['error memory The log cannot be written (ENOSPC): 3 lines lost since the start'],
 		],
 		'settings that need a restart': [
 			{
 				reloads: {
 					...WELL.reloads,
-					needsRestart: {
-						settings: ['a', 'b'].map((key) => ({ key, words: `${key} (c.toml:3)` })),
-						sinceSeconds: WELL.wallMs / 1000 - 60,
-					},
+					needs_restart: ['a (c.toml:3)', 'b (c.toml:3)'],
+					needs_restart_since: ago(60),
 				},
 			},
 			['warning reloads 2 settings need a restart: a (c.toml:3), b (c.toml:3)'],
 		],
 	};
-	for (const [name, [facts, expected]] of Object.entries(cases)) {
+	for (const [name, [found, expected]] of Object.entries(cases)) {
 		test(`is ${name}`, () => {
-			const { problems, well } = snapshotOf({ ...WELL, ...facts });
+			const { problems, well } = judge({ ...WELL, ...found });
 			assert.deepEqual(
 				problems.map(({ severity, panel, text }) => `${severity} ${panel} ${text}`),
 				expected,
@@ -169,13 +174,18 @@ describe('what is not well', () => {
 });
 
 describe('a problem', () => {
-	const problemsOf = (facts: Partial<Facts>, history = HISTORY) =>
-		inOneGo(takeSnapshot({ ...WELL, ...facts }, history)).problems;
-
 	test('says how much of the last minute went wrong, since when, and what to look at', () => {
-		const share = (kind: Share['kind'], count: number, total: number): Share => ({ kind, count, total, sinceMs: 0 });
-		const shares = [share('401', 556, 556), share('429', 30, 100), share('5xx', 33, 100), share('handshakes', 5, 20)];
-		const problems = problemsOf({}, { ...HISTORY, shares: () => [...shares, { ...shares[0]!, sinceMs: undefined }] });
+		const share = (kind: ShareStatus['kind'], count: number, total: number, over_since: string | null = ago(70)) => {
+			return { kind, count, total, last_ten_minutes: { count, total }, bound: 0.05, over_since };
+		};
+		const shares = [
+			share('401', 556, 556),
+			share('429', 30, 100),
+			share('5xx', 33, 100),
+			share('handshakes', 5, 20),
+			share('401', 556, 556, null),
+		];
+		const { problems } = judge({ ...WELL, shares });
 		assert.deepEqual(
 			problems.map(({ severity, text, link }) => `${severity} ${text} ${link}`),
 			[
@@ -185,155 +195,161 @@ describe('a problem', () => {
 				'warning 5 of 20 TLS handshakes of the last minute failed (25 %) #handshakes',
 			],
 		);
-		assert.equal(problems[0]!.since, new Date(WELL.wallMs - WELL.monotonicMs).toISOString());
+		assert.equal(problems[0]!.since, ago(70));
 		assert.match(problems[0]!.look, /proxy::auth/);
 	});
 
 	test('links to the upstreams that it is about, wherever they stand among those that are well', () => {
-		const [base] = WELL.upstreams;
-		const upstreams: UpstreamFacts[] = Array.from({ length: 40 }, (_, i) => ({ ...base!, upstream: `u${i}:80` }));
-		const dead: Partial<UpstreamFacts> = {
-			circuit: OPEN,
-			alive: false,
-			transition: { wallSeconds: 1_800_000_000, reason: 'health', cause: '' },
+		const upstreams = Array.from({ length: 40 }, (_, i) => ({ ...UPSTREAM, upstream: `u${i}:80` }));
+		const dead: Partial<UpstreamStatus> = {
+			breaker: { ...inState('open'), since: '2027-01-15T08:00:00.000Z' },
+			health: 'unhealthy',
 		};
 		const shown = (...indexes: number[]) => {
-			const facts = {
+			const found = {
 				...WELL,
 				upstreams: upstreams.map((one, i) => (indexes.includes(i) ? { ...one, ...dead } : one)),
 			};
-			const [{ link, since } = { link: '', since: '' }] = snapshotOf(facts).problems;
+			const [{ link, since } = { link: '', since: '' }] = judge(found).problems;
 			assert.equal(since, '2027-01-15T08:00:00.000Z');
-			assert.match(mainOf(facts), new RegExp(`<a href="${link.replaceAll('?', '\\?').replaceAll('&', '&amp;')}">`));
-			const page = pageOf(snapshotOf(facts), parseView(new URL(link, 'http://a').search));
+			assert.match(bodyOf(found), new RegExp(`<a href="${link.replaceAll('?', '\\?').replaceAll('&', '&amp;')}">`));
+			const page = pageOf(judge(found), parseView(new URL(link, 'http://a').search));
 			return page.upstreams.items.map(({ upstream }) => upstream);
 		};
 		assert.deepEqual(shown(30, 38), ['u30:80', 'u38:80']);
 		assert.deepEqual(shown(38), ['u38:80']);
 	});
 
+	test('says since when, wherever that is known', () => {
+		const certificates = [{ ...WELL.certificates[0]!, not_after: ago(-86_400 * 9), days_left: 9 }];
+		const upstreams = [{ ...UPSTREAM, health: 'unhealthy' as const, health_since: ago(8) }];
+		const issuers = [{ ...WELL.issuers[0]!, keys: [], age_seconds: null }];
+		const { problems } = judge({ ...WELL, certificates, upstreams, issuers });
+		assert.deepEqual(
+			problems.map(({ panel, since }) => [panel, since]),
+			[
+				['issuers', WELL.process.started_at],
+				['upstreams', ago(8)],
+				['certificates', ago(86_400 * 5)],
+			],
+		);
+	});
+
 	test('leads to something on the page, and says what to look at', () => {
-		const main = mainOf(exampleFacts());
-		const { problems } = snapshotOf(exampleFacts());
+		const body = bodyOf(exampleFound());
+		const { problems } = judge(exampleFound());
 		assert.ok(problems.length > 3);
 		for (const { link, panel, look } of problems) {
-			assert.ok(main.includes(`id="${panel}"`) && link.endsWith(`#${panel}`), link);
+			assert.ok(body.includes(`id="${panel}"`) && link.endsWith(`#${panel}`), link);
 			assert.ok(look.length > 5);
 		}
 	});
 });
 
-describe('a snapshot', () => {
-	test('says why and since when a breaker is open', () => {
-		const { breaker, health } = snapshotOf(exampleFacts()).upstreams[4]!;
-		assert.deepEqual(breaker, {
-			state: 'open',
-			since: '2026-09-15T14:28:49.000Z',
-			reason: 'health',
-			cause: 'health: connection refused',
-			opened_total: 1,
-		});
-		assert.equal(health, 'unhealthy');
-	});
-
-	test('has each name that DNS is asked for, with what has come of it', () => {
-		assert.deepEqual(snapshotOf(exampleFacts()).dns[1], {
-			group: 'billing',
-			name: 'billing.internal:8080',
-			routes: ['/api/billing'],
-			addresses: 0,
-			age_seconds: null,
-			failing_since: '2026-09-15T14:30:32.000Z',
-			failures: 9,
-			cause: 'the name has no addresses',
-		});
-	});
-
-	test('has refusals by reason and status, the latest first, and leaves out what has never been', () => {
-		const { refusals } = snapshotOf(WELL);
-		assert.deepEqual(refusals.slice(0, 3), [
+describe('refusals', () => {
+	test('are by reason and status, the latest first, and leave out what has never been', () => {
+		const refusals = refusalsOf(
+			{
+				ownAnswers: new Map([
+					[401, 1_932],
+					[404, 288],
+					[429, 540],
+					[503, 0],
+				]),
+				auth: new Map([
+					['missing', 214],
+					['invalid', 1_718],
+				]),
+				forbidden: new Map([['tenant', 0]]),
+				rateLimited: new Map([['tenant', 540]]),
+			},
+			{ rise: (counter, now) => (counter === 'refusal no route' ? 0 : now) },
+		);
+		// 401 and 429 are counted by reason, and not once more by status.
+		assert.deepEqual(refusals, [
 			{ reason: 'token invalid', status: 401, total: 1_718, last_ten_minutes: 1_718 },
 			{ reason: "over the tenant's rate", status: 429, total: 540, last_ten_minutes: 540 },
-			{ reason: 'no route', status: 404, total: 288, last_ten_minutes: 288 },
+			{ reason: 'token missing', status: 401, total: 214, last_ten_minutes: 214 },
+			{ reason: 'no route', status: 404, total: 288, last_ten_minutes: 0 },
 		]);
-		assert.ok(refusals.every(({ total }) => total > 0));
-		// 401, 403 and 429 are counted by reason, and not once more by status.
-		assert.equal(
-			refusals.filter(({ status }) => status === 401).reduce((sum, { total }) => sum + total, 0),
-			1_932,
-		);
 	});
+});
 
+describe('a snapshot', () => {
 	test('has the members that docs/reference/status.md promises, and no others', () => {
-		const view = parseView('rows=1');
-		const history = { ...HISTORY, shares: (): Share[] => [{ kind: '401', count: 0, total: 0, sinceMs: undefined }] };
-		const page = pageOf(inOneGo(takeSnapshot(exampleFacts({ tenants: true }), history)), view);
+		const figures = { count: 0, total: 0 };
+		const shares = [{ kind: '401', ...figures, last_ten_minutes: figures, bound: 0.2, over_since: null }] as const;
+		const found = exampleFound({ tenants: true });
+		const page = pageOf(judge({ ...found, shares }), parseView('rows=1'));
 		const docs = readFileSync(new URL('../../../../docs/reference/status.md', import.meta.url), 'utf8');
 		const promised = [...docs.matchAll(/^\| `([a-z_\d.]+)` \|/gm)].map(([, member]) => member);
 		assert.deepEqual(membersOf(page), promised.sort());
 	});
 
-	test('leaves tenants out unless they are to be shown', () => {
-		assert.equal(snapshotOf(WELL).tenants, null);
-		assert.ok(!mainOf(WELL).includes('id="tenants"'));
-	});
-
-	test('of thousands of upstreams gives one page, by name, by prefix, or of those in trouble', () => {
-		const facts = exampleFacts({ others: 3_000 });
-		const snapshot = snapshotOf(facts);
+	test('of thousands of upstreams gives one page, by name, by prefix, or of those in trouble, which come first', () => {
+		const snapshot = judge(exampleFound({ others: 3_000 }));
 		const found = (query: string) => pageOf(snapshot, parseView(query)).upstreams;
-		assert.deepEqual([found('').matching, found('').items.length, found('').pages], [3_006, 25, 121]);
-		assert.deepEqual(
-			found('filter=SHARD-77.').items.map((one) => one.upstream),
-			['shard-77.internal:7000'],
-		);
-		assert.deepEqual(
-			found('filter=/api/carts').items.map((one) => one.upstream),
-			['orders.internal:8080'],
-		);
-		assert.deepEqual(
-			found('show=trouble').items.map((one) => one.upstream),
-			['10.4.0.17:9200', 'reports.internal:8080'],
-		);
+		const names = (query: string) => found(query).items.map((one) => one.upstream);
+		const { matching, items, pages, healthy } = found('');
+		assert.deepEqual([matching, items.length, pages, healthy], [3_006, 25, 121, 3_004]);
+		assert.deepEqual(names('').slice(0, 3), ['reports.internal:8080', '10.4.0.17:9200', 'orders.internal:8080']);
+		assert.deepEqual(names('filter=SHARD-77.'), ['shard-77.internal:7000']);
+		assert.deepEqual(names('filter=/api/carts'), ['orders.internal:8080']);
+		assert.deepEqual(names('show=trouble'), ['reports.internal:8080', '10.4.0.17:9200']);
 	});
 });
 
 describe('the page', () => {
 	test('is bounded, however much there is to show', () => {
-		const many = exampleFacts({ others: 5_000 });
+		const many = exampleFound({ others: 5_000 });
 		const certificates = Array.from({ length: 500 }, (_, i) => ({ ...many.certificates[0]!, serial: `${i}` }));
-		const facts = { ...many, certificates, workers: Array.from({ length: 64 }, () => many.workers[0]!) };
-		assert.ok(mainOf(facts).length < 120_000, `${mainOf(facts).length}`);
-		assert.ok(mainOf(facts, 'rows=1000000').length < 600_000);
-		assert.match(mainOf(facts), /and 450 more, in <a href="\/status.json">/);
+		const workers = { ...many.workers, each: Array.from({ length: 64 }, () => many.workers.each[0]!) };
+		const found = { ...many, certificates, workers };
+		assert.ok(bodyOf(found).length < 120_000, `${bodyOf(found).length}`);
+		assert.ok(bodyOf(found, 'rows=1000000').length < 600_000);
+		assert.match(bodyOf(found), /and 450 more, in <a href="\/status.json">/);
 	});
 
 	test('names the reason for an upstream that has no address, and does not say that there are no routes', () => {
-		const main = mainOf({ ...exampleFacts(), upstreams: [] });
+		const main = bodyOf({ ...exampleFound(), upstreams: [] });
 		assert.match(main, /billing <small>billing\.internal:8080<\/small>.*none<.*the name has no addresses.*9×, since/s);
 		assert.match(main, /No upstream has an address\./);
-		assert.ok(!mainOf({ ...WELL, names: [] }).includes('id="dns"'));
+		assert.ok(!bodyOf({ ...WELL, dns: [] }).includes('id="dns"'));
 	});
 
-	test('sends little when little has changed', () => {
-		const render = (facts: Facts) => {
-			const view = parseView('');
-			return inOneGo(renderMain(pageOf(snapshotOf(facts), view), view, 'b'));
-		};
-		const [first, ...others] = WELL.upstreams;
-		const after = { ...WELL, upstreams: [{ ...first!, active: first!.active + 1 }, ...others] };
-		const [update, ...more] = changes(render(WELL), render(after));
-		assert.match(update!, /^<tr id="upstream-0"/);
-		assert.deepEqual(more, []);
-		assert.deepEqual(changes(render(WELL), render(WELL)), []);
+	test('colours what is not as it should be, and nothing of a proxy that is well', () => {
+		const coloured = (options: ExampleOptions, rest: Partial<Found> = {}) =>
+			[...bodyOf({ ...exampleFound(options), ...rest }).matchAll(/<div class="(?:bad|doubtful)"><dt>([^<]+)/g)].map(
+				([, tile]) => tile,
+			);
+		assert.deepEqual(coloured({ well: true }), []);
+		const workers = { ...WELL.workers, listening: 3 };
+		const over = { count: 9, total: 10, last_ten_minutes: { count: 9, total: 10 }, bound: 0.05, over_since: ago(60) };
+		const shares = (['401', '5xx', 'handshakes'] as const).map((kind) => ({ kind, ...over }));
+		assert.deepEqual(coloured({}, { workers, shares }), [
+			'Errors, 10 min',
+			'Refused, 10 min',
+			'TLS failed, 10 min',
+			'Upstreams',
+			'Workers',
+		]);
+		assert.match(bodyOf({ ...WELL, shares, upstreams: [{ ...UPSTREAM, error_share: 0.05 }] }), /▲<\/span> 5 %</);
+	});
+
+	test('says of an upstream in one line how it is, and opens to why', () => {
+		const body = bodyOf(exampleFound());
+		assert.match(body, /<details id="state reports[^>]*><summary>.*open<\/span> <small>3 min<\/small><\/summary>/);
+		assert.match(body, /Breaker open since .*: health: connection refused<\/li><li>Opened 1×/);
+		assert.match(body, /Health check: connection refused: start it, or correct the port/);
+		assert.equal(bodyOf({ ...WELL, upstreams: [UPSTREAM] }).includes('<details'), false);
 	});
 
 	test('shows what others have named as text', () => {
 		const hostile = `</script><script>alert(1)</script>"onload='x'`;
-		const facts = exampleFacts({ hostile, tenants: true });
+		const found = exampleFound({ hostile, tenants: true });
 		const page = inOneGo(
 			renderPage(
-				pageOf(snapshotOf(facts), parseView(`filter=${encodeURIComponent(hostile)}`)),
+				pageOf(judge(found), parseView(`filter=${encodeURIComponent(hostile)}`)),
 				parseView(`filter=${encodeURIComponent(hostile)}&page=2`),
 				assetsOf('', []),
 			),
@@ -344,7 +360,7 @@ describe('the page', () => {
 	});
 
 	test('has one heading and a table with a caption in each panel', () => {
-		const main = mainOf(exampleFacts({ tenants: true }));
+		const main = bodyOf(exampleFound({ tenants: true }));
 		const sections = main.split('<section ').slice(1);
 		assert.equal(sections.length, 14);
 		for (const section of sections) assert.equal(section.split('<h2').length, 2, section.slice(0, 60));
