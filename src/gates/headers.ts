@@ -1,4 +1,5 @@
 import { parseContentLength, UNDECLARED } from './body-limit.ts';
+import { isGrpc } from './grpc.ts';
 import { refuseMethod } from './method.ts';
 import { BAD_REQUEST, HEADERS_TOO_LARGE, type Rejection } from './rejection.ts';
 
@@ -32,6 +33,8 @@ export interface RequestHead {
 	readonly authority: string | undefined;
 	/** Among `lines` may be some of `x-forwarded-host`, `-port` and `-prefix`, which some routes write themselves. */
 	readonly claimsOrigin: boolean;
+	/** It is a gRPC call, by the `content-type` that the upstream gets. */
+	readonly isGrpc: boolean;
 }
 
 /** An HTTP/2 request head with its control data (RFC 9113 section 8.3.1). */
@@ -62,6 +65,8 @@ const FOLDED = 14;
 const ORIGIN = 15;
 /** Upstreams that know it look up its value in place of the path, which the gates have judged: dropped. */
 const PATH = 16;
+/** Forwarded, under this very name: another spelling is another field. */
+const CONTENT_TYPE = 17;
 
 /** Names whose kind is remembered, a power of two; and the longest, in characters: all names with a meaning are shorter. */
 const RECENT_NAMES = 1024;
@@ -87,6 +92,7 @@ const REQUEST_FIELDS = fieldTable([
 	['upgrade', UPGRADE],
 	['expect', EXPECT],
 	['cookie', COOKIE],
+	['content-type', CONTENT_TYPE],
 	['keep-alive', DROP],
 	['proxy-connection', DROP],
 	['proxy-authenticate', DROP],
@@ -265,9 +271,11 @@ export class RequestReader {
 	requestId: string | null | undefined = undefined;
 	tracestate = '';
 	claimsOrigin = false;
+	isGrpc = false;
 	readonly #fields: FieldTable;
 	#named: Set<string> | undefined = undefined;
 	#cookie: string | undefined = undefined;
+	#hasContentType = false;
 
 	constructor(apart: Identifiers) {
 		this.#fields = FIELDS_READ[apart];
@@ -292,6 +300,11 @@ export class RequestReader {
 				return true;
 			case AUTHORIZATION:
 				this.authorization = this.authorization === undefined ? value : null;
+				return true;
+			case CONTENT_TYPE:
+				// Of two, nobody can tell which one the upstream believes.
+				this.isGrpc = !this.#hasContentType && isGrpc(value);
+				this.#hasContentType = true;
 				return true;
 			case HOST:
 				if (this.host !== undefined) this.malformed ??= TWO_HOSTS;
@@ -366,6 +379,7 @@ export class RequestReader {
 			if (named.has('traceparent')) this.traceparent = undefined;
 			if (named.has('tracestate')) this.tracestate = '';
 			if (named.has('x-request-id')) this.requestId = undefined;
+			if (named.has('content-type')) this.isGrpc = false;
 		}
 		if (this.#cookie !== undefined && !named?.has('cookie')) this.lines += `cookie: ${this.#cookie}\r\n`;
 	}
@@ -398,7 +412,7 @@ function findKind(name: string, { kinds }: FieldTable): number {
 	// X_Proxy_Tenant would be believed there.
 	if (!/[^A-Za-z0-9-]/.test(name)) return FORWARD;
 	const read = kinds.get(foldedName(name));
-	if (read === undefined) return FORWARD;
+	if (read === undefined || read === CONTENT_TYPE) return FORWARD;
 	return read === ORIGIN || read === PATH ? read : FOLDED;
 }
 
@@ -421,7 +435,7 @@ export function withoutFields(lines: string, names: ReadonlySet<string>): string
 /** What becomes of a field on the way to the upstream. */
 export type FieldFate = 'forwarded' | 'rewritten' | 'hop-by-hop' | 'own' | 'path' | 'folded' | 'named by connection';
 
-const FORWARDED_KINDS: ReadonlySet<number> = new Set([FORWARD, AUTHORIZATION, COOKIE, ORIGIN]);
+const FORWARDED_KINDS: ReadonlySet<number> = new Set([FORWARD, AUTHORIZATION, COOKIE, ORIGIN, CONTENT_TYPE]);
 
 /**
  * For whoever explains a head that has been read.
@@ -457,7 +471,8 @@ function withoutNamed(raw: readonly string[], named: ReadonlySet<string>, fields
 		const name = raw[i]!;
 		if (name.charCodeAt(0) === COLON) continue;
 		const kind = kindOf(name, fields);
-		if ((kind === FORWARD || kind === AUTHORIZATION || kind === ORIGIN) && !named.has(name.toLowerCase())) {
+		// The crumbs of a cookie are joined behind the lines.
+		if (kind !== COOKIE && FORWARDED_KINDS.has(kind) && !named.has(name.toLowerCase())) {
 			lines += `${name}: ${raw[i + 1]}\r\n`;
 		}
 	}

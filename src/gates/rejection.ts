@@ -1,3 +1,12 @@
+/** A response of the proxy's own. */
+export interface OwnAnswer {
+	readonly status: number;
+	/** Flat list of names and values, without `content-type` and `content-length`. */
+	readonly headers: readonly string[];
+	readonly contentType: string;
+	readonly body: string;
+}
+
 /**
  * Refusals are data: every answer that the proxy gives by itself is in this one table. A gate returns one of these values or the narrower type it has established;
  * only the data plane turns them into bytes.
@@ -45,6 +54,12 @@ export class Rejection {
 	/** The same refusal with other fields of its own. */
 	withHeaders(headers: readonly string[]): Rejection {
 		return new Rejection(this.code, this.status, this.body, headers, this.closes, this.reason);
+	}
+
+	/** What the client of a plain HTTP request gets. */
+	get answer(): OwnAnswer {
+		const { status, headers, body } = this;
+		return { status, headers, contentType: 'text/plain; charset=utf-8', body };
 	}
 
 	/** Whether the two are the same refusal, whatever their reasons. */

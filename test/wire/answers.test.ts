@@ -8,16 +8,17 @@ import { after, describe, test } from 'node:test';
 import { heldBody, inPieces } from '../fixtures/bodies.ts';
 import { h1Raw, PROTOCOLS, type RequestOptions, request } from '../fixtures/clients.ts';
 import { type Lane, startEdge } from '../fixtures/edge.ts';
-import { assertOwnAnswer } from '../fixtures/own-answer.ts';
+import { assertGrpcAnswer, assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { testPki } from '../fixtures/pki.ts';
-import { BODY_MODE } from '../fixtures/proxy.ts';
+import { BODY_MODE, type LogLine } from '../fixtures/proxy.ts';
 
 const COLLECTED = BODY_MODE === 'collected';
 const LIMIT = 1000;
 
 const pki = await testPki();
 const edge = await startEdge({
-	lanes: 40,
+	lanes: 60,
+	log: { access: 'all' },
 	config: { tenant_rps: 1, default_cooldown_secs: 3600 },
 	limits: {
 		max_request_body_bytes: LIMIT,
@@ -143,6 +144,24 @@ for (const protocol of PROTOCOLS) {
 					assertOwnAnswer(await request(protocol, proxy, options), status, body);
 				});
 				deepEqual(counted, { [atUpstream ? `${status} at ${options.path}` : status]: 1, ...also });
+			});
+		}
+
+		for (const { status, body, request: provoke, also = {}, atUpstream = false } of ANSWERS) {
+			// What could not be read stays HTTP.
+			if (status === 431) continue;
+			const kind = Object.keys(also)[0] ?? '';
+			test(`${status} "${body}" ${kind} to a gRPC call is a status of gRPC, counted and logged as ${status}`, async () => {
+				const options = { token: freshToken(), ...(await provoke()) };
+				let from = 0;
+				const counted = await edge.counted(async () => {
+					from = proxy.logs.length;
+					const headers = { ...options.headers, 'content-type': 'application/grpc+proto' };
+					assertGrpcAnswer(await request(protocol, proxy, { ...options, headers }), status, body);
+				});
+				deepEqual(counted, { [atUpstream ? `${status} at ${options.path}` : status]: 1, ...also });
+				const isLine = (line: LogLine) => line.target === 'proxy::access' && line.status === status;
+				equal((await proxy.waitForLog(isLine, undefined, from)).bytes_out, 0);
 			});
 		}
 

@@ -102,6 +102,7 @@ export async function explain(
 		method: spec.method,
 		target: spec.target,
 		protocol: spec.protocol,
+		isGrpc: request.head?.isGrpc === true,
 		bodyMode,
 		gates: reports.list,
 		outcome,

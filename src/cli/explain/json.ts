@@ -1,3 +1,4 @@
+import { grpcAnswer } from '../../gates/grpc.ts';
 import { redactHead, redactTarget, redactText } from './redact.ts';
 import type { Check, Explanation, GateReport } from './report.ts';
 
@@ -25,7 +26,7 @@ export interface ExplainResult {
 	readonly notes: readonly string[];
 }
 
-/** `status` and `body` are `null` where the connection is closed, or the stream reset, without an answer. */
+/** What the client gets. `status` and `body` are `null` where the connection is closed, or the stream reset, without an answer. */
 export interface Answer {
 	readonly ending: 'answer' | 'closed' | 'reset';
 	readonly status: number | null;
@@ -34,6 +35,8 @@ export interface Answer {
 	readonly headers: Readonly<Record<string, string>>;
 	/** Stable name of the refusal. */
 	readonly code: string | null;
+	/** As in logs and metrics: of a refused gRPC call another one than `status`. */
+	readonly logged_status: number | null;
 }
 
 export interface Gate {
@@ -65,7 +68,7 @@ export function toJson(explanation: Explanation, secrets: readonly string[]): Ex
 		body_mode: explanation.bodyMode,
 		ended_by: end?.gate ?? null,
 		reason: outcome === 'refused' ? end!.refusal!.reason : null,
-		answer: outcome === 'refused' ? answerOf(end!, method) : null,
+		answer: outcome === 'refused' ? answerOf(end!, explanation) : null,
 		route: explanation.route ?? null,
 		upstream: explanation.upstream ?? null,
 		upstream_head: upstreamHead === undefined ? null : clean(redactHead(upstreamHead)).split('\r\n').slice(0, -2),
@@ -75,12 +78,20 @@ export function toJson(explanation: Explanation, secrets: readonly string[]): Ex
 }
 
 /** @param report of the gate that refuses. */
-function answerOf({ refusal }: GateReport, method: string): Answer {
+function answerOf({ refusal }: GateReport, { method, isGrpc }: Explanation): Answer {
 	const { ending, rejection } = refusal!;
-	if (rejection === undefined) return { ending, status: null, body: null, headers: {}, code: null };
-	const { status, body, headers, code } = rejection;
+	if (rejection === undefined)
+		return { ending, status: null, body: null, headers: {}, code: null, logged_status: null };
+	const { status, body, headers } = isGrpc ? grpcAnswer(rejection) : rejection.answer;
 	const pairs = headers.flatMap((name, i) => (i % 2 === 0 ? [[name, headers[i + 1]!] as const] : []));
-	return { ending, status, body: method === 'HEAD' ? '' : body, headers: Object.fromEntries(pairs), code };
+	return {
+		ending,
+		status,
+		body: method === 'HEAD' ? '' : body,
+		headers: Object.fromEntries(pairs),
+		code: rejection.code,
+		logged_status: rejection.status,
+	};
 }
 
 function gateOf(

@@ -99,6 +99,8 @@ export interface Explanation {
 	/** As it was given. */
 	readonly target: string;
 	readonly protocol: 'http/1.1' | 'h2';
+	/** A refusal has the form for gRPC calls. */
+	readonly isGrpc: boolean;
 	readonly bodyMode: string;
 	readonly gates: readonly GateReport[];
 	readonly outcome: Outcome;

@@ -60,8 +60,10 @@ function verdictWords({ outcome, answer, reason, ended_by: gate, upstream, route
 		return `Refused: the connection is closed in the handshake; the log says "${reason}".`;
 	if (answer!.ending === 'reset') return `Refused: the stream is reset without an answer; the log says "${reason}".`;
 	const fields = Object.entries(answer!.headers).map(([name, value]) => `${name}: ${value}`);
-	const body = method === 'HEAD' ? 'no body' : `the body "${answer!.body}"`;
-	return `Refused: the client gets ${answer!.status} and ${[body, ...fields].join(', ')}. The log says "${reason}".`;
+	const body = method === 'HEAD' || answer!.body === '' ? 'no body' : `the body "${answer!.body}"`;
+	const { status, logged_status: logged } = answer!;
+	const log = status === logged ? `"${reason}"` : `${logged}, "${reason}"`;
+	return `Refused: the client gets ${status} and ${[body, ...fields].join(', ')}. The log says ${log}.`;
 }
 
 /** What a token or a certificate says must not move the cursor. */

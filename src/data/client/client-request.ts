@@ -2,6 +2,7 @@ import type { RequestHead } from '../../gates/headers.ts';
 import type { Rejection } from '../../gates/rejection.ts';
 import type { Trailers } from '../../gates/trailers.ts';
 import type { AnswerFields } from './answer-fields.ts';
+import type { RefusalAnswer } from './answers.ts';
 import type { ClientConnection } from './client-connection.ts';
 
 /**
@@ -32,8 +33,8 @@ export interface ClientRequest {
 	 * @param trailers only with a body, and where `takesTrailers`; over HTTP/1.1 without a `content-length` among the fields.
 	 */
 	answer(status: number, fields: AnswerFields, body: WholeBody | string | undefined, trailers?: Trailers): void;
-	/** Gives an answer of the proxy's own. */
-	refuse(rejection: Rejection): void;
+	/** Gives an answer of the proxy's own, in the form that this client understands. */
+	refuse(refusal: Rejection, answer: RefusalAnswer): void;
 
 	/** Begins an answer whose body follows by `write` and `end`. `hasBody` is false where there is none by rule. */
 	begin(status: number, fields: AnswerFields, hasBody: boolean): void;

@@ -2,7 +2,7 @@ import type { TLSSocket } from 'node:tls';
 import type { Rejection } from '../../gates/rejection.ts';
 import * as rejection from '../../gates/rejection.ts';
 import { originForm } from '../../gates/target.ts';
-import { refusalFields } from '../client/answers.ts';
+import { refusalAnswer } from '../client/answers.ts';
 import { ClientConnection } from '../client/client-connection.ts';
 import { PacedReads, type ReadSink } from '../client/paced-reads.ts';
 import type { ConnectionShare } from '../client/read-share.ts';
@@ -199,12 +199,14 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		reportRefusal(this.plane, answer, { client: asked });
 		const record = requestLog?.beginUnread(asked, clock.now());
 		record?.answers(status, answer);
+		// RFC 9110 section 9.3.2: as far as the request line could be read, a HEAD gets no content here either.
+		const body = method === 'HEAD' ? '' : answer.body;
+		record?.gave(body.length);
 		if (record !== undefined) requestLog!.end(record);
 		const refusal = this.answer;
 		refusal.expect(true, false);
-		refusal.begin(status, refusalFields(answer), true, true, clock.wallSeconds());
-		// RFC 9110 section 9.3.2: as far as the request line could be read, a HEAD gets no content here either.
-		const body = method === 'HEAD' ? '' : answer.body;
+		// What could not be read is no gRPC call.
+		refusal.begin(status, refusalAnswer(answer, false).fields, true, true, clock.wallSeconds());
 		stats.unrouted.gave(this.client.protocol, body.length);
 		refusal.end(body);
 		refusal.flush();

@@ -279,6 +279,7 @@ function standalone({ head, close, keepAlive, upgrade }: FieldBlock): FieldBlock
 			tracestate: copy(head.tracestate),
 			authority: copy(head.authority),
 			claimsOrigin: head.claimsOrigin,
+			isGrpc: head.isGrpc,
 		},
 		close,
 		keepAlive,

@@ -4,7 +4,7 @@ import { refuseMethod } from '../../gates/method.ts';
 import { BODY_ERROR, Rejection } from '../../gates/rejection.ts';
 import { authorityOf, originForm } from '../../gates/target.ts';
 import type { AnswerFields } from '../client/answer-fields.ts';
-import { refusalFields } from '../client/answers.ts';
+import type { RefusalAnswer } from '../client/answers.ts';
 import type { ClientConnection } from '../client/client-connection.ts';
 import type { ClientRequest, WholeBody } from '../client/client-request.ts';
 import type { DataPlane } from '../plane/plane.ts';
@@ -159,16 +159,15 @@ export class Http1Request implements ClientRequest {
 		this.#pump();
 	}
 
-	refuse(rejected: Rejection): void {
+	refuse({ closes }: Rejection, { status, fields, body }: RefusalAnswer): void {
 		const leaves = this.#awaits100;
 		if (this.#reading !== 'broken') this.#reading = 'dropped';
 		// As much of the body as is here may be all of it.
 		this.#connection.readOn();
 		const hasBody = this.method !== 'HEAD';
-		const closes = rejected.closes || (leaves && !this.#isComplete);
-		this.#begin(rejected.status, refusalFields(rejected), hasBody, closes);
+		this.#begin(status, fields, hasBody, closes || (leaves && !this.#isComplete));
 		this.#writing = 'given';
-		this.#answer.end(hasBody ? rejected.body : '');
+		this.#answer.end(hasBody ? body : '');
 	}
 
 	begin(status: number, fields: AnswerFields, hasBody: boolean): void {

@@ -7,7 +7,7 @@ import { codedFields, codedStatus } from '../../http2/hpack-encoder.ts';
 import type { Http2StreamErrorReason } from '../../memory/stats.ts';
 import { KeptPieces } from '../body/kept-pieces.ts';
 import type { AnswerFields } from '../client/answer-fields.ts';
-import { refusalFields } from '../client/answers.ts';
+import type { RefusalAnswer } from '../client/answers.ts';
 import type { ClientConnection } from '../client/client-connection.ts';
 import type { ClientRequest, WholeBody } from '../client/client-request.ts';
 import type { DataPlane } from '../plane/plane.ts';
@@ -94,12 +94,12 @@ export class Http2Request extends Stream implements ClientRequest {
 		}
 	}
 
-	refuse(rejected: Rejection): void {
+	refuse(_refusal: Rejection, { status, fields, body }: RefusalAnswer): void {
 		this.#forgetBody();
 		if (this.isRemoteOpen) this.owner.dropBody(this);
-		const hasBody = this.method !== 'HEAD' && rejected.body !== '';
-		this.#respond(rejected.status, refusalFields(rejected), !hasBody);
-		if (hasBody) this.send(rejected.body, true);
+		const hasBody = this.method !== 'HEAD' && body !== '';
+		this.#respond(status, fields, !hasBody);
+		if (hasBody) this.send(body, true);
 	}
 
 	begin(status: number, fields: AnswerFields, hasBody: boolean): void {

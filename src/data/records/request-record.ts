@@ -89,7 +89,6 @@ export class RequestRecord {
 		this.status = status;
 		this.refusal = refusal;
 		this.span?.answers(refusal);
-		if (refusal !== undefined && this.method !== 'HEAD') this.gave(refusal.body.length);
 	}
 
 	gave(bytes: number): void {

@@ -4,13 +4,14 @@ import * as rejection from '../../gates/rejection.ts';
 import type { Trailers } from '../../gates/trailers.ts';
 import { withReport } from '../../shared/quota-gates.ts';
 import { AnswerFields } from '../client/answer-fields.ts';
+import { refusalAnswer } from '../client/answers.ts';
 import type { ClientRequest, ExchangeEvents } from '../client/client-request.ts';
 import { Timed } from '../loop/deadlines.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import { reportBrokenOff, reportRefusal } from '../records/refusal-report.ts';
 import { admit, admitToRoute } from './admit.ts';
 import type { UpstreamAttempt } from './attempt.ts';
-import { countIn, RequestContext } from './context.ts';
+import { countGiven, countIn, RequestContext } from './context.ts';
 import type { BodyMode, BodyModeClass, ServedRequest } from './contract.ts';
 import { Delivery } from './delivery.ts';
 import { checkTransition, STATE, type State } from './state.ts';
@@ -92,23 +93,24 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 
 	answers(status: number, refusal?: Rejection): void {
 		this.enter(STATE.answering);
-		const { client, plane, record, traffic, upstream } = this.context;
+		const { plane, record, upstream } = this.context;
 		(upstream ?? plane).stats.answered(status);
 		record?.answers(status, refusal);
-		if (refusal !== undefined && client.method !== 'HEAD') {
-			traffic?.gave(client.connection.protocol, refusal.body.length);
-		}
 	}
 
-	/** The one place where refusals become responses and are counted. */
-	refuse(answer: Rejection): void {
-		const { client, plane, report } = this.context;
-		reportRefusal(plane, answer, this.#known);
+	/** The one place where refusals become responses and are counted: in terms of HTTP, whatever the client gets. */
+	refuse(refusal: Rejection): void {
+		const { context } = this;
+		const { client, plane, report, head } = context;
+		reportRefusal(plane, refusal, this.#known);
 		this.body.release();
-		this.answers(answer.status, answer);
+		this.answers(refusal.status, refusal);
 		plane.deadlines.answer.add(this);
-		const isReported = report !== undefined && !answer.is(rejection.RATE_LIMITED);
-		client.refuse(isReported ? answer.withHeaders(withReport([...answer.headers], report)) : answer);
+		const isReported = report !== undefined && !refusal.is(rejection.RATE_LIMITED);
+		const whole = isReported ? refusal.withHeaders(withReport([...refusal.headers], report)) : refusal;
+		const answer = refusalAnswer(whole, head?.isGrpc === true);
+		if (client.method !== 'HEAD') countGiven(context, answer.body.length);
+		client.refuse(refusal, answer);
 	}
 
 	fail(answer: Rejection, outcome: 'abandoned' | FailureReason): void {

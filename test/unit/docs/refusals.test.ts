@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { nodeWarnings } from '../../../src/control/start-warnings.ts';
+import { grpcStatusOf } from '../../../src/gates/grpc.ts';
 import * as rejections from '../../../src/gates/rejection.ts';
 import { readPage } from '../../fixtures/doc-blocks.ts';
 
@@ -14,6 +15,17 @@ describe('docs/reference/refusals.md', () => {
 			.map(({ status, body }) => `${status} ${body}`);
 		const listed = rows.map(([, status, body]) => `${status} ${body}`);
 		assert.deepEqual(new Set(listed), new Set(made));
+	});
+
+	it('has the status of gRPC that src/gates/grpc.ts has for each status', () => {
+		const page = readPage('docs/reference/refusals.md');
+		const listed = Array.from(page.matchAll(/^\| (\d{3}(?:, \d{3})*) \| (\d+) `/gm)).flatMap(([, statuses, code]) =>
+			statuses!.split(', ').map((status) => [Number(status), Number(code)]),
+		);
+		const made = Object.values(rejections)
+			.filter((value) => value instanceof rejections.Rejection)
+			.map((refusal) => [refusal.status, grpcStatusOf(refusal)] as const);
+		assert.deepEqual(new Map(listed as [number, number][]), new Map(made.toSorted(([a], [b]) => a - b)));
 	});
 
 	it('says retry-after where a refusal has one, or a limit makes it', () => {

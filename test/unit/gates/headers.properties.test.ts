@@ -30,6 +30,7 @@ const NAMES = [
 	'transfer-encoding',
 	'expect',
 	'cookie',
+	'content-type',
 ];
 
 /** A name that means something, in any spelling that somebody could take for it, or any other name. */
@@ -128,7 +129,7 @@ for (const { protocol, read } of PROTOCOLS) {
 				}),
 				{ numRuns: 1000 },
 			);
-			assert.ok(claimed > 100, `the generator is too tame: ${claimed}`);
+			assert.ok(claimed > 50, `the generator is too tame: ${claimed}`);
 		});
 
 		it('is what the header contract leaves of what the client sent', () => {

@@ -65,6 +65,28 @@ describe('what a head says of the request as the client sent it', () => {
 		assert.equal(http2([['host', 'EDGE.test']], pseudo(':authority', 'edge.test')).authority, 'edge.test');
 	});
 
+	it('is whether it is a gRPC call, by the one content type that the upstream gets', () => {
+		const grpc = ['content-type', 'application/grpc'] as const;
+		const told = (...fields: Field[]) => [http1(fields), http2(fields)].map(({ isGrpc }) => isGrpc);
+		assert.deepEqual(told(grpc), [true, true]);
+		assert.deepEqual(told(), [false, false]);
+		assert.deepEqual(told(['content-type', 'application/grpc-web']), [false, false]);
+		// Of two, nobody can tell which one counts.
+		assert.deepEqual(told(grpc, grpc), [false, false]);
+		assert.deepEqual(told(grpc, ['content-type', 'text/plain']), [false, false]);
+		assert.deepEqual(told(['content-type', 'text/plain'], grpc, grpc), [false, false]);
+		assert.equal(http1([grpc, ['Connection', 'Content-Type']]).isGrpc, false);
+	});
+
+	it('is not changed by a content type in another spelling, which is a field of its own', () => {
+		const head = http1([
+			['Content_Type', 'application/grpc'],
+			['Content-Type', 'text/plain'],
+		]);
+		assert.equal(head.isGrpc, false);
+		assert.equal(head.lines, 'Content_Type: application/grpc\r\nContent-Type: text/plain\r\n');
+	});
+
 	it('is whether it says itself where it came to: such lines are forwarded, in every spelling', () => {
 		for (const name of ['x-forwarded-host', 'X_Forwarded_Port', 'x-forwarded.prefix']) {
 			for (const head of [http1([[name, '1']]), http2([[name.toLowerCase(), '1']])]) {

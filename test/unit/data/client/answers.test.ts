@@ -1,19 +1,29 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { refusalFields } from '../../../../src/data/client/answers.ts';
-import { insufficientScope, RATE_LIMITED } from '../../../../src/gates/rejection.ts';
+import { refusalAnswer } from '../../../../src/data/client/answers.ts';
+import { insufficientScope, NO_ROUTE, RATE_LIMITED, type Rejection } from '../../../../src/gates/rejection.ts';
 
-describe('the header fields of a refusal', () => {
-	it('are made once for a kind, whatever its reasons', () => {
-		assert.equal(refusalFields(RATE_LIMITED.because('a')), refusalFields(RATE_LIMITED.because('b')));
+const answerTo = (refusal: Rejection) => refusalAnswer(refusal, false);
+
+describe('the answer to a refused request', () => {
+	it('is made once for a kind, whatever its reasons', () => {
+		assert.equal(answerTo(RATE_LIMITED.because('a')), answerTo(RATE_LIMITED.because('b')));
 	});
 
-	it('are its own where refusals of one kind have different ones', () => {
-		const challenges = ['a', 'b', 'a'].map((scope) => refusalFields(insufficientScope([scope])).list[1]);
+	it('is its own where refusals of one kind have different ones', () => {
+		const challenges = ['a', 'b', 'a'].map((scope) => answerTo(insufficientScope([scope])).fields.list[1]);
 		assert.deepEqual(challenges, [
 			'Bearer error="insufficient_scope", scope="a"',
 			'Bearer error="insufficient_scope", scope="b"',
 			'Bearer error="insufficient_scope", scope="a"',
 		]);
+	});
+
+	it('is made once in each form, and the forms do not mix', () => {
+		const [http, grpc] = [refusalAnswer(NO_ROUTE, false), refusalAnswer(NO_ROUTE, true)];
+		assert.deepEqual([http.status, http.body], [404, 'no route']);
+		assert.deepEqual([grpc.status, grpc.body], [200, '']);
+		assert.equal(refusalAnswer(NO_ROUTE.because('a'), true), grpc);
+		assert.equal(refusalAnswer(NO_ROUTE.because('a'), false), http);
 	});
 });

@@ -1,0 +1,72 @@
+import { TOKEN_SOURCE } from './grammar.ts';
+import type { OwnAnswer, Rejection } from './rejection.ts';
+
+/** gRPC over HTTP/2 as far as a proxy has to know it: which requests are calls, and how a call is refused. */
+
+/**
+ * Whether a `content-type` says that a request is a gRPC call. gRPC-Web (`application/grpc-web`) is another protocol: to everybody but its
+ * two ends it is plain HTTP.
+ */
+export function isGrpc(contentType: string): boolean {
+	// Most content types have nothing of it, and an expression costs more than a look at two characters.
+	if (contentType.length < GRPC.length) return false;
+	return GRPC_TYPE.test(contentType);
+}
+
+const GRPC = 'application/grpc';
+/** With a subtype, such as `+proto`, and parameters (RFC 9110 section 8.3.1); in any case, as all media types. */
+const GRPC_TYPE = new RegExp(`^${GRPC}(?:\\+${TOKEN_SOURCE})?(?:[ \\t]*;|$)`, 'i');
+
+/** The status codes of gRPC by which a proxy answers. */
+const CODE = {
+	unknown: 2,
+	deadlineExceeded: 4,
+	permissionDenied: 7,
+	resourceExhausted: 8,
+	unimplemented: 12,
+	internal: 13,
+	unavailable: 14,
+	unauthenticated: 16,
+} as const;
+
+/** By the HTTP status of a refusal. */
+const CODES: Readonly<Record<number, number>> = {
+	400: CODE.internal,
+	401: CODE.unauthenticated,
+	403: CODE.permissionDenied,
+	404: CODE.unimplemented,
+	405: CODE.unimplemented,
+	408: CODE.deadlineExceeded,
+	413: CODE.resourceExhausted,
+	429: CODE.resourceExhausted,
+	431: CODE.resourceExhausted,
+	500: CODE.internal,
+	501: CODE.unimplemented,
+	502: CODE.unavailable,
+	503: CODE.unavailable,
+	504: CODE.deadlineExceeded,
+};
+
+/** The status of gRPC that a refusal is to a call. */
+export function grpcStatusOf({ status }: Pick<Rejection, 'status'>): number {
+	return CODES[status] ?? CODE.unknown;
+}
+
+/** A refusal as gRPC clients read it: its status is among the header fields, and no body follows (`Trailers-Only`). */
+export function grpcAnswer(rejection: Rejection): OwnAnswer {
+	const { headers, body } = rejection;
+	const status = String(grpcStatusOf(rejection));
+	return {
+		status: 200,
+		headers: [...headers, 'grpc-status', status, 'grpc-message', percentEncoded(body)],
+		contentType: GRPC,
+		body: '',
+	};
+}
+
+/** A message as `grpc-message` carries it: UTF-8, of which only visible ASCII and the blank stand for themselves. */
+export function percentEncoded(message: string): string {
+	return message.replaceAll(/[^\x20-\x24\x26-\x7e]+/gu, (other) =>
+		Buffer.from(other).toString('hex').toUpperCase().replaceAll(/../g, '%$&'),
+	);
+}
