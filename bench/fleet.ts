@@ -234,29 +234,41 @@ export function fleetRows(results: readonly FleetResult[]): string {
 }
 
 const WIDTH = 760;
-const LEFT = 250;
+const LEFT = 190;
+const RIGHT = 560;
 const ROW_HEIGHT = 22;
 const TOP = 64;
+/** End of the axis, percent. */
+const MOST = 120;
 
-/** Bars of what tenants get: those at their rate, and those over it, next to the rate itself. */
+/** Points of what tenants get, from 0: those at their rate, and those over it, next to the rate itself. */
 export function drawFleet(results: readonly FleetResult[]): string {
-	const scale = (value: number) => LEFT + ((value - 80) / 30) * (WIDTH - LEFT - 90);
+	const scale = (value: number) => LEFT + (value / MOST) * (RIGHT - LEFT);
 	const y = (row: number) => TOP + row * ROW_HEIGHT;
 	const height = y(results.length) + 30;
+	/** A value beyond the axis is an arrow at its end; each row has the numbers. */
+	const point = (value: number, cy: number, kind: 'least' | 'over') =>
+		value <= MOST
+			? `<circle cx="${scale(value).toFixed(1)}" cy="${cy}" r="4" class="${kind}"/>`
+			: `<path d="M${RIGHT} ${cy - 4}l8 4l-8 4z" class="${kind}"/>`;
 	const rows = results.flatMap((one, row) => {
 		const name = `${number(one.replicas)} × ${number(one.tenants)}, ${number(one.rps)}/s`;
 		const line = y(row) + 11;
+		const cell = (x: number, text: string) =>
+			`<text x="${x}" y="${line + 4}" class="text" text-anchor="end">${text}</text>`;
 		return [
-			`<text x="${LEFT - 12}" y="${line + 4}" class="text" text-anchor="end">${name}</text>`,
-			`<line x1="${scale(80)}" x2="${scale(110)}" y1="${line}" y2="${line}" class="rail"/>`,
-			`<circle cx="${scale(Math.max(80, one.leastPercent)).toFixed(1)}" cy="${line}" r="5" class="least"/>`,
-			`<circle cx="${scale(Math.min(110, one.overPercent)).toFixed(1)}" cy="${line}" r="5" class="over"/>`,
-			`<text x="${scale(110) + 10}" y="${line + 4}" class="faint">${number(one.keys)}/s</text>`,
+			cell(LEFT - 12, name),
+			`<line x1="${LEFT}" x2="${RIGHT}" y1="${line}" y2="${line}" class="rail"/>`,
+			point(one.leastPercent, line - 4, 'least'),
+			point(one.overPercent, line + 4, 'over'),
+			cell(616, `${one.leastPercent} %`),
+			cell(676, `${one.overPercent} %`),
+			cell(WIDTH - 16, `${number(one.keys)}/s`),
 		];
 	});
-	const marks = [85, 95, 100, 105].flatMap((value) => [
-		`<line x1="${scale(value)}" x2="${scale(value)}" y1="${TOP}" y2="${y(results.length)}" class="${value === 100 ? 'limit' : 'rail'}"/>`,
-		`<text x="${scale(value)}" y="${y(results.length) + 18}" class="faint" text-anchor="middle">${value} %</text>`,
+	const marks = [0, 25, 50, 75, 100].flatMap((value) => [
+		`<line x1="${scale(value).toFixed(1)}" x2="${scale(value).toFixed(1)}" y1="${TOP}" y2="${y(results.length)}" class="${value === 100 ? 'limit' : 'rail'}"/>`,
+		`<text x="${scale(value).toFixed(1)}" y="${y(results.length) + 18}" class="faint" text-anchor="middle">${value} %</text>`,
 	]);
 	const said = results.map((one) => {
 		const who = `${number(one.replicas)} replicas, ${number(one.tenants)} tenants of ${number(one.rps)}/s`;
@@ -270,8 +282,9 @@ export function drawFleet(results: readonly FleetResult[]): string {
 		`<rect width="${WIDTH}" height="${height}" class="ground"/>`,
 		'<text x="24" y="28" class="text title">What tenants get of their rate, by replicas × tenants</text>',
 		`<circle cx="30" cy="46" r="5" class="least"/><text x="42" y="50" class="faint">asks for its rate: the worst tenant</text>`,
-		`<circle cx="290" cy="46" r="5" class="over"/><text x="302" y="50" class="faint">asks for three times as much</text>`,
-		`<text x="${WIDTH - 24}" y="50" class="faint" text-anchor="end">keys settled</text>`,
+		`<circle cx="300" cy="46" r="5" class="over"/><text x="312" y="50" class="faint">asks for three times as much</text>`,
+		'<circle cx="596" cy="46" r="5" class="least"/><circle cx="656" cy="46" r="5" class="over"/>',
+		`<text x="${WIDTH - 16}" y="50" class="faint" text-anchor="end">keys</text>`,
 		...marks,
 		...rows,
 		'</svg>',

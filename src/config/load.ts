@@ -115,7 +115,7 @@ async function readText(path: string): Promise<string> {
 		return decode(await readRegularFile(path, { maxBytes: MAX_BYTES }), path);
 	} catch (error) {
 		if (!(error instanceof FileError)) throw error;
-		const message = `cannot be read: ${error.message}; name another file with --config or PROXY_CONFIG`;
+		const message = `cannot be read: ${error.message}; name another file with --config or PROXY_CONFIG, or make one with proxy init`;
 		throw new ConfigError(path, [{ message }], { cause: error });
 	}
 }

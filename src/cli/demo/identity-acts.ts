@@ -11,11 +11,11 @@ export async function rotation(act: Act): Promise<void> {
 	const { screen, workspace, proxy } = act.stage;
 	screen.heading('The issuer gets a second key, and takes it back again');
 	const line = { protocol: 'h2', path: PATH, token: workspace.mint('second') } as const;
-	await act.expect({ ...line, note: 'a token of the new key, before' }, 401);
+	await act.expect({ ...line, note: 'new key, before' }, 401);
 	workspace.publishKeys(['first', 'second']);
 	await proxy.reload();
 	await act.expect({ ...line, note: 'after' }, 200);
-	await act.expect({ protocol: 'h2', path: PATH, tenant: 'tenant-b', note: 'of the old key' }, 200);
+	await act.expect({ protocol: 'h2', path: PATH, tenant: 'tenant-b', note: 'old key' }, 200);
 	workspace.publishKeys(['first']);
 	await proxy.reload();
 	await act.expect({ ...line, note: 'withdrawn' }, 401);
@@ -33,7 +33,7 @@ export async function revocation(act: Act): Promise<void> {
 	const { screen, workspace, proxy, ended } = act.stage;
 	screen.heading('A certificate is revoked while its connection is open');
 	const held = await hold(act.identity(true), PATH, workspace.mint('first'));
-	act.report(held.status === 200, 'h2        a request over a connection that stays open', `${held.status}`);
+	act.report(held.status === 200, 'h2        a connection that stays open', `${held.status}`);
 	workspace.revoke([workspace.otherClient]);
 	await proxy.reload();
 	const end = await Promise.race([held.ended, sleep(ENDED_MS, undefined, { signal: ended })]);

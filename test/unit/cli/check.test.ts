@@ -147,7 +147,8 @@ describe('the check', () => {
 					file: 'config.toml',
 					line: null,
 					key: null,
-					message: 'cannot be read: there is no such file; name another file with --config or PROXY_CONFIG',
+					message:
+						'cannot be read: there is no such file; name another file with --config or PROXY_CONFIG, or make one with proxy init',
 				},
 			],
 			warnings: [],

@@ -839,7 +839,7 @@ describe('loading', () => {
 		const path = join(folder, 'absent.toml');
 		await assert.rejects(loadConfig(path), {
 			name: 'ConfigError',
-			message: `${path}: cannot be read: there is no such file; name another file with --config or PROXY_CONFIG`,
+			message: `${path}: cannot be read: there is no such file; name another file with --config or PROXY_CONFIG, or make one with proxy init`,
 		});
 		await assert.rejects(loadConfig(folder), /cannot be read: it is a directory;/);
 		await assert.rejects(loadConfig('/dev/zero'), /cannot be read: it is a device, not a regular file;/);
