@@ -5,7 +5,7 @@ import { commandDocs } from '../command-docs.ts';
 import { configurationKeys, restartKeys } from './configuration.ts';
 import { accessMembers, handshakeReasons, logTargets } from './logs.ts';
 import { familiesOf } from './metrics.ts';
-import { gateEvents } from './tracing.ts';
+import { gateTable } from './pipeline.ts';
 
 /** Every file that is made from the code, in whole or in parts, as it should be. */
 export function generatedFiles(root: string): { path: string; text: string }[] {
@@ -21,8 +21,9 @@ export function generatedFiles(root: string): { path: string; text: string }[] {
 const PAGES: Readonly<Record<string, Readonly<Record<string, () => string>>>> = {
 	'docs/reference/configuration.md': { keys: configurationKeys },
 	'docs/reference/logs.md': { targets: logTargets, members: accessMembers, handshakes: handshakeReasons },
+	'docs/how-to/explain.md': { gates: () => gateTable('explained', ['`gate`', 'The verdict is on']) },
 	'docs/how-to/troubleshooting.md': { restarts: restartKeys },
-	'docs/reference/tracing.md': { gates: gateEvents },
+	'docs/reference/tracing.md': { gates: () => gateTable('traced', ['Event', 'Verdict']) },
 	'docs/reference/metrics.md': {
 		proxy: () => familiesOf('proxy_'),
 		process: () => familiesOf('process_'),

@@ -1,29 +1,7 @@
+import type { ExplainedGate } from '../../gates/pipeline.ts';
 import type { Rejection } from '../../gates/rejection.ts';
 
 /** What an explanation says of one request, before it becomes text or JSON. */
-
-/** The gates in the words of the output and of `--json`; stable. */
-export type GateName =
-	| 'client certificate'
-	| 'request head'
-	| 'method'
-	| 'header fields'
-	| 'token'
-	| 'bound token'
-	| 'tenant rate'
-	| 'tenant concurrency'
-	| 'path'
-	| 'protocol change'
-	| 'body length'
-	| 'route'
-	| 'forwarding'
-	| 'certificate names'
-	| 'tenants'
-	| 'scopes'
-	| 'certificate headers'
-	| 'route rate'
-	| 'circuit breaker'
-	| 'upstream';
 
 export type Verdict =
 	| 'ok'
@@ -53,7 +31,7 @@ export interface Check {
 }
 
 export interface GateReport {
-	readonly gate: GateName;
+	readonly gate: ExplainedGate;
 	readonly verdict: Verdict;
 	readonly refusal?: Refusal;
 	readonly details: readonly string[];
@@ -64,20 +42,20 @@ export interface GateReport {
 export class Reports {
 	readonly list: GateReport[] = [];
 
-	ok(gate: GateName, ...details: string[]): void {
+	ok(gate: ExplainedGate, ...details: string[]): void {
 		this.list.push({ gate, verdict: 'ok', details });
 	}
 
-	notAsked(gate: GateName, ...details: string[]): void {
+	notAsked(gate: ExplainedGate, ...details: string[]): void {
 		this.list.push({ gate, verdict: 'not asked', details });
 	}
 
-	unknown(gate: GateName, ...details: string[]): void {
+	unknown(gate: ExplainedGate, ...details: string[]): void {
 		this.list.push({ gate, verdict: 'unknown', details });
 	}
 
 	/** By a gate's own answer. */
-	judged(gate: GateName, rejection: Rejection | undefined, ...details: string[]): void {
+	judged(gate: ExplainedGate, rejection: Rejection | undefined, ...details: string[]): void {
 		if (rejection === undefined) return this.ok(gate, ...details);
 		this.list.push({ gate, verdict: 'refused', refusal: answered(rejection), details });
 	}

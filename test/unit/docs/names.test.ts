@@ -1,10 +1,11 @@
 /** Names in the pages: metrics that there are, files that there are, and gates in the order in which they are asked. */
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { KEYS } from '../../../src/config/schema.ts';
 import { FAMILIES } from '../../../src/control/metrics/family-table.ts';
+import { gatesWhere, PIPELINE } from '../../../src/gates/pipeline.ts';
 import { PAGES, ROOT, readPage } from '../../fixtures/doc-blocks.ts';
 
 const METRICS = new Set<string>(Object.values(FAMILIES).map(({ name }) => name));
@@ -36,15 +37,44 @@ describe('names in the pages', () => {
 	}
 });
 
+describe('pictures of the pipeline', () => {
+	const [, alt] = /!\[A client's request passes (.*?), each with .*\]\(docs\/images\/flow\.svg\)/.exec(
+		readPage('README.md'),
+	)!;
+	const svg = readFileSync(join(ROOT, 'docs/images/flow.svg'), 'utf8');
+	const life = readPage('docs/explanation/life-of-a-request.md');
+	const mermaid = life.slice(life.indexOf('```mermaid'), life.indexOf('-. closed .->'));
+	const pictures = {
+		'docs/images/flow.svg': Array.from(svg.matchAll(/>\d\. ([^<]+)</g), ([, step]) => step!),
+		'README.md': alt!.split(/, | and /),
+		'docs/explanation/life-of-a-request.md': Array.from(
+			mermaid.matchAll(/[A-Z]\[([^\]]+)\]/g),
+			([, step]) => step!,
+		).slice(2),
+	};
+	for (const [picture, steps] of Object.entries(pictures)) {
+		it(`${picture} shows gates of the pipeline, in its order`, () => {
+			const names = Object.keys(PIPELINE);
+			const places = steps.map((step) => {
+				const [first] = step.split(/, | and /);
+				return names.findIndex((name) => name.endsWith(first!) || name.startsWith(first!));
+			});
+			assert.ok(places.length >= 6 && !places.includes(-1), `${steps}: ${places}`);
+			assert.deepEqual(
+				places,
+				places.toSorted((a, b) => a - b),
+			);
+		});
+	}
+});
+
 describe('docs/explanation/life-of-a-request.md', () => {
 	const page = readPage('docs/explanation/life-of-a-request.md');
 
 	it('has the gates of proxy explain, in the order in which they are asked', () => {
-		const [, listed] = /`gate` is one of (.*?)\. Gates/s.exec(readPage('docs/how-to/explain.md')) ?? [];
-		const gates = Array.from(listed!.matchAll(/`([a-z ]+)`/g), ([, gate]) => gate!);
 		const [tables] = page.split('`src/data/request/admit.ts` is this table as code');
 		const bold = Array.from(tables!.matchAll(/\*\*([a-z ]+)\*\*/g), ([, gate]) => gate!);
-		assert.deepEqual(bold, gates);
+		assert.deepEqual(bold, gatesWhere('explained'));
 	});
 
 	it('names code that is there', () => {

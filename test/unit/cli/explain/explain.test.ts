@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { inspect } from '../../../../src/control/files/inspection.ts';
+import { gatesWhere } from '../../../../src/gates/pipeline.ts';
 import { EXPLAIN_CASES, explainConfig, explained } from '../../../fixtures/explain-cases.ts';
 import { testPki } from '../../../fixtures/pki.ts';
 
@@ -9,11 +10,15 @@ const config = pki.writeFile('explain.toml', explainConfig('http://127.0.0.1:9')
 const { files, problems } = await inspect(config, new Date());
 assert.deepEqual(problems, []);
 
+const PIPELINE = gatesWhere('explained');
+
 describe('what is said of a request', () => {
 	for (const one of EXPLAIN_CASES) {
 		test(`${one.protocol ?? 'h1'}: ${one.name}`, async () => {
 			const said = await explained(files!, one);
 			const shown = JSON.stringify(said, undefined, 1);
+			const places = said.gates.map(({ gate }) => PIPELINE.indexOf(gate));
+			assert.ok(!places.includes(-1) && places.every((place, i) => i === 0 || place > places[i - 1]!), shown);
 			if (one.reason === undefined) return assert.equal(said.outcome, 'passes', shown);
 			assert.equal(said.outcome, 'refused', shown);
 			assert.equal(said.reason, one.reason, shown);

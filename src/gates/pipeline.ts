@@ -1,0 +1,60 @@
+/**
+ * The pipeline: every gate by its one name, in the order in which a request meets them. `proxy explain`, the events of spans and the
+ * tables of the pages take names and order from here. A new gate is a row; the tests then name the pages that lack it.
+ *
+ * `explained`: a gate of `proxy explain`. `traced`: an event of spans. Where the proxy asks several gates at once, they are explained
+ * one by one and traced together, in the row above them.
+ */
+export const PIPELINE = {
+	'client certificate': explained("the client's certificate chains to a CA of the file, is valid, and is not revoked"),
+	'request head': both('framing, method and header fields of the head'),
+	method: explained('the method is on the list'),
+	'header fields': explained('the header fields are unambiguous'),
+	token: both('the token and its claims'),
+	'bound token': both("a bound token is bound to this connection's certificate"),
+	'tenant rate': both('the rate of the tenant'),
+	'tenant concurrency': both("the tenant's requests in flight, if it has such a limit"),
+	path: both('the path is unambiguous'),
+	'protocol change': both('no upgrade, CONNECT or TRACE'),
+	'body length': both('the declared length of the body (streaming mode: asked behind the route)'),
+	body: traced('collected mode: the whole body, if there is one'),
+	route: both('a route has the path'),
+	forwarding: both('the path behind the prefix and the forwarded host are unambiguous, if the route uses them'),
+	'route access': traced('names in the certificate, tenants and scopes, if the route has rules'),
+	'certificate names': explained("the route's rules admit the names in the certificate"),
+	tenants: explained('the route is for the tenant'),
+	scopes: explained("the token has the route's scopes"),
+	'certificate headers': both("the client's certificate is there, if the upstream gets it"),
+	'route rate': both('the rate of the route, if it has one'),
+	'dispatch queue': traced('the request has had its turn to leave'),
+	'circuit breaker': both('the breaker of the upstream admits it'),
+	'upstream queue': traced('the upstream, which is at a limit, has a place for it'),
+	upstream: both('the answer of the upstream is there (streaming mode: its head)'),
+	answer: traced('the answer broke off on its way to the client'),
+} as const;
+
+type Pipeline = typeof PIPELINE;
+type NamesWhere<Shown extends 'explained' | 'traced'> = {
+	[Name in keyof Pipeline]: Pipeline[Name][Shown] extends true ? Name : never;
+}[keyof Pipeline];
+
+/** Stable: members of `proxy explain --json` and events of spans. */
+export type ExplainedGate = NamesWhere<'explained'>;
+export type TracedGate = NamesWhere<'traced'>;
+
+function both(meaning: string) {
+	return { meaning, explained: true, traced: true } as const;
+}
+
+function explained(meaning: string) {
+	return { meaning, explained: true, traced: false } as const;
+}
+
+function traced(meaning: string) {
+	return { meaning, explained: false, traced: true } as const;
+}
+
+/** Names in the pipeline's order. */
+export function gatesWhere(shown: 'explained' | 'traced'): string[] {
+	return Object.entries(PIPELINE).flatMap(([name, gate]) => (gate[shown] ? [name] : []));
+}
