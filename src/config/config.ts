@@ -12,7 +12,7 @@ import type { IssuerRules } from '../identity/issuer.ts';
 import type { RateClaim, RateSeed, TenantSeed } from '../identity/quotas.ts';
 import type { RouteAccessSeed } from '../identity/route-access.ts';
 import type { Limits, RequestLimitsSeed } from '../shared/limits.ts';
-import type { UpstreamLimits } from '../shared/messages.ts';
+import type { UpstreamLimits, WebSocketSeed } from '../shared/messages.ts';
 import type { Lines } from './error.ts';
 import type { Named } from './names.ts';
 import type { ConfigFile } from './schema.ts';
@@ -79,6 +79,8 @@ export interface RouteConfig {
 	readonly forwarding?: ForwardingSeed | undefined;
 	/** What it sets in place of `limits`; `undefined`: nothing. */
 	readonly requestLimits?: RequestLimitsSeed | undefined;
+	/** `undefined`: it takes no WebSockets. */
+	readonly webSocket?: WebSocketSeed | undefined;
 	/** For each tenant, in addition to its own; `undefined`: none. */
 	readonly rate: RateSeed | undefined;
 }

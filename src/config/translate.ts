@@ -1,6 +1,7 @@
 import { DEFAULT_BALANCING } from '../gates/balancing/settings.ts';
 import { MAX_RPS } from '../gates/tenant-limit.ts';
 import type { RateClaim, RateSeed, TenantSeed } from '../identity/quotas.ts';
+import type { WebSocketSeed } from '../shared/messages.ts';
 import {
 	type Config,
 	type GroupAddress,
@@ -124,7 +125,7 @@ function toRate({ rps, burst }: { rps?: number | undefined; burst?: number | und
 
 function toRoute(file: File, route: Route, upstreams: readonly UpstreamGroupConfig[]): RouteConfig {
 	const { upstream, allow, deny, scopes, clientCert, xfcc, tenants } = route;
-	const { maxBodyBytes, bodyTimeoutMs, upstreamTimeoutMs } = route;
+	const { maxBodyBytes, bodyTimeoutMs, upstreamTimeoutMs, idleTimeoutMs } = route;
 	return {
 		prefix: route.prefix,
 		caseInsensitive: route.caseInsensitive,
@@ -145,10 +146,24 @@ function toRoute(file: File, route: Route, upstreams: readonly UpstreamGroupConf
 		access: unlessEmpty({ allow, deny, tenants: typeof tenants === 'object' ? tenants : undefined, scopes }),
 		certificateHeaders: clientCert === 'none' && xfcc === undefined ? undefined : { clientCert, xfcc },
 		forwarding: toForwarding(file, route),
-		requestLimits: unlessEmpty({ maxBodyBytes, bodyTimeoutMs, upstreamTimeoutMs }),
+		requestLimits: unlessEmpty({ maxBodyBytes, bodyTimeoutMs, upstreamTimeoutMs, idleTimeoutMs }),
+		webSocket: toWebSocket(route),
 		rate: toRate(route),
 	};
 }
+
+function toWebSocket(route: Route): WebSocketSeed | undefined {
+	const { websocket, websocketEndAtExpiry, websocketMessagesPerSec, idleTimeoutMs } = route;
+	if (!websocket) return undefined;
+	return {
+		endsAtExpiry: websocketEndAtExpiry,
+		messagesPerSec: websocketMessagesPerSec,
+		idleMs: idleTimeoutMs ?? WEB_SOCKET_IDLE_MS,
+	};
+}
+
+/** Longer than the pings that most servers and clients send. */
+const WEB_SOCKET_IDLE_MS = 300_000;
 
 function unlessEmpty<Table extends object>(table: Table): Table | undefined {
 	return Object.values(table).some((value) => value !== undefined) ? table : undefined;

@@ -158,6 +158,7 @@ class Worker {
 		return () => {
 			this.#listener.useTls(contexts, policy);
 			this.#plane.authenticator.refuseRevoked(revoked);
+			this.#plane.tunnels.endRevoked(revoked);
 		};
 	}
 

@@ -2,6 +2,7 @@ import { parseContentLength, UNDECLARED } from './body-limit.ts';
 import { isGrpc } from './grpc.ts';
 import { refuseMethod } from './method.ts';
 import { BAD_REQUEST, HEADERS_TOO_LARGE, type Rejection } from './rejection.ts';
+import { HANDSHAKE_FIELDS, type HandshakeFrame, readHandshake, type WebSocketHandshake } from './web-socket.ts';
 
 /**
  * The header contract: which fields of a message are facts for us, which are
@@ -22,6 +23,8 @@ export interface RequestHead {
 	readonly bodyLength: number;
 	/** It asks for another protocol than HTTP (RFC 9110 section 7.8); `h2c` does not count, it is just not granted. */
 	readonly wantsUpgrade: boolean;
+	/** It asks for a WebSocket and nothing else: its handshake, or what is wrong with it. Its fields are not among `lines`. */
+	readonly webSocket: WebSocketHandshake | Rejection | undefined;
 	/** It waits for a 100 before it sends its body (RFC 9110 section 10.1.1). */
 	readonly expectsContinue: boolean;
 	/** Read apart from `lines` where that was asked for. `undefined`: none; `null`: more than one. */
@@ -182,6 +185,11 @@ export function readHttp2Head(
 			case ':authority':
 				reader.authority = value;
 				break;
+			// RFC 8441 section 4: in place of `Upgrade`.
+			case ':protocol':
+				reader.wantsUpgrade = true;
+				reader.upgrade = value.toLowerCase();
+				break;
 			case ':scheme':
 				// The request came over TLS; another scheme is a lie or a request meant for a forward proxy.
 				if (value !== 'https' && value !== 'http') return WRONG_SCHEME;
@@ -208,9 +216,15 @@ export function readHttp2Head(
 		reader.bodyLength = UNDECLARED;
 	}
 	reader.finish(raw);
+	if (reader.upgrade === WEB_SOCKET) {
+		// What follows is no body, but what passes through the tunnel.
+		reader.bodyLength = 0;
+		reader.readHandshake(raw, { protocol: 'h2', hasBody: reader.hasLength, isEnded: endStream });
+	}
 	return reader;
 }
 
+const WEB_SOCKET = 'websocket';
 const NO_HOST = BAD_REQUEST.because('no host');
 export const BAD_HOST = BAD_REQUEST.because('malformed host');
 const TWO_HOSTS = BAD_REQUEST.because('two hosts');
@@ -259,6 +273,7 @@ export class RequestReader {
 	lines = '';
 	bodyLength = 0;
 	wantsUpgrade = false;
+	webSocket: WebSocketHandshake | Rejection | undefined = undefined;
 	expectsContinue = false;
 	method = '';
 	path = '';
@@ -272,6 +287,8 @@ export class RequestReader {
 	tracestate = '';
 	claimsOrigin = false;
 	isGrpc = false;
+	/** The protocol that is asked for, in lower case; `null`: more than one. */
+	upgrade: string | null | undefined = undefined;
 	readonly #fields: FieldTable;
 	#named: Set<string> | undefined = undefined;
 	#cookie: string | undefined = undefined;
@@ -323,6 +340,7 @@ export class RequestReader {
 				break;
 			case UPGRADE:
 				if (value.trim().toLowerCase() !== 'h2c') this.wantsUpgrade = true;
+				this.upgrade = this.upgrade === undefined ? value.trim().toLowerCase() : null;
 				break;
 			case EXPECT:
 				if (value.toLowerCase() === '100-continue') this.expectsContinue = true;
@@ -360,6 +378,9 @@ export class RequestReader {
 			this.bodyLength = UNDECLARED;
 		}
 		this.finish(raw);
+		if (minor === 1 && this.upgrade === WEB_SOCKET) {
+			this.readHandshake(raw, { protocol: 'http/1.1', hasBody: this.bodyLength !== 0, isEnded: false });
+		}
 		return this;
 	}
 
@@ -382,6 +403,12 @@ export class RequestReader {
 			if (named.has('content-type')) this.isGrpc = false;
 		}
 		if (this.#cookie !== undefined && !named?.has('cookie')) this.lines += `cookie: ${this.#cookie}\r\n`;
+	}
+
+	readHandshake(raw: readonly string[], frame: Omit<HandshakeFrame, 'isNamed'>): void {
+		const isNamed = frame.protocol === 'h2' || this.#named?.has('upgrade') === true;
+		this.webSocket = readHandshake(raw, { ...frame, isNamed });
+		this.lines = withoutFields(this.lines, HANDSHAKE_FIELDS);
 	}
 }
 

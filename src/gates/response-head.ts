@@ -11,6 +11,8 @@ export class ResponseHeadReader {
 	/** Bytes of the body as announced; `UNDECLARED`: not announced. */
 	length = UNDECLARED;
 	chunked = false;
+	/** The protocol that it switches to; `null`: more than one. */
+	upgrade: string | null | undefined = undefined;
 	/** The connection ends with this response. */
 	close = false;
 	/** For how long the upstream keeps an idle connection, ms; `undefined`: it does not say. */
@@ -42,11 +44,19 @@ export class ResponseHeadReader {
 			case KEEP_ALIVE:
 				this.#keepAlive(value);
 				break;
+			case UPGRADE:
+				this.upgrade = this.upgrade === undefined ? value : null;
+				break;
 			case VARY:
 				// RFC 9440 section 2.4: the client has not sent that field, so its cache would take every request for the same.
 				this.fields.push(lower, OUR_WORD.test(value) ? '*' : value);
 				break;
 		}
+	}
+
+	/** `Connection` names `upgrade`. */
+	get namesUpgrade(): boolean {
+		return this.#named?.has('upgrade') === true;
 	}
 
 	finish(): void {
@@ -82,6 +92,7 @@ const TRANSFER_ENCODING = 3;
 const CONNECTION = 4;
 const KEEP_ALIVE = 5;
 const VARY = 6;
+const UPGRADE = 7;
 
 /** What a response does not pass on: hop-by-hop fields, and the framing, which the answer gets anew. */
 const RESPONSE_FIELDS = new Map<string, number>([
@@ -93,7 +104,7 @@ const RESPONSE_FIELDS = new Map<string, number>([
 	['proxy-authenticate', DROP],
 	['te', DROP],
 	['trailer', DROP],
-	['upgrade', DROP],
+	['upgrade', UPGRADE],
 	['vary', VARY],
 	// Means nothing in a response, and HTTP/2 forbids it (RFC 9113 section 8.2.2).
 	['http2-settings', DROP],

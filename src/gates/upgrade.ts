@@ -13,7 +13,11 @@ export function refuseProtocolChange(method: string, wantsUpgrade: boolean): Rej
 	return undefined;
 }
 
-/** The target of a request. That of a CONNECT names an authority, and is refused whatever it names. */
-export function admitTarget(method: string, target: string): CleanTarget | Rejection {
-	return method === 'CONNECT' ? UPGRADE_UNSUPPORTED : cleanTarget(target);
+/**
+ * The target of a request. That of a CONNECT names an authority, and is refused whatever it names.
+ *
+ * @param isExtended it is one that has a path (RFC 8441 section 4).
+ */
+export function admitTarget(method: string, target: string, isExtended = false): CleanTarget | Rejection {
+	return method === 'CONNECT' && !isExtended ? UPGRADE_UNSUPPORTED : cleanTarget(target);
 }

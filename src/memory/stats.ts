@@ -2,7 +2,7 @@ import { RATE_LIMIT_REASONS } from '../gates/quota.ts';
 import { HANDSHAKE_REFUSALS } from '../identity/handshake-refusals.ts';
 import { CounterLayout, type Label } from './counters.ts';
 import { HISTOGRAM_BYTES, Histogram } from './histogram.ts';
-import { CLIENT_PROTOCOLS, ROUTE_STATS_BYTES, RouteStats } from './route-stats.ts';
+import { CLIENT_PROTOCOLS, type ClientProtocol, ROUTE_STATS_BYTES, RouteStats } from './route-stats.ts';
 import { TRANSITION_CELLS, TransitionCounts } from './transition-counts.ts';
 
 /**
@@ -20,6 +20,26 @@ export type ConnectionRefusal = (typeof CONNECTION_REFUSALS)[number];
 /** Why a connection whose handshake was good is ended before its client ends it. */
 export const CONNECTION_ENDS = ['revoked', 'expired', 'ca_removed', 'age'] as const;
 export type ConnectionEnd = (typeof CONNECTION_ENDS)[number];
+
+/** What has ended a tunnel: one of its two ends, or the proxy. */
+export const TUNNEL_ENDS = [
+	'client',
+	'upstream',
+	/** Cut off. */
+	'client_lost',
+	'upstream_lost',
+	'token_expired',
+	/** As a connection's. */
+	'expired',
+	'ca_removed',
+	'revoked',
+	'age',
+	'idle',
+	'drain',
+	'no_memory',
+	'internal_error',
+] as const;
+export type TunnelEnd = (typeof TUNNEL_ENDS)[number];
 
 /** Why an HTTP/2 connection was ended with an error: the label of a metric, so these and no others. */
 export const HTTP2_ERROR_REASONS = [
@@ -99,6 +119,7 @@ const WORKER = new CounterLayout(
 		handshakeRefusals: HANDSHAKE_REFUSALS,
 		connectionRefusals: CONNECTION_REFUSALS,
 		connectionEnds: CONNECTION_ENDS,
+		tunnelEnds: TUNNEL_ENDS,
 		http2Errors: HTTP2_ERROR_REASONS,
 		http2StreamErrors: HTTP2_STREAM_ERROR_REASONS,
 		/** Handshakes that have succeeded, by group. */
@@ -110,8 +131,9 @@ const WORKER = new CounterLayout(
 		tokenCache: ['hit', 'miss'],
 		/** Records that were dropped before they left the worker. */
 		dropped: ['access lines', 'spans'],
-		/** A gauge. */
+		/** Gauges. */
 		connections: ['handshake', 'http/1.1', 'h2'],
+		tunnels: CLIENT_PROTOCOLS,
 	},
 	STATUSES,
 );
@@ -160,9 +182,15 @@ export class WorkerStats {
 		this.cells[CONNECTION_CELLS[protocol]]! += change;
 	}
 
+	/** @param change +1 or -1. */
+	tunnels(protocol: ClientProtocol, change: number): void {
+		this.cells[WORKER.cell('tunnels', protocol)]! += change;
+	}
+
 	/** The gauges of a worker that is gone: nothing of it is connected any more. */
 	clearGauges(): void {
 		for (const cell of Object.values(CONNECTION_CELLS)) this.cells[cell] = 0;
+		for (const protocol of CLIENT_PROTOCOLS) this.cells[WORKER.cell('tunnels', protocol)] = 0;
 		LOOP_CELLS.forEach((name, i) => {
 			if (name !== 'activeMs' && name !== 'idleMs') this.cells[LOOP + i] = 0;
 		});

@@ -56,6 +56,11 @@ export class Authenticator {
 		this.#cache.keepOnly((identity) => revoked.refuse(identity) === undefined);
 	}
 
+	/** Whether it would be refused now, though it was good before. */
+	isRevoked(identity: Identity): boolean {
+		return this.#revoked?.refuse(identity) !== undefined;
+	}
+
 	/**
 	 * @param authorization `undefined`: no such header; `null`: more than one.
 	 * @param wallSeconds seconds since the epoch; without a finite number every token is refused.

@@ -31,4 +31,5 @@ export interface RequestLimitsSeed {
 	readonly maxBodyBytes?: number | undefined;
 	readonly bodyTimeoutMs?: number | undefined;
 	readonly upstreamTimeoutMs?: number | undefined;
+	readonly idleTimeoutMs?: number | undefined;
 }

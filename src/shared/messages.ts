@@ -155,8 +155,20 @@ export interface RouteSeed {
 	readonly forwarding?: ForwardingSeed | undefined;
 	/** `undefined`: those of all. */
 	readonly requestLimits?: RequestLimitsSeed | undefined;
+	/** `undefined`: it takes no WebSockets. */
+	readonly webSocket?: WebSocketSeed | undefined;
 	/** For `RouteStats`; the same memory in every worker. */
 	readonly stats: Region;
+}
+
+/** What bounds the WebSockets of a route. */
+export interface WebSocketSeed {
+	/** They end when their token expires. */
+	readonly endsAtExpiry: boolean;
+	/** That a client may send; `undefined`: any number. */
+	readonly messagesPerSec: number | undefined;
+	/** How long one may stand without a byte, ms; 0: for ever. */
+	readonly idleMs: number;
 }
 
 export interface RoutingSeed {

@@ -74,4 +74,5 @@ export const routeLimitKeys = {
 		"time for the round trip by this route. Collected mode: for the whole response. Streaming mode: for its head, then for each silence of the upstream. `[limits]` has the client's time",
 		'`limits.upstream_timeout_secs`',
 	),
+	idle_timeout_secs: optional(secondsOr('300'), 'how long a WebSocket of this route may stand without a byte', '300'),
 };

@@ -9,6 +9,7 @@ import { routeCallerKeys } from './route-callers.ts';
 import { routeRateKeys } from './tenants.ts';
 import { routeUpstreamKeys } from './upstream-keys.ts';
 import { GROUP_NAME } from './upstreams.ts';
+import { routeWebSocketKeys } from './web-socket.ts';
 
 /** One `[[routes]]`. */
 export const route = table('[[routes]]', {
@@ -49,4 +50,5 @@ export const route = table('[[routes]]', {
 	...routeForwardingKeys,
 	...routeCallerKeys,
 	...routeRateKeys,
+	...routeWebSocketKeys,
 }).describe('a prefix of paths and its upstream, one table for each');

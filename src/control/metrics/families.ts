@@ -155,6 +155,9 @@ function writeConnections(
 	const byReason = reasonWriter(page, workers);
 	byReason(FAMILIES.connectionsRefused, ({ connectionRefusals }) => connectionRefusals);
 	byReason(FAMILIES.connectionsEnded, ({ connectionEnds }) => connectionEnds);
+	const tunnels = page.family(FAMILIES.tunnelsOpen);
+	for (const [protocol, count] of addUp(workers.map((worker) => worker.tunnels))) tunnels.sample(count, { protocol });
+	byReason(FAMILIES.tunnelEnds, ({ tunnelEnds }) => tunnelEnds);
 	byReason(FAMILIES.http2ConnectionErrors, ({ http2Errors }) => http2Errors);
 	byReason(FAMILIES.http2StreamErrors, ({ http2StreamErrors }) => http2StreamErrors);
 	const delayed = page.family(FAMILIES.readsDelayed);

@@ -11,6 +11,7 @@ import {
 	RETRY_REASONS,
 	TLS_GROUPS,
 	TLS_VERSIONS,
+	TUNNEL_ENDS,
 } from '../../memory/stats.ts';
 import { CIRCUIT_NAMES, TRANSITIONS } from '../../memory/transition-counts.ts';
 import { EXPIRING_KINDS } from '../facts/certificates.ts';
@@ -184,6 +185,12 @@ export const FAMILIES = {
 		'Client connections ended for their certificate (revoked, expired, its CA removed), or for their age.',
 		{ reason: CONNECTION_ENDS },
 	),
+	tunnelsOpen: gauge('proxy_tunnels_open', 'WebSockets that are open. Each of them is a request in flight as well.', {
+		protocol: CLIENT_PROTOCOLS,
+	}),
+	tunnelEnds: counter('proxy_tunnel_ends_total', 'WebSockets that have ended, by what has ended them.', {
+		reason: TUNNEL_ENDS,
+	}),
 	readsDelayed: counter(
 		'proxy_reads_delayed_total',
 		'Client connections that were read later, because they and their certificate had used up their share of a worker.',

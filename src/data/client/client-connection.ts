@@ -6,6 +6,7 @@ import { Caller } from '../../identity/caller.ts';
 import { ClientCertificate } from '../../identity/client-certificate.ts';
 import type { ClientProtocol } from '../../memory/route-stats.ts';
 import { jsonString } from '../records/json-string.ts';
+import type { Tunnel, TunnelClose } from '../tunnel/tunnel.ts';
 import { forwardedLines } from './answers.ts';
 import { OutgoingHead, RewrittenHead } from './outgoing-head.ts';
 
@@ -20,6 +21,10 @@ export class ClientConnection implements Arrival {
 	readonly protocol: ClientProtocol;
 	#rewritten: RewrittenHead | undefined;
 	#logMembers: string | undefined;
+	/** Its tunnels; `undefined`: it has had none. */
+	#tunnels: Set<Tunnel> | undefined;
+	/** Why none of them may begin any more. */
+	#tunnelsEnd: TunnelClose | undefined;
 	#certificate: ClientCertificate | undefined;
 	#caller: Caller | undefined;
 
@@ -29,6 +34,23 @@ export class ClientConnection implements Arrival {
 		this.outgoing = new OutgoingHead(this.forwardedLines);
 		this.#socket = socket;
 		this.protocol = protocol;
+	}
+
+	/** @returns why it has to end at once; `undefined`: it need not. */
+	addTunnel(tunnel: Tunnel): TunnelClose | undefined {
+		this.#tunnels ??= new Set();
+		this.#tunnels.add(tunnel);
+		return this.#tunnelsEnd;
+	}
+
+	deleteTunnel(tunnel: Tunnel): void {
+		this.#tunnels?.delete(tunnel);
+	}
+
+	/** The connection is about to end, and nothing that is under way on it is waited for. */
+	endTunnels(why: TunnelClose): void {
+		this.#tunnelsEnd ??= why;
+		if (this.#tunnels !== undefined) for (const tunnel of this.#tunnels) tunnel.close(why);
 	}
 
 	/** The port that the client's connection came to. */

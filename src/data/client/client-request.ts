@@ -45,6 +45,18 @@ export interface ClientRequest {
 	/** Breaks off an answer that has begun, so that it cannot be taken for a whole one. */
 	reset(): void;
 
+	/** Bytes have come behind the head, or their end: of a handshake, what its client should have kept back until it is answered. */
+	readonly isAhead: boolean;
+	/** Of the answer to a handshake that opens a tunnel. */
+	readonly tunnelStatus: number;
+	/**
+	 * Answers a handshake. From here on `write` takes the bytes of a tunnel, `end` ends our side alone, and all that the client sends
+	 * comes by `Exchange.onRequestBody` and `onRequestEnd`. `Exchange.onAnswered` follows `end`.
+	 */
+	openTunnel(fields: AnswerFields): void;
+	/** Our side of the tunnel has ended; what the client may still send is not waited for. */
+	closeTunnel(): void;
+
 	/** Lets the body come: `Exchange.onRequestBody` and `onRequestEnd`, or `onClientGone`. Sends the 100 if one is due. */
 	readBody(): void;
 	/** The body is not read before later turns of the loop: `ExchangeEvents.onBodyHeld` tells how much of it is held until then. */

@@ -61,6 +61,19 @@ export class Http1Answer implements Flushed {
 		this.#hold(head + (this.isLast ? 'connection: close\r\n\r\n' : 'connection: keep-alive\r\n\r\n'));
 	}
 
+	/** From here on the connection is a tunnel (RFC 9110 section 15.2.2). @param lines each ended by CRLF. */
+	switchProtocols(lines: string): void {
+		this.#chunked = false;
+		this.isLast = true;
+		this.#hold(`${statusLine(101)}${lines}\r\n`);
+	}
+
+	/** Ends our side of a tunnel. */
+	endTunnel(): void {
+		this.flush();
+		this.#socket.end(() => this.#onOut());
+	}
+
 	/** The client was told to wait for this before it sends the body (RFC 9110 section 10.1.1). HTTP/1.0 does not know it. */
 	writeContinue(): void {
 		if (this.#isHttp11) this.#write('HTTP/1.1 100 Continue\r\n\r\n');
@@ -157,7 +170,7 @@ function statusLine(status: number): string {
 	return statusLines[status];
 }
 
-function fieldLines(fields: readonly string[]): string {
+export function fieldLines(fields: readonly string[]): string {
 	let lines = '';
 	for (let i = 0; i < fields.length; i += 2) lines += `${fields[i]}: ${fields[i + 1]}\r\n`;
 	return lines;

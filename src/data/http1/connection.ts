@@ -15,6 +15,7 @@ import type { FlushQueue } from '../loop/turn-end.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import { reportDelay } from '../records/delay-report.ts';
 import { reportRefusal } from '../records/refusal-report.ts';
+import type { TunnelClose } from '../tunnel/tunnel.ts';
 import { Http1Answer } from './answer.ts';
 import { RequestHeadReader } from './head-reader.ts';
 import { Http1Request } from './request.ts';
@@ -78,6 +79,24 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 	/** Whether the answer being given is the last one. */
 	get isLast(): boolean {
 		return this.#drain === 'over' || (this.#drain === 'grace' && this.#unread.bytes === undefined);
+	}
+
+	get hasUnread(): boolean {
+		return this.#unread.bytes !== undefined;
+	}
+
+	get isAhead(): boolean {
+		return this.hasUnread || this.#input !== 'open';
+	}
+
+	/** Node ends our side with the client's otherwise. */
+	allowHalfOpen(): void {
+		this.socket.allowHalfOpen = true;
+	}
+
+	closeTunnel(): void {
+		this.#current = undefined;
+		this.close();
 	}
 
 	/** For `PacedReads`. A read is taken whole, for of all that it brings one request is served at a time. */
@@ -241,7 +260,8 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 	}
 
 	/** Each answer is the last one from now on. A client that has always begun its next request gets its last one behind the grace. */
-	drain(): void {
+	drain(why: TunnelClose): void {
+		this.client.endTunnels(why);
 		if (this.#drain !== 'none') return;
 		this.#drain = 'grace';
 		if (this.#current === undefined) return this.#closeAfterGrace();

@@ -34,13 +34,13 @@ export class Http1Front {
 			connection.onClose();
 		};
 		socket.once('close', guarded(connection, onClose));
-		if (this.#draining) connection.drain();
+		if (this.#draining) connection.drain('drain');
 		return connection;
 	}
 
 	/** From now on each answer is the last one of its connection. */
 	drain(): void {
 		this.#draining = true;
-		for (const connection of this.connections) connection.drain();
+		for (const connection of this.connections) connection.drain('drain');
 	}
 }

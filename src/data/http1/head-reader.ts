@@ -273,6 +273,7 @@ function standalone({ head, close, keepAlive, upgrade }: FieldBlock): FieldBlock
 			lines: copy(head.lines),
 			bodyLength: head.bodyLength,
 			wantsUpgrade: head.wantsUpgrade,
+			webSocket: head.webSocket,
 			expectsContinue: head.expectsContinue,
 			traceparent: copy(head.traceparent),
 			requestId: copy(head.requestId),

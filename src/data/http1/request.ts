@@ -3,13 +3,14 @@ import type { RequestHead } from '../../gates/headers.ts';
 import { refuseMethod } from '../../gates/method.ts';
 import { BODY_ERROR, Rejection } from '../../gates/rejection.ts';
 import { authorityOf, originForm } from '../../gates/target.ts';
+import { acceptOf, type WebSocketHandshake } from '../../gates/web-socket.ts';
 import type { AnswerFields } from '../client/answer-fields.ts';
 import type { RefusalAnswer } from '../client/answers.ts';
 import type { ClientConnection } from '../client/client-connection.ts';
 import type { ClientRequest, WholeBody } from '../client/client-request.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import { Exchange } from '../request/exchange.ts';
-import type { Http1Answer } from './answer.ts';
+import { fieldLines, type Http1Answer } from './answer.ts';
 import type { RequestHeadReader } from './head-reader.ts';
 import { RequestBody } from './request-body.ts';
 
@@ -21,12 +22,20 @@ export interface RequestConnection {
 	readonly answer: Http1Answer;
 	/** Whether the answer being given is the last one. */
 	readonly isLast: boolean;
+	/** Bytes have come that nobody has taken, or their end. */
+	readonly isAhead: boolean;
 	/** The request is paid for: the price of its head comes back. */
 	giveBack(price: number): void;
 	/** Offers the request, by `take`, what has come of its body. */
 	readOn(): void;
 	/** The answer is out. */
 	onAnswered(): void;
+	/** Bytes have come that have not been taken. */
+	readonly hasUnread: boolean;
+	/** The client's end does not end our side. */
+	allowHalfOpen(): void;
+	/** The tunnel is over; what the client may still send is dropped. */
+	closeTunnel(): void;
 	/** The answer, of which a part may be out, must not be taken for a whole one. */
 	breakOff(): void;
 	/** No request is taken any more; what comes is read for a while and dropped. */
@@ -50,6 +59,10 @@ export class Http1Request implements ClientRequest {
 	readonly #body: RequestBody | undefined;
 	#reading: Reading = 'unasked';
 	#writing: Writing = 'none';
+	/** The connection carries a tunnel. */
+	#isTunnel = false;
+	/** Of a tunnel: the client has ended, and that has not been told. */
+	#hasEnded = false;
 	/** Why the state of reading is `broken`. */
 	#problem: Rejection | undefined = undefined;
 	/** Of a long answer. */
@@ -86,7 +99,7 @@ export class Http1Request implements ClientRequest {
 
 	/** Takes what comes of its body, as soon as there is enough to make sense of. */
 	get takesBody(): boolean {
-		return !this.#isComplete && (this.#reading === 'taken' || this.#reading === 'dropped');
+		return (!this.#isComplete || this.#isTunnel) && (this.#reading === 'taken' || this.#reading === 'dropped');
 	}
 
 	get #isComplete(): boolean {
@@ -100,6 +113,11 @@ export class Http1Request implements ClientRequest {
 	 */
 	take(bytes: Buffer): number {
 		if (!this.takesBody) return 0;
+		if (this.#isTunnel) {
+			this.exchange.onRequestBody(bytes);
+			this.#tellEnd();
+			return bytes.length;
+		}
 		const body = this.#body!;
 		const taken = body.read(bytes, 0);
 		// While the exchange takes a piece, it may drop the rest.
@@ -111,7 +129,18 @@ export class Http1Request implements ClientRequest {
 
 	/** The client has ended its side, and all that it has sent has been offered. */
 	onClientEnd(): void {
+		if (this.#isTunnel) {
+			this.#hasEnded = true;
+			return this.#tellEnd();
+		}
 		if (!this.#isComplete) this.#onBroken(CUT_SHORT);
+	}
+
+	/** Behind what the tunnel has not taken yet. */
+	#tellEnd(): void {
+		if (!this.#hasEnded || this.#connection.hasUnread) return;
+		this.#hasEnded = false;
+		this.exchange.onRequestEnd();
 	}
 
 	/** Where the request ends cannot be known any more. */
@@ -178,7 +207,36 @@ export class Http1Request implements ClientRequest {
 		return this.#answer.write(chunk);
 	}
 
+	// --- A tunnel. ---
+
+	get tunnelStatus(): number {
+		return 101;
+	}
+
+	get isAhead(): boolean {
+		return this.#connection.isAhead;
+	}
+
+	openTunnel(fields: AnswerFields): void {
+		this.#writing = 'begun';
+		this.#reading = 'taken';
+		this.#isTunnel = true;
+		const { webSocket } = this.head as RequestHead;
+		const { key } = webSocket as WebSocketHandshake;
+		const lines = fieldLines(fields.list);
+		this.#connection.allowHalfOpen();
+		this.#answer.switchProtocols(
+			`${lines}connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-accept: ${acceptOf(key!)}\r\n`,
+		);
+	}
+
+	closeTunnel(): void {
+		this.#writing = 'out';
+		this.#connection.closeTunnel();
+	}
+
 	end(): void {
+		if (this.#isTunnel) return this.#answer.endTunnel();
 		this.#writing = 'given';
 		this.#answer.end();
 	}
@@ -236,6 +294,7 @@ export class Http1Request implements ClientRequest {
 	/** The answer is out. */
 	onOut(): void {
 		if (this.#writing === 'out') return;
+		if (this.#isTunnel) return this.exchange.onAnswered();
 		this.#writing = 'out';
 		this.#whole?.free();
 		// Behind a body without an end there is no next request, whatever the answer's head has said before that was known.

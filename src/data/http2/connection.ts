@@ -14,6 +14,7 @@ import { afterDrainGrace } from '../loop/drain-grace.ts';
 import { guarded } from '../loop/faults.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import { reportDelay } from '../records/delay-report.ts';
+import type { TunnelClose } from '../tunnel/tunnel.ts';
 import { VAIN_BYTES } from './frame-budget.ts';
 import { Protocol, type ProtocolEvents } from './protocol.ts';
 import { Http2Request, type RequestOwner } from './request.ts';
@@ -68,9 +69,9 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		this.#peer = peer;
 		this.client = new ClientConnection(socket, peer, 'h2');
 		this.#share = share;
-		const { limits, identifiers } = owner.plane;
+		const { limits, identifiers, takesWebSockets: extendsConnect } = owner.plane;
 		const { h2MaxConcurrentStreams: maxConcurrentStreams, maxHeaderBytes } = limits;
-		this.#protocol = new Protocol(this, { maxConcurrentStreams, maxHeaderBytes, identifiers }, share);
+		this.#protocol = new Protocol(this, { maxConcurrentStreams, maxHeaderBytes, identifiers, extendsConnect }, share);
 		owner.plane.deadlines.firstRequest.add(this);
 		this.#reads = new PacedReads(socket, share, owner.plane.reads, this);
 		socket.on(
@@ -238,7 +239,8 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		this.#protocol.ping(PING);
 	}
 
-	drain(): void {
+	drain(why: TunnelClose): void {
+		this.client.endTunnels(why);
 		this.#draining = true;
 		// A client that has only just connected is told with its first stream: told before, it could send nothing at all.
 		if (this.#served) this.#announceEnd();

@@ -110,13 +110,19 @@ export class FrameBudget {
 		throw new ConnectionError(CODE.ENHANCE_YOUR_CALM, 'reset-flood', 'too many resets');
 	}
 
-	/** A DATA frame has come whole. @param length bytes of its data, without padding. @throws ConnectionError ENHANCE_YOUR_CALM. */
-	data(length: number, endStream: boolean, now: number): void {
+	/**
+	 * A DATA frame has come whole.
+	 *
+	 * @param length bytes of its data, without padding.
+	 * @param isOfTunnel messages may be as small as they like, and are read later where they are too many.
+	 * @throws ConnectionError ENHANCE_YOUR_CALM.
+	 */
+	data(length: number, endStream: boolean, now: number, isOfTunnel = false): void {
 		if (length >= SMALL_DATA || endStream) return;
 		if (length === 0) return this.take(EMPTY_DATA, now);
 		const tokens = 1 - length / SMALL_DATA;
 		this.#share.spend(tokens);
-		this.#takeFrames(tokens * SMALL_DATA_BUDGET, now, 'too many small DATA frames');
+		if (!isOfTunnel) this.#takeFrames(tokens * SMALL_DATA_BUDGET, now, 'too many small DATA frames');
 	}
 
 	/** A DATA frame begins that is dropped behind an early answer. `Streams` bounds how much of it comes, the share how fast. */

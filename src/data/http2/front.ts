@@ -39,14 +39,14 @@ export class Http2Front implements ConnectionOwner {
 			connection.onClose();
 		};
 		socket.once('close', guarded(connection, onClose));
-		if (this.#draining) connection.drain();
+		if (this.#draining) connection.drain('drain');
 		return connection;
 	}
 
 	/** Tells all clients to open no more streams here; those under way are served. */
 	drain(): void {
 		this.#draining = true;
-		for (const connection of this.connections) connection.drain();
+		for (const connection of this.connections) connection.drain('drain');
 	}
 
 	whenTurnEnds(request: Http2Request): void {

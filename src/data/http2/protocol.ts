@@ -48,6 +48,8 @@ export interface ProtocolEvents extends StreamsEvents {
 export interface ProtocolLimits {
 	readonly maxConcurrentStreams: number;
 	readonly maxHeaderBytes: number;
+	/** Some route takes WebSockets: the client is told of the extended CONNECT (RFC 8441 section 3). */
+	readonly extendsConnect?: boolean;
 	/** As for `readHttp2Head`. */
 	readonly identifiers?: Identifiers;
 }
@@ -92,17 +94,22 @@ export class Protocol implements FrameSink {
 		this.streams = new Streams(this.output, this.#budget, limits.maxConcurrentStreams, events);
 		this.#blocks = new HeaderBlockReader(limits.maxHeaderBytes);
 		this.#decoder = requestDecoder(limits.maxHeaderBytes);
-		this.#requests = new RequestFieldsReader(limits.maxHeaderBytes, limits.identifiers ?? 'none');
+		this.#requests = new RequestFieldsReader(
+			limits.maxHeaderBytes,
+			limits.identifiers ?? 'none',
+			limits.extendsConnect === true,
+		);
 	}
 
 	/** RFC 9113 section 3.4: our SETTINGS, at once. */
 	begin(): void {
-		const { maxConcurrentStreams, maxHeaderBytes } = this.#limits;
+		const { maxConcurrentStreams, maxHeaderBytes, extendsConnect } = this.#limits;
 		this.output.write(
 			settingsFrame([
 				...[SETTING.ENABLE_PUSH, 0],
 				...[SETTING.MAX_CONCURRENT_STREAMS, maxConcurrentStreams],
 				...[SETTING.MAX_HEADER_LIST_SIZE, maxHeaderBytes],
+				...(extendsConnect ? [SETTING.ENABLE_CONNECT_PROTOCOL, 1] : []),
 			]),
 		);
 		const more = this.streams.fullWindow - INITIAL_WINDOW;
@@ -171,8 +178,8 @@ export class Protocol implements FrameSink {
 
 	onDataEnd(_id: number, endStream: boolean): void {
 		if (this.streams.isOver) return;
-		this.#budget.data(this.#dataBytes, endStream, this.#now);
 		const stream = this.#dataStream;
+		this.#budget.data(this.#dataBytes, endStream, this.#now, stream?.isTunnel);
 		this.#dataStream = undefined;
 		if (stream === undefined || stream.isClosed) return;
 		// Padding takes of the window what it has, and nobody but us takes it.

@@ -61,6 +61,7 @@ export function maxFieldsOf(maxBytes: number): number {
 export class RequestFieldsReader {
 	readonly #maxBytes: number;
 	readonly #apart: Identifiers;
+	readonly #extendsConnect: boolean;
 	/** The last request that was understood, and whether its block ended the stream. */
 	#fields: readonly RequestField[] = [];
 	#endStream = false;
@@ -69,10 +70,12 @@ export class RequestFieldsReader {
 	/**
 	 * @param maxBytes longest list of names and values.
 	 * @param apart as for `readHttp2Head`.
+	 * @param extendsConnect the client was told of the extended CONNECT (RFC 8441).
 	 */
-	constructor(maxBytes: number, apart: Identifiers) {
+	constructor(maxBytes: number, apart: Identifiers, extendsConnect = false) {
 		this.#maxBytes = maxBytes;
 		this.#apart = apart;
+		this.#extendsConnect = extendsConnect;
 	}
 
 	/**
@@ -84,13 +87,18 @@ export class RequestFieldsReader {
 		const at = endStream ? 1 : 0;
 		const known = block.memo[at] as RequestFacts | string | undefined;
 		if (known !== undefined) return known;
-		const facts = this.#withOtherPath(block, endStream) ?? readRequest(block, endStream, this.#maxBytes, this.#apart);
+		const facts = this.#withOtherPath(block, endStream) ?? this.#read(block, endStream);
 		block.memo[at] = facts;
 		const isUnderstood = typeof facts !== 'string' && !(facts.head instanceof Rejection);
 		this.#facts = isUnderstood ? facts : undefined;
 		this.#fields = isUnderstood ? block.fields : [];
 		this.#endStream = endStream;
 		return facts;
+	}
+
+	#read(block: HeaderBlock<RequestField>, endStream: boolean): RequestFacts | string {
+		if (!this.#extendsConnect && block.fields.some(({ kind }) => kind === PROTOCOL)) return UNKNOWN_CONTROL_DATA;
+		return readRequest(block, endStream, this.#maxBytes, this.#apart);
 	}
 
 	/** @returns `undefined` where more than the path is another one than in the last request. */
@@ -127,8 +135,9 @@ const METHOD = 2;
 const SCHEME = 3;
 const AUTHORITY = 4;
 const PATH = 5;
-const HOST = 6;
-const CONTENT_LENGTH = 7;
+const PROTOCOL = 6;
+const HOST = 7;
+const CONTENT_LENGTH = 8;
 
 /** Control data (section 8.3.1), and what may stand in it. Other names that begin with a colon are malformed. */
 const CONTROL_DATA: Readonly<Record<string, readonly [kind: number, isValid: (value: string) => boolean]>> = {
@@ -139,6 +148,8 @@ const CONTROL_DATA: Readonly<Record<string, readonly [kind: number, isValid: (va
 	':authority': [AUTHORITY, isAuthority],
 	// An origin form, or the asterisk of OPTIONS; what else a path must be is for `gates/path.ts`.
 	':path': [PATH, (value) => /^(?:\/[^\x00-\x20\x7f]*|\*)$/.test(value)],
+	// RFC 8441 section 4. Unknown where the client was not told of it.
+	':protocol': [PROTOCOL, isToken],
 };
 /** Section 8.2.2. */
 const CONNECTION_SPECIFIC = new Set(['connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'upgrade']);
@@ -160,13 +171,14 @@ function kindOf(name: string, value: string): number {
 /** What is wrong with a malformed field. Of what the client has sent, only names are told that we know ourselves. */
 function faultOf(name: string): string {
 	if (name.charCodeAt(0) === COLON)
-		return Object.hasOwn(CONTROL_DATA, name) ? `malformed ${name}` : 'unknown control data';
+		return Object.hasOwn(CONTROL_DATA, name) ? `malformed ${name}` : UNKNOWN_CONTROL_DATA;
 	if (!isLowerCaseToken(name)) return 'malformed field name';
 	if (CONNECTION_SPECIFIC.has(name)) return `${name} in HTTP/2`;
 	return name === 'te' || name === 'content-length' ? `malformed ${name}` : 'control byte in a field value';
 }
 
 const COLON = 0x3a;
+const UNKNOWN_CONTROL_DATA = 'unknown control data';
 
 /** The names alone of the static table's fields are no fields yet, but a reference to one makes it one (RFC 7541 6.1). */
 const STATIC_FIELDS: readonly RequestField[] = STATIC_TABLE.map(([name, value]) => makeField(name, value));
@@ -207,16 +219,18 @@ function checkFields(fields: readonly RequestField[], endStream: boolean): numbe
 		// Each of the others once, and control data before the fields (section 8.3).
 		if (kind === MALFORMED) return faultOf(name);
 		if ((seen & (1 << kind)) !== 0) return `${name} twice`;
-		if (kind <= PATH && (seen & FIELDS) !== 0) return 'control data behind fields';
+		if (kind <= PROTOCOL && (seen & FIELDS) !== 0) return 'control data behind fields';
 		seen |= 1 << kind;
 		if (kind === METHOD) method = value;
 		else if (kind === PATH) path = value;
 		else if (kind === CONTENT_LENGTH) declaredLength = parseContentLength(value)!;
 	}
 	if ((seen & ((1 << AUTHORITY) | (1 << HOST))) === 0) return 'no host';
-	// Section 8.5: CONNECT has a method and an authority, and nothing else.
-	const expected = method === 'CONNECT' ? 1 << METHOD : REQUIRED;
-	if ((seen & REQUIRED) !== expected) return 'control data missing, or too much of it';
+	// Section 8.5: CONNECT has a method and an authority, and nothing else; with a protocol it has all of it (RFC 8441 section 4).
+	const isExtended = (seen & (1 << PROTOCOL)) !== 0;
+	const expected = method === 'CONNECT' && !isExtended ? 1 << METHOD : REQUIRED;
+	if ((seen & REQUIRED) !== expected || (isExtended && method !== 'CONNECT'))
+		return 'control data missing, or too much of it';
 	if (path === '*' && method !== 'OPTIONS') return faultOf(':path');
 	// Section 8.1.1: a body of another length than declared.
 	if (endStream && declaredLength > 0) return 'content-length without a body';

@@ -116,7 +116,8 @@ export class Http2Request extends Stream implements ClientRequest {
 
 	reset(): void {
 		this.#whole = undefined;
-		this.owner.reset(this, CODE.INTERNAL_ERROR);
+		// RFC 8441 section 5: what TCP says by a reset.
+		this.owner.reset(this, this.isTunnel ? CODE.CANCEL : CODE.INTERNAL_ERROR);
 	}
 
 	#respond(status: number, fields: AnswerFields, endStream: boolean): void {
@@ -133,9 +134,29 @@ export class Http2Request extends Stream implements ClientRequest {
 		this.#pump();
 	}
 
+	/** RFC 8441 section 5: in place of a 101. */
+	openTunnel(fields: AnswerFields): void {
+		this.isTunnel = true;
+		this.#bodyState = 'read';
+		this.#respond(this.tunnelStatus, fields, false);
+	}
+
+	get tunnelStatus(): number {
+		return 200;
+	}
+
+	get isAhead(): boolean {
+		return this.received > 0 || !this.isRemoteOpen;
+	}
+
+	closeTunnel(): void {
+		this.#forgetBody();
+		if (this.isRemoteOpen) this.owner.dropBody(this);
+	}
+
 	override onAnswerSent(): void {
 		this.#whole?.free();
-		this.#forgetBody();
+		if (!this.isTunnel) this.#forgetBody();
 		this.#connection.whenWritten(this);
 	}
 
@@ -205,7 +226,7 @@ export class Http2Request extends Stream implements ClientRequest {
 	/** What is there, as long as it is wanted, and the end behind it. */
 	#handOn(): void {
 		const kept = this.#kept;
-		while (this.#bodyState === 'read' && !this.isClosed) {
+		while (this.#bodyState === 'read' && (!this.isClosed || this.isTunnel)) {
 			const piece = kept?.shift();
 			if (piece === undefined) {
 				this.#tellEnd();

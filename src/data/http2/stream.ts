@@ -32,6 +32,8 @@ export abstract class Stream extends SendingStream {
 	fullWindow = INITIAL_WINDOW;
 	/** Whatever comes of the body is taken at once, so a larger window lets nothing wait here. */
 	isTakenAtOnce = false;
+	/** Its two directions end each by itself: the end of the answer does not end the request. */
+	isTunnel = false;
 	/** Received and not taken, bytes. */
 	held = 0;
 	/** Of the DATA frame that is coming: what its data has not taken, bytes. */

@@ -167,22 +167,22 @@ export class Streams implements StreamOwner {
 	}
 
 	onAnswerEnd(stream: Stream): void {
-		if (stream.isRemoteOpen) this.dropBody(stream);
-		else this.#remove(stream, ENDED);
+		if (!stream.isRemoteOpen) this.#remove(stream, ENDED);
+		else if (!stream.isTunnel) this.dropBody(stream);
 		stream.onAnswerSent();
 	}
 
 	/** The client has ended its request. */
 	onRequestEnd(stream: Stream): void {
 		stream.isRemoteOpen = false;
-		if (stream.isLocalOpen) stream.onBodyEnd();
-		else this.#remove(stream, ENDED);
+		if (!stream.isLocalOpen) this.#remove(stream, ENDED);
+		if (!stream.isClosed || stream.isTunnel) stream.onBodyEnd();
 	}
 
 	#close(stream: Stream, how: number, why?: string, code?: number): void {
 		const isAnswered = !stream.isLocalOpen;
 		this.#remove(stream, how);
-		if (!isAnswered) stream.onGone(why, code);
+		if (!isAnswered || stream.isTunnel) stream.onGone(why, code);
 	}
 
 	#remove(stream: Stream, how: number): void {

@@ -16,8 +16,8 @@ export interface LiveConnection {
 	endsAt: number;
 	/** Set by `expect`. */
 	admitted: Admitted | undefined;
-	/** Takes no new requests, lets those under way finish, and closes. Where it is doing so already, nothing happens. */
-	drain(): void;
+	/** Takes no new requests, lets those under way finish but for tunnels, which end, and closes. Where it is doing so already, nothing happens. */
+	drain(why: ConnectionEnd | 'drain'): void;
 }
 
 /** By what, and for how long, a connection has been let in. */
@@ -159,7 +159,7 @@ export class ConnectionEnds extends Timed {
 			peer: connection.client.ip,
 			...(certificate && namesOf(certificate)),
 		});
-		connection.drain();
+		connection.drain(reason);
 		// Age is no fault of the client's: what is under way has its own limits.
 		if (reason === 'age') return;
 		this.#doomed.add(connection);

@@ -22,6 +22,7 @@ import { createRandomHex } from '../records/random-hex.ts';
 import { RequestLog, type RequestRecord } from '../records/request-record.ts';
 import type { SpanQueue } from '../records/span-queue.ts';
 import { createRequestLimits } from '../request/request-limits.ts';
+import { OpenTunnels } from '../tunnel/open-tunnels.ts';
 import type { DataPlane, PlaneHistograms } from './plane.ts';
 import type { PlaneDeadlines } from './plane-deadlines.ts';
 
@@ -46,6 +47,8 @@ export function createPlane(
 		limiter,
 		routes: new RouteTable([]),
 		routesLimitBodies: false,
+		takesWebSockets: false,
+		tunnels: new OpenTunnels(clock, stats, deadlines.patrol),
 		requestLimits: createRequestLimits(seed.limits, deadlines),
 		stats,
 		histograms: createHistograms(seed),

@@ -17,6 +17,7 @@ import type { TurnEnd } from '../loop/turn-end.ts';
 import type { RequestLog } from '../records/request-record.ts';
 import type { RequestLimits } from '../request/request-limits.ts';
 import type { Route } from '../routes/route.ts';
+import type { OpenTunnels } from '../tunnel/open-tunnels.ts';
 import type { PlaneDeadlines } from './plane-deadlines.ts';
 
 /** All that one worker's exchanges share. Decided once, when the worker starts; only what is said of routes changes, on reload. */
@@ -29,6 +30,9 @@ export interface DataPlane {
 	routes: RouteTable<Route>;
 	/** Some of the routes have their own limits of bodies: in collected mode the route is looked up before the body is read. */
 	routesLimitBodies: boolean;
+	/** Some of the routes take WebSockets. */
+	takesWebSockets: boolean;
+	readonly tunnels: OpenTunnels;
 	/** Of requests without a route, or before it is known. */
 	readonly requestLimits: RequestLimits;
 	readonly stats: WorkerStats;

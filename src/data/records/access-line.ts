@@ -14,6 +14,7 @@ export function accessLine(record: RequestRecord, wallMs: number): string {
 	}","path":${jsonString(record.path)}`;
 	if (status !== 0) line += `,"status":${status}`;
 	if (ending !== 'complete') line += `,"ending":"${ending}"`;
+	if (record.tunnelEnd !== undefined) line += `,"tunnel_end":"${record.tunnelEnd}"`;
 	if (refusal !== undefined) line += `,"reason":${jsonString(refusal.reason ?? refusal.body)}`;
 	if (tenant !== undefined) line += `,"tenant":${jsonString(tenant)}`;
 	if (route !== undefined) line += `,"route":${jsonString(route.prefix)}`;
@@ -61,6 +62,8 @@ export const ACCESS_MEMBERS: Readonly<Record<string, string>> = {
 		"the answer's; absent if the client left before it had one, or if its HTTP/2 stream was reset in place of one",
 	ending:
 		'only if the client did not get a whole answer: `client gone`, or `broken off` by us (`reason` says why), as a malformed HTTP/2 request is',
+	tunnel_end:
+		'of a WebSocket: what has ended it ([protocols](protocols.md#what-ends-a-websocket)); its line is written then',
 	reason:
 		"only if the proxy answered by itself or broke off: which check refused (below), or what went wrong with the upstream. A 5xx without it is the upstream's own",
 	tenant: 'once its token is known to be good',

@@ -1,6 +1,7 @@
 import type { Correlation, SpanContext } from '../../gates/correlation.ts';
 import type { Rejection } from '../../gates/rejection.ts';
 import { withoutQuery } from '../../gates/target.ts';
+import type { TunnelEnd } from '../../memory/stats.ts';
 import type { Clock } from '../../shared/clock.ts';
 import type { ClientConnection } from '../client/client-connection.ts';
 import { RequestSpan } from './request-span.ts';
@@ -41,6 +42,8 @@ export class RequestRecord {
 	bytesIn = 0;
 	bytesOut = 0;
 	ending: Ending = 'complete';
+	/** What has ended the tunnel that it was. */
+	tunnelEnd: TunnelEnd | undefined = undefined;
 	readonly #clock: Clock;
 	readonly #startedAt: number;
 	#bodyFrom = Number.NaN;
@@ -104,6 +107,10 @@ export class RequestRecord {
 	/** The client has left. What we have broken off ends like this, too. */
 	losesClient(): void {
 		if (this.ending === 'complete') this.ending = 'client gone';
+	}
+
+	tunnelEnds(why: TunnelEnd): void {
+		this.tunnelEnd = why;
 	}
 
 	ends(): void {

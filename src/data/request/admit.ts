@@ -1,12 +1,14 @@
 import type { Identified } from '../../gates/correlation.ts';
 import { pathOf } from '../../gates/path.ts';
 import { RateLimitFields } from '../../gates/rate-limit-fields.ts';
-import { Rejection } from '../../gates/rejection.ts';
+import { Rejection, UPGRADE_UNSUPPORTED } from '../../gates/rejection.ts';
 import { UNIDENTIFIED } from '../../gates/trace-context.ts';
 import { admitTarget, refuseProtocolChange } from '../../gates/upgrade.ts';
+import { NOT_GET } from '../../gates/web-socket.ts';
 import { refuseOtherHolder } from '../../identity/bound-token.ts';
 import { NO_CERTIFICATE } from '../../identity/route-access.ts';
 import { refuseOverConcurrency, refuseOverRouteRate, refuseOverTenantRate } from '../../shared/quota-gates.ts';
+import { EARLY } from '../tunnel/opening.ts';
 import { authorityOf, countIn, type RequestContext } from './context.ts';
 import type { BodyMode } from './contract.ts';
 
@@ -58,13 +60,28 @@ export function admit(context: RequestContext): Rejection | undefined {
 
 	// The proxy and the upstream must see the same path, or the route that is matched is not the one that is served.
 	context.span?.enters('path');
-	const target = admitTarget(client.method, client.target);
+	const isExtended = client.connection.protocol === 'h2' && head.webSocket !== undefined;
+	const target = admitTarget(client.method, client.target, isExtended);
 	if (target instanceof Rejection) return target;
 	context.target = target;
 
-	// Behind an upgraded connection there would be no gates.
+	// Behind an upgraded connection there would be no gates, but for those of a tunnel.
 	context.span?.enters('protocol change');
+	if (head.webSocket !== undefined && plane.takesWebSockets) return admitHandshake(context, isExtended);
 	return refuseProtocolChange(client.method, head.wantsUpgrade);
+}
+
+/** A WebSocket is for routes that say so. Matching is pure, so it can be asked twice. */
+function admitHandshake(context: RequestContext, isExtended: boolean): Rejection | undefined {
+	const { client, head, plane } = context;
+	const route = plane.routes.match(pathOf(context.target!));
+	if (route instanceof Rejection || route.webSocket === undefined) return UPGRADE_UNSUPPORTED;
+	const handshake = head!.webSocket!;
+	if (handshake instanceof Rejection) return handshake;
+	if (!isExtended && client.method !== 'GET') return NOT_GET;
+	if (client.isAhead) return EARLY;
+	context.handshake = handshake;
+	return undefined;
 }
 
 /** Gives the request what it is found by, and a span where it is sampled. */

@@ -1,5 +1,8 @@
+import { randomBytes } from 'node:crypto';
 import { type Admission, isFailureStatus, NORMAL, type Outcome, REFUSED } from '../../gates/breaker.ts';
+import { BAD_GATEWAY } from '../../gates/rejection.ts';
 import type { Trailers } from '../../gates/trailers.ts';
+import { acceptOf, type WebSocketHandshake } from '../../gates/web-socket.ts';
 import type { UpstreamLoad } from '../../memory/upstream-load.ts';
 import type { AnswerFields } from '../client/answer-fields.ts';
 import type {
@@ -39,6 +42,8 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 	#load: UpstreamLoad | undefined;
 	/** A connection may be kept free for it. */
 	#isReserved = true;
+	/** That an upstream has to send which takes the handshake. */
+	#accept: string | undefined = undefined;
 	/** The client's body waits for a connection to the upstream. */
 	#bodyWaits = false;
 
@@ -75,7 +80,12 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 	// --- What it asks for. ---
 
 	get method(): string {
-		return this.#request.context.client.method;
+		const { handshake, client } = this.#request.context;
+		return handshake === undefined ? client.method : 'GET';
+	}
+
+	get handshake(): WebSocketHandshake | undefined {
+		return this.#request.context.handshake;
 	}
 
 	headAsText({ framing }: OutgoingBody): string {
@@ -91,15 +101,22 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 			({ versionAndHost, lines } = client.connection.rewrite(forwarding, versionAndHost, authority, context.head!));
 		}
 		return client.connection.outgoing.write(
-			client.method,
+			this.method,
 			context.target!,
 			versionAndHost,
 			context.identity!.tenantHeader,
 			certificateLines,
 			correlation?.lines ?? (this.#owner.group.only === undefined ? '' : undefined),
 			lines,
-			framing,
+			context.handshake === undefined ? framing : this.#upgrade(context.handshake),
 		);
+	}
+
+	/** With a key of ours: the client's is between it and us. */
+	#upgrade({ lines }: WebSocketHandshake): string {
+		const key = randomBytes(16).toString('base64');
+		this.#accept = acceptOf(key);
+		return `${lines}sec-websocket-key: ${key}\r\nconnection: upgrade\r\nupgrade: websocket\r\n`;
 	}
 
 	onConnected(): void {
@@ -113,11 +130,20 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 	onHead(status: number, fields: AnswerFields, length: number, hasBody: boolean): void {
 		// Not with the last byte of the response: by then the connection, or the place there, may be another request's.
 		if (isFailureStatus(status)) this.settle('status', `status ${status}`);
+		const { context } = this.#request;
+		// Over HTTP/2 that would tell the client that there is a tunnel.
+		if (context.handshake !== undefined && context.client.tunnelStatus === 200 && status < 300) {
+			return this.#request.fail(NOT_SWITCHED, 'broken');
+		}
 		this.#request.body.onHead(status, fields, length, hasBody);
 	}
 
+	onTunnel(fields: AnswerFields): void {
+		this.#request.opensTunnel(fields, this.#accept);
+	}
+
 	onBody(chunk: Buffer): void {
-		this.#request.body.onBody(chunk);
+		this.#request.carrier.onBody(chunk);
 	}
 
 	room(): Buffer | undefined {
@@ -129,13 +155,15 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 	}
 
 	onEnd(trailers?: Trailers): void {
+		const { tunnel } = this.#request;
+		if (tunnel !== undefined) return tunnel.onEnd();
 		this.#leave();
 		this.settle('success');
 		this.#request.body.onEnd(trailers);
 	}
 
 	onWritable(): void {
-		this.#request.body.onWritable();
+		this.#request.carrier.onWritable();
 	}
 
 	onFailing(failure: UpstreamFailure): void {
@@ -211,3 +239,5 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		pool.freed();
 	}
 }
+
+const NOT_SWITCHED = BAD_GATEWAY.because('the upstream has answered a WebSocket handshake with a success that is none');

@@ -4,6 +4,7 @@ import type { CleanTarget } from '../../gates/path.ts';
 import type { RequestSlots } from '../../gates/quota.ts';
 import type { RateLimitFields } from '../../gates/rate-limit-fields.ts';
 import type { Identity } from '../../gates/token-cache.ts';
+import type { WebSocketHandshake } from '../../gates/web-socket.ts';
 import type { BucketCounts } from '../../memory/bucket-counts.ts';
 import type { RouteStats } from '../../memory/route-stats.ts';
 import type { ClientRequest } from '../client/client-request.ts';
@@ -33,6 +34,8 @@ export class RequestContext {
 	identity: Identity | undefined = undefined;
 	/** Where it has taken one of the requests that its tenant may have under way. */
 	slots: RequestSlots | undefined = undefined;
+	/** Of a request for a WebSocket that its route takes. */
+	handshake: WebSocketHandshake | undefined = undefined;
 	target: CleanTarget | undefined = undefined;
 	route: Route | undefined = undefined;
 	/** How much time and how many bytes it may take. */

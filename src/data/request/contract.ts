@@ -3,6 +3,7 @@ import type { Rejection } from '../../gates/rejection.ts';
 import type { Trailers } from '../../gates/trailers.ts';
 import type { AnswerFields } from '../client/answer-fields.ts';
 import type { Timed } from '../loop/deadlines.ts';
+import type { Tunnel } from '../tunnel/tunnel.ts';
 import type { OutgoingBody, UpstreamRequest } from '../upstream/contract.ts';
 import type { RequestContext } from './context.ts';
 import type { State } from './state.ts';
@@ -11,6 +12,10 @@ import type { State } from './state.ts';
 export interface ServedRequest extends Timed {
 	readonly context: RequestContext;
 	readonly body: BodyMode;
+	/** Takes what passes: the body mode, or the tunnel that the request has become. */
+	readonly carrier: Carrier;
+	/** `undefined`: it is none. */
+	readonly tunnel: Tunnel | undefined;
 	readonly state: State;
 	/** At an upstream now, or last. */
 	readonly attempt: AttemptFacts | undefined;
@@ -18,6 +23,10 @@ export interface ServedRequest extends Timed {
 	enter(next: State): void;
 	/** The body is as far as its mode wants it before the route is looked up. */
 	forward(): void;
+	/** The upstream has taken the handshake. @param accept that it has to have sent; `undefined`: its protocol has none. */
+	opensTunnel(fields: AnswerFields, accept: string | undefined): void;
+	/** Both ends of its tunnel have ended. */
+	closeTunnel(): void;
 	/** Lets the client's body come. */
 	readBody(): void;
 	/** A response begins. */
@@ -46,8 +55,32 @@ export interface AttemptFacts {
 	settleProbe(): void;
 }
 
+/** As much of its request as a tunnel needs. */
+export type TunnelRequest = Timed & Pick<ServedRequest, 'context' | 'attempt' | 'closeTunnel'>;
+
+/** Takes the bytes of both sides. */
+export interface Carrier {
+	/** What the client does. */
+	onRequestBody(chunk: Buffer): void;
+	/** @param trailers those that may be passed on. */
+	onRequestEnd(trailers?: Trailers): void;
+	onBodyHeld(bytes: number): void;
+	onClientDrained(left: number): void;
+
+	/** What the upstream does. */
+	onBody(chunk: Buffer): void;
+	/** @param trailers those that may be passed on. */
+	onEnd(trailers?: Trailers): void;
+	onWritable(): void;
+
+	/** The deadline of the request has passed. */
+	onDeadline(): void;
+	/** Gives back the memory that it holds. */
+	release(): void;
+}
+
 /** What becomes of a request's body and of its response's: `body/collected.ts` or `body/streaming.ts`. One for each request. */
-export interface BodyMode {
+export interface BodyMode extends Carrier {
 	/** All gates before the body are passed: calls `forward`, at once or when the body is there. */
 	receive(): void;
 	/** What the mode has to say against the declared length once the route is known. */
@@ -58,26 +91,11 @@ export interface BodyMode {
 	readonly canRepeat: boolean;
 	/** The client's body may come: it was asked for. */
 	onAsked(): void;
-	/** Gives back the memory that the bodies hold. */
-	release(): void;
-	/** The deadline of the request has passed. */
-	onDeadline(): void;
-
-	/** What the client does. */
-	onRequestBody(chunk: Buffer): void;
-	/** @param trailers those that may be passed on. */
-	onRequestEnd(trailers?: Trailers): void;
-	onBodyHeld(bytes: number): void;
-	onClientDrained(left: number): void;
 
 	/** What the upstream does. */
 	onHead(status: number, fields: AnswerFields, length: number, hasBody: boolean): void;
-	onBody(chunk: Buffer): void;
 	room(): Buffer | undefined;
 	onBodyInRoom(bytes: number): void;
-	/** @param trailers those that may be passed on. */
-	onEnd(trailers?: Trailers): void;
-	onWritable(): void;
 	/** The response has broken off, and the request may be sent again. */
 	onResponseLost(): void;
 }

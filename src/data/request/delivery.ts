@@ -163,6 +163,7 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 
 	attemptFailed({ kind, cause }: UpstreamFailure): void {
 		const { request } = this;
+		if (request.tunnel !== undefined) return request.tunnel.onUpstreamLost();
 		// Whatever the status of the response was, that it breaks off is a failure.
 		if (request.state === STATE.answering) return request.fail(rejection.BAD_GATEWAY.because(cause), 'broken');
 		request.body.onResponseLost();
@@ -180,8 +181,8 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 	 * 9.3.1). Both only if we still have all of it.
 	 */
 	#mayRetry(kind: RetryReason): boolean {
-		const { body, context } = this.request;
-		const { method } = context.client;
+		const { body } = this.request;
+		const { method } = this.attempt!;
 		const isSafe = method === 'GET' || method === 'HEAD' || method === 'OPTIONS';
 		return (kind === 'unreachable' || isSafe) && this.#tried.length < this.group.retries && body.canRepeat;
 	}

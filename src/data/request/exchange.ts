@@ -1,6 +1,6 @@
 import type { FailureReason } from '../../gates/breaker.ts';
-import type { Rejection } from '../../gates/rejection.ts';
 import * as rejection from '../../gates/rejection.ts';
+import { Rejection } from '../../gates/rejection.ts';
 import type { Trailers } from '../../gates/trailers.ts';
 import { withReport } from '../../shared/quota-gates.ts';
 import { AnswerFields } from '../client/answer-fields.ts';
@@ -9,10 +9,12 @@ import type { ClientRequest, ExchangeEvents } from '../client/client-request.ts'
 import { Timed } from '../loop/deadlines.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import { reportBrokenOff, reportRefusal } from '../records/refusal-report.ts';
+import { EARLY, leaveTunnel, openTunnel } from '../tunnel/opening.ts';
+import type { Tunnel } from '../tunnel/tunnel.ts';
 import { admit, admitToRoute } from './admit.ts';
 import type { UpstreamAttempt } from './attempt.ts';
 import { countGiven, countIn, RequestContext } from './context.ts';
-import type { BodyMode, BodyModeClass, ServedRequest } from './contract.ts';
+import type { BodyMode, BodyModeClass, Carrier, ServedRequest } from './contract.ts';
 import { Delivery } from './delivery.ts';
 import { checkTransition, STATE, type State } from './state.ts';
 
@@ -23,6 +25,8 @@ import { checkTransition, STATE, type State } from './state.ts';
 export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 	readonly context: RequestContext;
 	readonly body: BodyMode;
+	carrier: Carrier;
+	tunnel: Tunnel | undefined = undefined;
 	/** `undefined`: it has not passed the gates. */
 	delivery: Delivery | undefined = undefined;
 	#state: State = STATE.reading;
@@ -32,6 +36,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		super();
 		this.context = new RequestContext(client, plane);
 		this.body = new Mode(this);
+		this.carrier = this.body;
 	}
 
 	get state(): State {
@@ -133,10 +138,38 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		return { client, route, upstream, tenant: identity?.tenant };
 	}
 
+	// --- A tunnel. ---
+
+	opensTunnel(fields: AnswerFields, accept: string | undefined): void {
+		const opened = openTunnel(this, fields, accept);
+		if (opened instanceof Rejection) return this.fail(opened, opened === EARLY ? 'abandoned' : 'broken');
+	}
+
+	/** From here on it carries the tunnel. */
+	becomes(tunnel: Tunnel, fields: AnswerFields): void {
+		const { client } = this.context;
+		this.attempt!.measure();
+		this.attempt!.settle('success');
+		this.tunnel = tunnel;
+		this.carrier = tunnel;
+		this.answers(client.tunnelStatus);
+		client.openTunnel(this.answerFields(fields));
+	}
+
+	closeTunnel(): void {
+		this.enter(STATE.done);
+		try {
+			this.delivery!.end('success');
+		} finally {
+			this.#leave();
+			this.context.client.closeTunnel();
+		}
+	}
+
 	// --- Time and errors. ---
 
 	override onDeadline(): void {
-		this.body.onDeadline();
+		this.carrier.onDeadline();
 	}
 
 	upstreamTimedOut(outcome: 'timeout' | 'abandoned'): void {
@@ -168,19 +201,19 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 	}
 
 	onRequestBody(chunk: Buffer): void {
-		this.#guard(this.body, this.body.onRequestBody, chunk);
+		this.#guard(this.carrier, this.carrier.onRequestBody, chunk);
 	}
 
 	onRequestEnd(trailers?: Trailers): void {
-		this.#guard(this.body, this.body.onRequestEnd, trailers);
+		this.#guard(this.carrier, this.carrier.onRequestEnd, trailers);
 	}
 
 	onBodyHeld(bytes: number): void {
-		this.#guard(this.body, this.body.onBodyHeld, bytes);
+		this.#guard(this.carrier, this.carrier.onBodyHeld, bytes);
 	}
 
 	onClientDrained(left: number): void {
-		this.#guard(this.body, this.body.onClientDrained, left);
+		this.#guard(this.carrier, this.carrier.onClientDrained, left);
 	}
 
 	/** The body's framing is broken (HTTP/1.1 only; over HTTP/2 the stream is reset). */
@@ -198,6 +231,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 	}
 
 	#answered(): void {
+		if (this.tunnel !== undefined) return this.tunnel.onClientHasAll();
 		this.enter(STATE.done);
 		this.#leave();
 	}
@@ -208,6 +242,8 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 	}
 
 	#gone(why: Rejection | undefined): void {
+		// Of a tunnel that is over the client's end may still come.
+		if (this.tunnel !== undefined && this.#state === STATE.done) return;
 		// A response that had begun was a good one as far as it went.
 		const outcome = this.#state === STATE.answering ? 'success' : 'abandoned';
 		const { record } = this.context;
@@ -226,6 +262,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		this.cancelDeadline();
 		this.body.release();
 		const { context } = this;
+		if (this.tunnel !== undefined) leaveTunnel(this.tunnel);
 		const { client, slots, traffic, earlyBytes, record } = context;
 		slots?.giveBack();
 		if (earlyBytes > 0) traffic?.received(client.connection.protocol, earlyBytes);

@@ -4,6 +4,7 @@ import type { CertificateHeaders } from '../../identity/certificate-headers.ts';
 import type { RouteAccess } from '../../identity/route-access.ts';
 import type { RouteStats } from '../../memory/route-stats.ts';
 import type { RouteLimit } from '../../shared/quota-gates.ts';
+import type { DeadlineQueue } from '../loop/deadlines.ts';
 import type { RequestLimits } from '../request/request-limits.ts';
 import type { UpstreamGroup } from '../upstream/group.ts';
 
@@ -25,6 +26,20 @@ export interface Route {
 	readonly certificateHeaders: CertificateHeaders | undefined;
 	/** What becomes of a request on its way there, beside what is the same for all routes; `undefined`: nothing. */
 	readonly forwarding?: Forwarding | undefined;
+	/** `undefined`: it takes no WebSockets. */
+	readonly webSocket?: WebSocketRoute | undefined;
 	/** Its requests in flight, and their bytes. */
 	readonly stats: RouteStats;
+}
+
+/** What bounds the WebSockets of a route. */
+export interface WebSocketRoute {
+	/** They end when their token expires. */
+	readonly endsAtExpiry: boolean;
+	/** That a client may send; `undefined`: any number. */
+	readonly messagesPerSec: number | undefined;
+	/** How long one may stand without a byte. `undefined`: for ever. */
+	readonly idle: DeadlineQueue | undefined;
+	/** Between two looks at messages that wait for their time. */
+	readonly looks: DeadlineQueue;
 }

@@ -7,7 +7,7 @@ import { type RateSeed, rateOf } from '../../identity/quotas.ts';
 import { RouteAccess } from '../../identity/route-access.ts';
 import { RouteStats } from '../../memory/route-stats.ts';
 import { tenantKey } from '../../memory/tenant-key.ts';
-import type { RoutingSeed, UpstreamLimits, WaitingSeed, WorkerSeed } from '../../shared/messages.ts';
+import type { RoutingSeed, UpstreamLimits, WaitingSeed, WebSocketSeed, WorkerSeed } from '../../shared/messages.ts';
 import type { RouteLimit } from '../../shared/quota-gates.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import { createRequestLimits, limitBodies } from '../request/request-limits.ts';
@@ -16,7 +16,7 @@ import { NewestHead } from '../upstream/response-heads.ts';
 import { transportsOf } from '../upstream/transport.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import { WaitingRoom } from '../upstream/waiting-room.ts';
-import type { Route } from './route.ts';
+import type { Route, WebSocketRoute } from './route.ts';
 
 /** The routing table of one worker, from one reload to the next: routes, groups and their rooms, and the upstreams, which outlive tables. */
 export class Routing {
@@ -74,6 +74,7 @@ export class Routing {
 					certificateHeaders,
 					forwarding,
 					requestLimits: own,
+					webSocket,
 					stats,
 				}) => ({
 					prefix,
@@ -87,6 +88,7 @@ export class Routing {
 					forwarding: forwarding && new Forwarding(forwarding, prefix),
 					requestLimits:
 						own === undefined ? plane.requestLimits : createRequestLimits(plane.limits, plane.deadlines, own),
+					webSocket: webSocket && this.#webSocketRoute(webSocket),
 					stats: RouteStats.view(stats, this.#seed.index),
 				}),
 			),
@@ -96,6 +98,7 @@ export class Routing {
 			this.#upstreams = new Map(upstreams.map((upstream, i) => [routing.upstreams[i]!.breakerId, upstream]));
 			this.#groups = new Map(groups.map((group) => [group.name, group]));
 			this.#plane.routes = routes;
+			this.#plane.takesWebSockets = routing.routes.some(({ webSocket }) => webSocket !== undefined);
 			this.#plane.routesLimitBodies = limitBodies(routing.routes);
 			for (const [i, upstream] of upstreams.entries()) {
 				upstream.connectBy(transports[i]!);
@@ -123,6 +126,12 @@ export class Routing {
 		};
 	}
 
+	#webSocketRoute({ endsAtExpiry, messagesPerSec, idleMs }: WebSocketSeed): WebSocketRoute {
+		const { lasting } = this.#plane.deadlines;
+		const idle = idleMs === 0 ? undefined : lasting(idleMs);
+		return { endsAtExpiry, messagesPerSec, idle, looks: lasting(LOOKS_MS) };
+	}
+
 	/** No tenant has a NUL in its name, so no route has a tenant's key. */
 	#routeLimit(prefix: string, rate: RateSeed): RouteLimit {
 		const key = tenantKey(this.#seed.tenantSecret, `\0${prefix}`);
@@ -136,6 +145,9 @@ export class Routing {
 		return room;
 	}
 }
+
+/** Between two looks at messages that wait for their time, ms: that of the timer. */
+const LOOKS_MS = 50;
 
 /** The library that reads names in certificates is loaded for those tables alone whose routes ask for names. */
 export async function nameReaderFor({ routes }: RoutingSeed): Promise<NameReader | undefined> {

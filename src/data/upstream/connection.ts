@@ -43,6 +43,8 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	#chunked = false;
 	/** The request, body included, has been handed over; until then the connection cannot be used again. */
 	#sent = true;
+	/** The upstream has ended its side of a tunnel. */
+	#tunnelEnded = false;
 	#connected = false;
 	#gone = false;
 	#paused = false;
@@ -119,7 +121,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		this.#chunked = body.length === UNDECLARED;
 		this.#upload = undefined;
 		this.requests++;
-		this.#parser.expect(request.method, this);
+		this.#parser.expect(request.method, this, request.handshake !== undefined);
 		const socket = this.#socket;
 		if (pieces.length === 0) {
 			socket.write(head, 'latin1');
@@ -144,6 +146,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		this.#sent = true;
 		this.#upload ??= new Upload(this.#socket, this.#chunked);
 		this.#upload.finish();
+		if (this.#parser.isTunnel) this.#socket.end();
 	}
 
 	pause(): void {
@@ -164,7 +167,15 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		// What comes after that is not wanted.
 		if (this.#gone) return void this.#socket.destroy();
 		this.#leave();
-		this.transport.close(this.#socket);
+		if (this.#tunnelEnded && this.#socket.writableEnded) this.#closeBehindWrites();
+		else this.transport.close(this.#socket);
+	}
+
+	/** Both sides of a tunnel have ended, and what the client has sent last may still be on its way. */
+	#closeBehindWrites(): void {
+		const socket = this.#socket;
+		socket.setTimeout(CLOSE_LIMIT_MS, () => socket.destroy());
+		socket.destroySoon();
 	}
 
 	/** It has not come about in time, or has been idle for too long. */
@@ -175,6 +186,10 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 
 	onHead(status: number, fields: AnswerFields, length: number, hasBody: boolean): void {
 		this.#handler?.onHead(status, fields, length, hasBody);
+	}
+
+	onTunnel(fields: AnswerFields): void {
+		this.#handler?.onTunnel?.(fields);
 	}
 
 	onBody(chunk: Buffer): void {
@@ -268,9 +283,17 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	}
 
 	#onEof(): void {
+		if (this.#parser.isTunnel && this.#socket.readableEnded) return this.#onTunnelEnd();
 		if (this.#handler !== undefined && this.#parser.started && this.#parser.close()) this.#complete(false);
 		else if (!this.#connected) this.#fail(UNCONNECTED);
 		else this.#fail(this.#isStale ? STALE : { kind: this.#broken(), cause: `closed ${this.#parser.place}` });
+	}
+
+	/** The upstream sends nothing more; of a socket that closes then, both sides have ended. */
+	#onTunnelEnd(): void {
+		if (this.#tunnelEnded) return;
+		this.#tunnelEnded = true;
+		this.#handler?.onEnd();
 	}
 
 	#fail(failure: UpstreamFailure): void {
@@ -329,6 +352,9 @@ function releaseDrained(connection: UpstreamConnection): void {
 		endOwner(connection, error);
 	}
 }
+
+/** For a client's last bytes to be taken, ms. */
+const CLOSE_LIMIT_MS = 1_000;
 
 const STALE: UpstreamFailure = { kind: 'stale', cause: 'idle connection was closed by the upstream' };
 const UNREACHED: UpstreamFailure = { kind: 'unreachable', cause: 'connection timed out' };

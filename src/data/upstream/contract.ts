@@ -1,4 +1,5 @@
 import type { Trailers } from '../../gates/trailers.ts';
+import type { WebSocketHandshake } from '../../gates/web-socket.ts';
 import type { AnswerFields } from '../client/answer-fields.ts';
 import type { FaultOwner } from '../loop/faults.ts';
 
@@ -30,6 +31,8 @@ export interface UpstreamRequest {
 /** A request's head, in the form of the protocol that is spoken at the upstream. */
 export interface OutgoingRequest {
 	readonly method: string;
+	/** It asks for a WebSocket: `ResponseEvents.onTunnel` may come. */
+	readonly handshake: WebSocketHandshake | undefined;
 	/** For HTTP/1.1: request line, fields and the empty line (RFC 9112 section 3), as latin1 text. */
 	headAsText(body: OutgoingBody): string;
 }
@@ -58,6 +61,13 @@ export interface ResponseEvents {
 	 * @param hasBody whether body bytes may follow.
 	 */
 	onHead(status: number, fields: AnswerFields, length: number, hasBody: boolean): void;
+	/**
+	 * In place of `onHead`, for requests that ask for it: the upstream has taken the handshake (101, or 2xx over HTTP/2). What it sends
+	 * from here on comes by `onBody`, its end by `onEnd`, a cut by `onFailure`; `write` and `finish` go on behind `onEnd`.
+	 *
+	 * @param fields of the handshake, too.
+	 */
+	onTunnel?(fields: AnswerFields): void;
 	/** @param chunk all that one read has brought; a view that is valid only during the call. */
 	onBody(chunk: Buffer): void;
 	/** @param trailers as the upstream has sent them. */

@@ -1,6 +1,7 @@
 import { UNDECLARED } from '../../gates/body-limit.ts';
 import { ResponseHeadReader } from '../../gates/response-head.ts';
 import type { Trailers } from '../../gates/trailers.ts';
+import { AnswerFields } from '../client/answer-fields.ts';
 import { ChunkDecoder } from '../http1/chunk-decoder.ts';
 import type { ResponseEvents } from './contract.ts';
 import { endOfStatusLine, isHttp11, readFields, readStatus } from './head-lines.ts';
@@ -17,6 +18,7 @@ const FIXED = 1;
 const UNTIL_CLOSE = 2;
 const CHUNKED = 3;
 const DONE = 4;
+const TUNNEL = 5;
 
 /**
  * Parses HTTP/1.1 responses (RFC 9112) to known requests on one connection, from reads cut anywhere. Strict: a response
@@ -33,6 +35,7 @@ export class ResponseParser {
 	#events: ResponseEvents | undefined;
 	#state = DONE;
 	#headRequest = false;
+	#mayLeaveHttp = false;
 	#interim = 0;
 	/** Bytes of a body of known length still to come. */
 	#left = 0;
@@ -61,11 +64,17 @@ export class ResponseParser {
 		return this.#state === DONE;
 	}
 
-	/** A request has been sent; the next bytes are its response. */
-	expect(method: string, events: ResponseEvents): void {
+	/** The upstream has left HTTP: what comes is no response. */
+	get isTunnel(): boolean {
+		return this.#state === TUNNEL;
+	}
+
+	/** A request has been sent; the next bytes are its response. @param mayLeaveHttp it asks for a WebSocket. */
+	expect(method: string, events: ResponseEvents, mayLeaveHttp = false): void {
 		this.#events = events;
 		this.#state = HEAD;
 		this.#headRequest = method === 'HEAD';
+		this.#mayLeaveHttp = mayLeaveHttp;
 		this.#interim = 0;
 		this.#pending = undefined;
 		this.started = false;
@@ -170,6 +179,10 @@ export class ResponseParser {
 		// What is remembered of a long head would keep all of it in memory.
 		const lines = isLong ? [] : this.#heads.lines;
 		const isRepeated = readFields(text, endOfStatusLine(text), end + 2 - at, reader, lines);
+		if (status === 101 && this.#mayLeaveHttp) {
+			this.#leaveHttp(reader);
+			return end + 4;
+		}
 		if (status < 200) {
 			this.#interimResponse(status, isHttp11(text) && !reader.close);
 			return end + 4;
@@ -186,6 +199,18 @@ export class ResponseParser {
 		// It promises another response behind it (HTTP/1.0 has none of this kind), so it cannot end the connection.
 		if (!goesOn) throw new ProtocolError('interim response that ends the connection');
 		if (++this.#interim > MAX_INTERIM) throw new ProtocolError('too many interim responses');
+	}
+
+	/** RFC 9110 section 15.2.2. What else has to be right about the answer is the handshake's (`gates/web-socket.ts`). */
+	#leaveHttp(reader: ResponseHeadReader): void {
+		if (reader.malformed !== undefined || reader.chunked || reader.length !== UNDECLARED) {
+			throw new ProtocolError('ambiguous framing', { cause: 'a body behind a 101' });
+		}
+		if (reader.upgrade?.toLowerCase() !== 'websocket' || !reader.namesUpgrade) {
+			throw new ProtocolError('switching to another protocol than websocket');
+		}
+		this.#state = TUNNEL;
+		this.#events!.onTunnel!(new AnswerFields(reader.fields));
 	}
 
 	/** The message body's length, RFC 9112 section 6.3, in that order. */

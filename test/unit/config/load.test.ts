@@ -22,6 +22,7 @@ const OF_TODAY = {
 	certificateHeaders: undefined,
 	forwarding: undefined,
 	requestLimits: undefined,
+	webSocket: undefined,
 	rate: undefined,
 };
 const HEALTH_OF_TODAY = { path: '/health', timeoutMs: 2000, unhealthyAfter: 1, healthyAfter: 1 };
@@ -193,10 +194,10 @@ describe('a configuration that is right', () => {
 		const limitsOf = (keys: string) =>
 			parse(`${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "http://a"\n${keys}`).routes[0]!.requestLimits;
 		assert.deepEqual(limitsOf('max_body_bytes = "1MiB"\nbody_timeout_secs = "5m"\nupstream_timeout_secs = 0.5'), {
-			...{ maxBodyBytes: 1024 * 1024, bodyTimeoutMs: 300_000, upstreamTimeoutMs: 500 },
+			...{ maxBodyBytes: 1024 * 1024, bodyTimeoutMs: 300_000, upstreamTimeoutMs: 500, idleTimeoutMs: undefined },
 		});
 		assert.deepEqual(limitsOf('upstream_timeout_secs = "1h"'), {
-			...{ maxBodyBytes: undefined, bodyTimeoutMs: undefined, upstreamTimeoutMs: 3_600_000 },
+			...{ maxBodyBytes: undefined, bodyTimeoutMs: undefined, upstreamTimeoutMs: 3_600_000, idleTimeoutMs: undefined },
 		});
 		for (const wrong of [
 			'max_body_bytes = 0',

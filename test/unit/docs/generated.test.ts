@@ -33,6 +33,7 @@ describe('docs/reference/logs.md', () => {
 			route: { prefix: '/' },
 			upstream: { authority: 'a:1' },
 			ending: 'broken off',
+			tunnelEnd: 'idle',
 			queuedMs: 1,
 			attempts: 1,
 			correlation: { traceId: '0', requestId: '0' },

@@ -11,6 +11,7 @@ import {
 	HTTP2_ERROR_REASONS,
 	HTTP2_STREAM_ERROR_REASONS,
 	TLS_GROUPS,
+	TUNNEL_ENDS,
 	UpstreamStats,
 	WorkerStats,
 } from '../../../src/memory/stats.ts';
@@ -27,6 +28,7 @@ describe("a worker's stats", () => {
 		handshakeRefusals: HANDSHAKE_REFUSALS,
 		connectionRefusals: CONNECTION_REFUSALS,
 		connectionEnds: CONNECTION_ENDS,
+		tunnelEnds: TUNNEL_ENDS,
 		http2Errors: HTTP2_ERROR_REASONS,
 		http2StreamErrors: HTTP2_STREAM_ERROR_REASONS,
 		'TLSv1.2': TLS_GROUPS,
@@ -35,6 +37,7 @@ describe("a worker's stats", () => {
 		tokenCache: ['hit', 'miss'],
 		dropped: ['access lines', 'spans'],
 		connections: ['handshake', 'http/1.1', 'h2'],
+		tunnels: CLIENT_PROTOCOLS,
 	} as const;
 	const zeros = (labels: readonly string[]) => new Map(labels.map((label) => [label, 0]));
 	const ZERO = {
@@ -76,6 +79,7 @@ describe("a worker's stats", () => {
 		dead.answered(429);
 		dead.handshakes.record(5, 0);
 		for (const protocol of ['handshake', 'http/1.1', 'h2'] as const) dead.connections(protocol, 3);
+		for (const protocol of CLIENT_PROTOCOLS) dead.tunnels(protocol, 2);
 		const successor = new WorkerStats(memory);
 		successor.clearGauges();
 		successor.answered(429);

@@ -20,6 +20,10 @@ function upload(): { request: Http1Request; broken: string[] } {
 
 		client: {} as RequestConnection['client'],
 		isLast: false,
+		isAhead: false,
+		hasUnread: false,
+		allowHalfOpen() {},
+		closeTunnel() {},
 		giveBack() {},
 		readOn() {},
 		onAnswered() {},

@@ -1,0 +1,134 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { FrameFollower } from '../../../../src/data/tunnel/frame-follower.ts';
+import { frame } from './fixtures/frames.ts';
+import { problemByWs, Sender } from './fixtures/ws-parts.ts';
+
+/** What `ws` makes of a frame's head that it does not read, in a part of its words. */
+const MALFORMED: Readonly<Record<string, Buffer>> = {
+	'a reserved bit': frame({ first: 0xc1, payload: 'a' }),
+	'an opcode that there is not': frame({ first: 0x83, payload: 'a' }),
+	'a control opcode that there is not': frame({ first: 0x8b, payload: '' }),
+	'a control frame in fragments': frame({ first: 0x09, payload: '' }),
+	'a long control frame': frame({ first: 0x89, payload: 'a'.repeat(126) }),
+	'a continuation of nothing': frame({ first: 0x80, payload: 'a' }),
+	'a message within a message': Buffer.concat([
+		frame({ first: 0x01, payload: 'a' }),
+		frame({ first: 0x81, payload: 'a' }),
+	]),
+	'a frame without a mask': frame({ first: 0x81, payload: 'a', masked: false }),
+	'a length of 2^53': Buffer.from([0x82, 0xff, 0, 0x20, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4]),
+	'a length of 2^63': Buffer.from([0x82, 0xff, 0x80, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4]),
+};
+
+describe('FrameFollower', () => {
+	for (const [what, bytes] of Object.entries(MALFORMED)) {
+		it(`does not know where frames begin behind ${what}, as ws gives up there`, () => {
+			const follower = new FrameFollower(true, false);
+			assert.equal(follower.follow(bytes), bytes.length);
+			assert.equal(follower.isLost, true);
+			assert.equal(follower.isBetweenFrames, false);
+			assert.ok(problemByWs(bytes) instanceof Error);
+		});
+	}
+
+	it('takes reserved bits for a meaning that the two ends have agreed on', () => {
+		const follower = new FrameFollower(true, true);
+		follower.follow(frame({ first: 0xc1, payload: 'a' }));
+		assert.equal(follower.isBetweenFrames, true);
+	});
+
+	it('takes a server to send no masks', () => {
+		const follower = new FrameFollower(false, false);
+		follower.follow(frame({ first: 0x81, payload: 'a', masked: false }));
+		assert.equal(follower.isBetweenFrames, true);
+		follower.follow(frame({ first: 0x81, payload: 'a' }));
+		assert.equal(follower.isLost, true);
+	});
+
+	it('is at no boundary within a head, within a payload, and between a head and its payload', () => {
+		for (const length of [1, 125, 126, 65_535, 65_536]) {
+			const bytes = frame({ first: 0x82, payload: 'a'.repeat(length) });
+			const follower = new FrameFollower(true, false);
+			for (let at = 0; at < 20 && at < bytes.length - 1; at++) {
+				follower.follow(bytes.subarray(at, at + 1));
+				assert.equal(follower.isBetweenFrames, false, `${length} bytes, behind byte ${at}`);
+			}
+			follower.follow(bytes.subarray(Math.min(20, bytes.length - 1)));
+			assert.equal(follower.isBetweenFrames, true, `${length} bytes`);
+		}
+	});
+
+	it('knows that no frame follows a Close', () => {
+		const follower = new FrameFollower(true, false);
+		follower.follow(frame({ first: 0x88, payload: '' }));
+		assert.equal(follower.hasClosed, true);
+		assert.equal(follower.isLost, false);
+		follower.follow(frame({ first: 0x89, payload: '' }));
+		assert.equal(follower.isLost, true);
+	});
+
+	it('stops in front of the first message that is too many, whatever fragments and pongs lie before', () => {
+		const first = Buffer.concat([frame({ first: 0x01, payload: 'a' }), frame({ first: 0x80, payload: 'b' })]);
+		const second = frame({ first: 0x8a, payload: '' });
+		const third = frame({ first: 0x82, payload: 'c' });
+		const bytes = Buffer.concat([first, second, third]);
+		const follower = new FrameFollower(true, false);
+		assert.equal(follower.follow(bytes, 0, 1), first.length);
+		assert.equal(follower.follow(bytes, first.length, 0), first.length);
+		assert.equal(follower.follow(bytes, first.length, 1), first.length + second.length);
+		assert.equal(follower.follow(bytes, first.length + second.length), bytes.length);
+		assert.equal(follower.messages, 3);
+	});
+
+	it('goes to the next boundary and no further', () => {
+		const first = frame({ first: 0x82, payload: 'abc' });
+		const bytes = Buffer.concat([first, first]);
+		const follower = new FrameFollower(true, false);
+		follower.follow(bytes.subarray(0, 3));
+		assert.equal(follower.follow(bytes, 3, Number.POSITIVE_INFINITY, true), first.length);
+	});
+
+	it('knows the boundaries of what ws sends, wherever reads are cut, and takes a Close of ours there', () => {
+		const messages = fc.array(
+			fc.record({
+				size: fc.oneof(fc.integer({ min: 0, max: 200 }), fc.integer({ min: 65_500, max: 65_600 })),
+				fin: fc.boolean(),
+			}),
+			{ minLength: 1, maxLength: 6 },
+		);
+		fc.assert(
+			fc.property(messages, fc.boolean(), fc.array(fc.nat(), { maxLength: 8 }), (parts, masked, cuts) => {
+				const frames = sentByWs(parts, masked);
+				const ends = new Set<number>();
+				let end = 0;
+				for (const { length } of frames) {
+					end += length;
+					ends.add(end);
+				}
+				const bytes = Buffer.concat(frames);
+				const follower = new FrameFollower(masked, false);
+				const at = [...cuts.map((cut) => cut % bytes.length), bytes.length].sort((a, b) => a - b);
+				let from = 0;
+				for (const to of at) {
+					assert.equal(follower.follow(bytes.subarray(from, to)), to - from);
+					assert.equal(follower.isBetweenFrames, to === 0 || ends.has(to), `at ${to}`);
+					from = to;
+				}
+			}),
+		);
+	});
+});
+
+/** Each message in fragments where `fin` says so. */
+function sentByWs(parts: readonly { size: number; fin: boolean }[], masked: boolean): Buffer[] {
+	let isFirst = true;
+	return parts.map(({ size, fin }, i) => {
+		const isLast = fin || i === parts.length - 1;
+		const data = Buffer.alloc(size, 0x61);
+		const options = { fin: isLast, opcode: isFirst ? 2 : 0, mask: masked, rsv1: false, readOnly: true };
+		isFirst = isLast;
+		return Buffer.concat(Sender.frame(data, options));
+	});
+}
