@@ -71,12 +71,12 @@ for (const protocol of PROTOCOLS) {
 			const answer = connection.request({ path: '/whoami', method: 'POST', ...upload.request });
 			await upload.begun;
 			demo.signal('SIGTERM');
-			await demo.record('draining');
+			await demo.line('draining');
 			upload.finish();
 			assert.equal((await answer).status, 405);
-			assert.equal(await demo.exitCode(), 0);
+			assert.equal(await demo.ended(), 0);
 			assert.deepEqual(
-				demo.records.map(({ message }) => message),
+				demo.logs.map(({ message }) => message),
 				['listening', 'draining', 'drained'],
 			);
 		});
@@ -86,7 +86,7 @@ for (const protocol of PROTOCOLS) {
 describe('the example service', () => {
 	test('names every required variable that is not set, in one line, and exits with 1', async () => {
 		await using demo = new EmbedDemo({ EMBED_CERT: '', EMBED_KEY: 'x' });
-		assert.equal(await demo.exitCode(), 1);
+		assert.equal(await demo.ended(), 1);
 		assert.equal(
 			demo.stderr,
 			'proxy embed-demo: not set, but required: ' +
@@ -109,7 +109,7 @@ describe('the example service', () => {
 		];
 		for (const [env, reason] of cases) {
 			await using wrong = new EmbedDemo({ ...(await goodEnvironment()), ...env });
-			assert.equal(await wrong.exitCode(), 1);
+			assert.equal(await wrong.ended(), 1);
 			assert.match(wrong.stderr, new RegExp(`^proxy embed-demo: .*${reason.source}.*\n$`));
 		}
 	});
@@ -127,14 +127,14 @@ describe('the example service', () => {
 		await using demo = await startEmbedDemo({ EMBED_CLIENT_CA: caPath });
 		writeFileSync(caPath, 'nothing');
 		demo.signal('SIGUSR1');
-		const failed = await demo.record('mTLS reload failed; keeping old');
+		const failed = await demo.line('mTLS reload failed; keeping old');
 		assert.equal(failed.level, 'error');
 		assert.match(String(failed.error), /ca\.crt: holds no PEM certificate/);
 		assert.equal(await isAccepted(demo), true);
 
 		writeFileSync(caPath, pki.otherCa.certPem);
 		demo.signal('SIGUSR1');
-		assert.equal((await demo.record('mTLS config reloaded')).generation, 2);
+		assert.equal((await demo.line('mTLS config reloaded')).generation, 2);
 		assert.equal(await isAccepted(demo), false);
 		assert.equal(await isAccepted(demo, { cert: pki.clients.otherCa }), true);
 	});
@@ -142,7 +142,7 @@ describe('the example service', () => {
 	test('ends on SIGHUP, since only the proxy reloads on it', async () => {
 		await using demo = await startEmbedDemo();
 		demo.signal('SIGHUP');
-		assert.equal(await demo.exitCode(), null, 'no code, but the signal');
+		assert.equal(await demo.ended(), 'SIGHUP');
 	});
 
 	test('exits at once with 1 at the second signal', async () => {
@@ -152,9 +152,9 @@ describe('the example service', () => {
 		const answer = connection.request({ path: '/whoami', method: 'POST', ...upload.request });
 		await upload.begun;
 		demo.signal('SIGTERM');
-		await demo.record('draining');
+		await demo.line('draining');
 		demo.signal('SIGINT');
-		assert.equal(await demo.exitCode(), 1);
+		assert.equal(await demo.ended(), 1);
 		upload.finish();
 		assert.equal((await answer).status, 0);
 	});

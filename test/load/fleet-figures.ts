@@ -1,6 +1,6 @@
 /** What requests of tenants say about the promise of shared limits: over any 10 s at most so many, and at least so many of those asked for. Pure. */
 import type { Protocol } from '../fixtures/clients.ts';
-import type { LogLine } from '../fixtures/proxy.ts';
+import type { LogLine } from '../fixtures/program.ts';
 
 export interface Limit {
 	readonly rps: number;

@@ -12,7 +12,8 @@ import { after, before, describe, test } from 'node:test';
 import { blockNamed, blocksIn, ROOT } from '../fixtures/doc-blocks.ts';
 import { freePort } from '../fixtures/free-port.ts';
 import { temporaryFolder } from '../fixtures/pki.ts';
-import { BODY_MODE, neutralEnvironment } from '../fixtures/proxy.ts';
+import { neutralEnvironment } from '../fixtures/program.ts';
+import { BODY_MODE } from '../fixtures/proxy.ts';
 import { until } from '../fixtures/wait.ts';
 
 const installed = (name: string) => spawnSync(name, ['-v']).error === undefined;

@@ -12,7 +12,7 @@ import { blockNamed } from '../fixtures/doc-blocks.ts';
 import { freePort } from '../fixtures/free-port.ts';
 import { headerValues } from '../fixtures/http1-message.ts';
 import { type TestPki, temporaryFolder, testPki } from '../fixtures/pki.ts';
-import type { LogLine } from '../fixtures/proxy.ts';
+import type { LogLine } from '../fixtures/program.ts';
 import { type Stage, startStage } from '../fixtures/stage.ts';
 import { until } from '../fixtures/wait.ts';
 import { missingTools } from './tools.ts';

@@ -9,14 +9,8 @@ import { type Answer, type Connection, connect, PROTOCOLS, type Protocol } from 
 import { readPage } from '../fixtures/doc-blocks.ts';
 import { ERROR_CODE } from '../fixtures/h2-frames.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
-import {
-	ASKED_ONCE,
-	BODY_MODE,
-	firstVerdicts,
-	type LogLine,
-	type ProxyProcess,
-	startProxy,
-} from '../fixtures/proxy.ts';
+import type { LogLine } from '../fixtures/program.ts';
+import { ASKED_ONCE, BODY_MODE, firstVerdicts, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { type Exchange, startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 

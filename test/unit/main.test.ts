@@ -4,13 +4,13 @@ import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { ProxyProcess } from './control/fixtures/proxy-process.ts';
+import { Program } from '../fixtures/program.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 describe('the command', () => {
 	test('--version names the streaming mode where that was chosen', async () => {
-		using command = new ProxyProcess(['-C', 'boxed_body', MAIN, '--version']);
-		assert.equal(await command.exited, 0);
+		await using command = new Program([process.execPath, '-C', 'boxed_body', MAIN, '--version']);
+		assert.equal(await command.ended(), 0);
 		assert.match(command.stdout, / \(streaming bodies, Node /);
 	});
 
@@ -28,8 +28,8 @@ describe('the command', () => {
 	});
 
 	test('a wrong flag is 2, with one line for each problem', async () => {
-		using command = new ProxyProcess([MAIN, '--bogus', '--workers', 'none']);
-		assert.equal(await command.exited, 2);
+		await using command = new Program([process.execPath, MAIN, '--bogus', '--workers', 'none']);
+		assert.equal(await command.ended(), 2);
 		assert.match(command.stderr, /^proxy: unknown option "--bogus"[^\n]*\nproxy: --workers: [^\n]*\n$/);
 		assert.equal(command.stdout, '');
 	});

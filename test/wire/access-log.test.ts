@@ -7,7 +7,8 @@ import { type Edge, startEdge } from '../fixtures/edge.ts';
 import { dataFrame, FRAME, headersFrame } from '../fixtures/h2-frames.ts';
 import { EchoUpstream } from '../fixtures/load.ts';
 import { testPki } from '../fixtures/pki.ts';
-import { BODY_MODE, type LogLine, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import type { LogLine } from '../fixtures/program.ts';
+import { BODY_MODE, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { until } from '../fixtures/wait.ts';
 
 const COLLECTED = BODY_MODE === 'collected';

@@ -10,7 +10,8 @@ import { h1Raw, PROTOCOLS, type RequestOptions, request } from '../fixtures/clie
 import { type Lane, startEdge } from '../fixtures/edge.ts';
 import { assertGrpcAnswer, assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { testPki } from '../fixtures/pki.ts';
-import { BODY_MODE, type LogLine } from '../fixtures/proxy.ts';
+import type { LogLine } from '../fixtures/program.ts';
+import { BODY_MODE } from '../fixtures/proxy.ts';
 
 const COLLECTED = BODY_MODE === 'collected';
 const LIMIT = 1000;

@@ -4,7 +4,8 @@ import { after, describe, test } from 'node:test';
 import { connect, PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
 import { CIRCUIT, type Edge, type Lane, startEdge } from '../fixtures/edge.ts';
 import { testPki } from '../fixtures/pki.ts';
-import { type LogLine, startProxy } from '../fixtures/proxy.ts';
+import type { LogLine } from '../fixtures/program.ts';
+import { startProxy } from '../fixtures/proxy.ts';
 import { type Script, startUpstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 

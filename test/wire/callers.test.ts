@@ -6,7 +6,8 @@ import { type Answer, type Connection, connect, PROTOCOLS, type RequestOptions, 
 import type { HeaderList } from '../fixtures/http1-message.ts';
 import { dns, issueNamed, uri } from '../fixtures/named-certificates.ts';
 import { type ClientCert, testPki } from '../fixtures/pki.ts';
-import { type LogLine, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import type { LogLine } from '../fixtures/program.ts';
+import { type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 

@@ -14,7 +14,8 @@ import {
 } from '../fixtures/clients.ts';
 import { type CrlOptions, crlPem, issueCrl } from '../fixtures/crl.ts';
 import { type ClientCert, type TestPki, testPki } from '../fixtures/pki.ts';
-import { type ConfigOverrides, type LogLine, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import type { LogLine } from '../fixtures/program.ts';
+import { type ConfigOverrides, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { type CertificateOptions, certify, newKeys } from '../fixtures/second-certificates.ts';
 import { type Exchange, startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until, within } from '../fixtures/wait.ts';

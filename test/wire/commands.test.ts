@@ -1,13 +1,11 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { describe, test } from 'node:test';
 import { PROTOCOLS, request } from '../fixtures/clients.ts';
 import { temporaryFolder } from '../fixtures/pki.ts';
-import { neutralEnvironment, type ProxyProcess, spawnProxy, startProxy } from '../fixtures/proxy.ts';
+import { neutralEnvironment, Program } from '../fixtures/program.ts';
+import { type ProxyProcess, spawnProxy, startProxy } from '../fixtures/proxy.ts';
 import { startUpstream } from '../fixtures/upstream.ts';
 import { until, within } from '../fixtures/wait.ts';
 
@@ -15,22 +13,16 @@ const MAIN = resolve(process.env.PROXY_TEST_MAIN ?? join(import.meta.dirname, '.
 const dir = temporaryFolder('commands');
 
 interface Outcome {
-	readonly code: number | null;
+	readonly code: number | NodeJS.Signals;
 	readonly stdout: string;
 	readonly stderr: string;
 }
 
 /** Runs another command of the same program to its end. */
 async function proxyCommand(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Outcome> {
-	const child = spawn(process.execPath, [MAIN, ...args], {
-		stdio: ['ignore', 'pipe', 'pipe'],
-		env: { ...neutralEnvironment(), ...env },
-	});
-	const [[code], stdout, stderr] = await within(
-		Promise.all([once(child, 'exit'), text(child.stdout), text(child.stderr)]),
-		`proxy ${args.join(' ')}`,
-	);
-	return { code, stdout, stderr };
+	const command = new Program([process.execPath, MAIN, ...args], { env: { ...neutralEnvironment(), ...env } });
+	const code = await command.ended();
+	return { code, stdout: command.stdout, stderr: command.stderr };
 }
 
 const metricsOf = (proxy: ProxyProcess) => ['--metrics', `127.0.0.1:${proxy.metricsPort}`];

@@ -11,7 +11,8 @@ import { inspect, type StartFiles } from '../../src/control/files/inspection.ts'
 import { connectTls, h1Raw, request } from '../fixtures/clients.ts';
 import { EXPLAIN_CASES, type ExplainCase, explainConfig, explained, ordinary } from '../fixtures/explain-cases.ts';
 import { temporaryFolder, testPki } from '../fixtures/pki.ts';
-import { BODY_MODE, type LogLine, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import type { LogLine } from '../fixtures/program.ts';
+import { BODY_MODE, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
 
 const pki = await testPki();

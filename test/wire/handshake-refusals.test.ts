@@ -6,7 +6,7 @@ import { after, before, describe, it } from 'node:test';
 import type { ConnectionOptions, TLSSocket } from 'node:tls';
 import { connectTls, isAccepted, request, type TlsOptions } from '../fixtures/clients.ts';
 import { type ClientCert, type TestPki, testPki } from '../fixtures/pki.ts';
-import type { LogLine } from '../fixtures/proxy.ts';
+import type { LogLine } from '../fixtures/program.ts';
 import { type Stage, startStage } from '../fixtures/stage.ts';
 import { until, within } from '../fixtures/wait.ts';
 

@@ -11,7 +11,8 @@ import { headerValues } from '../fixtures/http1-message.ts';
 import { startIssuer, type TestIssuer } from '../fixtures/issuer.ts';
 import { jwkOf, jwks, keyFor, sign } from '../fixtures/issuer-keys.ts';
 import { temporaryFolder, testPki } from '../fixtures/pki.ts';
-import { type LogLine, type ProxyOptions, type ProxyProcess, spawnProxy, startProxy } from '../fixtures/proxy.ts';
+import type { LogLine } from '../fixtures/program.ts';
+import { type ProxyOptions, type ProxyProcess, spawnProxy, startProxy } from '../fixtures/proxy.ts';
 import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 

@@ -5,8 +5,9 @@ import { h1Raw, h2Connect, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { freePort } from '../fixtures/free-port.ts';
 import { EchoUpstream } from '../fixtures/load.ts';
 import { testPki } from '../fixtures/pki.ts';
+import type { LogLine } from '../fixtures/program.ts';
 import { sampleSum } from '../fixtures/prometheus.ts';
-import { type LogLine, type ProxyOptions, type ProxyProcess, spawnProxy, startProxy } from '../fixtures/proxy.ts';
+import { type ProxyOptions, type ProxyProcess, spawnProxy, startProxy } from '../fixtures/proxy.ts';
 import { startUpstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 

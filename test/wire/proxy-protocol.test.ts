@@ -7,7 +7,7 @@ import { connect, connectTls, isAccepted, PROTOCOLS, type TlsOptions } from '../
 import { headerValues } from '../fixtures/http1-message.ts';
 import { type TestPki, testPki } from '../fixtures/pki.ts';
 import { HAS_PROC } from '../fixtures/proc.ts';
-import type { LogLine } from '../fixtures/proxy.ts';
+import type { LogLine } from '../fixtures/program.ts';
 import { LOCAL, routeOf, version1, version2 } from '../fixtures/proxy-header.ts';
 import { type Stage, startStage } from '../fixtures/stage.ts';
 import { until, within } from '../fixtures/wait.ts';

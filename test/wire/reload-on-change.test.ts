@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { connectTls, request } from '../fixtures/clients.ts';
 import { type CertFiles, type TestPki, temporaryFolder, testPki } from '../fixtures/pki.ts';
-import { type LogLine, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import type { LogLine } from '../fixtures/program.ts';
+import { type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 

@@ -5,7 +5,8 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import { type Connection, connect, connectTls, isAccepted, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { EchoUpstream, Load } from '../fixtures/load.ts';
 import { type CertFiles, testPki } from '../fixtures/pki.ts';
-import { type ConfigOverrides, type LogLine, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import type { LogLine } from '../fixtures/program.ts';
+import { type ConfigOverrides, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 

@@ -10,7 +10,8 @@ import { CIRCUIT } from '../fixtures/edge.ts';
 import { EchoUpstream, Load } from '../fixtures/load.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { testPki } from '../fixtures/pki.ts';
-import { BODY_MODE, type LogLine, startProxy } from '../fixtures/proxy.ts';
+import type { LogLine } from '../fixtures/program.ts';
+import { BODY_MODE, startProxy } from '../fixtures/proxy.ts';
 import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 

@@ -7,7 +7,7 @@ import { type CheckResult, runCheck } from '../../../src/cli/check.ts';
 import { COMMANDS } from '../../../src/cli/commands.ts';
 import { type ConfigTables, renderConfig } from '../../../src/cli/demo/config-file.ts';
 import { type TestPki, testPki } from '../../fixtures/pki.ts';
-import { ProxyProcess } from '../control/fixtures/proxy-process.ts';
+import { Program } from '../../fixtures/program.ts';
 
 const MAIN = join(import.meta.dirname, '../../../src/main.ts');
 const LISTENERS = { bind: { host: '0.0.0.0', port: 8443 }, metricsBind: { host: '127.0.0.1', port: 9090 } };
@@ -194,19 +194,27 @@ describe('the command', () => {
 	`)}`;
 
 	test('opens no socket, starts no thread, and ends with 0', async () => {
-		using command = new ProxyProcess(['--import', trap, MAIN, 'check', '--config', write('main.toml')]);
-		assert.equal(await command.exited, 0, command.stderr);
+		await using command = new Program([
+			process.execPath,
+			'--import',
+			trap,
+			MAIN,
+			'check',
+			'--config',
+			write('main.toml'),
+		]);
+		assert.equal(await command.ended(), 0, command.stderr);
 		assert.match(command.stdout, /main\.toml: ok \(0 errors, /);
-		using start = new ProxyProcess(['--import', trap, MAIN, '--config', write('main.toml')]);
-		assert.equal(await start.exited, 99, 'the trap works');
+		await using start = new Program([process.execPath, '--import', trap, MAIN, '--config', write('main.toml')]);
+		assert.equal(await start.ended(), 99, 'the trap works');
 	});
 
 	test('ends with 1 where there are errors, and with 2 where it is called wrongly', async () => {
-		using wrong = new ProxyProcess([MAIN, 'check', '--config', '/nowhere/config.toml', '--json']);
-		assert.equal(await wrong.exited, 1);
-		assert.equal(wrong.logged.length, 1, 'one line of JSON');
-		using misused = new ProxyProcess([MAIN, 'check', '--jsno']);
-		assert.equal(await misused.exited, 2);
+		await using wrong = new Program([process.execPath, MAIN, 'check', '--config', '/nowhere/config.toml', '--json']);
+		assert.equal(await wrong.ended(), 1);
+		assert.equal(JSON.parse(wrong.stdout).ok, false, 'one line of JSON');
+		await using misused = new Program([process.execPath, MAIN, 'check', '--jsno']);
+		assert.equal(await misused.ended(), 2);
 		assert.match(misused.stderr, /^proxy: unknown option "--jsno"; did you mean --json\?\n$/);
 	});
 
@@ -216,14 +224,14 @@ describe('the command', () => {
 		const tls = { cert_path: pki.server.certPath, key_path: fifo, client_ca_path: pki.caPath };
 		const config = write('fifo.toml', { tls });
 		const line = /fifo\.toml:4: tls\.key_path \(\S+start\.fifo\): cannot be read: it is a FIFO, not a regular file\n/;
-		using check = new ProxyProcess([MAIN, 'check', '--config', config]);
-		assert.equal(await check.exited, 1);
+		await using check = new Program([process.execPath, MAIN, 'check', '--config', config]);
+		assert.equal(await check.ended(), 1);
 		assert.match(check.stdout, line);
-		using start = new ProxyProcess([MAIN, '--config', config]);
-		assert.equal(await start.exited, 1);
+		await using start = new Program([process.execPath, MAIN, '--config', config]);
+		assert.equal(await start.ended(), 1);
 		assert.match(start.stderr, new RegExp(`^proxy: \\S+${line.source}$`));
-		using ofFifo = new ProxyProcess([MAIN, '--config', fifo]);
-		assert.equal(await ofFifo.exited, 1);
+		await using ofFifo = new Program([process.execPath, MAIN, '--config', fifo]);
+		assert.equal(await ofFifo.ended(), 1);
 		assert.match(ofFifo.stderr, /^proxy: \S+start\.fifo: cannot be read: it is a FIFO, not a regular file; [^\n]*\n$/);
 	});
 });

@@ -8,9 +8,9 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { type RouteEntry, renderConfig } from '../../../src/cli/demo/config-file.ts';
 import { type TestPki, testPki } from '../../fixtures/pki.ts';
+import { portOf } from '../../fixtures/program.ts';
 import { sampleSum } from '../../fixtures/prometheus.ts';
 import { until } from '../../fixtures/wait.ts';
-import { portOf } from './fixtures/proxy-process.ts';
 import { Supervised } from './fixtures/supervised.ts';
 
 const WORKERS = process.platform === 'linux' ? 2 : 1;
@@ -45,7 +45,7 @@ function writeConfig(name: string, settings: Settings = {}): string {
 
 describe('the start', () => {
 	test('ends with one line that says where it listens and what it serves', async () => {
-		using proxy = new Supervised(writeConfig('ready'), WORKERS);
+		await using proxy = new Supervised(writeConfig('ready'), WORKERS);
 		const { level, target, timestamp: _, bind, metrics_bind, ...ready } = await proxy.line('ready');
 		assert.deepEqual([level, target], ['info', 'proxy']);
 		assert.ok(portOf(bind) > 0 && portOf(metrics_bind) > 0);
@@ -62,27 +62,27 @@ describe('the start', () => {
 
 	test('lists at most 20 routes in that line, and then says how many there are', async () => {
 		const routes = Array.from({ length: 21 }, (_, i) => ({ prefix: `/${i}`, upstream: upstreamUrl }));
-		using many = new Supervised(writeConfig('many', { routes }), 1);
+		await using many = new Supervised(writeConfig('many', { routes }), 1);
 		const ready = await many.line('ready');
 		assert.deepEqual(
 			(ready.routes as RouteEntry[]).map(({ prefix }) => prefix),
 			routes.slice(0, 20).map(({ prefix }) => prefix),
 		);
 		assert.equal(ready.routes_total, 21);
-		using few = new Supervised(writeConfig('few', { routes: routes.slice(0, 20) }), 1);
+		await using few = new Supervised(writeConfig('few', { routes: routes.slice(0, 20) }), 1);
 		const { routes: listed, ...rest } = await few.line('ready');
 		assert.equal((listed as RouteEntry[]).length, 20);
 		assert.equal('routes_total' in rest, false);
 	});
 
 	test('opens the listener after the first verdict on every upstream', async () => {
-		using proxy = new Supervised(writeConfig('verdict'), 1);
+		await using proxy = new Supervised(writeConfig('verdict'), 1);
 		await proxy.line('ready');
 		const metrics = await proxy.metrics();
 		assert.equal(sampleSum(metrics, 'proxy_circuit_state'), 0);
 		assert.equal(sampleSum(metrics, 'proxy_upstream_alive'), 1);
 		assert.deepEqual(
-			proxy.logged.map(({ message }) => message).filter((message) => /healthy|ready/.test(message)),
+			proxy.logs.map(({ message }) => message).filter((message) => /healthy|ready/.test(message)),
 			['upstream is healthy', 'ready'],
 		);
 	});
@@ -91,16 +91,16 @@ describe('the start', () => {
 		const taken = createTcpServer().listen({ host: '127.0.0.1', port: 0, reusePort: process.platform === 'linux' });
 		await once(taken, 'listening');
 		const { port } = taken.address() as AddressInfo;
-		using proxy = new Supervised(writeConfig('taken'), WORKERS, `127.0.0.1:${port}`);
-		assert.equal(await proxy.exited, 1);
+		await using proxy = new Supervised(writeConfig('taken'), WORKERS, `127.0.0.1:${port}`);
+		assert.equal(await proxy.ended(), 1);
 		assert.match(proxy.stderr, /^cannot listen on 127\.0\.0\.1:\d+ \(--bind\): the address is in use [^\n]*\n$/);
 		taken.close();
 	});
 
 	test('fails with one line where a file cannot be used', async () => {
 		const server = { ...pki.server, keyPath: join(pki.dir, 'missing.key') };
-		using proxy = new Supervised(writeConfig('no-key', { server }), 1);
-		assert.equal(await proxy.exited, 1);
+		await using proxy = new Supervised(writeConfig('no-key', { server }), 1);
+		assert.equal(await proxy.ended(), 1);
 		assert.match(
 			proxy.stderr,
 			/^\S+no-key\.toml:\d+: tls\.key_path \(\S+missing\.key\): cannot be read: there is no such file\n$/,
@@ -110,7 +110,7 @@ describe('the start', () => {
 
 describe('a reload', () => {
 	test('reaches every worker', async () => {
-		using proxy = new Supervised(writeConfig('reload'), WORKERS);
+		await using proxy = new Supervised(writeConfig('reload'), WORKERS);
 		await proxy.line('ready');
 		const server = await pki.issueServer('renewed');
 		writeConfig('reload', { server, routes: [{ prefix: '/b', upstream: upstreamUrl }] });
@@ -124,7 +124,7 @@ describe('a reload', () => {
 	});
 
 	test('of files that cannot be read, or not at once, keeps the old material, and metrics answer meanwhile', async () => {
-		using proxy = new Supervised(writeConfig('special'), 1);
+		await using proxy = new Supervised(writeConfig('special'), 1);
 		await proxy.line('ready');
 		const fifo = join(pki.dir, 'reload.fifo');
 		const large = join(pki.dir, 'reload.large');
@@ -151,12 +151,12 @@ describe('a reload', () => {
 	});
 
 	test('tells of new doubts', async () => {
-		using proxy = new Supervised(writeConfig('doubts'), 1);
+		await using proxy = new Supervised(writeConfig('doubts'), 1);
 		await proxy.line('ready');
 		writeConfig('doubts', { routes: [{ prefix: '/a/*', upstream: upstreamUrl }] });
 		proxy.signal('SIGUSR1');
 		await proxy.line('routing table reloaded');
-		const warnings = proxy.logged.filter(({ level, target }) => level === 'warn' && target === 'proxy::reload');
+		const warnings = proxy.logs.filter(({ level, target }) => level === 'warn' && target === 'proxy::reload');
 		assert.ok(
 			warnings.some(({ message }) =>
 				/doubts\.toml:\d+: routes\[0\]\.prefix: "\/a\/\*" looks like a glob/.test(message),
@@ -166,7 +166,7 @@ describe('a reload', () => {
 	});
 
 	test('that a worker refuses reaches none', async () => {
-		using proxy = new Supervised(writeConfig('refused'), WORKERS);
+		await using proxy = new Supervised(writeConfig('refused'), WORKERS);
 		await proxy.line('ready');
 		writeConfig('refused', { routes: [{ prefix: '/refuse', upstream: upstreamUrl }] });
 		proxy.signal('SIGUSR1');
@@ -178,7 +178,7 @@ describe('a reload', () => {
 
 describe('a worker that dies', () => {
 	test('is replaced by one with the configuration in force, and its connections are no longer counted', async () => {
-		using proxy = new Supervised(writeConfig('dies'), 1);
+		await using proxy = new Supervised(writeConfig('dies'), 1);
 		await proxy.line('ready');
 		writeConfig('dies', { routes: [{ prefix: '/b', upstream: upstreamUrl }] });
 		proxy.signal('SIGUSR1');
@@ -199,7 +199,7 @@ describe('a worker that dies', () => {
 
 describe('the drain', () => {
 	test('waits for the workers, answers scrapes meanwhile, and ends with 0', async () => {
-		using proxy = new Supervised(writeConfig('drain'), WORKERS);
+		await using proxy = new Supervised(writeConfig('drain'), WORKERS);
 		const { socket } = await proxy.ask();
 		socket.write('hold\n');
 		await once(socket, 'data');
@@ -208,27 +208,27 @@ describe('the drain', () => {
 		assert.equal(sampleSum(await proxy.metrics(), 'proxy_connections'), 1);
 		socket.destroy();
 		await proxy.line('drained');
-		assert.equal(await proxy.exited, 0);
+		assert.equal(await proxy.ended(), 0);
 	});
 
 	test('ends with 0 at its limit', async () => {
-		using proxy = new Supervised(writeConfig('limit', { limits: { shutdown_drain_secs: 0.05 } }), WORKERS);
+		await using proxy = new Supervised(writeConfig('limit', { limits: { shutdown_drain_secs: 0.05 } }), WORKERS);
 		const { socket } = await proxy.ask();
 		socket.write('hold\n');
 		await once(socket, 'data');
 		proxy.signal('SIGTERM');
-		assert.equal(await proxy.exited, 0);
+		assert.equal(await proxy.ended(), 0);
 		await proxy.line('drain limit reached; dropping the connections that are left');
 	});
 
 	test('ends with 1 at the second signal', async () => {
-		using proxy = new Supervised(writeConfig('twice'), WORKERS);
+		await using proxy = new Supervised(writeConfig('twice'), WORKERS);
 		const { socket } = await proxy.ask();
 		socket.write('hold\n');
 		await once(socket, 'data');
 		proxy.signal('SIGTERM');
 		await proxy.line('draining');
 		proxy.signal('SIGTERM');
-		assert.equal(await proxy.exited, 1);
+		assert.equal(await proxy.ended(), 1);
 	});
 });
