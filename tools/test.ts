@@ -99,9 +99,18 @@ const EITHER_MODE: ReadonlySet<string> = new Set([
 		],
 	].map((name) => `test/wire/${name}.test.ts`),
 	// These run no body module, build their own, or are over before a body.
-	...['deploy', 'image', 'proxy-protocol', 'status', 'store', 'fleet-store', 'fleet', 'systemd-unit'].map(
-		(name) => `test/system/${name}.test.ts`,
-	),
+	...[
+		'debian',
+		'deploy',
+		'diagrams',
+		'image',
+		'proxy-protocol',
+		'status',
+		'store',
+		'fleet-store',
+		'fleet',
+		'systemd-unit',
+	].map((name) => `test/system/${name}.test.ts`),
 ]);
 
 /** Those that take the longest begin first, or a pass would end with one of them alone. */

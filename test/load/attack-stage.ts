@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { h1Request } from '../fixtures/clients.ts';
 import { INSPECTABLE, WorkerInspector } from '../fixtures/inspect-workers.ts';
 import { type ClientCert, type TestPki, temporaryFolder, testPki } from '../fixtures/pki.ts';
-import { cpuSeconds } from '../fixtures/proc.ts';
+import { cpuSeconds, stolenMs, waitedForCoreMs } from '../fixtures/proc.ts';
 import { type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { until, within } from '../fixtures/wait.ts';
 import type { AttackOrder } from './attack-attackers.ts';
@@ -34,6 +34,9 @@ export interface Seen {
 	readonly peak: number;
 	/** What the attackers have got, by its first line, and how many KiB they have sent. */
 	readonly got: Readonly<Record<string, number>>;
+	/** Meanwhile the machine was not there, ms: what the hypervisor took, and how long those that are measured had work and no core. */
+	readonly stolen: number;
+	readonly waited: { readonly proxy: number; readonly victims: number; readonly upstream: number };
 }
 
 export const VICTIMS_PER_SECOND = 300;
@@ -124,13 +127,30 @@ export class Stage {
 		}, 50);
 		this.#attackers.send({ attack: name, identity: this.#identity } satisfies AttackOrder);
 		await sleep(rampMs);
-		const [at, cpu] = [performance.now(), cpuSeconds(pid)];
+		const [at, cpu, stolen, waited] = [performance.now(), cpuSeconds(pid), stolenMs(), this.#waited()];
 		const window = await this.measure(ms);
 		const used = ((cpuSeconds(pid) - cpu) * 1000) / (performance.now() - at);
+		const now = this.#waited();
+		const absent = {
+			stolen: stolenMs() - stolen,
+			waited: {
+				proxy: now.proxy - waited.proxy,
+				victims: now.victims - waited.victims,
+				upstream: now.upstream - waited.upstream,
+			},
+		};
 		clearInterval(watch);
 		const got = await ask<Record<string, number>>(this.#attackers, { stop: true });
 		await this.connectionsGone();
-		return { window, cpu: used, peak, got };
+		return { window, cpu: used, peak, got, ...absent };
+	}
+
+	#waited(): Seen['waited'] {
+		return {
+			proxy: waitedForCoreMs(this.proxy.pid),
+			victims: waitedForCoreMs(this.#victims.pid!),
+			upstream: waitedForCoreMs(process.pid),
+		};
 	}
 
 	/** Victims wait no longer than they usually do. @returns what was lost until then. @throws Error where it takes over 5 s. */

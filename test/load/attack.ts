@@ -112,7 +112,7 @@ async function inTurn({ name, calm, trials }: Kind): Promise<void> {
 			const { p99, longest } = now.window;
 			console.error(
 				`${attack.name}: p99 ${p99.toFixed(1)} ms, longest ${longest.toFixed(1)} ms; ` +
-					`calm ${before.p99.toFixed(1)} ms, ${before.longest.toFixed(1)} ms; ${now.cpu.toFixed(2)} cores; ${gotBy(now)}`,
+					`calm ${before.p99.toFixed(1)} ms, ${before.longest.toFixed(1)} ms; ${now.cpu.toFixed(2)} cores; ${absences(now)}; ${gotBy(now)}`,
 			);
 		} catch (error) {
 			problems.push(`${attack.name}: ${(error as Error).message}`);
@@ -170,6 +170,12 @@ function rowOf(calm: readonly Window[], { attack, seen, lost }: Trial): (string 
 	const { name, rate } = attack;
 	const got = seen.length === 0 ? '' : gotBy(seen.at(-1)!);
 	return [name, rate, ...figures.map((figure) => figure.toFixed(2)), lost, mebibytes(peak), got];
+}
+
+/** What is no fault of the proxy, in words: victims that wait for 100 ms while the hypervisor took 100 ms have waited for the machine. */
+function absences({ stolen, waited: { proxy, victims, upstream } }: Seen): string {
+	const waits = [`proxy ${proxy.toFixed(0)}`, `victims ${victims.toFixed(0)}`, `upstream ${upstream.toFixed(0)}`];
+	return `stolen ${stolen} ms, without a core: ${waits.join(', ')} ms`;
 }
 
 /** What attackers have got, in words. */

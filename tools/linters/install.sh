@@ -7,9 +7,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 python3 -m venv .linters
 .linters/bin/pip install --quiet --disable-pip-version-check --only-binary :all: --requirement tools/linters/requirements.txt
 
-# Schemas of custom resources, and Grafana's types.
+# The renderer of diagrams, schemas of custom resources, and Grafana's types.
 npm install --prefix .linters --no-save --no-audit --no-fund --loglevel=error \
-  @kubernetes-models/cert-manager@6.0.0 @kubernetes-models/prometheus-operator@6.0.0 @grafana/grafana-foundation-sdk@0.0.21
+  mermaid@12.3.0 @kubernetes-models/cert-manager@6.0.0 @kubernetes-models/prometheus-operator@6.0.0 @grafana/grafana-foundation-sdk@0.0.21
 
 # Debian 12 has Go 1.19.
 minor=$(go env GOVERSION 2> /dev/null | sed -n 's/^go1\.\([0-9]*\).*/\1/p' || true)

@@ -1,0 +1,82 @@
+/** A Debian of its own: made from the mirror that this machine uses, and started by systemd-nspawn with a systemd, a process table and a network of its own. */
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { globSync } from 'node:fs';
+import { until, within } from '../../fixtures/wait.ts';
+import { type Outcome, succeed, tool } from '../tools.ts';
+
+/** systemd and its services on a machine that does much else, ms. */
+const BOOT_MS = 120_000;
+const SUITE = 'bookworm';
+
+/** Fills `root` with the smallest Debian that systemd starts in; no package lists, as in an image of a cloud. */
+export function installDebian(root: string): void {
+	const sources = globSync('/etc/apt/{sources.list,sources.list.d/*.{list,sources}}');
+	succeed('mmdebstrap', ['--quiet', '--mode=root', '--variant=apt', '--include=systemd-sysv', SUITE, root, ...sources]);
+}
+
+const NSPAWN = ['--quiet', '--register=no', '--keep-unit', '--console=pipe', `--machine=edge-${process.pid}`];
+
+// Where this machine still has the hierarchies of version 1 next to it: the Debian knows version 2.
+process.env.SYSTEMD_NSPAWN_UNIFIED_HIERARCHY = '1';
+
+/** Commands in `root` before it is started: with this machine's network and the authorities that Node trusts here, without a systemd. */
+export function runBeforeBoot(root: string, code: string): Outcome {
+	const authorities = process.env.NODE_EXTRA_CA_CERTS;
+	const trust = authorities ? [`--bind-ro=${authorities}:${TRUSTED}`, `--setenv=NODE_EXTRA_CA_CERTS=${TRUSTED}`] : [];
+	const args = [...NSPAWN, ...trust, '--as-pid2', '--chdir=/root', `--directory=${root}`];
+	return tool('systemd-nspawn', [...args, 'bash', '--norc', '-euc', code]);
+}
+
+const TRUSTED = '/run/trusted.pem';
+
+export class Machine implements AsyncDisposable {
+	readonly #nspawn: ChildProcess;
+	readonly #exited: Promise<unknown>;
+	/** Its systemd, as this machine numbers it. */
+	#leader = '';
+
+	private constructor(nspawn: ChildProcess) {
+		this.#nspawn = nspawn;
+		this.#exited = once(nspawn, 'close');
+	}
+
+	/** Resolves when systemd has started all that it starts. */
+	static async boot(root: string): Promise<Machine> {
+		const args = [...NSPAWN, '--boot', '--private-network', `--directory=${root}`];
+		const machine = new Machine(spawn('systemd-nspawn', args, { stdio: 'ignore' }));
+		await until(() => machine.#isUp(), 'systemd to be up', BOOT_MS);
+		return machine;
+	}
+
+	/** The commands, as root in one shell, in /root. */
+	run(code: string): Outcome {
+		return tool('nsenter', ['--target', this.#leader, '--all', '--wd=/root', 'bash', '--norc', '-euc', code], {
+			cwd: '/',
+		});
+	}
+
+	/** A process that runs until the machine ends. */
+	start(...command: string[]): void {
+		spawn('nsenter', ['--target', this.#leader, '--all', ...command], { stdio: 'ignore' });
+	}
+
+	/** Of a process in the machine, by the number that it has there. */
+	statusOf(pid: string): string {
+		return this.run(`cat /proc/${pid}/status`).stdout;
+	}
+
+	async [Symbol.asyncDispose](): Promise<void> {
+		if (this.#nspawn.exitCode === null && this.#leader !== '') this.run('systemctl poweroff --force');
+		else this.#nspawn.kill('SIGKILL');
+		await within(this.#exited, 'the end of the machine').catch(() => this.#nspawn.kill('SIGKILL'));
+	}
+
+	#isUp(): boolean {
+		if (this.#nspawn.exitCode !== null) throw new Error(`systemd-nspawn ended with ${this.#nspawn.exitCode}`);
+		const { pid } = this.#nspawn;
+		this.#leader = spawnSync('pgrep', ['--parent', String(pid)], { encoding: 'utf8' }).stdout.trim();
+		if (this.#leader === '') return false;
+		return this.run('systemctl is-system-running').stdout.trim() === 'running';
+	}
+}
