@@ -31,7 +31,7 @@ async function main(): Promise<void> {
 	const commandLine = parseCommandLine(process.argv.slice(2), process.env, COMMANDS);
 	const mainPath = import.meta.filename;
 	const serves = commandLine.kind === 'run' && commandLine.command.takesSignals;
-	// The proxy outlives whoever reads its log.
+	// The proxy outlives the reader of its log.
 	if (!serves) process.stdout.on('error', outputFailed);
 	switch (commandLine.kind) {
 		case 'help':

@@ -26,13 +26,13 @@ export interface Streak {
 	readonly number: number;
 	/** Failures of all kinds, up to `MAX_FAILURES`. */
 	readonly failures: number;
-	/** Those of them that were connections which did not come about. */
+	/** The part of them that were failures to connect. */
 	readonly connects: number;
 	/** Of how many tenants the others were, up to `MAX_TENANTS`. */
 	readonly tenants: number;
 }
 
-/** Largest value of `failures` and of `tenants` in the configuration; what is counted stops there. */
+/** Largest value of `failures` and of `tenants` in the configuration; counting stops there. */
 export const MAX_FAILURES = 100;
 export const MAX_TENANTS = 16;
 
@@ -119,8 +119,8 @@ export function onFailure(
 }
 
 /**
- * Enough failures in a row of enough tenants; or enough connections that did not come about, whoever asked for them. A
- * connection that did not come about is a failure in the row of the others, but no tenant: one tenant's failures and
+ * Enough failures in a row of enough tenants; or enough failures to connect, of any tenant. A
+ * failure to connect counts in the row, but for no tenant: one tenant's failures and
  * a connection lost among them do not open a breaker that wants two tenants.
  */
 function opens({ failures, connects, tenants }: Streak, rule: OpeningRule): boolean {

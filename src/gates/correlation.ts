@@ -14,7 +14,7 @@ export interface Correlation {
 	readonly isShown: boolean;
 }
 
-/** Where a span stands in its trace. */
+/** The place of a span in its trace. */
 export interface SpanContext {
 	readonly traceId: string;
 	/** 16 hexadecimal digits, like the next one. */
@@ -29,7 +29,7 @@ export interface SpanContext {
 export type Identified = Pick<RequestHead, 'traceparent' | 'tracestate' | 'requestId'>;
 
 /**
- * Takes over what the client has sent, if it is well-formed, and makes what is missing. The trace is the client's: the proxy
+ * Takes the client's identifiers over if they are well-formed, and generates the missing ones. The trace is the client's: the proxy
  * is no span of it, so a valid `traceparent` goes on as it is (W3C Trace Context section 4.3, "forward").
  *
  * @param head read with its identifiers apart.

@@ -38,7 +38,7 @@ export class FairQueue<Tenant, Waiting> {
 	}
 
 	/**
-	 * Offers turns, to the first of each tenant before the second of any, until one says that there is nothing left to take. A request that has
+	 * Offers turns, to the first of each tenant before the second of any, until one of them reports that no place is left. A request that has
 	 * taken its turn waits no longer, and the next one of its tenant comes behind all other tenants. One that passes keeps its place.
 	 */
 	serve(offer: (waiting: Waiting) => Turn): void {

@@ -11,7 +11,7 @@ export function forwarded(ip: string, authority: string | undefined): string {
 	return `for=${tokenOrQuoted(nodeOf(ip))}${host};proto=https`;
 }
 
-/** Section 6: IPv6 stands in brackets. The zone of a link-local address means something on this machine only. */
+/** Section 6: IPv6 addresses are in brackets. The zone of a link-local address has a meaning on this machine only. */
 function nodeOf(ip: string): string {
 	return ip.includes(':') ? `[${ip.replace(/%.*/s, '')}]` : ip;
 }

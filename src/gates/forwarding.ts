@@ -6,7 +6,7 @@ import { stripPrefix, withoutSlash } from './strip-prefix.ts';
 
 /** How a route's requests differ from those of other routes when they go to the upstream. */
 export interface ForwardingSeed {
-	/** What stands in `Host`: the upstream's authority, the client's, or this text. */
+	/** The value of `Host`: the upstream's authority, the client's, or this text. */
 	readonly host: 'upstream' | 'client' | { readonly name: string };
 	/** Whether the route's prefix is cut from the path. */
 	readonly stripsPrefix: boolean;
@@ -22,7 +22,7 @@ export interface ForwardingSeed {
 export interface Arrival {
 	/** Its IP. */
 	readonly ip: string;
-	/** Where its connection came to; `undefined` once that cannot be told any more. */
+	/** The local port of its connection; `undefined` once the connection no longer knows it. */
 	readonly port: number | string | undefined;
 }
 
@@ -62,7 +62,7 @@ export class Forwarding {
 		return this.#seed.stripsPrefix ? stripPrefix(target, this.#prefix) : target;
 	}
 
-	/** @returns what stands in `Host`; `undefined`: the authority of the upstream. It also is where the client has named no host (HTTP/1.0). */
+	/** @returns the value of `Host`; `undefined`: the authority of the upstream, also where the client has named no host (HTTP/1.0). */
 	host(authority: string | undefined): string | undefined {
 		const { host } = this.#seed;
 		if (host === 'upstream') return undefined;
@@ -87,7 +87,7 @@ export class Forwarding {
 		return claimsOrigin && this.#own.size > 0 ? withoutFields(lines, this.#own) : lines;
 	}
 
-	/** Whether the route writes the field itself, in whatever spelling of its name. For whoever explains it. */
+	/** Whether the route writes the field itself, in any spelling of its name. For explanations. */
 	writes(name: string): boolean {
 		return this.#own.has(foldedName(name));
 	}

@@ -19,7 +19,7 @@ export function isLowerCaseToken(text: string): boolean {
 	return LOWER_CASE_TOKEN.test(text);
 }
 
-/** For readers that go byte by byte: 1 where the byte may stand in a token. */
+/** For readers that go byte by byte: 1 where a token may contain the byte. */
 export const IN_TOKEN: Uint8Array = tableOf(isToken);
 /** The same for a field's value (section 5.5): visible characters, blanks and obs-text. */
 export const IN_VALUE: Uint8Array = tableOf((character) => /[\t\x20-\x7e\x80-\xff]/.test(character));

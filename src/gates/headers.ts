@@ -30,7 +30,7 @@ export interface RequestHead {
 	/** Read apart from `lines` where that was asked for. `undefined`: none; `null`: more than one. */
 	readonly traceparent: string | null | undefined;
 	readonly requestId: string | null | undefined;
-	/** `tracestate` lines, each ended by CRLF: they mean something beside the `traceparent` they came with alone. */
+	/** `tracestate` lines, each ended by CRLF: they have a meaning only together with their own `traceparent`. */
 	readonly tracestate: string;
 	/** What the client asked for: `:authority` or `Host`; `undefined`: nothing (HTTP/1.0). */
 	readonly authority: string | undefined;
@@ -319,7 +319,7 @@ export class RequestReader {
 				this.authorization = this.authorization === undefined ? value : null;
 				return true;
 			case CONTENT_TYPE:
-				// Of two, nobody can tell which one the upstream believes.
+				// With two of them, the upstream's choice is unknown.
 				this.isGrpc = !this.#hasContentType && isGrpc(value);
 				this.#hasContentType = true;
 				return true;
@@ -362,7 +362,7 @@ export class RequestReader {
 		return false;
 	}
 
-	/** Whether `Connection` has named fields: then the lines of those are not forwarded, wherever they stand. */
+	/** Whether `Connection` has named fields: then their lines are not forwarded, at any position. */
 	get namesFields(): boolean {
 		return this.#named !== undefined;
 	}
@@ -465,7 +465,7 @@ export type FieldFate = 'forwarded' | 'rewritten' | 'hop-by-hop' | 'own' | 'path
 const FORWARDED_KINDS: ReadonlySet<number> = new Set([FORWARD, AUTHORIZATION, COOKIE, ORIGIN, CONTENT_TYPE]);
 
 /**
- * For whoever explains a head that has been read.
+ * For explanations of a head that has been read.
  *
  * @param named by all the `Connection` fields of the head (`namedByConnection`).
  * @param apart as the head was read.
@@ -506,7 +506,7 @@ function withoutNamed(raw: readonly string[], named: ReadonlySet<string>, fields
 	return lines;
 }
 
-/** The lengths end at 256; names that are longer are told apart by `undefined === 0`. */
+/** The lengths end at 256; `undefined === 0` is false for longer names. */
 function fieldTable(entries: Iterable<readonly [name: string, kind: number]>): FieldTable {
 	const kinds = new Map(entries);
 	const lengths = new Uint8Array(256);

@@ -31,7 +31,7 @@ export function parseUniqueObject(text: string): JsonObject | null | undefined {
  * What a member of the object at the top says, if it is a text: without the care of `parseUniqueObject`, for strangers can have it read for
  * nothing. Nothing is made of all the rest, whatever it is: 6 KB take 30 µs at most, where `JSON.parse` may take ten times as long.
  *
- * @param text JSON in UTF-8. Of what is no JSON it may say anything, so read it with care before it is believed.
+ * @param text JSON in UTF-8. For other input the result is arbitrary: parse the text before you rely on it.
  * @param name in ASCII.
  */
 export function peekText(text: Uint8Array, name: string): string | undefined {
@@ -71,7 +71,7 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COLON = 0x3a;
 
-/** @param start of its quote. @returns where the other quote stands, or the end of everything. */
+/** @param start of its quote. @returns the position of the closing quote, or the end of the text. */
 function endOfString(text: Uint8Array, start: number): number {
 	let i = start + 1;
 	while (i < text.length && text[i] !== QUOTE) i += text[i] === BACKSLASH ? 2 : 1;
@@ -90,7 +90,7 @@ function isNamed(text: Uint8Array, start: number, end: number, name: string): bo
 	return i === end;
 }
 
-/** @returns what `\u` and four digits stand for; `NaN` for anything else. */
+/** @returns the code unit of `\u` and four digits; `NaN` for anything else. */
 function escapedAt(text: Uint8Array, i: number): number {
 	if (text[i + 1] !== 0x75) return Number.NaN;
 	let code = 0;

@@ -16,7 +16,7 @@ export const MAX_HEADER_LENGTH = 1024;
 
 /** What a verified token says. */
 export interface Claims {
-	/** The empty string where the token has none, which only one may do whose tenant stands in another claim. */
+	/** The empty string where the token has none: allowed only if the tenant comes from another claim. */
 	readonly sub: string;
 	/** 1 to 256 visible ASCII characters, safe in a header line; without the issuer's prefix. It is `sub` unless the policy says otherwise. */
 	readonly tenant: string;
@@ -99,7 +99,7 @@ export function peekIssuer({ encodedPayload }: ParsedToken): string | undefined 
 	return peekText(Buffer.from(encodedPayload, 'base64url'), 'iss');
 }
 
-/** The claims. Call it for tokens alone whose signature has been verified. */
+/** The claims. Only for tokens whose signature has been verified. */
 export function readPayload({ encodedPayload }: ParsedToken): Record<string, unknown> | Rejection {
 	return decodeObject(encodedPayload);
 }
@@ -169,7 +169,7 @@ export function checkClaims(
 	return tenant instanceof Rejection ? tenant : claimsOf(payload, tenant);
 }
 
-// The checks one by one: whoever explains a refusal asks all of them, whatever the first one says.
+// The checks one by one: an explanation of a refusal runs all of them, also behind the first failure.
 
 export function refuseExpiry({ exp }: Payload, leewaySeconds: number, nowSeconds: number): Rejection | undefined {
 	if (exp === undefined) return NO_EXP;

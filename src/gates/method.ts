@@ -4,7 +4,7 @@ import { BAD_REQUEST, METHOD_NOT_IMPLEMENTED, type Rejection } from './rejection
 /**
  * The methods that requests may have, over either protocol. They are those that Node's HTTP/1.1 parser reads: most of the
  * IANA registry, and a few that are in use without standing there. One list for both, because a method that passes over one
- * protocol alone lets a client choose its gates by choosing its protocol.
+ * protocol only lets a client choose its gates by choosing its protocol.
  *
  * CONNECT and TRACE have refusals of their own (`upgrade.ts`).
  */

@@ -3,7 +3,7 @@
  * handler, in which order, and how often. So each step below is applied to the path and to every result, until nothing new comes
  * of it. All steps shorten a path or leave fewer backslashes in it, so this ends.
  *
- * Results are bytes, as in a latin1 text: what is decoded need not be UTF-8.
+ * Results are bytes, as in a latin1 text: decoded bytes need not be UTF-8.
  *
  * @param path begins with `/`, without its query. Dot segments stay in it: the path gate refuses them.
  * @returns the path as it was sent, first, then the others; `undefined`: more than the bounds allow, which no honest path has.
@@ -11,7 +11,7 @@
 export function readingsOf(path: string): ReadonlySet<string> | undefined {
 	const readings = new Set([path]);
 	let left = Math.max(MIN_CHARACTERS, LENGTHS * path.length);
-	// A set hands out also what is added meanwhile.
+	// Iteration over a set includes members that are added during it.
 	for (const reading of readings) {
 		left -= reading.length;
 		if (readings.size > MAX_READINGS || left < 0) return undefined;
@@ -51,7 +51,7 @@ const STEPS: readonly ((path: string) => string)[] = [
 	(path) => path.replace(END, ''),
 	// Lenient decoders of UTF-8 take a longer form of an ASCII character for the character (RFC 3629 section 3).
 	(path) => path.replace(OVERLONG, shortened),
-	// Others leave out what is not UTF-8.
+	// Other servers drop bytes that are not UTF-8.
 	(path) => path.replace(INVALID, '$1'),
 	// Parsers of URLs leave out tabs and line ends, and blanks at the end (URL standard, section 4.4).
 	(path) => path.replace(LINE_ENDS, ''),

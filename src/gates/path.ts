@@ -21,7 +21,7 @@ export function cleanTarget(target: string): CleanTarget | Rejection {
 	return doubt?.refusal ?? (target as CleanTarget);
 }
 
-/** What of a path is refused, and where it stands. */
+/** The refused part of a path, and its position. */
 export interface PathDoubt {
 	readonly refusal: Rejection;
 	/** The part of the path that is to blame: a segment, an escape, a character. */
@@ -53,7 +53,7 @@ const BAD_ESCAPE = BAD_PATH.because('malformed percent-encoding');
 const ENCODED_NUL = BAD_PATH.because('encoded NUL');
 const ENCODED_TWICE = BAD_PATH.because('double-encoded');
 const DOT_SEGMENTS = BAD_PATH.because('dot segment');
-/** A path with more readings than `readingsOf` follows: nobody can tell where it leads. */
+/** A path with more readings than `readingsOf` follows: its route is undecidable. */
 export const TOO_AMBIGUOUS = BAD_PATH.because('too many readings');
 
 /** The path of a clean target, without its query. */
@@ -98,7 +98,7 @@ function resolveDoubt(path: string): PathDoubt | undefined {
 	return {
 		refusal: DOT_SEGMENTS,
 		part: segments[nth]!,
-		// Worked out for whoever explains it: for the gate it would double what a path of thousands of segments costs.
+		// Computed for explanations only: in the gate it would double the cost of a path of thousands of segments.
 		get at() {
 			return beginningOf(nth, segments, path);
 		},

@@ -5,7 +5,7 @@
  */
 
 export interface PemBlock {
-	/** What stands behind BEGIN: `CERTIFICATE`, `EC PRIVATE KEY`. */
+	/** The text after BEGIN: `CERTIFICATE`, `EC PRIVATE KEY`. */
 	readonly label: string;
 	/** From the BEGIN line to the END line. */
 	readonly text: string;
@@ -16,7 +16,7 @@ export interface PemBlock {
 /**
  * Takes a PEM text apart. What a block holds is for its reader to judge.
  *
- * @returns the blocks in their order, none for a text without any; or in words what is not whole. The words name lines,
+ * @returns the blocks in their order, none for a text without any; or in words the damage. The words name lines,
  *   never content.
  */
 export function readPem(text: string): PemBlock[] | string {

@@ -37,10 +37,10 @@ export interface PrefixEntry<Route> {
 
 const FEW = 8;
 
-/** How a path stands to a route's prefix. */
+/** The relation of a path to a route's prefix. */
 export type PrefixFit = 'matches' | 'no boundary' | 'differs';
 
-/** For whoever explains what `PrefixTable.longest` has chosen, and what not. */
+/** For explanations of the choice of `PrefixTable.longest`. */
 export function fitOf(prefix: string, path: string): PrefixFit {
 	if (!path.startsWith(prefix)) return 'differs';
 	return isBoundary(path, prefix.length) ? 'matches' : 'no boundary';

@@ -13,7 +13,7 @@ const RS256: readonly Algorithm[] = ['RS256'];
  * Reads one public key as PEM: SPKI, or PKCS#1 for RSA.
  *
  * @param algorithms it must fit one of these.
- * @throws Error that says what is wrong with the text and what is wanted; it never quotes the text.
+ * @throws Error whose message names the fault and the expected form; it never quotes the text.
  */
 export function readPublicKey(pem: string, algorithms: readonly Algorithm[] = RS256): KeyObject {
 	const labels = [...pem.matchAll(/-----BEGIN ([A-Z0-9 ]+)-----/g)].map((match) => match[1]!);
@@ -36,7 +36,7 @@ export function readPublicKey(pem: string, algorithms: readonly Algorithm[] = RS
  * with an odd public exponent of at least 65537.
  *
  * @returns the key.
- * @throws Error that says what is wrong with it.
+ * @throws Error whose message names the fault.
  */
 export function checkPublicKey(key: KeyObject, algorithms: readonly Algorithm[] = RS256): KeyObject {
 	if (key.type !== 'public') throw new Error(`holds a ${key.type} key; give the public key that belongs to the signer`);

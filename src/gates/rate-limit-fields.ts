@@ -22,7 +22,7 @@ export class RateLimitFields {
 	}
 
 	/**
-	 * Requests under way. There is no window: nobody knows when one of them ends.
+	 * Requests in flight. There is no window: the end of a request is unknown.
 	 *
 	 * @param left how many more may be begun.
 	 */
@@ -62,7 +62,7 @@ export function routePolicy(prefix: string): RatePolicy {
 	return { name: 'route', partition: `;pk=:${Buffer.from(prefix).toString('base64')}:` };
 }
 
-/** Whether an upstream's field is one of these: a client that is told two truths believes the wrong one. */
+/** Whether an upstream's field is one of these: a client with two values may believe the wrong one. */
 export function isRateLimitField(name: string): boolean {
 	return name === 'ratelimit' || name === 'ratelimit-policy';
 }

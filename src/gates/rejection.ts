@@ -24,7 +24,7 @@ export class Rejection {
 	 */
 	readonly closes: boolean;
 	/**
-	 * For operators alone: which check has failed, in a few words (`expired 12 s ago`, `two content-lengths`). No answer ever
+	 * For operators only: the failed check, in a few words (`expired 12 s ago`, `two content-lengths`). No answer ever
 	 * holds it, and it never quotes what the client sent.
 	 */
 	readonly reason: string | undefined;
@@ -72,23 +72,23 @@ export class Rejection {
 const CHALLENGE = ['www-authenticate', 'Bearer'] as const;
 const RETRY = ['retry-after', '1'] as const;
 
-/** No `Authorization` header at all; told apart from `TOKEN_INVALID` by the metric's `reason` only. */
+/** No `Authorization` header at all; only the metric's `reason` distinguishes it from `TOKEN_INVALID`. */
 export const TOKEN_MISSING = new Rejection('token-missing', 401, 'unauthorized', CHALLENGE, false, 'no token');
 export const TOKEN_INVALID = new Rejection('token-invalid', 401, 'unauthorized', CHALLENGE);
 export const RATE_LIMITED = new Rejection('rate-limited', 429, 'rate limited', RETRY);
 export const BAD_REQUEST = new Rejection('bad-request', 400, 'bad request', [], true);
 export const BAD_PATH = new Rejection('bad-path', 400, 'bad path', [], true);
 export const BODY_ERROR = new Rejection('body-error', 400, 'body error', [], true);
-/** By the route's rules about names in certificates; like the next one to the client, told apart by the metric. */
+/** By the route's rules about names in certificates; clients cannot distinguish it from the next one; the metric can. */
 export const CERTIFICATE_FORBIDDEN = new Rejection('certificate-forbidden', 403, 'forbidden');
 export const TENANT_FORBIDDEN = new Rejection('tenant-forbidden', 403, 'forbidden', [], false, 'tenant');
-/** RFC 6750 section 3.1; `insufficientScope` names what is wanted as well. */
+/** RFC 6750 section 3.1; `insufficientScope` also names the required scopes. */
 export const INSUFFICIENT_SCOPE = new Rejection('insufficient-scope', 403, 'insufficient scope', [
 	'www-authenticate',
 	'Bearer error="insufficient_scope"',
 ]);
 export const NO_ROUTE = new Rejection('no-route', 404, 'no route');
-// RFC 9110 section 15.5.6: a 405 names what is allowed; beyond these, methods are the upstream's affair.
+// RFC 9110 section 15.5.6: a 405 lists the allowed methods; the upstream decides about all others.
 export const METHOD_NOT_ALLOWED = new Rejection('method-not-allowed', 405, 'method not allowed', [
 	'allow',
 	'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS',

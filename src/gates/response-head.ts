@@ -2,7 +2,7 @@ import { parseContentLength, UNDECLARED } from './body-limit.ts';
 import { namedByConnection } from './headers.ts';
 
 /**
- * Reads an upstream's response head, field by field: what is passed on to the client, and what it says of the message's
+ * Reads an upstream's response head, field by field: the fields for the client, and the meaning for the message's
  * end and the connection's future (RFC 9112 section 6.3). Framing fields are not passed on: the answer is framed anew.
  */
 export class ResponseHeadReader {
@@ -30,7 +30,7 @@ export class ResponseHeadReader {
 				this.#length(value);
 				break;
 			case TRANSFER_ENCODING:
-				// Anything but `chunked` alone: we would have to decode what we do not know, or believe where it ends.
+				// Anything but a single `chunked`: we would have to decode an unknown coding, or trust its end.
 				if (value.toLowerCase() !== 'chunked') this.malformed = 'transfer coding other than chunked';
 				else if (this.chunked) this.malformed = 'two transfer codings';
 				this.chunked = true;

@@ -47,7 +47,7 @@ export class RouteTable<Route extends Routed> {
 		return this.#refuseOther(route, path) ?? route;
 	}
 
-	/** Where a path leads as it stands, whatever else it could be read as. */
+	/** The route of a path as it was sent, without its other readings. */
 	asWritten(path: string): Route | undefined {
 		return this.#written.longest(path)?.route;
 	}
@@ -77,7 +77,7 @@ export interface PrefixConflict<Route> {
 	readonly reading: string;
 }
 
-/** Which routes cannot be told apart by every reader. */
+/** Routes that some reader cannot distinguish. */
 export function prefixConflicts<Route extends Routed>(routes: readonly Route[]): PrefixConflict<Route>[] {
 	const byReading = new Map<string, Route>();
 	const byFolded = Map.groupBy(

@@ -7,7 +7,7 @@ export function readScopes(payload: Readonly<Record<string, unknown>>): Readonly
 	return new Set(namesIn(Object.hasOwn(payload, 'scope') ? payload.scope : payload.scp));
 }
 
-/** Whether all of them are granted. A hole in the list, which `every` would pass over, is a name that nobody has. */
+/** Whether all of them are granted. A hole in the list, which `every` would pass over, counts as a scope that no token has. */
 export function grants(granted: ReadonlySet<string>, wanted: readonly string[]): boolean {
 	for (const scope of wanted) if (!granted.has(scope)) return false;
 	return true;

@@ -4,7 +4,7 @@ import { BAD_PATH, type Rejection } from './rejection.ts';
 
 /**
  * Cuts the prefix of a route from a target that the route has matched (`strip_prefix`). The cut lies on a segment boundary, so
- * the segments that are left are those that the client sent: no dot segment and no escape comes about by it. The query stays.
+ * the segments that are left are those that the client sent: the cut makes no dot segment and no escape. The query stays.
  *
  * @param target its path matches `prefix` (`RouteTable.match`).
  * @returns a target that begins with one `/`; refused where the path could be read as beginning with two, since `//host/x` is
@@ -25,7 +25,7 @@ function beginsEmpty(path: string): boolean {
 
 const EMPTY_SEGMENT = /^\/(?:\/|$)/;
 
-/** As much of a prefix as is cut: its last slash is the first one of what is left. */
+/** The part of a prefix that is cut: its last slash stays as the first one of the rest. */
 export function withoutSlash(prefix: string): string {
 	return prefix.endsWith('/') ? prefix.slice(0, -1) : prefix;
 }

@@ -27,7 +27,7 @@ export function authorityOf(target: string): string | null | undefined {
 	return isAuthority(authority) ? authority : null;
 }
 
-/** What of a target may be logged: its path. People put into queries and fragments what is nobody's business. */
+/** The part of a target that may be logged: its path. Queries and fragments may have secrets. */
 export function withoutQuery(target: string): string {
 	const end = target.search(/[?#]/);
 	return end === -1 ? target : target.slice(0, end);

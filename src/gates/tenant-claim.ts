@@ -8,7 +8,7 @@ const BAD_SUB = TOKEN_INVALID.because('bad sub');
 const NO_TENANT = TOKEN_INVALID.because('no tenant claim');
 const BAD_TENANT = TOKEN_INVALID.because('bad tenant claim');
 
-/** Where the tenant stands unless the configuration says otherwise. */
+/** The claim of the tenant unless the configuration names another. */
 export const SUB: readonly string[] = ['sub'];
 
 /** @param path names of members, from the payload inwards; at least one. */
@@ -25,7 +25,7 @@ function isHeaderValue(tenant: string): boolean {
 	return tenant.length <= MAX_TENANT_LENGTH && /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(tenant);
 }
 
-/** Own members alone: what every object inherits is nothing that a token says. */
+/** Own members only: inherited members of an object are no claims of a token. */
 function memberAt(payload: Readonly<Record<string, unknown>>, path: readonly string[]): unknown {
 	let value: unknown = payload;
 	for (const name of path) {

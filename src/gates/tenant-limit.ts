@@ -5,7 +5,7 @@
  *
  * The moment is kept in units of 2^-32 s, whatever the rate, so a bucket stays what it is when its rate changes: who has spent half
  * a second's worth has still spent half a second's worth. Sums are made in steps of the rate's own grid, of which a period is a whole
- * number. Each step has a unit of its own, so going from one to the other and back loses nothing, and no rounding error can add up
+ * number. Each step has its own unit, so going from one to the other and back loses nothing, and no rounding error can add up
  * to a request too many or too few. Only a bucket whose rate changes is rounded: by less than a nanosecond, once for each change.
  */
 
@@ -48,7 +48,7 @@ export const MAX_BURST_SECONDS = 2 ** 20;
 const MAX_STEPS = 2 ** 31;
 /** Units of time in a second. */
 const UNITS = 2 ** 32;
-/** From here on nobody is admitted, milliseconds: a bucket's seconds fit 32 bits. 136 years. */
+/** Uptime after which no request is admitted, milliseconds: a bucket's seconds fit 32 bits. 136 years. */
 export const END_OF_TIME = (2 ** 32 - 2 * MAX_BURST_SECONDS) * 1000;
 
 /** One bucket, taken out of the memory where it is kept. One object serves for all of them, so that a request makes none. */

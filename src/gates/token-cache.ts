@@ -12,7 +12,7 @@ export interface VerifiedToken {
 	readonly vouchedBy: string;
 	/** SHA-256 of the one client certificate that it may be used with (RFC 8705), 32 bytes; `undefined`: with any. */
 	readonly confirmation: Buffer | undefined;
-	/** Requests per second that it claims for its tenant; `undefined` where it claims none, or nobody asks. */
+	/** Requests per second that it claims for its tenant; `undefined` without such a claim, or without `rate_claim`. */
 	readonly claimedRps?: number | undefined;
 }
 

@@ -1,6 +1,6 @@
 import { type Correlation, type Identified, isTraceparent, requestIdOf } from './correlation.ts';
 
-/** Which requests become spans, and what their upstreams are told of it (W3C Trace Context). */
+/** Which requests become spans, and the trace fields that upstreams get (W3C Trace Context). */
 export interface Tracing {
 	/** Of the traces that begin here so many are sampled, 0 to 1. */
 	readonly ratio: number;
@@ -10,7 +10,7 @@ export interface Tracing {
 
 /**
  * Decides about each request. The client's decision holds where there is one (parent-based); otherwise the trace begins here, and its
- * identifier decides, so that whoever samples by the same ratio comes to the same end.
+ * identifier decides, so that all samplers with the same ratio decide alike.
  *
  * The upstream of a request that is sampled is a child of our span. Of one that is not, there is no span that could be its parent: the
  * client's `traceparent` goes on as it came.

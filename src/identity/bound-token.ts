@@ -8,10 +8,10 @@ export type CertificateBound = (typeof CERTIFICATE_BOUND)[number];
 /**
  * The certificate that a token is bound to: the one member `x5t#S256` of its `cnf`.
  *
- * A `cnf` of any other kind is refused, also one with other members beside `x5t#S256`: a token that a key of another kind has
+ * A `cnf` of any other kind is refused, also one with other members next to `x5t#S256`: a token that a key of another kind has
  * to be shown for (DPoP, RFC 9449) is no bearer token, and nothing here could check that key.
  *
- * @returns SHA-256 of the certificate's DER, 32 bytes; `undefined`: whoever bears the token may use it.
+ * @returns SHA-256 of the certificate's DER, 32 bytes; `undefined`: any bearer may use the token.
  */
 export function confirmationOf(
 	{ cnf }: Readonly<Record<string, unknown>>,

@@ -5,7 +5,7 @@ import type { CertificateNames, NameReader } from './certificate-names.ts';
 import type { NameRules } from './name-rules.ts';
 
 /**
- * What routes ask of one connection's client certificate: whether its names please them, and what their upstreams are told of
+ * The answers of one connection's client certificate to routes: whether its names match their rules, and the fields for their upstreams of
  * it. Each answer is worked out when the first request wants it, and kept as long as the connection and the routing table.
  */
 export class Caller implements CertificateSource {

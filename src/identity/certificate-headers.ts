@@ -2,7 +2,7 @@ import type { X509Certificate } from 'node:crypto';
 import type { CertificateNames, NameReader } from './certificate-names.ts';
 import { forwardedClientCert, type XfccMember } from './forwarded-client-cert.ts';
 
-/** What a route's upstream is told of the client's certificate. */
+/** The fields that tell a route's upstream about the client's certificate. */
 export interface CertificateHeadersSeed {
 	/** `Client-Cert`, and with `chain` also `Client-Cert-Chain` (RFC 9440). */
 	readonly clientCert: 'none' | 'leaf' | 'chain';

@@ -1,7 +1,7 @@
 import type { X509Certificate } from 'node:crypto';
 import { loadX509 } from './x509.ts';
 
-/** Names in a certificate, as they stand there: nothing has been said yet of whether they are well-formed. */
+/** Names as the certificate spells them, not yet checked for their form. */
 export interface CertificateNames {
 	/** Subject alternative names of type URI. */
 	readonly uris: readonly string[];

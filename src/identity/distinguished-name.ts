@@ -3,7 +3,7 @@ import { DerReader, oidText, TAG } from './der.ts';
 export interface Attribute {
 	/** Dotted identifier. */
 	readonly type: string;
-	/** `folded`; of what is no text, `#` and its DER in hexadecimal. */
+	/** `folded`; for a value that is no text, `#` and its DER in hexadecimal. */
 	readonly value: string;
 }
 
@@ -91,7 +91,7 @@ export function folded(text: string): string {
 	return text.normalize('NFKC').toLowerCase().trim().replace(/\s+/g, ' ');
 }
 
-/** As Node has it, one relative name a line, in one line: for people, and for the list of what is revoked. */
+/** As Node has it, one relative name a line, in one line: for people, and for the list of revoked serials. */
 export function inOneLine(name: string): string {
 	return name.replaceAll('\n', ', ');
 }

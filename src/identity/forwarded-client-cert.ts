@@ -49,7 +49,7 @@ function urlEncodedPem(certificates: readonly X509Certificate[]): string {
 
 /**
  * A distinguished name in one line (RFC 2253), the last attribute first. Node has them in several lines, with the values already
- * escaped. Quotes, backslashes and what is no ASCII become pairs of hexadecimal digits: some readers of the field take `\"`
+ * escaped. Quotes, backslashes and non-ASCII bytes become pairs of hexadecimal digits: some readers of the field take `\"`
  * for the end of the value, and others `\\"` for no end.
  */
 function rfc2253(subject: string | undefined): string {

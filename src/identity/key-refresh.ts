@@ -23,7 +23,7 @@ const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 60_000;
 
 /**
- * What is wrong with two durations that nobody has to refuse: keys would be asked for more often than `refreshMs` says, or one fetch
+ * A warning about two durations that are allowed: keys would be fetched more often than every `refreshMs`, or one fetch
  * that lasts to its limit would cost all keys.
  *
  * @returns in words; `undefined` where nothing is.
@@ -56,7 +56,7 @@ export class KeyRefresh {
 		this.#dueAt = now;
 	}
 
-	/** When something is to be done next: a fetch, or keys that are too old. While a fetch is under way it is the latter alone. */
+	/** The time of the next action: a fetch, or the drop of stale keys. During a fetch only the latter. */
 	get nextAt(): number {
 		return Math.min(this.#fetching ? Number.POSITIVE_INFINITY : this.#dueAt, this.#staleAt);
 	}

@@ -35,10 +35,10 @@ export interface KeySetReading {
 }
 
 /**
- * Reads the keys of an issuer: one public key as PEM, or a JWK Set (RFC 7517), told by the content.
+ * Reads the keys of an issuer: one public key as PEM, or a JWK Set (RFC 7517); the content decides which.
  *
  * @param algorithms that the issuer may use.
- * @throws Error that says what is wrong and what to give; it never quotes the text.
+ * @throws Error that names the fault and the expected form; it never quotes the text.
  */
 export function readKeySet(text: string, algorithms: readonly Algorithm[]): KeySetReading {
 	if (/^\s*[{[]/.test(text)) return readJwks(text, algorithms);
@@ -52,7 +52,7 @@ export function readKeySet(text: string, algorithms: readonly Algorithm[]): KeyS
 /**
  * Reads a JWK Set. Entries of a kind or for a use that is none of ours are left out (RFC 7517 section 5).
  *
- * @throws Error as above; also where a set holds what is no public key: such a set has given away what it should have kept.
+ * @throws Error as above; also where a set holds a private or symmetric key: that key is compromised.
  */
 export function readJwks(text: string, algorithms: readonly Algorithm[]): KeySetReading {
 	const entries = entriesOf(text);
@@ -86,7 +86,7 @@ function entriesOf(text: string): readonly unknown[] {
 function readEntry(entry: unknown, algorithms: readonly Algorithm[], place: string): KeySeed | string {
 	if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) return 'no object';
 	const { kty, use, alg, kid, key_ops: operations } = entry as Record<string, unknown>;
-	// Not skipped: whoever publishes one has other worries than ours, and tokens can be forged with it.
+	// Refused rather than skipped: a published private key lets anyone forge tokens.
 	if (kty === 'oct') throw new Error(`has a symmetric key (${place}), which is a secret: publish public keys alone`);
 	if (PRIVATE_MEMBERS.some((member) => Object.hasOwn(entry, member))) {
 		throw new Error(

@@ -5,14 +5,14 @@ import type { CertificateNames } from './certificate-names.ts';
 export type NameKind = 'spiffe' | 'dns' | 'cn';
 
 /**
- * A name of a client certificate, or all names that differ from it in whole segments alone: `spiffe://example.org/ns/pay/*`,
+ * A name of a client certificate, or all names that differ from it only in whole segments: `spiffe://example.org/ns/pay/*`,
  * `dns:*.billing.internal`, `cn:legacy-client`.
  */
 export interface NamePattern {
 	/** As the configuration spells it. */
 	readonly text: string;
 	readonly kind: NameKind;
-	/** In their canonical spelling; `undefined` stands for any one segment. */
+	/** Segments in their canonical spelling; `undefined` matches any one segment. */
 	readonly segments: readonly (string | undefined)[];
 }
 
@@ -44,7 +44,7 @@ export function matches({ segments }: NamePattern, name: readonly string[]): boo
  * The certificate's names of one kind, each in segments of their canonical spelling.
  *
  * A certificate that leaves a doubt is refused, since a name that one reader takes for another one gets past `deny`: a name
- * that is not well-formed, a SPIFFE ID beside another URI (X.509-SVID section 2: exactly one), several common names.
+ * that is not well-formed, a SPIFFE ID next to another URI (X.509-SVID section 2: exactly one), several common names.
  */
 export function namesOfKind(kind: NameKind, { uris, dns, commonNames }: CertificateNames): string[][] | Rejection {
 	if (kind === 'cn') return commonNames.length > 1 ? SEVERAL_COMMON_NAMES : commonNames.map((name) => [name]);
@@ -71,7 +71,7 @@ function spiffeId(uri: string): string[] | undefined {
 
 /**
  * Labels of a host name, in lower case. The dot at the end of an absolute name says nothing more. A wildcard certificate's `*`
- * is a label like any other: what it stands for elsewhere is no name of this client.
+ * is a label like any other: as a wildcard it would name other machines than this client.
  */
 function dnsName(name: string): string[] | undefined {
 	const labels = name.toLowerCase().replace(/\.$/, '').split('.');
@@ -136,7 +136,7 @@ function commonNamePattern(text: string): NamePattern | PatternProblem {
 	};
 }
 
-/** `*` is a whole segment and one: what `**` and `pay-*` mean is told in different ways elsewhere. */
+/** `*` is exactly one whole segment: `**` and `pay-*` have different meanings in different programs. */
 function starProblem(segments: readonly string[], separator: string): PatternProblem | undefined {
 	const wrong = segments.find((one) => one.includes('*') && one !== '*');
 	if (wrong === undefined) return undefined;

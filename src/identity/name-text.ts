@@ -18,7 +18,7 @@ export function readNameText(text: string): readonly RelativeName[] | undefined 
 interface Form {
 	readonly parts: (name: string) => string[];
 	readonly attributes: (part: string) => string[];
-	/** @returns `undefined` for what is no value. */
+	/** @returns `undefined` for text that is no value. */
 	readonly value: (text: string) => string | undefined;
 }
 
@@ -107,7 +107,7 @@ function valueOfDer(der: Buffer): string | undefined {
 	}
 }
 
-/** Octets are UTF-8, or Latin-1 where openssl was not told to convert; `\U` and `\W` are code points. */
+/** Octets are UTF-8, or Latin-1 where openssl did not convert; `\U` and `\W` are code points. */
 function unescaped(value: string): string {
 	return value.replace(
 		/((?:\\x?[\da-fA-F]{2})+)|\\U([\da-fA-F]{4})|\\W([\da-fA-F]{8})|\\(.?)/gs,
@@ -127,7 +127,7 @@ function textOf(octets: Buffer): string {
 	return text.includes('\ufffd') ? octets.toString('latin1') : text;
 }
 
-/** Short and long names of OpenSSL, and the dotted identifiers that they stand for. */
+/** Short and long names of OpenSSL, and their dotted identifiers. */
 const TYPES = new Map(
 	`C countryName 2.5.4.6
 	ST stateOrProvinceName S 2.5.4.8

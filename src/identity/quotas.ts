@@ -58,7 +58,7 @@ export class Quotas {
 	readonly #tenants: ReadonlyMap<string, TenantQuota>;
 
 	/**
-	 * @param seed `undefined`: no tenant has one of its own.
+	 * @param seed `undefined`: no tenant has its own quota.
 	 * @param defaultRps requests per second for each tenant; 0: no limit.
 	 * @param openSlots finds the slots of a tenant; throws where there is no room for them.
 	 */

@@ -5,7 +5,7 @@
 export interface SerialMemory {
 	/** Open addressing: a power of two of places, each the offset of a serial number in `octets`, 0 where there is none. */
 	readonly places: Uint32Array<ArrayBufferLike>;
-	/** Length and octets of one serial number after the other; the first octet is nobody's. */
+	/** Length and octets of one serial number after the other; the first octet is unused. */
 	readonly octets: Uint8Array<ArrayBufferLike>;
 }
 

@@ -18,7 +18,7 @@ import { type QuotaSeed, readRateClaim } from './quotas.ts';
 export interface IdentitySeed {
 	/** At least one. Where there are several, each has a name. */
 	readonly issuers: readonly IssuerSeed[];
-	/** `undefined`: no tenant has one of its own. */
+	/** `undefined`: no tenant has its own quota. */
 	readonly quotas?: QuotaSeed | undefined;
 }
 
@@ -57,7 +57,7 @@ export class Trust {
 
 	/** Whose keys are tried: `iss` chooses before any of them is (RFC 8725 section 3.8). `undefined`: it names none of ours. */
 	issuerOf(parsed: ParsedToken): Issuer | undefined {
-		// What `iss` says is believed once the chosen issuer's key has verified it. One issuer alone needs no choice, and its keys
+		// `iss` is trusted once the chosen issuer's key has verified it. A single issuer needs no choice, and its keys
 		// refuse other issuers' tokens sooner.
 		return this.#only ?? this.#byName.get(peekIssuer(parsed));
 	}

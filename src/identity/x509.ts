@@ -1,4 +1,4 @@
-/** The library that reads and makes certificates. It is large: whoever does without certificates' contents never loads it. */
+/** The library that reads and makes certificates. It is large, and loaded only by code that needs the contents of certificates. */
 export type X509Library = typeof import('@peculiar/x509');
 
 /**

@@ -82,7 +82,7 @@ function readSet(text: string, algorithms: RemoteIssuer['algorithms']): KeySetRe
 	}
 }
 
-/** Where an issuer's metadata stands: RFC 8414 section 3.1, and OpenID Connect Discovery 1.0 section 4. */
+/** The URLs of an issuer's metadata: RFC 8414 section 3.1, and OpenID Connect Discovery 1.0 section 4. */
 export function metadataAddresses(issuer: string): string[] {
 	const url = new URL(issuer);
 	const path = url.pathname.replace(/\/$/, '');

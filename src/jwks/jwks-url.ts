@@ -16,7 +16,7 @@ export function parseJwksUrl(text: string): URL | string {
 	return url;
 }
 
-/** An address, not a name: what a name stands for is for others to say. */
+/** An address, not a name: a resolver decides the address of a name. */
 export function isLoopback(hostname: string): boolean {
 	return hostname === '[::1]' || /^127(?:\.\d+){3}$/.test(hostname);
 }

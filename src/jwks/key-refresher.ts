@@ -18,7 +18,7 @@ export interface Fetches {
 export interface SelfRefreshing<Value> {
 	/** @param onChange called whenever `value` has become another one. */
 	start(onChange: () => void): void;
-	/** Nothing is fetched any more, and nobody is called. */
+	/** Ends all fetches and callbacks. */
 	stop(): void;
 	/** The last good one; `undefined` where there is none yet, or none that is young enough. */
 	readonly value: Value | undefined;
@@ -42,7 +42,7 @@ export interface RefresherParts {
 }
 
 export interface KeyStore {
-	/** Never rejects: what is there and cannot be read leaves a line in the log. @returns `undefined` where there is none for this issuer. */
+	/** Never rejects: an unreadable file leaves a line in the log. @returns `undefined` where there is none for this issuer. */
 	load(issuer: RemoteIssuer, wallSeconds: number): Promise<KeptKeys | undefined>;
 	/** Never rejects: who cannot keep it says so in the log. */
 	save(issuer: RemoteIssuer, text: string, wallSeconds: number): Promise<void>;
@@ -139,7 +139,7 @@ export class KeyRefresher implements SelfRefreshing<KeySetSeed> {
 		if (!this.#dropStale()) this.#changed();
 	}
 
-	/** Does what is due, and sees to it that the rest gets done. */
+	/** Runs the due action, and sets the timer for the next one. */
 	#act(): void {
 		if (this.#stopped.signal.aborted) return;
 		this.#dropStale();

@@ -4,9 +4,9 @@ import type { Algorithm } from '../gates/algorithm.ts';
 export interface RemoteIssuer {
 	/** The `iss` of its tokens. */
 	readonly issuer: string;
-	/** Of its JWK Set; `undefined`: it stands in the issuer's metadata. */
+	/** The URL of its JWK Set; `undefined`: the issuer's metadata has it. */
 	readonly url: string | undefined;
-	/** PEM; takes the place of the CAs that Node trusts, for a `Fetch` that can be told. */
+	/** PEM; replaces the CAs that Node trusts, if the `Fetch` takes CAs. */
 	readonly ca?: string | undefined;
 	readonly algorithms: readonly Algorithm[];
 	/** Between two fetches, unless the answer's `Cache-Control` says otherwise. */

@@ -45,7 +45,7 @@ export interface Failure {
 	readonly tenant: string;
 }
 
-/** Where the state of a breaker lies: that of upstreams that came together side by side, for whoever looks at many of them. */
+/** The position of a breaker's state. States of upstreams that were added together are adjacent, for readers of many. */
 export interface CircuitPlace {
 	/** Of `BreakerCell.allocateStates`; the same memory in every thread. */
 	readonly states: SharedArrayBuffer;
@@ -59,10 +59,10 @@ export interface CircuitPlace {
  *   bits 0-1 circuit | bits 2-21 probe number | open, half-open: bits 22-63 `since`, milliseconds, signed
  *                                             | closed: 22-28 failures | 29-35 connects | 36-40 tenants | 41-63 streak number
  *
- * Which tenants have failed in a streak stands in slots beside the word, each as the streak's number and a keyed hash. The
+ * Slots next to the word hold the tenants that have failed in a streak, each as the streak's number and a keyed hash. The
  * first `tenants` slots belong to the streak whose number is in the word. A thread with another tenant's failure first
  * claims the next slot, then counts it in the word. A claim that is found there, and not yet counted, is another thread's,
- * which may be slow or dead: whoever finds it counts the tenant in its stead, so nobody ever waits. What stands in a slot
+ * which may be slow or dead: the thread that finds it counts the tenant in its place, so no thread waits. The content of a slot
  * with another number is of a streak that is over.
  */
 export class BreakerCell {
@@ -254,12 +254,12 @@ export class BreakerCell {
 			Atomics.compareExchange(this.#states, this.#at, word, encode(counted));
 			return false;
 		}
-		// As long as the word is the one that was read, what stands in the slot is of a streak that is over.
+		// While the word is unchanged, the slot's content belongs to a streak that is over.
 		if (this.#state !== word) return false;
 		return Atomics.compareExchange(this.#words, slot, found, entry) === found;
 	}
 
-	/** Numbers come again after millions of streaks: by then nothing of this one may stand in a slot. */
+	/** Numbers repeat after millions of streaks: by then no slot may hold an entry of this one. */
 	#forgetTenants(streak: Streak): void {
 		for (let i = 0; i <= streak.tenants && i < MAX_TENANTS; i++) {
 			const found = Atomics.load(this.#words, SLOTS + i);
@@ -278,7 +278,7 @@ const KEY = SLOTS + MAX_TENANTS;
 const KEY_BYTES = 32;
 
 const LOW_HALF = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1 ? 0 : 1;
-/** How one thread sees a region of states: whoever has many breakers has few views. */
+/** One thread's view of a region of states: many breakers share a few views. */
 const VIEWS = new WeakMap<SharedArrayBuffer, { readonly states: BigInt64Array; readonly halves: Int32Array }>();
 
 function viewsOf(memory: SharedArrayBuffer) {

@@ -1,6 +1,6 @@
 /**
  * A Prometheus histogram that one thread writes and any thread reads: how many durations have been at most as long as each bound, over
- * all time. It stands beside `Histogram`, which has fine steps and forgets: this one never goes down, and has few cells, so that a
+ * all time. It complements `Histogram`, which has fine steps and forgets: this one never goes down, and has few cells, so that a
  * thousand upstreams can have one each. Durations are compared with the bounds themselves, so every bucket is exact.
  *
  * Where requests have a trace, each bucket also remembers one of them: an exemplar.
@@ -157,7 +157,7 @@ class ExemplarCells {
 
 	write(bucket: number, { traceId, ms, wallSeconds }: Exemplar): void {
 		const at = bucket * EXEMPLAR_BYTES;
-		// Even while nobody writes; a thread that died in the middle of it left an odd one.
+		// Even without a write in progress; a thread that died during a write left an odd number.
 		const version = Atomics.load(this.#versions, at / 4) | 1;
 		Atomics.store(this.#versions, at / 4, version);
 		this.#numbers[at / 8 + 1] = ms;

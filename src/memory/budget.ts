@@ -1,6 +1,6 @@
 /**
  * An amount that all threads draw from: bytes of buffered bodies, client connections. What each thread holds is kept
- * beside the total, so that what a dead thread held can be given back.
+ * next to the total, so that the part of a dead thread can be given back.
  *
  * Amounts are counted in whole units, rounded up, to fit a 32-bit word: 1 for connections, 1024 for bytes.
  */

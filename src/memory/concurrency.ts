@@ -7,7 +7,7 @@ import { cellOf } from './fleet/standing.ts';
  * key, and no place is ever given to another one. So the count outlives every reload: those under way go on being counted while the
  * table of tenants changes, and give back where they have taken.
  *
- * Each worker counts its own in words that nobody else writes, and a tenant's count is their sum. There is no total beside them: a
+ * Each worker counts its own in words that only it writes, and a tenant's count is their sum. There is no total next to them: a
  * thread may be ended between any two instructions, and then a total and its parts would disagree for ever. Taking looks at all of
  * the words and changes one, under the tenant's lock; giving back changes one, and needs none.
  */
@@ -142,7 +142,7 @@ class FleetSlots extends TenantSlots {
 	}
 }
 
-/** The main thread's view of what is under way at a place. */
+/** The main thread's view of the requests in flight at a place. */
 export class SlotCounts {
 	readonly #keys: BigInt64Array;
 	readonly #taken: readonly Int32Array[];

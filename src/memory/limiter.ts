@@ -14,7 +14,7 @@ export interface LimiterMemory {
 	readonly cells: SharedArrayBuffer;
 	/** One word: 0, or 1 + the index of the worker that is taking a slot. */
 	readonly lock: SharedArrayBuffer;
-	/** Secret of this process; nobody outside can construct two tenants with one key. */
+	/** Secret of this process, so that no one outside can construct two tenants with the same key. */
 	readonly secret: Uint8Array;
 }
 
@@ -24,7 +24,7 @@ export const LIMITER_SLOTS = 1 << 20;
 const WINDOW = 128;
 /** `full-at` of a slot that is just being taken. */
 const CLAIMED = -1n;
-/** Of a bucket that nobody has asked yet. */
+/** The state of a bucket before its first request. */
 const FULL = 0n;
 
 export function limiterSlotCount({ cells }: LimiterMemory): number {
@@ -32,7 +32,7 @@ export function limiterSlotCount({ cells }: LimiterMemory): number {
 }
 
 /**
- * Slots that belong to a tenant in debt, and can be given to nobody else. It looks at the whole table, some 10 ms: for scrapes, which
+ * Slots of tenants in debt, which no other tenant can take. It reads the whole table, some 10 ms: for scrapes, which
  * take `countSlotsInUse`, and leave it at each step.
  *
  * @param nowMs monotonic milliseconds.
@@ -69,7 +69,7 @@ function inDebt(halves: Uint32Array, from: number, to: number, nowMs: number): n
 /** 65,536 slots, in halves of words. */
 const STEP = 4 * 65_536;
 
-/** Where in a pair of 64-bit words the halves of `full-at` stand. */
+/** The positions of the halves of `full-at` in a pair of 64-bit words. */
 const UPPER_HALF = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1 ? 3 : 2;
 const LOWER_HALF = 5 - UPPER_HALF;
 
@@ -79,7 +79,7 @@ export class TenantLimiter {
 	readonly #secret: Uint8Array;
 	readonly #slots: number;
 	readonly #worker: number;
-	/** The bucket that was asked last; it can tell what is left of it until the next `admit`. */
+	/** The bucket of the last `admit`; its rest can be read until the next one. */
 	readonly bucket = new Bucket();
 	/** The slot of the request that was admitted last. */
 	protected slot = -1;
@@ -113,7 +113,7 @@ export class TenantLimiter {
 	 * Counts one request.
 	 *
 	 * @param nowMs monotonic milliseconds, the same scale in all threads; before 0 it counts as 0.
-	 * @returns whether the tenant is within its limit; without a finite time nobody can be shown to be.
+	 * @returns whether the tenant is within its limit; without a finite time no tenant is.
 	 */
 	admit(key: bigint, nowMs: number, rate: Rate): boolean {
 		// What is said of a bucket that is not there: nothing is left.

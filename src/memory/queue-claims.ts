@@ -19,7 +19,7 @@ export class QueueClaims {
 		return new SharedArrayBuffer(workers * WORDS * Int32Array.BYTES_PER_ELEMENT);
 	}
 
-	/** Of a worker that is gone nobody waits any more. Only once its thread has ended. */
+	/** Gives up the claims of a dead worker. Call it only after its thread has ended. */
 	static reclaim(memory: SharedArrayBuffer, worker: number): void {
 		const words = new Int32Array(memory);
 		for (let word = 0; word < WORDS; word++) Atomics.store(words, worker * WORDS + word, 0);

@@ -13,7 +13,7 @@ export const QUEUE_RESULTS = [
 ] as const;
 export type QueueResult = (typeof QUEUE_RESULTS)[number];
 
-/** Counts of one upstream. Each worker writes cells of its own, and readers add them up. */
+/** Counts of one upstream. Each worker writes its own cells, and readers sum them. */
 export class QueueStats {
 	readonly #cells: Float64Array;
 	readonly #own: number;

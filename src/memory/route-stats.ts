@@ -1,6 +1,6 @@
 /**
  * What one worker counts of one route: requests in flight, and bytes of their bodies, by the client's protocol. All workers of a route
- * share one region, each with a cache line of its own. Who takes a dead worker's place goes on in the same cells.
+ * share one region, each with its own cache line. The replacement of a dead worker continues in the same cells.
  */
 
 export const CLIENT_PROTOCOLS = ['http/1.1', 'h2'] as const;

@@ -71,7 +71,7 @@ export const HTTP2_STREAM_ERROR_REASONS = [
 ] as const;
 export type Http2StreamErrorReason = (typeof HTTP2_STREAM_ERROR_REASONS)[number];
 
-/** What handshakes have agreed on; the names are OpenSSL's. */
+/** Versions, suites and groups of completed handshakes; the names are OpenSSL's. */
 export const TLS_VERSIONS = ['TLSv1.2', 'TLSv1.3'] as const;
 export const TLS_GROUPS = [
 	'x25519',
@@ -88,7 +88,7 @@ export const TLS_GROUPS = [
 export type TlsVersionName = (typeof TLS_VERSIONS)[number];
 export type TlsGroup = (typeof TLS_GROUPS)[number];
 
-/** Who may not use a route that there is: the client by its certificate, its tenant, its token by the scopes. */
+/** Refusals of an existing route: by the client's certificate, its tenant, or the scopes of its token. */
 export const FORBIDDEN_REASONS = ['certificate', 'tenant', 'scope'] as const;
 export type ForbiddenReason = (typeof FORBIDDEN_REASONS)[number];
 
@@ -168,7 +168,7 @@ export class WorkerStats {
 		this.cells[status]! += 1;
 	}
 
-	/** What its loop has done since the last sample. `activeMs` and `idleMs` are of that time alone, and are added up here. */
+	/** The loop's times since the last sample. `activeMs` and `idleMs` cover only that interval, and are summed here. */
 	loopSampled(reading: LoopReading): void {
 		const cells = this.cells;
 		LOOP_CELLS.forEach((name, i) => {

@@ -6,7 +6,7 @@
  * tenants. No tenant is ever granted more than the share. A tenant is refused for what others hold only if heavy tenants
  * share both of its cells: where all together hold four shares at most, as few as four cells of a row are full.
  *
- * As in `Budget`, what each thread holds is kept beside the counters, so that what a dead thread held can be given back.
+ * As in `Budget`, each thread's part is kept next to the counters, so that the part of a dead thread can be given back.
  */
 export class TenantShares {
 	readonly #cells: Int32Array;
@@ -68,7 +68,7 @@ export class TenantShares {
 export interface TenantSharesMemory {
 	/** Units held, row by row. */
 	readonly cells: SharedArrayBuffer;
-	/** The same cells for each worker alone. */
+	/** Cells of the same layout, one set for each worker. */
 	readonly workers: readonly SharedArrayBuffer[];
 	/** What one tenant may hold, in the measure of amounts. */
 	readonly limit: number;

@@ -55,7 +55,7 @@ export class TransitionCounts {
 		const index = TRANSITIONS.findIndex((one) => one.to === to && one.reason === reason);
 		this.cells[index]! += 1;
 		const last = this.#last;
-		// Not a number while it is being written: whoever reads it then reads nothing.
+		// Not a number during a write: readers skip it then.
 		last[LAST.at] = Number.NaN;
 		last[LAST.index] = index;
 		last[LAST.wallSeconds] = wallSeconds;

@@ -1,8 +1,8 @@
 /**
- * What all workers know of one address of an upstream that has others beside it: how many requests are under way there, and since
+ * The load of one address of a group, shared by all workers: the number of requests in flight there, and since
  * when it has been serving.
  *
- * Each worker counts its own requests in a word that nobody else writes, and the load is their sum. There is no total beside them: a
+ * Each worker counts its own requests in a word that only it writes, and the load is their sum. There is no total next to them: a
  * thread may be ended between any two instructions, and a total would then disagree with its parts for ever.
  *
  * Addresses that came together lie in one region: first since when each of them serves, then their locks, then the words of the first
@@ -19,7 +19,7 @@ export class UpstreamLoad {
 	readonly #own: number;
 
 	/**
-	 * @param worker index of this thread; it alone calls `inc` and `dec` with it. Whoever only reads gives any.
+	 * @param worker index of this thread; only this thread calls `inc` and `dec` with it. Readers may pass any index.
 	 * @param at index of the address in the region.
 	 */
 	constructor(memory: SharedArrayBuffer, worker: number, at = 0) {

@@ -22,7 +22,7 @@ export class WakeUp {
 		Atomics.notify(this.#rings, 0);
 	}
 
-	/** Calls once, in a turn of its own, when it has been rung since `count` was that. */
+	/** Calls once, in a later turn, as soon as `count` has changed. */
 	onRing(count: number, run: () => void): void {
 		const { async, value } = Atomics.waitAsync(this.#rings, 0, count);
 		if (async) void value.then(run);

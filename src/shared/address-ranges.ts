@@ -12,7 +12,7 @@ export interface AddressRange {
 	readonly prefix: number;
 }
 
-/** @returns the range, or in words what is wrong with the text and what to write instead. */
+/** @returns the range, or in words the fault of the text and the remedy. */
 export function parseAddressRange(text: string): AddressRange | string {
 	const [, address = '', digits] = /^([^/]*)(?:\/(.*))?$/s.exec(text)!;
 	const quoted = JSON.stringify(text);
@@ -57,7 +57,7 @@ export class AddressRanges {
 	}
 }
 
-/** IPv4 as IPv4, also where it stands mapped into IPv6, as a dual-stack listener sees it (RFC 4291 section 2.5.5.2). */
+/** IPv4 as IPv4, also where it is mapped into IPv6, as on a dual-stack listener (RFC 4291 section 2.5.5.2). */
 export function plainAddress(address: string): string {
 	return address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address;
 }

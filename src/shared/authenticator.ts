@@ -22,9 +22,9 @@ export class Authenticator {
 	#revoked: RevokedTokens | undefined;
 
 	/**
-	 * @param keys gives each identity its tenant's key, so that it is worked out once a token; `undefined`: nobody needs it.
-	 * @param quotas likewise, what its tenant may ask for; `undefined`: nobody is limited.
-	 * @param lookups told how often a verdict was remembered, and how often not.
+	 * @param keys gives each identity its tenant's key, so that it is computed once a token; `undefined`: it is not needed.
+	 * @param quotas gives each identity its tenant's quota; `undefined`: no tenant has a limit.
+	 * @param lookups counts hits and misses of remembered verdicts.
 	 */
 	constructor(
 		trust: Trust,
@@ -50,7 +50,7 @@ export class Authenticator {
 		});
 	}
 
-	/** From here on these tokens are refused, whoever has verified them; remembered verdicts on them are forgotten. */
+	/** From this call on these tokens are refused, and remembered verdicts on them are dropped. */
 	refuseRevoked(revoked: RevokedTokens): void {
 		this.#revoked = revoked;
 		this.#cache.keepOnly((identity) => revoked.refuse(identity) === undefined);
@@ -97,7 +97,7 @@ export class Authenticator {
 			quota: this.#quotaOf(verified),
 			usableUntil: usableUntil(verified.claims, wallSeconds, verified.leewaySeconds),
 		};
-		// A text of its own: the token may be a part of a whole head's text, which would be kept with it.
+		// A copy: the token may be a slice of a whole head's text, which it would keep alive.
 		this.#cache.add(Buffer.from(key, 'latin1').toString('latin1'), identity);
 		return identity;
 	}
@@ -112,7 +112,7 @@ export interface TenantKeys {
 	keyOf(tenant: string): bigint;
 }
 
-/** A token that nobody can verify is a miss as well. */
+/** A token that fails verification is a miss as well. */
 export interface CacheLookups {
 	count(name: 'tokenCache', result: 'hit' | 'miss'): void;
 }

@@ -12,7 +12,7 @@ const TARGET = 'proxy::breaker';
  *
  * @param names of the upstream: `host:port`, and the name of its `[[upstreams]]`, if it has one.
  * @param load where the time of its return is kept.
- * @param log of this upstream alone: one that changes often must not hide another's lines.
+ * @param log of this upstream only: one that changes often must not hide another's lines.
  * @param clock the scale of all breakers.
  */
 export function watchCircuit(

@@ -22,7 +22,7 @@ export interface Limits {
 	readonly maxConnections?: number | undefined;
 	/** Age at which a client connection is ended, give or take a tenth; 0 for none. */
 	readonly maxConnectionAgeMs: number;
-	/** Whether all answers say what is left of the limits, and not only those that refuse. */
+	/** Whether all answers carry the rest of the limits, and not only refusals. */
 	readonly rateLimitHeaders: boolean;
 }
 

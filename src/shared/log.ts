@@ -54,7 +54,7 @@ export interface LogFilter {
 
 /**
  * Reads a filter as `RUST_LOG` has it: directives separated by commas, each a level for everything (`info`), a level
- * for a target and what is below it (`proxy::health=debug`), or a target alone for all of its levels. The longest
+ * for a target and its children (`proxy::health=debug`), or a target without a level for all of its levels. The longest
  * target that fits decides, the last one among equals. Levels are in either case; `off` silences.
  *
  * Targets that no directive fits are silent, as usual, unless the text is empty or has a mistake in it: then they log
@@ -91,7 +91,7 @@ function rankOf(level: Level): number {
 	return LEVELS.indexOf(level);
 }
 
-/** @returns the target, `''` for all of them, and the last rank that is logged; or in words what is wrong. */
+/** @returns the target, `''` for all of them, and the last rank that is logged; or in words the fault. */
 function parseDirective(directive: string): { target: string; rank: number } | string {
 	const equals = directive.indexOf('=');
 	const wanted = parseLevel(directive.slice(equals + 1));
@@ -226,7 +226,7 @@ function visible(text: string): string {
 }
 
 /**
- * Escapes what JSON leaves alone, and what only ever stands inside a string there: DEL and the C1 controls (terminals
+ * Escapes characters that JSON does not escape, and that occur only inside strings: DEL and the C1 controls (terminals
  * act on them), the line separators of Unicode, and the marks that reverse the direction of text.
  */
 function escapeSpecial(text: string): string {

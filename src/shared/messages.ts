@@ -66,7 +66,7 @@ export interface UpstreamSeed {
 	readonly durations: Region;
 	/** How long an idle connection is kept, ms. */
 	readonly idleTimeoutMs: number;
-	/** For a connection to come about, ms; `undefined`: as long as the request has. */
+	/** Time limit of connecting, ms; `undefined`: that of the request. */
 	readonly connectTimeoutMs?: number | undefined;
 }
 
@@ -106,7 +106,7 @@ export interface UpstreamGroupSeed {
 	/** Of each of them, in the same order. */
 	readonly weights: readonly number[];
 	readonly balancing: BalancingSettings;
-	/** `undefined`: none, and nobody waits. */
+	/** `undefined`: no queue, and no request waits. */
 	readonly limits?: UpstreamLimits | undefined;
 	/** The same memory in every worker; it is there where there are `limits`. */
 	readonly waiting?: WaitingSeed | undefined;
@@ -147,9 +147,9 @@ export interface RouteSeed {
 	readonly rate?: RateSeed | undefined;
 	/** Index into `groups`. */
 	readonly group: number;
-	/** Who may use it; `undefined`: whoever has a token. */
+	/** Its callers; `undefined`: any caller with a valid token. */
 	readonly access?: RouteAccessSeed | undefined;
-	/** What the upstream is told of the client's certificate; `undefined`: nothing. */
+	/** Fields about the client's certificate for the upstream; `undefined`: none. */
 	readonly certificateHeaders?: CertificateHeadersSeed | undefined;
 	/** What becomes of a request on its way there; `undefined`: what becomes of all. */
 	readonly forwarding?: ForwardingSeed | undefined;
@@ -224,7 +224,7 @@ export interface WorkerSeed {
 	readonly bind: { readonly host: string; readonly port: number };
 	/** Several workers share the port (`SO_REUSEPORT`). */
 	readonly reusePort: boolean;
-	/** `undefined`: nobody speaks it. */
+	/** `undefined`: no peer sends it. */
 	readonly proxyProtocol?: ProxyProtocolSettings | undefined;
 	readonly limits: Limits;
 	/** For tenants of which nothing else is said; 0: no limit. */
@@ -236,7 +236,7 @@ export interface WorkerSeed {
 	/** Where limits are shared with other replicas. */
 	readonly fleet?: FleetMemory | undefined;
 	readonly concurrency: ConcurrencyMemory;
-	/** Of the process: keys tenants by a hash that nobody outside can foretell. */
+	/** Secret of the process: tenants are keyed by a hash that is unpredictable outside. */
 	readonly tenantSecret: Uint8Array;
 	readonly bufferedBytes: BudgetMemory;
 	/** What each tenant holds of `bufferedBytes`; `undefined` when one may hold all. */

@@ -6,8 +6,8 @@ import type { TenantLimiter } from '../memory/limiter.ts';
 
 /**
  * What a tenant may ask for: in all, of one route, and at once. Each of the three takes what it admits, and has its answer ready where
- * it refuses: with the limit that was met, and the time after which to come again. What else has been asked before stands in `report`,
- * which is there only if all answers say what is left.
+ * it refuses: with the limit that was met, and the time until a retry can pass. `report` has the limits that were asked before,
+ * and exists only if all answers carry the rest of the limits.
  */
 
 /** What each tenant may ask of one route. */
@@ -40,7 +40,7 @@ export function refuseOverRouteRate(
 	now: number,
 	report: RateLimitFields | undefined,
 ): Rejection | undefined {
-	// Both keys are hashes that nobody can foretell: two pairs with one sum are as unlikely as two tenants with one key.
+	// Both keys are unpredictable hashes: two pairs with one sum are as unlikely as two tenants with one key.
 	const both = tenantKey ^ key || 1n;
 	return count(limiter, both, now, rate, policy, report) ? undefined : refusal('route', limiter, rate, policy, report);
 }
@@ -53,7 +53,7 @@ export function refuseOverConcurrency(slots: RequestSlots, report: RateLimitFiel
 	}
 	const fields = report ?? new RateLimitFields();
 	fields.concurrency(slots.limit, 0);
-	// When one of the others will end nobody knows.
+	// The end of the other requests is unknown.
 	return OVER.concurrency.withHeaders([...fields.fields, 'retry-after', '1']);
 }
 
@@ -94,7 +94,7 @@ export function limitOf({ reason }: Rejection): RateLimitReason {
 	return reason === OVER.concurrency.reason ? 'concurrency' : 'tenant';
 }
 
-/** Says what is left of the limits. @param fields names and values in turn; what they say of limits gives way to what holds here. */
+/** Adds the rest of the limits. @param fields names and values in turn; the proxy's own values replace the upstream's. */
 export function withReport(fields: string[], report: RateLimitFields | undefined): string[] {
 	const own = report?.fields ?? [];
 	if (own.length === 0) return fields;

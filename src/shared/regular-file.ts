@@ -2,7 +2,7 @@ import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 
 import { type FileHandle, open } from 'node:fs/promises';
 
 /**
- * Reads of small files that an operator names. A path may lead to anything: a FIFO that nobody writes to, `/dev/zero`, a
+ * Reads of small files that an operator names. A path may lead to anything: a FIFO without a writer, `/dev/zero`, a
  * mount whose server has gone. None of them may hold up the process.
  */
 

@@ -18,7 +18,7 @@ export class Slabs {
 	/** The fewest that were free at once since the last `trim`. */
 	#leastFree = 0;
 
-	/** @param keptBytes what is kept for later though nobody needs it. */
+	/** @param keptBytes the most unused bytes that are kept for reuse. */
 	constructor(keptBytes: number) {
 		this.#kept = Math.floor(keptBytes / SLAB_BYTES);
 	}
@@ -37,12 +37,12 @@ export class Slabs {
 		return slab;
 	}
 
-	/** @param slab that nobody reads or writes any more, as `take` has returned it. Anything else is ignored. */
+	/** @param slab as `take` has returned it, and no longer in use. Anything else is ignored. */
 	giveBack(slab: Buffer): void {
 		if (this.#taken.delete(slab)) this.#free.push(slab);
 	}
 
-	/** To be called at intervals of `TRIM_MS`: returns memory that nobody has needed since the last time, some of it at once. */
+	/** Call it every `TRIM_MS`: frees a part of the memory that was unused since the last call. */
 	trim(): void {
 		const spare = Math.min(this.#leastFree - this.#kept, MAX_TRIMMED);
 		if (spare > 0) for (const slab of this.#free.splice(0, spare)) returnMemory(slab);

@@ -6,7 +6,7 @@ import { devNull } from 'node:os';
  * For the moment when the process has run out of descriptors. libuv keeps a spare one in each thread: it gives it up to
  * accept the connection at hand, closes that, and takes it back. If another thread is quicker it has lost it: then it
  * neither accepts nor sheds, and tries again without a pause, until a descriptor comes free. So each thread that listens
- * keeps one more, and hands it to libuv; and what was taken comes back, for nobody keeps a connection that has the last
+ * keeps one more, and hands it to libuv; and the descriptor comes back, because a connection with the last one is closed:
  * descriptor (`descriptorsExhausted`).
  */
 export function keepSpareDescriptor(): void {

@@ -1,5 +1,5 @@
 /**
- * "Did you mean": the candidate that a mistyped word most likely stands for.
+ * "Did you mean": the most likely intended candidate for a mistyped word.
  *
  * @returns the closest candidate, or `undefined` when none is close enough to be worth saying: a third of the word's
  *   characters may differ, and a wrong guess costs the reader more than none.

@@ -12,10 +12,10 @@ export function authoritiesOf(bundle: string): string[] {
 }
 
 /**
- * All certificates of a PEM text, at least one. Other blocks may stand beside them, such as the key of a file that holds
+ * All certificates of a PEM text, at least one. Other blocks are allowed, such as the key of a file that holds
  * both, and text, as `openssl x509 -text` writes it.
  *
- * @throws Error with what is wrong and the remedy; it never quotes the text.
+ * @throws Error with the fault and the remedy; it never quotes the text.
  */
 export function readCertificates(pem: string): X509Certificate[] {
 	const all = readBlocks(pem);
@@ -40,7 +40,7 @@ export function readCertificates(pem: string): X509Certificate[] {
 /**
  * The blocks of a PEM text.
  *
- * @throws Error with what is not whole, and the remedy.
+ * @throws Error with the damaged part, and the remedy.
  */
 export function readBlocks(pem: string): PemBlock[] {
 	const blocks = readPem(pem);

@@ -60,7 +60,7 @@ export class ClientPolicy {
 		return chains === undefined || chains.length === 0;
 	}
 
-	/** When a certificate ends its connections, wall-clock seconds; infinite: never. Of the leaf alone: CAs outlive what they issue. */
+	/** When a certificate ends its connections, wall-clock seconds; infinite: never. Only the leaf counts: CAs outlive the certificates they issue. */
 	endOf(certificate: X509Certificate): number {
 		return this.endAtExpiry ? certificate.validToDate.getTime() / 1000 : Number.POSITIVE_INFINITY;
 	}

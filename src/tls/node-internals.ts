@@ -14,7 +14,7 @@ export function chainFault(socket: TLSSocket): string | undefined {
 
 /**
  * Gives the socket the CAs of another context than its own, when the ClientHello has come: what Node does for a name with a
- * context of its own (SNI), here for every client. Without it nobody would be let in, for the own context has no CA.
+ * context of its own (SNI), here for every client. Without it every client would be refused, because the own context has no CA.
  */
 export function judgeBy(socket: TLSSocket, trust: SecureContext): void {
 	const { _handle: handle } = socket as ServerSocket;
@@ -45,7 +45,7 @@ export function readOn(socket: Socket): void {
 
 /**
  * @param sample a server's socket before its handshake, as this version makes it.
- * @throws Error in one line where this version of Node has not what is used here.
+ * @throws Error of one line where this version of Node lacks one of them.
  */
 export function assertNodeInternals(sample = new TLSSocket(duplexPair()[0] as Socket, { isServer: true })): void {
 	const handle: Partial<ServerSocket['_handle']> = (sample as ServerSocket)._handle ?? {};

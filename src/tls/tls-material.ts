@@ -72,7 +72,7 @@ const SERVER: TlsRole = {
 	contextOptions: (material) => secureContextOptions(material as PemMaterial),
 };
 
-/** @param material those of the three texts that there are; each is judged also where another one is missing. */
+/** @param material the existing ones of the three texts; each is judged, even if another one is missing. */
 export function judgeTlsMaterial(
 	material: Partial<PemMaterial>,
 	names: TlsNames,

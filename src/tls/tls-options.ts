@@ -53,7 +53,7 @@ export interface ListenerContexts {
 	readonly identity: SecureContext;
 	/** With the CAs that clients are judged by. */
 	readonly trust: SecureContext;
-	/** The same CAs, for what is asked of a chain beyond OpenSSL's verdict. */
+	/** The same CAs, for checks of a chain beyond OpenSSL's verdict. */
 	readonly bundle: TrustedBundle;
 }
 
@@ -94,7 +94,7 @@ export function createListenerContexts(material: PemMaterial, before?: ListenerC
 
 /**
  * The same for a `tls.Server`, at the start and at each reload; live connections keep what they have. It has one context for
- * both, so a chain of the leaf alone is completed from the bundle.
+ * both, so a chain of only the leaf is completed from the bundle.
  */
 export function useSecureContext(server: Server, material: PemMaterial): void {
 	server.setSecureContext(secureContextOptions(material));

@@ -45,7 +45,7 @@ export const UPSTREAM_ROLE: TlsRole = {
 };
 
 /**
- * For `tls.connect` and `https.request`, beside host and port.
+ * Options for `tls.connect` and `https.request`, in addition to host and port.
  *
  * @param host of the address, as it is connected to.
  */

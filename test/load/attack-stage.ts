@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { h1Request } from '../fixtures/clients.ts';
 import { INSPECTABLE, WorkerInspector } from '../fixtures/inspect-workers.ts';
 import { type ClientCert, type TestPki, temporaryFolder, testPki } from '../fixtures/pki.ts';
-import { cpuSeconds, stolenMs, waitedForCoreMs } from '../fixtures/proc.ts';
+import { cpuSeconds, loopsOf, stolenMs, waitedForCoreMs } from '../fixtures/proc.ts';
 import { type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { until, within } from '../fixtures/wait.ts';
 import type { AttackOrder } from './attack-attackers.ts';
@@ -227,22 +227,32 @@ function separateCores(proxy: number, others: readonly number[]): string {
 }
 
 /**
- * Puts what is measured before all neighbours on this machine, the attackers right behind it. Only root may do that. Attackers get no
- * real-time priority: the kernel stops all real-time threads of a core for a twentieth of each second in which they take it up
- * (`sched_rt_runtime_us`), victims as well.
+ * Puts the measured processes before all neighbours on this machine, the attackers right behind them. Only root may do that. Event loops
+ * go before the helpers of V8 and libuv: threads of one real-time priority share a core in turns of 100 ms (`sched_rr_timeslice_ms`), and
+ * a compiler thread would stop the loop for that long. Attackers get no real-time priority: the kernel stops all real-time threads of a
+ * core for a twentieth of each second in which they use it up (`sched_rt_runtime_us`), victims as well.
  *
  * @returns whether it could, in words.
  */
 function favour(measured: readonly number[], attackers: number): string {
 	try {
-		for (const pid of measured)
-			execFileSync('chrt', ['--all-tasks', '--rr', '--pid', '2', String(pid)], { stdio: 'ignore' });
+		for (const pid of measured) {
+			setRealTime(pid, HELPERS, '--all-tasks');
+			for (const thread of loopsOf(pid)) setRealTime(thread, LOOPS);
+		}
 		setPriority(attackers, constants.priority.PRIORITY_HIGHEST);
 		return ', before all neighbours';
 	} catch {
 		setPriority(attackers, constants.priority.PRIORITY_BELOW_NORMAL);
 		return '';
 	}
+}
+
+const HELPERS = 2;
+const LOOPS = 3;
+
+function setRealTime(id: number, priority: number, ...options: string[]): void {
+	execFileSync('chrt', [...options, '--rr', '--pid', String(priority), String(id)], { stdio: 'ignore' });
 }
 
 function identityOf(pki: TestPki, { port }: ProxyProcess, { certPem, keyPem }: ClientCert): Identity {

@@ -13,7 +13,7 @@
  * moment but half a millisecond of the proxy and the loopback interface, and its double says little to anybody.
  *
  * The proxy has one worker. Where there are two cores and `taskset`, the proxy has one of them to itself and clients and
- * upstream share the other one, the attackers at the lowest priority: victims' figures are the proxy's doing. A round is all
+ * upstream share the other one, the attackers behind them: victims' figures are the proxy's doing. What the machine took from them is in each line. A round is all
  * attacks, those of one kind behind a calm window that they share. Each figure is the median over the rounds, so that a slow moment
  * of the machine meets one of them only; the ratio is to the median of all calm windows. Behind each attack victims have to be well
  * again before the next one begins.

@@ -87,7 +87,7 @@ describe('a service on a fresh Debian', { skip }, () => {
 
 	test('it comes back after a crash, and starts with the machine', async () => {
 		const crashed = mainPid();
-		machine.run(`kill -KILL ${crashed}`);
+		succeeded(machine.run('systemctl kill --signal=KILL edge'), 'kill');
 		await until(() => ![crashed, '0'].includes(mainPid()), 'another main process');
 		await until(() => machine.run('curl -s http://127.0.0.1:9090/readyz || true').stdout.startsWith('ready'), 'ready');
 		assert.equal(machine.run('systemctl is-enabled edge').stdout, 'enabled\n');

@@ -1,6 +1,6 @@
 /**
  * Balancing: which address of a group gets a request. Pure: what is known of the addresses, the time and the randomness are
- * arguments. Each kind of balancing is a file beside this one.
+ * arguments. Each kind of balancing is a file next to this one.
  */
 
 /** The addresses of a group at one moment, by their index. */

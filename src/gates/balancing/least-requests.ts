@@ -2,7 +2,7 @@ import type { Balancer, Candidates, Random } from './balancer.ts';
 
 /**
  * Power of two choices: two addresses are drawn by weight, and the one that has less to do for its weight gets the request. The
- * least loaded of all would be worse: everybody who looks at the same moment sees the same one, and they would all go there.
+ * least loaded of all would be worse: all requests of the same moment see the same address, and would all go there.
  */
 export class LeastRequests implements Balancer {
 	readonly #weights: readonly number[];

@@ -5,7 +5,7 @@ import type { Balancer, Candidates } from './balancer.ts';
  * not depend on an address that goes, so only its own tenants move; one that gains weight only draws tenants to itself.
  *
  * Hashes have no key: all replicas, and a proxy that has been restarted, send a tenant to the same address. Names of tenants are
- * given by issuers, so nobody can choose them to land on one address.
+ * given by issuers, so no client can choose them to land on one address.
  */
 export class Rendezvous implements Balancer {
 	readonly #hashes: Int32Array;

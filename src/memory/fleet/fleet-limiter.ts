@@ -38,7 +38,7 @@ export class FleetLimiter extends TenantLimiter {
 		return true;
 	}
 
-	/** What the store has not been told is not forgotten with the bucket. */
+	/** Admissions that are not settled yet outlive the bucket. */
 	protected override isFree(slot: number): boolean {
 		return this.#spending.isEmpty(slot);
 	}

@@ -23,7 +23,7 @@ export class SpendingCounts {
 	readonly #rates: Int32Array;
 	readonly #blocks: Uint8Array;
 
-	/** Memory that nobody touches costs none: 12 MiB for the usual table, of which a slot in use takes 12 bytes. */
+	/** Untouched memory is free: 12 MiB for the usual table, of which a slot in use takes 12 bytes. */
 	static allocate(limiter: LimiterMemory): SpendingMemory {
 		const slots = limiterSlotCount(limiter);
 		return {
@@ -43,7 +43,7 @@ export class SpendingCounts {
 		return Atomics.load(this.#spent, slot) === 0;
 	}
 
-	/** The mark comes after the count: whoever takes the mark away finds the count. */
+	/** The mark is written after the count: the thread that clears the mark sees the count. */
 	add(slot: number, rps: number, burst: number): void {
 		const rates = this.#rates;
 		if (rates[2 * slot] !== rps) rates[2 * slot] = rps;
@@ -70,7 +70,7 @@ export class SpendingTable {
 	readonly #spent: Int32Array;
 	readonly #rates: Int32Array;
 	readonly #blocks: Uint8Array;
-	/** Where the next look begins: nobody is always the last one. */
+	/** The start of the next scan, so that no tenant is always the last one. */
 	#next = 0;
 
 	constructor({ spent, rates, blocks }: SpendingMemory, limiter: LimiterMemory) {
@@ -81,7 +81,7 @@ export class SpendingTable {
 	}
 
 	/**
-	 * Takes all that there is, as long as `wants` says so: what it does not want stays for the next time.
+	 * Takes all counts while `wants` returns true; the rest stays for the next call.
 	 *
 	 * @returns nothing; `take` gets each.
 	 */

@@ -15,7 +15,7 @@ export const SHARED = 0;
 export const DIVIDED = 1;
 /** The store is away: each replica has the whole limit. */
 export const LOCAL = 2;
-/** The store is away: nobody with a limit is admitted. */
+/** The store is away: no tenant with a limit is admitted. */
 export const REFUSED = 3;
 
 export type Mode = typeof SHARED | typeof DIVIDED | typeof LOCAL | typeof REFUSED;
