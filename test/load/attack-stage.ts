@@ -1,6 +1,6 @@
 /** What an attack needs: a proxy with one worker, the victims and the attackers in processes of their own, and who runs on which core. */
 import { type ChildProcess, execFileSync, fork } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { availableParallelism, constants, setPriority } from 'node:os';
@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { h1Request } from '../fixtures/clients.ts';
 import { INSPECTABLE, WorkerInspector } from '../fixtures/inspect-workers.ts';
 import { type ClientCert, type TestPki, temporaryFolder, testPki } from '../fixtures/pki.ts';
-import { cpuSeconds, loopsOf, stolenMs, waitedForCoreMs } from '../fixtures/proc.ts';
+import { cpuSeconds, HAS_PROC, stolenMs, waitedForCoreMs } from '../fixtures/proc.ts';
 import { type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { until, within } from '../fixtures/wait.ts';
 import type { AttackOrder } from './attack-attackers.ts';
@@ -227,32 +227,27 @@ function separateCores(proxy: number, others: readonly number[]): string {
 }
 
 /**
- * Puts the measured processes before all neighbours on this machine, the attackers right behind them. Only root may do that. Event loops
- * go before the helpers of V8 and libuv: threads of one real-time priority share a core in turns of 100 ms (`sched_rr_timeslice_ms`), and
- * a compiler thread would stop the loop for that long. Attackers get no real-time priority: the kernel stops all real-time threads of a
- * core for a twentieth of each second in which they use it up (`sched_rt_runtime_us`), victims as well.
+ * Puts the measured processes before all neighbours on this machine; attackers stay at the usual priority. Only root may do that.
+ * None of them gets a real-time priority. Threads of one such priority share a core in turns of 100 ms (`sched_rr_timeslice_ms`), so a
+ * compiler or collector thread of V8 stops its own event loop for that long; with a higher one for the event loop, that loop spins for
+ * ever on a lock that a helper holds. And the kernel stops real-time threads for a twentieth of each second in which they use up a core.
  *
  * @returns whether it could, in words.
  */
 function favour(measured: readonly number[], attackers: number): string {
 	try {
-		for (const pid of measured) {
-			setRealTime(pid, HELPERS, '--all-tasks');
-			for (const thread of loopsOf(pid)) setRealTime(thread, LOOPS);
-		}
-		setPriority(attackers, constants.priority.PRIORITY_HIGHEST);
+		for (const pid of measured) setThreads(pid, constants.priority.PRIORITY_HIGHEST);
+		setThreads(attackers, constants.priority.PRIORITY_NORMAL);
 		return ', before all neighbours';
 	} catch {
-		setPriority(attackers, constants.priority.PRIORITY_BELOW_NORMAL);
+		setThreads(attackers, constants.priority.PRIORITY_BELOW_NORMAL);
 		return '';
 	}
 }
 
-const HELPERS = 2;
-const LOOPS = 3;
-
-function setRealTime(id: number, priority: number, ...options: string[]): void {
-	execFileSync('chrt', [...options, '--rr', '--pid', String(priority), String(id)], { stdio: 'ignore' });
+/** On Linux each thread has its own priority; later ones inherit that of the thread that starts them. */
+function setThreads(pid: number, priority: number): void {
+	for (const thread of HAS_PROC ? readdirSync(`/proc/${pid}/task`) : [pid]) setPriority(Number(thread), priority);
 }
 
 function identityOf(pki: TestPki, { port }: ProxyProcess, { certPem, keyPem }: ClientCert): Identity {

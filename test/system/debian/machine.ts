@@ -51,9 +51,8 @@ export class Machine implements AsyncDisposable {
 
 	/** The commands, as root in one shell, in /root. */
 	run(code: string): Outcome {
-		return tool('nsenter', ['--target', this.#leader, '--all', '--wd=/root', 'bash', '--norc', '-euc', code], {
-			cwd: '/',
-		});
+		const inside = ['bash', '--norc', '-euc', `cd /root\n${code}`];
+		return tool('nsenter', ['--target', this.#leader, '--all', ...inside], { cwd: '/' });
 	}
 
 	/** A process that runs until the machine ends. */
