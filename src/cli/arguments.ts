@@ -32,14 +32,14 @@ export class UsageError extends Error {
 
 /**
  * Reads the command line. A flag beats its environment variable, and an environment variable that is
- * empty counts as not set. A flag that is given twice is an error, unless it may be: which of the two was meant is
+ * empty counts as not set. A flag that is given twice is an error, unless it is repeatable: the intended one is
  * anybody's guess.
  *
  * @param argv without the runtime and the script: `process.argv.slice(2)`.
  * @throws UsageError naming every flag and variable that cannot be used.
  */
 export function parseCommandLine(argv: readonly string[], env: Environment, commands: readonly Command[]): CommandLine {
-	// The command comes first, as its options cannot be told from their values before it is known.
+	// The command comes first: its options and their values can only be distinguished once it is known.
 	const words = leadingWords(argv);
 	const command = words.length === 0 ? defaultOf(commands) : longestMatch(words, commands);
 	if (command === undefined) return withoutCommand(argv, words, commands);
@@ -100,7 +100,7 @@ function unknownCommand(words: readonly string[], commands: readonly Command[]):
 	const family = commands.filter(({ name }) => name.startsWith(`${first} `)).map(({ name }) => name);
 	const shown = family.length > 0 ? words.join(' ') : first;
 	const named = commands.map(({ name }) => name);
-	// The first word alone may be enough to tell what was meant: `proxy pik client`.
+	// The first word may be enough to guess the intended command: `proxy pik client`.
 	const meant =
 		suggest(words.join(' '), named) ?? suggest(first, named) ?? (family.length === 1 ? family[0] : undefined);
 	const remedy = meant === undefined ? 'see proxy --help' : `did you mean proxy ${meant}?`;

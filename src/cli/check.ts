@@ -34,7 +34,7 @@ export interface CheckResult {
 }
 
 export interface Finding {
-	/** The configuration file; `null` for what is no matter of it, such as the environment. */
+	/** The configuration file; `null` for problems outside of it, such as the environment. */
 	readonly file: string | null;
 	/** From 1; `null` where no line is to blame. */
 	readonly line: number | null;
@@ -72,7 +72,7 @@ function modeOf(file: string): number | undefined {
 }
 
 interface Found {
-	/** Of the configuration file; `null` for what is no matter of it. */
+	/** The line in the configuration file; `null` for problems outside of it. */
 	readonly path: string | null;
 	readonly problem: ConfigProblem;
 }

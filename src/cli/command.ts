@@ -173,7 +173,7 @@ export const PROGRAMS = ['proxy', 'proxy-streaming'] as const;
 /** The command that runs where none is named. */
 export const DEFAULT_COMMAND = 'run';
 
-/** How a command is called, for messages and examples: `proxy check`, and `proxy` alone for the default one. */
+/** How a command is called, for messages and examples: `proxy check`, and only `proxy` for the default one. */
 export function invocation({ name }: Pick<Command, 'name'>): string {
 	return name === DEFAULT_COMMAND ? 'proxy' : `proxy ${name}`;
 }

@@ -50,7 +50,7 @@ export function parseClientName(text: string): string {
 	return text;
 }
 
-/** `spiffe://…` or another URI, or `dns:NAME`, of which the name alone is left. */
+/** `spiffe://…` or another URI, or `dns:NAME`, reduced to the name. */
 export function parseSan(text: string): string {
 	const [, dns] = /^dns:([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*)$/i.exec(text) ?? [];
 	if (dns !== undefined) return dns;

@@ -1,7 +1,7 @@
 import { suggest } from '../shared/suggest.ts';
 import type { Command, Environment } from './command.ts';
 
-/** A variable that looks as if it were meant for the proxy, and what to do about it. */
+/** A variable that seems to be for the proxy, and the remedy. */
 export interface UnknownVariable {
 	readonly name: string;
 	readonly message: string;
@@ -28,6 +28,6 @@ function variablesOf(commands: readonly Command[]): string[] {
 	return [...new Set(names)].filter((name) => name !== undefined).filter((name) => name.startsWith('PROXY_'));
 }
 
-/** Kubernetes sets these in every pod beside a Service called `proxy` or `proxy-…`. */
+/** Kubernetes sets these in every pod next to a Service called `proxy` or `proxy-…`. */
 const OF_A_SERVICE =
 	/^PROXY_(?:\w+_)?(?:SERVICE_(?:HOST|PORT(?:_\w+)?)|PORT(?:_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)?)$/;

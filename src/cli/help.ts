@@ -110,7 +110,7 @@ interface Entry {
 	readonly term: string;
 	/** Pieces that a line may break between. */
 	readonly about: readonly string[];
-	/** A line of its own below. */
+	/** On a separate line below. */
 	readonly example?: string;
 }
 

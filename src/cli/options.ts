@@ -40,7 +40,7 @@ function malformedAddress(text: string, reason: string, suggestion: string): Mal
 	return new Malformed(`must be HOST:PORT (got ${quote(text)}): ${reason}; write ${remedy}`);
 }
 
-/** `30s`, `500ms`, `5m`, `1h`, `7d`; a number alone is seconds. @returns milliseconds, more than 0 */
+/** `30s`, `500ms`, `5m`, `1h`, `7d`; a number without a unit is seconds. @returns milliseconds, more than 0 */
 export function parseDuration(text: string): number {
 	const ms = durationMs(/\d$/.test(text) ? `${text}s` : text);
 	if (ms !== undefined && ms > 0) return ms;

@@ -6,7 +6,7 @@ export function readVersion(mainPath: string): string {
 	return JSON.parse(readFileSync(join(dirname(mainPath), '../package.json'), 'utf8')).version;
 }
 
-/** Known by the module alone that a build or `-C boxed_body` has chosen. */
+/** Known only by the body module that a build or `-C boxed_body` has chosen. */
 export async function readBodyMode(): Promise<string> {
 	return (await import('#body')).bodyMode;
 }

@@ -12,7 +12,7 @@ export interface HostPort {
 /**
  * Reads `host[:port]` (RFC 3986 section 3.2): a host name, an IPv4 address or an IPv6 address in brackets.
  *
- * @returns the parts, or in words what is wrong with the text.
+ * @returns the parts, or the fault of the text in words.
  */
 export function parseHostPort(text: string): HostPort | string {
 	const parts = /^(\[[^[\]]*\]|[^:[\]]*)(?::([^:]*))?$/.exec(text);
@@ -34,7 +34,7 @@ export function parseHostPort(text: string): HostPort | string {
 function hostProblem(name: string): string | undefined {
 	if (name === '') return 'it has no host';
 	if (name.startsWith('[')) return isIPv6(name.slice(1, -1)) ? undefined : `${quote(name)} is not an IPv6 address`;
-	// The resolver reads `1.2` and `0x7f.1` as addresses that nobody expects; the WHATWG URL rule "ends in a number"
+	// The resolver reads `1.2` and `0x7f.1` as unexpected addresses; the WHATWG URL rule "ends in a number"
 	// tells such names apart.
 	if (ENDS_IN_NUMBER.test(name)) return isIPv4(name) ? undefined : `${quote(name)} is not an IPv4 address`;
 	if (name.length > 253 || !HOST_NAME.test(name)) return `${quote(name)} is not a host name`;

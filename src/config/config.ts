@@ -73,7 +73,7 @@ export interface RouteConfig {
 	readonly opening: OpeningRule;
 	/** Who may use it; `undefined`: any caller with a token. */
 	readonly access?: RouteAccessSeed | undefined;
-	/** What the upstream is told of the client's certificate; `undefined`: nothing. */
+	/** Fields about the client's certificate for the upstream; `undefined`: none. */
 	readonly certificateHeaders?: CertificateHeadersSeed | undefined;
 	/** What becomes of a request on its way to the upstream; `undefined`: what becomes of all. */
 	readonly forwarding?: ForwardingSeed | undefined;

@@ -4,11 +4,11 @@ export interface ConfigProblem {
 	readonly line?: number;
 	/** Full key, with list positions counted from 0: `routes[2].cooldown_secs`. */
 	readonly key?: string;
-	/** The file that the key names, where it is that file that is to blame. */
+	/** The file that the key names, if that file has the fault. */
 	readonly file?: string;
 	/** What is wrong, what was found and what to write instead. */
 	readonly message: string;
-	/** Of a warning: a start goes on, since a reload can mend it, but nobody can be served until then. `proxy check` fails. */
+	/** Of a warning: a start goes on, since a reload can mend it, but no request is served until then. `proxy check` fails. */
 	readonly failsCheck?: true;
 }
 

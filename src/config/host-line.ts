@@ -7,7 +7,7 @@ export const HOST_WORDS: readonly string[] = ['upstream', 'client'];
 /**
  * Judges the `host` of a route: one of its words, or `host[:port]` as it goes into `Host` (RFC 9110 section 7.2).
  *
- * @returns in words what is wrong and what to write; `undefined` where nothing is.
+ * @returns the fault and the remedy in words; `undefined` for a valid one.
  */
 export function hostLineProblem(text: string): string | undefined {
 	const problem = problemOf(text);

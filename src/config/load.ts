@@ -16,7 +16,7 @@ export interface ConfigReading {
 	/** `undefined` where there are problems. */
 	readonly config: Config | undefined;
 	readonly problems: readonly ConfigProblem[];
-	/** The files that it names, also where something else in it is wrong: so that they can be judged at once. */
+	/** The files that it names, even if it has other faults, so that they are judged in the same run. */
 	readonly files: ConfigFiles;
 }
 

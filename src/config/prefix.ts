@@ -5,7 +5,7 @@ import { quote } from './wording.ts';
  * Finds route prefixes that no request could ever match, because such a path does not arrive or is refused before
  * routes are looked at.
  *
- * @returns in words what is wrong and what to write; `undefined` for a prefix that can match.
+ * @returns the fault and the remedy in words; `undefined` for a prefix that can match.
  */
 export function prefixProblem(prefix: string): string | undefined {
 	const pattern = /^(?:~\*?\s*)?\^(.*)$/.exec(prefix)?.[1];
@@ -50,10 +50,10 @@ function isUtf8(path: string): boolean {
 }
 
 /**
- * Finds route prefixes that were meant as patterns: all but `/` in them is matched literally, so that no request of
- * those that were meant will match.
+ * Finds route prefixes that look like patterns: everything in them but `/` matches literally, so that no request of
+ * the intended ones matches.
  *
- * @returns in words what is doubtful and what to write; `undefined` for a prefix that is meant literally.
+ * @returns the doubt and the remedy in words; `undefined` for a literal prefix.
  */
 export function prefixDoubt(prefix: string): string | undefined {
 	const at = prefix.search(PATTERN);

@@ -12,7 +12,7 @@ import { ConfigError, type ConfigProblem, problemAt } from './error.ts';
 import { expected } from './tables/kinds.ts';
 import { parseToml, type TomlDocument } from './toml.ts';
 
-/** The file of `revoked_path`: what is revoked by hand, for the hour in which no CRL says so yet. */
+/** The file of `revoked_path`: revocations by hand, until a CRL has them. */
 
 /** What came of reading the list. */
 export interface RevocationReading {

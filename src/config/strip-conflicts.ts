@@ -8,7 +8,7 @@ import { parseUpstream } from './upstream.ts';
 import { quote } from './wording.ts';
 
 /**
- * Routes with `strip_prefix` that would open to everybody what another route to the same upstream keeps for some: `/api/admin`
+ * Routes with `strip_prefix` that would open to all callers what another route to the same upstream restricts: `/api/admin`
  * goes out as `/admin`, and the rules of the route `/admin` are not asked. The upstream cannot tell the two apart.
  */
 export function stripConflicts(document: TomlDocument): ConfigProblem[] {
@@ -46,7 +46,7 @@ export function stripConflicts(document: TomlDocument): ConfigProblem[] {
 	);
 }
 
-/** The rules of a route that it has; those of which something else is wrong count as none. */
+/** The rules of a route; faulty ones count as absent. */
 type Access = { readonly [Rule in keyof RouteAccessSeed]?: readonly unknown[] | undefined };
 
 interface StrippableRoute {
@@ -95,7 +95,7 @@ function cuts({ prefix, strips }: StrippableRoute): boolean {
 	return strips && withoutSlash(prefix) !== '';
 }
 
-/** Whether all whom `ours` lets in are let in by `theirs`, too. Rules about names are compared as a whole: which certificates leave a doubt depends on all of them. */
+/** Whether `theirs` admits all callers that `ours` admits. Rules about names are compared as a whole: which certificates are ambiguous depends on all of them. */
 export function isAsStrict(ours: Access, theirs: Access): boolean {
 	const within = (few: readonly unknown[] = [], many: readonly unknown[] = []) =>
 		few.every((one) => many.includes(one));

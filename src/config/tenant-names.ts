@@ -1,7 +1,7 @@
 import type { IssuerConfig } from './config.ts';
 
 /**
- * Words for a tenant that no token can name, because it has no issuer's prefix: a setting for it applies to nobody.
+ * Words for a tenant that no token can name, because it has no issuer's prefix: a setting for it has no effect.
  *
  * @param issuers none: `[jwt]`, whose tenants have no prefix.
  */

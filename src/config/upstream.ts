@@ -28,7 +28,7 @@ export interface UpstreamUrl {
  * Reads `http://host[:port]` or `https://host[:port]` and nothing more. Two spellings of one address get one
  * `authority`, because breakers, connection pools and metrics are kept by it.
  *
- * @returns where it leads, or in words what is wrong with the text and what to write.
+ * @returns its target, or the fault of the text and the remedy in words.
  */
 export function parseUpstream(text: string): UpstreamUrl | string {
 	const [first = '', ...others] = text.trim().split(/[\s,;]+/);
@@ -68,7 +68,7 @@ const URL_PARTS = /^([a-z][a-z\d+.-]*):\/\/([^/?#]*)(.*)$/is;
  * Reads `host:port`.
  *
  * @param defaultPort `undefined`: it has to be there.
- * @returns the address, or in words what is wrong with it.
+ * @returns the address, or its fault in words.
  */
 export function parseAddress(authority: string, defaultPort: number | undefined): UpstreamAddress | string {
 	const parsed = parseHostPort(authority);

@@ -17,7 +17,7 @@ const NO_AUDIENCE =
 	'is not set: tokens without "aud" are accepted whatever service they were minted for, and tokens with any "aud" ' +
 	'are rejected; set it unless this is local';
 
-/** What is allowed but hardly ever meant; to be logged at start and after a reload. */
+/** Allowed but rarely intended settings; logged at the start and after a reload. */
 export function configWarnings(config: Config): ConfigProblem[] {
 	const { jwt, issuers, upstreams, routes, tenants, tenantRps, limiter, trace, lines } = config;
 	const warnings: ConfigProblem[] = [];

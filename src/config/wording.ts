@@ -9,7 +9,7 @@ export function quote(text: string): string {
 	return JSON.stringify(shown).replace(/[\x7f-\x9f\u2028\u2029]/g, escapeCharacter);
 }
 
-/** A value as the file has it; a symbol stands for what no key takes, by its description. */
+/** A value as the file has it; a symbol describes a value that no key takes. */
 export function show(value: unknown): string {
 	if (typeof value === 'string') return quote(value);
 	if (Array.isArray(value)) return 'an array';

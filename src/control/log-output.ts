@@ -3,7 +3,7 @@ import type { WriteFailure } from './file-log-stream.ts';
 
 /** As much of `process.stdout` as is needed. */
 export interface LogStream {
-	/** @param onWritten called when nobody waits for it any more; with the reason where not all of it could be written. */
+	/** @param onWritten called when the text is written, or with the reason if not all of it could be. */
 	write(text: string, onWritten?: (failure?: WriteFailure | null) => void): unknown;
 	on(event: 'error', listener: () => void): unknown;
 	/** Bytes that wait for the reader. */
@@ -14,7 +14,7 @@ export interface LogStream {
 export interface LogOutput {
 	writeRecord(record: LogRecord): void;
 	/**
-	 * Writes lines as they are. They are not held against the bound: whoever sends them waits for `onWritten` before there are
+	 * Writes lines as they are. They do not count against the bound: their sender waits for `onWritten` before there are
 	 * too many.
 	 *
 	 * @param dropped how many lines the sender has dropped before these.

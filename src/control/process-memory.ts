@@ -34,7 +34,7 @@ export type HistogramLayouts = Pick<HistogramsSeed, 'upstream' | 'handshake' | '
 export class ProcessMemory {
 	/** Keys the tenants in `limiter`, `concurrency` and `tenantShares`. */
 	readonly tenantSecret: Uint8Array;
-	/** Also while nobody is limited: a reload may bring limits. Memory that nobody touches costs none. */
+	/** Also without any limit: a reload may bring limits. Untouched memory is free. */
 	readonly limiter: LimiterMemory;
 	readonly concurrency: ConcurrencyMemory;
 	/** `undefined` where limits are this process's own. */

@@ -36,7 +36,7 @@ export interface ProcessState {
  * Allocates what the workers share.
  *
  * @param wantedWorkers at least 1; where the platform cannot share a port among them there will be one.
- * @param fleet with whom limits are shared; `undefined`: with nobody.
+ * @param fleet the replicas that share limits; `undefined`: none.
  */
 export function createState(
 	{ config, tls, identity }: StartFiles,

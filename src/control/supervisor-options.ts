@@ -4,7 +4,7 @@ import type { ListenAddress } from './listen.ts';
 import type { LogOutput } from './log-output.ts';
 
 export interface SupervisorOptions {
-	/** The configuration and what is in the files that it names. */
+	/** The configuration, and the content of the files that it names. */
 	readonly files: StartFiles;
 	readonly bind: ListenAddress;
 	readonly metricsBind: ListenAddress;

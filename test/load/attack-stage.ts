@@ -85,6 +85,8 @@ export class Stage {
 		await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve));
 		const victims = fork(join(import.meta.dirname, 'attack-victims.ts'));
 		const attackers = fork(join(import.meta.dirname, 'attack-attackers.ts'));
+		// Without either there is nothing to measure; its message is on standard error.
+		for (const child of [victims, attackers]) child.once('exit', (code) => code !== 0 && process.exit(1));
 		const proxy = await startProxy({
 			workers: 1,
 			boxedBody: mode === 'streaming',

@@ -59,12 +59,12 @@ complete -F _proxy ${PROGRAMS.join(' ')}
 `;
 }
 
-/** Where a flag stands before the cursor, its value comes, and nothing else. */
+/** After a flag that takes a value, only its values are proposed. */
 function flagCases({ name, options }: CommandModel): string[] {
 	return options.map(({ flag, values }) => `\t\t${quoted(`${name} --${flag}`)}) ${proposal(values)}return ;;`);
 }
 
-/** Wherever an operand may stand: which one it is, is not counted. */
+/** At each place of an operand; operands are not counted. */
 function operandCases({ name, operands }: CommandModel): string[] {
 	const values = operands.find((operand) => operand.values !== undefined)?.values;
 	return values === undefined ? [] : [`\t\t\t${quoted(name)}) ${proposal(values)};;`];

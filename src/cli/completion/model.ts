@@ -9,7 +9,7 @@ import {
 
 /** What may be completed, the same for all shells. */
 export interface CompletionModel {
-	/** What may stand first: commands of one word, and the first words of those of two. */
+	/** The candidates for the first word: commands of one word, and the first words of commands of two. */
 	readonly firstWords: readonly Word[];
 	/** By the first word of commands of two: what may follow it. */
 	readonly families: ReadonlyMap<string, readonly Word[]>;

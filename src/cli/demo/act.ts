@@ -31,7 +31,7 @@ export interface Line {
 	readonly token?: string;
 	/** Sent by the other client. */
 	readonly byOther?: boolean;
-	/** Said beside the request. */
+	/** Printed next to the request. */
 	readonly note?: string;
 }
 
@@ -101,7 +101,7 @@ export class Act {
 	}
 }
 
-/** What the upstream saw, in a few words; any other body as it stands. */
+/** What the upstream saw, in a few words; any other body unchanged. */
 function summary(body: string): string {
 	const text = body.trimEnd();
 	if (!text.startsWith('{')) return text;

@@ -30,7 +30,7 @@ export async function twoAddresses(act: Act): Promise<void> {
 /** How many requests were answered 200, by the upstream that they came to. */
 type Served = ReadonlyMap<string, number>;
 
-/** Sends until what is expected has come about, for at most 10 s. Anything but 200 is a failure. */
+/** Sends until the expected state is reached, for at most 10 s. Anything but 200 is a failure. */
 async function requestsUntil(act: Act, what: string, hasCome: (by: Served) => boolean): Promise<void> {
 	const token = act.stage.workspace.mint('first');
 	const by = new Map<string, number>();

@@ -17,7 +17,7 @@ export interface Identity {
 
 export interface Call {
 	readonly protocol: Protocol;
-	/** Sent as it stands: neither resolved nor encoded. */
+	/** Sent unchanged: neither resolved nor encoded. */
 	readonly path: string;
 	readonly token?: string | undefined;
 }
@@ -32,7 +32,7 @@ export interface Answer {
 /** ms; the proxy's own longest limit is 30 s, the demo's upstreams answer at once. */
 const TIMEOUT_MS = 10_000;
 
-/** One request on a connection of its own. Rejects when there is no whole answer within 10 s. */
+/** One request on a new connection. Rejects when there is no whole answer within 10 s. */
 export async function call(identity: Identity, { protocol, path, token }: Call): Promise<Answer> {
 	const socket = await connect(identity, protocol);
 	const serverSerial = socket.getPeerCertificate().serialNumber;

@@ -11,7 +11,7 @@ export type TomlValue =
 	| readonly TomlValue[]
 	| { readonly [key: string]: TomlValue | undefined };
 
-/** The keys of the schema, for values of the same kind: tests also write what is refused. */
+/** The keys of the schema, for values of the same kind: tests also write refused ones. */
 type Keys<Table> = { readonly [Key in keyof Table]?: Kind<Table[Key]> | undefined };
 type Kind<Value> = Value extends string
 	? string

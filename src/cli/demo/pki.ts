@@ -38,7 +38,7 @@ export interface AuthorityOptions extends Validity {
 
 export interface LeafOptions extends Validity {
 	readonly commonName: string;
-	/** DNS names, IP literals and URIs; a server is checked against these alone, never its common name (RFC 9110 4.3.4). */
+	/** DNS names, IP literals and URIs; a server is checked against only these, never its common name (RFC 9110 4.3.4). */
 	readonly sans?: readonly string[];
 	/** The one extended key usage: `server` is serverAuth, `client` is clientAuth. */
 	readonly usages: 'client' | 'server';
@@ -145,7 +145,7 @@ async function sign(tbs: ToBeSigned): Promise<{ certificate: X509Certificate; se
 			extensions: [
 				...tbs.extensions,
 				await x509.SubjectKeyIdentifierExtension.create(tbs.publicKey, false, webcrypto as Crypto),
-				// Two authorities of one name (a rotated CA) are told apart by this key identifier alone.
+				// Only this key identifier distinguishes two authorities of one name (a rotated CA).
 				await x509.AuthorityKeyIdentifierExtension.create(
 					tbs.issuer?.certificate.publicKey ?? tbs.publicKey,
 					false,

@@ -86,7 +86,7 @@ function spawnProxy({ execArgv, mainPath, env }: ProxyChildOptions, args: readon
 		stdio: ['ignore', 'pipe', 'pipe'],
 		// The demo waits for lines of level `info`, whatever RUST_LOG says, and a pid file is another proxy's.
 		env: { ...env, RUST_LOG: 'info', PROXY_PID_FILE: '' },
-		// A process group of its own. Ctrl-C in a terminal goes to the whole group, and the proxy would take it together
+		// A separate process group. Ctrl-C in a terminal goes to the whole group, and the proxy would take it together
 		// with the demo's SIGTERM for two signals, that is for "exit at once".
 		detached: true,
 	});

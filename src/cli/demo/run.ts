@@ -40,7 +40,7 @@ export async function runDemo(options: DemoOptions): Promise<number> {
 		if (end.signal.aborted) proxy?.stop();
 		end.abort(INTERRUPTED);
 	};
-	// SIGHUP, too: the proxy is in a process group of its own and would outlive its terminal.
+	// SIGHUP, too: the proxy is in another process group and would outlive its terminal.
 	for (const signal of SIGNALS) process.on(signal, onSignal);
 	const [a, b, c1, c2] = await Promise.all(SAMPLES.map(startSampleUpstream));
 	const upstreams = { a, b, c: [c1, c2] } as SampleUpstreams;

@@ -1,5 +1,5 @@
 /**
- * A sample upstream: answers `/health`, echoes everything else as JSON, and fails or dies when told to. What it echoes is what
+ * A sample upstream: answers `/health`, echoes everything else as JSON, and fails or dies on request. What it echoes is what
  * the proxy sent it, so that the demo can show the header contract.
  */
 import { once } from 'node:events';
@@ -14,7 +14,7 @@ export interface SampleUpstream {
 	/** From now on everything, `/health` included, is answered 503. */
 	fail(): void;
 	heal(): void;
-	/** It dies with the next request in its hands, and answers nobody any more. Resolves when it has. */
+	/** Makes it die during its next request. Resolves when it has. */
 	die(): Promise<void>;
 	/** It listens again, on the same port. Rejects when somebody else has it for 10 s. */
 	revive(): Promise<void>;

@@ -20,7 +20,7 @@ export function initialRoutes({ a, b }: SampleUpstreams): RouteEntry[] {
 	];
 }
 
-/** What stands behind their names. */
+/** The upstreams behind their names. */
 export function initialGroups({ c }: SampleUpstreams): ConfigTables['upstreams'] {
 	return [{ name: 'svc-c', addresses: c.map(({ authority }) => authority) }];
 }
@@ -49,7 +49,7 @@ export async function playShow(stage: Stage): Promise<string[]> {
 	return failures;
 }
 
-/** Each protocol is played by a tenant of its own, for the tenants' limit is small. */
+/** Each protocol has its own tenant, because the tenants' limit is small. */
 const PLAYERS = [
 	{ protocol: 'http/1.1', tenant: 'tenant-a' },
 	{ protocol: 'h2', tenant: 'tenant-b' },

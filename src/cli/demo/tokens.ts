@@ -40,7 +40,7 @@ export function mintToken(
 	return signToken(key, protectedHeader, JSON.stringify(claims));
 }
 
-/** The same over JSON text as it stands, for what `JSON.stringify` cannot say: duplicate members, `1e400`. */
+/** As `mintToken`, from JSON text, for claims that `JSON.stringify` cannot write: duplicate members, `1e400`. */
 export function signToken(key: SigningKey, protectedHeader: string, payload: string): string {
 	const signed = `${base64url(protectedHeader)}.${base64url(payload)}`;
 	return `${signed}.${sign('sha256', Buffer.from(signed), key.privateKey).toString('base64url')}`;

@@ -1,5 +1,5 @@
 /**
- * The demo's folder: an authority, server and client certificates, token keys, tokens for two tenants, a list of what is revoked,
+ * The demo's folder: an authority, server and client certificates, token keys, tokens for two tenants, a list of revocations,
  * and the configuration file. Everything is made anew at each start, for certificates and tokens of yesterday have expired.
  */
 import { createPublicKey, X509Certificate } from 'node:crypto';
@@ -41,13 +41,13 @@ export interface Workspace {
 	readonly tokens: Readonly<Record<Tenant, string>>;
 	/** The serial number of the certificate that the server file holds now. */
 	serverSerial(): string;
-	/** Issues the server a new certificate, with a new key, in place. The proxy reads it when it is told to reload. */
+	/** Issues the server a new certificate, with a new key, in place. The proxy reads it at the next reload. */
 	renewServerCertificate(): Promise<void>;
-	/** @param upstreams what stands behind the names that routes have for several addresses. */
+	/** @param upstreams the addresses behind the names in routes. */
 	writeConfig(routes: readonly RouteEntry[], upstreams?: ConfigTables['upstreams']): void;
-	/** A token for a tenant whose limit no other act draws on, signed with one of the issuer's two keys; with a certificate, good for its holder alone (RFC 8705). */
+	/** A token for a tenant whose limit no other act draws on, signed with one of the issuer's two keys; with a certificate, valid only for its holder (RFC 8705). */
 	mint(kid: Kid, boundTo?: Issued): string;
-	/** The keys that the issuer stands by. At the start it is the first one. */
+	/** Publishes these keys of the issuer. At the start it is the first one. */
 	publishKeys(kids: readonly Kid[]): void;
 	/** Revokes these certificates, and no others. */
 	revoke(certificates: readonly Issued[]): void;

@@ -28,15 +28,15 @@ export function developmentFiles(dir: string): DevelopmentFiles {
 export interface NewFile {
 	readonly path: string;
 	readonly content: string;
-	/** For its owner alone. */
+	/** Readable by its owner only. */
 	readonly secret?: true;
 }
 
 /**
- * Writes files of which none may be there; folders are made as needed, those with secrets for their owner alone. Either all are
+ * Writes files that must not exist yet. Folders are made as needed, those with secrets readable by their owner only. Either all are
  * written or, as far as the file system lets us, none.
  *
- * @throws CommandError naming what stands in the way, and the remedy.
+ * @throws CommandError naming the obstacle and the remedy.
  */
 export function writeNewFiles(files: readonly NewFile[]): void {
 	const written: string[] = [];

@@ -23,7 +23,7 @@ export interface Initialised {
 	readonly next: { readonly ca: string; readonly cert: string; readonly key: string };
 }
 
-/** Its issuer does not exist: nobody else's tokens are taken for those of development. */
+/** Its issuer does not exist, so no foreign token passes for one of development. */
 const ISSUER = 'https://issuer.development.invalid';
 const AUDIENCE = 'edge';
 const INTRO = [
@@ -31,7 +31,7 @@ const INTRO = [
 	"anybody's tokens. In production name your own certificates, and your issuer's public key.",
 	'Keys that are comments show their defaults. `proxy check` says what is wrong.',
 ];
-/** The one client that everybody starts with. */
+/** The first client. */
 export const FIRST_CLIENT = 'alice';
 
 /**

@@ -7,7 +7,7 @@ import { developmentFiles, readDevelopmentFile } from './folder.ts';
 import { type InitOptions, initialise } from './init.ts';
 import { makeToken, partiesOf } from './token.ts';
 
-/** `proxy init`, `proxy pki client` and `proxy token`: what they print. The work is done beside this file. */
+/** `proxy init`, `proxy pki client` and `proxy token`: their output. The work is done in the other files of this folder. */
 
 type Output = Pick<Context, 'print' | 'stderr'>;
 

@@ -12,7 +12,7 @@ import { type PresentedChain, presentChain } from './tls-client.ts';
 
 /** The client's side of the connection, as far as there is one without a network. */
 export interface Client {
-	/** With the certificate that was given, also where the listener would not have let it in. */
+	/** With the given certificate, even if the listener would have refused it. */
 	readonly connection: ClientConnection;
 	readonly hasCertificate: boolean;
 }

@@ -190,7 +190,7 @@ function judgeHolder(token: VerifiedToken | undefined, { connection, hasCertific
 	reports.judged('bound token', refuseOtherHolder(token.confirmation, thumbprint), wanted, has);
 }
 
-/** What the limits are; what is left of them only the running proxy knows. */
+/** The limits; only the running proxy knows how much of them is left. */
 function tellTenantLimits(
 	token: VerifiedToken | undefined,
 	{ config, identity }: Pick<StartFiles, 'config' | 'identity'>,

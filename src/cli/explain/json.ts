@@ -14,7 +14,7 @@ export interface ExplainResult {
 	readonly ended_by: string | null;
 	/** As in the log; `null` where nothing is refused. */
 	readonly reason: string | null;
-	/** What the client gets; `null` where the request passes or that cannot be told. */
+	/** The refusal that the client gets; `null` where the request passes or is undecided. */
 	readonly answer: Answer | null;
 	/** Prefix. */
 	readonly route: string | null;

@@ -17,7 +17,7 @@ export interface RequestSpec {
 	readonly protocol: 'http/1.1' | 'h2';
 	/** Lines as they were given: `name: value`. */
 	readonly headers: readonly string[];
-	/** Becomes an `Authorization` line; beside one in `headers` it is the second. */
+	/** Becomes an `Authorization` line; with one in `headers` it is the second. */
 	readonly token: string | undefined;
 	/** Becomes a `Content-Length` unless `headers` frame the body. */
 	readonly bodyBytes: number | undefined;
@@ -83,7 +83,7 @@ function readHttp2(spec: RequestSpec, maxHeaderBytes: number, apart: Identifiers
 	const said = facts(method);
 	const malformed: Refusal | undefined = typeof said === 'string' ? { ending: 'reset', reason: said } : undefined;
 	const unknownMethod = malformed === undefined ? refuseMethod(method) : undefined;
-	// The method hides what there is to say against the fields.
+	// A refused method hides the problems of the fields.
 	const known = unknownMethod === undefined ? said : facts('GET');
 	const head = typeof known === 'string' ? undefined : known.head;
 	const good = head === undefined || head instanceof Rejection ? undefined : head;

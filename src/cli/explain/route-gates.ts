@@ -145,7 +145,7 @@ export async function judgeCaller(
 	}
 }
 
-/** Where a route asks for names alone, the token says nothing. */
+/** Where a route asks only for names, the token has no part in it. */
 const NOBODY = { tenant: '' } as VerifiedToken;
 
 /** By the metrics of a running proxy, where it was asked. One address that its breaker admits is enough. */
@@ -219,7 +219,7 @@ function few(lines: readonly string[]): readonly string[] {
 	return lines.length <= MAX_SHOWN ? lines : [...lines.slice(0, MAX_SHOWN), `and ${lines.length - MAX_SHOWN} more`];
 }
 
-/** Which addresses a name has the running proxy knows; without one it stands for them. */
+/** Only the running proxy knows the addresses of a name; without one the name is printed in their place. */
 function authoritiesOf({ name, addresses, dns }: RouteConfig['group'], page = ''): readonly string[] {
 	if (dns === undefined) return addresses.map(({ authority }) => authority);
 	const found = Array.from(page.matchAll(CIRCUIT_SAMPLES), ([, upstream, group]) => (group === name ? upstream! : []));

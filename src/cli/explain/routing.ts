@@ -13,7 +13,7 @@ export function routeWords(config: Config, path: string, chosen: RouteConfig | u
 		.map((one) => ({ ...one, fit: fitOf(one.prefix, path), likeness: likenessOf(one.prefix, path) }))
 		.sort((a, b) => b.prefix.length - a.prefix.length);
 	const matching = near.filter(({ fit }) => fit === 'matches');
-	// The nearest prefixes are those that were meant. One that shares only the first slash is shown where no route matches.
+	// The nearest prefixes are the likely intended ones. One that shares only the first slash is shown where no route matches.
 	const missed = near
 		.filter(({ fit, likeness }) => fit !== 'matches' && (likeness > 1 || matching.length === 0))
 		.sort((a, b) => b.likeness - a.likeness)

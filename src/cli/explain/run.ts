@@ -14,7 +14,7 @@ import { toText } from './text.ts';
 
 /** `proxy explain`: why a request is refused, or what its upstream gets. */
 
-/** As the command line has them; what is `undefined` was not given. */
+/** As the command line has them; `undefined`: not given. */
 export interface ExplainOptions {
 	/** Path of the configuration file. */
 	readonly config: string;
@@ -55,11 +55,11 @@ const REFUSED = 1;
 const USAGE = 2;
 const FAULTY_FILE = 3;
 
-/** Stands for the address of a client that nobody has named. */
+/** The placeholder for an unknown address of the client. */
 const SOME_CLIENT = '[client address]';
 const SOME_HOST = 'proxy.example';
 
-/** @returns the exit code: 0 passes; 1 is refused, or cannot be told; 2 an option cannot be used; 3 the configuration has mistakes. */
+/** @returns the exit code: 0 passes; 1 is refused, or undecided; 2 an option cannot be used; 3 the configuration has mistakes. */
 export async function runExplain(options: ExplainOptions, output: ExplainOutput): Promise<number> {
 	const now = output.now?.() ?? new Date();
 	const { config, method, headers, bodyBytes, http2, offline } = options;
@@ -111,7 +111,7 @@ async function readToken({ token, tokenFile }: ExplainOptions, problems: string[
 	}
 }
 
-/** Tokens have 8 KiB at most; what is longer is refused by the gate, and that can be shown, too. */
+/** The gate refuses tokens of more than 8 KiB; reading more here lets the command show that refusal. */
 const MAX_TOKEN_FILE = 64 * 1024;
 
 /** It may be a pipe, which no other file of ours may be. */
@@ -148,7 +148,7 @@ async function readMetrics(metrics: Address | undefined, problems: string[]): Pr
 	return undefined;
 }
 
-/** Why a breaker is open, or a name has no address, stands in no metric. A proxy without a status page does not say. */
+/** No metric has the reason why a breaker is open or a name has no address. A proxy without a status page does not give it. */
 async function readStatus(metrics: Address): Promise<RunningStatus | undefined> {
 	try {
 		const { status, body } = await askMetrics(

@@ -39,7 +39,7 @@ export interface TokenJudges {
 export interface TokenReading {
 	/** In the order in which the authenticator asks; it stops at the first refusal, this does not. */
 	readonly checks: readonly Check[];
-	/** What the token would be if nothing were wrong with it; `undefined` where that cannot be told. */
+	/** The identity of the token if it had no fault; `undefined` where that is unknown. */
 	readonly token: VerifiedToken | undefined;
 }
 
@@ -106,7 +106,7 @@ function readClaims(
 		leewaySeconds,
 		confirmation: confirmation instanceof Rejection ? undefined : confirmation,
 		claimedRps: claimedRps instanceof Rejection ? undefined : claimedRps,
-		// Of nobody: this one is never remembered.
+		// No owner: this token is never remembered.
 		vouchedBy: '',
 	};
 }
@@ -128,7 +128,7 @@ function bearerWords(authorization: string | null | undefined): string {
 	return `a token of ${token.length} characters, at most ${MAX_TOKEN_LENGTH}`;
 }
 
-/** Of the header what may be told; it has been verified by nobody. */
+/** The printable part of the header, which is not verified. */
 function headerWords(token: string): string {
 	const parts = token.split('.');
 	if (parts.length !== 3) return `a JWT has three parts with dots between them; this token has ${parts.length}`;

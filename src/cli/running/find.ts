@@ -26,7 +26,7 @@ export interface Found {
 const ASK_MS = 2_000;
 
 /**
- * Finds the process that a signal is meant for: by its pid file, or by asking its metrics listener for the number. The
+ * Finds the process for a signal: by its pid file, or by asking its metrics listener for the number. The
  * listener only tells; that its process is the one of that number here is proved by the moment at which both have begun, and
  * in either way its command line has to be one of ours.
  *

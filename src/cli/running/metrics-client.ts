@@ -12,7 +12,7 @@ const MAX_ANSWER_BYTES = 64 * 1024;
 
 /**
  * Asks the metrics listener of a running proxy, in HTTP/1.0 (RFC 1945): the answer has no chunks and ends with the connection.
- * By hand, because a health check runs every few seconds in every container: loading node:http alone takes 60 ms of CPU, more
+ * By hand, because a health check runs every few seconds in every container: loading node:http takes 60 ms of CPU, more
  * than all the rest of it.
  *
  * @param limitMs for the whole answer.

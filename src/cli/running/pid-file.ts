@@ -17,7 +17,7 @@ export interface PidFile {
 
 /**
  * Takes the file for this process, before anything else is started. All that could be wrong with the folder is found now,
- * because the new file is written beside the place that it will have.
+ * because the new file is first written next to its final place.
  *
  * @throws StartError where a live proxy has it, where it is another kind of file, or where it cannot be written.
  */
@@ -77,7 +77,7 @@ export function parsePid(text: string): number | 'no pid' | undefined {
 	return /^\s*[1-9]\d{0,9}\s*$/.test(text) ? Number(text) : 'no pid';
 }
 
-/** @returns what is known of the process that has written the file; `undefined` where it has gone. */
+/** @returns the process that has written the file; `undefined` if it has ended. */
 export function namesProxy(
 	path: string,
 	pid: number,

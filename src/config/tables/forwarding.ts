@@ -11,7 +11,7 @@ const MEANINGS = {
 };
 
 /**
- * What upstreams are told of the request as the client has sent it. At the top of the file the keys are for all routes, in a
+ * Fields that tell upstreams about the request as the client has sent it. At the top of the file the keys are for all routes, in a
  * `[[routes]]` table for that one.
  */
 export const forwardingKeys = {

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { show, showWithType } from '../wording.ts';
 
 /**
- * The kinds of values that the tables in this folder are made of: types and ranges, and the words for what is wrong with
+ * The kinds of values that the tables in this folder are made of: types and ranges, and the messages about wrong
  * a value and what to write instead.
  *
  * Each key explains itself by `optional(…)`, `.describe()` or `.meta(explained(…))`, for the JSON Schema and docs/reference/configuration.md. It is the
@@ -13,7 +13,7 @@ import { show, showWithType } from '../wording.ts';
 export interface KeyFacts {
 	/** In Markdown. */
 	readonly description: string;
-	/** What holds where the key is left out and has no default of its own. */
+	/** The effect of leaving the key out, where it has no default. */
 	readonly unset?: string;
 	/** When it is read; of a table: all its keys that say nothing else. Without it each reload takes it over. */
 	readonly read?: 'at start' | 'at start, unless `reload`' | 'by each reload';

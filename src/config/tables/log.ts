@@ -1,6 +1,6 @@
 import { explained, flagOr, oneOfOr, table } from './kinds.ts';
 
-/** `[log]`: what is logged about requests, apart from the records that `RUST_LOG` chooses. */
+/** `[log]`: log records about requests, apart from the records that `RUST_LOG` chooses. */
 export const log = table('[log]', {
 	access: oneOfOr(['off', 'errors', 'all'], 'off').describe(
 		'the access log: `"errors"` has answers of 400 and above and broken ones, `"all"` every request; see docs/reference/logs.md',

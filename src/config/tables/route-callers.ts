@@ -8,7 +8,7 @@ import { routeBreakerKeys } from './breaker.ts';
 import { alternatives, checked, either, expected, oneOf, oneOfOr, optional, text } from './kinds.ts';
 import { TENANT } from './tenants.ts';
 
-/** Of a route: who may use it, and what its upstream is told of the client's certificate. */
+/** Keys of a route: its callers, and the fields about the client's certificate for its upstream. */
 export const routeCallerKeys = {
 	allow: optional(
 		someOf(namePattern(), 'names of client certificates', 'every certificate that "deny" does not name'),

@@ -21,7 +21,7 @@ import { upstreamTls } from './upstream-tls.ts';
 /** What no address of an upstream can be taken for. */
 export const GROUP_NAME = /^[A-Za-z0-9_-]+$/;
 
-/** Each has a breaker, probes and connections of its own, in every thread. */
+/** Each has its own breaker, probes and connections, in every thread. */
 const MAX_ADDRESSES = 1000;
 
 /** Half the range of a 32-bit word. */

@@ -154,7 +154,7 @@ export class AddressRefresher implements SelfRefreshing<readonly UpstreamAddress
 		return Math.max(LEAST_MS, Math.min(refreshMs, ttlMs));
 	}
 
-	/** Once when there have come to be too many: those that are left out get no request, and nobody would notice. */
+	/** Logged once when there are too many addresses: the surplus ones get no request, which would go unnoticed. */
 	#noteCut(found: number): void {
 		const isCut = found > MAX_ADDRESSES;
 		if (isCut && !this.#isCut) {

@@ -7,11 +7,11 @@ import { hostsFileAddresses } from './hosts-file.ts';
 export interface Resolved {
 	/** IP addresses of both families, at least one, without order. */
 	readonly addresses: readonly string[];
-	/** The least of all records; `undefined`: nobody says. */
+	/** The least of all records; `undefined`: unknown. */
 	readonly ttlMs: number | undefined;
 }
 
-/** Rejects with the cause in words, in bounded time. @param abandoned nobody wants to know any more. */
+/** Rejects with the cause in words, in bounded time. @param abandoned aborts the look-up. */
 export type Resolve = (source: DnsSource, abandoned: AbortSignal) => Promise<Resolved>;
 
 /** For one question to one server, ms; each is asked twice. */
@@ -22,11 +22,11 @@ const HOSTS_PATH = '/etc/hosts';
 
 /**
  * Asks for all addresses of a name: first the file of hosts, as every program of the machine does, so a name in there needs no name server;
- * then DNS, which alone tells a TTL; then, for a name that DNS does not know, the machine's own look-up with its search domains. Where a
- * server is named, nobody else is asked.
+ * then DNS, the only source of a TTL; then, for a name that DNS does not know, the machine's own look-up with its search domains. Where a
+ * server is named, only that server is asked.
  *
  * A family of which there is no answer fails the whole: half of the addresses are not all of them. Therefore the machine's look-up never
- * stands in for a DNS that has failed: it takes one family for the whole.
+ * replaces a DNS that has failed: it takes one family for the whole.
  */
 export const resolveName: Resolve = (source, abandoned) => resolveWith(HOSTS_PATH, source, abandoned);
 

@@ -2,7 +2,7 @@ import { isIP } from 'node:net';
 
 /**
  * Whether a `Host` may ask the metrics listener, which has no password. A foreign page in the browser of somebody inside must not read
- * it: by DNS rebinding such a page gives its own name our address, and is of the same origin then. A name that nobody outside can own
+ * it: by DNS rebinding such a page gives its own name our address, and then has the same origin. A name that no one outside can own
  * cannot be rebound. Other names have to be configured (`[status] hosts`).
  *
  * @param host the field as it was sent; `undefined`: no browser asks.

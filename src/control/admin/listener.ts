@@ -56,7 +56,7 @@ export async function startAdmin(
 			return [path, (request) => refuseName(request, allowed) ?? page(request)];
 		}),
 	]);
-	// Scrapers send small requests and read at once; whoever does not is not one, and holds a connection for seconds.
+	// Scrapers send small requests and read at once. Any other client gets its connection for a few seconds only.
 	const server = createServer({
 		headersTimeout: 5_000,
 		requestTimeout: 5_000,

@@ -2,7 +2,7 @@ import type { ExpositionFormat } from '../metrics/exposition.ts';
 
 /**
  * Which format a scraper wants (RFC 9110 section 12.5.1). OpenMetrics only where it is named, in the version that we have or in none:
- * who takes anything gets the text that everybody reads.
+ * a client that accepts anything gets the text format.
  */
 export function formatFor(accept: string | undefined): ExpositionFormat {
 	let open = 0;

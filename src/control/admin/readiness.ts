@@ -23,7 +23,7 @@ export class Readiness {
 	 * @param listening how many workers accept connections.
 	 * @param awaited issuers of which there have been no keys yet: what other instances can verify, this one cannot.
 	 * @param issuers those in force.
-	 * @param remark what is to be known of it besides, ready or not.
+	 * @param remark an addition to the answer, ready or not.
 	 */
 	constructor(
 		listening: () => number,

@@ -1,6 +1,6 @@
 /**
  * Runs one at a time, and once for all who ask while another one is under way: these get the next one, which begins after they asked, so
- * that nobody gets what was read before. However many ask, there are at most two to be waited for.
+ * that no caller gets an older result. Any number of callers wait for at most two runs.
  */
 export class SharedRuns<Result> {
 	readonly #run: () => Promise<Result>;

@@ -13,7 +13,7 @@ import { type Crl, CrlError, isIssuedBy, maySignCrls, readCrl } from './crl.ts';
 
 /**
  * Reads and judges the files of `tls.crl_path`: CRLs that somebody of the CA bundle has issued. An intermediate that is not in
- * the bundle may stand beside its CRL as a certificate.
+ * the bundle may be next to its CRL as a certificate.
  *
  * @param bundle text of `tls.client_ca_path`; `undefined` where that is wrong: then the lists are not verified.
  */
@@ -57,7 +57,7 @@ export async function judgeCrlFiles(
 	return { ...(problems.length === 0 && { crls: seeds }), problems, warnings };
 }
 
-/** CAs that there is no CRL of, whether fresh or not. */
+/** CAs without any CRL, fresh or stale. */
 function absenceWarnings(
 	{ lines, tls }: ConfigFiles,
 	bundle: readonly X509Certificate[],
@@ -93,7 +93,7 @@ async function seedOf(
 	};
 }
 
-/** The CAs of the bundle, and those of the others that chain to it: who is nobody's CA has nothing to say of our clients. */
+/** The CAs of the bundle, and those of the others that chain to it: any other CA has no say about our clients. */
 function belowBundle(bundle: readonly X509Certificate[], others: readonly X509Certificate[]): X509Certificate[] {
 	const known = [...bundle];
 	for (const issuer of known) {

@@ -65,7 +65,7 @@ function distinct(all: readonly Expiring[]): Expiring[] {
 
 /**
  * Of several CRLs of one CA the freshest one counts, as it does at a handshake. Where CAs share a name, having been renewed with another
- * key, the one whose CRL runs out first stands for both.
+ * key, the one whose CRL runs out first represents both.
  */
 function crls(seeds: readonly CrlSeed[]): Expiring[] {
 	const freshest = new Map<string, CrlSeed>();

@@ -7,7 +7,7 @@ import type { RemoteIssuer } from '../../jwks/remote-issuer.ts';
 import { readCertificates } from '../../tls/certificates.ts';
 import { type Judged, readNamed } from './named-file.ts';
 
-/** The files that say whom we believe, judged: by the start, by a reload and by `proxy check` alike. */
+/** Reads and judges the files of trusted keys and certificates, for the start, a reload and `proxy check` alike. */
 
 export interface IdentityFiles {
 	/** Issuers whose keys come over the network have none yet. */

@@ -27,7 +27,7 @@ export async function judgeRevocationList(
 
 type InList = RevocationReading['about'];
 
-/** Such an entry revokes nothing, and whoever wrote it believes that a tenant is stopped. */
+/** Such an entry revokes nothing, although its author believes that a tenant is stopped. */
 function nobodies({ tenants }: RevocationList, inList: InList, { issuers = [] }: ConfigFiles): string[] {
 	return tenants.flatMap((tenant, i) => {
 		const nobody = nobodysTenant(tenant, issuers);
@@ -35,7 +35,7 @@ function nobodies({ tenants }: RevocationList, inList: InList, { issuers = [] }:
 	});
 }
 
-/** A name that is nobody's revokes nothing: most likely a letter of it is wrong. */
+/** An unknown name revokes nothing: most likely it is misspelt. */
 function strangers({ serials }: RevocationList, inList: InList, bundle: string | undefined): string[] {
 	if (bundle === undefined || serials.length === 0) return [];
 	const authorities = authoritiesOf(bundle).map((pem) => new X509Certificate(pem));

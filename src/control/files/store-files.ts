@@ -18,7 +18,7 @@ export interface StoreFiles {
 	readonly identity: { readonly cert: string; readonly key: string } | undefined;
 }
 
-/** Reads and judges the files of `[limiter]`. Messages say nothing of what is in them. */
+/** Reads and judges the files of `[limiter]`. Messages never quote them. */
 export async function judgeStoreFiles(files: ConfigFiles): Promise<Judged<{ readonly store: StoreFiles }>> {
 	const problems: ConfigProblem[] = [];
 	const warnings: ConfigProblem[] = [];

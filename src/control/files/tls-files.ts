@@ -16,7 +16,7 @@ export interface TlsFiles {
 }
 
 /**
- * Reads and judges the three files of `[tls]`, and those that say what is revoked, as many of them as the
+ * Reads and judges the three files of `[tls]`, and those of revocations, as many of them as the
  * configuration names. Messages name
  * line, key, file and remedy; never a word of a file's content.
  */

@@ -16,7 +16,7 @@ export type Verdict =
 /**
  * Asks one upstream how it is. It ends by itself, in bounded time, and does not reject.
  *
- * @param abandoned nobody wants to know any more.
+ * @param abandoned aborts the probe.
  * @param tls `undefined`: plain HTTP.
  */
 export type Probe = (
@@ -60,7 +60,7 @@ const TARGET = 'proxy::health';
 
 /**
  * The active health check: all upstreams at once, and then each of them at every interval, spread over
- * it. Each verdict goes to the breaker the moment it is there; a slow upstream delays nobody else's, and is not asked again
+ * it. Each verdict goes to the breaker the moment it is there; a slow upstream delays no other verdict, and is not probed again
  * before it has answered. Only changes are logged.
  */
 export class HealthProber {

@@ -45,7 +45,7 @@ function ask(
 			signal: abandoned,
 		});
 		const limit = setTimeout(() => {
-			// Timers run before sockets are read: on a busy thread an answer may be here that nobody has looked at.
+			// Timers run before sockets are read: on a busy thread an unread answer may have arrived already.
 			setImmediate(() => {
 				resolve({ healthy: false, cause: silenceCause('answer', timeoutMs) });
 				probe.destroy();
@@ -56,7 +56,7 @@ function ask(
 			discard(response, probe);
 		});
 		probe.on('error', (error) => resolve(failureOf(error)));
-		// Whatever else may end it, such as a 101 that nobody asked for.
+		// Any other end, such as an unexpected 101.
 		probe.on('close', () => {
 			clearTimeout(limit);
 			resolve({ healthy: false, cause: CLOSED });

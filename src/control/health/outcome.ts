@@ -30,7 +30,7 @@ export function inWords({ found, remedy }: ProbeOutcome): string {
 	return remedy === undefined ? found : `${found}: ${remedy}`;
 }
 
-/** A query may hold what is nobody else's. */
+/** A query may contain secrets. */
 function withoutQuery(path: string): string {
 	return path.split('?', 1)[0]!;
 }

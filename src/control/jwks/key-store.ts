@@ -63,7 +63,7 @@ export function createKeyStore(dir: string, log: Logger, disk: SlowDisk = new Sl
 /**
  * The last good key set of an issuer; `undefined` where there is none.
  *
- * @param onFault told of a file that is there and cannot be used, and why.
+ * @param onFault gets each unusable file, with the reason.
  */
 export async function loadKept(
 	dir: string,
@@ -111,7 +111,7 @@ function isKept(value: unknown): value is Kept {
 	return typeof issuer === 'string' && typeof jwks === 'string' && Number.isFinite(fetchedAt);
 }
 
-/** At no time is there half a file; a name that nobody can foretell, so that nothing else is written over. */
+/** The file is never half written. Its temporary name is unpredictable, so that no other file is overwritten. */
 async function replace(path: string, text: string): Promise<void> {
 	const fresh = `${path}.${randomUUID()}`;
 	try {

@@ -64,7 +64,7 @@ export interface MetricSources {
  * Writes the proxy's families, workers added up. Every family is there from
  * the first scrape, with zeros where nothing has happened yet, so that no alert starts from a gap.
  *
- * A generator, since a page of a thousand upstreams takes longer than health probes should wait: whoever runs it may do something else
+ * A generator, since a page of a thousand upstreams takes longer than health probes should wait: its caller may do something else
  * at each step.
  */
 export function* writeProxyFamilies(page: Exposition, sources: MetricSources): Generator<void> {

@@ -4,7 +4,7 @@ import { FileChanges, type Stamps } from './file-changes.ts';
 
 /**
  * How often files are looked at; also how long they have to be still before they are read. Certificate and key are two
- * files, which whoever renews them writes within a fraction of it.
+ * files, which are usually renewed within a fraction of it.
  */
 export const LOOK_INTERVAL_MS = 1_000;
 /** A reload does not wait for longer for a file system that does not answer. */

@@ -18,7 +18,7 @@ export async function readReloadedIdentity(config: Config, inForce: IdentitySeed
 	return { spec: { identity: { ...identity, issuers: inForce.issuers }, remotes: [] }, warnings };
 }
 
-/** Whether the key file of `[jwt]` has changed in vain: its path is the same, and its keys differ from those in force. */
+/** Whether the key file of `[jwt]` has changed without effect: its path is the same, and its keys differ from those in force. */
 export async function keysChangedInVain(booted: Config, current: Config, inForce: IdentitySeed): Promise<boolean> {
 	const { jwt } = current;
 	if (jwt === undefined || jwt.reload || jwt.jwksPath !== booted.jwt?.jwksPath) return false;

@@ -18,7 +18,7 @@ export interface RoutingPlan {
 	readonly groups: ReadonlyMap<string, UpstreamGroup>;
 	/** What TLS to groups is made of, by key (`groupKey`). */
 	readonly tls: UpstreamTlsMaterial;
-	/** By prefix: what is counted of each route. */
+	/** The counters of each route, by prefix. */
 	readonly traffic: ReadonlyMap<string, RouteCounters>;
 	/** Those of `upstreams` whose breaker is a new one: open and unproven. */
 	readonly fresh: readonly Upstream[];
@@ -33,9 +33,9 @@ export interface Upstream {
 	readonly breaker: BreakerCell;
 	/** Unique in the process. */
 	readonly breakerId: number;
-	/** What `breaker` stands on, for the workers: all but its state. */
+	/** The memory of `breaker` for the workers, without its state. */
 	readonly breakerMemory: UpstreamSeed['breaker'];
-	/** Where that state lies, and what is under way there, for the workers. */
+	/** The position of that state, and the requests in flight there, for the workers. */
 	readonly place: UpstreamPlace;
 	/** Connections there, for the workers. */
 	readonly connectionsMemory: UpstreamSeed['connections'];

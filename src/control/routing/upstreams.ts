@@ -59,7 +59,7 @@ export class Upstreams {
 	/**
 	 * @param workers number of worker threads.
 	 * @param clock the scale of all breakers.
-	 * @param log told of what health probes make of breakers.
+	 * @param log gets the changes of breakers by health probes.
 	 * @param durations how the histogram of an upstream's round trips lies in memory.
 	 */
 	constructor(workers: number, clock: Clock, log: Logger, durations: BucketLayout = { bounds: [], exemplars: false }) {
@@ -76,7 +76,7 @@ export class Upstreams {
 	/**
 	 * Works out the next table. Nothing changes before `apply`.
 	 *
-	 * @param tls of each group that has `tls` in its configuration; by default what is in force.
+	 * @param tls of each group that has `tls` in its configuration; by default those in force.
 	 * @param addressesOf a group's, of the moment.
 	 */
 	plan(

@@ -14,7 +14,7 @@ export interface SlotParts<Spec, Value> {
 	readonly commit: (value: Value, spec: Spec) => void;
 	/** A specification was refused. What only that one needed is given up. @param inForce still in force. */
 	readonly discard?: (inForce: Spec) => void;
-	/** A change that nobody waits for was not taken over; it is tried again. */
+	/** A change without a waiting caller was not taken over; it is tried again. */
 	readonly onFailure: (cause: string) => void;
 }
 
@@ -71,9 +71,9 @@ export class Slot<Spec, Value> implements Desired<Spec> {
 	}
 
 	/**
-	 * Takes over what is newest. Must not be called while it runs.
+	 * Takes over the newest version. Must not be called while it runs.
 	 *
-	 * @throws the reason where nobody waits for the outcome.
+	 * @throws the reason if no caller waits for the outcome.
 	 */
 	async takeOver(offer: Offer): Promise<void> {
 		const { gather, build, prove, message, commit, discard } = this.#parts;

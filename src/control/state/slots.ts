@@ -29,10 +29,10 @@ export interface Specs {
 /** The desired state. Reloads set the slots; revocations, keys and addresses change them in between. */
 export type Slots = { readonly [Name in keyof Specs]: Desired<Specs[Name]> };
 
-/** What the slots are worked out from, in addition to what is set. */
+/** Inputs of the slots, in addition to their own values. */
 export interface SlotSources {
 	readonly inForce: Pick<InForce, 'tls' | 'identity' | 'upstreamTls'>;
-	/** Adds what is revoked elsewhere than in the files. */
+	/** Adds revocations that are not in the files. */
 	readonly withRevoked: (tls: TlsMaterial) => TlsMaterial;
 	readonly keys: Pick<RemoteKeys, 'follow' | 'compose' | 'inForce' | 'keepOnly'>;
 	readonly upstreams: Upstreams;

@@ -30,7 +30,7 @@ export const MAX_IN_FLIGHT = 256;
  * once. Connections are made anew by itself, with pauses that grow.
  *
  * An answer that comes too late would be taken for that of a later call only if the connection lived on; so a call without an answer in
- * time ends its connection, and with it whatever else waits on it. What the store did for such a call nobody knows: callers have to take
+ * time ends its connection, and with it all other calls on it. The effect of such a call at the store is unknown: callers have to take
  * it for done where that is the safe side.
  */
 export class StoreClient {
@@ -94,7 +94,7 @@ export class StoreClient {
 		return this.#counted(() => this.#send(key, args));
 	}
 
-	/** What was answered cannot be true; whoever has read it says so. */
+	/** Reports an answer that cannot be true, by its reader. */
 	malformed(): StoreFailure {
 		const failure = new StoreFailure('malformed');
 		this.counts.success--;

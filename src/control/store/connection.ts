@@ -1,4 +1,4 @@
-/** One connection to the store, to whichever servers it has; what is beneath it is a library (`redis.ts`), or a test. */
+/** One connection to the store, to any of its servers; a library (`redis.ts`) or a test implements it. */
 export interface StoreConnection {
 	/**
 	 * Sends one command.
@@ -7,12 +7,12 @@ export interface StoreConnection {
 	 * @returns the answer as RESP2 has it: text, numbers, lists of these, null.
 	 */
 	send(key: string | undefined, args: readonly string[]): Promise<unknown>;
-	/** At once; what is under way fails. */
+	/** At once; calls in flight fail. */
 	close(): void;
 }
 
 /**
- * @param abandoned nobody waits for it any more: what has been opened is to be closed.
+ * @param abandoned aborts the attempt, and closes what it has opened.
  * @param onBroken called at most once, when the connection is known to be of no use any more, with the cause.
  */
 export type OpenStore = (abandoned: AbortSignal, onBroken: (cause: unknown) => void) => Promise<StoreConnection>;

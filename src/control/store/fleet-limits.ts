@@ -7,7 +7,7 @@ import { failureOf, type StoreFailure } from './failure.ts';
 import { keyInHex } from './redis-fleet-store.ts';
 import { type Call, INTERVAL_MS, Settlement, type SettlementOptions } from './settlement.ts';
 
-/** With whom a process shares its limits, and how. */
+/** The replicas that a process shares its limits with, and the settings. */
 export interface FleetSettings {
 	readonly store: FleetStore;
 	readonly onFailure: OnStoreFailure;
@@ -89,7 +89,7 @@ export class FleetLimits {
 		log.warn(TARGET, 'limiter store away', { on_store_failure: onFailure, replicas, cause });
 	}
 
-	/** Settles what is left. Resolves when that has been said, or could not be, at the latest after `limitMs`. */
+	/** Settles the rest. Resolves with its success or failure, at the latest after `limitMs`. */
 	async stop(limitMs = 500): Promise<void> {
 		if (this.#isStopped) return;
 		this.#isStopped = true;

@@ -81,7 +81,7 @@ async function openSentinel(
 			pingInterval: SENTINEL_PING_MS,
 			socket: { ...tlsOptions(config, files, undefined), ...SENTINEL_TIMES },
 		},
-		// A failover that nobody has told us of: the library looks for the primary so often.
+		// For failovers without a notice: the library looks for the primary at this interval.
 		scanInterval: 1_000,
 		commandOptions: {},
 	});
@@ -142,7 +142,7 @@ function tlsOptions({ store, serverName }: LimiterConfig, { ca, identity }: Stor
 
 function ignore(): void {}
 
-/** Connects, and closes what nobody waits for any more. */
+/** Connects, and closes abandoned connections. */
 async function opened(connect: () => Promise<unknown>, close: () => void, abandoned: AbortSignal): Promise<void> {
 	abandoned.addEventListener('abort', close, { once: true });
 	try {

@@ -20,7 +20,7 @@ export class RevocationLog {
 
 	/**
 	 * @param fields names and values in turn.
-	 * @returns what is wrong with it, in words that quote nothing of it.
+	 * @returns its fault, in words that quote nothing of it.
 	 */
 	add(fields: readonly string[]): string[] {
 		const problems: string[] = [];
@@ -74,7 +74,7 @@ const MAX_LENGTH = 2048;
 
 const FORMS = 'write tenant:NAME, token:JTI, certificate:SHA-256 or serial:SERIAL ISSUER';
 
-/** @returns in words what is wrong. */
+/** @returns the fault, in words. */
 function parseRevoked(text: string): Revoked | string {
 	if (text.length > MAX_LENGTH) return `is longer than ${MAX_LENGTH} characters`;
 	// What was no UTF-8 would be another name than the one that was meant.

@@ -16,7 +16,7 @@ export const INTERVAL_MS = 200;
 const REGISTER_TICKS = 5;
 /** Keys of one script: the store does nothing else meanwhile, for about a millisecond. */
 export const KEYS_A_CALL = 256;
-/** Calls of one tick, over all shards: what is beyond waits for the next one. */
+/** Calls of one tick, over all shards: the rest waits for the next one. */
 const CALLS_A_TICK = 128;
 /** The main thread was held up for so long, ms: what was spent meanwhile may be long paid. */
 const LATE_MS = 1_000;
@@ -133,7 +133,7 @@ export class Settlement {
 		for (const [shard, { room }] of batches) this.#shards[shard]!.collected(room < 0);
 		for (const key of this.#modes.foreign) batchOf(key)?.spendings.push(probe(key));
 		for (const [shard, { spendings }] of batches) {
-			// Somebody has to find out that it is back. The key is nobody's.
+			// A probe notices the store's return. Its key belongs to no tenant.
 			if (this.#shards[shard]!.isAway && spendings.length === 0) spendings.push(probe(BigInt(shard)));
 		}
 		this.#slots?.collect(now, (report) => {
@@ -171,7 +171,7 @@ export class Settlement {
 		for (const [i, { key }] of reports.entries()) this.#slots?.tell(key, answers[i] ?? 0);
 	}
 
-	/** @param isKnown that the store has done nothing of it; otherwise it may have, and nobody is to be charged twice. */
+	/** @param isKnown the store has certainly done nothing; otherwise it may have, and no tenant is charged twice. */
 	failed({ shard: at, spendings }: Call, isKnown: boolean, now: number): void {
 		const shard = this.#shards[at]!;
 		shard.underWay--;
@@ -196,7 +196,7 @@ export class Settlement {
 		}
 	}
 
-	/** The registry lies with shard 0, which nobody else may ask. */
+	/** The registry is in shard 0; only this class asks for it. */
 	notRegistered(now: number): void {
 		if (this.#shards[0]!.failed(now)) this.#modes.shardIsAway(0);
 	}

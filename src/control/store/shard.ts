@@ -3,7 +3,7 @@ export const AWAY_MS = 750;
 /** Good answers for so long, and none else, and it is back, ms: a store that comes and goes is away. */
 export const BACK_MS = 500;
 
-/** One shard of the store: whether it can be relied on, and what it is being told. Time is an argument, monotonic milliseconds. */
+/** One shard of the store: whether it is reliable, and the calls to it. Time is an argument, monotonic milliseconds. */
 export class Shard {
 	/** It begins away: the store has not answered yet. */
 	isAway = true;
@@ -24,7 +24,7 @@ export class Shard {
 		this.#lookedAt = now;
 	}
 
-	/** The store has answered for the first time: what nobody has asked yet is taken for good. */
+	/** The store has answered for the first time: shards without a call so far count as good. */
 	begin(): void {
 		this.isAway = false;
 	}

@@ -56,7 +56,7 @@ export class SharedRevocations {
 		this.#cancel();
 	}
 
-	/** Whether the store has said what is revoked, ever. */
+	/** Whether the store has ever sent its revocations. */
 	get isKnown(): boolean {
 		return this.#isKnown;
 	}
@@ -134,7 +134,7 @@ export class SharedRevocations {
 		}
 	}
 
-	/** The stream is another one: from its beginning on it is read again, on top of what is known. */
+	/** The stream was replaced: it is read from its beginning, in addition to the known entries. */
 	#lost(): void {
 		this.#last = undefined;
 		if (this.#log.size === 0) return;

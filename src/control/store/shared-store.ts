@@ -15,7 +15,7 @@ import { SharedRevocations, type SharedRevocationsParts } from './shared-revocat
  * (`shared-revocations.ts`). No request and no worker ever waits for it.
  */
 export class SharedStore {
-	/** With whom limits are shared. */
+	/** The replicas that share limits. */
 	readonly fleet: FleetSettings;
 	readonly #config: LimiterConfig;
 	readonly #client: StoreClient;
@@ -42,7 +42,7 @@ export class SharedStore {
 		this.#client.stop();
 	}
 
-	/** `undefined` where the store is not asked what is revoked. */
+	/** `undefined` without `revocations`. */
 	revocations(parts: Omit<SharedRevocationsParts, 'client' | 'prefix'>): SharedRevocations | undefined {
 		const { revocations, prefix } = this.#config;
 		return revocations ? new SharedRevocations({ ...parts, client: this.#client, prefix }) : undefined;

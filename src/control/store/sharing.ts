@@ -30,12 +30,12 @@ export class Sharing {
 		this.#timers = timers;
 	}
 
-	/** With whom limits are shared. */
+	/** The replicas that share limits. */
 	get settings(): FleetSettings | undefined {
 		return this.#store?.fleet;
 	}
 
-	/** There is memory for what is shared. */
+	/** The memory of shared limits exists. */
 	use(fleet: FleetLimits | undefined, parts: Omit<SharedRevocationsParts, 'client' | 'prefix' | 'timers'>): void {
 		this.#fleet = fleet;
 		this.#revocations = this.#store?.revocations({ ...parts, timers: this.#timers });
@@ -49,7 +49,7 @@ export class Sharing {
 		await Promise.all([this.#fleet?.start(FIRST_ANSWER_MS), this.#revocations?.start()]);
 	}
 
-	/** The same material, with what is revoked in the store. */
+	/** The same material, with the store's revocations. */
 	withRevoked(tls: TlsMaterial): TlsMaterial {
 		return this.#revocations?.withShared(tls) ?? tls;
 	}
@@ -65,7 +65,7 @@ export class Sharing {
 		return facts && storeInWords(facts);
 	}
 
-	/** What was admitted last is settled, in the time that there is for it. */
+	/** Settles the last admissions within the time that is left. */
 	async leave(): Promise<void> {
 		this.#revocations?.stop();
 		await this.#fleet?.stop(LAST_ANSWER_MS);

@@ -18,7 +18,7 @@ interface Place {
 	underWay: number;
 }
 
-/** Which tenants' requests under way the store is told of, and workers of the others'. Time is an argument. */
+/** Selects the tenants whose requests in flight are reported to the store, and those of other replicas for the workers. Time is an argument. */
 export class SlotReports {
 	readonly #shared: SharedSlots;
 	readonly #counts: SlotCounts;

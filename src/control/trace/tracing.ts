@@ -37,7 +37,7 @@ const EXPORT_MS = 10_000;
 /** For what the library does not count, such as an answer that drips. */
 const GRACE_MS = 5_000;
 
-/** Loads OpenTelemetry's libraries: nobody else does. */
+/** Loads OpenTelemetry's libraries; no other module does. */
 export async function startTracing(parts: TracingParts): Promise<Tracing> {
 	const { config, files, timers, clock, log } = parts;
 	const [{ BatchSpanProcessor }, { OTLPTraceExporter }, origin] = await Promise.all([

@@ -16,12 +16,12 @@ export function heapFlags(bodyMode: string): readonly string[] {
 }
 
 /**
- * The memory of new buffers counts against a limit of its own, which grows with what is in use. Otherwise it counts as growth
+ * The memory of new buffers counts against a limit of its own, which grows with the memory in use. Otherwise it counts as growth
  * of the old generation, and 25 MiB of uploads, each piece of them a new buffer of Node's, are a full collection.
  */
 const BUFFERS_APART = '--external-memory-accounted-in-global-limit';
 /**
  * MiB of each half of the young generation, of which V8 takes up to 16. What a request leaves behind dies at once, so hardly
- * anything is copied however often it is collected, and what is used again that soon stays in the processor's caches.
+ * anything is copied however often it is collected, and memory that is reused so soon stays in the processor's caches.
  */
 const SMALL_YOUNG_GENERATION = '--max-semi-space-size=4';

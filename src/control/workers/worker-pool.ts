@@ -68,9 +68,9 @@ export class WorkerPool {
 	#nextId = 1;
 	/** The question that is being asked, by the id of its messages. */
 	#ballot: { readonly id: number; readonly ballot: Ballot } | undefined;
-	/** While all workers switch no thread is started: it would begin with what is just being left. */
+	/** While all workers switch no thread is started: it would begin with the old state. */
 	#switching = false;
-	/** Who has closed its listener, once all have been told to. */
+	/** The workers that have closed their listeners, after the order to close. */
 	#closing: Ballot | undefined;
 	#onDrained: (() => void) | undefined;
 
