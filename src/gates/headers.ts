@@ -1,5 +1,6 @@
 import { parseContentLength, UNDECLARED } from './body-limit.ts';
 import { isGrpc } from './grpc.ts';
+import { parseGrpcTimeout } from './grpc-timeout.ts';
 import { refuseMethod } from './method.ts';
 import { BAD_REQUEST, HEADERS_TOO_LARGE, type Rejection } from './rejection.ts';
 import { HANDSHAKE_FIELDS, type HandshakeFrame, readHandshake, type WebSocketHandshake } from './web-socket.ts';
@@ -38,6 +39,8 @@ export interface RequestHead {
 	readonly claimsOrigin: boolean;
 	/** It is a gRPC call, by the `content-type` that the upstream gets. */
 	readonly isGrpc: boolean;
+	/** How long the client of a gRPC call waits for it, ms. `undefined`: it has not said; `null`: malformed, or more than one. Not among `lines`. */
+	readonly grpcTimeout: number | null | undefined;
 }
 
 /** An HTTP/2 request head with its control data (RFC 9113 section 8.3.1). */
@@ -70,6 +73,8 @@ const ORIGIN = 15;
 const PATH = 16;
 /** Forwarded, under this very name: another spelling is another field. */
 const CONTENT_TYPE = 17;
+/** Read apart from the lines where the request is a gRPC call, and otherwise forwarded like any field. */
+const GRPC_TIMEOUT = 18;
 
 /** Names whose kind is remembered, a power of two; and the longest, in characters: all names with a meaning are shorter. */
 const RECENT_NAMES = 1024;
@@ -96,6 +101,7 @@ const REQUEST_FIELDS = fieldTable([
 	['expect', EXPECT],
 	['cookie', COOKIE],
 	['content-type', CONTENT_TYPE],
+	['grpc-timeout', GRPC_TIMEOUT],
 	['keep-alive', DROP],
 	['proxy-connection', DROP],
 	['proxy-authenticate', DROP],
@@ -289,10 +295,13 @@ export class RequestReader {
 	isGrpc = false;
 	/** The protocol that is asked for, in lower case; `null`: more than one. */
 	upgrade: string | null | undefined = undefined;
+	grpcTimeout: number | null | undefined = undefined;
 	readonly #fields: FieldTable;
 	#named: Set<string> | undefined = undefined;
 	#cookie: string | undefined = undefined;
 	#hasContentType = false;
+	/** Values. */
+	#timeouts: string[] | undefined = undefined;
 
 	constructor(apart: Identifiers) {
 		this.#fields = FIELDS_READ[apart];
@@ -323,6 +332,9 @@ export class RequestReader {
 				this.isGrpc = !this.#hasContentType && isGrpc(value);
 				this.#hasContentType = true;
 				return true;
+			case GRPC_TIMEOUT:
+				this.#timeouts = [...(this.#timeouts ?? []), value];
+				break;
 			case HOST:
 				if (this.host !== undefined) this.malformed ??= TWO_HOSTS;
 				else if (!AUTHORITY.test(value)) this.malformed ??= BAD_HOST;
@@ -403,6 +415,13 @@ export class RequestReader {
 			if (named.has('content-type')) this.isGrpc = false;
 		}
 		if (this.#cookie !== undefined && !named?.has('cookie')) this.lines += `cookie: ${this.#cookie}\r\n`;
+		if (this.#timeouts !== undefined && !named?.has('grpc-timeout')) this.#takeTimeouts(this.#timeouts);
+	}
+
+	/** Whether it is a gRPC call is known only behind all fields. */
+	#takeTimeouts(values: readonly string[]): void {
+		if (!this.isGrpc) for (const value of values) this.lines += `grpc-timeout: ${value}\r\n`;
+		else this.grpcTimeout = values.length > 1 ? null : (parseGrpcTimeout(values[0]!) ?? null);
 	}
 
 	readHandshake(raw: readonly string[], frame: Omit<HandshakeFrame, 'isNamed'>): void {
@@ -439,7 +458,7 @@ function findKind(name: string, { kinds }: FieldTable): number {
 	// X_Proxy_Tenant would be believed there.
 	if (!/[^A-Za-z0-9-]/.test(name)) return FORWARD;
 	const read = kinds.get(foldedName(name));
-	if (read === undefined || read === CONTENT_TYPE) return FORWARD;
+	if (read === undefined || read === CONTENT_TYPE || read === GRPC_TIMEOUT) return FORWARD;
 	return read === ORIGIN || read === PATH ? read : FOLDED;
 }
 

@@ -16,6 +16,7 @@ export const PIPELINE = {
 	'tenant concurrency': both("the tenant's requests in flight, if it has such a limit"),
 	path: both('the path is unambiguous'),
 	'protocol change': both('no upgrade, CONNECT or TRACE'),
+	'grpc timeout': both('the `grpc-timeout` of a gRPC call, if it has one, is well-formed'),
 	'body length': both('the declared length of the body (streaming mode: asked behind the route)'),
 	body: traced('collected mode: the whole body, if there is one'),
 	route: both('a route has the path'),

@@ -8,6 +8,7 @@ import { versionAndHost } from '../../data/client/outgoing-head.ts';
 import { admitLength, UNDECLARED } from '../../gates/body-limit.ts';
 import { type Correlation, correlate, type Identified } from '../../gates/correlation.ts';
 import { Forwarding } from '../../gates/forwarding.ts';
+import { grpcTimeoutOf, refuseMalformedTimeout } from '../../gates/grpc-timeout.ts';
 import type { Identifiers } from '../../gates/headers.ts';
 import { doubtIn } from '../../gates/path.ts';
 import { HEADERS_TOO_LARGE, Rejection } from '../../gates/rejection.ts';
@@ -80,6 +81,7 @@ export async function explain(
 	const target = admitTarget(request.method, request.target);
 	reports.judged('path', target instanceof Rejection ? target : undefined, ...pathWords(request.target));
 	judgeProtocol(request, reports);
+	judgeGrpcTimeout(request, reports);
 	// The limits of a body are its route's, also where its length is judged first.
 	const route = routeOf(target, config);
 	if (judgesLengthFirst) judgeLength(request, spec, config, route, reports);
@@ -241,6 +243,12 @@ function judgeProtocol({ method, head }: ReadRequest, reports: Reports): void {
 	);
 }
 
+function judgeGrpcTimeout({ head }: ReadRequest, reports: Reports): void {
+	if (head?.grpcTimeout === undefined) return;
+	const words = head.grpcTimeout === null ? 'one value of at most 8 digits and a unit: H, M, S, m, u or n' : undefined;
+	reports.judged('grpc timeout', refuseMalformedTimeout(head.grpcTimeout), ...(words === undefined ? [] : [words]));
+}
+
 function judgeLength(
 	{ head }: ReadRequest,
 	{ bodyBytes }: RequestSpec,
@@ -282,7 +290,7 @@ async function headFor(
 	{ connection }: Client,
 	identify: ((head: Identified) => Correlation) | undefined,
 ): Promise<string> {
-	const { bodyLength } = head!;
+	const { bodyLength, grpcTimeout } = head!;
 	const read = certificateHeaders?.xfcc === undefined ? undefined : await loadNameReader();
 	const certificateLines =
 		certificateHeaders === undefined ? '' : connection.caller!.lines(new CertificateHeaders(certificateHeaders, read));
@@ -301,7 +309,9 @@ async function headFor(
 		rewritten.versionAndHost,
 		tenantHeader,
 		certificateLines,
-		correlation?.lines,
+		grpcTimeout == null
+			? correlation?.lines
+			: `${correlation?.lines ?? ''}grpc-timeout: ${grpcTimeoutOf(grpcTimeout)}\r\n`,
 		rewritten.lines,
 		framing.replace(`: ${UNDECLARED}\r\n`, `: ${SOME_LENGTH}\r\n`),
 	);

@@ -281,6 +281,7 @@ function standalone({ head, close, keepAlive, upgrade }: FieldBlock): FieldBlock
 			authority: copy(head.authority),
 			claimsOrigin: head.claimsOrigin,
 			isGrpc: head.isGrpc,
+			grpcTimeout: head.grpcTimeout,
 		},
 		close,
 		keepAlive,

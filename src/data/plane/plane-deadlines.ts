@@ -26,11 +26,28 @@ export interface PlaneDeadlines {
 	readonly linger: DeadlineQueue;
 	/** For limits that routes and upstreams set themselves: of a body, a round trip, an upstream's connection, a place in its queue. @param ms how long. */
 	readonly lasting: (ms: number) => DeadlineQueue;
+	/** For limits that clients set: up to an eighth longer, so that there are few queues. @returns `undefined` for more than a day. */
+	readonly atLeast: (ms: number) => DeadlineQueue | undefined;
 }
+
+/** Deadlines of one queue last equally long. Each octave from 64 ms to a day has eight lengths: 176 queues at most. */
+export function rounded(ms: number): number {
+	const step = 2 ** Math.floor(Math.log2(Math.max(ms, LEAST_ROUNDED)) - 3);
+	return Math.max(LEAST_ROUNDED, Math.ceil(ms / step) * step);
+}
+
+const LEAST_ROUNDED = 64;
+const DAY = 86_400_000;
 
 /** Those written as numbers here have no key in the configuration. */
 export function createDeadlines(wheel: Deadlines, limits: Limits): PlaneDeadlines {
-	const lasting = new Map<number, DeadlineQueue>();
+	const queues = new Map<number, DeadlineQueue>();
+	const lasting = (ms: number) => {
+		// Deadlines of one queue last equally long; configurations name few different times.
+		const queue = queues.get(ms) ?? wheel.queue(ms);
+		queues.set(ms, queue);
+		return queue;
+	};
 	return {
 		get now() {
 			return wheel.now;
@@ -50,11 +67,7 @@ export function createDeadlines(wheel: Deadlines, limits: Limits): PlaneDeadline
 		// With the time that finding the connection takes, 5 s in all.
 		ending: wheel.queue(4_000),
 		linger: wheel.queue(2_000),
-		lasting(ms) {
-			// Deadlines of one queue last equally long; configurations name few different times.
-			const queue = lasting.get(ms) ?? wheel.queue(ms);
-			lasting.set(ms, queue);
-			return queue;
-		},
+		lasting,
+		atLeast: (ms) => (ms > DAY ? undefined : lasting(rounded(ms))),
 	};
 }

@@ -1,4 +1,5 @@
 import type { Identified } from '../../gates/correlation.ts';
+import { refuseMalformedTimeout } from '../../gates/grpc-timeout.ts';
 import { pathOf } from '../../gates/path.ts';
 import { RateLimitFields } from '../../gates/rate-limit-fields.ts';
 import { Rejection, UPGRADE_UNSUPPORTED } from '../../gates/rejection.ts';
@@ -68,7 +69,13 @@ export function admit(context: RequestContext): Rejection | undefined {
 	// Behind an upgraded connection there would be no gates, but for those of a tunnel.
 	context.span?.enters('protocol change');
 	if (head.webSocket !== undefined && plane.takesWebSockets) return admitHandshake(context, isExtended);
-	return refuseProtocolChange(client.method, head.wantsUpgrade);
+	const change = refuseProtocolChange(client.method, head.wantsUpgrade);
+	if (change) return change;
+
+	// What the upstream is told of the client's patience is made of what the client has said of it.
+	if (head.grpcTimeout === undefined) return undefined;
+	context.span?.enters('grpc timeout');
+	return refuseMalformedTimeout(head.grpcTimeout);
 }
 
 /** A WebSocket is for routes that say so. Matching is pure, so it can be asked twice. */

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { type Admission, isFailureStatus, NORMAL, type Outcome, REFUSED } from '../../gates/breaker.ts';
+import { grpcTimeoutOf } from '../../gates/grpc-timeout.ts';
 import { BAD_GATEWAY } from '../../gates/rejection.ts';
 import type { Trailers } from '../../gates/trailers.ts';
 import { acceptOf, type WebSocketHandshake } from '../../gates/web-socket.ts';
@@ -90,7 +91,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 
 	headAsText({ framing }: OutgoingBody): string {
 		const { context } = this.#request;
-		const { client, correlation } = context;
+		const { client } = context;
 		const { certificateHeaders, forwarding } = context.route!;
 		const certificateLines =
 			certificateHeaders === undefined ? '' : client.connection.caller!.lines(certificateHeaders);
@@ -106,7 +107,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 			versionAndHost,
 			context.identity!.tenantHeader,
 			certificateLines,
-			correlation?.lines ?? (this.#owner.group.only === undefined ? '' : undefined),
+			this.#ownLines,
 			lines,
 			context.handshake === undefined ? framing : this.#upgrade(context.handshake),
 		);
@@ -117,6 +118,15 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		const key = randomBytes(16).toString('base64');
 		this.#accept = acceptOf(key);
 		return `${lines}sec-websocket-key: ${key}\r\nconnection: upgrade\r\nupgrade: websocket\r\n`;
+	}
+
+	/** Lines that no other request has. `undefined`: there are none, and all requests go to one upstream. */
+	get #ownLines(): string | undefined {
+		const { correlation, callDeadline, plane } = this.#request.context;
+		const lines = correlation?.lines ?? (this.#owner.group.only === undefined ? '' : undefined);
+		if (callDeadline === undefined) return lines;
+		// The upstream has as much time as is left.
+		return `${lines ?? ''}grpc-timeout: ${grpcTimeoutOf(callDeadline.leftAt(plane.clock.now()))}\r\n`;
 	}
 
 	onConnected(): void {

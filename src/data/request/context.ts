@@ -13,6 +13,7 @@ import type { RequestRecord } from '../records/request-record.ts';
 import type { RequestSpan } from '../records/request-span.ts';
 import type { Route } from '../routes/route.ts';
 import type { Upstream } from '../upstream/upstream.ts';
+import type { CallDeadline } from './call-deadline.ts';
 import type { RequestLimits } from './request-limits.ts';
 
 /** All that is known of one request. Data only: `admit` fills it in, and the rest of the pipeline reads it. */
@@ -42,6 +43,8 @@ export class RequestContext {
 	limits: RequestLimits;
 	/** Where it goes, or went last; `undefined`: that has not been chosen yet. */
 	upstream: Upstream | undefined = undefined;
+	/** Of a gRPC call whose client has said how long it waits. */
+	callDeadline: CallDeadline | undefined = undefined;
 	/** What is left of the rate limits, where all responses say so. */
 	report: RateLimitFields | undefined = undefined;
 	/** Where it is counted as in flight, and its bytes are. */

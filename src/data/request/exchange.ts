@@ -13,6 +13,7 @@ import { EARLY, leaveTunnel, openTunnel } from '../tunnel/opening.ts';
 import type { Tunnel } from '../tunnel/tunnel.ts';
 import { admit, admitToRoute } from './admit.ts';
 import type { UpstreamAttempt } from './attempt.ts';
+import { CallDeadline } from './call-deadline.ts';
 import { countGiven, countIn, RequestContext } from './context.ts';
 import type { BodyMode, BodyModeClass, Carrier, ServedRequest } from './contract.ts';
 import { Delivery } from './delivery.ts';
@@ -67,6 +68,10 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		countIn(context, plane.stats.unrouted);
 		const refusal = admit(context);
 		if (refusal) return this.refuse(refusal);
+		const { grpcTimeout } = context.head!;
+		if (grpcTimeout != null) {
+			context.callDeadline = new CallDeadline(this, grpcTimeout, context.startedAt, plane.deadlines);
+		}
 		// Collected: the whole body, or 413, 408, 400; then on to `forward`. Streaming: `forward` at once.
 		this.body.receive();
 	}
@@ -172,6 +177,12 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		this.carrier.onDeadline();
 	}
 
+	/** For `CallDeadline`. A client that gives an upstream too little time says nothing of the upstream. */
+	callTimedOut(): void {
+		const isAnswered = this.#state === STATE.answering && this.attempt?.connection === undefined;
+		if (!isAnswered) this.fail(CALL_TIMED_OUT, 'abandoned');
+	}
+
 	upstreamTimedOut(outcome: 'timeout' | 'abandoned'): void {
 		this.delivery!.timedOut(outcome);
 	}
@@ -260,6 +271,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 	/** Every request ends here, and only once. */
 	#leave(): void {
 		this.cancelDeadline();
+		this.context.callDeadline?.cancelDeadline();
 		this.body.release();
 		const { context } = this;
 		if (this.tunnel !== undefined) leaveTunnel(this.tunnel);
@@ -276,3 +288,5 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		context.plane.requestLog!.end(record);
 	}
 }
+
+const CALL_TIMED_OUT = rejection.UPSTREAM_TIMEOUT.because("the client's grpc-timeout is over");
