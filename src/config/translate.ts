@@ -142,6 +142,7 @@ function toRoute(file: File, route: Route, upstreams: readonly UpstreamGroupConf
 		opening: {
 			failures: route.failures ?? file.breaker.failures,
 			tenants: typeof tenants === 'number' ? tenants : file.breaker.tenants,
+			...(file.breaker.grpcStatuses.length > 0 && { grpcStatuses: file.breaker.grpcStatuses }),
 		},
 		access: unlessEmpty({ allow, deny, tenants: typeof tenants === 'object' ? tenants : undefined, scopes }),
 		certificateHeaders: clientCert === 'none' && xfcc === undefined ? undefined : { clientCert, xfcc },

@@ -42,6 +42,8 @@ export interface OpeningRule {
 	readonly failures: number;
 	/** Of how many tenants they must be. */
 	readonly tenants: number;
+	/** Statuses of gRPC that are failures as well. */
+	readonly grpcStatuses?: readonly number[];
 }
 
 export const NO_STREAK: Streak = { number: 0, failures: 0, connects: 0, tenants: 0 };

@@ -17,6 +17,26 @@ const GRPC = 'application/grpc';
 /** With a subtype, such as `+proto`, and parameters (RFC 9110 section 8.3.1); in any case, as all media types. */
 const GRPC_TYPE = new RegExp(`^${GRPC}(?:\\+${TOKEN_SOURCE})?(?:[ \\t]*;|$)`, 'i');
 
+/** The highest status code of gRPC; 0 is OK. */
+export const MAX_GRPC_STATUS = 16;
+/** `grpc-status` values, in their order. */
+export const GRPC_STATUSES: readonly string[] = Array.from({ length: MAX_GRPC_STATUS + 1 }, (_, code) => String(code));
+
+/**
+ * The status of a call, from the trailers of its response, or from the fields of a response that has no body.
+ *
+ * @param fields names in lower case and values in turn.
+ * @returns `undefined`: there is none. What is no status of gRPC is UNKNOWN, as it is to gRPC clients.
+ */
+export function grpcStatusIn(fields: readonly string[]): number | undefined {
+	for (let i = 0; i < fields.length; i += 2) {
+		if (fields[i] !== 'grpc-status') continue;
+		const code = GRPC_STATUSES.indexOf(fields[i + 1]!);
+		return code === -1 ? CODE.unknown : code;
+	}
+	return undefined;
+}
+
 /** The status codes of gRPC by which a proxy answers. */
 const CODE = {
 	unknown: 2,

@@ -1,3 +1,4 @@
+import { GRPC_STATUSES } from '../gates/grpc.ts';
 import { RATE_LIMIT_REASONS } from '../gates/quota.ts';
 import { HANDSHAKE_REFUSALS } from '../identity/handshake-refusals.ts';
 import { CounterLayout, type Label } from './counters.ts';
@@ -227,6 +228,8 @@ const UPSTREAM = new CounterLayout(
 		retries: RETRY_REASONS,
 		/** Requests that could have been sent again, and the budget for that was spent. */
 		retriesDenied: ['budget'],
+		/** Responses to gRPC calls. */
+		grpc: GRPC_STATUSES,
 	},
 	0,
 );
@@ -278,7 +281,10 @@ export class UpstreamStats {
 		this.cells[UPSTREAM_CELL.answers + status]! += 1;
 	}
 
-	count<Name extends 'retries' | 'retriesDenied'>(name: Name, label: Label<typeof UPSTREAM.lists, Name>): void {
+	count<Name extends 'retries' | 'retriesDenied' | 'grpc'>(
+		name: Name,
+		label: Label<typeof UPSTREAM.lists, Name>,
+	): void {
 		this.cells[UPSTREAM.cell(name, label)]! += 1;
 	}
 
@@ -293,12 +299,14 @@ export class UpstreamStats {
 	}
 
 	read() {
-		const { retries, retriesDenied } = UPSTREAM.read(this.cells);
+		const { retries, retriesDenied, grpc } = UPSTREAM.read(this.cells);
 		return {
 			idle: this.cells[UPSTREAM_CELL.idle]!,
 			active: this.cells[UPSTREAM_CELL.active]!,
 			retries,
 			retriesDenied: retriesDenied.get('budget')!,
+			/** By `grpc-status`; those that are not zero. */
+			grpc: new Map([...grpc].filter(([, count]) => count !== 0)),
 			/** By status; those that are not zero. */
 			answers: nonZero(this.cells.subarray(UPSTREAM_CELL.answers)),
 		};

@@ -15,6 +15,8 @@ export interface SpanRecord {
 	readonly path: string;
 	/** 0: the client left before it had an answer. */
 	readonly status: number;
+	/** Of a gRPC call. */
+	readonly grpcStatus: number | undefined;
 	readonly ending: 'complete' | 'client gone' | 'broken off';
 	/** Code and reason of the proxy's own answer, or of why it broke off another one. */
 	readonly refused: string | undefined;

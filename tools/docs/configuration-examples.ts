@@ -66,6 +66,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
 	'limits.rate_limit_headers': 'true',
 	'breaker.failures': '5',
 	'breaker.tenants': '2',
+	'breaker.grpc_statuses': '[14]',
 	'log.access': '"all"',
 	'log.request_id': 'true',
 	'metrics.buckets': '[0.01, 0.1, 1, 10]',

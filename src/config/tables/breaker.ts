@@ -1,5 +1,7 @@
+import { z } from 'zod';
 import { MAX_FAILURES, MAX_TENANTS } from '../../gates/breaker.ts';
-import { optional, table, wholeNumber, wholeNumberOr } from './kinds.ts';
+import { MAX_GRPC_STATUS } from '../../gates/grpc.ts';
+import { expected, optional, table, wholeNumber, wholeNumberOr } from './kinds.ts';
 
 /** `[breaker]`: what opens the breakers of routes that do not say it themselves. */
 export const breaker = table('[breaker]', {
@@ -8,7 +10,20 @@ export const breaker = table('[breaker]', {
 	tenants: wholeNumberOr(1, 1, MAX_TENANTS, 'of tenants').describe(
 		'number of tenants that must have a 502, 503, 504, a timeout or a broken answer to open it',
 	),
+	grpc_statuses: grpcStatuses(),
 }).describe('rules for the circuit breakers of routes without their own');
+
+/** OK is no failure. */
+function grpcStatuses() {
+	const error = expected('a list of gRPC status codes, such as [14]', 'leave it out for none');
+	return z
+		.array(wholeNumber(1, MAX_GRPC_STATUS, 'none', 'of a gRPC status'), { error })
+		.refine((codes) => new Set(codes).size === codes.length, { error: 'names a status twice; take it out once' })
+		.default([])
+		.describe(
+			"statuses of gRPC that are failures of the upstream as well, of all routes; `14` is `UNAVAILABLE`. The proxy's own refusals do not count",
+		);
+}
 
 /** The same for one route. */
 export const routeBreakerKeys = {

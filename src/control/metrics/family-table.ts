@@ -211,6 +211,11 @@ export const FAMILIES = {
 		'Connections to upstreams, in use or waiting for the next request.',
 		{ upstream: UPSTREAM, group: GROUP, state: ['active', 'idle'] },
 	),
+	grpcResponses: counter(
+		'proxy_grpc_responses_total',
+		"Upstreams' responses to gRPC calls that have a grpc-status, by that status. Refusals of the proxy are not among them.",
+		{ upstream: UPSTREAM, group: GROUP, code: '`grpc-status`; what is no status of gRPC counts as 2' },
+	),
 	upstreamRetries: counter(
 		'proxy_upstream_retries_total',
 		'Retries, by the upstream that had not taken the request. It had closed an idle connection (stale), closed without an answer (unanswered), or in the middle of one (broken).',

@@ -29,6 +29,8 @@ export interface UpstreamReading {
 	readonly active: number;
 	readonly retries: ReadonlyMap<RetryReason, number>;
 	readonly retriesDenied: number;
+	/** By `grpc-status`. */
+	readonly grpc: ReadonlyMap<string, number>;
 	readonly roundTrips: Pick<Summary, 'quantiles' | 'sumMs' | 'count'>;
 	readonly durations: BucketTotal;
 	readonly createdSeconds: number;
@@ -66,6 +68,7 @@ function readUpstream(upstream: Upstream, layout: BucketLayout, summary: Summary
 		active: total(readings, ({ active }) => active),
 		retries: addUp(readings.map(({ retries }) => retries)),
 		retriesDenied: total(readings, ({ retriesDenied }) => retriesDenied),
+		grpc: addUp(readings.map(({ grpc }) => grpc)),
 		roundTrips: readRoundTrips(regions, summary, now),
 		durations: readBuckets(layout, counters.durations, regions.length),
 		createdSeconds: counters.createdSeconds,
@@ -150,6 +153,11 @@ export function* writeCircuits(page: Exposition, upstreams: readonly UpstreamRea
 			if (reason === 'stale' || labels.group !== undefined)
 				retried.sample(count, { ...labels, reason }, createdSeconds);
 		}
+		yield;
+	}
+	const calls = page.family(FAMILIES.grpcResponses);
+	for (const { labels, grpc, createdSeconds } of upstreams) {
+		for (const [code, count] of grpc) calls.sample(count, { ...labels, code }, createdSeconds);
 		yield;
 	}
 	const grouped = upstreams.filter(({ labels }) => labels.group !== undefined);

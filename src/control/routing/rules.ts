@@ -11,10 +11,20 @@ import type { UpstreamGroup } from './table.ts';
  * closed for another `Host`: a server of several sites answers for the one that is named.
  */
 export function ruleOf({ prefix, group, cooldownMs, opening, forwarding }: RouteConfig): string {
-	const { failures, tenants } = opening;
+	const { failures, tenants, grpcStatuses } = opening;
 	const isTls = group.tls !== undefined;
 	const hosts = [nameOf(forwarding), group.dns?.hostField];
-	return JSON.stringify([prefix, groupKey(group), isTls, cooldownMs, failures, tenants, group.health, hosts]);
+	return JSON.stringify([
+		prefix,
+		groupKey(group),
+		isTls,
+		cooldownMs,
+		failures,
+		tenants,
+		grpcStatuses,
+		group.health,
+		hosts,
+	]);
 }
 
 /**

@@ -52,13 +52,14 @@ function isError({ status, ending }: SpanRecord): boolean {
 }
 
 function attributesOf(record: SpanRecord, method: string): Attributes {
-	const { status, ending, refused, route, upstream, tenant } = record;
+	const { status, grpcStatus, ending, refused, route, upstream, tenant } = record;
 	return {
 		'http.request.method': method,
 		...(method === '_OTHER' && record.method !== '' && { 'http.request.method_original': record.method.slice(0, 64) }),
 		'url.scheme': 'https',
 		...(record.path !== '' && { 'url.path': record.path }),
 		...(status !== 0 && { 'http.response.status_code': status }),
+		...(grpcStatus !== undefined && { 'rpc.system': 'grpc', 'rpc.grpc.status_code': grpcStatus }),
 		...(route !== undefined && { 'http.route': route }),
 		'network.protocol.name': 'http',
 		'network.protocol.version': record.protocol === 'h2' ? '2' : '1.1',

@@ -8,11 +8,12 @@ import type { RequestRecord } from './request-record.ts';
  * @param wallMs of the request's end, since 1970.
  */
 export function accessLine(record: RequestRecord, wallMs: number): string {
-	const { status, refusal, tenant, route, upstream, ending, attempts, correlation } = record;
+	const { status, grpcStatus, refusal, tenant, route, upstream, ending, attempts, correlation } = record;
 	let line = `{"timestamp":"${timestamp(wallMs)}","level":"info","target":"proxy::access","message":"request","method":"${
 		record.method
 	}","path":${jsonString(record.path)}`;
 	if (status !== 0) line += `,"status":${status}`;
+	if (grpcStatus !== undefined) line += `,"grpc_status":${grpcStatus}`;
 	if (ending !== 'complete') line += `,"ending":"${ending}"`;
 	if (record.tunnelEnd !== undefined) line += `,"tunnel_end":"${record.tunnelEnd}"`;
 	if (refusal !== undefined) line += `,"reason":${jsonString(refusal.reason ?? refusal.body)}`;
@@ -60,6 +61,7 @@ export const ACCESS_MEMBERS: Readonly<Record<string, string>> = {
 	path: 'as sent; never the query or a fragment. Empty where it could not be read',
 	status:
 		"the answer's; absent if the client left before it had one, or if its HTTP/2 stream was reset in place of one",
+	grpc_status: "of a gRPC call: the upstream's `grpc-status`, or that of the refusal; absent where there is none",
 	ending:
 		'only if the client did not get a whole answer: `client gone`, or `broken off` by us (`reason` says why), as a malformed HTTP/2 request is',
 	tunnel_end:

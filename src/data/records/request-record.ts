@@ -27,6 +27,8 @@ export class RequestRecord {
 	status = 0;
 	/** The proxy's own answer, or why it broke off another one. */
 	refusal: Rejection | undefined = undefined;
+	/** Of a gRPC call: the upstream's, or that of a refusal. */
+	grpcStatus: number | undefined = undefined;
 	tenant: string | undefined = undefined;
 	route: { readonly prefix: string } | undefined = undefined;
 	/** The last one that it was meant for; `undefined`: none had been chosen. */

@@ -72,7 +72,8 @@ export class SpanQueue {
 
 /** @param startMs wall-clock milliseconds since 1970. */
 export function toSpanRecord(record: RequestRecord, span: RequestSpan, startMs: number, tenants: boolean): SpanRecord {
-	const { method, path, status, ending, refusal, route, upstream, tenant, attempts, bytesIn, bytesOut } = record;
+	const { method, path, status, grpcStatus, ending, refusal, route, upstream, tenant, attempts, bytesIn, bytesOut } =
+		record;
 	return {
 		...span.context,
 		startMs,
@@ -80,6 +81,7 @@ export function toSpanRecord(record: RequestRecord, span: RequestSpan, startMs: 
 		method,
 		path: path.slice(0, MAX_PATH),
 		status,
+		grpcStatus,
 		ending,
 		refused: refusal?.code,
 		reason: refusal && (refusal.reason ?? refusal.body),

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { type Admission, isFailureStatus, NORMAL, type Outcome, REFUSED } from '../../gates/breaker.ts';
+import { grpcStatusIn } from '../../gates/grpc.ts';
 import { grpcTimeoutOf } from '../../gates/grpc-timeout.ts';
 import { BAD_GATEWAY } from '../../gates/rejection.ts';
 import type { Trailers } from '../../gates/trailers.ts';
@@ -145,6 +146,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		if (context.handshake !== undefined && context.client.tunnelStatus === 200 && status < 300) {
 			return this.#request.fail(NOT_SWITCHED, 'broken');
 		}
+		if (context.head!.isGrpc) this.#takeGrpcStatus(fields.list);
 		this.#request.body.onHead(status, fields, length, hasBody);
 	}
 
@@ -168,8 +170,19 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		const { tunnel } = this.#request;
 		if (tunnel !== undefined) return tunnel.onEnd();
 		this.#leave();
+		if (trailers !== undefined && this.#request.context.head!.isGrpc) this.#takeGrpcStatus(trailers);
 		this.settle('success');
 		this.#request.body.onEnd(trailers);
+	}
+
+	/** A call's status comes with its trailers, or with a head behind which nothing comes. */
+	#takeGrpcStatus(fields: readonly string[]): void {
+		const status = grpcStatusIn(fields);
+		if (status === undefined) return;
+		const { record, route } = this.#request.context;
+		this.upstream.stats.count('grpc', String(status));
+		if (record !== undefined) record.grpcStatus = status;
+		if (route!.opening.grpcStatuses?.includes(status)) this.settle('status', `grpc-status ${status}`);
 	}
 
 	onWritable(): void {

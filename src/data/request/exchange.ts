@@ -1,4 +1,5 @@
 import type { FailureReason } from '../../gates/breaker.ts';
+import { grpcStatusOf } from '../../gates/grpc.ts';
 import * as rejection from '../../gates/rejection.ts';
 import { Rejection } from '../../gates/rejection.ts';
 import type { Trailers } from '../../gates/trailers.ts';
@@ -111,14 +112,16 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 	/** The one place where refusals become responses and are counted: in terms of HTTP, whatever the client gets. */
 	refuse(refusal: Rejection): void {
 		const { context } = this;
-		const { client, plane, report, head } = context;
+		const { client, plane, report, head, record } = context;
 		reportRefusal(plane, refusal, this.#known);
 		this.body.release();
 		this.answers(refusal.status, refusal);
 		plane.deadlines.answer.add(this);
 		const isReported = report !== undefined && !refusal.is(rejection.RATE_LIMITED);
 		const whole = isReported ? refusal.withHeaders(withReport([...refusal.headers], report)) : refusal;
-		const answer = refusalAnswer(whole, head?.isGrpc === true);
+		const isGrpc = head?.isGrpc === true;
+		if (isGrpc && record !== undefined) record.grpcStatus = grpcStatusOf(refusal);
+		const answer = refusalAnswer(whole, isGrpc);
 		if (client.method !== 'HEAD') countGiven(context, answer.body.length);
 		client.refuse(refusal, answer);
 	}

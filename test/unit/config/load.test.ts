@@ -270,6 +270,13 @@ describe('a configuration that is right', () => {
 			},
 			{ ...common, health: undefined },
 		]);
+		const calls = parse(
+			`${MINIMAL}[breaker]\ngrpc_statuses = [14, 4]\n[[routes]]\nprefix = "/"\nupstream = "http://a"`,
+		);
+		assert.deepEqual(calls.routes[0]!.opening, { failures: 1, tenants: 1, grpcStatuses: [14, 4] });
+		for (const codes of ['14', '[0]', '[17]', '[14.5]', '["UNAVAILABLE"]', '[14, 14]']) {
+			assert.throws(() => parse(`${MINIMAL}[breaker]\ngrpc_statuses = ${codes}`), /breaker\.grpc_statuses/, codes);
+		}
 		const off = parse(`health = false${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "http://a"\nhealth = true`);
 		assert.deepEqual(off.routes[0]!.group.health, HEALTH_OF_TODAY);
 	});

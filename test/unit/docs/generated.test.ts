@@ -28,6 +28,7 @@ describe('docs/reference/logs.md', () => {
 	it('has every member of an access line, in its order', () => {
 		const record = {
 			status: 200,
+			grpcStatus: 0,
 			refusal: { body: 'x' },
 			tenant: 't',
 			route: { prefix: '/' },

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { grpcAnswer, grpcStatusOf, isGrpc, percentEncoded } from '../../../src/gates/grpc.ts';
+import { grpcAnswer, grpcStatusIn, grpcStatusOf, isGrpc, percentEncoded } from '../../../src/gates/grpc.ts';
 import * as table from '../../../src/gates/rejection.ts';
 
 describe('a content type', () => {
@@ -65,6 +65,24 @@ describe('a refusal of a gRPC call', () => {
 			contentType: 'application/grpc',
 			body: '',
 		});
+	});
+});
+
+describe('the status of a call', () => {
+	it('is grpc-status among the trailers, or among the fields of a head', () => {
+		assert.equal(grpcStatusIn(['grpc-status', '0']), 0);
+		assert.equal(grpcStatusIn(['grpc-message', 'x', 'grpc-status', '14', 'x-a', 'b']), 14);
+	});
+
+	it('is none where there is no such field', () => {
+		for (const fields of [[], ['x-grpc-status', '0'], ['x-a', 'grpc-status', 'x-b', '3']]) {
+			assert.equal(grpcStatusIn(fields), undefined, fields.join());
+		}
+	});
+
+	it('is UNKNOWN where it is no status of gRPC', () => {
+		for (const value of ['', '17', '-1', '00', '1.0', ' 1', 'OK'])
+			assert.equal(grpcStatusIn(['grpc-status', value]), 2);
 	});
 });
 

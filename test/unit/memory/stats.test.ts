@@ -116,7 +116,7 @@ describe("an upstream's stats", () => {
 		['unanswered', 0],
 		['broken', 0],
 	]);
-	const ZERO = { idle: 0, active: 0, retries: NO_RETRIES, retriesDenied: 0, answers: new Map() };
+	const ZERO = { idle: 0, active: 0, retries: NO_RETRIES, retriesDenied: 0, grpc: new Map(), answers: new Map() };
 
 	it('are all zero at first', () => {
 		assert.deepEqual(new UpstreamStats(UpstreamStats.allocate()).read(), ZERO);
@@ -152,6 +152,17 @@ describe("an upstream's stats", () => {
 			['broken', 0],
 		]);
 		assert.deepEqual(stats.read(), { ...ZERO, retries, retriesDenied: 3 });
+	});
+
+	it('count responses to gRPC calls by grpc-status', () => {
+		const stats = new UpstreamStats(UpstreamStats.allocate());
+		for (const code of ['0', '14', '14', '16'] as const) stats.count('grpc', code);
+		const grpc = new Map([
+			['0', 1],
+			['14', 2],
+			['16', 1],
+		]);
+		assert.deepEqual(stats.read(), { ...ZERO, grpc });
 	});
 
 	it('do not mix with the round-trip times', () => {

@@ -105,8 +105,9 @@ async function scrape(sources: MetricSources): Promise<Scrape> {
 	return parseMetrics((await call(listener.port, '/metrics')).body);
 }
 
-/** Those that are there only with a CRL, with `[trace]`, `[limiter]` or `[[upstreams]]`, with an issuer's keys over the network, or where the system tells of it. */
-const SOMETIMES = /_crl_|_dns_|_upstream_queue|_jwks_|_trace_|_limiter_|_open_fds|_last_probe|_virtual_|_denied_/;
+/** Those that are there only with a CRL, with `[trace]`, `[limiter]` or `[[upstreams]]`, with an issuer's keys over the network, after a gRPC call, or where the system tells of it. */
+const SOMETIMES =
+	/_crl_|_dns_|_upstream_queue|_jwks_|_trace_|_limiter_|_open_fds|_last_probe|_virtual_|_denied_|_grpc_/;
 const FAMILY_TYPES = Object.fromEntries(
 	Object.values<FamilyDescription>(FAMILIES)
 		.filter(({ name }) => !SOMETIMES.test(name))
