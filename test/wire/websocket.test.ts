@@ -1,35 +1,377 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
-import { PROTOCOLS } from '../fixtures/clients.ts';
+import { WebSocket } from 'ws';
+import { connectTls, h1Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { testPki } from '../fixtures/pki.ts';
 import { ASKED_ONCE, firstVerdicts, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
-import { openWebSocket } from '../fixtures/web-socket-client.ts';
-import { startWebSocketUpstream, type WebSocketUpstream } from '../fixtures/web-socket-upstream.ts';
+import { until, within } from '../fixtures/wait.ts';
+import { connectHttp2, NotOpened, type OpenWebSocket, openWebSocket } from '../fixtures/web-socket-client.ts';
+import {
+	echo,
+	type RawHandshake,
+	type RawUpstream,
+	startRawUpstream,
+	startWebSocketUpstream,
+	type WebSocketUpstream,
+} from '../fixtures/web-socket-upstream.ts';
 
 let upstream: WebSocketUpstream;
+/** Answers handshakes as it is told. */
+let scripted: RawUpstream;
+let script: (handshake: RawHandshake) => void = (handshake) => handshake.switch();
 let proxy: ProxyProcess;
+const KEY = 'dGhlIHNhbXBsZSBub25jZQ==';
 
 before(async () => {
-	upstream = await startWebSocketUpstream();
+	upstream = await startWebSocketUpstream(
+		({ ws, request, socket }) => {
+			if (request.url === '/ws/flood') {
+				const piece = randomBytes(65_536);
+				const send = () => ws.readyState === WebSocket.OPEN && ws.send(piece, () => setImmediate(send));
+				for (let i = 0; i < 4; i++) send();
+				return;
+			}
+			echo(ws);
+			if (request.url === '/ws/full') socket.pause();
+		},
+		{ handleProtocols: (offered) => [...offered].at(-1) ?? false, perMessageDeflate: { threshold: 0 } },
+	);
+	scripted = await startRawUpstream((handshake) => script(handshake));
 	proxy = await startProxy({
-		routes: [{ prefix: '/', upstream: upstream.url, websocket: true }],
+		routes: [
+			{ prefix: '/ws', upstream: upstream.url, websocket: true },
+			{ prefix: '/paced', upstream: upstream.url, websocket: true, websocket_messages_per_sec: 10 },
+			{ prefix: '/plain', upstream: upstream.url },
+			{ prefix: '/scripted', upstream: scripted.url, websocket: true, failures: 100 },
+			{ prefix: '/scoped', upstream: upstream.url, websocket: true, scopes: ['chat'] },
+		],
 		config: { ...ASKED_ONCE, tenant_rps: 0 },
+		tenants: [{ name: 'few', concurrency: 1 }],
+		log: { access: 'all' },
+		workers: 1,
 	});
 	await firstVerdicts(proxy);
 });
 
 after(async () => {
-	await proxy.stop();
-	await upstream[Symbol.asyncDispose]();
+	await proxy?.stop();
+	await upstream?.[Symbol.asyncDispose]();
+	await scripted?.stop();
 });
+
+/** How a handshake was refused. */
+async function refusal(attempt: Promise<OpenWebSocket>): Promise<NotOpened> {
+	try {
+		await using opened = await attempt;
+		assert.fail(`opened: ${opened.ws.readyState}`);
+	} catch (error) {
+		if (!(error instanceof NotOpened)) throw error;
+		return error;
+	}
+}
+
+/** None is open, and nothing is in flight. */
+async function allOver(): Promise<void> {
+	await until(async () => (await proxy.metric('proxy_tunnels_open')) === 0, 'all tunnels to end');
+	await until(async () => (await proxy.metric('proxy_requests_in_flight')) === 0, 'all requests to end');
+}
 
 for (const protocol of PROTOCOLS) {
 	describe(`a WebSocket over ${protocol}`, () => {
-		it('echoes messages', async () => {
-			await using client = await openWebSocket(protocol, proxy);
-			client.ws.send('hello');
-			assert.equal(await client.text(), 'hello');
+		after(allOver);
+
+		it('carries messages of all sizes, fragments, pings and the Close of the client', async () => {
+			const after = proxy.logs.length;
+			await using client = await openWebSocket(protocol, proxy, { path: '/ws' });
+			for (const size of [0, 1, 125, 126, 65_535, 65_536, 1_000_000]) {
+				const sent = randomBytes(size);
+				client.ws.send(sent);
+				assert.ok((await client.message()).equals(sent), `${size} bytes`);
+			}
+			client.ws.send('frag', { fin: false });
+			client.ws.ping();
+			client.ws.send('ment', { fin: true });
+			assert.equal(await client.text(), 'fragment');
+			client.ws.close(4001, 'bye');
+			assert.equal(await client.closed, 4001);
+			const line = await proxy.waitForLog(({ tunnel_end }) => tunnel_end === 'client', undefined, after);
+			assert.equal(line.status, protocol === 'h1' ? 101 : 200);
+			assert.equal(line.ending, undefined);
+			assert.ok(Number(line.bytes_in) > 1_131_000 && Number(line.bytes_out) > 1_131_000, JSON.stringify(line));
+		});
+
+		it('has the subprotocol and the compression that the upstream has chosen', async () => {
+			const ws = { perMessageDeflate: protocol === 'h1' };
+			await using client = await openWebSocket(protocol, proxy, { path: '/ws', protocols: ['a', 'b'], ws });
+			assert.equal(client.ws.protocol, 'b');
+			if (protocol === 'h1') assert.match(client.ws.extensions, /permessage-deflate/);
+			const text = 'compress '.repeat(10_000);
+			client.ws.send(text);
+			assert.equal(await client.text(), text);
+		});
+
+		it('asks the upstream with a key of its own, and tells who asks', async () => {
+			await using _client = await openWebSocket(protocol, proxy, { path: '/ws/asked' });
+			const { headers, method } = upstream.accepted.at(-1)!.request;
+			assert.equal(method, 'GET');
+			assert.equal(headers['x-proxy-tenant'], 'tenant');
+			assert.equal(headers['sec-websocket-version'], '13');
+			assert.equal(headers['x-forwarded-for'], '127.0.0.1');
+			assert.notEqual(headers['sec-websocket-key'], KEY);
+			assert.match(headers['sec-websocket-key']!, /^[A-Za-z0-9+/]{22}==$/);
+		});
+
+		it('is read as fast as the upstream takes it, and no faster', async () => {
+			await using client = await openWebSocket(protocol, proxy, { path: '/ws/full', ws: { perMessageDeflate: false } });
+			const piece = randomBytes(65_536);
+			for (let i = 0; i < 400; i++) client.ws.send(piece);
+			const { socket } = upstream.accepted.at(-1)!;
+			// Twice the same amount is left here: the proxy takes no more.
+			let before = -1;
+			await until(async () => {
+				const left = client.ws.bufferedAmount + (client.stream?.writableLength ?? 0);
+				const stands = left === before && left > 0;
+				before = left;
+				await new Promise((resolve) => setTimeout(resolve, 200));
+				return stands;
+			}, 'the client to be held back');
+			assert.ok(before > 8_000_000, `${before} bytes wait`);
+			socket.resume();
+			await client.message();
+		});
+
+		it('is written as fast as the client takes it, and no faster', async () => {
+			await using client = await openWebSocket(protocol, proxy, { path: '/ws/flood' });
+			await client.message();
+			client.ws.pause();
+			client.stream?.pause();
+			const { ws } = upstream.accepted.at(-1)!;
+			await until(async () => {
+				const before = ws.bufferedAmount;
+				await new Promise((resolve) => setTimeout(resolve, 200));
+				return before > 0 && ws.bufferedAmount === before;
+			}, 'the upstream to be held back');
+			client.ws.resume();
+			client.stream?.resume();
+			await client.message();
+		});
+
+		it('counts as one request of its tenant in flight', async () => {
+			const pki = await testPki();
+			const token = pki.token('few');
+			const client = await openWebSocket(protocol, proxy, { path: '/ws', token });
+			const { status } = await refusal(openWebSocket(protocol, proxy, { path: '/ws', token }));
+			assert.equal(status, 429);
+			assert.equal(await proxy.metric('proxy_tunnels_open', { protocol: protocol === 'h1' ? 'http/1.1' : 'h2' }), 1);
+			await client[Symbol.asyncDispose]();
+			await until(async () => (await request('h1', proxy, { path: '/ws', token })).status !== 429, 'a free place');
+		});
+
+		it('is held back to its messages a second, and stays', async () => {
+			await using client = await openWebSocket(protocol, proxy, { path: '/paced' });
+			const begun = performance.now();
+			for (let i = 0; i < 25; i++) client.ws.send(`${i}`);
+			for (let i = 0; i < 25; i++) assert.equal(await client.text(), `${i}`);
+			// Ten at once, and the other fifteen at ten a second.
+			const took = performance.now() - begun;
+			assert.ok(took > 1_000, `${took} ms`);
 			client.ws.close(1000);
 			assert.equal(await client.closed, 1000);
 		});
+
+		it('of which the client ends its side gets what the upstream still sends', async () => {
+			script = (handshake) => {
+				handshake.switch();
+				let got = '';
+				handshake.socket.on('data', (bytes) => {
+					got += bytes.toString('latin1');
+				});
+				handshake.socket.on('end', () => handshake.socket.end(frame(`got ${got.length}`)));
+			};
+			const client = await openRaw(protocol, '/scripted/half');
+			client.end(Buffer.alloc(10_000));
+			assert.equal((await client.rest()).toString('latin1').slice(2), 'got 10000');
+		});
+
+		it('of which the upstream ends its side still takes what the client sends', async () => {
+			let got = 0;
+			script = (handshake) => {
+				handshake.switch();
+				handshake.socket.end(Buffer.concat([frame('last'), CLOSE]));
+				handshake.socket.on('data', ({ length }) => {
+					got += length;
+				});
+			};
+			const client = await openRaw(protocol, '/scripted/other-half');
+			assert.equal((await client.rest()).toString('latin1').slice(2, 6), 'last');
+			client.end(Buffer.alloc(500_000));
+			await until(() => got === 500_000, 'the upstream to have all');
+			await until(() => ![...scripted.sockets].some(({ bytesRead }) => bytesRead > 400_000), 'its connection to end');
+		});
+
+		it('is refused by each gate before the upstream hears of it', async () => {
+			const before = upstream.accepted.length;
+			const refused = async (options: object) =>
+				(await refusal(openWebSocket(protocol, proxy, { path: '/ws', ...options }))).status;
+			assert.equal(await refused({ token: 'nonsense' }), 401);
+			assert.equal(await refused({ path: '/ws/%00' }), 400);
+			assert.equal(await refused({ path: '/plain' }), 501);
+			assert.equal(await refused({ path: '/nowhere' }), 501);
+			assert.equal(await refused({ path: '/scoped' }), 403);
+			assert.equal(upstream.accepted.length, before);
+		});
 	});
+}
+
+describe('a WebSocket handshake', () => {
+	after(allOver);
+
+	const good = [
+		'GET /scripted HTTP/1.1',
+		'Host: edge.test',
+		'Connection: Upgrade',
+		'Upgrade: websocket',
+		`Sec-WebSocket-Key: ${KEY}`,
+		'Sec-WebSocket-Version: 13',
+	];
+	const hostile: Readonly<Record<string, [lines: string[], status: number]>> = {
+		'by POST': [['POST /scripted HTTP/1.1', ...good.slice(1), 'Content-Length: 0'], 400],
+		'with a body': [[...good, 'Content-Length: 3'], 400],
+		'with bytes behind it': [good, 400],
+		'without an upgrade in Connection': [
+			good.map((line) => line.replace('Connection: Upgrade', 'Connection: close')),
+			400,
+		],
+		'of version 8': [good.map((line) => line.replace(': 13', ': 8')), 400],
+		'with a short key': [good.map((line) => line.replace(KEY, 'c2hvcnQ=')), 400],
+		'for h2c and websocket': [good.map((line) => line.replace(': websocket', ': h2c, websocket')), 501],
+		'for another protocol': [good.map((line) => line.replace(': websocket', ': chat/2')), 501],
+		'in HTTP/1.0': [good.map((line) => line.replace('HTTP/1.1', 'HTTP/1.0')), 501],
+		'as CONNECT': [good.map((line) => line.replace('GET /scripted', 'CONNECT edge.test:443')), 501],
+	};
+	for (const [what, [lines, status]] of Object.entries(hostile)) {
+		it(`${what} gets ${status}, and no upstream hears of it`, async () => {
+			const pki = await testPki();
+			script = () => assert.fail('the upstream was asked');
+			using client = await h1Raw(proxy);
+			const behind = what === 'with bytes behind it' ? '\x81\x80abcd' : what === 'with a body' ? 'abc' : '';
+			client.send(`${[...lines, `Authorization: Bearer ${pki.token()}`].join('\r\n')}\r\n\r\n${behind}`);
+			const answer = await client.readResponse();
+			assert.equal(answer.status, status);
+			await client.untilClosed();
+		});
+	}
+
+	it('whose client does not wait for the answer gets 400', async () => {
+		const pki = await testPki();
+		using client = await h1Raw(proxy);
+		script = (handshake) => {
+			client.send('too early');
+			setTimeout(() => handshake.switch(), 300);
+		};
+		client.send(`${[...good, `Authorization: Bearer ${pki.token()}`].join('\r\n')}\r\n\r\n`);
+		assert.equal((await client.readResponse()).status, 400);
+		await client.untilClosed();
+	});
+
+	const answers: Readonly<Record<string, (handshake: RawHandshake) => string>> = {
+		'with another accept': () => `Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${KEY}\r\n`,
+		'without an accept': () => 'Upgrade: websocket\r\nConnection: Upgrade\r\n',
+		'for another protocol': ({ accept }) =>
+			`Upgrade: chat\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n`,
+		'without Connection': ({ accept }) => `Upgrade: websocket\r\nSec-WebSocket-Accept: ${accept}\r\n`,
+		'with a length': ({ accept }) =>
+			`Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\nContent-Length: 0\r\n`,
+		'with a subprotocol that nobody asked for': ({ accept }) =>
+			`Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\nSec-WebSocket-Protocol: x\r\n`,
+		'with an extension that nobody asked for': ({ accept }) =>
+			`Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\nSec-WebSocket-Extensions: x\r\n`,
+	};
+	for (const protocol of PROTOCOLS) {
+		for (const [what, fields] of Object.entries(answers)) {
+			it(`that is answered ${what} gets 502 over ${protocol}`, async () => {
+				script = (handshake) => handshake.socket.write(`HTTP/1.1 101 X\r\n${fields(handshake)}\r\n`);
+				const ws = { perMessageDeflate: false };
+				const { status } = await refusal(openWebSocket(protocol, proxy, { path: '/scripted', ws }));
+				assert.equal(status, 502);
+				await until(() => scripted.sockets.size === 0, 'the connection to the upstream to end');
+			});
+		}
+
+		it(`gets the answer of an upstream that takes none over ${protocol}`, async () => {
+			script = ({ socket }) => socket.end('HTTP/1.1 403 No\r\nx-why: because\r\ncontent-length: 2\r\n\r\nno');
+			const { status, headers } = await refusal(openWebSocket(protocol, proxy, { path: '/scripted' }));
+			assert.equal(status, 403);
+			assert.equal(headers['x-why'], 'because');
+		});
+	}
+
+	it('over HTTP/2 is no tunnel because of a 200 that is none', async () => {
+		script = ({ socket }) => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok');
+		assert.equal((await refusal(openWebSocket('h2', proxy, { path: '/scripted' }))).status, 502);
+	});
+
+	it('is known to be possible over HTTP/2 by the SETTINGS, where some route takes them', async () => {
+		const session = await connectHttp2(proxy);
+		assert.equal(session.remoteSettings.enableConnectProtocol, true);
+		session.destroy();
+		await using plain = await startProxy({ routes: [{ prefix: '/', upstream: upstream.url }] });
+		const other = await connectHttp2(plain);
+		assert.notEqual(other.remoteSettings.enableConnectProtocol, true);
+		other.destroy();
+	});
+});
+
+const CLOSE = Buffer.from([0x88, 0]);
+
+/** A server's. */
+function frame(text: string): Buffer {
+	return Buffer.concat([Buffer.from([0x81, text.length]), Buffer.from(text)]);
+}
+
+interface RawTunnel {
+	/** Sends something, and ends the client's side. */
+	end(bytes: Buffer): void;
+	/** What comes until the other side has ended. */
+	rest(): Promise<Buffer>;
+}
+
+/** A tunnel on which the client ends its side alone, as `ws` does not. */
+async function openRaw(protocol: 'h1' | 'h2', path: string): Promise<RawTunnel> {
+	const pki = await testPki();
+	if (protocol === 'h2') {
+		const session = await connectHttp2(proxy);
+		const stream = session.request(
+			{
+				...{ ':method': 'CONNECT', ':protocol': 'websocket', ':scheme': 'https', ':authority': 'x', ':path': path },
+				...{ authorization: `Bearer ${pki.token()}`, 'sec-websocket-version': '13' },
+			},
+			{ endStream: false },
+		);
+		stream.on('error', () => {}).on('close', () => session.close());
+		const pieces: Buffer[] = [];
+		stream.on('data', (piece: Buffer) => void pieces.push(piece));
+		const ended = new Promise((resolve) => stream.once('end', resolve));
+		await within(new Promise((resolve) => stream.once('response', resolve)), 'the answer');
+		return { end: (bytes) => void stream.end(bytes), rest: () => ended.then(() => Buffer.concat(pieces)) };
+	}
+	const socket = await connectTls(proxy, { tls: { allowHalfOpen: true } as object });
+	socket.write(
+		`GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: ${KEY}\r\n` +
+			`Sec-WebSocket-Version: 13\r\nAuthorization: Bearer ${pki.token()}\r\n\r\n`,
+	);
+	let got = Buffer.alloc(0);
+	socket.on('data', (bytes: Buffer) => {
+		got = Buffer.concat([got, bytes]);
+	});
+	const ended = new Promise((resolve) => socket.once('end', resolve));
+	await until(() => got.includes('\r\n\r\n'), 'the answer');
+	return {
+		end: (bytes) => void socket.end(bytes),
+		rest: async () => {
+			await ended;
+			return got.subarray(got.indexOf('\r\n\r\n') + 4);
+		},
+	};
 }

@@ -138,8 +138,9 @@ export class Tunnel implements Carrier, MessageSink {
 	/** The upstream sends nothing more. Without a Close the client would take that for a broken connection, so it is told. */
 	onEnd(): void {
 		this.#upstreamEnded = true;
-		const isClosed = this.#toClient.follower.hasClosed || this.#toUpstream.follower.hasClosed;
-		if (isClosed || !this.#toClient.follower.isBetweenFrames) {
+		// Behind the client's own end it is the answer to that.
+		const isAnswer = this.#clientEnded || this.#toUpstream.follower.hasClosed;
+		if (isAnswer || this.#toClient.follower.hasClosed || !this.#toClient.follower.isBetweenFrames) {
 			this.#why ??= 'upstream';
 			this.#toClient.end();
 		} else {

@@ -1,0 +1,181 @@
+import assert from 'node:assert/strict';
+import { X509Certificate } from 'node:crypto';
+import { after, before, describe, it } from 'node:test';
+import { PROTOCOLS } from '../fixtures/clients.ts';
+import { type TestPki, testPki } from '../fixtures/pki.ts';
+import { ASKED_ONCE, firstVerdicts, type ProxyOptions, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { until } from '../fixtures/wait.ts';
+import { openWebSocket, type WebSocketOptions } from '../fixtures/web-socket-client.ts';
+import { startWebSocketUpstream, type WebSocketUpstream } from '../fixtures/web-socket-upstream.ts';
+
+let pki: TestPki;
+let upstream: WebSocketUpstream;
+let proxy: ProxyProcess;
+/** Codes of the Close that the upstream got, by path. */
+const codes = new Map<string, number>();
+
+function settings(more: ProxyOptions = {}): ProxyOptions {
+	return {
+		routes: [
+			{ prefix: '/', upstream: upstream.url, websocket: true },
+			{ prefix: '/idle', upstream: upstream.url, websocket: true, idle_timeout_secs: 1 },
+			{ prefix: '/lasting', upstream: upstream.url, websocket: true, websocket_end_at_expiry: false },
+		],
+		log: { access: 'all' },
+		workers: 1,
+		...more,
+		config: { ...ASKED_ONCE, tenant_rps: 0, ...more.config },
+	};
+}
+
+before(async () => {
+	pki = await testPki();
+	upstream = await startWebSocketUpstream(({ ws, request }) => {
+		ws.on('message', (data, binary) => ws.send(data, { binary }));
+		ws.on('close', (code) => codes.set(request.url!, code));
+	});
+	proxy = await startProxy(settings());
+	await firstVerdicts(proxy);
+});
+
+after(async () => {
+	await proxy?.stop();
+	await upstream?.[Symbol.asyncDispose]();
+});
+
+let paths = 0;
+
+/** What ends a WebSocket, and with which code; the proxy holds nothing of it afterwards. */
+async function ends(
+	protocol: 'h1' | 'h2',
+	reason: string,
+	code: number,
+	end: (path: string) => unknown,
+	options: WebSocketOptions = {},
+	target = proxy,
+): Promise<void> {
+	const path = `${options.path ?? ''}/${++paths}`;
+	const from = target.logs.length;
+	await using client = await openWebSocket(protocol, target, { ...options, path });
+	client.ws.send('up');
+	assert.equal(await client.text(), 'up');
+	await end(path);
+	assert.equal(await client.closed, code);
+	const line = await target.waitForLog((line) => line.path === path && line.tunnel_end !== undefined, undefined, from);
+	assert.equal(line.tunnel_end, reason);
+}
+
+async function nothingIsLeft(target = proxy): Promise<void> {
+	await until(async () => (await target.metric('proxy_tunnels_open')) === 0, 'all tunnels to end');
+	await until(async () => (await target.metric('proxy_requests_in_flight')) === 0, 'all requests to end');
+	await until(
+		async () => (await target.metric('proxy_upstream_connections', { state: 'active' })) === 0,
+		'no connection',
+	);
+}
+
+function acceptedAt(path: string) {
+	return upstream.accepted.find(({ request }) => request.url === path)!;
+}
+
+for (const protocol of PROTOCOLS) {
+	describe(`a WebSocket over ${protocol} ends`, () => {
+		after(() => nothingIsLeft());
+
+		it('with the Close of the upstream', async () => {
+			await ends(protocol, 'upstream', 4000, (path) => acceptedAt(path).ws.close(4000));
+		});
+
+		it('with 1011 when its upstream is killed', async () => {
+			await ends(protocol, 'upstream_lost', 1011, (path) => acceptedAt(path).socket.resetAndDestroy());
+		});
+
+		it('with 1011 when its upstream ends without a Close', async () => {
+			await ends(protocol, 'upstream_lost', 1011, (path) => acceptedAt(path).socket.destroy());
+		});
+
+		it('without a Close when its upstream is killed in the middle of a frame', async () => {
+			await ends(protocol, 'upstream_lost', 1006, (path) => {
+				const { socket } = acceptedAt(path);
+				socket.write(Buffer.from([0x82, 100, 1, 2, 3]), () => setTimeout(() => socket.resetAndDestroy(), 100));
+			});
+		});
+
+		it('with 1001 behind idle_timeout_secs without a byte', async () => {
+			await ends(protocol, 'idle', 1001, () => {}, { path: '/idle' });
+			await until(() => codes.get(`/idle/${paths}`) === 1001, 'the Close at the upstream');
+		});
+
+		it('with 1008 when its token expires, leeway included, unless the route says otherwise', async () => {
+			const token = pki.token('tenant', { exp: Math.floor(Date.now() / 1000) - 58 });
+			await using lasting = await openWebSocket(protocol, proxy, { path: '/lasting', token });
+			await ends(protocol, 'token_expired', 1008, () => {}, { token });
+			await until(() => codes.get(`/${paths}`) === 1001, 'the Close at the upstream');
+			lasting.ws.send('still here');
+			assert.equal(await lasting.text(), 'still here');
+		});
+
+		it('with its upstream told when the client is lost', async () => {
+			const path = `/lost/${++paths}`;
+			const from = proxy.logs.length;
+			const client = await openWebSocket(protocol, proxy, { path });
+			await client[Symbol.asyncDispose]();
+			const line = await proxy.waitForLog(
+				(line) => line.path === path && line.tunnel_end !== undefined,
+				undefined,
+				from,
+			);
+			assert.match(String(line.tunnel_end), /^client(_lost)?$/);
+			await until(() => codes.get(path) === 1006, 'the end at the upstream');
+		});
+	});
+}
+
+describe('all WebSockets', () => {
+	it('of a tenant, a token or a certificate end with 1008 when it is revoked, and others stay', async () => {
+		const revocable = await startProxy(settings());
+		await firstVerdicts(revocable);
+		const certificate = await pki.issueClient();
+		const token = pki.token('tenant', { jti: 'one' });
+		for (const [i, protocol] of PROTOCOLS.entries()) {
+			const lists: [list: string, options: WebSocketOptions][] = [
+				[`tenants = ["gone-${i}"]`, { token: pki.token(`gone-${i}`) }],
+				[`tokens = ["one-${i}"]`, { token: pki.token('tenant', { jti: `one-${i}` }) }],
+			];
+			if (i === 1)
+				lists.push([
+					`certificates = ["${new X509Certificate(certificate.certPem).fingerprint256}"]`,
+					{ cert: certificate },
+				]);
+			for (const [list, options] of lists) {
+				await using other = await openWebSocket(protocol, revocable, { token });
+				const revoke = async () => {
+					revocable.writeConfig({ config: { revoked_path: pki.writeFile(`revoked-${++paths}.toml`, list) } });
+					await revocable.reload();
+				};
+				await ends(protocol, 'revoked', 1008, revoke, options, revocable);
+				other.ws.send('still here');
+				assert.equal(await other.text(), 'still here');
+			}
+		}
+		await nothingIsLeft(revocable);
+		await revocable.stop();
+	});
+
+	it('end with 1001 at the age of their connection', async () => {
+		const aged = await startProxy(settings({ limits: { max_connection_age_secs: 3 } }));
+		await firstVerdicts(aged);
+		for (const protocol of PROTOCOLS) await ends(protocol, 'age', 1001, () => {}, {}, aged);
+		await nothingIsLeft(aged);
+		await aged.stop();
+	});
+
+	it('end with 1001 at the drain, which does not wait for them', async () => {
+		const drained = await startProxy(settings());
+		await firstVerdicts(drained);
+		const clients = await Promise.all(PROTOCOLS.map((protocol) => openWebSocket(protocol, drained)));
+		drained.signal('SIGTERM');
+		assert.deepEqual(await Promise.all(clients.map(({ closed }) => closed)), [1001, 1001]);
+		assert.equal(await drained.exited, 0);
+	});
+});
