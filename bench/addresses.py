@@ -47,7 +47,7 @@ def main():
 
     def proxy(config, port=PORT):
         preload = ['--import', (compare.HERE / 'any-connection.mjs').as_uri()] if a.cold else []
-        p = on(0, str(a.project / 'node_modules/.bin/node'), *preload, str(a.project / 'dist/main.js'), '--config', str(config), '--bind', f'127.0.0.1:{port}',
+        p = on(0, str(a.project / 'node_modules/.bin/node'), *preload, str(a.project / compare.command_of(a.project)), '--config', str(config), '--bind', f'127.0.0.1:{port}',
                '--metrics-bind', f'127.0.0.1:{port + 100}', '--workers', '1', env=dict(os.environ, BENCH_CONNECTIONS=str(a.cold)))
         await_listener(port, p)
         return p

@@ -107,7 +107,7 @@ def main():
         for version in a.versions:
             name, _, checkout = version.partition('=')
             root = pathlib.Path(checkout).resolve()
-            starts[name] = (PORT, [str(root / 'node_modules/.bin/node'), str(root / 'dist/main.js'), '--config', str(d / 'proxy.toml'),
+            starts[name] = (PORT, [str(root / 'node_modules/.bin/node'), str(root / compare.command_of(root)), '--config', str(d / 'proxy.toml'),
                                    '--bind', f'127.0.0.1:{PORT}', '--metrics-bind', f'127.0.0.1:{PORT + 1}', '--workers', '1'])
         if not a.alone and shutil.which('haproxy'): starts['haproxy'] = (compare.FULL, ['haproxy', '-db', '-f', str(d / 'full.cfg')])
         ferryman = shutil.which('ferryman-edge-server')

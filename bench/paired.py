@@ -127,7 +127,7 @@ def main():
             procs = {}
             for at, (name, root, config) in enumerate(versions[turn % len(versions):] + versions[:turn % len(versions)]):
                 port[name] = 19000 + at
-                procs[name] = on(0, str(root / 'node_modules/.bin/node'), str(root / 'dist/main.js'), '--config', str(config),
+                procs[name] = on(0, str(root / 'node_modules/.bin/node'), str(root / compare.command_of(root)), '--config', str(config),
                                  '--bind', f'127.0.0.1:{port[name]}', '--metrics-bind', f'127.0.0.1:{19100 + at}', '--workers', '1',
                                  **{variable: value for of, variable, value in settings if of == name})
             for name, cfg in haproxies.items(): procs[name] = on(0, 'haproxy', '-db', '-f', str(cfg))

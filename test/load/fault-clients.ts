@@ -1,4 +1,5 @@
 /** Clients that send what a plan says and tell exactly what came of it; one interface for HTTP/1.1 and HTTP/2. */
+import { createHash } from 'node:crypto';
 import { type ClientHttp2Session, connect, constants } from 'node:http2';
 import type { Writable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -235,9 +236,16 @@ async function headLines({ id, tenant, uploadLength, uploadDeclared }: Plan): Pr
 	const lines: [string, string][] = [
 		['authorization', `Bearer ${token}`],
 		['x-request-id', id],
+		['traceparent', traceparentOf(id)],
 	];
 	if (uploadLength !== undefined && uploadDeclared) lines.push(['content-length', String(uploadLength)]);
 	return lines;
+}
+
+/** One for each request, and the same in each run with the same seed. */
+function traceparentOf(id: string): string {
+	const digits = createHash('sha256').update(id).digest('hex');
+	return `00-${digits.slice(0, 32)}-${digits.slice(32, 48)}-00`;
 }
 
 /**
