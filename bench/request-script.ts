@@ -193,6 +193,8 @@ async function furnished(plane: Awaited<ReturnType<typeof use>>): Promise<typeof
 	});
 	const stats = RouteStats.view(RouteStats.allocate(1), 0);
 	const { requestLimits } = plane;
-	plane.routes = new RouteTable([{ prefix: '/svc-a', cooldownMs: 1000, opening: {}, requestLimits, group, stats }]);
+	plane.routes = new RouteTable([
+		{ prefix: '/svc-a', trailers: true, cooldownMs: 1000, opening: {}, requestLimits, group, stats },
+	]);
 	return plane;
 }

@@ -65,6 +65,8 @@ export interface RouteConfig {
 	readonly prefix: string;
 	/** Its upstream takes paths in any letter case for the same path. */
 	readonly caseInsensitive?: boolean | undefined;
+	/** Trailers of its requests and responses pass. */
+	readonly trailers: boolean;
 	/** Where its requests go. Routes that name the same one have the same object's content. */
 	readonly group: UpstreamGroupConfig;
 	/** Breaker cooldown in ms, at least 1000. */

@@ -129,6 +129,7 @@ function toRoute(file: File, route: Route, upstreams: readonly UpstreamGroupConf
 	return {
 		prefix: route.prefix,
 		caseInsensitive: route.caseInsensitive,
+		trailers: route.trailers,
 		group:
 			typeof upstream === 'string'
 				? // `conflictsBetweenTables` has seen that there is one of that name.

@@ -41,6 +41,12 @@ export interface RequestHead {
 	readonly isGrpc: boolean;
 	/** How long the client of a gRPC call waits for it, ms. `undefined`: it has not said; `null`: malformed, or more than one. Not among `lines`. */
 	readonly grpcTimeout: number | null | undefined;
+	/** It asks for trailers (`TE`, RFC 9110 section 10.1.4). */
+	readonly acceptsTrailers: boolean;
+	/** Values of its `Trailer` fields (RFC 9110 section 6.6.2), with commas between; empty: none. */
+	readonly announcedTrailers: string;
+	/** Names that its `Connection` fields declare hop-by-hop, in lower case: its trailers lose them, too. `undefined`: none. */
+	readonly named: ReadonlySet<string> | undefined;
 }
 
 /** An HTTP/2 request head with its control data (RFC 9113 section 8.3.1). */
@@ -75,6 +81,9 @@ const PATH = 16;
 const CONTENT_TYPE = 17;
 /** Read apart from the lines where the request is a gRPC call, and otherwise forwarded like any field. */
 const GRPC_TIMEOUT = 18;
+/** Hop-by-hop, and told of (`acceptsTrailers`, `announcedTrailers`). */
+const TE = 19;
+const TRAILER = 20;
 
 /** Names whose kind is remembered, a power of two; and the longest, in characters: all names with a meaning are shorter. */
 const RECENT_NAMES = 1024;
@@ -106,8 +115,8 @@ const REQUEST_FIELDS = fieldTable([
 	['proxy-connection', DROP],
 	['proxy-authenticate', DROP],
 	['proxy-authorization', DROP],
-	['te', DROP],
-	['trailer', DROP],
+	['te', TE],
+	['trailer', TRAILER],
 	['http2-settings', DROP],
 	['x-proxy-tenant', OWN],
 	['x-forwarded-for', OWN],
@@ -246,7 +255,7 @@ const WRONG_SCHEME = BAD_REQUEST.because('scheme other than https');
 const PADDED_FIELD = BAD_REQUEST.because('blank around a field value');
 
 /** RFC 9113 section 8.2.1: no blank at either end. HTTP/1.1 would read the value without it. */
-function isPadded(value: string): boolean {
+export function isPadded(value: string): boolean {
 	const first = value.charCodeAt(0);
 	const last = value.charCodeAt(value.length - 1);
 	return first === SPACE || first === TAB || last === SPACE || last === TAB;
@@ -256,6 +265,8 @@ function isPadded(value: string): boolean {
 export function isAuthority(value: string): boolean {
 	return AUTHORITY.test(value);
 }
+
+const ASKS_FOR_TRAILERS = /(?:^|,)[ \t]*trailers[ \t]*(?:,|$)/i;
 
 const COLON = 0x3a;
 const SPACE = 0x20;
@@ -296,8 +307,10 @@ export class RequestReader {
 	/** The protocol that is asked for, in lower case; `null`: more than one. */
 	upgrade: string | null | undefined = undefined;
 	grpcTimeout: number | null | undefined = undefined;
+	acceptsTrailers = false;
+	announcedTrailers = '';
+	named: Set<string> | undefined = undefined;
 	readonly #fields: FieldTable;
-	#named: Set<string> | undefined = undefined;
 	#cookie: string | undefined = undefined;
 	#hasContentType = false;
 	/** Values. */
@@ -348,7 +361,7 @@ export class RequestReader {
 				this.transferEncoding = value;
 				break;
 			case CONNECTION:
-				this.#named = namedByConnection(value, this.#named);
+				this.named = namedByConnection(value, this.named);
 				break;
 			case UPGRADE:
 				if (value.trim().toLowerCase() !== 'h2c') this.wantsUpgrade = true;
@@ -360,6 +373,12 @@ export class RequestReader {
 			case COOKIE:
 				// HTTP/2 may send a cookie in crumbs; HTTP/1.1 knows one line (RFC 9113 section 8.2.3).
 				this.#cookie = this.#cookie === undefined ? value : `${this.#cookie}; ${value}`;
+				break;
+			case TE:
+				if (ASKS_FOR_TRAILERS.test(value)) this.acceptsTrailers = true;
+				break;
+			case TRAILER:
+				this.announcedTrailers += this.announcedTrailers === '' ? value : `, ${value}`;
 				break;
 			case TRACEPARENT:
 				this.traceparent = this.traceparent === undefined ? value : null;
@@ -376,7 +395,7 @@ export class RequestReader {
 
 	/** Whether `Connection` has named fields: then their lines are not forwarded, at any position. */
 	get namesFields(): boolean {
-		return this.#named !== undefined;
+		return this.named !== undefined;
 	}
 
 	/** @param raw all fields; may be empty unless it `namesFields`. */
@@ -406,7 +425,7 @@ export class RequestReader {
 
 	finish(raw: readonly string[]): void {
 		this.authority ??= this.host;
-		const named = this.#named;
+		const named = this.named;
 		if (named !== undefined) {
 			this.lines = withoutNamed(raw, named, this.#fields);
 			if (named.has('traceparent')) this.traceparent = undefined;
@@ -425,7 +444,7 @@ export class RequestReader {
 	}
 
 	readHandshake(raw: readonly string[], frame: Omit<HandshakeFrame, 'isNamed'>): void {
-		const isNamed = frame.protocol === 'h2' || this.#named?.has('upgrade') === true;
+		const isNamed = frame.protocol === 'h2' || this.named?.has('upgrade') === true;
 		this.webSocket = readHandshake(raw, { ...frame, isNamed });
 		this.lines = withoutFields(this.lines, HANDSHAKE_FIELDS);
 	}
@@ -481,6 +500,7 @@ export function withoutFields(lines: string, names: ReadonlySet<string>): string
 /** What becomes of a field on the way to the upstream. */
 export type FieldFate = 'forwarded' | 'rewritten' | 'hop-by-hop' | 'own' | 'path' | 'folded' | 'named by connection';
 
+const HOP_BY_HOP_KINDS: ReadonlySet<number> = new Set([DROP, CONNECTION, UPGRADE, EXPECT, TE, TRAILER]);
 const FORWARDED_KINDS: ReadonlySet<number> = new Set([FORWARD, AUTHORIZATION, COOKIE, ORIGIN, CONTENT_TYPE]);
 
 /**
@@ -495,7 +515,7 @@ export function fateOf(name: string, named: ReadonlySet<string> | undefined, apa
 	if (kind === PATH) return 'path';
 	if (kind === FOLDED) return 'folded';
 	if (kind === HOST || kind === CONTENT_LENGTH || kind === TRANSFER_ENCODING) return 'rewritten';
-	if (kind === DROP || kind === CONNECTION || kind === UPGRADE || kind === EXPECT) return 'hop-by-hop';
+	if (HOP_BY_HOP_KINDS.has(kind)) return 'hop-by-hop';
 	if (named?.has(name.toLowerCase())) return 'named by connection';
 	return FORWARDED_KINDS.has(kind) ? 'forwarded' : 'rewritten';
 }

@@ -19,7 +19,10 @@ export class ResponseHeadReader {
 	keepAliveTimeoutMs: number | undefined = undefined;
 	/** Why the framing can be understood in two ways, or in none. */
 	malformed: string | undefined = undefined;
-	#named: Set<string> | undefined = undefined;
+	/** Values of `Trailer` fields, with commas between; empty: none. */
+	announcedTrailers = '';
+	/** Names that `Connection` fields declare hop-by-hop, in lower case; `undefined`: none. */
+	named: Set<string> | undefined = undefined;
 
 	field({ lower, kind }: ResponseField, value: string): void {
 		switch (kind) {
@@ -38,7 +41,7 @@ export class ResponseHeadReader {
 			case CONNECTION:
 				// What nearly every upstream sends, and it says nothing.
 				if (value === 'keep-alive') break;
-				this.#named = namedByConnection(value, this.#named);
+				this.named = namedByConnection(value, this.named);
 				if (CLOSE.test(value)) this.close = true;
 				break;
 			case KEEP_ALIVE:
@@ -46,6 +49,9 @@ export class ResponseHeadReader {
 				break;
 			case UPGRADE:
 				this.upgrade = this.upgrade === undefined ? value : null;
+				break;
+			case TRAILER:
+				this.announcedTrailers += this.announcedTrailers === '' ? value : `, ${value}`;
 				break;
 			case VARY:
 				// RFC 9440 section 2.4: the client has not sent that field, so its cache would take every request for the same.
@@ -56,12 +62,12 @@ export class ResponseHeadReader {
 
 	/** `Connection` names `upgrade`. */
 	get namesUpgrade(): boolean {
-		return this.#named?.has('upgrade') === true;
+		return this.named?.has('upgrade') === true;
 	}
 
 	finish(): void {
 		if (this.chunked && this.length !== UNDECLARED) this.malformed ??= 'both content-length and transfer-encoding';
-		const named = this.#named;
+		const named = this.named;
 		if (named !== undefined) {
 			this.fields = this.fields.filter((_, i, fields) => !named.has(fields[i - (i % 2)]!));
 		}
@@ -93,6 +99,7 @@ const CONNECTION = 4;
 const KEEP_ALIVE = 5;
 const VARY = 6;
 const UPGRADE = 7;
+const TRAILER = 8;
 
 /** What a response does not pass on: hop-by-hop fields, and the framing, which the answer gets anew. */
 const RESPONSE_FIELDS = new Map<string, number>([
@@ -103,7 +110,7 @@ const RESPONSE_FIELDS = new Map<string, number>([
 	['proxy-connection', DROP],
 	['proxy-authenticate', DROP],
 	['te', DROP],
-	['trailer', DROP],
+	['trailer', TRAILER],
 	['upgrade', UPGRADE],
 	['vary', VARY],
 	// Means nothing in a response, and HTTP/2 forbids it (RFC 9113 section 8.2.2).

@@ -141,6 +141,8 @@ export interface RouteSeed {
 	readonly prefix: string;
 	/** Its upstream takes paths in any letter case for the same path. */
 	readonly caseInsensitive?: boolean | undefined;
+	/** Trailers of its requests and responses pass. */
+	readonly trailers: boolean;
 	readonly cooldownMs: number;
 	readonly opening: OpeningRule;
 	/** For each tenant, in addition to its own; `undefined`: none. */

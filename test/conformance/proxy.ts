@@ -109,6 +109,7 @@ async function seed(settings: GateSettings, publicKey: KeyObject, upstream: Serv
 			routes: [
 				{
 					prefix: '/',
+					trailers: true,
 					cooldownMs: 1000,
 					opening: { failures: 1, tenants: 1 },
 					group: 0,

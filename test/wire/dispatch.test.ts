@@ -76,6 +76,7 @@ for (const [protocol, { accept, head, body }] of Object.entries(SENDERS)) {
 			plane.routes = new RouteTable([
 				{
 					prefix: '/',
+					trailers: true,
 					cooldownMs: 1000,
 					opening: { failures: 1, tenants: 1 },
 					group: new UpstreamGroup({

@@ -339,12 +339,13 @@ describe('a body that is no HTTP', () => {
 		});
 	});
 
-	it('is dropped with its trailers where they are well formed', async () => {
+	it('is dropped where it is well formed, with trailers that are not for clients to say', async () => {
 		const { request } = await forwarded(
 			`${post(['Transfer-Encoding: chunked', 'Trailer: x-proxy-tenant'])}5;a=b\r\nhello\r\n0\r\nx-proxy-tenant: evil\r\nX-A: b\r\n\r\n`,
 		);
 		assert.equal(String(request.body), 'hello');
-		assert.doesNotMatch(withoutToken(request.raw), /evil|trailer/i);
+		assert.doesNotMatch(withoutToken(request.raw), /evil|tenant: |x-proxy-tenant,/i);
+		assert.deepEqual(request.trailers, [['x-a', 'b']]);
 	});
 
 	it('but ends early: the upstream gets no complete request, and its breaker is untouched', async () => {

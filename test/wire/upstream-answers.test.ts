@@ -69,7 +69,7 @@ for (const protocol of PROTOCOLS) {
 				const answer = await ask(lane);
 				equal(answer.text, body);
 				deepEqual(answer.informational, []);
-				equal(answer.headers['x-t'], undefined, 'trailers are dropped');
+				equal(answer.headers['x-t'], undefined, 'a trailer is no header');
 			}
 			equal(lane.upstream.trafficConnections.length, 1, 'the connection was good for all of them');
 		});

@@ -44,6 +44,9 @@ export const route = table('[[routes]]', {
 		'how long its breaker stays open before it admits one request',
 		'`default_cooldown_secs`',
 	),
+	trailers: flagOr(true).describe(
+		'whether trailers of requests and responses pass. Those that could be taken for a field of a head never do',
+	),
 	...routeBreakerKeys,
 	...routeLimitKeys,
 	...routeUpstreamKeys,

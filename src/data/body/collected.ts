@@ -3,13 +3,14 @@ import { admitLength, UNDECLARED } from '../../gates/body-limit.ts';
 import { pathOf } from '../../gates/path.ts';
 import * as rejection from '../../gates/rejection.ts';
 import { NO_ROUTE, Rejection } from '../../gates/rejection.ts';
+import { namesOf, type Trailers } from '../../gates/trailers.ts';
 import type { AnswerFields } from '../client/answer-fields.ts';
 import { countGiven, countReceived } from '../request/context.ts';
 import type { BodyMode, ServedRequest } from '../request/contract.ts';
 import { STATE } from '../request/state.ts';
 import type { OutgoingBody } from '../upstream/contract.ts';
 import { ByteCollector } from './byte-collector.ts';
-import { lengthLine, noBody } from './outgoing-body.ts';
+import { chunkedBody, lengthLine, noBody } from './outgoing-body.ts';
 
 /** Which of the two body modes this build has. */
 export const bodyMode = 'collected';
@@ -31,6 +32,8 @@ export class Bodies implements BodyMode {
 	readonly #request: ServedRequest;
 	#upload: ByteCollector | undefined = undefined;
 	#uploadLength = 0;
+	/** Those of the request. */
+	#trailers: Trailers | undefined = undefined;
 	/** Monotonic milliseconds when the body was asked for. */
 	#askedAt = 0;
 	#response: ByteCollector | undefined = undefined;
@@ -87,10 +90,11 @@ export class Bodies implements BodyMode {
 	/** The body is read as soon as the request has begun. */
 	onBodyHeld(_bytes: number): void {}
 
-	onRequestEnd(): void {
+	onRequestEnd(trailers?: Trailers): void {
 		const request = this.#request;
 		if (request.state !== STATE.reading) return;
 		const { context } = request;
+		this.#trailers = trailers;
 		context.record?.bodyEnds();
 		context.waitedMs += context.plane.clock.now() - this.#askedAt;
 		request.cancelDeadline();
@@ -103,11 +107,15 @@ export class Bodies implements BodyMode {
 	}
 
 	outgoing(): OutgoingBody {
-		if (this.#upload === undefined) return noBody(this.#request.context.client.method);
+		const { client, route } = this.#request.context;
+		if (this.#upload === undefined) return noBody(client.method);
 		const { length, returned } = this.#upload;
+		const trailers = route!.trailers ? this.#trailers : undefined;
+		// A length that the client has declared stays, and leaves HTTP/1.1 no room for trailers.
+		const isChunked = trailers !== undefined && this.#uploadLength === UNDECLARED;
 		return {
-			length,
-			framing: lengthLine(length),
+			...(isChunked ? chunkedBody(namesOf(trailers)) : { length, framing: lengthLine(length) }),
+			trailers,
 			pieces: this.#upload.lend(),
 			onWritten: returned,
 			complete: true,
@@ -161,7 +169,7 @@ export class Bodies implements BodyMode {
 		this.#response!.took(bytes);
 	}
 
-	onEnd(): void {
+	onEnd(trailers?: Trailers): void {
 		const request = this.#request;
 		const { context, attempt } = request;
 		const { client, plane } = context;
@@ -169,14 +177,16 @@ export class Bodies implements BodyMode {
 		this.#upload?.release();
 		const body = this.#short ?? this.#response;
 		const fields = this.#fields!;
-		const isSized = fields.hasLength || !this.#responseHasBody;
+		const passed = this.#responseHasBody && client.takesTrailers(fields) ? trailers : undefined;
+		// Over HTTP/1.1 only chunks have room for trailers.
+		const isSized = fields.hasLength || !this.#responseHasBody || passed !== undefined;
 		request.answers(this.#status);
 		if (body !== undefined) countGiven(context, body.length);
 		plane.deadlines.answer.add(request);
 		this.#untaken = body?.length ?? 0;
 		this.#lastTakenAt = plane.deadlines.now;
 		const sized = isSized ? fields : fields.withLength(body?.length ?? 0);
-		client.answer(this.#status, request.answerFields(sized), this.#responseHasBody ? (body ?? '') : undefined);
+		client.answer(this.#status, request.answerFields(sized), this.#responseHasBody ? (body ?? '') : undefined, passed);
 	}
 
 	/** Part of a long answer has gone out: a client that takes it fast enough gets time for the rest. */

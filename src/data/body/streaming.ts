@@ -2,6 +2,7 @@ import { AnswerPace } from '../../gates/answer-pace.ts';
 import { admitLength, UNDECLARED } from '../../gates/body-limit.ts';
 import type { Rejection } from '../../gates/rejection.ts';
 import * as rejection from '../../gates/rejection.ts';
+import { announcedNames, type Trailers } from '../../gates/trailers.ts';
 import { silenceCause } from '../../shared/causes.ts';
 import type { Limits } from '../../shared/limits.ts';
 import type { AnswerFields } from '../client/answer-fields.ts';
@@ -10,7 +11,7 @@ import type { BodyMode, ServedRequest } from '../request/contract.ts';
 import { STATE } from '../request/state.ts';
 import type { OutgoingBody } from '../upstream/contract.ts';
 import { Reservation } from './buffered-bytes.ts';
-import { lengthLine, NO_PIECES, noBody } from './outgoing-body.ts';
+import { chunkedBody, lengthLine, NO_PIECES, noBody } from './outgoing-body.ts';
 
 /** Which of the two body modes this build has. */
 export const bodyMode = 'streaming';
@@ -42,6 +43,7 @@ export class Bodies implements BodyMode {
 	#held: Reservation | undefined = undefined;
 	/** The client does not take its answer at the moment. */
 	#clientBlocked = false;
+	#takesTrailers = false;
 	/** Monotonic milliseconds. */
 	#blockedAt = 0;
 	/** Bytes of the answer that have been given since the client was last known to have taken all. */
@@ -72,7 +74,10 @@ export class Bodies implements BodyMode {
 	}
 
 	outgoing(): OutgoingBody {
-		return outgoingBodyOf(this.#request.context.client.method, this.#uploadComplete ? 0 : this.#uploadLength);
+		const { client, head, route } = this.#request.context;
+		const { announcedTrailers } = head!;
+		const announced = announcedTrailers !== '' && route!.trailers ? announcedNames(announcedTrailers) : '';
+		return outgoingBodyOf(client.method, this.#uploadComplete ? 0 : this.#uploadLength, announced);
 	}
 
 	/** A body that has gone through our hands cannot be sent again. */
@@ -116,13 +121,13 @@ export class Bodies implements BodyMode {
 		if (noRoom !== undefined) this.#request.fail(noRoom, 'abandoned');
 	}
 
-	onRequestEnd(): void {
+	onRequestEnd(trailers?: Trailers): void {
 		const { context, attempt } = this.#request;
 		this.#uploadComplete = true;
 		context.record?.bodyEnds();
 		const connection = attempt?.connection;
 		if (this.#lastChunk !== undefined) connection?.write(this.#lastChunk);
-		connection?.finish();
+		connection?.finish(context.route!.trailers ? trailers : undefined);
 	}
 
 	onWritable(): void {
@@ -140,7 +145,10 @@ export class Bodies implements BodyMode {
 		attempt.settleProbe();
 		request.answers(status);
 		this.#expectProgress();
-		request.context.client.begin(status, request.answerFields(fields), hasBody);
+		const { client, route } = request.context;
+		this.#takesTrailers = hasBody && client.takesTrailers(fields);
+		const announced = this.#takesTrailers && route!.trailers ? fields.announcedTrailers : '';
+		client.begin(status, request.answerFields(fields), hasBody, announced);
 	}
 
 	onBody(chunk: Buffer): void {
@@ -164,13 +172,13 @@ export class Bodies implements BodyMode {
 
 	onBodyInRoom(): void {}
 
-	onEnd(): void {
+	onEnd(trailers?: Trailers): void {
 		const { client, plane } = this.#request.context;
 		// From here on only the client is waited for.
 		plane.deadlines.answer.add(this.#request);
 		// An upload that the upstream did not wait for is held up no longer; the rest of it is dropped.
 		this.onWritable();
-		client.end();
+		client.end(this.#takesTrailers ? trailers : undefined);
 	}
 
 	/** Before the response has begun, there is nothing to lose. */
@@ -224,17 +232,11 @@ export class Bodies implements BodyMode {
 
 const STOPPED_READING = rejection.SLOW_CLIENT.because('client stopped reading');
 const STOPPED_SENDING = rejection.SLOW_CLIENT.because('client stopped sending');
-const CHUNKED_BODY: OutgoingBody = {
-	length: UNDECLARED,
-	framing: 'transfer-encoding: chunked\r\n',
-	pieces: NO_PIECES,
-	complete: false,
-};
 
-/** @param length bytes, or `UNDECLARED`. */
-function outgoingBodyOf(method: string, length: number): OutgoingBody {
+/** @param length bytes, or `UNDECLARED`. @param announced names of trailers that may follow, with commas between. */
+function outgoingBodyOf(method: string, length: number, announced = ''): OutgoingBody {
 	if (length === 0) return noBody(method);
-	return length === UNDECLARED ? CHUNKED_BODY : fixedBody(length);
+	return length === UNDECLARED ? chunkedBody(announced) : fixedBody(length);
 }
 
 function fixedBody(length: number): OutgoingBody {

@@ -10,11 +10,14 @@ export class AnswerFields {
 	lines: string | undefined = undefined;
 	coded: string | undefined = undefined;
 
+	/** Names of trailers that may follow (RFC 9110 section 6.6.2), with commas between; empty: none are announced. */
+	readonly announcedTrailers: string;
 	readonly #isRepeated: boolean;
 
 	/** @param isRepeated the same object will be given again. */
-	constructor(list: readonly string[], isRepeated = false) {
+	constructor(list: readonly string[], isRepeated = false, announcedTrailers = '') {
 		this.list = list;
+		this.announcedTrailers = announcedTrailers;
 		this.#isRepeated = isRepeated;
 		let hasLength = false;
 		let hasDate = false;

@@ -20,8 +20,11 @@ export interface ClientRequest {
 	/** Shared by all requests of the connection. */
 	readonly connection: ClientConnection;
 
-	/** Trailers of an answer reach the client: it has asked for them (HTTP/1.1), or its protocol always has room for them (HTTP/2). */
-	readonly takesTrailers: boolean;
+	/**
+	 * Whether trailers of an answer with a body reach the client: always over HTTP/2; over HTTP/1.1 where it has asked for them
+	 * (RFC 9110 section 10.1.4), and the body's length is not announced.
+	 */
+	takesTrailers(fields: AnswerFields): boolean;
 
 	/** Its tenant pays for the request: its connection gets back what it has spent on the head (`ConnectionShare`). */
 	onPaid(): void;
@@ -30,17 +33,22 @@ export interface ClientRequest {
 	 * Gives the whole answer, a body of bytes, or of latin1 text if it is short, or none by rule. `Exchange.onAnswered`
 	 * follows when the client has it, or `onClientGone`.
 	 *
-	 * @param trailers only with a body, and where `takesTrailers`; over HTTP/1.1 without a `content-length` among the fields.
+	 * @param trailers only with a body, and where `takesTrailers`.
 	 */
 	answer(status: number, fields: AnswerFields, body: WholeBody | string | undefined, trailers?: Trailers): void;
 	/** Gives an answer of the proxy's own, in the form that this client understands. */
 	refuse(refusal: Rejection, answer: RefusalAnswer): void;
 
-	/** Begins an answer whose body follows by `write` and `end`. `hasBody` is false where there is none by rule. */
-	begin(status: number, fields: AnswerFields, hasBody: boolean): void;
+	/**
+	 * Begins an answer whose body follows by `write` and `end`.
+	 *
+	 * @param hasBody false where there is none by rule.
+	 * @param announced names of trailers that may follow, with commas between; only where `takesTrailers`.
+	 */
+	begin(status: number, fields: AnswerFields, hasBody: boolean, announced?: string): void;
 	/** Copies the chunk. @returns whether more may follow at once; otherwise `Exchange.onClientDrained` tells. */
 	write(chunk: Buffer): boolean;
-	/** @param trailers dropped where the answer's framing has no room for them. */
+	/** @param trailers only with a body, and where `takesTrailers`. */
 	end(trailers?: Trailers): void;
 	/** Breaks off an answer that has begun, so that it cannot be taken for a whole one. */
 	reset(): void;

@@ -1,8 +1,10 @@
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Trailers } from '../../gates/trailers.ts';
 import { SLAB_BYTES, SLABS } from '../../shared/slabs.ts';
 import type { AnswerFields } from '../client/answer-fields.ts';
 import type { Flushed, FlushQueue } from '../loop/turn-end.ts';
+import { chunkedLines, fieldLines, lastChunk } from './last-chunk.ts';
 
 /**
  * The answers of one HTTP/1.1 connection, one after the other, written straight to its socket (RFC 9112). A `ServerResponse`
@@ -15,7 +17,8 @@ export class Http1Answer implements Flushed {
 	readonly #socket: Socket;
 	readonly #flushes: FlushQueue;
 	readonly #onOut: () => void;
-	#isHttp11 = true;
+	/** The client knows chunks. */
+	isHttp11 = true;
 	#mayStay = false;
 	#chunked = false;
 	/** What has been given and not been written yet: it waits for what comes in the same turn of the loop. */
@@ -37,7 +40,7 @@ export class Http1Answer implements Flushed {
 	 */
 	expect(isHttp11: boolean, mayStay: boolean): void {
 		this.isLast = false;
-		this.#isHttp11 = isHttp11;
+		this.isHttp11 = isHttp11;
 		this.#mayStay = mayStay;
 	}
 
@@ -48,15 +51,23 @@ export class Http1Answer implements Flushed {
 	 *   connection where the client knows no chunks (RFC 9112 section 6.3).
 	 * @param closes the connection is not to be used again.
 	 * @param wallSeconds for an answer that brings no `date` (RFC 9110 section 6.6.1).
+	 * @param announced names of trailers that may follow chunks, with commas between.
 	 */
-	begin(status: number, fields: AnswerFields, hasBody: boolean, closes: boolean, wallSeconds: number): void {
+	begin(
+		status: number,
+		fields: AnswerFields,
+		hasBody: boolean,
+		closes: boolean,
+		wallSeconds: number,
+		announced = '',
+	): void {
 		fields.lines ??= fields.form(fieldLines(fields.list));
 		let head = statusLine(status) + fields.lines;
 		if (!fields.hasDate) head += dateLine(wallSeconds);
 		const unsized = hasBody && !fields.hasLength;
-		this.#chunked = unsized && this.#isHttp11;
-		if (this.#chunked) head += 'transfer-encoding: chunked\r\n';
-		this.isLast = closes || !this.#mayStay || (unsized && !this.#isHttp11);
+		this.#chunked = unsized && this.isHttp11;
+		if (this.#chunked) head += chunkedLines(announced);
+		this.isLast = closes || !this.#mayStay || (unsized && !this.isHttp11);
 		// HTTP/1.0 clients need to be told that it stays, and some of the others look for it, too.
 		this.#hold(head + (this.isLast ? 'connection: close\r\n\r\n' : 'connection: keep-alive\r\n\r\n'));
 	}
@@ -74,9 +85,14 @@ export class Http1Answer implements Flushed {
 		this.#socket.end(() => this.#onOut());
 	}
 
+	/** The body of the answer at hand is chunked: its pieces go out by `write`. */
+	get isChunked(): boolean {
+		return this.#chunked;
+	}
+
 	/** The client was told to wait for this before it sends the body (RFC 9110 section 10.1.1). HTTP/1.0 does not know it. */
 	writeContinue(): void {
-		if (this.#isHttp11) this.#write('HTTP/1.1 100 Continue\r\n\r\n');
+		if (this.isHttp11) this.#write('HTTP/1.1 100 Continue\r\n\r\n');
 	}
 
 	/** Copies the chunk. @returns whether the client takes more at once; otherwise the socket's `drain` tells. */
@@ -117,11 +133,14 @@ export class Http1Answer implements Flushed {
 		});
 	}
 
-	/** @param rest the last bytes of a body with a `content-length`, or all of them; as text latin1. */
-	end(rest: Buffer | string = ''): void {
+	/**
+	 * @param rest the last bytes of a body with a `content-length`, or all of them; as text latin1.
+	 * @param trailers of a chunked one.
+	 */
+	end(rest: Buffer | string = '', trailers?: Trailers): void {
 		if (typeof rest !== 'string' && rest.length > ONE_WRITE) return void this.writeKept(rest, this.#onFlushed);
 		const text = typeof rest === 'string' ? rest : rest.toString('latin1');
-		this.#hold(this.#held + (this.#chunked ? LAST_CHUNK : text));
+		this.#hold(this.#held + (this.#chunked ? lastChunk(trailers) : text));
 		this.#due = 'end';
 	}
 
@@ -161,19 +180,12 @@ type WriteCallback = (error?: Error | null) => void;
 
 /** Up to this size what is given is put together in one write, bytes. */
 const ONE_WRITE = 16_384;
-const LAST_CHUNK = '0\r\n\r\n';
 
 const statusLines: (string | undefined)[] = [];
 
 function statusLine(status: number): string {
 	statusLines[status] ??= `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Unknown'}\r\n`;
 	return statusLines[status];
-}
-
-export function fieldLines(fields: readonly string[]): string {
-	let lines = '';
-	for (let i = 0; i < fields.length; i += 2) lines += `${fields[i]}: ${fields[i + 1]}\r\n`;
-	return lines;
 }
 
 let dateSecond = 0;

@@ -3,6 +3,7 @@ import type { RequestHead } from '../../gates/headers.ts';
 import { refuseMethod } from '../../gates/method.ts';
 import { BODY_ERROR, Rejection } from '../../gates/rejection.ts';
 import { authorityOf, originForm } from '../../gates/target.ts';
+import { namesOf, type Trailers, withoutNamed } from '../../gates/trailers.ts';
 import { acceptOf, type WebSocketHandshake } from '../../gates/web-socket.ts';
 import type { AnswerFields } from '../client/answer-fields.ts';
 import type { RefusalAnswer } from '../client/answers.ts';
@@ -10,8 +11,9 @@ import type { ClientConnection } from '../client/client-connection.ts';
 import type { ClientRequest, WholeBody } from '../client/client-request.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import { Exchange } from '../request/exchange.ts';
-import { fieldLines, type Http1Answer } from './answer.ts';
+import type { Http1Answer } from './answer.ts';
 import type { RequestHeadReader } from './head-reader.ts';
+import { fieldLines } from './last-chunk.ts';
 import { RequestBody } from './request-body.ts';
 
 /** What a request needs of the connection that it came on. */
@@ -67,6 +69,8 @@ export class Http1Request implements ClientRequest {
 	#problem: Rejection | undefined = undefined;
 	/** Of a long answer. */
 	#whole: WholeBody | undefined;
+	/** Of a whole answer. */
+	#trailers: Trailers | undefined = undefined;
 
 	/**
 	 * @param read has just read the request's head.
@@ -123,8 +127,13 @@ export class Http1Request implements ClientRequest {
 		// While the exchange takes a piece, it may drop the rest.
 		if (this.#reading === 'taken' && body.piece.length > 0) this.exchange.onRequestBody(body.piece);
 		if (body.problem !== undefined) this.#onBroken(BODY_ERROR.because(body.problem));
-		else if (body.isComplete && this.#reading !== 'dropped') this.exchange.onRequestEnd();
+		else if (body.isComplete && this.#reading !== 'dropped') this.exchange.onRequestEnd(this.#requestTrailers(body));
 		return taken;
+	}
+
+	#requestTrailers({ trailers }: RequestBody): Trailers | undefined {
+		// A head that was refused has no body.
+		return withoutNamed(trailers, (this.head as RequestHead).named);
 	}
 
 	/** The client has ended its side, and all that it has sent has been offered. */
@@ -156,25 +165,41 @@ export class Http1Request implements ClientRequest {
 		this.#connection.giveBack(this.#price);
 	}
 
-	get takesTrailers(): boolean {
-		return false;
+	takesTrailers({ hasLength }: AnswerFields): boolean {
+		const { head } = this;
+		return !hasLength && this.#answer.isHttp11 && !(head instanceof Rejection) && head.acceptsTrailers;
 	}
 
-	answer(status: number, fields: AnswerFields, body: WholeBody | string | undefined): void {
-		this.#begin(status, fields, body !== undefined, false);
+	answer(status: number, fields: AnswerFields, body: WholeBody | string | undefined, trailers?: Trailers): void {
+		this.#begin(status, fields, body !== undefined, false, trailers && namesOf(trailers));
 		this.#writing = 'given';
-		if (body === undefined || typeof body === 'string') return this.#answer.end(body);
+		this.#trailers = trailers;
+		if (body === undefined || typeof body === 'string') return this.#endWith(body);
 		this.#whole = body;
 		this.#pump();
 	}
 
+	#endWith(rest: Buffer | string | undefined): void {
+		const answer = this.#answer;
+		if (!answer.isChunked) return answer.end(rest);
+		answer.write(typeof rest === 'string' ? Buffer.from(rest, 'latin1') : rest!);
+		answer.end('', this.#trailers);
+	}
+
 	/** In pieces, so that a client that takes its time can be told from one that takes nothing. */
 	#pump(): void {
-		const answer = this.#answer;
 		for (let piece = this.#whole?.shift(); piece !== undefined; piece = this.#whole?.shift()) {
-			if (this.#whole!.left === 0) answer.end(piece);
-			else if (!answer.writeKept(piece, (error) => this.#onPieceOut(error))) return;
+			if (this.#whole!.left === 0) this.#endWith(piece);
+			else if (!this.#writePiece(piece)) return;
 		}
+	}
+
+	#writePiece(piece: Buffer): boolean {
+		if (!this.#answer.isChunked) return this.#answer.writeKept(piece, (error) => this.#onPieceOut(error));
+		const more = this.#answer.write(piece);
+		// What goes out has been copied.
+		this.#whole?.free();
+		return more;
 	}
 
 	#onPieceOut(error?: Error | null): void {
@@ -199,8 +224,8 @@ export class Http1Request implements ClientRequest {
 		this.#answer.end(hasBody ? body : '');
 	}
 
-	begin(status: number, fields: AnswerFields, hasBody: boolean): void {
-		this.#begin(status, fields, hasBody, false);
+	begin(status: number, fields: AnswerFields, hasBody: boolean, announced = ''): void {
+		this.#begin(status, fields, hasBody, false, announced);
 	}
 
 	write(chunk: Buffer): boolean {
@@ -235,10 +260,10 @@ export class Http1Request implements ClientRequest {
 		this.#connection.closeTunnel();
 	}
 
-	end(): void {
+	end(trailers?: Trailers): void {
 		if (this.#isTunnel) return this.#answer.endTunnel();
 		this.#writing = 'given';
-		this.#answer.end();
+		this.#answer.end('', trailers);
 	}
 
 	reset(): void {
@@ -265,7 +290,7 @@ export class Http1Request implements ClientRequest {
 		this.#connection.readOn();
 	}
 
-	#begin(status: number, fields: AnswerFields, hasBody: boolean, closes: boolean): void {
+	#begin(status: number, fields: AnswerFields, hasBody: boolean, closes: boolean, announced = ''): void {
 		this.#writing = 'begun';
 		const isLast =
 			closes ||
@@ -275,7 +300,7 @@ export class Http1Request implements ClientRequest {
 			this.#awaits100 ||
 			this.#leavesTooMuchUnread();
 		const wallSeconds = fields.hasDate ? 0 : this.#connection.plane.clock.wallSeconds();
-		this.#answer.begin(status, fields, hasBody, isLast, wallSeconds);
+		this.#answer.begin(status, fields, hasBody, isLast, wallSeconds, announced);
 	}
 
 	/** The client was told to wait for a 100, or to give up after a while: its body may come or not. */

@@ -1,4 +1,5 @@
 import type { Identifiers } from '../../gates/headers.ts';
+import type { Trailers } from '../../gates/trailers.ts';
 import { ConnectionError } from '../../http2/errors.ts';
 import {
 	CODE,
@@ -27,6 +28,7 @@ import {
 	type RequestField,
 	RequestFieldsReader,
 	requestDecoder,
+	trailersOf,
 } from './request-fields.ts';
 import type { Stream } from './stream.ts';
 import { Streams, type StreamsEvents } from './streams.ts';
@@ -191,12 +193,12 @@ export class Protocol implements FrameSink {
 		if (endStream) this.#endBody(stream);
 	}
 
-	#endBody(stream: Stream): void {
+	#endBody(stream: Stream, trailers?: Trailers): void {
 		// RFC 9113 section 8.1.1.
 		if (stream.declaredLength >= 0 && stream.received !== stream.declaredLength) {
 			return this.streams.fail(stream, CODE.PROTOCOL_ERROR, OTHER_LENGTH);
 		}
-		this.streams.onRequestEnd(stream);
+		this.streams.onRequestEnd(stream, trailers);
 	}
 
 	// --- All other frames. ---
@@ -294,9 +296,9 @@ export class Protocol implements FrameSink {
 		const open = this.streams.receiving(id, 'HEADERS');
 		if (open === undefined) return false;
 		const { endStream, dependsOnItself } = this.#blocks;
-		// What is not all there cannot be judged; it would be dropped in any case.
+		// What is over a limit is not all there.
 		if (block.fields.length !== block.count) this.streams.fail(open, CODE.ENHANCE_YOUR_CALM, 'too many fields');
-		else if (endStream && !dependsOnItself && areTrailers(block)) this.#endBody(open);
+		else if (endStream && !dependsOnItself && areTrailers(block)) this.#endBody(open, trailersOf(block));
 		else this.streams.fail(open, CODE.PROTOCOL_ERROR, 'malformed trailers');
 		return true;
 	}

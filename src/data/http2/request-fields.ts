@@ -1,7 +1,8 @@
 import { parseContentLength, UNDECLARED } from '../../gates/body-limit.ts';
 import { isLowerCaseToken, isToken } from '../../gates/grammar.ts';
-import { type Identifiers, isAuthority, type RequestHead, readHttp2Head } from '../../gates/headers.ts';
+import { type Identifiers, isAuthority, isPadded, type RequestHead, readHttp2Head } from '../../gates/headers.ts';
 import { HEADERS_TOO_LARGE, Rejection } from '../../gates/rejection.ts';
+import type { Trailers } from '../../gates/trailers.ts';
 import { type FieldReading, type HeaderBlock, HpackDecoder } from '../../http2/hpack-decoder.ts';
 import { STATIC_TABLE } from '../../http2/hpack-table.ts';
 import { LiteralPool } from '../../http2/literal-pool.ts';
@@ -120,9 +121,13 @@ export class RequestFieldsReader {
 	}
 }
 
-/** RFC 9113 section 8.1: fields without control data. They are read to be refused where they are malformed, and dropped. */
-export function areTrailers(block: HeaderBlock<RequestField>): boolean {
-	return block.fields.every(({ kind }) => kind === PLAIN || kind === HOST || kind === CONTENT_LENGTH);
+/** RFC 9113 section 8.1: fields without control data. */
+export function areTrailers({ fields }: HeaderBlock<RequestField>): boolean {
+	return fields.every(({ kind, value }) => kind !== MALFORMED && (kind < METHOD || kind > PATH) && !isPadded(value));
+}
+
+export function trailersOf({ fields }: HeaderBlock<RequestField>): Trailers | undefined {
+	return fields.length === 0 ? undefined : fields.flatMap(({ name, value }) => [name, value]);
 }
 
 function makeField(name: string, value: string): RequestField {

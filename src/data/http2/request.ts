@@ -1,9 +1,10 @@
 import { Bodies, takesBodyAtOnce } from '#body';
 import type { RequestHead } from '../../gates/headers.ts';
 import { BAD_REQUEST, Rejection } from '../../gates/rejection.ts';
+import type { Trailers } from '../../gates/trailers.ts';
 import { streamErrorReason } from '../../http2/errors.ts';
 import { CODE } from '../../http2/frame-format.ts';
-import { codedFields, codedStatus } from '../../http2/hpack-encoder.ts';
+import { codedField, codedFields, codedStatus } from '../../http2/hpack-encoder.ts';
 import type { Http2StreamErrorReason } from '../../memory/stats.ts';
 import { KeptPieces } from '../body/kept-pieces.ts';
 import type { AnswerFields } from '../client/answer-fields.ts';
@@ -43,6 +44,10 @@ export class Http2Request extends Stream implements ClientRequest {
 	#bodyState: 'unasked' | 'waits' | 'read' | 'paused' = 'unasked';
 	#endTold = false;
 	#awaitsReadEnd = false;
+	/** Of a whole answer. */
+	#trailers: Trailers | undefined;
+	/** Of the request. */
+	#requestTrailers: Trailers | undefined;
 	/** Of a long answer. */
 	#whole: WholeBody | undefined;
 
@@ -74,14 +79,17 @@ export class Http2Request extends Stream implements ClientRequest {
 
 	// --- The answer. ---
 
-	get takesTrailers(): boolean {
+	takesTrailers(): boolean {
 		return true;
 	}
 
-	answer(status: number, fields: AnswerFields, body: WholeBody | string | undefined): void {
-		if (body === undefined || body.length === 0) return this.#respond(status, fields, true);
+	answer(status: number, fields: AnswerFields, body: WholeBody | string | undefined, trailers?: Trailers): void {
+		const isEmpty = body === undefined || body.length === 0;
+		if (isEmpty && trailers === undefined) return this.#respond(status, fields, true);
 		this.#respond(status, fields, false);
-		if (typeof body === 'string') return void this.send(body, true);
+		if (isEmpty) return this.end(trailers);
+		this.#trailers = trailers;
+		if (typeof body === 'string') return void this.#sendLast(body);
 		this.#whole = body;
 		this.#pump();
 	}
@@ -89,9 +97,16 @@ export class Http2Request extends Stream implements ClientRequest {
 	/** In pieces, so that a client that takes its time can be told from one that takes nothing. */
 	#pump(): void {
 		for (let piece = this.#whole?.shift(); piece !== undefined; piece = this.#whole?.shift()) {
-			if (!this.send(piece, this.#whole!.left === 0)) return;
+			if (this.#whole!.left === 0 ? !this.#sendLast(piece) : !this.send(piece, false)) return;
 			this.#whole?.free();
 		}
+	}
+
+	#sendLast(piece: Buffer | string): boolean {
+		if (this.#trailers === undefined) return this.send(piece, true);
+		const isOut = this.send(piece, false);
+		this.end(this.#trailers);
+		return isOut;
 	}
 
 	refuse(_refusal: Rejection, { status, fields, body }: RefusalAnswer): void {
@@ -110,8 +125,9 @@ export class Http2Request extends Stream implements ClientRequest {
 		return this.send(chunk, false, true);
 	}
 
-	end(): void {
-		this.send('', true);
+	end(trailers?: Trailers): void {
+		if (trailers === undefined) this.send('', true);
+		else this.sendTrailers(codedTrailers(trailers));
 	}
 
 	reset(): void {
@@ -219,7 +235,8 @@ export class Http2Request extends Stream implements ClientRequest {
 		this.#handOn();
 	}
 
-	override onBodyEnd(): void {
+	override onBodyEnd(trailers?: Trailers): void {
+		this.#requestTrailers = trailers;
 		this.#handOn();
 	}
 
@@ -251,7 +268,7 @@ export class Http2Request extends Stream implements ClientRequest {
 	#tellEnd(): void {
 		if (this.isRemoteOpen || this.#endTold) return;
 		this.#endTold = true;
-		this.exchange.onRequestEnd();
+		this.exchange.onRequestEnd(this.#requestTrailers);
 	}
 
 	#forgetBody(): void {
@@ -262,3 +279,10 @@ export class Http2Request extends Stream implements ClientRequest {
 
 /** Pieces of a body below this wait for the others of the same read, bytes. */
 const SMALL = 4096;
+
+/** Not remembered, as those of heads are: sums and messages are other ones each time. */
+function codedTrailers(trailers: Trailers): string {
+	let block = '';
+	for (let i = 0; i < trailers.length; i += 2) block += codedField(trailers[i]!, trailers[i + 1]!);
+	return block;
+}

@@ -1,3 +1,4 @@
+import type { Trailers } from '../../gates/trailers.ts';
 import { INITIAL_WINDOW } from '../../http2/frame-format.ts';
 import type { Output } from '../../http2/output.ts';
 import { SendingStream } from '../../http2/sending-stream.ts';
@@ -57,7 +58,7 @@ export abstract class Stream extends SendingStream {
 	/** Some of the body, to be taken at once or kept in copy. `owner.giveBack` is called when it is taken. */
 	abstract onBody(bytes: Buffer): void;
 	/** The body is complete. */
-	abstract onBodyEnd(): void;
+	abstract onBodyEnd(trailers?: Trailers): void;
 	/** The whole answer is on its way. */
 	abstract onAnswerSent(): void;
 	/** Closed before its answer was complete: nobody waits for it any more. @param why for an error of the client's, with its code. */

@@ -1,3 +1,4 @@
+import type { Trailers } from '../../gates/trailers.ts';
 import { ClosedStreams, ENDED, FORGOTTEN, RESET_BY_CLIENT, RESET_BY_US } from '../../http2/closed-streams.ts';
 import { ConnectionError } from '../../http2/errors.ts';
 import {
@@ -173,10 +174,10 @@ export class Streams implements StreamOwner {
 	}
 
 	/** The client has ended its request. */
-	onRequestEnd(stream: Stream): void {
+	onRequestEnd(stream: Stream, trailers?: Trailers): void {
 		stream.isRemoteOpen = false;
 		if (!stream.isLocalOpen) this.#remove(stream, ENDED);
-		if (!stream.isClosed || stream.isTunnel) stream.onBodyEnd();
+		if (!stream.isClosed || stream.isTunnel) stream.onBodyEnd(trailers);
 	}
 
 	#close(stream: Stream, how: number, why?: string, code?: number): void {

@@ -3,7 +3,7 @@ import { type Admission, isFailureStatus, NORMAL, type Outcome, REFUSED } from '
 import { grpcStatusIn } from '../../gates/grpc.ts';
 import { grpcTimeoutOf } from '../../gates/grpc-timeout.ts';
 import { BAD_GATEWAY } from '../../gates/rejection.ts';
-import type { Trailers } from '../../gates/trailers.ts';
+import { passableTrailers, type Trailers } from '../../gates/trailers.ts';
 import { acceptOf, type WebSocketHandshake } from '../../gates/web-socket.ts';
 import type { UpstreamLoad } from '../../memory/upstream-load.ts';
 import type { AnswerFields } from '../client/answer-fields.ts';
@@ -172,7 +172,8 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		this.#leave();
 		if (trailers !== undefined && this.#request.context.head!.isGrpc) this.#takeGrpcStatus(trailers);
 		this.settle('success');
-		this.#request.body.onEnd(trailers);
+		const { body, context } = this.#request;
+		body.onEnd(trailers !== undefined && context.route!.trailers ? passableTrailers(trailers) : undefined);
 	}
 
 	/** A call's status comes with its trailers, or with a head behind which nothing comes. */

@@ -2,7 +2,7 @@ import type { FailureReason } from '../../gates/breaker.ts';
 import { grpcStatusOf } from '../../gates/grpc.ts';
 import * as rejection from '../../gates/rejection.ts';
 import { Rejection } from '../../gates/rejection.ts';
-import type { Trailers } from '../../gates/trailers.ts';
+import { passableTrailers, type Trailers } from '../../gates/trailers.ts';
 import { withReport } from '../../shared/quota-gates.ts';
 import { AnswerFields } from '../client/answer-fields.ts';
 import { refusalAnswer } from '../client/answers.ts';
@@ -99,7 +99,8 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 
 	answerFields(fields: AnswerFields): AnswerFields {
 		const { report } = this.context;
-		return report === undefined ? fields : new AnswerFields(withReport([...fields.list], report));
+		if (report === undefined) return fields;
+		return new AnswerFields(withReport([...fields.list], report), false, fields.announcedTrailers);
 	}
 
 	answers(status: number, refusal?: Rejection): void {
@@ -219,7 +220,11 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 	}
 
 	onRequestEnd(trailers?: Trailers): void {
-		this.#guard(this.carrier, this.carrier.onRequestEnd, trailers);
+		this.#guard(this, this.#endRequest, trailers);
+	}
+
+	#endRequest(trailers: Trailers | undefined): void {
+		this.carrier.onRequestEnd(trailers && passableTrailers(trailers));
 	}
 
 	onBodyHeld(bytes: number): void {

@@ -12,6 +12,8 @@ export interface Route {
 	readonly prefix: string;
 	/** Its upstream takes paths in any letter case for the same path. */
 	readonly caseInsensitive?: boolean | undefined;
+	/** Trailers of its requests and responses pass. */
+	readonly trailers: boolean;
 	readonly cooldownMs: number;
 	readonly opening: OpeningRule;
 	/** What a tenant may ask of this route, in addition to all else; `undefined`: no limit. */

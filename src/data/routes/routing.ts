@@ -66,6 +66,7 @@ export class Routing {
 				({
 					prefix,
 					caseInsensitive,
+					trailers,
 					cooldownMs,
 					opening,
 					rate,
@@ -79,6 +80,7 @@ export class Routing {
 				}) => ({
 					prefix,
 					caseInsensitive,
+					trailers,
 					cooldownMs,
 					opening,
 					limit: rate && this.#routeLimit(prefix, rate),

@@ -4,6 +4,7 @@ import type { Trailers } from '../../gates/trailers.ts';
 import { connectionCause } from '../../shared/causes.ts';
 import { refusesOurCertificate } from '../../shared/tls-causes.ts';
 import type { AnswerFields } from '../client/answer-fields.ts';
+import { lastChunk } from '../http1/last-chunk.ts';
 import { TICK_MS, Timed } from '../loop/deadlines.ts';
 import { endOwner, guarded } from '../loop/faults.ts';
 import type {
@@ -115,7 +116,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 
 	send(request: OutgoingRequest, body: OutgoingBody, handler: ResponseHandler): void {
 		const head = request.headAsText(body);
-		const { pieces, onWritten, complete } = body;
+		const { pieces, complete } = body;
 		this.#handler = handler;
 		this.#sent = complete;
 		this.#chunked = body.length === UNDECLARED;
@@ -123,17 +124,29 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		this.requests++;
 		this.#parser.expect(request.method, this, request.handshake !== undefined);
 		const socket = this.#socket;
-		if (pieces.length === 0) {
-			socket.write(head, 'latin1');
-			return;
-		}
+		if (complete && this.#chunked) return this.#sendChunked(head, body);
+		if (pieces.length === 0) return void socket.write(head, 'latin1');
 		socket.cork();
 		socket.write(head, 'latin1');
 		const last = pieces.length - 1;
 		for (const [i, piece] of pieces.entries()) {
 			if (i < last) socket.write(piece);
-			else socket.write(piece, (error) => error ?? onWritten?.());
+			else socket.write(piece, whenWritten(body));
 		}
+		socket.uncork();
+	}
+
+	/** A whole body with trailers, for which only chunks have room. */
+	#sendChunked(head: string, body: OutgoingBody): void {
+		const socket = this.#socket;
+		socket.cork();
+		let text = head;
+		for (const piece of body.pieces) {
+			socket.write(`${text}${piece.length.toString(16)}\r\n`, 'latin1');
+			socket.write(piece);
+			text = '\r\n';
+		}
+		socket.write(text + lastChunk(body.trailers), 'latin1', whenWritten(body));
 		socket.uncork();
 	}
 
@@ -142,10 +155,10 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		return this.#upload.write(bytes);
 	}
 
-	finish(_trailers?: Trailers): void {
+	finish(trailers?: Trailers): void {
 		this.#sent = true;
 		this.#upload ??= new Upload(this.#socket, this.#chunked);
-		this.#upload.finish();
+		this.#upload.finish(trailers);
 		if (this.#parser.isTunnel) this.#socket.end();
 	}
 
@@ -343,6 +356,10 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		this.cancelDeadline();
 		this.upstream.pool.forget(this);
 	}
+}
+
+function whenWritten({ onWritten }: OutgoingBody): (error?: Error | null) => void {
+	return (error) => error ?? onWritten?.();
 }
 
 function releaseDrained(connection: UpstreamConnection): void {

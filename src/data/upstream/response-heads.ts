@@ -1,5 +1,6 @@
 import { UNDECLARED } from '../../gates/body-limit.ts';
 import type { ResponseHeadReader } from '../../gates/response-head.ts';
+import { announcedNames } from '../../gates/trailers.ts';
 import { AnswerFields } from '../client/answer-fields.ts';
 import type { FieldLine } from './head-lines.ts';
 import { ProtocolError } from './protocol-error.ts';
@@ -13,6 +14,8 @@ export interface ResponseHead {
 	readonly chunked: boolean;
 	readonly keepAlive: boolean;
 	readonly keepAliveTimeoutMs: number | undefined;
+	/** Names that its `Connection` declares hop-by-hop; `undefined`: none. */
+	readonly named: ReadonlySet<string> | undefined;
 }
 
 /** @throws ProtocolError where the framing can be understood in two ways. */
@@ -25,7 +28,8 @@ export function responseHead(status: number, isHttp11: boolean, reader: Response
 	const length = status === 204 ? UNDECLARED : status === 205 ? 0 : reader.length;
 	if (length !== UNDECLARED) fields.push('content-length', String(length));
 	const keepAlive = isHttp11 && !reader.close;
-	return { status, fields: new AnswerFields(fields), length, chunked, keepAlive, keepAliveTimeoutMs };
+	const answer = new AnswerFields(fields, false, announcedNames(reader.announcedTrailers));
+	return { status, fields: answer, length, chunked, keepAlive, keepAliveTimeoutMs, named: reader.named };
 }
 
 /** A head that has been read, and the bytes that it has been read from. */
@@ -66,7 +70,9 @@ export class ResponseHeads {
 	remember(head: ResponseHead, bytes: Buffer): void {
 		const newest = this.#newest;
 		if (newest.known?.bytes.equals(bytes) !== true) {
-			newest.known = { ...head, fields: new AnswerFields(head.fields.list, true), bytes: Buffer.from(bytes) };
+			const { list, announcedTrailers } = head.fields;
+			const fields = new AnswerFields(list, true, announcedTrailers);
+			newest.known = { ...head, fields, bytes: Buffer.from(bytes) };
 		}
 		this.#last = newest.known;
 	}

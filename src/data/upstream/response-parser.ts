@@ -1,6 +1,6 @@
 import { UNDECLARED } from '../../gates/body-limit.ts';
 import { ResponseHeadReader } from '../../gates/response-head.ts';
-import type { Trailers } from '../../gates/trailers.ts';
+import { type Trailers, withoutNamed } from '../../gates/trailers.ts';
 import { AnswerFields } from '../client/answer-fields.ts';
 import { ChunkDecoder } from '../http1/chunk-decoder.ts';
 import type { ResponseEvents } from './contract.ts';
@@ -40,6 +40,8 @@ export class ResponseParser {
 	/** Bytes of a body of known length still to come. */
 	#left = 0;
 	#chunks: ChunkDecoder | undefined = undefined;
+	/** Trailers that do not go beyond this hop. */
+	#named: ReadonlySet<string> | undefined = undefined;
 	/** Bytes of the body as announced. */
 	#length = UNDECLARED;
 	readonly #heads: ResponseHeads;
@@ -214,7 +216,7 @@ export class ResponseParser {
 	}
 
 	/** The message body's length, RFC 9112 section 6.3, in that order. */
-	#begin({ status, fields, length, chunked, keepAlive, keepAliveTimeoutMs }: ResponseHead): void {
+	#begin({ status, fields, length, chunked, keepAlive, keepAliveTimeoutMs, named }: ResponseHead): void {
 		this.keepAlive = keepAlive;
 		this.keepAliveTimeoutMs = keepAliveTimeoutMs;
 		if (this.#headRequest || status === 204 || status === 205 || status === 304) {
@@ -225,6 +227,7 @@ export class ResponseParser {
 		this.#length = length;
 		this.#left = length;
 		if (chunked) this.#chunks = new ChunkDecoder(this.#maxTrailers);
+		this.#named = named;
 		this.#state = chunked ? CHUNKED : length === UNDECLARED ? UNTIL_CLOSE : FIXED;
 		if (this.#state === UNTIL_CLOSE) {
 			// RFC 9112 section 9.8: without a close_notify nobody knows whether it is complete, and we are not told of that.
@@ -249,7 +252,7 @@ export class ResponseParser {
 		if (chunks.piece.length > 0) this.#events!.onBody(chunks.piece);
 		if (chunks.problem !== undefined) throw new ProtocolError(chunks.problem);
 		if (chunks.isComplete) {
-			this.#end(chunks.trailers);
+			this.#end(withoutNamed(chunks.trailers, this.#named));
 			return next;
 		}
 		// A copy: the read buffer is used again.

@@ -1,4 +1,6 @@
 import type { Socket } from 'node:net';
+import type { Trailers } from '../../gates/trailers.ts';
+import { lastChunk } from '../http1/last-chunk.ts';
 import { guarded } from '../loop/faults.ts';
 
 /**
@@ -82,10 +84,10 @@ export class Upload {
 		this.#send(waiting);
 	}
 
-	/** The body is complete. */
-	finish(): void {
+	/** The body is complete. @param trailers of a chunked one. */
+	finish(trailers?: Trailers): void {
 		this.flush();
-		if (this.#chunked) this.#socket.write('0\r\n\r\n', 'latin1');
+		if (this.#chunked) this.#socket.write(lastChunk(trailers), 'latin1');
 		this.#uncork();
 	}
 

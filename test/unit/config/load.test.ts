@@ -17,6 +17,7 @@ const parse = (text: string) => parseConfig(text, 'config.toml');
 
 /** What holds for a route unless the file says otherwise. */
 const OF_TODAY = {
+	trailers: true,
 	opening: { failures: 1, tenants: 1 },
 	access: undefined,
 	certificateHeaders: undefined,

@@ -209,7 +209,7 @@ describe('what a worker gets to know', () => {
 		const guarded = { ...route('/b', 'y:2'), access, certificateHeaders, forwarding, requestLimits };
 		upstreams.apply(upstreams.plan([route('/a', 'x:1', 1_000), guarded, route('/c', 'x:1')]));
 		const [first, second] = [0, 1].map((worker) => routingSeed(upstreams.current, worker));
-		const open = { rate: undefined };
+		const open = { rate: undefined, trailers: true };
 		const seen = first!.routes.map(({ stats: _, ...seed }) => seed);
 		assert.deepEqual(seen, [
 			{ prefix: '/a', cooldownMs: 1_000, opening: { failures: 1, tenants: 1 }, group: 0, ...open },

@@ -21,6 +21,9 @@ class FakeClient {
 	readonly method = 'GET';
 	readonly target = '/a';
 	readonly connection = { ip: '192.0.2.1' };
+	takesTrailers(): boolean {
+		return false;
+	}
 	answer(): void {}
 	begin(): void {}
 	write(): boolean {

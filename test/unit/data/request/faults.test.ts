@@ -187,11 +187,11 @@ describe("an error of ours in what a client's connection sets off", () => {
 
 	/** @param nth call that throws, from 1 on. */
 	function inject(t: TestContext, event: Event, nth: number): void {
-		const original: (chunk: Buffer) => void = collected.Bodies.prototype[event];
+		const original = collected.Bodies.prototype[event] as (argument: unknown) => void;
 		let calls = 0;
-		t.mock.method(collected.Bodies.prototype, event, function (this: collected.Bodies, chunk: Buffer) {
+		t.mock.method(collected.Bodies.prototype, event, function (this: collected.Bodies, argument: unknown) {
 			if (++calls === nth) throw new Error('injected');
-			original.call(this, chunk);
+			original.call(this, argument);
 		});
 	}
 

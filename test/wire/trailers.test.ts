@@ -1,0 +1,200 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { type Answer, h1Raw, PROTOCOLS, type Protocol, type RequestOptions } from '../fixtures/clients.ts';
+import { type Edge, type Lane, startEdge } from '../fixtures/edge.ts';
+import { type HeaderList, headerValues } from '../fixtures/http1-message.ts';
+import { testPki } from '../fixtures/pki.ts';
+import { BODY_MODE } from '../fixtures/proxy.ts';
+import type { RecordedRequest } from '../fixtures/upstream.ts';
+
+const MAX_HEADER_BYTES = 2048;
+/** More than the windows and buffers on the way hold at once. */
+const LONG = 'x'.repeat(1_000_000);
+const GRPC: HeaderList = [
+	['grpc-status', '5'],
+	['grpc-message', 'caf%C3%A9 not found'],
+	['grpc-status-details-bin', 'CAUSCW5vdCBmb3VuZA'],
+	['my_key', 'a'],
+];
+const NOT_PASSED: HeaderList = [
+	['host', 'evil'],
+	['x-proxy-tenant', 'evil'],
+	['x_proxy_tenant', 'evil'],
+	['authorization', 'Bearer evil'],
+	['x-forwarded-for', '192.0.2.66'],
+	['set-cookie', 'evil'],
+	['content-type', 'evil'],
+	['client-cert', 'evil'],
+];
+
+let edge: Edge;
+/** Its upstream is that of the route without trailers. */
+let first: Lane;
+before(async () => {
+	edge = await startEdge({
+		lanes: 5,
+		breaker: { failures: 100 },
+		limits: { max_header_bytes: MAX_HEADER_BYTES },
+		routes: [{ prefix: '/without', trailers: false }],
+	});
+	first = edge.lane();
+});
+after(() => edge.close());
+
+/** A client that wants trailers; over HTTP/2 it need not say so. */
+const wanting = (protocol: Protocol) => (protocol === 'h1' ? { te: 'trailers', connection: 'te' } : {});
+
+for (const protocol of PROTOCOLS) {
+	describe(`trailers of a request over ${protocol}`, () => {
+		let lane: Lane;
+		before(() => {
+			lane = edge.lane();
+		});
+
+		async function received(options: RequestOptions, path = lane.path): Promise<RecordedRequest> {
+			const answer = await edge.request(protocol, { method: 'POST', path, ...options });
+			assert.equal(answer.status, 200);
+			return lane.upstream.requests.at(-1)!;
+		}
+
+		it('reach the upstream behind the body, without those that belong into a head', async () => {
+			for (const body of ['', 'hello', LONG]) {
+				const request = await received({ body, trailers: [...GRPC, ...NOT_PASSED] });
+				const { headers } = request;
+				assert.equal(String(request.body), body);
+				assert.deepEqual(request.trailers, GRPC);
+				assert.deepEqual(headerValues(headers, 'content-length'), []);
+				assert.doesNotMatch(JSON.stringify(headers), /evil|192\.0\.2\.66|caf/);
+			}
+		});
+
+		it('that are all of that kind are none', async () => {
+			const { trailers, body } = await received({ body: 'hello', trailers: NOT_PASSED });
+			assert.deepEqual([String(body), trailers], ['hello', []]);
+		});
+
+		it('are announced where they are known in time', async () => {
+			const { headers } = await received({
+				...{ body: 'a', trailers: [['x-sum', '1']], headers: { trailer: 'X-Sum, Content-Length' } },
+			});
+			assert.deepEqual(headerValues(headers, 'trailer'), ['x-sum']);
+			const unannounced = await received({ body: 'a', trailers: [['x-sum', '1']] });
+			assert.deepEqual(headerValues(unannounced.headers, 'trailer'), BODY_MODE === 'collected' ? ['x-sum'] : []);
+		});
+
+		it('are dropped where the body has declared its length, which leaves HTTP/1.1 no room for them', async () => {
+			if (protocol === 'h1') return;
+			const { headers, body, trailers } = await received({
+				...{ body: 'hello', trailers: [['x-sum', '1']], headers: { 'content-length': '5' } },
+			});
+			assert.deepEqual(headerValues(headers, 'content-length'), ['5']);
+			assert.deepEqual([String(body), trailers], ['hello', []]);
+		});
+
+		it('are dropped where the route says so', async () => {
+			const answer = await edge.request(protocol, {
+				...{ method: 'POST', path: '/without', body: 'hello', trailers: GRPC, headers: { trailer: 'grpc-status' } },
+			});
+			assert.equal(answer.status, 200);
+			const { headers, body, trailers } = first.upstream.requests.findLast(({ target }) => target === '/without')!;
+			assert.deepEqual([String(body), trailers, headerValues(headers, 'trailer')], ['hello', [], []]);
+		});
+
+		it('may be as long as a head, and no longer', async () => {
+			const value = 'a'.repeat(MAX_HEADER_BYTES - 64);
+			const { trailers } = await received({ body: 'a', trailers: [['x-long', value]] });
+			assert.deepEqual(trailers, [['x-long', value]]);
+			const tooLong = await edge.request(protocol, {
+				...{ method: 'POST', path: lane.path, body: 'a', trailers: [['x-long', 'a'.repeat(MAX_HEADER_BYTES)]] },
+			});
+			assert.equal(tooLong.status, protocol === 'h1' ? 400 : 0);
+			assert.equal((await lane.counted())['502'], undefined);
+		});
+	});
+
+	describe(`trailers of a response over ${protocol}`, () => {
+		let lane: Lane;
+		before(() => {
+			lane = edge.lane();
+		});
+
+		async function answered(
+			chunks: readonly string[],
+			trailers: HeaderList,
+			{ headers = wanting(protocol), ...options }: RequestOptions = {},
+			upstreamHeaders: HeaderList = [],
+		): Promise<Answer> {
+			lane.upstream.script = (exchange) => exchange.chunked(chunks, { trailers, headers: upstreamHeaders });
+			const answer = await edge.request(protocol, { path: lane.path, headers, ...options });
+			assert.deepEqual([answer.status, answer.ended], [200, 'complete']);
+			return answer;
+		}
+
+		it('reach the client behind the body, without those that belong into a head', async () => {
+			for (const chunks of [[], ['hello'], ['hel', 'lo'], [LONG]]) {
+				const { text, trailers, headers } = await answered(chunks, [...GRPC, ...NOT_PASSED]);
+				assert.equal(text, chunks.join(''));
+				assert.deepEqual(trailers, GRPC);
+				assert.equal(headers['content-length'], undefined);
+				assert.doesNotMatch(JSON.stringify(headers), /evil|caf/);
+			}
+		});
+
+		it('are announced to an HTTP/1.1 client where they are known in time', async () => {
+			const announced = await answered(['a'], [['x-sum', '1']], {}, [['Trailer', 'X-Sum, Host']]);
+			assert.equal(announced.headers.trailer, protocol === 'h1' ? 'x-sum' : undefined);
+			const { headers } = await answered(['a'], [['x-sum', '1']]);
+			assert.equal(headers.trailer, protocol === 'h1' && BODY_MODE === 'collected' ? 'x-sum' : undefined);
+		});
+
+		it('are only for an HTTP/1.1 client that has asked for them', async () => {
+			const { trailers, headers, text } = await answered(['hello'], GRPC, { headers: {} }, [
+				['Trailer', 'grpc-status'],
+			]);
+			assert.deepEqual(trailers, protocol === 'h1' ? [] : GRPC);
+			assert.deepEqual([text, headers.trailer], ['hello', undefined]);
+		});
+
+		it('are dropped where Connection names them (RFC 9110 section 7.6.1)', async () => {
+			const trailers: HeaderList = [
+				['x-hop', '1'],
+				['x-end', '2'],
+			];
+			const answer = await answered(['a'], trailers, {}, [['Connection', 'x-hop']]);
+			assert.deepEqual(answer.trailers, [['x-end', '2']]);
+		});
+
+		it('are dropped where the route says so', async () => {
+			const { upstream } = first;
+			upstream.script = (exchange) =>
+				exchange.chunked(['hello'], { trailers: GRPC, headers: [['Trailer', 'grpc-status']] });
+			const answer = await edge.request(protocol, { path: '/without', headers: wanting(protocol) });
+			upstream.script = (exchange) => exchange.respond({ body: 'ok' });
+			assert.deepEqual([answer.text, answer.trailers, answer.headers.trailer], ['hello', [], undefined]);
+		});
+
+		it('may be as long as a request head; longer or malformed ones are a broken response', async () => {
+			const value = 'a'.repeat(MAX_HEADER_BYTES - 64);
+			assert.deepEqual((await answered(['a'], [['x-long', value]])).trailers, [['x-long', value]]);
+			for (const trailers of [`x: ${'a'.repeat(MAX_HEADER_BYTES)}`, 'content-length: 1', 'x : y', ' x: y', 'x']) {
+				lane.upstream.script = (exchange) => {
+					exchange.startChunked();
+					exchange.chunk('hello');
+					exchange.write(`0\r\n${trailers}\r\n\r\n`);
+				};
+				const answer = await edge.request(protocol, { path: lane.path, headers: wanting(protocol), method: 'POST' });
+				if (BODY_MODE === 'collected') assert.equal(answer.status, 502, trailers);
+				else assert.notEqual(answer.ended, 'complete', trailers);
+			}
+		});
+	});
+}
+
+it('trailers of an HTTP/1.1 request are dropped where its Connection names them', async () => {
+	using raw = await h1Raw(edge.proxy);
+	const token = (await testPki()).token();
+	raw.send(`POST /lane-1 HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\nconnection: X-Hop\r\n`);
+	raw.send('transfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\nx-hop: 1\r\nX-End: 2\r\n\r\n');
+	assert.equal((await raw.readResponse()).status, 200);
+	assert.deepEqual(first.upstream.requests.at(-1)!.trailers, [['x-end', '2']]);
+});
