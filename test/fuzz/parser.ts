@@ -4,13 +4,13 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { ResponseParser } from '../../src/data/upstream/response-parser.ts';
-import { type Field, returnedByTheContract } from '../models/header-contract.ts';
+import { type Field, returnedByTheContract, trailersBeyond } from '../models/header-contract.ts';
 import { readCorpus } from './corpus.ts';
 import { type ParsedResponse, parsePieces } from './parsed-response.ts';
 import { Random } from './random.ts';
 import { CLIENTS, type ClientName } from './response-clients.ts';
 import { type Comparison, explain } from './response-differences.ts';
-import { type CompleteResponse, inLowerCase, readWholeResponse } from './response-reading.ts';
+import { type CompleteResponse, readWholeResponse } from './response-reading.ts';
 import { oddResponse, RESPONSE_KINDS, type ResponseCase, type ValidResponse, validResponse } from './responses.ts';
 import { Finding, type Tally, type Target } from './target.ts';
 
@@ -143,7 +143,7 @@ function meaningOf({ verdict, status, fields, body, trailers, length, keepAlive 
 }
 
 function passedOn({ fields, trailers, ...rest }: CompleteResponse): unknown {
-	return { ...rest, fields: returnedByTheContract(fields), trailers: inLowerCase(trailers) };
+	return { ...rest, fields: returnedByTheContract(fields), trailers: trailersBeyond(fields, trailers) };
 }
 
 function pairs(list: readonly string[]): Field[] {

@@ -3,10 +3,9 @@
  * finding. In each entry we are the stricter, or we do as the RFC says and the client does not.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { returnedByTheContract } from '../models/header-contract.ts';
+import { returnedByTheContract, trailersBeyond } from '../models/header-contract.ts';
 import type { ParsedResponse } from './parsed-response.ts';
 import type { ClientName, ClientReading } from './response-clients.ts';
-import { inLowerCase } from './response-reading.ts';
 import type { Field, ResponseCase } from './responses.ts';
 
 /** What we and a client make of the same bytes. */
@@ -125,14 +124,18 @@ export function explain(comparison: Comparison): string | undefined {
 /** Whether a client made the same of it as we. undici leaves the blanks behind a value. */
 function saysTheSame(ours: ParsedResponse, theirs: ClientReading): boolean {
 	const trimmed = theirs.fields.map(([name, value]) => [name, value.replace(/[\t ]+$/, '')] as const);
-	if (theirs.trailers !== undefined && !saysTheSameTrailers(ours, theirs.trailers)) return false;
+	if (theirs.trailers !== undefined && !saysTheSameTrailers(ours, theirs.fields, theirs.trailers)) return false;
 	return isDeepStrictEqual(
 		{ status: theirs.status, body: theirs.body, fields: returnedByTheContract(trimmed).flat() },
 		{ status: ours.status, body: ours.body, fields: ours.fields },
 	);
 }
 
-function saysTheSameTrailers({ trailers }: ParsedResponse, theirs: readonly Field[]): boolean {
-	const trimmed = inLowerCase(theirs).map(([name, value]) => [name, value.replace(/[\t ]+$/, '')]);
+function saysTheSameTrailers(
+	{ trailers }: ParsedResponse,
+	fields: readonly Field[],
+	theirs: readonly Field[],
+): boolean {
+	const trimmed = trailersBeyond(fields, theirs).map(([name, value]) => [name, value.replace(/[\t ]+$/, '')]);
 	return isDeepStrictEqual(trimmed.flat(), trailers);
 }

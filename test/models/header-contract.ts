@@ -77,6 +77,12 @@ export function returnedByTheContract(fields: readonly Field[]): Field[] {
 		.map(([name, value]) => [name, name === 'vary' ? variesFor(value) : value]);
 }
 
+/** Of the trailers behind these fields those that go beyond this hop (RFC 9110 section 7.6.1), names in lower case. */
+export function trailersBeyond(fields: readonly Field[], trailers: readonly Field[]): Field[] {
+	const named = namedByConnection(fields);
+	return trailers.map(([name, value]): Field => [name.toLowerCase(), value]).filter(([name]) => !named.includes(name));
+}
+
 /** RFC 9440 section 2.4: of fields that no client sends, no cache behind the proxy can tell whether they are the same. */
 function variesFor(vary: string): string {
 	const ours = ['client-cert', 'client-cert-chain', 'x-forwarded-client-cert'];

@@ -129,6 +129,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
 	'routes.prefix': '"/billing"',
 	'routes.case_insensitive': 'true',
 	'routes.upstream': '"http://10.0.0.10:8080"',
+	'routes.trailers': 'false',
 	'routes.cooldown_secs': '60',
 	'routes.failures': '3',
 	'routes.tenants': '["acme", "eu/acme"]',

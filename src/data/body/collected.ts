@@ -177,7 +177,8 @@ export class Bodies implements BodyMode {
 		this.#upload?.release();
 		const body = this.#short ?? this.#response;
 		const fields = this.#fields!;
-		const passed = this.#responseHasBody && client.takesTrailers(fields) ? trailers : undefined;
+		const isPassed = trailers !== undefined && this.#responseHasBody && client.takesTrailers(fields);
+		const passed = isPassed ? trailers : undefined;
 		// Over HTTP/1.1 only chunks have room for trailers.
 		const isSized = fields.hasLength || !this.#responseHasBody || passed !== undefined;
 		request.answers(this.#status);

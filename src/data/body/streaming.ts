@@ -43,7 +43,8 @@ export class Bodies implements BodyMode {
 	#held: Reservation | undefined = undefined;
 	/** The client does not take its answer at the moment. */
 	#clientBlocked = false;
-	#takesTrailers = false;
+	/** Of a response with a body. */
+	#fields: AnswerFields | undefined = undefined;
 	/** Monotonic milliseconds. */
 	#blockedAt = 0;
 	/** Bytes of the answer that have been given since the client was last known to have taken all. */
@@ -146,8 +147,9 @@ export class Bodies implements BodyMode {
 		request.answers(status);
 		this.#expectProgress();
 		const { client, route } = request.context;
-		this.#takesTrailers = hasBody && client.takesTrailers(fields);
-		const announced = this.#takesTrailers && route!.trailers ? fields.announcedTrailers : '';
+		this.#fields = hasBody ? fields : undefined;
+		const announces = fields.announcedTrailers !== '' && hasBody && route!.trailers && client.takesTrailers(fields);
+		const announced = announces ? fields.announcedTrailers : '';
 		client.begin(status, request.answerFields(fields), hasBody, announced);
 	}
 
@@ -178,7 +180,8 @@ export class Bodies implements BodyMode {
 		plane.deadlines.answer.add(this.#request);
 		// An upload that the upstream did not wait for is held up no longer; the rest of it is dropped.
 		this.onWritable();
-		client.end(this.#takesTrailers ? trailers : undefined);
+		const isPassed = trailers !== undefined && this.#fields !== undefined && client.takesTrailers(this.#fields);
+		client.end(isPassed ? trailers : undefined);
 	}
 
 	/** Before the response has begun, there is nothing to lose. */
