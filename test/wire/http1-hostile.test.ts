@@ -344,7 +344,7 @@ describe('a body that is no HTTP', () => {
 			`${post(['Transfer-Encoding: chunked', 'Trailer: x-proxy-tenant'])}5;a=b\r\nhello\r\n0\r\nx-proxy-tenant: evil\r\nX-A: b\r\n\r\n`,
 		);
 		assert.equal(String(request.body), 'hello');
-		assert.doesNotMatch(withoutToken(request.raw), /evil|tenant: |x-proxy-tenant,/i);
+		assert.doesNotMatch(withoutToken(request.raw), /evil|^trailer:.*proxy/im);
 		assert.deepEqual(request.trailers, [['x-a', 'b']]);
 	});
 
