@@ -55,7 +55,8 @@ describe('a service on a fresh Debian', { skip }, () => {
 		const [config] = blocksIn(PAGE).filter(({ language }) => language === 'toml');
 		succeeded(machine.run(FILES.code), FILES.code);
 		writeFileSync(join(root, 'etc/edge/config.toml'), readersOwnIssuer(config!.code));
-		machine.start('/usr/local/bin/node', '--eval', SERVICE);
+		const service = `systemd-run --quiet /usr/local/bin/node --eval "${SERVICE}"`;
+		succeeded(machine.run(service), service);
 		succeeded(machine.run(START.code), START.code);
 
 		const log = () => machine.run('journalctl --unit edge --output cat --no-pager').stdout;

@@ -55,11 +55,6 @@ export class Machine implements AsyncDisposable {
 		return tool('nsenter', ['--target', this.#leader, '--all', ...inside], { cwd: '/' });
 	}
 
-	/** A process that runs until the machine ends. */
-	start(...command: string[]): void {
-		spawn('nsenter', ['--target', this.#leader, '--all', ...command], { stdio: 'ignore' });
-	}
-
 	/** Of a process in the machine, by the number that it has there. */
 	statusOf(pid: string): string {
 		return this.run(`cat /proc/${pid}/status`).stdout;
