@@ -181,9 +181,6 @@ async function furnished(plane: Awaited<ReturnType<typeof use>>): Promise<typeof
 		return new Upstream(seed, 0, transport, plane);
 	};
 	const upstreams = Array.from({ length: addresses }, (_, i) => upstreamAt(`192.0.2.${i + 2}`));
-	const { NewestHead } = await use('src/data/upstream/response-heads.ts');
-	const newest = new NewestHead();
-	for (const { heads } of upstreams) heads.shareWith(newest);
 	const group = new UpstreamGroup({
 		...DEFAULT_BALANCING,
 		name: undefined,

@@ -12,7 +12,6 @@ import type { RouteLimit } from '../../shared/quota-gates.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import { createRequestLimits, limitBodies } from '../request/request-limits.ts';
 import { UpstreamGroup } from '../upstream/group.ts';
-import { NewestHead } from '../upstream/response-heads.ts';
 import { transportsOf } from '../upstream/transport.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import { WaitingRoom } from '../upstream/waiting-room.ts';
@@ -109,10 +108,8 @@ export class Routing {
 			for (const [i, group] of groups.entries()) {
 				group.comesIntoForce();
 				const { limits } = routing.groups[i]!;
-				const newest = new NewestHead();
-				for (const { pool, heads } of group.upstreams) {
+				for (const { pool } of group.upstreams) {
 					pool.limitTo(limits?.maxConnections, group.room);
-					heads.shareWith(newest);
 				}
 				this.#rooms.get(group.name)?.use(limits, group);
 			}

@@ -35,11 +35,6 @@ export function responseHead(status: number, isHttp11: boolean, reader: Response
 /** A head that has been read, and the bytes that it has been read from. */
 type KnownHead = ResponseHead & { readonly bytes: Buffer };
 
-/** The head that was remembered last by any of the addresses of a group. */
-export class NewestHead {
-	known: KnownHead | undefined;
-}
-
 /**
  * The last head of an upstream's responses, and the last lines. Upstreams send the same ones again and again: where bytes are
  * the same, what they say is that of before. Only facts of bytes are remembered.
@@ -48,33 +43,18 @@ export class ResponseHeads {
 	/** By position in the head. */
 	readonly lines: FieldLine[] = [];
 	#last: KnownHead | undefined;
-	#newest = new NewestHead();
-
-	/** The addresses of a group mostly send the same heads: then they have one in common, and it stays in the processor's caches. */
-	shareWith(newest: NewestHead): void {
-		this.#newest = newest;
-	}
 
 	find(chunk: Buffer, at: number): KnownHead | undefined {
 		const last = this.#last;
-		if (last !== undefined && isAt(chunk, at, last)) return last;
-		// When the date changes, one address of a group has read the new head for all of them.
-		const { known } = this.#newest;
-		this.#last = known !== undefined && known !== last && isAt(chunk, at, known) ? known : undefined;
+		if (last === undefined || isAt(chunk, at, last)) return last;
 		// One head after the other that is not the same: looking costs more than it brings.
-		if (this.#last === undefined) this.#newest.known = undefined;
-		return this.#last;
+		this.#last = undefined;
+		return undefined;
 	}
 
 	/** @param bytes of the whole head; they are copied. */
 	remember(head: ResponseHead, bytes: Buffer): void {
-		const newest = this.#newest;
-		if (newest.known?.bytes.equals(bytes) !== true) {
-			const { list, announcedTrailers } = head.fields;
-			const fields = new AnswerFields(list, true, announcedTrailers);
-			newest.known = { ...head, fields, bytes: Buffer.from(bytes) };
-		}
-		this.#last = newest.known;
+		this.#last = { ...head, fields: new AnswerFields(head.fields.list, true), bytes: Buffer.from(bytes) };
 	}
 }
 

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { AnswerFields } from '../../../../src/data/client/answer-fields.ts';
 import type { ResponseEvents } from '../../../../src/data/upstream/contract.ts';
 import { ProtocolError } from '../../../../src/data/upstream/protocol-error.ts';
-import { NewestHead, ResponseHeads } from '../../../../src/data/upstream/response-heads.ts';
+import { ResponseHeads } from '../../../../src/data/upstream/response-heads.ts';
 import { ResponseParser } from '../../../../src/data/upstream/response-parser.ts';
 import { UNDECLARED } from '../../../../src/gates/body-limit.ts';
 
@@ -613,36 +613,6 @@ describe('any response', () => {
 		);
 		assert.equal(given[2], given[3]);
 		assert.equal(given[6], given[7]);
-	});
-
-	it('that several addresses repeat has one object for all of them, and each is told its own where they differ', () => {
-		const newest = new NewestHead();
-		const addresses = [new ResponseHeads(), new ResponseHeads(), new ResponseHeads()];
-		for (const heads of addresses) heads.shareWith(newest);
-		const send = (heads: ResponseHeads, date: string) => {
-			const given: AnswerFields[] = [];
-			const parser = new ResponseParser(heads);
-			parser.expect('GET', { onHead: (_, fields) => given.push(fields), onBody() {}, onEnd() {} });
-			parser.push(Buffer.from(`${OK}date: ${date}\r\ncontent-length: 2\r\n\r\nok`));
-			return given[0]!;
-		};
-		const sendAll = (dates: string[]) => addresses.map((heads, i) => send(heads, dates[i]!));
-		// Twice by one of them, and the others know it.
-		for (let i = 0; i < 2; i++) send(addresses[0]!, 'a');
-		const [first, ...others] = sendAll(['a', 'a', 'a']);
-		for (const other of others) assert.equal(other, first);
-		for (const dates of [
-			['a', 'b', 'a'],
-			['a', 'b', 'a'],
-			['b', 'a', 'c'],
-			['b', 'a', 'c'],
-			['b', 'a', 'c'],
-		]) {
-			assert.deepEqual(
-				sendAll(dates).map(({ list }) => list[1]),
-				dates,
-			);
-		}
 	});
 
 	it('with a byte changed, lost or added is refused or told the same, however it is cut', () => {
