@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { connect, h1Raw, h2Connect, h2Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
-import { type Edge, startEdge } from '../fixtures/edge.ts';
 import { dataFrame, FRAME, headersFrame } from '../fixtures/h2-frames.ts';
 import { EchoUpstream } from '../fixtures/load.ts';
 import { testPki } from '../fixtures/pki.ts';
 import type { LogLine } from '../fixtures/program.ts';
 import { BODY_MODE, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { type Stage, startLanes } from '../fixtures/stage.ts';
 import { until } from '../fixtures/wait.ts';
 
 const COLLECTED = BODY_MODE === 'collected';
@@ -40,10 +40,10 @@ function assertMembers(line: LogLine, members: Readonly<Record<string, unknown>>
 }
 
 describe('access = "all" with request_id', () => {
-	let edge: Edge;
+	let edge: Stage;
 	let proxy: ProxyProcess;
 	before(async () => {
-		edge = await startEdge({
+		edge = await startLanes({
 			lanes: 24,
 			workers: 1,
 			config: { tenant_rps: 0, default_cooldown_secs: 3600 },
@@ -370,7 +370,7 @@ describe('access = "all" with request_id', () => {
 
 describe('access = "errors"', () => {
 	test('has what was refused and what went wrong, and nothing else', async () => {
-		await using edge = await startEdge({ lanes: 2, workers: 1, log: { access: 'errors' } });
+		await using edge = await startLanes({ lanes: 2, workers: 1, log: { access: 'errors' } });
 		const { proxy } = edge;
 		const [good, bad] = [edge.lane(), edge.lane()];
 		bad.upstream.script = (exchange) => exchange.respond({ status: 500 });
@@ -401,7 +401,7 @@ describe('access = "errors"', () => {
 
 describe('no [log] at all', () => {
 	test('logs no request, and forwards identifiers as they came', async () => {
-		await using edge = await startEdge({ workers: 1 });
+		await using edge = await startLanes({ workers: 1 });
 		const { path, upstream } = edge.lane();
 		for (const protocol of PROTOCOLS) {
 			await request(protocol, edge.proxy, { path, headers: { traceparent: 'x', 'x-request-id': 'a b' } });

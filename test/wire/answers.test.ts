@@ -7,17 +7,17 @@ import { STATUS_CODES } from 'node:http';
 import { after, describe, test } from 'node:test';
 import { heldBody, inPieces } from '../fixtures/bodies.ts';
 import { h1Raw, PROTOCOLS, type RequestOptions, request } from '../fixtures/clients.ts';
-import { type Lane, startEdge } from '../fixtures/edge.ts';
 import { assertGrpcAnswer, assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { testPki } from '../fixtures/pki.ts';
 import type { LogLine } from '../fixtures/program.ts';
 import { BODY_MODE } from '../fixtures/proxy.ts';
+import { type Lane, startLanes } from '../fixtures/stage.ts';
 
 const COLLECTED = BODY_MODE === 'collected';
 const LIMIT = 1000;
 
 const pki = await testPki();
-const edge = await startEdge({
+const edge = await startLanes({
 	lanes: 60,
 	log: { access: 'all' },
 	config: { tenant_rps: 1, default_cooldown_secs: 3600 },
@@ -71,14 +71,14 @@ const ANSWERS: OwnAnswer[] = [
 		status: 401,
 		body: 'unauthorized',
 		request: async () => ({ token: null }),
-		also: { 'auth missing': 1 },
+		also: { missing: 1 },
 	},
-	{ status: 401, body: 'unauthorized', request: async () => ({ token: 'x' }), also: { 'auth invalid': 1 } },
+	{ status: 401, body: 'unauthorized', request: async () => ({ token: 'x' }), also: { invalid: 1 } },
 	{
 		status: 429,
 		body: 'rate limited',
 		request: async () => ({ token: await exhaustedToken() }),
-		also: { ratelimited: 1 },
+		also: { 'rate limited': 1 },
 	},
 	{ status: 400, body: 'bad path', request: async () => ({ path: '/a/../b' }) },
 	{ status: 405, body: 'method not allowed', request: async () => ({ method: 'TRACE' }) },
@@ -141,10 +141,10 @@ for (const protocol of PROTOCOLS) {
 			const kind = Object.keys(also)[0] ?? '';
 			test(`${status} "${body}" ${kind} is exact, and counted once`, async () => {
 				const options = { token: freshToken(), ...(await provoke()) };
-				const counted = await edge.counted(async () => {
+				const counted = await edge.during(async () => {
 					assertOwnAnswer(await request(protocol, proxy, options), status, body);
 				});
-				deepEqual(counted, { [atUpstream ? `${status} at ${options.path}` : status]: 1, ...also });
+				deepEqual(counted, { [atUpstream ? `${status} upstream` : status]: 1, ...also });
 			});
 		}
 
@@ -155,12 +155,12 @@ for (const protocol of PROTOCOLS) {
 			test(`${status} "${body}" ${kind} to a gRPC call is a status of gRPC, counted and logged as ${status}`, async () => {
 				const options = { token: freshToken(), ...(await provoke()) };
 				let from = 0;
-				const counted = await edge.counted(async () => {
+				const counted = await edge.during(async () => {
 					from = proxy.logs.length;
 					const headers = { ...options.headers, 'content-type': 'application/grpc+proto' };
 					assertGrpcAnswer(await request(protocol, proxy, { ...options, headers }), status, body);
 				});
-				deepEqual(counted, { [atUpstream ? `${status} at ${options.path}` : status]: 1, ...also });
+				deepEqual(counted, { [atUpstream ? `${status} upstream` : status]: 1, ...also });
 				const isLine = (line: LogLine) => line.target === 'proxy::access' && line.status === status;
 				equal((await proxy.waitForLog(isLine, undefined, from)).bytes_out, 0);
 			});
@@ -172,7 +172,7 @@ for (const protocol of PROTOCOLS) {
 			[400, 'bad path', { path: '/..' }],
 		] as const) {
 			test(`${status} to HEAD has the same headers and no body`, async () => {
-				const counted = await edge.counted(async () => {
+				const counted = await edge.during(async () => {
 					const answer = await request(protocol, proxy, { token: freshToken(), method: 'HEAD', ...options });
 					assertOwnAnswer(answer, status, body, 'HEAD');
 				});
@@ -343,7 +343,7 @@ describe('the order of the gates', () => {
 
 	test('what is no HTTP wins over a missing token', async () => {
 		using raw = await h1Raw(proxy);
-		const counted = await edge.counted(async () => {
+		const counted = await edge.during(async () => {
 			raw.send('POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n');
 			equal((await raw.readResponse()).status, 400);
 		});

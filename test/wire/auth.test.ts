@@ -5,14 +5,14 @@ import { writeFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { createTokenKey, mintToken, signToken, type TokenClaims } from '../../src/cli/demo/tokens.ts';
 import { type Answer, type Connection, connect, PROTOCOLS, type RequestOptions, request } from '../fixtures/clients.ts';
-import { startEdge } from '../fixtures/edge.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { AUDIENCE, ISSUER, testPki } from '../fixtures/pki.ts';
 import { spawnProxy, startProxy } from '../fixtures/proxy.ts';
+import { startLanes } from '../fixtures/stage.ts';
 import { until } from '../fixtures/wait.ts';
 
 const pki = await testPki();
-const edge = await startEdge();
+const edge = await startLanes();
 after(() => edge.close());
 const lane = edge.lane();
 
@@ -63,8 +63,8 @@ for (const protocol of PROTOCOLS) {
 
 		const refuses = async (reason: 'missing' | 'invalid', options: RequestOptions) => {
 			const before = lane.upstream.bytesReceived;
-			const counted = await edge.counted(async () => assertOwnAnswer(await ask(options), 401, 'unauthorized'));
-			deepEqual(counted, { 401: 1, [`auth ${reason}`]: 1 });
+			const counted = await edge.during(async () => assertOwnAnswer(await ask(options), 401, 'unauthorized'));
+			deepEqual(counted, { 401: 1, [reason]: 1 });
 			equal(lane.upstream.bytesReceived, before, 'the upstream has seen something of it');
 		};
 
@@ -95,7 +95,7 @@ for (const protocol of PROTOCOLS) {
 		test('a token of a megabyte is refused with its head, and counts as no authentication failure', async () => {
 			const before = lane.upstream.bytesReceived;
 			const megabyte = [['authorization', `Bearer ${'x'.repeat(2 ** 20)}`]] as [string, string][];
-			const counted = await edge.counted(async () => {
+			const counted = await edge.during(async () => {
 				await using own = await connect(protocol, edge.proxy);
 				const answer = await own.request({ path: `${lane.path}/auth`, headers: megabyte });
 				// Over HTTP/2 a head that is so long ends the connection before there is a request.
@@ -136,7 +136,7 @@ for (const protocol of PROTOCOLS) {
 }
 
 test('without issuer any iss passes, and without audience only tokens that carry no aud', async () => {
-	await using open = await startEdge({ jwt: { issuer: undefined, audience: undefined }, workers: 1 });
+	await using open = await startLanes({ jwt: { issuer: undefined, audience: undefined }, workers: 1 });
 	const { path } = open.lane();
 	const { aud: _aud, ...rest } = GOOD;
 	const expected: [TokenClaims, number][] = [
@@ -159,7 +159,7 @@ test('without issuer any iss passes, and without audience only tokens that carry
 test('a new JWT key takes a restart: a reload keeps the one that was read at boot', async () => {
 	const next = createTokenKey();
 	const jwksPath = pki.writeFile('rotating.pub', pki.tokenKey.publicKeyPem);
-	await using rotating = await startEdge({ jwt: { jwks_path: jwksPath } });
+	await using rotating = await startLanes({ jwt: { jwks_path: jwksPath } });
 	const { path } = rotating.lane();
 	writeFileSync(jwksPath, next.publicKeyPem);
 	await rotating.proxy.reload();

@@ -3,11 +3,11 @@ import { deepEqual, equal, ok } from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { countedBytes, heldBody, inPieces } from '../fixtures/bodies.ts';
 import { connect, h1Raw, h2Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
-import { CIRCUIT, type Lane, startEdge } from '../fixtures/edge.ts';
 import { dataFrame, ERROR_CODE, FLAG, FRAME, headersFrame, rstStreamFrame } from '../fixtures/h2-frames.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { BODY_MODE, startProxy } from '../fixtures/proxy.ts';
+import { CIRCUIT, type Lane, startLanes } from '../fixtures/stage.ts';
 import { startUpstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 
@@ -17,7 +17,7 @@ const UPSTREAM_MS = 1500;
 const COLLECTED = BODY_MODE === 'collected';
 
 const pki = await testPki();
-const edge = await startEdge({
+const edge = await startLanes({
 	lanes: 60,
 	// One pool of connections, so that a test knows when there is an idle one.
 	workers: 1,
@@ -74,12 +74,12 @@ for (const protocol of PROTOCOLS) {
 		test('a declared length of one byte more is refused before the upstream hears of it', async () => {
 			const lane = edge.lane();
 			const { path, upstream } = lane;
-			const counted = await edge.counted(async () => {
+			const counted = await edge.during(async () => {
 				const body = Buffer.alloc(LIMIT + 1);
 				const answer = await request(protocol, proxy, { method: 'POST', path, body });
 				assertOwnAnswer(answer, 413, 'payload too large');
 			});
-			deepEqual(counted, COLLECTED ? { 413: 1 } : { [`413 at ${path}`]: 1 });
+			deepEqual(counted, COLLECTED ? { 413: 1 } : { '413 upstream': 1 });
 			equal(upstream.bytesReceived, 0);
 			await assertUntouched(lane);
 		});
@@ -87,11 +87,11 @@ for (const protocol of PROTOCOLS) {
 		test('an undeclared body of one byte more is cut and refused, and the upstream never gets a whole request', async () => {
 			const lane = edge.lane();
 			const { path } = lane;
-			const counted = await edge.counted(async () => {
+			const counted = await edge.during(async () => {
 				const body = inPieces(Buffer.alloc(LIMIT + 1), 10_000);
 				assertOwnAnswer(await request(protocol, proxy, { method: 'POST', path, body }), 413, 'payload too large');
 			});
-			deepEqual(counted, COLLECTED ? { 413: 1 } : { [`413 at ${path}`]: 1 });
+			deepEqual(counted, COLLECTED ? { 413: 1 } : { '413 upstream': 1 });
 			await assertUntouched(lane);
 		});
 
@@ -120,7 +120,7 @@ for (const protocol of PROTOCOLS) {
 			const lane = edge.lane();
 			const { path } = lane;
 			const startedAt = performance.now();
-			const counted = await edge.counted(async () => {
+			const counted = await edge.during(async () => {
 				const answer = await request(protocol, proxy, { method: 'POST', path, body: heldBody('half') });
 				if (COLLECTED) assertOwnAnswer(answer, 408, 'slow client');
 				else assertOwnAnswer(answer, 504, 'upstream timeout');
@@ -128,7 +128,7 @@ for (const protocol of PROTOCOLS) {
 			const elapsed = performance.now() - startedAt;
 			ok(elapsed >= (COLLECTED ? BODY_MS : UPSTREAM_MS), `after ${elapsed} ms`);
 			ok(elapsed < UPSTREAM_MS + 6000, `only after ${elapsed} ms`);
-			deepEqual(counted, COLLECTED ? { 408: 1 } : { [`504 at ${path}`]: 1 });
+			deepEqual(counted, COLLECTED ? { 408: 1 } : { '504 upstream': 1 });
 			await assertUntouched(lane);
 		});
 
@@ -242,7 +242,7 @@ describe('request bodies that break off', () => {
 		test(`HTTP/1.1: a chunk ${JSON.stringify(garbage)} is answered 400 once, and closes`, async () => {
 			const lane = edge.lane();
 			using raw = await h1Raw(proxy);
-			const counted = await edge.counted(async () => {
+			const counted = await edge.during(async () => {
 				raw.send(`${post(lane.path, 'transfer-encoding: chunked')}4\r\nhalf\r\n`);
 				await untilHalf(lane);
 				raw.send(garbage);
@@ -251,7 +251,7 @@ describe('request bodies that break off', () => {
 				equal(String(answer.body), 'body error');
 				await raw.untilClosed();
 			});
-			deepEqual(counted, COLLECTED ? { 400: 1 } : { [`400 at ${lane.path}`]: 1 });
+			deepEqual(counted, COLLECTED ? { 400: 1 } : { '400 upstream': 1 });
 			await assertUntouched(lane);
 		});
 	}
@@ -331,7 +331,7 @@ describe('refusals of bodies that have not come', () => {
 
 describe('the default limit of 8 MiB', async () => {
 	const MiB8 = 8 * 1024 * 1024;
-	const large = await startEdge({ lanes: 2 });
+	const large = await startLanes({ lanes: 2 });
 	after(() => large.close());
 	const body = countedBytes(MiB8 + 1);
 	for (const protocol of PROTOCOLS) {
@@ -354,7 +354,7 @@ describe('the default limit of 8 MiB', async () => {
 });
 
 describe('max_buffered_bytes', async () => {
-	const tight = await startEdge({ lanes: 8, limits: { max_buffered_bytes: 4 * 1024 * 1024 } });
+	const tight = await startLanes({ lanes: 8, limits: { max_buffered_bytes: 4 * 1024 * 1024 } });
 	after(() => tight.close());
 	const body = countedBytes(500_000);
 	const tooMuch = Buffer.alloc(5_000_000);
@@ -365,24 +365,24 @@ describe('max_buffered_bytes', async () => {
 
 		test(`a request body beyond it gets 503 overloaded where bodies are collected, over ${protocol}`, async () => {
 			const { path, circuit } = tight.lane();
-			const counted = await tight.counted(async () => {
+			const counted = await tight.during(async () => {
 				const answer = await post(path, tooMuch);
 				if (COLLECTED) assertOwnAnswer(answer, 503, 'overloaded');
 				else equal(answer.status, 200);
 			});
-			deepEqual(counted, COLLECTED ? { 503: 1 } : { [`200 at ${path}`]: 1 });
+			deepEqual(counted, COLLECTED ? { 503: 1 } : { '200 upstream': 1 });
 			equal(await circuit(), CIRCUIT.closed);
 		});
 
 		test(`a response body beyond it gets 503 overloaded where bodies are collected, over ${protocol}`, async () => {
 			const { path, circuit, upstream } = tight.lane();
 			upstream.script = (exchange) => exchange.respond({ body: tooMuch });
-			const counted = await tight.counted(async () => {
+			const counted = await tight.during(async () => {
 				const answer = await request(protocol, tight.proxy, { path });
 				if (COLLECTED) assertOwnAnswer(answer, 503, 'overloaded');
 				else equal(answer.body.length, tooMuch.length);
 			});
-			deepEqual(counted, { [`${COLLECTED ? 503 : 200} at ${path}`]: 1 });
+			deepEqual(counted, { [`${COLLECTED ? 503 : 200} upstream`]: 1 });
 			equal(await circuit(), CIRCUIT.closed, 'the memory is ours, and so is the lack of it');
 			upstream.script = (exchange) => exchange.respond();
 			equal((await request(protocol, tight.proxy, { path })).status, 200);

@@ -2,10 +2,10 @@
 import { deepEqual, equal, match, ok } from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { connect, PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
-import { CIRCUIT, type Edge, type Lane, startEdge } from '../fixtures/edge.ts';
 import { testPki } from '../fixtures/pki.ts';
 import type { LogLine } from '../fixtures/program.ts';
 import { startProxy } from '../fixtures/proxy.ts';
+import { CIRCUIT, type Lane, type Stage, startLanes } from '../fixtures/stage.ts';
 import { type Script, startUpstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 
@@ -16,9 +16,9 @@ const [A, B] = [pki.token('tenant-a'), pki.token('tenant-b')];
 const QUIET = { default_cooldown_secs: 3600, tenant_rps: 0 };
 const limits = { upstream_timeout_secs: 1 };
 const [today, two, row] = await Promise.all([
-	startEdge({ lanes: 30, config: QUIET, limits }),
-	startEdge({ lanes: 10, config: QUIET, limits, breaker: { tenants: 2 } }),
-	startEdge({ lanes: 8, config: QUIET, limits, breaker: { failures: 3 } }),
+	startLanes({ lanes: 30, config: QUIET, limits }),
+	startLanes({ lanes: 10, config: QUIET, limits, breaker: { tenants: 2 } }),
+	startLanes({ lanes: 8, config: QUIET, limits, breaker: { failures: 3 } }),
 ]);
 after(() => Promise.all([today.close(), two.close(), row.close()]));
 
@@ -28,7 +28,7 @@ const status503: Script = (exchange) => exchange.respond({ status: 503, body: 'n
 const brokenPath: Script = (exchange) => (exchange.request.target.endsWith('/broken') ? status503 : ok200)(exchange);
 
 /** What B gets from an upstream that is well, while A asks for what is not, now and then and at the same moment. */
-async function bystander(edge: Edge, protocol: Protocol): Promise<{ lane: Lane; statuses: number[] }> {
+async function bystander(edge: Stage, protocol: Protocol): Promise<{ lane: Lane; statuses: number[] }> {
 	const lane = edge.lane();
 	lane.upstream.script = brokenPath;
 	await using client = await connect(protocol, edge.proxy);
@@ -175,7 +175,7 @@ for (const protocol of PROTOCOLS) {
 
 describe('what a breaker does', () => {
 	test('is logged from the start to the recovery, each transition once, by any thread', async () => {
-		await using edge = await startEdge({ config: { default_cooldown_secs: 1, health_interval_secs: 3600 } });
+		await using edge = await startLanes({ config: { default_cooldown_secs: 1, health_interval_secs: 3600 } });
 		const lane = edge.lane();
 		const ask = async () => (await request('h2', edge.proxy, { path: lane.path })).status;
 		lane.upstream.script = status503;
@@ -198,7 +198,7 @@ describe('what a breaker does', () => {
 	});
 
 	test('by a health check is logged with the answer of the check', async () => {
-		await using edge = await startEdge({ config: { health_interval_secs: 0.1 }, upstream: { health: 404 } });
+		await using edge = await startLanes({ config: { health_interval_secs: 0.1 }, upstream: { health: 404 } });
 		const lane = edge.lane();
 		lane.upstream.setHealth(204);
 		await lane.untilCircuit(CIRCUIT.closed);
@@ -213,7 +213,7 @@ describe('what a breaker does', () => {
 	});
 
 	test('by clients that come and leave does not fill the log', async () => {
-		await using edge = await startEdge({
+		await using edge = await startLanes({
 			config: { default_cooldown_secs: 1, health_interval_secs: 3600 },
 			workers: 1,
 		});

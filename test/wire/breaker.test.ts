@@ -4,9 +4,9 @@ import { after, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { heldBody } from '../fixtures/bodies.ts';
 import { type Answer, connect, PROTOCOLS, request } from '../fixtures/clients.ts';
-import { CIRCUIT, type Lane, startEdge } from '../fixtures/edge.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { BODY_MODE, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { CIRCUIT, type Lane, startLanes } from '../fixtures/stage.ts';
 import { type Script, startUpstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 
@@ -14,13 +14,13 @@ const COOLDOWN_MS = 2000;
 /** Where silence is what the test is about: below the cooldown, after which a silent request would be given up. */
 const SHORT_LIMIT_MS = 1600;
 const [edge, cooling, impatient] = await Promise.all([
-	startEdge({ lanes: 30, config: { default_cooldown_secs: 3600 } }),
-	startEdge({
+	startLanes({ lanes: 30, config: { default_cooldown_secs: 3600 } }),
+	startLanes({
 		lanes: 30,
 		config: { default_cooldown_secs: COOLDOWN_MS / 1000 },
 		limits: { max_request_body_bytes: 1000 },
 	}),
-	startEdge({
+	startLanes({
 		lanes: 8,
 		config: { default_cooldown_secs: COOLDOWN_MS / 1000 },
 		limits: { upstream_timeout_secs: SHORT_LIMIT_MS / 1000, request_body_timeout_secs: SHORT_LIMIT_MS / 1000 },
@@ -271,7 +271,7 @@ describe('the circuit breaker', { concurrency: 6 }, () => {
 		const FAST = { health_interval_secs: 0.1, default_cooldown_secs: 3600 };
 
 		test('opens and closes the breaker whatever the cooldown is, and the gauges say so', async () => {
-			await using probed = await startEdge({ config: FAST, workers: 1 });
+			await using probed = await startLanes({ config: FAST, workers: 1 });
 			const lane = probed.lane();
 			const alive = () => probed.proxy.metric('proxy_upstream_alive', { upstream: lane.upstream.authority });
 			const ask = async () => (await request('h1', probed.proxy, { path: lane.path })).status;
@@ -294,7 +294,7 @@ describe('the circuit breaker', { concurrency: 6 }, () => {
 		});
 
 		test('a breaker is open from the start, until the first probe that passes', async () => {
-			await using fresh = await startEdge({ config: FAST, upstream: { health: 500 }, workers: 1 });
+			await using fresh = await startLanes({ config: FAST, upstream: { health: 500 }, workers: 1 });
 			const lane = fresh.lane();
 			equal(await lane.circuit(), CIRCUIT.open);
 			for (const protocol of PROTOCOLS) {
@@ -352,7 +352,7 @@ describe('the circuit breaker', { concurrency: 6 }, () => {
 describe('the end of a cooldown under load', async () => {
 	/** All refusals must be through before it has passed again. */
 	const cooldownMs = 5000;
-	const loaded = await startEdge({
+	const loaded = await startLanes({
 		lanes: 2,
 		config: { default_cooldown_secs: cooldownMs / 1000 },
 		// The connections are made before the cooldown begins.

@@ -3,13 +3,13 @@ import { deepEqual, equal, ok } from 'node:assert/strict';
 import { networkInterfaces } from 'node:os';
 import { after, before, describe, test } from 'node:test';
 import { type Connection, connect, h1Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
-import { startEdge } from '../fixtures/edge.ts';
 import type { HeaderList } from '../fixtures/http1-message.ts';
 import { testPki } from '../fixtures/pki.ts';
+import { startLanes } from '../fixtures/stage.ts';
 import type { RecordedRequest } from '../fixtures/upstream.ts';
 
 const pki = await testPki();
-const edge = await startEdge({
+const edge = await startLanes({
 	lanes: 2,
 	routes: [
 		{ prefix: '/told', host: 'client', x_forwarded_host: true, x_forwarded_port: true, forwarded: true },
@@ -441,7 +441,7 @@ const HAS_IPV6 = Object.values(networkInterfaces()).some((all) => all?.some(({ a
 test('x-forwarded-for writes a mapped IPv4 address as IPv4, and IPv6 as it is', {
 	skip: !HAS_IPV6 && 'no ::1 here',
 }, async () => {
-	await using dual = await startEdge({ args: ['--bind', '[::]:0'], workers: 1 });
+	await using dual = await startLanes({ args: ['--bind', '[::]:0'], workers: 1 });
 	const { path, upstream } = dual.lane();
 	for (const protocol of PROTOCOLS) {
 		for (const host of ['127.0.0.1', '::1']) {

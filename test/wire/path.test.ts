@@ -2,12 +2,12 @@
 import { deepEqual, equal } from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { type Connection, connect, h1Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
-import { startEdge } from '../fixtures/edge.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { testPki } from '../fixtures/pki.ts';
+import { startLanes } from '../fixtures/stage.ts';
 
 const pki = await testPki();
-const edge = await startEdge({
+const edge = await startLanes({
 	lanes: 2,
 	routes: [
 		{ prefix: '/' },
@@ -62,7 +62,7 @@ for (const protocol of PROTOCOLS) {
 
 		for (const rest of REFUSED) {
 			test(`${rest} is refused, and no upstream hears of it`, async () => {
-				const counted = await edge.counted(async () => {
+				const counted = await edge.during(async () => {
 					assertOwnAnswer(await request(protocol, edge.proxy, { path: lane.path + rest }), 400, 'bad path');
 				});
 				deepEqual(counted, { 400: 1 });
@@ -79,7 +79,7 @@ for (const protocol of PROTOCOLS) {
 
 		for (const path of LEADS_ELSEWHERE) {
 			test(`${path} is refused: an upstream may serve what another route protects`, async () => {
-				const counted = await edge.counted(async () => {
+				const counted = await edge.during(async () => {
 					assertOwnAnswer(await request(protocol, edge.proxy, { path }), 400, 'bad path');
 				});
 				deepEqual(counted, { 400: 1 });

@@ -2,20 +2,20 @@
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { type H1Raw, h1Raw, request } from '../fixtures/clients.ts';
-import { CIRCUIT, type Edge, type Lane, startEdge } from '../fixtures/edge.ts';
 import { type TestPki, testPki } from '../fixtures/pki.ts';
+import { CIRCUIT, type Lane, type Stage, startLanes } from '../fixtures/stage.ts';
 import { until } from '../fixtures/wait.ts';
 
 const TENANT_RPS = 10;
 const COOLDOWN_MS = 2000;
 
 let pki: TestPki;
-let edge: Edge;
+let edge: Stage;
 /** Of the requests in front. */
 let slow: Lane;
 before(async () => {
 	pki = await testPki();
-	edge = await startEdge({
+	edge = await startLanes({
 		lanes: 5,
 		config: { tenant_rps: TENANT_RPS, default_cooldown_secs: COOLDOWN_MS / 1000 },
 	});

@@ -7,11 +7,11 @@ import { once } from 'node:events';
 import { after, describe, test } from 'node:test';
 import { countedBytes, inPieces } from '../fixtures/bodies.ts';
 import { connect, connectTls, h1Raw, h2Raw, PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
-import { CIRCUIT, startEdge } from '../fixtures/edge.ts';
 import { dataFrame, FRAME, headersFrame, windowUpdateFrame } from '../fixtures/h2-frames.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { HAS_PROC, heldBytes } from '../fixtures/proc.ts';
 import { BODY_MODE } from '../fixtures/proxy.ts';
+import { CIRCUIT, type Stage, startLanes } from '../fixtures/stage.ts';
 import type { Exchange } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 
@@ -23,10 +23,10 @@ const MAX_HELD = 256 * 1024;
 const pki = await testPki();
 const UPLOAD_LIMIT = 64 * 1024 * 1024;
 const [edge, cutting, patient, uploads] = await Promise.all([
-	startEdge({ lanes: 20, workers: 1, limits: { upstream_timeout_secs: UPSTREAM_MS / 1000 } }),
-	startEdge({ lanes: 20, workers: 1, limits: { upstream_timeout_secs: UPSTREAM_MS / 1000 } }),
-	startEdge({ lanes: 20, workers: 1, limits: { max_request_body_bytes: UPLOAD_LIMIT } }),
-	startEdge({ lanes: 2, workers: 1, limits: { max_request_body_bytes: UPLOAD_LIMIT, upstream_timeout_secs: 2 } }),
+	startLanes({ lanes: 20, workers: 1, limits: { upstream_timeout_secs: UPSTREAM_MS / 1000 } }),
+	startLanes({ lanes: 20, workers: 1, limits: { upstream_timeout_secs: UPSTREAM_MS / 1000 } }),
+	startLanes({ lanes: 20, workers: 1, limits: { max_request_body_bytes: UPLOAD_LIMIT } }),
+	startLanes({ lanes: 2, workers: 1, limits: { max_request_body_bytes: UPLOAD_LIMIT, upstream_timeout_secs: 2 } }),
 ]);
 after(() => Promise.all([edge.close(), cutting.close(), patient.close(), uploads.close()]));
 
@@ -301,9 +301,7 @@ interface RawClient extends Disposable {
 	received(): string;
 }
 
-type Edge = Awaited<ReturnType<typeof startEdge>>;
-
-async function rawClient(protocol: Protocol, { proxy }: Edge, method: string, path: string): Promise<RawClient> {
+async function rawClient(protocol: Protocol, { proxy }: Stage, method: string, path: string): Promise<RawClient> {
 	const hasBody = method === 'POST';
 	const authorization = `Bearer ${pki.token()}`;
 	if (protocol === 'h1') {
@@ -343,14 +341,14 @@ interface SlowReader extends AsyncDisposable {
 }
 
 /** A client that has asked for `path` and reads nothing of the answer until it is told to. */
-function slowReader(protocol: Protocol, { proxy }: Edge, path: string): Promise<SlowReader> {
+function slowReader(protocol: Protocol, { proxy }: Stage, path: string): Promise<SlowReader> {
 	return protocol === 'h1' ? slowH1Reader(proxy, path) : slowH2Reader(proxy, path);
 }
 
 const AT_ONCE = 512 * 1024;
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-async function slowH1Reader(proxy: Edge['proxy'], path: string): Promise<SlowReader> {
+async function slowH1Reader(proxy: Stage['proxy'], path: string): Promise<SlowReader> {
 	const socket = await connectTls(proxy);
 	socket.on('error', () => {});
 	socket.pause();
@@ -395,7 +393,7 @@ async function slowH1Reader(proxy: Edge['proxy'], path: string): Promise<SlowRea
 	};
 }
 
-async function slowH2Reader(proxy: Edge['proxy'], path: string): Promise<SlowReader> {
+async function slowH2Reader(proxy: Stage['proxy'], path: string): Promise<SlowReader> {
 	const raw = await h2Raw(proxy);
 	raw.send(headersFrame(1, pseudoHeaders('GET', path)));
 	// What the first window holds comes unasked.

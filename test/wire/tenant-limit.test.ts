@@ -2,9 +2,9 @@
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { type Connection, connect, h1Raw, PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
-import { type Edge, startEdge } from '../fixtures/edge.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { testPki } from '../fixtures/pki.ts';
+import { type Stage, startLanes } from '../fixtures/stage.ts';
 import { until } from '../fixtures/wait.ts';
 
 const pki = await testPki();
@@ -14,9 +14,9 @@ const newTenant = () => `tenant-${++tenants}`;
 const tenantNow = () => `tenant-${tenants}`;
 
 const [slow, fast, off] = await Promise.all([
-	startEdge({ config: { tenant_rps: 5 } }),
-	startEdge({ config: { tenant_rps: 1000 } }),
-	startEdge({ config: { tenant_rps: 0 }, workers: 1 }),
+	startLanes({ config: { tenant_rps: 5 } }),
+	startLanes({ config: { tenant_rps: 1000 } }),
+	startLanes({ config: { tenant_rps: 0 }, workers: 1 }),
 ]);
 after(() => Promise.all([slow.close(), fast.close(), off.close()]));
 const lane = slow.lane();
@@ -42,7 +42,7 @@ async function withinOnePeriod(action: (token: string) => Promise<void>): Promis
 }
 
 /** So many connections that every worker has some of them. */
-const connectAll = (edge: Edge, protocol: Protocol, count: number): Promise<Connection[]> =>
+const connectAll = (edge: Stage, protocol: Protocol, count: number): Promise<Connection[]> =>
 	Promise.all(Array.from({ length: count }, () => connect(protocol, edge.proxy)));
 
 for (const protocol of PROTOCOLS) {
@@ -57,8 +57,8 @@ for (const protocol of PROTOCOLS) {
 		test('admits as many requests at once as its value, then refuses and counts each refusal once', () =>
 			withinOnePeriod(async (token) => {
 				for (let i = 0; i < 5; i++) equal((await ask(token)).status, 200, `request ${i + 1} of the burst`);
-				const counted = await slow.counted(async () => assertOwnAnswer(await ask(token), 429, 'rate limited'));
-				deepEqual(counted, { 429: 1, ratelimited: 1 });
+				const counted = await slow.during(async () => assertOwnAnswer(await ask(token), 429, 'rate limited'));
+				deepEqual(counted, { 429: 1, 'rate limited': 1 });
 			}));
 
 		test('what is refused never reaches the upstream', () =>

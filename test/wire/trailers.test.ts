@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { type Answer, h1Raw, PROTOCOLS, type Protocol, type RequestOptions } from '../fixtures/clients.ts';
-import { type Edge, type Lane, startEdge } from '../fixtures/edge.ts';
 import { type HeaderList, headerValues } from '../fixtures/http1-message.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { BODY_MODE } from '../fixtures/proxy.ts';
+import { type Lane, type Stage, startLanes } from '../fixtures/stage.ts';
 import type { RecordedRequest } from '../fixtures/upstream.ts';
 
 const MAX_HEADER_BYTES = 2048;
@@ -27,11 +27,11 @@ const NOT_PASSED: HeaderList = [
 	['client-cert', 'evil'],
 ];
 
-let edge: Edge;
+let edge: Stage;
 /** Its upstream is that of the route without trailers. */
 let first: Lane;
 before(async () => {
-	edge = await startEdge({
+	edge = await startLanes({
 		lanes: 5,
 		breaker: { failures: 100 },
 		limits: { max_header_bytes: MAX_HEADER_BYTES },

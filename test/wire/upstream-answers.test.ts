@@ -3,16 +3,16 @@ import { deepEqual, equal, ok } from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { countedBytes } from '../fixtures/bodies.ts';
 import { type Answer, h1Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
-import { CIRCUIT, type Lane, startEdge } from '../fixtures/edge.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { BODY_MODE } from '../fixtures/proxy.ts';
+import { CIRCUIT, type Lane, startLanes } from '../fixtures/stage.ts';
 import type { Exchange, Script } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 
 const pki = await testPki();
 // One worker: one pool of connections, so that reuse is no matter of luck. On a busy machine 4 s between two requests are short.
-const edge = await startEdge({ lanes: 130, workers: 1, config: { upstream_idle_timeout_secs: 3600 } });
+const edge = await startLanes({ lanes: 130, workers: 1, config: { upstream_idle_timeout_secs: 3600 } });
 after(() => edge.close());
 const { proxy } = edge;
 
@@ -285,7 +285,7 @@ for (const protocol of PROTOCOLS) {
 		});
 
 		test('a connection that stays idle is dropped after 4 s', async () => {
-			await using byDefault = await startEdge({ workers: 1 });
+			await using byDefault = await startLanes({ workers: 1 });
 			const lane = byDefault.lane();
 			const usedAt = performance.now();
 			equal((await byDefault.request(protocol, { path: lane.path })).status, 200);

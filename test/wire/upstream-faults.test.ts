@@ -3,11 +3,11 @@ import { deepEqual, equal, notEqual, ok } from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { heldBody } from '../fixtures/bodies.ts';
 import { type Answer, connect, h1Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
-import { CIRCUIT, type Lane, startEdge } from '../fixtures/edge.ts';
 import { ERROR_CODE } from '../fixtures/h2-frames.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { BODY_MODE, startProxy } from '../fixtures/proxy.ts';
+import { CIRCUIT, type Lane, startLanes } from '../fixtures/stage.ts';
 import type { Script } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 
@@ -15,9 +15,9 @@ const COLLECTED = BODY_MODE === 'collected';
 const UPSTREAM_MS = 800;
 const pki = await testPki();
 const [h1Edge, h2Edge, impatient] = await Promise.all([
-	startEdge({ lanes: 90, workers: 1, config: { default_cooldown_secs: 3600 } }),
-	startEdge({ lanes: 90, workers: 1, config: { default_cooldown_secs: 3600 } }),
-	startEdge({
+	startLanes({ lanes: 90, workers: 1, config: { default_cooldown_secs: 3600 } }),
+	startLanes({ lanes: 90, workers: 1, config: { default_cooldown_secs: 3600 } }),
+	startLanes({
 		lanes: 16,
 		workers: 1,
 		config: { default_cooldown_secs: 3600 },

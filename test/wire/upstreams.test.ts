@@ -6,12 +6,12 @@ import { after, describe, test } from 'node:test';
 import { Worker } from 'node:worker_threads';
 import { countedBytes, heldBody } from '../fixtures/bodies.ts';
 import { type Connection, connect, PROTOCOLS, request } from '../fixtures/clients.ts';
-import { CIRCUIT } from '../fixtures/edge.ts';
 import { EchoUpstream, Load } from '../fixtures/load.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { testPki } from '../fixtures/pki.ts';
 import type { LogLine } from '../fixtures/program.ts';
 import { BODY_MODE, startProxy } from '../fixtures/proxy.ts';
+import { CIRCUIT } from '../fixtures/stage.ts';
 import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 
