@@ -12,7 +12,7 @@ import type { IssuerRules } from '../identity/issuer.ts';
 import type { RateClaim, RateSeed, TenantSeed } from '../identity/quotas.ts';
 import type { RouteAccessSeed } from '../identity/route-access.ts';
 import type { Limits, RequestLimitsSeed } from '../shared/limits.ts';
-import type { UpstreamLimits, WebSocketSeed } from '../shared/messages.ts';
+import type { UpstreamLimits, UpstreamProtocol, WebSocketSeed } from '../shared/messages.ts';
 import type { Lines } from './error.ts';
 import type { Named } from './names.ts';
 import type { ConfigFile } from './schema.ts';
@@ -50,6 +50,8 @@ export interface UpstreamGroupConfig {
 	readonly limits?: UpstreamLimits | undefined;
 	/** `undefined`: plain HTTP. */
 	readonly tls?: UpstreamTlsConfig | undefined;
+	/** `undefined`: HTTP/1.1. */
+	readonly protocol?: UpstreamProtocol | undefined;
 	/** How the health of each address is probed; `undefined`: not at all. */
 	readonly health: HealthSettings | undefined;
 	/** How long an idle connection to an address is kept, ms. */

@@ -121,7 +121,7 @@ function sharedAddresses(document: TomlDocument) {
 	return tablesOf(document, 'routes').flatMap(({ table, key }) => {
 		const url = typeof table.upstream === 'string' ? parseUpstream(table.upstream) : '';
 		if (typeof url === 'string') return [];
-		const route = { table, key, tls: url.tls };
+		const route = { table, key, scheme: url.tls ? 'https://' : url.protocol === 'h2' ? 'h2c://' : 'http://' };
 		const other = first.get(url.address.authority);
 		if (other === undefined) first.set(url.address.authority, route);
 		return other === undefined ? [] : [{ route, other, authority: quote(url.address.authority) }];
@@ -131,17 +131,16 @@ function sharedAddresses(document: TomlDocument) {
 interface UrlRoute {
 	readonly table: TomlTable;
 	readonly key: string;
-	readonly tls: boolean;
+	readonly scheme: string;
 }
 
 /** One port speaks TLS or does not, and metrics have one label for both. */
 function twoSchemes(document: TomlDocument): ConfigProblem[] {
 	return sharedAddresses(document).flatMap(({ route, other, authority }) => {
-		if (route.tls === other.tls) return [];
-		const scheme = ({ tls }: UrlRoute) => (tls ? 'https://' : 'http://');
+		if (route.scheme === other.scheme) return [];
 		const there = `${other.key} on line ${document.lines[`${other.key}.upstream`]}`;
 		const message =
-			`is ${scheme(route)} here and ${scheme(other)} for ${there}, for the same upstream ${authority}; write in both what it ` +
+			`is ${route.scheme} here and ${other.scheme} for ${there}, for the same upstream ${authority}; write in both what it ` +
 			'speaks on that port';
 		return [problemAt(document.lines, `${route.key}.upstream`, message)];
 	});

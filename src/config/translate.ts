@@ -138,6 +138,7 @@ function toRoute(file: File, route: Route, upstreams: readonly UpstreamGroupConf
 						...toGroup(file, route, undefined, [upstream.address]),
 						balancing: DEFAULT_BALANCING,
 						tls: upstream.tls ? toUpstreamTls({}, undefined) : undefined,
+						protocol: upstream.protocol,
 					},
 		cooldownMs: route.cooldownMs ?? file.defaultCooldownMs,
 		opening: {
@@ -172,13 +173,14 @@ function unlessEmpty<Table extends object>(table: Table): Table | undefined {
 }
 
 function toUpstream(file: File, table: Upstream, key: string): UpstreamGroupConfig {
-	const { connectTimeoutMs, balance, slowStartMs, retries, tls, dns } = table;
+	const { connectTimeoutMs, balance, slowStartMs, retries, tls, dns, protocol } = table;
 	const { maxRequests, maxConnections, queue, queueTimeoutMs } = table;
 	return {
 		...toGroup(file, table, table.name, table.addresses ?? []),
 		connectTimeoutMs,
 		balancing: { balance, slowStartMs, retries },
 		tls: tls && toUpstreamTls(tls, `${key}.tls`, dns?.host),
+		protocol,
 		limits:
 			maxRequests === undefined && maxConnections === undefined
 				? undefined

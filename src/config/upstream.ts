@@ -1,3 +1,4 @@
+import type { UpstreamProtocol } from '../shared/messages.ts';
 import { parseHostPort } from './authority.ts';
 import { quote } from './wording.ts';
 
@@ -22,10 +23,11 @@ export interface UpstreamUrl {
 	readonly address: UpstreamAddress;
 	/** `https://`. */
 	readonly tls: boolean;
+	readonly protocol: UpstreamProtocol;
 }
 
 /**
- * Reads `http://host[:port]` or `https://host[:port]` and nothing more. Two spellings of one address get one
+ * Reads `http://host[:port]`, `https://host[:port]` or `h2c://host[:port]` and nothing more. Two spellings of one address get one
  * `authority`, because breakers, connection pools and metrics are kept by it.
  *
  * @returns its target, or the fault of the text and the remedy in words.
@@ -36,10 +38,10 @@ export function parseUpstream(text: string): UpstreamUrl | string {
 		return refusal(text, 'several addresses go into an [[upstreams]] table, which the route names', first);
 	}
 	const parts = URL_PARTS.exec(text);
-	if (parts === null) return refusal(text, 'it does not begin with http:// or https://', `http://${text}`);
+	if (parts === null) return refusal(text, 'it does not begin with http://, https:// or h2c://', `http://${text}`);
 	const [, written = '', authority = '', rest = ''] = parts;
 	const scheme = written.toLowerCase();
-	const known = scheme === 'https' ? 'https' : 'http';
+	const known = scheme === 'https' || scheme === 'h2c' ? scheme : 'http';
 	if (authority.includes('@')) {
 		return refusal(
 			text,
@@ -48,7 +50,7 @@ export function parseUpstream(text: string): UpstreamUrl | string {
 		);
 	}
 	if (scheme !== known)
-		return refusal(text, 'upstreams are spoken to in HTTP/1.1, plain or over TLS', `http://${authority}`);
+		return refusal(text, 'upstreams are spoken to in HTTP/1.1 or HTTP/2, plain or over TLS', `http://${authority}`);
 	if (rest !== '') {
 		return refusal(
 			text,
@@ -58,7 +60,8 @@ export function parseUpstream(text: string): UpstreamUrl | string {
 	}
 	const tls = known === 'https';
 	const address = parseAddress(authority, tls ? 443 : 80);
-	return typeof address === 'string' ? refusal(text, address) : { address, tls };
+	if (typeof address === 'string') return refusal(text, address);
+	return { address, tls, protocol: known === 'h2c' ? 'h2' : 'http/1.1' };
 }
 
 /** Scheme, authority, and all that may follow it (RFC 3986 appendix B). */
@@ -104,5 +107,5 @@ function refusal(text: string, reason: string, suggestion?: string): string {
 	const shown = quote(withoutUserInfo(text));
 	const works = suggestion !== undefined && suggestion !== text && typeof parseUpstream(suggestion) !== 'string';
 	const remedy = works ? quote(suggestion) : 'for example "http://localhost:3000"';
-	return `must be http://host[:port] or https://host[:port] and nothing more (got ${shown}): ${reason}; write ${remedy}`;
+	return `must be http://host[:port], https://host[:port] or h2c://host[:port] and nothing more (got ${shown}): ${reason}; write ${remedy}`;
 }

@@ -1,4 +1,4 @@
-import { STATIC_TABLE } from './hpack-table.ts';
+import { ENTRY_OVERHEAD, STATIC_TABLE } from './hpack-table.ts';
 
 /**
  * Encodes header blocks (RFC 7541) as latin1 text, from the static table and literals. Without a dynamic table a field's
@@ -57,14 +57,15 @@ for (const [i, [name, value]] of STATIC_TABLE.entries()) {
 	if (value !== '') FIELDS.set(`${name} ${value}`, i + 1);
 }
 
-/** Cookies are secrets: section 7.1.3 asks those who pass the block on not to index them either. */
+/** Secrets: section 7.1.3 asks those who pass the block on not to index them either. */
+const SECRETS = new Set(['set-cookie', 'cookie', 'authorization']);
 const NEVER_INDEXED = 0x10;
 const WITHOUT_INDEXING = 0x00;
 
 export function codedField(name: string, value: string): string {
 	const whole = FIELDS.get(`${name} ${value}`);
 	if (whole !== undefined) return codedInteger(whole, 0x7f, 0x80);
-	const pattern = name === 'set-cookie' ? NEVER_INDEXED : WITHOUT_INDEXING;
+	const pattern = SECRETS.has(name) ? NEVER_INDEXED : WITHOUT_INDEXING;
 	const index = NAMES.get(name);
 	const codedName =
 		index === undefined ? String.fromCharCode(pattern) + codedString(name) : codedInteger(index, 0x0f, pattern);
@@ -83,4 +84,39 @@ export function codedInteger(value: number, mask: number, pattern: number): stri
 	let rest = value - mask;
 	for (; rest >= 0x80; rest >>>= 7) code += String.fromCharCode((rest & 0x7f) | 0x80);
 	return code + String.fromCharCode(rest);
+}
+
+/**
+ * What a block of this encoder counts by SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113 section 6.5.2): names, values, and 32 bytes a field.
+ *
+ * @param block without a table size update.
+ */
+export function listSizeOf(block: string): number {
+	let size = 0;
+	let at = 0;
+	const integer = (mask: number): number => {
+		let value = block.charCodeAt(at++) & mask;
+		if (value < mask) return value;
+		for (let shift = 0; ; shift += 7) {
+			const byte = block.charCodeAt(at++);
+			value += (byte & 0x7f) << shift;
+			if (byte < 0x80) return value;
+		}
+	};
+	const text = (): void => {
+		const length = integer(0x7f);
+		size += length;
+		at += length;
+	};
+	while (at < block.length) {
+		size += ENTRY_OVERHEAD;
+		const isWhole = (block.charCodeAt(at) & 0x80) !== 0;
+		const index = integer(isWhole ? 0x7f : 0x0f);
+		const [name, value] = STATIC_TABLE[index - 1] ?? ['', ''];
+		if (index === 0) text();
+		size += name.length;
+		if (isWhole) size += value.length;
+		else text();
+	}
+	return size;
 }

@@ -25,7 +25,7 @@ export abstract class SendingStream implements Sender {
 		this.sendWindow = sendWindow;
 	}
 
-	/** What `send` could not send has gone out. */
+	/** What `sendData` could not send has gone out. */
 	abstract onRoom(): void;
 	/** All that is to be sent has been sent. */
 	protected abstract onSent(): void;
@@ -43,7 +43,7 @@ export abstract class SendingStream implements Sender {
 	 * @param isView what cannot go out at once is copied.
 	 * @returns whether all of it went out; otherwise `onRoom` tells.
 	 */
-	send(data: string | Buffer, endStream: boolean, isView = false): boolean {
+	sendData(data: string | Buffer, endStream: boolean, isView = false): boolean {
 		if (!this.isLocalOpen) return true;
 		const { output } = this;
 		if (this.#pending.length === 0 && data.length <= output.room && data.length <= this.sendWindow) {
@@ -79,7 +79,7 @@ export abstract class SendingStream implements Sender {
 		this.#pending.push({ bytes: slab?.subarray(0, rest.length) ?? Buffer.from(rest), slab });
 	}
 
-	/** Ends the stream with a header block behind all that was given to `send` (RFC 9113 section 8.1). @param block coded. */
+	/** Ends the stream with a header block behind all that was given to `sendData` (RFC 9113 section 8.1). @param block coded. */
 	sendTrailers(block: string): void {
 		if (!this.isLocalOpen) return;
 		if (this.#pending.length === 0) this.writeHeaders(block, true);

@@ -217,13 +217,15 @@ const CONNECTION_CELLS: Record<ConnectionProtocol, number> = {
 };
 
 /** Why a request was sent again: the failures of `UpstreamFailure` that allow it. In the order of the cells. */
-export const RETRY_REASONS = ['unreachable', 'stale', 'unanswered', 'broken'] as const;
+export const RETRY_REASONS = ['unreachable', 'stale', 'refused', 'unanswered', 'broken'] as const;
 export type RetryReason = (typeof RETRY_REASONS)[number];
 
 const UPSTREAM = new CounterLayout(
 	{
 		/** A gauge. */
 		connections: ['idle', 'active'],
+		/** A gauge: requests under way on connections that carry several (HTTP/2). */
+		streams: ['open'],
 		/** Requests that this upstream did not take and that were sent again. */
 		retries: RETRY_REASONS,
 		/** Requests that could have been sent again, and the budget for that was spent. */
@@ -237,6 +239,7 @@ const UPSTREAM = new CounterLayout(
 const UPSTREAM_CELL = {
 	idle: UPSTREAM.cell('connections', 'idle'),
 	active: UPSTREAM.cell('connections', 'active'),
+	streams: UPSTREAM.cell('streams', 'open'),
 	transitions: UPSTREAM.end,
 	answers: UPSTREAM.end + TRANSITION_CELLS,
 } as const;
@@ -293,7 +296,13 @@ export class UpstreamStats {
 		this.cells[UPSTREAM_CELL[state]]! += change;
 	}
 
+	/** @param change +1 or -1. */
+	streams(change: number): void {
+		this.cells[UPSTREAM_CELL.streams]! += change;
+	}
+
 	clearGauges(): void {
+		this.cells[UPSTREAM_CELL.streams] = 0;
 		this.cells[UPSTREAM_CELL.idle] = 0;
 		this.cells[UPSTREAM_CELL.active] = 0;
 	}
@@ -303,6 +312,7 @@ export class UpstreamStats {
 		return {
 			idle: this.cells[UPSTREAM_CELL.idle]!,
 			active: this.cells[UPSTREAM_CELL.active]!,
+			streams: this.cells[UPSTREAM_CELL.streams]!,
 			retries,
 			retriesDenied: retriesDenied.get('budget')!,
 			/** By `grpc-status`; those that are not zero. */

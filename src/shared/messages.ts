@@ -64,11 +64,17 @@ export interface UpstreamSeed {
 	readonly stats: Region;
 	/** For `BucketCounts`; the same memory in every worker. */
 	readonly durations: Region;
+	/** `undefined`: HTTP/1.1. */
+	readonly protocol?: UpstreamProtocol | undefined;
 	/** How long an idle connection is kept, ms. */
 	readonly idleTimeoutMs: number;
 	/** Time limit of connecting, ms; `undefined`: that of the request. */
 	readonly connectTimeoutMs?: number | undefined;
 }
+
+/** What is spoken to an upstream; `h2` by prior knowledge in the clear, by ALPN over TLS. */
+export const UPSTREAM_PROTOCOLS = ['http/1.1', 'h2'] as const;
+export type UpstreamProtocol = (typeof UPSTREAM_PROTOCOLS)[number];
 
 /** What is looked at of many upstreams, for one that gets the request, lies side by side. */
 export interface UpstreamPlace {

@@ -67,6 +67,7 @@ const WORDS = new Map([
 		'its certificate has a wildcard with a single label behind it, which counts for no name',
 	],
 	['ERR_TLS_ALPN', 'it has chosen another protocol than HTTP/1.1'],
+	['ERR_TLS_ALPN_NO_H2', 'it does not choose HTTP/2 (ALPN)'],
 	['ERR_TLS_CLOSED', 'closed within the TLS handshake'],
 	['ERR_SSL_WRONG_VERSION_NUMBER', SPEAKS_NO_TLS],
 	['ERR_SSL_PACKET_LENGTH_TOO_LONG', SPEAKS_NO_TLS],

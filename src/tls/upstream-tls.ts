@@ -7,7 +7,7 @@ import {
 	type SecureContext,
 	type SecureContextOptions,
 } from 'node:tls';
-import type { UpstreamTlsSeed } from '../shared/messages.ts';
+import type { UpstreamProtocol, UpstreamTlsSeed } from '../shared/messages.ts';
 import { authoritiesOf } from './certificates.ts';
 import type { TlsRole } from './tls-material.ts';
 import { CIPHERS } from './tls-options.ts';
@@ -53,6 +53,7 @@ export function upstreamTlsOptions(
 	{ serverName, verify }: UpstreamTlsSeed,
 	host: string,
 	secureContext: SecureContext,
+	protocol: UpstreamProtocol = 'http/1.1',
 ): ConnectionOptions {
 	// A name that ends with a dot is the same one, and is in no certificate and in no SNI with it (RFC 6066 section 3).
 	const name = (serverName ?? host).replace(/\.$/, '');
@@ -60,7 +61,7 @@ export function upstreamTlsOptions(
 		secureContext,
 		// RFC 6066 section 3: no literal addresses. Node would put the host in place of a name that is missing.
 		servername: isIP(name) === 0 ? name : '',
-		ALPNProtocols: ['http/1.1'],
+		ALPNProtocols: [protocol],
 		rejectUnauthorized: verify,
 		checkServerIdentity: (_, certificate) => (verify ? nameProblem(name, certificate) : undefined),
 	};

@@ -114,6 +114,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
 	'upstreams.balance': '"hash"',
 	'upstreams.slow_start_secs': '30',
 	'upstreams.connect_timeout_secs': '"250ms"',
+	'upstreams.protocol': '"h2"',
 	'upstreams.retries': '2',
 	'upstreams.max_requests': '100',
 	'upstreams.max_connections': '64',

@@ -22,7 +22,7 @@ export const route = table('[[routes]]', {
 		'its upstream ignores the letter case of paths (IIS, file systems of Windows and macOS, Express). A request that only another letter case leads to this route gets 400',
 	),
 	upstream: text(
-		'http://host[:port] or https://host[:port], one address, or the name of an [[upstreams]]',
+		'http://host[:port], https://host[:port] or h2c://host[:port], one address, or the name of an [[upstreams]]',
 		'set it to the address to route to, for example "http://localhost:3000"',
 	)
 		.transform((upstream, context) => {
@@ -34,10 +34,11 @@ export const route = table('[[routes]]', {
 			return z.NEVER;
 		})
 		.meta({
-			pattern: '^(?:[A-Za-z0-9_-]+|[Hh][Tt][Tt][Pp][Ss]?://(?:\\[[0-9A-Fa-f:.]+\\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?)$',
+			pattern:
+				'^(?:[A-Za-z0-9_-]+|(?:[Hh][Tt][Tt][Pp][Ss]?|[Hh]2[Cc])://(?:\\[[0-9A-Fa-f:.]+\\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?)$',
 		})
 		.describe(
-			'destination of its requests: one address, `http://host[:port]` or `https://host[:port]`, or the name of an `[[upstreams]]`',
+			'destination of its requests: one address, `http://host[:port]`, `https://host[:port]` or, for HTTP/2 in the clear, `h2c://host[:port]`; or the name of an `[[upstreams]]`',
 		),
 	cooldown_secs: optional(
 		wholeNumber(1, MAX_SECONDS, 'default_cooldown_secs', 'of seconds'),

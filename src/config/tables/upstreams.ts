@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import { BALANCES, DEFAULT_BALANCING, MAX_RETRIES, MAX_WEIGHT } from '../../gates/balancing/settings.ts';
+import { UPSTREAM_PROTOCOLS } from '../../shared/messages.ts';
 import { type GroupAddress, parseAddress, parseUpstream, withoutUserInfo } from '../upstream.ts';
 import {
 	either,
@@ -157,6 +158,9 @@ export const upstream = table('[[upstreams]]', {
 	),
 	queue_timeout_secs: seconds(5).describe('time in the queue; after it 503 `overloaded`'),
 	...groupUpstreamKeys,
+	protocol: oneOfOr(UPSTREAM_PROTOCOLS, 'http/1.1').describe(
+		'protocol to its addresses. `h2` is HTTP/2: in the clear by prior knowledge, over TLS by ALPN',
+	),
 	tls: optional(
 		upstreamTls,
 		'TLS to the upstream: a table `[upstreams.tls]` below it, which may be empty',

@@ -2,6 +2,7 @@ import type { ConnectionOptions } from 'node:tls';
 import type { HealthSettings, UpstreamAddress } from '../../config/config.ts';
 import type { Clock } from '../../shared/clock.ts';
 import type { Logger } from '../../shared/log.ts';
+import type { UpstreamProtocol } from '../../shared/messages.ts';
 import type { Upstream } from '../routing/table.ts';
 import type { Timers } from '../timers.ts';
 import { outcomeOf } from './outcome.ts';
@@ -18,12 +19,14 @@ export type Verdict =
  *
  * @param abandoned aborts the probe.
  * @param tls `undefined`: plain HTTP.
+ * @param protocol `undefined`: HTTP/1.1.
  */
 export type Probe = (
 	address: UpstreamAddress,
 	settings: HealthSettings,
 	abandoned: AbortSignal,
 	tls: ConnectionOptions | undefined,
+	protocol: UpstreamProtocol | undefined,
 ) => Promise<Verdict>;
 
 export interface ProberParts {
@@ -37,7 +40,7 @@ export interface ProberParts {
 /** What the prober needs of an upstream. Those without `health` are never asked. */
 export type Watched = Pick<
 	Upstream,
-	'address' | 'group' | 'breaker' | 'health' | 'tls' | 'alive' | 'aliveSince' | 'lastProbe'
+	'address' | 'group' | 'breaker' | 'health' | 'tls' | 'protocol' | 'alive' | 'aliveSince' | 'lastProbe'
 >;
 
 /** For a round of first verdicts: who waits for them gets no more than this, ms. */
@@ -149,11 +152,11 @@ export class HealthProber {
 	}
 
 	async #probe(upstream: Watched): Promise<void> {
-		const { address, health, tls } = upstream;
+		const { address, health, tls, protocol } = upstream;
 		if (health === undefined || this.#running.has(upstream)) return;
 		const running = new AbortController();
 		this.#running.set(upstream, running);
-		const verdict = await this.#parts.probe(address, health, running.signal, tls);
+		const verdict = await this.#parts.probe(address, health, running.signal, tls, protocol);
 		this.#running.delete(upstream);
 		if (!running.signal.aborted) this.#apply(upstream, health, verdict);
 	}

@@ -3,7 +3,9 @@ import * as https from 'node:https';
 import { type ConnectionOptions, connect } from 'node:tls';
 import type { HealthSettings, UpstreamAddress } from '../../config/config.ts';
 import { connectionCause, SPEAKS_TLS, silenceCause } from '../../shared/causes.ts';
+import type { UpstreamProtocol } from '../../shared/messages.ts';
 import type { Verdict } from './health.ts';
+import { CLOSED, callHttp2 } from './http2-call.ts';
 
 /** A health answer's body is of no interest, but reading a small one lets the upstream end in peace. */
 const MAX_BODY_BYTES = 64 * 1024;
@@ -19,11 +21,26 @@ export async function httpProbe(
 	settings: HealthSettings,
 	abandoned: AbortSignal,
 	tls?: ConnectionOptions,
+	protocol: UpstreamProtocol = 'http/1.1',
 ): Promise<Verdict> {
+	if (protocol === 'h2') return askHttp2(address, settings, abandoned, tls);
 	const verdict = await ask(address, settings, abandoned, tls);
 	if (tls !== undefined || !mayBeTls(verdict) || abandoned.aborted) return verdict;
 	const isTls = await speaksTls(address, settings.timeoutMs, abandoned);
 	return isTls ? { healthy: false, cause: SPEAKS_TLS } : verdict;
+}
+
+async function askHttp2(
+	address: UpstreamAddress,
+	{ path, timeoutMs }: HealthSettings,
+	abandoned: AbortSignal,
+	tls: ConnectionOptions | undefined,
+): Promise<Verdict> {
+	const question = { method: 'GET', path, fields: ['user-agent', USER_AGENT] };
+	const answer = await callHttp2(address, question, { tls, maxBody: 0, limitMs: timeoutMs }, abandoned);
+	if (answer === undefined) return { healthy: false, cause: silenceCause('answer', timeoutMs) };
+	if ('error' in answer) return failureOf(answer.error);
+	return 'cause' in answer ? { healthy: false, cause: answer.cause } : verdictOn(answer.status);
 }
 
 function ask(
@@ -41,7 +58,7 @@ function ask(
 			host: address.host,
 			port: address.port,
 			path,
-			headers: { host: address.hostField ?? address.authority, 'user-agent': 'mtls-edge-proxy/health' },
+			headers: { host: address.hostField ?? address.authority, 'user-agent': USER_AGENT },
 			signal: abandoned,
 		});
 		const limit = setTimeout(() => {
@@ -65,8 +82,8 @@ function ask(
 	});
 }
 
+const USER_AGENT = 'mtls-edge-proxy/health';
 const NO_HTTP = 'no HTTP answer';
-const CLOSED = 'connection closed without an answer';
 
 /** A TLS server that gets a plain request closes the connection, sends an alert, or answers 400 in plain HTTP. */
 function mayBeTls(verdict: Verdict): boolean {

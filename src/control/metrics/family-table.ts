@@ -216,9 +216,14 @@ export const FAMILIES = {
 		"Upstreams' responses to gRPC calls that have a grpc-status, by that status. Refusals of the proxy are not among them.",
 		{ upstream: UPSTREAM, group: GROUP, code: '`grpc-status`; what is no status of gRPC counts as 2' },
 	),
+	upstreamStreams: gauge(
+		'proxy_upstream_streams',
+		'Requests in flight at upstreams over HTTP/2, whose connections carry several at once.',
+		{ upstream: UPSTREAM, group: GROUP },
+	),
 	upstreamRetries: counter(
 		'proxy_upstream_retries_total',
-		'Retries, by the upstream that had not taken the request. It had closed an idle connection (stale), closed without an answer (unanswered), or in the middle of one (broken).',
+		'Retries, by the upstream that had not taken the request. It had closed an idle connection (stale), refused an HTTP/2 stream (refused), closed without an answer (unanswered), or in one (broken).',
 		{ upstream: UPSTREAM, group: GROUP, reason: RETRY_REASONS },
 	),
 	upstreamRetriesDenied: counter(

@@ -3,7 +3,7 @@ import { Summary } from '../../memory/histogram.ts';
 import { CLIENT_PROTOCOLS, type RouteStats, readTraffic, type Traffic } from '../../memory/route-stats.ts';
 import { type RetryReason, UpstreamStats } from '../../memory/stats.ts';
 import { TRANSITIONS } from '../../memory/transition-counts.ts';
-import type { HistogramsSeed } from '../../shared/messages.ts';
+import type { HistogramsSeed, UpstreamProtocol } from '../../shared/messages.ts';
 import type { ProbeOutcome } from '../health/outcome.ts';
 import type { RouteCounters, Upstream } from '../routing/table.ts';
 import { addUp, total } from './adding-up.ts';
@@ -27,6 +27,10 @@ export interface UpstreamReading {
 	readonly answers: ReadonlyMap<number, number>;
 	readonly idle: number;
 	readonly active: number;
+	/** What is spoken there. */
+	readonly protocol: UpstreamProtocol;
+	/** Requests on connections that carry several. */
+	readonly streams: number;
 	readonly retries: ReadonlyMap<RetryReason, number>;
 	readonly retriesDenied: number;
 	/** By `grpc-status`. */
@@ -66,6 +70,8 @@ function readUpstream(upstream: Upstream, layout: BucketLayout, summary: Summary
 		answers: addUp([new Map([[200, 0]]), ...readings.map(({ answers }) => answers)]),
 		idle: total(readings, ({ idle }) => idle),
 		active: total(readings, ({ active }) => active),
+		protocol: upstream.protocol ?? 'http/1.1',
+		streams: total(readings, ({ streams }) => streams),
 		retries: addUp(readings.map(({ retries }) => retries)),
 		retriesDenied: total(readings, ({ retriesDenied }) => retriesDenied),
 		grpc: addUp(readings.map(({ grpc }) => grpc)),
@@ -146,11 +152,16 @@ export function* writeCircuits(page: Exposition, upstreams: readonly UpstreamRea
 		connections.sample(active, { ...labels, state: 'active' }).sample(idle, { ...labels, state: 'idle' });
 		yield;
 	}
+	const streams = page.family(FAMILIES.upstreamStreams);
+	for (const { labels, protocol, streams: underWay } of upstreams) {
+		if (protocol !== 'http/1.1') streams.sample(underWay, labels);
+		yield;
+	}
 	const retried = page.family(FAMILIES.upstreamRetries);
-	for (const { labels, retries, createdSeconds } of upstreams) {
+	for (const { labels, protocol, retries, createdSeconds } of upstreams) {
 		for (const [reason, count] of retries) {
 			// The others go elsewhere, and a route's URL has nowhere else.
-			if (reason === 'stale' || labels.group !== undefined)
+			if (reason === 'stale' || (reason === 'refused' && protocol !== 'http/1.1') || labels.group !== undefined)
 				retried.sample(count, { ...labels, reason }, createdSeconds);
 		}
 		yield;

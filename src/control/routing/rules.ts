@@ -18,6 +18,7 @@ export function ruleOf({ prefix, group, cooldownMs, opening, forwarding }: Route
 		prefix,
 		groupKey(group),
 		isTls,
+		group.protocol,
 		cooldownMs,
 		failures,
 		tenants,
@@ -54,7 +55,7 @@ export function connectionOf(
 	const tls = material.get(groupKey(config));
 	if (tls === undefined) throw new Error(`the TLS files of ${groupKey(config)} have not been read`);
 	const context = contextOf(tls);
-	return { tls, probeOptions: ({ address }) => upstreamTlsOptions(tls, address.host, context) };
+	return { tls, probeOptions: ({ address }) => upstreamTlsOptions(tls, address.host, context, config.protocol) };
 }
 
 /** Reading certificates and keys is expensive, and a change of addresses plans a table with the material that is in force. */

@@ -24,7 +24,7 @@ export function routingSeed({ upstreams, groups, routes, traffic }: RoutingPlan,
 
 function upstreamSeed(
 	{ address, group, breakerId, breakerMemory, place, connectionsMemory, counters }: Upstream,
-	{ config: { dns, idleTimeoutMs, connectTimeoutMs } }: UpstreamGroup,
+	{ config: { dns, idleTimeoutMs, connectTimeoutMs, protocol } }: UpstreamGroup,
 	worker: number,
 ): UpstreamSeed {
 	return {
@@ -38,6 +38,7 @@ function upstreamSeed(
 		durations: counters.durations,
 		idleTimeoutMs,
 		connectTimeoutMs,
+		...(protocol !== 'http/1.1' && { protocol }),
 	};
 }
 

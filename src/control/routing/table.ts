@@ -3,7 +3,14 @@ import type { HealthSettings, RouteConfig, UpstreamAddress, UpstreamGroupConfig 
 import type { BreakerCell } from '../../memory/breaker-cell.ts';
 import type { RouteStats } from '../../memory/route-stats.ts';
 import type { TransitionCounts } from '../../memory/transition-counts.ts';
-import type { RouteSeed, UpstreamPlace, UpstreamSeed, UpstreamTlsSeed, WaitingSeed } from '../../shared/messages.ts';
+import type {
+	RouteSeed,
+	UpstreamPlace,
+	UpstreamProtocol,
+	UpstreamSeed,
+	UpstreamTlsSeed,
+	WaitingSeed,
+} from '../../shared/messages.ts';
 import type { UpstreamTlsMaterial } from '../files/upstream-tls-files.ts';
 import type { ProbeOutcome } from '../health/outcome.ts';
 
@@ -46,6 +53,8 @@ export interface Upstream {
 	readonly health: HealthSettings | undefined;
 	/** How probes connect; `undefined`: plain HTTP. Another one with each table that is applied. */
 	tls?: ConnectionOptions | undefined;
+	/** What is spoken there; `undefined`: HTTP/1.1. */
+	readonly protocol?: UpstreamProtocol | undefined;
 	/** The last verdict of the health check; `undefined` before the first. */
 	alive: boolean | undefined;
 	/** When it became so, seconds since the epoch. */

@@ -172,7 +172,7 @@ export class Upstreams {
 	}
 
 	#create(
-		{ name: group, health }: UpstreamGroupConfig,
+		{ name: group, health, protocol }: UpstreamGroupConfig,
 		address: UpstreamAddress,
 		known: Upstream | undefined,
 	): Upstream {
@@ -203,6 +203,7 @@ export class Upstreams {
 			counters,
 			made: { at: now, wallSeconds: this.#clock.wallSeconds() },
 			health,
+			protocol,
 			alive: known?.alive,
 			aliveSince: known?.aliveSince,
 			lastProbe: known?.lastProbe,

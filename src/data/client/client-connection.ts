@@ -8,6 +8,7 @@ import type { ClientProtocol } from '../../memory/route-stats.ts';
 import { jsonString } from '../records/json-string.ts';
 import type { Tunnel, TunnelClose } from '../tunnel/tunnel.ts';
 import { forwardedLines } from './answers.ts';
+import { OutgoingBlock } from './outgoing-block.ts';
 import { OutgoingHead, RewrittenHead } from './outgoing-head.ts';
 
 /** What all requests of one connection have in common. Whoever makes one has a socket whose handshake is done. */
@@ -19,6 +20,7 @@ export class ClientConnection implements Arrival {
 	readonly outgoing: OutgoingHead;
 	readonly #socket: TlsFacts;
 	readonly protocol: ClientProtocol;
+	#outgoingBlock: OutgoingBlock | undefined;
 	#rewritten: RewrittenHead | undefined;
 	#logMembers: string | undefined;
 	/** Its tunnels; `undefined`: it has had none. */
@@ -51,6 +53,12 @@ export class ClientConnection implements Arrival {
 	endTunnels(why: TunnelClose): void {
 		this.#tunnelsEnd ??= why;
 		if (this.#tunnels !== undefined) for (const tunnel of this.#tunnels) tunnel.close(why);
+	}
+
+	/** For upstreams that speak HTTP/2. */
+	get outgoingBlock(): OutgoingBlock {
+		this.#outgoingBlock ??= new OutgoingBlock(this.forwardedLines);
+		return this.#outgoingBlock;
 	}
 
 	/** The port that the client's connection came to. */

@@ -1,11 +1,25 @@
 import type { Arrival, Forwarding } from '../../gates/forwarding.ts';
 import type { RequestHead } from '../../gates/headers.ts';
 
+/** Writes a request's head in the form of one protocol: `OutgoingHead` or `OutgoingBlock`. */
+export interface HeadWriter {
+	write(
+		method: string,
+		target: string,
+		versionAndHost: string,
+		tenant: string,
+		certificate: string,
+		own: string | undefined,
+		lines: string,
+		framing: string,
+	): string;
+}
+
 /**
  * What of a request's head follows its target on the way to the upstream. The requests of a connection mostly differ in their
  * targets alone, so the rest of the last head is kept, in one piece: V8 would put its pieces together for each write.
  */
-export class OutgoingHead {
+export class OutgoingHead implements HeadWriter {
 	readonly #forwarded: string;
 	#versionAndHost = '';
 	#tenant = '';

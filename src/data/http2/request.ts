@@ -97,14 +97,14 @@ export class Http2Request extends Stream implements ClientRequest {
 	/** In pieces, so that a client that takes its time can be told from one that takes nothing. */
 	#pump(): void {
 		for (let piece = this.#whole?.shift(); piece !== undefined; piece = this.#whole?.shift()) {
-			if (this.#whole!.left === 0 ? !this.#sendLast(piece) : !this.send(piece, false)) return;
+			if (this.#whole!.left === 0 ? !this.#sendLast(piece) : !this.sendData(piece, false)) return;
 			this.#whole?.free();
 		}
 	}
 
 	#sendLast(piece: Buffer | string): boolean {
-		if (this.#trailers === undefined) return this.send(piece, true);
-		const isOut = this.send(piece, false);
+		if (this.#trailers === undefined) return this.sendData(piece, true);
+		const isOut = this.sendData(piece, false);
 		this.end(this.#trailers);
 		return isOut;
 	}
@@ -114,7 +114,7 @@ export class Http2Request extends Stream implements ClientRequest {
 		if (this.isRemoteOpen) this.owner.dropBody(this);
 		const hasBody = this.method !== 'HEAD' && body !== '';
 		this.#respond(status, fields, !hasBody);
-		if (hasBody) this.send(body, true);
+		if (hasBody) this.sendData(body, true);
 	}
 
 	begin(status: number, fields: AnswerFields, hasBody: boolean): void {
@@ -122,11 +122,11 @@ export class Http2Request extends Stream implements ClientRequest {
 	}
 
 	write(chunk: Buffer): boolean {
-		return this.send(chunk, false, true);
+		return this.sendData(chunk, false, true);
 	}
 
 	end(trailers?: Trailers): void {
-		if (trailers === undefined) this.send('', true);
+		if (trailers === undefined) this.sendData('', true);
 		else this.sendTrailers(codedTrailers(trailers));
 	}
 

@@ -7,6 +7,7 @@ import { passableTrailers, type Trailers } from '../../gates/trailers.ts';
 import { acceptOf, type WebSocketHandshake } from '../../gates/web-socket.ts';
 import type { UpstreamLoad } from '../../memory/upstream-load.ts';
 import type { AnswerFields } from '../client/answer-fields.ts';
+import type { HeadWriter } from '../client/outgoing-head.ts';
 import type {
 	OutgoingBody,
 	OutgoingRequest,
@@ -90,7 +91,15 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		return this.#request.context.handshake;
 	}
 
-	headAsText({ framing }: OutgoingBody): string {
+	headAsText(body: OutgoingBody): string {
+		return this.#head(this.#request.context.client.connection.outgoing, body);
+	}
+
+	headAsBlock(body: OutgoingBody): string {
+		return this.#head(this.#request.context.client.connection.outgoingBlock, body);
+	}
+
+	#head(writer: HeadWriter, { framing }: OutgoingBody): string {
 		const { context } = this.#request;
 		const { client } = context;
 		const { certificateHeaders, forwarding } = context.route!;
@@ -102,7 +111,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 			const authority = authorityOf(context) ?? undefined;
 			({ versionAndHost, lines } = client.connection.rewrite(forwarding, versionAndHost, authority, context.head!));
 		}
-		return client.connection.outgoing.write(
+		return writer.write(
 			this.method,
 			context.target!,
 			versionAndHost,

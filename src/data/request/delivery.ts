@@ -168,6 +168,8 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		if (request.state === STATE.answering) return request.fail(rejection.BAD_GATEWAY.because(cause), 'broken');
 		request.body.onResponseLost();
 		if (kind === 'exhausted') return request.fail(rejection.OVERLOADED.because(cause), 'abandoned');
+		if (kind === 'oversized') return request.fail(rejection.HEADERS_TOO_LARGE.because(cause), 'abandoned');
+		if (kind === 'unsupported') return request.fail(rejection.BAD_GATEWAY.because(cause), 'abandoned');
 		if (kind === 'malformed') return request.fail(rejection.BAD_GATEWAY.because(cause), 'broken');
 		const failure = { kind, cause };
 		const why = this.#mayRetry(kind) ? this.#retry(failure) : rejection.BAD_GATEWAY.because(cause);
@@ -184,7 +186,8 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		const { body } = this.request;
 		const { method } = this.attempt!;
 		const isSafe = method === 'GET' || method === 'HEAD' || method === 'OPTIONS';
-		return (kind === 'unreachable' || isSafe) && this.#tried.length < this.group.retries && body.canRepeat;
+		const isUndelivered = kind === 'unreachable' || kind === 'refused';
+		return (isUndelivered || isSafe) && this.#tried.length < this.group.retries && body.canRepeat;
 	}
 
 	/**
@@ -206,7 +209,8 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		const tried = [...this.#tried, failed];
 		const now = plane.clock.now();
 
-		if (retryBudget?.allows(now) === false) {
+		// What an upstream has refused at once is no load, and an end of its connection (GOAWAY) refuses many requests together.
+		if (kind !== 'refused' && retryBudget?.allows(now) === false) {
 			const found = group.look(now, cooldownMs, tried);
 			const isOffered = kind === 'stale' || found === 'free' || (found === 'full' && room?.isFull === false);
 			if (isOffered) failed.stats.count('retriesDenied', 'budget');
@@ -214,8 +218,8 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		}
 
 		let choice = room?.comesFirst(true) ? 'full' : group.choose(now, cooldownMs, identity!.tenant, tried);
-		// A stale connection says nothing of its upstream, so where there is no other one it is worth another try.
-		if (typeof choice === 'string' && kind === 'stale') choice = group.again(attempt, now) ?? choice;
+		// The end of a connection says nothing of its upstream, so where there is no other one it is worth another try.
+		if (typeof choice === 'string' && SAYS_NOTHING.has(kind)) choice = group.again(attempt, now) ?? choice;
 
 		if (typeof choice !== 'string') {
 			this.#tried = tried;
@@ -224,7 +228,8 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 			return undefined;
 		}
 		if (room === undefined) return rejection.BAD_GATEWAY.because(cause);
-		if (kind !== 'stale' && group.look(now, cooldownMs, tried) === 'none') return rejection.BAD_GATEWAY.because(cause);
+		if (!SAYS_NOTHING.has(kind) && group.look(now, cooldownMs, tried) === 'none')
+			return rejection.BAD_GATEWAY.because(cause);
 		// The breaker does not wait.
 		attempt.settle('abandoned');
 		this.#failure = failure;
@@ -241,7 +246,7 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		const { tenant } = context.identity!;
 		const { cooldownMs } = context.route!;
 		let choice = group.choose(now, cooldownMs, tenant, this.#tried);
-		if (typeof choice === 'string' && kind === 'stale') {
+		if (typeof choice === 'string' && SAYS_NOTHING.has(kind)) {
 			choice = group.choose(now, cooldownMs, tenant, this.#tried.slice(0, -1));
 		}
 		if (choice === 'full') return 'full';
@@ -268,10 +273,19 @@ interface RetriedFailure {
 	readonly cause: string;
 }
 
-/** The outcome that each of them is to the breaker. A stale connection had timed out under our hands: not the upstream's fault. */
+/** Of a connection that had ended, or was about to: that is no fault of the upstream's. */
+const SAYS_NOTHING: ReadonlySet<FailureKind> = new Set(['stale', 'refused']);
+
+/** The outcome that each of them is to the breaker. */
 const OUTCOMES: Readonly<Record<FailureKind, 'abandoned' | FailureReason>> = {
 	...{ unreachable: 'connect', unanswered: 'broken', broken: 'broken', malformed: 'broken' },
-	...{ stale: 'abandoned', exhausted: 'abandoned' },
+	...{
+		stale: 'abandoned',
+		refused: 'abandoned',
+		exhausted: 'abandoned',
+		oversized: 'abandoned',
+		unsupported: 'abandoned',
+	},
 };
 
 const NO_PLACE = {

@@ -7,14 +7,18 @@ import type { AnswerFields } from '../client/answer-fields.ts';
 import { lastChunk } from '../http1/last-chunk.ts';
 import { TICK_MS, Timed } from '../loop/deadlines.ts';
 import { endOwner, guarded } from '../loop/faults.ts';
-import type {
-	OutgoingBody,
-	OutgoingRequest,
-	ResponseEvents,
-	ResponseHandler,
-	UpstreamFailure,
-	UpstreamRequest,
+import {
+	type OutgoingBody,
+	type OutgoingRequest,
+	type ResponseEvents,
+	type ResponseHandler,
+	STALE,
+	UNCONNECTED,
+	UNREACHED,
+	type UpstreamFailure,
+	type UpstreamRequest,
 } from './contract.ts';
+import type { UpstreamPool } from './pool.ts';
 import { ProtocolError } from './protocol-error.ts';
 import { ResponseParser } from './response-parser.ts';
 import type { Transport } from './transport.ts';
@@ -35,6 +39,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	readonly upstream: Upstream;
 	/** That it was made by: not the upstream's any more where its TLS settings have changed. */
 	readonly transport: Transport;
+	readonly #pool: UpstreamPool;
 	readonly #socket: Socket;
 	readonly #parser: ResponseParser;
 	#handler: ResponseHandler | undefined;
@@ -57,8 +62,9 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	/** What the next read goes to. */
 	#buffer: Buffer = READ_BUFFER;
 
-	constructor(upstream: Upstream) {
+	constructor(upstream: Upstream, pool: UpstreamPool) {
 		super();
+		this.#pool = pool;
 		this.upstream = upstream;
 		this.#openedAt = upstream.clock.now();
 		const { transport } = upstream;
@@ -270,7 +276,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		const reusable = clean && this.#sent && this.#parser.keepAlive && !this.#gone;
 		if (reusable && this.#socket.writableLength === 0) {
 			this.resume();
-			this.upstream.pool.release(this);
+			this.#pool.release(this);
 		} else if (reusable && this.transport.writesEndLater) {
 			this.resume();
 			setImmediate(releaseDrained, this);
@@ -291,7 +297,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	 */
 	releaseDrained(): void {
 		if (this.#gone) return;
-		if (this.#socket.writableLength === 0) this.upstream.pool.release(this);
+		if (this.#socket.writableLength === 0) this.#pool.release(this);
 		else this.destroy();
 	}
 
@@ -336,7 +342,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 	 */
 	get #isStale(): boolean {
 		if (this.requests === 1 || this.#parser.started) return false;
-		const ticks = this.upstream.pool.ticks - this.takenAt;
+		const ticks = this.#pool.ticks - this.takenAt;
 		const isTakenInParts = (this.#upload?.turns ?? 0) > 2;
 		return ticks <= 1 + (2 * this.#connectMs) / TICK_MS && !isTakenInParts;
 	}
@@ -354,7 +360,7 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		if (this.#gone) return;
 		this.#gone = true;
 		this.cancelDeadline();
-		this.upstream.pool.forget(this);
+		this.#pool.forget(this);
 	}
 }
 
@@ -372,11 +378,6 @@ function releaseDrained(connection: UpstreamConnection): void {
 
 /** For a client's last bytes to be taken, ms. */
 const CLOSE_LIMIT_MS = 1_000;
-
-const STALE: UpstreamFailure = { kind: 'stale', cause: 'idle connection was closed by the upstream' };
-const UNREACHED: UpstreamFailure = { kind: 'unreachable', cause: 'connection timed out' };
-/** An error comes before the end that it causes, so this is for what Node may think of. */
-const UNCONNECTED: UpstreamFailure = { kind: 'unreachable', cause: 'connection closed before it was made' };
 
 /**
  * One read buffer for all connections of the thread: libuv fills it and calls back before it reads again, and nothing

@@ -35,6 +35,8 @@ export interface OutgoingRequest {
 	readonly handshake: WebSocketHandshake | undefined;
 	/** For HTTP/1.1: request line, fields and the empty line (RFC 9112 section 3), as latin1 text. */
 	headAsText(body: OutgoingBody): string;
+	/** For HTTP/2: the header block, all but `:scheme`, coded without a dynamic table. */
+	headAsBlock(body: OutgoingBody): string;
 }
 
 /** A request's body, as far as it is there when the head goes out. */
@@ -108,4 +110,16 @@ export type FailureKind =
 	/** It closed or broke in the middle of the response. */
 	| 'broken'
 	/** It sent what is no response to the request. */
-	| 'malformed';
+	| 'malformed'
+	/** It has said that it did not look at the request (HTTP/2). Nothing was delivered. */
+	| 'refused'
+	/** It takes no head of this size (HTTP/2), and was not asked. */
+	| 'oversized'
+	/** It cannot be asked for this by its protocol, and was not asked. */
+	| 'unsupported';
+
+/** Failures of connections, by whatever protocol. */
+export const STALE: UpstreamFailure = { kind: 'stale', cause: 'idle connection was closed by the upstream' };
+export const UNREACHED: UpstreamFailure = { kind: 'unreachable', cause: 'connection timed out' };
+/** An error comes before the end that it causes, so this is for what Node may think of. */
+export const UNCONNECTED: UpstreamFailure = { kind: 'unreachable', cause: 'connection closed before it was made' };

@@ -1,7 +1,7 @@
 import { connect, type OnReadOpts, type Socket } from 'node:net';
 import { connect as connectTls, type SecureContext } from 'node:tls';
 import type { Clock } from '../../shared/clock.ts';
-import type { RoutingSeed, UpstreamSeed, UpstreamTlsSeed } from '../../shared/messages.ts';
+import type { RoutingSeed, UpstreamProtocol, UpstreamSeed, UpstreamTlsSeed } from '../../shared/messages.ts';
 import { createUpstreamContext, upstreamTlsOptions } from '../../tls/upstream-tls.ts';
 import { KeptSessions, type Session } from './kept-sessions.ts';
 
@@ -29,7 +29,7 @@ export interface Transport {
 /** For a close_notify to go out. */
 const CLOSE_LIMIT_MS = 1_000;
 
-type Address = Pick<UpstreamSeed, 'host' | 'port'>;
+type Address = Pick<UpstreamSeed, 'host' | 'port' | 'protocol'>;
 
 /**
  * How each upstream of a table is connected to. Where nothing of that has changed it is the transport that is known, so that
@@ -118,10 +118,10 @@ class TlsTransport implements Transport {
 	}
 
 	open(onread: OnReadOpts): Socket {
-		const { host, port } = this.#address;
+		const { host, port, protocol } = this.#address;
 		const session = this.#sessions.take();
 		const options = {
-			...upstreamTlsOptions(this.#tls, host, this.context),
+			...upstreamTlsOptions(this.#tls, host, this.context, protocol),
 			...(session && { session: session.ticket }),
 			host,
 			port,
@@ -136,9 +136,8 @@ class TlsTransport implements Transport {
 		socket.cork();
 		let verified: Omit<Session, 'ticket'> | undefined;
 		socket.once('secureConnect', () => {
-			if (socket.alpnProtocol !== false && socket.alpnProtocol !== 'http/1.1') {
-				return void socket.destroy(Object.assign(new Error('another protocol'), { code: 'ERR_TLS_ALPN' }));
-			}
+			const code = alpnProblem(protocol, socket.alpnProtocol);
+			if (code !== undefined) return void socket.destroy(Object.assign(new Error('another protocol'), { code }));
 			verified = this.#sessions.verified(session, socket);
 			socket.uncork();
 		});
@@ -160,4 +159,11 @@ class TlsTransport implements Transport {
 	isMadeOf(tls: string | undefined): boolean {
 		return tls === this.#text;
 	}
+}
+
+/** @param chosen `false`: the upstream knows nothing of ALPN, which means HTTP/1.1. @returns the code of an error. */
+function alpnProblem(protocol: UpstreamProtocol | undefined, chosen: string | false | null): string | undefined {
+	const spoken = chosen === false || chosen === null ? 'http/1.1' : chosen;
+	if (spoken === (protocol ?? 'http/1.1')) return undefined;
+	return protocol === 'h2' ? 'ERR_TLS_ALPN_NO_H2' : 'ERR_TLS_ALPN';
 }

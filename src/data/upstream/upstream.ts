@@ -9,7 +9,9 @@ import type { UpstreamSeed } from '../../shared/messages.ts';
 import { RateLimitedLog } from '../../shared/rate-limited-log.ts';
 import { versionAndHost } from '../client/outgoing-head.ts';
 import type { DataPlane } from '../plane/plane.ts';
+import { Http2Pool } from './http2/pool.ts';
 import { UpstreamPool } from './pool.ts';
+import type { ConnectionPool } from './pool-contract.ts';
 import { ResponseHeads } from './response-heads.ts';
 import type { Transport } from './transport.ts';
 
@@ -24,7 +26,7 @@ export class Upstream {
 	readonly stats: UpstreamStats;
 	/** The same round trips as `stats.roundTrips`. */
 	readonly durations: BucketCounts;
-	readonly pool: UpstreamPool;
+	readonly pool: ConnectionPool;
 	/** Counted where something is decided by it (`UpstreamGroup.counts`). */
 	readonly load: UpstreamLoad;
 	/** Connections, idle ones included, in the whole process. */
@@ -42,14 +44,9 @@ export class Upstream {
 		seed: UpstreamSeed,
 		worker: number,
 		transport: Transport,
-		{
-			deadlines,
-			log,
-			clock,
-			histograms,
-			limits,
-		}: Pick<DataPlane, 'deadlines' | 'log' | 'clock' | 'histograms' | 'limits'>,
+		plane: Pick<DataPlane, 'deadlines' | 'turnEnd' | 'log' | 'clock' | 'histograms' | 'limits'>,
 	) {
+		const { deadlines, log, clock, histograms, limits } = plane;
 		this.authority = seed.authority;
 		this.group = seed.group;
 		this.host = seed.host;
@@ -69,7 +66,7 @@ export class Upstream {
 			clock,
 		);
 		this.breaker = new BreakerCell(seed.breaker, observe, seed.place);
-		this.pool = new UpstreamPool(this, deadlines, seed);
+		this.pool = seed.protocol === 'h2' ? new Http2Pool(this, plane, seed) : new UpstreamPool(this, deadlines, seed);
 		this.versionAndHost = versionAndHost(seed.hostField ?? seed.authority);
 		this.#transport = transport;
 	}

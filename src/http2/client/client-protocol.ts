@@ -34,8 +34,10 @@ export interface ClientEvents {
 	onOutput(): void;
 	/** The server's SETTINGS have come, for the first time or again. */
 	onSettings(): void;
-	/** A stream has ended, however it did. */
+	/** A stream has ended, however it did, but for the end of the connection. */
 	onStreamEnd(): void;
+	/** The server has said that it takes no more streams. */
+	onGoaway(): void;
 	/** An acknowledgement of a ping of ours. */
 	onPong(): void;
 }
@@ -43,6 +45,8 @@ export interface ClientEvents {
 export interface ClientLimits {
 	/** Streams at once, whatever the server allows. */
 	readonly maxStreams: number;
+	/** Streams at once until the server has said how many. */
+	readonly untoldStreams: number;
 	/** Of each stream, bytes. */
 	readonly window: number;
 	/** Names and values of a head, bytes. */
@@ -123,15 +127,15 @@ export class ClientProtocol implements FrameSink {
 		return this.#streams.size;
 	}
 
-	/** Streams that may be open at once. Until the server has said how many, as many as most servers take. */
+	/** Streams that may be open at once. */
 	get maxStreams(): number {
-		const allowed = this.isGreeted ? this.settings.maxStreams : UNTOLD_STREAMS;
+		const allowed = this.isGreeted ? this.settings.maxStreams : this.#limits.untoldStreams;
 		return Math.min(this.#limits.maxStreams, allowed);
 	}
 
 	/** Whether another stream may be opened. */
 	get hasRoom(): boolean {
-		return !this.isGoingAway && !this.isOver && this.#streams.size < this.maxStreams && this.#nextId <= MAX_STREAM_ID;
+		return !this.isGoingAway && !this.isOver && this.#streams.size < this.maxStreams;
 	}
 
 	/** For streams: identifiers are in the order of their first frames (section 5.1.1). */
@@ -140,6 +144,8 @@ export class ClientProtocol implements FrameSink {
 		stream.sendWindow = this.settings.window;
 		stream.receiveWindow = this.#limits.window;
 		this.#nextId += 2;
+		// Section 5.1.1: identifiers are not used again.
+		if (this.#nextId > MAX_STREAM_ID) this.isGoingAway = true;
 		this.#streams.set(stream.id, stream);
 	}
 
@@ -367,7 +373,7 @@ export class ClientProtocol implements FrameSink {
 			this.#remove(stream, RESET_BY_US);
 			stream.onClosed(NOT_PROCESSED);
 		});
-		this.#events.onStreamEnd();
+		this.#events.onGoaway();
 	}
 
 	#onWindowUpdate(id: number, bytes: Buffer, from: number, to: number): void {
@@ -468,8 +474,6 @@ export class ClientProtocol implements FrameSink {
 
 /** Interim responses before the final one; more are a flood. */
 const MAX_INTERIM = 32;
-/** Before the server has said how many it takes at once; section 6.5.2 asks of servers not to allow fewer. */
-const UNTOLD_STREAMS = 100;
 /** More than a connection resets in its life: what is still on its way to them is no error. */
 const REMEMBERED_RESETS = 512;
 const OTHER_LENGTH = 'a body of another length than content-length says';

@@ -35,6 +35,7 @@ function groupOfToday(authority: string, host: string, port: number) {
 		addresses: [{ authority, host, port }],
 		balancing: DEFAULT_BALANCING,
 		tls: undefined,
+		protocol: 'http/1.1',
 		health: HEALTH_OF_TODAY,
 		idleTimeoutMs: 4000,
 	};
@@ -510,7 +511,7 @@ cert_path = ""`).split('\n'),
 				'config.toml:1: health_interval_secs: must be a number of seconds above 0 (got 0); leave it out for 5',
 				'config.toml:2: tenant_rsp: unknown key; did you mean tenant_rps?',
 				'config.toml:3: default_cooldown_secs: must be a whole number of seconds, at least 1 (got the string "5"); set it to 1 or more, or leave it out for 30; a duration is a number of seconds, or a text such as "500ms", "30s", "5m", "1h" or "7d"',
-				'config.toml:6: routes[0].upstream: must be http://host[:port] or https://host[:port] and nothing more (got "ftp://a:1"): upstreams are spoken to in HTTP/1.1, plain or over TLS; write "http://a:1" [route "/api"]',
+				'config.toml:6: routes[0].upstream: must be http://host[:port], https://host[:port] or h2c://host[:port] and nothing more (got "ftp://a:1"): upstreams are spoken to in HTTP/1.1 or HTTP/2, plain or over TLS; write "http://a:1" [route "/api"]',
 				'config.toml:8: routes[1].prefix: "/api" is already the prefix of routes[0] on line 5; remove one of the two',
 				'config.toml:10: routes[1].cooldown_secs: must be a whole number of seconds, at least 1 (got 0); set it to 1 or more, or leave it out for default_cooldown_secs [route "/api"]',
 				'config.toml:11: routes[2].prefix: is missing; set it to the paths to route, for example "/api"',
@@ -590,7 +591,7 @@ cert_path = ""`).split('\n'),
 		const route = (upstream: string) => `${MINIMAL}[[routes]]\nprefix = "/"\nupstream = ${upstream}`;
 		assert.match(
 			messageOf(route('["http://a", "http://b"]')),
-			/upstream: must be http:\/\/host\[:port\] or https:\/\/host\[:port\], one address, or the name of an \[\[upstreams\]\] \(got an array\)/,
+			/upstream: must be http:\/\/host\[:port\], https:\/\/host\[:port\] or h2c:\/\/host\[:port\], one address, or the name of an \[\[upstreams\]\] \(got an array\)/,
 		);
 		assert.match(
 			messageOf(route('"http://a:1,http://b:2"')),

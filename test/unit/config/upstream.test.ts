@@ -15,16 +15,23 @@ describe('an upstream address', () => {
 			['http://a:00080', 'a:80', 'a', 80],
 			['https://a', 'a:443', 'a', 443],
 			['HTTPS://[::1]:8443', '[::1]:8443', '::1', 8443],
+			['h2c://a:50051', 'a:50051', 'a', 50_051],
+			['H2C://a', 'a:80', 'a', 80],
 		];
 		for (const [text, authority, host, port] of cases) {
-			assert.deepEqual(parseUpstream(text), { address: { authority, host, port }, tls: /^https/i.test(text) });
+			const protocol = /^h2c/i.test(text) ? 'h2' : 'http/1.1';
+			assert.deepEqual(parseUpstream(text), {
+				address: { authority, host, port },
+				tls: /^https/i.test(text),
+				protocol,
+			});
 		}
 	});
 
 	it('has one authority, however its IPv6 address is spelled', () => {
 		for (const spelling of ['[2001:db8::1]', '[2001:DB8:0:0:0:0:0:1]', '[2001:0db8::0001]']) {
 			const address = { authority: '[2001:db8::1]:80', host: '2001:db8::1', port: 80 };
-			assert.deepEqual(parseUpstream(`http://${spelling}:80`), { address, tls: false });
+			assert.deepEqual(parseUpstream(`http://${spelling}:80`), { address, tls: false, protocol: 'http/1.1' });
 		}
 	});
 

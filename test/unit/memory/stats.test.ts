@@ -113,10 +113,14 @@ describe("an upstream's stats", () => {
 	const NO_RETRIES = new Map([
 		['unreachable', 0],
 		['stale', 0],
+		['refused', 0],
 		['unanswered', 0],
 		['broken', 0],
 	]);
-	const ZERO = { idle: 0, active: 0, retries: NO_RETRIES, retriesDenied: 0, grpc: new Map(), answers: new Map() };
+	const ZERO = {
+		...{ idle: 0, active: 0, streams: 0, retries: NO_RETRIES, retriesDenied: 0 },
+		...{ grpc: new Map(), answers: new Map() },
+	};
 
 	it('are all zero at first', () => {
 		assert.deepEqual(new UpstreamStats(UpstreamStats.allocate()).read(), ZERO);
@@ -148,6 +152,7 @@ describe("an upstream's stats", () => {
 		const retries = new Map([
 			['unreachable', 1],
 			['stale', 2],
+			['refused', 0],
 			['unanswered', 0],
 			['broken', 0],
 		]);

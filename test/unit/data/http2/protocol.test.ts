@@ -588,7 +588,7 @@ describe('flow control', () => {
 					const stream = peer.streams.get(id)!;
 					const mark = String.fromCharCode(97 + i);
 					view.fill(mark, 0, length);
-					stream.send(view.subarray(0, length), false, true);
+					stream.sendData(view.subarray(0, length), false, true);
 					view.fill('#');
 					if (!stream.gone) expected[index] += mark.repeat(length);
 					peer.send(windowUpdateFrame(id, window + 1));
@@ -612,10 +612,10 @@ describe('flow control', () => {
 		const peer = new ProtocolPeer().send(get(1));
 		const stream = peer.streams.get(1)!;
 		stream.sendHeaders('\x88', false);
-		stream.send('x'.repeat(1000), false);
+		stream.sendData('x'.repeat(1000), false);
 		peer.send(settingsFrame([[SETTING.INITIAL_WINDOW_SIZE, 0]]));
 		assert.equal(stream.sendWindow, -1000);
-		assert.equal(stream.send('abc', true), false);
+		assert.equal(stream.sendData('abc', true), false);
 		peer.send(windowUpdateFrame(1, 1000));
 		assert.equal(peer.body(1), 'x'.repeat(1000));
 		peer.send(windowUpdateFrame(1, 3));
@@ -623,7 +623,7 @@ describe('flow control', () => {
 		// Frames of no length need no window (section 6.9.1).
 		peer.send(get(3));
 		peer.streams.get(3)!.sendHeaders('\x88', false);
-		assert.equal(peer.streams.get(3)!.send('', true), true);
+		assert.equal(peer.streams.get(3)!.sendData('', true), true);
 	});
 
 	it('sends what is blocked by its socket when there is room again', () => {
@@ -675,7 +675,7 @@ describe('flow control', () => {
 		const peer = new ProtocolPeer().send(settingsFrame([[SETTING.INITIAL_WINDOW_SIZE, 0]]), get(1));
 		const stream = peer.streams.get(1)!;
 		stream.sendHeaders('\x88', false);
-		assert.equal(stream.send(Buffer.alloc(100), false), false);
+		assert.equal(stream.sendData(Buffer.alloc(100), false), false);
 		for (let i = 0; i < 99; i++) peer.send(windowUpdateFrame(1, 1));
 		assert.equal(stream.rooms, 0);
 		peer.send(windowUpdateFrame(1, 1));
@@ -689,10 +689,10 @@ describe('an answer', () => {
 		for (const id of [1, 3]) {
 			const stream = peer.streams.get(id)!;
 			stream.sendHeaders('\x88', false);
-			stream.send('some', false);
-			stream.send(Buffer.alloc(5000, 'x'), false);
+			stream.sendData('some', false);
+			stream.sendData(Buffer.alloc(5000, 'x'), false);
 			if (id === 3) peer.flush();
-			stream.send('', true);
+			stream.sendData('', true);
 		}
 		peer.flush();
 		assert.deepEqual(
@@ -1012,7 +1012,7 @@ describe('a flood of', () => {
 		const stream = peer.streams.get(1)!;
 		stream.sendHeaders('\x88', false);
 		for (let i = 0; i < 20_000; i++) {
-			stream.send(Buffer.alloc(4096), false);
+			stream.sendData(Buffer.alloc(4096), false);
 			peer.send(windowUpdateFrame(0, 4096), windowUpdateFrame(1, 4096));
 			peer.frames.length = 0;
 		}

@@ -63,7 +63,8 @@ class FakeConnection extends Timed {
 }
 
 /** A connection to the upstream that waits for its next request. */
-function idle({ connections, pool }: Upstream): FakeConnection {
+function idle({ connections, pool: any }: Upstream): FakeConnection {
+	const pool = any as UpstreamPool;
 	const connection = new FakeConnection(pool);
 	connections.inc();
 	pool.release(connection as unknown as UpstreamConnection);
@@ -327,7 +328,7 @@ describe('requests that wait', () => {
 		upstream.pool.freed();
 		await settle();
 		assert.equal(asked, 2);
-		upstream.pool.forget(connection as unknown as UpstreamConnection);
+		(upstream.pool as UpstreamPool).forget(connection as unknown as UpstreamConnection);
 		await settle();
 		assert.equal(asked, 3);
 	});

@@ -186,7 +186,7 @@ describe('the client’s half of HTTP/2: ends of streams', () => {
 			assert.equal(request.isWhole, true);
 			assert.equal(peer.outcome, `reset 1 ${ERROR_CODE.NO_ERROR}`);
 			assert.equal(peer.error, undefined);
-			assert.equal(request.send(Buffer.from('more'), true), true);
+			assert.equal(request.sendData(Buffer.from('more'), true), true);
 			assert.equal(peer.body(1), 'begin');
 		}
 	});

@@ -1,0 +1,170 @@
+import { connect, type Socket } from 'node:net';
+import { type ConnectionOptions, connect as connectTls } from 'node:tls';
+import type { UpstreamAddress } from '../../config/config.ts';
+import { type ClientEvents, ClientProtocol } from '../../http2/client/client-protocol.ts';
+import { ClientStream, type StreamEnd } from '../../http2/client/client-stream.ts';
+import type { ResponseFacts } from '../../http2/client/response-fields.ts';
+import { ConnectionError } from '../../http2/errors.ts';
+import { CODE } from '../../http2/frame-format.ts';
+import { codedFields } from '../../http2/hpack-encoder.ts';
+
+/** What a call asks for. */
+export interface Http2Question {
+	readonly method: string;
+	readonly path: string;
+	/** Names (lower case) and values in turn. */
+	readonly fields: readonly string[];
+	/** `undefined`: none. */
+	readonly body?: Buffer | undefined;
+}
+
+export interface Http2Answer {
+	readonly status: number;
+	/** Names and values in turn. */
+	readonly fields: readonly string[];
+	/** As much of it as was asked for. */
+	readonly body: Buffer;
+	/** Likewise; none where the answer was not read to its end. */
+	readonly trailers: readonly string[];
+}
+
+/** What has no answer: what is wrong, in words for operators, or the error of the connection. */
+export type NoAnswer = { readonly cause: string } | { readonly error: NodeJS.ErrnoException };
+
+/**
+ * One request over HTTP/2 on a connection of its own: for health probes, since a connection that is kept says nothing of whether new ones
+ * are possible. It does not reject.
+ *
+ * @param tls `undefined`: in the clear, by prior knowledge.
+ * @param maxBody bytes; with the head the call is over if it is 0.
+ * @param limitMs for all of it; `undefined` comes then, and when it is `abandoned`.
+ */
+export function callHttp2(
+	{ host, port, authority, hostField }: UpstreamAddress,
+	{ method, path, fields, body }: Http2Question,
+	{ tls, maxBody, limitMs }: { tls: ConnectionOptions | undefined; maxBody: number; limitMs: number },
+	abandoned: AbortSignal,
+): Promise<Http2Answer | NoAnswer | undefined> {
+	return new Promise((resolve) => {
+		const socket = tls === undefined ? connect({ host, port }) : connectTls({ ...tls, host, port });
+		const end = (answer: Http2Answer | NoAnswer | undefined) => {
+			clearTimeout(limit);
+			abandoned.removeEventListener('abort', abandon);
+			resolve(answer);
+			call.end();
+		};
+		const abandon = () => end(undefined);
+		// Timers run before sockets are read: on a busy thread an answer may be here that nobody has looked at.
+		const limit = setTimeout(() => setImmediate(abandon), limitMs);
+		abandoned.addEventListener('abort', abandon);
+		const call = new Call(socket, maxBody, end);
+		socket.on('error', (error) => end({ error }));
+		socket.on('close', () => end({ cause: CLOSED }));
+		socket.on(tls === undefined ? 'connect' : 'secureConnect', () => {
+			if (tls !== undefined && (socket as Socket & { alpnProtocol?: unknown }).alpnProtocol !== 'h2') {
+				return end({ error: Object.assign(new Error('another protocol'), { code: 'ERR_TLS_ALPN_NO_H2' }) });
+			}
+			const control = [':method', method, ':scheme', tls === undefined ? 'http' : 'https', ':path', path];
+			call.ask(method, codedFields([...control, ':authority', hostField ?? authority, ...fields]), body);
+		});
+	});
+}
+
+export const CLOSED = 'connection closed without an answer';
+
+/** The connection and its one stream. */
+class Call implements ClientEvents {
+	readonly #socket: Socket;
+	readonly #protocol = new ClientProtocol(this, LIMITS);
+	readonly #end: (answer: Http2Answer | NoAnswer) => void;
+	readonly #stream: Answer;
+
+	constructor(socket: Socket, maxBody: number, end: (answer: Http2Answer | NoAnswer) => void) {
+		this.#socket = socket;
+		this.#end = end;
+		this.#stream = new Answer(this.#protocol, maxBody, end);
+		socket.on('data', (bytes) => this.#receive(bytes as Buffer));
+	}
+
+	ask(method: string, block: string, body: Buffer | undefined): void {
+		this.#protocol.begin();
+		this.#stream.begin(method, block, body === undefined);
+		if (body !== undefined) this.#stream.sendData(body, true);
+	}
+
+	#receive(bytes: Buffer): void {
+		try {
+			this.#protocol.receive(bytes, 0);
+		} catch (error) {
+			if (!(error instanceof ConnectionError)) throw error;
+			const isHttp1 = !this.#protocol.isGreeted && bytes.toString('latin1', 0, 7) === 'HTTP/1.';
+			this.#end({ cause: isHttp1 ? 'it speaks HTTP/1.1 on this port' : `HTTP/2: ${error.message}` });
+		}
+	}
+
+	/** Whatever has come of it: nothing follows. */
+	end(): void {
+		this.#protocol.end(CODE.NO_ERROR);
+		this.#socket.destroy();
+	}
+
+	onOutput(): void {
+		// In one write with what follows it in this turn.
+		queueMicrotask(() => {
+			if (this.#socket.destroyed || this.#protocol.output.bytes === 0) return;
+			const taken = this.#protocol.output.take();
+			if (typeof taken === 'string') this.#socket.write(taken, 'latin1');
+			else this.#socket.write(taken.bytes);
+		});
+	}
+
+	onSettings(): void {}
+	onStreamEnd(): void {}
+	onGoaway(): void {}
+	onPong(): void {}
+}
+
+class Answer extends ClientStream {
+	readonly #maxBody: number;
+	readonly #end: (answer: Http2Answer | NoAnswer) => void;
+	#facts: ResponseFacts | undefined;
+	readonly #pieces: Buffer[] = [];
+	#length = 0;
+
+	constructor(protocol: ClientProtocol, maxBody: number, end: (answer: Http2Answer | NoAnswer) => void) {
+		super(protocol);
+		this.#maxBody = maxBody;
+		this.#end = end;
+	}
+
+	override onResponse(facts: ResponseFacts): void {
+		this.#facts = facts;
+		if (this.#maxBody === 0) this.#answer([]);
+	}
+
+	override onBody(bytes: Buffer): void {
+		const piece = Buffer.from(bytes.subarray(0, this.#maxBody - this.#length));
+		this.#pieces.push(piece);
+		this.#length += piece.length;
+		if (this.#length === this.#maxBody) this.#answer([]);
+		else this.protocol.giveBack(this, bytes.length);
+	}
+
+	override onResponseEnd(trailers: readonly string[] = []): void {
+		this.#answer(trailers);
+	}
+
+	override onClosed({ cause }: StreamEnd): void {
+		this.#end({ cause });
+	}
+
+	override onRoom(): void {}
+
+	#answer(trailers: readonly string[]): void {
+		const { status, fields } = this.#facts!;
+		const list = fields.flatMap(({ name, value }) => (name === ':status' ? [] : [name, value]));
+		this.#end({ status, fields: list, body: Buffer.concat(this.#pieces), trailers });
+	}
+}
+
+const LIMITS = { maxStreams: 1, untoldStreams: 1, window: 65_535, maxHeaderBytes: 65_536 };

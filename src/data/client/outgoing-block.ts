@@ -1,0 +1,99 @@
+import { codedField, codedInteger } from '../../http2/hpack-encoder.ts';
+import type { HeadWriter } from './outgoing-head.ts';
+
+/**
+ * The header block of a request on its way to an HTTP/2 upstream, all but `:scheme` (RFC 9113 section 8.3.1). It is coded without a dynamic
+ * table: so it is the same on every connection, nothing that one tenant sends makes another one's shorter, and what repeats itself is coded
+ * once. The requests of a client's connection mostly differ in their targets alone.
+ */
+export class OutgoingBlock implements HeadWriter {
+	readonly #forwarded: string;
+	#tenant = '';
+	#certificate = '';
+	#lines = '';
+	#framing = '';
+	#block = '';
+	#isFlat = false;
+
+	/** @param forwarded lines of the connection. */
+	constructor(forwarded: string) {
+		this.#forwarded = forwarded;
+	}
+
+	/** Takes what `OutgoingHead.write` takes. */
+	write(
+		method: string,
+		target: string,
+		versionAndHost: string,
+		tenant: string,
+		certificate: string,
+		own: string | undefined,
+		lines: string,
+		framing: string,
+	): string {
+		const isLast =
+			tenant === this.#tenant &&
+			certificate === this.#certificate &&
+			framing === this.#framing &&
+			lines === this.#lines;
+		if (!isLast) {
+			this.#tenant = tenant;
+			this.#certificate = certificate;
+			this.#lines = lines;
+			this.#framing = framing;
+			this.#block = codedLines(`${this.#forwarded}${tenant}${certificate}${lines}${framing}`) + TAKES_TRAILERS;
+			this.#isFlat = false;
+		} else if (!this.#isFlat) {
+			this.#block = Buffer.from(this.#block, 'latin1').toString('latin1');
+			this.#isFlat = true;
+		}
+		const control =
+			codedMethod(method) + PATH + codedInteger(target.length, 0x7f, 0) + target + opening(versionAndHost);
+		return control + (own ? codedLines(own) : '') + this.#block;
+	}
+}
+
+/** RFC 9110 section 10.1.4: the proxy takes them, whatever its client does. Servers of gRPC insist on it. */
+const TAKES_TRAILERS = codedField('te', 'trailers');
+/** Literal without indexing, name of the static table (RFC 7541 section 6.2.2). */
+const PATH = '\x04';
+/** Of the connection to an HTTP/1.1 server (RFC 9113 section 8.2.2). */
+const DROPPED = new Set(['transfer-encoding', 'connection', 'keep-alive', 'proxy-connection', 'upgrade', 'host']);
+
+/** Of lines, each ended by CRLF, with names in any letter case. */
+export function codedLines(lines: string): string {
+	let block = '';
+	for (let at = 0; at < lines.length; ) {
+		const end = lines.indexOf('\r\n', at);
+		const colon = lines.indexOf(':', at);
+		const name = lines.slice(at, colon).toLowerCase();
+		if (!DROPPED.has(name)) block += codedField(name, lines.slice(colon + 1, end).trim());
+		at = end + 2;
+	}
+	return block;
+}
+
+const METHODS = new Map<string, string>();
+
+/** Few are let through (`gates/method.ts`). */
+function codedMethod(method: string): string {
+	const known = METHODS.get(method);
+	if (known !== undefined) return known;
+	const code = codedField(':method', method);
+	if (METHODS.size < MAX_REMEMBERED) METHODS.set(method, code);
+	return code;
+}
+
+/** By `versionAndHost`: `:authority`, and the lines of the route. */
+let openings = new Map<string, string>();
+const MAX_REMEMBERED = 1024;
+
+function opening(versionAndHost: string): string {
+	const known = openings.get(versionAndHost);
+	if (known !== undefined) return known;
+	const [, host = '', ...lines] = versionAndHost.split('\r\n');
+	const code = codedField(':authority', host.slice('host: '.length)) + codedLines(lines.join('\r\n'));
+	if (openings.size === MAX_REMEMBERED) openings = new Map();
+	openings.set(versionAndHost, code);
+	return code;
+}

@@ -1,0 +1,202 @@
+import type { DeadlineQueue } from '../../loop/deadlines.ts';
+import { FlushQueue, type TurnEnd } from '../../loop/turn-end.ts';
+import type { PlaneDeadlines } from '../../plane/plane-deadlines.ts';
+import { ConnectionCount } from '../connection-count.ts';
+import type { UpstreamRequest } from '../contract.ts';
+import type { ConnectionPool, ConnectionTimes } from '../pool-contract.ts';
+import type { Upstream } from '../upstream.ts';
+import type { WaitingRoom } from '../waiting-room.ts';
+import { type ConnectionOwner, Http2UpstreamConnection } from './connection.ts';
+import type { Liveness } from './liveness.ts';
+
+/**
+ * The connections of one worker to one address over HTTP/2: few, and warm. Requests go to the first one as long as that is comfortable with
+ * them, so that those which are not needed become idle, age and go; and another one is made before the first becomes a bottleneck.
+ */
+export class Http2Pool implements ConnectionPool, ConnectionOwner {
+	readonly #upstream: Upstream;
+	readonly #deadlines: PlaneDeadlines;
+	readonly #count: ConnectionCount;
+	readonly #writing: FlushQueue;
+	/** Those that take requests, the oldest first. */
+	readonly #connections: Http2UpstreamConnection[] = [];
+	/** Those that take none any more, and have some. */
+	readonly #leaving = new Set<Http2UpstreamConnection>();
+	/** That the last connection took at once. RFC 9113 section 6.5.2 asks of servers not to take fewer than a hundred. */
+	#streams = 100;
+	#idleDeadlines!: DeadlineQueue;
+	#isKept = true;
+	/** `undefined`: the request's own time is all there is. */
+	#connectDeadlines: DeadlineQueue | undefined;
+
+	/** @param count of the connections to the address, where they are not all of this pool. */
+	constructor(
+		upstream: Upstream,
+		{ deadlines, turnEnd }: { readonly deadlines: PlaneDeadlines; readonly turnEnd: TurnEnd },
+		times: ConnectionTimes,
+		count = new ConnectionCount(upstream.connections),
+	) {
+		this.#upstream = upstream;
+		this.#deadlines = deadlines;
+		this.#writing = new FlushQueue(turnEnd);
+		this.#count = count;
+		this.use(times);
+	}
+
+	use({ idleTimeoutMs, connectTimeoutMs }: ConnectionTimes): void {
+		this.#isKept = idleTimeoutMs > 0;
+		this.#idleDeadlines = this.#deadlines.lasting(idleTimeoutMs);
+		this.#connectDeadlines = connectTimeoutMs === undefined ? undefined : this.#deadlines.lasting(connectTimeoutMs);
+	}
+
+	limitTo(max: number | undefined, room: WaitingRoom | undefined): void {
+		this.#count.limitTo(max, room);
+	}
+
+	hasRoom(_now: number): boolean {
+		return this.#count.hasRoom || this.#connections.some(({ hasRoom }) => hasRoom);
+	}
+
+	reserve(_now: number, isNew = false): boolean {
+		if (!this.#count.isLimited || this.#find(isNew) !== undefined || this.#count.reserve()) return true;
+		const idle = this.#connections.find(({ isIdle }) => isIdle);
+		if (idle === undefined) return false;
+		idle.close();
+		return this.#count.reserve();
+	}
+
+	giveBackReserved(): void {
+		this.#count.giveBackReserved();
+	}
+
+	giveWay(wanted: number): void {
+		while (this.#count.lacks(wanted)) {
+			const idle = this.#connections.find(({ isIdle }) => isIdle);
+			if (idle === undefined) return;
+			idle.close();
+		}
+	}
+
+	take(_now: number): UpstreamRequest {
+		const connection = this.#find(false);
+		if (connection === undefined) return this.#open().request();
+		if (connection.isBusy) this.#warm();
+		return connection.request();
+	}
+
+	open(): UpstreamRequest {
+		return (this.#find(true) ?? this.#open()).request();
+	}
+
+	/**
+	 * The first that is not busy, or the one with the fewest requests.
+	 *
+	 * @param isNew only one that cannot have ended unnoticed.
+	 */
+	#find(isNew: boolean): Http2UpstreamConnection | undefined {
+		let least: Http2UpstreamConnection | undefined;
+		for (const connection of this.#connections) {
+			if (!connection.hasRoom || (isNew && !connection.isProven)) continue;
+			if (!connection.isBusy) return connection;
+			if (least === undefined || connection.size < least.size) least = connection;
+		}
+		return least;
+	}
+
+	/** Makes another connection beside those that are busy, one at a time. */
+	#warm(): void {
+		if (this.#connections.some(({ isConnected }) => !isConnected)) return;
+		if (this.#count.isLimited && !this.#count.reserve()) return;
+		this.#open();
+	}
+
+	#open(): Http2UpstreamConnection {
+		this.#count.begin();
+		this.#upstream.stats.connections('active', 1);
+		try {
+			const connection = new Http2UpstreamConnection(this.#upstream, this, this.#streams);
+			this.#connections.push(connection);
+			this.#connectDeadlines?.add(connection);
+			return connection;
+		} catch (error) {
+			this.#upstream.stats.connections('active', -1);
+			this.#count.end();
+			throw error;
+		}
+	}
+
+	freed(): void {
+		this.#count.freed();
+	}
+
+	retire(room: WaitingRoom | undefined): void {
+		this.#count.tell(room);
+		for (const connection of [...this.#connections]) connection.retire();
+	}
+
+	closeIdle(): void {
+		const { transport } = this.#upstream;
+		for (const connection of [...this.#connections]) {
+			if (connection.isIdle) connection.close();
+			else if (connection.transport !== transport) connection.retire();
+		}
+	}
+
+	// --- What connections tell. ---
+
+	get ticks(): number {
+		return this.#deadlines.ticks;
+	}
+
+	get now(): number {
+		return this.#deadlines.now;
+	}
+
+	flushLater(connection: Http2UpstreamConnection): void {
+		this.#writing.add(connection);
+	}
+
+	whenIdle(connection: Http2UpstreamConnection): boolean {
+		this.#upstream.stats.connections('active', -1);
+		this.#upstream.stats.connections('idle', 1);
+		this.#idleDeadlines.add(connection);
+		if (!this.#isKept || this.#count.cedes()) return false;
+		this.#count.idle();
+		return true;
+	}
+
+	whenBusy(_connection: Http2UpstreamConnection): void {
+		this.#upstream.stats.connections('idle', -1);
+		this.#upstream.stats.connections('active', 1);
+	}
+
+	leave(connection: Http2UpstreamConnection): void {
+		const at = this.#connections.indexOf(connection);
+		if (at === -1) return;
+		this.#connections.splice(at, 1);
+		this.#leaving.add(connection);
+	}
+
+	onLimit(streams: number): void {
+		// One that takes none at the moment says nothing of the next one.
+		if (streams > 0) this.#streams = streams;
+		this.freed();
+	}
+
+	isOwed(): boolean {
+		return this.#count.cedes();
+	}
+
+	forget(connection: Http2UpstreamConnection): void {
+		const at = this.#connections.indexOf(connection);
+		if (at !== -1) this.#connections.splice(at, 1);
+		this.#leaving.delete(connection);
+		this.#upstream.stats.connections(connection.isIdle ? 'idle' : 'active', -1);
+		this.#count.end();
+	}
+
+	lookLater(liveness: Liveness, isAsked: boolean): void {
+		const { ping, pong } = this.#deadlines;
+		(isAsked ? pong : ping).add(liveness);
+	}
+}

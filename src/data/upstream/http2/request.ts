@@ -1,0 +1,226 @@
+import { UNDECLARED } from '../../../gates/body-limit.ts';
+import { type ResponseField as KnownField, ResponseHeadReader, responseField } from '../../../gates/response-head.ts';
+import type { Trailers } from '../../../gates/trailers.ts';
+import { ClientStream, type StreamEnd } from '../../../http2/client/client-stream.ts';
+import type { ResponseFacts } from '../../../http2/client/response-fields.ts';
+import { codedFields } from '../../../http2/hpack-encoder.ts';
+import { KeptPieces } from '../../body/kept-pieces.ts';
+import { AnswerFields } from '../../client/answer-fields.ts';
+import { endOwner } from '../../loop/faults.ts';
+import type { OutgoingBody, OutgoingRequest, ResponseHandler, UpstreamFailure, UpstreamRequest } from '../contract.ts';
+import { type ResponseHead, responseHead } from '../response-heads.ts';
+import type { Http2UpstreamConnection } from './connection.ts';
+
+/** A request at an HTTP/2 upstream: the stream that carries it. One object for both. */
+export class Http2UpstreamRequest extends ClientStream implements UpstreamRequest {
+	/** When it was sent: reads of the connection until then, and ticks of the timer of all time limits. */
+	readsBefore = 0;
+	sentAtTick = 0;
+	/** Times at which more of its body has been given. */
+	turns = 0;
+	readonly #connection: Http2UpstreamConnection;
+	#handler: ResponseHandler | undefined;
+	#onWritten: (() => void) | undefined;
+	/** What has come while the client takes nothing. */
+	#kept: KeptPieces | undefined;
+	#isPaused = false;
+	/** The response is whole, and what is kept of it has to go first. */
+	#end: { readonly trailers: Trailers | undefined } | undefined;
+
+	constructor(connection: Http2UpstreamConnection) {
+		super(connection.protocol);
+		this.#connection = connection;
+	}
+
+	get isConnected(): boolean {
+		return this.#connection.isConnected;
+	}
+
+	// --- The request. ---
+
+	send(request: OutgoingRequest, body: OutgoingBody, handler: ResponseHandler): void {
+		this.#handler = handler;
+		const { pieces, onWritten, complete, trailers } = body;
+		const block = this.#connection.scheme + request.headAsBlock(body);
+		const problem = request.handshake === undefined ? this.#connection.refusesHead(block) : NO_WEBSOCKET;
+		if (problem !== undefined) return this.#connection.failLater(this, problem);
+		this.#connection.sends(this);
+		this.#onWritten = onWritten;
+		const last = complete && trailers === undefined ? pieces.length - 1 : -1;
+		this.begin(request.method, block, complete && trailers === undefined && pieces.length === 0);
+		for (const [i, piece] of pieces.entries()) this.sendData(piece, i === last);
+		if (complete && trailers !== undefined) this.sendTrailers(codedFields(trailers));
+	}
+
+	write(bytes: Buffer): boolean {
+		if (this.isClosed) return true;
+		this.turns++;
+		return this.sendData(bytes, false);
+	}
+
+	finish(trailers?: Trailers): void {
+		if (this.isClosed) return;
+		if (trailers === undefined) this.sendData(NOTHING, true);
+		else this.sendTrailers(codedFields(trailers));
+	}
+
+	override onRoom(): void {
+		this.#tell((handler) => handler.onWritable());
+	}
+
+	protected override onSent(): void {
+		this.#onWritten?.();
+		this.#onWritten = undefined;
+	}
+
+	destroy(): void {
+		this.#handler = undefined;
+		this.#kept = undefined;
+		this.#connection.cancel(this);
+	}
+
+	/** For the connection: it has been established. */
+	onConnected(): void {
+		this.#tell((handler) => handler.onConnected());
+	}
+
+	// --- The response. ---
+
+	override onResponse(facts: ResponseFacts, endStream: boolean): void {
+		const { status, fields, length } = headOf(facts);
+		this.#tell((handler) => {
+			if (!endStream || !this.hasBody) return handler.onHead(status, fields, length, this.hasBody);
+			// Without a body that could follow: gRPC's servers end a call with a head alone, and its clients tell it from an empty body.
+			handler.onHead(status, fields.hasLength ? fields : fields.withLength(0), 0, false);
+		});
+	}
+
+	override onBody(bytes: Buffer): void {
+		if (this.#isPaused || (this.#kept !== undefined && this.#kept.length > 0)) {
+			this.#kept ??= new KeptPieces();
+			// The view is valid for the time of the call only.
+			this.#kept.add(Buffer.from(bytes));
+			return;
+		}
+		this.#take(bytes);
+	}
+
+	#take(bytes: Buffer): void {
+		this.#tell((handler) => handler.onBody(bytes));
+		this.protocol.giveBack(this, bytes.length);
+	}
+
+	override onResponseEnd(trailers: Trailers | undefined): void {
+		if (this.#kept !== undefined && this.#kept.length > 0) this.#end = { trailers };
+		else this.#tellEnd(trailers);
+	}
+
+	#tellEnd(trailers: Trailers | undefined): void {
+		const handler = this.#handler;
+		this.#handler = undefined;
+		if (handler === undefined) return;
+		try {
+			handler.onEnd(trailers);
+		} catch (error) {
+			endOwner(handler, error);
+		}
+	}
+
+	pause(): void {
+		this.#isPaused = true;
+	}
+
+	resume(): void {
+		if (!this.#isPaused) return;
+		this.#isPaused = false;
+		const kept = this.#kept;
+		while (kept !== undefined && !this.#isPaused && this.#handler !== undefined) {
+			const piece = kept.shift();
+			if (piece === undefined) break;
+			this.#take(piece);
+		}
+		if (this.#end !== undefined && !this.#isPaused && kept?.length === 0) this.#tellEnd(this.#end.trailers);
+	}
+
+	// --- It fails. ---
+
+	override onClosed(end: StreamEnd): void {
+		const failure = this.#failureOf(end);
+		this.failing(failure);
+		this.failed(failure);
+	}
+
+	#failureOf({ kind, cause }: StreamEnd): UpstreamFailure {
+		if (kind === 'refused' || kind === 'malformed') return { kind, cause };
+		return { kind: this.hasHead ? 'broken' : 'unanswered', cause: this.hasHead ? `${cause} ${this.place}` : cause };
+	}
+
+	/** Where in the response it stands, for one that breaks off there. */
+	get place(): string {
+		if (!this.hasHead) return 'before an answer';
+		const inWords = (bytes: number) => bytes.toLocaleString('en-US');
+		if (this.declaredLength === UNDECLARED) return `after ${inWords(this.received)} bytes of a body`;
+		return `after ${inWords(this.received)} of ${inWords(this.declaredLength)} bytes`;
+	}
+
+	/** `failed` follows, once the connection's place is free for any thread, if it has ended. */
+	failing(failure: UpstreamFailure): void {
+		this.#kept = undefined;
+		this.#handler?.onFailing(failure);
+	}
+
+	failed(failure: UpstreamFailure): void {
+		const handler = this.#handler;
+		this.#handler = undefined;
+		if (handler === undefined) return;
+		try {
+			handler.onFailure(failure);
+		} catch (error) {
+			endOwner(handler, error);
+		}
+	}
+
+	/** A throw costs this request, and no other one of the connection. */
+	#tell(what: (handler: ResponseHandler) => void): void {
+		const handler = this.#handler;
+		if (handler === undefined) return;
+		try {
+			what(handler);
+		} catch (error) {
+			this.destroy();
+			endOwner(handler, error);
+		}
+	}
+
+	/** Something of ours has thrown, and the connection ends. */
+	fault(error: unknown): void {
+		const handler = this.#handler;
+		this.#handler = undefined;
+		if (handler !== undefined) endOwner(handler, error);
+	}
+}
+
+/** What is passed on of a head: worked out once for the same bytes. */
+function headOf(facts: ResponseFacts): ResponseHead {
+	const known = facts.memo as ResponseHead | undefined;
+	// From the second time on it will most likely be asked for again and again.
+	if (known !== undefined && facts.repeated !== 1) return known;
+	const reader = new ResponseHeadReader();
+	for (const field of facts.fields) {
+		if (field.name === ':status') continue;
+		const meaning = (field.memo as KnownField | undefined) ?? responseField(field.name);
+		field.memo = meaning;
+		reader.field(meaning, field.value);
+	}
+	reader.finish();
+	const head = responseHead(facts.status, true, reader);
+	const answer = facts.repeated === 0 ? head : { ...head, fields: new AnswerFields(head.fields.list, true) };
+	facts.memo = answer;
+	return answer;
+}
+
+const NOTHING = Buffer.alloc(0);
+const NO_WEBSOCKET: UpstreamFailure = {
+	kind: 'unsupported',
+	cause: 'WebSocket needs protocol = "http/1.1" at its upstream',
+};
