@@ -105,6 +105,7 @@ describe('what npm publishes', () => {
 		assert.ok(existsSync(join(ROOT, 'LICENSE')));
 		assert.deepEqual(manifest.publishConfig, { access: 'public', provenance: true });
 		assert.deepEqual(manifest.files, [
+			'deploy/systemd',
 			'dist',
 			'dist-streaming',
 			'schema',
@@ -124,8 +125,15 @@ describe('what npm publishes', () => {
 		assert.deepEqual(
 			outside,
 			[
-				...['CHANGELOG.md', 'LICENSE', 'README.md', 'man/proxy-streaming.1', 'man/proxy.1', 'package.json'],
-				'schema/config.schema.json',
+				...[
+					'CHANGELOG.md',
+					'LICENSE',
+					'README.md',
+					'deploy/systemd/edge.service',
+					'man/proxy-streaming.1',
+					'man/proxy.1',
+				],
+				...['package.json', 'schema/config.schema.json'],
 			].map((name) => `package/${name}`),
 		);
 		const read = (name: string) =>
