@@ -140,7 +140,7 @@ describe('the folder of the demo', () => {
 });
 
 describe('the sample upstream', () => {
-	it('echoes what it was asked, and fails and heals when told', async () => {
+	it('echoes its request, and fails and heals on request', async () => {
 		const upstream = await startSampleUpstream('svc');
 		try {
 			const ask = async (path: string, init?: RequestInit) => {
@@ -214,7 +214,7 @@ describe('the screen of the demo', () => {
 		return text;
 	}
 
-	it('has colours on a terminal alone, and none where they are declined', () => {
+	it('has colours only on a terminal, and none where they are declined', () => {
 		assert.match(shown(true, undefined), /\x1b\[/);
 		assert.match(shown(true, ''), /\x1b\[/);
 		for (const plain of [shown(true, '1'), shown(false, undefined)]) {

@@ -27,7 +27,7 @@ describe('development tokens', () => {
 		await assert.rejects(jwtVerify(mintToken(key, claims), other), { code: 'ERR_JWS_SIGNATURE_VERIFICATION_FAILED' });
 	});
 
-	it('puts extra header members in, and JSON text through as it stands', () => {
+	it('adds extra header members, and passes JSON text unchanged', () => {
 		assert.deepEqual(decodeProtectedHeader(mintToken(key, claims, { kid: '1' })), {
 			alg: 'RS256',
 			typ: 'JWT',

@@ -16,7 +16,7 @@ describe('[limiter]', () => {
 		assert.equal(parseConfig(MINIMAL, 'config.toml').limiter, undefined);
 	});
 
-	it('needs a store alone', () => {
+	it('needs only a store', () => {
 		assert.deepEqual(parse(STORE).limiter, {
 			store: [{ host: 'store', port: 6379, tls: false, database: 0 }],
 			cluster: false,
@@ -33,7 +33,7 @@ describe('[limiter]', () => {
 		assert.equal(parse(`${SENTINELS}\ncluster = true`).limiter?.cluster, true);
 	});
 
-	it('takes TLS material with rediss:// alone', () => {
+	it('takes TLS material only with rediss://', () => {
 		const lines = `${TLS_STORE}\nca_path = "ca"\ncert_path = "c"\nkey_path = "k"\nserver_name = "store.internal"`;
 		assert.equal(parse(lines).limiter?.serverName, 'store.internal');
 	});

@@ -9,7 +9,7 @@ import { parseConfig } from './parse.ts';
 const text = (lines: string) => `${MINIMAL}\n[listener]\n${lines}\n`;
 
 describe('[listener]', () => {
-	it('is told of nobody who speaks the PROXY protocol, unless the file names them', () => {
+	it('expects no PROXY protocol, unless the file names its senders', () => {
 		const { listener } = parseConfig(MINIMAL, 'config.toml');
 		assert.deepEqual(listener, { proxyProtocolFrom: [], proxyProtocolTimeoutMs: 5000 });
 	});
@@ -38,7 +38,7 @@ describe('[listener]', () => {
 		});
 	}
 
-	it('warns of ranges that are everybody', () => {
+	it('warns of ranges that contain all addresses', () => {
 		const warned = (list: string) =>
 			configWarnings(parseConfig(text(`proxy_protocol_from = ${list}`), 'c')).filter(({ key }) =>
 				key?.startsWith('listener'),

@@ -534,7 +534,7 @@ cert_path = ""`).split('\n'),
 		assert.deepEqual(keysOf(''), ['tls.cert_path', 'tls.key_path', 'tls.client_ca_path', 'jwt.jwks_path']);
 	});
 
-	it('says where a key belongs that stands in the wrong table', () => {
+	it('names the right table for a key in the wrong one', () => {
 		const wrong = `cert_path = "x"${MINIMAL}tenant_rps = 5\n[limits]\ncooldown_secs = 5`;
 		assert.deepEqual(
 			problemsOf(wrong).map(({ message }) => message),
@@ -564,7 +564,7 @@ cert_path = ""`).split('\n'),
 		assert.equal('polluted' in {}, false);
 	});
 
-	it('is told what brackets to write', () => {
+	it('gets a message that shows the brackets to write', () => {
 		assert.match(
 			messageOf(`${MINIMAL}[routes]\nprefix = "/"`),
 			/:8: routes: must be a list of tables \(got a table\); write \[\[routes\]\]/,
@@ -587,7 +587,7 @@ cert_path = ""`).split('\n'),
 		assert.equal(parse(MINIMAL.replace('ca.pem', './c:/ca.pem')).tls.clientCaPath, './c:/ca.pem');
 	});
 
-	it('is told that the URL of a route is one address', () => {
+	it('gets a message that the URL of a route is one address', () => {
 		const route = (upstream: string) => `${MINIMAL}[[routes]]\nprefix = "/"\nupstream = ${upstream}`;
 		assert.match(
 			messageOf(route('["http://a", "http://b"]')),
@@ -711,7 +711,7 @@ health = false
 		]);
 	});
 
-	it('takes for the host of a route its words and what can stand in Host', () => {
+	it('takes its words and any valid Host as the host of a route', () => {
 		const route = (more: string) => `${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "http://a"\n${more}`;
 		for (const host of ['billing.internal', 'a', 'A_b.example.:65535', '10.0.0.1', '[::1]', '[2001:db8::1]:8080']) {
 			assert.deepEqual(parse(route(`host = "${host}"`)).routes[0]!.forwarding?.host, { name: host });
@@ -756,7 +756,7 @@ health = false
 		assert.deepEqual(keysOf(route), ['routes[0].failures', 'routes[0].tenants']);
 	});
 
-	it('takes for the path of a health check what can stand in a request line', () => {
+	it('takes any valid request target as the path of a health check', () => {
 		for (const path of ['', 'health', 'http://a/health', '/a b', '/a#b', '/ä', '/a\\n']) {
 			assert.deepEqual(keysOf(`health_path = "${path}"${MINIMAL}`), ['health_path'], path);
 		}
@@ -766,7 +766,7 @@ health = false
 		);
 	});
 
-	it('never reveals a password that stands in an upstream address', () => {
+	it('never reveals a password in an upstream address', () => {
 		const message = messageOf(`${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "http://user:s3cr3t@host:1"`);
 		assert.match(message, /user info is not sent to upstreams; write "http:\/\/host:1"/);
 		assert.doesNotMatch(message, /s3cr3t/);

@@ -64,7 +64,7 @@ describe('the list of what is revoked', () => {
 		assert.match(problemsOf('jti-1\njti-2').join(), /^line 2: is not valid TOML/);
 	});
 
-	it('knows where each name stands', () => {
+	it('knows the line of each name', () => {
 		const { about } = readRevocationList(
 			'\nserials = [\n{ issuer = "CN=a", serial = "1" },\n\n{ issuer = "CN=b", serial = "1" }]',
 		);

@@ -53,7 +53,7 @@ describe('a route that cuts its prefix', () => {
 		);
 	});
 
-	it('shares an upstream with whoever leads to one of its addresses, by name or by URL', () => {
+	it('shares an upstream with each route to one of its addresses, by name or by URL', () => {
 		const group = (name: string, ...addresses: string[]) =>
 			`[[upstreams]]\nname = "${name}"\naddresses = ${JSON.stringify(addresses)}\n`;
 		const groups = group('web', 'a:1', 'B:2') + group('other', 'b:2') + group('far', 'c:3');

@@ -151,7 +151,7 @@ describe('text that is nested deeper than any configuration', () => {
 		});
 	}
 
-	it('is not what stands in strings and comments, nor what stands side by side', () => {
+	it('ignores strings, comments and neighbours', () => {
 		const deep = '[{a.'.repeat(100);
 		const texts = [
 			`a = "${deep}\\"${deep}"`,

@@ -12,7 +12,7 @@ describe('[trace]', () => {
 		assert.equal(parseConfig(MINIMAL, 'config.toml').trace, undefined);
 	});
 
-	it('needs an endpoint alone', () => {
+	it('needs only an endpoint', () => {
 		assert.deepEqual(parse(ENDPOINT).trace, {
 			endpoint: 'http://collector:4318/v1/traces',
 			ratio: 0.01,

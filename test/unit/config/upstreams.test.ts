@@ -94,7 +94,7 @@ describe('an upstream with a name', () => {
 		]);
 	});
 
-	test('is told of when no route leads there', () => {
+	test('is warned of when no route leads there', () => {
 		const [warning] = configWarnings(parse(TWO)).filter(({ key }) => key?.startsWith('upstreams'));
 		assert.match(`${warning?.key}: ${warning?.message}`, /^upstreams\[0\].name: no route leads there/);
 	});

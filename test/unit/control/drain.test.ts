@@ -37,7 +37,7 @@ describe('the drain', () => {
 		assert.equal(log.lines.at(-1), 'info proxy: drained');
 	});
 
-	test('ends with 0 at the limit, whoever is still connected', async () => {
+	test('ends with 0 at the limit, with clients still connected', async () => {
 		const { drain, time, exits, log } = testDrain();
 		drain.signal('SIGINT');
 		await time.advance(24_999);

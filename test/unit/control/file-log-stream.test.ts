@@ -34,7 +34,7 @@ test('a write that the system takes in parts is whole', () => {
 	assert.deepEqual(output.losses, { accessLines: 0, lines: 0, failing: undefined });
 });
 
-test('lines that do not fit are counted, one that was cut included, and whoever waits goes on', () => {
+test('lines that do not fit are counted, one that was cut included, and waiting writers go on', () => {
 	const disk = new SmallDisk(25);
 	const output = createLogOutput(disk.stream, 'json', {});
 	let written = 0;

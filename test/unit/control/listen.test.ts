@@ -56,7 +56,7 @@ describe('addresses in messages', () => {
 		assert.equal(formatAddress({ host: '0.0.0.0', port: 8443 }), '0.0.0.0:8443');
 	});
 
-	test("an error without a word of ours is told in the system's", () => {
+	test("an error without a text of ours has the system's", () => {
 		const problem = listenProblem({ host: 'h', port: 1 }, '--bind', { code: 'EWHATEVER', message: 'strange things' });
 		assert.equal(problem, 'cannot listen on h:1 (--bind): strange things');
 	});

@@ -54,7 +54,7 @@ test('a reader that has gone does not hurt', () => {
 	stream.emit('error', new Error('EPIPE'));
 });
 
-test('a reader that does not keep up costs lines, and is told how many', () => {
+test('a reader that does not keep up loses lines, and gets their number', () => {
 	const stream = new FakeStream(false);
 	const write = createLogOutput(stream, 'json', {}).writeRecord;
 	write({ ...RECORD, message: 'before' });
@@ -79,7 +79,7 @@ test('a reader that does not keep up costs lines, and is told how many', () => {
 	);
 });
 
-test('lines of an access log are written as they are, and whoever sent them learns when', () => {
+test('lines of an access log are written as they are, and their sender learns when', () => {
 	const stream = new FakeStream(false);
 	let written = 0;
 	createLogOutput(stream, 'pretty', {}).writeLines('{"a":1}\n{"b":2}\n', 0, () => written++);
@@ -89,7 +89,7 @@ test('lines of an access log are written as they are, and whoever sent them lear
 	assert.equal(written, 1);
 });
 
-test('lines that were dropped before they came here are told of in front of the next ones, like its own', () => {
+test('lines that were dropped before they came here are counted in front of the next ones, like its own', () => {
 	const stream = new FakeStream(false);
 	const { writeRecord, writeLines } = createLogOutput(stream, 'json', {});
 	stream.writableLength = 5 * 1024 * 1024;

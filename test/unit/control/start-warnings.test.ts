@@ -9,7 +9,7 @@ import {
 } from '../../../src/control/start-warnings.ts';
 
 for (const version of ['24.0.0', '26.9.9', '26.10.0', '26.12.1', '26.13.0']) {
-	test(`Node ${version} is told of its faults`, () => {
+	test(`Node ${version} causes a warning about its faults`, () => {
 		const [warning, ...others] = nodeWarnings(version);
 		assert.match(
 			warning!,

@@ -39,7 +39,7 @@ test('every configuration in deploy/ is one that the proxy takes', () => {
 	for (const file of CONFIGS) assert.ok(config(file).routes.length > 0, file);
 });
 
-describe('whoever stops the proxy waits longer than its delay and drain:', () => {
+describe('a supervisor waits longer than the delay and drain of the proxy:', () => {
 	test('terminationGracePeriodSeconds', () => {
 		const { terminationGracePeriodSeconds } = inBase('Deployment', 'edge').spec.template.spec;
 		for (const file of KUBERNETES) {
@@ -147,7 +147,7 @@ describe('on Kubernetes', () => {
 		);
 	});
 
-	test('upstreams are reached by the proxy alone, and the metrics by Prometheus alone', () => {
+	test('only the proxy reaches upstreams, and only Prometheus the metrics', () => {
 		const proxies = inBase('Deployment', 'edge').spec.selector;
 		const upstreams = inBase('NetworkPolicy', 'edge-upstreams').spec;
 		assert.deepEqual(upstreams.ingress, [{ from: [{ podSelector: proxies }] }]);
@@ -223,7 +223,7 @@ describe('compose.yaml', () => {
 		}
 	});
 
-	test('lets nobody but the proxy reach its services, and publishes on 127.0.0.1 alone', () => {
+	test('lets only the proxy reach its services, and publishes only on 127.0.0.1', () => {
 		assert.equal(networks.upstreams.internal, true);
 		const beside = Object.entries(services).filter(([, service]) =>
 			(service as { networks?: string[] }).networks?.includes('upstreams'),

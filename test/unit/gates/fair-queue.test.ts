@@ -54,7 +54,7 @@ describe('who waits for an upstream', () => {
 		assert.deepEqual([queue.size, drain(queue)], [3, ['c1', 'a1', 'a4']]);
 	});
 
-	test('may leave before its turn, from wherever it stands', () => {
+	test('may leave before its turn, from any place', () => {
 		const queue = new FairQueue<string, string>();
 		for (const one of ['a1', 'a2', 'b1', 'b2']) queue.add(one[0]!, one);
 		queue.remove('b', 'b1');

@@ -738,7 +738,7 @@ describe('the fields of a response', () => {
 		}
 	});
 
-	it('lose every field that Connection names, wherever it stands', () => {
+	it('lose every field that Connection names, at any position', () => {
 		for (const value of ['x-a', 'close, X-A', ' x-a ,x-a', 'X-A,']) {
 			assert.deepEqual(responseFields(['Connection', value, 'X-A', '1', 'x-b', '2', 'x-a', '3']), ['x-b', '2'], value);
 			assert.deepEqual(responseFields(['X-A', '1', 'x-b', '2', 'x-a', '3', 'connection', value]), ['x-b', '2'], value);
@@ -784,7 +784,7 @@ describe('the fields of a response', () => {
 });
 
 describe('the framing of a response', () => {
-	it('is a declared length, chunked, or told by the end of the connection', () => {
+	it('is a declared length, chunked, or ends with the connection', () => {
 		const { length, chunked, malformed } = responseHead(['x-a', '1']);
 		assert.deepEqual([length, chunked, malformed], [UNDECLARED, false, undefined]);
 		for (const [text, bytes] of [

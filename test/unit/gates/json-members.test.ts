@@ -160,7 +160,7 @@ const { object } = fc.letrec<{ value: Written; object: Written; array: Written }
 describe('a peek at one member', () => {
 	const peek = (text: string) => peekText(Buffer.from(text), 'iss');
 
-	it('finds it wherever it stands at the top, in any spelling', () => {
+	it('finds it at any place of the top level, in any spelling', () => {
 		for (const text of [
 			'{"iss":"x"}',
 			' {\n"a":[{"iss":"y"},","],"b":{"iss":"z"},\t"iss" :\r"x" }',

@@ -56,7 +56,7 @@ describe('the names in a certificate', () => {
 		assert.deepEqual(read(x509)?.commonNames, ['a', 'b', 'c']);
 	});
 
-	it('cannot be told where there are two extensions, or no DER', async () => {
+	it('are unknown with two extensions, or without DER', async () => {
 		const { x509 } = await issueNamed({ sans: [dns('a')], moreSans: [dns('b')] });
 		assert.equal(read(x509), undefined);
 		assert.equal(read({ raw: Buffer.from('nonsense') } as never), undefined);

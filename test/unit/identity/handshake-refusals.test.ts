@@ -65,7 +65,7 @@ test('a verdict on a certificate has its reason', () => {
 	assert.equal(refusalOfCertificate(undefined), 'bad certificate');
 });
 
-test('a connection that ends without an error is told by what came before', () => {
+test('a connection that ends without an error gets its reason from the events before', () => {
 	assert.equal(refusalOfClose(0), 'nothing sent');
 	assert.equal(refusalOfClose(1), 'aborted');
 });

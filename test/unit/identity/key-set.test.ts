@@ -15,7 +15,7 @@ const RS256 = ['RS256'] as const;
 const reasonOf = (found: unknown) => (found instanceof Rejection ? found.reason : 'found');
 
 describe('the keys of an issuer', () => {
-	it('are one PEM key or a JWK Set, told by the content', () => {
+	it('are one PEM key or a JWK Set, decided by the content', () => {
 		const pem = rsa.publicKey.export({ type: 'pkcs1', format: 'pem' }) as string;
 		const spki = rsa.publicKey.export({ type: 'spki', format: 'pem' }) as string;
 		const key = { kid: undefined, pem: spki, algorithms: ['RS256'] };

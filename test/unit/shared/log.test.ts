@@ -42,7 +42,7 @@ describe('the log filter', () => {
 		assert.deepEqual(parseLogFilter('').problems, []);
 	});
 
-	it('lets the longest target decide, wherever it stands', () => {
+	it('lets the longest target decide, at any position', () => {
 		for (const filter of ['warn,proxy=info,proxy::data=trace', 'proxy::data=trace,proxy=info,warn']) {
 			assert.equal(enabledLevels(filter, 'proxy::data::http1'), 5);
 			assert.equal(enabledLevels(filter, 'proxy::data'), 5);

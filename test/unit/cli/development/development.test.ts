@@ -208,7 +208,7 @@ describe('what is made for development', () => {
 			assert.deepEqual(problems('aud=x', 'scope=y', 'aud=z'), ['--claim: "aud" is given twice']);
 		});
 
-		it('wants to be told which of several issuers', () => {
+		it('needs a choice between several issuers', () => {
 			const tables = ['a', 'b'].map(
 				(name) =>
 					`[[issuers]]\nissuer = "${name}"\naudience = ["x", "y"]\njwks_path = "k"\ntenant_prefix = "${name}:"\n`,

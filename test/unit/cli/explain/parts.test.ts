@@ -56,7 +56,7 @@ test('body length: the limit of the route, and where it is set', async () => {
 	);
 });
 
-test('each claim is told with its value and what is wanted, also behind the first that is refused', async () => {
+test('prints each claim with its value and the expected one, also behind the first refused claim', async () => {
 	const token = mintToken(pki.tokenKey, { ...good, exp: 1000, nbf: exp, aud: ['x', 'y'], sub: 7, cnf: {} });
 	const checks = gate(await ask({ token }), 'token')!.checks;
 	assert.deepEqual(
@@ -75,7 +75,7 @@ test('each claim is told with its value and what is wanted, also behind the firs
 	assert.match(words('tenant'), /^sub is 7; must be/);
 });
 
-test('a key that does not fit is told with those that there are', async () => {
+test('prints a key that does not fit next to the existing ones', async () => {
 	const strange = await sign(keyFor('ES256'), { ...good, iss: 'https://other.test' }, { alg: 'ES256', kid: 'gone' });
 	const key = gate(await ask({ token: strange }), 'token')!.checks.find(({ name }) => name === 'key')!;
 	assert.deepEqual([key.reason, key.detail], ['unknown kid', 'kid is "gone", alg "ES256"; the set has kid "es"']);
@@ -110,7 +110,7 @@ test('what a route changes is told: what is cut, what of the client is not passe
 	assert.equal(await words('/plain'), undefined);
 });
 
-test('limits are told with their source', async () => {
+test('prints limits with their source', async () => {
 	const rate = async (one: Partial<ExplainCase>) => {
 		const { verdict, details } = gate(await ask(one), 'tenant rate')!;
 		return [verdict, details[0]!.replace(/ \([^)]*:\d+\)/, '')];

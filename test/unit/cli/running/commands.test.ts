@@ -157,7 +157,7 @@ describe('proxy drain', () => {
 		}
 	});
 
-	test('waits no longer than it was told, and cuts nothing short', async () => {
+	test('waits no longer than its limit, and cuts nothing short', async () => {
 		const machine = new FakeMachine();
 		await assert.rejects(
 			drain({ ...target, wait: true }, new Printed(), machine),

@@ -47,7 +47,7 @@ describe('a running proxy is found', () => {
 		await fails(byMetrics, machine, /^127\.0\.0\.1:9090: its process 42 is another program/);
 	});
 
-	test('where there is no /proc, by a loopback address alone', async () => {
+	test('without /proc, only by a loopback address', async () => {
 		const machine = new FakeMachine();
 		machine.processes.set(42, {});
 		machine.facts = { ...machine.facts, startTicks: null };

@@ -23,7 +23,7 @@ describe('a name', () => {
 		assert.deepEqual(await ask('both.test'), { addresses: ['10.0.0.1', '10.0.0.2', 'fd00::1'], ttlMs: 7_000 });
 	});
 
-	test('may have addresses of one family alone', async () => {
+	test('may have addresses of only one family', async () => {
 		server.names.set('four.test', ['10.0.0.1']);
 		server.names.set('six.test', ['fd00::1']);
 		assert.deepEqual((await ask('four.test')).addresses, ['10.0.0.1']);
@@ -46,7 +46,7 @@ describe('a name', () => {
 		assert.equal(server.asked, asked);
 	});
 
-	test('may be known to the machine alone: then nobody says for how long', async () => {
+	test('may be known only to the machine: then the TTL is unknown', async () => {
 		const { addresses, ttlMs } = await ask('localhost', null);
 		assert.ok(addresses.includes('127.0.0.1') || addresses.includes('::1'), addresses.join());
 		assert.ok(ttlMs === undefined || ttlMs >= 0);

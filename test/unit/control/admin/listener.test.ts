@@ -363,7 +363,7 @@ describe('a later scrape', () => {
 		assert.equal(sampleSum(page, 'proxy_circuit_state', { upstream: 'a:1' }), 0);
 	});
 
-	test('shows upstreams of the table in force alone', async () => {
+	test('shows only upstreams of the table in force', async () => {
 		const { sources, upstreams } = testSources('a:1', 'b:2');
 		upstreams.apply(upstreams.plan([route('/', 'b:2')]));
 		const page = await scrape(sources);

@@ -53,7 +53,7 @@ describe('a CRL', () => {
 		assert.deepEqual((await readCrl(await issueCrl(pki.ca))).serials, []);
 	});
 
-	test('is told by name and signature whose it is', async () => {
+	test('belongs to a CA by name and signature', async () => {
 		const crl = await readCrl(await issueCrl(pki.ca, { serials: ['01'] }));
 		assert.equal(isIssuedBy(crl, ca), true);
 		// The same name, another key; another name.
@@ -150,7 +150,7 @@ describe('a CRL', () => {
 		]);
 	});
 
-	test('of a CA that may sign none is told', async () => {
+	test('of a CA that may not sign CRLs is reported', async () => {
 		assert.equal(maySignCrls(ca), true);
 		assert.equal(maySignCrls(new X509Certificate(pki.server.certPem)), false);
 	});

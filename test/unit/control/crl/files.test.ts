@@ -72,7 +72,7 @@ describe('the CRLs', () => {
 		assert.equal(clients.crls[0]!.authority, authorityId(new X509Certificate(pki.ca.certPem)));
 	});
 
-	test("may be an intermediate's that only clients send, if its certificate stands beside it", async () => {
+	test("may be an intermediate's that only clients send, if its certificate is next to it", async () => {
 		const intermediate = await pki.issueAuthority('Somewhere below');
 		const text = (await pem(intermediate, { serials: ['01'] })) + (await pem(pki.ca));
 		const alone = await inspected({ tls: { crl_path: pki.writeFile('alone.crl', text) } });
@@ -121,7 +121,7 @@ describe('the CRLs', () => {
 			);
 	});
 
-	test('of a CA that does not chain to the bundle are refused, also with its certificate beside them', async () => {
+	test('of a CA that does not chain to the bundle are refused, also with its certificate next to them', async () => {
 		const stranger = pki.otherCa;
 		const text = (await pem(stranger)) + stranger.certPem;
 		const { problems } = await inspected({ tls: { crl_path: pki.writeFile('stranger.crl', text) } });

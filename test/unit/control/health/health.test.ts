@@ -171,7 +171,7 @@ describe('when the prober asks', () => {
 		assert.deepEqual(prober.asked, ['fresh:1']);
 	});
 
-	test('of thousands only so many are asked at once, and whoever waits for the first round waits 2 s', async () => {
+	test('of thousands only a few are probed at once, and the start waits 2 s for the first round', async () => {
 		const prober = new TestProber();
 		const many = Array.from({ length: 1000 }, (_, i) => upstream(`u:${i}`));
 		prober.watch(many);
@@ -188,7 +188,7 @@ describe('when the prober asks', () => {
 		assert.equal(ended, true);
 	});
 
-	test('whoever is proved first is not asked again by the round that it waits in', async () => {
+	test('an upstream that passed early is not probed again by the same round', async () => {
 		const prober = new TestProber();
 		const many = Array.from({ length: MAX_ROUND_PROBES + 1 }, (_, i) => upstream(`u:${i}`));
 		const proved = prober.prove(many);
@@ -365,7 +365,7 @@ describe('what a verdict does', () => {
 		});
 	});
 
-	test('where there is nothing left to ask with, the last verdict holds, and that is told of once', async () => {
+	test('without descriptors for probes the last verdict holds, with one log line', async () => {
 		const prober = new TestProber();
 		const a = upstream('a:1');
 		prober.watch([a]);
@@ -382,7 +382,7 @@ describe('what a verdict does', () => {
 		]);
 	});
 
-	test('an upstream that was never healthy is told of once', async () => {
+	test('an upstream that was never healthy has one log line', async () => {
 		const prober = new TestProber();
 		const a = upstream('a:1');
 		prober.watch([a]);

@@ -85,7 +85,7 @@ describe('a watch', () => {
 		assert.deepEqual(test.changes, [['new']]);
 	});
 
-	test('ends when it is told to', async () => {
+	test('ends when asked to', async () => {
 		const test = await TestWatch.started('cert');
 		test.watch.stop();
 		test.stamps.set('cert', 'second');

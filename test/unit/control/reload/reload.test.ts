@@ -153,7 +153,7 @@ describe('a reload', () => {
 		assert.deepEqual([test.inForce.identity, test.inForce.reloads], [NEW_KEY, { success: 1, failure: 1 }]);
 	});
 
-	test('says what has changed in files that are read at the start alone', async () => {
+	test('names changes in files that are only read at the start', async () => {
 		const test = await TestReload.started();
 		test.keysChanged = true;
 		await test.reloader.request();

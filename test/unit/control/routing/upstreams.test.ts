@@ -329,7 +329,7 @@ describe('the counters of a route', () => {
 });
 
 describe('the last transition of an upstream', () => {
-	test('is that of whoever was last: a worker, or a health probe', () => {
+	test('is that of the last one: a worker, or a health probe', () => {
 		const upstreams = testUpstreams();
 		upstreams.apply(upstreams.plan([route('/a', 'x:1')]));
 		const upstream = find(upstreams, 'x:1');
@@ -461,7 +461,7 @@ describe('the addresses of one upstream', () => {
 		assert.equal(load.since, 15_000);
 	});
 
-	test('are told to workers once, however many routes name them', () => {
+	test('reach workers once, however many routes name them', () => {
 		const upstreams = provenUpstreams([route('/url', 'x:9'), billing([a, b]), { ...billing([a, b]), prefix: '/two' }]);
 		const seed = routingSeed(upstreams.current, 0);
 		assert.deepEqual(

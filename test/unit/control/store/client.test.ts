@@ -86,7 +86,7 @@ describe('the client of the store', () => {
 		assert.deepEqual(attempts, [1, 3, 4, 5, 5, 6, 6, 7, 7, 8, 8]);
 	});
 
-	it('does not wait for a connection that does not come about', async () => {
+	it('does not wait for a connection that fails', async () => {
 		const { time, store, client, run, reason } = build();
 		store.connect = undefined;
 		void client.start();

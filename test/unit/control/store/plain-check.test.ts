@@ -32,7 +32,7 @@ async function opened(answer: string, limitMs = 10_000) {
 	return { failure, heard };
 }
 
-test('a handshake that hangs at a plain Redis, with a password or without, is told as that', async () => {
+test('a handshake that hangs at a plain Redis, with a password or without, has that as its reason', async () => {
 	for (const answer of ['+PONG\r\n', '-NOAUTH Authentication required.\r\n']) {
 		const { failure, heard } = await opened(answer);
 		assert.match(failureOf(failure).message, /^it does not speak TLS on that port; write redis:\/\/ in limiter\.store/);

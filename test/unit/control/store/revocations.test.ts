@@ -110,7 +110,7 @@ function build() {
 }
 
 describe('what is revoked in the store', () => {
-	it('is known after the start, and then told of with each change', async () => {
+	it('is known after the start, and then reported with each change', async () => {
 		const { time, stream, taken, revocations } = build();
 		stream.add('5-0', 'revoke', 'tenant:a');
 		await revocations.start();

@@ -280,7 +280,7 @@ describe('draining workers', () => {
 		await done;
 	});
 
-	test('no client is told to leave before all listeners are closed', async () => {
+	test('no client gets a GOAWAY before all listeners are closed', async () => {
 		const test = new TestPool(2);
 		await test.pool.start();
 		test.thread(1).temper = 'silent';
