@@ -129,6 +129,7 @@ describe('the status page', () => {
 		assert.deepEqual(now.handshakes.failures, [{ reason: 'expired', total: 1, last_ten_minutes: 1 }]);
 		assert.equal(now.upstreams.items[0]!.requests_total, 2);
 		assert.deepEqual(now.upstreams.items[0]!.routes, ['/up']);
+		assert.deepEqual([now.upstreams.items[0]!.protocol, now.connections.websockets], ['http/1.1', 0]);
 		assert.equal(now.upstreams.items[0]!.upstream, upstream.authority);
 		assert.equal(now.process.host, hostname());
 		assert.equal(now.workers.listening, 2);

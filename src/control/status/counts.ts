@@ -14,6 +14,7 @@ export interface CounterFacts {
 		readonly handshake: number;
 		readonly 'http/1.1': number;
 		readonly h2: number;
+		readonly websockets: number;
 		readonly refused: ReadonlyMap<string, number>;
 		readonly ended: ReadonlyMap<string, number>;
 		readonly http2Errors: ReadonlyMap<string, number>;

@@ -61,7 +61,7 @@ export function handshakesPanel({ handshakes }: StatusPage): Markup {
 }
 
 export function connectionsPanel({ connections }: StatusPage): Markup {
-	const { handshaking, http1, h2, refused, ended, http2_errors } = connections;
+	const { handshaking, http1, h2, websockets, refused, ended, http2_errors } = connections;
 	const said = (words: string, counts: readonly Count[]) =>
 		counts.map(({ reason, ...one }) => ({ ...one, reason: `${words}: ${reason}` }));
 	const events = [...said('refused', refused), ...said('ended', ended), ...said('HTTP/2 error', http2_errors)];
@@ -70,6 +70,7 @@ export function connectionsPanel({ connections }: StatusPage): Markup {
 			['HTTP/1.1', count(http1)],
 			['HTTP/2', count(h2)],
 			['In handshake', count(handshaking)],
+			...(websockets > 0 ? ([['WebSockets', count(websockets)]] as const) : []),
 		]),
 		countsTable('Connections refused or ended by the proxy, by reason.', events, 'None has been refused or ended.'),
 	]);

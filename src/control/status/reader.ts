@@ -108,6 +108,7 @@ export class StatusReader implements StatusSource {
 				handshaking: counters.connections.handshake,
 				http1: counters.connections['http/1.1'],
 				h2: counters.connections.h2,
+				websockets: counters.connections.websockets,
 				limit: memory.connections.limit,
 				refused: counted('refused', counters.connections.refused),
 				ended: counted('ended', counters.connections.ended),
@@ -147,6 +148,7 @@ export class StatusReader implements StatusSource {
 				handshake: connections.get('handshake')!,
 				'http/1.1': connections.get('http/1.1')!,
 				h2: connections.get('h2')!,
+				websockets: total(workers, ({ tunnels }) => sum(tunnels.values())),
 				refused: addUp(workers.map(({ connectionRefusals }) => connectionRefusals)),
 				ended: addUp(workers.map(({ connectionEnds }) => connectionEnds)),
 				http2Errors: addUp(workers.map(({ http2Errors }) => http2Errors)),
@@ -307,11 +309,21 @@ function shareOf({ config, upstreams }: UpstreamGroup, upstream: Upstream): Pick
 	return { balance: config.balancing.balance, weight };
 }
 
-function statusOf({ address, group, health, tls, alive, aliveSince, lastProbe: last }: Upstream) {
+function statusOf({
+	address,
+	group,
+	health,
+	protocol = 'http/1.1',
+	tls,
+	alive,
+	aliveSince,
+	lastProbe: last,
+}: Upstream) {
 	const verdict = alive === undefined ? 'not probed yet' : alive ? 'healthy' : 'unhealthy';
 	return {
 		upstream: address.authority,
 		group: group ?? null,
+		protocol,
 		tls: tls === undefined ? 'none' : tls.rejectUnauthorized ? 'verified' : 'not verified',
 		health: health === undefined ? 'not probed' : verdict,
 		health_since: health === undefined ? null : isoOf(aliveSince),

@@ -55,6 +55,8 @@ export interface Snapshot {
 		readonly handshaking: number;
 		readonly http1: number;
 		readonly h2: number;
+		/** WebSockets that are open. */
+		readonly websockets: number;
 		readonly limit: number;
 		readonly refused: readonly Count[];
 		readonly ended: readonly Count[];
@@ -118,6 +120,8 @@ export interface UpstreamStatus {
 	readonly balance: string | null;
 	/** How much of them it gets, compared with the others. */
 	readonly weight: number | null;
+	/** What is spoken to it. */
+	readonly protocol: 'http/1.1' | 'h2';
 	/** Whether it is spoken to over TLS, and whether its certificate is verified then. */
 	readonly tls: 'none' | 'verified' | 'not verified';
 	/** Prefixes of its routes. */

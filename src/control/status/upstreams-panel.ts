@@ -79,10 +79,11 @@ function row(one: Row, { now, errorBound }: { readonly now: string; readonly err
 }
 
 /** What else is to be known of an upstream, in a few words each. */
-function notesOn({ group, weight, tls }: UpstreamStatus): string[] {
+function notesOn({ group, weight, protocol, tls }: UpstreamStatus): string[] {
 	const notes: string[] = [];
 	if (group !== null) notes.push(`of ${group}`);
 	if (weight !== null && weight !== 1) notes.push(`weight ${weight}`);
+	if (protocol === 'h2') notes.push('HTTP/2');
 	if (tls !== 'none') notes.push(tls === 'verified' ? 'TLS' : 'TLS, not verified');
 	return notes;
 }

@@ -41,6 +41,7 @@ function upstream(name: string, routes: string[], requests: number, rest: Rest =
 		group: null,
 		balance: null,
 		weight: null,
+		protocol: 'http/1.1',
 		tls: 'none',
 		routes,
 		breaker: { state: 'closed', since: null, reason: null, cause: null, opened_total: 0 },
@@ -91,7 +92,7 @@ function upstreamsOf({ well = false, others = 0, hostile = '' }: ExampleOptions)
 		});
 	const all = [
 		upstream('orders.internal:8080', ['/api/orders', '/api/carts'], 48_211_034),
-		upstream('accounts.internal:8080', ['/api/accounts'], 21_870_112, { tls: 'verified' }),
+		upstream('accounts.internal:8080', ['/api/accounts'], 21_870_112, { protocol: 'h2', tls: 'verified' }),
 		search('10.4.0.17', trying),
 		search('10.4.0.21'),
 		upstream('reports.internal:8080', ['/api/reports'], 318_902, down),
@@ -209,6 +210,7 @@ export function exampleFound(options: ExampleOptions = {}): Found {
 			handshaking: 3,
 			http1: 618,
 			h2: 1_652,
+			websockets: 12,
 			limit: 32_000,
 			refused: [],
 			ended: counts(['expired', undefined, 4, 0], ['revoked', undefined, 1, 0]),
@@ -362,6 +364,7 @@ export function examplePages(options: ExampleOptions = {}): StatusPages {
 				handshake: 3,
 				'http/1.1': 618,
 				h2: 1_652,
+				websockets: 12,
 				refused: new Map(),
 				ended: new Map(),
 				http2Errors: new Map(),

@@ -336,6 +336,14 @@ describe('the page', () => {
 		assert.match(bodyOf({ ...WELL, shares, upstreams: [{ ...UPSTREAM, error_share: 0.05 }] }), /▲<\/span> 5 %</);
 	});
 
+	test('says what is spoken to an upstream, and how many WebSockets are open', () => {
+		const body = bodyOf(WELL);
+		assert.match(body, /accounts[\s\S]{0,60}<small>HTTP\/2, TLS<\/small>/);
+		assert.match(body, /<dt>WebSockets<\/dt><dd>12</);
+		const connections = { ...WELL.connections, websockets: 0 };
+		assert.doesNotMatch(bodyOf({ ...WELL, connections, upstreams: [UPSTREAM] }), /HTTP\/2, TLS|WebSockets/);
+	});
+
 	test('says of an upstream in one line how it is, and opens to why', () => {
 		const body = bodyOf(exampleFound());
 		assert.match(body, /<details id="state reports[^>]*><summary>.*open<\/span> <small>3 min<\/small><\/summary>/);
