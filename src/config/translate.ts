@@ -126,6 +126,7 @@ function toRate({ rps, burst }: { rps?: number | undefined; burst?: number | und
 function toRoute(file: File, route: Route, upstreams: readonly UpstreamGroupConfig[]): RouteConfig {
 	const { upstream, allow, deny, scopes, clientCert, xfcc, tenants } = route;
 	const { maxBodyBytes, bodyTimeoutMs, upstreamTimeoutMs, idleTimeoutMs } = route;
+	const endsAtExpiry = route.endStreamsAtExpiry || undefined;
 	return {
 		prefix: route.prefix,
 		caseInsensitive: route.caseInsensitive,
@@ -149,7 +150,7 @@ function toRoute(file: File, route: Route, upstreams: readonly UpstreamGroupConf
 		access: unlessEmpty({ allow, deny, tenants: typeof tenants === 'object' ? tenants : undefined, scopes }),
 		certificateHeaders: clientCert === 'none' && xfcc === undefined ? undefined : { clientCert, xfcc },
 		forwarding: toForwarding(file, route),
-		requestLimits: unlessEmpty({ maxBodyBytes, bodyTimeoutMs, upstreamTimeoutMs, idleTimeoutMs }),
+		requestLimits: unlessEmpty({ maxBodyBytes, bodyTimeoutMs, upstreamTimeoutMs, idleTimeoutMs, endsAtExpiry }),
 		webSocket: toWebSocket(route),
 		rate: toRate(route),
 	};

@@ -15,6 +15,11 @@ export function silenceCause(what: string, limitMs: number): string {
 	return `no ${what} within ${limitMs / 1000} s`;
 }
 
+/** @param limitMs of the response as a whole. */
+export function notOverCause(limitMs: number): string {
+	return `response not over within ${limitMs / 1000} s`;
+}
+
 /** What an `http://` upstream that speaks TLS is called. */
 export const SPEAKS_TLS = 'it speaks TLS on this port';
 

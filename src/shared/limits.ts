@@ -32,4 +32,5 @@ export interface RequestLimitsSeed {
 	readonly bodyTimeoutMs?: number | undefined;
 	readonly upstreamTimeoutMs?: number | undefined;
 	readonly idleTimeoutMs?: number | undefined;
+	readonly endsAtExpiry?: boolean | undefined;
 }

@@ -138,6 +138,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
 	'routes.body_timeout_secs': '"5m"',
 	'routes.upstream_timeout_secs': '"2m"',
 	'routes.idle_timeout_secs': '"1h"',
+	'routes.end_streams_at_expiry': 'true',
 	'routes.websocket': 'true',
 	'routes.websocket_end_at_expiry': 'false',
 	'routes.websocket_messages_per_sec': '100',

@@ -154,6 +154,13 @@ export function secondsOr(unset: string, most = MAX_SECONDS) {
 	return z.number({ error }).positive({ error }).max(most, { error: tooBig }).meta({ noun: 'seconds' });
 }
 
+/** Seconds where 0 is none. @param unset what holds if the key is left out. */
+export function secondsOrZero(unset: string) {
+	const error = expected('a number of seconds, 0 or more', `leave it out for ${unset}`);
+	const tooBig = expected(`a number of seconds, at most ${MAX_SECONDS}`, `leave it out for ${unset}`);
+	return z.number({ error }).nonnegative({ error }).max(MAX_SECONDS, { error: tooBig }).meta({ noun: 'seconds' });
+}
+
 /** @param unset what holds if the key is left out. */
 export function flag(unset: string) {
 	return z.boolean({ error: expected('true or false', `leave it out for ${unset}`) });
@@ -165,10 +172,7 @@ export function flagOr(fallback: boolean) {
 
 /** Seconds where 0, also by default, is none. */
 export function secondsOrNone() {
-	const error = expected('a number of seconds, 0 or more', 'leave it out for 0');
-	const tooBig = expected(`a number of seconds, at most ${MAX_SECONDS}`, 'leave it out for 0');
-	const number = z.number({ error }).nonnegative({ error }).max(MAX_SECONDS, { error: tooBig });
-	return number.meta({ noun: 'seconds' }).default(0);
+	return secondsOrZero('0').default(0);
 }
 
 /** @param noun `seconds`; `number` for a part of a whole. */

@@ -6,6 +6,7 @@ import {
 	seconds,
 	secondsOr,
 	secondsOrNone,
+	secondsOrZero,
 	table,
 	wholeNumber,
 	wholeNumberOr,
@@ -70,9 +71,16 @@ export const routeLimitKeys = {
 		'`limits.request_body_timeout_secs`',
 	),
 	upstream_timeout_secs: optional(
-		secondsOr('limits.upstream_timeout_secs'),
-		"time for the round trip by this route. Collected mode: for the whole response. Streaming mode: for its head, then for each silence of the upstream. `[limits]` has the client's time",
+		secondsOrZero('limits.upstream_timeout_secs'),
+		"time for the round trip by this route; 0: no limit. Collected mode: for the whole response. Streaming mode: for its head, then for each silence of the upstream, or with `idle_timeout_secs` for the whole response. `[limits]` has the client's time",
 		'`limits.upstream_timeout_secs`',
 	),
-	idle_timeout_secs: optional(secondsOr('300'), 'how long a WebSocket of this route may stand without a byte', '300'),
+	idle_timeout_secs: optional(
+		secondsOr('300 for WebSockets and upstream_timeout_secs for streams'),
+		'how long a WebSocket of this route may stand without a byte. Streaming mode: also how long a response may, once it has begun',
+		'300 for WebSockets, `upstream_timeout_secs` for responses',
+	),
+	end_streams_at_expiry: flagOr(false).describe(
+		'streaming mode: end a response that still streams when its token expires, leeway included',
+	),
 };

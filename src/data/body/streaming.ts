@@ -3,12 +3,13 @@ import { admitLength, UNDECLARED } from '../../gates/body-limit.ts';
 import type { Rejection } from '../../gates/rejection.ts';
 import * as rejection from '../../gates/rejection.ts';
 import { announcedNames, type Trailers } from '../../gates/trailers.ts';
-import { silenceCause } from '../../shared/causes.ts';
+import { notOverCause, silenceCause } from '../../shared/causes.ts';
 import type { Limits } from '../../shared/limits.ts';
 import type { AnswerFields } from '../client/answer-fields.ts';
 import { countGiven, countReceived } from '../request/context.ts';
 import type { BodyMode, ServedRequest } from '../request/contract.ts';
 import { STATE } from '../request/state.ts';
+import { StreamExpiry } from '../request/stream-expiry.ts';
 import type { OutgoingBody } from '../upstream/contract.ts';
 import { Reservation } from './buffered-bytes.ts';
 import { chunkedBody, lengthLine, NO_PIECES, noBody } from './outgoing-body.ts';
@@ -43,6 +44,8 @@ export class Bodies implements BodyMode {
 	#held: Reservation | undefined = undefined;
 	/** The client does not take its answer at the moment. */
 	#clientBlocked = false;
+	/** Where the route wants the response to end with its token. */
+	#expiry: StreamExpiry | undefined = undefined;
 	/** Of a response with a body. */
 	#fields: AnswerFields | undefined = undefined;
 	/** Monotonic milliseconds. */
@@ -146,7 +149,8 @@ export class Bodies implements BodyMode {
 		attempt.settleProbe();
 		request.answers(status);
 		this.#expectProgress();
-		const { client, route } = request.context;
+		const { client, route, limits } = request.context;
+		if (limits.endsAtExpiry && hasBody) this.#expiry = new StreamExpiry(request);
 		this.#fields = hasBody ? fields : undefined;
 		const announces = fields.announcedTrailers !== '' && hasBody && route!.trailers && client.takesTrailers(fields);
 		const announced = announces ? fields.announcedTrailers : '';
@@ -155,6 +159,10 @@ export class Bodies implements BodyMode {
 
 	onBody(chunk: Buffer): void {
 		const { context, attempt } = this.#request;
+		const { streamMs } = context.limits;
+		if (streamMs !== undefined && context.plane.deadlines.now - context.sentAt > streamMs) {
+			return this.#request.fail(rejection.UPSTREAM_TIMEOUT.because(notOverCause(streamMs)), 'abandoned');
+		}
 		this.#expectProgress();
 		this.#given += chunk.length;
 		countGiven(context, chunk.length);
@@ -176,6 +184,7 @@ export class Bodies implements BodyMode {
 
 	onEnd(trailers?: Trailers): void {
 		const { client, plane } = this.#request.context;
+		this.#expiry?.cancelDeadline();
 		// From here on only the client is waited for.
 		plane.deadlines.answer.add(this.#request);
 		// An upload that the upstream did not wait for is held up no longer; the rest of it is dropped.
@@ -209,8 +218,9 @@ export class Bodies implements BodyMode {
 	 */
 	#expectProgress(): void {
 		const { context } = this.#request;
-		if (this.#clientBlocked) context.plane.deadlines.answer.add(this.#request);
-		else context.limits.roundTrip.add(this.#request);
+		const queue = this.#clientBlocked ? context.plane.deadlines.answer : context.limits.silence;
+		if (queue === undefined) this.#request.cancelDeadline();
+		else queue.add(this.#request);
 	}
 
 	onDeadline(): void {
@@ -221,7 +231,7 @@ export class Bodies implements BodyMode {
 		const isAtUpstream = request.attempt?.connection !== undefined;
 		// Whoever did not move is at fault: the upstream, unless it waits for a client that takes nothing or owes it a body.
 		if (isAtUpstream && !this.#clientBlocked && this.#uploadComplete) {
-			const cause = silenceCause('more of the answer', request.context.limits.upstreamTimeoutMs);
+			const cause = silenceCause('more of the answer', request.context.limits.silenceMs);
 			request.fail(rejection.BAD_GATEWAY.because(cause), 'timeout');
 		} else {
 			request.fail(isAtUpstream && !this.#clientBlocked ? STOPPED_SENDING : STOPPED_READING, 'abandoned');
@@ -229,6 +239,7 @@ export class Bodies implements BodyMode {
 	}
 
 	release(): void {
+		this.#expiry?.cancelDeadline();
 		this.#held?.release();
 	}
 }

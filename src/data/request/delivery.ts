@@ -73,7 +73,9 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		context.span?.enters('upstream');
 		context.sentAt = now;
 		measure(context, context.plane.histograms.gates, now - context.startedAt - context.waitedMs, now);
-		context.limits.roundTrip.add(request);
+		const { roundTrip } = context.limits;
+		if (roundTrip === undefined) request.cancelDeadline();
+		else roundTrip.add(request);
 		attempt.begin(now, true);
 		return 'served';
 	}

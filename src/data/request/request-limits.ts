@@ -7,9 +7,16 @@ export interface RequestLimits {
 	readonly maxBodyBytes: number;
 	/** For the client to send its body (collected mode). */
 	readonly body: DeadlineQueue;
-	/** What `roundTrip` lasts, ms. */
+	/** What `roundTrip` lasts, ms; 0: there is none. */
 	readonly upstreamTimeoutMs: number;
-	readonly roundTrip: DeadlineQueue;
+	readonly roundTrip: DeadlineQueue | undefined;
+	/** Between two pieces of a response that streams, ms; 0: any time. */
+	readonly silenceMs: number;
+	readonly silence: DeadlineQueue | undefined;
+	/** For a response that streams, from its request on, ms; `undefined`: no limit in all. */
+	readonly streamMs: number | undefined;
+	/** A response that streams ends when its token expires. */
+	readonly endsAtExpiry: boolean;
 }
 
 /** @param own what the route sets itself; the rest is that of `[limits]`. */
@@ -19,11 +26,17 @@ export function createRequestLimits(
 	own: RequestLimitsSeed = {},
 ): RequestLimits {
 	const upstreamTimeoutMs = own.upstreamTimeoutMs ?? limits.upstreamTimeoutMs;
+	const silenceMs = own.idleTimeoutMs ?? upstreamTimeoutMs;
 	return {
 		maxBodyBytes: own.maxBodyBytes ?? limits.maxRequestBodyBytes,
 		body: lasting(own.bodyTimeoutMs ?? limits.requestBodyTimeoutMs),
 		upstreamTimeoutMs,
-		roundTrip: lasting(upstreamTimeoutMs),
+		roundTrip: upstreamTimeoutMs === 0 ? undefined : lasting(upstreamTimeoutMs),
+		silenceMs,
+		silence: silenceMs === 0 ? undefined : lasting(silenceMs),
+		// Where a route says only one of the two, a stream may go on for as long as it moves.
+		streamMs: own.idleTimeoutMs === undefined ? undefined : own.upstreamTimeoutMs || undefined,
+		endsAtExpiry: own.endsAtExpiry === true,
 	};
 }
 

@@ -4,6 +4,7 @@ import { describe, it } from 'node:test';
 import * as collected from '../../../../src/data/body/collected.ts';
 import * as streaming from '../../../../src/data/body/streaming.ts';
 import { CLOSED, OPEN } from '../../../../src/gates/breaker.ts';
+import type { RequestLimitsSeed } from '../../../../src/shared/limits.ts';
 import { Client, Edge } from '../fixtures/fake-edge.ts';
 import { type FakePlane, LIMITS, settle } from '../fixtures/fake-plane.ts';
 import type { FakeUpstream } from '../fixtures/fake-upstream.ts';
@@ -85,6 +86,15 @@ for (const mode of [collected, streaming]) {
 	});
 }
 
+it('a collected answer has no end where upstream_timeout_secs is 0', async () => {
+	const { edge, client, socket } = await asked(collected, 0);
+	await edge.plane.pass(10 * LONG);
+	equal(client.status, 0);
+	socket.answer();
+	await settle();
+	equal(client.status, 200);
+});
+
 describe('the body_timeout_secs of a route, collected', () => {
 	for (const bodyTimeoutMs of [SHORT, LONG]) {
 		it(`answers 408 to a client that sends nothing for ${bodyTimeoutMs / 1000} s`, async () => {
@@ -105,6 +115,86 @@ describe('a long answer, streaming', () => {
 			await endsBetween(edge.plane, ms - 1_000, ms + 2_000, () => client.isReset);
 			equal(upstream.failures(), 1);
 		}
+	});
+
+	const CHUNKED = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n';
+
+	async function begun(own: RequestLimitsSeed) {
+		const edge = new Edge(streaming, 1);
+		edge.limitRequests(own);
+		const client = await edge.ask();
+		const [{ sockets, failures }] = edge.upstreams as [FakeUpstream];
+		sockets[0]!.accept();
+		return { edge, client, failures, socket: sockets[0]! };
+	}
+
+	it('is broken off after a silence of idle_timeout_secs, where the route sets it; its head has upstream_timeout_secs', async () => {
+		const { edge, client, failures, socket } = await begun({ idleTimeoutMs: LONG });
+		await edge.plane.pass(LIMITS.upstream - 1_000);
+		socket.answer(CHUNKED);
+		await endsBetween(edge.plane, LONG - 1_000, LONG + 2_000, () => client.isReset);
+		equal(failures(), 1);
+		const late = await begun({ idleTimeoutMs: LONG });
+		await endsBetween(
+			late.edge.plane,
+			LIMITS.upstream - 1_000,
+			LIMITS.upstream + 2_000,
+			() => late.client.status === 504,
+		);
+	});
+
+	it('is over in all after upstream_timeout_secs, where the route also sets idle_timeout_secs, and that is no failure', async () => {
+		const { edge, client, failures, socket } = await begun({ idleTimeoutMs: SHORT, upstreamTimeoutMs: LONG });
+		socket.answer(CHUNKED);
+		const moves = async () => {
+			await edge.plane.pass(SHORT - 1_000);
+			socket.answer('1\r\na\r\n');
+		};
+		for (let ms = 0; ms < LONG - 2 * SHORT; ms += SHORT - 1_000) await moves();
+		equal(client.isReset, false);
+		for (let i = 0; i < 4 && !client.isReset; i++) await moves();
+		deepEqual([client.isReset, failures()], [true, 0]);
+	});
+
+	it('has no end where upstream_timeout_secs is 0', async () => {
+		const { edge, client, socket } = await begun({ upstreamTimeoutMs: 0 });
+		await edge.plane.pass(10 * LONG);
+		equal(client.status, 0);
+		socket.answer(CHUNKED);
+		await edge.plane.pass(10 * LONG);
+		equal(client.isReset, false);
+	});
+
+	it('ends when its token expires, where the route says so; the upstream is not to blame', async () => {
+		for (const endsAtExpiry of [true, undefined]) {
+			const { edge, client, failures, socket } = await begun({ upstreamTimeoutMs: 0, endsAtExpiry });
+			const { clock } = edge.plane;
+			const start = clock.wallSeconds();
+			clock.wallSeconds = () => start + clock.now() / 1000;
+			const { context } = client.exchange;
+			const claims = { ...context.identity!.claims, exp: start + 100 };
+			context.identity = { ...context.identity!, claims, leewaySeconds: 60 };
+			socket.answer(CHUNKED);
+			if (endsAtExpiry === undefined) {
+				await edge.plane.pass(1_000_000);
+				equal(client.isReset, false);
+				continue;
+			}
+			await endsBetween(edge.plane, 158_000, 163_000, () => client.isReset);
+			equal(failures(), 0);
+			edge.assertQuiet();
+		}
+	});
+
+	it('that is over before its token expires is not broken off', async () => {
+		const { edge, client, socket } = await begun({ endsAtExpiry: true });
+		const { context } = client.exchange;
+		const claims = { ...context.identity!.claims, exp: 0 };
+		context.identity = { ...context.identity!, claims, leewaySeconds: 0 };
+		client.end = () => {};
+		socket.answer(`${CHUNKED}0\r\n\r\n`);
+		await edge.plane.pass(10_000);
+		equal(client.isReset, false);
 	});
 
 	it('waits for a client as long as [limits] says, whatever the route gives its upstream', async () => {
