@@ -2,19 +2,19 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { connect, PROTOCOLS } from '../fixtures/clients.ts';
-import { type Edge, type Lane, startEdge } from '../fixtures/edge.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { BODY_MODE } from '../fixtures/proxy.ts';
+import { type Lane, type Stage, startLanes } from '../fixtures/stage.ts';
 import { until } from '../fixtures/wait.ts';
 
 const SSE = [['Content-Type', 'text/event-stream']] as const;
 
 describe('a stream of events', { skip: BODY_MODE === 'collected' && 'collected mode has no streams' }, () => {
-	let edge: Edge;
+	let edge: Stage;
 	/** Its upstream is that of the route whose streams end. */
 	let first: Lane;
 	before(async () => {
-		edge = await startEdge({
+		edge = await startLanes({
 			lanes: 3,
 			// Neither the time of a round trip nor that of a silence matters.
 			limits: { upstream_timeout_secs: 60 },

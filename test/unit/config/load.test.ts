@@ -196,10 +196,26 @@ describe('a configuration that is right', () => {
 		const limitsOf = (keys: string) =>
 			parse(`${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "http://a"\n${keys}`).routes[0]!.requestLimits;
 		assert.deepEqual(limitsOf('max_body_bytes = "1MiB"\nbody_timeout_secs = "5m"\nupstream_timeout_secs = 0.5'), {
-			...{ maxBodyBytes: 1024 * 1024, bodyTimeoutMs: 300_000, upstreamTimeoutMs: 500, idleTimeoutMs: undefined },
+			...{
+				maxBodyBytes: 1024 * 1024,
+				bodyTimeoutMs: 300_000,
+				upstreamTimeoutMs: 500,
+				idleTimeoutMs: undefined,
+				endsAtExpiry: undefined,
+			},
 		});
 		assert.deepEqual(limitsOf('upstream_timeout_secs = "1h"'), {
-			...{ maxBodyBytes: undefined, bodyTimeoutMs: undefined, upstreamTimeoutMs: 3_600_000, idleTimeoutMs: undefined },
+			...{
+				maxBodyBytes: undefined,
+				bodyTimeoutMs: undefined,
+				upstreamTimeoutMs: 3_600_000,
+				idleTimeoutMs: undefined,
+				endsAtExpiry: undefined,
+			},
+		});
+		assert.deepEqual(limitsOf('upstream_timeout_secs = 0\nidle_timeout_secs = "1h"\nend_streams_at_expiry = true'), {
+			...{ maxBodyBytes: undefined, bodyTimeoutMs: undefined, upstreamTimeoutMs: 0 },
+			...{ idleTimeoutMs: 3_600_000, endsAtExpiry: true },
 		});
 		for (const wrong of [
 			'max_body_bytes = 0',
