@@ -12,11 +12,12 @@ export interface Listeners {
 	readonly metricsBind: Address;
 }
 
-/** @param keyMode permissions of the file `tls.key_path`, as stat(2) has them; `undefined` where they say nothing. */
+/** @param keyMode permissions of the file `tls.key_path`, as stat(2) has them; `undefined` where they say nothing. @param bodyMode of this build. */
 export function checkAdvice(
 	{ routes, tls, lines }: Config,
 	listeners: Listeners,
 	keyMode: number | undefined,
+	bodyMode: string,
 ): ConfigProblem[] {
 	const advice: ConfigProblem[] = [];
 	const advise = (key: string, message: string, file?: string) => {
@@ -30,7 +31,15 @@ export function checkAdvice(
 				'write tenants = 2 under [breaker]',
 		);
 	}
-	for (const [i, { group }] of routes.entries()) {
+	for (const [i, { prefix, group }] of routes.entries()) {
+		// HTTP/2 without TLS has hardly another use; over TLS it is as likely to be plain HTTP.
+		const isGrpc = group.health?.grpcService !== undefined || (group.protocol === 'h2' && group.tls === undefined);
+		if (bodyMode === 'collected' && isGrpc) {
+			advise(
+				`routes[${i}].upstream`,
+				`${JSON.stringify(prefix)} seems to lead to gRPC: this build passes unary calls, and streams need proxy-streaming`,
+			);
+		}
 		for (const address of group.addresses) {
 			const own = Object.entries(listeners).find(([, listener]) => isSame(address, listener));
 			if (own === undefined) continue;

@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs';
+import { bodyMode } from '#body';
 import { type ConfigProblem, describeProblem, inFileOrder } from '../config/error.ts';
 import { assertEnoughFiles, openFilesLimit } from '../control/descriptor-limit.ts';
 import { inspect } from '../control/files/inspection.ts';
@@ -52,7 +53,8 @@ export async function runCheck(
 	const { files, problems, warnings } = await inspect(path, new Date());
 	const ofFile = (found: readonly ConfigProblem[]) => inFileOrder(found).map((problem) => ({ path, problem }));
 	const failing = warnings.filter(({ failsCheck }) => failsCheck);
-	const advice = files === undefined ? [] : checkAdvice(files.config, listeners, modeOf(files.config.tls.keyPath));
+	const advice =
+		files === undefined ? [] : checkAdvice(files.config, listeners, modeOf(files.config.tls.keyPath), bodyMode);
 	const errors = [...ofFile([...problems, ...failing]), ...refusalsOfProcess(workers, cores, forceWorkers)];
 	const doubts = [
 		...ofFile([...warnings.filter(({ failsCheck }) => !failsCheck), ...advice]),

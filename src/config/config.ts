@@ -92,6 +92,8 @@ export interface RouteConfig {
 export interface HealthSettings {
 	/** Origin form, begins with `/`. */
 	readonly path: string;
+	/** The service that is asked about by grpc.health.v1, in place of the path; empty: the whole server. */
+	readonly grpcService?: string | undefined;
 	/** For the answer's head, from the look-up of the name on. */
 	readonly timeoutMs: number;
 	/** So many verdicts in a row make an upstream unhealthy, and healthy again; at least 1. */

@@ -200,6 +200,7 @@ function toUpstream(file: File, table: Upstream, key: string): UpstreamGroupConf
 function toGroup(file: File, own: Route | Upstream, name: string | undefined, addresses: readonly GroupAddress[]) {
 	const health = {
 		path: own.healthPath ?? file.healthPath,
+		...(own.healthGrpc && { grpcService: own.healthGrpc === true ? '' : own.healthGrpc }),
 		timeoutMs: own.healthTimeoutMs ?? file.healthTimeoutMs,
 		unhealthyAfter: own.unhealthyAfter ?? file.unhealthyAfter,
 		healthyAfter: own.healthyAfter ?? file.healthyAfter,

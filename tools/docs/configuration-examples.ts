@@ -67,6 +67,8 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
 	'breaker.failures': '5',
 	'breaker.tenants': '2',
 	'breaker.grpc_statuses': '[14]',
+	'upstreams.health_grpc': 'true',
+	'routes.health_grpc': '"billing.v1.Billing"',
 	'log.access': '"all"',
 	'log.request_id': 'true',
 	'metrics.buckets': '[0.01, 0.1, 1, 10]',

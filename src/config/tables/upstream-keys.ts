@@ -1,5 +1,6 @@
-import type { z } from 'zod';
-import { flag, flagOr, optional, seconds, secondsOr, text, wholeNumber, wholeNumberOr } from './kinds.ts';
+import { z } from 'zod';
+import { MAX_SERVICE_BYTES } from '../../gates/grpc-health.ts';
+import { either, flag, flagOr, optional, seconds, secondsOr, text, wholeNumber, wholeNumberOr } from './kinds.ts';
 
 /** More would keep a verdict from ever being reached. */
 const MAX_VERDICTS = 1000;
@@ -30,6 +31,22 @@ export const upstreamKeys = {
 	upstream_idle_timeout_secs: seconds(4).describe(MEANINGS.upstream_idle_timeout_secs),
 };
 
+/** In place of `health_path`. */
+function healthGrpc(where: string) {
+	const wanted = `true, or the name of a service in at most ${MAX_SERVICE_BYTES} characters of visible ASCII`;
+	const remedy = 'leave it out for probes by GET';
+	const name = text(wanted, remedy, /^[\x21-\x7e]{1,127}$/);
+	const choice = either<boolean | string>((value) => (typeof value === 'boolean' ? z.boolean() : name), {
+		anyOf: [{ type: 'boolean' }, { type: 'string', pattern: '^[\\x21-\\x7e]{1,127}$' }],
+		noun: 'a service',
+	});
+	return optional(
+		choice.optional(),
+		`probe by \`grpc.health.v1.Health/Check\` over HTTP/2, in place of \`health_path\`: \`true\` asks about the whole server, a name about that service${where}`,
+		'probes by `GET`',
+	);
+}
+
 const GLOBAL = 'the value at the top of the file';
 
 /** @param where words behind the meaning. */
@@ -44,7 +61,8 @@ function ownKeys(where: string) {
 		unhealthy_after: own('unhealthy_after', verdicts()),
 		healthy_after: own('healthy_after', verdicts()),
 		upstream_idle_timeout_secs: own('upstream_idle_timeout_secs', secondsOr(GLOBAL)),
-	} satisfies Record<keyof typeof upstreamKeys, unknown>;
+		health_grpc: healthGrpc(where),
+	} satisfies Record<keyof typeof upstreamKeys | 'health_grpc', unknown>;
 }
 
 /** Beside the URL of an upstream. */

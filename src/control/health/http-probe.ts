@@ -2,6 +2,8 @@ import * as http from 'node:http';
 import * as https from 'node:https';
 import { type ConnectionOptions, connect } from 'node:tls';
 import type { HealthSettings, UpstreamAddress } from '../../config/config.ts';
+import { grpcStatusIn } from '../../gates/grpc.ts';
+import { HEALTH_CHECK_PATH, healthProblem, healthRequest, MAX_ANSWER } from '../../gates/grpc-health.ts';
 import { connectionCause, SPEAKS_TLS, silenceCause } from '../../shared/causes.ts';
 import type { UpstreamProtocol } from '../../shared/messages.ts';
 import type { Verdict } from './health.ts';
@@ -23,6 +25,8 @@ export async function httpProbe(
 	tls?: ConnectionOptions,
 	protocol: UpstreamProtocol = 'http/1.1',
 ): Promise<Verdict> {
+	if (settings.grpcService !== undefined)
+		return askGrpc(address, settings.grpcService, settings.timeoutMs, abandoned, tls);
 	if (protocol === 'h2') return askHttp2(address, settings, abandoned, tls);
 	const verdict = await ask(address, settings, abandoned, tls);
 	if (tls !== undefined || !mayBeTls(verdict) || abandoned.aborted) return verdict;
@@ -41,6 +45,27 @@ async function askHttp2(
 	if (answer === undefined) return { healthy: false, cause: silenceCause('answer', timeoutMs) };
 	if ('error' in answer) return failureOf(answer.error);
 	return 'cause' in answer ? { healthy: false, cause: answer.cause } : verdictOn(answer.status);
+}
+
+/** gRPC is HTTP/2, whatever protocol requests are sent in. */
+async function askGrpc(
+	address: UpstreamAddress,
+	service: string,
+	timeoutMs: number,
+	abandoned: AbortSignal,
+	tls: ConnectionOptions | undefined,
+): Promise<Verdict> {
+	const fields = ['content-type', 'application/grpc', 'te', 'trailers', 'user-agent', USER_AGENT];
+	const question = { method: 'POST', path: HEALTH_CHECK_PATH, fields, body: healthRequest(service) };
+	const answer = await callHttp2(address, question, { tls, maxBody: MAX_ANSWER, limitMs: timeoutMs }, abandoned);
+	if (answer === undefined) return { healthy: false, cause: silenceCause('answer', timeoutMs) };
+	if ('error' in answer) return failureOf(answer.error);
+	if ('cause' in answer) return { healthy: false, cause: answer.cause };
+	if (answer.status !== 200) return { healthy: false, cause: `status ${answer.status} in place of gRPC` };
+	// A call without a message has its status in the head.
+	const status = grpcStatusIn(answer.trailers) ?? grpcStatusIn(answer.fields);
+	const problem = status === 0 ? healthProblem(answer.body) : `grpc-status ${status ?? 'missing'}`;
+	return problem === undefined ? { healthy: true, cause: 'serving' } : { healthy: false, cause: problem };
 }
 
 function ask(

@@ -35,6 +35,10 @@ function withoutQuery(path: string): string {
 	return path.split('?', 1)[0]!;
 }
 
+/** Status codes of gRPC. */
+const NOT_FOUND = 5;
+const UNIMPLEMENTED = 12;
+
 const OTHER_PATH = 'set health_path, or health = false';
 
 function remedyOfStatus(status: number): string {
@@ -45,6 +49,8 @@ function remedyOfStatus(status: number): string {
 }
 
 function remedyOf(cause: string): string | undefined {
+	if (cause === `grpc-status ${UNIMPLEMENTED}`) return 'serve grpc.health.v1.Health, or leave health_grpc out';
+	if (cause === `grpc-status ${NOT_FOUND}`) return 'health_grpc names a service that the server does not know';
 	const known = REMEDIES[cause];
 	if (known !== undefined) return known;
 	// RFC 8446 section 6.2: what a server says to a client's certificate, or to the lack of one.

@@ -68,6 +68,20 @@ describe('the check', () => {
 		assert.match(output, /tls\.key_path \(pki\/open-key\.key\): can be read by every user of this machine; chmod 600/);
 	});
 
+	test('advises that gRPC streams need the other build, at routes that seem to lead to gRPC', async () => {
+		const routes = [
+			{ prefix: '/a', upstream: 'http://127.0.0.1:9' },
+			{ prefix: '/b', upstream: 'h2c://127.0.0.1:7' },
+			{ prefix: '/c', upstream: 'http://127.0.0.1:8', health_grpc: 'a.B' },
+		];
+		const { output } = await check(write('grpc.toml', { routes }));
+		const advised = Array.from(
+			output.matchAll(/(routes\[\d\])\.upstream: .* streams need proxy-streaming/g),
+			([, route]) => route,
+		);
+		assert.deepEqual(advised, ['routes[1]', 'routes[2]']);
+	});
+
 	test('fails for an expired server certificate, with which a start goes on, and warns of one without a name', async () => {
 		const { certPem, keyPem } = pki.clients.expired;
 		const certPath = pki.writeFile('old.crt', certPem);

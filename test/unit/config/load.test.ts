@@ -288,6 +288,16 @@ describe('a configuration that is right', () => {
 			},
 			{ ...common, health: undefined },
 		]);
+		const asked = (value: string) =>
+			parse(`${MINIMAL}[[routes]]\nprefix = "/"\nupstream = "h2c://a"\nhealth_grpc = ${value}`).routes[0]!.group
+				.health!;
+		assert.deepEqual(
+			['true', 'false', '"a.v1.B"'].map((value) => asked(value).grpcService),
+			['', undefined, 'a.v1.B'],
+		);
+		for (const value of ['""', '"a b"', '"é"', '1', `"${'a'.repeat(128)}"`]) {
+			assert.throws(() => asked(value), /routes\[0\]\.health_grpc/, value);
+		}
 		const calls = parse(
 			`${MINIMAL}[breaker]\ngrpc_statuses = [14, 4]\n[[routes]]\nprefix = "/"\nupstream = "http://a"`,
 		);

@@ -1,0 +1,154 @@
+/**
+ * gRPC from end to end: a client of `@grpc/grpc-js` with certificate and token, and a server of the same library in the clear. The cases are those of
+ * gRPC's interoperability tests.
+ */
+import { deepEqual, equal, ok } from 'node:assert/strict';
+import { once } from 'node:events';
+import { after, before, describe, test } from 'node:test';
+import { status } from '@grpc/grpc-js';
+import { GrpcClient, type GrpcServer, startGrpcServer } from '../fixtures/grpc-interop.ts';
+import { testPki } from '../fixtures/pki.ts';
+import type { LogLine } from '../fixtures/program.ts';
+import { BODY_MODE, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { until } from '../fixtures/wait.ts';
+
+const STREAMS = BODY_MODE === 'streaming';
+/** Of the interoperability tests, bytes. */
+const SIZES = [27_182, 8, 1_828, 45_904];
+const LARGE = 271_828;
+const MESSAGES = 10_000;
+
+const pki = await testPki();
+const open = new AsyncDisposableStack();
+let server: GrpcServer;
+let proxy: ProxyProcess;
+let client: GrpcClient;
+before(async () => {
+	server = open.use(await startGrpcServer());
+	proxy = open.use(
+		await startProxy({
+			config: { tenant_rps: 0, health: false },
+			log: { access: 'all' },
+			tenants: [{ name: 'once', rps: 1 }],
+			routes: [{ prefix: '/grpc.testing.TestService', upstream: server.url }],
+		}),
+	);
+	client = open.use(await GrpcClient.to(proxy));
+});
+after(() => open.disposeAsync());
+
+const lineOf = (from: number) => proxy.waitForLog(({ target }: LogLine) => target === 'proxy::access', undefined, from);
+
+describe('a gRPC call', () => {
+	test('empty_unary: an empty message each way', async () => {
+		const from = proxy.logs.length;
+		const { code, response } = await client.unary('UnaryCall', Buffer.alloc(0)).outcome;
+		deepEqual([code, response?.length], [0, 0]);
+		const line = await lineOf(from);
+		deepEqual([line.status, line.grpc_status, line.protocol], [200, 0, 'h2']);
+	});
+
+	test('large_unary: 271,828 bytes each way', async () => {
+		const request = Buffer.alloc(LARGE, 'x');
+		const { code, response } = await client.unary('UnaryCall', request).outcome;
+		equal(code, 0);
+		ok(response!.equals(request));
+	});
+
+	test('client_streaming: the server gets all messages', async () => {
+		const { call, outcome } = client.clientStream();
+		for (const size of SIZES) call.write(Buffer.alloc(size));
+		call.end();
+		const { code, response } = await outcome;
+		deepEqual([code, response?.toString()], [0, '74922']);
+	});
+
+	test('server_streaming: the client gets all messages', async () => {
+		const sizes: number[] = [];
+		for await (const message of client.serverStream(Buffer.from(SIZES.join()))) sizes.push(message.length);
+		deepEqual(sizes, SIZES);
+	});
+
+	test(`ping_pong: ${MESSAGES} messages, each answered before the next one`, { skip: !STREAMS }, async () => {
+		const call = client.duplex();
+		let answered = 0;
+		const ping = () => call.write(Buffer.from(`ping ${answered}`));
+		call.on('data', (message: Buffer) => {
+			equal(message.toString(), `ping ${answered}`);
+			if (++answered === MESSAGES) call.end();
+			else ping();
+		});
+		ping();
+		const [{ code }] = await once(call, 'status');
+		deepEqual([code, answered], [0, MESSAGES]);
+	});
+
+	test('timeout_on_sleeping_server: DEADLINE_EXCEEDED, and the server has had what was left', async () => {
+		const deadline = Date.now() + 500;
+		const { code } = await client.unary('Sleep', Buffer.alloc(0), client.metadata(), { deadline }).outcome;
+		equal(code, status.DEADLINE_EXCEEDED);
+		ok(server.timeLeft <= 500, `${server.timeLeft} ms`);
+	});
+
+	test('cancel_after_begin: the server is told, and no breaker counts it', async () => {
+		const before = server.cancelled;
+		const { call, outcome } = client.unary('Sleep', Buffer.alloc(0));
+		await until(() => !server.metadata.get('x-proxy-tenant').includes('none'), 'the call');
+		await until(async () => (await proxy.metric('proxy_requests_in_flight')) === 1, 'the call at the proxy');
+		call.cancel();
+		equal((await outcome).code, status.CANCELLED);
+		await until(() => server.cancelled > before, 'the end of the call at the server');
+		equal(await proxy.metric('proxy_circuit_state'), 0);
+		await until(async () => (await proxy.metric('proxy_requests_in_flight')) === 0, 'the gauge');
+	});
+
+	const FAILURES = {
+		status_code_and_message: 'test status message',
+		special_status_message: '\t\ntest with whitespace\r\nand Unicode BMP ☺ and non-BMP 😈\t\n',
+	};
+	for (const [name, message] of Object.entries(FAILURES)) {
+		test(`${name}: code and message of the server reach the client`, async () => {
+			const before = await proxy.metric('proxy_grpc_responses_total', { code: '2' }).catch(() => 0);
+			const fails = client.metadata({ 'x-fails-bin': Buffer.from(`2 ${message}`) });
+			const { code, details } = await client.unary('UnaryCall', Buffer.alloc(0), fails).outcome;
+			deepEqual([code, details], [2, message]);
+			await until(
+				async () => (await proxy.metric('proxy_grpc_responses_total', { code: '2' })) === before + 1,
+				'the count',
+			);
+		});
+	}
+
+	test('custom_metadata: initial and trailing metadata come back, binary as well', async () => {
+		const metadata = client.metadata({
+			'x-grpc-test-echo-initial': 'test_initial_metadata_value',
+			'x-grpc-test-echo-trailing-bin': Buffer.from('ababab', 'hex'),
+		});
+		const { code, initial, trailing } = await client.unary('UnaryCall', Buffer.alloc(1), metadata).outcome;
+		equal(code, 0);
+		deepEqual(initial!.get('x-grpc-test-echo-initial'), ['test_initial_metadata_value']);
+		deepEqual(trailing!.get('x-grpc-test-echo-trailing-bin'), [Buffer.from('ababab', 'hex')]);
+	});
+
+	test('has its tenant at the server, and what it says of it is dropped', async () => {
+		await client.unary('UnaryCall', Buffer.alloc(0), client.metadata({ 'x-proxy-tenant': 'root' })).outcome;
+		deepEqual(server.metadata.get('x-proxy-tenant'), ['tenant']);
+	});
+});
+
+describe('a refused gRPC call has a status of gRPC and the words of the refusal:', () => {
+	test('UNAUTHENTICATED without a token', async () => {
+		using nobody = await GrpcClient.to(proxy, null);
+		const { code, details } = await nobody.unary('UnaryCall', Buffer.alloc(0)).outcome;
+		deepEqual([code, details], [status.UNAUTHENTICATED, 'unauthorized']);
+	});
+
+	test('RESOURCE_EXHAUSTED over the rate, with retry-after', async () => {
+		using once = await GrpcClient.to(proxy, pki.token('once'));
+		const outcomes = [];
+		for (let i = 0; i < 5; i++) outcomes.push(await once.unary('UnaryCall', Buffer.alloc(0)).outcome);
+		const refused = outcomes.find(({ code }) => code !== 0)!;
+		deepEqual([refused.code, refused.details], [status.RESOURCE_EXHAUSTED, 'rate limited']);
+		deepEqual(refused.trailing!.get('retry-after'), ['1']);
+	});
+});
