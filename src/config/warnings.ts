@@ -49,7 +49,7 @@ export function configWarnings(config: Config): ConfigProblem[] {
 	}
 	const warnIf = (key: string, doubt: string | undefined) => doubt !== undefined && warn(key, doubt);
 	const table = new RouteTable(routes);
-	for (const [i, { prefix, access, forwarding, group }] of routes.entries()) {
+	for (const [i, { prefix, access, forwarding, group, webSocket }] of routes.entries()) {
 		const bare = withoutSlash(prefix);
 		const weaker = bare === prefix || bare === '' ? undefined : table.asWritten(bare);
 		if (weaker !== undefined && !isAsStrict(weaker.access ?? {}, access ?? {})) {
@@ -65,6 +65,10 @@ export function configWarnings(config: Config): ConfigProblem[] {
 		}
 		if (group.health === undefined && lines[`routes[${i}].health_path`] !== undefined) {
 			warn(`routes[${i}].health_path`, 'is never asked for, since health = false; take one of the two out');
+		}
+		for (const key of ['websocket_end_at_expiry', 'websocket_messages_per_sec']) {
+			if (webSocket !== undefined || lines[`routes[${i}].${key}`] === undefined) continue;
+			warn(`routes[${i}].${key}`, 'means nothing without websocket = true; add that, or take this out');
 		}
 		warnIf(`routes[${i}].prefix`, prefixDoubt(prefix));
 		if (forwarding?.stripsPrefix && withoutSlash(prefix) === '') {

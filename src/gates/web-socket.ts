@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { TOKEN_SOURCE } from './grammar.ts';
-import { BAD_REQUEST, type Rejection } from './rejection.ts';
+import { BAD_REQUEST, Rejection, UPGRADE_UNSUPPORTED } from './rejection.ts';
 
 /** A handshake that is right, as far as its fields go (RFC 6455 section 4.1; over HTTP/2 RFC 8441 section 5). */
 export interface WebSocketHandshake {
@@ -12,6 +12,21 @@ export interface WebSocketHandshake {
 	readonly extensions: ReadonlySet<string>;
 	/** What the upstream is asked for, apart from a key: lines, each ended by CRLF. */
 	readonly lines: string;
+}
+
+/**
+ * A WebSocket is for routes that say so.
+ *
+ * @param handshake of the request's head.
+ * @param isTaken its route takes WebSockets.
+ * @param isExtended it is an extended CONNECT (RFC 8441); otherwise it has to be a GET.
+ */
+export function admitHandshake(
+	handshake: WebSocketHandshake | Rejection,
+	{ isTaken, isExtended, method }: { isTaken: boolean; isExtended: boolean; method: string },
+): WebSocketHandshake | Rejection {
+	if (!isTaken) return UPGRADE_UNSUPPORTED;
+	return handshake instanceof Rejection || isExtended || method === 'GET' ? handshake : NOT_GET;
 }
 
 /** What of a head is no field of the handshake, and decides about it. */
@@ -73,6 +88,11 @@ function line(name: string, values: readonly string[]): string {
 	return values.length === 0 ? '' : `${PREFIX}${name}: ${values.join(', ')}\r\n`;
 }
 
+/** What asks an upstream for it over HTTP/1.1. @param key of ours: the client's is between it and us. */
+export function upgradeLines({ lines }: WebSocketHandshake, key: string): string {
+	return `${lines}sec-websocket-key: ${key}\r\nconnection: upgrade\r\nupgrade: websocket\r\n`;
+}
+
 /**
  * What is wrong with the answer of an upstream that has taken the handshake, in words for operators (RFC 6455 section 4.1).
  *
@@ -131,7 +151,7 @@ const EXTENSION = new RegExp(`^${TOKEN_SOURCE}(?:${PARAMETER})*$`);
 /** 16 bytes in base64: the last digit before the padding has four bits to spare, which are zero. */
 const KEY = /^[A-Za-z0-9+/]{21}[AQgw]==$/;
 
-export const NOT_GET = BAD_REQUEST.because('WebSocket handshake with another method than GET');
+const NOT_GET = BAD_REQUEST.because('WebSocket handshake with another method than GET');
 const NOT_NAMED = BAD_REQUEST.because('Connection does not name the upgrade');
 const WITH_BODY = BAD_REQUEST.because('WebSocket handshake with a body');
 const ENDED = BAD_REQUEST.because('WebSocket handshake that ends its stream');

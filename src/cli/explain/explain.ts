@@ -15,6 +15,7 @@ import { HEADERS_TOO_LARGE, Rejection } from '../../gates/rejection.ts';
 import type { Identity, VerifiedToken } from '../../gates/token-cache.ts';
 import { createTracing } from '../../gates/trace-context.ts';
 import { admitTarget, refuseProtocolChange } from '../../gates/upgrade.ts';
+import { admitHandshake, upgradeLines } from '../../gates/web-socket.ts';
 import { refuseOtherHolder } from '../../identity/bound-token.ts';
 import { CertificateHeaders } from '../../identity/certificate-headers.ts';
 import { loadNameReader } from '../../identity/certificate-names.ts';
@@ -78,12 +79,13 @@ export async function explain(
 	judgeHolder(token, client, reports);
 	tellTenantLimits(token, files, reports);
 
-	const target = admitTarget(request.method, request.target);
+	const isExtended = spec.protocol === 'h2' && request.head?.webSocket !== undefined;
+	const target = admitTarget(request.method, request.target, isExtended);
 	reports.judged('path', target instanceof Rejection ? target : undefined, ...pathWords(request.target));
-	judgeProtocol(request, reports);
+	const route = routeOf(target, config);
+	judgeProtocol(request, route, isExtended, reports);
 	judgeGrpcTimeout(request, reports);
 	// The limits of a body are its route's, also where its length is judged first.
-	const route = routeOf(target, config);
 	if (judgesLengthFirst) judgeLength(request, spec, config, route, reports);
 	judgeRoute(target, files, reports);
 	const forwardedTarget = judgeForwarding(route, target, request, files, reports);
@@ -233,7 +235,18 @@ function pathWords(target: string): string[] {
 	return [`${quote(doubt.part)} at character ${doubt.at + 1}: ${doubt.refusal.reason}`];
 }
 
-function judgeProtocol({ method, head }: ReadRequest, reports: Reports): void {
+function judgeProtocol(
+	{ method, head }: ReadRequest,
+	route: RouteConfig | undefined,
+	isExtended: boolean,
+	reports: Reports,
+): void {
+	if (head?.webSocket !== undefined) {
+		const isTaken = route?.webSocket !== undefined;
+		const verdict = admitHandshake(head.webSocket, { isTaken, isExtended, method });
+		const refusal = verdict instanceof Rejection ? verdict : undefined;
+		return reports.judged('protocol change', refusal, isTaken ? IS_WEB_SOCKET : NO_WEB_SOCKETS);
+	}
 	const refusal = refuseProtocolChange(method, head?.wantsUpgrade ?? false);
 	if (refusal === undefined) return reports.ok('protocol change');
 	reports.judged(
@@ -242,6 +255,9 @@ function judgeProtocol({ method, head }: ReadRequest, reports: Reports): void {
 		head?.wantsUpgrade ? 'the upgrade field asks for another protocol' : quote(method),
 	);
 }
+
+const IS_WEB_SOCKET = 'a WebSocket, which its route takes; it is a request in flight until it ends';
+const NO_WEB_SOCKETS = 'a WebSocket: no route with websocket = true has the path';
 
 function judgeGrpcTimeout({ head }: ReadRequest, reports: Reports): void {
 	if (head?.grpcTimeout === undefined) return;
@@ -290,7 +306,8 @@ async function headFor(
 	{ connection }: Client,
 	identify: ((head: Identified) => Correlation) | undefined,
 ): Promise<string> {
-	const { bodyLength, grpcTimeout } = head!;
+	const { bodyLength, grpcTimeout, webSocket } = head!;
+	const handshake = webSocket instanceof Rejection ? undefined : webSocket;
 	const read = certificateHeaders?.xfcc === undefined ? undefined : await loadNameReader();
 	const certificateLines =
 		certificateHeaders === undefined ? '' : connection.caller!.lines(new CertificateHeaders(certificateHeaders, read));
@@ -304,7 +321,7 @@ async function headFor(
 			? plain
 			: connection.rewrite(new Forwarding(forwarding, prefix), plain.versionAndHost, authority, head!);
 	return connection.outgoing.write(
-		method,
+		handshake === undefined ? method : 'GET',
 		target,
 		rewritten.versionAndHost,
 		tenantHeader,
@@ -313,7 +330,9 @@ async function headFor(
 			? correlation?.lines
 			: `${correlation?.lines ?? ''}grpc-timeout: ${grpcTimeoutOf(grpcTimeout)}\r\n`,
 		rewritten.lines,
-		framing.replace(`: ${UNDECLARED}\r\n`, `: ${SOME_LENGTH}\r\n`),
+		handshake === undefined
+			? framing.replace(`: ${UNDECLARED}\r\n`, `: ${SOME_LENGTH}\r\n`)
+			: upgradeLines(handshake, '(made for each attempt)'),
 	);
 }
 

@@ -2,10 +2,10 @@ import type { Identified } from '../../gates/correlation.ts';
 import { refuseMalformedTimeout } from '../../gates/grpc-timeout.ts';
 import { pathOf } from '../../gates/path.ts';
 import { RateLimitFields } from '../../gates/rate-limit-fields.ts';
-import { Rejection, UPGRADE_UNSUPPORTED } from '../../gates/rejection.ts';
+import { Rejection } from '../../gates/rejection.ts';
 import { UNIDENTIFIED } from '../../gates/trace-context.ts';
 import { admitTarget, refuseProtocolChange } from '../../gates/upgrade.ts';
-import { NOT_GET } from '../../gates/web-socket.ts';
+import { admitHandshake } from '../../gates/web-socket.ts';
 import { refuseOtherHolder } from '../../identity/bound-token.ts';
 import { NO_CERTIFICATE } from '../../identity/route-access.ts';
 import { refuseOverConcurrency, refuseOverRouteRate, refuseOverTenantRate } from '../../shared/quota-gates.ts';
@@ -68,7 +68,7 @@ export function admit(context: RequestContext): Rejection | undefined {
 
 	// Behind an upgraded connection there would be no gates, but for those of a tunnel.
 	context.span?.enters('protocol change');
-	if (head.webSocket !== undefined && plane.takesWebSockets) return admitHandshake(context, isExtended);
+	if (head.webSocket !== undefined && plane.takesWebSockets) return admitWebSocket(context, isExtended);
 	const change = refuseProtocolChange(client.method, head.wantsUpgrade);
 	if (change) return change;
 
@@ -78,14 +78,13 @@ export function admit(context: RequestContext): Rejection | undefined {
 	return refuseMalformedTimeout(head.grpcTimeout);
 }
 
-/** A WebSocket is for routes that say so. Matching is pure, so it can be asked twice. */
-function admitHandshake(context: RequestContext, isExtended: boolean): Rejection | undefined {
+/** Matching is pure, so it can be asked before its turn. */
+function admitWebSocket(context: RequestContext, isExtended: boolean): Rejection | undefined {
 	const { client, head, plane } = context;
 	const route = plane.routes.match(pathOf(context.target!));
-	if (route instanceof Rejection || route.webSocket === undefined) return UPGRADE_UNSUPPORTED;
-	const handshake = head!.webSocket!;
+	const isTaken = !(route instanceof Rejection) && route.webSocket !== undefined;
+	const handshake = admitHandshake(head!.webSocket!, { isTaken, isExtended, method: client.method });
 	if (handshake instanceof Rejection) return handshake;
-	if (!isExtended && client.method !== 'GET') return NOT_GET;
 	if (client.isAhead) return EARLY;
 	context.handshake = handshake;
 	return undefined;

@@ -4,7 +4,7 @@ import { grpcStatusIn } from '../../gates/grpc.ts';
 import { grpcTimeoutOf } from '../../gates/grpc-timeout.ts';
 import { BAD_GATEWAY } from '../../gates/rejection.ts';
 import { passableTrailers, type Trailers } from '../../gates/trailers.ts';
-import { acceptOf, type WebSocketHandshake } from '../../gates/web-socket.ts';
+import { acceptOf, upgradeLines, type WebSocketHandshake } from '../../gates/web-socket.ts';
 import type { UpstreamLoad } from '../../memory/upstream-load.ts';
 import type { AnswerFields } from '../client/answer-fields.ts';
 import type { HeadWriter } from '../client/outgoing-head.ts';
@@ -123,11 +123,10 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		);
 	}
 
-	/** With a key of ours: the client's is between it and us. */
-	#upgrade({ lines }: WebSocketHandshake): string {
+	#upgrade(handshake: WebSocketHandshake): string {
 		const key = randomBytes(16).toString('base64');
 		this.#accept = acceptOf(key);
-		return `${lines}sec-websocket-key: ${key}\r\nconnection: upgrade\r\nupgrade: websocket\r\n`;
+		return upgradeLines(handshake, key);
 	}
 
 	/** Lines that no other request has. `undefined`: there are none, and all requests go to one upstream. */
