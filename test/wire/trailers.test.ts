@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { type Answer, h1Raw, PROTOCOLS, type Protocol, type RequestOptions } from '../fixtures/clients.ts';
+import { type Answer, h1Raw, PROTOCOLS, type Protocol, type RequestOptions, request } from '../fixtures/clients.ts';
+import { type Http2Upstream, startHttp2Upstream } from '../fixtures/h2-upstream.ts';
 import { type HeaderList, headerValues } from '../fixtures/http1-message.ts';
 import { testPki } from '../fixtures/pki.ts';
-import { BODY_MODE } from '../fixtures/proxy.ts';
+import { ASKED_ONCE, BODY_MODE, firstVerdicts, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { type Lane, type Stage, startLanes } from '../fixtures/stage.ts';
 import type { RecordedRequest } from '../fixtures/upstream.ts';
 
@@ -26,6 +27,9 @@ const NOT_PASSED: HeaderList = [
 	['content-type', 'evil'],
 	['client-cert', 'evil'],
 ];
+
+/** `host` may not stand in trailers of node:http2. */
+const NOT_PASSED_OVER_HTTP2 = NOT_PASSED.filter(([name]) => name !== 'host');
 
 let edge: Stage;
 /** Its upstream is that of the route without trailers. */
@@ -198,3 +202,61 @@ it('trailers of an HTTP/1.1 request are dropped where its Connection names them'
 	assert.equal((await raw.readResponse()).status, 200);
 	assert.deepEqual(first.upstream.requests.at(-1)!.trailers, [['x-end', '2']]);
 });
+
+describe('trailers, with an upstream that speaks HTTP/2,', () => {
+	let upstream: Http2Upstream;
+	let proxy: ProxyProcess;
+	/** Of the requests that have come. */
+	const received: (readonly [string, string])[][] = [];
+
+	before(async () => {
+		upstream = await startHttp2Upstream({
+			script: (stream, _headers, body) => {
+				stream.once('trailers', (_trailers, _flags, raw: readonly string[]) => received.push(pairs(raw)));
+				void body.then((bytes) => {
+					stream.respond({ ':status': 200 }, { waitForTrailers: true });
+					stream.once('wantTrailers', () =>
+						stream.sendTrailers(Object.fromEntries([...GRPC, ...NOT_PASSED_OVER_HTTP2])),
+					);
+					stream.end(bytes);
+				});
+			},
+		});
+		proxy = await startProxy({
+			config: ASKED_ONCE,
+			routes: [
+				{ prefix: '/', upstream: `h2c://${upstream.authority}` },
+				{ prefix: '/without', upstream: `h2c://${upstream.authority}`, trailers: false },
+			],
+		});
+		await firstVerdicts(proxy);
+	});
+	after(async () => {
+		await proxy?.[Symbol.asyncDispose]();
+		await upstream?.stop();
+	});
+
+	for (const protocol of PROTOCOLS) {
+		it(`pass in both directions over ${protocol}, without those that belong into a head`, async () => {
+			for (const body of ['', 'hello', LONG]) {
+				received.length = 0;
+				const trailers = [...GRPC, ...NOT_PASSED_OVER_HTTP2];
+				const answer = await request(protocol, proxy, { method: 'POST', body, trailers, headers: wanting(protocol) });
+				assert.deepEqual([answer.status, answer.text, answer.trailers], [200, body, GRPC]);
+				assert.deepEqual(received, [GRPC]);
+			}
+		});
+
+		it(`are dropped in both directions over ${protocol} where the route says so`, async () => {
+			received.length = 0;
+			const options = { method: 'POST', path: '/without', body: 'hello', trailers: GRPC, headers: wanting(protocol) };
+			const answer = await request(protocol, proxy, options);
+			assert.deepEqual([answer.status, answer.text, answer.trailers], [200, 'hello', []]);
+			assert.deepEqual(received, []);
+		});
+	}
+});
+
+function pairs(raw: readonly string[]): (readonly [string, string])[] {
+	return Array.from({ length: raw.length / 2 }, (_, i) => [raw[2 * i]!, raw[2 * i + 1]!] as const);
+}
