@@ -1,14 +1,19 @@
 /** HTTP/2 to upstreams, for clients of both protocols. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict';
-import { constants, type IncomingHttpHeaders } from 'node:http2';
+import { type ClientHttp2Session, constants, type IncomingHttpHeaders } from 'node:http2';
 import { type AddressInfo, createServer } from 'node:net';
 import { after, describe, test } from 'node:test';
 import { countedBytes, inPieces } from '../fixtures/bodies.ts';
 import { type Answer, PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
+import { h2Connect } from '../fixtures/h2-client.ts';
 import { echo, type Http2Upstream, type StreamScript, startHttp2Upstream } from '../fixtures/h2-upstream.ts';
+import { testPki } from '../fixtures/pki.ts';
 import { sampleSum } from '../fixtures/prometheus.ts';
 import { ASKED_ONCE, BODY_MODE, firstVerdicts, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { startUpstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
+
+const auth = { authorization: `Bearer ${(await testPki()).token()}` };
 
 interface Setup {
 	readonly upstream: Http2Upstream;
@@ -280,6 +285,129 @@ describe('connections to an HTTP/2 upstream', () => {
 		} finally {
 			await own.stop();
 			plain.close();
+		}
+	});
+});
+
+describe('over TLS', () => {
+	test('HTTP/2 by ALPN; an upstream that does not choose it is a failed connection with its reason', async () => {
+		const pki = await testPki();
+		const identity = { cert: pki.server.certPem, key: pki.server.keyPem };
+		const secure = await startHttp2Upstream({ script: echo, tls: identity });
+		const older = await startUpstream({ tls: identity });
+		const group = (name: string, authority: string) => ({
+			...{ name, addresses: [authority], protocol: 'h2', tls: { ca_path: pki.caPath } },
+		});
+		const own = await startProxy({
+			upstreams: [group('new', secure.authority), group('old', older.authority)],
+			routes: [
+				{ prefix: '/new', upstream: 'new' },
+				{ prefix: '/old', upstream: 'old' },
+			],
+			config: { ...ASKED_ONCE, tenant_rps: 0 },
+			log: { access: 'errors' },
+		});
+		try {
+			await until(async () => (await own.metrics()).get('proxy_upstream_alive')?.samples.length === 2, 'the verdicts');
+			const answer = await request('h2', own, { method: 'POST', path: '/new', body: big });
+			equal(answer.status, 200);
+			ok(answer.body.equals(big));
+			equal((await request('h2', own, { path: '/old' })).status, 503);
+			const probed = await until(
+				() => own.logs.find(({ message, group: name }) => message === 'upstream is unhealthy' && name === 'old'),
+				'the failed probe',
+			);
+			equal(probed.cause, 'it does not choose HTTP/2 (ALPN)');
+		} finally {
+			await own.stop();
+			await secure.stop();
+			await older.stop();
+		}
+	});
+});
+
+describe('no byte of one request reaches another', () => {
+	test('unique bodies over many streams, with resets from both sides at any point', async () => {
+		const resets = { upstream: 0, client: 0 };
+		let seen = 0;
+		const own = await setUp((stream, _headers, body) => {
+			// Every seventh breaks off: before its head, or in the middle of its body.
+			if (++seen % 7 === 0) {
+				resets.upstream++;
+				if (seen % 2 === 0) return stream.destroy(new Error('breaks off'));
+				stream.respond({ ':status': 200 });
+				stream.write('half', () => stream.destroy(new Error('breaks off')));
+				return;
+			}
+			echo(stream, {}, body);
+		});
+		const clients = await Promise.all(Array.from({ length: 4 }, () => h2Connect(own.proxy)));
+		try {
+			const one = async (session: ClientHttp2Session, i: number): Promise<void> => {
+				const text = `${i}-`.repeat(1 + ((i * 7919) % 20_000));
+				const stream = session.request({ ':method': 'POST', ':path': `/${i}`, ':authority': 'localhost', ...auth });
+				stream.on('error', () => {});
+				const ended = new Promise<string | undefined>((resolve) => {
+					const pieces: Buffer[] = [];
+					let status = 0;
+					stream.on('response', (head) => {
+						status = Number(head[':status']);
+					});
+					stream.on('data', (piece: Buffer) => pieces.push(piece));
+					stream.on('close', () => {
+						const isWhole = status === 200 && stream.rstCode === 0 && stream.readableEnded && !stream.aborted;
+						resolve(isWhole ? Buffer.concat(pieces).toString() : undefined);
+					});
+				});
+				stream.end(text);
+				// Every eleventh is left by its client, at a time of its own.
+				if (i % 11 === 0) {
+					resets.client++;
+					setTimeout(() => stream.close(constants.NGHTTP2_CANCEL), i % 30);
+				}
+				const answer = await ended;
+				if (answer === undefined) return;
+				if (i % 11 === 0) ok(text.startsWith(answer), `answer ${i} is not its own`);
+				else equal(answer === text || answer === 'half', true, `answer ${i} is not its own`);
+			};
+			const total = 600;
+			let next = 0;
+			const lanes = clients.flatMap(({ session }) =>
+				Array.from({ length: 12 }, async () => {
+					while (next < total) await one(session, next++);
+				}),
+			);
+			await Promise.all(lanes);
+			ok(resets.client > 40 && resets.upstream > 40);
+			await atRest(own.proxy);
+		} finally {
+			for (const client of clients) await client.close();
+			await own.close();
+		}
+	});
+
+	test('a client that takes nothing holds up its own stream, and no other', async () => {
+		const own = await setUp((stream, headers) => {
+			stream.respond({ ':status': 200 });
+			stream.end(headers[':path'] === '/long' ? Buffer.alloc(3_000_000, 'x') : 'short');
+		});
+		const stuck = await h2Connect(own.proxy);
+		try {
+			const stream = stuck.session.request({ ':path': '/long', ':authority': 'localhost', ...auth });
+			stream.pause();
+			await new Promise((resolve) => stream.once('response', resolve));
+			for (let i = 0; i < 20; i++) equal((await own.ask('h2', { path: '/short' })).text, 'short');
+			let bytes = 0;
+			stream.on('data', (piece: Buffer) => {
+				bytes += piece.length;
+			});
+			stream.resume();
+			await new Promise((resolve) => stream.once('end', resolve));
+			equal(bytes, 3_000_000);
+			await atRest(own.proxy);
+		} finally {
+			await stuck.close();
+			await own.close();
 		}
 	});
 });

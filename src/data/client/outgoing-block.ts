@@ -10,7 +10,8 @@ export class OutgoingBlock implements HeadWriter {
 	readonly #forwarded: string;
 	#tenant = '';
 	#certificate = '';
-	#lines = '';
+	/** `undefined`: there was no request yet. */
+	#lines: string | undefined;
 	#framing = '';
 	#block = '';
 	#isFlat = false;
