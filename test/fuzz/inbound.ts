@@ -5,10 +5,11 @@
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { type Connection, connect, PROTOCOLS } from '../fixtures/clients.ts';
+import { headerValues } from '../fixtures/http1-message.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { type BodyMode, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { type RecordedRequest, type Script, startUpstream, type Upstream } from '../fixtures/upstream.ts';
-import { type Field, folded, forwardedByTheContract } from '../models/header-contract.ts';
+import { type Field, folded, forwardedByTheContract, isNoTrailer, trailersBeyond } from '../models/header-contract.ts';
 import { mayPass, type SentRequest, tokenOf } from './request-reading.ts';
 import { MAX_BODY } from './requests.ts';
 
@@ -172,7 +173,8 @@ export class InboundStage {
 				([name, value]): Field => [name, value.replace(/^[\t ]+|[\t ]+$/g, '')],
 			),
 		];
-		const others = came.headers.filter(([name]) => !/^(content-length|transfer-encoding)$/i.test(name));
+		if (!trailersPass(came, sent)) return false;
+		const others = came.headers.filter(([name]) => !/^(content-length|transfer-encoding|trailer)$/i.test(name));
 		return isDeepStrictEqual(others, wanted);
 	}
 }
@@ -215,3 +217,12 @@ const ECHO: Script = (exchange) => {
 		exchange.end();
 	}
 };
+
+/** Of the trailers that were sent, and none that belongs into a head; the same for those that are announced. */
+function trailersPass({ headers, trailers }: RecordedRequest, sent: SentRequest): boolean {
+	const announced = headerValues(headers, 'trailer').flatMap((names) => names.split(', '));
+	if (announced.some(isNoTrailer) || trailers.some(([name]) => isNoTrailer(name))) return false;
+	if (sent.trailers === undefined) return true;
+	const known = trailersBeyond(sent.fields, sent.trailers).map(String);
+	return trailers.every((trailer) => known.includes(String(trailer)));
+}

@@ -83,6 +83,12 @@ export function trailersBeyond(fields: readonly Field[], trailers: readonly Fiel
 	return trailers.map(([name, value]): Field => [name.toLowerCase(), value]).filter(([name]) => !named.includes(name));
 }
 
+/** Whether nobody may say it by a trailer: it belongs into a head (RFC 9110 section 6.5.1), or is for the proxy to say. */
+export function isNoTrailer(name: string): boolean {
+	const heads = ['connection', 'host', 'authorization', 'cookie', 'expect', 'content-type'];
+	return [...OURS, ...OURS_BY_ROUTE, ...HOP_BY_HOP, ...FRAMING, ...heads].includes(folded(name));
+}
+
 /** RFC 9440 section 2.4: of fields that no client sends, no cache behind the proxy can tell whether they are the same. */
 function variesFor(vary: string): string {
 	const ours = ['client-cert', 'client-cert-chain', 'x-forwarded-client-cert'];
