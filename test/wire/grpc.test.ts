@@ -17,6 +17,7 @@ const STREAMS = BODY_MODE === 'streaming';
 const SIZES = [27_182, 8, 1_828, 45_904];
 const LARGE = 271_828;
 const MESSAGES = 10_000;
+const CANCELLED = Number(process.env.PROXY_TEST_CANCELLED_CALLS ?? 1_000);
 
 const pki = await testPki();
 const open = new AsyncDisposableStack();
@@ -27,10 +28,10 @@ before(async () => {
 	server = open.use(await startGrpcServer());
 	proxy = open.use(
 		await startProxy({
-			config: { tenant_rps: 0, health: false },
+			config: { tenant_rps: 0, health_interval_secs: 0.2, health_timeout_secs: 15 },
 			log: { access: 'all' },
 			tenants: [{ name: 'once', rps: 1 }],
-			routes: [{ prefix: '/grpc.testing.TestService', upstream: server.url }],
+			routes: [{ prefix: '/grpc.testing.TestService', upstream: server.url, health_grpc: true }],
 		}),
 	);
 	client = open.use(await GrpcClient.to(proxy));
@@ -133,6 +134,47 @@ describe('a gRPC call', () => {
 	test('has its tenant at the server, and what it says of it is dropped', async () => {
 		await client.unary('UnaryCall', Buffer.alloc(0), client.metadata({ 'x-proxy-tenant': 'root' })).outcome;
 		deepEqual(server.metadata.get('x-proxy-tenant'), ['tenant']);
+	});
+});
+
+describe('many gRPC calls that their clients cancel', () => {
+	test(`${CANCELLED} of them: every gauge returns to zero, no breaker opens, and the next call is served`, async () => {
+		const from = proxy.logs.length;
+		// Not at once: of calls that are cancelled in the turn that makes them, the library leaves some open, also without a proxy.
+		const at = [1, 2, 5, 20];
+		let left = CANCELLED;
+		const codes = new Set<number>();
+		const worker = async (): Promise<void> => {
+			while (left > 0) {
+				const wait = at[left-- % at.length]!;
+				const { call, outcome } = client.unary('Sleep', Buffer.alloc(left % 3 === 0 ? 100_000 : 10));
+				setTimeout(() => call.cancel(), wait);
+				codes.add((await outcome).code);
+			}
+		};
+		await Promise.all(Array.from({ length: 32 }, worker));
+		deepEqual([...codes], [status.CANCELLED]);
+		for (const gauge of ['proxy_requests_in_flight', 'proxy_body_memory_bytes', 'proxy_circuit_state']) {
+			await until(async () => (await proxy.metric(gauge)) === 0, gauge);
+		}
+		deepEqual(
+			proxy.logs.slice(from).filter(({ target }) => target === 'proxy::breaker'),
+			[],
+		);
+		equal((await client.unary('UnaryCall', Buffer.from('x')).outcome).code, 0);
+	});
+});
+
+describe('health by grpc.health.v1', () => {
+	test('a server that is not serving gets no calls, until it serves again', async () => {
+		const call = async () => {
+			const { code, details } = await client.unary('UnaryCall', Buffer.from('x')).outcome;
+			return `${code} ${details}`;
+		};
+		server.health.set('', 2);
+		await until(async () => (await call()) === '14 upstream unavailable', 'the open breaker');
+		server.health.set('', 1);
+		await until(async () => (await call()).startsWith('0 '), 'the closed breaker');
 	});
 });
 
