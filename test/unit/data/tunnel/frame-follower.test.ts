@@ -90,6 +90,29 @@ describe('FrameFollower', () => {
 		assert.equal(follower.follow(bytes, 3, Number.POSITIVE_INFINITY, true), first.length);
 	});
 
+	it('is lost exactly where ws gives up, whatever the heads say', () => {
+		// Of texts and Closes ws judges the payload as well.
+		const opcode = fc.integer({ min: 0, max: 15 }).filter((code) => code !== 1 && code !== 8);
+		const head = fc.record({
+			first: fc.tuple(opcode, fc.constantFrom(0x80, 0x80, 0), fc.constantFrom(0, 0, 0, 0x10, 0x40)),
+			size: fc.constantFrom(0, 1, 125, 126, 300),
+			masked: fc.constantFrom(true, true, true, false),
+		});
+		fc.assert(
+			fc.property(fc.array(head, { minLength: 1, maxLength: 6 }), (heads) => {
+				const bytes = Buffer.concat(
+					heads.map(({ first: [code, fin, reserved], size, masked }) =>
+						frame({ first: code | fin | reserved, payload: Buffer.alloc(size), masked }),
+					),
+				);
+				const follower = new FrameFollower(true, false);
+				follower.follow(bytes);
+				assert.equal(follower.isLost, problemByWs(bytes) !== undefined);
+			}),
+			{ numRuns: 1_000 },
+		);
+	});
+
 	it('knows the boundaries of what ws sends, wherever reads are cut, and takes a Close of ours there', () => {
 		const messages = fc.array(
 			fc.record({
