@@ -30,6 +30,8 @@ function keptOf(trailers: Trailers, isKept: (name: string) => boolean): Trailers
 
 /** @param name in lower case. */
 export function mayBeTrailer(name: string): boolean {
+	// Whoever has read them should have seen to it: control data of HTTP/2 is no field.
+	if (!isLowerCaseToken(name)) return false;
 	const folded = foldedName(name);
 	if (PERMITTED.has(folded)) return true;
 	return !FORBIDDEN.has(folded) && !FORBIDDEN_FAMILIES.some((family) => folded.startsWith(family));
@@ -43,7 +45,7 @@ export function mayBeTrailer(name: string): boolean {
 export function announcedNames(announced: string): string {
 	if (announced === '') return '';
 	const names = announced.split(',').map((name) => name.trim().toLowerCase());
-	return [...new Set(names)].filter((name) => isLowerCaseToken(name) && mayBeTrailer(name)).join(', ');
+	return [...new Set(names)].filter(mayBeTrailer).join(', ');
 }
 
 /** Those of the trailers themselves, each once. */

@@ -466,6 +466,8 @@ describe('the body of an HTTP/2 request', () => {
 		for (const [name, value] of [
 			[':path', '/evil'],
 			[':method', 'GET'],
+			[':protocol', 'websocket'],
+			['x-a', ' padded'],
 			['connection', 'close'],
 		] as const) {
 			assert.equal(await neverComplete(open, dataFrame(1, 'a'), headersFrame(1, [[name, value]])), PROTOCOL_ERROR);

@@ -123,7 +123,8 @@ export class RequestFieldsReader {
 
 /** RFC 9113 section 8.1: fields without control data. */
 export function areTrailers({ fields }: HeaderBlock<RequestField>): boolean {
-	return fields.every(({ kind, value }) => kind !== MALFORMED && (kind < METHOD || kind > PATH) && !isPadded(value));
+	const isField = (kind: number) => kind === PLAIN || kind === HOST || kind === CONTENT_LENGTH;
+	return fields.every(({ kind, value }) => isField(kind) && !isPadded(value));
 }
 
 export function trailersOf({ fields }: HeaderBlock<RequestField>): Trailers | undefined {

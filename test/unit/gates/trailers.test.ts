@@ -45,6 +45,10 @@ describe('a trailer', () => {
 		}
 	});
 
+	it('is dropped where its name is none: control data, upper case, blanks', () => {
+		assert.deepEqual([':protocol', ':path', 'X-A', 'x a', '', 'x:'].filter(mayBeTrailer), []);
+	});
+
 	it('never has a name that the client could not have sent as a field', () => {
 		const word = fc.constantFrom(...NEVER, ...ALWAYS).map((name) => name.split('-'));
 		const name = fc
