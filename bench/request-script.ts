@@ -147,6 +147,7 @@ async function furnished(plane: Awaited<ReturnType<typeof use>>): Promise<typeof
 	const { UpstreamGroup } = await use('src/data/upstream/group.ts');
 	const { DEFAULT_BALANCING } = await use('src/gates/balancing/settings.ts');
 	const { UpstreamLoad } = await use('src/memory/upstream-load.ts');
+	const { ReadQueue } = await use('src/data/client/paced-reads.ts');
 	const { DispatchQueue } = await use('src/data/loop/dispatch-queue.ts');
 	const { RouteTable } = await use('src/gates/routes.ts');
 	const { TokenCache } = await use('src/gates/token-cache.ts');
@@ -182,6 +183,7 @@ async function furnished(plane: Awaited<ReturnType<typeof use>>): Promise<typeof
 		authenticator: { authenticate },
 		histograms: { handshakes: buckets(), gates: buckets(), durationsOf: buckets },
 		limiter: new TenantLimiter(TenantLimiter.allocate(new Uint8Array(32)), 0),
+		reads: new ReadQueue(plane.turnEnd, clock),
 		dispatches: new DispatchQueue(clock, plane.turnEnd),
 	});
 	const upstreamAt = (host: string) => {
