@@ -235,6 +235,44 @@ describe('connections to an HTTP/2 upstream', () => {
 		}
 	});
 
+	test('limits count connections and streams, and what is over them waits its turn', async () => {
+		let most = 0;
+		let now = 0;
+		const limited = await startHttp2Upstream({
+			script: (stream) => {
+				most = Math.max(most, ++now);
+				setTimeout(() => {
+					now--;
+					if (stream.destroyed) return;
+					stream.respond({ ':status': 200 });
+					stream.end('ok');
+				}, 5);
+			},
+		});
+		const own = await startProxy({
+			upstreams: [
+				{
+					...{ name: 'limited', addresses: [limited.authority], protocol: 'h2' },
+					...{ max_connections: 1, max_requests: 7, queue: 200, queue_timeout_secs: 60 },
+				},
+			],
+			routes: [{ prefix: '/', upstream: 'limited' }],
+			config: { ...ASKED_ONCE, tenant_rps: 0 },
+		});
+		try {
+			await firstVerdicts(own);
+			const answers = await Promise.all(
+				Array.from({ length: 120 }, (_, i) => request(PROTOCOLS[i % 2]!, own, { ms: 60_000 })),
+			);
+			deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
+			ok(most <= 7, `${most} at once`);
+			await atRest(own);
+		} finally {
+			await own.stop();
+			await limited.stop();
+		}
+	});
+
 	test('an upstream that is killed opens its breaker, and comes back', async () => {
 		const own = await setUp(() => {});
 		try {
