@@ -194,6 +194,23 @@ for (const protocol of PROTOCOLS) {
 	});
 }
 
+for (const protocol of PROTOCOLS) {
+	it(`a gRPC-Web call over ${protocol} passes as the HTTP that it is: its trailers are the last frame of its body`, async () => {
+		const lane = first;
+		const message = Buffer.from([0, 0, 0, 0, 2, 8, 1]);
+		const status = Buffer.from('grpc-status:0\r\n');
+		const frames = Buffer.concat([message, Buffer.from([0x80, 0, 0, 0, status.length]), status]);
+		const type = { 'content-type': 'application/grpc-web+proto' };
+		lane.upstream.script = (exchange) =>
+			exchange.chunked([message, frames.subarray(7)], { headers: Object.entries(type) });
+		const answer = await edge.request(protocol, { method: 'POST', path: lane.path, body: message, headers: type });
+		lane.upstream.script = (exchange) => exchange.respond({ body: 'ok' });
+		assert.deepEqual([answer.status, answer.headers['content-type']], [200, type['content-type']]);
+		assert.deepEqual([answer.body, answer.trailers], [frames, []]);
+		assert.deepEqual(lane.upstream.requests.at(-1)!.body, message);
+	});
+}
+
 it('trailers of an HTTP/1.1 request are dropped where its Connection names them', async () => {
 	using raw = await h1Raw(edge.proxy);
 	const token = (await testPki()).token();
