@@ -6,10 +6,13 @@ import { deepEqual, equal, ok } from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, describe, test } from 'node:test';
 import { status } from '@grpc/grpc-js';
+import { PROTOCOLS, request } from '../fixtures/clients.ts';
 import { GrpcClient, type GrpcServer, startGrpcServer } from '../fixtures/grpc-interop.ts';
+import { assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { testPki } from '../fixtures/pki.ts';
 import type { LogLine } from '../fixtures/program.ts';
 import { BODY_MODE, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until } from '../fixtures/wait.ts';
 
 const STREAMS = BODY_MODE === 'streaming';
@@ -17,6 +20,8 @@ const STREAMS = BODY_MODE === 'streaming';
 const SIZES = [27_182, 8, 1_828, 45_904];
 const LARGE = 271_828;
 const MESSAGES = 10_000;
+/** Long enough for a call to reach its server on a busy machine. */
+const TIMEOUT_MS = 2_000;
 const CANCELLED = Number(process.env.PROXY_TEST_CANCELLED_CALLS ?? 500);
 
 const pki = await testPki();
@@ -24,14 +29,24 @@ const open = new AsyncDisposableStack();
 let server: GrpcServer;
 let proxy: ProxyProcess;
 let client: GrpcClient;
+let web: Upstream;
 before(async () => {
 	server = open.use(await startGrpcServer());
+	const type = 'application/grpc-web+proto';
+	web = open.use(
+		await startUpstream({
+			script: (exchange) => exchange.respond({ headers: [['content-type', type]], body: exchange.request.body }),
+		}),
+	);
 	proxy = open.use(
 		await startProxy({
 			config: { tenant_rps: 0, health_interval_secs: 0.2, health_timeout_secs: 15 },
 			log: { access: 'all' },
 			tenants: [{ name: 'once', rps: 1 }],
-			routes: [{ prefix: '/grpc.testing.TestService', upstream: server.url, health_grpc: true }],
+			routes: [
+				{ prefix: '/grpc.testing.TestService', upstream: server.url, health_grpc: true },
+				{ prefix: '/web', upstream: web.url },
+			],
 		}),
 	);
 	client = open.use(await GrpcClient.to(proxy));
@@ -85,10 +100,10 @@ describe('a gRPC call', () => {
 	});
 
 	test('timeout_on_sleeping_server: DEADLINE_EXCEEDED, and the server has had what was left', async () => {
-		const deadline = Date.now() + 500;
+		const deadline = Date.now() + TIMEOUT_MS;
 		const { code } = await client.unary('Sleep', Buffer.alloc(0), client.metadata(), { deadline }).outcome;
 		equal(code, status.DEADLINE_EXCEEDED);
-		ok(server.timeLeft <= 500, `${server.timeLeft} ms`);
+		ok(server.timeLeft <= TIMEOUT_MS, `${server.timeLeft} ms`);
 	});
 
 	test('cancel_after_begin: the server is told, and no breaker counts it', async () => {
@@ -178,6 +193,21 @@ describe('health by grpc.health.v1', () => {
 		server.health.set('', 1);
 		await until(async () => (await call()).startsWith('0 '), 'the closed breaker');
 	});
+});
+
+describe('gRPC-Web', () => {
+	for (const protocol of PROTOCOLS) {
+		test(`is HTTP: its body passes byte by byte, and a refusal stays HTTP, over ${protocol}`, async () => {
+			const headers = { 'content-type': 'application/grpc-web+proto', 'x-grpc-web': '1', 'grpc-timeout': '5S' };
+			const body = Buffer.from('00000000020801', 'hex');
+			const call = { method: 'POST', path: '/web/a.B/C', headers, body };
+			const answer = await request(protocol, proxy, call);
+			deepEqual([answer.status, answer.headers['content-type']], [200, 'application/grpc-web+proto']);
+			ok(answer.body.equals(body));
+			ok(web.requests.at(-1)!.raw.includes('grpc-timeout: 5S\r\n'));
+			assertOwnAnswer(await request(protocol, proxy, { ...call, token: null }), 401, 'unauthorized');
+		});
+	}
 });
 
 describe('a refused gRPC call has a status of gRPC and the words of the refusal:', () => {
