@@ -68,10 +68,21 @@ export function codedLines(lines: string): string {
 		const end = lines.indexOf('\r\n', at);
 		const colon = lines.indexOf(':', at);
 		const name = lines.slice(at, colon).toLowerCase();
-		if (!DROPPED.has(name)) block += codedField(name, lines.slice(colon + 1, end).trim());
+		if (!DROPPED.has(name)) block += codedField(name, valueIn(lines, colon + 1, end));
 		at = end + 2;
 	}
 	return block;
+}
+
+/** Without the blanks around it (RFC 9110 section 5.5). Others than SP and HTAB belong to it: 0xA0 ends many a letter in UTF-8. */
+function valueIn(lines: string, from: number, to: number): string {
+	while (from < to && isBlank(lines.charCodeAt(from))) from++;
+	while (from < to && isBlank(lines.charCodeAt(to - 1))) to--;
+	return lines.slice(from, to);
+}
+
+function isBlank(code: number): boolean {
+	return code === 0x20 || code === 0x09;
 }
 
 const METHODS = new Map<string, string>();

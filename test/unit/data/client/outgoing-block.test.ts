@@ -46,6 +46,15 @@ describe('the header block of a request to an HTTP/2 upstream', () => {
 		);
 	});
 
+	it('strips blanks around a value, and no other byte: 0xA0 ends letters in UTF-8', () => {
+		const utf8 = Buffer.from('voilà').toString('latin1');
+		assert.deepEqual(read(codedLines(`x-name: \t ${utf8} \t\r\nx-of: \xa0a\xa0\r\nx-none: \t \r\n`)), [
+			`x-name: ${utf8}`,
+			'x-of: \xa0a\xa0',
+			'x-none: ',
+		]);
+	});
+
 	it('counts by SETTINGS_MAX_HEADER_LIST_SIZE what its fields count', () => {
 		const name = fc.constantFrom('accept', 'x-own', 'accept-encoding');
 		const value = fc.stringMatching(/^[a-z, ]{0,300}$/).map((text) => text.trim());
