@@ -147,6 +147,11 @@ for (const protocol of PROTOCOLS) {
 		it('are announced to an HTTP/1.1 client where they are known in time', async () => {
 			const announced = await answered(['a'], [['x-sum', '1']], {}, [['Trailer', 'X-Sum, Host']]);
 			assert.equal(announced.headers.trailer, protocol === 'h1' ? 'x-sum' : undefined);
+			// Heads that come again are remembered.
+			for (let i = 0; i < 3; i++) {
+				const again = await answered(['a'], [['x-sum', '1']], {}, [['Trailer', 'X-Sum, Host']]);
+				assert.equal(again.headers.trailer, announced.headers.trailer);
+			}
 			const { headers } = await answered(['a'], [['x-sum', '1']]);
 			assert.equal(headers.trailer, protocol === 'h1' && BODY_MODE === 'collected' ? 'x-sum' : undefined);
 		});

@@ -34,6 +34,11 @@ export class AnswerFields {
 		return this.#isRepeated ? Buffer.from(text, 'latin1').toString('latin1') : text;
 	}
 
+	/** For whoever gives the same object again. */
+	asRepeated(): AnswerFields {
+		return new AnswerFields(this.list, true, this.announcedTrailers);
+	}
+
 	/** With a length that only the end of the body has told. */
 	withLength(bytes: number): AnswerFields {
 		return new AnswerFields([...this.list, 'content-length', String(bytes)]);

@@ -54,7 +54,7 @@ export class ResponseHeads {
 
 	/** @param bytes of the whole head; they are copied. */
 	remember(head: ResponseHead, bytes: Buffer): void {
-		this.#last = { ...head, fields: new AnswerFields(head.fields.list, true), bytes: Buffer.from(bytes) };
+		this.#last = { ...head, fields: head.fields.asRepeated(), bytes: Buffer.from(bytes) };
 	}
 }
 
