@@ -63,6 +63,7 @@ export class Output {
 	 * @param data is copied.
 	 */
 	writeData(streamId: number, data: string | Buffer, endStream: boolean): void {
+		if (streamId === 0) throw new Error('DATA on a stream that is not open');
 		if (this.#lastStream !== 0) {
 			if (data.length === 0 && endStream && this.#lastStream === streamId) return this.#writeLast(true);
 			this.#writeLast(false);

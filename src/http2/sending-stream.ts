@@ -32,6 +32,8 @@ export abstract class SendingStream implements Sender {
 
 	/** @param block coded. */
 	protected writeHeaders(block: string, endStream: boolean): void {
+		// Frames of the whole connection have identifier 0: the peer would end it, and with it everybody's requests.
+		if (this.id === 0) throw new Error('HEADERS on a stream that is not open');
 		this.output.write(headersFrames(this.id, block, endStream));
 		if (endStream) this.#end();
 	}

@@ -1,10 +1,16 @@
 /** HTTP/2 to upstreams, for clients of both protocols. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict';
-import { type ClientHttp2Session, constants, type IncomingHttpHeaders } from 'node:http2';
+import {
+	type ClientHttp2Session,
+	constants,
+	type IncomingHttpHeaders,
+	type ServerHttp2Stream,
+	type Settings,
+} from 'node:http2';
 import { type AddressInfo, createServer } from 'node:net';
 import { after, describe, test } from 'node:test';
 import { countedBytes, inPieces } from '../fixtures/bodies.ts';
-import { type Answer, PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
+import { type Answer, h1Raw, PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
 import { h2Connect } from '../fixtures/h2-client.ts';
 import { echo, type Http2Upstream, type StreamScript, startHttp2Upstream } from '../fixtures/h2-upstream.ts';
 import { testPki } from '../fixtures/pki.ts';
@@ -22,8 +28,8 @@ interface Setup {
 	close(): Promise<void>;
 }
 
-async function setUp(script?: StreamScript, options: object = {}): Promise<Setup> {
-	const upstream = await startHttp2Upstream(script === undefined ? {} : { script });
+async function setUp(script?: StreamScript, options: object = {}, settings: Settings = {}): Promise<Setup> {
+	const upstream = await startHttp2Upstream({ ...(script && { script }), settings });
 	const proxy = await startProxy({
 		routes: [{ prefix: '/', upstream: `h2c://${upstream.authority}` }],
 		workers: 1,
@@ -43,6 +49,7 @@ async function setUp(script?: StreamScript, options: object = {}): Promise<Setup
 	};
 }
 
+const DATE = 'Sun, 06 Nov 1994 08:49:37 GMT';
 const big = countedBytes(1_000_000);
 const shared = await setUp();
 after(() => shared.close());
@@ -169,6 +176,21 @@ for (const protocol of PROTOCOLS) {
 			await atRest(proxy);
 		});
 
+		test('trailers are announced with every answer, also where its head is that of another one', async () => {
+			upstream.script = (stream) => {
+				stream.on('wantTrailers', () => setTimeout(() => stream.sendTrailers({ 'x-sum': 'abc' }), 50));
+				stream.respond({ ':status': 200, trailer: 'x-sum', date: DATE }, { waitForTrailers: true });
+				stream.end('body');
+			};
+			const headers = protocol === 'h1' ? { te: 'trailers', connection: 'te' } : {};
+			// Heads in a row, with no trailers between them, are read once.
+			const answers = await Promise.all(Array.from({ length: 8 }, () => ask(protocol, { headers })));
+			for (const answer of answers) {
+				equal(answer.headers.trailer, protocol === 'h1' ? 'x-sum' : undefined);
+				deepEqual(answer.trailers, [['x-sum', 'abc']]);
+			}
+		});
+
 		test('what the upstream refuses is sent again, whatever it is, if the body can be repeated', async () => {
 			let seen = 0;
 			upstream.script = (stream, headers, body) => {
@@ -197,6 +219,61 @@ describe('connections to an HTTP/2 upstream', () => {
 			for (const [i, answer] of answers.entries()) equal(answer.text, `body ${i}`.repeat(100));
 			// One of the probe, one of the requests.
 			equal(own.upstream.sessions.length, 2);
+			await atRest(own.proxy);
+		} finally {
+			await own.close();
+		}
+	});
+
+	test('a head too long for the upstream costs its own request, and no other of the connection', async () => {
+		let slow: ServerHttp2Stream | undefined;
+		const own = await setUp(
+			(stream, headers) => {
+				if (headers[':path'] !== '/slow') return;
+				stream.respond({ ':status': 200 });
+				slow = stream;
+			},
+			{},
+			{ maxHeaderListSize: 2000 },
+		);
+		try {
+			const answer = own.ask('h2', { path: '/slow' });
+			await until(() => slow !== undefined, 'the request that is under way');
+			using client = await h1Raw(own.proxy);
+			const fields = `host: localhost\r\nauthorization: ${auth.authorization}\r\nx-long: ${'a'.repeat(3000)}`;
+			client.send(`POST / HTTP/1.1\r\n${fields}\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`);
+			equal((await client.readResponse()).status, 431);
+			slow!.end('slow');
+			equal((await answer).text, 'slow');
+			equal(own.upstream.sessions.length, 2);
+			await atRest(own.proxy);
+		} finally {
+			await own.close();
+		}
+	});
+
+	test('answers that do not wait for the body count as resets, and a connection with many of them is left', async () => {
+		let slow: ServerHttp2Stream | undefined;
+		const own = await setUp((stream, headers) => {
+			if (headers[':path'] === '/slow') slow = stream;
+			else stream.respond({ ':status': 413 }, { endStream: true });
+		});
+		await using client = await h2Connect(own.proxy);
+		try {
+			const answer = own.ask('h2', { path: '/slow', ms: 60_000 });
+			await until(() => slow !== undefined, 'the request that is under way');
+			// More than a window: some of it cannot have been sent when the answer comes.
+			const body = big.subarray(0, 70_000);
+			for (let i = 0; i < 45; i++) {
+				const answers = await Promise.all(
+					Array.from({ length: 10 }, () => client.request({ method: 'POST', path: '/', body })),
+				);
+				for (const { status } of answers) equal(status, 413);
+			}
+			slow!.respond({ ':status': 200 });
+			slow!.end('slow');
+			equal((await answer).text, 'slow');
+			ok(own.upstream.sessions.length > 2, 'another connection');
 			await atRest(own.proxy);
 		} finally {
 			await own.close();

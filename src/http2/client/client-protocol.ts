@@ -226,8 +226,8 @@ export class ClientProtocol implements FrameSink {
 		stream.isRemoteOpen = false;
 		this.#budget.earn(COSTS.earnedByResponse);
 		// The response did not wait for all of the request, and nobody takes the rest of it.
-		if (stream.isLocalOpen) this.output.write(rstStreamFrame(stream.id, CODE.NO_ERROR));
-		this.#remove(stream, stream.isLocalOpen ? RESET_BY_US : ENDED);
+		if (stream.isLocalOpen) this.#reset(stream, CODE.NO_ERROR);
+		else this.#remove(stream, ENDED);
 		stream.onResponseEnd(trailers);
 	}
 

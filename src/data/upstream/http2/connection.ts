@@ -175,8 +175,6 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	cancel(request: Http2UpstreamRequest): void {
 		if (request.id === 0 || request.isClosed) return;
 		this.protocol.cancel(request);
-		// Servers end connections with many resets (CVE-2023-44487), and with them everybody's requests.
-		if (this.protocol.resets >= MAX_RESETS) this.#leave();
 	}
 
 	// --- What the protocol tells. ---
@@ -199,7 +197,9 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 
 	onStreamEnd(): void {
 		this.#countsNoMore();
-		if (this.protocol.isGoingAway || this.#owner.isOwed()) this.#leave();
+		const { isGoingAway, resets } = this.protocol;
+		// Servers end connections with many resets (CVE-2023-44487), and with them everybody's requests.
+		if (isGoingAway || resets >= MAX_RESETS || this.#owner.isOwed()) this.#leave();
 		if (this.size === 0 && this.#state === 'up') this.#becomeIdle();
 	}
 

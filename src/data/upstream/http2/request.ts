@@ -5,7 +5,6 @@ import { ClientStream, type StreamEnd } from '../../../http2/client/client-strea
 import type { ResponseFacts } from '../../../http2/client/response-fields.ts';
 import { codedFields } from '../../../http2/hpack-encoder.ts';
 import { KeptPieces } from '../../body/kept-pieces.ts';
-import { AnswerFields } from '../../client/answer-fields.ts';
 import { endOwner } from '../../loop/faults.ts';
 import type { OutgoingBody, OutgoingRequest, ResponseHandler, UpstreamFailure, UpstreamRequest } from '../contract.ts';
 import { type ResponseHead, responseHead } from '../response-heads.ts';
@@ -43,7 +42,11 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 		const { pieces, onWritten, complete, trailers } = body;
 		const block = this.#connection.scheme + request.headAsBlock(body);
 		const problem = request.handshake === undefined ? this.#connection.refusesHead(block) : NO_WEBSOCKET;
-		if (problem !== undefined) return this.#connection.failLater(this, problem);
+		if (problem !== undefined) {
+			// Its body may still come: there is no stream to send it on.
+			this.isClosed = true;
+			return this.#connection.failLater(this, problem);
+		}
 		this.#connection.sends(this);
 		this.#onWritten = onWritten;
 		const last = complete && trailers === undefined ? pieces.length - 1 : -1;
@@ -214,7 +217,7 @@ function headOf(facts: ResponseFacts): ResponseHead {
 	}
 	reader.finish();
 	const head = responseHead(facts.status, true, reader);
-	const answer = facts.repeated === 0 ? head : { ...head, fields: new AnswerFields(head.fields.list, true) };
+	const answer = facts.repeated === 0 ? head : { ...head, fields: head.fields.asRepeated() };
 	facts.memo = answer;
 	return answer;
 }

@@ -18,7 +18,7 @@ import {
 	settingsFrame,
 	windowUpdateFrame,
 } from '../../../fixtures/h2-frames.ts';
-import { ClientPeer, LIMITS } from './fixtures/client-peer.ts';
+import { ClientPeer, LIMITS, TestRequest } from './fixtures/client-peer.ts';
 
 type Lines = readonly (readonly [string, string])[];
 
@@ -175,6 +175,27 @@ describe('the client’s half of HTTP/2: ends of streams', () => {
 		const request = peer.request();
 		peer.send(head(1), rstStreamFrame(1, ERROR_CODE.REFUSED_STREAM));
 		assert.equal(request.end?.kind, 'reset');
+	});
+
+	it('nothing goes out on a stream that was never opened: its identifier would be the connection’s', () => {
+		const peer = new ClientPeer();
+		const request = new TestRequest(peer.protocol);
+		assert.throws(() => request.sendData('', true), /not open/);
+		assert.throws(() => request.sendTrailers(''), /not open/);
+		peer.flush();
+		assert.deepEqual(peer.of(FRAME.DATA), []);
+		assert.deepEqual(peer.of(FRAME.HEADERS), []);
+	});
+
+	it('every reset counts, whatever it is for', () => {
+		const peer = new ClientPeer();
+		const [early, malformed, cancelled, whole_] = [0, 1, 2, 3].map(() => peer.request('POST', 'some', false));
+		peer.send(whole(early!.id, 'early'), head(malformed!.id, [[':status', '99']]));
+		peer.protocol.cancel(cancelled!);
+		whole_!.sendData('', true);
+		peer.send(whole(whole_!.id, 'late'));
+		assert.equal(peer.protocol.resets, 3);
+		assert.equal(peer.of(FRAME.RST_STREAM).length, 3);
 	});
 
 	it('a response that did not wait for the body is whole, with NO_ERROR behind it or without (section 8.1)', () => {
