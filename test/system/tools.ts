@@ -50,7 +50,8 @@ export function missingLinter(name: string): string | false {
 	return missing(existsSync(join(ROOT, '.linters/node_modules', name)) ? [] : [name]);
 }
 
-function missing(what: readonly string[]): string | false {
+/** The same for whatever was looked for in another way. @param what is not there. */
+export function missing(what: readonly string[]): string | false {
 	if (what.length === 0) return false;
 	const message = `not installed: ${what.join(', ')}`;
 	if (process.env.PROXY_TEST_ALL_CLIENTS) throw new Error(message);
