@@ -419,7 +419,7 @@ describe('over TLS', () => {
 				{ prefix: '/new', upstream: 'new' },
 				{ prefix: '/old', upstream: 'old' },
 			],
-			config: { ...ASKED_ONCE, tenant_rps: 0 },
+			config: { ...ASKED_ONCE, tenant_rps: 0, default_cooldown_secs: 3600 },
 			log: { access: 'errors' },
 		});
 		try {
