@@ -1,15 +1,25 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
+import type { Readable, Writable } from 'node:stream';
 import { after, before, describe, it } from 'node:test';
 import { PROTOCOLS } from '../fixtures/clients.ts';
 import { type TestPki, testPki } from '../fixtures/pki.ts';
 import { ASKED_ONCE, firstVerdicts, type ProxyOptions, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { until } from '../fixtures/wait.ts';
 import { openWebSocket, type WebSocketOptions } from '../fixtures/web-socket-client.ts';
-import { startWebSocketUpstream, type WebSocketUpstream } from '../fixtures/web-socket-upstream.ts';
+import {
+	type RawHandshake,
+	type RawUpstream,
+	startRawUpstream,
+	startWebSocketUpstream,
+	type WebSocketUpstream,
+} from '../fixtures/web-socket-upstream.ts';
 
 let pki: TestPki;
 let upstream: WebSocketUpstream;
+/** Does with a handshake what it is told. */
+let scripted: RawUpstream;
+let script: (handshake: RawHandshake) => void = (handshake) => handshake.switch();
 let proxy: ProxyProcess;
 /** Codes of the Close that the upstream got, by path. */
 const codes = new Map<string, number>();
@@ -19,6 +29,7 @@ function settings(more: ProxyOptions = {}): ProxyOptions {
 		routes: [
 			{ prefix: '/', upstream: upstream.url, websocket: true },
 			{ prefix: '/idle', upstream: upstream.url, websocket: true, idle_timeout_secs: 1 },
+			{ prefix: '/scripted', upstream: scripted.url, websocket: true, idle_timeout_secs: 1 },
 			{ prefix: '/lasting', upstream: upstream.url, websocket: true, websocket_end_at_expiry: false },
 		],
 		log: { access: 'all' },
@@ -34,12 +45,14 @@ before(async () => {
 		ws.on('message', (data, binary) => ws.send(data, { binary }));
 		ws.on('close', (code) => codes.set(request.url!, code));
 	});
+	scripted = await startRawUpstream((handshake) => script(handshake));
 	proxy = await startProxy(settings());
 	await firstVerdicts(proxy);
 });
 
 after(async () => {
 	await proxy?.stop();
+	await scripted?.stop();
 	await upstream?.[Symbol.asyncDispose]();
 });
 
@@ -113,6 +126,49 @@ for (const protocol of PROTOCOLS) {
 			await until(() => codes.get(`/${paths}`) === 1001, 'the Close at the upstream');
 			lasting.ws.send('still here');
 			assert.equal(await lasting.text(), 'still here');
+		});
+
+		it('and is read no faster than the other side takes it while it is closing', async () => {
+			// Of a frame that never ends.
+			const piece = Buffer.alloc(1 << 20);
+			let toClient: Writable;
+			script = (handshake) => {
+				handshake.switch();
+				handshake.socket.removeAllListeners('end').pause();
+				toClient = handshake.socket;
+			};
+			const path = `/scripted/${++paths}`;
+			const from = proxy.logs.length;
+			await using client = await openWebSocket(protocol, proxy, { path });
+			const toUpstream = client.stream ?? (client.ws as unknown as { _socket: Writable & Readable })._socket;
+			toUpstream.pause();
+			for (const [to, head] of [
+				[toClient!, [0x82, 127, 0, 0, 1, 0, 0, 0, 0, 0]],
+				[toUpstream, [0x82, 0xff, 0, 0, 1, 0, 0, 0, 0, 0, 1, 2, 3, 4]],
+			] as const) {
+				to.on('error', () => {}).write(Buffer.from(head));
+				for (let i = 0; i < 200; i++) to.write(piece);
+			}
+			const line = await proxy.waitForLog((line) => line.path === path && line.tunnel_end === 'idle', undefined, from);
+			const taken = Math.max(Number(line.bytes_in), Number(line.bytes_out));
+			assert.ok(taken < 50 << 20, `${taken} bytes were taken`);
+			await until(() => scripted.sockets.size === 0, 'the connection to the upstream to end');
+		});
+
+		it('with nothing left of it where the client takes nothing', async () => {
+			const messages = Buffer.concat(
+				Array(400).fill(Buffer.concat([Buffer.from([0x82, 126, 3, 232]), Buffer.alloc(1_000)])),
+			);
+			script = (handshake) => {
+				handshake.switch();
+				handshake.socket.write(messages);
+			};
+			const path = `/scripted/${++paths}`;
+			await using client = await openWebSocket(protocol, proxy, { path });
+			const { stream } = client;
+			stream?.pause();
+			await until(async () => (await proxy.metric('proxy_tunnels_open')) === 0, 'the tunnel to end');
+			if (stream !== undefined) await until(() => stream.closed, 'the stream to be closed');
 		});
 
 		it('with its upstream told when the client is lost', async () => {

@@ -44,6 +44,7 @@ before(async () => {
 			{ prefix: '/paced', upstream: upstream.url, websocket: true, websocket_messages_per_sec: 1 },
 			{ prefix: '/plain', upstream: upstream.url },
 			{ prefix: '/scripted', upstream: scripted.url, websocket: true, failures: 100 },
+			{ prefix: '/brittle', upstream: scripted.url, websocket: true, failures: 1 },
 			{ prefix: '/scoped', upstream: upstream.url, websocket: true, scopes: ['chat'] },
 		],
 		config: { ...ASKED_ONCE, tenant_rps: 0 },
@@ -330,6 +331,22 @@ describe('a WebSocket handshake', () => {
 	it('over HTTP/2 is no tunnel because of a 200 that is none', async () => {
 		script = ({ socket }) => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok');
 		assert.equal((await refusal(openWebSocket('h2', proxy, { path: '/scripted' }))).status, 502);
+	});
+
+	it('that does not become a tunnel opens no breaker: everybody can ask for what an upstream has not', async () => {
+		const path = '/brittle';
+		for (const protocol of PROTOCOLS) {
+			for (const fields of ['Sec-WebSocket-Protocol: x\r\n', 'Sec-WebSocket-Extensions: x\r\n']) {
+				script = (handshake) => handshake.switch(fields);
+				const ws = { perMessageDeflate: false };
+				assert.equal((await refusal(openWebSocket(protocol, proxy, { path, ws }))).status, 502);
+			}
+		}
+		script = ({ socket }) => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok');
+		assert.equal((await refusal(openWebSocket('h2', proxy, { path }))).status, 502);
+		script = (handshake) => handshake.switch();
+		await using client = await openWebSocket('h1', proxy, { path });
+		assert.equal(client.ws.protocol, '');
 	});
 
 	it('is known to be possible over HTTP/2 by the SETTINGS, where some route takes them', async () => {

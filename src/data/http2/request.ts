@@ -167,7 +167,9 @@ export class Http2Request extends Stream implements ClientRequest {
 
 	closeTunnel(): void {
 		this.#forgetBody();
-		if (this.isRemoteOpen) this.owner.dropBody(this);
+		// What the client has not taken by now is kept no longer.
+		if (this.isLocalOpen) this.owner.reset(this, CODE.CANCEL);
+		else if (this.isRemoteOpen) this.owner.dropBody(this);
 	}
 
 	override onAnswerSent(): void {

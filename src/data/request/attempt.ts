@@ -152,7 +152,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		const { context } = this.#request;
 		// Over HTTP/2 that would tell the client that there is a tunnel.
 		if (context.handshake !== undefined && context.client.tunnelStatus === 200 && status < 300) {
-			return this.#request.fail(NOT_SWITCHED, 'broken');
+			return this.#request.fail(NOT_SWITCHED, 'abandoned');
 		}
 		if (context.head!.isGrpc) this.#takeGrpcStatus(fields.list);
 		this.#request.body.onHead(status, fields, length, hasBody);

@@ -10,7 +10,7 @@ import type { ClientRequest, ExchangeEvents } from '../client/client-request.ts'
 import { Timed } from '../loop/deadlines.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import { reportBrokenOff, reportRefusal } from '../records/refusal-report.ts';
-import { EARLY, leaveTunnel, openTunnel } from '../tunnel/opening.ts';
+import { leaveTunnel, openTunnel } from '../tunnel/opening.ts';
 import type { Tunnel } from '../tunnel/tunnel.ts';
 import { admit, admitToRoute } from './admit.ts';
 import type { UpstreamAttempt } from './attempt.ts';
@@ -151,7 +151,8 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 
 	opensTunnel(fields: AnswerFields, accept: string | undefined): void {
 		const opened = openTunnel(this, fields, accept);
-		if (opened instanceof Rejection) return this.fail(opened, opened === EARLY ? 'abandoned' : 'broken');
+		// Another client may ask for what this one has not: that says nothing of the upstream.
+		if (opened instanceof Rejection) return this.fail(opened, 'abandoned');
 	}
 
 	/** From here on it carries the tunnel. */

@@ -36,9 +36,9 @@ export class Direction {
 	pass(bytes: Buffer): boolean {
 		if (this.#phase === 'ended') return true;
 		if (this.#phase === 'closing') {
-			this.write(bytes.subarray(0, this.follower.follow(bytes, 0, Number.POSITIVE_INFINITY, true)));
+			const mayGoOn = this.write(bytes.subarray(0, this.follower.follow(bytes, 0, Number.POSITIVE_INFINITY, true)));
 			this.#close();
-			return true;
+			return mayGoOn || this.hasEnded;
 		}
 		this.follower.follow(bytes);
 		return this.#outlet.write(bytes);

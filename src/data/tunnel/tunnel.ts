@@ -172,11 +172,11 @@ export class Tunnel implements Carrier, MessageSink {
 		const { context, attempt } = this.request;
 		context.plane.deadlines.linger.add(this.request);
 		this.#paced?.drop();
-		// Both are read on: a frame that is under way has to end before one of ours can stand.
-		attempt!.connection?.resume();
-		context.client.resumeBody();
 		this.#toUpstream.close(closeFrame(CODE.goingAway, randomBytes(4)));
 		this.#toClient.close(closeFrame(CODES[why], undefined));
+		// What a side that has ended still gets is read and dropped. A frame that is under way ends as fast as it is taken.
+		if (this.#toClient.hasEnded) attempt!.connection?.resume();
+		if (this.#toUpstream.hasEnded || !this.#isUpstreamFull) context.client.resumeBody();
 		if (this.#toClient.follower.isLost) this.#cut();
 	}
 
