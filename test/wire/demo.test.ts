@@ -30,6 +30,8 @@ describe('proxy demo', () => {
 		assert.match(demo.text, /ok {3}requests go on, though svc-c-2 dies +200: /);
 		assert.match(demo.text, /proxy::breaker: circuit is open .* group=svc-c /);
 		assert.match(demo.text, /ok {3}requests reach svc-c-2 again/);
+		assert.match(demo.text, /ok .* 101 svc-b heard tenant-c: hello\n/);
+		assert.match(demo.text, /ok {3}the WebSocket +ended with Close 1008\n/);
 		assert.match(demo.text, /Every outcome was the expected one\.\n$/);
 	});
 

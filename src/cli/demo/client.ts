@@ -75,7 +75,8 @@ export async function hold(identity: Identity, path: string, token: string): Pro
 	return { status, ended, close: () => session.destroy() };
 }
 
-function connect({ port, ...credentials }: Identity, protocol: Protocol): Promise<TLSSocket> {
+/** A handshake that fails, or is silent for 10 s, rejects. */
+export function connect({ port, ...credentials }: Identity, protocol: Protocol): Promise<TLSSocket> {
 	return new Promise((resolve, reject) => {
 		const options = { host: '127.0.0.1', port, servername: 'localhost', ...credentials, ALPNProtocols: [protocol] };
 		const socket = tlsConnect(options, () => resolve(socket));

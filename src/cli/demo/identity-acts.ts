@@ -2,8 +2,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Act } from './act.ts';
 import { hold } from './client.ts';
+import { openWebSocket } from './web-socket.ts';
 
 const PATH = '/svc-b/hello';
+const WEB_SOCKET_PATH = '/svc-b/chat';
 /** A connection whose certificate is revoked is ended within 5 s. */
 const ENDED_MS = 8_000;
 
@@ -31,18 +33,25 @@ export async function boundToken(act: Act): Promise<void> {
 
 export async function revocation(act: Act): Promise<void> {
 	const { screen, workspace, proxy, ended } = act.stage;
-	screen.heading('A certificate is revoked while its connection is open');
+	screen.heading('A certificate is revoked while its connection and its WebSocket are open');
 	const held = await hold(act.identity(true), PATH, workspace.mint('first'));
 	act.report(held.status === 200, 'h2        a connection that stays open', `${held.status}`);
+	const webSocket = await openWebSocket(act.identity(true), WEB_SOCKET_PATH, workspace.mint('first'));
+	const said = await webSocket.ask('hello');
+	act.report(said === 'svc-b heard tenant-c: hello', `http/1.1  ${WEB_SOCKET_PATH} (a WebSocket)`, `101 ${said}`);
 	workspace.revoke([workspace.otherClient]);
 	await proxy.reload();
-	const end = await Promise.race([held.ended, sleep(ENDED_MS, undefined, { signal: ended })]);
+	const late = sleep(ENDED_MS, undefined, { signal: ended });
+	const end = await Promise.race([held.ended, late]);
 	act.report(
 		end?.announced === true,
 		'the connection',
 		end === undefined ? 'is still open' : `ended ${end.announced ? 'in order (GOAWAY)' : 'without a word'}`,
 	);
 	held.close();
+	const code = await Promise.race([webSocket.closed, late]);
+	act.report(code === 1008, 'the WebSocket', code === undefined ? 'got no Close' : `ended with Close ${code}`);
+	webSocket.close();
 	await act.expectRefusedHandshake(act.identity(true), 'a new one');
 	workspace.revoke([]);
 	await proxy.reload();

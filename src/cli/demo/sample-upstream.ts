@@ -1,11 +1,12 @@
 /**
- * A sample upstream: answers `/health`, echoes everything else as JSON, and fails or dies on request. What it echoes is what
+ * A sample upstream: answers `/health`, takes WebSockets, echoes everything else as JSON, and fails or dies on request. What it echoes is what
  * the proxy sent it, so that the demo can show the header contract.
  */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { serveWebSocket } from './web-socket.ts';
 
 export interface SampleUpstream {
 	readonly name: string;
@@ -45,6 +46,7 @@ export async function startSampleUpstream(name: string): Promise<SampleUpstream>
 		else if (request.url === '/health') answer(response, 200, { upstream: name, failing });
 		else answer(response, 200, echo(name, request));
 	});
+	server.on('upgrade', (request, socket, first) => serveWebSocket(name, request, socket, first));
 	const port = await listen(server, 0);
 	return {
 		name,

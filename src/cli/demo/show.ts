@@ -15,7 +15,7 @@ import { TENANT_RPS, type Tenant } from './workspace.ts';
 export function initialRoutes({ a, b }: SampleUpstreams): RouteEntry[] {
 	return [
 		{ prefix: '/svc-a', upstream: `http://${a.authority}` },
-		{ prefix: '/svc-b', upstream: `http://${b.authority}` },
+		{ prefix: '/svc-b', upstream: `http://${b.authority}`, websocket: true },
 		{ prefix: '/svc-c', upstream: 'svc-c' },
 	];
 }
