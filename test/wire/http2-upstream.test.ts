@@ -12,6 +12,16 @@ import { after, describe, test } from 'node:test';
 import { countedBytes, inPieces } from '../fixtures/bodies.ts';
 import { type Answer, h1Raw, PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
 import { h2Connect } from '../fixtures/h2-client.ts';
+import {
+	FLAG,
+	FRAME,
+	FrameReader,
+	headersFrame,
+	PREFACE,
+	settingsAck,
+	settingsFrame,
+	windowUpdateFrame,
+} from '../fixtures/h2-frames.ts';
 import { echo, type Http2Upstream, type StreamScript, startHttp2Upstream } from '../fixtures/h2-upstream.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { sampleSum } from '../fixtures/prometheus.ts';
@@ -54,6 +64,42 @@ const big = countedBytes(1_000_000);
 const shared = await setUp();
 after(() => shared.close());
 const { upstream, proxy, ask } = shared;
+
+/** Gives windows back only for what it reads, as Go's server does; and of `/stuck` it reads nothing. */
+async function readingServer() {
+	let connections = 0;
+	let unread = 0;
+	const server = createServer((socket) => {
+		connections++;
+		const frames = new FrameReader();
+		const stuck = new Set<number>();
+		let prefaceLeft = PREFACE.length;
+		socket.on('error', () => {});
+		socket.write(settingsFrame());
+		socket.on('data', (bytes: Buffer) => {
+			const rest = bytes.subarray(prefaceLeft);
+			prefaceLeft = Math.max(0, prefaceLeft - bytes.length);
+			for (const { type, flags, streamId, payload } of frames.push(rest)) {
+				if (type === FRAME.SETTINGS && (flags & FLAG.ACK) === 0) socket.write(settingsAck());
+				if (type === FRAME.HEADERS && payload.includes('/stuck')) stuck.add(streamId);
+				if (type !== FRAME.HEADERS && type !== FRAME.DATA) continue;
+				if (stuck.has(streamId)) {
+					if (type === FRAME.DATA) unread += payload.length;
+					continue;
+				}
+				if (type === FRAME.DATA && payload.length > 0) socket.write(windowUpdateFrame(0, payload.length));
+				if ((flags & FLAG.END_STREAM) !== 0) socket.write(headersFrame(streamId, [[':status', '200']]));
+			}
+		});
+	});
+	await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+	return {
+		authority: `127.0.0.1:${(server.address() as AddressInfo).port}`,
+		connections: () => connections,
+		unread: () => unread,
+		close: () => server.close(),
+	};
+}
 
 /** Nothing is under way, and the connections that there are wait. */
 async function atRest(one: ProxyProcess): Promise<void> {
@@ -498,6 +544,31 @@ describe('no byte of one request reaches another', () => {
 		} finally {
 			for (const client of clients) await client.close();
 			await own.close();
+		}
+	});
+
+	test('an upload that the upstream does not read holds up itself: others go over another connection', async () => {
+		const server = await readingServer();
+		const own = await startProxy({
+			routes: [{ prefix: '/', upstream: `h2c://${server.authority}` }],
+			workers: 1,
+			config: { ...ASKED_ONCE, tenant_rps: 0, health: false },
+		});
+		const stuck = await h2Connect(own);
+		try {
+			stuck.request({ method: 'POST', path: '/stuck', body: big.subarray(0, 200_000), ms: 60_000 }).catch(() => {});
+			await until(() => server.unread() >= 65_535, 'the window of the connection to be used up');
+			const post = (ms = 20_000) => request('h2', own, { method: 'POST', path: '/', body: 'hello', ms });
+			await until(
+				async () => (await post(300).catch(() => undefined))?.status === 200,
+				'a request that is not held up',
+			);
+			for (let i = 0; i < 5; i++) equal((await post()).status, 200);
+			equal(server.connections(), 2);
+		} finally {
+			await stuck.close();
+			await own.stop();
+			server.close();
 		}
 	});
 

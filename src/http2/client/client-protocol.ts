@@ -86,6 +86,8 @@ export class ClientProtocol implements FrameSink {
 	readonly #fullWindow: number;
 	#receiveWindow: number;
 	#owed = 0;
+	/** When the connection's window for our bodies was found empty, monotonic milliseconds; `undefined`: it has been opened since. */
+	#emptySince: number | undefined;
 	/** Of the DATA frame whose payload is coming; `undefined`: it is dropped. */
 	#dataStream: ClientStream | undefined;
 	/** Bytes of its data so far. */
@@ -383,6 +385,7 @@ export class ClientProtocol implements FrameSink {
 		if (id === 0) {
 			if (increment === 0) throw protocolError('WINDOW_UPDATE by nothing');
 			this.output.window += increment;
+			this.#emptySince = undefined;
 			if (this.output.window > MAX_WINDOW) throw flowError('a window opened too far');
 			return this.output.pump();
 		}
@@ -432,6 +435,21 @@ export class ClientProtocol implements FrameSink {
 
 	// --- Windows. ---
 
+	/** What was in `output` goes out. @param now monotonic milliseconds. */
+	sends(now: number): void {
+		if (this.output.window <= 0) this.#emptySince ??= now;
+	}
+
+	/**
+	 * Whether bodies have waited for the connection's window longer than a server needs that takes them. Many give it back only as their
+	 * handlers read, so that one handler which reads nothing holds up all others.
+	 *
+	 * @param now monotonic milliseconds.
+	 */
+	isStarved(now: number): boolean {
+		return this.#emptySince !== undefined && now - this.#emptySince > STARVED_MS;
+	}
+
 	/** Bytes of a body have been taken. Windows are opened when half of them has been: a frame for every piece would cost more than the piece. */
 	giveBack(stream: ClientStream, bytes: number): void {
 		if (stream.isClosed) return;
@@ -472,6 +490,8 @@ export class ClientProtocol implements FrameSink {
 	}
 }
 
+/** A bulk upload that goes on empties the window again and again, and not for that long, ms. */
+const STARVED_MS = 100;
 /** Interim responses before the final one; more are a flood. */
 const MAX_INTERIM = 32;
 /** More than a connection resets in its life: what is still on its way to them is no error. */

@@ -116,7 +116,12 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	/** Whether what it carries is more than it should have, so that another connection had better be made. */
 	get isBusy(): boolean {
 		const { output, size, maxStreams } = this.protocol;
-		return output.isBlocked || size >= maxStreams * COMFORT;
+		return output.isBlocked || size >= maxStreams * COMFORT || this.isStarved;
+	}
+
+	/** Whether bodies wait there for somebody who may never take his. Far away windows come later. */
+	get isStarved(): boolean {
+		return this.protocol.isStarved(this.#owner.now - 2 * this.#connectMs);
 	}
 
 	/** It cannot have ended unnoticed: nobody has used it yet, or it was heard of only just now. */
@@ -266,6 +271,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		const { output } = this.protocol;
 		const socket = this.#socket;
 		if (this.#state !== 'up' || socket.destroyed || output.bytes === 0) return;
+		this.protocol.sends(this.#owner.now);
 		const taken = output.take();
 		const mayGoOn =
 			typeof taken === 'string'

@@ -78,18 +78,25 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner {
 	}
 
 	take(_now: number): UpstreamRequest {
-		const connection = this.#find(false);
-		if (connection === undefined) return this.#open().request();
-		if (connection.isBusy) this.#warm();
-		return connection.request();
+		return this.#choose(false).request();
 	}
 
 	open(): UpstreamRequest {
-		return (this.#find(true) ?? this.#open()).request();
+		return this.#choose(true).request();
+	}
+
+	/** @param isNew only one that cannot have ended unnoticed. */
+	#choose(isNew: boolean): Http2UpstreamConnection {
+		const connection = this.#find(isNew);
+		if (connection === undefined) return this.#open();
+		// A request waits rather for a new connection than for the body of another one.
+		if (connection.isStarved && this.#mayOpen()) return this.#open();
+		if (connection.isBusy) this.#warm();
+		return connection;
 	}
 
 	/**
-	 * The first that is not busy, or the one with the fewest requests.
+	 * The first that is not busy, or the one with the fewest requests; one that is starved if there is no other.
 	 *
 	 * @param isNew only one that cannot have ended unnoticed.
 	 */
@@ -98,16 +105,20 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner {
 		for (const connection of this.#connections) {
 			if (!connection.hasRoom || (isNew && !connection.isProven)) continue;
 			if (!connection.isBusy) return connection;
-			if (least === undefined || connection.size < least.size) least = connection;
+			if (least === undefined || isBetter(connection, least)) least = connection;
 		}
 		return least;
+	}
+
+	/** Within the limit of connections. */
+	#mayOpen(): boolean {
+		return !this.#count.isLimited || this.#count.reserve();
 	}
 
 	/** Makes another connection beside those that are busy, one at a time. */
 	#warm(): void {
 		if (this.#connections.some(({ isConnected }) => !isConnected)) return;
-		if (this.#count.isLimited && !this.#count.reserve()) return;
-		this.#open();
+		if (this.#mayOpen()) this.#open();
 	}
 
 	#open(): Http2UpstreamConnection {
@@ -199,4 +210,9 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner {
 		const { ping, pong } = this.#deadlines;
 		(isAsked ? pong : ping).add(liveness);
 	}
+}
+
+/** Of two that are busy. */
+function isBetter(one: Http2UpstreamConnection, other: Http2UpstreamConnection): boolean {
+	return one.isStarved === other.isStarved ? one.size < other.size : other.isStarved;
 }

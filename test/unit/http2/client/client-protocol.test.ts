@@ -366,6 +366,24 @@ describe('the client’s half of HTTP/2: SETTINGS and windows (sections 5.2, 6.5
 	});
 });
 
+describe('a connection whose window nobody opens', () => {
+	it('is starved after a while; a window that opens again and again is none', () => {
+		const peer = new ClientPeer();
+		const { protocol } = peer;
+		const upload = peer.request('POST', 'x'.repeat(200_000), false);
+		const starved = (now: number) => {
+			protocol.sends(now);
+			return protocol.isStarved(now);
+		};
+		assert.deepEqual([0, 50, 100, 150].map(starved), [false, false, false, true]);
+		peer.send(windowUpdateFrame(0, 1000), windowUpdateFrame(upload.id, 1000));
+		assert.equal(protocol.output.window, 0);
+		assert.deepEqual([160, 260, 270].map(starved), [false, false, true]);
+		peer.send(windowUpdateFrame(0, 1000));
+		assert.deepEqual([280, 1000].map(starved), [false, false]);
+	});
+});
+
 describe('the client’s half of HTTP/2: a hostile server', () => {
 	const fatal: Record<string, (peer: ClientPeer) => Buffer[]> = {
 		PUSH_PROMISE: () => [frame(FRAME.PUSH_PROMISE, FLAG.END_HEADERS, 1, Buffer.alloc(8))],
