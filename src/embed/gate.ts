@@ -28,7 +28,7 @@ import {
 } from './issuers.ts';
 import { ANY, BOOLEAN, checkOptions, FUNCTION, isPlainObject, type Kinds, kind, milliseconds } from './options.ts';
 import { readQuotas, type TenantOptions } from './quotas.ts';
-import { type Refusal, RefusedError, refused } from './refusal.ts';
+import { grpcStatusOf, type Refusal, RefusedError, refused } from './refusal.ts';
 import { type GateEvent, RemoteKeys, warnOfEvent } from './remote-keys.ts';
 import { RevokedCallers, type RevokedOptions, readRevoked } from './revoked.ts';
 import { type Slot, takenSlot } from './slot.ts';
@@ -54,7 +54,7 @@ export type {
 	TenantOptions,
 	VerificationKey,
 };
-export { authorizationOf, certificateOf, GateError, RefusedError };
+export { authorizationOf, certificateOf, GateError, grpcStatusOf, RefusedError };
 
 /**
  * The proxy's authentication and tenant limit for a server of your own. Frameworks get it through

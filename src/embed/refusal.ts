@@ -1,3 +1,4 @@
+import { grpcStatusOf as codeOf } from '../gates/grpc.ts';
 import { type Rejection, TOKEN_INVALID, TOKEN_MISSING } from '../gates/rejection.ts';
 
 /** The answer to a request that the gate does not let through, ready to send. */
@@ -14,6 +15,14 @@ export interface Refusal {
 	 * tells an attacker how far a token got. It is not enumerable, so that it does not go out with the rest of the object.
 	 */
 	readonly reason: string | undefined;
+}
+
+/**
+ * The status code of gRPC that a refusal is to a call, as the proxy answers it: UNAUTHENTICATED (16) for 401, PERMISSION_DENIED (7) for 403,
+ * RESOURCE_EXHAUSTED (8) for 429. The codes of Connect have the same numbers.
+ */
+export function grpcStatusOf({ status }: Pick<Refusal, 'status'>): number {
+	return codeOf({ status });
 }
 
 /**

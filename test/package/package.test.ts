@@ -18,6 +18,7 @@ import { TYPE_CHECKS } from './type-checks.ts';
 const ROOT = resolve(import.meta.dirname, '../..');
 const PARTS = ['embed', 'embed/node', 'embed/fastify', 'embed/hono', 'embed/fetch', 'embed/tls'];
 const FRAMEWORKS = ['express', 'fastify', 'hono', '@hono/node-server', 'koa', 'cors', 'socket.io', 'ws'];
+const RPC = ['@grpc/grpc-js', '@connectrpc/connect', '@connectrpc/connect-node', '@bufbuild/protobuf'];
 const NEST = ['@nestjs/core', '@nestjs/common', '@nestjs/platform-express', 'reflect-metadata', 'rxjs'];
 const TYPES = ['typescript', '@types/node', '@types/express', '@types/koa', '@types/cors', '@types/ws'];
 /** 35 MB that nothing else needs. */
@@ -36,7 +37,7 @@ let demo: Workspace;
 
 before(async () => {
 	tarball = await packPackage();
-	project = await createProject(tarball, [...FRAMEWORKS, ...NEST, ...TYPES]);
+	project = await createProject(tarball, [...FRAMEWORKS, ...RPC, ...NEST, ...TYPES]);
 	demo = await createWorkspace(join(project.dir, '.demo'), Date.now());
 });
 
@@ -46,7 +47,7 @@ describe('the packed package', () => {
 		const imports = PARTS.map((part) => `console.log(Object.keys(await import('mtls-edge-proxy/${part}')).join());`);
 		bare.write('imports.js', imports.join('\n'));
 		assert.deepEqual((await bare.node('imports.js')).trim().split('\n'), [
-			'GateError,RefusedError,authorizationOf,certificateOf,createGate',
+			'GateError,RefusedError,authorizationOf,certificateOf,createGate,grpcStatusOf',
 			'claimsOf,guard,guardUpgrade',
 			'default,guard',
 			'claimsOf,guard',
