@@ -12,6 +12,12 @@ export class PeerSettings {
 	maxHeaderList = Number.POSITIVE_INFINITY;
 	/** It takes extended CONNECT (RFC 8441). */
 	takesConnect = false;
+	readonly #maxPush: number;
+
+	/** @param isServer then it must not say that it takes pushes. */
+	constructor(isServer = false) {
+		this.#maxPush = isServer ? 0 : 1;
+	}
 
 	/** Reads the payload of a SETTINGS frame. All values are checked. @throws ConnectionError */
 	read(bytes: Buffer, from: number, to: number): void {
@@ -23,6 +29,8 @@ export class PeerSettings {
 	#take(id: number, value: number): void {
 		switch (id) {
 			case SETTING.ENABLE_PUSH:
+				if (value > this.#maxPush) throw outOfRange('ENABLE_PUSH');
+				break;
 			case SETTING.NO_RFC7540_PRIORITIES:
 				if (value > 1) throw outOfRange('a setting that is 0 or 1');
 				break;

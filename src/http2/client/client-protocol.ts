@@ -60,7 +60,7 @@ export interface ClientLimits {
  */
 export class ClientProtocol implements FrameSink {
 	readonly output: Output;
-	readonly settings = new PeerSettings();
+	readonly settings = new PeerSettings(true);
 	/** The first SETTINGS of the server have come: it speaks HTTP/2. */
 	isGreeted = false;
 	/** No stream is to be opened any more: by the server's GOAWAY, or by ours. */
@@ -257,8 +257,12 @@ export class ClientProtocol implements FrameSink {
 				return this.#onWindowUpdate(id, bytes, from, to);
 			case FRAME.PUSH_PROMISE:
 				throw protocolError('PUSH_PROMISE, which was switched off');
+			case FRAME.PRIORITY:
+				// Section 6.3. It is deprecated, and says nothing to us.
+				if (id === 0) throw protocolError('PRIORITY on stream 0');
+				if (to - from !== 5) throw sizeError('PRIORITY of a wrong length');
 		}
-		// PRIORITY is deprecated, and types that nobody knows are ignored (section 5.5).
+		// Types that nobody knows are ignored (section 5.5).
 		this.#budget.take(COSTS.unknown + (to - from) / COSTS.vainBytes, this.#now);
 	}
 

@@ -124,6 +124,8 @@ function kindOf(name: string, value: string): number {
 	if (name.charCodeAt(0) === COLON) return name === ':status' && VALID_STATUS.test(value) ? STATUS : MALFORMED;
 	if (!isLowerCaseToken(name)) return MALFORMED;
 	if (NOT_IN_VALUE.test(value) || CONNECTION_SPECIFIC.has(name)) return MALFORMED;
+	// Some servers repeat what they were asked with, and we ask with this.
+	if (name === 'te' && value !== 'trailers') return MALFORMED;
 	if (name !== 'content-length') return PLAIN;
 	return parseContentLength(value) === undefined ? MALFORMED : CONTENT_LENGTH;
 }
