@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 
-export type CorpusName = 'parser' | 'http1' | 'http2' | 'gates';
+export type CorpusName = 'parser' | 'http1' | 'http2' | 'http2-client' | 'gates';
 
 export interface Kept<Input> {
 	/** File name without `.json`: what the input is about. */

@@ -211,7 +211,7 @@ function connection(random: Random, requests: readonly RequestSpec[]): FrameSpec
 	return frames;
 }
 
-function content(random: Random, stream: number, { body, trailers, endless }: RequestSpec): FrameSpec[] {
+export function content(random: Random, stream: number, { body, trailers, endless }: RequestSpec): FrameSpec[] {
 	const pieces = random.cut(body, 3);
 	if (pieces.length === 0 && trailers === undefined) pieces.push('');
 	const frames = pieces.map((piece, i) => {
@@ -225,7 +225,7 @@ function content(random: Random, stream: number, { body, trailers, endless }: Re
 }
 
 /** HEADERS, and CONTINUATION for the rest of the block, if it comes in pieces. */
-function headers(random: Random, stream: number, block: readonly Part[], endStream: boolean): FrameSpec[] {
+export function headers(random: Random, stream: number, block: readonly Part[], endStream: boolean): FrameSpec[] {
 	const cut = random.chance(0.2) ? random.between(1, block.length) : block.length;
 	const rest = block.slice(cut);
 	const end = endStream ? FLAG.END_STREAM : 0;
@@ -261,7 +261,7 @@ function prioritized(random: Random, frame: FrameSpec): FrameSpec {
 	return { ...frame, flags: frame.flags | FLAG.PRIORITY, payload };
 }
 
-function settings(list: readonly (readonly [id: number, value: number])[]): FrameSpec {
+export function settings(list: readonly (readonly [id: number, value: number])[]): FrameSpec {
 	return {
 		type: FRAME.SETTINGS,
 		flags: 0,
@@ -272,7 +272,7 @@ function settings(list: readonly (readonly [id: number, value: number])[]): Fram
 
 const PING: FrameSpec = { type: FRAME.PING, flags: 0, stream: 0, payload: ['12345678'] };
 const WINDOW: FrameSpec = { type: FRAME.WINDOW_UPDATE, flags: 0, stream: 0, payload: [uint(1000, 4)] };
-const HARMLESS: readonly FrameSpec[] = [
+export const HARMLESS: readonly FrameSpec[] = [
 	PING,
 	WINDOW,
 	settings([]),
@@ -281,7 +281,7 @@ const HARMLESS: readonly FrameSpec[] = [
 	{ type: 0xbe, flags: 0, stream: 5, payload: [] },
 ];
 
-const MANY: readonly FrameSpec[] = [
+export const MANY: readonly FrameSpec[] = [
 	PING,
 	WINDOW,
 	settings([]),
@@ -402,7 +402,7 @@ function oddField(random: Random, { fields, ...rest }: RequestSpec): RequestSpec
 	return { ...rest, fields: changed };
 }
 
-const ODD_FIELDS: readonly Field[] = [
+export const ODD_FIELDS: readonly Field[] = [
 	['connection', 'close'],
 	['connection', 'x-proxy-tenant'],
 	['transfer-encoding', 'chunked'],
@@ -481,7 +481,7 @@ function oddTrailers(random: Random, request: RequestSpec): RequestSpec {
 	return { ...request, trailers, endless: random.chance(0.2) };
 }
 
-function oddFrame(random: Random): FrameSpec[] {
+export function oddFrame(random: Random): FrameSpec[] {
 	const type = random.pick([...Object.values(FRAME), 0xa, 0x10, 0xff]);
 	const stream = random.pick([0, 1, 1, 2, 3, 5, 7, 99, 0x7fffffff, 0x80000001]);
 	const payload = random.pick([
@@ -527,7 +527,7 @@ function lateFrame(random: Random, stream: number): FrameSpec {
 	]);
 }
 
-function oddSettings(random: Random): FrameSpec[] {
+export function oddSettings(random: Random): FrameSpec[] {
 	const values = [0, 1, 100, 4096, 16_383, 16_384, 65_535, 0x7fffffff, 0x80000000, 0xffffffff];
 	const list = random.list(
 		random.between(1, 4),
@@ -539,8 +539,8 @@ function oddSettings(random: Random): FrameSpec[] {
 	];
 }
 
-function oddBlock(random: Random): FrameSpec[] {
-	const good = '\x82\x87\x84\x41\x04edge';
+/** @param good a block that is one, with nothing of the dynamic table. */
+export function oddBlock(random: Random, good = '\x82\x87\x84\x41\x04edge'): FrameSpec[] {
 	const block = random.pick([
 		...[
 			'\x80',
@@ -576,14 +576,14 @@ function oddBlock(random: Random): FrameSpec[] {
 	return [{ type: FRAME.HEADERS, flags, stream: random.pick([1, 3, 9, 11, 101]), payload: [block] }];
 }
 
-function inserted(random: Random, frames: readonly FrameSpec[], make: () => readonly FrameSpec[]): FrameSpec[] {
+export function inserted(random: Random, frames: readonly FrameSpec[], make: () => readonly FrameSpec[]): FrameSpec[] {
 	const changed = [...frames];
 	for (let count = random.between(1, 2); count > 0; count--)
 		changed.splice(random.between(1, changed.length), 0, ...make());
 	return changed;
 }
 
-function shuffledFrames(random: Random, frames: readonly FrameSpec[]): FrameSpec[] {
+export function shuffledFrames(random: Random, frames: readonly FrameSpec[]): FrameSpec[] {
 	const changed = [...frames];
 	for (let count = random.between(1, 3); count > 0; count--) {
 		const at = random.below(changed.length);
@@ -612,7 +612,7 @@ function shuffledFrames(random: Random, frames: readonly FrameSpec[]): FrameSpec
 	return changed;
 }
 
-function edits(random: Random): { at: number; remove: number; insert: string }[] {
+export function edits(random: Random): { at: number; remove: number; insert: string }[] {
 	return random.list(random.pick([1, 1, 2, 4]), () => ({
 		at: random.below(3000),
 		remove: random.pick([0, 1, 1, 1, 2, random.below(40)]),
@@ -628,7 +628,7 @@ function shuffled<T>(random: Random, items: readonly T[]): T[] {
 }
 
 /** Big-endian, as latin1 text. */
-function uint(value: number, bytes: number): string {
+export function uint(value: number, bytes: number): string {
 	return Array.from({ length: bytes }, (_, i) =>
 		String.fromCharCode(Math.floor(value / 256 ** (bytes - 1 - i)) % 256),
 	).join('');

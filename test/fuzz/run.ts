@@ -2,7 +2,7 @@
  * Goes on where the tests stop: makes inputs, tries them, counts what came of them.
  *
  *   npm run fuzz -- --minutes 10                      all targets, each for its share of the time
- *   npm run fuzz -- --minutes 1 --target parser       only this one: parser, reader, http1, http2, gates
+ *   npm run fuzz -- --minutes 1 --target parser       only this one: parser, reader, http1, http2, http2-client, gates
  *   npm run fuzz -- --seed 4711                       the inputs of an earlier run, as far as the time goes
  *   npm run fuzz -- --replay test/fuzz/corpus/…       these inputs, once
  *
@@ -16,6 +16,7 @@ import { keep } from './corpus.ts';
 import { GatesTarget } from './gates.ts';
 import { Http1Target } from './http1.ts';
 import { Http2Target } from './http2.ts';
+import { Http2ClientTarget } from './http2-client.ts';
 import { ParserTarget } from './parser.ts';
 import { freshSeed, Random } from './random.ts';
 import { RequestReaderTarget } from './request-reader.ts';
@@ -26,6 +27,7 @@ const TARGETS: Readonly<Record<string, (tally: Tally) => Target[]>> = {
 	reader: (tally) => [new RequestReaderTarget(tally)],
 	http1: (tally) => [new Http1Target(tally, 'collected'), new Http1Target(tally, 'streaming')],
 	http2: (tally) => [new Http2Target(tally, 'collected'), new Http2Target(tally, 'streaming')],
+	'http2-client': (tally) => [new Http2ClientTarget(tally)],
 	gates: (tally) => [new GatesTarget(tally)],
 };
 

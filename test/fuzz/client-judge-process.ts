@@ -1,0 +1,13 @@
+/** nghttp2 in a process of its own: Node's binding of it has assertions that fail now and then when a session is collected. */
+import { readByNghttp2 } from './client-judge.ts';
+import type { JudgeQuestion } from './judge-process.ts';
+
+process.on('message', async ({ id, requests, pieces }: JudgeQuestion) => {
+	process.send!({
+		id,
+		reading: await readByNghttp2(
+			requests,
+			pieces.map((piece) => Buffer.from(piece)),
+		),
+	});
+});

@@ -1,0 +1,70 @@
+/** Asks nghttp2 in a process of its own, and starts another one when it has died. */
+import { type ChildProcess, fork } from 'node:child_process';
+import { join } from 'node:path';
+import type { ConnectionReading } from './client-judge.ts';
+import type { AskedRequest } from './server-frames.ts';
+
+export interface JudgeQuestion {
+	readonly id: number;
+	readonly requests: readonly AskedRequest[];
+	/** One read each. */
+	readonly pieces: readonly Uint8Array[];
+}
+
+interface Asked {
+	readonly question: JudgeQuestion;
+	readonly resolve: (reading: ConnectionReading) => void;
+	readonly reject: (error: Error) => void;
+	/** Judges that have died over it. */
+	deaths: number;
+}
+
+export class JudgeProcess {
+	readonly #asked = new Map<number, Asked>();
+	#child: ChildProcess | undefined;
+	#nextId = 0;
+
+	/** @throws Error where several judges have died over it. */
+	ask(requests: readonly AskedRequest[], pieces: readonly Buffer[]): Promise<ConnectionReading> {
+		const { promise, resolve, reject } = Promise.withResolvers<ConnectionReading>();
+		const id = this.#nextId++;
+		const asked = { question: { id, requests, pieces }, resolve, reject, deaths: 0 };
+		this.#asked.set(id, asked);
+		this.#send(asked);
+		return promise;
+	}
+
+	close(): void {
+		this.#child?.disconnect();
+		this.#child = undefined;
+	}
+
+	#send({ question }: Asked): void {
+		this.#child ??= this.#start();
+		this.#child.send(question);
+	}
+
+	#start(): ChildProcess {
+		const child = fork(join(import.meta.dirname, 'client-judge-process.ts'), {
+			execArgv: [],
+			serialization: 'advanced',
+			stdio: ['ignore', 'inherit', 'ignore', 'ipc'],
+		});
+		child.on('message', ({ id, reading }: { id: number; reading: ConnectionReading }) => {
+			this.#asked.get(id)?.resolve(reading);
+			this.#asked.delete(id);
+		});
+		child.on('error', () => {});
+		child.on('exit', () => {
+			if (this.#child === child) this.#child = undefined;
+			for (const [id, asked] of this.#asked) {
+				if (++asked.deaths < MAX_DEATHS) this.#send(asked);
+				else if (this.#asked.delete(id)) asked.reject(new Error('nghttp2 dies over this input'));
+			}
+		});
+		return child;
+	}
+}
+
+/** Most deaths come with the collection of an earlier session, and say nothing of what is asked. */
+const MAX_DEATHS = 5;
