@@ -24,11 +24,10 @@ export function refuseMalformedTimeout(timeout: number | null | undefined): Reje
 	return timeout === null ? MALFORMED : undefined;
 }
 
-/** In the finest unit that has room for it, rounded up. @param ms milliseconds; what is over is none. */
+/** In the finest unit that has room for it, rounded up; never 0, which is no timeout of gRPC. @param ms milliseconds. */
 export function grpcTimeoutOf(ms: number): string {
-	if (ms <= 0) return '0n';
 	for (const unit of FINEST_FIRST) {
-		const number = Math.ceil(ms / UNITS[unit]);
+		const number = Math.max(1, Math.ceil(ms / UNITS[unit]));
 		if (number <= MAX_NUMBER) return `${number}${unit}`;
 	}
 	return `${MAX_NUMBER}H`;

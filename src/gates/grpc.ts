@@ -4,13 +4,18 @@ import type { OwnAnswer, Rejection } from './rejection.ts';
 /** gRPC over HTTP/2 as far as a proxy has to know it: which requests are calls, and how a call is refused. */
 
 /**
- * Whether a `content-type` says that a request is a gRPC call. gRPC-Web (`application/grpc-web`) is another protocol: to everybody but its
+ * Whether a `content-type` says that a request is a gRPC call, if it is a POST. gRPC-Web (`application/grpc-web`) is another protocol: to everybody but its
  * two ends it is plain HTTP.
  */
 export function isGrpc(contentType: string): boolean {
 	// Most content types have nothing of it, and an expression costs more than a look at two characters.
 	if (contentType.length < GRPC.length) return false;
 	return GRPC_TYPE.test(contentType);
+}
+
+/** Whether a request is a call: only a POST can be one, and a WebSocket is none. @param head `undefined`: it could not be read. */
+export function isCall(method: string, head: { readonly isGrpc: boolean } | undefined): boolean {
+	return head?.isGrpc === true && method === 'POST';
 }
 
 const GRPC = 'application/grpc';

@@ -37,7 +37,7 @@ export interface RequestHead {
 	readonly authority: string | undefined;
 	/** Among `lines` may be some of `x-forwarded-host`, `-port` and `-prefix`, which some routes write themselves. */
 	readonly claimsOrigin: boolean;
-	/** It is a gRPC call, by the `content-type` that the upstream gets. */
+	/** It is a gRPC call, by the `content-type` that the upstream gets; its method may still say that it is none. */
 	readonly isGrpc: boolean;
 	/** How long the client of a gRPC call waits for it, ms. `undefined`: it has not said; `null`: malformed, or more than one. Not among `lines`. */
 	readonly grpcTimeout: number | null | undefined;

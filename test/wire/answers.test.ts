@@ -149,11 +149,11 @@ for (const protocol of PROTOCOLS) {
 		}
 
 		for (const { status, body, request: provoke, also = {}, atUpstream = false } of ANSWERS) {
-			// What could not be read stays HTTP.
-			if (status === 431) continue;
+			// What could not be read stays HTTP, and so does what is no POST.
+			if (status === 431 || status === 405) continue;
 			const kind = Object.keys(also)[0] ?? '';
 			test(`${status} "${body}" ${kind} to a gRPC call is a status of gRPC, counted and logged as ${status}`, async () => {
-				const options = { token: freshToken(), ...(await provoke()) };
+				const options = { method: 'POST', token: freshToken(), ...(await provoke()) };
 				let from = 0;
 				const counted = await edge.during(async () => {
 					from = proxy.logs.length;
@@ -163,6 +163,13 @@ for (const protocol of PROTOCOLS) {
 				deepEqual(counted, { [atUpstream ? `${status} upstream` : status]: 1, ...also });
 				const isLine = (line: LogLine) => line.target === 'proxy::access' && line.status === status;
 				equal((await proxy.waitForLog(isLine, undefined, from)).bytes_out, 0);
+			});
+		}
+
+		for (const method of ['GET', 'HEAD', 'PUT']) {
+			test(`401 to ${method} stays HTTP, also with the content type of gRPC`, async () => {
+				const headers = { 'content-type': 'application/grpc' };
+				assertOwnAnswer(await request(protocol, proxy, { method, token: null, headers }), 401, 'unauthorized', method);
 			});
 		}
 
@@ -233,6 +240,11 @@ describe('own answers on the wire of HTTP/1.1', () => {
 			expected(501, 35, 'close'),
 		],
 		['501 to CONNECT closes the connection', () => head('CONNECT x:443 HTTP/1.1'), expected(501, 35, 'close')],
+		[
+			'501 to CONNECT stays HTTP, also with the content type of gRPC: 2xx would be a tunnel',
+			() => head('CONNECT x:443 HTTP/1.1', 'content-type: application/grpc'),
+			expected(501, 35, 'close'),
+		],
 	];
 	for (const [what, sent, wanted] of TEXTS) test(what, async () => equal(await exchange(sent()), wanted));
 });

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocket } from 'ws';
 import { connectTls, h1Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { testPki } from '../fixtures/pki.ts';
@@ -231,6 +232,15 @@ for (const protocol of PROTOCOLS) {
 			await until(() => ![...scripted.sockets].some(({ bytesRead }) => bytesRead > 400_000), 'its connection to end');
 		});
 
+		it('is no gRPC call, whatever its fields say, and has no deadline of one', async () => {
+			const headers = { 'content-type': 'application/grpc', 'grpc-timeout': '64m' };
+			await using client = await openWebSocket(protocol, proxy, { path: '/ws', ws: { headers } });
+			assert.equal(upstream.accepted.at(-1)!.request.headers['grpc-timeout'], '64000000n');
+			await sleep(500);
+			client.ws.send('still here');
+			assert.equal(await client.text(), 'still here');
+		});
+
 		it('is refused by each gate before the upstream hears of it', async () => {
 			const before = upstream.accepted.length;
 			const refused = async (options: object) =>
@@ -239,6 +249,7 @@ for (const protocol of PROTOCOLS) {
 			assert.equal(await refused({ path: '/ws/%00' }), 400);
 			assert.equal(await refused({ path: '/plain' }), 501);
 			assert.equal(await refused({ path: '/nowhere' }), 501);
+			assert.equal(await refused({ path: '/nowhere', ws: { headers: { 'content-type': 'application/grpc' } } }), 501);
 			assert.equal(await refused({ path: '/scoped' }), 403);
 			assert.equal(upstream.accepted.length, before);
 		});

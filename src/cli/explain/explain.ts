@@ -8,6 +8,7 @@ import { versionAndHost } from '../../data/client/outgoing-head.ts';
 import { admitLength, UNDECLARED } from '../../gates/body-limit.ts';
 import { type Correlation, correlate, type Identified } from '../../gates/correlation.ts';
 import { Forwarding } from '../../gates/forwarding.ts';
+import { isCall } from '../../gates/grpc.ts';
 import { grpcTimeoutOf, refuseMalformedTimeout } from '../../gates/grpc-timeout.ts';
 import type { Identifiers } from '../../gates/headers.ts';
 import { doubtIn } from '../../gates/path.ts';
@@ -106,7 +107,7 @@ export async function explain(
 		method: spec.method,
 		target: spec.target,
 		protocol: spec.protocol,
-		isGrpc: request.head?.isGrpc === true,
+		isGrpc: isCall(request.method, request.head),
 		bodyMode,
 		gates: reports.list,
 		outcome,
@@ -259,8 +260,8 @@ function judgeProtocol(
 const IS_WEB_SOCKET = 'a WebSocket, which its route takes; it is a request in flight until it ends';
 const NO_WEB_SOCKETS = 'a WebSocket: no route with websocket = true has the path';
 
-function judgeGrpcTimeout({ head }: ReadRequest, reports: Reports): void {
-	if (head?.grpcTimeout === undefined) return;
+function judgeGrpcTimeout({ method, head }: ReadRequest, reports: Reports): void {
+	if (head?.grpcTimeout === undefined || !isCall(method, head)) return;
 	const words = head.grpcTimeout === null ? 'one value of at most 8 digits and a unit: H, M, S, m, u or n' : undefined;
 	reports.judged('grpc timeout', refuseMalformedTimeout(head.grpcTimeout), ...(words === undefined ? [] : [words]));
 }

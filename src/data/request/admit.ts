@@ -73,7 +73,7 @@ export function admit(context: RequestContext): Rejection | undefined {
 	if (change) return change;
 
 	// What the upstream is told of the client's patience is made of what the client has said of it.
-	if (head.grpcTimeout === undefined) return undefined;
+	if (head.grpcTimeout === undefined || !context.isCall) return undefined;
 	context.span?.enters('grpc timeout');
 	return refuseMalformedTimeout(head.grpcTimeout);
 }

@@ -131,11 +131,13 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 
 	/** Lines that no other request has. `undefined`: there are none, and all requests go to one upstream. */
 	get #ownLines(): string | undefined {
-		const { correlation, callDeadline, plane } = this.#request.context;
+		const { correlation, callDeadline, head, plane } = this.#request.context;
 		const lines = correlation?.lines ?? (this.#owner.group.only === undefined ? '' : undefined);
-		if (callDeadline === undefined) return lines;
-		// The upstream has as much time as is left.
-		return `${lines ?? ''}grpc-timeout: ${grpcTimeoutOf(callDeadline.leftAt(plane.clock.now()))}\r\n`;
+		const { grpcTimeout } = head!;
+		if (grpcTimeout == null) return lines;
+		// A call's upstream has as much time as is left. What is no call is told what its client has said.
+		const ms = callDeadline?.leftAt(plane.clock.now()) ?? grpcTimeout;
+		return `${lines ?? ''}grpc-timeout: ${grpcTimeoutOf(ms)}\r\n`;
 	}
 
 	onConnected(): void {
@@ -154,7 +156,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		if (context.handshake !== undefined && context.client.tunnelStatus === 200 && status < 300) {
 			return this.#request.fail(NOT_SWITCHED, 'abandoned');
 		}
-		if (context.head!.isGrpc) this.#takeGrpcStatus(fields.list);
+		if (context.isCall && (!hasBody || length === 0)) this.#takeGrpcStatus(fields.list);
 		this.#request.body.onHead(status, fields, length, hasBody);
 	}
 
@@ -178,7 +180,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		const { tunnel } = this.#request;
 		if (tunnel !== undefined) return tunnel.onEnd();
 		this.#leave();
-		if (trailers !== undefined && this.#request.context.head!.isGrpc) this.#takeGrpcStatus(trailers);
+		if (trailers !== undefined && this.#request.context.isCall) this.#takeGrpcStatus(trailers);
 		this.settle('success');
 		const { body, context } = this.#request;
 		body.onEnd(trailers !== undefined && context.route!.trailers ? passableTrailers(trailers) : undefined);

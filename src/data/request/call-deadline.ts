@@ -1,3 +1,4 @@
+import { UPSTREAM_TIMEOUT } from '../../gates/rejection.ts';
 import { Timed } from '../loop/deadlines.ts';
 import type { PlaneDeadlines } from '../plane/plane-deadlines.ts';
 
@@ -28,7 +29,7 @@ export class CallDeadline extends Timed {
 		deadlines.atLeast(ms)?.add(this);
 	}
 
-	/** @param now monotonic milliseconds. @returns milliseconds; nothing or less: the time is over. */
+	/** @param now monotonic milliseconds. @returns milliseconds; nothing or less: the time is over, though the wheel may tell of it later. */
 	leftAt(now: number): number {
 		return this.#dueAt - now;
 	}
@@ -41,3 +42,6 @@ export class CallDeadline extends Timed {
 		this.#request.onFault(error);
 	}
 }
+
+/** What the client gets then, if it is still there. */
+export const CALL_TIMED_OUT = UPSTREAM_TIMEOUT.because("the client's grpc-timeout is over");

@@ -1,4 +1,5 @@
 import type { Correlation } from '../../gates/correlation.ts';
+import { isCall } from '../../gates/grpc.ts';
 import type { RequestHead } from '../../gates/headers.ts';
 import type { CleanTarget } from '../../gates/path.ts';
 import type { RequestSlots } from '../../gates/quota.ts';
@@ -56,6 +57,11 @@ export class RequestContext {
 		this.client = client;
 		this.plane = plane;
 		this.limits = plane.requestLimits;
+	}
+
+	/** Of gRPC. */
+	get isCall(): boolean {
+		return isCall(this.client.method, this.head);
 	}
 }
 

@@ -9,6 +9,7 @@ import type { Choice, UpstreamGroup } from '../upstream/group.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { Departure, Place, Waiting } from '../upstream/waiting-room.ts';
 import { type AttemptOwner, UpstreamAttempt } from './attempt.ts';
+import { CALL_TIMED_OUT } from './call-deadline.ts';
 import { measure } from './context.ts';
 import type { ServedRequest } from './contract.ts';
 import { STATE } from './state.ts';
@@ -60,6 +61,11 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		const { request } = this;
 		const { context, state } = request;
 
+		if (this.#isCallOver(now)) {
+			if (state === STATE.waiting) context.waitedMs += this.#waitsNoLonger(now);
+			request.refuse(CALL_TIMED_OUT);
+			return 'unavailable';
+		}
 		// Last, since this may spend the one probe of a half-open breaker. From here on an outcome must be reported.
 		if (state === STATE.queued) context.span?.enters('circuit breaker');
 		const choice = this.group.choose(now, context.route!.cooldownMs, context.identity!.tenant);
@@ -78,6 +84,12 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		else roundTrip.add(request);
 		attempt.begin(now, true);
 		return 'served';
+	}
+
+	/** The client of a call waits no longer: no upstream should begin with it. */
+	#isCallOver(now: number): boolean {
+		const { callDeadline } = this.request.context;
+		return callDeadline !== undefined && callDeadline.leftAt(now) <= 0;
 	}
 
 	#attempt(choice: Choice): UpstreamAttempt {
@@ -210,6 +222,7 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		const failed = attempt.upstream;
 		const tried = [...this.#tried, failed];
 		const now = plane.clock.now();
+		if (this.#isCallOver(now)) return CALL_TIMED_OUT;
 
 		// What an upstream has refused at once is no load, and an end of its connection (GOAWAY) refuses many requests together.
 		if (kind !== 'refused' && retryBudget?.allows(now) === false) {
@@ -247,6 +260,11 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		const { context } = request;
 		const { tenant } = context.identity!;
 		const { cooldownMs } = context.route!;
+		if (this.#isCallOver(now)) {
+			this.#waitsNoLonger(now);
+			request.refuse(CALL_TIMED_OUT);
+			return 'unavailable';
+		}
 		let choice = group.choose(now, cooldownMs, tenant, this.#tried);
 		if (typeof choice === 'string' && SAYS_NOTHING.has(kind)) {
 			choice = group.choose(now, cooldownMs, tenant, this.#tried.slice(0, -1));

@@ -14,7 +14,7 @@ import { leaveTunnel, openTunnel } from '../tunnel/opening.ts';
 import type { Tunnel } from '../tunnel/tunnel.ts';
 import { admit, admitToRoute } from './admit.ts';
 import type { UpstreamAttempt } from './attempt.ts';
-import { CallDeadline } from './call-deadline.ts';
+import { CALL_TIMED_OUT, CallDeadline } from './call-deadline.ts';
 import { countGiven, countIn, RequestContext } from './context.ts';
 import type { BodyMode, BodyModeClass, Carrier, ServedRequest } from './contract.ts';
 import { Delivery } from './delivery.ts';
@@ -70,7 +70,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		const refusal = admit(context);
 		if (refusal) return this.refuse(refusal);
 		const { grpcTimeout } = context.head!;
-		if (grpcTimeout != null) {
+		if (grpcTimeout != null && context.isCall) {
 			context.callDeadline = new CallDeadline(this, grpcTimeout, context.startedAt, plane.deadlines);
 		}
 		// Collected: the whole body, or 413, 408, 400; then on to `forward`. Streaming: `forward` at once.
@@ -113,16 +113,15 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 	/** The one place where refusals become responses and are counted: in terms of HTTP, whatever the client gets. */
 	refuse(refusal: Rejection): void {
 		const { context } = this;
-		const { client, plane, report, head, record } = context;
+		const { client, plane, report, isCall, record } = context;
 		reportRefusal(plane, refusal, this.#known);
 		this.body.release();
 		this.answers(refusal.status, refusal);
 		plane.deadlines.answer.add(this);
 		const isReported = report !== undefined && !refusal.is(rejection.RATE_LIMITED);
 		const whole = isReported ? refusal.withHeaders(withReport([...refusal.headers], report)) : refusal;
-		const isGrpc = head?.isGrpc === true;
-		if (isGrpc && record !== undefined) record.grpcStatus = grpcStatusOf(refusal);
-		const answer = refusalAnswer(whole, isGrpc);
+		if (isCall && record !== undefined) record.grpcStatus = grpcStatusOf(refusal);
+		const answer = refusalAnswer(whole, isCall);
 		if (client.method !== 'HEAD') countGiven(context, answer.body.length);
 		client.refuse(refusal, answer);
 	}
@@ -297,5 +296,3 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		context.plane.requestLog!.end(record);
 	}
 }
-
-const CALL_TIMED_OUT = rejection.UPSTREAM_TIMEOUT.because("the client's grpc-timeout is over");

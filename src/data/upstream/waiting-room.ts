@@ -15,7 +15,7 @@ import type { UpstreamGroup } from './group.ts';
 /** Longer than another thread takes to wake up. */
 const CEDE_MS = 1;
 
-/** What became of a request's turn: it has left for the upstream; no breaker admits it any more, and it was refused; there is no room for it. */
+/** What became of a request's turn: it has left for the upstream; no breaker admits it any more, or its client waits no longer, and it was refused; there is no room for it. */
 export type Departure = 'served' | 'unavailable' | 'full';
 
 /** A request that waits. */

@@ -42,8 +42,8 @@ describe('grpc-timeout', () => {
 
 	it('is written in the finest unit that has room for it', () => {
 		const written: [ms: number, value: string][] = [
-			[-5, '0n'],
-			[0, '0n'],
+			[-5, '1n'],
+			[0, '1n'],
 			[0.0000001, '1n'],
 			[1.5, '1500000n'],
 			[99.999999, '99999999n'],

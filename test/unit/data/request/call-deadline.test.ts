@@ -49,6 +49,30 @@ for (const mode of [collected, streaming]) {
 			edge.assertQuiet();
 		});
 
+		it('goes to no upstream where nothing is left of it, at first, behind a wait or to another upstream', async () => {
+			const { edge, first } = started();
+			const client = await edge.call(0);
+			deepEqual([client.verdict, first.sockets.length], [OVER, 0]);
+			const under = await edge.occupy(0);
+			const waiting = await edge.call(3_000);
+			equal(edge.waiting.total, 1);
+			await edge.plane.pass(3_000);
+			equal(waiting.status, 0, 'the wheel has not told of it yet');
+			under.answer();
+			await settle();
+			deepEqual([waiting.verdict, first.sockets.length], [OVER, 1]);
+			deepEqual(edge.results, { unavailable: 1 });
+			edge.assertQuiet();
+
+			const two = new Edge(mode, 2);
+			const again = await two.call(3_000);
+			await two.plane.pass(3_000);
+			two.upstreams[0]!.sockets[0]!.refuse();
+			await settle();
+			deepEqual([again.verdict, two.upstreams[1]!.sockets.length], [OVER, 0]);
+			two.assertQuiet();
+		});
+
 		it('is over in the queue of an upstream at its limit as well', async () => {
 			const { edge } = started();
 			const under = await edge.occupy(0);
