@@ -24,22 +24,8 @@ export function conflictsBetweenTables(document: TomlDocument): ConfigProblem[] 
 		...ambiguousPrefixes(document),
 		...unknownGroups(document),
 		...twoSchemes(document),
-		...webSocketsOverHttp2(document),
 		...differentRoutes(document),
 	];
-}
-
-/** A WebSocket goes to its upstream by an upgrade, which HTTP/2 has not. */
-function webSocketsOverHttp2(document: TomlDocument): ConfigProblem[] {
-	const spoken = new Map(tablesOf(document, 'upstreams').map(({ table }) => [table.name, table.protocol]));
-	return tablesOf(document, 'routes').flatMap(({ table: { websocket, upstream }, key }) => {
-		const url = typeof upstream === 'string' ? parseUpstream(upstream) : undefined;
-		const protocol = typeof url === 'object' ? url.protocol : spoken.get(upstream);
-		if (websocket !== true || (protocol !== 'h2' && protocol !== 'auto')) return [];
-		const message =
-			'is for upstreams over HTTP/1.1 alone, and this one may speak h2; lead the route to an upstream with protocol = "http/1.1"';
-		return [problemAt(document.lines, `${key}.websocket`, message)];
-	});
 }
 
 /** `[[issuers]]` take the place of `[jwt]`; one of the two has to be there. */

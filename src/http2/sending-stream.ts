@@ -25,6 +25,11 @@ export abstract class SendingStream implements Sender {
 		this.sendWindow = sendWindow;
 	}
 
+	/** All that is to be sent is there, and some of it could not go out yet. */
+	get isEnding(): boolean {
+		return this.isLocalOpen && this.#endsWithPending;
+	}
+
 	/** What `sendData` could not send has gone out. */
 	abstract onRoom(): void;
 	/** All that is to be sent has been sent. */

@@ -3,11 +3,11 @@ import { randomBytes } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocket } from 'ws';
-import { connectTls, h1Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
+import { h1Raw, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { testPki } from '../fixtures/pki.ts';
 import { ASKED_ONCE, firstVerdicts, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
-import { DEADLINE_MS, until, within } from '../fixtures/wait.ts';
-import { connectHttp2, NotOpened, type OpenWebSocket, openWebSocket } from '../fixtures/web-socket-client.ts';
+import { DEADLINE_MS, until } from '../fixtures/wait.ts';
+import { connectHttp2, NotOpened, type OpenWebSocket, openRaw, openWebSocket } from '../fixtures/web-socket-client.ts';
 import {
 	echo,
 	type RawHandshake,
@@ -211,7 +211,7 @@ for (const protocol of PROTOCOLS) {
 				});
 				handshake.socket.on('end', () => handshake.socket.end(frame(`got ${got.length}`)));
 			};
-			const client = await openRaw(protocol, '/scripted/half');
+			const client = await openRaw(protocol, proxy, '/scripted/half');
 			client.end(Buffer.alloc(10_000));
 			assert.equal((await client.rest()).toString('latin1').slice(2), 'got 10000');
 		});
@@ -225,7 +225,7 @@ for (const protocol of PROTOCOLS) {
 					got += length;
 				});
 			};
-			const client = await openRaw(protocol, '/scripted/other-half');
+			const client = await openRaw(protocol, proxy, '/scripted/other-half');
 			assert.equal((await client.rest()).toString('latin1').slice(2, 6), 'last');
 			client.end(Buffer.alloc(500_000));
 			await until(() => got === 500_000, 'the upstream to have all');
@@ -376,50 +376,4 @@ const CLOSE = Buffer.from([0x88, 0]);
 /** A server's. */
 function frame(text: string): Buffer {
 	return Buffer.concat([Buffer.from([0x81, text.length]), Buffer.from(text)]);
-}
-
-interface RawTunnel {
-	/** Sends something, and ends the client's side. */
-	end(bytes: Buffer): void;
-	/** What comes until the other side has ended. */
-	rest(): Promise<Buffer>;
-}
-
-/** A tunnel on which the client ends its side alone, as `ws` does not. */
-async function openRaw(protocol: 'h1' | 'h2', path: string): Promise<RawTunnel> {
-	const pki = await testPki();
-	if (protocol === 'h2') {
-		const session = await connectHttp2(proxy);
-		const stream = session.request(
-			{
-				...{ ':method': 'CONNECT', ':protocol': 'websocket', ':scheme': 'https', ':authority': 'x', ':path': path },
-				...{ authorization: `Bearer ${pki.token()}`, 'sec-websocket-version': '13' },
-			},
-			{ endStream: false },
-		);
-		stream.on('error', () => {}).on('close', () => session.close());
-		const pieces: Buffer[] = [];
-		stream.on('data', (piece: Buffer) => void pieces.push(piece));
-		const ended = new Promise((resolve) => stream.once('end', resolve));
-		await within(new Promise((resolve) => stream.once('response', resolve)), 'the answer');
-		return { end: (bytes) => void stream.end(bytes), rest: () => ended.then(() => Buffer.concat(pieces)) };
-	}
-	const socket = await connectTls(proxy, { tls: { allowHalfOpen: true } as object });
-	socket.write(
-		`GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: ${KEY}\r\n` +
-			`Sec-WebSocket-Version: 13\r\nAuthorization: Bearer ${pki.token()}\r\n\r\n`,
-	);
-	let got = Buffer.alloc(0);
-	socket.on('data', (bytes: Buffer) => {
-		got = Buffer.concat([got, bytes]);
-	});
-	const ended = new Promise((resolve) => socket.once('end', resolve));
-	await until(() => got.includes('\r\n\r\n'), 'the answer');
-	return {
-		end: (bytes) => void socket.end(bytes),
-		rest: async () => {
-			await ended;
-			return got.subarray(got.indexOf('\r\n\r\n') + 4);
-		},
-	};
 }

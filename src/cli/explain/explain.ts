@@ -102,6 +102,7 @@ export async function explain(
 		? await headFor(route, identity, { ...request, target: forwardedTarget! }, spec, client, correlatorOf(config))
 		: undefined;
 	if (passes) notes.push(...hostNotes(route));
+	if (passes && request.head?.webSocket !== undefined && route.group.protocol === 'h2') notes.push(EXTENDED_CONNECT);
 	return {
 		configPath: config.path,
 		method: spec.method,
@@ -298,6 +299,9 @@ function correlatorOf({ trace, log: { requestId } }: Config): ((head: Identified
 	return requestId ? (head) => correlate(head, hex) : undefined;
 }
 
+const EXTENDED_CONNECT =
+	'over HTTP/2 this is an extended CONNECT with :protocol websocket (RFC 8441), which the upstream has to offer in its SETTINGS';
+
 /** As `Exchange` writes it. */
 async function headFor(
 	{ prefix, group, certificateHeaders, forwarding }: RouteConfig,
@@ -309,6 +313,7 @@ async function headFor(
 ): Promise<string> {
 	const { bodyLength, grpcTimeout, webSocket } = head!;
 	const handshake = webSocket instanceof Rejection ? undefined : webSocket;
+	const isHttp2 = group.protocol === 'h2';
 	const read = certificateHeaders?.xfcc === undefined ? undefined : await loadNameReader();
 	const certificateLines =
 		certificateHeaders === undefined ? '' : connection.caller!.lines(new CertificateHeaders(certificateHeaders, read));
@@ -322,7 +327,7 @@ async function headFor(
 			? plain
 			: connection.rewrite(new Forwarding(forwarding, prefix), plain.versionAndHost, authority, head!);
 	return connection.outgoing.write(
-		handshake === undefined ? method : 'GET',
+		handshake === undefined ? method : isHttp2 ? 'CONNECT' : 'GET',
 		target,
 		rewritten.versionAndHost,
 		tenantHeader,
@@ -333,7 +338,9 @@ async function headFor(
 		rewritten.lines,
 		handshake === undefined
 			? framing.replace(`: ${UNDECLARED}\r\n`, `: ${SOME_LENGTH}\r\n`)
-			: upgradeLines(handshake, '(made for each attempt)'),
+			: isHttp2
+				? handshake.lines
+				: upgradeLines(handshake, '(made for each attempt)'),
 	);
 }
 

@@ -6,7 +6,7 @@ const MAX_MESSAGES = 1_000_000;
 /** Of a route: whether it takes WebSockets, and what bounds them. */
 export const routeWebSocketKeys = {
 	websocket: flagOr(false).describe(
-		'take WebSockets: `Upgrade: websocket` (RFC 6455), over HTTP/2 the extended CONNECT (RFC 8441). Without it they get 501',
+		'take WebSockets: `Upgrade: websocket` (RFC 6455), over HTTP/2 the extended CONNECT (RFC 8441), on each side by the protocol that it speaks. Without it they get 501',
 	),
 	websocket_end_at_expiry: flagOr(true).describe(
 		'end a WebSocket when its token expires, leeway included. `false`: it may outlive its token',

@@ -295,10 +295,11 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 	}
 
 	onClose(): void {
+		const { bytes } = this.#unread;
 		this.#input = 'closed';
 		this.#unread.clear();
+		this.#current?.onConnectionClosed(this.socket.writableFinished ? bytes : undefined);
 		this.cancelDeadline();
-		this.#current?.onConnectionClosed();
 		this.#current = undefined;
 	}
 }

@@ -329,10 +329,14 @@ export class Http1Request implements ClientRequest {
 		this.#connection.onAnswered();
 	}
 
-	onConnectionClosed(): void {
+	/** @param rest of a tunnel, if the client has all of it: what the upstream has not taken yet. */
+	onConnectionClosed(rest?: Buffer): void {
 		if (this.#writing === 'out') return;
 		this.#writing = 'out';
-		this.exchange.onClientGone();
+		if (!this.#hasEnded || rest === undefined) return this.exchange.onClientGone();
+		this.#hasEnded = false;
+		this.exchange.onRequestBody(rest);
+		this.exchange.onRequestEnd();
 	}
 }
 

@@ -91,15 +91,21 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		return this.#request.context.handshake;
 	}
 
-	headAsText(body: OutgoingBody): string {
-		return this.#head(this.#request.context.client.connection.outgoing, body);
+	headAsText({ framing }: OutgoingBody): string {
+		const { handshake, client } = this.#request.context;
+		const last = handshake === undefined ? framing : this.#upgrade(handshake);
+		return this.#head(client.connection.outgoing, this.method, last);
 	}
 
-	headAsBlock(body: OutgoingBody): string {
-		return this.#head(this.#request.context.client.connection.outgoingBlock, body);
+	headAsBlock({ framing }: OutgoingBody): string {
+		const { handshake, client } = this.#request.context;
+		// RFC 8441 section 5: what a key proves over HTTP/1.1, the stream does.
+		if (handshake !== undefined) return this.#head(client.connection.outgoingBlock, 'CONNECT', handshake.lines);
+		return this.#head(client.connection.outgoingBlock, client.method, framing);
 	}
 
-	#head(writer: HeadWriter, { framing }: OutgoingBody): string {
+	/** @param last lines that end it: of the body's framing, or of a handshake. */
+	#head(writer: HeadWriter, method: string, last: string): string {
 		const { context } = this.#request;
 		const { client } = context;
 		const { certificateHeaders, forwarding } = context.route!;
@@ -112,14 +118,14 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 			({ versionAndHost, lines } = client.connection.rewrite(forwarding, versionAndHost, authority, context.head!));
 		}
 		return writer.write(
-			this.method,
+			method,
 			context.target!,
 			versionAndHost,
 			context.identity!.tenantHeader,
 			certificateLines,
 			this.#ownLines,
 			lines,
-			context.handshake === undefined ? framing : this.#upgrade(context.handshake),
+			last,
 		);
 	}
 

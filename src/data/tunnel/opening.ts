@@ -24,7 +24,7 @@ export function openTunnel(request: Opening, fields: AnswerFields, accept: strin
 	if (client.isAhead) return EARLY;
 	const { webSocket } = route!;
 	const tunnel = new Tunnel(request, webSocket!, hasExtensions(fields.list));
-	request.becomes(tunnel, new AnswerFields(withoutAccept(fields.list)));
+	request.becomes(tunnel, new AnswerFields(passedOn(fields.list)));
 	plane.tunnels.add(tunnel);
 	// Since the gates its token may have been revoked, and its connection may have begun to end.
 	const end = client.connection.addTunnel(tunnel);
@@ -42,6 +42,9 @@ export function leaveTunnel(tunnel: Tunnel): void {
 	record?.tunnelEnds(tunnel.why);
 }
 
-function withoutAccept(fields: readonly string[]): string[] {
-	return fields.filter((_, i) => fields[i - (i % 2)] !== 'sec-websocket-accept');
+function passedOn(fields: readonly string[]): string[] {
+	return fields.filter((_, i) => !NOT_PASSED_ON.has(fields[i - (i % 2)]!));
 }
+
+/** The accept is between the upstream and us, and a length means nothing (RFC 9110 section 9.3.6). */
+const NOT_PASSED_ON = new Set(['sec-websocket-accept', 'content-length']);

@@ -30,12 +30,13 @@ export interface UpstreamRequest {
 
 /** A request's head, in the form of the protocol that is spoken at the upstream. */
 export interface OutgoingRequest {
+	/** Over HTTP/1.1; a handshake is a CONNECT over HTTP/2. */
 	readonly method: string;
 	/** It asks for a WebSocket: `ResponseEvents.onTunnel` may come. */
 	readonly handshake: WebSocketHandshake | undefined;
 	/** For HTTP/1.1: request line, fields and the empty line (RFC 9112 section 3), as latin1 text. */
 	headAsText(body: OutgoingBody): string;
-	/** For HTTP/2: the header block, all but `:scheme`, coded without a dynamic table. */
+	/** For HTTP/2: the header block, all but `:scheme` and a handshake's `:protocol`, coded without a dynamic table. */
 	headAsBlock(body: OutgoingBody): string;
 }
 

@@ -227,6 +227,8 @@ export class ClientProtocol implements FrameSink {
 		}
 		stream.isRemoteOpen = false;
 		this.#budget.earn(COSTS.earnedByResponse);
+		// Section 5.1, half-closed: our side goes on.
+		if (stream.isTunnel && stream.isLocalOpen) return stream.onResponseEnd(undefined);
 		// The response did not wait for all of the request, and nobody takes the rest of it.
 		if (stream.isLocalOpen) this.#reset(stream, CODE.NO_ERROR);
 		else this.#remove(stream, ENDED);
@@ -277,7 +279,11 @@ export class ClientProtocol implements FrameSink {
 	/** The stream of a DATA or HEADERS frame, if it still takes them (section 5.1). @returns `undefined`: it is to be ignored. */
 	#receiving(id: number, what: string): ClientStream | undefined {
 		const stream = this.#streams.get(id);
-		if (stream !== undefined) return stream;
+		if (stream !== undefined) {
+			if (stream.isRemoteOpen) return stream;
+			this.#fail(stream, CODE.STREAM_CLOSED, `${what} behind the end of the server's side`);
+			return undefined;
+		}
 		if ((id & 1) === 0 || id >= this.#nextId) throw protocolError(`${what} on a stream that nobody has opened`);
 		if (this.#closed.how(id) === RESET_BY_US) return undefined;
 		throw new ConnectionError(CODE.STREAM_CLOSED, 'stream-closed', `${what} on a stream that has ended`);
@@ -290,7 +296,9 @@ export class ClientProtocol implements FrameSink {
 		this.#blocks.forget();
 		const stream = this.#receiving(id, 'HEADERS');
 		if (stream === undefined) return this.#budget.take(COSTS.lateHead + (to - from) / COSTS.vainBytes, this.#now);
-		if (stream.hasHead) this.#onTrailers(stream, block, endStream);
+		// RFC 9113 section 8.5.
+		if (stream.isTunnel) this.#fail(stream, CODE.PROTOCOL_ERROR, 'HEADERS in a tunnel');
+		else if (stream.hasHead) this.#onTrailers(stream, block, endStream);
 		else this.#onHead(stream, block, endStream);
 	}
 
@@ -305,9 +313,12 @@ export class ClientProtocol implements FrameSink {
 			return;
 		}
 		stream.hasHead = true;
+		// RFC 9110 section 9.3.6: whatever the head says of a length, there is none.
+		stream.isTunnel = stream.method === 'CONNECT' && status < 300;
 		// RFC 9110 sections 9.3.2 and 15.3.5 to 15.4.5.
-		stream.hasBody = stream.method !== 'HEAD' && status !== 204 && status !== 205 && status !== 304;
-		stream.declaredLength = stream.hasBody ? length : UNDECLARED;
+		const isWithout = stream.method === 'HEAD' || status === 204 || status === 205 || status === 304;
+		stream.hasBody = stream.isTunnel || !isWithout;
+		stream.declaredLength = stream.hasBody && !stream.isTunnel ? length : UNDECLARED;
 		if (endStream && stream.declaredLength > 0) return this.#fail(stream, CODE.PROTOCOL_ERROR, OTHER_LENGTH);
 		stream.onResponse(facts, endStream);
 		if (endStream && !stream.isClosed) this.#endResponse(stream, undefined);
@@ -411,6 +422,11 @@ export class ClientProtocol implements FrameSink {
 	#fail(stream: ClientStream, code: number, what: string): void {
 		this.#reset(stream, code);
 		stream.onClosed({ kind: 'malformed', cause: what });
+	}
+
+	/** For streams of tunnels: our side has ended, behind the server's. */
+	tunnelEnded(stream: ClientStream): void {
+		if (!stream.isClosed) this.#remove(stream, ENDED);
 	}
 
 	/** Its request is not wanted any more. The stream hears nothing more. */

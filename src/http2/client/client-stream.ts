@@ -26,6 +26,8 @@ export abstract class ClientStream extends SendingStream {
 	hasHead = false;
 	/** The response may have a body. */
 	hasBody = true;
+	/** The server has taken an extended CONNECT (RFC 8441 section 4): each side ends by itself, and neither cuts the other one off. */
+	isTunnel = false;
 	/** Interim responses so far. */
 	interim = 0;
 	/** What we allow the server to send. */
@@ -65,5 +67,7 @@ export abstract class ClientStream extends SendingStream {
 		this.writeHeaders(this.protocol.blockPrefix() + block, endStream);
 	}
 
-	protected override onSent(): void {}
+	protected override onSent(): void {
+		if (this.isTunnel && !this.isRemoteOpen) this.protocol.tunnelEnded(this);
+	}
 }

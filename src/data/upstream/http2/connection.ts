@@ -67,6 +67,8 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	#connectMs = 0;
 	/** Requests that wait for the connection. */
 	#waiting: Http2UpstreamRequest[] = [];
+	/** WebSockets that wait for the upstream's SETTINGS; they count as requests under way. */
+	readonly #ungreeted: Http2UpstreamRequest[] = [];
 
 	/** @param untoldStreams requests at once until the upstream has said how many. */
 	constructor(upstream: Upstream, owner: ConnectionOwner, untoldStreams: number) {
@@ -105,18 +107,18 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 
 	/** Requests under way. */
 	get size(): number {
-		return this.protocol.size;
+		return this.protocol.size + this.#ungreeted.length;
 	}
 
 	/** Whether it takes another request. */
 	get hasRoom(): boolean {
-		return !this.#hasLeft && this.protocol.hasRoom;
+		return !this.#hasLeft && this.protocol.hasRoom && this.size < this.protocol.maxStreams;
 	}
 
 	/** Whether what it carries is more than it should have, so that another connection had better be made. */
 	get isBusy(): boolean {
-		const { output, size, maxStreams } = this.protocol;
-		return output.isBlocked || size >= maxStreams * COMFORT || this.isStarved;
+		const { output, maxStreams } = this.protocol;
+		return output.isBlocked || this.size >= maxStreams * COMFORT || this.isStarved;
 	}
 
 	/** Whether bodies wait there for somebody who may never take his. Far away windows come later. */
@@ -171,6 +173,17 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		return { kind: 'oversized', cause };
 	}
 
+	/** The same for an extended CONNECT, once the upstream's SETTINGS are there (RFC 8441 section 3). */
+	refusesConnect(block: string): UpstreamFailure | undefined {
+		if (!this.protocol.settings.takesConnect) return NO_CONNECT;
+		return this.protocol.hasRoom ? this.refusesHead(block) : NO_STREAM;
+	}
+
+	/** For requests that are such a CONNECT: has `onGreeted` called when the SETTINGS are there. */
+	awaitSettings(request: Http2UpstreamRequest): void {
+		this.#ungreeted.push(request);
+	}
+
 	/** Tells a request, behind the call that sends it, that it was not sent. */
 	failLater(request: Http2UpstreamRequest, failure: UpstreamFailure): void {
 		setImmediate(fail, request, failure);
@@ -178,8 +191,16 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 
 	/** For requests: nobody wants it any more. */
 	cancel(request: Http2UpstreamRequest): void {
-		if (request.id === 0 || request.isClosed) return;
+		if (request.isClosed) return;
+		if (request.id === 0) return this.#forgetUngreeted(request);
 		this.protocol.cancel(request);
+	}
+
+	#forgetUngreeted(request: Http2UpstreamRequest): void {
+		const at = this.#ungreeted.indexOf(request);
+		if (at === -1) return;
+		this.#ungreeted.splice(at, 1);
+		this.onStreamEnd();
 	}
 
 	// --- What the protocol tells. ---
@@ -190,6 +211,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 
 	onSettings(): void {
 		this.#owner.onLimit(this.protocol.maxStreams);
+		for (let next = this.#ungreeted.shift(); next !== undefined; next = this.#ungreeted.shift()) next.onGreeted();
 	}
 
 	onGoaway(): void {
@@ -317,7 +339,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 
 	#end(code: number, failureOf: (request: Http2UpstreamRequest) => UpstreamFailure): void {
 		if (this.#state === 'gone') return void this.#socket.destroy();
-		const open = this.protocol.end(code) as Http2UpstreamRequest[];
+		const open = this.#endProtocol(code);
 		const failures = open.map(failureOf);
 		// Before anybody else can have the connection's place: a breaker that this opens has to be open by then.
 		for (const [i, request] of open.entries()) request.failing(failures[i]!);
@@ -329,8 +351,13 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 	}
 
 	/** @returns requests that have not been told. */
+	#endProtocol(code: number): Http2UpstreamRequest[] {
+		return [...(this.protocol.end(code) as Http2UpstreamRequest[]), ...this.#ungreeted.splice(0)];
+	}
+
+	/** @returns requests that have not been told. */
 	#goes(code: number): Http2UpstreamRequest[] {
-		const open = this.protocol.end(code) as Http2UpstreamRequest[];
+		const open = this.#endProtocol(code);
 		for (const _ of open) this.#countsNoMore();
 		this.flush();
 		this.#state = 'gone';
@@ -399,6 +426,11 @@ const PROVEN_TICKS = 20;
 /** Bytes that wait for an upstream which does not read, beyond what bodies may have wait. */
 const MAX_UNSENT = 524_288;
 
+const NO_CONNECT: UpstreamFailure = {
+	kind: 'unsupported',
+	cause: 'the upstream takes no WebSocket over HTTP/2 (no SETTINGS_ENABLE_CONNECT_PROTOCOL)',
+};
+const NO_STREAM: UpstreamFailure = { kind: 'refused', cause: 'not sent: the upstream takes no more streams' };
 const SPEAKS_HTTP1 = 'it speaks HTTP/1.1 on this port: leave protocol = "h2" or h2c:// out';
 const UNREAD: UpstreamFailure = { kind: 'malformed', cause: 'HTTP/2: it does not read what it has us answer' };
 

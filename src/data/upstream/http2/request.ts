@@ -3,9 +3,9 @@ import { type ResponseField as KnownField, ResponseHeadReader, responseField } f
 import type { Trailers } from '../../../gates/trailers.ts';
 import { ClientStream, type StreamEnd } from '../../../http2/client/client-stream.ts';
 import type { ResponseFacts } from '../../../http2/client/response-fields.ts';
-import { codedFields } from '../../../http2/hpack-encoder.ts';
+import { codedField, codedFields } from '../../../http2/hpack-encoder.ts';
 import { KeptPieces } from '../../body/kept-pieces.ts';
-import { endOwner } from '../../loop/faults.ts';
+import { endOwner, guarded } from '../../loop/faults.ts';
 import type { OutgoingBody, OutgoingRequest, ResponseHandler, UpstreamFailure, UpstreamRequest } from '../contract.ts';
 import { type ResponseHead, responseHead } from '../response-heads.ts';
 import type { Http2UpstreamConnection } from './connection.ts';
@@ -20,6 +20,8 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 	readonly #connection: Http2UpstreamConnection;
 	#handler: ResponseHandler | undefined;
 	#onWritten: (() => void) | undefined;
+	/** Of an extended CONNECT that waits for the upstream's SETTINGS, coded. */
+	#block = '';
 	/** What has come while the client takes nothing. */
 	#kept: KeptPieces | undefined;
 	#isPaused = false;
@@ -41,18 +43,42 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 		this.#handler = handler;
 		const { pieces, onWritten, complete, trailers } = body;
 		const block = this.#connection.scheme + request.headAsBlock(body);
-		const problem = request.handshake === undefined ? this.#connection.refusesHead(block) : NO_WEBSOCKET;
-		if (problem !== undefined) {
-			// Its body may still come: there is no stream to send it on.
-			this.isClosed = true;
-			return this.#connection.failLater(this, problem);
-		}
+		if (request.handshake !== undefined) return this.#connect(WEBSOCKET + block);
+		const problem = this.#connection.refusesHead(block);
+		if (problem !== undefined) return this.#refuse(problem);
 		this.#connection.sends(this);
 		this.#onWritten = onWritten;
 		const last = complete && trailers === undefined ? pieces.length - 1 : -1;
 		this.begin(request.method, block, complete && trailers === undefined && pieces.length === 0);
 		for (const [i, piece] of pieces.entries()) this.sendData(piece, i === last);
 		if (complete && trailers !== undefined) this.sendTrailers(codedFields(trailers));
+	}
+
+	/** Asks for a WebSocket (RFC 8441 sections 4 and 5), as soon as it is known whether the upstream takes one. */
+	#connect(block: string): void {
+		const { isGreeted } = this.protocol;
+		const problem = isGreeted ? this.#connection.refusesConnect(block) : undefined;
+		if (problem !== undefined) return this.#refuse(problem);
+		this.#connection.sends(this);
+		if (isGreeted) return this.begin('CONNECT', block, false);
+		this.#block = block;
+		this.#connection.awaitSettings(this);
+	}
+
+	#refuse(problem: UpstreamFailure): void {
+		// Its body may still come: there is no stream to send it on.
+		this.isClosed = true;
+		this.#connection.failLater(this, problem);
+	}
+
+	/** For the connection: the upstream's SETTINGS are there. */
+	onGreeted(): void {
+		const problem = this.#connection.refusesConnect(this.#block);
+		if (problem === undefined) return this.begin('CONNECT', this.#block, false);
+		this.isClosed = true;
+		this.failing(problem);
+		this.#connection.onStreamEnd();
+		this.failed(problem);
 	}
 
 	write(bytes: Buffer): boolean {
@@ -74,12 +100,20 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 	protected override onSent(): void {
 		this.#onWritten?.();
 		this.#onWritten = undefined;
+		super.onSent();
 	}
 
 	destroy(): void {
 		this.#handler = undefined;
 		this.#kept = undefined;
-		this.#connection.cancel(this);
+		// Both sides of a tunnel have ended, and what the client has sent last may still wait for the upstream.
+		const isLast = this.isTunnel && !this.isRemoteOpen && this.isEnding;
+		const connection = this.#connection;
+		if (!isLast) return connection.cancel(this);
+		setTimeout(
+			guarded(connection, () => connection.cancel(this)),
+			CLOSE_LIMIT_MS,
+		).unref();
 	}
 
 	/** For the connection: it has been established. */
@@ -91,6 +125,9 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 
 	override onResponse(facts: ResponseFacts, endStream: boolean): void {
 		const { status, fields, length } = headOf(facts);
+		if (this.isTunnel) return this.#tell((handler) => handler.onTunnel?.(fields));
+		// A CONNECT that was not taken: there is nothing to be sent.
+		if (this.method === 'CONNECT') this.finish();
 		this.#tell((handler) => {
 			if (!endStream || !this.hasBody) return handler.onHead(status, fields, length, this.hasBody);
 			// Without a body that could follow: gRPC's servers end a call with a head alone, and its clients tell it from an empty body.
@@ -120,7 +157,9 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 
 	#tellEnd(trailers: Trailers | undefined): void {
 		const handler = this.#handler;
-		this.#handler = undefined;
+		this.#end = undefined;
+		// Of a tunnel our side may go on.
+		if (!this.isTunnel) this.#handler = undefined;
 		if (handler === undefined) return;
 		try {
 			handler.onEnd(trailers);
@@ -168,11 +207,15 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 
 	/** `failed` follows, once the connection's place is free for any thread, if it has ended. */
 	failing(failure: UpstreamFailure): void {
+		// Of a tunnel all has come that the upstream has sent, and waits for the client.
+		if (this.#end !== undefined) return;
 		this.#kept = undefined;
 		this.#handler?.onFailing(failure);
 	}
 
 	failed(failure: UpstreamFailure): void {
+		// What the client still sends has nowhere to go, and must not wait.
+		if (this.#end !== undefined) return this.onRoom();
 		const handler = this.#handler;
 		this.#handler = undefined;
 		if (handler === undefined) return;
@@ -223,7 +266,7 @@ function headOf(facts: ResponseFacts): ResponseHead {
 }
 
 const NOTHING = Buffer.alloc(0);
-const NO_WEBSOCKET: UpstreamFailure = {
-	kind: 'unsupported',
-	cause: 'WebSocket needs protocol = "http/1.1" at its upstream',
-};
+/** RFC 8441 section 4. */
+const WEBSOCKET = codedField(':protocol', 'websocket');
+/** For an upstream to take the client's last bytes, ms. */
+const CLOSE_LIMIT_MS = 1_000;

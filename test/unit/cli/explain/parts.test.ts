@@ -56,6 +56,29 @@ test('body length: the limit of the route, and where it is set', async () => {
 	);
 });
 
+test('a WebSocket asks an upstream that speaks HTTP/2 by CONNECT, without a key', async () => {
+	const routes = (url: string, prefix: string) =>
+		`[[routes]]\nprefix = "${prefix}"\nupstream = "${url}"\nwebsocket = true\n`;
+	const text = `${explainConfig('http://127.0.0.1:9')}${routes('h2c://127.0.0.1:8', '/h2')}${routes('http://127.0.0.1:7', '/h1')}`;
+	const both = await filesOf('websockets.toml', text);
+	const headers = [
+		...['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13'],
+		'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+	];
+	const ask = (path: string) => explained(both, { name: '', reason: undefined, path, headers });
+	const [h2, h1] = [await ask('/h2'), await ask('/h1')];
+	assert.match(h2.upstream_head![0]!, /^CONNECT \/h2 /);
+	assert.match(h1.upstream_head![0]!, /^GET \/h1 /);
+	const fieldsOf = ({ upstream_head }: ExplainResult) =>
+		upstream_head!
+			.map((line) => line.split(':', 1)[0])
+			.filter((name) => /^(upgrade|connection|sec-websocket-.*)$/.test(name!));
+	assert.deepEqual(fieldsOf(h2), ['sec-websocket-version']);
+	assert.deepEqual(fieldsOf(h1), ['sec-websocket-version', 'sec-websocket-key', 'connection', 'upgrade']);
+	assert.match(h2.notes.join(), /extended CONNECT with :protocol websocket/);
+	assert.doesNotMatch(h1.notes.join(), /extended CONNECT/);
+});
+
 test('prints each claim with its value and the expected one, also behind the first refused claim', async () => {
 	const token = mintToken(pki.tokenKey, { ...good, exp: 1000, nbf: exp, aud: ['x', 'y'], sub: 7, cnf: {} });
 	const checks = gate(await ask({ token }), 'token')!.checks;

@@ -1,0 +1,562 @@
+/** WebSockets to upstreams that speak HTTP/2 (RFC 8441), for clients of both protocols. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2';
+import { after, before, describe, it } from 'node:test';
+import { WebSocket } from 'ws';
+import { PROTOCOLS, request } from '../fixtures/clients.ts';
+import { FLAG, FRAME, headersFrame, settingsFrame } from '../fixtures/h2-frames.ts';
+import { type FramesUpstream, startFramesUpstream } from '../fixtures/h2-frames-upstream.ts';
+import type { Http2Upstream, StreamScript } from '../fixtures/h2-upstream.ts';
+import { testPki } from '../fixtures/pki.ts';
+import { sampleSum } from '../fixtures/prometheus.ts';
+import { ASKED_ONCE, firstVerdicts, type ProxyOptions, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
+import { until } from '../fixtures/wait.ts';
+import {
+	connectHttp2,
+	NotOpened,
+	type OpenWebSocket,
+	openRaw,
+	openWebSocket,
+	type WebSocketOptions,
+} from '../fixtures/web-socket-client.ts';
+import { echo, startHttp2WebSocketUpstream, takeWebSockets } from '../fixtures/web-socket-upstream.ts';
+
+/** The handshakes that an upstream has taken, by path. */
+const asked = new Map<string, { headers: IncomingHttpHeaders; stream: ServerHttp2Stream; ws?: WebSocket }>();
+
+const takes = takeWebSockets((ws, stream, headers) => {
+	const path = headers[':path']!;
+	asked.set(path, { headers, stream, ws });
+	if (path !== '/flood') return echo(ws);
+	const piece = randomBytes(65_536);
+	const send = () => ws.readyState === WebSocket.OPEN && ws.send(piece, () => setImmediate(send));
+	for (let i = 0; i < 4; i++) send();
+});
+
+/** Answers by hand what begins with `/scripted`. */
+let script: StreamScript = takes;
+let upstream: Http2Upstream;
+let proxy: ProxyProcess;
+
+function settings(url: string, more: ProxyOptions = {}): ProxyOptions {
+	return {
+		routes: [
+			{ prefix: '/', upstream: url, websocket: true, failures: 100 },
+			{ prefix: '/idle', upstream: url, websocket: true, idle_timeout_secs: 1 },
+		],
+		log: { access: 'all' },
+		workers: 1,
+		...more,
+		config: { ...ASKED_ONCE, tenant_rps: 0, ...more.config },
+	};
+}
+
+before(async () => {
+	upstream = await startHttp2WebSocketUpstream(undefined, {});
+	upstream.script = (stream, headers, body) => {
+		const isScripted = headers[':path']!.startsWith('/scripted');
+		if (isScripted) asked.set(headers[':path']!, { headers, stream });
+		(isScripted ? script : takes)(stream, headers, body);
+	};
+	proxy = await startProxy(settings(`h2c://${upstream.authority}`));
+	await firstVerdicts(proxy);
+});
+
+after(async () => {
+	await proxy?.stop();
+	await upstream?.stop();
+});
+
+let paths = 0;
+
+/** A path that no other test asks for. */
+function newPath(name: string): string {
+	return `/${name}/${++paths}`;
+}
+
+/** How a handshake was refused. */
+async function refusal(attempt: Promise<OpenWebSocket>): Promise<NotOpened> {
+	try {
+		await using opened = await attempt;
+		assert.fail(`opened: ${opened.ws.readyState}`);
+	} catch (error) {
+		if (!(error instanceof NotOpened)) throw error;
+		return error;
+	}
+}
+
+/** No tunnel, no request and no stream is left, and the connections to the upstream wait. */
+async function allOver(target = proxy): Promise<void> {
+	await until(async () => {
+		const scrape = await target.metrics();
+		const left = ['proxy_tunnels_open', 'proxy_requests_in_flight', 'proxy_upstream_streams'];
+		return (
+			left.every((name) => sampleSum(scrape, name) === 0) &&
+			sampleSum(scrape, 'proxy_upstream_connections', { state: 'active' }) === 0
+		);
+	}, 'all gauges at zero');
+}
+
+/** The access line of a path. */
+function lineOf(path: string, target = proxy) {
+	return target.waitForLog((line) => line.target === 'proxy::access' && line.path === path);
+}
+
+for (const protocol of PROTOCOLS) {
+	describe(`a WebSocket over ${protocol} to an h2 upstream`, () => {
+		after(() => allOver());
+
+		const open = (path: string, options: WebSocketOptions = {}) => openWebSocket(protocol, proxy, { path, ...options });
+
+		it('carries messages of all sizes, fragments, pings and the Close of the client', async () => {
+			const path = newPath('echo');
+			await using client = await open(path);
+			for (const size of [0, 1, 125, 126, 65_535, 65_536, 1_000_000]) {
+				const sent = randomBytes(size);
+				client.ws.send(sent);
+				assert.ok((await client.message()).equals(sent), `${size} bytes`);
+			}
+			client.ws.send('frag', { fin: false });
+			client.ws.ping();
+			client.ws.send('ment', { fin: true });
+			assert.equal(await client.text(), 'fragment');
+			client.ws.close(4001, 'bye');
+			assert.equal(await client.closed, 4001);
+			const line = await lineOf(path);
+			assert.equal(line.status, protocol === 'h1' ? 101 : 200);
+			assert.equal(line.tunnel_end, 'client');
+			assert.ok(Number(line.bytes_in) > 1_131_000 && Number(line.bytes_out) > 1_131_000, JSON.stringify(line));
+			await until(() => asked.get(path)!.stream.closed, 'the stream to end');
+			assert.equal(asked.get(path)!.stream.rstCode, constants.NGHTTP2_NO_ERROR);
+		});
+
+		it('asks by an extended CONNECT without a key, and tells who asks', async () => {
+			const path = newPath('asked');
+			await using client = await open(path, { protocols: ['a', 'b'] });
+			assert.equal(client.ws.protocol, 'b');
+			const { headers } = asked.get(path)!;
+			const told = [':method', ':protocol', ':scheme', ':path', ':authority'].map((name) => headers[name]);
+			assert.deepEqual(told, ['CONNECT', 'websocket', 'http', path, upstream.authority]);
+			assert.equal(headers['sec-websocket-version'], '13');
+			assert.equal(headers['sec-websocket-protocol'], 'a, b');
+			assert.equal(headers['sec-websocket-key'], undefined);
+			assert.equal(headers['x-proxy-tenant'], 'tenant');
+			assert.equal(headers['x-forwarded-for'], '127.0.0.1');
+			assert.deepEqual(
+				Object.keys(headers).filter((name) => ['connection', 'upgrade', 'content-length'].includes(name)),
+				[],
+			);
+		});
+
+		it('ends with the Close of the upstream', async () => {
+			const path = newPath('their-close');
+			await using client = await open(path);
+			asked.get(path)!.ws!.close(4000);
+			assert.equal(await client.closed, 4000);
+			assert.equal((await lineOf(path)).tunnel_end, 'upstream');
+		});
+
+		it('is read as fast as the upstream takes it, and no faster', async () => {
+			const path = newPath('full');
+			await using client = await open(path, { ws: { perMessageDeflate: false } });
+			const { stream, ws } = asked.get(path)!;
+			ws!.pause();
+			const piece = randomBytes(65_536);
+			for (let i = 0; i < 400; i++) client.ws.send(piece);
+			let before = -1;
+			await until(async () => {
+				const left = client.ws.bufferedAmount + (client.stream?.writableLength ?? 0);
+				const stands = left === before && left > 0;
+				before = left;
+				await new Promise((resolve) => setTimeout(resolve, 200));
+				return stands;
+			}, 'the client to be held back');
+			assert.ok(before > 8_000_000, `${before} bytes wait`);
+			assert.equal(stream.destroyed, false);
+			// The others on the connection are not held up.
+			await using other = await open(newPath('beside'));
+			other.ws.send('beside');
+			assert.equal(await other.text(), 'beside');
+			ws!.resume();
+			await client.message();
+		});
+
+		it('is written as fast as the client takes it, and no faster', async () => {
+			await using client = await open('/flood');
+			await client.message();
+			client.ws.pause();
+			client.stream?.pause();
+			const { ws } = asked.get('/flood')!;
+			await until(async () => {
+				const before = ws!.bufferedAmount;
+				await new Promise((resolve) => setTimeout(resolve, 200));
+				return before > 0 && ws!.bufferedAmount === before;
+			}, 'the upstream to be held back');
+			client.ws.resume();
+			client.stream?.resume();
+			await client.message();
+		});
+
+		it('of which the client ends its side gets what the upstream still sends', async () => {
+			script = (stream) => {
+				stream.respond({ ':status': 200 });
+				let got = 0;
+				stream.on('data', ({ length }: Buffer) => {
+					got += length;
+				});
+				stream.on('end', () => stream.end(frame(`got ${got}`)));
+			};
+			const client = await openRaw(protocol, proxy, newPath('scripted/half'));
+			client.end(Buffer.alloc(100_000));
+			assert.equal((await client.rest()).toString('latin1').slice(2), 'got 100000');
+		});
+
+		it('of which the upstream ends its side still takes what the client sends', async () => {
+			let got = 0;
+			let hasEnded = false;
+			script = (stream) => {
+				stream.respond({ ':status': 200 });
+				stream.end(Buffer.concat([frame('last'), CLOSE]));
+				stream.on('data', ({ length }: Buffer) => {
+					got += length;
+				});
+				stream.on('end', () => {
+					hasEnded = true;
+				});
+			};
+			const client = await openRaw(protocol, proxy, newPath('scripted/other-half'));
+			assert.equal((await client.rest()).toString('latin1').slice(2, 6), 'last');
+			client.end(Buffer.alloc(500_000));
+			await until(() => got === 500_000 && hasEnded, 'the upstream to have all');
+		});
+
+		for (const status of [403, 404, 302, 503]) {
+			it(`that is refused with ${status} gets that answer`, async () => {
+				script = (stream) => {
+					stream.respond({ ':status': status, 'x-why': 'because', 'content-length': 2 });
+					stream.end('no');
+				};
+				const path = newPath('scripted');
+				const { status: got, headers } = await refusal(open(path));
+				assert.deepEqual([got, headers['x-why'], headers['content-length']], [status, 'because', '2']);
+				await until(() => asked.get(path)!.stream.closed, 'the stream to end');
+				assert.equal(asked.get(path)!.stream.rstCode, constants.NGHTTP2_NO_ERROR);
+			});
+		}
+
+		for (const name of ['sec-websocket-protocol', 'sec-websocket-extensions']) {
+			it(`that is taken with a ${name} of nobody's gets 502, and the stream is cancelled`, async () => {
+				script = (stream) => stream.respond({ ':status': 200, [name]: 'x' });
+				const path = newPath('scripted');
+				assert.equal((await refusal(open(path, { ws: { perMessageDeflate: false } }))).status, 502);
+				await until(() => asked.get(path)!.stream.closed, 'the stream to end');
+				assert.equal(asked.get(path)!.stream.rstCode, constants.NGHTTP2_CANCEL);
+			});
+		}
+
+		it('ends with 1011 when the upstream resets its stream between two frames', async () => {
+			const path = newPath('reset');
+			await using client = await open(path);
+			client.ws.send('up');
+			assert.equal(await client.text(), 'up');
+			asked.get(path)!.stream.close(constants.NGHTTP2_INTERNAL_ERROR);
+			assert.equal(await client.closed, 1011);
+			assert.equal((await lineOf(path)).tunnel_end, 'upstream_lost');
+		});
+
+		it('ends without a Close when the upstream resets its stream within a frame', async () => {
+			script = (stream) => {
+				stream.respond({ ':status': 200 });
+				// `close` would end the stream in front of its reset.
+				stream.write(Buffer.from([0x82, 100, 1, 2, 3]), () =>
+					setTimeout(() => stream.destroy(new Error('reset')), 100),
+				);
+			};
+			const path = newPath('scripted/within');
+			await using client = await open(path);
+			assert.equal(await client.closed, 1006);
+			assert.equal((await lineOf(path)).tunnel_end, 'upstream_lost');
+		});
+
+		it('ends with 1011 when its connection to the upstream is cut', async () => {
+			const path = newPath('cut');
+			await using client = await open(path);
+			asked.get(path)!.stream.session!.destroy();
+			assert.equal(await client.closed, 1011);
+			assert.equal((await lineOf(path)).tunnel_end, 'upstream_lost');
+		});
+
+		it('is cancelled at the upstream when the client is lost', async () => {
+			const path = newPath('lost');
+			const client = await open(path);
+			const { stream } = asked.get(path)!;
+			if (client.stream === undefined) client.ws.terminate();
+			else client.stream.close(constants.NGHTTP2_CANCEL);
+			await until(() => stream.closed, 'the stream to end');
+			await client[Symbol.asyncDispose]();
+			assert.match(String((await lineOf(path)).tunnel_end), /^client(_lost)?$/);
+		});
+
+		it('ends with 1001 behind idle_timeout_secs without a byte', async () => {
+			const path = newPath('idle');
+			await using client = await open(path);
+			const closed = new Promise((resolve) => asked.get(path)!.ws!.once('close', resolve));
+			assert.equal(await client.closed, 1001);
+			assert.equal(await closed, 1001);
+			assert.equal((await lineOf(path)).tunnel_end, 'idle');
+		});
+
+		it('goes on behind a GOAWAY, and the next one goes to another connection', async () => {
+			const paths = [newPath('first'), newPath('second')] as const;
+			await using first = await open(paths[0]);
+			const { session } = asked.get(paths[0])!.stream;
+			session!.goaway(constants.NGHTTP2_NO_ERROR, 2 ** 31 - 1);
+			await using second = await until(async () => {
+				const next = await open(paths[1]);
+				if (asked.get(paths[1])!.stream.session !== session) return next;
+				await next[Symbol.asyncDispose]();
+				return undefined;
+			}, 'another connection');
+			for (const client of [first, second]) {
+				client.ws.send('still here');
+				assert.equal(await client.text(), 'still here');
+				client.ws.close(1000);
+				assert.equal(await client.closed, 1000);
+			}
+		});
+
+		it('shares its connection with others and with requests, and gets its own bytes alone', async () => {
+			const clients = await Promise.all(Array.from({ length: 20 }, () => open(newPath('many'))));
+			const asks = Promise.all(Array.from({ length: 20 }, () => request(protocol, proxy, { path: '/plain' })));
+			await Promise.all(
+				clients.map(async (client, i) => {
+					for (let round = 0; round < 20; round++) {
+						const sent = `${i} ${round} `.repeat(100 * (i + 1));
+						client.ws.send(sent);
+						assert.equal(await client.text(), sent);
+					}
+					client.ws.close(1000);
+					assert.equal(await client.closed, 1000);
+				}),
+			);
+			assert.deepEqual(new Set((await asks).map(({ status }) => status)), new Set([200]));
+			for (const client of clients) await client[Symbol.asyncDispose]();
+		});
+	});
+}
+
+describe('an h2 upstream that takes no WebSockets', () => {
+	it('is a 502 whose reason names the setting, and no failure of the breaker’s', async () => {
+		const plain = await startHttp2WebSocketUpstream(undefined, { settings: {} });
+		const own = await startProxy({
+			...settings(`h2c://${plain.authority}`),
+			routes: [{ prefix: '/', upstream: `h2c://${plain.authority}`, websocket: true, failures: 1 }],
+		});
+		await firstVerdicts(own);
+		for (const protocol of PROTOCOLS) {
+			const path = newPath(protocol);
+			assert.equal((await refusal(openWebSocket(protocol, own, { path }))).status, 502);
+			assert.match(String((await lineOf(path, own)).reason), /SETTINGS_ENABLE_CONNECT_PROTOCOL/);
+			assert.equal((await request(protocol, own, { path: '/plain' })).status, 200);
+		}
+		assert.equal(plain.streams, PROTOCOLS.length);
+		await allOver(own);
+		await own.stop();
+		await plain.stop();
+	});
+});
+
+describe('the SETTINGS of an h2 upstream', () => {
+	let frames: FramesUpstream;
+	let own: ProxyProcess;
+	const isHead = ({ type }: { type: number }) => type === FRAME.HEADERS;
+
+	before(async () => {
+		frames = await startFramesUpstream();
+		own = await startProxy({
+			...settings(`h2c://${frames.authority}`, { config: { health: false } }),
+		});
+	});
+
+	after(async () => {
+		await own?.stop();
+		await frames?.stop();
+	});
+
+	for (const protocol of PROTOCOLS) {
+		it(`are waited for before a CONNECT goes out (${protocol})`, async () => {
+			const opening = openWebSocket(protocol, own, { path: newPath('late') });
+			const connection = await frames.connection();
+			await connection.frame(({ type }) => type === FRAME.SETTINGS);
+			// What comes of a request would be here with it.
+			await new Promise((resolve) => setTimeout(resolve, 100));
+			assert.equal(connection.frames.some(isHead), false);
+			connection.send(settingsFrame([[8, 1]]));
+			const { streamId, flags } = await connection.frame(isHead);
+			assert.equal(flags, FLAG.END_HEADERS);
+			connection.send(headersFrame(streamId, [[':status', '200']], { endStream: false }));
+			await (await opening)[Symbol.asyncDispose]();
+			connection.cut();
+			await allOver(own);
+		});
+
+		it(`that say no are a 502 (${protocol})`, async () => {
+			const path = newPath('no');
+			const opening = refusal(openWebSocket(protocol, own, { path }));
+			const connection = await frames.connection();
+			connection.send(settingsFrame([[8, 0]]));
+			assert.equal((await opening).status, 502);
+			assert.match(String((await lineOf(path, own)).reason), /SETTINGS_ENABLE_CONNECT_PROTOCOL/);
+			assert.equal(connection.frames.some(isHead), false);
+			connection.cut();
+			await allOver(own);
+		});
+
+		it(`that do not come because the connection ends are a 502 (${protocol})`, async () => {
+			const opening = refusal(openWebSocket(protocol, own, { path: newPath('cut') }));
+			let answer: NotOpened | undefined;
+			void opening.then((refused) => {
+				answer = refused;
+			});
+			// It may be sent again, as a GET would be.
+			await until(() => {
+				frames.take()?.cut();
+				return answer;
+			}, 'an answer');
+			assert.equal(answer?.status, 502);
+			await allOver(own);
+		});
+	}
+
+	it('that give no window keep the last bytes of a client that has left for a moment alone', async () => {
+		const opening = openRaw('h1', own, newPath('no-window'));
+		const connection = await frames.connection();
+		connection.send(
+			settingsFrame([
+				[8, 1],
+				[4, 0],
+			]),
+		);
+		const { streamId } = await connection.frame(isHead);
+		connection.send(headersFrame(streamId, [[':status', '200']]));
+		const client = await opening;
+		// A Close, since the upstream has sent none.
+		assert.equal((await client.rest())[0], 0x88);
+		client.end(Buffer.alloc(100));
+		const { payload } = await connection.frame(({ type }) => type === FRAME.RST_STREAM);
+		assert.equal(payload.readUInt32BE(0), constants.NGHTTP2_CANCEL);
+		assert.equal(
+			connection.frames.some(({ type, payload: { length } }) => type === FRAME.DATA && length > 0),
+			false,
+		);
+		await allOver(own);
+		connection.cut();
+	});
+
+	it('are not waited for by a client that has left', async () => {
+		const session = await connectHttp2(own);
+		const opening = openWebSocket('h2', own, { path: newPath('left'), session });
+		opening.catch(() => {});
+		const connection = await frames.connection();
+		session.destroy();
+		await until(async () => (await own.metric('proxy_requests_in_flight')) === 0, 'the request to end');
+		connection.send(settingsFrame([[8, 1]]));
+		await allOver(own);
+		assert.equal(connection.frames.some(isHead), false);
+		connection.cut();
+	});
+
+	it('that allow one stream let no second one out', async () => {
+		const openings = PROTOCOLS.map((protocol) => refusal(openWebSocket(protocol, own, { path: newPath('one') })));
+		const connection = await frames.connection();
+		await until(async () => sampleSum(await own.metrics(), 'proxy_upstream_streams') === 2, 'both to wait');
+		connection.send(
+			settingsFrame([
+				[8, 1],
+				[3, 1],
+			]),
+		);
+		const { streamId } = await connection.frame(isHead);
+		// The other one was not sent, so it goes elsewhere.
+		const second = await frames.connection();
+		assert.equal(connection.frames.filter(isHead).length, 1);
+		connection.send(headersFrame(streamId, [[':status', '403']]));
+		second.send(settingsFrame([[8, 1]]));
+		second.send(headersFrame((await second.frame(isHead)).streamId, [[':status', '403']]));
+		for (const { status } of await Promise.all(openings)) assert.equal(status, 403);
+		connection.cut();
+		second.cut();
+		await allOver(own);
+	});
+});
+
+describe('all WebSockets to h2 upstreams', () => {
+	it('over TLS, by ALPN', async () => {
+		const pki = await testPki();
+		const tls = { cert: pki.server.certPem, key: pki.server.keyPem };
+		const secure = await startHttp2WebSocketUpstream(undefined, { tls });
+		const own = await startProxy({
+			...settings(''),
+			upstreams: [{ name: 'new', addresses: [secure.authority], protocol: 'h2', tls: { ca_path: pki.caPath } }],
+			routes: [{ prefix: '/', upstream: 'new', websocket: true }],
+		});
+		await firstVerdicts(own);
+		for (const protocol of PROTOCOLS) {
+			await using client = await openWebSocket(protocol, own, { path: '/x' });
+			client.ws.send('secure');
+			assert.equal(await client.text(), 'secure');
+		}
+		await allOver(own);
+		await own.stop();
+		await secure.stop();
+	});
+
+	it('count in max_requests until they end', async () => {
+		const own = await startProxy({
+			...settings(''),
+			upstreams: [{ name: 'one', addresses: [upstream.authority], protocol: 'h2', max_requests: 1 }],
+			routes: [{ prefix: '/', upstream: 'one', websocket: true }],
+		});
+		await firstVerdicts(own);
+		for (const protocol of PROTOCOLS) {
+			const client = await openWebSocket(protocol, own, { path: newPath('held') });
+			assert.equal((await refusal(openWebSocket(protocol, own, { path: newPath('second') }))).status, 503);
+			client.ws.close(1000);
+			await client.closed;
+			await client[Symbol.asyncDispose]();
+			await allOver(own);
+			assert.equal((await request(protocol, own, { path: '/plain' })).status, 200);
+		}
+		await own.stop();
+	});
+
+	it('end with 1008 when their tenant is revoked', async () => {
+		const pki = await testPki();
+		const own = await startProxy(settings(`h2c://${upstream.authority}`));
+		await firstVerdicts(own);
+		const token = pki.token('gone');
+		const clients = await Promise.all(PROTOCOLS.map((protocol) => openWebSocket(protocol, own, { token })));
+		own.writeConfig({ config: { revoked_path: pki.writeFile('h2-revoked.toml', 'tenants = ["gone"]') } });
+		await own.reload();
+		assert.deepEqual(await Promise.all(clients.map(({ closed }) => closed)), [1008, 1008]);
+		await allOver(own);
+		await own.stop();
+	});
+
+	it('end with 1001 at the drain, which does not wait for them', async () => {
+		const own = await startProxy(settings(`h2c://${upstream.authority}`));
+		await firstVerdicts(own);
+		const clients = await Promise.all(PROTOCOLS.map((protocol) => openWebSocket(protocol, own)));
+		own.signal('SIGTERM');
+		assert.deepEqual(await Promise.all(clients.map(({ closed }) => closed)), [1001, 1001]);
+		assert.equal(await own.exited, 0);
+	});
+});
+
+const CLOSE = Buffer.from([0x88, 0]);
+
+/** A server's. */
+function frame(text: string): Buffer {
+	return Buffer.concat([Buffer.from([0x81, text.length]), Buffer.from(text)]);
+}
