@@ -201,7 +201,8 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		const { method } = this.attempt!;
 		const isSafe = method === 'GET' || method === 'HEAD' || method === 'OPTIONS';
 		const isUndelivered = kind === 'unreachable' || kind === 'refused';
-		return (isUndelivered || isSafe) && this.#tried.length < this.group.retries && body.canRepeat;
+		const retries = kind === 'refused' ? Math.max(this.group.retries, MAX_REFUSALS) : this.group.retries;
+		return (isUndelivered || isSafe) && this.#tried.length < retries && body.canRepeat;
 	}
 
 	/**
@@ -320,3 +321,8 @@ function failedAndNoPlace({ cause }: RetriedFailure, why: keyof typeof NO_PLACE)
 }
 
 const NONE_TRIED: readonly Upstream[] = [];
+/**
+ * Retries of a request that upstreams have refused without a look at it (RFC 9113 section 8.7). Where a server ends its connections one
+ * after the other, one request may meet several ends.
+ */
+const MAX_REFUSALS = 8;
