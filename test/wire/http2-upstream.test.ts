@@ -7,7 +7,7 @@ import {
 	type ServerHttp2Stream,
 	type Settings,
 } from 'node:http2';
-import { type AddressInfo, createServer } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { after, describe, test } from 'node:test';
 import { countedBytes, inPieces } from '../fixtures/bodies.ts';
 import { type Answer, h1Raw, PROTOCOLS, type Protocol, request } from '../fixtures/clients.ts';
@@ -490,6 +490,57 @@ describe('over TLS', () => {
 			await own.stop();
 			await secure.stop();
 			await older.stop();
+		}
+	});
+
+	test('a request that is cancelled before its connection is there is not delivered when it is', async () => {
+		const pki = await testPki();
+		const paths: unknown[] = [];
+		const secure = await startHttp2Upstream({
+			script: (stream, headers, body) => {
+				paths.push(headers[':path']);
+				echo(stream, headers, body);
+			},
+			tls: { cert: pki.server.certPem, key: pki.server.keyPem },
+		});
+		let isSilent = false;
+		const held: Socket[] = [];
+		const pass = (socket: Socket) => {
+			const passed = connect(Number(secure.authority.split(':')[1]), '127.0.0.1').on('error', () => {});
+			socket.pipe(passed).pipe(socket);
+		};
+		const front = createServer((socket) => {
+			socket.on('error', () => {});
+			if (isSilent) held.push(socket);
+			else pass(socket);
+		});
+		await new Promise<void>((resolve) => front.listen(0, '127.0.0.1', resolve));
+		const address = `127.0.0.1:${(front.address() as AddressInfo).port}`;
+		const own = await startProxy({
+			upstreams: [{ name: 'late', addresses: [address], protocol: 'h2', tls: { ca_path: pki.caPath } }],
+			routes: [{ prefix: '/', upstream: 'late' }],
+			workers: 1,
+			config: { ...ASKED_ONCE, tenant_rps: 0 },
+		});
+		const post = (path: string, ms = 30_000) =>
+			request('h2', own, { method: 'POST', path, body: Buffer.from('some'), ms });
+		try {
+			await firstVerdicts(own);
+			isSilent = true;
+			const [result] = await Promise.allSettled([post('/cancelled', 300)]);
+			equal(result!.status, 'rejected');
+			await until(() => held.length === 1, 'the connection to begin');
+			await until(async () => sampleSum(await own.metrics(), 'proxy_upstream_streams') === 0, 'the request to be gone');
+			isSilent = false;
+			for (const socket of held) pass(socket);
+			equal((await post('/wanted')).text, 'some');
+			deepEqual(paths, ['/wanted']);
+			await atRest(own);
+		} finally {
+			await own.stop();
+			for (const socket of held) socket.destroy();
+			front.close();
+			await secure.stop();
 		}
 	});
 });

@@ -194,6 +194,8 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 		if (request.isClosed) return;
 		if (request.id === 0) return this.#forgetUngreeted(request);
 		this.protocol.cancel(request);
+		// What was written for it would be delivered once the connection is there.
+		if (this.#state === 'connecting' && this.size === 0) this.close();
 	}
 
 	#forgetUngreeted(request: Http2UpstreamRequest): void {
