@@ -231,8 +231,8 @@ function separateCores(proxy: number, others: readonly number[]): string {
 /**
  * Puts the measured processes before all neighbours on this machine; attackers stay at the usual priority. Only root may do that.
  * None of them gets a real-time priority. Threads of one such priority share a core in turns of 100 ms (`sched_rr_timeslice_ms`), so a
- * compiler or collector thread of V8 stops its own event loop for that long; with a higher one for the event loop, that loop spins for
- * ever on a lock that a helper holds. And the kernel stops real-time threads for a twentieth of each second in which they use up a core.
+ * compiler or collector thread of V8 can stop its own event loop for that long. A run with a higher one for the event loop did not end.
+ * The kernel also stops real-time threads for a twentieth of each second in which they use up a core.
  *
  * @returns whether it could, in words.
  */
