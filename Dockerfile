@@ -14,13 +14,17 @@ FROM node AS build
 ARG BODY_MODE=collected
 ENV NPM_CONFIG_USERCONFIG=/run/secrets/npmrc
 WORKDIR /build
-# The workspaces hold the Node and the benchmarks of development.
+# The other workspaces hold the Node and the benchmarks of development.
 COPY package.json package-lock.json .npmrc ./
+COPY packages/gate/package.json packages/gate/
+COPY packages/gate/src/package.json packages/gate/src/
+COPY packages/proxy/package.json packages/proxy/
 RUN --mount=type=secret,id=npmrc \
-    npm pkg delete workspaces && npm ci --ignore-scripts --no-audit --no-fund
+    npm pkg set --json 'workspaces=["packages/gate", "packages/gate/src", "packages/proxy"]' \
+    && npm ci --ignore-scripts --no-audit --no-fund
 COPY . .
 RUN case "${BODY_MODE}" in \
-      collected) node tools/build.ts --out-dir dist ;; \
+      collected) node tools/build.ts --out-dir packages/proxy/dist ;; \
       streaming) node tools/build.ts --features boxed_body ;; \
       *) echo "BODY_MODE is '${BODY_MODE}', neither 'collected' nor 'streaming'" >&2; exit 1 ;; \
     esac
@@ -29,10 +33,14 @@ FROM node AS root
 ENV NPM_CONFIG_USERCONFIG=/run/secrets/npmrc
 WORKDIR /root-of-image/app
 COPY package.json package-lock.json .npmrc ./
+COPY packages/proxy/package.json packages/proxy/
+# What the proxy installs, without the link to the proxy itself.
 RUN --mount=type=secret,id=npmrc \
-    npm pkg delete workspaces && npm ci --omit=dev --ignore-scripts --no-audit --no-fund && rm -f package-lock.json .npmrc
-COPY package.json LICENSE ./
-COPY --from=build /build/dist dist
+    npm pkg set --json 'workspaces=["packages/proxy"]' \
+    && npm ci --omit=dev --ignore-scripts --no-audit --no-fund \
+    && rm -rf package-lock.json .npmrc packages node_modules/mtls-edge-proxy
+COPY packages/proxy/package.json LICENSE ./
+COPY --from=build /build/packages/proxy/dist dist
 # Node needs libatomic, which the base image lacks. /usr/lib is searched on every architecture.
 RUN mkdir -p ../usr/local/bin ../usr/local/share/licenses/node ../usr/lib ../etc/edge \
     && cp /usr/local/bin/node ../usr/local/bin/ \

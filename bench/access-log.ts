@@ -7,11 +7,11 @@
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { MessageChannel } from 'node:worker_threads';
-import { ClientConnection } from '../src/data/client/client-connection.ts';
-import { AccessLog } from '../src/data/records/access-log.ts';
-import { createRandomHex } from '../src/data/records/random-hex.ts';
-import { RequestLog } from '../src/data/records/request-record.ts';
-import { correlate } from '../src/gates/correlation.ts';
+import { ClientConnection } from '../packages/proxy/src/data/client/client-connection.ts';
+import { AccessLog } from '../packages/proxy/src/data/records/access-log.ts';
+import { createRandomHex } from '../packages/proxy/src/data/records/random-hex.ts';
+import { RequestLog } from '../packages/proxy/src/data/records/request-record.ts';
+import { correlate } from '../packages/proxy/src/gates/correlation.ts';
 
 const ROUNDS = 8;
 const REQUESTS = 50_000;

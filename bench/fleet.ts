@@ -8,7 +8,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { LEAST_SLACK_MS } from '../src/control/store/settlement.ts';
+import { LEAST_SLACK_MS } from '../packages/proxy/src/control/store/settlement.ts';
 import { Fleet } from '../test/models/fleet.ts';
 
 export interface FleetCase {

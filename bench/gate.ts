@@ -12,7 +12,7 @@ import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { createVerifier } from 'fast-jwt';
 import { jwtVerify, SignJWT } from 'jose';
 import { RateLimiterMemory } from 'rate-limiter-flexible';
-import { createGate } from '../src/embed/gate.ts';
+import { createGate } from '../packages/gate/src/embed/gate.ts';
 
 /** What `check` may take on a known token, in ns. */
 const ALLOWED_NS = 1500;

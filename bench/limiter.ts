@@ -3,11 +3,11 @@
  *
  *   node bench/limiter.ts
  */
-import { Rate } from '../src/gates/tenant-limit.ts';
-import { FleetLimiter } from '../src/memory/fleet/fleet-limiter.ts';
-import { SpendingCounts } from '../src/memory/fleet/spending.ts';
-import { Standing } from '../src/memory/fleet/standing.ts';
-import { TenantLimiter } from '../src/memory/limiter.ts';
+import { Rate } from '../packages/gate/src/gates/tenant-limit.ts';
+import { Standing } from '../packages/gate/src/memory/fleet/standing.ts';
+import { TenantLimiter } from '../packages/gate/src/memory/limiter.ts';
+import { FleetLimiter } from '../packages/proxy/src/memory/fleet/fleet-limiter.ts';
+import { SpendingCounts } from '../packages/proxy/src/memory/fleet/spending.ts';
 
 const TENANTS = 1_000;
 const REQUESTS = 2_000_000;

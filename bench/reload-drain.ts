@@ -5,7 +5,7 @@
  *   node bench/reload-drain.ts                        100 reloads, 20 drains
  *   node bench/reload-drain.ts --reloads 10 --drains 2
  *   node bench/reload-drain.ts --body streaming --workers 4
- *   PROXY_TEST_MAIN=dist/main.js node bench/reload-drain.ts     what was built, not the source
+ *   PROXY_TEST_MAIN=packages/proxy/dist/main.js node bench/reload-drain.ts     what was built, not the source
  *
  * Clients, upstreams and proxy share this machine and its loopback interface. The clients never pause; what counts as a
  * loss stands in `test/fixtures/load.ts`.

@@ -43,7 +43,7 @@ const connect = ({ onread }: { onread: { buffer: () => Buffer; callback: (length
 
 registerHooks({
 	resolve(specifier, context, next) {
-		const isUpstream = context.parentURL === urlOf('src/data/upstream/transport.ts');
+		const isUpstream = context.parentURL === urlOf('packages/proxy/src/data/upstream/transport.ts');
 		if (specifier === 'node:net' && isUpstream) return { url: 'bench:net', format: 'module', shortCircuit: true };
 		return next(specifier, context);
 	},
@@ -117,8 +117,8 @@ async function rounds(count: number): Promise<void> {
 /** Those of a plane with one route, whose tenant has a rate. */
 async function connectClients(): Promise<(() => void)[]> {
 	const { FakePlane } = await use('test/unit/data/fixtures/fake-plane.ts');
-	const { Http1Connection } = await use('src/data/http1/connection.ts');
-	const { FlushQueue } = await use('src/data/loop/turn-end.ts');
+	const { Http1Connection } = await use('packages/proxy/src/data/http1/connection.ts');
+	const { FlushQueue } = await use('packages/proxy/src/data/loop/turn-end.ts');
 	const plane = await furnished(new FakePlane());
 	const flushes = new FlushQueue(plane.turnEnd);
 	return Array.from({ length: CONNECTIONS }, () => {
@@ -142,22 +142,22 @@ async function connectClients(): Promise<(() => void)[]> {
 
 /** The plane of the unit tests, with what a worker has in its place. */
 async function furnished(plane: Awaited<ReturnType<typeof use>>): Promise<typeof plane> {
-	const { Upstream } = await use('src/data/upstream/upstream.ts');
-	const { transportsOf } = await use('src/data/upstream/transport.ts');
-	const { UpstreamGroup } = await use('src/data/upstream/group.ts');
-	const { DEFAULT_BALANCING } = await use('src/gates/balancing/settings.ts');
-	const { UpstreamLoad } = await use('src/memory/upstream-load.ts');
-	const { ReadQueue } = await use('src/data/client/paced-reads.ts');
-	const { DispatchQueue } = await use('src/data/loop/dispatch-queue.ts');
-	const { RouteTable } = await use('src/gates/routes.ts');
-	const { TokenCache } = await use('src/gates/token-cache.ts');
-	const { TenantLimiter } = await use('src/memory/limiter.ts');
-	const { CLOSED } = await use('src/gates/breaker.ts');
-	const { rateOf } = await use('src/identity/quotas.ts');
-	const { BreakerCell } = await use('src/memory/breaker-cell.ts');
-	const { BucketCounts } = await use('src/memory/bucket-counts.ts');
-	const { RouteStats } = await use('src/memory/route-stats.ts');
-	const { UpstreamStats } = await use('src/memory/stats.ts');
+	const { Upstream } = await use('packages/proxy/src/data/upstream/upstream.ts');
+	const { transportsOf } = await use('packages/proxy/src/data/upstream/transport.ts');
+	const { UpstreamGroup } = await use('packages/proxy/src/data/upstream/group.ts');
+	const { DEFAULT_BALANCING } = await use('packages/proxy/src/gates/balancing/settings.ts');
+	const { UpstreamLoad } = await use('packages/proxy/src/memory/upstream-load.ts');
+	const { ReadQueue } = await use('packages/proxy/src/data/client/paced-reads.ts');
+	const { DispatchQueue } = await use('packages/proxy/src/data/loop/dispatch-queue.ts');
+	const { RouteTable } = await use('packages/proxy/src/gates/routes.ts');
+	const { TokenCache } = await use('packages/gate/src/gates/token-cache.ts');
+	const { TenantLimiter } = await use('packages/gate/src/memory/limiter.ts');
+	const { CLOSED } = await use('packages/proxy/src/gates/breaker.ts');
+	const { rateOf } = await use('packages/gate/src/identity/quotas.ts');
+	const { BreakerCell } = await use('packages/proxy/src/memory/breaker-cell.ts');
+	const { BucketCounts } = await use('packages/proxy/src/memory/bucket-counts.ts');
+	const { RouteStats } = await use('packages/proxy/src/memory/route-stats.ts');
+	const { UpstreamStats } = await use('packages/proxy/src/memory/stats.ts');
 	const clock = { now: () => performance.now(), wallSeconds: () => Date.now() / 1000 };
 	const layout = {
 		bounds: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],

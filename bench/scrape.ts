@@ -6,16 +6,16 @@
  *   node bench/scrape.ts 100 16         100 upstreams, 16 workers
  */
 import { get, type IncomingMessage } from 'node:http';
-import { DEFAULT_BUCKETS, DEFAULT_GATE_BUCKETS } from '../src/config/tables/metrics.ts';
-import { startAdmin } from '../src/control/admin/listener.ts';
-import type { MetricSources } from '../src/control/metrics/families.ts';
-import { ProcessMemory } from '../src/control/process-memory.ts';
-import { ReloadJournal } from '../src/control/reload/journal.ts';
-import { Upstreams } from '../src/control/routing/upstreams.ts';
-import { BucketCounts } from '../src/memory/bucket-counts.ts';
-import { UpstreamStats } from '../src/memory/stats.ts';
-import { systemClock } from '../src/shared/clock.ts';
-import { createLogger, parseLogFilter } from '../src/shared/log.ts';
+import { systemClock } from '../packages/gate/src/shared/clock.ts';
+import { createLogger, parseLogFilter } from '../packages/gate/src/shared/log.ts';
+import { DEFAULT_BUCKETS, DEFAULT_GATE_BUCKETS } from '../packages/proxy/src/config/tables/metrics.ts';
+import { startAdmin } from '../packages/proxy/src/control/admin/listener.ts';
+import type { MetricSources } from '../packages/proxy/src/control/metrics/families.ts';
+import { ProcessMemory } from '../packages/proxy/src/control/process-memory.ts';
+import { ReloadJournal } from '../packages/proxy/src/control/reload/journal.ts';
+import { Upstreams } from '../packages/proxy/src/control/routing/upstreams.ts';
+import { BucketCounts } from '../packages/proxy/src/memory/bucket-counts.ts';
+import { UpstreamStats } from '../packages/proxy/src/memory/stats.ts';
 import { testPki } from '../test/fixtures/pki.ts';
 import { route } from '../test/unit/control/fixtures/routes.ts';
 

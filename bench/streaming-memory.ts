@@ -4,7 +4,7 @@
  *
  *   node bench/streaming-memory.ts                          1 GiB a request, read at 128 MiB/s
  *   node bench/streaming-memory.ts --mib 4096 --rate 32
- *   PROXY_TEST_MAIN=dist/main.js node bench/streaming-memory.ts     what was built with --features boxed_body
+ *   PROXY_TEST_MAIN=packages/proxy/dist/main.js node bench/streaming-memory.ts     what was built with --features boxed_body
  *
  * Held is what the process has read from its sockets and not written to others (rchar less wchar of /proc/pid/io),
  * looked at every 20 ms. Resident memory is that of the whole process, garbage that has not been collected included.

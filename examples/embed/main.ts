@@ -1,4 +1,4 @@
-/** The example service of specification 4.4. Its source is src/embed/example; README.md beside this file runs it. */
-import { runEmbedDemo } from '../../src/embed/example/service.ts';
+/** The example service of the embedded gate. Its source is packages/proxy/src/cli/embed-demo; README.md beside this file runs it. */
+import { runEmbedDemo } from '../../packages/proxy/src/cli/embed-demo/service.ts';
 
 process.exit(await runEmbedDemo(process.env, { stdout: process.stdout, stderr: process.stderr, signals: process }));

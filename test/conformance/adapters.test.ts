@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { describe, test } from 'node:test';
-import { mintToken } from '../../src/cli/demo/tokens.ts';
+import { mintToken } from '../../packages/proxy/src/cli/demo/tokens.ts';
 import { connect, request } from '../fixtures/clients.ts';
 import { AUDIENCE, ISSUER, testPki } from '../fixtures/pki.ts';
 import { until } from '../fixtures/wait.ts';

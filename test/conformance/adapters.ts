@@ -10,12 +10,12 @@ import express from 'express';
 import Fastify from 'fastify';
 import { Hono } from 'hono';
 import Koa from 'koa';
-import { guard as fastifyGuard } from '../../src/embed/fastify.ts';
-import { guard as fetchGuard } from '../../src/embed/fetch.ts';
-import { authorizationOf, certificateOf, createGate, type Gate } from '../../src/embed/gate.ts';
-import { guard as honoGuard } from '../../src/embed/hono.ts';
-import { claimsOf, guard as nodeGuard } from '../../src/embed/node.ts';
-import { createMtlsServer, type MtlsServer, type MtlsServerOptions } from '../../src/embed/tls.ts';
+import { guard as fastifyGuard } from '../../packages/gate/src/embed/fastify.ts';
+import { guard as fetchGuard } from '../../packages/gate/src/embed/fetch.ts';
+import { authorizationOf, certificateOf, createGate, type Gate } from '../../packages/gate/src/embed/gate.ts';
+import { guard as honoGuard } from '../../packages/gate/src/embed/hono.ts';
+import { claimsOf, guard as nodeGuard } from '../../packages/gate/src/embed/node.ts';
+import { createMtlsServer, type MtlsServer, type MtlsServerOptions } from '../../packages/gate/src/embed/tls.ts';
 import { testPki } from '../fixtures/pki.ts';
 import type { Subject, WhoAmI } from './subject.ts';
 

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { AUDIENCE, ISSUER, testPki } from '../fixtures/pki.ts';
 import { Program } from '../fixtures/program.ts';
 
-const MAIN = resolve(import.meta.dirname, '../../src/main.ts');
+const MAIN = resolve(import.meta.dirname, '../../packages/proxy/src/main.ts');
 
 export type EmbedEnvironment = Readonly<Record<string, string | undefined>>;
 

@@ -1,6 +1,6 @@
 /** Tokens that the gate refuses in each of its places: the proxy and every adapter. */
 import { constants, createHmac, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
-import { mintToken, signToken, type TokenClaims, type TokenKey } from '../../src/cli/demo/tokens.ts';
+import { mintToken, signToken, type TokenClaims, type TokenKey } from '../../packages/proxy/src/cli/demo/tokens.ts';
 
 export interface HostileToken {
 	/** Completes the sentence "refuses ...". */

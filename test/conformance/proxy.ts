@@ -4,19 +4,19 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Worker } from 'node:worker_threads';
-import { DEFAULT_BALANCING } from '../../src/gates/balancing/settings.ts';
-import { readPublicKey } from '../../src/gates/public-key.ts';
-import { issuerWithKey } from '../../src/identity/issuer.ts';
-import { BreakerCell, OPEN } from '../../src/memory/breaker-cell.ts';
-import { BucketCounts } from '../../src/memory/bucket-counts.ts';
-import { Budget } from '../../src/memory/budget.ts';
-import { ConcurrencyCounts } from '../../src/memory/concurrency.ts';
-import { TenantLimiter } from '../../src/memory/limiter.ts';
-import { RouteStats } from '../../src/memory/route-stats.ts';
-import { UpstreamStats, WorkerStats } from '../../src/memory/stats.ts';
-import { UpstreamLoad } from '../../src/memory/upstream-load.ts';
-import type { Limits } from '../../src/shared/limits.ts';
-import type { FromWorker, WorkerSeed } from '../../src/shared/messages.ts';
+import { readPublicKey } from '../../packages/gate/src/gates/public-key.ts';
+import { issuerWithKey } from '../../packages/gate/src/identity/issuer.ts';
+import { ConcurrencyCounts } from '../../packages/gate/src/memory/concurrency.ts';
+import { TenantLimiter } from '../../packages/gate/src/memory/limiter.ts';
+import { DEFAULT_BALANCING } from '../../packages/proxy/src/gates/balancing/settings.ts';
+import { BreakerCell, OPEN } from '../../packages/proxy/src/memory/breaker-cell.ts';
+import { BucketCounts } from '../../packages/proxy/src/memory/bucket-counts.ts';
+import { Budget } from '../../packages/proxy/src/memory/budget.ts';
+import { RouteStats } from '../../packages/proxy/src/memory/route-stats.ts';
+import { UpstreamStats, WorkerStats } from '../../packages/proxy/src/memory/stats.ts';
+import { UpstreamLoad } from '../../packages/proxy/src/memory/upstream-load.ts';
+import type { Limits } from '../../packages/proxy/src/shared/limits.ts';
+import type { FromWorker, WorkerSeed } from '../../packages/proxy/src/shared/messages.ts';
 import { testPki } from '../fixtures/pki.ts';
 import type { GateSettings, Subject } from './subject.ts';
 
@@ -46,7 +46,7 @@ export const proxy: Subject = {
 		// The main thread reads the key, before anything is there that would have to be stopped.
 		const publicKey = readPublicKey(settings.publicKeyPem);
 		const upstream = await startUpstream();
-		const worker = new Worker(new URL('../../src/data/worker.ts', import.meta.url), {
+		const worker = new Worker(new URL('../../packages/proxy/src/data/worker.ts', import.meta.url), {
 			workerData: { ...(await seed(settings, publicKey, upstream)), fakeClock: settings.clock.memory },
 			execArgv: ['--import', new URL('proxy-fake-time.ts', import.meta.url).href],
 		});

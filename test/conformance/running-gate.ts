@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mintToken, type TokenClaims } from '../../src/cli/demo/tokens.ts';
+import { mintToken, type TokenClaims } from '../../packages/proxy/src/cli/demo/tokens.ts';
 import { type Answer, type Connection, connect, h2Raw, type Protocol, type TlsOptions } from '../fixtures/clients.ts';
 import { FRAME, headersFrame } from '../fixtures/h2-frames.ts';
 import { AUDIENCE, ISSUER, type TestPki, testPki } from '../fixtures/pki.ts';

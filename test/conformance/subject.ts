@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/shared/clock.ts';
+import type { Clock } from '../../packages/gate/src/shared/clock.ts';
 import type { Protocol, Target } from '../fixtures/clients.ts';
 
 /** One place where the gate stands: an adapter on a real server of its framework, or the proxy. */

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync, type KeyObject, X509Certificate } from 'node:crypto';
 import { describe, test } from 'node:test';
-import { signToken } from '../../src/cli/demo/tokens.ts';
+import { signToken } from '../../packages/proxy/src/cli/demo/tokens.ts';
 import type { Protocol } from '../fixtures/clients.ts';
 import { AUDIENCE, ISSUER, testPki } from '../fixtures/pki.ts';
 import { assertRateLimited, assertUnauthorized, assertUnauthorizedToHead, rawAnswer } from './answers.ts';

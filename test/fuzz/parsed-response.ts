@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import type { AnswerFields } from '../../src/data/client/answer-fields.ts';
-import type { ResponseEvents } from '../../src/data/upstream/contract.ts';
-import { ProtocolError } from '../../src/data/upstream/protocol-error.ts';
-import { ResponseParser } from '../../src/data/upstream/response-parser.ts';
-import { UNDECLARED } from '../../src/gates/body-limit.ts';
-import type { Trailers } from '../../src/gates/trailers.ts';
+import type { AnswerFields } from '../../packages/proxy/src/data/client/answer-fields.ts';
+import type { ResponseEvents } from '../../packages/proxy/src/data/upstream/contract.ts';
+import { ProtocolError } from '../../packages/proxy/src/data/upstream/protocol-error.ts';
+import { ResponseParser } from '../../packages/proxy/src/data/upstream/response-parser.ts';
+import { UNDECLARED } from '../../packages/proxy/src/gates/body-limit.ts';
+import type { Trailers } from '../../packages/proxy/src/gates/trailers.ts';
 import type { ResponseCase } from './responses.ts';
 
 /** All that our parser tells of one response. */

@@ -3,7 +3,7 @@
  * text, cut at every byte boundary.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { ResponseParser } from '../../src/data/upstream/response-parser.ts';
+import { ResponseParser } from '../../packages/proxy/src/data/upstream/response-parser.ts';
 import { type Field, returnedByTheContract, trailersBeyond } from '../models/header-contract.ts';
 import { readCorpus } from './corpus.ts';
 import { type ParsedResponse, parsePieces } from './parsed-response.ts';

@@ -6,10 +6,10 @@ import { createServer, type IncomingMessage, METHODS, type ServerResponse } from
 import { duplexPair } from 'node:stream';
 import { setImmediate as turn } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import { RequestHeadReader } from '../../src/data/http1/head-reader.ts';
-import { RequestBody } from '../../src/data/http1/request-body.ts';
-import { type RequestHead, readHttp1Head } from '../../src/gates/headers.ts';
-import { Rejection } from '../../src/gates/rejection.ts';
+import { Rejection } from '../../packages/gate/src/gates/rejection.ts';
+import { RequestHeadReader } from '../../packages/proxy/src/data/http1/head-reader.ts';
+import { RequestBody } from '../../packages/proxy/src/data/http1/request-body.ts';
+import { type RequestHead, readHttp1Head } from '../../packages/proxy/src/gates/headers.ts';
 import { readCorpus } from './corpus.ts';
 import { Random } from './random.ts';
 import { readRequests } from './request-reading.ts';

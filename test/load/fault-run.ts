@@ -1,6 +1,6 @@
 /** Requests through the proxy to a bad upstream, many at once, until enough of them have come to something. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { RouteEntry } from '../../src/cli/demo/config-file.ts';
+import type { RouteEntry } from '../../packages/proxy/src/cli/demo/config-file.ts';
 import { type ProxyOptions, type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { Changes } from '../fixtures/wait.ts';
 import { ConnectFailed, type FaultClient, H1FaultClient, H2FaultClient } from './fault-clients.ts';

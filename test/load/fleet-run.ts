@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { TomlValue } from '../../src/cli/demo/config-file.ts';
+import type { TomlValue } from '../../packages/proxy/src/cli/demo/config-file.ts';
 import { PROTOCOLS, type Protocol } from '../fixtures/clients.ts';
 import { type Fleet, startFleet } from '../fixtures/fleet.ts';
 import { testPki } from '../fixtures/pki.ts';

@@ -1,14 +1,14 @@
-import type { OnStoreFailure } from '../../src/config/config.ts';
-import type { Registry } from '../../src/control/store/contract.ts';
-import { type Call, INTERVAL_MS, Settlement } from '../../src/control/store/settlement.ts';
-import type { RequestSlots } from '../../src/gates/quota.ts';
-import { Rate } from '../../src/gates/tenant-limit.ts';
-import { ConcurrencyCounts } from '../../src/memory/concurrency.ts';
-import { FleetLimiter } from '../../src/memory/fleet/fleet-limiter.ts';
-import { SharedSlots } from '../../src/memory/fleet/shared-slots.ts';
-import { SpendingCounts } from '../../src/memory/fleet/spending.ts';
-import { Standing } from '../../src/memory/fleet/standing.ts';
-import { TenantLimiter } from '../../src/memory/limiter.ts';
+import type { RequestSlots } from '../../packages/gate/src/gates/quota.ts';
+import { Rate } from '../../packages/gate/src/gates/tenant-limit.ts';
+import { ConcurrencyCounts } from '../../packages/gate/src/memory/concurrency.ts';
+import { SharedSlots } from '../../packages/gate/src/memory/fleet/shared-slots.ts';
+import { Standing } from '../../packages/gate/src/memory/fleet/standing.ts';
+import { TenantLimiter } from '../../packages/gate/src/memory/limiter.ts';
+import type { OnStoreFailure } from '../../packages/proxy/src/config/config.ts';
+import type { Registry } from '../../packages/proxy/src/control/store/contract.ts';
+import { type Call, INTERVAL_MS, Settlement } from '../../packages/proxy/src/control/store/settlement.ts';
+import { FleetLimiter } from '../../packages/proxy/src/memory/fleet/fleet-limiter.ts';
+import { SpendingCounts } from '../../packages/proxy/src/memory/fleet/spending.ts';
 import { Ledger } from './ledger.ts';
 
 /**

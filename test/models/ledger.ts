@@ -1,5 +1,10 @@
-import { type FleetStore, REPLICA_MS, type SlotReport, type Spending } from '../../src/control/store/contract.ts';
-import { failureOf } from '../../src/control/store/failure.ts';
+import {
+	type FleetStore,
+	REPLICA_MS,
+	type SlotReport,
+	type Spending,
+} from '../../packages/proxy/src/control/store/contract.ts';
+import { failureOf } from '../../packages/proxy/src/control/store/failure.ts';
 
 /** The store in memory, by a clock that is given with each call (`scripts.ts` does the same in a Redis; a test compares the two). */
 export class Ledger {

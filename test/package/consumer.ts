@@ -1,39 +1,50 @@
-/** The package as its users get it: built, packed, and installed into projects outside of this repository. */
+/** The packages as their users get them: built, packed, and installed into projects outside of this repository. */
 import { execFile } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { promisify } from 'node:util';
-import { build } from '../../tools/build/bundle.ts';
-import { artefacts } from '../../tools/build/manifest.ts';
+import { PACKAGES } from '../../tools/build/manifest.ts';
+import { buildPackage } from '../../tools/build/package.ts';
+import { NOT_COPIED } from '../../tools/checks/scratch-copy.ts';
 import { temporaryFolder } from '../fixtures/pki.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
-const NOT_COPIED = /^(?:node_modules|\.git|dist|dist-streaming|\.demo|coverage)$|\.tgz$/;
-const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+const readManifest = (folder: string) => JSON.parse(readFileSync(join(ROOT, folder, 'package.json'), 'utf8'));
+/** Of everything that this repository installs. */
+const VERSIONS = { ...readManifest('packages/proxy').dependencies, ...readManifest('.').devDependencies };
 
-/** Builds and packs a copy of the working tree. @returns the tarball's path. */
-export async function packPackage(): Promise<string> {
+/** The paths of the tarballs. */
+export interface Packed {
+	readonly gate: string;
+	readonly proxy: string;
+}
+
+/** Builds and packs a copy of the working tree. */
+export async function packPackages(): Promise<Packed> {
 	const copy = temporaryFolder('pack');
 	cpSync(ROOT, copy, { recursive: true, filter: (path) => !NOT_COPIED.test(relative(ROOT, path)) });
 	symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'));
-	for (const [folder, features] of artefacts())
-		await build({ root: copy, outDir: join(copy, folder), features, artefact: folder });
-	const { stdout } = await run('npm', ['pack', '--ignore-scripts', '--json'], copy);
-	return join(copy, JSON.parse(stdout)[0].filename);
+	const [gate, proxy] = await Promise.all(
+		PACKAGES.map(async (folder) => {
+			await buildPackage(copy, folder);
+			const args = ['pack', '--ignore-scripts', '--json', '--pack-destination', copy];
+			const { stdout } = await run('npm', args, join(copy, folder));
+			return join(copy, JSON.parse(stdout)[0].filename);
+		}),
+	);
+	return { gate: gate!, proxy: proxy! };
 }
 
 /**
- * Makes an empty project and installs the tarball into it.
+ * Makes an empty project and installs these tarballs into it.
  *
  * @param packages what else it depends on: `name@range`, or a name, in the version of this repository.
  */
-export async function createProject(tarball: string, packages: readonly string[]): Promise<Project> {
+export async function createProject(tarballs: readonly string[], packages: readonly string[]): Promise<Project> {
 	const dir = temporaryFolder('project');
 	writeFileSync(join(dir, 'package.json'), JSON.stringify({ name: 'consumer', private: true, type: 'module' }));
-	const pinned = packages.map((name) =>
-		name.lastIndexOf('@') > 0 ? name : `${name}@${manifest.devDependencies[name]}`,
-	);
-	await run('npm', ['install', '--no-audit', '--no-fund', '--prefer-offline', tarball, ...pinned], dir);
+	const pinned = packages.map((name) => (name.lastIndexOf('@') > 0 ? name : `${name}@${VERSIONS[name]}`));
+	await run('npm', ['install', '--no-audit', '--no-fund', '--prefer-offline', ...tarballs, ...pinned], dir);
 	return new Project(dir);
 }
 

@@ -1,14 +1,16 @@
 /** What is published, on each Node that `engines` promises: installed from the tarball, with that Node alone. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { createProject, type Project, packPackage, run } from './consumer.ts';
+import { createProject, type Packed, type Project, packPackages, run } from './consumer.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
-const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+const readManifest = (folder: string) => JSON.parse(readFileSync(join(ROOT, folder, 'package.json'), 'utf8'));
+const gate = readManifest('packages/gate');
+const manifest = readManifest('packages/proxy');
 /** The commands of the package, each with its body mode. */
 const PROGRAMS = { proxy: 'collected', 'proxy-streaming': 'streaming' };
 /** By major; npm has the binary of each platform in a package of its own. */
@@ -18,6 +20,8 @@ const skip = PLATFORM !== 'linux-x64' && PLATFORM !== 'linux-arm64' && `npm has 
 /** The demo starts two upstreams and the proxy, and asks for each outcome, ms. */
 const DEMO_MS = 120_000;
 /** Unpacked; ARCHITECTURE.md, "Dependencies". */
+/** Packed. */
+const MAX_GATE_BYTES = 120_000;
 const MAX_INSTALLED_BYTES = 34_000_000;
 
 /** Run-time dependencies that ARCHITECTURE.md says are loaded for a feature alone. */
@@ -39,18 +43,18 @@ registerHooks({
 });
 `;
 
-let tarball: string;
+let packed: Packed;
 before(async () => {
-	tarball = await packPackage();
+	packed = await packPackages();
 });
 
-describe('the published package', { skip }, () => {
+describe('the published packages', { skip }, () => {
 	for (const [major, version] of Object.entries(NODES)) {
 		describe(`on Node ${major}`, () => {
 			let project: Project;
 			let node: string;
 			before(async () => {
-				project = await createProject(tarball, []);
+				project = await createProject([packed.proxy, packed.gate], []);
 				const name = `node-${PLATFORM}@${version}`;
 				await run('npm', ['install', '--no-audit', '--no-fund', '--no-save', '--prefer-offline', name], project.dir);
 				node = join(project.dir, 'node_modules', `node-${PLATFORM}`, 'bin/node');
@@ -89,9 +93,9 @@ describe('the published package', { skip }, () => {
 				});
 			}
 
-			test('is imported in all its parts', async () => {
-				const parts = Object.keys(manifest.exports).filter((part) => !part.endsWith('.json'));
-				const imports = parts.map((part) => `await import('mtls-edge-proxy${part.slice(1)}');`);
+			test('the gate is imported in all its parts', async () => {
+				const parts = Object.keys(gate.exports).filter((part) => !part.endsWith('.json'));
+				const imports = parts.map((part) => `await import('mtls-edge-gate${part.slice(1)}');`);
 				project.write('parts.js', `${imports.join('\n')}\nconsole.log(process.versions.node);`);
 				assert.equal((await run(node, ['parts.js'], project.dir)).stdout.trim(), version);
 			});
@@ -99,11 +103,16 @@ describe('the published package', { skip }, () => {
 	}
 });
 
+const namesIn = (tarball: string) =>
+	execFileSync('tar', ['--list', '--file', tarball], { encoding: 'utf8' }).trim().split('\n');
+
 describe('what npm publishes', () => {
 	test('is ready for provenance: licence, files, and the wish for it', () => {
-		assert.equal(manifest.license, 'MIT');
+		assert.deepEqual([gate.license, manifest.license], ['MIT', 'MIT']);
+		assert.equal(gate.version, manifest.version);
 		assert.ok(existsSync(join(ROOT, 'LICENSE')));
-		assert.deepEqual(manifest.publishConfig, { access: 'public', provenance: true });
+		for (const { publishConfig } of [gate, manifest])
+			assert.deepEqual(publishConfig, { access: 'public', provenance: true });
 		assert.deepEqual(manifest.files, [
 			'deploy/systemd',
 			'dist',
@@ -116,11 +125,23 @@ describe('what npm publishes', () => {
 		]);
 		// Its address is that of the repository that publishes: release.yml writes it in before `npm publish`.
 		const steps = readFileSync(join(ROOT, '.github/workflows/release.yml'), 'utf8');
-		assert.match(steps, /id-token: write.*npm pkg set repository\.type=git repository\.url=.*run: npm publish\n/s);
+		assert.match(
+			steps,
+			/id-token: write.*npm pkg set .*repository\.type=git repository\.url=.*run: npm publish --workspace packages\/gate --workspace packages\/proxy\n/s,
+		);
 	});
 
-	test('is its built files and what tells of them, with the licences of what is bundled', () => {
-		const names = execFileSync('tar', ['--list', '--file', tarball], { encoding: 'utf8' }).trim().split('\n');
+	test('of the gate is its built files and what tells of them', () => {
+		const outside = namesIn(packed.gate).filter((name) => !name.startsWith('package/dist/'));
+		assert.deepEqual(
+			outside.sort(),
+			['CHANGELOG.md', 'LICENSE', 'README.md', 'package.json'].map((name) => `package/${name}`),
+		);
+		assert.ok(statSync(packed.gate).size < MAX_GATE_BYTES, `${statSync(packed.gate).size} bytes`);
+	});
+
+	test('of the proxy is its built files and what tells of them, with the licences of what is bundled', () => {
+		const names = namesIn(packed.proxy);
 		const outside = names.filter((name) => !/^package\/dist(?:-streaming)?\//.test(name)).sort();
 		assert.deepEqual(
 			outside,
@@ -137,14 +158,16 @@ describe('what npm publishes', () => {
 			].map((name) => `package/${name}`),
 		);
 		const read = (name: string) =>
-			execFileSync('tar', ['--extract', '--to-stdout', '--file', tarball, `package/${name}`], { encoding: 'utf8' });
+			execFileSync('tar', ['--extract', '--to-stdout', '--file', packed.proxy, `package/${name}`], {
+				encoding: 'utf8',
+			});
 		for (const folder of ['dist', 'dist-streaming'])
 			assert.match(read(`${folder}/THIRD_PARTY_LICENSES.txt`), /@peculiar\/x509 [\d.]+ \(MIT\)/);
 		assert.equal(read('LICENSE'), readFileSync(join(ROOT, 'LICENSE'), 'utf8'));
 	});
 
 	test('and what it brings along is small', async () => {
-		const { dir } = await createProject(tarball, []);
+		const { dir } = await createProject([packed.proxy], []);
 		const [bytes] = execFileSync('du', ['--bytes', '--summarize', 'node_modules'], {
 			cwd: dir,
 			encoding: 'utf8',

@@ -2,22 +2,22 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { symlinkSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { WebSocket } from 'ws';
-import { createWorkspace, type Workspace } from '../../src/cli/demo/workspace.ts';
+import { createWorkspace, type Workspace } from '../../packages/proxy/src/cli/demo/workspace.ts';
 import { type Answer, connectTls, type Protocol, request } from '../fixtures/clients.ts';
 import { blockNamed, blocksIn } from '../fixtures/doc-blocks.ts';
 import { freePort } from '../fixtures/free-port.ts';
 import { Changes, within } from '../fixtures/wait.ts';
-import { createProject, type Project, packPackage, run } from './consumer.ts';
+import { createProject, type Packed, type Project, packPackages, run } from './consumer.ts';
 import { type DocExample, fragmentsIn, programsIn } from './doc-examples.ts';
 import { TYPE_CHECKS } from './type-checks.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
-const PARTS = ['embed', 'embed/node', 'embed/fastify', 'embed/hono', 'embed/fetch', 'embed/tls'];
-const FRAMEWORKS = ['express', 'fastify', 'hono', '@hono/node-server', 'koa', 'cors', 'socket.io', 'ws'];
+const PARTS = ['', '/node', '/fastify', '/hono', '/fetch', '/tls'];
+const FRAMEWORKS = ['express', 'fastify', 'hono', '@hono/node-server', 'koa', 'cors', 'socket.io', 'ws', 'undici'];
 const RPC = ['@grpc/grpc-js', '@connectrpc/connect', '@connectrpc/connect-node', '@bufbuild/protobuf'];
 const NEST = ['@nestjs/core', '@nestjs/common', '@nestjs/platform-express', 'reflect-metadata', 'rxjs'];
 const TYPES = ['typescript', '@types/node', '@types/express', '@types/koa', '@types/cors', '@types/ws'];
@@ -31,20 +31,25 @@ const PROTOCOLS: Readonly<Record<string, readonly Protocol[]>> = {
 };
 
 const examples = programsIn('docs/reference/embed.md');
-let tarball: string;
+let packed: Packed;
 let project: Project;
 let demo: Workspace;
 
 before(async () => {
-	tarball = await packPackage();
-	project = await createProject(tarball, [...FRAMEWORKS, ...RPC, ...NEST, ...TYPES]);
+	packed = await packPackages();
+	project = await createProject([packed.gate, packed.proxy], [...FRAMEWORKS, ...RPC, ...NEST, ...TYPES]);
 	demo = await createWorkspace(join(project.dir, '.demo'), Date.now());
 });
 
-describe('the packed package', () => {
-	test('is imported in all its parts by a project that has no framework', async () => {
-		const bare = await createProject(tarball, []);
-		const imports = PARTS.map((part) => `console.log(Object.keys(await import('mtls-edge-proxy/${part}')).join());`);
+describe('the packed gate', () => {
+	test('is imported in all its parts by a project that has no framework, and brings no other package', async () => {
+		const bare = await createProject([packed.gate], []);
+		const installed = await readdir(join(bare.dir, 'node_modules'));
+		assert.deepEqual(
+			installed.filter((name) => !name.startsWith('.')),
+			['mtls-edge-gate'],
+		);
+		const imports = PARTS.map((part) => `console.log(Object.keys(await import('mtls-edge-gate${part}')).join());`);
 		bare.write('imports.js', imports.join('\n'));
 		assert.deepEqual((await bare.node('imports.js')).trim().split('\n'), [
 			'GateError,RefusedError,authorizationOf,certificateOf,createGate,grpcStatusOf',
@@ -58,21 +63,23 @@ describe('the packed package', () => {
 
 	test('gives one GateError, whichever part it is imported from', async () => {
 		project.write('same.js', SAME_ERROR);
-		assert.equal(await project.node('same.js'), 'true true\n');
+		assert.equal(await project.node('same.js'), 'true\n');
 	});
 
-	test('has nothing that publint would tell', async () => {
-		const { stdout } = await run(bin('publint'), ['run', tarball, '--strict'], ROOT);
-		assert.match(stdout, /All good!/);
+	test('has nothing that publint would tell, and neither has the packed proxy', async () => {
+		for (const tarball of [packed.gate, packed.proxy]) {
+			const { stdout } = await run(bin('publint'), ['run', tarball, '--strict'], ROOT);
+			assert.match(stdout, /All good!/);
+		}
 	});
 
 	test('has nothing that "are the types wrong" would tell', async () => {
 		// It tells of every problem by its exit code. The package is ESM only, so `require` is no promise.
-		const { stdout } = await run(bin('attw'), [tarball, '--profile', 'esm-only', '--format', 'json'], ROOT);
+		const { stdout } = await run(bin('attw'), [packed.gate, '--profile', 'esm-only', '--format', 'json'], ROOT);
 		const { entrypoints } = JSON.parse(stdout).analysis;
 		assert.deepEqual(
 			Object.keys(entrypoints).filter((name) => name !== './package.json'),
-			['.', ...PARTS.map((part) => `./${part}`)],
+			PARTS.map((part) => `.${part}`),
 		);
 	});
 });
@@ -119,8 +126,8 @@ describe('types', () => {
 	for (const [name, resolution] of Object.entries(resolutions)) {
 		test(`of the examples and the promises hold under moduleResolution ${name}`, async () => {
 			for (const { file, code } of examples) project.write(`src/${file}`, code);
-			for (const [i, code] of fragmentsIn('docs/reference/embed.md').entries())
-				project.write(`src/fragment-${i}.ts`, code);
+			const pages = ['docs/reference/embed.md', 'packages/gate/README.md'];
+			for (const [i, code] of pages.flatMap(fragmentsIn).entries()) project.write(`src/fragment-${i}.ts`, code);
 			project.write('src/type-checks.ts', TYPE_CHECKS);
 			const common = { ...resolution, target: 'es2024', types: ['node'], strict: true, noEmit: true, ...DECORATORS };
 			const variants = [
@@ -181,7 +188,7 @@ describe('the oldest frameworks that the package takes next to it', () => {
 		['fastify.ts', 'fastify@4'],
 	] as const) {
 		test(`the guard of ${file} with ${framework}`, async () => {
-			const old = await createProject(tarball, [framework]);
+			const old = await createProject([packed.gate], [framework]);
 			symlinkSync(join(project.dir, '.demo'), join(old.dir, '.demo'));
 			const example = examples.find((one) => one.file === file)!;
 			await using program = await startExample(example, old);
@@ -237,10 +244,9 @@ const BEYOND: Readonly<Record<string, (program: RunningExample) => Promise<void>
 const DECORATORS = { experimentalDecorators: true, emitDecoratorMetadata: true };
 
 const SAME_ERROR = `
-import { GateError as root } from 'mtls-edge-proxy';
-import { GateError as one } from 'mtls-edge-proxy/embed';
-import { GateError as other } from 'mtls-edge-proxy/embed/tls';
-console.log(one === other, one === root);
+import { GateError as one } from 'mtls-edge-gate';
+import { GateError as other } from 'mtls-edge-gate/tls';
+console.log(one === other);
 `;
 
 function bin(name: string): string {

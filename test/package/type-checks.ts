@@ -5,12 +5,12 @@ import Fastify from 'fastify';
 import express from 'express';
 import { createPublicKey, type KeyObject, type webcrypto } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import { authorizationOf, certificateOf, type Claims, createGate, type Gate, GateError, type GateErrorCode, type Refusal, RefusedError } from 'mtls-edge-proxy/embed';
-import fastifyGuard, { guard as named } from 'mtls-edge-proxy/embed/fastify';
-import { guard as fetchGuard } from 'mtls-edge-proxy/embed/fetch';
-import { claimsOf as honoClaimsOf, type GateEnv, guard as honoGuard } from 'mtls-edge-proxy/embed/hono';
-import { claimsOf, guard, guardUpgrade } from 'mtls-edge-proxy/embed/node';
-import { createMtlsServer, type MtlsServer } from 'mtls-edge-proxy/embed/tls';
+import { authorizationOf, certificateOf, type Claims, createGate, type Gate, GateError, type GateErrorCode, type Refusal, RefusedError } from 'mtls-edge-gate';
+import fastifyGuard, { guard as named } from 'mtls-edge-gate/fastify';
+import { guard as fetchGuard } from 'mtls-edge-gate/fetch';
+import { claimsOf as honoClaimsOf, type GateEnv, guard as honoGuard } from 'mtls-edge-gate/hono';
+import { claimsOf, guard, guardUpgrade } from 'mtls-edge-gate/node';
+import { createMtlsServer, type MtlsServer } from 'mtls-edge-gate/tls';
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 const same = <_ extends true>(): void => {};

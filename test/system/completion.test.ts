@@ -4,9 +4,9 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, test } from 'node:test';
-import { PROGRAMS } from '../../src/cli/command.ts';
-import { fishCompletion } from '../../src/cli/completion/fish.ts';
-import { zshCompletion } from '../../src/cli/completion/zsh.ts';
+import { PROGRAMS } from '../../packages/proxy/src/cli/command.ts';
+import { fishCompletion } from '../../packages/proxy/src/cli/completion/fish.ts';
+import { zshCompletion } from '../../packages/proxy/src/cli/completion/zsh.ts';
 import { COMPLETED_COMMANDS, COMPLETIONS, completionFolder } from '../fixtures/completions.ts';
 import { temporaryFolder } from '../fixtures/pki.ts';
 

@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { AUDIENCE, createWorkspace, ISSUER } from '../../src/cli/demo/workspace.ts';
+import { AUDIENCE, createWorkspace, ISSUER } from '../../packages/proxy/src/cli/demo/workspace.ts';
 import { blockNamed, blocksIn } from '../fixtures/doc-blocks.ts';
 import { temporaryFolder } from '../fixtures/pki.ts';
 import { until } from '../fixtures/wait.ts';
-import { packPackage } from '../package/consumer.ts';
+import { packPackages } from '../package/consumer.ts';
 import { installDebian, Machine, runBeforeBoot } from './debian/machine.ts';
 import { missingTools, type Outcome, succeed } from './tools.ts';
 
@@ -36,7 +36,7 @@ describe('a service on a fresh Debian', { skip }, () => {
 			installDebian(root);
 			const home = join(root, 'root');
 			standInForNodejsOrg(scratch, NODE.code);
-			copyFileSync(await packPackage(), join(home, 'mtls-edge-proxy-0.1.0.tgz'));
+			copyFileSync((await packPackages()).proxy, join(home, 'mtls-edge-proxy-0.1.0.tgz'));
 			writeFileSync(join(home, '.npmrc'), `fetch-retries=1\nregistry=${succeed('npm', ['config', 'get', 'registry'])}`);
 			await readersOwnFiles(home);
 			for (const { code } of [NODE, PROXY]) succeeded(runBeforeBoot(root, code), code);

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { createWorkspace } from '../../src/cli/demo/workspace.ts';
+import { createWorkspace } from '../../packages/proxy/src/cli/demo/workspace.ts';
 import { temporaryFolder } from '../fixtures/pki.ts';
 import { until } from '../fixtures/wait.ts';
 import { type Container, type ImageConfig, startContainer } from './image/container.ts';
@@ -85,7 +85,7 @@ describe('the image', { skip: missingTools('buildah', 'bwrap', 'busybox', 'nsent
 			'node_modules',
 			'package.json',
 		]);
-		const { dependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+		const { dependencies } = JSON.parse(readFileSync(join(ROOT, 'packages/proxy/package.json'), 'utf8'));
 		const direct = succeed('ls', ['app/node_modules'], { cwd: root }).trim().split('\n');
 		assert.deepEqual(
 			Object.keys(dependencies).filter((name) => !direct.includes(name.split('/')[0]!)),

@@ -97,7 +97,7 @@ describe('docs/how-to/moving.md', { skip: missing && `not installed: ${missing}`
 		const addresses = ['--bind', `127.0.0.1:${ports.get('8443')}`, '--metrics-bind', `127.0.0.1:${ports.get('9090')}`];
 		await assertAnswers('this proxy', ports.get('8443')!, process.execPath, [
 			...mode,
-			join(ROOT, 'src/main.ts'),
+			join(ROOT, 'packages/proxy/src/main.ts'),
 			...addresses,
 		]);
 	});

@@ -6,7 +6,7 @@ import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Program } from '../fixtures/program.ts';
 
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+const MAIN = fileURLToPath(new URL('../../packages/proxy/src/main.ts', import.meta.url));
 describe('the command', () => {
 	test('--version names the streaming mode where that was chosen', async () => {
 		await using command = new Program([process.execPath, '-C', 'boxed_body', MAIN, '--version']);

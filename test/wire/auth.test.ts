@@ -3,7 +3,7 @@ import { deepEqual, equal, match, notEqual, ok } from 'node:assert/strict';
 import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
-import { createTokenKey, mintToken, signToken, type TokenClaims } from '../../src/cli/demo/tokens.ts';
+import { createTokenKey, mintToken, signToken, type TokenClaims } from '../../packages/proxy/src/cli/demo/tokens.ts';
 import { type Answer, type Connection, connect, PROTOCOLS, type RequestOptions, request } from '../fixtures/clients.ts';
 import { assertOwnAnswer } from '../fixtures/own-answer.ts';
 import { AUDIENCE, ISSUER, testPki } from '../fixtures/pki.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import type { Authority } from '../../src/cli/demo/pki.ts';
+import type { Authority } from '../../packages/proxy/src/cli/demo/pki.ts';
 import {
 	type Connection,
 	connect,

@@ -9,7 +9,7 @@ import { type ProxyProcess, spawnProxy, startProxy } from '../fixtures/proxy.ts'
 import { startUpstream } from '../fixtures/upstream.ts';
 import { until, within } from '../fixtures/wait.ts';
 
-const MAIN = resolve(process.env.PROXY_TEST_MAIN ?? join(import.meta.dirname, '../../src/main.ts'));
+const MAIN = resolve(process.env.PROXY_TEST_MAIN ?? join(import.meta.dirname, '../../packages/proxy/src/main.ts'));
 const dir = temporaryFolder('commands');
 
 interface Outcome {

@@ -15,7 +15,7 @@ describe('proxy demo', () => {
 	after(() => rmSync(parent, { recursive: true }));
 
 	function start(...args: string[]) {
-		const main = resolve(BUILT_MAIN ?? 'src/main.ts');
+		const main = resolve(BUILT_MAIN ?? 'packages/proxy/src/main.ts');
 		const conditions = BODY_MODE === 'streaming' && BUILT_MAIN === undefined ? ['-C', 'boxed_body'] : [];
 		// SIGTERM, since the demo ends its proxy.
 		return new Program([process.execPath, ...conditions, main, 'demo', ...args], { env: process.env, reap: 'SIGTERM' });

@@ -6,8 +6,8 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { join, resolve } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import type { ExplainResult } from '../../src/cli/explain/json.ts';
-import { inspect, type StartFiles } from '../../src/control/files/inspection.ts';
+import type { ExplainResult } from '../../packages/proxy/src/cli/explain/json.ts';
+import { inspect, type StartFiles } from '../../packages/proxy/src/control/files/inspection.ts';
 import { connectTls, h1Raw, request } from '../fixtures/clients.ts';
 import { EXPLAIN_CASES, type ExplainCase, explainConfig, explained, ordinary } from '../fixtures/explain-cases.ts';
 import { temporaryFolder, testPki } from '../fixtures/pki.ts';
@@ -156,7 +156,7 @@ describe('what is explained is what happens', () => {
 
 test('the command: exit codes, JSON, and no token in it', async () => {
 	const dir = temporaryFolder('explain');
-	const main = resolve(import.meta.dirname, '../../src/main.ts');
+	const main = resolve(import.meta.dirname, '../../packages/proxy/src/main.ts');
 	const conditions = BODY_MODE === 'streaming' ? ['-C', 'boxed_body'] : [];
 	const certPath = pki.writeFile('explain-client.crt', valid.certPem);
 	const tokenPath = pki.writeFile('explain.jwt', `${ordinary}\n`);

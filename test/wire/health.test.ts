@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { StatusPage } from '../../src/control/status/schema.ts';
+import type { StatusPage } from '../../packages/proxy/src/control/status/schema.ts';
 import { connect, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { type ProxyProcess, startProxy } from '../fixtures/proxy.ts';
 import { type RecordedRequest, startUpstream, type Upstream } from '../fixtures/upstream.ts';

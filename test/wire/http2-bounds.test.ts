@@ -1,7 +1,7 @@
 /** What one HTTP/2 client may cost, limit by limit; each ends the connection, says so, and costs nobody else anything. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { LINES } from '../../src/shared/rate-limited-log.ts';
+import { LINES } from '../../packages/gate/src/shared/rate-limited-log.ts';
 import { type H2Connection, type H2Raw, h2Connect, h2Raw } from '../fixtures/clients.ts';
 import {
 	continuationFrame,

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { JWTPayload } from 'jose';
-import { ALGORITHMS } from '../../src/gates/algorithm.ts';
+import { ALGORITHMS } from '../../packages/gate/src/gates/algorithm.ts';
 import { type Connection, connect, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { headerValues } from '../fixtures/http1-message.ts';
 import { startIssuer, type TestIssuer } from '../fixtures/issuer.ts';

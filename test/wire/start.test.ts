@@ -5,7 +5,7 @@ import { type AddressInfo, createServer, type Server } from 'node:net';
 import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { renderConfig } from '../../src/cli/demo/config-file.ts';
+import { renderConfig } from '../../packages/proxy/src/cli/demo/config-file.ts';
 import { connectTls, PROTOCOLS, request } from '../fixtures/clients.ts';
 import { freePort } from '../fixtures/free-port.ts';
 import { temporaryFolder, testPki } from '../fixtures/pki.ts';
@@ -14,7 +14,9 @@ import { BODY_MODE, type ProxyOptions, type ProxyProcess, spawnProxy, startProxy
 import { startUpstream, type Upstream } from '../fixtures/upstream.ts';
 import { until, within } from '../fixtures/wait.ts';
 
-const VERSION: string = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')).version;
+const VERSION: string = JSON.parse(
+	readFileSync(new URL('../../packages/proxy/package.json', import.meta.url), 'utf8'),
+).version;
 
 const pki = await testPki();
 let upstream: Upstream;

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect as connectTcp, type Socket } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import type { DetailedPeerCertificate, TLSSocket } from 'node:tls';
-import type { Authority } from '../../src/cli/demo/pki.ts';
+import type { Authority } from '../../packages/proxy/src/cli/demo/pki.ts';
 import {
 	connectTls,
 	h1Connect,

@@ -5,7 +5,7 @@ import { writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { after, describe, test } from 'node:test';
 import type { TLSSocket, TlsOptions } from 'node:tls';
-import { issue } from '../../src/cli/demo/pki.ts';
+import { issue } from '../../packages/proxy/src/cli/demo/pki.ts';
 import { PROTOCOLS, request } from '../fixtures/clients.ts';
 import { Load } from '../fixtures/load.ts';
 import { testPki } from '../fixtures/pki.ts';

@@ -11,7 +11,7 @@ const JAVASCRIPT_SPECIFIER = /(?:from|import)\s*\(?\s*['"](\.[^'"]*)\.js['"]/g;
  * @param entries their names, as in `embed/node`
  */
 export function writeDeclarations(root: string, outDir: string, entries: readonly string[]): void {
-	const tsc = join(root, 'node_modules/typescript/bin/tsc');
+	const tsc = resolve(import.meta.dirname, '../../node_modules/typescript/bin/tsc');
 	const args = ['--project', join(root, 'tsconfig.declarations.json'), '--outDir', outDir];
 	const { status, stdout } = spawnSync(process.execPath, [tsc, ...args], { encoding: 'utf8' });
 	if (status !== 0) throw new Error(`the type declarations could not be written:\n${stdout}`);

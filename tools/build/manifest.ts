@@ -3,7 +3,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 export interface Manifest {
+	readonly name: string;
 	readonly version: string;
+	readonly files?: readonly string[];
 	readonly bin?: Readonly<Record<string, string>>;
 	readonly exports?: unknown;
 	readonly imports?: Readonly<Record<string, unknown>>;
@@ -17,9 +19,17 @@ const ARTEFACTS = { dist: [], 'dist-streaming': ['boxed_body'] } as const;
 
 export type Artefact = keyof typeof ARTEFACTS;
 
-/** Each artefact with its features. */
-export function artefacts(): [Artefact, readonly string[]][] {
-	return Object.entries(ARTEFACTS) as [Artefact, readonly string[]][];
+export function isArtefact(folder: string): folder is Artefact {
+	return folder in ARTEFACTS;
+}
+
+/** The folders of the packages that are published. */
+export const PACKAGES = ['packages/gate', 'packages/proxy'] as const;
+
+/** Each artefact of a package with its features. */
+export function artefacts(manifest: Manifest): [Artefact, readonly string[]][] {
+	const all = Object.entries(ARTEFACTS) as [Artefact, readonly string[]][];
+	return all.filter(([artefact]) => Object.keys(entryPoints(manifest, artefact)).length > 0);
 }
 
 export function readManifest(root: string): Manifest {
@@ -73,6 +83,6 @@ function targets(value: unknown): string[] {
 /** `./dist/embed/node.js` -> `embed/node` in `dist` */
 function placeOf(path: string): { artefact: string; name: string } {
 	const [, artefact = '', name = ''] = /^(?:\.\/)?([^./]+)\/(.+)\.(?:d\.ts|js)$/.exec(path) ?? [];
-	if (artefact in ARTEFACTS) return { artefact, name };
+	if (isArtefact(artefact)) return { artefact, name };
 	throw new Error(`package.json: ${path} is not a .js or .d.ts file in ${Object.keys(ARTEFACTS).join('/ or ')}/`);
 }

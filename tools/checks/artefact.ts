@@ -6,16 +6,16 @@
 import { execFileSync } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
 import { join, posix, relative, resolve } from 'node:path';
-import { build } from '../build/bundle.ts';
 import {
-	type Artefact,
 	artefacts,
 	commands,
 	entryPoints,
 	importTargets,
 	type Manifest,
+	PACKAGES,
 	readManifest,
 } from '../build/manifest.ts';
+import { type BuiltArtefact, buildPackage } from '../build/package.ts';
 import { finish } from './finish.ts';
 import { inScratchCopy } from './scratch-copy.ts';
 import { readModule } from './source.ts';
@@ -63,38 +63,34 @@ export interface Pack {
 export function checkPack(manifest: Manifest, { size, files }: Pack): string[] {
 	const paths = files.map(({ path }) => path);
 	const unwanted = paths.filter((path) => /^(?:tools|src|test|bench|node_modules)\//.test(path));
-	const published = artefacts().flatMap(([folder]) => {
+	const published = artefacts(manifest).flatMap(([folder]) => {
 		return Object.keys(entryPoints(manifest, folder)).map((name) => `${folder}/${name}.js`);
 	});
 	const missing = published.filter((path) => !paths.includes(path));
 	return [
-		...unwanted.map((path) => `the package contains ${path}`),
-		...missing.map((path) => `the package lacks ${path}`),
-		...(size < MAX_PACKED_BYTES ? [] : [`the package has ${size} bytes, more than ${MAX_PACKED_BYTES}`]),
+		...unwanted.map((path) => `${manifest.name} contains ${path}`),
+		...missing.map((path) => `${manifest.name} lacks ${path}`),
+		...(size < MAX_PACKED_BYTES ? [] : [`${manifest.name} has ${size} bytes, more than ${MAX_PACKED_BYTES}`]),
 	];
 }
 
 async function check(copy: string): Promise<string[]> {
-	const manifest = readManifest(copy);
 	const breaches: string[] = [];
-	for (const [folder, features] of artefacts()) {
-		breaches.push(...(await checkArtefact(copy, manifest, folder, features)));
+	for (const folder of PACKAGES) {
+		const root = join(copy, folder);
+		const manifest = readManifest(root);
+		for (const built of await buildPackage(copy, folder)) breaches.push(...checkArtefact(root, manifest, built));
+		breaches.push(...checkPack(manifest, pack(root)));
 	}
-	return [...breaches, ...checkPack(manifest, pack(copy))];
+	return breaches;
 }
 
-async function checkArtefact(
-	root: string,
-	manifest: Manifest,
-	artefact: Artefact,
-	features: readonly string[],
-): Promise<string[]> {
+function checkArtefact(root: string, manifest: Manifest, { artefact, features, chunks }: BuiltArtefact): string[] {
 	const outDir = join(root, artefact);
-	const { chunks } = await build({ root, outDir, features, artefact });
 	const modules = chunks.flatMap(({ moduleIds }) => moduleIds).map((id) => relative(root, id));
 	const names = globSync('**/*.js', { cwd: outDir });
 	const files = Object.fromEntries(names.map((name) => [name, readFileSync(join(outDir, name), 'utf8')]));
-	const breaches = checkBody(manifest.imports, { features, modules, files });
+	const breaches = manifest.imports === undefined ? [] : checkBody(manifest.imports, { features, modules, files });
 	const bodyMode = features.includes('boxed_body') ? 'streaming' : 'collected';
 	for (const command of commands(manifest, artefact)) {
 		breaches.push(...checkFirstStatements(`${command}.js`, files[`${command}.js`] ?? ''));
@@ -119,7 +115,7 @@ if (import.meta.main) {
 	const root = resolve(import.meta.dirname, '../..');
 	finish(
 		'artefact',
-		'each command is built from the body module of its mode, and the package is clean',
+		'each command is built from the body module of its mode, and the packages are clean',
 		await inScratchCopy(root, check),
 	);
 }

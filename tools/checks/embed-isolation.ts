@@ -1,7 +1,6 @@
 /**
- * Proves what docs/reference/embed.md says about the built package: that importing one part of `mtls-edge-proxy/embed` runs nothing
- * of another, nothing of the proxy's data plane, command line or configuration, and no other package. Each part is
- * imported in a process of its own, which notes every module that Node loads for it.
+ * Proves what docs/reference/embed.md says about the built package: that importing one part of `mtls-edge-gate` runs nothing of another,
+ * and no other package. Each part is imported in a process of its own, which notes every module that Node loads for it.
  */
 import { execFileSync } from 'node:child_process';
 import { join, relative, resolve } from 'node:path';
@@ -10,9 +9,6 @@ import { build } from '../build/bundle.ts';
 import { entryPoints, readManifest } from '../build/manifest.ts';
 import { finish } from './finish.ts';
 import { inScratchCopy } from './scratch-copy.ts';
-
-/** What the parts may share. */
-const COMMON = /^src\/(?:gates|identity|memory|shared|tls|jwks|embed)\//;
 
 /** One published part and what Node loaded for it. */
 export interface Part {
@@ -28,21 +24,21 @@ export function checkIsolation(parts: readonly Part[]): string[] {
 		const others = parts.filter((part) => part.name !== name).map((part) => `src/${part.name}.ts`);
 		const foreign = loaded.filter((module) => {
 			if (module.startsWith('node:')) return false;
-			return !COMMON.test(module) || module.startsWith('src/embed/example/') || others.includes(module);
+			return !module.startsWith('src/') || others.includes(module);
 		});
 		const own = loaded.includes(`src/${name}.ts`) ? [] : [`importing ${name} does not load src/${name}.ts`];
 		return [...own, ...foreign.map((module) => `importing ${name} loads ${module}`)];
 	});
 }
 
-async function buildParts(root: string): Promise<Part[]> {
+async function buildParts(copy: string): Promise<Part[]> {
+	const root = join(copy, 'packages/gate');
 	const outDir = join(root, 'dist');
 	const { chunks } = await build({ root, outDir, features: [] });
 	const sources = new Map(
 		chunks.map(({ fileName, moduleIds }) => [join(outDir, fileName), moduleIds.map((id) => relative(root, id))]),
 	);
-	const names = Object.keys(entryPoints(readManifest(root))).filter((name) => name.startsWith('embed/'));
-	return names.map((name) => {
+	return Object.keys(entryPoints(readManifest(root))).map((name) => {
 		const urls = loadedFor(join(outDir, `${name}.js`));
 		return {
 			name,

@@ -2,7 +2,8 @@ import { cpSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 
-const NOT_COPIED = /^(?:node_modules|\.git|dist|dist-streaming|\.demo|coverage)$|\.tgz$/;
+/** By path from the folder of the repository. */
+export const NOT_COPIED = /(?:^|\/)(?:node_modules|\.git|dist|dist-streaming|\.demo|coverage)$|\.tgz$/;
 
 /** Does something with a copy of the package in which a build disturbs nobody: whoever is using dist/ keeps it. */
 export async function inScratchCopy<Result>(root: string, work: (copy: string) => Promise<Result>): Promise<Result> {

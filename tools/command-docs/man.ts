@@ -6,8 +6,16 @@ import {
 	PROGRAMS,
 	type Switch,
 	type ValueOption,
-} from '../../src/cli/command.ts';
-import { operandForm, optionForm, originOf, SIGNALS, SUMMARY, switchForm, WRONG_USAGE } from '../../src/cli/help.ts';
+} from '../../packages/proxy/src/cli/command.ts';
+import {
+	operandForm,
+	optionForm,
+	originOf,
+	SIGNALS,
+	SUMMARY,
+	switchForm,
+	WRONG_USAGE,
+} from '../../packages/proxy/src/cli/help.ts';
 
 /** Of the last change of what the page says besides the commands. */
 const DATE = '2026-11-24';
@@ -19,7 +27,7 @@ const BODY_MODES =
 export function manPage(commands: readonly Command[], version: string): string {
 	const standard = commands.find(({ name }) => name === DEFAULT_COMMAND)!;
 	return [
-		'.\\" Made by tools/command-docs.ts from src/cli/commands.ts. Do not edit.',
+		'.\\" Made by tools/command-docs.ts from packages/proxy/src/cli/commands.ts. Do not edit.',
 		`.TH PROXY 1 ${DATE} "proxy ${version}"`,
 		'.SH NAME',
 		`${PROGRAMS.map(roff).join(', ')} \\- reverse proxy: mutual TLS, tokens, circuit breakers`,

@@ -1,12 +1,25 @@
-import { COMMON_SWITCHES, type Command, GROUPS, invocation, type ValueOption } from '../../src/cli/command.ts';
-import { operandForm, optionForm, SIGNALS, SUMMARY, switchForm, WRONG_USAGE } from '../../src/cli/help.ts';
+import {
+	COMMON_SWITCHES,
+	type Command,
+	GROUPS,
+	invocation,
+	type ValueOption,
+} from '../../packages/proxy/src/cli/command.ts';
+import {
+	operandForm,
+	optionForm,
+	SIGNALS,
+	SUMMARY,
+	switchForm,
+	WRONG_USAGE,
+} from '../../packages/proxy/src/cli/help.ts';
 
 /** docs/reference/command.md. */
 export function commandPage(commands: readonly Command[]): string {
 	return [
 		'# The command',
 		'',
-		'<!-- Made by tools/command-docs.ts from src/cli/commands.ts. Do not edit. -->',
+		'<!-- Made by tools/command-docs.ts from packages/proxy/src/cli/commands.ts. Do not edit. -->',
 		'',
 		`\`proxy\`: ${SUMMARY[0]!.toLowerCase()}${SUMMARY.slice(1)}`,
 		'',

@@ -1,5 +1,5 @@
-import { describeConfig, isList, type JsonSchema, tableOf } from '../../src/config/json-schema.ts';
-import { KEYS } from '../../src/config/schema.ts';
+import { describeConfig, isList, type JsonSchema, tableOf } from '../../packages/proxy/src/config/json-schema.ts';
+import { KEYS } from '../../packages/proxy/src/config/schema.ts';
 import { EXAMPLES } from './configuration-examples.ts';
 import { code, grouped, markdownTable } from './table.ts';
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { configSchemaText } from '../../src/config/json-schema.ts';
+import { configSchemaText } from '../../packages/proxy/src/config/json-schema.ts';
 import { commandDocs } from '../command-docs.ts';
 import { configurationKeys, restartKeys } from './configuration.ts';
 import { accessMembers, handshakeReasons, logTargets } from './logs.ts';

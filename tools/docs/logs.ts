@@ -1,6 +1,6 @@
-import { ACCESS_MEMBERS } from '../../src/data/records/access-line.ts';
-import { HANDSHAKE_REFUSAL_MEANINGS } from '../../src/identity/handshake-refusals.ts';
-import { LOG_TARGET_MEANINGS } from '../../src/shared/log-targets.ts';
+import { LOG_TARGET_MEANINGS } from '../../packages/gate/src/shared/log-targets.ts';
+import { ACCESS_MEMBERS } from '../../packages/proxy/src/data/records/access-line.ts';
+import { HANDSHAKE_REFUSAL_MEANINGS } from '../../packages/proxy/src/identity/handshake-refusals.ts';
 import { code, markdownTable } from './table.ts';
 
 /** docs/reference/logs.md. */

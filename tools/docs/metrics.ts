@@ -1,5 +1,5 @@
-import type { FamilyDescription } from '../../src/control/metrics/exposition.ts';
-import { FAMILIES } from '../../src/control/metrics/family-table.ts';
+import type { FamilyDescription } from '../../packages/proxy/src/control/metrics/exposition.ts';
+import { FAMILIES } from '../../packages/proxy/src/control/metrics/family-table.ts';
 import { code, markdownTable } from './table.ts';
 
 /** docs/reference/metrics.md: the families whose names begin so. */

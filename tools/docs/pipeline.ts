@@ -1,4 +1,4 @@
-import { PIPELINE } from '../../src/gates/pipeline.ts';
+import { PIPELINE } from '../../packages/proxy/src/gates/pipeline.ts';
 import { code, markdownTable } from './table.ts';
 
 /** The gates of the pipeline in their order, for docs/how-to/explain.md and docs/reference/tracing.md. */

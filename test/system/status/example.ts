@@ -4,14 +4,14 @@
  */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { CounterFacts } from '../../../src/control/status/counts.ts';
-import type { Sampled } from '../../../src/control/status/history.ts';
-import type { Found, UpstreamStatus } from '../../../src/control/status/schema.ts';
-import type { ShareBounds } from '../../../src/control/status/shares.ts';
-import { keyOf } from '../../../src/control/status/snapshot.ts';
-import { StatusPages } from '../../../src/control/status/status-pages.ts';
-import type { Timers } from '../../../src/control/timers.ts';
-import { HISTOGRAM_BYTES, Histogram } from '../../../src/memory/histogram.ts';
+import type { CounterFacts } from '../../../packages/proxy/src/control/status/counts.ts';
+import type { Sampled } from '../../../packages/proxy/src/control/status/history.ts';
+import type { Found, UpstreamStatus } from '../../../packages/proxy/src/control/status/schema.ts';
+import type { ShareBounds } from '../../../packages/proxy/src/control/status/shares.ts';
+import { keyOf } from '../../../packages/proxy/src/control/status/snapshot.ts';
+import { StatusPages } from '../../../packages/proxy/src/control/status/status-pages.ts';
+import type { Timers } from '../../../packages/proxy/src/control/timers.ts';
+import { HISTOGRAM_BYTES, Histogram } from '../../../packages/proxy/src/memory/histogram.ts';
 
 /** A Tuesday. */
 const NOW_MS = Date.UTC(2026, 8, 15, 14, 32, 7);

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { parseCommandLine, UsageError } from '../../../src/cli/arguments.ts';
-import { type Command, defineCommand, type Environment, Malformed } from '../../../src/cli/command.ts';
-import { check } from '../../../src/cli/commands/check.ts';
-import { demo } from '../../../src/cli/commands/demo.ts';
-import { embedDemo } from '../../../src/cli/commands/embed-demo.ts';
-import { help } from '../../../src/cli/commands/help.ts';
-import { run } from '../../../src/cli/commands/run.ts';
-import { type Address, parseAddress } from '../../../src/cli/options.ts';
-import { threads } from '../../../src/cli/run-options.ts';
+import { parseCommandLine, UsageError } from '../../../packages/proxy/src/cli/arguments.ts';
+import { type Command, defineCommand, type Environment, Malformed } from '../../../packages/proxy/src/cli/command.ts';
+import { check } from '../../../packages/proxy/src/cli/commands/check.ts';
+import { demo } from '../../../packages/proxy/src/cli/commands/demo.ts';
+import { embedDemo } from '../../../packages/proxy/src/cli/commands/embed-demo.ts';
+import { help } from '../../../packages/proxy/src/cli/commands/help.ts';
+import { run } from '../../../packages/proxy/src/cli/commands/run.ts';
+import { type Address, parseAddress } from '../../../packages/proxy/src/cli/options.ts';
+import { threads } from '../../../packages/proxy/src/cli/run-options.ts';
 
 /** With operands, a required option, a repeatable one and a name of two words. */
 const sign = defineCommand({

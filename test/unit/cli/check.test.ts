@@ -3,13 +3,13 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
-import { type CheckResult, runCheck } from '../../../src/cli/check.ts';
-import { COMMANDS } from '../../../src/cli/commands.ts';
-import { type ConfigTables, renderConfig } from '../../../src/cli/demo/config-file.ts';
+import { type CheckResult, runCheck } from '../../../packages/proxy/src/cli/check.ts';
+import { COMMANDS } from '../../../packages/proxy/src/cli/commands.ts';
+import { type ConfigTables, renderConfig } from '../../../packages/proxy/src/cli/demo/config-file.ts';
 import { type TestPki, testPki } from '../../fixtures/pki.ts';
 import { Program } from '../../fixtures/program.ts';
 
-const MAIN = join(import.meta.dirname, '../../../src/main.ts');
+const MAIN = join(import.meta.dirname, '../../../packages/proxy/src/main.ts');
 const LISTENERS = { bind: { host: '0.0.0.0', port: 8443 }, metricsBind: { host: '127.0.0.1', port: 9090 } };
 const ROUTES = [{ prefix: '/', upstream: 'http://127.0.0.1:9' }];
 

@@ -3,11 +3,11 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { COMMANDS } from '../../../src/cli/commands.ts';
-import { bashCompletion } from '../../../src/cli/completion/bash.ts';
-import { fishCompletion } from '../../../src/cli/completion/fish.ts';
-import { completionModel } from '../../../src/cli/completion/model.ts';
-import { zshCompletion } from '../../../src/cli/completion/zsh.ts';
+import { COMMANDS } from '../../../packages/proxy/src/cli/commands.ts';
+import { bashCompletion } from '../../../packages/proxy/src/cli/completion/bash.ts';
+import { fishCompletion } from '../../../packages/proxy/src/cli/completion/fish.ts';
+import { completionModel } from '../../../packages/proxy/src/cli/completion/model.ts';
+import { zshCompletion } from '../../../packages/proxy/src/cli/completion/zsh.ts';
 import { COMPLETED_COMMANDS, COMPLETIONS, completionFolder } from '../../fixtures/completions.ts';
 import { temporaryFolder } from '../../fixtures/pki.ts';
 

@@ -17,13 +17,13 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { importSPKI, jwtVerify } from 'jose';
 import { getStaticTOMLValue, parseTOML } from 'toml-eslint-parser';
-import type { Stage } from '../../../src/cli/demo/act.ts';
-import { renderConfig } from '../../../src/cli/demo/config-file.ts';
-import { curlLines } from '../../../src/cli/demo/curl-lines.ts';
-import { type SampleUpstream, startSampleUpstream } from '../../../src/cli/demo/sample-upstream.ts';
-import { createScreen } from '../../../src/cli/demo/screen.ts';
-import { AUDIENCE, createWorkspace, ISSUER, type Workspace } from '../../../src/cli/demo/workspace.ts';
-import { loadConfig } from '../../../src/config/load.ts';
+import type { Stage } from '../../../packages/proxy/src/cli/demo/act.ts';
+import { renderConfig } from '../../../packages/proxy/src/cli/demo/config-file.ts';
+import { curlLines } from '../../../packages/proxy/src/cli/demo/curl-lines.ts';
+import { type SampleUpstream, startSampleUpstream } from '../../../packages/proxy/src/cli/demo/sample-upstream.ts';
+import { createScreen } from '../../../packages/proxy/src/cli/demo/screen.ts';
+import { AUDIENCE, createWorkspace, ISSUER, type Workspace } from '../../../packages/proxy/src/cli/demo/workspace.ts';
+import { loadConfig } from '../../../packages/proxy/src/config/load.ts';
 
 describe('the configuration file of the demo and the tests', () => {
 	it('is the TOML that was meant, whatever the strings hold', () => {

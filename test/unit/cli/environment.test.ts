@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { COMMANDS } from '../../../src/cli/commands.ts';
-import * as environment from '../../../src/cli/environment.ts';
+import { COMMANDS } from '../../../packages/proxy/src/cli/commands.ts';
+import * as environment from '../../../packages/proxy/src/cli/environment.ts';
 
 const unknownVariables = (env: Record<string, string>) => environment.unknownVariables(env, COMMANDS);
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { findCommands, UsageError } from '../../../src/cli/arguments.ts';
-import { COMMON_SWITCHES, type Command, GROUPS } from '../../../src/cli/command.ts';
-import { COMMANDS } from '../../../src/cli/commands.ts';
-import { helpText } from '../../../src/cli/help.ts';
+import { findCommands, UsageError } from '../../../packages/proxy/src/cli/arguments.ts';
+import { COMMON_SWITCHES, type Command, GROUPS } from '../../../packages/proxy/src/cli/command.ts';
+import { COMMANDS } from '../../../packages/proxy/src/cli/commands.ts';
+import { helpText } from '../../../packages/proxy/src/cli/help.ts';
 
 const named = (name: string): Command => COMMANDS.find((command) => command.name === name)!;
 const helpOf = (name: string, columns?: number) => helpText(COMMANDS, [named(name)], columns);

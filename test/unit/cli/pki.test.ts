@@ -4,7 +4,13 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { before, describe, it } from 'node:test';
 import tls from 'node:tls';
-import { type Authority, createAuthority, type Issued, issue, type Validity } from '../../../src/cli/demo/pki.ts';
+import {
+	type Authority,
+	createAuthority,
+	type Issued,
+	issue,
+	type Validity,
+} from '../../../packages/proxy/src/cli/demo/pki.ts';
 
 const HOUR = 3_600_000;
 const now = Date.now();

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createPublicKey } from 'node:crypto';
 import { describe, it } from 'node:test';
 import { decodeProtectedHeader, importSPKI, jwtVerify } from 'jose';
-import { createTokenKey, mintToken, signToken } from '../../../src/cli/demo/tokens.ts';
+import { createTokenKey, mintToken, signToken } from '../../../packages/proxy/src/cli/demo/tokens.ts';
 
 describe('development tokens', () => {
 	const key = createTokenKey();

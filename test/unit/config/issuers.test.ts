@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ConfigError } from '../../../src/config/error.ts';
-import { configWarnings } from '../../../src/config/warnings.ts';
-import { parseJwksUrl } from '../../../src/jwks/jwks-url.ts';
+import { parseJwksUrl } from '../../../packages/gate/src/jwks/jwks-url.ts';
+import { ConfigError } from '../../../packages/proxy/src/config/error.ts';
+import { configWarnings } from '../../../packages/proxy/src/config/warnings.ts';
 import { parseConfig } from './parse.ts';
 
 const TLS = '[tls]\ncert_path = "c"\nkey_path = "k"\nclient_ca_path = "a"\n';

@@ -1,10 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { configSchemaText, describeConfig, type JsonSchema, tableOf } from '../../../src/config/json-schema.ts';
-import { parseConfig } from '../../../src/config/load.ts';
-import { KEYS } from '../../../src/config/schema.ts';
-import { parseToml } from '../../../src/config/toml.ts';
+import {
+	configSchemaText,
+	describeConfig,
+	type JsonSchema,
+	tableOf,
+} from '../../../packages/proxy/src/config/json-schema.ts';
+import { parseConfig } from '../../../packages/proxy/src/config/load.ts';
+import { KEYS } from '../../../packages/proxy/src/config/schema.ts';
+import { parseToml } from '../../../packages/proxy/src/config/toml.ts';
 import { MINIMAL } from './minimal.ts';
 import { schemaProblems } from './parse.ts';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { parseConfig } from '../../../src/config/load.ts';
-import { parseStoreAddress } from '../../../src/config/tables/limiter.ts';
-import { configWarnings } from '../../../src/config/warnings.ts';
+import { parseConfig } from '../../../packages/proxy/src/config/load.ts';
+import { parseStoreAddress } from '../../../packages/proxy/src/config/tables/limiter.ts';
+import { configWarnings } from '../../../packages/proxy/src/config/warnings.ts';
 import { MINIMAL } from './minimal.ts';
 import { tableOf } from './table.ts';
 

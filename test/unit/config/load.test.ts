@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import fc from 'fast-check';
-import type { Limits } from '../../../src/config/config.ts';
-import { ConfigError } from '../../../src/config/error.ts';
-import { loadConfig } from '../../../src/config/load.ts';
-import { KEYS } from '../../../src/config/schema.ts';
-import { DEFAULT_BUCKETS, DEFAULT_GATE_BUCKETS } from '../../../src/config/tables/metrics.ts';
-import { DEFAULT_BALANCING } from '../../../src/gates/balancing/settings.ts';
+import type { Limits } from '../../../packages/proxy/src/config/config.ts';
+import { ConfigError } from '../../../packages/proxy/src/config/error.ts';
+import { loadConfig } from '../../../packages/proxy/src/config/load.ts';
+import { KEYS } from '../../../packages/proxy/src/config/schema.ts';
+import { DEFAULT_BUCKETS, DEFAULT_GATE_BUCKETS } from '../../../packages/proxy/src/config/tables/metrics.ts';
+import { DEFAULT_BALANCING } from '../../../packages/proxy/src/gates/balancing/settings.ts';
 import { MINIMAL } from './minimal.ts';
 import { parseConfig } from './parse.ts';
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { Ajv } from 'ajv';
-import type { Config } from '../../../src/config/config.ts';
-import { configSchemaText } from '../../../src/config/json-schema.ts';
-import * as load from '../../../src/config/load.ts';
-import { parseToml } from '../../../src/config/toml.ts';
+import type { Config } from '../../../packages/proxy/src/config/config.ts';
+import { configSchemaText } from '../../../packages/proxy/src/config/json-schema.ts';
+import * as load from '../../../packages/proxy/src/config/load.ts';
+import { parseToml } from '../../../packages/proxy/src/config/toml.ts';
 
 /** Strict, but for parts of schemas that leave out the type which the whole has said. */
 const ajv = new Ajv({ allErrors: true, strictTypes: false });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ConfigError } from '../../../src/config/error.ts';
+import { ConfigError } from '../../../packages/proxy/src/config/error.ts';
 import { MINIMAL } from './minimal.ts';
 import { parseConfig } from './parse.ts';
 

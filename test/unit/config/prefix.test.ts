@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { prefixProblem } from '../../../src/config/prefix.ts';
-import { cleanTarget } from '../../../src/gates/path.ts';
-import { Rejection } from '../../../src/gates/rejection.ts';
-import { RouteTable } from '../../../src/gates/routes.ts';
+import { Rejection } from '../../../packages/gate/src/gates/rejection.ts';
+import { prefixProblem } from '../../../packages/proxy/src/config/prefix.ts';
+import { cleanTarget } from '../../../packages/proxy/src/gates/path.ts';
+import { RouteTable } from '../../../packages/proxy/src/gates/routes.ts';
 
 describe('a route prefix', () => {
 	it('may be any path that can arrive', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ConfigError } from '../../../src/config/error.ts';
-import { configWarnings } from '../../../src/config/warnings.ts';
+import { ConfigError } from '../../../packages/proxy/src/config/error.ts';
+import { configWarnings } from '../../../packages/proxy/src/config/warnings.ts';
 import { MINIMAL } from './minimal.ts';
 import { parseConfig } from './parse.ts';
 

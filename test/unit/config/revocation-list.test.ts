@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { readRevocationList } from '../../../src/config/revocation-list.ts';
-import { issuerKey } from '../../../src/identity/revocations.ts';
+import { issuerKey } from '../../../packages/gate/src/identity/revocations.ts';
+import { readRevocationList } from '../../../packages/proxy/src/config/revocation-list.ts';
 
 const HEX = 'ab'.repeat(32);
 const problemsOf = (text: string) => readRevocationList(text).problems;

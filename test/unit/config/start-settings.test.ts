@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { describeConfig, type JsonSchema, tableOf } from '../../../src/config/json-schema.ts';
-import { parseConfig } from '../../../src/config/load.ts';
-import { KEYS } from '../../../src/config/schema.ts';
-import { changedInVain } from '../../../src/config/start-settings.ts';
+import { describeConfig, type JsonSchema, tableOf } from '../../../packages/proxy/src/config/json-schema.ts';
+import { parseConfig } from '../../../packages/proxy/src/config/load.ts';
+import { KEYS } from '../../../packages/proxy/src/config/schema.ts';
+import { changedInVain } from '../../../packages/proxy/src/config/start-settings.ts';
 import { MINIMAL } from './minimal.ts';
 
 const TLS = MINIMAL.split('[jwt]')[0]!;

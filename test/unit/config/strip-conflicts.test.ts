@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { ConfigError } from '../../../src/config/error.ts';
-import { isAsStrict } from '../../../src/config/strip-conflicts.ts';
-import type { VerifiedToken } from '../../../src/gates/token-cache.ts';
-import { Caller } from '../../../src/identity/caller.ts';
-import { RouteAccess, type RouteAccessSeed } from '../../../src/identity/route-access.ts';
+import type { VerifiedToken } from '../../../packages/gate/src/gates/token-cache.ts';
+import { ConfigError } from '../../../packages/proxy/src/config/error.ts';
+import { isAsStrict } from '../../../packages/proxy/src/config/strip-conflicts.ts';
+import { Caller } from '../../../packages/proxy/src/identity/caller.ts';
+import { RouteAccess, type RouteAccessSeed } from '../../../packages/proxy/src/identity/route-access.ts';
 import { MINIMAL } from './minimal.ts';
 import { parseConfig } from './parse.ts';
 

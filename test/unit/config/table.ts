@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import type { Config } from '../../../src/config/config.ts';
-import { ConfigError } from '../../../src/config/error.ts';
-import { parseConfig } from '../../../src/config/load.ts';
+import type { Config } from '../../../packages/proxy/src/config/config.ts';
+import { ConfigError } from '../../../packages/proxy/src/config/error.ts';
+import { parseConfig } from '../../../packages/proxy/src/config/load.ts';
 import { MINIMAL } from './minimal.ts';
 
 /** A configuration whose only optional table is this one. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { formatKey, parseToml, type TomlPath } from '../../../src/config/toml.ts';
+import { formatKey, parseToml, type TomlPath } from '../../../packages/proxy/src/config/toml.ts';
 
 const parse = (text: string) => parseToml(text, 'config.toml');
 /** Tables without prototypes compare as plain objects. */

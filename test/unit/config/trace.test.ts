@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { parseConfig } from '../../../src/config/load.ts';
+import { parseConfig } from '../../../packages/proxy/src/config/load.ts';
 import { MINIMAL } from './minimal.ts';
 import { tableOf } from './table.ts';
 

@@ -1,9 +1,9 @@
 /** `[upstreams.tls]`, and `https://` in the URL of a route. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { parseConfig as load } from '../../../src/config/load.ts';
-import { parseToml } from '../../../src/config/toml.ts';
-import { configWarnings } from '../../../src/config/warnings.ts';
+import { parseConfig as load } from '../../../packages/proxy/src/config/load.ts';
+import { parseToml } from '../../../packages/proxy/src/config/toml.ts';
+import { configWarnings } from '../../../packages/proxy/src/config/warnings.ts';
 import { MINIMAL } from './minimal.ts';
 import { parseConfig, schemaProblems } from './parse.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { parseUpstream } from '../../../src/config/upstream.ts';
+import { parseUpstream } from '../../../packages/proxy/src/config/upstream.ts';
 
 describe('an upstream address', () => {
 	it('is http or https, a host and maybe a port', () => {

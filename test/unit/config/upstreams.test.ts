@@ -1,8 +1,8 @@
 /** `[[upstreams]]`: a name for several addresses. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { parseConfig } from '../../../src/config/load.ts';
-import { configWarnings } from '../../../src/config/warnings.ts';
+import { parseConfig } from '../../../packages/proxy/src/config/load.ts';
+import { configWarnings } from '../../../packages/proxy/src/config/warnings.ts';
 import { MINIMAL } from './minimal.ts';
 
 /** @param head above the first table. */

@@ -5,7 +5,7 @@ import {
 	connectionsFor,
 	openFilesLimit,
 	parseProcLimits,
-} from '../../../src/control/descriptor-limit.ts';
+} from '../../../packages/proxy/src/control/descriptor-limit.ts';
 
 const PROC_LIMITS = `Limit                     Soft Limit           Hard Limit           Units     
 Max processes             63448                63448                processes 

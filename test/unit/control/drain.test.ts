@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { Drain } from '../../../src/control/drain.ts';
+import { Drain } from '../../../packages/proxy/src/control/drain.ts';
 import { FakeTime, settle } from './fixtures/fake-time.ts';
 import { RecordedLog } from './fixtures/recorded-log.ts';
 

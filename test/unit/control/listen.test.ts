@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { describe, test } from 'node:test';
-import { assertFree, formatAddress, listenProblem } from '../../../src/control/listen.ts';
+import { assertFree, formatAddress, listenProblem } from '../../../packages/proxy/src/control/listen.ts';
 
 async function listen(options: { port: number; reusePort?: boolean }): Promise<Server> {
 	const server = createServer().listen({ host: '127.0.0.1', ...options });

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { test } from 'node:test';
-import { createLogOutput } from '../../../src/control/log-output.ts';
-import type { LogRecord } from '../../../src/shared/log.ts';
+import type { LogRecord } from '../../../packages/gate/src/shared/log.ts';
+import { createLogOutput } from '../../../packages/proxy/src/control/log-output.ts';
 
 const RECORD: LogRecord = { time: new Date(0), level: 'info', target: 'proxy', message: 'ready' };
 

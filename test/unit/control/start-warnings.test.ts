@@ -6,7 +6,7 @@ import {
 	nodeWarnings,
 	runsInContainer,
 	sharesPorts,
-} from '../../../src/control/start-warnings.ts';
+} from '../../../packages/proxy/src/control/start-warnings.ts';
 
 for (const version of ['24.0.0', '26.9.9', '26.10.0', '26.12.1', '26.13.0']) {
 	test(`Node ${version} causes a warning about its faults`, () => {

@@ -6,7 +6,7 @@ import { createServer } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { type RouteEntry, renderConfig } from '../../../src/cli/demo/config-file.ts';
+import { type RouteEntry, renderConfig } from '../../../packages/proxy/src/cli/demo/config-file.ts';
 import { type TestPki, testPki } from '../../fixtures/pki.ts';
 import { portOf } from '../../fixtures/program.ts';
 import { sampleSum } from '../../fixtures/prometheus.ts';

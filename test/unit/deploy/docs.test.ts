@@ -27,7 +27,7 @@ const FORMS: readonly (readonly [RegExp, (...parts: string[]) => void])[] = [
 				assert.match(text('Dockerfile'), new RegExp(`^EXPOSE.* ${port}\\b`, 'm'));
 		},
 	],
-	[/^docker kill --signal (HUP) edge$/, () => assert.match(text('src/main.ts'), /SIGHUP/)],
+	[/^docker kill --signal (HUP) edge$/, () => assert.match(text('packages/proxy/src/main.ts'), /SIGHUP/)],
 	[
 		/^docker compose (?:up|down|stop)((?: [a-z]+)?)/,
 		(service) => {
@@ -79,7 +79,7 @@ const FORMS: readonly (readonly [RegExp, (...parts: string[]) => void])[] = [
 	],
 	[/^cp (\S+) \/etc\/systemd\/system\/edge\.service$/, (unit) => assert.ok(existsSync(join(ROOT, unit)))],
 	[/^systemctl enable --now edge$/, () => {}],
-	[/^npm install --global (\S+)$/, (name) => assert.equal(JSON.parse(text('package.json')).name, name)],
+	[/^npm install --global (\S+)$/, (name) => assert.equal(JSON.parse(text('packages/proxy/package.json')).name, name)],
 	[/^proxy check --config config\.toml$/, () => {}],
 ];
 

@@ -2,7 +2,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parse, parseAllDocuments } from 'yaml';
-import { parseConfig } from '../../../src/config/load.ts';
+import { parseConfig } from '../../../packages/proxy/src/config/load.ts';
 
 export const ROOT = resolve(import.meta.dirname, '../../..');
 

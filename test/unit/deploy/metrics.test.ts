@@ -1,7 +1,7 @@
 /** Alerts and dashboard of deploy/ name what the proxy writes, and nothing else. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { FAMILIES } from '../../../src/control/metrics/family-table.ts';
+import { FAMILIES } from '../../../packages/proxy/src/control/metrics/family-table.ts';
 import { text, yaml } from './files.ts';
 
 interface Alert {
@@ -21,7 +21,7 @@ interface Panel {
 	readonly targets?: readonly { readonly refId: string; readonly expr: string; readonly datasource: object }[];
 }
 
-/** Every series that src/control/metrics writes, with the labels that it may have. */
+/** Every series that packages/proxy/src/control/metrics writes, with the labels that it may have. */
 const series = new Map(
 	Object.values(FAMILIES).flatMap(({ name, type, labels }): [string, readonly string[]][] => {
 		const own = Object.keys(labels);

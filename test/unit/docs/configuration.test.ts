@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Ajv } from 'ajv';
-import { configSchemaText, type JsonSchema, tableOf } from '../../../src/config/json-schema.ts';
-import { KEYS } from '../../../src/config/schema.ts';
-import { parseToml } from '../../../src/config/toml.ts';
+import { configSchemaText, type JsonSchema, tableOf } from '../../../packages/proxy/src/config/json-schema.ts';
+import { KEYS } from '../../../packages/proxy/src/config/schema.ts';
+import { parseToml } from '../../../packages/proxy/src/config/toml.ts';
 import { EXAMPLES } from '../../../tools/docs/configuration-examples.ts';
 import { readPage } from '../../fixtures/doc-blocks.ts';
 

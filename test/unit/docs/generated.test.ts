@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { ACCESS_MEMBERS, accessLine } from '../../../src/data/records/access-line.ts';
-import type { RequestRecord } from '../../../src/data/records/request-record.ts';
+import { ACCESS_MEMBERS, accessLine } from '../../../packages/proxy/src/data/records/access-line.ts';
+import type { RequestRecord } from '../../../packages/proxy/src/data/records/request-record.ts';
 import { fill, generatedFiles } from '../../../tools/docs/files.ts';
 import { ROOT, readPage } from '../../fixtures/doc-blocks.ts';
 
@@ -53,13 +53,13 @@ describe('docs/reference/logs.md', () => {
 	});
 
 	it('has every reason that is fixed in the source', () => {
-		const sources = globSync('src/{gates,identity,data,shared}/**/*.ts', { cwd: ROOT }).map((path) =>
+		const sources = globSync('packages/*/src/{gates,identity,data,shared}/**/*.ts', { cwd: ROOT }).map((path) =>
 			readFileSync(join(ROOT, path), 'utf8'),
 		);
 		const all = (pattern: RegExp) =>
 			sources.flatMap((text) => Array.from(text.matchAll(pattern), ([, a, b]) => a ?? b!));
 		const causes = Array.from(
-			readPage('src/shared/causes.ts').matchAll(/\['E[A-Z_]+', '([a-z ]+)'\]/g),
+			readPage('packages/gate/src/shared/causes.ts').matchAll(/\['E[A-Z_]+', '([a-z ]+)'\]/g),
 			([, cause]) => cause!,
 		);
 		const reasons = [

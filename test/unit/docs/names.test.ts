@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { KEYS } from '../../../src/config/schema.ts';
-import { FAMILIES } from '../../../src/control/metrics/family-table.ts';
-import { gatesWhere, PIPELINE } from '../../../src/gates/pipeline.ts';
+import { KEYS } from '../../../packages/proxy/src/config/schema.ts';
+import { FAMILIES } from '../../../packages/proxy/src/control/metrics/family-table.ts';
+import { gatesWhere, PIPELINE } from '../../../packages/proxy/src/gates/pipeline.ts';
 import { PAGES, ROOT, readPage } from '../../fixtures/doc-blocks.ts';
 
 const METRICS = new Set<string>(Object.values(FAMILIES).map(({ name }) => name));
@@ -28,7 +28,7 @@ describe('names in the pages', () => {
 				(name) => !OWN_KEYS.has(name) && !METRICS.has(name.replace(/_(?:bucket|sum|count|created)$/, '')),
 			);
 			const files = Array.from(
-				text.matchAll(/`((?:src|test|tools|bench|deploy|docs)\/[\w./-]+)`/g),
+				text.matchAll(/`((?:packages|test|tools|bench|deploy|docs)\/[\w./-]+)`/g),
 				([, file]) => file!,
 			);
 			const missing = files.filter((file) => !existsSync(join(ROOT, file)));
@@ -72,7 +72,7 @@ describe('docs/explanation/life-of-a-request.md', () => {
 	const page = readPage('docs/explanation/life-of-a-request.md');
 
 	it('has the gates of proxy explain, in the order in which they are asked', () => {
-		const [tables] = page.split('`src/data/request/admit.ts` is this table as code');
+		const [tables] = page.split('`packages/proxy/src/data/request/admit.ts` is this table as code');
 		const bold = Array.from(tables!.matchAll(/\*\*([a-z ]+)\*\*/g), ([, gate]) => gate!);
 		assert.deepEqual(bold, gatesWhere('explained'));
 	});
@@ -84,7 +84,7 @@ describe('docs/explanation/life-of-a-request.md', () => {
 		);
 		assert.ok(files.length > 15);
 		assert.deepEqual(
-			files.filter((file) => !existsSync(join(ROOT, 'src', file))),
+			files.filter((file) => !['gate', 'proxy'].some((name) => existsSync(join(ROOT, 'packages', name, 'src', file)))),
 			[],
 		);
 	});

@@ -19,11 +19,11 @@ import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { describe, it } from 'node:test';
-import { parseCommandLine } from '../../../src/cli/arguments.ts';
-import { COMMANDS } from '../../../src/cli/commands.ts';
-import { SCHEMA_LINE } from '../../../src/config/json-schema.ts';
-import { readRevocationList } from '../../../src/config/revocation-list.ts';
-import { parseToml } from '../../../src/config/toml.ts';
+import { parseCommandLine } from '../../../packages/proxy/src/cli/arguments.ts';
+import { COMMANDS } from '../../../packages/proxy/src/cli/commands.ts';
+import { SCHEMA_LINE } from '../../../packages/proxy/src/config/json-schema.ts';
+import { readRevocationList } from '../../../packages/proxy/src/config/revocation-list.ts';
+import { parseToml } from '../../../packages/proxy/src/config/toml.ts';
 import { anchorsIn, blocksIn, type DocBlock, linksIn, PAGES, ROOT, readPage } from '../../fixtures/doc-blocks.ts';
 import { parseConfig } from '../config/parse.ts';
 
@@ -175,7 +175,7 @@ function problemOf(block: DocBlock): string | undefined {
 			break;
 		case 'ts':
 			// test/package/doc-examples.ts finds these.
-			if (block.page === 'docs/reference/embed.md') return undefined;
+			if (['docs/reference/embed.md', 'packages/gate/README.md'].includes(block.page)) return undefined;
 	}
 	return 'no test runs it: write <!-- run by FILE: NAME -->, or another mark of test/unit/docs/pages.test.ts, above it';
 }

@@ -1,15 +1,15 @@
 /** docs/reference/refusals.md has the answers of the proxy's own, and docs/how-to/install.md the Node that the start does not warn of. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { nodeWarnings } from '../../../src/control/start-warnings.ts';
-import { grpcStatusOf } from '../../../src/gates/grpc.ts';
-import * as rejections from '../../../src/gates/rejection.ts';
+import { grpcStatusOf } from '../../../packages/gate/src/gates/grpc.ts';
+import * as rejections from '../../../packages/gate/src/gates/rejection.ts';
+import { nodeWarnings } from '../../../packages/proxy/src/control/start-warnings.ts';
 import { readPage } from '../../fixtures/doc-blocks.ts';
 
 describe('docs/reference/refusals.md', () => {
 	const rows = Array.from(readPage('docs/reference/refusals.md').matchAll(/^\| (\d{3}) \| `([^`]+)` \| (.+) \|$/gm));
 
-	it('has each status and body that src/gates/rejection.ts has, and no other', () => {
+	it('has each status and body that packages/gate/src/gates/rejection.ts has, and no other', () => {
 		const made = Object.values(rejections)
 			.filter((value) => value instanceof rejections.Rejection)
 			.map(({ status, body }) => `${status} ${body}`);
@@ -17,7 +17,7 @@ describe('docs/reference/refusals.md', () => {
 		assert.deepEqual(new Set(listed), new Set(made));
 	});
 
-	it('has the status of gRPC that src/gates/grpc.ts has for each status', () => {
+	it('has the status of gRPC that packages/gate/src/gates/grpc.ts has for each status', () => {
 		const page = readPage('docs/reference/refusals.md');
 		const listed = Array.from(page.matchAll(/^\| (\d{3}(?:, \d{3})*) \| (\d+) `/gm)).flatMap(([, statuses, code]) =>
 			statuses!.split(', ').map((status) => [Number(status), Number(code)]),

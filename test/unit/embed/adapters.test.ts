@@ -9,19 +9,29 @@ import express from 'express';
 import Fastify, { type FastifyInstance } from 'fastify';
 import { Hono } from 'hono';
 import { cors as honoCors } from 'hono/cors';
-import { createTokenKey, mintToken } from '../../../src/cli/demo/tokens.ts';
 import fastifyGuardDefault, {
 	type GuardOptions as FastifyOptions,
 	guard as fastifyGuard,
-} from '../../../src/embed/fastify.ts';
-import { type GuardOptions as FetchOptions, guard as fetchGuard } from '../../../src/embed/fetch.ts';
-import { createGate, type Gate, type GateError, type Refusal, RefusedError } from '../../../src/embed/gate.ts';
+} from '../../../packages/gate/src/embed/fastify.ts';
+import { type GuardOptions as FetchOptions, guard as fetchGuard } from '../../../packages/gate/src/embed/fetch.ts';
+import {
+	createGate,
+	type Gate,
+	type GateError,
+	type Refusal,
+	RefusedError,
+} from '../../../packages/gate/src/embed/gate.ts';
 import {
 	type GuardOptions as HonoOptions,
 	claimsOf as honoClaimsOf,
 	guard as honoGuard,
-} from '../../../src/embed/hono.ts';
-import { claimsOf, type GuardOptions as NodeOptions, guard as nodeGuard } from '../../../src/embed/node.ts';
+} from '../../../packages/gate/src/embed/hono.ts';
+import {
+	claimsOf,
+	type GuardOptions as NodeOptions,
+	guard as nodeGuard,
+} from '../../../packages/gate/src/embed/node.ts';
+import { createTokenKey, mintToken } from '../../../packages/proxy/src/cli/demo/tokens.ts';
 
 let gate: Gate;
 let authorization: string;

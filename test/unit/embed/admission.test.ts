@@ -6,12 +6,12 @@ import { beforeEach, describe, it } from 'node:test';
 import express from 'express';
 import Fastify from 'fastify';
 import { Hono } from 'hono';
-import { createTokenKey, mintToken } from '../../../src/cli/demo/tokens.ts';
-import { guard as fastifyGuard } from '../../../src/embed/fastify.ts';
-import { guard as fetchGuard } from '../../../src/embed/fetch.ts';
-import { createGate, type Gate } from '../../../src/embed/gate.ts';
-import { guard as honoGuard } from '../../../src/embed/hono.ts';
-import { guard } from '../../../src/embed/node.ts';
+import { guard as fastifyGuard } from '../../../packages/gate/src/embed/fastify.ts';
+import { guard as fetchGuard } from '../../../packages/gate/src/embed/fetch.ts';
+import { createGate, type Gate } from '../../../packages/gate/src/embed/gate.ts';
+import { guard as honoGuard } from '../../../packages/gate/src/embed/hono.ts';
+import { guard } from '../../../packages/gate/src/embed/node.ts';
+import { createTokenKey, mintToken } from '../../../packages/proxy/src/cli/demo/tokens.ts';
 
 const key = createTokenKey();
 const exp = Date.now() / 1000 + 600;

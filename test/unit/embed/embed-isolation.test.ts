@@ -13,14 +13,10 @@ describe('the check that the parts of the embedded gate are isolated', () => {
 		assert.deepEqual(checkIsolation([node, hono(['src/memory/limiter.ts'])]), []);
 	});
 
-	it('tells a part that loads another one, the proxy, the example or a package', () => {
+	it('tells a part that loads another one, or anything outside of the sources of the package', () => {
 		for (const module of [
 			'src/embed/node.ts',
-			'src/data/request/exchange.ts',
-			'src/cli/help.ts',
-			'src/config/config.ts',
-			'src/main.ts',
-			'src/embed/example/service.ts',
+			'../proxy/src/config/config.ts',
 			'file:///elsewhere/node_modules/hono/index.js',
 		]) {
 			assert.deepEqual(checkIsolation([node, hono([module])]), [`importing embed/hono loads ${module}`]);

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { IncomingMessage, type RequestListener, ServerResponse } from 'node:http';
 import { describe, it } from 'node:test';
 import express from 'express';
-import type { MtlsServerOptions } from '../../../src/embed/tls.ts';
+import type { MtlsServerOptions } from '../../../packages/gate/src/embed/tls.ts';
 import { type Connection, connect, PROTOCOLS, type Protocol, request } from '../../fixtures/clients.ts';
 import { Changes } from '../../fixtures/wait.ts';
 import { FAILING, warningsOf } from './failing-hooks.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { answerNow, callForeign } from '../../../src/embed/foreign.ts';
+import { answerNow, callForeign } from '../../../packages/gate/src/embed/foreign.ts';
 import { FAILING } from './failing-hooks.ts';
 
 describe('callForeign', () => {

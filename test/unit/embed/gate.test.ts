@@ -12,7 +12,6 @@ import { syncBuiltinESMExports } from 'node:module';
 import { before, describe, it } from 'node:test';
 import { inspect } from 'node:util';
 import fc from 'fast-check';
-import { createTokenKey, mintToken, type TokenClaims, type TokenKey } from '../../../src/cli/demo/tokens.ts';
 import {
 	type CommonOptions,
 	createGate,
@@ -20,9 +19,15 @@ import {
 	type KeyOptions,
 	RefusedError,
 	type Verdict,
-} from '../../../src/embed/gate.ts';
-import { refused } from '../../../src/embed/refusal.ts';
-import { TOKEN_INVALID, TOKEN_MISSING } from '../../../src/gates/rejection.ts';
+} from '../../../packages/gate/src/embed/gate.ts';
+import { refused } from '../../../packages/gate/src/embed/refusal.ts';
+import { TOKEN_INVALID, TOKEN_MISSING } from '../../../packages/gate/src/gates/rejection.ts';
+import {
+	createTokenKey,
+	mintToken,
+	type TokenClaims,
+	type TokenKey,
+} from '../../../packages/proxy/src/cli/demo/tokens.ts';
 import { FakeClock } from '../../conformance/subject.ts';
 import { testPki } from '../../fixtures/pki.ts';
 

@@ -10,11 +10,17 @@ import express from 'express';
 import Fastify from 'fastify';
 import { Server as SocketServer } from 'socket.io';
 import { WebSocket } from 'ws';
-import { createTokenKey, mintToken } from '../../../src/cli/demo/tokens.ts';
-import { guard as fastifyGuard } from '../../../src/embed/fastify.ts';
-import { createGate, type Gate, type GateError, type GateEvent, type RefreshingGate } from '../../../src/embed/gate.ts';
-import { claimsOf, guard } from '../../../src/embed/node.ts';
-import { createMtlsServer } from '../../../src/embed/tls.ts';
+import { guard as fastifyGuard } from '../../../packages/gate/src/embed/fastify.ts';
+import {
+	createGate,
+	type Gate,
+	type GateError,
+	type GateEvent,
+	type RefreshingGate,
+} from '../../../packages/gate/src/embed/gate.ts';
+import { claimsOf, guard } from '../../../packages/gate/src/embed/node.ts';
+import { createMtlsServer } from '../../../packages/gate/src/embed/tls.ts';
+import { createTokenKey, mintToken } from '../../../packages/proxy/src/cli/demo/tokens.ts';
 import { PROTOCOLS, request } from '../../fixtures/clients.ts';
 import { startIssuer } from '../../fixtures/issuer.ts';
 import { jwkOf, jwks, keyFor } from '../../fixtures/issuer-keys.ts';

@@ -4,7 +4,13 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, it } from 'node:test';
 import { exportJWK, SignJWT } from 'jose';
-import { createGate, type Fetch, type GateEvent, type IssuerOptions, type Verdict } from '../../../src/embed/gate.ts';
+import {
+	createGate,
+	type Fetch,
+	type GateEvent,
+	type IssuerOptions,
+	type Verdict,
+} from '../../../packages/gate/src/embed/gate.ts';
 
 const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 });
 const p256 = generateKeyPairSync('ec', { namedCurve: 'P-256' });

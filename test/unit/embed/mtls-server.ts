@@ -3,7 +3,7 @@ import { copyFileSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { createMtlsServer, type MtlsServer, type MtlsServerOptions } from '../../../src/embed/tls.ts';
+import { createMtlsServer, type MtlsServer, type MtlsServerOptions } from '../../../packages/gate/src/embed/tls.ts';
 import { temporaryFolder, testPki } from '../../fixtures/pki.ts';
 
 export type Files = Readonly<Record<'certPath' | 'keyPath' | 'clientCaPath', string>>;

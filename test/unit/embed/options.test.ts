@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import Fastify from 'fastify';
-import { createTokenKey } from '../../../src/cli/demo/tokens.ts';
-import { guard as fastifyGuard } from '../../../src/embed/fastify.ts';
-import { guard as fetchGuard } from '../../../src/embed/fetch.ts';
-import { authorizationOf, createGate, GateError, type RefreshingGate } from '../../../src/embed/gate.ts';
-import { guard as honoGuard } from '../../../src/embed/hono.ts';
-import { guardUpgrade, guard as nodeGuard } from '../../../src/embed/node.ts';
-import { createMtlsServer } from '../../../src/embed/tls.ts';
+import { guard as fastifyGuard } from '../../../packages/gate/src/embed/fastify.ts';
+import { guard as fetchGuard } from '../../../packages/gate/src/embed/fetch.ts';
+import { authorizationOf, createGate, GateError, type RefreshingGate } from '../../../packages/gate/src/embed/gate.ts';
+import { guard as honoGuard } from '../../../packages/gate/src/embed/hono.ts';
+import { guardUpgrade, guard as nodeGuard } from '../../../packages/gate/src/embed/node.ts';
+import { createMtlsServer } from '../../../packages/gate/src/embed/tls.ts';
+import { createTokenKey } from '../../../packages/proxy/src/cli/demo/tokens.ts';
 import { type Files, files } from './mtls-server.ts';
 
 /** As JavaScript calls it. */

@@ -5,9 +5,8 @@ import { before, describe, it } from 'node:test';
 import express from 'express';
 import Fastify from 'fastify';
 import { Hono } from 'hono';
-import { createTokenKey, mintToken, type TokenClaims, type TokenKey } from '../../../src/cli/demo/tokens.ts';
-import { guard as fastifyGuard } from '../../../src/embed/fastify.ts';
-import { guard as fetchGuard } from '../../../src/embed/fetch.ts';
+import { guard as fastifyGuard } from '../../../packages/gate/src/embed/fastify.ts';
+import { guard as fetchGuard } from '../../../packages/gate/src/embed/fetch.ts';
 import {
 	type CommonOptions,
 	createGate,
@@ -15,9 +14,15 @@ import {
 	type RefreshingGate,
 	type RevokedOptions,
 	type Verdict,
-} from '../../../src/embed/gate.ts';
-import { guard as honoGuard } from '../../../src/embed/hono.ts';
-import { guard as nodeGuard } from '../../../src/embed/node.ts';
+} from '../../../packages/gate/src/embed/gate.ts';
+import { guard as honoGuard } from '../../../packages/gate/src/embed/hono.ts';
+import { guard as nodeGuard } from '../../../packages/gate/src/embed/node.ts';
+import {
+	createTokenKey,
+	mintToken,
+	type TokenClaims,
+	type TokenKey,
+} from '../../../packages/proxy/src/cli/demo/tokens.ts';
 import { FakeClock } from '../../conformance/subject.ts';
 import { testPki } from '../../fixtures/pki.ts';
 

@@ -33,7 +33,7 @@ import {
 	type ServiceError,
 	type sendUnaryData,
 } from '@grpc/grpc-js';
-import { type Admitted, createGate, type Gate } from '../../../src/embed/gate.ts';
+import { type Admitted, createGate, type Gate } from '../../../packages/gate/src/embed/gate.ts';
 import { blockNamed, type DocBlock } from '../../fixtures/doc-blocks.ts';
 import { AUDIENCE, ISSUER, type TestPki, temporaryFolder, testPki } from '../../fixtures/pki.ts';
 import { until } from '../../fixtures/wait.ts';
@@ -58,7 +58,7 @@ function newGate(): Gate {
 
 /** The recipe as a module, with the sources in the place of the package. */
 async function recipe(name: string, { code }: DocBlock): Promise<unknown> {
-	const embed = import.meta.resolve('../../../src/embed/gate.ts');
+	const embed = import.meta.resolve('../../../packages/gate/src/embed/gate.ts');
 	const file = join(temporaryFolder('recipe'), `${name}.ts`);
 	const resolved = code.replaceAll(/ from '([^']+)'/g, (_all, from: string) => {
 		return ` from '${from === 'mtls-edge-proxy/embed' ? embed : import.meta.resolve(from)}'`;

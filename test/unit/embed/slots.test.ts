@@ -8,12 +8,12 @@ import { after, before, describe, it } from 'node:test';
 import { getRequestListener } from '@hono/node-server';
 import Fastify from 'fastify';
 import { Hono } from 'hono';
-import { createTokenKey, mintToken } from '../../../src/cli/demo/tokens.ts';
-import { guard as fastifyGuard } from '../../../src/embed/fastify.ts';
-import { guard as fetchGuard } from '../../../src/embed/fetch.ts';
-import { type CommonOptions, createGate, type RefreshingGate } from '../../../src/embed/gate.ts';
-import { guard as honoGuard } from '../../../src/embed/hono.ts';
-import { guardUpgrade, guard as nodeGuard } from '../../../src/embed/node.ts';
+import { guard as fastifyGuard } from '../../../packages/gate/src/embed/fastify.ts';
+import { guard as fetchGuard } from '../../../packages/gate/src/embed/fetch.ts';
+import { type CommonOptions, createGate, type RefreshingGate } from '../../../packages/gate/src/embed/gate.ts';
+import { guard as honoGuard } from '../../../packages/gate/src/embed/hono.ts';
+import { guardUpgrade, guard as nodeGuard } from '../../../packages/gate/src/embed/node.ts';
+import { createTokenKey, mintToken } from '../../../packages/proxy/src/cli/demo/tokens.ts';
 import { until } from '../../fixtures/wait.ts';
 
 let gate: RefreshingGate;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { describe, it } from 'node:test';
-import { createMtlsServer, type MtlsServer } from '../../../src/embed/tls.ts';
+import { createMtlsServer, type MtlsServer } from '../../../packages/gate/src/embed/tls.ts';
 import { connectTls, PROTOCOLS, request } from '../../fixtures/clients.ts';
 import { answerOk, files, listening } from './mtls-server.ts';
 

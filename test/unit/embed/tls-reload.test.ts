@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
-import type { Reload } from '../../../src/embed/tls.ts';
+import type { Reload } from '../../../packages/gate/src/embed/tls.ts';
 import { connectTls, isAccepted, type Target } from '../../fixtures/clients.ts';
 import { testPki } from '../../fixtures/pki.ts';
 import { listening, ownFiles } from './mtls-server.ts';

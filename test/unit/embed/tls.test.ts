@@ -6,7 +6,7 @@ import { dirname } from 'node:path';
 import { describe, it } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import express from 'express';
-import { createMtlsServer, GateError, type MtlsServerOptions } from '../../../src/embed/tls.ts';
+import { createMtlsServer, GateError, type MtlsServerOptions } from '../../../packages/gate/src/embed/tls.ts';
 import { connectTls, h2Connect, isAccepted, PROTOCOLS, request } from '../../fixtures/clients.ts';
 import { testPki } from '../../fixtures/pki.ts';
 import { answerOk, files, listening, ownFiles } from './mtls-server.ts';

@@ -4,8 +4,13 @@ import { once } from 'node:events';
 import type { Duplex } from 'node:stream';
 import { before, describe, it } from 'node:test';
 import { WebSocket, WebSocketServer } from 'ws';
-import { createGate, type Gate } from '../../../src/embed/gate.ts';
-import { claimsOf, guardUpgrade, type UpgradeHandler, type UpgradeOptions } from '../../../src/embed/node.ts';
+import { createGate, type Gate } from '../../../packages/gate/src/embed/gate.ts';
+import {
+	claimsOf,
+	guardUpgrade,
+	type UpgradeHandler,
+	type UpgradeOptions,
+} from '../../../packages/gate/src/embed/node.ts';
 import { h1Raw, request } from '../../fixtures/clients.ts';
 import { AUDIENCE, ISSUER, type TestPki, testPki } from '../../fixtures/pki.ts';
 import { Changes } from '../../fixtures/wait.ts';

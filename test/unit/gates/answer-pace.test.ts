@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { AnswerPace } from '../../../src/gates/answer-pace.ts';
+import { AnswerPace } from '../../../packages/proxy/src/gates/answer-pace.ts';
 
 describe('the pace at which a client takes its answer', () => {
 	it('is judged once it has been waited for long enough', () => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { bearerToken, MAX_TOKEN_LENGTH } from '../../../src/gates/bearer.ts';
-import { Rejection, TOKEN_INVALID, TOKEN_MISSING } from '../../../src/gates/rejection.ts';
+import { bearerToken, MAX_TOKEN_LENGTH } from '../../../packages/gate/src/gates/bearer.ts';
+import { Rejection, TOKEN_INVALID, TOKEN_MISSING } from '../../../packages/gate/src/gates/rejection.ts';
 import { assertRefusal } from '../../fixtures/refusal.ts';
 
 describe('the bearer gate', () => {

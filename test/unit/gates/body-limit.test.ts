@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { admitLength, parseContentLength, UNDECLARED } from '../../../src/gates/body-limit.ts';
-import { PAYLOAD_TOO_LARGE } from '../../../src/gates/rejection.ts';
+import { PAYLOAD_TOO_LARGE } from '../../../packages/gate/src/gates/rejection.ts';
+import { admitLength, parseContentLength, UNDECLARED } from '../../../packages/proxy/src/gates/body-limit.ts';
 
 describe('the body limit', () => {
 	const limit = 8 * 1024 * 1024;

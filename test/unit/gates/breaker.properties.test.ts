@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { type FailureReason, MAX_FAILURES, MAX_TENANTS } from '../../../src/gates/breaker.ts';
+import { type FailureReason, MAX_FAILURES, MAX_TENANTS } from '../../../packages/proxy/src/gates/breaker.ts';
 import {
 	BreakerCell,
 	CLOSED,
@@ -10,7 +10,7 @@ import {
 	NORMAL,
 	OPEN,
 	REFUSED,
-} from '../../../src/memory/breaker-cell.ts';
+} from '../../../packages/proxy/src/memory/breaker-cell.ts';
 
 /** Two routes that share an upstream, and with it the breaker, but not the cooldown; ms. */
 const COOLDOWN = { impatient: 1000, patient: 2000 } as const;

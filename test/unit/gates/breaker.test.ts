@@ -18,7 +18,7 @@ import {
 	onRequest,
 	onSuccess,
 	REFUSED,
-} from '../../../src/gates/breaker.ts';
+} from '../../../packages/proxy/src/gates/breaker.ts';
 
 const COOLDOWN = 1000;
 /** What holds unless the configuration says otherwise: the first failure opens. */

@@ -1,8 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { correlate } from '../../../src/gates/correlation.ts';
-import { type Identifiers, type RequestHead, readHttp1Head, readHttp2Head } from '../../../src/gates/headers.ts';
-import { Rejection } from '../../../src/gates/rejection.ts';
+import { Rejection } from '../../../packages/gate/src/gates/rejection.ts';
+import { correlate } from '../../../packages/proxy/src/gates/correlation.ts';
+import {
+	type Identifiers,
+	type RequestHead,
+	readHttp1Head,
+	readHttp2Head,
+} from '../../../packages/proxy/src/gates/headers.ts';
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const PARENT = `00-${TRACE}-b7ad6b7169203331-01`;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { FairQueue, type Turn } from '../../../src/gates/fair-queue.ts';
+import { FairQueue, type Turn } from '../../../packages/proxy/src/gates/fair-queue.ts';
 
 /** Everybody has its turn, but for those who pass. */
 function drain(queue: FairQueue<string, string>, passes: readonly string[] = []): string[] {

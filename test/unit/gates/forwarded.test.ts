@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { isIPv4, isIPv6 } from 'node:net';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { forwarded } from '../../../src/gates/forwarded.ts';
-import { isAuthority } from '../../../src/gates/headers.ts';
+import { forwarded } from '../../../packages/proxy/src/gates/forwarded.ts';
+import { isAuthority } from '../../../packages/proxy/src/gates/headers.ts';
 
 /** RFC 7239 section 4, RFC 9110 section 5.6: the pairs of one element, their values unquoted. */
 function parse(value: string): [name: string, value: string, isQuoted: boolean][] {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Forwarding, type ForwardingSeed } from '../../../src/gates/forwarding.ts';
-import type { CleanTarget } from '../../../src/gates/path.ts';
-import { BAD_REQUEST } from '../../../src/gates/rejection.ts';
+import { BAD_REQUEST } from '../../../packages/gate/src/gates/rejection.ts';
+import { Forwarding, type ForwardingSeed } from '../../../packages/proxy/src/gates/forwarding.ts';
+import type { CleanTarget } from '../../../packages/proxy/src/gates/path.ts';
 import { assertRefusal } from '../../fixtures/refusal.ts';
 
 const PLAIN: ForwardingSeed = {

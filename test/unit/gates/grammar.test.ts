@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import * as grammar from '../../../src/gates/grammar.ts';
+import * as grammar from '../../../packages/gate/src/gates/grammar.ts';
 
 const OCTETS = Array.from({ length: 256 }, (_, code) => String.fromCharCode(code));
 // RFC 9110 section 5.6.2, as it is written there.

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { healthProblem, healthRequest } from '../../../src/gates/grpc-health.ts';
+import { healthProblem, healthRequest } from '../../../packages/proxy/src/gates/grpc-health.ts';
 
 describe('the question of grpc.health.v1', () => {
 	it('is five bytes for the whole server, and has the name of a service', () => {

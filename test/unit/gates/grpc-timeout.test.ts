@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { grpcTimeoutOf, parseGrpcTimeout } from '../../../src/gates/grpc-timeout.ts';
+import { grpcTimeoutOf, parseGrpcTimeout } from '../../../packages/proxy/src/gates/grpc-timeout.ts';
 
 describe('grpc-timeout', () => {
 	it('is at most eight digits and a unit', () => {

@@ -1,8 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { grpcAnswer, grpcStatusIn, grpcStatusOf, isGrpc, percentEncoded } from '../../../src/gates/grpc.ts';
-import * as table from '../../../src/gates/rejection.ts';
+import {
+	grpcAnswer,
+	grpcStatusIn,
+	grpcStatusOf,
+	isGrpc,
+	percentEncoded,
+} from '../../../packages/gate/src/gates/grpc.ts';
+import * as table from '../../../packages/gate/src/gates/rejection.ts';
 
 describe('a content type', () => {
 	it('is that of a gRPC call with any subtype, any parameters and in any case', () => {

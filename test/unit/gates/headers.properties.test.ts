@@ -7,9 +7,9 @@ import { createServer } from 'node:http';
 import { Duplex } from 'node:stream';
 import { after, describe, it } from 'node:test';
 import fc from 'fast-check';
-import { Forwarding } from '../../../src/gates/forwarding.ts';
-import { type RequestHead, readHttp1Head, readHttp2Head } from '../../../src/gates/headers.ts';
-import { Rejection } from '../../../src/gates/rejection.ts';
+import { Rejection } from '../../../packages/gate/src/gates/rejection.ts';
+import { Forwarding } from '../../../packages/proxy/src/gates/forwarding.ts';
+import { type RequestHead, readHttp1Head, readHttp2Head } from '../../../packages/proxy/src/gates/headers.ts';
 import {
 	type Field,
 	folded,

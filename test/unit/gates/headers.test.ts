@@ -1,16 +1,21 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { UNDECLARED } from '../../../src/gates/body-limit.ts';
+import {
+	BAD_REQUEST,
+	HEADERS_TOO_LARGE,
+	METHOD_NOT_IMPLEMENTED,
+	Rejection,
+} from '../../../packages/gate/src/gates/rejection.ts';
+import { UNDECLARED } from '../../../packages/proxy/src/gates/body-limit.ts';
 import {
 	type Http2RequestHead,
 	isAuthority,
 	type RequestHead,
 	readHttp1Head,
 	readHttp2Head,
-} from '../../../src/gates/headers.ts';
-import { BAD_REQUEST, HEADERS_TOO_LARGE, METHOD_NOT_IMPLEMENTED, Rejection } from '../../../src/gates/rejection.ts';
-import { ResponseHeadReader, responseField } from '../../../src/gates/response-head.ts';
+} from '../../../packages/proxy/src/gates/headers.ts';
+import { ResponseHeadReader, responseField } from '../../../packages/proxy/src/gates/response-head.ts';
 import { assertRefusal } from '../../fixtures/refusal.ts';
 
 type Field = readonly [name: string, value: string];

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { parseUniqueObject, peekText } from '../../../src/gates/json-members.ts';
+import { parseUniqueObject, peekText } from '../../../packages/gate/src/gates/json-members.ts';
 
 describe('JSON objects with unique member names', () => {
 	it('are read as JSON.parse reads them', () => {

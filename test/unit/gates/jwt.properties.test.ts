@@ -4,9 +4,9 @@ import { sign, webcrypto } from 'node:crypto';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { jwtVerify } from 'jose';
-import { createTokenKey } from '../../../src/cli/demo/tokens.ts';
-import { readPublicKey } from '../../../src/gates/public-key.ts';
-import { Rejection } from '../../../src/gates/rejection.ts';
+import { readPublicKey } from '../../../packages/gate/src/gates/public-key.ts';
+import { Rejection } from '../../../packages/gate/src/gates/rejection.ts';
+import { createTokenKey } from '../../../packages/proxy/src/cli/demo/tokens.ts';
 import { verifyToken } from '../../fixtures/token-policy.ts';
 
 const NOW = 1_800_000_000;

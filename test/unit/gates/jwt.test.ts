@@ -3,11 +3,11 @@ import { createPublicKey, generateKeyPairSync, type KeyObject, sign, webcrypto }
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { type JWTPayload, jwtVerify, SignJWT } from 'jose';
-import { createTokenKey, mintToken, signToken, type TokenClaims } from '../../../src/cli/demo/tokens.ts';
-import { bearerToken } from '../../../src/gates/bearer.ts';
-import { type Claims, isExpired } from '../../../src/gates/jwt.ts';
-import { readPublicKey } from '../../../src/gates/public-key.ts';
-import { Rejection, TOKEN_INVALID } from '../../../src/gates/rejection.ts';
+import { bearerToken } from '../../../packages/gate/src/gates/bearer.ts';
+import { type Claims, isExpired } from '../../../packages/gate/src/gates/jwt.ts';
+import { readPublicKey } from '../../../packages/gate/src/gates/public-key.ts';
+import { Rejection, TOKEN_INVALID } from '../../../packages/gate/src/gates/rejection.ts';
+import { createTokenKey, mintToken, signToken, type TokenClaims } from '../../../packages/proxy/src/cli/demo/tokens.ts';
 import { assertRefusal } from '../../fixtures/refusal.ts';
 import { type TokenPolicy, verifyToken } from '../../fixtures/token-policy.ts';
 

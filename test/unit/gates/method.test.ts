@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { METHODS } from 'node:http';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { refuseMethod } from '../../../src/gates/method.ts';
-import { BAD_REQUEST, METHOD_NOT_IMPLEMENTED } from '../../../src/gates/rejection.ts';
+import { BAD_REQUEST, METHOD_NOT_IMPLEMENTED } from '../../../packages/gate/src/gates/rejection.ts';
+import { refuseMethod } from '../../../packages/proxy/src/gates/method.ts';
 import { assertRefusal } from '../../fixtures/refusal.ts';
 
 describe('a method', () => {

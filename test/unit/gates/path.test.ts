@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { cleanTarget, pathOf } from '../../../src/gates/path.ts';
-import { BAD_PATH, Rejection } from '../../../src/gates/rejection.ts';
+import { BAD_PATH, Rejection } from '../../../packages/gate/src/gates/rejection.ts';
+import { cleanTarget, pathOf } from '../../../packages/proxy/src/gates/path.ts';
 import { assertRefusal } from '../../fixtures/refusal.ts';
 import { refusedByTheModel } from '../../models/path-gate.ts';
 import { allReadings } from '../../models/path-readings.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { readPem } from '../../../src/gates/pem.ts';
+import { readPem } from '../../../packages/gate/src/gates/pem.ts';
 
 const block = (label: string, body = 'TUlJQg==') => `-----BEGIN ${label}-----\n${body}\n-----END ${label}-----\n`;
 const CERT = block('CERTIFICATE');

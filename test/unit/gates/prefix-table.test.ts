@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { PrefixTable } from '../../../src/gates/prefix-table.ts';
+import { PrefixTable } from '../../../packages/proxy/src/gates/prefix-table.ts';
 
 describe('the longest prefix of a path', () => {
 	const table = (...prefixes: string[]) => new PrefixTable(prefixes.map((prefix) => [prefix, prefix]));

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { createPublicKey, createSecretKey, generateKeyPairSync } from 'node:crypto';
 import { describe, it } from 'node:test';
-import { createTokenKey, mintToken } from '../../../src/cli/demo/tokens.ts';
-import { checkPublicKey, readPublicKey } from '../../../src/gates/public-key.ts';
-import { Rejection } from '../../../src/gates/rejection.ts';
+import { checkPublicKey, readPublicKey } from '../../../packages/gate/src/gates/public-key.ts';
+import { Rejection } from '../../../packages/gate/src/gates/rejection.ts';
+import { createTokenKey, mintToken } from '../../../packages/proxy/src/cli/demo/tokens.ts';
 import { testPki } from '../../fixtures/pki.ts';
 import { verifyToken } from '../../fixtures/token-policy.ts';
 

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { isRateLimitField, RateLimitFields, routePolicy, TENANT_POLICY } from '../../../src/gates/rate-limit-fields.ts';
-import { Bucket, Rate } from '../../../src/gates/tenant-limit.ts';
+import {
+	isRateLimitField,
+	RateLimitFields,
+	routePolicy,
+	TENANT_POLICY,
+} from '../../../packages/gate/src/gates/rate-limit-fields.ts';
+import { Bucket, Rate } from '../../../packages/gate/src/gates/tenant-limit.ts';
 
 /** By name. */
 function read({ fields }: RateLimitFields): Record<string, string> {

@@ -1,12 +1,18 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { createTokenKey, mintToken, signToken, type TokenClaims } from '../../../src/cli/demo/tokens.ts';
-import { bearerToken } from '../../../src/gates/bearer.ts';
-import { readHttp1Head, readHttp2Head } from '../../../src/gates/headers.ts';
-import { MAX_HEADER_LENGTH } from '../../../src/gates/jwt.ts';
-import { cleanTarget } from '../../../src/gates/path.ts';
-import { readPublicKey } from '../../../src/gates/public-key.ts';
-import { BAD_PATH, BAD_REQUEST, Rejection, TOKEN_INVALID, TOKEN_MISSING } from '../../../src/gates/rejection.ts';
+import { bearerToken } from '../../../packages/gate/src/gates/bearer.ts';
+import { MAX_HEADER_LENGTH } from '../../../packages/gate/src/gates/jwt.ts';
+import { readPublicKey } from '../../../packages/gate/src/gates/public-key.ts';
+import {
+	BAD_PATH,
+	BAD_REQUEST,
+	Rejection,
+	TOKEN_INVALID,
+	TOKEN_MISSING,
+} from '../../../packages/gate/src/gates/rejection.ts';
+import { createTokenKey, mintToken, signToken, type TokenClaims } from '../../../packages/proxy/src/cli/demo/tokens.ts';
+import { readHttp1Head, readHttp2Head } from '../../../packages/proxy/src/gates/headers.ts';
+import { cleanTarget } from '../../../packages/proxy/src/gates/path.ts';
 import { assertRefusal } from '../../fixtures/refusal.ts';
 import { verifyToken } from '../../fixtures/token-policy.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import * as table from '../../../src/gates/rejection.ts';
+import * as table from '../../../packages/gate/src/gates/rejection.ts';
 
 /** Bodies and headers of the proxy's own responses, word for word. */
 const CONTRACT: Record<string, { status: number; body: string; headers?: string[] }> = {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { prefixProblem } from '../../../src/config/prefix.ts';
-import { cleanTarget } from '../../../src/gates/path.ts';
-import { BAD_PATH, NO_ROUTE, Rejection } from '../../../src/gates/rejection.ts';
-import { prefixConflicts, RouteTable } from '../../../src/gates/routes.ts';
+import { BAD_PATH, NO_ROUTE, Rejection } from '../../../packages/gate/src/gates/rejection.ts';
+import { prefixProblem } from '../../../packages/proxy/src/config/prefix.ts';
+import { cleanTarget } from '../../../packages/proxy/src/gates/path.ts';
+import { prefixConflicts, RouteTable } from '../../../packages/proxy/src/gates/routes.ts';
 import { assertRefusal } from '../../fixtures/refusal.ts';
 import { anyReader, KNOWN_READERS, type PathReader } from '../../models/path-readings.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { readScopes, SCOPE_TOKEN } from '../../../src/gates/scopes.ts';
+import { readScopes, SCOPE_TOKEN } from '../../../packages/gate/src/gates/scopes.ts';
 
 describe('the scopes that a token grants', () => {
 	const granted = (payload: Record<string, unknown>) => [...readScopes(payload)];

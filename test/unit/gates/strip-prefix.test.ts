@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { type CleanTarget, cleanTarget } from '../../../src/gates/path.ts';
-import { fitOf } from '../../../src/gates/prefix-table.ts';
-import { BAD_PATH, Rejection } from '../../../src/gates/rejection.ts';
-import { stripPrefix } from '../../../src/gates/strip-prefix.ts';
+import { BAD_PATH, Rejection } from '../../../packages/gate/src/gates/rejection.ts';
+import { type CleanTarget, cleanTarget } from '../../../packages/proxy/src/gates/path.ts';
+import { fitOf } from '../../../packages/proxy/src/gates/prefix-table.ts';
+import { stripPrefix } from '../../../packages/proxy/src/gates/strip-prefix.ts';
 import { assertRefusal } from '../../fixtures/refusal.ts';
 import { KNOWN_READERS } from '../../models/path-readings.ts';
 

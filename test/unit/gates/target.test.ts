@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { cleanTarget } from '../../../src/gates/path.ts';
-import { authorityOf, originForm, withoutQuery } from '../../../src/gates/target.ts';
+import { cleanTarget } from '../../../packages/proxy/src/gates/path.ts';
+import { authorityOf, originForm, withoutQuery } from '../../../packages/proxy/src/gates/target.ts';
 
 describe('the request target', () => {
 	it('stays as it is in origin form', () => {

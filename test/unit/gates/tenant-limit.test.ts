@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { END_OF_TIME, Bucket as Kept, MAX_BURST_SECONDS, MAX_RPS, Rate } from '../../../src/gates/tenant-limit.ts';
+import {
+	END_OF_TIME,
+	Bucket as Kept,
+	MAX_BURST_SECONDS,
+	MAX_RPS,
+	Rate,
+} from '../../../packages/gate/src/gates/tenant-limit.ts';
 
 /** Rates whose period is no whole number of milliseconds, or of anything else that a clock counts. */
 const RATES = [1, 2, 3, 5, 7, 60, 997, 1000, 1023, 999_999];

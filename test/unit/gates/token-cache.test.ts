@@ -1,9 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { isExpired, LEEWAY_SECONDS } from '../../../src/gates/jwt.ts';
-import { UNLIMITED } from '../../../src/gates/quota.ts';
-import { CACHE_CAPACITY, type Identity, TokenCache, usableUntil } from '../../../src/gates/token-cache.ts';
+import { isExpired, LEEWAY_SECONDS } from '../../../packages/gate/src/gates/jwt.ts';
+import { UNLIMITED } from '../../../packages/gate/src/gates/quota.ts';
+import {
+	CACHE_CAPACITY,
+	type Identity,
+	TokenCache,
+	usableUntil,
+} from '../../../packages/gate/src/gates/token-cache.ts';
 
 const NOW = 1_800_000_000;
 

@@ -3,8 +3,8 @@ import { describe, it } from 'node:test';
 import { ROOT_CONTEXT, SpanKind, trace } from '@opentelemetry/api';
 import { ParentBasedSampler, SamplingDecision, TraceIdRatioBasedSampler } from '@opentelemetry/sdk-trace';
 import fc from 'fast-check';
-import { isTraceparent } from '../../../src/gates/correlation.ts';
-import { createTracing, ratioSampler, UNIDENTIFIED } from '../../../src/gates/trace-context.ts';
+import { isTraceparent } from '../../../packages/proxy/src/gates/correlation.ts';
+import { createTracing, ratioSampler, UNIDENTIFIED } from '../../../packages/proxy/src/gates/trace-context.ts';
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const PARENT = 'b7ad6b7169203331';

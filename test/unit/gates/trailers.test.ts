@@ -1,8 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { fateOf } from '../../../src/gates/headers.ts';
-import { announcedNames, mayBeTrailer, namesOf, passableTrailers, withoutNamed } from '../../../src/gates/trailers.ts';
+import { fateOf } from '../../../packages/proxy/src/gates/headers.ts';
+import {
+	announcedNames,
+	mayBeTrailer,
+	namesOf,
+	passableTrailers,
+	withoutNamed,
+} from '../../../packages/proxy/src/gates/trailers.ts';
 
 /** One of each category of RFC 9110 section 6.5.1, and what only the proxy says. */
 const NEVER = [

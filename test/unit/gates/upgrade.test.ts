@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { METHOD_NOT_ALLOWED, UPGRADE_UNSUPPORTED } from '../../../src/gates/rejection.ts';
-import { refuseProtocolChange } from '../../../src/gates/upgrade.ts';
+import { METHOD_NOT_ALLOWED, UPGRADE_UNSUPPORTED } from '../../../packages/gate/src/gates/rejection.ts';
+import { refuseProtocolChange } from '../../../packages/proxy/src/gates/upgrade.ts';
 
 describe('a change of protocol', () => {
 	it('is refused with 501 when the request asks for an upgrade, whatever its method', () => {

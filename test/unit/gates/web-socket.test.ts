@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { readHttp1Head, readHttp2Head } from '../../../src/gates/headers.ts';
-import { Rejection } from '../../../src/gates/rejection.ts';
-import { acceptOf, problemOfAnswer, type WebSocketHandshake } from '../../../src/gates/web-socket.ts';
+import { Rejection } from '../../../packages/gate/src/gates/rejection.ts';
+import { readHttp1Head, readHttp2Head } from '../../../packages/proxy/src/gates/headers.ts';
+import { acceptOf, problemOfAnswer, type WebSocketHandshake } from '../../../packages/proxy/src/gates/web-socket.ts';
 
 const KEY = 'dGhlIHNhbXBsZSBub25jZQ==';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { streamErrorReason } from '../../../src/http2/errors.ts';
-import { CODE } from '../../../src/http2/frame-format.ts';
+import { streamErrorReason } from '../../../packages/proxy/src/http2/errors.ts';
+import { CODE } from '../../../packages/proxy/src/http2/frame-format.ts';
 
 describe('the reason by which an error of a stream is counted', () => {
 	for (const [code, reason] of [

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { FLAG, FRAME, FRAME_HEAD, frameHead } from '../../../src/http2/frame-format.ts';
-import { Output } from '../../../src/http2/output.ts';
-import { SLABS } from '../../../src/shared/slabs.ts';
+import { FLAG, FRAME, FRAME_HEAD, frameHead } from '../../../packages/proxy/src/http2/frame-format.ts';
+import { Output } from '../../../packages/proxy/src/http2/output.ts';
+import { SLABS } from '../../../packages/proxy/src/shared/slabs.ts';
 
 const LARGE = 5000;
 

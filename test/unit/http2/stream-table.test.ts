@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { StreamTable } from '../../../src/http2/stream-table.ts';
+import { StreamTable } from '../../../packages/proxy/src/http2/stream-table.ts';
 
 describe('StreamTable', () => {
 	it('holds what a Map holds, whatever is put in and taken out', () => {

@@ -1,11 +1,15 @@
 import assert from 'node:assert/strict';
 import { createHash, createPublicKey } from 'node:crypto';
 import { describe, it } from 'node:test';
-import { createTokenKey, mintToken, type TokenClaims } from '../../../src/cli/demo/tokens.ts';
-import { Rejection } from '../../../src/gates/rejection.ts';
-import { type CertificateBound, confirmationOf, refuseOtherHolder } from '../../../src/identity/bound-token.ts';
-import { issuerWithKey } from '../../../src/identity/issuer.ts';
-import { Trust } from '../../../src/identity/trust.ts';
+import { Rejection } from '../../../packages/gate/src/gates/rejection.ts';
+import {
+	type CertificateBound,
+	confirmationOf,
+	refuseOtherHolder,
+} from '../../../packages/gate/src/identity/bound-token.ts';
+import { issuerWithKey } from '../../../packages/gate/src/identity/issuer.ts';
+import { Trust } from '../../../packages/gate/src/identity/trust.ts';
+import { createTokenKey, mintToken, type TokenClaims } from '../../../packages/proxy/src/cli/demo/tokens.ts';
 
 const NOW = 1_800_000_000;
 const thumbprint = createHash('sha256').update('a certificate').digest();

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { describe, it } from 'node:test';
-import { createAuthority } from '../../../src/cli/demo/pki.ts';
-import { Caller } from '../../../src/identity/caller.ts';
-import { CertificateHeaders, type CertificateHeadersSeed } from '../../../src/identity/certificate-headers.ts';
-import { loadNameReader } from '../../../src/identity/certificate-names.ts';
-import { XFCC_MEMBERS } from '../../../src/identity/forwarded-client-cert.ts';
+import { createAuthority } from '../../../packages/proxy/src/cli/demo/pki.ts';
+import { Caller } from '../../../packages/proxy/src/identity/caller.ts';
+import {
+	CertificateHeaders,
+	type CertificateHeadersSeed,
+} from '../../../packages/proxy/src/identity/certificate-headers.ts';
+import { loadNameReader } from '../../../packages/proxy/src/identity/certificate-names.ts';
+import { XFCC_MEMBERS } from '../../../packages/proxy/src/identity/forwarded-client-cert.ts';
 import { dns, issueNamed, uri } from '../../fixtures/named-certificates.ts';
 
 const read = await loadNameReader();

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { loadNameReader } from '../../../src/identity/certificate-names.ts';
+import { loadNameReader } from '../../../packages/proxy/src/identity/certificate-names.ts';
 import { dns, issueNamed, uri } from '../../fixtures/named-certificates.ts';
 
 const read = await loadNameReader();

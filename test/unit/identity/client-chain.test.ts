@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { before, describe, test } from 'node:test';
-import type { Authority } from '../../../src/cli/demo/pki.ts';
-import { authorityId, factsOf } from '../../../src/identity/certificate-facts.ts';
-import { type ChainFault, ChainRevocation, type CrlSeed } from '../../../src/identity/client-chain.ts';
+import { authorityId, factsOf } from '../../../packages/gate/src/identity/certificate-facts.ts';
 import {
 	canonicalSerial,
 	issuerKey,
 	NOTHING_REVOKED,
 	type RevocationList,
 	RevokedCertificates,
-} from '../../../src/identity/revocations.ts';
+} from '../../../packages/gate/src/identity/revocations.ts';
+import type { Authority } from '../../../packages/proxy/src/cli/demo/pki.ts';
+import { type ChainFault, ChainRevocation, type CrlSeed } from '../../../packages/proxy/src/identity/client-chain.ts';
 import { serialMemory } from '../../fixtures/crl.ts';
 import { type ClientCert, type TestPki, testPki } from '../../fixtures/pki.ts';
 import { presentedChain } from '../../fixtures/presented-chain.ts';

@@ -6,7 +6,7 @@ import {
 	refusalOfCertificate,
 	refusalOfClose,
 	refusalOfError,
-} from '../../../src/identity/handshake-refusals.ts';
+} from '../../../packages/proxy/src/identity/handshake-refusals.ts';
 
 const BY_ERROR: Record<string, HandshakeRefusal> = {
 	ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE: 'no certificate',
@@ -73,7 +73,7 @@ test('a connection that ends without an error gets its reason from the events be
 test('every reason can be had, and there is no other', () => {
 	const reasons = new Set<string>([...Object.values(BY_ERROR), ...Object.values(BY_VERDICT)]);
 	for (const other of ['nothing sent', 'timeout', 'no fresh CRL']) reasons.add(other);
-	// Ahead of TLS (src/data/proxy-protocol/).
+	// Ahead of TLS (packages/proxy/src/data/proxy-protocol/).
 	for (const other of ['no PROXY header', 'bad PROXY header', 'PROXY header timeout']) reasons.add(other);
 	assert.deepEqual([...reasons].sort(), [...HANDSHAKE_REFUSALS].sort());
 });

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { EARLY_MS, EARLY_WITHOUT_KEYS_MS, KeyRefresh, refreshDoubt } from '../../../src/identity/key-refresh.ts';
+import {
+	EARLY_MS,
+	EARLY_WITHOUT_KEYS_MS,
+	KeyRefresh,
+	refreshDoubt,
+} from '../../../packages/gate/src/identity/key-refresh.ts';
 
 const RULES = { refreshMs: 300_000, maxStaleMs: 86_400_000 };
 const HOUR = 3_600_000;

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { describe, it } from 'node:test';
-import { ALGORITHMS } from '../../../src/gates/algorithm.ts';
-import { Rejection } from '../../../src/gates/rejection.ts';
-import { KeySet, MAX_KEYS, MAX_TRIES, readJwks, readKeySet } from '../../../src/identity/key-set.ts';
+import { ALGORITHMS } from '../../../packages/gate/src/gates/algorithm.ts';
+import { Rejection } from '../../../packages/gate/src/gates/rejection.ts';
+import { KeySet, MAX_KEYS, MAX_TRIES, readJwks, readKeySet } from '../../../packages/gate/src/identity/key-set.ts';
 import { jwkOf, jwks, keyFor } from '../../fixtures/issuer-keys.ts';
 
 const rsa = keyFor('RS256');

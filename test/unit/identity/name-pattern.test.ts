@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { Rejection } from '../../../src/gates/rejection.ts';
+import { Rejection } from '../../../packages/gate/src/gates/rejection.ts';
 import {
 	matches,
 	type NameKind,
 	type NamePattern,
 	namesOfKind,
 	parseNamePattern,
-} from '../../../src/identity/name-pattern.ts';
+} from '../../../packages/proxy/src/identity/name-pattern.ts';
 
 function pattern(text: string): NamePattern {
 	const parsed = parseNamePattern(text);

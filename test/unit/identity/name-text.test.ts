@@ -4,10 +4,10 @@ import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { namesOf } from '../../../src/data/listener/certificate-names.ts';
-import { factsOf } from '../../../src/identity/certificate-facts.ts';
-import { eitherWayKey, readName } from '../../../src/identity/distinguished-name.ts';
-import { issuerKey } from '../../../src/identity/revocations.ts';
+import { factsOf } from '../../../packages/gate/src/identity/certificate-facts.ts';
+import { eitherWayKey, readName } from '../../../packages/gate/src/identity/distinguished-name.ts';
+import { issuerKey } from '../../../packages/gate/src/identity/revocations.ts';
+import { namesOf } from '../../../packages/proxy/src/data/listener/certificate-names.ts';
 import { temporaryFolder } from '../../fixtures/pki.ts';
 
 const dir = temporaryFolder('names');

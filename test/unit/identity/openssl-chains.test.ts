@@ -4,10 +4,10 @@ import { X509Certificate } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
-import type { Authority } from '../../../src/cli/demo/pki.ts';
-import { authorityId, factsOf } from '../../../src/identity/certificate-facts.ts';
-import { ChainRevocation, type CrlSeed } from '../../../src/identity/client-chain.ts';
-import { NOTHING_REVOKED, RevokedCertificates } from '../../../src/identity/revocations.ts';
+import { authorityId, factsOf } from '../../../packages/gate/src/identity/certificate-facts.ts';
+import { NOTHING_REVOKED, RevokedCertificates } from '../../../packages/gate/src/identity/revocations.ts';
+import type { Authority } from '../../../packages/proxy/src/cli/demo/pki.ts';
+import { ChainRevocation, type CrlSeed } from '../../../packages/proxy/src/identity/client-chain.ts';
 import { crlPem, issueCrl, serialMemory } from '../../fixtures/crl.ts';
 import { temporaryFolder } from '../../fixtures/pki.ts';
 import {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { RequestSlots } from '../../../src/gates/quota.ts';
-import { Rejection } from '../../../src/gates/rejection.ts';
-import { type QuotaSeed, Quotas, readRateClaim, type TenantSeed } from '../../../src/identity/quotas.ts';
+import type { RequestSlots } from '../../../packages/gate/src/gates/quota.ts';
+import { Rejection } from '../../../packages/gate/src/gates/rejection.ts';
+import { type QuotaSeed, Quotas, readRateClaim, type TenantSeed } from '../../../packages/gate/src/identity/quotas.ts';
 
 const CLAIM = { name: 'rps', maxRps: 500 };
 

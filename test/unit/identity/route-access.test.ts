@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { readScopes } from '../../../src/gates/scopes.ts';
-import type { VerifiedToken } from '../../../src/gates/token-cache.ts';
-import { Caller } from '../../../src/identity/caller.ts';
-import type { CertificateNames } from '../../../src/identity/certificate-names.ts';
-import { RouteAccess, type RouteAccessSeed } from '../../../src/identity/route-access.ts';
+import { readScopes } from '../../../packages/gate/src/gates/scopes.ts';
+import type { VerifiedToken } from '../../../packages/gate/src/gates/token-cache.ts';
+import { Caller } from '../../../packages/proxy/src/identity/caller.ts';
+import type { CertificateNames } from '../../../packages/proxy/src/identity/certificate-names.ts';
+import { RouteAccess, type RouteAccessSeed } from '../../../packages/proxy/src/identity/route-access.ts';
 
 const NOTHING: RouteAccessSeed = { allow: undefined, deny: undefined, tenants: undefined, scopes: undefined };
 

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { constants, sign as signOctets } from 'node:crypto';
 import { describe, it } from 'node:test';
 import { compactVerify, type JWTPayload } from 'jose';
-import { signToken } from '../../../src/cli/demo/tokens.ts';
-import { ALGORITHMS, type Algorithm } from '../../../src/gates/algorithm.ts';
-import { Rejection } from '../../../src/gates/rejection.ts';
-import type { VerifiedToken } from '../../../src/gates/token-cache.ts';
-import type { IssuerSeed } from '../../../src/identity/issuer.ts';
-import { Trust } from '../../../src/identity/trust.ts';
+import { ALGORITHMS, type Algorithm } from '../../../packages/gate/src/gates/algorithm.ts';
+import { Rejection } from '../../../packages/gate/src/gates/rejection.ts';
+import type { VerifiedToken } from '../../../packages/gate/src/gates/token-cache.ts';
+import type { IssuerSeed } from '../../../packages/gate/src/identity/issuer.ts';
+import { Trust } from '../../../packages/gate/src/identity/trust.ts';
+import { signToken } from '../../../packages/proxy/src/cli/demo/tokens.ts';
 import { AUDIENCE, ISSUER, jwkOf, jwks, type KeyPair, keyFor, seedWith, sign } from '../../fixtures/issuer-keys.ts';
 
 const NOW = 1_800_000_000;

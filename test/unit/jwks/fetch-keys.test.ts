@@ -1,10 +1,16 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { fetchByUndici } from '../../../src/control/jwks/fetch-by-undici.ts';
-import { type Fetch, type FetchedKeys, fetchKeys, maxAgeOf, metadataAddresses } from '../../../src/jwks/fetch-keys.ts';
-import type { RemoteIssuer } from '../../../src/jwks/remote-issuer.ts';
-import { systemFetch } from '../../../src/jwks/system-fetch.ts';
+import {
+	type Fetch,
+	type FetchedKeys,
+	fetchKeys,
+	maxAgeOf,
+	metadataAddresses,
+} from '../../../packages/gate/src/jwks/fetch-keys.ts';
+import type { RemoteIssuer } from '../../../packages/gate/src/jwks/remote-issuer.ts';
+import { systemFetch } from '../../../packages/gate/src/jwks/system-fetch.ts';
+import { fetchByUndici } from '../../../packages/proxy/src/control/jwks/fetch-by-undici.ts';
 import { type Publish, startIssuer, type TestIssuer } from '../../fixtures/issuer.ts';
 import { jwkOf, jwks, keyFor } from '../../fixtures/issuer-keys.ts';
 import { testPki } from '../../fixtures/pki.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { readJwks } from '../../../src/identity/key-set.ts';
-import { FetchError, type FetchedKeys } from '../../../src/jwks/fetch-keys.ts';
-import { KeyRefresher, type KeyStore } from '../../../src/jwks/key-refresher.ts';
-import type { RemoteIssuer } from '../../../src/jwks/remote-issuer.ts';
+import { readJwks } from '../../../packages/gate/src/identity/key-set.ts';
+import { FetchError, type FetchedKeys } from '../../../packages/gate/src/jwks/fetch-keys.ts';
+import { KeyRefresher, type KeyStore } from '../../../packages/gate/src/jwks/key-refresher.ts';
+import type { RemoteIssuer } from '../../../packages/gate/src/jwks/remote-issuer.ts';
 import { jwkOf, jwks, keyFor } from '../../fixtures/issuer-keys.ts';
 import { FakeTime } from '../control/fixtures/fake-time.ts';
 import { RecordedLog } from '../control/fixtures/recorded-log.ts';

@@ -12,7 +12,7 @@ import {
 	onHealth,
 	onRequest,
 	onSuccess,
-} from '../../../src/gates/breaker.ts';
+} from '../../../packages/proxy/src/gates/breaker.ts';
 import {
 	BreakerCell,
 	CLOSED,
@@ -22,7 +22,7 @@ import {
 	OPEN,
 	REFUSED,
 	type Transition,
-} from '../../../src/memory/breaker-cell.ts';
+} from '../../../packages/proxy/src/memory/breaker-cell.ts';
 import type { ProbeTask } from './breaker-cell.thread.ts';
 import { FAILURES, planOf, type StreakTask } from './breaker-streak.thread.ts';
 import { runThreads } from './thread-pool.ts';

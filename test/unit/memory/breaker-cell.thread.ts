@@ -1,6 +1,6 @@
 import { workerData } from 'node:worker_threads';
-import type { OpeningRule } from '../../../src/gates/breaker.ts';
-import { BreakerCell, type Failure, NORMAL, REFUSED } from '../../../src/memory/breaker-cell.ts';
+import type { OpeningRule } from '../../../packages/proxy/src/gates/breaker.ts';
+import { BreakerCell, type Failure, NORMAL, REFUSED } from '../../../packages/proxy/src/memory/breaker-cell.ts';
 import { meet, type ThreadData } from './thread-pool.ts';
 
 /** What becomes of the probe of a round; `silent` never reports. */

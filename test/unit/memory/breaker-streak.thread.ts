@@ -1,6 +1,6 @@
 import { workerData } from 'node:worker_threads';
-import { MAX_FAILURES, MAX_TENANTS, type OpeningRule } from '../../../src/gates/breaker.ts';
-import { BreakerCell, CLOSED, NORMAL, OPEN } from '../../../src/memory/breaker-cell.ts';
+import { MAX_FAILURES, MAX_TENANTS, type OpeningRule } from '../../../packages/proxy/src/gates/breaker.ts';
+import { BreakerCell, CLOSED, NORMAL, OPEN } from '../../../packages/proxy/src/memory/breaker-cell.ts';
 import { meet, type ThreadData } from './thread-pool.ts';
 
 /** Failures of each thread in a round. */

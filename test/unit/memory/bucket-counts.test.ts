@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { BucketCounts, BucketTotal, bucketBytes } from '../../../src/memory/bucket-counts.ts';
+import { BucketCounts, BucketTotal, bucketBytes } from '../../../packages/proxy/src/memory/bucket-counts.ts';
 
 const LAYOUT = { bounds: [0.001, 0.01, 0.1], exemplars: true };
 const CLOCK = { wallSeconds: () => 1_800_000_000 };

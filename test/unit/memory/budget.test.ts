@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { Budget, budgetInUse } from '../../../src/memory/budget.ts';
+import { Budget, budgetInUse } from '../../../packages/proxy/src/memory/budget.ts';
 import type { TakeTask } from './budget.thread.ts';
 import { runThreads } from './thread-pool.ts';
 

@@ -1,5 +1,5 @@
 import { workerData } from 'node:worker_threads';
-import { Budget, type BudgetMemory } from '../../../src/memory/budget.ts';
+import { Budget, type BudgetMemory } from '../../../packages/proxy/src/memory/budget.ts';
 import { meet, type ThreadData } from './thread-pool.ts';
 
 /** Every thread takes what it gets, keeps it until all have taken, and gives it back. */

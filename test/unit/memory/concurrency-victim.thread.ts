@@ -1,5 +1,5 @@
 import { workerData } from 'node:worker_threads';
-import { ConcurrencyCounts, type ConcurrencyMemory } from '../../../src/memory/concurrency.ts';
+import { ConcurrencyCounts, type ConcurrencyMemory } from '../../../packages/gate/src/memory/concurrency.ts';
 
 /** Takes and gives back for ever, until it is killed. */
 export interface VictimTask {

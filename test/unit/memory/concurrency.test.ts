@@ -2,7 +2,11 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Worker } from 'node:worker_threads';
 import fc from 'fast-check';
-import { ConcurrencyCounts, MAX_LIMITED_TENANTS, requestsUnderWay } from '../../../src/memory/concurrency.ts';
+import {
+	ConcurrencyCounts,
+	MAX_LIMITED_TENANTS,
+	requestsUnderWay,
+} from '../../../packages/gate/src/memory/concurrency.ts';
 import type { TakeTask } from './concurrency.thread.ts';
 import type { VictimTask } from './concurrency-victim.thread.ts';
 import { runThreads } from './thread-pool.ts';

@@ -1,5 +1,5 @@
 import { workerData } from 'node:worker_threads';
-import { ConcurrencyCounts, type ConcurrencyMemory } from '../../../src/memory/concurrency.ts';
+import { ConcurrencyCounts, type ConcurrencyMemory } from '../../../packages/gate/src/memory/concurrency.ts';
 import { meet, type ThreadData } from './thread-pool.ts';
 
 /** All threads take what they can of each tenant at once, then give it back, over and over. */

@@ -1,5 +1,5 @@
-import { Rate } from '../../../src/gates/tenant-limit.ts';
-import { type LimiterMemory, TenantLimiter } from '../../../src/memory/limiter.ts';
+import { Rate } from '../../../packages/gate/src/gates/tenant-limit.ts';
+import { type LimiterMemory, TenantLimiter } from '../../../packages/gate/src/memory/limiter.ts';
 
 /** The limiter where all tenants have one rate. */
 export class FixedRateLimiter extends TenantLimiter {

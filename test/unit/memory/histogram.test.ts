@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { HISTOGRAM_BYTES, Histogram, Summary } from '../../../src/memory/histogram.ts';
+import { HISTOGRAM_BYTES, Histogram, Summary } from '../../../packages/proxy/src/memory/histogram.ts';
 
 const QUANTILES = [0, 0.5, 0.9, 0.95, 0.99, 0.999, 1];
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { TenantLimiter } from '../../../src/memory/limiter.ts';
+import { TenantLimiter } from '../../../packages/gate/src/memory/limiter.ts';
 import { ExactLimits, ms } from '../../models/exact-limits.ts';
 import type { HammerTask } from './limiter.thread.ts';
 import { runThreads } from './thread-pool.ts';

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Worker } from 'node:worker_threads';
 import fc from 'fast-check';
-import { Rate } from '../../../src/gates/tenant-limit.ts';
+import { Rate } from '../../../packages/gate/src/gates/tenant-limit.ts';
 import {
 	LIMITER_SLOTS,
 	type LimiterMemory,
 	limiterSlotCount,
 	limiterSlotsInUse,
 	TenantLimiter,
-} from '../../../src/memory/limiter.ts';
+} from '../../../packages/gate/src/memory/limiter.ts';
 import { ExactLimits, ms } from '../../models/exact-limits.ts';
 import { FixedRateLimiter } from './fixed-rate.ts';
 import type { HammerTask } from './limiter.thread.ts';

@@ -1,5 +1,5 @@
 import { workerData } from 'node:worker_threads';
-import type { LimiterMemory } from '../../../src/memory/limiter.ts';
+import type { LimiterMemory } from '../../../packages/gate/src/memory/limiter.ts';
 import { FixedRateLimiter } from './fixed-rate.ts';
 import { meet, type ThreadData } from './thread-pool.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { CLIENT_PROTOCOLS, RouteStats, readTraffic } from '../../../src/memory/route-stats.ts';
+import { CLIENT_PROTOCOLS, RouteStats, readTraffic } from '../../../packages/proxy/src/memory/route-stats.ts';
 
 describe("a route's traffic", () => {
 	const workers = () => {

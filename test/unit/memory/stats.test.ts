@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { RATE_LIMIT_REASONS } from '../../../src/gates/quota.ts';
-import { HANDSHAKE_REFUSALS } from '../../../src/identity/handshake-refusals.ts';
-import { Summary } from '../../../src/memory/histogram.ts';
-import { CLIENT_PROTOCOLS } from '../../../src/memory/route-stats.ts';
+import { RATE_LIMIT_REASONS } from '../../../packages/gate/src/gates/quota.ts';
+import { HANDSHAKE_REFUSALS } from '../../../packages/proxy/src/identity/handshake-refusals.ts';
+import { Summary } from '../../../packages/proxy/src/memory/histogram.ts';
+import { CLIENT_PROTOCOLS } from '../../../packages/proxy/src/memory/route-stats.ts';
 import {
 	CONNECTION_ENDS,
 	CONNECTION_REFUSALS,
@@ -14,8 +14,8 @@ import {
 	TUNNEL_ENDS,
 	UpstreamStats,
 	WorkerStats,
-} from '../../../src/memory/stats.ts';
-import { TransitionCounts } from '../../../src/memory/transition-counts.ts';
+} from '../../../packages/proxy/src/memory/stats.ts';
+import { TransitionCounts } from '../../../packages/proxy/src/memory/transition-counts.ts';
 
 /** Every status that an answer can have. */
 const STATUSES = Array.from({ length: 500 }, (_, i) => 100 + i);

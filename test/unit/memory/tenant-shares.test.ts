@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { tenantKey } from '../../../src/memory/tenant-key.ts';
-import { TenantShares, tenantHolds } from '../../../src/memory/tenant-shares.ts';
+import { tenantKey } from '../../../packages/gate/src/memory/tenant-key.ts';
+import { TenantShares, tenantHolds } from '../../../packages/proxy/src/memory/tenant-shares.ts';
 import type { ShareTask } from './tenant-shares.thread.ts';
 import { runThreads } from './thread-pool.ts';
 

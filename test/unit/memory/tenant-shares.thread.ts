@@ -1,5 +1,5 @@
 import { workerData } from 'node:worker_threads';
-import { TenantShares, type TenantSharesMemory } from '../../../src/memory/tenant-shares.ts';
+import { TenantShares, type TenantSharesMemory } from '../../../packages/proxy/src/memory/tenant-shares.ts';
 import { meet, type ThreadData } from './thread-pool.ts';
 
 /** Every thread takes what it gets for one tenant, keeps it until all have taken, and gives it back. */

@@ -1,5 +1,5 @@
 import { workerData } from 'node:worker_threads';
-import { UpstreamLoad } from '../../../src/memory/upstream-load.ts';
+import { UpstreamLoad } from '../../../packages/proxy/src/memory/upstream-load.ts';
 
 /** Counts up and down for ever, never to nothing, until it is killed. */
 export interface LoadVictimTask {

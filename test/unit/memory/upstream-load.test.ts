@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Worker } from 'node:worker_threads';
 import fc from 'fast-check';
-import { UpstreamLoad } from '../../../src/memory/upstream-load.ts';
+import { UpstreamLoad } from '../../../packages/proxy/src/memory/upstream-load.ts';
 import { runThreads } from './thread-pool.ts';
 import type { LoadTask } from './upstream-load.thread.ts';
 import type { LoadVictimTask } from './upstream-load-victim.thread.ts';

@@ -1,5 +1,5 @@
 import { workerData } from 'node:worker_threads';
-import { UpstreamLoad } from '../../../src/memory/upstream-load.ts';
+import { UpstreamLoad } from '../../../packages/proxy/src/memory/upstream-load.ts';
 import { meet, type ThreadData } from './thread-pool.ts';
 
 /** All threads count up at once, then down, over and over; with a `limit` only as far as there is room. */

@@ -6,7 +6,7 @@ import {
 	canonicalAddress,
 	parseAddressRange,
 	plainAddress,
-} from '../../../src/shared/address-ranges.ts';
+} from '../../../packages/proxy/src/shared/address-ranges.ts';
 import { bytesOf } from '../../fixtures/proxy-header.ts';
 
 describe('an address or range', () => {

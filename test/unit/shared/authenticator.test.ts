@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { createPublicKey } from 'node:crypto';
 import { describe, it } from 'node:test';
-import { createTokenKey, mintToken, type TokenClaims } from '../../../src/cli/demo/tokens.ts';
-import { Rejection, TOKEN_INVALID, TOKEN_MISSING } from '../../../src/gates/rejection.ts';
-import { issuerWithKey } from '../../../src/identity/issuer.ts';
-import { Quotas } from '../../../src/identity/quotas.ts';
-import { NOTHING_REVOKED, RevokedTokens } from '../../../src/identity/revocations.ts';
-import { Trust } from '../../../src/identity/trust.ts';
-import { TenantLimiter } from '../../../src/memory/limiter.ts';
-import { Authenticator } from '../../../src/shared/authenticator.ts';
+import { Rejection, TOKEN_INVALID, TOKEN_MISSING } from '../../../packages/gate/src/gates/rejection.ts';
+import { issuerWithKey } from '../../../packages/gate/src/identity/issuer.ts';
+import { Quotas } from '../../../packages/gate/src/identity/quotas.ts';
+import { NOTHING_REVOKED, RevokedTokens } from '../../../packages/gate/src/identity/revocations.ts';
+import { Trust } from '../../../packages/gate/src/identity/trust.ts';
+import { TenantLimiter } from '../../../packages/gate/src/memory/limiter.ts';
+import { Authenticator } from '../../../packages/gate/src/shared/authenticator.ts';
+import { createTokenKey, mintToken, type TokenClaims } from '../../../packages/proxy/src/cli/demo/tokens.ts';
 import { assertRefusal } from '../../fixtures/refusal.ts';
 
 const NOW = 1_800_000_000;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Worker } from 'node:worker_threads';
-import { systemClock } from '../../../src/shared/clock.ts';
+import { systemClock } from '../../../packages/gate/src/shared/clock.ts';
 import type { ClockTask } from './clock.thread.ts';
 
 describe('the system clock', () => {

@@ -1,5 +1,5 @@
 import { workerData } from 'node:worker_threads';
-import { systemClock } from '../../../src/shared/clock.ts';
+import { systemClock } from '../../../packages/gate/src/shared/clock.ts';
 
 /** Answers each rise of the counter with the time it then is. */
 export interface ClockTask {

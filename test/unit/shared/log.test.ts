@@ -10,8 +10,8 @@ import {
 	type LogFields,
 	type LogRecord,
 	parseLogFilter,
-} from '../../../src/shared/log.ts';
-import { LOG_TARGETS } from '../../../src/shared/log-targets.ts';
+} from '../../../packages/gate/src/shared/log.ts';
+import { LOG_TARGETS } from '../../../packages/gate/src/shared/log-targets.ts';
 
 const LEVELS: Level[] = ['error', 'warn', 'info', 'debug', 'trace'];
 const TIME = new Date('2026-03-04T05:06:07.089Z');
@@ -112,8 +112,8 @@ describe('the log filter', () => {
 	});
 
 	it('knows every target that there is in the source', () => {
-		const src = new URL('../../../src/', import.meta.url);
-		const texts = globSync('**/*.ts', { cwd: src }).map((path) => readFileSync(new URL(path, src), 'utf8'));
+		const src = new URL('../../../packages/', import.meta.url);
+		const texts = globSync('*/src/**/*.ts', { cwd: src }).map((path) => readFileSync(new URL(path, src), 'utf8'));
 		const named = texts.flatMap((text) => text.match(/(?<=')proxy(?:::\w+)+(?=')/g) ?? []);
 		assert.deepEqual([...LOG_TARGETS].sort(), [...new Set(['proxy', ...named])].sort());
 	});

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { createLogger, type LogRecord, parseLogFilter } from '../../../src/shared/log.ts';
-import { LINES, PERIOD_MS, RateLimitedLog } from '../../../src/shared/rate-limited-log.ts';
+import { createLogger, type LogRecord, parseLogFilter } from '../../../packages/gate/src/shared/log.ts';
+import { LINES, PERIOD_MS, RateLimitedLog } from '../../../packages/gate/src/shared/rate-limited-log.ts';
 
 function recorded() {
 	const records: LogRecord[] = [];

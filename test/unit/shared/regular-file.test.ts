@@ -6,7 +6,11 @@ import type { FileHandle } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
-import { MAX_FILE_BYTES, readRegularFile, readRegularFileSync } from '../../../src/shared/regular-file.ts';
+import {
+	MAX_FILE_BYTES,
+	readRegularFile,
+	readRegularFileSync,
+} from '../../../packages/gate/src/shared/regular-file.ts';
 import { temporaryFolder } from '../../fixtures/pki.ts';
 
 const WINDOWS = process.platform === 'win32';
@@ -104,7 +108,7 @@ describe('a file system that hangs', () => {
 		// An open without O_NONBLOCK hangs in a FIFO as it does in a mount that has gone.
 		const script = `
 			import { open } from 'node:fs/promises';
-			import { readRegularFile } from ${JSON.stringify(new URL('../../../src/shared/regular-file.ts', import.meta.url).href)};
+			import { readRegularFile } from ${JSON.stringify(new URL('../../../packages/gate/src/shared/regular-file.ts', import.meta.url).href)};
 			readRegularFile(${JSON.stringify(at('fifo'))}, { open: (path) => open(path, 'r'), limitMs: 1000 }).catch((error) => {
 				console.log(error.message);
 				process.exit(1);

@@ -1,6 +1,6 @@
 import { deepEqual, equal, notEqual } from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { MAX_TRIMMED, SLAB_BYTES, Slabs } from '../../../src/shared/slabs.ts';
+import { MAX_TRIMMED, SLAB_BYTES, Slabs } from '../../../packages/proxy/src/shared/slabs.ts';
 
 describe('slabs', () => {
 	it('are used again, the last one first', () => {

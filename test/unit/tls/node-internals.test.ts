@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
-import { assertNodeInternals } from '../../../src/tls/node-internals.ts';
+import { assertNodeInternals } from '../../../packages/gate/src/tls/node-internals.ts';
 
 describe("Node's internals", () => {
 	it('are what the proxy relies on in this version of Node', () => {

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { createPrivateKey, generateKeyPairSync, KeyObject, webcrypto } from 'node:crypto';
 import { before, describe, test } from 'node:test';
-import { type Authority, createAuthority, type Issued, issue } from '../../../src/cli/demo/pki.ts';
-import { loadX509 } from '../../../src/identity/x509.ts';
-import type { TlsMaterial } from '../../../src/shared/messages.ts';
-import { readCertificates } from '../../../src/tls/certificates.ts';
-import { judgeTlsMaterial, type TlsNames, validateTlsMaterial } from '../../../src/tls/tls-material.ts';
+import { readCertificates } from '../../../packages/gate/src/tls/certificates.ts';
+import { judgeTlsMaterial, type TlsNames, validateTlsMaterial } from '../../../packages/gate/src/tls/tls-material.ts';
+import { type Authority, createAuthority, type Issued, issue } from '../../../packages/proxy/src/cli/demo/pki.ts';
+import { loadX509 } from '../../../packages/proxy/src/identity/x509.ts';
+import type { TlsMaterial } from '../../../packages/proxy/src/shared/messages.ts';
 
 const NAMES: TlsNames = { cert: 'CERT', key: 'KEY', ca: 'CA' };
 const NOW = new Date('2030-06-01T00:00:00Z');

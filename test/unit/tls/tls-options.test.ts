@@ -4,9 +4,9 @@ import { once } from 'node:events';
 import { type AddressInfo, connect as connectTcp, createServer as createTcpServer } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { type ConnectionOptions, connect, createServer, getCiphers, type Server } from 'node:tls';
-import { loadX509 } from '../../../src/identity/x509.ts';
-import type { TlsMaterial } from '../../../src/shared/messages.ts';
-import { listenerOptions, secureContextOptions, useSecureContext } from '../../../src/tls/tls-options.ts';
+import { listenerOptions, secureContextOptions, useSecureContext } from '../../../packages/gate/src/tls/tls-options.ts';
+import { loadX509 } from '../../../packages/proxy/src/identity/x509.ts';
+import type { TlsMaterial } from '../../../packages/proxy/src/shared/messages.ts';
 import { type TestPki, testPki } from '../../fixtures/pki.ts';
 
 /** Forward secrecy and authenticated encryption, and nothing that RFC 9113 appendix A prohibits for HTTP/2. */

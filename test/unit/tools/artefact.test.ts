@@ -47,10 +47,10 @@ describe('a package', () => {
 
 	test('with the pinned Node in it, without its command or too large is told', () => {
 		assert.deepEqual(checkPack(MANIFEST, { size: 50_000_000, files: [{ path: 'tools/runtime/package.json' }] }), [
-			'the package contains tools/runtime/package.json',
-			'the package lacks dist/main.js',
-			'the package lacks dist-streaming/main.js',
-			'the package has 50000000 bytes, more than 2000000',
+			'fake contains tools/runtime/package.json',
+			'fake lacks dist/main.js',
+			'fake lacks dist-streaming/main.js',
+			'fake has 50000000 bytes, more than 2000000',
 		]);
 	});
 });

@@ -84,9 +84,9 @@ export const run = async () => console.log([
 			'package.json': JSON.stringify({ ...MANIFEST, exports }),
 			'tsconfig.json': readFileSync(join(import.meta.dirname, '../../../tsconfig.json'), 'utf8'),
 			'tsconfig.declarations.json': readFileSync(
-				join(import.meta.dirname, '../../../tsconfig.declarations.json'),
+				join(import.meta.dirname, '../../../packages/gate/tsconfig.declarations.json'),
 				'utf8',
-			),
+			).replace('../../tsconfig.json', './tsconfig.json'),
 			'src/gates/claims.ts': 'export interface Claims { readonly sub: string }\n',
 			'src/embed/node.ts': `import type { Claims } from '../gates/claims.ts';
 export function claims(): Claims { return { sub: 'a' }; }
@@ -159,23 +159,23 @@ describe('the command line of the build', () => {
 
 test('entry points are what bin and exports publish', () => {
 	const exports = { './embed': { types: './dist/embed/index.d.ts', default: './dist/embed/index.js' } };
-	assert.deepEqual(entryPoints({ version: '1', bin: { proxy: 'dist/main.js' }, exports }), {
+	assert.deepEqual(entryPoints({ name: 'a', version: '1', bin: { proxy: 'dist/main.js' }, exports }), {
 		main: 'src/main.ts',
 		'embed/index': 'src/embed/index.ts',
 	});
-	assert.throws(() => entryPoints({ version: '1', bin: { proxy: 'src/main.js' } }), /src\/main\.js/);
+	assert.throws(() => entryPoints({ name: 'a', version: '1', bin: { proxy: 'src/main.js' } }), /src\/main\.js/);
 });
 
 test('each artefact has the entry points that name its folder', () => {
 	const bin = { a: 'dist/main.js', b: 'dist-streaming/main.js' };
-	const manifest = { version: '1', bin, exports: './dist/lib.js' };
+	const manifest = { name: 'a', version: '1', bin, exports: './dist/lib.js' };
 	assert.deepEqual(entryPoints(manifest), { main: 'src/main.ts', lib: 'src/lib.ts' });
 	assert.deepEqual(entryPoints(manifest, 'dist-streaming'), { main: 'src/main.ts' });
 	assert.deepEqual([commands(manifest), commands(manifest, 'dist-streaming')], [['main'], ['main']]);
 });
 
 test('a package stays outside with its subpaths, and no other one whose name begins alike', () => {
-	const manifest = { version: '1', dependencies: { zod: '4' }, peerDependencies: { hono: '4' } };
+	const manifest = { name: 'a', version: '1', dependencies: { zod: '4' }, peerDependencies: { hono: '4' } };
 	for (const name of ['zod', 'zod/mini', 'hono/tiny', 'node:fs']) assert.equal(isExternal(manifest, name), true, name);
 	for (const name of ['zodiac', './zod.ts', '#body', 'jose']) assert.equal(isExternal(manifest, name), false, name);
 });

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { describe, test } from 'node:test';
-import { parseCommandLine } from '../../../src/cli/arguments.ts';
-import { PROGRAMS } from '../../../src/cli/command.ts';
-import { COMMANDS } from '../../../src/cli/commands.ts';
+import { parseCommandLine } from '../../../packages/proxy/src/cli/arguments.ts';
+import { PROGRAMS } from '../../../packages/proxy/src/cli/command.ts';
+import { COMMANDS } from '../../../packages/proxy/src/cli/commands.ts';
 import { OTHER_NAME } from '../../../tools/command-docs/man.ts';
 import { commandDocs } from '../../../tools/command-docs.ts';
 
@@ -41,7 +41,7 @@ describe('what is made from the table of commands', () => {
 	});
 
 	test('each program of the package has its man page in it', () => {
-		const { man, files, bin } = JSON.parse(readFileSync(resolve(root, 'package.json'), 'utf8'));
+		const { man, files, bin } = JSON.parse(readFileSync(resolve(root, 'packages/proxy/package.json'), 'utf8'));
 		assert.deepEqual(Object.keys(bin), PROGRAMS);
 		assert.deepEqual(
 			man,

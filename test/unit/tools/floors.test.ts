@@ -1,110 +1,92 @@
+/** The floors are rules of the linter: biome.json says which folder may import which, that gates are pure, and who names shared memory. */
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
-import { checkFloors } from '../../../tools/checks/floors.ts';
-import { readModule } from '../../../tools/checks/source.ts';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { before, describe, test } from 'node:test';
+import { temporaryFolder } from '../../fixtures/pki.ts';
 
-const IMPORTS = { '#body': { boxed_body: './src/data/body/streaming.ts', default: './src/data/body/collected.ts' } };
+const ROOT = resolve(import.meta.dirname, '../../..');
+const BIOME = join(ROOT, 'node_modules/@biomejs/biome/bin/biome');
 
-/** The breaches in a src/ of these files. */
-function check(files: Record<string, string>): string[] {
-	const sources = Object.entries(files).map(([path, text]) => [path, readModule(path, text)] as const);
-	return checkFloors(new Map(sources), IMPORTS);
+interface Report {
+	readonly diagnostics: readonly {
+		readonly category: string;
+		readonly location: { readonly path: string; readonly start: { readonly line: number } };
+	}[];
 }
 
-describe('a floor', () => {
-	test('may import itself, the floors below it, packages and node', () => {
-		const breaches = check({
-			'src/gates/jwt.ts': "import { verify } from 'node:crypto'; import './bearer.ts';",
-			'src/gates/bearer.ts': '',
-			'src/config/load.ts': "import 'zod'; import 'node:fs'; import '../gates/jwt.ts';",
-			'src/data/worker.ts': "import '#body'; import '../memory/limiter.ts'; import '../config/load.ts';",
-			'src/data/body/collected.ts': '',
-			'src/data/body/streaming.ts': '',
-			'src/memory/limiter.ts': 'export const cells = new SharedArrayBuffer(8); Atomics.load;',
-			'src/main.ts': "import pkg from '../package.json' with { type: 'json' }; await import('./cli/run.ts');",
-			'src/cli/run.ts': "import '../control/supervisor.ts'; import '#body';",
-			'src/control/supervisor.ts': "new Worker(new URL('../data/worker.ts', import.meta.url));",
-		});
-		assert.deepEqual(breaches, []);
-	});
-
-	for (const [path, text, breach] of [
-		['src/gates/jwt.ts', "import '../memory/limiter.ts';", /^src\/gates\/jwt\.ts:1: gates may not import memory/],
-		['src/shared/x.ts', "import type { C } from '../config/config.ts';", /shared may not import config/],
-		['src/config/x.ts', "export { w } from '../data/worker.ts';", /config may not import data/],
-		['src/control/x.ts', "\n\nexport * from '../data/worker.ts';", /x\.ts:3: control may not import data/],
-		['src/control/x.ts', "import { bodyMode } from '#body';", /control may not import data \(#body\)/],
-		['src/data/x.ts', "await import('../control/supervisor.ts');", /data may not import control/],
-		['src/data/x.ts', "type S = import('../control/supervisor.ts').S;", /data may not import control/],
-		['src/embed/x.ts', "import '../config/load.ts';", /embed may not import config/],
-		['src/cli/x.ts', "import '../main.ts';", /cli may not import main/],
-		['src/cli/x.ts', "import '../../tools/build.ts';", /outside src/],
-		['src/util/x.ts', '', /no floor is called util/],
-	] as const) {
-		test(`breach: ${path} with ${text.trim() || 'nothing in it'}`, () => {
-			const breaches = check({ [path]: text });
-			assert.equal(breaches.length, 1, breaches.join('\n'));
-			assert.match(breaches[0] ?? '', breach);
-		});
+/** By path, the lines that the linter's rules about floors find wrong in these modules. */
+function wrongLines(modules: Readonly<Record<string, readonly string[]>>): Record<string, number[]> {
+	const dir = temporaryFolder('floors');
+	const config = JSON.parse(readFileSync(join(ROOT, 'biome.json'), 'utf8'));
+	writeFileSync(join(dir, 'biome.json'), JSON.stringify({ ...config, $schema: undefined, vcs: undefined }));
+	for (const [path, lines] of Object.entries(modules)) {
+		mkdirSync(dirname(join(dir, path)), { recursive: true });
+		writeFileSync(join(dir, path), lines.join('\n'));
 	}
+	const args = ['lint', '--reporter=json', '--max-diagnostics=none'];
+	const { stdout, stderr } = spawnSync(process.execPath, [BIOME, ...args], { cwd: dir, encoding: 'utf8' });
+	const report = /\{"summary".*\}/s.exec(stdout)?.[0];
+	assert.ok(report, stderr);
+	const found = Object.fromEntries(Object.keys(modules).map((path) => [path, new Set<number>()]));
+	for (const { category, location } of (JSON.parse(report) as Report).diagnostics) {
+		if (/Restricted|Cycles/.test(category)) found[location.path]?.add(location.start.line);
+	}
+	return Object.fromEntries(Object.entries(found).map(([path, lines]) => [path, [...lines].sort((a, b) => a - b)]));
+}
 
-	test('is not fooled by imports in comments and strings', () => {
-		const text = "// import '../data/worker.ts';\n/* Atomics */ const s = \"import '../data/worker.ts'; Atomics\";";
-		assert.deepEqual(check({ 'src/control/x.ts': text }), []);
-	});
-});
+/** Every line of these is right, and of the others wrong. */
+const ALLOWED: Readonly<Record<string, readonly string[]>> = {
+	'packages/gate/src/gates/a.ts': ["import 'node:crypto';", "import './jwt.ts';"],
+	'packages/gate/src/embed/a.ts': ["import '../tls/tls-options.ts';", 'setTimeout(() => Date.now(), 1);'],
+	'packages/proxy/src/gates/a.ts': ["import '@mtls-edge-proxy/gate/gates/jwt.ts';", 'export const a = { Date: 1 };'],
+	'packages/proxy/src/data/a.ts': [
+		"import '#body';",
+		"import '../config/config.ts';",
+		"import '../shared/messages.ts';",
+	],
+	'packages/proxy/src/memory/a.ts': ['export const cells = new SharedArrayBuffer(8);', 'Atomics.load;'],
+	'packages/proxy/src/cli/a.ts': ["import '../control/supervisor.ts';", "import '#body';"],
+};
 
-describe('a gate', () => {
-	for (const text of [
+const FORBIDDEN: Readonly<Record<string, readonly string[]>> = {
+	'packages/gate/src/gates/b.ts': [
+		"import '../memory/limiter.ts';",
 		"import 'node:fs';",
-		"import 'zod';",
-		'const now = () => Date.now();',
-		'console.log(1);',
-		'const p = globalThis.process;',
-	]) {
-		test(`is not pure with ${text}`, () => assert.equal(check({ 'src/gates/x.ts': text }).length, 1));
-	}
+		"import type { Trust } from '../identity/trust.ts';",
+		...['Date.now();', 'performance.now();', 'process.env;', 'console.log;', 'setTimeout;', "fetch('');"],
+	],
+	'packages/proxy/src/gates/b.ts': ["import '@mtls-edge-proxy/gate/identity/trust.ts';", 'Atomics.load;'],
+	'packages/proxy/src/identity/b.ts': ["import '@mtls-edge-proxy/gate/shared/log.ts';", 'Date.now();'],
+	'packages/proxy/src/shared/b.ts': ["import type { C } from '../config/config.ts';", 'new SharedArrayBuffer(8);'],
+	'packages/proxy/src/config/b.ts': ["export { w } from '../data/worker.ts';"],
+	'packages/proxy/src/control/b.ts': [
+		"export * from '../data/worker.ts';",
+		"import '#body';",
+		"import '../cli/serve.ts';",
+	],
+	'packages/proxy/src/data/http2/b.ts': ["await import('../../control/supervisor.ts');"],
+	'packages/proxy/src/data/c.ts': ["import './d.ts';"],
+	'packages/proxy/src/data/d.ts': ["export * from './e.ts';"],
+	'packages/proxy/src/data/e.ts': ["await import('./c.ts');"],
+};
 
-	test('may have members of any name', () => {
-		const text =
-			'interface I { process: string; Date(): void } const o = { console: 1 }; class C { process = 1 } o.console;';
-		assert.deepEqual(check({ 'src/gates/x.ts': text }), []);
+describe('the linter', () => {
+	let found: Record<string, number[]>;
+	before(() => {
+		found = wrongLines({ ...ALLOWED, ...FORBIDDEN });
 	});
-});
 
-describe('shared memory', () => {
-	for (const text of [
-		'new SharedArrayBuffer(8);',
-		'let m: SharedArrayBuffer;',
-		'Atomics.load(a, 0);',
-		'globalThis.Atomics;',
-	]) {
-		test(`is named only in src/memory: ${text}`, () => {
-			assert.deepEqual(check({ 'src/memory/x.ts': text }), []);
-			assert.match(check({ 'src/data/x.ts': text })[0] ?? '', /only src\/memory names/);
+	for (const path of Object.keys(ALLOWED)) {
+		test(`lets ${path} import what is below it`, () => assert.deepEqual(found[path], []));
+	}
+	for (const [path, lines] of Object.entries(FORBIDDEN)) {
+		test(`finds what ${path} may not import or name`, () => {
+			assert.deepEqual(
+				found[path],
+				lines.map((_, i) => i + 1),
+			);
 		});
 	}
-});
-
-describe('a cycle', () => {
-	test('is found through files of one floor, once', () => {
-		const breaches = check({
-			'src/data/a.ts': "import './b.ts';",
-			'src/data/b.ts': "export * from './c.ts';",
-			'src/data/c.ts': "await import('./a.ts');",
-			'src/data/d.ts': "import './a.ts';",
-		});
-		assert.deepEqual(breaches, ['import cycle: src/data/a.ts -> src/data/b.ts -> src/data/c.ts -> src/data/a.ts']);
-	});
-
-	test('of types alone is none', () => {
-		assert.deepEqual(
-			check({ 'src/data/a.ts': "import type { B } from './b.ts';", 'src/data/b.ts': "import './a.ts';" }),
-			[],
-		);
-	});
-});
-
-test('an import() that cannot be read off the code is refused', () => {
-	assert.throws(() => readModule('x.ts', 'await import(name);'), /x\.ts:1: import\(\)/);
 });

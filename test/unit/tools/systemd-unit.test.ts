@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { describe, test } from 'node:test';
-import { parseConfig } from '../../../src/config/load.ts';
+import { parseConfig } from '../../../packages/proxy/src/config/load.ts';
 import { MINIMAL } from '../config/minimal.ts';
 
 const root = resolve(import.meta.dirname, '../../..');

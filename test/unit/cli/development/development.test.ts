@@ -5,23 +5,23 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, describe, it, test } from 'node:test';
 import { jwtVerify } from 'jose';
-import { CommandError, Malformed } from '../../../../src/cli/command.ts';
-import { token } from '../../../../src/cli/commands/token.ts';
-import { createClient } from '../../../../src/cli/development/client.ts';
+import { CommandError, Malformed } from '../../../../packages/proxy/src/cli/command.ts';
+import { token } from '../../../../packages/proxy/src/cli/commands/token.ts';
+import { createClient } from '../../../../packages/proxy/src/cli/development/client.ts';
 
-import { type Initialised, initialise } from '../../../../src/cli/development/init.ts';
-import { runInit } from '../../../../src/cli/development/run.ts';
-import { makeToken, partiesOf } from '../../../../src/cli/development/token.ts';
+import { type Initialised, initialise } from '../../../../packages/proxy/src/cli/development/init.ts';
+import { runInit } from '../../../../packages/proxy/src/cli/development/run.ts';
+import { makeToken, partiesOf } from '../../../../packages/proxy/src/cli/development/token.ts';
 import {
 	parseClaim,
 	parseClientName,
 	parseSan,
 	parseServerName,
 	parseTtl,
-} from '../../../../src/cli/development-options.ts';
-import { parseConfig, readConfig } from '../../../../src/config/load.ts';
-import { KEYS } from '../../../../src/config/schema.ts';
-import { inspect } from '../../../../src/control/files/inspection.ts';
+} from '../../../../packages/proxy/src/cli/development-options.ts';
+import { parseConfig, readConfig } from '../../../../packages/proxy/src/config/load.ts';
+import { KEYS } from '../../../../packages/proxy/src/config/schema.ts';
+import { inspect } from '../../../../packages/proxy/src/control/files/inspection.ts';
 
 const NOW = Date.now();
 

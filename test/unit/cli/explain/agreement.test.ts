@@ -2,11 +2,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { fateOf, type Identifiers, namedByConnection, readHttp1Head } from '../../../../src/gates/headers.ts';
-import { cleanTarget, doubtIn } from '../../../../src/gates/path.ts';
-import { fitOf, PrefixTable } from '../../../../src/gates/prefix-table.ts';
-import { Rejection } from '../../../../src/gates/rejection.ts';
-import { Quotas } from '../../../../src/identity/quotas.ts';
+import { Rejection } from '../../../../packages/gate/src/gates/rejection.ts';
+import { Quotas } from '../../../../packages/gate/src/identity/quotas.ts';
+import {
+	fateOf,
+	type Identifiers,
+	namedByConnection,
+	readHttp1Head,
+} from '../../../../packages/proxy/src/gates/headers.ts';
+import { cleanTarget, doubtIn } from '../../../../packages/proxy/src/gates/path.ts';
+import { fitOf, PrefixTable } from '../../../../packages/proxy/src/gates/prefix-table.ts';
 
 test('a doubt in a target is found where the gate refuses it, for the same reason, and lies where it is said to lie', () => {
 	const piece = fc.constantFrom(

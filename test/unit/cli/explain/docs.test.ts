@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { createAuthority, issue } from '../../../../src/cli/demo/pki.ts';
-import { createTokenKey, mintToken } from '../../../../src/cli/demo/tokens.ts';
-import { type ExplainOptions, runExplain } from '../../../../src/cli/explain/run.ts';
+import { createAuthority, issue } from '../../../../packages/proxy/src/cli/demo/pki.ts';
+import { createTokenKey, mintToken } from '../../../../packages/proxy/src/cli/demo/tokens.ts';
+import { type ExplainOptions, runExplain } from '../../../../packages/proxy/src/cli/explain/run.ts';
 import { temporaryFolder } from '../../../fixtures/pki.ts';
 
 const page = readFileSync(join(import.meta.dirname, '../../../../docs/how-to/explain.md'), 'utf8');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { inspect } from '../../../../src/control/files/inspection.ts';
-import { gatesWhere } from '../../../../src/gates/pipeline.ts';
+import { inspect } from '../../../../packages/proxy/src/control/files/inspection.ts';
+import { gatesWhere } from '../../../../packages/proxy/src/gates/pipeline.ts';
 import { EXPLAIN_CASES, explainConfig, explained } from '../../../fixtures/explain-cases.ts';
 import { testPki } from '../../../fixtures/pki.ts';
 

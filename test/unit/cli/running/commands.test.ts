@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { CommandError } from '../../../../src/cli/command.ts';
-import { drain } from '../../../../src/cli/running/drain.ts';
-import { healthcheck } from '../../../../src/cli/running/healthcheck.ts';
-import { outcomeOf, reload } from '../../../../src/cli/running/reload.ts';
+import { CommandError } from '../../../../packages/proxy/src/cli/command.ts';
+import { drain } from '../../../../packages/proxy/src/cli/running/drain.ts';
+import { healthcheck } from '../../../../packages/proxy/src/cli/running/healthcheck.ts';
+import { outcomeOf, reload } from '../../../../packages/proxy/src/cli/running/reload.ts';
 import { FakeMachine } from './fake-machine.ts';
 
 const METRICS = { host: '127.0.0.1', port: 9090 };

@@ -1,7 +1,7 @@
-import type { Machine } from '../../../../src/cli/running/machine.ts';
-import type { MetricsAnswer } from '../../../../src/cli/running/metrics-client.ts';
-import type { ProcessEntry } from '../../../../src/cli/running/process-table.ts';
-import type { ProcessFacts } from '../../../../src/control/admin/process-facts.ts';
+import type { Machine } from '../../../../packages/proxy/src/cli/running/machine.ts';
+import type { MetricsAnswer } from '../../../../packages/proxy/src/cli/running/metrics-client.ts';
+import type { ProcessEntry } from '../../../../packages/proxy/src/cli/running/process-table.ts';
+import type { ProcessFacts } from '../../../../packages/proxy/src/control/admin/process-facts.ts';
 
 /** A machine on which a proxy runs as process 42; its time passes in `sleep` alone. */
 export class FakeMachine implements Machine {

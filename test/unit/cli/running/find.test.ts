@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { CommandError } from '../../../../src/cli/command.ts';
-import { findProxy } from '../../../../src/cli/running/find.ts';
+import { CommandError } from '../../../../packages/proxy/src/cli/command.ts';
+import { findProxy } from '../../../../packages/proxy/src/cli/running/find.ts';
 import { temporaryFolder } from '../../../fixtures/pki.ts';
 import { FakeMachine } from './fake-machine.ts';
 

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { describe, test } from 'node:test';
-import { CommandError } from '../../../../src/cli/command.ts';
-import { askMetrics, readAnswer } from '../../../../src/cli/running/metrics-client.ts';
+import { CommandError } from '../../../../packages/proxy/src/cli/command.ts';
+import { askMetrics, readAnswer } from '../../../../packages/proxy/src/cli/running/metrics-client.ts';
 
 async function listening(server: Server): Promise<{ address: { host: string; port: number } } & AsyncDisposable> {
 	const sockets = new Set<Socket>();

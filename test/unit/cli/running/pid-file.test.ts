@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { claimPidFile, isWriter, parsePid } from '../../../../src/cli/running/pid-file.ts';
-import { mayBeProxy, readProcess } from '../../../../src/cli/running/process-table.ts';
-import { parseProcStat } from '../../../../src/control/admin/proc-stat.ts';
-import { StartError } from '../../../../src/control/start-error.ts';
+import { claimPidFile, isWriter, parsePid } from '../../../../packages/proxy/src/cli/running/pid-file.ts';
+import { mayBeProxy, readProcess } from '../../../../packages/proxy/src/cli/running/process-table.ts';
+import { parseProcStat } from '../../../../packages/proxy/src/control/admin/proc-stat.ts';
+import { StartError } from '../../../../packages/proxy/src/control/start-error.ts';
 import { temporaryFolder } from '../../../fixtures/pki.ts';
 import { HAS_PROC } from '../../../fixtures/proc.ts';
 

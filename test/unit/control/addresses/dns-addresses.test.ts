@@ -1,9 +1,9 @@
 /** Upstreams whose addresses DNS says: when it is asked, and what becomes of its answers. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { RouteConfig } from '../../../../src/config/config.ts';
-import { DnsAddresses } from '../../../../src/control/addresses/dns-addresses.ts';
-import type { Resolved } from '../../../../src/control/addresses/resolve.ts';
+import type { RouteConfig } from '../../../../packages/proxy/src/config/config.ts';
+import { DnsAddresses } from '../../../../packages/proxy/src/control/addresses/dns-addresses.ts';
+import type { Resolved } from '../../../../packages/proxy/src/control/addresses/resolve.ts';
 import { FakeTime, settle } from '../fixtures/fake-time.ts';
 import { RecordedLog } from '../fixtures/recorded-log.ts';
 import { route, withGroup } from '../fixtures/routes.ts';

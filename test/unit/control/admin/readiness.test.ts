@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Readiness } from '../../../../src/control/admin/readiness.ts';
+import { Readiness } from '../../../../packages/proxy/src/control/admin/readiness.ts';
 
 test('is there from the end of the start to the first signal, as long as a worker accepts connections', () => {
 	let listening = 2;

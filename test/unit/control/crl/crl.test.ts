@@ -4,8 +4,8 @@ import { X509Certificate } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
-import { CrlError, isIssuedBy, maySignCrls, readCrl } from '../../../../src/control/crl/crl.ts';
-import { DerReader, TAG } from '../../../../src/identity/der.ts';
+import { DerReader, TAG } from '../../../../packages/gate/src/identity/der.ts';
+import { CrlError, isIssuedBy, maySignCrls, readCrl } from '../../../../packages/proxy/src/control/crl/crl.ts';
 import { issueCrl } from '../../../fixtures/crl.ts';
 import { type TestPki, temporaryFolder, testPki } from '../../../fixtures/pki.ts';
 

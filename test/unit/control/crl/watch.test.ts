@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { watchCrls } from '../../../../src/control/crl/watch.ts';
-import type { CrlSeed } from '../../../../src/identity/client-chain.ts';
+import { watchCrls } from '../../../../packages/proxy/src/control/crl/watch.ts';
+import type { CrlSeed } from '../../../../packages/proxy/src/identity/client-chain.ts';
 import { serialMemory } from '../../../fixtures/crl.ts';
 import { FakeTime } from '../fixtures/fake-time.ts';
 import { RecordedLog } from '../fixtures/recorded-log.ts';

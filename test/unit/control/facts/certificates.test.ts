@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { describe, test } from 'node:test';
-import { expiringOf, expiringOfUpstreams } from '../../../../src/control/facts/certificates.ts';
-import type { CrlSeed } from '../../../../src/identity/client-chain.ts';
-import { NOTHING_REVOKED } from '../../../../src/identity/revocations.ts';
+import { NOTHING_REVOKED } from '../../../../packages/gate/src/identity/revocations.ts';
+import { expiringOf, expiringOfUpstreams } from '../../../../packages/proxy/src/control/facts/certificates.ts';
+import type { CrlSeed } from '../../../../packages/proxy/src/identity/client-chain.ts';
 import { serialMemory } from '../../../fixtures/crl.ts';
 import { testPki } from '../../../fixtures/pki.ts';
 

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import type { ConfigFiles } from '../../../../src/config/config.ts';
-import { judgeStoreFiles } from '../../../../src/control/files/store-files.ts';
+import type { ConfigFiles } from '../../../../packages/proxy/src/config/config.ts';
+import { judgeStoreFiles } from '../../../../packages/proxy/src/control/files/store-files.ts';
 import { temporaryFolder, testPki } from '../../../fixtures/pki.ts';
 
 const SECRET = 'hunter2';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { judgeTraceFiles, readHeaderLines } from '../../../../src/control/files/trace-files.ts';
+import { judgeTraceFiles, readHeaderLines } from '../../../../packages/proxy/src/control/files/trace-files.ts';
 import { temporaryFolder, testPki } from '../../../fixtures/pki.ts';
 
 const SECRET = 'hunter2';

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import { issue } from '../../../../src/cli/demo/pki.ts';
-import { ConfigError, describeProblem } from '../../../../src/config/error.ts';
-import { parseConfig } from '../../../../src/config/load.ts';
-import { inspect, reloadedFiles } from '../../../../src/control/files/inspection.ts';
-import { readUpstreamTlsFiles } from '../../../../src/control/files/upstream-tls-files.ts';
+import { issue } from '../../../../packages/proxy/src/cli/demo/pki.ts';
+import { ConfigError, describeProblem } from '../../../../packages/proxy/src/config/error.ts';
+import { parseConfig } from '../../../../packages/proxy/src/config/load.ts';
+import { inspect, reloadedFiles } from '../../../../packages/proxy/src/control/files/inspection.ts';
+import { readUpstreamTlsFiles } from '../../../../packages/proxy/src/control/files/upstream-tls-files.ts';
 import { type ClientCert, type TestPki, testPki } from '../../../fixtures/pki.ts';
 
 let pki: TestPki;

@@ -2,8 +2,8 @@
 import { deepEqual, equal } from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { after, before, describe, it } from 'node:test';
-import { httpProbe } from '../../../../src/control/health/http-probe.ts';
-import { outcomeOf } from '../../../../src/control/health/outcome.ts';
+import { httpProbe } from '../../../../packages/proxy/src/control/health/http-probe.ts';
+import { outcomeOf } from '../../../../packages/proxy/src/control/health/outcome.ts';
 import { type GrpcServer, startGrpcServer } from '../../../fixtures/grpc-interop.ts';
 
 const DEADLINE_MS = 15_000;

@@ -7,9 +7,9 @@ import {
 	type Probe,
 	type Verdict,
 	type Watched,
-} from '../../../../src/control/health/health.ts';
-import { inWords } from '../../../../src/control/health/outcome.ts';
-import { BreakerCell, CLOSED, OPEN, type Transition } from '../../../../src/memory/breaker-cell.ts';
+} from '../../../../packages/proxy/src/control/health/health.ts';
+import { inWords } from '../../../../packages/proxy/src/control/health/outcome.ts';
+import { BreakerCell, CLOSED, OPEN, type Transition } from '../../../../packages/proxy/src/memory/breaker-cell.ts';
 import { FakeTime, settle } from '../fixtures/fake-time.ts';
 import { RecordedLog } from '../fixtures/recorded-log.ts';
 import { HEALTH } from '../fixtures/routes.ts';

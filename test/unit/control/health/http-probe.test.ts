@@ -5,11 +5,11 @@ import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from 'node:net';
 import { describe, test } from 'node:test';
 import type { TLSSocket } from 'node:tls';
-import { issue } from '../../../../src/cli/demo/pki.ts';
-import type { Verdict } from '../../../../src/control/health/health.ts';
-import { httpProbe } from '../../../../src/control/health/http-probe.ts';
-import type { UpstreamTlsSeed } from '../../../../src/shared/messages.ts';
-import { createUpstreamContext, upstreamTlsOptions } from '../../../../src/tls/upstream-tls.ts';
+import { issue } from '../../../../packages/proxy/src/cli/demo/pki.ts';
+import type { Verdict } from '../../../../packages/proxy/src/control/health/health.ts';
+import { httpProbe } from '../../../../packages/proxy/src/control/health/http-probe.ts';
+import type { UpstreamTlsSeed } from '../../../../packages/proxy/src/shared/messages.ts';
+import { createUpstreamContext, upstreamTlsOptions } from '../../../../packages/proxy/src/tls/upstream-tls.ts';
 import { testPki } from '../../../fixtures/pki.ts';
 import { HEALTH } from '../fixtures/routes.ts';
 

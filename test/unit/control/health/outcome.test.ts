@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { inWords, outcomeOf } from '../../../../src/control/health/outcome.ts';
-import { connectionCause, SPEAKS_TLS, silenceCause } from '../../../../src/shared/causes.ts';
+import { connectionCause, SPEAKS_TLS, silenceCause } from '../../../../packages/gate/src/shared/causes.ts';
+import { inWords, outcomeOf } from '../../../../packages/proxy/src/control/health/outcome.ts';
 
 const said = (cause: string, status?: number, path = '/health') =>
 	inWords(outcomeOf({ healthy: false, cause, ...(status !== undefined && { status }) }, { path }, 0));

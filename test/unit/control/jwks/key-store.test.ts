@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { createKeyStore } from '../../../../src/control/jwks/key-store.ts';
-import type { RemoteIssuer } from '../../../../src/jwks/remote-issuer.ts';
+import type { RemoteIssuer } from '../../../../packages/gate/src/jwks/remote-issuer.ts';
+import { createKeyStore } from '../../../../packages/proxy/src/control/jwks/key-store.ts';
 import { temporaryFolder } from '../../../fixtures/pki.ts';
 import { RecordedLog } from '../fixtures/recorded-log.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SlowDisk } from '../../../../src/control/jwks/slow-disk.ts';
+import { SlowDisk } from '../../../../packages/proxy/src/control/jwks/slow-disk.ts';
 
 test('work on a folder goes one by one, also behind work that fails', async () => {
 	const disk = new SlowDisk();

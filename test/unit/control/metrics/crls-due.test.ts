@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { crlsDue } from '../../../../src/control/metrics/families.ts';
-import type { CrlSeed } from '../../../../src/identity/client-chain.ts';
+import { crlsDue } from '../../../../packages/proxy/src/control/metrics/families.ts';
+import type { CrlSeed } from '../../../../packages/proxy/src/identity/client-chain.ts';
 
 function crl(authority: string, nextUpdate: number, covers: CrlSeed['covers'] = 'all', points?: string[]): CrlSeed {
 	return { authority, issuer: 'CN=ca', nextUpdate, covers, points, serials: {} as CrlSeed['serials'] };

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { Exposition, type FamilyDescription } from '../../../../src/control/metrics/exposition.ts';
-import { FAMILIES } from '../../../../src/control/metrics/family-table.ts';
-import { BucketCounts, BucketTotal } from '../../../../src/memory/bucket-counts.ts';
-import { HISTOGRAM_BYTES, Histogram, Summary } from '../../../../src/memory/histogram.ts';
+import { Exposition, type FamilyDescription } from '../../../../packages/proxy/src/control/metrics/exposition.ts';
+import { FAMILIES } from '../../../../packages/proxy/src/control/metrics/family-table.ts';
+import { BucketCounts, BucketTotal } from '../../../../packages/proxy/src/memory/bucket-counts.ts';
+import { HISTOGRAM_BYTES, Histogram, Summary } from '../../../../packages/proxy/src/memory/histogram.ts';
 import { parseMetrics } from '../../../fixtures/prometheus.ts';
 
 function summaryOf(...durationsMs: number[]): Summary {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { FileWatch, LOOK_INTERVAL_MS, stampOf } from '../../../../src/control/reload/file-watch.ts';
+import { FileWatch, LOOK_INTERVAL_MS, stampOf } from '../../../../packages/proxy/src/control/reload/file-watch.ts';
 import { temporaryFolder } from '../../../fixtures/pki.ts';
 import { FakeTime, settle } from '../fixtures/fake-time.ts';
 

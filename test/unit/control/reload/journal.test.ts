@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { RELOADED_PARTS, ReloadJournal } from '../../../../src/control/reload/journal.ts';
+import { RELOADED_PARTS, ReloadJournal } from '../../../../packages/proxy/src/control/reload/journal.ts';
 
 const FAILED = { part: 'tls', result: 'failure', asked: 'SIGHUP', cause: 'no such file', generation: 1 } as const;
 

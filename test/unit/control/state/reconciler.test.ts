@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { RETRY_MS, Reconciler } from '../../../../src/control/state/reconciler.ts';
-import { type Desired, type Offer, Slot } from '../../../../src/control/state/slot.ts';
-import type { TlsMaterial } from '../../../../src/shared/messages.ts';
+import { RETRY_MS, Reconciler } from '../../../../packages/proxy/src/control/state/reconciler.ts';
+import { type Desired, type Offer, Slot } from '../../../../packages/proxy/src/control/state/slot.ts';
+import type { TlsMaterial } from '../../../../packages/proxy/src/shared/messages.ts';
 import { FakeThread, type Temper } from '../fixtures/fake-thread.ts';
 import { settle } from '../fixtures/fake-time.ts';
 import { TestPool } from '../fixtures/pool.ts';

@@ -1,8 +1,8 @@
 /** The slots: what each is worked out from, and that reloads and what changes in between never undo each other. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { RouteConfig } from '../../../../src/config/config.ts';
-import type { TlsMaterial } from '../../../../src/shared/messages.ts';
+import type { RouteConfig } from '../../../../packages/proxy/src/config/config.ts';
+import type { TlsMaterial } from '../../../../packages/proxy/src/shared/messages.ts';
 import { settle } from '../fixtures/fake-time.ts';
 import { ReconciledPool } from '../fixtures/reconciled.ts';
 import { route, withGroup } from '../fixtures/routes.ts';

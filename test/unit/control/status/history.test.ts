@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { History, MAX_CHARTED, POINT_MS, POINTS, type Sampled } from '../../../../src/control/status/history.ts';
-import { HISTOGRAM_BYTES, Histogram } from '../../../../src/memory/histogram.ts';
+import {
+	History,
+	MAX_CHARTED,
+	POINT_MS,
+	POINTS,
+	type Sampled,
+} from '../../../../packages/proxy/src/control/status/history.ts';
+import { HISTOGRAM_BYTES, Histogram } from '../../../../packages/proxy/src/memory/histogram.ts';
 
 /** A history of made-up upstreams, and the hands that move their counters. */
 function historyOf(...keys: string[]) {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { html, Markup } from '../../../../src/control/status/markup.ts';
+import { html, Markup } from '../../../../packages/proxy/src/control/status/markup.ts';
 
 describe('markup', () => {
 	test('escapes what goes into it, in text and in attributes', () => {

@@ -5,7 +5,7 @@ import {
 	type ShareCounts,
 	ShareHistory,
 	type ShareKind,
-} from '../../../../src/control/status/shares.ts';
+} from '../../../../packages/proxy/src/control/status/shares.ts';
 
 const BOUNDS = { share: { '401': 0.2, '429': 0.2, '5xx': 0.05, handshakes: 0.2 }, least: 20 };
 const NONE: ShareCounts = { answers: 0, '401': 0, '429': 0, '5xx': 0, attempts: 0, handshakes: 0 };

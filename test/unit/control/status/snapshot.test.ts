@@ -1,13 +1,19 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
-import { assetsOf, readAssets } from '../../../../src/control/status/assets.ts';
-import { refusalsOf } from '../../../../src/control/status/counts.ts';
-import { renderBody, renderPage } from '../../../../src/control/status/page.ts';
-import { judge } from '../../../../src/control/status/problems.ts';
-import type { Chart, Found, ShareStatus, Snapshot, UpstreamStatus } from '../../../../src/control/status/schema.ts';
-import { pageOfSnapshot } from '../../../../src/control/status/snapshot.ts';
-import { parseView, type View } from '../../../../src/control/status/view.ts';
+import { assetsOf, readAssets } from '../../../../packages/proxy/src/control/status/assets.ts';
+import { refusalsOf } from '../../../../packages/proxy/src/control/status/counts.ts';
+import { renderBody, renderPage } from '../../../../packages/proxy/src/control/status/page.ts';
+import { judge } from '../../../../packages/proxy/src/control/status/problems.ts';
+import type {
+	Chart,
+	Found,
+	ShareStatus,
+	Snapshot,
+	UpstreamStatus,
+} from '../../../../packages/proxy/src/control/status/schema.ts';
+import { pageOfSnapshot } from '../../../../packages/proxy/src/control/status/snapshot.ts';
+import { parseView, type View } from '../../../../packages/proxy/src/control/status/view.ts';
 import { inOneGo } from '../../../fixtures/in-one-go.ts';
 import { type ExampleOptions, exampleFound } from '../../../system/status/example.ts';
 

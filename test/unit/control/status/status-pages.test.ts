@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { describe, mock, test } from 'node:test';
-import type { Answer } from '../../../../src/control/admin/page.ts';
-import type { StatusPages } from '../../../../src/control/status/status-pages.ts';
+import type { Answer } from '../../../../packages/proxy/src/control/admin/page.ts';
+import type { StatusPages } from '../../../../packages/proxy/src/control/status/status-pages.ts';
 import { type ExampleOptions, examplePages } from '../../../system/status/example.ts';
 
 const MANY = 100;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { mayAsk } from '../../../../src/control/admin/host-names.ts';
-import { pageOf, parseView, queryOf } from '../../../../src/control/status/view.ts';
+import { mayAsk } from '../../../../packages/proxy/src/control/admin/host-names.ts';
+import { pageOf, parseView, queryOf } from '../../../../packages/proxy/src/control/status/view.ts';
 
 describe('a view', () => {
 	test('is read from the query of an address, and written as one', () => {

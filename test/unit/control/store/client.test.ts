@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ErrorReply } from '@redis/client';
-import { MAX_IN_FLIGHT, StoreClient } from '../../../../src/control/store/client.ts';
-import type { OpenStore, StoreScript } from '../../../../src/control/store/connection.ts';
-import { StoreFailure } from '../../../../src/control/store/failure.ts';
+import { MAX_IN_FLIGHT, StoreClient } from '../../../../packages/proxy/src/control/store/client.ts';
+import type { OpenStore, StoreScript } from '../../../../packages/proxy/src/control/store/connection.ts';
+import { StoreFailure } from '../../../../packages/proxy/src/control/store/failure.ts';
 import { FakeTime, settle } from '../fixtures/fake-time.ts';
 
 const SCRIPT: StoreScript = { text: 'return 1', sha1: 'abc' };

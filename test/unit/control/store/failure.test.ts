@@ -6,7 +6,7 @@ import {
 	ReconnectStrategyError,
 	SocketClosedUnexpectedlyError,
 } from '@redis/client';
-import { failureOf, StoreFailure } from '../../../../src/control/store/failure.ts';
+import { failureOf, StoreFailure } from '../../../../packages/proxy/src/control/store/failure.ts';
 
 const SECRET = 'hunter2';
 const coded = (code: string, message = 'connect') => Object.assign(new Error(`${message} ${SECRET}`), { code });

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ProcessMemory } from '../../../../src/control/process-memory.ts';
-import { FleetLimits } from '../../../../src/control/store/fleet-limits.ts';
-import { Rate } from '../../../../src/gates/tenant-limit.ts';
-import { FleetLimiter } from '../../../../src/memory/fleet/fleet-limiter.ts';
+import { Rate } from '../../../../packages/gate/src/gates/tenant-limit.ts';
+import { ProcessMemory } from '../../../../packages/proxy/src/control/process-memory.ts';
+import { FleetLimits } from '../../../../packages/proxy/src/control/store/fleet-limits.ts';
+import { FleetLimiter } from '../../../../packages/proxy/src/memory/fleet/fleet-limiter.ts';
 import { Ledger, storeOf, UNREACHABLE } from '../../../models/ledger.ts';
 import { FakeTime } from '../fixtures/fake-time.ts';
 import { RecordedLog } from '../fixtures/recorded-log.ts';

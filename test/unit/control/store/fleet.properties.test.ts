@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { LEAST_SLACK_MS } from '../../../../src/control/store/settlement.ts';
-import { Rate } from '../../../../src/gates/tenant-limit.ts';
-import { TenantLimiter } from '../../../../src/memory/limiter.ts';
+import { Rate } from '../../../../packages/gate/src/gates/tenant-limit.ts';
+import { TenantLimiter } from '../../../../packages/gate/src/memory/limiter.ts';
+import { LEAST_SLACK_MS } from '../../../../packages/proxy/src/control/store/settlement.ts';
 import { Fleet, type FleetOptions } from '../../../models/fleet.ts';
 
 /** Replicas, limit and demand of one tenant; `seed` decides the rest. */

@@ -1,4 +1,4 @@
-import type { MemorySizes } from '../../../../src/control/process-memory.ts';
+import type { MemorySizes } from '../../../../packages/proxy/src/control/process-memory.ts';
 
 /** Of a small process. */
 export const MEMORY_SIZES: MemorySizes = {

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';
-import { failureOf } from '../../../../src/control/store/failure.ts';
-import { tellPlain } from '../../../../src/control/store/plain-check.ts';
+import { failureOf } from '../../../../packages/proxy/src/control/store/failure.ts';
+import { tellPlain } from '../../../../packages/proxy/src/control/store/plain-check.ts';
 
 const never = () => new Promise<never>(() => {});
 

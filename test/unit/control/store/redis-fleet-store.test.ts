@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { StoreScript } from '../../../../src/control/store/connection.ts';
-import { StoreFailure } from '../../../../src/control/store/failure.ts';
-import { RedisFleetStore } from '../../../../src/control/store/redis-fleet-store.ts';
-import { REGISTRY_SCRIPT, REPORT_SCRIPT, SETTLE_SCRIPT } from '../../../../src/control/store/scripts.ts';
+import type { StoreScript } from '../../../../packages/proxy/src/control/store/connection.ts';
+import { StoreFailure } from '../../../../packages/proxy/src/control/store/failure.ts';
+import { RedisFleetStore } from '../../../../packages/proxy/src/control/store/redis-fleet-store.ts';
+import { REGISTRY_SCRIPT, REPORT_SCRIPT, SETTLE_SCRIPT } from '../../../../packages/proxy/src/control/store/scripts.ts';
 
 function answering(answer: unknown) {
 	const runs: { script: StoreScript; keys: readonly string[]; args: readonly string[] }[] = [];

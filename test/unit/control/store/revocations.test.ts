@@ -1,11 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { StoreFailure } from '../../../../src/control/store/failure.ts';
-import { MAX_REVOKED, mergeRevoked, RevocationLog } from '../../../../src/control/store/revocation-log.ts';
-import { POLL_MS, SharedRevocations } from '../../../../src/control/store/shared-revocations.ts';
-import { issuerKey, NOTHING_REVOKED } from '../../../../src/identity/revocations.ts';
-import type { TlsMaterial } from '../../../../src/shared/messages.ts';
-import { RateLimitedLog } from '../../../../src/shared/rate-limited-log.ts';
+import { issuerKey, NOTHING_REVOKED } from '../../../../packages/gate/src/identity/revocations.ts';
+import { RateLimitedLog } from '../../../../packages/gate/src/shared/rate-limited-log.ts';
+import { StoreFailure } from '../../../../packages/proxy/src/control/store/failure.ts';
+import {
+	MAX_REVOKED,
+	mergeRevoked,
+	RevocationLog,
+} from '../../../../packages/proxy/src/control/store/revocation-log.ts';
+import { POLL_MS, SharedRevocations } from '../../../../packages/proxy/src/control/store/shared-revocations.ts';
+import type { TlsMaterial } from '../../../../packages/proxy/src/shared/messages.ts';
 import { FakeTime } from '../fixtures/fake-time.ts';
 import { RecordedLog } from '../fixtures/recorded-log.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { AWAY_MS, BACK_MS, Shard } from '../../../../src/control/store/shard.ts';
+import { AWAY_MS, BACK_MS, Shard } from '../../../../packages/proxy/src/control/store/shard.ts';
 
 it('a shard goes away after failures only, and comes back after good answers only, for so long', () => {
 	const shard = new Shard(0);

@@ -1,13 +1,17 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ProcessMemory } from '../../../../src/control/process-memory.ts';
-import { RateLimitFields, routePolicy } from '../../../../src/gates/rate-limit-fields.ts';
-import { Rate } from '../../../../src/gates/tenant-limit.ts';
-import { ConcurrencyCounts } from '../../../../src/memory/concurrency.ts';
-import { FleetLimiter } from '../../../../src/memory/fleet/fleet-limiter.ts';
-import { SpendingTable, type Spent } from '../../../../src/memory/fleet/spending.ts';
-import { tenantKey } from '../../../../src/memory/tenant-key.ts';
-import { limitOf, refuseOverRouteRate, refuseOverTenantRate } from '../../../../src/shared/quota-gates.ts';
+import { RateLimitFields, routePolicy } from '../../../../packages/gate/src/gates/rate-limit-fields.ts';
+import { Rate } from '../../../../packages/gate/src/gates/tenant-limit.ts';
+import { ConcurrencyCounts } from '../../../../packages/gate/src/memory/concurrency.ts';
+import { tenantKey } from '../../../../packages/gate/src/memory/tenant-key.ts';
+import {
+	limitOf,
+	refuseOverRouteRate,
+	refuseOverTenantRate,
+} from '../../../../packages/gate/src/shared/quota-gates.ts';
+import { ProcessMemory } from '../../../../packages/proxy/src/control/process-memory.ts';
+import { FleetLimiter } from '../../../../packages/proxy/src/memory/fleet/fleet-limiter.ts';
+import { SpendingTable, type Spent } from '../../../../packages/proxy/src/memory/fleet/spending.ts';
 import { MEMORY_SIZES } from './memory-sizes.ts';
 
 const SECRET = new Uint8Array(32).fill(9);

@@ -1,7 +1,7 @@
 /** A collector over https, by the exporter's library itself: whose certificate it has to have. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { startTracing, type Tracing } from '../../../../src/control/trace/tracing.ts';
+import { startTracing, type Tracing } from '../../../../packages/proxy/src/control/trace/tracing.ts';
 import { Collector } from '../../../fixtures/collector.ts';
 import { testPki } from '../../../fixtures/pki.ts';
 import { FakeTime } from '../fixtures/fake-time.ts';

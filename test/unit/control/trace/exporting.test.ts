@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { ReadableSpan, SpanExporter } from '@opentelemetry/sdk-trace';
-import { CountingExporter, causeOf, WARNING_PERIOD_MS } from '../../../../src/control/trace/counting-exporter.ts';
-import { BoundedQueue } from '../../../../src/control/trace/tracing.ts';
+import {
+	CountingExporter,
+	causeOf,
+	WARNING_PERIOD_MS,
+} from '../../../../packages/proxy/src/control/trace/counting-exporter.ts';
+import { BoundedQueue } from '../../../../packages/proxy/src/control/trace/tracing.ts';
 import { FakeTime } from '../fixtures/fake-time.ts';
 import { RecordedLog } from '../fixtures/recorded-log.ts';
 import { spanRecord } from '../fixtures/span-record.ts';

@@ -4,7 +4,7 @@ import { SpanKind, SpanStatusCode } from '@opentelemetry/api';
 import { ProtobufTraceSerializer } from '@opentelemetry/otlp-transformer';
 import { resourceFromAttributes } from '@opentelemetry/resources';
 import * as semconv from '@opentelemetry/semantic-conventions';
-import { finishedSpan, hrTime } from '../../../../src/control/trace/finished-span.ts';
+import { finishedSpan, hrTime } from '../../../../packages/proxy/src/control/trace/finished-span.ts';
 import { readExport } from '../../../fixtures/otlp.ts';
 import { spanRecord } from '../fixtures/span-record.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { describe, it } from 'node:test';
-import { heapFlags } from '../../../../src/control/workers/heap.ts';
+import { heapFlags } from '../../../../packages/proxy/src/control/workers/heap.ts';
 
 describe('the settings of the heaps', () => {
 	const options = execFileSync(process.execPath, ['--v8-options'], { encoding: 'utf8' });

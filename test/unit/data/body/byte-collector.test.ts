@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { BufferedBytes, Reservation } from '../../../../src/data/body/buffered-bytes.ts';
-import { ByteCollector } from '../../../../src/data/body/byte-collector.ts';
-import { UNDECLARED } from '../../../../src/gates/body-limit.ts';
-import { OVERLOADED } from '../../../../src/gates/rejection.ts';
-import { Budget, budgetInUse } from '../../../../src/memory/budget.ts';
-import { TenantShares, tenantHolds } from '../../../../src/memory/tenant-shares.ts';
+import { OVERLOADED } from '../../../../packages/gate/src/gates/rejection.ts';
+import { BufferedBytes, Reservation } from '../../../../packages/proxy/src/data/body/buffered-bytes.ts';
+import { ByteCollector } from '../../../../packages/proxy/src/data/body/byte-collector.ts';
+import { UNDECLARED } from '../../../../packages/proxy/src/gates/body-limit.ts';
+import { Budget, budgetInUse } from '../../../../packages/proxy/src/memory/budget.ts';
+import { TenantShares, tenantHolds } from '../../../../packages/proxy/src/memory/tenant-shares.ts';
 
 const KIB = 1024;
 const [A, B] = [1n, (2n << 14n) + 2n];

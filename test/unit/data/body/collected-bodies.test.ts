@@ -5,11 +5,11 @@
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import { beforeEach, describe, it } from 'node:test';
 import fc from 'fast-check';
-import { BufferedBytes } from '../../../../src/data/body/buffered-bytes.ts';
-import { ByteCollector } from '../../../../src/data/body/byte-collector.ts';
-import { UNDECLARED } from '../../../../src/gates/body-limit.ts';
-import { Budget, budgetInUse } from '../../../../src/memory/budget.ts';
-import { SLAB_BYTES, SLABS } from '../../../../src/shared/slabs.ts';
+import { BufferedBytes } from '../../../../packages/proxy/src/data/body/buffered-bytes.ts';
+import { ByteCollector } from '../../../../packages/proxy/src/data/body/byte-collector.ts';
+import { UNDECLARED } from '../../../../packages/proxy/src/gates/body-limit.ts';
+import { Budget, budgetInUse } from '../../../../packages/proxy/src/memory/budget.ts';
+import { SLAB_BYTES, SLABS } from '../../../../packages/proxy/src/shared/slabs.ts';
 
 let memory = Budget.allocate(2 ** 30, 1024, 1);
 let bytes = new BufferedBytes(new Budget(memory, 0), undefined);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { KeptPieces } from '../../../../src/data/body/kept-pieces.ts';
+import { KeptPieces } from '../../../../packages/proxy/src/data/body/kept-pieces.ts';
 
 const PIECE: fc.Arbitrary<Buffer> = fc.oneof(
 	{ weight: 4, arbitrary: fc.uint8Array({ minLength: 1, maxLength: 8 }).map((bytes) => Buffer.from(bytes)) },

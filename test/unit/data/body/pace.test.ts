@@ -1,16 +1,16 @@
 /** When an answer that is taken slowly is cut off, by the clock, in both body modes. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Bodies as Collected } from '../../../../src/data/body/collected.ts';
-import { Bodies as Streaming } from '../../../../src/data/body/streaming.ts';
-import { AnswerFields } from '../../../../src/data/client/answer-fields.ts';
-import type { ClientRequest } from '../../../../src/data/client/client-request.ts';
-import type { BodyModeClass } from '../../../../src/data/request/contract.ts';
-import type { Delivery } from '../../../../src/data/request/delivery.ts';
-import { Exchange } from '../../../../src/data/request/exchange.ts';
-import { STATE } from '../../../../src/data/request/state.ts';
-import type { UpstreamConnection } from '../../../../src/data/upstream/connection.ts';
-import type { Identity } from '../../../../src/gates/token-cache.ts';
+import type { Identity } from '../../../../packages/gate/src/gates/token-cache.ts';
+import { Bodies as Collected } from '../../../../packages/proxy/src/data/body/collected.ts';
+import { Bodies as Streaming } from '../../../../packages/proxy/src/data/body/streaming.ts';
+import { AnswerFields } from '../../../../packages/proxy/src/data/client/answer-fields.ts';
+import type { ClientRequest } from '../../../../packages/proxy/src/data/client/client-request.ts';
+import type { BodyModeClass } from '../../../../packages/proxy/src/data/request/contract.ts';
+import type { Delivery } from '../../../../packages/proxy/src/data/request/delivery.ts';
+import { Exchange } from '../../../../packages/proxy/src/data/request/exchange.ts';
+import { STATE } from '../../../../packages/proxy/src/data/request/state.ts';
+import type { UpstreamConnection } from '../../../../packages/proxy/src/data/upstream/connection.ts';
 import { FakePlane, LIMITS } from '../fixtures/fake-plane.ts';
 
 const PIECE = 65_536;

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { refusalAnswer } from '../../../../src/data/client/answers.ts';
-import { insufficientScope, NO_ROUTE, RATE_LIMITED, type Rejection } from '../../../../src/gates/rejection.ts';
+import {
+	insufficientScope,
+	NO_ROUTE,
+	RATE_LIMITED,
+	type Rejection,
+} from '../../../../packages/gate/src/gates/rejection.ts';
+import { refusalAnswer } from '../../../../packages/proxy/src/data/client/answers.ts';
 
 const answerTo = (refusal: Rejection) => refusalAnswer(refusal, false);
 

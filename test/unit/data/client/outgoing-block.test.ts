@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { codedLines, OutgoingBlock } from '../../../../src/data/client/outgoing-block.ts';
-import { versionAndHost } from '../../../../src/data/client/outgoing-head.ts';
-import { listSizeOf } from '../../../../src/http2/hpack-encoder.ts';
+import { codedLines, OutgoingBlock } from '../../../../packages/proxy/src/data/client/outgoing-block.ts';
+import { versionAndHost } from '../../../../packages/proxy/src/data/client/outgoing-head.ts';
+import { listSizeOf } from '../../../../packages/proxy/src/http2/hpack-encoder.ts';
 import { HpackReader } from '../../../fuzz/hpack.ts';
 
 const read = (block: string) => new HpackReader().read(block).map(([name, value]) => `${name}: ${value}`);

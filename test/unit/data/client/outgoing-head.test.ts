@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { OutgoingHead, RewrittenHead, versionAndHost } from '../../../../src/data/client/outgoing-head.ts';
-import { Forwarding } from '../../../../src/gates/forwarding.ts';
-import { readHttp1Head } from '../../../../src/gates/headers.ts';
-import { Rejection } from '../../../../src/gates/rejection.ts';
+import { Rejection } from '../../../../packages/gate/src/gates/rejection.ts';
+import {
+	OutgoingHead,
+	RewrittenHead,
+	versionAndHost,
+} from '../../../../packages/proxy/src/data/client/outgoing-head.ts';
+import { Forwarding } from '../../../../packages/proxy/src/gates/forwarding.ts';
+import { readHttp1Head } from '../../../../packages/proxy/src/gates/headers.ts';
 
 describe("what follows the target in a request's head on its way to the upstream", () => {
 	it('is made of its own lines, whatever those of the requests before were', () => {

@@ -4,11 +4,11 @@ import { Writable } from 'node:stream';
 import { describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import fc from 'fast-check';
-import { AnswerFields } from '../../../../src/data/client/answer-fields.ts';
-import { Http1Answer } from '../../../../src/data/http1/answer.ts';
-import { FlushQueue, TurnEnd } from '../../../../src/data/loop/turn-end.ts';
-import { ResponseParser } from '../../../../src/data/upstream/response-parser.ts';
-import { SLAB_BYTES, SLABS } from '../../../../src/shared/slabs.ts';
+import { AnswerFields } from '../../../../packages/proxy/src/data/client/answer-fields.ts';
+import { Http1Answer } from '../../../../packages/proxy/src/data/http1/answer.ts';
+import { FlushQueue, TurnEnd } from '../../../../packages/proxy/src/data/loop/turn-end.ts';
+import { ResponseParser } from '../../../../packages/proxy/src/data/upstream/response-parser.ts';
+import { SLAB_BYTES, SLABS } from '../../../../packages/proxy/src/shared/slabs.ts';
 
 const NEW_YEAR_2027 = 1_798_761_600;
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { ChunkDecoder } from '../../../../src/data/http1/chunk-decoder.ts';
+import { ChunkDecoder } from '../../../../packages/proxy/src/data/http1/chunk-decoder.ts';
 import { readChunks } from '../../../fuzz/response-reading.ts';
 import { readInPieces } from './fixtures/read-in-pieces.ts';
 

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { FieldLines } from '../../../../src/data/http1/field-lines.ts';
-import { FieldScanner, splitFields } from '../../../../src/data/http1/field-scanner.ts';
-import { RequestHeadReader } from '../../../../src/data/http1/head-reader.ts';
-import { type Identifiers, type RequestHead, readHttp1Head } from '../../../../src/gates/headers.ts';
-import { Rejection } from '../../../../src/gates/rejection.ts';
+import { Rejection } from '../../../../packages/gate/src/gates/rejection.ts';
+import { FieldLines } from '../../../../packages/proxy/src/data/http1/field-lines.ts';
+import { FieldScanner, splitFields } from '../../../../packages/proxy/src/data/http1/field-scanner.ts';
+import { RequestHeadReader } from '../../../../packages/proxy/src/data/http1/head-reader.ts';
+import { type Identifiers, type RequestHead, readHttp1Head } from '../../../../packages/proxy/src/gates/headers.ts';
 
 const PLAIN_FACTS = ['authorization', 'lines', 'bodyLength', 'wantsUpgrade', 'expectsContinue', 'traceparent'] as const;
 const FACTS = [...PLAIN_FACTS, 'requestId', 'tracestate', 'authority', 'claimsOrigin'] as const;

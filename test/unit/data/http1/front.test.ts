@@ -4,12 +4,12 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { type Duplex, duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
-import { AnswerFields } from '../../../../src/data/client/answer-fields.ts';
-import { MAX_DROPPED } from '../../../../src/data/client/unwanted-body.ts';
-import { Http1Front } from '../../../../src/data/http1/front.ts';
-import type { DataPlane } from '../../../../src/data/plane/plane.ts';
-import { RouteStats } from '../../../../src/memory/route-stats.ts';
-import { createLogger, type LogRecord, parseLogFilter } from '../../../../src/shared/log.ts';
+import { createLogger, type LogRecord, parseLogFilter } from '../../../../packages/gate/src/shared/log.ts';
+import { AnswerFields } from '../../../../packages/proxy/src/data/client/answer-fields.ts';
+import { MAX_DROPPED } from '../../../../packages/proxy/src/data/client/unwanted-body.ts';
+import { Http1Front } from '../../../../packages/proxy/src/data/http1/front.ts';
+import type { DataPlane } from '../../../../packages/proxy/src/data/plane/plane.ts';
+import { RouteStats } from '../../../../packages/proxy/src/memory/route-stats.ts';
 import { until } from '../../../fixtures/wait.ts';
 import { FakePlane, LIMITS, settle } from '../fixtures/fake-plane.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { RequestHeadReader } from '../../../../src/data/http1/head-reader.ts';
-import type { RequestHead } from '../../../../src/gates/headers.ts';
+import { RequestHeadReader } from '../../../../packages/proxy/src/data/http1/head-reader.ts';
+import type { RequestHead } from '../../../../packages/proxy/src/gates/headers.ts';
 
 const LIMIT = 1000;
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { RequestBody } from '../../../../src/data/http1/request-body.ts';
-import { UNDECLARED } from '../../../../src/gates/body-limit.ts';
+import { RequestBody } from '../../../../packages/proxy/src/data/http1/request-body.ts';
+import { UNDECLARED } from '../../../../packages/proxy/src/gates/body-limit.ts';
 import { readInPieces } from './fixtures/read-in-pieces.ts';
 
 const MAX_TRAILERS = 200;

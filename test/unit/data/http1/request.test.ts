@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
-import { AnswerFields } from '../../../../src/data/client/answer-fields.ts';
-import { Http1Answer } from '../../../../src/data/http1/answer.ts';
-import { RequestHeadReader } from '../../../../src/data/http1/head-reader.ts';
-import { Http1Request, type RequestConnection } from '../../../../src/data/http1/request.ts';
-import { FlushQueue } from '../../../../src/data/loop/turn-end.ts';
+import { AnswerFields } from '../../../../packages/proxy/src/data/client/answer-fields.ts';
+import { Http1Answer } from '../../../../packages/proxy/src/data/http1/answer.ts';
+import { RequestHeadReader } from '../../../../packages/proxy/src/data/http1/head-reader.ts';
+import { Http1Request, type RequestConnection } from '../../../../packages/proxy/src/data/http1/request.ts';
+import { FlushQueue } from '../../../../packages/proxy/src/data/loop/turn-end.ts';
 import { FakePlane } from '../fixtures/fake-plane.ts';
 
 /** A request whose body is being read; `broken` tells what its exchange has been told. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { UnreadBytes } from '../../../../src/data/http1/unread-bytes.ts';
+import { UnreadBytes } from '../../../../packages/proxy/src/data/http1/unread-bytes.ts';
 
 describe('bytes that have been read and not been taken', () => {
 	it('are those that came, in their order, whatever was taken of them, and who took some keeps them', () => {

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { type Duplex, duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
-import { type CertificateShare, ConnectionShare } from '../../../../src/data/client/read-share.ts';
-import { Http2Front } from '../../../../src/data/http2/front.ts';
+import { type CertificateShare, ConnectionShare } from '../../../../packages/proxy/src/data/client/read-share.ts';
+import { Http2Front } from '../../../../packages/proxy/src/data/http2/front.ts';
 import {
 	dataFrame,
 	ERROR_CODE,

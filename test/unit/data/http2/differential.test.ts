@@ -3,9 +3,9 @@ import { connect, performServerHandshake, type ServerHttp2Stream } from 'node:ht
 import { duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
-import { Http2Front } from '../../../../src/data/http2/front.ts';
-import { readHttp2Head } from '../../../../src/gates/headers.ts';
-import { Rejection } from '../../../../src/gates/rejection.ts';
+import { Rejection } from '../../../../packages/gate/src/gates/rejection.ts';
+import { Http2Front } from '../../../../packages/proxy/src/data/http2/front.ts';
+import { readHttp2Head } from '../../../../packages/proxy/src/gates/headers.ts';
 import { ERROR_CODE, FLAG, FRAME } from '../../../fixtures/h2-frames.ts';
 import { until } from '../../../fixtures/wait.ts';
 import { readCorpus } from '../../../fuzz/corpus.ts';

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { ALLOWANCE, CertificateShare, ConnectionShare, SHARE } from '../../../../src/data/client/read-share.ts';
+import {
+	ALLOWANCE,
+	CertificateShare,
+	ConnectionShare,
+	SHARE,
+} from '../../../../packages/proxy/src/data/client/read-share.ts';
 import {
 	dataFrame,
 	FLAG,

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { MAX_DROPPED } from '../../../../src/data/client/unwanted-body.ts';
-import { Rejection } from '../../../../src/gates/rejection.ts';
+import { Rejection } from '../../../../packages/gate/src/gates/rejection.ts';
+import { MAX_DROPPED } from '../../../../packages/proxy/src/data/client/unwanted-body.ts';
 import {
 	continuationFrame,
 	dataFrame,

@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { type RequestFacts, RequestField, RequestFieldsReader } from '../../../../src/data/http2/request-fields.ts';
-import type { Identifiers } from '../../../../src/gates/headers.ts';
-import { HeaderBlock } from '../../../../src/http2/hpack-decoder.ts';
+import {
+	type RequestFacts,
+	RequestField,
+	RequestFieldsReader,
+} from '../../../../packages/proxy/src/data/http2/request-fields.ts';
+import type { Identifiers } from '../../../../packages/proxy/src/gates/headers.ts';
+import { HeaderBlock } from '../../../../packages/proxy/src/http2/hpack-decoder.ts';
 
 const MAX_BYTES = 200;
 

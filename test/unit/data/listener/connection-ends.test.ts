@@ -3,16 +3,16 @@ import { X509Certificate } from 'node:crypto';
 import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import { before, beforeEach, describe, test } from 'node:test';
-import { ClientConnection } from '../../../../src/data/client/client-connection.ts';
+import { ClientConnection } from '../../../../packages/proxy/src/data/client/client-connection.ts';
 import {
 	type Admitted,
 	ConnectionEnds,
 	type LiveConnection,
 	withJitter,
-} from '../../../../src/data/listener/connection-ends.ts';
-import { Deadlines } from '../../../../src/data/loop/deadlines.ts';
-import { createDeadlines } from '../../../../src/data/plane/plane-deadlines.ts';
-import { CONNECTION_ENDS, WorkerStats } from '../../../../src/memory/stats.ts';
+} from '../../../../packages/proxy/src/data/listener/connection-ends.ts';
+import { Deadlines } from '../../../../packages/proxy/src/data/loop/deadlines.ts';
+import { createDeadlines } from '../../../../packages/proxy/src/data/plane/plane-deadlines.ts';
+import { CONNECTION_ENDS, WorkerStats } from '../../../../packages/proxy/src/memory/stats.ts';
 import { testPki } from '../../../fixtures/pki.ts';
 import { RecordedLog } from '../../control/fixtures/recorded-log.ts';
 import { FakePlane } from '../fixtures/fake-plane.ts';

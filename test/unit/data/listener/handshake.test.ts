@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { type AddressInfo, connect as connectTcp, createServer, type Server, type Socket } from 'node:net';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { type ConnectionOptions, connect } from 'node:tls';
-import { Handshake } from '../../../../src/data/listener/handshake.ts';
-import { createListenerContexts } from '../../../../src/tls/tls-options.ts';
+import { createListenerContexts } from '../../../../packages/gate/src/tls/tls-options.ts';
+import { Handshake } from '../../../../packages/proxy/src/data/listener/handshake.ts';
 import { type ClientCert, type TestPki, testPki } from '../../../fixtures/pki.ts';
 import { until } from '../../../fixtures/wait.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { groupOf } from '../../../../src/data/listener/tls-group.ts';
+import { groupOf } from '../../../../packages/proxy/src/data/listener/tls-group.ts';
 
 /** The beginning of an SSL_SESSION as OpenSSL 3.5 writes it, with the fields that follow. */
 function session(...fields: string[]): Buffer {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { type DeadlineQueue, Deadlines, Timed } from '../../../../src/data/loop/deadlines.ts';
+import { type DeadlineQueue, Deadlines, Timed } from '../../../../packages/proxy/src/data/loop/deadlines.ts';
 
 /** What the wheel adds to a limit at most: it may be a tick behind when a deadline is set, and late when it looks. */
 const TICK_MS = 50;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type Dispatched, DispatchQueue } from '../../../../src/data/loop/dispatch-queue.ts';
-import { TurnEnd } from '../../../../src/data/loop/turn-end.ts';
+import { type Dispatched, DispatchQueue } from '../../../../packages/proxy/src/data/loop/dispatch-queue.ts';
+import { TurnEnd } from '../../../../packages/proxy/src/data/loop/turn-end.ts';
 
 class Turns {
 	now = 1000;

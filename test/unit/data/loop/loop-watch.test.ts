@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { LoopSampler, RESOLUTION_MS, SAMPLE_MS, WINDOW_MS } from '../../../../src/data/loop/loop-watch.ts';
+import {
+	LoopSampler,
+	RESOLUTION_MS,
+	SAMPLE_MS,
+	WINDOW_MS,
+} from '../../../../packages/proxy/src/data/loop/loop-watch.ts';
 
 /** An event loop that is as busy and as late as a test says. */
 class FakeLoop {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { FlushQueue, STEP, TurnEnd } from '../../../../src/data/loop/turn-end.ts';
+import { FlushQueue, STEP, TurnEnd } from '../../../../packages/proxy/src/data/loop/turn-end.ts';
 
 describe('the end of a turn of the loop', () => {
 	it('has its steps in their order, whichever was asked for first', async () => {

@@ -4,9 +4,9 @@ import { type AddressInfo, connect as connectTcp, createServer, type Server, typ
 import { Duplex } from 'node:stream';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { connect, type TLSSocket } from 'node:tls';
-import { Handshake } from '../../../../src/data/listener/handshake.ts';
-import { HeaderWait } from '../../../../src/data/proxy-protocol/header-wait.ts';
-import { createListenerContexts } from '../../../../src/tls/tls-options.ts';
+import { createListenerContexts } from '../../../../packages/gate/src/tls/tls-options.ts';
+import { Handshake } from '../../../../packages/proxy/src/data/listener/handshake.ts';
+import { HeaderWait } from '../../../../packages/proxy/src/data/proxy-protocol/header-wait.ts';
 import { type TestPki, testPki } from '../../../fixtures/pki.ts';
 import { LOCAL, routeOf, SIGNATURE, version1, version2 } from '../../../fixtures/proxy-header.ts';
 import { until, within } from '../../../fixtures/wait.ts';

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ClientConnection, type TlsFacts } from '../../../../src/data/client/client-connection.ts';
-import { accessLine } from '../../../../src/data/records/access-line.ts';
-import { AccessLog, accessLogShare } from '../../../../src/data/records/access-log.ts';
-import { RequestLog, type RequestRecord } from '../../../../src/data/records/request-record.ts';
-import { BAD_GATEWAY, NO_ROUTE, TOKEN_INVALID } from '../../../../src/gates/rejection.ts';
+import { BAD_GATEWAY, NO_ROUTE, TOKEN_INVALID } from '../../../../packages/gate/src/gates/rejection.ts';
+import { ClientConnection, type TlsFacts } from '../../../../packages/proxy/src/data/client/client-connection.ts';
+import { accessLine } from '../../../../packages/proxy/src/data/records/access-line.ts';
+import { AccessLog, accessLogShare } from '../../../../packages/proxy/src/data/records/access-log.ts';
+import { RequestLog, type RequestRecord } from '../../../../packages/proxy/src/data/records/request-record.ts';
 
 const certificate = { subject: 'O="Zoë"\nCN=client', fingerprint256: 'AB:CD' };
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { jsonString } from '../../../../src/data/records/json-string.ts';
+import { jsonString } from '../../../../packages/proxy/src/data/records/json-string.ts';
 
 test('a plain text is itself, in quotes', () => {
 	for (const text of ['', 'a', '/a b?c', "<&>'`{}[]~ "]) assert.equal(jsonString(text), `"${text}"`);

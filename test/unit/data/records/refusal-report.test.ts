@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { reportRefusal } from '../../../../src/data/records/refusal-report.ts';
-import * as rejections from '../../../../src/gates/rejection.ts';
-import { Rejection } from '../../../../src/gates/rejection.ts';
+import * as rejections from '../../../../packages/gate/src/gates/rejection.ts';
+import { Rejection } from '../../../../packages/gate/src/gates/rejection.ts';
+import { reportRefusal } from '../../../../packages/proxy/src/data/records/refusal-report.ts';
 
 /** Lines that one refusal leaves, with its fields. */
 function linesOf(answer: Rejection): object[] {

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
-import { Http1Front } from '../../../../src/data/http1/front.ts';
-import { RequestLog, type RequestRecord } from '../../../../src/data/records/request-record.ts';
+import { Http1Front } from '../../../../packages/proxy/src/data/http1/front.ts';
+import { RequestLog, type RequestRecord } from '../../../../packages/proxy/src/data/records/request-record.ts';
 import { until } from '../../../fixtures/wait.ts';
 import { FakePlane, LIMITS, settle } from '../fixtures/fake-plane.ts';
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { RequestLog, type RequestRecord } from '../../../../src/data/records/request-record.ts';
-import { SpanQueue, toSpanRecord } from '../../../../src/data/records/span-queue.ts';
-import { NO_ROUTE, TOKEN_MISSING } from '../../../../src/gates/rejection.ts';
-import { MAX_PATH, type SpanRecord } from '../../../../src/shared/span-record.ts';
+import { NO_ROUTE, TOKEN_MISSING } from '../../../../packages/gate/src/gates/rejection.ts';
+import { RequestLog, type RequestRecord } from '../../../../packages/proxy/src/data/records/request-record.ts';
+import { SpanQueue, toSpanRecord } from '../../../../packages/proxy/src/data/records/span-queue.ts';
+import { MAX_PATH, type SpanRecord } from '../../../../packages/proxy/src/shared/span-record.ts';
 
 const CONTEXT = { traceId: 'a'.repeat(32), spanId: 'b'.repeat(16), parentId: undefined, flags: 1 };
 

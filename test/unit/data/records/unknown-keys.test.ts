@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { reportUnknownKeys } from '../../../../src/data/records/unknown-keys.ts';
+import { reportUnknownKeys } from '../../../../packages/proxy/src/data/records/unknown-keys.ts';
 import { FakeTime } from '../../control/fixtures/fake-time.ts';
 
 test('keys that nobody knows are reported once a second for each issuer, however many strangers name them', async () => {

@@ -1,9 +1,9 @@
 /** How long the client of a gRPC call waits, from its head to the end of the upstream's response. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import * as collected from '../../../../src/data/body/collected.ts';
-import * as streaming from '../../../../src/data/body/streaming.ts';
-import { rounded } from '../../../../src/data/plane/plane-deadlines.ts';
+import * as collected from '../../../../packages/proxy/src/data/body/collected.ts';
+import * as streaming from '../../../../packages/proxy/src/data/body/streaming.ts';
+import { rounded } from '../../../../packages/proxy/src/data/plane/plane-deadlines.ts';
 import { Client, Edge } from '../fixtures/fake-edge.ts';
 import { LIMITS, settle } from '../fixtures/fake-plane.ts';
 import type { FakeUpstream } from '../fixtures/fake-upstream.ts';

@@ -1,11 +1,11 @@
 /** Requests that have passed the gates: which upstream they go to, how they wait for it, and where they go when it does not take them. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import * as collected from '../../../../src/data/body/collected.ts';
-import * as streaming from '../../../../src/data/body/streaming.ts';
-import type { UpstreamGroup } from '../../../../src/data/upstream/group.ts';
-import { FLOOR } from '../../../../src/gates/balancing/retry-budget.ts';
-import { type BucketCounts, BucketTotal } from '../../../../src/memory/bucket-counts.ts';
+import * as collected from '../../../../packages/proxy/src/data/body/collected.ts';
+import * as streaming from '../../../../packages/proxy/src/data/body/streaming.ts';
+import type { UpstreamGroup } from '../../../../packages/proxy/src/data/upstream/group.ts';
+import { FLOOR } from '../../../../packages/proxy/src/gates/balancing/retry-budget.ts';
+import { type BucketCounts, BucketTotal } from '../../../../packages/proxy/src/memory/bucket-counts.ts';
 import { Client, Edge, LIMITED, QUEUE_TIMEOUT_MS } from '../fixtures/fake-edge.ts';
 import { LIMITS, settle } from '../fixtures/fake-plane.ts';
 import type { FakeUpstream } from '../fixtures/fake-upstream.ts';

@@ -1,8 +1,8 @@
 /** What a gRPC call's status at the upstream becomes here: a count, a member of the access line, a failure for the breaker. */
 import { deepEqual, equal } from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import * as collected from '../../../../src/data/body/collected.ts';
-import * as streaming from '../../../../src/data/body/streaming.ts';
+import * as collected from '../../../../packages/proxy/src/data/body/collected.ts';
+import * as streaming from '../../../../packages/proxy/src/data/body/streaming.ts';
 import { Client, Edge } from '../fixtures/fake-edge.ts';
 import { settle } from '../fixtures/fake-plane.ts';
 

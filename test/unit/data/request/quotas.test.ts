@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { type Duplex, duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
-import { Http1Front } from '../../../../src/data/http1/front.ts';
-import { Rate } from '../../../../src/gates/tenant-limit.ts';
-import { ConcurrencyCounts, requestsUnderWay } from '../../../../src/memory/concurrency.ts';
+import { Rate } from '../../../../packages/gate/src/gates/tenant-limit.ts';
+import { ConcurrencyCounts, requestsUnderWay } from '../../../../packages/gate/src/memory/concurrency.ts';
+import { Http1Front } from '../../../../packages/proxy/src/data/http1/front.ts';
 import { until } from '../../../fixtures/wait.ts';
 import { FakePlane, LIMITS, settle } from '../fixtures/fake-plane.ts';
 

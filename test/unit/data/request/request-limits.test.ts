@@ -1,10 +1,10 @@
 /** Time and bytes that a route gives its own requests, in place of `[limits]`. */
 import { deepEqual, equal } from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import * as collected from '../../../../src/data/body/collected.ts';
-import * as streaming from '../../../../src/data/body/streaming.ts';
-import { CLOSED, OPEN } from '../../../../src/gates/breaker.ts';
-import type { RequestLimitsSeed } from '../../../../src/shared/limits.ts';
+import * as collected from '../../../../packages/proxy/src/data/body/collected.ts';
+import * as streaming from '../../../../packages/proxy/src/data/body/streaming.ts';
+import { CLOSED, OPEN } from '../../../../packages/proxy/src/gates/breaker.ts';
+import type { RequestLimitsSeed } from '../../../../packages/proxy/src/shared/limits.ts';
 import { Client, Edge } from '../fixtures/fake-edge.ts';
 import { type FakePlane, LIMITS, settle } from '../fixtures/fake-plane.ts';
 import type { FakeUpstream } from '../fixtures/fake-upstream.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { checkTransition, STATE, type State } from '../../../../src/data/request/state.ts';
+import { checkTransition, STATE, type State } from '../../../../packages/proxy/src/data/request/state.ts';
 import { blockNamed } from '../../../fixtures/doc-blocks.ts';
 
 const STATES = Object.entries(STATE) as [string, State][];

@@ -1,7 +1,7 @@
 import { deepEqual, equal } from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Direction } from '../../../../src/data/tunnel/direction.ts';
-import { FrameFollower } from '../../../../src/data/tunnel/frame-follower.ts';
+import { Direction } from '../../../../packages/proxy/src/data/tunnel/direction.ts';
+import { FrameFollower } from '../../../../packages/proxy/src/data/tunnel/frame-follower.ts';
 import { frame } from './fixtures/frames.ts';
 
 const LAST = Buffer.from([0x88, 2, 3, 0xe9]);

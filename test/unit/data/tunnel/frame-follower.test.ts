@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { FrameFollower } from '../../../../src/data/tunnel/frame-follower.ts';
+import { FrameFollower } from '../../../../packages/proxy/src/data/tunnel/frame-follower.ts';
 import { frame } from './fixtures/frames.ts';
 import { problemByWs, Sender } from './fixtures/ws-parts.ts';
 

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type Choice, type GroupParts, UpstreamGroup } from '../../../../src/data/upstream/group.ts';
-import type { Upstream } from '../../../../src/data/upstream/upstream.ts';
-import { DEFAULT_BALANCING } from '../../../../src/gates/balancing/settings.ts';
-import { BreakerCell, CLOSED, NORMAL, OPEN, REFUSED } from '../../../../src/memory/breaker-cell.ts';
-import { UpstreamLoad } from '../../../../src/memory/upstream-load.ts';
+import { type Choice, type GroupParts, UpstreamGroup } from '../../../../packages/proxy/src/data/upstream/group.ts';
+import type { Upstream } from '../../../../packages/proxy/src/data/upstream/upstream.ts';
+import { DEFAULT_BALANCING } from '../../../../packages/proxy/src/gates/balancing/settings.ts';
+import { BreakerCell, CLOSED, NORMAL, OPEN, REFUSED } from '../../../../packages/proxy/src/memory/breaker-cell.ts';
+import { UpstreamLoad } from '../../../../packages/proxy/src/memory/upstream-load.ts';
 
 const COOLDOWN_MS = 1_000;
 

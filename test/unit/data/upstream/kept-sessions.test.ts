@@ -2,7 +2,7 @@ import { deepEqual, equal } from 'node:assert/strict';
 import type { X509Certificate } from 'node:crypto';
 import { describe, test } from 'node:test';
 import type { TLSSocket } from 'node:tls';
-import { KeptSessions } from '../../../../src/data/upstream/kept-sessions.ts';
+import { KeptSessions } from '../../../../packages/proxy/src/data/upstream/kept-sessions.ts';
 
 const NOW = 1_000_000;
 const DAY = 24 * 3_600;

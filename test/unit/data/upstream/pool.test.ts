@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Timed } from '../../../../src/data/loop/deadlines.ts';
-import type { UpstreamConnection } from '../../../../src/data/upstream/connection.ts';
-import { UpstreamPool } from '../../../../src/data/upstream/pool.ts';
-import type { Upstream } from '../../../../src/data/upstream/upstream.ts';
-import { UpstreamStats } from '../../../../src/memory/stats.ts';
+import { Timed } from '../../../../packages/proxy/src/data/loop/deadlines.ts';
+import type { UpstreamConnection } from '../../../../packages/proxy/src/data/upstream/connection.ts';
+import { UpstreamPool } from '../../../../packages/proxy/src/data/upstream/pool.ts';
+import type { Upstream } from '../../../../packages/proxy/src/data/upstream/upstream.ts';
+import { UpstreamStats } from '../../../../packages/proxy/src/memory/stats.ts';
 import { FakePlane } from '../fixtures/fake-plane.ts';
 
 /** As much of a connection as the pool looks at. */

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ResponseParser } from '../../../../src/data/upstream/response-parser.ts';
+import { ResponseParser } from '../../../../packages/proxy/src/data/upstream/response-parser.ts';
 import { readCorpus } from '../../../fuzz/corpus.ts';
 import { type ParsedResponse, parsePieces } from '../../../fuzz/parsed-response.ts';
 import { checkResponse } from '../../../fuzz/parser.ts';

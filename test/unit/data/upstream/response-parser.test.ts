@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import type { AnswerFields } from '../../../../src/data/client/answer-fields.ts';
-import type { ResponseEvents } from '../../../../src/data/upstream/contract.ts';
-import { ProtocolError } from '../../../../src/data/upstream/protocol-error.ts';
-import { ResponseHeads } from '../../../../src/data/upstream/response-heads.ts';
-import { ResponseParser } from '../../../../src/data/upstream/response-parser.ts';
-import { UNDECLARED } from '../../../../src/gates/body-limit.ts';
+import type { AnswerFields } from '../../../../packages/proxy/src/data/client/answer-fields.ts';
+import type { ResponseEvents } from '../../../../packages/proxy/src/data/upstream/contract.ts';
+import { ProtocolError } from '../../../../packages/proxy/src/data/upstream/protocol-error.ts';
+import { ResponseHeads } from '../../../../packages/proxy/src/data/upstream/response-heads.ts';
+import { ResponseParser } from '../../../../packages/proxy/src/data/upstream/response-parser.ts';
+import { UNDECLARED } from '../../../../packages/proxy/src/gates/body-limit.ts';
 
 /** All that a parser told of one response. */
 interface Told {

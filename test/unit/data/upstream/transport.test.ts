@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer as createTcpServer, type Server, type Socket } from 'node:net';
 import { after, describe, test } from 'node:test';
 import { createServer, type TLSSocket, type TlsOptions } from 'node:tls';
-import { type Transport, transportsOf } from '../../../../src/data/upstream/transport.ts';
-import { DEFAULT_BALANCING } from '../../../../src/gates/balancing/settings.ts';
-import { systemClock } from '../../../../src/shared/clock.ts';
-import type { UpstreamSeed, UpstreamTlsSeed } from '../../../../src/shared/messages.ts';
+import { systemClock } from '../../../../packages/gate/src/shared/clock.ts';
+import { type Transport, transportsOf } from '../../../../packages/proxy/src/data/upstream/transport.ts';
+import { DEFAULT_BALANCING } from '../../../../packages/proxy/src/gates/balancing/settings.ts';
+import type { UpstreamSeed, UpstreamTlsSeed } from '../../../../packages/proxy/src/shared/messages.ts';
 import { testPki } from '../../../fixtures/pki.ts';
 
 const pki = await testPki();

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { Writable } from 'node:stream';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { Upload } from '../../../../src/data/upstream/upload.ts';
+import { Upload } from '../../../../packages/proxy/src/data/upstream/upload.ts';
 
 /** A socket as far as an upload needs one; remembers the writes that reach the other side. */
 class Sink extends Writable {

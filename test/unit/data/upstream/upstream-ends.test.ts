@@ -1,8 +1,8 @@
 /** How an upstream ends a connection: what that says of the request at hand, what the breaker is told, and when. */
 import { deepEqual, equal } from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import * as collected from '../../../../src/data/body/collected.ts';
-import * as streaming from '../../../../src/data/body/streaming.ts';
+import * as collected from '../../../../packages/proxy/src/data/body/collected.ts';
+import * as streaming from '../../../../packages/proxy/src/data/body/streaming.ts';
 import { type Client, Edge, LIMITED } from '../fixtures/fake-edge.ts';
 import { settle } from '../fixtures/fake-plane.ts';
 import type { FakeSocket, FakeUpstream } from '../fixtures/fake-upstream.ts';

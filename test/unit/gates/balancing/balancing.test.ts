@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { createBalancer } from '../../../../src/gates/balancing/create-balancer.ts';
-import { BALANCES } from '../../../../src/gates/balancing/settings.ts';
+import { createBalancer } from '../../../../packages/proxy/src/gates/balancing/create-balancer.ts';
+import { BALANCES } from '../../../../packages/proxy/src/gates/balancing/settings.ts';
 import { areAs, chosen, FakeCandidates, seeded } from './candidates.ts';
 
 const address = (i: number) => `10.0.0.${i}:8080`;

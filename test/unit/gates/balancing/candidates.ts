@@ -1,4 +1,4 @@
-import type { Candidates, Random } from '../../../../src/gates/balancing/balancer.ts';
+import type { Candidates, Random } from '../../../../packages/proxy/src/gates/balancing/balancer.ts';
 
 /** Addresses of which a test knows everything. */
 export class FakeCandidates implements Candidates {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { FLOOR, RetryBudget, SHARE } from '../../../../src/gates/balancing/retry-budget.ts';
+import { FLOOR, RetryBudget, SHARE } from '../../../../packages/proxy/src/gates/balancing/retry-budget.ts';
 
 /** As many as the budget allows at this moment. */
 function spend(budget: RetryBudget, now: number): number {

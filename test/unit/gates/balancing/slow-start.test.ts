@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { warmth } from '../../../../src/gates/balancing/slow-start.ts';
+import { warmth } from '../../../../packages/proxy/src/gates/balancing/slow-start.ts';
 
 describe('slow start', () => {
 	test('gives a tenth at once, half after half the time, and all at its end', () => {

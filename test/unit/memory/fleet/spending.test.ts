@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Rate } from '../../../../src/gates/tenant-limit.ts';
-import { FleetLimiter } from '../../../../src/memory/fleet/fleet-limiter.ts';
-import { SpendingCounts, SpendingTable, type Spent } from '../../../../src/memory/fleet/spending.ts';
-import { DIVIDED, REFUSED, Standing } from '../../../../src/memory/fleet/standing.ts';
-import { LimiterSlots, TenantLimiter } from '../../../../src/memory/limiter.ts';
+import { Rate } from '../../../../packages/gate/src/gates/tenant-limit.ts';
+import { DIVIDED, REFUSED, Standing } from '../../../../packages/gate/src/memory/fleet/standing.ts';
+import { LimiterSlots, TenantLimiter } from '../../../../packages/gate/src/memory/limiter.ts';
+import { FleetLimiter } from '../../../../packages/proxy/src/memory/fleet/fleet-limiter.ts';
+import { SpendingCounts, SpendingTable, type Spent } from '../../../../packages/proxy/src/memory/fleet/spending.ts';
 import { runThreads } from '../thread-pool.ts';
 import type { SpendingTask } from './spending.thread.ts';
 

@@ -1,7 +1,7 @@
 import { workerData } from 'node:worker_threads';
-import { Rate } from '../../../../src/gates/tenant-limit.ts';
-import { FleetLimiter, type FleetMemory } from '../../../../src/memory/fleet/fleet-limiter.ts';
-import type { LimiterMemory } from '../../../../src/memory/limiter.ts';
+import { Rate } from '../../../../packages/gate/src/gates/tenant-limit.ts';
+import type { LimiterMemory } from '../../../../packages/gate/src/memory/limiter.ts';
+import { FleetLimiter, type FleetMemory } from '../../../../packages/proxy/src/memory/fleet/fleet-limiter.ts';
 import { meet, type ThreadData } from '../thread-pool.ts';
 
 /** Every thread asks for every tenant as fast as it can, for some rounds; time passes, so slots change hands. */

@@ -1,0 +1,327 @@
+import { randomBytes } from 'node:crypto';
+import { RateLimitFields } from '../gates/rate-limit-fields.ts';
+import { insufficientScope, Rejection, TOKEN_INVALID } from '../gates/rejection.ts';
+import { grants } from '../gates/scopes.ts';
+import type { Identity } from '../gates/token-cache.ts';
+import { refuseOtherHolder } from '../identity/bound-token.ts';
+import { issuerWithKey } from '../identity/issuer.ts';
+import { RevokedTokens } from '../identity/revocations.ts';
+import { type IdentitySeed, Trust } from '../identity/trust.ts';
+import { TenantLimiter } from '../memory/limiter.ts';
+import { tenantKey } from '../memory/tenant-key.ts';
+import { Authenticator } from '../shared/authenticator.ts';
+import { type Clock, systemClock } from '../shared/clock.ts';
+import { refuseOverConcurrency, refuseOverTenantRate } from '../shared/quota-gates.ts';
+import { type AnyRequest, authorizationOf } from './authorization.ts';
+import { type Caller, type CallerCertificate, certificateOf, thumbprintOf } from './caller.ts';
+import { type Claims, claimsOf } from './claims.ts';
+import { GateError, type GateErrorCode } from './error.ts';
+import {
+	type Algorithm,
+	type CertificateBound,
+	type Fetch,
+	type FetchInit,
+	type FetchResponse,
+	type IssuerOptions,
+	type ReadIssuers,
+	readIssuers,
+} from './issuers.ts';
+import { ANY, BOOLEAN, checkOptions, FUNCTION, isPlainObject, type Kinds, kind, milliseconds } from './options.ts';
+import { readQuotas, type TenantOptions } from './quotas.ts';
+import { grpcStatusOf, type Refusal, RefusedError, refused } from './refusal.ts';
+import { type GateEvent, RemoteKeys, warnOfEvent } from './remote-keys.ts';
+import { RevokedCallers, type RevokedOptions, readRevoked } from './revoked.ts';
+import { type Slot, takenSlot } from './slot.ts';
+import { readVerificationKey, type VerificationKey } from './verification-key.ts';
+
+export type {
+	Algorithm,
+	AnyRequest,
+	Caller,
+	CallerCertificate,
+	CertificateBound,
+	Claims,
+	Clock,
+	Fetch,
+	FetchInit,
+	FetchResponse,
+	GateErrorCode,
+	GateEvent,
+	IssuerOptions,
+	Refusal,
+	RevokedOptions,
+	Slot,
+	TenantOptions,
+	VerificationKey,
+};
+export { authorizationOf, certificateOf, GateError, grpcStatusOf, RefusedError };
+
+/**
+ * The proxy's authentication and tenant limit for a server of your own. Frameworks get it through
+ * an adapter: `mtls-edge-gate/node`, `/fastify`, `/hono` or `/fetch`.
+ */
+export interface Gate {
+	/**
+	 * Judges one request, and counts it against its tenant's limit when its token is good. Never throws: whatever it is given,
+	 * and whatever the clock says, a request that cannot be judged is refused.
+	 *
+	 * @param authorization the value of the `Authorization` header, best read with `authorizationOf`; `undefined` or `null`
+	 *   where there is none. A list is every value that came: more than one is refused, since it leaves open which of them a
+	 *   later reader would believe.
+	 * @param caller the client's certificate, for tokens that are bound to one, and the scopes that are needed here.
+	 */
+	check(authorization: string | readonly string[] | null | undefined, caller?: Caller): Verdict;
+}
+
+/** A gate that may have issuers whose keys come over the network. */
+export interface RefreshingGate extends Gate {
+	/**
+	 * Resolves when each of them has given some; at once where there is none. Until then the tokens of the others are judged. Rejects with
+	 * `ERR_GATE_NOT_READY` after `readyTimeoutMs`, counted from the first time that `ready` is read, and with `ERR_GATE_CLOSED` when the gate is
+	 * closed before. The gate goes on fetching after `ERR_GATE_NOT_READY`.
+	 */
+	readonly ready: Promise<void>;
+	/** Fetches no keys any more. The gate goes on with those that it has. */
+	close(): void;
+	/**
+	 * From here on these are refused in place of those before, also where their tokens are remembered.
+	 *
+	 * @throws {GateError} `ERR_GATE_REVOKED`; the gate then goes on with the list that it had.
+	 */
+	setRevoked(list: RevokedOptions): void;
+}
+
+export type Verdict = Admitted | { readonly ok: false; readonly refusal: Refusal };
+
+/**
+ * Frozen. Requests with one token share it as long as the token is remembered, unless it has a `slot` or `headers`, which are those of one
+ * request.
+ */
+export interface Admitted {
+	readonly ok: true;
+	readonly claims: Claims;
+	/** Who was counted: the claim that names it, behind the issuer's prefix. */
+	readonly tenant: string;
+	/**
+	 * There for tenants with a `concurrency`: the request is one of those that they have under way. Give it back when the request is over,
+	 * whatever has become of it. Adapters do.
+	 */
+	readonly slot?: Slot | undefined;
+	/** With `rateLimitHeaders`: what to put on the answer, names in lower case. */
+	readonly headers?: Readonly<Record<string, string>> | undefined;
+}
+
+/** One issuer with one key, or several issuers. */
+export type GateOptions = CommonOptions & (KeyOptions | IssuersOptions);
+
+/** The short form for one issuer with one RSA key. */
+export interface KeyOptions {
+	/** Verifies RS256 signatures. Read once; another key needs another gate, or `issuers`. */
+	readonly jwtPublicKey: VerificationKey;
+	/** The `iss` that every token must carry. `null` accepts any, and tokens without one. */
+	readonly issuer: string | null;
+	/** The `aud` that every token must carry, alone or in a list. `null` refuses tokens that carry any. */
+	readonly audience: string | null;
+	readonly issuers?: undefined;
+}
+
+export interface IssuersOptions {
+	/** At least one. Those whose keys come over the network are asked at once; `close` ends that. */
+	readonly issuers: readonly IssuerOptions[];
+	readonly jwtPublicKey?: undefined;
+	readonly issuer?: undefined;
+	readonly audience?: undefined;
+}
+
+export interface CommonOptions {
+	/**
+	 * Requests per second for each tenant, and as many at once after a pause: a whole number from 0 to 1,000,000; 0
+	 * switches the limit off, as leaving it out does. It holds for one gate in one process: let the servers of a process share a gate.
+	 */
+	readonly tenantRps?: number;
+	/** Tenants with a limit of their own. */
+	readonly tenants?: readonly TenantOptions[];
+	/** Whether answers to admitted requests say what is left of their tenant's limits, as 429 does anyway. Default `false`. */
+	readonly rateLimitHeaders?: boolean;
+	/** Who is refused although all else is good; `setRevoked` exchanges it. Default nobody. */
+	readonly revoked?: RevokedOptions;
+	/** How long `ready` waits for keys over the network, in ms. Default 30,000. */
+	readonly readyTimeoutMs?: number;
+	/** Told of fetches of keys. By default those that fail become warnings of the process. */
+	readonly onEvent?: (event: GateEvent) => void;
+	/** Where time comes from, for tests; the system's clocks by default. */
+	readonly clock?: Clock;
+}
+
+/** Tenants in debt at the same moment, in 1 MiB. A tenant that finds no place among them has to wait. */
+const LIMITER_SLOTS = 1 << 16;
+const READY_MS = 30_000;
+
+/**
+ * Creates a gate. It remembers verified tokens, at most 10,000, each for at most 5 minutes and never longer than to its
+ * `exp` and the 60 s of leeway.
+ *
+ * @throws {GateError} `ERR_GATE_PUBLIC_KEY`, `ERR_GATE_ISSUER`, `ERR_GATE_AUDIENCE`, `ERR_GATE_ISSUERS`,
+ *   `ERR_GATE_TENANT_RPS`, `ERR_GATE_TENANTS`, `ERR_GATE_REVOKED` or `ERR_GATE_OPTIONS`.
+ */
+export function createGate(options: GateOptions): RefreshingGate {
+	checkOptions('ERR_GATE_OPTIONS', '', options, KINDS);
+	const { rateLimitHeaders = false, revoked = {}, onEvent = warnOfEvent, clock = ownClock() } = options;
+	const issuers = readTrusted(options);
+	const secret = randomBytes(32);
+	const keyOf = (tenant: string) => tenantKey(secret, tenant);
+	// Made for the first tenant that has a rate: a gate without limits has no memory for them.
+	let limiter: TenantLimiter | undefined;
+	// `undefined` that is written is refused: the limit must not vanish because a variable is not set.
+	const quotas = readQuotas('tenantRps' in options ? options.tenantRps : 0, options.tenants, keyOf);
+	const revokedAtFirst = readRevoked(revoked);
+	const keys = new RemoteKeys(
+		issuers,
+		{ clock, onEvent, readyTimeoutMs: options.readyTimeoutMs ?? READY_MS },
+		(identity) => authenticator.use(trustIn(identity), quotas),
+	);
+	const trustIn = (identity: IdentitySeed) => new Trust(identity, (issuer) => keys.unknownKey(issuer));
+	const authenticator = new Authenticator(trustIn(keys.identity), { keyOf }, quotas);
+	let revokedCallers = new RevokedCallers(revokedAtFirst);
+	authenticator.refuseRevoked(new RevokedTokens(revokedAtFirst));
+	// As long as the authenticator remembers an identity, and no longer.
+	const admitted = new WeakMap<Identity, Admitted>();
+
+	const judge = (authorization: unknown, caller: Caller): Verdict => {
+		// A name that is misspelt asks for nothing: `scope` in place of `scopes` would let everybody in. So does a promise.
+		if (!isPlainObject(caller)) return refused(NO_CALLER);
+		const { scopes } = caller;
+		// An iterator has `every`, too, and is at its end after the first request.
+		if (scopes !== undefined && !Array.isArray(scopes)) return refused(NO_SCOPES);
+		for (const key in caller) if (key !== 'certificate' && key !== 'scopes') return refused(NO_SUCH_MEMBER);
+		const identity = authenticator.authenticate(onlyValue(authorization), clock.wallSeconds());
+		if (identity instanceof Rejection) return refused(identity);
+		if (identity.confirmation !== undefined) {
+			const stolen = refuseOtherHolder(identity.confirmation, thumbprintOf(caller));
+			if (stolen) return refused(stolen);
+		}
+		if (!revokedCallers.isEmpty) {
+			const revoked = revokedCallers.refuse(caller);
+			if (revoked) return refused(revoked);
+		}
+		const { rate, slots } = identity.quota;
+		const report = rateLimitHeaders ? new RateLimitFields() : undefined;
+		if (rate !== undefined) {
+			limiter ??= new TenantLimiter(TenantLimiter.allocate(secret, LIMITER_SLOTS), 0);
+			const overRate = refuseOverTenantRate(limiter, identity, clock.now(), report);
+			if (overRate) return refused(overRate);
+		}
+		if (scopes !== undefined && !grants(identity.claims.scopes, scopes)) {
+			return refused(withReport(insufficientScope(scopes), report));
+		}
+		let verdict = admitted.get(identity);
+		if (verdict === undefined) {
+			verdict = Object.freeze({ ok: true, claims: claimsOf(identity), tenant: identity.tenant });
+			admitted.set(identity, verdict);
+		}
+		if (slots === undefined && report === undefined) return verdict;
+		// Last, so that whoever has a slot is let through, and has to give it back.
+		const tooMany = slots && refuseOverConcurrency(slots, report);
+		if (tooMany) return refused(tooMany);
+		return Object.freeze({ ...verdict, slot: slots && takenSlot(slots), headers: report && headersOf(report) });
+	};
+
+	return {
+		check(authorization, caller = NOTHING) {
+			try {
+				return judge(authorization, caller);
+			} catch {
+				// A list or a certificate that throws when it is read, or a clock that does.
+				return refused(NOT_JUDGED);
+			}
+		},
+		get ready() {
+			return keys.ready;
+		},
+		close: () => keys.close(),
+		setRevoked(list) {
+			const next = readRevoked(list);
+			authenticator.refuseRevoked(new RevokedTokens(next));
+			revokedCallers = new RevokedCallers(next);
+		},
+	};
+}
+
+const CLOCK = kind('must be a clock: an object with the functions now and wallSeconds', (value) => {
+	const { now, wallSeconds } = Object(value) as Partial<Clock>;
+	return typeof now === 'function' && typeof wallSeconds === 'function';
+});
+
+/** Where there is `ANY`, whoever reads the option judges it. */
+const KINDS: Kinds<CommonOptions & KeyOptions> = {
+	jwtPublicKey: ANY,
+	issuer: ANY,
+	audience: ANY,
+	issuers: ANY,
+	tenantRps: ANY,
+	tenants: ANY,
+	rateLimitHeaders: BOOLEAN,
+	revoked: ANY,
+	readyTimeoutMs: milliseconds(1),
+	onEvent: FUNCTION,
+	clock: CLOCK,
+};
+
+/** A refusal for another reason than a limit says as well what is left of the limits. */
+function withReport(rejection: Rejection, report: RateLimitFields | undefined): Rejection {
+	return report === undefined ? rejection : rejection.withHeaders([...rejection.headers, ...report.fields]);
+}
+
+/** `undefined` for a tenant without a limit. */
+function headersOf({ fields }: RateLimitFields): Readonly<Record<string, string>> | undefined {
+	if (fields.length === 0) return undefined;
+	return Object.freeze(Object.fromEntries(fields.flatMap((name, i) => (i % 2 ? [] : [[name, fields[i + 1]!]]))));
+}
+
+/** Whom the options name: `issuers`, or the one of the short form. */
+function readTrusted({ issuers, jwtPublicKey, issuer, audience }: GateOptions): ReadIssuers {
+	if (issuers !== undefined) {
+		if (jwtPublicKey === undefined && issuer === undefined && audience === undefined) return readIssuers(issuers);
+		const message = 'issuers take the place of jwtPublicKey, issuer and audience; give the one or the others';
+		throw new GateError('ERR_GATE_ISSUERS', message);
+	}
+	const key = readVerificationKey(jwtPublicKey);
+	const rules = {
+		issuer: readExpectation('issuer', 'ERR_GATE_ISSUER', issuer),
+		audience: readExpectation('audience', 'ERR_GATE_AUDIENCE', audience),
+	};
+	return { seeds: [issuerWithKey(key, rules)], remotes: [] };
+}
+
+const NOTHING: Caller = {};
+
+const NO_CALLER = TOKEN_INVALID.because('the caller given to check is no plain object');
+const NO_SCOPES = TOKEN_INVALID.because('the scopes given to check are no list');
+const NO_SUCH_MEMBER = TOKEN_INVALID.because(
+	'the caller given to check has another member than certificate and scopes',
+);
+const NOT_JUDGED = TOKEN_INVALID.because('could not be judged: the value, the certificate or the clock threw');
+
+/**
+ * The gates below tell "none" (`undefined`) from what they cannot trust (`null`): more than one value, or something that is no
+ * string, as JavaScript may give.
+ */
+function onlyValue(authorization: unknown): string | null | undefined {
+	if (typeof authorization === 'string') return authorization;
+	if (authorization === null || authorization === undefined) return undefined;
+	if (!Array.isArray(authorization)) return null;
+	if (authorization.length === 0) return undefined;
+	const [only]: unknown[] = authorization;
+	return authorization.length === 1 && typeof only === 'string' ? only : null;
+}
+
+function ownClock(): Clock {
+	return systemClock(process.hrtime.bigint());
+}
+
+/** `undefined` is refused: the check must not vanish because an environment variable is not set. */
+function readExpectation(name: string, code: GateErrorCode, value: string | null): string | undefined {
+	if (value === null) return undefined;
+	if (typeof value === 'string' && value !== '') return value;
+	throw new GateError(code, `${name} must be a non-empty string, or null to do without the check`);
+}

@@ -1,0 +1,129 @@
+import { statSync } from 'node:fs';
+import { parseLogFilter } from '@mtls-edge-proxy/gate/shared/log.ts';
+import { bodyMode } from '#body';
+import { type ConfigProblem, describeProblem, inFileOrder } from '../config/error.ts';
+import { assertEnoughFiles, openFilesLimit } from '../control/descriptor-limit.ts';
+import { inspect } from '../control/files/inspection.ts';
+import { processLimits } from '../control/process-state.ts';
+import { checkAdvice, type Listeners } from './check-advice.ts';
+import type { Context } from './command.ts';
+import { unknownVariables } from './environment.ts';
+import { assertFewWorkers } from './worker-limit.ts';
+
+/**
+ * `proxy check`: what the start would refuse or warn of, by the very same reading and judging, without a socket and
+ * without a thread of ours.
+ */
+
+export interface CheckOptions {
+	/** Path of the configuration file. */
+	readonly config: string;
+	readonly workers: number;
+	readonly forceWorkers: boolean;
+	readonly listeners: Listeners;
+	readonly rustLog: string;
+	/** One JSON object instead of lines for people. */
+	readonly json: boolean;
+}
+
+/** What `--json` prints; members are added, never changed. */
+export interface CheckResult {
+	/** Whether there are no errors. */
+	readonly ok: boolean;
+	readonly errors: readonly Finding[];
+	readonly warnings: readonly Finding[];
+}
+
+export interface Finding {
+	/** The configuration file; `null` for problems outside of it, such as the environment. */
+	readonly file: string | null;
+	/** From 1; `null` where no line is to blame. */
+	readonly line: number | null;
+	/** Full key, `routes[2].prefix`, or the name of a variable; `null` where there is none. */
+	readonly key: string | null;
+	/** Begins with the path of the file that the key names, where that is to blame. */
+	readonly message: string;
+}
+
+/** @returns the exit code: 0, or 1 where there are errors. */
+export async function runCheck(
+	{ config: path, workers, forceWorkers, listeners, rustLog, json }: CheckOptions,
+	{ env, print, cores, commands }: Pick<Context, 'env' | 'print' | 'cores' | 'commands'>,
+): Promise<number> {
+	const { files, problems, warnings } = await inspect(path, new Date());
+	const ofFile = (found: readonly ConfigProblem[]) => inFileOrder(found).map((problem) => ({ path, problem }));
+	const failing = warnings.filter(({ failsCheck }) => failsCheck);
+	const advice =
+		files === undefined ? [] : checkAdvice(files.config, listeners, modeOf(files.config.tls.keyPath), bodyMode);
+	const errors = [...ofFile([...problems, ...failing]), ...refusalsOfProcess(workers, cores, forceWorkers)];
+	const doubts = [
+		...ofFile([...warnings.filter(({ failsCheck }) => !failsCheck), ...advice]),
+		...parseLogFilter(rustLog).problems.map((message) => ofProcess({ key: 'RUST_LOG', message })),
+		...unknownVariables(env, commands).map(({ name, message }) => ofProcess({ key: name, message })),
+		...(files === undefined
+			? []
+			: processLimits(files.config, workers).warnings.map((message) => ofProcess({ message }))),
+	];
+	print(json ? toJson(errors, doubts) : toText(path, errors, doubts));
+	return errors.length === 0 ? 0 : 1;
+}
+
+/** Windows has no such permissions. */
+function modeOf(file: string): number | undefined {
+	return process.platform === 'win32' ? undefined : statSync(file, { throwIfNoEntry: false })?.mode;
+}
+
+interface Found {
+	/** The line in the configuration file; `null` for problems outside of it. */
+	readonly path: string | null;
+	readonly problem: ConfigProblem;
+}
+
+function ofProcess(problem: ConfigProblem): Found {
+	return { path: null, problem };
+}
+
+function refusalsOfProcess(workers: number, cores: number, forceWorkers: boolean): Found[] {
+	const asserted = [
+		() => assertFewWorkers(workers, cores, forceWorkers),
+		() => assertEnoughFiles(openFilesLimit(), workers),
+	];
+	return asserted.flatMap((assert) => {
+		try {
+			assert();
+			return [];
+		} catch (error) {
+			return [ofProcess({ message: (error as Error).message })];
+		}
+	});
+}
+
+function toJson(errors: readonly Found[], doubts: readonly Found[]): string {
+	const result: CheckResult = { ok: errors.length === 0, errors: errors.map(finding), warnings: doubts.map(finding) };
+	return `${JSON.stringify(result)}\n`;
+}
+
+function finding({ path, problem: { line, key, file, message } }: Found): Finding {
+	const text = file === undefined ? message : `${file}: ${message}`;
+	return { file: path, line: line ?? null, key: key ?? null, message: text };
+}
+
+function toText(path: string, errors: readonly Found[], doubts: readonly Found[]): string {
+	const verdict = errors.length === 0 ? 'ok' : 'cannot be used';
+	const counts = `${counted(errors.length, 'error')}, ${counted(doubts.length, 'warning')}`;
+	const lines = [
+		...errors.map((found) => `error: ${described(found)}`),
+		...doubts.map((found) => `warning: ${described(found)}`),
+		`${path}: ${verdict} (${counts})`,
+	];
+	return `${lines.join('\n')}\n`;
+}
+
+function described({ path, problem }: Found): string {
+	if (path !== null) return describeProblem(path, problem);
+	return problem.key === undefined ? problem.message : `${problem.key}: ${problem.message}`;
+}
+
+function counted(count: number, what: string): string {
+	return `${count} ${what}${count === 1 ? '' : 's'}`;
+}

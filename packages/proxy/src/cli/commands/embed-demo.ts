@@ -1,0 +1,17 @@
+import { defineCommand } from '../command.ts';
+
+export const embedDemo = defineCommand({
+	name: 'embed-demo',
+	group: 'Try it',
+	about: 'run the example of the embedded gate',
+	details: [
+		'The service of docs/reference/embed.md: a Node server that judges requests by itself. Its settings are the EMBED_* variables.',
+	],
+	example: 'proxy embed-demo',
+	exitCodes: { 0: 'drained after a signal', 1: 'could not start, or was told twice to stop' },
+	run: async (_options, { env, stdout, stderr }) => {
+		const { runEmbedDemo } = await import('../embed-demo/service.ts');
+		// At once: after a second signal nothing is waited for, not even the reader of the log.
+		process.exit(await runEmbedDemo(env, { stdout, stderr, signals: process }));
+	},
+});

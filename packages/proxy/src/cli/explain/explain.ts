@@ -1,0 +1,355 @@
+import type { X509Certificate } from 'node:crypto';
+import { isCall } from '@mtls-edge-proxy/gate/gates/grpc.ts';
+import { HEADERS_TOO_LARGE, Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import type { Identity, VerifiedToken } from '@mtls-edge-proxy/gate/gates/token-cache.ts';
+import { refuseOtherHolder } from '@mtls-edge-proxy/gate/identity/bound-token.ts';
+import { Quotas } from '@mtls-edge-proxy/gate/identity/quotas.ts';
+import { NOTHING_REVOKED, RevokedTokens } from '@mtls-edge-proxy/gate/identity/revocations.ts';
+import { Trust } from '@mtls-edge-proxy/gate/identity/trust.ts';
+import { Authenticator } from '@mtls-edge-proxy/gate/shared/authenticator.ts';
+import { bodyMode, framingLine, judgesLengthFirst } from '#body';
+import type { Config, RouteConfig } from '../../config/config.ts';
+import { groupKey } from '../../config/upstream.ts';
+import { quote } from '../../config/wording.ts';
+import type { StartFiles } from '../../control/files/inspection.ts';
+import { versionAndHost } from '../../data/client/outgoing-head.ts';
+import { admitLength, UNDECLARED } from '../../gates/body-limit.ts';
+import { type Correlation, correlate, type Identified } from '../../gates/correlation.ts';
+import { Forwarding } from '../../gates/forwarding.ts';
+import { grpcTimeoutOf, refuseMalformedTimeout } from '../../gates/grpc-timeout.ts';
+import type { Identifiers } from '../../gates/headers.ts';
+import { doubtIn } from '../../gates/path.ts';
+import { createTracing } from '../../gates/trace-context.ts';
+import { admitTarget, refuseProtocolChange } from '../../gates/upgrade.ts';
+import { admitHandshake, upgradeLines } from '../../gates/web-socket.ts';
+import { CertificateHeaders } from '../../identity/certificate-headers.ts';
+import { loadNameReader } from '../../identity/certificate-names.ts';
+import { type Client, judgeClient } from './caller.ts';
+import { fetchKeysFor } from './issuer-keys.ts';
+import { placeOf } from './places.ts';
+import { answered, type Explanation, outcomeOf, Reports } from './report.ts';
+import { type ReadRequest, type RequestSpec, readRequest } from './request.ts';
+import { judgeCaller, judgeForwarding, judgeRoute, judgeUpstream, type RunningProxy, routeOf } from './route-gates.ts';
+import { readingInWords } from './routing.ts';
+import { readToken } from './token.ts';
+
+/**
+ * What a proxy with these files would make of a request, gate by gate. Each verdict is that of the gate itself, on the values that
+ * the proxy would give it; here stands their order, which is that of `data/request/admit.ts`, and what to say of them. A gate behind one
+ * that refuses is asked all the same, if there is anything to ask it with.
+ */
+
+export interface ExplainSettings extends RunningProxy {
+	/** Leaf first. */
+	readonly clientChain: readonly X509Certificate[] | undefined;
+	/** For `x-forwarded-for`. */
+	readonly peer: string;
+	/** Keys of issuers are not fetched. */
+	readonly offline: boolean;
+	/** Wall-clock time, seconds since the epoch. */
+	readonly nowSeconds: number;
+}
+
+/** Stands for what each request has anew. */
+const RANDOM_DIGIT = 'x';
+/** Stands for the bytes of a body that only its end tells. */
+const SOME_LENGTH = '[bytes]';
+
+export async function explain(
+	files: Pick<StartFiles, 'config' | 'tls' | 'identity' | 'remotes'>,
+	spec: RequestSpec,
+	settings: ExplainSettings,
+): Promise<Explanation> {
+	const { config, tls } = files;
+	const { nowSeconds } = settings;
+	const reports = new Reports();
+	const notes: string[] = [];
+
+	const client = await judgeClient(
+		settings.clientChain,
+		config,
+		tls,
+		settings.peer,
+		spec.protocol,
+		nowSeconds,
+		reports,
+	);
+	const request = readRequest(spec, config.limits.maxHeaderBytes, identifiersOf(config));
+	judgeHead(request, reports);
+	const { token, identity } = await judgeToken(request.authorization, files, settings, reports, notes);
+	judgeHolder(token, client, reports);
+	tellTenantLimits(token, files, reports);
+
+	const isExtended = spec.protocol === 'h2' && request.head?.webSocket !== undefined;
+	const target = admitTarget(request.method, request.target, isExtended);
+	reports.judged('path', target instanceof Rejection ? target : undefined, ...pathWords(request.target));
+	const route = routeOf(target, config);
+	judgeProtocol(request, route, isExtended, reports);
+	judgeGrpcTimeout(request, reports);
+	// The limits of a body are its route's, also where its length is judged first.
+	if (judgesLengthFirst) judgeLength(request, spec, config, route, reports);
+	judgeRoute(target, files, reports);
+	const forwardedTarget = judgeForwarding(route, target, request, files, reports);
+	await judgeCaller(route, client, token, files, reports);
+	if (route?.rate !== undefined)
+		reports.notAsked('route rate', `${route.rate.rps} requests/s, burst ${route.rate.burst}, for each tenant`);
+	if (!judgesLengthFirst) judgeLength(request, spec, config, route, reports);
+	if (route !== undefined) judgeUpstream(route, settings, reports);
+
+	const { outcome, endsAt } = outcomeOf(reports.list);
+	const passes = outcome === 'passes' && identity !== undefined && route !== undefined;
+	const upstreamHead = passes
+		? await headFor(route, identity, { ...request, target: forwardedTarget! }, spec, client, correlatorOf(config))
+		: undefined;
+	if (passes) notes.push(...hostNotes(route));
+	if (passes && request.head?.webSocket !== undefined && route.group.protocol === 'h2') notes.push(EXTENDED_CONNECT);
+	return {
+		configPath: config.path,
+		method: spec.method,
+		target: spec.target,
+		protocol: spec.protocol,
+		isGrpc: isCall(request.method, request.head),
+		bodyMode,
+		gates: reports.list,
+		outcome,
+		endsAt,
+		route: route?.prefix,
+		upstream: route && groupKey(route.group),
+		upstreamHead,
+		notes,
+	};
+}
+
+function judgeHead({ malformed, unknownMethod, badFields, fields, method }: ReadRequest, reports: Reports): void {
+	if (malformed !== undefined) {
+		const isLong = malformed.rejection?.is(HEADERS_TOO_LARGE);
+		const details = isLong ? ['longer than limits.max_header_bytes'] : ['this is no HTTP: what follows cannot be read'];
+		reports.add({ gate: 'request head', verdict: 'refused', refusal: malformed, details });
+		return;
+	}
+	reports.ok('request head');
+	reports.judged(
+		'method',
+		unknownMethod,
+		...(unknownMethod === undefined ? [] : [`${quote(method)} is none of the known methods`]),
+	);
+	const details = fields.flatMap(({ name, fate }) => {
+		const words = FATES[fate];
+		return words === undefined ? [] : [`${name.toLowerCase()}: ${words}`];
+	});
+	reports.judged('header fields', badFields, ...details);
+}
+
+const FATES: Readonly<Record<ReadRequest['fields'][number]['fate'], string | undefined>> = {
+	forwarded: undefined,
+	rewritten: undefined,
+	'hop-by-hop': 'not forwarded, it is for this connection alone',
+	own: 'not forwarded, it is the proxy that says who is calling',
+	path: 'not forwarded, some servers take it in place of the path',
+	folded: 'not forwarded, some servers read its name as one that only the proxy may say',
+	'named by connection': 'not forwarded, the connection field names it',
+};
+
+interface TokenVerdict {
+	/** What the token says, also where it is refused. */
+	readonly token: VerifiedToken | undefined;
+	/** Where it is not. */
+	readonly identity: Identity | undefined;
+}
+
+async function judgeToken(
+	authorization: string | null | undefined,
+	{ config, tls, identity, remotes }: Pick<StartFiles, 'config' | 'tls' | 'identity' | 'remotes'>,
+	{ nowSeconds, offline }: ExplainSettings,
+	reports: Reports,
+	notes: string[],
+): Promise<TokenVerdict> {
+	const { stateDir } = config;
+	const keys = await fetchKeysFor(authorization, identity, { remotes, offline, stateDir, nowSeconds });
+	if (keys.note !== undefined) notes.push(keys.note);
+	const trust = new Trust(keys.identity);
+	const revoked = new RevokedTokens(tls.clients?.revoked ?? NOTHING_REVOKED);
+	const authenticator = new Authenticator(trust, undefined);
+	authenticator.refuseRevoked(revoked);
+	const verdict = authenticator.authenticate(authorization, nowSeconds);
+	const judges = { trust, issuers: keys.identity.issuers, revoked, config, nowSeconds };
+	const { checks, token } = readToken(authorization, judges);
+	if (!(verdict instanceof Rejection)) {
+		reports.add({ gate: 'token', verdict: 'ok', details: [], checks });
+		return { token: verdict, identity: verdict };
+	}
+	if (keys.isMissing) {
+		const details = [`cannot be told: ${keys.note}`];
+		reports.add({ gate: 'token', verdict: 'unknown', refusal: answered(verdict), details, checks });
+	} else {
+		reports.add({ gate: 'token', verdict: 'refused', refusal: answered(verdict), details: [], checks });
+	}
+	return { token, identity: undefined };
+}
+
+function judgeHolder(token: VerifiedToken | undefined, { connection, hasCertificate }: Client, reports: Reports): void {
+	if (token?.confirmation === undefined) return;
+	const wanted = `the token is bound to sha256:${token.confirmation.toString('hex')}`;
+	if (!hasCertificate) return reports.unknown('bound token', wanted, 'give --client-cert');
+	const thumbprint = connection.certificate?.thumbprint;
+	const has = `the client certificate is sha256:${thumbprint?.toString('hex')}`;
+	reports.judged('bound token', refuseOtherHolder(token.confirmation, thumbprint), wanted, has);
+}
+
+/** The limits; only the running proxy knows how much of them is left. */
+function tellTenantLimits(
+	token: VerifiedToken | undefined,
+	{ config, identity }: Pick<StartFiles, 'config' | 'identity'>,
+	reports: Reports,
+): void {
+	if (token === undefined) return;
+	const { tenant, claimedRps } = token;
+	const quotas = new Quotas(identity.quotas, config.tenantRps, (_, limit) => ({
+		limit,
+		taken: 0,
+		tryTake: () => true,
+		giveBack: () => {},
+	}));
+	const { rate, slots } = quotas.of(tenant, claimedRps);
+	const nth = config.tenants.findIndex(({ name }) => name === tenant);
+	const sources = {
+		tenants: placeOf(config, `tenants[${nth}].name`),
+		claim: 'the rate claim of the token',
+		default: placeOf(config, 'tenant_rps'),
+	};
+	const from = sources[quotas.sourceOf(tenant, claimedRps)];
+	const needs = 'needs the running proxy';
+	if (rate === undefined) reports.ok('tenant rate', `no limit for the tenant ${quote(tenant)}, from ${from}`);
+	else {
+		const limit = `${rate.rps} requests/s, burst ${rate.burst}, for the tenant ${quote(tenant)}`;
+		reports.notAsked('tenant rate', `${limit}, from ${from}; ${needs}`);
+	}
+	if (slots !== undefined) {
+		reports.notAsked('tenant concurrency', `${slots.limit} at once, from ${sources.tenants}; ${needs}`);
+	}
+}
+
+function pathWords(target: string): string[] {
+	const doubt = doubtIn(target);
+	if (doubt === undefined) return [];
+	if (doubt.reading !== undefined)
+		return [`some upstreams read it as ${readingInWords(doubt.reading)}: ${doubt.refusal.reason}`];
+	return [`${quote(doubt.part)} at character ${doubt.at + 1}: ${doubt.refusal.reason}`];
+}
+
+function judgeProtocol(
+	{ method, head }: ReadRequest,
+	route: RouteConfig | undefined,
+	isExtended: boolean,
+	reports: Reports,
+): void {
+	if (head?.webSocket !== undefined) {
+		const isTaken = route?.webSocket !== undefined;
+		const verdict = admitHandshake(head.webSocket, { isTaken, isExtended, method });
+		const refusal = verdict instanceof Rejection ? verdict : undefined;
+		return reports.judged('protocol change', refusal, isTaken ? IS_WEB_SOCKET : NO_WEB_SOCKETS);
+	}
+	const refusal = refuseProtocolChange(method, head?.wantsUpgrade ?? false);
+	if (refusal === undefined) return reports.ok('protocol change');
+	reports.judged(
+		'protocol change',
+		refusal,
+		head?.wantsUpgrade ? 'the upgrade field asks for another protocol' : quote(method),
+	);
+}
+
+const IS_WEB_SOCKET = 'a WebSocket, which its route takes; it is a request in flight until it ends';
+const NO_WEB_SOCKETS = 'a WebSocket: no route with websocket = true has the path';
+
+function judgeGrpcTimeout({ method, head }: ReadRequest, reports: Reports): void {
+	if (head?.grpcTimeout === undefined || !isCall(method, head)) return;
+	const words = head.grpcTimeout === null ? 'one value of at most 8 digits and a unit: H, M, S, m, u or n' : undefined;
+	reports.judged('grpc timeout', refuseMalformedTimeout(head.grpcTimeout), ...(words === undefined ? [] : [words]));
+}
+
+function judgeLength(
+	{ head }: ReadRequest,
+	{ bodyBytes }: RequestSpec,
+	config: Config,
+	route: RouteConfig | undefined,
+	reports: Reports,
+): void {
+	if (head === undefined) return;
+	if (head.bodyLength === 0) return reports.ok('body length', 'no body');
+	const own = route?.requestLimits?.maxBodyBytes;
+	const most = own ?? config.limits.maxRequestBodyBytes;
+	const key =
+		own === undefined ? 'limits.max_request_body_bytes' : `routes[${config.routes.indexOf(route!)}].max_body_bytes`;
+	// A body whose end the framing tells is cut at the limit, while it comes.
+	const length = head.bodyLength === UNDECLARED ? (bodyBytes ?? UNDECLARED) : head.bodyLength;
+	const limit = `at most ${most} bytes, ${placeOf(config, key)}`;
+	const has = length === UNDECLARED ? 'of a length that is not declared: counted as it comes' : `${length} bytes`;
+	reports.judged('body length', admitLength(length, most), `${has}; ${limit}`);
+}
+
+function identifiersOf({ trace, log }: Config): Identifiers {
+	if (log.requestId) return 'trace and request';
+	return trace === undefined ? 'none' : 'trace';
+}
+
+/** What the running proxy makes of identifiers. Of traces that begin there, those are shown that are not sampled. */
+function correlatorOf({ trace, log: { requestId } }: Config): ((head: Identified) => Correlation) | undefined {
+	const hex = (digits: number) => RANDOM_DIGIT.repeat(digits);
+	if (trace !== undefined) return createTracing({ ratio: 0, requestIds: requestId }, hex);
+	return requestId ? (head) => correlate(head, hex) : undefined;
+}
+
+const EXTENDED_CONNECT =
+	'over HTTP/2 this is an extended CONNECT with :protocol websocket (RFC 8441), which the upstream has to offer in its SETTINGS';
+
+/** As `Exchange` writes it. */
+async function headFor(
+	{ prefix, group, certificateHeaders, forwarding }: RouteConfig,
+	{ tenantHeader }: Identity,
+	{ method, target, targetAuthority, head }: ReadRequest,
+	{ bodyBytes }: RequestSpec,
+	{ connection }: Client,
+	identify: ((head: Identified) => Correlation) | undefined,
+): Promise<string> {
+	const { bodyLength, grpcTimeout, webSocket } = head!;
+	const handshake = webSocket instanceof Rejection ? undefined : webSocket;
+	const isHttp2 = group.protocol === 'h2';
+	const read = certificateHeaders?.xfcc === undefined ? undefined : await loadNameReader();
+	const certificateLines =
+		certificateHeaders === undefined ? '' : connection.caller!.lines(new CertificateHeaders(certificateHeaders, read));
+	const correlation = identify?.(head!);
+	const framing = framingLine(method, bodyLength === UNDECLARED ? (bodyBytes ?? UNDECLARED) : bodyLength);
+	const { authority: own, hostField = own } = group.dns ?? group.addresses[0]!;
+	const plain = { versionAndHost: versionAndHost(hostField), lines: head!.lines };
+	const authority = targetAuthority ?? head!.authority;
+	const rewritten =
+		forwarding === undefined
+			? plain
+			: connection.rewrite(new Forwarding(forwarding, prefix), plain.versionAndHost, authority, head!);
+	return connection.outgoing.write(
+		handshake === undefined ? method : isHttp2 ? 'CONNECT' : 'GET',
+		target,
+		rewritten.versionAndHost,
+		tenantHeader,
+		certificateLines,
+		grpcTimeout == null
+			? correlation?.lines
+			: `${correlation?.lines ?? ''}grpc-timeout: ${grpcTimeoutOf(grpcTimeout)}\r\n`,
+		rewritten.lines,
+		handshake === undefined
+			? framing.replace(`: ${UNDECLARED}\r\n`, `: ${SOME_LENGTH}\r\n`)
+			: isHttp2
+				? handshake.lines
+				: upgradeLines(handshake, '(made for each attempt)'),
+	);
+}
+
+/** Which address a request goes to is decided when it is there. */
+function hostNotes({ group: { dns, addresses }, forwarding }: RouteConfig): string[] {
+	const isOwn = forwarding === undefined || forwarding.host === 'upstream';
+	if (!isOwn || dns !== undefined || addresses.length === 1) return [];
+	const [first] = addresses;
+	return [
+		`Host is that of the address that the request goes to; shown is the first of ${addresses.length}, ${first!.authority}`,
+	];
+}

@@ -1,0 +1,94 @@
+import { bearerToken } from '@mtls-edge-proxy/gate/gates/bearer.ts';
+import { parseToken } from '@mtls-edge-proxy/gate/gates/jwt.ts';
+import { Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import { type KeySetSeed, readJwks } from '@mtls-edge-proxy/gate/identity/key-set.ts';
+import { type IdentitySeed, Trust } from '@mtls-edge-proxy/gate/identity/trust.ts';
+import { FetchError } from '@mtls-edge-proxy/gate/jwks/fetch-keys.ts';
+import type { RemoteIssuer } from '@mtls-edge-proxy/gate/jwks/remote-issuer.ts';
+import { fetchByUndici } from '../../control/jwks/fetch-by-undici.ts';
+import { loadKept } from '../../control/jwks/key-store.ts';
+import { inWords } from './places.ts';
+
+/** An identity with the keys of the one issuer that the token needs. */
+export interface FetchedIdentity {
+	readonly identity: IdentitySeed;
+	/** Keys are wanted and not there: what the proxy would say is not known. */
+	readonly isMissing: boolean;
+	/** What was done. */
+	readonly note: string | undefined;
+}
+
+export interface KeySources {
+	/** Issuers whose keys come over the network. */
+	readonly remotes: readonly RemoteIssuer[];
+	/** They are not asked. */
+	readonly offline: boolean;
+	/** Where the proxy keeps the last keys that it has fetched. */
+	readonly stateDir: string | undefined;
+	/** Wall-clock time, seconds since the epoch. */
+	readonly nowSeconds: number;
+}
+
+/**
+ * The keys of the token's issuer, where they come over the network: fetched once, within the proxy's own bounds, or else those that
+ * the proxy has kept for the case that it starts while the issuer is away.
+ */
+export async function fetchKeysFor(
+	authorization: string | null | undefined,
+	identity: IdentitySeed,
+	sources: KeySources,
+): Promise<FetchedIdentity> {
+	const remote = remoteOf(authorization, identity, sources.remotes);
+	if (remote === undefined) return { identity, isMissing: false, note: undefined };
+	const using = (keys: KeySetSeed, note: string) => {
+		const issuers = identity.issuers.map((one) => (one.issuer === remote.issuer ? { ...one, keys } : one));
+		return { identity: { ...identity, issuers }, isMissing: false, note };
+	};
+	let failure = `keys of ${remote.issuer} were not fetched (--offline)`;
+	if (!sources.offline) {
+		const from = remote.url === undefined ? `where the metadata of ${remote.issuer} says` : withoutQuery(remote.url);
+		try {
+			const { seed } = await fetchByUndici(remote, new AbortController().signal);
+			return using(seed, `fetched ${counted(seed)} from ${from}`);
+		} catch (error) {
+			if (!(error instanceof FetchError)) throw error;
+			failure = `keys of ${remote.issuer} could not be fetched from ${from}: ${error.message}`;
+		}
+	}
+	const kept =
+		sources.stateDir === undefined ? undefined : await loadKept(sources.stateDir, remote, sources.nowSeconds);
+	const seed = kept && kept.ageMs <= remote.maxStaleMs ? readKept(kept.text, remote) : undefined;
+	if (seed === undefined) return { identity, isMissing: true, note: failure };
+	return using(seed, `${failure}; took ${counted(seed)} from state_dir, ${inWords(kept!.ageMs / 1000)} old`);
+}
+
+/** Some issuers are asked with a key in the query. */
+function withoutQuery(url: string): string {
+	const { origin, pathname } = new URL(url);
+	return origin + pathname;
+}
+
+function readKept(text: string, { algorithms }: RemoteIssuer): KeySetSeed | undefined {
+	try {
+		return readJwks(text, algorithms).seed;
+	} catch {
+		return undefined;
+	}
+}
+
+function counted({ keys }: KeySetSeed): string {
+	return `${keys.length} key${keys.length === 1 ? '' : 's'}`;
+}
+
+function remoteOf(
+	authorization: string | null | undefined,
+	identity: IdentitySeed,
+	remotes: readonly RemoteIssuer[],
+): RemoteIssuer | undefined {
+	if (remotes.length === 0) return undefined;
+	const token = bearerToken(authorization);
+	const parsed = token instanceof Rejection ? token : parseToken(token);
+	if (parsed instanceof Rejection) return undefined;
+	const issuer = new Trust(identity).issuerOf(parsed);
+	return remotes.find((remote) => remote.issuer === issuer?.rules.issuer);
+}

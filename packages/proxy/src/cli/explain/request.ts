@@ -1,0 +1,169 @@
+import { Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import { RequestHeadReader } from '../../data/http1/head-reader.ts';
+import { RequestField, RequestFieldsReader } from '../../data/http2/request-fields.ts';
+import { type FieldFate, fateOf, type Identifiers, namedByConnection, type RequestHead } from '../../gates/headers.ts';
+import { refuseMethod } from '../../gates/method.ts';
+import { authorityOf, originForm } from '../../gates/target.ts';
+import { HeaderBlock } from '../../http2/hpack-decoder.ts';
+import { answered, type Refusal } from './report.ts';
+
+/** The request that is asked about, as its client would send it. */
+export interface RequestSpec {
+	readonly method: string;
+	/** Request target, as it goes on the wire. */
+	readonly target: string;
+	/** For `Host`, unless `headers` have one. */
+	readonly authority: string;
+	readonly protocol: 'http/1.1' | 'h2';
+	/** Lines as they were given: `name: value`. */
+	readonly headers: readonly string[];
+	/** Becomes an `Authorization` line; with one in `headers` it is the second. */
+	readonly token: string | undefined;
+	/** Becomes a `Content-Length` unless `headers` frame the body. */
+	readonly bodyBytes: number | undefined;
+}
+
+/** The request as the front of its protocol understands it. */
+export interface ReadRequest {
+	readonly method: string;
+	/** Origin form. */
+	readonly target: string;
+	/** Of a target in absolute form; `undefined`: it was in another one; `null`: it is malformed. */
+	readonly targetAuthority: string | null | undefined;
+	/** Why the bytes are no request at all. */
+	readonly malformed: Refusal | undefined;
+	readonly unknownMethod: Rejection | undefined;
+	/** What there is to say against the fields. */
+	readonly badFields: Rejection | undefined;
+	/** `undefined` where one of the above is against it. */
+	readonly head: RequestHead | undefined;
+	/** For the token's gate, also where there is no head. */
+	readonly authorization: string | null | undefined;
+	readonly fields: readonly FieldReport[];
+}
+
+export interface FieldReport {
+	readonly name: string;
+	readonly fate: FieldFate;
+}
+
+/** @param apart as the running proxy reads heads: with `[trace]` and `[log] request_id`. */
+export function readRequest(spec: RequestSpec, maxHeaderBytes: number, apart: Identifiers): ReadRequest {
+	const read = spec.protocol === 'h2' ? readHttp2 : readHttp1;
+	return read(spec, maxHeaderBytes, apart);
+}
+
+function readHttp1(spec: RequestSpec, maxHeaderBytes: number, apart: Identifiers): ReadRequest {
+	const { method, target } = spec;
+	const lines = fieldLines(spec).map(({ line }) => line);
+	const bytes = Buffer.from([`${method} ${target} HTTP/1.1`, ...lines, '', ''].join('\r\n'));
+	const reader = new RequestHeadReader(maxHeaderBytes, apart);
+	reader.read(bytes, 0);
+	const { refusal } = reader;
+	const head = refusal === undefined ? reader.block.head : undefined;
+	const good = head instanceof Rejection ? undefined : head;
+	return {
+		method,
+		target: originForm(target),
+		targetAuthority: authorityOf(target),
+		malformed: refusal && answered(refusal),
+		unknownMethod: refusal === undefined ? refuseMethod(method) : undefined,
+		badFields: head instanceof Rejection ? head : undefined,
+		head: good,
+		authorization: good === undefined ? loneToken(spec) : good.authorization,
+		fields: fieldReports(spec, apart),
+	};
+}
+
+function readHttp2(spec: RequestSpec, maxHeaderBytes: number, apart: Identifiers): ReadRequest {
+	const { method, target } = spec;
+	const endStream = !fieldLines(spec).some(({ name, value }) => /^content-length$/i.test(name) && value !== '0');
+	const facts = (asMethod: string) =>
+		new RequestFieldsReader(maxHeaderBytes, apart).read(blockOf(spec, asMethod), endStream);
+	const said = facts(method);
+	const malformed: Refusal | undefined = typeof said === 'string' ? { ending: 'reset', reason: said } : undefined;
+	const unknownMethod = malformed === undefined ? refuseMethod(method) : undefined;
+	// A refused method hides the problems of the fields.
+	const known = unknownMethod === undefined ? said : facts('GET');
+	const head = typeof known === 'string' ? undefined : known.head;
+	const good = head === undefined || head instanceof Rejection ? undefined : head;
+	return {
+		method,
+		target,
+		targetAuthority: undefined,
+		malformed,
+		unknownMethod,
+		badFields: head instanceof Rejection ? head : undefined,
+		head: good,
+		authorization: good === undefined ? loneToken(spec) : good.authorization,
+		fields: fieldReports(spec, apart),
+	};
+}
+
+/** As an HTTP/2 client sends it: names in lower case, and the authority in the place of `Host`. */
+function blockOf(spec: RequestSpec, method: string): HeaderBlock<RequestField> {
+	const lines = fieldLines(spec);
+	const block = new HeaderBlock<RequestField>();
+	const add = (name: string, value: string) => {
+		const field = new RequestField(octets(name), octets(value));
+		block.fields.push(field);
+		block.bytes += field.name.length + field.value.length;
+		block.count++;
+	};
+	add(':method', method);
+	if (method !== 'CONNECT') {
+		add(':scheme', 'https');
+		add(':path', spec.target);
+	}
+	const host = lines.find(({ name }) => name.toLowerCase() === 'host');
+	add(':authority', host?.value ?? spec.authority);
+	for (const line of lines) if (line !== host) add(line.name.toLowerCase(), line.value);
+	return block;
+}
+
+/** A character for each byte, as the front reads them. */
+function octets(text: string): string {
+	return Buffer.from(text).toString('latin1');
+}
+
+interface FieldLine {
+	readonly name: string;
+	/** Without the blanks around it. */
+	readonly value: string;
+	/** As it goes over HTTP/1.1. */
+	readonly line: string;
+}
+
+function fieldLines({ headers, token, authority, bodyBytes = 0 }: RequestSpec): FieldLine[] {
+	const given = headers.map(fieldLine);
+	const has = (...names: string[]) => given.some(({ name }) => names.includes(name.toLowerCase()));
+	const isFramed = has('content-length', 'transfer-encoding');
+	return [
+		...(has('host') ? [] : [fieldLine(`Host: ${authority}`)]),
+		...(token === undefined ? [] : [fieldLine(`Authorization: Bearer ${token}`)]),
+		...given,
+		...(bodyBytes > 0 && !isFramed ? [fieldLine(`Content-Length: ${bodyBytes}`)] : []),
+	];
+}
+
+/** A line without a colon is all name; the readers say what they think of it. */
+function fieldLine(line: string): FieldLine {
+	const colon = line.indexOf(':');
+	const name = colon === -1 ? line : line.slice(0, colon);
+	return { name, value: colon === -1 ? '' : line.slice(colon + 1).trim(), line };
+}
+
+/** What the token's gate would get of a head that is refused for something else. */
+function loneToken(spec: RequestSpec): string | null | undefined {
+	const [first, second] = fieldLines(spec).filter(({ name }) => name.toLowerCase() === 'authorization');
+	return second === undefined ? first?.value : null;
+}
+
+function fieldReports(spec: RequestSpec, apart: Identifiers): FieldReport[] {
+	const lines = fieldLines(spec);
+	let named: Set<string> | undefined;
+	for (const { name, value } of lines) {
+		if (name.toLowerCase() === 'connection') named = namedByConnection(value, named);
+	}
+	return lines.map(({ name }) => ({ name, fate: fateOf(name, named, apart) }));
+}

@@ -1,0 +1,244 @@
+import { BAD_REQUEST, Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import type { VerifiedToken } from '@mtls-edge-proxy/gate/gates/token-cache.ts';
+import type { Config, RouteConfig } from '../../config/config.ts';
+import { quote } from '../../config/wording.ts';
+import type { DnsStatus, UpstreamStatus } from '../../control/status/schema.ts';
+import { CIRCUIT_OPEN } from '../../gates/breaker.ts';
+import { Forwarding } from '../../gates/forwarding.ts';
+import { type CleanTarget, pathOf } from '../../gates/path.ts';
+import { RouteTable } from '../../gates/routes.ts';
+import { withoutQuery } from '../../gates/target.ts';
+import { loadNameReader } from '../../identity/certificate-names.ts';
+import { RouteAccess } from '../../identity/route-access.ts';
+import { type Client, namesInWords } from './caller.ts';
+import { placeOf } from './places.ts';
+import type { Reports } from './report.ts';
+import type { ReadRequest } from './request.ts';
+import { readingWords, routeWords } from './routing.ts';
+
+/** The gates from the route on. */
+
+/** What a running proxy has said of itself. */
+export interface RunningProxy {
+	/** Its answer to `GET /metrics`; `undefined`: none was asked. */
+	readonly metricsPage?: string | undefined;
+	/** `undefined`: it has no status page, or was not asked. */
+	readonly status?: RunningStatus | undefined;
+}
+
+/** Of its `/status.json`. */
+export interface RunningStatus {
+	readonly dns: readonly DnsStatus[];
+	/** Those in trouble. */
+	readonly upstreams: readonly Pick<UpstreamStatus, 'upstream' | 'group' | 'breaker' | 'last_probe'>[];
+}
+
+/** @returns `undefined` where a request has no route, or its path is refused. */
+export function routeOf(target: CleanTarget | Rejection, { routes }: Config): RouteConfig | undefined {
+	if (target instanceof Rejection) return undefined;
+	const found = new RouteTable(routes).match(pathOf(target));
+	return found instanceof Rejection ? undefined : found;
+}
+
+export function judgeRoute(
+	target: CleanTarget | Rejection,
+	{ config }: { readonly config: Config },
+	reports: Reports,
+): void {
+	// A path that is refused is no path that could be routed: what an upstream would make of it is the question.
+	if (target instanceof Rejection) {
+		reports.unknown('route', 'there is no telling which route such a path means');
+		return;
+	}
+	const path = pathOf(target);
+	const table = new RouteTable(config.routes);
+	const found = table.match(path);
+	const words = [...routeWords(config, path, table.asWritten(path)), ...readingWords(table, path)];
+	reports.judged('route', found instanceof Rejection ? found : undefined, ...words);
+}
+
+/**
+ * What the route makes of the request before it goes to the upstream.
+ *
+ * @returns the target that the upstream gets; `undefined` where there is no route, or the route refuses.
+ */
+export function judgeForwarding(
+	route: RouteConfig | undefined,
+	target: CleanTarget | Rejection,
+	{ head, targetAuthority, fields }: ReadRequest,
+	{ config }: { readonly config: Config },
+	reports: Reports,
+): CleanTarget | undefined {
+	if (route === undefined || target instanceof Rejection) return undefined;
+	if (route.forwarding === undefined) return target;
+	const forwarding = new Forwarding(route.forwarding, route.prefix);
+	const authority = targetAuthority === undefined ? head?.authority : targetAuthority;
+	const left = forwarding.target(target, authority);
+	const nth = config.routes.indexOf(route);
+	const words = fields.flatMap(({ name, fate }) =>
+		fate === 'forwarded' && forwarding.writes(name)
+			? [`${name.toLowerCase()}: not forwarded, the proxy says that itself by this route`]
+			: [],
+	);
+	if (left instanceof Rejection) {
+		const which = left.is(BAD_REQUEST)
+			? 'the host in the target is none'
+			: 'what is left of the path begins with two slashes for some readers';
+		reports.judged('forwarding', left, which, ...words);
+		return undefined;
+	}
+	if (left !== target) {
+		const place = placeOf(config, `routes[${nth}].strip_prefix`);
+		words.unshift(`${place}: ${quote(route.prefix)} is cut, the upstream gets ${quote(withoutQuery(left))}`);
+	}
+	reports.ok('forwarding', ...words);
+	return left;
+}
+
+/** Who may use the route: each of its three rules by itself, in the order in which the route asks them. */
+export async function judgeCaller(
+	route: RouteConfig | undefined,
+	{ connection, hasCertificate }: Client,
+	token: VerifiedToken | undefined,
+	{ config }: { readonly config: Config },
+	reports: Reports,
+): Promise<void> {
+	if (route === undefined) return;
+	const nth = config.routes.indexOf(route);
+	const place = (key: string) => placeOf(config, `routes[${nth}].${key}`);
+	const { allow, deny, tenants, scopes } = route.access ?? {};
+	const none = { allow: undefined, deny: undefined, tenants: undefined, scopes: undefined };
+	if (allow !== undefined || deny !== undefined) {
+		const read = await loadNameReader();
+		const rules = [
+			...(deny === undefined ? [] : [`${place('deny')}: ${deny.map(quote).join(', ')}`]),
+			...(allow === undefined ? [] : [`${place('allow')}: ${allow.map(quote).join(', ')}`]),
+		];
+		if (!hasCertificate) reports.unknown('certificate names', ...rules, 'give --client-cert');
+		else {
+			const access = new RouteAccess({ ...none, allow, deny }, read);
+			const names = namesInWords(connection.caller?.names(read));
+			reports.judged('certificate names', access.refuse(connection, NOBODY), `the certificate: ${names}`, ...rules);
+		}
+	}
+	if (tenants !== undefined) {
+		const access = new RouteAccess({ ...none, tenants }, undefined);
+		const wanted = `${place('tenants')} has ${tenants.map(quote).join(', ')}`;
+		if (token === undefined) reports.unknown('tenants', wanted, 'the token names no tenant');
+		else reports.judged('tenants', access.refuse(connection, token), `the tenant is ${quote(token.tenant)}; ${wanted}`);
+	}
+	if (scopes !== undefined) {
+		const access = new RouteAccess({ ...none, scopes }, undefined);
+		const wanted = `${place('scopes')} wants ${scopes.map(quote).join(', ')}`;
+		if (token === undefined) reports.unknown('scopes', wanted, 'the token says none');
+		else {
+			const has = [...token.claims.scopes].map(quote).join(', ');
+			reports.judged(
+				'scopes',
+				access.refuse(connection, token),
+				`the token has ${has === '' ? 'none' : has}; ${wanted}`,
+			);
+		}
+	}
+	if (route.certificateHeaders !== undefined && !hasCertificate) {
+		reports.unknown('certificate headers', 'the upstream is told of the certificate: give --client-cert');
+	}
+}
+
+/** Where a route asks only for names, the token has no part in it. */
+const NOBODY = { tenant: '' } as VerifiedToken;
+
+/** By the metrics of a running proxy, where it was asked. One address that its breaker admits is enough. */
+export function judgeUpstream(
+	{ group }: RouteConfig,
+	{ metricsPage: page, status }: RunningProxy,
+	reports: Reports,
+): void {
+	const found = authoritiesOf(group, page).map((authority) => {
+		const sample = (family: string) => sampleOf(page ?? '', family, authority, group.name);
+		const trouble = status?.upstreams.find(
+			({ upstream, group: of }) => upstream === authority && of === (group.name ?? null),
+		);
+		return { authority, circuit: sample('proxy_circuit_state'), alive: sample('proxy_upstream_alive'), trouble };
+	});
+	const all = found.map(({ authority }) => authority);
+	const scheme = group.tls === undefined ? 'http' : 'https';
+	if (found.every(({ circuit }) => circuit === undefined)) {
+		if (page?.split('\n').includes(`proxy_dns_addresses{group="${group.name}"} 0`)) {
+			const failing = status?.dns.find((one) => one.group === group.name && one.failing_since !== null);
+			reports.judged(
+				'circuit breaker',
+				CIRCUIT_OPEN,
+				`DNS has named no address of ${all.join(', ')} yet`,
+				...(failing === undefined
+					? []
+					: [`${failing.cause}; asked ${failing.failures} times in vain, since ${failing.failing_since}`]),
+			);
+			return;
+		}
+		const words = page === undefined ? 'needs the running proxy' : 'the running proxy does not know this upstream';
+		reports.notAsked('circuit breaker', `of ${few(all).join(', ')}; ${words}`);
+		reports.notAsked('upstream', `${few(all.map((authority) => `${scheme}://${authority}`)).join(', ')}; ${words}`);
+		return;
+	}
+	const isAdmitted = found.some(({ circuit }) => circuit === '0');
+	const isWell = ({ circuit, alive }: (typeof found)[number]) => circuit === '0' && alive !== '0';
+	// Where not all are shown, those that are not well.
+	const ordered = found.length <= MAX_SHOWN ? found : found.toSorted((a, b) => Number(isWell(a)) - Number(isWell(b)));
+	const circuits = ordered.map(({ authority, circuit = '', trouble }) => {
+		const why = circuit === '0' ? '' : openedBy(trouble);
+		return `of ${authority}: ${CIRCUITS[circuit] ?? 'not known'}${why}`;
+	});
+	reports.judged('circuit breaker', isAdmitted ? undefined : CIRCUIT_OPEN, ...few(circuits));
+	const healths = ordered.map(({ authority, alive, trouble }) => {
+		const last = trouble?.last_probe ?? null;
+		const failed = last === null || last.passed ? 'failed, or not made yet' : `failed: ${wordsOf(last)}`;
+		const health = alive === undefined ? 'not probed' : alive === '1' ? 'passed' : failed;
+		return `${scheme}://${authority}; its last health probe: ${health}`;
+	});
+	reports.notAsked('upstream', ...few(healths));
+}
+
+type Trouble = RunningStatus['upstreams'][number];
+
+/** Why a breaker is open, and since when. */
+function openedBy(trouble: Trouble | undefined): string {
+	const { since = null, reason = null, cause = null } = trouble?.breaker ?? {};
+	const why = cause ?? reason;
+	return why === null ? '' : `${since === null ? '' : ` since ${since}`}, because of: ${why}`;
+}
+
+function wordsOf({ found, remedy }: NonNullable<Trouble['last_probe']>): string {
+	return remedy === null ? found : `${found}: ${remedy}`;
+}
+
+/** More addresses of one upstream would push everything else from the screen. */
+const MAX_SHOWN = 8;
+
+function few(lines: readonly string[]): readonly string[] {
+	return lines.length <= MAX_SHOWN ? lines : [...lines.slice(0, MAX_SHOWN), `and ${lines.length - MAX_SHOWN} more`];
+}
+
+/** Only the running proxy knows the addresses of a name; without one the name is printed in their place. */
+function authoritiesOf({ name, addresses, dns }: RouteConfig['group'], page = ''): readonly string[] {
+	if (dns === undefined) return addresses.map(({ authority }) => authority);
+	const found = Array.from(page.matchAll(CIRCUIT_SAMPLES), ([, upstream, group]) => (group === name ? upstream! : []));
+	return found.flat().length === 0 ? [dns.authority] : found.flat();
+}
+
+const CIRCUIT_SAMPLES = /^proxy_circuit_state\{upstream="([^"]*)",group="([^"]*)"\} /gm;
+
+const CIRCUITS: Readonly<Record<string, string>> = {
+	0: 'closed',
+	1: 'open',
+	2: 'half-open: another request is the probe',
+};
+
+/** The value of the sample of this upstream that has no other labels. */
+function sampleOf(page: string, family: string, upstream: string, group: string | undefined): string | undefined {
+	const lead = `${family}{upstream="${upstream}"${group === undefined ? '' : `,group="${group}"`}} `;
+	return page
+		.split('\n')
+		.find((line) => line.startsWith(lead))
+		?.slice(lead.length);
+}

@@ -1,0 +1,187 @@
+import { MAX_BURST_SECONDS } from '@mtls-edge-proxy/gate/gates/tenant-limit.ts';
+import { isLoopback, parseJwksUrl } from '@mtls-edge-proxy/gate/jwks/jwks-url.ts';
+import { type ConfigProblem, problemAt } from './error.ts';
+import { parseStoreAddress } from './tables/limiter.ts';
+import { parseEndpoint } from './tables/trace.ts';
+import { isTable, type TomlDocument, type TomlTable } from './toml.ts';
+import { quote } from './wording.ts';
+
+/**
+ * Keys of one table that do not go together. They are judged apart from the schema, so that all problems are reported at once, and on
+ * the file's own keys: to the schema a default is a key like any other.
+ */
+export function conflictsInTables(document: TomlDocument): ConfigProblem[] {
+	return Object.entries(RULES).flatMap(([name, rule]) =>
+		tablesOf(document, name).flatMap(({ table, key }) => {
+			const problems: ConfigProblem[] = [];
+			rule(table, (own, message) => problems.push(problemAt(document.lines, own ? `${key}.${own}` : key, message)));
+			return problems;
+		}),
+	);
+}
+
+/** @param key of the table; `''`: the table itself. */
+type Wrong = (key: string, message: string) => void;
+
+/** A table of the file, and its full key. */
+export interface PlacedTable {
+	readonly table: TomlTable;
+	readonly key: string;
+}
+
+/** The tables of a name (`tls`, `routes`, `upstreams.tls`) as they are in the file. In a list, anything else counts as an empty table. */
+export function tablesOf({ root }: TomlDocument, name: string): PlacedTable[] {
+	return name.split('.').reduce<PlacedTable[]>(
+		(outer, part) =>
+			outer.flatMap(({ table, key }) => {
+				const [value, own] = [table[part], key === '' ? part : `${key}.${part}`];
+				if (isTable(value)) return [{ table: value, key: own }];
+				if (!Array.isArray(value)) return [];
+				return value.map((one, i) => ({ table: isTable(one) ? one : {}, key: `${own}[${i}]` }));
+			}),
+		[{ table: root, key: '' }],
+	);
+}
+
+/** Where the keys of an issuer come from: one of these. */
+const KEY_SOURCES = ['public_key_path', 'jwks_path', 'jwks_url', 'discovery'];
+/** Keys that only mean something for keys from the network. */
+const NETWORK_KEYS = ['jwks_ca_path', 'refresh_secs', 'max_stale_secs'];
+/** Keys that only mean something for a store with TLS. */
+const STORE_TLS_KEYS = ['ca_path', 'cert_path', 'key_path', 'server_name'];
+
+const RULES: Readonly<Record<string, (table: TomlTable, wrong: Wrong) => void>> = {
+	tls: ({ crl_required, crl_path }, wrong) => {
+		if (crl_required !== true || crl_path !== undefined) return;
+		const message =
+			'is true, but there is no tls.crl_path, so no client could connect; set tls.crl_path, or take this out';
+		wrong('crl_required', message);
+	},
+	jwt: capWithoutClaim,
+	issuers: (issuer, wrong) => {
+		keySources(issuer, wrong);
+		capWithoutClaim(issuer, wrong);
+	},
+	tenants: burstWithoutRate,
+	routes: burstWithoutRate,
+	upstreams: addressSources,
+	'upstreams.tls': (tls, wrong) => {
+		const together = 'a certificate and its key go together; set both, or neither';
+		needs(tls, wrong, 'cert_path', 'key_path', `needs key_path: ${together}`);
+		needs(tls, wrong, 'key_path', 'cert_path', `needs cert_path: ${together}`);
+		if (tls.insecure_skip_verify === true && tls.ca_path !== undefined) {
+			wrong('insecure_skip_verify', 'is true, so nothing would be asked of ca_path; remove one of the two');
+		}
+	},
+	trace: (trace, wrong) => {
+		const url = typeof trace.endpoint === 'string' ? parseEndpoint(trace.endpoint) : '';
+		if (typeof url === 'string' || url.protocol !== 'http:') return;
+		if (trace.ca_path !== undefined) {
+			wrong('ca_path', 'is only for an https:// endpoint; remove it, or write https:// in endpoint');
+		}
+		if (trace.headers_path === undefined || isLoopback(url.hostname)) return;
+		const remedy = 'write https:// in endpoint, or send to a collector on 127.0.0.1 or [::1]';
+		wrong('headers_path', `would go over the network in clear text; ${remedy}`);
+	},
+	limiter: (limiter, wrong) => {
+		storeAddresses(limiter, wrong);
+		if (limiter.sentinel_name !== undefined && limiter.cluster === true) {
+			wrong('cluster', 'conflicts with sentinel_name: a store has Sentinels or is a Cluster; remove one of the two');
+		}
+		const file = (of: string, key: string) => `needs ${of}; name its file in ${key}`;
+		needs(limiter, wrong, 'username', 'password_path', file('the password of that user', 'password_path'));
+		needs(limiter, wrong, 'cert_path', 'key_path', file('the private key of that certificate', 'key_path'));
+		needs(limiter, wrong, 'key_path', 'cert_path', file('the certificate of that key', 'cert_path'));
+		const password = 'needs its password; name the file in sentinel_password_path';
+		needs(limiter, wrong, 'sentinel_username', 'sentinel_password_path', password);
+		for (const key of ['sentinel_username', 'sentinel_password_path']) {
+			needs(limiter, wrong, key, 'sentinel_name', 'is only for Sentinels; remove it, or give sentinel_name');
+		}
+	},
+};
+
+function needs(table: TomlTable, wrong: Wrong, key: string, other: string, message: string): void {
+	if (table[key] !== undefined && table[other] === undefined) wrong(key, message);
+}
+
+function capWithoutClaim(table: TomlTable, wrong: Wrong): void {
+	const message = 'is the most that rate_claim may say, and there is none; set rate_claim too, or leave it out';
+	needs(table, wrong, 'max_rps', 'rate_claim', message);
+}
+
+function burstWithoutRate({ rps, burst }: TomlTable, wrong: Wrong): void {
+	if (burst === undefined || (rps !== undefined && typeof rps !== 'number')) return;
+	const most = (rps ?? 0) * MAX_BURST_SECONDS;
+	if (most === 0) {
+		const remedy = 'set rps too, or leave it out';
+		wrong('burst', `says how many may come at once, and there is no rps that fills them up again; ${remedy}`);
+	} else if (typeof burst === 'number' && burst > most) {
+		const remedy = `set it to ${most} or less, or raise rps`;
+		wrong('burst', `takes more than ${MAX_BURST_SECONDS} s to fill up again; ${remedy}`);
+	}
+}
+
+function keySources(issuer: TomlTable, wrong: Wrong): void {
+	const sources = KEY_SOURCES.filter((key) => issuer[key] !== undefined && issuer[key] !== false);
+	if (sources.length === 0) wrong('', `has no keys; give one of ${KEY_SOURCES.join(', ')} (discovery = true)`);
+	for (const second of sources.slice(1)) wrong(second, `conflicts with ${sources[0]}; give one of the two`);
+	const fromNetwork = sources.includes('jwks_url') || sources.includes('discovery');
+	for (const key of NETWORK_KEYS) {
+		if (issuer[key] === undefined || fromNetwork || sources.length === 0) continue;
+		wrong(key, 'is only for jwks_url and discovery; remove it');
+	}
+	const { issuer: name, refresh_secs: refresh = 300, max_stale_secs: stale = 86_400 } = issuer;
+	if (typeof stale === 'number' && typeof refresh === 'number' && stale < refresh) {
+		const why = 'keys would be dropped before they are asked for anew';
+		wrong('max_stale_secs', `is ${stale}, less than refresh_secs (${refresh}): ${why}`);
+	}
+	if (issuer.discovery === true && typeof name === 'string' && typeof parseJwksUrl(name) === 'string') {
+		const remedy = 'give jwks_url in its place';
+		wrong('discovery', `needs an issuer that is an https:// address (got ${quote(name)}); ${remedy}`);
+	}
+}
+
+/** Where the addresses come from, one of two; and a queue for nothing. */
+function addressSources(upstream: TomlTable, wrong: Wrong): void {
+	const has = (key: string) => key in upstream;
+	const idle = (keys: string[], message: string) => {
+		for (const key of keys.filter(has)) wrong(key, message);
+	};
+	if (has('addresses') && has('dns')) wrong('dns', 'conflicts with addresses; keep one of the two');
+	else if (!has('addresses') && !has('dns')) {
+		wrong('addresses', 'is missing; set it to a list of addresses, or set dns to a name that has them');
+	} else if (!has('dns')) {
+		idle(['dns_refresh_secs', 'dns_server'], 'is for dns, and there is none; set dns, or leave it out');
+	}
+	if (has('max_requests') || has('max_connections')) return;
+	const none = 'is for what is over max_requests or max_connections, and there is neither; set one, or leave it out';
+	idle(['queue', 'queue_timeout_secs'], none);
+}
+
+function storeAddresses(limiter: TomlTable, wrong: Wrong): void {
+	const addresses = [limiter.store].flat().flatMap((text) => {
+		const address = typeof text === 'string' ? parseStoreAddress(text) : '';
+		return typeof address === 'string' ? [] : address;
+	});
+	const [first] = addresses;
+	// An address that is wrong by itself is reported by the schema.
+	if (first === undefined || addresses.length < [limiter.store].flat().length) return;
+	if (addresses.length > 1 && limiter.sentinel_name === undefined && limiter.cluster !== true) {
+		const either =
+			'give sentinel_name if they are Sentinels, cluster = true if they are nodes of a Cluster, or one address';
+		wrong('store', `has several addresses: ${either}`);
+	}
+	if (addresses.some(({ tls }) => tls !== first.tls)) {
+		wrong('store', 'has addresses with TLS and without; write redis:// in all of them, or rediss://');
+	}
+	if (addresses.some(({ database }) => database !== first.database)) {
+		wrong('store', 'has addresses with different databases; give all the same number behind the port');
+	}
+	if (limiter.cluster === true && addresses.some(({ database }) => database !== 0)) {
+		wrong('store', 'names a database, and a Cluster has only number 0; leave the number out');
+	}
+	if (addresses.some(({ tls }) => tls)) return;
+	for (const key of STORE_TLS_KEYS.filter((one) => limiter[one] !== undefined)) {
+		wrong(key, 'is only for a rediss:// store; remove it, or write rediss:// in store');
+	}
+}

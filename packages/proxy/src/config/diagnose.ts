@@ -1,0 +1,52 @@
+import { suggest } from '@mtls-edge-proxy/gate/shared/suggest.ts';
+import type { z } from 'zod';
+import { type ConfigProblem, problemAt } from './error.ts';
+import { formatKey, type TomlDocument, type TomlPath } from './toml.ts';
+import { unitOf } from './units.ts';
+import { quote } from './wording.ts';
+
+/** The keys of each table, by the table's name; `''` for the keys above the first table. */
+export type KnownKeys = ReadonlyMap<string, readonly string[]>;
+
+/**
+ * Turns the schema's issues into problems with their lines.
+ *
+ * @param unknownKey words for a key that is not of the schema.
+ */
+export function diagnose(
+	{ root, lines }: TomlDocument,
+	issues: readonly z.core.$ZodIssue[],
+	unknownKey: (path: TomlPath, key: string) => string,
+): ConfigProblem[] {
+	return issues.flatMap((issue) => {
+		const path = issue.path as TomlPath;
+		const at = (key: TomlPath, message: string) => problemAt(lines, formatKey(key), message + routeOf(root, key));
+		if (issue.code === 'unrecognized_keys') {
+			return issue.keys.map((key) => at([...path, key], `unknown key; ${unknownKey(path, key)}`));
+		}
+		const unit = typeof issue.input === 'string' ? unitOf(path.at(-1)) : undefined;
+		return [at(path, unit === undefined ? issue.message : `${issue.message}; ${unit.hint}`)];
+	});
+}
+
+/** A position in a list is hard to find by eye, a prefix is not. */
+function routeOf({ routes }: TomlDocument['root'], [list, i, key]: TomlPath): string {
+	if (list !== 'routes' || typeof i !== 'number' || key === 'prefix') return '';
+	const prefix = (routes as { prefix?: unknown }[])[i]?.prefix;
+	return typeof prefix === 'string' ? ` [route ${quote(prefix)}]` : '';
+}
+
+/** What to write in place of an unknown key, in a file with several tables. @param lists tables that a file may have several of. */
+export function wrongKey(tables: KnownKeys, lists: ReadonlySet<string>, path: TomlPath, key: string): string {
+	const header = (table: string) => (lists.has(table) ? `[[${table}]]` : `[${table}]`);
+	const table = path.filter((part) => typeof part === 'string').join('.');
+	const known = tables.get(table) ?? [];
+	// In TOML a key belongs to the last header above it: a key of the top level, written at the end of the file, lands
+	// in the wrong table, and so does a key without its table. [routes.tls] means the table of upstreams.
+	const isNested = key === 'tls' && path.length > 0;
+	const home = [...tables].find(([name, keys]) => keys.includes(key) && !(isNested && name === ''))?.[0];
+	if (home !== undefined) return `it belongs ${home === '' ? 'above the first table' : `in ${header(home)}`}`;
+	const meant = suggest(key, known);
+	if (meant !== undefined) return `did you mean ${meant}?`;
+	return `${table === '' ? 'the file' : header(table)} may have ${known.join(', ')}`;
+}

@@ -1,0 +1,36 @@
+import { MAX_GRPC_STATUS } from '@mtls-edge-proxy/gate/gates/grpc.ts';
+import { z } from 'zod';
+import { MAX_FAILURES, MAX_TENANTS } from '../../gates/breaker.ts';
+import { expected, optional, table, wholeNumber, wholeNumberOr } from './kinds.ts';
+
+/** `[breaker]`: what opens the breakers of routes that do not say it themselves. */
+export const breaker = table('[breaker]', {
+	failures: wholeNumberOr(1, 1, MAX_FAILURES, 'of failures in a row').describe('failures in a row that open a breaker'),
+	// Who has failed is remembered for each upstream, in memory of a fixed size.
+	tenants: wholeNumberOr(1, 1, MAX_TENANTS, 'of tenants').describe(
+		'number of tenants that must have a 502, 503, 504, a timeout or a broken answer to open it',
+	),
+	grpc_statuses: grpcStatuses(),
+}).describe('rules for the circuit breakers of routes without their own');
+
+/** OK is no failure. */
+function grpcStatuses() {
+	const error = expected('a list of gRPC status codes, such as [14]', 'leave it out for none');
+	return z
+		.array(wholeNumber(1, MAX_GRPC_STATUS, 'none', 'of a gRPC status'), { error })
+		.refine((codes) => new Set(codes).size === codes.length, { error: 'names a status twice; take it out once' })
+		.default([])
+		.describe(
+			"statuses of gRPC that are failures of the upstream as well, of all routes; `14` is `UNAVAILABLE`. The proxy's own refusals do not count",
+		);
+}
+
+/** The same for one route. */
+export const routeBreakerKeys = {
+	failures: optional(
+		wholeNumber(1, MAX_FAILURES, 'that of [breaker]', 'of failures in a row'),
+		'failures in a row, by this route, that open the breaker',
+		'that of `[breaker]`',
+	),
+	tenants: wholeNumber(1, MAX_TENANTS, 'that of [breaker]', 'of tenants').optional(),
+};

@@ -1,0 +1,173 @@
+import { ALGORITHMS } from '@mtls-edge-proxy/gate/gates/algorithm.ts';
+import type { RequiredClaim } from '@mtls-edge-proxy/gate/gates/required-claims.ts';
+import { parseJwksUrl } from '@mtls-edge-proxy/gate/jwks/jwks-url.ts';
+import { z } from 'zod';
+import { quote, show } from '../wording.ts';
+import { certificateBound } from './jwt.ts';
+import {
+	claim,
+	expected,
+	explained,
+	file,
+	flag,
+	fromZeroTo,
+	nonEmpty,
+	oneOrSeveral,
+	optional,
+	parsed,
+	secondsOr,
+	table,
+	text,
+} from './kinds.ts';
+import { rateClaimKeys } from './tenants.ts';
+
+/** More would be no leeway but another lifetime. */
+const MAX_LEEWAY_SECONDS = 600;
+const MAX_PREFIX_LENGTH = 64;
+const MAX_LIST = 16;
+const ONE_SOURCE = 'another source of keys';
+
+/** One `[[issuers]]`. `conflicts.ts` judges its keys together. */
+export const issuer = table('[[issuers]]', {
+	issuer: nonEmpty('the "iss" of its tokens', 'set it to the issuer, for example "https://issuer.example"').describe(
+		'the `iss` of its tokens. It chooses the issuer before any key',
+	),
+	audience: optional(
+		someTexts(claim('aud'), 'the "aud" that tokens must carry, or a list of which they must carry one'),
+		'required `aud`: one, or a list from which the token needs one; set it',
+		'tokens with any `aud` are refused',
+	),
+	algorithms: z
+		.array(algorithm(), { error: expected('a list of algorithms', 'leave it out for ["RS256"]') })
+		.min(1, { error: () => 'must name an algorithm; leave it out for ["RS256"]' })
+		.default(['RS256'])
+		.describe('algorithms of its signatures; EdDSA is Ed25519'),
+	leeway_secs: fromZeroTo(MAX_LEEWAY_SECONDS, 60, 'seconds').describe('tolerance for `exp` and `nbf`'),
+	public_key_path: optional(
+		file('the public key that tokens are verified with, PEM'),
+		'a PEM public key. Each issuer needs one source of keys: this, `jwks_path`, `jwks_url` or `discovery = true`',
+		ONE_SOURCE,
+	),
+	jwks_path: optional(
+		file(
+			'the keys that tokens are verified with, a JWK Set or one PEM public key',
+			'for keys over the network write jwks_url in its place',
+		),
+		'a JWK Set, or one PEM public key',
+		ONE_SOURCE,
+	),
+	jwks_url: optional(
+		parsed(
+			text('an https:// address', 'set it to where the issuer publishes its JWK Set'),
+			'^[Hh][Tt][Tt][Pp][Ss]?://[^/]',
+			(address) => {
+				const url = parseJwksUrl(address);
+				// A password must not end up in a log.
+				const shown = quote(address.replace(/\/\/.*@/s, '//***@'));
+				return typeof url === 'string' ? `must be an https:// address (got ${shown}): ${url}` : url;
+			},
+		).transform(({ href }) => href),
+		'address of its JWK Set: `https://`, or `http://` to 127.0.0.1 or [::1]',
+		ONE_SOURCE,
+	),
+	discovery: optional(
+		flag('another source of keys'),
+		"`true`: the issuer's metadata names its JWK Set (RFC 8414, OpenID Connect)",
+		ONE_SOURCE,
+	),
+	jwks_ca_path: optional(
+		file('the CAs that the issuer is believed by, PEM'),
+		"CAs for the issuer's server, PEM, in place of the default ones",
+		"Node's CAs",
+	),
+	refresh_secs: optional(
+		secondsOr('300'),
+		"time between two fetches. The answer's `max-age` replaces it, from 10 s to an hour; half of `max_stale_secs` is the maximum",
+		'`300`',
+	),
+	max_stale_secs: optional(
+		secondsOr('86400, a day'),
+		'how old keys may become while the issuer answers with none. Then the proxy refuses its tokens. At least `refresh_secs`; `proxy check` warns if one failed fetch could leave no keys',
+		'`86400`',
+	),
+	tenant_prefix: prefix().describe(
+		'prefix of its tenants in `x-proxy-tenant`, limits and logs. With several issuers each needs one, and none may be the beginning of another',
+	),
+	tenant_claim: someTexts(
+		nonEmpty('the name of a claim', 'leave it out for "sub"'),
+		'the name of a claim, or the path of names that leads to it',
+	)
+		.default(['sub'])
+		.meta(
+			explained('claim that is the tenant: its name, or the path of names to it, such as `["org", "id"]`', {
+				unset: '`"sub"`',
+			}),
+		),
+	required_claims: requiredClaims().meta(
+		explained(
+			'claims that a token needs: `["email"]`, or `{ org = "acme", env = ["prod", "test"] }` with the allowed values',
+			{ unset: 'none' },
+		),
+	),
+	certificate_bound: certificateBound(),
+	...rateClaimKeys,
+}).describe('an issuer of tokens, one table for each. They replace `[jwt]`');
+
+function algorithm() {
+	const error = ({ input }: { readonly input?: unknown }) =>
+		`must be one of ${ALGORITHMS.join(', ')} (got ${show(input)}); ${
+			typeof input === 'string' && /^HS|^none$/i.test(input)
+				? 'a token that anybody can sign is none'
+				: 'leave it out for RS256'
+		}`;
+	return z.enum(ALGORITHMS, { error });
+}
+
+/** It goes into a header in front of the tenant, where blanks at the beginning would be lost. */
+function prefix() {
+	const wanted = `up to ${MAX_PREFIX_LENGTH} visible characters of ASCII`;
+	const remedy = 'leave it out where there is one issuer, or write for example "acme:"';
+	return text(wanted, remedy, new RegExp(`^[\\x21-\\x7e]{0,${MAX_PREFIX_LENGTH}}$`)).default('');
+}
+
+function someTexts(one: z.ZodString, wanted: string) {
+	const list = z.array(one, { error: expected(wanted, 'write it as "name" or ["name", ...]') });
+	return oneOrSeveral(
+		list
+			.min(1, { error: () => 'is an empty list; leave it out, or name one' })
+			.max(MAX_LIST, { error: () => `is a list of more than ${MAX_LIST}` }),
+	);
+}
+
+/** `["email"]`, or `{ org = "acme", env = ["prod", "test"] }`. */
+function requiredClaims() {
+	const remedy = 'write the names as ["name"], or names and values as { name = "value" }';
+	const error = expected('a list of names, or a table of names and the values they must have', remedy);
+	const value = z.union([z.string(), z.number(), z.boolean()], {
+		error: expected('a string, a number, true, false, or a list of these', remedy),
+	});
+	return z
+		.preprocess(
+			(claims) => (isListOfNames(claims) ? Object.fromEntries(claims.map((name) => [name, undefined])) : claims),
+			z.record(
+				z.string().min(1),
+				z
+					.preprocess(
+						(one) => (Array.isArray(one) || one === undefined ? one : [one]),
+						z
+							.array(value)
+							.min(1, { error: `is an empty list; ${remedy}` })
+							.optional(),
+					)
+					.meta({ or: 'one' }),
+				{ error },
+			),
+		)
+		.meta({ or: { type: 'array', items: { type: 'string', minLength: 1 } } })
+		.default({})
+		.transform((claims) => Object.entries(claims).map(([name, values]): RequiredClaim => ({ name, values })));
+}
+
+function isListOfNames(claims: unknown): claims is string[] {
+	return Array.isArray(claims) && claims.every((name) => typeof name === 'string');
+}

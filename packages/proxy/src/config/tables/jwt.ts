@@ -1,0 +1,36 @@
+import { CERTIFICATE_BOUND } from '@mtls-edge-proxy/gate/identity/bound-token.ts';
+import { claim, explained, file, flagOr, oneOfOr, optional, table } from './kinds.ts';
+import { rateClaimKeys } from './tenants.ts';
+
+/** `[jwt]`: the short form for one issuer. `route-conflicts.ts` reports a missing `jwks_path`. */
+export const jwt = table('[jwt]', {
+	jwks_path: file(
+		'the RSA public key that tokens are verified with, PEM',
+		'for keys over the network write [[issuers]] with jwks_url in place of [jwt]',
+	)
+		.optional()
+		.describe(
+			'one RSA public key, PEM (SPKI or PKCS#1), or a JWK Set. Keys need 2048 bits and an exponent of at least 65537',
+		),
+	issuer: optional(claim('iss'), 'required `iss`; set it', 'any `iss`'),
+	audience: optional(claim('aud'), 'required `aud`; set it', 'tokens with any `aud` are refused'),
+	certificate_bound: certificateBound(),
+	...rateClaimKeys,
+	// Without this key the public key is read only at the start.
+	reload: flagOr(false).meta(
+		explained('a reload reads `[jwt]` again. Otherwise it only reports that a restart is needed', {
+			read: 'by each reload',
+		}),
+	),
+}).meta(
+	explained('the issuer of tokens: the short form for one. `[[issuers]]` replace it', {
+		read: 'at start, unless `reload`',
+	}),
+);
+
+/** What becomes of tokens that are bound to a client certificate, and of those that are not; for each issuer. */
+export function certificateBound() {
+	return oneOfOr(CERTIFICATE_BOUND, 'if-present').describe(
+		'RFC 8705: a token whose `cnf` names a client certificate is valid only on connections with that certificate. `"required"` refuses tokens without such a `cnf`, `"ignore"` does not look',
+	);
+}

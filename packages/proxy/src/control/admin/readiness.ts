@@ -1,0 +1,79 @@
+import type { IssuerSeed } from '@mtls-edge-proxy/gate/identity/issuer.ts';
+
+/** The issuers that the workers believe, with their keys. */
+type IssuersInForce = () => readonly Pick<IssuerSeed, 'issuer' | 'keys'>[];
+
+/** Of the process's life: a signal begins the last one. */
+export type Phase = 'starting' | 'serving' | 'stopping';
+
+/**
+ * Whether new connections are welcome: what `/readyz` says. Not ready is a proxy that is starting, that stops, that waits for the
+ * first keys of an issuer, that has no keys of any issuer any more, or that has no worker. Breakers do not count: upstreams that are
+ * down are down for every instance, and the other routes of this one go on. For the same reason an issuer whose keys were dropped is
+ * only a remark as long as another one has keys.
+ */
+export class Readiness {
+	readonly #listening: () => number;
+	readonly #awaited: () => Iterable<string>;
+	readonly #issuers: IssuersInForce;
+	readonly #remark: () => string | undefined;
+	#phase: Phase = 'starting';
+
+	/**
+	 * @param listening how many workers accept connections.
+	 * @param awaited issuers of which there have been no keys yet: what other instances can verify, this one cannot.
+	 * @param issuers those in force.
+	 * @param remark an addition to the answer, ready or not.
+	 */
+	constructor(
+		listening: () => number,
+		awaited: () => Iterable<string>,
+		issuers: IssuersInForce = () => [],
+		remark: () => string | undefined = () => undefined,
+	) {
+		this.#listening = listening;
+		this.#awaited = awaited;
+		this.#issuers = issuers;
+		this.#remark = remark;
+	}
+
+	/** The start is complete. */
+	serving(): void {
+		this.#phase = 'serving';
+	}
+
+	/** A signal has asked for the end; there is no way back. */
+	stopping(): void {
+		this.#phase = 'stopping';
+	}
+
+	get phase(): Phase {
+		return this.#phase;
+	}
+
+	/** What is to be known besides, in words: it decides nothing. */
+	get remark(): string | undefined {
+		const without = this.obstacle === undefined ? this.#withoutKeys() : [];
+		const remarks = [without[0] && noKeysOf(without[0]), this.#remark()].filter((one) => one !== undefined);
+		return remarks.length === 0 ? undefined : remarks.join('; ');
+	}
+
+	/** Why it is not ready, in words; `undefined` when it is. */
+	get obstacle(): string | undefined {
+		if (this.#phase === 'starting') return 'starting';
+		if (this.#phase === 'stopping') return 'shutting down';
+		const [issuer] = this.#awaited();
+		if (issuer !== undefined) return `no keys of ${issuer} yet`;
+		const without = this.#withoutKeys();
+		if (without[0] !== undefined && without.length === this.#issuers().length) return noKeysOf(without[0]);
+		return this.#listening() === 0 ? 'no worker accepts connections' : undefined;
+	}
+
+	#withoutKeys(): string[] {
+		return this.#issuers().flatMap(({ issuer, keys }) => (keys === undefined ? [issuer ?? 'the issuer'] : []));
+	}
+}
+
+function noKeysOf(issuer: string): string {
+	return `no keys of ${issuer}`;
+}

@@ -1,0 +1,172 @@
+import { X509Certificate } from 'node:crypto';
+import { authorityId } from '@mtls-edge-proxy/gate/identity/certificate-facts.ts';
+import { inOneLine } from '@mtls-edge-proxy/gate/identity/distinguished-name.ts';
+import { hasSigned } from '@mtls-edge-proxy/gate/identity/possible-chains.ts';
+import { authoritiesOf, nth, readBlocks } from '@mtls-edge-proxy/gate/tls/certificates.ts';
+import type { ConfigFiles } from '../../config/config.ts';
+import { type ConfigProblem, problemAt } from '../../config/error.ts';
+import type { CrlSeed } from '../../identity/client-chain.ts';
+import { shareSerials } from '../../memory/serial-memory.ts';
+import { type Judged, readNamedBytes } from '../files/named-file.ts';
+import { type Pause, pauses } from '../slices.ts';
+import { type Crl, CrlError, isIssuedBy, maySignCrls, readCrl } from './crl.ts';
+
+/**
+ * Reads and judges the files of `tls.crl_path`: CRLs that somebody of the CA bundle has issued. An intermediate that is not in
+ * the bundle may be next to its CRL as a certificate.
+ *
+ * @param bundle text of `tls.client_ca_path`; `undefined` where that is wrong: then the lists are not verified.
+ */
+export async function judgeCrlFiles(
+	files: ConfigFiles,
+	bundle: string | undefined,
+	now: Date,
+): Promise<Judged<{ readonly crls: readonly CrlSeed[] }>> {
+	const problems: ConfigProblem[] = [];
+	const warnings: ConfigProblem[] = [];
+	const found: { readonly crl: Crl; readonly which: string; readonly about: (message: string) => ConfigProblem }[] = [];
+	const ofBundle = bundle === undefined ? [] : authoritiesOf(bundle).map((pem) => new X509Certificate(pem));
+	const besides: X509Certificate[] = [];
+	const pause = pauses();
+	for (const [i, path] of (files.tls.crlPath ?? []).entries()) {
+		const listed = files.lines[`tls.crl_path[${i}]`] !== undefined;
+		const { bytes, problem, about } = await readNamedBytes(
+			files,
+			listed ? `tls.crl_path[${i}]` : 'tls.crl_path',
+			path,
+			MAX_CRL_BYTES,
+		);
+		if (problem) problems.push(problem);
+		if (bytes === undefined) continue;
+		const { crls, certificates, faults } = await readCrlFile(bytes, pause);
+		problems.push(...faults.map(about));
+		found.push(...crls.map((one) => ({ ...one, about })));
+		besides.push(...certificates);
+	}
+	const authorities = belowBundle(ofBundle, besides);
+	const seeds: CrlSeed[] = [];
+	for (const { crl, which, about } of found) {
+		if (bundle === undefined) continue;
+		const issuer = authorities.find((authority) => isIssuedBy(crl, authority));
+		if (issuer === undefined) problems.push(about(`${which} ${FOREIGN}`));
+		else if (!maySignCrls(issuer)) problems.push(about(`${which} ${NOT_MEANT_TO}`));
+		else seeds.push(await seedOf(crl, issuer, pause));
+		if (issuer !== undefined) warnings.push(...ageWarnings(crl, now).map((message) => about(`${which} ${message}`)));
+	}
+	if (found.length > 0 && problems.length === 0) warnings.push(...absenceWarnings(files, ofBundle, seeds));
+	return { ...(problems.length === 0 && { crls: seeds }), problems, warnings };
+}
+
+/** CAs without any CRL, fresh or stale. */
+function absenceWarnings(
+	{ lines, tls }: ConfigFiles,
+	bundle: readonly X509Certificate[],
+	crls: readonly CrlSeed[],
+): ConfigProblem[] {
+	const what = tls.crlRequired ? 'its clients are refused' : 'nobody asks whether its certificates are revoked';
+	return bundle
+		.filter((authority) => !crls.some((crl) => crl.authority === authorityId(authority)))
+		.map(({ subject }) => {
+			const which = `the CA "${inOneLine(subject)}" of tls.client_ca_path`;
+			return problemAt(lines, 'tls.crl_path', `there is no CRL of ${which}: ${what}; add its CRL`);
+		});
+}
+
+const FOREIGN =
+	'is signed by no CA of tls.client_ca_path; give the CRL of a CA that issues clients, and if that is an intermediate, its ' +
+	'certificate in the same file';
+const NOT_MEANT_TO =
+	'is signed by a CA that may not sign CRLs (keyUsage without cRLSign); issue the CA anew, or have its CRL signed by one that may';
+
+async function seedOf(
+	{ nextUpdate, covers, points, serials }: Crl,
+	issuer: X509Certificate,
+	pause: Pause,
+): Promise<CrlSeed> {
+	return {
+		authority: authorityId(issuer),
+		issuer: inOneLine(issuer.subject),
+		nextUpdate,
+		covers,
+		points,
+		serials: await shareSerials(serials, pause),
+	};
+}
+
+/** The CAs of the bundle, and those of the others that chain to it: any other CA has no say about our clients. */
+function belowBundle(bundle: readonly X509Certificate[], others: readonly X509Certificate[]): X509Certificate[] {
+	const known = [...bundle];
+	for (const issuer of known) {
+		const issued = others.filter((one) => one.ca && one.checkIssued(issuer) && hasSigned(issuer, one));
+		known.push(...issued.filter((one) => !known.includes(one)));
+	}
+	return known;
+}
+
+/** Lists of 300,000 entries have some 15 MiB, a third more in PEM. */
+const MAX_CRL_BYTES = 64 * 1024 * 1024;
+
+function ageWarnings({ thisUpdate, nextUpdate }: Crl, now: Date): string[] {
+	const seconds = now.getTime() / 1000;
+	if (seconds >= nextUpdate) return [`is out of date since ${inWords(nextUpdate)}; fetch the next one`];
+	return seconds < thisUpdate ? [`is not valid before ${inWords(thisUpdate)}`] : [];
+}
+
+function inWords(seconds: number): string {
+	return new Date(seconds * 1000).toISOString();
+}
+
+interface CrlFile {
+	readonly crls: { readonly crl: Crl; readonly which: string }[];
+	readonly certificates: X509Certificate[];
+	readonly faults: string[];
+}
+
+/** DER is one list; PEM may be several, and certificates of their issuers. */
+async function readCrlFile(bytes: Buffer, pause: Pause): Promise<CrlFile> {
+	const file: CrlFile = { crls: [], certificates: [], faults: [] };
+	const lists = bytes[0] === DER_SEQUENCE ? [{ der: bytes, which: 'the CRL' }] : readPemFile(bytes, file);
+	for (const { der, which } of lists) {
+		try {
+			file.crls.push({ crl: await readCrl(der, pause), which });
+		} catch (error) {
+			if (!(error instanceof CrlError)) throw error;
+			file.faults.push(`${which} ${error.message}`);
+		}
+	}
+	return file;
+}
+
+/** First octet of every CRL in DER, and in ASCII the digit 0. */
+const DER_SEQUENCE = 0x30;
+
+/** @returns its lists, not read yet; certificates and faults go into `file`. */
+function readPemFile(bytes: Buffer, file: CrlFile): { readonly der: Buffer; readonly which: string }[] {
+	try {
+		const blocks = readBlocks(new TextDecoder().decode(bytes));
+		const lists = blocks.filter(({ label }) => label === 'X509 CRL');
+		for (const { label, line } of blocks) {
+			if (label !== 'X509 CRL' && label !== 'CERTIFICATE')
+				file.faults.push(`holds a block "${label}" on line ${line}, which is no CRL; take it out`);
+		}
+		const certificates = blocks.filter(({ label }) => label === 'CERTIFICATE');
+		for (const [i, { text, line }] of certificates.entries()) {
+			try {
+				file.certificates.push(new X509Certificate(text));
+			} catch {
+				file.faults.push(`${nth(i)} (line ${line}) is not readable; write the file anew`);
+			}
+		}
+		if (lists.length === 0) {
+			file.faults.push('holds no CRL ("BEGIN X509 CRL", or DER); give the list that the CA publishes');
+		}
+		return lists.map(({ text, line }) => ({ der: derOf(text), which: `the CRL on line ${line}` }));
+	} catch (error) {
+		file.faults.push((error as Error).message);
+		return [];
+	}
+}
+
+function derOf(pem: string): Buffer {
+	return Buffer.from(pem.split('\n').slice(1, -2).join(''), 'base64');
+}

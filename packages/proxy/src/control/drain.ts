@@ -1,0 +1,63 @@
+import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
+import type { Timers } from './timers.ts';
+
+export interface DrainParts {
+	/** Tells the workers; resolves when the last one has ended its last request. */
+	readonly drainWorkers: () => Promise<void>;
+	/** `shutdown_delay_secs`, in ms; 0 for none. */
+	readonly delayMs: number;
+	/** `shutdown_drain_secs`, in ms; it counts from the end of the delay. */
+	readonly limitMs: number;
+	readonly timers: Timers;
+	readonly log: Logger;
+	/** Ends the process. */
+	readonly exit: (code: number) => void;
+}
+
+const TARGET = 'proxy';
+
+/**
+ * What SIGTERM and SIGINT do: the first one drains and then exits with 0, the
+ * second one exits at once with 1. However many connections will not end, it is over when the limit is reached.
+ *
+ * Load balancers learn with a delay that an instance is not ready any more, and send it connections until then. So a drain
+ * may be put off for as long (`shutdown_delay_secs`): meanwhile everything is served as before.
+ */
+export class Drain {
+	readonly #parts: DrainParts;
+	#phase: 'serving' | 'shutdown delay' | 'drain' = 'serving';
+
+	constructor(parts: DrainParts) {
+		this.#parts = parts;
+	}
+
+	signal(name: string): void {
+		if (this.#phase !== 'serving') this.#abandon(name);
+		else if (this.#parts.delayMs > 0) this.#delay(name);
+		else void this.#drain(name);
+	}
+
+	#delay(name: string): void {
+		const { delayMs, timers, log } = this.#parts;
+		this.#phase = 'shutdown delay';
+		log.info(TARGET, 'not ready any more; serving on until the drain', { signal: name, delay_ms: delayMs });
+		timers.after(delayMs, () => void this.#drain(name));
+	}
+
+	async #drain(name: string): Promise<void> {
+		const { drainWorkers, limitMs, timers, log, exit } = this.#parts;
+		this.#phase = 'drain';
+		log.info(TARGET, 'draining', { signal: name, limit_ms: limitMs });
+		const outOfTime = Promise.withResolvers<'out of time'>();
+		timers.after(limitMs, () => outOfTime.resolve('out of time'));
+		const end = await Promise.race([drainWorkers(), outOfTime.promise]);
+		if (end === 'out of time') log.warn(TARGET, 'drain limit reached; dropping the connections that are left');
+		else log.info(TARGET, 'drained');
+		exit(0);
+	}
+
+	#abandon(name: string): void {
+		this.#parts.log.warn(TARGET, `second signal during the ${this.#phase}; exiting at once`, { signal: name });
+		this.#parts.exit(1);
+	}
+}

@@ -1,0 +1,98 @@
+import type { X509Certificate } from 'node:crypto';
+import { readCertificates } from '@mtls-edge-proxy/gate/tls/certificates.ts';
+import type { CrlSeed } from '../../identity/client-chain.ts';
+import type { TlsMaterial, UpstreamTlsSeed } from '../../shared/messages.ts';
+
+/** What of the TLS material runs out, for metrics and the status page. */
+
+export const EXPIRING_KINDS = ['server', 'server_chain', 'client_ca', 'crl', 'upstream_client', 'upstream_ca'] as const;
+
+export interface Expiring {
+	/**
+	 * The server's certificate, those that it sends behind it, each CA of the clients' bundle, or a CA's CRL; the certificates that
+	 * upstreams are shown, or the CAs that theirs chain to.
+	 */
+	readonly kind: (typeof EXPIRING_KINDS)[number];
+	/** Distinguished name in one line; of a CRL that of its CA. */
+	readonly subject: string;
+	/** Hexadecimal; tells certificates of one name apart. Empty for a CRL. */
+	readonly serial: string;
+	/** `notAfter`, of a CRL `nextUpdate`: seconds since the epoch. */
+	readonly expiresSeconds: number;
+}
+
+/** Of the listener's material in force; worked out once for each. No two have the same kind, subject and serial. */
+export function expiringOf(material: TlsMaterial): readonly Expiring[] {
+	return once(material, () => {
+		const { cert, ca, clients } = material;
+		return [
+			...distinct([
+				...ofBundle('server', cert).map((one, i) => (i === 0 ? one : { ...one, kind: 'server_chain' as const })),
+				...ofBundle('client_ca', ca),
+			]),
+			...crls(clients?.crls ?? []),
+		];
+	});
+}
+
+/** The same of TLS to upstreams. */
+export function expiringOfUpstreams(upstreams: readonly UpstreamTlsSeed[]): readonly Expiring[] {
+	return once(upstreams, () =>
+		distinct(
+			upstreams.flatMap(({ cert, ca }) => [
+				...(cert === undefined ? [] : ofBundle('upstream_client', cert)),
+				...(ca === undefined ? [] : ofBundle('upstream_ca', ca)),
+			]),
+		),
+	);
+}
+
+function once(material: object, list: () => readonly Expiring[]): readonly Expiring[] {
+	const known = KNOWN.get(material) ?? list();
+	KNOWN.set(material, known);
+	return known;
+}
+
+const KNOWN = new WeakMap<object, readonly Expiring[]>();
+
+function ofBundle(kind: Expiring['kind'], pem: string): Expiring[] {
+	return readCertificates(pem).map((certificate) => ofCertificate(kind, certificate));
+}
+
+function distinct(all: readonly Expiring[]): Expiring[] {
+	return [...new Map(all.map((one) => [JSON.stringify([one.kind, one.subject, one.serial]), one])).values()];
+}
+
+/**
+ * Of several CRLs of one CA the freshest one counts, as it does at a handshake. Where CAs share a name, having been renewed with another
+ * key, the one whose CRL runs out first represents both.
+ */
+function crls(seeds: readonly CrlSeed[]): Expiring[] {
+	const freshest = new Map<string, CrlSeed>();
+	for (const crl of seeds) {
+		if (crl.nextUpdate >= (freshest.get(crl.authority)?.nextUpdate ?? Number.NEGATIVE_INFINITY)) {
+			freshest.set(crl.authority, crl);
+		}
+	}
+	const earliest = new Map<string, number>();
+	for (const { issuer, nextUpdate } of freshest.values()) {
+		earliest.set(issuer, Math.min(nextUpdate, earliest.get(issuer) ?? Number.POSITIVE_INFINITY));
+	}
+	return Array.from(earliest, ([issuer, expiresSeconds]) => {
+		return { kind: 'crl', subject: oneLine(issuer), serial: '', expiresSeconds };
+	});
+}
+
+function ofCertificate(kind: Expiring['kind'], certificate: X509Certificate): Expiring {
+	return {
+		kind,
+		subject: oneLine(certificate.subject ?? ''),
+		serial: certificate.serialNumber.toLowerCase(),
+		expiresSeconds: certificate.validToDate.getTime() / 1000,
+	};
+}
+
+/** One attribute a line, as Node has it. */
+function oneLine(name: string): string {
+	return name.replaceAll('\n', ', ');
+}

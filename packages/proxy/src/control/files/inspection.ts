@@ -1,0 +1,85 @@
+import type { IdentitySeed } from '@mtls-edge-proxy/gate/identity/trust.ts';
+import type { RemoteIssuer } from '@mtls-edge-proxy/gate/jwks/remote-issuer.ts';
+import type { Config } from '../../config/config.ts';
+import { ConfigError, type ConfigProblem } from '../../config/error.ts';
+import { readConfig } from '../../config/load.ts';
+import { configWarnings } from '../../config/warnings.ts';
+import type { TlsMaterial } from '../../shared/messages.ts';
+import { FileWatch, stampOf } from '../reload/file-watch.ts';
+import { systemTimers } from '../timers.ts';
+import { judgeIdentityFiles } from './identity-files.ts';
+import { judgeStoreFiles, type StoreFiles } from './store-files.ts';
+import { judgeTlsFiles } from './tls-files.ts';
+import { judgeTraceFiles, type TraceFiles } from './trace-files.ts';
+import { judgeUpstreamTlsFiles, type UpstreamTlsMaterial, upstreamTlsPaths } from './upstream-tls-files.ts';
+
+/** What the start reads before it does anything. */
+export interface StartFiles {
+	readonly config: Config;
+	readonly tls: TlsMaterial;
+	readonly identity: IdentitySeed;
+	/** Those of its issuers whose keys come over the network. */
+	readonly remotes: readonly RemoteIssuer[];
+	/** What TLS to upstreams is made of. */
+	readonly upstreamTls: UpstreamTlsMaterial;
+	/** What the files of `[trace]` hold. */
+	readonly trace: TraceFiles;
+	/** What the files of `[limiter]` hold. */
+	readonly store: StoreFiles;
+	/** What can be used and is doubtful. */
+	readonly warnings: readonly ConfigProblem[];
+	/** Watches the files that a reload reads, from before they were read; `undefined` without `reload_on_change`. */
+	readonly watch?: FileWatch | undefined;
+}
+
+export interface Inspection {
+	/** `undefined` where there are problems. */
+	readonly files: StartFiles | undefined;
+	readonly problems: readonly ConfigProblem[];
+	readonly warnings: readonly ConfigProblem[];
+}
+
+/** Reads the configuration and all files that it names, and finds everything that is wrong with any of them. */
+export async function inspect(path: string, now: Date): Promise<Inspection> {
+	const { config, problems, files } = await readConfig(path);
+	const tls = await judgeTlsFiles(files, now);
+	const { identity, remotes = [], ...found } = await judgeIdentityFiles(files, config);
+	const { upstreamTls, ...upstreams } = await judgeUpstreamTlsFiles(files, config, now);
+	const { trace, ...traceFound } = await judgeTraceFiles(files);
+	const { store, ...storeFound } = await judgeStoreFiles(files);
+	const judged = [tls, found, upstreams, traceFound, storeFound];
+	const warnings = [...(config === undefined ? [] : configWarnings(config)), ...judged.flatMap((one) => one.warnings)];
+	const { material } = tls;
+	const usable = config && material && identity && upstreamTls && trace && store;
+	return {
+		files: usable && { config, tls: material, identity, remotes, upstreamTls, trace, store, warnings },
+		problems: [...problems, ...judged.flatMap((one) => one.problems)],
+		warnings,
+	};
+}
+
+/**
+ * The same for the start.
+ *
+ * @throws ConfigError naming every problem.
+ */
+export async function readStartFiles(path: string, now: Date): Promise<StartFiles> {
+	const { files, problems } = await inspect(path, now);
+	if (files === undefined) throw new ConfigError(path, problems);
+	if (!files.config.reloadOnChange) return files;
+	const watch = new FileWatch({ stampOf, timers: systemTimers }, reloadedFiles(files.config));
+	await watch.reading();
+	// Read once more: what has changed between the first reading and the beginning of the watch would go unnoticed.
+	const again = await inspect(path, now);
+	if (again.files === undefined) throw new ConfigError(path, again.problems);
+	return { ...again.files, watch };
+}
+
+/** What a reload reads. */
+export function reloadedFiles(config: Config): string[] {
+	const { path, tls, jwt, issuerFiles, revokedPath } = config;
+	const keys = jwt?.reload ? [jwt.jwksPath] : issuerFiles.map((file) => file.path);
+	const revoked = revokedPath === undefined ? [] : [revokedPath];
+	const ofUpstreams = upstreamTlsPaths(config);
+	return [path, tls.certPath, tls.keyPath, tls.clientCaPath, ...tls.crlPath, ...revoked, ...keys, ...ofUpstreams];
+}

@@ -1,0 +1,104 @@
+import { createPrivateKey, type X509Certificate } from 'node:crypto';
+import { createSecureContext } from 'node:tls';
+import { readCertificates } from '@mtls-edge-proxy/gate/tls/certificates.ts';
+import type { ConfigFiles, LimiterConfig } from '../../config/config.ts';
+import type { ConfigProblem } from '../../config/error.ts';
+import { type Judged, readNamed } from './named-file.ts';
+
+/** What the files of `[limiter]` hold. */
+export interface StoreFiles {
+	/** Secrets. */
+	readonly password: string | undefined;
+	readonly sentinelPassword: string | undefined;
+	/** Names of tenants become keys in the store with it. */
+	readonly secret: string | undefined;
+	/** PEM; `undefined`: Node's CAs. */
+	readonly ca: string | undefined;
+	/** PEM; `undefined`: the store is shown no certificate. */
+	readonly identity: { readonly cert: string; readonly key: string } | undefined;
+}
+
+/** Reads and judges the files of `[limiter]`. Messages never quote them. */
+export async function judgeStoreFiles(files: ConfigFiles): Promise<Judged<{ readonly store: StoreFiles }>> {
+	const problems: ConfigProblem[] = [];
+	const warnings: ConfigProblem[] = [];
+	const read = async <T>(
+		key: string,
+		pathKey: keyof LimiterConfig & `${string}Path`,
+		parse: (text: string, warn: (message: string) => void) => T,
+	): Promise<T | undefined> => {
+		const { text, problem, about } = await readNamed(files, `limiter.${key}`, files.limiter?.[pathKey]);
+		if (problem !== undefined) problems.push(problem);
+		if (text === undefined) return undefined;
+		try {
+			return parse(text, (message) => warnings.push(about(message)));
+		} catch (error) {
+			problems.push(about((error as Error).message));
+			return undefined;
+		}
+	};
+	const password = await read('password_path', 'passwordPath', readPassword);
+	const sentinelPassword = await read('sentinel_password_path', 'sentinelPasswordPath', readPassword);
+	const secret = await read('secret_path', 'secretPath', (text) => {
+		const trimmed = text.trim();
+		if (trimmed.length >= MIN_SECRET) return trimmed;
+		throw new Error(`has less than ${MIN_SECRET} characters; fill it from a random source (openssl rand -hex 32)`);
+	});
+	const ca = await read('ca_path', 'caPath', (pem) => {
+		readCertificates(pem);
+		return pem;
+	});
+	const chain = await read('cert_path', 'certPath', (pem, warn) => {
+		const certificates = readCertificates(pem);
+		const expired = expiredSince(certificates[0]!, new Date());
+		if (expired !== undefined) warn(`the leaf expired on ${expired}; renew it`);
+		return { pem, leaf: certificates[0]! };
+	});
+	const key = await read('key_path', 'keyPath', (pem) => readKeyOf(pem, chain));
+	const identity = chain === undefined || key === undefined ? undefined : { cert: chain.pem, key };
+	const store = { password, sentinelPassword, secret, ca, identity };
+	return { ...(problems.length === 0 && { store }), problems, warnings };
+}
+
+/** Half of what `openssl rand -hex 32` gives. */
+const MIN_SECRET = 32;
+
+/** One line; the line break at its end, which most editors write, is no part of it. */
+function readPassword(text: string): string {
+	const password = text.replace(/\r?\n$/, '');
+	if (password === '') throw new Error('is empty; write the password into it');
+	if (/[\r\n]/.test(password)) throw new Error('has several lines; write the password alone into it, on one line');
+	return password;
+}
+
+function expiredSince({ validToDate }: X509Certificate, now: Date): string | undefined {
+	return validToDate < now ? validToDate.toISOString() : undefined;
+}
+
+/** @param chain of the certificate, `undefined` where that cannot be used. */
+function readKeyOf(pem: string, chain: { readonly pem: string; readonly leaf: X509Certificate } | undefined): string {
+	let fits: boolean;
+	try {
+		const key = createPrivateKey(pem);
+		fits = chain === undefined || chain.leaf.checkPrivateKey(key);
+	} catch {
+		throw new Error('holds no PEM private key that can be read without a pass phrase; write it anew (openssl pkey)');
+	}
+	if (!fits) {
+		throw new Error(
+			'the key does not fit the first certificate of limiter.cert_path; give the key that it was issued for',
+		);
+	}
+	if (chain !== undefined) assertAllowed(chain.pem, pem);
+	return pem;
+}
+
+/** What is left is OpenSSL's policy, such as keys that are too short. */
+function assertAllowed(cert: string, key: string): void {
+	try {
+		createSecureContext({ cert, key });
+	} catch (error) {
+		const { reason, code } = error as { reason?: string; code?: string };
+		throw new Error(`refused by OpenSSL with its certificate: ${reason ?? code ?? 'no reason given'}`);
+	}
+}

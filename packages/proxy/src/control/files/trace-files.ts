@@ -1,0 +1,71 @@
+import { validateHeaderName, validateHeaderValue } from 'node:http';
+import { readCertificates } from '@mtls-edge-proxy/gate/tls/certificates.ts';
+import type { ConfigFiles } from '../../config/config.ts';
+import type { ConfigProblem } from '../../config/error.ts';
+import { type Judged, readNamed } from './named-file.ts';
+
+/** What the files of `[trace]` hold. */
+export interface TraceFiles {
+	/** PEM; `undefined`: Node's CAs. */
+	readonly ca: string | undefined;
+	/** For each request to the collector. Secrets. */
+	readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Reads and judges the files of `[trace]`. */
+export async function judgeTraceFiles(files: ConfigFiles): Promise<Judged<{ readonly trace: TraceFiles }>> {
+	const problems: ConfigProblem[] = [];
+	const read = async <T>(key: string, path: string | undefined, parse: (text: string) => T): Promise<T | undefined> => {
+		const { text, problem, about } = await readNamed(files, key, path);
+		if (problem !== undefined) problems.push(problem);
+		if (text === undefined) return undefined;
+		try {
+			return parse(text);
+		} catch (error) {
+			problems.push(about((error as Error).message));
+			return undefined;
+		}
+	};
+	const ca = await read('trace.ca_path', files.trace?.caPath, (pem) => {
+		readCertificates(pem);
+		return pem;
+	});
+	const headers = (await read('trace.headers_path', files.trace?.headersPath, readHeaderLines)) ?? {};
+	return { ...(problems.length === 0 && { trace: { ca, headers } }), problems, warnings: [] };
+}
+
+/** Fields that are the exporter's own. */
+const OWN = new Set(['content-type', 'content-length', 'content-encoding', 'transfer-encoding', 'host', 'connection']);
+
+/**
+ * Lines of `name: value`; empty ones and those that begin with `#` are left out.
+ *
+ * @throws {Error} naming the line, and nothing of what it holds.
+ */
+export function readHeaderLines(text: string): Record<string, string> {
+	const headers: Record<string, string> = {};
+	for (const [i, line] of text.split(/\r?\n/).entries()) {
+		if (line.trim() === '' || line.startsWith('#')) continue;
+		const colon = line.indexOf(':');
+		const name = line.slice(0, colon).trim().toLowerCase();
+		const value = line.slice(colon + 1).trim();
+		if (colon === -1 || value === '' || !isField(name, value)) {
+			throw new Error(`has no header field on its line ${i + 1}; write each as "name: value"`);
+		}
+		if (OWN.has(name)) throw new Error(`has on its line ${i + 1} a field that the exporter sets; remove it`);
+		if (Object.hasOwn(headers, name))
+			throw new Error(`has on its line ${i + 1} a field for the second time; remove one`);
+		headers[name] = value;
+	}
+	return headers;
+}
+
+function isField(name: string, value: string): boolean {
+	try {
+		validateHeaderName(name);
+		validateHeaderValue(name, value);
+		return name !== '__proto__';
+	} catch {
+		return false;
+	}
+}

@@ -1,0 +1,112 @@
+import { judgeTlsMaterial, type TlsNames } from '@mtls-edge-proxy/gate/tls/tls-material.ts';
+import type { Config, ConfigFiles, UpstreamGroupConfig, UpstreamTlsConfig } from '../../config/config.ts';
+import { ConfigError, type ConfigProblem } from '../../config/error.ts';
+import { groupKey } from '../../config/upstream.ts';
+import type { UpstreamTlsSeed } from '../../shared/messages.ts';
+import { UPSTREAM_ROLE } from '../../tls/upstream-tls.ts';
+import { type Judged, readNamed } from './named-file.ts';
+
+/**
+ * The files of `[upstreams.tls]`, judged: by the start, by a reload and by `proxy check` alike. They are taken over with the
+ * routing table, of which they are a part.
+ */
+
+/** By key (`groupKey`): of each group that is spoken to over TLS. */
+export type UpstreamTlsMaterial = ReadonlyMap<string, UpstreamTlsSeed>;
+
+export interface UpstreamTlsFiles {
+	readonly upstreamTls: UpstreamTlsMaterial;
+}
+
+/** @param config `undefined` where the configuration is wrong elsewhere: then its files are judged all the same. */
+export async function judgeUpstreamTlsFiles(
+	files: ConfigFiles,
+	config: Config | undefined,
+	now: Date,
+): Promise<Judged<UpstreamTlsFiles>> {
+	const problems: ConfigProblem[] = [];
+	const warnings: ConfigProblem[] = [];
+	const seeds = new Map<UpstreamTlsConfig, UpstreamTlsSeed>();
+	for (const { tls } of files.upstreams ?? []) {
+		if (tls === undefined) continue;
+		const judged = await judgeFiles(files, tls, now);
+		problems.push(...judged.problems);
+		warnings.push(...judged.warnings);
+		if (judged.seed !== undefined) seeds.set(tls, judged.seed);
+	}
+	if (config === undefined || problems.length > 0) return { problems, warnings };
+	const groups = [...config.upstreams, ...config.routes.map(({ group }) => group)];
+	return { upstreamTls: materialOf(groups, seeds), problems, warnings };
+}
+
+function materialOf(
+	groups: readonly UpstreamGroupConfig[],
+	seeds: ReadonlyMap<UpstreamTlsConfig, UpstreamTlsSeed>,
+): UpstreamTlsMaterial {
+	return new Map(
+		groups.flatMap((group) => {
+			const { tls } = group;
+			return tls === undefined ? [] : [[groupKey(group), seeds.get(tls) ?? toSeed(tls, {})] as const];
+		}),
+	);
+}
+
+/**
+ * The same for those who want material that can be used.
+ *
+ * @throws ConfigError naming every problem.
+ */
+export async function readUpstreamTlsFiles(
+	config: Config,
+	now: Date,
+): Promise<UpstreamTlsFiles & { readonly warnings: readonly ConfigProblem[] }> {
+	const { upstreamTls, problems, warnings } = await judgeUpstreamTlsFiles(config, config, now);
+	if (upstreamTls === undefined) throw new ConfigError(config.path, problems);
+	return { upstreamTls, warnings };
+}
+
+/** What a reload reads of them. */
+export function upstreamTlsPaths({ upstreams = [] }: Pick<ConfigFiles, 'upstreams'>): string[] {
+	return upstreams.flatMap(({ tls }) => [tls?.caPath, tls?.certPath, tls?.keyPath].flatMap((path) => path ?? []));
+}
+
+async function judgeFiles(
+	files: ConfigFiles,
+	tls: UpstreamTlsConfig,
+	now: Date,
+): Promise<Judged<{ readonly seed: UpstreamTlsSeed }>> {
+	const { key: table, caPath, certPath, keyPath } = tls;
+	const ca = await readNamed(files, `${table}.ca_path`, caPath);
+	const cert = await readNamed(files, `${table}.cert_path`, certPath);
+	const key = await readNamed(files, `${table}.key_path`, keyPath);
+	const named = { ca, cert, key };
+	const names: TlsNames = {
+		ca: `${table}.ca_path (${caPath})`,
+		cert: `${table}.cert_path (${certPath})`,
+		key: `${table}.key_path (${keyPath})`,
+	};
+	const seed = toSeed(tls, { ca: ca.text, cert: cert.text, key: key.text });
+	const judgement = judgeTlsMaterial(withoutMissing(seed), names, now, UPSTREAM_ROLE);
+	const problems = [
+		...Object.values(named).flatMap(({ problem }) => problem ?? []),
+		...judgement.problems.map(({ of, message }) => named[of].about(message)),
+	];
+	const warnings = judgement.warnings.map(({ of, message }) => named[of].about(message));
+	return { ...(problems.length === 0 && { seed }), problems, warnings };
+}
+
+function toSeed(
+	{ serverName, minVersion, verify }: UpstreamTlsConfig,
+	{ ca, cert, key }: { ca?: string | undefined; cert?: string | undefined; key?: string | undefined },
+): UpstreamTlsSeed {
+	return { ca, cert, key, serverName, minVersion, verify };
+}
+
+function withoutMissing({ ca, cert, key, minVersion }: UpstreamTlsSeed) {
+	return {
+		...(ca !== undefined && { ca }),
+		...(cert !== undefined && { cert }),
+		...(key !== undefined && { key }),
+		minVersion,
+	};
+}

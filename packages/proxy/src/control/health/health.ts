@@ -1,0 +1,201 @@
+import type { ConnectionOptions } from 'node:tls';
+import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
+import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
+import type { HealthSettings, UpstreamAddress } from '../../config/config.ts';
+import type { UpstreamProtocol } from '../../shared/messages.ts';
+import type { Upstream } from '../routing/table.ts';
+import type { Timers } from '../timers.ts';
+import { outcomeOf } from './outcome.ts';
+import { countVerdict, type VerdictCount } from './verdict-count.ts';
+
+export type Verdict =
+	/** @param status of the answer, where there was one. */
+	| { readonly healthy: boolean; readonly cause: string; readonly status?: number }
+	/** It could not be asked, for want of something on this machine: that says nothing of the upstream. */
+	| { readonly healthy: 'unknown'; readonly cause: string };
+
+/**
+ * Asks one upstream how it is. It ends by itself, in bounded time, and does not reject.
+ *
+ * @param abandoned aborts the probe.
+ * @param tls `undefined`: plain HTTP.
+ * @param protocol `undefined`: HTTP/1.1.
+ */
+export type Probe = (
+	address: UpstreamAddress,
+	settings: HealthSettings,
+	abandoned: AbortSignal,
+	tls: ConnectionOptions | undefined,
+	protocol: UpstreamProtocol | undefined,
+) => Promise<Verdict>;
+
+export interface ProberParts {
+	readonly intervalMs: number;
+	readonly probe: Probe;
+	readonly timers: Timers;
+	readonly clock: Clock;
+	readonly log: Logger;
+}
+
+/** What the prober needs of an upstream. Those without `health` are never asked. */
+export type Watched = Pick<
+	Upstream,
+	'address' | 'group' | 'breaker' | 'health' | 'tls' | 'protocol' | 'alive' | 'aliveSince' | 'lastProbe'
+>;
+
+/** For a round of first verdicts: who waits for them gets no more than this, ms. */
+export const PROVE_LIMIT_MS = 2_000;
+/**
+ * Probes of such a round that are under way at once. This thread takes some tenths of a millisecond for each: of thousands
+ * at once the last would be over its time before its answer had been read.
+ */
+export const MAX_ROUND_PROBES = 256;
+/** Upstreams are asked in groups, at least so far apart, ms. */
+const LEAST_GAP_MS = 10;
+/**
+ * One by one while that is seldom, so far apart, ms; then so many together. The code of a probe is met cold after a while: of four together
+ * each costs half.
+ */
+const SELDOM_MS = 500;
+const TOGETHER = 4;
+
+const TARGET = 'proxy::health';
+
+/**
+ * The active health check: all upstreams at once, and then each of them at every interval, spread over
+ * it. Each verdict goes to the breaker the moment it is there; a slow upstream delays no other verdict, and is not probed again
+ * before it has answered. Only changes are logged.
+ */
+export class HealthProber {
+	readonly #parts: ProberParts;
+	#watched: readonly Watched[] = [];
+	/** The group whose turn is next, and how many groups there are. */
+	#group = 0;
+	#groups = 1;
+	readonly #running = new Map<Watched, AbortController>();
+	readonly #verdicts = new WeakMap<Watched, VerdictCount>();
+	/** Those that could not be asked the last time. */
+	readonly #unasked = new WeakSet<Watched>();
+	#stopTimer: (() => void) | undefined;
+	#isStopped = false;
+
+	constructor(parts: ProberParts) {
+		this.#parts = parts;
+	}
+
+	/** Probes these from now on, and no others. What is under way for one that is no longer watched is dropped. */
+	watch(upstreams: Iterable<Watched>): void {
+		this.#watched = Array.from(upstreams).filter(({ health }) => health !== undefined);
+		const groups = groupsOf(this.#watched.length, this.#parts.intervalMs);
+		// It goes on from where it was in the interval: reloads in quick succession must not keep the last ones waiting.
+		this.#group = Math.floor((this.#group * groups) / this.#groups);
+		this.#groups = groups;
+		const watched = new Set(this.#watched);
+		for (const [upstream, running] of this.#running) if (!watched.has(upstream)) running.abort();
+	}
+
+	/** Begins. Resolves when each upstream has its first verdict, or after `PROVE_LIMIT_MS`. */
+	start(): Promise<void> {
+		this.#wait(this.#parts.clock.now());
+		return this.prove(this.#watched);
+	}
+
+	stop(): void {
+		this.#isStopped = true;
+		this.#stopTimer?.();
+		this.watch([]);
+	}
+
+	/**
+	 * Asks upstreams that are watched, or about to be, and have no verdict yet, at once. Resolves when each has one, or after
+	 * `PROVE_LIMIT_MS`; those that have none by then get it later.
+	 */
+	prove(upstreams: Iterable<Watched>): Promise<void> {
+		const { promise, resolve } = Promise.withResolvers<void>();
+		const cancel = this.#parts.timers.after(PROVE_LIMIT_MS, resolve);
+		void this.#round([...upstreams]).then(() => {
+			cancel();
+			resolve();
+		});
+		return promise;
+	}
+
+	async #round(upstreams: readonly Watched[]): Promise<void> {
+		const left = upstreams.values();
+		const one = async () => {
+			for (const upstream of left) {
+				if (this.#isStopped) return;
+				if (!this.#verdicts.has(upstream)) await this.#probe(upstream);
+			}
+		};
+		await Promise.all(Array.from({ length: Math.min(upstreams.length, MAX_ROUND_PROBES) }, one));
+	}
+
+	/** @param from when the last group had its turn, monotonic ms; counted from there, so that the interval does not drift. */
+	#wait(from: number): void {
+		const { intervalMs, timers, clock } = this.#parts;
+		const now = clock.now();
+		const due = Math.max(from + intervalMs / this.#groups, now);
+		this.#stopTimer = timers.after(due - now, () => {
+			this.#probeGroup();
+			this.#wait(due);
+		});
+	}
+
+	#probeGroup(): void {
+		const { length } = this.#watched;
+		const from = Math.floor((this.#group * length) / this.#groups);
+		this.#group++;
+		const to = Math.floor((this.#group * length) / this.#groups);
+		for (const upstream of this.#watched.slice(from, to)) void this.#probe(upstream);
+		if (this.#group === this.#groups) this.#group = 0;
+	}
+
+	async #probe(upstream: Watched): Promise<void> {
+		const { address, health, tls, protocol } = upstream;
+		if (health === undefined || this.#running.has(upstream)) return;
+		const running = new AbortController();
+		this.#running.set(upstream, running);
+		const verdict = await this.#parts.probe(address, health, running.signal, tls, protocol);
+		this.#running.delete(upstream);
+		if (!running.signal.aborted) this.#apply(upstream, health, verdict);
+	}
+
+	#apply(upstream: Watched, health: HealthSettings, verdict: Verdict): void {
+		const { clock, log } = this.#parts;
+		const names = { upstream: upstream.address.authority, group: upstream.group };
+		const { healthy } = verdict;
+		const before = upstream.lastProbe;
+		const outcome = outcomeOf(verdict, health, clock.wallSeconds());
+		upstream.lastProbe = outcome;
+		const said = { ...names, cause: outcome.found, remedy: outcome.remedy };
+		if (healthy === 'unknown') {
+			if (!this.#unasked.has(upstream)) {
+				log.warn(TARGET, 'health cannot be probed; keeping the last verdict', said);
+			}
+			this.#unasked.add(upstream);
+			return;
+		}
+		this.#unasked.delete(upstream);
+		const count = countVerdict(this.#verdicts.get(upstream), healthy, health);
+		this.#verdicts.set(upstream, count);
+		if (!count.isEnough) return;
+		upstream.breaker.health(healthy, clock.now(), `health: ${verdict.status ?? verdict.cause}`);
+		if (upstream.alive === healthy) {
+			if (!healthy && before?.found !== outcome.found)
+				log.info(TARGET, 'upstream is unhealthy for another cause', said);
+			return;
+		}
+		upstream.alive = healthy;
+		upstream.aliveSince = outcome.atSeconds;
+		if (healthy) log.info(TARGET, 'upstream is healthy', names);
+		else log.warn(TARGET, 'upstream is unhealthy', said);
+	}
+}
+
+/** @returns how many groups so many upstreams are asked in, in an interval; at least 1. */
+function groupsOf(upstreams: number, intervalMs: number): number {
+	const singly = Math.min(upstreams, Math.floor(intervalMs / SELDOM_MS));
+	const wanted = Math.max(singly, Math.ceil(upstreams / TOGETHER));
+	return Math.max(1, Math.min(wanted, Math.floor(intervalMs / LEAST_GAP_MS)));
+}

@@ -1,0 +1,168 @@
+import * as http from 'node:http';
+import * as https from 'node:https';
+import { type ConnectionOptions, connect } from 'node:tls';
+import { grpcStatusIn } from '@mtls-edge-proxy/gate/gates/grpc.ts';
+import { connectionCause, SPEAKS_TLS, silenceCause } from '@mtls-edge-proxy/gate/shared/causes.ts';
+import type { HealthSettings, UpstreamAddress } from '../../config/config.ts';
+import { HEALTH_CHECK_PATH, healthProblem, healthRequest, MAX_ANSWER } from '../../gates/grpc-health.ts';
+import type { UpstreamProtocol } from '../../shared/messages.ts';
+import type { Verdict } from './health.ts';
+import { CLOSED, callHttp2 } from './http2-call.ts';
+
+/** A health answer's body is of no interest, but reading a small one lets the upstream end in peace. */
+const MAX_BODY_BYTES = 64 * 1024;
+
+/**
+ * `GET /health`, or what path it has: a 2xx is healthy, everything else is not; redirects are not followed. Each probe
+ * has a connection of its own, for one that is kept alive says nothing of whether new ones are possible.
+ *
+ * @param tls `undefined`: plain HTTP.
+ */
+export async function httpProbe(
+	address: UpstreamAddress,
+	settings: HealthSettings,
+	abandoned: AbortSignal,
+	tls?: ConnectionOptions,
+	protocol: UpstreamProtocol = 'http/1.1',
+): Promise<Verdict> {
+	if (settings.grpcService !== undefined)
+		return askGrpc(address, settings.grpcService, settings.timeoutMs, abandoned, tls);
+	if (protocol === 'h2') return askHttp2(address, settings, abandoned, tls);
+	const verdict = await ask(address, settings, abandoned, tls);
+	if (tls !== undefined || !mayBeTls(verdict) || abandoned.aborted) return verdict;
+	const isTls = await speaksTls(address, settings.timeoutMs, abandoned);
+	return isTls ? { healthy: false, cause: SPEAKS_TLS } : verdict;
+}
+
+async function askHttp2(
+	address: UpstreamAddress,
+	{ path, timeoutMs }: HealthSettings,
+	abandoned: AbortSignal,
+	tls: ConnectionOptions | undefined,
+): Promise<Verdict> {
+	const question = { method: 'GET', path, fields: ['user-agent', USER_AGENT] };
+	const answer = await callHttp2(address, question, { tls, maxBody: 0, limitMs: timeoutMs }, abandoned);
+	if (answer === undefined) return { healthy: false, cause: silenceCause('answer', timeoutMs) };
+	if ('error' in answer) return failureOf(answer.error);
+	return 'cause' in answer ? { healthy: false, cause: answer.cause } : verdictOn(answer.status);
+}
+
+/** gRPC is HTTP/2, whatever protocol requests are sent in. */
+async function askGrpc(
+	address: UpstreamAddress,
+	service: string,
+	timeoutMs: number,
+	abandoned: AbortSignal,
+	tls: ConnectionOptions | undefined,
+): Promise<Verdict> {
+	const fields = ['content-type', 'application/grpc', 'te', 'trailers', 'user-agent', USER_AGENT];
+	const question = { method: 'POST', path: HEALTH_CHECK_PATH, fields, body: healthRequest(service) };
+	const answer = await callHttp2(address, question, { tls, maxBody: MAX_ANSWER, limitMs: timeoutMs }, abandoned);
+	if (answer === undefined) return { healthy: false, cause: silenceCause('answer', timeoutMs) };
+	if ('error' in answer) return failureOf(answer.error);
+	if ('cause' in answer) return { healthy: false, cause: answer.cause };
+	if (answer.status !== 200) return { healthy: false, cause: `status ${answer.status} in place of gRPC` };
+	// A call without a message has its status in the head.
+	const status = grpcStatusIn(answer.trailers) ?? grpcStatusIn(answer.fields);
+	const problem = status === 0 ? healthProblem(answer.body) : `grpc-status ${status ?? 'missing'}`;
+	return problem === undefined ? { healthy: true, cause: 'serving' } : { healthy: false, cause: problem };
+}
+
+function ask(
+	address: UpstreamAddress,
+	{ path, timeoutMs }: HealthSettings,
+	abandoned: AbortSignal,
+	tls: ConnectionOptions | undefined,
+): Promise<Verdict> {
+	return new Promise((resolve) => {
+		const { request } = tls === undefined ? http : https;
+		const probe = request({
+			...tls,
+			// Over TLS with one of its own: a shared one would keep sessions, and a session that is resumed proves no certificate.
+			agent: tls === undefined && AGENT,
+			host: address.host,
+			port: address.port,
+			path,
+			headers: { host: address.hostField ?? address.authority, 'user-agent': USER_AGENT },
+			signal: abandoned,
+		});
+		const limit = setTimeout(() => {
+			// Timers run before sockets are read: on a busy thread an unread answer may have arrived already.
+			setImmediate(() => {
+				resolve({ healthy: false, cause: silenceCause('answer', timeoutMs) });
+				probe.destroy();
+			});
+		}, timeoutMs);
+		probe.on('response', (response) => {
+			resolve(verdictOn(response.statusCode!));
+			discard(response, probe);
+		});
+		probe.on('error', (error) => resolve(failureOf(error)));
+		// Any other end, such as an unexpected 101.
+		probe.on('close', () => {
+			clearTimeout(limit);
+			resolve({ healthy: false, cause: CLOSED });
+		});
+		probe.end();
+	});
+}
+
+const USER_AGENT = 'mtls-edge-proxy/health';
+const NO_HTTP = 'no HTTP answer';
+
+/** A TLS server that gets a plain request closes the connection, sends an alert, or answers 400 in plain HTTP. */
+function mayBeTls(verdict: Verdict): boolean {
+	if (verdict.healthy !== false) return false;
+	return verdict.status === undefined
+		? [CLOSED, NO_HTTP, connectionCause({ code: 'ECONNRESET' } as NodeJS.ErrnoException)].includes(verdict.cause)
+		: verdict.status === 400;
+}
+
+/** Asked on a connection of its own, and only where a plain request has failed in a way that suggests it. */
+function speaksTls({ host, port }: UpstreamAddress, limitMs: number, abandoned: AbortSignal): Promise<boolean> {
+	return new Promise((resolve) => {
+		// Nothing is sent over it, so it does not matter whose certificate it is.
+		const socket = connect({ host, port, rejectUnauthorized: false });
+		const end = (isTls: boolean) => {
+			clearTimeout(limit);
+			abandoned.removeEventListener('abort', abandon);
+			socket.destroy();
+			resolve(isTls);
+		};
+		const abandon = () => end(false);
+		const limit = setTimeout(abandon, limitMs);
+		abandoned.addEventListener('abort', abandon);
+		socket.on('secureConnect', () => end(true));
+		// An alert, such as one that asks for a certificate of ours, is TLS as well.
+		socket.on('error', ({ code = '' }: NodeJS.ErrnoException) => end(/^ERR_SSL_.*_ALERT_/.test(code)));
+		socket.on('close', abandon);
+	});
+}
+
+/** Keeps nothing, as `agent: false` would: that makes another one for each probe. */
+const AGENT = new http.Agent({ keepAlive: false });
+
+function verdictOn(status: number): Verdict {
+	return { healthy: status >= 200 && status < 300, cause: `status ${status}`, status };
+}
+
+/** The limit goes on running meanwhile, so the body can neither grow nor last. */
+function discard(response: http.IncomingMessage, probe: http.ClientRequest): void {
+	let bytes = 0;
+	response.on('data', (chunk: Buffer) => {
+		bytes += chunk.length;
+		if (bytes > MAX_BODY_BYTES) probe.destroy();
+	});
+	// The verdict has been given by the head.
+	response.on('error', () => {});
+}
+
+function failureOf(error: NodeJS.ErrnoException): Verdict {
+	const { code } = error;
+	// What llhttp thinks of an answer: its words are its own, and none of the answer's.
+	const cause = code?.startsWith('HPE_') ? NO_HTTP : connectionCause(error);
+	return { healthy: code !== undefined && EXHAUSTED.has(code) ? 'unknown' : false, cause };
+}
+
+/** No descriptor, port or memory left here. Clients that hold too many must not cost every upstream its breaker. */
+const EXHAUSTED = new Set(['EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUFS', 'ENOMEM']);

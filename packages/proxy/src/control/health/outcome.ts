@@ -1,0 +1,98 @@
+import { SPEAKS_NO_TLS, SPEAKS_TLS, UNTRUSTED } from '@mtls-edge-proxy/gate/shared/causes.ts';
+import type { HealthSettings } from '../../config/config.ts';
+import type { Verdict } from './health.ts';
+
+/** What a health probe found, in words for operators, and what they can do about it. Pure. */
+
+export interface ProbeOutcome {
+	readonly passed: boolean;
+	/** `GET /health answered 404`, `connection refused`. */
+	readonly found: string;
+	/** `undefined`: there is nothing to do. */
+	readonly remedy: string | undefined;
+	/** Seconds since the epoch. */
+	readonly atSeconds: number;
+}
+
+export function outcomeOf(
+	{ healthy, cause, ...verdict }: Verdict,
+	{ path }: Pick<HealthSettings, 'path'>,
+	atSeconds: number,
+): ProbeOutcome {
+	const status = 'status' in verdict ? verdict.status : undefined;
+	const found = status === undefined ? cause : `GET ${withoutQuery(path)} answered ${status}`;
+	if (healthy === true) return { passed: true, found, remedy: undefined, atSeconds };
+	return { passed: false, found, remedy: status === undefined ? remedyOf(cause) : remedyOfStatus(status), atSeconds };
+}
+
+/** `GET /health answered 404: set health_path, or health = false`. */
+export function inWords({ found, remedy }: ProbeOutcome): string {
+	return remedy === undefined ? found : `${found}: ${remedy}`;
+}
+
+/** A query may contain secrets. */
+function withoutQuery(path: string): string {
+	return path.split('?', 1)[0]!;
+}
+
+/** Status codes of gRPC. */
+const NOT_FOUND = 5;
+const UNIMPLEMENTED = 12;
+
+const OTHER_PATH = 'set health_path, or health = false';
+
+function remedyOfStatus(status: number): string {
+	if (status === 401 || status === 403) return `let probes in without credentials, or ${OTHER_PATH}`;
+	if (status >= 300 && status < 400) return `redirects are not followed: ${OTHER_PATH}`;
+	if (status >= 500) return 'its own log says why';
+	return OTHER_PATH;
+}
+
+function remedyOf(cause: string): string | undefined {
+	if (cause === `grpc-status ${UNIMPLEMENTED}`) return 'serve grpc.health.v1.Health, or leave health_grpc out';
+	if (cause === `grpc-status ${NOT_FOUND}`) return 'health_grpc names a service that the server does not know';
+	const known = REMEDIES[cause];
+	if (known !== undefined) return known;
+	// RFC 8446 section 6.2: what a server says to a client's certificate, or to the lack of one.
+	if (/^refused in the TLS handshake: .*(?:certificate|unknown ca)/.test(cause)) {
+		return 'set cert_path and key_path in its [upstreams.tls] to a certificate that it accepts';
+	}
+	if (/^no answer within/.test(cause))
+		return 'see whether it is busy or packets are dropped; or raise health_timeout_secs';
+	return undefined;
+}
+
+const OWN_LOG = 'its own log may say why';
+const NAME = 'correct the host name, or add it to DNS';
+const NETWORK = 'see to routes and firewalls between here and there, and to its machine';
+const HERE = 'raise the limit of this machine or container (ulimit -n)';
+
+/** By the words of `shared/causes.ts`. */
+const REMEDIES: Readonly<Record<string, string>> = {
+	'connection refused': 'start it, or correct the port: nothing listens there',
+	'connection reset': OWN_LOG,
+	'connection closed without an answer': OWN_LOG,
+	'closed within the TLS handshake': OWN_LOG,
+	'no HTTP answer': 'correct the port: something else than HTTP/1.1 answers there',
+	'connection timed out': NETWORK,
+	'no route to host': NETWORK,
+	'network unreachable': NETWORK,
+	'host down': NETWORK,
+	'connection forbidden': 'see to the firewall or sandbox of this machine',
+	'no such host': NAME,
+	'host without an address': NAME,
+	'name server does not answer': 'see to the name server of this machine (/etc/resolv.conf)',
+	'no file descriptor left': HERE,
+	'no local port left': 'widen net.ipv4.ip_local_port_range, or have fewer connections',
+	'no memory left': HERE,
+	[SPEAKS_TLS]: 'write https://, or give its [[upstreams]] an [upstreams.tls]',
+	[SPEAKS_NO_TLS]: 'write http://, or take [upstreams.tls] out',
+	[UNTRUSTED]: 'set ca_path in its [upstreams.tls] to the CA that has issued it',
+	'its certificate is for another name': 'set server_name in its [upstreams.tls] to a name of its certificate',
+	'its certificate, or one of its issuers, has expired': 'renew it there',
+	'its certificate, or one of its issuers, is not valid yet': 'see to the clocks of both machines',
+	'its certificate is revoked': 'renew it there',
+	'its certificate is not for servers': 'issue it with extended key usage serverAuth',
+	'it speaks no version of TLS that is allowed here':
+		'let it speak TLS 1.2 or 1.3; see min_version in its [upstreams.tls]',
+};

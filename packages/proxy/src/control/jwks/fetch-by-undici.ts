@@ -1,0 +1,26 @@
+import { FETCH_LIMIT_MS } from '@mtls-edge-proxy/gate/identity/key-refresh.ts';
+import { type FetchedKeys, fetchKeys } from '@mtls-edge-proxy/gate/jwks/fetch-keys.ts';
+import type { RemoteIssuer } from '@mtls-edge-proxy/gate/jwks/remote-issuer.ts';
+
+/**
+ * `fetchKeys` by undici, which takes the CAs of `jwks_ca_path` and judges the issuer's certificate whatever the environment says.
+ * Seldom used: each fetch has connections of its own, and leaves none behind.
+ *
+ * @throws {FetchError} when there is no set that can be used.
+ */
+export async function fetchByUndici(
+	issuer: RemoteIssuer,
+	abandoned: AbortSignal,
+	last?: FetchedKeys,
+): Promise<FetchedKeys> {
+	// Loaded only where there is such an issuer.
+	const { Agent, fetch } = await import('undici');
+	const { ca } = issuer;
+	const connect = { ...(ca !== undefined && { ca }), rejectUnauthorized: true, timeout: FETCH_LIMIT_MS };
+	const agent = new Agent({ connect, allowH2: false, pipelining: 1 });
+	try {
+		return await fetchKeys(issuer, (address, init) => fetch(address, { ...init, dispatcher: agent }), abandoned, last);
+	} finally {
+		void agent.destroy();
+	}
+}

@@ -1,0 +1,130 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdir, open, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { KeptKeys, KeyStore } from '@mtls-edge-proxy/gate/jwks/key-refresher.ts';
+import type { RemoteIssuer } from '@mtls-edge-proxy/gate/jwks/remote-issuer.ts';
+import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
+import { readRegularFile } from '@mtls-edge-proxy/gate/shared/regular-file.ts';
+import { SlowDisk } from './slow-disk.ts';
+
+/** What a file of `state_dir` holds. */
+interface Kept {
+	readonly issuer: string;
+	/** `null`: found by the issuer's metadata. */
+	readonly url: string | null;
+	/** Seconds since the epoch. */
+	readonly fetched_at: number;
+	/** The JWK Set, as text. */
+	readonly jwks: string;
+}
+
+/** A set, quoted within JSON. */
+const MAX_BYTES = 4 * 1024 * 1024;
+
+/**
+ * Keeps the last good key set of each issuer over a restart, in a file of `state_dir` each: bound to the issuer and its address, and
+ * judged anew when it is read. A folder that cannot be used costs the sets and nothing else.
+ */
+export function createKeyStore(dir: string, log: Logger, disk: SlowDisk = new SlowDisk()): KeyStore {
+	return {
+		async load(issuer, wallSeconds) {
+			const onFault = (file: string, cause: string) => {
+				const message = 'last keys in state_dir cannot be read; remove the file, or see to its permissions';
+				log.warn('proxy::jwks', message, { issuer: issuer.issuer, file, cause });
+			};
+			try {
+				return await disk.run(() => loadKept(dir, issuer, wallSeconds, onFault));
+			} catch (error) {
+				return void onFault(join(dir, fileName(issuer)), (error as Error).message);
+			}
+		},
+		async save(issuer, text, wallSeconds) {
+			const kept: Kept = { issuer: issuer.issuer, url: issuer.url ?? null, fetched_at: wallSeconds, jwks: text };
+			try {
+				await disk.run(async () => {
+					await mkdir(dir, { recursive: true, mode: 0o700 });
+					await replace(join(dir, fileName(issuer)), JSON.stringify(kept));
+				});
+			} catch (error) {
+				log.warn(
+					'proxy::jwks',
+					'keys not kept in state_dir: a restart during an outage of the issuer would have none',
+					{
+						issuer: issuer.issuer,
+						state_dir: dir,
+						cause: (error as NodeJS.ErrnoException).code ?? (error as Error).message,
+					},
+				);
+			}
+		},
+	};
+}
+
+/**
+ * The last good key set of an issuer; `undefined` where there is none.
+ *
+ * @param onFault gets each unusable file, with the reason.
+ */
+export async function loadKept(
+	dir: string,
+	issuer: RemoteIssuer,
+	wallSeconds: number,
+	onFault: (file: string, cause: string) => void = () => {},
+): Promise<KeptKeys | undefined> {
+	const file = join(dir, fileName(issuer));
+	const kept = await read(file, issuer);
+	if (kept === undefined) return undefined;
+	if (typeof kept === 'string') return void onFault(file, kept);
+	// A clock that was set back makes nothing younger than now.
+	return { text: kept.jwks, ageMs: Math.max(0, wallSeconds - kept.fetched_at) * 1000, file };
+}
+
+function fileName({ issuer, url }: RemoteIssuer): string {
+	const id = createHash('sha256')
+		.update(JSON.stringify([issuer, url ?? null]))
+		.digest('hex');
+	return `jwks-${id.slice(0, 32)}.json`;
+}
+
+/** @returns `undefined` where there is no file; in words why there is one and it cannot be used. They quote nothing of it. */
+async function read(path: string, { issuer, url }: RemoteIssuer): Promise<Kept | string | undefined> {
+	let bytes: Buffer;
+	try {
+		bytes = await readRegularFile(path, { maxBytes: MAX_BYTES });
+	} catch (error) {
+		const { message, cause } = error as Error;
+		return (cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT' ? undefined : message;
+	}
+	let kept: unknown;
+	try {
+		kept = JSON.parse(bytes.toString('utf8'));
+	} catch {
+		return 'is no JSON';
+	}
+	if (!isKept(kept)) return 'is no file of this program';
+	return kept.issuer === issuer && kept.url === (url ?? null) ? kept : 'has the keys of another issuer';
+}
+
+function isKept(value: unknown): value is Kept {
+	if (typeof value !== 'object' || value === null) return false;
+	const { issuer, jwks, fetched_at: fetchedAt } = value as Partial<Record<keyof Kept, unknown>>;
+	return typeof issuer === 'string' && typeof jwks === 'string' && Number.isFinite(fetchedAt);
+}
+
+/** The file is never half written. Its temporary name is unpredictable, so that no other file is overwritten. */
+async function replace(path: string, text: string): Promise<void> {
+	const fresh = `${path}.${randomUUID()}`;
+	try {
+		const file = await open(fresh, 'wx', 0o600);
+		try {
+			await file.writeFile(text);
+			await file.sync();
+		} finally {
+			await file.close();
+		}
+		await rename(fresh, path);
+	} catch (error) {
+		await rm(fresh, { force: true });
+		throw error;
+	}
+}

@@ -1,0 +1,91 @@
+import { randomBytes } from 'node:crypto';
+import {
+	ConcurrencyCounts,
+	type ConcurrencyMemory,
+	MAX_LIMITED_TENANTS,
+} from '@mtls-edge-proxy/gate/memory/concurrency.ts';
+import { SharedSlots } from '@mtls-edge-proxy/gate/memory/fleet/shared-slots.ts';
+import { Standing } from '@mtls-edge-proxy/gate/memory/fleet/standing.ts';
+import { type LimiterMemory, TenantLimiter } from '@mtls-edge-proxy/gate/memory/limiter.ts';
+import { BucketCounts } from '../memory/bucket-counts.ts';
+import { Budget, type BudgetMemory } from '../memory/budget.ts';
+import type { FleetMemory } from '../memory/fleet/fleet-limiter.ts';
+import { SpendingCounts } from '../memory/fleet/spending.ts';
+import { WorkerStats } from '../memory/stats.ts';
+import { TenantShares, type TenantSharesMemory } from '../memory/tenant-shares.ts';
+import type { HistogramsSeed, WorkerSeed } from '../shared/messages.ts';
+
+/** Bodies are counted in KiB, so that 2 TiB fit a 32-bit word. */
+const BODY_UNIT = 1024;
+/** Units of a budget stay below this, so that its word cannot overflow while threads try to take more. */
+const MAX_UNITS = 2 ** 30;
+
+export interface MemorySizes {
+	readonly workers: number;
+	readonly maxBufferedBytes: number;
+	/** Of `maxBufferedBytes`. */
+	readonly maxBufferedBytesPerTenant: number;
+	readonly maxConnections: number;
+	/** Bounds of the histograms' buckets. */
+	readonly histograms: HistogramLayouts;
+	/** Where limits are shared with other replicas: the secret that keys tenants in all of them. */
+	readonly fleetSecret?: Uint8Array | undefined;
+}
+
+export type HistogramLayouts = Pick<HistogramsSeed, 'upstream' | 'handshake' | 'gate'>;
+
+/** The memory that lives as long as the process, whatever becomes of single workers: one truth for all of them. */
+export class ProcessMemory {
+	/** Keys the tenants in `limiter`, `concurrency` and `tenantShares`. */
+	readonly tenantSecret: Uint8Array;
+	/** Also without any limit: a reload may bring limits. Untouched memory is free. */
+	readonly limiter: LimiterMemory;
+	readonly concurrency: ConcurrencyMemory;
+	/** `undefined` where limits are this process's own. */
+	readonly fleet: FleetMemory | undefined;
+	readonly bufferedBytes: BudgetMemory;
+	/** `undefined` when one tenant may hold all. */
+	readonly tenantShares: TenantSharesMemory | undefined;
+	readonly connections: BudgetMemory;
+	/** By worker; `stats` are the same regions, to be read. */
+	readonly statsRegions: readonly WorkerSeed['stats'][];
+	readonly stats: readonly WorkerStats[];
+	readonly histograms: HistogramsSeed;
+
+	constructor(sizes: MemorySizes) {
+		const { workers, maxBufferedBytes, maxBufferedBytesPerTenant, maxConnections, fleetSecret } = sizes;
+		this.tenantSecret = fleetSecret ?? randomBytes(32);
+		this.limiter = TenantLimiter.allocate(this.tenantSecret);
+		this.fleet = fleetSecret && {
+			spending: SpendingCounts.allocate(this.limiter),
+			standing: Standing.allocate(),
+		};
+		this.concurrency = {
+			...ConcurrencyCounts.allocate(workers),
+			shared: this.fleet && SharedSlots.allocate(MAX_LIMITED_TENANTS, this.fleet.standing),
+		};
+		this.bufferedBytes = Budget.allocate(Math.min(maxBufferedBytes, MAX_UNITS * BODY_UNIT), BODY_UNIT, workers);
+		this.tenantShares =
+			maxBufferedBytesPerTenant < maxBufferedBytes
+				? TenantShares.allocate(Math.min(maxBufferedBytesPerTenant, MAX_UNITS * BODY_UNIT), BODY_UNIT, workers)
+				: undefined;
+		this.connections = Budget.allocate(Math.min(maxConnections, MAX_UNITS), 1, workers);
+		this.statsRegions = Array.from({ length: workers }, () => WorkerStats.allocate());
+		this.stats = this.statsRegions.map((region) => new WorkerStats(region));
+		this.histograms = {
+			...sizes.histograms,
+			handshakes: BucketCounts.allocate(sizes.histograms.handshake, workers),
+			gates: BucketCounts.allocate(sizes.histograms.gate, workers),
+		};
+	}
+
+	/** Takes back what a worker held that is gone. Only once its thread has ended: it must not touch the memory again. */
+	reclaim(worker: number): void {
+		TenantLimiter.reclaim(this.limiter, worker);
+		ConcurrencyCounts.reclaim(this.concurrency, worker);
+		Budget.reclaim(this.bufferedBytes, worker);
+		if (this.tenantShares !== undefined) TenantShares.reclaim(this.tenantShares, worker);
+		Budget.reclaim(this.connections, worker);
+		this.stats[worker]!.clearGauges();
+	}
+}

@@ -1,0 +1,148 @@
+import { type Clock, systemClock } from '@mtls-edge-proxy/gate/shared/clock.ts';
+import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
+import type { Config } from '../config/config.ts';
+import type { WorkerSeed } from '../shared/messages.ts';
+import { connectionsFor, openFilesLimit } from './descriptor-limit.ts';
+import type { StartFiles } from './files/inspection.ts';
+import type { ListenAddress } from './listen.ts';
+import { type HistogramLayouts, ProcessMemory } from './process-memory.ts';
+import { ReloadJournal } from './reload/journal.ts';
+import { routingSeed } from './routing/seed.ts';
+import { Upstreams } from './routing/upstreams.ts';
+import { connectionWarnings, nodeWarnings, sharesPorts } from './start-warnings.ts';
+import type { InForce } from './state/in-force.ts';
+import { FleetLimits, type FleetSettings } from './store/fleet-limits.ts';
+import { systemTimers } from './timers.ts';
+
+/** All that outlives single workers: what they are started with, what they share, what a reload exchanges. */
+export interface ProcessState {
+	readonly workers: number;
+	/** Zero of `clock`, for the clocks of the workers. */
+	readonly clockEpoch: bigint;
+	readonly clock: Clock;
+	readonly inForce: InForce;
+	readonly journal: ReloadJournal;
+	/** Seconds since the epoch. */
+	readonly startedSeconds: number;
+	readonly memory: ProcessMemory;
+	readonly upstreams: Upstreams;
+	/** `undefined`: limits are this process's own. */
+	readonly fleet: FleetLimits | undefined;
+	/** What the operator should know. */
+	readonly warnings: readonly string[];
+}
+
+/**
+ * Allocates what the workers share.
+ *
+ * @param wantedWorkers at least 1; where the platform cannot share a port among them there will be one.
+ * @param fleet the replicas that share limits; `undefined`: none.
+ */
+export function createState(
+	{ config, tls, identity }: StartFiles,
+	wantedWorkers: number,
+	log: Logger,
+	fleet?: FleetSettings,
+): ProcessState {
+	const { workers, room, warnings } = processLimits(config, wantedWorkers);
+	const histograms = histogramLayouts(config);
+	const clockEpoch = process.hrtime.bigint();
+	const clock = systemClock(clockEpoch);
+	const upstreams = new Upstreams(workers, clock, log, histograms.upstream);
+	const memory = new ProcessMemory({
+		workers,
+		maxBufferedBytes: config.limits.maxBufferedBytes,
+		maxBufferedBytesPerTenant: config.limits.maxBufferedBytesPerTenant,
+		maxConnections: config.limits.maxConnections ?? room,
+		histograms,
+		fleetSecret: fleet?.secret,
+	});
+	return {
+		workers,
+		clockEpoch,
+		clock,
+		inForce: {
+			tls,
+			identity,
+			generation: 1,
+			reloads: { success: 0, failure: 0 },
+			failures: [],
+			needsRestart: undefined,
+			reloading: false,
+		},
+		journal: new ReloadJournal(clock.wallSeconds),
+		startedSeconds: clock.wallSeconds(),
+		memory,
+		upstreams,
+		fleet: fleet && new FleetLimits({ ...fleet, ...fleetParts(memory, clock, log) }),
+		warnings,
+	};
+}
+
+function fleetParts({ limiter, fleet, concurrency }: ProcessMemory, clock: Clock, log: Logger) {
+	return { limiter, fleet: fleet!, concurrency, timers: systemTimers, clock, log };
+}
+
+/** Requests have a trace to show where they are given identifiers, or are traced. */
+function histogramLayouts({ metrics: { buckets, gateBuckets }, log, trace }: Config): HistogramLayouts {
+	const exemplars = log.requestId || trace !== undefined;
+	return {
+		upstream: { bounds: buckets, exemplars },
+		handshake: { bounds: buckets, exemplars: false },
+		gate: { bounds: gateBuckets, exemplars },
+	};
+}
+
+/** What this process may have, and what its operator should know of that. */
+export function processLimits(config: Config, wantedWorkers: number) {
+	const workers = sharesPorts(process.platform) ? wantedWorkers : 1;
+	const room = connectionsFor(openFilesLimit(), workers);
+	const warnings = [
+		...nodeWarnings(process.versions.node),
+		...workerWarnings(wantedWorkers, workers),
+		...connectionWarnings(config.limits.maxConnections, room),
+	];
+	return { workers, room, warnings };
+}
+
+/** What a worker begins with, at the moment it is started. */
+export function seedWorker(
+	{ clockEpoch, workers, inForce, upstreams, memory }: ProcessState,
+	{ limits, listener, tenantRps, log, trace }: Config,
+	{ index, bind, logFilter }: Pick<WorkerSeed, 'index' | 'logFilter'> & { bind: ListenAddress },
+): WorkerSeed {
+	return {
+		index,
+		workers,
+		clockEpoch,
+		bind,
+		reusePort: workers > 1,
+		proxyProtocol: proxyProtocol(listener),
+		limits,
+		tenantRps,
+		identity: inForce.identity,
+		tls: inForce.tls,
+		routing: routingSeed(upstreams.current, index),
+		limiter: memory.limiter,
+		fleet: memory.fleet,
+		concurrency: memory.concurrency,
+		tenantSecret: memory.tenantSecret,
+		bufferedBytes: memory.bufferedBytes,
+		tenantShares: memory.tenantShares,
+		connections: memory.connections,
+		stats: memory.statsRegions[index]!,
+		histograms: memory.histograms,
+		logFilter,
+		log,
+		trace: trace && { ratio: trace.ratio, tenants: trace.tenants, maxQueueSpans: trace.maxQueueSpans },
+	};
+}
+
+function proxyProtocol({ proxyProtocolFrom, proxyProtocolTimeoutMs }: Config['listener']): WorkerSeed['proxyProtocol'] {
+	return proxyProtocolFrom.length === 0 ? undefined : { from: proxyProtocolFrom, timeoutMs: proxyProtocolTimeoutMs };
+}
+
+function workerWarnings(wanted: number, workers: number): string[] {
+	if (wanted === workers) return [];
+	return [`this platform cannot share a port among threads: there will be ${workers} worker, not ${wanted}`];
+}

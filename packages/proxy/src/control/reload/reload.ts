@@ -1,0 +1,169 @@
+import type { LogFields, Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
+import type { Config } from '../../config/config.ts';
+import { type ConfigProblem, describeProblem } from '../../config/error.ts';
+import { changedInVain, type VainSetting, vainSetting } from '../../config/start-settings.ts';
+import type { InForce } from '../state/in-force.ts';
+import type { Slots, Specs } from '../state/slots.ts';
+import type { ReloadedPart, ReloadJournal } from './journal.ts';
+
+/** What files say of one slot. */
+export interface ReadSpec<Spec> {
+	readonly spec: Spec;
+	readonly warnings: readonly ConfigProblem[];
+}
+
+export interface ReloadParts {
+	/** The configuration of the start. */
+	readonly booted: Config;
+	/** Reads the file anew; rejects with the reason. */
+	readonly loadConfig: () => Promise<Config>;
+	/** Reads and judges the files of each slot; rejects with the reason. */
+	readonly read: { readonly [Name in keyof Specs]: (config: Config) => Promise<ReadSpec<Specs[Name]>> };
+	readonly slots: Slots;
+	/** Whether the keys of `[jwt]`, where they are read at the start only, have changed in their file. */
+	readonly keysChangedInVain: (config: Config) => Promise<boolean>;
+	/** What is allowed but hardly ever meant. */
+	readonly configWarnings: (config: Config) => readonly ConfigProblem[];
+	/** Seconds since the epoch. */
+	readonly wallSeconds: () => number;
+	readonly inForce: InForce;
+	readonly journal: Pick<ReloadJournal, 'add'>;
+	readonly log: Logger;
+}
+
+const TARGET = 'proxy::reload';
+
+/**
+ * Reload by SIGUSR1, by SIGHUP, or because files have changed: reads the files and sets the slots, each independently of the others.
+ * A request during a reload makes it run once more, however many there are: the files may have changed after they were read.
+ */
+export class Reloader {
+	readonly #parts: ReloadParts;
+	#running: Promise<void> | undefined;
+	#again = false;
+	/** Who has asked last. */
+	#asked = '';
+	#stopped = false;
+
+	constructor(parts: ReloadParts) {
+		this.#parts = parts;
+	}
+
+	/**
+	 * Resolves when a reload that began no earlier than now has ended, whatever came of it. Never rejects.
+	 *
+	 * @param cause who asks, for the log.
+	 */
+	request(cause: LogFields = {}): Promise<void> {
+		if (!this.#stopped) this.#parts.log.info(TARGET, 'reading the files again', cause);
+		this.#again = true;
+		this.#parts.inForce.reloading = true;
+		this.#asked = typeof cause.signal === 'string' ? cause.signal : 'files changed';
+		this.#running ??= this.#runWhileAsked();
+		return this.#running;
+	}
+
+	/** The process is on its way out: nothing new is begun. */
+	stop(): void {
+		this.#stopped = true;
+	}
+
+	async #runWhileAsked(): Promise<void> {
+		while (this.#again && !this.#stopped) {
+			this.#again = false;
+			await this.#reload();
+		}
+		this.#running = undefined;
+		this.#parts.inForce.reloading = false;
+	}
+
+	async #reload(): Promise<void> {
+		// A file that is wrong anywhere fails all slots: a part of a configuration is not what its author meant.
+		const config = this.#loadConfig();
+		const { inForce } = this.#parts;
+		const generation = inForce.generation + 1;
+		const causes = new Set<string>();
+		for (const slot of SLOTS) {
+			if (slot === 'identity' && !(await this.#reloadsIdentity(config))) continue;
+			const cause = await this.#reloadSlot(slot, config, generation);
+			if (cause !== undefined) causes.add(cause);
+		}
+		inForce.failures = [...causes];
+		inForce.reloads[causes.size === 0 ? 'success' : 'failure'] += 1;
+	}
+
+	/** Otherwise the identity stays what it was at the start, and nothing is logged of it. */
+	async #reloadsIdentity(loading: Promise<Config>): Promise<boolean> {
+		const { booted, inForce } = this.#parts;
+		// The last `[[tenants]]` may have been taken out of the file.
+		if ((inForce.identity.quotas?.tenants.length ?? 0) > 0) return true;
+		return (await loading.catch(() => booted)).reloadsIdentity;
+	}
+
+	/** @returns why it has failed; `undefined`: it has not. */
+	async #reloadSlot(slot: keyof Specs, loading: Promise<Config>, generation: number): Promise<string | undefined> {
+		const { inForce, journal, log } = this.#parts;
+		const { part, reloaded, failed } = OUTCOMES[slot];
+		const asked = this.#asked;
+		try {
+			await this.#set(slot, await loading);
+			inForce.generation = generation;
+			log.info(TARGET, reloaded, { generation });
+			journal.add({ part, result: 'success', asked, cause: undefined, generation });
+			return undefined;
+		} catch (error) {
+			const { generation } = inForce;
+			const { message: cause } = error as Error;
+			log.error(TARGET, failed, { cause, generation });
+			journal.add({ part, result: 'failure', asked, cause, generation });
+			return cause;
+		}
+	}
+
+	async #loadConfig(): Promise<Config> {
+		const { loadConfig, configWarnings } = this.#parts;
+		const config = await loadConfig();
+		this.#warn(config, configWarnings(config));
+		await this.#findChangedInVain(config);
+		return config;
+	}
+
+	async #findChangedInVain(config: Config): Promise<void> {
+		const { booted, keysChangedInVain, inForce, wallSeconds, log } = this.#parts;
+		const settings: VainSetting[] = changedInVain(booted, config);
+		if (await keysChangedInVain(config)) {
+			settings.push(vainSetting('jwt.jwks_path', config, config.jwt?.jwksPath));
+		}
+		const sinceSeconds = inForce.needsRestart?.sinceSeconds ?? wallSeconds();
+		inForce.needsRestart = settings.length === 0 ? undefined : { settings, sinceSeconds };
+		if (settings.length === 0) return;
+		log.warn(TARGET, 'needs a restart: settings have changed that are read at the start only', {
+			keys: settings.map(({ key }) => key),
+			settings: settings.map(({ words }) => words),
+		});
+	}
+
+	async #set<Name extends keyof Specs>(name: Name, config: Config): Promise<void> {
+		const { read, slots } = this.#parts;
+		const { spec, warnings } = await read[name](config);
+		this.#warn(config, warnings);
+		await slots[name].set(spec);
+	}
+
+	#warn({ path }: Config, warnings: readonly ConfigProblem[]): void {
+		for (const warning of warnings) this.#parts.log.warn(TARGET, describeProblem(path, warning));
+	}
+}
+
+/** In the order in which they are reloaded. */
+const SLOTS = ['tls', 'identity', 'routing'] as const satisfies readonly (keyof Specs)[];
+
+const OUTCOMES: Readonly<Record<keyof Specs, { part: ReloadedPart; reloaded: string; failed: string }>> = {
+	tls: { part: 'tls', reloaded: 'mTLS config reloaded', failed: 'mTLS reload failed; keeping old' },
+	identity: { part: 'identity', reloaded: 'identity reloaded', failed: 'identity reload failed; keeping old' },
+	routing: {
+		part: 'routes',
+		reloaded: 'routing table reloaded',
+		failed: 'route reload failed; keeping old table',
+	},
+};

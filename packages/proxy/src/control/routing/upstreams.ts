@@ -1,0 +1,231 @@
+import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
+import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
+import { RateLimitedLog } from '@mtls-edge-proxy/gate/shared/rate-limited-log.ts';
+import type { RouteConfig, UpstreamAddress, UpstreamGroupConfig } from '../../config/config.ts';
+import { groupKey } from '../../config/upstream.ts';
+import { BreakerCell, CLOSED, OPEN } from '../../memory/breaker-cell.ts';
+import { BucketCounts, type BucketLayout } from '../../memory/bucket-counts.ts';
+import { QueueClaims } from '../../memory/queue-claims.ts';
+import { QueueStats } from '../../memory/queue-stats.ts';
+import { RouteStats } from '../../memory/route-stats.ts';
+import { UpstreamStats } from '../../memory/stats.ts';
+import { TransitionCounts } from '../../memory/transition-counts.ts';
+import { UpstreamLoad } from '../../memory/upstream-load.ts';
+import { WakeUp } from '../../memory/wake-up.ts';
+import { watchCircuit } from '../../shared/circuit-watch.ts';
+import type { UpstreamPlace, WaitingSeed } from '../../shared/messages.ts';
+import type { UpstreamTlsMaterial } from '../files/upstream-tls-files.ts';
+import { Departed } from './departed.ts';
+import { connectionOf, probeHosts, ruleOf } from './rules.ts';
+import { withHost } from './seed.ts';
+import {
+	type Counters,
+	type RouteCounters,
+	type RoutingPlan,
+	type Upstream,
+	type UpstreamGroup,
+	upstreamKey,
+} from './table.ts';
+
+export type AddressesOf = (group: UpstreamGroupConfig) => readonly UpstreamAddress[];
+
+/**
+ * The upstreams of the routing table in force: their breakers and counters. A route reload plans the next table, probes
+ * what is fresh in it, and applies it once every worker has agreed.
+ *
+ * The counters of an upstream that leaves are no longer shown, and go on from where they were should it come back.
+ */
+export class Upstreams {
+	readonly #workers: number;
+	readonly #clock: Clock;
+	readonly #log: Logger;
+	readonly #durations: BucketLayout;
+	#current: RoutingPlan = {
+		routes: [],
+		upstreams: new Map(),
+		groups: new Map(),
+		tls: new Map(),
+		traffic: new Map(),
+		fresh: [],
+	};
+	readonly #counters = new Departed<Counters>();
+	readonly #traffic = new Departed<RouteCounters>();
+	#breakers = 0;
+	/** What was given out last. */
+	#place: UpstreamPlace | undefined;
+	/** By `groupKey`. Workers keep rooms as long, and names are few. */
+	readonly #rooms = new Map<string, WaitingSeed>();
+
+	/**
+	 * @param workers number of worker threads.
+	 * @param clock the scale of all breakers.
+	 * @param log gets the changes of breakers by health probes.
+	 * @param durations how the histogram of an upstream's round trips lies in memory.
+	 */
+	constructor(workers: number, clock: Clock, log: Logger, durations: BucketLayout = { bounds: [], exemplars: false }) {
+		this.#workers = workers;
+		this.#clock = clock;
+		this.#log = log;
+		this.#durations = durations;
+	}
+
+	get current(): RoutingPlan {
+		return this.#current;
+	}
+
+	/**
+	 * Works out the next table. Nothing changes before `apply`.
+	 *
+	 * @param tls of each group that has `tls` in its configuration; by default those in force.
+	 * @param addressesOf a group's, of the moment.
+	 */
+	plan(
+		routes: readonly RouteConfig[],
+		tls: UpstreamTlsMaterial = this.#current.tls,
+		addressesOf: AddressesOf = ({ addresses }) => addresses,
+	): RoutingPlan {
+		// Breaker state is kept for rules of which nothing has changed. The breaker is the upstream's,
+		// so one such rule is enough.
+		const rules = new Set(this.#current.routes.map(ruleOf));
+		const kept = new Set(routes.filter((route) => rules.has(ruleOf(route))).map(({ group }) => groupKey(group)));
+		const hosts = probeHosts(routes);
+		const upstreams = new Map<string, Upstream>();
+		const groups = new Map<string, UpstreamGroup>();
+		const fresh: Upstream[] = [];
+		const member = (
+			config: UpstreamGroupConfig,
+			address: UpstreamAddress,
+			probeOptions: UpstreamGroup['probeOptions'],
+		): Upstream => {
+			const key = upstreamKey(address.authority, config.name);
+			const known = this.#current.upstreams.get(key);
+			const upstream = known !== undefined && kept.has(groupKey(config)) ? known : this.#create(config, address, known);
+			if (upstream !== known) {
+				upstream.tls = probeOptions(upstream);
+				fresh.push(upstream);
+			}
+			upstreams.set(key, upstream);
+			return upstream;
+		};
+		for (const { group: config } of routes) {
+			const key = groupKey(config);
+			if (groups.has(key)) continue;
+			const own = connectionOf(config, tls);
+			const probeHost = hosts.get(key) ?? config.dns?.hostField;
+			const members = addressesOf(config).map((address) =>
+				member(config, withHost(address, probeHost), own.probeOptions),
+			);
+			const waiting = config.limits && this.#waitingOf(key);
+			groups.set(key, { config, upstreams: members, probeHost, waiting, ...own });
+		}
+		const traffic = new Map(routes.map(({ prefix }) => [prefix, this.#trafficOf(prefix)]));
+		return { routes, upstreams, groups, tls, traffic, fresh };
+	}
+
+	#waitingOf(key: string): WaitingSeed {
+		const known = this.#rooms.get(key);
+		if (known !== undefined) return known;
+		const waiting = {
+			count: UpstreamLoad.allocate(this.#workers, 0),
+			claims: QueueClaims.allocate(this.#workers),
+			freed: WakeUp.allocate(),
+			wanted: WakeUp.allocate(),
+			stats: QueueStats.allocate(this.#workers),
+		};
+		this.#rooms.set(key, waiting);
+		return waiting;
+	}
+
+	#trafficOf(prefix: string): RouteCounters {
+		const known = this.#traffic.get(prefix);
+		if (known !== undefined) return known;
+		const memory = RouteStats.allocate(this.#workers);
+		const stats = Array.from({ length: this.#workers }, (_, worker) => RouteStats.view(memory, worker));
+		return { memory, stats, createdSeconds: this.#clock.wallSeconds() };
+	}
+
+	apply(plan: RoutingPlan): void {
+		this.#current = plan;
+		for (const { upstreams, probeHost, probeOptions } of plan.groups.values()) {
+			for (const upstream of upstreams) {
+				upstream.address = withHost(upstream.address, probeHost);
+				upstream.tls = probeOptions(upstream);
+			}
+		}
+		this.#counters.use(new Map(Array.from(plan.upstreams, ([key, { counters }]) => [key, counters])));
+		this.#traffic.use(plan.traffic);
+	}
+
+	/** Nothing of a worker that is gone is connected or under way any more. */
+	clearGauges(worker: number): void {
+		for (const { place, connectionsMemory } of this.#current.upstreams.values()) {
+			UpstreamLoad.reclaim(place.loads, worker, place.at);
+			UpstreamLoad.reclaim(connectionsMemory, worker);
+		}
+		for (const { count, claims, freed } of this.#rooms.values()) {
+			QueueClaims.reclaim(claims, worker);
+			UpstreamLoad.reclaim(count, worker);
+			new WakeUp(freed).ring();
+		}
+		for (const { stats } of this.#counters.values) new UpstreamStats(stats[worker]!).clearGauges();
+		for (const { stats } of this.#traffic.values) stats[worker]!.clearGauges();
+	}
+
+	#create(
+		{ name: group, health, protocol }: UpstreamGroupConfig,
+		address: UpstreamAddress,
+		known: Upstream | undefined,
+	): Upstream {
+		const key = upstreamKey(address.authority, group);
+		const counters = this.#counters.get(key) ?? this.#newCounters();
+		// Nobody will prove one that is not probed.
+		const now = this.#clock.now();
+		const place = this.#newPlace();
+		const breakerMemory = BreakerCell.allocate(now, health === undefined ? CLOSED : OPEN, place);
+		const load = new UpstreamLoad(place.loads, 0, place.at);
+		load.servesSince(now);
+		const connectionsMemory = known?.connectionsMemory ?? UpstreamLoad.allocate(this.#workers, now);
+		const log = new RateLimitedLog(this.#log, this.#clock);
+		const breaker = new BreakerCell(
+			breakerMemory,
+			watchCircuit({ upstream: address.authority, group }, counters.transitions, load, log, this.#clock),
+			place,
+		);
+		const breakerId = ++this.#breakers;
+		return {
+			address,
+			group,
+			breaker,
+			breakerId,
+			breakerMemory,
+			place,
+			connectionsMemory,
+			counters,
+			made: { at: now, wallSeconds: this.#clock.wallSeconds() },
+			health,
+			protocol,
+			alive: known?.alive,
+			aliveSince: known?.aliveSince,
+			lastProbe: known?.lastProbe,
+		};
+	}
+
+	/** One that no other upstream has had: a worker may still count requests at one that has left the table. */
+	#newPlace(): UpstreamPlace {
+		const last = this.#place;
+		this.#place =
+			last !== undefined && last.at + 1 < PLACES
+				? { ...last, at: last.at + 1 }
+				: { states: BreakerCell.allocateStates(PLACES), loads: UpstreamLoad.allocate(this.#workers, 0, PLACES), at: 0 };
+		return this.#place;
+	}
+
+	#newCounters(): Counters {
+		const stats = Array.from({ length: this.#workers }, () => UpstreamStats.allocate());
+		const durations = BucketCounts.allocate(this.#durations, this.#workers);
+		return { stats, durations, transitions: new TransitionCounts(), createdSeconds: this.#clock.wallSeconds() };
+	}
+}
+
+/** Upstreams that share a region. It lives as long as one of them: few, so that one that stays among many that go holds little. */
+const PLACES = 64;

@@ -1,0 +1,90 @@
+import type { Fetches, SelfRefreshing } from '@mtls-edge-proxy/gate/jwks/key-refresher.ts';
+
+/** A value that refreshes itself, and tells when it has been asked for once. */
+interface Refreshed extends SelfRefreshing<unknown> {
+	readonly firstAttempt: Promise<unknown>;
+}
+
+export interface RefresherKind<Source, Refresher> {
+	/** Sources with one key have one refresher. */
+	readonly keyOf: (source: Source) => string;
+	/** Of the issuer or upstream, for counts. */
+	readonly nameOf: (source: Source) => string;
+	/** @param known those that run. */
+	readonly create: (source: Source, fetches: Fetches, known: readonly Refresher[]) => Refresher;
+}
+
+/**
+ * What refreshes itself for the state in force, and for the one that is being prepared: issuers' keys, upstreams' addresses. It runs on
+ * the main thread. Workers get values, and no request ever waits for a source.
+ */
+export class Refreshers<Source, Refresher extends Refreshed> {
+	readonly #kind: RefresherKind<Source, Refresher>;
+	readonly #running = new Map<string, { readonly name: string; readonly refresher: Refresher }>();
+	/** Keys of those in force; besides them there may be others of the same names. */
+	#inForce: ReadonlySet<string> = new Set();
+	/** By name, for as long as the process lives: counters never fall. */
+	readonly #fetches = new Map<string, Fetches>();
+	#onChange: () => void = () => {};
+	#isStopped = false;
+
+	constructor(kind: RefresherKind<Source, Refresher>) {
+		this.#kind = kind;
+	}
+
+	/** @param onChange some value has become another one. */
+	use(onChange: () => void): void {
+		this.#onChange = onChange;
+	}
+
+	/** Starts those of new sources. @returns the new ones. */
+	follow(sources: Iterable<Source>): Refresher[] {
+		const fresh: Refresher[] = [];
+		for (const source of this.#isStopped ? [] : sources) {
+			const key = this.#kind.keyOf(source);
+			if (this.#running.has(key)) continue;
+			const name = this.#kind.nameOf(source);
+			const known = Array.from(this.#running.values(), ({ refresher }) => refresher);
+			const refresher = this.#kind.create(source, this.#fetchesOf(name), known);
+			this.#running.set(key, { name, refresher });
+			fresh.push(refresher);
+			refresher.start(() => this.#onChange());
+		}
+		return fresh;
+	}
+
+	/** These sources are in force; the refreshers of all others end. */
+	keepOnly(sources: Iterable<Source>): void {
+		this.#inForce = new Set(Array.from(sources, this.#kind.keyOf));
+		for (const [key, { refresher }] of this.#running) {
+			if (this.#inForce.has(key)) continue;
+			refresher.stop();
+			this.#running.delete(key);
+		}
+	}
+
+	of(source: Source): Refresher | undefined {
+		return this.#running.get(this.#kind.keyOf(source))?.refresher;
+	}
+
+	/** One of each name: the one in force, or the first one that is to be. */
+	get all(): ReadonlyMap<string, Refresher> {
+		const byName = new Map<string, Refresher>();
+		for (const [key, { name, refresher }] of this.#running) {
+			if (this.#inForce.has(key) || !byName.has(name)) byName.set(name, refresher);
+		}
+		return byName;
+	}
+
+	/** No source is asked any more. The values hold: a round with the workers may still be under way. */
+	stop(): void {
+		this.#isStopped = true;
+		for (const { refresher } of this.#running.values()) refresher.stop();
+	}
+
+	#fetchesOf(name: string): Fetches {
+		const fetches = this.#fetches.get(name) ?? { success: 0, failure: 0 };
+		this.#fetches.set(name, fetches);
+		return fetches;
+	}
+}

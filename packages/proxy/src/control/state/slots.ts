@@ -1,0 +1,83 @@
+import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
+import type { RouteConfig } from '../../config/config.ts';
+import type { TlsMaterial } from '../../shared/messages.ts';
+import type { DnsAddresses } from '../addresses/dns-addresses.ts';
+import type { IdentityFiles } from '../files/identity-files.ts';
+import type { UpstreamTlsMaterial } from '../files/upstream-tls-files.ts';
+import type { HealthProber } from '../health/health.ts';
+import type { RemoteKeys } from '../jwks/remote-keys.ts';
+import { routingSeed } from '../routing/seed.ts';
+import { tlsOf } from '../routing/table.ts';
+import type { Upstreams } from '../routing/upstreams.ts';
+import type { InForce } from './in-force.ts';
+import type { Reconciler } from './reconciler.ts';
+import type { Desired } from './slot.ts';
+
+/** What the files say of routing. */
+export interface RoutingSpec {
+	readonly routes: readonly RouteConfig[];
+	readonly tls: UpstreamTlsMaterial;
+}
+
+/** What is set of each slot. */
+export interface Specs {
+	readonly tls: TlsMaterial;
+	readonly identity: IdentityFiles;
+	readonly routing: RoutingSpec;
+}
+
+/** The desired state. Reloads set the slots; revocations, keys and addresses change them in between. */
+export type Slots = { readonly [Name in keyof Specs]: Desired<Specs[Name]> };
+
+/** Inputs of the slots, in addition to their own values. */
+export interface SlotSources {
+	readonly inForce: Pick<InForce, 'tls' | 'identity' | 'upstreamTls'>;
+	/** Adds revocations that are not in the files. */
+	readonly withRevoked: (tls: TlsMaterial) => TlsMaterial;
+	readonly keys: Pick<RemoteKeys, 'follow' | 'compose' | 'inForce' | 'keepOnly'>;
+	readonly upstreams: Upstreams;
+	readonly addresses: Pick<DnsAddresses, 'follow' | 'keepOnly' | 'addressesOf'>;
+	readonly prober: Pick<HealthProber, 'prove' | 'watch'>;
+	readonly log: Logger;
+}
+
+/** @param first what the start has read. */
+export function createSlots(reconciler: Reconciler, first: Specs, sources: SlotSources): Slots {
+	const { inForce, withRevoked, keys, upstreams, addresses, prober, log } = sources;
+	const tls = reconciler.add(first.tls, {
+		build: withRevoked,
+		message: (tls, _, id) => ({ type: 'prepare-tls', id, tls }),
+		commit: (tls) => {
+			inForce.tls = tls;
+		},
+		onFailure: (cause) => log.warn('proxy::limiter', 'revocations not taken over; trying again', { cause }),
+	});
+	const identity = reconciler.add(first.identity, {
+		gather: ({ remotes }) => keys.follow(remotes),
+		build: (spec) => keys.compose(spec),
+		message: (identity, _, id) => ({ type: 'prepare-identity', id, identity }),
+		commit: (identity, { remotes }) => {
+			inForce.identity = identity;
+			keys.inForce(identity, remotes);
+		},
+		discard: ({ remotes }) => keys.keepOnly(remotes),
+		onFailure: (cause) => log.warn('proxy::jwks', 'keys not taken over; trying again', { cause }),
+	});
+	const routing = reconciler.add(first.routing, {
+		gather: ({ routes }) => addresses.follow(routes),
+		build: ({ routes, tls }) => upstreams.plan(routes, tls, addresses.addressesOf),
+		// A new breaker is open until its upstream has proved itself. Proving comes before the switch, so that no request for a
+		// healthy new upstream is answered 503.
+		prove: ({ fresh }) => prober.prove(fresh),
+		message: (plan, worker, id) => ({ type: 'prepare-routing', id, routing: routingSeed(plan, worker) }),
+		commit: (plan) => {
+			upstreams.apply(plan);
+			prober.watch(plan.upstreams.values());
+			addresses.keepOnly(plan.routes);
+			inForce.upstreamTls = tlsOf(plan);
+		},
+		discard: ({ routes }) => addresses.keepOnly(routes),
+		onFailure: (cause) => log.warn('proxy::dns', 'addresses not taken over; trying again', { cause }),
+	});
+	return { tls, identity, routing };
+}

@@ -1,0 +1,431 @@
+import { ConcurrencyCounts, type ConcurrencyMemory } from '@mtls-edge-proxy/gate/memory/concurrency.ts';
+import { tenantKey } from '@mtls-edge-proxy/gate/memory/tenant-key.ts';
+import type { RouteConfig } from '../../config/config.ts';
+import { groupKey } from '../../config/upstream.ts';
+import { CLOSED } from '../../memory/breaker-cell.ts';
+import { type BudgetMemory, budgetInUse } from '../../memory/budget.ts';
+import { Summary } from '../../memory/histogram.ts';
+import { CLIENT_PROTOCOLS, type RouteStats } from '../../memory/route-stats.ts';
+import { TLS_VERSIONS, UpstreamStats, type WorkerStats } from '../../memory/stats.ts';
+import { CIRCUIT_NAMES, TRANSITIONS } from '../../memory/transition-counts.ts';
+import type { AddressRefresher } from '../addresses/address-refresher.ts';
+import type { Readiness } from '../admin/readiness.ts';
+import { type Expiring, expiringOf, expiringOfUpstreams } from '../facts/certificates.ts';
+import { beginning, lastTransition } from '../facts/circuit.ts';
+import { loopFact } from '../facts/loops.ts';
+import { readMemory } from '../facts/memory.ts';
+import type { StoreFacts } from '../facts/store.ts';
+import { addUp, sum, total } from '../metrics/adding-up.ts';
+import type { MetricSources } from '../metrics/families.ts';
+import type { RoutingPlan, Upstream, UpstreamGroup } from '../routing/table.ts';
+import type { InForce } from '../state/in-force.ts';
+import { type CounterFacts, countsOf, refusalsOf } from './counts.ts';
+import type { History, Sampled } from './history.ts';
+import type {
+	BudgetStatus,
+	CertificateStatus,
+	Found,
+	IssuerStatus,
+	SharedLimitsStatus,
+	Snapshot,
+	UpstreamStatus,
+	WorkerStatus,
+} from './schema.ts';
+import type { ShareBounds } from './shares.ts';
+import type { StatusSource } from './status-pages.ts';
+
+/** What the status page is read from, beside what metrics are. */
+export interface StatusSources {
+	readonly metrics: MetricSources;
+	readonly host: string;
+	readonly routing: () => RoutingPlan;
+	/** Of the upstreams whose addresses DNS says. */
+	readonly names: () => Iterable<Pick<AddressRefresher, 'group' | 'authority' | 'value' | 'ageMs' | 'failing'>>;
+	readonly inForce: Pick<InForce, 'tls' | 'upstreamTls' | 'identity' | 'generation' | 'reloads' | 'needsRestart'>;
+	readonly readiness: Pick<Readiness, 'obstacle'>;
+	readonly memory: {
+		readonly bufferedBytes: BudgetMemory;
+		readonly connections: BudgetMemory;
+		readonly concurrency: ConcurrencyMemory;
+		readonly tenantSecret: Uint8Array;
+	};
+	/** Whether tenants' names may be shown. */
+	readonly tenants: boolean;
+	readonly shareBounds: ShareBounds;
+}
+
+/** Reads shared memory and the state of the main thread. With thousands of upstreams and routes it takes a while: hence the generators. */
+export class StatusReader implements StatusSource {
+	readonly #sources: StatusSources;
+	/** Views on regions of memory, made once for each. */
+	readonly #views = new WeakMap<Upstream['counters'], readonly UpstreamStats[]>();
+	readonly #tenantCounts: ConcurrencyCounts;
+
+	constructor(sources: StatusSources) {
+		this.#sources = sources;
+		this.#tenantCounts = new ConcurrencyCounts(sources.memory.concurrency, 0);
+	}
+
+	*read(history: History): Generator<void, Found> {
+		const { metrics, host, readiness, inForce, memory, shareBounds } = this.#sources;
+		const now = metrics.now();
+		const wallMs = metrics.wallSeconds() * 1000;
+		const usage = readMemory();
+		const counters = this.counters();
+		const inFlight = yield* this.#inFlight();
+		const upstreams = yield* this.#upstreams(history);
+		const counted = (kind: string, counts: ReadonlyMap<string, number>) => countsOf(kind, counts, history);
+		const store = metrics.store?.();
+		return {
+			schema: 1,
+			at: iso(wallMs),
+			process: {
+				host,
+				version: metrics.build.version,
+				body_mode: metrics.build.bodyMode,
+				node: metrics.build.node,
+				started_at: iso(wallMs - now),
+				uptime_seconds: Math.max(0, Math.floor(now / 1000)),
+				not_ready: readiness.obstacle ?? null,
+				resident_bytes: usage.rss,
+				heap_used_bytes: usage.heapUsed,
+			},
+			traffic: {
+				requests_total: sum(counters.ownAnswers.values()) + total(upstreams, (one) => one.requests_total),
+				...history.latest(),
+				in_flight: sum(inFlight),
+			},
+			shares: history.shares(shareBounds, (ms) => iso(Math.round((wallMs - now + ms) / 1000) * 1000)),
+			upstreams,
+			dns: this.#dns(),
+			refusals: refusalsOf(counters, history),
+			handshakes: {
+				...this.#handshakeTimes(now),
+				failed_total: sum(counters.handshakeFailures.values()),
+				failures: counted('handshake', counters.handshakeFailures),
+			},
+			connections: {
+				handshaking: counters.connections.handshake,
+				http1: counters.connections['http/1.1'],
+				h2: counters.connections.h2,
+				websockets: counters.connections.websockets,
+				limit: memory.connections.limit,
+				refused: counted('refused', counters.connections.refused),
+				ended: counted('ended', counters.connections.ended),
+				http2_errors: counted('http2', counters.connections.http2Errors),
+			},
+			certificates: [...expiringOf(inForce.tls), ...expiringOfUpstreams(inForce.upstreamTls ?? [])].map((one) =>
+				certificate(one, wallMs),
+			),
+			issuers: this.#issuers(),
+			workers: {
+				configured: metrics.workerStats.length,
+				listening: metrics.listening(),
+				each: metrics.workerStats.map((stats, i) => worker(stats, i, inFlight[i]!, now)),
+			},
+			memory: [
+				budget('request and answer bodies', 'bytes', memory.bufferedBytes, 'limits.max_buffered_bytes'),
+				budget('client connections', 'connections', memory.connections, 'limits.max_connections'),
+			],
+			reloads: this.#reloads(),
+			log: this.#log(),
+			shared_limits: store === undefined ? null : sharedLimits(store, wallMs),
+			tenants: this.#tenants(),
+		};
+	}
+
+	counters(): CounterFacts {
+		const workers = this.#sources.metrics.workerStats.map((stats) => stats.read());
+		const connections = addUp(workers.map((worker) => worker.connections));
+		return {
+			ownAnswers: addUp(workers.map(({ answers }) => answers)),
+			auth: addUp(workers.map(({ auth }) => auth)),
+			forbidden: addUp(workers.map(({ forbidden }) => forbidden)),
+			rateLimited: addUp(workers.map(({ rateLimited }) => rateLimited)),
+			handshakesDone: total(workers, (worker) => total(TLS_VERSIONS, (version) => sum(worker[version].values()))),
+			handshakeFailures: addUp(workers.map(({ handshakeRefusals }) => handshakeRefusals)),
+			connections: {
+				handshake: connections.get('handshake')!,
+				'http/1.1': connections.get('http/1.1')!,
+				h2: connections.get('h2')!,
+				websockets: total(workers, ({ tunnels }) => sum(tunnels.values())),
+				refused: addUp(workers.map(({ connectionRefusals }) => connectionRefusals)),
+				ended: addUp(workers.map(({ connectionEnds }) => connectionEnds)),
+				http2Errors: addUp(workers.map(({ http2Errors }) => http2Errors)),
+			},
+		};
+	}
+
+	*sampled(): Iterable<Sampled> {
+		for (const [key, { counters }] of this.#sources.routing().upstreams) {
+			const regions = this.#regions(counters);
+			yield {
+				key,
+				answers: () => total(regions, (region) => region.answersInAll),
+				serverErrors: () => total(regions, (region) => region.serverErrors),
+				addRoundTrips: (to, nowMs) => {
+					let any = false;
+					for (const region of regions) any = region.roundTrips.addLastSliceTo(to, nowMs) || any;
+					return any;
+				},
+			};
+		}
+	}
+
+	/** Requests of each worker. */
+	*#inFlight(): Generator<void, number[]> {
+		const { metrics, routing } = this.#sources;
+		const inFlight = metrics.workerStats.map(({ unrouted }) => inFlightOf(unrouted));
+		for (const { stats } of routing().traffic.values()) {
+			for (const [worker, one] of stats.entries()) inFlight[worker]! += inFlightOf(one);
+			yield;
+		}
+		return inFlight;
+	}
+
+	#regions(counters: Upstream['counters']): readonly UpstreamStats[] {
+		const known = this.#views.get(counters);
+		if (known !== undefined) return known;
+		const regions = counters.stats.map((region) => new UpstreamStats(region));
+		this.#views.set(counters, regions);
+		return regions;
+	}
+
+	*#upstreams(history: History): Generator<void, UpstreamStatus[]> {
+		const { routes, upstreams, groups } = this.#sources.routing();
+		const prefixes = Map.groupBy(routes, ({ group }: RouteConfig) => groupKey(group));
+		const read: UpstreamStatus[] = [];
+		for (const [key, upstream] of upstreams) {
+			const { address, group } = upstream;
+			const routes = (prefixes.get(group ?? address.authority) ?? []).map(({ prefix }) => prefix);
+			const share = group === undefined ? NO_SHARE : shareOf(groups.get(group)!, upstream);
+			const regions = this.#regions(upstream.counters);
+			read.push({
+				...statusOf(upstream),
+				...share,
+				routes,
+				breaker: breakerOf(upstream, regions),
+				...countersOf(regions),
+				...history.latest(key),
+			});
+			yield;
+		}
+		return read;
+	}
+
+	#dns(): Snapshot['dns'] {
+		const { names, routing } = this.#sources;
+		const prefixes = Map.groupBy(routing().routes, ({ group }) => group.name);
+		return Array.from(names(), ({ group, authority: name, value, ageMs, failing }) => ({
+			group,
+			name,
+			routes: (prefixes.get(group) ?? []).map(({ prefix }) => prefix),
+			addresses: value?.length ?? 0,
+			age_seconds: wholeSeconds(ageMs),
+			failing_since: isoOf(failing?.sinceSeconds),
+			failures: failing?.failures ?? 0,
+			cause: failing?.cause ?? null,
+		}));
+	}
+
+	#handshakeTimes(now: number): Pick<Snapshot['handshakes'], 'completed_total' | 'p50_seconds' | 'p99_seconds'> {
+		const summary = new Summary();
+		for (const { handshakes } of this.#sources.metrics.workerStats) handshakes.addTo(summary, now);
+		return {
+			completed_total: summary.count,
+			p50_seconds: seconds(summary.quantile(0.5)),
+			p99_seconds: seconds(summary.quantile(0.99)),
+		};
+	}
+
+	#issuers(): IssuerStatus[] {
+		const { inForce, metrics } = this.#sources;
+		const remote = new Map(Array.from(metrics.remoteKeys(), (keys) => [keys.issuer.issuer, keys]));
+		return inForce.identity.issuers.map((seed) => {
+			const refresher = seed.remote ? remote.get(seed.issuer ?? '') : undefined;
+			const fetches = refresher?.fetches;
+			return {
+				issuer: seed.issuer ?? null,
+				source: seed.remote ? 'network' : 'file',
+				algorithms: seed.algorithms,
+				keys: (seed.keys?.keys ?? []).map(({ kid }) => kid ?? null),
+				age_seconds: wholeSeconds(refresher?.ageMs),
+				fetches: fetches === undefined ? null : { success_total: fetches.success, failure_total: fetches.failure },
+			};
+		});
+	}
+
+	#reloads(): Snapshot['reloads'] {
+		const { inForce, metrics } = this.#sources;
+		const { generation, reloads, needsRestart } = inForce;
+		return {
+			generation,
+			success_total: reloads.success,
+			failure_total: reloads.failure,
+			last: metrics.journal.recent.map(({ atSeconds, part, asked, result, cause, generation }) => ({
+				at: iso(atSeconds * 1000),
+				part,
+				asked,
+				outcome: result,
+				cause: cause ?? null,
+				generation,
+			})),
+			needs_restart: needsRestart?.settings.map(({ words }) => words) ?? [],
+			needs_restart_since: isoOf(needsRestart?.sinceSeconds),
+		};
+	}
+
+	#log(): Snapshot['log'] {
+		const { lines, failing } = this.#sources.metrics.logLosses();
+		return { lost_total: lines, failing_since: isoOf(failing?.sinceSeconds), cause: failing?.code ?? null };
+	}
+
+	/** Those of the configuration: of others nothing is kept by name, so there is nothing to show. The busiest first. */
+	#tenants(): Snapshot['tenants'] {
+		const { tenants, inForce, memory } = this.#sources;
+		if (!tenants) return null;
+		return (inForce.identity.quotas?.tenants ?? [])
+			.map(({ name, rate, concurrency }) => ({
+				tenant: name,
+				requests_per_second: rate === null ? ('unlimited' as const) : (rate?.rps ?? null),
+				burst: rate?.burst ?? null,
+				concurrency: concurrency ?? null,
+				in_flight:
+					concurrency === undefined
+						? null
+						: this.#tenantCounts.slots(tenantKey(memory.tenantSecret, name), concurrency).taken,
+			}))
+			.sort((a, b) => (b.in_flight ?? 0) - (a.in_flight ?? 0))
+			.slice(0, MAX_TENANTS);
+	}
+}
+
+/** A configuration may name thousands. */
+const MAX_TENANTS = 50;
+const NO_SHARE = { balance: null, weight: null };
+
+function shareOf({ config, upstreams }: UpstreamGroup, upstream: Upstream): Pick<UpstreamStatus, 'balance' | 'weight'> {
+	const { weight = 1 } = config.addresses[upstreams.indexOf(upstream)] ?? {};
+	return { balance: config.balancing.balance, weight };
+}
+
+function statusOf({
+	address,
+	group,
+	health,
+	protocol = 'http/1.1',
+	tls,
+	alive,
+	aliveSince,
+	lastProbe: last,
+}: Upstream) {
+	const verdict = alive === undefined ? 'not probed yet' : alive ? 'healthy' : 'unhealthy';
+	return {
+		upstream: address.authority,
+		group: group ?? null,
+		protocol,
+		tls: tls === undefined ? 'none' : tls.rejectUnauthorized ? 'verified' : 'not verified',
+		health: health === undefined ? 'not probed' : verdict,
+		health_since: health === undefined ? null : isoOf(aliveSince),
+		last_probe:
+			health === undefined || last === undefined
+				? null
+				: { at: iso(last.atSeconds * 1000), passed: last.passed, found: last.found, remedy: last.remedy ?? null },
+	} satisfies Partial<UpstreamStatus>;
+}
+
+/** Indexes of the transitions to open. */
+const OPENINGS = [...TRANSITIONS.keys()].filter((i) => TRANSITIONS[i]!.to === 'open');
+
+function breakerOf(upstream: Upstream, regions: readonly UpstreamStats[]): UpstreamStatus['breaker'] {
+	const { circuit } = upstream.breaker;
+	const opened = total([upstream.counters, ...regions], ({ transitions }) =>
+		total(OPENINGS, (i) => transitions.cells[i]!),
+	);
+	// Of one that has never been open nobody asks why, and the words have to be decoded.
+	const last = circuit !== CLOSED || opened > 0 ? lastTransition(upstream) : undefined;
+	const transition = last ?? (circuit === CLOSED ? undefined : beginning(upstream));
+	return {
+		state: CIRCUIT_NAMES[circuit]!,
+		since: isoOf(transition?.wallSeconds),
+		reason: transition?.reason ?? null,
+		cause: transition?.cause || null,
+		opened_total: opened,
+	};
+}
+
+function countersOf(regions: readonly UpstreamStats[]) {
+	const readings = regions.map((region) => region.read());
+	const answers = addUp(readings.map(({ answers }) => answers));
+	let errors = 0;
+	for (const [status, count] of answers) if (status >= 500) errors += count;
+	return {
+		requests_total: sum(answers.values()),
+		errors_total: errors,
+		connections: { active: total(readings, ({ active }) => active), idle: total(readings, ({ idle }) => idle) },
+	};
+}
+
+function worker(stats: WorkerStats, worker: number, inFlight: number, now: number): WorkerStatus {
+	const { connections, loop: reading } = stats.read();
+	const loop = loopFact(reading, now);
+	return {
+		worker,
+		connections: connections.get('http/1.1')! + connections.get('h2')!,
+		in_flight: inFlight,
+		utilization: loop === undefined ? null : Number(loop.utilization.toFixed(3)),
+		delay_p99_seconds: loop === undefined ? null : seconds(loop.delayP99),
+	};
+}
+
+function inFlightOf(traffic: RouteStats): number {
+	return total(CLIENT_PROTOCOLS, (protocol) => traffic.read(protocol).inFlight);
+}
+
+function certificate({ kind, subject, serial, expiresSeconds }: Expiring, wallMs: number): CertificateStatus {
+	const expiresMs = expiresSeconds * 1000;
+	return { kind, subject, serial, not_after: iso(expiresMs), days_left: Math.floor((expiresMs - wallMs) / DAY_MS) };
+}
+
+const DAY_MS = 24 * 3_600_000;
+
+function budget(
+	name: BudgetStatus['name'],
+	unit: BudgetStatus['unit'],
+	memory: BudgetMemory,
+	key: string,
+): BudgetStatus {
+	return { name, unit, used: budgetInUse(memory), limit: memory.limit, key };
+}
+
+function sharedLimits(store: StoreFacts, wallMs: number): SharedLimitsStatus {
+	return {
+		store: store.isAway ? 'away' : 'up',
+		for_seconds: Math.max(0, Math.floor(store.forMs / 1000)),
+		since: iso(wallMs - store.forMs),
+		reason: store.reason ?? null,
+		cause: store.cause ?? null,
+		on_store_failure: store.onStoreFailure,
+		replicas: store.replicas,
+		settle_seconds: Math.round(store.delayMs) / 1000,
+		calls: { success_total: store.calls.success, failure_total: sum(store.calls.failures.values()) },
+		revocations: store.revocations ?? null,
+	};
+}
+
+function iso(ms: number): string {
+	return new Date(ms).toISOString();
+}
+
+/** @param seconds since the epoch. */
+function isoOf(seconds: number | undefined): string | null {
+	return seconds === undefined ? null : iso(seconds * 1000);
+}
+
+function seconds(ms: number): number | null {
+	return Number.isNaN(ms) ? null : Number((ms / 1000).toPrecision(3));
+}
+
+function wholeSeconds(ms: number | undefined): number | null {
+	return ms === undefined ? null : Math.round(ms / 1000);
+}

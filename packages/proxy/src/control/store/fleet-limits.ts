@@ -1,0 +1,183 @@
+import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
+import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
+import type { OnStoreFailure } from '../../config/config.ts';
+import type { Timers } from '../timers.ts';
+import type { FleetStore } from './contract.ts';
+import { failureOf, type StoreFailure } from './failure.ts';
+import { keyInHex } from './redis-fleet-store.ts';
+import { type Call, INTERVAL_MS, Settlement, type SettlementOptions } from './settlement.ts';
+
+/** The replicas that a process shares its limits with, and the settings. */
+export interface FleetSettings {
+	readonly store: FleetStore;
+	readonly onFailure: OnStoreFailure;
+	/** Whether the store is several servers, which can fail one by one. */
+	readonly cluster: boolean;
+	/** Replicas to divide by before the store has said how many there are, at least 1. */
+	readonly expected: number;
+	/** 32 bytes, the same in all replicas: keys tenants, in their memory and in the store. */
+	readonly secret: Uint8Array;
+}
+
+export interface FleetLimitsOptions
+	extends Omit<FleetSettings, 'secret'>,
+		Pick<SettlementOptions, 'limiter' | 'fleet' | 'concurrency'> {
+	readonly timers: Timers;
+	readonly clock: Clock;
+	readonly log: Logger;
+}
+
+/** What operators learn of it: gauges, `/readyz`, the status page. */
+export interface FleetFacts {
+	/** Shards that are away, and how many there are: 1 without a Cluster. */
+	readonly away: { readonly shards: number; readonly of: number };
+	/** As last seen. */
+	readonly replicas: number;
+	/** In which this replica settles, ms. */
+	readonly delayMs: number;
+	/** Since it is as it is, ms. */
+	readonly sinceMs: number;
+	readonly onFailure: OnStoreFailure;
+	/** The last failure. */
+	readonly failure: StoreFailure | undefined;
+}
+
+const TARGET = 'proxy::limiter';
+/** Answers then take longer than an interval. */
+export const SLOW_MS = 2 * INTERVAL_MS;
+
+/**
+ * The limits that this process shares with others, on the main thread: lets `Settlement` look at what was spent, and carries its calls to
+ * the store and the answers back. No request waits for any of it.
+ */
+export class FleetLimits {
+	readonly #options: FleetLimitsOptions;
+	readonly #settlement: Settlement;
+	#stopTicks: (() => void) | undefined;
+	/** As the log has it. */
+	#wasAway = true;
+	#wasSlow = false;
+	#hadForeign = false;
+	#since: number;
+	#failure: StoreFailure | undefined;
+	#onBegin: (() => void) | undefined;
+	#isRegistering = false;
+	#isStopped = false;
+
+	constructor(options: FleetLimitsOptions) {
+		this.#options = options;
+		this.#since = options.clock.now();
+		this.#settlement = new Settlement({ ...options, now: this.#since });
+	}
+
+	/** Begins; resolves when the store has answered, at the latest after `limitMs`: then it goes on as if it had gone away. */
+	async start(limitMs: number): Promise<void> {
+		const { timers, log, onFailure } = this.#options;
+		this.#stopTicks = timers.every(INTERVAL_MS, () => this.#tick());
+		await new Promise<void>((resolve) => {
+			const cancel = timers.after(limitMs, resolve);
+			this.#onBegin = () => {
+				cancel();
+				resolve();
+			};
+			this.#tick();
+		});
+		this.#onBegin = undefined;
+		const { replicas, failure } = this.facts;
+		if (!this.#wasAway) return log.info(TARGET, 'limits are shared with the other replicas', { replicas });
+		const cause = failure?.message ?? 'no answer yet';
+		log.warn(TARGET, 'limiter store away', { on_store_failure: onFailure, replicas, cause });
+	}
+
+	/** Settles the rest. Resolves with its success or failure, at the latest after `limitMs`. */
+	async stop(limitMs = 500): Promise<void> {
+		if (this.#isStopped) return;
+		this.#isStopped = true;
+		this.#stopTicks?.();
+		const { store, timers } = this.#options;
+		const { calls } = this.#settlement.tick(this.#now);
+		const said = Promise.allSettled([...calls.map((call) => this.#carry(call)), store.register(true, 0)]);
+		await new Promise<void>((resolve) => {
+			const cancel = timers.after(limitMs, resolve);
+			void said.then(() => {
+				cancel();
+				resolve();
+			});
+		});
+	}
+
+	get facts(): FleetFacts {
+		const { away, delayMs, standing } = this.#settlement;
+		const sinceMs = this.#now - this.#since;
+		const { onFailure } = this.#options;
+		return { away, replicas: standing.replicas, delayMs, sinceMs, onFailure, failure: this.#failure };
+	}
+
+	get #now(): number {
+		return this.#options.clock.now();
+	}
+
+	#tick(): void {
+		const { calls, register } = this.#settlement.tick(this.#now);
+		for (const call of calls) void this.#carry(call);
+		if (register && !this.#isRegistering) void this.#register();
+		this.#report();
+	}
+
+	async #carry(call: Call): Promise<void> {
+		const { store } = this.#options;
+		const { spendings, reports } = call;
+		try {
+			const answers = await (spendings.length > 0 ? store.settle(spendings) : store.report(reports));
+			this.#settlement.answered(call, answers, this.#now);
+		} catch (error) {
+			this.#failure = failureOf(error);
+			this.#settlement.failed(call, this.#failure.reason !== 'timeout', this.#now);
+		}
+		this.#report();
+	}
+
+	async #register(): Promise<void> {
+		const { store } = this.#options;
+		this.#isRegistering = true;
+		try {
+			this.#settlement.registered(await store.register(false, this.#settlement.delayMs), this.#now);
+		} catch (error) {
+			this.#failure = failureOf(error);
+			this.#settlement.notRegistered(this.#now);
+		}
+		this.#isRegistering = false;
+		this.#report();
+	}
+
+	/** Once for each change. */
+	#report(): void {
+		if (this.#isStopped) return;
+		const { log } = this.#options;
+		const { away, replicas, delayMs, failure, onFailure } = this.facts;
+		const isAway = away.shards > 0;
+		if (isAway !== this.#wasAway) {
+			this.#wasAway = isAway;
+			this.#since = this.#now;
+			const cause = failure?.message;
+			const part = away.shards < away.of ? { shards: `${away.shards} of ${away.of}` } : {};
+			if (this.#onBegin !== undefined) this.#onBegin();
+			else if (isAway)
+				log.warn(TARGET, 'limiter store away', { on_store_failure: onFailure, replicas, cause, ...part });
+			else log.info(TARGET, 'limiter store is back', { replicas });
+		}
+		const isSlow = delayMs > SLOW_MS;
+		if (isSlow !== this.#wasSlow) {
+			this.#wasSlow = isSlow;
+			const fields = { delay_ms: Math.round(delayMs), interval_ms: INTERVAL_MS };
+			if (isSlow) log.warn(TARGET, 'limiter store is slow: replicas learn late of each other', fields);
+			else log.info(TARGET, 'limiter store is quick again', fields);
+		}
+		const [foreign] = this.#settlement.foreign;
+		if ((foreign !== undefined) !== this.#hadForeign) {
+			this.#hadForeign = foreign !== undefined;
+			const fields = { key: foreign !== undefined && keyInHex(foreign), on_store_failure: onFailure };
+			if (this.#hadForeign) log.warn(TARGET, 'a key of the limiter is something else at the store', fields);
+		}
+	}
+}

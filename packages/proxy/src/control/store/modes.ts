@@ -1,0 +1,50 @@
+import {
+	cellOf,
+	DIVIDED,
+	LOCAL,
+	type Mode,
+	REFUSED,
+	SHARED,
+	type Standing,
+} from '@mtls-edge-proxy/gate/memory/fleet/standing.ts';
+import type { OnStoreFailure } from '../../config/config.ts';
+
+/** Keys that something else has, and that are tried again. */
+const MAX_FOREIGN = 1_000;
+
+const AWAY_MODES: Readonly<Record<OnStoreFailure, Mode>> = { share: DIVIDED, local: LOCAL, refuse: REFUSED };
+
+/** Tells workers how to limit: a shard's keys together, and by itself a key that something else has at the store. */
+export class Modes {
+	/** Keys of limits that something else has at the store. */
+	readonly foreign = new Set<bigint>();
+	readonly #standing: Standing;
+	readonly #shards: number;
+	readonly #away: Mode;
+
+	/** All keys begin as away. */
+	constructor(standing: Standing, shards: number, onFailure: OnStoreFailure) {
+		this.#standing = standing;
+		this.#shards = shards;
+		this.#away = AWAY_MODES[onFailure];
+		standing.setAll(0, 1, this.#away);
+	}
+
+	shardIsAway(shard: number): void {
+		this.#standing.setAll(shard, this.#shards, this.#away);
+	}
+
+	shardIsBack(shard: number): void {
+		this.#standing.setAll(shard, this.#shards, SHARED);
+		for (const key of this.foreign) this.#standing.set(cellOf(key), this.#away);
+	}
+
+	/** Keys of a shard that is away keep its mode. @param isOurs whether the store had nothing else under that key. */
+	keyWas(key: bigint, isOurs: boolean, shardIsAway: boolean): void {
+		if (isOurs === !this.foreign.has(key)) return;
+		if (isOurs) this.foreign.delete(key);
+		else if (this.foreign.size < MAX_FOREIGN) this.foreign.add(key);
+		else return;
+		if (!shardIsAway) this.#standing.set(cellOf(key), isOurs ? SHARED : this.#away);
+	}
+}

@@ -1,0 +1,170 @@
+import { NOTHING_REVOKED, type RevocationList } from '@mtls-edge-proxy/gate/identity/revocations.ts';
+import type { LogFields, Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
+import type { RateLimitedLog } from '@mtls-edge-proxy/gate/shared/rate-limited-log.ts';
+import type { TlsMaterial } from '../../shared/messages.ts';
+import type { Timers } from '../timers.ts';
+import type { StoreClient } from './client.ts';
+import { failureOf, type StoreFailure } from './failure.ts';
+import { mergeRevoked, RevocationLog } from './revocation-log.ts';
+
+export interface SharedRevocationsParts {
+	readonly client: Pick<StoreClient, 'command' | 'malformed'>;
+	/** Of all keys. */
+	readonly prefix: string;
+	/** Other entries are revoked: `withShared` gives another answer. */
+	readonly onChange: () => void;
+	readonly timers: Timers;
+	readonly log: Logger;
+	/** For what can be written into the store as often as one likes. */
+	readonly limitedLog: RateLimitedLog;
+}
+
+/** So often the store is asked whether there is anything new, ms; with the round trip and the workers' round it is well within a second. */
+export const POLL_MS = 400;
+/** Entries that are read at once. */
+const PAGE = 1_000;
+const TARGET = 'proxy::limiter';
+
+/**
+ * What is revoked in the store, in addition to `revoked_path`. What is known stays while the store is away, and also when it has lost
+ * it: nothing but an entry that says so, or a restart, lifts a revocation.
+ */
+export class SharedRevocations {
+	readonly #parts: SharedRevocationsParts;
+	readonly #key: string;
+	readonly #log = new RevocationLog();
+	#list: RevocationList = NOTHING_REVOKED;
+	/** Of the last entry that was read; `undefined`: none yet. */
+	#last: string | undefined;
+	#isKnown = false;
+	#isFailing = false;
+	#cancel: () => void = () => {};
+	#stopped = false;
+
+	constructor(parts: SharedRevocationsParts) {
+		this.#parts = parts;
+		this.#key = `${parts.prefix}:revoked`;
+	}
+
+	/** Resolves when the store has been asked once, whatever came of it. */
+	async start(): Promise<void> {
+		await this.#poll();
+	}
+
+	stop(): void {
+		this.#stopped = true;
+		this.#cancel();
+	}
+
+	/** Whether the store has ever sent its revocations. */
+	get isKnown(): boolean {
+		return this.#isKnown;
+	}
+
+	/** Entries in force. */
+	get size(): number {
+		return this.#log.size;
+	}
+
+	/** The same material, with what the store has revoked in addition. */
+	withShared(tls: TlsMaterial): TlsMaterial {
+		if (tls.clients === undefined || this.#list === NOTHING_REVOKED) return tls;
+		return { ...tls, clients: { ...tls.clients, revoked: mergeRevoked(tls.clients.revoked, this.#list) } };
+	}
+
+	async #poll(): Promise<void> {
+		const { log } = this.#parts;
+		try {
+			await this.#read();
+			if (this.#isFailing) log.info(TARGET, 'revocations of the store are read again', { revoked: this.size });
+			this.#isFailing = false;
+		} catch (error) {
+			if (!this.#isFailing && !this.#stopped) this.#sayFailing(failureOf(error));
+			this.#isFailing = true;
+		}
+		if (!this.#stopped) this.#cancel = this.#parts.timers.after(POLL_MS, () => void this.#poll());
+	}
+
+	/** Said once: what becomes of the store otherwise is said elsewhere. */
+	#sayFailing({ reason, message: cause }: StoreFailure): void {
+		const { log } = this.#parts;
+		const fields = { reason, cause, revoked: this.size };
+		if (this.#isKnown) log.warn(TARGET, 'revocations of the store cannot be read; those known hold', fields);
+		else log.error(TARGET, 'revocations of the store are not known: what is revoked there is let in', fields);
+	}
+
+	async #read(): Promise<void> {
+		const [newest] = await this.#entries(['XREVRANGE', this.#key, '+', '-', 'COUNT', '1']);
+		const isNew = !this.#isKnown;
+		this.#isKnown = true;
+		if (this.#last !== undefined && (newest === undefined || isOlder(newest.id, this.#last))) this.#lost();
+		if (newest === undefined || newest.id === this.#last) return;
+		const before = this.#log.size;
+		let read = 0;
+		try {
+			for (let length = PAGE; length === PAGE; read += length) length = await this.#readPage();
+		} finally {
+			if (read > 0) this.#publish({ entries: read, revoked: this.#log.size, before }, isNew);
+		}
+	}
+
+	/** @returns how many entries it had. */
+	async #readPage(): Promise<number> {
+		const from = this.#last === undefined ? '-' : `(${this.#last}`;
+		const page = await this.#entries(['XRANGE', this.#key, from, '+', 'COUNT', String(PAGE)]);
+		for (const entry of page) this.#take(entry);
+		return page.length;
+	}
+
+	#publish(fields: LogFields, isFirst: boolean): void {
+		const { log } = this.#parts;
+		this.#list = this.#log.list;
+		log.info(TARGET, isFirst ? 'revocations read from the store' : 'revocations of the store have changed', fields);
+		this.#parts.onChange();
+	}
+
+	#take({ id, fields }: Entry): void {
+		this.#last = id;
+		for (const problem of this.#log.add(fields)) {
+			this.#parts.limitedLog.write('error', TARGET, 'a revocation in the store cannot be read', 'revocation', () => ({
+				key: this.#key,
+				entry: id,
+				cause: problem,
+			}));
+		}
+	}
+
+	/** The stream was replaced: it is read from its beginning, in addition to the known entries. */
+	#lost(): void {
+		this.#last = undefined;
+		if (this.#log.size === 0) return;
+		this.#parts.log.error(TARGET, 'revocations are gone from the store; those known hold until they are lifted', {
+			key: this.#key,
+			revoked: this.#log.size,
+		});
+	}
+
+	async #entries(command: readonly string[]): Promise<Entry[]> {
+		const answer = await this.#parts.client.command(this.#key, command);
+		if (!Array.isArray(answer) || !answer.every(isEntry)) throw this.#parts.client.malformed();
+		return answer.map(([id, fields]) => ({ id, fields }));
+	}
+}
+
+interface Entry {
+	/** Milliseconds of the store's clock and a number, with "-" between them. */
+	readonly id: string;
+	readonly fields: readonly string[];
+}
+
+function isEntry(entry: unknown): entry is [id: string, fields: string[]] {
+	if (!Array.isArray(entry) || entry.length !== 2) return false;
+	const [id, fields] = entry;
+	if (typeof id !== 'string' || !/^\d{1,20}-\d{1,20}$/.test(id) || !Array.isArray(fields)) return false;
+	return fields.length % 2 === 0 && fields.every((field) => typeof field === 'string');
+}
+
+function isOlder(a: string, b: string): boolean {
+	const [[aMs, aNumber], [bMs, bNumber]] = [a, b].map((id) => id.split('-').map(BigInt)) as [bigint[], bigint[]];
+	return aMs! < bMs! || (aMs === bMs && aNumber! < bNumber!);
+}

@@ -1,0 +1,28 @@
+import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
+import type { StartFiles } from './files/inspection.ts';
+import type { ListenAddress } from './listen.ts';
+import type { LogOutput } from './log-output.ts';
+
+export interface SupervisorOptions {
+	/** The configuration, and the content of the files that it names. */
+	readonly files: StartFiles;
+	readonly bind: ListenAddress;
+	readonly metricsBind: ListenAddress;
+	/** Worker threads, at least 1. */
+	readonly workers: number;
+	/** Whether the admin listener has the status page. */
+	readonly statusPage: boolean;
+	/** The module that each worker thread runs. */
+	readonly workerUrl: URL;
+	/** `RUST_LOG`, for the workers. */
+	readonly logFilter: string;
+	readonly log: Logger;
+	/** For what the workers have to say. */
+	readonly output: LogOutput;
+	readonly version: string;
+	readonly bodyMode: string;
+	/** From here on there are connections: to end the process is to drain it, by what this gets (SIGTERM or SIGINT). */
+	readonly onAccepting: (stop: (signal: string) => void) => void;
+	/** Ends the process. */
+	readonly exit: (code: number) => void;
+}

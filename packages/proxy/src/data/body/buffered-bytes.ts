@@ -1,0 +1,63 @@
+import { OVERLOADED, type Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import type { Budget } from '../../memory/budget.ts';
+import type { TenantShares } from '../../memory/tenant-shares.ts';
+
+/** The bytes of bodies that the process may hold in memory: all together, and each tenant of them. */
+export class BufferedBytes {
+	readonly #all: Budget;
+	readonly #shares: TenantShares | undefined;
+
+	/** @param shares `undefined` where one tenant may hold all. */
+	constructor(all: Budget, shares: TenantShares | undefined) {
+		this.#all = all;
+		this.#shares = shares;
+	}
+
+	/** @returns why there is no room; without a refusal exactly as much has to be given back. */
+	take(tenant: bigint, bytes: number): Rejection | undefined {
+		if (this.#shares?.tryTake(tenant, bytes) === false) return TENANT_HOLDS_ITS_SHARE;
+		if (this.#all.tryTake(bytes)) return undefined;
+		this.#shares?.giveBack(tenant, bytes);
+		return ALL_IS_HELD;
+	}
+
+	giveBack(tenant: bigint, bytes: number): void {
+		this.#all.giveBack(bytes);
+		this.#shares?.giveBack(tenant, bytes);
+	}
+}
+
+/** What one body holds of them. */
+export class Reservation {
+	/** Bytes. */
+	size = 0;
+	readonly #budget: BufferedBytes;
+	readonly #tenant: bigint;
+
+	/** @param tenant key of the one whose body it is. */
+	constructor(budget: BufferedBytes, tenant: bigint) {
+		this.#budget = budget;
+		this.#tenant = tenant;
+	}
+
+	/**
+	 * Takes the new size before it gives back the old one: amounts are rounded up, so a difference is none of theirs.
+	 *
+	 * @returns why there is no room; the size is as before then.
+	 */
+	resize(bytes: number): Rejection | undefined {
+		const refusal = this.#budget.take(this.#tenant, bytes);
+		if (refusal) return refusal;
+		this.release();
+		this.size = bytes;
+		return undefined;
+	}
+
+	release(): void {
+		if (this.size > 0) this.#budget.giveBack(this.#tenant, this.size);
+		this.size = 0;
+	}
+}
+
+const TENANT_HOLDS_ITS_SHARE = OVERLOADED.because('this tenant holds its share of max_buffered_bytes');
+const ALL_IS_HELD = OVERLOADED.because('all of max_buffered_bytes is held');

@@ -1,0 +1,263 @@
+import type { Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import * as rejection from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import { notOverCause, silenceCause } from '@mtls-edge-proxy/gate/shared/causes.ts';
+import { AnswerPace } from '../../gates/answer-pace.ts';
+import { admitLength, UNDECLARED } from '../../gates/body-limit.ts';
+import { announcedNames, type Trailers } from '../../gates/trailers.ts';
+import type { Limits } from '../../shared/limits.ts';
+import type { AnswerFields } from '../client/answer-fields.ts';
+import { countGiven, countReceived } from '../request/context.ts';
+import type { BodyMode, ServedRequest } from '../request/contract.ts';
+import { STATE } from '../request/state.ts';
+import { StreamExpiry } from '../request/stream-expiry.ts';
+import type { OutgoingBody } from '../upstream/contract.ts';
+import { Reservation } from './buffered-bytes.ts';
+import { chunkedBody, lengthLine, NO_PIECES, noBody } from './outgoing-body.ts';
+
+/** Which of the two body modes this build has. */
+export const bodyMode = 'streaming';
+/** Whether all that comes of a request's body is taken as it comes: here the upstream says how much. */
+export const takesBodyAtOnce: boolean = false;
+/** Whether a declared length is judged before the route is looked up, or once it is known. */
+export const judgesLengthFirst: boolean = false;
+
+/** The line by which a request's body is announced to the upstream. @param length bytes, or `UNDECLARED`. */
+export function framingLine(method: string, length: number): string {
+	return outgoingBodyOf(method, length).framing;
+}
+
+/**
+ * Streaming mode (build feature `boxed_body`): both bodies pass through as they come, each side read
+ * only as fast as the other one takes it. What has begun cannot be taken back: a response that breaks off is reset.
+ */
+export class Bodies implements BodyMode {
+	readonly #request: ServedRequest;
+	#uploadLength = 0;
+	#uploaded = 0;
+	#uploadComplete = true;
+	#uploadPaused = false;
+	/** The client was told that its body may come. */
+	#asked = false;
+	/** The bytes that complete a body of declared length, until the client has said that it ends there. */
+	#lastChunk: Buffer | undefined = undefined;
+	/** Memory that the client's connection holds of the body while it is not wanted. */
+	#held: Reservation | undefined = undefined;
+	/** The client does not take its answer at the moment. */
+	#clientBlocked = false;
+	/** Where the route wants the response to end with its token. */
+	#expiry: StreamExpiry | undefined = undefined;
+	/** Of a response with a body. */
+	#fields: AnswerFields | undefined = undefined;
+	/** Monotonic milliseconds. */
+	#blockedAt = 0;
+	/** Bytes of the answer that have been given since the client was last known to have taken all. */
+	#given = 0;
+	/** `undefined` unless a least rate is configured. */
+	readonly #pace: AnswerPace | undefined;
+
+	constructor(request: ServedRequest) {
+		this.#request = request;
+		this.#pace = paceOf(request.context.plane.limits);
+	}
+
+	// --- The request's body. ---
+
+	/** The body is not waited for: it follows the head, on the upstream's time. */
+	receive(): void {
+		this.#request.forward();
+	}
+
+	admitLength(): Rejection | undefined {
+		const { head, span, limits } = this.#request.context;
+		const { bodyLength } = head!;
+		this.#uploadLength = bodyLength;
+		this.#uploadComplete = bodyLength === 0;
+		if (this.#uploadComplete) return undefined;
+		span?.enters('body length');
+		return admitLength(bodyLength, limits.maxBodyBytes);
+	}
+
+	outgoing(): OutgoingBody {
+		const { client, head, route } = this.#request.context;
+		const { announcedTrailers } = head!;
+		const announced = announcedTrailers !== '' && route!.trailers ? announcedNames(announcedTrailers) : '';
+		return outgoingBodyOf(client.method, this.#uploadComplete ? 0 : this.#uploadLength, announced);
+	}
+
+	/** A body that has gone through our hands cannot be sent again. */
+	get canRepeat(): boolean {
+		return this.#uploaded === 0 && (this.#uploadComplete || !this.#asked);
+	}
+
+	onAsked(): void {
+		this.#asked = true;
+	}
+
+	onRequestBody(chunk: Buffer): void {
+		const { context, attempt, state } = this.#request;
+		const connection = attempt?.connection;
+		// The upstream has answered without waiting for the body: the rest of it has nowhere to go.
+		if (connection === undefined) return;
+		this.#uploaded += chunk.length;
+		countReceived(context, chunk.length);
+		if (this.#uploaded > context.limits.maxBodyBytes) {
+			return this.#request.fail(rejection.PAYLOAD_TOO_LARGE, 'abandoned');
+		}
+		if (state === STATE.answering) this.#expectProgress();
+		// With these the request would be whole for the upstream, while an HTTP/2 client can still break it off.
+		if (this.#uploaded === this.#uploadLength) {
+			this.#lastChunk = chunk;
+			return;
+		}
+		const more = connection.write(chunk);
+		if (!more && !this.#uploadPaused) {
+			this.#uploadPaused = true;
+			context.client.pauseBody();
+		}
+	}
+
+	/** Memory of the connection's, but the tenant's doing: it pays for it as for a body that is collected. */
+	onBodyHeld(bytes: number): void {
+		if (bytes === 0) return this.#held?.release();
+		const { plane, identity } = this.#request.context;
+		this.#held ??= new Reservation(plane.bufferedBytes, identity!.tenantKey);
+		const noRoom = this.#held.resize(bytes);
+		if (noRoom !== undefined) this.#request.fail(noRoom, 'abandoned');
+	}
+
+	onRequestEnd(trailers?: Trailers): void {
+		const { context, attempt } = this.#request;
+		this.#uploadComplete = true;
+		context.record?.bodyEnds();
+		const connection = attempt?.connection;
+		if (this.#lastChunk !== undefined) connection?.write(this.#lastChunk);
+		connection?.finish(context.route!.trailers ? trailers : undefined);
+	}
+
+	onWritable(): void {
+		if (!this.#uploadPaused) return;
+		this.#uploadPaused = false;
+		this.#request.context.client.resumeBody();
+	}
+
+	// --- The response. ---
+
+	onHead(status: number, fields: AnswerFields, _length: number, hasBody: boolean): void {
+		const request = this.#request;
+		const attempt = request.attempt!;
+		attempt.measure();
+		attempt.settleProbe();
+		request.answers(status);
+		this.#expectProgress();
+		const { client, route, limits } = request.context;
+		if (limits.endsAtExpiry && hasBody) this.#expiry = new StreamExpiry(request);
+		this.#fields = hasBody ? fields : undefined;
+		const announces = fields.announcedTrailers !== '' && hasBody && route!.trailers && client.takesTrailers(fields);
+		const announced = announces ? fields.announcedTrailers : '';
+		client.begin(status, request.answerFields(fields), hasBody, announced);
+	}
+
+	onBody(chunk: Buffer): void {
+		const { context, attempt } = this.#request;
+		const { streamMs } = context.limits;
+		if (streamMs !== undefined && context.plane.deadlines.now - context.sentAt > streamMs) {
+			return this.#request.fail(rejection.UPSTREAM_TIMEOUT.because(notOverCause(streamMs)), 'abandoned');
+		}
+		this.#expectProgress();
+		this.#given += chunk.length;
+		countGiven(context, chunk.length);
+		if (context.client.write(chunk)) return;
+		this.#clientBlocked = true;
+		this.#blockedAt = context.plane.deadlines.now;
+		const connection = attempt?.connection;
+		if (connection === undefined) return;
+		this.#expectProgress();
+		connection.pause();
+	}
+
+	/** What is passed on at once is kept nowhere. */
+	room(): undefined {
+		return undefined;
+	}
+
+	onBodyInRoom(): void {}
+
+	onEnd(trailers?: Trailers): void {
+		const { client, plane } = this.#request.context;
+		this.#expiry?.cancelDeadline();
+		// From here on only the client is waited for.
+		plane.deadlines.answer.add(this.#request);
+		// An upload that the upstream did not wait for is held up no longer; the rest of it is dropped.
+		this.onWritable();
+		const isPassed = trailers !== undefined && this.#fields !== undefined && client.takesTrailers(this.#fields);
+		client.end(isPassed ? trailers : undefined);
+	}
+
+	/** Before the response has begun, there is nothing to lose. */
+	onResponseLost(): void {}
+
+	onClientDrained(_left: number): void {
+		if (this.#isTooSlow()) return this.#request.fail(rejection.UPSTREAM_TIMEOUT, 'abandoned');
+		this.#clientBlocked = false;
+		this.#expectProgress();
+		this.#request.attempt?.connection?.resume();
+	}
+
+	/** A client that takes less than it has to, while the upstream waits for it. */
+	#isTooSlow(): boolean {
+		const { attempt, context } = this.#request;
+		if (this.#pace === undefined || !this.#clientBlocked || attempt?.connection === undefined) return false;
+		const given = this.#given;
+		this.#given = 0;
+		return !this.#pace.took(given, context.plane.deadlines.now - this.#blockedAt);
+	}
+
+	/**
+	 * Once the answer has begun each side must move within its limit; a body as a whole may take longer. A client that takes nothing has the
+	 * time of `[limits]`, whatever its route gives the upstream.
+	 */
+	#expectProgress(): void {
+		const { context } = this.#request;
+		const queue = this.#clientBlocked ? context.plane.deadlines.answer : context.limits.silence;
+		if (queue === undefined) this.#request.cancelDeadline();
+		else queue.add(this.#request);
+	}
+
+	onDeadline(): void {
+		const request = this.#request;
+		if (request.state !== STATE.answering) {
+			return request.upstreamTimedOut(this.#uploadComplete ? 'timeout' : 'abandoned');
+		}
+		const isAtUpstream = request.attempt?.connection !== undefined;
+		// Whoever did not move is at fault: the upstream, unless it waits for a client that takes nothing or owes it a body.
+		if (isAtUpstream && !this.#clientBlocked && this.#uploadComplete) {
+			const cause = silenceCause('more of the answer', request.context.limits.silenceMs);
+			request.fail(rejection.BAD_GATEWAY.because(cause), 'timeout');
+		} else {
+			request.fail(isAtUpstream && !this.#clientBlocked ? STOPPED_SENDING : STOPPED_READING, 'abandoned');
+		}
+	}
+
+	release(): void {
+		this.#expiry?.cancelDeadline();
+		this.#held?.release();
+	}
+}
+
+const STOPPED_READING = rejection.SLOW_CLIENT.because('client stopped reading');
+const STOPPED_SENDING = rejection.SLOW_CLIENT.because('client stopped sending');
+
+/** @param length bytes, or `UNDECLARED`. @param announced names of trailers that may follow, with commas between. */
+function outgoingBodyOf(method: string, length: number, announced = ''): OutgoingBody {
+	if (length === 0) return noBody(method);
+	return length === UNDECLARED ? chunkedBody(announced) : fixedBody(length);
+}
+
+function fixedBody(length: number): OutgoingBody {
+	return { length, framing: lengthLine(length), pieces: NO_PIECES, complete: false };
+}
+
+/** Nothing is held for a client beyond what the sockets buffer, so there is no least rate unless somebody wants one. */
+function paceOf({ minAnswerBytesPerSec = 0, upstreamTimeoutMs }: Limits): AnswerPace | undefined {
+	return minAnswerBytesPerSec === 0 ? undefined : new AnswerPace(minAnswerBytesPerSec, upstreamTimeoutMs);
+}

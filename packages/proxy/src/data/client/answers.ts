@@ -1,0 +1,46 @@
+import { grpcAnswer } from '@mtls-edge-proxy/gate/gates/grpc.ts';
+import type { OwnAnswer, Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import { AnswerFields } from './answer-fields.ts';
+
+/** A refusal as the client gets it. */
+export interface RefusalAnswer {
+	/** Of HTTP. */
+	readonly status: number;
+	readonly fields: AnswerFields;
+	/** ASCII; empty: none. */
+	readonly body: string;
+}
+
+/** Refusals of one form. Each is built once for a code whose headers are always the same. */
+class RefusalAnswers {
+	readonly #form: (refusal: Rejection) => OwnAnswer;
+	/** By code, and only with the headers that the refusal had when it was first given. */
+	readonly #known = new Map<string, { readonly headers: readonly string[]; readonly answer: RefusalAnswer }>();
+
+	constructor(form: (refusal: Rejection) => OwnAnswer) {
+		this.#form = form;
+	}
+
+	of(refusal: Rejection): RefusalAnswer {
+		const known = this.#known.get(refusal.code);
+		if (known?.headers === refusal.headers) return known.answer;
+		const { status, headers, contentType, body } = this.#form(refusal);
+		const list = [...headers, 'content-type', contentType, 'content-length', String(body.length)];
+		const answer = { status, fields: new AnswerFields(list, known === undefined), body };
+		if (known === undefined) this.#known.set(refusal.code, { headers: refusal.headers, answer });
+		return answer;
+	}
+}
+
+const HTTP = new RefusalAnswers(({ answer }) => answer);
+const GRPC = new RefusalAnswers(grpcAnswer);
+
+/** @param isGrpc what is refused is a gRPC call (`RequestHead.isGrpc`). */
+export function refusalAnswer(refusal: Rejection, isGrpc: boolean): RefusalAnswer {
+	return (isGrpc ? GRPC : HTTP).of(refusal);
+}
+
+/** The lines that tell upstreams where the request came from; the same for a whole connection. */
+export function forwardedLines(peer: string): string {
+	return `x-forwarded-for: ${peer}\r\nx-forwarded-proto: https\r\n`;
+}

@@ -1,0 +1,142 @@
+import type { X509Certificate } from 'node:crypto';
+import type { TLSSocket } from 'node:tls';
+import { ClientCertificate } from '@mtls-edge-proxy/gate/identity/client-certificate.ts';
+import type { Arrival, Forwarding } from '../../gates/forwarding.ts';
+import type { RequestHead } from '../../gates/headers.ts';
+import { Caller } from '../../identity/caller.ts';
+import type { ClientProtocol } from '../../memory/route-stats.ts';
+import { jsonString } from '../records/json-string.ts';
+import type { Tunnel, TunnelClose } from '../tunnel/tunnel.ts';
+import { forwardedLines } from './answers.ts';
+import { OutgoingBlock } from './outgoing-block.ts';
+import { OutgoingHead, RewrittenHead } from './outgoing-head.ts';
+
+/** What all requests of one connection have in common. Whoever makes one has a socket whose handshake is done. */
+export class ClientConnection implements Arrival {
+	/** The client's IP. */
+	readonly ip: string;
+	/** `x-forwarded-for` and `x-forwarded-proto` lines. */
+	readonly forwardedLines: string;
+	readonly outgoing: OutgoingHead;
+	readonly #socket: TlsFacts;
+	readonly protocol: ClientProtocol;
+	#outgoingBlock: OutgoingBlock | undefined;
+	#rewritten: RewrittenHead | undefined;
+	#logMembers: string | undefined;
+	/** Its tunnels; `undefined`: it has had none. */
+	#tunnels: Set<Tunnel> | undefined;
+	/** Why none of them may begin any more. */
+	#tunnelsEnd: TunnelClose | undefined;
+	#certificate: ClientCertificate | undefined;
+	#caller: Caller | undefined;
+
+	constructor(socket: TlsFacts, ip: string, protocol: ClientProtocol) {
+		this.ip = ip;
+		this.forwardedLines = forwardedLines(ip);
+		this.outgoing = new OutgoingHead(this.forwardedLines);
+		this.#socket = socket;
+		this.protocol = protocol;
+	}
+
+	/** @returns why it has to end at once; `undefined`: it need not. */
+	addTunnel(tunnel: Tunnel): TunnelClose | undefined {
+		this.#tunnels ??= new Set();
+		this.#tunnels.add(tunnel);
+		return this.#tunnelsEnd;
+	}
+
+	deleteTunnel(tunnel: Tunnel): void {
+		this.#tunnels?.delete(tunnel);
+	}
+
+	/** The connection is about to end, and nothing that is under way on it is waited for. */
+	endTunnels(why: TunnelClose): void {
+		this.#tunnelsEnd ??= why;
+		if (this.#tunnels !== undefined) for (const tunnel of this.#tunnels) tunnel.close(why);
+	}
+
+	/** For upstreams that speak HTTP/2. */
+	get outgoingBlock(): OutgoingBlock {
+		this.#outgoingBlock ??= new OutgoingBlock(this.forwardedLines);
+		return this.#outgoingBlock;
+	}
+
+	/** The port that the client's connection came to. */
+	get port(): number | string | undefined {
+		return this.#socket.localPort;
+	}
+
+	/**
+	 * What a route makes of the beginning of a request's head, and of the client's lines.
+	 *
+	 * @param upstream its `versionAndHost`.
+	 * @param authority what the client asked for.
+	 */
+	rewrite(
+		forwarding: Forwarding,
+		upstream: string,
+		authority: string | undefined,
+		head: RequestHead,
+	): Pick<RewrittenHead, 'versionAndHost' | 'lines'> {
+		this.#rewritten ??= new RewrittenHead();
+		this.#rewritten.update(forwarding, upstream, authority, head, this);
+		return this.#rewritten;
+	}
+
+	/** The client's certificate; `undefined` once the socket is closed and nobody has asked before. */
+	get certificate(): ClientCertificate | undefined {
+		if (this.#certificate === undefined) {
+			const x509 = this.#socket.getPeerX509Certificate();
+			if (x509 !== undefined) this.#certificate = new ClientCertificate(x509);
+		}
+		return this.#certificate;
+	}
+
+	/** What routes ask of the client's certificate; `undefined` like that. */
+	get caller(): Caller | undefined {
+		if (this.#caller === undefined && this.certificate !== undefined) {
+			this.#caller = new Caller(this.certificate.x509, () => this.#socket.getX509Certificate());
+		}
+		return this.#caller;
+	}
+
+	/** The same without keeping it: for a look at many connections of which hardly any needs it again. */
+	readCertificate(): X509Certificate | undefined {
+		return this.#certificate?.x509 ?? this.#socket.getPeerX509Certificate();
+	}
+
+	/**
+	 * The connection's part of an access line: members of a JSON object, each with a comma before it. Worked out with the
+	 * first request that is logged, since reading a certificate costs as much as several requests.
+	 */
+	get logMembers(): string {
+		this.#logMembers ??= this.#describe();
+		return this.#logMembers;
+	}
+
+	#describe(): string {
+		const members = [
+			member('protocol', this.protocol),
+			member('tls', this.#socket.getProtocol()),
+			member('client', this.ip),
+		];
+		// Not kept: each line has these members as text, and a certificate held for every connection costs memory.
+		const certificate = this.readCertificate();
+		if (certificate !== undefined) {
+			// One attribute a line, as Node has it.
+			members.push(member('client_subject', certificate.subject?.replaceAll('\n', ', ')));
+			members.push(member('client_sha256', new ClientCertificate(certificate).thumbprint.toString('hex')));
+		}
+		return members.join('');
+	}
+}
+
+/** As much of a socket as is needed. It tells nothing any more once it is closed. */
+export type TlsFacts = Pick<TLSSocket, 'getProtocol' | 'getPeerX509Certificate' | 'getX509Certificate'> & {
+	/** A text stands for one that is not known. */
+	readonly localPort?: number | string | undefined;
+};
+
+function member(name: string, value: string | null | undefined): string {
+	return value === null || value === undefined ? '' : `,"${name}":${jsonString(value)}`;
+}

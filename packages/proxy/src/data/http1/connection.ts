@@ -1,0 +1,314 @@
+import type { TLSSocket } from 'node:tls';
+import type { Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import * as rejection from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import { originForm } from '../../gates/target.ts';
+import { refusalAnswer } from '../client/answers.ts';
+import { ClientConnection } from '../client/client-connection.ts';
+import { PacedReads, type ReadSink } from '../client/paced-reads.ts';
+import type { ConnectionShare } from '../client/read-share.ts';
+import { UnwantedBody } from '../client/unwanted-body.ts';
+import type { Admitted, LiveConnection } from '../listener/connection-ends.ts';
+import { Timed } from '../loop/deadlines.ts';
+import { afterDrainGrace } from '../loop/drain-grace.ts';
+import { guarded } from '../loop/faults.ts';
+import type { FlushQueue } from '../loop/turn-end.ts';
+import type { DataPlane } from '../plane/plane.ts';
+import { reportDelay } from '../records/delay-report.ts';
+import { reportRefusal } from '../records/refusal-report.ts';
+import type { TunnelClose } from '../tunnel/tunnel.ts';
+import { Http1Answer } from './answer.ts';
+import { RequestHeadReader } from './head-reader.ts';
+import { Http1Request } from './request.ts';
+import { UnreadBytes } from './unread-bytes.ts';
+
+/**
+ * One connection: its bytes, which request is being served, and what it may not take too long for.
+ *
+ * One request at a time: what is pipelined behind it stays bytes until its turn comes, and is judged only then. So a client
+ * cannot make many requests of one read, and what it sends meanwhile costs memory up to a bound, and no time.
+ */
+export class Http1Connection extends Timed implements LiveConnection, ReadSink {
+	readonly socket: TLSSocket;
+	readonly plane: DataPlane;
+	readonly client: ClientConnection;
+	endsAt = Number.POSITIVE_INFINITY;
+	admitted: Admitted | undefined;
+	readonly answer: Http1Answer;
+	readonly #share: ConnectionShare;
+	readonly #reads: PacedReads;
+	readonly #reader: RequestHeadReader;
+	#current: Http1Request | undefined;
+	/** What has been read and not been taken: the rest of a head, a body that nobody wants yet, requests that wait. */
+	readonly #unread = new UnreadBytes();
+	/** `ended`: the client has closed its side. `closed`: no request is taken any more, and what still comes is dropped. */
+	#input: 'open' | 'ended' | 'closed' = 'open';
+	/** `grace`: requests are served that the client sent before it could know of the drain. `over`: the next answer is the last one. */
+	#drain: 'none' | 'grace' | 'over' = 'none';
+	/** Bytes that still come behind the last answer. */
+	readonly #unwanted = new UnwantedBody();
+
+	constructor(socket: TLSSocket, peer: string, share: ConnectionShare, plane: DataPlane, flushes: FlushQueue) {
+		super();
+		this.socket = socket;
+		this.plane = plane;
+		this.client = new ClientConnection(socket, peer, 'http/1.1');
+		this.answer = new Http1Answer(socket, flushes, guarded(this, this.#onOut));
+		this.#reader = new RequestHeadReader(plane.limits.maxHeaderBytes, plane.identifiers);
+		plane.deadlines.firstRequest.add(this);
+		this.#share = share;
+		this.#reads = new PacedReads(socket, share, plane.reads, this);
+		socket.on(
+			'drain',
+			guarded(this, () => this.#current?.onDrain()),
+		);
+		socket.on(
+			'end',
+			guarded(this, () => this.#onEnd()),
+		);
+	}
+
+	override onFault(error: unknown): void {
+		this.plane.log.error('proxy::exchange', 'internal error', { error });
+		this.socket.destroy();
+	}
+
+	get #isClosed(): boolean {
+		return this.#input === 'closed';
+	}
+
+	/** Whether the answer being given is the last one. */
+	get isLast(): boolean {
+		return this.#drain === 'over' || (this.#drain === 'grace' && this.#unread.bytes === undefined);
+	}
+
+	get hasUnread(): boolean {
+		return this.#unread.bytes !== undefined;
+	}
+
+	get isAhead(): boolean {
+		return this.hasUnread || this.#input !== 'open';
+	}
+
+	/** Node ends our side with the client's otherwise. */
+	allowHalfOpen(): void {
+		this.socket.allowHalfOpen = true;
+	}
+
+	closeTunnel(): void {
+		this.#current = undefined;
+		this.close();
+	}
+
+	/** For `PacedReads`. A read is taken whole, for of all that it brings one request is served at a time. */
+	onData(bytes: Buffer): number {
+		if (this.#isClosed) {
+			if (!this.#unwanted.drop(bytes.length)) this.socket.destroy();
+		} else {
+			this.#unread.add(bytes);
+			this.readOn();
+		}
+		return bytes.length;
+	}
+
+	/** For `PacedReads`. What has been answered at once is not kept from a client that ends its side right behind its request. */
+	onLast(): void {
+		this.answer.flush();
+	}
+
+	/** For `PacedReads`. */
+	onTokens(): void {
+		this.readOn();
+		if (this.#input === 'ended' && this.#current === undefined) this.#onEnd();
+	}
+
+	/** For `PacedReads`. */
+	onDelayed(): void {
+		reportDelay(this.plane, this.client);
+	}
+
+	readonly #onOut = (): void => this.#current?.onOut();
+
+	/** Goes on with what is unread, as far as somebody takes it. */
+	readOn(): void {
+		// Whoever takes the bytes may ask for more of them, or give an answer that leaves them behind.
+		while (
+			this.#unread.bytes !== undefined &&
+			!this.#isClosed &&
+			(this.#current === undefined ? this.#reads.mayGoOn() && this.#readHead() : this.#readBody())
+		);
+		this.#pace();
+	}
+
+	/** @returns whether it is worth going on. */
+	#readHead(): boolean {
+		const reader = this.#reader;
+		const bytes = this.#unread.bytes!;
+		const end = reader.read(bytes, 0);
+		if (reader.refusal !== undefined) this.#refuseRaw(reader.refusal);
+		if (end === -1) return false;
+		this.#unread.leave(bytes, end);
+		this.cancelDeadline();
+		const price = HEAD_PRICE + end / HEAD_BYTES_PER_TOKEN;
+		this.#share.spend(price);
+		const request = new Http1Request(this, reader, price);
+		this.#current = request;
+		request.exchange.start();
+		return true;
+	}
+
+	#readBody(): boolean {
+		const request = this.#current!;
+		const before = this.#unread.bytes!;
+		// Taken away meanwhile: what takes them may call `readOn`.
+		this.#unread.bytes = undefined;
+		const taken = request.take(before);
+		if (!this.#isClosed) this.#unread.leave(before, taken);
+		if (request.isOver) {
+			this.#current = undefined;
+			// As in `onAnswered`: the rest of the body has come behind the answer.
+			if (this.#drain !== 'none') this.#closeAfterGrace();
+		}
+		return taken > 0;
+	}
+
+	/** What nobody takes is not read without end. */
+	#pace(): void {
+		const reads = this.#reads;
+		const current = this.#current;
+		// Of a body that is wanted no more is left than one line or its trailers, which have limits of their own.
+		const isWaiting = current !== undefined && !current.takesBody;
+		const isFull = isWaiting && (this.#unread.bytes?.length ?? 0) >= MAX_UNREAD;
+		if (this.#isClosed || isFull === reads.isPaused) return;
+		if (isFull) reads.pause();
+		else reads.resume();
+	}
+
+	/** The current answer is out. What is left of its request is dropped, and the next one may come. */
+	onAnswered(): void {
+		if (this.#isClosed) {
+			this.#current = undefined;
+			return;
+		}
+		this.plane.deadlines.idleClient.add(this);
+		if (this.#current!.isOver) this.#current = undefined;
+		this.readOn();
+		if (this.#isClosed || (this.#current !== undefined && !this.#current.isOver)) return;
+		if (this.#input === 'ended' && !this.#reads.isWaiting) return this.close();
+		// The answer had begun before the drain and did not say that it was the last: the next request may be on its way.
+		if (this.#drain !== 'none') this.#closeAfterGrace();
+	}
+
+	/** The client sends no more. What it has sent whole is still answered, as far as the socket can. */
+	#onEnd(): void {
+		if (this.#isClosed) return;
+		this.#input = 'ended';
+		if (this.#current !== undefined) this.#current.onClientEnd();
+		else if (this.#unread.bytes === undefined) this.close();
+		else if (!this.#reads.isWaiting) this.#refuseRaw(CUT_SHORT);
+	}
+
+	/** An answer for which there is no request object. It is the connection's last. */
+	#refuseRaw(answer: Rejection): void {
+		const { clock, stats, requestLog } = this.plane;
+		const { status } = answer;
+		stats.answered(status);
+		// What has been read of the request line.
+		const { method, target } = this.#reader;
+		const asked = { connection: this.client, method, target: originForm(target) };
+		reportRefusal(this.plane, answer, { client: asked });
+		const record = requestLog?.beginUnread(asked, clock.now());
+		record?.answers(status, answer);
+		// RFC 9110 section 9.3.2: as far as the request line could be read, a HEAD gets no content here either.
+		const body = method === 'HEAD' ? '' : answer.body;
+		record?.gave(body.length);
+		if (record !== undefined) requestLog!.end(record);
+		const refusal = this.answer;
+		refusal.expect(true, false);
+		// What could not be read is no gRPC call.
+		refusal.begin(status, refusalAnswer(answer, false).fields, true, true, clock.wallSeconds());
+		stats.unrouted.gave(this.client.protocol, body.length);
+		refusal.end(body);
+		refusal.flush();
+		this.close();
+	}
+
+	/** The first request, the next one, or the end of a lingering close has not come in time. */
+	override onDeadline(): void {
+		// A drain does not wait for an upload that nobody takes.
+		const mayLinger = this.#isClosed && this.#drain === 'none';
+		if (mayLinger && !this.#unwanted.isOverdue()) return this.plane.deadlines.linger.add(this);
+		this.socket.destroy();
+	}
+
+	/** For a request: its tenant pays for it. */
+	giveBack(price: number): void {
+		this.#share.giveBack(price);
+	}
+
+	/**
+	 * For a request whose answer cannot be completed. What was given of it in this turn still goes out; no close_notify follows, so nobody
+	 * can take it for a whole one.
+	 */
+	breakOff(): void {
+		const { socket } = this;
+		// A client that does not read would keep us waiting.
+		if (this.#isClosed || !socket.writable || socket.writableNeedDrain) return void socket.destroy();
+		this.#input = 'closed';
+		this.answer.flush();
+		socket.write('', () => socket.destroy());
+		this.plane.deadlines.linger.add(this);
+	}
+
+	/** Each answer is the last one from now on. A client that has always begun its next request gets its last one behind the grace. */
+	drain(why: TunnelClose): void {
+		this.client.endTunnels(why);
+		if (this.#drain !== 'none') return;
+		this.#drain = 'grace';
+		if (this.#current === undefined) return this.#closeAfterGrace();
+		// An answer that is under way may have said that the connection stays: `onAnswered` gives its client another grace.
+		afterDrainGrace(this, () => {
+			this.#drain = 'over';
+		});
+	}
+
+	#closeAfterGrace(): void {
+		afterDrainGrace(this, () => {
+			this.#drain = 'over';
+			if (this.#current !== undefined || this.#isClosed) return;
+			if (this.#unread.bytes === undefined) return this.close();
+			// Part of a head has come: the rest of it has as long as a lingering close.
+			this.plane.deadlines.linger.add(this);
+		});
+	}
+
+	/**
+	 * Closes our side and reads on for a while. Closing both at once would make the kernel answer what the client is
+	 * still sending with a reset, which may reach the client before it has read our answer (RFC 9112 section 9.6).
+	 */
+	close(): void {
+		this.#input = 'closed';
+		this.#unread.clear();
+		this.socket.end();
+		// What still comes is nobody's request.
+		if (this.#reads.isPaused) this.#reads.resume();
+		this.plane.deadlines.linger.add(this);
+	}
+
+	onClose(): void {
+		const { bytes } = this.#unread;
+		this.#input = 'closed';
+		this.#unread.clear();
+		this.#current?.onConnectionClosed(this.socket.writableFinished ? bytes : undefined);
+		this.cancelDeadline();
+		this.#current = undefined;
+	}
+}
+
+const CUT_SHORT = rejection.BAD_REQUEST.because('the connection ended within a request head');
+
+/** More than this is not read ahead of a request that is being served, bytes. */
+const MAX_UNREAD = 65_536;
+
+/** Tokens for a head and what is made of it, and bytes of it for each further one; a paid request gives them back. */
+const HEAD_PRICE = 12;
+const HEAD_BYTES_PER_TOKEN = 128;

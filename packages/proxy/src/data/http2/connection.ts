@@ -1,0 +1,339 @@
+import type { TLSSocket } from 'node:tls';
+import { BAD_REQUEST } from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import type { RateLimitedLog } from '@mtls-edge-proxy/gate/shared/rate-limited-log.ts';
+import { ConnectionError, streamErrorReason } from '../../http2/errors.ts';
+import { CODE } from '../../http2/frame-format.ts';
+import type { Http2StreamErrorReason } from '../../memory/stats.ts';
+import { SLABS } from '../../shared/slabs.ts';
+import { ClientConnection } from '../client/client-connection.ts';
+import { PacedReads, type ReadSink } from '../client/paced-reads.ts';
+import type { ConnectionShare } from '../client/read-share.ts';
+import type { Admitted, LiveConnection } from '../listener/connection-ends.ts';
+import { type DeadlineQueue, Timed } from '../loop/deadlines.ts';
+import { afterDrainGrace } from '../loop/drain-grace.ts';
+import { guarded } from '../loop/faults.ts';
+import type { DataPlane } from '../plane/plane.ts';
+import { reportDelay } from '../records/delay-report.ts';
+import type { TunnelClose } from '../tunnel/tunnel.ts';
+import { VAIN_BYTES } from './frame-budget.ts';
+import { Protocol, type ProtocolEvents } from './protocol.ts';
+import { Http2Request, type RequestOwner } from './request.ts';
+import type { RequestFacts } from './request-fields.ts';
+import type { Stream } from './stream.ts';
+
+/** The front, as its connections see it. */
+export interface ConnectionOwner {
+	readonly plane: DataPlane;
+	readonly log: RateLimitedLog;
+	/** Has `exchange.start` called at the end of the loop's turn. */
+	whenTurnEnds(request: Http2Request): void;
+	/** Has `flush` called at the end of the loop's turn. */
+	flushLater(connection: Http2Connection): void;
+}
+
+/**
+ * One HTTP/2 connection: the socket below its `Protocol`, and its time limits. What a turn of the loop has brought together
+ * goes out in one write at its end.
+ */
+export class Http2Connection extends Timed implements LiveConnection, ProtocolEvents, RequestOwner, ReadSink {
+	readonly plane: DataPlane;
+	readonly client: ClientConnection;
+	endsAt = Number.POSITIVE_INFINITY;
+	admitted: Admitted | undefined;
+	readonly #owner: ConnectionOwner;
+	readonly socket: TLSSocket;
+	readonly #peer: string;
+	readonly #share: ConnectionShare;
+	readonly #reads: PacedReads;
+	readonly #protocol: Protocol;
+	/** Requests whose answers end in what is about to be written. */
+	#answered: Http2Request[] = [];
+	/** Requests that have pieces of a body from the read at hand. */
+	#withPieces: Http2Request[] = [];
+	#pinging = false;
+	#served = false;
+	#draining = false;
+	#announced = false;
+	/** Our side is closed, or about to be; what still comes is read and dropped. */
+	#closing = false;
+	#ended = false;
+	#dropped = 0;
+	/** At uploads that go on behind their answers. */
+	#looks: Looks | undefined;
+
+	constructor(owner: ConnectionOwner, socket: TLSSocket, peer: string, share: ConnectionShare) {
+		super();
+		this.#owner = owner;
+		this.plane = owner.plane;
+		this.socket = socket;
+		this.#peer = peer;
+		this.client = new ClientConnection(socket, peer, 'h2');
+		this.#share = share;
+		const { limits, identifiers, takesWebSockets: extendsConnect } = owner.plane;
+		const { h2MaxConcurrentStreams: maxConcurrentStreams, maxHeaderBytes } = limits;
+		this.#protocol = new Protocol(this, { maxConcurrentStreams, maxHeaderBytes, identifiers, extendsConnect }, share);
+		owner.plane.deadlines.firstRequest.add(this);
+		this.#reads = new PacedReads(socket, share, owner.plane.reads, this);
+		socket.on(
+			'drain',
+			guarded(this, () => this.#onDrain()),
+		);
+		socket.on('end', () => socket.destroy());
+		this.#protocol.begin();
+	}
+
+	/** For `PacedReads`. */
+	onData(bytes: Buffer): number {
+		if (this.#closing) return this.#drop(bytes.length);
+		const taken = this.#protocol.receive(bytes, this.plane.deadlines.now);
+		this.#endRead();
+		return taken;
+	}
+
+	/** For `PacedReads`. */
+	onDelayed(): void {
+		reportDelay(this.plane, this.client);
+	}
+
+	#endRead(): void {
+		if (this.#withPieces.length === 0) return;
+		const requests = this.#withPieces;
+		this.#withPieces = [];
+		for (const request of requests) request.onReadEnd();
+	}
+
+	/** An error of the client's, which costs it the connection; or one of ours, which must cost no other connection. */
+	override onFault(error: unknown): void {
+		const failure = error instanceof ConnectionError ? error : OWN_FAULT;
+		const { plane } = this;
+		if (failure === OWN_FAULT) plane.log.error('proxy::http2', 'internal error', { error });
+		plane.stats.count('http2Errors', failure.reason);
+		const { reason, message } = failure;
+		this.#owner.log.write('warn', 'proxy::http2', 'connection ended with an error', reason, () => ({
+			reason,
+			what: message,
+			peer: this.#peer,
+		}));
+		// Nobody is left to be told.
+		if (reason === 'client-error') return void this.socket.destroy();
+		this.#protocol.streams.end(failure.code);
+		this.#close();
+		plane.deadlines.linger.add(this);
+	}
+
+	// --- What the protocol tells. ---
+
+	onRequest(id: number, facts: RequestFacts, endStream: boolean, sendWindow: number): Stream {
+		if (!this.#served) {
+			this.#served = true;
+			this.plane.deadlines.ping.add(this);
+			if (this.#draining) this.#announceEnd();
+		}
+		const request = new Http2Request(this.#protocol.streams, this, id, facts, endStream, sendWindow);
+		this.#owner.whenTurnEnds(request);
+		return request;
+	}
+
+	/** No answer tells of it, so the log does. */
+	onMalformed(what: string, code: number): void {
+		this.onStreamError(code === CODE.PROTOCOL_ERROR ? 'malformed' : streamErrorReason(code), what);
+		const { clock, requestLog } = this.plane;
+		const record = requestLog?.beginUnread({ connection: this.client, method: '', target: '' }, clock.now());
+		record?.breaksOff(BAD_REQUEST.because(what));
+		if (record !== undefined) requestLog!.end(record);
+	}
+
+	onOutput(): void {
+		this.#owner.flushLater(this);
+	}
+
+	onPong(opaque: string): void {
+		if (opaque === LAST_PING && this.#announced) return this.#protocol.streams.finish();
+		if (opaque !== PING || !this.#pinging || this.#closing) return;
+		this.#pinging = false;
+		this.plane.deadlines.ping.add(this);
+	}
+
+	onGoodbye(): void {
+		this.#protocol.streams.finish();
+	}
+
+	onFinished(): void {
+		this.#close();
+	}
+
+	onUnwanted(): void {
+		this.#looks ??= new Looks(() => this.#protocol.streams.cutOverdue(), this.plane.deadlines.linger);
+		this.#looks.begin();
+	}
+
+	onCut(dropped: number): void {
+		this.#owner.log.write('info', 'proxy::http2', UPLOAD_CUT, 'upload', () => ({ dropped, peer: this.#peer }));
+	}
+
+	// --- What requests ask for. ---
+
+	onStreamError(reason: Http2StreamErrorReason, what: string): void {
+		this.plane.stats.count('http2StreamErrors', reason);
+		const fields = () => ({ what, peer: this.#peer });
+		this.#owner.log.write('info', 'proxy::http2', 'stream ended with an error', what, fields);
+	}
+
+	whenWritten(request: Http2Request): void {
+		this.#answered.push(request);
+	}
+
+	giveBackTokens(price: number): void {
+		this.#share.giveBack(price);
+	}
+
+	whenRead(request: Http2Request): void {
+		this.#withPieces.push(request);
+	}
+
+	// --- Writing. ---
+
+	/** The turn of the loop is over: everything that it brought goes out. */
+	flush(): void {
+		const { output } = this.#protocol;
+		const socket = this.socket;
+		if (this.#ended || socket.destroyed || output.bytes === 0) return;
+		const taken = output.take();
+		const slab = typeof taken === 'string' ? undefined : taken.slab;
+		const written = this.#answered.length === 0 && slab === undefined ? undefined : this.#whenWritten(slab);
+		const mayGoOn =
+			typeof taken === 'string' ? socket.write(taken, 'latin1', written) : socket.write(taken.bytes, written);
+		if (this.#closing) return this.#end();
+		if (mayGoOn) return output.pump();
+		output.isBlocked = true;
+		// Whoever does not read what it has us answer is not read either.
+		if (socket.writableLength > MAX_UNSENT) this.#reads.pause();
+	}
+
+	/** @param slab what the write reads from. */
+	#whenWritten(slab: Buffer | undefined): (error?: Error | null) => void {
+		const requests = this.#answered;
+		this.#answered = [];
+		return (error) => {
+			if (!error && slab !== undefined) SLABS.giveBack(slab);
+			for (const request of requests) {
+				if (error) request.exchange.onClientGone();
+				else request.onWritten();
+			}
+		};
+	}
+
+	#onDrain(): void {
+		if (this.#reads.isPaused) this.#reads.resume();
+		this.#protocol.output.isBlocked = false;
+		this.#protocol.output.pump();
+	}
+
+	// --- Time limits, drain, and the end. ---
+
+	/** No first request; or time for a ping; or a ping without answer; or a client that has not hung up after the end. */
+	override onDeadline(): void {
+		if (!this.#served || this.#pinging || this.#closing) return void this.socket.destroy();
+		this.#pinging = true;
+		this.plane.deadlines.pong.add(this);
+		this.#protocol.ping(PING);
+	}
+
+	drain(why: TunnelClose): void {
+		this.client.endTunnels(why);
+		this.#draining = true;
+		// A client that has only just connected is told with its first stream: told before, it could send nothing at all.
+		if (this.#served) this.#announceEnd();
+		afterDrainGrace(this, () => {
+			if (!this.#closing) this.#protocol.streams.finish();
+		});
+	}
+
+	/**
+	 * RFC 9113 section 6.8, in two steps. The first GOAWAY excludes no stream, so that none on its way is refused. What was
+	 * on its way has come when the ping behind it is answered, or at the end of the grace; then the second one names the
+	 * last stream.
+	 */
+	#announceEnd(): void {
+		if (this.#announced || this.#closing) return;
+		this.#announced = true;
+		this.#protocol.streams.announceEnd();
+		this.#protocol.ping(LAST_PING);
+	}
+
+	/**
+	 * Closes our side behind all that is to be written, and reads on for a while. Closing both at once would make the kernel
+	 * answer what is still coming with a reset, which may overtake what we have said.
+	 */
+	#close(): void {
+		if (this.#closing) return;
+		this.#closing = true;
+		this.#protocol.streams.isOver = true;
+		// The last answers are still on their way: their client gets as long to take them as it gets elsewhere.
+		this.plane.deadlines.answer.add(this);
+		if (this.#protocol.output.bytes === 0) this.#end();
+		if (this.#reads.isPaused) this.#reads.resume();
+	}
+
+	#end(): void {
+		this.#ended = true;
+		this.socket.end(() => {
+			if (!this.socket.destroyed) this.plane.deadlines.linger.add(this);
+		});
+	}
+
+	/** Nothing is decoded any more. @returns how many bytes are dropped: all. */
+	#drop(bytes: number): number {
+		this.#dropped += bytes;
+		this.#share.spend(bytes / VAIN_BYTES);
+		if (this.#dropped > MAX_DROPPED) this.socket.destroy();
+		return bytes;
+	}
+
+	/** The socket is gone. */
+	onClose(): void {
+		this.#closing = true;
+		this.cancelDeadline();
+		this.#looks?.cancelDeadline();
+		this.#protocol.output.clear();
+		this.#protocol.streams.closeAll();
+		const answered = this.#answered;
+		this.#answered = [];
+		for (const request of answered) request.exchange.onClientGone();
+	}
+}
+
+/** Looks at something at intervals, as long as there is something to look at. */
+class Looks extends Timed {
+	readonly #look: () => boolean;
+	readonly #interval: DeadlineQueue;
+	#goesOn = false;
+
+	/** @param look returns whether to look again. */
+	constructor(look: () => boolean, interval: DeadlineQueue) {
+		super();
+		this.#look = look;
+		this.#interval = interval;
+	}
+
+	begin(): void {
+		if (this.#goesOn) return;
+		this.#goesOn = true;
+		this.#interval.add(this);
+	}
+
+	override onDeadline(): void {
+		this.#goesOn = this.#look();
+		if (this.#goesOn) this.#interval.add(this);
+	}
+}
+
+const UPLOAD_CUT = 'upload cut after its response';
+const OWN_FAULT = new ConnectionError(CODE.INTERNAL_ERROR, 'internal', 'internal error');
+/** What our pings say: the one that keeps the connection alive, and the one behind the first GOAWAY. */
+const PING = 'keepaliv';
+const LAST_PING = 'lastping';
+/** Bytes that wait for the client to read them, from which on nothing more is read of it. */
+const MAX_UNSENT = 262_144;
+/** Bytes that are read and dropped behind the end; an honest client has no more than this on its way. */
+const MAX_DROPPED = 8_388_608;

@@ -1,0 +1,71 @@
+import type { TLSSocket } from 'node:tls';
+import type { RateLimitedLog } from '@mtls-edge-proxy/gate/shared/rate-limited-log.ts';
+import type { ConnectionShare } from '../client/read-share.ts';
+import { guarded } from '../loop/faults.ts';
+import { FlushQueue, STEP } from '../loop/turn-end.ts';
+import type { DataPlane } from '../plane/plane.ts';
+import { type ConnectionOwner, Http2Connection } from './connection.ts';
+import type { Http2Request } from './request.ts';
+
+/**
+ * The HTTP/2 front. It takes over connections whose handshake is done, and does at the end of each turn of the loop what
+ * all of them have to do then.
+ */
+export class Http2Front implements ConnectionOwner {
+	readonly plane: DataPlane;
+	readonly log: RateLimitedLog;
+	/** All that are up. */
+	readonly connections = new Set<Http2Connection>();
+	#draining = false;
+	/** Requests that have come in this turn of the loop. */
+	#opened: Http2Request[] = [];
+	/** Connections that have something to write. */
+	readonly #writing: FlushQueue;
+
+	constructor(plane: DataPlane) {
+		this.plane = plane;
+		this.log = plane.strangers;
+		this.#writing = new FlushQueue(plane.turnEnd);
+	}
+
+	/** @param peer the client's IP. */
+	accept(socket: TLSSocket, peer: string, share: ConnectionShare): Http2Connection {
+		const connection = new Http2Connection(this, socket, peer, share);
+		this.connections.add(connection);
+		this.plane.stats.connections('h2', 1);
+		const onClose = () => {
+			this.connections.delete(connection);
+			this.plane.stats.connections('h2', -1);
+			connection.onClose();
+		};
+		socket.once('close', guarded(connection, onClose));
+		if (this.#draining) connection.drain('drain');
+		return connection;
+	}
+
+	/** Tells all clients to open no more streams here; those under way are served. */
+	drain(): void {
+		this.#draining = true;
+		for (const connection of this.connections) connection.drain('drain');
+	}
+
+	whenTurnEnds(request: Http2Request): void {
+		if (this.#opened.length === 0) this.plane.turnEnd.add(STEP.begin, this.#startAll);
+		this.#opened.push(request);
+	}
+
+	flushLater(connection: Http2Connection): void {
+		this.#writing.add(connection);
+	}
+
+	/**
+	 * Requests begin at the end of the turn that has brought them: whoever opens streams and resets them at once (rapid reset,
+	 * CVE-2023-44487) has done both by then, and nobody has gone to an upstream in vain. What is refused at once goes out
+	 * with the answers that have come in the same turn.
+	 */
+	readonly #startAll = (): void => {
+		const opened = this.#opened;
+		this.#opened = [];
+		for (const { isClosed, exchange } of opened) if (!isClosed) exchange.start();
+	};
+}

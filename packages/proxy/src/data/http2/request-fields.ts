@@ -1,0 +1,247 @@
+import { isLowerCaseToken, isToken } from '@mtls-edge-proxy/gate/gates/grammar.ts';
+import { HEADERS_TOO_LARGE, Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import { parseContentLength, UNDECLARED } from '../../gates/body-limit.ts';
+import { type Identifiers, isAuthority, isPadded, type RequestHead, readHttp2Head } from '../../gates/headers.ts';
+import type { Trailers } from '../../gates/trailers.ts';
+import { type FieldReading, type HeaderBlock, HpackDecoder } from '../../http2/hpack-decoder.ts';
+import { STATIC_TABLE } from '../../http2/hpack-table.ts';
+import { LiteralPool } from '../../http2/literal-pool.ts';
+
+/**
+ * What makes a request malformed (RFC 9113 sections 8.1.1 to 8.3.1): its stream is reset, nothing of it is dropped or
+ * repaired. What the gates have against a request that is well-formed, they say themselves (`readHttp2Head`).
+ */
+
+/** A field, and what was worked out when it was first seen. It stands in the tables of its connection. */
+export class RequestField {
+	readonly name: string;
+	readonly value: string;
+	readonly kind: number;
+
+	constructor(name: string, value: string) {
+		this.name = name;
+		this.value = value;
+		this.kind = kindOf(name, value);
+	}
+}
+
+/** What a header block says that opens a stream. */
+export interface RequestFacts {
+	readonly head: RequestHead | Rejection;
+	/** Empty where there is none among the fields that were read; so is `path`. */
+	readonly method: string;
+	readonly path: string;
+	/** Bytes of the body by `content-length`, or `UNDECLARED`. */
+	readonly declaredLength: number;
+}
+
+/** @param maxBytes longest list of names and values. */
+export function requestDecoder(maxBytes: number): HpackDecoder<RequestField> {
+	return new HpackDecoder<RequestField>({
+		make: makeField,
+		staticFields: STATIC_FIELDS,
+		// The size limits the fields, not their number; each counts 32 bytes (RFC 9113 section 6.5.2).
+		maxFields: maxFieldsOf(maxBytes),
+		maxBytes,
+		literals: LITERALS,
+	} satisfies FieldReading<RequestField>);
+}
+
+/** Of all connections of the thread. */
+const LITERALS = new LiteralPool<RequestField>();
+
+/** A block with more fields than that is not answered at all. */
+export function maxFieldsOf(maxBytes: number): number {
+	return Math.ceil(maxBytes / 32) + 8;
+}
+
+/**
+ * Reads what the header blocks of one connection ask for. The requests of a connection mostly differ in their paths alone: then the
+ * facts of the other fields are those of the request before. Facts of fields, never a verdict.
+ */
+export class RequestFieldsReader {
+	readonly #maxBytes: number;
+	readonly #apart: Identifiers;
+	readonly #extendsConnect: boolean;
+	/** The last request that was understood, and whether its block ended the stream. */
+	#fields: readonly RequestField[] = [];
+	#endStream = false;
+	#facts: RequestFacts | undefined = undefined;
+
+	/**
+	 * @param maxBytes longest list of names and values.
+	 * @param apart as for `readHttp2Head`.
+	 * @param extendsConnect the client was told of the extended CONNECT (RFC 8441).
+	 */
+	constructor(maxBytes: number, apart: Identifiers, extendsConnect = false) {
+		this.#maxBytes = maxBytes;
+		this.#apart = apart;
+		this.#extendsConnect = extendsConnect;
+	}
+
+	/**
+	 * Once for each block: the same bytes have the same facts.
+	 *
+	 * @returns for a malformed request what is wrong with it, in words for operators.
+	 */
+	read(block: HeaderBlock<RequestField>, endStream: boolean): RequestFacts | string {
+		const at = endStream ? 1 : 0;
+		const known = block.memo[at] as RequestFacts | string | undefined;
+		if (known !== undefined) return known;
+		const facts = this.#withOtherPath(block, endStream) ?? this.#read(block, endStream);
+		block.memo[at] = facts;
+		const isUnderstood = typeof facts !== 'string' && !(facts.head instanceof Rejection);
+		this.#facts = isUnderstood ? facts : undefined;
+		this.#fields = isUnderstood ? block.fields : [];
+		this.#endStream = endStream;
+		return facts;
+	}
+
+	#read(block: HeaderBlock<RequestField>, endStream: boolean): RequestFacts | string {
+		if (!this.#extendsConnect && block.fields.some(({ kind }) => kind === PROTOCOL)) return UNKNOWN_CONTROL_DATA;
+		return readRequest(block, endStream, this.#maxBytes, this.#apart);
+	}
+
+	/** @returns `undefined` where more than the path is another one than in the last request. */
+	#withOtherPath({ fields, bytes }: HeaderBlock<RequestField>, endStream: boolean): RequestFacts | undefined {
+		const facts = this.#facts;
+		const last = this.#fields;
+		if (facts === undefined || bytes > this.#maxBytes || endStream !== this.#endStream) return undefined;
+		if (fields.length !== last.length) return undefined;
+		let { path } = facts;
+		for (let i = 0; i < last.length; i++) {
+			const field = fields[i]!;
+			const before = last[i]!;
+			if (field === before) continue;
+			// The asterisk is for some methods alone.
+			if (field.kind === PATH && before.kind === PATH && field.value !== '*') path = field.value;
+			else if (field.name !== before.name || field.value !== before.value) return undefined;
+		}
+		return { head: facts.head, method: facts.method, path, declaredLength: facts.declaredLength };
+	}
+}
+
+/** RFC 9113 section 8.1: fields without control data. */
+export function areTrailers({ fields }: HeaderBlock<RequestField>): boolean {
+	const isField = (kind: number) => kind === PLAIN || kind === HOST || kind === CONTENT_LENGTH;
+	return fields.every(({ kind, value }) => isField(kind) && !isPadded(value));
+}
+
+export function trailersOf({ fields }: HeaderBlock<RequestField>): Trailers | undefined {
+	return fields.length === 0 ? undefined : fields.flatMap(({ name, value }) => [name, value]);
+}
+
+function makeField(name: string, value: string): RequestField {
+	return new RequestField(name, value);
+}
+
+const PLAIN = 0;
+const MALFORMED = 1;
+const METHOD = 2;
+const SCHEME = 3;
+const AUTHORITY = 4;
+const PATH = 5;
+const PROTOCOL = 6;
+const HOST = 7;
+const CONTENT_LENGTH = 8;
+
+/** Control data (section 8.3.1), and what may stand in it. Other names that begin with a colon are malformed. */
+const CONTROL_DATA: Readonly<Record<string, readonly [kind: number, isValid: (value: string) => boolean]>> = {
+	// RFC 9110 section 9.1.
+	':method': [METHOD, isToken],
+	// RFC 3986 section 3.1.
+	':scheme': [SCHEME, (value) => /^[A-Za-z][A-Za-z0-9+\-.]*$/.test(value)],
+	':authority': [AUTHORITY, isAuthority],
+	// An origin form, or the asterisk of OPTIONS; what else a path must be is for `gates/path.ts`.
+	':path': [PATH, (value) => /^(?:\/[^\x00-\x20\x7f]*|\*)$/.test(value)],
+	// RFC 8441 section 4. Unknown where the client was not told of it.
+	':protocol': [PROTOCOL, isToken],
+};
+/** Section 8.2.2. */
+const CONNECTION_SPECIFIC = new Set(['connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'upgrade']);
+/** Section 8.2.1: a name is a token in lower case. A value has no control character but the tab, of which that section names three. */
+const NOT_IN_VALUE = /[\x00-\x08\x0a-\x1f\x7f]/;
+
+function kindOf(name: string, value: string): number {
+	if (name.charCodeAt(0) === COLON) {
+		const control = Object.hasOwn(CONTROL_DATA, name) ? CONTROL_DATA[name]! : undefined;
+		return control?.[1](value) ? control[0] : MALFORMED;
+	}
+	if (!isLowerCaseToken(name) || NOT_IN_VALUE.test(value) || CONNECTION_SPECIFIC.has(name)) return MALFORMED;
+	if (name === 'te') return value.toLowerCase() === 'trailers' ? PLAIN : MALFORMED;
+	if (name === 'host') return HOST;
+	if (name !== 'content-length') return PLAIN;
+	return parseContentLength(value) === undefined ? MALFORMED : CONTENT_LENGTH;
+}
+
+/** What is wrong with a malformed field. Of what the client has sent, only names are told that we know ourselves. */
+function faultOf(name: string): string {
+	if (name.charCodeAt(0) === COLON)
+		return Object.hasOwn(CONTROL_DATA, name) ? `malformed ${name}` : UNKNOWN_CONTROL_DATA;
+	if (!isLowerCaseToken(name)) return 'malformed field name';
+	if (CONNECTION_SPECIFIC.has(name)) return `${name} in HTTP/2`;
+	return name === 'te' || name === 'content-length' ? `malformed ${name}` : 'control byte in a field value';
+}
+
+const COLON = 0x3a;
+const UNKNOWN_CONTROL_DATA = 'unknown control data';
+
+/** The names alone of the static table's fields are no fields yet, but a reference to one makes it one (RFC 7541 6.1). */
+const STATIC_FIELDS: readonly RequestField[] = STATIC_TABLE.map(([name, value]) => makeField(name, value));
+
+function readRequest(
+	block: HeaderBlock<RequestField>,
+	endStream: boolean,
+	maxBytes: number,
+	apart: Identifiers,
+): RequestFacts | string {
+	const { fields } = block;
+	const method = firstOf(fields, METHOD);
+	const path = firstOf(fields, PATH);
+	if (block.bytes > maxBytes) return { head: HEADERS_TOO_LARGE, method, path, declaredLength: UNDECLARED };
+	const declaredLength = checkFields(fields, endStream);
+	if (typeof declaredLength === 'string') return declaredLength;
+	const raw: string[] = [];
+	for (const { name, value } of fields) raw.push(name, value);
+	return { head: readHttp2Head(raw, endStream, maxBytes, apart), method, path, declaredLength };
+}
+
+function firstOf(fields: readonly RequestField[], kind: number): string {
+	return fields.find((field) => field.kind === kind)?.value ?? '';
+}
+
+/** @returns the declared length, or what is wrong with the request. */
+function checkFields(fields: readonly RequestField[], endStream: boolean): number | string {
+	/** A bit for each kind that has been there. */
+	let seen = 0;
+	let declaredLength = UNDECLARED;
+	let method = '';
+	let path = '';
+	for (const { name, kind, value } of fields) {
+		if (kind === PLAIN) {
+			seen |= 1 << PLAIN;
+			continue;
+		}
+		// Each of the others once, and control data before the fields (section 8.3).
+		if (kind === MALFORMED) return faultOf(name);
+		if ((seen & (1 << kind)) !== 0) return `${name} twice`;
+		if (kind <= PROTOCOL && (seen & FIELDS) !== 0) return 'control data behind fields';
+		seen |= 1 << kind;
+		if (kind === METHOD) method = value;
+		else if (kind === PATH) path = value;
+		else if (kind === CONTENT_LENGTH) declaredLength = parseContentLength(value)!;
+	}
+	if ((seen & ((1 << AUTHORITY) | (1 << HOST))) === 0) return 'no host';
+	// Section 8.5: CONNECT has a method and an authority, and nothing else; with a protocol it has all of it (RFC 8441 section 4).
+	const isExtended = (seen & (1 << PROTOCOL)) !== 0;
+	const expected = method === 'CONNECT' && !isExtended ? 1 << METHOD : REQUIRED;
+	if ((seen & REQUIRED) !== expected || (isExtended && method !== 'CONNECT'))
+		return 'control data missing, or too much of it';
+	if (path === '*' && method !== 'OPTIONS') return faultOf(':path');
+	// Section 8.1.1: a body of another length than declared.
+	if (endStream && declaredLength > 0) return 'content-length without a body';
+	return declaredLength;
+}
+
+const REQUIRED = (1 << METHOD) | (1 << SCHEME) | (1 << PATH);
+const FIELDS = (1 << PLAIN) | (1 << HOST) | (1 << CONTENT_LENGTH);

@@ -1,0 +1,290 @@
+import { BAD_REQUEST, Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import { Bodies, takesBodyAtOnce } from '#body';
+import type { RequestHead } from '../../gates/headers.ts';
+import type { Trailers } from '../../gates/trailers.ts';
+import { streamErrorReason } from '../../http2/errors.ts';
+import { CODE } from '../../http2/frame-format.ts';
+import { codedField, codedFields, codedStatus } from '../../http2/hpack-encoder.ts';
+import type { Http2StreamErrorReason } from '../../memory/stats.ts';
+import { KeptPieces } from '../body/kept-pieces.ts';
+import type { AnswerFields } from '../client/answer-fields.ts';
+import type { RefusalAnswer } from '../client/answers.ts';
+import type { ClientConnection } from '../client/client-connection.ts';
+import type { ClientRequest, WholeBody } from '../client/client-request.ts';
+import type { DataPlane } from '../plane/plane.ts';
+import { Exchange } from '../request/exchange.ts';
+import { codedDate } from './coded-date.ts';
+import type { RequestFacts } from './request-fields.ts';
+import { Stream, type StreamOwner } from './stream.ts';
+
+/** The connection, as its requests see it. */
+export interface RequestOwner {
+	readonly plane: DataPlane;
+	readonly client: ClientConnection;
+	/** The request is paid for: the price of its head comes back. */
+	giveBackTokens(price: number): void;
+	/** Tells by `onAnswered` when the kernel has all that has been put together so far. */
+	whenWritten(request: Http2Request): void;
+	/** A stream was reset for an error of the client's. @param what in words. */
+	onStreamError(reason: Http2StreamErrorReason, what: string): void;
+	/** Has `onReadEnd` called when the read is over that is being taken apart. */
+	whenRead(request: Http2Request): void;
+}
+
+/** A request over HTTP/2: the stream that carries it, and the client's side of its exchange. One object for both. */
+export class Http2Request extends Stream implements ClientRequest {
+	readonly method: string;
+	readonly target: string;
+	readonly head: RequestHead | Rejection;
+	readonly connection: ClientConnection;
+	readonly exchange: Exchange;
+	readonly #connection: RequestOwner;
+	/** What has come of the body and is not wanted yet, or too small to be handed on by itself. */
+	#kept: KeptPieces | undefined;
+	#bodyState: 'unasked' | 'waits' | 'read' | 'paused' = 'unasked';
+	#endTold = false;
+	#awaitsReadEnd = false;
+	/** Of a whole answer. */
+	#trailers: Trailers | undefined;
+	/** Of the request. */
+	#requestTrailers: Trailers | undefined;
+	/** Of a long answer. */
+	#whole: WholeBody | undefined;
+
+	constructor(
+		owner: StreamOwner,
+		connection: RequestOwner,
+		id: number,
+		facts: RequestFacts,
+		endStream: boolean,
+		sendWindow: number,
+	) {
+		super(owner, id, endStream, facts.declaredLength, sendWindow);
+		this.#connection = connection;
+		this.connection = connection.client;
+		this.head = facts.head;
+		this.method = facts.method;
+		this.target = facts.path;
+		this.exchange = new Exchange(this, connection.plane, Bodies);
+	}
+
+	/** A path is in origin form (RFC 9113 section 8.3.1). */
+	get targetAuthority(): undefined {
+		return undefined;
+	}
+
+	onPaid(): void {
+		this.#connection.giveBackTokens(this.headPrice);
+	}
+
+	// --- The answer. ---
+
+	takesTrailers(): boolean {
+		return true;
+	}
+
+	answer(status: number, fields: AnswerFields, body: WholeBody | string | undefined, trailers?: Trailers): void {
+		const isEmpty = body === undefined || body.length === 0;
+		if (isEmpty && trailers === undefined) return this.#respond(status, fields, true);
+		this.#respond(status, fields, false);
+		if (isEmpty) return this.end(trailers);
+		this.#trailers = trailers;
+		if (typeof body === 'string') return void this.#sendLast(body);
+		this.#whole = body;
+		this.#pump();
+	}
+
+	/** In pieces, so that a client that takes its time can be told from one that takes nothing. */
+	#pump(): void {
+		for (let piece = this.#whole?.shift(); piece !== undefined; piece = this.#whole?.shift()) {
+			if (this.#whole!.left === 0 ? !this.#sendLast(piece) : !this.sendData(piece, false)) return;
+			this.#whole?.free();
+		}
+	}
+
+	#sendLast(piece: Buffer | string): boolean {
+		if (this.#trailers === undefined) return this.sendData(piece, true);
+		const isOut = this.sendData(piece, false);
+		this.end(this.#trailers);
+		return isOut;
+	}
+
+	refuse(_refusal: Rejection, { status, fields, body }: RefusalAnswer): void {
+		this.#forgetBody();
+		if (this.isRemoteOpen) this.owner.dropBody(this);
+		const hasBody = this.method !== 'HEAD' && body !== '';
+		this.#respond(status, fields, !hasBody);
+		if (hasBody) this.sendData(body, true);
+	}
+
+	begin(status: number, fields: AnswerFields, hasBody: boolean): void {
+		this.#respond(status, fields, !hasBody);
+	}
+
+	write(chunk: Buffer): boolean {
+		return this.sendData(chunk, false, true);
+	}
+
+	end(trailers?: Trailers): void {
+		if (trailers === undefined) this.sendData('', true);
+		else this.sendTrailers(codedTrailers(trailers));
+	}
+
+	reset(): void {
+		this.#whole = undefined;
+		// RFC 8441 section 5: what TCP says by a reset.
+		this.owner.reset(this, this.isTunnel ? CODE.CANCEL : CODE.INTERNAL_ERROR);
+	}
+
+	#respond(status: number, fields: AnswerFields, endStream: boolean): void {
+		fields.coded ??= fields.form(codedFields(fields.list));
+		const block = codedStatus(status) + fields.coded;
+		const { clock } = this.#connection.plane;
+		this.sendHeaders(fields.hasDate ? block : block + codedDate(clock.wallSeconds()), endStream);
+	}
+
+	override onRoom(): void {
+		// What goes out has been copied.
+		this.#whole?.free();
+		this.exchange.onClientDrained(this.#whole?.left ?? 0);
+		this.#pump();
+	}
+
+	/** RFC 8441 section 5: in place of a 101. */
+	openTunnel(fields: AnswerFields): void {
+		this.isTunnel = true;
+		this.#bodyState = 'read';
+		this.#respond(this.tunnelStatus, fields, false);
+	}
+
+	get tunnelStatus(): number {
+		return 200;
+	}
+
+	get isAhead(): boolean {
+		return this.received > 0 || !this.isRemoteOpen;
+	}
+
+	closeTunnel(): void {
+		this.#forgetBody();
+		// What the client has not taken by now is kept no longer.
+		if (this.isLocalOpen) this.owner.reset(this, CODE.CANCEL);
+		else if (this.isRemoteOpen) this.owner.dropBody(this);
+	}
+
+	override onAnswerSent(): void {
+		this.#whole?.free();
+		if (!this.isTunnel) this.#forgetBody();
+		this.#connection.whenWritten(this);
+	}
+
+	/** The kernel has the answer. */
+	onWritten(): void {
+		this.exchange.onAnswered();
+	}
+
+	override onGone(why?: string, code: number = CODE.PROTOCOL_ERROR): void {
+		this.#whole?.free();
+		this.#whole = undefined;
+		this.#forgetBody();
+		if (why !== undefined) this.#connection.onStreamError(streamErrorReason(code), why);
+		this.exchange.onClientGone(why === undefined ? undefined : BAD_REQUEST.because(why));
+	}
+
+	// --- The request's body. ---
+
+	readBody(): void {
+		if (this.isClosed) return;
+		this.#bodyState = 'read';
+		this.isTakenAtOnce = takesBodyAtOnce;
+		const { head } = this;
+		if (!(head instanceof Rejection) && head.expectsContinue && this.isRemoteOpen && this.received === 0) {
+			this.sendHeaders(codedStatus(100), false);
+		}
+		this.#handOn();
+	}
+
+	holdBody(): void {
+		this.#bodyState = 'waits';
+		this.#tellHeld();
+	}
+
+	pauseBody(): void {
+		this.#bodyState = 'paused';
+	}
+
+	resumeBody(): void {
+		if (this.#bodyState === 'paused') this.#bodyState = 'read';
+		this.#handOn();
+	}
+
+	/** Small pieces of one read are put together: each by itself could cost its upstream connection a write. */
+	override onBody(bytes: Buffer): void {
+		const mayGo = this.#bodyState === 'read';
+		if (mayGo && bytes.length >= SMALL && (this.#kept === undefined || this.#kept.length === 0))
+			return this.#take(bytes);
+		this.#kept ??= new KeptPieces();
+		this.#kept.add(bytes);
+		if (!mayGo) return this.#tellHeld();
+		if (this.#awaitsReadEnd) return;
+		this.#awaitsReadEnd = true;
+		this.#connection.whenRead(this);
+	}
+
+	/** The read that brought the last piece is over. */
+	onReadEnd(): void {
+		this.#awaitsReadEnd = false;
+		this.#handOn();
+	}
+
+	override onBodyEnd(trailers?: Trailers): void {
+		this.#requestTrailers = trailers;
+		this.#handOn();
+	}
+
+	/** What is there, as long as it is wanted, and the end behind it. */
+	#handOn(): void {
+		const kept = this.#kept;
+		while (this.#bodyState === 'read' && (!this.isClosed || this.isTunnel)) {
+			const piece = kept?.shift();
+			if (piece === undefined) {
+				this.#tellEnd();
+				break;
+			}
+			this.#take(piece);
+		}
+		this.#tellHeld();
+	}
+
+	/** A body that is not asked for yet is read in the turn that has brought it, or told of by `holdBody`. */
+	#tellHeld(): void {
+		if (this.#kept !== undefined && this.#bodyState !== 'unasked') this.exchange.onBodyHeld(this.#kept.length);
+	}
+
+	#take(bytes: Buffer): void {
+		this.exchange.onRequestBody(bytes);
+		// What an unwanted body held has been given back with the rest of it.
+		if (this.unwanted === undefined) this.owner.giveBack(this, bytes.length);
+	}
+
+	#tellEnd(): void {
+		if (this.isRemoteOpen || this.#endTold) return;
+		this.#endTold = true;
+		this.exchange.onRequestEnd(this.#requestTrailers);
+	}
+
+	#forgetBody(): void {
+		this.#bodyState = 'unasked';
+		this.#kept = undefined;
+	}
+}
+
+/** Pieces of a body below this wait for the others of the same read, bytes. */
+const SMALL = 4096;
+
+/** Not remembered, as those of heads are: sums and messages are other ones each time. */
+function codedTrailers(trailers: Trailers): string {
+	let block = '';
+	for (let i = 0; i < trailers.length; i += 2) block += codedField(trailers[i]!, trailers[i + 1]!);
+	return block;
+}

@@ -1,0 +1,319 @@
+import type { X509Certificate } from 'node:crypto';
+import { createServer as createTcpServer, type Server, type Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
+import { RateLimitedLog } from '@mtls-edge-proxy/gate/shared/rate-limited-log.ts';
+import { createListenerContexts, type ListenerContexts } from '@mtls-edge-proxy/gate/tls/tls-options.ts';
+import type { HandshakeRefusal } from '../../identity/handshake-refusals.ts';
+import { Budget } from '../../memory/budget.ts';
+import { type ConnectionRefusal, TLS_VERSIONS, type TlsVersionName } from '../../memory/stats.ts';
+import { AddressRanges, plainAddress } from '../../shared/address-ranges.ts';
+import type { WorkerSeed } from '../../shared/messages.ts';
+import { descriptorsExhausted, keepSpareDescriptor } from '../../shared/spare-descriptor.ts';
+import { ClientPolicy } from '../../tls/client-policy.ts';
+import { CertificateShares, ConnectionShare } from '../client/read-share.ts';
+import { Http1Front } from '../http1/front.ts';
+import { Http2Front } from '../http2/front.ts';
+import type { DeadlineQueue } from '../loop/deadlines.ts';
+import { afterDrainGrace } from '../loop/drain-grace.ts';
+import type { DataPlane } from '../plane/plane.ts';
+import { type HeaderEvents, HeaderWait } from '../proxy-protocol/header-wait.ts';
+import type { ProxyHeader } from '../proxy-protocol/proxy-header.ts';
+import { namesOf } from './certificate-names.ts';
+import { ConnectionEnds, withJitter } from './connection-ends.ts';
+import { Handshake, type HandshakeEvents, type Origin } from './handshake.ts';
+import { groupOf } from './tls-group.ts';
+
+/**
+ * The way in: TCP, from load balancers a PROXY header, then mutual TLS, then by ALPN to the HTTP/1.1 or the HTTP/2 front. The
+ * handshakes of both are done here, so that limits, counters and reload have one place.
+ */
+export class Listener implements HandshakeEvents, HeaderEvents {
+	readonly #plane: DataPlane;
+	readonly #connections: Budget;
+	readonly #tcp: Server;
+	readonly #http1: Http1Front;
+	readonly #http2: Http2Front;
+	/** Of the certificate files as they were last loaded. */
+	#tls: ListenerContexts;
+	#policy: ClientPolicy;
+	readonly #ends: ConnectionEnds;
+	readonly #shares = new CertificateShares();
+	/** Who begins each connection with a PROXY header; `undefined`: nobody. */
+	readonly #balancers: Balancers | undefined;
+	/** Under way, with the PROXY headers ahead of them. */
+	readonly #handshakes = new Set<Handshake | HeaderWait>();
+	/** All connections. */
+	readonly #sockets = new Set<Socket>();
+	readonly #refusals: RateLimitedLog;
+	#open = 0;
+	/** Connections that ever came. */
+	#accepted = 0;
+	#onDrained: (() => void) | undefined;
+
+	constructor(plane: DataPlane, seed: WorkerSeed) {
+		this.#plane = plane;
+		this.#connections = new Budget(seed.connections, seed.index);
+		this.#http1 = new Http1Front(plane);
+		this.#http2 = new Http2Front(plane);
+		this.#tls = createListenerContexts(seed.tls);
+		this.#policy = new ClientPolicy(seed.tls);
+		this.#ends = this.#createEnds();
+		this.#balancers = seed.proxyProtocol && {
+			ranges: new AddressRanges(seed.proxyProtocol.from),
+			deadlines: plane.deadlines.proxyHeader(seed.proxyProtocol.timeoutMs),
+		};
+		this.#refusals = new RateLimitedLog(plane.log, plane.clock);
+		this.#tcp = createTcpServer({ noDelay: true }, (socket) => {
+			try {
+				this.#onConnection(socket);
+			} catch (error) {
+				socket.destroy();
+				this.onFault(error);
+			}
+		});
+	}
+
+	/** @returns the port. @throws the error of `listen`. */
+	listen(bind: WorkerSeed['bind'], reusePort: boolean): Promise<number> {
+		return new Promise((resolve, reject) => {
+			this.#tcp.once('error', reject);
+			this.#tcp.listen({ ...bind, reusePort, backlog: 4096 }, () => {
+				this.#tcp.removeListener('error', reject);
+				keepSpareDescriptor();
+				this.#tcp.on('error', (error: NodeJS.ErrnoException) => {
+					this.#refusals.write('error', LISTENER, 'accept failed', `accept ${error.code}`, () => ({ error }));
+				});
+				resolve((this.#tcp.address() as { port: number }).port);
+			});
+		});
+	}
+
+	/**
+	 * New connections get the new identity and CAs; live ones keep what they shook hands with, unless they
+	 * are revoked now, or may not outlive their CA.
+	 */
+	useTls(contexts: ListenerContexts, policy: ClientPolicy): void {
+		const { endAtExpiry } = this.#policy;
+		this.#tls = contexts;
+		this.#policy = policy;
+		if (!policy.asksLiveConnections && policy.endAtExpiry === endAtExpiry) return;
+		const { clock } = this.#plane;
+		this.#ends.sweep((certificate, admission) =>
+			policy.ends(certificate, admission, contexts.bundle, clock.wallSeconds()),
+		);
+	}
+
+	/** Identity and CAs that are in force. */
+	get tls(): ListenerContexts {
+		return this.#tls;
+	}
+
+	#createEnds(): ConnectionEnds {
+		const { clock, stats, log, deadlines } = this.#plane;
+		const [http1, http2] = [this.#http1, this.#http2];
+		return new ConnectionEnds({
+			clock,
+			stats,
+			log,
+			deadlines,
+			live: function* () {
+				yield* http1.connections;
+				yield* http2.connections;
+			},
+			endOf: (certificate) => this.#policy.endOf(certificate),
+			soon: setImmediate,
+		});
+	}
+
+	/**
+	 * Closes the listener. That would reset the connections which the kernel has accepted for us, so they are taken first:
+	 * one a turn of the loop, for libuv does no more.
+	 *
+	 * @param onClosed called once; from then on connecting is refused.
+	 */
+	stopAccepting(onClosed: () => void): void {
+		const until = this.#plane.clock.now() + LAST_ACCEPTS_MS;
+		let before = -1;
+		const turn = () => {
+			if (this.#accepted > before && this.#plane.clock.now() < until) {
+				before = this.#accepted;
+				return void setImmediate(turn);
+			}
+			this.#tcp.close(() => this.#checkDrained());
+			onClosed();
+		};
+		setImmediate(turn);
+	}
+
+	/**
+	 * Lets what is in flight finish, and tells the clients.
+	 *
+	 * @param onDrained called once, when the last connection has ended.
+	 */
+	drain(onDrained: () => void): void {
+		this.#onDrained = onDrained;
+		this.#http1.drain();
+		this.#http2.drain();
+		afterDrainGrace(this, () => this.#dropSilent());
+		this.#checkDrained();
+	}
+
+	/** Handshakes under way have their own limit; who has not even begun one is not waited for. */
+	#dropSilent(): void {
+		for (const { bytesRead, socket } of this.#handshakes) if (bytesRead === 0) socket.destroy();
+	}
+
+	/** Takes and reads nothing more: this thread is about to end. */
+	abandon(): void {
+		this.#tcp.close();
+		for (const socket of this.#sockets) socket.destroy();
+	}
+
+	#checkDrained(): void {
+		if (this.#open > 0 || this.#tcp.listening || this.#onDrained === undefined) return;
+		this.#onDrained();
+		this.#onDrained = undefined;
+	}
+
+	#onConnection(socket: Socket): void {
+		this.#accepted++;
+		const { remoteAddress } = socket;
+		// Reset before it was accepted: the address is gone with the connection.
+		if (remoteAddress === undefined) {
+			socket.destroy();
+			return this.#reportFailure('nothing sent', () => ({ reason: 'nothing sent' }));
+		}
+		const peer = plainAddress(remoteAddress);
+		if (descriptorsExhausted()) return this.#refuse(socket, 'descriptors', peer);
+		if (!this.#connections.tryTake(1)) return this.#refuse(socket, 'max_connections', peer);
+		this.#open++;
+		this.#sockets.add(socket);
+		socket.on('error', () => socket.destroy());
+		this.#plane.stats.connections('handshake', 1);
+		socket.once('close', () => {
+			this.#open--;
+			this.#sockets.delete(socket);
+			this.#connections.giveBack(1);
+			this.#checkDrained();
+		});
+		if (this.#balancers?.ranges.has(peer)) this.#awaitHeader(socket, peer, this.#balancers);
+		else this.#shakeHands(socket, { peer, headerBytes: 0 });
+	}
+
+	/** Something of ours has thrown for a connection without a request. Its socket is destroyed. */
+	onFault(error: unknown): void {
+		this.#plane.log.error(LISTENER, 'internal error', { error });
+	}
+
+	#refuse(socket: Socket, reason: ConnectionRefusal, peer: string): void {
+		socket.destroy();
+		this.#plane.stats.count('connectionRefusals', reason);
+		this.#refusals.write('warn', LISTENER, REFUSED[reason], reason, () => ({ reason, peer }));
+	}
+
+	#awaitHeader(socket: Socket, balancer: string, { deadlines }: Balancers): void {
+		const wait = new HeaderWait(socket, balancer, this);
+		this.#handshakes.add(wait);
+		deadlines.add(wait);
+	}
+
+	/** For `HeaderWait`. */
+	onHeader(wait: HeaderWait, { client, length }: ProxyHeader): void {
+		const { socket, balancer } = wait;
+		this.#handshakes.delete(wait);
+		wait.cancelDeadline();
+		// A balancer that connects on its own behalf is the client itself.
+		const origin = client === undefined ? { peer: balancer } : { peer: client, balancer };
+		this.#shakeHands(socket, { ...origin, headerBytes: length });
+	}
+
+	/** For `HeaderWait`. */
+	onNoHeader(wait: HeaderWait, reason: HandshakeRefusal): void {
+		this.#endHandshake(wait);
+		this.#reportFailure(reason, () => ({ reason, peer: wait.balancer }));
+	}
+
+	#shakeHands(socket: Socket, origin: Origin): void {
+		const { clock, deadlines } = this.#plane;
+		const handshake = new Handshake(socket, origin, this.#tls, clock.now(), this);
+		this.#handshakes.add(handshake);
+		deadlines.handshake.add(handshake);
+	}
+
+	#endHandshake(handshake: Handshake | HeaderWait): void {
+		this.#handshakes.delete(handshake);
+		handshake.cancelDeadline();
+		this.#plane.stats.connections('handshake', -1);
+	}
+
+	#reportFailure(reason: HandshakeRefusal, fields: () => Record<string, unknown>): void {
+		this.#plane.stats.count('handshakeRefusals', reason);
+		// Load balancers look whether the port is open all the time; that is no news.
+		const level = reason === 'nothing sent' ? 'debug' : 'info';
+		this.#refusals.write(level, 'proxy::tls', 'handshake failed', reason, fields);
+	}
+
+	/** For `Handshake`. */
+	onRefused(handshake: Handshake, reason: HandshakeRefusal, error: string | undefined): void {
+		this.#endHandshake(handshake);
+		this.#reportFailure(reason, () => {
+			const { peer, balancer } = handshake.origin;
+			const certificate = handshake.socket.getPeerX509Certificate();
+			return { reason, peer, balancer, error, ...(certificate && namesOf(certificate)) };
+		});
+	}
+
+	/** For `Handshake`. */
+	judge({ contexts }: Handshake, certificate: X509Certificate): HandshakeRefusal | undefined {
+		const seconds = this.#plane.clock.wallSeconds();
+		const admission = { bundle: contexts.bundle, seconds };
+		const refusal = this.#policy.refuse(certificate, admission, seconds);
+		if (refusal !== undefined) return refusal;
+		// Its CAs may have been exchanged while it was under way.
+		return this.#policy.isRemoved(certificate, admission, this.#tls.bundle) ? 'unknown CA' : undefined;
+	}
+
+	/** For `Handshake`. */
+	onSecure(handshake: Handshake, certificate: X509Certificate): void {
+		this.#endHandshake(handshake);
+		const { socket, origin, startedAt } = handshake;
+		const { clock, stats, histograms, limits } = this.#plane;
+		const now = clock.now();
+		stats.handshakes.record(now - startedAt, now);
+		histograms.handshakes.record(now - startedAt);
+		const version = socket.getProtocol();
+		if (isTlsVersion(version)) stats.count(version, groupOf(socket.getSession()));
+		const front = socket.alpnProtocol === 'h2' ? this.#http2 : this.#http1;
+		const connection = front.accept(socket, origin.peer, this.#shareOf(socket, certificate));
+		const age = withJitter(limits.maxConnectionAgeMs / 1000, Math.random());
+		const seconds = clock.wallSeconds();
+		const oldAt = age === 0 ? Number.POSITIVE_INFINITY : seconds + age;
+		this.#ends.expect(connection, certificate, { bundle: handshake.contexts.bundle, seconds, oldAt });
+	}
+
+	/** What the connection may cost this worker, together with all others that have shown the same certificate. */
+	#shareOf(socket: TLSSocket, { fingerprint256 }: X509Certificate): ConnectionShare {
+		socket.once('close', () => this.#shares.leave(fingerprint256));
+		return new ConnectionShare(this.#shares.enter(fingerprint256));
+	}
+}
+
+/** Load balancers that speak the PROXY protocol, and the time that they have for it. */
+interface Balancers {
+	readonly ranges: AddressRanges;
+	readonly deadlines: DeadlineQueue;
+}
+
+function isTlsVersion(version: string | null): version is TlsVersionName {
+	return (TLS_VERSIONS as readonly (string | null)[]).includes(version);
+}
+
+const LISTENER = 'proxy::listener';
+
+const REFUSED: Readonly<Record<ConnectionRefusal, string>> = {
+	max_connections: 'connection refused: limits.max_connections are open',
+	descriptors: 'connection refused: no file descriptor is left; raise the limit (ulimit -n, LimitNOFILE)',
+};
+
+/** For how long connections are still accepted if they keep coming, ms. */
+const LAST_ACCEPTS_MS = 2_000;

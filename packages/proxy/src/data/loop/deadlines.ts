@@ -1,0 +1,138 @@
+import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
+import { endOwner, type FaultOwner, type FaultReport, uncaught } from './faults.ts';
+
+/**
+ * All time limits of a worker, served by one coarse timer. Deadlines of one kind all last equally long, so the order in
+ * which they were set is the order in which they fall due: a linked list is a priority queue, and setting or cancelling
+ * one costs a few pointer writes and no allocation.
+ */
+export class Deadlines {
+	/** Monotonic milliseconds at the last tick: time enough for limits, and it costs nothing to read. */
+	now: number;
+	/** How often `tick` was called. */
+	ticks = 0;
+	readonly #queues: DeadlineQueue[] = [];
+	readonly #clock: Clock;
+	readonly #report: FaultReport;
+	#timer: NodeJS.Timeout | undefined;
+
+	/** @param report of errors that no `onFault` has taken. */
+	constructor(clock: Clock, report: FaultReport = uncaught) {
+		this.#clock = clock;
+		this.#report = report;
+		this.now = clock.now();
+	}
+
+	/** @param ms how long each deadline of this queue lasts. */
+	queue(ms: number): DeadlineQueue {
+		const queue = new DeadlineQueue(this, ms);
+		this.#queues.push(queue);
+		return queue;
+	}
+
+	start(): void {
+		this.#timer = setInterval(() => this.tick(this.#clock.now()), TICK_MS);
+	}
+
+	stop(): void {
+		clearInterval(this.#timer);
+	}
+
+	/** Expires what is due: at its time or up to two ticks later. */
+	tick(now: number): void {
+		this.now = now;
+		this.ticks++;
+		for (const queue of this.#queues) queue.expire(now);
+	}
+
+	/** For queues: what is due next must not wait for ever behind one that throws. */
+	expire(timed: Timed): void {
+		try {
+			timed.onDeadline();
+		} catch (error) {
+			endOwner(timed, error, this.#report);
+		}
+	}
+}
+
+/** Resolution of all limits. The shortest default is a hundred times as long. */
+export const TICK_MS = 50;
+
+/** It has at most one deadline at a time. */
+export abstract class Timed implements FaultOwner {
+	readonly deadline: Deadline = new Deadline(this);
+
+	/** Called once when the deadline has passed; by then it is no longer set. */
+	abstract onDeadline(): void;
+
+	/** `onDeadline` has thrown: ends what has the deadline. The error is reported by it, or thrown again. */
+	onFault(error: unknown): void {
+		throw error;
+	}
+
+	cancelDeadline(): void {
+		this.deadline.cancel();
+	}
+}
+
+/**
+ * The place of a `Timed` in its queue. Objects of many classes have deadlines: were the links theirs, V8 would look up where each class
+ * has them, for every link of every request.
+ */
+class Deadline {
+	readonly timed: Timed;
+	due = 0;
+	queue: DeadlineQueue | undefined = undefined;
+	earlier: Deadline | undefined = undefined;
+	later: Deadline | undefined = undefined;
+
+	constructor(timed: Timed) {
+		this.timed = timed;
+	}
+
+	cancel(): void {
+		this.queue?.remove(this);
+	}
+}
+
+export class DeadlineQueue {
+	readonly #wheel: Deadlines;
+	readonly #ms: number;
+	#first: Deadline | undefined;
+	#last: Deadline | undefined;
+
+	constructor(wheel: Deadlines, ms: number) {
+		this.#wheel = wheel;
+		// The wheel's time may be one tick behind; nobody is cut off for that.
+		this.#ms = ms + TICK_MS;
+	}
+
+	/** Sets the deadline, in place of any that it had in this or another queue. */
+	add({ deadline }: Timed): void {
+		deadline.cancel();
+		deadline.due = this.#wheel.now + this.#ms;
+		deadline.queue = this;
+		deadline.earlier = this.#last;
+		if (this.#last === undefined) this.#first = deadline;
+		else this.#last.later = deadline;
+		this.#last = deadline;
+	}
+
+	remove(deadline: Deadline): void {
+		const { earlier, later } = deadline;
+		if (earlier === undefined) this.#first = later;
+		else earlier.later = later;
+		if (later === undefined) this.#last = earlier;
+		else later.earlier = earlier;
+		deadline.earlier = undefined;
+		deadline.later = undefined;
+		deadline.queue = undefined;
+	}
+
+	expire(now: number): void {
+		for (let first = this.#first; first !== undefined && first.due <= now; first = this.#first) {
+			this.remove(first);
+			this.#wheel.expire(first.timed);
+		}
+	}
+}

@@ -1,0 +1,44 @@
+import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
+
+/**
+ * Is told of an error of ours that nothing else has reported. Sockets, deadlines and the end of a turn call into the proxy's code: each of
+ * these catches what is thrown there, ends the one request or connection that it was done for, and goes on with the next.
+ */
+export type FaultReport = (error: unknown) => void;
+
+/** What a callback was called for: a request or a connection. */
+export interface FaultOwner {
+	/** Something of ours has thrown on its behalf: ends it. The error is reported by it, or thrown again. */
+	onFault(error: unknown): void;
+}
+
+/** A callback has thrown: it costs its owner, and nobody else. */
+export function endOwner(owner: FaultOwner, error: unknown, report: FaultReport = uncaught): void {
+	try {
+		owner.onFault(error);
+	} catch (another) {
+		report(another);
+	}
+}
+
+/** The callback as a socket or a timer may have it: a throw costs its owner. */
+export function guarded<A extends unknown[]>(owner: FaultOwner, callback: (...args: A) => void): (...args: A) => void {
+	return (...args) => {
+		try {
+			callback(...args);
+		} catch (error) {
+			endOwner(owner, error);
+		}
+	};
+}
+
+/** Where there is no log: the error ends the thread. */
+export const uncaught: FaultReport = (error) => {
+	queueMicrotask(() => {
+		throw error;
+	});
+};
+
+export function reportTo(log: Logger): FaultReport {
+	return (error) => log.error('proxy::worker', 'internal error', { error });
+}

@@ -1,0 +1,79 @@
+import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
+import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
+import type { LoopReading } from '../../memory/stats.ts';
+
+/** What is asked of the event loop; the names are those of `node:perf_hooks`. */
+export interface LoopFacts {
+	/** Milliseconds since the thread began. */
+	utilization(): { readonly idle: number; readonly active: number };
+	/** By how much a timer of `RESOLUTION_MS` has come too late, with its own time, in nanoseconds. */
+	readonly delays: { readonly max: number; percentile(p: number): number; reset(): void };
+}
+
+/**
+ * Samples this thread's event loop a few times a second, and tells those who count. Nothing of it is done for a request: the
+ * loop's own timer measures delays, and utilization is two numbers that libuv keeps anyway.
+ */
+export function watchLoop(clock: Clock, counts: { loopSampled(reading: LoopReading): void }): void {
+	const delays = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
+	delays.enable();
+	const sampler = new LoopSampler({ utilization: () => performance.eventLoopUtilization(), delays }, clock);
+	setInterval(() => counts.loopSampled(sampler.sample()), SAMPLE_MS).unref();
+}
+
+/** Makes readings of what the loop says of itself. Delays are those of the last one or two periods of `WINDOW_MS`. */
+export class LoopSampler {
+	readonly #loop: LoopFacts;
+	readonly #clock: Clock;
+	#before: { readonly idle: number; readonly active: number } = { idle: 0, active: 0 };
+	#window: Delays = NO_DELAYS;
+	#windowEnds: number;
+
+	constructor(loop: LoopFacts, clock: Clock) {
+		this.#loop = loop;
+		this.#clock = clock;
+		this.#windowEnds = clock.now() + WINDOW_MS;
+	}
+
+	/** @returns `activeMs` and `idleMs` since the last sample. */
+	sample(): LoopReading {
+		const now = this.#clock.now();
+		const { idle, active } = this.#loop.utilization();
+		const idleMs = Math.max(0, idle - this.#before.idle);
+		const activeMs = Math.max(0, active - this.#before.active);
+		this.#before = { idle, active };
+		const current = readDelays(this.#loop.delays);
+		const delays = larger(this.#window, current);
+		if (now >= this.#windowEnds) {
+			this.#loop.delays.reset();
+			this.#window = current;
+			this.#windowEnds = now + WINDOW_MS;
+		}
+		const all = idleMs + activeMs;
+		return { sampledAt: now, utilization: all === 0 ? 0 : activeMs / all, activeMs, idleMs, ...delays };
+	}
+}
+
+type Delays = Pick<LoopReading, 'delayP50' | 'delayP99' | 'delayMax'>;
+const NO_DELAYS: Delays = { delayP50: 0, delayP99: 0, delayMax: 0 };
+
+function readDelays(delays: LoopFacts['delays']): Delays {
+	const late = (ns: number) => Math.max(0, ns / 1e6 - RESOLUTION_MS);
+	return {
+		delayP50: late(delays.percentile(50)),
+		delayP99: late(delays.percentile(99)),
+		delayMax: late(delays.max),
+	};
+}
+
+function larger(a: Delays, b: Delays): Delays {
+	return {
+		delayP50: Math.max(a.delayP50, b.delayP50),
+		delayP99: Math.max(a.delayP99, b.delayP99),
+		delayMax: Math.max(a.delayMax, b.delayMax),
+	};
+}
+
+export const RESOLUTION_MS = 20;
+export const SAMPLE_MS = 250;
+export const WINDOW_MS = 10_000;

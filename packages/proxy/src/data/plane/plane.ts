@@ -1,0 +1,67 @@
+import type { TenantLimiter } from '@mtls-edge-proxy/gate/memory/limiter.ts';
+import type { Authenticator } from '@mtls-edge-proxy/gate/shared/authenticator.ts';
+import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
+import type { Logger } from '@mtls-edge-proxy/gate/shared/log.ts';
+import type { RateLimitedLog } from '@mtls-edge-proxy/gate/shared/rate-limited-log.ts';
+import type { Correlation, Identified } from '../../gates/correlation.ts';
+import type { Identifiers } from '../../gates/headers.ts';
+import type { RouteTable } from '../../gates/routes.ts';
+import type { BucketCounts } from '../../memory/bucket-counts.ts';
+import type { WorkerStats } from '../../memory/stats.ts';
+import type { Limits } from '../../shared/limits.ts';
+import type { UpstreamSeed } from '../../shared/messages.ts';
+import type { BufferedBytes } from '../body/buffered-bytes.ts';
+import type { ReadQueue } from '../client/paced-reads.ts';
+import type { DispatchQueue } from '../loop/dispatch-queue.ts';
+import type { TurnEnd } from '../loop/turn-end.ts';
+import type { RequestLog } from '../records/request-record.ts';
+import type { RequestLimits } from '../request/request-limits.ts';
+import type { Route } from '../routes/route.ts';
+import type { OpenTunnels } from '../tunnel/open-tunnels.ts';
+import type { PlaneDeadlines } from './plane-deadlines.ts';
+
+/** All that one worker's exchanges share. Decided once, when the worker starts; only what is said of routes changes, on reload. */
+export interface DataPlane {
+	readonly clock: Clock;
+	readonly limits: Limits;
+	readonly authenticator: Authenticator;
+	/** Asked only where a rate holds. */
+	readonly limiter: TenantLimiter;
+	routes: RouteTable<Route>;
+	/** Some of the routes have their own limits of bodies: in collected mode the route is looked up before the body is read. */
+	routesLimitBodies: boolean;
+	/** Some of the routes take WebSockets. */
+	takesWebSockets: boolean;
+	readonly tunnels: OpenTunnels;
+	/** Of requests without a route, or before it is known. */
+	readonly requestLimits: RequestLimits;
+	readonly stats: WorkerStats;
+	readonly histograms: PlaneHistograms;
+	readonly bufferedBytes: BufferedBytes;
+	readonly deadlines: PlaneDeadlines;
+	readonly turnEnd: TurnEnd;
+	/** Connections that are read later. */
+	readonly reads: ReadQueue;
+	/** Requests on their way to the upstreams. */
+	readonly dispatches: DispatchQueue;
+	readonly log: Logger;
+	/** For lines that anybody can provoke. */
+	readonly strangers: RateLimitedLog;
+	/** `undefined` when requests are neither logged nor traced, which is the normal case. */
+	readonly requestLog: RequestLog | undefined;
+	/** Gives requests their identifiers. `undefined`: they are forwarded as they came. */
+	readonly correlate: ((head: Identified) => Correlation) | undefined;
+	/** Which of them heads are read for. */
+	readonly identifiers: Identifiers;
+	/** Whether requests may be sampled. */
+	readonly traces: boolean;
+}
+
+/** Durations over all time, beside the summaries of the last minute. */
+export interface PlaneHistograms {
+	readonly handshakes: BucketCounts;
+	/** What requests have spent in the gates. */
+	readonly gates: BucketCounts;
+	/** Of round trips to an upstream. */
+	readonly durationsOf: (seed: UpstreamSeed) => BucketCounts;
+}

@@ -1,0 +1,283 @@
+import { randomBytes } from 'node:crypto';
+import { grpcStatusIn } from '@mtls-edge-proxy/gate/gates/grpc.ts';
+import { BAD_GATEWAY } from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import { type Admission, isFailureStatus, NORMAL, type Outcome, REFUSED } from '../../gates/breaker.ts';
+import { grpcTimeoutOf } from '../../gates/grpc-timeout.ts';
+import { passableTrailers, type Trailers } from '../../gates/trailers.ts';
+import { acceptOf, upgradeLines, type WebSocketHandshake } from '../../gates/web-socket.ts';
+import type { UpstreamLoad } from '../../memory/upstream-load.ts';
+import type { AnswerFields } from '../client/answer-fields.ts';
+import type { HeadWriter } from '../client/outgoing-head.ts';
+import type {
+	OutgoingBody,
+	OutgoingRequest,
+	ResponseHandler,
+	UpstreamFailure,
+	UpstreamRequest,
+} from '../upstream/contract.ts';
+import type { Choice, UpstreamGroup } from '../upstream/group.ts';
+import type { Upstream } from '../upstream/upstream.ts';
+import { authorityOf, measure } from './context.ts';
+import type { AttemptFacts, ServedRequest } from './contract.ts';
+
+/** Whose attempt it is: decides where the request goes when the upstream does not take it. */
+export interface AttemptOwner {
+	readonly request: ServedRequest;
+	/** Among whose addresses the upstream was chosen. */
+	readonly group: UpstreamGroup;
+	/** Something is wrong with the upstream or the connection; `attemptFailed` follows. */
+	attemptFailing(failure: UpstreamFailure): void;
+	attemptFailed(failure: UpstreamFailure): void;
+}
+
+/**
+ * One try of a request at one upstream. It owns the breaker's admission, the place in the upstream's load and the connection, and gives
+ * each of them back exactly once, however the try ends.
+ */
+export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, AttemptFacts {
+	readonly upstream: Upstream;
+	connection: UpstreamRequest | undefined = undefined;
+	readonly #owner: AttemptOwner;
+	readonly #request: ServedRequest;
+	/** The breaker waits for a report on it. */
+	#admission: Admission | typeof REFUSED;
+	/** Where it is counted as under way. */
+	#load: UpstreamLoad | undefined;
+	/** A connection may be kept free for it. */
+	#isReserved = true;
+	/** That an upstream has to send which takes the handshake. */
+	#accept: string | undefined = undefined;
+	/** The client's body waits for a connection to the upstream. */
+	#bodyWaits = false;
+
+	constructor(owner: AttemptOwner, { upstream, admission, load }: Choice) {
+		this.#owner = owner;
+		this.#request = owner.request;
+		this.upstream = upstream;
+		this.#admission = admission;
+		this.#load = load;
+	}
+
+	/** @param mayUseIdle otherwise on a connection that no request has used. */
+	begin(now: number, mayUseIdle: boolean): void {
+		const { pool } = this.upstream;
+		const connection = mayUseIdle ? pool.take(now) : pool.open();
+		this.#isReserved = false;
+		this.connection = connection;
+		this.#send(connection);
+	}
+
+	#send(connection: UpstreamRequest): void {
+		const request = this.#request;
+		const { context } = request;
+		const body = request.body.outgoing();
+		context.record?.sent(context.sentAt);
+		connection.send(this, body, this);
+		if (body.complete) return;
+		// Of a body that streams nothing is kept: as long as the request may have to go elsewhere, all of it stays with the client.
+		if (connection.isConnected || this.#owner.group.retryBudget === undefined) return request.readBody();
+		this.#bodyWaits = true;
+		context.client.holdBody();
+	}
+
+	// --- What it asks for. ---
+
+	get method(): string {
+		const { handshake, client } = this.#request.context;
+		return handshake === undefined ? client.method : 'GET';
+	}
+
+	get handshake(): WebSocketHandshake | undefined {
+		return this.#request.context.handshake;
+	}
+
+	headAsText({ framing }: OutgoingBody): string {
+		const { handshake, client } = this.#request.context;
+		const last = handshake === undefined ? framing : this.#upgrade(handshake);
+		return this.#head(client.connection.outgoing, this.method, last);
+	}
+
+	headAsBlock({ framing }: OutgoingBody): string {
+		const { handshake, client } = this.#request.context;
+		// RFC 8441 section 5: what a key proves over HTTP/1.1, the stream does.
+		if (handshake !== undefined) return this.#head(client.connection.outgoingBlock, 'CONNECT', handshake.lines);
+		return this.#head(client.connection.outgoingBlock, client.method, framing);
+	}
+
+	/** @param last lines that end it: of the body's framing, or of a handshake. */
+	#head(writer: HeadWriter, method: string, last: string): string {
+		const { context } = this.#request;
+		const { client } = context;
+		const { certificateHeaders, forwarding } = context.route!;
+		const certificateLines =
+			certificateHeaders === undefined ? '' : client.connection.caller!.lines(certificateHeaders);
+		let { versionAndHost } = this.upstream;
+		let { lines } = context.head!;
+		if (forwarding !== undefined) {
+			const authority = authorityOf(context) ?? undefined;
+			({ versionAndHost, lines } = client.connection.rewrite(forwarding, versionAndHost, authority, context.head!));
+		}
+		return writer.write(
+			method,
+			context.target!,
+			versionAndHost,
+			context.identity!.tenantHeader,
+			certificateLines,
+			this.#ownLines,
+			lines,
+			last,
+		);
+	}
+
+	#upgrade(handshake: WebSocketHandshake): string {
+		const key = randomBytes(16).toString('base64');
+		this.#accept = acceptOf(key);
+		return upgradeLines(handshake, key);
+	}
+
+	/** Lines that no other request has. `undefined`: there are none, and all requests go to one upstream. */
+	get #ownLines(): string | undefined {
+		const { correlation, callDeadline, head, plane } = this.#request.context;
+		const lines = correlation?.lines ?? (this.#owner.group.only === undefined ? '' : undefined);
+		const { grpcTimeout } = head!;
+		if (grpcTimeout == null) return lines;
+		// A call's upstream has as much time as is left. What is no call is told what its client has said.
+		const ms = callDeadline?.leftAt(plane.clock.now()) ?? grpcTimeout;
+		return `${lines ?? ''}grpc-timeout: ${grpcTimeoutOf(ms)}\r\n`;
+	}
+
+	onConnected(): void {
+		if (!this.#bodyWaits) return;
+		this.#bodyWaits = false;
+		this.#request.readBody();
+	}
+
+	// --- What the upstream answers. ---
+
+	onHead(status: number, fields: AnswerFields, length: number, hasBody: boolean): void {
+		// Not with the last byte of the response: by then the connection, or the place there, may be another request's.
+		if (isFailureStatus(status)) this.settle('status', `status ${status}`);
+		const { context } = this.#request;
+		// Over HTTP/2 that would tell the client that there is a tunnel.
+		if (context.handshake !== undefined && context.client.tunnelStatus === 200 && status < 300) {
+			return this.#request.fail(NOT_SWITCHED, 'abandoned');
+		}
+		if (context.isCall && (!hasBody || length === 0)) this.#takeGrpcStatus(fields.list);
+		this.#request.body.onHead(status, fields, length, hasBody);
+	}
+
+	onTunnel(fields: AnswerFields): void {
+		this.#request.opensTunnel(fields, this.#accept);
+	}
+
+	onBody(chunk: Buffer): void {
+		this.#request.carrier.onBody(chunk);
+	}
+
+	room(): Buffer | undefined {
+		return this.#request.body.room();
+	}
+
+	onBodyInRoom(bytes: number): void {
+		this.#request.body.onBodyInRoom(bytes);
+	}
+
+	onEnd(trailers?: Trailers): void {
+		const { tunnel } = this.#request;
+		if (tunnel !== undefined) return tunnel.onEnd();
+		this.#leave();
+		if (trailers !== undefined && this.#request.context.isCall) this.#takeGrpcStatus(trailers);
+		this.settle('success');
+		const { body, context } = this.#request;
+		body.onEnd(trailers !== undefined && context.route!.trailers ? passableTrailers(trailers) : undefined);
+	}
+
+	/** A call's status comes with its trailers, or with a head behind which nothing comes. */
+	#takeGrpcStatus(fields: readonly string[]): void {
+		const status = grpcStatusIn(fields);
+		if (status === undefined) return;
+		const { record, route } = this.#request.context;
+		this.upstream.stats.count('grpc', String(status));
+		if (record !== undefined) record.grpcStatus = status;
+		if (route!.opening.grpcStatuses?.includes(status)) this.settle('status', `grpc-status ${status}`);
+	}
+
+	onWritable(): void {
+		this.#request.carrier.onWritable();
+	}
+
+	onFailing(failure: UpstreamFailure): void {
+		this.#owner.attemptFailing(failure);
+	}
+
+	onFailure(failure: UpstreamFailure): void {
+		this.#leave();
+		this.#owner.attemptFailed(failure);
+	}
+
+	onFault(error: unknown): void {
+		this.#request.onFault(error);
+	}
+
+	// --- How it ends. ---
+
+	measure(): void {
+		const { context } = this.#request;
+		const now = context.plane.clock.now();
+		const ms = now - context.sentAt;
+		this.upstream.stats.roundTrips.record(ms, now);
+		measure(context, this.upstream.durations, ms, now);
+	}
+
+	settle(outcome: Outcome, cause = ''): void {
+		const admission = this.#admission;
+		if (admission === REFUSED) return;
+		this.#admission = REFUSED;
+		const { breaker } = this.upstream;
+		if (outcome === 'success' || outcome === 'abandoned') return breaker.report(admission, outcome);
+		const { identity, route, plane } = this.#request.context;
+		breaker.fail(admission, { reason: outcome, cause, tenant: identity!.tenant }, route!.opening, plane.clock.now());
+	}
+
+	settleProbe(): void {
+		if (this.#admission <= NORMAL) return;
+		this.upstream.breaker.report(this.#admission, 'success');
+		// The rest of the response is judged like any other's.
+		this.#admission = NORMAL;
+	}
+
+	/** Another try at the same upstream goes on with the admission; this one reports nothing any more. */
+	passAdmission(): Admission | typeof REFUSED {
+		const admission = this.#admission;
+		this.#admission = REFUSED;
+		return admission;
+	}
+
+	/** It is not wanted any more, if it is not over yet. @param cause of a failure, in words for operators. */
+	end(outcome: Outcome, cause?: string): void {
+		try {
+			this.settle(outcome, cause);
+		} finally {
+			this.connection?.destroy();
+			this.#leave();
+		}
+	}
+
+	/** Gives back what it holds at the upstream. */
+	#leave(): void {
+		const { pool } = this.upstream;
+		if (this.connection !== undefined) {
+			this.connection = undefined;
+			this.#request.context.record?.upstreamEnds();
+		} else if (this.#isReserved) {
+			this.#isReserved = false;
+			pool.giveBackReserved();
+		}
+		if (this.#load === undefined) return;
+		this.#load.dec();
+		this.#load = undefined;
+		pool.freed();
+	}
+}
+
+const NOT_SWITCHED = BAD_GATEWAY.because('the upstream has answered a WebSocket handshake with a success that is none');

@@ -1,0 +1,105 @@
+import { isCall } from '@mtls-edge-proxy/gate/gates/grpc.ts';
+import type { RequestSlots } from '@mtls-edge-proxy/gate/gates/quota.ts';
+import type { RateLimitFields } from '@mtls-edge-proxy/gate/gates/rate-limit-fields.ts';
+import type { Identity } from '@mtls-edge-proxy/gate/gates/token-cache.ts';
+import type { Correlation } from '../../gates/correlation.ts';
+import type { RequestHead } from '../../gates/headers.ts';
+import type { CleanTarget } from '../../gates/path.ts';
+import type { WebSocketHandshake } from '../../gates/web-socket.ts';
+import type { BucketCounts } from '../../memory/bucket-counts.ts';
+import type { RouteStats } from '../../memory/route-stats.ts';
+import type { ClientRequest } from '../client/client-request.ts';
+import type { DataPlane } from '../plane/plane.ts';
+import type { RequestRecord } from '../records/request-record.ts';
+import type { RequestSpan } from '../records/request-span.ts';
+import type { Route } from '../routes/route.ts';
+import type { Upstream } from '../upstream/upstream.ts';
+import type { CallDeadline } from './call-deadline.ts';
+import type { RequestLimits } from './request-limits.ts';
+
+/** All that is known of one request. Data only: `admit` fills it in, and the rest of the pipeline reads it. */
+export class RequestContext {
+	readonly client: ClientRequest;
+	readonly plane: DataPlane;
+	/** Monotonic milliseconds when it was the request's turn: a pipelined request waits before that. */
+	startedAt = 0;
+	/** Of the time before it first left for an upstream, so much was spent waiting: for the client's body or in a queue, ms. */
+	waitedMs = 0;
+	/** Monotonic milliseconds when it first left for an upstream. Waiting for another upstream since then is not counted. */
+	sentAt = 0;
+	/** Where requests are logged, and until this one has been. */
+	record: RequestRecord | undefined = undefined;
+	/** Where the request is sampled. */
+	span: RequestSpan | undefined = undefined;
+	head: RequestHead | undefined = undefined;
+	correlation: Correlation | undefined = undefined;
+	identity: Identity | undefined = undefined;
+	/** Where it has taken one of the requests that its tenant may have under way. */
+	slots: RequestSlots | undefined = undefined;
+	/** Of a request for a WebSocket that its route takes. */
+	handshake: WebSocketHandshake | undefined = undefined;
+	target: CleanTarget | undefined = undefined;
+	route: Route | undefined = undefined;
+	/** How much time and how many bytes it may take. */
+	limits: RequestLimits;
+	/** Where it goes, or went last; `undefined`: that has not been chosen yet. */
+	upstream: Upstream | undefined = undefined;
+	/** Of a gRPC call whose client has said how long it waits. */
+	callDeadline: CallDeadline | undefined = undefined;
+	/** What is left of the rate limits, where all responses say so. */
+	report: RateLimitFields | undefined = undefined;
+	/** Where it is counted as in flight, and its bytes are. */
+	traffic: RouteStats | undefined = undefined;
+	/** Bytes of its body that came before its route was known. */
+	earlyBytes = 0;
+
+	constructor(client: ClientRequest, plane: DataPlane) {
+		this.client = client;
+		this.plane = plane;
+		this.limits = plane.requestLimits;
+	}
+
+	/** Of gRPC. */
+	get isCall(): boolean {
+		return isCall(this.client.method, this.head);
+	}
+}
+
+/** The authority that the client asked for; `null`: it is malformed. */
+export function authorityOf({ client, head }: RequestContext): string | null | undefined {
+	const { targetAuthority } = client;
+	return targetAuthority === undefined ? head!.authority : targetAuthority;
+}
+
+/** From now on the request is in flight there, and there only. @param traffic `undefined`: it is over. */
+export function countIn(context: RequestContext, traffic: RouteStats | undefined): void {
+	const { protocol } = context.client.connection;
+	context.traffic?.inFlight(protocol, -1);
+	context.traffic = traffic;
+	traffic?.inFlight(protocol, 1);
+}
+
+/** Counts bytes of the request's body that have come from the client. */
+export function countReceived(context: RequestContext, bytes: number): void {
+	context.record?.received(bytes);
+	// A body that is collected comes before its route is known, and counts for that route all the same.
+	if (context.route === undefined) context.earlyBytes += bytes;
+	else context.traffic?.received(context.client.connection.protocol, bytes);
+}
+
+/** Counts bytes of the response's body that were given to the client's connection. */
+export function countGiven(context: RequestContext, bytes: number): void {
+	context.record?.gave(bytes);
+	context.traffic?.gave(context.client.connection.protocol, bytes);
+}
+
+/** Adds a duration to a histogram, with the request's trace where there is one. */
+export function measure(
+	{ correlation, plane }: RequestContext,
+	durations: BucketCounts,
+	ms: number,
+	now: number,
+): void {
+	const bucket = durations.record(ms);
+	if (correlation?.isShown) durations.exemplify(bucket, ms, correlation.traceId, now, plane.clock);
+}

@@ -1,0 +1,328 @@
+import type { Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import * as rejection from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import { silenceCause } from '@mtls-edge-proxy/gate/shared/causes.ts';
+import { CIRCUIT_OPEN, type FailureReason, type Outcome } from '../../gates/breaker.ts';
+import type { RetryReason } from '../../memory/stats.ts';
+import type { Dispatched } from '../loop/dispatch-queue.ts';
+import type { FailureKind, UpstreamFailure } from '../upstream/contract.ts';
+import type { Choice, UpstreamGroup } from '../upstream/group.ts';
+import type { Upstream } from '../upstream/upstream.ts';
+import type { Departure, Place, Waiting } from '../upstream/waiting-room.ts';
+import { type AttemptOwner, UpstreamAttempt } from './attempt.ts';
+import { CALL_TIMED_OUT } from './call-deadline.ts';
+import { measure } from './context.ts';
+import type { ServedRequest } from './contract.ts';
+import { STATE } from './state.ts';
+
+/**
+ * One request between the gates and the response: an address of its route's group is chosen, or waited for, and the request is sent there
+ * (`UpstreamAttempt`); where that upstream does not take it, and it is safe, it is sent again.
+ */
+export class Delivery implements Dispatched, Waiting, AttemptOwner {
+	readonly request: ServedRequest;
+	/** The route's, or, of a request that had to wait or is sent again, the one in force when it left. */
+	group: UpstreamGroup;
+	/** At an upstream now, or last. */
+	attempt: UpstreamAttempt | undefined = undefined;
+	/** In state `waiting`. */
+	#place: Place | undefined = undefined;
+	/** Upstreams that did not take it. */
+	#tried: readonly Upstream[] = NONE_TRIED;
+	/** Why it waits for another upstream. */
+	#failure: RetriedFailure | undefined = undefined;
+
+	constructor(request: ServedRequest) {
+		this.request = request;
+		this.group = request.context.route!.group;
+	}
+
+	// --- It leaves for an upstream. ---
+
+	/** For `DispatchQueue`. */
+	get isGone(): boolean {
+		return this.request.state !== STATE.queued;
+	}
+
+	/** For `DispatchQueue`: its turn has come. */
+	dispatch(now: number): void {
+		const { retryBudget, room } = this.group;
+		retryBudget?.request(now);
+		if (room === undefined) return void this.#depart(now);
+		if (!room.comesFirst(false) && this.#depart(now) !== 'full') return;
+
+		// Served in turns by tenant, so that a tenant's burst delays itself.
+		const { client, span } = this.request.context;
+		span?.enters('upstream queue');
+		if (this.#wait()) client.holdBody();
+		else this.request.refuse(NO_PLACE.full);
+	}
+
+	#depart(now: number): Departure {
+		const { request } = this;
+		const { context, state } = request;
+
+		if (this.#isCallOver(now)) {
+			if (state === STATE.waiting) context.waitedMs += this.#waitsNoLonger(now);
+			request.refuse(CALL_TIMED_OUT);
+			return 'unavailable';
+		}
+		// Last, since this may spend the one probe of a half-open breaker. From here on an outcome must be reported.
+		if (state === STATE.queued) context.span?.enters('circuit breaker');
+		const choice = this.group.choose(now, context.route!.cooldownMs, context.identity!.tenant);
+		if (choice === 'full') return 'full';
+		if (state === STATE.waiting) context.waitedMs += this.#waitsNoLonger(now);
+		if (choice === 'none') {
+			request.refuse(CIRCUIT_OPEN);
+			return 'unavailable';
+		}
+		const attempt = this.#attempt(choice);
+		context.span?.enters('upstream');
+		context.sentAt = now;
+		measure(context, context.plane.histograms.gates, now - context.startedAt - context.waitedMs, now);
+		const { roundTrip } = context.limits;
+		if (roundTrip === undefined) request.cancelDeadline();
+		else roundTrip.add(request);
+		attempt.begin(now, true);
+		return 'served';
+	}
+
+	/** The client of a call waits no longer: no upstream should begin with it. */
+	#isCallOver(now: number): boolean {
+		const { callDeadline } = this.request.context;
+		return callDeadline !== undefined && callDeadline.leftAt(now) <= 0;
+	}
+
+	#attempt(choice: Choice): UpstreamAttempt {
+		const attempt = new UpstreamAttempt(this, choice);
+		this.attempt = attempt;
+		const { request } = this;
+		request.context.upstream = choice.upstream;
+		request.enter(STATE.sent);
+		return attempt;
+	}
+
+	// --- It waits for an upstream that is at a limit. ---
+
+	/** @returns whether there was a place for it. */
+	#wait(): boolean {
+		const { request } = this;
+		this.#place = this.group.room!.enter(request.context.identity!.tenant, this);
+		if (this.#place === undefined) return false;
+		request.enter(STATE.waiting);
+		return true;
+	}
+
+	/** For `WaitingRoom`. */
+	get isRetry(): boolean {
+		return this.#failure !== undefined;
+	}
+
+	/** For `WaitingRoom`. */
+	depart(now: number, group: UpstreamGroup): Departure {
+		this.group = group;
+		return this.#failure === undefined ? this.#depart(now) : this.#departAgain(now, this.#failure);
+	}
+
+	/** For `WaitingRoom`. */
+	giveUp(why: 'full' | 'timeout'): void {
+		this.#waitsNoLonger(this.request.context.plane.clock.now());
+		this.request.refuse(this.#failure === undefined ? NO_PLACE[why] : failedAndNoPlace(this.#failure, why));
+	}
+
+	/** For `WaitingRoom` and `DispatchQueue`: an error of the proxy's own has ended its turn. */
+	onFault(error: unknown): void {
+		this.#place = undefined;
+		this.request.onFault(error);
+	}
+
+	/** @returns for how long it has waited, ms. */
+	#waitsNoLonger(now: number): number {
+		const waited = now - this.#place!.since;
+		this.#place = undefined;
+		this.request.context.record?.queued(waited);
+		return waited;
+	}
+
+	#leaveQueue(result: 'timeout' | 'gone'): void {
+		if (this.#place === undefined) return;
+		this.#place.leave(result);
+		this.#waitsNoLonger(this.request.context.plane.clock.now());
+	}
+
+	/** It is not wanted any more, wherever it is. @param cause of a failure, in words for operators. */
+	end(outcome: Outcome, cause?: string): void {
+		this.#leaveQueue('gone');
+		this.attempt?.end(outcome, cause);
+	}
+
+	/** @param outcome if there is a connection to blame for it. */
+	timedOut(outcome: 'timeout' | 'abandoned'): void {
+		const { request } = this;
+		if (this.#place !== undefined) {
+			this.#leaveQueue('timeout');
+			const cause = `${this.#failure!.cause}; no other address had room in time`;
+			return request.refuse(rejection.UPSTREAM_TIMEOUT.because(cause));
+		}
+		const isConnected = this.attempt?.connection?.isConnected ?? true;
+		const cause = silenceCause(isConnected ? 'answer' : 'connection', request.context.limits.upstreamTimeoutMs);
+		request.fail(rejection.UPSTREAM_TIMEOUT.because(cause), isConnected ? outcome : 'connect');
+	}
+
+	// --- An upstream has not answered. ---
+
+	/** What says nothing of the upstream is reported once it is known where the request goes next. */
+	attemptFailing({ kind, cause }: UpstreamFailure): void {
+		if (OUTCOMES[kind] !== 'abandoned') this.attempt!.settle(OUTCOMES[kind], cause);
+	}
+
+	attemptFailed({ kind, cause }: UpstreamFailure): void {
+		const { request } = this;
+		if (request.tunnel !== undefined) return request.tunnel.onUpstreamLost();
+		// Whatever the status of the response was, that it breaks off is a failure.
+		if (request.state === STATE.answering) return request.fail(rejection.BAD_GATEWAY.because(cause), 'broken');
+		request.body.onResponseLost();
+		if (kind === 'exhausted') return request.fail(rejection.OVERLOADED.because(cause), 'abandoned');
+		if (kind === 'oversized') return request.fail(rejection.HEADERS_TOO_LARGE.because(cause), 'abandoned');
+		if (kind === 'unsupported') return request.fail(rejection.BAD_GATEWAY.because(cause), 'abandoned');
+		if (kind === 'malformed') return request.fail(rejection.BAD_GATEWAY.because(cause), 'broken');
+		const failure = { kind, cause };
+		const why = this.#mayRetry(kind) ? this.#retry(failure) : rejection.BAD_GATEWAY.because(cause);
+		if (why !== undefined) request.fail(why, OUTCOMES[kind]);
+	}
+
+	// --- It is sent again. ---
+
+	/**
+	 * What has not been delivered may always be sent again. What may have been: only what can be repeated safely (RFC 9112 section
+	 * 9.3.1). Both only if we still have all of it.
+	 */
+	#mayRetry(kind: RetryReason): boolean {
+		const { body } = this.request;
+		const { method } = this.attempt!;
+		const isSafe = method === 'GET' || method === 'HEAD' || method === 'OPTIONS';
+		const isUndelivered = kind === 'unreachable' || kind === 'refused';
+		const retries = kind === 'refused' ? Math.max(this.group.retries, MAX_REFUSALS) : this.group.retries;
+		return (isUndelivered || isSafe) && this.#tried.length < retries && body.canRepeat;
+	}
+
+	/**
+	 * Sends the request again, to another upstream on a connection that nobody has used, within the time that it had from the first; or has
+	 * it wait for one that is at a limit.
+	 *
+	 * @returns the answer, where neither can be.
+	 */
+	#retry(failure: RetriedFailure): Rejection | undefined {
+		const { kind, cause } = failure;
+		const { plane, identity, route } = this.request.context;
+		const { cooldownMs } = route!;
+		// A reload since it has left may have removed addresses, as they often do that fail just now.
+		const group = this.group.inForce;
+		this.group = group;
+		const { room, retryBudget } = group;
+		const attempt = this.attempt!;
+		const failed = attempt.upstream;
+		const tried = [...this.#tried, failed];
+		const now = plane.clock.now();
+		if (this.#isCallOver(now)) return CALL_TIMED_OUT;
+
+		// What an upstream has refused at once is no load, and an end of its connection (GOAWAY) refuses many requests together.
+		if (kind !== 'refused' && retryBudget?.allows(now) === false) {
+			const found = group.look(now, cooldownMs, tried);
+			const isOffered = kind === 'stale' || found === 'free' || (found === 'full' && room?.isFull === false);
+			if (isOffered) failed.stats.count('retriesDenied', 'budget');
+			return rejection.BAD_GATEWAY.because(cause);
+		}
+
+		let choice = room?.comesFirst(true) ? 'full' : group.choose(now, cooldownMs, identity!.tenant, tried);
+		// The end of a connection says nothing of its upstream, so where there is no other one it is worth another try.
+		if (typeof choice === 'string' && SAYS_NOTHING.has(kind)) choice = group.again(attempt, now) ?? choice;
+
+		if (typeof choice !== 'string') {
+			this.#tried = tried;
+			retryBudget?.retry(now);
+			this.#sendAgain(attempt, choice, now, kind);
+			return undefined;
+		}
+		if (room === undefined) return rejection.BAD_GATEWAY.because(cause);
+		if (!SAYS_NOTHING.has(kind) && group.look(now, cooldownMs, tried) === 'none')
+			return rejection.BAD_GATEWAY.because(cause);
+		// The breaker does not wait.
+		attempt.settle('abandoned');
+		this.#failure = failure;
+		if (!this.#wait()) return failedAndNoPlace(failure, 'full');
+		this.#tried = tried;
+		retryBudget?.retry(now);
+		return undefined;
+	}
+
+	/** It has waited for another upstream. */
+	#departAgain(now: number, { kind, cause }: RetriedFailure): Departure {
+		const { request, group } = this;
+		const { context } = request;
+		const { tenant } = context.identity!;
+		const { cooldownMs } = context.route!;
+		if (this.#isCallOver(now)) {
+			this.#waitsNoLonger(now);
+			request.refuse(CALL_TIMED_OUT);
+			return 'unavailable';
+		}
+		let choice = group.choose(now, cooldownMs, tenant, this.#tried);
+		if (typeof choice === 'string' && SAYS_NOTHING.has(kind)) {
+			choice = group.choose(now, cooldownMs, tenant, this.#tried.slice(0, -1));
+		}
+		if (choice === 'full') return 'full';
+		context.sentAt += this.#waitsNoLonger(now);
+		if (choice === 'none') {
+			request.refuse(rejection.BAD_GATEWAY.because(cause));
+			return 'unavailable';
+		}
+		this.#sendAgain(this.attempt!, choice, now, kind);
+		return 'served';
+	}
+
+	#sendAgain(failed: UpstreamAttempt, choice: Choice, now: number, kind: RetryReason): void {
+		failed.settle('abandoned');
+		failed.upstream.stats.count('retries', kind);
+		this.#attempt(choice).begin(now, false);
+	}
+}
+
+/** After which a request may be sent again: nothing of a response has reached the client. */
+interface RetriedFailure {
+	readonly kind: RetryReason;
+	/** In words, for operators. */
+	readonly cause: string;
+}
+
+/** Of a connection that had ended, or was about to: that is no fault of the upstream's. */
+const SAYS_NOTHING: ReadonlySet<FailureKind> = new Set(['stale', 'refused']);
+
+/** The outcome that each of them is to the breaker. */
+const OUTCOMES: Readonly<Record<FailureKind, 'abandoned' | FailureReason>> = {
+	...{ unreachable: 'connect', unanswered: 'broken', broken: 'broken', malformed: 'broken' },
+	...{
+		stale: 'abandoned',
+		refused: 'abandoned',
+		exhausted: 'abandoned',
+		oversized: 'abandoned',
+		unsupported: 'abandoned',
+	},
+};
+
+const NO_PLACE = {
+	full: rejection.OVERLOADED.because('the upstream is at its limit, and so is its queue'),
+	timeout: rejection.OVERLOADED.because('waited for queue_timeout_secs while the upstream was at its limit'),
+};
+
+/** The upstream has not taken it, and no other one could: operators have to look at the upstream's failure, so that is the answer. */
+function failedAndNoPlace({ cause }: RetriedFailure, why: keyof typeof NO_PLACE): Rejection {
+	const what = why === 'full' ? 'and their queue was full' : 'and it waited for queue_timeout_secs';
+	return rejection.BAD_GATEWAY.because(`${cause}; no other address had room, ${what}`);
+}
+
+const NONE_TRIED: readonly Upstream[] = [];
+/**
+ * Retries of a request that upstreams have refused without a look at it (RFC 9113 section 8.7). Where a server ends its connections one
+ * after the other, one request may meet several ends.
+ */
+const MAX_REFUSALS = 8;

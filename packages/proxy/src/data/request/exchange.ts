@@ -1,0 +1,298 @@
+import { grpcStatusOf } from '@mtls-edge-proxy/gate/gates/grpc.ts';
+import * as rejection from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import { Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import { withReport } from '@mtls-edge-proxy/gate/shared/quota-gates.ts';
+import type { FailureReason } from '../../gates/breaker.ts';
+import { passableTrailers, type Trailers } from '../../gates/trailers.ts';
+import { AnswerFields } from '../client/answer-fields.ts';
+import { refusalAnswer } from '../client/answers.ts';
+import type { ClientRequest, ExchangeEvents } from '../client/client-request.ts';
+import { Timed } from '../loop/deadlines.ts';
+import type { DataPlane } from '../plane/plane.ts';
+import { reportBrokenOff, reportRefusal } from '../records/refusal-report.ts';
+import { leaveTunnel, openTunnel } from '../tunnel/opening.ts';
+import type { Tunnel } from '../tunnel/tunnel.ts';
+import { admit, admitToRoute } from './admit.ts';
+import type { UpstreamAttempt } from './attempt.ts';
+import { CALL_TIMED_OUT, CallDeadline } from './call-deadline.ts';
+import { countGiven, countIn, RequestContext } from './context.ts';
+import type { BodyMode, BodyModeClass, Carrier, ServedRequest } from './contract.ts';
+import { Delivery } from './delivery.ts';
+import { checkTransition, STATE, type State } from './state.ts';
+
+/**
+ * One request's way through the proxy, and how it ends. Its data is the context; the gates are `admit`; `Delivery` takes it to an upstream
+ * and the body mode to and from it. Here stands its state.
+ */
+export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
+	readonly context: RequestContext;
+	readonly body: BodyMode;
+	carrier: Carrier;
+	tunnel: Tunnel | undefined = undefined;
+	/** `undefined`: it has not passed the gates. */
+	delivery: Delivery | undefined = undefined;
+	#state: State = STATE.reading;
+
+	/** @param Mode that of this build (`#body`). */
+	constructor(client: ClientRequest, plane: DataPlane, Mode: BodyModeClass) {
+		super();
+		this.context = new RequestContext(client, plane);
+		this.body = new Mode(this);
+		this.carrier = this.body;
+	}
+
+	get state(): State {
+		return this.#state;
+	}
+
+	enter(next: State): void {
+		checkTransition(this.#state, next);
+		this.#state = next;
+	}
+
+	get attempt(): UpstreamAttempt | undefined {
+		return this.delivery?.attempt;
+	}
+
+	// --- From the client to the upstream. ---
+
+	/** Takes the request on. */
+	start(): void {
+		this.#guard(this, this.#start, undefined);
+	}
+
+	#start(): void {
+		const { context } = this;
+		const { client, plane } = context;
+		context.startedAt = plane.clock.now();
+		context.record = plane.requestLog?.begin(client, context.startedAt);
+		countIn(context, plane.stats.unrouted);
+		const refusal = admit(context);
+		if (refusal) return this.refuse(refusal);
+		const { grpcTimeout } = context.head!;
+		if (grpcTimeout != null && context.isCall) {
+			context.callDeadline = new CallDeadline(this, grpcTimeout, context.startedAt, plane.deadlines);
+		}
+		// Collected: the whole body, or 413, 408, 400; then on to `forward`. Streaming: `forward` at once.
+		this.body.receive();
+	}
+
+	forward(): void {
+		const { context } = this;
+		const refusal = admitToRoute(context, this.body);
+		if (refusal) return this.refuse(refusal);
+		// A few go to the upstreams at the end of each turn of the loop: `Delivery.dispatch` follows when it is this one's turn.
+		context.span?.enters('dispatch queue');
+		this.enter(STATE.queued);
+		this.delivery = new Delivery(this);
+		context.plane.dispatches.add(this.delivery);
+	}
+
+	readBody(): void {
+		const { client, record } = this.context;
+		this.body.onAsked();
+		record?.bodyBegins();
+		client.readBody();
+	}
+
+	// --- The response. ---
+
+	answerFields(fields: AnswerFields): AnswerFields {
+		const { report } = this.context;
+		if (report === undefined) return fields;
+		return new AnswerFields(withReport([...fields.list], report), false, fields.announcedTrailers);
+	}
+
+	answers(status: number, refusal?: Rejection): void {
+		this.enter(STATE.answering);
+		const { plane, record, upstream } = this.context;
+		(upstream ?? plane).stats.answered(status);
+		record?.answers(status, refusal);
+	}
+
+	/** The one place where refusals become responses and are counted: in terms of HTTP, whatever the client gets. */
+	refuse(refusal: Rejection): void {
+		const { context } = this;
+		const { client, plane, report, isCall, record } = context;
+		reportRefusal(plane, refusal, this.#known);
+		this.body.release();
+		this.answers(refusal.status, refusal);
+		plane.deadlines.answer.add(this);
+		const isReported = report !== undefined && !refusal.is(rejection.RATE_LIMITED);
+		const whole = isReported ? refusal.withHeaders(withReport([...refusal.headers], report)) : refusal;
+		if (isCall && record !== undefined) record.grpcStatus = grpcStatusOf(refusal);
+		const answer = refusalAnswer(whole, isCall);
+		if (client.method !== 'HEAD') countGiven(context, answer.body.length);
+		client.refuse(refusal, answer);
+	}
+
+	fail(answer: Rejection, outcome: 'abandoned' | FailureReason): void {
+		this.delivery?.end(outcome, answer.reason);
+		if (this.#state === STATE.answering) this.breakOff(answer);
+		else this.refuse(answer);
+	}
+
+	breakOff(why: Rejection): void {
+		const { client, plane, record } = this.context;
+		this.cancelDeadline();
+		record?.breaksOff(why);
+		reportBrokenOff(plane, why, this.#known);
+		client.reset();
+	}
+
+	/** What operators may be told of it. */
+	get #known() {
+		const { client, route, upstream, identity } = this.context;
+		return { client, route, upstream, tenant: identity?.tenant };
+	}
+
+	// --- A tunnel. ---
+
+	opensTunnel(fields: AnswerFields, accept: string | undefined): void {
+		const opened = openTunnel(this, fields, accept);
+		// Another client may ask for what this one has not: that says nothing of the upstream.
+		if (opened instanceof Rejection) return this.fail(opened, 'abandoned');
+	}
+
+	/** From here on it carries the tunnel. */
+	becomes(tunnel: Tunnel, fields: AnswerFields): void {
+		const { client } = this.context;
+		this.attempt!.measure();
+		this.attempt!.settle('success');
+		this.tunnel = tunnel;
+		this.carrier = tunnel;
+		this.answers(client.tunnelStatus);
+		client.openTunnel(this.answerFields(fields));
+	}
+
+	closeTunnel(): void {
+		this.enter(STATE.done);
+		try {
+			this.delivery!.end('success');
+		} finally {
+			this.#leave();
+			this.context.client.closeTunnel();
+		}
+	}
+
+	// --- Time and errors. ---
+
+	override onDeadline(): void {
+		this.carrier.onDeadline();
+	}
+
+	/** For `CallDeadline`. A client that gives an upstream too little time says nothing of the upstream. */
+	callTimedOut(): void {
+		const isAnswered = this.#state === STATE.answering && this.attempt?.connection === undefined;
+		if (!isAnswered) this.fail(CALL_TIMED_OUT, 'abandoned');
+	}
+
+	upstreamTimedOut(outcome: 'timeout' | 'abandoned'): void {
+		this.delivery!.timedOut(outcome);
+	}
+
+	/** Something of ours has thrown. The log gets the error; the client learns only that it was us. */
+	override onFault(error: unknown): void {
+		const { client, plane } = this.context;
+		plane.log.error('proxy::exchange', 'internal error', { error });
+		if (this.#state === STATE.done) return;
+		try {
+			this.fail(rejection.INTERNAL_ERROR, 'abandoned');
+		} catch (another) {
+			plane.log.error('proxy::exchange', 'internal error', { error: another });
+			client.reset();
+		}
+	}
+
+	// --- What the client does meanwhile. ---
+
+	/** Where the client's connection calls in. It may carry other requests, so a throw costs this one only. */
+	#guard<S, A>(self: S, step: (this: S, argument: A) => void, argument: A): void {
+		try {
+			step.call(self, argument);
+		} catch (error) {
+			this.onFault(error);
+		}
+	}
+
+	onRequestBody(chunk: Buffer): void {
+		this.#guard(this.carrier, this.carrier.onRequestBody, chunk);
+	}
+
+	onRequestEnd(trailers?: Trailers): void {
+		this.#guard(this, this.#endRequest, trailers);
+	}
+
+	#endRequest(trailers: Trailers | undefined): void {
+		this.carrier.onRequestEnd(trailers && passableTrailers(trailers));
+	}
+
+	onBodyHeld(bytes: number): void {
+		this.#guard(this.carrier, this.carrier.onBodyHeld, bytes);
+	}
+
+	onClientDrained(left: number): void {
+		this.#guard(this.carrier, this.carrier.onClientDrained, left);
+	}
+
+	/** The body's framing is broken (HTTP/1.1 only; over HTTP/2 the stream is reset). */
+	onBodyError(refusal: Rejection): void {
+		this.#guard(this, this.#failBody, refusal);
+	}
+
+	#failBody(refusal: Rejection): void {
+		this.fail(refusal, 'abandoned');
+	}
+
+	/** The response has gone out whole. */
+	onAnswered(): void {
+		this.#guard(this, this.#answered, undefined);
+	}
+
+	#answered(): void {
+		if (this.tunnel !== undefined) return this.tunnel.onClientHasAll();
+		this.enter(STATE.done);
+		this.#leave();
+	}
+
+	/** The client has left: nobody waits for the upstream's response any more, and the upstream is not to blame. */
+	onClientGone(why?: Rejection): void {
+		this.#guard(this, this.#gone, why);
+	}
+
+	#gone(why: Rejection | undefined): void {
+		// Of a tunnel that is over the client's end may still come.
+		if (this.tunnel !== undefined && this.#state === STATE.done) return;
+		// A response that had begun was a good one as far as it went.
+		const outcome = this.#state === STATE.answering ? 'success' : 'abandoned';
+		const { record } = this.context;
+		this.enter(STATE.done);
+		if (why === undefined) record?.losesClient();
+		else record?.breaksOff(why);
+		try {
+			this.delivery?.end(outcome);
+		} finally {
+			this.#leave();
+		}
+	}
+
+	/** Every request ends here, and only once. */
+	#leave(): void {
+		this.cancelDeadline();
+		this.context.callDeadline?.cancelDeadline();
+		this.body.release();
+		const { context } = this;
+		if (this.tunnel !== undefined) leaveTunnel(this.tunnel);
+		const { client, slots, traffic, earlyBytes, record } = context;
+		slots?.giveBack();
+		if (earlyBytes > 0) traffic?.received(client.connection.protocol, earlyBytes);
+		countIn(context, undefined);
+		if (record === undefined) return;
+		context.record = undefined;
+		record.tenant = context.identity?.tenant;
+		record.route = context.route;
+		record.upstream = context.upstream;
+		record.correlation = context.correlation;
+		context.plane.requestLog!.end(record);
+	}
+}

@@ -1,0 +1,31 @@
+import { TOKEN_INVALID } from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import { Timed } from '../loop/deadlines.ts';
+import type { ServedRequest } from './contract.ts';
+
+/** Ends a response that still streams when its token expires. Only for requests of routes that ask for it: each is looked at every second. */
+export class StreamExpiry extends Timed {
+	readonly #request: ServedRequest;
+	/** Wall-clock seconds; leeway included. */
+	readonly #endsAt: number;
+
+	constructor(request: ServedRequest) {
+		super();
+		const { leewaySeconds, claims } = request.context.identity!;
+		this.#request = request;
+		this.#endsAt = claims.exp + leewaySeconds;
+		request.context.plane.deadlines.patrol.add(this);
+	}
+
+	override onDeadline(): void {
+		const { clock, deadlines } = this.#request.context.plane;
+		if (clock.wallSeconds() < this.#endsAt) return deadlines.patrol.add(this);
+		// The upstream has done nothing wrong.
+		this.#request.fail(EXPIRED, 'abandoned');
+	}
+
+	override onFault(error: unknown): void {
+		this.#request.onFault(error);
+	}
+}
+
+const EXPIRED = TOKEN_INVALID.because('the token expired during the response');

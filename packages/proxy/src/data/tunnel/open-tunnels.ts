@@ -1,0 +1,80 @@
+import type { RevokedTokens } from '@mtls-edge-proxy/gate/identity/revocations.ts';
+import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
+import type { WorkerStats } from '../../memory/stats.ts';
+import { type DeadlineQueue, Timed } from '../loop/deadlines.ts';
+import { guarded } from '../loop/faults.ts';
+import type { Tunnel } from './tunnel.ts';
+
+/**
+ * The tunnels of one worker. Each is ended when its token expires or is revoked; all of them are looked at, but not before the first one is
+ * due.
+ */
+export class OpenTunnels extends Timed {
+	readonly #open = new Set<Tunnel>();
+	readonly #clock: Clock;
+	readonly #stats: Pick<WorkerStats, 'count' | 'tunnels'>;
+	readonly #patrol: DeadlineQueue;
+	/** No token expires before; that of a tunnel which has ended may be the reason. Wall-clock seconds. */
+	#earliest = Number.POSITIVE_INFINITY;
+	#isWatching = false;
+	/** The sweep that is under way; another one takes its place. */
+	#sweep = 0;
+
+	/** @param patrol lasts as long as lies between two looks. */
+	constructor(clock: Clock, stats: Pick<WorkerStats, 'count' | 'tunnels'>, patrol: DeadlineQueue) {
+		super();
+		this.#clock = clock;
+		this.#stats = stats;
+		this.#patrol = patrol;
+	}
+
+	add(tunnel: Tunnel): void {
+		this.#open.add(tunnel);
+		this.#stats.tunnels(tunnel.request.context.client.connection.protocol, 1);
+		if (tunnel.endsAt < this.#earliest) this.#earliest = tunnel.endsAt;
+		if (this.#isWatching) return;
+		this.#isWatching = true;
+		this.#patrol.add(this);
+	}
+
+	/** It is over. */
+	delete(tunnel: Tunnel): void {
+		if (!this.#open.delete(tunnel)) return;
+		this.#stats.tunnels(tunnel.request.context.client.connection.protocol, -1);
+		this.#stats.count('tunnelEnds', tunnel.why);
+	}
+
+	/** It is time to look. */
+	override onDeadline(): void {
+		this.#isWatching = this.#open.size > 0;
+		if (!this.#isWatching) {
+			this.#earliest = Number.POSITIVE_INFINITY;
+			return;
+		}
+		this.#patrol.add(this);
+		const now = this.#clock.wallSeconds();
+		if (now < this.#earliest) return;
+		this.#earliest = Number.POSITIVE_INFINITY;
+		for (const tunnel of this.#open) {
+			if (tunnel.endsAt <= now) tunnel.close('token_expired');
+			else if (tunnel.endsAt < this.#earliest) this.#earliest = tunnel.endsAt;
+		}
+	}
+
+	/** Ends those whose token is revoked now, a few in a turn of the loop. */
+	endRevoked(revoked: RevokedTokens): void {
+		const sweep = ++this.#sweep;
+		const waiting = [...this.#open];
+		const look = () => {
+			if (sweep !== this.#sweep) return;
+			for (const tunnel of waiting.splice(-A_FEW)) {
+				if (revoked.refuse(tunnel.request.context.identity!) !== undefined) tunnel.close('revoked');
+			}
+			if (waiting.length > 0) setImmediate(guarded(this, look));
+		};
+		look();
+	}
+}
+
+/** Tunnels looked at in one turn of the loop. */
+const A_FEW = 256;

@@ -1,0 +1,50 @@
+import { BAD_GATEWAY, BAD_REQUEST, type Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import { hasExtensions, problemOfAnswer } from '../../gates/web-socket.ts';
+import { AnswerFields } from '../client/answer-fields.ts';
+import type { TunnelRequest } from '../request/contract.ts';
+import { Tunnel } from './tunnel.ts';
+
+/** Becomes a tunnel. */
+interface Opening extends TunnelRequest {
+	becomes(tunnel: Tunnel, fields: AnswerFields): void;
+}
+
+export const EARLY = BAD_REQUEST.because('bytes before the answer to the WebSocket handshake');
+
+/**
+ * The upstream has taken a handshake.
+ *
+ * @param accept that it has to have sent; `undefined`: its protocol has none.
+ * @returns why there is no tunnel.
+ */
+export function openTunnel(request: Opening, fields: AnswerFields, accept: string | undefined): Rejection | undefined {
+	const { client, handshake, identity, plane, route } = request.context;
+	const problem = problemOfAnswer(handshake!, fields.list, accept);
+	if (problem !== undefined) return BAD_GATEWAY.because(problem);
+	if (client.isAhead) return EARLY;
+	const { webSocket } = route!;
+	const tunnel = new Tunnel(request, webSocket!, hasExtensions(fields.list));
+	request.becomes(tunnel, new AnswerFields(passedOn(fields.list)));
+	plane.tunnels.add(tunnel);
+	// Since the gates its token may have been revoked, and its connection may have begun to end.
+	const end = client.connection.addTunnel(tunnel);
+	if (plane.authenticator.isRevoked(identity!)) tunnel.close('revoked');
+	else if (end !== undefined) tunnel.close(end);
+	return undefined;
+}
+
+/** Its request is over. */
+export function leaveTunnel(tunnel: Tunnel): void {
+	const { client, plane, record } = tunnel.request.context;
+	tunnel.release();
+	plane.tunnels.delete(tunnel);
+	client.connection.deleteTunnel(tunnel);
+	record?.tunnelEnds(tunnel.why);
+}
+
+function passedOn(fields: readonly string[]): string[] {
+	return fields.filter((_, i) => !NOT_PASSED_ON.has(fields[i - (i % 2)]!));
+}
+
+/** The accept is between the upstream and us, and a length means nothing (RFC 9110 section 9.3.6). */
+const NOT_PASSED_ON = new Set(['sec-websocket-accept', 'content-length']);

@@ -1,0 +1,386 @@
+import type { Socket } from 'node:net';
+import { connectionCause } from '@mtls-edge-proxy/gate/shared/causes.ts';
+import { refusesOurCertificate } from '@mtls-edge-proxy/gate/shared/tls-causes.ts';
+import { UNDECLARED } from '../../gates/body-limit.ts';
+import type { Trailers } from '../../gates/trailers.ts';
+import type { AnswerFields } from '../client/answer-fields.ts';
+import { lastChunk } from '../http1/last-chunk.ts';
+import { TICK_MS, Timed } from '../loop/deadlines.ts';
+import { endOwner, guarded } from '../loop/faults.ts';
+import {
+	type OutgoingBody,
+	type OutgoingRequest,
+	type ResponseEvents,
+	type ResponseHandler,
+	STALE,
+	UNCONNECTED,
+	UNREACHED,
+	type UpstreamFailure,
+	type UpstreamRequest,
+} from './contract.ts';
+import type { UpstreamPool } from './pool.ts';
+import { ProtocolError } from './protocol-error.ts';
+import { ResponseParser } from './response-parser.ts';
+import type { Transport } from './transport.ts';
+import { Upload } from './upload.ts';
+import type { Upstream } from './upstream.ts';
+
+/**
+ * One HTTP/1.1 connection to an upstream, one request at a time. Whatever the upstream does that was not asked for ends
+ * the connection: a byte too many in front of the next tenant's response would be worse than any reconnect.
+ */
+export class UpstreamConnection extends Timed implements UpstreamRequest, ResponseEvents {
+	/** Requests sent so far. */
+	requests = 0;
+	/** Monotonic milliseconds until which an idle connection may be used again. */
+	usableUntil = 0;
+	/** `PlaneDeadlines.ticks` when the request at hand took it. */
+	takenAt = 0;
+	readonly upstream: Upstream;
+	/** That it was made by: not the upstream's any more where its TLS settings have changed. */
+	readonly transport: Transport;
+	readonly #pool: UpstreamPool;
+	readonly #socket: Socket;
+	readonly #parser: ResponseParser;
+	#handler: ResponseHandler | undefined;
+	/** Of the request at hand, also when it is over. */
+	#upload: Upload | undefined;
+	/** The request's body is framed as chunks (RFC 9112 section 7.1). */
+	#chunked = false;
+	/** The request, body included, has been handed over; until then the connection cannot be used again. */
+	#sent = true;
+	/** The upstream has ended its side of a tunnel. */
+	#tunnelEnded = false;
+	#connected = false;
+	#gone = false;
+	#paused = false;
+	readonly #openedAt: number;
+	/** How long the connection took to be made: at least one round trip, ms. */
+	#connectMs = 0;
+	/** Of the response that has just ended. */
+	#trailers: Trailers | undefined = undefined;
+	/** What the next read goes to. */
+	#buffer: Buffer = READ_BUFFER;
+
+	constructor(upstream: Upstream, pool: UpstreamPool) {
+		super();
+		this.#pool = pool;
+		this.upstream = upstream;
+		this.#openedAt = upstream.clock.now();
+		const { transport } = upstream;
+		this.transport = transport;
+		this.#parser = new ResponseParser(upstream.heads, transport.endIsKnown, upstream.maxTrailers);
+		const socket = transport.open({
+			buffer: () => this.#nextBuffer(),
+			callback: (length: number) => this.#onRead(length),
+		});
+		this.#socket = socket;
+		const onEof = guarded(this, () => this.#onEof());
+		socket.on(
+			transport.connected,
+			guarded(this, () => this.#onConnected()),
+		);
+		socket.on(
+			'drain',
+			guarded(this, () => this.#handler?.onWritable()),
+		);
+		socket.on(
+			'error',
+			guarded(this, (error: NodeJS.ErrnoException) => this.#fail(this.#failureOf(error))),
+		);
+		socket.on('end', onEof).on('close', onEof);
+	}
+
+	/** Something of ours has thrown in a callback of the socket: that costs the request at hand, and this connection. */
+	override onFault(error: unknown): void {
+		const handler = this.#handler;
+		this.destroy();
+		if (handler === undefined) this.upstream.log.error('proxy::exchange', 'internal error', { error });
+		else handler.onFault(error);
+	}
+
+	#onConnected(): void {
+		if (this.#socket.destroyed) return;
+		this.#connected = true;
+		this.#connectMs = this.upstream.clock.now() - this.#openedAt;
+		this.cancelDeadline();
+		this.#handler?.onConnected();
+	}
+
+	get isGone(): boolean {
+		return this.#gone;
+	}
+
+	get isConnected(): boolean {
+		return this.#connected;
+	}
+
+	/** The upstream's own promise about idle connections, from its last response. */
+	get keepAliveTimeoutMs(): number | undefined {
+		return this.#parser.keepAliveTimeoutMs;
+	}
+
+	send(request: OutgoingRequest, body: OutgoingBody, handler: ResponseHandler): void {
+		const head = request.headAsText(body);
+		const { pieces, complete } = body;
+		this.#handler = handler;
+		this.#sent = complete;
+		this.#chunked = body.length === UNDECLARED;
+		this.#upload = undefined;
+		this.requests++;
+		this.#parser.expect(request.method, this, request.handshake !== undefined);
+		const socket = this.#socket;
+		if (complete && this.#chunked) return this.#sendChunked(head, body);
+		if (pieces.length === 0) return void socket.write(head, 'latin1');
+		socket.cork();
+		socket.write(head, 'latin1');
+		const last = pieces.length - 1;
+		for (const [i, piece] of pieces.entries()) {
+			if (i < last) socket.write(piece);
+			else socket.write(piece, whenWritten(body));
+		}
+		socket.uncork();
+	}
+
+	/** A whole body with trailers, for which only chunks have room. */
+	#sendChunked(head: string, body: OutgoingBody): void {
+		const socket = this.#socket;
+		socket.cork();
+		let text = head;
+		for (const piece of body.pieces) {
+			socket.write(`${text}${piece.length.toString(16)}\r\n`, 'latin1');
+			socket.write(piece);
+			text = '\r\n';
+		}
+		socket.write(text + lastChunk(body.trailers), 'latin1', whenWritten(body));
+		socket.uncork();
+	}
+
+	write(bytes: Buffer): boolean {
+		this.#upload ??= new Upload(this.#socket, this.#chunked);
+		return this.#upload.write(bytes);
+	}
+
+	finish(trailers?: Trailers): void {
+		this.#sent = true;
+		this.#upload ??= new Upload(this.#socket, this.#chunked);
+		this.#upload.finish(trailers);
+		if (this.#parser.isTunnel) this.#socket.end();
+	}
+
+	pause(): void {
+		if (this.#paused) return;
+		this.#paused = true;
+		this.#socket.pause();
+	}
+
+	resume(): void {
+		if (!this.#paused) return;
+		this.#paused = false;
+		this.#socket.resume();
+	}
+
+	/** Ends the connection: the request is no longer wanted, or nothing was asked. */
+	destroy(): void {
+		this.#handler = undefined;
+		// What comes after that is not wanted.
+		if (this.#gone) return void this.#socket.destroy();
+		this.#leave();
+		if (this.#tunnelEnded && this.#socket.writableEnded) this.#closeBehindWrites();
+		else this.transport.close(this.#socket);
+	}
+
+	/** Both sides of a tunnel have ended, and what the client has sent last may still be on its way. */
+	#closeBehindWrites(): void {
+		const socket = this.#socket;
+		socket.setTimeout(CLOSE_LIMIT_MS, () => socket.destroy());
+		socket.destroySoon();
+	}
+
+	/** It has not come about in time, or has been idle for too long. */
+	override onDeadline(): void {
+		if (this.#connected) this.destroy();
+		else this.#fail(UNREACHED);
+	}
+
+	onHead(status: number, fields: AnswerFields, length: number, hasBody: boolean): void {
+		this.#handler?.onHead(status, fields, length, hasBody);
+	}
+
+	onTunnel(fields: AnswerFields): void {
+		this.#handler?.onTunnel?.(fields);
+	}
+
+	onBody(chunk: Buffer): void {
+		this.#handler?.onBody(chunk);
+	}
+
+	onEnd(trailers?: Trailers): void {
+		this.#trailers = trailers;
+		// What becomes of the connection is decided in `#onRead`, once it is known whether bytes follow.
+	}
+
+	/** Asked for behind each read. */
+	#nextBuffer(): Buffer {
+		this.#buffer = READ_BUFFER;
+		const handler = this.#handler;
+		const left = handler === undefined ? 0 : this.#parser.leftOfBody;
+		if (left === 0) return READ_BUFFER;
+		try {
+			const room = handler!.room();
+			if (room !== undefined) this.#buffer = room.length <= left ? room : room.subarray(0, left);
+		} catch (error) {
+			this.onFault(error);
+		}
+		return this.#buffer;
+	}
+
+	#onRead(length: number): boolean {
+		if (this.#handler === undefined) {
+			// Nobody asked for anything: the connection is poisoned.
+			this.destroy();
+			return false;
+		}
+		try {
+			return this.#read(length, this.#handler);
+		} catch (error) {
+			this.onFault(error);
+			return false;
+		}
+	}
+
+	#read(length: number, handler: ResponseHandler): boolean {
+		try {
+			if (this.#buffer !== READ_BUFFER) {
+				handler.onBodyInRoom(length);
+				this.#parser.skip(length);
+				if (this.#parser.isDone) this.#complete(true);
+				return !this.#paused;
+			}
+			const used = this.#parser.push(length === READ_BUFFER.length ? READ_BUFFER : READ_BUFFER.subarray(0, length));
+			if (this.#parser.isDone) this.#complete(used === length);
+			return !this.#paused;
+		} catch (error) {
+			if (!(error instanceof ProtocolError)) throw error;
+			this.#fail({ kind: 'malformed', cause: String(error.cause ?? error.message) });
+			return false;
+		}
+	}
+
+	/** The response is whole. The connection goes back first, so that what the handler sends next can use it. */
+	#complete(clean: boolean): void {
+		const handler = this.#handler;
+		this.#handler = undefined;
+		const trailers = this.#trailers;
+		this.#trailers = undefined;
+		const reusable = clean && this.#sent && this.#parser.keepAlive && !this.#gone;
+		if (reusable && this.#socket.writableLength === 0) {
+			this.resume();
+			this.#pool.release(this);
+		} else if (reusable && this.transport.writesEndLater) {
+			this.resume();
+			setImmediate(releaseDrained, this);
+		} else {
+			this.destroy();
+		}
+		try {
+			handler?.onEnd(trailers);
+		} catch (error) {
+			// By now the connection may be another request's.
+			endOwner(handler!, error);
+		}
+	}
+
+	/**
+	 * Gives it back for other requests, unless bytes still wait to be sent: an answer that did not wait for the request's body may leave a
+	 * rest of it that the upstream never reads, and the next request would stand behind it.
+	 */
+	releaseDrained(): void {
+		if (this.#gone) return;
+		if (this.#socket.writableLength === 0) this.#pool.release(this);
+		else this.destroy();
+	}
+
+	#onEof(): void {
+		if (this.#parser.isTunnel && this.#socket.readableEnded) return this.#onTunnelEnd();
+		if (this.#handler !== undefined && this.#parser.started && this.#parser.close()) this.#complete(false);
+		else if (!this.#connected) this.#fail(UNCONNECTED);
+		else this.#fail(this.#isStale ? STALE : { kind: this.#broken(), cause: `closed ${this.#parser.place}` });
+	}
+
+	/** The upstream sends nothing more; of a socket that closes then, both sides have ended. */
+	#onTunnelEnd(): void {
+		if (this.#tunnelEnded) return;
+		this.#tunnelEnded = true;
+		this.#handler?.onEnd();
+	}
+
+	#fail(failure: UpstreamFailure): void {
+		const handler = this.#handler;
+		// Before anybody else can have the place: a breaker that this opens has to be open by then.
+		handler?.onFailing(failure);
+		this.destroy();
+		try {
+			handler?.onFailure(failure);
+		} catch (error) {
+			endOwner(handler!, error);
+		}
+	}
+
+	#failureOf(error: NodeJS.ErrnoException): UpstreamFailure {
+		const { code } = error;
+		const cause = connectionCause(error);
+		if (code === 'EMFILE' || code === 'ENFILE' || code === 'EADDRNOTAVAIL') return { kind: 'exhausted', cause };
+		if (!this.#connected || this.#isRefused(error)) return { kind: 'unreachable', cause };
+		if (this.#isStale) return STALE;
+		return { kind: this.#broken(), cause: this.#parser.started ? `${cause} ${this.#parser.place}` : cause };
+	}
+
+	/**
+	 * Whether a used connection had ended before the request came. That shows within a round trip. An upstream that ends it later, or
+	 * after it has taken a part of the body, has had the request.
+	 */
+	get #isStale(): boolean {
+		if (this.requests === 1 || this.#parser.started) return false;
+		const ticks = this.#pool.ticks - this.takenAt;
+		const isTakenInParts = (this.#upload?.turns ?? 0) > 2;
+		return ticks <= 1 + (2 * this.#connectMs) / TICK_MS && !isTakenInParts;
+	}
+
+	#broken(): 'broken' | 'unanswered' {
+		return this.#parser.started ? 'broken' : 'unanswered';
+	}
+
+	/** In TLS 1.3 the upstream says so behind our half of the handshake, and in place of reading the request. */
+	#isRefused(error: NodeJS.ErrnoException): boolean {
+		return this.requests === 1 && !this.#parser.started && refusesOurCertificate(error);
+	}
+
+	#leave(): void {
+		if (this.#gone) return;
+		this.#gone = true;
+		this.cancelDeadline();
+		this.#pool.forget(this);
+	}
+}
+
+function whenWritten({ onWritten }: OutgoingBody): (error?: Error | null) => void {
+	return (error) => error ?? onWritten?.();
+}
+
+function releaseDrained(connection: UpstreamConnection): void {
+	try {
+		connection.releaseDrained();
+	} catch (error) {
+		endOwner(connection, error);
+	}
+}
+
+/** For a client's last bytes to be taken, ms. */
+const CLOSE_LIMIT_MS = 1_000;
+
+/**
+ * One read buffer for all connections of the thread: libuv fills it and calls back before it reads again, and nothing
+ * keeps a view beyond the callback. A KiB less than a slab, so that what it brings fits into one with its framing.
+ */
+const READ_BUFFER = Buffer.allocUnsafeSlow(64_512);

@@ -1,0 +1,440 @@
+import type { Socket } from 'node:net';
+import { connectionCause } from '@mtls-edge-proxy/gate/shared/causes.ts';
+import { refusesOurCertificate } from '@mtls-edge-proxy/gate/shared/tls-causes.ts';
+import { type ClientEvents, ClientProtocol } from '../../../http2/client/client-protocol.ts';
+import { ConnectionError } from '../../../http2/errors.ts';
+import { CODE } from '../../../http2/frame-format.ts';
+import { codedField, listSizeOf } from '../../../http2/hpack-encoder.ts';
+import { SLABS } from '../../../shared/slabs.ts';
+import { TICK_MS, Timed } from '../../loop/deadlines.ts';
+import { guarded } from '../../loop/faults.ts';
+import type { Flushed } from '../../loop/turn-end.ts';
+import { STALE, UNCONNECTED, UNREACHED, type UpstreamFailure } from '../contract.ts';
+import type { Transport } from '../transport.ts';
+import type { Upstream } from '../upstream.ts';
+import { Liveness } from './liveness.ts';
+import { Http2UpstreamRequest } from './request.ts';
+
+/** The pool, as its connections see it. */
+export interface ConnectionOwner {
+	/** Of the timer of all time limits. */
+	readonly ticks: number;
+	/** Monotonic milliseconds, to the resolution of the timer. */
+	readonly now: number;
+	/** Has `flush` called at the end of the loop's turn. */
+	flushLater(connection: Http2UpstreamConnection): void;
+	/** Has `onDeadline` called when it has been idle for too long. @returns false: it is not to be kept. */
+	whenIdle(connection: Http2UpstreamConnection): boolean;
+	/** A request is under way there again. */
+	whenBusy(connection: Http2UpstreamConnection): void;
+	/** No request is to be given to it any more. */
+	leave(connection: Http2UpstreamConnection): void;
+	/** How many requests one connection takes at once. */
+	onLimit(streams: number): void;
+	/** Whether another thread waits for the connection, and this one has more than its part. */
+	isOwed(): boolean;
+	/** It has ended. */
+	forget(connection: Http2UpstreamConnection): void;
+	/** For `Liveness`: when to look next. */
+	lookLater(liveness: Liveness, isAsked: boolean): void;
+}
+
+/**
+ * One HTTP/2 connection to an upstream: the socket below its `ClientProtocol`. Requests of all tenants share it. What a turn of the loop
+ * has brought together goes out in one write at its end.
+ */
+export class Http2UpstreamConnection extends Timed implements ClientEvents, Flushed {
+	/** Requests sent so far. */
+	requests = 0;
+	/** Reads so far. */
+	reads = 0;
+	/** `ticks` at the last read, or at the beginning. */
+	heardAt: number;
+	readonly upstream: Upstream;
+	/** That it was made by. */
+	readonly transport: Transport;
+	readonly protocol: ClientProtocol;
+	/** Coded `:scheme`. */
+	readonly scheme: string;
+	readonly #owner: ConnectionOwner;
+	readonly #socket: Socket;
+	readonly #liveness: Liveness;
+	#state: 'connecting' | 'up' | 'gone' = 'connecting';
+	#isIdle = false;
+	#hasLeft = false;
+	readonly #openedAt: number;
+	/** How long the connection took to be made: at least one round trip, ms. */
+	#connectMs = 0;
+	/** Requests that wait for the connection. */
+	#waiting: Http2UpstreamRequest[] = [];
+	/** WebSockets that wait for the upstream's SETTINGS; they count as requests under way. */
+	readonly #ungreeted: Http2UpstreamRequest[] = [];
+
+	/** @param untoldStreams requests at once until the upstream has said how many. */
+	constructor(upstream: Upstream, owner: ConnectionOwner, untoldStreams: number) {
+		super();
+		this.upstream = upstream;
+		this.#owner = owner;
+		this.#openedAt = upstream.clock.now();
+		this.heardAt = owner.ticks;
+		const { transport } = upstream;
+		this.transport = transport;
+		this.scheme = transport.context === undefined ? HTTP : HTTPS;
+		this.protocol = new ClientProtocol(this, { ...LIMITS, untoldStreams });
+		this.#liveness = new Liveness(this, owner);
+		const socket = transport.open({ buffer: READ_BUFFER, callback: (length: number) => this.#onRead(length) });
+		this.#socket = socket;
+		const onEof = guarded(this, () => this.#end(CODE.NO_ERROR, (request) => this.#closedFailure(request)));
+		const onConnected = guarded(this, () => this.#onConnected());
+		socket.on(transport.connected, onConnected);
+		socket.on(
+			'drain',
+			guarded(this, () => this.#onDrain()),
+		);
+		socket.on(
+			'error',
+			guarded(this, (error: NodeJS.ErrnoException) =>
+				this.#end(CODE.NO_ERROR, (request) => this.#failureOf(error, request)),
+			),
+		);
+		socket.on('end', onEof).on('close', onEof);
+		this.protocol.begin();
+	}
+
+	get isConnected(): boolean {
+		return this.#state === 'up';
+	}
+
+	/** Requests under way. */
+	get size(): number {
+		return this.protocol.size + this.#ungreeted.length;
+	}
+
+	/** Whether it takes another request. */
+	get hasRoom(): boolean {
+		return !this.#hasLeft && this.protocol.hasRoom && this.size < this.protocol.maxStreams;
+	}
+
+	/** Whether what it carries is more than it should have, so that another connection had better be made. */
+	get isBusy(): boolean {
+		const { output, maxStreams } = this.protocol;
+		return output.isBlocked || this.size >= maxStreams * COMFORT || this.isStarved;
+	}
+
+	/** Whether bodies wait there for somebody who may never take his. Far away windows come later. */
+	get isStarved(): boolean {
+		return this.protocol.isStarved(this.#owner.now - 2 * this.#connectMs);
+	}
+
+	/** It cannot have ended unnoticed: nobody has used it yet, or it was heard of only just now. */
+	get isProven(): boolean {
+		return this.requests === 0 || this.#owner.ticks - this.heardAt <= PROVEN_TICKS;
+	}
+
+	#onConnected(): void {
+		if (this.#state !== 'connecting' || this.#socket.destroyed) return;
+		this.#state = 'up';
+		this.#connectMs = this.upstream.clock.now() - this.#openedAt;
+		this.cancelDeadline();
+		const waiting = this.#waiting;
+		this.#waiting = [];
+		for (const request of waiting) request.onConnected();
+		this.flush();
+		if (this.size === 0) this.#becomeIdle();
+	}
+
+	// --- Requests. ---
+
+	request(): Http2UpstreamRequest {
+		return new Http2UpstreamRequest(this);
+	}
+
+	/** For requests: it is about to be sent. */
+	sends(request: Http2UpstreamRequest): void {
+		if (this.#isIdle) {
+			this.#isIdle = false;
+			this.cancelDeadline();
+			this.#owner.whenBusy(this);
+		}
+		this.requests++;
+		request.readsBefore = this.reads;
+		request.sentAtTick = this.#owner.ticks;
+		this.upstream.stats.streams(1);
+		this.#liveness.watch();
+		if (this.#state === 'connecting') this.#waiting.push(request);
+	}
+
+	/** @returns why the head cannot be sent; `undefined`: it can. @param block coded. */
+	refusesHead(block: string): UpstreamFailure | undefined {
+		const { maxHeaderList } = this.protocol.settings;
+		// A byte of a block stands for sixty of the list at most.
+		if (block.length * 60 <= maxHeaderList || listSizeOf(block) <= maxHeaderList) return undefined;
+		const cause = `the upstream takes heads of at most ${maxHeaderList} bytes (SETTINGS_MAX_HEADER_LIST_SIZE)`;
+		return { kind: 'oversized', cause };
+	}
+
+	/** The same for an extended CONNECT, once the upstream's SETTINGS are there (RFC 8441 section 3). */
+	refusesConnect(block: string): UpstreamFailure | undefined {
+		if (!this.protocol.settings.takesConnect) return NO_CONNECT;
+		return this.protocol.hasRoom ? this.refusesHead(block) : NO_STREAM;
+	}
+
+	/** For requests that are such a CONNECT: has `onGreeted` called when the SETTINGS are there. */
+	awaitSettings(request: Http2UpstreamRequest): void {
+		this.#ungreeted.push(request);
+	}
+
+	/** Tells a request, behind the call that sends it, that it was not sent. */
+	failLater(request: Http2UpstreamRequest, failure: UpstreamFailure): void {
+		setImmediate(fail, request, failure);
+	}
+
+	/** For requests: nobody wants it any more. */
+	cancel(request: Http2UpstreamRequest): void {
+		if (request.isClosed) return;
+		if (request.id === 0) return this.#forgetUngreeted(request);
+		this.protocol.cancel(request);
+		// What was written for it would be delivered once the connection is there.
+		if (this.#state === 'connecting' && this.size === 0) this.close();
+	}
+
+	#forgetUngreeted(request: Http2UpstreamRequest): void {
+		const at = this.#ungreeted.indexOf(request);
+		if (at === -1) return;
+		this.#ungreeted.splice(at, 1);
+		this.onStreamEnd();
+	}
+
+	// --- What the protocol tells. ---
+
+	onOutput(): void {
+		this.#owner.flushLater(this);
+	}
+
+	onSettings(): void {
+		this.#owner.onLimit(this.protocol.maxStreams);
+		for (let next = this.#ungreeted.shift(); next !== undefined; next = this.#ungreeted.shift()) next.onGreeted();
+	}
+
+	onGoaway(): void {
+		this.#leave();
+	}
+
+	onPong(): void {
+		this.#liveness.onPong();
+	}
+
+	onStreamEnd(): void {
+		this.#countsNoMore();
+		const { isGoingAway, resets } = this.protocol;
+		// Servers end connections with many resets (CVE-2023-44487), and with them everybody's requests.
+		if (isGoingAway || resets >= MAX_RESETS || this.#owner.isOwed()) this.#leave();
+		if (this.size === 0 && this.#state === 'up') this.#becomeIdle();
+	}
+
+	#countsNoMore(): void {
+		this.upstream.stats.streams(-1);
+	}
+
+	#becomeIdle(): void {
+		this.#liveness.cancelDeadline();
+		if (this.#isIdle) return;
+		this.#isIdle = true;
+		// Not at once: what has ended may begin again in this turn.
+		if (!this.#owner.whenIdle(this) || this.#hasLeft) setImmediate(closeIdle, this);
+	}
+
+	/** It takes no more requests, and ends behind its last one. */
+	#leave(): void {
+		if (this.#hasLeft) return;
+		this.#hasLeft = true;
+		this.protocol.isGoingAway = true;
+		this.#owner.leave(this);
+		if (this.size === 0 && this.#state === 'up') setImmediate(closeIdle, this);
+	}
+
+	/** The same for the pool: requests are to go elsewhere from now on. */
+	retire(): void {
+		this.#leave();
+		if (this.#state === 'connecting' && this.size === 0) this.close();
+	}
+
+	/** For `setImmediate`. */
+	closeIfIdle(): void {
+		if (this.size === 0 && (this.#hasLeft || this.#isIdle)) this.close();
+	}
+
+	// --- Reading and writing. ---
+
+	#onRead(length: number): boolean {
+		if (this.#state === 'gone') return false;
+		this.reads++;
+		this.heardAt = this.#owner.ticks;
+		try {
+			this.protocol.receive(
+				length === READ_BUFFER.length ? READ_BUFFER : READ_BUFFER.subarray(0, length),
+				this.#owner.now,
+			);
+		} catch (error) {
+			if (error instanceof ConnectionError) this.#onProtocolError(error, length);
+			else this.onFault(error);
+			return false;
+		}
+		return true;
+	}
+
+	/** The upstream's, which costs it the connection. */
+	#onProtocolError({ code, message }: ConnectionError, length: number): void {
+		const isHttp1 = !this.protocol.isGreeted && READ_BUFFER.toString('latin1', 0, Math.min(length, 7)) === 'HTTP/1.';
+		const cause = isHttp1 ? SPEAKS_HTTP1 : `HTTP/2: ${message}`;
+		this.#end(code, () => ({ kind: 'malformed', cause }));
+	}
+
+	/** The turn of the loop is over: everything that it brought goes out. */
+	flush(): void {
+		const { output } = this.protocol;
+		const socket = this.#socket;
+		if (this.#state !== 'up' || socket.destroyed || output.bytes === 0) return;
+		this.protocol.sends(this.#owner.now);
+		const taken = output.take();
+		const mayGoOn =
+			typeof taken === 'string'
+				? socket.write(taken, 'latin1')
+				: socket.write(taken.bytes, (error) => {
+						if (!error) SLABS.giveBack(taken.slab);
+					});
+		if (mayGoOn) return output.pump();
+		output.isBlocked = true;
+		// Bodies wait for `drain`. What is left are answers that the upstream provokes, and does not read.
+		if (socket.writableLength > MAX_UNSENT && !this.protocol.isOver) this.#end(CODE.ENHANCE_YOUR_CALM, () => UNREAD);
+	}
+
+	#onDrain(): void {
+		this.protocol.output.isBlocked = false;
+		this.protocol.output.pump();
+	}
+
+	// --- It ends. ---
+
+	/** It has not come about in time, or has been idle for too long. */
+	override onDeadline(): void {
+		if (this.#state === 'connecting') this.#end(CODE.NO_ERROR, () => UNREACHED);
+		else if (this.size === 0) this.close();
+	}
+
+	/** No byte has come for a long time, though a ping was sent. */
+	onSilence(): void {
+		const cause = 'no answer to a PING';
+		this.#end(CODE.NO_ERROR, (request) => ({ kind: request.hasHead ? 'broken' : 'unanswered', cause }));
+	}
+
+	/** Ends it; nothing is under way. */
+	close(): void {
+		this.#end(CODE.NO_ERROR, () => UNCONNECTED);
+	}
+
+	/** Something of ours has thrown in a callback of the socket. */
+	override onFault(error: unknown): void {
+		this.upstream.log.error('proxy::exchange', 'internal error', { error });
+		for (const request of this.#goes(CODE.INTERNAL_ERROR)) request.fault(error);
+	}
+
+	#end(code: number, failureOf: (request: Http2UpstreamRequest) => UpstreamFailure): void {
+		if (this.#state === 'gone') return void this.#socket.destroy();
+		const open = this.#endProtocol(code);
+		const failures = open.map(failureOf);
+		// Before anybody else can have the connection's place: a breaker that this opens has to be open by then.
+		for (const [i, request] of open.entries()) request.failing(failures[i]!);
+		this.#goes(code);
+		for (const [i, request] of open.entries()) {
+			this.#countsNoMore();
+			request.failed(failures[i]!);
+		}
+	}
+
+	/** @returns requests that have not been told. */
+	#endProtocol(code: number): Http2UpstreamRequest[] {
+		return [...(this.protocol.end(code) as Http2UpstreamRequest[]), ...this.#ungreeted.splice(0)];
+	}
+
+	/** @returns requests that have not been told. */
+	#goes(code: number): Http2UpstreamRequest[] {
+		const open = this.#endProtocol(code);
+		for (const _ of open) this.#countsNoMore();
+		this.flush();
+		this.#state = 'gone';
+		this.#waiting = [];
+		this.cancelDeadline();
+		this.#liveness.cancelDeadline();
+		this.protocol.output.clear();
+		this.#owner.forget(this);
+		this.transport.close(this.#socket);
+		return open;
+	}
+
+	/** For the pool: whether it is among the idle ones. */
+	get isIdle(): boolean {
+		return this.#isIdle;
+	}
+
+	#closedFailure(request: Http2UpstreamRequest): UpstreamFailure {
+		if (this.#state === 'connecting') return UNCONNECTED;
+		if (this.#isStale(request)) return STALE;
+		return { kind: request.hasHead ? 'broken' : 'unanswered', cause: `closed ${request.place}` };
+	}
+
+	#failureOf(error: NodeJS.ErrnoException, request: Http2UpstreamRequest): UpstreamFailure {
+		const { code } = error;
+		const cause = connectionCause(error);
+		if (code === 'EMFILE' || code === 'ENFILE' || code === 'EADDRNOTAVAIL') return { kind: 'exhausted', cause };
+		// In TLS 1.3 the upstream refuses a certificate of ours behind our half of the handshake, and in place of reading the request.
+		const isRefused = !this.protocol.isGreeted && refusesOurCertificate(error);
+		if (this.#state === 'connecting' || isRefused) return { kind: 'unreachable', cause };
+		if (this.#isStale(request)) return STALE;
+		if (!request.hasHead) return { kind: 'unanswered', cause };
+		return { kind: 'broken', cause: `${cause} ${request.place}` };
+	}
+
+	/** Whether the connection had ended before the request came, as with HTTP/1.1: that shows within a round trip. */
+	#isStale({ hasHead, readsBefore, sentAtTick, turns }: Http2UpstreamRequest): boolean {
+		if (this.requests === 1 || hasHead || this.reads !== readsBefore || turns > 2) return false;
+		return this.#owner.ticks - sentAtTick <= 1 + (2 * this.#connectMs) / TICK_MS;
+	}
+}
+
+function closeIdle(connection: Http2UpstreamConnection): void {
+	connection.closeIfIdle();
+}
+
+function fail(request: Http2UpstreamRequest, failure: UpstreamFailure): void {
+	request.failing(failure);
+	request.failed(failure);
+}
+
+const HTTP = codedField(':scheme', 'http');
+const HTTPS = codedField(':scheme', 'https');
+
+/**
+ * As many streams as most servers take, and windows so large that a stream gets the rate of a local network: 8 MiB are the most that
+ * clients which take nothing can have a connection hold. Heads are as long as those of HTTP/1.1 may be.
+ */
+const LIMITS = { maxStreams: 128, window: 65_535, maxHeaderBytes: 65_536 };
+/** Part of its streams from which on a connection had better have another one beside it. */
+const COMFORT = 0.75;
+/** Some servers take a thousand resets at once and 33 more in a second, and not one more. */
+const MAX_RESETS = 400;
+/** A second. */
+const PROVEN_TICKS = 20;
+/** Bytes that wait for an upstream which does not read, beyond what bodies may have wait. */
+const MAX_UNSENT = 524_288;
+
+const NO_CONNECT: UpstreamFailure = {
+	kind: 'unsupported',
+	cause: 'the upstream takes no WebSocket over HTTP/2 (no SETTINGS_ENABLE_CONNECT_PROTOCOL)',
+};
+const NO_STREAM: UpstreamFailure = { kind: 'refused', cause: 'not sent: the upstream takes no more streams' };
+const SPEAKS_HTTP1 = 'it speaks HTTP/1.1 on this port: leave protocol = "h2" or h2c:// out';
+const UNREAD: UpstreamFailure = { kind: 'malformed', cause: 'HTTP/2: it does not read what it has us answer' };
+
+/** As for HTTP/1.1: one read buffer for all connections of the thread. */
+const READ_BUFFER = Buffer.allocUnsafeSlow(64_512);

@@ -1,0 +1,169 @@
+import { connect, type OnReadOpts, type Socket } from 'node:net';
+import { connect as connectTls, type SecureContext } from 'node:tls';
+import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
+import type { RoutingSeed, UpstreamProtocol, UpstreamSeed, UpstreamTlsSeed } from '../../shared/messages.ts';
+import { createUpstreamContext, upstreamTlsOptions } from '../../tls/upstream-tls.ts';
+import { KeptSessions, type Session } from './kept-sessions.ts';
+
+/** How connections to one upstream come about and end: over TCP, or over TLS. */
+export interface Transport {
+	/** The event that a connection has come about, and, over TLS, that the upstream is the one it should be. */
+	readonly connected: 'connect' | 'secureConnect';
+	/**
+	 * Whether the end of a connection can be told from one that was cut off on the way. Otherwise it cannot be the end of a
+	 * response.
+	 */
+	readonly endIsKnown: boolean;
+	/** Whether Node tells only in the next turn of the loop that a write is over, though the kernel has taken all of it. */
+	readonly writesEndLater: boolean;
+	/** Nothing that is written to the socket is sent before `connected`, and its end does not end our side. @param onread for all that is read. */
+	open(onread: OnReadOpts): Socket;
+	/** Ends a connection on which nothing is under way that somebody wants. */
+	close(socket: Socket): void;
+	/** For all addresses with the same settings; `undefined`: no TLS. */
+	readonly context: SecureContext | undefined;
+	/** Whether connections that it has made are as those that these settings, as JSON, would make. */
+	isMadeOf(tls: string | undefined): boolean;
+}
+
+/** For a close_notify to go out. */
+const CLOSE_LIMIT_MS = 1_000;
+
+type Address = Pick<UpstreamSeed, 'host' | 'port' | 'protocol'>;
+
+/**
+ * How each upstream of a table is connected to. Where nothing of that has changed it is the transport that is known, so that
+ * connections stay.
+ *
+ * @param known of the upstream with that breaker, until now.
+ * @throws the error of OpenSSL where it refuses certificates or keys.
+ */
+export function transportsOf(
+	{ upstreams, groups }: Pick<RoutingSeed, 'upstreams' | 'groups'>,
+	known: (breakerId: number) => Transport | undefined,
+	clock: Clock,
+): Transport[] {
+	const transports: Transport[] = [];
+	for (const { tls, upstreams: members } of groups) {
+		const text = tls && JSON.stringify(tls);
+		const before = members.map((member) => known(upstreams[member]!.breakerId));
+		// Most changes are of addresses, and what reads certificates and keys is expensive.
+		let context = before.find((one) => one?.isMadeOf(text) && one.context !== undefined)?.context;
+		for (const [i, member] of members.entries()) {
+			const same = before[i];
+			if (same?.isMadeOf(text)) {
+				transports[member] = same;
+			} else if (tls === undefined) {
+				transports[member] = new TcpTransport(upstreams[member]!);
+			} else {
+				context ??= createUpstreamContext(tls);
+				transports[member] = new TlsTransport(upstreams[member]!, { tls, text: text!, context }, clock);
+			}
+		}
+	}
+	return transports;
+}
+
+class TcpTransport implements Transport {
+	readonly connected = 'connect';
+	readonly endIsKnown = true;
+	readonly writesEndLater = false;
+	readonly context = undefined;
+	readonly #address: Address;
+
+	constructor(address: Address) {
+		this.#address = address;
+	}
+
+	open(onread: OnReadOpts): Socket {
+		const { host, port } = this.#address;
+		return connect({ host, port, noDelay: true, allowHalfOpen: true, onread });
+	}
+
+	close(socket: Socket): void {
+		socket.destroy();
+	}
+
+	isMadeOf(tls: string | undefined): boolean {
+		return tls === undefined;
+	}
+}
+
+/** The same for all addresses of a group. */
+interface TlsSettings {
+	readonly tls: UpstreamTlsSeed;
+	/** As JSON. */
+	readonly text: string;
+	readonly context: SecureContext;
+}
+
+class TlsTransport implements Transport {
+	readonly connected = 'secureConnect';
+	/** Node says `end` with and without a close_notify (RFC 8446 section 6.1), and anybody on the way can end a TCP connection. */
+	readonly endIsKnown = false;
+	readonly writesEndLater = true;
+	readonly #address: Address;
+	readonly #tls: UpstreamTlsSeed;
+	/** Of `#tls`, as JSON. */
+	readonly #text: string;
+	readonly context: SecureContext;
+	readonly #sessions: KeptSessions;
+
+	constructor(address: Address, { tls, text, context }: TlsSettings, clock: Clock) {
+		this.#address = address;
+		this.#tls = tls;
+		this.#text = text;
+		this.context = context;
+		this.#sessions = new KeptSessions(clock);
+	}
+
+	open(onread: OnReadOpts): Socket {
+		const { host, port, protocol } = this.#address;
+		const session = this.#sessions.take();
+		const options = {
+			...upstreamTlsOptions(this.#tls, host, this.context, protocol),
+			...(session && { session: session.ticket }),
+			host,
+			port,
+			noDelay: true,
+			allowHalfOpen: true,
+			// It is handed on to the socket, as `net.connect` would; the types do not know.
+			onread,
+		};
+		const socket = connectTls(options);
+		// OpenSSL would send what has been written with the end of its handshake. Node looks at its verdict on the certificate
+		// after that.
+		socket.cork();
+		let verified: Omit<Session, 'ticket'> | undefined;
+		socket.once('secureConnect', () => {
+			const code = alpnProblem(protocol, socket.alpnProtocol);
+			if (code !== undefined) return void socket.destroy(Object.assign(new Error('another protocol'), { code }));
+			verified = this.#sessions.verified(session, socket);
+			socket.uncork();
+		});
+		// Not later: OpenSSL tells of sessions from now on, or not at all.
+		socket.on('session', (ticket: Buffer) => {
+			if (verified !== undefined) this.#sessions.keep({ ticket, ...verified });
+		});
+		return socket;
+	}
+
+	/** With a close_notify, without which the upstream would have to take it for a cut (RFC 8446 section 6.1). */
+	close(socket: Socket): void {
+		if (socket.writableLength > 0) return void socket.destroy();
+		// An upstream that does not read may keep the kernel from taking it.
+		socket.setTimeout(CLOSE_LIMIT_MS, () => socket.destroy());
+		socket.destroySoon();
+	}
+
+	isMadeOf(tls: string | undefined): boolean {
+		return tls === this.#text;
+	}
+}
+
+/** @param chosen `false`: the upstream knows nothing of ALPN, which means HTTP/1.1. @returns the code of an error. */
+function alpnProblem(protocol: UpstreamProtocol | undefined, chosen: string | false | null): string | undefined {
+	const spoken = chosen === false || chosen === null ? 'http/1.1' : chosen;
+	if (spoken === (protocol ?? 'http/1.1')) return undefined;
+	return protocol === 'h2' ? 'ERR_TLS_ALPN_NO_H2' : 'ERR_TLS_ALPN';
+}

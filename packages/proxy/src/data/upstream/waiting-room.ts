@@ -1,0 +1,300 @@
+import type { Clock } from '@mtls-edge-proxy/gate/shared/clock.ts';
+import { FairQueue, type Turn } from '../../gates/fair-queue.ts';
+import { QueueClaims } from '../../memory/queue-claims.ts';
+import { QueueStats } from '../../memory/queue-stats.ts';
+import { UpstreamLoad } from '../../memory/upstream-load.ts';
+import { WakeUp } from '../../memory/wake-up.ts';
+import type { UpstreamLimits, WaitingSeed } from '../../shared/messages.ts';
+import { Timed } from '../loop/deadlines.ts';
+import type { FaultOwner } from '../loop/faults.ts';
+import { STEP, type TurnEnd } from '../loop/turn-end.ts';
+import type { DataPlane } from '../plane/plane.ts';
+import type { PlaneDeadlines } from '../plane/plane-deadlines.ts';
+import type { UpstreamGroup } from './group.ts';
+
+/** Longer than another thread takes to wake up. */
+const CEDE_MS = 1;
+
+/** What became of a request's turn: it has left for the upstream; no breaker admits it any more, or its client waits no longer, and it was refused; there is no room for it. */
+export type Departure = 'served' | 'unavailable' | 'full';
+
+/** A request that waits. */
+export interface Waiting extends FaultOwner {
+	/** It was sent before, and has to leave for another upstream: where that has no room, others need not wait for it. */
+	readonly isRetry: boolean;
+	/**
+	 * Its turn.
+	 *
+	 * @param group that is in force: it need not be the one that was when the waiting began.
+	 * @returns `full`: it goes on waiting.
+	 */
+	depart(now: number, group: UpstreamGroup): Departure;
+	/** It waits no longer: its place is another tenant's, or its time is over. */
+	giveUp(why: 'full' | 'timeout'): void;
+}
+
+/** Where one request waits, and for how long. */
+export class Place extends Timed {
+	readonly tenant: string;
+	readonly waiting: Waiting;
+	/** Monotonic milliseconds when the waiting began. */
+	readonly since: number;
+	readonly #room: WaitingRoom;
+
+	constructor(room: WaitingRoom, tenant: string, waiting: Waiting, since: number) {
+		super();
+		this.#room = room;
+		this.tenant = tenant;
+		this.waiting = waiting;
+		this.since = since;
+	}
+
+	override onDeadline(): void {
+		this.leave('timeout');
+		this.waiting.giveUp('timeout');
+	}
+
+	override onFault(error: unknown): void {
+		this.waiting.onFault(error);
+	}
+
+	/** The request waits no longer, and has not departed. */
+	leave(result: 'timeout' | 'gone'): void {
+		this.#room.leave(this, result);
+	}
+}
+
+/**
+ * Where this worker's requests wait while all addresses of an upstream are at a limit. It outlives reloads, like the requests. The limits are
+ * the process's: what becomes free in one thread may be what another one's requests wait for, so it rings for them.
+ */
+export class WaitingRoom {
+	readonly stats: QueueStats;
+	readonly #queue = new FairQueue<string, Place>();
+	/** How many of them are retries. */
+	#retries = 0;
+	/** Requests that wait, in all threads. */
+	readonly #count: UpstreamLoad;
+	/** Places that other threads' tenants ask of this one's, and the other way round. */
+	readonly #claims: QueueClaims;
+	readonly #freed: WakeUp;
+	/** A request waits for a connection, and others may have idle ones. */
+	readonly #wanted: WakeUp;
+	readonly #clock: Clock;
+	readonly #turnEnd: TurnEnd;
+	readonly #deadlines: PlaneDeadlines;
+	#limits: UpstreamLimits;
+	#group: UpstreamGroup | undefined;
+	/** How often had been rung before somebody was told to wait. */
+	#seen = 0;
+	#isListening = false;
+	#isServing = false;
+	#givesWay = false;
+	#isRetired = false;
+	/** What has become free is left to other threads. */
+	#cedes = false;
+
+	/** @param worker index of this thread. */
+	constructor(
+		seed: WaitingSeed,
+		limits: UpstreamLimits,
+		worker: number,
+		{ clock, turnEnd, deadlines }: Pick<DataPlane, 'clock' | 'turnEnd' | 'deadlines'>,
+	) {
+		this.stats = new QueueStats(seed.stats, worker);
+		this.#count = new UpstreamLoad(seed.count, worker);
+		this.#claims = new QueueClaims(seed.claims, worker);
+		this.#freed = new WakeUp(seed.freed);
+		this.#wanted = new WakeUp(seed.wanted);
+		this.#limits = limits;
+		this.#clock = clock;
+		this.#turnEnd = turnEnd;
+		this.#deadlines = deadlines;
+	}
+
+	/**
+	 * From now on these are in force, also for those who wait.
+	 *
+	 * @param limits `undefined`: there are none any more, and nobody has to wait.
+	 */
+	use(limits: UpstreamLimits | undefined, group: UpstreamGroup): void {
+		this.#isRetired = false;
+		this.#limits = limits ?? { ...this.#limits, maxRequests: undefined, maxConnections: undefined };
+		this.#group = group;
+		if (limits?.maxConnections !== undefined) this.#giveWay();
+		this.#serveSoon();
+	}
+
+	/** The group is gone. Requests that wait are served as they would have been; the room listens to nothing once there are none. */
+	retire(): void {
+		this.#isRetired = true;
+		// What listens holds the room.
+		if (this.#givesWay) this.#wanted.ring();
+	}
+
+	get isEmpty(): boolean {
+		return this.#queue.size === 0;
+	}
+
+	/** Whether somebody waits whose turn comes before that of a request which could leave now. @param isRetry as in `Waiting`. */
+	comesFirst(isRetry: boolean): boolean {
+		return this.#queue.size > (isRetry ? 0 : this.#retries);
+	}
+
+	/** Whether as many wait as may. */
+	get isFull(): boolean {
+		return this.#count.total >= this.#limits.queue;
+	}
+
+	/**
+	 * Whether a connection that becomes free here is another thread's: requests wait there, and none here; or this thread has more than
+	 * an equal part of the connections.
+	 */
+	owes(connections: UpstreamLoad): boolean {
+		const { threads } = this.#count;
+		if (this.#queue.size === 0) return threads > 0;
+		return threads > 1 && connections.own * threads > connections.total;
+	}
+
+	/** A connection of this thread is about to end for another one's requests: those of this thread, which are sooner here, let them go first. */
+	cede(): void {
+		if (this.#cedes || this.#queue.size === 0) return;
+		this.#cedes = true;
+		setTimeout(() => {
+			this.#cedes = false;
+			this.#serveSoon();
+		}, CEDE_MS);
+	}
+
+	/** @returns `undefined`: as many wait as may, and no tenant has more of them than this one would have in this thread. */
+	enter(tenant: string, waiting: Waiting): Place | undefined {
+		if (!this.#count.tryInc(this.#limits.queue) && !this.#makeRoom(tenant)) {
+			this.stats.count('full');
+			return undefined;
+		}
+		const place = new Place(this, tenant, waiting, this.#clock.now());
+		this.#queue.add(tenant, place);
+		this.#claims.publish(this.#queue.most);
+		if (waiting.isRetry) this.#retries++;
+		this.#deadlines.lasting(this.#limits.queueTimeoutMs).add(place);
+		if (this.#limits.maxConnections !== undefined) this.#wanted.ring();
+		// What has become free since it was looked for.
+		this.#serveSoon();
+		return place;
+	}
+
+	/** A burst that fills the queue, in whichever thread, must not keep other tenants out of it. */
+	#makeRoom(tenant: string): boolean {
+		const least = this.#queue.sizeOf(tenant) + 1;
+		if (this.#claims.claim(Math.max(least, this.#queue.most), this.#count)) {
+			this.#freed.ring();
+			return true;
+		}
+		return this.#giveUpLast(least);
+	}
+
+	/** The last request of the tenant that has most waiting makes room. @param least so many, or fewer, are kept. */
+	#giveUpLast(least: number): boolean {
+		const most = this.#queue.lastOfMost(least);
+		if (most === undefined) return false;
+		const [tenant, last] = most;
+		this.#queue.remove(tenant, last);
+		this.#ended(last);
+		this.stats.count('full');
+		try {
+			last.waiting.giveUp('full');
+		} catch (error) {
+			this.#turnEnd.onFault(last.waiting, error);
+		}
+		return true;
+	}
+
+	/** Other threads have claimed places of this one. */
+	#yieldClaimed(): void {
+		for (let claimed = this.#claims.take(); claimed > 0; claimed--) {
+			// All have left meanwhile, one of them with the place that had been given away.
+			if (!this.#giveUpLast(0)) this.#count.inc();
+		}
+	}
+
+	/** For `Place`. */
+	leave(place: Place, result: 'timeout' | 'gone'): void {
+		// A fault of ours may have ended its turn after all.
+		if (!this.#queue.remove(place.tenant, place)) return;
+		this.#ended(place);
+		this.#count.dec();
+		this.stats.count(result);
+	}
+
+	#ended(place: Place): void {
+		this.#claims.publish(this.#queue.most);
+		place.cancelDeadline();
+		if (place.waiting.isRetry) this.#retries--;
+	}
+
+	/** A request or a connection of this thread has ended. */
+	freed(): void {
+		const waiting = this.#count.total;
+		if (waiting === 0) return;
+		if (waiting > this.#queue.size) this.#freed.ring();
+		if (this.#queue.size > 0) this.#serveSoon();
+	}
+
+	/** Not at once: what has ended is not through with that yet. */
+	#serveSoon(): void {
+		if (this.#isServing) return;
+		this.#isServing = true;
+		this.#turnEnd.add(STEP.dispatch, this.#serve);
+	}
+
+	readonly #serve = (): void => {
+		this.#isServing = false;
+		if (this.#cedes) return;
+		this.#seen = this.#freed.count;
+		this.#yieldClaimed();
+		const now = this.#clock.now();
+		try {
+			this.#queue.serve((place) => this.#offer(place, now));
+		} finally {
+			this.#claims.publish(this.#queue.most);
+			this.#listen();
+		}
+	};
+
+	#offer(place: Place, now: number): Turn {
+		const { waiting } = place;
+		let departure: Departure = 'unavailable';
+		try {
+			departure = waiting.depart(now, this.#group!);
+		} catch (error) {
+			this.#turnEnd.onFault(waiting, error);
+		}
+		if (departure === 'full') return waiting.isRetry ? 'passed' : 'over';
+		this.#ended(place);
+		this.#count.dec();
+		this.stats.count(departure);
+		return 'taken';
+	}
+
+	#listen(): void {
+		if (this.#isListening || this.#queue.size === 0) return;
+		this.#isListening = true;
+		this.#freed.onRing(this.#seen, () => {
+			this.#isListening = false;
+			this.#serveSoon();
+		});
+	}
+
+	/** Closes idle connections, as many as there are requests of other threads that wait, whenever another one of these begins to wait. */
+	#giveWay(): void {
+		if (this.#givesWay) return;
+		this.#givesWay = true;
+		this.#wanted.onRing(this.#wanted.count, () => {
+			this.#givesWay = false;
+			if (this.#limits.maxConnections === undefined || this.#isRetired) return;
+			// First the bell, then the look: a ring in between is heard.
+			this.#giveWay();
+			if (this.isEmpty) for (const { pool } of this.#group!.upstreams) pool.giveWay(this.#count.total);
+		});
+	}
+}

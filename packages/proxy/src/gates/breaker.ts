@@ -1,0 +1,165 @@
+/**
+ * The circuit breaker of one upstream: what each event makes
+ * of each state. Values in, next state out; `memory/breaker-cell.ts` makes the transitions atomic over all threads.
+ */
+
+import { UPSTREAM_UNAVAILABLE } from '@mtls-edge-proxy/gate/gates/rejection.ts';
+
+export const CLOSED = 0;
+export const OPEN = 1;
+export const HALF_OPEN = 2;
+export type Circuit = typeof CLOSED | typeof OPEN | typeof HALF_OPEN;
+
+export interface BreakerState {
+	readonly circuit: Circuit;
+	/** Milliseconds, monotonic: when it opened, or when the probe was let through. Without meaning while closed. */
+	readonly since: number;
+	/** Counts the probes let through, so that only the probe of this very half-open state can decide it. */
+	readonly probe: number;
+	/** The failures in a row. Without meaning unless closed. */
+	readonly streak: Streak;
+}
+
+/** Failures in a row: no request has succeeded since the first of them. */
+export interface Streak {
+	/** Tells it from the streaks before it. */
+	readonly number: number;
+	/** Failures of all kinds, up to `MAX_FAILURES`. */
+	readonly failures: number;
+	/** The part of them that were failures to connect. */
+	readonly connects: number;
+	/** Of how many tenants the others were, up to `MAX_TENANTS`. */
+	readonly tenants: number;
+}
+
+/** Largest value of `failures` and of `tenants` in the configuration; counting stops there. */
+export const MAX_FAILURES = 100;
+export const MAX_TENANTS = 16;
+
+/** When failures open a closed breaker (`[breaker]`, and the same keys of a route). */
+export interface OpeningRule {
+	/** In a row. */
+	readonly failures: number;
+	/** Of how many tenants they must be. */
+	readonly tenants: number;
+	/** Statuses of gRPC that are failures as well. */
+	readonly grpcStatuses?: readonly number[];
+}
+
+export const NO_STREAK: Streak = { number: 0, failures: 0, connects: 0, tenants: 0 };
+
+/** Unproven until the first health probe has passed, but any request may try once a cooldown has gone by. */
+export const INITIAL: BreakerState = { circuit: OPEN, since: 0, probe: 0, streak: NO_STREAK };
+
+/** Permission to send one request: `NORMAL`, or the number of the probe that it is. */
+export type Admission = number;
+export const NORMAL: Admission = 0;
+export const REFUSED = -1;
+/** The answer to a request that is refused. */
+export const CIRCUIT_OPEN = UPSTREAM_UNAVAILABLE.because('circuit open');
+
+/**
+ * What went wrong with a request: the upstream's status says that it cannot serve; no connection came about; no answer in
+ * time; the answer broke off or was not HTTP.
+ */
+export type FailureReason = 'status' | 'connect' | 'timeout' | 'broken';
+
+/** What a request that was let through must report in the end. */
+export type Outcome = 'success' | 'abandoned' | FailureReason;
+
+/** Statuses by which an upstream says that it cannot serve; 500 is an answer. */
+export function isFailureStatus(status: number): boolean {
+	return status === 502 || status === 503 || status === 504;
+}
+
+/**
+ * A request asks to pass.
+ *
+ * @returns the next state when the request becomes the probe; `undefined` when the state stays as it is, which lets
+ *   the request pass if it is closed and refuses it otherwise.
+ */
+export function onRequest(state: BreakerState, now: number, cooldownMs: number): BreakerState | undefined {
+	if (state.circuit === CLOSED || now - state.since < cooldownMs) return undefined;
+	// Open and cooled down; or half-open with a probe that has been silent for another cooldown and is given up.
+	return { circuit: HALF_OPEN, since: now, probe: nextProbe(state.probe), streak: NO_STREAK };
+}
+
+/**
+ * A request that was let through has been answered by a status that is no failure.
+ *
+ * @param streak number of the streak that begins where one ends.
+ */
+export function onSuccess(state: BreakerState, admission: Admission, streak: number): BreakerState | undefined {
+	// Open: an old request's success says nothing of an upstream that failed since. Only the probe closes.
+	const endsStreak = state.circuit === CLOSED && state.streak.failures > 0;
+	return endsStreak || isProbe(state, admission) ? closed(state, streak) : undefined;
+}
+
+/**
+ * A request that was let through has failed.
+ *
+ * @param counts `connect`: no connection came about, which says nothing of a tenant; otherwise whether the tenant is one
+ *   that has no failure in this streak yet.
+ */
+export function onFailure(
+	state: BreakerState,
+	admission: Admission,
+	counts: 'connect' | 'new tenant' | 'known tenant',
+	rule: OpeningRule,
+	now: number,
+): BreakerState | undefined {
+	if (isProbe(state, admission)) return opened(state, now);
+	if (state.circuit !== CLOSED) return undefined;
+	const { number, failures, connects, tenants } = state.streak;
+	const streak = {
+		number,
+		failures: Math.min(failures + 1, MAX_FAILURES),
+		connects: Math.min(connects + Number(counts === 'connect'), MAX_FAILURES),
+		tenants: Math.min(tenants + Number(counts === 'new tenant'), MAX_TENANTS),
+	};
+	return opens(streak, rule) ? opened(state, now) : { ...state, streak };
+}
+
+/**
+ * Enough failures in a row of enough tenants; or enough failures to connect, of any tenant. A
+ * failure to connect counts in the row, but for no tenant: one tenant's failures and
+ * a connection lost among them do not open a breaker that wants two tenants.
+ */
+function opens({ failures, connects, tenants }: Streak, rule: OpeningRule): boolean {
+	return connects >= rule.failures || (failures >= rule.failures && tenants >= rule.tenants);
+}
+
+/** A request that was let through has ended without a verdict. */
+export function onAbandoned(state: BreakerState, admission: Admission): BreakerState | undefined {
+	// The probe's slot is free at once: the cooldown has already been served.
+	return isProbe(state, admission) ? opened(state, LONG_AGO) : undefined;
+}
+
+/** The active health check has spoken. @param streak as in `onSuccess`. */
+export function onHealth(state: BreakerState, healthy: boolean, now: number, streak: number): BreakerState | undefined {
+	if (healthy) return state.circuit === CLOSED ? undefined : closed(state, streak);
+	// Restarting the cooldown keeps an upstream without a 2xx `/health` at 503.
+	return opened(state, now);
+}
+
+/** The state of an upstream that is believed to be well; no request of it has failed yet. */
+export function closed({ probe }: BreakerState, streak: number): BreakerState {
+	return { circuit: CLOSED, since: 0, probe, streak: { ...NO_STREAK, number: streak } };
+}
+
+function opened({ probe }: BreakerState, now: number): BreakerState {
+	return { circuit: OPEN, since: now, probe, streak: NO_STREAK };
+}
+
+function isProbe(state: BreakerState, admission: Admission): boolean {
+	return state.circuit === HALF_OPEN && admission === state.probe;
+}
+
+/** So far back that any cooldown has passed; times are milliseconds since the process began, so zero would not do. */
+const LONG_AGO = -(2 ** 40);
+
+/** Probe numbers fit the 20 bits that the shared cell has for them and are never `NORMAL`. */
+const PROBES = 2 ** 20;
+function nextProbe(probe: number): number {
+	return (probe + 1) % PROBES || 1;
+}

@@ -1,0 +1,94 @@
+import type { Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import { forwarded } from './forwarded.ts';
+import { BAD_HOST, foldedName, type RequestHead, withoutFields } from './headers.ts';
+import type { CleanTarget } from './path.ts';
+import { stripPrefix, withoutSlash } from './strip-prefix.ts';
+
+/** How a route's requests differ from those of other routes when they go to the upstream. */
+export interface ForwardingSeed {
+	/** The value of `Host`: the upstream's authority, the client's, or this text. */
+	readonly host: 'upstream' | 'client' | { readonly name: string };
+	/** Whether the route's prefix is cut from the path. */
+	readonly stripsPrefix: boolean;
+	/** `x-forwarded-host`. */
+	readonly forwardedHost: boolean;
+	/** `x-forwarded-port`: the port that the connection came to, or this one; `false`: no such field. */
+	readonly forwardedPort: boolean | number;
+	/** `Forwarded` (RFC 7239). */
+	readonly forwarded: boolean;
+}
+
+/** What is known of the client's connection. */
+export interface Arrival {
+	/** Its IP. */
+	readonly ip: string;
+	/** The local port of its connection; `undefined` once the connection no longer knows it. */
+	readonly port: number | string | undefined;
+}
+
+/**
+ * What a request becomes on its way to the upstream of one route: its target, its `Host`, the fields that say what the client
+ * asked for, and the client's own lines without those that could be taken for these. Routes that change nothing have none.
+ *
+ * An authority is what the client asked for (`RequestHead.authority`, or that of an absolute target): it may be any name.
+ */
+export class Forwarding {
+	readonly #seed: ForwardingSeed;
+	readonly #prefix: string;
+	readonly #usesAuthority: boolean;
+	/** Names of fields that the route writes itself; a client's own of these names are dropped. */
+	readonly #own: ReadonlySet<string>;
+
+	/** @param prefix of the route. */
+	constructor(seed: ForwardingSeed, prefix: string) {
+		this.#seed = seed;
+		this.#prefix = prefix;
+		this.#usesAuthority = seed.host === 'client' || seed.forwardedHost || seed.forwarded;
+		this.#own = new Set([
+			...(seed.forwardedHost ? ['x-forwarded-host'] : []),
+			...(seed.forwardedPort === false ? [] : ['x-forwarded-port']),
+			...(seed.stripsPrefix ? ['x-forwarded-prefix'] : []),
+		]);
+	}
+
+	/**
+	 * The target that the upstream gets.
+	 *
+	 * @param target has been matched by the route.
+	 * @param authority `null`: it is malformed, and refused where the upstream would get it.
+	 */
+	target(target: CleanTarget, authority: string | null | undefined): CleanTarget | Rejection {
+		if (authority === null && this.#usesAuthority) return BAD_HOST;
+		return this.#seed.stripsPrefix ? stripPrefix(target, this.#prefix) : target;
+	}
+
+	/** @returns the value of `Host`; `undefined`: the authority of the upstream, also where the client has named no host (HTTP/1.0). */
+	host(authority: string | undefined): string | undefined {
+		const { host } = this.#seed;
+		if (host === 'upstream') return undefined;
+		return host === 'client' ? authority : host.name;
+	}
+
+	/** The route's own lines, each ended by CRLF. */
+	lines(authority: string | undefined, { ip, port }: Arrival): string {
+		const { forwardedHost, forwardedPort, stripsPrefix } = this.#seed;
+		const prefix = stripsPrefix ? withoutSlash(this.#prefix) : '';
+		const told = forwardedPort === true ? port : forwardedPort;
+		let lines = '';
+		if (forwardedHost && authority !== undefined) lines += `x-forwarded-host: ${authority}\r\n`;
+		if (told !== false && told !== undefined) lines += `x-forwarded-port: ${told}\r\n`;
+		if (prefix !== '') lines += `x-forwarded-prefix: ${prefix}\r\n`;
+		if (this.#seed.forwarded) lines += `forwarded: ${forwarded(ip, authority)}\r\n`;
+		return lines;
+	}
+
+	/** The client's lines that are left. */
+	linesOf({ lines, claimsOrigin }: Pick<RequestHead, 'lines' | 'claimsOrigin'>): string {
+		return claimsOrigin && this.#own.size > 0 ? withoutFields(lines, this.#own) : lines;
+	}
+
+	/** Whether the route writes the field itself, in any spelling of its name. For explanations. */
+	writes(name: string): boolean {
+		return this.#own.has(foldedName(name));
+	}
+}

@@ -1,0 +1,110 @@
+import { BAD_PATH, NO_ROUTE, type Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import { TOO_AMBIGUOUS } from './path.ts';
+import { isPlain, readingsOf } from './path-readings.ts';
+import { PrefixTable } from './prefix-table.ts';
+
+/** What of a route its lookup needs. */
+export interface Routed {
+	readonly prefix: string;
+	/** Its upstream takes paths in any letter case for the same path. */
+	readonly caseInsensitive?: boolean | undefined;
+}
+
+/**
+ * Longest-prefix routing on segment boundaries. What the client sent decides, and no other reading of the path may decide
+ * otherwise: an upstream that has the other reading would serve what another route protects.
+ */
+export class RouteTable<Route extends Routed> {
+	readonly #written: PrefixTable<Route>;
+	/** By every reading of the prefixes; the same table where they have no other one. */
+	readonly #read: PrefixTable<Route>;
+	/** Routes whose upstreams ignore letter case. */
+	readonly #folded: PrefixTable<Route> | undefined;
+	/** Routes below whose prefixes there are longer ones. */
+	readonly #deepened: ReadonlySet<Route>;
+
+	/** @throws RangeError when two routes have one prefix, by any reading; the configuration reports that with its lines before. */
+	constructor(routes: Iterable<Route>) {
+		const list = [...routes];
+		const [conflict] = prefixConflicts(list);
+		if (conflict !== undefined) throw new RangeError(`two routes have the prefix ${conflict.reading}`);
+		this.#written = new PrefixTable(list.map((route) => [route.prefix, route]));
+		const sorted = list.toSorted((a, b) => (a.prefix < b.prefix ? -1 : 1));
+		this.#deepened = new Set(sorted.filter(({ prefix }, i) => sorted[i + 1]?.prefix.startsWith(prefix)));
+		const read = list.flatMap((route) => prefixReadings(route.prefix).map((reading) => [reading, route] as const));
+		this.#read = read.length === list.length ? this.#written : new PrefixTable(read);
+		const folded = read.filter(([, route]) => route.caseInsensitive);
+		if (folded.length > 0) this.#folded = new PrefixTable(folded.map(([reading, route]) => [foldCase(reading), route]));
+	}
+
+	/** @param path a path without its query, begins with `/`. */
+	match(path: string): Route | Rejection {
+		const route = this.asWritten(path);
+		if (route === undefined) return NO_ROUTE;
+		// All readings of a path begin with a prefix that has one reading, so they can lead only to a longer prefix below it.
+		const hasPlainPrefixes = this.#read === this.#written && this.#folded === undefined;
+		if (hasPlainPrefixes && (!this.#deepened.has(route) || isPlain(path))) return route;
+		return this.#refuseOther(route, path) ?? route;
+	}
+
+	/** The route of a path as it was sent, without its other readings. */
+	asWritten(path: string): Route | undefined {
+		return this.#written.longest(path)?.route;
+	}
+
+	/** Where one reading of a path leads, in whatever case. */
+	leadsTo(reading: string): Route | undefined {
+		const exact = this.#read.longest(reading);
+		const folded = this.#folded?.longest(foldCase(reading));
+		return folded !== undefined && folded.prefix.length > (exact?.prefix.length ?? 0) ? folded.route : exact?.route;
+	}
+
+	#refuseOther(route: Route, path: string): Rejection | undefined {
+		const readings = readingsOf(path);
+		if (readings === undefined) return TOO_AMBIGUOUS;
+		for (const reading of readings) {
+			const other = this.leadsTo(reading);
+			if (other !== route) return BAD_PATH.because(`leads to ${other?.prefix ?? 'no route'} by another reading`);
+		}
+		return undefined;
+	}
+}
+
+/** Two routes that are one to some readers: no path below it would have a route. */
+export interface PrefixConflict<Route> {
+	readonly route: Route;
+	readonly other: Route;
+	readonly reading: string;
+}
+
+/** Routes that some reader cannot distinguish. */
+export function prefixConflicts<Route extends Routed>(routes: readonly Route[]): PrefixConflict<Route>[] {
+	const byReading = new Map<string, Route>();
+	const byFolded = Map.groupBy(
+		routes.flatMap((route) => prefixReadings(route.prefix).map((reading) => ({ route, reading }))),
+		({ reading }) => foldCase(reading),
+	);
+	const conflicts = new Map<Route, PrefixConflict<Route>>();
+	for (const entries of byFolded.values()) {
+		const ignoring = entries.find(({ route }) => route.caseInsensitive)?.route;
+		for (const { route, reading } of entries) {
+			const same = byReading.get(reading);
+			if (same === undefined) byReading.set(reading, route);
+			const other = same ?? ignoring;
+			if (other !== undefined && other !== route) conflicts.set(route, { route, other, reading });
+		}
+	}
+	return [...conflicts.values()];
+}
+
+/** @throws RangeError for a prefix that has more readings than are followed; no such path passes the path gate. */
+function prefixReadings(prefix: string): string[] {
+	const readings = readingsOf(prefix);
+	if (readings === undefined) throw new RangeError(`the prefix ${prefix} has too many readings`);
+	return [...readings];
+}
+
+/** Letter case as readers ignore it, of the text that the bytes are; by the upper case also `\u017f` is an `s`. */
+function foldCase(reading: string): string {
+	return Buffer.from(reading, 'latin1').toString('utf8').toUpperCase().toLowerCase();
+}

@@ -1,0 +1,143 @@
+import { isLowerCaseToken } from '@mtls-edge-proxy/gate/gates/grammar.ts';
+import { parseContentLength, UNDECLARED } from '../../gates/body-limit.ts';
+import { type HeaderBlock, HpackDecoder } from '../hpack-decoder.ts';
+import { STATIC_TABLE, type TableEntry } from '../hpack-table.ts';
+
+/**
+ * What makes a response malformed (RFC 9113 sections 8.1.1 to 8.3.2): nothing of it is dropped or repaired, for whoever reads it
+ * next could do that in another way.
+ */
+
+/** A field, and what was worked out when it was first seen. It is kept in the tables of its connection. */
+export class ReceivedField implements TableEntry {
+	readonly name: string;
+	readonly value: string;
+	readonly kind: number;
+	/** For whoever passes fields on: what the name means there. */
+	memo: unknown = undefined;
+
+	constructor(name: string, value: string) {
+		this.name = name;
+		this.value = value;
+		this.kind = kindOf(name, value);
+	}
+}
+
+/** What a header block says that answers a request. */
+export class ResponseFacts {
+	readonly status: number;
+	/** `content-length`, bytes, or `UNDECLARED`. */
+	readonly length: number;
+	/** `:status` first. */
+	readonly fields: readonly ReceivedField[];
+	/** How often the same bytes have been read before. */
+	repeated = 0;
+	/** For its reader: what it has made of the fields. */
+	memo: unknown = undefined;
+
+	constructor(status: number, length: number, fields: readonly ReceivedField[]) {
+		this.status = status;
+		this.length = length;
+		this.fields = fields;
+	}
+}
+
+/** @param maxBytes longest list of names and values. */
+export function responseDecoder(maxBytes: number): HpackDecoder<ReceivedField> {
+	return new HpackDecoder<ReceivedField>({
+		make: makeField,
+		staticFields: STATIC_FIELDS,
+		// Each field counts 32 bytes (RFC 9113 section 6.5.2).
+		maxFields: Math.ceil(maxBytes / 32),
+		maxBytes,
+		// Responses repeat their long values less than requests their tokens.
+		literals: undefined,
+	});
+}
+
+/**
+ * Once for each block: the same bytes say the same.
+ *
+ * @returns for a malformed head what is wrong with it, in words for operators.
+ */
+export function readResponse(block: HeaderBlock<ReceivedField>): ResponseFacts | string {
+	const known = block.memo[0] as ResponseFacts | string | undefined;
+	if (known !== undefined) {
+		if (typeof known !== 'string') known.repeated++;
+		return known;
+	}
+	const facts = read(block);
+	block.memo[0] = facts;
+	return facts;
+}
+
+function read({ fields, count }: HeaderBlock<ReceivedField>): ResponseFacts | string {
+	if (fields.length !== count) return 'head too long';
+	let status = 0;
+	let length = UNDECLARED;
+	let hasLength = false;
+	for (const [i, { name, value, kind }] of fields.entries()) {
+		if (kind === PLAIN) continue;
+		if (kind === MALFORMED) return faultOf(name);
+		if (kind === STATUS) {
+			if (status !== 0) return 'two :status';
+			// Section 8.3: control data before the fields.
+			if (i !== 0) return ':status behind fields';
+			status = Number(value);
+		} else {
+			if (hasLength) return 'two content-lengths';
+			hasLength = true;
+			length = parseContentLength(value)!;
+		}
+	}
+	return status === 0 ? 'no :status' : new ResponseFacts(status, length, fields);
+}
+
+/** @returns names and values in turn; `undefined`: malformed (section 8.1: no control data). */
+export function readTrailers({ fields, count }: HeaderBlock<ReceivedField>): readonly string[] | undefined {
+	if (fields.length !== count) return undefined;
+	const list: string[] = [];
+	for (const { name, value, kind } of fields) {
+		if (kind !== PLAIN) return undefined;
+		list.push(name, value);
+	}
+	return list;
+}
+
+function makeField(name: string, value: string): ReceivedField {
+	return new ReceivedField(name, value);
+}
+
+const PLAIN = 0;
+const MALFORMED = 1;
+const STATUS = 2;
+const CONTENT_LENGTH = 3;
+
+/** RFC 9113 section 8.2.2. */
+const CONNECTION_SPECIFIC = new Set(['connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'upgrade']);
+/** RFC 9110 section 15: three digits, five classes. RFC 9113 section 8.6: no 101. */
+const VALID_STATUS = /^(?!101)[1-5][0-9]{2}$/;
+/** Section 8.2.1: no control character but the tab, and no blank at either end. */
+const NOT_IN_VALUE = /[\x00-\x08\x0a-\x1f\x7f]|^[ \t]|[ \t]$/;
+
+function kindOf(name: string, value: string): number {
+	if (name.charCodeAt(0) === COLON) return name === ':status' && VALID_STATUS.test(value) ? STATUS : MALFORMED;
+	if (!isLowerCaseToken(name)) return MALFORMED;
+	if (NOT_IN_VALUE.test(value) || CONNECTION_SPECIFIC.has(name)) return MALFORMED;
+	// Some servers repeat what they were asked with, and we ask with this.
+	if (name === 'te' && value !== 'trailers') return MALFORMED;
+	if (name !== 'content-length') return PLAIN;
+	return parseContentLength(value) === undefined ? MALFORMED : CONTENT_LENGTH;
+}
+
+/** Of what the upstream has sent, only names are told that we know ourselves. */
+function faultOf(name: string): string {
+	if (name === ':status') return 'malformed :status';
+	if (name.charCodeAt(0) === COLON) return 'unknown control data';
+	if (CONNECTION_SPECIFIC.has(name)) return `${name} in HTTP/2`;
+	if (name === 'content-length') return 'malformed content-length';
+	return isLowerCaseToken(name) ? 'malformed field value' : 'malformed field name';
+}
+
+const COLON = 0x3a;
+const STATIC_FIELDS: readonly ReceivedField[] = STATIC_TABLE.map(([name, value]) => makeField(name, value));

@@ -1,0 +1,161 @@
+import { CERTIFICATE_FORBIDDEN, type Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import type { CertificateNames } from './certificate-names.ts';
+
+/** What a pattern is compared with. */
+export type NameKind = 'spiffe' | 'dns' | 'cn';
+
+/**
+ * A name of a client certificate, or all names that differ from it only in whole segments: `spiffe://example.org/ns/pay/*`,
+ * `dns:*.billing.internal`, `cn:legacy-client`.
+ */
+export interface NamePattern {
+	/** As the configuration spells it. */
+	readonly text: string;
+	readonly kind: NameKind;
+	/** Segments in their canonical spelling; `undefined` matches any one segment. */
+	readonly segments: readonly (string | undefined)[];
+}
+
+/** @returns the pattern, or in words what it must be and what to write instead. */
+export function parseNamePattern(text: string): NamePattern | PatternProblem {
+	if (text.startsWith('spiffe://')) return spiffePattern(text);
+	if (text.startsWith('dns:')) return dnsPattern(text);
+	if (text.startsWith('cn:')) return commonNamePattern(text);
+	const [scheme = '', rest = ''] = splitOnce(text, ':');
+	const guess = SCHEMES[scheme.toLowerCase()];
+	return {
+		wanted: '"spiffe://…", "dns:…" or "cn:…"',
+		remedy: guess === undefined ? `name the kind, for example "dns:${text}"` : `write "${guess(rest)}"`,
+	};
+}
+
+/** What is wrong with a pattern: it must be `wanted`; `remedy` says what to do. */
+export interface PatternProblem {
+	readonly wanted: string;
+	readonly remedy: string;
+}
+
+/** Whether a name, in segments, is one of the pattern's. */
+export function matches({ segments }: NamePattern, name: readonly string[]): boolean {
+	return name.length === segments.length && segments.every((one, i) => one === undefined || one === name[i]);
+}
+
+/**
+ * The certificate's names of one kind, each in segments of their canonical spelling.
+ *
+ * A certificate that leaves a doubt is refused, since a name that one reader takes for another one gets past `deny`: a name
+ * that is not well-formed, a SPIFFE ID next to another URI (X.509-SVID section 2: exactly one), several common names.
+ */
+export function namesOfKind(kind: NameKind, { uris, dns, commonNames }: CertificateNames): string[][] | Rejection {
+	if (kind === 'cn') return commonNames.length > 1 ? SEVERAL_COMMON_NAMES : commonNames.map((name) => [name]);
+	const claimed = kind === 'dns' ? dns : uris.filter((uri) => /^spiffe:/i.test(uri));
+	if (kind === 'spiffe' && claimed.length > 0 && uris.length > 1) return SEVERAL_URIS;
+	const names = claimed.map(kind === 'dns' ? dnsName : spiffeId);
+	return names.every((name) => name !== undefined) ? names : MALFORMED;
+}
+
+const MALFORMED = CERTIFICATE_FORBIDDEN.because('malformed name in the certificate');
+const SEVERAL_URIS = CERTIFICATE_FORBIDDEN.because('several URIs in the certificate');
+const SEVERAL_COMMON_NAMES = CERTIFICATE_FORBIDDEN.because('several common names in the certificate');
+
+/**
+ * SPIFFE ID sections 2.1 to 2.3: trust domain, then segments of the path, none empty, no dot segments, no escapes, no query,
+ * fragment, port or user. Scheme and trust domain are the same in any case (RFC 3986 section 6.2.2.1), the path is not.
+ */
+function spiffeId(uri: string): string[] | undefined {
+	const [, domain, path = ''] = /^spiffe:\/\/([A-Za-z0-9._-]{1,255})((?:\/[A-Za-z0-9._-]+)*)$/i.exec(uri) ?? [];
+	if (domain === undefined || uri.length > MAX_SPIFFE_ID) return undefined;
+	const segments = path.split('/').slice(1);
+	return segments.some(isDotSegment) ? undefined : [domain.toLowerCase(), ...segments];
+}
+
+/**
+ * Labels of a host name, in lower case. The dot at the end of an absolute name says nothing more. A wildcard certificate's `*`
+ * is a label like any other: as a wildcard it would name other machines than this client.
+ */
+function dnsName(name: string): string[] | undefined {
+	const labels = name.toLowerCase().replace(/\.$/, '').split('.');
+	const [first, ...rest] = labels;
+	const isHost = name.length <= MAX_DNS_NAME && rest.every(isLabel) && (first === '*' || isLabel(first!));
+	return isHost ? labels : undefined;
+}
+
+function isLabel(text: string): boolean {
+	return /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/.test(text);
+}
+
+function isDotSegment(text: string): boolean {
+	return text === '.' || text === '..';
+}
+
+const MAX_SPIFFE_ID = 2048;
+const MAX_DNS_NAME = 254;
+
+function spiffePattern(text: string): NamePattern | PatternProblem {
+	const [domain = '', ...path] = text.slice('spiffe://'.length).split('/');
+	if (domain.includes('*')) {
+		return {
+			wanted: 'a SPIFFE ID with its trust domain',
+			remedy: 'name the trust domain: "*" is for segments behind it',
+		};
+	}
+	const star = starProblem(path, '/');
+	if (star !== undefined) return star;
+	const literal = spiffeId(`spiffe://${[domain, ...path.map((one) => (one === '*' ? 'any' : one))].join('/')}`);
+	if (literal === undefined) {
+		const all = path.at(-1) === '' ? `; for each that is one segment longer write "${text}*"` : '';
+		return {
+			wanted: 'a SPIFFE ID, spiffe://trust-domain/segment/…, of letters, digits, ".", "-" and "_"',
+			remedy: `write the ID as it stands in the certificate${all}`,
+		};
+	}
+	return { text, kind: 'spiffe', segments: literal.map((one, i) => (i > 0 && path[i - 1] === '*' ? undefined : one)) };
+}
+
+function dnsPattern(text: string): NamePattern | PatternProblem {
+	const name = text.slice('dns:'.length);
+	const labels = name.split('.');
+	const star = starProblem(labels, '.');
+	if (star !== undefined) return star;
+	const literal = dnsName(labels.map((one) => (one === '*' ? 'any' : one)).join('.'));
+	if (literal === undefined) {
+		return {
+			wanted: 'dns: and a host name',
+			remedy: 'write it as it stands in the certificate, for example "dns:*.billing.internal"',
+		};
+	}
+	return { text, kind: 'dns', segments: literal.map((one, i) => (labels[i] === '*' ? undefined : one)) };
+}
+
+function commonNamePattern(text: string): NamePattern | PatternProblem {
+	const name = text.slice('cn:'.length);
+	if (name !== '' && !name.includes('*')) return { text, kind: 'cn', segments: [name] };
+	return {
+		wanted: 'cn: and a whole common name',
+		remedy: 'write it out: a common name has no segments that "*" could stand for',
+	};
+}
+
+/** `*` is exactly one whole segment: `**` and `pay-*` have different meanings in different programs. */
+function starProblem(segments: readonly string[], separator: string): PatternProblem | undefined {
+	const wrong = segments.find((one) => one.includes('*') && one !== '*');
+	if (wrong === undefined) return undefined;
+	const wanted = 'a name in which "*" stands for one whole segment';
+	if (/^\*+$/.test(wrong)) {
+		return { wanted, remedy: `write one "*" for each segment, "*${separator}*" for two of them` };
+	}
+	return { wanted, remedy: 'never for a part of one: write the segment out, or "*" for all of it' };
+}
+
+const SCHEMES: Readonly<Record<string, (rest: string) => string>> = {
+	uri: (rest) => rest,
+	url: (rest) => rest,
+	spiffe: (rest) => `spiffe://${rest.replace(/^\/*/, '')}`,
+	dns: (rest) => `dns:${rest}`,
+	cn: (rest) => `cn:${rest}`,
+};
+
+function splitOnce(text: string, separator: string): string[] {
+	const at = text.indexOf(separator);
+	return at === -1 ? ['', text] : [text.slice(0, at), text.slice(at + 1)];
+}

@@ -1,0 +1,44 @@
+import { CERTIFICATE_FORBIDDEN, Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import type { CertificateNames, NameReader } from './certificate-names.ts';
+import { matches, type NameKind, type NamePattern, namesOfKind } from './name-pattern.ts';
+
+/** Which names in client certificates a route lets in. */
+export class NameRules {
+	readonly read: NameReader;
+	readonly #allow: readonly NamePattern[] | undefined;
+	readonly #deny: readonly { readonly pattern: NamePattern; readonly refusal: Rejection }[];
+	/** The kinds that any of the patterns is about: names of other kinds are not looked at. */
+	readonly #kinds: readonly NameKind[];
+
+	/**
+	 * @param allow a certificate needs a name of these; `undefined`: it needs none.
+	 * @param deny a certificate with a name of these is refused, whatever else is in it.
+	 */
+	constructor(allow: readonly NamePattern[] | undefined, deny: readonly NamePattern[], read: NameReader) {
+		this.read = read;
+		this.#allow = allow;
+		this.#deny = deny.map((pattern) => ({
+			pattern,
+			refusal: CERTIFICATE_FORBIDDEN.because(`denied by ${pattern.text}`),
+		}));
+		this.#kinds = [...new Set([...(allow ?? []), ...deny].map(({ kind }) => kind))];
+	}
+
+	/** @param names `undefined` where the certificate cannot be read. */
+	judge(names: CertificateNames | undefined): Rejection | undefined {
+		if (names === undefined) return UNREADABLE;
+		const byKind = new Map<NameKind, string[][]>();
+		for (const kind of this.#kinds) {
+			const known = namesOfKind(kind, names);
+			if (known instanceof Rejection) return known;
+			byKind.set(kind, known);
+		}
+		const isNamed = (pattern: NamePattern) => byKind.get(pattern.kind)!.some((name) => matches(pattern, name));
+		const denied = this.#deny.find(({ pattern }) => isNamed(pattern));
+		if (denied !== undefined) return denied.refusal;
+		return this.#allow === undefined || this.#allow.some(isNamed) ? undefined : NOT_ALLOWED;
+	}
+}
+
+const UNREADABLE = CERTIFICATE_FORBIDDEN.because('names in the certificate cannot be read');
+const NOT_ALLOWED = CERTIFICATE_FORBIDDEN.because('no allowed name in the certificate');

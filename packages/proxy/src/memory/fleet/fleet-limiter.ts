@@ -1,0 +1,66 @@
+import { Rate } from '@mtls-edge-proxy/gate/gates/tenant-limit.ts';
+import {
+	cellOf,
+	DIVIDED,
+	REFUSED,
+	SHARED,
+	Standing,
+	type StandingMemory,
+} from '@mtls-edge-proxy/gate/memory/fleet/standing.ts';
+import { type LimiterMemory, TenantLimiter } from '@mtls-edge-proxy/gate/memory/limiter.ts';
+import { SpendingCounts, type SpendingMemory } from './spending.ts';
+
+/** What the limiters of a process need that shares its limits with others. */
+export interface FleetMemory {
+	readonly spending: SpendingMemory;
+	readonly standing: StandingMemory;
+}
+
+/**
+ * The limiter of a process that is one of several. A request is counted in this process's memory, as it would be without the others, and
+ * noted for them. What they have admitted is in the bucket already: the main thread has raised it.
+ */
+export class FleetLimiter extends TenantLimiter {
+	readonly #spending: SpendingCounts;
+	readonly #standing: Standing;
+	/** This replica's parts of rates, while the store is away. */
+	#parts = new WeakMap<Rate, Rate>();
+	#partsFor = 0;
+
+	/** @param worker index of this thread, unique in the process. */
+	constructor(memory: LimiterMemory, worker: number, { spending, standing }: FleetMemory) {
+		super(memory, worker);
+		this.#spending = new SpendingCounts(spending);
+		this.#standing = new Standing(standing);
+	}
+
+	override admit(key: bigint, nowMs: number, rate: Rate): boolean {
+		const mode = this.#standing.mode(cellOf(key));
+		if (mode === REFUSED) {
+			this.bucket.debt = rate.depth;
+			return false;
+		}
+		if (!super.admit(key, nowMs, mode === DIVIDED ? this.#part(rate) : rate)) return false;
+		if (mode === SHARED) this.#spending.add(this.slot, rate.rps, rate.burst);
+		return true;
+	}
+
+	/** Admissions that are not settled yet outlive the bucket. */
+	protected override isFree(slot: number): boolean {
+		return this.#spending.isEmpty(slot);
+	}
+
+	#part(rate: Rate): Rate {
+		const { replicas } = this.#standing;
+		if (replicas !== this.#partsFor) {
+			this.#parts = new WeakMap();
+			this.#partsFor = replicas;
+		}
+		let part = this.#parts.get(rate);
+		if (part === undefined) {
+			part = new Rate(rate.rps, rate.burst, replicas);
+			this.#parts.set(rate, part);
+		}
+		return part;
+	}
+}
