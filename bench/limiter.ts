@@ -4,7 +4,7 @@
  *   node bench/limiter.ts
  */
 import { Rate } from '../packages/gate/src/gates/tenant-limit.ts';
-import { Standing } from '../packages/gate/src/memory/fleet/standing.ts';
+import { StoreHealth } from '../packages/gate/src/memory/fleet/store-health.ts';
 import { TenantLimiter } from '../packages/gate/src/memory/limiter.ts';
 import { FleetLimiter } from '../packages/proxy/src/memory/fleet/fleet-limiter.ts';
 import { SpendingCounts } from '../packages/proxy/src/memory/fleet/spending.ts';
@@ -17,7 +17,10 @@ const RATE = new Rate(10_000_000, 10_000_000);
 const memory = TenantLimiter.allocate(new Uint8Array(32));
 const limiters = {
 	local: new TenantLimiter(TenantLimiter.allocate(new Uint8Array(32)), 0),
-	shared: new FleetLimiter(memory, 0, { spending: SpendingCounts.allocate(memory), standing: Standing.allocate() }),
+	shared: new FleetLimiter(memory, 0, {
+		spending: SpendingCounts.allocate(memory),
+		storeHealth: StoreHealth.allocate(),
+	}),
 };
 const keys = Array.from({ length: TENANTS }, (_, i) => BigInt.asIntN(64, BigInt(i + 1) * 0x9e3779b97f4a7c15n));
 

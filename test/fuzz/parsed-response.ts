@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { AnswerFields } from '../../packages/proxy/src/data/client/answer-fields.ts';
+import type { ResponseFields } from '../../packages/proxy/src/data/client/response-fields.ts';
 import type { ResponseEvents } from '../../packages/proxy/src/data/upstream/contract.ts';
 import { ProtocolError } from '../../packages/proxy/src/data/upstream/protocol-error.ts';
 import { ResponseParser } from '../../packages/proxy/src/data/upstream/response-parser.ts';
@@ -65,7 +65,7 @@ class Recorder implements ResponseEvents {
 	trailers: readonly string[] = [];
 	ends = 0;
 
-	onHead(status: number, { list }: AnswerFields, length: number): void {
+	onHead(status: number, { list }: ResponseFields, length: number): void {
 		assert.equal(this.status, 0, 'one head');
 		this.status = status;
 		// The length that is announced comes last; what framed the response is not passed on.

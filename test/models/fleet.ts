@@ -2,7 +2,7 @@ import type { RequestSlots } from '../../packages/gate/src/gates/quota.ts';
 import { Rate } from '../../packages/gate/src/gates/tenant-limit.ts';
 import { ConcurrencyCounts } from '../../packages/gate/src/memory/concurrency.ts';
 import { SharedSlots } from '../../packages/gate/src/memory/fleet/shared-slots.ts';
-import { Standing } from '../../packages/gate/src/memory/fleet/standing.ts';
+import { StoreHealth } from '../../packages/gate/src/memory/fleet/store-health.ts';
 import { TenantLimiter } from '../../packages/gate/src/memory/limiter.ts';
 import type { OnStoreFailure } from '../../packages/proxy/src/config/config.ts';
 import type { Registry } from '../../packages/proxy/src/control/store/contract.ts';
@@ -82,8 +82,11 @@ export class Fleet {
 	#replica(index: number): Replica {
 		const { slots, onFailure, cluster, replicas, concurrency } = this.#options;
 		const limiter = TenantLimiter.allocate(SECRET, slots);
-		const fleet = { spending: SpendingCounts.allocate(limiter), standing: Standing.allocate() };
-		const memory = { ...ConcurrencyCounts.allocate(1, PLACES), shared: SharedSlots.allocate(PLACES, fleet.standing) };
+		const fleet = { spending: SpendingCounts.allocate(limiter), storeHealth: StoreHealth.allocate() };
+		const memory = {
+			...ConcurrencyCounts.allocate(1, PLACES),
+			shared: SharedSlots.allocate(PLACES, fleet.storeHealth),
+		};
 		const counts = new ConcurrencyCounts(memory, 0);
 		const key = this.keys[0]!;
 		return {

@@ -74,8 +74,8 @@ function assertSaidOnce(all: readonly SharedLimitsReplica[], hasRun: boolean): v
 
 /** Whether one more request would be admitted at this moment. */
 function hasRoom(slots: ReturnType<SharedLimitsReplica['slots']>): boolean {
-	const isTaken = slots.tryTake();
-	if (isTaken) slots.giveBack();
+	const isTaken = slots.tryClaim();
+	if (isTaken) slots.release();
 	return isTaken;
 }
 
@@ -146,8 +146,8 @@ describe('limits that replicas share through a real redis-server', { skip, concu
 		await using all = await replicas(3, server);
 		for (const over of [1, 3]) {
 			const slots = all.map((one) => one.slots(`over ${over}`, 60));
-			for (let i = 0; i < 60; i++) assert.ok(slots[i % over]!.tryTake(), `${i}`);
-			for (const each of slots) if (each.tryTake()) each.giveBack();
+			for (let i = 0; i < 60; i++) assert.ok(slots[i % over]!.tryClaim(), `${i}`);
+			for (const each of slots) if (each.tryClaim()) each.release();
 			await until(() => !slots.some(hasRoom), 'all replicas to know that the limit is reached');
 		}
 	});
@@ -156,7 +156,7 @@ describe('limits that replicas share through a real redis-server', { skip, concu
 		await using server = await startRedis();
 		await using all = await replicas(2, server);
 		const [dies, lives] = all.map((one) => one.slots('a', 5));
-		for (let i = 0; i < 5; i++) assert.ok(dies!.tryTake());
+		for (let i = 0; i < 5; i++) assert.ok(dies!.tryClaim());
 		await until(() => !hasRoom(lives!), 'the other one to know');
 		all[0]!.kill();
 		const begin = performance.now();
@@ -313,7 +313,7 @@ describe('limits that replicas share through a real redis-server', { skip, concu
 		await using all = await replicas(3, server);
 		const rate = new Rate(90);
 		const slots = all.map((one) => one.slots('under way', 6));
-		for (let i = 0; i < 6; i++) assert.ok(slots[i % 2]!.tryTake());
+		for (let i = 0; i < 6; i++) assert.ok(slots[i % 2]!.tryClaim());
 		await ask(all, 'over', rate, 400, 1);
 		// What was too much at one time is paid back at another: the rate is that of the long run.
 		let passed = 0;

@@ -48,7 +48,7 @@ async function openLane(): Promise<Lane> {
 	return lane;
 }
 
-interface OwnAnswer {
+interface OwnResponse {
 	readonly status: number;
 	readonly body: string;
 	/** What provokes it. */
@@ -66,7 +66,7 @@ const laneWith = async (script: Lane['upstream']['script']): Promise<RequestOpti
 	return { path: lane.path };
 };
 
-const ANSWERS: OwnAnswer[] = [
+const ANSWERS: OwnResponse[] = [
 	{
 		status: 401,
 		body: 'unauthorized',

@@ -315,7 +315,7 @@ export function exampleFound(options: ExampleOptions = {}): Found {
 
 const SHARE_BOUNDS: ShareBounds = { share: { '401': 0.2, '429': 0.2, '5xx': 0.05, handshakes: 0.2 }, least: 20 };
 /** What workers count a second, while the upstreams have their traffic. */
-const OWN_PER_SECOND = { done: 40, failed: 0.036, ownAnswers: 0.09 };
+const OWN_PER_SECOND = { done: 40, failed: 0.036, ownResponses: 0.09 };
 
 /** Requests per second and milliseconds at a moment, from 0 (ten minutes ago) to 1: the same at each run. */
 function traffic({ requests_total: total, breaker }: UpstreamStatus, i: number, at: number) {
@@ -354,7 +354,7 @@ export function examplePages(options: ExampleOptions = {}): StatusPages {
 	const counters = (): CounterFacts => {
 		const seconds = (now - start) / 1000;
 		return {
-			ownAnswers: new Map([[401, OWN_PER_SECOND.ownAnswers * seconds]]),
+			ownResponses: new Map([[401, OWN_PER_SECOND.ownResponses * seconds]]),
 			auth: new Map(),
 			forbidden: new Map(),
 			rateLimited: new Map(),

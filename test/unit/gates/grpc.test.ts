@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import {
-	grpcAnswer,
+	grpcResponse,
 	grpcStatusIn,
 	grpcStatusOf,
 	isGrpc,
@@ -65,7 +65,7 @@ describe('a refusal of a gRPC call', () => {
 	});
 
 	it('has the words of the body as its message, no body, and the other fields as before', () => {
-		assert.deepEqual(grpcAnswer(table.RATE_LIMITED), {
+		assert.deepEqual(grpcResponse(table.RATE_LIMITED), {
 			status: 200,
 			headers: ['retry-after', '1', 'grpc-status', '8', 'grpc-message', 'rate limited'],
 			contentType: 'application/grpc',

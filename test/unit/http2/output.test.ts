@@ -17,7 +17,7 @@ function createOutput(): Output {
 function frames(output: Output): [stream: number, length: number, flags: number][] {
 	const taken = output.take();
 	const bytes = typeof taken === 'string' ? Buffer.from(taken, 'latin1') : Buffer.from(taken.bytes);
-	if (typeof taken !== 'string') SLABS.giveBack(taken.slab);
+	if (typeof taken !== 'string') SLABS.release(taken.slab);
 	const all: [number, number, number][] = [];
 	for (let at = 0; at < bytes.length; at += FRAME_HEAD + bytes.readUIntBE(at, 3)) {
 		all.push([bytes.readUInt32BE(at + 5), bytes.readUIntBE(at, 3), bytes[at + 4]!]);

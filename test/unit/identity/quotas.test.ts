@@ -13,7 +13,7 @@ function tenant(name: string, rest: Partial<TenantSeed>): TenantSeed {
 /** Slots that only say of whom they are. */
 const opened: { readonly tenant: string; readonly limit: number }[] = [];
 const open = (tenant: string, limit: number): RequestSlots => {
-	const slots = { tenant, limit, taken: 0, tryTake: () => true, giveBack: () => {} };
+	const slots = { tenant, limit, taken: 0, tryClaim: () => true, release: () => {} };
 	opened.push(slots);
 	return slots;
 };

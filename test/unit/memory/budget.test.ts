@@ -9,28 +9,28 @@ describe('a budget', () => {
 	it('grants up to its limit and not a unit more', () => {
 		const memory = Budget.allocate(3, 1, 1);
 		const budget = new Budget(memory, 0);
-		assert.deepEqual([budget.tryTake(1), budget.tryTake(2), budget.tryTake(1)], [true, true, false]);
+		assert.deepEqual([budget.tryClaim(1), budget.tryClaim(2), budget.tryClaim(1)], [true, true, false]);
 		assert.equal(budgetInUse(memory), 3);
-		budget.giveBack(1);
-		assert.equal(budget.tryTake(1), true);
+		budget.release(1);
+		assert.equal(budget.tryClaim(1), true);
 	});
 
 	it('takes nothing when it refuses', () => {
 		const memory = Budget.allocate(10, 1, 1);
 		const budget = new Budget(memory, 0);
-		assert.equal(budget.tryTake(11), false);
+		assert.equal(budget.tryClaim(11), false);
 		assert.equal(budgetInUse(memory), 0);
-		assert.equal(budget.tryTake(10), true);
+		assert.equal(budget.tryClaim(10), true);
 	});
 
 	it('is one for all workers', () => {
 		const memory = Budget.allocate(4, 1, 2);
 		const [one, two] = [new Budget(memory, 0), new Budget(memory, 1)];
-		assert.equal(one.tryTake(3), true);
-		assert.equal(two.tryTake(2), false);
-		assert.equal(two.tryTake(1), true);
-		one.giveBack(3);
-		assert.equal(two.tryTake(3), true);
+		assert.equal(one.tryClaim(3), true);
+		assert.equal(two.tryClaim(2), false);
+		assert.equal(two.tryClaim(1), true);
+		one.release(3);
+		assert.equal(two.tryClaim(3), true);
 	});
 
 	it('counts in whole units, rounded up, and gives back what it took', () => {
@@ -43,34 +43,34 @@ describe('a budget', () => {
 			[1025, 2048],
 			[4096, 4096],
 		] as const) {
-			assert.equal(budget.tryTake(amount), true);
+			assert.equal(budget.tryClaim(amount), true);
 			assert.equal(budgetInUse(memory), bytes);
-			budget.giveBack(amount);
+			budget.release(amount);
 			assert.equal(budgetInUse(memory), 0);
 		}
-		assert.equal(budget.tryTake(4097), false);
+		assert.equal(budget.tryClaim(4097), false);
 	});
 
 	it('counts a gibibyte of the largest bodies without running over', () => {
 		const memory = Budget.allocate(2 ** 30, 1024, 1);
 		const budget = new Budget(memory, 0);
-		for (let i = 0; i < 128; i++) assert.equal(budget.tryTake(8 * 2 ** 20), true);
-		assert.equal(budget.tryTake(1), false);
+		for (let i = 0; i < 128; i++) assert.equal(budget.tryClaim(8 * 2 ** 20), true);
+		assert.equal(budget.tryClaim(1), false);
 		assert.equal(budgetInUse(memory), 2 ** 30);
 	});
 
 	it('gets back all that a dead worker held, and nothing of the others', () => {
 		const memory = Budget.allocate(100, 1, 3);
 		const [one, two, three] = [0, 1, 2].map((worker) => new Budget(memory, worker));
-		one!.tryTake(10);
-		two!.tryTake(20);
-		two!.tryTake(5);
-		two!.giveBack(1);
-		three!.tryTake(30);
+		one!.tryClaim(10);
+		two!.tryClaim(20);
+		two!.tryClaim(5);
+		two!.release(1);
+		three!.tryClaim(30);
 		Budget.reclaim(memory, 1);
 		assert.equal(budgetInUse(memory), 40);
 		// Its successor goes on in the same place.
-		assert.equal(new Budget(memory, 1).tryTake(60), true);
+		assert.equal(new Budget(memory, 1).tryClaim(60), true);
 		Budget.reclaim(memory, 1);
 		Budget.reclaim(memory, 1);
 		assert.equal(budgetInUse(memory), 40);
@@ -92,10 +92,10 @@ describe('a budget', () => {
 						const own = held[worker]!;
 						if (take) {
 							const fits = (units() + Math.ceil(amount / unit)) * unit <= limit;
-							assert.equal(budget.tryTake(amount), fits);
+							assert.equal(budget.tryClaim(amount), fits);
 							if (fits) own.push(amount);
 						} else if (own.length > 0) {
-							budget.giveBack(own.pop()!);
+							budget.release(own.pop()!);
 						}
 						assert.equal(budgetInUse(memory), units() * unit);
 					}

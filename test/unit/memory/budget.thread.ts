@@ -19,8 +19,8 @@ const granted = new Int32Array(task.granted);
 for (let round = 0; round < task.rounds; round++) {
 	meet(barrier);
 	let mine = 0;
-	for (let attempt = 0; attempt < task.attempts; attempt++) if (budget.tryTake(task.amount)) mine++;
+	for (let attempt = 0; attempt < task.attempts; attempt++) if (budget.tryClaim(task.amount)) mine++;
 	Atomics.add(granted, round, mine);
 	meet(barrier);
-	for (; mine > 0; mine--) budget.giveBack(task.amount);
+	for (; mine > 0; mine--) budget.release(task.amount);
 }

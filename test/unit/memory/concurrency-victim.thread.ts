@@ -14,8 +14,8 @@ const { memory, tenant, worker, progress } = workerData as VictimTask;
 const slots = new ConcurrencyCounts(memory, worker).slots(tenant, 1000);
 const rounds = new Int32Array(progress);
 for (;;) {
-	for (let i = 0; i < 20; i++) slots.tryTake();
-	for (let i = 0; i < 20; i++) slots.giveBack();
+	for (let i = 0; i < 20; i++) slots.tryClaim();
+	for (let i = 0; i < 20; i++) slots.release();
 	Atomics.add(rounds, 0, 1);
 	Atomics.notify(rounds, 0);
 }

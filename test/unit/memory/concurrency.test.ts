@@ -20,13 +20,13 @@ describe('the requests that a tenant has in flight', () => {
 		const [one, two] = [0, 1].map((worker) => new ConcurrencyCounts(memory, worker));
 		const [a, sameTenant, b] = [one!.slots(5n, 2), two!.slots(5n, 2), one!.slots(-7n, 1)];
 		assert.deepEqual(
-			[a.tryTake(), sameTenant.tryTake(), a.tryTake(), sameTenant.tryTake()],
+			[a.tryClaim(), sameTenant.tryClaim(), a.tryClaim(), sameTenant.tryClaim()],
 			[true, true, false, false],
 		);
 		assert.deepEqual([a.taken, a.limit, b.taken], [2, 2, 0]);
-		assert.deepEqual([b.tryTake(), b.tryTake()], [true, false]);
-		sameTenant.giveBack();
-		assert.equal(a.tryTake(), true);
+		assert.deepEqual([b.tryClaim(), b.tryClaim()], [true, false]);
+		sameTenant.release();
+		assert.equal(a.tryClaim(), true);
 	});
 
 	it('agree with a plain count for any order of taking, giving back, deaths and new limits', () => {
@@ -52,10 +52,10 @@ describe('the requests that a tenant has in flight', () => {
 				for (const { worker, tenant, action, limit } of steps) {
 					if (action === 'take') {
 						const wanted = total(tenant) < limits[tenant]!;
-						assert.equal(slots[worker]![tenant]!.tryTake(), wanted);
+						assert.equal(slots[worker]![tenant]!.tryClaim(), wanted);
 						if (wanted) held[worker]![tenant]! += 1;
 					} else if (action === 'give' && held[worker]![tenant]! > 0) {
-						slots[worker]![tenant]!.giveBack();
+						slots[worker]![tenant]!.release();
 						held[worker]![tenant]! -= 1;
 					} else if (action === 'die') {
 						ConcurrencyCounts.reclaim(memory, worker);
@@ -84,7 +84,7 @@ describe('the requests that a tenant has in flight', () => {
 	it('are all given back when their thread dies, wherever it was', async () => {
 		const memory = ConcurrencyCounts.allocate(2, 8);
 		const survivor = new ConcurrencyCounts(memory, 0).slots(9n, 1000);
-		assert.ok(survivor.tryTake());
+		assert.ok(survivor.tryClaim());
 		let held = 0;
 		for (let death = 0; death < 30; death++) {
 			const progress = new SharedArrayBuffer(4);
@@ -105,6 +105,6 @@ describe('the requests that a tenant has in flight', () => {
 		const counts = new ConcurrencyCounts(memory, 0);
 		for (const tenant of [1n, 2n, 1n, 2n]) counts.slots(tenant, 1);
 		assert.throws(() => counts.slots(3n, 1), /more than 2 tenants have had a concurrency since the start; restart/);
-		assert.equal(counts.slots(2n, 1).tryTake(), true);
+		assert.equal(counts.slots(2n, 1).tryClaim(), true);
 	});
 });

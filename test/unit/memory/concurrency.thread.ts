@@ -23,18 +23,18 @@ for (let round = 0; round < task.rounds; round++) {
 		let own = 0;
 		// More than there are, and half of them given back and asked for again meanwhile.
 		for (let i = 0; i < 2 * task.limit; i++) {
-			if (!one.tryTake()) continue;
+			if (!one.tryClaim()) continue;
 			own++;
 			if (i % 2 === 0) {
-				one.giveBack();
+				one.release();
 				own--;
 			}
 		}
-		while (one.tryTake()) own++;
+		while (one.tryClaim()) own++;
 		return own;
 	});
 	for (const [i, own] of taken.entries()) Atomics.add(granted, round * slots.length + i, own);
 	meet(barrier);
-	for (const [i, own] of taken.entries()) for (let n = 0; n < own; n++) slots[i]!.giveBack();
+	for (const [i, own] of taken.entries()) for (let n = 0; n < own; n++) slots[i]!.release();
 	meet(barrier);
 }

@@ -15,19 +15,19 @@ describe('the share of a tenant', () => {
 	it('is granted up to its limit and not a unit more, and is nothing to another tenant', () => {
 		const memory = TenantShares.allocate(3, 1, 1);
 		const shares = new TenantShares(memory, 0);
-		assert.deepEqual([shares.tryTake(A, 1), shares.tryTake(A, 2), shares.tryTake(A, 1)], [true, true, false]);
+		assert.deepEqual([shares.tryClaim(A, 1), shares.tryClaim(A, 2), shares.tryClaim(A, 1)], [true, true, false]);
 		assert.equal(tenantHolds(memory, A), 3);
-		assert.equal(shares.tryTake(B, 3), true);
-		shares.giveBack(A, 2);
-		assert.deepEqual([shares.tryTake(A, 2), shares.tryTake(A, 1)], [true, false]);
+		assert.equal(shares.tryClaim(B, 3), true);
+		shares.release(A, 2);
+		assert.deepEqual([shares.tryClaim(A, 2), shares.tryClaim(A, 1)], [true, false]);
 	});
 
 	it('takes nothing when it refuses', () => {
 		const memory = TenantShares.allocate(10, 1, 1);
 		const shares = new TenantShares(memory, 0);
-		assert.equal(shares.tryTake(A, 11), false);
+		assert.equal(shares.tryClaim(A, 11), false);
 		assert.equal(tenantHolds(memory, A), 0);
-		assert.equal(shares.tryTake(A, 10), true);
+		assert.equal(shares.tryClaim(A, 10), true);
 	});
 
 	it('is one over all workers, and what a dead one held comes back', () => {
@@ -37,33 +37,33 @@ describe('the share of a tenant', () => {
 			TenantShares,
 			TenantShares,
 		];
-		assert.deepEqual([one.tryTake(A, 4000), two.tryTake(A, 6000), three.tryTake(A, 1)], [true, true, false]);
-		assert.equal(two.tryTake(B, 10_000), true);
+		assert.deepEqual([one.tryClaim(A, 4000), two.tryClaim(A, 6000), three.tryClaim(A, 1)], [true, true, false]);
+		assert.equal(two.tryClaim(B, 10_000), true);
 		TenantShares.reclaim(memory, 1);
 		assert.deepEqual([tenantHolds(memory, A), tenantHolds(memory, B)], [4096, 0]);
-		assert.equal(three.tryTake(A, 6000), true);
+		assert.equal(three.tryClaim(A, 6000), true);
 		// Its successor goes on in the same place.
-		assert.equal(new TenantShares(memory, 1).tryTake(B, 10_000), true);
+		assert.equal(new TenantShares(memory, 1).tryClaim(B, 10_000), true);
 		TenantShares.reclaim(memory, 1);
 		TenantShares.reclaim(memory, 1);
 		assert.equal(tenantHolds(memory, B), 0);
-		one.giveBack(A, 4000);
-		three.giveBack(A, 6000);
+		one.release(A, 4000);
+		three.release(A, 6000);
 		assert.equal(tenantHolds(memory, A), 0);
 	});
 
 	it('is not used up by others, unless both of its cells are', () => {
 		const shares = new TenantShares(TenantShares.allocate(10, 1, 1), 0);
-		assert.equal(shares.tryTake(IN_ROWS(1, 1), 10), true);
-		assert.deepEqual([shares.tryTake(IN_ROWS(1, 2), 10), shares.tryTake(IN_ROWS(2, 1), 10)], [true, true]);
-		assert.equal(shares.tryTake(IN_ROWS(2, 2), 1), false);
-		assert.equal(shares.tryTake(IN_ROWS(3, 3) + (1n << 40n), 10), true);
+		assert.equal(shares.tryClaim(IN_ROWS(1, 1), 10), true);
+		assert.deepEqual([shares.tryClaim(IN_ROWS(1, 2), 10), shares.tryClaim(IN_ROWS(2, 1), 10)], [true, true]);
+		assert.equal(shares.tryClaim(IN_ROWS(2, 2), 1), false);
+		assert.equal(shares.tryClaim(IN_ROWS(3, 3) + (1n << 40n), 10), true);
 	});
 
 	it('of negative keys lies in the table, too', () => {
 		for (const key of [-1n, -(2n ** 63n), 2n ** 63n - 1n]) {
 			const memory = TenantShares.allocate(10, 1, 1);
-			assert.equal(new TenantShares(memory, 0).tryTake(key, 10), true);
+			assert.equal(new TenantShares(memory, 0).tryClaim(key, 10), true);
 			assert.equal(tenantHolds(memory, key), 10);
 		}
 	});
@@ -92,11 +92,11 @@ describe('the share of a tenant', () => {
 					for (const { worker, what, tenant, amount } of actions) {
 						if (what === 'take') {
 							const fits = (unitsOf(tenant) + Math.ceil(amount / unit)) * unit <= limit;
-							assert.equal(workers[worker]!.tryTake(keys[tenant]!, amount), fits);
+							assert.equal(workers[worker]!.tryClaim(keys[tenant]!, amount), fits);
 							if (fits) held[worker]!.push({ tenant, amount });
 						} else if (what === 'give') {
 							const last = held[worker]!.pop();
-							if (last !== undefined) workers[worker]!.giveBack(keys[last.tenant]!, last.amount);
+							if (last !== undefined) workers[worker]!.release(keys[last.tenant]!, last.amount);
 						} else {
 							TenantShares.reclaim(memory, worker);
 							held[worker] = [];

@@ -19,8 +19,8 @@ const granted = new Int32Array(task.granted);
 for (let round = 0; round < task.rounds; round++) {
 	meet(barrier);
 	let mine = 0;
-	for (let attempt = 0; attempt < task.attempts; attempt++) if (shares.tryTake(task.tenant, 1)) mine++;
+	for (let attempt = 0; attempt < task.attempts; attempt++) if (shares.tryClaim(task.tenant, 1)) mine++;
 	Atomics.add(granted, round, mine);
 	meet(barrier);
-	for (; mine > 0; mine--) shares.giveBack(task.tenant, 1);
+	for (; mine > 0; mine--) shares.release(task.tenant, 1);
 }

@@ -8,8 +8,8 @@ describe('slabs', () => {
 		const [a, b] = [slabs.take(), slabs.take()];
 		notEqual(a, b);
 		equal(a.length, SLAB_BYTES);
-		slabs.giveBack(a);
-		slabs.giveBack(b);
+		slabs.release(a);
+		slabs.release(b);
 		equal(slabs.freeBytes, 2 * SLAB_BYTES);
 		deepEqual([slabs.take() === b, slabs.take() === a], [true, true]);
 		equal(slabs.freeBytes, 0);
@@ -27,7 +27,7 @@ describe('slabs', () => {
 		const slabs = new Slabs(2 * SLAB_BYTES + 1);
 		const use = (count: number) => {
 			const taken = Array.from({ length: count }, () => slabs.take());
-			for (const slab of taken) slabs.giveBack(slab);
+			for (const slab of taken) slabs.release(slab);
 			return taken;
 		};
 		const first = use(6);
@@ -47,7 +47,7 @@ describe('slabs', () => {
 		const slabs = new Slabs(0);
 		const taken = Array.from({ length: MAX_TRIMMED + 10 }, () => slabs.take());
 		const owned = slabs.take();
-		for (const slab of taken) slabs.giveBack(slab);
+		for (const slab of taken) slabs.release(slab);
 		slabs.trim();
 		slabs.trim();
 		equal(slabs.freeBytes, 10 * SLAB_BYTES);
@@ -58,11 +58,11 @@ describe('slabs', () => {
 	it('have one owner: what is given back twice, or is no slab, or only a view of one, is given to nobody', () => {
 		const slabs = new Slabs(8 * SLAB_BYTES);
 		const slab = slabs.take();
-		slabs.giveBack(slab.subarray(0, 100));
-		slabs.giveBack(Buffer.alloc(SLAB_BYTES));
+		slabs.release(slab.subarray(0, 100));
+		slabs.release(Buffer.alloc(SLAB_BYTES));
 		equal(slabs.freeBytes, 0);
-		slabs.giveBack(slab);
-		slabs.giveBack(slab);
+		slabs.release(slab);
+		slabs.release(slab);
 		equal(slabs.freeBytes, SLAB_BYTES);
 		equal(slabs.take(), slab);
 		notEqual(slabs.take(), slab);

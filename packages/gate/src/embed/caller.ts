@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import type { Http2Stream } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
-import { ClientCertificate } from '../identity/client-certificate.ts';
+import { PeerCertificate } from '../identity/peer-certificate.ts';
 import { answerNow } from './foreign.ts';
 
 /** A client's certificate: as Node has it, or as DER. */
@@ -53,7 +53,7 @@ export function certificateIn(socket: unknown, connection: unknown = socket): X5
 /** By connection: Node reads a connection's certificate anew each time, which takes longer than all the rest of a gate. */
 const CERTIFICATES = new WeakMap<object, X509Certificate>();
 /** What has been worked out about a certificate. */
-const FACTS = new WeakMap<X509Certificate, ClientCertificate>();
+const FACTS = new WeakMap<X509Certificate, PeerCertificate>();
 
 /**
  * SHA-256 of the caller's certificate as DER, 32 bytes; `undefined` where there is none.
@@ -67,7 +67,7 @@ export function thumbprintOf(caller: Caller): Buffer | undefined {
 	if (x509 === undefined) return undefined;
 	let facts = FACTS.get(x509);
 	if (facts === undefined) {
-		facts = new ClientCertificate(x509);
+		facts = new PeerCertificate(x509);
 		FACTS.set(x509, facts);
 	}
 	return facts.thumbprint;

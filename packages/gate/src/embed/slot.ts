@@ -22,7 +22,7 @@ export function takenSlot(slots: RequestSlots): Slot {
 	const release = () => {
 		if (!isTaken) return;
 		isTaken = false;
-		slots.giveBack();
+		slots.release();
 	};
 	return { release, [Symbol.dispose]: release };
 }

@@ -1,5 +1,5 @@
 import { TOKEN_SOURCE } from './grammar.ts';
-import type { OwnAnswer, Rejection } from './rejection.ts';
+import type { OwnResponse, Rejection } from './rejection.ts';
 
 /** gRPC over HTTP/2 as far as a proxy has to know it: which requests are calls, and how a call is refused. */
 
@@ -78,7 +78,7 @@ export function grpcStatusOf({ status }: Pick<Rejection, 'status'>): number {
 }
 
 /** A refusal as gRPC clients read it: its status is among the header fields, and no body follows (`Trailers-Only`). */
-export function grpcAnswer(rejection: Rejection): OwnAnswer {
+export function grpcResponse(rejection: Rejection): OwnResponse {
 	const { headers, body } = rejection;
 	const status = String(grpcStatusOf(rejection));
 	return {

@@ -14,8 +14,8 @@ export interface RequestSlots {
 	/** At the moment, over all threads. */
 	readonly taken: number;
 	/** @returns whether there was one; if so, exactly one has to be given back. */
-	tryTake(): boolean;
-	giveBack(): void;
+	tryClaim(): boolean;
+	release(): void;
 }
 
 export const UNLIMITED: Quota = { rate: undefined, slots: undefined };

@@ -1,5 +1,5 @@
 /** A response of the proxy's own. */
-export interface OwnAnswer {
+export interface OwnResponse {
 	readonly status: number;
 	/** Flat list of names and values, without `content-type` and `content-length`. */
 	readonly headers: readonly string[];
@@ -57,7 +57,7 @@ export class Rejection {
 	}
 
 	/** What the client of a plain HTTP request gets. */
-	get answer(): OwnAnswer {
+	get answer(): OwnResponse {
 		const { status, headers, body } = this;
 		return { status, headers, contentType: 'text/plain; charset=utf-8', body };
 	}

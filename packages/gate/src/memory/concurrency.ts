@@ -1,6 +1,6 @@
 import type { RequestSlots } from '../gates/quota.ts';
 import { SharedSlots, type SharedSlotsMemory } from './fleet/shared-slots.ts';
-import { cellOf } from './fleet/standing.ts';
+import { cellOf } from './fleet/store-health.ts';
 
 /**
  * The requests that tenants have under way, counted over all threads. A tenant that has a limit has one place, which it finds by its
@@ -106,7 +106,7 @@ class TenantSlots implements RequestSlots {
 		return sum;
 	}
 
-	tryTake(): boolean {
+	tryClaim(): boolean {
 		return this.takeBelow(this.limit);
 	}
 
@@ -119,7 +119,7 @@ class TenantSlots implements RequestSlots {
 		return granted;
 	}
 
-	giveBack(): void {
+	release(): void {
 		Atomics.sub(this.#words.taken[this.#words.worker]!, this.#place, 1);
 	}
 }
@@ -137,7 +137,7 @@ class FleetSlots extends TenantSlots {
 		this.#cell = cell;
 	}
 
-	override tryTake(): boolean {
+	override tryClaim(): boolean {
 		return this.takeBelow(this.#shared.usable(this.#at, this.#cell, this.limit));
 	}
 }

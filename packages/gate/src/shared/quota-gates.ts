@@ -47,7 +47,7 @@ export function refuseOverRouteRate(
 
 /** What is not refused has to be given back, exactly once. */
 export function refuseOverConcurrency(slots: RequestSlots, report: RateLimitFields | undefined): Rejection | undefined {
-	if (slots.tryTake()) {
+	if (slots.tryClaim()) {
 		report?.concurrency(slots.limit, Math.max(0, slots.limit - slots.taken));
 		return undefined;
 	}

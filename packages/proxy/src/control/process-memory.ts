@@ -5,7 +5,7 @@ import {
 	MAX_LIMITED_TENANTS,
 } from '@mtls-edge-proxy/gate/memory/concurrency.ts';
 import { SharedSlots } from '@mtls-edge-proxy/gate/memory/fleet/shared-slots.ts';
-import { Standing } from '@mtls-edge-proxy/gate/memory/fleet/standing.ts';
+import { StoreHealth } from '@mtls-edge-proxy/gate/memory/fleet/store-health.ts';
 import { type LimiterMemory, TenantLimiter } from '@mtls-edge-proxy/gate/memory/limiter.ts';
 import { BucketCounts } from '../memory/bucket-counts.ts';
 import { Budget, type BudgetMemory } from '../memory/budget.ts';
@@ -58,11 +58,11 @@ export class ProcessMemory {
 		this.limiter = TenantLimiter.allocate(this.tenantSecret);
 		this.fleet = fleetSecret && {
 			spending: SpendingCounts.allocate(this.limiter),
-			standing: Standing.allocate(),
+			storeHealth: StoreHealth.allocate(),
 		};
 		this.concurrency = {
 			...ConcurrencyCounts.allocate(workers),
-			shared: this.fleet && SharedSlots.allocate(MAX_LIMITED_TENANTS, this.fleet.standing),
+			shared: this.fleet && SharedSlots.allocate(MAX_LIMITED_TENANTS, this.fleet.storeHealth),
 		};
 		this.bufferedBytes = Budget.allocate(Math.min(maxBufferedBytes, MAX_UNITS * BODY_UNIT), BODY_UNIT, workers);
 		this.tenantShares =

@@ -163,7 +163,7 @@ export class Output {
 	/** Forgets everything: nobody will take it. */
 	clear(): void {
 		const taken = this.take();
-		if (typeof taken !== 'string') SLABS.giveBack(taken.slab);
+		if (typeof taken !== 'string') SLABS.release(taken.slab);
 		this.#waiting = [];
 		this.isBlocked = true;
 	}

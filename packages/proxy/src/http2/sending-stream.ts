@@ -122,7 +122,7 @@ export abstract class SendingStream implements Sender {
 		const isLast = this.#pending.length === 0;
 		this.sendWindow -= length;
 		output.writeData(this.id, data, isLast && this.#endsWithPending);
-		if (length === left && slab !== undefined) SLABS.giveBack(slab);
+		if (length === left && slab !== undefined) SLABS.release(slab);
 		if (isLast && this.#endsWithPending) this.#end();
 		else if (isLast && this.#trailers !== undefined) this.writeHeaders(this.#trailers, true);
 		return !isLast && this.sendWindow > 0;
@@ -135,7 +135,7 @@ export abstract class SendingStream implements Sender {
 
 	/** Forgets what could not go out. */
 	dropPending(): void {
-		for (const { slab } of this.#pending) if (slab !== undefined) SLABS.giveBack(slab);
+		for (const { slab } of this.#pending) if (slab !== undefined) SLABS.release(slab);
 		this.#pending = [];
 		if (this.#isWaiting) this.output.forget(this);
 		this.#isWaiting = false;

@@ -22,7 +22,7 @@ export class TokenBucket {
 	}
 
 	/** What is owed to the other side, as answers are for what they make necessary. */
-	giveBack(count: number): void {
+	release(count: number): void {
 		this.#tokens = Math.min(this.#burst, this.#tokens + count);
 	}
 }

@@ -29,7 +29,7 @@ export class Budget {
 	}
 
 	/** @returns whether the amount was granted; if so, exactly as much has to be given back. */
-	tryTake(amount: number): boolean {
+	tryClaim(amount: number): boolean {
 		const units = Math.ceil(amount / this.#unit);
 		if (Atomics.add(this.#cells, 0, units) + units > this.#limit) {
 			Atomics.sub(this.#cells, 0, units);
@@ -39,7 +39,7 @@ export class Budget {
 		return true;
 	}
 
-	giveBack(amount: number): void {
+	release(amount: number): void {
 		const units = Math.ceil(amount / this.#unit);
 		Atomics.sub(this.#cells, this.#own, units);
 		Atomics.sub(this.#cells, 0, units);

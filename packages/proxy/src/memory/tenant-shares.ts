@@ -39,7 +39,7 @@ export class TenantShares {
 	 * @param tenant its key (`tenantKey`).
 	 * @returns whether the amount is within the tenant's share; if so, exactly as much has to be given back.
 	 */
-	tryTake(tenant: bigint, amount: number): boolean {
+	tryClaim(tenant: bigint, amount: number): boolean {
 		const units = Math.ceil(amount / this.#unit);
 		const [one, other] = cellsOf(tenant);
 		Atomics.add(this.#cells, one, units);
@@ -56,7 +56,7 @@ export class TenantShares {
 		return true;
 	}
 
-	giveBack(tenant: bigint, amount: number): void {
+	release(tenant: bigint, amount: number): void {
 		const units = Math.ceil(amount / this.#unit);
 		for (const cell of cellsOf(tenant)) {
 			this.#own[cell]! -= units;

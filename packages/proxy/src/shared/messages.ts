@@ -115,7 +115,7 @@ export interface UpstreamGroupSeed {
 	/** `undefined`: no queue, and no request waits. */
 	readonly limits?: UpstreamLimits | undefined;
 	/** The same memory in every worker; it is there where there are `limits`. */
-	readonly waiting?: WaitingSeed | undefined;
+	readonly waiting?: PendingQueueSeed | undefined;
 }
 
 /** What an upstream may have at once, over all threads. */
@@ -130,8 +130,8 @@ export interface UpstreamLimits {
 	readonly queueTimeoutMs: number;
 }
 
-/** For `WaitingRoom`. */
-export interface WaitingSeed {
+/** For `PendingQueue`. */
+export interface PendingQueueSeed {
 	/** For `UpstreamLoad`: who waits. */
 	readonly count: Region;
 	/** For `QueueClaims`. */

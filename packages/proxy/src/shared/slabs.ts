@@ -2,7 +2,7 @@
  * Pieces of memory that are used again. V8 counts the memory of each new `Buffer`, and looks through the whole heap after every
  * few dozen megabytes of them; with bodies in fresh buffers that was a quarter of the time of a large answer.
  *
- * A slab has one owner at a time: from `take` to `giveBack`. Whoever has given it to a write gives it back when the write's
+ * A slab has one owner at a time: from `take` to `release`. Whoever has given it to a write gives it back when the write's
  * callback says that it has succeeded, for until then the kernel or TLS may read it. A slab that cannot be known to be free is
  * never given back; the garbage collector has it then.
  *
@@ -38,7 +38,7 @@ export class Slabs {
 	}
 
 	/** @param slab as `take` has returned it, and no longer in use. Anything else is ignored. */
-	giveBack(slab: Buffer): void {
+	release(slab: Buffer): void {
 		if (this.#taken.delete(slab)) this.#free.push(slab);
 	}
 

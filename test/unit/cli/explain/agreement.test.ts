@@ -103,7 +103,7 @@ test('a rate has the source that it is said to have', () => {
 		{ name: 'free', rate: null, concurrency: undefined },
 		{ name: 'slots', rate: undefined, concurrency: 2 },
 	];
-	const slots = { limit: 2, taken: 0, tryTake: () => true, giveBack: () => {} };
+	const slots = { limit: 2, taken: 0, tryClaim: () => true, release: () => {} };
 	const quotas = new Quotas({ tenants }, 100, () => slots);
 	const rps = { tenants: [7, undefined], claim: [3], default: [100] };
 	for (const tenant of ['rated', 'free', 'slots', 'other']) {

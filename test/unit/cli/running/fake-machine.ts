@@ -1,5 +1,5 @@
 import type { Machine } from '../../../../packages/proxy/src/cli/running/machine.ts';
-import type { MetricsAnswer } from '../../../../packages/proxy/src/cli/running/metrics-client.ts';
+import type { MetricsResponse } from '../../../../packages/proxy/src/cli/running/metrics-client.ts';
 import type { ProcessEntry } from '../../../../packages/proxy/src/cli/running/process-table.ts';
 import type { ProcessFacts } from '../../../../packages/proxy/src/control/admin/process-facts.ts';
 
@@ -19,7 +19,7 @@ export class FakeMachine implements Machine {
 		reloading: false,
 	};
 	/** In place of the facts. */
-	answer: MetricsAnswer | Error | undefined;
+	answer: MetricsResponse | Error | undefined;
 	readonly signals: string[] = [];
 	/** Why no signal can be sent. */
 	signalError: NodeJS.ErrnoException | undefined;
@@ -28,7 +28,7 @@ export class FakeMachine implements Machine {
 	onSleep: (count: number) => void = () => {};
 	#sleeps = 0;
 
-	ask = async (): Promise<MetricsAnswer> => {
+	ask = async (): Promise<MetricsResponse> => {
 		if (this.answer instanceof Error) throw this.answer;
 		return this.answer ?? { status: 200, body: JSON.stringify(this.facts) };
 	};

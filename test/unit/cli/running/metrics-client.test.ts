@@ -4,7 +4,7 @@ import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { describe, test } from 'node:test';
 import { CommandError } from '../../../../packages/proxy/src/cli/command.ts';
-import { askMetrics, readAnswer } from '../../../../packages/proxy/src/cli/running/metrics-client.ts';
+import { askMetrics, readResponse } from '../../../../packages/proxy/src/cli/running/metrics-client.ts';
 
 async function listening(server: Server): Promise<{ address: { host: string; port: number } } & AsyncDisposable> {
 	const sockets = new Set<Socket>();
@@ -54,7 +54,7 @@ describe('asking the metrics listener', () => {
 	});
 
 	test('reads an answer with and without fields', () => {
-		assert.deepEqual(readAnswer('HTTP/1.1 200 OK\r\na: b\r\n\r\nx\r\n\r\ny'), { status: 200, body: 'x\r\n\r\ny' });
-		assert.deepEqual(readAnswer('HTTP/1.0 204 \r\n\r\n'), { status: 204, body: '' });
+		assert.deepEqual(readResponse('HTTP/1.1 200 OK\r\na: b\r\n\r\nx\r\n\r\ny'), { status: 200, body: 'x\r\n\r\ny' });
+		assert.deepEqual(readResponse('HTTP/1.0 204 \r\n\r\n'), { status: 204, body: '' });
 	});
 });

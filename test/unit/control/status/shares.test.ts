@@ -66,20 +66,23 @@ describe('the share of failures', () => {
 	});
 
 	test('counts 5xx of the proxy itself, and refused handshakes among all', () => {
-		const ownAnswers = new Map([
+		const ownResponses = new Map([
 			[200, 1],
 			[401, 2],
 			[429, 3],
 			[500, 4],
 			[503, 5],
 		]);
-		assert.deepEqual(ownShareCounts({ ownAnswers, handshakesDone: 7, handshakeFailures: new Map([['expired', 2]]) }), {
-			answers: 15,
-			'401': 2,
-			'429': 3,
-			'5xx': 9,
-			attempts: 9,
-			handshakes: 2,
-		});
+		assert.deepEqual(
+			ownShareCounts({ ownResponses, handshakesDone: 7, handshakeFailures: new Map([['expired', 2]]) }),
+			{
+				answers: 15,
+				'401': 2,
+				'429': 3,
+				'5xx': 9,
+				attempts: 9,
+				handshakes: 2,
+			},
+		);
 	});
 });

@@ -256,7 +256,7 @@ describe('refusals', () => {
 	test('are by reason and status, the latest first, and leave out what has never been', () => {
 		const refusals = refusalsOf(
 			{
-				ownAnswers: new Map([
+				ownResponses: new Map([
 					[401, 1_932],
 					[404, 288],
 					[429, 540],

@@ -321,12 +321,12 @@ describe('requests at once over all replicas', () => {
 		for (const over of [1, 3]) {
 			const fleet = fleetWith(3, 60);
 			for (let round = 0; round < 3; round++) {
-				for (let i = 0; i < 60; i++) assert.ok(fleet.slots(i % over).tryTake(), `${i} over ${over}`);
+				for (let i = 0; i < 60; i++) assert.ok(fleet.slots(i % over).tryClaim(), `${i} over ${over}`);
 				// Who has not asked for a while learns of the others with its first request.
-				for (let i = 0; i < 3; i++) if (fleet.slots(i).tryTake()) fleet.slots(i).giveBack();
+				for (let i = 0; i < 3; i++) if (fleet.slots(i).tryClaim()) fleet.slots(i).release();
 				fleet.run(500);
-				for (let i = 0; i < 3; i++) assert.equal(fleet.slots(i).tryTake(), false, 'one more');
-				for (let i = 0; i < 60; i++) fleet.slots(i % over).giveBack();
+				for (let i = 0; i < 3; i++) assert.equal(fleet.slots(i).tryClaim(), false, 'one more');
+				for (let i = 0; i < 60; i++) fleet.slots(i % over).release();
 				fleet.run(500);
 			}
 		}
@@ -339,10 +339,10 @@ describe('requests at once over all replicas', () => {
 			isStalled: (_, replica) => isGone && replica === 0,
 		});
 		fleet.run(2_000);
-		for (let i = 0; i < 10; i++) assert.ok(fleet.slots(0).tryTake());
-		const isRefused = () => !fleet.slots(1).tryTake();
-		assert.ok(fleet.slots(1).tryTake(), 'it does not know yet');
-		fleet.slots(1).giveBack();
+		for (let i = 0; i < 10; i++) assert.ok(fleet.slots(0).tryClaim());
+		const isRefused = () => !fleet.slots(1).tryClaim();
+		assert.ok(fleet.slots(1).tryClaim(), 'it does not know yet');
+		fleet.slots(1).release();
 		fleet.run(500);
 		fleet.run(60_000, (now) => {
 			if (now % 100 === 0) assert.ok(isRefused());
@@ -352,9 +352,9 @@ describe('requests at once over all replicas', () => {
 			if (now % 100 === 0) assert.ok(isRefused());
 		});
 		fleet.run(1_500, (now) => {
-			if (now % 100 === 0 && fleet.slots(1).tryTake()) fleet.slots(1).giveBack();
+			if (now % 100 === 0 && fleet.slots(1).tryClaim()) fleet.slots(1).release();
 		});
-		assert.equal(fleet.slots(1).tryTake(), true);
+		assert.equal(fleet.slots(1).tryClaim(), true);
 	});
 
 	it('has a share of it while the store is away, one at least', () => {
@@ -369,7 +369,7 @@ describe('requests at once over all replicas', () => {
 			isAway = true;
 			fleet.run(5_000);
 			let taken = 0;
-			while (fleet.slots(0).tryTake()) taken++;
+			while (fleet.slots(0).tryClaim()) taken++;
 			assert.equal(taken, share);
 		}
 	});

@@ -26,9 +26,9 @@ describe('the memory of a process', () => {
 	it('knows tenants by the keys that other replicas know them by, where limits are shared', () => {
 		const [one, other] = [0, 1].map(() => new ProcessMemory({ ...MEMORY_SIZES, fleetSecret: SECRET }));
 		assert.equal(tenantKey(one!.tenantSecret, 'a'), tenantKey(other!.tenantSecret, 'a'));
-		assert.equal(one!.concurrency.shared!.standing, one!.fleet!.standing);
+		assert.equal(one!.concurrency.shared!.storeHealth, one!.fleet!.storeHealth);
 		const slots = new ConcurrencyCounts(one!.concurrency, 0).slots(5n, 2);
-		assert.deepEqual([slots.tryTake(), slots.tryTake(), slots.tryTake()], [true, true, false]);
+		assert.deepEqual([slots.tryClaim(), slots.tryClaim(), slots.tryClaim()], [true, true, false]);
 	});
 
 	it('notes what tenants and routes were admitted for the other replicas, with their rates', () => {

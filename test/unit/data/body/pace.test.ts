@@ -4,8 +4,8 @@ import { describe, it } from 'node:test';
 import type { Identity } from '../../../../packages/gate/src/gates/token-cache.ts';
 import { Bodies as Collected } from '../../../../packages/proxy/src/data/body/collected.ts';
 import { Bodies as Streaming } from '../../../../packages/proxy/src/data/body/streaming.ts';
-import { AnswerFields } from '../../../../packages/proxy/src/data/client/answer-fields.ts';
 import type { ClientRequest } from '../../../../packages/proxy/src/data/client/client-request.ts';
+import { ResponseFields } from '../../../../packages/proxy/src/data/client/response-fields.ts';
 import type { BodyModeClass } from '../../../../packages/proxy/src/data/request/contract.ts';
 import type { Delivery } from '../../../../packages/proxy/src/data/request/delivery.ts';
 import { Exchange } from '../../../../packages/proxy/src/data/request/exchange.ts';
@@ -59,7 +59,7 @@ function collected(pieces: number, leastRate?: number): Taking {
 	const client = new FakeClient();
 	const exchange = sent(client, plane, Collected);
 	let left = pieces * PIECE;
-	exchange.body.onHead(200, new AnswerFields(['content-length', `${left}`]), left, true);
+	exchange.body.onHead(200, new ResponseFields(['content-length', `${left}`]), left, true);
 	exchange.body.onBody(Buffer.alloc(left));
 	exchange.body.onEnd();
 	// The first one was given with the head.
@@ -89,7 +89,7 @@ function streamed(leastRate?: number, upstreamMs = 0): Taking & { upstreamDroppe
 		},
 	} as unknown as UpstreamConnection;
 	const exchange = sent(client, plane, Streaming, connection);
-	exchange.body.onHead(200, new AnswerFields([]), -1, true);
+	exchange.body.onHead(200, new ResponseFields([]), -1, true);
 	return Object.assign(state, {
 		plane,
 		client,

@@ -65,7 +65,7 @@ describe('a share of a worker', () => {
 					honest.lend(read);
 					honest.spend(paid);
 					assert.ok(!honest.isOverdrawn);
-					honest.giveBack(paid);
+					honest.release(paid);
 					honest.endTurn();
 				}
 				assert.ok(honest.settle(now, ALLOWANCE.burst - 1e-6), 'everything has come back');
@@ -91,7 +91,7 @@ describe('a share of a worker', () => {
 		share.spend(tokens);
 		assert.equal(share.settle(0), true);
 		assert.equal(certificate.take(SHARE.burst, 0), SHARE.burst / 2);
-		share.giveBack(tokens);
+		share.release(tokens);
 		assert.equal(certificate.take(SHARE.burst, 0), SHARE.burst / 2);
 	});
 

@@ -5,7 +5,7 @@ import { type Duplex, duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
 import { createLogger, type LogRecord, parseLogFilter } from '../../../../packages/gate/src/shared/log.ts';
-import { AnswerFields } from '../../../../packages/proxy/src/data/client/answer-fields.ts';
+import { ResponseFields } from '../../../../packages/proxy/src/data/client/response-fields.ts';
 import { MAX_DROPPED } from '../../../../packages/proxy/src/data/client/unwanted-body.ts';
 import { Http1Front } from '../../../../packages/proxy/src/data/http1/front.ts';
 import type { DataPlane } from '../../../../packages/proxy/src/data/plane/plane.ts';
@@ -85,7 +85,7 @@ describe('an HTTP/1.1 connection', () => {
 		socket.on('data', (bytes: Buffer) => received.push(bytes.toString('latin1')));
 		const [connection] = front.connections;
 		connection!.answer.expect(true, true);
-		connection!.answer.begin(200, new AnswerFields([]), true, false, 0);
+		connection!.answer.begin(200, new ResponseFields([]), true, false, 0);
 		connection!.answer.write(Buffer.from('a part of it'));
 		connection!.breakOff();
 		await settle();
@@ -100,7 +100,7 @@ describe('an HTTP/1.1 connection', () => {
 		// Nothing that is written gets through.
 		served._write = () => {};
 		connection!.answer.expect(true, true);
-		connection!.answer.begin(200, new AnswerFields([]), true, false, 0);
+		connection!.answer.begin(200, new ResponseFields([]), true, false, 0);
 		connection!.breakOff();
 		await settle();
 		assert.equal(served.destroyed, false);

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
-import { AnswerFields } from '../../../../packages/proxy/src/data/client/answer-fields.ts';
-import { Http1Answer } from '../../../../packages/proxy/src/data/http1/answer.ts';
+import { ResponseFields } from '../../../../packages/proxy/src/data/client/response-fields.ts';
 import { RequestHeadReader } from '../../../../packages/proxy/src/data/http1/head-reader.ts';
 import { Http1Request, type RequestConnection } from '../../../../packages/proxy/src/data/http1/request.ts';
+import { Http1Response } from '../../../../packages/proxy/src/data/http1/response.ts';
 import { FlushQueue } from '../../../../packages/proxy/src/data/loop/turn-end.ts';
 import { FakePlane } from '../fixtures/fake-plane.ts';
 
@@ -16,7 +16,7 @@ function upload(): { request: Http1Request; broken: string[] } {
 	const plane = new FakePlane();
 	const connection: RequestConnection = {
 		plane,
-		answer: new Http1Answer(duplexPair()[0] as TLSSocket, new FlushQueue(plane.turnEnd), () => {}),
+		answer: new Http1Response(duplexPair()[0] as TLSSocket, new FlushQueue(plane.turnEnd), () => {}),
 
 		client: {} as RequestConnection['client'],
 		isLast: false,
@@ -24,7 +24,7 @@ function upload(): { request: Http1Request; broken: string[] } {
 		hasUnread: false,
 		allowHalfOpen() {},
 		closeTunnel() {},
-		giveBack() {},
+		release() {},
 		readOn() {},
 		onAnswered() {},
 		breakOff() {},
@@ -47,7 +47,7 @@ describe('an HTTP/1.1 request whose body breaks off', () => {
 		it(`${way} is over, also when a part of its answer is out: nothing more will come of it`, () => {
 			for (const begins of [false, true]) {
 				const { request, broken } = upload();
-				if (begins) request.begin(200, new AnswerFields([]), true);
+				if (begins) request.begin(200, new ResponseFields([]), true);
 				breakOff(request);
 				assert.equal(broken.length, 1);
 			}
@@ -55,7 +55,7 @@ describe('an HTTP/1.1 request whose body breaks off', () => {
 
 		it(`${way} keeps the answer that has been given whole`, () => {
 			const { request, broken } = upload();
-			request.begin(200, new AnswerFields([]), true);
+			request.begin(200, new ResponseFields([]), true);
 			request.end();
 			breakOff(request);
 			assert.deepEqual(broken, []);

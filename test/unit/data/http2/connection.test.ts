@@ -31,7 +31,7 @@ const REQUEST = [
 /** Whatever the connection does, it is read at once. */
 const UNBOUNDED = new ConnectionShare({
 	take: (wanted: number) => wanted,
-	giveBack() {},
+	release() {},
 } as unknown as CertificateShare);
 
 /** The client's end of a connection, without any TLS. */

@@ -150,7 +150,7 @@ describe('an honest client', () => {
 						);
 						assert.equal(peer.error?.message, undefined);
 						const stream = peer.streams.get(id)!;
-						share.giveBack(stream.headPrice);
+						share.release(stream.headPrice);
 						if (i === 0) {
 							for (let n = 0; n < Math.min(pieces, 5); n++) peer.send(dataFrame(id, 'x'.repeat(pieceBytes)));
 							peer.send(dataFrame(id, 'x'.repeat(pieceBytes), true));

@@ -3,9 +3,9 @@ import { describe, it } from 'node:test';
 import { Timed } from '../../../../packages/proxy/src/data/loop/deadlines.ts';
 import type { UpstreamConnection } from '../../../../packages/proxy/src/data/upstream/connection.ts';
 import { UpstreamGroup } from '../../../../packages/proxy/src/data/upstream/group.ts';
+import { PendingQueue, type Waiting } from '../../../../packages/proxy/src/data/upstream/pending-queue.ts';
 import { UpstreamPool } from '../../../../packages/proxy/src/data/upstream/pool.ts';
 import type { Upstream } from '../../../../packages/proxy/src/data/upstream/upstream.ts';
-import { type Waiting, WaitingRoom } from '../../../../packages/proxy/src/data/upstream/waiting-room.ts';
 import { BALANCES, DEFAULT_BALANCING } from '../../../../packages/proxy/src/gates/balancing/settings.ts';
 import { NORMAL } from '../../../../packages/proxy/src/gates/breaker.ts';
 import { QueueClaims } from '../../../../packages/proxy/src/memory/queue-claims.ts';
@@ -111,7 +111,7 @@ describe('a group of few places', () => {
 });
 
 describe('connections at max_connections', () => {
-	const wanted = { owes: () => true, cede: () => {}, freed: () => {} } as unknown as WaitingRoom;
+	const wanted = { owes: () => true, cede: () => {}, freed: () => {} } as unknown as PendingQueue;
 
 	it('end when they become free, if another thread has to have one, and are kept below the limit', () => {
 		const upstream = testUpstream('a:1', new FakePlane());
@@ -147,7 +147,7 @@ describe('a thread with requests that wait', () => {
 		const memory = UpstreamLoad.allocate(2, 0);
 		const plane = new FakePlane();
 		const [here, there] = [0, 1].map((worker) => ({
-			room: new WaitingRoom(seed, { ...LIMITS, queue: 100 }, worker, plane),
+			room: new PendingQueue(seed, { ...LIMITS, queue: 100 }, worker, plane),
 			connections: new UpstreamLoad(memory, worker),
 		})) as [Thread, Thread];
 		const waits = (): Waiting => ({ isRetry: false, depart: () => 'full', giveUp: () => {}, onFault: () => {} });
@@ -180,7 +180,7 @@ describe('a full queue of two threads', () => {
 		const plane = new FakePlane();
 		const count = new UpstreamLoad(seed.count, 0);
 		const refused = new Map<string, number>();
-		const rooms = [0, 1].map((worker) => new WaitingRoom(seed, { ...LIMITS, queue: QUEUE }, worker, plane));
+		const rooms = [0, 1].map((worker) => new PendingQueue(seed, { ...LIMITS, queue: QUEUE }, worker, plane));
 		const enter = (worker: number, tenant: string) => {
 			const refuse = () => void refused.set(tenant, (refused.get(tenant) ?? 0) + 1);
 			const waiting: Waiting = { isRetry: false, depart: () => 'full', giveUp: refuse, onFault: () => {} };
@@ -232,7 +232,7 @@ describe('requests that wait', () => {
 	function testRoom(plane: FakePlane) {
 		const upstream = testUpstream('a:1', plane);
 		const memory = seed();
-		const room = new WaitingRoom(memory, limits, 0, plane);
+		const room = new PendingQueue(memory, limits, 0, plane);
 		const groupOf = (is: UpstreamLimits | undefined) =>
 			new UpstreamGroup({
 				...{ ...DEFAULT_BALANCING, name: 'group', random: Math.random, upstreams: [upstream], weights: [1] },
@@ -335,6 +335,6 @@ describe('requests that wait', () => {
 });
 
 interface Thread {
-	readonly room: WaitingRoom;
+	readonly room: PendingQueue;
 	readonly connections: UpstreamLoad;
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import type { AnswerFields } from '../../../../packages/proxy/src/data/client/answer-fields.ts';
+import type { ResponseFields } from '../../../../packages/proxy/src/data/client/response-fields.ts';
 import type { ResponseEvents } from '../../../../packages/proxy/src/data/upstream/contract.ts';
 import { ProtocolError } from '../../../../packages/proxy/src/data/upstream/protocol-error.ts';
 import { ResponseHeads } from '../../../../packages/proxy/src/data/upstream/response-heads.ts';
@@ -33,7 +33,7 @@ class Recorder implements ResponseEvents {
 	body = '';
 	ends = 0;
 
-	onHead(status: number, { list }: AnswerFields, length: number, hasBody: boolean): void {
+	onHead(status: number, { list }: ResponseFields, length: number, hasBody: boolean): void {
 		assert.equal(this.ends, 0, 'a head after the end');
 		// The length that is announced comes last.
 		const isSized = length !== UNDECLARED;
@@ -600,7 +600,7 @@ describe('any response', () => {
 
 	it('that is repeated has the same fields, as one object, for as long as it is', () => {
 		const heads = new ResponseHeads();
-		const given: AnswerFields[] = [];
+		const given: ResponseFields[] = [];
 		const send = (date: string) => {
 			const parser = new ResponseParser(heads);
 			parser.expect('GET', { onHead: (_, fields) => given.push(fields), onBody() {}, onEnd() {} });

@@ -333,7 +333,7 @@ describe('the client’s half of HTTP/2: SETTINGS and windows (sections 5.2, 6.5
 		const updates = (id: number) => peer.of(FRAME.WINDOW_UPDATE, id).length;
 		assert.equal(updates(1), 0);
 		assert.equal(updates(3), 1);
-		peer.protocol.giveBack(held, 40_000);
+		peer.protocol.release(held, 40_000);
 		peer.flush();
 		assert.equal(updates(1), 1);
 		assert.equal(taken.body.length, 64_000);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Rate } from '../../../../packages/gate/src/gates/tenant-limit.ts';
-import { DIVIDED, REFUSED, Standing } from '../../../../packages/gate/src/memory/fleet/standing.ts';
+import { DIVIDED, REFUSED, StoreHealth } from '../../../../packages/gate/src/memory/fleet/store-health.ts';
 import { LimiterSlots, TenantLimiter } from '../../../../packages/gate/src/memory/limiter.ts';
 import { FleetLimiter } from '../../../../packages/proxy/src/memory/fleet/fleet-limiter.ts';
 import { SpendingCounts, SpendingTable, type Spent } from '../../../../packages/proxy/src/memory/fleet/spending.ts';
@@ -10,7 +10,7 @@ import type { SpendingTask } from './spending.thread.ts';
 
 function build(slots = 64) {
 	const limiter = TenantLimiter.allocate(new Uint8Array(32), slots);
-	const fleet = { spending: SpendingCounts.allocate(limiter), standing: Standing.allocate() };
+	const fleet = { spending: SpendingCounts.allocate(limiter), storeHealth: StoreHealth.allocate() };
 	return {
 		limiter,
 		fleet,
@@ -53,16 +53,16 @@ describe('what a process has admitted and the store does not know yet', () => {
 
 	it('has no refusals, and nothing of what is admitted while the store is away', () => {
 		const { fleet, table, worker } = build();
-		const standing = new Standing(fleet.standing);
-		standing.replicas = 4;
-		standing.setAll(0, 1, DIVIDED);
+		const storeHealth = new StoreHealth(fleet.storeHealth);
+		storeHealth.replicas = 4;
+		storeHealth.setAll(0, 1, DIVIDED);
 		const admitted = () => {
 			let count = 0;
 			while (worker.admit(1n, 0, new Rate(10, 10))) count++;
 			return count;
 		};
 		assert.equal(admitted(), 2, 'its part of 10, of four');
-		standing.setAll(0, 1, REFUSED);
+		storeHealth.setAll(0, 1, REFUSED);
 		assert.equal(worker.admit(1n, 60_000, new Rate(10, 10)), false);
 		assert.deepEqual(taken(table), []);
 	});

@@ -1,4 +1,4 @@
-import { DIVIDED, LOCAL, SHARED, Standing, type StandingMemory } from './standing.ts';
+import { DIVIDED, LOCAL, SHARED, StoreHealth, type StoreHealthMemory } from './store-health.ts';
 
 /** Requests under way at other replicas, of tenants with a `concurrency`. By place of `ConcurrencyMemory`. */
 export interface SharedSlotsMemory {
@@ -6,30 +6,30 @@ export interface SharedSlotsMemory {
 	readonly others: SharedArrayBuffer;
 	/** 1 where a worker has wanted to know. */
 	readonly asked: SharedArrayBuffer;
-	readonly standing: StandingMemory;
+	readonly storeHealth: StoreHealthMemory;
 }
 
 export class SharedSlots {
 	readonly #others: Int32Array;
 	readonly #asked: Uint8Array;
-	readonly #standing: Standing;
+	readonly #storeHealth: StoreHealth;
 
-	static allocate(places: number, standing: StandingMemory): SharedSlotsMemory {
-		return { others: new SharedArrayBuffer(places * 4), asked: new SharedArrayBuffer(places), standing };
+	static allocate(places: number, storeHealth: StoreHealthMemory): SharedSlotsMemory {
+		return { others: new SharedArrayBuffer(places * 4), asked: new SharedArrayBuffer(places), storeHealth };
 	}
 
-	constructor({ others, asked, standing }: SharedSlotsMemory) {
+	constructor({ others, asked, storeHealth }: SharedSlotsMemory) {
 		this.#others = new Int32Array(others);
 		this.#asked = new Uint8Array(asked);
-		this.#standing = new Standing(standing);
+		this.#storeHealth = new StoreHealth(storeHealth);
 	}
 
 	/** How many this replica may have under way. @param cell of the tenant's key. */
 	usable(place: number, cell: number, limit: number): number {
 		if (Atomics.load(this.#asked, place) === 0) Atomics.store(this.#asked, place, 1);
-		const mode = this.#standing.mode(cell);
+		const mode = this.#storeHealth.mode(cell);
 		if (mode === SHARED) return limit - Atomics.load(this.#others, place);
-		if (mode === DIVIDED) return Math.max(1, Math.floor(limit / this.#standing.replicas));
+		if (mode === DIVIDED) return Math.max(1, Math.floor(limit / this.#storeHealth.replicas));
 		return mode === LOCAL ? limit : 0;
 	}
 

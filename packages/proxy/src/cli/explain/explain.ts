@@ -207,8 +207,8 @@ function tellTenantLimits(
 	const quotas = new Quotas(identity.quotas, config.tenantRps, (_, limit) => ({
 		limit,
 		taken: 0,
-		tryTake: () => true,
-		giveBack: () => {},
+		tryClaim: () => true,
+		release: () => {},
 	}));
 	const { rate, slots } = quotas.of(tenant, claimedRps);
 	const nth = config.tenants.findIndex(({ name }) => name === tenant);

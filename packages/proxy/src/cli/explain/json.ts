@@ -1,4 +1,4 @@
-import { grpcAnswer } from '@mtls-edge-proxy/gate/gates/grpc.ts';
+import { grpcResponse } from '@mtls-edge-proxy/gate/gates/grpc.ts';
 import { redactHead, redactTarget, redactText } from './redact.ts';
 import type { Check, Explanation, GateReport } from './report.ts';
 
@@ -82,7 +82,7 @@ function answerOf({ refusal }: GateReport, { method, isGrpc }: Explanation): Ans
 	const { ending, rejection } = refusal!;
 	if (rejection === undefined)
 		return { ending, status: null, body: null, headers: {}, code: null, logged_status: null };
-	const { status, body, headers } = isGrpc ? grpcAnswer(rejection) : rejection.answer;
+	const { status, body, headers } = isGrpc ? grpcResponse(rejection) : rejection.answer;
 	const pairs = headers.flatMap((name, i) => (i % 2 === 0 ? [[name, headers[i + 1]!] as const] : []));
 	return {
 		ending,

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Address } from '../options.ts';
-import { askMetrics, type MetricsAnswer } from './metrics-client.ts';
+import { askMetrics, type MetricsResponse } from './metrics-client.ts';
 import { type ProcessEntry, readProcess } from './process-table.ts';
 
 /** What the commands to a running proxy need of the machine; tests give their own. */
 export interface Machine {
-	readonly ask: (address: Address, path: string, limitMs: number) => Promise<MetricsAnswer>;
+	readonly ask: (address: Address, path: string, limitMs: number) => Promise<MetricsResponse>;
 	readonly readProcess: (pid: number) => ProcessEntry | undefined;
 	readonly signal: (pid: number, signal: NodeJS.Signals) => void;
 	/** Monotonic milliseconds. */

@@ -2,7 +2,7 @@ import { connect } from 'node:net';
 import { CommandError } from '../command.ts';
 import type { Address } from '../options.ts';
 
-export interface MetricsAnswer {
+export interface MetricsResponse {
 	readonly status: number;
 	readonly body: string;
 }
@@ -24,7 +24,7 @@ export function askMetrics(
 	path: string,
 	limitMs: number,
 	maxBytes = MAX_ANSWER_BYTES,
-): Promise<MetricsAnswer> {
+): Promise<MetricsResponse> {
 	return new Promise((resolve, reject) => {
 		const socket = connect(address);
 		const fail = (reason: string) => {
@@ -40,7 +40,7 @@ export function askMetrics(
 			if (answer.length > maxBytes) fail('says more than a proxy would; is that its --metrics-bind?');
 		});
 		socket.on('end', () => {
-			const read = readAnswer(answer);
+			const read = readResponse(answer);
 			if (typeof read === 'string') return fail(read);
 			clearTimeout(timer);
 			resolve(read);
@@ -51,7 +51,7 @@ export function askMetrics(
 }
 
 /** @returns the answer, or in words why it is none. */
-export function readAnswer(text: string): MetricsAnswer | string {
+export function readResponse(text: string): MetricsResponse | string {
 	const [, status, body] = /^HTTP\/1\.[01] (\d{3}) [\s\S]*?\r\n\r\n([\s\S]*)$/.exec(text) ?? [];
 	if (status === undefined || body === undefined) {
 		return text === '' ? 'closed the connection without an answer' : 'does not speak HTTP; is that its --metrics-bind?';

@@ -147,7 +147,7 @@ class Answer extends ClientStream {
 		this.#pieces.push(piece);
 		this.#length += piece.length;
 		if (this.#length === this.#maxBody) this.#answer([]);
-		else this.protocol.giveBack(this, bytes.length);
+		else this.protocol.release(this, bytes.length);
 	}
 
 	override onResponseEnd(trailers: readonly string[] = []): void {

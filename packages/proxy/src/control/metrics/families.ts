@@ -20,7 +20,7 @@ import { STORE_FAILURES } from '../store/failure.ts';
 import { addUp, sum, total } from './adding-up.ts';
 import type { Exposition } from './exposition.ts';
 import { FAMILIES, RESULTS } from './family-table.ts';
-import { readBuckets, readUpstreams, writeAnswers, writeCircuits, writeTraffic } from './upstream-families.ts';
+import { readBuckets, readUpstreams, writeCircuits, writeResponses, writeTraffic } from './upstream-families.ts';
 
 /** What the proxy's own metrics are read from at each scrape. */
 export interface MetricSources {
@@ -74,8 +74,8 @@ export function* writeProxyFamilies(page: Exposition, sources: MetricSources): G
 	const workers = sources.workerStats.map((stats) => stats.read());
 	const unrouted = sources.workerStats.map((stats) => stats.unrouted);
 	// A table without routes has no other series, and readers forget a family without samples.
-	const ownAnswers = addUp([new Map([[404, 0]]), ...workers.map(({ answers }) => answers)]);
-	yield* writeAnswers(page, ownAnswers, upstreams, histograms.upstream);
+	const ownResponses = addUp([new Map([[404, 0]]), ...workers.map(({ answers }) => answers)]);
+	yield* writeResponses(page, ownResponses, upstreams, histograms.upstream);
 	yield* writeTraffic(page, sources.routes(), unrouted, startedSeconds);
 	yield* writeCircuits(page, upstreams);
 	writeRefusals(page, workers);

@@ -98,7 +98,7 @@ export function readBuckets(layout: BucketLayout, memory: HistogramsSeed['gates'
 }
 
 /** @param own answers of requests for which no upstream was chosen, by status. */
-export function* writeAnswers(
+export function* writeResponses(
 	page: Exposition,
 	own: ReadonlyMap<number, number>,
 	upstreams: readonly UpstreamReading[],

@@ -4,12 +4,12 @@ import type { BreakerCell } from '../../memory/breaker-cell.ts';
 import type { RouteStats } from '../../memory/route-stats.ts';
 import type { TransitionCounts } from '../../memory/transition-counts.ts';
 import type {
+	PendingQueueSeed,
 	RouteSeed,
 	UpstreamPlace,
 	UpstreamProtocol,
 	UpstreamSeed,
 	UpstreamTlsSeed,
-	WaitingSeed,
 } from '../../shared/messages.ts';
 import type { UpstreamTlsMaterial } from '../files/upstream-tls-files.ts';
 import type { ProbeOutcome } from '../health/outcome.ts';
@@ -69,7 +69,7 @@ export interface UpstreamGroup {
 	/** In the order of the configuration. */
 	readonly upstreams: readonly Upstream[];
 	/** Who waits, for the workers; `undefined`: it has no limits. */
-	readonly waiting: WaitingSeed | undefined;
+	readonly waiting: PendingQueueSeed | undefined;
 	/** `undefined`: plain HTTP. */
 	readonly tls: UpstreamTlsSeed | undefined;
 	/** What a health probe puts into `Host`; `undefined`: the address. */

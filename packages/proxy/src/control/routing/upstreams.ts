@@ -13,7 +13,7 @@ import { TransitionCounts } from '../../memory/transition-counts.ts';
 import { UpstreamLoad } from '../../memory/upstream-load.ts';
 import { WakeUp } from '../../memory/wake-up.ts';
 import { watchCircuit } from '../../shared/circuit-watch.ts';
-import type { UpstreamPlace, WaitingSeed } from '../../shared/messages.ts';
+import type { PendingQueueSeed, UpstreamPlace } from '../../shared/messages.ts';
 import type { UpstreamTlsMaterial } from '../files/upstream-tls-files.ts';
 import { Departed } from './departed.ts';
 import { connectionOf, probeHosts, ruleOf } from './rules.ts';
@@ -54,7 +54,7 @@ export class Upstreams {
 	/** What was given out last. */
 	#place: UpstreamPlace | undefined;
 	/** By `groupKey`. Workers keep rooms as long, and names are few. */
-	readonly #rooms = new Map<string, WaitingSeed>();
+	readonly #rooms = new Map<string, PendingQueueSeed>();
 
 	/**
 	 * @param workers number of worker threads.
@@ -122,7 +122,7 @@ export class Upstreams {
 		return { routes, upstreams, groups, tls, traffic, fresh };
 	}
 
-	#waitingOf(key: string): WaitingSeed {
+	#waitingOf(key: string): PendingQueueSeed {
 		const known = this.#rooms.get(key);
 		if (known !== undefined) return known;
 		const waiting = {

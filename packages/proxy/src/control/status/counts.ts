@@ -4,7 +4,7 @@ import type { Count } from './schema.ts';
 /** What workers count, added up; and what the counters are called, on the page and in the ring of the last ten minutes. */
 export interface CounterFacts {
 	/** Answers without an upstream, by status. */
-	readonly ownAnswers: ReadonlyMap<number, number>;
+	readonly ownResponses: ReadonlyMap<number, number>;
 	readonly auth: ReadonlyMap<string, number>;
 	readonly forbidden: ReadonlyMap<string, number>;
 	readonly rateLimited: ReadonlyMap<string, number>;
@@ -30,7 +30,7 @@ export function countsOf(kind: string, counts: ReadonlyMap<string, number>, hist
 	);
 }
 
-type Answered = Pick<CounterFacts, 'auth' | 'forbidden' | 'rateLimited' | 'ownAnswers'>;
+type Answered = Pick<CounterFacts, 'auth' | 'forbidden' | 'rateLimited' | 'ownResponses'>;
 
 /** The requests that never got as far as an upstream, by reason and by the status of their answers. */
 export function refusalsOf(facts: Answered, history: Pick<History, 'rise'>): Count[] {
@@ -59,10 +59,10 @@ export function countersOf(facts: CounterFacts): Map<string, number> {
 	]);
 }
 
-function refusals({ auth, forbidden, rateLimited, ownAnswers }: Answered) {
+function refusals({ auth, forbidden, rateLimited, ownResponses }: Answered) {
 	const named = (status: number, counts: ReadonlyMap<string, number>, words: (reason: string) => string) =>
 		[...counts].map(([reason, total]) => ({ reason: words(reason), status, total }));
-	const others = [...ownAnswers]
+	const others = [...ownResponses]
 		.filter(([status]) => !COUNTED_BY_REASON.has(status))
 		.map(([status, total]) => ({ reason: REASONS.get(status) ?? 'other', status, total }));
 	return [

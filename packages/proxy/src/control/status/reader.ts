@@ -91,7 +91,7 @@ export class StatusReader implements StatusSource {
 				heap_used_bytes: usage.heapUsed,
 			},
 			traffic: {
-				requests_total: sum(counters.ownAnswers.values()) + total(upstreams, (one) => one.requests_total),
+				requests_total: sum(counters.ownResponses.values()) + total(upstreams, (one) => one.requests_total),
 				...history.latest(),
 				in_flight: sum(inFlight),
 			},
@@ -138,7 +138,7 @@ export class StatusReader implements StatusSource {
 		const workers = this.#sources.metrics.workerStats.map((stats) => stats.read());
 		const connections = addUp(workers.map((worker) => worker.connections));
 		return {
-			ownAnswers: addUp(workers.map(({ answers }) => answers)),
+			ownResponses: addUp(workers.map(({ answers }) => answers)),
 			auth: addUp(workers.map(({ auth }) => auth)),
 			forbidden: addUp(workers.map(({ forbidden }) => forbidden)),
 			rateLimited: addUp(workers.map(({ rateLimited }) => rateLimited)),

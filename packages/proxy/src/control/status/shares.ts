@@ -22,19 +22,19 @@ export interface ShareBounds {
 export type ShareCounts = Readonly<Record<ShareKind | 'answers' | 'attempts', number>>;
 
 /** What of it is counted without an upstream, since the start. */
-export function ownShareCounts({ ownAnswers, handshakesDone, handshakeFailures }: ShareSource): ShareCounts {
+export function ownShareCounts({ ownResponses, handshakesDone, handshakeFailures }: ShareSource): ShareCounts {
 	const failed = sum(handshakeFailures.values());
 	return {
-		answers: sum(ownAnswers.values()),
-		'401': ownAnswers.get(401) ?? 0,
-		'429': ownAnswers.get(429) ?? 0,
-		'5xx': sum([...ownAnswers].map(([status, count]) => (status >= 500 ? count : 0))),
+		answers: sum(ownResponses.values()),
+		'401': ownResponses.get(401) ?? 0,
+		'429': ownResponses.get(429) ?? 0,
+		'5xx': sum([...ownResponses].map(([status, count]) => (status >= 500 ? count : 0))),
 		attempts: handshakesDone + failed,
 		handshakes: failed,
 	};
 }
 
-type ShareSource = Pick<CounterFacts, 'ownAnswers' | 'handshakesDone' | 'handshakeFailures'>;
+type ShareSource = Pick<CounterFacts, 'ownResponses' | 'handshakesDone' | 'handshakeFailures'>;
 
 /** What has come since `before`, and from upstreams. */
 export function countsSince(

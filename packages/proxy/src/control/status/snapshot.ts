@@ -11,12 +11,12 @@ export function* pageOfSnapshot(
 	nowMs: number,
 ): Generator<void, StatusPage> {
 	const filter = view.filter.toLowerCase();
-	const matching: Record<Standing, UpstreamStatus[]> = { refusing: [], doubtful: [], well: [] };
+	const matching: Record<StoreHealth, UpstreamStatus[]> = { refusing: [], doubtful: [], well: [] };
 	let healthy = 0;
 	for (const one of upstreams) {
-		const standing = standingOf(one);
-		if (standing === 'well') healthy++;
-		if (isShown(one, filter, view.troubled)) matching[standing].push(one);
+		const storeHealth = standingOf(one);
+		if (storeHealth === 'well') healthy++;
+		if (isShown(one, filter, view.troubled)) matching[storeHealth].push(one);
 		yield;
 	}
 	const page = pageOf([...matching.refusing, ...matching.doubtful, ...matching.well], view);
@@ -46,9 +46,9 @@ export function keyOf({ upstream, group }: Pick<UpstreamStatus, 'upstream' | 'gr
 }
 
 /** `refusing`: its requests get 503. */
-export type Standing = 'refusing' | 'doubtful' | 'well';
+export type StoreHealth = 'refusing' | 'doubtful' | 'well';
 
-export function standingOf({ breaker, health }: UpstreamStatus): Standing {
+export function standingOf({ breaker, health }: UpstreamStatus): StoreHealth {
 	if (breaker.state === 'open') return 'refusing';
 	return breaker.state === 'half-open' || health === 'unhealthy' ? 'doubtful' : 'well';
 }

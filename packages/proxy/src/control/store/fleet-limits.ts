@@ -107,10 +107,10 @@ export class FleetLimits {
 	}
 
 	get facts(): FleetFacts {
-		const { away, delayMs, standing } = this.#settlement;
+		const { away, delayMs, storeHealth } = this.#settlement;
 		const sinceMs = this.#now - this.#since;
 		const { onFailure } = this.#options;
-		return { away, replicas: standing.replicas, delayMs, sinceMs, onFailure, failure: this.#failure };
+		return { away, replicas: storeHealth.replicas, delayMs, sinceMs, onFailure, failure: this.#failure };
 	}
 
 	get #now(): number {

@@ -5,8 +5,8 @@ import {
 	type Mode,
 	REFUSED,
 	SHARED,
-	type Standing,
-} from '@mtls-edge-proxy/gate/memory/fleet/standing.ts';
+	type StoreHealth,
+} from '@mtls-edge-proxy/gate/memory/fleet/store-health.ts';
 import type { OnStoreFailure } from '../../config/config.ts';
 
 /** Keys that something else has, and that are tried again. */
@@ -18,25 +18,25 @@ const AWAY_MODES: Readonly<Record<OnStoreFailure, Mode>> = { share: DIVIDED, loc
 export class Modes {
 	/** Keys of limits that something else has at the store. */
 	readonly foreign = new Set<bigint>();
-	readonly #standing: Standing;
+	readonly #storeHealth: StoreHealth;
 	readonly #shards: number;
 	readonly #away: Mode;
 
 	/** All keys begin as away. */
-	constructor(standing: Standing, shards: number, onFailure: OnStoreFailure) {
-		this.#standing = standing;
+	constructor(storeHealth: StoreHealth, shards: number, onFailure: OnStoreFailure) {
+		this.#storeHealth = storeHealth;
 		this.#shards = shards;
 		this.#away = AWAY_MODES[onFailure];
-		standing.setAll(0, 1, this.#away);
+		storeHealth.setAll(0, 1, this.#away);
 	}
 
 	shardIsAway(shard: number): void {
-		this.#standing.setAll(shard, this.#shards, this.#away);
+		this.#storeHealth.setAll(shard, this.#shards, this.#away);
 	}
 
 	shardIsBack(shard: number): void {
-		this.#standing.setAll(shard, this.#shards, SHARED);
-		for (const key of this.foreign) this.#standing.set(cellOf(key), this.#away);
+		this.#storeHealth.setAll(shard, this.#shards, SHARED);
+		for (const key of this.foreign) this.#storeHealth.set(cellOf(key), this.#away);
 	}
 
 	/** Keys of a shard that is away keep its mode. @param isOurs whether the store had nothing else under that key. */
@@ -45,6 +45,6 @@ export class Modes {
 		if (isOurs) this.foreign.delete(key);
 		else if (this.foreign.size < MAX_FOREIGN) this.foreign.add(key);
 		else return;
-		if (!shardIsAway) this.#standing.set(cellOf(key), isOurs ? SHARED : this.#away);
+		if (!shardIsAway) this.#storeHealth.set(cellOf(key), isOurs ? SHARED : this.#away);
 	}
 }

@@ -1,5 +1,5 @@
 import type { ConcurrencyMemory } from '@mtls-edge-proxy/gate/memory/concurrency.ts';
-import { Standing } from '@mtls-edge-proxy/gate/memory/fleet/standing.ts';
+import { StoreHealth } from '@mtls-edge-proxy/gate/memory/fleet/store-health.ts';
 import type { LimiterMemory } from '@mtls-edge-proxy/gate/memory/limiter.ts';
 import type { OnStoreFailure } from '../../config/config.ts';
 import type { FleetMemory } from '../../memory/fleet/fleet-limiter.ts';
@@ -63,7 +63,7 @@ export interface SettlementOptions {
  * tenant within its limit meets no bucket emptier than one limiter would have it (docs/internals/shared-rate-limits.md).
  */
 export class Settlement {
-	readonly standing: Standing;
+	readonly storeHealth: StoreHealth;
 	readonly #table: SpendingTable;
 	readonly #slots: SlotReports | undefined;
 	readonly #shards: readonly Shard[];
@@ -77,14 +77,14 @@ export class Settlement {
 
 	constructor(options: SettlementOptions) {
 		const { limiter, fleet, concurrency, onFailure, cluster, expected, now } = options;
-		this.standing = new Standing(fleet.standing);
-		this.standing.replicas = expected;
+		this.storeHealth = new StoreHealth(fleet.storeHealth);
+		this.storeHealth.replicas = expected;
 		this.#table = new SpendingTable(fleet.spending, limiter);
 		this.#slots = concurrency && new SlotReports(concurrency);
 		this.#shards = Array.from({ length: cluster ? SHARDS : 1 }, () => new Shard(now));
 		this.#delay = new LongestDelay(now);
 		this.#tickedAt = now;
-		this.#modes = new Modes(this.standing, this.#shards.length, onFailure);
+		this.#modes = new Modes(this.storeHealth, this.#shards.length, onFailure);
 	}
 
 	/** Shards that cannot be relied on, of how many. */
@@ -185,7 +185,7 @@ export class Settlement {
 	registered({ replicas, delayMs }: Registry, now: number): void {
 		this.#seen = this.#seen.filter(({ at, replicas: seen }) => now - at < SEEN_MS && seen > replicas);
 		this.#seen.push({ at: now, replicas });
-		this.standing.replicas = this.#seen[0]!.replicas;
+		this.storeHealth.replicas = this.#seen[0]!.replicas;
 		this.#fleetDelayMs = delayMs;
 		this.#shards[0]!.isFailing = false;
 		if (this.#hasBegun) return;
@@ -207,7 +207,7 @@ export class Settlement {
 
 	/** The store has counted until it answered, which was not before the call was sent. */
 	#raise(spent: Spent, aheadMicros: number, sentAt: number): void {
-		const most = MOST_DEBT_MS + (spent.burst * 1000 * this.standing.replicas) / spent.rps;
+		const most = MOST_DEBT_MS + (spent.burst * 1000 * this.storeHealth.replicas) / spent.rps;
 		const aheadMs = Math.min(aheadMicros / 1000 - this.slackMs, most);
 		if (aheadMs > 0) this.#table.slots.raise(spent.slot, spent.key, sentAt + aheadMs);
 	}

@@ -15,15 +15,15 @@ export class BufferedBytes {
 
 	/** @returns why there is no room; without a refusal exactly as much has to be given back. */
 	take(tenant: bigint, bytes: number): Rejection | undefined {
-		if (this.#shares?.tryTake(tenant, bytes) === false) return TENANT_HOLDS_ITS_SHARE;
-		if (this.#all.tryTake(bytes)) return undefined;
-		this.#shares?.giveBack(tenant, bytes);
+		if (this.#shares?.tryClaim(tenant, bytes) === false) return TENANT_HOLDS_ITS_SHARE;
+		if (this.#all.tryClaim(bytes)) return undefined;
+		this.#shares?.release(tenant, bytes);
 		return ALL_IS_HELD;
 	}
 
-	giveBack(tenant: bigint, bytes: number): void {
-		this.#all.giveBack(bytes);
-		this.#shares?.giveBack(tenant, bytes);
+	release(tenant: bigint, bytes: number): void {
+		this.#all.release(bytes);
+		this.#shares?.release(tenant, bytes);
 	}
 }
 
@@ -54,7 +54,7 @@ export class Reservation {
 	}
 
 	release(): void {
-		if (this.size > 0) this.#budget.giveBack(this.#tenant, this.size);
+		if (this.size > 0) this.#budget.release(this.#tenant, this.size);
 		this.size = 0;
 	}
 }

@@ -90,14 +90,14 @@ export class ByteCollector implements WholeBody {
 	}
 
 	free(): void {
-		if (this.#freed < this.#shifted) SLABS.giveBack(this.#pieces[this.#freed++]!);
+		if (this.#freed < this.#shifted) SLABS.release(this.#pieces[this.#freed++]!);
 	}
 
 	/** Forgets the bytes and gives the room back. Pieces that somebody may still read or write are not used again. */
 	release(): void {
 		for (let i = this.#freed; i < this.#pieces.length; i++) {
 			const isOpen = this.#isOpen && i === this.#pieces.length - 1;
-			if (i >= this.#shifted && this.#readers === 0 && !isOpen) SLABS.giveBack(this.#pieces[i]!);
+			if (i >= this.#shifted && this.#readers === 0 && !isOpen) SLABS.release(this.#pieces[i]!);
 		}
 		this.#reserved.release();
 		this.#pieces = [];

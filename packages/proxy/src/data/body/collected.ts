@@ -1,10 +1,10 @@
 import * as rejection from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import { NO_ROUTE, Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
-import { AnswerPace } from '../../gates/answer-pace.ts';
 import { admitLength, UNDECLARED } from '../../gates/body-limit.ts';
 import { pathOf } from '../../gates/path.ts';
+import { ResponsePace } from '../../gates/response-pace.ts';
 import { namesOf, type Trailers } from '../../gates/trailers.ts';
-import type { AnswerFields } from '../client/answer-fields.ts';
+import type { ResponseFields } from '../client/response-fields.ts';
 import { countGiven, countReceived } from '../request/context.ts';
 import type { BodyMode, ServedRequest } from '../request/contract.ts';
 import { STATE } from '../request/state.ts';
@@ -39,11 +39,11 @@ export class Bodies implements BodyMode {
 	#response: ByteCollector | undefined = undefined;
 	#short: string | undefined = undefined;
 	#status = 0;
-	#fields: AnswerFields | undefined = undefined;
+	#fields: ResponseFields | undefined = undefined;
 	#responseLength = UNDECLARED;
 	#responseHasBody = false;
 	/** Of a client that does not take a long answer at once. */
-	#pace: AnswerPace | undefined = undefined;
+	#pace: ResponsePace | undefined = undefined;
 	/** Bytes of the answer that the kernel, or the stream's window, has yet to take. */
 	#untaken = 0;
 	/** Monotonic milliseconds. */
@@ -131,7 +131,7 @@ export class Bodies implements BodyMode {
 
 	// --- The response. ---
 
-	onHead(status: number, fields: AnswerFields, length: number, hasBody: boolean): void {
+	onHead(status: number, fields: ResponseFields, length: number, hasBody: boolean): void {
 		this.#status = status;
 		this.#fields = fields;
 		this.#responseLength = length;
@@ -187,7 +187,12 @@ export class Bodies implements BodyMode {
 		this.#untaken = body?.length ?? 0;
 		this.#lastTakenAt = plane.deadlines.now;
 		const sized = isSized ? fields : fields.withLength(body?.length ?? 0);
-		client.answer(this.#status, request.answerFields(sized), this.#responseHasBody ? (body ?? '') : undefined, passed);
+		client.answer(
+			this.#status,
+			request.responseFields(sized),
+			this.#responseHasBody ? (body ?? '') : undefined,
+			passed,
+		);
 	}
 
 	/** Part of a long answer has gone out: a client that takes it fast enough gets time for the rest. */
@@ -197,7 +202,7 @@ export class Bodies implements BodyMode {
 		if (request.state !== STATE.answering || left === 0) return;
 		const { client, plane } = request.context;
 		const { deadlines, limits } = plane;
-		this.#pace ??= new AnswerPace(limits.minAnswerBytesPerSec ?? LEAST_RATE, limits.upstreamTimeoutMs);
+		this.#pace ??= new ResponsePace(limits.minAnswerBytesPerSec ?? LEAST_RATE, limits.upstreamTimeoutMs);
 		const inTime = this.#pace.took(this.#untaken - left, deadlines.now - this.#lastTakenAt);
 		// A client must not hold its memory for as long as it likes.
 		if (!inTime) return client.reset();

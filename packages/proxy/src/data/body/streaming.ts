@@ -1,11 +1,11 @@
 import type { Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import * as rejection from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import { notOverCause, silenceCause } from '@mtls-edge-proxy/gate/shared/causes.ts';
-import { AnswerPace } from '../../gates/answer-pace.ts';
 import { admitLength, UNDECLARED } from '../../gates/body-limit.ts';
+import { ResponsePace } from '../../gates/response-pace.ts';
 import { announcedNames, type Trailers } from '../../gates/trailers.ts';
 import type { Limits } from '../../shared/limits.ts';
-import type { AnswerFields } from '../client/answer-fields.ts';
+import type { ResponseFields } from '../client/response-fields.ts';
 import { countGiven, countReceived } from '../request/context.ts';
 import type { BodyMode, ServedRequest } from '../request/contract.ts';
 import { STATE } from '../request/state.ts';
@@ -47,13 +47,13 @@ export class Bodies implements BodyMode {
 	/** Where the route wants the response to end with its token. */
 	#expiry: StreamExpiry | undefined = undefined;
 	/** Of a response with a body. */
-	#fields: AnswerFields | undefined = undefined;
+	#fields: ResponseFields | undefined = undefined;
 	/** Monotonic milliseconds. */
 	#blockedAt = 0;
 	/** Bytes of the answer that have been given since the client was last known to have taken all. */
 	#given = 0;
 	/** `undefined` unless a least rate is configured. */
-	readonly #pace: AnswerPace | undefined;
+	readonly #pace: ResponsePace | undefined;
 
 	constructor(request: ServedRequest) {
 		this.#request = request;
@@ -142,7 +142,7 @@ export class Bodies implements BodyMode {
 
 	// --- The response. ---
 
-	onHead(status: number, fields: AnswerFields, _length: number, hasBody: boolean): void {
+	onHead(status: number, fields: ResponseFields, _length: number, hasBody: boolean): void {
 		const request = this.#request;
 		const attempt = request.attempt!;
 		attempt.measure();
@@ -154,7 +154,7 @@ export class Bodies implements BodyMode {
 		this.#fields = hasBody ? fields : undefined;
 		const announces = fields.announcedTrailers !== '' && hasBody && route!.trailers && client.takesTrailers(fields);
 		const announced = announces ? fields.announcedTrailers : '';
-		client.begin(status, request.answerFields(fields), hasBody, announced);
+		client.begin(status, request.responseFields(fields), hasBody, announced);
 	}
 
 	onBody(chunk: Buffer): void {
@@ -258,6 +258,6 @@ function fixedBody(length: number): OutgoingBody {
 }
 
 /** Nothing is held for a client beyond what the sockets buffer, so there is no least rate unless somebody wants one. */
-function paceOf({ minAnswerBytesPerSec = 0, upstreamTimeoutMs }: Limits): AnswerPace | undefined {
-	return minAnswerBytesPerSec === 0 ? undefined : new AnswerPace(minAnswerBytesPerSec, upstreamTimeoutMs);
+function paceOf({ minAnswerBytesPerSec = 0, upstreamTimeoutMs }: Limits): ResponsePace | undefined {
+	return minAnswerBytesPerSec === 0 ? undefined : new ResponsePace(minAnswerBytesPerSec, upstreamTimeoutMs);
 }

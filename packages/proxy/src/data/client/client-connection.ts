@@ -1,15 +1,15 @@
 import type { X509Certificate } from 'node:crypto';
 import type { TLSSocket } from 'node:tls';
-import { ClientCertificate } from '@mtls-edge-proxy/gate/identity/client-certificate.ts';
+import { PeerCertificate } from '@mtls-edge-proxy/gate/identity/peer-certificate.ts';
 import type { Arrival, Forwarding } from '../../gates/forwarding.ts';
 import type { RequestHead } from '../../gates/headers.ts';
 import { Caller } from '../../identity/caller.ts';
 import type { ClientProtocol } from '../../memory/route-stats.ts';
 import { jsonString } from '../records/json-string.ts';
 import type { Tunnel, TunnelClose } from '../tunnel/tunnel.ts';
-import { forwardedLines } from './answers.ts';
 import { OutgoingBlock } from './outgoing-block.ts';
 import { OutgoingHead, RewrittenHead } from './outgoing-head.ts';
+import { forwardedLines } from './responses.ts';
 
 /** What all requests of one connection have in common. Whoever makes one has a socket whose handshake is done. */
 export class ClientConnection implements Arrival {
@@ -27,7 +27,7 @@ export class ClientConnection implements Arrival {
 	#tunnels: Set<Tunnel> | undefined;
 	/** Why none of them may begin any more. */
 	#tunnelsEnd: TunnelClose | undefined;
-	#certificate: ClientCertificate | undefined;
+	#certificate: PeerCertificate | undefined;
 	#caller: Caller | undefined;
 
 	constructor(socket: TlsFacts, ip: string, protocol: ClientProtocol) {
@@ -84,10 +84,10 @@ export class ClientConnection implements Arrival {
 	}
 
 	/** The client's certificate; `undefined` once the socket is closed and nobody has asked before. */
-	get certificate(): ClientCertificate | undefined {
+	get certificate(): PeerCertificate | undefined {
 		if (this.#certificate === undefined) {
 			const x509 = this.#socket.getPeerX509Certificate();
-			if (x509 !== undefined) this.#certificate = new ClientCertificate(x509);
+			if (x509 !== undefined) this.#certificate = new PeerCertificate(x509);
 		}
 		return this.#certificate;
 	}
@@ -125,7 +125,7 @@ export class ClientConnection implements Arrival {
 		if (certificate !== undefined) {
 			// One attribute a line, as Node has it.
 			members.push(member('client_subject', certificate.subject?.replaceAll('\n', ', ')));
-			members.push(member('client_sha256', new ClientCertificate(certificate).thumbprint.toString('hex')));
+			members.push(member('client_sha256', new PeerCertificate(certificate).thumbprint.toString('hex')));
 		}
 		return members.join('');
 	}

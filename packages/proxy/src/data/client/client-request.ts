@@ -1,9 +1,9 @@
 import type { Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import type { RequestHead } from '../../gates/headers.ts';
 import type { Trailers } from '../../gates/trailers.ts';
-import type { AnswerFields } from './answer-fields.ts';
-import type { RefusalAnswer } from './answers.ts';
 import type { ClientConnection } from './client-connection.ts';
+import type { ResponseFields } from './response-fields.ts';
+import type { RefusalResponse } from './responses.ts';
 
 /**
  * The client's side of one exchange, the same for HTTP/1.1 and HTTP/2. `http1.ts` and `http2.ts` implement it; neither
@@ -24,7 +24,7 @@ export interface ClientRequest {
 	 * Whether trailers of an answer with a body reach the client: always over HTTP/2; over HTTP/1.1 where it has asked for them
 	 * (RFC 9110 section 10.1.4), and the body's length is not announced.
 	 */
-	takesTrailers(fields: AnswerFields): boolean;
+	takesTrailers(fields: ResponseFields): boolean;
 
 	/** Its tenant pays for the request: its connection gets back what it has spent on the head (`ConnectionShare`). */
 	onPaid(): void;
@@ -35,9 +35,9 @@ export interface ClientRequest {
 	 *
 	 * @param trailers only with a body, and where `takesTrailers`.
 	 */
-	answer(status: number, fields: AnswerFields, body: WholeBody | string | undefined, trailers?: Trailers): void;
+	answer(status: number, fields: ResponseFields, body: WholeBody | string | undefined, trailers?: Trailers): void;
 	/** Gives an answer of the proxy's own, in the form that this client understands. */
-	refuse(refusal: Rejection, answer: RefusalAnswer): void;
+	refuse(refusal: Rejection, answer: RefusalResponse): void;
 
 	/**
 	 * Begins an answer whose body follows by `write` and `end`.
@@ -45,7 +45,7 @@ export interface ClientRequest {
 	 * @param hasBody false where there is none by rule.
 	 * @param announced names of trailers that may follow, with commas between; only where `takesTrailers`.
 	 */
-	begin(status: number, fields: AnswerFields, hasBody: boolean, announced?: string): void;
+	begin(status: number, fields: ResponseFields, hasBody: boolean, announced?: string): void;
 	/** Copies the chunk. @returns whether more may follow at once; otherwise `Exchange.onClientDrained` tells. */
 	write(chunk: Buffer): boolean;
 	/** @param trailers only with a body, and where `takesTrailers`. */
@@ -61,7 +61,7 @@ export interface ClientRequest {
 	 * Answers a handshake. From here on `write` takes the bytes of a tunnel, `end` ends our side alone, and all that the client sends
 	 * comes by `Exchange.onRequestBody` and `onRequestEnd`. `Exchange.onAnswered` follows `end`.
 	 */
-	openTunnel(fields: AnswerFields): void;
+	openTunnel(fields: ResponseFields): void;
 	/** Our side of the tunnel has ended; what the client may still send is not waited for. */
 	closeTunnel(): void;
 

@@ -33,7 +33,7 @@ export class CertificateShare {
 		return taken;
 	}
 
-	giveBack(tokens: number): void {
+	release(tokens: number): void {
 		this.#tokens = Math.min(SHARE.burst, this.#tokens + tokens);
 	}
 }
@@ -61,10 +61,10 @@ export class ConnectionShare {
 	}
 
 	/** What was spent turned out to be owed to the client. */
-	giveBack(tokens: number): void {
+	release(tokens: number): void {
 		this.#tokens += tokens;
 		if (this.#tokens <= ALLOWANCE.burst) return;
-		this.#certificate.giveBack(this.#tokens - ALLOWANCE.burst);
+		this.#certificate.release(this.#tokens - ALLOWANCE.burst);
 		this.#tokens = ALLOWANCE.burst;
 	}
 
@@ -79,7 +79,7 @@ export class ConnectionShare {
 	endTurn(): void {
 		const lent = this.#lent;
 		this.#lent = 0;
-		this.giveBack(lent);
+		this.release(lent);
 	}
 
 	/**

@@ -2,10 +2,10 @@ import type { TLSSocket } from 'node:tls';
 import type { Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import * as rejection from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import { originForm } from '../../gates/target.ts';
-import { refusalAnswer } from '../client/answers.ts';
 import { ClientConnection } from '../client/client-connection.ts';
 import { PacedReads, type ReadSink } from '../client/paced-reads.ts';
 import type { ConnectionShare } from '../client/read-share.ts';
+import { refusalResponse } from '../client/responses.ts';
 import { UnwantedBody } from '../client/unwanted-body.ts';
 import type { Admitted, LiveConnection } from '../listener/connection-ends.ts';
 import { Timed } from '../loop/deadlines.ts';
@@ -16,9 +16,9 @@ import type { DataPlane } from '../plane/plane.ts';
 import { reportDelay } from '../records/delay-report.ts';
 import { reportRefusal } from '../records/refusal-report.ts';
 import type { TunnelClose } from '../tunnel/tunnel.ts';
-import { Http1Answer } from './answer.ts';
 import { RequestHeadReader } from './head-reader.ts';
 import { Http1Request } from './request.ts';
+import { Http1Response } from './response.ts';
 import { UnreadBytes } from './unread-bytes.ts';
 
 /**
@@ -33,7 +33,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 	readonly client: ClientConnection;
 	endsAt = Number.POSITIVE_INFINITY;
 	admitted: Admitted | undefined;
-	readonly answer: Http1Answer;
+	readonly answer: Http1Response;
 	readonly #share: ConnectionShare;
 	readonly #reads: PacedReads;
 	readonly #reader: RequestHeadReader;
@@ -52,7 +52,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		this.socket = socket;
 		this.plane = plane;
 		this.client = new ClientConnection(socket, peer, 'http/1.1');
-		this.answer = new Http1Answer(socket, flushes, guarded(this, this.#onOut));
+		this.answer = new Http1Response(socket, flushes, guarded(this, this.#onOut));
 		this.#reader = new RequestHeadReader(plane.limits.maxHeaderBytes, plane.identifiers);
 		plane.deadlines.firstRequest.add(this);
 		this.#share = share;
@@ -225,7 +225,7 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 		const refusal = this.answer;
 		refusal.expect(true, false);
 		// What could not be read is no gRPC call.
-		refusal.begin(status, refusalAnswer(answer, false).fields, true, true, clock.wallSeconds());
+		refusal.begin(status, refusalResponse(answer, false).fields, true, true, clock.wallSeconds());
 		stats.unrouted.gave(this.client.protocol, body.length);
 		refusal.end(body);
 		refusal.flush();
@@ -241,8 +241,8 @@ export class Http1Connection extends Timed implements LiveConnection, ReadSink {
 	}
 
 	/** For a request: its tenant pays for it. */
-	giveBack(price: number): void {
-		this.#share.giveBack(price);
+	release(price: number): void {
+		this.#share.release(price);
 	}
 
 	/**

@@ -5,29 +5,29 @@ import { refuseMethod } from '../../gates/method.ts';
 import { authorityOf, originForm } from '../../gates/target.ts';
 import { namesOf, type Trailers, withoutNamed } from '../../gates/trailers.ts';
 import { acceptOf, type WebSocketHandshake } from '../../gates/web-socket.ts';
-import type { AnswerFields } from '../client/answer-fields.ts';
-import type { RefusalAnswer } from '../client/answers.ts';
 import type { ClientConnection } from '../client/client-connection.ts';
 import type { ClientRequest, WholeBody } from '../client/client-request.ts';
+import type { ResponseFields } from '../client/response-fields.ts';
+import type { RefusalResponse } from '../client/responses.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import { Exchange } from '../request/exchange.ts';
-import type { Http1Answer } from './answer.ts';
 import type { RequestHeadReader } from './head-reader.ts';
 import { fieldLines } from './last-chunk.ts';
 import { RequestBody } from './request-body.ts';
+import type { Http1Response } from './response.ts';
 
 /** What a request needs of the connection that it came on. */
 export interface RequestConnection {
 	readonly plane: DataPlane;
 	readonly client: ClientConnection;
 	/** Of this request now. */
-	readonly answer: Http1Answer;
+	readonly answer: Http1Response;
 	/** Whether the answer being given is the last one. */
 	readonly isLast: boolean;
 	/** Bytes have come that nobody has taken, or their end. */
 	readonly isAhead: boolean;
 	/** The request is paid for: the price of its head comes back. */
-	giveBack(price: number): void;
+	release(price: number): void;
 	/** Offers the request, by `take`, what has come of its body. */
 	readOn(): void;
 	/** The answer is out. */
@@ -53,7 +53,7 @@ export class Http1Request implements ClientRequest {
 	readonly connection: ClientConnection;
 	readonly exchange: Exchange;
 	readonly #connection: RequestConnection;
-	readonly #answer: Http1Answer;
+	readonly #answer: Http1Response;
 	readonly #price: number;
 	/** What follows the request may not be HTTP: it is the connection's last. */
 	readonly #seals: boolean;
@@ -162,15 +162,15 @@ export class Http1Request implements ClientRequest {
 	}
 
 	onPaid(): void {
-		this.#connection.giveBack(this.#price);
+		this.#connection.release(this.#price);
 	}
 
-	takesTrailers({ hasLength }: AnswerFields): boolean {
+	takesTrailers({ hasLength }: ResponseFields): boolean {
 		const { head } = this;
 		return !hasLength && this.#answer.isHttp11 && !(head instanceof Rejection) && head.acceptsTrailers;
 	}
 
-	answer(status: number, fields: AnswerFields, body: WholeBody | string | undefined, trailers?: Trailers): void {
+	answer(status: number, fields: ResponseFields, body: WholeBody | string | undefined, trailers?: Trailers): void {
 		this.#begin(status, fields, body !== undefined, false, trailers && namesOf(trailers));
 		this.#writing = 'given';
 		this.#trailers = trailers;
@@ -213,7 +213,7 @@ export class Http1Request implements ClientRequest {
 		this.#pump();
 	}
 
-	refuse({ closes }: Rejection, { status, fields, body }: RefusalAnswer): void {
+	refuse({ closes }: Rejection, { status, fields, body }: RefusalResponse): void {
 		const leaves = this.#awaits100;
 		if (this.#reading !== 'broken') this.#reading = 'dropped';
 		// As much of the body as is here may be all of it.
@@ -224,7 +224,7 @@ export class Http1Request implements ClientRequest {
 		this.#answer.end(hasBody ? body : '');
 	}
 
-	begin(status: number, fields: AnswerFields, hasBody: boolean, announced = ''): void {
+	begin(status: number, fields: ResponseFields, hasBody: boolean, announced = ''): void {
 		this.#begin(status, fields, hasBody, false, announced);
 	}
 
@@ -242,7 +242,7 @@ export class Http1Request implements ClientRequest {
 		return this.#connection.isAhead;
 	}
 
-	openTunnel(fields: AnswerFields): void {
+	openTunnel(fields: ResponseFields): void {
 		this.#writing = 'begun';
 		this.#reading = 'taken';
 		this.#isTunnel = true;
@@ -290,7 +290,7 @@ export class Http1Request implements ClientRequest {
 		this.#connection.readOn();
 	}
 
-	#begin(status: number, fields: AnswerFields, hasBody: boolean, closes: boolean, announced = ''): void {
+	#begin(status: number, fields: ResponseFields, hasBody: boolean, closes: boolean, announced = ''): void {
 		this.#writing = 'begun';
 		const isLast =
 			closes ||

@@ -184,7 +184,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 	}
 
 	giveBackTokens(price: number): void {
-		this.#share.giveBack(price);
+		this.#share.release(price);
 	}
 
 	whenRead(request: Http2Request): void {
@@ -215,7 +215,7 @@ export class Http2Connection extends Timed implements LiveConnection, ProtocolEv
 		const requests = this.#answered;
 		this.#answered = [];
 		return (error) => {
-			if (!error && slab !== undefined) SLABS.giveBack(slab);
+			if (!error && slab !== undefined) SLABS.release(slab);
 			for (const request of requests) {
 				if (error) request.exchange.onClientGone();
 				else request.onWritten();

@@ -95,7 +95,7 @@ export class FrameBudget {
 
 	/** It was a head for nobody: of a stream that has ended, behind our GOAWAY, or malformed. @throws ConnectionError ENHANCE_YOUR_CALM. */
 	vainHead(price: number, now: number): void {
-		this.#share.giveBack(HEAD - VAIN_HEAD);
+		this.#share.release(HEAD - VAIN_HEAD);
 		this.#takeFrames(price - HEAD + VAIN_HEAD, now, 'too many heads that are no requests');
 	}
 
@@ -139,11 +139,11 @@ export class FrameBudget {
 	/** @param bytes of an answer's body that have gone out. */
 	sent(bytes: number): void {
 		const tokens = bytes / BYTES_PER_TOKEN;
-		this.#frames.giveBack(tokens);
-		this.#share.giveBack(tokens);
+		this.#frames.release(tokens);
+		this.#share.release(tokens);
 	}
 
 	answered(): void {
-		this.#frames.giveBack(ANSWERED);
+		this.#frames.release(ANSWERED);
 	}
 }

@@ -187,7 +187,7 @@ export class Protocol implements FrameSink {
 		// Padding takes of the window what it has, and nobody but us takes it.
 		const padding = stream.paddingDue;
 		stream.paddingDue = 0;
-		if (padding > 0 && stream.unwanted === undefined) this.streams.giveBack(stream, padding);
+		if (padding > 0 && stream.unwanted === undefined) this.streams.release(stream, padding);
 		else if (padding > 0) this.streams.drop(stream, padding);
 		if (stream.isClosed) return;
 		if (endStream) this.#endBody(stream);

@@ -7,10 +7,10 @@ import { CODE } from '../../http2/frame-format.ts';
 import { codedField, codedFields, codedStatus } from '../../http2/hpack-encoder.ts';
 import type { Http2StreamErrorReason } from '../../memory/stats.ts';
 import { KeptPieces } from '../body/kept-pieces.ts';
-import type { AnswerFields } from '../client/answer-fields.ts';
-import type { RefusalAnswer } from '../client/answers.ts';
 import type { ClientConnection } from '../client/client-connection.ts';
 import type { ClientRequest, WholeBody } from '../client/client-request.ts';
+import type { ResponseFields } from '../client/response-fields.ts';
+import type { RefusalResponse } from '../client/responses.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import { Exchange } from '../request/exchange.ts';
 import { codedDate } from './coded-date.ts';
@@ -83,7 +83,7 @@ export class Http2Request extends Stream implements ClientRequest {
 		return true;
 	}
 
-	answer(status: number, fields: AnswerFields, body: WholeBody | string | undefined, trailers?: Trailers): void {
+	answer(status: number, fields: ResponseFields, body: WholeBody | string | undefined, trailers?: Trailers): void {
 		const isEmpty = body === undefined || body.length === 0;
 		if (isEmpty && trailers === undefined) return this.#respond(status, fields, true);
 		this.#respond(status, fields, false);
@@ -109,7 +109,7 @@ export class Http2Request extends Stream implements ClientRequest {
 		return isOut;
 	}
 
-	refuse(_refusal: Rejection, { status, fields, body }: RefusalAnswer): void {
+	refuse(_refusal: Rejection, { status, fields, body }: RefusalResponse): void {
 		this.#forgetBody();
 		if (this.isRemoteOpen) this.owner.dropBody(this);
 		const hasBody = this.method !== 'HEAD' && body !== '';
@@ -117,7 +117,7 @@ export class Http2Request extends Stream implements ClientRequest {
 		if (hasBody) this.sendData(body, true);
 	}
 
-	begin(status: number, fields: AnswerFields, hasBody: boolean): void {
+	begin(status: number, fields: ResponseFields, hasBody: boolean): void {
 		this.#respond(status, fields, !hasBody);
 	}
 
@@ -136,7 +136,7 @@ export class Http2Request extends Stream implements ClientRequest {
 		this.owner.reset(this, this.isTunnel ? CODE.CANCEL : CODE.INTERNAL_ERROR);
 	}
 
-	#respond(status: number, fields: AnswerFields, endStream: boolean): void {
+	#respond(status: number, fields: ResponseFields, endStream: boolean): void {
 		fields.coded ??= fields.form(codedFields(fields.list));
 		const block = codedStatus(status) + fields.coded;
 		const { clock } = this.#connection.plane;
@@ -151,7 +151,7 @@ export class Http2Request extends Stream implements ClientRequest {
 	}
 
 	/** RFC 8441 section 5: in place of a 101. */
-	openTunnel(fields: AnswerFields): void {
+	openTunnel(fields: ResponseFields): void {
 		this.isTunnel = true;
 		this.#bodyState = 'read';
 		this.#respond(this.tunnelStatus, fields, false);
@@ -172,7 +172,7 @@ export class Http2Request extends Stream implements ClientRequest {
 		else if (this.isRemoteOpen) this.owner.dropBody(this);
 	}
 
-	override onAnswerSent(): void {
+	override onResponseSent(): void {
 		this.#whole?.free();
 		if (!this.isTunnel) this.#forgetBody();
 		this.#connection.whenWritten(this);
@@ -264,7 +264,7 @@ export class Http2Request extends Stream implements ClientRequest {
 	#take(bytes: Buffer): void {
 		this.exchange.onRequestBody(bytes);
 		// What an unwanted body held has been given back with the rest of it.
-		if (this.unwanted === undefined) this.owner.giveBack(this, bytes.length);
+		if (this.unwanted === undefined) this.owner.release(this, bytes.length);
 	}
 
 	#tellEnd(): void {

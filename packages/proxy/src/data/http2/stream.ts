@@ -10,11 +10,11 @@ export interface StreamOwner {
 	/** Begins the connection's first header block; nothing in later ones. */
 	blockPrefix(): string;
 	/** The answer is complete, though the request need not be. */
-	onAnswerEnd(stream: Stream): void;
+	onResponseEnd(stream: Stream): void;
 	/** Resets it because of something that is not the client's fault. */
 	reset(stream: Stream, code: number): void;
 	/** Bytes of a body have been taken: the windows may be opened by as many. */
-	giveBack(stream: Stream, bytes: number): void;
+	release(stream: Stream, bytes: number): void;
 	/** Nobody takes any more of the body: what is held and what still comes is dropped. */
 	dropBody(stream: Stream): void;
 }
@@ -55,12 +55,12 @@ export abstract class Stream extends SendingStream {
 		this.declaredLength = declaredLength;
 	}
 
-	/** Some of the body, to be taken at once or kept in copy. `owner.giveBack` is called when it is taken. */
+	/** Some of the body, to be taken at once or kept in copy. `owner.release` is called when it is taken. */
 	abstract onBody(bytes: Buffer): void;
 	/** The body is complete. */
 	abstract onBodyEnd(trailers?: Trailers): void;
 	/** The whole answer is on its way. */
-	abstract onAnswerSent(): void;
+	abstract onResponseSent(): void;
 	/** Closed before its answer was complete: nobody waits for it any more. @param why for an error of the client's, with its code. */
 	abstract onGone(why?: string, code?: number): void;
 
@@ -71,6 +71,6 @@ export abstract class Stream extends SendingStream {
 	}
 
 	protected override onSent(): void {
-		this.owner.onAnswerEnd(this);
+		this.owner.onResponseEnd(this);
 	}
 }

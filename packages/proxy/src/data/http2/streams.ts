@@ -167,10 +167,10 @@ export class Streams implements StreamOwner {
 		this.#close(stream, RESET_BY_US, why, code);
 	}
 
-	onAnswerEnd(stream: Stream): void {
+	onResponseEnd(stream: Stream): void {
 		if (!stream.isRemoteOpen) this.#remove(stream, ENDED);
 		else if (!stream.isTunnel) this.dropBody(stream);
-		stream.onAnswerSent();
+		stream.onResponseSent();
 	}
 
 	/** The client has ended its request. */
@@ -216,7 +216,7 @@ export class Streams implements StreamOwner {
 	 */
 	drop(stream: Stream, bytes: number): void {
 		const isWithin = stream.unwanted!.drop(bytes) && this.#unwanted.take(bytes, this.now);
-		if (isWithin) return this.giveBack(stream, bytes);
+		if (isWithin) return this.release(stream, bytes);
 		stream.held -= bytes;
 		this.giveBackToConnection(bytes);
 		if (!stream.isLocalOpen) this.#cut(stream);
@@ -257,7 +257,7 @@ export class Streams implements StreamOwner {
 	}
 
 	/** Windows are opened when half of them has been taken: a frame for every piece would cost more than the piece. */
-	giveBack(stream: Stream, bytes: number): void {
+	release(stream: Stream, bytes: number): void {
 		// What a closed stream held has been given back with it.
 		if (stream.isClosed) return;
 		stream.held -= bytes;

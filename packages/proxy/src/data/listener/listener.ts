@@ -185,7 +185,7 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 		}
 		const peer = plainAddress(remoteAddress);
 		if (descriptorsExhausted()) return this.#refuse(socket, 'descriptors', peer);
-		if (!this.#connections.tryTake(1)) return this.#refuse(socket, 'max_connections', peer);
+		if (!this.#connections.tryClaim(1)) return this.#refuse(socket, 'max_connections', peer);
 		this.#open++;
 		this.#sockets.add(socket);
 		socket.on('error', () => socket.destroy());
@@ -193,7 +193,7 @@ export class Listener implements HandshakeEvents, HeaderEvents {
 		socket.once('close', () => {
 			this.#open--;
 			this.#sockets.delete(socket);
-			this.#connections.giveBack(1);
+			this.#connections.release(1);
 			this.#checkDrained();
 		});
 		if (this.#balancers?.ranges.has(peer)) this.#awaitHeader(socket, peer, this.#balancers);

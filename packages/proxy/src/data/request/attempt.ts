@@ -6,8 +6,8 @@ import { grpcTimeoutOf } from '../../gates/grpc-timeout.ts';
 import { passableTrailers, type Trailers } from '../../gates/trailers.ts';
 import { acceptOf, upgradeLines, type WebSocketHandshake } from '../../gates/web-socket.ts';
 import type { UpstreamLoad } from '../../memory/upstream-load.ts';
-import type { AnswerFields } from '../client/answer-fields.ts';
 import type { HeadWriter } from '../client/outgoing-head.ts';
+import type { ResponseFields } from '../client/response-fields.ts';
 import type {
 	OutgoingBody,
 	OutgoingRequest,
@@ -154,7 +154,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 
 	// --- What the upstream answers. ---
 
-	onHead(status: number, fields: AnswerFields, length: number, hasBody: boolean): void {
+	onHead(status: number, fields: ResponseFields, length: number, hasBody: boolean): void {
 		// Not with the last byte of the response: by then the connection, or the place there, may be another request's.
 		if (isFailureStatus(status)) this.settle('status', `status ${status}`);
 		const { context } = this.#request;
@@ -166,7 +166,7 @@ export class UpstreamAttempt implements OutgoingRequest, ResponseHandler, Attemp
 		this.#request.body.onHead(status, fields, length, hasBody);
 	}
 
-	onTunnel(fields: AnswerFields): void {
+	onTunnel(fields: ResponseFields): void {
 		this.#request.opensTunnel(fields, this.#accept);
 	}
 

@@ -1,7 +1,7 @@
 import type { Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import type { FailureReason, Outcome } from '../../gates/breaker.ts';
 import type { Trailers } from '../../gates/trailers.ts';
-import type { AnswerFields } from '../client/answer-fields.ts';
+import type { ResponseFields } from '../client/response-fields.ts';
 import type { Timed } from '../loop/deadlines.ts';
 import type { Tunnel } from '../tunnel/tunnel.ts';
 import type { OutgoingBody, UpstreamRequest } from '../upstream/contract.ts';
@@ -24,7 +24,7 @@ export interface ServedRequest extends Timed {
 	/** The body is as far as its mode wants it before the route is looked up. */
 	forward(): void;
 	/** The upstream has taken the handshake. @param accept that it has to have sent; `undefined`: its protocol has none. */
-	opensTunnel(fields: AnswerFields, accept: string | undefined): void;
+	opensTunnel(fields: ResponseFields, accept: string | undefined): void;
 	/** Both ends of its tunnel have ended. */
 	closeTunnel(): void;
 	/** Lets the client's body come. */
@@ -32,7 +32,7 @@ export interface ServedRequest extends Timed {
 	/** A response begins. */
 	answers(status: number, refusal?: Rejection): void;
 	/** The fields of the upstream's response as they go to the client. */
-	answerFields(fields: AnswerFields): AnswerFields;
+	responseFields(fields: ResponseFields): ResponseFields;
 	/** Gives a response of the proxy's own. */
 	refuse(answer: Rejection): void;
 	/** The same for a request that may be at an upstream; a response that has begun is broken off. @param outcome for the breaker. */
@@ -93,7 +93,7 @@ export interface BodyMode extends Carrier {
 	onAsked(): void;
 
 	/** What the upstream does. */
-	onHead(status: number, fields: AnswerFields, length: number, hasBody: boolean): void;
+	onHead(status: number, fields: ResponseFields, length: number, hasBody: boolean): void;
 	room(): Buffer | undefined;
 	onBodyInRoom(bytes: number): void;
 	/** The response has broken off, and the request may be sent again. */

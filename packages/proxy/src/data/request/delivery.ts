@@ -6,8 +6,8 @@ import type { RetryReason } from '../../memory/stats.ts';
 import type { Dispatched } from '../loop/dispatch-queue.ts';
 import type { FailureKind, UpstreamFailure } from '../upstream/contract.ts';
 import type { Choice, UpstreamGroup } from '../upstream/group.ts';
+import type { Departure, Place, Waiting } from '../upstream/pending-queue.ts';
 import type { Upstream } from '../upstream/upstream.ts';
-import type { Departure, Place, Waiting } from '../upstream/waiting-room.ts';
 import { type AttemptOwner, UpstreamAttempt } from './attempt.ts';
 import { CALL_TIMED_OUT } from './call-deadline.ts';
 import { measure } from './context.ts';
@@ -112,24 +112,24 @@ export class Delivery implements Dispatched, Waiting, AttemptOwner {
 		return true;
 	}
 
-	/** For `WaitingRoom`. */
+	/** For `PendingQueue`. */
 	get isRetry(): boolean {
 		return this.#failure !== undefined;
 	}
 
-	/** For `WaitingRoom`. */
+	/** For `PendingQueue`. */
 	depart(now: number, group: UpstreamGroup): Departure {
 		this.group = group;
 		return this.#failure === undefined ? this.#depart(now) : this.#departAgain(now, this.#failure);
 	}
 
-	/** For `WaitingRoom`. */
+	/** For `PendingQueue`. */
 	giveUp(why: 'full' | 'timeout'): void {
 		this.#waitsNoLonger(this.request.context.plane.clock.now());
 		this.request.refuse(this.#failure === undefined ? NO_PLACE[why] : failedAndNoPlace(this.#failure, why));
 	}
 
-	/** For `WaitingRoom` and `DispatchQueue`: an error of the proxy's own has ended its turn. */
+	/** For `PendingQueue` and `DispatchQueue`: an error of the proxy's own has ended its turn. */
 	onFault(error: unknown): void {
 		this.#place = undefined;
 		this.request.onFault(error);

@@ -4,9 +4,9 @@ import { Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import { withReport } from '@mtls-edge-proxy/gate/shared/quota-gates.ts';
 import type { FailureReason } from '../../gates/breaker.ts';
 import { passableTrailers, type Trailers } from '../../gates/trailers.ts';
-import { AnswerFields } from '../client/answer-fields.ts';
-import { refusalAnswer } from '../client/answers.ts';
 import type { ClientRequest, ExchangeEvents } from '../client/client-request.ts';
+import { ResponseFields } from '../client/response-fields.ts';
+import { refusalResponse } from '../client/responses.ts';
 import { Timed } from '../loop/deadlines.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import { reportBrokenOff, reportRefusal } from '../records/refusal-report.ts';
@@ -97,10 +97,10 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 
 	// --- The response. ---
 
-	answerFields(fields: AnswerFields): AnswerFields {
+	responseFields(fields: ResponseFields): ResponseFields {
 		const { report } = this.context;
 		if (report === undefined) return fields;
-		return new AnswerFields(withReport([...fields.list], report), false, fields.announcedTrailers);
+		return new ResponseFields(withReport([...fields.list], report), false, fields.announcedTrailers);
 	}
 
 	answers(status: number, refusal?: Rejection): void {
@@ -121,7 +121,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		const isReported = report !== undefined && !refusal.is(rejection.RATE_LIMITED);
 		const whole = isReported ? refusal.withHeaders(withReport([...refusal.headers], report)) : refusal;
 		if (isCall && record !== undefined) record.grpcStatus = grpcStatusOf(refusal);
-		const answer = refusalAnswer(whole, isCall);
+		const answer = refusalResponse(whole, isCall);
 		if (client.method !== 'HEAD') countGiven(context, answer.body.length);
 		client.refuse(refusal, answer);
 	}
@@ -148,21 +148,21 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 
 	// --- A tunnel. ---
 
-	opensTunnel(fields: AnswerFields, accept: string | undefined): void {
+	opensTunnel(fields: ResponseFields, accept: string | undefined): void {
 		const opened = openTunnel(this, fields, accept);
 		// Another client may ask for what this one has not: that says nothing of the upstream.
 		if (opened instanceof Rejection) return this.fail(opened, 'abandoned');
 	}
 
 	/** From here on it carries the tunnel. */
-	becomes(tunnel: Tunnel, fields: AnswerFields): void {
+	becomes(tunnel: Tunnel, fields: ResponseFields): void {
 		const { client } = this.context;
 		this.attempt!.measure();
 		this.attempt!.settle('success');
 		this.tunnel = tunnel;
 		this.carrier = tunnel;
 		this.answers(client.tunnelStatus);
-		client.openTunnel(this.answerFields(fields));
+		client.openTunnel(this.responseFields(fields));
 	}
 
 	closeTunnel(): void {
@@ -284,7 +284,7 @@ export class Exchange extends Timed implements ServedRequest, ExchangeEvents {
 		const { context } = this;
 		if (this.tunnel !== undefined) leaveTunnel(this.tunnel);
 		const { client, slots, traffic, earlyBytes, record } = context;
-		slots?.giveBack();
+		slots?.release();
 		if (earlyBytes > 0) traffic?.received(client.connection.protocol, earlyBytes);
 		countIn(context, undefined);
 		if (record === undefined) return;

@@ -8,13 +8,19 @@ import { CertificateHeaders } from '../../identity/certificate-headers.ts';
 import { loadNameReader, type NameReader } from '../../identity/certificate-names.ts';
 import { RouteAccess } from '../../identity/route-access.ts';
 import { RouteStats } from '../../memory/route-stats.ts';
-import type { RoutingSeed, UpstreamLimits, WaitingSeed, WebSocketSeed, WorkerSeed } from '../../shared/messages.ts';
+import type {
+	PendingQueueSeed,
+	RoutingSeed,
+	UpstreamLimits,
+	WebSocketSeed,
+	WorkerSeed,
+} from '../../shared/messages.ts';
 import type { DataPlane } from '../plane/plane.ts';
 import { createRequestLimits, limitBodies } from '../request/request-limits.ts';
 import { UpstreamGroup } from '../upstream/group.ts';
+import { PendingQueue } from '../upstream/pending-queue.ts';
 import { transportsOf } from '../upstream/transport.ts';
 import { Upstream } from '../upstream/upstream.ts';
-import { WaitingRoom } from '../upstream/waiting-room.ts';
 import type { Route, WebSocketRoute } from './route.ts';
 
 /** The routing table of one worker, from one reload to the next: routes, groups and their rooms, and the upstreams, which outlive tables. */
@@ -26,7 +32,7 @@ export class Routing {
 	/** In force, by the name of their `[[upstreams]]`. */
 	#groups = new Map<string | undefined, UpstreamGroup>();
 	/** The same. */
-	readonly #rooms = new Map<string | undefined, WaitingRoom>();
+	readonly #rooms = new Map<string | undefined, PendingQueue>();
 
 	constructor(seed: Pick<WorkerSeed, 'index' | 'tenantSecret'>, plane: DataPlane) {
 		this.#seed = seed;
@@ -138,8 +144,8 @@ export class Routing {
 	}
 
 	/** Requests wait on in the room that they are in while tables change. */
-	#roomOf(group: string, seed: WaitingSeed, limits: UpstreamLimits): WaitingRoom {
-		const room = this.#rooms.get(group) ?? new WaitingRoom(seed, limits, this.#seed.index, this.#plane);
+	#roomOf(group: string, seed: PendingQueueSeed, limits: UpstreamLimits): PendingQueue {
+		const room = this.#rooms.get(group) ?? new PendingQueue(seed, limits, this.#seed.index, this.#plane);
 		this.#rooms.set(group, room);
 		return room;
 	}

@@ -1,12 +1,12 @@
 import { BAD_GATEWAY, BAD_REQUEST, type Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
 import { hasExtensions, problemOfAnswer } from '../../gates/web-socket.ts';
-import { AnswerFields } from '../client/answer-fields.ts';
+import { ResponseFields } from '../client/response-fields.ts';
 import type { TunnelRequest } from '../request/contract.ts';
 import { Tunnel } from './tunnel.ts';
 
 /** Becomes a tunnel. */
 interface Opening extends TunnelRequest {
-	becomes(tunnel: Tunnel, fields: AnswerFields): void;
+	becomes(tunnel: Tunnel, fields: ResponseFields): void;
 }
 
 export const EARLY = BAD_REQUEST.because('bytes before the answer to the WebSocket handshake');
@@ -17,14 +17,18 @@ export const EARLY = BAD_REQUEST.because('bytes before the answer to the WebSock
  * @param accept that it has to have sent; `undefined`: its protocol has none.
  * @returns why there is no tunnel.
  */
-export function openTunnel(request: Opening, fields: AnswerFields, accept: string | undefined): Rejection | undefined {
+export function openTunnel(
+	request: Opening,
+	fields: ResponseFields,
+	accept: string | undefined,
+): Rejection | undefined {
 	const { client, handshake, identity, plane, route } = request.context;
 	const problem = problemOfAnswer(handshake!, fields.list, accept);
 	if (problem !== undefined) return BAD_GATEWAY.because(problem);
 	if (client.isAhead) return EARLY;
 	const { webSocket } = route!;
 	const tunnel = new Tunnel(request, webSocket!, hasExtensions(fields.list));
-	request.becomes(tunnel, new AnswerFields(passedOn(fields.list)));
+	request.becomes(tunnel, new ResponseFields(passedOn(fields.list)));
 	plane.tunnels.add(tunnel);
 	// Since the gates its token may have been revoked, and its connection may have begun to end.
 	const end = client.connection.addTunnel(tunnel);

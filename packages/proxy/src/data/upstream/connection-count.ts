@@ -1,12 +1,12 @@
 import type { UpstreamLoad } from '../../memory/upstream-load.ts';
-import type { WaitingRoom } from './waiting-room.ts';
+import type { PendingQueue } from './pending-queue.ts';
 
 /** How many connections to one address there may be in the whole process, and who waits for one. */
 export class ConnectionCount {
 	/** Of all threads. */
 	readonly connections: UpstreamLoad;
 	#max: number | undefined;
-	#room: WaitingRoom | undefined;
+	#room: PendingQueue | undefined;
 	/** The next connection has been counted. */
 	#isReserved = false;
 
@@ -15,13 +15,13 @@ export class ConnectionCount {
 	}
 
 	/** @param max idle ones included. @param room where requests wait that there is no connection for. */
-	limitTo(max: number | undefined, room: WaitingRoom | undefined): void {
+	limitTo(max: number | undefined, room: PendingQueue | undefined): void {
 		this.#max = max;
 		this.#room = room;
 	}
 
 	/** @param room that waits for connections from now on. */
-	tell(room: WaitingRoom | undefined): void {
+	tell(room: PendingQueue | undefined): void {
 		this.#room = room;
 	}
 

@@ -3,7 +3,7 @@ import { connectionCause } from '@mtls-edge-proxy/gate/shared/causes.ts';
 import { refusesOurCertificate } from '@mtls-edge-proxy/gate/shared/tls-causes.ts';
 import { UNDECLARED } from '../../gates/body-limit.ts';
 import type { Trailers } from '../../gates/trailers.ts';
-import type { AnswerFields } from '../client/answer-fields.ts';
+import type { ResponseFields } from '../client/response-fields.ts';
 import { lastChunk } from '../http1/last-chunk.ts';
 import { TICK_MS, Timed } from '../loop/deadlines.ts';
 import { endOwner, guarded } from '../loop/faults.ts';
@@ -203,11 +203,11 @@ export class UpstreamConnection extends Timed implements UpstreamRequest, Respon
 		else this.#fail(UNREACHED);
 	}
 
-	onHead(status: number, fields: AnswerFields, length: number, hasBody: boolean): void {
+	onHead(status: number, fields: ResponseFields, length: number, hasBody: boolean): void {
 		this.#handler?.onHead(status, fields, length, hasBody);
 	}
 
-	onTunnel(fields: AnswerFields): void {
+	onTunnel(fields: ResponseFields): void {
 		this.#handler?.onTunnel?.(fields);
 	}
 

@@ -1,6 +1,6 @@
 import type { Trailers } from '../../gates/trailers.ts';
 import type { WebSocketHandshake } from '../../gates/web-socket.ts';
-import type { AnswerFields } from '../client/answer-fields.ts';
+import type { ResponseFields } from '../client/response-fields.ts';
 import type { FaultOwner } from '../loop/faults.ts';
 
 /**
@@ -63,14 +63,14 @@ export interface ResponseEvents {
 	 *   rule (HEAD, 204, 205, 304) the `content-length` to announce, or `UNDECLARED`.
 	 * @param hasBody whether body bytes may follow.
 	 */
-	onHead(status: number, fields: AnswerFields, length: number, hasBody: boolean): void;
+	onHead(status: number, fields: ResponseFields, length: number, hasBody: boolean): void;
 	/**
 	 * In place of `onHead`, for requests that ask for it: the upstream has taken the handshake (101, or 2xx over HTTP/2). What it sends
 	 * from here on comes by `onBody`, its end by `onEnd`, a cut by `onFailure`; `write` and `finish` go on behind `onEnd`.
 	 *
 	 * @param fields of the handshake, too.
 	 */
-	onTunnel?(fields: AnswerFields): void;
+	onTunnel?(fields: ResponseFields): void;
 	/** @param chunk all that one read has brought; a view that is valid only during the call. */
 	onBody(chunk: Buffer): void;
 	/** @param trailers as the upstream has sent them. */

@@ -6,8 +6,8 @@ import { warmth } from '../../gates/balancing/slow-start.ts';
 import { type Admission, NORMAL, REFUSED } from '../../gates/breaker.ts';
 import type { UpstreamLoad } from '../../memory/upstream-load.ts';
 import type { UpstreamLimits } from '../../shared/messages.ts';
+import type { PendingQueue } from './pending-queue.ts';
 import type { Upstream } from './upstream.ts';
-import type { WaitingRoom } from './waiting-room.ts';
 
 /** What is the same for all requests of a group. */
 export interface GroupParts extends BalancingSettings {
@@ -20,7 +20,7 @@ export interface GroupParts extends BalancingSettings {
 	readonly random: () => number;
 	/** What each of them may have at once, and where requests wait that are over it; `undefined`: no limit. */
 	readonly limits?: UpstreamLimits | undefined;
-	readonly room?: WaitingRoom | undefined;
+	readonly room?: PendingQueue | undefined;
 	/** The group of that name in the routing table of before: what it has counted goes on. */
 	readonly before?: UpstreamGroup | undefined;
 }
@@ -38,7 +38,7 @@ export class UpstreamGroup {
 	/** `undefined`: there is nowhere else to go. */
 	readonly retryBudget: RetryBudget | undefined;
 	/** `undefined`: nobody waits. */
-	readonly room: WaitingRoom | undefined;
+	readonly room: PendingQueue | undefined;
 	/** Of each address, what a choice looks at: the address itself may be met cold. */
 	readonly #breakers: readonly Upstream['breaker'][];
 	readonly #loads: readonly Upstream['load'][];

@@ -1,6 +1,6 @@
 import type { UpstreamSeed } from '../../shared/messages.ts';
 import type { UpstreamRequest } from './contract.ts';
-import type { WaitingRoom } from './waiting-room.ts';
+import type { PendingQueue } from './pending-queue.ts';
 
 /** How long a connection may take, and how long it may wait, ms. */
 export type ConnectionTimes = Pick<UpstreamSeed, 'idleTimeoutMs' | 'connectTimeoutMs'>;
@@ -13,7 +13,7 @@ export interface ConnectionPool {
 	 * @param max connections in the whole process, idle ones included.
 	 * @param room where requests wait that there is no connection for.
 	 */
-	limitTo(max: number | undefined, room: WaitingRoom | undefined): void;
+	limitTo(max: number | undefined, room: PendingQueue | undefined): void;
 	/** Whether a request could have a connection now. */
 	hasRoom(now: number): boolean;
 	/**
@@ -37,7 +37,7 @@ export interface ConnectionPool {
 	 *
 	 * @param room of its group: the address may be there again with another breaker, and the connections count.
 	 */
-	retire(room: WaitingRoom | undefined): void;
+	retire(room: PendingQueue | undefined): void;
 	/** Also those in use, when they are done, where they were made in another way than new ones would be. */
 	closeIdle(): void;
 }

@@ -2,9 +2,9 @@ import type { DeadlineQueue } from '../loop/deadlines.ts';
 import type { PlaneDeadlines } from '../plane/plane-deadlines.ts';
 import { UpstreamConnection } from './connection.ts';
 import { ConnectionCount } from './connection-count.ts';
+import type { PendingQueue } from './pending-queue.ts';
 import type { ConnectionPool, ConnectionTimes } from './pool-contract.ts';
 import type { Upstream } from './upstream.ts';
-import type { WaitingRoom } from './waiting-room.ts';
 
 /** Idle connections are dropped this much before the upstream would, ms. */
 const HEAD_START_MS = 1000;
@@ -43,7 +43,7 @@ export class UpstreamPool implements ConnectionPool {
 		this.#connectDeadlines = connectTimeoutMs === undefined ? undefined : this.#deadlines.lasting(connectTimeoutMs);
 	}
 
-	limitTo(max: number | undefined, room: WaitingRoom | undefined): void {
+	limitTo(max: number | undefined, room: PendingQueue | undefined): void {
 		this.#count.limitTo(max, room);
 	}
 
@@ -138,7 +138,7 @@ export class UpstreamPool implements ConnectionPool {
 		this.#count.freed();
 	}
 
-	retire(room: WaitingRoom | undefined): void {
+	retire(room: PendingQueue | undefined): void {
 		this.#retired = true;
 		this.#count.tell(room);
 		this.closeIdle();

@@ -1,14 +1,14 @@
 import { UNDECLARED } from '../../gates/body-limit.ts';
 import type { ResponseHeadReader } from '../../gates/response-head.ts';
 import { announcedNames } from '../../gates/trailers.ts';
-import { AnswerFields } from '../client/answer-fields.ts';
+import { ResponseFields } from '../client/response-fields.ts';
 import type { FieldLine } from './head-lines.ts';
 import { ProtocolError } from './protocol-error.ts';
 
 /** What the head of a final response says. */
 export interface ResponseHead {
 	readonly status: number;
-	readonly fields: AnswerFields;
+	readonly fields: ResponseFields;
 	/** Bytes of the body, or what is to be announced where there is none by rule; `UNDECLARED`: it does not say. */
 	readonly length: number;
 	readonly chunked: boolean;
@@ -28,7 +28,7 @@ export function responseHead(status: number, isHttp11: boolean, reader: Response
 	const length = status === 204 ? UNDECLARED : status === 205 ? 0 : reader.length;
 	if (length !== UNDECLARED) fields.push('content-length', String(length));
 	const keepAlive = isHttp11 && !reader.close;
-	const answer = new AnswerFields(fields, false, announcedNames(reader.announcedTrailers));
+	const answer = new ResponseFields(fields, false, announcedNames(reader.announcedTrailers));
 	return { status, fields: answer, length, chunked, keepAlive, keepAliveTimeoutMs, named: reader.named };
 }
 

@@ -1,7 +1,7 @@
 import { UNDECLARED } from '../../gates/body-limit.ts';
 import { ResponseHeadReader } from '../../gates/response-head.ts';
 import { type Trailers, withoutNamed } from '../../gates/trailers.ts';
-import { AnswerFields } from '../client/answer-fields.ts';
+import { ResponseFields } from '../client/response-fields.ts';
 import { ChunkDecoder } from '../http1/chunk-decoder.ts';
 import type { ResponseEvents } from './contract.ts';
 import { endOfStatusLine, isHttp11, readFields, readStatus } from './head-lines.ts';
@@ -212,7 +212,7 @@ export class ResponseParser {
 			throw new ProtocolError('switching to another protocol than websocket');
 		}
 		this.#state = TUNNEL;
-		this.#events!.onTunnel!(new AnswerFields(reader.fields));
+		this.#events!.onTunnel!(new ResponseFields(reader.fields));
 	}
 
 	/** The message body's length, RFC 9112 section 6.3, in that order. */

@@ -216,7 +216,7 @@ export class ClientProtocol implements FrameSink {
 		// Padding takes of the window what it has, and nobody but us takes it.
 		const padding = stream.paddingDue;
 		stream.paddingDue = 0;
-		if (padding > 0) this.giveBack(stream, padding);
+		if (padding > 0) this.release(stream, padding);
 		if (endStream) this.#endResponse(stream, undefined);
 	}
 
@@ -471,7 +471,7 @@ export class ClientProtocol implements FrameSink {
 	}
 
 	/** Bytes of a body have been taken. Windows are opened when half of them has been: a frame for every piece would cost more than the piece. */
-	giveBack(stream: ClientStream, bytes: number): void {
+	release(stream: ClientStream, bytes: number): void {
 		if (stream.isClosed) return;
 		stream.held -= bytes;
 		this.#giveBackToConnection(bytes);

@@ -53,7 +53,7 @@ export abstract class ClientStream extends SendingStream {
 
 	/** The final response begins. */
 	abstract onResponse(facts: ResponseFacts, endStream: boolean): void;
-	/** Some of the body, a view for the time of the call. `protocol.giveBack` is called when it is taken. */
+	/** Some of the body, a view for the time of the call. `protocol.release` is called when it is taken. */
 	abstract onBody(bytes: Buffer): void;
 	/** The response is whole. @param trailers names and values in turn; `undefined`: none. */
 	abstract onResponseEnd(trailers: readonly string[] | undefined): void;

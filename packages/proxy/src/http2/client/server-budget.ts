@@ -45,6 +45,6 @@ export class ServerBudget {
 	}
 
 	earn(tokens: number): void {
-		this.#tokens.giveBack(tokens);
+		this.#tokens.release(tokens);
 	}
 }

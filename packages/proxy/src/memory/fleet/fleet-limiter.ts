@@ -4,16 +4,16 @@ import {
 	DIVIDED,
 	REFUSED,
 	SHARED,
-	Standing,
-	type StandingMemory,
-} from '@mtls-edge-proxy/gate/memory/fleet/standing.ts';
+	StoreHealth,
+	type StoreHealthMemory,
+} from '@mtls-edge-proxy/gate/memory/fleet/store-health.ts';
 import { type LimiterMemory, TenantLimiter } from '@mtls-edge-proxy/gate/memory/limiter.ts';
 import { SpendingCounts, type SpendingMemory } from './spending.ts';
 
 /** What the limiters of a process need that shares its limits with others. */
 export interface FleetMemory {
 	readonly spending: SpendingMemory;
-	readonly standing: StandingMemory;
+	readonly storeHealth: StoreHealthMemory;
 }
 
 /**
@@ -22,20 +22,20 @@ export interface FleetMemory {
  */
 export class FleetLimiter extends TenantLimiter {
 	readonly #spending: SpendingCounts;
-	readonly #standing: Standing;
+	readonly #storeHealth: StoreHealth;
 	/** This replica's parts of rates, while the store is away. */
 	#parts = new WeakMap<Rate, Rate>();
 	#partsFor = 0;
 
 	/** @param worker index of this thread, unique in the process. */
-	constructor(memory: LimiterMemory, worker: number, { spending, standing }: FleetMemory) {
+	constructor(memory: LimiterMemory, worker: number, { spending, storeHealth }: FleetMemory) {
 		super(memory, worker);
 		this.#spending = new SpendingCounts(spending);
-		this.#standing = new Standing(standing);
+		this.#storeHealth = new StoreHealth(storeHealth);
 	}
 
 	override admit(key: bigint, nowMs: number, rate: Rate): boolean {
-		const mode = this.#standing.mode(cellOf(key));
+		const mode = this.#storeHealth.mode(cellOf(key));
 		if (mode === REFUSED) {
 			this.bucket.debt = rate.depth;
 			return false;
@@ -51,7 +51,7 @@ export class FleetLimiter extends TenantLimiter {
 	}
 
 	#part(rate: Rate): Rate {
-		const { replicas } = this.#standing;
+		const { replicas } = this.#storeHealth;
 		if (replicas !== this.#partsFor) {
 			this.#parts = new WeakMap();
 			this.#partsFor = replicas;

@@ -301,7 +301,7 @@ export class Http2UpstreamConnection extends Timed implements ClientEvents, Flus
 			typeof taken === 'string'
 				? socket.write(taken, 'latin1')
 				: socket.write(taken.bytes, (error) => {
-						if (!error) SLABS.giveBack(taken.slab);
+						if (!error) SLABS.release(taken.slab);
 					});
 		if (mayGoOn) return output.pump();
 		output.isBlocked = true;

@@ -3,9 +3,9 @@ import { FlushQueue, type TurnEnd } from '../../loop/turn-end.ts';
 import type { PlaneDeadlines } from '../../plane/plane-deadlines.ts';
 import { ConnectionCount } from '../connection-count.ts';
 import type { UpstreamRequest } from '../contract.ts';
+import type { PendingQueue } from '../pending-queue.ts';
 import type { ConnectionPool, ConnectionTimes } from '../pool-contract.ts';
 import type { Upstream } from '../upstream.ts';
-import type { WaitingRoom } from '../waiting-room.ts';
 import { type ConnectionOwner, Http2UpstreamConnection } from './connection.ts';
 import type { Liveness } from './liveness.ts';
 
@@ -49,7 +49,7 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner {
 		this.#connectDeadlines = connectTimeoutMs === undefined ? undefined : this.#deadlines.lasting(connectTimeoutMs);
 	}
 
-	limitTo(max: number | undefined, room: WaitingRoom | undefined): void {
+	limitTo(max: number | undefined, room: PendingQueue | undefined): void {
 		this.#count.limitTo(max, room);
 	}
 
@@ -140,7 +140,7 @@ export class Http2Pool implements ConnectionPool, ConnectionOwner {
 		this.#count.freed();
 	}
 
-	retire(room: WaitingRoom | undefined): void {
+	retire(room: PendingQueue | undefined): void {
 		this.#count.tell(room);
 		for (const connection of [...this.#connections]) connection.retire();
 	}

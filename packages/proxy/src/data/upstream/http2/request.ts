@@ -147,7 +147,7 @@ export class Http2UpstreamRequest extends ClientStream implements UpstreamReques
 
 	#take(bytes: Buffer): void {
 		this.#tell((handler) => handler.onBody(bytes));
-		this.protocol.giveBack(this, bytes.length);
+		this.protocol.release(this, bytes.length);
 	}
 
 	override onResponseEnd(trailers: Trailers | undefined): void {

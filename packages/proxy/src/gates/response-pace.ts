@@ -3,7 +3,7 @@
  * give at the moment is not the client's slowness. It is looked at over windows, so that a pause is made up for by what
  * comes after it, and so that what the kernel's buffers have taken at once is no credit for the rest of the answer.
  */
-export class AnswerPace {
+export class ResponsePace {
 	readonly #leastRate: number;
 	readonly #windowMs: number;
 	#bytes = 0;

@@ -2,7 +2,7 @@
  * The fields of an answer: names (lower case) and values in turn, without hop-by-hop fields. Upstreams give the same ones again and
  * again, and then it is the same object: what the fronts have made of the fields stays with them.
  */
-export class AnswerFields {
+export class ResponseFields {
 	readonly list: readonly string[];
 	readonly hasLength: boolean;
 	readonly hasDate: boolean;
@@ -35,12 +35,12 @@ export class AnswerFields {
 	}
 
 	/** For whoever gives the same object again. */
-	asRepeated(): AnswerFields {
-		return new AnswerFields(this.list, true, this.announcedTrailers);
+	asRepeated(): ResponseFields {
+		return new ResponseFields(this.list, true, this.announcedTrailers);
 	}
 
 	/** With a length that only the end of the body has told. */
-	withLength(bytes: number): AnswerFields {
-		return new AnswerFields([...this.list, 'content-length', String(bytes)]);
+	withLength(bytes: number): ResponseFields {
+		return new ResponseFields([...this.list, 'content-length', String(bytes)]);
 	}
 }

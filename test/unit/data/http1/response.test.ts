@@ -4,8 +4,8 @@ import { Writable } from 'node:stream';
 import { describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import fc from 'fast-check';
-import { AnswerFields } from '../../../../packages/proxy/src/data/client/answer-fields.ts';
-import { Http1Answer } from '../../../../packages/proxy/src/data/http1/answer.ts';
+import { ResponseFields } from '../../../../packages/proxy/src/data/client/response-fields.ts';
+import { Http1Response } from '../../../../packages/proxy/src/data/http1/response.ts';
 import { FlushQueue, TurnEnd } from '../../../../packages/proxy/src/data/loop/turn-end.ts';
 import { ResponseParser } from '../../../../packages/proxy/src/data/upstream/response-parser.ts';
 import { SLAB_BYTES, SLABS } from '../../../../packages/proxy/src/shared/slabs.ts';
@@ -46,8 +46,8 @@ class Wire extends Writable {
 	}
 }
 
-function answerOn(wire: Wire, { isHttp11 = true, mayStay = true, onOut = () => {} } = {}): Http1Answer {
-	const answer = new Http1Answer(wire as unknown as Socket, new FlushQueue(new TurnEnd()), onOut);
+function answerOn(wire: Wire, { isHttp11 = true, mayStay = true, onOut = () => {} } = {}): Http1Response {
+	const answer = new Http1Response(wire as unknown as Socket, new FlushQueue(new TurnEnd()), onOut);
 	answer.expect(isHttp11, mayStay);
 	return answer;
 }
@@ -75,7 +75,7 @@ describe('an HTTP/1.1 answer', () => {
 		for (const body of ['hello', Buffer.from('hello')]) {
 			const wire = new Wire();
 			const answer = answerOn(wire);
-			answer.begin(200, new AnswerFields(['x-a', '1', 'content-length', '5']), true, false, NEW_YEAR_2027);
+			answer.begin(200, new ResponseFields(['x-a', '1', 'content-length', '5']), true, false, NEW_YEAR_2027);
 			answer.end(body);
 			assert.deepEqual(wire.writes, []);
 			await turn();
@@ -91,7 +91,7 @@ describe('an HTTP/1.1 answer', () => {
 		const heads = [['date', 'Thu, 31 Dec 2026 23:59:59 GMT'], [], []].map((fields, second) => {
 			const wire = new Wire();
 			const answer = answerOn(wire);
-			answer.begin(204, new AnswerFields(fields), false, false, NEW_YEAR_2027 + second + 0.9);
+			answer.begin(204, new ResponseFields(fields), false, false, NEW_YEAR_2027 + second + 0.9);
 			answer.end();
 			answer.flush();
 			return wire.text.match(/^date: .*$/gm);
@@ -117,7 +117,7 @@ describe('an HTTP/1.1 answer', () => {
 		for (const { isHttp11, mayStay, closes, hasBody, sized, expected } of cases) {
 			const wire = new Wire();
 			const answer = answerOn(wire, { isHttp11, mayStay });
-			answer.begin(200, new AnswerFields(sized ? ['content-length', '1'] : []), hasBody, closes, NEW_YEAR_2027);
+			answer.begin(200, new ResponseFields(sized ? ['content-length', '1'] : []), hasBody, closes, NEW_YEAR_2027);
 			answer.write(Buffer.from(hasBody ? 'x' : ''));
 			answer.end();
 			answer.flush();
@@ -133,7 +133,7 @@ describe('an HTTP/1.1 answer', () => {
 	it('without a body has none, and no chunks either', () => {
 		const wire = new Wire();
 		const answer = answerOn(wire);
-		answer.begin(304, new AnswerFields(['etag', '"1"']), false, false, NEW_YEAR_2027);
+		answer.begin(304, new ResponseFields(['etag', '"1"']), false, false, NEW_YEAR_2027);
 		answer.end();
 		answer.flush();
 		const { status, body, whole } = readBack(wire.text);
@@ -144,7 +144,7 @@ describe('an HTTP/1.1 answer', () => {
 	it('has a reason phrase also for a status that nobody knows', () => {
 		const wire = new Wire();
 		const answer = answerOn(wire);
-		answer.begin(599, new AnswerFields([]), false, false, NEW_YEAR_2027);
+		answer.begin(599, new ResponseFields([]), false, false, NEW_YEAR_2027);
 		answer.end();
 		answer.flush();
 		assert.ok(wire.text.startsWith('HTTP/1.1 599 Unknown\r\n'));
@@ -153,7 +153,7 @@ describe('an HTTP/1.1 answer', () => {
 	it('whose body follows later is begun at the end of the turn', async () => {
 		const wire = new Wire();
 		const answer = answerOn(wire);
-		answer.begin(200, new AnswerFields([]), true, false, NEW_YEAR_2027);
+		answer.begin(200, new ResponseFields([]), true, false, NEW_YEAR_2027);
 		assert.deepEqual(wire.writes, []);
 		await turn();
 		assert.equal(wire.writes.length, 1);
@@ -180,7 +180,7 @@ describe('an HTTP/1.1 answer', () => {
 				const bytes = Buffer.concat(pieces.filter((one) => one !== 'turn'));
 				answer.begin(
 					200,
-					new AnswerFields(sized ? ['content-length', `${bytes.length}`] : []),
+					new ResponseFields(sized ? ['content-length', `${bytes.length}`] : []),
 					true,
 					false,
 					NEW_YEAR_2027,
@@ -206,7 +206,7 @@ describe('an HTTP/1.1 answer', () => {
 	it('kept in pieces goes out in order behind its head, and says when the client takes no more', () => {
 		const wire = new Wire();
 		const answer = answerOn(wire);
-		answer.begin(200, new AnswerFields(['content-length', '131073']), true, false, NEW_YEAR_2027);
+		answer.begin(200, new ResponseFields(['content-length', '131073']), true, false, NEW_YEAR_2027);
 		wire.hold = true;
 		assert.equal(answer.writeKept(Buffer.alloc(65_536, 'a')), false);
 		wire.release();
@@ -227,7 +227,7 @@ describe('an HTTP/1.1 answer', () => {
 			wire.on('error', () => {});
 			wire.hold = true;
 			const answer = answerOn(wire);
-			answer.begin(200, new AnswerFields(['content-length', '60000']), true, false, NEW_YEAR_2027);
+			answer.begin(200, new ResponseFields(['content-length', '60000']), true, false, NEW_YEAR_2027);
 			while (SLABS.freeBytes > 0) SLABS.take();
 			answer.write(Buffer.alloc(60_000, 'a'));
 			await turn();
@@ -244,7 +244,7 @@ describe('an HTTP/1.1 answer', () => {
 		wire.hold = true;
 		let out = 0;
 		const answer = answerOn(wire, { onOut: () => out++ });
-		answer.begin(200, new AnswerFields(['content-length', '1']), true, false, NEW_YEAR_2027);
+		answer.begin(200, new ResponseFields(['content-length', '1']), true, false, NEW_YEAR_2027);
 		answer.end('x');
 		await turn();
 		assert.equal(out, 0);
@@ -258,7 +258,7 @@ describe('an HTTP/1.1 answer', () => {
 			const wire = new Wire();
 			wire.on('error', () => {});
 			const answer = answerOn(wire, { onOut: () => assert.fail(how) });
-			answer.begin(200, new AnswerFields(['content-length', '1']), true, false, NEW_YEAR_2027);
+			answer.begin(200, new ResponseFields(['content-length', '1']), true, false, NEW_YEAR_2027);
 			answer.end('x');
 			if (how === 'destroyed') wire.destroy();
 			else if (how === 'ended') wire.end();
@@ -274,7 +274,7 @@ describe('an HTTP/1.1 answer', () => {
 		const wire = new Wire();
 		wire.hold = true;
 		const answer = answerOn(wire);
-		answer.begin(200, new AnswerFields([]), true, false, NEW_YEAR_2027);
+		answer.begin(200, new ResponseFields([]), true, false, NEW_YEAR_2027);
 		assert.equal(answer.write(Buffer.alloc(20_000)), true);
 		// The client's FIN: Node ends our side behind what is under way, and the client takes nothing of that.
 		wire.end();

@@ -2,7 +2,7 @@ import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Trailers } from '../../gates/trailers.ts';
 import { SLAB_BYTES, SLABS } from '../../shared/slabs.ts';
-import type { AnswerFields } from '../client/answer-fields.ts';
+import type { ResponseFields } from '../client/response-fields.ts';
 import type { Flushed, FlushQueue } from '../loop/turn-end.ts';
 import { chunkedLines, fieldLines, lastChunk } from './last-chunk.ts';
 
@@ -11,7 +11,7 @@ import { chunkedLines, fieldLines, lastChunk } from './last-chunk.ts';
  * would build each head from a table, look at every byte of it again and tell by events what we know: a good part of what a
  * request costs.
  */
-export class Http1Answer implements Flushed {
+export class Http1Response implements Flushed {
 	/** Nothing follows it on this connection. */
 	isLast = false;
 	readonly #socket: Socket;
@@ -55,7 +55,7 @@ export class Http1Answer implements Flushed {
 	 */
 	begin(
 		status: number,
-		fields: AnswerFields,
+		fields: ResponseFields,
 		hasBody: boolean,
 		closes: boolean,
 		wallSeconds: number,
@@ -128,7 +128,7 @@ export class Http1Answer implements Flushed {
 		bytes.set(chunk, opening.length);
 		bytes.write(closing, opening.length + chunk.length, 'latin1');
 		return this.#write(bytes, (error) => {
-			if (!error && slab !== undefined) SLABS.giveBack(slab);
+			if (!error && slab !== undefined) SLABS.release(slab);
 			onFlushed?.(error);
 		});
 	}

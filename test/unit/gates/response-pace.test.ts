@@ -1,36 +1,36 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { AnswerPace } from '../../../packages/proxy/src/gates/answer-pace.ts';
+import { ResponsePace } from '../../../packages/proxy/src/gates/response-pace.ts';
 
 describe('the pace at which a client takes its answer', () => {
 	it('is judged once it has been waited for long enough', () => {
-		const pace = new AnswerPace(1000, 10_000);
+		const pace = new ResponsePace(1000, 10_000);
 		assert.equal(pace.took(1, 9_999), true);
 		assert.equal(pace.took(0, 1), false);
 	});
 
 	it('passes at exactly the least rate, and not a byte below it', () => {
-		assert.equal(new AnswerPace(1000, 10_000).took(10_000, 10_000), true);
-		assert.equal(new AnswerPace(1000, 10_000).took(9_999, 10_000), false);
+		assert.equal(new ResponsePace(1000, 10_000).took(10_000, 10_000), true);
+		assert.equal(new ResponsePace(1000, 10_000).took(9_999, 10_000), false);
 	});
 
 	it('is an average: what comes after a pause makes up for it', () => {
-		const pace = new AnswerPace(1000, 10_000);
+		const pace = new ResponsePace(1000, 10_000);
 		assert.equal(pace.took(100, 9_000), true);
 		assert.equal(pace.took(9_900, 1_000), true);
 	});
 
 	it('is judged anew in each window: what was taken at once is no credit', () => {
-		const pace = new AnswerPace(1000, 10_000);
+		const pace = new ResponsePace(1000, 10_000);
 		assert.equal(pace.took(100_000_000, 10_000), true);
 		assert.equal(pace.took(5_000, 6_000), true);
 		assert.equal(pace.took(4_000, 4_000), false);
 	});
 
 	it('is never too low where nothing was waited for, or no rate is asked', () => {
-		assert.equal(new AnswerPace(1000, 1).took(0, 0), true);
-		assert.equal(new AnswerPace(0, 1).took(0, 1_000_000), true);
+		assert.equal(new ResponsePace(1000, 1).took(0, 0), true);
+		assert.equal(new ResponsePace(0, 1).took(0, 1_000_000), true);
 	});
 
 	it('lets no client through that takes less than the rate, and cuts off none that takes more, whatever the pieces', () => {
@@ -44,7 +44,7 @@ describe('the pace at which a client takes its answer', () => {
 		fc.assert(
 			fc.property(fc.integer({ min: 1, max: 10_000 }), pieces, (rate, all) => {
 				const window = 10_000;
-				const pace = new AnswerPace(rate, window);
+				const pace = new ResponsePace(rate, window);
 				let open = { bytes: 0, ms: 0 };
 				for (const { bytes, ms } of all) {
 					open = { bytes: open.bytes + bytes, ms: open.ms + ms };

@@ -6,9 +6,9 @@ import {
 	RATE_LIMITED,
 	type Rejection,
 } from '../../../../packages/gate/src/gates/rejection.ts';
-import { refusalAnswer } from '../../../../packages/proxy/src/data/client/answers.ts';
+import { refusalResponse } from '../../../../packages/proxy/src/data/client/responses.ts';
 
-const answerTo = (refusal: Rejection) => refusalAnswer(refusal, false);
+const answerTo = (refusal: Rejection) => refusalResponse(refusal, false);
 
 describe('the answer to a refused request', () => {
 	it('is made once for a kind, whatever its reasons', () => {
@@ -25,10 +25,10 @@ describe('the answer to a refused request', () => {
 	});
 
 	it('is made once in each form, and the forms do not mix', () => {
-		const [http, grpc] = [refusalAnswer(NO_ROUTE, false), refusalAnswer(NO_ROUTE, true)];
+		const [http, grpc] = [refusalResponse(NO_ROUTE, false), refusalResponse(NO_ROUTE, true)];
 		assert.deepEqual([http.status, http.body], [404, 'no route']);
 		assert.deepEqual([grpc.status, grpc.body], [200, '']);
-		assert.equal(refusalAnswer(NO_ROUTE.because('a'), true), grpc);
-		assert.equal(refusalAnswer(NO_ROUTE.because('a'), false), http);
+		assert.equal(refusalResponse(NO_ROUTE.because('a'), true), grpc);
+		assert.equal(refusalResponse(NO_ROUTE.because('a'), false), http);
 	});
 });

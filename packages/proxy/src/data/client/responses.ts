@@ -1,42 +1,42 @@
-import { grpcAnswer } from '@mtls-edge-proxy/gate/gates/grpc.ts';
-import type { OwnAnswer, Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
-import { AnswerFields } from './answer-fields.ts';
+import { grpcResponse } from '@mtls-edge-proxy/gate/gates/grpc.ts';
+import type { OwnResponse, Rejection } from '@mtls-edge-proxy/gate/gates/rejection.ts';
+import { ResponseFields } from './response-fields.ts';
 
 /** A refusal as the client gets it. */
-export interface RefusalAnswer {
+export interface RefusalResponse {
 	/** Of HTTP. */
 	readonly status: number;
-	readonly fields: AnswerFields;
+	readonly fields: ResponseFields;
 	/** ASCII; empty: none. */
 	readonly body: string;
 }
 
 /** Refusals of one form. Each is built once for a code whose headers are always the same. */
-class RefusalAnswers {
-	readonly #form: (refusal: Rejection) => OwnAnswer;
+class RefusalResponses {
+	readonly #form: (refusal: Rejection) => OwnResponse;
 	/** By code, and only with the headers that the refusal had when it was first given. */
-	readonly #known = new Map<string, { readonly headers: readonly string[]; readonly answer: RefusalAnswer }>();
+	readonly #known = new Map<string, { readonly headers: readonly string[]; readonly answer: RefusalResponse }>();
 
-	constructor(form: (refusal: Rejection) => OwnAnswer) {
+	constructor(form: (refusal: Rejection) => OwnResponse) {
 		this.#form = form;
 	}
 
-	of(refusal: Rejection): RefusalAnswer {
+	of(refusal: Rejection): RefusalResponse {
 		const known = this.#known.get(refusal.code);
 		if (known?.headers === refusal.headers) return known.answer;
 		const { status, headers, contentType, body } = this.#form(refusal);
 		const list = [...headers, 'content-type', contentType, 'content-length', String(body.length)];
-		const answer = { status, fields: new AnswerFields(list, known === undefined), body };
+		const answer = { status, fields: new ResponseFields(list, known === undefined), body };
 		if (known === undefined) this.#known.set(refusal.code, { headers: refusal.headers, answer });
 		return answer;
 	}
 }
 
-const HTTP = new RefusalAnswers(({ answer }) => answer);
-const GRPC = new RefusalAnswers(grpcAnswer);
+const HTTP = new RefusalResponses(({ answer }) => answer);
+const GRPC = new RefusalResponses(grpcResponse);
 
 /** @param isGrpc what is refused is a gRPC call (`RequestHead.isGrpc`). */
-export function refusalAnswer(refusal: Rejection, isGrpc: boolean): RefusalAnswer {
+export function refusalResponse(refusal: Rejection, isGrpc: boolean): RefusalResponse {
 	return (isGrpc ? GRPC : HTTP).of(refusal);
 }
 

@@ -4,7 +4,7 @@ import type { X509Certificate } from 'node:crypto';
  * What one connection's client certificate says, each fact worked out when it is first asked for, and once: most connections need none
  * of them. The certificate has been judged before (RFC 5280); nothing here decides whether it is good.
  */
-export class ClientCertificate {
+export class PeerCertificate {
 	readonly x509: X509Certificate;
 	#thumbprint: Buffer | undefined;
 

@@ -2,7 +2,7 @@
  * How workers are to limit, as the main thread says: by cell, of which each key has one. The store may be away for some keys only: those
  * of one shard, or a single one. Keys that share a cell, one in 65,536, share its standing.
  */
-export interface StandingMemory {
+export interface StoreHealthMemory {
 	/** A byte for each cell. */
 	readonly modes: SharedArrayBuffer;
 	/** One word: replicas, at least 1. */
@@ -26,17 +26,17 @@ export function cellOf(key: bigint): number {
 	return Number(BigInt.asUintN(16, key));
 }
 
-export class Standing {
+export class StoreHealth {
 	readonly #modes: Uint8Array;
 	readonly #replicas: Int32Array;
 
-	static allocate(): StandingMemory {
+	static allocate(): StoreHealthMemory {
 		const memory = { modes: new SharedArrayBuffer(CELLS), replicas: new SharedArrayBuffer(4) };
 		new Int32Array(memory.replicas)[0] = 1;
 		return memory;
 	}
 
-	constructor({ modes, replicas }: StandingMemory) {
+	constructor({ modes, replicas }: StoreHealthMemory) {
 		this.#modes = new Uint8Array(modes);
 		this.#replicas = new Int32Array(replicas);
 	}

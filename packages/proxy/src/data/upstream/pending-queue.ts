@@ -4,7 +4,7 @@ import { QueueClaims } from '../../memory/queue-claims.ts';
 import { QueueStats } from '../../memory/queue-stats.ts';
 import { UpstreamLoad } from '../../memory/upstream-load.ts';
 import { WakeUp } from '../../memory/wake-up.ts';
-import type { UpstreamLimits, WaitingSeed } from '../../shared/messages.ts';
+import type { PendingQueueSeed, UpstreamLimits } from '../../shared/messages.ts';
 import { Timed } from '../loop/deadlines.ts';
 import type { FaultOwner } from '../loop/faults.ts';
 import { STEP, type TurnEnd } from '../loop/turn-end.ts';
@@ -39,9 +39,9 @@ export class Place extends Timed {
 	readonly waiting: Waiting;
 	/** Monotonic milliseconds when the waiting began. */
 	readonly since: number;
-	readonly #room: WaitingRoom;
+	readonly #room: PendingQueue;
 
-	constructor(room: WaitingRoom, tenant: string, waiting: Waiting, since: number) {
+	constructor(room: PendingQueue, tenant: string, waiting: Waiting, since: number) {
 		super();
 		this.#room = room;
 		this.tenant = tenant;
@@ -68,7 +68,7 @@ export class Place extends Timed {
  * Where this worker's requests wait while all addresses of an upstream are at a limit. It outlives reloads, like the requests. The limits are
  * the process's: what becomes free in one thread may be what another one's requests wait for, so it rings for them.
  */
-export class WaitingRoom {
+export class PendingQueue {
 	readonly stats: QueueStats;
 	readonly #queue = new FairQueue<string, Place>();
 	/** How many of them are retries. */
@@ -96,7 +96,7 @@ export class WaitingRoom {
 
 	/** @param worker index of this thread. */
 	constructor(
-		seed: WaitingSeed,
+		seed: PendingQueueSeed,
 		limits: UpstreamLimits,
 		worker: number,
 		{ clock, turnEnd, deadlines }: Pick<DataPlane, 'clock' | 'turnEnd' | 'deadlines'>,
